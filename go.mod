@@ -1,0 +1,3 @@
+module github.com/berth-project/berth
+
+go 1.26.8

@@ -1,0 +1,133 @@
+package compute
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Limits of one request. They keep every record far below Kafka's limit of
+// 1 MiB a batch.
+const (
+	MaxNameLength   = 255
+	MaxUserData     = 256 << 10 // bytes
+	MaxMetadata     = 64        // entries
+	MaxMetadataSize = 16 << 10  // bytes, keys and values together
+	MaxAvoid        = 64        // hosts
+	MaxAttempts     = 20
+	MaxDeadline     = 7 * 24 * time.Hour // work outlives no queue's retention
+
+	DefaultAttempts = 3
+	DefaultDeadline = time.Hour
+)
+
+// Boot is what somebody asks for: one machine.
+type Boot struct {
+	Name         string // shown to people; need not be unique
+	Flavor       FlavorName
+	With         Choices // one value for each axis the request cares about
+	Image        string  // how the hypervisor finds it; empty: the driver's default
+	Metadata     map[string]string
+	UserData     []byte
+	Attempts     Attempt       // most tries to build it; 0: DefaultAttempts
+	Deadline     time.Duration // how long it may wait unclaimed; 0: DefaultDeadline
+	OnNoCapacity NoCapacity
+	Host         HostID   // build it there and nowhere else; empty: anywhere
+	Avoid        []HostID // never build it there
+}
+
+// NoCapacity is what shall happen when no host takes the work.
+type NoCapacity uint8
+
+// What a request can want when no host takes it.
+const (
+	WaitForCapacity NoCapacity = iota // until the deadline
+	FailAtOnce                        // after 10 s unclaimed
+)
+
+var noCapacityNames = [...]string{"wait", "fail"}
+
+// String is the value's name on the command line.
+func (n NoCapacity) String() string { return name(noCapacityNames[:], n, "on_no_capacity") }
+
+// ParseNoCapacity reads "wait" or "fail"; empty is wait.
+func ParseNoCapacity(s string) (NoCapacity, error) {
+	switch s {
+	case "", "wait":
+		return WaitForCapacity, nil
+	case "fail":
+		return FailAtOnce, nil
+	}
+	return 0, Invalid("on_no_capacity", s, `give "wait" or "fail"`)
+}
+
+// WithDefaults fills in what the request left open.
+func (b Boot) WithDefaults() Boot {
+	if b.Attempts == 0 {
+		b.Attempts = DefaultAttempts
+	}
+	if b.Deadline == 0 {
+		b.Deadline = DefaultDeadline
+	}
+	return b
+}
+
+// Check refuses a request that can never be right, whatever the catalog says.
+func (b Boot) Check() error {
+	if err := b.Flavor.Check(); err != nil {
+		return err
+	}
+	for axis, value := range b.With {
+		if err := axis.Check(); err != nil {
+			return err
+		}
+		if err := value.Check(); err != nil {
+			return err
+		}
+	}
+	if b.Host != "" {
+		if err := b.Host.Check(); err != nil {
+			return err
+		}
+	}
+	for _, h := range b.Avoid {
+		if err := h.Check(); err != nil {
+			return err
+		}
+	}
+	return b.checkSizes()
+}
+
+func (b Boot) checkSizes() error {
+	metadata := 0
+	for k, v := range b.Metadata {
+		metadata += len(k) + len(v)
+	}
+	for _, limit := range []struct {
+		field     string
+		got, most int
+		unit      string
+	}{
+		{"name", len(b.Name), MaxNameLength, "bytes"},
+		{"image", len(b.Image), MaxNameLength, "bytes"},
+		{"user_data", len(b.UserData), MaxUserData, "bytes"},
+		{"metadata", len(b.Metadata), MaxMetadata, "entries"},
+		{"metadata", metadata, MaxMetadataSize, "bytes"},
+		{"avoid", len(b.Avoid), MaxAvoid, "hosts"},
+		{"attempts", int(min(b.Attempts, 1<<20)), MaxAttempts, "attempts"},
+	} {
+		if limit.got > limit.most {
+			return Invalid(limit.field, fmt.Sprintf("%d %s", limit.got, limit.unit), fmt.Sprintf("give at most %d %s", limit.most, limit.unit))
+		}
+	}
+	if b.Deadline < 0 || b.Deadline > MaxDeadline {
+		return Invalid("deadline", b.Deadline.String(), "give a duration above 0 and at most "+MaxDeadline.String())
+	}
+	if b.OnNoCapacity > FailAtOnce {
+		return Invalid("on_no_capacity", b.OnNoCapacity.String(), `give "wait" or "fail"`)
+	}
+	if slices.Contains(b.Avoid, b.Host) && b.Host != "" {
+		return Invalid("avoid", string(b.Host), "the request asks for this very host")
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package compute
+
+import "time"
+
+// Report is a record of the reports topic: what an agent says about an
+// instance, or (ReportHello) about itself. Host, Attempt and Claim must all be
+// the instance record's for the report to change anything.
+type Report struct {
+	Op       ReportOp
+	Host     HostID
+	Project  Project
+	Instance InstanceID
+	Attempt  Attempt
+	Claim    ClaimID
+	Class    FailureClass // ReportFailed
+	Power    PowerState   // ReportStarted, ReportChanged
+	Message  string       // ReportFailed, ReportReturned: for the operator
+	Command  CommandID    // ReportChanged: the command that did it, if one did
+	Version  Version      // ReportChanged: of the command that did it
+	Journal  JournalID    // ReportHello
+	At       time.Time
+	Trace    Trace
+}
+
+// ReportOp is what a report says.
+type ReportOp uint8
+
+// The reports. A claim is repeated until granted or denied, the others until
+// Kafka has them.
+const (
+	ReportNone     ReportOp = iota
+	ReportClaim             // prepared and ready here
+	ReportStarted           // it runs; also the answer yes to confirm
+	ReportFailed            // it does not run here, for certain
+	ReportReturned          // given back before any grant was acted upon
+	ReportGone              // destroyed, or never known here
+	ReportChanged           // its power state changed
+	ReportHello             // this agent begins a new journal
+	ReportPinned            // a pinned build cannot be taken: Message says why
+)
+
+var reportOpNames = [...]string{"none", "claim", "started", "failed", "returned", "gone", "changed", "hello", "pinned-unavailable"}
+
+// String is the report's name in logs and metric labels.
+func (o ReportOp) String() string { return name(reportOpNames[:], o, "report") }
+
+// Check refuses a report that can never be right.
+func (r Report) Check() error {
+	if err := r.Host.Check(); err != nil {
+		return err
+	}
+	if r.Op == ReportHello {
+		return nil
+	}
+	if r.Op == ReportNone || r.Op > ReportPinned {
+		return Invalid("report", r.Op.String(), "this version knows claim, started, failed, returned, gone, changed, hello and pinned-unavailable")
+	}
+	if err := r.Project.Check(); err != nil {
+		return err
+	}
+	return r.Instance.Check()
+}
+
+// Command is a record of a host's stream: what the conductor (or an API node,
+// for the host as a whole) tells one agent. Every command is idempotent.
+type Command struct {
+	Op       CommandOp
+	Project  Project
+	Instance InstanceID
+	Attempt  Attempt
+	Claim    ClaimID       // grant, deny, confirm, delete: whose claim is meant
+	Reason   *Reason       // deny: why
+	Build    *Build        // CommandBuild
+	Power    *PowerCommand // CommandPower
+	Desired  *HostDesired  // CommandHost
+	At       time.Time
+	Trace    Trace
+}
+
+// CommandOp is what a command says.
+type CommandOp uint8
+
+// The commands. Only CommandDelete and CommandFenced destroy a machine that
+// had a grant; CommandDeny only undoes a Prepare.
+const (
+	CommandNone    CommandOp = iota
+	CommandGrant             // launch this claim's machine
+	CommandDeny              // undo this claim's Prepare
+	CommandConfirm           // say whether this claim's machine is there
+	CommandBuild             // pinned work: an offer to this host alone
+	CommandDelete            // destroy this attempt's machine
+	CommandPower             // stop, start or reboot it
+	CommandHost              // what the operator wants of this host
+	CommandFenced            // this host was declared dead: destroy all it has from before
+)
+
+var commandOpNames = [...]string{"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced"}
+
+// String is the command's name in logs.
+func (o CommandOp) String() string { return name(commandOpNames[:], o, "command") }

@@ -1,0 +1,57 @@
+package compute
+
+import "time"
+
+// Inventory is what a host has, as its hypervisor says it.
+type Inventory struct {
+	Totals    Resources // after over-commit ratios
+	Reserved  Resources // the share the host keeps for itself
+	Traits    []Trait   // sorted
+	Unmanaged Resources // used by machines Berth did not start
+}
+
+// Beacon is a record of the hosts topic: what an agent says about its host,
+// every 15 s and on change. Nobody places by it; it tells operators and lets
+// the queue manager give advice.
+type Beacon struct {
+	Host        HostID
+	Journal     JournalID
+	Started     time.Time // when this agent process began
+	State       HostState
+	Reason      string // why it is disabled, draining or quarantined
+	DesiredSeen Version
+	Inventory   Inventory
+	Free        Resources // totals − reserved − all machines − all claims
+	Machines    uint32    // ours, running or not
+	Building    uint32    // taken, not yet running
+	Waiting     []QueueName
+	At          time.Time
+}
+
+// HostState is whether a host offers, and if not, why.
+type HostState uint8
+
+// The states of a host. HostSilent is shown only, never sent.
+const (
+	HostEnabled     HostState = iota // offers what it has
+	HostDisabled                     // an operator took it out; machines stay
+	HostDraining                     // an operator empties it; no offers
+	HostQuarantined                  // too many failed starts in a row; offers again later
+	HostSilent                       // no sign of life for 60 s
+)
+
+var hostStateNames = [...]string{"enabled", "disabled", "draining", "quarantined", "silent"}
+
+// String is the state's name in APIs and metric labels.
+func (s HostState) String() string { return name(hostStateNames[:], s, "host state") }
+
+// HostDesired is what an operator wants of a host. The highest version wins.
+type HostDesired struct {
+	State    HostState // HostEnabled, HostDisabled or HostDraining
+	Reason   string
+	Version  Version   // milliseconds since 1970 when the operator said it
+	Deadline time.Time // HostDraining: when it should be empty; zero: no hurry
+}
+
+// SilentAfter is how long a host may say nothing before it is called silent.
+const SilentAfter = 60 * time.Second

@@ -1,0 +1,123 @@
+package compute
+
+import "time"
+
+// Instance is the truth about one requested machine: the record of the
+// instances topic, written by the one conductor that owns its project.
+//
+// Invariants: Version rises by one with every change. Host and Claim are set
+// in starting and active, and in deleting and error where a host had it, and
+// empty in queued. Attempt rises, never falls.
+type Instance struct {
+	ID      InstanceID
+	Project Project
+	Version Version
+	State   State
+	Reason  *Reason // why it ended, or why the last attempt did; nil if all is well
+
+	Boot      Boot      // as asked for, defaults filled in
+	Queue     QueueName // where its work waits; set for pinned ones too
+	Resources Resources // what it uses of a host, and of the quota
+	Required  []Trait
+	Forbidden []Trait
+
+	Attempt   Attempt // the current try, from 1
+	Host      HostID  // who has it; from starting on it may be running there
+	Claim     ClaimID // the granted claim of the current attempt
+	Failures  []Failure
+	Power     PowerState    // as the host last said
+	Command   *PowerCommand // the user's last power command, until answered
+	Delete    bool          // asked to be deleted
+	PublishAt time.Time     // queued: when the work is due in its queue (back-off)
+
+	AcceptedAt time.Time // when an API node took the request
+	QueuedAt   time.Time // when the conductor admitted it
+	Deadline   time.Time // queued longer than this: error
+	StartingAt time.Time // when its claim was granted; zero before
+	ActiveAt   time.Time // when it first ran; zero before
+	EndedAt    time.Time // when it became deleted or error
+	ChangedAt  time.Time // when this version was written
+
+	Trace Trace // of the boot request
+}
+
+// State is where an instance is in its life.
+//
+//	(request) ─▶ queued ──claim──▶ starting ──started──▶ active
+//	    │         ▲ │ │               │ │                  │
+//	    │         │ │ └─delete─┐      │ └──delete─┐        │delete
+//	    │refused  └─┼──────────┼─fail─┘           ▼        ▼
+//	    │           │deadline, │               deleting ◀──┘
+//	    ▼           ▼attempts  ▼                  │gone
+//	  error ◀───────┘       deleted ◀─────────────┘
+//
+// A host lost for good moves starting to queued (next attempt) and active to
+// error or queued, by an operator's word only. An instance in error can be
+// deleted. Nothing leaves deleted.
+type State uint8
+
+// The states. StateAccepted is shown only: an API node has the request, the
+// conductor has not yet read it. StateUnknown is shown only: the host that has
+// the instance is silent.
+const (
+	StateNone State = iota
+	StateQueued
+	StateStarting
+	StateActive
+	StateDeleting
+	StateDeleted
+	StateError
+	StateAccepted
+	StateUnknown
+)
+
+var stateNames = [...]string{"none", "queued", "starting", "active", "deleting", "deleted", "error", "accepted", "unknown"}
+
+// String is the state's name in APIs and metric labels.
+func (s State) String() string { return name(stateNames[:], s, "state") }
+
+// ParseState reads what String wrote.
+func ParseState(s string) (State, error) {
+	for i, n := range stateNames {
+		if n == s && i > 0 {
+			return State(i), nil
+		}
+	}
+	return StateNone, Invalid("state", s, "give one of accepted, queued, starting, active, deleting, deleted, error, unknown")
+}
+
+// Counts says whether an instance in this state uses its project's quota.
+func (s State) Counts() bool {
+	return s == StateQueued || s == StateStarting || s == StateActive || s == StateDeleting
+}
+
+// OnHost says whether, in this state, the machine may exist on its host.
+func (s State) OnHost() bool { return s == StateStarting || s == StateActive || s == StateDeleting }
+
+// Ended says whether the instance will never run (again).
+func (s State) Ended() bool { return s == StateDeleted || s == StateError }
+
+// PowerState is what a machine on a host is doing.
+type PowerState uint8
+
+// The power states.
+const (
+	PowerUnknown PowerState = iota
+	PowerRunning
+	PowerStopped
+	PowerPaused
+)
+
+var powerStateNames = [...]string{"unknown", "running", "stopped", "paused"}
+
+// String is the power state's name in APIs.
+func (p PowerState) String() string { return name(powerStateNames[:], p, "power state") }
+
+// PowerCommand is a user's wish about an active machine.
+type PowerCommand struct {
+	Op      RequestOp // OpStop, OpStart or OpReboot
+	Command CommandID // a reboot with the same id is done once
+	Hard    bool
+	Version Version // of the instance record that made it; agents ignore older ones
+	At      time.Time
+}

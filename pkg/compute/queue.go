@@ -1,0 +1,101 @@
+package compute
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Queue is one flavor with one choice (or none) on each axis: what it needs of
+// a host, and where its work waits. Agents decide by it alone.
+type Queue struct {
+	Name      QueueName
+	Flavor    FlavorName
+	Choices   Choices
+	Resources Resources // flavor and choices together
+	Required  []Trait   // sorted
+	Forbidden []Trait   // sorted
+	State     QueueState
+	Group     string  // the share group its waiters use
+	TopicID   TopicID // the incarnation whose share state is initialised
+	Error     string  // why it cannot be made or removed; empty if all is well
+}
+
+// QueueState is where a queue is in its life; it only moves forward.
+//
+//	(none) ─▶ open ─▶ closed ─▶ (none)
+//
+// A queue is listed only once its topic exists and its share state is
+// initialised. Closed takes no new requests; its work drains.
+type QueueState uint8
+
+// The states of a queue.
+const (
+	QueueOpen   QueueState = iota // takes requests, hosts wait on it
+	QueueClosed                   // takes no requests, hosts still wait on it
+)
+
+var queueStateNames = [...]string{"open", "closed"}
+
+// String is the state's name in APIs.
+func (s QueueState) String() string { return name(queueStateNames[:], s, "queue state") }
+
+// NameQueue is the queue of a flavor with these choices.
+func NameQueue(f FlavorName, c Choices) QueueName {
+	var b strings.Builder
+	b.WriteString(string(f))
+	for _, axis := range slices.Sorted(maps.Keys(c)) {
+		b.WriteString("." + string(axis) + "-" + string(c[axis]))
+	}
+	return QueueName(b.String())
+}
+
+// Accepts says whether a host with these traits may take the queue's work.
+func (q Queue) Accepts(traits map[Trait]bool) bool {
+	for _, t := range q.Required {
+		if !traits[t] {
+			return false
+		}
+	}
+	for _, t := range q.Forbidden {
+		if traits[t] {
+			return false
+		}
+	}
+	return true
+}
+
+// Advice is what the queue manager tells once a tick about the queues that
+// changed. It is only advice: everything works, slower, without it.
+type Advice struct {
+	At    time.Time
+	Full  bool // names every queue; otherwise only those that changed
+	About []QueueAdvice
+}
+
+// QueueAdvice is the news of one queue.
+type QueueAdvice struct {
+	Queue    QueueName
+	Eligible uint32    // W: hosts that would fit its work now and are offering
+	Depth    uint64    // D: records in it that no host has finished
+	Oldest   time.Time // when the oldest of them was published; zero if none
+	Hosts    HostCounts
+}
+
+// HostCounts says what became of every host as seen from one queue. Each host
+// counts once, under the first that applies from top to bottom.
+type HostCounts struct {
+	NeverFits   uint32 // too small even when empty, or lacking a trait
+	Silent      uint32 // not heard of
+	Disabled    uint32 // an operator took it out
+	Draining    uint32 // being emptied
+	Quarantined uint32 // stopped offering after failed starts
+	Full        uint32 // would fit when emptier
+	Eligible    uint32 // fits now
+}
+
+// Total is the number of hosts there are.
+func (c HostCounts) Total() uint32 {
+	return c.NeverFits + c.Silent + c.Disabled + c.Draining + c.Quarantined + c.Full + c.Eligible
+}

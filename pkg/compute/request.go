@@ -1,0 +1,60 @@
+package compute
+
+import "time"
+
+// Request is a record of the requests topic: somebody wants something done
+// with one instance, or (Fence, Forget) with all that is on one host.
+type Request struct {
+	Project  Project
+	Instance InstanceID
+	Op       RequestOp
+	Boot     *Boot     // OpBoot only
+	Command  CommandID // OpReboot: done at most once; others may leave it empty
+	Hard     bool      // OpStop, OpReboot: without asking the guest
+	Host     HostID    // OpFence, OpForget only
+	At       time.Time // when the API node accepted it; zero: the record's time
+	Trace    Trace
+}
+
+// RequestOp is what a request asks for.
+type RequestOp uint8
+
+// The operations. OpFence and OpForget are the operator's word that a host is
+// dead for certain; they are written to every partition, without a project.
+const (
+	OpNone RequestOp = iota
+	OpBoot
+	OpDelete
+	OpStop
+	OpStart
+	OpReboot
+	OpFence  // host is fenced: build elsewhere what it had (evacuate)
+	OpForget // host is gone for good: end what it had
+)
+
+var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget"}
+
+// String is the operation's name in logs.
+func (o RequestOp) String() string { return name(requestOpNames[:], o, "operation") }
+
+// Check refuses a request that can never be right.
+func (r Request) Check() error {
+	switch r.Op {
+	case OpFence, OpForget:
+		return r.Host.Check()
+	case OpBoot:
+		if r.Boot == nil {
+			return Invalid("boot", "", "a boot request carries what to boot")
+		}
+		if err := r.Boot.Check(); err != nil {
+			return err
+		}
+	case OpDelete, OpStop, OpStart, OpReboot:
+	default:
+		return Invalid("operation", r.Op.String(), "give one of boot, delete, stop, start, reboot, fence, forget")
+	}
+	if err := r.Project.Check(); err != nil {
+		return err
+	}
+	return r.Instance.Check()
+}

@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"strconv"
+	"time"
+)
+
+// Record is one Kafka record, whatever client carries it. Encoders fill Key,
+// Value and Headers; the sender says where it goes with To.
+type Record struct {
+	Topic     string
+	Partition int32 // AnyPartition when sending: by the key's hash
+	Offset    int64 // as read; ignored when sending
+	Key       []byte
+	Value     []byte // nil is a tombstone
+	Headers   []Header
+	Time      time.Time // as read; ignored when sending
+}
+
+// Header is one header of a record.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// AnyPartition lets the key's hash choose, exactly as Partition does.
+const AnyPartition int32 = -1
+
+// To addresses a record.
+func (r Record) To(topic string, partition int32) Record {
+	r.Topic, r.Partition = topic, partition
+	return r
+}
+
+// Header finds the last header of that name; nil if there is none.
+func (r Record) Header(key string) []byte {
+	for i := len(r.Headers) - 1; i >= 0; i-- {
+		if r.Headers[i].Key == key {
+			return r.Headers[i].Value
+		}
+	}
+	return nil
+}
+
+// The headers Berth reads and writes.
+const (
+	HeaderSchema      = "berth-schema" // decimal schema version of the body
+	HeaderTrace       = "traceparent"  // W3C trace context
+	HeaderContentType = "content-type" // JSON on requests says application/json
+)
+
+// Schema is the version of the bodies this code writes. It reads this one and
+// all before it; a record of a later one is refused, not guessed at.
+const Schema = 1
+
+// ContentJSON marks a request whose body is protojson.
+const ContentJSON = "application/json"
+
+var schemaValue = []byte(strconv.Itoa(Schema))
