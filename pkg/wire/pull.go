@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// The types below are how an agent and the puller (pkg/kafka) meet.
+
+// QueueRef is all a puller needs to know of a queue.
+type QueueRef struct {
+	Name    compute.QueueName
+	Group   string          // share group
+	TopicID compute.TopicID // the incarnation that was initialised; another one is not fetched
+}
+
+// Lane is where fetches are serial: one share session at one broker for one
+// group. At most one fetch is open in a lane, and it brings at most one record.
+type Lane struct {
+	Broker int32
+	Group  string
+}
+
+// Pulled is how one fetch ended.
+type Pulled struct {
+	Lane   Lane
+	Record *Record    // nil: nothing came in time, or Err
+	Ref    WorkRef    // of the record
+	Err    error      // the session was lost; it is opened anew by the next Open
+	Queues []QueueRef // what the fetch listed
+}
+
+// WorkRef names one delivery of one record to this puller.
+type WorkRef struct {
+	Lane     Lane
+	Queue    QueueRef
+	Offset   int64
+	Delivery int16  // how often the record was delivered since the leader took over, from 1; no attempt number
+	Session  uint64 // which session of the lane acquired it; acks of an older one are dropped, not sent
+}
+
+// Ack is what becomes of a delivered record.
+type Ack uint8
+
+// The acks.
+const (
+	AckAccept  Ack = iota + 1 // done here: it leaves the queue
+	AckRelease                // not for this host: somebody else may have it at once
+	AckReject                 // unreadable: it leaves the queue
+	AckRenew                  // still working on it: keep the lock
+)
+
+// ErrNoTopic is the error of a record whose topic does not exist (any more).
+var ErrNoTopic = errors.New("topic does not exist")

@@ -1,0 +1,66 @@
+package wire
+
+import "time"
+
+// The types below are how a handler (the conductor) and the loop that runs it
+// over Kafka (pkg/kafka) meet without knowing each other: records in, records out.
+
+// Turn is what a handler gets at once: everything its partitions had, in order
+// within each partition.
+type Turn struct {
+	Now     time.Time
+	Records []Record // of requests and reports
+	// TimersUntil lists the partitions whose inputs have been read up to the
+	// end they had at that time: timers due by then may fire, no others. A
+	// report in the log so always beats a time-out.
+	TimersUntil map[int32]time.Time
+	Sent        []Sent // what became of effects of earlier turns
+}
+
+// Result is what a handler answers to a Turn.
+type Result struct {
+	// Rejects are sent and acknowledged before the transaction commits, so that
+	// no input is passed over without its record in the rejected topic.
+	Rejects []Record
+	// Changes go to the instances topic, in one transaction with the positions
+	// of the inputs. Partition is set on each; Topic need not be.
+	Changes []Record
+	// Effects are published after the commit, in order, outside it. They may be
+	// lost or doubled when the process dies; the next owner sends them again.
+	Effects []Effect
+	// Wake is when the next timer of any partition is due; zero if there is none.
+	Wake time.Time
+}
+
+// Effect is a record to publish once the turn that made it is committed.
+type Effect struct {
+	Partition int32  // the instances partition it follows from
+	Record    Record // Topic and Partition set
+	Tag       any    // comes back in Sent; nil if the handler need not know
+}
+
+// Sent says what became of an effect that carried a tag.
+type Sent struct {
+	Tag    any
+	Offset int64 // where it was written; meaningless with Err
+	Err    error // ErrNoTopic if its topic is gone; otherwise retries were exhausted
+}
+
+// Handler decides; a loop reads, calls it and writes. All calls come from one
+// goroutine. Order for a partition: Gain, Restore…, Restored, (Turn…), Lose.
+// After Lose the handler has forgotten the partition; it may be gained again.
+type Handler interface {
+	// Gain begins partition p with nothing known of it.
+	Gain(p int32)
+	// Restore hands over one record of the instances topic, in order.
+	Restore(p int32, rec Record)
+	// Restored says that everything committed before was handed over. Effects of
+	// records at or behind cursor may never have been published: they are
+	// answered, and published before anything newer. cursor < 0: unknown, so all.
+	Restored(p int32, cursor int64, now time.Time) Result
+	// Lose drops p: somebody else owns it now, or a transaction did not commit
+	// and what the handler believes about p is not what the log says.
+	Lose(p int32)
+	// Turn decides. It must not block on anything outside the process for long.
+	Turn(in Turn) Result
+}
