@@ -1,0 +1,182 @@
+package kafkatest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Options say which brokers to run.
+type Options struct {
+	Version    string            // empty: Version
+	Nodes      int               // 0: one
+	Dir        string            // where data and logs go; empty: a temporary folder, removed by Close
+	Heap       string            // for each node; empty: 512m
+	Optimized  bool              // full JIT: slower to start, faster once warm; for benchmarks
+	Properties map[string]string // broker settings over the ones Berth needs
+}
+
+// Cluster is some brokers of this process. Its methods are not for concurrent
+// use for the same node.
+type Cluster struct {
+	dir    string
+	own    bool // dir is ours to remove
+	nodes  []*node
+	libs   string
+	format []string
+}
+
+const clusterID = "4L6g3nShT-eMCtK--X86sw"
+
+// Start runs the brokers and answers when all serve.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Version == "" {
+		o.Version = Version
+	}
+	o.Nodes = max(o.Nodes, 1)
+	libs, err := Jars(ctx, o.Version)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{dir: o.Dir, libs: libs}
+	if c.dir == "" {
+		c.own = true
+		if c.dir, err = os.MkdirTemp("", "berth-kafka-"); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.up(ctx, o); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Cluster) up(ctx context.Context, o Options) error {
+	ports, err := freePorts(2 * o.Nodes)
+	if err != nil {
+		return err
+	}
+	for i := range o.Nodes {
+		c.nodes = append(c.nodes, newNode(c, i+1, ports[2*i], ports[2*i+1], o))
+	}
+	for _, n := range c.nodes {
+		if err := n.configure(c.nodes, o.Properties); err != nil {
+			return err
+		}
+	}
+	if err := c.each(func(n *node) error { return n.format(ctx) }); err != nil {
+		return err
+	}
+	return c.each(func(n *node) error { return n.start(ctx) })
+}
+
+// each runs f for all nodes at once and waits for all.
+func (c *Cluster) each(f func(*node) error) error {
+	errs := make(chan error, len(c.nodes))
+	for _, n := range c.nodes {
+		go func() { errs <- f(n) }()
+	}
+	var all []error
+	for range c.nodes {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+// Addrs is where clients connect: one address for each node, running or not.
+func (c *Cluster) Addrs() []string {
+	var a []string
+	for _, n := range c.nodes {
+		a = append(a, n.addr())
+	}
+	return a
+}
+
+// Nodes is how many brokers there are; they are numbered from 1.
+func (c *Cluster) Nodes() int { return len(c.nodes) }
+
+// PID is the process of a node, 0 if it does not run.
+func (c *Cluster) PID(id int) int { return c.nodes[id-1].pid() }
+
+// Kill ends a node at once (SIGKILL) and answers when it is gone.
+func (c *Cluster) Kill(id int) error { return c.nodes[id-1].kill() }
+
+// Restart starts a node that was killed, with its data.
+func (c *Cluster) Restart(ctx context.Context, id int) error { return c.nodes[id-1].start(ctx) }
+
+// Pause freezes a node (SIGSTOP): its connections stay open and say nothing.
+func (c *Cluster) Pause(id int) error { return c.nodes[id-1].pause() }
+
+// Resume thaws a frozen node (SIGCONT).
+func (c *Cluster) Resume(id int) error { return c.nodes[id-1].resume() }
+
+// Close ends all nodes at once and removes what they left behind. A second
+// call does nothing.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, n := range c.nodes {
+		errs = append(errs, n.kill())
+	}
+	c.nodes = nil
+	if c.own {
+		errs = append(errs, os.RemoveAll(c.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// freePorts finds ports nobody listens on. Another process may take one before
+// the broker does; the broker then fails to start, and says so.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = l.Close() }() // all stay taken until every one is found
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+func (n *node) format(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(n.dir, "data", "meta.properties")); err == nil {
+		return nil
+	}
+	cmd := exec.CommandContext(ctx, "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", n.classpath(),
+		"kafka.tools.StorageTool", "format", "-t", clusterID, "-c", n.file("server.properties"))
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("format node %d: %w\n%s", n.id, err, tail(out.Bytes(), 2000))
+	}
+	return nil
+}
+
+// awaitStarted answers when the node's log says that it serves.
+func (n *node) awaitStarted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		log, err := os.ReadFile(n.file("server.log"))
+		if err == nil && strings.Contains(string(log), "Kafka Server started") {
+			return nil
+		}
+		select {
+		case <-n.done:
+			return fmt.Errorf("node %d ended while starting:\n%s", n.id, tail(log, 3000))
+		case <-ctx.Done():
+			return fmt.Errorf("node %d did not start: %w\n%s", n.id, ctx.Err(), tail(log, 3000))
+		case <-tick.C:
+		}
+	}
+}
