@@ -1,0 +1,118 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Config is what every client of a cell shares. It is a value: a copy can be
+// changed without harm to others.
+type Config struct {
+	Brokers  []string    // host:port of some brokers; at least one
+	ClientID string      // shown in the brokers' logs and quotas
+	Topics   wire.Topics // the names of the cell's topics
+
+	// Dial opens connections; nil: plain TCP with a time-out of 10 s.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Log  *zap.Logger // nil: silent
+
+	// RequestTimeout is how long an answer may take beyond the time a request
+	// itself may wait. It must be longer than a broker takes to be declared
+	// dead (9 s by Kafka's default), or a patient wait becomes an unknown
+	// outcome. 0: DefaultRequestTimeout.
+	RequestTimeout time.Duration
+}
+
+// DefaultRequestTimeout outlasts the loss of a broker with Kafka's own settings.
+const DefaultRequestTimeout = 15 * time.Second
+
+const (
+	// metadataMinAge is how soon a client asks again who leads. kgo's 5 s would
+	// be the time a leader change or a new topic costs.
+	metadataMinAge = 100 * time.Millisecond
+	// idleTimeout keeps a connection that is used now and then.
+	idleTimeout = 2 * time.Minute
+)
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.RequestTimeout == 0 {
+		c.RequestTimeout = DefaultRequestTimeout
+	}
+	if c.ClientID == "" {
+		c.ClientID = "berth"
+	}
+	c.Brokers = slices.Clone(c.Brokers)
+	return c
+}
+
+// newClient makes a client with the settings all of Berth's have; opts come on
+// top. It connects to nobody yet.
+func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
+	cfg = cfg.withDefaults()
+	if len(cfg.Brokers) == 0 {
+		return nil, compute.Invalid("brokers", "", "name at least one broker as host:port")
+	}
+	base := []kgo.Opt{
+		kgo.SeedBrokers(cfg.Brokers...),
+		kgo.ClientID(cfg.ClientID),
+		kgo.RequestTimeoutOverhead(cfg.RequestTimeout),
+		kgo.RetryTimeout(2 * cfg.RequestTimeout),
+		kgo.RetryBackoffFn(retryBackoff),
+		kgo.MetadataMinAge(metadataMinAge),
+		kgo.ConnIdleTimeout(idleTimeout),
+		kgo.DisableClientMetrics(),
+		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar()}),
+	}
+	if cfg.Dial != nil {
+		base = append(base, kgo.Dialer(cfg.Dial))
+	}
+	cl, err := kgo.NewClient(append(base, opts...)...)
+	if err != nil {
+		return nil, &compute.Error{Op: "kafka client", Kind: compute.KindInvalid, Message: "the settings contradict each other", Cause: err}
+	}
+	return cl, nil
+}
+
+// retryBackoff is how long a client waits after so many failures in a row:
+// 50 ms, doubled up to 1 s, so that a leader change is followed quickly and a
+// dead cluster is not hammered.
+func retryBackoff(fails int) time.Duration {
+	const least, most = 50 * time.Millisecond, time.Second
+	return min(least<<min(max(fails-1, 0), 10), most)
+}
+
+// clientLog passes what franz-go says on. Its warnings are about things that
+// it then handles itself, so they are debugging notes here; what matters comes
+// back as an error of some call.
+type clientLog struct{ log *zap.SugaredLogger }
+
+func (l clientLog) Level() kgo.LogLevel {
+	if l.log.Level().Enabled(zap.DebugLevel) {
+		return kgo.LogLevelInfo
+	}
+	return kgo.LogLevelError
+}
+
+func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
+	fields := make([]any, 0, len(keyvals))
+	for i := 0; i+1 < len(keyvals); i += 2 {
+		fields = append(fields, fmt.Sprint(keyvals[i]), keyvals[i+1])
+	}
+	if level == kgo.LogLevelError {
+		l.log.Warnw(msg, fields...)
+		return
+	}
+	l.log.Debugw(msg, fields...)
+}
