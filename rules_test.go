@@ -1,0 +1,276 @@
+package berth
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/berth-project/berth"
+
+// cores decide and do nothing else: no clock, no I/O, no lock, no goroutine,
+// no log.
+var cores = []string{
+	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise",
+	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer",
+}
+
+// arrows says, for each folder, which folders of ours it may import besides
+// itself; the longest matching folder holds. "…/" at the end means "and below".
+var arrows = map[string][]string{
+	"pkg/compute": {},
+	"pkg/wire":    {"pkg/compute", "pkg/wire/"},
+
+	"flavors/catalog":     {"pkg/compute"},
+	"queues/plan":         {"pkg/compute"},
+	"queues/advise":       {"pkg/compute"},
+	"conductor/admit":     {"pkg/compute", "conductor/quota"},
+	"conductor/quota":     {"pkg/compute"},
+	"compute-agent/task":  {"pkg/compute"},
+	"compute-agent/offer": {"pkg/compute"},
+
+	"flavors":                       {"flavors/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"queues":                        {"queues/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"conductor":                     {"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"compute-agent/agent":           {"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"compute-agent/journal":         {"pkg/compute", "pkg/wire"},
+	"compute-agent/hypervisor":      {"pkg/compute", "compute-agent/hypervisor/"},
+	"compute-agent/hypervisor/fake": {"pkg/compute", "compute-agent/hypervisor"},
+	"pkg/service":                   {},
+	"pkg/telemetry":                 {"pkg/compute"},
+	"pkg/config":                    {"pkg/compute"},
+	"pkg/kafka":                     {"pkg/compute", "pkg/wire", "pkg/service"},
+	"pkg/embedded":                  {},
+	"pkg/api":                       {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
+	"pkg/client":                    {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
+	"pkg/publish":                   {"pkg/compute", "pkg/wire"},
+	"pkg/bench":                     {"*"},
+	"pkg/sim":                       {"*"},
+	"pkg/kafkatest":                 {"*"},
+	"cmd":                           {"*"},
+	"":                              {"*"},
+}
+
+// clients says who may use a Kafka client, and which.
+var clients = map[string][]string{
+	"github.com/twmb/franz-go":      {"pkg/kafka", "pkg/embedded", "pkg/bench", "pkg/sim", "pkg/kafkatest", "pkg/publish/franz"},
+	"github.com/IBM/sarama":         {"pkg/publish/sarama"},
+	"github.com/segmentio/kafka-go": {"pkg/publish/kafkago"},
+}
+
+// impure are the packages no core may import; time is allowed for its types.
+var impure = []string{
+	"os", "io", "net", "sync", "log", "context", "math/rand", "math/rand/v2", "crypto/rand",
+	"bufio", "net/http", "os/exec", "sync/atomic", "go.uber.org/zap",
+}
+
+func TestArrows(t *testing.T) {
+	eachFile(t, func(t *testing.T, f source) {
+		for _, imp := range f.imports() {
+			if ours, ok := strings.CutPrefix(imp, module+"/"); ok && !f.test && !mayImport(f.folder, ours) {
+				t.Errorf("%s imports %s: no such arrow", f.path, ours)
+			}
+			for client, allowed := range clients {
+				if strings.HasPrefix(imp, client) && !within(f.folder, allowed) {
+					t.Errorf("%s imports %s: only %v may", f.path, imp, allowed)
+				}
+			}
+			if f.folder != "cmd/berth" && strings.HasPrefix(imp, module+"/cmd") {
+				t.Errorf("%s imports the wiring", f.path)
+			}
+		}
+	})
+}
+
+func TestCoresArePure(t *testing.T) {
+	eachFile(t, func(t *testing.T, f source) {
+		if f.test || !slices.Contains(cores, f.folder) {
+			return
+		}
+		for _, imp := range f.imports() {
+			if slices.Contains(impure, imp) {
+				t.Errorf("%s imports %s: a core decides, it does nothing", f.path, imp)
+			}
+			if f.folder == "pkg/compute" && strings.Contains(imp, ".") {
+				t.Errorf("%s imports %s: the words stand on the standard library alone", f.path, imp)
+			}
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s: a goroutine in a core", f.at(n))
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains([]string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}, n.Sel.Name) {
+					t.Errorf("%s: time.%s in a core: time is an argument", f.at(n), n.Sel.Name)
+				}
+			}
+			return true
+		})
+	})
+}
+
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	documented := map[string]bool{}
+	eachFile(t, func(_ *testing.T, f source) {
+		if !f.test {
+			documented[f.folder] = documented[f.folder] || f.ast.Doc != nil
+		}
+	})
+	for folder, ok := range documented {
+		if !ok {
+			t.Errorf("%s: no file has a package comment", folder)
+		}
+	}
+}
+
+func TestOnlyCmdExitsAndNobodyInits(t *testing.T) {
+	eachFile(t, func(t *testing.T, f source) {
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Name.Name == "init" && n.Recv == nil {
+					t.Errorf("%s: init", f.at(n))
+				}
+			case *ast.CallExpr:
+				if name := callName(n); exits(name) && f.folder != "cmd/berth" && !isTestMain(f) {
+					t.Errorf("%s: %s outside cmd", f.at(n), name)
+				}
+			}
+			return true
+		})
+	})
+}
+
+func TestTestsDoNotSleep(t *testing.T) {
+	eachFile(t, func(t *testing.T, f source) {
+		if !f.test || slices.Contains(f.imports(), "testing/synctest") {
+			return
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if c, ok := n.(*ast.CallExpr); ok && callName(c) == "time.Sleep" {
+				t.Errorf("%s: time.Sleep: await an event", f.at(c))
+			}
+			return true
+		})
+	})
+}
+
+func TestTopLevelFolders(t *testing.T) {
+	allowed := []string{"cmd", "pkg", "queues", "flavors", "compute-agent", "conductor", "deploy", "docs", "bin"}
+	entries, err := filepath.Glob("*/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(allowed, strings.TrimSuffix(e, "/")) {
+			t.Errorf("%s: not one of the folders of this project %v", e, allowed)
+		}
+	}
+}
+
+// mayImport finds the rule of the longest folder around from.
+func mayImport(from, what string) bool {
+	if from == what || strings.HasPrefix(what, from+"/") && !slices.Contains(cores, from) {
+		return true
+	}
+	for dir := from; ; dir = path.Dir(dir) {
+		if dir == "." {
+			dir = ""
+		}
+		allowed, ok := arrows[dir]
+		if !ok {
+			continue
+		}
+		for _, a := range allowed {
+			if a == "*" || a == what || strings.HasSuffix(a, "/") && strings.HasPrefix(what+"/", a) {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+func within(folder string, allowed []string) bool {
+	for _, a := range allowed {
+		if folder == a || strings.HasPrefix(folder, a+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func exits(name string) bool {
+	return name == "os.Exit" || strings.HasPrefix(name, "log.Fatal") || name == "log.Panic"
+}
+
+// isTestMain lets TestMain and testscript mains exit.
+func isTestMain(f source) bool { return f.test }
+
+func callName(c *ast.CallExpr) string {
+	if s, ok := c.Fun.(*ast.SelectorExpr); ok {
+		if x, ok := s.X.(*ast.Ident); ok {
+			return x.Name + "." + s.Sel.Name
+		}
+	}
+	return ""
+}
+
+// source is one Go file of ours that people write.
+type source struct {
+	path, folder string
+	test         bool
+	ast          *ast.File
+	fset         *token.FileSet
+}
+
+func (f source) at(n ast.Node) token.Position { return f.fset.Position(n.Pos()) }
+
+func (f source) imports() []string {
+	var out []string
+	for _, i := range f.ast.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		out = append(out, p)
+	}
+	return out
+}
+
+func eachFile(t *testing.T, check func(*testing.T, source)) {
+	t.Helper()
+	seen := 0
+	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && p != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, ".pb.go") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		file, err := parser.ParseFile(fset, p, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		folder := filepath.ToSlash(filepath.Dir(p))
+		if folder == "." {
+			folder = ""
+		}
+		seen++
+		check(t, source{path: p, folder: folder, test: strings.HasSuffix(p, "_test.go"), ast: file, fset: fset})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen < 10 {
+		t.Fatalf("only %d files were checked: the walk is broken", seen)
+	}
+}
