@@ -1,0 +1,5 @@
+// Package fake is a hypervisor whose machines are records. They live in a
+// World, outside the agent that drives them, and survive it as real machines
+// do. The World writes down every launch, stop and destroy with its time, so
+// that a test can tell from outside whether anything ran twice.
+package fake

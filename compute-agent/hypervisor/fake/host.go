@@ -1,0 +1,107 @@
+package fake
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Host is one fake host: its inventory and the machines on it. It stays when
+// its agent dies.
+type Host struct {
+	id    compute.HostID
+	world *World
+
+	mu        sync.Mutex
+	inventory compute.Inventory
+	machines  machines
+	unmanaged compute.Resources
+	worst     compute.Resources // the most that machines held at once
+}
+
+// ID is the host's name.
+func (h *Host) ID() compute.HostID { return h.id }
+
+func (h *Host) setInventory(inv compute.Inventory) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inventory = inv
+}
+
+// SetUnmanaged says what machines that Berth did not start use here.
+func (h *Host) SetUnmanaged(r compute.Resources) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unmanaged = r.Clone()
+}
+
+// Crash is a power cut: what ran is stopped, what was only prepared is there.
+func (h *Host) Crash() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, m := range h.machines {
+		if m.Power != compute.PowerRunning {
+			continue
+		}
+		m.Power, m.Detail = compute.PowerStopped, "the host lost power"
+		if err := h.put(m, Stopped); err != nil {
+			return err
+		}
+		h.machines[id] = m
+	}
+	return nil
+}
+
+// Machines lists what is on the host, by instance.
+func (h *Host) Machines() []hypervisor.Machine {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var out []hypervisor.Machine
+	for _, id := range slices.Sorted(maps.Keys(h.machines)) {
+		out = append(out, h.machines[id])
+	}
+	return out
+}
+
+// Worst is the most that launched and prepared machines ever held at once,
+// class by class (I4).
+func (h *Host) Worst() compute.Resources {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.worst.Clone()
+}
+
+// put keeps a machine and writes down what happened to it. Called with mu held.
+// The machine is kept first: a machine without its event would be a launch that
+// nobody saw, so both are done before the caller hears of it.
+func (h *Host) put(m hypervisor.Machine, what EventKind) error {
+	h.machines[m.Instance] = m
+	held := compute.Resources{}
+	for _, m := range h.machines {
+		held = held.Plus(m.Resources)
+	}
+	h.worst = h.worst.Max(held)
+	if err := h.world.store.save(h.id, h.machines); err != nil {
+		return err
+	}
+	if what == "" {
+		return nil
+	}
+	return h.world.record(Event{Kind: what, Host: h.id, Instance: m.Instance, Attempt: m.Attempt})
+}
+
+// remove takes a machine away. Called with mu held.
+func (h *Host) remove(m hypervisor.Machine) error {
+	delete(h.machines, m.Instance)
+	if err := h.world.store.save(h.id, h.machines); err != nil {
+		return err
+	}
+	what := Undone
+	if m.Launched {
+		what = Destroyed
+	}
+	return h.world.record(Event{Kind: what, Host: h.id, Instance: m.Instance, Attempt: m.Attempt})
+}
