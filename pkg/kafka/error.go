@@ -1,0 +1,44 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// classify gives an error of the client or a broker its kind: what a caller
+// can do about it. nil stays nil; what has a kind already keeps it.
+func classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var ours *compute.Error
+	switch {
+	case errors.As(err, &ours):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &compute.Error{Op: op, Kind: compute.KindTimeout, Message: "no answer came in time", Cause: err}
+	case isForbidden(err):
+		return &compute.Error{Op: op, Kind: compute.KindForbidden, Message: "Kafka does not allow it", Remedy: "check the ACLs of this process's Kafka user", Cause: err}
+	}
+	var code *kerr.Error
+	if errors.As(err, &code) && !code.Retriable {
+		return &compute.Error{Op: op, Kind: compute.KindInternal, Message: "Kafka refused", Cause: err}
+	}
+	return compute.Unavailable(op, err)
+}
+
+func isForbidden(err error) bool {
+	for _, e := range []error{
+		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+		kerr.TransactionalIDAuthorizationFailed, kerr.SaslAuthenticationFailed,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

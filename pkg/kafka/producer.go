@@ -1,0 +1,126 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Producer writes records that must not be lost: idempotent, acknowledged by
+// all replicas in sync, sent at once. Records for one partition arrive in the
+// order in which they were given, as long as none fails. It is safe for
+// concurrent use.
+type Producer struct {
+	client *kgo.Client
+}
+
+const (
+	// maxBuffered records wait for brokers at most; more are refused, so that
+	// nobody who sends ever waits for a broker.
+	maxBuffered      = 1 << 17
+	maxBufferedBytes = 512 << 20
+	// unknownTopicRetries bounds how long a missing topic is looked for: about
+	// a second, so that a topic made a moment ago is found.
+	unknownTopicRetries = 6
+	// maxRecordBytes is the largest batch: the largest request with room to spare.
+	maxRecordBytes = 1 << 20
+)
+
+// NewProducer makes a producer. It connects when it first sends.
+func NewProducer(cfg Config) (*Producer, error) { return newProducer(cfg) }
+
+func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
+	client, err := newClient(cfg, append(producerOpts(cfg.withDefaults()), opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	return &Producer{client: client}, nil
+}
+
+func producerOpts(cfg Config) []kgo.Opt {
+	return []kgo.Opt{
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(0),
+		kgo.RecordPartitioner(partitioner()),
+		kgo.MaxBufferedRecords(maxBuffered),
+		kgo.MaxBufferedBytes(maxBufferedBytes),
+		kgo.ProducerBatchMaxBytes(maxRecordBytes),
+		kgo.UnknownTopicRetries(unknownTopicRetries),
+		kgo.ProduceRequestTimeout(produceTimeout(cfg)),
+		kgo.RecordDeliveryTimeout(cfg.RequestTimeout),
+		// A sender must hear how its record fared, also when a broker took it
+		// and never answers. What is sent again then may be there twice: every
+		// receiver of Berth's records takes that.
+		kgo.AllowIdempotentProduceCancellation(),
+	}
+}
+
+// produceTimeout is how long a broker may wait for its replicas.
+func produceTimeout(cfg Config) time.Duration {
+	return max(cfg.RequestTimeout/2, 100*time.Millisecond)
+}
+
+// Send writes records and answers when all are acknowledged, or with the first
+// error: wire.ErrNoTopic, or a *compute.Error of KindUnavailable (not written,
+// or perhaps: trying again is safe for receivers that tolerate doubles),
+// KindTimeout (ctx ended: the outcome is unknown), KindInvalid (too large, no
+// such partition) or KindForbidden. Other records may have been written.
+func (p *Producer) Send(ctx context.Context, recs ...wire.Record) error {
+	done := make(chan error, len(recs))
+	for _, r := range recs {
+		p.send(ctx, r, func(_ int64, err error) { done <- err })
+	}
+	for range recs {
+		select {
+		case err := <-done:
+			if err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return sendError(ctx.Err())
+		}
+	}
+	return nil
+}
+
+// SendAsync hands a record over and returns at once, whatever the brokers do.
+// done is called exactly once, with the offset or an error as of Send, maybe
+// before SendAsync returns; it must not block. A full buffer is an error of
+// KindUnavailable.
+func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)) {
+	p.send(context.Background(), rec, done)
+}
+
+func (p *Producer) send(ctx context.Context, rec wire.Record, done func(int64, error)) {
+	p.client.TryProduce(ctx, toKgo(rec), func(k *kgo.Record, err error) {
+		if err != nil {
+			done(-1, sendError(err))
+			return
+		}
+		done(k.Offset, nil)
+	})
+}
+
+// Close fails what is not yet acknowledged and ends the connections. A second
+// call does nothing.
+func (p *Producer) Close() { p.client.Close() }
+
+// sendError says in our words why a record was not written.
+func sendError(err error) error {
+	const op = "write record"
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+		return wire.ErrNoTopic
+	case errors.Is(err, kgo.ErrMaxBuffered):
+		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Remedy: "try again later", Cause: err}
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		return &compute.Error{Op: op, Kind: compute.KindInvalid, Message: "the record is too large", Remedy: "send less in one record", Cause: err}
+	}
+	return classify(op, err)
+}
