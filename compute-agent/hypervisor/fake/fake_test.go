@@ -1,0 +1,193 @@
+package fake_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+var (
+	big   = compute.Inventory{Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 32768, compute.DiskGB: 500}}
+	small = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024, compute.DiskGB: 10}
+)
+
+func TestContract(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		hypervisortest.Run(t, func(t *testing.T) hypervisortest.Subject {
+			w := fake.NewWorld()
+			return subject(t, func() *fake.World { return w })
+		})
+	})
+	t.Run("folder", func(t *testing.T) {
+		hypervisortest.Run(t, func(t *testing.T) hypervisortest.Subject {
+			dir := t.TempDir()
+			return subject(t, func() *fake.World {
+				w, err := fake.OpenWorld(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return w
+			})
+		})
+	})
+}
+
+// subject is an empty host of the world that open gives: the same one in
+// memory, a new look at the same files in a folder.
+func subject(t *testing.T, open func() *fake.World) hypervisortest.Subject {
+	host := func() *fake.Host {
+		h, err := open().Host("h1", big)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	w := open()
+	h, err := w.Host("h1", big)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first driver stays in use beside the reopened one in a few of the
+	// suite's checks, so both must look at one host: in a folder, the last
+	// reopened is it.
+	current := h
+	d := &follow{func() hypervisor.Driver { return fake.NewDriver(current, fake.Options{}) }}
+	return hypervisortest.Subject{
+		Driver: d,
+		Reopen: func() hypervisor.Driver {
+			current = host()
+			return fake.NewDriver(current, fake.Options{})
+		},
+		Launches: func(id compute.InstanceID) int {
+			n, err := w.Count(fake.Launched)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n[id]
+		},
+		Left: func() (left []string) {
+			for _, m := range current.Machines() {
+				left = append(left, string(m.Instance))
+			}
+			return left
+		},
+		Resources: small,
+	}
+}
+
+// follow is the driver of whatever host is current.
+type follow struct{ now func() hypervisor.Driver }
+
+func (f *follow) Prepare(ctx context.Context, s hypervisor.Spec) error {
+	return f.now().Prepare(ctx, s)
+}
+func (f *follow) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
+	return f.now().Launch(ctx, id, a, c)
+}
+func (f *follow) Destroy(ctx context.Context, id compute.InstanceID) error {
+	return f.now().Destroy(ctx, id)
+}
+func (f *follow) List(ctx context.Context) ([]hypervisor.Machine, error) { return f.now().List(ctx) }
+func (f *follow) Inventory(ctx context.Context) (compute.Inventory, error) {
+	return f.now().Inventory(ctx)
+}
+func (f *follow) Stop(ctx context.Context, id compute.InstanceID, g time.Duration) error {
+	return f.now().Stop(ctx, id, g)
+}
+func (f *follow) Start(ctx context.Context, id compute.InstanceID) error {
+	return f.now().Start(ctx, id)
+}
+func (f *follow) Reboot(ctx context.Context, id compute.InstanceID, hard bool) error {
+	return f.now().Reboot(ctx, id, hard)
+}
+
+func newDriver(t *testing.T, o fake.Options) (*fake.World, *fake.Host, *fake.Driver) {
+	t.Helper()
+	w := fake.NewWorld()
+	h, err := w.Host("h1", big)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, h, fake.NewDriver(h, o)
+}
+
+func spec(a compute.Attempt) hypervisor.Spec {
+	return hypervisor.Spec{Instance: "i", Project: "p", Attempt: a, Claim: compute.ClaimID(fmt.Sprint("c", a)), Resources: small}
+}
+
+func TestFaults(t *testing.T) {
+	broken := &hypervisor.Error{Class: compute.FailureRequest, Message: "no such image"}
+	for name, c := range map[string]struct {
+		fault    fake.Fault
+		wantErr  error
+		prepared bool
+	}{
+		"error before": {fake.Fault{Err: broken}, broken, false},
+		"error after":  {fake.Fault{Err: broken, After: true}, broken, true},
+		"hang":         {fake.Fault{Hang: true}, context.DeadlineExceeded, false},
+		"too slow":     {fake.Fault{Slow: 2 * time.Minute}, context.DeadlineExceeded, false},
+		"slow":         {fake.Fault{Slow: 30 * time.Second}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, h, d := newDriver(t, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+					if call.Method == "Prepare" && call.Host == "h1" {
+						return &c.fault
+					}
+					return nil
+				}})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				if err := d.Prepare(ctx, spec(1)); !errors.Is(err, c.wantErr) {
+					t.Errorf("Prepare answers %v, want %v", err, c.wantErr)
+				}
+				if got := len(h.Machines()) == 1; got != c.prepared {
+					t.Errorf("prepared: %t, want %t", got, c.prepared)
+				}
+			})
+		})
+	}
+}
+
+func TestCrashStopsWhatRan(t *testing.T) {
+	w, h, d := newDriver(t, fake.Options{})
+	if err := errors.Join(d.Prepare(t.Context(), spec(1)), d.Launch(t.Context(), "i", 1, "c1"), h.Crash()); err != nil {
+		t.Fatal(err)
+	}
+	if m := h.Machines()[0]; m.Power != compute.PowerStopped || !m.Launched {
+		t.Errorf("after a power cut the machine is %+v", m)
+	}
+	n, err := w.Count(fake.Stopped)
+	if err != nil || n["i"] != 1 {
+		t.Errorf("the power cut was written down %d times (%v), want once", n["i"], err)
+	}
+}
+
+func TestViolations(t *testing.T) {
+	at := func(kind fake.EventKind, host compute.HostID, a compute.Attempt) fake.Event {
+		return fake.Event{Kind: kind, Host: host, Instance: "i", Attempt: a}
+	}
+	for name, c := range map[string]struct {
+		events []fake.Event
+		want   int
+	}{
+		"once":               {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1)}, 0},
+		"moved":              {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1), at(fake.Launched, "b", 2)}, 0},
+		"stopped then moved": {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Stopped, "a", 1), at(fake.Launched, "b", 2)}, 0},
+		"two at once":        {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Launched, "b", 2)}, 1},
+		"attempt twice":      {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1), at(fake.Launched, "b", 1)}, 1},
+		"woke beside":        {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Stopped, "a", 1), at(fake.Launched, "b", 2), at(fake.Resumed, "a", 1)}, 1},
+	} {
+		if got := fake.Violations(c.events); len(got) != c.want {
+			t.Errorf("%s: %d violations, want %d: %v", name, len(got), c.want, got)
+		}
+	}
+}
