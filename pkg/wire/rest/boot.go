@@ -1,0 +1,84 @@
+package rest
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Boot asks for one machine.
+type Boot struct {
+	ID           compute.InstanceID `json:"id,omitempty" doc:"A UUID in lower case. A repeated request with the same id changes nothing; left out, one is made." example:"5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"`
+	Project      compute.Project    `json:"project,omitempty" doc:"Whose instance it is; left out, the project of the query, else \"default\"." example:"default"`
+	Name         string             `json:"name,omitempty" doc:"Shown to people; need not be unique. At most 255 bytes." example:"web-1"`
+	Flavor       compute.FlavorName `json:"flavor" doc:"The size of the machine." example:"m1.small"`
+	With         compute.Choices    `json:"with,omitempty" doc:"One value for each capability the request cares about, as in {\"gpu\": \"a100\"}."`
+	Image        string             `json:"image,omitempty" doc:"How the hypervisor finds the image; left out, the driver's default."`
+	Metadata     map[string]string  `json:"metadata,omitempty" doc:"At most 64 entries, 16 KiB together."`
+	UserData     []byte             `json:"user_data,omitempty" doc:"For the machine's first start, in base64; at most 256 KiB decoded."`
+	Attempts     compute.Attempt    `json:"attempts,omitempty" doc:"Most tries to build it, up to 20; 0 or left out: 3."`
+	Deadline     Duration           `json:"deadline,omitempty" doc:"How long it may wait unclaimed, up to 168h; left out: 1h." example:"10m0s"`
+	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail" doc:"Whether to wait until the deadline when no host takes it, or to fail after 10 s."`
+	Host         compute.HostID     `json:"host,omitempty" doc:"Build it there and nowhere else."`
+	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false" doc:"Never build it on these hosts."`
+}
+
+// Compute is the request in the words of package compute, defaults not yet
+// filled in. It does not check more than reading needs; Boot.Check does.
+func (b Boot) Compute() (compute.Boot, error) {
+	onNoCapacity, err := compute.ParseNoCapacity(b.OnNoCapacity)
+	if err != nil {
+		return compute.Boot{}, err
+	}
+	return compute.Boot{
+		Name:         b.Name,
+		Flavor:       b.Flavor,
+		With:         b.With,
+		Image:        b.Image,
+		Metadata:     b.Metadata,
+		UserData:     b.UserData,
+		Attempts:     b.Attempts,
+		Deadline:     time.Duration(b.Deadline),
+		OnNoCapacity: onNoCapacity,
+		Host:         b.Host,
+		Avoid:        b.Avoid,
+	}, nil
+}
+
+// FromBoot is the body that asks for b.
+func FromBoot(p compute.Project, id compute.InstanceID, b compute.Boot) Boot {
+	return Boot{
+		ID:           id,
+		Project:      p,
+		Name:         b.Name,
+		Flavor:       b.Flavor,
+		With:         b.With,
+		Image:        b.Image,
+		Metadata:     b.Metadata,
+		UserData:     b.UserData,
+		Attempts:     b.Attempts,
+		Deadline:     Duration(b.Deadline),
+		OnNoCapacity: b.OnNoCapacity.String(),
+		Host:         b.Host,
+		Avoid:        b.Avoid,
+	}
+}
+
+// Duration is a time.Duration that is written as "1h0m0s".
+type Duration time.Duration
+
+// String is the duration as Go writes it.
+func (d Duration) String() string { return time.Duration(d).String() }
+
+// MarshalText writes "1h0m0s".
+func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote, and anything time.ParseDuration reads.
+func (d *Duration) UnmarshalText(b []byte) error {
+	parsed, err := time.ParseDuration(string(b))
+	if err != nil {
+		return compute.Invalid("duration", string(b), "give a number with a unit, as in 90s, 10m or 1h30m")
+	}
+	*d = Duration(parsed)
+	return nil
+}

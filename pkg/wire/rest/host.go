@@ -1,0 +1,62 @@
+package rest
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// HostView is what a host last said about itself.
+type HostView struct {
+	Host        compute.HostID      `json:"host"`
+	State       string              `json:"state" enum:"enabled,disabled,draining,quarantined,silent"`
+	Reason      string              `json:"reason,omitempty" doc:"Why it does not offer."`
+	Totals      compute.Resources   `json:"totals" doc:"After over-commit."`
+	Reserved    compute.Resources   `json:"reserved,omitempty" doc:"What the host keeps for itself."`
+	Unmanaged   compute.Resources   `json:"unmanaged,omitempty" doc:"Used by machines Berth did not start."`
+	Free        compute.Resources   `json:"free"`
+	Traits      []compute.Trait     `json:"traits,omitempty" nullable:"false"`
+	Machines    uint32              `json:"machines" doc:"Ours, running or not."`
+	Building    uint32              `json:"building" doc:"Taken, not yet running."`
+	Waiting     []compute.QueueName `json:"waiting" nullable:"false" doc:"The queues it waits on."`
+	DesiredSeen compute.Version     `json:"desired_seen,omitempty" doc:"The newest operator's wish it has acted on."`
+	Started     time.Time           `json:"started,omitzero" doc:"When its agent began."`
+	SaidAt      time.Time           `json:"said_at,omitzero" doc:"When it said this, by its own clock."`
+	HeardFor    Duration            `json:"heard_ago" doc:"How long ago this node heard it."`
+}
+
+// FromBeacon shows a beacon heard that long ago.
+func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
+	v := HostView{
+		Host: b.Host, State: b.State.String(), Reason: b.Reason,
+		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
+		Free: b.Free, Traits: b.Inventory.Traits, Machines: b.Machines, Building: b.Building,
+		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Started: utc(b.Started), SaidAt: utc(b.At),
+		HeardFor: Duration(ago.Truncate(time.Millisecond)),
+	}
+	if v.Waiting == nil {
+		v.Waiting = []compute.QueueName{}
+	}
+	if ago > compute.SilentAfter {
+		v.State = compute.HostSilent.String()
+	}
+	return v
+}
+
+// Hosts is a list.
+type Hosts struct {
+	Items []HostView `json:"items" nullable:"false"`
+}
+
+// HostWish is what an operator wants of a host, in addition to the state.
+type HostWish struct {
+	Reason   string    `json:"reason,omitempty" maxLength:"255" doc:"Shown with the host."`
+	Deadline time.Time `json:"deadline,omitzero" doc:"drain only: when it should be empty; absent: no hurry."`
+}
+
+// HostAsked says that the wish is on its way.
+type HostAsked struct {
+	Host    compute.HostID  `json:"host"`
+	State   string          `json:"state" enum:"enabled,disabled,draining"`
+	Version compute.Version `json:"version" doc:"Acted on once the host's desired_seen has reached it."`
+}

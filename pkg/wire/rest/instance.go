@@ -1,0 +1,122 @@
+package rest
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// State is an instance's state by its name.
+type State string
+
+// Compute is the state in the words of package compute; StateNone for a name
+// this version does not know.
+func (s State) Compute() compute.State {
+	state, err := compute.ParseState(string(s))
+	if err != nil {
+		return compute.StateNone
+	}
+	return state
+}
+
+// Instance is one requested machine as the API shows it.
+type Instance struct {
+	ID      compute.InstanceID `json:"id" doc:"A UUID."`
+	Project compute.Project    `json:"project"`
+	Name    string             `json:"name"`
+	State   State              `json:"state" enum:"accepted,queued,starting,active,deleting,deleted,error,unknown" doc:"accepted: the request is safe and not yet decided. unknown: the host that has it is silent."`
+	Reason  *Reason            `json:"reason,omitempty" doc:"Why it ended, or why the last attempt did."`
+	Waiting *Reason            `json:"waiting,omitempty" doc:"Why it is still queued, as far as is known."`
+
+	Flavor       compute.FlavorName `json:"flavor"`
+	With         compute.Choices    `json:"with,omitempty"`
+	Queue        compute.QueueName  `json:"queue,omitempty" doc:"Where its work waits or waited."`
+	Resources    compute.Resources  `json:"resources,omitempty" doc:"What it uses of a host and of the quota."`
+	Image        string             `json:"image,omitempty"`
+	Metadata     map[string]string  `json:"metadata,omitempty"`
+	Attempts     compute.Attempt    `json:"attempts,omitempty" doc:"Most tries to build it."`
+	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail"`
+	PinnedTo     compute.HostID     `json:"pinned_to,omitempty" doc:"The only host it may be built on."`
+	Avoid        []compute.HostID   `json:"avoid,omitempty" nullable:"false"`
+
+	Host     compute.HostID  `json:"host,omitempty" doc:"Who has it."`
+	Attempt  compute.Attempt `json:"attempt,omitempty" doc:"The current try, from 1."`
+	Failures []Failure       `json:"failures,omitempty" nullable:"false" doc:"How earlier attempts ended."`
+	Power    string          `json:"power,omitempty" enum:"running,stopped,paused" doc:"As the host last said."`
+	Delete   bool            `json:"delete,omitempty" doc:"It was asked to be deleted."`
+	Version  compute.Version `json:"version,omitempty" doc:"Rises with every change of its record; absent while accepted."`
+
+	AcceptedAt time.Time `json:"accepted_at,omitzero" doc:"When an API node took the request."`
+	QueuedAt   time.Time `json:"queued_at,omitzero" doc:"When it was admitted."`
+	NextTryAt  time.Time `json:"next_try_at,omitzero" doc:"When the next attempt is due, after one failed."`
+	Deadline   time.Time `json:"deadline,omitzero" doc:"Queued longer than this, it ends in error."`
+	StartingAt time.Time `json:"starting_at,omitzero" doc:"When a host was told to launch it."`
+	ActiveAt   time.Time `json:"active_at,omitzero" doc:"When it first ran."`
+	EndedAt    time.Time `json:"ended_at,omitzero" doc:"When it became deleted or error."`
+	ChangedAt  time.Time `json:"changed_at,omitzero" doc:"When its record last changed."`
+}
+
+// Failure is how one attempt ended.
+type Failure struct {
+	Host    compute.HostID  `json:"host"`
+	Attempt compute.Attempt `json:"attempt"`
+	Class   string          `json:"class" doc:"Whose fault it was: host, timeout, request, unknown, unknown-claim."`
+	Message string          `json:"message,omitempty"`
+	At      time.Time       `json:"at"`
+}
+
+// Instances is one page of a list.
+type Instances struct {
+	Items []Instance `json:"items" nullable:"false"`
+	Next  string     `json:"next,omitempty" doc:"Give this as after to get the next page; absent on the last."`
+}
+
+// FromInstance shows a record. The state and the waiting reason may have to be
+// amended by what the record does not know.
+func FromInstance(i *compute.Instance) Instance {
+	out := FromBoot("", "", i.Boot).instance()
+	out.ID, out.Project, out.Version = i.ID, i.Project, i.Version
+	out.State, out.Reason = State(i.State.String()), FromReason(i.Reason)
+	out.Queue, out.Resources = i.Queue, i.Resources
+	out.Host, out.Attempt, out.Delete = i.Host, i.Attempt, i.Delete
+	if i.Power != compute.PowerUnknown {
+		out.Power = i.Power.String()
+	}
+	for _, f := range i.Failures {
+		out.Failures = append(out.Failures, Failure{
+			Host: f.Host, Attempt: f.Attempt, Class: f.Class.String(), Message: f.Message, At: f.At.UTC(),
+		})
+	}
+	out.AcceptedAt, out.QueuedAt, out.Deadline = utc(i.AcceptedAt), utc(i.QueuedAt), utc(i.Deadline)
+	out.StartingAt, out.ActiveAt = utc(i.StartingAt), utc(i.ActiveAt)
+	out.EndedAt, out.ChangedAt = utc(i.EndedAt), utc(i.ChangedAt)
+	if i.State == compute.StateQueued && i.Attempt > 1 {
+		out.NextTryAt = utc(i.PublishAt)
+	}
+	return out
+}
+
+// FromRequest shows a boot request that nobody has decided yet.
+func FromRequest(r *compute.Request) Instance {
+	out := FromBoot("", "", r.Boot.WithDefaults()).instance()
+	out.ID, out.Project = r.Instance, r.Project
+	out.State = State(compute.StateAccepted.String())
+	out.Queue = compute.NameQueue(r.Boot.Flavor, r.Boot.With)
+	out.AcceptedAt = utc(r.At)
+	return out
+}
+
+// instance is the part of an instance that the request for it says.
+func (b Boot) instance() Instance {
+	return Instance{
+		Name: b.Name, Flavor: b.Flavor, With: b.With, Image: b.Image, Metadata: b.Metadata,
+		Attempts: b.Attempts, OnNoCapacity: b.OnNoCapacity, PinnedTo: b.Host, Avoid: b.Avoid,
+	}
+}
+
+func utc(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC()
+}

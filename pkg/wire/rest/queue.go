@@ -1,0 +1,48 @@
+package rest
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// QueueView is a queue with what is known of its work.
+type QueueView struct {
+	Name      compute.QueueName  `json:"name" example:"m1.small.gpu-a100"`
+	Flavor    compute.FlavorName `json:"flavor"`
+	With      compute.Choices    `json:"with,omitempty"`
+	State     string             `json:"state" enum:"open,closed" doc:"closed: takes no requests, its work drains."`
+	Resources compute.Resources  `json:"resources" doc:"What one machine needs of a host."`
+	Required  []compute.Trait    `json:"required,omitempty" nullable:"false"`
+	Forbidden []compute.Trait    `json:"forbidden,omitempty" nullable:"false"`
+	Group     string             `json:"group,omitempty" doc:"The share group its waiters use."`
+	Error     string             `json:"error,omitempty" doc:"Why it cannot be made or removed."`
+	Queued    int                `json:"queued" doc:"Instances that wait in it, by their records."`
+	Advice    *QueueAdvice       `json:"advice,omitempty" doc:"What the queue manager last said; absent if it did not."`
+}
+
+// QueueAdvice is what the queue manager last said about a queue.
+type QueueAdvice struct {
+	At     time.Time  `json:"at"`
+	Depth  uint64     `json:"depth" doc:"Records in it that no host has finished."`
+	Oldest time.Time  `json:"oldest,omitzero" doc:"When the oldest of them was published."`
+	Hosts  HostCounts `json:"hosts" doc:"What became of every host, as seen from this queue."`
+}
+
+// FromQueue shows a queue.
+func FromQueue(q compute.Queue) QueueView {
+	return QueueView{
+		Name: q.Name, Flavor: q.Flavor, With: q.Choices, State: q.State.String(), Resources: q.Resources,
+		Required: q.Required, Forbidden: q.Forbidden, Group: q.Group, Error: q.Error,
+	}
+}
+
+// FromAdvice shows advice.
+func FromAdvice(at time.Time, a compute.QueueAdvice) *QueueAdvice {
+	return &QueueAdvice{At: utc(at), Depth: a.Depth, Oldest: utc(a.Oldest), Hosts: FromHostCounts(a.Hosts)}
+}
+
+// Queues is a list.
+type Queues struct {
+	Items []QueueView `json:"items" nullable:"false"`
+}
