@@ -93,7 +93,6 @@ func (n *node) settings(voters string, replicas int) map[string]string {
 		"group.min.session.timeout.ms":                     "1000",
 		"group.share.max.share.sessions":                   "10000",
 		"group.share.max.delivery.count.limit":             "25",
-		"group.share.delivery.count.limit":                 "25",
 		"group.share.min.record.lock.duration.ms":          "1000",
 		"add.partitions.to.txn.retry.backoff.ms":           "1",
 		"num.network.threads":                              "2",
