@@ -1,0 +1,38 @@
+# Berth. `make demo` shows it, `make test` proves it, `make lint` is what CI asks of every change.
+
+GO       ?= go
+BIN      := bin/berth
+TOOLS    := $(CURDIR)/.cache/bin
+STATICCHECK_VERSION := v0.8.2
+
+.PHONY: build demo dev test lint fmt proto proto-check clean
+
+build: ## the one binary
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
+
+demo: build ## everything in one process, 20 simulated hosts, no set-up
+	$(BIN) demo
+
+dev: build ## the same, and it stays up
+	$(BIN) dev
+
+test: ## everything; needs Java and Maven for the parts on real Kafka
+	$(GO) test -race -timeout 10m ./...
+
+lint: proto-check
+	@out="$$(gofmt -l cmd pkg flavors queues conductor compute-agent *.go)"; if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOLS)/staticcheck ./...
+
+lint: $(TOOLS)/staticcheck
+
+$(TOOLS)/staticcheck:
+	GOBIN=$(TOOLS) $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+
+fmt:
+	gofmt -w cmd pkg flavors queues conductor compute-agent *.go
+
+clean:
+	rm -rf bin .cache
+
+include pkg/wire/wire.mk
