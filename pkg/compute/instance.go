@@ -28,6 +28,7 @@ type Instance struct {
 	Power     PowerState    // as the host last said
 	Command   *PowerCommand // the user's last power command, until answered
 	Delete    bool          // asked to be deleted
+	Confirm   bool          // its host lost its memory and was asked whether it still has it; until answered
 	PublishAt time.Time     // queued: when the work is due in its queue (back-off)
 
 	AcceptedAt time.Time // when an API node took the request
