@@ -1,0 +1,95 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func dry(on bool) url.Values {
+	if on {
+		return url.Values{"dry_run": {"true"}}
+	}
+	return nil
+}
+
+// AddFlavor offers a flavor; with dryRun it only says what that would do.
+func (c *Client) AddFlavor(ctx context.Context, f compute.Flavor, dryRun bool) (Change, error) {
+	var out Change
+	err := c.call(ctx, http.MethodPost, dry(dryRun), rest.FromFlavor(f), &out, "flavors")
+	return out, err
+}
+
+// RemoveFlavor stops offering a flavor.
+func (c *Client) RemoveFlavor(ctx context.Context, name compute.FlavorName, dryRun bool) (Change, error) {
+	var out Change
+	err := c.call(ctx, http.MethodDelete, dry(dryRun), nil, &out, "flavors", string(name))
+	return out, err
+}
+
+// Flavor shows one flavor and how far its queues are.
+func (c *Client) Flavor(ctx context.Context, name compute.FlavorName) (Flavor, error) {
+	var out Flavor
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "flavors", string(name))
+	return out, err
+}
+
+// Flavors lists all flavors by name.
+func (c *Client) Flavors(ctx context.Context) ([]Flavor, error) {
+	var out rest.Flavors
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "flavors")
+	return out.Items, err
+}
+
+// AddCapability offers an axis, or more values on it.
+func (c *Client) AddCapability(ctx context.Context, a compute.Capability, dryRun bool) (Change, error) {
+	var out Change
+	err := c.call(ctx, http.MethodPost, dry(dryRun), rest.FromCapability(a), &out, "capabilities")
+	return out, err
+}
+
+// RemoveCapability stops offering an axis.
+func (c *Client) RemoveCapability(ctx context.Context, axis compute.AxisName, dryRun bool) (Change, error) {
+	var out Change
+	err := c.call(ctx, http.MethodDelete, dry(dryRun), nil, &out, "capabilities", string(axis))
+	return out, err
+}
+
+// Capability shows one axis.
+func (c *Client) Capability(ctx context.Context, axis compute.AxisName) (Capability, error) {
+	var out Capability
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "capabilities", string(axis))
+	return out, err
+}
+
+// Capabilities lists all axes by name.
+func (c *Client) Capabilities(ctx context.Context) ([]Capability, error) {
+	var out rest.Capabilities
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "capabilities")
+	return out.Items, err
+}
+
+// Quota shows what a project may have and uses; compute.DefaultQuota shows the
+// limits of all that have none of their own.
+func (c *Client) Quota(ctx context.Context, p compute.Project) (Quota, error) {
+	var out Quota
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "quotas", string(p))
+	return out, err
+}
+
+// Quotas lists the projects with limits of their own or with instances.
+func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
+	var out rest.Quotas
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "quotas")
+	return out.Items, err
+}
+
+// SetQuota replaces a project's own limits.
+func (c *Client) SetQuota(ctx context.Context, q compute.Quota) (Quota, error) {
+	var out Quota
+	err := c.call(ctx, http.MethodPut, nil, rest.QuotaLimits{Limits: q.Limits}, &out, "quotas", string(q.Project))
+	return out, err
+}

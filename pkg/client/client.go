@@ -1,0 +1,190 @@
+// Package client talks to an API node over HTTP. Every method takes a context,
+// checks nothing the server checks, and answers a *compute.Error whose kind is
+// the server's own. It never repeats a request by itself.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// The bodies, so that callers need one import.
+type (
+	Instance      = rest.Instance
+	Flavor        = rest.FlavorView
+	Capability    = rest.Capability
+	Change        = rest.Change
+	Quota         = rest.QuotaView
+	QuotaResource = rest.QuotaResource
+	Queue         = rest.QueueView
+	Host          = rest.HostView
+	HostAsked     = rest.HostAsked
+	HostCounts    = rest.HostCounts
+	Reason        = rest.Reason
+	State         = rest.State
+)
+
+// Config says where the API is and for whom to ask.
+type Config struct {
+	Address string          // "http://host:port"; "host:port" means http
+	Project compute.Project // of every request about instances; empty: the server's default
+	Timeout time.Duration   // of one request with its answer; 0: only the context's
+	// Dial opens connections; nil dials the network.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Client talks to one API node. It may be used by many goroutines at once.
+type Client struct {
+	base    *url.URL
+	project compute.Project
+	http    *http.Client
+}
+
+// New checks the address; it connects to nothing yet.
+func New(c Config) (*Client, error) {
+	address := c.Address
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		return nil, compute.Invalid("api", c.Address, "give an address as in http://127.0.0.1:7070")
+	}
+	transport := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         c.Dial,
+		MaxIdleConnsPerHost: 16,
+		IdleConnTimeout:     90 * time.Second,
+	}
+	return &Client{
+		base:    base,
+		project: c.Project,
+		http:    &http.Client{Transport: transport, Timeout: c.Timeout},
+	}, nil
+}
+
+// Close drops idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Project is whom the client asks for.
+func (c *Client) Project() compute.Project { return c.project }
+
+// maxAnswer bounds what is read of an answer; a page of instances is far below.
+const maxAnswer = 64 << 20
+
+// call sends body as JSON, if there is one, and reads the answer into out.
+func (c *Client) call(ctx context.Context, method string, query url.Values, body, out any, path ...string) error {
+	op := strings.ToLower(method) + " " + strings.Join(path, "/")
+	elements, err := escape(path)
+	if err != nil {
+		return err
+	}
+	u := c.base.JoinPath(elements...)
+	u.RawQuery = query.Encode()
+	req, err := newRequest(ctx, method, u, body)
+	if err != nil {
+		return &compute.Error{Op: op, Kind: compute.KindInternal, Cause: err}
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return c.unreachable(op, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // reading is over: nothing can be lost
+	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return c.unreachable(op, err)
+	}
+	if resp.StatusCode >= 300 {
+		return problem(resp, data)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, out); err != nil {
+		return rest.Foreign(resp.StatusCode).Compute()
+	}
+	return nil
+}
+
+func newRequest(ctx context.Context, method string, u *url.URL, body any) (*http.Request, error) {
+	var r io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		r = bytes.NewReader(data)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), r)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return req, nil
+}
+
+// problem is the error in an answer.
+func problem(resp *http.Response, data []byte) error {
+	var p rest.Problem
+	if err := json.Unmarshal(data, &p); err != nil || p.Kind == "" && p.Detail == "" {
+		return rest.Foreign(resp.StatusCode).Compute()
+	}
+	if p.Status == 0 {
+		p.Status = resp.StatusCode
+	}
+	return p.Compute()
+}
+
+// unreachable classifies what kept an answer from coming. Once the request may
+// have arrived, only a time-out is told apart: its outcome is unknown.
+func (c *Client) unreachable(op string, err error) error {
+	e := &compute.Error{Op: op, Kind: compute.KindUnavailable, Cause: err}
+	var timeout net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		e.Message = "was called off"
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout():
+		e.Kind, e.Message = compute.KindTimeout, "the API at "+c.base.String()+" did not answer in time"
+	default:
+		e.Message = "cannot reach the API at " + c.base.String()
+		e.Remedy = "is an API node running there? Set --api or BERTH_API"
+	}
+	return e
+}
+
+// escape keeps what a person typed from becoming another path: a name with a
+// slash is one element, and a name that would vanish names nothing.
+func escape(path []string) ([]string, error) {
+	out := make([]string, 0, len(path)+1)
+	out = append(out, "v1")
+	for _, p := range path {
+		if p == "" || p == "." || p == ".." {
+			return nil, compute.NotFound(strings.TrimSuffix(path[0], "s"), p, "give its name")
+		}
+		out = append(out, url.PathEscape(p))
+	}
+	return out, nil
+}
+
+// scoped is a query that names the project.
+func (c *Client) scoped() url.Values {
+	q := url.Values{}
+	if c.project != "" {
+		q.Set("project", string(c.project))
+	}
+	return q
+}

@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// Queue shows one queue.
+func (c *Client) Queue(ctx context.Context, name compute.QueueName) (Queue, error) {
+	var out Queue
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "queues", string(name))
+	return out, err
+}
+
+// Queues lists queues by name; with a flavor, only its own.
+func (c *Client) Queues(ctx context.Context, f compute.FlavorName) ([]Queue, error) {
+	query := url.Values{}
+	if f != "" {
+		query.Set("flavor", string(f))
+	}
+	var out rest.Queues
+	err := c.call(ctx, http.MethodGet, query, nil, &out, "queues")
+	return out.Items, err
+}
+
+// Host shows what a host last said.
+func (c *Client) Host(ctx context.Context, h compute.HostID) (Host, error) {
+	var out Host
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "hosts", string(h))
+	return out, err
+}
+
+// Hosts lists all hosts by name.
+func (c *Client) Hosts(ctx context.Context) ([]Host, error) {
+	var out rest.Hosts
+	err := c.call(ctx, http.MethodGet, nil, nil, &out, "hosts")
+	return out.Items, err
+}
+
+// Drain asks a host to make no more offers; with a deadline, to be empty by then.
+func (c *Client) Drain(ctx context.Context, h compute.HostID, reason string, deadline time.Time) (HostAsked, error) {
+	return c.askHost(ctx, h, "drain", rest.HostWish{Reason: reason, Deadline: deadline})
+}
+
+// Enable asks a host to offer again.
+func (c *Client) Enable(ctx context.Context, h compute.HostID, reason string) (HostAsked, error) {
+	return c.askHost(ctx, h, "enable", rest.HostWish{Reason: reason})
+}
+
+// Disable asks a host to make no more offers; its machines stay.
+func (c *Client) Disable(ctx context.Context, h compute.HostID, reason string) (HostAsked, error) {
+	return c.askHost(ctx, h, "disable", rest.HostWish{Reason: reason})
+}
+
+func (c *Client) askHost(ctx context.Context, h compute.HostID, verb string, w rest.HostWish) (HostAsked, error) {
+	var out HostAsked
+	err := c.call(ctx, http.MethodPost, nil, w, &out, "hosts", string(h), verb)
+	return out, err
+}

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// Boot asks for one machine. It returns once the request cannot be lost. With
+// an id of the caller's own it may be repeated safely.
+func (c *Client) Boot(ctx context.Context, id compute.InstanceID, b compute.Boot) (Instance, error) {
+	var out Instance
+	body := rest.FromBoot(c.project, id, b)
+	err := c.call(ctx, http.MethodPost, nil, body, &out, "instances")
+	return out, err
+}
+
+// Instance shows one instance.
+func (c *Client) Instance(ctx context.Context, id compute.InstanceID) (Instance, error) {
+	var out Instance
+	err := c.call(ctx, http.MethodGet, c.scoped(), nil, &out, "instances", string(id))
+	return out, err
+}
+
+// Delete asks for an instance to be deleted. It returns once the request cannot
+// be lost, with the instance as it was then known.
+func (c *Client) Delete(ctx context.Context, id compute.InstanceID) (Instance, error) {
+	var out Instance
+	err := c.call(ctx, http.MethodDelete, c.scoped(), nil, &out, "instances", string(id))
+	return out, err
+}
+
+// Filter says which instances to list. All that is set must apply.
+type Filter struct {
+	States []compute.State // empty: all but deleted
+	All    bool            // deleted ones too
+	Name   string          // exactly
+	Host   compute.HostID
+	Queue  compute.QueueName
+	Flavor compute.FlavorName
+	IDs    []compute.InstanceID
+	Ref    string // what a person typed: an id, else a name, else the beginning of either
+}
+
+// maxIDs is how many ids one request names; it keeps the address short.
+const maxIDs = 200
+
+// Instances lists the project's instances, oldest first. It asks for as many
+// pages as there are; what changes meanwhile may show or not.
+func (c *Client) Instances(ctx context.Context, f Filter) ([]Instance, error) {
+	if len(f.IDs) <= maxIDs {
+		return c.pages(ctx, f)
+	}
+	var all []Instance
+	for ids := range slices.Chunk(f.IDs, maxIDs) {
+		f.IDs = ids
+		some, err := c.pages(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	return all, nil
+}
+
+func (c *Client) pages(ctx context.Context, f Filter) ([]Instance, error) {
+	all := []Instance{}
+	query := f.query(c.scoped())
+	for {
+		var page rest.Instances
+		if err := c.call(ctx, http.MethodGet, query, nil, &page, "instances"); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Next == "" {
+			return all, nil
+		}
+		query.Set("after", page.Next)
+	}
+}
+
+func (f Filter) query(q url.Values) url.Values {
+	for _, s := range f.States {
+		q.Add("state", s.String())
+	}
+	for _, id := range f.IDs {
+		q.Add("id", string(id))
+	}
+	if f.All {
+		q.Set("all", "true")
+	}
+	for key, value := range map[string]string{
+		"name": f.Name, "host": string(f.Host), "queue": string(f.Queue),
+		"flavor": string(f.Flavor), "ref": f.Ref,
+	} {
+		if value != "" {
+			q.Set(key, value)
+		}
+	}
+	return q
+}
