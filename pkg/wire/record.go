@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"strconv"
-	"time"
-)
+import "time"
 
 // Record is one Kafka record, whatever client carries it. Encoders fill Key,
 // Value and Headers; the sender says where it goes with To.
@@ -55,5 +52,3 @@ const Schema = 1
 
 // ContentJSON marks a request whose body is protojson.
 const ContentJSON = "application/json"
-
-var schemaValue = []byte(strconv.Itoa(Schema))

@@ -1,0 +1,40 @@
+package wire
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+	pb "github.com/berth-project/berth/pkg/wire/berthv1"
+)
+
+// EncodeAdvice makes the record of advice; it has no key.
+func EncodeAdvice(a compute.Advice) Record {
+	m := &pb.Advice{At: stamp(a.At), Full: a.Full}
+	for _, q := range a.About {
+		m.About = append(m.About, &pb.QueueAdvice{
+			Queue:    text(q.Queue),
+			Eligible: q.Eligible,
+			Depth:    q.Depth,
+			Oldest:   stamp(q.Oldest),
+			Hosts:    hostCountsTo(q.Hosts),
+		})
+	}
+	return seal(nil, m, "")
+}
+
+// DecodeAdvice reads advice.
+func DecodeAdvice(rec Record) (compute.Advice, error) {
+	return decode("advice", rec, &pb.Advice{}, adviceFrom)
+}
+
+func adviceFrom(r *reader, m *pb.Advice) compute.Advice {
+	a := compute.Advice{At: r.time("at", m.GetAt()), Full: m.GetFull()}
+	for _, q := range m.GetAbout() {
+		a.About = append(a.About, compute.QueueAdvice{
+			Queue:    compute.QueueName(q.GetQueue()),
+			Eligible: q.GetEligible(),
+			Depth:    q.GetDepth(),
+			Oldest:   r.time("about.oldest", q.GetOldest()),
+			Hosts:    hostCountsFrom(q.GetHosts()),
+		})
+	}
+	return a
+}

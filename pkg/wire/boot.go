@@ -1,0 +1,41 @@
+package wire
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+	pb "github.com/berth-project/berth/pkg/wire/berthv1"
+)
+
+func bootTo(b *compute.Boot) *pb.Boot {
+	if b == nil {
+		return &pb.Boot{}
+	}
+	return &pb.Boot{
+		Name:         text(b.Name),
+		Flavor:       text(b.Flavor),
+		With:         textMap(b.With),
+		Image:        text(b.Image),
+		Metadata:     textMap(b.Metadata),
+		UserData:     b.UserData,
+		Attempts:     uint32(b.Attempts),
+		Deadline:     span(b.Deadline),
+		OnNoCapacity: noCapacities.out(b.OnNoCapacity),
+		Host:         text(b.Host),
+		Avoid:        texts(b.Avoid),
+	}
+}
+
+func bootFrom(r *reader, m *pb.Boot) compute.Boot {
+	return compute.Boot{
+		Name:         m.GetName(),
+		Flavor:       compute.FlavorName(m.GetFlavor()),
+		With:         wordMap[compute.AxisName, compute.AxisValue](m.GetWith()),
+		Image:        m.GetImage(),
+		Metadata:     wordMap[string, string](m.GetMetadata()),
+		UserData:     bytesOrNil(m.GetUserData()),
+		Attempts:     compute.Attempt(m.GetAttempts()),
+		Deadline:     r.duration("boot.deadline", m.GetDeadline()),
+		OnNoCapacity: noCapacities.in(r, "boot.on_no_capacity", m.GetOnNoCapacity()),
+		Host:         compute.HostID(m.GetHost()),
+		Avoid:        words[compute.HostID](m.GetAvoid()),
+	}
+}

@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+	pb "github.com/berth-project/berth/pkg/wire/berthv1"
+)
+
+// EncodeBuild makes the record of a queue; its key is the instance id.
+func EncodeBuild(b compute.Build) Record {
+	return seal([]byte(b.Instance), buildTo(&b), b.Trace)
+}
+
+// DecodeBuild reads a record of a queue.
+func DecodeBuild(rec Record) (compute.Build, error) {
+	return decode("build", rec, &pb.Build{}, buildFrom)
+}
+
+func buildTo(b *compute.Build) *pb.Build {
+	if b == nil {
+		return nil
+	}
+	return &pb.Build{
+		Instance:  text(b.Instance),
+		Project:   text(b.Project),
+		Name:      text(b.Name),
+		Attempt:   uint32(b.Attempt),
+		Queue:     text(b.Queue),
+		Resources: amounts(b.Resources),
+		Required:  texts(b.Required),
+		Forbidden: texts(b.Forbidden),
+		Image:     text(b.Image),
+		Metadata:  textMap(b.Metadata),
+		UserData:  b.UserData,
+		Avoid:     texts(b.Avoid),
+		Failed:    texts(b.Failed),
+		Deadline:  stamp(b.Deadline),
+		At:        stamp(b.At),
+	}
+}
+
+func buildFrom(r *reader, m *pb.Build) compute.Build {
+	return compute.Build{
+		Instance:  compute.InstanceID(m.GetInstance()),
+		Project:   compute.Project(m.GetProject()),
+		Name:      m.GetName(),
+		Attempt:   compute.Attempt(m.GetAttempt()),
+		Queue:     compute.QueueName(m.GetQueue()),
+		Resources: resources(m.GetResources()),
+		Required:  words[compute.Trait](m.GetRequired()),
+		Forbidden: words[compute.Trait](m.GetForbidden()),
+		Image:     m.GetImage(),
+		Metadata:  wordMap[string, string](m.GetMetadata()),
+		UserData:  bytesOrNil(m.GetUserData()),
+		Avoid:     words[compute.HostID](m.GetAvoid()),
+		Failed:    words[compute.HostID](m.GetFailed()),
+		Deadline:  r.time("deadline", m.GetDeadline()),
+		At:        r.time("at", m.GetAt()),
+		Trace:     r.trace(),
+	}
+}

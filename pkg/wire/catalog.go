@@ -1,0 +1,124 @@
+package wire
+
+import (
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+	pb "github.com/berth-project/berth/pkg/wire/berthv1"
+)
+
+// CatalogEntry is what one record of the catalog says. Exactly one of
+// FlavorName, Axis and Project is set, from the key; unless it is Removed, so is
+// the word that belongs to it.
+type CatalogEntry struct {
+	FlavorName compute.FlavorName
+	Axis       compute.AxisName
+	Project    compute.Project
+
+	Removed    bool
+	Flavor     *compute.Flavor
+	Capability *compute.Capability
+	Quota      *compute.Quota
+}
+
+// EncodeFlavor makes the record of a flavor; its key is KeyFlavor.
+func EncodeFlavor(f compute.Flavor) Record {
+	return seal(KeyFlavor(f.Name), &pb.Flavor{
+		Name:         text(f.Name),
+		Resources:    amounts(f.Resources),
+		Required:     texts(f.Required),
+		Forbidden:    texts(f.Forbidden),
+		Capabilities: texts(f.Capabilities),
+	}, "")
+}
+
+// EncodeCapability makes the record of an axis; its key is KeyCapability.
+func EncodeCapability(c compute.Capability) Record {
+	m := &pb.Capability{Axis: text(c.Axis)}
+	for _, v := range c.Values {
+		m.Values = append(m.Values, &pb.CapabilityValue{
+			Value:    text(v.Value),
+			Requires: texts(v.Requires),
+			Consumes: amounts(v.Consumes),
+		})
+	}
+	return seal(KeyCapability(c.Axis), m, "")
+}
+
+// EncodeQuota makes the record of a quota; its key is KeyQuota.
+func EncodeQuota(q compute.Quota) Record {
+	return seal(KeyQuota(q.Project), &pb.Quota{
+		Project: text(q.Project),
+		Limits:  amounts(q.Limits),
+	}, "")
+}
+
+// DecodeCatalog reads a record of the catalog: the key says what it is, and a
+// tombstone that it was removed.
+func DecodeCatalog(rec Record) (CatalogEntry, error) {
+	kind, name, _ := strings.Cut(string(rec.Key), "/")
+	var entry CatalogEntry
+	switch {
+	case name == "":
+	case kind+"/" == flavorPrefix:
+		entry.FlavorName = compute.FlavorName(name)
+	case kind+"/" == capabilityPrefix:
+		entry.Axis = compute.AxisName(name)
+	case kind+"/" == quotaPrefix:
+		entry.Project = compute.Project(name)
+	}
+	if entry == (CatalogEntry{}) {
+		return CatalogEntry{}, refused("catalog", compute.Invalid("key", string(rec.Key), "give flavor/, capability/ or quota/ and a name"))
+	}
+	if rec.Value == nil {
+		entry.Removed = true
+		return entry, nil
+	}
+	var err error
+	switch {
+	case entry.FlavorName != "":
+		entry.Flavor, err = decode(kind, rec, &pb.Flavor{}, flavorFrom)
+	case entry.Axis != "":
+		entry.Capability, err = decode(kind, rec, &pb.Capability{}, capabilityFrom)
+	default:
+		entry.Quota, err = decode(kind, rec, &pb.Quota{}, quotaFrom)
+	}
+	if err != nil {
+		return CatalogEntry{}, err
+	}
+	return entry, nil
+}
+
+func flavorFrom(r *reader, m *pb.Flavor) *compute.Flavor {
+	f := &compute.Flavor{
+		Name:         compute.FlavorName(m.GetName()),
+		Resources:    resources(m.GetResources()),
+		Required:     words[compute.Trait](m.GetRequired()),
+		Forbidden:    words[compute.Trait](m.GetForbidden()),
+		Capabilities: words[compute.AxisName](m.GetCapabilities()),
+	}
+	r.key(KeyFlavor(f.Name))
+	return f
+}
+
+func capabilityFrom(r *reader, m *pb.Capability) *compute.Capability {
+	c := &compute.Capability{Axis: compute.AxisName(m.GetAxis())}
+	for _, v := range m.GetValues() {
+		c.Values = append(c.Values, compute.CapabilityValue{
+			Value:    compute.AxisValue(v.GetValue()),
+			Requires: words[compute.Trait](v.GetRequires()),
+			Consumes: resources(v.GetConsumes()),
+		})
+	}
+	r.key(KeyCapability(c.Axis))
+	return c
+}
+
+func quotaFrom(r *reader, m *pb.Quota) *compute.Quota {
+	q := &compute.Quota{
+		Project: compute.Project(m.GetProject()),
+		Limits:  resources(m.GetLimits()),
+	}
+	r.key(KeyQuota(q.Project))
+	return q
+}

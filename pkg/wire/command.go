@@ -1,0 +1,58 @@
+package wire
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+	pb "github.com/berth-project/berth/pkg/wire/berthv1"
+)
+
+// EncodeCommand makes the record of a command; its key is the instance id, or
+// none if it is about the host as a whole. A Build in it has the command's
+// trace.
+func EncodeCommand(c compute.Command) Record {
+	return seal(bytesOrNil([]byte(c.Instance)), &pb.Command{
+		Op:       commandOps.out(c.Op),
+		Project:  text(c.Project),
+		Instance: text(c.Instance),
+		Attempt:  uint32(c.Attempt),
+		Claim:    text(c.Claim),
+		Reason:   reasonTo(c.Reason),
+		Build:    buildTo(c.Build),
+		Power:    powerCommandTo(c.Power),
+		Desired:  hostDesiredTo(c.Desired),
+		At:       stamp(c.At),
+	}, c.Trace)
+}
+
+// DecodeCommand reads a command. CommandBuild has a Build, CommandPower a Power
+// and CommandHost a Desired.
+func DecodeCommand(rec Record) (compute.Command, error) {
+	return decode("command", rec, &pb.Command{}, commandFrom)
+}
+
+func commandFrom(r *reader, m *pb.Command) compute.Command {
+	c := compute.Command{
+		Op:       commandOps.in(r, "op", m.GetOp()),
+		Project:  compute.Project(m.GetProject()),
+		Instance: compute.InstanceID(m.GetInstance()),
+		Attempt:  compute.Attempt(m.GetAttempt()),
+		Claim:    compute.ClaimID(m.GetClaim()),
+		Reason:   reasonFrom(r, m.GetReason()),
+		Power:    powerCommandFrom(r, m.GetPower()),
+		Desired:  hostDesiredFrom(r, m.GetDesired()),
+		At:       r.time("at", m.GetAt()),
+		Trace:    r.trace(),
+	}
+	if m.GetBuild() != nil {
+		build := buildFrom(r, m.GetBuild())
+		c.Build = &build
+	}
+	needs := func(op compute.CommandOp, field string, there bool) {
+		if c.Op == op && !there {
+			r.refuse(compute.Invalid(field, "", "a "+op.String()+" command carries it"))
+		}
+	}
+	needs(compute.CommandBuild, "build", c.Build != nil)
+	needs(compute.CommandPower, "power", c.Power != nil)
+	needs(compute.CommandHost, "desired", c.Desired != nil)
+	return c
+}

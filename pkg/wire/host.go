@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+	pb "github.com/berth-project/berth/pkg/wire/berthv1"
+)
+
+// EncodeBeacon makes the record of a beacon; its key is the host.
+func EncodeBeacon(b compute.Beacon) Record {
+	return seal(KeyHost(b.Host), &pb.Beacon{
+		Host:        text(b.Host),
+		Journal:     text(b.Journal),
+		Started:     stamp(b.Started),
+		State:       hostStates.out(b.State),
+		Reason:      message(b.Reason),
+		DesiredSeen: uint64(b.DesiredSeen),
+		Inventory:   inventoryTo(b.Inventory),
+		Free:        amounts(b.Free),
+		Machines:    b.Machines,
+		Building:    b.Building,
+		Waiting:     texts(b.Waiting),
+		At:          stamp(b.At),
+	}, "")
+}
+
+// DecodeBeacon reads a beacon.
+func DecodeBeacon(rec Record) (compute.Beacon, error) {
+	return decode("beacon", rec, &pb.Beacon{}, beaconFrom)
+}
+
+func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
+	b := compute.Beacon{
+		Host:        compute.HostID(m.GetHost()),
+		Journal:     compute.JournalID(m.GetJournal()),
+		Started:     r.time("started", m.GetStarted()),
+		State:       hostStates.in(r, "state", m.GetState()),
+		Reason:      m.GetReason(),
+		DesiredSeen: compute.Version(m.GetDesiredSeen()),
+		Inventory:   inventoryFrom(m.GetInventory()),
+		Free:        resources(m.GetFree()),
+		Machines:    m.GetMachines(),
+		Building:    m.GetBuilding(),
+		Waiting:     words[compute.QueueName](m.GetWaiting()),
+		At:          r.time("at", m.GetAt()),
+	}
+	r.check(b.Host.Check())
+	r.key(KeyHost(b.Host))
+	return b
+}
+
+func inventoryTo(i compute.Inventory) *pb.Inventory {
+	return &pb.Inventory{
+		Totals:    amounts(i.Totals),
+		Reserved:  amounts(i.Reserved),
+		Traits:    texts(i.Traits),
+		Unmanaged: amounts(i.Unmanaged),
+	}
+}
+
+func inventoryFrom(m *pb.Inventory) compute.Inventory {
+	return compute.Inventory{
+		Totals:    resources(m.GetTotals()),
+		Reserved:  resources(m.GetReserved()),
+		Traits:    words[compute.Trait](m.GetTraits()),
+		Unmanaged: resources(m.GetUnmanaged()),
+	}
+}
+
+func hostDesiredTo(d *compute.HostDesired) *pb.HostDesired {
+	if d == nil {
+		return nil
+	}
+	return &pb.HostDesired{
+		State:    hostStates.out(d.State),
+		Reason:   message(d.Reason),
+		Version:  uint64(d.Version),
+		Deadline: stamp(d.Deadline),
+	}
+}
+
+func hostDesiredFrom(r *reader, m *pb.HostDesired) *compute.HostDesired {
+	if m == nil {
+		return nil
+	}
+	return &compute.HostDesired{
+		State:    hostStates.in(r, "desired.state", m.GetState()),
+		Reason:   m.GetReason(),
+		Version:  compute.Version(m.GetVersion()),
+		Deadline: r.time("desired.deadline", m.GetDeadline()),
+	}
+}

@@ -1,0 +1,110 @@
+package wire
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+	pb "github.com/berth-project/berth/pkg/wire/berthv1"
+)
+
+// EncodeInstance makes the record of an instance; its key is KeyInstance, its
+// partition must be that of the project.
+func EncodeInstance(i compute.Instance) Record {
+	return seal(KeyInstance(i.Project, i.ID), &pb.Instance{
+		Id:      text(i.ID),
+		Project: text(i.Project),
+		Version: uint64(i.Version),
+		State:   states.out(i.State),
+		Reason:  reasonTo(i.Reason),
+
+		Boot:      bootTo(&i.Boot),
+		Queue:     text(i.Queue),
+		Resources: amounts(i.Resources),
+		Required:  texts(i.Required),
+		Forbidden: texts(i.Forbidden),
+
+		Attempt:   uint32(i.Attempt),
+		Host:      text(i.Host),
+		Claim:     text(i.Claim),
+		Failures:  failuresTo(i.Failures),
+		Power:     powerStates.out(i.Power),
+		Command:   powerCommandTo(i.Command),
+		Delete:    i.Delete,
+		PublishAt: stamp(i.PublishAt),
+
+		AcceptedAt: stamp(i.AcceptedAt),
+		QueuedAt:   stamp(i.QueuedAt),
+		Deadline:   stamp(i.Deadline),
+		StartingAt: stamp(i.StartingAt),
+		ActiveAt:   stamp(i.ActiveAt),
+		EndedAt:    stamp(i.EndedAt),
+		ChangedAt:  stamp(i.ChangedAt),
+	}, i.Trace)
+}
+
+// DecodeInstance reads an instance. The error of a tombstone has the field
+// "value"; its key says whose it is (ParseInstanceKey).
+func DecodeInstance(rec Record) (compute.Instance, error) {
+	return decode("instance", rec, &pb.Instance{}, instanceFrom)
+}
+
+func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
+	i := compute.Instance{
+		ID:      compute.InstanceID(m.GetId()),
+		Project: compute.Project(m.GetProject()),
+		Version: compute.Version(m.GetVersion()),
+		State:   states.in(r, "state", m.GetState()),
+		Reason:  reasonFrom(r, m.GetReason()),
+
+		Boot:      bootFrom(r, m.GetBoot()),
+		Queue:     compute.QueueName(m.GetQueue()),
+		Resources: resources(m.GetResources()),
+		Required:  words[compute.Trait](m.GetRequired()),
+		Forbidden: words[compute.Trait](m.GetForbidden()),
+
+		Attempt:   compute.Attempt(m.GetAttempt()),
+		Host:      compute.HostID(m.GetHost()),
+		Claim:     compute.ClaimID(m.GetClaim()),
+		Failures:  failuresFrom(r, m.GetFailures()),
+		Power:     powerStates.in(r, "power", m.GetPower()),
+		Command:   powerCommandFrom(r, m.GetCommand()),
+		Delete:    m.GetDelete(),
+		PublishAt: r.time("publish_at", m.GetPublishAt()),
+
+		AcceptedAt: r.time("accepted_at", m.GetAcceptedAt()),
+		QueuedAt:   r.time("queued_at", m.GetQueuedAt()),
+		Deadline:   r.time("deadline", m.GetDeadline()),
+		StartingAt: r.time("starting_at", m.GetStartingAt()),
+		ActiveAt:   r.time("active_at", m.GetActiveAt()),
+		EndedAt:    r.time("ended_at", m.GetEndedAt()),
+		ChangedAt:  r.time("changed_at", m.GetChangedAt()),
+
+		Trace: r.trace(),
+	}
+	r.key(KeyInstance(i.Project, i.ID))
+	return i
+}
+
+func powerCommandTo(c *compute.PowerCommand) *pb.PowerCommand {
+	if c == nil {
+		return nil
+	}
+	return &pb.PowerCommand{
+		Op:      powerOps.out(c.Op),
+		Command: text(c.Command),
+		Hard:    c.Hard,
+		Version: uint64(c.Version),
+		At:      stamp(c.At),
+	}
+}
+
+func powerCommandFrom(r *reader, m *pb.PowerCommand) *compute.PowerCommand {
+	if m == nil {
+		return nil
+	}
+	return &compute.PowerCommand{
+		Op:      powerOps.in(r, "power.op", m.GetOp()),
+		Command: compute.CommandID(m.GetCommand()),
+		Hard:    m.GetHard(),
+		Version: compute.Version(m.GetVersion()),
+		At:      r.time("power.at", m.GetAt()),
+	}
+}

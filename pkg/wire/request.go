@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"regexp"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/berth-project/berth/pkg/compute"
+	pb "github.com/berth-project/berth/pkg/wire/berthv1"
+)
+
+// Limits of what others may send. A request at its limit still makes records of
+// the instance below Kafka's limit of 1 MiB a batch.
+const (
+	MaxRequest = 512 << 10 // bytes of a request's body, as JSON or not
+	MaxID      = 128       // bytes of a claim, command or journal id
+)
+
+// EncodeRequest makes the record of a request; its key is the project, or the
+// host for OpFence and OpForget.
+func EncodeRequest(q compute.Request) Record {
+	m := &pb.Request{
+		Project:  text(q.Project),
+		Instance: text(q.Instance),
+		Command:  text(q.Command),
+		At:       stamp(q.At),
+	}
+	switch q.Op {
+	case compute.OpBoot:
+		m.Operation = &pb.Request_Boot{Boot: bootTo(q.Boot)}
+	case compute.OpDelete:
+		m.Operation = &pb.Request_Delete{Delete: &pb.DeleteInstance{}}
+	case compute.OpStop:
+		m.Operation = &pb.Request_Stop{Stop: &pb.StopInstance{Hard: q.Hard}}
+	case compute.OpStart:
+		m.Operation = &pb.Request_Start{Start: &pb.StartInstance{}}
+	case compute.OpReboot:
+		m.Operation = &pb.Request_Reboot{Reboot: &pb.RebootInstance{Hard: q.Hard}}
+	case compute.OpFence:
+		m.Operation = &pb.Request_Fence{Fence: &pb.FenceHost{Host: text(q.Host)}}
+	case compute.OpForget:
+		m.Operation = &pb.Request_Forget{Forget: &pb.ForgetHost{Host: text(q.Host)}}
+	}
+	return seal(requestKey(q), m, q.Trace)
+}
+
+func requestKey(q compute.Request) []byte {
+	if q.Op == compute.OpFence || q.Op == compute.OpForget {
+		return KeyHost(q.Host)
+	}
+	return []byte(q.Project)
+}
+
+// DecodeRequest reads a request, in protobuf or, if its content type says so,
+// in JSON. What it answers has passed Request.Check; At is set if the record has
+// a time.
+func DecodeRequest(rec Record) (compute.Request, error) {
+	return decodeBody("request", rec, &pb.Request{}, requestBody(rec), requestFrom)
+}
+
+func requestFrom(r *reader, m *pb.Request) compute.Request {
+	q := compute.Request{
+		Project:  compute.Project(m.GetProject()),
+		Instance: compute.InstanceID(m.GetInstance()),
+		Command:  compute.CommandID(m.GetCommand()),
+		At:       r.time("at", m.GetAt()),
+		Trace:    r.trace(),
+	}
+	if q.At.IsZero() && !r.rec.Time.IsZero() {
+		q.At = r.rec.Time.UTC()
+	}
+	switch op := m.GetOperation().(type) {
+	case *pb.Request_Boot:
+		boot := bootFrom(r, op.Boot)
+		q.Op, q.Boot = compute.OpBoot, &boot
+	case *pb.Request_Delete:
+		q.Op = compute.OpDelete
+	case *pb.Request_Stop:
+		q.Op, q.Hard = compute.OpStop, op.Stop.GetHard()
+	case *pb.Request_Start:
+		q.Op = compute.OpStart
+	case *pb.Request_Reboot:
+		q.Op, q.Hard = compute.OpReboot, op.Reboot.GetHard()
+	case *pb.Request_Fence:
+		q.Op, q.Host = compute.OpFence, compute.HostID(op.Fence.GetHost())
+	case *pb.Request_Forget:
+		q.Op, q.Host = compute.OpForget, compute.HostID(op.Forget.GetHost())
+	}
+	r.atMost("command", len(q.Command), MaxID)
+	r.check(q.Check())
+	if q.Op != compute.OpFence && q.Op != compute.OpForget {
+		r.key(requestKey(q))
+	}
+	return q
+}
+
+// requestBody chooses how to read a request's body, once its size is known to
+// be harmless.
+func requestBody(rec Record) func([]byte, proto.Message) error {
+	return func(value []byte, m proto.Message) error {
+		r := &reader{}
+		if r.atMost("value", len(value), MaxRequest); r.err != nil {
+			return r.err
+		}
+		contentType, _, _ := strings.Cut(string(rec.Header(HeaderContentType)), ";")
+		switch strings.ToLower(strings.TrimSpace(contentType)) {
+		case ContentJSON:
+			return unmarshalJSON(value, m)
+		case "", "application/protobuf", "application/x-protobuf":
+			return unmarshal(value, m)
+		}
+		return compute.Invalid(HeaderContentType, cut(contentType, maxShown), "give "+ContentJSON+", or application/protobuf, or leave the header out")
+	}
+}
+
+// unknownField finds the name in protojson's error, which has no field for it.
+var unknownField = regexp.MustCompile(`unknown field "([^"]*)"`)
+
+func unmarshalJSON(value []byte, m proto.Message) error {
+	err := protojson.Unmarshal(value, m)
+	if err == nil {
+		return nil
+	}
+	if found := unknownField.FindStringSubmatch(err.Error()); found != nil {
+		return &compute.Error{
+			Kind: compute.KindInvalid, Field: "field", Value: cut(found[1], maxShown),
+			Message: "is no field of this body", Remedy: "see proto/berth/v1/request.proto for the names", Cause: brief(err),
+		}
+	}
+	return &compute.Error{
+		Kind: compute.KindInvalid, Field: "value", Value: cut(string(value), maxShown),
+		Message: "is no JSON of a request", Remedy: "see proto/berth/v1/request.proto for an example", Cause: brief(err),
+	}
+}
