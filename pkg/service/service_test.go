@@ -1,0 +1,117 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/berth-project/berth/pkg/service"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// diary is what several parts did, in order.
+type diary struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (d *diary) write(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(d.lines, line)
+}
+
+// part writes down when it starts and stops.
+type part struct {
+	name  string
+	diary *diary
+	ready chan struct{}
+	fails chan error // ends by itself with what comes
+}
+
+func newPart(d *diary, name string) *part {
+	return &part{name: name, diary: d, ready: make(chan struct{}), fails: make(chan error, 1)}
+}
+
+func (p *part) Ready() <-chan struct{} { return p.ready }
+
+func (p *part) Run(ctx context.Context) error {
+	p.diary.write("start " + p.name)
+	close(p.ready)
+	defer p.diary.write("stop " + p.name)
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-p.fails:
+		return err
+	}
+}
+
+func TestGroupStartsInOrderAndStopsInReverse(t *testing.T) {
+	var d diary
+	g := service.NewGroup()
+	for _, name := range []string{"a", "b", "c"} {
+		g.Add(name, newPart(&d, name))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- g.Run(ctx) }()
+	<-g.Ready()
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"start a", "start b", "start c", "stop c", "stop b", "stop a"}
+	if !slices.Equal(d.lines, want) {
+		t.Errorf("got %v, want %v", d.lines, want)
+	}
+}
+
+func TestGroupEndsWithThePartThatFails(t *testing.T) {
+	var d diary
+	broken := errors.New("disk full")
+	a, b := newPart(&d, "a"), newPart(&d, "b")
+	g := service.NewGroup()
+	g.Add("a", a)
+	g.Add("b", b)
+	done := make(chan error)
+	go func() { done <- g.Run(t.Context()) }()
+	<-g.Ready()
+	b.fails <- broken
+	if err := <-done; !errors.Is(err, broken) || err.Error() != "b: disk full" {
+		t.Errorf("got %v, want b's error with its name", err)
+	}
+	if !slices.Contains(d.lines, "stop a") {
+		t.Errorf("a was not stopped: %v", d.lines)
+	}
+}
+
+// never is never ready.
+type never struct{ part *part }
+
+func (n never) Ready() <-chan struct{}        { return nil }
+func (n never) Run(ctx context.Context) error { return n.part.Run(ctx) }
+
+func TestGroupStopsWhileStarting(t *testing.T) {
+	var d diary
+	slow := newPart(&d, "slow")
+	g := service.NewGroup()
+	g.Add("slow", never{slow})
+	g.Add("next", newPart(&d, "next"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- g.Run(ctx) }()
+	<-slow.ready
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"start slow", "stop slow"}; !slices.Equal(d.lines, want) {
+		t.Errorf("got %v, want %v", d.lines, want)
+	}
+}
