@@ -1,0 +1,161 @@
+package catalog
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Limits bound what a catalog may become.
+type Limits struct {
+	Queues    int // most queues in all
+	QueueName int // most bytes of a queue's name: a topic's 249 less the cell's prefix
+}
+
+// DefaultLimits is 20,000 queues with names of at most 200 bytes.
+func DefaultLimits() Limits { return Limits{Queues: 20_000, QueueName: 200} }
+
+// Catalog is all that operators offer at one moment. It never changes: Apply
+// makes a new one, so a reader may keep it as long as it likes.
+type Catalog struct {
+	limits       Limits
+	flavors      map[compute.FlavorName]compute.Flavor
+	capabilities map[compute.AxisName]compute.Capability
+	quotas       map[compute.Project]compute.Quota
+}
+
+// New is a catalog with nothing in it.
+func New(limits Limits) *Catalog { return &Catalog{limits: limits} }
+
+// Change is one entry of the catalog to write or to remove: exactly one of the
+// first six fields is set, none if there is nothing to do. The counts tell what
+// it does to the queues; Apply does not look at them.
+type Change struct {
+	Flavor           *compute.Flavor
+	Capability       *compute.Capability
+	Quota            *compute.Quota
+	RemoveFlavor     compute.FlavorName
+	RemoveCapability compute.AxisName
+	RemoveQuota      compute.Project
+
+	Added   int // queues it makes
+	Removed int // queues it closes
+	Total   int // queues there are then
+	Limit   int // most queues there may be
+}
+
+// Nothing says whether all is already as asked for.
+func (c Change) Nothing() bool {
+	return c.Flavor == nil && c.Capability == nil && c.Quota == nil &&
+		c.RemoveFlavor == "" && c.RemoveCapability == "" && c.RemoveQuota == ""
+}
+
+// Apply is the catalog after these changes, right or wrong.
+func (c *Catalog) Apply(changes ...Change) *Catalog {
+	next := &Catalog{
+		limits: c.limits, flavors: clone(c.flavors), capabilities: clone(c.capabilities), quotas: clone(c.quotas),
+	}
+	for _, ch := range changes {
+		next.put(ch)
+	}
+	return next
+}
+
+func (c *Catalog) put(ch Change) {
+	switch {
+	case ch.Flavor != nil:
+		c.flavors[ch.Flavor.Name] = *ch.Flavor
+	case ch.Capability != nil:
+		c.capabilities[ch.Capability.Axis] = *ch.Capability
+	case ch.Quota != nil:
+		c.quotas[ch.Quota.Project] = *ch.Quota
+	case ch.RemoveFlavor != "":
+		delete(c.flavors, ch.RemoveFlavor)
+	case ch.RemoveCapability != "":
+		delete(c.capabilities, ch.RemoveCapability)
+	case ch.RemoveQuota != "":
+		delete(c.quotas, ch.RemoveQuota)
+	}
+}
+
+// Revert is the change that brings the entry ch is about back to what it is in c.
+func (c *Catalog) Revert(ch Change) Change {
+	switch {
+	case ch.Flavor != nil:
+		return c.flavorAsIs(ch.Flavor.Name)
+	case ch.RemoveFlavor != "":
+		return c.flavorAsIs(ch.RemoveFlavor)
+	case ch.Capability != nil:
+		return c.capabilityAsIs(ch.Capability.Axis)
+	case ch.RemoveCapability != "":
+		return c.capabilityAsIs(ch.RemoveCapability)
+	case ch.Quota != nil:
+		return c.quotaAsIs(ch.Quota.Project)
+	case ch.RemoveQuota != "":
+		return c.quotaAsIs(ch.RemoveQuota)
+	}
+	return Change{}
+}
+
+func (c *Catalog) flavorAsIs(n compute.FlavorName) Change {
+	if f, ok := c.flavors[n]; ok {
+		return Change{Flavor: &f}
+	}
+	return Change{RemoveFlavor: n}
+}
+
+func (c *Catalog) capabilityAsIs(a compute.AxisName) Change {
+	if cp, ok := c.capabilities[a]; ok {
+		return Change{Capability: &cp}
+	}
+	return Change{RemoveCapability: a}
+}
+
+func (c *Catalog) quotaAsIs(p compute.Project) Change {
+	if q, ok := c.quotas[p]; ok {
+		return Change{Quota: &q}
+	}
+	return Change{RemoveQuota: p}
+}
+
+// Flavor finds a flavor. What it answers is shared: do not change it.
+func (c *Catalog) Flavor(n compute.FlavorName) (compute.Flavor, bool) {
+	f, ok := c.flavors[n]
+	return f, ok
+}
+
+// Capability finds an axis. What it answers is shared: do not change it.
+func (c *Catalog) Capability(a compute.AxisName) (compute.Capability, bool) {
+	cp, ok := c.capabilities[a]
+	return cp, ok
+}
+
+// Quota finds the limits a project has of its own.
+func (c *Catalog) Quota(p compute.Project) (compute.Quota, bool) {
+	q, ok := c.quotas[p]
+	return q, ok
+}
+
+// Flavors lists them by name.
+func (c *Catalog) Flavors() []compute.Flavor { return byKey(c.flavors) }
+
+// Capabilities lists them by axis.
+func (c *Catalog) Capabilities() []compute.Capability { return byKey(c.capabilities) }
+
+// Quotas lists them by project.
+func (c *Catalog) Quotas() []compute.Quota { return byKey(c.quotas) }
+
+func byKey[K ~string, V any](m map[K]V) []V {
+	out := make([]V, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, m[k])
+	}
+	return out
+}
+
+func clone[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m)+1)
+	maps.Copy(out, m)
+	return out
+}

@@ -1,0 +1,220 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Problems lists what is wrong with the catalog as it is. A catalog grown by
+// accepted changes alone has none.
+func (c *Catalog) Problems() []error {
+	var out []error
+	add := func(err error) {
+		if err != nil {
+			out = append(out, err)
+		}
+	}
+	for _, capability := range c.Capabilities() {
+		add(checkCapability(capability))
+	}
+	for _, q := range c.Quotas() {
+		add(checkQuota(q))
+	}
+	for _, f := range c.Flavors() {
+		add(c.checkFlavor(f))
+	}
+	add(c.checkCount())
+	if len(out) == 0 { // names are only worth making once their number is known to be bearable
+		add(c.checkNames(""))
+	}
+	return out
+}
+
+func checkCapability(c compute.Capability) error {
+	if err := c.Axis.Check(); err != nil {
+		return err
+	}
+	if len(c.Values) == 0 {
+		return compute.Invalid("capability", string(c.Axis), "give at least one value")
+	}
+	for i, v := range c.Values {
+		if err := checkValue(c.Axis, v); err != nil {
+			return err
+		}
+		for _, other := range c.Values[:i] {
+			if other.Value == v.Value {
+				return said("capability value", choice(c.Axis, v.Value), "is given twice", "give each value once")
+			}
+		}
+	}
+	return nil
+}
+
+func checkValue(axis compute.AxisName, v compute.CapabilityValue) error {
+	if err := v.Value.Check(); err != nil {
+		return err
+	}
+	for _, t := range v.Requires {
+		if err := t.Check(); err != nil {
+			return within(err, choice(axis, v.Value))
+		}
+	}
+	return within(v.Consumes.Check(), choice(axis, v.Value))
+}
+
+// checkFlavor looks at a flavor by itself and against its axes.
+func (c *Catalog) checkFlavor(f compute.Flavor) error {
+	if err := checkShape(f); err != nil {
+		return err
+	}
+	for _, axis := range f.Capabilities {
+		capability, ok := c.capabilities[axis]
+		if !ok {
+			return compute.NotFound("capability", string(axis), "add it first, or leave it out of flavor "+string(f.Name))
+		}
+		for _, v := range capability.Values {
+			if err := checkPair(f, axis, v); err != nil {
+				return err
+			}
+		}
+	}
+	return c.checkSums(f)
+}
+
+func checkShape(f compute.Flavor) error {
+	if err := f.Name.Check(); err != nil {
+		return err
+	}
+	if len(f.Resources) == 0 {
+		return said("flavor", string(f.Name), "uses no resources", "give at least one, as in VCPU=1")
+	}
+	if err := f.Resources.Check(); err != nil {
+		return within(err, string(f.Name))
+	}
+	for _, t := range slices.Concat(f.Required, f.Forbidden) {
+		if err := t.Check(); err != nil {
+			return within(err, string(f.Name))
+		}
+	}
+	for _, t := range f.Required {
+		if has(f.Forbidden, t) {
+			return said("trait", string(t), fmt.Sprintf("flavor %s both requires and forbids it", f.Name), "leave out one of the two")
+		}
+	}
+	return nil
+}
+
+// checkPair refuses a choice no host could ever satisfy.
+func checkPair(f compute.Flavor, axis compute.AxisName, v compute.CapabilityValue) error {
+	for _, t := range v.Requires {
+		if has(f.Forbidden, t) {
+			return said("trait", string(t),
+				fmt.Sprintf("%s requires it and flavor %s forbids it", choice(axis, v.Value), f.Name),
+				fmt.Sprintf("leave %s out of the flavor, or do not forbid the trait", axis))
+		}
+	}
+	return nil
+}
+
+// checkSums refuses a flavor whose dearest choices together are beyond any amount.
+func (c *Catalog) checkSums(f compute.Flavor) error {
+	sum := f.Resources
+	for _, axis := range f.Capabilities {
+		dearest := compute.Resources{}
+		for _, v := range c.capabilities[axis].Values {
+			dearest = dearest.Max(v.Consumes)
+		}
+		sum = sum.Plus(dearest)
+	}
+	return within(sum.Check(), string(f.Name)+" with what its capabilities consume")
+}
+
+// checkCount refuses more queues than there may be, with the numbers.
+func (c *Catalog) checkCount() error {
+	if n := c.Queues(); n > c.limits.Queues {
+		return said("queues", fmt.Sprint(n), fmt.Sprintf("the catalog would make %d queues, the limit is %d", n, c.limits.Queues),
+			"remove flavors, values or axes no longer offered, or combine flavors with fewer axes")
+	}
+	return nil
+}
+
+// checkNames refuses queues that Kafka could not tell apart or would not take.
+// Errors are put as if mine had come last; "" for none in particular.
+func (c *Catalog) checkNames(mine compute.FlavorName) error {
+	taken := make(map[string]compute.Queue)
+	flavors := c.Flavors()
+	slices.SortStableFunc(flavors, func(a, b compute.Flavor) int { return order(a.Name == mine) - order(b.Name == mine) })
+	for _, f := range flavors {
+		for _, q := range compute.Permutations(f, c.capabilities) {
+			if len(q.Name) > c.limits.QueueName {
+				return said("queue", string(q.Name), fmt.Sprintf("is %d bytes long, the limit is %d", len(q.Name), c.limits.QueueName),
+					"use shorter names, or combine the flavor with fewer axes")
+			}
+			key := strings.ReplaceAll(string(q.Name), ".", "_")
+			if other, ok := taken[key]; ok {
+				return collision(q, other)
+			}
+			taken[key] = q
+		}
+	}
+	return nil
+}
+
+func collision(q, other compute.Queue) error {
+	e := compute.Conflict("queue", string(q.Name), fmt.Sprintf("flavor %s would share it with flavor %s", q.Flavor, other.Flavor),
+		"choose another name for one of the flavors")
+	if q.Name != other.Name {
+		e.Message = fmt.Sprintf("flavor %s has queue %s, and Kafka refuses topics that differ only in dots and underscores", other.Flavor, other.Name)
+	}
+	return e
+}
+
+func order(last bool) int {
+	if last {
+		return 1
+	}
+	return 0
+}
+
+func checkQuota(q compute.Quota) error {
+	if q.Project != compute.DefaultQuota {
+		if err := q.Project.Check(); err != nil {
+			return err
+		}
+	}
+	for _, class := range q.Limits.Classes() {
+		if class != compute.Instances {
+			if err := class.Check(); err != nil {
+				return err
+			}
+		}
+		if n := q.Limits[class]; n < 0 || n > compute.MaxAmount {
+			return compute.Invalid(string(class), fmt.Sprint(n),
+				fmt.Sprintf("give a whole number from 0 (none at all) to %d, or leave it out for no limit of its own", int64(compute.MaxAmount)))
+		}
+	}
+	return nil
+}
+
+// said is an invalid field with a sentence of its own.
+func said(field, value, message, remedy string) *compute.Error {
+	return &compute.Error{Kind: compute.KindInvalid, Field: field, Value: value, Message: message, Remedy: remedy}
+}
+
+// within tells in which entry a refused field is. It changes no nil.
+func within(err error, what string) error {
+	e, ok := err.(*compute.Error)
+	if !ok || e == nil {
+		return err
+	}
+	out := *e
+	out.Message = "is not valid in " + what
+	return &out
+}
+
+func choice(axis compute.AxisName, v compute.AxisValue) string { return string(axis) + "=" + string(v) }
+
+func has[T comparable](in []T, x T) bool { return slices.Contains(in, x) }
