@@ -2,16 +2,23 @@ package kafka
 
 import (
 	"context"
+	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 // Batch is what one fetch brought.
 type Batch struct {
 	Records []wire.Record // in order within each partition
-	// End says that with this batch the stream has been handed over up to the
-	// end it had when it was last asked about, in every partition. A batch
-	// without records only says that.
+	// End says that with this batch everything has been handed over up to the
+	// end that each partition had when it was last fetched: its high watermark,
+	// for a Committed reader its last stable offset. A batch without records
+	// only says that; there is one whenever the end is reached without a record,
+	// so also for an empty topic.
 	End bool
 }
 
@@ -36,7 +43,9 @@ func Beginning() Start { return Start{} }
 func End() Start { return Start{kind: startEnd} }
 
 // At reads from these offsets on; a partition that is not named is read from
-// its beginning. An offset whose record is gone means the oldest there is.
+// its beginning. Where the log no longer has the offset, or never had it (it
+// is of an earlier incarnation of the topic), it is read from the oldest
+// record there is.
 func At(offsets map[int32]int64) Start { return Start{kind: startAt, offsets: offsets} }
 
 // ReaderOptions say what is read.
@@ -44,34 +53,156 @@ type ReaderOptions struct {
 	Topic      string
 	Partitions []int32 // nil: all the topic has when the reader starts
 	From       Start
-	Committed  bool // hand over only what is outside of, or committed by, a transaction
-	// Handle takes what was read. It is called from one goroutine, in order
-	// within each partition; while it runs nothing else is handed over. The
-	// records are its own to keep.
+	Committed  bool // hand over nothing that a transaction has not committed
+	// Handle takes what was read; required. It is called from one goroutine, in
+	// order within each partition; while it runs nothing else is handed over.
+	// The records are the receiver's to keep.
 	Handle func(Batch)
+	// MaxWait is how long a broker may hold a fetch that finds nothing new.
+	// 0: DefaultReaderWait.
+	MaxWait time.Duration
 }
+
+// DefaultReaderWait keeps idle readers cheap: a fetch every 5 s.
+const DefaultReaderWait = 5 * time.Second
 
 // Reader reads a topic by itself, without a consumer group: the table behind a
 // compacted topic, or the tail of a stream. It is a service.Part.
+//
+// A topic that is not there yet is waited for, and so is one that disappears.
+// If it comes back as another one (deleted and made again), or if it lost
+// records that had been handed over, then what the receiver knows is of a log
+// that no longer exists: Run ends with an error of KindConflict, and only a
+// new reader with an empty table helps.
 type Reader struct {
-	cfg   Config
-	opts  ReaderOptions
-	ready chan struct{}
+	cfg    Config
+	opts   ReaderOptions
+	ready  chan struct{}
+	opened chan struct{} // closed once src is set
+	ended  chan struct{} // closed when Run returns
+	syncs  chan *target
+	src    *source
+}
+
+// target is where somebody waits for the reader to get to.
+type target struct {
+	ends map[int32]int64
+	done chan struct{}
 }
 
 // NewReader makes a reader; Run starts it.
 func NewReader(cfg Config, opts ReaderOptions) *Reader {
-	return &Reader{cfg: cfg.withDefaults(), opts: opts, ready: make(chan struct{})}
+	if opts.MaxWait == 0 {
+		opts.MaxWait = DefaultReaderWait
+	}
+	return &Reader{
+		cfg: cfg.withDefaults(), opts: opts,
+		ready: make(chan struct{}), opened: make(chan struct{}), ended: make(chan struct{}),
+		syncs: make(chan *target),
+	}
 }
 
 // Ready is closed once everything up to the ends the topic had when the reader
-// started has been handled.
+// started has been handled. An open transaction holds it up until it is
+// decided, if the reader is Committed.
 func (r *Reader) Ready() <-chan struct{} { return r.ready }
 
-// Run reads until ctx ends.
-func (r *Reader) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+// Run reads until ctx ends, and then returns nil.
+func (r *Reader) Run(ctx context.Context) error {
+	defer close(r.ended)
+	client, err := newClient(r.cfg, kgo.RecordPartitioner(partitioner()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log}
+	err = r.read(ctx, src)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (r *Reader) read(ctx context.Context, src *source) error {
+	if err := src.open(ctx); err != nil {
+		return err
+	}
+	ends, err := src.persist(ctx, latest)
+	if err != nil {
+		return err
+	}
+	at, err := r.begin(ctx, src, ends)
+	if err != nil {
+		return err
+	}
+	r.src = src
+	close(r.opened)
+	l := newReadLoop(r, src, at)
+	l.targets = []*target{{ends: ends, done: r.ready}}
+	return l.run(ctx)
+}
+
+// begin finds the first offset to read in each partition.
+func (r *Reader) begin(ctx context.Context, src *source, ends map[int32]int64) (cursors, error) {
+	first := ends
+	if r.opts.From.kind != startEnd {
+		var err error
+		if first, err = src.persist(ctx, earliest); err != nil {
+			return nil, err
+		}
+	}
+	at := cursors{}
+	for p, oldest := range first {
+		at[p] = &cursor{next: oldest, end: -1}
+		want, ok := r.opts.From.offsets[p]
+		if !ok || want == oldest {
+			continue
+		}
+		if want < oldest || want > ends[p] {
+			r.cfg.Log.Warn("the offset to start at is not in the log; reading from the oldest record", zap.String("topic", src.topic),
+				zap.Int32("partition", p), zap.Int64("offset", want), zap.Int64("oldest", oldest), zap.Int64("end", ends[p]))
+			continue
+		}
+		at[p].next = want
+	}
+	return at, nil
+}
 
 // Sync asks where the topic ends now and answers when everything up to there
 // has been handled: whatever was acknowledged to anybody before the call is
-// then in the table.
-func (r *Reader) Sync(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+// then in the table. It waits for a reader that has not opened its topic yet;
+// one that has ended answers KindUnavailable, the end of ctx KindTimeout.
+func (r *Reader) Sync(ctx context.Context) error {
+	const op = "read up to the end"
+	select {
+	case <-r.opened:
+	case <-r.ended:
+		return ended(op)
+	case <-ctx.Done():
+		return classify(op, ctx.Err())
+	}
+	ends, err := r.src.persist(ctx, latest)
+	if err != nil {
+		return classify(op, err)
+	}
+	t := &target{ends: ends, done: make(chan struct{})}
+	select {
+	case r.syncs <- t:
+	case <-r.ended:
+		return ended(op)
+	case <-ctx.Done():
+		return classify(op, ctx.Err())
+	}
+	select {
+	case <-t.done:
+		return nil
+	case <-r.ended:
+		return ended(op)
+	case <-ctx.Done():
+		return classify(op, ctx.Err())
+	}
+}
+
+func ended(op string) error {
+	return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "the reader has ended"}
+}

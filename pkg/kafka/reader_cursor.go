@@ -1,0 +1,68 @@
+package kafka
+
+import "github.com/berth-project/berth/pkg/wire"
+
+// cursor is how far one partition has been read.
+type cursor struct {
+	next  int64 // the offset to fetch next: everything below has been handled
+	end   int64 // where the partition ended when it was last fetched; -1: not known yet
+	lost  bool  // not fetched until it is known who leads it
+	alone bool  // fetched by itself next: see advance
+}
+
+// cursors is how far each partition has been read.
+type cursors map[int32]*cursor
+
+// atEnd says whether every partition has been read to the end it last had.
+func (c cursors) atEnd() bool {
+	for _, p := range c {
+		if p.end < 0 || p.next < p.end {
+			return false
+		}
+	}
+	return true
+}
+
+// reached says whether every partition has been read to these offsets.
+func (c cursors) reached(ends map[int32]int64) bool {
+	for p, end := range ends {
+		if at, ok := c[p]; ok && at.next < end {
+			return false
+		}
+	}
+	return true
+}
+
+// fetchedPart is what a fetch brought of one partition.
+type fetchedPart struct {
+	partition int32
+	records   []wire.Record
+	from      int64 // the offset that was asked for
+	next      int64 // the offset after the last one that was looked at
+	end       int64 // where the partition ends for this reader
+	bytes     int   // of the log, whether or not they held a record for this reader
+	skipped   bool  // from was not in the log any more; next is the oldest offset that is
+	alone     bool  // no other partition was in the request
+	err       error
+}
+
+// advance moves the cursor over what was fetched.
+//
+// A position must get to the end even where no record sits: what is behind the
+// last record may be markers of transactions, aborted records, or nothing at
+// all where compaction removed the tail. The first two come as bytes without
+// records, and next passes them. The third comes as no bytes below the end;
+// but so does a partition whose turn did not come in a request for many. Only
+// when it is asked for alone, no bytes mean that there is nothing.
+func (c *cursor) advance(f fetchedPart) {
+	c.next = max(c.next, f.next)
+	if f.skipped {
+		return // the end is not known from this
+	}
+	c.end = f.end
+	gap := f.bytes == 0 && c.next < c.end
+	if gap && f.alone {
+		c.next = c.end
+	}
+	c.alone = gap && !f.alone
+}

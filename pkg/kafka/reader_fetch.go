@@ -1,0 +1,166 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+const (
+	partitionBytes = 4 << 20  // of one partition in one answer
+	answerBytes    = 32 << 20 // of one answer
+	// patience is how long a broker may overstay a fetch before somebody else is
+	// asked whether it still leads. A frozen broker's connections stay open.
+	patience = time.Second
+)
+
+// fetch is one request to one broker.
+type fetch struct {
+	broker int32
+	view   view
+	from   map[int32]int64 // offset by partition
+	wait   time.Duration
+}
+
+// fetched is how a fetch ended.
+type fetched struct {
+	fetch fetch
+	parts []fetchedPart
+	err   error // of the whole; then there are no parts
+}
+
+// errMoved is the end of a fetch whose broker no longer leads.
+var errMoved = errors.New("the leader changed")
+
+// fetch asks a broker for records and waits. It gives up when another broker
+// says that this one no longer leads, long before the request times out.
+func (s *source) fetch(ctx context.Context, f fetch, committed bool) fetched {
+	fctx, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(fctx, f, cancel)
+	}()
+	resp, err := s.client.Broker(int(f.broker)).Request(fctx, s.request(f, committed))
+	if err != nil && errors.Is(context.Cause(fctx), errMoved) {
+		err = errMoved
+	}
+	cancel(nil)
+	<-watched
+	if err == nil {
+		err = kerr.ErrorForCode(resp.(*kmsg.FetchResponse).ErrorCode)
+	}
+	if err != nil {
+		return fetched{fetch: f, err: err}
+	}
+	out := s.parse(f, resp.(*kmsg.FetchResponse), committed)
+	for i := range out.parts {
+		if errors.Is(out.parts[i].err, kerr.OffsetOutOfRange) {
+			out.parts[i] = s.place(ctx, f.view, out.parts[i])
+		}
+	}
+	return out
+}
+
+// place finds out what an offset out of range means. Below the log: records
+// were removed before they were read, and reading goes on at the oldest. Above
+// it: records that had been handed over are gone.
+func (s *source) place(ctx context.Context, v view, part fetchedPart) fetchedPart {
+	one := []int32{part.partition}
+	first, err := s.offsets(ctx, v, one, earliest)
+	if err != nil {
+		part.err = err
+		return part
+	}
+	last, err := s.offsets(ctx, v, one, latest)
+	switch {
+	case err != nil:
+		part.err = err
+	case part.from < first[part.partition]:
+		part.next, part.skipped, part.err = first[part.partition], true, nil
+	case part.from > last[part.partition]:
+		part.err = compute.Conflict("topic", s.topic, "lost records that had been read", "start again with nothing known of it")
+	default:
+		part.err = kerr.OffsetNotAvailable // a moment's disagreement
+	}
+	return part
+}
+
+// watch ends a fetch that takes too long at a broker that no longer leads.
+func (s *source) watch(ctx context.Context, f fetch, cancel context.CancelCauseFunc) {
+	for wait := f.wait + patience; sleep(ctx, wait) == nil; wait = patience {
+		now, err := s.refresh(ctx)
+		if err != nil {
+			continue
+		}
+		for p := range f.from {
+			if now.leaders[p] != f.view.leaders[p] {
+				cancel(errMoved)
+				return
+			}
+		}
+	}
+}
+
+func (s *source) request(f fetch, committed bool) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis = int32(f.wait.Milliseconds())
+	req.MinBytes, req.MaxBytes = 1, answerBytes
+	req.SessionEpoch = -1 // no fetch session: the request says it all
+	if committed {
+		req.IsolationLevel = 1
+	}
+	rt := kmsg.NewFetchRequestTopic()
+	rt.Topic, rt.TopicID = s.topic, f.view.id
+	for p, offset := range f.from {
+		rp := kmsg.NewFetchRequestTopicPartition()
+		rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = p, offset, partitionBytes
+		rp.CurrentLeaderEpoch = f.view.leaders[p].epoch
+		rt.Partitions = append(rt.Partitions, rp)
+	}
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+func (s *source) parse(f fetch, resp *kmsg.FetchResponse, committed bool) fetched {
+	out := fetched{fetch: f}
+	for _, t := range resp.Topics {
+		for i := range t.Partitions {
+			from, asked := f.from[t.Partitions[i].Partition]
+			if !asked {
+				continue
+			}
+			part := s.part(&t.Partitions[i], from, committed)
+			part.alone = len(f.from) == 1
+			out.parts = append(out.parts, part)
+		}
+	}
+	return out
+}
+
+func (s *source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed bool) fetchedPart {
+	part := fetchedPart{partition: p.Partition, from: from, next: from, end: p.HighWatermark, bytes: len(p.RecordBatches)}
+	if part.err = kerr.ErrorForCode(p.ErrorCode); part.err != nil {
+		return part
+	}
+	opts := kgo.ProcessFetchPartitionOpts{Offset: from, Topic: s.topic, Partition: p.Partition}
+	if committed {
+		part.end = p.LastStableOffset
+		opts.IsolationLevel = kgo.ReadCommitted()
+	}
+	read, next := kgo.ProcessFetchPartition(opts, p, kgo.DefaultDecompressor(), nil)
+	part.next = max(from, next)
+	for _, k := range read.Records {
+		part.records = append(part.records, fromKgo(k))
+	}
+	if read.Err != nil && part.next == from {
+		part.err = &compute.Error{Op: "read " + s.topic, Kind: compute.KindInternal, Message: "a record batch cannot be read", Cause: read.Err}
+	}
+	return part
+}

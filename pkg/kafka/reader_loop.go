@@ -1,0 +1,215 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// readLoop is a reader at work. One goroutine runs it and calls Handle; each
+// open fetch and the question of who leads have one of their own, and answer
+// over channels.
+type readLoop struct {
+	r       *Reader
+	src     *source
+	at      cursors
+	targets []*target      // who waits for the reader to get somewhere
+	view    view           // what fetches go by
+	busy    map[int32]bool // brokers with an open fetch
+	looking bool           // somebody asks who leads
+	fails   int            // fetches that failed in a row
+	sawEnd  bool           // the last batch that was handed over said End
+
+	answers chan fetched
+	views   chan looked
+}
+
+// looked is the answer to who leads.
+type looked struct {
+	view view
+	err  error
+}
+
+func newReadLoop(r *Reader, src *source, at cursors) *readLoop {
+	return &readLoop{
+		r: r, src: src, at: at, view: src.current(), busy: map[int32]bool{},
+		answers: make(chan fetched), views: make(chan looked),
+	}
+}
+
+func (l *readLoop) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.drain()
+	defer cancel()
+	l.settle()
+	for {
+		l.dispatch(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case t := <-l.r.syncs:
+			l.targets = append(l.targets, t)
+			l.settle()
+		case f := <-l.answers:
+			delete(l.busy, f.fetch.broker)
+			if err := l.take(ctx, f); err != nil {
+				return err
+			}
+		case v := <-l.views:
+			if err := l.follow(ctx, v); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// drain waits for the goroutines of the loop, which end because ctx has.
+func (l *readLoop) drain() {
+	for len(l.busy) > 0 || l.looking {
+		select {
+		case f := <-l.answers:
+			delete(l.busy, f.fetch.broker)
+		case <-l.views:
+			l.looking = false
+		}
+	}
+}
+
+// dispatch begins a fetch at every broker that has none open.
+func (l *readLoop) dispatch(ctx context.Context) {
+	fetches := map[int32]fetch{}
+	for p, c := range l.at {
+		broker := l.view.leaders[p].broker
+		if c.lost || l.busy[broker] {
+			continue
+		}
+		f, ok := fetches[broker]
+		if ok && l.aloneIn(f) {
+			continue
+		}
+		if !ok || c.alone {
+			f = fetch{broker: broker, view: l.view, from: map[int32]int64{}, wait: l.r.opts.MaxWait}
+		}
+		f.from[p] = c.next
+		if c.end < 0 || c.next < c.end {
+			f.wait = 0 // there is something to know at once
+		}
+		fetches[broker] = f
+	}
+	for broker, f := range fetches {
+		l.busy[broker] = true
+		go func() { l.answers <- l.src.fetch(ctx, f, l.r.opts.Committed) }()
+	}
+}
+
+// aloneIn says whether a fetch is for a partition that must be asked for alone.
+func (l *readLoop) aloneIn(f fetch) bool {
+	for p := range f.from {
+		if l.at[p].alone {
+			return true
+		}
+	}
+	return false
+}
+
+// take hands over what a fetch brought.
+func (l *readLoop) take(ctx context.Context, f fetched) error {
+	if f.err != nil {
+		for p := range f.fetch.from {
+			l.at[p].lost = true
+		}
+		return l.look(ctx, f.err)
+	}
+	var records []wire.Record
+	var trouble error
+	slices.SortFunc(f.parts, func(a, b fetchedPart) int { return int(a.partition - b.partition) })
+	for _, part := range f.parts {
+		if part.err != nil {
+			l.at[part.partition].lost = true
+			if trouble == nil || isFatal(part.err) {
+				trouble = part.err
+			}
+			continue
+		}
+		if part.skipped {
+			l.r.cfg.Log.Warn("records were removed before they were read", zap.String("topic", l.src.topic),
+				zap.Int32("partition", part.partition), zap.Int64("from", part.from), zap.Int64("to", part.next))
+		}
+		l.at[part.partition].advance(part)
+		records = append(records, part.records...)
+	}
+	l.handle(records)
+	if trouble != nil {
+		return l.look(ctx, trouble)
+	}
+	l.fails = 0
+	return nil
+}
+
+func (l *readLoop) handle(records []wire.Record) {
+	end := l.at.atEnd()
+	if len(records) > 0 || end && !l.sawEnd {
+		l.r.opts.Handle(Batch{Records: records, End: end})
+	}
+	l.sawEnd = end
+	l.settle()
+}
+
+// settle tells those who waited for what has been handled by now.
+func (l *readLoop) settle() {
+	l.targets = slices.DeleteFunc(l.targets, func(t *target) bool {
+		if !l.at.reached(t.ends) {
+			return false
+		}
+		close(t.done)
+		return true
+	})
+}
+
+// look asks who leads, because of an error that will pass; other errors it
+// returns.
+func (l *readLoop) look(ctx context.Context, why error) error {
+	if isFatal(why) {
+		return classify("read "+l.src.topic, why)
+	}
+	l.fails++
+	if l.fails == logAfter {
+		l.r.cfg.Log.Warn("cannot read; trying on", zap.String("topic", l.src.topic), zap.Error(why))
+	}
+	if l.looking {
+		return nil
+	}
+	l.looking = true
+	wait := min(mostWait, retryBackoff(l.fails))
+	go func() {
+		if err := sleep(ctx, wait); err != nil {
+			l.views <- looked{err: err}
+			return
+		}
+		v, err := l.src.refresh(ctx)
+		l.views <- looked{v, err}
+	}()
+	return nil
+}
+
+// logAfter failures in a row an operator hears of it: a leader change makes a few.
+const logAfter = 8
+
+// follow takes news of who leads, and asks again if there is none.
+func (l *readLoop) follow(ctx context.Context, v looked) error {
+	l.looking = false
+	if v.err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return l.look(ctx, v.err)
+	}
+	l.view = v.view
+	for _, c := range l.at {
+		c.lost = false
+	}
+	return nil
+}

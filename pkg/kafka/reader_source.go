@@ -1,0 +1,243 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// source knows where the partitions of one topic are led. It is safe for
+// concurrent use once open has returned.
+type source struct {
+	client *kgo.Client
+	topic  string
+	only   []int32 // nil: all partitions
+	log    *zap.Logger
+
+	mu   sync.Mutex
+	view view
+}
+
+// view is who leads the partitions of a topic, as far as known.
+type view struct {
+	id      [16]byte
+	leaders map[int32]leader
+}
+
+type leader struct{ broker, epoch int32 }
+
+// What ListOffsets is asked for.
+const (
+	latest   int64 = -1 // the high watermark: the offset the next record gets
+	earliest int64 = -2 // the oldest offset there is
+)
+
+const (
+	// askTimeout is how long one question of who leads may take. A frozen
+	// broker never answers, the next one asked may.
+	askTimeout = 3 * time.Second
+	mostWait   = 2 * time.Second // between tries of what cannot be done yet
+)
+
+func (s *source) current() view {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.view
+}
+
+// open waits until the topic exists and is led.
+func (s *source) open(ctx context.Context) error {
+	_, err := retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for a topic", func() (view, error) {
+		return s.refresh(ctx)
+	})
+	return err
+}
+
+// persist lists offsets and goes on trying until ctx ends or trying is no use.
+func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, error) {
+	return retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for the ends of a topic", func() (map[int32]int64, error) {
+		v := s.current()
+		offsets, err := s.offsets(ctx, v, slices.Collect(maps.Keys(v.leaders)), what)
+		if err != nil {
+			if _, changed := s.refresh(ctx); isFatal(changed) {
+				return nil, changed
+			}
+			return nil, err
+		}
+		return offsets, nil
+	})
+}
+
+// retry tries with growing waits until it works, trying is no use, or ctx
+// ends. It logs the first failure: nobody else hears of it.
+func retry[T any](ctx context.Context, log *zap.Logger, what string, try func() (T, error)) (T, error) {
+	for fails := 0; ; fails++ {
+		v, err := try()
+		if err == nil || isFatal(err) || ctx.Err() != nil {
+			return v, err
+		}
+		if fails == 1 { // once may be the haste of a young cluster
+			log.Info(what, zap.Error(err))
+		}
+		if err := sleep(ctx, min(mostWait, retryBackoff(fails))); err != nil {
+			return v, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// refresh asks some broker who leads. An answer is kept only if every
+// partition has a leader that is at least as new as the one known.
+func (s *source) refresh(ctx context.Context) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	t, err := describeTopic(ctx, s.client, s.topic)
+	if err != nil {
+		return view{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next, err := s.view.follow(t, s.only)
+	if err != nil {
+		return view{}, err
+	}
+	s.view = next
+	return next, nil
+}
+
+// describeTopic asks for one topic's metadata.
+func describeTopic(ctx context.Context, client *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	rt := kmsg.NewMetadataRequestTopic()
+	rt.Topic = kmsg.StringPtr(topic)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	if len(resp.Topics) != 1 {
+		return nil, kerr.UnknownTopicOrPartition
+	}
+	return &resp.Topics[0], kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+}
+
+// follow is the view after an answer to describeTopic.
+func (v view) follow(t *kmsg.MetadataResponseTopic, only []int32) (view, error) {
+	if v.leaders != nil && t.TopicID != v.id {
+		return view{}, replaced(*t.Topic)
+	}
+	next := view{id: t.TopicID, leaders: map[int32]leader{}}
+	for _, p := range t.Partitions {
+		if v.leaders != nil {
+			if _, known := v.leaders[p.Partition]; !known {
+				continue // added later: not this reader's
+			}
+		} else if only != nil && !slices.Contains(only, p.Partition) {
+			continue
+		}
+		if p.Leader < 0 {
+			return view{}, kerr.LeaderNotAvailable
+		}
+		next.leaders[p.Partition] = leader{p.Leader, p.LeaderEpoch}
+		if old, ok := v.leaders[p.Partition]; ok && old.epoch > p.LeaderEpoch {
+			next.leaders[p.Partition] = old // the answer of a broker that is behind
+		}
+	}
+	for _, p := range only {
+		if _, ok := next.leaders[p]; !ok {
+			return view{}, compute.NotFound("partition", fmt.Sprintf("%s/%d", *t.Topic, p), "name partitions the topic has")
+		}
+	}
+	return next, nil
+}
+
+// offsets asks the leaders where partitions begin or end, all or none.
+func (s *source) offsets(ctx context.Context, v view, partitions []int32, what int64) (map[int32]int64, error) {
+	byBroker := map[int32][]int32{}
+	for _, p := range partitions {
+		b := v.leaders[p].broker
+		byBroker[b] = append(byBroker[b], p)
+	}
+	type answer struct {
+		offsets map[int32]int64
+		err     error
+	}
+	answers := make(chan answer, len(byBroker))
+	for broker, ps := range byBroker {
+		go func() {
+			o, err := s.offsetsAt(ctx, v, broker, ps, what)
+			answers <- answer{o, err}
+		}()
+	}
+	all, errs := map[int32]int64{}, []error(nil)
+	for range byBroker {
+		a := <-answers
+		maps.Copy(all, a.offsets)
+		errs = append(errs, a.err)
+	}
+	return all, errors.Join(errs...)
+}
+
+func (s *source) offsetsAt(ctx context.Context, v view, broker int32, partitions []int32, what int64) (map[int32]int64, error) {
+	req := kmsg.NewPtrListOffsetsRequest()
+	rt := kmsg.NewListOffsetsRequestTopic()
+	rt.Topic = s.topic
+	for _, p := range partitions {
+		rp := kmsg.NewListOffsetsRequestTopicPartition()
+		rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = p, what, v.leaders[p].epoch
+		rt.Partitions = append(rt.Partitions, rp)
+	}
+	req.Topics = append(req.Topics, rt)
+	kresp, err := s.client.Broker(int(broker)).Request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	offsets := map[int32]int64{}
+	for _, t := range kresp.(*kmsg.ListOffsetsResponse).Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return nil, err
+			}
+			offsets[p.Partition] = p.Offset
+		}
+	}
+	if len(offsets) != len(partitions) {
+		return nil, kerr.UnknownTopicOrPartition
+	}
+	return offsets, nil
+}
+
+func replaced(topic string) error {
+	return compute.Conflict("topic", topic, "was deleted and made again", "start again with nothing known of it")
+}
+
+// isFatal says whether trying again cannot help: the answer is a refusal.
+func isFatal(err error) bool {
+	var ours *compute.Error
+	if errors.As(err, &ours) {
+		return ours.Kind != compute.KindUnavailable && ours.Kind != compute.KindTimeout
+	}
+	var code *kerr.Error
+	return errors.As(err, &code) && !code.Retriable && code != kerr.UnknownServerError
+}
