@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// devHost is one simulated host of this process.
+type devHost struct {
+	ID        compute.HostID
+	Inventory compute.Inventory
+	Driver    fake.Options
+}
+
+const ssd compute.Trait = "CUSTOM_SSD"
+
+// plainHost is a simulated host without devices: 16 processors, 64 GiB of
+// memory, 500 GiB of disk, of which it keeps a little for itself.
+func plainHost(n int, traits ...compute.Trait) devHost {
+	return devHost{
+		ID: compute.HostID(fmt.Sprintf("host-%02d", n)),
+		Inventory: compute.Inventory{
+			Totals:   compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500},
+			Reserved: compute.Resources{compute.MemoryMB: 2 << 10},
+			Traits:   traits,
+		},
+	}
+}
+
+// gpuHost is a simulated host with four GPUs of one kind.
+func gpuHost(n int, class compute.ResourceClass) devHost {
+	h := plainHost(n, ssd)
+	h.Inventory.Totals[class] = 4
+	return h
+}
+
+// devHosts are n simulated hosts: every second of the plain ones has an SSD,
+// three in ten have GPUs, half of those of each kind.
+func devHosts(n int) []devHost {
+	var hosts []devHost
+	gpus := n * 3 / 10
+	for i := 1; i <= n; i++ {
+		switch {
+		case i > n-gpus/2:
+			hosts = append(hosts, gpuHost(i, "CUSTOM_GPU_H100"))
+		case i > n-gpus:
+			hosts = append(hosts, gpuHost(i, "CUSTOM_GPU_A100"))
+		case i%2 == 0:
+			hosts = append(hosts, plainHost(i, ssd))
+		default:
+			hosts = append(hosts, plainHost(i))
+		}
+	}
+	return hosts
+}

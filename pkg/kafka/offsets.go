@@ -1,0 +1,30 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+// Committed asks how far a consumer group has read a topic: for each partition
+// with a committed position, the offset it goes on at. A group that never
+// committed answers nothing, without error.
+func (a *Admin) Committed(ctx context.Context, group, topic string) (map[int32]int64, error) {
+	const op = "ask for committed offsets"
+	all, err := kadm.NewClient(a.client).FetchOffsetsForTopics(ctx, group, topic)
+	if errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, classify(op, err)
+	}
+	at := map[int32]int64{}
+	for _, o := range all[topic] {
+		if o.Err == nil && o.At >= 0 {
+			at[o.Partition] = o.At
+		}
+	}
+	return at, nil
+}
