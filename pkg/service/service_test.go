@@ -115,3 +115,23 @@ func TestGroupStopsWhileStarting(t *testing.T) {
 		t.Errorf("got %v, want %v", d.lines, want)
 	}
 }
+
+func TestTogetherIsReadyWhenAllAreAndEndsWithTheFirst(t *testing.T) {
+	var d diary
+	broken := errors.New("disk full")
+	a, b := newPart(&d, "a"), newPart(&d, "b")
+	both := service.Together(a, b)
+	done := make(chan error)
+	go func() { done <- both.Run(t.Context()) }()
+	<-both.Ready()
+	if len(d.lines) != 2 {
+		t.Errorf("ready, and only %v", d.lines)
+	}
+	b.fails <- broken
+	if err := <-done; !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+	if !slices.Contains(d.lines, "stop a") {
+		t.Errorf("a was not stopped: %v", d.lines)
+	}
+}
