@@ -1,0 +1,164 @@
+package flavors
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/flavors/catalog"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// headerChange carries the id of a change, by which its writer knows it again.
+const headerChange = "berth-change"
+
+// decision is one question to the catalog: what to write, or why not.
+type decision func(*catalog.Catalog) (catalog.Change, error)
+
+// pending is a change that was sent and not yet seen in the log.
+type pending struct {
+	id     string
+	change catalog.Change
+	base   *catalog.Catalog // what it was decided upon
+	seen   chan verdict     // takes one
+}
+
+// verdict is what became of a change in its place in the log, between the
+// catalog before it and the one after it.
+type verdict struct {
+	lost          bool
+	before, after *catalog.Catalog
+}
+
+// judge looks at a change again that did not come right after what it was
+// decided upon.
+func (p *pending) judge(before, after *catalog.Catalog) verdict {
+	v := verdict{before: before, after: after}
+	if before == p.base {
+		return v
+	}
+	overwrote := !reflect.DeepEqual(before.Revert(p.change), p.base.Revert(p.change))
+	v.lost = overwrote || len(after.Problems()) > len(before.Problems())
+	return v
+}
+
+// change decides upon the newest catalog, writes the decision and returns once
+// it is seen in the log and known to stand. With KindTimeout or KindUnavailable
+// the change may have been written or not: asking for it again is safe.
+func (s *Service) change(ctx context.Context, op string, how How, decide decision) (catalog.Change, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	select {
+	case <-s.turn:
+		defer func() { s.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return catalog.Change{}, compute.Unavailable(op, ctx.Err())
+	}
+	if err := s.opts.View.Sync(ctx); err != nil {
+		return catalog.Change{}, compute.Unavailable(op, err)
+	}
+	base := s.Catalog()
+	ch, err := decide(base)
+	if err != nil {
+		return catalog.Change{}, named(op, err)
+	}
+	if how.DryRun || ch.Nothing() {
+		return ch, nil
+	}
+	return ch, s.write(ctx, op, ch, base)
+}
+
+// write sends a change and waits for it to come back.
+func (s *Service) write(ctx context.Context, op string, ch catalog.Change, base *catalog.Catalog) error {
+	p := &pending{id: s.opts.NewID(), change: ch, base: base, seen: make(chan verdict, 1)}
+	s.expect(p)
+	defer s.expect(nil)
+	if err := s.opts.Log.Send(ctx, s.record(ch, p.id)); err != nil {
+		return compute.Unavailable(op, err)
+	}
+	select {
+	case v := <-p.seen:
+		if v.lost {
+			return s.takeBack(ctx, op, ch, v)
+		}
+		return nil
+	case <-ctx.Done():
+		return &compute.Error{Op: op, Kind: compute.KindTimeout, Cause: ctx.Err(),
+			Message: "was written, but did not come back in time", Remedy: "look whether it is there, or ask for it again"}
+	}
+}
+
+// takeBack undoes a change that lost against another one, unless somebody has
+// changed the entry since.
+func (s *Service) takeBack(ctx context.Context, op string, ch catalog.Change, v verdict) error {
+	refusal := &compute.Error{Op: op, Kind: compute.KindConflict,
+		Message: "somebody else changed the catalog at the same time", Remedy: "look at what is there now, then try again"}
+	if err := s.opts.View.Sync(ctx); err != nil {
+		refusal.Cause = err
+		return refusal
+	}
+	if !reflect.DeepEqual(s.Catalog().Revert(ch), v.after.Revert(ch)) {
+		return refusal // the entry is no longer ours
+	}
+	s.opts.Logger.Warn("catalog change taken back: another one came first", zap.String("change", op))
+	if err := s.opts.Log.Send(ctx, s.record(v.before.Revert(ch), "")); err != nil {
+		refusal.Cause = err
+	}
+	return refusal
+}
+
+// expect says which change Apply shall watch for.
+func (s *Service) expect(p *pending) {
+	s.mu.Lock()
+	s.pending = p
+	s.mu.Unlock()
+}
+
+// record is what a change looks like in the log.
+func (s *Service) record(ch catalog.Change, id string) wire.Record {
+	var rec wire.Record
+	switch {
+	case ch.Flavor != nil:
+		rec = wire.EncodeFlavor(*ch.Flavor)
+	case ch.Capability != nil:
+		rec = wire.EncodeCapability(*ch.Capability)
+	case ch.Quota != nil:
+		rec = wire.EncodeQuota(*ch.Quota)
+	case ch.RemoveFlavor != "":
+		rec = wire.Tombstone(wire.KeyFlavor(ch.RemoveFlavor))
+	case ch.RemoveCapability != "":
+		rec = wire.Tombstone(wire.KeyCapability(ch.RemoveCapability))
+	default:
+		rec = wire.Tombstone(wire.KeyQuota(ch.RemoveQuota))
+	}
+	if id != "" {
+		rec.Headers = append(rec.Headers, wire.Header{Key: headerChange, Value: []byte(id)})
+	}
+	return rec.To(s.opts.Topics.Catalog(), 0)
+}
+
+// read is the change a record of the log stands for.
+func read(rec wire.Record) (catalog.Change, error) {
+	e, err := wire.DecodeCatalog(rec)
+	switch {
+	case err != nil:
+		return catalog.Change{}, err
+	case !e.Removed:
+		return catalog.Change{Flavor: e.Flavor, Capability: e.Capability, Quota: e.Quota}, nil
+	}
+	return catalog.Change{RemoveFlavor: e.FlavorName, RemoveCapability: e.Axis, RemoveQuota: e.Project}, nil
+}
+
+// named adds the operation to a refusal.
+func named(op string, err error) error {
+	var e *compute.Error
+	if !errors.As(err, &e) {
+		return &compute.Error{Op: op, Cause: err}
+	}
+	out := *e
+	out.Op = op
+	return &out
+}
