@@ -75,19 +75,11 @@ const DefaultReaderWait = 5 * time.Second
 // that no longer exists: Run ends with an error of KindConflict, and only a
 // new reader with an empty table helps.
 type Reader struct {
-	cfg    Config
-	opts   ReaderOptions
-	ready  chan struct{}
-	opened chan struct{} // closed once src is set
-	ended  chan struct{} // closed when Run returns
-	syncs  chan *target
-	src    *source
-}
-
-// target is where somebody waits for the reader to get to.
-type target struct {
-	ends map[int32]int64
-	done chan struct{}
+	cfg   Config
+	opts  ReaderOptions
+	ready chan struct{}
+	ended chan struct{}      // closed when Run returns
+	syncs chan chan struct{} // calls of Sync; closed when answered
 }
 
 // NewReader makes a reader; Run starts it.
@@ -97,8 +89,7 @@ func NewReader(cfg Config, opts ReaderOptions) *Reader {
 	}
 	return &Reader{
 		cfg: cfg.withDefaults(), opts: opts,
-		ready: make(chan struct{}), opened: make(chan struct{}), ended: make(chan struct{}),
-		syncs: make(chan *target),
+		ready: make(chan struct{}), ended: make(chan struct{}), syncs: make(chan chan struct{}),
 	}
 }
 
@@ -135,10 +126,8 @@ func (r *Reader) read(ctx context.Context, src *source) error {
 	if err != nil {
 		return err
 	}
-	r.src = src
-	close(r.opened)
 	l := newReadLoop(r, src, at)
-	l.targets = []*target{{ends: ends, done: r.ready}}
+	l.targets = []target{{ends: ends, done: []chan struct{}{r.ready}}}
 	return l.run(ctx)
 }
 
@@ -170,31 +159,21 @@ func (r *Reader) begin(ctx context.Context, src *source, ends map[int32]int64) (
 
 // Sync asks where the topic ends now and answers when everything up to there
 // has been handled: whatever was acknowledged to anybody before the call is
-// then in the table. It waits for a reader that has not opened its topic yet;
-// one that has ended answers KindUnavailable, the end of ctx KindTimeout.
+// then in the table. Calls at the same time share one question. It waits for a
+// reader that has not opened its topic yet; one that has ended answers
+// KindUnavailable, the end of ctx KindTimeout.
 func (r *Reader) Sync(ctx context.Context) error {
 	const op = "read up to the end"
+	done := make(chan struct{})
 	select {
-	case <-r.opened:
-	case <-r.ended:
-		return ended(op)
-	case <-ctx.Done():
-		return classify(op, ctx.Err())
-	}
-	ends, err := r.src.persist(ctx, latest)
-	if err != nil {
-		return classify(op, err)
-	}
-	t := &target{ends: ends, done: make(chan struct{})}
-	select {
-	case r.syncs <- t:
+	case r.syncs <- done:
 	case <-r.ended:
 		return ended(op)
 	case <-ctx.Done():
 		return classify(op, ctx.Err())
 	}
 	select {
-	case <-t.done:
+	case <-done:
 		return nil
 	case <-r.ended:
 		return ended(op)

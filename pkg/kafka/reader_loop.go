@@ -16,15 +16,25 @@ type readLoop struct {
 	r       *Reader
 	src     *source
 	at      cursors
-	targets []*target      // who waits for the reader to get somewhere
-	view    view           // what fetches go by
-	busy    map[int32]bool // brokers with an open fetch
-	looking bool           // somebody asks who leads
-	fails   int            // fetches that failed in a row
-	sawEnd  bool           // the last batch that was handed over said End
+	targets []target        // who waits for the reader to get where
+	unasked []chan struct{} // who waits for the ends as they are after now
+	asking  bool            // somebody asks for the ends
+	view    view            // what fetches go by
+	busy    map[int32]bool  // brokers with an open fetch
+	looking bool            // somebody asks who leads
+	fails   int             // fetches that failed in a row
+	sawEnd  bool            // the last batch that was handed over said End
 
 	answers chan fetched
 	views   chan looked
+	ends    chan target
+}
+
+// target is where some wait for the reader to get to.
+type target struct {
+	ends map[int32]int64
+	done []chan struct{}
+	err  error // the ends cannot be known
 }
 
 // looked is the answer to who leads.
@@ -36,7 +46,7 @@ type looked struct {
 func newReadLoop(r *Reader, src *source, at cursors) *readLoop {
 	return &readLoop{
 		r: r, src: src, at: at, view: src.current(), busy: map[int32]bool{},
-		answers: make(chan fetched), views: make(chan looked),
+		answers: make(chan fetched), views: make(chan looked), ends: make(chan target),
 	}
 }
 
@@ -50,9 +60,20 @@ func (l *readLoop) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case t := <-l.r.syncs:
+		case done := <-l.r.syncs:
+			l.unasked = append(l.unasked, done)
+			l.ask(ctx)
+		case t := <-l.ends:
+			l.asking = false
+			if ctx.Err() != nil {
+				return nil
+			}
+			if t.err != nil {
+				return classify("read "+l.src.topic, t.err)
+			}
 			l.targets = append(l.targets, t)
 			l.settle()
+			l.ask(ctx)
 		case f := <-l.answers:
 			delete(l.busy, f.fetch.broker)
 			if err := l.take(ctx, f); err != nil {
@@ -68,14 +89,30 @@ func (l *readLoop) run(ctx context.Context) error {
 
 // drain waits for the goroutines of the loop, which end because ctx has.
 func (l *readLoop) drain() {
-	for len(l.busy) > 0 || l.looking {
+	for len(l.busy) > 0 || l.looking || l.asking {
 		select {
 		case f := <-l.answers:
 			delete(l.busy, f.fetch.broker)
 		case <-l.views:
 			l.looking = false
+		case <-l.ends:
+			l.asking = false
 		}
 	}
+}
+
+// ask asks for the ends on behalf of all who wait for that. Who comes while it
+// is under way waits for the next: these ends may be older than his call.
+func (l *readLoop) ask(ctx context.Context) {
+	if l.asking || len(l.unasked) == 0 {
+		return
+	}
+	t := target{done: l.unasked}
+	l.asking, l.unasked = true, nil
+	go func() {
+		t.ends, t.err = l.src.persist(ctx, latest)
+		l.ends <- t
+	}()
 }
 
 // dispatch begins a fetch at every broker that has none open.
@@ -160,11 +197,13 @@ func (l *readLoop) handle(records []wire.Record) {
 
 // settle tells those who waited for what has been handled by now.
 func (l *readLoop) settle() {
-	l.targets = slices.DeleteFunc(l.targets, func(t *target) bool {
+	l.targets = slices.DeleteFunc(l.targets, func(t target) bool {
 		if !l.at.reached(t.ends) {
 			return false
 		}
-		close(t.done)
+		for _, done := range t.done {
+			close(done)
+		}
 		return true
 	})
 }
