@@ -1,0 +1,97 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// claim decides whose an instance is: the first claim of the current attempt
+// wins, the same claim again is granted again, every other is denied. A claim
+// in the log beats a deadline that has not fired yet.
+func (s *step) claim(e *entry, r compute.Report) {
+	if r.Claim == "" || r.Attempt == 0 {
+		s.reject("a claim needs an id and an attempt")
+		return
+	}
+	switch reason := refusal(e, r); {
+	case reason != nil:
+		deny := s.answer(compute.CommandDeny, r)
+		deny.Reason = reason
+		s.emit(Tell{Host: r.Host, Command: deny})
+	case e.inst.State == compute.StateQueued:
+		s.change(e, func(inst *compute.Instance) {
+			inst.State, inst.Host, inst.Claim = compute.StateStarting, r.Host, r.Claim
+			inst.StartingAt, inst.PublishAt = s.at(), time.Time{}
+		})
+	default:
+		s.regrant(e)
+	}
+}
+
+// refusal is why a claim is denied; nil if it is granted.
+func refusal(e *entry, r compute.Report) *compute.Reason {
+	if e == nil {
+		return over(r, "no such instance")
+	}
+	inst := e.inst
+	switch inst.State {
+	case compute.StateQueued:
+		return offered(inst, r)
+	case compute.StateStarting, compute.StateActive:
+		if !holds(inst, r) {
+			return over(r, fmt.Sprintf("attempt %d is taken", inst.Attempt))
+		}
+		return nil
+	case compute.StateError:
+		if inst.Reason != nil && inst.Reason.Code == compute.DeadlineExceeded {
+			return inst.Reason
+		}
+		return over(r, "it ended")
+	}
+	return cancelled()
+}
+
+// offered says whether this host may have the attempt that waits.
+func offered(inst *compute.Instance, r compute.Report) *compute.Reason {
+	switch {
+	case r.Attempt != inst.Attempt:
+		return over(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
+	case pinned(inst) && inst.Boot.Host != r.Host:
+		return over(r, fmt.Sprintf("it is for host %s alone", inst.Boot.Host))
+	case slices.Contains(inst.Boot.Avoid, r.Host):
+		return over(r, "the request avoids this host")
+	}
+	return nil
+}
+
+func over(r compute.Report, detail string) *compute.Reason {
+	return &compute.Reason{Code: compute.AttemptOver, Host: r.Host, Attempt: r.Attempt, Detail: detail}
+}
+
+// regrant answers the holder's repeated claim: it has not heard its grant.
+func (s *step) regrant(e *entry) {
+	e.asking = false
+	if e.inst.Confirm {
+		s.change(e, func(inst *compute.Instance) { inst.Confirm = false })
+		if e.inst.State == compute.StateStarting {
+			return // the grant followed from the change
+		}
+	}
+	s.emit(tell(e.inst, compute.CommandGrant, s.at()))
+	e.told = s.now
+	s.reschedule(e)
+}
+
+// pinnedRefused ends pinned work that its host cannot take.
+func (s *step) pinnedRefused(e *entry, r compute.Report) {
+	if e == nil {
+		return
+	}
+	inst := e.inst
+	if inst.State == compute.StateQueued && pinned(inst) && inst.Boot.Host == r.Host && inst.Attempt == r.Attempt {
+		s.end(e, &compute.Reason{Code: compute.PinnedHostUnavailable, Host: r.Host, Attempt: r.Attempt, Detail: r.Message})
+	}
+}

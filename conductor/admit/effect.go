@@ -1,0 +1,101 @@
+package admit
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Effect is something to do in the world. Each may be lost or doubled.
+type Effect interface{ effect() }
+
+type (
+	// Publish puts work into a queue; Published answers it.
+	Publish struct {
+		Queue compute.QueueName
+		Build compute.Build
+	}
+
+	// Tell says something to one host. Published answers it if it is a
+	// CommandBuild, nothing does otherwise.
+	Tell struct {
+		Host    compute.HostID
+		Command compute.Command
+	}
+
+	// AskStart wants to know up to where a queue's work is finished with;
+	// QueueStart answers it.
+	AskStart struct{ Queue compute.QueueName }
+)
+
+func (Publish) effect()  {}
+func (Tell) effect()     {}
+func (AskStart) effect() {}
+
+// Effects is what follows from a record once it is committed, at the time it is
+// carried out. It is all a new owner needs to finish what the previous one may
+// have left undone.
+func Effects(inst *compute.Instance, now time.Time) []Effect {
+	var effects []Effect
+	switch inst.State {
+	case compute.StateQueued:
+		if inst.PublishAt.IsZero() {
+			effects = append(effects, offer(inst, now))
+		}
+	case compute.StateStarting:
+		effects = append(effects, tell(inst, compute.CommandGrant, now))
+	case compute.StateActive:
+		if inst.Command != nil {
+			power := tell(inst, compute.CommandPower, now)
+			power.Command.Power = inst.Command
+			effects = append(effects, power)
+		}
+	case compute.StateDeleting:
+		effects = append(effects, tell(inst, compute.CommandDelete, now))
+	}
+	if inst.Confirm {
+		effects = append(effects, tell(inst, compute.CommandConfirm, now))
+	}
+	return effects
+}
+
+// tell addresses whoever has the instance, about the attempt and claim it has
+// it by.
+func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
+	return Tell{Host: inst.Host, Command: compute.Command{
+		Op: op, Project: inst.Project, Instance: inst.ID, Attempt: inst.Attempt, Claim: inst.Claim,
+		At: now, Trace: inst.Trace,
+	}}
+}
+
+// offer is the work: in its queue, or to the one host the request names.
+func offer(inst *compute.Instance, now time.Time) Effect {
+	build := compute.Build{
+		Instance: inst.ID, Project: inst.Project, Name: inst.Boot.Name, Attempt: inst.Attempt, Queue: inst.Queue,
+		Resources: inst.Resources, Required: inst.Required, Forbidden: inst.Forbidden,
+		Image: inst.Boot.Image, Metadata: inst.Boot.Metadata, UserData: inst.Boot.UserData,
+		Avoid: inst.Boot.Avoid, Deadline: inst.Deadline, At: now, Trace: inst.Trace,
+	}
+	if !pinned(inst) {
+		build.Failed = failedHosts(inst)
+		return Publish{Queue: inst.Queue, Build: build}
+	}
+	return Tell{Host: inst.Boot.Host, Command: compute.Command{
+		Op: compute.CommandBuild, Project: inst.Project, Instance: inst.ID, Attempt: inst.Attempt,
+		Build: &build, At: now, Trace: inst.Trace,
+	}}
+}
+
+func pinned(inst *compute.Instance) bool { return inst.Boot.Host != "" }
+
+// failedHosts names each host once, in the order they failed.
+func failedHosts(inst *compute.Instance) []compute.HostID {
+	var hosts []compute.HostID
+	for _, f := range inst.Failures {
+		if !slices.Contains(hosts, f.Host) {
+			hosts = append(hosts, f.Host)
+		}
+	}
+	return hosts
+}

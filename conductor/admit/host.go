@@ -1,0 +1,138 @@
+package admit
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// countSilence begins to count: before the hosts topic was read to its end,
+// that nothing was heard means nothing.
+func (s *step) countSilence() {
+	if s.hostsRead {
+		return
+	}
+	s.hostsRead = true
+	for _, h := range s.hosts {
+		h.heard = s.now
+		s.expect(h)
+	}
+}
+
+// expect sets the timer of a host's silence.
+func (s *State) expect(h *host) {
+	if s.hostsRead && !h.silent {
+		s.schedule(&h.timer, h.heard.Add(s.opts.SilentAfter))
+	}
+}
+
+// fire finds out whether the host was heard since the timer was set.
+func (h *host) fire(s *step, until time.Time) {
+	h.silent = !h.heard.Add(s.opts.SilentAfter).After(until)
+	s.expect(h)
+}
+
+// heard takes note of a sign of life. Nothing here moves an instance: a host
+// that comes back is told again what it should do and asked what it has.
+func (s *step) heard(id compute.HostID, journal compute.JournalID) {
+	h := s.hosts[id]
+	if h == nil {
+		return
+	}
+	back := h.silent
+	h.heard, h.silent = s.now, false
+	if back {
+		s.expect(h)
+	}
+	forgot := journal != "" && h.journal != "" && journal != h.journal
+	if journal != "" {
+		h.journal = journal
+	}
+	switch {
+	case forgot:
+		s.confirmAll(h)
+	case back:
+		for _, e := range sorted(h.instances) {
+			e.asking = e.inst.State == compute.StateStarting || e.inst.State == compute.StateActive
+			s.retell(e)
+		}
+	}
+}
+
+// hello is said by an agent that begins a new journal at the end of its stream:
+// it has missed whatever was said before.
+func (s *step) hello(id compute.HostID, journal compute.JournalID) {
+	h := s.hosts[id]
+	if h == nil {
+		return
+	}
+	h.journal = journal
+	s.heard(id, journal)
+	s.confirmAll(h)
+}
+
+// confirmAll asks a host without memory about everything it has. That it is
+// asked is part of the record, so that it is asked even if this process dies.
+func (s *step) confirmAll(h *host) {
+	for _, e := range sorted(h.instances) {
+		onHost := e.inst.State == compute.StateStarting || e.inst.State == compute.StateActive
+		if onHost && !e.inst.Confirm {
+			s.change(e, func(inst *compute.Instance) { inst.Confirm = true })
+		} else {
+			s.retell(e)
+		}
+	}
+}
+
+// hostDead acts on the operator's word that a host is dead for certain. Its
+// stream holds "fenced" already, written by whoever fenced it: only so it is
+// there before anybody else can start what the host had.
+func (s *step) hostDead(id compute.HostID, op compute.RequestOp) {
+	h := s.hosts[id]
+	if h == nil {
+		return
+	}
+	for _, e := range sorted(h.instances) {
+		held := e.inst
+		s.loseHost(e, id, op)
+		if held.State == compute.StateStarting || held.State == compute.StateActive {
+			// Should it come back all the same, this is the word that it must not run it.
+			s.emit(tell(held, compute.CommandDelete, s.at()))
+		}
+	}
+}
+
+// loseHost ends or moves one instance of a dead host.
+//
+//	            fence                          forget
+//	queued      (pinned) waits on              error: PinnedHostUnavailable
+//	starting    next attempt                   next attempt; pinned: as queued
+//	active      next attempt; pinned: HostLost error: HostLost
+//	deleting    deleted                        deleted
+func (s *step) loseHost(e *entry, id compute.HostID, op compute.RequestOp) {
+	inst, forget := e.inst, op == compute.OpForget
+	switch {
+	case inst.State == compute.StateDeleting:
+		s.deleted(e, inst.Reason)
+	case inst.State == compute.StateActive && (forget || pinned(inst)):
+		s.end(e, &compute.Reason{Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead"})
+	case forget && pinned(inst):
+		s.end(e, &compute.Reason{Code: compute.PinnedHostUnavailable, Host: id, Attempt: inst.Attempt, Detail: "its host was declared gone"})
+	case inst.State != compute.StateQueued:
+		s.evacuate(e, id)
+	}
+}
+
+// evacuate builds it elsewhere: at once, with the whole of its waiting time
+// before it, and, if it ran before, all its attempts.
+func (s *step) evacuate(e *entry, id compute.HostID) {
+	ran := e.inst.State == compute.StateActive
+	s.change(e, func(inst *compute.Instance) {
+		inst.Reason = &compute.Reason{Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead"}
+		requeue(inst, time.Time{})
+		inst.Deadline = s.at().Add(inst.Boot.Deadline)
+		if ran {
+			inst.Failures = nil
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package admit
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Options are the protocol's times. All must be positive.
+type Options struct {
+	RetryFirst      time.Duration // before the second attempt is published; doubles with each failure …
+	RetryMost       time.Duration // … up to this
+	NoCapacityAfter time.Duration // on_no_capacity fail: unclaimed this long is an error
+	LostAfter       time.Duration // unclaimed this long, work may be lost; doubles with each publication …
+	LostMost        time.Duration // … up to this
+	AskEvery        time.Duration // how often at most one queue's start offset is asked
+	RepeatEvery     time.Duration // how often an unanswered command is said again
+	SilentAfter     time.Duration // a host not heard this long is silent
+	KeepDeleted     time.Duration // a deleted record stays this long; at least the retention of requests
+}
+
+// Defaults are the times of the protocol.
+func Defaults() Options {
+	return Options{
+		RetryFirst:      time.Second,
+		RetryMost:       30 * time.Second,
+		NoCapacityAfter: 10 * time.Second,
+		LostAfter:       30 * time.Second,
+		LostMost:        5 * time.Minute,
+		AskEvery:        10 * time.Second,
+		RepeatEvery:     15 * time.Second,
+		SilentAfter:     compute.SilentAfter,
+		KeepDeleted:     15 * 24 * time.Hour,
+	}
+}
+
+// retry is how long the work waits after that many failures, from 1.
+func (o Options) retry(failures int) time.Duration {
+	return double(o.RetryFirst, failures-1, o.RetryMost)
+}
+
+// lost is how long a publication may go unclaimed after that many earlier ones.
+func (o Options) lost(again int) time.Duration { return double(o.LostAfter, again, o.LostMost) }
+
+func double(d time.Duration, times int, most time.Duration) time.Duration {
+	for ; times > 0 && d < most; times-- {
+		d *= 2
+	}
+	return min(d, most)
+}

@@ -1,0 +1,172 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// report hears what an agent says. Only a claim and an unexpected "started"
+// are answered; everything else either matches the record's host, attempt and
+// claim, or is behind the times and ignored.
+func (s *step) report(r compute.Report) {
+	if err := r.Check(); err != nil {
+		s.reject(err.Error())
+		return
+	}
+	if r.Op == compute.ReportHello {
+		s.hello(r.Host, r.Journal)
+		return
+	}
+	s.heard(r.Host, "")
+	e := s.find(r.Project, r.Instance)
+	switch {
+	case r.Op == compute.ReportClaim:
+		s.claim(e, r)
+	case r.Op == compute.ReportPinned:
+		s.pinnedRefused(e, r)
+	case e != nil && holds(e.inst, r):
+		s.matched(e, r)
+	case r.Op == compute.ReportStarted:
+		s.unexpected(e, r)
+	}
+}
+
+// holds says whether the report is from whoever has the instance now, about
+// the attempt and claim it has it by.
+func holds(inst *compute.Instance, r compute.Report) bool {
+	return inst.State.OnHost() && inst.Host == r.Host && inst.Attempt == r.Attempt && inst.Claim == r.Claim
+}
+
+// matched hears the one host that may have the machine.
+//
+//	           started     changed   failed           returned      gone
+//	starting   active      –         next attempt     next attempt  next attempt
+//	active     (confirms)  power     error            –             error
+//	deleting   –           –         deleted          deleted       deleted
+func (s *step) matched(e *entry, r compute.Report) {
+	state := e.inst.State
+	switch r.Op {
+	case compute.ReportStarted, compute.ReportChanged:
+		s.runs(e, r)
+	case compute.ReportFailed, compute.ReportGone, compute.ReportReturned:
+		switch {
+		case state == compute.StateDeleting:
+			s.deleted(e, e.inst.Reason)
+		case state == compute.StateStarting:
+			s.failedAttempt(e, failure(r, s.at()))
+		case r.Op != compute.ReportReturned:
+			s.lostActive(e, r)
+		}
+	}
+}
+
+// runs hears that the machine is there, and what it does.
+func (s *step) runs(e *entry, r compute.Report) {
+	starting := e.inst.State == compute.StateStarting && r.Op == compute.ReportStarted
+	if !starting && e.inst.State != compute.StateActive {
+		return
+	}
+	e.asking = false
+	next := *e.inst
+	next.Confirm = false
+	if r.Power != compute.PowerUnknown {
+		next.Power = r.Power
+	}
+	if answers(r, next.Command) {
+		next.Command = nil
+	}
+	if starting {
+		next.State, next.Reason, next.ActiveAt = compute.StateActive, nil, s.at()
+		if next.Power == compute.PowerUnknown {
+			next.Power = compute.PowerRunning
+		}
+	}
+	if next.State == e.inst.State && next.Confirm == e.inst.Confirm && next.Power == e.inst.Power && next.Command == e.inst.Command {
+		s.reschedule(e)
+		return
+	}
+	s.change(e, func(inst *compute.Instance) {
+		inst.State, inst.Reason, inst.ActiveAt = next.State, next.Reason, next.ActiveAt
+		inst.Confirm, inst.Power, inst.Command = next.Confirm, next.Power, next.Command
+	})
+}
+
+func answers(r compute.Report, c *compute.PowerCommand) bool {
+	return c != nil && r.Op == compute.ReportChanged && (r.Version == c.Version || r.Command == c.Command)
+}
+
+func failure(r compute.Report, at time.Time) compute.Failure {
+	f := compute.Failure{Host: r.Host, Attempt: r.Attempt, Class: r.Class, Message: r.Message, At: at}
+	if f.Message == "" {
+		f.Message = r.Op.String()
+	}
+	return f
+}
+
+// failedAttempt tries again, elsewhere if it can be, after a back-off; or ends
+// what will not get better and what was tried often enough.
+func (s *step) failedAttempt(e *entry, f compute.Failure) {
+	failures := append(slices.Clone(e.inst.Failures), f)
+	reason := &compute.Reason{Code: compute.BuildFailed, Host: f.Host, Attempt: f.Attempt, Class: f.Class, Detail: f.Message}
+	over := len(failures) >= int(e.inst.Boot.Attempts)
+	switch {
+	case !f.Class.Retryable():
+	case over:
+		reason = &compute.Reason{Code: compute.AttemptsExhausted, Attempt: f.Attempt, Detail: each(failures)}
+	default:
+		s.change(e, func(inst *compute.Instance) {
+			requeue(inst, s.at().Add(s.opts.retry(len(failures))))
+			inst.Reason, inst.Failures = reason, failures
+		})
+		return
+	}
+	s.endWith(e, reason, failures)
+}
+
+// each is every host's reason in one sentence.
+func each(failures []compute.Failure) string {
+	var parts []string
+	for _, f := range failures {
+		parts = append(parts, fmt.Sprintf("%s: %s", f.Host, f.Message))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// lostActive ends a machine that ran and, by its own host's word, is not there
+// any more.
+func (s *step) lostActive(e *entry, r compute.Report) {
+	reason := &compute.Reason{Code: compute.HostLost, Host: r.Host, Attempt: r.Attempt, Class: r.Class, Detail: r.Message}
+	if r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere {
+		reason.Code = compute.BuildFailed
+	}
+	s.end(e, reason)
+}
+
+// requeue begins the next attempt: whatever the last host still says about its
+// own is behind the times from now on.
+func requeue(inst *compute.Instance, publish time.Time) {
+	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
+	inst.Host, inst.Claim, inst.StartingAt = "", "", time.Time{}
+	inst.Power, inst.Command, inst.Confirm = compute.PowerUnknown, nil, false
+}
+
+// unexpected answers a machine that should not be: its delete, by the attempt
+// and claim it was started with. One that nobody knows is left alone.
+func (s *step) unexpected(e *entry, r compute.Report) {
+	if e == nil {
+		s.reject(fmt.Sprintf("host %s runs %s, which nobody knows: stray, left alone", r.Host, r.Instance))
+		return
+	}
+	s.emit(Tell{Host: r.Host, Command: s.answer(compute.CommandDelete, r)})
+}
+
+// answer addresses what a report was about, whatever the record says.
+func (s *step) answer(op compute.CommandOp, r compute.Report) compute.Command {
+	return compute.Command{
+		Op: op, Project: r.Project, Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim, At: s.at(), Trace: r.Trace,
+	}
+}

@@ -1,0 +1,137 @@
+package admit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// request hears what somebody wants.
+func (s *step) request(r compute.Request) {
+	if r.Op == compute.OpBoot && r.Boot != nil && r.Project.Check() == nil && r.Instance.Check() == nil {
+		s.boot(r)
+		return
+	}
+	if err := r.Check(); err != nil {
+		s.reject(err.Error())
+		return
+	}
+	switch r.Op {
+	case compute.OpFence, compute.OpForget:
+		s.hostDead(r.Host, r.Op)
+	case compute.OpDelete:
+		s.delete(r)
+	default:
+		s.power(r)
+	}
+}
+
+// boot admits a request or writes down why not. A repeated one changes nothing,
+// whatever became of the first; so does one that lands behind its own delete.
+func (s *step) boot(r compute.Request) {
+	if e := s.instances[r.Instance]; e != nil {
+		if e.inst.Project != r.Project {
+			s.rejectOwner(r)
+		}
+		return
+	}
+	inst := &compute.Instance{ID: r.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace}
+	if reason := s.admit(inst, *r.Boot); reason != nil {
+		inst.State, inst.Reason, inst.EndedAt = compute.StateError, reason, s.at()
+	}
+	s.create(inst)
+}
+
+// admit fills in the record; the reason it answers is why it is refused. Quota
+// is reserved by the record itself: whoever comes next is counted after it.
+func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
+	if err := b.Check(); err != nil {
+		// What was wrong is not kept: it may be of any size.
+		inst.Boot.Name = b.Name[:min(len(b.Name), compute.MaxNameLength)]
+		return &compute.Reason{Code: compute.Malformed, Detail: err.Error()}
+	}
+	inst.Boot = b.WithDefaults()
+	inst.Queue = compute.NameQueue(b.Flavor, b.With)
+	q, reason := s.view.Resolve(b)
+	if reason != nil {
+		return reason
+	}
+	inst.Resources, inst.Required, inst.Forbidden = q.Resources, q.Required, q.Forbidden
+	if reason := s.usage.Check(inst.Project, q.Resources, s.view.limits(inst.Project)); reason != nil {
+		return reason
+	}
+	inst.State, inst.Attempt = compute.StateQueued, 1
+	inst.QueuedAt, inst.Deadline = s.at(), inst.AcceptedAt.Add(inst.Boot.Deadline)
+	return nil
+}
+
+// accepted is when the wait began: never later than now, so that a wrong clock
+// elsewhere cannot stretch a deadline.
+func (s *step) accepted(r compute.Request) time.Time {
+	if r.At.IsZero() || r.At.After(s.now) {
+		return s.at()
+	}
+	return r.At.Round(0).UTC()
+}
+
+// delete ends what is not on a host at once, and tells the host otherwise. An
+// unknown id is written down as deleted, so that its boot, should it land later,
+// changes nothing.
+func (s *step) delete(r compute.Request) {
+	e := s.instances[r.Instance]
+	switch {
+	case e == nil:
+		s.create(&compute.Instance{
+			ID: r.Instance, Project: r.Project, State: compute.StateDeleted, Delete: true, Trace: r.Trace,
+			Reason: cancelled(), AcceptedAt: s.accepted(r), EndedAt: s.at(),
+		})
+	case e.inst.Project != r.Project:
+		s.rejectOwner(r)
+	case e.inst.State == compute.StateQueued:
+		s.deleted(e, cancelled())
+	case e.inst.State == compute.StateError:
+		s.deleted(e, e.inst.Reason)
+	case e.inst.State == compute.StateStarting || e.inst.State == compute.StateActive:
+		s.change(e, func(inst *compute.Instance) {
+			inst.State, inst.Delete = compute.StateDeleting, true
+			inst.Command, inst.Confirm = nil, false
+		})
+	}
+}
+
+func cancelled() *compute.Reason { return &compute.Reason{Code: compute.Cancelled} }
+
+func (s *step) deleted(e *entry, reason *compute.Reason) {
+	s.change(e, func(inst *compute.Instance) {
+		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
+		inst.PublishAt, inst.Power = time.Time{}, compute.PowerUnknown
+	})
+}
+
+// power passes a command on to the host of an active machine. A newer command
+// takes the place of an unanswered older one; agents go by the version.
+func (s *step) power(r compute.Request) {
+	e := s.find(r.Project, r.Instance)
+	if e == nil || e.inst.State != compute.StateActive {
+		state := "unknown in this project"
+		if e != nil {
+			state = e.inst.State.String()
+		}
+		s.reject(fmt.Sprintf("%s of %s, which is %s: only an active instance has a power state", r.Op, r.Instance, state))
+		return
+	}
+	if c := e.inst.Command; c != nil && r.Command != "" && c.Command == r.Command {
+		return
+	}
+	s.change(e, func(inst *compute.Instance) {
+		inst.Command = &compute.PowerCommand{Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at()}
+		if r.Command == "" {
+			inst.Command.Command = compute.CommandID(fmt.Sprintf("%s-v%d", inst.ID, inst.Version))
+		}
+	})
+}
+
+func (s *step) rejectOwner(r compute.Request) {
+	s.reject(fmt.Sprintf("%s of %s: this id belongs to another project", r.Op, r.Instance))
+}

@@ -1,0 +1,186 @@
+package admit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/conductor/quota"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// State is one partition: the newest version of every record, and what is
+// worked out from them. Memory is O(records); every step is O(log records),
+// news about a host or a queue O(what it is about).
+type State struct {
+	opts      Options
+	instances map[compute.InstanceID]*entry
+	hosts     map[compute.HostID]*host
+	queues    map[compute.QueueName]*queue
+	usage     *quota.Index
+	timers    heap[*timer]
+	made      uint64 // timers made so far
+	hostsRead bool
+}
+
+// New is a partition without records.
+func New(opts Options) *State {
+	return &State{
+		opts:      opts,
+		instances: map[compute.InstanceID]*entry{},
+		hosts:     map[compute.HostID]*host{},
+		queues:    map[compute.QueueName]*queue{},
+		usage:     quota.NewIndex(),
+		timers:    heap[*timer]{less: sooner, place: func(t *timer) *int { return &t.place }},
+	}
+}
+
+// entry is one record and what goes on around it.
+type entry struct {
+	inst *compute.Instance // replaced, never changed
+	timer
+	// Begun anew with every load:
+	pub    publication // queued
+	told   time.Time   // when its host was last told what it should do
+	asking bool        // its host came back from silence and was asked to confirm
+}
+
+// host is a host that has instances here, or that pinned work waits for.
+type host struct {
+	id        compute.HostID
+	timer               // of its silence
+	instances map[compute.InstanceID]*entry
+	journal   compute.JournalID // as last heard; empty: not heard yet
+	heard     time.Time         // the last sign of life, or when it began to matter here
+	silent    bool
+}
+
+// Load puts one record in, as read from the log. It must be there only once.
+func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
+	e := s.newEntry()
+	e.told = now
+	s.replace(e, inst, now)
+	if inst.State == compute.StateQueued && inst.PublishAt.IsZero() {
+		e.pub = publication{state: unknown, at: now}
+		if !pinned(inst) && !view.listed(inst.Queue) {
+			s.hold(e)
+		}
+	}
+	s.reschedule(e)
+}
+
+// Resend answers what follows from a loaded record, for one whose effects the
+// previous owner may not have carried out. An unknown id answers nothing.
+func (s *State) Resend(id compute.InstanceID, view View, now time.Time) Output {
+	st := &step{State: s, view: view, now: now}
+	if e := s.instances[id]; e != nil {
+		st.follow(e)
+	}
+	return st.done()
+}
+
+// Instance is the newest version of a record; nil if there is none.
+func (s *State) Instance(id compute.InstanceID) *compute.Instance {
+	if e := s.instances[id]; e != nil {
+		return e.inst
+	}
+	return nil
+}
+
+// Used is what a project uses of its quota. The caller must not change it.
+func (s *State) Used(p compute.Project) compute.Resources { return s.usage.Used(p) }
+
+// Len is how many records there are.
+func (s *State) Len() int { return len(s.instances) }
+
+// NextDue is when the next timer is due; zero if there is none.
+func (s *State) NextDue() time.Time {
+	if len(s.timers.items) == 0 {
+		return time.Time{}
+	}
+	return s.timers.top().due
+}
+
+func (s *State) newEntry() *entry {
+	e := &entry{}
+	e.timer = s.newTimer(e)
+	return e
+}
+
+// replace makes next the record of e and keeps every index true: usage, who is
+// on which host, what is published where. Nil for next forgets it.
+func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
+	old := e.inst
+	if old != nil && (next == nil || next.State != old.State || next.Attempt != old.Attempt) {
+		s.unpublish(e)
+		e.pub.again = 0
+		e.asking = e.asking && next != nil && next.Attempt == old.Attempt && next.State != compute.StateDeleting
+	}
+	s.usage.Replace(old, next)
+	e.inst = next
+	if next != nil {
+		s.instances[next.ID] = e
+		s.enter(e, now)
+	}
+	if old == nil {
+		return
+	}
+	if next == nil {
+		delete(s.instances, old.ID)
+		s.schedule(&e.timer, time.Time{})
+	}
+	if next == nil || place(next) != place(old) {
+		s.leave(place(old), old.ID)
+	}
+}
+
+// place is the host an instance concerns: that which has it, or that which
+// pinned work waits for; empty if none.
+func place(inst *compute.Instance) compute.HostID {
+	switch {
+	case inst.State.OnHost():
+		return inst.Host
+	case inst.State == compute.StateQueued:
+		return inst.Boot.Host
+	}
+	return ""
+}
+
+func (s *State) enter(e *entry, now time.Time) {
+	id := place(e.inst)
+	if id == "" {
+		return
+	}
+	h := s.hosts[id]
+	if h == nil {
+		h = &host{id: id, instances: map[compute.InstanceID]*entry{}, heard: now}
+		h.timer = s.newTimer(h)
+		s.hosts[id] = h
+		s.expect(h)
+	}
+	h.instances[e.inst.ID] = e
+}
+
+// leave keeps no host that has nothing here: when something comes to it again,
+// that is a sign of life of its own.
+func (s *State) leave(id compute.HostID, inst compute.InstanceID) {
+	h := s.hosts[id]
+	if h == nil {
+		return
+	}
+	if delete(h.instances, inst); len(h.instances) == 0 {
+		s.schedule(&h.timer, time.Time{})
+		delete(s.hosts, id)
+	}
+}
+
+// sorted lists entries in the order of their ids, so that the same input
+// always has the same output.
+func sorted(entries map[compute.InstanceID]*entry) []*entry {
+	list := make([]*entry, 0, len(entries))
+	for _, e := range entries {
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b *entry) int { return cmp.Compare(a.inst.ID, b.inst.ID) })
+	return list
+}

@@ -1,0 +1,129 @@
+package admit
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// step is one call of Step: the state, what it may look at, and what comes out.
+type step struct {
+	*State
+	view View
+	now  time.Time // with the monotonic clock: silence is measured by it
+	out  Output
+}
+
+// Step hears one input. now never goes back; records are stamped with it.
+func (s *State) Step(in Input, view View, now time.Time) Output {
+	st := &step{State: s, view: view, now: now}
+	switch in := in.(type) {
+	case Requested:
+		st.request(in.Request)
+	case Reported:
+		st.report(in.Report)
+	case HostHeard:
+		st.heard(in.Host, in.Journal)
+	case HostsRead:
+		st.countSilence()
+	case QueueStart:
+		st.passed(in.Queue, in.Start)
+	case QueuesChanged:
+		st.release(in.Queues)
+	case Published:
+		st.published(in)
+	case Tick:
+		st.tick(in.Until)
+	}
+	return st.done()
+}
+
+func (s *step) done() Output {
+	s.out.Due = s.NextDue()
+	return s.out
+}
+
+// at is the time as records carry it.
+func (s *step) at() time.Time { return s.now.Round(0).UTC() }
+
+// find is the entry of a project's instance; nil if there is none, or it is
+// another project's.
+func (s *step) find(p compute.Project, id compute.InstanceID) *entry {
+	if e := s.instances[id]; e != nil && e.inst.Project == p {
+		return e
+	}
+	return nil
+}
+
+// create makes the first version of a record.
+func (s *step) create(inst *compute.Instance) {
+	inst.Version, inst.ChangedAt = 1, s.at()
+	s.write(s.newEntry(), inst)
+}
+
+// change makes the next version of a record. edit gets a copy that shares its
+// slices and maps with the version before: it replaces them, never changes them.
+func (s *step) change(e *entry, edit func(*compute.Instance)) {
+	next := *e.inst
+	next.Version++
+	next.ChangedAt = s.at()
+	edit(&next)
+	s.write(e, &next)
+}
+
+func (s *step) write(e *entry, next *compute.Instance) {
+	s.replace(e, next, s.now)
+	s.out.Changed = append(s.out.Changed, next)
+	s.follow(e)
+}
+
+// follow emits what follows from the record as it is, and sets its timer. Work
+// for a queue that is not listed is held until it is.
+func (s *step) follow(e *entry) {
+	for _, effect := range Effects(e.inst, s.at()) {
+		switch effect := effect.(type) {
+		case Publish:
+			if !s.view.listed(effect.Queue) {
+				s.hold(e)
+				continue
+			}
+			s.unpublish(e)
+			e.pub.state, e.pub.at = pending, s.at()
+		case Tell:
+			if effect.Command.Op == compute.CommandBuild {
+				e.pub.state, e.pub.at = unknown, s.at()
+			}
+			e.told = s.now
+		}
+		s.emit(effect)
+	}
+	s.reschedule(e)
+}
+
+// retell says again what the record stands for, and asks again what is still
+// to be confirmed.
+func (s *step) retell(e *entry) {
+	s.follow(e)
+	if e.asking && !e.inst.Confirm {
+		s.emit(tell(e.inst, compute.CommandConfirm, s.at()))
+		e.told = s.now
+		s.reschedule(e)
+	}
+}
+
+func (s *step) emit(effect Effect) { s.out.Effects = append(s.out.Effects, effect) }
+
+// reject answers an input that made no sense.
+func (s *step) reject(detail string) {
+	s.out.Rejected = &compute.Reason{Code: compute.Malformed, Detail: detail}
+}
+
+// end is the one way into error: only once no host may hold the machine.
+func (s *step) end(e *entry, reason *compute.Reason) { s.endWith(e, reason, e.inst.Failures) }
+
+func (s *step) endWith(e *entry, reason *compute.Reason, failures []compute.Failure) {
+	s.change(e, func(inst *compute.Instance) {
+		inst.State, inst.Reason, inst.Failures, inst.EndedAt = compute.StateError, reason, failures, s.at()
+		inst.Command, inst.Confirm, inst.PublishAt, inst.Power = nil, false, time.Time{}, compute.PowerUnknown
+	})
+}

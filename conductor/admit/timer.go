@@ -1,0 +1,158 @@
+package admit
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// timer is something that is due. An entry has one for all that may become due
+// for it, so has a host for its silence and a queue for its next question.
+type timer struct {
+	due   time.Time
+	made  uint64 // of two due at once, the older goes first
+	place int
+	owner interface {
+		// fire does what is due at until; it sets the timer anew if more will be.
+		fire(s *step, until time.Time)
+	}
+}
+
+func sooner(a, b *timer) bool {
+	if c := a.due.Compare(b.due); c != 0 {
+		return c < 0
+	}
+	return a.made < b.made
+}
+
+func (s *State) newTimer(owner interface{ fire(*step, time.Time) }) timer {
+	s.made++
+	return timer{made: s.made, owner: owner}
+}
+
+// schedule sets when a timer is due; the zero time is never.
+func (s *State) schedule(t *timer, due time.Time) {
+	if due.IsZero() {
+		s.timers.remove(t)
+		return
+	}
+	t.due = due
+	s.timers.fix(t)
+}
+
+// tick fires what is due. All of it is taken out first: what a timer sets anew
+// is due later, whatever it says.
+func (s *step) tick(until time.Time) {
+	var due []*timer
+	for len(s.timers.items) > 0 && !s.timers.top().due.After(until) {
+		due = append(due, s.timers.top())
+		s.timers.remove(s.timers.top())
+	}
+	for _, t := range due {
+		t.owner.fire(s, until)
+	}
+}
+
+// reschedule sets the timer of an entry by all that may become due for it.
+func (s *State) reschedule(e *entry) { s.schedule(&e.timer, s.next(e)) }
+
+func (s *State) next(e *entry) time.Time {
+	inst := e.inst
+	switch {
+	case inst.State == compute.StateQueued:
+		return earliest(inst.Deadline, s.noCapacity(inst), inst.PublishAt, s.again(e))
+	case inst.State == compute.StateDeleted:
+		return inst.EndedAt.Add(s.opts.KeepDeleted)
+	case s.unanswered(e):
+		return e.told.Add(s.opts.RepeatEvery)
+	}
+	return time.Time{}
+}
+
+// noCapacity is when a request that does not want to wait has waited enough;
+// zero if it wants to.
+func (s *State) noCapacity(inst *compute.Instance) time.Time {
+	if inst.Boot.OnNoCapacity != compute.FailAtOnce {
+		return time.Time{}
+	}
+	since := inst.PublishAt
+	if since.IsZero() {
+		since = inst.ChangedAt
+	}
+	return since.Add(s.opts.NoCapacityAfter)
+}
+
+// unanswered says whether the host has been told something it has not answered
+// and can hear it again.
+func (s *State) unanswered(e *entry) bool {
+	inst := e.inst
+	if h := s.hosts[inst.Host]; !inst.State.OnHost() || h == nil || h.silent {
+		return false
+	}
+	return inst.State != compute.StateActive || inst.Command != nil || inst.Confirm || e.asking
+}
+
+// fire does the first thing that is due; one is enough, since each either
+// changes the record or puts the rest off.
+func (e *entry) fire(s *step, until time.Time) {
+	due := func(t time.Time) bool { return !t.IsZero() && !t.After(until) }
+	inst := e.inst
+	switch {
+	case inst.State == compute.StateDeleted:
+		s.out.Removed = append(s.out.Removed, inst)
+		s.replace(e, nil, s.now)
+	case inst.State != compute.StateQueued:
+		s.repeat(e)
+	case due(inst.Deadline):
+		s.end(e, s.deadlineExceeded(inst))
+	case due(s.noCapacity(inst)):
+		s.end(e, s.notTaken(inst))
+	case due(inst.PublishAt):
+		s.change(e, func(inst *compute.Instance) { inst.PublishAt = time.Time{} })
+	case due(s.again(e)):
+		e.pub.again++
+		s.follow(e)
+	default:
+		s.reschedule(e)
+	}
+}
+
+// repeat says again what a host that is heard has not answered.
+func (s *step) repeat(e *entry) {
+	if s.unanswered(e) {
+		s.retell(e)
+	}
+}
+
+func (s *step) deadlineExceeded(inst *compute.Instance) *compute.Reason {
+	why := s.view.capacity(inst.Queue)
+	if pinned(inst) {
+		why = &compute.Reason{Code: compute.PinnedHostUnavailable, Host: inst.Boot.Host}
+	}
+	return &compute.Reason{
+		Code: compute.DeadlineExceeded, Host: why.Host, Hosts: why.Hosts,
+		Detail: fmt.Sprintf("unclaimed for %s: %s", inst.Boot.Deadline, why.Code),
+	}
+}
+
+func (s *step) notTaken(inst *compute.Instance) *compute.Reason {
+	if pinned(inst) {
+		return &compute.Reason{
+			Code: compute.PinnedHostUnavailable, Host: inst.Boot.Host,
+			Detail: fmt.Sprintf("the host has not taken it within %s", s.opts.NoCapacityAfter),
+		}
+	}
+	return s.view.capacity(inst.Queue)
+}
+
+// earliest ignores zero times; zero if all are.
+func earliest(times ...time.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}

@@ -1,0 +1,102 @@
+package admit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-project/berth/conductor/quota"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// View is what the conductor has read of the world outside its partitions. It
+// may be behind. Step only reads it. There are no hosts in it: what a host has
+// free is the host's own business.
+type View struct {
+	Flavors      map[compute.FlavorName]compute.Flavor
+	Capabilities map[compute.AxisName]compute.Capability
+	Quotas       map[compute.Project]compute.Resources
+	Queues       map[compute.QueueName]compute.Queue // those listed, open or closed
+	Advice       map[compute.QueueName]compute.QueueAdvice
+}
+
+// NewView is a view of nothing, ready to be filled.
+func NewView() View {
+	return View{
+		Flavors:      map[compute.FlavorName]compute.Flavor{},
+		Capabilities: map[compute.AxisName]compute.Capability{},
+		Quotas:       map[compute.Project]compute.Resources{},
+		Queues:       map[compute.QueueName]compute.Queue{},
+		Advice:       map[compute.QueueName]compute.QueueAdvice{},
+	}
+}
+
+// Resolve finds the queue of a boot, or why there is none: NoSuchFlavor,
+// NoSuchCapability or QueueClosed. A queue that the catalog allows but that is
+// not listed yet is worked out from the catalog.
+func (v View) Resolve(b compute.Boot) (compute.Queue, *compute.Reason) {
+	wanted, reason := v.fromCatalog(b)
+	if reason != nil {
+		return compute.Queue{}, reason
+	}
+	listed, ok := v.Queues[wanted.Name]
+	if !ok {
+		return wanted, nil
+	}
+	if listed.State == compute.QueueClosed {
+		return compute.Queue{}, &compute.Reason{
+			Code: compute.QueueClosedReason, Detail: fmt.Sprintf("queue %s takes no new requests", wanted.Name),
+		}
+	}
+	return listed, nil
+}
+
+func (v View) fromCatalog(b compute.Boot) (compute.Queue, *compute.Reason) {
+	flavor, ok := v.Flavors[b.Flavor]
+	if !ok {
+		return compute.Queue{}, &compute.Reason{
+			Code: compute.NoSuchFlavor, Detail: fmt.Sprintf("there is no flavor %s", b.Flavor),
+		}
+	}
+	q := compute.Queue{
+		Name: compute.NameQueue(b.Flavor, b.With), Flavor: b.Flavor, Choices: b.With,
+		Resources: flavor.Resources, Required: flavor.Required, Forbidden: flavor.Forbidden,
+	}
+	for _, axis := range slices.Sorted(maps.Keys(b.With)) {
+		value, known := v.Capabilities[axis].Value(b.With[axis])
+		if !known || !slices.Contains(flavor.Capabilities, axis) {
+			return compute.Queue{}, &compute.Reason{
+				Code: compute.NoSuchCapability, Detail: fmt.Sprintf("flavor %s is not offered with %s=%s", b.Flavor, axis, b.With[axis]),
+			}
+		}
+		q.Resources = q.Resources.Plus(value.Consumes)
+		q.Required = union(q.Required, value.Requires)
+	}
+	return q, nil
+}
+
+// union is sorted, each trait once.
+func union(a, b []compute.Trait) []compute.Trait {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+func (v View) listed(q compute.QueueName) bool { _, ok := v.Queues[q]; return ok }
+
+func (v View) limits(p compute.Project) quota.Limits { return quota.LimitsOf(p, v.Quotas) }
+
+// capacity is why nobody takes the work of a queue, as the last advice has it.
+func (v View) capacity(q compute.QueueName) *compute.Reason {
+	advice, ok := v.Advice[q]
+	hosts := advice.Hosts
+	switch {
+	case !ok:
+		return &compute.Reason{Code: compute.WaitingForCapacity, Detail: "no host has taken it; nothing is known about the queue"}
+	case hosts.Total() > 0 && hosts.NeverFits == hosts.Total():
+		return &compute.Reason{Code: compute.NeverFits, Hosts: hosts}
+	case hosts.Eligible == 0:
+		return &compute.Reason{Code: compute.NoEligibleHost, Hosts: hosts}
+	}
+	return &compute.Reason{
+		Code: compute.WaitingForCapacity, Position: max(advice.Depth, 1) - 1, Depth: advice.Depth, Oldest: advice.Oldest, Hosts: hosts,
+	}
+}
