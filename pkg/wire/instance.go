@@ -28,6 +28,7 @@ func EncodeInstance(i compute.Instance) Record {
 		Power:     powerStates.out(i.Power),
 		Command:   powerCommandTo(i.Command),
 		Delete:    i.Delete,
+		Confirm:   i.Confirm,
 		PublishAt: stamp(i.PublishAt),
 
 		AcceptedAt: stamp(i.AcceptedAt),
@@ -67,6 +68,7 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 		Power:     powerStates.in(r, "power", m.GetPower()),
 		Command:   powerCommandFrom(r, m.GetCommand()),
 		Delete:    m.GetDelete(),
+		Confirm:   m.GetConfirm(),
 		PublishAt: r.time("publish_at", m.GetPublishAt()),
 
 		AcceptedAt: r.time("accepted_at", m.GetAcceptedAt()),

@@ -260,7 +260,10 @@ type Instance struct {
 	// ended_at is when it became deleted or error; absent before.
 	EndedAt *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=ended_at,json=endedAt,proto3" json:"ended_at,omitempty"`
 	// changed_at is when this version was written.
-	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	// confirm says that its host lost its memory and was asked whether it still
+	// has it, until that is answered.
+	Confirm       bool `protobuf:"varint,26,opt,name=confirm,proto3" json:"confirm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -470,6 +473,13 @@ func (x *Instance) GetChangedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Instance) GetConfirm() bool {
+	if x != nil {
+		return x.Confirm
+	}
+	return false
+}
+
 // PowerCommand is a user's wish about an active machine.
 type PowerCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -556,7 +566,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\b\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\b\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
@@ -587,7 +597,8 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\tactive_at\x18\x17 \x01(\v2\x1a.google.protobuf.TimestampR\bactiveAt\x125\n" +
 	"\bended_at\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x129\n" +
 	"\n" +
-	"changed_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x1a<\n" +
+	"changed_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x18\n" +
+	"\aconfirm\x18\x1a \x01(\bR\aconfirm\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\x01\n" +

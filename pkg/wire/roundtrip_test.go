@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// generate fills every field there is, those added tomorrow included, with what
+// may travel.
+func generate[W any]() *rapid.Generator[W] {
+	return rapid.MakeCustom[W](rapid.MakeConfig{Types: map[reflect.Type]*rapid.Generator[any]{
+		typeOf[time.Time](): rapid.Map(rapid.Int64Range(-1<<35, 1<<37), func(s int64) time.Time {
+			return time.Unix(s, s&0xffff).UTC()
+		}).AsAny(),
+		typeOf[compute.Trace]():        rapid.SampledFrom([]compute.Trace{"", sampleTrace}).AsAny(),
+		typeOf[compute.State]():        wordsOf(states),
+		typeOf[compute.PowerState]():   wordsOf(powerStates),
+		typeOf[compute.FailureClass](): wordsOf(failureClasses),
+		typeOf[compute.NoCapacity]():   wordsOf(noCapacities),
+		typeOf[compute.HostState]():    wordsOf(hostStates),
+		typeOf[compute.QueueState]():   wordsOf(queueStates),
+		typeOf[compute.ReportOp]():     wordsOf(reportOps),
+		typeOf[compute.CommandOp]():    wordsOf(commandOps),
+		typeOf[compute.RequestOp]():    wordsOf(powerOps), // as in PowerCommand; a Request chooses its own
+		typeOf[compute.HostID]():       rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`), as[compute.HostID]).AsAny(),
+		typeOf[compute.Project]():      rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`), as[compute.Project]).AsAny(),
+		typeOf[compute.FlavorName]():   rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.FlavorName]).AsAny(),
+		typeOf[compute.AxisName]():     rapid.Map(rapid.StringMatching(`[a-z][a-z0-9]{0,20}`), as[compute.AxisName]).AsAny(),
+		typeOf[compute.AxisValue]():    rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.AxisValue]).AsAny(),
+		typeOf[compute.InstanceID]():   rapid.Map(rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), as[compute.InstanceID]).AsAny(),
+	}})
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+func as[S ~string](s string) S { return S(s) }
+
+func wordsOf[W ~uint8, S ~int32](t table[W, S]) *rapid.Generator[any] {
+	return rapid.Map(rapid.SampledFrom(t), func(r row[W, S]) W { return r.word }).AsAny()
+}
+
+// roundTrip wants back what is encoded, empty and absent being one, and the same
+// bytes from both.
+func roundTrip[W any](t *testing.T, generator *rapid.Generator[W], encode func(W) Record, decode func(Record) (W, error)) {
+	t.Run(fmt.Sprintf("%T", *new(W)), rapid.MakeCheck(func(t *rapid.T) {
+		want := generator.Draw(t, "value")
+		rec := encode(want)
+		got, err := decode(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("-encoded +decoded:\n%s", diff)
+		}
+		if diff := cmp.Diff(rec, encode(got)); diff != "" {
+			t.Fatalf("encoded again it differs (-once +twice):\n%s", diff)
+		}
+	}))
+}
+
+func TestRoundTrip(t *testing.T) {
+	roundTrip(t, requests(), EncodeRequest, DecodeRequest)
+	roundTrip(t, reports(), EncodeReport, DecodeReport)
+	roundTrip(t, generate[compute.Instance](), EncodeInstance, DecodeInstance)
+	roundTrip(t, rejections(), EncodeRejected, DecodeRejected)
+	roundTrip(t, generate[compute.Build](), EncodeBuild, DecodeBuild)
+	roundTrip(t, commands(), EncodeCommand, DecodeCommand)
+	roundTrip(t, generate[compute.Beacon](), EncodeBeacon, DecodeBeacon)
+	roundTrip(t, generate[compute.Queue](), EncodeQueue, DecodeQueue)
+	roundTrip(t, generate[compute.Advice](), EncodeAdvice, DecodeAdvice)
+	roundTrip(t, generate[compute.Flavor](), EncodeFlavor, func(rec Record) (compute.Flavor, error) {
+		entry, err := DecodeCatalog(rec)
+		return *entry.Flavor, err
+	})
+	roundTrip(t, generate[compute.Capability](), EncodeCapability, func(rec Record) (compute.Capability, error) {
+		entry, err := DecodeCatalog(rec)
+		return *entry.Capability, err
+	})
+	roundTrip(t, generate[compute.Quota](), EncodeQuota, func(rec Record) (compute.Quota, error) {
+		entry, err := DecodeCatalog(rec)
+		return *entry.Quota, err
+	})
+}
+
+// requests have the fields of their operation and pass Check.
+func requests() *rapid.Generator[compute.Request] {
+	any := generate[compute.Request]()
+	return rapid.Custom(func(t *rapid.T) compute.Request {
+		q := any.Draw(t, "any")
+		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpForget)).Draw(t, "op"))
+		if q.Op == compute.OpBoot {
+			boot := generate[compute.Boot]().Draw(t, "boot")
+			boot.Attempts %= compute.MaxAttempts + 1
+			boot.Deadline = (boot.Deadline & (1 << 62)) % compute.MaxDeadline
+			boot.Name = cut(boot.Name, compute.MaxNameLength)
+			boot.Image = cut(boot.Image, compute.MaxNameLength)
+			boot.Host = ""
+			q.Boot = &boot
+		} else {
+			q.Boot = nil
+		}
+		if q.Op == compute.OpFence || q.Op == compute.OpForget {
+			q.Project, q.Instance = "", ""
+		} else {
+			q.Host = ""
+		}
+		q.Hard = q.Hard && (q.Op == compute.OpStop || q.Op == compute.OpReboot)
+		q.Command = compute.CommandID(cut(string(q.Command), MaxID))
+		return q
+	})
+}
+
+func reports() *rapid.Generator[compute.Report] {
+	any := generate[compute.Report]()
+	return rapid.Custom(func(t *rapid.T) compute.Report {
+		p := any.Draw(t, "any")
+		p.Claim = compute.ClaimID(cut(string(p.Claim), MaxID))
+		p.Command = compute.CommandID(cut(string(p.Command), MaxID))
+		p.Journal = compute.JournalID(cut(string(p.Journal), MaxID))
+		return p
+	})
+}
+
+func rejections() *rapid.Generator[compute.Rejected] {
+	return generate[compute.Rejected]()
+}
+
+// commands carry what their operation needs, and one trace.
+func commands() *rapid.Generator[compute.Command] {
+	any := generate[compute.Command]()
+	return rapid.Custom(func(t *rapid.T) compute.Command {
+		c := any.Draw(t, "any")
+		if c.Op == compute.CommandBuild && c.Build == nil {
+			c.Build = &compute.Build{}
+		}
+		if c.Op == compute.CommandPower && c.Power == nil {
+			c.Power = &compute.PowerCommand{Op: compute.OpStop}
+		}
+		if c.Op == compute.CommandHost && c.Desired == nil {
+			c.Desired = &compute.HostDesired{}
+		}
+		if c.Build != nil {
+			c.Build.Trace = c.Trace
+		}
+		return c
+	})
+}

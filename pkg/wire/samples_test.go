@@ -1,0 +1,217 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// The samples are what the golden files hold: every kind of record, with every
+// field set somewhere. Add new ones; a changed one no longer proves that what
+// was written yesterday is read today.
+
+const (
+	sampleProject  compute.Project    = "web-shop"
+	sampleInstance compute.InstanceID = "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a"
+	sampleTrace    compute.Trace      = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+)
+
+func at(seconds int) time.Time {
+	return time.Date(2026, 11, 21, 7, 0, seconds, 123456789, time.UTC)
+}
+
+func sampleBoot() compute.Boot {
+	return compute.Boot{
+		Name:         "web-1",
+		Flavor:       "m1.small",
+		With:         compute.Choices{"gpu": "a100", "disk": "ssd"},
+		Image:        "debian-13",
+		Metadata:     map[string]string{"role": "web", "tier": "größer"},
+		UserData:     []byte("#cloud-config\n\x00\xff"),
+		Attempts:     5,
+		Deadline:     10*time.Minute + 7,
+		OnNoCapacity: compute.FailAtOnce,
+		Avoid:        []compute.HostID{"host-17", "host-18"},
+	}
+}
+
+func sampleRequest(op compute.RequestOp) compute.Request {
+	q := compute.Request{
+		Project: sampleProject, Instance: sampleInstance, Op: op, Command: "cmd-81", At: at(0), Trace: sampleTrace,
+	}
+	switch op {
+	case compute.OpBoot:
+		boot := sampleBoot()
+		q.Boot = &boot
+	case compute.OpStop, compute.OpReboot:
+		q.Hard = true
+	case compute.OpFence, compute.OpForget:
+		q.Project, q.Instance, q.Host = "", "", "host-17"
+	}
+	return q
+}
+
+func sampleReport(op compute.ReportOp) compute.Report {
+	return compute.Report{
+		Op: op, Host: "host-17", Project: sampleProject, Instance: sampleInstance, Attempt: 2, Claim: "claim-9",
+		Class: compute.FailureTimeout, Power: compute.PowerRunning, Message: "qemu: exit status 1",
+		Command: "cmd-81", Version: 7, Journal: "journal-3", At: at(1), Trace: sampleTrace,
+	}
+}
+
+func sampleHostCounts() compute.HostCounts {
+	return compute.HostCounts{NeverFits: 1, Silent: 2, Disabled: 3, Draining: 4, Quarantined: 5, Full: 6, Eligible: 7}
+}
+
+func sampleReason() *compute.Reason {
+	return &compute.Reason{
+		Code: compute.QuotaExceeded, Resource: compute.MemoryMB, Limit: 4096, Used: 3072, Asked: 2048,
+		Host: "host-17", Attempt: 2, Class: compute.FailureHost, Position: 11, Depth: 12, Oldest: at(2),
+		Hosts: sampleHostCounts(), Detail: "the project web-shop may have 4096 MiB",
+	}
+}
+
+func sampleResources() compute.Resources {
+	return compute.Resources{compute.VCPU: 2, compute.MemoryMB: 4096, compute.DiskGB: 20, "CUSTOM_GPU_A100": 1}
+}
+
+func sampleInstanceRecord() compute.Instance {
+	boot := sampleBoot()
+	boot.Host, boot.Avoid = "host-17", []compute.HostID{"host-18"}
+	return compute.Instance{
+		ID: sampleInstance, Project: sampleProject, Version: 9, State: compute.StateActive, Reason: sampleReason(),
+		Boot: boot, Queue: "m1.small.disk-ssd.gpu-a100", Resources: sampleResources(),
+		Required: []compute.Trait{"CPU_AVX2"}, Forbidden: []compute.Trait{"CUSTOM_OLD"},
+		Attempt: 2, Host: "host-17", Claim: "claim-9",
+		Failures: []compute.Failure{
+			{Host: "host-16", Attempt: 1, Class: compute.FailureUnknownHere, Message: "unknown claim", At: at(3)},
+		},
+		Power: compute.PowerPaused,
+		Command: &compute.PowerCommand{
+			Op: compute.OpReboot, Command: "cmd-81", Hard: true, Version: 8, At: at(4),
+		},
+		Delete: true, Confirm: true, PublishAt: at(5),
+		AcceptedAt: at(6), QueuedAt: at(7), Deadline: at(8), StartingAt: at(9), ActiveAt: at(10), EndedAt: at(11), ChangedAt: at(12),
+		Trace: sampleTrace,
+	}
+}
+
+func sampleRejected() compute.Rejected {
+	return compute.Rejected{
+		Topic: "berth.requests", Partition: 3, Offset: 1 << 40, Key: []byte("web-shop"), Value: []byte("{\xff"),
+		Reason: *sampleReason(), At: at(13),
+	}
+}
+
+func sampleBuild() compute.Build {
+	return compute.Build{
+		Instance: sampleInstance, Project: sampleProject, Name: "web-1", Attempt: 2, Queue: "m1.small.disk-ssd.gpu-a100",
+		Resources: sampleResources(), Required: []compute.Trait{"CPU_AVX2", "CPU_SHA"}, Forbidden: []compute.Trait{"CUSTOM_OLD"},
+		Image: "debian-13", Metadata: map[string]string{"role": "web", "tier": "1"}, UserData: []byte("#cloud-config\n"),
+		Avoid: []compute.HostID{"host-18"}, Failed: []compute.HostID{"host-16"},
+		Deadline: at(14), At: at(15), Trace: sampleTrace,
+	}
+}
+
+// sampleCommand has everything that any command has.
+func sampleCommand(op compute.CommandOp) compute.Command {
+	build := sampleBuild()
+	return compute.Command{
+		Op: op, Project: sampleProject, Instance: sampleInstance, Attempt: 2, Claim: "claim-9",
+		Reason: sampleReason(), Build: &build,
+		Power:   &compute.PowerCommand{Op: compute.OpStop, Command: "cmd-82", Hard: true, Version: 8, At: at(16)},
+		Desired: &compute.HostDesired{State: compute.HostDraining, Reason: "new kernel", Version: 1795244400000, Deadline: at(17)},
+		At:      at(18), Trace: sampleTrace,
+	}
+}
+
+func sampleBeacon() compute.Beacon {
+	return compute.Beacon{
+		Host: "host-17", Journal: "journal-3", Started: at(19), State: compute.HostQuarantined, Reason: "3 failed starts in a row",
+		DesiredSeen: 1795244400000,
+		Inventory: compute.Inventory{
+			Totals: sampleResources(), Reserved: compute.Resources{compute.MemoryMB: 512},
+			Traits: []compute.Trait{"CPU_AVX2", "CUSTOM_RACK_9"}, Unmanaged: compute.Resources{compute.VCPU: 1},
+		},
+		Free: compute.Resources{compute.VCPU: -1, compute.MemoryMB: 0}, Machines: 3, Building: 1,
+		Waiting: []compute.QueueName{"m1.small", "m1.small.gpu-a100"}, At: at(20),
+	}
+}
+
+func sampleQueue() compute.Queue {
+	return compute.Queue{
+		Name: "m1.small.disk-ssd.gpu-a100", Flavor: "m1.small", Choices: compute.Choices{"gpu": "a100", "disk": "ssd"},
+		Resources: sampleResources(), Required: []compute.Trait{"CPU_AVX2"}, Forbidden: []compute.Trait{"CUSTOM_OLD"},
+		State: compute.QueueClosed, Group: "berth.agents-0", TopicID: "6f1d2c3b4a0b9cf4a23f0e4c5e9a550f", Error: "topic cannot be deleted",
+	}
+}
+
+func sampleAdvice() compute.Advice {
+	return compute.Advice{At: at(21), Full: true, About: []compute.QueueAdvice{
+		{Queue: "m1.small", Eligible: 7, Depth: 12, Oldest: at(22), Hosts: sampleHostCounts()},
+		{Queue: "m1.large"},
+	}}
+}
+
+func sampleFlavor() compute.Flavor {
+	return compute.Flavor{
+		Name: "m1.small", Resources: sampleResources(), Required: []compute.Trait{"CPU_AVX2"},
+		Forbidden: []compute.Trait{"CUSTOM_OLD"}, Capabilities: []compute.AxisName{"disk", "gpu"},
+	}
+}
+
+func sampleCapability() compute.Capability {
+	return compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{
+		{Value: "a100", Requires: []compute.Trait{"CUSTOM_NVLINK"}, Consumes: compute.Resources{"CUSTOM_GPU_A100": 1}},
+		{Value: "h100"},
+	}}
+}
+
+func sampleQuota() compute.Quota {
+	return compute.Quota{Project: compute.DefaultQuota, Limits: compute.Resources{compute.Instances: 10, compute.VCPU: 0}}
+}
+
+// sample is one golden file: what encoding gives, and what decoding must give
+// back.
+type sample struct {
+	name   string
+	rec    Record
+	want   any
+	decode func(Record) (any, error)
+}
+
+// of makes a decoder answer any.
+func of[W any](f func(Record) (W, error)) func(Record) (any, error) {
+	return func(rec Record) (any, error) { return f(rec) }
+}
+
+func samples() []sample {
+	list := []sample{
+		{"instance", EncodeInstance(sampleInstanceRecord()), sampleInstanceRecord(), of(DecodeInstance)},
+		{"rejected", EncodeRejected(sampleRejected()), sampleRejected(), of(DecodeRejected)},
+		{"build", EncodeBuild(sampleBuild()), sampleBuild(), of(DecodeBuild)},
+		{"beacon", EncodeBeacon(sampleBeacon()), sampleBeacon(), of(DecodeBeacon)},
+		{"queue", EncodeQueue(sampleQueue()), sampleQueue(), of(DecodeQueue)},
+		{"advice", EncodeAdvice(sampleAdvice()), sampleAdvice(), of(DecodeAdvice)},
+	}
+	flavor, capability, quota := sampleFlavor(), sampleCapability(), sampleQuota()
+	list = append(list,
+		sample{"catalog-flavor", EncodeFlavor(flavor), CatalogEntry{FlavorName: flavor.Name, Flavor: &flavor}, of(DecodeCatalog)},
+		sample{"catalog-capability", EncodeCapability(capability), CatalogEntry{Axis: capability.Axis, Capability: &capability}, of(DecodeCatalog)},
+		sample{"catalog-quota", EncodeQuota(quota), CatalogEntry{Project: quota.Project, Quota: &quota}, of(DecodeCatalog)},
+		sample{"catalog-removed", Tombstone(KeyFlavor("m1.small")), CatalogEntry{FlavorName: "m1.small", Removed: true}, of(DecodeCatalog)},
+	)
+	for op := compute.OpBoot; op <= compute.OpForget; op++ {
+		q := sampleRequest(op)
+		list = append(list, sample{"request-" + op.String(), EncodeRequest(q), q, of(DecodeRequest)})
+	}
+	for op := compute.ReportClaim; op <= compute.ReportPinned; op++ {
+		p := sampleReport(op)
+		list = append(list, sample{"report-" + op.String(), EncodeReport(p), p, of(DecodeReport)})
+	}
+	for op := compute.CommandGrant; op <= compute.CommandFenced; op++ {
+		c := sampleCommand(op)
+		list = append(list, sample{"command-" + op.String(), EncodeCommand(c), c, of(DecodeCommand)})
+	}
+	return list
+}
