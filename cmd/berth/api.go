@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"net"
+
+	"github.com/berth-project/berth/flavors"
+	"github.com/berth-project/berth/flavors/catalog"
+	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+)
+
+// apiOptions say how an API node runs in this process.
+type apiOptions struct {
+	Address string
+	Listen  func(ctx context.Context, network, address string) (net.Listener, error) // nil: the network
+}
+
+// newAPI joins an API node: the HTTP server with its views, the catalog, and
+// the readers that feed them. The server's address is known once it is ready.
+func newAPI(ctx context.Context, c cell, o apiOptions) (service.Part, *api.Server, error) {
+	since, err := c.decided(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	producer, last, err := c.producer()
+	if err != nil {
+		return nil, nil, err
+	}
+	var (
+		server  *api.Server
+		offered *flavors.Service
+		topics  = c.topics()
+	)
+	instances := c.committed(topics.Instances(), func(r records, end bool) { server.Instances(r, end) })
+	requests := c.reader(kafka.ReaderOptions{Topic: topics.Requests(), From: kafka.At(since)}, func(r records, end bool) { server.Requests(r, end) })
+	entries := c.table(topics.Catalog(), func(r records, end bool) { offered.Apply(r, end) })
+	offered = flavors.New(flavors.Options{
+		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.log,
+		Work: func(q compute.QueueName) int { return server.Work(q) },
+	})
+	server, err = api.New(api.Config{
+		Address: o.Address, Listen: o.Listen, Topics: topics, Partitions: c.partitions, Publisher: producer,
+		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log,
+	})
+	if err != nil {
+		producer.Close()
+		return nil, nil, err
+	}
+	g := service.NewGroup()
+	g.Add("producer", last)
+	g.Add("views", service.Together(
+		entries, instances, requests,
+		c.table(topics.Queues(), server.Queues),
+		c.table(topics.Hosts(), server.Hosts),
+		c.table(topics.Advice(), server.Advice),
+	))
+	g.Add("http", server)
+	return g, server, nil
+}
+
+// decided is up to where the conductors have decided the requests: what comes
+// after is accepted and not yet in any instance record.
+func (c cell) decided(ctx context.Context) (map[int32]int64, error) {
+	admin, err := kafka.NewAdmin(c.kafka)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	return admin.Committed(ctx, c.topics().ConductorGroup(), c.topics().Requests())
+}
+
+// offers lets the API read and change the catalog.
+type offers struct{ service *flavors.Service }
+
+func (o offers) Flavors() []compute.Flavor          { return o.service.Catalog().Flavors() }
+func (o offers) Capabilities() []compute.Capability { return o.service.Catalog().Capabilities() }
+func (o offers) Quotas() []compute.Quota            { return o.service.Catalog().Quotas() }
+func (o offers) Flavor(n compute.FlavorName) (compute.Flavor, bool) {
+	return o.service.Catalog().Flavor(n)
+}
+
+func (o offers) Capability(a compute.AxisName) (compute.Capability, bool) {
+	return o.service.Catalog().Capability(a)
+}
+
+func (o offers) AddFlavor(ctx context.Context, f compute.Flavor, dry bool) (api.Change, error) {
+	ch, err := o.service.AddFlavor(ctx, f, flavors.How{DryRun: dry})
+	return shown(ch), err
+}
+
+func (o offers) RemoveFlavor(ctx context.Context, n compute.FlavorName, dry bool) (api.Change, error) {
+	ch, err := o.service.RemoveFlavor(ctx, n, flavors.How{DryRun: dry})
+	return shown(ch), err
+}
+
+func (o offers) AddCapability(ctx context.Context, a compute.Capability, dry bool) (api.Change, error) {
+	ch, err := o.service.AddCapability(ctx, a, flavors.How{DryRun: dry})
+	return shown(ch), err
+}
+
+func (o offers) RemoveCapability(ctx context.Context, a compute.AxisName, dry bool) (api.Change, error) {
+	ch, err := o.service.RemoveCapability(ctx, a, nil, flavors.How{DryRun: dry})
+	return shown(ch), err
+}
+
+func (o offers) SetQuota(ctx context.Context, q compute.Quota) error {
+	_, err := o.service.SetQuota(ctx, q, flavors.How{})
+	return err
+}
+
+// shown is a catalog change in the API's words.
+func shown(ch catalog.Change) api.Change {
+	return api.Change{Added: ch.Added, Removed: ch.Removed, Total: ch.Total, Limit: ch.Limit}
+}

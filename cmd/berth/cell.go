@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"net"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// cell is how a process reaches its cell: the brokers, the names, the log.
+type cell struct {
+	kafka       kafka.Config
+	partitions  int32 // of requests, reports and instances
+	replication int16 // of topics it makes; 0: the brokers' default
+	log         *zap.Logger
+}
+
+// dialer opens connections to brokers; nil is plain TCP.
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+func newCell(k kafkaConfig, dial dialer, log *zap.Logger, name string) cell {
+	return cell{
+		kafka: kafka.Config{
+			Brokers: k.Brokers, ClientID: "berth-" + name, Topics: wire.Topics{Prefix: k.Prefix},
+			Dial: dial, Log: log.Named(name),
+		},
+		partitions: k.Partitions, replication: k.Replication, log: log.Named(name),
+	}
+}
+
+func (c cell) topics() wire.Topics { return c.kafka.Topics }
+
+// prepare waits for Kafka, refuses one that is too old, makes the cell's own
+// topics where they are missing, and learns how many partitions there are.
+func (c *cell) prepare(ctx context.Context) error {
+	admin, err := kafka.NewAdmin(c.kafka)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	if err := admin.WaitReachable(ctx); err != nil {
+		return err
+	}
+	if _, err := admin.CheckVersion(ctx); err != nil {
+		return err
+	}
+	if err := admin.EnsureTopics(ctx, c.partitions, c.replication); err != nil {
+		return err
+	}
+	c.partitions, err = admin.Partitions(ctx, c.topics().Requests())
+	return err
+}
+
+// feed is how a component takes the records of one topic.
+type feed func(recs []wire.Record, end bool)
+
+// table reads a whole topic into a component.
+func (c cell) table(topic string, to feed) *kafka.Reader {
+	return c.reader(kafka.ReaderOptions{Topic: topic}, to)
+}
+
+// committed reads a whole topic that is written in transactions.
+func (c cell) committed(topic string, to feed) *kafka.Reader {
+	return c.reader(kafka.ReaderOptions{Topic: topic, Committed: true}, to)
+}
+
+func (c cell) reader(o kafka.ReaderOptions, to feed) *kafka.Reader {
+	o.Handle = func(b kafka.Batch) { to(b.Records, b.End) }
+	return kafka.NewReader(c.kafka, o)
+}
+
+// producer makes a producer and the part that closes it, last of all.
+func (c cell) producer() (*kafka.Producer, service.Part, error) {
+	p, err := kafka.NewProducer(c.kafka)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, closes(p.Close), nil
+}
+
+// closes is a part that does nothing but close something when it stops.
+func closes(end func()) service.Part {
+	return service.Func(func(ctx context.Context) error {
+		<-ctx.Done()
+		end()
+		return nil
+	})
+}
+
+// syncers brings several readers up to now.
+type syncers []*kafka.Reader
+
+// Sync asks all at once and answers when all are there.
+func (s syncers) Sync(ctx context.Context) error {
+	errs := make(chan error, len(s))
+	for _, r := range s {
+		go func() { errs <- r.Sync(ctx) }()
+	}
+	var first error
+	for range s {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// hostStream is where a host's commands are.
+func (c cell) hostStream(h compute.HostID) string { return c.topics().Host(h) }
