@@ -13,7 +13,7 @@ type Reason struct {
 	Code    compute.ReasonCode `json:"code" doc:"Stable; branch on this." example:"QuotaExceeded"`
 	Message string             `json:"message" doc:"The same for people."`
 	Quota   *QuotaNumbers      `json:"quota,omitempty" doc:"With QuotaExceeded."`
-	Place   *Place             `json:"place,omitempty" doc:"With WaitingForCapacity."`
+	Place   *Place             `json:"place,omitempty" doc:"Where in its queue it waits, if it does."`
 	Hosts   *HostCounts        `json:"hosts,omitempty" doc:"With NoEligibleHost and NeverFits: what became of every host."`
 	Host    compute.HostID     `json:"host,omitempty"`
 	Attempt compute.Attempt    `json:"attempt,omitempty"`
@@ -58,7 +58,7 @@ func FromReason(r *compute.Reason) *Reason {
 	if r.Resource != "" {
 		out.Quota = &QuotaNumbers{Resource: r.Resource, Limit: r.Limit, Used: r.Used, Asked: r.Asked}
 	}
-	if r.Code == compute.WaitingForCapacity && r.Depth > 0 {
+	if r.Depth > 0 {
 		out.Place = &Place{Position: r.Position, Depth: r.Depth, Oldest: utc(r.Oldest)}
 	}
 	if r.Hosts.Total() > 0 {
@@ -139,6 +139,9 @@ func sentence(r *compute.Reason) string {
 	case compute.NeverFits:
 		return fmt.Sprintf("none of %d hosts could ever fit it, even when empty", r.Hosts.Total())
 	case compute.NoEligibleHost:
+		if r.Hosts.Total() == 0 {
+			return "there is no host for it"
+		}
 		return fmt.Sprintf("no host can take it now: of %d hosts %s", r.Hosts.Total(), r.Hosts)
 	case compute.WaitingForCapacity:
 		if r.Depth == 0 {

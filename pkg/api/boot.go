@@ -1,0 +1,254 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+type bootInput struct {
+	Project     compute.Project `query:"project" doc:"Whose instance it is, if the body does not say."`
+	Traceparent string          `header:"traceparent" doc:"W3C trace context; it travels with the instance."`
+	Body        rest.Boot
+}
+
+type acceptedOutput struct {
+	Location string `header:"Location" doc:"Where the instance is shown."`
+	Body     rest.Instance
+}
+
+// boot accepts a request. It answers once the request cannot be lost.
+func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, error) {
+	req, err := s.request(in)
+	if err != nil {
+		return nil, err
+	}
+	at := key{req.Project, req.Instance}
+	if k, ok := s.views.instances.get(at); ok {
+		return s.again(k, req)
+	}
+	if err := s.offered(*req.Boot); err != nil {
+		return nil, err
+	}
+	if err := s.publish(ctx, req); err != nil {
+		return nil, err
+	}
+	s.views.instances.accept([]*compute.Request{req})
+	return s.accepted(at)
+}
+
+// request is what the caller wants, checked as far as needs no catalog.
+func (s *Server) request(in *bootInput) (*compute.Request, error) {
+	boot, err := in.Body.Compute()
+	if err != nil {
+		return nil, err
+	}
+	project := in.Body.Project
+	switch {
+	case project == "":
+		project = orDefault(in.Project)
+	case in.Project != "" && in.Project != project:
+		return nil, compute.Invalid("project", string(project), "the query says "+string(in.Project)+": give it once")
+	}
+	id := in.Body.ID
+	if id == "" {
+		id = newID()
+	}
+	if err := boot.Flavor.Check(); err != nil {
+		return nil, err
+	}
+	req := &compute.Request{
+		Project: project, Instance: id, Op: compute.OpBoot, Boot: &boot,
+		At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
+	}
+	return req, req.Check()
+}
+
+// offered refuses at once what no host will ever be asked for. What a host has
+// free plays no part.
+func (s *Server) offered(b compute.Boot) error {
+	f, ok := s.config.Catalog.Flavor(b.Flavor)
+	if !ok {
+		return s.noFlavor(b.Flavor)
+	}
+	for _, axis := range slices.Sorted(maps.Keys(b.With)) {
+		if err := s.offersChoice(f, axis, b.With[axis]); err != nil {
+			return err
+		}
+	}
+	if b.Host != "" {
+		if _, ok := s.views.hosts.get(b.Host); !ok {
+			return compute.NotFound("host", string(b.Host), "berth host list shows all hosts")
+		}
+	}
+	name := compute.NameQueue(b.Flavor, b.With)
+	switch q := s.views.queues.get(name); {
+	case q == nil:
+		return &compute.Error{
+			Kind: compute.KindUnavailable, Field: "queue", Value: string(name), Message: "is not ready yet",
+			Remedy: "it is made within seconds of its flavor; try again",
+		}
+	case q.State != compute.QueueOpen:
+		e := compute.NotFound("queue", string(name), "it was removed and takes no new requests")
+		e.Message, e.Reason = "is closed", &compute.Reason{Code: compute.QueueClosedReason}
+		return e
+	}
+	return nil
+}
+
+func (s *Server) offersChoice(f compute.Flavor, axis compute.AxisName, value compute.AxisValue) error {
+	reason := &compute.Reason{Code: compute.NoSuchCapability, Detail: string(axis) + "=" + string(value)}
+	c, ok := s.config.Catalog.Capability(axis)
+	if !ok {
+		e := compute.NotFound("capability", string(axis), "berth capability list shows what there is")
+		e.Reason = reason
+		return e
+	}
+	if !slices.Contains(f.Capabilities, axis) {
+		e := compute.NotFound("capability", string(axis), "flavor "+string(f.Name)+" "+combines(f))
+		e.Message, e.Reason = "is not offered with flavor "+string(f.Name), reason
+		return e
+	}
+	if _, ok := c.Value(value); !ok {
+		var values []string
+		for _, v := range c.Values {
+			values = append(values, string(v.Value))
+		}
+		e := compute.NotFound(string(axis), string(value), "choose one of "+strings.Join(values, ", "))
+		e.Reason = reason
+		return e
+	}
+	return nil
+}
+
+func combines(f compute.Flavor) string {
+	if len(f.Capabilities) == 0 {
+		return "has no capabilities"
+	}
+	return fmt.Sprintf("can be combined with %v", f.Capabilities)
+}
+
+func (s *Server) noFlavor(name compute.FlavorName) error {
+	var names []string
+	for _, f := range s.config.Catalog.Flavors() {
+		names = append(names, string(f.Name))
+	}
+	remedy := "there are no flavors yet"
+	switch {
+	case len(names) > 20:
+		remedy = "berth flavor list shows all flavors"
+	case len(names) > 0:
+		remedy = "choose one of " + strings.Join(names, ", ")
+	}
+	e := compute.NotFound("flavor", string(name), remedy)
+	e.Reason = &compute.Reason{Code: compute.NoSuchFlavor, Detail: string(name)}
+	return e
+}
+
+// again answers a repeated request: the same one is already done, another one
+// under the same id is a mistake.
+func (s *Server) again(k known, req *compute.Request) (*acceptedOutput, error) {
+	if !reflect.DeepEqual(normal(*k.boot()), normal(*req.Boot)) {
+		return nil, compute.Conflict("id", string(req.Instance), "belongs to another request", "leave the id out, or give a new one")
+	}
+	return s.accepted(k.key())
+}
+
+// normal is a request as it compares: defaults filled in, empty and absent alike.
+func normal(b compute.Boot) compute.Boot {
+	b = b.WithDefaults()
+	if len(b.With) == 0 {
+		b.With = nil
+	}
+	if len(b.Metadata) == 0 {
+		b.Metadata = nil
+	}
+	if len(b.UserData) == 0 {
+		b.UserData = nil
+	}
+	if len(b.Avoid) == 0 {
+		b.Avoid = nil
+	}
+	return b
+}
+
+func (s *Server) accepted(at key) (*acceptedOutput, error) {
+	k, ok := s.views.instances.get(at)
+	if !ok {
+		return nil, compute.NotFound("instance", string(at.id), "it ended long ago")
+	}
+	return &acceptedOutput{Location: location(at), Body: s.shower().instance(k)}, nil
+}
+
+func location(at key) string {
+	path := "/v1/instances/" + url.PathEscape(string(at.id))
+	if at.project == defaultProject {
+		return path
+	}
+	return path + "?project=" + url.QueryEscape(string(at.project))
+}
+
+// publish returns once the request is safe. An error that leaves its fate open
+// says so, with what makes a repetition harmless.
+func (s *Server) publish(ctx context.Context, req *compute.Request) error {
+	rec := wire.EncodeRequest(*req).To(s.config.Topics.Requests(), wire.Partition(req.Project, s.config.Partitions))
+	err := s.send(ctx, rec)
+	var e *compute.Error
+	if errors.As(err, &e) {
+		e.Remedy = "ask for instance " + string(req.Instance) + ", or repeat the request with this id"
+	}
+	return err
+}
+
+func (s *Server) send(ctx context.Context, rec wire.Record) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
+	defer cancel()
+	err := s.config.Publisher.Send(ctx, rec)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, wire.ErrNoTopic):
+		return &compute.Error{Op: "publish", Kind: compute.KindUnavailable, Message: "the topic " + rec.Topic + " does not exist yet", Cause: err}
+	}
+	return &compute.Error{Op: "publish", Kind: compute.KindTimeout, Message: "it is not known whether the request was kept", Cause: err}
+}
+
+const defaultProject compute.Project = "default"
+
+func orDefault(p compute.Project) compute.Project {
+	if p == "" {
+		return defaultProject
+	}
+	return p
+}
+
+var tracePattern = regexp.MustCompile(`^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceOf takes a trace context if it is one; the standard says to ignore others.
+func traceOf(header string) compute.Trace {
+	if tracePattern.MatchString(header) {
+		return compute.Trace(header)
+	}
+	return ""
+}
+
+// newID is a random UUID (version 4). Its beginning is random too, so that a
+// short form of it tells instances apart.
+func newID() compute.InstanceID {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: the process ends instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return compute.InstanceID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:]))
+}

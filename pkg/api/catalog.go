@@ -1,0 +1,256 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func (s *Server) routeCatalog(api huma.API) {
+	flavors, capabilities, quotas := []string{"flavors"}, []string{"capabilities"}, []string{"quotas"}
+	op := func(id, method, path, summary string, tags []string) huma.Operation {
+		o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: tags}
+		if method == http.MethodPost || method == http.MethodDelete {
+			o.DefaultStatus = http.StatusOK
+			o.Description = "With dry_run it checks and counts, and changes nothing."
+		}
+		return o
+	}
+	route(s, api, op("list-flavors", http.MethodGet, "/v1/flavors", "List flavors", flavors), s.listFlavors)
+	route(s, api, op("show-flavor", http.MethodGet, "/v1/flavors/{flavor}", "Show a flavor", flavors), s.showFlavor)
+	route(s, api, op("add-flavor", http.MethodPost, "/v1/flavors", "Add or change a flavor", flavors), s.addFlavor)
+	route(s, api, op("remove-flavor", http.MethodDelete, "/v1/flavors/{flavor}", "Remove a flavor", flavors), s.removeFlavor)
+	route(s, api, op("list-capabilities", http.MethodGet, "/v1/capabilities", "List capabilities", capabilities), s.listCapabilities)
+	route(s, api, op("show-capability", http.MethodGet, "/v1/capabilities/{axis}", "Show a capability", capabilities), s.showCapability)
+	route(s, api, op("add-capability", http.MethodPost, "/v1/capabilities", "Add or change a capability", capabilities), s.addCapability)
+	route(s, api, op("remove-capability", http.MethodDelete, "/v1/capabilities/{axis}", "Remove a capability", capabilities), s.removeCapability)
+	route(s, api, op("list-quotas", http.MethodGet, "/v1/quotas", "List quotas and usage", quotas), s.listQuotas)
+	route(s, api, op("show-quota", http.MethodGet, "/v1/quotas/{project}", "Show a project's quota and usage", quotas), s.showQuota)
+	route(s, api, op("set-quota", http.MethodPut, "/v1/quotas/{project}", "Replace a project's own limits", quotas), s.setQuota)
+}
+
+type nothing struct{}
+
+type flavorsOutput struct{ Body rest.Flavors }
+
+func (s *Server) listFlavors(context.Context, *nothing) (*flavorsOutput, error) {
+	out := &flavorsOutput{Body: rest.Flavors{Items: []rest.FlavorView{}}}
+	axes := s.axes()
+	for _, f := range s.config.Catalog.Flavors() {
+		out.Body.Items = append(out.Body.Items, s.flavorView(f, axes))
+	}
+	return out, nil
+}
+
+type flavorInput struct {
+	Flavor compute.FlavorName `path:"flavor"`
+}
+
+type flavorOutput struct{ Body rest.FlavorView }
+
+func (s *Server) showFlavor(_ context.Context, in *flavorInput) (*flavorOutput, error) {
+	f, ok := s.config.Catalog.Flavor(in.Flavor)
+	if !ok {
+		return nil, s.noFlavor(in.Flavor)
+	}
+	return &flavorOutput{Body: s.flavorView(f, s.axes())}, nil
+}
+
+func (s *Server) axes() map[compute.AxisName]compute.Capability {
+	axes := map[compute.AxisName]compute.Capability{}
+	for _, c := range s.config.Catalog.Capabilities() {
+		axes[c.Axis] = c
+	}
+	return axes
+}
+
+// flavorView counts a flavor's queues: those it has by the catalog, and those
+// that are listed.
+func (s *Server) flavorView(f compute.Flavor, axes map[compute.AxisName]compute.Capability) rest.FlavorView {
+	v := rest.FlavorView{Flavor: rest.FromFlavor(f)}
+	v.Queues.Wanted = compute.CountPermutations(f, axes)
+	for _, q := range s.views.queues.list(f.Name) {
+		switch {
+		case q.Error != "":
+			v.Queues.Failed++
+		case q.State == compute.QueueOpen:
+			v.Queues.Open++
+		default:
+			v.Queues.Closed++
+		}
+	}
+	return v
+}
+
+type changeOutput struct{ Body rest.Change }
+
+func changed(c Change, dry bool, err error) (*changeOutput, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &changeOutput{Body: rest.Change{DryRun: dry, Added: c.Added, Removed: c.Removed, Total: c.Total, Limit: c.Limit}}, nil
+}
+
+type addFlavorInput struct {
+	DryRun bool `query:"dry_run"`
+	Body   rest.Flavor
+}
+
+func (s *Server) addFlavor(ctx context.Context, in *addFlavorInput) (*changeOutput, error) {
+	c, err := s.config.Catalog.AddFlavor(ctx, in.Body.Compute(), in.DryRun)
+	return changed(c, in.DryRun, err)
+}
+
+type removeFlavorInput struct {
+	flavorInput
+	DryRun bool `query:"dry_run"`
+}
+
+func (s *Server) removeFlavor(ctx context.Context, in *removeFlavorInput) (*changeOutput, error) {
+	c, err := s.config.Catalog.RemoveFlavor(ctx, in.Flavor, in.DryRun)
+	return changed(c, in.DryRun, err)
+}
+
+type capabilitiesOutput struct{ Body rest.Capabilities }
+
+func (s *Server) listCapabilities(context.Context, *nothing) (*capabilitiesOutput, error) {
+	out := &capabilitiesOutput{Body: rest.Capabilities{Items: []rest.Capability{}}}
+	for _, c := range s.config.Catalog.Capabilities() {
+		out.Body.Items = append(out.Body.Items, rest.FromCapability(c))
+	}
+	return out, nil
+}
+
+type axisInput struct {
+	Axis compute.AxisName `path:"axis"`
+}
+
+type capabilityOutput struct{ Body rest.Capability }
+
+func (s *Server) showCapability(_ context.Context, in *axisInput) (*capabilityOutput, error) {
+	c, ok := s.config.Catalog.Capability(in.Axis)
+	if !ok {
+		return nil, compute.NotFound("capability", string(in.Axis), "berth capability list shows what there is")
+	}
+	return &capabilityOutput{Body: rest.FromCapability(c)}, nil
+}
+
+type addCapabilityInput struct {
+	DryRun bool `query:"dry_run"`
+	Body   rest.Capability
+}
+
+func (s *Server) addCapability(ctx context.Context, in *addCapabilityInput) (*changeOutput, error) {
+	c, err := s.config.Catalog.AddCapability(ctx, in.Body.Compute(), in.DryRun)
+	return changed(c, in.DryRun, err)
+}
+
+type removeCapabilityInput struct {
+	axisInput
+	DryRun bool `query:"dry_run"`
+}
+
+func (s *Server) removeCapability(ctx context.Context, in *removeCapabilityInput) (*changeOutput, error) {
+	c, err := s.config.Catalog.RemoveCapability(ctx, in.Axis, in.DryRun)
+	return changed(c, in.DryRun, err)
+}
+
+type projectInput struct {
+	Project compute.Project `path:"project" doc:"\"_default\" for all projects without limits of their own."`
+}
+
+func (in *projectInput) check() error {
+	if in.Project == compute.DefaultQuota {
+		return nil
+	}
+	return in.Project.Check()
+}
+
+type quotaOutput struct{ Body rest.QuotaView }
+
+func (s *Server) showQuota(_ context.Context, in *projectInput) (*quotaOutput, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	return &quotaOutput{Body: s.quotaView(in.Project, s.limits())}, nil
+}
+
+type setQuotaInput struct {
+	projectInput
+	Body rest.QuotaLimits
+}
+
+func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	if err := s.config.Catalog.SetQuota(ctx, compute.Quota{Project: in.Project, Limits: in.Body.Limits}); err != nil {
+		return nil, err
+	}
+	return &quotaOutput{Body: s.quotaView(in.Project, s.limits())}, nil
+}
+
+type quotasOutput struct{ Body rest.Quotas }
+
+// listQuotas shows the default, everybody with limits and everybody with instances.
+func (s *Server) listQuotas(context.Context, *nothing) (*quotasOutput, error) {
+	limits := s.limits()
+	names := append(s.views.instances.projects(), compute.DefaultQuota)
+	for p := range limits {
+		names = append(names, p)
+	}
+	slices.Sort(names)
+	out := &quotasOutput{Body: rest.Quotas{Items: []rest.QuotaView{}}}
+	for _, p := range slices.Compact(names) {
+		out.Body.Items = append(out.Body.Items, s.quotaView(p, limits))
+	}
+	return out, nil
+}
+
+func (s *Server) limits() map[compute.Project]compute.Resources {
+	out := map[compute.Project]compute.Resources{}
+	for _, q := range s.config.Catalog.Quotas() {
+		out[q.Project] = q.Limits
+	}
+	return out
+}
+
+// quotaView joins a project's limits with what its records use.
+func (s *Server) quotaView(p compute.Project, limits map[compute.Project]compute.Resources) rest.QuotaView {
+	used := usage(s.views.instances.of(p, ""))
+	classes := append(used.Classes(), compute.Instances, compute.VCPU, compute.MemoryMB, compute.DiskGB)
+	classes = append(append(classes, limits[p].Classes()...), limits[compute.DefaultQuota].Classes()...)
+	slices.Sort(classes)
+	out := rest.QuotaView{Project: p, Resources: []rest.QuotaResource{}}
+	for _, class := range slices.Compact(classes) {
+		r := rest.QuotaResource{Class: class, Used: used[class], From: "none"}
+		if limit, ok := limits[compute.DefaultQuota][class]; ok {
+			r.Limit, r.From = &limit, "default"
+		}
+		if limit, ok := limits[p][class]; ok {
+			r.Limit, r.From = &limit, "project"
+		}
+		out.Resources = append(out.Resources, r)
+	}
+	return out
+}
+
+// usage is the sum over the instances that count.
+func usage(all []known) compute.Resources {
+	used := compute.Resources{}
+	for _, k := range all {
+		if k.instance == nil || !k.instance.State.Counts() {
+			continue
+		}
+		used[compute.Instances]++
+		for class, n := range k.instance.Resources {
+			used[class] += n
+		}
+	}
+	return used
+}

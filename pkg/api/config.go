@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Publisher makes records safe.
+type Publisher interface {
+	// Send returns nil once all records are acknowledged by all in-sync
+	// replicas. With an error some of them may be written nevertheless.
+	// wire.ErrNoTopic says that one of their topics does not exist.
+	Send(ctx context.Context, recs ...wire.Record) error
+}
+
+// Syncer lets a node catch up with what others published.
+type Syncer interface {
+	// Sync asks for the ends of the requests and the instances topic now and
+	// returns when everything up to there was handed to Requests and Instances.
+	Sync(ctx context.Context) error
+}
+
+// Offers is what operators offer, as this node knows it now.
+type Offers interface {
+	Flavors() []compute.Flavor
+	Capabilities() []compute.Capability
+	// Quotas are the projects' own limits and those of compute.DefaultQuota.
+	Quotas() []compute.Quota
+}
+
+// Offer finds one thing on offer.
+type Offer interface {
+	Flavor(compute.FlavorName) (compute.Flavor, bool)
+	Capability(compute.AxisName) (compute.Capability, bool)
+}
+
+// Change is what a change of the catalog does to the queues.
+type Change struct {
+	Added   int // queues it makes
+	Removed int // queues it closes
+	Total   int // queues there are then
+	Limit   int // most there may be; 0: not known
+}
+
+// FlavorChanger changes the flavors. A change is in Offers and Offer once it
+// returns. With dry it checks and counts, and changes nothing.
+type FlavorChanger interface {
+	AddFlavor(ctx context.Context, f compute.Flavor, dry bool) (Change, error)
+	RemoveFlavor(ctx context.Context, name compute.FlavorName, dry bool) (Change, error)
+}
+
+// CapabilityChanger changes the axes, as FlavorChanger does the flavors.
+type CapabilityChanger interface {
+	AddCapability(ctx context.Context, c compute.Capability, dry bool) (Change, error)
+	RemoveCapability(ctx context.Context, axis compute.AxisName, dry bool) (Change, error)
+}
+
+// QuotaChanger replaces the limits of one project.
+type QuotaChanger interface {
+	SetQuota(ctx context.Context, q compute.Quota) error
+}
+
+// Catalog is all of what operators offer: one thing that reads and changes it.
+type Catalog interface {
+	Offers
+	Offer
+	FlavorChanger
+	CapabilityChanger
+	QuotaChanger
+}
+
+// Config is what a node needs of the world.
+type Config struct {
+	Address    string // where Run listens; loopback only, there is no authentication yet
+	Topics     wire.Topics
+	Partitions int32 // of requests, reports and instances
+	Publisher  Publisher
+	Syncer     Syncer
+	Catalog    Catalog
+	Log        *zap.Logger // nil: none
+
+	// Listen opens Address; nil listens on the network.
+	Listen func(ctx context.Context, network, address string) (net.Listener, error)
+
+	PublishTimeout time.Duration // until a publication counts as unanswered; 0: 20 s
+	SyncTimeout    time.Duration // how long a GET may wait for a Sync; 0: 10 s
+	StopTimeout    time.Duration // how long requests under way may take when stopping; 0: 5 s
+}
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	if c.Listen == nil {
+		c.Listen = (&net.ListenConfig{}).Listen
+	}
+	for _, d := range []struct {
+		field     *time.Duration
+		otherwise time.Duration
+	}{
+		{&c.PublishTimeout, 20 * time.Second},
+		{&c.SyncTimeout, 10 * time.Second},
+		{&c.StopTimeout, 5 * time.Second},
+	} {
+		if *d.field == 0 {
+			*d.field = d.otherwise
+		}
+	}
+	return c
+}
+
+// check refuses what cannot work.
+func (c Config) check() error {
+	if c.Partitions < 1 {
+		return compute.Invalid("partitions", "0", "give the number of partitions of the requests topic")
+	}
+	return loopback(c.Address)
+}
+
+// loopback refuses an address that others could reach.
+func loopback(address string) error {
+	if address == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return compute.Invalid("listen", address, "give host:port, as in 127.0.0.1:7070")
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return compute.Invalid("listen", address, "there is no authentication yet: listen on 127.0.0.1, ::1 or localhost")
+	}
+	return nil
+}

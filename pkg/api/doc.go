@@ -1,0 +1,8 @@
+// Package api is an API node: it publishes what users want and shows what the
+// records say. It decides nothing: whether a project may have a machine is the
+// conductor's to say, where it goes the hosts'.
+//
+// It knows no Kafka. Records come in through the methods Instances, Requests,
+// Queues, Hosts and Advice; they go out through the interfaces of Config.
+// Everything it shows is rebuilt from the log, so any number of nodes may run.
+package api

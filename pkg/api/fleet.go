@@ -1,0 +1,149 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func (s *Server) routeFleet(api huma.API) {
+	route(s, api, huma.Operation{
+		OperationID: "list-queues", Method: http.MethodGet, Path: "/v1/queues", Tags: []string{"queues"},
+		Summary: "List queues with what waits in them",
+	}, s.listQueues)
+	route(s, api, huma.Operation{
+		OperationID: "show-queue", Method: http.MethodGet, Path: "/v1/queues/{queue}", Tags: []string{"queues"},
+		Summary: "Show a queue",
+	}, s.showQueue)
+	hosts := []string{"hosts"}
+	route(s, api, huma.Operation{
+		OperationID: "list-hosts", Method: http.MethodGet, Path: "/v1/hosts", Tags: hosts, Summary: "List hosts",
+	}, s.listHosts)
+	route(s, api, huma.Operation{
+		OperationID: "show-host", Method: http.MethodGet, Path: "/v1/hosts/{host}", Tags: hosts, Summary: "Show a host",
+	}, s.showHost)
+	for _, w := range []struct {
+		verb, summary string
+		state         compute.HostState
+	}{
+		{"drain", "Make no more offers, and be emptied", compute.HostDraining},
+		{"disable", "Make no more offers; machines stay", compute.HostDisabled},
+		{"enable", "Offer again", compute.HostEnabled},
+	} {
+		route(s, api, huma.Operation{
+			OperationID: w.verb + "-host", Method: http.MethodPost, Path: "/v1/hosts/{host}/" + w.verb, Tags: hosts,
+			DefaultStatus: http.StatusAccepted, Summary: w.summary,
+		}, func(ctx context.Context, in *askHostInput) (*askHostOutput, error) {
+			return s.askHost(ctx, in, w.state)
+		})
+	}
+}
+
+type listQueuesInput struct {
+	Flavor compute.FlavorName `query:"flavor" doc:"Only this flavor's."`
+}
+
+type queuesOutput struct{ Body rest.Queues }
+
+func (s *Server) listQueues(_ context.Context, in *listQueuesInput) (*queuesOutput, error) {
+	out := &queuesOutput{Body: rest.Queues{Items: []rest.QueueView{}}}
+	for _, q := range s.views.queues.list(in.Flavor) {
+		out.Body.Items = append(out.Body.Items, s.queueView(q))
+	}
+	return out, nil
+}
+
+type queueInput struct {
+	Queue compute.QueueName `path:"queue"`
+}
+
+type queueOutput struct{ Body rest.QueueView }
+
+func (s *Server) showQueue(_ context.Context, in *queueInput) (*queueOutput, error) {
+	q := s.views.queues.get(in.Queue)
+	if q == nil {
+		return nil, compute.NotFound("queue", string(in.Queue), "berth queue list shows all queues")
+	}
+	return &queueOutput{Body: s.queueView(q)}, nil
+}
+
+func (s *Server) queueView(q *compute.Queue) rest.QueueView {
+	v := rest.FromQueue(*q)
+	v.Queued = s.views.instances.depth(q.Name)
+	if a, ok := s.views.advice.get(q.Name); ok {
+		v.Advice = rest.FromAdvice(a.at, a.QueueAdvice)
+	}
+	return v
+}
+
+type hostsOutput struct{ Body rest.Hosts }
+
+func (s *Server) listHosts(context.Context, *nothing) (*hostsOutput, error) {
+	out := &hostsOutput{Body: rest.Hosts{Items: []rest.HostView{}}}
+	now := time.Now()
+	for _, h := range s.views.hosts.list() {
+		out.Body.Items = append(out.Body.Items, rest.FromBeacon(h.beacon, now.Sub(h.at)))
+	}
+	return out, nil
+}
+
+type hostInput struct {
+	Host compute.HostID `path:"host"`
+}
+
+type hostOutput struct{ Body rest.HostView }
+
+func (s *Server) showHost(_ context.Context, in *hostInput) (*hostOutput, error) {
+	h, err := s.host(in.Host)
+	if err != nil {
+		return nil, err
+	}
+	return &hostOutput{Body: rest.FromBeacon(h.beacon, time.Since(h.at))}, nil
+}
+
+func (s *Server) host(name compute.HostID) (heard, error) {
+	h, ok := s.views.hosts.get(name)
+	if !ok {
+		return heard{}, compute.NotFound("host", string(name), "berth host list shows all hosts")
+	}
+	return h, nil
+}
+
+type askHostInput struct {
+	hostInput
+	Traceparent string         `header:"traceparent" hidden:"true"`
+	Body        *rest.HostWish `required:"false"`
+}
+
+type askHostOutput struct{ Body rest.HostAsked }
+
+// askHost writes the wish to the host's stream. It is acted on when the host
+// reads it, however late; the newest wins.
+func (s *Server) askHost(ctx context.Context, in *askHostInput, state compute.HostState) (*askHostOutput, error) {
+	h, err := s.host(in.Host)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now().UTC()
+	desired := compute.HostDesired{
+		State:   state,
+		Version: max(compute.Version(now.UnixMilli()), h.beacon.DesiredSeen+1),
+	}
+	if in.Body != nil {
+		desired.Reason, desired.Deadline = in.Body.Reason, in.Body.Deadline
+	}
+	if !desired.Deadline.IsZero() && (state != compute.HostDraining || !desired.Deadline.After(now)) {
+		return nil, compute.Invalid("deadline", desired.Deadline.Format(time.RFC3339), "give one in the future, and for drain only")
+	}
+	cmd := compute.Command{Op: compute.CommandHost, Desired: &desired, At: now, Trace: traceOf(in.Traceparent)}
+	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(in.Host), 0)); err != nil {
+		return nil, err
+	}
+	return &askHostOutput{Body: rest.HostAsked{Host: in.Host, State: state.String(), Version: desired.Version}}, nil
+}

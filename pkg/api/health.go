@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+	_ "embed" // the documentation page
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+type healthOutput struct {
+	Body struct {
+		Status string `json:"status" enum:"ok"`
+	}
+}
+
+func (s *Server) routeHealth(api huma.API) {
+	ok := func(context.Context, *nothing) (*healthOutput, error) {
+		out := &healthOutput{}
+		out.Body.Status = "ok"
+		return out, nil
+	}
+	route(s, api, huma.Operation{
+		OperationID: "ready", Method: http.MethodGet, Path: "/readyz", Tags: []string{"health"},
+		Summary: "Whether the node has caught up and answers",
+	}, ok)
+	huma.Register(api, huma.Operation{
+		OperationID: "healthy", Method: http.MethodGet, Path: "/healthz", Tags: []string{"health"},
+		Summary: "Whether the process answers at all",
+	}, ok)
+}
+
+var (
+	//go:embed docs/index.html
+	docsPage []byte
+	//go:embed docs/docs.js
+	docsScript []byte
+	//go:embed docs/docs.css
+	docsStyle []byte
+)
+
+// docsPolicy lets the page load nothing but what this node serves.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// routeDocs serves the OpenAPI document and a page that renders it.
+func routeDocs(mux *http.ServeMux, document []byte) {
+	for path, file := range map[string]struct {
+		kind string
+		data []byte
+	}{
+		"/openapi.json":  {"application/openapi+json", document},
+		"/docs":          {"text/html; charset=utf-8", docsPage},
+		"/docs/docs.js":  {"text/javascript; charset=utf-8", docsScript},
+		"/docs/docs.css": {"text/css; charset=utf-8", docsStyle},
+	} {
+		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", file.kind)
+			w.Header().Set("Content-Security-Policy", docsPolicy)
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			_, _ = w.Write(file.data) // the caller may be gone
+		})
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/docs", http.StatusFound)
+	})
+}
+
+// problemOf keeps the compiler from losing sight of what route relies on: a
+// problem is an error with a status, and says its content type.
+var _ interface {
+	huma.StatusError
+	huma.ContentTypeFilter
+} = rest.NewProblem(&compute.Error{})

@@ -1,0 +1,42 @@
+package api
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// rounds lets many readers share few Syncs. A reader needs a Sync that began
+// after the reader came: one that was already under way may have asked for the
+// ends before the record the reader looks for was written.
+type rounds struct {
+	syncer Syncer
+	turn   chan struct{} // holds one token: who has it runs a round
+	begun  *atomic.Uint64
+	done   *uint64 // the newest round that succeeded; owned by the token's holder
+}
+
+func newRounds(s Syncer) rounds {
+	r := rounds{syncer: s, turn: make(chan struct{}, 1), begun: new(atomic.Uint64), done: new(uint64)}
+	r.turn <- struct{}{}
+	return r
+}
+
+// fresh returns nil once a Sync that began after the call has succeeded.
+func (r rounds) fresh(ctx context.Context) error {
+	arrived := r.begun.Load()
+	select {
+	case <-r.turn:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { r.turn <- struct{}{} }()
+	if *r.done > arrived {
+		return nil
+	}
+	round := r.begun.Add(1)
+	if err := r.syncer.Sync(ctx); err != nil {
+		return err
+	}
+	*r.done = round
+	return nil
+}

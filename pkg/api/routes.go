@@ -1,0 +1,208 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// version is the API's own: the first element of its paths.
+const version = "1"
+
+// maxBody bounds what is read of a request's body, in bytes. A boot may carry
+// user data and metadata, in base64 and JSON.
+const (
+	maxBody     = 64 << 10
+	maxBootBody = 1 << 20
+)
+
+// routes builds the handler with everything the node answers.
+func (s *Server) routes() (http.Handler, error) {
+	mux := http.NewServeMux()
+	api := humago.New(mux, humaConfig())
+	s.routeInstances(api)
+	s.routeCatalog(api)
+	s.routeFleet(api)
+	s.routeHealth(api)
+	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorModel")
+	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorDetail")
+	document, err := json.MarshalIndent(api.OpenAPI(), "", "  ")
+	if err != nil {
+		return nil, &compute.Error{Op: "openapi", Kind: compute.KindInternal, Cause: err}
+	}
+	routeDocs(mux, append(document, '\n'))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { nothingHere(mux, w, r) })
+	guard := http.NewCrossOriginProtection()
+	guard.SetDenyHandler(http.HandlerFunc(refuseForeign))
+	return guard.Handler(mux), nil
+}
+
+// humaConfig leaves out what huma would serve by itself: its documentation page
+// loads from elsewhere, and its document is built while requests race for it.
+func humaConfig() huma.Config {
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title:   "Berth",
+				Version: version,
+				Description: "Boot machines on hosts that pull their work. " +
+					"Every refusal is a problem document (RFC 9457) with a stable kind and, where there is one, a reason with its numbers.",
+				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
+			},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+			},
+		},
+		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{ourProblems},
+	}
+}
+
+// route registers an operation. All of them answer a problem when they refuse,
+// and refuse while the node has not caught up.
+func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Problem](), true, "Problem")
+	op.Responses = map[string]*huma.Response{"default": {
+		Description: "A problem",
+		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
+	}}
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = maxBody
+	}
+	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
+		if behind := s.views.behind(); len(behind) > 0 {
+			return nil, s.refuse(op.OperationID, notCaughtUp(behind))
+		}
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, s.refuse(op.OperationID, err)
+		}
+		return out, nil
+	})
+}
+
+func notCaughtUp(behind []string) error {
+	return &compute.Error{
+		Kind: compute.KindUnavailable, Message: "this node is still reading " + strings.Join(behind, ", "),
+		Remedy: "try again in a moment",
+	}
+}
+
+// refuse is the answer for an error. What the caller does not get to see, the
+// causes of our own faults, goes to the log.
+func (s *Server) refuse(op string, err error) error {
+	var e *compute.Error
+	if !errors.As(err, &e) {
+		e = &compute.Error{Kind: compute.KindInternal, Cause: err}
+	}
+	if e.Kind == compute.KindInternal || e.Cause != nil {
+		s.log.Error("request failed", zap.String("operation", op), zap.Stringer("kind", e.Kind), zap.Error(err))
+	}
+	if e.Kind == compute.KindInternal && e.Message == "" {
+		internal := *e
+		internal.Message, internal.Remedy = "something went wrong on the server", "see its log"
+		e = &internal
+	}
+	return rest.NewProblem(e)
+}
+
+// ourProblems turns what huma itself refuses into the same kind of answer.
+func ourProblems(_ huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	p := &rest.Problem{Status: m.Status, Title: m.Title, Message: m.Detail, Kind: rest.Foreign(m.Status).Kind}
+	for _, e := range m.Errors {
+		if e != nil {
+			p.Errors = append(p.Errors, rest.Defect{Message: e.Message, Location: e.Location, Value: shortValue(e.Value)})
+		}
+	}
+	if len(p.Errors) > 0 {
+		p.Field, p.Message = fieldOf(p.Errors[0].Location), p.Errors[0].Message
+	}
+	if m.Status == http.StatusInternalServerError {
+		p.Errors, p.Field, p.Message = nil, "", "something went wrong on the server"
+	}
+	p.Type = "urn:berth:problem:" + p.Kind
+	e := p.Compute()
+	if len(p.Errors) > 0 {
+		if text, ok := p.Errors[0].Value.(string); ok {
+			e.Value, p.Value = text, text
+		}
+	}
+	p.Detail = e.Error()
+	return p, nil
+}
+
+// fieldOf is the field a location of huma's names: "body.flavor" is flavor.
+func fieldOf(location string) string {
+	_, field, found := strings.Cut(location, ".")
+	if !found {
+		return location
+	}
+	return field
+}
+
+// shortValue keeps a large or hostile value from being echoed in full.
+func shortValue(v any) any {
+	const most = 200
+	if text, ok := v.(string); ok {
+		if len(text) > most {
+			return text[:most] + "…"
+		}
+		return text
+	}
+	if data, err := json.Marshal(v); err != nil || len(data) > most {
+		return nil
+	}
+	return v
+}
+
+// nothingHere answers for paths and methods that no operation has.
+func nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	e := compute.NotFound("path", r.URL.Path, "see /docs for what there is")
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if _, pattern := mux.Handler(probe); pattern != "/" && pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 || slices.Contains(allowed, r.Method) {
+		writeProblem(w, rest.NewProblem(e))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	p := rest.NewProblem(compute.Invalid("method", r.Method, "use "+strings.Join(allowed, " or ")))
+	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
+	writeProblem(w, p)
+}
+
+// refuseForeign answers a web page of another origin that tries to change things.
+func refuseForeign(w http.ResponseWriter, _ *http.Request) {
+	writeProblem(w, rest.NewProblem(&compute.Error{
+		Kind: compute.KindForbidden, Message: "requests from pages of another origin are refused",
+	}))
+}
+
+func writeProblem(w http.ResponseWriter, p *rest.Problem) {
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+}

@@ -1,0 +1,104 @@
+package api
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// shower turns what is known into what is shown, for the time of one request.
+type shower struct {
+	views views
+	now   time.Time
+	lines map[compute.QueueName]line
+}
+
+// line is who waits in a queue: each one's place, and since when the first waits.
+type line struct {
+	place  map[key]uint64
+	oldest time.Time
+}
+
+func (s *Server) shower() *shower {
+	return &shower{views: s.views, now: time.Now(), lines: map[compute.QueueName]line{}}
+}
+
+// state is what is shown: the record's own, unless nobody knows.
+func (s *shower) state(k known) compute.State {
+	switch {
+	case k.instance == nil:
+		return compute.StateAccepted
+	case k.instance.State.OnHost() && k.instance.Host != "" && s.views.hosts.silent(k.instance.Host, s.now):
+		return compute.StateUnknown
+	}
+	return k.instance.State
+}
+
+func (s *shower) instance(k known) rest.Instance {
+	if k.instance == nil {
+		return rest.FromRequest(k.request)
+	}
+	out := rest.FromInstance(k.instance)
+	out.State = rest.State(s.state(k).String())
+	if k.instance.State == compute.StateQueued {
+		out.Waiting = rest.FromReason(s.waiting(k.instance))
+	}
+	return out
+}
+
+// waiting says why an instance is still queued, as far as is known.
+func (s *shower) waiting(i *compute.Instance) *compute.Reason {
+	if h := i.Boot.Host; h != "" {
+		return s.waitingForHost(h)
+	}
+	about, ok := s.views.advice.get(i.Queue)
+	r := whyWaiting(about.Hosts, ok)
+	line := s.line(i.Queue)
+	r.Position, r.Depth, r.Oldest = line.place[key{i.Project, i.ID}], uint64(len(line.place)), line.oldest
+	return r
+}
+
+// whyWaiting judges by what became of the hosts; without advice nothing is
+// known but that it waits.
+func whyWaiting(hosts compute.HostCounts, advised bool) *compute.Reason {
+	switch {
+	case !advised || hosts.Eligible > 0:
+		return &compute.Reason{Code: compute.WaitingForCapacity}
+	case hosts.NeverFits > 0 && hosts.NeverFits == hosts.Total():
+		return &compute.Reason{Code: compute.NeverFits, Hosts: hosts}
+	}
+	return &compute.Reason{Code: compute.NoEligibleHost, Hosts: hosts}
+}
+
+// waitingForHost is why pinned work waits. It is in no queue's line.
+func (s *shower) waitingForHost(h compute.HostID) *compute.Reason {
+	last, ok := s.views.hosts.get(h)
+	switch {
+	case s.views.hosts.silent(h, s.now):
+		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is silent"}
+	case ok && last.beacon.State != compute.HostEnabled:
+		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is " + last.beacon.State.String()}
+	}
+	return &compute.Reason{Code: compute.WaitingForCapacity, Host: h}
+}
+
+// line is worked out once a request for each queue: a list may show a thousand
+// that wait in the same one.
+func (s *shower) line(q compute.QueueName) line {
+	if l, ok := s.lines[q]; ok {
+		return l
+	}
+	l := line{place: map[key]uint64{}}
+	for _, i := range s.views.instances.line(q) {
+		if i.Boot.Host != "" {
+			continue
+		}
+		if len(l.place) == 0 {
+			l.oldest = i.QueuedAt
+		}
+		l.place[key{i.Project, i.ID}] = uint64(len(l.place))
+	}
+	s.lines[q] = l
+	return l
+}

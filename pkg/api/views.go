@@ -1,0 +1,166 @@
+package api
+
+import (
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// views are what this node knows, each rebuilt from its topic. What they hand
+// out is never changed afterwards, so it can be read without a lock.
+type views struct {
+	instances *instances
+	queues    *queues
+	hosts     *hosts
+	advice    *advice
+
+	caughtUp *[4]atomic.Bool // by topic, in the order of viewNames
+	log      *zap.Logger
+}
+
+// The topics that must be caught up with before the node answers. Advice is
+// only advice.
+const (
+	viewInstances = iota
+	viewRequests
+	viewQueues
+	viewHosts
+)
+
+var viewNames = [...]string{"instances", "requests", "queues", "hosts"}
+
+func newViews(log *zap.Logger) views {
+	return views{
+		instances: newInstances(), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
+		caughtUp: new([4]atomic.Bool), log: log,
+	}
+}
+
+// behind lists the topics not yet read to the end they had at the start.
+func (v views) behind() []string {
+	var names []string
+	for i := range v.caughtUp {
+		if !v.caughtUp[i].Load() {
+			names = append(names, viewNames[i])
+		}
+	}
+	return names
+}
+
+// unreadable notes a record that no view can take. The conductor puts the same
+// record of the requests topic into rejected; the others are our own.
+func (v views) unreadable(topic string, rec wire.Record, err error) {
+	v.log.Warn("record cannot be read", zap.String("topic", topic), zap.Int32("partition", rec.Partition),
+		zap.Int64("offset", rec.Offset), zap.ByteString("key", rec.Key), zap.Error(err))
+}
+
+// Instances takes records of the instances topic, in order. end says that the
+// topic has now been read to the end it had; an empty call may say just that.
+func (s *Server) Instances(recs []wire.Record, end bool) {
+	v := s.views
+	changes := make([]change, 0, len(recs))
+	for _, rec := range recs {
+		if rec.Value == nil {
+			p, id, err := wire.ParseInstanceKey(rec.Key)
+			if err != nil {
+				v.unreadable("instances", rec, err)
+				continue
+			}
+			changes = append(changes, change{key: key{p, id}})
+			continue
+		}
+		inst, err := wire.DecodeInstance(rec)
+		if err != nil {
+			v.unreadable("instances", rec, err)
+			continue
+		}
+		changes = append(changes, change{key: key{inst.Project, inst.ID}, instance: &inst})
+	}
+	v.instances.apply(changes)
+	if end {
+		v.caughtUp[viewInstances].Store(true)
+	}
+}
+
+// Requests takes records of the requests topic, in order for each project. They
+// must begin no later than what the conductors had committed when this node
+// started: a boot in there that has no instance yet is shown as accepted.
+func (s *Server) Requests(recs []wire.Record, end bool) {
+	var boots []*compute.Request
+	for _, rec := range recs {
+		req, err := wire.DecodeRequest(rec)
+		if err == nil {
+			err = req.Check()
+		}
+		if err != nil {
+			s.views.unreadable("requests", rec, err)
+			continue
+		}
+		if req.Op == compute.OpBoot {
+			if req.At.IsZero() {
+				req.At = rec.Time
+			}
+			boots = append(boots, &req)
+		}
+	}
+	s.views.instances.accept(boots)
+	if end {
+		s.views.caughtUp[viewRequests].Store(true)
+	}
+}
+
+// Queues takes records of the queues topic, in order.
+func (s *Server) Queues(recs []wire.Record, end bool) {
+	for _, rec := range recs {
+		if rec.Value == nil {
+			s.views.queues.remove(compute.QueueName(rec.Key))
+			continue
+		}
+		q, err := wire.DecodeQueue(rec)
+		if err != nil {
+			s.views.unreadable("queues", rec, err)
+			continue
+		}
+		s.views.queues.put(&q)
+	}
+	if end {
+		s.views.caughtUp[viewQueues].Store(true)
+	}
+}
+
+// Hosts takes beacons of the hosts topic, in order. A host counts as heard when
+// its beacon comes in here, whatever its clock says.
+func (s *Server) Hosts(recs []wire.Record, end bool) {
+	now := time.Now()
+	for _, rec := range recs {
+		if rec.Value == nil {
+			s.views.hosts.remove(compute.HostID(rec.Key))
+			continue
+		}
+		b, err := wire.DecodeBeacon(rec)
+		if err != nil {
+			s.views.unreadable("hosts", rec, err)
+			continue
+		}
+		s.views.hosts.put(&b, now)
+	}
+	if end && !s.views.caughtUp[viewHosts].Swap(true) {
+		s.views.hosts.loaded(now)
+	}
+}
+
+// Advice takes records of the advice topic, in order.
+func (s *Server) Advice(recs []wire.Record, _ bool) {
+	for _, rec := range recs {
+		a, err := wire.DecodeAdvice(rec)
+		if err != nil {
+			s.views.unreadable("advice", rec, err)
+			continue
+		}
+		s.views.advice.take(a)
+	}
+}
