@@ -175,6 +175,9 @@ func name(t *rapid.T) string { return rapid.SampledFrom([]string{"a", "b", "c", 
 func randomState(t *rapid.T, w *world) {
 	w.seen.Settled = rapid.Bool().Draw(t, "settled")
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
+		if rapid.IntRange(0, 3).Draw(t, "wanted") > 0 {
+			w.wanted = append(w.wanted, queue(n))
+		}
 		if rapid.Bool().Draw(t, "topic") {
 			command(w, nil, []string{"topic", n, rapid.SampledFrom([]string{"", "ours"}).Draw(t, "whose")})
 			if rapid.Bool().Draw(t, "init") {
@@ -215,9 +218,10 @@ func disturb(t *rapid.T, w *world) {
 		w.wanted = slices.DeleteFunc(w.wanted, func(old compute.Queue) bool { return old.Name == q })
 		w.wanted = append(w.wanted, queue(n))
 	case 3:
-		w.wanted = nil
+		w.wanted = slices.DeleteFunc(w.wanted, func(old compute.Queue) bool { return old.Name == q })
 	case 4:
-		w.wanted = []compute.Queue{queue(n + ":2")}
+		w.wanted = slices.DeleteFunc(w.wanted, func(old compute.Queue) bool { return old.Name == q })
+		w.wanted = append(w.wanted, queue(n+":2"))
 	case 5:
 		if w.seen.Work[q] == 0 {
 			delete(w.seen.Topics, q)
