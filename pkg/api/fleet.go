@@ -75,7 +75,7 @@ func (s *Server) showQueue(_ context.Context, in *queueInput) (*queueOutput, err
 
 func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 	v := rest.FromQueue(*q)
-	v.Queued = s.views.instances.depth(q.Name)
+	v.Queued = s.views.instances.waiting(q.Name)
 	if a, ok := s.views.advice.get(q.Name); ok {
 		v.Advice = rest.FromAdvice(a.at, a.QueueAdvice)
 	}

@@ -186,13 +186,13 @@ func (in *listInput) wants(sh *shower, k known) bool {
 		return false
 	}
 	boot := k.boot()
-	queue, host := compute.NameQueue(boot.Flavor, boot.With), compute.HostID("")
+	host := compute.HostID("")
 	if k.instance != nil {
-		queue, host = k.instance.Queue, k.instance.Host
+		host = k.instance.Host
 	}
 	return (in.Name == "" || in.Name == boot.Name) &&
 		(in.Flavor == "" || in.Flavor == boot.Flavor) &&
-		(in.Queue == "" || in.Queue == queue) &&
+		(in.Queue == "" || in.Queue == k.queue()) &&
 		(in.Host == "" || in.Host == host)
 }
 

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -54,8 +53,21 @@ func (k known) since() time.Time {
 	return k.instance.QueuedAt
 }
 
+// queue is where its work waits or waited, or will.
+func (k known) queue() compute.QueueName {
+	if k.instance != nil {
+		return k.instance.Queue
+	}
+	return compute.NameQueue(k.request.Boot.Flavor, k.request.Boot.With)
+}
+
+// works says whether its queue is still needed for it.
+func (k known) works() bool {
+	return k.instance == nil || k.instance.State == compute.StateQueued || k.instance.State == compute.StateStarting
+}
+
 func (k known) compare(other known) int {
-	return cmp.Or(k.since().Compare(other.since()), strings.Compare(string(k.key().id), string(other.key().id)))
+	return cmp.Or(k.since().Compare(other.since()), cmp.Compare(k.key().id, other.key().id))
 }
 
 // instances is the truth and what may become it, with indexes by project, by
@@ -63,7 +75,7 @@ func (k known) compare(other known) int {
 type instances struct {
 	mu     sync.RWMutex
 	tenant map[compute.Project]*tenant
-	queued map[compute.QueueName]map[key]*compute.Instance
+	work   map[compute.QueueName]map[key]known // accepted, queued or starting
 }
 
 // tenant is what one project has.
@@ -75,7 +87,7 @@ type tenant struct {
 func newInstances() *instances {
 	return &instances{
 		tenant: map[compute.Project]*tenant{},
-		queued: map[compute.QueueName]map[key]*compute.Instance{},
+		work:   map[compute.QueueName]map[key]known{},
 	}
 }
 
@@ -115,11 +127,12 @@ func (v *instances) put(k known) {
 		t.named[name] = map[compute.InstanceID]bool{}
 	}
 	t.named[name][at.id] = true
-	if i := k.instance; i != nil && i.State == compute.StateQueued {
-		if v.queued[i.Queue] == nil {
-			v.queued[i.Queue] = map[key]*compute.Instance{}
+	if k.works() {
+		queue := k.queue()
+		if v.work[queue] == nil {
+			v.work[queue] = map[key]known{}
 		}
-		v.queued[i.Queue][at] = i
+		v.work[queue][at] = k
 	}
 }
 
@@ -137,11 +150,9 @@ func (v *instances) drop(at key) {
 	if delete(t.named[name], at.id); len(t.named[name]) == 0 {
 		delete(t.named, name)
 	}
-	if k.instance != nil {
-		queue := k.instance.Queue
-		if delete(v.queued[queue], at); len(v.queued[queue]) == 0 {
-			delete(v.queued, queue)
-		}
+	queue := k.queue()
+	if delete(v.work[queue], at); len(v.work[queue]) == 0 {
+		delete(v.work, queue)
 	}
 	if len(t.known) == 0 {
 		delete(v.tenant, at.project)
@@ -193,23 +204,38 @@ func (v *instances) projects() []compute.Project {
 	return out
 }
 
-// depth is how many wait in a queue.
-func (v *instances) depth(q compute.QueueName) int {
+// working is how many still need a queue: accepted, queued or starting.
+func (v *instances) working(q compute.QueueName) int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return len(v.queued[q])
+	return len(v.work[q])
 }
 
-// line is who waits in a queue, first come first.
+// waiting is how many wait in a queue.
+func (v *instances) waiting(q compute.QueueName) int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	n := 0
+	for _, k := range v.work[q] {
+		if k.instance != nil && k.instance.State == compute.StateQueued {
+			n++
+		}
+	}
+	return n
+}
+
+// line is who waits in a queue, first come first. Pinned work is in no line.
 func (v *instances) line(q compute.QueueName) []*compute.Instance {
 	v.mu.RLock()
-	out := make([]*compute.Instance, 0, len(v.queued[q]))
-	for _, i := range v.queued[q] {
-		out = append(out, i)
+	var out []*compute.Instance
+	for _, k := range v.work[q] {
+		if i := k.instance; i != nil && i.State == compute.StateQueued && i.Boot.Host == "" {
+			out = append(out, i)
+		}
 	}
 	v.mu.RUnlock()
 	slices.SortFunc(out, func(a, b *compute.Instance) int {
-		return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), strings.Compare(string(a.ID), string(b.ID)), strings.Compare(string(a.Project), string(b.Project)))
+		return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Project, b.Project))
 	})
 	return out
 }

@@ -91,9 +91,6 @@ func (s *shower) line(q compute.QueueName) line {
 	}
 	l := line{place: map[key]uint64{}}
 	for _, i := range s.views.instances.line(q) {
-		if i.Boot.Host != "" {
-			continue
-		}
 		if len(l.place) == 0 {
 			l.oldest = i.QueuedAt
 		}

@@ -164,3 +164,8 @@ func (s *Server) Advice(recs []wire.Record, _ bool) {
 		s.views.advice.take(a)
 	}
 }
+
+// Work is how many instances still need a queue, as far as this node knows:
+// accepted, queued or starting. A catalog change that would strand them can be
+// refused with it.
+func (s *Server) Work(q compute.QueueName) int { return s.views.instances.working(q) }

@@ -3,7 +3,6 @@ package telemetry
 
 import (
 	"io"
-	"sync"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -41,22 +40,6 @@ func NewLogger(w io.Writer, level, format string) (*zap.Logger, error) {
 	default:
 		return nil, compute.Invalid("log format", format, "give console or json")
 	}
-	core := zapcore.NewCore(encoder, &lockedWriter{w: w}, at)
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), at)
 	return zap.New(core, zap.AddStacktrace(zap.DPanicLevel)), nil
 }
-
-// lockedWriter keeps lines whole.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// Write passes the line on.
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
-}
-
-// Sync does nothing: there is no buffer of ours, and a terminal cannot be synced.
-func (l *lockedWriter) Sync() error { return nil }
