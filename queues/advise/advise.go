@@ -1,0 +1,209 @@
+// Package advise decides what the queue manager tells about queues: how many
+// hosts could take their work, and how much of it there is. It tells little:
+// an agent needs to hear of a queue only when it would now wait on it half or
+// twice as often.
+//
+// It keeps, for each host and queue, what the host is to the queue, and changes
+// the counts only for hosts whose beacon changed or who fell silent. A tick
+// with nothing new looks at no pair of host and queue.
+package advise
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Rules bound what is told.
+type Rules struct {
+	Every  time.Duration // at most one record in this time
+	Full   time.Duration // every queue is told of once in this time
+	Most   int           // most queues in one record; more follow in the next ones
+	Silent time.Duration // a host not heard for this long does not count
+}
+
+// DefaultRules is one record a second, in full every 30 s, 4,000 queues a
+// record (well below Kafka's 1 MiB), silence after 60 s.
+func DefaultRules() Rules {
+	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 4000, Silent: compute.SilentAfter}
+}
+
+// Progress is what is known of a queue's work.
+type Progress struct {
+	Depth  uint64    // records that no host has finished
+	Oldest time.Time // when the oldest of them was published; zero if none
+}
+
+// waiters is how many hosts wait on a queue without work. An agent waits with
+// probability (waiters + depth) / eligible.
+const waiters = 8
+
+// Advisor remembers hosts, queues and what was told. It is not safe for
+// concurrent use.
+type Advisor struct {
+	rules  Rules
+	names  *names
+	queues []queue // by name
+	hosts  map[compute.HostID]*host
+	counts []counts // of each queue
+	told   map[compute.QueueName]told
+	last   time.Time // when something was told; zero: never
+	full   time.Time // when telling in full began; zero: never
+	due    int       // in telling in full, the next queue
+}
+
+// told is what was last said of a queue.
+type told struct {
+	share float64 // the probability that follows from it
+	work  bool    // depth was above zero
+}
+
+// New is an advisor that knows nothing.
+func New(r Rules) *Advisor {
+	return &Advisor{rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{}}
+}
+
+// SetQueues says which queues there are. It compares every host with every
+// queue, so call it when the list changed only.
+func (a *Advisor) SetQueues(list []compute.Queue) {
+	list = slices.SortedFunc(slices.Values(list), func(x, y compute.Queue) int { return cmp.Compare(x.Name, y.Name) })
+	a.names, a.queues = newNames(), make([]queue, 0, len(list))
+	kept := make(map[compute.QueueName]told, len(list))
+	for _, q := range list {
+		a.queues = append(a.queues, a.names.queue(q))
+		if t, ok := a.told[q.Name]; ok {
+			kept[q.Name] = t
+		}
+	}
+	a.told, a.counts, a.due = kept, make([]counts, len(list)), min(a.due, len(list))
+	for _, h := range a.hosts {
+		h.measure(a.names)
+		h.is = nil
+		a.compare(h)
+	}
+}
+
+// Hear takes a host's beacon, heard at a time of the caller's own clock.
+func (a *Advisor) Hear(b compute.Beacon, at time.Time) {
+	h, known := a.hosts[b.Host]
+	if !known {
+		h = &host{}
+		a.hosts[b.Host] = h
+	}
+	h.heard = at
+	if known && !h.silent && h.sameAs(b) {
+		return
+	}
+	h.beacon, h.silent = b, false
+	h.measure(a.names)
+	a.compare(h)
+}
+
+// Forget drops a host: it is gone for good.
+func (a *Advisor) Forget(id compute.HostID) {
+	h, ok := a.hosts[id]
+	if !ok {
+		return
+	}
+	for q, is := range h.is {
+		a.counts[q][is]--
+	}
+	delete(a.hosts, id)
+}
+
+// Next is the record to write now, if there is anything to tell and it is not
+// too early. What it answers counts as told. Times must not go backwards.
+func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress) (compute.Advice, bool) {
+	if !a.last.IsZero() && now.Sub(a.last) < a.rules.Every {
+		return compute.Advice{}, false
+	}
+	a.silence(now)
+	began := a.full.IsZero() || now.Sub(a.full) >= a.rules.Full
+	if began {
+		a.full, a.due = now, 0
+	}
+	out, end := compute.Advice{At: now}, len(a.queues)
+	for i := range a.queues {
+		if len(out.About) == a.rules.Most {
+			end = i
+			break
+		}
+		about := a.about(i, progress(a.queues[i].name))
+		if i >= a.due && i < a.due+a.room() || a.news(about) {
+			out.About = append(out.About, about)
+			a.told[about.Queue] = tell(about)
+		}
+	}
+	a.due = max(a.due, min(a.due+a.room(), end))
+	out.Full = began && len(out.About) == len(a.queues)
+	if len(out.About) == 0 && !out.Full {
+		return compute.Advice{}, false
+	}
+	a.last = now
+	return out, true
+}
+
+// room is how many queues of a full telling go into one record: half of it, so
+// that news is never kept out.
+func (a *Advisor) room() int {
+	if len(a.queues) <= a.rules.Most {
+		return len(a.queues)
+	}
+	return (a.rules.Most + 1) / 2
+}
+
+func (a *Advisor) about(i int, p Progress) compute.QueueAdvice {
+	c := a.counts[i]
+	return compute.QueueAdvice{
+		Queue: a.queues[i].name, Eligible: c[eligible], Depth: p.Depth, Oldest: p.Oldest,
+		Hosts: compute.HostCounts{
+			NeverFits: c[neverFits], Silent: c[silent], Disabled: c[disabled], Draining: c[draining],
+			Quarantined: c[quarantined], Full: c[full], Eligible: c[eligible],
+		},
+	}
+}
+
+// news says whether hosts would now wait half or twice as often as they were
+// told, or whether work came or went.
+func (a *Advisor) news(about compute.QueueAdvice) bool {
+	was, ok := a.told[about.Queue]
+	is := tell(about)
+	return !ok || is.work != was.work || is.share >= 2*was.share || was.share >= 2*is.share
+}
+
+// tell is what an agent makes of the advice.
+func tell(about compute.QueueAdvice) told {
+	share := 1.0
+	if wanted := waiters + float64(about.Depth); wanted < float64(about.Eligible) {
+		share = wanted / float64(about.Eligible)
+	}
+	return told{share: share, work: about.Depth > 0}
+}
+
+// silence finds who was not heard for too long.
+func (a *Advisor) silence(now time.Time) {
+	for _, h := range a.hosts {
+		if !h.silent && now.Sub(h.heard) >= a.rules.Silent {
+			h.silent = true
+			a.compare(h)
+		}
+	}
+}
+
+// compare works out anew what a host is to every queue.
+func (a *Advisor) compare(h *host) {
+	first := h.is == nil
+	if first {
+		h.is = make([]standing, len(a.queues))
+	}
+	for i := range a.queues {
+		is := h.standing(&a.queues[i])
+		if !first {
+			a.counts[i][h.is[i]]--
+		}
+		a.counts[i][is]++
+		h.is[i] = is
+	}
+}

@@ -1,0 +1,151 @@
+package advise
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// standing is what a host is to a queue: the first that applies, in this order.
+type standing uint8
+
+const (
+	neverFits   standing = iota // too small even when empty, or lacking a trait
+	silent                      // not heard of
+	disabled                    // taken out by an operator
+	draining                    // being emptied
+	quarantined                 // stopped offering
+	full                        // would fit when emptier
+	eligible                    // fits now
+	standings
+)
+
+type counts [standings]uint32
+
+// names numbers the resource classes and traits that queues ask for, so that
+// hosts and queues are compared without looking anything up.
+type names struct {
+	classes map[compute.ResourceClass]int
+	traits  map[compute.Trait]int
+}
+
+func newNames() *names {
+	return &names{classes: map[compute.ResourceClass]int{}, traits: map[compute.Trait]int{}}
+}
+
+func number[T comparable](m map[T]int, x T) int {
+	n, ok := m[x]
+	if !ok {
+		n = len(m)
+		m[x] = n
+	}
+	return n
+}
+
+// queue is what a queue needs, in numbers.
+type queue struct {
+	name      compute.QueueName
+	needs     []need
+	required  []int
+	forbidden []int
+}
+
+type need struct {
+	class  int
+	amount int64
+}
+
+func (n *names) queue(q compute.Queue) queue {
+	out := queue{name: q.Name}
+	for _, c := range q.Resources.Classes() {
+		out.needs = append(out.needs, need{class: number(n.classes, c), amount: q.Resources[c]})
+	}
+	for _, t := range q.Required {
+		out.required = append(out.required, number(n.traits, t))
+	}
+	for _, t := range q.Forbidden {
+		out.forbidden = append(out.forbidden, number(n.traits, t))
+	}
+	return out
+}
+
+// host is what was last heard of one host.
+type host struct {
+	beacon compute.Beacon
+	heard  time.Time
+	silent bool
+
+	empty, free []int64 // of each class, numbered by names
+	traits      []bool  // by number
+	is          []standing
+}
+
+// measure numbers what the beacon says.
+func (h *host) measure(n *names) {
+	inv := h.beacon.Inventory
+	h.empty, h.free, h.traits = make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]bool, len(n.traits))
+	for c, i := range n.classes {
+		h.empty[i] = inv.Totals[c] - inv.Reserved[c]
+		h.free[i] = h.beacon.Free[c]
+	}
+	for _, t := range inv.Traits {
+		if i, ok := n.traits[t]; ok {
+			h.traits[i] = true
+		}
+	}
+}
+
+// sameAs says whether a beacon brings nothing that matters here.
+func (h *host) sameAs(b compute.Beacon) bool {
+	old := h.beacon
+	return old.State == b.State && old.Free.Equal(b.Free) &&
+		old.Inventory.Totals.Equal(b.Inventory.Totals) && old.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
+		slices.Equal(old.Inventory.Traits, b.Inventory.Traits)
+}
+
+func (h *host) standing(q *queue) standing {
+	if !h.has(q) || !fits(q.needs, h.empty) {
+		return neverFits
+	}
+	if h.silent {
+		return silent
+	}
+	switch h.beacon.State {
+	case compute.HostDisabled:
+		return disabled
+	case compute.HostDraining:
+		return draining
+	case compute.HostQuarantined:
+		return quarantined
+	case compute.HostSilent:
+		return silent
+	}
+	if !fits(q.needs, h.free) {
+		return full
+	}
+	return eligible
+}
+
+func (h *host) has(q *queue) bool {
+	for _, t := range q.required {
+		if !h.traits[t] {
+			return false
+		}
+	}
+	for _, t := range q.forbidden {
+		if h.traits[t] {
+			return false
+		}
+	}
+	return true
+}
+
+func fits(needs []need, in []int64) bool {
+	for _, n := range needs {
+		if n.amount > in[n.class] {
+			return false
+		}
+	}
+	return true
+}
