@@ -28,6 +28,9 @@ func (s *State) expect(h *host) {
 
 // fire finds out whether the host was heard since the timer was set.
 func (h *host) fire(s *step, until time.Time) {
+	if s.hosts[h.id] != h {
+		return // its last instance has ended in this very tick
+	}
 	h.silent = !h.heard.Add(s.opts.SilentAfter).After(until)
 	s.expect(h)
 }
@@ -39,21 +42,13 @@ func (s *step) heard(id compute.HostID, journal compute.JournalID) {
 	if h == nil {
 		return
 	}
-	back := h.silent
-	h.heard, h.silent = s.now, false
-	if back {
-		s.expect(h)
-	}
 	forgot := journal != "" && h.journal != "" && journal != h.journal
-	if journal != "" {
-		h.journal = journal
-	}
-	switch {
+	switch back := s.alive(h, journal); {
 	case forgot:
 		s.confirmAll(h)
 	case back:
 		for _, e := range sorted(h.instances) {
-			e.asking = e.inst.State == compute.StateStarting || e.inst.State == compute.StateActive
+			e.asking = running(e.inst)
 			s.retell(e)
 		}
 	}
@@ -62,21 +57,34 @@ func (s *step) heard(id compute.HostID, journal compute.JournalID) {
 // hello is said by an agent that begins a new journal at the end of its stream:
 // it has missed whatever was said before.
 func (s *step) hello(id compute.HostID, journal compute.JournalID) {
-	h := s.hosts[id]
-	if h == nil {
-		return
+	if h := s.hosts[id]; h != nil {
+		s.alive(h, journal)
+		s.confirmAll(h)
 	}
-	h.journal = journal
-	s.heard(id, journal)
-	s.confirmAll(h)
+}
+
+// alive ends a silence; it says whether there was one.
+func (s *step) alive(h *host, journal compute.JournalID) (back bool) {
+	back = h.silent
+	if h.heard, h.silent = s.now, false; back {
+		s.expect(h)
+	}
+	if journal != "" {
+		h.journal = journal
+	}
+	return back
+}
+
+// running says whether the host should have the machine, or be making it.
+func running(inst *compute.Instance) bool {
+	return inst.State == compute.StateStarting || inst.State == compute.StateActive
 }
 
 // confirmAll asks a host without memory about everything it has. That it is
 // asked is part of the record, so that it is asked even if this process dies.
 func (s *step) confirmAll(h *host) {
 	for _, e := range sorted(h.instances) {
-		onHost := e.inst.State == compute.StateStarting || e.inst.State == compute.StateActive
-		if onHost && !e.inst.Confirm {
+		if running(e.inst) && !e.inst.Confirm {
 			s.change(e, func(inst *compute.Instance) { inst.Confirm = true })
 		} else {
 			s.retell(e)
@@ -93,12 +101,11 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp) {
 		return
 	}
 	for _, e := range sorted(h.instances) {
-		held := e.inst
-		s.loseHost(e, id, op)
-		if held.State == compute.StateStarting || held.State == compute.StateActive {
+		if running(e.inst) {
 			// Should it come back all the same, this is the word that it must not run it.
-			s.emit(tell(held, compute.CommandDelete, s.at()))
+			s.emit(tell(e.inst, compute.CommandDelete, s.at()))
 		}
+		s.loseHost(e, id, op)
 	}
 }
 

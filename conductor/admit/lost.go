@@ -125,21 +125,25 @@ func gone(inst *compute.Instance) *compute.Reason {
 // question sets when the queue's start offset is asked: once its first
 // publication has gone unclaimed for long enough, and not too often. Offsets
 // rise with time, so no other needs looking at.
-func (s *State) question(q *queue) {
+func (s *State) question(q *queue) { s.schedule(&q.timer, s.askAt(q)) }
+
+func (s *State) askAt(q *queue) time.Time {
 	if len(q.known.items) == 0 {
-		s.schedule(&q.timer, time.Time{})
-		return
+		return time.Time{}
 	}
 	due := q.known.top().pub.at.Add(s.opts.LostAfter)
 	if next := q.asked.Add(s.opts.AskEvery); !q.asked.IsZero() && next.After(due) {
-		due = next
+		return next
 	}
-	s.schedule(&q.timer, due)
+	return due
 }
 
-func (q *queue) fire(s *step, _ time.Time) {
-	q.asked = s.now
-	s.emit(AskStart{Queue: q.name})
+// fire asks, unless what waited has ended in this very tick.
+func (q *queue) fire(s *step, until time.Time) {
+	if due := s.askAt(q); !due.IsZero() && !due.After(until) {
+		q.asked = s.now
+		s.emit(AskStart{Queue: q.name})
+	}
 	s.question(q)
 }
 

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -48,7 +49,7 @@ func (s *step) boot(r compute.Request) {
 func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
 	if err := b.Check(); err != nil {
 		// What was wrong is not kept: it may be of any size.
-		inst.Boot.Name = b.Name[:min(len(b.Name), compute.MaxNameLength)]
+		inst.Boot.Name = strings.ToValidUTF8(b.Name[:min(len(b.Name), compute.MaxNameLength)], "")
 		return &compute.Reason{Code: compute.Malformed, Detail: err.Error()}
 	}
 	inst.Boot = b.WithDefaults()
@@ -92,7 +93,7 @@ func (s *step) delete(r compute.Request) {
 		s.deleted(e, cancelled())
 	case e.inst.State == compute.StateError:
 		s.deleted(e, e.inst.Reason)
-	case e.inst.State == compute.StateStarting || e.inst.State == compute.StateActive:
+	case running(e.inst):
 		s.change(e, func(inst *compute.Instance) {
 			inst.State, inst.Delete = compute.StateDeleting, true
 			inst.Command, inst.Confirm = nil, false

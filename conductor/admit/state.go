@@ -48,7 +48,7 @@ type entry struct {
 // host is a host that has instances here, or that pinned work waits for.
 type host struct {
 	id        compute.HostID
-	timer               // of its silence
+	timer     // of its silence
 	instances map[compute.InstanceID]*entry
 	journal   compute.JournalID // as last heard; empty: not heard yet
 	heard     time.Time         // the last sign of life, or when it began to matter here

@@ -1,0 +1,344 @@
+package admit
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// TestScenarios runs the stories in testdata: commands in, decisions out. A
+// changed decision is rewritten with -rewrite and read as a diff.
+//
+// A line of a story is one command; what it led to is indented below it.
+//
+//	boot ID [project=p] [flavor=m1.small] [gpu=a100] [attempts=3] [deadline=1h] [host=H] [avoid=H] [fail] [at=+5s]
+//	delete|stop|start|reboot ID [project=p] [command=C] [hard]
+//	claim|started|failed|returned|gone|changed|refused ID host=H [attempt=1] [claim=c1] [class=host] [power=stopped] [version=2] [command=C]
+//	hello host=H journal=J        beacon host=H journal=J       hosts-read
+//	fence|forget host=H
+//	sent ID offset=7|gone|failed  where its last publication landed
+//	starts QUEUE 8                the queue's share start offset
+//	list|close|drop QUEUE         it is listed, closed, not listed any more
+//	quota PROJECT VCPU=2
+//	advice QUEUE eligible=0 full=3 never=0 depth=2
+//	+30s                          time passes and timers fire as they come due
+//	asleep 30s                    time passes and nobody looks
+//	takeover [cursor=2]           another conductor loads what was written; records from the cursor on are sent again
+//	show ID, usage PROJECT, due
+func TestScenarios(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		s := newStory(t)
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			s.state.t = t
+			var out strings.Builder
+			for line := range strings.Lines(d.Input) {
+				line = strings.TrimSpace(line)
+				fmt.Fprintln(&out, line)
+				for _, said := range s.do(t, line) {
+					fmt.Fprintln(&out, "    "+said)
+				}
+			}
+			return out.String()
+		})
+	})
+}
+
+type story struct {
+	state  *checked
+	view   View
+	now    time.Time
+	builds map[compute.InstanceID]compute.Build // the last publication of each
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newStory(t *testing.T) *story {
+	s := &story{view: catalog(), now: epoch, builds: map[compute.InstanceID]compute.Build{}}
+	s.state = fresh(t)
+	s.state.step(HostsRead{}, s.view, s.now)
+	return s
+}
+
+func fresh(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}) *checked {
+	return &checked{State: New(Defaults()), t: t, last: map[compute.InstanceID]*compute.Instance{}}
+}
+
+// catalog is a view with two flavors and an axis: m1.small and m1.small.gpu-a100
+// are listed, m1.large is not yet.
+func catalog() View {
+	v := NewView()
+	v.Capabilities["gpu"] = compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{
+		{Value: "a100", Requires: []compute.Trait{"CUSTOM_A100"}, Consumes: compute.Resources{"CUSTOM_GPU": 1}},
+	}}
+	v.Flavors["m1.small"] = compute.Flavor{Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1}, Capabilities: []compute.AxisName{"gpu"}}
+	v.Flavors["m1.large"] = compute.Flavor{Name: "m1.large", Resources: compute.Resources{compute.VCPU: 4}}
+	for _, b := range []compute.Boot{{Flavor: "m1.small"}, {Flavor: "m1.small", With: compute.Choices{"gpu": "a100"}}} {
+		q, _ := v.Resolve(b)
+		v.Queues[q.Name] = q
+	}
+	return v
+}
+
+func (s *story) do(t *testing.T, line string) []string {
+	if line == "" || strings.HasPrefix(line, "#") {
+		return nil
+	}
+	words := strings.Fields(line)
+	a := parse(words[1:])
+	switch words[0] {
+	case "boot", "delete", "stop", "start", "reboot", "fence", "forget":
+		return s.hear(Requested{Request: s.request(t, words[0], a)})
+	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello":
+		return s.hear(Reported{Report: report(t, words[0], a)})
+	case "beacon":
+		return s.hear(HostHeard{Host: compute.HostID(a.key["host"]), Journal: compute.JournalID(a.key["journal"])})
+	case "hosts-read":
+		return s.hear(HostsRead{})
+	case "sent":
+		return s.sent(a)
+	case "starts":
+		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})
+	case "list", "close", "drop":
+		return s.list(words[0], compute.QueueName(a.bare[0]))
+	case "quota", "advice":
+		return s.know(t, words[0], a)
+	case "asleep":
+		s.now = s.now.Add(span(t, a.bare[0]))
+		return nil
+	case "takeover":
+		return s.takeover(t, a)
+	case "show", "usage", "due":
+		return s.show(words[0], a)
+	}
+	if strings.HasPrefix(words[0], "+") {
+		return s.pass(span(t, words[0][1:]))
+	}
+	t.Fatalf("no such command: %s", line)
+	return nil
+}
+
+func (s *story) hear(in Input) []string { return s.say(s.state.step(in, s.view, s.now)) }
+
+func (s *story) say(out Output) []string {
+	var said []string
+	for _, inst := range out.Changed {
+		said = append(said, describe(inst))
+	}
+	for _, inst := range out.Removed {
+		said = append(said, short(inst.ID)+" is forgotten")
+	}
+	for _, effect := range out.Effects {
+		said = append(said, "-> "+s.effect(effect))
+	}
+	if out.Rejected != nil {
+		said = append(said, "rejected: "+out.Rejected.String())
+	}
+	if len(said) == 0 {
+		return []string{"(nothing)"}
+	}
+	return said
+}
+
+func describe(inst *compute.Instance) string {
+	text := fmt.Sprintf("%s v%d %s attempt %d", short(inst.ID), inst.Version, inst.State, inst.Attempt)
+	if inst.Host != "" {
+		text += fmt.Sprintf(" on %s by %s", inst.Host, inst.Claim)
+	}
+	if inst.Power != compute.PowerUnknown {
+		text += " power " + inst.Power.String()
+	}
+	if inst.Command != nil {
+		text += fmt.Sprintf(" wants %s %s", inst.Command.Op, brief(inst.Command.Command))
+	}
+	if inst.Confirm {
+		text += " to be confirmed"
+	}
+	if !inst.PublishAt.IsZero() {
+		text += " due in " + inst.PublishAt.Sub(inst.ChangedAt).String()
+	}
+	if inst.Reason != nil {
+		text += ": " + inst.Reason.String()
+	}
+	return text
+}
+
+func (s *story) effect(effect Effect) string {
+	switch effect := effect.(type) {
+	case Publish:
+		s.builds[effect.Build.Instance] = effect.Build
+		text := fmt.Sprintf("publish to %s: %s attempt %d", effect.Queue, short(effect.Build.Instance), effect.Build.Attempt)
+		if len(effect.Build.Failed) > 0 {
+			text += fmt.Sprintf(" failed on %s", effect.Build.Failed)
+		}
+		if len(effect.Build.Avoid) > 0 {
+			text += fmt.Sprintf(" never on %s", effect.Build.Avoid)
+		}
+		return text
+	case Tell:
+		c := effect.Command
+		text := fmt.Sprintf("tell %s: %s %s attempt %d", effect.Host, c.Op, short(c.Instance), c.Attempt)
+		if c.Claim != "" {
+			text += " claim " + string(c.Claim)
+		}
+		if c.Power != nil {
+			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)
+		}
+		if c.Build != nil {
+			s.builds[c.Instance] = *c.Build
+		}
+		if c.Reason != nil {
+			text += ": " + c.Reason.String()
+		}
+		return text
+	case AskStart:
+		return "ask where " + string(effect.Queue) + " starts"
+	}
+	return fmt.Sprintf("%#v", effect)
+}
+
+// pass lets time go by, stopping wherever a timer is due.
+func (s *story) pass(d time.Duration) []string {
+	var said []string
+	start, end := s.now, s.now.Add(d)
+	for {
+		due := s.state.NextDue()
+		if due.IsZero() || due.After(end) {
+			break
+		}
+		if due.After(s.now) {
+			s.now = due
+		}
+		for _, line := range s.hear(Tick{Until: s.now}) {
+			if line != "(nothing)" {
+				said = append(said, fmt.Sprintf("+%s %s", s.now.Sub(start), line))
+			}
+		}
+	}
+	if s.now = end; len(said) == 0 {
+		return []string{"(nothing)"}
+	}
+	return said
+}
+
+func (s *story) sent(a args) []string {
+	build := s.builds[long(a.bare[0])]
+	in := Published{Instance: build.Instance, Attempt: build.Attempt, At: build.At}
+	switch {
+	case a.has("gone"):
+		in.Outcome = TopicGone
+	case a.has("failed"):
+		in.Outcome = Undelivered
+	default:
+		in.Offset, _ = strconv.ParseInt(a.key["offset"], 10, 64)
+	}
+	return s.hear(in)
+}
+
+func (s *story) list(what string, name compute.QueueName) []string {
+	q := s.view.Queues[name]
+	q.Name = name
+	switch what {
+	case "list":
+		q.State = compute.QueueOpen
+	case "close":
+		q.State = compute.QueueClosed
+	}
+	if s.view.Queues[name] = q; what == "drop" {
+		delete(s.view.Queues, name)
+	}
+	return s.hear(QueuesChanged{Queues: []compute.QueueName{name}})
+}
+
+func (s *story) know(t *testing.T, what string, a args) []string {
+	if what == "quota" {
+		limits := compute.Resources{}
+		for class, n := range a.key {
+			limits[compute.ResourceClass(class)] = number(t, n)
+		}
+		s.view.Quotas[compute.Project(a.bare[0])] = limits
+		return nil
+	}
+	n := func(key string) uint32 {
+		if a.key[key] == "" {
+			return 0
+		}
+		return uint32(number(t, a.key[key]))
+	}
+	q := compute.QueueName(a.bare[0])
+	s.view.Advice[q] = compute.QueueAdvice{
+		Queue: q, Eligible: n("eligible"), Depth: uint64(n("depth")),
+		Hosts: compute.HostCounts{Eligible: n("eligible"), Full: n("full"), NeverFits: n("never")},
+	}
+	return nil
+}
+
+// takeover is what the next owner does: it loads the newest version of every
+// record and sends again what follows from those behind the cursor.
+func (s *story) takeover(t *testing.T, a args) []string {
+	written := s.state.log
+	s.state = loaded(t, written, s.view, s.now)
+	s.state.Step(HostsRead{}, s.view, s.now)
+	if a.key["cursor"] == "" {
+		return nil
+	}
+	said := []string{}
+	for i, inst := range written {
+		if int64(i) >= number(t, a.key["cursor"]) && s.state.Instance(inst.ID) == inst {
+			for _, line := range s.say(s.state.Resend(inst.ID, s.view, s.now)) {
+				said = append(said, line)
+			}
+		}
+	}
+	return said
+}
+
+// loaded is the state that follows from what was written.
+func loaded(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, written []*compute.Instance, view View, now time.Time) *checked {
+	c := fresh(t)
+	c.log = written
+	for _, inst := range written {
+		c.last[inst.ID] = inst
+	}
+	for _, inst := range written {
+		if c.last[inst.ID] == inst {
+			c.Load(inst, view, now)
+		}
+	}
+	return c
+}
+
+func (s *story) show(what string, a args) []string {
+	switch what {
+	case "usage":
+		if used := s.state.Used(compute.Project(a.bare[0])); !used.IsZero() {
+			return []string{used.String()}
+		}
+		return []string{"none"}
+	case "due":
+		if s.state.NextDue().IsZero() {
+			return []string{"never"}
+		}
+		return []string{"in " + s.state.NextDue().Sub(s.now).String()}
+	}
+	inst := s.state.Instance(long(a.bare[0]))
+	if inst == nil {
+		return []string{"unknown"}
+	}
+	said := []string{describe(inst)}
+	for _, f := range inst.Failures {
+		said = append(said, fmt.Sprintf("attempt %d failed on %s: %s, %s", f.Attempt, f.Host, f.Class, f.Message))
+	}
+	return said
+}

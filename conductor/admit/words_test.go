@@ -1,0 +1,142 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// args are the words of a story's line: bare ones and key=value.
+type args struct {
+	bare []string
+	key  map[string]string
+}
+
+func parse(words []string) args {
+	a := args{key: map[string]string{}}
+	for _, w := range words {
+		if k, v, ok := strings.Cut(w, "="); ok {
+			a.key[k] = v
+		} else {
+			a.bare = append(a.bare, w)
+		}
+	}
+	return a
+}
+
+func (a args) has(word string) bool { return slices.Contains(a.bare, word) }
+
+func (a args) or(key, otherwise string) string {
+	if v := a.key[key]; v != "" {
+		return v
+	}
+	return otherwise
+}
+
+const idFormat = "00000000-0000-0000-0000-%012s"
+
+func long(id string) compute.InstanceID {
+	return compute.InstanceID(strings.ReplaceAll(fmt.Sprintf(idFormat, id), " ", "0"))
+}
+
+func short(id compute.InstanceID) string { return strings.TrimLeft(string(id), "0-") }
+
+// brief shortens a command id that was made from an instance id.
+func brief(c compute.CommandID) string { return strings.TrimLeft(string(c), "0-") }
+
+func (s *story) request(t *testing.T, op string, a args) compute.Request {
+	ops := map[string]compute.RequestOp{
+		"boot": compute.OpBoot, "delete": compute.OpDelete, "stop": compute.OpStop, "start": compute.OpStart,
+		"reboot": compute.OpReboot, "fence": compute.OpFence, "forget": compute.OpForget,
+	}
+	r := compute.Request{
+		Op: ops[op], Project: compute.Project(a.or("project", "p")), Host: compute.HostID(a.key["host"]),
+		Command: compute.CommandID(a.key["command"]), Hard: a.has("hard"), At: s.now,
+	}
+	if r.Op == compute.OpFence || r.Op == compute.OpForget {
+		r.Project = ""
+		return r
+	}
+	r.Instance = long(a.bare[0])
+	if at := a.key["at"]; at != "" {
+		r.At = s.now.Add(span(t, at))
+	}
+	if op == "boot" {
+		r.Boot, r.Host = bootOf(t, a), ""
+	}
+	return r
+}
+
+func bootOf(t *testing.T, a args) *compute.Boot {
+	b := &compute.Boot{Flavor: compute.FlavorName(a.or("flavor", "m1.small")), Host: compute.HostID(a.key["host"])}
+	for axis, value := range a.key {
+		if axis == "gpu" || axis == "disk" {
+			b.With = compute.Choices{compute.AxisName(axis): compute.AxisValue(value)}
+		}
+	}
+	if n := a.key["attempts"]; n != "" {
+		b.Attempts = compute.Attempt(number(t, n))
+	}
+	if d := a.key["deadline"]; d != "" {
+		b.Deadline = span(t, d)
+	}
+	if h := a.key["avoid"]; h != "" {
+		b.Avoid = []compute.HostID{compute.HostID(h)}
+	}
+	if a.has("fail") {
+		b.OnNoCapacity = compute.FailAtOnce
+	}
+	return b
+}
+
+func report(t *testing.T, op string, a args) compute.Report {
+	ops := map[string]compute.ReportOp{
+		"claim": compute.ReportClaim, "started": compute.ReportStarted, "failed": compute.ReportFailed,
+		"returned": compute.ReportReturned, "gone": compute.ReportGone, "changed": compute.ReportChanged,
+		"refused": compute.ReportPinned, "hello": compute.ReportHello,
+	}
+	r := compute.Report{
+		Op: ops[op], Host: compute.HostID(a.key["host"]), Journal: compute.JournalID(a.key["journal"]),
+		Claim: compute.ClaimID(a.or("claim", "c1")), Attempt: compute.Attempt(number(t, a.or("attempt", "1"))),
+		Command: compute.CommandID(a.key["command"]), Version: compute.Version(number(t, a.or("version", "0"))),
+	}
+	if r.Op == compute.ReportHello {
+		return r
+	}
+	r.Project, r.Instance = compute.Project(a.or("project", "p")), long(a.bare[0])
+	for c := compute.FailureUnknown; c <= compute.FailureUnknownHere; c++ {
+		if a.key["class"] == c.String() {
+			r.Class = c
+		}
+	}
+	for p := compute.PowerUnknown; p <= compute.PowerPaused; p++ {
+		if a.key["power"] == p.String() {
+			r.Power = p
+		}
+	}
+	if r.Op == compute.ReportFailed || r.Op == compute.ReportPinned {
+		r.Message = strings.ReplaceAll(a.or("message", "no-luck"), "-", " ")
+	}
+	return r
+}
+
+func number(t *testing.T, s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func span(t *testing.T, s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
