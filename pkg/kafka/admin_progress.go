@@ -1,0 +1,126 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// QueueProgress is how far a share group is with one queue.
+type QueueProgress struct {
+	Queue    wire.QueueRef
+	TopicID  compute.TopicID // the incarnation this is about; compare with Queue.TopicID
+	Start    int64           // share start offset: everything below is done. -1: not initialised
+	LogStart int64           // the oldest offset that still exists
+	LogEnd   int64           // the offset the next record gets
+	Depth    int64           // records that are not done; without share state, all there are
+	Err      error           // wire.ErrNoTopic, or why nothing is known; then the rest means nothing
+}
+
+// QueueProgress asks how far queues are; the answers are in the order of
+// queues. The error is that of asking at all; what is wrong with one queue is
+// in its answer. Records may come and go between the questions it takes.
+func (a *Admin) QueueProgress(ctx context.Context, queues []wire.QueueRef) ([]QueueProgress, error) {
+	const op = "ask how far queues are"
+	all := make([]QueueProgress, 0, len(queues))
+	for piece := range pieces(queues) {
+		part, err := a.progress(ctx, piece)
+		if err != nil {
+			return nil, classify(op, err)
+		}
+		all = append(all, part...)
+	}
+	return all, nil
+}
+
+// progress asks for the state before the end, so that no record is counted as
+// done that the end does not have yet.
+func (a *Admin) progress(ctx context.Context, queues []wire.QueueRef) ([]QueueProgress, error) {
+	topics := make([]string, len(queues))
+	groups := map[string][]string{}
+	for i, q := range queues {
+		topics[i] = a.cfg.Topics.Build(q.Name)
+		groups[q.Group] = append(groups[q.Group], topics[i])
+	}
+	states := map[string]map[string]shareState{}
+	for g, ts := range groups {
+		s, err := a.describe(ctx, g, ts)
+		if err != nil {
+			return nil, err
+		}
+		states[g] = s
+	}
+	starts, err := a.kadm.ListStartOffsets(ctx, topics...)
+	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
+		return nil, err
+	}
+	ends, err := a.kadm.ListEndOffsets(ctx, topics...)
+	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
+		return nil, err
+	}
+	all := make([]QueueProgress, len(queues))
+	for i, q := range queues {
+		all[i] = progressOf(q, states[q.Group][topics[i]], starts[topics[i]], ends[topics[i]])
+	}
+	return all, nil
+}
+
+// worse is what is left of an error when an expected one is taken out of what
+// the single brokers said.
+func worse(err, expected error) error {
+	var shards *kadm.ShardErrors
+	if !errors.As(err, &shards) {
+		return err
+	}
+	for _, s := range shards.Errs {
+		if !errors.Is(s.Err, expected) {
+			return err
+		}
+	}
+	return nil
+}
+
+func progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedOffset) QueueProgress {
+	p := QueueProgress{Queue: q, TopicID: topicID(s.topic), Start: s.start}
+	first, ok1 := start[0]
+	next, ok2 := end[0]
+	if !ok1 || !ok2 || errors.Is(first.Err, kerr.UnknownTopicOrPartition) || errors.Is(next.Err, kerr.UnknownTopicOrPartition) {
+		p.Err = wire.ErrNoTopic
+		return p
+	}
+	if p.Err = classify("ask how far a queue is", errors.Join(s.err, first.Err, next.Err)); p.Err != nil {
+		return p
+	}
+	p.LogStart, p.LogEnd = first.Offset, next.Offset
+	p.Depth = s.lag
+	if s.lag < 0 || s.start < 0 {
+		p.Depth = max(0, p.LogEnd-max(p.Start, p.LogStart))
+	}
+	return p
+}
+
+// DeleteRecordsBelow removes the records of queues below these offsets; it
+// must be called with nothing above the share start offset. Queues that do not
+// exist are no error.
+func (a *Admin) DeleteRecordsBelow(ctx context.Context, below map[compute.QueueName]int64) error {
+	const op = "remove finished records"
+	offsets := kadm.Offsets{}
+	for q, offset := range below {
+		offsets.AddOffset(a.cfg.Topics.Build(q), 0, offset, -1)
+	}
+	answers, err := a.kadm.DeleteRecords(ctx, offsets)
+	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
+		return classify(op, err)
+	}
+	for _, d := range answers.Sorted() {
+		if d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
+			return classify(op+": "+d.Topic, d.Err)
+		}
+	}
+	return nil
+}

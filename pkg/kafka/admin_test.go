@@ -1,0 +1,195 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
+)
+
+func TestEnsureTopics(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		a, ctx, topics := admin(t, cfg), patient(t), cfg.Topics
+		for range 2 { // the second time all exist
+			if err := a.EnsureTopics(ctx, 5, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.EnsureTopics(ctx, 9, 0); err != nil { // as another operator's config has it: what exists counts
+			t.Fatal(err)
+		}
+		for topic, want := range map[string]struct {
+			partitions int32
+			policy     string
+			retention  time.Duration
+		}{
+			topics.Requests():  {5, "delete", 14 * day},
+			topics.Reports():   {5, "delete", 14 * day},
+			topics.Instances(): {5, "compact", 0},
+			topics.Rejected():  {1, "delete", 14 * day},
+			topics.Catalog():   {1, "compact", 0},
+			topics.Hosts():     {1, "compact", 0},
+			topics.Queues():    {1, "compact", 0},
+			topics.Advice():    {1, "delete", 10 * time.Minute},
+		} {
+			if n, err := a.Partitions(ctx, topic); err != nil || n != want.partitions {
+				t.Errorf("%s has %d partitions, want %d (%v)", topic, n, want.partitions, err)
+			}
+			checkConfig(t, a, topic, "cleanup.policy", want.policy)
+			if want.retention > 0 {
+				checkConfig(t, a, topic, "retention.ms", millis(want.retention))
+			}
+			checkConfig(t, a, topic, "max.message.bytes", fmt.Sprint(maxMessageBytes))
+		}
+	})
+}
+
+func TestEnsureTopicsMakesTheMissingLikeTheOthers(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		makeTopic(t, cfg, cfg.Topics.Requests(), 3, nil)
+		a := admin(t, cfg)
+		if err := a.EnsureTopics(patient(t), 7, 1); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := a.Partitions(patient(t), cfg.Topics.Instances()); n != 3 || err != nil {
+			t.Errorf("instances has %d partitions, requests 3 (%v)", n, err)
+		}
+	})
+}
+
+func TestEnsureTopicsRefusesPartitionsThatDiffer(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		makeTopic(t, cfg, cfg.Topics.Requests(), 3, nil)
+		makeTopic(t, cfg, cfg.Topics.Instances(), 4, nil)
+		err := admin(t, cfg).EnsureTopics(patient(t), 3, 1)
+		if compute.KindOf(err) != compute.KindConflict {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func checkConfig(t *testing.T, a *Admin, topic, key, want string) {
+	t.Helper()
+	rs, err := retry(patient(t), a.cfg.Log, "", func() (kadm.ResourceConfigs, error) { // a broker hears late of a new topic
+		rs, err := a.kadm.DescribeTopicConfigs(patient(t), topic)
+		return rs, errors.Join(err, rs[0].Err)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range rs[0].Configs {
+		if c.Key == key {
+			if got := c.MaybeValue(); got != want {
+				t.Errorf("%s of %s is %q, want %q", key, topic, got, want)
+			}
+			return
+		}
+	}
+	t.Errorf("%s has no %s", topic, key)
+}
+
+func TestQueueTopics(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		a, ctx := admin(t, cfg), patient(t)
+		queues := make([]compute.QueueName, 1100) // more than one request
+		if b.Real {
+			queues = queues[:20] // each is a folder on disk
+		}
+		for i := range queues {
+			queues[i] = compute.QueueName(fmt.Sprint("q", i))
+		}
+		first, err := a.EnsureQueueTopics(ctx, queues[:10], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := a.EnsureQueueTopics(ctx, queues, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[compute.TopicID]bool{}
+		for i, q := range queues {
+			if id := all[q]; len(id) != 32 || seen[id] || i < 10 && id != first[q] {
+				t.Fatalf("%s has id %q, before %q", q, id, first[q])
+			}
+			seen[all[q]] = true
+		}
+		checkConfig(t, a, cfg.Topics.Build(queues[0]), "retention.ms", millis(8*day))
+		if queueRetention <= compute.MaxDeadline {
+			t.Error("work may outlive its queue")
+		}
+
+		gone := cfg.Topics.Build(queues[0])
+		for range 2 { // the second time there is nothing to delete
+			if err := a.DeleteTopics(ctx, gone); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := a.EnsureQueueTopics(ctx, queues[:1], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again[queues[0]] == first[queues[0]] {
+			t.Error("a topic made again has the id of the one deleted")
+		}
+		ids, err := a.TopicIDs(ctx, cfg.Topics.Build(queues[1]), b.Prefix+"never")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(map[string]compute.TopicID{cfg.Topics.Build(queues[1]): first[queues[1]]}, ids); diff != "" {
+			t.Error(diff)
+		}
+		if err := a.EnsureHostTopic(ctx, "h1", 1); err != nil {
+			t.Fatal(err)
+		}
+		checkConfig(t, a, cfg.Topics.Host("h1"), "retention.ms", millis(14*day))
+	})
+}
+
+func TestVersion(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		a := admin(t, testConfig(b))
+		if err := a.WaitReachable(patient(t)); err != nil {
+			t.Fatal(err)
+		}
+		v, err := a.CheckVersion(patient(t))
+		if err != nil || v.Brokers != 1 {
+			t.Errorf("%+v %v", v, err)
+		}
+		if b.Real && v.Kafka != "v4.3" {
+			t.Errorf("took Kafka %s for %s", kafkatest.Version, v.Kafka)
+		}
+	})
+}
+
+func TestWaitReachableGivesUpWithItsContext(t *testing.T) {
+	cfg := Config{Brokers: []string{"127.0.0.1:1"}}
+	logs, logged := logTo(&cfg)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- admin(t, cfg).WaitReachable(ctx) }()
+	await(t, logged, "the log says that it waits")
+	cancel()
+	if err := <-done; compute.KindOf(err) != compute.KindTimeout && compute.KindOf(err) != compute.KindUnavailable {
+		t.Errorf("got %v", err)
+	}
+	if logs.Len() != 1 {
+		t.Errorf("logged %d lines", logs.Len())
+	}
+}
+
+func TestNoBrokers(t *testing.T) {
+	if _, err := NewAdmin(Config{}); compute.KindOf(err) != compute.KindInvalid {
+		t.Errorf("got %v", err)
+	}
+}
