@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// devOptions say what a whole Berth in one process is made of.
+type devOptions struct {
+	Hosts      []devHost
+	Listen     string   // of the API
+	Data       string   // where everything is kept; empty: a temporary folder
+	Kafka      []string // brokers; empty: an embedded one
+	Prefix     string   // of the cell; empty: wire.DefaultPrefix
+	Partitions int32    // 0: 4
+	World      *fake.World
+	Log        *zap.Logger // nil: silent
+}
+
+// newDevCommand is a whole Berth in one process that stays up.
+func newDevCommand() *cobra.Command {
+	var o devOptions
+	var hosts int
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run everything in this process, with simulated hosts, until interrupted",
+		Long: `dev runs an API node, a queue manager, a conductor and simulated hosts in this
+process, on an embedded broker or on the Kafka named by --kafka. With --data it
+goes on where it stopped.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if hosts < 0 || hosts > 10_000 {
+				return compute.Invalid("hosts", fmt.Sprint(hosts), "give a number from 0 to 10000")
+			}
+			o.Hosts = devHosts(hosts)
+			return withDev(cmd.Context(), o, func(ctx context.Context, address string) error {
+				fmt.Fprintf(cmd.OutOrStdout(), "Berth is up: %d simulated hosts, API on http://%s, its documentation on http://%[2]s/docs\n"+
+					"  export BERTH_API=http://%[2]s\n"+
+					"  berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB\n"+
+					"  berth boot --flavor m1.small --name web --wait\n"+
+					"Ctrl-C stops it.\n", hosts, address)
+				<-ctx.Done()
+				return nil
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&hosts, "hosts", 20, "how many simulated hosts")
+	f.StringVar(&o.Listen, "listen", "127.0.0.1:7070", "where the API listens; loopback only")
+	f.StringVar(&o.Data, "data", "", "folder to keep everything in; without it all is forgotten at the end")
+	f.StringSliceVar(&o.Kafka, "kafka", nil, "brokers, host:port; without it an embedded one")
+	f.StringVar(&o.Prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics")
+	return cmd
+}
+
+func (o devOptions) withDefaults() devOptions {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Prefix == "" {
+		o.Prefix = wire.DefaultPrefix
+	}
+	if o.Partitions == 0 {
+		o.Partitions = 4
+	}
+	return o
+}
+
+// withDev runs a whole Berth while use does, and stops it afterwards. use gets
+// the API's address and a context that ends when any part of Berth does.
+func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, address string) error) (err error) {
+	o = o.withDefaults()
+	kept := ""
+	if o.Data != "" {
+		kept = filepath.Join(o.Data, "broker")
+	} else {
+		if o.Data, err = os.MkdirTemp("", "berth-dev-"); err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(o.Data) }() // a temporary folder that stays does no harm
+	}
+	if len(o.Kafka) == 0 {
+		broker, err := embedded.Start(embedded.Options{DataDir: kept})
+		if err != nil {
+			return err
+		}
+		defer broker.Close()
+		o.Kafka = broker.Addrs()
+	}
+	part, server, err := newDev(ctx, o)
+	if err != nil {
+		return err
+	}
+	return during(ctx, part, func(ctx context.Context) error { return use(ctx, server.Addr().String()) })
+}
+
+// newDev joins a whole Berth on some brokers.
+func newDev(ctx context.Context, o devOptions) (service.Part, *api.Server, error) {
+	k := kafkaConfig{Brokers: o.Kafka, Prefix: o.Prefix, Partitions: o.Partitions}
+	cells := map[string]cell{}
+	for _, name := range []string{"queues", "conductor", "api", "agent"} {
+		cells[name] = newCell(k, nil, o.Log, name)
+	}
+	first := cells["api"]
+	if err := first.prepare(ctx); err != nil {
+		return nil, nil, err
+	}
+	manager, err := newQueues(cells["queues"], queuesOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	deciding, err := newConductor(cells["conductor"], conductorOptions{})
+	if err != nil {
+		return nil, nil, err
+	}
+	node, server, err := newAPI(ctx, first, apiOptions{Address: o.Listen})
+	if err != nil {
+		return nil, nil, err
+	}
+	agents, err := newDevAgents(cells["agent"], o)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := service.NewGroup()
+	g.Add("queues", manager)
+	g.Add("conductor", deciding)
+	g.Add("api", node)
+	g.Add("agents", agents)
+	return g, server, nil
+}
+
+// newDevAgents joins an agent for each simulated host.
+func newDevAgents(c cell, o devOptions) (service.Part, error) {
+	world := o.World
+	if world == nil {
+		var err error
+		if world, err = fake.OpenWorld(filepath.Join(o.Data, "world")); err != nil {
+			return nil, err
+		}
+	}
+	var agents []service.Part
+	for _, h := range o.Hosts {
+		host, err := world.Host(h.ID, h.Inventory)
+		if err != nil {
+			return nil, err
+		}
+		a, err := newAgent(c, agentOptions{Host: h.ID, State: o.Data, Driver: fake.NewDriver(host, h.Driver)})
+		if err != nil {
+			return nil, err
+		}
+		agents = append(agents, a)
+	}
+	return service.Together(agents...), nil
+}
+
+// during runs a part while use does. The part is ready before use begins and
+// stopped after it ends; if the part ends first, use is called off.
+func during(ctx context.Context, p service.Part, use func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		err := p.Run(ctx)
+		cancel()
+		ended <- err
+	}()
+	var err error
+	select {
+	case <-p.Ready():
+		err = use(ctx)
+	case <-ctx.Done():
+	}
+	cancel()
+	if partErr := <-ended; partErr != nil {
+		return partErr
+	}
+	return err
+}
