@@ -1,0 +1,101 @@
+package conductor
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/conductor/admit"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Config says how a conductor works. The zero value of a field is its default.
+type Config struct {
+	Topics        wire.Topics
+	Partitions    int32         // of requests, reports and instances; required
+	Times         admit.Options // default admit.Defaults()
+	SyncTimeout   time.Duration // how long a turn waits for the catalog before it refuses a flavor; default 3 s
+	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
+	Log           *zap.Logger   // default: none
+}
+
+func (c Config) withDefaults() Config {
+	if c.Times == (admit.Options{}) {
+		c.Times = admit.Defaults()
+	}
+	if c.SyncTimeout == 0 {
+		c.SyncTimeout = 3 * time.Second
+	}
+	if c.StartsTimeout == 0 {
+		c.StartsTimeout = 15 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = zap.NewNop()
+	}
+	return c
+}
+
+// QueueStarts knows up to where queues are finished with.
+type QueueStarts interface {
+	// Starts asks the broker for the share start offset of each queue. A queue
+	// it could not find out about is left out. It may take until ctx ends.
+	Starts(ctx context.Context, queues []compute.Queue) (map[compute.QueueName]int64, error)
+}
+
+// Joints are what a conductor needs of the world. All are required.
+type Joints struct {
+	// SyncCatalog returns once everything that is in the catalog now was handed
+	// to Catalog. A turn calls it, at most once, before it refuses a flavor.
+	SyncCatalog func(ctx context.Context) error
+	Starts      QueueStarts
+	// Wake makes a turn come soon, input or not. It must not block, and may be
+	// called from any goroutine.
+	Wake func()
+}
+
+// Conductor decides for the partitions that it is given. The methods of
+// wire.Handler are called from one goroutine; Catalog, Queues, Advice and Hosts
+// from any.
+type Conductor struct {
+	cfg    Config
+	joints Joints
+	inbox  *inbox
+	asker  *asker
+
+	// Owned by the goroutine that calls the handler:
+	view      admit.View
+	hostsRead bool
+	states    map[int32]*admit.State
+	loading   map[int32]*loading
+}
+
+// New is a conductor that owns nothing yet. Start its loop only when ViewsReady
+// is closed: before, it could not tell a flavor that is not offered from one
+// that was not read yet.
+func New(cfg Config, joints Joints) *Conductor {
+	cfg = cfg.withDefaults()
+	c := &Conductor{
+		cfg: cfg, joints: joints, inbox: newInbox(),
+		view: admit.NewView(), states: map[int32]*admit.State{}, loading: map[int32]*loading{},
+	}
+	c.asker = newAsker(cfg, joints.Starts, c.started)
+	return c
+}
+
+// Run asks for start offsets as they are needed, until ctx ends.
+func (c *Conductor) Run(ctx context.Context) error { return c.asker.run(ctx) }
+
+// Ready is closed from the beginning: nobody waits for start offsets.
+func (c *Conductor) Ready() <-chan struct{} { return c.asker.ready }
+
+// ViewsReady is closed once the catalog and the queue list were read to the
+// ends they had.
+func (c *Conductor) ViewsReady() <-chan struct{} { return c.inbox.ready }
+
+// started takes the asker's answers to the next turn.
+func (c *Conductor) started(starts map[compute.QueueName]int64) {
+	c.inbox.putStarts(starts)
+	c.joints.Wake()
+}

@@ -1,0 +1,185 @@
+package conductor
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// inbox holds what readers have read until the next turn takes it in. It keeps
+// the last word about each thing, so it grows with the number of things, not
+// with the number of records.
+type inbox struct {
+	mu                    sync.Mutex
+	news                  news
+	catalogEnd, queuesEnd bool
+	ready                 chan struct{} // closed once both are true
+	lastHeard             map[compute.HostID]sign
+	hostsEnd              bool
+}
+
+// news is what a turn takes in.
+type news struct {
+	catalog   map[string]wire.CatalogEntry
+	queues    map[compute.QueueName]*compute.Queue // nil: not listed any more
+	advice    map[compute.QueueName]compute.QueueAdvice
+	starts    map[compute.QueueName]int64
+	heard     map[compute.HostID]compute.JournalID
+	hostsRead bool
+}
+
+// sign is a host's last sign of life. There is no more of the beacon here, or
+// anywhere in this package.
+type sign struct {
+	journal compute.JournalID
+	at      time.Time
+}
+
+func newNews() news {
+	return news{
+		catalog: map[string]wire.CatalogEntry{},
+		queues:  map[compute.QueueName]*compute.Queue{},
+		advice:  map[compute.QueueName]compute.QueueAdvice{},
+		starts:  map[compute.QueueName]int64{},
+		heard:   map[compute.HostID]compute.JournalID{},
+	}
+}
+
+func newInbox() *inbox {
+	return &inbox{news: newNews(), ready: make(chan struct{}), lastHeard: map[compute.HostID]sign{}}
+}
+
+// take empties the inbox.
+func (b *inbox) take() news {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	taken := b.news
+	b.news = newNews()
+	b.news.hostsRead = taken.hostsRead
+	return taken
+}
+
+func (b *inbox) putStarts(starts map[compute.QueueName]int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.Copy(b.news.starts, starts)
+}
+
+// end notes that a view was read to its end; with the lock held.
+func (b *inbox) end(view *bool) {
+	was := b.catalogEnd && b.queuesEnd
+	*view = true
+	if !was && b.catalogEnd && b.queuesEnd {
+		close(b.ready)
+	}
+}
+
+// Catalog takes records of the catalog topic, in order. end: there were no more
+// when they were read.
+func (c *Conductor) Catalog(recs []wire.Record, end bool) {
+	c.inbox.mu.Lock()
+	defer c.inbox.mu.Unlock()
+	for _, rec := range recs {
+		entry, err := wire.DecodeCatalog(rec)
+		if err != nil {
+			c.unread(rec, err)
+			continue
+		}
+		c.inbox.news.catalog[string(rec.Key)] = entry
+	}
+	if end {
+		c.inbox.end(&c.inbox.catalogEnd)
+	}
+}
+
+// Queues takes records of the queues topic, as Catalog does, and makes a turn
+// come: work may wait for a queue to be listed.
+func (c *Conductor) Queues(recs []wire.Record, end bool) {
+	c.inbox.mu.Lock()
+	for _, rec := range recs {
+		if rec.Value == nil {
+			c.inbox.news.queues[compute.QueueName(rec.Key)] = nil
+			continue
+		}
+		q, err := wire.DecodeQueue(rec)
+		if err != nil {
+			c.unread(rec, err)
+			continue
+		}
+		c.inbox.news.queues[q.Name] = &q
+	}
+	if end {
+		c.inbox.end(&c.inbox.queuesEnd)
+	}
+	c.inbox.mu.Unlock()
+	if len(recs) > 0 {
+		c.joints.Wake()
+	}
+}
+
+// Advice takes records of the advice topic. It only explains why something
+// waits.
+func (c *Conductor) Advice(recs []wire.Record, _ bool) {
+	c.inbox.mu.Lock()
+	defer c.inbox.mu.Unlock()
+	for _, rec := range recs {
+		advice, err := wire.DecodeAdvice(rec)
+		if err != nil {
+			c.unread(rec, err)
+			continue
+		}
+		for _, about := range advice.About {
+			c.inbox.news.advice[about.Queue] = about
+		}
+	}
+}
+
+// Hosts takes records of the hosts topic. Before its end they are of the past:
+// a journal's id to compare with, no sign of life.
+func (c *Conductor) Hosts(recs []wire.Record, end bool) {
+	if c.inbox.hear(recs, end, c.cfg.Times.SilentAfter, c.unread) {
+		c.joints.Wake()
+	}
+}
+
+// hear says whether something was heard that a turn should not be kept
+// waiting for: a host that comes back, or one that has lost its memory.
+func (b *inbox) hear(recs []wire.Record, end bool, silent time.Duration, unread func(wire.Record, error)) (urgent bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	for _, rec := range recs {
+		if rec.Value == nil {
+			delete(b.lastHeard, compute.HostID(rec.Key))
+			continue
+		}
+		beacon, err := wire.DecodeBeacon(rec)
+		if err != nil {
+			unread(rec, err)
+			continue
+		}
+		host, next := beacon.Host, sign{journal: beacon.Journal, at: now}
+		last := b.lastHeard[host]
+		b.lastHeard[host] = next
+		if b.hostsEnd {
+			b.news.heard[host] = next.journal
+			urgent = urgent || last.journal != next.journal || now.Sub(last.at) >= silent
+		}
+	}
+	if end && !b.hostsEnd {
+		b.hostsEnd, b.news.hostsRead, urgent = true, true, true
+	}
+	return urgent
+}
+
+// unread is about a record of a view that cannot be read. The view goes on
+// without it; its writer is the one to mend it.
+func (c *Conductor) unread(rec wire.Record, err error) {
+	c.cfg.Log.Error("record cannot be read",
+		zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset), zap.Error(err))
+}

@@ -1,0 +1,76 @@
+package conductor
+
+import (
+	"errors"
+	"time"
+
+	"github.com/berth-project/berth/conductor/admit"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// publication is the tag of an effect whose fate the core wants to hear.
+type publication struct {
+	partition int32
+	instance  compute.InstanceID
+	attempt   compute.Attempt
+	at        time.Time
+}
+
+// add encodes what a partition decided.
+func (t *turn) add(p int32, out admit.Output) *compute.Reason {
+	for _, inst := range out.Changed {
+		t.result.Changes = append(t.result.Changes, wire.EncodeInstance(*inst).To(t.cfg.Topics.Instances(), p))
+	}
+	for _, inst := range out.Removed {
+		rec := wire.Tombstone(wire.KeyInstance(inst.Project, inst.ID))
+		t.result.Changes = append(t.result.Changes, rec.To(t.cfg.Topics.Instances(), p))
+	}
+	for _, effect := range out.Effects {
+		t.effect(p, effect)
+	}
+	return out.Rejected
+}
+
+func (t *turn) effect(p int32, effect admit.Effect) {
+	switch effect := effect.(type) {
+	case admit.Publish:
+		rec := wire.EncodeBuild(effect.Build).To(t.cfg.Topics.Build(effect.Queue), 0)
+		t.send(wire.Effect{Partition: p, Record: rec, Tag: tag(p, effect.Build)})
+	case admit.Tell:
+		rec := wire.EncodeCommand(effect.Command).To(t.cfg.Topics.Host(effect.Host), 0)
+		e := wire.Effect{Partition: p, Record: rec}
+		if effect.Command.Build != nil {
+			e.Tag = tag(p, *effect.Command.Build)
+		}
+		t.send(e)
+	case admit.AskStart:
+		// A queue that is not listed has no share state to ask for.
+		if q, listed := t.view.Queues[effect.Queue]; listed {
+			t.asker.want(q)
+		}
+	}
+}
+
+func (t *turn) send(e wire.Effect) { t.result.Effects = append(t.result.Effects, e) }
+
+func tag(p int32, b compute.Build) publication {
+	return publication{partition: p, instance: b.Instance, attempt: b.Attempt, at: b.At}
+}
+
+// published passes on what became of a publication, unless its partition was
+// lost in the meantime.
+func (t *turn) published(sent wire.Sent) {
+	pub, ok := sent.Tag.(publication)
+	if !ok || t.states[pub.partition] == nil {
+		return
+	}
+	in := admit.Published{Instance: pub.instance, Attempt: pub.attempt, At: pub.at, Offset: sent.Offset}
+	switch {
+	case errors.Is(sent.Err, wire.ErrNoTopic):
+		in.Outcome = admit.TopicGone
+	case sent.Err != nil:
+		in.Outcome = admit.Undelivered
+	}
+	t.step(pub.partition, in)
+}

@@ -1,0 +1,177 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/conductor/admit"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// turn is one call of Turn or Restored: what comes out of it so far.
+type turn struct {
+	*Conductor
+	now    time.Time
+	synced bool
+	result wire.Result
+}
+
+// Turn decides what its records lead to: news of the world first, then what
+// became of earlier effects, then the records, then timers that no record in
+// the log can beat any more.
+func (c *Conductor) Turn(in wire.Turn) wire.Result {
+	c.mustBeReady(in)
+	t := &turn{Conductor: c, now: in.Now}
+	t.takeNews()
+	for _, sent := range in.Sent {
+		t.published(sent)
+	}
+	for _, rec := range in.Records {
+		t.record(rec)
+	}
+	for _, p := range slices.Sorted(maps.Keys(in.TimersUntil)) {
+		t.step(p, admit.Tick{Until: in.TimersUntil[p]})
+	}
+	return t.done()
+}
+
+// mustBeReady finds a wiring that would refuse boots for flavors that were only
+// not read yet. There is nothing else to do: what a turn is given, it must decide.
+func (c *Conductor) mustBeReady(in wire.Turn) {
+	select {
+	case <-c.ViewsReady():
+	default:
+		if len(in.Records) > 0 {
+			panic("conductor: a turn with records before ViewsReady")
+		}
+	}
+}
+
+func (t *turn) done() wire.Result {
+	for _, s := range t.states {
+		if due := s.NextDue(); !due.IsZero() && (t.result.Wake.IsZero() || due.Before(t.result.Wake)) {
+			t.result.Wake = due
+		}
+	}
+	return t.result
+}
+
+// step lets one partition decide. It says why the input was rejected, if it was.
+func (t *turn) step(p int32, in admit.Input) *compute.Reason {
+	s := t.states[p]
+	if s == nil {
+		t.cfg.Log.Error("input for a partition that is not owned", zap.Int32("partition", p))
+		return nil
+	}
+	return t.add(p, s.Step(in, t.view, t.now))
+}
+
+// all lets every partition hear the same, in order.
+func (t *turn) all(in admit.Input) {
+	for _, p := range slices.Sorted(maps.Keys(t.states)) {
+		t.step(p, in)
+	}
+}
+
+// takeNews brings the view up to date and tells every partition what happened
+// in the world since the last turn.
+func (t *turn) takeNews() {
+	n := t.inbox.take()
+	t.apply(n)
+	if n.hostsRead && !t.hostsRead {
+		t.hostsRead = true
+		t.all(admit.HostsRead{})
+	}
+	for _, h := range slices.Sorted(maps.Keys(n.heard)) {
+		t.all(admit.HostHeard{Host: h, Journal: n.heard[h]})
+	}
+	for _, q := range slices.Sorted(maps.Keys(n.starts)) {
+		t.all(admit.QueueStart{Queue: q, Start: n.starts[q]})
+	}
+	if len(n.queues) > 0 {
+		t.all(admit.QueuesChanged{Queues: slices.Sorted(maps.Keys(n.queues))})
+	}
+}
+
+// record decides one record of requests or reports, or rejects it.
+func (t *turn) record(rec wire.Record) {
+	if reason := t.decide(rec); reason != nil {
+		t.reject(rec, reason)
+	}
+}
+
+// reject keeps what made no sense, with the reason.
+func (t *turn) reject(rec wire.Record, reason *compute.Reason) {
+	rejected := compute.Rejected{
+		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key,
+		Value: rec.Value[:min(len(rec.Value), compute.MaxRejectedValue)], Reason: *reason, At: t.now.Round(0).UTC(),
+	}
+	t.result.Rejects = append(t.result.Rejects, wire.EncodeRejected(rejected).To(t.cfg.Topics.Rejected(), rec.Partition))
+}
+
+func (t *turn) decide(rec wire.Record) *compute.Reason {
+	switch rec.Topic {
+	case t.cfg.Topics.Requests():
+		r, err := wire.DecodeRequest(rec)
+		if err != nil {
+			return malformed(err)
+		}
+		everywhere := r.Op == compute.OpFence || r.Op == compute.OpForget
+		if reason := t.belongs(r.Project, rec, everywhere); reason != nil {
+			return reason
+		}
+		t.catchUp(rec.Partition, r)
+		return t.step(rec.Partition, admit.Requested{Request: r})
+	case t.cfg.Topics.Reports():
+		r, err := wire.DecodeReport(rec)
+		if err != nil {
+			return malformed(err)
+		}
+		if reason := t.belongs(r.Project, rec, r.Op == compute.ReportHello); reason != nil {
+			return reason
+		}
+		return t.step(rec.Partition, admit.Reported{Report: r})
+	}
+	return malformed(errors.New("a conductor reads requests and reports"))
+}
+
+func malformed(err error) *compute.Reason {
+	return &compute.Reason{Code: compute.Malformed, Detail: err.Error()}
+}
+
+// belongs refuses what lies in a partition that is not its project's: there,
+// another conductor may decide about the same instance. What is written to
+// every partition is at home everywhere.
+func (t *turn) belongs(project compute.Project, rec wire.Record, everywhere bool) *compute.Reason {
+	if p := wire.Partition(project, t.cfg.Partitions); !everywhere && p != rec.Partition {
+		return malformed(fmt.Errorf("project %s belongs to partition %d, this is %d: set the key to the project", project, p, rec.Partition))
+	}
+	return nil
+}
+
+// catchUp reads the catalog to its end before a boot is refused for what it
+// does not name: whoever added the flavor was told that it is there.
+func (t *turn) catchUp(p int32, r compute.Request) {
+	s := t.states[p]
+	if t.synced || s == nil || r.Op != compute.OpBoot || s.Instance(r.Instance) != nil {
+		return
+	}
+	_, reason := t.view.Resolve(*r.Boot)
+	if reason == nil || (reason.Code != compute.NoSuchFlavor && reason.Code != compute.NoSuchCapability) {
+		return
+	}
+	t.synced = true
+	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.SyncTimeout)
+	defer cancel()
+	if err := t.joints.SyncCatalog(ctx); err != nil {
+		t.cfg.Log.Warn("catalog could not be read to its end before a boot is refused", zap.Error(err))
+	}
+	t.takeNews()
+}
