@@ -28,3 +28,16 @@ func (a *Admin) Committed(ctx context.Context, group, topic string) (map[int32]i
 	}
 	return at, nil
 }
+
+// Partitions asks how many partitions a topic has.
+func (a *Admin) Partitions(ctx context.Context, topic string) (int32, error) {
+	const op = "ask for partitions"
+	topics, err := kadm.NewClient(a.client).ListTopics(ctx, topic)
+	if err == nil {
+		err = topics[topic].Err
+	}
+	if err != nil {
+		return 0, classify(op, err)
+	}
+	return int32(len(topics[topic].Partitions)), nil
+}
