@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// defaultWait is how long --wait waits if --timeout does not say.
+const defaultWait = 10 * time.Minute
+
+// maxCount bounds --count, and bootsAtOnce how many requests are under way.
+const (
+	maxCount    = 10_000
+	bootsAtOnce = 16
+)
+
+// bootFlags are the command line of boot.
+type bootFlags struct {
+	flavor, name, image, userData, onNoCapacity, host, id string
+	with, metadata, avoid                                 []string
+	count                                                 int
+	attempts                                              uint32
+	deadline, timeout                                     time.Duration
+	wait                                                  bool
+}
+
+func newBoot(s *settings) *cobra.Command {
+	var f bootFlags
+	cmd := &cobra.Command{
+		Use:   "boot --flavor FLAVOR --name NAME",
+		Short: "Boot machines",
+		Long: `Boot machines. Returns once the requests cannot be lost; with --wait, once the
+machines run or have failed.
+
+With --count N the names are NAME-1 to NAME-N.`,
+		Example: `  berth boot --flavor m1.small --name web --count 3
+  berth boot --flavor m1.small --with gpu=a100 --name train --wait --timeout 30s`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBoot(cmd, s, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.flavor, "flavor", "", "size of the machine")
+	flags.StringVar(&f.name, "name", "", "what people call it")
+	flags.StringArrayVar(&f.with, "with", nil, "a choice on a capability, as in gpu=a100; repeatable")
+	flags.IntVar(&f.count, "count", 1, "how many")
+	flags.DurationVar(&f.deadline, "deadline", 0, "how long it may wait for a host (default 1h)")
+	flags.Uint32Var(&f.attempts, "attempts", 0, "most tries to build it (default 3)")
+	flags.StringVar(&f.onNoCapacity, "on-no-capacity", "wait", "when no host takes it: wait or fail")
+	flags.StringVar(&f.host, "host", "", "build it there and nowhere else")
+	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
+	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE; repeatable")
+	flags.StringVar(&f.userData, "user-data", "", "file with data for the first start")
+	flags.StringVar(&f.id, "id", "", "id of your own, so that a repeated request changes nothing")
+	flags.BoolVar(&f.wait, "wait", false, "wait until the machines run or have failed")
+	flags.DurationVar(&f.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	return cmd
+}
+
+// boot is the request, as far as the command line alone can tell.
+func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
+	b := compute.Boot{Name: f.name, Flavor: compute.FlavorName(f.flavor), Image: f.image, Host: compute.HostID(f.host)}
+	for _, needed := range []struct{ flag, value string }{{"flavor", f.flavor}, {"name", f.name}} {
+		if needed.value == "" {
+			return b, compute.Invalid(needed.flag, "", "give --"+needed.flag)
+		}
+	}
+	switch {
+	case f.count < 1 || f.count > maxCount:
+		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give a number from 1 to %d", maxCount))
+	case f.count > 1 && f.id != "":
+		return b, compute.Invalid("id", f.id, "an id names one machine: leave out --count")
+	case cmd.Flags().Changed("deadline") && f.deadline <= 0:
+		return b, compute.Invalid("deadline", f.deadline.String(), "give a duration above 0, as in 10m")
+	case cmd.Flags().Changed("attempts") && f.attempts == 0:
+		return b, compute.Invalid("attempts", "0", "give at least 1")
+	}
+	b.Deadline, b.Attempts = f.deadline, compute.Attempt(f.attempts)
+	for _, h := range f.avoid {
+		b.Avoid = append(b.Avoid, compute.HostID(h))
+	}
+	var err error
+	if b.OnNoCapacity, err = compute.ParseNoCapacity(f.onNoCapacity); err != nil {
+		return b, err
+	}
+	if b.With, err = parsePairs[compute.AxisName, compute.AxisValue]("with", f.with); err != nil {
+		return b, err
+	}
+	if b.Metadata, err = parsePairs[string, string]("metadata", f.metadata); err != nil {
+		return b, err
+	}
+	if f.userData != "" {
+		if b.UserData, err = os.ReadFile(f.userData); err != nil {
+			return b, &compute.Error{Kind: compute.KindInvalid, Field: "user-data", Value: f.userData, Message: "cannot be read", Cause: err}
+		}
+	}
+	return b, b.Check()
+}
+
+func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
+	c, out, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	b, err := f.boot(cmd)
+	if err != nil {
+		return err
+	}
+	ids := make([]compute.InstanceID, f.count)
+	for n := range ids {
+		if ids[n] = newID(); f.id != "" {
+			ids[n] = compute.InstanceID(f.id)
+		}
+	}
+	booted, err := bootAll(cmd.Context(), c, b, ids)
+	if err == nil && f.wait {
+		booted, err = waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), f.timeout, ids, settled)
+	}
+	if len(booted) > 0 {
+		if printed := instanceSheet(time.Now()).list(cmd.OutOrStdout(), out, booted); err == nil {
+			err = printed
+		}
+	}
+	if err != nil || !f.wait {
+		return err
+	}
+	return firstFailure(booted)
+}
+
+// bootAll asks for all machines, several at once, and returns those that were
+// accepted. The ids are made here, so what became of each can be told.
+func bootAll(ctx context.Context, c *client.Client, b compute.Boot, ids []compute.InstanceID) ([]client.Instance, error) {
+	made := make([]client.Instance, len(ids))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(bootsAtOnce)
+	for n, id := range ids {
+		one := b
+		if len(ids) > 1 {
+			one.Name = fmt.Sprintf("%s-%d", b.Name, n+1)
+		}
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return nil // another one failed and says so
+			}
+			i, err := c.Boot(ctx, id, one)
+			made[n] = i
+			return err
+		})
+	}
+	err := group.Wait()
+	var accepted []client.Instance
+	for _, i := range made {
+		if i.ID != "" {
+			accepted = append(accepted, i)
+		}
+	}
+	return accepted, err
+}
+
+// settled says that a boot has come to an end, good or bad.
+func settled(i client.Instance) bool {
+	return i.State == "active" || i.State == "error" || i.State == "deleted"
+}
+
+// firstFailure is the error for the first instance that does not run.
+func firstFailure(all []client.Instance) error {
+	failed, first := 0, client.Instance{}
+	for _, i := range all {
+		if i.State == "active" {
+			continue
+		}
+		if failed++; failed == 1 {
+			first = i
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	e := &compute.Error{
+		Kind:   compute.KindInternal,
+		Field:  "instance",
+		Value:  first.Name,
+		Reason: first.Reason.Compute(),
+	}
+	e.Message = fmt.Sprintf("ended as %s", first.State)
+	if text := why(first); text != "" {
+		e.Message += ": " + text
+	}
+	if failed > 1 {
+		e.Message = fmt.Sprintf("%d of %d failed; this one %s", failed, len(all), e.Message)
+	}
+	if first.Reason != nil {
+		e.Kind = kindOfReason(first.Reason.Code)
+	} else if first.State == "deleted" {
+		e.Kind = compute.KindConflict
+	}
+	return e
+}
+
+// newID is a random UUID (version 4).
+func newID() compute.InstanceID {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails: the process ends instead
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return compute.InstanceID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:]))
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newDelete(s *settings) *cobra.Command {
+	var wait bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:     "delete NAME|ID|PREFIX...",
+		Aliases: []string{"rm"},
+		Short:   "Delete instances, in whatever state",
+		Long: `Delete instances. Each is named by its id, its name, or the beginning of either.
+A name that may mean several deletes none of them: the candidates are listed.
+Returns once the requests cannot be lost; with --wait, once the machines are gone.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var meant []client.Instance
+			for _, ref := range args {
+				i, err := resolve(cmd.Context(), c, cmd.ErrOrStderr(), ref)
+				if err != nil {
+					return err
+				}
+				meant = append(meant, i)
+			}
+			gone, err := deleteAll(cmd, c, meant, wait, timeout)
+			if printed := instanceSheet(time.Now()).list(cmd.OutOrStdout(), out, gone); err == nil {
+				err = printed
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until they are gone")
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	return cmd
+}
+
+func deleteAll(cmd *cobra.Command, c *client.Client, meant []client.Instance, wait bool, timeout time.Duration) ([]client.Instance, error) {
+	var asked []client.Instance
+	var ids []compute.InstanceID
+	for _, m := range meant {
+		i, err := c.Delete(cmd.Context(), m.ID)
+		if err != nil {
+			return asked, err
+		}
+		asked, ids = append(asked, i), append(ids, i.ID)
+	}
+	if !wait {
+		return asked, nil
+	}
+	return waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), timeout, ids, func(i client.Instance) bool {
+		return i.State == "deleted"
+	})
+}

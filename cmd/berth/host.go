@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newHost(s *settings) *cobra.Command {
+	cmd := group("host", "The hosts that run machines")
+	cmd.AddCommand(newHostList(s), newHostShow(s),
+		newHostAsk(s, "drain", "Make no more offers, so that the host can be emptied"),
+		newHostAsk(s, "disable", "Make no more offers; machines stay"),
+		newHostAsk(s, "enable", "Offer again"))
+	return cmd
+}
+
+func newHostList(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List hosts", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			items, err := c.Hosts(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return hostSheet().list(cmd.OutOrStdout(), out, items)
+		},
+	}
+}
+
+func newHostShow(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use: "show HOST", Short: "Show what a host last said", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			h, err := c.Host(cmd.Context(), compute.HostID(args[0]))
+			if err != nil {
+				return err
+			}
+			return hostSheet().one(cmd.OutOrStdout(), out, h, hostDetails)
+		},
+	}
+}
+
+// wish is what an operator wants of a host.
+type wish struct {
+	verb, reason      string
+	deadline, timeout time.Duration
+	wait              bool
+}
+
+func newHostAsk(s *settings, verb, short string) *cobra.Command {
+	w := wish{verb: verb}
+	cmd := &cobra.Command{
+		Use: verb + " HOST", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			h, err := w.ask(cmd.Context(), c, compute.HostID(args[0]))
+			if err != nil {
+				return err
+			}
+			if !w.wait {
+				fmt.Fprintf(cmd.ErrOrStderr(), "host %s is asked; it acts as soon as it reads this\n", h.Host)
+			}
+			return hostSheet().list(cmd.OutOrStdout(), out, []client.Host{h})
+		},
+	}
+	cmd.Flags().StringVar(&w.reason, "reason", "", "shown with the host")
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the host has acted")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", time.Minute, "how long --wait waits; 0 waits for ever")
+	if verb == "drain" {
+		cmd.Flags().DurationVar(&w.deadline, "deadline", 0, "when it should be empty, from now (default: no hurry)")
+	}
+	return cmd
+}
+
+func (w wish) ask(ctx context.Context, c *client.Client, h compute.HostID) (client.Host, error) {
+	var asked client.HostAsked
+	var err error
+	switch w.verb {
+	case "drain":
+		var by time.Time
+		if w.deadline > 0 {
+			by = time.Now().Add(w.deadline)
+		}
+		asked, err = c.Drain(ctx, h, w.reason, by)
+	case "disable":
+		asked, err = c.Disable(ctx, h, w.reason)
+	default:
+		asked, err = c.Enable(ctx, h, w.reason)
+	}
+	if err != nil || !w.wait {
+		if err != nil {
+			return client.Host{}, err
+		}
+		return c.Host(ctx, h)
+	}
+	var now client.Host
+	err = until(ctx, w.timeout, func(ctx context.Context) (bool, string, error) {
+		seen, err := c.Host(ctx, h)
+		if err != nil {
+			return false, "", err
+		}
+		now = seen
+		return now.DesiredSeen >= asked.Version, "host " + string(h) + " is " + now.State, nil
+	})
+	return now, err
+}
+
+func hostSheet() sheet[client.Host] {
+	return sheet[client.Host]{
+		name: func(h client.Host) string { return string(h.Host) },
+		none: "No hosts. An agent announces its host by itself.",
+		columns: []column[client.Host]{
+			{title: "HOST", cell: func(h client.Host) string { return string(h.Host) }},
+			{title: "STATE", cell: func(h client.Host) string { return h.State }},
+			{title: "VCPUS FREE", right: true, cell: ofTotal(compute.VCPU)},
+			{title: "MEMORY FREE", right: true, cell: ofTotal(compute.MemoryMB)},
+			{title: "DISK FREE", right: true, cell: ofTotal(compute.DiskGB)},
+			{title: "OTHER FREE", cell: func(h client.Host) string { return humanResources(custom(h.Free)) }},
+			{title: "MACHINES", right: true, cell: func(h client.Host) string { return strconv.Itoa(int(h.Machines)) }},
+			{title: "WAITS ON", right: true, cell: func(h client.Host) string { return plural(len(h.Waiting), "queue") }},
+			{title: "HEARD", right: true, cell: func(h client.Host) string { return short(time.Duration(h.HeardFor)) }},
+			{title: "BUILDING", wide: true, right: true, cell: func(h client.Host) string { return strconv.Itoa(int(h.Building)) }},
+			{title: "TRAITS", wide: true, cell: func(h client.Host) string { return joined(h.Traits) }},
+			{title: "WHY", cell: func(h client.Host) string { return h.Reason }},
+		},
+	}
+}
+
+// ofTotal is "3/8": what is free of what there is.
+func ofTotal(class compute.ResourceClass) func(client.Host) string {
+	return func(h client.Host) string {
+		return strings.Join([]string{humanSize(class, h.Free[class]), humanSize(class, h.Totals[class])}, "/")
+	}
+}
+
+func hostDetails(h client.Host) []detail {
+	return []detail{
+		{"Host", string(h.Host)}, {"State", h.State}, {"Why", h.Reason},
+		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)},
+		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
+		{"Traits", joined(h.Traits)},
+		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
+		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},
+		{"Heard", short(time.Duration(h.HeardFor)) + " ago"},
+	}
+}

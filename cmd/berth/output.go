@@ -1,0 +1,246 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// format is how results are printed. JSON and YAML are promised to scripts,
+// tables are not.
+type format string
+
+// The formats.
+const (
+	formatTable format = "table"
+	formatWide  format = "wide"
+	formatJSON  format = "json"
+	formatYAML  format = "yaml"
+	formatName  format = "name"
+)
+
+func parseFormat(text string) (format, error) {
+	switch f := format(text); f {
+	case formatTable, formatWide, formatJSON, formatYAML, formatName:
+		return f, nil
+	}
+	return "", compute.Invalid("output", text, "give table, wide, json, yaml or name")
+}
+
+// column is one column of a table.
+type column[T any] struct {
+	title string
+	cell  func(T) string
+	right bool // numbers
+	wide  bool // only with -o wide
+}
+
+// sheet is how one kind of thing is printed.
+type sheet[T any] struct {
+	name    func(T) string // -o name: what other commands take
+	columns []column[T]
+	none    string // said of an empty list
+}
+
+// list prints several things.
+func (s sheet[T]) list(w io.Writer, f format, items []T) error {
+	switch f {
+	case formatJSON, formatYAML:
+		if items == nil {
+			items = []T{}
+		}
+		return printData(w, f, items)
+	case formatName:
+		for _, item := range items {
+			if _, err := fmt.Fprintln(w, s.name(item)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(items) == 0 {
+		_, err := fmt.Fprintln(w, s.none)
+		return err
+	}
+	return s.table(w, f == formatWide, items)
+}
+
+func (s sheet[T]) table(w io.Writer, wide bool, items []T) error {
+	var t grid
+	var titles []string
+	for _, c := range s.columns {
+		if c.wide && !wide {
+			continue
+		}
+		titles = append(titles, c.title)
+		t.right = append(t.right, c.right)
+	}
+	t.rows = append(t.rows, titles)
+	for _, item := range items {
+		var row []string
+		for _, c := range s.columns {
+			if !c.wide || wide {
+				row = append(row, orDash(printable(c.cell(item))))
+			}
+		}
+		t.rows = append(t.rows, row)
+	}
+	return t.print(w)
+}
+
+// grid is text in columns as wide as they need to be.
+type grid struct {
+	rows  [][]string
+	right []bool
+}
+
+func (g grid) print(w io.Writer) error {
+	var widths []int
+	for _, row := range g.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range g.rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i < len(g.right) && g.right[i] {
+				line.WriteString(pad + cell + "  ")
+			} else {
+				line.WriteString(cell + pad + "  ")
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// one prints a single thing: as data, its name, or the lines of its details.
+func (s sheet[T]) one(w io.Writer, f format, item T, details func(T) []detail) error {
+	switch f {
+	case formatJSON, formatYAML:
+		return printData(w, f, item)
+	case formatName:
+		_, err := fmt.Fprintln(w, s.name(item))
+		return err
+	}
+	var g grid
+	for _, d := range details(item) {
+		if d.value == "" {
+			continue
+		}
+		for i, line := range strings.Split(d.value, "\n") {
+			title := d.title + ":"
+			if i > 0 {
+				title = ""
+			}
+			g.rows = append(g.rows, []string{title, printable(line)})
+		}
+	}
+	return g.print(w)
+}
+
+// detail is one line about a single thing; an empty value is left out, a line
+// break goes on below.
+type detail struct{ title, value string }
+
+// printData writes JSON, or the same as YAML: same fields, same order.
+func printData(w io.Writer, f format, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if f == formatJSON {
+		_, err := fmt.Fprintf(w, "%s\n", data)
+		return err
+	}
+	var node yaml.Node // JSON is YAML: reading it so keeps the order
+	if err := yaml.Unmarshal(data, &node); err != nil {
+		return err
+	}
+	plain(&node)
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&node); err != nil {
+		return err
+	}
+	return encoder.Close()
+}
+
+// plain drops JSON's brackets and the quotes that YAML does not need.
+func plain(n *yaml.Node) {
+	n.Style = 0
+	for _, c := range n.Content {
+		plain(c)
+	}
+}
+
+// printable keeps what users named from steering a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// age is how long ago, in one unit: "12s", "5m", "3h", "2d".
+func age(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return short(now.Sub(t))
+}
+
+// short is a duration in its largest unit.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// shortID is enough of an id to tell it apart and to type.
+func shortID(id compute.InstanceID) string {
+	if len(id) <= 8 {
+		return string(id)
+	}
+	return string(id[:8])
+}
+
+func joined[T ~string](items []T) string {
+	var out []string
+	for _, item := range items {
+		out = append(out, string(item))
+	}
+	return strings.Join(out, ", ")
+}

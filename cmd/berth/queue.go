@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newQueue(s *settings) *cobra.Command {
+	cmd := group("queue", "Where work waits for hosts")
+	cmd.AddCommand(newQueueList(s), newQueueShow(s))
+	return cmd
+}
+
+func newQueueList(s *settings) *cobra.Command {
+	var flavor string
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List queues with what waits in them", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			items, err := c.Queues(cmd.Context(), compute.FlavorName(flavor))
+			if err != nil {
+				return err
+			}
+			return queueSheet(time.Now()).list(cmd.OutOrStdout(), out, items)
+		},
+	}
+	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
+	return cmd
+}
+
+func newQueueShow(s *settings) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show a queue", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			q, err := c.Queue(cmd.Context(), compute.QueueName(args[0]))
+			if err != nil {
+				return err
+			}
+			now := time.Now()
+			return queueSheet(now).one(cmd.OutOrStdout(), out, q, func(q client.Queue) []detail { return queueDetails(q, now) })
+		},
+	}
+}
+
+// told is a cell that is known only once the queue manager has said so.
+func told(cell func(client.Queue) string) func(client.Queue) string {
+	return func(q client.Queue) string {
+		if q.Advice == nil {
+			return ""
+		}
+		return cell(q)
+	}
+}
+
+func queueSheet(now time.Time) sheet[client.Queue] {
+	return sheet[client.Queue]{
+		name: func(q client.Queue) string { return string(q.Name) },
+		none: "No queues. berth flavor add makes some.",
+		columns: []column[client.Queue]{
+			{title: "NAME", cell: func(q client.Queue) string { return string(q.Name) }},
+			{title: "STATE", cell: func(q client.Queue) string { return q.State }},
+			{title: "QUEUED", right: true, cell: func(q client.Queue) string { return strconv.Itoa(q.Queued) }},
+			{title: "OLDEST", right: true, cell: told(func(q client.Queue) string { return age(q.Advice.Oldest, now) })},
+			{title: "FIT NOW", right: true, cell: told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.Eligible) })},
+			{title: "FULL", right: true, cell: told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.Full) })},
+			{title: "NEVER FIT", right: true, cell: told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.NeverFits) })},
+			{title: "NEEDS", wide: true, cell: func(q client.Queue) string { return humanResources(q.Resources) }},
+			{title: "REQUIRES", wide: true, cell: func(q client.Queue) string { return joined(q.Required) }},
+			{title: "ERROR", wide: true, cell: func(q client.Queue) string { return q.Error }},
+		},
+	}
+}
+
+func queueDetails(q client.Queue, now time.Time) []detail {
+	details := []detail{
+		{"Name", string(q.Name)}, {"State", q.State}, {"Error", q.Error},
+		{"Flavor", string(q.Flavor)}, {"With", choices(q.With)}, {"Needs", humanResources(q.Resources)},
+		{"Requires", joined(q.Required)}, {"Forbids", joined(q.Forbidden)},
+		{"Queued", plural(q.Queued, "instance")}, {"Group", q.Group},
+	}
+	a := q.Advice
+	if a == nil {
+		return append(details, detail{"Hosts", "the queue manager has not said yet"})
+	}
+	oldest := ""
+	if !a.Oldest.IsZero() {
+		oldest = "since " + age(a.Oldest, now)
+	}
+	return append(details,
+		detail{"Unfinished", fmt.Sprintf("%d records", a.Depth)}, detail{"Oldest", oldest},
+		detail{"Hosts", fmt.Sprintf("%d: %s", a.Hosts.Total, a.Hosts.Compute())}, detail{"Told", age(a.At, now) + " ago"})
+}

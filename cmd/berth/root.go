@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// The variables a user's shell may set.
+const (
+	envAPI     = "BERTH_API"
+	envProject = "BERTH_PROJECT"
+)
+
+const (
+	defaultAPI     = "http://127.0.0.1:7070"
+	defaultProject = "default"
+)
+
+// settings are the flags every command has.
+type settings struct {
+	api     string
+	project string
+	output  string
+	timeout time.Duration // of one request to the API
+}
+
+// NewRoot is the command line with everything that talks to the API. The
+// commands that run daemons are added by main.
+func NewRoot() *cobra.Command {
+	var s settings
+	root := &cobra.Command{
+		Use:   "berth",
+		Short: "Boot machines: hosts pull the work they can start right now",
+		Long: `berth boots machines on hosts that pull their work from queues.
+
+It talks to the API node at --api (or $` + envAPI + `) for the project --project
+(or $` + envProject + `).
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 quota, 5 no capacity or
+deadline, 6 not allowed, 7 wait timed out, 8 conflict or ambiguous name.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&s.api, "api", env(envAPI, defaultAPI), "address of an API node ($"+envAPI+")")
+	flags.StringVar(&s.project, "project", env(envProject, defaultProject), "whose instances and quota ($"+envProject+")")
+	flags.StringVarP(&s.output, "output", "o", string(formatTable), "table, wide, json, yaml or name")
+	flags.DurationVar(&s.timeout, "request-timeout", 30*time.Second, "how long one answer of the API may take")
+	root.AddCommand(
+		newFlavor(&s), newCapability(&s), newQuota(&s),
+		newBoot(&s), newList(&s), newShow(&s), newDelete(&s),
+		newQueue(&s), newHost(&s), newConfig(),
+	)
+	return root
+}
+
+// open makes the client and checks what all commands share.
+func (s *settings) open() (*client.Client, format, error) {
+	f, err := parseFormat(s.output)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := compute.Project(s.project).Check(); err != nil {
+		return nil, "", err
+	}
+	c, err := client.New(client.Config{
+		Address: s.api,
+		Project: compute.Project(s.project),
+		Timeout: s.timeout,
+	})
+	return c, f, err
+}
+
+func env(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}
+
+// sleep waits for d unless ctx ends before; it says whether d has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

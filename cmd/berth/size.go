@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// units are in MiB. Decimal units are refused: who writes 2GB may mean either.
+var units = map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
+
+// parseMemory reads a size in whole MiB, as memory is counted.
+func parseMemory(field, text string) (int64, error) { return parseSize(field, text, 1, "MiB") }
+
+// parseDisk reads a size in whole GiB, as disk is counted.
+func parseDisk(field, text string) (int64, error) { return parseSize(field, text, units["GiB"], "GiB") }
+
+// parseSize reads a size and counts it in pieces of so many MiB.
+func parseSize(field, text string, piece int64, counted string) (int64, error) {
+	digits := strings.TrimRightFunc(text, func(r rune) bool { return r < '0' || r > '9' })
+	unit := strings.TrimSpace(text[len(digits):])
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n < 0 {
+		return 0, compute.Invalid(field, text, "give a whole number with its unit, as in 512MiB or 2GiB")
+	}
+	factor, ok := units[unit]
+	if !ok {
+		return 0, compute.Invalid(field, text, unitRemedy(digits, unit))
+	}
+	if n > compute.MaxAmount/factor {
+		return 0, compute.Invalid(field, text, "that is more than anything may have")
+	}
+	if n*factor%piece != 0 {
+		return 0, compute.Invalid(field, text, "it is counted in whole "+counted)
+	}
+	return n * factor / piece, nil
+}
+
+func unitRemedy(digits, unit string) string {
+	for known := range units {
+		if unit != "" && strings.EqualFold(unit[:1], known[:1]) {
+			return fmt.Sprintf("write %s%s (units are MiB, GiB and TiB)", digits, known)
+		}
+	}
+	return fmt.Sprintf("give its unit: %sMiB, %sGiB or %sTiB", digits, digits, digits)
+}
+
+// parseAmounts reads CUSTOM_X=1, several of them.
+func parseAmounts(field string, texts []string) (compute.Resources, error) {
+	out := compute.Resources{}
+	for _, text := range texts {
+		class, amount, found := strings.Cut(text, "=")
+		n, err := strconv.ParseInt(amount, 10, 64)
+		if !found || err != nil {
+			return nil, compute.Invalid(field, text, "give CLASS=NUMBER, as in CUSTOM_GPU=1")
+		}
+		if _, twice := out[compute.ResourceClass(class)]; twice {
+			return nil, compute.Invalid(field, text, "give each class once")
+		}
+		out[compute.ResourceClass(class)] = n
+	}
+	return out, nil
+}
+
+// parsePairs reads k=v, several of them.
+func parsePairs[K, V ~string](field string, texts []string) (map[K]V, error) {
+	out := map[K]V{}
+	for _, text := range texts {
+		k, v, found := strings.Cut(text, "=")
+		if !found || k == "" {
+			return nil, compute.Invalid(field, text, "give NAME=VALUE")
+		}
+		if old, twice := out[K(k)]; twice {
+			return nil, compute.Invalid(field, text, fmt.Sprintf("%s is given twice, first as %s", k, old))
+		}
+		out[K(k)] = V(v)
+	}
+	return out, nil
+}
+
+// humanSize says an amount of a class as a person would.
+func humanSize(class compute.ResourceClass, n int64) string {
+	switch class {
+	case compute.MemoryMB:
+		return inUnits(n)
+	case compute.DiskGB:
+		return inUnits(n << 10)
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// inUnits writes a number of MiB in the largest unit that needs no fraction.
+func inUnits(mib int64) string {
+	best := "MiB"
+	for _, unit := range slices.Sorted(maps.Keys(units)) {
+		if mib != 0 && mib%units[unit] == 0 && units[unit] > units[best] {
+			best = unit
+		}
+	}
+	return strconv.FormatInt(mib/units[best], 10) + best
+}
+
+// humanResources is "1 vCPU, 2GiB, 20GiB disk, 1 CUSTOM_GPU".
+func humanResources(r compute.Resources) string {
+	var parts []string
+	if n, ok := r[compute.VCPU]; ok {
+		parts = append(parts, fmt.Sprintf("%d vCPU", n))
+	}
+	if n, ok := r[compute.MemoryMB]; ok {
+		parts = append(parts, inUnits(n))
+	}
+	if n, ok := r[compute.DiskGB]; ok {
+		parts = append(parts, inUnits(n<<10)+" disk")
+	}
+	for _, class := range r.Classes() {
+		if class != compute.VCPU && class != compute.MemoryMB && class != compute.DiskGB {
+			parts = append(parts, fmt.Sprintf("%d %s", r[class], class))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
