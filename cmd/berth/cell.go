@@ -57,7 +57,10 @@ func (c *cell) prepare(ctx context.Context) error {
 }
 
 // feed is how a component takes the records of one topic.
-type feed func(recs []wire.Record, end bool)
+type feed func(recs records, end bool)
+
+// records is what a reader brings at once.
+type records = []wire.Record
 
 // table reads a whole topic into a component.
 func (c cell) table(topic string, to feed) *kafka.Reader {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+
+	"github.com/berth-project/berth/conductor"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// conductorOptions say how a conductor runs in this process.
+type conductorOptions struct {
+	Name string // the same after every restart; empty: a random one
+}
+
+// newConductor joins a conductor: the readers that tell it what is offered and
+// who is alive, and the loop that runs it over the partitions it owns.
+func newConductor(c cell, o conductorOptions) (service.Part, error) {
+	admin, err := kafka.NewAdmin(c.kafka)
+	if err != nil {
+		return nil, err
+	}
+	if o.Name == "" {
+		o.Name = rand.Text()
+	}
+	var (
+		decides *conductor.Conductor
+		loop    *kafka.Loop
+		topics  = c.topics()
+	)
+	entries := c.table(topics.Catalog(), func(r records, end bool) { decides.Catalog(r, end) })
+	decides = conductor.New(conductor.Config{Topics: topics, Partitions: c.partitions, Log: c.log}, conductor.Joints{
+		SyncCatalog: entries.Sync,
+		Starts:      starts{admin},
+		Wake:        func() { loop.Wake() },
+	})
+	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{Group: topics.ConductorGroup(), TransactionalID: topics.Prefix + "conductor-" + o.Name}, decides)
+	g := service.NewGroup()
+	g.Add("admin", closes(admin.Close))
+	g.Add("views", service.Together(
+		entries,
+		c.table(topics.Queues(), decides.Queues),
+		c.table(topics.Hosts(), decides.Hosts),
+		c.table(topics.Advice(), decides.Advice),
+	))
+	g.Add("start offsets", decides)
+	g.Add("loop", loop)
+	return g, nil
+}
+
+// starts asks Kafka up to where queues are finished with.
+type starts struct{ admin *kafka.Admin }
+
+// Starts leaves out queues whose topic is not the listed one: their offsets
+// would be another topic's.
+func (s starts) Starts(ctx context.Context, queues []compute.Queue) (map[compute.QueueName]int64, error) {
+	progress, err := s.admin.QueueProgress(ctx, refs(queues))
+	at := make(map[compute.QueueName]int64, len(progress))
+	for _, p := range progress {
+		if p.Err == nil && p.TopicID == p.Queue.TopicID && p.Start >= 0 {
+			at[p.Queue.Name] = p.Start
+		}
+	}
+	return at, err
+}
+
+// refs is what a client of share groups needs to know of queues.
+func refs(queues []compute.Queue) []wire.QueueRef {
+	out := make([]wire.QueueRef, len(queues))
+	for i, q := range queues {
+		out[i] = wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID}
+	}
+	return out
+}
