@@ -1,0 +1,133 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// LoopOptions say how a loop runs. Only Group must be set.
+type LoopOptions struct {
+	// Group is the consumer group that shares the partitions out.
+	Group string
+	// TransactionalID names this process to the transaction coordinator. The
+	// same one after a restart, as of a configured process name, ends what the
+	// process that died left open at once; two processes that share one would
+	// end each other's transactions for ever. Empty: random, and what a killed
+	// process left open ends after TransactionTimeout. Either way it is the
+	// group's generation that keeps two owners from writing.
+	TransactionalID string
+	// TurnRecords is the most inputs of one turn. 0: DefaultTurnRecords.
+	TurnRecords int
+	// TransactionTimeout is how long a transaction may be open. What a killed
+	// process left open keeps the next owner of its partitions waiting for this
+	// long; a turn that takes longer is undone. 0: DefaultTransactionTimeout.
+	TransactionTimeout time.Duration
+	// SessionTimeout is how long a process may be silent before others take
+	// its partitions. 0: DefaultSessionTimeout.
+	SessionTimeout time.Duration
+	// Heartbeat is how often the group is asked for news, and so how long all
+	// partitions may stand still when a process comes or goes. 0: DefaultHeartbeat.
+	Heartbeat time.Duration
+	// TimerGap is the least time between two questions for the ends of the
+	// inputs, without which no timer fires. 0: DefaultTimerGap.
+	TimerGap time.Duration
+	// CommitEvery is how long positions and cursors that no transaction carries
+	// may wait to be committed. 0: DefaultCommitEvery.
+	CommitEvery time.Duration
+	// IdleCommit is how often positions are committed that have not moved, so
+	// that the group does not forget them. 0: DefaultIdleCommit.
+	IdleCommit time.Duration
+	// MaxUnsent is how many effects may wait to be acknowledged before no
+	// inputs are taken any more. 0: DefaultMaxUnsent.
+	MaxUnsent int
+	// StopTimeout is how long the last turn, its effects and the leaving of the
+	// group may take at the end. 0: DefaultStopTimeout.
+	StopTimeout time.Duration
+}
+
+// The defaults of LoopOptions.
+const (
+	DefaultTurnRecords        = 2000
+	DefaultTransactionTimeout = 10 * time.Second
+	DefaultSessionTimeout     = 10 * time.Second
+	DefaultHeartbeat          = 500 * time.Millisecond
+	DefaultTimerGap           = 50 * time.Millisecond
+	DefaultCommitEvery        = time.Second
+	DefaultIdleCommit         = 24 * time.Hour
+	DefaultMaxUnsent          = 20_000
+	DefaultStopTimeout        = 5 * time.Second
+)
+
+func (o LoopOptions) withDefaults() LoopOptions {
+	if o.TransactionalID == "" {
+		o.TransactionalID = o.Group + "-" + rand.Text()
+	}
+	orDefault(&o.TurnRecords, DefaultTurnRecords)
+	orDefault(&o.TransactionTimeout, DefaultTransactionTimeout)
+	orDefault(&o.SessionTimeout, DefaultSessionTimeout)
+	orDefault(&o.Heartbeat, DefaultHeartbeat)
+	orDefault(&o.TimerGap, DefaultTimerGap)
+	orDefault(&o.CommitEvery, DefaultCommitEvery)
+	orDefault(&o.IdleCommit, DefaultIdleCommit)
+	orDefault(&o.MaxUnsent, DefaultMaxUnsent)
+	orDefault(&o.StopTimeout, DefaultStopTimeout)
+	return o
+}
+
+func orDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Loop runs a wire.Handler over the partitions of requests and reports that a
+// consumer group gives to this process: what the handler decides about a
+// partition is in instances exactly once, in order, whoever owned it when. It
+// is a service.Part.
+//
+// One goroutine calls the handler. A turn is one fetch of whatever all owned
+// partitions have, one call of the handler and, if it changes something, one
+// transaction: the changes to instances together with the positions of the
+// inputs. Effects are published after that.
+type Loop struct {
+	cfg     Config
+	opts    LoopOptions
+	handler wire.Handler
+	ready   chan struct{}
+	wake    chan struct{} // holds one: a turn is wanted
+}
+
+// NewLoop makes a loop; Run starts it.
+func NewLoop(cfg Config, opts LoopOptions, h wire.Handler) *Loop {
+	return &Loop{
+		cfg: cfg.withDefaults(), opts: opts.withDefaults(), handler: h,
+		ready: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+}
+
+// Ready is closed once this process has been given its first partitions and
+// has restored them all. There may be none: others own them.
+func (l *Loop) Ready() <-chan struct{} { return l.ready }
+
+// Wake asks for a turn soon, even if there is no input. It never blocks;
+// several calls may make one turn.
+func (l *Loop) Wake() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run runs the handler until ctx ends; then it finishes the turn, commits,
+// leaves the group so that others take over at once, and returns nil. It ends
+// by itself only for what trying again cannot cure: Kafka does not allow it, or
+// the topics are not what they must be.
+func (l *Loop) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return compute.Unavailable("run the loop", nil)
+}
