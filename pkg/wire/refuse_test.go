@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -39,6 +40,7 @@ func TestRefused(t *testing.T) {
 	request, report, command := of(DecodeRequest), of(DecodeReport), of(DecodeCommand)
 	boot := EncodeRequest(sampleRequest(compute.OpBoot))
 	claim := sampleReport(compute.ReportClaim)
+	large := changed(func(m *pb.Request) { m.GetBoot().UserData = make([]byte, MaxRequest) })
 	for _, c := range []struct {
 		name         string
 		rec          Record
@@ -55,7 +57,7 @@ func TestRefused(t *testing.T) {
 		{"no protobuf", Record{Value: []byte("\xff\xff")}, request, "value", "2 bytes"},
 		{"JSON unannounced", Record{Value: []byte(`{"project":"p"}`)}, request, "value", "15 bytes"},
 		{"content type", header(boot, HeaderContentType, "text/plain; charset=utf-8"), request, HeaderContentType, "text/plain"},
-		{"too large", Record{Value: make([]byte, MaxRequest+1)}, request, "value", "524289 bytes"},
+		{"too large", large, request, "value", fmt.Sprintf("%d bytes", len(large.Value))},
 		{"other project's key", keyed(boot, "web"), request, "key", "web"},
 		{"other project's key of a report", keyed(EncodeReport(claim), "web"), report, "key", "web"},
 		{"other instance's key", keyed(EncodeInstance(sampleInstanceRecord()), "web-shop/x"), of(DecodeInstance), "key", "web-shop/x"},
@@ -120,8 +122,10 @@ func TestRefusalsAreShort(t *testing.T) {
 		"project":      changed(func(m *pb.Request) { m.Project = long }),
 		"key":          keyed(EncodeRequest(sampleRequest(compute.OpBoot)), long),
 	} {
-		if _, err := DecodeRequest(rec); err == nil || len(err.Error()) > 1000 {
-			t.Errorf("%s: refused with %d bytes", name, len(err.Error()))
+		_, err := DecodeRequest(rec)
+		var e *compute.Error
+		if !errors.As(err, &e) || len(e.Error()) > 1000 || len(e.Value) > maxShown {
+			t.Errorf("%s: %.2000v", name, err)
 		}
 	}
 }
@@ -131,6 +135,18 @@ func TestHeadersMayBeAbsent(t *testing.T) {
 	rec.Headers, rec.Key = nil, nil
 	if _, err := DecodeReport(rec); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is written to every partition is about no project; any key will do.
+func TestKeysOfEveryPartition(t *testing.T) {
+	for _, op := range []compute.RequestOp{compute.OpFence, compute.OpForget} {
+		if _, err := DecodeRequest(keyed(EncodeRequest(sampleRequest(op)), "any")); err != nil {
+			t.Errorf("%v: %v", op, err)
+		}
+	}
+	if _, err := DecodeReport(keyed(EncodeReport(sampleReport(compute.ReportHello)), "any")); err != nil {
+		t.Errorf("hello: %v", err)
 	}
 }
 
