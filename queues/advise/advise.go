@@ -145,6 +145,9 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 	return out, true
 }
 
+// Again says that what was told cannot be counted on: all is told anew.
+func (a *Advisor) Again() { a.full, a.told = time.Time{}, map[compute.QueueName]told{} }
+
 // room is how many queues of a full telling go into one record: half of it, so
 // that news is never kept out.
 func (a *Advisor) room() int {

@@ -170,7 +170,9 @@ func TestAnyStateBecomesWhatIsWanted(t *testing.T) {
 	})
 }
 
-func name(t *rapid.T) string { return rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "queue") }
+func name(t *rapid.T) string {
+	return rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "queue")
+}
 
 func randomState(t *rapid.T, w *world) {
 	w.seen.Settled = rapid.Bool().Draw(t, "settled")

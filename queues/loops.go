@@ -1,0 +1,170 @@
+package queues
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/queues/advise"
+	"github.com/berth-project/berth/queues/plan"
+)
+
+// hostLoop makes the command stream of every host that was heard of.
+func (t *term) hostLoop(ctx context.Context) {
+	made, failures := map[compute.HostID]bool{}, map[compute.HostID]failure{}
+	for {
+		wait := time.Duration(0)
+		for _, h := range t.unmade(made) {
+			if left := time.Until(failures[h].again); left > 0 {
+				wait = sooner(wait, left)
+				continue
+			}
+			err := t.within(ctx, func(ctx context.Context) error { return t.opts.Far.Hosts.MakeHostTopic(ctx, h) })
+			if ctx.Err() != nil {
+				return
+			}
+			if err == nil {
+				made[h] = true
+				delete(failures, h)
+				continue
+			}
+			now := time.Now()
+			failures[h] = failures[h].after(err, now, t.opts.Backoff, t.opts.MaxBackoff, 0)
+			wait = sooner(wait, failures[h].again.Sub(now))
+			t.opts.Logger.Warn("cannot make the stream of a host", zap.String("host", string(h)), zap.Error(err))
+		}
+		if !t.next(ctx, t.hosts, wait) {
+			return
+		}
+	}
+}
+
+// unmade lists the hosts that are not in made.
+func (t *term) unmade(made map[compute.HostID]bool) []compute.HostID {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	var out []compute.HostID
+	for h := range t.view.hosts {
+		if !made[h] {
+			out = append(out, h)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// adviceLoop tells agents what they should know, at most as often as the rules
+// allow.
+func (t *term) adviceLoop(ctx context.Context) {
+	t.view.mu.Lock()
+	t.view.advisor.Again() // somebody else told agents until now
+	t.view.mu.Unlock()
+	for {
+		if advice, ok := t.advise(); ok {
+			rec := wire.EncodeAdvice(advice).To(t.opts.Topics.Advice(), 0)
+			if err := t.within(ctx, func(ctx context.Context) error { return t.opts.Log.Send(ctx, rec) }); err != nil && ctx.Err() == nil {
+				t.opts.Logger.Warn("cannot give advice", zap.Error(err))
+				t.view.mu.Lock()
+				t.view.advisor.Again()
+				t.view.mu.Unlock()
+			}
+		}
+		if !t.next(ctx, t.advice, t.opts.Advice.Every) {
+			return
+		}
+	}
+}
+
+func (t *term) advise() (compute.Advice, bool) {
+	v, now := t.view, time.Now()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.relisted {
+		v.relisted = false
+		var list []compute.Queue
+		for _, q := range v.listed {
+			if !plan.Placeholder(q) {
+				list = append(list, q)
+			}
+		}
+		v.advisor.SetQueues(list)
+	}
+	return v.advisor.Next(now, func(q compute.QueueName) advise.Progress { return v.progress(q, now) })
+}
+
+// truncateLoop removes the records of finished work, and looks for records
+// that no instance waits for.
+func (t *term) truncateLoop(ctx context.Context) {
+	for {
+		for refs := range slices.Chunk(t.refs(), t.opts.Batch) {
+			if err := t.truncate(ctx, refs); err != nil && ctx.Err() == nil {
+				t.opts.Logger.Warn("cannot remove finished records", zap.Error(err))
+			}
+		}
+		if !sleep(ctx, t.opts.Truncate) {
+			return
+		}
+	}
+}
+
+// refs lists the queues that have a topic.
+func (t *term) refs() []wire.QueueRef {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	var out []wire.QueueRef
+	for _, q := range t.view.listed {
+		if !plan.Placeholder(q) {
+			out = append(out, wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID})
+		}
+	}
+	return out
+}
+
+// truncate removes what is below the share start offsets as they were just
+// asked for, never above. Whether work was lost is asked of that offset, not of
+// the records, so nothing that check needs is removed.
+func (t *term) truncate(ctx context.Context, refs []wire.QueueRef) error {
+	idle := t.idle(refs, nil)
+	answers, err := t.progress(ctx, refs)
+	if err != nil {
+		return err
+	}
+	idle = t.idle(refs, idle) // before and after
+	below := map[compute.QueueName]int64{}
+	t.view.mu.Lock()
+	for i, p := range answers {
+		delete(t.view.stray, refs[i].Name)
+		if p.Err != nil || p.TopicID != refs[i].TopicID {
+			continue
+		}
+		if p.Start > p.LogStart {
+			below[refs[i].Name] = p.Start
+		}
+		if idle[refs[i].Name] && p.Depth > 0 {
+			t.view.stray[refs[i].Name] = uint64(p.Depth)
+		}
+	}
+	t.view.mu.Unlock()
+	if len(below) == 0 {
+		return nil
+	}
+	return t.within(ctx, func(ctx context.Context) error { return t.opts.Far.Shares.DeleteBelow(ctx, below) })
+}
+
+// idle finds the queues, of those idle before, in which no instance waits.
+func (t *term) idle(refs []wire.QueueRef, before map[compute.QueueName]bool) map[compute.QueueName]bool {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	out := map[compute.QueueName]bool{}
+	for _, r := range refs {
+		l := t.view.loads[r.Name]
+		if (l == nil || len(l.waiting) == 0) && (before == nil || before[r.Name]) {
+			out[r.Name] = true
+		}
+	}
+	return out
+}

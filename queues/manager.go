@@ -1,0 +1,144 @@
+package queues
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Manager is the queue manager of one process. It is a service.Part: ready once
+// it has read all there is, active or standing by.
+type Manager struct {
+	opts  Options
+	view  *view
+	ready chan struct{}
+	left  [4]bool // which streams have been read to their end; guarded by view.mu
+
+	reconcile, hosts, advice chan struct{} // hold one token: there is news
+}
+
+// New is a manager that has read nothing yet.
+func New(o Options) *Manager {
+	o = o.withDefaults()
+	return &Manager{
+		opts: o, view: newView(o), ready: make(chan struct{}),
+		reconcile: make(chan struct{}, 1), hosts: make(chan struct{}, 1), advice: make(chan struct{}, 1),
+	}
+}
+
+// Ready is closed once all four streams were read to their end.
+func (m *Manager) Ready() <-chan struct{} { return m.ready }
+
+// The streams.
+const (
+	catalogStream = iota
+	queuesStream
+	hostsStream
+	instancesStream
+)
+
+// Catalog takes records of the catalog topic, in order; end says that there
+// are no more for now.
+func (m *Manager) Catalog(recs []wire.Record, end bool) {
+	m.take(catalogStream, recs, end, func(rec wire.Record, _ time.Time) {
+		m.view.catalog(rec)
+		wake(m.reconcile)
+	})
+}
+
+// Queues takes records of the queues topic, the manager's own among them.
+func (m *Manager) Queues(recs []wire.Record, end bool) {
+	m.take(queuesStream, recs, end, func(rec wire.Record, now time.Time) {
+		m.view.queue(rec, now)
+		wake(m.reconcile)
+		wake(m.advice)
+	})
+}
+
+// Hosts takes records of the hosts topic.
+func (m *Manager) Hosts(recs []wire.Record, end bool) {
+	m.take(hostsStream, recs, end, func(rec wire.Record, now time.Time) {
+		if m.view.host(rec, now) {
+			wake(m.hosts)
+		}
+	})
+}
+
+// Instances takes committed records of the instances topic, in order within
+// each partition.
+func (m *Manager) Instances(recs []wire.Record, end bool) {
+	m.take(instancesStream, recs, end, func(rec wire.Record, _ time.Time) {
+		if m.view.instance(rec) {
+			wake(m.reconcile)
+			wake(m.advice)
+		}
+	})
+}
+
+func (m *Manager) take(stream int, recs []wire.Record, end bool, each func(wire.Record, time.Time)) {
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
+	now := time.Now()
+	for _, rec := range recs {
+		each(rec, now)
+	}
+	if !end || m.left[stream] {
+		return
+	}
+	m.left[stream] = true
+	if m.left == [4]bool{true, true, true, true} {
+		close(m.ready)
+	}
+}
+
+// wake says that there is news. Much news is one token.
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Run works while this manager is elected and stands by while it is not.
+func (m *Manager) Run(ctx context.Context) error {
+	elected := m.opts.Leader.Elected()
+	stop := func() {}
+	defer func() { stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case yes, open := <-elected:
+			stop()
+			stop = func() {}
+			if yes {
+				stop = m.begin(ctx)
+			}
+			if !open {
+				elected = nil // nobody will elect us any more
+			}
+		}
+	}
+}
+
+// begin works until stop is called; stop returns when all work has ended.
+func (m *Manager) begin(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	t := newTerm(m)
+	var all sync.WaitGroup
+	for _, loop := range []func(context.Context){t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop} {
+		all.Go(func() {
+			if t.caughtUp(ctx) {
+				loop(ctx)
+			}
+		})
+	}
+	m.opts.Logger.Info("elected: active from now on")
+	return func() {
+		cancel()
+		all.Wait()
+		m.opts.Logger.Info("not active any more")
+	}
+}

@@ -1,0 +1,105 @@
+package queues
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// term is one time of being the active manager. Its fields belong to its
+// reconcile loop.
+type term struct {
+	*Manager
+	began    time.Time
+	absent   map[compute.QueueName]bool    // whose topic was missing at some time in this term
+	inited   map[compute.TopicID]string    // in which group this term initialised it
+	failures map[compute.QueueName]failure // of queues that failed last time
+}
+
+func newTerm(m *Manager) *term {
+	return &term{
+		Manager: m, began: time.Now(), absent: map[compute.QueueName]bool{},
+		inited: map[compute.TopicID]string{}, failures: map[compute.QueueName]failure{},
+	}
+}
+
+// caughtUp waits until everything there was when the term began has been read:
+// what the manager before wrote included.
+func (t *term) caughtUp(ctx context.Context) bool {
+	select {
+	case <-t.ready:
+	case <-ctx.Done():
+		return false
+	}
+	for wait := t.opts.Backoff; ; wait = min(2*wait, t.opts.MaxBackoff) {
+		err := t.sync(ctx)
+		if err == nil {
+			return true
+		}
+		t.opts.Logger.Warn("cannot catch up yet", zap.Error(err))
+		if !sleep(ctx, wait) {
+			return false
+		}
+	}
+}
+
+func (t *term) sync(ctx context.Context) error {
+	return t.within(ctx, func(ctx context.Context) error { return t.opts.View.Sync(ctx) })
+}
+
+// within bounds one request.
+func (t *term) within(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, t.opts.StepTimeout)
+	defer cancel()
+	return f(ctx)
+}
+
+// next waits for news, which is collected a little, or for the time to be up;
+// false if the term is over. A wait of 0 is no limit.
+func (t *term) next(ctx context.Context, news <-chan struct{}, wait time.Duration) bool {
+	var up <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		up = timer.C
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-up:
+		return true
+	case <-news:
+		return sleep(ctx, t.opts.Debounce)
+	}
+}
+
+// sleep waits; false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// failure is how often a queue failed in a row, and when to try again.
+type failure struct {
+	times int
+	again time.Time
+	err   error
+}
+
+// after is the failure that follows f.
+func (f failure) after(err error, now time.Time, first, most, atLeast time.Duration) failure {
+	wait := first << min(f.times, 20)
+	if wait > most || wait <= 0 {
+		wait = most
+	}
+	return failure{times: f.times + 1, again: now.Add(max(wait, atLeast)), err: err}
+}

@@ -1,0 +1,255 @@
+package queues
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/queues/advise"
+)
+
+// view is what a manager has read. It goes on reading while another is active,
+// so that it knows everything, and who was heard when, once it is elected.
+type view struct {
+	log  *zap.Logger
+	most int // queues
+
+	mu       sync.Mutex
+	flavors  map[compute.FlavorName]compute.Flavor
+	axes     map[compute.AxisName]compute.Capability
+	wanted   []compute.Queue // nil: to be worked out anew
+	listed   map[compute.QueueName]compute.Queue
+	relisted bool                            // the advisor has not been told
+	closed   map[compute.QueueName]time.Time // since when it is known to be closed
+	need     map[string]need                 // by instance key
+	loads    map[compute.QueueName]*load
+	stray    map[compute.QueueName]uint64 // records that no instance waits for
+	hosts    map[compute.HostID]bool
+	advisor  *advise.Advisor
+}
+
+// need is an instance that a queue must still serve.
+type need struct {
+	queue   compute.QueueName
+	waiting bool      // its work is in the queue, or will be
+	due     time.Time // when it is published
+}
+
+// load is the need for one queue.
+type load struct {
+	work    int                  // queued and starting instances
+	waiting map[string]time.Time // those with work in the queue, and when it was published
+}
+
+func newView(o Options) *view {
+	return &view{
+		log: o.Logger, most: o.MostQueues,
+		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
+		listed: map[compute.QueueName]compute.Queue{}, closed: map[compute.QueueName]time.Time{},
+		need: map[string]need{}, loads: map[compute.QueueName]*load{}, stray: map[compute.QueueName]uint64{},
+		hosts: map[compute.HostID]bool{}, advisor: advise.New(o.Advice), relisted: true,
+	}
+}
+
+// unreadable leaves a record out: what was known before stays.
+func (v *view) unreadable(rec wire.Record, err error) {
+	v.log.Warn("unreadable record", zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition),
+		zap.Int64("offset", rec.Offset), zap.Error(err))
+}
+
+func (v *view) catalog(rec wire.Record) {
+	e, err := wire.DecodeCatalog(rec)
+	switch {
+	case err != nil:
+		v.unreadable(rec, err)
+		return
+	case e.Flavor != nil:
+		v.flavors[e.FlavorName] = *e.Flavor
+	case e.Capability != nil:
+		v.axes[e.Axis] = *e.Capability
+	case e.FlavorName != "":
+		delete(v.flavors, e.FlavorName)
+	case e.Axis != "":
+		delete(v.axes, e.Axis)
+	default:
+		return // quotas are no business of queues
+	}
+	v.wanted = nil
+}
+
+// wantedQueues works out what the catalog asks for. A flavor that would make
+// more queues than may be is left out whole: the catalog refuses it, so only
+// a foreign hand wrote it.
+func (v *view) wantedQueues() []compute.Queue {
+	if v.wanted != nil {
+		return v.wanted
+	}
+	v.wanted = []compute.Queue{}
+	for _, name := range slices.Sorted(maps.Keys(v.flavors)) {
+		f := v.flavors[name]
+		if n := compute.CountPermutations(f, v.axes); len(v.wanted)+n > v.most {
+			v.log.Error("flavor left out: too many queues", zap.String("flavor", string(name)), zap.Int("queues", n), zap.Int("most", v.most))
+			continue
+		}
+		v.wanted = append(v.wanted, compute.Permutations(f, v.axes)...)
+	}
+	return v.wanted
+}
+
+func (v *view) queue(rec wire.Record, now time.Time) {
+	v.relisted = true
+	if rec.Value == nil {
+		delete(v.listed, compute.QueueName(rec.Key))
+		delete(v.closed, compute.QueueName(rec.Key))
+		return
+	}
+	q, err := wire.DecodeQueue(rec)
+	if err != nil {
+		v.unreadable(rec, err)
+		return
+	}
+	v.listed[q.Name] = q
+	if q.State != compute.QueueClosed {
+		delete(v.closed, q.Name)
+	} else if _, known := v.closed[q.Name]; !known {
+		v.closed[q.Name] = now
+	}
+}
+
+func (v *view) host(rec wire.Record, now time.Time) (first bool) {
+	id := compute.HostID(rec.Key)
+	if rec.Value == nil {
+		delete(v.hosts, id)
+		v.advisor.Forget(id)
+		return false
+	}
+	b, err := wire.DecodeBeacon(rec)
+	if err != nil {
+		v.unreadable(rec, err)
+		return false
+	}
+	v.advisor.Hear(b, now)
+	first = !v.hosts[b.Host]
+	v.hosts[b.Host] = true
+	return first
+}
+
+// instance keeps only who needs a queue. It says whether the queue's need began
+// or ended.
+func (v *view) instance(rec wire.Record) bool {
+	key := string(rec.Key)
+	var is need
+	if rec.Value != nil {
+		i, err := wire.DecodeInstance(rec)
+		if err != nil {
+			v.unreadable(rec, err)
+			return false
+		}
+		is = needOf(i)
+	}
+	was := v.need[key]
+	if is == was {
+		return false
+	}
+	turned := v.drop(key, was)
+	if is.queue != "" {
+		turned = v.add(key, is) || turned
+	}
+	return turned
+}
+
+// needOf says what an instance needs of its queue; nothing if it neither waits
+// nor may come back to wait.
+func needOf(i compute.Instance) need {
+	switch i.State {
+	case compute.StateQueued:
+		due := i.QueuedAt
+		if i.PublishAt.After(due) {
+			due = i.PublishAt
+		}
+		return need{queue: i.Queue, waiting: i.Boot.Host == "", due: due} // pinned work is in no queue
+	case compute.StateStarting:
+		return need{queue: i.Queue}
+	}
+	return need{}
+}
+
+func (v *view) add(key string, is need) (began bool) {
+	l := v.loads[is.queue]
+	if l == nil {
+		l = &load{waiting: map[string]time.Time{}}
+		v.loads[is.queue] = l
+	}
+	v.need[key] = is
+	l.work++
+	if is.waiting {
+		l.waiting[key] = is.due
+	}
+	return len(l.waiting) == 1
+}
+
+func (v *view) drop(key string, was need) (ended bool) {
+	if was.queue == "" {
+		return false
+	}
+	l := v.loads[was.queue]
+	delete(v.need, key)
+	delete(l.waiting, key)
+	if l.work--; l.work == 0 {
+		delete(v.loads, was.queue)
+	}
+	return len(l.waiting) == 0
+}
+
+// progress is what agents shall know of a queue's work.
+func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
+	p := advise.Progress{Depth: v.stray[q]}
+	l := v.loads[q]
+	if l == nil {
+		return p
+	}
+	for _, due := range l.waiting {
+		if due.After(now) {
+			continue
+		}
+		p.Depth++
+		if p.Oldest.IsZero() || due.Before(p.Oldest) {
+			p.Oldest = due
+		}
+	}
+	return p
+}
+
+// work counts what each queue must still serve.
+func (v *view) work() map[compute.QueueName]int {
+	out := make(map[compute.QueueName]int, len(v.loads))
+	for q, l := range v.loads {
+		out[q] = l.work
+	}
+	return out
+}
+
+// fresh lists the queues that have not been closed for long.
+func (v *view) fresh(now time.Time, closeFor time.Duration) (map[compute.QueueName]bool, time.Duration) {
+	out, next := map[compute.QueueName]bool{}, time.Duration(0)
+	for q, since := range v.closed {
+		if left := closeFor - now.Sub(since); left > 0 {
+			out[q] = true
+			next = sooner(next, left)
+		}
+	}
+	return out, next
+}
+
+// sooner is the shorter of two waits, of which 0 is none at all.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
