@@ -70,7 +70,7 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, requests(), EncodeRequest, DecodeRequest)
 	roundTrip(t, reports(), EncodeReport, DecodeReport)
 	roundTrip(t, generate[compute.Instance](), EncodeInstance, DecodeInstance)
-	roundTrip(t, rejections(), EncodeRejected, DecodeRejected)
+	roundTrip(t, generate[compute.Rejected](), EncodeRejected, DecodeRejected)
 	roundTrip(t, generate[compute.Build](), EncodeBuild, DecodeBuild)
 	roundTrip(t, commands(), EncodeCommand, DecodeCommand)
 	roundTrip(t, generate[compute.Beacon](), EncodeBeacon, DecodeBeacon)
@@ -92,17 +92,20 @@ func TestRoundTrip(t *testing.T) {
 
 // requests have the fields of their operation and pass Check.
 func requests() *rapid.Generator[compute.Request] {
-	any := generate[compute.Request]()
+	all := generate[compute.Request]()
 	return rapid.Custom(func(t *rapid.T) compute.Request {
-		q := any.Draw(t, "any")
+		q := all.Draw(t, "all")
 		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpForget)).Draw(t, "op"))
 		if q.Op == compute.OpBoot {
 			boot := generate[compute.Boot]().Draw(t, "boot")
 			boot.Attempts %= compute.MaxAttempts + 1
-			boot.Deadline = (boot.Deadline & (1 << 62)) % compute.MaxDeadline
+			boot.Deadline = (boot.Deadline & (1<<62 - 1)) % compute.MaxDeadline
 			boot.Name = cut(boot.Name, compute.MaxNameLength)
 			boot.Image = cut(boot.Image, compute.MaxNameLength)
-			boot.Host = ""
+			boot.Host, boot.Avoid = "", boot.Avoid[:min(len(boot.Avoid), compute.MaxAvoid)]
+			if len(boot.Metadata) > compute.MaxMetadata {
+				boot.Metadata = nil
+			}
 			q.Boot = &boot
 		} else {
 			q.Boot = nil
@@ -119,9 +122,9 @@ func requests() *rapid.Generator[compute.Request] {
 }
 
 func reports() *rapid.Generator[compute.Report] {
-	any := generate[compute.Report]()
+	all := generate[compute.Report]()
 	return rapid.Custom(func(t *rapid.T) compute.Report {
-		p := any.Draw(t, "any")
+		p := all.Draw(t, "all")
 		p.Claim = compute.ClaimID(cut(string(p.Claim), MaxID))
 		p.Command = compute.CommandID(cut(string(p.Command), MaxID))
 		p.Journal = compute.JournalID(cut(string(p.Journal), MaxID))
@@ -129,15 +132,11 @@ func reports() *rapid.Generator[compute.Report] {
 	})
 }
 
-func rejections() *rapid.Generator[compute.Rejected] {
-	return generate[compute.Rejected]()
-}
-
 // commands carry what their operation needs, and one trace.
 func commands() *rapid.Generator[compute.Command] {
-	any := generate[compute.Command]()
+	all := generate[compute.Command]()
 	return rapid.Custom(func(t *rapid.T) compute.Command {
-		c := any.Draw(t, "any")
+		c := all.Draw(t, "all")
 		if c.Op == compute.CommandBuild && c.Build == nil {
 			c.Build = &compute.Build{}
 		}
