@@ -13,13 +13,17 @@ import (
 
 // QueueProgress is how far a share group is with one queue.
 type QueueProgress struct {
-	Queue    wire.QueueRef
-	TopicID  compute.TopicID // the incarnation this is about; compare with Queue.TopicID
-	Start    int64           // share start offset: everything below is done. -1: not initialised
-	LogStart int64           // the oldest offset that still exists
-	LogEnd   int64           // the offset the next record gets
-	Depth    int64           // records that are not done; without share state, all there are
-	Err      error           // wire.ErrNoTopic, or why nothing is known; then the rest means nothing
+	Queue   wire.QueueRef
+	TopicID compute.TopicID // the incarnation this is about; compare with Queue.TopicID
+	// Start: every record below is done or removed. -1: no share state. The
+	// brokers write the share start offset down only with the next
+	// acknowledgement after the one that moved it, so while others remain it may
+	// be behind by what was acknowledged last; when nothing remains it is LogEnd.
+	Start    int64
+	LogStart int64 // the oldest offset that still exists
+	LogEnd   int64 // the offset the next record gets
+	Depth    int64 // records that are not done; without share state, all there are
+	Err      error // wire.ErrNoTopic, or why nothing is known; then the rest means nothing
 }
 
 // QueueProgress asks how far queues are; the answers are in the order of
@@ -38,22 +42,14 @@ func (a *Admin) QueueProgress(ctx context.Context, queues []wire.QueueRef) ([]Qu
 	return all, nil
 }
 
-// progress asks for the state before the end, so that no record is counted as
-// done that the end does not have yet.
+// progress asks for the ends before the state: what the state calls done then
+// covers all up to these ends.
 func (a *Admin) progress(ctx context.Context, queues []wire.QueueRef) ([]QueueProgress, error) {
 	topics := make([]string, len(queues))
 	groups := map[string][]string{}
 	for i, q := range queues {
 		topics[i] = a.cfg.Topics.Build(q.Name)
 		groups[q.Group] = append(groups[q.Group], topics[i])
-	}
-	states := map[string]map[string]shareState{}
-	for g, ts := range groups {
-		s, err := a.describe(ctx, g, ts)
-		if err != nil {
-			return nil, err
-		}
-		states[g] = s
 	}
 	starts, err := a.kadm.ListStartOffsets(ctx, topics...)
 	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
@@ -62,6 +58,12 @@ func (a *Admin) progress(ctx context.Context, queues []wire.QueueRef) ([]QueuePr
 	ends, err := a.kadm.ListEndOffsets(ctx, topics...)
 	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
 		return nil, err
+	}
+	states := map[string]map[string]shareState{}
+	for g, ts := range groups {
+		if states[g], err = a.describe(ctx, g, ts); err != nil {
+			return nil, err
+		}
 	}
 	all := make([]QueueProgress, len(queues))
 	for i, q := range queues {
@@ -97,9 +99,17 @@ func progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedO
 		return p
 	}
 	p.LogStart, p.LogEnd = first.Offset, next.Offset
-	p.Depth = s.lag
-	if s.lag < 0 || s.start < 0 {
-		p.Depth = max(0, p.LogEnd-max(p.Start, p.LogStart))
+	switch {
+	case s.start < 0:
+		p.Depth = p.LogEnd - p.LogStart
+	case s.lag == 0:
+		p.Start = max(p.Start, p.LogEnd)
+	default:
+		p.Start = max(p.Start, p.LogStart)
+		p.Depth = min(s.lag, p.LogEnd-p.Start)
+		if s.lag < 0 { // not known for a moment
+			p.Depth = max(0, p.LogEnd-p.Start)
+		}
 	}
 	return p
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 // DefaultPartitions is how many partitions requests, reports and instances get
@@ -61,19 +60,19 @@ func (a *Admin) EnsureTopics(ctx context.Context, partitions int32, replication 
 func (a *Admin) agreed(ctx context.Context) (int32, error) {
 	t := a.cfg.Topics
 	topics := []string{t.Requests(), t.Reports(), t.Instances()}
-	m, err := a.kadm.Metadata(ctx, topics...)
+	found, err := describeTopics(ctx, a.client, topics...)
 	if err != nil {
 		return 0, classify("look at the cell's topics", err)
 	}
 	var agreed int32
 	var seen []string
 	differ := false
-	for _, topic := range topics {
-		n := int32(len(m.Topics[topic].Partitions))
+	for _, t := range found {
+		n := int32(len(t.Partitions))
 		if n == 0 {
 			continue
 		}
-		seen = append(seen, fmt.Sprintf("%s has %d", topic, n))
+		seen = append(seen, fmt.Sprintf("%s has %d", *t.Topic, n))
 		differ = differ || agreed != 0 && agreed != n
 		agreed = n
 	}
@@ -82,19 +81,6 @@ func (a *Admin) agreed(ctx context.Context) (int32, error) {
 			"choose another topic prefix, or delete the topics if the cell is empty")
 	}
 	return agreed, nil
-}
-
-// Partitions answers how many partitions a topic has; wire.ErrNoTopic if it
-// does not exist.
-func (a *Admin) Partitions(ctx context.Context, topic string) (int32, error) {
-	t, err := describeTopic(ctx, a.client, topic)
-	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return 0, wire.ErrNoTopic
-	}
-	if err != nil {
-		return 0, classify("look at "+topic, err)
-	}
-	return int32(len(t.Partitions)), nil
 }
 
 // EnsureQueueTopics makes the topics of these queues where they are missing and
@@ -201,15 +187,15 @@ func (a *Admin) TopicIDs(ctx context.Context, topics ...string) (map[string]comp
 	const op = "look at topics"
 	ids := make(map[string]compute.TopicID, len(topics))
 	for piece := range pieces(topics) {
-		m, err := a.kadm.Metadata(ctx, piece...)
+		found, err := describeTopics(ctx, a.client, piece...)
 		if err != nil {
 			return nil, classify(op, err)
 		}
-		for _, t := range m.Topics {
-			if t.Err == nil {
-				ids[t.Topic] = topicID(t.ID)
-			} else if !errors.Is(t.Err, kerr.UnknownTopicOrPartition) {
-				return nil, classify(op+": "+t.Topic, t.Err)
+		for _, t := range found {
+			if err := kerr.ErrorForCode(t.ErrorCode); err == nil {
+				ids[*t.Topic] = topicID(t.TopicID)
+			} else if !errors.Is(err, kerr.UnknownTopicOrPartition) {
+				return nil, classify(op+": "+*t.Topic, err)
 			}
 		}
 	}

@@ -126,20 +126,34 @@ func (s *source) refresh(ctx context.Context) (view, error) {
 	return next, nil
 }
 
-// describeTopic asks for one topic's metadata.
-func describeTopic(ctx context.Context, client *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
+// describeTopics asks a broker for the metadata of topics. It is never
+// answered from what the client remembers, as kadm's question is: that may be
+// of a topic that was deleted and made again since.
+func describeTopics(ctx context.Context, client *kgo.Client, topics ...string) ([]kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
-	rt := kmsg.NewMetadataRequestTopic()
-	rt.Topic = kmsg.StringPtr(topic)
-	req.Topics = append(req.Topics, rt)
+	req.Topics = []kmsg.MetadataRequestTopic{} // none, where nil would be all
+	for _, topic := range topics {
+		rt := kmsg.NewMetadataRequestTopic()
+		rt.Topic = kmsg.StringPtr(topic)
+		req.Topics = append(req.Topics, rt)
+	}
 	resp, err := req.RequestWith(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	if len(resp.Topics) != 1 {
-		return nil, kerr.UnknownTopicOrPartition
+	if len(resp.Topics) != len(topics) || slices.ContainsFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic == nil }) {
+		return nil, kerr.UnknownServerError
 	}
-	return &resp.Topics[0], kerr.ErrorForCode(resp.Topics[0].ErrorCode)
+	return resp.Topics, nil
+}
+
+// describeTopic asks for one topic's metadata.
+func describeTopic(ctx context.Context, client *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
+	found, err := describeTopics(ctx, client, topic)
+	if err != nil {
+		return nil, err
+	}
+	return &found[0], kerr.ErrorForCode(found[0].ErrorCode)
 }
 
 // follow is the view after an answer to describeTopic.
