@@ -2,6 +2,7 @@ package admit
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,24 +30,34 @@ import (
 //	advice QUEUE eligible=0 full=3 never=0 depth=2
 //	+30s                          time passes and timers fire as they come due
 //	asleep 30s                    time passes and nobody looks
+//	late 30s                      time passes and timers fire once, at the end of it
 //	takeover [cursor=2]           another conductor loads what was written; records from the cursor on are sent again
 //	show ID, usage PROJECT, due
 func TestScenarios(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := newStory(t)
-		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			s.state.t = t
-			var out strings.Builder
-			for line := range strings.Lines(d.Input) {
-				line = strings.TrimSpace(line)
-				fmt.Fprintln(&out, line)
-				for _, said := range s.do(t, line) {
-					fmt.Fprintln(&out, "    "+said)
-				}
-			}
-			return out.String()
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) < 13 {
+		t.Fatalf("%d stories: %v", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			s := newStory(t)
+			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string { return s.tell(t, d.Input) })
 		})
-	})
+	}
+}
+
+// tell runs a story and writes below each line what it led to.
+func (s *story) tell(t *testing.T, lines string) string {
+	s.state.t = t
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		fmt.Fprintln(&out, line)
+		for _, said := range s.do(t, line) {
+			fmt.Fprintln(&out, "    "+said)
+		}
+	}
+	return out.String()
 }
 
 type story struct {
@@ -114,6 +125,9 @@ func (s *story) do(t *testing.T, line string) []string {
 	case "asleep":
 		s.now = s.now.Add(span(t, a.bare[0]))
 		return nil
+	case "late":
+		s.now = s.now.Add(span(t, a.bare[0]))
+		return s.hear(Tick{Until: s.now})
 	case "takeover":
 		return s.takeover(t, a)
 	case "show", "usage", "due":
@@ -140,7 +154,7 @@ func (s *story) say(out Output) []string {
 		said = append(said, "-> "+s.effect(effect))
 	}
 	if out.Rejected != nil {
-		said = append(said, "rejected: "+out.Rejected.String())
+		said = append(said, "rejected: "+strings.ReplaceAll(out.Rejected.String(), "00000000-0000-0000-0000-00000000000", ""))
 	}
 	if len(said) == 0 {
 		return []string{"(nothing)"}

@@ -1,0 +1,410 @@
+package admit
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// TestWorld lets random things happen to a small world of users, hosts and
+// owners of the partition: messages are late, said twice or lost with the
+// process that should have said them, hosts die, forget everything, give back.
+// Hosts are dumb and follow the protocol. Checked from outside, after each step:
+//
+//	I2  no two hosts run one instance, and an attempt is granted to one claim only
+//	I3  usage is the sum of the live records (in checked, with the versions, the
+//	    diagram, the timers and that effects follow from records)
+//
+// and once everybody has been heard:
+//
+//	I1  every boot has ended in active, error or deleted
+func TestWorld(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		for range rapid.IntRange(5, 120).Draw(t, "steps") {
+			w.happen()
+		}
+		w.settle()
+	})
+}
+
+// machine is one claim at one host.
+type machine struct {
+	build compute.Build
+	claim compute.ClaimID
+	state string // claimed, running, ended
+}
+
+// agent is a dumb host: it has claims, reads its stream and writes reports, both
+// in order.
+type agent struct {
+	id       compute.HostID
+	machines []*machine
+	journal  int
+	in       []compute.Command
+	out      []compute.Report
+}
+
+type world struct {
+	t       *rapid.T
+	state   *checked
+	view    View
+	now     time.Time
+	queue   []compute.Build // everything ever published: a queue may deliver anything again
+	landed  int64           // how many were published
+	sent    []Published     // where they landed, not yet heard
+	agents  []*agent
+	claims  int
+	settled bool              // nobody dies any more
+	starts  bool              // somebody wants to know where the queue starts
+	grants  map[string]string // instance and attempt → who was granted
+	asked   map[compute.InstanceID]bool
+}
+
+func newWorld(t *rapid.T) *world {
+	w := &world{
+		t: t, view: catalog(), now: epoch, state: fresh(t),
+		grants: map[string]string{}, asked: map[compute.InstanceID]bool{},
+	}
+	w.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: 4}
+	for i := range 3 {
+		w.agents = append(w.agents, &agent{id: compute.HostID(fmt.Sprintf("h%d", i))})
+	}
+	w.hear(HostsRead{})
+	return w
+}
+
+func (w *world) happen() {
+	a := rapid.SampledFrom(w.agents).Draw(w.t, "agent")
+	id := long(fmt.Sprint(rapid.IntRange(1, 5).Draw(w.t, "instance")))
+	switch rapid.IntRange(0, 15).Draw(w.t, "what") {
+	case 0, 1:
+		w.boot(id)
+	case 2:
+		w.hear(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: id, At: w.now}})
+	case 3:
+		w.hear(Requested{Request: compute.Request{Op: compute.OpStop, Project: "p", Instance: id, At: w.now}})
+	case 4, 5:
+		w.take(a)
+	case 6, 7:
+		w.deliverReport(a)
+	case 8, 9:
+		w.deliverCommand(a)
+	case 10:
+		w.pass(rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, 90 * time.Second}).Draw(w.t, "pass"))
+	case 11:
+		w.trouble(a)
+	case 12:
+		w.takeover(int64(rapid.IntRange(0, len(w.state.log)).Draw(w.t, "cursor")))
+	case 13:
+		w.hear(HostHeard{Host: a.id, Journal: a.name()})
+	case 14:
+		w.feedback(rapid.IntRange(0, 4).Draw(w.t, "undelivered") == 0)
+	case 15:
+		w.hear(QueueStart{Queue: "m1.small", Start: rapid.Int64Range(0, w.landed).Draw(w.t, "start")})
+	}
+}
+
+// feedback says where the oldest publication landed.
+func (w *world) feedback(undelivered bool) {
+	if len(w.sent) == 0 {
+		return
+	}
+	in := w.sent[0]
+	if w.sent = w.sent[1:]; undelivered {
+		in.Outcome = Undelivered
+	}
+	w.hear(in)
+}
+
+func (w *world) boot(id compute.InstanceID) {
+	w.asked[id] = true
+	b := &compute.Boot{Flavor: "m1.small", Deadline: 24 * time.Hour}
+	if rapid.IntRange(0, 4).Draw(w.t, "pinned") == 0 {
+		b.Host = w.agents[0].id
+	}
+	w.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: id, Boot: b, At: w.now}})
+}
+
+// hear commits what was decided and then, unless the process dies right there,
+// says what follows.
+func (w *world) hear(in Input) {
+	before := len(w.state.log)
+	out := w.state.step(in, w.view, w.now)
+	if !w.settled && len(out.Effects) > 0 && rapid.IntRange(0, 19).Draw(w.t, "dies") == 0 {
+		w.takeover(int64(before))
+	} else {
+		w.carry(out)
+	}
+	w.verify()
+}
+
+func (w *world) takeover(cursor int64) {
+	written := w.state.log
+	w.sent = nil
+	w.state = loaded(w.t, written, w.view, w.now)
+	w.state.Step(HostsRead{}, w.view, w.now)
+	for i, inst := range written {
+		if int64(i) >= cursor && w.state.Instance(inst.ID) == inst {
+			w.carry(w.state.Resend(inst.ID, w.view, w.now))
+		}
+	}
+}
+
+func (w *world) carry(out Output) {
+	for _, effect := range out.Effects {
+		switch effect := effect.(type) {
+		case Publish:
+			b := effect.Build
+			w.queue = append(w.queue, b)
+			w.sent = append(w.sent, Published{Instance: b.Instance, Attempt: b.Attempt, At: b.At, Offset: w.landed})
+			w.landed++
+		case AskStart:
+			w.starts = true
+		case Tell:
+			w.granted(effect)
+			for _, a := range w.agents {
+				if a.id == effect.Host {
+					a.in = append(a.in, effect.Command)
+				}
+			}
+		}
+	}
+}
+
+func (w *world) granted(e Tell) {
+	if c := e.Command; c.Op == compute.CommandGrant {
+		key, who := fmt.Sprintf("%s attempt %d", c.Instance, c.Attempt), fmt.Sprintf("%s by %s", e.Host, c.Claim)
+		if was := w.grants[key]; was != "" && was != who {
+			w.t.Fatalf("%s is granted to %s and to %s", key, was, who)
+		}
+		w.grants[key] = who
+	}
+}
+
+// verify is I2, seen from outside.
+func (w *world) verify() {
+	where := map[compute.InstanceID]compute.HostID{}
+	for _, a := range w.agents {
+		for _, m := range a.machines {
+			if m.state != "running" {
+				continue
+			}
+			if other := where[m.build.Instance]; other != "" {
+				w.t.Fatalf("%s runs on %s and on %s", m.build.Instance, other, a.id)
+			}
+			where[m.build.Instance] = a.id
+		}
+	}
+}
+
+func (w *world) pass(d time.Duration) {
+	w.now = w.now.Add(d)
+	w.hear(Tick{Until: w.now})
+}
+
+// take delivers any record of the queue, old ones too.
+func (w *world) take(a *agent) {
+	if len(w.queue) == 0 {
+		return
+	}
+	w.claim(a, w.queue[rapid.IntRange(0, len(w.queue)-1).Draw(w.t, "record")])
+}
+
+func (w *world) claim(a *agent, b compute.Build) {
+	if w.now.After(b.Deadline) || slices.ContainsFunc(a.machines, func(m *machine) bool {
+		return m.build.Instance == b.Instance && (m.state != "ended" || m.build.Attempt >= b.Attempt)
+	}) {
+		return
+	}
+	w.claims++
+	m := &machine{build: b, claim: compute.ClaimID(fmt.Sprintf("c%d", w.claims)), state: "claimed"}
+	a.machines = append(a.machines, m)
+	a.say(m, compute.ReportClaim)
+}
+
+func (a *agent) name() compute.JournalID {
+	return compute.JournalID(fmt.Sprintf("%s-%d", a.id, a.journal))
+}
+
+func (a *agent) say(m *machine, op compute.ReportOp) {
+	a.out = append(a.out, compute.Report{
+		Op: op, Host: a.id, Project: "p", Instance: m.build.Instance, Attempt: m.build.Attempt, Claim: m.claim,
+	})
+}
+
+func (w *world) deliverReport(a *agent) {
+	if len(a.out) == 0 {
+		return
+	}
+	r := a.out[0]
+	a.out = a.out[1:]
+	w.hear(Reported{Report: r})
+}
+
+func (w *world) deliverCommand(a *agent) {
+	if len(a.in) == 0 {
+		return
+	}
+	c := a.in[0]
+	a.in = a.in[1:]
+	i := slices.IndexFunc(a.machines, func(m *machine) bool {
+		return m.build.Instance == c.Instance && m.build.Attempt == c.Attempt && m.claim == c.Claim
+	})
+	switch {
+	case c.Op == compute.CommandBuild:
+		w.claim(a, *c.Build)
+	case i >= 0:
+		w.obey(a, a.machines[i], c)
+	case c.Op == compute.CommandDelete:
+		a.unknown(c, compute.ReportGone)
+	case c.Op == compute.CommandGrant || c.Op == compute.CommandConfirm:
+		a.unknown(c, compute.ReportFailed)
+	}
+	w.verify()
+}
+
+func (a *agent) unknown(c compute.Command, op compute.ReportOp) {
+	a.out = append(a.out, compute.Report{
+		Op: op, Host: a.id, Project: "p", Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim, Class: compute.FailureUnknownHere,
+	})
+}
+
+// obey does what an agent's journal, driver and the protocol make of a command.
+func (w *world) obey(a *agent, m *machine, c compute.Command) {
+	switch {
+	case c.Op == compute.CommandDelete:
+		m.state = "ended"
+		a.say(m, compute.ReportGone)
+	case c.Op == compute.CommandDeny && m.state == "claimed":
+		m.state = "ended"
+	case c.Op == compute.CommandGrant && m.state == "claimed":
+		m.state = "running"
+		if rapid.IntRange(0, 3).Draw(w.t, "launch fails") == 0 {
+			m.state = "ended"
+			a.say(m, compute.ReportFailed)
+			return
+		}
+		a.say(m, compute.ReportStarted)
+	case m.state == "running" && (c.Op == compute.CommandGrant || c.Op == compute.CommandConfirm):
+		a.say(m, compute.ReportStarted)
+	case m.state == "ended" && (c.Op == compute.CommandGrant || c.Op == compute.CommandConfirm):
+		a.say(m, compute.ReportFailed)
+	case m.state == "running" && c.Op == compute.CommandPower:
+		a.say(m, compute.ReportChanged)
+		a.out[len(a.out)-1].Version, a.out[len(a.out)-1].Power = c.Power.Version, compute.PowerStopped
+	}
+}
+
+// trouble is what happens to hosts.
+func (w *world) trouble(a *agent) {
+	switch rapid.IntRange(0, 4).Draw(w.t, "trouble") {
+	case 0: // unanswered for too long: given back
+		for _, m := range a.machines {
+			if m.state == "claimed" {
+				m.state = "ended"
+				a.say(m, compute.ReportReturned)
+			}
+		}
+	case 1: // its disk is new: machines and journal are gone
+		a.machines, a.in = nil, nil
+		a.journal++
+		a.out = append(a.out, compute.Report{Op: compute.ReportHello, Host: a.id, Journal: a.name()})
+	case 2, 3: // dead for certain, by the operator's word; it comes back empty
+		for _, m := range a.machines {
+			m.state = "ended"
+		}
+		op := rapid.SampledFrom([]compute.RequestOp{compute.OpFence, compute.OpForget}).Draw(w.t, "op")
+		w.hear(Requested{Request: compute.Request{Op: op, Host: a.id, At: w.now}})
+	case 4:
+		a.repeat()
+	}
+}
+
+// repeat says every unanswered claim again.
+func (a *agent) repeat() {
+	for _, m := range a.machines {
+		if m.state == "claimed" {
+			a.say(m, compute.ReportClaim)
+		}
+	}
+}
+
+// settle lets everybody be heard, with hosts that take all they are offered,
+// until nothing is open any more: I1. All that is in the queue is lost first.
+func (w *world) settle() {
+	w.queue, w.settled = nil, true
+	for range 200 {
+		for len(w.sent) > 0 {
+			w.feedback(false)
+		}
+		if w.starts {
+			w.starts = false
+			w.hear(QueueStart{Queue: "m1.small", Start: w.landed - int64(len(w.queue))})
+		}
+		for range 20 {
+			for _, a := range w.agents {
+				w.deliverCommand(a)
+				w.deliverReport(a)
+			}
+		}
+		for _, b := range w.queue {
+			w.claim(w.agents[0], b)
+		}
+		if w.quiet() {
+			return
+		}
+		for _, a := range w.agents {
+			w.hear(HostHeard{Host: a.id, Journal: a.name()})
+			a.repeat()
+		}
+		w.pass(20 * time.Second)
+	}
+	for id := range w.asked {
+		w.t.Logf("%s pub %+v", describe(w.state.Instance(id)), w.state.instances[id].pub)
+	}
+	for _, a := range w.agents {
+		for _, m := range a.machines {
+			w.t.Logf("%s has %s attempt %d %s %s", a.id, short(m.build.Instance), m.build.Attempt, m.claim, m.state)
+		}
+	}
+	w.t.Fatalf("something is never decided")
+}
+
+func (w *world) quiet() bool {
+	for _, a := range w.agents {
+		if len(a.in)+len(a.out) > 0 {
+			return false
+		}
+	}
+	for id := range w.asked {
+		inst := w.state.Instance(id)
+		if inst == nil {
+			w.t.Fatalf("%s is forgotten", id)
+		}
+		open := inst.Command != nil || inst.Confirm
+		if open || inst.State != compute.StateActive && !inst.State.Ended() {
+			return false
+		}
+		if inst.State == compute.StateActive && !w.runs(inst) {
+			w.t.Fatalf("%s is active on %s and does not run there", id, inst.Host)
+		}
+	}
+	return true
+}
+
+func (w *world) runs(inst *compute.Instance) bool {
+	for _, a := range w.agents {
+		for _, m := range a.machines {
+			if a.id == inst.Host && m.build.Instance == inst.ID && m.claim == inst.Claim && m.state == "running" {
+				return true
+			}
+		}
+	}
+	return false
+}
