@@ -1,0 +1,274 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/berth-project/berth/flavors"
+	"github.com/berth-project/berth/flavors/catalog"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	id1 = compute.InstanceID("11111111-1111-4111-8111-111111111111")
+	id2 = compute.InstanceID("22222222-2222-4222-8222-222222222222")
+	id3 = compute.InstanceID("33333333-3333-4333-8333-333333333333")
+)
+
+var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+// node is an API node with real views and a real catalog; only what would be
+// Kafka is here.
+type node struct {
+	*testing.T
+	*Server
+	catalog *flavors.Service
+
+	mu   sync.Mutex
+	sent []wire.Record
+	fail error         // what Send answers
+	hold chan struct{} // if set, Send waits for it
+	sync func() error  // what a Sync does
+}
+
+// Send is the broker.
+func (n *node) Send(_ context.Context, recs ...wire.Record) error {
+	n.mu.Lock()
+	fail, hold := n.fail, n.hold
+	n.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	if fail != nil {
+		return fail
+	}
+	for _, rec := range recs {
+		if rec.Topic == n.config.Topics.Catalog() {
+			n.catalog.Apply([]wire.Record{rec}, true)
+			continue
+		}
+		n.mu.Lock()
+		n.sent = append(n.sent, rec)
+		n.mu.Unlock()
+	}
+	return nil
+}
+
+// Sync is what other nodes have published.
+func (n *node) Sync(context.Context) error {
+	n.mu.Lock()
+	f := n.sync
+	n.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f()
+}
+
+// published takes what was sent since the last call.
+func (n *node) published() []wire.Record {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	out := n.sent
+	n.sent = nil
+	return out
+}
+
+// newNode has read all its topics; they were empty.
+func newNode(t *testing.T) *node {
+	n := unreadNode(t)
+	n.Instances(nil, true)
+	n.Requests(nil, true)
+	n.Queues(nil, true)
+	n.Hosts(nil, true)
+	return n
+}
+
+func unreadNode(t *testing.T) *node {
+	n := &node{T: t}
+	topics := wire.Topics{Prefix: "test."}
+	n.catalog = flavors.New(flavors.Options{Topics: topics, Log: n, View: n, Work: func(q compute.QueueName) int { return n.Work(q) }})
+	s, err := New(Config{Address: "127.0.0.1:0", Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: shelf{n.catalog}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Server = s
+	return n
+}
+
+// shelf is the catalog as the wiring joins it.
+type shelf struct{ *flavors.Service }
+
+func (s shelf) Flavors() []compute.Flavor                          { return s.Catalog().Flavors() }
+func (s shelf) Capabilities() []compute.Capability                 { return s.Catalog().Capabilities() }
+func (s shelf) Quotas() []compute.Quota                            { return s.Catalog().Quotas() }
+func (s shelf) Flavor(f compute.FlavorName) (compute.Flavor, bool) { return s.Catalog().Flavor(f) }
+func (s shelf) Capability(a compute.AxisName) (compute.Capability, bool) {
+	return s.Catalog().Capability(a)
+}
+
+func (s shelf) AddFlavor(ctx context.Context, f compute.Flavor, dry bool) (Change, error) {
+	c, err := s.Service.AddFlavor(ctx, f, flavors.How{DryRun: dry})
+	return counts(c), err
+}
+
+func (s shelf) RemoveFlavor(ctx context.Context, f compute.FlavorName, dry bool) (Change, error) {
+	c, err := s.Service.RemoveFlavor(ctx, f, flavors.How{DryRun: dry})
+	return counts(c), err
+}
+
+func (s shelf) AddCapability(ctx context.Context, a compute.Capability, dry bool) (Change, error) {
+	c, err := s.Service.AddCapability(ctx, a, flavors.How{DryRun: dry})
+	return counts(c), err
+}
+
+func (s shelf) RemoveCapability(ctx context.Context, a compute.AxisName, dry bool) (Change, error) {
+	c, err := s.Service.RemoveCapability(ctx, a, nil, flavors.How{DryRun: dry})
+	return counts(c), err
+}
+
+func (s shelf) SetQuota(ctx context.Context, q compute.Quota) error {
+	_, err := s.Service.SetQuota(ctx, q, flavors.How{})
+	return err
+}
+
+func counts(c catalog.Change) Change {
+	return Change{Added: c.Added, Removed: c.Removed, Total: c.Total, Limit: c.Limit}
+}
+
+// answer is what came back.
+type answer struct {
+	t      *testing.T
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do asks; a body that is a string goes as it is, anything else as JSON.
+func (n *node) do(method, path string, body any) answer {
+	n.Helper()
+	var text string
+	switch b := body.(type) {
+	case nil:
+	case string:
+		text = b
+	default:
+		data, err := json.Marshal(b)
+		if err != nil {
+			n.Fatal(err)
+		}
+		text = string(data)
+	}
+	req := httptest.NewRequest(method, path, strings.NewReader(text))
+	if text != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return n.ask(req)
+}
+
+func (n *node) ask(req *http.Request) answer {
+	n.Helper()
+	w := httptest.NewRecorder()
+	n.Handler().ServeHTTP(w, req)
+	return answer{n.T, w.Code, w.Header(), w.Body.Bytes()}
+}
+
+// into checks the status and reads the body.
+func into[T any](a answer, status int) T {
+	a.t.Helper()
+	var out T
+	if a.status != status {
+		a.t.Fatalf("answered %d, want %d: %s", a.status, status, a.body)
+	}
+	if err := json.Unmarshal(a.body, &out); err != nil {
+		a.t.Fatalf("%v in %s", err, a.body)
+	}
+	return out
+}
+
+// refused checks a problem's status and kind and returns it.
+func (a answer) refused(status int, kind compute.Kind) rest.Problem {
+	a.t.Helper()
+	p := into[rest.Problem](a, status)
+	if ct := a.header.Get("Content-Type"); ct != "application/problem+json" {
+		a.t.Errorf("content type %q", ct)
+	}
+	if p.Kind != kind.String() || p.Status != status || p.Title == "" || p.Detail == "" {
+		a.t.Errorf("problem %+v, want kind %s, status %d, and a title and a detail", p, kind, status)
+	}
+	return p
+}
+
+func equal(t *testing.T, what string, want, got any, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// offer makes m1.small with a gpu axis, and opens its queues.
+func (n *node) offer() {
+	n.Helper()
+	into[rest.Change](n.do("POST", "/v1/capabilities", rest.Capability{Axis: "gpu", Values: []rest.CapabilityValue{
+		{Value: "a100", Requires: []compute.Trait{"CUSTOM_GPU"}, Consumes: compute.Resources{"CUSTOM_A100": 1}}, {Value: "h100"},
+	}}), 200)
+	into[rest.Change](n.do("POST", "/v1/capabilities", rest.Capability{Axis: "disk", Values: []rest.CapabilityValue{{Value: "ssd"}}}), 200)
+	into[rest.Change](n.do("POST", "/v1/flavors", rest.Flavor{
+		Name: "m1.small", Capabilities: []compute.AxisName{"gpu"},
+		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
+	}), 200)
+	for _, q := range compute.Permutations(n.flavor("m1.small"), n.axes()) {
+		q.Group = "agents-0"
+		n.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
+	}
+}
+
+func (n *node) flavor(name compute.FlavorName) compute.Flavor {
+	f, ok := n.catalog.Catalog().Flavor(name)
+	if !ok {
+		n.Fatalf("no flavor %s", name)
+	}
+	return f
+}
+
+// instance is a record of m1.small in project default.
+func instance(id compute.InstanceID, name string, state compute.State, change ...func(*compute.Instance)) compute.Instance {
+	i := compute.Instance{
+		ID: id, Project: "default", Version: 1, State: state,
+		Boot:      compute.Boot{Name: name, Flavor: "m1.small"}.WithDefaults(),
+		Queue:     "m1.small",
+		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
+		Attempt:   1, AcceptedAt: start, QueuedAt: start.Add(time.Second), ChangedAt: start.Add(time.Second),
+		Deadline: start.Add(time.Hour),
+	}
+	if state.OnHost() {
+		i.Host, i.Claim = "h1", "claim"
+	}
+	for _, f := range change {
+		f(&i)
+	}
+	return i
+}
+
+func (n *node) has(all ...compute.Instance) {
+	var recs []wire.Record
+	for _, i := range all {
+		recs = append(recs, wire.EncodeInstance(i))
+	}
+	n.Instances(recs, true)
+}
+
+func (n *node) hears(b compute.Beacon) { n.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true) }
