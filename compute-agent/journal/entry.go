@@ -1,0 +1,81 @@
+package journal
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Entry is one instance on this host. It is there from before the first thing
+// is done for it until everything about it has been undone and told.
+type Entry struct {
+	Instance  compute.InstanceID  `json:"instance"`
+	Project   compute.Project     `json:"project"`
+	Name      string              `json:"name,omitempty"`
+	Queue     compute.QueueName   `json:"queue,omitempty"` // empty for what was adopted from the hypervisor
+	Pinned    bool                `json:"pinned,omitempty"`
+	Attempt   compute.Attempt     `json:"attempt"`
+	Claim     compute.ClaimID     `json:"claim"`
+	Resources compute.Resources   `json:"resources"`
+	Trace     compute.Trace       `json:"trace,omitempty"`
+	Stage     Stage               `json:"stage"`
+	Broken    *Failure            `json:"broken,omitempty"`  // StageClaimed: Prepare failed, so a grant is answered with this
+	End       *End                `json:"end,omitempty"`     // StageEnding
+	Version   compute.Version     `json:"version,omitempty"` // of the highest power command that was begun
+	Reboots   []compute.CommandID `json:"reboots,omitempty"` // begun, and so never again; the newest last
+}
+
+// Stage is how far an instance has come here; it only moves forward.
+//
+//	taken ─▶ claimed ─▶ granted ─▶ ending ─▶ (no entry)
+//	   └─────────┴────────────────▶
+type Stage string
+
+// The stages. What else can be known of an instance, the hypervisor knows.
+const (
+	StageTaken   Stage = "taken"   // being prepared; its work is still the queue's
+	StageClaimed Stage = "claimed" // a claim may have been sent
+	StageGranted Stage = "granted" // it may have been launched
+	StageEnding  Stage = "ending"  // End says how; whatever is left here is being destroyed
+)
+
+// End is how an instance ends here.
+type End struct {
+	How     Outcome  `json:"how"`
+	Failure *Failure `json:"failure,omitempty"` // OutcomeFailed
+	Message string   `json:"message,omitempty"`
+}
+
+// Outcome is what is told of an instance that ended here.
+type Outcome string
+
+// The outcomes.
+const (
+	OutcomeQuiet    Outcome = "quiet"    // nothing: it was denied, or never claimed
+	OutcomeReturned Outcome = "returned" // given back unanswered
+	OutcomeFailed   Outcome = "failed"   // certainly not running
+	OutcomeGone     Outcome = "gone"     // destroyed as told
+)
+
+// Failure is why something does not run.
+type Failure struct {
+	Class   compute.FailureClass `json:"class"`
+	Message string               `json:"message,omitempty"`
+}
+
+// Given is a claim that was given back: a grant for it comes too late.
+type Given struct {
+	Instance compute.InstanceID `json:"instance"`
+	Attempt  compute.Attempt    `json:"attempt"`
+	Claim    compute.ClaimID    `json:"claim"`
+	At       time.Time          `json:"at"`
+}
+
+// Host is what is known of the host as a whole.
+type Host struct {
+	Desired     compute.HostDesired `json:"desired"`
+	Fails       int                 `json:"fails"`            // starts that failed in a row
+	Quarantines int                 `json:"quarantines"`      // in a row, without a start that succeeded in between
+	Until       time.Time           `json:"until"`            // when the last quarantine ends; zero: there is none
+	Reason      string              `json:"reason,omitempty"` // why it is in quarantine
+}

@@ -1,0 +1,166 @@
+package journal
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Options say how the file is opened. The zero value is right in production.
+type Options struct {
+	NoSync   bool          // do not wait for the disk: for tests alone, a power cut loses what was written
+	LockWait time.Duration // how long another process's lock is waited for; 0: 2 s
+	// OpenFile opens the file; nil is os.OpenFile. A simulation gives a file
+	// that loses what was not synced.
+	OpenFile func(name string, flag int, perm fs.FileMode) (*os.File, error)
+}
+
+// Journal is an open file. All methods may be called from any goroutine.
+type Journal struct {
+	db    *bbolt.DB
+	id    compute.JournalID
+	fresh bool
+}
+
+// State is everything that is written down.
+type State struct {
+	ID      compute.JournalID
+	Entries map[compute.InstanceID]Entry
+	Given   []Given // oldest first
+	// Position is the offset of the first record of the host's stream that has
+	// not been acted upon; Positioned is false before any has.
+	Position   int64
+	Positioned bool
+	Host       Host
+}
+
+// Change is what one Write does, all of it or nothing.
+type Change struct {
+	Put      []Entry
+	Forget   []compute.InstanceID // after Put; not there: fine
+	GiveBack []Given
+	Position *int64
+	Host     *Host
+}
+
+// Empty says whether there is nothing to write.
+func (c Change) Empty() bool {
+	return len(c.Put) == 0 && len(c.Forget) == 0 && len(c.GiveBack) == 0 && c.Position == nil && c.Host == nil
+}
+
+// Open opens the journal at path, or makes a new one with an id of its own.
+//
+// Errors: KindConflict if another process has it open, KindInvalid if it is
+// damaged or of a later version. A damaged file is left as it is.
+func Open(path string, o Options) (j *Journal, err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, unusable(path, err)
+	}
+	if o.LockWait == 0 {
+		o.LockWait = 2 * time.Second
+	}
+	var db *bbolt.DB
+	defer func() {
+		if err != nil && db != nil {
+			_ = db.Close()
+		}
+	}()
+	err = contain(path, func() error {
+		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: o.LockWait, NoSync: o.NoSync, OpenFile: o.OpenFile})
+		if err != nil {
+			return classify(path, err)
+		}
+		j = &Journal{db: db}
+		return j.prepare()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// Close releases the file; a second call does nothing.
+func (j *Journal) Close() error { return j.db.Close() }
+
+// ID is made with the file and never changes.
+func (j *Journal) ID() compute.JournalID { return j.id }
+
+// Fresh says whether Open made the file.
+func (j *Journal) Fresh() bool { return j.fresh }
+
+// prepare makes what a new file needs and checks what an old one has.
+func (j *Journal) prepare() error {
+	return j.db.Update(func(tx *bbolt.Tx) error {
+		for _, b := range []string{metaBucket, entryBucket, givenBucket} {
+			if _, err := tx.CreateBucketIfNotExists([]byte(b)); err != nil {
+				return err
+			}
+		}
+		var id compute.JournalID
+		there, err := get(bucket(tx, metaBucket), idKey, &id)
+		switch {
+		case err != nil:
+			return err
+		case there:
+			j.id = id
+			return nil
+		}
+		j.id, j.fresh = compute.JournalID(rand.Text()), true
+		return put(bucket(tx, metaBucket), idKey, j.id)
+	})
+}
+
+// contain turns the panics, and the faults of a mapped file that is shorter
+// than it says, into errors: bbolt answers a damaged file with them.
+func contain(path string, f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = damaged(path, fmt.Errorf("%v", p))
+		}
+	}()
+	err = f()
+	var e *compute.Error
+	if err != nil && !errors.As(err, &e) {
+		err = damaged(path, err)
+	}
+	return err
+}
+
+func classify(path string, err error) error {
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return &compute.Error{
+			Op: "open journal", Kind: compute.KindConflict, Field: "journal", Value: path, Cause: err,
+			Message: "is in use by another process", Remedy: "there can be one agent on a host: stop the other one, or give this one a host name and a state folder of its own",
+		}
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+		return damaged(path, err)
+	}
+	return unusable(path, err)
+}
+
+func damaged(path string, cause error) error {
+	return &compute.Error{
+		Op: "open journal", Kind: compute.KindInvalid, Field: "journal", Value: path, Cause: cause,
+		Message: "is damaged",
+		Remedy:  "move it aside and start again: the agent asks the hypervisor and the conductor what belongs here",
+	}
+}
+
+func unusable(path string, cause error) error {
+	return &compute.Error{
+		Op: "open journal", Kind: compute.KindUnavailable, Field: "journal", Value: path, Cause: cause,
+		Message: "cannot be opened", Remedy: "give a folder that this process may write to, on a disk that survives a reboot",
+	}
+}

@@ -1,0 +1,175 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// version is the form of the values this code writes. It reads this one and all
+// before it.
+const version = 1
+
+// The buckets, and the keys of metaBucket.
+const (
+	metaBucket  = "meta"
+	entryBucket = "entries" // by instance id
+	givenBucket = "given"   // by a rising number
+
+	idKey       = "id"
+	positionKey = "position"
+	hostKey     = "host"
+)
+
+func bucket(tx *bbolt.Tx, name string) *bbolt.Bucket { return tx.Bucket([]byte(name)) }
+
+// versioned is how every value lies in the file.
+type versioned struct {
+	V int             `json:"v"`
+	X json.RawMessage `json:"x"`
+}
+
+func put(b *bbolt.Bucket, key string, x any) error {
+	body, err := json.Marshal(x)
+	if err != nil {
+		return err
+	}
+	value, err := json.Marshal(versioned{V: version, X: body})
+	if err != nil {
+		return err
+	}
+	return b.Put([]byte(key), value)
+}
+
+// get says whether the key is there.
+func get(b *bbolt.Bucket, key string, x any) (bool, error) {
+	value := b.Get([]byte(key))
+	if value == nil {
+		return false, nil
+	}
+	return true, read(key, value, x)
+}
+
+func read(key string, value []byte, x any) error {
+	var v versioned
+	if err := json.Unmarshal(value, &v); err != nil {
+		return fmt.Errorf("%q: %w", key, err)
+	}
+	if v.V < 1 || v.V > version {
+		return &compute.Error{
+			Op: "read journal", Kind: compute.KindInvalid, Field: key, Value: fmt.Sprint("version ", v.V),
+			Message: fmt.Sprintf("is newer than %d, the newest this agent reads", version),
+			Remedy:  "run the agent that wrote it, or a later one",
+		}
+	}
+	if err := json.Unmarshal(v.X, x); err != nil {
+		return fmt.Errorf("%q: %w", key, err)
+	}
+	return nil
+}
+
+// Read gives everything that is written down. What it answers is the caller's.
+func (j *Journal) Read() (State, error) {
+	s := State{ID: j.id, Entries: map[compute.InstanceID]Entry{}}
+	err := contain(j.db.Path(), func() error {
+		return j.db.View(func(tx *bbolt.Tx) error { return s.read(tx) })
+	})
+	return s, err
+}
+
+func (s *State) read(tx *bbolt.Tx) error {
+	meta := bucket(tx, metaBucket)
+	var err error
+	if s.Positioned, err = get(meta, positionKey, &s.Position); err != nil {
+		return err
+	}
+	if _, err = get(meta, hostKey, &s.Host); err != nil {
+		return err
+	}
+	err = bucket(tx, entryBucket).ForEach(func(key, value []byte) error {
+		var e Entry
+		if err := read(string(key), value, &e); err != nil {
+			return err
+		}
+		if string(key) != string(e.Instance) {
+			return fmt.Errorf("entry %q is about %q", key, e.Instance)
+		}
+		s.Entries[e.Instance] = e
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return bucket(tx, givenBucket).ForEach(func(key, value []byte) error {
+		var g Given
+		s.Given = append(s.Given, g)
+		return read(string(key), value, &s.Given[len(s.Given)-1])
+	})
+}
+
+// Write makes the change durable before it answers. After an error nobody knows
+// whether it is: the caller must not act on it, and had better end.
+func (j *Journal) Write(c Change) error {
+	if c.Empty() {
+		return nil
+	}
+	err := contain(j.db.Path(), func() error {
+		return j.db.Update(func(tx *bbolt.Tx) error { return c.write(tx) })
+	})
+	var e *compute.Error
+	if errors.As(err, &e) {
+		e.Op = "write journal"
+	}
+	return err
+}
+
+func (c Change) write(tx *bbolt.Tx) error {
+	meta, entries := bucket(tx, metaBucket), bucket(tx, entryBucket)
+	for _, e := range c.Put {
+		if err := put(entries, string(e.Instance), e); err != nil {
+			return err
+		}
+	}
+	for _, id := range c.Forget {
+		if err := entries.Delete([]byte(id)); err != nil {
+			return err
+		}
+	}
+	if c.Position != nil {
+		if err := put(meta, positionKey, *c.Position); err != nil {
+			return err
+		}
+	}
+	if c.Host != nil {
+		if err := put(meta, hostKey, *c.Host); err != nil {
+			return err
+		}
+	}
+	return c.giveBack(bucket(tx, givenBucket))
+}
+
+// keepGiven is how many given-back claims are remembered. A grant for one that
+// was forgotten is answered "unknown", which ends the same way.
+const keepGiven = 1000
+
+func (c Change) giveBack(b *bbolt.Bucket) error {
+	for _, g := range c.GiveBack {
+		n, err := b.NextSequence()
+		if err != nil {
+			return err
+		}
+		if err := put(b, fmt.Sprintf("%020d", n), g); err != nil {
+			return err
+		}
+		if n > keepGiven {
+			if err := b.Delete(fmt.Appendf(nil, "%020d", n-keepGiven)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package offer
+
+import "github.com/berth-project/berth/pkg/compute"
+
+// Weigher tilts which hosts wait for work.
+type Weigher uint8
+
+// The weighers. Spread is the default.
+const (
+	Spread Weigher = iota // emptier hosts wait more often
+	Pack                  // fuller hosts wait more often
+)
+
+// tilt multiplies the chance of waiting; used is the share of the host in use,
+// from 0 to 1. It is between ½ and 1½, so that it never shuts anybody out.
+func (w Weigher) tilt(used float64) float64 {
+	if w == Pack {
+		return 0.5 + used
+	}
+	return 1.5 - used
+}
+
+// Used is the largest share of any class that is in use, from 0 to 1.
+func Used(totals, free compute.Resources) float64 {
+	used := 0.0
+	for class, n := range totals {
+		if n > 0 {
+			used = max(used, 1-float64(free[class])/float64(n))
+		}
+	}
+	return min(1, max(0, used))
+}
