@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
@@ -13,7 +12,7 @@ import (
 // committed answers nothing, without error.
 func (a *Admin) Committed(ctx context.Context, group, topic string) (map[int32]int64, error) {
 	const op = "ask for committed offsets"
-	all, err := kadm.NewClient(a.client).FetchOffsetsForTopics(ctx, group, topic)
+	all, err := a.kadm.FetchOffsetsForTopics(ctx, group, topic)
 	if errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return nil, nil
 	}
@@ -32,7 +31,7 @@ func (a *Admin) Committed(ctx context.Context, group, topic string) (map[int32]i
 // Partitions asks how many partitions a topic has.
 func (a *Admin) Partitions(ctx context.Context, topic string) (int32, error) {
 	const op = "ask for partitions"
-	topics, err := kadm.NewClient(a.client).ListTopics(ctx, topic)
+	topics, err := a.kadm.ListTopics(ctx, topic)
 	if err == nil {
 		err = topics[topic].Err
 	}

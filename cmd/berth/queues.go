@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/queues"
+)
+
+// queuesOptions say how a queue manager runs in this process.
+type queuesOptions struct {
+	GroupLimit int // queues in one share group; 0: the manager's default
+}
+
+// newQueues joins a queue manager: the election, the readers, and Kafka's topics
+// and share state, where it works.
+func newQueues(c cell, o queuesOptions) (service.Part, error) {
+	admin, err := kafka.NewAdmin(c.kafka)
+	if err != nil {
+		return nil, err
+	}
+	producer, last, err := c.producer()
+	if err != nil {
+		return nil, err
+	}
+	var (
+		manager *queues.Manager
+		topics  = c.topics()
+		works   = far{admin, c.replication}
+	)
+	elector := kafka.NewElector(c.kafka, topics.ManagerGroup(), topics.Catalog())
+	entries := c.table(topics.Catalog(), func(r records, end bool) { manager.Catalog(r, end) })
+	listed := c.table(topics.Queues(), func(r records, end bool) { manager.Queues(r, end) })
+	hosts := c.table(topics.Hosts(), func(r records, end bool) { manager.Hosts(r, end) })
+	instances := c.committed(topics.Instances(), func(r records, end bool) { manager.Instances(r, end) })
+	manager = queues.New(queues.Options{
+		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
+		Far: queues.Far{Topics: works, Hosts: works, Shares: works}, Logger: c.log, PerGroup: o.GroupLimit,
+	})
+	g := service.NewGroup()
+	g.Add("admin", closes(admin.Close))
+	g.Add("producer", last)
+	g.Add("views", service.Together(entries, listed, hosts, instances))
+	g.Add("manager", manager)
+	g.Add("election", elector)
+	return g, nil
+}
+
+// far is Kafka in the queue manager's words.
+type far struct {
+	admin       *kafka.Admin
+	replication int16
+}
+
+func (f far) QueueTopics(ctx context.Context) (map[compute.QueueName]compute.TopicID, error) {
+	return f.admin.QueueTopics(ctx)
+}
+
+func (f far) MakeQueueTopics(ctx context.Context, q []compute.QueueName) error {
+	_, err := f.admin.EnsureQueueTopics(ctx, q, f.replication)
+	return err
+}
+
+func (f far) DeleteQueueTopic(ctx context.Context, _ compute.QueueName, id compute.TopicID) error {
+	return f.admin.DeleteQueueTopic(ctx, id)
+}
+
+func (f far) MakeHostTopic(ctx context.Context, h compute.HostID) error {
+	return f.admin.EnsureHostTopic(ctx, h, f.replication)
+}
+
+func (f far) InitShares(ctx context.Context, group string, q []compute.QueueName) error {
+	return f.admin.InitShareState(ctx, group, q)
+}
+
+func (f far) DeleteBelow(ctx context.Context, below map[compute.QueueName]int64) error {
+	return f.admin.DeleteRecordsBelow(ctx, below)
+}
+
+func (f far) Progress(ctx context.Context, refs []wire.QueueRef) ([]queues.Progress, error) {
+	progress, err := f.admin.QueueProgress(ctx, refs)
+	out := make([]queues.Progress, len(progress))
+	for i, p := range progress {
+		out[i] = queues.Progress{TopicID: p.TopicID, Start: p.Start, LogStart: p.LogStart, Depth: p.Depth, Err: p.Err}
+	}
+	return out, err
+}
