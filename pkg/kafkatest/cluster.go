@@ -59,7 +59,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) up(ctx context.Context, o Options) error {
-	ports, err := freePorts(2 * o.Nodes)
+	ports, err := FreePorts(2 * o.Nodes)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,9 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// freePorts finds ports nobody listens on. Another process may take one before
+// FreePorts finds ports nobody listens on. Another process may take one before
 // the broker does; the broker then fails to start, and says so.
-func freePorts(n int) ([]int, error) {
+func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
