@@ -107,8 +107,8 @@ func (s *Server) addFlavor(ctx context.Context, in *addFlavorInput) (*changeOutp
 }
 
 type removeFlavorInput struct {
-	flavorInput
-	DryRun bool `query:"dry_run"`
+	Flavor compute.FlavorName `path:"flavor"`
+	DryRun bool               `query:"dry_run"`
 }
 
 func (s *Server) removeFlavor(ctx context.Context, in *removeFlavorInput) (*changeOutput, error) {
@@ -151,8 +151,8 @@ func (s *Server) addCapability(ctx context.Context, in *addCapabilityInput) (*ch
 }
 
 type removeCapabilityInput struct {
-	axisInput
-	DryRun bool `query:"dry_run"`
+	Axis   compute.AxisName `path:"axis"`
+	DryRun bool             `query:"dry_run"`
 }
 
 func (s *Server) removeCapability(ctx context.Context, in *removeCapabilityInput) (*changeOutput, error) {
@@ -164,29 +164,30 @@ type projectInput struct {
 	Project compute.Project `path:"project" doc:"\"_default\" for all projects without limits of their own."`
 }
 
-func (in *projectInput) check() error {
-	if in.Project == compute.DefaultQuota {
+// checkHolder accepts whoever can have a quota: projects, and the default.
+func checkHolder(p compute.Project) error {
+	if p == compute.DefaultQuota {
 		return nil
 	}
-	return in.Project.Check()
+	return p.Check()
 }
 
 type quotaOutput struct{ Body rest.QuotaView }
 
 func (s *Server) showQuota(_ context.Context, in *projectInput) (*quotaOutput, error) {
-	if err := in.check(); err != nil {
+	if err := checkHolder(in.Project); err != nil {
 		return nil, err
 	}
 	return &quotaOutput{Body: s.quotaView(in.Project, s.limits())}, nil
 }
 
 type setQuotaInput struct {
-	projectInput
-	Body rest.QuotaLimits
+	Project compute.Project `path:"project" doc:"\"_default\" for all projects without limits of their own."`
+	Body    rest.QuotaLimits
 }
 
 func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput, error) {
-	if err := in.check(); err != nil {
+	if err := checkHolder(in.Project); err != nil {
 		return nil, err
 	}
 	if err := s.config.Catalog.SetQuota(ctx, compute.Quota{Project: in.Project, Limits: in.Body.Limits}); err != nil {

@@ -116,7 +116,7 @@ func (s *Server) host(name compute.HostID) (heard, error) {
 }
 
 type askHostInput struct {
-	hostInput
+	Host        compute.HostID `path:"host"`
 	Traceparent string         `header:"traceparent" hidden:"true"`
 	Body        *rest.HostWish `required:"false"`
 }

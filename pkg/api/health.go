@@ -29,7 +29,7 @@ func (s *Server) routeHealth(api huma.API) {
 	}, ok)
 	huma.Register(api, huma.Operation{
 		OperationID: "healthy", Method: http.MethodGet, Path: "/healthz", Tags: []string{"health"},
-		Summary: "Whether the process answers at all",
+		Summary: "Whether the process answers at all", Responses: problems(api),
 	}, ok)
 }
 

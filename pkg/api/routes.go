@@ -75,11 +75,7 @@ func humaConfig() huma.Config {
 // route registers an operation. All of them answer a problem when they refuse,
 // and refuse while the node has not caught up.
 func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
-	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Problem](), true, "Problem")
-	op.Responses = map[string]*huma.Response{"default": {
-		Description: "A problem",
-		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
-	}}
+	op.Responses = problems(api)
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = maxBody
 	}
@@ -93,6 +89,15 @@ func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(con
 		}
 		return out, nil
 	})
+}
+
+// problems is how an operation answers when it refuses, for the document.
+func problems(api huma.API) map[string]*huma.Response {
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Problem](), true, "Problem")
+	return map[string]*huma.Response{"default": {
+		Description: "A problem",
+		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
+	}}
 }
 
 func notCaughtUp(behind []string) error {

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func TestFlavors(t *testing.T) {
+	n := newNode(t)
+	if got := into[rest.Flavors](n.do("GET", "/v1/flavors", nil), 200); got.Items == nil || len(got.Items) != 0 {
+		t.Errorf("an empty list is a list: %+v", got)
+	}
+	n.offer()
+	small := rest.FlavorView{
+		Flavor: rest.Flavor{
+			Name: "m1.small", Capabilities: []compute.AxisName{"gpu"},
+			Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
+		},
+		Queues: rest.QueueCounts{Wanted: 3, Open: 3},
+	}
+	equal(t, "shown", small, into[rest.FlavorView](n.do("GET", "/v1/flavors/m1.small", nil), 200))
+	equal(t, "listed", rest.Flavors{Items: []rest.FlavorView{small}}, into[rest.Flavors](n.do("GET", "/v1/flavors", nil), 200))
+
+	n.Queues([]wire.Record{
+		wire.EncodeQueue(compute.Queue{Name: "m1.small", Flavor: "m1.small", State: compute.QueueClosed}),
+		wire.EncodeQueue(compute.Queue{Name: "m1.small.gpu-a100", Flavor: "m1.small", Error: "no broker"}),
+		wire.Tombstone(wire.KeyQueue("m1.small.gpu-h100")),
+	}, true)
+	small.Queues = rest.QueueCounts{Wanted: 3, Closed: 1, Failed: 1}
+	equal(t, "its queues", small, into[rest.FlavorView](n.do("GET", "/v1/flavors/m1.small", nil), 200))
+
+	big := rest.Flavor{Name: "big", Capabilities: []compute.AxisName{"gpu", "disk"}, Resources: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 1024, compute.DiskGB: 1}}
+	change := into[rest.Change](n.do("POST", "/v1/flavors?dry_run=true", big), 200)
+	equal(t, "dry run", rest.Change{DryRun: true, Added: 6, Total: 9, Limit: 20000}, change)
+	n.do("GET", "/v1/flavors/big", nil).refused(404, compute.KindNotFound)
+	change = into[rest.Change](n.do("POST", "/v1/flavors", big), 200)
+	equal(t, "added", rest.Change{Added: 6, Total: 9, Limit: 20000}, change)
+	change = into[rest.Change](n.do("DELETE", "/v1/flavors/big", nil), 200)
+	equal(t, "removed", rest.Change{Removed: 6, Total: 3, Limit: 20000}, change)
+	n.do("DELETE", "/v1/flavors/big", nil).refused(404, compute.KindNotFound)
+
+	n.has(instance(id1, "web", compute.StateQueued))
+	n.do("DELETE", "/v1/flavors/m1.small", nil).refused(409, compute.KindConflict)
+	n.has(instance(id1, "web", compute.StateActive))
+	into[rest.Change](n.do("DELETE", "/v1/flavors/m1.small", nil), 200)
+}
+
+func TestFlavorRefusals(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		kind   compute.Kind
+	}{
+		"no resources":       {`{"name":"x"}`, 422, compute.KindInvalid},
+		"empty resources":    {`{"name":"x","resources":{}}`, 422, compute.KindInvalid},
+		"name":               {`{"name":"X","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid},
+		"amount zero":        {`{"name":"x","resources":{"VCPU":0,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid},
+		"amount negative":    {`{"name":"x","resources":{"VCPU":-1,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid},
+		"amount a fraction":  {`{"name":"x","resources":{"VCPU":1.5,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid},
+		"class":              {`{"name":"x","resources":{"CPU":1}}`, 422, compute.KindInvalid},
+		"trait":              {`{"name":"x","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1},"required":["avx"]}`, 422, compute.KindInvalid},
+		"capability unknown": {`{"name":"x","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1},"capabilities":["zone"]}`, 404, compute.KindNotFound},
+		"there, different":   {`{"name":"m1.small","resources":{"VCPU":2,"MEMORY_MB":1,"DISK_GB":1}}`, 409, compute.KindConflict},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.T = t
+			n.do("POST", "/v1/flavors", c.body).refused(c.status, c.kind)
+		})
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	gpu := rest.Capability{Axis: "gpu", Values: []rest.CapabilityValue{
+		{Value: "a100", Requires: []compute.Trait{"CUSTOM_GPU"}, Consumes: compute.Resources{"CUSTOM_A100": 1}}, {Value: "h100"},
+	}}
+	equal(t, "shown", gpu, into[rest.Capability](n.do("GET", "/v1/capabilities/gpu", nil), 200))
+	list := into[rest.Capabilities](n.do("GET", "/v1/capabilities", nil), 200)
+	if len(list.Items) != 2 || list.Items[0].Axis != "disk" || list.Items[1].Axis != "gpu" {
+		t.Errorf("listed %+v", list)
+	}
+	more := rest.Capability{Axis: "gpu", Values: []rest.CapabilityValue{{Value: "b200"}}}
+	equal(t, "one more value", rest.Change{DryRun: true, Added: 1, Total: 4, Limit: 20000}, into[rest.Change](n.do("POST", "/v1/capabilities?dry_run=true", more), 200))
+	into[rest.Change](n.do("DELETE", "/v1/capabilities/disk", nil), 200)
+	n.do("DELETE", "/v1/capabilities/gpu", nil).refused(409, compute.KindConflict)
+	n.do("GET", "/v1/capabilities/disk", nil).refused(404, compute.KindNotFound)
+	for name, body := range map[string]string{
+		"axis": `{"axis":"g-p","values":[{"value":"a"}]}`, "no values": `{"axis":"x","values":[]}`,
+		"value": `{"axis":"x","values":[{"value":"A"}]}`, "twice": `{"axis":"x","values":[{"value":"a"},{"value":"a"}]}`,
+		"trait":  `{"axis":"x","values":[{"value":"a","requires":["t"]}]}`,
+		"amount": `{"axis":"x","values":[{"value":"a","consumes":{"CUSTOM_X":0}}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.T = t
+			n.do("POST", "/v1/capabilities", body).refused(422, compute.KindInvalid)
+		})
+	}
+}
+
+func limit(n int64) *int64 { return &n }
+
+func TestQuotas(t *testing.T) {
+	n := newNode(t)
+	set := func(p string, body string) rest.QuotaView {
+		return into[rest.QuotaView](n.do("PUT", "/v1/quotas/"+p, body), 200)
+	}
+	set("_default", `{"limits":{"INSTANCES":10,"VCPU":20}}`)
+	n.has(
+		instance(id1, "a", compute.StateActive),
+		instance(id2, "b", compute.StateQueued),
+		instance(id3, "c", compute.StateError), // gives its quota back
+		instance("44444444-4444-4444-8444-444444444444", "d", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }),
+	)
+	got := set("default", `{"limits":{"VCPU":5,"CUSTOM_A100":1}}`)
+	want := rest.QuotaView{Project: "default", Resources: []rest.QuotaResource{
+		{Class: "CUSTOM_A100", Limit: limit(1), From: "project"},
+		{Class: "DISK_GB", Used: 40, From: "none"},
+		{Class: "INSTANCES", Used: 2, Limit: limit(10), From: "default"},
+		{Class: "MEMORY_MB", Used: 4096, From: "none"},
+		{Class: "VCPU", Used: 2, Limit: limit(5), From: "project"},
+	}}
+	equal(t, "set", want, got)
+	equal(t, "shown", want, into[rest.QuotaView](n.do("GET", "/v1/quotas/default", nil), 200))
+	all := into[rest.Quotas](n.do("GET", "/v1/quotas", nil), 200)
+	var projects []compute.Project
+	for _, q := range all.Items {
+		projects = append(projects, q.Project)
+	}
+	equal(t, "listed", []compute.Project{"_default", "default", "other"}, projects)
+	n.do("PUT", "/v1/quotas/default", `{"limits":{"CPU":1}}`).refused(422, compute.KindInvalid)
+	n.do("PUT", "/v1/quotas/default", `{"limits":{"VCPU":-1}}`).refused(422, compute.KindInvalid)
+	n.do("PUT", "/v1/quotas/default", `{}`).refused(422, compute.KindInvalid)
+	n.do("GET", "/v1/quotas/No", nil).refused(422, compute.KindInvalid)
+	n.do("PUT", "/v1/quotas/No", `{"limits":{}}`).refused(422, compute.KindInvalid)
+}

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func TestQueues(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.has(instance(id1, "a", compute.StateQueued), instance(id2, "b", compute.StateStarting))
+	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, About: []compute.QueueAdvice{{
+		Queue: "m1.small", Depth: 4, Oldest: start.Add(-time.Minute), Eligible: 2, Hosts: compute.HostCounts{Eligible: 2, Full: 1},
+	}}})}, true)
+	want := rest.QueueView{
+		Name: "m1.small", Flavor: "m1.small", State: "open", Group: "agents-0", Queued: 1,
+		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
+		Advice:    &rest.QueueAdvice{At: start, Depth: 4, Oldest: start.Add(-time.Minute), Hosts: rest.HostCounts{Total: 3, Eligible: 2, Full: 1}},
+	}
+	equal(t, "shown", want, into[rest.QueueView](n.do("GET", "/v1/queues/m1.small", nil), 200))
+	list := into[rest.Queues](n.do("GET", "/v1/queues", nil), 200)
+	if len(list.Items) != 3 || list.Items[2].Name != "m1.small.gpu-h100" || list.Items[2].Advice != nil {
+		t.Errorf("listed %+v", list)
+	}
+	if list := into[rest.Queues](n.do("GET", "/v1/queues?flavor=none", nil), 200); list.Items == nil || len(list.Items) != 0 {
+		t.Errorf("another flavor's: %+v", list)
+	}
+	n.do("GET", "/v1/queues/m9", nil).refused(404, compute.KindNotFound)
+	if n.Work("m1.small") != 2 || n.Work("m1.small.gpu-a100") != 0 {
+		t.Errorf("work: %d and %d", n.Work("m1.small"), n.Work("m1.small.gpu-a100"))
+	}
+}
+
+func TestHosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.hears(compute.Beacon{
+			Host: "h2", State: compute.HostQuarantined, Reason: "3 failed starts", Machines: 2, Building: 1, DesiredSeen: 9,
+			Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 8}, Reserved: compute.Resources{compute.VCPU: 1}, Traits: []compute.Trait{"CUSTOM_GPU"}},
+			Free:      compute.Resources{compute.VCPU: 5}, Waiting: []compute.QueueName{"m1.small"}, At: start, Started: start,
+		})
+		time.Sleep(2 * time.Second)
+		n.hears(compute.Beacon{Host: "h1", At: start})
+		want := rest.HostView{
+			Host: "h2", State: "quarantined", Reason: "3 failed starts", Machines: 2, Building: 1, DesiredSeen: 9,
+			Totals: compute.Resources{compute.VCPU: 8}, Reserved: compute.Resources{compute.VCPU: 1}, Free: compute.Resources{compute.VCPU: 5},
+			Traits: []compute.Trait{"CUSTOM_GPU"}, Waiting: []compute.QueueName{"m1.small"},
+			SaidAt: start, Started: start, HeardFor: rest.Duration(2 * time.Second),
+		}
+		equal(t, "shown", want, into[rest.HostView](n.do("GET", "/v1/hosts/h2", nil), 200))
+		list := into[rest.Hosts](n.do("GET", "/v1/hosts", nil), 200)
+		if len(list.Items) != 2 || list.Items[0].Host != "h1" {
+			t.Errorf("listed %+v", list)
+		}
+		n.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("h1"))}, true)
+		n.do("GET", "/v1/hosts/h1", nil).refused(404, compute.KindNotFound)
+	})
+}
+
+func TestAskHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		future := compute.Version(time.Now().UnixMilli() + 3_600_000)
+		n.hears(compute.Beacon{Host: "h1"})
+		n.hears(compute.Beacon{Host: "fast", DesiredSeen: future})
+		for verb, state := range map[string]compute.HostState{"drain": compute.HostDraining, "disable": compute.HostDisabled, "enable": compute.HostEnabled} {
+			got := into[rest.HostAsked](n.do("POST", "/v1/hosts/h1/"+verb, rest.HostWish{Reason: "disk"}), 202)
+			recs := n.published()
+			if len(recs) != 1 || recs[0].Topic != "test.host.h1" || recs[0].Partition != 0 {
+				t.Fatalf("%s: published %+v", verb, recs)
+			}
+			cmd, err := wire.DecodeCommand(recs[0])
+			if err != nil || cmd.Op != compute.CommandHost {
+				t.Fatalf("%s: %+v, %v", verb, cmd, err)
+			}
+			want := compute.HostDesired{State: state, Reason: "disk", Version: compute.Version(time.Now().UnixMilli())}
+			equal(t, verb, want, *cmd.Desired)
+			equal(t, verb+" answered", rest.HostAsked{Host: "h1", State: state.String(), Version: want.Version}, got)
+		}
+		by := time.Now().Add(time.Hour).UTC()
+		into[rest.HostAsked](n.do("POST", "/v1/hosts/h1/drain", rest.HostWish{Deadline: by}), 202)
+		if cmd, _ := wire.DecodeCommand(n.published()[0]); !cmd.Desired.Deadline.Equal(by) {
+			t.Errorf("deadline %s", cmd.Desired.Deadline)
+		}
+		if got := into[rest.HostAsked](n.do("POST", "/v1/hosts/fast/enable", nil), 202); got.Version <= future {
+			t.Errorf("a newer wish has version %d, the host has seen %d", got.Version, future)
+		}
+		n.do("POST", "/v1/hosts/h1/drain", rest.HostWish{Deadline: time.Now().Add(-time.Second)}).refused(422, compute.KindInvalid)
+		n.do("POST", "/v1/hosts/h1/enable", rest.HostWish{Deadline: by}).refused(422, compute.KindInvalid)
+		n.do("POST", "/v1/hosts/h9/drain", nil).refused(404, compute.KindNotFound)
+		n.do("POST", "/v1/hosts/h1/explode", nil).refused(404, compute.KindNotFound)
+		n.fail = wire.ErrNoTopic
+		n.do("POST", "/v1/hosts/h1/drain", nil).refused(503, compute.KindUnavailable)
+		n.fail = errors.New("no leader")
+		n.do("POST", "/v1/hosts/h1/drain", nil).refused(504, compute.KindTimeout)
+	})
+}

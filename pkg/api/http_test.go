@@ -1,0 +1,264 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+func TestOpenAPIIsAsCommitted(t *testing.T) {
+	n := newNode(t)
+	a := n.do("GET", "/openapi.json", nil)
+	const golden = "testdata/openapi.json"
+	if *rewrite {
+		if err := os.WriteFile(golden, a.body, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(want, a.body) {
+		equal(t, "openapi.json; run with -rewrite and review", strings.Split(string(want), "\n"), strings.Split(string(a.body), "\n"))
+	}
+}
+
+func TestOpenAPIHolds(t *testing.T) {
+	n := newNode(t)
+	body := n.do("GET", "/openapi.json", nil).body
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			OperationID string
+			Summary     string
+			Responses   map[string]any
+		}
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal(body, &doc); err != nil || doc.OpenAPI != "3.1.0" {
+		t.Fatalf("version %q, %v", doc.OpenAPI, err)
+	}
+	used := map[string]bool{}
+	for _, m := range regexp.MustCompile(`"\$ref": "#/components/schemas/([^"]+)"`).FindAllStringSubmatch(string(body), -1) {
+		used[m[1]] = true
+		if doc.Components.Schemas[m[1]] == nil {
+			t.Errorf("$ref to %s, which is not there", m[1])
+		}
+	}
+	for name := range doc.Components.Schemas {
+		if !used[name] {
+			t.Errorf("schema %s is used by nothing", name)
+		}
+	}
+	ids := map[string]bool{}
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			if op.OperationID == "" || op.Summary == "" || ids[op.OperationID] || len(op.Responses) < 2 {
+				t.Errorf("%s %s: id %q, summary %q, %d responses", method, path, op.OperationID, op.Summary, len(op.Responses))
+			}
+			ids[op.OperationID] = true
+		}
+	}
+	if len(ids) != 24 {
+		t.Errorf("%d operations", len(ids))
+	}
+}
+
+// TestDocsNeedNoInternet: the page and what it loads come from this node, and
+// the browser is told to refuse anything else.
+func TestDocsNeedNoInternet(t *testing.T) {
+	n := newNode(t)
+	page := n.do("GET", "/docs", nil)
+	if page.status != 200 || !strings.Contains(page.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Fatalf("%d %v", page.status, page.header)
+	}
+	files := []answer{page}
+	for _, m := range regexp.MustCompile(`(?:src|href)="([^"]+)"`).FindAllStringSubmatch(string(page.body), -1) {
+		a := n.do("GET", m[1], nil)
+		if a.status != 200 || !strings.HasPrefix(m[1], "/") {
+			t.Errorf("%s: %d", m[1], a.status)
+		}
+		if m[1] != "/openapi.json" {
+			files = append(files, a)
+		}
+	}
+	if len(files) != 3 {
+		t.Errorf("%d files, want the page, its script and its style", len(files))
+	}
+	for _, f := range files {
+		if bytes.Contains(f.body, []byte("://")) || bytes.Contains(f.body, []byte("innerHTML")) {
+			t.Errorf("reaches out, or sets markup: %s", f.body)
+		}
+	}
+	if a := n.do("GET", "/", nil); a.status != 302 || a.header.Get("Location") != "/docs" {
+		t.Errorf("/ answers %d to %s", a.status, a.header.Get("Location"))
+	}
+}
+
+func TestNotCaughtUp(t *testing.T) {
+	n := unreadNode(t)
+	steps := []struct {
+		topic string
+		read  func()
+	}{
+		{"instances, requests, queues, hosts", func() { n.Instances(nil, true) }},
+		{"requests, queues, hosts", func() { n.Requests(nil, false); n.Requests(nil, true) }},
+		{"queues, hosts", func() { n.Hosts(nil, true) }},
+		{"queues", func() { n.Queues(nil, true) }},
+	}
+	for _, step := range steps {
+		p := n.do("GET", "/readyz", nil).refused(503, compute.KindUnavailable)
+		if !strings.HasSuffix(p.Message, "still reading "+step.topic) {
+			t.Errorf("%s, want %s", p.Message, step.topic)
+		}
+		n.do("GET", path(id1), nil).refused(503, compute.KindUnavailable)
+		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(503, compute.KindUnavailable)
+		if a := n.do("GET", "/healthz", nil); a.status != 200 {
+			t.Errorf("healthz %d", a.status)
+		}
+		step.read()
+	}
+	if a := n.do("GET", "/readyz", nil); a.status != 200 || string(a.body) != "{\"status\":\"ok\"}\n" {
+		t.Errorf("readyz %d %s", a.status, a.body)
+	}
+}
+
+func TestWrongPathsMethodsAndTypes(t *testing.T) {
+	n := newNode(t)
+	n.do("GET", "/v1/nothing", nil).refused(404, compute.KindNotFound)
+	n.do("GET", "/v2/instances", nil).refused(404, compute.KindNotFound)
+	a := n.do("PUT", "/v1/instances", nil)
+	a.refused(405, compute.KindInvalid)
+	if a.header.Get("Allow") != "GET, POST" {
+		t.Errorf("Allow: %s", a.header.Get("Allow"))
+	}
+	req := httptest.NewRequest("POST", "/v1/instances", strings.NewReader("flavor: m1.small"))
+	req.Header.Set("Content-Type", "application/yaml")
+	n.ask(req).refused(415, compute.KindInvalid)
+	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+		req = httptest.NewRequest("POST", "/v1/hosts/h1/drain", nil)
+		req.Header.Set(header, value)
+		n.ask(req).refused(403, compute.KindForbidden)
+	}
+}
+
+// TestCausesGoToTheLog and not to the caller.
+func TestCausesGoToTheLog(t *testing.T) {
+	core, logged := observer.New(zap.InfoLevel)
+	n := newNode(t)
+	n.log = zap.New(core)
+	err := n.refuse("boot", errors.New("password wrong"))
+	var p *rest.Problem
+	if !errors.As(err, &p) || p.Status != 500 || strings.Contains(p.Detail, "password") {
+		t.Errorf("answered %+v", err)
+	}
+	if logged.Len() != 1 || !strings.Contains(logged.All()[0].ContextMap()["error"].(string), "password wrong") {
+		t.Errorf("logged %+v", logged.All())
+	}
+	n.refuse("boot", compute.NotFound("flavor", "x", ""))
+	if logged.Len() != 1 {
+		t.Error("what the caller did wrong is none of the operator's business")
+	}
+}
+
+func TestConfigRefusals(t *testing.T) {
+	for _, c := range []Config{
+		{Address: "0.0.0.0:7070", Partitions: 1}, {Address: ":7070", Partitions: 1}, {Address: "192.0.2.1:80", Partitions: 1},
+		{Address: "example.com:80", Partitions: 1}, {Address: "127.0.0.1", Partitions: 1}, {Address: "127.0.0.1:1"},
+	} {
+		if _, err := New(c); compute.KindOf(err) != compute.KindInvalid {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for _, address := range []string{"127.0.0.1:0", "localhost:7070", "[::1]:7070", "127.1.2.3:1"} {
+		if err := (Config{Address: address, Partitions: 1}).check(); err != nil {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+func TestRunListensAndStops(t *testing.T) {
+	n := newNode(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- n.Server.Run(ctx) }()
+	<-n.Ready()
+	client := &http.Client{Transport: &http.Transport{}}
+	resp, err := client.Get("http://" + n.Addr().String() + "/readyz")
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%v %v", resp, err)
+	}
+	resp.Body.Close()
+	client.CloseIdleConnections()
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if c, err := net.Dial("tcp", n.Addr().String()); err == nil {
+		c.Close()
+		t.Error("still listening")
+	}
+}
+
+// TestRunFinishesWhatIsUnderWay: a boot that Kafka already has is answered.
+func TestRunFinishesWhatIsUnderWay(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.hold = make(chan struct{})
+	arrived := make(chan struct{})
+	inner := n.http
+	n.http = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		inner.ServeHTTP(w, r)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done, answered := make(chan error, 1), make(chan int, 1)
+	go func() { done <- n.Server.Run(ctx) }()
+	<-n.Ready()
+	go func() {
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		resp, err := client.Post("http://"+n.Addr().String()+"/v1/instances", "application/json", strings.NewReader(`{"flavor":"m1.small"}`))
+		if err != nil {
+			t.Error(err)
+			answered <- 0
+			return
+		}
+		resp.Body.Close()
+		answered <- resp.StatusCode
+	}()
+	<-arrived
+	cancel()
+	close(n.hold)
+	if status := <-answered; status != 202 {
+		t.Errorf("answered %d", status)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunCannotListen(t *testing.T) {
+	n := newNode(t)
+	n.config.Listen = func(context.Context, string, string) (net.Listener, error) { return nil, errors.New("in use") }
+	if err := n.Server.Run(t.Context()); compute.KindOf(err) != compute.KindUnavailable || !strings.Contains(err.Error(), "in use") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,484 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+func path(id compute.InstanceID) string { return "/v1/instances/" + string(id) }
+
+func (n *node) show(id compute.InstanceID) rest.Instance {
+	n.Helper()
+	return into[rest.Instance](n.do("GET", path(id), nil), 200)
+}
+
+func TestShowAll(t *testing.T) {
+	n := newNode(t)
+	i := instance(id1, "web", compute.StateActive, func(i *compute.Instance) {
+		i.Boot.With, i.Queue = compute.Choices{"gpu": "a100"}, "m1.small.gpu-a100"
+		i.Boot.Image, i.Boot.Metadata, i.Boot.UserData = "debian", map[string]string{"a": "b"}, []byte("secret")
+		i.Boot.Avoid = []compute.HostID{"h9"}
+		i.Attempt, i.Version, i.Power = 2, 7, compute.PowerRunning
+		i.Failures = []compute.Failure{{Host: "h3", Attempt: 1, Class: compute.FailureHost, Message: "disk", At: start}}
+		i.StartingAt, i.ActiveAt = start.Add(2*time.Second), start.Add(3*time.Second)
+	})
+	n.has(i)
+	want := rest.Instance{
+		ID: id1, Project: "default", Name: "web", State: "active", Flavor: "m1.small",
+		With: compute.Choices{"gpu": "a100"}, Queue: "m1.small.gpu-a100",
+		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
+		Image:     "debian", Metadata: map[string]string{"a": "b"}, Attempts: 3, OnNoCapacity: "wait", Avoid: []compute.HostID{"h9"},
+		Host: "h1", Attempt: 2, Power: "running", Version: 7,
+		Failures:   []rest.Failure{{Host: "h3", Attempt: 1, Class: "host", Message: "disk", At: start}},
+		AcceptedAt: start, QueuedAt: start.Add(time.Second), Deadline: start.Add(time.Hour),
+		StartingAt: start.Add(2 * time.Second), ActiveAt: start.Add(3 * time.Second), ChangedAt: start.Add(time.Second),
+	}
+	a := n.do("GET", path(id1), nil)
+	equal(t, "shown", want, into[rest.Instance](a, 200))
+	if strings.Contains(string(a.body), "user_data") {
+		t.Error("user data is for the machine, not for whoever looks")
+	}
+	n.do("GET", path(id1)+"?project=web", nil).refused(404, compute.KindNotFound)
+}
+
+// TestAcceptedElsewhere: a GET after a 202 finds it on any node.
+func TestAcceptedElsewhere(t *testing.T) {
+	n := newNode(t)
+	boot := wire.EncodeRequest(compute.Request{Project: "default", Instance: id1, Op: compute.OpBoot, Boot: &compute.Boot{Name: "web", Flavor: "m1.small"}, At: start})
+	n.sync = func() error { n.Requests([]wire.Record{boot}, true); return nil }
+	got := n.show(id1)
+	if got.State != "accepted" || got.Name != "web" || !got.AcceptedAt.Equal(start) || got.Attempts != compute.DefaultAttempts {
+		t.Errorf("shown as %+v", got)
+	}
+	n.do("GET", path(id2), nil).refused(404, compute.KindNotFound)
+
+	n.sync = func() error { return errors.New("broker away") }
+	n.do("GET", path(id2), nil).refused(503, compute.KindUnavailable)
+	n.show(id1) // what is known needs no Sync
+}
+
+// TestRequestsAndRecordsMeetInAnyOrder: the two topics are read independently.
+func TestRequestsAndRecordsMeetInAnyOrder(t *testing.T) {
+	n := newNode(t)
+	boot := wire.EncodeRequest(compute.Request{Project: "default", Instance: id1, Op: compute.OpBoot, Boot: &compute.Boot{Name: "asked", Flavor: "m1.small"}})
+	boot.Time = start
+	n.has(instance(id1, "decided", compute.StateQueued))
+	n.Requests([]wire.Record{boot}, true)
+	if got := n.show(id1); got.State != "queued" || got.Name != "decided" {
+		t.Errorf("a request read late hides the record: %+v", got)
+	}
+	n.Instances([]wire.Record{wire.Tombstone(wire.KeyInstance("default", id1))}, true)
+	n.do("GET", path(id1), nil).refused(404, compute.KindNotFound)
+
+	n.Requests([]wire.Record{boot}, true)
+	if got := n.show(id1); got.State != "accepted" || !got.AcceptedAt.Equal(start) {
+		t.Errorf("a request without its own time has the record's: %+v", got)
+	}
+	n.has(instance(id1, "decided", compute.StateError))
+	if got := n.show(id1); got.State != "error" || got.Name != "decided" {
+		t.Errorf("the record does not replace the request: %+v", got)
+	}
+}
+
+// TestUnreadableRecordsAreLeftOut: they stop nothing and change nothing.
+func TestUnreadableRecordsAreLeftOut(t *testing.T) {
+	n := newNode(t)
+	bad := wire.Record{Key: []byte("x"), Value: []byte{0xff}}
+	good := wire.EncodeInstance(instance(id1, "web", compute.StateActive))
+	n.Instances([]wire.Record{bad, {Key: []byte("no slash")}, good}, true)
+	n.Requests([]wire.Record{bad}, true)
+	n.Queues([]wire.Record{bad}, true)
+	n.Hosts([]wire.Record{bad}, true)
+	n.Advice([]wire.Record{bad}, true)
+	n.show(id1)
+}
+
+func TestDelete(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	into[rest.Instance](n.do("POST", "/v1/instances", rest.Boot{ID: id1, Flavor: "m1.small"}), 202)
+	n.has(instance(id2, "web", compute.StateActive), instance(id3, "old", compute.StateDeleted))
+	n.published()
+	for _, id := range []compute.InstanceID{id1, id2} {
+		a := n.do("DELETE", path(id), nil)
+		if got := into[rest.Instance](a, 202); got.ID != id || a.header.Get("Location") != path(id) {
+			t.Errorf("answered %+v at %s", got, a.header.Get("Location"))
+		}
+		recs := n.published()
+		if len(recs) != 1 {
+			t.Fatalf("published %v", recs)
+		}
+		req, err := wire.DecodeRequest(recs[0])
+		if err != nil || req.Op != compute.OpDelete || req.Instance != id || req.Project != "default" || recs[0].Topic != "test.requests" {
+			t.Errorf("published %+v to %s, %v", req, recs[0].Topic, err)
+		}
+	}
+	if got := into[rest.Instance](n.do("DELETE", path(id3), nil), 202); got.State != "deleted" || len(n.published()) != 0 {
+		t.Errorf("deleted already, so there is nothing to ask: %+v", got)
+	}
+	n.do("DELETE", path("44444444-4444-4444-8444-444444444444"), nil).refused(404, compute.KindNotFound)
+	n.do("DELETE", path("x"), nil).refused(422, compute.KindInvalid)
+	n.do("DELETE", path(id2)+"?project=No", nil).refused(422, compute.KindInvalid)
+	n.fail = errors.New("no leader")
+	n.do("DELETE", path(id2), nil).refused(504, compute.KindTimeout)
+}
+
+func (n *node) list(query string) rest.Instances {
+	n.Helper()
+	return into[rest.Instances](n.do("GET", "/v1/instances?"+query, nil), 200)
+}
+
+func names(page rest.Instances) string {
+	var out []string
+	for _, i := range page.Items {
+		out = append(out, i.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestList(t *testing.T) {
+	n := newNode(t)
+	later := func(d int) func(*compute.Instance) {
+		return func(i *compute.Instance) { i.AcceptedAt = start.Add(time.Duration(d) * time.Second) }
+	}
+	n.has(
+		instance(id1, "c-active", compute.StateActive, later(3)),
+		instance(id2, "a-queued", compute.StateQueued, later(1), func(i *compute.Instance) { i.Queue, i.Boot.Flavor = "big", "big" }),
+		instance(id3, "b-gone", compute.StateDeleted, later(2)),
+		instance("44444444-4444-4444-8444-444444444444", "d-gone", compute.StateDeleted, later(4)),
+		instance("55555555-5555-4555-8555-555555555555", "theirs", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }),
+	)
+	boot := wire.EncodeRequest(compute.Request{Project: "default", Instance: "66666666-6666-4666-8666-666666666666", Op: compute.OpBoot, Boot: &compute.Boot{Name: "e-asked", Flavor: "m1.small"}, At: start.Add(5 * time.Second)})
+	n.Requests([]wire.Record{boot}, true)
+	for query, want := range map[string]string{
+		"":                            "a-queued c-active e-asked",
+		"all=true":                    "a-queued b-gone c-active d-gone e-asked",
+		"project=other":               "theirs",
+		"project=nobody":              "",
+		"state=active":                "c-active",
+		"state=active&state=deleted":  "b-gone c-active d-gone",
+		"state=accepted":              "e-asked",
+		"name=c-active":               "c-active",
+		"name=b-gone":                 "",
+		"name=b-gone&all=true":        "b-gone",
+		"host=h1":                     "c-active",
+		"host=h2":                     "",
+		"flavor=big":                  "a-queued",
+		"queue=m1.small":              "c-active e-asked",
+		"queue=big&state=active":      "",
+		"id=" + string(id1):           "c-active",
+		"id=" + string(id1) + "&id=x": "c-active",
+		"id=" + string(id3):           "b-gone",
+		"id=" + string(id1) + "&id=" + string(id3) + "&state=deleted": "b-gone",
+		"ref=c-active":       "c-active",
+		"ref=b":              "b-gone",
+		"ref=nothing":        "",
+		"ref=11111111":       "c-active",
+		"ref=6":              "e-asked",
+		"ref=" + string(id2): "a-queued",
+	} {
+		if got := names(n.list(query)); got != want {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+}
+
+// TestRefPrefersTheBestMatch: an exact name is never made ambiguous by longer
+// ones, nor a live instance by a deleted one.
+func TestRefPrefersTheBestMatch(t *testing.T) {
+	n := newNode(t)
+	n.has(
+		instance(id1, "web", compute.StateActive),
+		instance(id2, "web-2", compute.StateActive),
+		instance(id3, "web-2", compute.StateDeleted),
+		instance("44444444-4444-4444-8444-444444444444", "db-1", compute.StateDeleted),
+		instance("45444444-4444-4444-8444-444444444444", "db-2", compute.StateDeleted),
+	)
+	for ref, want := range map[string]string{
+		"web": "web", "web-": "web-2", "we": "web web-2", "web-2": "web-2",
+		"33": "web-2", "4": "db-1 db-2", "44": "db-1", "db": "db-1 db-2",
+	} {
+		got := n.list("ref=" + ref)
+		if names(got) != want {
+			t.Errorf("%s: %q, want %q", ref, names(got), want)
+		}
+	}
+	if got := n.list("ref=web-2"); got.Items[0].ID != id2 {
+		t.Errorf("the deleted one was meant: %+v", got)
+	}
+}
+
+func TestListRefusals(t *testing.T) {
+	n := newNode(t)
+	for query, field := range map[string]string{
+		"state=asleep": "state[0]", "limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "after=x": "after",
+		"after=1_x": "after", "project=A": "project", "all=perhaps": "all", "nonsense=1": "nonsense",
+	} {
+		if p := n.do("GET", "/v1/instances?"+query, nil).refused(422, compute.KindInvalid); p.Field != field {
+			t.Errorf("%s: field %q, want %q", query, p.Field, field)
+		}
+	}
+}
+
+// TestPages: whatever the page size, all pages together are the list, in order,
+// also where many instances are of the same instant.
+func TestPages(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := newNode(t)
+		count := rapid.IntRange(0, 30).Draw(rt, "count")
+		for c := range count {
+			at := start.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "second")) * time.Second)
+			n.has(instance(compute.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", c)), fmt.Sprint(c), compute.StateActive,
+				func(i *compute.Instance) { i.AcceptedAt = at }))
+		}
+		whole := n.list("")
+		limit := rapid.IntRange(1, 10).Draw(rt, "limit")
+		var all []rest.Instance
+		after := ""
+		for {
+			page := n.list(fmt.Sprintf("limit=%d&after=%s", limit, url.QueryEscape(after)))
+			all = append(all, page.Items...)
+			if len(page.Items) > limit {
+				rt.Fatalf("%d on a page of %d", len(page.Items), limit)
+			}
+			if after = page.Next; after == "" {
+				break
+			}
+		}
+		if got, want := names(rest.Instances{Items: all}), names(whole); got != want || len(whole.Items) != count {
+			rt.Fatalf("pages %q, whole %q", got, want)
+		}
+		if !slices.IsSortedFunc(all, func(a, b rest.Instance) int { return a.AcceptedAt.Compare(b.AcceptedAt) }) {
+			rt.Fatal("not oldest first")
+		}
+	})
+}
+
+// TestViewsMatchADumbOne: after any sequence of records the indexes say what a
+// plain scan of the newest records says.
+func TestViewsMatchADumbOne(t *testing.T) {
+	ids := []compute.InstanceID{id1, id2, id3}
+	queues := []compute.QueueName{"a", "b"}
+	states := []compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleted}
+	rapid.Check(t, func(rt *rapid.T) {
+		v := newInstances()
+		model := map[key]known{}
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			at := key{rapid.SampledFrom([]compute.Project{"p", "q"}).Draw(rt, "project"), rapid.SampledFrom(ids).Draw(rt, "id")}
+			name, queue := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "name"), rapid.SampledFrom(queues).Draw(rt, "queue")
+			boot := compute.Boot{Name: name, Flavor: compute.FlavorName(queue)}
+			switch rapid.IntRange(0, 2).Draw(rt, "what") {
+			case 0:
+				v.apply([]change{{key: at}})
+				delete(model, at)
+			case 1:
+				r := &compute.Request{Project: at.project, Instance: at.id, Boot: &boot}
+				v.accept([]*compute.Request{r})
+				if _, ok := model[at]; !ok {
+					model[at] = known{request: r}
+				}
+			case 2:
+				i := &compute.Instance{Project: at.project, ID: at.id, Boot: boot, Queue: queue, State: rapid.SampledFrom(states).Draw(rt, "state")}
+				v.apply([]change{{key: at, instance: i}})
+				model[at] = known{instance: i}
+			}
+			checkViews(rt, v, model, queues)
+		}
+	})
+}
+
+func checkViews(rt *rapid.T, v *instances, model map[key]known, queues []compute.QueueName) {
+	for _, p := range []compute.Project{"p", "q"} {
+		for _, name := range []string{"", "x"} {
+			want := 0
+			for at, k := range model {
+				if at.project == p && (name == "" || k.boot().Name == name) {
+					want++
+				}
+			}
+			if got := len(v.of(p, name)); got != want {
+				rt.Fatalf("project %s name %q: %d, want %d", p, name, got, want)
+			}
+		}
+	}
+	for _, q := range queues {
+		waiting, working := 0, 0
+		for _, k := range model {
+			if k.queue() == q && k.works() {
+				working++
+				if k.instance != nil && k.instance.State == compute.StateQueued {
+					waiting++
+				}
+			}
+		}
+		if v.waiting(q) != waiting || v.working(q) != working || len(v.line(q)) != waiting {
+			rt.Fatalf("queue %s: waiting %d, working %d, line %d; want %d and %d", q, v.waiting(q), v.working(q), len(v.line(q)), waiting, working)
+		}
+	}
+	for at, k := range model {
+		if got, ok := v.get(at); !ok || got != k {
+			rt.Fatalf("get %v: %v", at, got)
+		}
+	}
+}
+
+func TestSilentHostsMakeInstancesUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.hears(compute.Beacon{Host: "h1"})
+		n.has(
+			instance(id1, "on-h1", compute.StateActive),
+			instance(id2, "on-h2", compute.StateStarting, func(i *compute.Instance) { i.Host = "h2" }),
+			instance(id3, "queued", compute.StateQueued),
+		)
+		states := func() string {
+			return fmt.Sprint(n.show(id1).State, " ", n.show(id2).State, " ", n.show(id3).State)
+		}
+		time.Sleep(compute.SilentAfter)
+		if got := states(); got != "active starting queued" {
+			t.Errorf("after 60 s: %s", got)
+		}
+		time.Sleep(time.Second)
+		if got := states(); got != "unknown unknown queued" {
+			t.Errorf("after 61 s, h2 never heard: %s", got)
+		}
+		if got := names(n.list("state=unknown")); got != "on-h1 on-h2" {
+			t.Errorf("filter by unknown: %s", got)
+		}
+		if h := into[rest.HostView](n.do("GET", "/v1/hosts/h1", nil), 200); h.State != "silent" {
+			t.Errorf("host shown as %s", h.State)
+		}
+		n.hears(compute.Beacon{Host: "h1", At: start}) // its own clock plays no part
+		if got := states(); got != "active unknown queued" {
+			t.Errorf("heard again: %s", got)
+		}
+	})
+}
+
+func TestWhyWaiting(t *testing.T) {
+	for name, c := range map[string]struct {
+		hosts   compute.HostCounts
+		advised bool
+		want    compute.ReasonCode
+	}{
+		"nothing known":             {want: compute.WaitingForCapacity},
+		"no hosts at all":           {advised: true, want: compute.NoEligibleHost},
+		"one fits now":              {compute.HostCounts{NeverFits: 3, Full: 1, Eligible: 1}, true, compute.WaitingForCapacity},
+		"all full":                  {compute.HostCounts{Full: 4}, true, compute.NoEligibleHost},
+		"full or too small":         {compute.HostCounts{Full: 1, NeverFits: 4}, true, compute.NoEligibleHost},
+		"all too small":             {compute.HostCounts{NeverFits: 4}, true, compute.NeverFits},
+		"too small or drained":      {compute.HostCounts{NeverFits: 4, Draining: 1}, true, compute.NoEligibleHost},
+		"too small or not heard of": {compute.HostCounts{NeverFits: 4, Silent: 1}, true, compute.NoEligibleHost},
+	} {
+		if got := whyWaiting(c.hosts, c.advised); got.Code != c.want {
+			t.Errorf("%s: %s, want %s", name, got.Code, c.want)
+		}
+	}
+}
+
+func TestWaitingIsExplained(t *testing.T) {
+	n := newNode(t)
+	at := func(d int) func(*compute.Instance) {
+		return func(i *compute.Instance) { i.QueuedAt = start.Add(time.Duration(d) * time.Second) }
+	}
+	n.has(
+		instance(id2, "second", compute.StateQueued, at(2)),
+		instance(id1, "first", compute.StateQueued, at(1), func(i *compute.Instance) { i.Project = "other" }),
+		instance(id3, "pinned", compute.StateQueued, at(0), func(i *compute.Instance) { i.Boot.Host = "h1" }),
+	)
+	second := func() *rest.Reason { return n.show(id2).Waiting }
+	place := &rest.Place{Position: 1, Depth: 2, Oldest: start.Add(time.Second)}
+	equal(t, "without advice", &rest.Reason{Code: compute.WaitingForCapacity, Message: "waiting for a host, 2 of 2 in line", Place: place}, second())
+
+	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, About: []compute.QueueAdvice{{
+		Queue: "m1.small", Hosts: compute.HostCounts{Full: 2, Draining: 1},
+	}}})}, true)
+	equal(t, "all full", &rest.Reason{
+		Code: compute.NoEligibleHost, Message: "no host can take it now: of 3 hosts 2 full, 1 draining", Place: place,
+		Hosts: &rest.HostCounts{Total: 3, Full: 2, Draining: 1},
+	}, second())
+
+	if got := n.show(id3).Waiting; got.Code != compute.WaitingForCapacity || got.Host != "h1" || got.Place != nil {
+		t.Errorf("pinned work is in no line: %+v", got)
+	}
+	n.hears(compute.Beacon{Host: "h1", State: compute.HostDraining})
+	if got := n.show(id3).Waiting; got.Code != compute.PinnedHostUnavailable || got.Message != "host h1 cannot take it: it is draining" {
+		t.Errorf("pinned to a draining host: %+v", got)
+	}
+	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, Full: true})}, true)
+	if got := second(); got.Code != compute.WaitingForCapacity {
+		t.Errorf("full advice that does not name the queue forgets it: %+v", got)
+	}
+}
+
+// TestRounds: a reader's Sync began after the reader came; any number of readers
+// cost two at most.
+func TestRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowSync{next: make(chan error)}
+		r := newRounds(s)
+		results := make(chan error, 10)
+		read := func() { results <- r.fresh(t.Context()) }
+		go read()
+		synctest.Wait()
+		for range 5 {
+			go read() // these come while the first round is under way: it is too old for them
+		}
+		synctest.Wait()
+		s.next <- nil
+		synctest.Wait()
+		if len(results) != 1 || s.begun != 2 {
+			t.Errorf("after the first round %d are done, %d rounds have begun", len(results), s.begun)
+		}
+		s.next <- nil
+		synctest.Wait()
+		if len(results) != 6 || s.begun != 2 {
+			t.Errorf("after the second round %d are done, %d rounds have begun", len(results), s.begun)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go read()
+		synctest.Wait()
+		go func() { results <- r.fresh(ctx) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if len(results) != 7 {
+			t.Error("who gives up does not wait for the round of another")
+		}
+		s.next <- errors.New("broker away")
+		synctest.Wait()
+		var failed int
+		for range len(results) {
+			if <-results != nil {
+				failed++
+			}
+		}
+		if failed != 2 {
+			t.Errorf("%d failed, want the one that gave up and the one whose round did", failed)
+		}
+	})
+}
+
+// slowSync ends a round when told how.
+type slowSync struct {
+	begun int
+	next  chan error
+}
+
+func (s *slowSync) Sync(context.Context) error {
+	s.begun++
+	return <-s.next
+}
