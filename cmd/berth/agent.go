@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+)
+
+// agentOptions say how an agent runs in this process.
+type agentOptions struct {
+	Host    compute.HostID
+	State   string // folder of the journal
+	Driver  hypervisor.Driver
+	Slots   int // 0: the agent's default
+	Journal journal.Options
+	Timing  agent.Timing
+}
+
+// newAgent joins one host's agent. Its journal is opened, and so locked, at
+// once: a second agent of the same host is refused here. It is closed when the
+// part has ended, or at once if the part cannot be made.
+func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
+	if err := os.MkdirAll(o.State, 0o755); err != nil {
+		return nil, &compute.Error{Op: "agent", Kind: compute.KindInvalid, Field: "state", Value: o.State, Message: "cannot be used", Cause: err}
+	}
+	j, err := journal.Open(filepath.Join(o.State, string(o.Host)+".journal"), o.Journal)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.Close())
+		}
+	}()
+	producer, last, err := c.producer()
+	if err != nil {
+		return nil, err
+	}
+	puller := kafka.NewPuller(c.kafka, kafka.PullerOptions{})
+	a, err := agent.New(agent.Options{
+		Host: o.Host, Partitions: c.partitions, Topics: c.topics(), Journal: j, Driver: o.Driver,
+		Puller: puller, Reporter: producer, Log: c.log, Slots: o.Slots, Timing: o.Timing,
+	})
+	if err != nil {
+		return nil, err
+	}
+	topics := c.topics()
+	commands := c.reader(kafka.ReaderOptions{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands)
+	g := service.NewGroup()
+	g.Add("journal", closesJournal{j})
+	g.Add("producer", last)
+	g.Add("puller", puller)
+	g.Add("agent", a)
+	// The host's stream is made by the queue manager after the first beacon, so
+	// it is no condition for being ready.
+	g.Add("streams", eager{service.Together(commands, c.table(topics.Queues(), a.Queues), c.table(topics.Advice(), a.Advice))})
+	return g, nil
+}
+
+// streamStart is where the journal says that the host's stream goes on.
+func streamStart(a *agent.Agent) kafka.Start {
+	offset, fromEnd := a.StartOffset()
+	if fromEnd {
+		return kafka.End()
+	}
+	return kafka.At(map[int32]int64{0: offset})
+}
+
+// eager is a part that others do not wait for.
+type eager struct{ service.Part }
+
+func (eager) Ready() <-chan struct{} { return service.Func(nil).Ready() }
+
+// closesJournal closes the journal when everything that writes to it has ended.
+type closesJournal struct{ journal *journal.Journal }
+
+func (c closesJournal) Ready() <-chan struct{} { return service.Func(nil).Ready() }
+
+func (c closesJournal) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return c.journal.Close()
+}
+
+// newHostAgents joins what an agent's configuration asks for: one host, or
+// several simulated ones.
+func newHostAgents(c cell, s agentConfig) (service.Part, error) {
+	world, err := fake.OpenWorld(s.Driver.Fake.World)
+	if err != nil {
+		return nil, err
+	}
+	var agents []service.Part
+	for _, id := range hostNames(s.Host, s.Driver.Fake.Hosts) {
+		host, err := world.Host(id, s.Driver.Fake.inventory())
+		if err != nil {
+			return nil, err
+		}
+		a, err := newAgent(c, agentOptions{Host: id, State: s.State, Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots})
+		if err != nil {
+			return nil, err
+		}
+		agents = append(agents, a)
+	}
+	return service.Together(agents...), nil
+}
+
+func hostNames(host compute.HostID, n int) []compute.HostID {
+	if n == 1 {
+		return []compute.HostID{host}
+	}
+	var names []compute.HostID
+	for i := range n {
+		names = append(names, compute.HostID(fmt.Sprintf("%s-%d", host, i+1)))
+	}
+	return names
+}
+
+func (f fakeConfig) inventory() compute.Inventory {
+	return compute.Inventory{Totals: f.Totals, Reserved: f.Reserved, Traits: f.Traits}
+}
+
+func (f fakeConfig) options() fake.Options {
+	return fake.Options{PrepareTime: f.PrepareTime, LaunchTime: f.LaunchTime, DestroyTime: f.DestroyTime}
+}
