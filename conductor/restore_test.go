@@ -1,0 +1,202 @@
+package conductor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// live puts some instances into every state.
+func live(t *testing.T) *cell {
+	k := newCell(t)
+	for n, upTo := range []compute.ReportOp{
+		1: compute.ReportNone, 2: compute.ReportClaim, 3: compute.ReportStarted, 4: compute.ReportFailed, 5: compute.ReportGone,
+	} {
+		if n == 0 {
+			continue
+		}
+		project := compute.Project(fmt.Sprint("p", n%2))
+		k.read(k.boot(n, project))
+		if upTo != compute.ReportNone {
+			k.read(k.report(compute.ReportClaim, n, project, "h1"))
+		}
+		if upTo == compute.ReportStarted || upTo == compute.ReportFailed || upTo == compute.ReportGone {
+			k.read(k.report(upTo, n, project, "h1"))
+		}
+	}
+	k.read(k.bootOf(6, "p0", "m9"), k.requested(compute.Request{Op: compute.OpDelete, Project: "p1", Instance: id(7)}))
+	k.read(k.requested(compute.Request{Op: compute.OpReboot, Project: "p1", Instance: id(3), Command: "r1"}))
+	return k
+}
+
+// same compares all that two conductors know about their records.
+func same(t interface{ Errorf(string, ...any) }, a, b *Conductor, projects []compute.Project, ids int) {
+	for p := range int32(partitions) {
+		for n := range ids {
+			if diff := cmp.Diff(a.states[p].Instance(id(n)), b.states[p].Instance(id(n)), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("partition %d, instance %d: %s", p, n, diff)
+			}
+		}
+		if a.states[p].Len() != b.states[p].Len() {
+			t.Errorf("partition %d has %d records and %d", p, a.states[p].Len(), b.states[p].Len())
+		}
+		for _, project := range projects {
+			if !a.states[p].Used(project).Equal(b.states[p].Used(project)) {
+				t.Errorf("%s uses %s and %s", project, a.states[p].Used(project), b.states[p].Used(project))
+			}
+		}
+	}
+}
+
+// TestTakeoverIsEqual: whatever was decided, the state restored from what was
+// written is the state that wrote it.
+func TestTakeoverIsEqual(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		k := newCell(t)
+		k.c.Hosts(nil, true)
+		projects := []compute.Project{"p0", "p1", "p2"}
+		for range rapid.IntRange(1, 60).Draw(rt, "turns") {
+			var recs []wire.Record
+			for range rapid.IntRange(0, 4).Draw(rt, "records") {
+				recs = append(recs, k.any(rt, projects))
+			}
+			k.read(recs...)
+			if rapid.IntRange(0, 3).Draw(rt, "pass") == 0 {
+				k.pass(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 2 * time.Hour, 400 * time.Hour}).Draw(rt, "time"))
+			}
+		}
+		old := k.c
+		k.c = k.conductor(nil)
+		k.c.Catalog(offers(), true)
+		k.c.Queues([]wire.Record{listed("m1.small")}, true)
+		k.gainAll()
+		same(rt, old, k.c, projects, 8)
+	})
+}
+
+// any is a record that might be read.
+func (k *cell) any(rt *rapid.T, projects []compute.Project) wire.Record {
+	n := rapid.IntRange(0, 7).Draw(rt, "instance")
+	p := projects[n%len(projects)]
+	if rapid.Bool().Draw(rt, "request") {
+		op := compute.RequestOp(rapid.IntRange(1, 5).Draw(rt, "op"))
+		if op == compute.OpBoot {
+			return k.bootOf(n, p, rapid.SampledFrom([]compute.FlavorName{"m1.small", "m9"}).Draw(rt, "flavor"))
+		}
+		return k.requested(compute.Request{Op: op, Project: p, Instance: id(n)})
+	}
+	return k.reported(compute.Report{
+		Op: compute.ReportOp(rapid.IntRange(1, 6).Draw(rt, "op")), Host: "h1", Project: p, Instance: id(n),
+		Attempt: compute.Attempt(rapid.IntRange(1, 3).Draw(rt, "attempt")), Claim: "c1", Message: "m\xff",
+		Class: compute.FailureClass(rapid.IntRange(0, 4).Draw(rt, "class")),
+	})
+}
+
+// TestOutbox: the next owner sends what follows from records at or behind the
+// cursor, each once and in order, and nothing from before.
+func TestOutbox(t *testing.T) {
+	k := live(t)
+	type said struct {
+		topic    string
+		instance string
+	}
+	for _, c := range []struct {
+		name   string
+		cursor func(p int32) int64
+		want   []said
+	}{
+		{"nothing is known", func(int32) int64 { return -1 }, []said{
+			{"build.m1.small", string(id(1))}, {"host.h1", string(id(2))}, {"host.h1", string(id(3))},
+		}},
+		{"all was sent", func(p int32) int64 { return int64(len(k.log[p])) }, nil},
+		{"all but the last", func(p int32) int64 { return int64(len(k.log[p])) - 1 }, []said{{"host.h1", string(id(3))}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got []said
+			for p := range int32(partitions) {
+				for _, e := range k.gain(p, c.cursor(p)).Effects {
+					got = append(got, said{e.Record.Topic, string(e.Record.Key)})
+				}
+			}
+			less := func(a, b said) bool { return a.instance < b.instance }
+			if diff := cmp.Diff(c.want, got, cmpopts.SortSlices(less), cmp.AllowUnexported(said{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestCrashBeforeEffects: a turn is committed, its effects are not sent; the
+// next owner sends the very same.
+func TestCrashBeforeEffects(t *testing.T) {
+	k := newCell(t)
+	k.read(k.boot(1, "p"), k.boot(2, "p"))
+	p := wire.Partition("p", partitions)
+	cursor := int64(len(k.log[p]))
+	lost := k.c.Turn(wire.Turn{Now: k.now, Records: []wire.Record{
+		k.report(compute.ReportClaim, 1, "p", "h1"), k.boot(3, "p"), k.requested(compute.Request{Op: compute.OpDelete, Project: "p", Instance: id(2)}),
+	}})
+	k.commit(lost)
+	k.c.Lose(p)
+	again := k.gain(p, cursor)
+	if diff := cmp.Diff(lost.Effects, again.Effects, cmp.AllowUnexported(publication{})); diff != "" {
+		t.Error(diff)
+	}
+	if len(again.Changes) != 0 {
+		t.Errorf("%d changes by loading", len(again.Changes))
+	}
+}
+
+// TestAbortedTurn: what was decided and not committed is decided again.
+func TestAbortedTurn(t *testing.T) {
+	k := newCell(t)
+	p := wire.Partition("p", partitions)
+	boot := k.boot(1, "p")
+	first := k.c.Turn(wire.Turn{Now: k.now, Records: []wire.Record{boot}})
+	k.c.Lose(p)
+	k.gain(p, 0)
+	if diff := cmp.Diff(first, k.read(boot), cmp.AllowUnexported(publication{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestPoisonInTheTruth: a record of the instances topic that cannot be read is
+// rejected, the others are there.
+func TestPoisonInTheTruth(t *testing.T) {
+	k := newCell(t)
+	k.read(k.boot(1, "p"))
+	p := wire.Partition("p", partitions)
+	other := compute.Project("q")
+	for wire.Partition(other, partitions) == p {
+		other += "q"
+	}
+	stranger := wire.EncodeInstance(compute.Instance{ID: id(9), Project: other, State: compute.StateQueued})
+	k.log[p] = append(k.log[p],
+		wire.Record{Key: []byte("garbage"), Value: []byte("?"), Offset: 1, Topic: "instances", Partition: p},
+		wire.Record{Key: []byte("gone"), Value: []byte("?"), Offset: 2}, wire.Record{Key: []byte("gone"), Offset: 3},
+		wire.Record{Key: stranger.Key, Value: stranger.Value, Offset: 4, Partition: p})
+	res := k.gain(p, -1)
+	if len(res.Rejects) != 2 || k.c.states[p].Len() != 1 {
+		t.Errorf("%d rejects, %d records", len(res.Rejects), k.c.states[p].Len())
+	}
+}
+
+// TestNotOwned: what is not owned is not decided, and does no harm.
+func TestNotOwned(t *testing.T) {
+	k := newCell(t)
+	k.c.Lose(wire.Partition("p", partitions))
+	if res := k.read(k.boot(1, "p")); len(res.Changes)+len(res.Rejects)+len(res.Effects) != 0 {
+		t.Errorf("decided for somebody else's partition: %+v", res)
+	}
+	k.c.Restore(99, wire.Record{})
+	if res := k.c.Restored(99, -1, k.now); len(res.Effects) != 0 {
+		t.Error("effects of a partition that was never gained")
+	}
+}

@@ -1,0 +1,236 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+func topics(effects []wire.Effect) []string {
+	var list []string
+	for _, e := range effects {
+		list = append(list, fmt.Sprintf("%s/%d", e.Record.Topic, e.Record.Partition))
+	}
+	return list
+}
+
+func TestBootEndToEnd(t *testing.T) {
+	k := newCell(t)
+	res := k.read(k.boot(1, "p"))
+	if diff := cmp.Diff([]string{"build.m1.small/0"}, topics(res.Effects)); diff != "" {
+		t.Fatal(diff)
+	}
+	build, err := wire.DecodeBuild(res.Effects[0].Record)
+	if err != nil || build.Instance != id(1) || build.Trace == "" || res.Effects[0].Partition != wire.Partition("p", partitions) {
+		t.Fatalf("%+v, %v", build, err)
+	}
+	if rec := res.Changes[0]; rec.Partition != wire.Partition("p", partitions) || rec.Topic != "instances" {
+		t.Fatalf("written to %s/%d", rec.Topic, rec.Partition)
+	}
+	res = k.read(k.report(compute.ReportClaim, 1, "p", "h1"))
+	if diff := cmp.Diff([]string{"host.h1/0"}, topics(res.Effects)); diff != "" {
+		t.Fatal(diff)
+	}
+	grant, err := wire.DecodeCommand(res.Effects[0].Record)
+	if err != nil || grant.Op != compute.CommandGrant || grant.Claim != "c1" || grant.Trace == "" || res.Effects[0].Tag != nil {
+		t.Fatalf("%+v, %v", grant, err)
+	}
+	k.read(k.report(compute.ReportStarted, 1, "p", "h1"))
+	k.want("p", 1, compute.StateActive, "")
+	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "p", Instance: id(1)}))
+	k.read(k.report(compute.ReportGone, 1, "p", "h1"))
+	k.want("p", 1, compute.StateDeleted, "")
+	if used := k.c.states[wire.Partition("p", partitions)].Used("p"); !used.IsZero() {
+		t.Errorf("still used: %s", used)
+	}
+	k.pass(16 * 24 * time.Hour)
+	if last := k.log[wire.Partition("p", partitions)]; last[len(last)-1].Value != nil {
+		t.Error("no tombstone after the retention")
+	}
+}
+
+func TestWakeIsTheFirstTimer(t *testing.T) {
+	k := newCell(t)
+	if res := k.read(); !res.Wake.IsZero() {
+		t.Errorf("wakes at %v for nothing", res.Wake)
+	}
+	if res := k.read(k.boot(1, "p"), k.boot(2, "other")); !res.Wake.Equal(epoch.Add(compute.DefaultDeadline)) {
+		t.Errorf("wakes at %v", res.Wake)
+	}
+	if res := k.read(k.report(compute.ReportClaim, 2, "other", "h1")); !res.Wake.Equal(epoch.Add(15 * time.Second)) {
+		t.Errorf("wakes at %v", res.Wake)
+	}
+}
+
+// TestTimersWaitForInputs: only partitions that were read to their ends.
+func TestTimersWaitForInputs(t *testing.T) {
+	k := newCell(t)
+	k.read(k.boot(1, "p"))
+	k.now = k.now.Add(2 * time.Hour)
+	p := wire.Partition("p", partitions)
+	k.turn(wire.Turn{TimersUntil: map[int32]time.Time{(p + 1) % partitions: k.now}})
+	k.turn(wire.Turn{TimersUntil: map[int32]time.Time{p: epoch.Add(time.Minute)}})
+	k.want("p", 1, compute.StateQueued, "")
+	k.turn(wire.Turn{
+		Records:     []wire.Record{k.report(compute.ReportClaim, 1, "p", "h1")},
+		TimersUntil: map[int32]time.Time{p: k.now},
+	})
+	k.want("p", 1, compute.StateStarting, "")
+}
+
+// TestPoison: whatever cannot be read or lies in the wrong place is kept with
+// the reason, and nothing stops.
+func TestPoison(t *testing.T) {
+	k := newCell(t)
+	good := k.boot(1, "p")
+	p := good.Partition
+	with := func(rec wire.Record, f func(*wire.Record)) wire.Record { f(&rec); return rec }
+	poison := []wire.Record{
+		k.place(wire.Record{Key: []byte("p"), Value: []byte("{nonsense")}, "requests", p),
+		k.place(wire.Record{Key: []byte("p")}, "requests", p),
+		k.place(wire.Record{Key: []byte("p"), Value: []byte{0xff, 0xff}}, "reports", p),
+		with(k.boot(2, "p"), func(r *wire.Record) { r.Partition = (p + 1) % partitions }),
+		with(k.report(compute.ReportClaim, 1, "p", "h1"), func(r *wire.Record) { r.Partition = (p + 1) % partitions }),
+		with(k.boot(3, "p"), func(r *wire.Record) { r.Headers = []wire.Header{{Key: wire.HeaderSchema, Value: []byte("99")}} }),
+		with(k.boot(4, "p"), func(r *wire.Record) { r.Topic = "elsewhere" }),
+		k.place(wire.Record{Key: []byte("p"), Value: make([]byte, compute.MaxRejectedValue+7)}, "requests", p),
+		k.requested(compute.Request{Op: compute.OpStop, Project: "p", Instance: id(77)}),
+	}
+	k.read(append(poison, good)...)
+	if len(k.bad) != len(poison) {
+		t.Errorf("%d rejects for %d poisonous records", len(k.bad), len(poison))
+	}
+	for i, rec := range k.bad {
+		r, err := wire.DecodeRejected(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := poison[i]
+		if rec.Topic != "rejected" || rec.Partition != in.Partition || r.Topic != in.Topic || r.Partition != in.Partition || r.Offset != in.Offset ||
+			r.Reason.Code != compute.Malformed || r.Reason.Detail == "" || len(r.Value) > compute.MaxRejectedValue {
+			t.Errorf("poison %d is rejected as %+v in %s/%d", i, r, rec.Topic, rec.Partition)
+		}
+	}
+	k.want("p", 1, compute.StateQueued, "")
+	if n := k.c.states[p].Len(); n != 1 {
+		t.Errorf("%d records", n)
+	}
+}
+
+// TestEverywhere: what is written to every partition is at home in each.
+func TestEverywhere(t *testing.T) {
+	k := newCell(t)
+	k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"))
+	for p := range int32(partitions) {
+		k.read(
+			k.place(wire.EncodeReport(compute.Report{Op: compute.ReportHello, Host: "h1", Journal: "j1"}), "reports", p),
+			k.place(wire.EncodeRequest(compute.Request{Op: compute.OpFence, Host: "h1"}), "requests", p),
+			k.place(wire.EncodeRequest(compute.Request{Op: compute.OpForget, Host: "h1"}), "requests", p),
+		)
+	}
+	if len(k.bad) != 0 {
+		t.Errorf("%d rejects", len(k.bad))
+	}
+	if inst := k.last("p", 1); inst.State != compute.StateQueued || inst.Attempt != 2 {
+		t.Errorf("%s, attempt %d", inst.State, inst.Attempt)
+	}
+}
+
+// TestManyAtOnce: a batch of 10,000 for one project with room for 8,000.
+func TestManyAtOnce(t *testing.T) {
+	k := newCell(t)
+	var recs []wire.Record
+	for n := range 10_000 {
+		recs = append(recs, k.boot(n, "rich"))
+	}
+	res := k.read(recs...)
+	if len(res.Changes) != 10_000 || len(res.Effects) != 8_000 || len(res.Rejects) != 0 {
+		t.Fatalf("%d changes, %d effects, %d rejects", len(res.Changes), len(res.Effects), len(res.Rejects))
+	}
+	k.want("rich", 7_999, compute.StateQueued, "")
+	k.want("rich", 8_000, compute.StateError, compute.QuotaExceeded)
+	s := k.c.states[wire.Partition("rich", partitions)]
+	if used := s.Used("rich"); used[compute.Instances] != 8_000 || used[compute.VCPU] != 8_000 {
+		t.Errorf("used: %s", used)
+	}
+	var claims []wire.Record
+	for n := range 8_000 {
+		claims = append(claims, k.report(compute.ReportClaim, n, "rich", compute.HostID(fmt.Sprint("h", n%100))))
+	}
+	if res := k.read(append(claims, claims...)...); len(res.Changes) != 8_000 || len(res.Effects) != 16_000 {
+		t.Errorf("%d changes, %d effects", len(res.Changes), len(res.Effects))
+	}
+}
+
+// TestSent: what became of a publication comes back to the instance.
+func TestSent(t *testing.T) {
+	k := newCell(t)
+	res := k.read(k.boot(1, "p"), k.boot(2, "p"), k.boot(3, "p"))
+	k.turn(wire.Turn{Sent: []wire.Sent{
+		{Tag: res.Effects[0].Tag, Offset: 7},
+		{Tag: res.Effects[1].Tag, Err: fmt.Errorf("produce: %w", wire.ErrNoTopic)},
+		{Tag: res.Effects[2].Tag, Err: context.DeadlineExceeded},
+		{Tag: "somebody else's"},
+	}})
+	k.want("p", 1, compute.StateQueued, "")
+	k.want("p", 2, compute.StateError, compute.QueueClosedReason)
+	res = k.pass(31 * time.Second)
+	if diff := cmp.Diff([]string{"build.m1.small/0"}, topics(res.Effects)); diff != "" {
+		t.Errorf("only the third is published again: %s", diff)
+	}
+	k.c.Lose(wire.Partition("p", partitions))
+	k.turn(wire.Turn{Sent: []wire.Sent{{Tag: res.Effects[0].Tag, Offset: 8}}})
+}
+
+// TestCatalogIsReadBeforeRefusing: a flavor that was already added is never
+// refused because it was not read yet; and the catalog is read once a turn.
+func TestCatalogIsReadBeforeRefusing(t *testing.T) {
+	k := newCell(t)
+	k.sync = func(c *Conductor) error {
+		c.Catalog([]wire.Record{wire.EncodeFlavor(compute.Flavor{Name: "m2", Resources: compute.Resources{compute.VCPU: 2}})}, true)
+		return nil
+	}
+	k.read(k.boot(1, "p"), k.bootOf(2, "p", "m2"), k.bootOf(3, "p", "m3"), k.bootOf(4, "p", "m4"))
+	k.want("p", 2, compute.StateQueued, "")
+	k.want("p", 3, compute.StateError, compute.NoSuchFlavor)
+	k.want("p", 4, compute.StateError, compute.NoSuchFlavor)
+	if k.synced != 1 {
+		t.Errorf("synced %d times", k.synced)
+	}
+	k.read(k.boot(1, "p"), k.bootOf(3, "p", "m3"))
+	if k.synced != 1 {
+		t.Error("synced for a request that changes nothing")
+	}
+	k.sync = func(*Conductor) error { return errors.New("broker is away") }
+	k.read(k.bootOf(5, "p", "m5"))
+	k.want("p", 5, compute.StateError, compute.NoSuchFlavor)
+	k.c.Catalog([]wire.Record{wire.Tombstone(wire.KeyFlavor("m2")), wire.Tombstone(wire.KeyQuota("rich")), {Key: []byte("?"), Value: []byte("?")}}, false)
+	k.read(k.bootOf(6, "p", "m2"))
+	k.want("p", 6, compute.StateError, compute.NoSuchFlavor)
+}
+
+// TestTurnBeforeViews is a wiring that would refuse what it has not read.
+func TestTurnBeforeViews(t *testing.T) {
+	k := newCell(t)
+	k.c = k.conductor(nil)
+	k.c.Catalog(nil, true)
+	k.c.Queues(nil, false)
+	k.gainAll()
+	defer func() {
+		if recover() == nil {
+			t.Error("a turn before ViewsReady goes unnoticed")
+		}
+		k.c.Queues(nil, true)
+		k.c.Queues(nil, true)
+		<-k.c.ViewsReady()
+		k.read(k.boot(1, "p"))
+	}()
+	k.read(k.boot(1, "p"))
+}
