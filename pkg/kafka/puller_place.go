@@ -1,0 +1,230 @@
+package kafka
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// places remembers who leads which queue, and where brokers listen. It is safe
+// for concurrent use once client is set.
+type places struct {
+	client *kgo.Client
+	topics wire.Topics
+
+	mu      sync.Mutex
+	known   map[compute.QueueName]place
+	brokers map[int32]string // host:port
+}
+
+// place is what brokers last said of one queue.
+type place struct {
+	topic   topicUUID
+	leader  leader
+	err     error     // why it has none
+	asked   time.Time // when they said so
+	suspect bool      // it gave trouble since
+}
+
+// askAgain is how soon brokers are asked again about a queue that cannot be
+// placed: they hear of topics and leaders one after the other.
+const askAgain = 200 * time.Millisecond
+
+func newPlaces(t wire.Topics) *places {
+	return &places{topics: t, known: map[compute.QueueName]place{}, brokers: map[int32]string{}}
+}
+
+// place answers lanes for queues, and the errors of those that have none.
+func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
+	var errs []error
+	if unsure := p.unsure(queues, time.Now()); len(unsure) > 0 {
+		if err := p.refresh(ctx, unsure); err != nil {
+			errs = append(errs, classify("place queues", err))
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lanes := map[wire.Lane][]wire.QueueRef{}
+	for _, q := range queues {
+		at, known := p.known[q.Name]
+		switch {
+		case !known: // the error is that of asking
+		case at.err != nil:
+			errs = append(errs, unplaced(q, at.err))
+		case !at.is(q.TopicID):
+			errs = append(errs, compute.Conflict("queue", string(q.Name), "is on another topic than the one that was initialised", "wait for the queue list to say so"))
+		default:
+			l := wire.Lane{Broker: at.leader.broker, Group: q.Group}
+			lanes[l] = append(lanes[l], q)
+		}
+	}
+	return lanes, errors.Join(errs...)
+}
+
+func unplaced(q wire.QueueRef, err error) error {
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return &compute.Error{Op: "place queues", Kind: compute.KindNotFound, Field: "queue", Value: string(q.Name), Message: "has no topic", Cause: wire.ErrNoTopic}
+	}
+	return classify("place queue "+string(q.Name), err)
+}
+
+func (at place) is(id compute.TopicID) bool {
+	t, err := parseTopicID(id)
+	return err == nil && t == at.topic
+}
+
+// unsure are the queues brokers must be asked about.
+func (p *places) unsure(queues []wire.QueueRef, now time.Time) []compute.QueueName {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var names []compute.QueueName
+	for _, q := range queues {
+		at, known := p.known[q.Name]
+		wrong := at.err != nil || !at.is(q.TopicID)
+		if !known || at.suspect || wrong && now.Sub(at.asked) >= askAgain {
+			names = append(names, q.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// doubt makes the next call of place ask about queues.
+func (p *places) doubt(queues []wire.QueueRef) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, q := range queues {
+		if at, known := p.known[q.Name]; known {
+			at.suspect = true
+			p.known[q.Name] = at
+		}
+	}
+}
+
+// address is where a broker listens, empty if that is not known.
+func (p *places) address(broker int32) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.brokers[broker]
+}
+
+// refresh asks some broker about queues. A frozen one never answers; the next
+// one asked may.
+func (p *places) refresh(ctx context.Context, names []compute.QueueName) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	for _, n := range names {
+		rt := kmsg.NewMetadataRequestTopic()
+		rt.Topic = kmsg.StringPtr(p.topics.Build(n))
+		req.Topics = append(req.Topics, rt)
+	}
+	resp, err := req.RequestWith(ctx, p.client)
+	if err != nil {
+		return err
+	}
+	p.learn(resp, time.Now())
+	return nil
+}
+
+func (p *places) learn(resp *kmsg.MetadataResponse, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range resp.Brokers {
+		p.brokers[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+	}
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		if t.Topic == nil {
+			continue
+		}
+		if name, ok := p.topics.QueueOf(*t.Topic); ok {
+			p.known[name] = p.known[name].follow(t, now)
+		}
+	}
+}
+
+// follow is the place after an answer. A broker that is behind may still name
+// an older leader: the one with the higher epoch stays.
+func (at place) follow(t *kmsg.MetadataResponseTopic, now time.Time) place {
+	next := place{topic: t.TopicID, asked: now, err: kerr.ErrorForCode(t.ErrorCode)}
+	if next.err != nil {
+		return next
+	}
+	for _, part := range t.Partitions {
+		if part.Partition != 0 {
+			continue
+		}
+		next.leader = leader{part.Leader, part.LeaderEpoch}
+		if at.topic == next.topic && at.err == nil && at.leader.epoch > part.LeaderEpoch {
+			next.leader = at.leader
+		}
+		if next.leader.broker < 0 {
+			next.err = kerr.LeaderNotAvailable
+		}
+		return next
+	}
+	next.err = kerr.LeaderNotAvailable
+	return next
+}
+
+// watch ends a request that takes too long at a broker that no longer leads
+// all of these queues. A frozen broker's connections stay open.
+func (p *places) watch(ctx context.Context, broker int32, queues []wire.QueueRef, wait time.Duration, cancel context.CancelCauseFunc) {
+	names := make([]compute.QueueName, len(queues))
+	for i, q := range queues {
+		names[i] = q.Name
+	}
+	for d := wait + patience; sleep(ctx, d) == nil; d = patience {
+		if p.refresh(ctx, names) == nil && p.moved(broker, queues) {
+			cancel(errMoved)
+			return
+		}
+	}
+}
+
+// moved says whether another broker leads one of the queues now.
+func (p *places) moved(broker int32, queues []wire.QueueRef) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(queues, func(q wire.QueueRef) bool {
+		at := p.known[q.Name]
+		return at.err == nil && at.is(q.TopicID) && at.leader.broker != broker
+	})
+}
+
+func parseTopicID(id compute.TopicID) (topicUUID, error) {
+	b, err := hex.DecodeString(string(id))
+	if err != nil || len(b) != len(topicUUID{}) {
+		return topicUUID{}, compute.Invalid("topic id", string(id), "give 32 hexadecimal digits")
+	}
+	return topicUUID(b), nil
+}
+
+// byTopic finds queues by the ids of their topics.
+func byTopic(queues []wire.QueueRef) (map[topicUUID]wire.QueueRef, error) {
+	refs := make(map[topicUUID]wire.QueueRef, len(queues))
+	for _, q := range queues {
+		t, err := parseTopicID(q.TopicID)
+		if err != nil {
+			return nil, err
+		}
+		refs[t] = q
+	}
+	return refs, nil
+}
+
+func topicsOf(refs map[topicUUID]wire.QueueRef) []topicUUID { return slices.Collect(maps.Keys(refs)) }
