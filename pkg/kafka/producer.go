@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,6 +19,10 @@ import (
 // concurrent use.
 type Producer struct {
 	client *kgo.Client
+
+	mu         sync.Mutex
+	forgetting map[string][]func() // by topic that is gone: who is told once it is forgotten
+	forgetters sync.WaitGroup
 }
 
 const (
@@ -40,7 +45,7 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{client: client}, nil
+	return &Producer{client: client, forgetting: map[string][]func(){}}, nil
 }
 
 func producerOpts(cfg Config) []kgo.Opt {
@@ -53,7 +58,7 @@ func producerOpts(cfg Config) []kgo.Opt {
 		kgo.ProducerBatchMaxBytes(maxRecordBytes),
 		kgo.UnknownTopicRetries(unknownTopicRetries),
 		kgo.ProduceRequestTimeout(produceTimeout(cfg)),
-		kgo.RecordDeliveryTimeout(cfg.RequestTimeout),
+		kgo.RecordDeliveryTimeout(2 * cfg.RequestTimeout), // a frozen leader, and then the new one
 		// A sender must hear how its record fared, also when a broker took it
 		// and never answers. What is sent again then may be there twice: every
 		// receiver of Berth's records takes that.
@@ -69,12 +74,12 @@ func produceTimeout(cfg Config) time.Duration {
 // Send writes records and answers when all are acknowledged, or with the first
 // error: wire.ErrNoTopic, or a *compute.Error of KindUnavailable (not written,
 // or perhaps: trying again is safe for receivers that tolerate doubles),
-// KindTimeout (ctx ended: the outcome is unknown), KindInvalid (too large, no
-// such partition) or KindForbidden. Other records may have been written.
+// KindTimeout (ctx ended: the outcome is unknown), KindInvalid (too large) or
+// KindForbidden. Other records may have been written.
 func (p *Producer) Send(ctx context.Context, recs ...wire.Record) error {
 	done := make(chan error, len(recs))
 	for _, r := range recs {
-		p.send(ctx, r, func(_ int64, err error) { done <- err })
+		p.SendAsync(r, func(_ int64, err error) { done <- err })
 	}
 	for range recs {
 		select {
@@ -94,22 +99,51 @@ func (p *Producer) Send(ctx context.Context, recs ...wire.Record) error {
 // before SendAsync returns; it must not block. A full buffer is an error of
 // KindUnavailable.
 func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)) {
-	p.send(context.Background(), rec, done)
-}
-
-func (p *Producer) send(ctx context.Context, rec wire.Record, done func(int64, error)) {
-	p.client.TryProduce(ctx, toKgo(rec), func(k *kgo.Record, err error) {
-		if err != nil {
-			done(-1, sendError(err))
+	// Not under anybody's context: its end would fail all that waits for the
+	// same partition, whoever sent it.
+	p.client.TryProduce(context.Background(), toKgo(rec), func(k *kgo.Record, err error) {
+		if err == nil {
+			done(k.Offset, nil)
 			return
 		}
-		done(k.Offset, nil)
+		err = sendError(err)
+		if errors.Is(err, wire.ErrNoTopic) {
+			p.forget(rec.Topic, func() { done(-1, err) })
+			return
+		}
+		done(-1, err)
 	})
 }
 
-// Close fails what is not yet acknowledged and ends the connections. A second
-// call does nothing.
-func (p *Producer) Close() { p.client.Close() }
+// forget makes the client forget a topic that is gone, then calls told. The
+// client would never take to a topic of that name again: it stands by the id it
+// knew. It cannot be made to forget from within its own callback.
+func (p *Producer) forget(topic string, told func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiting, running := p.forgetting[topic]
+	p.forgetting[topic] = append(waiting, told)
+	if running {
+		return
+	}
+	p.forgetters.Go(func() {
+		p.client.PurgeTopicsFromProducing(topic)
+		p.mu.Lock()
+		waiting := p.forgetting[topic]
+		delete(p.forgetting, topic)
+		p.mu.Unlock()
+		for _, told := range waiting {
+			told()
+		}
+	})
+}
+
+// Close fails what is not yet acknowledged and ends the connections; when it
+// returns, every done has been called. A second call does nothing.
+func (p *Producer) Close() {
+	p.client.Close()
+	p.forgetters.Wait()
+}
 
 // sendError says in our words why a record was not written.
 func sendError(err error) error {

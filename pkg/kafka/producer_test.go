@@ -1,0 +1,278 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+func TestAnyPartitionIsWhereTheKeyBelongs(t *testing.T) {
+	topic := partitioner().ForTopic("t")
+	rapid.Check(t, func(t *rapid.T) {
+		project := compute.Project(rapid.StringN(1, 64, -1).Draw(t, "project"))
+		n := rapid.Int32Range(1, 100).Draw(t, "partitions")
+		got := topic.Partition(toKgo(wire.Record{Key: []byte(project)}.To("t", wire.AnyPartition)), int(n))
+		if want := wire.Partition(project, n); int32(got) != want {
+			t.Fatalf("%q of %d goes to %d, wire.Partition says %d", project, n, got, want)
+		}
+		p := rapid.Int32Range(0, n-1).Draw(t, "partition")
+		if got := topic.Partition(toKgo(wire.Record{Key: []byte(project)}.To("t", p)), int(n)); int32(got) != p {
+			t.Fatalf("partition %d was asked for, %d it is", p, got)
+		}
+	})
+}
+
+func TestProducerKeepsTheOrder(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		topic := b.Prefix + "stream"
+		makeTopic(t, cfg, topic, 2, nil)
+		p := producer(t, cfg)
+		const n = 1000
+		offsets := make(chan int64, n)
+		for i := range n {
+			p.SendAsync(wire.Record{Value: fmt.Append(nil, i)}.To(topic, 1), func(offset int64, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				offsets <- offset
+			})
+		}
+		for i := range int64(n) {
+			select {
+			case got := <-offsets:
+				if got != i {
+					t.Fatalf("record %d is at offset %d", i, got)
+				}
+			case <-patient(t).Done():
+				t.Fatal("not all were acknowledged")
+			}
+		}
+		r := read(t, cfg, ReaderOptions{Topic: topic, Partitions: []int32{1}})
+		got, _ := r.upTo(t, fmt.Sprint(n-1))
+		if len(got) != n || !slices.Equal(got[:3], []string{"0", "1", "2"}) {
+			t.Errorf("%d records, first %q", len(got), got[:3])
+		}
+	})
+}
+
+func TestSendToATopicThatIsNotThere(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		p := producer(t, cfg)
+		begun := time.Now()
+		err := p.Send(patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0))
+		if !errors.Is(err, wire.ErrNoTopic) {
+			t.Errorf("never made: %v", err)
+		}
+		if took := time.Since(begun); took > 8*time.Second {
+			t.Errorf("took %v to say so", took)
+		}
+
+		topic := b.Prefix + "gone"
+		makeTopic(t, cfg, topic, 1, nil)
+		if err := p.Send(patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin(t, cfg).DeleteTopics(patient(t), topic); err != nil {
+			t.Fatal(err)
+		}
+		begun = time.Now()
+		if err := p.Send(patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); !errors.Is(err, wire.ErrNoTopic) {
+			t.Errorf("deleted: %v", err)
+		}
+		if took := time.Since(begun); took > 8*time.Second {
+			t.Errorf("took %v to say so", took)
+		}
+
+		// made again, it is there again
+		makeTopic(t, cfg, topic, 1, nil)
+		for tries := 0; ; tries++ {
+			err := p.Send(patient(t), wire.Record{Value: []byte("x")}.To(topic, 0))
+			if err == nil {
+				break
+			}
+			if tries == 5 {
+				t.Fatalf("made again: %v", err)
+			}
+		}
+	})
+}
+
+func TestSendFailsOnlyWhatIsWrong(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		a := admin(t, cfg)
+		if err := a.EnsureTopics(patient(t), 2, 1); err != nil {
+			t.Fatal(err)
+		}
+		p, topic := producer(t, cfg), cfg.Topics.Requests()
+		noise := make([]byte, maxRecordBytes+1)
+		for i := range noise {
+			noise[i] = byte(i * i >> 3)
+		}
+		if err := p.Send(patient(t), wire.Record{Value: noise}.To(topic, 0)); compute.KindOf(err) != compute.KindInvalid {
+			t.Errorf("too large: %v", err)
+		}
+		if err := p.Send(patient(t), wire.Record{Value: []byte("x")}.To(topic, 9)); err == nil {
+			t.Error("no such partition, and no error")
+		}
+		largest := wire.Record{Value: noise[:3*(compute.MaxUserData+compute.MaxMetadataSize)/2]} // in base64, as JSON has it
+		if err := p.Send(patient(t), largest.To(topic, 1)); err != nil {
+			t.Errorf("the largest request: %v", err)
+		}
+	})
+}
+
+// A network that takes everything and never answers.
+func silence(t testing.TB) Config {
+	t.Helper()
+	var mu sync.Mutex
+	var conns []net.Conn
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	})
+	return Config{
+		Brokers: []string{"nowhere:1"}, RequestTimeout: 2 * time.Second,
+		Dial: func(context.Context, string, string) (net.Conn, error) {
+			near, far := net.Pipe()
+			mu.Lock()
+			defer mu.Unlock()
+			conns = append(conns, near, far)
+			go func() {
+				for buf := make([]byte, 4096); ; {
+					if _, err := far.Read(buf); err != nil {
+						return
+					}
+				}
+			}()
+			return near, nil
+		},
+	}
+}
+
+func TestSendGivesUpWithItsContextAndInTime(t *testing.T) {
+	p := producer(t, silence(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Send(ctx, wire.Record{}.To("t", 0)); compute.KindOf(err) != compute.KindTimeout {
+		t.Errorf("its context ended: %v", err)
+	}
+	err := p.Send(patient(t), wire.Record{}.To("t", 0))
+	if k := compute.KindOf(err); k != compute.KindUnavailable && k != compute.KindTimeout {
+		t.Errorf("nobody answers: %v", err)
+	}
+}
+
+// A network that holds back what is written while the gate is closed.
+type gate struct{ open atomic.Pointer[chan struct{}] }
+
+func newGate() *gate {
+	g := &gate{}
+	g.set(true)
+	return g
+}
+
+func (g *gate) set(open bool) {
+	next := make(chan struct{})
+	if open {
+		close(next)
+	}
+	if last := g.open.Swap(&next); last != nil && open {
+		close(*last)
+	}
+}
+
+func (g *gate) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	return gated{c, g}, err
+}
+
+type gated struct {
+	net.Conn
+	gate *gate
+}
+
+func (c gated) Write(b []byte) (int, error) {
+	<-*c.gate.open.Load()
+	return c.Conn.Write(b)
+}
+
+// Who stops waiting must not take others with him who send to the same partition.
+func TestSendThatIsGivenUpHarmsNobody(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg, g := testConfig(b), newGate()
+		cfg.Dial = g.dial
+		topic := b.Prefix + "requests"
+		makeTopic(t, cfg, topic, 1, nil)
+		p := producer(t, cfg)
+		if err := p.Send(patient(t), wire.Record{Value: []byte("first")}.To(topic, 0)); err != nil {
+			t.Fatal(err)
+		}
+		g.set(false)
+		others := make(chan error, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		p.SendAsync(wire.Record{Value: []byte("before")}.To(topic, 0), func(_ int64, err error) { others <- err })
+		time.AfterFunc(50*time.Millisecond, cancel)
+		if err := p.Send(ctx, wire.Record{Value: []byte("given up")}.To(topic, 0)); compute.KindOf(err) != compute.KindTimeout {
+			t.Errorf("given up: %v", err)
+		}
+		p.SendAsync(wire.Record{Value: []byte("after")}.To(topic, 0), func(_ int64, err error) { others <- err })
+		g.set(true)
+		for range 2 {
+			if err := <-others; err != nil {
+				t.Errorf("another's: %v", err)
+			}
+		}
+	})
+}
+
+func TestSendAsyncNeverBlocks(t *testing.T) {
+	cfg := silence(t)
+	p, err := newProducer(cfg, kgo.MaxBufferedRecords(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	kinds := make(chan compute.Kind, 20)
+	for range 20 {
+		wg.Add(1)
+		p.SendAsync(wire.Record{}.To("t", 0), func(_ int64, err error) {
+			defer wg.Done()
+			kinds <- compute.KindOf(err)
+		})
+	}
+	var refused []compute.Kind
+	for range 10 { // those that find the buffer full are told at once
+		select {
+		case k := <-kinds:
+			refused = append(refused, k)
+		case <-patient(t).Done():
+			t.Fatal("nobody was told that the buffer is full")
+		}
+	}
+	if diff := cmp.Diff(slices.Repeat([]compute.Kind{compute.KindUnavailable}, 10), refused); diff != "" {
+		t.Error(diff)
+	}
+	p.Close()
+	wg.Wait() // the others are told when it closes, each once
+	p.Close()
+}
