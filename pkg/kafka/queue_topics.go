@@ -11,16 +11,33 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// QueueTopics lists every topic of a queue of this cell that exists, with its id.
+// QueueTopics lists every topic of a queue of this cell that exists, with its
+// id. It asks the brokers each time: kadm would answer from memory for a while,
+// and a topic just made or deleted is what the caller looks for.
 func (a *Admin) QueueTopics(ctx context.Context) (map[compute.QueueName]compute.TopicID, error) {
-	all, err := a.kadm.ListTopics(ctx)
+	const op = "list queues"
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = nil // all there are
+	resp, err := req.RequestWith(ctx, a.client)
 	if err != nil {
-		return nil, classify("list queues", err)
+		return nil, classify(op, err)
 	}
 	queues := map[compute.QueueName]compute.TopicID{}
-	for _, t := range all {
-		if q, ok := a.cfg.Topics.QueueOf(t.Topic); ok {
-			queues[q] = topicID(t.ID)
+	for _, t := range resp.Topics {
+		if t.Topic == nil {
+			continue
+		}
+		q, ok := a.cfg.Topics.QueueOf(*t.Topic)
+		if !ok {
+			continue
+		}
+		// A topic that is being deleted is gone; any other error may pass.
+		err := kerr.ErrorForCode(t.ErrorCode)
+		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) {
+			return nil, classify(op+": "+*t.Topic, err)
+		}
+		if err == nil || errors.Is(err, kerr.LeaderNotAvailable) {
+			queues[q] = topicID(t.TopicID)
 		}
 	}
 	return queues, nil
