@@ -148,6 +148,22 @@ func TestOnlyCmdExitsAndNobodyInits(t *testing.T) {
 	})
 }
 
+// A host is the only authority about itself: neither the conductor nor the API
+// may look at what a host says it has, not even by accident.
+func TestNobodyCentralReadsWhatAHostHas(t *testing.T) {
+	eachFile(t, func(t *testing.T, f source) {
+		if f.test || !within(f.folder, []string{"conductor", "pkg/api"}) {
+			return
+		}
+		ast.Inspect(f.ast, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Free", "Inventory", "Unmanaged", "Totals"}, s.Sel.Name) {
+				t.Errorf("%s: reads a host's .%s: placement is the host's own affair", f.at(s), s.Sel.Name)
+			}
+			return true
+		})
+	})
+}
+
 func TestTestsDoNotSleep(t *testing.T) {
 	eachFile(t, func(t *testing.T, f source) {
 		if !f.test || slices.Contains(f.imports(), "testing/synctest") {

@@ -1,0 +1,429 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+)
+
+// rig is a whole Berth under test, in this process, with simulated hosts in a
+// world that is looked at from outside. Its parts can be stopped and started.
+type rig struct {
+	t     *testing.T
+	kafka kafkaConfig
+	data  string
+	world *fake.World
+	hosts []devHost
+	api   string
+	parts map[string]*running
+	seen  *witness
+}
+
+// running is a part that runs until stopped.
+type running struct {
+	cancel context.CancelFunc
+	ready  <-chan struct{}
+	done   chan struct{}
+	err    error
+}
+
+// patience is how long a test waits for something that should happen soon,
+// before it calls it lost. It asserts nothing about speed.
+const patience = 2 * time.Minute
+
+// newRig prepares a cell on these brokers and watches its instances; nothing
+// of Berth runs yet.
+func newRig(t *testing.T, b kafkatest.Broker, hosts ...devHost) *rig {
+	t.Helper()
+	r := &rig{
+		t: t, kafka: kafkaConfig{Brokers: b.Addrs, Prefix: b.Prefix, Partitions: 4},
+		data: t.TempDir(), world: fake.NewWorld(), hosts: hosts, parts: map[string]*running{},
+	}
+	c := r.cell("test")
+	if err := c.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.seen = newWitness()
+	r.start("witness", c.committed(c.topics().Instances(), r.seen.take))
+	t.Cleanup(r.stopAll)
+	return r
+}
+
+// up starts everything.
+func (r *rig) up() *rig {
+	r.t.Helper()
+	r.startQueues()
+	r.startConductor("conductor")
+	r.startAPI()
+	r.startAgents(r.hosts...)
+	return r
+}
+
+func (r *rig) cell(name string) cell {
+	log := zap.NewNop()
+	if os.Getenv("BERTH_TEST_LOG") != "" {
+		log = zaptest.NewLogger(r.t)
+	}
+	return newCell(r.kafka, nil, log, name)
+}
+
+// prepared is a cell that knows its partitions.
+func (r *rig) prepared(name string) cell {
+	r.t.Helper()
+	c := r.cell(name)
+	if err := c.prepare(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+func (r *rig) startQueues() {
+	r.t.Helper()
+	part, err := newQueues(r.prepared("queues"), queuesOptions{})
+	r.must(err)
+	r.start("queues", part)
+}
+
+func (r *rig) startConductor(name string) {
+	r.t.Helper()
+	part, err := newConductor(r.prepared(name), conductorOptions{Name: name})
+	r.must(err)
+	r.start(name, part)
+}
+
+func (r *rig) startAPI() {
+	r.t.Helper()
+	part, server, err := newAPI(r.t.Context(), r.prepared("api"), apiOptions{Address: "127.0.0.1:0"})
+	r.must(err)
+	r.start("api", part)
+	r.api = server.Addr().String()
+}
+
+// startAgents starts the agents of these hosts, all at once.
+func (r *rig) startAgents(hosts ...devHost) {
+	r.t.Helper()
+	c := r.prepared("agent")
+	for _, h := range hosts {
+		host, err := r.world.Host(h.ID, h.Inventory)
+		r.must(err)
+		part, err := newAgent(c, agentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver)})
+		r.must(err)
+		r.begin(string(h.ID), part)
+	}
+	for _, h := range hosts {
+		r.ready(string(h.ID))
+	}
+}
+
+// start runs a part and returns when it is ready.
+func (r *rig) start(name string, p service.Part) {
+	r.t.Helper()
+	r.begin(name, p)
+	r.ready(name)
+}
+
+func (r *rig) begin(name string, p service.Part) {
+	ctx, cancel := context.WithCancel(context.Background())
+	run := &running{cancel: cancel, ready: p.Ready(), done: make(chan struct{})}
+	r.parts[name] = run
+	go func() {
+		run.err = p.Run(ctx)
+		close(run.done)
+	}()
+}
+
+func (r *rig) ready(name string) {
+	r.t.Helper()
+	run := r.parts[name]
+	select {
+	case <-run.ready:
+	case <-run.done:
+		r.t.Fatalf("%s ended while starting: %v", name, run.err)
+	case <-time.After(patience):
+		r.t.Fatalf("%s is not ready after %s", name, patience)
+	}
+}
+
+// stop ends a part in order and waits for it.
+func (r *rig) stop(name string) {
+	r.t.Helper()
+	run := r.parts[name]
+	run.cancel()
+	<-run.done
+	if run.err != nil {
+		r.t.Errorf("%s: %v", name, run.err)
+	}
+	delete(r.parts, name)
+}
+
+func (r *rig) stopAll() {
+	for _, run := range r.parts {
+		run.cancel()
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.parts)) {
+		r.stop(name)
+	}
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// as talks to the API for a project.
+func (r *rig) as(p compute.Project) *client.Client {
+	r.t.Helper()
+	c, err := client.New(client.Config{Address: r.api, Project: p, Timeout: patience})
+	r.must(err)
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+// offer adds capabilities and flavors and waits until all their queues are open.
+func (r *rig) offer(c *client.Client, axes []compute.Capability, flavors []compute.Flavor) {
+	r.t.Helper()
+	for _, a := range axes {
+		_, err := c.AddCapability(r.t.Context(), a, false)
+		r.must(err)
+	}
+	for _, f := range flavors {
+		_, err := c.AddFlavor(r.t.Context(), f, false)
+		r.must(err)
+	}
+	r.poll("all queues open", func() bool {
+		open, wanted, err := countQueues(r.t.Context(), c)
+		r.must(err)
+		return open == wanted
+	})
+}
+
+// boot asks for n machines and answers their ids.
+func (r *rig) boot(c *client.Client, n int, b compute.Boot) []compute.InstanceID {
+	r.t.Helper()
+	var ids []compute.InstanceID
+	for i := range n {
+		one := b
+		one.Name = fmt.Sprintf("vm-%04d", i)
+		inst, err := c.Boot(r.t.Context(), "", one)
+		r.must(err)
+		ids = append(ids, inst.ID)
+	}
+	return ids
+}
+
+// delete asks for the end of these instances.
+func (r *rig) delete(c *client.Client, ids []compute.InstanceID) {
+	r.t.Helper()
+	for _, id := range ids {
+		_, err := c.Delete(r.t.Context(), id)
+		r.must(err)
+	}
+}
+
+// await returns when every one of these instances is in the state, as the log
+// says; it fails when one ends in another.
+func (r *rig) await(ids []compute.InstanceID, want compute.State) {
+	r.t.Helper()
+	r.seen.await(r.t, fmt.Sprintf("%d instances %s", len(ids), want), func(now map[compute.InstanceID]compute.Instance) bool {
+		for _, id := range ids {
+			inst := now[id]
+			if inst.State == compute.StateError && want != compute.StateError {
+				r.t.Fatalf("%s ended in error: %s", id, inst.Reason)
+			}
+			if inst.State != want {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// poll asks again and again for what no record tells.
+func (r *rig) poll(what string, done func() bool) {
+	r.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	lost := time.After(patience)
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-lost:
+			r.t.Fatalf("%s: not after %s", what, patience)
+		}
+	}
+}
+
+// exactlyOnce checks from outside that each of these was launched once and that
+// nothing ever ran twice or overfilled its host.
+func (r *rig) exactlyOnce(ids []compute.InstanceID) {
+	r.t.Helper()
+	launched, err := r.world.Count(fake.Launched)
+	r.must(err)
+	for _, id := range ids {
+		if n := launched[id]; n != 1 {
+			r.t.Errorf("%s was launched %d times", id, n)
+		}
+	}
+	if len(launched) != len(ids) {
+		r.t.Errorf("%d instances were launched, want %d", len(launched), len(ids))
+	}
+	r.sane()
+}
+
+// sane checks what must hold whatever happened.
+func (r *rig) sane() {
+	r.t.Helper()
+	events, err := r.world.Events()
+	r.must(err)
+	for _, v := range fake.Violations(events) {
+		r.t.Error(v)
+	}
+	for _, h := range r.world.Hosts() {
+		for _, dev := range r.hosts {
+			if room := dev.Inventory.Totals.Minus(dev.Inventory.Reserved); dev.ID == h.ID() && !h.Worst().FitsIn(room) {
+				r.t.Errorf("%s held %s and has %s", h.ID(), h.Worst(), room)
+			}
+		}
+	}
+}
+
+// unused checks that a project's quota has all come back.
+func (r *rig) unused(c *client.Client) {
+	r.t.Helper()
+	r.poll("quota back", func() bool {
+		q, err := c.Quota(r.t.Context(), c.Project())
+		r.must(err)
+		for _, u := range q.Resources {
+			if u.Used != 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// witness reads the instances topic for the test, beside Berth.
+type witness struct {
+	mu   sync.Mutex
+	now  map[compute.InstanceID]compute.Instance
+	news chan struct{} // closed and replaced with every batch
+	err  error
+}
+
+func newWitness() *witness {
+	return &witness{now: map[compute.InstanceID]compute.Instance{}, news: make(chan struct{})}
+}
+
+func (w *witness) take(recs []wire.Record, _ bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, rec := range recs {
+		inst, err := wire.DecodeInstance(rec)
+		if err != nil {
+			w.err = err
+			continue
+		}
+		if old := w.now[inst.ID]; inst.Version != old.Version+1 {
+			w.err = fmt.Errorf("%s: version %d follows %d", inst.ID, inst.Version, old.Version)
+		}
+		w.now[inst.ID] = inst
+	}
+	close(w.news)
+	w.news = make(chan struct{})
+}
+
+// await returns when done says so of what is known, looking after every batch.
+func (w *witness) await(t *testing.T, what string, done func(map[compute.InstanceID]compute.Instance) bool) {
+	t.Helper()
+	lost := time.After(patience)
+	for {
+		w.mu.Lock()
+		ok, news, err := done(w.now), w.news, w.err
+		w.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			return
+		}
+		select {
+		case <-news:
+		case <-lost:
+			t.Fatalf("%s: not after %s; %s", what, patience, w.summary())
+		}
+	}
+}
+
+// get is one instance as the log says.
+func (w *witness) get(id compute.InstanceID) compute.Instance {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now[id]
+}
+
+func (w *witness) summary() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := map[compute.State]int{}
+	for _, i := range w.now {
+		n[i.State]++
+	}
+	return fmt.Sprintf("states: %v", n)
+}
+
+// roomyHosts have room for 64 small machines each.
+func roomyHosts(n int) []devHost {
+	hosts := plainHosts(n)
+	for i := range hosts {
+		hosts[i].Inventory.Totals = compute.Resources{compute.VCPU: 64, compute.MemoryMB: 256 << 10, compute.DiskGB: 2000}
+	}
+	return hosts
+}
+
+// bootAtRate asks for n machines, so many a second, whatever becomes of them.
+func (r *rig) bootAtRate(c *client.Client, n, rate int, what func(i int) compute.Boot) []compute.InstanceID {
+	r.t.Helper()
+	ids := make([]compute.InstanceID, n)
+	errs := make(chan error, n)
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	for i := range n {
+		<-tick.C
+		go func() {
+			inst, err := c.Boot(r.t.Context(), "", what(i))
+			ids[i] = inst.ID
+			errs <- err
+		}()
+	}
+	for range n {
+		r.must(<-errs)
+	}
+	return ids
+}
+
+// logLatency says how long the decisions took; it asserts nothing.
+func (r *rig) logLatency(ids []compute.InstanceID) {
+	var some []client.Instance
+	for _, id := range ids {
+		inst := r.seen.get(id)
+		some = append(some, client.Instance{AcceptedAt: inst.AcceptedAt, StartingAt: inst.StartingAt})
+	}
+	p50, p99 := decisionTimes(some)
+	r.t.Logf("accepted→granted p50 %s p99 %s over %d boots", p50, p99, len(ids))
+}
