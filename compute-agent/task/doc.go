@@ -1,0 +1,4 @@
+// Package task is one instance's life on one host, as a state machine: events
+// in, actions out. It decides and does nothing; whoever runs it carries the
+// actions out in order and brings back what became of them as events.
+package task

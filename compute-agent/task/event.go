@@ -1,0 +1,141 @@
+package task
+
+import "github.com/berth-project/berth/pkg/compute"
+
+// Event is something that happened to a task.
+type Event interface{ event() }
+
+type (
+	// Taken begins a task's life here.
+	Taken struct{}
+	// Prepared says that Prepare succeeded.
+	Prepared struct{}
+	// PrepareFailed says that it did not, or was interrupted.
+	PrepareFailed struct{ Failure Failure }
+	// Launched says that Launch succeeded.
+	Launched struct{}
+	// LaunchFailed says that Launch failed, took too long or was interrupted:
+	// whether the machine runs, nobody knows.
+	LaunchFailed struct{ Failure Failure }
+	// Destroyed says that Destroy succeeded.
+	Destroyed struct{}
+	// DestroyFailed says that it did not: it is tried again.
+	DestroyFailed struct{}
+	// PowerDone says how a power command ended. Power is what the machine does
+	// now, unknown if nobody can say.
+	PowerDone struct {
+		Power  compute.PowerState
+		Failed bool
+	}
+
+	// Granted is the conductor's word that this claim's machine may launch.
+	Granted struct {
+		Attempt compute.Attempt
+		Claim   compute.ClaimID
+	}
+	// Denied is its word that this claim came too late or is not wanted.
+	Denied struct {
+		Attempt compute.Attempt
+		Claim   compute.ClaimID
+	}
+	// Deleted is its word that this attempt's machine must end.
+	Deleted struct {
+		Attempt compute.Attempt
+		Claim   compute.ClaimID
+	}
+	// Confirm asks whether this claim's machine is here.
+	Confirm struct {
+		Attempt compute.Attempt
+		Claim   compute.ClaimID
+	}
+	// Commanded is a user's wish about a running machine.
+	Commanded struct {
+		Attempt compute.Attempt
+		Claim   compute.ClaimID
+		Power   compute.PowerCommand
+	}
+	// Fenced says that this host was declared dead: whatever is here from
+	// before must end.
+	Fenced struct{}
+
+	// Acked says that Kafka has a report of this task.
+	Acked struct {
+		Op      compute.ReportOp
+		Attempt compute.Attempt
+		Claim   compute.ClaimID
+	}
+	// Seen is what the hypervisor lists for a task that nothing was being done
+	// for while it was asked.
+	Seen struct {
+		There bool
+		Power compute.PowerState
+	}
+	// Tick says that time has passed.
+	Tick struct{}
+	// Quit says that the agent stops.
+	Quit struct{}
+)
+
+func (Taken) event()         {}
+func (Prepared) event()      {}
+func (PrepareFailed) event() {}
+func (Launched) event()      {}
+func (LaunchFailed) event()  {}
+func (Destroyed) event()     {}
+func (DestroyFailed) event() {}
+func (PowerDone) event()     {}
+func (Granted) event()       {}
+func (Denied) event()        {}
+func (Deleted) event()       {}
+func (Confirm) event()       {}
+func (Commanded) event()     {}
+func (Fenced) event()        {}
+func (Acked) event()         {}
+func (Seen) event()          {}
+func (Tick) event()          {}
+func (Quit) event()          {}
+
+// Action is something to do, in the order given. What it leads to comes back as
+// an event where one is named.
+type Action interface{ action() }
+
+type (
+	// Journal makes the task durable before anything after it is done.
+	Journal struct{}
+	// GiveBack remembers, with the Journal it follows, that this claim was given
+	// back, for longer than the task lasts.
+	GiveBack struct{}
+	// Prepare begins to prepare the machine: Prepared or PrepareFailed.
+	Prepare struct{}
+	// Launch begins to launch it: Launched or LaunchFailed.
+	Launch struct{}
+	// Destroy begins to remove all there is of it: Destroyed or DestroyFailed.
+	Destroy struct{}
+	// DoPower begins the task's Command: PowerDone.
+	DoPower struct{}
+	// Interrupt ends what the hypervisor is doing for it, whose event comes then.
+	Interrupt struct{}
+	// Report is said until Kafka has it: Acked. Host and time are added.
+	Report struct{ Report compute.Report }
+	// Accept, Release and Renew answer the queue's record.
+	Accept struct{}
+	// Release gives the record to somebody else at once.
+	Release struct{}
+	// Renew keeps the record locked.
+	Renew struct{}
+	// Forget removes the task from the journal.
+	Forget struct{}
+)
+
+func (Journal) action()   {}
+func (GiveBack) action()  {}
+func (Prepare) action()   {}
+func (Launch) action()    {}
+func (Destroy) action()   {}
+func (DoPower) action()   {}
+func (Interrupt) action() {}
+func (Report) action()    {}
+func (Accept) action()    {}
+func (Release) action()   {}
+func (Renew) action()     {}
+func (Forget) action()    {}

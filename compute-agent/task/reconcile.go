@@ -1,0 +1,169 @@
+package task
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Machine is what the hypervisor lists: with each machine it keeps whose it is.
+type Machine struct {
+	Instance  compute.InstanceID
+	Project   compute.Project
+	Attempt   compute.Attempt
+	Claim     compute.ClaimID
+	Resources compute.Resources
+	Launched  bool // it may have run
+	Power     compute.PowerState
+}
+
+// Adopted is a task as it goes on after a restart. Its actions are carried out
+// once the host's stream has been read to its end, Journal at once.
+type Adopted struct {
+	Task    Task
+	Actions []Action
+}
+
+// Reconcile brings together what the journal remembers and what the hypervisor
+// lists, one task for each instance that either knows, in order of instance.
+// The list must be an answer: a hypervisor that cannot list knows nothing, and
+// nothing follows from it.
+//
+//	journal \ hypervisor   nothing                 prepared               launched
+//	nothing                –                       give back, undo        adopt: started
+//	preparing              forget: the queue       undo: the queue        adopt: started
+//	                       gave it to another      gave it to another
+//	claiming               give back               claim again            adopt: started
+//	claiming, broken       claim again             give back, undo        adopt: started
+//	granted                failed                  launch                 adopt: started
+//	ending                 tell                    destroy, tell          destroy, tell
+//
+// What the hypervisor has of another attempt or claim counts as unknown to the
+// journal: the hypervisor is right about what is there. Whoever still asks for
+// the other one is answered by Stranger.
+func (r Rules) Reconcile(remembered []Task, machines []Machine, now time.Time) []Adopted {
+	tasks := map[compute.InstanceID]*Task{}
+	for _, t := range remembered {
+		tasks[t.Instance] = &t
+	}
+	there := map[compute.InstanceID]*Machine{}
+	for _, m := range machines {
+		there[m.Instance] = &m
+		if _, ok := tasks[m.Instance]; !ok {
+			tasks[m.Instance] = nil
+		}
+	}
+	var out []Adopted
+	for _, id := range slices.Sorted(maps.Keys(tasks)) {
+		out = append(out, r.reconcile(tasks[id], there[id], now))
+	}
+	return out
+}
+
+func (r Rules) reconcile(t *Task, m *Machine, now time.Time) Adopted {
+	s := &step{rules: r, now: now}
+	switch {
+	case m == nil:
+		s.Task = *t
+		s.Answered = true
+		s.missing()
+	case t == nil || !t.Holds(m.Attempt, m.Claim):
+		s.Task = stranger(*m)
+		s.adopt(*m, true)
+	default:
+		s.Task = *t
+		s.Answered = true
+		s.adopt(*m, false)
+	}
+	if s.dirty {
+		s.actions = append([]Action{Journal{}}, s.actions...)
+	}
+	return Adopted{Task: s.Task, Actions: s.actions}
+}
+
+// stranger is the task of a machine that the journal does not know.
+func stranger(m Machine) Task {
+	return Task{
+		Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Resources: m.Resources,
+		Stage: Claiming, Answered: true,
+	}
+}
+
+// missing goes on with a task that the hypervisor has nothing of.
+func (s *step) missing() {
+	s.Destroyed = true
+	switch {
+	case s.Stage == Preparing:
+		s.Stage = Over
+		s.do(Forget{})
+	case s.Stage == Claiming && s.Broken != nil:
+		s.Destroyed, s.Since = false, s.now
+		s.claim()
+	case s.Stage == Claiming:
+		s.end(EndReturned, nil)
+	case s.Stage == Launching || s.Stage == Running:
+		s.end(EndFailed, &Failure{Class: compute.FailureHost, Message: "the machine is not on the host any more"})
+		s.conclude()
+	default:
+		s.resumeEnding()
+	}
+}
+
+// adopt goes on with a task whose machine is there.
+func (s *step) adopt(m Machine, unknown bool) {
+	switch {
+	case m.Launched && s.Stage != Ending:
+		s.dirty = unknown || s.Stage < Launching
+		s.Stage, s.Broken, s.Power = Running, nil, m.Power
+		s.started()
+	case unknown, s.Stage == Claiming && s.Broken != nil:
+		s.end(EndReturned, nil)
+	case s.Stage == Preparing:
+		s.end(EndQuiet, nil)
+	case s.Stage == Claiming:
+		s.Since = s.now
+		s.claim()
+	case s.Stage == Launching || s.Stage == Running:
+		s.Stage, s.Busy = Launching, BusyLaunching
+		s.do(Launch{})
+	default:
+		s.resumeEnding()
+	}
+}
+
+// resumeEnding goes on with what was written down before the restart.
+func (s *step) resumeEnding() {
+	s.Told = s.End.How == EndQuiet
+	if s.End.How == EndReturned {
+		s.do(s.report(compute.ReportReturned))
+	}
+	if s.Destroyed {
+		s.conclude()
+		return
+	}
+	s.destroy()
+}
+
+// Stranger answers a word of the conductor about something that neither the
+// journal nor the hypervisor knows, or knows by another attempt or claim. given
+// says that the journal remembers giving this claim back. Whoever asks has made
+// sure that the hypervisor has answered. Nil: there is nothing to say.
+func Stranger(c compute.Command, given bool) *compute.Report {
+	r := &compute.Report{
+		Op: compute.ReportFailed, Project: c.Project, Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim,
+		Class: compute.FailureUnknownHere, Message: "neither the journal nor the hypervisor of this host knows this claim", Trace: c.Trace,
+	}
+	switch c.Op {
+	case compute.CommandGrant, compute.CommandConfirm, compute.CommandPower:
+		if given {
+			r.Op, r.Class, r.Message = compute.ReportReturned, compute.FailureUnknown, "the claim was given back before it was granted"
+		}
+	case compute.CommandDelete:
+		r.Op, r.Class, r.Message = compute.ReportGone, compute.FailureUnknown, ""
+	default:
+		return nil
+	}
+	return r
+}

@@ -1,0 +1,378 @@
+package task
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Step is what an event makes of a task, and what is to be done. It shares no
+// memory with the task it was given that either may change.
+func (r Rules) Step(t Task, e Event, now time.Time) (Task, []Action) {
+	s := &step{Task: t, rules: r, now: now}
+	s.on(e)
+	if s.dirty {
+		s.actions = append([]Action{Journal{}}, s.actions...)
+	}
+	return s.Task, s.actions
+}
+
+// step is one Step under way. Actions that change nothing durable come in the
+// order they were asked for; Journal comes before them all.
+type step struct {
+	Task
+	rules   Rules
+	now     time.Time
+	dirty   bool
+	actions []Action
+}
+
+func (s *step) do(a ...Action) { s.actions = append(s.actions, a...) }
+
+func (s *step) on(e Event) {
+	switch e := e.(type) {
+	case Taken:
+		s.dirty, s.Renewed, s.Busy = true, s.now, BusyPreparing
+		s.do(Prepare{})
+	case Prepared:
+		s.prepared(nil)
+	case PrepareFailed:
+		s.prepared(&e.Failure)
+	case Launched:
+		s.launched()
+	case LaunchFailed:
+		s.launchFailed(e.Failure)
+	case Destroyed:
+		s.Busy, s.Destroyed = Idle, true
+		s.conclude()
+	case DestroyFailed:
+		s.Busy, s.Tries = Idle, s.Tries+1
+		s.RetryAt = s.now.Add(s.rules.retry(s.Tries))
+	case PowerDone:
+		s.powerDone(e)
+	case Acked:
+		s.acked(e)
+	case Seen:
+		s.seen(e)
+	case Tick:
+		s.tick()
+	case Quit:
+		if s.Stage == Preparing {
+			s.release()
+			s.end(EndQuiet, nil)
+		}
+	default:
+		s.told(e)
+	}
+}
+
+// told hears a word of the conductor. One that is about another attempt or
+// claim than this task's is for Stranger to answer.
+func (s *step) told(e Event) {
+	switch e := e.(type) {
+	case Granted:
+		if s.Holds(e.Attempt, e.Claim) {
+			s.granted()
+		}
+	case Denied:
+		if s.Holds(e.Attempt, e.Claim) && s.Stage == Claiming {
+			s.accept()
+			s.end(EndQuiet, nil)
+		}
+	case Deleted:
+		if s.Holds(e.Attempt, e.Claim) {
+			s.deleted()
+		}
+	case Confirm:
+		if s.Holds(e.Attempt, e.Claim) {
+			s.confirm()
+		}
+	case Commanded:
+		if s.Holds(e.Attempt, e.Claim) && s.Stage == Running {
+			s.command(e.Power)
+		}
+	case Fenced:
+		s.fenced()
+	}
+}
+
+// prepared ends the preparation, well or not: either way the host claims.
+func (s *step) prepared(broken *Failure) {
+	s.Busy = Idle
+	if s.Stage != Preparing {
+		s.destroy()
+		return
+	}
+	s.Stage, s.Broken, s.Since, s.dirty = Claiming, broken, s.now, true
+	s.claim()
+}
+
+func (s *step) claim() {
+	s.Asked = s.now
+	s.do(s.report(compute.ReportClaim))
+}
+
+func (s *step) granted() {
+	switch s.Stage {
+	case Claiming:
+		s.accept()
+		if s.Broken != nil {
+			s.end(EndFailed, s.Broken)
+			return
+		}
+		s.Stage, s.Busy, s.dirty = Launching, BusyLaunching, true
+		s.do(Launch{})
+	case Running:
+		s.started()
+	case Ending:
+		s.denies()
+	}
+}
+
+// denies answers a conductor that believes it has given this claim's machine to
+// this host, while the task has ended without telling.
+func (s *step) denies() {
+	if s.End.How != EndQuiet && (s.End.How != EndReturned || !s.Told) {
+		return // it is being told, or will be once it is destroyed
+	}
+	s.End, s.dirty, s.Told = &End{How: EndReturned}, true, false
+	s.do(GiveBack{}, s.report(compute.ReportReturned))
+}
+
+func (s *step) launched() {
+	s.Busy = Idle
+	if s.Stage != Launching {
+		s.destroy()
+		return
+	}
+	s.Stage, s.Power = Running, compute.PowerRunning
+	s.started()
+}
+
+func (s *step) started() {
+	r := s.report(compute.ReportStarted)
+	r.Report.Power = s.Power
+	s.do(r)
+}
+
+func (s *step) launchFailed(f Failure) {
+	s.Busy = Idle
+	if s.Stage != Launching {
+		s.destroy()
+		return
+	}
+	s.end(EndFailed, &f)
+}
+
+func (s *step) deleted() {
+	switch {
+	case s.Stage < Ending:
+		if s.Stage == Preparing {
+			s.release()
+		}
+		s.accept()
+		s.end(EndGone, nil)
+	case s.Stage == Ending && (s.End.How == EndQuiet || s.End.How == EndReturned):
+		s.End, s.dirty, s.Told = &End{How: EndGone}, true, false
+		s.conclude()
+	}
+}
+
+// fenced ends what was here when the host was declared dead. What was not yet
+// claimed is nobody's but the queue's.
+func (s *step) fenced() {
+	switch {
+	case s.Stage == Preparing:
+		s.release()
+		s.end(EndQuiet, nil)
+	case s.Stage < Ending:
+		s.accept()
+		s.end(EndGone, nil)
+	}
+}
+
+func (s *step) confirm() {
+	switch s.Stage {
+	case Claiming:
+		s.claim()
+	case Running:
+		s.started()
+	case Ending:
+		s.denies()
+	}
+}
+
+// end writes down how the task ends before anything is undone.
+func (s *step) end(how Outcome, f *Failure) {
+	s.Stage, s.End, s.dirty = Ending, &End{How: how}, true
+	if f != nil {
+		s.End.Failure = *f
+	}
+	s.Command, s.Next = nil, nil
+	switch how {
+	case EndQuiet:
+		s.Told = true
+	case EndReturned:
+		s.do(GiveBack{}, s.report(compute.ReportReturned))
+	}
+	if s.Busy != Idle {
+		s.do(Interrupt{})
+		return
+	}
+	s.destroy()
+}
+
+func (s *step) destroy() {
+	if s.Stage == Ending && s.Busy == Idle && !s.Destroyed {
+		s.Busy = BusyDestroying
+		s.do(Destroy{})
+	}
+}
+
+// conclude says, once nothing is left here, what is to be said, and is over
+// once that is said.
+func (s *step) conclude() {
+	if s.Stage != Ending || !s.Destroyed {
+		return
+	}
+	switch {
+	case s.Told:
+		s.Stage = Over
+		s.do(Forget{})
+	case s.End.How == EndFailed:
+		r := s.report(compute.ReportFailed)
+		r.Report.Class, r.Report.Message = s.End.Failure.Class, s.End.Failure.Message
+		s.do(r)
+	case s.End.How == EndGone:
+		s.do(s.report(compute.ReportGone))
+	}
+}
+
+func (s *step) acked(e Acked) {
+	if !s.Holds(e.Attempt, e.Claim) {
+		return
+	}
+	switch {
+	case e.Op == compute.ReportClaim:
+		if s.Stage >= Claiming {
+			s.accept()
+		}
+	case s.Stage == Ending && e.Op == s.End.How.report():
+		s.Told = true
+		s.conclude()
+	}
+}
+
+// report is the report that an outcome is told by.
+func (o Outcome) report() compute.ReportOp {
+	return [...]compute.ReportOp{compute.ReportNone, compute.ReportReturned, compute.ReportFailed, compute.ReportGone}[o]
+}
+
+// seen compares what the hypervisor lists with what is known.
+func (s *step) seen(e Seen) {
+	switch {
+	case s.Stage != Running || s.Busy != Idle:
+	case !e.There:
+		s.end(EndFailed, &Failure{Class: compute.FailureHost, Message: "the machine is not on the host any more"})
+	case e.Power != s.Power:
+		s.Power = e.Power
+		r := s.report(compute.ReportChanged)
+		r.Report.Power = s.Power
+		s.do(r)
+	}
+}
+
+func (s *step) tick() {
+	if !s.Answered && s.Stage <= Claiming && !s.now.Before(s.Renewed.Add(s.rules.Renew)) {
+		s.Renewed = s.now
+		s.do(Renew{})
+	}
+	switch {
+	case s.Stage == Claiming && !s.now.Before(s.Since.Add(s.rules.GiveBack)):
+		s.release()
+		s.end(EndReturned, nil)
+	case s.Stage == Claiming && !s.now.Before(s.Asked.Add(s.rules.Claim)):
+		s.claim()
+	case s.Stage == Ending && !s.now.Before(s.RetryAt):
+		s.destroy()
+	}
+}
+
+// accept takes the record out of its queue: the conductor has the claim, and
+// decides by it alone from now on.
+func (s *step) accept() {
+	if !s.Answered {
+		s.Answered = true
+		s.do(Accept{})
+	}
+}
+
+// release lets somebody else have the record, unless it was answered.
+func (s *step) release() {
+	if !s.Answered {
+		s.Answered = true
+		s.do(Release{})
+	}
+}
+
+func (s *step) report(op compute.ReportOp) Report {
+	return Report{Report: compute.Report{
+		Op: op, Project: s.Project, Instance: s.Instance, Attempt: s.Attempt, Claim: s.Claim, Trace: s.Trace,
+	}}
+}
+
+// command carries out a user's wish, unless a newer one was begun before. One
+// that comes again is done again if that does no harm, and answered again if
+// it would.
+func (s *step) command(c compute.PowerCommand) {
+	switch {
+	case c.Version < s.Version:
+		return
+	case s.Busy == BusyPower:
+		if c.Version > s.Version {
+			s.Next = &c
+		}
+		return
+	case c.Op == compute.OpReboot && slices.Contains(s.Reboots, c.Command):
+		s.Version, s.dirty = c.Version, s.dirty || c.Version > s.Version
+		s.answer(c)
+		return
+	}
+	if c.Version > s.Version || c.Op == compute.OpReboot {
+		s.Version, s.dirty = c.Version, true
+	}
+	if c.Op == compute.OpReboot {
+		s.rebooted(c.Command)
+	}
+	s.Command, s.Busy = &c, BusyPower
+	s.do(DoPower{})
+}
+
+// powerDone answers the command. A stop or start that failed is not answered:
+// the conductor says it again, and it is tried again.
+func (s *step) powerDone(e PowerDone) {
+	s.Busy = Idle
+	if s.Stage != Running {
+		s.destroy()
+		return
+	}
+	c := s.Command
+	s.Command = nil
+	if e.Power != compute.PowerUnknown {
+		s.Power = e.Power
+	}
+	if c != nil && (!e.Failed || c.Op == compute.OpReboot) {
+		s.answer(*c)
+	}
+	if next := s.Next; next != nil {
+		s.Next = nil
+		s.command(*next)
+	}
+}
+
+func (s *step) answer(c compute.PowerCommand) {
+	r := s.report(compute.ReportChanged)
+	r.Report.Power, r.Report.Command, r.Report.Version = s.Power, c.Command, c.Version
+	s.do(r)
+}

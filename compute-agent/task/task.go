@@ -1,0 +1,189 @@
+package task
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Task is one instance on this host. The first part is written to the journal
+// whenever it changes, before anything that follows from it is done; the second
+// is known to this process alone.
+type Task struct {
+	Instance  compute.InstanceID
+	Project   compute.Project
+	Name      string
+	Queue     compute.QueueName // empty for what was adopted from the hypervisor
+	Pinned    bool              // came by the host's stream: there is no record to acknowledge
+	Attempt   compute.Attempt
+	Claim     compute.ClaimID // made when it was taken, before it is said to anybody
+	Resources compute.Resources
+	Trace     compute.Trace
+	Stage     Stage
+	Broken    *Failure            // Preparing failed; a grant is answered with it
+	End       *End                // Ending only
+	Version   compute.Version     // of the highest power command that was begun
+	Reboots   []compute.CommandID // begun, and so never again; the newest last
+
+	Power     compute.PowerState // Running: as last seen
+	Busy      Operation          // what the hypervisor is doing for it; never two at once
+	Command   *compute.PowerCommand
+	Next      *compute.PowerCommand // came while Command was carried out
+	Since     time.Time             // Claiming: when the first claim was sent
+	Asked     time.Time             // Claiming: when the last was
+	Renewed   time.Time             // when the lock of the queue's record was taken or renewed
+	Answered  bool                  // the queue's record was accepted or released, or there is none
+	Destroyed bool                  // Ending: nothing of it is left on the host
+	Told      bool                  // Ending: Kafka has what is to be said about it, or there is nothing
+	Tries     int                   // Ending: how often Destroy failed
+	RetryAt   time.Time             // Ending: when Destroy is tried again
+}
+
+// Stage is how far a task is; it only moves forward.
+//
+//	(offer) ─taken─▶ Preparing ─prepared─▶ Claiming ──grant──▶ Launching ─launched─▶ Running
+//	                     │  └──failed──▶ (broken) │                │                   │
+//	                     │                        │ deny: quiet    │ failed: failed    │ delete, fenced: gone
+//	   the agent stops:  │                        │ 60 s: returned │ delete, fenced:   │ the machine is not
+//	   quiet, released   │                        │ grant of a     │   gone            │   there: failed
+//	                     │                        │   broken one:  │                   │
+//	                     ▼                        ▼   failed       ▼                   ▼
+//	                  Ending ──destroyed and told──▶ Over
+//
+// A preparation that failed claims all the same, so that the failure of this
+// attempt on this host is written down and counted: until the claim is granted
+// nobody would believe it. A grant then launches nothing.
+//
+// The journal holds Launching and Running as one stage: which of them it is,
+// the hypervisor knows.
+type Stage uint8
+
+// The stages.
+const (
+	Preparing Stage = iota
+	Claiming
+	Launching
+	Running
+	Ending
+	Over
+)
+
+// String is the stage's name in scenarios and logs.
+func (s Stage) String() string {
+	return [...]string{"preparing", "claiming", "launching", "running", "ending", "over"}[s]
+}
+
+// Operation is what the hypervisor is doing for a task.
+type Operation uint8
+
+// The operations.
+const (
+	Idle Operation = iota
+	BusyPreparing
+	BusyLaunching
+	BusyDestroying
+	BusyPower
+)
+
+// End is how a task ends.
+type End struct {
+	How     Outcome
+	Failure Failure // EndFailed
+}
+
+// Outcome is what is told of a task that ends.
+type Outcome uint8
+
+// The outcomes.
+const (
+	EndQuiet    Outcome = iota // nothing: it was denied, or never claimed
+	EndReturned                // given back before any grant was acted upon
+	EndFailed                  // it certainly does not run
+	EndGone                    // destroyed as told, or as a dead host's must be
+)
+
+// String is the outcome's name in scenarios.
+func (o Outcome) String() string { return [...]string{"quiet", "returned", "failed", "gone"}[o] }
+
+// Failure is why something does not run.
+type Failure struct {
+	Class   compute.FailureClass
+	Message string
+}
+
+// Rules are the times a task goes by.
+type Rules struct {
+	Claim    time.Duration // a claim is repeated after this
+	GiveBack time.Duration // a claim without an answer for this long is given back
+	Renew    time.Duration // how often the lock of a queue's record is renewed
+	Retry    time.Duration // first pause after a Destroy that failed; doubled up to MostRetry
+}
+
+// MostRetry bounds the pause between tries to destroy.
+const MostRetry = time.Minute
+
+// DefaultRules are those of the protocol.
+func DefaultRules() Rules {
+	return Rules{Claim: 5 * time.Second, GiveBack: 60 * time.Second, Renew: 10 * time.Second, Retry: time.Second}
+}
+
+// Take makes the task of work that was offered to this host.
+func Take(b compute.Build, claim compute.ClaimID, pinned bool) Task {
+	return Task{
+		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
+		Claim: claim, Resources: b.Resources, Trace: b.Trace, Answered: pinned,
+	}
+}
+
+// Holds says whether attempt and claim are this task's.
+func (t Task) Holds(a compute.Attempt, c compute.ClaimID) bool {
+	return t.Attempt == a && t.Claim == c
+}
+
+// Granted says whether the machine may have been launched.
+func (t Task) Granted() bool { return t.Stage == Launching || t.Stage == Running }
+
+// Building says whether the task is on its way to a running machine.
+func (t Task) Building() bool { return t.Stage < Running }
+
+// Due is when the task next needs a Tick; zero: only when something happens.
+func (r Rules) Due(t Task) time.Time {
+	var due time.Time
+	at := func(when time.Time) {
+		if due.IsZero() || when.Before(due) {
+			due = when
+		}
+	}
+	if !t.Answered && t.Stage <= Claiming {
+		at(t.Renewed.Add(r.Renew))
+	}
+	switch {
+	case t.Stage == Claiming:
+		at(t.Asked.Add(r.Claim))
+		at(t.Since.Add(r.GiveBack))
+	case t.Stage == Ending && t.Busy == Idle && !t.Destroyed:
+		at(t.RetryAt)
+	}
+	return due
+}
+
+func (r Rules) retry(tries int) time.Duration {
+	pause := r.Retry
+	for range tries - 1 {
+		if pause *= 2; pause >= MostRetry {
+			return MostRetry
+		}
+	}
+	return pause
+}
+
+// rebooted remembers a reboot; the last of many are enough, because versions
+// guard against older ones.
+func (t *Task) rebooted(c compute.CommandID) {
+	const most = 16
+	t.Reboots = append(slices.Clone(t.Reboots), c)
+	if len(t.Reboots) > most {
+		t.Reboots = t.Reboots[len(t.Reboots)-most:]
+	}
+}
