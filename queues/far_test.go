@@ -28,6 +28,7 @@ type far struct {
 	ids      int
 	calls    int
 	fault    func(c call) fault // may be nil
+	stale    bool               // Progress answers for another topic
 	breaches []string
 	done     []string // what was done, in order
 }
@@ -52,7 +53,6 @@ type fault struct {
 	refuse error     // it is not done
 	hook   func()    // runs first
 	mode   faultMode // when the caller loses its connection
-	queue  func(n string) error
 }
 
 type faultMode int
@@ -324,6 +324,8 @@ func (m *member) Progress(ctx context.Context, refs []wire.QueueRef) ([]Progress
 			switch {
 			case t == nil:
 				out[i] = Progress{Err: errNoTopic}
+			case m.far.stale:
+				out[i] = Progress{TopicID: "older", Start: 7}
 			case t.group != r.Group:
 				out[i] = Progress{Start: -1}
 			default:

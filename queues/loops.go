@@ -60,23 +60,40 @@ func (t *term) unmade(made map[compute.HostID]bool) []compute.HostID {
 // adviceLoop tells agents what they should know, at most as often as the rules
 // allow.
 func (t *term) adviceLoop(ctx context.Context) {
-	t.view.mu.Lock()
-	t.view.advisor.Again() // somebody else told agents until now
-	t.view.mu.Unlock()
+	t.untold() // somebody else told agents until now
+	fails := failure{}
 	for {
-		if advice, ok := t.advise(); ok {
-			rec := wire.EncodeAdvice(advice).To(t.opts.Topics.Advice(), 0)
-			if err := t.within(ctx, func(ctx context.Context) error { return t.opts.Log.Send(ctx, rec) }); err != nil && ctx.Err() == nil {
-				t.opts.Logger.Warn("cannot give advice", zap.Error(err))
-				t.view.mu.Lock()
-				t.view.advisor.Again()
-				t.view.mu.Unlock()
+		if err := t.tellAgents(ctx); err != nil {
+			t.untold()
+			fails = fails.after(err, time.Now(), t.opts.Advice.Every, t.opts.MaxBackoff, 0)
+			t.opts.Logger.Warn("cannot give advice", zap.Error(err))
+			if !sleep(ctx, time.Until(fails.again)) {
+				return
 			}
+			continue
 		}
+		fails = failure{}
 		if !t.next(ctx, t.advice, t.opts.Advice.Every) {
 			return
 		}
 	}
+}
+
+// tellAgents writes the next advice, if there is any.
+func (t *term) tellAgents(ctx context.Context) error {
+	advice, ok := t.advise()
+	if !ok {
+		return nil
+	}
+	rec := wire.EncodeAdvice(advice).To(t.opts.Topics.Advice(), 0)
+	return t.within(ctx, func(ctx context.Context) error { return t.opts.Log.Send(ctx, rec) })
+}
+
+// untold has everything told anew.
+func (t *term) untold() {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	t.view.advisor.Again()
 }
 
 func (t *term) advise() (compute.Advice, bool) {

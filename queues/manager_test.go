@@ -126,7 +126,7 @@ func TestAQueueIsMadeInOrder(t *testing.T) {
 		if diff := cmp.Diff(want, f.changes()); diff != "" {
 			t.Error(diff)
 		}
-		q := f.listed()["small.gpu-a100"]
+		q := f.list()["small.gpu-a100"]
 		if q.Resources.String() != "CUSTOM_X=1 VCPU=1" || q.Choices["gpu"] != "a100" || q.Flavor != "small" {
 			t.Errorf("%+v", q)
 		}
@@ -153,7 +153,7 @@ func TestTwentyFiveQueuesInGroupsOfTen(t *testing.T) {
 		settle(time.Second)
 		f.has(t, want...)
 		groups := map[string]int{}
-		for _, q := range f.listed() {
+		for _, q := range f.list() {
 			groups[q.Group]++
 		}
 		if diff := cmp.Diff(map[string]int{"t.agents-0": 10, "t.agents-1": 10, "t.agents-2": 5}, groups); diff != "" {
@@ -171,12 +171,12 @@ func TestARemovedFlavorClosesDrainsAndGoes(t *testing.T) {
 		f.publish(names.Instances(), instance(1, "old", compute.StateQueued))
 		f.publish(names.Catalog(), noFlavor("old"))
 		settle(time.Hour)
-		if q := f.listed()["old"]; q.State != compute.QueueClosed || f.topics["old"] == nil {
+		if q := f.list()["old"]; q.State != compute.QueueClosed || f.topic("old") == nil {
 			t.Fatalf("%+v", q)
 		}
 		f.publish(names.Instances(), instance(1, "old", compute.StateStarting))
 		settle(time.Hour)
-		if f.topics["old"] == nil {
+		if f.topic("old") == nil {
 			t.Fatal("gone while an instance was starting")
 		}
 		f.publish(names.Instances(), instance(1, "old", compute.StateActive))
@@ -194,7 +194,7 @@ func TestAClosedQueueIsNotGoneAtOnce(t *testing.T) {
 		settle(time.Second)
 		f.publish(names.Catalog(), noFlavor("old"))
 		settle(4 * time.Second)
-		if f.topics["old"] == nil {
+		if f.topic("old") == nil {
 			t.Fatal("gone before everybody knew it was closed")
 		}
 		f.publish(names.Instances(), instance(1, "old", compute.StateQueued))
@@ -222,12 +222,12 @@ func TestHostsGetTheirStreams(t *testing.T) {
 		f.mu.Unlock()
 		f.publish(names.Hosts(), beacon("h2", 1), beacon("h3", 1))
 		settle(time.Second)
-		if diff := cmp.Diff(map[compute.HostID]int{"h1": 1, "h3": 1}, f.hosts); diff != "" {
+		if diff := cmp.Diff(map[compute.HostID]int{"h1": 1, "h3": 1}, f.streams()); diff != "" {
 			t.Error(diff)
 		}
 		f.publish(names.Hosts(), beacon("h1", 1))
 		settle(time.Minute)
-		if diff := cmp.Diff(map[compute.HostID]int{"h1": 1, "h2": 1, "h3": 1}, f.hosts); diff != "" {
+		if diff := cmp.Diff(map[compute.HostID]int{"h1": 1, "h2": 1, "h3": 1}, f.streams()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -254,15 +254,19 @@ func TestOneBadQueue(t *testing.T) {
 					want = append(want, compute.QueueName(fmt.Sprintf("f%d", i)))
 				}
 				f.publish(names.Catalog(), flavor("bad"))
-				settle(10 * time.Minute)
-				bad := f.listed()["bad"]
-				if bad.State != compute.QueueClosed || bad.TopicID != "" || !strings.Contains(bad.Error, "cannot be made") {
-					t.Errorf("%+v", bad)
-				}
+				settle(40 * time.Second)
 				for _, q := range want {
-					if f.listed()[q].TopicID == "" {
+					if f.list()[q].TopicID == "" {
 						t.Errorf("%s was not made", q)
 					}
+				}
+				if _, told := f.list()["bad"]; told {
+					t.Error("given up too soon: whoever asks for it now is refused")
+				}
+				settle(10 * time.Minute)
+				bad := f.list()["bad"]
+				if bad.State != compute.QueueClosed || bad.TopicID != "" || !strings.Contains(bad.Error, "cannot be made") {
+					t.Errorf("%+v", bad)
 				}
 				f.mu.Lock()
 				broken = false
@@ -285,7 +289,7 @@ func TestATopicMadeAnewIsInitialisedAnew(t *testing.T) {
 		f.mu.Unlock()
 		settle(2 * time.Minute)
 		f.has(t, "x")
-		if id := f.listed()["x"].TopicID; id != "other" {
+		if id := f.list()["x"].TopicID; id != "other" {
 			t.Error(id)
 		}
 	})
@@ -302,14 +306,37 @@ func TestFinishedRecordsAreRemoved(t *testing.T) {
 		f.mu.Unlock()
 		f.changes()
 		settle(5 * time.Minute)
-		if diff := cmp.Diff([]string{"truncate x"}, f.changes()); diff != "" || f.topics["x"].low != 40 {
-			t.Errorf("log start %d; %s", f.topics["x"].low, diff)
+		if diff := cmp.Diff([]string{"truncate x"}, f.changes()); diff != "" || f.topic("x").low != 40 {
+			t.Errorf("log start %d; %s", f.topic("x").low, diff)
 		}
 		// Three records nobody waits for: agents are told, so that they go.
 		if a := f.lastAdvice(t); a["x"].Depth != 3 || a["y"].Depth != 0 {
 			t.Errorf("%+v", a)
 		}
 	})
+}
+
+// list is the queue list; topic one topic, a copy; streams those of hosts.
+func (f *far) list() map[compute.QueueName]compute.Queue {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.listed()
+}
+
+func (f *far) topic(q compute.QueueName) *topic {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if t := f.topics[q]; t != nil {
+		found := *t
+		return &found
+	}
+	return nil
+}
+
+func (f *far) streams() map[compute.HostID]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.hosts)
 }
 
 func (f *far) advice(t *testing.T) []compute.Advice {
@@ -432,7 +459,7 @@ func takeover(t *testing.T, mode faultMode, n int) (happened bool) {
 		f.publish(names.Instances(), instance(1, "old", compute.StateActive))
 		settle(2 * time.Minute)
 		f.has(t, "kept", "new")
-		if f.hosts["h1"] == 0 {
+		if f.streams()["h1"] == 0 {
 			t.Error("the host has no stream")
 		}
 		f.changes()
@@ -446,6 +473,126 @@ func takeover(t *testing.T, mode faultMode, n int) (happened bool) {
 		}
 	})
 	return happened && !t.Failed()
+}
+
+// An initialisation without an answer may still be at work: it is not asked for
+// again before it has arrived or died.
+func TestAnInitialisationWithoutAnAnswer(t *testing.T) {
+	for mode, name := range map[faultMode]string{before: "never arrives", after: "done", late: "arrives late"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *far) {
+				lost := false
+				f.fault = func(c call) fault {
+					if c.op == "init" && !lost {
+						lost = true
+						return fault{mode: mode}
+					}
+					return fault{}
+				}
+				m := f.join(t, "a", func(o *Options) { o.StepTimeout = 2 * time.Second })
+				m.elected <- true
+				f.publish(names.Catalog(), flavor("x"))
+				settle(time.Minute)
+				f.has(t, "x")
+			})
+		})
+	}
+}
+
+// Brokers that have not heard of a new topic answer for the one before it.
+func TestShareStateOfAnotherTopicSaysNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		f.stale = true
+		m := f.join(t, "a")
+		m.elected <- true
+		f.publish(names.Catalog(), flavor("x"))
+		settle(time.Minute)
+		for _, d := range f.changes() {
+			if strings.HasPrefix(d, "init") {
+				t.Error("initialised without knowing whether it was")
+			}
+		}
+		f.mu.Lock()
+		f.stale = false
+		f.mu.Unlock()
+		settle(2 * time.Minute)
+		f.has(t, "x")
+	})
+}
+
+func TestATopicStaysWhileItIsListed(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		f.publish(names.Catalog(), flavor("x"))
+		settle(time.Second)
+		f.publish(names.Catalog(), noFlavor("x"))
+		settle(time.Second)
+		f.mu.Lock()
+		f.fault = func(c call) fault {
+			if c.op == "write" {
+				return fault{refuse: errors.New("no")}
+			}
+			return fault{}
+		}
+		f.mu.Unlock()
+		settle(5 * time.Minute)
+		if f.topic("x") == nil {
+			t.Fatal("topic deleted, its record is still there")
+		}
+		f.mu.Lock()
+		f.fault = nil
+		f.mu.Unlock()
+		settle(2 * time.Minute)
+		f.has(t)
+	})
+}
+
+// Who is elected again does not count on what it told the time before.
+func TestEachTermBeginsWithAdviceInFull(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		f.publish(names.Catalog(), flavor("x"))
+		m.elected <- true
+		settle(2 * time.Second)
+		m.elected <- false
+		settle(2 * time.Second)
+		n := len(f.advice(t))
+		m.elected <- true
+		settle(2 * time.Second)
+		if news := f.advice(t)[n:]; len(news) != 1 || !news[0].Full || len(news[0].About) != 1 {
+			t.Errorf("%+v", news)
+		}
+	})
+}
+
+// With Kafka away, nothing is tried more often than it must be; once it is
+// back, all is done.
+func TestAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		settle(time.Second)
+		away := errors.New("no broker answers")
+		f.mu.Lock()
+		f.fault = func(call) fault { return fault{refuse: away} }
+		start := f.calls
+		f.mu.Unlock()
+		var want []compute.QueueName
+		for i := range 30 {
+			f.publish(names.Catalog(), flavor(fmt.Sprintf("f%02d", i)))
+			want = append(want, compute.QueueName(fmt.Sprintf("f%02d", i)))
+		}
+		settle(10 * time.Minute)
+		f.mu.Lock()
+		if tried := f.calls - start; tried > 100 {
+			t.Errorf("%d calls in 10 minutes", tried)
+		}
+		f.fault = nil
+		f.mu.Unlock()
+		settle(3 * time.Minute)
+		f.has(t, want...)
+	})
 }
 
 // Elected, not elected, elected again without a word in between: one term at a
@@ -467,9 +614,11 @@ func TestTermsDoNotOverlap(t *testing.T) {
 		f.mu.Unlock()
 		f.publish(names.Catalog(), flavor("y"))
 		settle(10 * time.Minute)
+		f.mu.Lock()
 		if f.calls != before {
 			t.Errorf("%d calls while not elected", f.calls-before)
 		}
+		f.mu.Unlock()
 		close(m.elected)
 		settle(time.Minute)
 	})
@@ -489,7 +638,7 @@ func TestNothingIsDoneBeforeAllWasRead(t *testing.T) {
 		m.Instances(nil, true)
 		m.Catalog([]wire.Record{axis("gpu", "a100")}, false)
 		settle(time.Minute)
-		if len(f.changes()) > 0 || f.topics["x"] == nil {
+		if len(f.changes()) > 0 || f.topic("x") == nil {
 			t.Fatal("worked on half of what there is")
 		}
 		m.Catalog([]wire.Record{flavor("x")}, true)

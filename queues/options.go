@@ -99,7 +99,7 @@ type Options struct {
 	StepTimeout time.Duration // for one request to Kafka; default 30 s
 	Backoff     time.Duration // after the first failure of a queue, doubled with each; default 500 ms
 	MaxBackoff  time.Duration // default 1 min
-	ReportAfter int           // failures in a row until a queue's record tells of it; default 3
+	ReportAfter int           // failures in a row until a queue's record tells of it; default 8: a minute or more
 	Advice      advise.Rules  // zero: advise.DefaultRules
 }
 
@@ -113,7 +113,7 @@ func (o Options) withDefaults() Options {
 	or(&o.PerGroup, 14_000)
 	or(&o.MostQueues, 50_000)
 	or(&o.Batch, 1000)
-	or(&o.ReportAfter, 3)
+	or(&o.ReportAfter, 8)
 	or(&o.Settle, 15*time.Second)
 	or(&o.CloseFor, 5*time.Second)
 	or(&o.Debounce, 50*time.Millisecond)

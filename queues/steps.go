@@ -12,10 +12,14 @@ import (
 	"github.com/berth-project/berth/queues/plan"
 )
 
+// enough failed requests in a row say that it is not this or that queue that
+// cannot be served: the rest is left for later.
+const enough = 3
+
 // do carries out steps, in their order, many in one request where it can be.
 // A queue whose step failed has no further step done.
 func (t *term) do(ctx context.Context, steps []plan.Step) {
-	failed := map[compute.QueueName]bool{}
+	failed, inARow := map[compute.QueueName]bool{}, 0
 	for batch := range t.batches(steps) {
 		batch = slices.DeleteFunc(batch, func(s plan.Step) bool { return failed[s.Queue.Name] })
 		if len(batch) == 0 {
@@ -33,6 +37,12 @@ func (t *term) do(ctx context.Context, steps []plan.Step) {
 			failed[s.Queue.Name] = err != nil
 		}
 		t.tell(batch, err)
+		if inARow++; err == nil {
+			inARow = 0
+		}
+		if inARow == enough {
+			return
+		}
 	}
 }
 
@@ -52,7 +62,7 @@ func (t *term) batches(steps []plan.Step) func(yield func([]plan.Step) bool) {
 	slices.SortStableFunc(steps, same)
 	return func(yield func([]plan.Step) bool) {
 		for len(steps) > 0 {
-			most := max(1, t.opts.Batch>>min(2*t.failures[steps[0].Queue.Name].times, 30))
+			most := max(1, t.opts.Batch>>min(5*t.failures[steps[0].Queue.Name].times, 30))
 			if steps[0].Op == plan.DeleteTopic {
 				most = 1
 			}

@@ -27,7 +27,9 @@ type Queue struct {
 //	(none) ─▶ open ─▶ closed ─▶ (none)
 //
 // A queue is listed only once its topic exists and its share state is
-// initialised. Closed takes no new requests; its work drains.
+// initialised. Closed takes no new requests; its work drains. One exception: a
+// queue that cannot be made is listed as closed, without a TopicID, for its
+// Error to be seen. There is nothing to wait on, and it opens once it is made.
 type QueueState uint8
 
 // The states of a queue.

@@ -71,9 +71,9 @@ func TestEachHostCountsOnce(t *testing.T) {
 	}
 	a.Forget("h2")
 	a.Forget("h2")
-	a.Hear(beacon(7, 8, trait), at(1))
+	a.Hear(beacon(7, 8, trait, state(compute.HostDisabled)), at(1)) // the same beacon, heard again
 	adv, _ = a.Next(at(30), depths{}.of)
-	if diff := cmp.Diff(compute.HostCounts{NeverFits: 1, Disabled: 1, Draining: 1, Quarantined: 1, Eligible: 2}, adv.About[0].Hosts); diff != "" {
+	if diff := cmp.Diff(compute.HostCounts{NeverFits: 1, Disabled: 2, Draining: 1, Quarantined: 1, Eligible: 1}, adv.About[0].Hosts); diff != "" {
 		t.Error(diff)
 	}
 }
