@@ -3,7 +3,13 @@ package kafka
 import (
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -99,6 +105,7 @@ type Loop struct {
 	opts    LoopOptions
 	handler wire.Handler
 	ready   chan struct{}
+	once    sync.Once     // of closing ready
 	wake    chan struct{} // holds one: a turn is wanted
 }
 
@@ -128,6 +135,102 @@ func (l *Loop) Wake() {
 // by itself only for what trying again cannot cure: Kafka does not allow it, or
 // the topics are not what they must be.
 func (l *Loop) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return compute.Unavailable("run the loop", nil)
+	hard, cancel := outlive(ctx, l.opts.StopTimeout)
+	defer cancel()
+	producer, err := newProducer(l.cfg)
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	out := newOutbox(producer)
+	for fails := 1; ; fails++ {
+		err := l.session(ctx, hard, out)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if ends(err) {
+			return err
+		}
+		l.cfg.Log.Warn("the loop starts anew", zap.String("group", l.opts.Group), zap.Error(err))
+		if sleep(ctx, retryBackoff(fails)) != nil {
+			return nil
+		}
+	}
+}
+
+// outlive is a context that ends a while after ctx does: for what must be
+// finished once it has begun.
+func outlive(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	hard, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		_ = sleep(hard, d)
+		cancel()
+	})
+	return hard, func() { stop(); cancel() }
+}
+
+// ends says whether an error ends the loop: only what somebody must put right.
+func ends(err error) bool {
+	var ours *compute.Error
+	if errors.As(err, &ours) {
+		return isFatal(err)
+	}
+	return isForbidden(err)
+}
+
+// session runs the handler as one member of the group, until ctx ends or the
+// membership is of no more use.
+func (l *Loop) session(ctx, hard context.Context, out *outbox) error {
+	r, err := l.prepare(ctx, out)
+	if err != nil {
+		return err
+	}
+	r.hard = hard
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r.ctx = work
+	defer r.close(cancel)
+	if err := r.txn.open(ctx); err != nil {
+		return classify("begin to write transactions", err)
+	}
+	if r.group, err = join(l.cfg, l.opts, [inputTopics]string{r.topics[requests].name, r.topics[reports].name}); err != nil {
+		return err
+	}
+	if err := r.work(ctx.Done()); err != nil {
+		return err
+	}
+	r.wrapUp()
+	return nil
+}
+
+// prepare waits for the topics and finds out where they are.
+func (l *Loop) prepare(ctx context.Context, out *outbox) (*loopRun, error) {
+	// Nothing is retried by the client: see commitPlainly. All else that is
+	// asked through it is asked again by who asks.
+	ask, err := newClient(l.cfg, kgo.RequestRetries(0))
+	if err != nil {
+		return nil, err
+	}
+	names := [inputTopics]string{l.cfg.Topics.Requests(), l.cfg.Topics.Reports()}
+	var sources [inputTopics]*source
+	var topics [inputTopics]inputTopic
+	for i, name := range names {
+		sources[i] = &source{client: ask, topic: name, log: l.cfg.Log}
+		if err := sources[i].open(ctx); err != nil {
+			ask.Close()
+			return nil, err
+		}
+		topics[i] = inputTopic{name, sources[i].current().id}
+	}
+	instances := &source{client: ask, topic: l.cfg.Topics.Instances(), log: l.cfg.Log}
+	if err := instances.open(ctx); err != nil {
+		ask.Close()
+		return nil, err
+	}
+	for _, s := range sources {
+		if have, want := len(s.current().leaders), len(instances.current().leaders); have != want {
+			ask.Close()
+			return nil, compute.Conflict("topic", s.topic, fmt.Sprintf("has %d partitions, %s has %d", have, instances.topic, want), "give them the same number")
+		}
+	}
+	return newLoopRun(l, ask, sources, topics, out), nil
 }

@@ -1,0 +1,118 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// fence is who this process is to the group: what a commit must carry so that
+// Kafka refuses it once somebody else may own a partition.
+type fence struct {
+	member     string
+	generation int32
+}
+
+// groupNews is what the group says. Whoever sends it waits until done is
+// closed: the group goes on only after the loop has acted on it.
+type groupNews struct {
+	kind  newsKind
+	fence fence   // of assigned
+	own   []int32 // of assigned: the partitions of this process from now on
+	err   error   // the assignment makes no sense
+	done  chan struct{}
+}
+
+type newsKind uint8
+
+const (
+	// newsAssigned: a new generation has begun, with these partitions.
+	newsAssigned newsKind = iota
+	// newsRevoked: the group shares out anew. Nothing may be written any more
+	// under this generation once done is closed.
+	newsRevoked
+	// newsLost: the group went on without this process.
+	newsLost
+)
+
+// membership is this process in the consumer group. It reads nothing: which
+// partitions are whose is all that matters.
+type membership struct {
+	client *kgo.Client
+	topics [inputTopics]string
+	news   chan groupNews
+	lost   atomic.Bool   // newsLost is under way: nothing may be committed
+	has    atomic.Value  // []int32: what this process asks to keep
+	ended  chan struct{} // closed before leaving: nobody listens to news
+}
+
+func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership, error) {
+	m := &membership{topics: topics, news: make(chan groupNews), ended: make(chan struct{})}
+	var err error
+	m.client, err = newClient(cfg,
+		kgo.ConsumerGroup(opts.Group),
+		kgo.ConsumeTopics(topics[:]...),
+		kgo.Balancers(together{has: m.keeps}),
+		kgo.SessionTimeout(opts.SessionTimeout),
+		kgo.RebalanceTimeout(rebalanceTimeout(opts)),
+		kgo.HeartbeatInterval(opts.Heartbeat),
+		kgo.DisableAutoCommit(),
+		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, own map[string][]int32) { m.assigned(cl, own) }),
+		kgo.OnPartitionsRevoked(func(context.Context, *kgo.Client, map[string][]int32) { m.tell(groupNews{kind: newsRevoked}) }),
+		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
+			m.lost.Store(true)
+			m.has.Store([]int32(nil))
+			m.tell(groupNews{kind: newsLost})
+		}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	m.client.PauseFetchTopics(topics[:]...)
+	return m, nil
+}
+
+// assigned says which partitions are ours in both topics.
+func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
+	m.lost.Store(false)
+	n := groupNews{kind: newsAssigned}
+	n.fence.member, n.fence.generation = cl.GroupMetadata()
+	n.own = slices.Sorted(slices.Values(own[m.topics[requests]]))
+	if !slices.Equal(n.own, slices.Sorted(slices.Values(own[m.topics[reports]]))) {
+		n.err = compute.Conflict("topic", m.topics[reports], "was not shared out together with "+m.topics[requests],
+			"let nothing but conductors of one version join the group, and give both topics the same number of partitions")
+	}
+	m.has.Store(n.own)
+	m.tell(n)
+}
+
+func (m *membership) keeps() []int32 {
+	has, _ := m.has.Load().([]int32)
+	return has
+}
+
+// tell hands news over and waits until the loop has acted on it.
+func (m *membership) tell(n groupNews) {
+	n.done = make(chan struct{})
+	select {
+	case m.news <- n:
+	case <-m.ended:
+		return
+	}
+	select {
+	case <-n.done:
+	case <-m.ended:
+	}
+}
+
+// leave tells the group, so that others take over at once.
+func (m *membership) leave(ctx context.Context) {
+	close(m.ended)
+	// An error means that the group finds out by itself, later.
+	_ = m.client.LeaveGroupContext(ctx)
+	m.client.CloseAllowingRebalance()
+}

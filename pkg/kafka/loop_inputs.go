@@ -1,0 +1,395 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// The input topics, as indexes of inputs.sources.
+const (
+	requests = iota
+	reports
+	inputTopics
+)
+
+// inputWait is how long a broker may hold a fetch that finds nothing. A new
+// partition does not wait for it: the fetch is given up and asked again.
+const inputWait = 5 * time.Second
+
+// inputs reads requests and reports of the owned partitions: one fetch at a
+// time at each broker, for all partitions it leads, while the turn before is
+// being decided. Transactions of those who write there do not matter: what a
+// broker has acknowledged counts, and nobody's open transaction can hold up a
+// partition. One goroutine uses it.
+type inputs struct {
+	sources [inputTopics]*source
+	client  *kgo.Client
+	log     *zap.Logger
+	most    int // records to hold before nothing more is fetched
+
+	feeds    map[inputKey]*feed
+	buffered int
+	turn     int // where the next take begins, so that no partition is always last
+	views    [inputTopics]view
+	busy     map[int32]context.CancelCauseFunc // brokers with an open fetch
+	looking  bool                              // somebody asks who leads
+	fails    int                               // fetches that failed in a row
+
+	answers chan inputAnswer
+	leaders chan inputLeaders
+}
+
+type inputKey struct {
+	topic     int
+	partition int32
+}
+
+// feed is how far one partition of one topic has been read.
+type feed struct {
+	cursor
+	buffer []wire.Record // read, and not taken yet
+}
+
+// position is the offset of the first record that was not taken: what a commit
+// of everything taken says.
+func (f *feed) position() int64 {
+	if len(f.buffer) > 0 {
+		return f.buffer[0].Offset
+	}
+	return f.next
+}
+
+// inputFetch is one request to one broker.
+type inputFetch struct {
+	broker int32
+	wait   time.Duration
+	of     [inputTopics]fetch
+}
+
+// inputAnswer is how a fetch ended.
+type inputAnswer struct {
+	fetch inputFetch
+	parts [inputTopics][]fetchedPart
+	err   error // of the whole; then there are no parts
+}
+
+// inputLeaders is the answer to who leads.
+type inputLeaders struct {
+	views [inputTopics]view
+	err   error
+}
+
+// errInterrupted is the end of a fetch that a new one replaces.
+var errInterrupted = errors.New("there is more to ask for")
+
+func newInputs(client *kgo.Client, sources [inputTopics]*source, log *zap.Logger, most int) *inputs {
+	in := &inputs{
+		sources: sources, client: client, log: log, most: most,
+		feeds: map[inputKey]*feed{}, busy: map[int32]context.CancelCauseFunc{},
+		answers: make(chan inputAnswer), leaders: make(chan inputLeaders),
+	}
+	for i, s := range sources {
+		in.views[i] = s.current()
+	}
+	return in
+}
+
+// add begins to read partition p of both topics at these positions.
+func (in *inputs) add(p int32, at [inputTopics]int64) {
+	for topic, next := range at {
+		in.feeds[inputKey{topic, p}] = &feed{cursor: cursor{next: next, end: -1}}
+		if interrupt := in.busy[in.views[topic].leaders[p].broker]; interrupt != nil {
+			interrupt(errInterrupted)
+		}
+	}
+}
+
+// remove forgets partition p.
+func (in *inputs) remove(p int32) {
+	for topic := range inputTopics {
+		if f := in.feeds[inputKey{topic, p}]; f != nil {
+			in.buffered -= len(f.buffer)
+			delete(in.feeds, inputKey{topic, p})
+		}
+	}
+}
+
+// at is the positions of partition p.
+func (in *inputs) at(p int32) (at [inputTopics]int64) {
+	for topic := range at {
+		at[topic] = in.feeds[inputKey{topic, p}].position()
+	}
+	return at
+}
+
+// take hands out what was read, most records at most, and the partitions it is of.
+func (in *inputs) take(most int) ([]wire.Record, map[int32]bool) {
+	if in.buffered == 0 {
+		return nil, nil
+	}
+	keys := make([]inputKey, 0, len(in.feeds))
+	for k := range in.feeds {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b inputKey) int {
+		return int(a.partition-b.partition)*inputTopics + a.topic - b.topic
+	})
+	records, of := make([]wire.Record, 0, min(most, in.buffered)), map[int32]bool{}
+	for i := range keys {
+		k := keys[(i+in.turn)%len(keys)]
+		f := in.feeds[k]
+		n := min(len(f.buffer), most-len(records))
+		if n == 0 {
+			continue
+		}
+		records = append(records, f.buffer[:n]...)
+		if f.buffer = f.buffer[n:]; len(f.buffer) == 0 {
+			f.buffer = nil
+		}
+		in.buffered -= n
+		of[k.partition] = true
+	}
+	in.turn++
+	return records, of
+}
+
+// dispatch begins a fetch at every broker that has none open.
+func (in *inputs) dispatch(ctx context.Context) {
+	if in.buffered >= in.most {
+		return
+	}
+	fetches := map[int32]*inputFetch{}
+	for k, f := range in.feeds {
+		broker := in.views[k.topic].leaders[k.partition].broker
+		if f.lost || in.busy[broker] != nil {
+			continue
+		}
+		plan := fetches[broker]
+		if plan != nil && in.aloneIn(plan) {
+			continue
+		}
+		if plan == nil || f.alone {
+			plan = in.plan(broker)
+			fetches[broker] = plan
+		}
+		plan.of[k.topic].from[k.partition] = f.next
+		if f.end < 0 || f.next < f.end {
+			plan.wait = 0 // there is something to know at once
+		}
+	}
+	for broker, plan := range fetches {
+		fctx, cancel := context.WithCancelCause(ctx)
+		in.busy[broker] = cancel
+		go func() { in.answers <- in.fetch(fctx, cancel, *plan) }()
+	}
+}
+
+func (in *inputs) plan(broker int32) *inputFetch {
+	plan := &inputFetch{broker: broker, wait: inputWait}
+	for topic := range plan.of {
+		plan.of[topic] = fetch{broker: broker, view: in.views[topic], from: map[int32]int64{}}
+	}
+	return plan
+}
+
+// aloneIn says whether a fetch is for a partition that must be asked for alone.
+func (in *inputs) aloneIn(f *inputFetch) bool {
+	for topic, of := range f.of {
+		for p := range of.from {
+			if in.feeds[inputKey{topic, p}].alone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// receive takes what a fetch brought.
+func (in *inputs) receive(ctx context.Context, a inputAnswer) error {
+	in.busy[a.fetch.broker](nil)
+	delete(in.busy, a.fetch.broker)
+	if errors.Is(a.err, errInterrupted) {
+		return nil
+	}
+	var trouble error
+	if a.err != nil {
+		for topic, of := range a.fetch.of {
+			for p := range of.from {
+				in.lost(inputKey{topic, p})
+			}
+		}
+		trouble = a.err
+	}
+	for topic, parts := range a.parts {
+		for _, part := range parts {
+			if err := in.put(topic, part); err != nil && (trouble == nil || isFatal(err)) {
+				trouble = err
+			}
+		}
+	}
+	if trouble != nil {
+		return in.look(ctx, trouble)
+	}
+	in.fails = 0
+	return nil
+}
+
+// put keeps what was read of one partition.
+func (in *inputs) put(topic int, part fetchedPart) error {
+	k := inputKey{topic, part.partition}
+	f := in.feeds[k]
+	if f == nil || f.next != part.from {
+		return nil // it was removed, or even added again, since
+	}
+	if part.err != nil {
+		in.lost(k)
+		return part.err
+	}
+	if part.skipped {
+		in.log.Warn("inputs were removed before they were read", zap.String("topic", in.sources[topic].topic),
+			zap.Int32("partition", part.partition), zap.Int64("from", part.from), zap.Int64("to", part.next))
+	}
+	f.advance(part)
+	f.buffer = append(f.buffer, part.records...)
+	in.buffered += len(part.records)
+	return nil
+}
+
+func (in *inputs) lost(k inputKey) {
+	if f := in.feeds[k]; f != nil {
+		f.lost = true
+	}
+}
+
+// look asks who leads, because of an error that will pass; other errors it
+// returns.
+func (in *inputs) look(ctx context.Context, why error) error {
+	if isFatal(why) {
+		return classify("read inputs", why)
+	}
+	in.fails++
+	if in.fails == logAfter {
+		in.log.Warn("cannot read inputs; trying on", zap.Error(why))
+	}
+	if in.looking {
+		return nil
+	}
+	in.looking = true
+	wait := min(mostWait, retryBackoff(in.fails))
+	go func() {
+		var l inputLeaders
+		if l.err = sleep(ctx, wait); l.err == nil {
+			l.views, l.err = in.refresh(ctx)
+		}
+		in.leaders <- l
+	}()
+	return nil
+}
+
+func (in *inputs) refresh(ctx context.Context) (views [inputTopics]view, err error) {
+	for topic, s := range in.sources {
+		if views[topic], err = s.refresh(ctx); err != nil {
+			return views, err
+		}
+	}
+	return views, nil
+}
+
+// follow takes news of who leads, and asks again if there is none.
+func (in *inputs) follow(ctx context.Context, l inputLeaders) error {
+	in.looking = false
+	if l.err != nil {
+		return in.look(ctx, l.err)
+	}
+	in.views = l.views
+	for _, f := range in.feeds {
+		f.lost = false
+	}
+	return nil
+}
+
+// drain waits for the goroutines, which end because their context has.
+func (in *inputs) drain() {
+	for len(in.busy) > 0 || in.looking {
+		select {
+		case a := <-in.answers:
+			delete(in.busy, a.fetch.broker)
+		case <-in.leaders:
+			in.looking = false
+		}
+	}
+}
+
+// fetch asks a broker for records of both topics and waits. It gives up when
+// another broker says that this one no longer leads.
+func (in *inputs) fetch(ctx context.Context, cancel context.CancelCauseFunc, f inputFetch) inputAnswer {
+	wctx, stop := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	for topic, s := range in.sources {
+		of := f.of[topic]
+		of.wait = f.wait
+		if len(of.from) > 0 {
+			watching.Go(func() { s.watch(wctx, of, cancel) })
+		}
+	}
+	resp, err := in.client.Broker(int(f.broker)).Request(ctx, in.request(f))
+	stop()
+	watching.Wait()
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	if err == nil {
+		err = kerr.ErrorForCode(resp.(*kmsg.FetchResponse).ErrorCode)
+	}
+	if err != nil {
+		return inputAnswer{fetch: f, err: err}
+	}
+	return in.parse(ctx, f, resp.(*kmsg.FetchResponse))
+}
+
+func (in *inputs) request(f inputFetch) *kmsg.FetchRequest {
+	var req *kmsg.FetchRequest
+	for topic, s := range in.sources {
+		if len(f.of[topic].from) == 0 {
+			continue
+		}
+		one := s.request(f.of[topic], false)
+		if req != nil {
+			one.Topics = append(req.Topics, one.Topics...)
+		}
+		req = one
+	}
+	req.MaxWaitMillis = int32(f.wait.Milliseconds())
+	return req
+}
+
+func (in *inputs) parse(ctx context.Context, f inputFetch, resp *kmsg.FetchResponse) inputAnswer {
+	a := inputAnswer{fetch: f}
+	alone := len(f.of[requests].from)+len(f.of[reports].from) == 1
+	for _, t := range resp.Topics {
+		for topic, s := range in.sources {
+			if t.Topic != s.topic && t.TopicID != f.of[topic].view.id {
+				continue
+			}
+			parts := s.parse(f.of[topic], &kmsg.FetchResponse{Topics: []kmsg.FetchResponseTopic{t}}, false).parts
+			for i := range parts {
+				parts[i].alone = alone
+				if errors.Is(parts[i].err, kerr.OffsetOutOfRange) {
+					parts[i] = s.place(ctx, f.of[topic].view, parts[i])
+				}
+			}
+			a.parts[topic] = append(a.parts[topic], parts...)
+		}
+	}
+	return a
+}
