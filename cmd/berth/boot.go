@@ -196,8 +196,8 @@ func firstFailure(all []client.Instance) error {
 	if text := why(first); text != "" {
 		e.Message += ": " + text
 	}
-	if failed > 1 {
-		e.Message = fmt.Sprintf("%d of %d failed; this one %s", failed, len(all), e.Message)
+	if len(all) > 1 {
+		e.Message += fmt.Sprintf(" (%d of %d failed)", failed, len(all))
 	}
 	if first.Reason != nil {
 		e.Kind = kindOfReason(first.Reason.Code)

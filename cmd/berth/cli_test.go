@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/berth-project/berth/flavors"
+	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// TestScripts runs what a user could type against a real API node. Those in
+// testdata/script need nothing special behind the node and hold for any Berth;
+// those in testdata/script/far need the far end of this file.
+func TestScripts(t *testing.T) {
+	for _, dir := range []string{"testdata/script", "testdata/script/far"} {
+		testscript.Run(t, testscript.Params{
+			Dir:   dir,
+			Setup: func(e *testscript.Env) error { return setUp(e) },
+			Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+				"berth": func(ts *testscript.TestScript, neg bool, args []string) {
+					if code := runBerth(ts, args); (code == 0) == neg {
+						ts.Fatalf("berth %s: exit code %d", strings.Join(args, " "), code)
+					}
+				},
+				// exits CODE ARGS… runs berth and wants that exit code.
+				"exits": func(ts *testscript.TestScript, _ bool, args []string) {
+					want, err := strconv.Atoi(args[0])
+					ts.Check(err)
+					if code := runBerth(ts, args[1:]); code != want {
+						ts.Fatalf("berth %s: exit code %d, want %d", strings.Join(args[1:], " "), code, want)
+					}
+				},
+			},
+		})
+	}
+}
+
+func runBerth(ts *testscript.TestScript, args []string) int {
+	self, err := os.Executable()
+	ts.Check(err)
+	err = ts.Exec(self, args...)
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.ExitCode()
+	}
+	ts.Check(err)
+	return 0
+}
+
+// setUp starts an API node for one script.
+func setUp(e *testscript.Env) error {
+	f := &far{topics: wire.Topics{Prefix: "test."}, instances: map[compute.InstanceID]compute.Instance{}}
+	f.catalog = flavors.New(flavors.Options{Topics: f.topics, Log: f, View: f, Work: func(q compute.QueueName) int { return f.node.Work(q) }})
+	node, err := api.New(api.Config{
+		Address: "127.0.0.1:0", Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: offers{f.catalog},
+	})
+	if err != nil {
+		return err
+	}
+	f.node = node
+	for _, read := range []func([]wire.Record, bool){node.Instances, node.Requests, node.Queues, node.Hosts, node.Advice} {
+		read(nil, true)
+	}
+	f.beacons()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx) }()
+	<-node.Ready()
+	e.Defer(func() {
+		cancel()
+		if err := <-done; err != nil {
+			panic(err)
+		}
+	})
+	e.Setenv("BERTH_API", "http://"+node.Addr().String())
+	e.Setenv(asBerth, "1")
+	e.Setenv("TZ", "UTC")
+	return nil
+}
+
+// far is the far end of the API node: it answers requests by instance records
+// and catalog changes by queues, as conductor, queue manager and agents do
+// together. What a machine's name begins with says what becomes of it.
+type far struct {
+	topics  wire.Topics
+	node    *api.Server
+	catalog *flavors.Service
+
+	mu        sync.Mutex
+	instances map[compute.InstanceID]compute.Instance
+	hosts     map[compute.HostID]compute.Beacon
+}
+
+// Sync has nothing to catch up with.
+func (f *far) Sync(context.Context) error { return nil }
+
+// Send takes records as a broker does and has them acted upon.
+func (f *far) Send(_ context.Context, recs ...wire.Record) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, rec := range recs {
+		switch {
+		case rec.Topic == f.topics.Catalog():
+			f.catalog.Apply([]wire.Record{rec}, true)
+			f.openQueues()
+		case rec.Topic == f.topics.Requests():
+			if err := f.decide(rec); err != nil {
+				return err
+			}
+		default:
+			if err := f.command(rec); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// openQueues lists the queues of all flavors but those called slow…, and closes
+// those that no flavor has any more.
+func (f *far) openQueues() {
+	axes := map[compute.AxisName]compute.Capability{}
+	for _, c := range f.catalog.Catalog().Capabilities() {
+		axes[c.Axis] = c
+	}
+	for _, flavor := range f.catalog.Catalog().Flavors() {
+		if strings.HasPrefix(string(flavor.Name), "slow") {
+			continue
+		}
+		for _, q := range compute.Permutations(flavor, axes) {
+			q.Group = "agents-0"
+			hosts := compute.HostCounts{Eligible: 2}
+			if q.Resources[compute.VCPU] > 8 {
+				hosts = compute.HostCounts{NeverFits: 2}
+			}
+			f.node.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
+			f.node.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{
+				At: time.Now(), About: []compute.QueueAdvice{{Queue: q.Name, Eligible: hosts.Eligible, Hosts: hosts}},
+			})}, true)
+		}
+	}
+}
+
+func (f *far) decide(rec wire.Record) error {
+	req, err := wire.DecodeRequest(rec)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	i, known := f.instances[req.Instance]
+	switch {
+	case req.Op == compute.OpBoot && !known:
+		i = f.admit(req, now)
+	case req.Op == compute.OpDelete && known && !strings.HasPrefix(i.Boot.Name, "stuck"):
+		i.State, i.EndedAt = compute.StateDeleted, now
+	case req.Op == compute.OpDelete && known:
+		i.State = compute.StateDeleting
+	default:
+		return nil
+	}
+	i.Version++
+	i.ChangedAt = now
+	f.instances[i.ID] = i
+	f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
+	return nil
+}
+
+// admit makes the instance as it comes to be in the end.
+func (f *far) admit(req compute.Request, now time.Time) compute.Instance {
+	b := req.Boot.WithDefaults()
+	flavor, _ := f.catalog.Catalog().Flavor(b.Flavor)
+	i := compute.Instance{
+		ID: req.Instance, Project: req.Project, Boot: b, Queue: compute.NameQueue(b.Flavor, b.With), Resources: flavor.Resources,
+		Attempt: 1, AcceptedAt: req.At, QueuedAt: now, Deadline: now.Add(b.Deadline), State: compute.StateQueued,
+	}
+	fail := func(r compute.Reason) compute.Instance {
+		i.State, i.Reason, i.EndedAt = compute.StateError, &r, now
+		return i
+	}
+	if used, limit, ok := f.overQuota(i); ok {
+		return fail(compute.Reason{Code: compute.QuotaExceeded, Resource: compute.Instances, Limit: limit, Used: used, Asked: 1})
+	}
+	never := compute.HostCounts{NeverFits: 2}
+	switch {
+	case flavor.Resources[compute.VCPU] > 8 && b.OnNoCapacity == compute.FailAtOnce:
+		return fail(compute.Reason{Code: compute.NeverFits, Hosts: never})
+	case flavor.Resources[compute.VCPU] > 8 && b.Deadline < time.Minute:
+		return fail(compute.Reason{Code: compute.DeadlineExceeded})
+	case flavor.Resources[compute.VCPU] > 8, strings.HasPrefix(b.Name, "waits"):
+		return i
+	case strings.HasPrefix(b.Name, "broken"):
+		i.Attempt = b.Attempts
+		for n := compute.Attempt(1); n <= b.Attempts; n++ {
+			i.Failures = append(i.Failures, compute.Failure{Host: "host-1", Attempt: n, Class: compute.FailureHost, Message: "disk failed", At: now})
+		}
+		return fail(compute.Reason{Code: compute.AttemptsExhausted})
+	}
+	i.State, i.Host, i.Claim, i.Power = compute.StateActive, "host-1", "claim", compute.PowerRunning
+	i.StartingAt, i.ActiveAt = now, now
+	return i
+}
+
+// overQuota looks at the number of instances alone.
+func (f *far) overQuota(i compute.Instance) (used, limit int64, over bool) {
+	for _, q := range f.catalog.Catalog().Quotas() {
+		if n, ok := q.Limits[compute.Instances]; ok && q.Project == i.Project {
+			limit, over = n, true
+		}
+	}
+	for _, other := range f.instances {
+		if other.Project == i.Project && other.State.Counts() {
+			used++
+		}
+	}
+	return used, limit, over && used >= limit
+}
+
+// command does what an operator wants of a host, but never on host-2.
+func (f *far) command(rec wire.Record) error {
+	host, ok := f.topics.HostOf(rec.Topic)
+	cmd, err := wire.DecodeCommand(rec)
+	if err != nil || !ok || cmd.Desired == nil {
+		return fmt.Errorf("record for %s: %w", rec.Topic, err)
+	}
+	if b := f.hosts[host]; host != "host-2" {
+		b.State, b.Reason, b.DesiredSeen = cmd.Desired.State, cmd.Desired.Reason, cmd.Desired.Version
+		f.hosts[host] = b
+		f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)
+	}
+	return nil
+}
+
+func (f *far) beacons() {
+	f.hosts = map[compute.HostID]compute.Beacon{}
+	for _, h := range []compute.HostID{"host-1", "host-2"} {
+		f.hosts[h] = compute.Beacon{
+			Host: h, Machines: 1, Waiting: []compute.QueueName{"m1.small"}, At: time.Now(),
+			Inventory: compute.Inventory{
+				Totals: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 16 << 10, compute.DiskGB: 200, "CUSTOM_GPU": 1},
+				Traits: []compute.Trait{"CUSTOM_TRAIT"},
+			},
+			Free: compute.Resources{compute.VCPU: 7, compute.MemoryMB: 14 << 10, compute.DiskGB: 180, "CUSTOM_GPU": 1},
+		}
+		f.node.Hosts([]wire.Record{wire.EncodeBeacon(f.hosts[h])}, true)
+	}
+}
