@@ -34,7 +34,7 @@ func TestEnsureTopics(t *testing.T) {
 			topics.Requests():  {5, "delete", 14 * day},
 			topics.Reports():   {5, "delete", 14 * day},
 			topics.Instances(): {5, "compact", 0},
-			topics.Rejected():  {1, "delete", 14 * day},
+			topics.Rejected():  {5, "delete", 14 * day},
 			topics.Catalog():   {1, "compact", 0},
 			topics.Hosts():     {1, "compact", 0},
 			topics.Queues():    {1, "compact", 0},

@@ -19,7 +19,7 @@ import (
 const DefaultPartitions int32 = 8
 
 // EnsureTopics makes the cell's own topics where they are missing: requests,
-// reports and instances with that many partitions, the others with one. Topics
+// reports, instances and rejected with that many partitions, the others with one. Topics
 // that exist stay as they are. If some of the three exist, the missing get as
 // many as those have; if they do not agree, that is a KindConflict.
 // partitions 0 is DefaultPartitions; replication 0 is the brokers' default.
@@ -41,10 +41,9 @@ func (a *Admin) EnsureTopics(ctx context.Context, partitions int32, replication 
 		settings   settings
 		topics     []string
 	}{
-		{partitions, retained(replication, inputRetention), []string{t.Requests(), t.Reports()}},
+		{partitions, retained(replication, inputRetention), []string{t.Requests(), t.Reports(), t.Rejected()}},
 		{partitions, compacted(replication), []string{t.Instances()}},
 		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
-		{1, retained(replication, inputRetention), []string{t.Rejected()}},
 		{1, retained(replication, adviceRetention), []string{t.Advice()}},
 	} {
 		if _, err := a.create(ctx, op, p.partitions, replication, p.settings, p.topics); err != nil {
