@@ -1,0 +1,167 @@
+package offer
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+const (
+	// waiters is how many hosts should wait on a queue without work in it.
+	waiters = 8
+	// epoch is how long a lot holds.
+	epoch = 15 * time.Second
+	// stale is how long without any advice until depths are forgotten.
+	stale = 60 * time.Second
+	// rounds is in how many epochs every queue is visited once when there is
+	// no advice: within a minute.
+	rounds = uint64(stale / epoch)
+)
+
+// Lots draws the queues this host waits on. For a queue with W eligible hosts
+// and depth D a host waits with the chance (8+D)/W, decided by a hash of host,
+// queue and epoch: nobody needs to ask anybody, and about 8 wait. Work that
+// lies there is news that everybody may act on.
+type Lots struct {
+	host    compute.HostID
+	weigher Weigher
+	about   map[compute.QueueName]compute.QueueAdvice
+	heard   time.Time                 // when the last advice came; zero: never
+	skipped map[compute.QueueName]int // how often in a row a queue was drawn and not fetched
+}
+
+// NewLots draws for one host.
+func NewLots(h compute.HostID, w Weigher) *Lots {
+	return &Lots{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}}
+}
+
+// Hear takes advice that came now.
+func (l *Lots) Hear(a compute.Advice, now time.Time) {
+	l.heard = now
+	if a.Full {
+		clear(l.about)
+	}
+	for _, q := range a.About {
+		l.about[q.Queue] = q
+	}
+}
+
+// Candidate is a queue this host would wait on.
+type Candidate struct {
+	Queue   compute.QueueName
+	Needs   compute.Resources
+	Skipped int       // how often in a row it was drawn and not fetched
+	Deep    bool      // work lies in it
+	Oldest  time.Time // since when; zero: not known
+	order   uint64
+}
+
+// before is the order in which candidates are served: who was left out comes
+// first, then deep queues, the longest waiting first, then by lot.
+func (c Candidate) before(d Candidate) int {
+	if c.Skipped != d.Skipped {
+		return d.Skipped - c.Skipped
+	}
+	if c.Deep != d.Deep {
+		if c.Deep {
+			return -1
+		}
+		return 1
+	}
+	if c.Oldest.IsZero() != d.Oldest.IsZero() {
+		if d.Oldest.IsZero() {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(c.Oldest.Compare(d.Oldest), cmp.Compare(c.order, d.order), cmp.Compare(c.Queue, d.Queue))
+}
+
+// Wait draws from the queues that fit; used is the share of the host in use.
+// The answer is in the order in which they should be served.
+func (l *Lots) Wait(fits []compute.Queue, used float64, now time.Time) []Candidate {
+	e, advised := l.epoch(now), !l.heard.IsZero() && now.Sub(l.heard) < stale
+	var out []Candidate
+	for _, q := range fits {
+		news, known := l.about[q.Name]
+		if !advised {
+			news.Depth, news.Oldest = 0, time.Time{}
+		}
+		h := hash(string(l.host), string(q.Name), e)
+		if known && !l.drawn(news, h, used) && (advised || !l.turn(q.Name, e)) {
+			continue
+		}
+		out = append(out, Candidate{
+			Queue: q.Name, Needs: q.Resources, Skipped: l.skipped[q.Name],
+			Deep: news.Depth > 0, Oldest: news.Oldest, order: h,
+		})
+	}
+	slices.SortFunc(out, Candidate.before)
+	return out
+}
+
+// drawn says whether the lot falls on this host. Where everybody should wait,
+// no weigher keeps anybody away.
+func (l *Lots) drawn(a compute.QueueAdvice, h uint64, used float64) bool {
+	chance := (waiters + float64(a.Depth)) / float64(a.Eligible)
+	if a.Eligible == 0 || chance >= 1 {
+		return true
+	}
+	return float64(h>>11)/(1<<53) < chance*l.weigher.tilt(used)
+}
+
+// turn says whether it is the queue's turn to be visited without advice: once
+// in a minute, each host at another time.
+func (l *Lots) turn(q compute.QueueName, e uint64) bool {
+	return (hash(string(l.host), string(q), 0)+e)%rounds == 0
+}
+
+// epoch counts up every 15 s, at another moment on each host so that they do
+// not all change over at once.
+func (l *Lots) epoch(now time.Time) uint64 {
+	return uint64(now.Add(l.shift()).UnixNano()) / uint64(epoch)
+}
+
+// Turns is when the lots are next drawn anew.
+func (l *Lots) Turns(now time.Time) time.Time {
+	return time.Unix(0, int64((l.epoch(now)+1)*uint64(epoch))).Add(-l.shift())
+}
+
+func (l *Lots) shift() time.Duration {
+	return time.Duration(hash(string(l.host), "", 0) % uint64(epoch))
+}
+
+// Planned takes note of which of the drawn queues are fetched and which were
+// left out, so that these come first the next time.
+func (l *Lots) Planned(listed, left []Candidate) {
+	for _, c := range listed {
+		delete(l.skipped, c.Queue)
+	}
+	for _, c := range left {
+		l.skipped[c.Queue] = min(c.Skipped+1, 1000)
+	}
+}
+
+// Forget drops what is known of queues that do not exist any more.
+func (l *Lots) Forget(q compute.QueueName) {
+	delete(l.about, q)
+	delete(l.skipped, q)
+}
+
+// hash mixes two names and a number; every bit of the answer depends on all.
+func hash(a, b string, n uint64) uint64 {
+	const prime = 1099511628211
+	h := uint64(14695981039346656037)
+	for _, s := range [...]string{a, b} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * prime
+		}
+		h = (h ^ 0xff) * prime
+	}
+	h ^= n * 0x9e3779b97f4a7c15
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}
