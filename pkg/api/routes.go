@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -35,13 +34,11 @@ func (s *Server) routes() (http.Handler, error) {
 	s.routeCatalog(api)
 	s.routeFleet(api)
 	s.routeHealth(api)
-	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorModel")
-	delete(api.OpenAPI().Components.Schemas.Map(), "ErrorDetail")
-	document, err := json.MarshalIndent(api.OpenAPI(), "", "  ")
+	document, err := openAPI(api)
 	if err != nil {
-		return nil, &compute.Error{Op: "openapi", Kind: compute.KindInternal, Cause: err}
+		return nil, err
 	}
-	routeDocs(mux, append(document, '\n'))
+	routeDocs(mux, document)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { nothingHere(mux, w, r) })
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(refuseForeign))
@@ -89,15 +86,6 @@ func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(con
 		}
 		return out, nil
 	})
-}
-
-// problems is how an operation answers when it refuses, for the document.
-func problems(api huma.API) map[string]*huma.Response {
-	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Problem](), true, "Problem")
-	return map[string]*huma.Response{"default": {
-		Description: "A problem",
-		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
-	}}
 }
 
 func notCaughtUp(behind []string) error {

@@ -1,0 +1,66 @@
+package api
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// problems is how an operation answers when it refuses, for the document.
+func problems(api huma.API) map[string]*huma.Response {
+	schema := api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[rest.Problem](), true, "Problem")
+	return map[string]*huma.Response{"default": {
+		Description: "A problem",
+		Content:     map[string]*huma.MediaType{"application/problem+json": {Schema: schema}},
+	}}
+}
+
+// openAPI writes the document of all operations, once and for all.
+func openAPI(api huma.API) ([]byte, error) {
+	doc := api.OpenAPI()
+	schemas := doc.Components.Schemas.Map()
+	delete(schemas, "ErrorModel") // huma's own problems leave as ours
+	delete(schemas, "ErrorDetail")
+	sent := map[string]bool{}
+	for _, path := range doc.Paths {
+		for _, op := range []*huma.Operation{path.Post, path.Put} {
+			if op != nil && op.RequestBody != nil {
+				reach(op.RequestBody.Content["application/json"].Schema, schemas, sent)
+			}
+		}
+	}
+	for name, s := range schemas {
+		if !sent[name] {
+			s.AdditionalProperties = nil // answers gain fields with time; whoever reads them must not mind
+		}
+	}
+	data, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return nil, &compute.Error{Op: "openapi", Kind: compute.KindInternal, Cause: err}
+	}
+	return append(data, '\n'), nil
+}
+
+// reach notes the names of all schemas that a schema leads to.
+func reach(s *huma.Schema, schemas map[string]*huma.Schema, seen map[string]bool) {
+	if s == nil {
+		return
+	}
+	if s.Ref != "" {
+		name := s.Ref[strings.LastIndex(s.Ref, "/")+1:]
+		if !seen[name] {
+			seen[name] = true
+			reach(schemas[name], schemas, seen)
+		}
+		return
+	}
+	reach(s.Items, schemas, seen)
+	for _, p := range s.Properties {
+		reach(p, schemas, seen)
+	}
+}
