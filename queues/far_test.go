@@ -29,6 +29,7 @@ type far struct {
 	calls    int
 	fault    func(c call) fault // may be nil
 	stale    bool               // Progress answers for another topic
+	unheard  bool               // QueueTopics lists nothing
 	breaches []string
 	done     []string // what was done, in order
 }
@@ -255,7 +256,9 @@ func (m *member) QueueTopics(ctx context.Context) (map[compute.QueueName]compute
 	out := map[compute.QueueName]compute.TopicID{}
 	err := m.far.call(ctx, m.name, "topics", "", func() error {
 		for n, t := range m.far.topics {
-			out[n] = t.id
+			if !m.far.unheard {
+				out[n] = t.id
+			}
 		}
 		return nil
 	})

@@ -28,7 +28,7 @@ func (t *term) reconcileLoop(ctx context.Context) {
 			now := time.Now()
 			fails = fails.after(err, now, t.opts.Backoff, t.opts.MaxBackoff, 0)
 			wait = fails.again.Sub(now)
-			t.opts.Logger.Warn("cannot see what there is", zap.Error(err), zap.Duration("again_in", wait))
+			t.opts.Logger.Warn("cannot go on", zap.Error(err), zap.Duration("again_in", wait))
 		}
 		if !t.next(ctx, t.reconcile, sooner(wait, t.opts.Resync)) {
 			return
@@ -53,11 +53,16 @@ func (t *term) pass(ctx context.Context) (time.Duration, error) {
 		if len(steps) == 0 || ctx.Err() != nil {
 			return sooner(wait, retry), nil
 		}
-		t.do(ctx, steps)
+		err = t.do(ctx, steps)
 		t.report(ctx, wanted, seen)
+		if err != nil {
+			return 0, err
+		}
 	}
-	return t.opts.Backoff, nil
+	return 0, errUnsettled
 }
+
+var errUnsettled = errors.New("what was done cannot be seen yet")
 
 // look sees what is wanted and what there is. It also answers when waiting
 // alone will change the picture.

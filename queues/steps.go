@@ -17,8 +17,9 @@ import (
 const enough = 3
 
 // do carries out steps, in their order, many in one request where it can be.
-// A queue whose step failed has no further step done.
-func (t *term) do(ctx context.Context, steps []plan.Step) {
+// A queue whose step failed has no further step done. An error says that it gave
+// up for now.
+func (t *term) do(ctx context.Context, steps []plan.Step) error {
 	failed, inARow := map[compute.QueueName]bool{}, 0
 	for batch := range t.batches(steps) {
 		batch = slices.DeleteFunc(batch, func(s plan.Step) bool { return failed[s.Queue.Name] })
@@ -26,11 +27,11 @@ func (t *term) do(ctx context.Context, steps []plan.Step) {
 			continue
 		}
 		if ctx.Err() != nil {
-			return // no longer the active one
+			return nil // no longer the active one
 		}
 		err := t.within(ctx, func(ctx context.Context) error { return t.step(ctx, batch) })
 		if ctx.Err() != nil {
-			return
+			return nil
 		}
 		for _, s := range batch {
 			t.outcome(s, err)
@@ -41,9 +42,10 @@ func (t *term) do(ctx context.Context, steps []plan.Step) {
 			inARow = 0
 		}
 		if inARow == enough {
-			return
+			return err
 		}
 	}
+	return nil
 }
 
 // batches cuts steps into requests: of one kind, for one share group. Queues
