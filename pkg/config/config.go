@@ -16,6 +16,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -50,7 +51,7 @@ func Parse(name string, data []byte, target any) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		return unreadable(name, err)
+		return unreadable(name, err, target)
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return compute.Invalid("config", name, "give one document: there is a second one after ---")
@@ -59,7 +60,7 @@ func Parse(name string, data []byte, target any) error {
 		return err
 	}
 	if err := document.Decode(target); err != nil {
-		return unreadable(name, err)
+		return unreadable(name, err, target)
 	}
 	return nil
 }
@@ -109,37 +110,42 @@ var mismatch = regexp.MustCompile("line ([0-9]+): cannot unmarshal (!!\\w+)(?: `
 
 // unreadable says what the YAML parser found wrong, in the words of a person
 // who writes a file and not a program.
-func unreadable(name string, err error) error {
+func unreadable(name string, err error, target any) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	var wrong *yaml.TypeError
 	if errors.As(err, &wrong) && len(wrong.Errors) > 0 {
 		text = wrong.Errors[0]
 	}
 	e := &compute.Error{Kind: compute.KindInvalid, Field: "config", Value: name, Message: text}
-	if m := mismatch.FindStringSubmatch(text); m != nil {
+	m := mismatch.FindStringSubmatch(text)
+	if m == nil {
+		return e
+	}
+	if t, ok := typesOf(reflect.TypeOf(target), map[string]reflect.Type{})[m[4]]; ok {
 		e.Field, e.Value = "value", m[3]
-		e.Message = fmt.Sprintf("%s line %s: give %s", name, m[1], nounOf(m[4]))
+		e.Message = fmt.Sprintf("%s line %s: give %s", name, m[1], nounOf(t))
 	}
 	return e
 }
 
-// nounOf is what to write for a value of this Go type.
-func nounOf(goType string) string {
-	switch {
-	case strings.HasPrefix(goType, "[]"):
-		return "a list, as in [a, b]"
-	case strings.HasPrefix(goType, "map"), strings.HasSuffix(goType, "Resources"):
-		return "a mapping, as in {VCPU: 16}"
-	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "uint"):
-		return "a whole number"
-	case strings.HasPrefix(goType, "float"):
-		return "a number"
-	case goType == "bool":
-		return "true or false"
-	case goType == "time.Duration":
+// nounOf is what to write for a value of this type.
+func nounOf(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Duration]() {
 		return "a duration with its unit, as in 15s or 10m"
-	case goType == "string":
-		return "text"
 	}
-	return "a section of settings"
+	switch t.Kind() {
+	case reflect.Slice:
+		return "a list, as in [a, b]"
+	case reflect.Map:
+		return "a mapping, as in {VCPU: 16}"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "text"
+	case reflect.Struct:
+		return "a section of settings"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return "a whole number"
 }

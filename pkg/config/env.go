@@ -72,7 +72,7 @@ func set(variable, text string, field reflect.Value) error {
 	}
 	fresh := reflect.New(field.Type())
 	if err := node.Decode(fresh.Interface()); err != nil {
-		return compute.Invalid(variable, text, "give "+nounOf(field.Type().String()))
+		return compute.Invalid(variable, text, "give "+nounOf(field.Type()))
 	}
 	field.Set(fresh.Elem())
 	return nil

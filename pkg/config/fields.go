@@ -51,9 +51,9 @@ func join(path, name string) string {
 }
 
 // nearest is the name that was probably meant: at most two letters away, and
-// not a third of the word.
+// less than half of the word.
 func nearest(word string, names []string) string {
-	best, distance := "", min(3, len(word)/3+1)
+	best, distance := "", min(3, len(word)/2+1)
 	for _, n := range names {
 		if d := edits(word, n); d < distance {
 			best, distance = n, d
@@ -81,4 +81,23 @@ func edits(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// typesOf collects the types a setting may have, by their names in the YAML
+// parser's errors.
+func typesOf(t reflect.Type, into map[string]reflect.Type) map[string]reflect.Type {
+	t = base(t)
+	if _, seen := into[t.String()]; seen {
+		return into
+	}
+	into[t.String()] = t
+	switch t.Kind() {
+	case reflect.Struct:
+		for _, f := range fieldsOf(t) {
+			typesOf(f.Type, into)
+		}
+	case reflect.Slice, reflect.Map:
+		typesOf(t.Elem(), into)
+	}
+	return into
 }
