@@ -51,7 +51,7 @@ type Joints struct {
 	SyncCatalog func(ctx context.Context) error
 	Starts      QueueStarts
 	// Wake makes a turn come soon, input or not. It must not block, and may be
-	// called from any goroutine.
+	// called from any goroutine, before the loop runs too.
 	Wake func()
 }
 

@@ -28,7 +28,7 @@ func TestBootEndToEnd(t *testing.T) {
 		t.Fatal(diff)
 	}
 	build, err := wire.DecodeBuild(res.Effects[0].Record)
-	if err != nil || build.Instance != id(1) || build.Trace == "" || res.Effects[0].Partition != wire.Partition("p", partitions) {
+	if err != nil || build.Instance != id(1) || build.Trace == "" || len(build.UserData) != 1 || res.Effects[0].Partition != wire.Partition("p", partitions) {
 		t.Fatalf("%+v, %v", build, err)
 	}
 	if rec := res.Changes[0]; rec.Partition != wire.Partition("p", partitions) || rec.Topic != "instances" {
@@ -47,6 +47,9 @@ func TestBootEndToEnd(t *testing.T) {
 	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "p", Instance: id(1)}))
 	k.read(k.report(compute.ReportGone, 1, "p", "h1"))
 	k.want("p", 1, compute.StateDeleted, "")
+	if data := k.last("p", 1).Boot.UserData; data != nil {
+		t.Errorf("kept user data of a deleted instance: %v", data)
+	}
 	if used := k.c.states[wire.Partition("p", partitions)].Used("p"); !used.IsZero() {
 		t.Errorf("still used: %s", used)
 	}

@@ -103,10 +103,11 @@ func (s *step) delete(r compute.Request) {
 
 func cancelled() *compute.Reason { return &compute.Reason{Code: compute.Cancelled} }
 
+// deleted keeps the record, but not the user's data: nobody will need it again.
 func (s *step) deleted(e *entry, reason *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
-		inst.PublishAt, inst.Power = time.Time{}, compute.PowerUnknown
+		inst.PublishAt, inst.Power, inst.Boot.UserData = time.Time{}, compute.PowerUnknown, nil
 	})
 }
 

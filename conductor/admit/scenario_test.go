@@ -307,9 +307,7 @@ func (s *story) takeover(t *testing.T, a args) []string {
 	said := []string{}
 	for i, inst := range written {
 		if int64(i) >= number(t, a.key["cursor"]) && s.state.Instance(inst.ID) == inst {
-			for _, line := range s.say(s.state.Resend(inst.ID, s.view, s.now)) {
-				said = append(said, line)
-			}
+			said = append(said, s.say(s.state.Resend(inst.ID, s.view, s.now))...)
 		}
 	}
 	return said

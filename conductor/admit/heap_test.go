@@ -1,0 +1,45 @@
+package admit
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+type weight struct{ n, place int }
+
+// TestHeap moves things in, about and out; the top is always the least of them.
+func TestHeap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := heap[*weight]{less: func(a, b *weight) bool { return a.n < b.n }, place: func(w *weight) *int { return &w.place }}
+		all := make([]weight, 8)
+		in := map[*weight]bool{}
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			w := &all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
+			if rapid.IntRange(0, 2).Draw(t, "remove") == 0 {
+				h.remove(w)
+				delete(in, w)
+			} else {
+				w.n = rapid.IntRange(0, 20).Draw(t, "weight")
+				h.fix(w)
+				in[w] = true
+			}
+			sameHeap(t, &h, in)
+		}
+	})
+}
+
+func sameHeap(t *rapid.T, h *heap[*weight], in map[*weight]bool) {
+	if len(h.items) != len(in) {
+		t.Fatalf("%d items, want %d", len(h.items), len(in))
+	}
+	for i, w := range h.items {
+		if !in[w] || w.place != i+1 {
+			t.Fatalf("item %d says it is at %d", i, w.place-1)
+		}
+	}
+	if len(in) > 0 && h.top().n != slices.MinFunc(h.items, func(a, b *weight) int { return a.n - b.n }).n {
+		t.Fatalf("the top is %d of %v", h.top().n, h.items)
+	}
+}
