@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +15,18 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	code := kafkatest.Main(m)
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 func flavor(name string, axes ...compute.AxisName) wire.Record {
 	return wire.EncodeFlavor(compute.Flavor{Name: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: 1}, Capabilities: axes})
