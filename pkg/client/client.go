@@ -40,7 +40,7 @@ type Config struct {
 	Address string          // "http://host:port"; "host:port" means http
 	Project compute.Project // of every request about instances; empty: the server's default
 	Timeout time.Duration   // of one request with its answer; 0: only the context's
-	// Dial opens connections; nil dials the network.
+	// Dial opens connections; nil dials the network, for 10 s at most.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -60,6 +60,9 @@ func New(c Config) (*Client, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return nil, compute.Invalid("api", c.Address, "give an address as in http://127.0.0.1:7070")
+	}
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	}
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
