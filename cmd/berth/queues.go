@@ -29,7 +29,7 @@ func newQueues(c cell, o queuesOptions) (service.Part, error) {
 	var (
 		manager *queues.Manager
 		topics  = c.topics()
-		works   = far{admin, c.replication}
+		works   = groundwork{admin, c.replication}
 	)
 	elector := kafka.NewElector(c.kafka, topics.ManagerGroup(), topics.Catalog())
 	entries := c.table(topics.Catalog(), func(r records, end bool) { manager.Catalog(r, end) })
@@ -49,38 +49,38 @@ func newQueues(c cell, o queuesOptions) (service.Part, error) {
 	return g, nil
 }
 
-// far is Kafka in the queue manager's words.
-type far struct {
+// groundwork is Kafka in the queue manager's words.
+type groundwork struct {
 	admin       *kafka.Admin
 	replication int16
 }
 
-func (f far) QueueTopics(ctx context.Context) (map[compute.QueueName]compute.TopicID, error) {
+func (f groundwork) QueueTopics(ctx context.Context) (map[compute.QueueName]compute.TopicID, error) {
 	return f.admin.QueueTopics(ctx)
 }
 
-func (f far) MakeQueueTopics(ctx context.Context, q []compute.QueueName) error {
+func (f groundwork) MakeQueueTopics(ctx context.Context, q []compute.QueueName) error {
 	_, err := f.admin.EnsureQueueTopics(ctx, q, f.replication)
 	return err
 }
 
-func (f far) DeleteQueueTopic(ctx context.Context, _ compute.QueueName, id compute.TopicID) error {
+func (f groundwork) DeleteQueueTopic(ctx context.Context, _ compute.QueueName, id compute.TopicID) error {
 	return f.admin.DeleteQueueTopic(ctx, id)
 }
 
-func (f far) MakeHostTopic(ctx context.Context, h compute.HostID) error {
+func (f groundwork) MakeHostTopic(ctx context.Context, h compute.HostID) error {
 	return f.admin.EnsureHostTopic(ctx, h, f.replication)
 }
 
-func (f far) InitShares(ctx context.Context, group string, q []compute.QueueName) error {
+func (f groundwork) InitShares(ctx context.Context, group string, q []compute.QueueName) error {
 	return f.admin.InitShareState(ctx, group, q)
 }
 
-func (f far) DeleteBelow(ctx context.Context, below map[compute.QueueName]int64) error {
+func (f groundwork) DeleteBelow(ctx context.Context, below map[compute.QueueName]int64) error {
 	return f.admin.DeleteRecordsBelow(ctx, below)
 }
 
-func (f far) Progress(ctx context.Context, refs []wire.QueueRef) ([]queues.Progress, error) {
+func (f groundwork) Progress(ctx context.Context, refs []wire.QueueRef) ([]queues.Progress, error) {
 	progress, err := f.admin.QueueProgress(ctx, refs)
 	out := make([]queues.Progress, len(progress))
 	for i, p := range progress {
