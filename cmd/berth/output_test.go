@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/client"
+)
+
+func TestTablesAlign(t *testing.T) {
+	s := sheet[[2]string]{columns: []column[[2]string]{
+		{title: "NAME", cell: func(r [2]string) string { return r[0] }},
+		{title: "N", right: true, cell: func(r [2]string) string { return r[1] }},
+		{title: "WIDE", wide: true, cell: func([2]string) string { return "w" }},
+		{title: "LAST", cell: func(r [2]string) string { return r[0] }},
+	}}
+	rows := [][2]string{{"ä", "1"}, {"long name", "100"}, {"", "7"}, {"bad\x1b[31m\nname\u202e", "2"}}
+	var out bytes.Buffer
+	if err := s.list(&out, formatTable, rows); err != nil {
+		t.Fatal(err)
+	}
+	const want = "" +
+		"NAME              N  LAST\n" +
+		"ä                 1  ä\n" +
+		"long name       100  long name\n" +
+		"-                 7  -\n" +
+		"bad?[31m?name?    2  bad?[31m?name?\n"
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestAges(t *testing.T) {
+	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+	for d, want := range map[time.Duration]string{
+		-time.Hour: "0s", 0: "0s", 59 * time.Second: "59s", 60 * time.Second: "1m", 59*time.Minute + 59*time.Second: "59m",
+		time.Hour: "1h", 47 * time.Hour: "47h", 48 * time.Hour: "2d", 1000 * time.Hour: "41d",
+	} {
+		if got := age(now.Add(-d), now); got != want {
+			t.Errorf("%s: %s, want %s", d, got, want)
+		}
+	}
+	if age(time.Time{}, now) != "" {
+		t.Error("never is no age")
+	}
+}
+
+func TestSummary(t *testing.T) {
+	some := []client.Instance{
+		{Name: "a", State: "active"}, {Name: "b", State: "queued", Waiting: &client.Reason{Message: "waiting for a host"}},
+		{Name: "c", State: "unknown", Host: "h1"},
+	}
+	for want, got := range map[string]string{
+		"1 accepted, 1 queued, 1 active, 1 unknown (waiting for a host)": summary(some, 4),
+		"a: active":                      summary(some[:1], 1),
+		"b: queued (waiting for a host)": summary(some[1:2], 1),
+		"c: unknown (host h1 is silent)": summary(some[2:], 1),
+		"3 accepted":                     summary(nil, 3),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestLiveLine(t *testing.T) {
+	var out bytes.Buffer
+	l := &liveLine{w: &out, terminal: true}
+	l.show("one")
+	l.show("one")
+	l.show("two")
+	l.end()
+	l.end()
+	if got, want := out.String(), "\r\x1b[Kone\r\x1b[Ktwo\n"; got != want {
+		t.Errorf("on a terminal %q, want %q", got, want)
+	}
+	out.Reset()
+	l = newLiveLine(&out)
+	l.show("one")
+	l.show("one")
+	l.show("two")
+	l.end()
+	if got, want := out.String(), "one\ntwo\n"; got != want {
+		t.Errorf("elsewhere %q, want %q", got, want)
+	}
+}
