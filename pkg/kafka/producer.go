@@ -41,7 +41,11 @@ const (
 func NewProducer(cfg Config) (*Producer, error) { return newProducer(cfg) }
 
 func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
-	client, err := newClient(cfg, append(producerOpts(cfg.withDefaults()), opts...)...)
+	// A sender must hear how its record fared, also when a broker took it and
+	// never answers. What is sent again then may be there twice: every receiver
+	// of Berth's records takes that. (A transaction has its own way to end.)
+	all := append(producerOpts(cfg.withDefaults()), kgo.AllowIdempotentProduceCancellation())
+	client, err := newClient(cfg, append(all, opts...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +63,6 @@ func producerOpts(cfg Config) []kgo.Opt {
 		kgo.UnknownTopicRetries(unknownTopicRetries),
 		kgo.ProduceRequestTimeout(produceTimeout(cfg)),
 		kgo.RecordDeliveryTimeout(2 * cfg.RequestTimeout), // a frozen leader, and then the new one
-		// A sender must hear how its record fared, also when a broker took it
-		// and never answers. What is sent again then may be there twice: every
-		// receiver of Berth's records takes that.
-		kgo.AllowIdempotentProduceCancellation(),
 	}
 }
 
