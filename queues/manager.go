@@ -70,8 +70,11 @@ func (m *Manager) Hosts(recs []wire.Record, end bool) {
 // each partition.
 func (m *Manager) Instances(recs []wire.Record, end bool) {
 	m.take(instancesStream, recs, end, func(rec wire.Record, _ time.Time) {
-		if m.view.instance(rec) {
+		turn := m.view.instance(rec)
+		if turn.freed {
 			wake(m.reconcile)
+		}
+		if turn.told {
 			wake(m.advice)
 		}
 	})

@@ -139,28 +139,33 @@ func (v *view) host(rec wire.Record, now time.Time) (first bool) {
 	return first
 }
 
-// instance keeps only who needs a queue. It says whether the queue's need began
-// or ended.
-func (v *view) instance(rec wire.Record) bool {
+// turn says what an instance's record changed for its queues.
+type turn struct {
+	told  bool // work came into a queue, or the last went: agents should hear of it
+	freed bool // the last instance left a queue that does not stay: it may go now
+}
+
+// instance keeps only who needs a queue.
+func (v *view) instance(rec wire.Record) turn {
 	key := string(rec.Key)
 	var is need
 	if rec.Value != nil {
 		i, err := wire.DecodeInstance(rec)
 		if err != nil {
 			v.unreadable(rec, err)
-			return false
+			return turn{}
 		}
 		is = needOf(i)
 	}
 	was := v.need[key]
 	if is == was {
-		return false
+		return turn{}
 	}
-	turned := v.drop(key, was)
+	out := v.drop(key, was)
 	if is.queue != "" {
-		turned = v.add(key, is) || turned
+		out.told = v.add(key, is) || out.told
 	}
-	return turned
+	return out
 }
 
 // needOf says what an instance needs of its queue; nothing if it neither waits
@@ -190,20 +195,23 @@ func (v *view) add(key string, is need) (began bool) {
 	if is.waiting {
 		l.waiting[key] = is.due
 	}
-	return len(l.waiting) == 1
+	return is.waiting && len(l.waiting) == 1
 }
 
-func (v *view) drop(key string, was need) (ended bool) {
+func (v *view) drop(key string, was need) (out turn) {
 	if was.queue == "" {
-		return false
+		return out
 	}
 	l := v.loads[was.queue]
 	delete(v.need, key)
 	delete(l.waiting, key)
+	out.told = was.waiting && len(l.waiting) == 0
 	if l.work--; l.work == 0 {
 		delete(v.loads, was.queue)
+		q, listed := v.listed[was.queue]
+		out.freed = !listed || q.State == compute.QueueClosed
 	}
-	return len(l.waiting) == 0
+	return out
 }
 
 // progress is what agents shall know of a queue's work.

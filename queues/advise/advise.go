@@ -19,15 +19,15 @@ import (
 // Rules bound what is told.
 type Rules struct {
 	Every  time.Duration // at most one record in this time
-	Full   time.Duration // every queue is told of once in this time
+	Full   time.Duration // every queue is told of once in this time, if there are not too many
 	Most   int           // most queues in one record; more follow in the next ones
 	Silent time.Duration // a host not heard for this long does not count
 }
 
-// DefaultRules is one record a second, in full every 30 s, 4,000 queues a
-// record (well below Kafka's 1 MiB), silence after 60 s.
+// DefaultRules is one record a second, in full every 30 s, 2,000 queues a
+// record (half of Kafka's 1 MiB with the longest names), silence after 60 s.
 func DefaultRules() Rules {
-	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 4000, Silent: compute.SilentAfter}
+	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 2000, Silent: compute.SilentAfter}
 }
 
 // Progress is what is known of a queue's work.
@@ -69,6 +69,7 @@ func New(r Rules) *Advisor {
 // queue, so call it when the list changed only.
 func (a *Advisor) SetQueues(list []compute.Queue) {
 	list = slices.SortedFunc(slices.Values(list), func(x, y compute.Queue) int { return cmp.Compare(x.Name, y.Name) })
+	complete := a.due >= len(a.queues)
 	a.names, a.queues = newNames(), make([]queue, 0, len(list))
 	kept := make(map[compute.QueueName]told, len(list))
 	for _, q := range list {
@@ -77,7 +78,10 @@ func (a *Advisor) SetQueues(list []compute.Queue) {
 			kept[q.Name] = t
 		}
 	}
-	a.told, a.counts, a.due = kept, make([]counts, len(list)), min(a.due, len(list))
+	a.told, a.counts, a.due = kept, make([]counts, len(list)), 0
+	if complete {
+		a.due = len(list)
+	}
 	for _, h := range a.hosts {
 		h.measure(a.names)
 		h.is = nil
@@ -120,7 +124,7 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 		return compute.Advice{}, false
 	}
 	a.silence(now)
-	began := a.full.IsZero() || now.Sub(a.full) >= a.rules.Full
+	began := a.full.IsZero() || a.due >= len(a.queues) && now.Sub(a.full) >= a.rules.Full
 	if began {
 		a.full, a.due = now, 0
 	}

@@ -1,0 +1,108 @@
+package queues
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+func TestFinishedRecordsAreRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		f.publish(names.Catalog(), flavor("x"), flavor("y"))
+		settle(time.Second)
+		f.mu.Lock()
+		f.topics["x"].start, f.topics["x"].end = 40, 43
+		f.mu.Unlock()
+		f.changes()
+		settle(5 * time.Minute)
+		if diff := cmp.Diff([]string{"truncate x"}, f.changes()); diff != "" || f.topic("x").low != 40 {
+			t.Errorf("log start %d; %s", f.topic("x").low, diff)
+		}
+		// Three records nobody waits for: agents are told, so that they go.
+		if a := f.lastAdvice(t); a["x"].Depth != 3 || a["y"].Depth != 0 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func (f *far) advice(t *testing.T) []compute.Advice {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []compute.Advice
+	for _, r := range f.logs[names.Advice()] {
+		a, err := wire.DecodeAdvice(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+func (f *far) lastAdvice(t *testing.T) map[compute.QueueName]compute.QueueAdvice {
+	t.Helper()
+	out := map[compute.QueueName]compute.QueueAdvice{}
+	for _, a := range f.advice(t) {
+		for _, q := range a.About {
+			out[q.Queue] = q
+		}
+	}
+	return out
+}
+
+func TestAdvice(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		f.publish(names.Hosts(), beacon("h1", 4), beacon("h2", 0))
+		f.publish(names.Catalog(), flavor("x"), flavor("y"))
+		m.elected <- true
+		settle(5 * time.Second)
+		told := f.lastAdvice(t)
+		if told["x"].Hosts != (compute.HostCounts{NeverFits: 1, Eligible: 1}) || len(told) != 2 {
+			t.Fatalf("%+v", told)
+		}
+		n := len(f.advice(t))
+		queued := time.Now()
+		pinned := func(i *compute.Instance) { i.Boot.Host = "h1" }
+		later := func(i *compute.Instance) { i.PublishAt = time.Now().Add(20 * time.Second) }
+		f.publish(names.Instances(), instance(1, "x", compute.StateQueued), instance(2, "x", compute.StateQueued, later),
+			instance(3, "y", compute.StateQueued, pinned))
+		settle(100 * time.Millisecond) // an idle manager tells at once
+		news := f.advice(t)[n:]
+		if len(news) != 1 || len(news[0].About) != 1 || news[0].About[0].Queue != "x" || news[0].About[0].Depth != 1 || !news[0].About[0].Oldest.Equal(queued) {
+			t.Fatalf("%+v", news)
+		}
+		settle(40 * time.Second) // due by now, and told in full
+		if told := f.lastAdvice(t); told["x"].Depth != 2 || told["y"].Depth != 0 {
+			t.Errorf("%+v", told)
+		}
+		f.publish(names.Instances(), instance(1, "x", compute.StateStarting), instance(2, "x", compute.StateDeleted))
+		settle(2 * time.Second)
+		if told := f.lastAdvice(t); told["x"].Depth != 0 || !told["x"].Oldest.IsZero() {
+			t.Errorf("%+v", told)
+		}
+		settle(time.Minute) // no beacon for long
+		if told := f.lastAdvice(t); told["x"].Hosts.Silent != 1 {
+			t.Errorf("%+v", told)
+		}
+		f.checkPace(t)
+	})
+}
+
+// checkPace holds advice to one record a second.
+func (f *far) checkPace(t *testing.T) {
+	t.Helper()
+	all := f.advice(t)
+	for i := 1; i < len(all); i++ {
+		if gap := all[i].At.Sub(all[i-1].At); gap < time.Second {
+			t.Errorf("advice after %s", gap)
+		}
+	}
+}
