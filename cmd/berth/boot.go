@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -154,7 +155,7 @@ func bootAll(ctx context.Context, c *client.Client, b compute.Boot, ids []comput
 			}
 			i, err := c.Boot(ctx, id, one)
 			made[n] = i
-			return err
+			return withID(err, id)
 		})
 	}
 	err := group.Wait()
@@ -165,6 +166,15 @@ func bootAll(ctx context.Context, c *client.Client, b compute.Boot, ids []comput
 		}
 	}
 	return accepted, err
+}
+
+// withID tells how to find out about a request whose fate is open.
+func withID(err error, id compute.InstanceID) error {
+	var e *compute.Error
+	if errors.As(err, &e) && e.Kind == compute.KindTimeout {
+		e.Remedy = fmt.Sprintf("it may have been kept: see berth show %s, or repeat it with --id %[1]s", id)
+	}
+	return err
 }
 
 // settled says that a boot has come to an end, good or bad.

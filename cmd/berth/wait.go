@@ -37,7 +37,7 @@ func until(ctx context.Context, timeout time.Duration, ask func(context.Context)
 		switch {
 		case err == nil && done:
 			return nil
-		case err != nil && ctx.Err() == nil && compute.KindOf(err) != compute.KindUnavailable:
+		case err != nil && ctx.Err() == nil && !passing(err):
 			return err
 		}
 		if !sleep(ctx, pause) {
@@ -45,6 +45,12 @@ func until(ctx context.Context, timeout time.Duration, ask func(context.Context)
 		}
 		pause = min(pause*3/2, pollMost)
 	}
+}
+
+// passing says that asking again may work.
+func passing(err error) bool {
+	kind := compute.KindOf(err)
+	return err != nil && (kind == compute.KindUnavailable || kind == compute.KindTimeout)
 }
 
 func waitEnded(ctx context.Context, timeout time.Duration, seen string, last error) error {
@@ -55,7 +61,7 @@ func waitEnded(ctx context.Context, timeout time.Duration, seen string, last err
 	if seen != "" {
 		e.Message += ", and it is still so: " + seen
 	}
-	if last != nil && compute.KindOf(last) == compute.KindUnavailable {
+	if compute.KindOf(last) == compute.KindUnavailable { // a time-out may be this wait's own
 		e.Cause = last
 	}
 	return e

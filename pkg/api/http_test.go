@@ -160,6 +160,23 @@ func TestWrongPathsMethodsAndTypes(t *testing.T) {
 	}
 }
 
+func TestOnlyOurNames(t *testing.T) {
+	n := newNode(t)
+	handler := onlyOurNames(n.Handler(), "berth.test:7070")
+	for host, want := range map[string]int{
+		"127.0.0.1:7070": 200, "localhost:7070": 200, "localhost": 200, "[::1]:7070": 200, "[::1]": 200, "berth.test:7070": 200,
+		"evil.example:7070": 403, "127.0.0.1.evil.example": 403, "": 403,
+	} {
+		req := httptest.NewRequest("GET", "/healthz", nil)
+		req.Host = host
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, req)
+		if w.Code != want {
+			t.Errorf("%q: %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
 // TestCausesGoToTheLog and not to the caller.
 func TestCausesGoToTheLog(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)

@@ -187,7 +187,7 @@ func nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, p)
 }
 
-// refuseForeign answers a web page of another origin that tries to change things.
+// refuseForeign answers a web page of another origin.
 func refuseForeign(w http.ResponseWriter, _ *http.Request) {
 	writeProblem(w, rest.NewProblem(&compute.Error{
 		Kind: compute.KindForbidden, Message: "requests from pages of another origin are refused",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +75,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	errorLog, _ := zap.NewStdLogAt(s.log, zap.WarnLevel) // only an unknown level fails
 	server := &http.Server{
-		Handler:           s.http,
+		Handler:           onlyOurNames(s.http, s.config.Address),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -94,6 +95,24 @@ func (s *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return s.stop(ctx, server, ended)
+}
+
+// onlyOurNames refuses requests for another host's name. A page in a browser on
+// this machine can make its own name lead to a loopback address; what it then
+// asks looks like the node's own pages, but for the name.
+func onlyOurNames(next http.Handler, address string) http.Handler {
+	ours, _, _ := net.SplitHostPort(address) // was checked
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			name = strings.Trim(r.Host, "[]")
+		}
+		if name != ours && name != "localhost" && net.ParseIP(name) == nil {
+			refuseForeign(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (s *Server) stop(ctx context.Context, server *http.Server, ended <-chan error) error {
