@@ -63,7 +63,7 @@ func TestAdvice(t *testing.T) {
 		f.publish(names.Hosts(), beacon("h1", 4), beacon("h2", 0))
 		f.publish(names.Catalog(), flavor("x"), flavor("y"))
 		m.elected <- true
-		settle(5 * time.Second)
+		settle(5500 * time.Millisecond) // between two ticks
 		told := f.lastAdvice(t)
 		if told["x"].Hosts != (compute.HostCounts{NeverFits: 1, Eligible: 1}) || len(told) != 2 {
 			t.Fatalf("%+v", told)
@@ -84,7 +84,7 @@ func TestAdvice(t *testing.T) {
 			t.Errorf("%+v", told)
 		}
 		f.publish(names.Instances(), instance(1, "x", compute.StateStarting), instance(2, "x", compute.StateDeleted))
-		settle(2 * time.Second)
+		settle(100 * time.Millisecond)
 		if told := f.lastAdvice(t); told["x"].Depth != 0 || !told["x"].Oldest.IsZero() {
 			t.Errorf("%+v", told)
 		}
