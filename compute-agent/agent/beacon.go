@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// beacons is what was last said of the host.
+type beacons struct {
+	last    compute.Beacon
+	sentAt  time.Time // zero: never
+	sending bool
+	due     time.Time
+}
+
+// state is what the host is, and why.
+func (l *loop) state(now time.Time) (compute.HostState, string) {
+	switch desired := l.host.Desired; {
+	case desired.State == compute.HostDisabled || desired.State == compute.HostDraining:
+		return desired.State, desired.Reason
+	case l.view.trouble != "":
+		return compute.HostQuarantined, l.view.trouble
+	case l.guard.Quarantined(now):
+		return compute.HostQuarantined, "starts failed in a row, the last: " + l.guard.Reason
+	}
+	return compute.HostEnabled, ""
+}
+
+// shine says what the host is, every now and then, and soon when it changed.
+func (l *loop) shine(now time.Time) {
+	if l.beacon.sending || !l.view.known && l.view.trouble == "" {
+		return
+	}
+	b := l.beaconNow(now)
+	apart := l.o.Timing.Beacon
+	if !same(b, l.beacon.last) {
+		apart = l.o.Timing.BeaconApart
+	}
+	if l.beacon.due = l.beacon.sentAt.Add(apart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
+		return
+	}
+	l.beacon.sending, l.beacon.sentAt, l.beacon.due, l.beacon.last = true, now, time.Time{}, b
+	rec := wire.EncodeBeacon(b).To(l.o.Topics.Hosts(), wire.AnyPartition)
+	l.workers.Go(func() {
+		ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Beacon)
+		defer cancel()
+		err := l.o.Reporter.Send(ctx, rec)
+		l.a.inbox.put(func(l *loop) {
+			l.beacon.sending = false
+			if err != nil {
+				l.log.Debug("a beacon was not acknowledged", zap.Error(err))
+				l.beacon.last = compute.Beacon{} // said again soon
+			}
+		})
+	})
+}
+
+func (l *loop) beaconNow(now time.Time) compute.Beacon {
+	b := compute.Beacon{
+		Host: l.o.Host, Journal: l.a.begin.ID, Started: l.began.UTC(), DesiredSeen: l.host.Desired.Version,
+		Inventory: l.view.inventory, Free: compute.Resources{}, At: now.UTC(),
+	}
+	b.State, b.Reason = l.state(now)
+	for class, n := range l.free() {
+		b.Free[class] = max(0, n)
+	}
+	for _, t := range l.tasks {
+		if t.Building() {
+			b.Building++
+		} else {
+			b.Machines++
+		}
+	}
+	waiting := map[compute.QueueName]bool{}
+	for _, o := range l.pull.open {
+		maps.Copy(waiting, o.queues)
+	}
+	b.Waiting = slices.Sorted(maps.Keys(waiting))
+	return b
+}
+
+// same says whether nothing changed that anybody waits to hear. What it waits
+// on changes with every fetch.
+func same(a, b compute.Beacon) bool {
+	return a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen &&
+		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) &&
+		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
+		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits)
+}

@@ -1,0 +1,222 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// loop is a running agent: all that is known, owned by one goroutine. A turn
+// takes in what came, decides, writes the journal once, and only then carries
+// out what was decided.
+//
+//	begin: hypervisor lists ─▶ reconciled ─▶ stream read to its end ─▶ caught up:
+//	all decided so far is carried out ─▶ reports acknowledged ─▶ settled: offers
+type loop struct {
+	a      *Agent
+	o      *Options
+	rules  task.Rules
+	log    *zap.Logger
+	sender *sender
+	began  time.Time
+
+	work    context.Context // of calls to the outside; ends with the loop
+	stop    context.CancelFunc
+	workers sync.WaitGroup
+
+	tasks  map[compute.InstanceID]*task.Task
+	refs   map[compute.InstanceID]wire.WorkRef // the queue's records that are not answered yet
+	builds map[compute.InstanceID]compute.Build
+	given  given
+	host   journal.Host
+	guard  offer.Guard
+
+	change   journal.Change // to be written at the end of the turn
+	dirty    map[compute.InstanceID]bool
+	forgot   map[compute.InstanceID]bool
+	decided  []pending // to be carried out after that
+	failed   error     // the loop ends with it
+	stopping bool
+	stopBy   time.Time // zero: not stopping
+
+	ops    map[compute.InstanceID]*op // what the hypervisor is doing
+	queued []*op                      // what it will do when a hand is free
+	hands  int                        // calls other than Prepare that are under way
+
+	stream stream
+	view   view
+	pull   pull
+	beacon beacons
+}
+
+// pending is an action that waits for the journal.
+type pending struct {
+	id     compute.InstanceID
+	action task.Action
+	claim  compute.ClaimID // whose action it is
+}
+
+func newLoop(a *Agent) *loop {
+	l := &loop{
+		a: a, o: &a.opts, rules: a.opts.Timing.rules(), log: a.opts.Log, began: time.Now(),
+		tasks: map[compute.InstanceID]*task.Task{}, refs: map[compute.InstanceID]wire.WorkRef{},
+		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given),
+		host: a.begin.Host, guard: guardOf(a.begin.Host),
+		dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, ops: map[compute.InstanceID]*op{},
+		pull: newPull(a.opts), view: view{moved: map[compute.InstanceID]bool{}},
+	}
+	l.sender = newSender(a.opts, func(batch []said) { a.inbox.put(func(l *loop) { l.acknowledged(batch) }) })
+	return l
+}
+
+func (l *loop) run(ctx context.Context) error {
+	l.work, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	defer l.workers.Wait()
+	defer l.stop()
+	l.workers.Go(func() { l.sender.run(l.work) })
+	l.begin()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	done := ctx.Done()
+	for l.failed == nil && !l.finished() {
+		select {
+		case <-l.a.inbox.news:
+		case p := <-l.o.Puller.Results():
+			l.pulled(p)
+		case <-timer.C:
+		case <-done:
+			done = nil
+			l.quit()
+		}
+		l.turn()
+		timer.Reset(max(0, time.Until(l.due())))
+	}
+	return l.failed
+}
+
+// turn takes in all that has come, then acts.
+func (l *loop) turn() {
+	for _, m := range l.a.inbox.take() {
+		m(l)
+	}
+	now := time.Now()
+	l.catchUp()
+	for id, t := range l.tasks {
+		if due := l.rules.Due(*t); !due.IsZero() && !now.Before(due) {
+			l.step(id, task.Tick{})
+		}
+	}
+	l.pollHost(now)
+	l.takePinned(now)
+	if l.commit() {
+		l.settle()
+		l.look(now)
+		l.shine(now)
+	}
+}
+
+// due is when the loop must turn again though nothing comes.
+func (l *loop) due() time.Time {
+	next := time.Now().Add(time.Hour)
+	at := func(when time.Time) {
+		if !when.IsZero() && when.Before(next) {
+			next = when
+		}
+	}
+	for _, t := range l.tasks {
+		at(l.rules.Due(*t))
+	}
+	at(l.view.pollAt)
+	at(l.pull.again)
+	at(l.beacon.due)
+	at(l.stopBy)
+	return next
+}
+
+// commit writes down what the turn decided and then carries it out. Before the
+// stream was read to its end nothing is carried out: a word behind the last
+// one read may forbid it.
+func (l *loop) commit() bool {
+	for id := range l.dirty {
+		if t, ok := l.tasks[id]; ok {
+			l.change.Put = append(l.change.Put, remember(*t))
+		}
+	}
+	for id := range l.forgot {
+		if _, again := l.tasks[id]; !again {
+			l.change.Forget = append(l.change.Forget, id)
+		}
+	}
+	if !l.change.Empty() {
+		if err := l.o.Journal.Write(l.change); err != nil {
+			l.failed = err
+			return false
+		}
+	}
+	l.change = journal.Change{}
+	clear(l.dirty)
+	clear(l.forgot)
+	if l.stream.caughtUp {
+		decided := l.decided
+		l.decided = nil
+		for _, p := range decided {
+			l.carryOut(p)
+		}
+	}
+	return true
+}
+
+// step tells a task what happened and keeps what follows for the end of the
+// turn.
+func (l *loop) step(id compute.InstanceID, e task.Event) {
+	t, ok := l.tasks[id]
+	if !ok {
+		return
+	}
+	next, actions := l.rules.Step(*t, e, time.Now())
+	l.pull.changed = l.pull.changed || next.Stage != t.Stage || next.Answered != t.Answered || next.Busy != t.Busy
+	l.view.moved[id] = l.view.moved[id] || next.Busy != t.Busy || next.Stage != t.Stage
+	*t = next
+	l.follow(id, t.Claim, actions)
+}
+
+func (l *loop) follow(id compute.InstanceID, claim compute.ClaimID, actions []task.Action) {
+	for _, a := range actions {
+		switch a.(type) {
+		case task.Journal:
+			l.dirty[id] = true
+		case task.GiveBack:
+			t := l.tasks[id]
+			l.change.GiveBack = append(l.change.GiveBack, l.given.add(t.Instance, t.Attempt, t.Claim, time.Now()))
+		case task.Forget:
+			l.forget(id)
+		default:
+			l.decided = append(l.decided, pending{id: id, action: a, claim: claim})
+		}
+	}
+}
+
+// forget drops a task that is over: nothing of it is left and all is told.
+func (l *loop) forget(id compute.InstanceID) {
+	delete(l.tasks, id)
+	delete(l.refs, id)
+	delete(l.builds, id)
+	delete(l.dirty, id)
+	l.forgot[id] = true
+	l.pull.changed = true
+}
+
+// fail ends the loop: the agent cannot go on safely.
+func (l *loop) fail(err error) {
+	if l.failed == nil {
+		l.failed = err
+	}
+}

@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"cmp"
+	"crypto/rand"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Options are what an agent is made of. Host, Partitions, Journal, Driver,
+// Puller and Reporter are required.
+type Options struct {
+	Host       compute.HostID
+	Partitions int32 // of the reports topic
+	Topics     wire.Topics
+	Journal    Journal // stays the caller's to close, after Run
+	Driver     hypervisor.Driver
+	Puller     Puller
+	Reporter   Reporter
+	Random     io.Reader   // makes claim ids; nil: crypto/rand
+	Log        *zap.Logger // nil: none
+	Slots      int         // builds prepared at once; 0: 4
+	Weigher    offer.Weigher
+	Timing     Timing // zero fields take the defaults
+}
+
+// Timing is how long things take. The zero value of a field is its default.
+type Timing struct {
+	Claim       time.Duration // a claim is repeated after this; 5 s
+	GiveBack    time.Duration // a claim without an answer for this long is given back; 60 s
+	Launch      time.Duration // a launch that takes longer is undone; 10 min
+	Prepare     time.Duration // a preparation that takes longer is undone; 1 h
+	Destroy     time.Duration // one try to destroy; 5 min
+	Power       time.Duration // one try to stop, start or reboot; 2 min
+	StopGrace   time.Duration // what a guest gets to stop softly; 30 s
+	Renew       time.Duration // how often a lock is renewed while preparing; 10 s
+	Retry       time.Duration // after a failed report, or a failed call of the hypervisor; 1 s, growing to 30 s
+	LeaveAlone  time.Duration // how long a queue is left to others after a release; 2 s
+	Poll        time.Duration // how often the hypervisor is asked what is there; 15 s
+	Beacon      time.Duration // how often at least; 15 s
+	BeaconApart time.Duration // how far apart at least; 5 s
+	Quarantine  time.Duration // the first one, doubled each time up to 30 min; 30 s
+	Stop        time.Duration // what running work gets to finish when the agent stops; 10 s
+}
+
+// Defaults are the times of the protocol.
+func Defaults() Timing {
+	return Timing{
+		Claim: 5 * time.Second, GiveBack: time.Minute, Launch: 10 * time.Minute, Prepare: time.Hour,
+		Destroy: 5 * time.Minute, Power: 2 * time.Minute, StopGrace: 30 * time.Second, Renew: 10 * time.Second,
+		Retry: time.Second, LeaveAlone: 2 * time.Second, Poll: 15 * time.Second, Beacon: 15 * time.Second,
+		BeaconApart: 5 * time.Second, Quarantine: 30 * time.Second, Stop: 10 * time.Second,
+	}
+}
+
+func (t Timing) withDefaults() Timing {
+	d := Defaults()
+	return Timing{
+		Claim: cmp.Or(t.Claim, d.Claim), GiveBack: cmp.Or(t.GiveBack, d.GiveBack), Launch: cmp.Or(t.Launch, d.Launch),
+		Prepare: cmp.Or(t.Prepare, d.Prepare), Destroy: cmp.Or(t.Destroy, d.Destroy), Power: cmp.Or(t.Power, d.Power),
+		StopGrace: cmp.Or(t.StopGrace, d.StopGrace), Renew: cmp.Or(t.Renew, d.Renew), Retry: cmp.Or(t.Retry, d.Retry),
+		LeaveAlone: cmp.Or(t.LeaveAlone, d.LeaveAlone), Poll: cmp.Or(t.Poll, d.Poll), Beacon: cmp.Or(t.Beacon, d.Beacon),
+		BeaconApart: cmp.Or(t.BeaconApart, d.BeaconApart), Quarantine: cmp.Or(t.Quarantine, d.Quarantine), Stop: cmp.Or(t.Stop, d.Stop),
+	}
+}
+
+func (t Timing) rules() task.Rules {
+	return task.Rules{Claim: t.Claim, GiveBack: t.GiveBack, Renew: t.Renew, Retry: t.Retry}
+}
+
+// defaultSlots is how many builds are prepared at once.
+const defaultSlots = 4
+
+func (o Options) withDefaults() Options {
+	o.Timing = o.Timing.withDefaults()
+	o.Slots = cmp.Or(o.Slots, defaultSlots)
+	if o.Random == nil {
+		o.Random = rand.Reader
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	o.Log = o.Log.With(zap.String("host", string(o.Host)))
+	return o
+}
+
+func (o Options) check() error {
+	if err := o.Host.Check(); err != nil {
+		return err
+	}
+	if o.Partitions < 1 {
+		return compute.Invalid("partitions", "", "give the number of partitions of the reports topic")
+	}
+	if o.Slots < 0 {
+		return compute.Invalid("slots", "", "give a positive number")
+	}
+	for _, part := range []struct {
+		name string
+		is   any
+	}{{"journal", o.Journal}, {"driver", o.Driver}, {"puller", o.Puller}, {"reporter", o.Reporter}} {
+		if part.is == nil {
+			return compute.Invalid(part.name, "nil", "an agent needs one")
+		}
+	}
+	return nil
+}

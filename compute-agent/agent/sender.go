@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// sender says things until Kafka has them, in the order they were put. What
+// waits to be said again anyway is not said twice.
+type sender struct {
+	reporter Reporter
+	log      *zap.Logger
+	retry    time.Duration
+	acked    func([]said) // called from the sender's goroutine
+
+	mu      sync.Mutex
+	waiting []said
+	at      map[saidKey]int // places in waiting
+	total   int             // how many were ever put
+	done    int             // how many of these are settled
+	news    chan struct{}
+}
+
+// said is a record to send; Key is zero for one that nothing replaces.
+type said struct {
+	key    saidKey
+	report *compute.Report
+	rec    wire.Record
+}
+
+type saidKey struct {
+	op       compute.ReportOp
+	instance compute.InstanceID
+	attempt  compute.Attempt
+	claim    compute.ClaimID
+	version  compute.Version
+	command  compute.CommandID
+}
+
+func newSender(o Options, acked func([]said)) *sender {
+	return &sender{
+		reporter: o.Reporter, log: o.Log, retry: o.Timing.Retry, acked: acked,
+		at: map[saidKey]int{}, news: make(chan struct{}, 1),
+	}
+}
+
+// say queues a record.
+func (s *sender) say(x said) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if x.report != nil {
+		r := x.report
+		x.key = saidKey{r.Op, r.Instance, r.Attempt, r.Claim, r.Version, r.Command}
+		if i, ok := s.at[x.key]; ok {
+			s.waiting[i] = x
+			return
+		}
+		s.at[x.key] = len(s.waiting)
+	}
+	s.waiting = append(s.waiting, x)
+	s.total++
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// progress is how many records were put, and how many of them are settled.
+func (s *sender) progress() (put, done int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.total, s.done
+}
+
+// mostAtOnce bounds one Send.
+const mostAtOnce = 500
+
+// batch takes the oldest ones out: from now on they are on their way.
+func (s *sender) batch() []said {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(s.waiting), mostAtOnce)
+	out := s.waiting[:n:n]
+	s.waiting = s.waiting[n:]
+	clear(s.at)
+	for i, x := range s.waiting {
+		if x.report != nil {
+			s.at[x.key] = i
+		}
+	}
+	return out
+}
+
+func (s *sender) settled(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done += n
+}
+
+// run sends until ctx ends.
+func (s *sender) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		batch := s.batch()
+		if len(batch) == 0 {
+			select {
+			case <-s.news:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		s.deliver(ctx, batch)
+	}
+}
+
+// deliver sends a batch until it is acknowledged. Whether one whose Send failed
+// is there, nobody knows; saying it again does no harm.
+func (s *sender) deliver(ctx context.Context, batch []said) {
+	recs := make([]wire.Record, len(batch))
+	for i, x := range batch {
+		recs[i] = x.rec
+	}
+	pause := s.retry
+	for {
+		err := s.reporter.Send(ctx, recs...)
+		if err == nil {
+			s.acked(batch)
+			s.settled(len(batch))
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.log.Warn("reports are not acknowledged; sending them again", zap.Int("reports", len(batch)), zap.Duration("in", pause), zap.Error(err))
+		if !sleep(ctx, pause) {
+			return
+		}
+		pause = min(2*pause, 30*s.retry)
+	}
+}
+
+// sleep says whether the whole time has passed.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,170 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// view is what the hypervisor says of the host.
+type view struct {
+	known     bool // it has answered since the agent began
+	trouble   string
+	inventory compute.Inventory
+	traits    map[compute.Trait]bool
+	pollAt    time.Time
+	polling   bool
+	moved     map[compute.InstanceID]bool // something was done for these since the poll began
+}
+
+// seen is one full answer of the hypervisor.
+type seen struct {
+	machines  []hypervisor.Machine
+	inventory compute.Inventory
+}
+
+// begin asks the hypervisor what is there, until it answers: without that, the
+// agent can say nothing that is certain.
+func (l *loop) begin() {
+	l.workers.Go(func() {
+		pause := l.o.Timing.Retry
+		for {
+			answer, err := l.ask()
+			if err == nil {
+				l.a.inbox.put(func(l *loop) { l.reconcile(answer) })
+				return
+			}
+			l.a.inbox.put(func(l *loop) { l.view.trouble = "the hypervisor does not answer: " + err.Error() })
+			l.log.Warn("the hypervisor does not answer; nothing is done before it does", zap.Duration("again in", pause), zap.Error(err))
+			if !sleep(l.work, pause) {
+				return
+			}
+			pause = min(2*pause, 30*l.o.Timing.Retry)
+		}
+	})
+}
+
+// ask is called from workers.
+func (l *loop) ask() (seen, error) {
+	ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Poll)
+	defer cancel()
+	list, err := l.o.Driver.List(ctx)
+	if err != nil {
+		return seen{}, err
+	}
+	inv, err := l.o.Driver.Inventory(ctx)
+	return seen{list, inv}, err
+}
+
+// reconcile brings the journal and the hypervisor together. What follows is
+// written down now and carried out once the stream has been read to its end.
+func (l *loop) reconcile(answer seen) {
+	var remembered []task.Task
+	for _, e := range l.a.begin.Entries {
+		remembered = append(remembered, recall(e))
+	}
+	for _, adopted := range l.rules.Reconcile(remembered, machines(answer.machines), time.Now()) {
+		l.adopt(adopted)
+	}
+	l.view.known = true
+	l.know(answer.inventory)
+	l.view.pollAt = time.Now().Add(l.o.Timing.Poll)
+	close(l.a.ready)
+}
+
+func (l *loop) adopt(x task.Adopted) {
+	t := x.Task
+	l.tasks[t.Instance] = &t
+	l.follow(t.Instance, t.Claim, x.Actions)
+}
+
+func (l *loop) know(inv compute.Inventory) {
+	l.view.trouble = ""
+	l.view.inventory, l.view.traits = inv, traitsOf(inv)
+	l.pull.changed = true
+}
+
+// catchUp acts on the stream once both it and the hypervisor have answered.
+func (l *loop) catchUp() {
+	if l.stream.caughtUp || !l.stream.ended || !l.view.known {
+		return
+	}
+	l.stream.caughtUp = true
+	if !l.a.begin.Positioned {
+		l.hello()
+	}
+	l.apply()
+}
+
+// hello tells every conductor that this host has missed whatever its stream
+// said before.
+func (l *loop) hello() {
+	now := time.Now().UTC()
+	for p := range l.o.Partitions {
+		rec := wire.EncodeReport(compute.Report{Op: compute.ReportHello, Host: l.o.Host, Journal: l.a.begin.ID, At: now})
+		l.sender.say(said{rec: rec.To(l.o.Topics.Reports(), p)})
+	}
+}
+
+// settle lets the host offer once everything that was true when it caught up
+// has been told.
+func (l *loop) settle() {
+	switch {
+	case l.stream.settled || !l.stream.caughtUp:
+	case !l.stream.counted:
+		l.stream.toSettle, _ = l.sender.progress()
+		l.stream.counted = true
+		fallthrough
+	default:
+		if _, done := l.sender.progress(); done >= l.stream.toSettle {
+			l.stream.settled, l.pull.changed = true, true
+			l.log.Info("caught up", zap.Int("instances", len(l.tasks)))
+		}
+	}
+}
+
+// pollHost asks now and then what the hypervisor sees: machines change without
+// us, and so does what others use of the host.
+func (l *loop) pollHost(now time.Time) {
+	if !l.view.known || l.view.polling || l.stopping || now.Before(l.view.pollAt) {
+		return
+	}
+	l.view.polling, l.view.pollAt = true, time.Time{}
+	clear(l.view.moved)
+	l.workers.Go(func() {
+		answer, err := l.ask()
+		l.a.inbox.put(func(l *loop) { l.polled(answer, err) })
+	})
+}
+
+func (l *loop) polled(answer seen, err error) {
+	l.view.polling = false
+	if l.stopping {
+		return
+	}
+	l.view.pollAt = time.Now().Add(l.o.Timing.Poll)
+	if err != nil {
+		l.view.trouble = fmt.Sprint("the hypervisor does not answer: ", err)
+		l.log.Warn("the hypervisor does not answer", zap.Error(err))
+		return
+	}
+	l.know(answer.inventory)
+	there := map[compute.InstanceID]hypervisor.Machine{}
+	for _, m := range answer.machines {
+		there[m.Instance] = m
+	}
+	for id, t := range l.tasks {
+		if t.Stage != task.Running || l.view.moved[id] {
+			continue
+		}
+		m, ok := there[id]
+		l.step(id, task.Seen{There: ok && t.Holds(m.Attempt, m.Claim), Power: m.Power})
+	}
+}

@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// stream is how far the host's stream has been read and acted upon.
+type stream struct {
+	unread   []wire.Record // read, and not the end yet
+	ended    bool          // the end was seen once
+	caughtUp bool          // and acted upon: commands are carried out from now on
+	counted  bool          // toSettle is known
+	toSettle int           // reports to be acknowledged before the first offer
+	settled  bool          // they are
+
+	strangers []compute.Command // about what is not known here, until the hypervisor has been asked
+	asking    bool
+}
+
+// readStream keeps what was read until the end is reached: a delete or a fence
+// behind a grant must be known before the grant is acted upon.
+func (l *loop) readStream(recs []wire.Record, end bool) {
+	l.stream.unread = append(l.stream.unread, recs...)
+	l.stream.ended = l.stream.ended || end
+	if end && l.stream.caughtUp {
+		l.apply()
+	}
+}
+
+// apply hears everything that was read. How far, is written down in the same
+// turn as what follows from it.
+func (l *loop) apply() {
+	for _, rec := range l.stream.unread {
+		c, err := wire.DecodeCommand(rec)
+		if err != nil {
+			l.reject(rec, err)
+		} else {
+			l.command(c)
+		}
+		next := rec.Offset + 1
+		l.change.Position = &next
+	}
+	l.stream.unread = nil
+}
+
+func (l *loop) command(c compute.Command) {
+	switch c.Op {
+	case compute.CommandHost:
+		l.desire(*c.Desired)
+	case compute.CommandBuild:
+		l.pull.pinned = append(l.pull.pinned, *c.Build)
+	case compute.CommandFenced:
+		l.log.Warn("this host was declared dead: everything on it from before is destroyed", zap.Int("instances", len(l.tasks)))
+		for id := range l.tasks {
+			l.step(id, task.Fenced{})
+		}
+	default:
+		if !l.word(c) {
+			l.strange(c)
+		}
+	}
+}
+
+// word tells a task what the conductor says about its attempt and claim; false
+// if there is no such task.
+func (l *loop) word(c compute.Command) bool {
+	t, ok := l.tasks[c.Instance]
+	if !ok || !t.Holds(c.Attempt, c.Claim) {
+		return false
+	}
+	switch c.Op {
+	case compute.CommandGrant:
+		l.step(c.Instance, task.Granted{Attempt: c.Attempt, Claim: c.Claim})
+	case compute.CommandDeny:
+		if t.Stage == task.Claiming {
+			l.a.counts.denied.Add(1)
+		}
+		l.step(c.Instance, task.Denied{Attempt: c.Attempt, Claim: c.Claim})
+	case compute.CommandConfirm:
+		l.step(c.Instance, task.Confirm{Attempt: c.Attempt, Claim: c.Claim})
+	case compute.CommandDelete:
+		l.step(c.Instance, task.Deleted{Attempt: c.Attempt, Claim: c.Claim})
+	case compute.CommandPower:
+		l.step(c.Instance, task.Commanded{Attempt: c.Attempt, Claim: c.Claim, Power: *c.Power})
+	}
+	return true
+}
+
+// desire takes what an operator wants of the host; the highest version wins.
+func (l *loop) desire(d compute.HostDesired) {
+	if d.Version <= l.host.Desired.Version {
+		return
+	}
+	l.log.Info("the operator wants the host", zap.Stringer("state", d.State), zap.String("reason", d.Reason))
+	l.host.Desired = d
+	l.keepHost()
+}
+
+func (l *loop) keepHost() {
+	h := withGuard(l.host, l.guard)
+	l.host, l.change.Host = h, &h
+	l.pull.changed = true
+}
+
+// strange has the hypervisor asked before anything is said about what the
+// journal does not know.
+func (l *loop) strange(c compute.Command) {
+	if c.Op == compute.CommandDeny || c.Op == compute.CommandNone {
+		return
+	}
+	l.stream.strangers = append(l.stream.strangers, c)
+	l.askStrangers()
+}
+
+func (l *loop) askStrangers() {
+	if l.stream.asking || len(l.stream.strangers) == 0 {
+		return
+	}
+	about := l.stream.strangers
+	l.stream.strangers, l.stream.asking = nil, true
+	l.workers.Go(func() {
+		ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Poll)
+		defer cancel()
+		list, err := l.o.Driver.List(ctx)
+		l.a.inbox.put(func(l *loop) { l.answerStrangers(about, list, err) })
+	})
+}
+
+// answerStrangers speaks for what neither journal nor hypervisor knows. Without
+// an answer of the hypervisor nothing is said: whoever asked will ask again.
+func (l *loop) answerStrangers(about []compute.Command, list []hypervisor.Machine, err error) {
+	l.stream.asking = false
+	defer l.askStrangers()
+	if err != nil {
+		l.log.Warn("cannot answer for what is not in the journal: the hypervisor does not list", zap.Int("commands", len(about)), zap.Error(err))
+		return
+	}
+	there := map[compute.InstanceID]task.Machine{}
+	for _, m := range machines(list) {
+		there[m.Instance] = m
+	}
+	for _, c := range about {
+		m, ok := there[c.Instance]
+		if _, known := l.tasks[c.Instance]; ok && !known && m.Attempt == c.Attempt && m.Claim == c.Claim {
+			for _, adopted := range l.rules.Reconcile(nil, []task.Machine{m}, time.Now()) {
+				l.adopt(adopted)
+			}
+		}
+		if l.word(c) {
+			continue
+		}
+		if r := task.Stranger(c, l.given.has(c)); r != nil {
+			l.tell(*r)
+		}
+	}
+}
+
+// reject writes down what could not be read.
+func (l *loop) reject(rec wire.Record, err error) {
+	l.log.Warn("a record could not be read", zap.String("topic", rec.Topic), zap.Int64("offset", rec.Offset), zap.Error(err))
+	out := wire.EncodeRejected(compute.Rejected{
+		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value,
+		Reason: compute.Reason{Code: compute.Malformed, Host: l.o.Host, Detail: err.Error()}, At: time.Now().UTC(),
+	})
+	l.sender.say(said{rec: out.To(l.o.Topics.Rejected(), wire.AnyPartition)})
+}
+
+// tell says something about an instance until Kafka has it.
+func (l *loop) tell(r compute.Report) {
+	r.Host, r.At = l.o.Host, time.Now().UTC()
+	if r.Op == compute.ReportClaim {
+		l.a.counts.claims.Add(1)
+	}
+	l.sender.say(said{report: &r, rec: wire.EncodeReport(r).To(l.o.Topics.Reports(), wire.AnyPartition)})
+}
+
+// acknowledged hears what Kafka has.
+func (l *loop) acknowledged(batch []said) {
+	for _, x := range batch {
+		if r := x.report; r != nil {
+			l.step(r.Instance, task.Acked{Op: r.Op, Attempt: r.Attempt, Claim: r.Claim})
+		}
+	}
+}
