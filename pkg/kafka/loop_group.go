@@ -48,12 +48,16 @@ type membership struct {
 	lost   atomic.Bool   // newsLost is under way: nothing may be committed
 	has    atomic.Value  // []int32: what this process asks to keep
 	ended  chan struct{} // closed before leaving: nobody listens to news
+	cancel context.CancelFunc
 }
 
 func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership, error) {
 	m := &membership{topics: topics, news: make(chan groupNews), ended: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	m.cancel = cancel
 	var err error
 	m.client, err = newClient(cfg,
+		kgo.WithContext(ctx),
 		kgo.ConsumerGroup(opts.Group),
 		kgo.ConsumeTopics(topics[:]...),
 		kgo.Balancers(together{has: m.keeps}),
@@ -70,6 +74,7 @@ func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership
 		}),
 	)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
 	m.client.PauseFetchTopics(topics[:]...)
@@ -109,10 +114,12 @@ func (m *membership) tell(n groupNews) {
 	}
 }
 
-// leave tells the group, so that others take over at once.
+// leave tells the group, so that others take over at once, unless ctx ends
+// before. The client would try for longer; it is cancelled.
 func (m *membership) leave(ctx context.Context) {
 	close(m.ended)
 	// An error means that the group finds out by itself, later.
 	_ = m.client.LeaveGroupContext(ctx)
+	m.cancel()
 	m.client.CloseAllowingRebalance()
 }

@@ -134,13 +134,23 @@ func (t *transactor) commit(ctx context.Context, f fence, changes []wire.Record,
 	return offsets, t.client.EndTransaction(ctx, kgo.TryCommit)
 }
 
+// produce writes the changes. It does not wait for brokers longer than ctx
+// does: the client cannot take back what it has sent, but it can be thrown away.
 func (t *transactor) produce(ctx context.Context, changes []wire.Record) ([]int64, error) {
-	recs := make([]*kgo.Record, len(changes))
+	recs, errs := make([]*kgo.Record, len(changes)), make(chan error, len(changes))
 	for i, c := range changes {
 		recs[i] = toKgo(c)
+		t.client.Produce(ctx, recs[i], func(_ *kgo.Record, err error) { errs <- err })
 	}
-	if err := t.client.ProduceSync(ctx, recs...).FirstErr(); err != nil {
-		return nil, err
+	for range recs {
+		select {
+		case err := <-errs:
+			if err != nil {
+				return nil, err
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	offsets := make([]int64, len(recs))
 	for i, r := range recs {
