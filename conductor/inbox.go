@@ -60,7 +60,6 @@ func (b *inbox) take() news {
 	defer b.mu.Unlock()
 	taken := b.news
 	b.news = newNews()
-	b.news.hostsRead = taken.hostsRead
 	return taken
 }
 
