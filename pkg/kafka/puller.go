@@ -106,8 +106,14 @@ func NewPuller(cfg Config, opts PullerOptions) *Puller {
 // reached, Place tells.
 func (p *Puller) Ready() <-chan struct{} { return p.ready }
 
-// Run pulls until ctx ends. Then it ends the sessions, so that what they hold
-// is released, answers every open fetch, and returns nil.
+// Run pulls until ctx ends. Then it ends the sessions, answers every open fetch
+// with an error, and returns nil.
+//
+// What a lane without an open fetch holds is released at once. A broker reads
+// nothing from a connection while a fetch is open on it, not even that it was
+// closed: then it releases what is held in the listed queues when the fetch
+// would have ended, and the rest when its locks end. Who wants a gentle end
+// first waits for the results.
 func (p *Puller) Run(ctx context.Context) error {
 	defer close(p.ended)
 	member, err := memberID(p.opts.Random)
@@ -158,10 +164,14 @@ func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.La
 	const op = "place queues"
 	select {
 	case <-p.ready:
-	case <-p.ended:
-		return nil, pullerEnded(op)
+	case <-p.ended: // without ever being ready
 	case <-ctx.Done():
 		return nil, classify(op, ctx.Err())
+	}
+	select {
+	case <-p.ended:
+		return nil, pullerEnded(op)
+	default:
 	}
 	return p.places.place(ctx, queues)
 }

@@ -140,8 +140,8 @@ func (l *lane) fetch(ctx context.Context, queues []wire.QueueRef) wire.Pulled {
 	return r
 }
 
-// prepare does what comes before a fetch: wait after errors, and send renewals,
-// which cannot ride on it.
+// prepare does what comes before a fetch: wait after errors, connect, and send
+// renewals, which cannot ride on it.
 func (l *lane) prepare(ctx context.Context) error {
 	if l.fails > 0 {
 		d := l.p.opts.Backoff << min(l.fails-1, 2)
@@ -149,8 +149,8 @@ func (l *lane) prepare(ctx context.Context) error {
 			return pullerEnded("pull work")
 		}
 	}
-	if l.client != nil && time.Since(l.used) > sessionIdleTimeout {
-		l.disconnect()
+	if err := l.connect(); err != nil {
+		return l.lose(ctx, err)
 	}
 	l.mu.Lock()
 	renewing := l.session.renewing()
@@ -174,12 +174,14 @@ func (l *lane) lose(ctx context.Context, err error) error {
 		l.log().Warn("cannot pull work; trying on", zap.Error(err))
 	}
 	l.log().Debug("lost a session", zap.Error(err))
-	return classify("pull work", err)
+	if isForbidden(err) {
+		return classify("pull work", err)
+	}
+	return compute.Unavailable("pull work", err)
 }
 
-// stop ends the lane. Between fetches the broker is told, and releases what is
-// held at once. During one it cannot be told: it notices the closed connection
-// when the fetch would have ended.
+// stop ends the lane. The broker is told to release what is held, unless a
+// fetch was open: then it would not listen.
 func (l *lane) stop() {
 	l.mu.Lock()
 	l.over = true
@@ -193,7 +195,7 @@ func (l *lane) stop() {
 	if req != nil && l.client != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
 		defer cancel()
-		_, err := l.seed().Request(ctx, req)
+		_, err := l.client.SeedBrokers()[0].Request(ctx, req)
 		l.log().Debug("ended a session", zap.Error(err))
 	}
 	l.disconnect()

@@ -22,33 +22,37 @@ const (
 	// sessionIdleTimeout is when a session that was not used is given up rather
 	// than tried. It holds nothing by then: locks end sooner.
 	sessionIdleTimeout = 5 * time.Minute
-	// noMetadata is how often a lane's client asks who leads: it need not know.
-	noMetadata = 24 * time.Hour
+	// noMetadata is how often a lane's client asks who leads, which it need not
+	// know: as seldom as it can be told to.
+	noMetadata = time.Hour
 	// goodbye is how long a stop waits for a broker.
 	goodbye = time.Second
 )
 
-// connect makes sure that there is a client with its one connection to the
-// lane's broker. It does not connect yet.
+// connect makes sure that there is a client with its one connection to where
+// the lane's broker listens now. It does not connect yet. A session it cannot
+// count on is given up.
 //
-// The broker is the client's only seed. So the client never asks for metadata,
-// and never opens a second connection.
+// The broker is the client's only seed. So it need not ask for metadata, over
+// a second connection, to find it.
 func (l *lane) connect() error {
 	address := l.p.places.address(l.id.Broker)
 	if address == "" {
 		return errUnknownBroker
 	}
-	if l.client != nil && l.address == address {
-		return nil
+	if l.client != nil {
+		if l.address == address && time.Since(l.used) < sessionIdleTimeout {
+			return nil
+		}
+		l.disconnect()
 	}
-	l.disconnect()
 	cfg := l.p.cfg
 	cfg.Brokers = []string{address}
 	client, err := newClient(cfg, kgo.ConnIdleTimeout(laneIdleTimeout), kgo.MetadataMaxAge(noMetadata))
 	if err != nil {
 		return err
 	}
-	l.client, l.address = client, address
+	l.client, l.address, l.used = client, address, time.Now()
 	return nil
 }
 
@@ -64,8 +68,6 @@ func (l *lane) disconnect() {
 	l.mu.Unlock()
 	l.p.counts.acksDropped.Add(uint64(dropped))
 }
-
-func (l *lane) seed() *kgo.Broker { return l.client.SeedBrokers()[0] }
 
 // sendFetch sends a fetch with the acks that ride on it.
 func (l *lane) sendFetch(ctx context.Context, topics []topicUUID) (*kmsg.ShareFetchResponse, error) {
@@ -132,15 +134,12 @@ func (l *lane) refuse(sent sentAcks, t topicUUID, code int16) {
 // may wait itself, and then as long as requests may take, unless another
 // broker says meanwhile that this one no longer leads.
 func (l *lane) request(ctx context.Context, req kmsg.Request, wait time.Duration) (kmsg.Response, error) {
-	if err := l.connect(); err != nil {
-		return nil, err
-	}
 	ctx, cancelTimeout := context.WithTimeout(ctx, wait+l.p.cfg.RequestTimeout)
 	defer cancelTimeout()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() { l.p.places.watch(ctx, l.id.Broker, l.queues, wait, cancel) })
-	resp, err := l.seed().Request(ctx, req)
+	resp, err := l.client.SeedBrokers()[0].Request(ctx, req)
 	if err != nil && errors.Is(context.Cause(ctx), errMoved) {
 		err = errMoved
 	}

@@ -1,0 +1,224 @@
+package kafka
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+var (
+	ackKey   = new(kmsg.ShareAcknowledgeRequest).Key()
+	fetchKey = new(kmsg.ShareFetchRequest).Key()
+)
+
+// never is a wait that no test outlives.
+const never = time.Hour
+
+func TestAckRidesOnTheNextFetch(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		for _, next := range []string{"the same queue", "another queue"} {
+			t.Run(next, func(t *testing.T) {
+				cfg, tap := testConfig(b), &wireTap{}
+				cfg.Topics.Prefix += next[:3]
+				qs := initialised(t, cfg, cfg.Topics.Prefix+"g", "a", "b")
+				put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1", "2")
+				tapped := cfg
+				tapped.Dial = tap.dial
+				p := pull(t, tapped, PullerOptions{MaxWait: short, AckWait: never})
+				zero, one := p.takes(t, "0", qs[0]), p.takes(t, "1", qs[0])
+				p.Ack(one, wire.AckAccept)
+				p.Ack(zero, wire.AckRelease)
+				if next == "another queue" {
+					p.fetch(t, qs[1]) // and a is forgotten
+				} else if r := p.record(t, qs[0]); r.Ref.Offset == 1 {
+					t.Errorf("an accepted record came back: %+v", r.Ref)
+				}
+				if c := p.Counts(); c.AcksDone != 2 || c.AcksRefused != 0 || c.Sessions != 0 {
+					t.Errorf("%+v", c)
+				}
+				if n := tap.count(ackKey); n != 0 {
+					t.Errorf("%d acks went by themselves", n)
+				}
+				if next == "another queue" {
+					put(t, cfg, cfg.Topics.Build("b"), 0, "3")
+					p.takes(t, "3", qs[1]) // a is not listed again by the acks
+					p.takes(t, "0", qs[0])
+				}
+				if r := p.record(t, qs[0]); r.Ref.Offset == 1 {
+					t.Errorf("an accepted record came back: %+v", r.Ref)
+				}
+			})
+		}
+	})
+}
+
+func TestAckWaitsWhileAFetchIsOpen(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg, tap := testConfig(b), &wireTap{}
+		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
+		put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		cfg.Dial = tap.dial
+		p := pull(t, cfg, PullerOptions{MaxWait: short, AckWait: time.Millisecond})
+		ref := p.takes(t, "0", q)
+		tap.expect(t, fetchKey, 2, func() { p.open(t, q) })
+		p.Ack(ref, wire.AckRenew)
+		p.Ack(ref, wire.AckAccept)
+		if r := p.result(t); r.Record != nil || r.Err != nil {
+			t.Fatalf("%+v", r)
+		}
+		if c := p.settled(t, 1); c.AcksDone != 1 || tap.count(ackKey) != 1 {
+			t.Errorf("%+v, %d acks went by themselves", c, tap.count(ackKey))
+		}
+		p.Ack(ref, wire.AckAccept)
+		if c := p.Counts(); c.AcksDropped != 1 {
+			t.Errorf("a second accept was not dropped: %+v", c)
+		}
+	})
+}
+
+// briefLocks is a broker where a record is locked for a second.
+func briefLocks(t *testing.T, suite func(t *testing.T, b kafkatest.Broker)) {
+	t.Run("embedded", func(t *testing.T) {
+		b, err := embedded.Start(embedded.Options{Configs: map[string]string{
+			"group.share.record.lock.duration.ms": "1000", "share.record.lock.sweep.interval.ms": "100",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		suite(t, kafkatest.Broker{Addrs: b.Addrs(), Prefix: "t."})
+	})
+	t.Run("kafka", func(t *testing.T) { suite(t, kafkatest.Kafka(t)) })
+}
+
+// A record stays its holder's for many times its lock while it is renewed,
+// whether fetches are open or not, and is somebody else's after that.
+func TestRenewal(t *testing.T) {
+	briefLocks(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		qs := initialised(t, cfg, b.Prefix+"g", "a", "b")
+		if err := admin(t, cfg).setGroup(patient(t), b.Prefix+"g", map[string]string{"share.record.lock.duration.ms": "1000"}); err != nil {
+			t.Fatal(err)
+		}
+		put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		holder := pull(t, cfg, PullerOptions{MaxWait: 100 * time.Millisecond})
+		ref := holder.takes(t, "0", qs[0])
+		stop := renew(t, holder, ref, qs[1])
+		other := pull(t, cfg, PullerOptions{MaxWait: time.Second})
+		for begun := time.Now(); time.Since(begun) < 4*time.Second; {
+			if r := other.fetch(t, qs[0]); r.Record != nil {
+				t.Errorf("a renewed record was delivered again: %+v", r.Ref)
+			}
+		}
+		stop()
+		done := holder.Counts()
+		if done.AcksDone < 10 || done.AcksRefused+done.AcksUnknown > 0 {
+			t.Errorf("renewals: %+v", done)
+		}
+		if again := other.takes(t, "0", qs[0]); again.Delivery != 2 {
+			t.Errorf("delivery %d", again.Delivery)
+		}
+		holder.Ack(ref, wire.AckAccept)
+		if c := holder.settled(t, done.AcksDone+1); c.AcksRefused != 1 || c.Sessions != 0 {
+			t.Errorf("a late ack: %+v", c)
+		}
+	})
+}
+
+// renew keeps a record until the answer is called, and fetches another queue
+// all the while.
+func renew(t *testing.T, p *testPuller, ref wire.WorkRef, other wire.QueueRef) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			p.Ack(ref, wire.AckRenew)
+			p.Open(ref.Lane, []wire.QueueRef{other})
+			if r := <-p.Results(); r.Err != nil || r.Record != nil {
+				t.Errorf("%+v", r)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// What an idle puller holds is somebody else's as soon as it stops, whether the
+// queue is still listed or not.
+func TestStopReleases(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		qs := initialised(t, cfg, b.Prefix+"g", "a", "b")
+		put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+		put(t, cfg, cfg.Topics.Build("b"), 0, "2")
+		p, other := pull(t, cfg, PullerOptions{MaxWait: short, AckWait: never}), pull(t, cfg, PullerOptions{MaxWait: short})
+		accepted := p.takes(t, "0", qs[0])
+		p.takes(t, "1", qs[0])
+		p.takes(t, "2", qs[1])
+		other.fetch(t, qs[0]) // a is forgotten by one and listed by the other
+		p.Ack(accepted, wire.AckAccept)
+		p.end()
+		begun := time.Now()
+		other.takes(t, "1", qs[0])
+		other.takes(t, "2", qs[1])
+		if d := time.Since(begun); d > 10*time.Second {
+			t.Errorf("it took %v", d)
+		}
+		if r := other.fetch(t, qs...); r.Record != nil {
+			t.Errorf("an accepted record came back: %q", r.Record.Value)
+		}
+	})
+}
+
+func TestStopAnswersTheOpenFetch(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg, tap := testConfig(b), &wireTap{}
+		cfg.Dial = tap.dial
+		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
+		put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		p, other := pull(t, cfg, PullerOptions{MaxWait: 2 * time.Second}), pull(t, cfg, PullerOptions{MaxWait: short})
+		lane := p.takes(t, "0", q).Lane
+		tap.expect(t, fetchKey, tap.count(fetchKey)+1, func() { p.open(t, q) })
+		p.end()
+		p.Open(lane, []wire.QueueRef{q})
+		for range 2 {
+			if r := p.result(t); compute.KindOf(r.Err) != compute.KindUnavailable || r.Record != nil {
+				t.Errorf("%+v", r)
+			}
+		}
+		if _, err := p.Place(t.Context(), []wire.QueueRef{q}); compute.KindOf(err) != compute.KindUnavailable {
+			t.Errorf("placed after the end: %v", err)
+		}
+		other.takes(t, "0", q)
+	})
+}
+
+// expect does something and waits until so many requests of a kind were
+// written in all.
+func (w *wireTap) expect(t testing.TB, key int16, n int, do func()) {
+	t.Helper()
+	do()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for ctx := patient(t); w.count(key) < n; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%d requests %d were written, want %d", w.count(key), key, n)
+		}
+	}
+}
