@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -340,6 +343,30 @@ func TestReaderSyncSeesWhatWasAcknowledged(t *testing.T) {
 	})
 }
 
+func TestSyncsAtTheSameTimeShareOneQuestion(t *testing.T) {
+	cfg, tap := testConfig(kafkatest.Embedded(t)), &wireTap{}
+	cfg.Dial = tap.dial
+	topic := cfg.Topics.Hosts()
+	makeTopic(t, cfg, topic, 1, nil)
+	r := read(t, cfg, ReaderOptions{Topic: topic})
+	syncUp(t, r)
+	key := new(kmsg.ListOffsetsRequest).Key()
+	asked := tap.count(key)
+	const calls = 200
+	var wg sync.WaitGroup
+	for range calls {
+		wg.Go(func() {
+			if err := r.Sync(patient(t)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := tap.count(key) - asked; n > calls/2 {
+		t.Errorf("%d questions for %d calls", n, calls)
+	}
+}
+
 func TestReaderOfSomePartitions(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
@@ -391,7 +418,7 @@ func TestReaderEndsWhenItsTopicIsAnother(t *testing.T) {
 		makeTopic(t, cfg, topic, 1, nil)
 		select {
 		case err := <-r.stopped:
-			if compute.KindOf(err) != compute.KindConflict {
+			if compute.KindOf(err) != compute.KindConflict || !strings.Contains(err.Error(), "made again") {
 				t.Errorf("ended with %v", err)
 			}
 		case <-patient(t).Done():
