@@ -1,0 +1,614 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// cell is everything around one agent, in plain memory: queues with locks, a
+// conductor that grants the first claim of an attempt, the host's stream, and
+// the fake world. It goes on when the agent dies.
+type cell struct {
+	t     *testing.T
+	mu    sync.Mutex
+	world *fake.World
+	host  *fake.Host
+	inv   compute.Inventory
+
+	queues   map[compute.QueueName]*line
+	brokers  int
+	stream   []wire.Record
+	insts    map[compute.InstanceID]*inst
+	granted  map[givenKey]bool // whatever was ever granted
+	reports  []compute.Report
+	beacons  []compute.Beacon
+	rejected []compute.Rejected
+	attempts compute.Attempt // most attempts
+	noGrants bool            // claims are not answered
+	lost     int             // so many Sends fail, after they arrived
+	stopped  bool
+
+	node *node // the agent that runs, if one does
+}
+
+type line struct {
+	ref   wire.QueueRef
+	queue compute.Queue
+	items []*item
+}
+
+type item struct {
+	build    compute.Build
+	delivery int16
+	holder   *node
+	lane     wire.Lane
+	since    time.Time
+	done     bool
+}
+
+// inst is the conductor's record.
+type inst struct {
+	build   compute.Build
+	state   compute.State
+	attempt compute.Attempt
+	claim   compute.ClaimID
+	power   compute.PowerState
+	command *compute.PowerCommand
+	pinned  bool
+	confirm bool
+}
+
+// node is one life of the agent: its connections end with it.
+type node struct {
+	cell    *cell
+	agent   *Agent
+	journal *journal.Journal
+	results chan wire.Pulled
+	open    map[wire.Lane]*fetch
+	cancel  context.CancelFunc
+	done    chan error
+	trip    *trip
+}
+
+type fetch struct {
+	queues []wire.QueueRef
+	timer  *time.Timer
+}
+
+var big = compute.Inventory{Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 16384, "CUSTOM_PCI": 1}, Traits: []compute.Trait{"T"}}
+
+func newCell(t *testing.T, queues ...compute.Queue) *cell {
+	w := fake.NewWorld()
+	h, err := w.Host("h1", big)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cell{
+		t: t, world: w, host: h, inv: big, queues: map[compute.QueueName]*line{}, brokers: 1,
+		insts: map[compute.InstanceID]*inst{}, granted: map[givenKey]bool{}, attempts: 3,
+	}
+	for _, q := range queues {
+		q.Group, q.TopicID = "g", compute.TopicID("id-"+string(q.Name))
+		c.queues[q.Name] = &line{ref: wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID}, queue: q}
+	}
+	go c.repeat()
+	return c
+}
+
+func queue(name string, r compute.Resources) compute.Queue {
+	return compute.Queue{Name: compute.QueueName(name), Flavor: "f", Resources: r}
+}
+
+func id(n int) compute.InstanceID {
+	return compute.InstanceID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n))
+}
+
+// repeat is the conductor's "until answered".
+func (c *cell) repeat() {
+	for {
+		time.Sleep(15 * time.Second)
+		c.mu.Lock()
+		if c.stopped {
+			c.mu.Unlock()
+			return
+		}
+		for _, id := range slices.Sorted(maps.Keys(c.insts)) {
+			c.effects(c.insts[id])
+		}
+		c.expire()
+		c.mu.Unlock()
+	}
+}
+
+// close ends the cell; the bubble waits for its goroutine.
+func (c *cell) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+}
+
+// start runs an agent on the host. Life after life has the same journal.
+func (c *cell) start(dir string, d fake.Options, change func(*Options)) *node {
+	c.t.Helper()
+	j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{NoSync: true})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	n := &node{cell: c, journal: j, results: make(chan wire.Pulled, 64), open: map[wire.Lane]*fetch{}, done: make(chan error, 1)}
+	o := Options{
+		Host: "h1", Partitions: 2, Topics: wire.Topics{}, Journal: j, Driver: fake.NewDriver(c.host, d), Puller: n, Reporter: n,
+		Log: zap.NewNop(),
+	}
+	if change != nil {
+		change(&o)
+	}
+	n.agent, err = New(o)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	c.mu.Lock()
+	c.node = n
+	from, end := n.agent.StartOffset()
+	if end {
+		from = int64(len(c.stream))
+	}
+	n.agent.Commands(slices.Clone(c.stream[from:]), true)
+	c.mu.Unlock()
+	go func() { n.done <- n.agent.Run(ctx) }()
+	c.list()
+	return n
+}
+
+func (c *cell) list() {
+	var recs []wire.Record
+	for _, name := range slices.Sorted(maps.Keys(c.queues)) {
+		recs = append(recs, wire.EncodeQueue(c.queues[name].queue))
+	}
+	c.node.agent.Queues(recs, true)
+}
+
+// end waits until a stopped or killed agent has ended, and drops its
+// connections.
+func (n *node) end() error {
+	n.cancel()
+	err := <-n.done
+	n.cell.mu.Lock()
+	defer n.cell.mu.Unlock()
+	n.drop()
+	if n.cell.node == n {
+		n.cell.node = nil
+	}
+	return errors.Join(err, n.journal.Close())
+}
+
+// drop is what a broker does when a connection closes.
+func (n *node) drop() {
+	for _, f := range n.open {
+		f.timer.Stop()
+	}
+	clear(n.open)
+	for _, l := range n.cell.queues {
+		for _, it := range l.items {
+			if it.holder == n {
+				it.holder = nil
+			}
+		}
+	}
+}
+
+// Place spreads queues over brokers by name.
+func (n *node) Place(_ context.Context, refs []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
+	out := map[wire.Lane][]wire.QueueRef{}
+	for _, r := range refs {
+		h := fnv.New32()
+		h.Write([]byte(r.Name))
+		lane := wire.Lane{Group: r.Group, Broker: int32(h.Sum32() % uint32(n.cell.brokers))}
+		out[lane] = append(out[lane], r)
+	}
+	return out, nil
+}
+
+func (n *node) Results() <-chan wire.Pulled { return n.results }
+
+func (n *node) Open(lane wire.Lane, refs []wire.QueueRef) {
+	c := n.cell
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n.trip.dead() {
+		return
+	}
+	if n.open[lane] != nil {
+		c.t.Errorf("lane %v is opened twice", lane)
+	}
+	if len(refs) == 0 || len(refs) > 64 {
+		c.t.Errorf("a fetch lists %d queues", len(refs))
+	}
+	f := &fetch{queues: refs}
+	n.open[lane] = f
+	f.timer = time.AfterFunc(5*time.Second, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if n.open[lane] == f {
+			delete(n.open, lane)
+			n.results <- wire.Pulled{Lane: lane, Queues: refs}
+		}
+	})
+	c.serve()
+}
+
+// serve hands waiting work to open fetches.
+func (c *cell) serve() {
+	n := c.node
+	if n == nil || n.trip.dead() {
+		return
+	}
+	for lane, f := range n.open {
+		it, ref := c.next(f)
+		if it == nil {
+			continue
+		}
+		f.timer.Stop()
+		delete(n.open, lane)
+		it.holder, it.lane, it.since = n, lane, time.Now()
+		it.delivery++
+		rec := wire.EncodeBuild(it.build)
+		n.results <- wire.Pulled{Lane: lane, Record: &rec, Queues: f.queues, Ref: wire.WorkRef{
+			Lane: lane, Queue: ref, Offset: c.offset(it), Delivery: it.delivery,
+		}}
+	}
+}
+
+func (c *cell) next(f *fetch) (*item, wire.QueueRef) {
+	for _, ref := range f.queues {
+		for _, it := range c.queues[ref.Name].items {
+			if !it.done && it.holder == nil {
+				return it, ref
+			}
+		}
+	}
+	return nil, wire.QueueRef{}
+}
+
+func (c *cell) offset(it *item) int64 {
+	return int64(slices.Index(c.queues[it.build.Queue].items, it))
+}
+
+// expire is the lock of 30 s.
+func (c *cell) expire() {
+	for _, l := range c.queues {
+		for _, it := range l.items {
+			if it.holder != nil && time.Since(it.since) > 30*time.Second {
+				it.holder = nil
+			}
+		}
+	}
+	c.serve()
+}
+
+func (n *node) Ack(ref wire.WorkRef, how wire.Ack) {
+	c := n.cell
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	it := c.queues[ref.Queue.Name].items[ref.Offset]
+	if n.trip.dead() || it.holder != n {
+		return
+	}
+	switch how {
+	case wire.AckAccept, wire.AckReject:
+		it.done, it.holder = true, nil
+	case wire.AckRelease:
+		it.holder = nil
+		c.serve()
+	case wire.AckRenew:
+		it.since = time.Now()
+	}
+}
+
+var errDead = errors.New("the agent is dead")
+
+// Send delivers reports to the conductor, beacons to whoever looks.
+func (n *node) Send(_ context.Context, recs ...wire.Record) error {
+	c := n.cell
+	if n.trip.cross("send") {
+		return errDead
+	}
+	c.mu.Lock()
+	for _, rec := range recs {
+		c.hear(rec)
+	}
+	failing := c.lost > 0
+	if failing {
+		c.lost--
+	}
+	c.mu.Unlock()
+	if n.trip.cross("sent") {
+		return errDead
+	}
+	if failing {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+func (c *cell) hear(rec wire.Record) {
+	switch rec.Topic {
+	case "hosts":
+		b, err := wire.DecodeBeacon(rec)
+		if err != nil {
+			c.t.Error(err)
+		}
+		c.beacons = append(c.beacons, b)
+	case "rejected":
+		r, err := wire.DecodeRejected(rec)
+		if err != nil {
+			c.t.Error(err)
+		}
+		c.rejected = append(c.rejected, r)
+	case "reports":
+		r, err := wire.DecodeReport(rec)
+		if err != nil {
+			c.t.Error(err)
+		}
+		c.reports = append(c.reports, r)
+		c.report(r)
+	default:
+		c.t.Errorf("a record for topic %q", rec.Topic)
+	}
+}
+
+// report is the conductor: a small one, that keeps the rules an agent sees.
+func (c *cell) report(r compute.Report) {
+	if r.Op == compute.ReportHello {
+		for _, x := range c.insts {
+			x.confirm = x.state == compute.StateActive || x.state == compute.StateStarting
+			c.effects(x)
+		}
+		return
+	}
+	x := c.insts[r.Instance]
+	holds := x != nil && x.attempt == r.Attempt && x.claim == r.Claim && x.state.OnHost()
+	switch {
+	case r.Op == compute.ReportClaim && c.noGrants:
+	case r.Op == compute.ReportClaim && x != nil && x.state == compute.StateQueued && x.attempt == r.Attempt:
+		x.state, x.claim = compute.StateStarting, r.Claim
+		c.granted[givenKey{r.Instance, r.Attempt, r.Claim}] = true
+		c.effects(x)
+	case r.Op == compute.ReportClaim && holds && x.state != compute.StateDeleting:
+		x.confirm = false
+		c.effects(x)
+	case r.Op == compute.ReportClaim:
+		c.say(compute.Command{Op: compute.CommandDeny, Project: "p", Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim})
+	case r.Op == compute.ReportStarted && !holds:
+		c.say(compute.Command{Op: compute.CommandDelete, Project: "p", Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim})
+	case r.Op == compute.ReportPinned && x != nil && x.state == compute.StateQueued && x.attempt == r.Attempt:
+		x.state = compute.StateError
+	case holds:
+		c.matched(x, r)
+	}
+}
+
+func (c *cell) matched(x *inst, r compute.Report) {
+	switch r.Op {
+	case compute.ReportStarted:
+		if x.state == compute.StateStarting {
+			x.state = compute.StateActive
+		}
+		x.power, x.confirm = r.Power, false
+	case compute.ReportChanged:
+		x.power = r.Power
+		if x.command != nil && r.Version == x.command.Version {
+			x.command = nil
+		}
+	case compute.ReportFailed, compute.ReportReturned, compute.ReportGone:
+		switch {
+		case x.state == compute.StateDeleting:
+			x.state = compute.StateDeleted
+		case x.state == compute.StateActive || r.Op == compute.ReportFailed && !r.Class.Retryable() || x.attempt >= c.attempts:
+			x.state = compute.StateError
+		default:
+			x.state, x.attempt, x.claim = compute.StateQueued, x.attempt+1, ""
+			x.build.Attempt = x.attempt
+			x.build.Failed = []compute.HostID{"h1"}
+			c.publish(x)
+		}
+	}
+}
+
+// effects says what follows from a record.
+func (c *cell) effects(x *inst) {
+	cmd := compute.Command{Project: "p", Instance: x.build.Instance, Attempt: x.attempt, Claim: x.claim}
+	tell := func(op compute.CommandOp) {
+		cmd.Op = op
+		c.say(cmd)
+	}
+	switch x.state {
+	case compute.StateQueued:
+		if x.pinned {
+			c.publish(x)
+		}
+	case compute.StateStarting:
+		tell(compute.CommandGrant)
+	case compute.StateActive:
+		if x.command != nil {
+			cmd.Power = x.command
+			tell(compute.CommandPower)
+		}
+	case compute.StateDeleting:
+		tell(compute.CommandDelete)
+	}
+	if x.confirm {
+		tell(compute.CommandConfirm)
+	}
+}
+
+func (c *cell) say(cmd compute.Command) {
+	rec := wire.EncodeCommand(cmd)
+	rec.Offset = int64(len(c.stream))
+	c.stream = append(c.stream, rec)
+	if c.node != nil && !c.node.trip.dead() {
+		c.node.agent.Commands([]wire.Record{rec}, true)
+	}
+}
+
+func (c *cell) publish(x *inst) {
+	b := x.build
+	if x.pinned {
+		c.say(compute.Command{Op: compute.CommandBuild, Project: "p", Instance: b.Instance, Attempt: b.Attempt, Build: &b})
+		return
+	}
+	l := c.queues[b.Queue]
+	l.items = append(l.items, &item{build: b})
+	c.serve()
+}
+
+// boot is a request that was admitted.
+func (c *cell) boot(n int, q string, change ...func(*compute.Build)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := compute.Build{
+		Instance: id(n), Project: "p", Name: fmt.Sprint("i", n), Attempt: 1, Queue: compute.QueueName(q),
+		Resources: c.queues[compute.QueueName(q)].queue.Resources, At: time.Now(),
+	}
+	for _, f := range change {
+		f(&b)
+	}
+	c.insts[b.Instance] = &inst{build: b, state: compute.StateQueued, attempt: 1}
+	c.publish(c.insts[b.Instance])
+}
+
+func (c *cell) pin(n int, q string, r compute.Resources) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := compute.Build{Instance: id(n), Project: "p", Attempt: 1, Queue: compute.QueueName(q), Resources: r}
+	c.insts[b.Instance] = &inst{build: b, state: compute.StateQueued, attempt: 1, pinned: true}
+	c.publish(c.insts[b.Instance])
+}
+
+func (c *cell) delete(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch x := c.insts[id(n)]; x.state {
+	case compute.StateQueued:
+		x.state = compute.StateDeleted
+	case compute.StateStarting, compute.StateActive:
+		x.state, x.command, x.confirm = compute.StateDeleting, nil, false
+		c.effects(x)
+	}
+}
+
+func (c *cell) command(n int, op compute.RequestOp, v compute.Version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x := c.insts[id(n)]
+	x.command = &compute.PowerCommand{Op: op, Command: compute.CommandID(fmt.Sprint("c", v)), Version: v}
+	c.effects(x)
+}
+
+func (c *cell) state(n int) compute.State {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.insts[id(n)].state
+}
+
+// want compares the conductor's states, in order of instance.
+func (c *cell) want(states ...compute.State) {
+	c.t.Helper()
+	for i, want := range states {
+		if got := c.state(i + 1); got != want {
+			c.t.Errorf("instance %d is %s, want %s", i+1, got, want)
+		}
+	}
+}
+
+// check compares the conductor's records with what is on the host, and reads
+// the world's own record of what ran.
+func (c *cell) check() {
+	c.t.Helper()
+	events, err := c.world.Events()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, v := range fake.Violations(events) {
+		c.t.Error(v)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	there := map[compute.InstanceID]hypervisor.Machine{}
+	for _, m := range c.host.Machines() {
+		there[m.Instance] = m
+	}
+	for id, x := range c.insts {
+		m, ok := there[id]
+		if active := x.state == compute.StateActive; active != ok || active && !m.Launched {
+			c.t.Errorf("%s is %s, and on the host: %t (%+v)", id, x.state, ok, m)
+		}
+	}
+	if worst := c.host.Worst(); !worst.FitsIn(c.inv.Totals) {
+		c.t.Errorf("the host held %s at once", worst)
+	}
+}
+
+func (c *cell) counts(k fake.EventKind) map[compute.InstanceID]int {
+	n, err := c.world.Count(k)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return n
+}
+
+// trip kills an agent at one of the moments between what it does: the nth of
+// its kind.
+type trip struct { // nil: never
+	kind string
+	nth  int
+	mu   sync.Mutex
+	seen int
+	died bool
+	kill func()
+}
+
+func (p *trip) dead() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.died
+}
+
+// cross says whether the agent is dead, and maybe kills it here.
+func (p *trip) cross(kind string) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.died {
+		return true
+	}
+	if kind == p.kind {
+		if p.seen++; p.seen == p.nth {
+			p.died = true
+			p.kill()
+		}
+	}
+	return p.died
+}
