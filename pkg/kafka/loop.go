@@ -28,9 +28,11 @@ type LoopOptions struct {
 	TransactionalID string
 	// TurnRecords is the most inputs of one turn. 0: DefaultTurnRecords.
 	TurnRecords int
-	// TransactionTimeout is how long a transaction may be open. What a killed
-	// process left open keeps the next owner of its partitions waiting for this
-	// long; a turn that takes longer is undone. 0: DefaultTransactionTimeout.
+	// TransactionTimeout is how long a transaction may be open; a turn that takes
+	// longer is undone. What a killed process left open keeps the next owner of
+	// its partitions waiting for this long, and until the broker looks for it
+	// (transaction.abort.timed.out.transaction.cleanup.interval.ms, 10 s by
+	// default). 0: DefaultTransactionTimeout.
 	TransactionTimeout time.Duration
 	// SessionTimeout is how long a process may be silent before others take
 	// its partitions. 0: DefaultSessionTimeout.

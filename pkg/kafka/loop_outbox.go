@@ -80,8 +80,9 @@ func (o *outbox) cursor(p int32) int64 {
 type span struct{ first, behind int64 }
 
 // publish sends the effects of a committed turn. The cursor of a partition stays
-// at the first record of its span until they are acknowledged.
-func (o *outbox) publish(effects []wire.Effect, of map[int32]span) {
+// at the first record of its span until they are acknowledged; those where there
+// is nothing to wait for it answers.
+func (o *outbox) publish(effects []wire.Effect, of map[int32]span) (moved []int32) {
 	parcels := map[int32]*parcel{}
 	for p, s := range of {
 		parcels[p] = &parcel{offset: s.first}
@@ -96,11 +97,14 @@ func (o *outbox) publish(effects []wire.Effect, of map[int32]span) {
 		s.next = max(s.next, of[p].behind)
 		if c.left > 0 {
 			s.open = append(s.open, c)
+		} else {
+			moved = append(moved, p)
 		}
 	}
 	for _, e := range effects {
 		o.send(e, outcome{shelf: o.shelves[e.Partition], parcel: parcels[e.Partition], tag: e.Tag})
 	}
+	return moved
 }
 
 func (o *outbox) send(e wire.Effect, out outcome) {

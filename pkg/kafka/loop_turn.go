@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -223,10 +224,7 @@ func (r *loopRun) turn() error {
 // changes follow from.
 func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]span) error {
 	r.timers.wake = res.Wake
-	now := time.Now()
-	for p := range touched {
-		r.owned[p].soil(now)
-	}
+	r.soil(slices.Collect(maps.Keys(touched)))
 	if err := r.reject(res.Rejects); err != nil {
 		return r.undo(err)
 	}
@@ -238,13 +236,10 @@ func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]s
 		if err != nil {
 			return r.undo(err)
 		}
-		of = join2(of, changed)
+		of = joined(of, changed)
 	}
 	r.fails = 0
-	if of == nil {
-		of = map[int32]span{}
-	}
-	r.outbox.publish(res.Effects, of)
+	r.soil(r.outbox.publish(res.Effects, of))
 	return nil
 }
 
@@ -355,10 +350,14 @@ func (r *loopRun) commitPositions() error {
 
 // collect hears how effects fared.
 func (r *loopRun) collect() {
-	for _, p := range r.outbox.collect() {
-		if o := r.owned[p]; o != nil {
-			o.soil(time.Now())
-		}
+	r.soil(r.outbox.collect())
+}
+
+// soil says that positions or cursors have to be committed.
+func (r *loopRun) soil(partitions []int32) {
+	now := time.Now()
+	for _, p := range partitions {
+		r.owned[p].soil(now)
 	}
 }
 
@@ -500,8 +499,8 @@ func (r *loopRun) close(cancel context.CancelFunc) {
 	r.ask.Close()
 }
 
-// join2 is both maps in one; where they meet, from the first to the last.
-func join2(a, b map[int32]span) map[int32]span {
+// joined is both maps in one; where they meet, from the first to the last.
+func joined(a, b map[int32]span) map[int32]span {
 	for p, s := range a {
 		if t, ok := b[p]; ok {
 			s = span{min(s.first, t.first), max(s.behind, t.behind)}
