@@ -251,8 +251,8 @@ func TestPages(t *testing.T) {
 		for {
 			page := n.list(fmt.Sprintf("limit=%d&after=%s", limit, url.QueryEscape(after)))
 			all = append(all, page.Items...)
-			if len(page.Items) > limit {
-				rt.Fatalf("%d on a page of %d", len(page.Items), limit)
+			if len(page.Items) > limit || len(all) > count {
+				rt.Fatalf("%d on a page of %d, %d so far of %d", len(page.Items), limit, len(all), count)
 			}
 			if after = page.Next; after == "" {
 				break
