@@ -1,0 +1,399 @@
+package offer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+var epochZero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func names(list []compute.Queue) []compute.QueueName {
+	var out []compute.QueueName
+	for _, q := range list {
+		out = append(out, q.Name)
+	}
+	return out
+}
+
+func listed(list []Candidate) []compute.QueueName {
+	var out []compute.QueueName
+	for _, c := range list {
+		out = append(out, c.Queue)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// The example the design comes from: flavors tiny, medium and large with one
+// exclusive device or none are six queues, and a host with one device.
+func TestTheExample(t *testing.T) {
+	axes := map[compute.AxisName]compute.Capability{"pci": {Axis: "pci", Values: []compute.CapabilityValue{
+		{Value: "yes", Requires: []compute.Trait{"CUSTOM_PCI_SLOT"}, Consumes: compute.Resources{"CUSTOM_PCI": 1}},
+	}}}
+	var queues []compute.Queue
+	for name, gib := range map[compute.FlavorName]int64{"tiny": 1, "medium": 4, "large": 8} {
+		f := compute.Flavor{Name: name, Resources: compute.Resources{compute.MemoryMB: gib << 10}, Capabilities: []compute.AxisName{"pci"}}
+		queues = append(queues, compute.Permutations(f, axes)...)
+	}
+	inv := compute.Inventory{
+		Totals: compute.Resources{compute.MemoryMB: 16 << 10, "CUSTOM_PCI": 1}, Traits: []compute.Trait{"CUSTOM_PCI_SLOT"},
+	}
+	all := []compute.QueueName{"large", "large.pci-yes", "medium", "medium.pci-yes", "tiny", "tiny.pci-yes"}
+	waits := func(held ...compute.Resources) []compute.QueueName {
+		free := Free(inv, held...)
+		fits := Look(free, Traits(inv.Traits), queues)
+		lots := NewLots("h", Spread)
+		plan := Plan(free, []Lane{{Candidates: lots.Wait(fits, Used(inv.Totals, free), epochZero)}}, 4)
+		return listed(plan[0].Listed)
+	}
+	tinyPCI := compute.Resources{compute.MemoryMB: 1 << 10, "CUSTOM_PCI": 1}
+	for _, c := range []struct {
+		when string
+		held []compute.Resources
+		want []compute.QueueName
+	}{
+		{"empty", nil, all},
+		{"tiny with the device taken", []compute.Resources{tinyPCI}, []compute.QueueName{"large", "medium", "tiny"}},
+		{"deleted", nil, all},
+		{"12 GiB taken besides", []compute.Resources{tinyPCI, {compute.MemoryMB: 12 << 10}}, []compute.QueueName{"tiny"}},
+	} {
+		if diff := cmp.Diff(c.want, waits(c.held...)); diff != "" {
+			t.Errorf("%s: %s", c.when, diff)
+		}
+	}
+}
+
+func TestFreeCountsEverything(t *testing.T) {
+	inv := compute.Inventory{
+		Totals: compute.Resources{compute.VCPU: 16}, Reserved: compute.Resources{compute.VCPU: 1}, Unmanaged: compute.Resources{compute.VCPU: 2},
+	}
+	if got := Free(inv, compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 10})[compute.VCPU]; got != -1 {
+		t.Errorf("free is %d, want -1", got)
+	}
+}
+
+func TestTraitsDecideToo(t *testing.T) {
+	queues := []compute.Queue{{Name: "any"}, {Name: "needs", Required: []compute.Trait{"A"}}, {Name: "not", Forbidden: []compute.Trait{"A"}}}
+	if diff := cmp.Diff([]compute.QueueName{"any", "needs"}, names(Look(nil, Traits([]compute.Trait{"A"}), queues))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func many(n int) []compute.Queue {
+	var out []compute.Queue
+	for i := range n {
+		out = append(out, compute.Queue{Name: compute.QueueName(fmt.Sprintf("q%03d", i)), Resources: compute.Resources{compute.VCPU: 1}})
+	}
+	return out
+}
+
+func advice(n int, eligible uint32, depth uint64) compute.Advice {
+	a := compute.Advice{Full: true}
+	for _, q := range many(n) {
+		a.About = append(a.About, compute.QueueAdvice{Queue: q.Name, Eligible: eligible, Depth: depth})
+	}
+	return a
+}
+
+// About eight hosts wait on a queue without work, whoever they are and
+// whatever the time; work brings more.
+func TestAboutEightWait(t *testing.T) {
+	for _, c := range []struct {
+		hosts    uint32
+		depth    uint64
+		min, max int
+	}{{1000, 0, 4, 12}, {1000, 92, 80, 120}, {1000, 5000, 1000, 1000}, {8, 0, 8, 8}, {1, 0, 1, 1}} {
+		var sum int
+		const queues = 20
+		for h := range c.hosts {
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+			l.Hear(advice(queues, c.hosts, c.depth), epochZero)
+			sum += len(l.Wait(many(queues), 0.5, epochZero.Add(time.Second)))
+		}
+		if avg := sum / queues; avg < c.min || avg > c.max {
+			t.Errorf("%d hosts, depth %d: %d wait on average, want %d to %d", c.hosts, c.depth, avg, c.min, c.max)
+		}
+	}
+}
+
+// The lots rotate: over an hour every host waits on every queue now and then,
+// and none on a queue all the time.
+func TestLotsRotate(t *testing.T) {
+	l := NewLots("h", Spread)
+	times := map[compute.QueueName]int{}
+	for i := range 240 {
+		now := epochZero.Add(time.Duration(i) * 15 * time.Second)
+		l.Hear(advice(10, 32, 0), now)
+		for _, c := range l.Wait(many(10), 0.5, now) {
+			times[c.Queue]++
+		}
+	}
+	for _, q := range many(10) {
+		if n := times[q.Name]; n < 30 || n > 90 {
+			t.Errorf("%s: waited on in %d of 240 epochs, want about 60", q.Name, n)
+		}
+	}
+}
+
+func TestWeighersTilt(t *testing.T) {
+	count := func(w Weigher, used float64) (n int) {
+		for h := range 400 {
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), w)
+			l.Hear(advice(20, 100, 0), epochZero)
+			n += len(l.Wait(many(20), used, epochZero))
+		}
+		return n
+	}
+	if empty, full := count(Spread, 0), count(Spread, 1); empty < 2*full {
+		t.Errorf("spread: empty hosts wait %d times, full ones %d", empty, full)
+	}
+	if empty, full := count(Pack, 0), count(Pack, 1); full < 2*empty {
+		t.Errorf("pack: empty hosts wait %d times, full ones %d", empty, full)
+	}
+}
+
+// With the queue manager dead, depths are forgotten after a minute, and every
+// host visits every queue that fits once a minute.
+func TestWithoutAdvice(t *testing.T) {
+	queues := many(50)
+	fresh := NewLots("h", Spread)
+	if got := len(fresh.Wait(queues, 0.5, epochZero)); got != 50 {
+		t.Errorf("no advice ever: waits on %d of 50", got)
+	}
+	l := NewLots("h", Spread)
+	l.Hear(advice(50, 1_000_000, 2_000_000), epochZero)
+	if got := len(l.Wait(queues, 0.5, epochZero.Add(59*time.Second))); got != 50 {
+		t.Errorf("everybody should wait on deep queues: %d of 50", got)
+	}
+	for begin := 60; begin < 200; begin += 7 {
+		visited := map[compute.QueueName]bool{}
+		for sec := begin; sec < begin+60; sec += 5 {
+			got := l.Wait(queues, 0.5, epochZero.Add(time.Duration(sec)*time.Second))
+			if len(got) > 30 {
+				t.Errorf("at %d s it waits on %d queues at once", sec, len(got))
+			}
+			for _, c := range got {
+				visited[c.Queue] = true
+				if c.Deep {
+					t.Errorf("%s still counts as deep", c.Queue)
+				}
+			}
+		}
+		if len(visited) != 50 {
+			t.Errorf("within the minute from %d s: visited %d of 50", begin, len(visited))
+		}
+	}
+}
+
+func TestTurnsIsWhenTheLotsChange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := NewLots(compute.HostID(rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "host")), Spread)
+		now := epochZero.Add(time.Duration(rapid.Int64Range(0, 1e15).Draw(t, "now")))
+		next := l.Turns(now)
+		if !next.After(now) || next.Sub(now) > epoch {
+			t.Fatalf("turns %s after now", next.Sub(now))
+		}
+		if l.epoch(next.Add(-1)) != l.epoch(now) || l.epoch(next) != l.epoch(now)+1 {
+			t.Fatal("not at the epoch's end")
+		}
+	})
+}
+
+// A fetch lists 64 queues at most: deep ones first, the longest waiting first,
+// and none is left out twice in a row as long as two fetches hold all.
+func TestSixtyFourAtMost(t *testing.T) {
+	l := NewLots("h", Spread)
+	a := advice(100, 1, 0)
+	for i := range 10 {
+		a.About[90+i].Depth, a.About[90+i].Oldest = 1, epochZero.Add(-time.Duration(i)*time.Second)
+	}
+	l.Hear(a, epochZero)
+	left := map[compute.QueueName]bool{}
+	free := compute.Resources{compute.VCPU: 1}
+	for round := range 6 {
+		drawn := l.Wait(many(100), 0, epochZero)
+		if round == 0 && (drawn[0].Queue != "q099" || drawn[9].Queue != "q090") {
+			t.Errorf("first the longest waiting: %v", listed(drawn[:10]))
+		}
+		p := Plan(free, []Lane{{Candidates: drawn}}, 1)[0]
+		if len(p.Listed) != 64 || len(p.Left) != 36 {
+			t.Fatalf("lists %d, leaves %d", len(p.Listed), len(p.Left))
+		}
+		for _, c := range p.Left {
+			if left[c.Queue] {
+				t.Errorf("round %d: %s is left out twice in a row", round, c.Queue)
+			}
+		}
+		clear(left)
+		for _, c := range p.Left {
+			left[c.Queue] = true
+		}
+		l.Planned(p.Listed, p.Left)
+	}
+}
+
+func someResources(t *rapid.T, most int64) compute.Resources {
+	r := compute.Resources{}
+	for _, c := range []compute.ResourceClass{compute.VCPU, compute.MemoryMB, "CUSTOM_PCI"} {
+		if n := rapid.Int64Range(0, most).Draw(t, string(c)); n > 0 {
+			r[c] = n
+		}
+	}
+	return r
+}
+
+// Whatever all open fetches bring at once fits (I4), however they were opened:
+// one record of any listed queue of each lane.
+func TestWhateverArrivesFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		free := someResources(t, 10)
+		lanes := make([]Lane, rapid.IntRange(1, 4).Draw(t, "lanes"))
+		left := free.Clone()
+		for i := range lanes {
+			if open := someResources(t, 4); rapid.Bool().Draw(t, "open") && open.FitsIn(left) {
+				lanes[i].Open, left = open, left.Minus(open)
+			}
+			for n := range rapid.IntRange(0, 5).Draw(t, "candidates") {
+				lanes[i].Candidates = append(lanes[i].Candidates, Candidate{
+					Queue: compute.QueueName(fmt.Sprint(i, "-", n)), Needs: someResources(t, 6), Skipped: rapid.IntRange(0, 2).Draw(t, "skipped"),
+				})
+			}
+		}
+		slots := rapid.IntRange(0, 5).Draw(t, "slots")
+		plan := Plan(free, lanes, slots)
+		rest, open := free.Clone(), 0
+		for i, p := range plan {
+			if lanes[i].Open != nil {
+				open++
+				rest = rest.Minus(lanes[i].Open)
+				if len(p.Listed)+len(p.Left) > 0 {
+					t.Fatal("a busy lane is opened")
+				}
+				continue
+			}
+			if len(p.Listed) > 0 {
+				open++
+			}
+			if len(p.Listed)+len(p.Left) != len(lanes[i].Candidates) {
+				t.Fatal("a candidate got lost")
+			}
+			most := compute.Resources{}
+			for _, c := range p.Listed {
+				most = most.Max(c.Needs)
+			}
+			if !most.Equal(p.Most) {
+				t.Fatalf("reserves %s for what may bring %s", p.Most, most)
+			}
+			rest = rest.Minus(most)
+		}
+		for class, n := range rest {
+			if n < 0 {
+				t.Fatalf("%s: %d too much is offered", class, -n)
+			}
+		}
+		if was := open; was > slots && anyOpened(plan) {
+			t.Fatalf("%d fetches for %d slots", was, slots)
+		}
+		if len(lanes) == 1 && lanes[0].Open == nil && slots > 0 && len(plan[0].Listed) == 0 {
+			for _, c := range lanes[0].Candidates {
+				if c.Needs.FitsIn(free) {
+					t.Fatalf("%s fits, and nothing is fetched", c.Queue)
+				}
+			}
+		}
+	})
+}
+
+func anyOpened(plan []Planned) bool {
+	return slices.ContainsFunc(plan, func(p Planned) bool { return len(p.Listed) > 0 })
+}
+
+// Two brokers, one device: both lanes' queues that need it are fetched again
+// and again, though never at once.
+func TestLanesShareTheOnlyDevice(t *testing.T) {
+	free := compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1}
+	l := NewLots("h", Spread)
+	var queues [2][]compute.Queue
+	for i := range queues {
+		for _, pci := range []int64{0, 1} {
+			queues[i] = append(queues[i], compute.Queue{
+				Name:      compute.QueueName(fmt.Sprintf("lane%d-pci%d", i, pci)),
+				Resources: compute.Resources{compute.VCPU: 1, "CUSTOM_PCI": pci},
+			})
+		}
+	}
+	var open [2]Planned
+	last := map[compute.QueueName]int{}
+	for round := range 40 {
+		done := round % 2 // the fetch in this lane ends
+		open[done] = Planned{}
+		var lanes []Lane
+		for i := range queues {
+			lane := Lane{Open: open[i].Most}
+			for _, c := range l.Wait(queues[i], 0, epochZero) {
+				if !slices.Contains(listed(open[i].Listed), c.Queue) {
+					lane.Candidates = append(lane.Candidates, c)
+				}
+			}
+			lanes = append(lanes, lane)
+		}
+		for i, p := range Plan(free, lanes, 4) {
+			l.Planned(p.Listed, p.Left)
+			if len(p.Listed) > 0 {
+				open[i] = p
+			}
+		}
+		for _, p := range open {
+			for _, c := range p.Listed {
+				last[c.Queue] = round
+			}
+		}
+		for i := range queues {
+			for _, q := range queues[i] {
+				if round > 6 && round-last[q.Name] > 5 {
+					t.Fatalf("round %d: %s was last fetched in round %d", round, q.Name, last[q.Name])
+				}
+			}
+		}
+	}
+}
+
+func TestGuard(t *testing.T) {
+	var g Guard
+	now := epochZero
+	fail := func() { g = g.Failed("no disk", 30*time.Second, now) }
+	fail()
+	fail()
+	if g.Quarantined(now) {
+		t.Error("quarantined after two failures")
+	}
+	fail()
+	fail() // was under way
+	if !g.Quarantined(now.Add(29*time.Second)) || g.Quarantined(now.Add(30*time.Second)) {
+		t.Errorf("after three failures: %+v", g)
+	}
+	for _, want := range []time.Duration{time.Minute, 2 * time.Minute} {
+		now = g.Until
+		fail()
+		if got := g.Until.Sub(now); got != want {
+			t.Errorf("the next quarantine lasts %s, want %s", got, want)
+		}
+	}
+	for range 20 {
+		now = g.Until
+		fail()
+	}
+	if got := g.Until.Sub(now); got != mostQuarantine {
+		t.Errorf("it grows to %s, want %s", got, mostQuarantine)
+	}
+	if g = g.Succeeded(); g != (Guard{}) {
+		t.Errorf("a success leaves %+v", g)
+	}
+}
