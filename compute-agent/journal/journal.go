@@ -78,7 +78,7 @@ func Open(path string, o Options) (j *Journal, err error) {
 	err = contain(path, func() error {
 		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: o.LockWait, NoSync: o.NoSync, OpenFile: o.OpenFile})
 		if err != nil {
-			return classify(path, err)
+			return err
 		}
 		j = &Journal{db: db}
 		return j.prepare()
@@ -120,8 +120,9 @@ func (j *Journal) prepare() error {
 	})
 }
 
-// contain turns the panics, and the faults of a mapped file that is shorter
-// than it says, into errors: bbolt answers a damaged file with them.
+// contain classifies errors, and turns into errors the panics, and the faults of
+// a mapped file that is shorter than it says, by which bbolt answers a damaged
+// file.
 func contain(path string, f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -129,22 +130,23 @@ func contain(path string, f func() error) (err error) {
 			err = damaged(path, fmt.Errorf("%v", p))
 		}
 	}()
-	err = f()
-	var e *compute.Error
-	if err != nil && !errors.As(err, &e) {
-		err = damaged(path, err)
-	}
-	return err
+	return classify(path, f())
 }
 
+// errValue marks what is in the file and makes no sense.
+var errValue = errors.New("a value cannot be read")
+
 func classify(path string, err error) error {
+	var e *compute.Error
 	switch {
+	case err == nil || errors.As(err, &e):
+		return err
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return &compute.Error{
 			Op: "open journal", Kind: compute.KindConflict, Field: "journal", Value: path, Cause: err,
 			Message: "is in use by another process", Remedy: "there can be one agent on a host: stop the other one, or give this one a host name and a state folder of its own",
 		}
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, errValue):
 		return damaged(path, err)
 	}
 	return unusable(path, err)
@@ -161,6 +163,6 @@ func damaged(path string, cause error) error {
 func unusable(path string, cause error) error {
 	return &compute.Error{
 		Op: "open journal", Kind: compute.KindUnavailable, Field: "journal", Value: path, Cause: cause,
-		Message: "cannot be opened", Remedy: "give a folder that this process may write to, on a disk that survives a reboot",
+		Message: "cannot be used", Remedy: "give a folder that this process may write to, on a disk with room that survives a reboot",
 	}
 }

@@ -57,7 +57,7 @@ func get(b *bbolt.Bucket, key string, x any) (bool, error) {
 func read(key string, value []byte, x any) error {
 	var v versioned
 	if err := json.Unmarshal(value, &v); err != nil {
-		return fmt.Errorf("%q: %w", key, err)
+		return fmt.Errorf("%w: %q: %w", errValue, key, err)
 	}
 	if v.V < 1 || v.V > version {
 		return &compute.Error{
@@ -67,7 +67,7 @@ func read(key string, value []byte, x any) error {
 		}
 	}
 	if err := json.Unmarshal(v.X, x); err != nil {
-		return fmt.Errorf("%q: %w", key, err)
+		return fmt.Errorf("%w: %q: %w", errValue, key, err)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (s *State) read(tx *bbolt.Tx) error {
 			return err
 		}
 		if string(key) != string(e.Instance) {
-			return fmt.Errorf("entry %q is about %q", key, e.Instance)
+			return fmt.Errorf("%w: entry %q is about %q", errValue, key, e.Instance)
 		}
 		s.Entries[e.Instance] = e
 		return nil

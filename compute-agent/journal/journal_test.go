@@ -1,0 +1,227 @@
+package journal
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.etcd.io/bbolt"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func open(t *testing.T, path string) *Journal {
+	t.Helper()
+	j, err := Open(path, Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() })
+	return j
+}
+
+func reopen(t *testing.T, j *Journal, path string) *Journal {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, path)
+}
+
+func entry(id compute.InstanceID, s Stage) Entry {
+	return Entry{
+		Instance: id, Project: "p", Name: "web", Queue: "m1.small", Attempt: 2, Claim: "c2",
+		Resources: compute.Resources{compute.VCPU: 2}, Trace: "00-ab", Stage: s, Version: 7, Reboots: []compute.CommandID{"r1"},
+	}
+}
+
+func TestEverythingComesBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "deep", "journal")
+	j := open(t, path)
+	if !j.Fresh() || j.ID() == "" {
+		t.Errorf("a new journal: fresh %t, id %q", j.Fresh(), j.ID())
+	}
+	failed := entry("b", StageEnding)
+	failed.End = &End{How: OutcomeFailed, Failure: &Failure{Class: compute.FailureTimeout, Message: "slow"}}
+	broken := entry("c", StageClaimed)
+	broken.Broken = &Failure{Class: compute.FailureRequest, Message: "no such image"}
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	position := int64(41)
+	host := Host{
+		Desired: compute.HostDesired{State: compute.HostDraining, Reason: "repair", Version: 9, Deadline: at},
+		Fails:   3, Quarantines: 2, Until: at, Reason: "no disk",
+	}
+	given := []Given{{Instance: "d", Attempt: 1, Claim: "c1", At: at}}
+	must(t, j.Write(Change{Put: []Entry{entry("a", StageTaken), failed, broken}, Position: &position, Host: &host, GiveBack: given}))
+	must(t, j.Write(Change{Put: []Entry{entry("a", StageGranted), entry("e", StageTaken)}, Forget: []compute.InstanceID{"e", "never"}}))
+	want := State{
+		ID: j.ID(), Position: 41, Positioned: true, Host: host, Given: given,
+		Entries: map[compute.InstanceID]Entry{"a": entry("a", StageGranted), "b": failed, "c": broken},
+	}
+	j = reopen(t, j, path)
+	got, err := j.Read()
+	must(t, err)
+	if diff := cmp.Diff(want, got); diff != "" || j.Fresh() {
+		t.Errorf("fresh %t: %s", j.Fresh(), diff)
+	}
+}
+
+func TestPositionZeroIsAPosition(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	if s, err := j.Read(); err != nil || s.Positioned {
+		t.Errorf("a new journal is at %d: %v", s.Position, err)
+	}
+	zero := int64(0)
+	must(t, j.Write(Change{Position: &zero}))
+	if s, err := j.Read(); err != nil || !s.Positioned {
+		t.Errorf("position 0 is forgotten: %v", err)
+	}
+}
+
+func TestOldGivenBackClaimsAreForgotten(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal"))
+	for i := range keepGiven + 5 {
+		must(t, j.Write(Change{GiveBack: []Given{{Instance: "i", Claim: compute.ClaimID(fmt.Sprint(i))}}}))
+	}
+	s, err := j.Read()
+	must(t, err)
+	if len(s.Given) != keepGiven || s.Given[0].Claim != "5" {
+		t.Errorf("keeps %d, the oldest %s", len(s.Given), s.Given[0].Claim)
+	}
+}
+
+func TestOneProcessAHost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	synctest.Test(t, func(t *testing.T) {
+		j, err := Open(path, Options{NoSync: true})
+		must(t, err)
+		defer j.Close()
+		began := time.Now()
+		_, err = Open(path, Options{LockWait: time.Second})
+		refused(t, err, compute.KindConflict, path, "another process", "stop the other one")
+		if waited := time.Since(began); waited > 2*time.Second {
+			t.Errorf("waited %s", waited)
+		}
+	})
+}
+
+func TestDamage(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"another file": func([]byte) []byte { return bytes.Repeat([]byte("no journal "), 3000) },
+		"cut short":    func(b []byte) []byte { return b[:2*os.Getpagesize()+100] },
+		"zeros":        func(b []byte) []byte { return make([]byte, len(b)) },
+		"bad pages": func(b []byte) []byte {
+			out := bytes.Clone(b)
+			for i := 2 * os.Getpagesize(); i < len(out); i++ {
+				out[i] = 0xa5
+			}
+			return out
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal")
+			j := open(t, path)
+			for i := range 50 {
+				must(t, j.Write(Change{Put: []Entry{entry(compute.InstanceID(fmt.Sprint(i)), StageTaken)}}))
+			}
+			must(t, j.Close())
+			b, err := os.ReadFile(path)
+			must(t, err)
+			must(t, os.WriteFile(path, damage(b), 0o600))
+			j, err = Open(path, Options{})
+			if err == nil {
+				defer j.Close()
+				_, err = j.Read()
+			}
+			refused(t, err, compute.KindInvalid, path, "damaged", "move it aside")
+		})
+	}
+}
+
+func TestLaterVersionsAndBrokenValuesAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ value, want string }{
+		"later":       {`{"v":2,"x":{}}`, "newer than 1"},
+		"none":        {`{"x":{}}`, "version 0"},
+		"no json":     {`\x00`, "damaged"},
+		"another key": {`{"v":1,"x":{"instance":"other"}}`, "damaged"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal")
+			j := open(t, path)
+			must(t, j.db.Update(func(tx *bbolt.Tx) error { return bucket(tx, entryBucket).Put([]byte("i"), []byte(c.value)) }))
+			_, err := j.Read()
+			if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Read answers %v, want something with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// What a power cut leaves is what the last synced write left: the copy is taken
+// while the file is open, as a disk would have it.
+func TestWritesAreThereWhenWriteReturns(t *testing.T) {
+	dir := t.TempDir()
+	var file *os.File
+	j, err := Open(filepath.Join(dir, "journal"), Options{OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
+		f, err := os.OpenFile(name, flag, perm)
+		file = f
+		return f, err
+	}})
+	must(t, err)
+	defer j.Close()
+	must(t, j.Write(Change{Put: []Entry{entry("a", StageTaken)}}))
+	if file == nil {
+		t.Fatal("OpenFile was not called")
+	}
+	b, err := os.ReadFile(file.Name())
+	must(t, err)
+	copied := filepath.Join(dir, "copy")
+	must(t, os.WriteFile(copied, b, 0o600))
+	s, err := open(t, copied).Read()
+	must(t, err)
+	if len(s.Entries) != 1 || s.ID != j.ID() {
+		t.Errorf("the copy has %+v", s)
+	}
+}
+
+func TestNoFolder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(file, nil, 0o600))
+	_, err := Open(filepath.Join(file, "journal"), Options{})
+	refused(t, err, compute.KindUnavailable, "journal", "cannot be used", "folder")
+}
+
+func TestClosedJournalRefusesWrites(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal"))
+	must(t, j.Close())
+	must(t, j.Close())
+	err := j.Write(Change{Put: []Entry{entry("a", StageTaken)}})
+	refused(t, err, compute.KindUnavailable, "write journal", "cannot be used")
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func refused(t *testing.T, err error, kind compute.Kind, says ...string) {
+	t.Helper()
+	if err == nil || compute.KindOf(err) != kind {
+		t.Fatalf("answers %v, want an error of kind %s", err, kind)
+	}
+	for _, want := range says {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+}
