@@ -101,9 +101,6 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 			continue
 		}
 		if req.Op == compute.OpBoot {
-			if req.At.IsZero() {
-				req.At = rec.Time
-			}
 			boots = append(boots, &req)
 		}
 	}
