@@ -2,9 +2,11 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -48,16 +50,18 @@ type membership struct {
 	lost   atomic.Bool   // newsLost is under way: nothing may be committed
 	has    atomic.Value  // []int32: what this process asks to keep
 	ended  chan struct{} // closed before leaving: nobody listens to news
+	broken chan error    // holds one: the group will never take this process
 	cancel context.CancelFunc
 }
 
 func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership, error) {
-	m := &membership{topics: topics, news: make(chan groupNews), ended: make(chan struct{})}
+	m := &membership{topics: topics, news: make(chan groupNews), ended: make(chan struct{}), broken: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	var err error
 	m.client, err = newClient(cfg,
 		kgo.WithContext(ctx),
+		kgo.WithHooks(m),
 		kgo.ConsumerGroup(opts.Group),
 		kgo.ConsumeTopics(topics[:]...),
 		kgo.Balancers(together{has: m.keeps}),
@@ -98,6 +102,26 @@ func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
 func (m *membership) keeps() []int32 {
 	has, _ := m.has.Load().([]int32)
 	return has
+}
+
+// OnGroupManageError hears why the group does not work out; most of it passes.
+func (m *membership) OnGroupManageError(err error) {
+	switch {
+	case isForbidden(err):
+		err = classify("join the group", err)
+	case errors.Is(err, kerr.InvalidSessionTimeout):
+		err = &compute.Error{Op: "join the group", Kind: compute.KindInvalid, Field: "session timeout", Message: "is out of the brokers' range",
+			Remedy: "set it between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers", Cause: err}
+	case errors.Is(err, kerr.InconsistentGroupProtocol):
+		err = &compute.Error{Op: "join the group", Kind: compute.KindConflict, Message: "its members share partitions out in another way",
+			Remedy: "let nothing but conductors join the group", Cause: err}
+	default:
+		return
+	}
+	select {
+	case m.broken <- err:
+	default:
+	}
 }
 
 // tell hands news over and waits until the loop has acted on it.

@@ -292,13 +292,14 @@ type cutter struct {
 	dead  bool
 	conns []net.Conn
 	watch func(written []byte) bool // true: cut before this is written
+	fell  chan struct{}             // closed when all is cut
 }
 
 func newCutter(next func(ctx context.Context, network, address string) (net.Conn, error)) *cutter {
 	if next == nil {
 		next = new(net.Dialer).DialContext
 	}
-	return &cutter{next: next}
+	return &cutter{next: next, fell: make(chan struct{})}
 }
 
 func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -319,7 +320,10 @@ func (c *cutter) dial(ctx context.Context, network, address string) (net.Conn, e
 func (c *cutter) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.dead = true
+	if !c.dead {
+		c.dead = true
+		close(c.fell)
+	}
 	for _, conn := range c.conns {
 		_ = conn.Close()
 	}

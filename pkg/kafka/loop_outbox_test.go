@@ -26,6 +26,7 @@ func TestNextOwnerSendsTheTail(t *testing.T) {
 		f.more(1, 1)
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		instances.until("has the sixth", func() bool { return len(instances.recs) == 6 })
+		await(t, a.wire.fell, "its effect was cut off")
 		a.kill(t)
 
 		l = newLedger(t, "b")

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 
@@ -100,6 +101,7 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 			return nil
 		case n := <-r.group.news:
 			err = r.hear(n)
+		case err = <-r.group.broken:
 		case g := <-r.found:
 			err = r.take(g)
 		case a := <-r.inputs.answers:
@@ -216,7 +218,12 @@ func (r *loopRun) turn() error {
 		in.TimersUntil = r.timers.reached()
 		r.timers.fired(in.TimersUntil)
 	}
-	return r.finish(r.loop.handler.Turn(in), touched, nil)
+	before := r.fails
+	err := r.finish(r.loop.handler.Turn(in), touched, nil)
+	if r.fails == before {
+		r.fails = 0
+	}
+	return err
 }
 
 // finish writes what the handler decided: rejects, then changes and positions
@@ -238,7 +245,6 @@ func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]s
 		}
 		of = joined(of, changed)
 	}
-	r.fails = 0
 	r.soil(r.outbox.publish(res.Effects, of))
 	return nil
 }
@@ -372,8 +378,27 @@ func (r *loopRun) undo(why error) error {
 	r.txn.discard(r.hard)
 	all := r.all()
 	r.lose(all...)
+	if isFenced(why) {
+		// The group went on, and will say how: there is nothing to gain before.
+		r.suspended, r.fence = true, fence{}
+		r.group.client.ForceRebalance()
+		return nil
+	}
 	r.gain(retryBackoff(r.fails), all...)
 	return nil
+}
+
+// isFenced says whether a commit was refused because of its generation.
+func isFenced(err error) bool {
+	for _, e := range []error{
+		errGenerationLost, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress,
+		kerr.StaleMemberEpoch, kerr.FencedMemberEpoch, kerr.GroupIDNotFound,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // hear acts on what the group says, and lets it go on.

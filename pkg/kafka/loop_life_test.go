@@ -1,0 +1,204 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Without a broker it still stops in time, also from the middle of a transaction.
+func TestLoopStopsWithoutABroker(t *testing.T) {
+	eachCell(t, 1, func(t *testing.T, cfg Config) {
+		a := loop(t, cfg, LoopOptions{StopTimeout: 300 * time.Millisecond}, newLedger(t, "a"))
+		await(t, a.Ready(), "the loop is ready")
+		feeding(t, cfg, "k").more(20, 1)
+		a.await(t, "apply 0 k 10")
+		began := time.Now()
+		a.kill(t)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// It starts and stops any number of times, at any moment, and leaves nothing.
+func TestLoopStartsAndStops(t *testing.T) {
+	eachCell(t, 2, func(t *testing.T, cfg Config) {
+		f := feeding(t, cfg, "k0", "k1")
+		f.more(1, 2)
+		before := goleak.IgnoreCurrent()
+		for i := range 8 {
+			a := loop(t, cfg, LoopOptions{}, newLedger(t, fmt.Sprint(i)))
+			if i%2 == 0 {
+				await(t, a.Ready(), "the loop is ready")
+				f.more(1, 2)
+				a.await(t, fmt.Sprintf("apply 1 k1 %d", f.n["k1"]))
+			}
+			a.stop(t)
+			if has := a.has(); len(has) > 0 {
+				t.Errorf("stopped, and still has %v", has)
+			}
+		}
+		const conn = "github.com/twmb/franz-go/pkg/kfake.(*clientConn)." // the broker's side of the feeder's connections
+		goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction(conn+"read.func1"), goleak.IgnoreAnyFunction(conn+"read"), goleak.IgnoreAnyFunction(conn+"write"))
+		instances := openLog(t, cfg, cfg.Topics.Instances())
+		instances.until("has all", func() bool { return len(instances.recs) == 10 })
+		instances.exact(f.n)
+	})
+}
+
+// Whoever stops in order makes nobody wait for a time-out.
+func TestSuccessorStartsAtOnce(t *testing.T) {
+	eachCell(t, 1, func(t *testing.T, cfg Config) {
+		patient := LoopOptions{SessionTimeout: 5 * time.Minute, TransactionTimeout: 10 * time.Minute, Heartbeat: time.Second}
+		for i := range 3 {
+			a := loop(t, cfg, patient, newLedger(t, fmt.Sprint(i)))
+			a.await(t, "ready 0")
+			a.stop(t)
+		}
+	})
+}
+
+func TestWakeMakesATurn(t *testing.T) {
+	eachCell(t, 1, func(t *testing.T, cfg Config) {
+		l := newLedger(t, "a")
+		l.onTurn = func(wire.Turn, *wire.Result) { l.say("turn") }
+		a := loop(t, cfg, LoopOptions{}, l)
+		a.Wake() // before there is anything to wake: it is not forgotten
+		a.await(t, "ready 0")
+		a.await(t, "turn")
+		a.Wake()
+		a.await(t, "turn")
+	})
+}
+
+// The whole of it in virtual time, with a timer of an hour.
+func TestLoopInVirtualTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network kfake.VirtualNetwork
+		b, err := embedded.Start(embedded.Options{Listen: network.Listen})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		cfg := Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "v."}, Dial: network.DialContext}
+		func() { // clients end before the broker
+			cl, err := newClient(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			for _, topic := range []string{cfg.Topics.Requests(), cfg.Topics.Reports(), cfg.Topics.Instances()} {
+				req := kmsg.NewPtrCreateTopicsRequest()
+				rt := kmsg.NewCreateTopicsRequestTopic()
+				rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, 2, 1
+				req.Topics = append(req.Topics, rt)
+				if _, err := req.RequestWith(t.Context(), cl); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}()
+		l := newLedger(t, "a")
+		began := time.Now()
+		due := began.Add(time.Hour)
+		l.onTurn = func(in wire.Turn, res *wire.Result) {
+			if at, ok := in.TimersUntil[1]; ok && !at.Before(due) {
+				l.say("fired")
+			} else {
+				res.Wake = due
+			}
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		a := NewLoop(cfg, LoopOptions{Group: "g"}, l)
+		go func() { done <- a.Run(ctx) }()
+		<-a.Ready()
+		p, err := NewProducer(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 3 {
+			rec := wire.Record{Key: []byte("k"), Value: fmt.Append(nil, n+1)}.To(cfg.Topics.Requests(), 1)
+			if err := p.Send(ctx, rec); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Close()
+		l.await(t, "apply 1 k 3")
+		for e := range l.events {
+			if e == "fired" {
+				break
+			}
+		}
+		if late := time.Since(due); late < 0 || late > time.Second {
+			t.Errorf("fired %v late", late)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Clusters that were upgraded from before 4.0 may still do transactions the
+// old way: the loop then adds to them itself.
+func TestLoopOnOldTransactions(t *testing.T) {
+	run := func(t *testing.T, cfg Config) {
+		downgrade(t, cfg)
+		makeCell(t, cfg, 2)
+		f := feeding(t, cfg, "k0", "k1")
+		instances := openLog(t, cfg, cfg.Topics.Instances())
+		for i := range 2 {
+			a := loop(t, cfg, LoopOptions{TurnRecords: 3, SessionTimeout: 10 * time.Second}, newLedger(t, fmt.Sprint(i)))
+			f.more(10, 2)
+			want := 20 * (i + 1)
+			instances.until("has all", func() bool { return len(instances.recs) >= want })
+			a.stop(t)
+		}
+		instances.sync()
+		instances.exact(f.n)
+	}
+	t.Run("embedded", func(t *testing.T) { run(t, testConfig(kafkatest.Embedded(t))) })
+	t.Run("kafka", func(t *testing.T) {
+		c := kafkatest.StartT(t, kafkatest.Options{Heap: "256m"}) // its own: features are the cluster's
+		run(t, Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "old."}})
+	})
+}
+
+func downgrade(t *testing.T, cfg Config) {
+	t.Helper()
+	cl, err := newClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	u.Feature, u.MaxVersionLevel, u.UpgradeType, u.AllowDowngrade = "transaction.version", 0, 2, true
+	req.FeatureUpdates = append(req.FeatureUpdates, u)
+	resp, err := req.RequestWith(patient(t), cl)
+	if err != nil || resp.ErrorCode != 0 {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+}
+
+// What somebody must put right ends the loop, with the reason.
+func TestLoopEndsWhenTheGroupRefuses(t *testing.T) {
+	eachCell(t, 1, func(t *testing.T, cfg Config) {
+		err := NewLoop(cfg, LoopOptions{Group: "g", SessionTimeout: 10 * time.Hour}, newLedger(t, "a")).Run(patient(t))
+		if compute.KindOf(err) != compute.KindInvalid {
+			t.Errorf("ended with %v", err)
+		}
+	})
+}
