@@ -40,7 +40,7 @@ func (l *loop) shine(now time.Time) {
 	}
 	b := l.beaconNow(now)
 	apart := l.o.Timing.Beacon
-	if !same(b, l.beacon.last) {
+	if !l.pull.placing && !same(b, l.beacon.last) { // while placing, what it waits on is about to be known
 		apart = l.o.Timing.BeaconApart
 	}
 	if l.beacon.due = l.beacon.sentAt.Add(apart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
@@ -86,10 +86,9 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	return b
 }
 
-// same says whether nothing changed that anybody waits to hear. What it waits
-// on changes with every fetch.
+// same says whether nothing changed that anybody waits to hear.
 func same(a, b compute.Beacon) bool {
-	return a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen &&
+	return slices.Equal(a.Waiting, b.Waiting) && a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen &&
 		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) &&
 		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits)

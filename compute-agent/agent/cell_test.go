@@ -42,6 +42,7 @@ type cell struct {
 	attempts compute.Attempt // most attempts
 	noGrants bool            // claims are not answered
 	lost     int             // so many Sends fail, after they arrived
+	hold     bool // the test itself feeds the stream
 	stopped  bool
 
 	node *node // the agent that runs, if one does
@@ -170,7 +171,9 @@ func (c *cell) start(dir string, d fake.Options, change func(*Options)) *node {
 	if end {
 		from = int64(len(c.stream))
 	}
-	n.agent.Commands(slices.Clone(c.stream[from:]), true)
+	if !c.hold {
+		n.agent.Commands(slices.Clone(c.stream[from:]), true)
+	}
 	c.mu.Unlock()
 	go func() { n.done <- n.agent.Run(ctx) }()
 	c.list()
@@ -463,7 +466,7 @@ func (c *cell) say(cmd compute.Command) {
 	rec := wire.EncodeCommand(cmd)
 	rec.Offset = int64(len(c.stream))
 	c.stream = append(c.stream, rec)
-	if c.node != nil && !c.node.trip.dead() {
+	if c.node != nil && !c.node.trip.dead() && !c.hold {
 		c.node.agent.Commands([]wire.Record{rec}, true)
 	}
 }

@@ -15,7 +15,7 @@ import (
 // stream is how far the host's stream has been read and acted upon.
 type stream struct {
 	unread   []wire.Record // read, and not the end yet
-	ended    bool          // the end was seen once
+	ended    bool          // what is unread goes up to the end
 	caughtUp bool          // and acted upon: commands are carried out from now on
 	counted  bool          // toSettle is known
 	toSettle int           // reports to be acknowledged before the first offer
@@ -29,7 +29,7 @@ type stream struct {
 // behind a grant must be known before the grant is acted upon.
 func (l *loop) readStream(recs []wire.Record, end bool) {
 	l.stream.unread = append(l.stream.unread, recs...)
-	l.stream.ended = l.stream.ended || end
+	l.stream.ended = end
 	if end && l.stream.caughtUp {
 		l.apply()
 	}

@@ -1,0 +1,391 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// waits is what the open fetches list now.
+func (c *cell) waits() []compute.QueueName {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []compute.QueueName
+	for _, f := range c.node.open {
+		for _, q := range f.queues {
+			out = append(out, q.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (c *cell) beacon() compute.Beacon {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.beacons) == 0 {
+		return compute.Beacon{}
+	}
+	return c.beacons[len(c.beacons)-1]
+}
+
+// heard counts the reports of a kind about an instance; 0 is about the host.
+func (c *cell) heard(op compute.ReportOp, n int) (count int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range c.reports {
+		if r.Op == op && (n == 0 || r.Instance == id(n)) {
+			count++
+		}
+	}
+	return count
+}
+
+func (c *cell) desire(s compute.HostState, v compute.Version) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.say(compute.Command{Op: compute.CommandHost, Desired: &compute.HostDesired{State: s, Reason: "because", Version: v}})
+}
+
+// The example the design comes from.
+func TestTheExample(t *testing.T) {
+	var queues []compute.Queue
+	for name, gib := range map[string]int64{"tiny": 1, "medium": 4, "large": 8} {
+		r := compute.Resources{compute.MemoryMB: gib << 10}
+		queues = append(queues, queue(name, r), queue(name+".pci-yes", r.Plus(compute.Resources{"CUSTOM_PCI": 1})))
+	}
+	all := []compute.QueueName{"large", "large.pci-yes", "medium", "medium.pci-yes", "tiny", "tiny.pci-yes"}
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{PrepareTime: time.Second, DestroyTime: time.Second}, nil)
+		expect := func(when string, want ...compute.QueueName) {
+			c.t.Helper()
+			pass(6 * time.Second)
+			if diff := cmp.Diff(want, c.waits()); diff != "" {
+				c.t.Errorf("%s: %s", when, diff)
+			}
+		}
+		expect("empty", all...)
+		c.boot(1, "tiny.pci-yes")
+		expect("tiny with the device runs", "large", "medium", "tiny")
+		c.delete(1)
+		expect("deleted", all...)
+		pass(5 * time.Second)
+		if b := c.beacon(); len(b.Waiting) != 6 || b.State != compute.HostEnabled || b.Free[compute.MemoryMB] != 16<<10 {
+			c.t.Errorf("the beacon says %+v", b)
+		}
+		stop(c, n)
+	}, queues...)
+}
+
+func stop(c *cell, n *node) {
+	c.t.Helper()
+	if err := n.end(); err != nil {
+		c.t.Error(err)
+	}
+}
+
+// Three brokers, one device, more work than fits: never more than there is, and
+// in the end everything was there.
+func TestManyLanes(t *testing.T) {
+	queues := []compute.Queue{}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		queues = append(queues, queue(name, compute.Resources{compute.MemoryMB: 6144}), queue(name+"-pci", compute.Resources{compute.MemoryMB: 6144, "CUSTOM_PCI": 1}))
+	}
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.brokers = 3
+		n := c.start(dir, fake.Options{PrepareTime: time.Second}, nil)
+		for i, q := range queues {
+			c.boot(i+1, string(q.Name))
+		}
+		for range 200 {
+			pass(time.Second)
+			for i := range queues {
+				if c.state(i+1) == compute.StateActive {
+					c.delete(i + 1)
+				}
+			}
+		}
+		for i := range queues {
+			c.want1(i+1, compute.StateDeleted)
+		}
+		stop(c, n)
+	}, queues...)
+}
+
+func (c *cell) want1(n int, want compute.State) {
+	c.t.Helper()
+	if got := c.state(n); got != want {
+		c.t.Errorf("instance %d is %s, want %s", n, got, want)
+	}
+}
+
+func TestSlotsBoundWhatIsPrepared(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		most, now := 0, 0
+		d := fake.Options{PrepareTime: 10 * time.Second}
+		n := c.start(dir, d, func(o *Options) { o.Slots = 2; o.Driver = &watch{Driver: o.Driver, most: &most, now: &now, cell: c} })
+		for i := 1; i <= 5; i++ {
+			c.boot(i, "small")
+		}
+		pass(5 * time.Second)
+		if got := c.waits(); got != nil {
+			c.t.Errorf("with all slots busy it waits on %v", got)
+		}
+		pass(40 * time.Second)
+		c.want(compute.StateActive, compute.StateActive, compute.StateActive, compute.StateActive, compute.StateActive)
+		if most != 2 {
+			c.t.Errorf("%d were prepared at once", most)
+		}
+		stop(c, n)
+	})
+}
+
+// The operator's word: the highest version wins, restarts do not forget it.
+func TestDesiredState(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(time.Second)
+		c.desire(compute.HostDraining, 5)
+		c.desire(compute.HostEnabled, 4)
+		pass(10 * time.Second)
+		c.boot(2, "small")
+		pass(time.Minute)
+		c.want(compute.StateActive, compute.StateQueued)
+		if b := c.beacon(); b.State != compute.HostDraining || b.Reason != "because" || b.DesiredSeen != 5 || b.Machines != 1 || len(b.Waiting) != 0 {
+			c.t.Errorf("the beacon says %+v", b)
+		}
+		stop(c, n)
+		n = c.start(dir, fake.Options{}, nil)
+		c.delete(1)
+		pass(time.Minute)
+		c.want(compute.StateDeleted, compute.StateQueued)
+		if b := c.beacon(); b.State != compute.HostDraining || b.Machines+b.Building != 0 {
+			c.t.Errorf("empty, and the beacon says %+v", b)
+		}
+		if n.agent.Stats().Offering {
+			c.t.Error("it offers")
+		}
+		c.desire(compute.HostEnabled, 6)
+		pass(10 * time.Second)
+		c.want(compute.StateDeleted, compute.StateActive)
+		stop(c, n)
+	})
+}
+
+func TestBlackHole(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.attempts = 1
+		broken := true
+		d := fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "Prepare" && broken {
+				return &fake.Fault{Err: &hypervisor.Error{Class: compute.FailureHost, Message: "no disk"}}
+			}
+			return nil
+		}}
+		n := c.start(dir, d, func(o *Options) { o.Slots = 1 })
+		for i := 1; i <= 6; i++ {
+			c.boot(i, "small")
+		}
+		pass(20 * time.Second)
+		c.want(compute.StateError, compute.StateError, compute.StateError, compute.StateQueued, compute.StateQueued, compute.StateQueued)
+		if b := c.beacon(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, "no disk") {
+			c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
+		}
+		stop(c, n)
+		n = c.start(dir, d, func(o *Options) { o.Slots = 1 })
+		pass(5 * time.Second)
+		c.want1(4, compute.StateQueued)
+		pass(10 * time.Second) // 30 s are over: one more failure
+		c.want1(4, compute.StateError)
+		c.want1(5, compute.StateQueued)
+		broken = false
+		pass(time.Minute + 5*time.Second)
+		c.want1(5, compute.StateActive)
+		c.want1(6, compute.StateActive)
+		if b := c.beacon(); b.State != compute.HostEnabled {
+			c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
+		}
+		stop(c, n)
+	})
+}
+
+func TestPinned(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{PrepareTime: time.Second}, func(o *Options) { o.Slots = 1 })
+		pass(time.Second)
+		c.pin(1, "small", small)
+		c.pin(2, "small", compute.Resources{compute.VCPU: 99})
+		c.pin(3, "small", small) // one slot: it waits for it
+		pass(20 * time.Second)
+		c.want(compute.StateActive, compute.StateError, compute.StateActive)
+		c.mu.Lock()
+		said := c.reports[slices.IndexFunc(c.reports, func(r compute.Report) bool { return r.Op == compute.ReportPinned })].Message
+		c.mu.Unlock()
+		if !strings.Contains(said, "VCPU=99") {
+			c.t.Errorf("it says %q", said)
+		}
+		c.desire(compute.HostDisabled, 1)
+		c.pin(4, "small", small)
+		pass(time.Second)
+		c.want1(4, compute.StateError)
+		stop(c, n)
+	})
+}
+
+func TestAvoid(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		pass(time.Second)
+		c.boot(1, "small", func(b *compute.Build) { b.Avoid = []compute.HostID{"h0", "h1"} })
+		pass(time.Second)
+		if got := c.waits(); got != nil {
+			c.t.Errorf("it waits on %v, and should leave it to others for 2 s", got)
+		}
+		pass(time.Minute)
+		c.want1(1, compute.StateQueued)
+		c.delete(1)
+		c.mu.Lock()
+		deliveries := c.queues["small"].items[0].delivery
+		c.queues["small"].items[0].done = true
+		c.mu.Unlock()
+		if deliveries < 20 || deliveries > 32 {
+			c.t.Errorf("delivered %d times in a minute", deliveries)
+		}
+		c.boot(2, "small", func(b *compute.Build) { b.Failed = []compute.HostID{"h1"} })
+		c.boot(3, "small", func(b *compute.Build) { b.Deadline = time.Now().Add(-time.Second) })
+		pass(20 * time.Second)
+		c.want1(2, compute.StateActive)
+		c.mu.Lock()
+		if it := c.queues["small"].items[1]; it.delivery != 3 {
+			c.t.Errorf("what failed here before was taken at delivery %d", it.delivery)
+		}
+		if it := c.queues["small"].items[2]; it.delivery != 2 || !it.done {
+			c.t.Errorf("void work: delivery %d, done %t", it.delivery, it.done)
+		}
+		c.mu.Unlock()
+		stop(c, n)
+	})
+}
+
+// A stop undoes what was not claimed and gives it to others at once; what runs,
+// runs on.
+func TestGracefulStop(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		slow := fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "Prepare" && call.Instance == id(2) {
+				return &fake.Fault{Slow: time.Hour}
+			}
+			return nil
+		}}
+		n := c.start(dir, slow, nil)
+		c.boot(1, "small")
+		c.boot(2, "small")
+		pass(10 * time.Second)
+		c.want(compute.StateActive, compute.StateQueued)
+		began := time.Now()
+		stop(c, n)
+		if took := time.Since(began); took > time.Second {
+			c.t.Errorf("stopping took %s", took)
+		}
+		c.mu.Lock()
+		if it := c.queues["small"].items[1]; it.done || it.holder != nil {
+			c.t.Errorf("the work is not given back: %+v", it)
+		}
+		c.mu.Unlock()
+		c.check() // nothing of 2 is left
+		n = c.start(dir, fake.Options{}, nil)
+		pass(10 * time.Second)
+		c.want(compute.StateActive, compute.StateActive)
+		if got := c.counts(fake.Launched); got[id(1)] != 1 || got[id(2)] != 1 {
+			c.t.Errorf("launched %v", got)
+		}
+		stop(c, n)
+	})
+}
+
+// A journal is lost: machines stay and are adopted, what was never there is
+// said to be unknown.
+func TestNewJournal(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		c.boot(2, "small")
+		pass(time.Second)
+		first := n.agent.begin.ID
+		stop(c, n)
+		if err := fake.NewDriver(c.host, fake.Options{}).Destroy(c.t.Context(), id(2)); err != nil {
+			c.t.Fatal(err)
+		}
+		n = c.start(c.t.TempDir(), fake.Options{}, nil)
+		pass(10 * time.Second)
+		if b := c.beacon(); b.Journal == first || b.Journal == "" {
+			c.t.Errorf("the beacon carries journal %q, the old one was %q", b.Journal, first)
+		}
+		if got := c.heard(compute.ReportHello, 0); got != 4 {
+			c.t.Errorf("%d hellos in two lives with two partitions", got)
+		}
+		c.want(compute.StateActive, compute.StateError)
+		if c.insts[id(1)].confirm {
+			c.t.Error("the question is not answered")
+		}
+		stop(c, n)
+	})
+}
+
+// What lies behind a grant in the stream wins over it, also after a restart;
+// and nothing is done before the end was seen.
+func TestTheEndOfTheStreamFirst(t *testing.T) {
+	for name, op := range map[string]compute.CommandOp{"delete": compute.CommandDelete, "fenced": compute.CommandFenced} {
+		t.Run(name, func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				c.noGrants = true
+				n := c.start(dir, fake.Options{}, nil)
+				c.boot(1, "small")
+				pass(time.Second)
+				x := c.insts[id(1)]
+				var claim compute.ClaimID
+				for _, r := range c.reports {
+					if r.Op == compute.ReportClaim {
+						claim = r.Claim
+					}
+				}
+				cmd := compute.Command{Project: "p", Instance: id(1), Attempt: 1, Claim: claim}
+				n.cancel()
+				if err := n.end(); err != nil {
+					t.Error(err)
+				}
+				c.mu.Lock()
+				x.state, x.claim = compute.StateDeleting, claim
+				for _, op := range []compute.CommandOp{compute.CommandGrant, op} {
+					cmd.Op = op
+					c.say(cmd)
+				}
+				records := c.stream
+				c.hold = true
+				c.mu.Unlock()
+				n = c.start(dir, fake.Options{}, nil)
+				n.agent.Commands(nil, true)
+				n.agent.Commands(records[:1], false)
+				pass(time.Minute)
+				if got := c.counts(fake.Launched); len(got) != 0 || n.agent.Stats().Offering {
+					t.Errorf("before the end was read it launched %v", got)
+				}
+				n.agent.Commands(records[1:], true)
+				pass(time.Minute)
+				if got := c.counts(fake.Launched); len(got) != 0 {
+					t.Errorf("launched %v", got)
+				}
+				c.want(compute.StateDeleted)
+				stop(c, n)
+			})
+		})
+	}
+}

@@ -1,0 +1,231 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// watch counts how many preparations run at once.
+type watch struct {
+	hypervisor.Driver
+	cell      *cell
+	most, now *int
+}
+
+func (w *watch) Prepare(ctx context.Context, s hypervisor.Spec) error {
+	w.cell.mu.Lock()
+	*w.now++
+	*w.most = max(*w.most, *w.now)
+	w.cell.mu.Unlock()
+	err := w.Driver.Prepare(ctx, s)
+	w.cell.mu.Lock()
+	*w.now--
+	w.cell.mu.Unlock()
+	return err
+}
+
+// A hypervisor that cannot list is no answer: nothing is offered, nothing said.
+func TestHypervisorThatCannotList(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(time.Second)
+		stop(c, n)
+		mute := true
+		n = c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "List" && mute {
+				return &fake.Fault{Err: errors.New("no connection")}
+			}
+			return nil
+		}}, nil)
+		c.mu.Lock()
+		c.insts[id(1)].confirm = true
+		c.say(compute.Command{Op: compute.CommandConfirm, Project: "p", Instance: id(9), Attempt: 1, Claim: "c"})
+		before := len(c.reports)
+		c.mu.Unlock()
+		pass(time.Minute)
+		c.mu.Lock()
+		if got := c.reports[before:]; len(got) != 0 {
+			c.t.Errorf("it says %+v", got)
+		}
+		c.mu.Unlock()
+		if b := c.beacon(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, "no connection") {
+			c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
+		}
+		mute = false
+		pass(time.Minute)
+		c.want(compute.StateActive)
+		if c.heard(compute.ReportFailed, 9) != 1 || c.insts[id(1)].confirm {
+			c.t.Error("it does not answer, though the hypervisor does")
+		}
+		stop(c, n)
+	})
+}
+
+func TestUnreadableRecords(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		pass(time.Second)
+		c.boot(1, "small", func(b *compute.Build) { b.Resources = nil; b.Attempt = 0 })
+		n.agent.Commands([]wire.Record{{Topic: "host.h1", Value: []byte("{"), Offset: 7}}, true)
+		n.agent.Advice([]wire.Record{{Topic: "advice", Value: []byte("{")}}, true)
+		n.agent.Queues([]wire.Record{{Topic: "queues", Key: []byte("x"), Value: []byte("{")}}, true)
+		pass(time.Second)
+		c.mu.Lock()
+		if len(c.rejected) != 4 {
+			c.t.Errorf("rejected: %+v", c.rejected)
+		}
+		if !c.queues["small"].items[0].done {
+			c.t.Error("the unreadable work is still in its queue")
+		}
+		delete(c.insts, id(1))
+		c.mu.Unlock()
+		stop(c, n)
+	})
+}
+
+// Reports that may have arrived are said again; nothing happens twice.
+func TestReportsWithoutAnswer(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.lost = 12
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		c.boot(2, "small")
+		pass(5 * time.Minute)
+		c.delete(2)
+		pass(time.Minute)
+		c.want(compute.StateActive, compute.StateDeleted)
+		if got := c.counts(fake.Launched); got[id(1)] != 1 || got[id(2)] != 1 {
+			c.t.Errorf("launched %v", got)
+		}
+		stop(c, n)
+	})
+}
+
+// Nobody answers the claim: after a minute it is given back, and a grant that
+// comes then launches nothing.
+func TestGivenBack(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.noGrants = true
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(59 * time.Second)
+		if c.heard(compute.ReportReturned, 1) != 0 || c.heard(compute.ReportClaim, 1) < 10 {
+			c.t.Errorf("%d claims, %d returned", c.heard(compute.ReportClaim, 1), c.heard(compute.ReportReturned, 1))
+		}
+		pass(10 * time.Second)
+		c.mu.Lock()
+		r := c.reports[len(c.reports)-1]
+		x := c.insts[id(1)]
+		x.state, x.claim = compute.StateStarting, r.Claim
+		c.effects(x) // the grant, too late
+		c.noGrants = false
+		c.mu.Unlock()
+		if r.Op != compute.ReportReturned {
+			c.t.Errorf("the last report is %s", r.Op)
+		}
+		pass(20 * time.Second)
+		c.want(compute.StateActive)
+		c.mu.Lock()
+		if x.attempt != 2 {
+			c.t.Errorf("attempt %d runs", x.attempt)
+		}
+		c.mu.Unlock()
+		stop(c, n)
+	})
+}
+
+// A launch that hangs is undone after its time, and tried again.
+func TestLaunchHangs(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "Launch" && call.Attempt == 1 {
+				return &fake.Fault{Hang: true}
+			}
+			return nil
+		}}, nil)
+		c.boot(1, "small")
+		pass(9 * time.Minute)
+		c.want(compute.StateStarting)
+		pass(2 * time.Minute)
+		c.want(compute.StateActive)
+		c.mu.Lock()
+		var f compute.Report
+		for _, r := range c.reports {
+			if r.Op == compute.ReportFailed {
+				f = r
+			}
+		}
+		c.mu.Unlock()
+		if f.Class != compute.FailureTimeout || f.Attempt != 1 {
+			c.t.Errorf("reported %+v", f)
+		}
+		stop(c, n)
+	})
+}
+
+// Machines change without us: a guest ends, a machine is taken away by hand,
+// others use the host.
+func TestWhatTheHypervisorSees(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		c.boot(2, "small")
+		pass(time.Second)
+		byHand := fake.NewDriver(c.host, fake.Options{})
+		if err := errors.Join(byHand.Stop(c.t.Context(), id(1), 0), byHand.Destroy(c.t.Context(), id(2))); err != nil {
+			c.t.Fatal(err)
+		}
+		c.host.SetUnmanaged(compute.Resources{compute.MemoryMB: 13000})
+		pass(20 * time.Second)
+		c.want(compute.StateActive, compute.StateError)
+		if p := c.insts[id(1)].power; p != compute.PowerStopped {
+			c.t.Errorf("the stopped guest is shown %s", p)
+		}
+		if got := c.waits(); got != nil {
+			c.t.Errorf("with the rest used by others it waits on %v", got)
+		}
+		if b := c.beacon(); b.Free[compute.MemoryMB] != 16384-13000-2048 {
+			c.t.Errorf("the beacon says %s are free", b.Free)
+		}
+		stop(c, n)
+	})
+}
+
+// badJournal cannot be written any more.
+type badJournal struct{ Journal }
+
+func (badJournal) Write(journal.Change) error { return errors.New("disk full") }
+
+func TestNothingWithoutTheJournal(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, func(o *Options) { o.Journal = badJournal{o.Journal} })
+		c.boot(1, "small")
+		pass(time.Second)
+		if err := n.end(); err == nil || !strings.Contains(err.Error(), "disk full") {
+			c.t.Errorf("the agent ends with %v", err)
+		}
+		c.want(compute.StateQueued)
+		if len(c.reports) != 2 { // hello
+			c.t.Errorf("it said %+v", c.reports)
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	if _, err := New(Options{Host: "Not A Host"}); compute.KindOf(err) != compute.KindInvalid {
+		t.Errorf("a bad host: %v", err)
+	}
+	if _, err := New(Options{Host: "h", Partitions: 1}); err == nil || !strings.Contains(err.Error(), "journal") {
+		t.Errorf("no journal: %v", err)
+	}
+}
