@@ -23,8 +23,7 @@ func story(t *testing.T, d fake.Options, tell func(c *cell, dir string), queues 
 		c := newCell(t, queues...)
 		tell(c, dir)
 		c.check()
-		c.close()
-		time.Sleep(16 * time.Second)
+		close(c.over)
 	})
 }
 

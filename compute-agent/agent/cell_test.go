@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -42,8 +41,8 @@ type cell struct {
 	attempts compute.Attempt // most attempts
 	noGrants bool            // claims are not answered
 	lost     int             // so many Sends fail, after they arrived
-	hold     bool // the test itself feeds the stream
-	stopped  bool
+	hold     bool            // the test itself feeds the stream
+	over     chan struct{}
 
 	node *node // the agent that runs, if one does
 }
@@ -102,7 +101,7 @@ func newCell(t *testing.T, queues ...compute.Queue) *cell {
 	}
 	c := &cell{
 		t: t, world: w, host: h, inv: big, queues: map[compute.QueueName]*line{}, brokers: 1,
-		insts: map[compute.InstanceID]*inst{}, granted: map[givenKey]bool{}, attempts: 3,
+		insts: map[compute.InstanceID]*inst{}, granted: map[givenKey]bool{}, attempts: 3, over: make(chan struct{}),
 	}
 	for _, q := range queues {
 		q.Group, q.TopicID = "g", compute.TopicID("id-"+string(q.Name))
@@ -122,26 +121,21 @@ func id(n int) compute.InstanceID {
 
 // repeat is the conductor's "until answered".
 func (c *cell) repeat() {
+	every := time.NewTicker(15 * time.Second)
+	defer every.Stop()
 	for {
-		time.Sleep(15 * time.Second)
-		c.mu.Lock()
-		if c.stopped {
-			c.mu.Unlock()
+		select {
+		case <-every.C:
+		case <-c.over:
 			return
 		}
+		c.mu.Lock()
 		for _, id := range slices.Sorted(maps.Keys(c.insts)) {
 			c.effects(c.insts[id])
 		}
 		c.expire()
 		c.mu.Unlock()
 	}
-}
-
-// close ends the cell; the bubble waits for its goroutine.
-func (c *cell) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stopped = true
 }
 
 // start runs an agent on the host. Life after life has the same journal.
@@ -217,114 +211,6 @@ func (n *node) drop() {
 	}
 }
 
-// Place spreads queues over brokers by name.
-func (n *node) Place(_ context.Context, refs []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
-	out := map[wire.Lane][]wire.QueueRef{}
-	for _, r := range refs {
-		h := fnv.New32()
-		h.Write([]byte(r.Name))
-		lane := wire.Lane{Group: r.Group, Broker: int32(h.Sum32() % uint32(n.cell.brokers))}
-		out[lane] = append(out[lane], r)
-	}
-	return out, nil
-}
-
-func (n *node) Results() <-chan wire.Pulled { return n.results }
-
-func (n *node) Open(lane wire.Lane, refs []wire.QueueRef) {
-	c := n.cell
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n.trip.dead() {
-		return
-	}
-	if n.open[lane] != nil {
-		c.t.Errorf("lane %v is opened twice", lane)
-	}
-	if len(refs) == 0 || len(refs) > 64 {
-		c.t.Errorf("a fetch lists %d queues", len(refs))
-	}
-	f := &fetch{queues: refs}
-	n.open[lane] = f
-	f.timer = time.AfterFunc(5*time.Second, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if n.open[lane] == f {
-			delete(n.open, lane)
-			n.results <- wire.Pulled{Lane: lane, Queues: refs}
-		}
-	})
-	c.serve()
-}
-
-// serve hands waiting work to open fetches.
-func (c *cell) serve() {
-	n := c.node
-	if n == nil || n.trip.dead() {
-		return
-	}
-	for lane, f := range n.open {
-		it, ref := c.next(f)
-		if it == nil {
-			continue
-		}
-		f.timer.Stop()
-		delete(n.open, lane)
-		it.holder, it.lane, it.since = n, lane, time.Now()
-		it.delivery++
-		rec := wire.EncodeBuild(it.build)
-		n.results <- wire.Pulled{Lane: lane, Record: &rec, Queues: f.queues, Ref: wire.WorkRef{
-			Lane: lane, Queue: ref, Offset: c.offset(it), Delivery: it.delivery,
-		}}
-	}
-}
-
-func (c *cell) next(f *fetch) (*item, wire.QueueRef) {
-	for _, ref := range f.queues {
-		for _, it := range c.queues[ref.Name].items {
-			if !it.done && it.holder == nil {
-				return it, ref
-			}
-		}
-	}
-	return nil, wire.QueueRef{}
-}
-
-func (c *cell) offset(it *item) int64 {
-	return int64(slices.Index(c.queues[it.build.Queue].items, it))
-}
-
-// expire is the lock of 30 s.
-func (c *cell) expire() {
-	for _, l := range c.queues {
-		for _, it := range l.items {
-			if it.holder != nil && time.Since(it.since) > 30*time.Second {
-				it.holder = nil
-			}
-		}
-	}
-	c.serve()
-}
-
-func (n *node) Ack(ref wire.WorkRef, how wire.Ack) {
-	c := n.cell
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	it := c.queues[ref.Queue.Name].items[ref.Offset]
-	if n.trip.dead() || it.holder != n {
-		return
-	}
-	switch how {
-	case wire.AckAccept, wire.AckReject:
-		it.done, it.holder = true, nil
-	case wire.AckRelease:
-		it.holder = nil
-		c.serve()
-	case wire.AckRenew:
-		it.since = time.Now()
-	}
-}
-
 var errDead = errors.New("the agent is dead")
 
 // Send delivers reports to the conductor, beacons to whoever looks.
@@ -349,137 +235,6 @@ func (n *node) Send(_ context.Context, recs ...wire.Record) error {
 		return errors.New("no answer")
 	}
 	return nil
-}
-
-func (c *cell) hear(rec wire.Record) {
-	switch rec.Topic {
-	case "hosts":
-		b, err := wire.DecodeBeacon(rec)
-		if err != nil {
-			c.t.Error(err)
-		}
-		c.beacons = append(c.beacons, b)
-	case "rejected":
-		r, err := wire.DecodeRejected(rec)
-		if err != nil {
-			c.t.Error(err)
-		}
-		c.rejected = append(c.rejected, r)
-	case "reports":
-		r, err := wire.DecodeReport(rec)
-		if err != nil {
-			c.t.Error(err)
-		}
-		c.reports = append(c.reports, r)
-		c.report(r)
-	default:
-		c.t.Errorf("a record for topic %q", rec.Topic)
-	}
-}
-
-// report is the conductor: a small one, that keeps the rules an agent sees.
-func (c *cell) report(r compute.Report) {
-	if r.Op == compute.ReportHello {
-		for _, x := range c.insts {
-			x.confirm = x.state == compute.StateActive || x.state == compute.StateStarting
-			c.effects(x)
-		}
-		return
-	}
-	x := c.insts[r.Instance]
-	holds := x != nil && x.attempt == r.Attempt && x.claim == r.Claim && x.state.OnHost()
-	switch {
-	case r.Op == compute.ReportClaim && c.noGrants:
-	case r.Op == compute.ReportClaim && x != nil && x.state == compute.StateQueued && x.attempt == r.Attempt:
-		x.state, x.claim = compute.StateStarting, r.Claim
-		c.granted[givenKey{r.Instance, r.Attempt, r.Claim}] = true
-		c.effects(x)
-	case r.Op == compute.ReportClaim && holds && x.state != compute.StateDeleting:
-		x.confirm = false
-		c.effects(x)
-	case r.Op == compute.ReportClaim:
-		c.say(compute.Command{Op: compute.CommandDeny, Project: "p", Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim})
-	case r.Op == compute.ReportStarted && !holds:
-		c.say(compute.Command{Op: compute.CommandDelete, Project: "p", Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim})
-	case r.Op == compute.ReportPinned && x != nil && x.state == compute.StateQueued && x.attempt == r.Attempt:
-		x.state = compute.StateError
-	case holds:
-		c.matched(x, r)
-	}
-}
-
-func (c *cell) matched(x *inst, r compute.Report) {
-	switch r.Op {
-	case compute.ReportStarted:
-		if x.state == compute.StateStarting {
-			x.state = compute.StateActive
-		}
-		x.power, x.confirm = r.Power, false
-	case compute.ReportChanged:
-		x.power = r.Power
-		if x.command != nil && r.Version == x.command.Version {
-			x.command = nil
-		}
-	case compute.ReportFailed, compute.ReportReturned, compute.ReportGone:
-		switch {
-		case x.state == compute.StateDeleting:
-			x.state = compute.StateDeleted
-		case x.state == compute.StateActive || r.Op == compute.ReportFailed && !r.Class.Retryable() || x.attempt >= c.attempts:
-			x.state = compute.StateError
-		default:
-			x.state, x.attempt, x.claim = compute.StateQueued, x.attempt+1, ""
-			x.build.Attempt = x.attempt
-			x.build.Failed = []compute.HostID{"h1"}
-			c.publish(x)
-		}
-	}
-}
-
-// effects says what follows from a record.
-func (c *cell) effects(x *inst) {
-	cmd := compute.Command{Project: "p", Instance: x.build.Instance, Attempt: x.attempt, Claim: x.claim}
-	tell := func(op compute.CommandOp) {
-		cmd.Op = op
-		c.say(cmd)
-	}
-	switch x.state {
-	case compute.StateQueued:
-		if x.pinned {
-			c.publish(x)
-		}
-	case compute.StateStarting:
-		tell(compute.CommandGrant)
-	case compute.StateActive:
-		if x.command != nil {
-			cmd.Power = x.command
-			tell(compute.CommandPower)
-		}
-	case compute.StateDeleting:
-		tell(compute.CommandDelete)
-	}
-	if x.confirm {
-		tell(compute.CommandConfirm)
-	}
-}
-
-func (c *cell) say(cmd compute.Command) {
-	rec := wire.EncodeCommand(cmd)
-	rec.Offset = int64(len(c.stream))
-	c.stream = append(c.stream, rec)
-	if c.node != nil && !c.node.trip.dead() && !c.hold {
-		c.node.agent.Commands([]wire.Record{rec}, true)
-	}
-}
-
-func (c *cell) publish(x *inst) {
-	b := x.build
-	if x.pinned {
-		c.say(compute.Command{Op: compute.CommandBuild, Project: "p", Instance: b.Instance, Attempt: b.Attempt, Build: &b})
-		return
-	}
-	l := c.queues[b.Queue]
-	l.items = append(l.items, &item{build: b})
-	c.serve()
 }
 
 // boot is a request that was admitted.
@@ -575,43 +330,4 @@ func (c *cell) counts(k fake.EventKind) map[compute.InstanceID]int {
 		c.t.Fatal(err)
 	}
 	return n
-}
-
-// trip kills an agent at one of the moments between what it does: the nth of
-// its kind.
-type trip struct { // nil: never
-	kind string
-	nth  int
-	mu   sync.Mutex
-	seen int
-	died bool
-	kill func()
-}
-
-func (p *trip) dead() bool {
-	if p == nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.died
-}
-
-// cross says whether the agent is dead, and maybe kills it here.
-func (p *trip) cross(kind string) bool {
-	if p == nil {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.died {
-		return true
-	}
-	if kind == p.kind {
-		if p.seen++; p.seen == p.nth {
-			p.died = true
-			p.kill()
-		}
-	}
-	return p.died
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,45 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
 )
+
+// trip kills an agent at one of the moments between what it does: the nth of
+// its kind.
+type trip struct { // nil: never
+	kind string
+	nth  int
+	mu   sync.Mutex
+	seen int
+	died bool
+	kill func()
+}
+
+func (p *trip) dead() bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.died
+}
+
+// cross says whether the agent is dead, and maybe kills it here.
+func (p *trip) cross(kind string) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.died {
+		return true
+	}
+	if kind == p.kind {
+		if p.seen++; p.seen == p.nth {
+			p.died = true
+			p.kill()
+		}
+	}
+	return p.died
+}
 
 // tripJournal dies before or after a write.
 type tripJournal struct {
@@ -151,8 +191,7 @@ func crashAt(t *testing.T, kind string, nth int) (died bool) {
 		if err != nil || len(kept.Entries) != 4 {
 			t.Errorf("the journal keeps %d entries (%v), want those of 4 machines: %+v", len(kept.Entries), err, kept.Entries)
 		}
-		c.close()
-		pass(16 * time.Second)
+		close(c.over)
 	})
 	return died
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,13 +114,13 @@ func TestManyLanes(t *testing.T) {
 			}
 		}
 		for i := range queues {
-			c.want1(i+1, compute.StateDeleted)
+			c.wantOne(i+1, compute.StateDeleted)
 		}
 		stop(c, n)
 	}, queues...)
 }
 
-func (c *cell) want1(n int, want compute.State) {
+func (c *cell) wantOne(n int, want compute.State) {
 	c.t.Helper()
 	if got := c.state(n); got != want {
 		c.t.Errorf("instance %d is %s, want %s", n, got, want)
@@ -183,9 +184,9 @@ func TestDesiredState(t *testing.T) {
 func TestBlackHole(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.attempts = 1
-		broken := true
+		var healed atomic.Bool
 		d := fake.Options{Fault: func(call fake.Call) *fake.Fault {
-			if call.Method == "Prepare" && broken {
+			if call.Method == "Prepare" && !healed.Load() {
 				return &fake.Fault{Err: &hypervisor.Error{Class: compute.FailureHost, Message: "no disk"}}
 			}
 			return nil
@@ -202,14 +203,14 @@ func TestBlackHole(t *testing.T) {
 		stop(c, n)
 		n = c.start(dir, d, func(o *Options) { o.Slots = 1 })
 		pass(5 * time.Second)
-		c.want1(4, compute.StateQueued)
+		c.wantOne(4, compute.StateQueued)
 		pass(10 * time.Second) // 30 s are over: one more failure
-		c.want1(4, compute.StateError)
-		c.want1(5, compute.StateQueued)
-		broken = false
+		c.wantOne(4, compute.StateError)
+		c.wantOne(5, compute.StateQueued)
+		healed.Store(true)
 		pass(time.Minute + 5*time.Second)
-		c.want1(5, compute.StateActive)
-		c.want1(6, compute.StateActive)
+		c.wantOne(5, compute.StateActive)
+		c.wantOne(6, compute.StateActive)
 		if b := c.beacon(); b.State != compute.HostEnabled {
 			c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
 		}
@@ -235,7 +236,7 @@ func TestPinned(t *testing.T) {
 		c.desire(compute.HostDisabled, 1)
 		c.pin(4, "small", small)
 		pass(time.Second)
-		c.want1(4, compute.StateError)
+		c.wantOne(4, compute.StateError)
 		stop(c, n)
 	})
 }
@@ -250,7 +251,7 @@ func TestAvoid(t *testing.T) {
 			c.t.Errorf("it waits on %v, and should leave it to others for 2 s", got)
 		}
 		pass(time.Minute)
-		c.want1(1, compute.StateQueued)
+		c.wantOne(1, compute.StateQueued)
 		c.delete(1)
 		c.mu.Lock()
 		deliveries := c.queues["small"].items[0].delivery
@@ -262,7 +263,7 @@ func TestAvoid(t *testing.T) {
 		c.boot(2, "small", func(b *compute.Build) { b.Failed = []compute.HostID{"h1"} })
 		c.boot(3, "small", func(b *compute.Build) { b.Deadline = time.Now().Add(-time.Second) })
 		pass(20 * time.Second)
-		c.want1(2, compute.StateActive)
+		c.wantOne(2, compute.StateActive)
 		c.mu.Lock()
 		if it := c.queues["small"].items[1]; it.delivery != 3 {
 			c.t.Errorf("what failed here before was taken at delivery %d", it.delivery)

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -87,7 +88,7 @@ func (l *loop) adopt(x task.Adopted) {
 
 func (l *loop) know(inv compute.Inventory) {
 	l.view.trouble = ""
-	l.view.inventory, l.view.traits = inv, traitsOf(inv)
+	l.view.inventory, l.view.traits = inv, offer.Traits(inv.Traits)
 	l.pull.changed = true
 }
 

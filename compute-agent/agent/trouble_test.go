@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,9 +41,9 @@ func TestHypervisorThatCannotList(t *testing.T) {
 		c.boot(1, "small")
 		pass(time.Second)
 		stop(c, n)
-		mute := true
+		var answers atomic.Bool
 		n = c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
-			if call.Method == "List" && mute {
+			if call.Method == "List" && !answers.Load() {
 				return &fake.Fault{Err: errors.New("no connection")}
 			}
 			return nil
@@ -61,7 +62,7 @@ func TestHypervisorThatCannotList(t *testing.T) {
 		if b := c.beacon(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, "no connection") {
 			c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
 		}
-		mute = false
+		answers.Store(true)
 		pass(time.Minute)
 		c.want(compute.StateActive)
 		if c.heard(compute.ReportFailed, 9) != 1 || c.insts[id(1)].confirm {

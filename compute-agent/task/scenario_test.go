@@ -99,7 +99,7 @@ func (s *tale) do(t *testing.T, line string) []string {
 	case w.verb == "crash":
 		return s.crash(w)
 	case w.verb == "stranger":
-		return stranger1(t, w)
+		return answered(t, w)
 	}
 	return s.step(event(t, w))
 }
@@ -257,7 +257,7 @@ func (s *tale) crash(w words) []string {
 	return []string{"(nothing is known)"}
 }
 
-func stranger1(t *testing.T, w words) []string {
+func answered(t *testing.T, w words) []string {
 	for op := compute.CommandGrant; op <= compute.CommandFenced; op++ {
 		if !w.is(op.String()) {
 			continue

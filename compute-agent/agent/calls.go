@@ -1,0 +1,90 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// The functions below make a call of the hypervisor from what is known now; it
+// is made elsewhere, without looking at the loop again.
+
+func (l *loop) prepare(id compute.InstanceID) func(context.Context) (task.Event, error) {
+	t, b := l.tasks[id], l.builds[id]
+	if t == nil {
+		return nil
+	}
+	spec := hypervisor.Spec{
+		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Name: t.Name,
+		Resources: t.Resources, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData,
+	}
+	delete(l.builds, id)
+	return func(ctx context.Context) (task.Event, error) {
+		return task.Prepared{}, l.o.Driver.Prepare(ctx, spec)
+	}
+}
+
+func (l *loop) launch(id compute.InstanceID) func(context.Context) (task.Event, error) {
+	t := l.tasks[id]
+	if t == nil {
+		return nil
+	}
+	attempt, claim := t.Attempt, t.Claim
+	return func(ctx context.Context) (task.Event, error) {
+		return task.Launched{}, l.o.Driver.Launch(ctx, id, attempt, claim)
+	}
+}
+
+func (l *loop) destroy(id compute.InstanceID) func(context.Context) (task.Event, error) {
+	return func(ctx context.Context) (task.Event, error) {
+		return task.Destroyed{}, l.o.Driver.Destroy(ctx, id)
+	}
+}
+
+func (l *loop) power(id compute.InstanceID) func(context.Context) (task.Event, error) {
+	t := l.tasks[id]
+	if t == nil || t.Command == nil {
+		return nil
+	}
+	c, grace := *t.Command, l.o.Timing.StopGrace
+	if c.Hard {
+		grace = 0
+	}
+	return func(ctx context.Context) (task.Event, error) {
+		switch c.Op {
+		case compute.OpStop:
+			return task.PowerDone{Power: compute.PowerStopped}, l.o.Driver.Stop(ctx, id, grace)
+		case compute.OpStart:
+			return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Start(ctx, id)
+		}
+		return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Reboot(ctx, id, c.Hard)
+	}
+}
+
+// failed is the event by which a task hears that a call failed.
+func failed(s task.Stage, f task.Failure) task.Event {
+	switch s {
+	case task.Preparing:
+		return task.PrepareFailed{Failure: f}
+	case task.Launching:
+		return task.LaunchFailed{Failure: f}
+	case task.Running:
+		return task.PowerDone{Failed: true}
+	}
+	return task.DestroyFailed{}
+}
+
+// classify says what kind of failure an error of the hypervisor is.
+func classify(err error) task.Failure {
+	var e *hypervisor.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return task.Failure{Class: compute.FailureTimeout, Message: "the hypervisor took too long: " + err.Error()}
+	case errors.As(err, &e):
+		return task.Failure{Class: e.Class, Message: e.Error()}
+	}
+	return task.Failure{Message: err.Error()}
+}

@@ -1,0 +1,51 @@
+package agent
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+func (l *loop) readQueues(recs []wire.Record, end bool) {
+	for _, rec := range recs {
+		name := compute.QueueName(rec.Key)
+		if rec.Value == nil {
+			delete(l.pull.queues, name)
+			l.pull.lots.Forget(name)
+			continue
+		}
+		q, err := wire.DecodeQueue(rec)
+		if err != nil {
+			l.reject(rec, err)
+			continue
+		}
+		l.pull.queues[q.Name] = q
+	}
+	l.pull.sorted = nil
+	l.pull.queuesEnd = l.pull.queuesEnd || end
+	l.pull.changed = true
+}
+
+func (l *loop) readAdvice(recs []wire.Record) {
+	now := time.Now()
+	for _, rec := range recs {
+		a, err := wire.DecodeAdvice(rec)
+		if err != nil {
+			l.reject(rec, err)
+			continue
+		}
+		l.pull.lots.Hear(a, now)
+		l.pull.changed = true
+	}
+}
+
+func (p *pull) list() []compute.Queue {
+	if p.sorted == nil {
+		p.sorted = slices.SortedFunc(maps.Values(p.queues), func(a, b compute.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return p.sorted
+}

@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// takePinned takes the work that was offered to this host alone, or says why
+// not. What only has to wait for fetches to end or a slot waits, and its share
+// is kept from other fetches.
+func (l *loop) takePinned(now time.Time) {
+	if !l.stream.caughtUp {
+		return
+	}
+	free := l.free()
+	l.pull.pinned = slices.DeleteFunc(l.pull.pinned, func(b compute.Build) bool {
+		if l.pinnedOver(b, free, now) {
+			return true
+		}
+		if !b.Resources.FitsIn(l.beside(free)) || l.slots() <= len(l.pull.open) || l.tasks[b.Instance] != nil {
+			return false
+		}
+		l.take(b, nil)
+		free = free.Minus(b.Resources)
+		return true
+	})
+}
+
+// pinnedOver says whether there is nothing to wait for.
+func (l *loop) pinnedOver(b compute.Build, free compute.Resources, now time.Time) bool {
+	if t, ok := l.tasks[b.Instance]; ok && t.Attempt >= b.Attempt {
+		return true
+	}
+	why := ""
+	state, reason := l.state(now)
+	switch {
+	case l.stopping, !b.Deadline.IsZero() && now.After(b.Deadline):
+		return true
+	case state != compute.HostEnabled:
+		why = fmt.Sprintf("the host is %s: %s", state, reason)
+	case checkBuild(b) != nil:
+		why = checkBuild(b).Error()
+	case !offer.Fits(nil, b.Required, b.Forbidden, nil, l.view.traits):
+		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
+	case !b.Resources.FitsIn(free) && l.tasks[b.Instance] == nil:
+		why = fmt.Sprintf("it needs %s, and %s is free", b.Resources, free)
+	default:
+		return false
+	}
+	l.tell(compute.Report{
+		Op: compute.ReportPinned, Project: b.Project, Instance: b.Instance, Attempt: b.Attempt, Message: why, Trace: b.Trace,
+	})
+	return true
+}

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"encoding/hex"
+	"io"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// pulled hears how a fetch ended.
+func (l *loop) pulled(p wire.Pulled) {
+	delete(l.pull.open, p.Lane)
+	l.pull.changed = true
+	if p.Err != nil {
+		l.log.Debug("a fetch failed", zap.Int32("broker", p.Lane.Broker), zap.Error(p.Err))
+	}
+	if p.Record == nil {
+		return
+	}
+	b, err := wire.DecodeBuild(*p.Record)
+	if err == nil {
+		err = checkBuild(b)
+	}
+	if err != nil {
+		l.reject(*p.Record, err)
+		l.o.Puller.Ack(p.Ref, wire.AckReject)
+		return
+	}
+	l.receive(b, p.Ref)
+}
+
+// checkBuild refuses work that nobody could report about.
+func checkBuild(b compute.Build) error {
+	if err := b.Instance.Check(); err != nil {
+		return err
+	}
+	if err := b.Project.Check(); err != nil {
+		return err
+	}
+	if b.Attempt == 0 {
+		return compute.Invalid("attempt", "0", "attempts count from 1")
+	}
+	return b.Resources.Check()
+}
+
+// receive decides what becomes of a record that came from a queue.
+func (l *loop) receive(b compute.Build, ref wire.WorkRef) {
+	now := time.Now()
+	switch how, why := l.verdict(b, ref, now); how {
+	case wire.AckAccept:
+		l.log.Debug("work is void", zap.String("instance", string(b.Instance)), zap.String("why", why))
+		l.o.Puller.Ack(ref, wire.AckAccept)
+	case wire.AckRelease:
+		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), zap.String("why", why))
+		l.a.counts.released.Add(1)
+		l.leaveAlone(ref.Queue.Name)
+		l.o.Puller.Ack(ref, wire.AckRelease)
+	case wire.AckRenew:
+		l.refs[b.Instance] = ref // another delivery of what is being built here
+	default:
+		l.take(b, &ref)
+	}
+}
+
+// verdict is 0 for work that is taken.
+func (l *loop) verdict(b compute.Build, ref wire.WorkRef, now time.Time) (how wire.Ack, why string) {
+	if t, ok := l.tasks[b.Instance]; ok {
+		return known(*t, b)
+	}
+	switch {
+	case !l.offers(now):
+		return wire.AckRelease, "this host does not offer any more"
+	case slices.Contains(b.Avoid, l.o.Host):
+		return wire.AckRelease, "the request avoids this host"
+	case slices.Contains(b.Failed, l.o.Host) && ref.Delivery < thirdDelivery:
+		return wire.AckRelease, "an earlier attempt failed here"
+	case !b.Deadline.IsZero() && now.After(b.Deadline):
+		// One host whose clock is wrong must not eat a queue: two must say so.
+		if ref.Delivery > 1 {
+			return wire.AckAccept, "its deadline has passed"
+		}
+		return wire.AckRelease, "its deadline has passed by this host's clock"
+	case !offer.Fits(b.Resources, b.Required, b.Forbidden, l.beside(l.free()), l.view.traits) || l.slots() < 1:
+		return wire.AckRelease, "it does not fit any more"
+	}
+	return 0, ""
+}
+
+// thirdDelivery is when an earlier failure here does not count any more: it
+// seems that nobody else wants the work.
+const thirdDelivery = 3
+
+// known decides about work for an instance that is here already.
+func known(t task.Task, b compute.Build) (wire.Ack, string) {
+	switch {
+	case b.Attempt < t.Attempt:
+		return wire.AckAccept, "a later attempt is here"
+	case b.Attempt > t.Attempt, t.Stage == task.Ending:
+		return wire.AckRelease, "an attempt that ends is here"
+	case t.Answered:
+		return wire.AckAccept, "it is here"
+	}
+	return wire.AckRenew, "it is being built here"
+}
+
+// take begins a task. It is in the journal before anything is done for it.
+func (l *loop) take(b compute.Build, ref *wire.WorkRef) {
+	var id [16]byte
+	if _, err := io.ReadFull(l.o.Random, id[:]); err != nil {
+		l.fail(&compute.Error{Op: "make a claim id", Message: "the source of randomness failed", Cause: err})
+		return
+	}
+	t := task.Take(b, compute.ClaimID(hex.EncodeToString(id[:])), ref == nil)
+	l.tasks[b.Instance], l.builds[b.Instance] = &t, b
+	if ref != nil {
+		l.refs[b.Instance] = *ref
+	}
+	l.a.counts.taken.Add(1)
+	l.step(b.Instance, task.Taken{})
+}
