@@ -124,9 +124,9 @@ func (p *Puller) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 	p.member = member
 	p.places.client = client
+	defer p.places.close()
 	close(p.ready)
 	var running sync.WaitGroup
 	p.mu.Lock()

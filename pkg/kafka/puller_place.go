@@ -24,8 +24,10 @@ import (
 type places struct {
 	client *kgo.Client
 	topics wire.Topics
+	asking sync.WaitGroup // questions that are not answered
 
 	mu      sync.Mutex
+	closed  bool
 	known   map[compute.QueueName]place
 	brokers map[int32]string // host:port
 }
@@ -122,7 +124,7 @@ func (p *places) address(broker int32) string {
 }
 
 // refresh asks some broker about queues. A frozen one never answers; the next
-// one asked may.
+// one asked may: the client takes them in turn.
 func (p *places) refresh(ctx context.Context, names []compute.QueueName) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -132,12 +134,34 @@ func (p *places) refresh(ctx context.Context, names []compute.QueueName) error {
 		rt.Topic = kmsg.StringPtr(p.topics.Build(n))
 		req.Topics = append(req.Topics, rt)
 	}
-	resp, err := req.RequestWith(ctx, p.client)
+	answered, err := p.ask(ctx, req)
 	if err != nil {
 		return err
 	}
-	p.learn(resp, time.Now())
-	return nil
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done(): // which the client does not heed while it connects
+		return ctx.Err()
+	}
+}
+
+// ask asks, learns from the answer, and says how it went.
+func (p *places) ask(ctx context.Context, req *kmsg.MetadataRequest) (<-chan error, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, pullerEnded("ask who leads")
+	}
+	answered := make(chan error, 1)
+	p.asking.Go(func() {
+		resp, err := req.RequestWith(ctx, p.client)
+		if err == nil {
+			p.learn(resp, time.Now())
+		}
+		answered <- err
+	})
+	return answered, nil
 }
 
 func (p *places) learn(resp *kmsg.MetadataResponse, now time.Time) {
@@ -179,6 +203,15 @@ func (at place) follow(t *kmsg.MetadataResponseTopic, now time.Time) place {
 	}
 	next.err = kerr.LeaderNotAvailable
 	return next
+}
+
+// close ends the connections, and answers when nothing is asked any more.
+func (p *places) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.client.Close()
+	p.asking.Wait()
 }
 
 // watch ends a request that takes too long at a broker that no longer leads

@@ -1,0 +1,119 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// What is held at a leader that freezes or dies comes again from the next one,
+// long before requests time out.
+func TestLeaderIsLost(t *testing.T) {
+	c := kafkatest.StartT(t, kafkatest.Options{Nodes: 3, Properties: map[string]string{
+		"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
+	}})
+	cfg := Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "t."}, RequestTimeout: time.Minute}
+	q := replicated(t, cfg, "a")
+	for _, f := range []struct {
+		name       string
+		fail, heal func(id int) error
+	}{
+		{"frozen", c.Pause, c.Resume},
+		{"killed", c.Kill, func(id int) error { return c.Restart(patient(t), id) }},
+	} {
+		t.Run(f.name, func(t *testing.T) {
+			awaitReplicas(t, cfg, c.Nodes())
+			p := pull(t, cfg, PullerOptions{MaxWait: time.Second})
+			put(t, cfg, cfg.Topics.Build("a"), 0, f.name)
+			first := p.takes(t, f.name, q)
+			p.Open(first.Lane, []wire.QueueRef{q})
+			leader := int(first.Lane.Broker)
+			if err := f.fail(leader); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			again := p.persist(t, q)
+			if d := time.Since(begun); d > 20*time.Second {
+				t.Errorf("it took %v", d)
+			}
+			if string(again.Record.Value) != f.name || again.Ref.Offset != first.Offset || again.Ref.Lane == first.Lane {
+				t.Errorf("pulled %q, %+v", again.Record.Value, again.Ref)
+			}
+			p.Ack(first, wire.AckAccept) // of a session that is gone
+			p.Ack(again.Ref, wire.AckAccept)
+			if c := p.settled(t, 1); c.AcksDone != 1 || c.AcksDropped != 1 || c.Sessions == 0 {
+				t.Errorf("%+v", c)
+			}
+			if err := f.heal(leader); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// persist reads results and fetches on, whatever the errors, until a record
+// comes.
+func (p *testPuller) persist(t testing.TB, q wire.QueueRef) wire.Pulled {
+	t.Helper()
+	for ctx := patient(t); ; {
+		if r := p.result(t); r.Record != nil {
+			return r
+		}
+		for {
+			lanes, _ := p.Place(ctx, []wire.QueueRef{q})
+			for id, qs := range lanes {
+				p.Open(id, qs)
+			}
+			if len(lanes) > 0 {
+				break
+			}
+			if sleep(ctx, askAgain) != nil {
+				t.Fatal("the queue was never placed again")
+			}
+		}
+	}
+}
+
+// replicated makes a queue with a replica at each of three brokers.
+func replicated(t testing.TB, cfg Config, name compute.QueueName) wire.QueueRef {
+	t.Helper()
+	a := admin(t, cfg)
+	ids, err := a.EnsureQueueTopics(patient(t), []compute.QueueName{name}, 3)
+	if err == nil {
+		err = a.InitShareState(patient(t), "g", []compute.QueueName{name})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire.QueueRef{Name: name, Group: "g", TopicID: ids[name]}
+}
+
+// awaitReplicas waits until every broker is in sync with all there is.
+func awaitReplicas(t testing.TB, cfg Config, brokers int) {
+	t.Helper()
+	a := admin(t, cfg)
+	_, err := retry(patient(t), a.cfg.Log, "waiting for replicas", func() (struct{}, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), askTimeout)
+		defer cancel()
+		m, err := a.kadm.Metadata(ctx)
+		if err != nil {
+			return struct{}{}, err
+		}
+		for _, topic := range m.Topics {
+			for _, part := range topic.Partitions {
+				if len(part.ISR) < brokers {
+					err = errors.New("a replica is behind")
+				}
+			}
+		}
+		return struct{}{}, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
