@@ -41,6 +41,11 @@ func TestBootAndDelete(t *testing.T) {
 		}
 		pass(50 * time.Second)
 		c.want(compute.StateActive, compute.StateActive, compute.StateActive)
+		for _, it := range c.queues["small"].items {
+			if it.delivery != 1 || !it.done {
+				c.t.Errorf("its lock was not kept: delivery %d, done %t", it.delivery, it.done)
+			}
+		}
 		c.delete(2)
 		pass(time.Second)
 		c.want(compute.StateActive, compute.StateDeleted, compute.StateActive)

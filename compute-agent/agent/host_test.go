@@ -372,7 +372,13 @@ func TestTheEndOfTheStreamFirst(t *testing.T) {
 				records := c.stream
 				c.hold = true
 				c.mu.Unlock()
-				n = c.start(dir, fake.Options{}, nil)
+				var calls atomic.Int32
+				n = c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+					if call.Method == "Launch" {
+						calls.Add(1)
+					}
+					return nil
+				}}, nil)
 				n.agent.Commands(nil, true)
 				n.agent.Commands(records[:1], false)
 				pass(time.Minute)
@@ -381,12 +387,52 @@ func TestTheEndOfTheStreamFirst(t *testing.T) {
 				}
 				n.agent.Commands(records[1:], true)
 				pass(time.Minute)
-				if got := c.counts(fake.Launched); len(got) != 0 {
-					t.Errorf("launched %v", got)
+				if calls.Load() != 0 {
+					t.Error("Launch was called")
 				}
 				c.want(compute.StateDeleted)
 				stop(c, n)
 			})
 		})
 	}
+}
+
+// A grant was written down, the agent died before it launched, and a delete lies
+// in the stream: the launch waits for the end of the stream, and is not done.
+func TestGrantFromBeforeTheCrash(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		p := &trip{kind: "launch", nth: 1, kill: func() {}}
+		n := c.start(dir, fake.Options{PrepareTime: time.Second}, func(o *Options) { o.Driver = tripDriver{o.Driver, p, c} })
+		p.mu.Lock()
+		p.kill = n.cancel
+		p.mu.Unlock()
+		n.set(p)
+		c.boot(1, "small")
+		pass(5 * time.Second)
+		_ = n.end()
+		c.want(compute.StateStarting)
+		c.mu.Lock()
+		begin := len(c.stream)
+		c.hold = true
+		c.mu.Unlock()
+		c.delete(1)
+		n = c.start(dir, fake.Options{}, nil)
+		if from, end := n.agent.StartOffset(); end || from != int64(begin) {
+			c.t.Errorf("it starts at %d (the end: %t), and has acted upon %d", from, end, begin)
+		}
+		pass(time.Minute)
+		if got := c.counts(fake.Launched); len(got) != 0 {
+			c.t.Errorf("launched %v before the stream was read", got)
+		}
+		c.mu.Lock()
+		n.agent.Commands(c.stream[begin:], true)
+		c.hold = false
+		c.mu.Unlock()
+		pass(time.Minute)
+		if got := c.counts(fake.Launched); len(got) != 0 {
+			c.t.Errorf("launched %v", got)
+		}
+		c.want(compute.StateDeleted)
+		stop(c, n)
+	})
 }

@@ -68,6 +68,41 @@ func TestHypervisorThatCannotList(t *testing.T) {
 		if c.heard(compute.ReportFailed, 9) != 1 || c.insts[id(1)].confirm {
 			c.t.Error("it does not answer, though the hypervisor does")
 		}
+		answers.Store(false)
+		c.mu.Lock()
+		c.say(compute.Command{Op: compute.CommandDelete, Project: "p", Instance: id(8), Attempt: 1, Claim: "c"})
+		c.mu.Unlock()
+		pass(5 * time.Second)
+		if c.heard(compute.ReportGone, 8) != 0 {
+			c.t.Error("it speaks for a hypervisor that does not answer")
+		}
+		answers.Store(true)
+		stop(c, n)
+	})
+}
+
+// slowList answers with what was there before it took its time.
+type slowList struct{ hypervisor.Driver }
+
+func (d slowList) List(ctx context.Context) ([]hypervisor.Machine, error) {
+	list, err := d.Driver.List(ctx)
+	if sleep(ctx, 5*time.Second) {
+		return list, err
+	}
+	return nil, ctx.Err()
+}
+
+// What began to run while the hypervisor listed is not taken for lost.
+func TestSlowList(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, func(o *Options) { o.Driver = slowList{o.Driver} })
+		pass(22 * time.Second) // 15 s after it was first answered it is asked again
+		c.boot(1, "small")
+		pass(time.Minute)
+		c.want(compute.StateActive)
+		if got := c.heard(compute.ReportFailed, 1); got != 0 {
+			c.t.Errorf("%d reports say that it is lost", got)
+		}
 		stop(c, n)
 	})
 }
