@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -28,10 +29,13 @@ func TestRecordsOfCompressedBatches(t *testing.T) {
 				p := pull(t, cfg, PullerOptions{MaxWait: short})
 				for i, v := range values {
 					r := p.record(t, q)
-					if string(r.Record.Value) != v || string(r.Record.Header("h")) != fmt.Sprint(i) || r.Ref.Offset != int64(i) || r.Record.Offset != int64(i) || r.Record.Time.IsZero() {
+					if string(r.Record.Value) != v || string(r.Record.Header("h")) != fmt.Sprint(i) || r.Ref.Offset != int64(i) || r.Ref.Delivery != 1 || r.Record.Offset != int64(i) || r.Record.Time.IsZero() {
 						t.Errorf("record %d: %+v, %d bytes", i, r.Ref, len(r.Record.Value))
 					}
 					p.Ack(r.Ref, wire.AckAccept)
+				}
+				if c := p.settled(t, 4); c.AcksDone != 4 {
+					t.Errorf("more was acquired than asked for: %+v", c)
 				}
 			})
 		})
@@ -41,7 +45,7 @@ func TestRecordsOfCompressedBatches(t *testing.T) {
 // putBatch writes values as one batch.
 func putBatch(t *testing.T, cfg Config, topic string, codec kgo.CompressionCodec, values []string) {
 	t.Helper()
-	cl, err := newClient(cfg, kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(5e8), kgo.RequiredAcks(kgo.AllISRAcks()))
+	cl, err := newClient(cfg, kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(500*time.Millisecond), kgo.RequiredAcks(kgo.AllISRAcks()))
 	if err != nil {
 		t.Fatal(err)
 	}

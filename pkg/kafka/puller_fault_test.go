@@ -160,28 +160,48 @@ func TestNothingAcquiredIsLost(t *testing.T) {
 	}
 }
 
-// A queue nobody initialised is refused; the puller asks again, but not as fast
-// as it can, and what else is in the lane is pulled.
+// A queue nobody initialised is refused, and what else is in the lane is pulled.
 func TestUninitialisedQueue(t *testing.T) {
 	b := kafkatest.Kafka(t) // the embedded broker initialises by itself
 	cfg, group := testConfig(b), b.Prefix+"g"
 	a := initialised(t, cfg, group, "a")[0]
-	never := queueIn(t, admin(t, cfg), group, "never")[0]
-	put(t, cfg, cfg.Topics.Build("never"), 0, "lost")
+	bare := queueIn(t, admin(t, cfg), group, "bare")[0]
+	logs, logged := logTo(&cfg)
+	put(t, cfg, cfg.Topics.Build("bare"), 0, "lost")
 	p := pull(t, cfg, PullerOptions{MaxWait: short})
-	begun := time.Now()
-	for range 5 {
-		if r := p.fetch(t, never); r.Record != nil {
+	for range 3 {
+		if r := p.fetch(t, bare); r.Record != nil {
 			t.Fatalf("%+v", r)
 		}
 	}
-	if d := time.Since(begun); d < DefaultPullBackoff/2 {
-		t.Errorf("asked five times in %v", d)
-	}
+	await(t, logged, "an operator is told")
 	put(t, cfg, cfg.Topics.Build("a"), 0, "0")
-	p.takes(t, "0", never, a)
-	if c := p.Counts(); c.Sessions != 0 {
-		t.Errorf("%+v", c)
+	p.takes(t, "0", bare, a)
+	if c := p.Counts(); c.Sessions != 0 || logs.Len() != 1 {
+		t.Errorf("%+v, logged %v", c, logs.All())
+	}
+}
+
+func TestBrokersAreNotHammered(t *testing.T) {
+	const backoff, tries = 100 * time.Millisecond, 4
+	cluster, cfg := fakeCluster(t)
+	q := initialised(t, cfg, "g", "a")[0]
+	cluster.ControlKey(fetchKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.ShareFetchResponse)
+		resp.ErrorCode = kerr.ShareSessionLimitReached.Code
+		return resp, nil, true
+	})
+	p := pull(t, cfg, PullerOptions{MaxWait: short, Backoff: backoff})
+	begun := time.Now()
+	for range tries {
+		p.open(t, q)
+		if r := p.result(t); r.Err == nil {
+			t.Errorf("%+v", r)
+		}
+	}
+	if d := time.Since(begun); d < (tries-1)*backoff/2 {
+		t.Errorf("asked %d times in %v", tries, d)
 	}
 }
 
