@@ -43,7 +43,6 @@ const (
 type End struct {
 	How     Outcome  `json:"how"`
 	Failure *Failure `json:"failure,omitempty"` // OutcomeFailed
-	Message string   `json:"message,omitempty"`
 }
 
 // Outcome is what is told of an instance that ended here.
