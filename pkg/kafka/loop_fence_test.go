@@ -1,14 +1,20 @@
 package kafka
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -36,6 +42,7 @@ func TestZombieDoesNotCommit(t *testing.T) {
 		f := feeding(t, cfg, "k")
 		f.more(1, 1)
 		zombie.await(t, "apply 0 k 1")
+		awaitCursor(t, cfg, 1) // everything is committed: no position moves in the turn to come
 		zombie.Wake()
 		await(t, entered, "its turn began")
 		expel(t, cfg)
@@ -54,6 +61,126 @@ func TestZombieDoesNotCommit(t *testing.T) {
 			t.Error("the zombie wrote")
 		}
 	})
+}
+
+// The log must say what was decided before the positions are believed: an open
+// transaction of the owner before is waited for, and what it decided counts.
+func TestGainWaitsForAnOpenTransaction(t *testing.T) {
+	eachCell(t, 1, func(t *testing.T, cfg Config) {
+		f := feeding(t, cfg, "k")
+		f.more(2, 1)
+		before := &transactor{cfg: cfg.withDefaults(), opts: LoopOptions{Group: cfg.Topics.ConductorGroup(), TransactionalID: cfg.Topics.Prefix + "before"}.withDefaults()}
+		before.topics = inputTopicsOf(t, cfg)
+		if err := before.open(patient(t)); err != nil {
+			t.Fatal(err)
+		}
+		defer before.discard(context.Background())
+		if err := before.client.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		var changes []wire.Record
+		for n := range 2 {
+			changes = append(changes, wire.Record{Key: []byte("k"), Value: fmt.Append(nil, n+1)}.To(cfg.Topics.Instances(), 0))
+		}
+		if _, err := before.produce(patient(t), changes); err != nil {
+			t.Fatal(err)
+		}
+		if err := before.commitOffsets(patient(t), fence{generation: -1}, []position{{at: [inputTopics]int64{2, 0}}}); err != nil {
+			t.Fatal(err)
+		}
+		heir := newLedger(t, "heir")
+		asked, dial := counter(cfg, new(kmsg.OffsetFetchRequest).Key(), 8, new(kmsg.FetchRequest).Key(), 2)
+		loopCfg := cfg
+		loopCfg.Dial = dial
+		a := loop(t, loopCfg, LoopOptions{}, heir)
+		await(t, asked, "it has asked for positions again and again, or begun to read")
+		if err := before.client.EndTransaction(patient(t), kgo.TryCommit); err != nil {
+			t.Fatal(err)
+		}
+		f.more(1, 1)
+		a.await(t, "apply 0 k 3")
+		instances := openLog(t, cfg, cfg.Topics.Instances())
+		instances.until("has the third", func() bool { return len(instances.recs) >= 3 })
+		instances.exact(f.n)
+	})
+}
+
+// counter is a dialer that closes the channel once so many requests of one or
+// of the other kind were written.
+func counter(cfg Config, one int16, ones int, other int16, others int) (<-chan struct{}, func(context.Context, string, string) (net.Conn, error)) {
+	c, done, n, mu := newCutter(cfg.Dial), make(chan struct{}), map[int16]int{}, new(sync.Mutex)
+	c.on(func(b []byte) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(b) < 6 {
+			return false
+		}
+		if key := int16(b[4])<<8 | int16(b[5]); key == one || key == other {
+			n[key]++
+			if (n[one] == ones && n[other] < others) || (n[other] == others && n[one] < ones) {
+				close(done)
+			}
+		}
+		return false
+	})
+	return done, c.dial
+}
+
+func inputTopicsOf(t *testing.T, cfg Config) (topics [inputTopics]inputTopic) {
+	t.Helper()
+	cl, err := newClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for i, name := range []string{cfg.Topics.Requests(), cfg.Topics.Reports()} {
+		d, err := describeTopic(patient(t), cl, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		topics[i] = inputTopic{name, d.TopicID}
+	}
+	return topics
+}
+
+// What was ours in the generation just before goes on; after any other, somebody
+// may have had it between.
+func TestOnlyTheNextGenerationKeepsPartitions(t *testing.T) {
+	for _, c := range []struct {
+		next fence
+		keep bool
+	}{
+		{fence{"me", 8}, true},
+		{fence{"me", 9}, false},
+		{fence{"me", 7}, false},
+		{fence{"me anew", 8}, false},
+	} {
+		ask, err := newClient(Config{Brokers: []string{"127.0.0.1:1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLedger(t, "a")
+		var sources [inputTopics]*source
+		for i := range sources {
+			sources[i] = &source{client: ask}
+		}
+		r := newLoopRun(NewLoop(Config{}, LoopOptions{}, l), ask, sources, [inputTopics]inputTopic{}, newOutbox(nil))
+		ctx, cancel := context.WithCancel(t.Context())
+		r.ctx = ctx
+		if err := errors.Join(r.assigned(groupNews{fence: fence{"me", 7}, own: []int32{0, 1}}), r.assigned(groupNews{fence: c.next, own: []int32{1, 2}})); err != nil {
+			t.Fatal(err)
+		}
+		want := map[int32]int{0: 1, 1: 2, 2: 1}
+		if c.keep {
+			want[1] = 1
+		}
+		if diff := cmp.Diff(want, l.gains); diff != "" {
+			t.Errorf("generation %v after 7: %s", c.next, diff)
+		}
+		cancel()
+		r.gains.Wait()
+		ask.Close()
+	}
 }
 
 // expel removes the only member of the conductors' group behind its back.
