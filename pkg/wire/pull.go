@@ -27,7 +27,7 @@ type Pulled struct {
 	Lane   Lane
 	Record *Record    // nil: nothing came in time, or Err
 	Ref    WorkRef    // of the record
-	Err    error      // the session was lost; it is opened anew by the next Open
+	Err    error      // the session was lost, with all it held; the next Open begins another
 	Queues []QueueRef // what the fetch listed
 }
 
