@@ -57,7 +57,7 @@ func broken(method string, class compute.FailureClass) func(fake.Call) *fake.Fau
 }
 
 func hostWith(n int, fault func(fake.Call) *fake.Fault) devHost {
-	h := plainHost(n)
+	h := smallHost(n)
 	h.Driver.Fault = fault
 	return h
 }
@@ -101,7 +101,7 @@ func TestDeleteWhileQueued(t *testing.T) {
 		r.await(ids, compute.StateDeleted)
 		r.unused(c)
 		// The work is still in the queue: whoever comes for it is denied.
-		r.startAgents(plainHost(1))
+		r.startAgents(smallHost(1))
 		later := r.boot(c, 1, compute.Boot{Flavor: "m1.small"})
 		r.await(later, compute.StateActive)
 		r.exactlyOnce(later)
@@ -144,7 +144,7 @@ func TestDeleteWhileStarting(t *testing.T) {
 
 func TestDeleteTwiceAndAfterTheEnd(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, plainHost(1))
+		r, c := oneFlavor(t, b, smallHost(1))
 		ids := r.boot(c, 1, compute.Boot{Flavor: "m1.small"})
 		r.await(ids, compute.StateActive)
 		r.delete(c, ids)
@@ -164,7 +164,7 @@ func TestDeleteTwiceAndAfterTheEnd(t *testing.T) {
 // A delete of an id nobody knows wins over a boot with that id that lands later.
 func TestDeleteBeforeItsBoot(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, plainHost(1))
+		r, c := oneFlavor(t, b, smallHost(1))
 		id := compute.InstanceID(uuid.NewString())
 		r.publish(compute.Request{Project: "p", Instance: id, Op: compute.OpDelete})
 		r.await([]compute.InstanceID{id}, compute.StateDeleted)
@@ -191,7 +191,7 @@ func (r *rig) publish(req compute.Request) {
 
 func TestPinnedGoesToItsHost(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, plainHosts(3)...)
+		r, c := oneFlavor(t, b, smallHosts(3)...)
 		ids := r.boot(c, 5, compute.Boot{Flavor: "m1.small", Host: "host-02"})
 		r.await(ids, compute.StateActive)
 		for _, id := range ids {
@@ -205,7 +205,7 @@ func TestPinnedGoesToItsHost(t *testing.T) {
 
 func TestPinnedThatDoesNotFitSaysSo(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, plainHosts(2)...)
+		r, c := oneFlavor(t, b, smallHosts(2)...)
 		full := r.boot(c, 16, compute.Boot{Flavor: "m1.small", Host: "host-01"})
 		r.await(full, compute.StateActive)
 		ids := r.boot(c, 1, compute.Boot{Flavor: "m1.small", Host: "host-01"})
@@ -225,7 +225,7 @@ func (r *rig) reason(id compute.InstanceID, want compute.ReasonCode) {
 
 func TestAvoidedHostNeverGetsIt(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, plainHosts(3)...)
+		r, c := oneFlavor(t, b, smallHosts(3)...)
 		ids := r.boot(c, 8, compute.Boot{Flavor: "m1.small", Avoid: []compute.HostID{"host-01", "host-03"}})
 		r.await(ids, compute.StateActive)
 		for _, id := range ids {
@@ -239,7 +239,7 @@ func TestAvoidedHostNeverGetsIt(t *testing.T) {
 
 func TestFailedAttemptGoesElsewhere(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, hostWith(1, broken("Prepare", compute.FailureHost)), plainHost(2))
+		r, c := oneFlavor(t, b, hostWith(1, broken("Prepare", compute.FailureHost)), smallHost(2))
 		ids := r.boot(c, 6, compute.Boot{Flavor: "m1.small"})
 		r.await(ids, compute.StateActive)
 		for _, id := range ids {
@@ -296,7 +296,7 @@ func TestDeadlineEndsTheWait(t *testing.T) {
 
 func TestFailAtOnceTellsWhatIsMissing(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, plainHost(1))
+		r, c := oneFlavor(t, b, smallHost(1))
 		huge := small("m1.huge")
 		huge.Resources[compute.VCPU] = 1000
 		r.offer(c, nil, []compute.Flavor{huge})
@@ -309,7 +309,7 @@ func TestFailAtOnceTellsWhatIsMissing(t *testing.T) {
 
 func TestQuotaIsExactUnderARush(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, plainHosts(3)...)
+		r, c := oneFlavor(t, b, smallHosts(3)...)
 		_, err := c.SetQuota(t.Context(), compute.Quota{Project: "p", Limits: compute.Resources{compute.Instances: 10}})
 		r.must(err)
 		r.poll("the quota is known", func() bool {
@@ -346,7 +346,7 @@ func TestQuotaIsExactUnderARush(t *testing.T) {
 
 func TestRepeatedBootChangesNothing(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, plainHost(1))
+		r, c := oneFlavor(t, b, smallHost(1))
 		id := compute.InstanceID(uuid.NewString())
 		for range 5 {
 			_, err := c.Boot(t.Context(), id, compute.Boot{Flavor: "m1.small"})

@@ -16,14 +16,14 @@ type devHost struct {
 
 const ssd compute.Trait = "CUSTOM_SSD"
 
-// plainHost is a simulated host without devices: 16 processors, 64 GiB of
-// memory, 500 GiB of disk, of which it keeps a little for itself.
+// plainHost is a simulated host without devices: 64 processors, 256 GiB of
+// memory, 2 TB of disk, of which it keeps a little for itself.
 func plainHost(n int, traits ...compute.Trait) devHost {
 	return devHost{
 		ID: compute.HostID(fmt.Sprintf("host-%02d", n)),
 		Inventory: compute.Inventory{
-			Totals:   compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500},
-			Reserved: compute.Resources{compute.MemoryMB: 2 << 10},
+			Totals:   compute.Resources{compute.VCPU: 64, compute.MemoryMB: 256 << 10, compute.DiskGB: 2000},
+			Reserved: compute.Resources{compute.MemoryMB: 4 << 10},
 			Traits:   traits,
 		},
 	}

@@ -8,22 +8,30 @@ import (
 	"github.com/berth-project/berth/pkg/kafkatest"
 )
 
-// small is a flavor that fits a plain host sixteen times.
+// smallHost is a simulated host with room for sixteen small machines.
+func smallHost(n int, traits ...compute.Trait) devHost {
+	h := plainHost(n, traits...)
+	h.Inventory.Reserved = nil
+	h.Inventory.Totals = compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500}
+	return h
+}
+
+// small is a flavor that fits a small host sixteen times.
 func small(name compute.FlavorName, axes ...compute.AxisName) compute.Flavor {
 	return compute.Flavor{Name: name, Capabilities: axes, Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024, compute.DiskGB: 10}}
 }
 
-func plainHosts(n int) []devHost {
+func smallHosts(n int) []devHost {
 	var hosts []devHost
 	for i := 1; i <= n; i++ {
-		hosts = append(hosts, plainHost(i))
+		hosts = append(hosts, smallHost(i))
 	}
 	return hosts
 }
 
 func TestBootAndDelete(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		r := newRig(t, b, plainHosts(5)...).up()
+		r := newRig(t, b, smallHosts(5)...).up()
 		c := r.as("p")
 		r.offer(c, nil, []compute.Flavor{small("m1.small")})
 		ids := r.boot(c, 40, compute.Boot{Flavor: "m1.small"})
@@ -43,7 +51,7 @@ func TestBootAndDelete(t *testing.T) {
 
 func TestFullCloudFillsUpAsMachinesGo(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		r := newRig(t, b, plainHosts(2)...).up()
+		r := newRig(t, b, smallHosts(2)...).up()
 		c := r.as("p")
 		r.offer(c, nil, []compute.Flavor{small("m1.small")})
 		first := r.boot(c, 32, compute.Boot{Flavor: "m1.small"})

@@ -16,7 +16,7 @@ import (
 // exists goes on placing.
 func TestTheDesignsExample(t *testing.T) {
 	const device = compute.ResourceClass("CUSTOM_PCI_DEVICE")
-	host := plainHost(1)
+	host := smallHost(1)
 	host.Inventory.Reserved = nil
 	host.Inventory.Totals = compute.Resources{compute.VCPU: 200, compute.MemoryMB: 16 << 10, compute.DiskGB: 1000, device: 1}
 	r := newRig(t, kafkatest.Kafka(t), host).up()

@@ -389,7 +389,7 @@ func (w *witness) summary() string {
 
 // roomyHosts have room for 64 small machines each.
 func roomyHosts(n int) []devHost {
-	hosts := plainHosts(n)
+	hosts := smallHosts(n)
 	for i := range hosts {
 		hosts[i].Inventory.Totals = compute.Resources{compute.VCPU: 64, compute.MemoryMB: 256 << 10, compute.DiskGB: 2000}
 	}
