@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -24,6 +25,9 @@ type transactor struct {
 	opts   LoopOptions
 	topics [inputTopics]inputTopic
 	client *kgo.Client // nil: none yet, or thrown away
+	// implicit: Kafka adds partitions and offsets to a transaction by itself
+	// (transaction.version 2). Clusters upgraded from before 4.0 may not.
+	implicit bool
 }
 
 type inputTopic struct {
@@ -58,10 +62,7 @@ func (t *transactor) open(ctx context.Context) error {
 	if t.client != nil {
 		return nil
 	}
-	client, err := newClient(t.cfg, append(producerOpts(t.cfg),
-		kgo.TransactionalID(t.opts.TransactionalID),
-		kgo.TransactionTimeout(t.opts.TransactionTimeout),
-	)...)
+	client, err := t.dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,6 +72,39 @@ func (t *transactor) open(ctx context.Context) error {
 	}
 	t.client = client
 	return nil
+}
+
+func (t *transactor) dial(ctx context.Context) (*kgo.Client, error) {
+	opts := append(producerOpts(t.cfg),
+		kgo.TransactionalID(t.opts.TransactionalID),
+		kgo.TransactionTimeout(t.opts.TransactionTimeout),
+	)
+	client, err := newClient(t.cfg, opts...)
+	if err != nil {
+		return nil, err
+	}
+	if t.implicit, err = addsByItself(ctx, client); err != nil || t.implicit {
+		return client, err
+	}
+	// The client chooses each request's newest version, and those of 4.0 on take
+	// for granted what such a cluster does not do.
+	client.Close()
+	return newClient(t.cfg, append(opts, kgo.MaxVersions(kversion.V3_9_0()))...)
+}
+
+// addsByItself asks for the cluster's transaction.version.
+func addsByItself(ctx context.Context, client *kgo.Client) (bool, error) {
+	resp, err := kmsg.NewPtrApiVersionsRequest().RequestWith(ctx, client)
+	if err != nil {
+		client.Close()
+		return false, err
+	}
+	for _, f := range resp.FinalizedFeatures {
+		if f.Name == "transaction.version" {
+			return f.MaxVersionLevel >= 2, nil
+		}
+	}
+	return false, nil
 }
 
 // commit writes changes and positions, all or nothing, and answers the offsets
@@ -127,13 +161,16 @@ func (t *transactor) produce(ctx context.Context, changes []wire.Record) ([]int6
 
 // commitOffsets makes positions a part of the transaction. The client's own
 // way leaves out positions that did not move, and then nothing would fence the
-// transaction; and it takes the generation of now, not that of the turn. Brokers
-// of 4.0 on add the group to the transaction with this request, whatever their
-// transaction.version.
+// transaction; and it takes the generation of now, not that of the turn.
 func (t *transactor) commitOffsets(ctx context.Context, f fence, at []position) error {
 	id, epoch, err := t.client.ProducerID(ctx)
 	if err != nil {
 		return err
+	}
+	if !t.implicit {
+		if err := t.addOffsets(ctx, id, epoch); err != nil {
+			return err
+		}
 	}
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
 	req.TransactionalID, req.Group = t.opts.TransactionalID, t.opts.Group
@@ -162,6 +199,20 @@ func (t *transactor) commitOffsets(ctx context.Context, f fence, at []position) 
 			}
 		}
 		return nil
+	})
+}
+
+// addOffsets makes the group a part of the transaction.
+func (t *transactor) addOffsets(ctx context.Context, id int64, epoch int16) error {
+	req := kmsg.NewPtrAddOffsetsToTxnRequest()
+	req.TransactionalID, req.Group = t.opts.TransactionalID, t.opts.Group
+	req.ProducerID, req.ProducerEpoch = id, epoch
+	return untilMarked(ctx, func() error {
+		resp, err := req.RequestWith(ctx, t.client)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(resp.ErrorCode)
 	})
 }
 
