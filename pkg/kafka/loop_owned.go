@@ -1,0 +1,128 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
+)
+
+// undo drops everything that is believed of any partition, because a turn did
+// not commit, or may have: what is true is read from the log again.
+func (r *loopRun) undo(why error) error {
+	if isForbidden(why) {
+		return classify("commit a turn", why)
+	}
+	r.fails++
+	r.log.Warn("a turn was undone; restoring from the log", zap.Int("in a row", r.fails), zap.Error(why))
+	r.txn.discard(r.hard)
+	all := r.all()
+	r.lose(all...)
+	if isFenced(why) {
+		// The group went on, and will say how: there is nothing to gain before.
+		r.suspended, r.fence = true, fence{}
+		r.group.client.ForceRebalance()
+		return nil
+	}
+	r.gain(retryBackoff(r.fails), all...)
+	return nil
+}
+
+// isFenced says whether a commit was refused because of its generation.
+func isFenced(err error) bool {
+	for _, e := range []error{
+		errGenerationLost, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress,
+		kerr.StaleMemberEpoch, kerr.FencedMemberEpoch, kerr.GroupIDNotFound,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// hear acts on what the group says, and lets it go on.
+func (r *loopRun) hear(n groupNews) error {
+	defer close(n.done)
+	switch n.kind {
+	case newsRevoked:
+		// The turn before is finished, and this is the last that is written under
+		// this generation. What comes back in the next one goes on as it was.
+		err := r.commitPositions()
+		r.suspended = true
+		return err
+	case newsLost:
+		r.suspended, r.fence = true, fence{}
+		r.lose(r.all()...)
+	case newsAssigned:
+		return r.assigned(n)
+	}
+	return nil
+}
+
+// assigned begins a generation. A partition that was ours in the generation
+// just before, and is again, nobody else can have had between; any other is lost
+// first, and gained from nothing.
+func (r *loopRun) assigned(n groupNews) error {
+	if n.err != nil {
+		return n.err
+	}
+	keep := n.fence.member == r.fence.member && n.fence.generation == r.fence.generation+1
+	var gone, fresh []int32
+	for p := range r.owned {
+		if !keep || !slices.Contains(n.own, p) {
+			gone = append(gone, p)
+		}
+	}
+	r.lose(gone...)
+	for _, p := range n.own {
+		if r.owned[p] == nil {
+			fresh = append(fresh, p)
+		}
+	}
+	r.fence, r.suspended = n.fence, false
+	r.gain(0, fresh...)
+	return nil
+}
+
+func (r *loopRun) all() []int32 {
+	var all []int32
+	for p := range r.owned {
+		all = append(all, p)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (r *loopRun) gain(wait time.Duration, partitions ...int32) {
+	if len(partitions) == 0 {
+		return
+	}
+	g := &gain{run: r, wait: wait, wanted: len(partitions)}
+	for _, p := range partitions {
+		o := &ownedPartition{id: p, gain: g}
+		r.owned[p] = o
+		g.of = append(g.of, o)
+		r.loop.handler.Gain(p)
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	g.cancel = cancel
+	g.start(ctx)
+}
+
+func (r *loopRun) lose(partitions ...int32) {
+	for _, p := range partitions {
+		o := r.owned[p]
+		delete(r.owned, p)
+		if o.gain.wanted--; o.gain.wanted == 0 {
+			o.gain.cancel()
+		}
+		r.loop.handler.Lose(p)
+		r.inputs.remove(p)
+		r.timers.lose(p)
+		r.outbox.lose(p)
+	}
+}

@@ -1,0 +1,210 @@
+package kafka
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+)
+
+// loopRun is a loop at work, as one member of the group. One goroutine runs it
+// and calls the handler; what waits for brokers has goroutines of its own, which
+// answer over channels. Only a turn's own writes are waited for.
+type loopRun struct {
+	loop   *Loop
+	log    *zap.Logger
+	ctx    context.Context // of the goroutines; ends with the session
+	hard   context.Context // of what must be finished; ends a while after the loop is told to stop
+	ask    *kgo.Client
+	topics [inputTopics]inputTopic
+
+	group  *membership
+	inputs *inputs
+	timers *timers
+	txn    *transactor
+	outbox *outbox
+
+	owned     map[int32]*ownedPartition
+	found     chan gained
+	gains     sync.WaitGroup
+	fence     fence     // of the generation in which the partitions are owned
+	suspended bool      // between two generations: nothing may be written
+	woken     bool      // a turn is wanted
+	fails     int       // turns undone in a row
+	plain     time.Time // when positions were last committed outside of a transaction
+}
+
+// ownedPartition is a partition for as long as this process has it. Gained
+// again, it is another one.
+//
+//	gain ─▶ (reading instances) ─▶ restored ─▶ ready ─▶ turns …
+//	  ╰──────────────┴─────────────────┴─────────┴─▶ lost
+type ownedPartition struct {
+	id        int32
+	gain      *gain
+	behind    int64     // the offset behind the last record restored
+	restored  *position // read from the log, and not begun
+	ready     bool
+	dirty     time.Time // since when its position or cursor is not committed; zero: it is
+	committed time.Time // when it last was
+}
+
+// soil says that the position or the cursor has to be committed.
+func (o *ownedPartition) soil(now time.Time) {
+	if o.dirty.IsZero() {
+		o.dirty = now
+	}
+}
+
+func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [inputTopics]inputTopic, out *outbox) *loopRun {
+	in := newInputs(ask, sources, l.cfg.Log, l.opts.TurnRecords)
+	return &loopRun{
+		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,
+		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
+		txn:   &transactor{cfg: l.cfg, opts: l.opts, topics: topics},
+		owned: map[int32]*ownedPartition{}, found: make(chan gained), suspended: true,
+	}
+}
+
+// work runs turns until stop is closed.
+func (r *loopRun) work(stop <-chan struct{}) error {
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	now := make(chan struct{})
+	close(now)
+	for {
+		if err := r.chores(); err != nil {
+			return err
+		}
+		alarm.Reset(r.pause(time.Now()))
+		var turn <-chan struct{}
+		if r.turnDue() {
+			turn = now
+		}
+		var err error
+		select {
+		case <-stop:
+			return nil
+		case n := <-r.group.news:
+			err = r.hear(n)
+		case err = <-r.group.broken:
+		case g := <-r.found:
+			err = r.take(g)
+		case a := <-r.inputs.answers:
+			err = r.inputs.receive(r.ctx, a)
+		case l := <-r.inputs.leaders:
+			err = r.inputs.follow(r.ctx, l)
+		case a := <-r.timers.heard:
+			r.timers.hear(a, r.owned)
+		case <-r.outbox.news:
+			r.collect()
+		case <-r.loop.wake:
+			r.woken = true
+		case <-alarm.C:
+		case <-turn:
+			err = r.turn()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// chores does what has become due.
+func (r *loopRun) chores() error {
+	if r.suspended {
+		return nil
+	}
+	for _, o := range r.owned {
+		if o.restored == nil {
+			continue
+		}
+		if err := r.begin(o); err != nil {
+			return err
+		}
+		if r.suspended || r.owned[o.id] != o {
+			return nil // undone: everything is gained again
+		}
+	}
+	r.tellReady()
+	now := time.Now()
+	if due := r.timers.due(); !due.IsZero() && !now.Before(due) {
+		r.timers.ask(r.ctx, now, r.owned)
+	}
+	if due := r.commitDue(now); !due.IsZero() && !now.Before(due) {
+		if err := r.commitPositions(); err != nil {
+			return err
+		}
+	}
+	r.inputs.dispatch(r.ctx)
+	return nil
+}
+
+// mostPause is how long the loop sleeps at most.
+const mostPause = time.Minute
+
+// pause is how long nothing will become due.
+func (r *loopRun) pause(now time.Time) time.Duration {
+	d := mostPause
+	if r.suspended {
+		return d
+	}
+	for _, due := range []time.Time{r.timers.due(), r.commitDue(now)} {
+		if !due.IsZero() {
+			d = min(d, max(due.Sub(now), 0))
+		}
+	}
+	return d
+}
+
+// tellReady says that all partitions there are take part in turns.
+func (r *loopRun) tellReady() {
+	for _, o := range r.owned {
+		if !o.ready {
+			return
+		}
+	}
+	r.loop.once.Do(func() { close(r.loop.ready) })
+}
+
+// wrapUp ends in order: effects acknowledged as far as that is quick, so that
+// the next owner has none to repeat, then the positions.
+func (r *loopRun) wrapUp() {
+	enough := time.NewTimer(r.loop.opts.StopTimeout / 2)
+	defer enough.Stop()
+	for r.outbox.unsent > 0 && !r.suspended {
+		select {
+		case <-r.outbox.news:
+			r.collect()
+			continue
+		case n := <-r.group.news:
+			if r.hear(n) == nil {
+				continue
+			}
+		case <-enough.C:
+		}
+		break
+	}
+	if r.suspended {
+		return
+	}
+	if err := r.commitPositions(); err != nil {
+		r.log.Info("the last positions may not be committed", zap.Error(err))
+	}
+}
+
+// close ends the session, whatever state it is in.
+func (r *loopRun) close(cancel context.CancelFunc) {
+	cancel()
+	r.lose(r.all()...)
+	if r.group != nil {
+		r.group.leave(r.hard)
+	}
+	r.inputs.drain()
+	r.timers.drain()
+	r.gains.Wait()
+	r.txn.discard(r.hard)
+	r.ask.Close()
+}
