@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -112,6 +111,3 @@ func (s syncers) Sync(ctx context.Context) error {
 	}
 	return first
 }
-
-// hostStream is where a host's commands are.
-func (c cell) hostStream(h compute.HostID) string { return c.topics().Host(h) }

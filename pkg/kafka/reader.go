@@ -94,7 +94,7 @@ func NewReader(cfg Config, opts ReaderOptions) *Reader {
 }
 
 // Ready is closed once everything up to the ends the topic had when the reader
-// started has been handled. An open transaction holds it up until it is
+// started has been handled, and Handle was told so by End. An open transaction holds it up until it is
 // decided, if the reader is Committed.
 func (r *Reader) Ready() <-chan struct{} { return r.ready }
 

@@ -24,6 +24,7 @@ type readLoop struct {
 	looking bool            // somebody asks who leads
 	fails   int             // fetches that failed in a row
 	sawEnd  bool            // the last batch that was handed over said End
+	told    bool            // some batch has said End: before, nobody is told of any
 
 	answers chan fetched
 	views   chan looked
@@ -54,7 +55,6 @@ func (l *readLoop) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.drain()
 	defer cancel()
-	l.settle()
 	for {
 		l.dispatch(ctx)
 		select {
@@ -192,13 +192,15 @@ func (l *readLoop) handle(records []wire.Record) {
 		l.r.opts.Handle(Batch{Records: records, End: end})
 	}
 	l.sawEnd = end
+	l.told = l.told || end
 	l.settle()
 }
 
-// settle tells those who waited for what has been handled by now.
+// settle tells those who waited for what has been handled by now. Who waits for
+// an empty topic waits for the receiver to hear that it is empty.
 func (l *readLoop) settle() {
 	l.targets = slices.DeleteFunc(l.targets, func(t target) bool {
-		if !l.at.reached(t.ends) {
+		if !l.told || !l.at.reached(t.ends) {
 			return false
 		}
 		for _, done := range t.done {

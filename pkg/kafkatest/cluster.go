@@ -26,11 +26,10 @@ type Options struct {
 // Cluster is some brokers of this process. Its methods are not for concurrent
 // use for the same node.
 type Cluster struct {
-	dir    string
-	own    bool // dir is ours to remove
-	nodes  []*node
-	libs   string
-	format []string
+	dir   string
+	own   bool // dir is ours to remove
+	nodes []*node
+	libs  string
 }
 
 const clusterID = "4L6g3nShT-eMCtK--X86sw"
