@@ -14,20 +14,27 @@ func (l *loop) readQueues(recs []wire.Record, end bool) {
 	for _, rec := range recs {
 		name := compute.QueueName(rec.Key)
 		if rec.Value == nil {
-			delete(l.pull.queues, name)
-			l.pull.lots.Forget(name)
+			l.forgetQueue(name)
 			continue
 		}
 		q, err := wire.DecodeQueue(rec)
-		if err != nil {
+		switch {
+		case err != nil:
 			l.reject(rec, err)
-			continue
+		case q.TopicID == "": // it could not be made: there is nothing to wait on
+			l.forgetQueue(q.Name)
+		default:
+			l.pull.queues[q.Name] = q
 		}
-		l.pull.queues[q.Name] = q
 	}
 	l.pull.sorted = nil
 	l.pull.queuesEnd = l.pull.queuesEnd || end
 	l.pull.changed = true
+}
+
+func (l *loop) forgetQueue(q compute.QueueName) {
+	delete(l.pull.queues, q)
+	l.pull.lots.Forget(q)
 }
 
 func (l *loop) readAdvice(recs []wire.Record) {
