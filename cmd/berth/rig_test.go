@@ -417,13 +417,26 @@ func (r *rig) bootAtRate(c *client.Client, n, rate int, what func(i int) compute
 	return ids
 }
 
-// logLatency says how long the decisions took; it asserts nothing.
+// logLatency says how long the steps took; it asserts nothing.
 func (r *rig) logLatency(ids []compute.InstanceID) {
-	var some []client.Instance
-	for _, id := range ids {
-		inst := r.seen.get(id)
-		some = append(some, client.Instance{AcceptedAt: inst.AcceptedAt, StartingAt: inst.StartingAt})
+	for _, step := range []struct {
+		name     string
+		from, to func(compute.Instance) time.Time
+	}{
+		{"accepted→queued", accepted, queued}, {"queued→granted", queued, granted},
+		{"accepted→granted", accepted, granted}, {"granted→active", granted, active},
+	} {
+		var some []client.Instance
+		for _, id := range ids {
+			inst := r.seen.get(id)
+			some = append(some, client.Instance{AcceptedAt: step.from(inst), StartingAt: step.to(inst)})
+		}
+		p50, p99 := decisionTimes(some)
+		r.t.Logf("%-16s p50 %s p99 %s over %d boots", step.name, p50, p99, len(ids))
 	}
-	p50, p99 := decisionTimes(some)
-	r.t.Logf("accepted→granted p50 %s p99 %s over %d boots", p50, p99, len(ids))
 }
+
+func accepted(i compute.Instance) time.Time { return i.AcceptedAt }
+func queued(i compute.Instance) time.Time   { return i.QueuedAt }
+func granted(i compute.Instance) time.Time  { return i.StartingAt }
+func active(i compute.Instance) time.Time   { return i.ActiveAt }
