@@ -4,28 +4,44 @@ import (
 	"context"
 	"errors"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"go.uber.org/zap"
 )
 
 // Committed asks how far a consumer group has read a topic: for each partition
 // with a committed position, the offset it goes on at. A group that never
-// committed answers nothing, without error.
+// committed answers nothing, without error. It tries again until it is answered
+// or ctx ends: a cluster where no group ever was first makes the topic its
+// coordinators need.
 func (a *Admin) Committed(ctx context.Context, group, topic string) (map[int32]int64, error) {
-	const op = "ask for committed offsets"
-	all, err := a.kadm.FetchOffsetsForTopics(ctx, group, topic)
-	if errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, classify(op, err)
-	}
+	at, err := retry(ctx, a.cfg.Log.With(zap.String("group", group)), "waiting for committed offsets", func() (map[int32]int64, error) {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		all, err := a.kadm.FetchOffsetsForTopics(ctx, group, topic)
+		if err == nil {
+			err = all.Error()
+		}
+		if errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return positionsOf(all[topic]), nil
+	})
+	return at, classify("ask for committed offsets", err)
+}
+
+// positionsOf leaves out the partitions where nothing was ever committed.
+func positionsOf(all map[int32]kadm.OffsetResponse) map[int32]int64 {
 	at := map[int32]int64{}
-	for _, o := range all[topic] {
-		if o.Err == nil && o.At >= 0 {
+	for _, o := range all {
+		if o.At >= 0 {
 			at[o.Partition] = o.At
 		}
 	}
-	return at, nil
+	return at
 }
 
 // Partitions asks how many partitions a topic has.
