@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -45,6 +46,7 @@ const (
 // partitions are whose is all that matters.
 type membership struct {
 	client *kgo.Client
+	group  string
 	topics [inputTopics]string
 	news   chan groupNews
 	lost   atomic.Bool   // newsLost is under way: nothing may be committed
@@ -55,7 +57,7 @@ type membership struct {
 }
 
 func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership, error) {
-	m := &membership{topics: topics, news: make(chan groupNews), ended: make(chan struct{}), broken: make(chan error, 1)}
+	m := &membership{group: opts.Group, topics: topics, news: make(chan groupNews), ended: make(chan struct{}), broken: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	var err error
@@ -138,12 +140,26 @@ func (m *membership) tell(n groupNews) {
 	}
 }
 
-// leave tells the group, so that others take over at once, unless ctx ends
-// before. The client would try for longer; it is cancelled.
-func (m *membership) leave(ctx context.Context) {
+// leave tells the group, through another client, so that others take over at
+// once. This one's own way would wait for a join that is under way, and leave
+// behind a member that nobody is.
+func (m *membership) leave(ctx context.Context, through *kgo.Client) {
 	close(m.ended)
-	// An error means that the group finds out by itself, later.
-	_ = m.client.LeaveGroupContext(ctx)
+	member, _ := m.client.GroupMetadata()
 	m.cancel()
 	m.client.CloseAllowingRebalance()
+	for fails := 1; member != "" && fails <= leaveTries; fails++ {
+		req := kmsg.NewPtrLeaveGroupRequest()
+		req.Group, req.MemberID = m.group, member
+		rm := kmsg.NewLeaveGroupRequestMember()
+		rm.MemberID = member
+		req.Members = append(req.Members, rm)
+		// An answer is enough. Without one the group finds out by itself, later.
+		if _, err := req.RequestWith(ctx, through); err == nil || sleep(ctx, retryBackoff(fails)) != nil {
+			return
+		}
+	}
 }
+
+// leaveTries outlast a connection that was closed and a coordinator that moved.
+const leaveTries = 4

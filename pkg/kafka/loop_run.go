@@ -200,7 +200,7 @@ func (r *loopRun) close(cancel context.CancelFunc) {
 	cancel()
 	r.lose(r.all()...)
 	if r.group != nil {
-		r.group.leave(r.hard)
+		r.group.leave(r.hard, r.ask)
 	}
 	r.inputs.drain()
 	r.timers.drain()

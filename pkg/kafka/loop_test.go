@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,12 +55,22 @@ func TestLoopExactlyOnceThroughDeaths(t *testing.T) {
 			f.more(40, partitions)
 			some := len(instances.recs) + 13*(round+1)
 			instances.until("moves on", func() bool { return len(instances.recs) >= some })
+			// kfake never forgets a member that dies while it joins; Kafka does, so
+			// there the victim dies in the middle of a rebalance.
+			calm := strings.HasSuffix(t.Name(), "embedded")
+			if calm {
+				owners(t, bell, partitions, all...)
+			} else {
+				all = append(all, start(round+2))
+			}
 			victim := all[0]
-			all = append(all[1:], start(round+2))
 			if round%2 == 0 {
 				victim.kill(t)
 			} else {
 				victim.stop(t)
+			}
+			if all = all[1:]; calm {
+				all = append(all, start(round+2))
 			}
 		}
 		total := 40 * rounds * len(keys)
