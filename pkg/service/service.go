@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -32,16 +33,22 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 
 // Group is a part made of parts. They start in the order they were added, each
 // once the one before is ready, and stop in the reverse order, each before the
-// one it stands on.
+// one it stands on. What the parts share is closed after them.
 type Group struct {
-	parts []named
-	ready chan struct{}
-	once  sync.Once
+	parts  []named
+	shared []closer
+	ready  chan struct{}
+	once   sync.Once
 }
 
 type named struct {
 	name string
 	part Part
+}
+
+type closer struct {
+	name  string
+	close func() error
 }
 
 // NewGroup is an empty group.
@@ -50,12 +57,37 @@ func NewGroup() *Group { return &Group{ready: make(chan struct{})} }
 // Add appends a part; the name appears in its errors. Not after Run.
 func (g *Group) Add(name string, p Part) { g.parts = append(g.parts, named{name, p}) }
 
+// Closes gives the group something that its parts use and that is open already:
+// it is closed when Run ends, after all parts, the last given first, and however
+// far the parts came in starting. Not after Run.
+func (g *Group) Closes(name string, end func() error) {
+	g.shared = append(g.shared, closer{name, end})
+}
+
+// Close closes what the group was given. It is for a group that never runs: Run
+// does so itself. A second call does nothing.
+func (g *Group) Close() error {
+	var errs []error
+	for _, c := range slices.Backward(g.shared) {
+		if err := c.close(); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c.name, err))
+		}
+	}
+	g.shared = nil
+	return errors.Join(errs...)
+}
+
 // Ready is closed when every part is ready.
 func (g *Group) Ready() <-chan struct{} { return g.ready }
 
 // Run starts the parts and keeps them until ctx ends or one of them does; then
 // it stops them and answers what went wrong, nil if nothing did.
 func (g *Group) Run(ctx context.Context) error {
+	err := g.run(ctx)
+	return errors.Join(err, g.Close())
+}
+
+func (g *Group) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running []runner

@@ -135,3 +135,88 @@ func TestTogetherIsReadyWhenAllAreAndEndsWithTheFirst(t *testing.T) {
 		t.Errorf("a was not stopped: %v", d.lines)
 	}
 }
+
+// stopsEarly runs a group and stops it while part first still starts.
+func stopsEarly(t *testing.T, g *service.Group, first *part) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error)
+	go func() { done <- g.Run(ctx) }()
+	<-first.ready
+	cancel()
+	return <-done
+}
+
+// slow is a part that is never ready.
+type slow struct{ *part }
+
+func (slow) Ready() <-chan struct{} { return nil }
+
+func TestGroupClosesWhatPartsShareHoweverFarItCame(t *testing.T) {
+	var d diary
+	first, broken := newPart(&d, "first"), errors.New("disk full")
+	g := service.NewGroup()
+	g.Closes("lower", func() error { d.write("close lower"); return broken })
+	g.Closes("upper", func() error { d.write("close upper"); return nil })
+	g.Add("first", slow{first})
+	g.Add("never", newPart(&d, "never"))
+	if err := stopsEarly(t, g, first); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+	want := []string{"start first", "stop first", "close upper", "close lower"}
+	if !slices.Equal(d.lines, want) {
+		t.Errorf("got %v, want %v", d.lines, want)
+	}
+	if err := g.Close(); err != nil || len(d.lines) != len(want) {
+		t.Errorf("closed twice: %v, %v", err, d.lines)
+	}
+}
+
+func TestMadeIsMadeOnlyWhenItRuns(t *testing.T) {
+	var d diary
+	first := newPart(&d, "first")
+	g := service.NewGroup()
+	g.Add("first", slow{first})
+	g.Add("made", service.Made(func(context.Context) (service.Part, error) {
+		d.write("make")
+		return newPart(&d, "made"), nil
+	}))
+	if err := stopsEarly(t, g, first); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"start first", "stop first"}; !slices.Equal(d.lines, want) {
+		t.Errorf("got %v, want %v", d.lines, want)
+	}
+}
+
+func TestMadeRunsWhatItMade(t *testing.T) {
+	var d diary
+	ctx, cancel := context.WithCancel(t.Context())
+	m := service.Made(func(context.Context) (service.Part, error) { return newPart(&d, "made"), nil })
+	done := make(chan error)
+	go func() { done <- m.Run(ctx) }()
+	<-m.Ready()
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"start made", "stop made"}; !slices.Equal(d.lines, want) {
+		t.Errorf("got %v, want %v", d.lines, want)
+	}
+}
+
+func TestMadeEndsWhenItCannotBeMade(t *testing.T) {
+	broken := errors.New("disk full")
+	cannot := func(ctx context.Context) (service.Part, error) {
+		return nil, errors.Join(broken, ctx.Err())
+	}
+	if err := service.Made(cannot).Run(t.Context()); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := service.Made(cannot).Run(ctx); err != nil {
+		t.Errorf("called off, and %v", err)
+	}
+}
