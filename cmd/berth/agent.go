@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,12 +36,10 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, j.Close())
-		}
-	}()
-	producer, last, err := c.producer()
+	g := service.NewGroup()
+	defer unmade(g, &err)
+	g.Closes("journal", j.Close)
+	producer, err := c.producer(g)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +53,6 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	}
 	topics := c.topics()
 	commands := c.reader(kafka.ReaderOptions{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands)
-	g := service.NewGroup()
-	g.Add("journal", closesJournal{j})
-	g.Add("producer", last)
 	g.Add("puller", puller)
 	g.Add("agent", a)
 	// The host's stream is made by the queue manager after the first beacon, so
@@ -67,29 +61,21 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	return g, nil
 }
 
+// agentOn is a host's agent as a part of several: one that cannot be made ends
+// them all.
+func agentOn(c cell, o agentOptions) service.Part {
+	return service.Made(func(context.Context) (service.Part, error) { return newAgent(c, o) })
+}
+
 // streamStart is where the journal says that the host's stream goes on.
 func streamStart(a *agent.Agent) kafka.Start {
-	offset, fromEnd := a.StartOffset()
-	if fromEnd {
-		return kafka.End()
-	}
-	return kafka.At(map[int32]int64{0: offset})
+	return kafka.At(map[int32]int64{0: a.StartOffset()})
 }
 
 // eager is a part that others do not wait for.
 type eager struct{ service.Part }
 
 func (eager) Ready() <-chan struct{} { return service.Func(nil).Ready() }
-
-// closesJournal closes the journal when everything that writes to it has ended.
-type closesJournal struct{ journal *journal.Journal }
-
-func (c closesJournal) Ready() <-chan struct{} { return service.Func(nil).Ready() }
-
-func (c closesJournal) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return c.journal.Close()
-}
 
 // newHostAgents joins what an agent's configuration asks for: one host, or
 // several simulated ones.
@@ -104,11 +90,9 @@ func newHostAgents(c cell, s agentConfig) (service.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := newAgent(c, agentOptions{Host: id, State: s.State, Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots})
-		if err != nil {
-			return nil, err
-		}
-		agents = append(agents, a)
+		agents = append(agents, agentOn(c, agentOptions{
+			Host: id, State: s.State, Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots,
+		}))
 	}
 	return service.Together(agents...), nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net"
 
 	"github.com/berth-project/berth/flavors"
 	"github.com/berth-project/berth/flavors/catalog"
@@ -15,17 +14,19 @@ import (
 // apiOptions say how an API node runs in this process.
 type apiOptions struct {
 	Address string
-	Listen  func(ctx context.Context, network, address string) (net.Listener, error) // nil: the network
+	Listen  listener
 }
 
 // newAPI joins an API node: the HTTP server with its views, the catalog, and
 // the readers that feed them. The server's address is known once it is ready.
-func newAPI(ctx context.Context, c cell, o apiOptions) (service.Part, *api.Server, error) {
+func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, _ *api.Server, err error) {
 	since, err := c.decided(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	producer, last, err := c.producer()
+	g := service.NewGroup()
+	defer unmade(g, &err)
+	producer, err := c.producer(g)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,11 +47,8 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (service.Part, *api.Serve
 		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log,
 	})
 	if err != nil {
-		producer.Close()
 		return nil, nil, err
 	}
-	g := service.NewGroup()
-	g.Add("producer", last)
 	g.Add("views", service.Together(
 		entries, instances, requests,
 		c.table(topics.Queues(), server.Queues),

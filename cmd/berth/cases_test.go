@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -182,11 +183,16 @@ func TestDeleteBeforeItsBoot(t *testing.T) {
 // publish writes a request as an API node would, past the API.
 func (r *rig) publish(req compute.Request) {
 	r.t.Helper()
-	c := r.cell("publisher")
-	p, _, err := c.producer()
+	r.send(wire.EncodeRequest(req).To(r.cell("").topics().Requests(), wire.AnyPartition))
+}
+
+// send writes records past all of Berth.
+func (r *rig) send(recs ...wire.Record) {
+	r.t.Helper()
+	p, err := kafka.NewProducer(r.cell("publisher").kafka)
 	r.must(err)
 	defer p.Close()
-	r.must(p.Send(r.t.Context(), wire.EncodeRequest(req).To(c.topics().Requests(), wire.AnyPartition)))
+	r.must(p.Send(r.t.Context(), recs...))
 }
 
 func TestPinnedGoesToItsHost(t *testing.T) {

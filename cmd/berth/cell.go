@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 
 	"go.uber.org/zap"
@@ -21,6 +22,17 @@ type cell struct {
 
 // dialer opens connections to brokers; nil is plain TCP.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// listener opens what others connect to; nil is plain TCP.
+type listener func(ctx context.Context, network, address string) (net.Listener, error)
+
+// within is the listener for who knows no context.
+func (l listener) within(ctx context.Context) func(network, address string) (net.Listener, error) {
+	if l == nil {
+		return nil
+	}
+	return func(network, address string) (net.Listener, error) { return l(ctx, network, address) }
+}
 
 func newCell(k kafkaConfig, dial dialer, log *zap.Logger, name string) cell {
 	return cell{
@@ -76,22 +88,31 @@ func (c cell) reader(o kafka.ReaderOptions, to feed) *kafka.Reader {
 	return kafka.NewReader(c.kafka, o)
 }
 
-// producer makes a producer and the part that closes it, last of all.
-func (c cell) producer() (*kafka.Producer, service.Part, error) {
+// producer makes a producer that the group closes.
+func (c cell) producer(g *service.Group) (*kafka.Producer, error) {
 	p, err := kafka.NewProducer(c.kafka)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return p, closes(p.Close), nil
+	g.Closes("producer", func() error { p.Close(); return nil })
+	return p, nil
 }
 
-// closes is a part that does nothing but close something when it stops.
-func closes(end func()) service.Part {
-	return service.Func(func(ctx context.Context) error {
-		<-ctx.Done()
-		end()
-		return nil
-	})
+// admin makes an admin client that the group closes.
+func (c cell) admin(g *service.Group) (*kafka.Admin, error) {
+	a, err := kafka.NewAdmin(c.kafka)
+	if err != nil {
+		return nil, err
+	}
+	g.Closes("admin", func() error { a.Close(); return nil })
+	return a, nil
+}
+
+// unmade closes, after an error, what a group that will not run was given.
+func unmade(g *service.Group, err *error) {
+	if *err != nil {
+		*err = errors.Join(*err, g.Close())
+	}
 }
 
 // syncers brings several readers up to now.

@@ -19,7 +19,8 @@ type conductorOptions struct {
 // newConductor joins a conductor: the readers that tell it what is offered and
 // who is alive, and the loop that runs it over the partitions it owns.
 func newConductor(c cell, o conductorOptions) (service.Part, error) {
-	admin, err := kafka.NewAdmin(c.kafka)
+	g := service.NewGroup()
+	admin, err := c.admin(g)
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +39,6 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 		Wake:        func() { loop.Wake() },
 	})
 	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{Group: topics.ConductorGroup(), TransactionalID: topics.Prefix + "conductor-" + o.Name}, decides)
-	g := service.NewGroup()
-	g.Add("admin", closes(admin.Close))
 	g.Add("views", service.Together(
 		entries,
 		c.table(topics.Queues(), decides.Queues),

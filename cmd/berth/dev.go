@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
@@ -26,7 +28,11 @@ type devOptions struct {
 	Prefix     string   // of the cell; empty: wire.DefaultPrefix
 	Partitions int32    // 0: 4
 	World      *fake.World
-	Log        *zap.Logger // nil: silent
+	Journal    journal.Options // of every agent
+	Timing     agent.Timing    // of every agent
+	Dial       dialer          // to the brokers
+	Open       listener        // of the API and of an embedded broker
+	Log        *zap.Logger     // nil: silent
 }
 
 // newDevCommand is a whole Berth in one process that stays up.
@@ -92,53 +98,41 @@ func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, ad
 		defer func() { _ = os.RemoveAll(o.Data) }() // a temporary folder that stays does no harm
 	}
 	if len(o.Kafka) == 0 {
-		broker, err := embedded.Start(embedded.Options{DataDir: kept})
+		broker, err := embedded.Start(embedded.Options{DataDir: kept, Listen: o.Open.within(ctx)})
 		if err != nil {
 			return err
 		}
 		defer broker.Close()
 		o.Kafka = broker.Addrs()
 	}
-	part, server, err := newDev(ctx, o)
-	if err != nil {
+	k := kafkaConfig{Brokers: o.Kafka, Prefix: o.Prefix, Partitions: o.Partitions}
+	c := newCell(k, o.Dial, o.Log, "dev")
+	if err := c.prepare(ctx); err != nil {
 		return err
 	}
+	k.Partitions = c.partitions // of a cell that was there before
+	var server *api.Server
+	part := newDev(k, o, func(s *api.Server) { server = s })
 	return during(ctx, part, func(ctx context.Context) error { return use(ctx, server.Addr().String()) })
 }
 
-// newDev joins a whole Berth on some brokers.
-func newDev(ctx context.Context, o devOptions) (service.Part, *api.Server, error) {
-	k := kafkaConfig{Brokers: o.Kafka, Prefix: o.Prefix, Partitions: o.Partitions}
-	cells := map[string]cell{}
-	for _, name := range []string{"queues", "conductor", "api", "agent"} {
-		cells[name] = newCell(k, nil, o.Log, name)
-	}
-	first := cells["api"]
-	if err := first.prepare(ctx); err != nil {
-		return nil, nil, err
-	}
-	manager, err := newQueues(cells["queues"], queuesOptions{})
-	if err != nil {
-		return nil, nil, err
-	}
-	deciding, err := newConductor(cells["conductor"], conductorOptions{})
-	if err != nil {
-		return nil, nil, err
-	}
-	node, server, err := newAPI(ctx, first, apiOptions{Address: o.Listen})
-	if err != nil {
-		return nil, nil, err
-	}
-	agents, err := newDevAgents(cells["agent"], o)
-	if err != nil {
-		return nil, nil, err
-	}
+// newDev joins a whole Berth on some brokers, each part made when it is to run.
+// serving hears of the API's server before the whole is ready.
+func newDev(k kafkaConfig, o devOptions, serving func(*api.Server)) service.Part {
 	g := service.NewGroup()
-	g.Add("queues", manager)
-	g.Add("conductor", deciding)
-	g.Add("api", node)
-	g.Add("agents", agents)
-	return g, server, nil
+	add := func(name string, build func(context.Context, cell) (service.Part, error)) {
+		c := newCell(k, o.Dial, o.Log, name)
+		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
+	}
+	add("queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })
+	add("conductor", func(_ context.Context, c cell) (service.Part, error) { return newConductor(c, conductorOptions{}) })
+	add("api", func(ctx context.Context, c cell) (service.Part, error) {
+		node, server, err := newAPI(ctx, c, apiOptions{Address: o.Listen, Listen: o.Open})
+		serving(server)
+		return node, err
+	})
+	add("agent", func(_ context.Context, c cell) (service.Part, error) { return newDevAgents(c, o) })
+	return g
 }
 
 // newDevAgents joins an agent for each simulated host.
@@ -156,11 +150,9 @@ func newDevAgents(c cell, o devOptions) (service.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := newAgent(c, agentOptions{Host: h.ID, State: o.Data, Driver: fake.NewDriver(host, h.Driver)})
-		if err != nil {
-			return nil, err
-		}
-		agents = append(agents, a)
+		agents = append(agents, agentOn(c, agentOptions{
+			Host: h.ID, State: o.Data, Driver: fake.NewDriver(host, h.Driver), Journal: o.Journal, Timing: o.Timing,
+		}))
 	}
 	return service.Together(agents...), nil
 }

@@ -17,12 +17,14 @@ type queuesOptions struct {
 
 // newQueues joins a queue manager: the election, the readers, and Kafka's topics
 // and share state, where it works.
-func newQueues(c cell, o queuesOptions) (service.Part, error) {
-	admin, err := kafka.NewAdmin(c.kafka)
+func newQueues(c cell, o queuesOptions) (_ service.Part, err error) {
+	g := service.NewGroup()
+	defer unmade(g, &err)
+	admin, err := c.admin(g)
 	if err != nil {
 		return nil, err
 	}
-	producer, last, err := c.producer()
+	producer, err := c.producer(g)
 	if err != nil {
 		return nil, err
 	}
@@ -40,9 +42,6 @@ func newQueues(c cell, o queuesOptions) (service.Part, error) {
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
 		Far: queues.Far{Topics: works, Hosts: works, Shares: works}, Logger: c.log, PerGroup: o.GroupLimit,
 	})
-	g := service.NewGroup()
-	g.Add("admin", closes(admin.Close))
-	g.Add("producer", last)
 	g.Add("views", service.Together(entries, listed, hosts, instances))
 	g.Add("manager", manager)
 	g.Add("election", elector)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
@@ -31,6 +32,13 @@ type rig struct {
 	api   string
 	parts map[string]*running
 	seen  *witness
+	net   network
+}
+
+// network is how the parts of a rig reach each other; the zero value is TCP.
+type network struct {
+	dial   dialer
+	listen listener
 }
 
 // running is a part that runs until stopped.
@@ -45,12 +53,21 @@ type running struct {
 // before it calls it lost. It asserts nothing about speed.
 const patience = 2 * time.Minute
 
+// chatty agents say at once what has changed, so that tests need not wait for it.
+var chatty = agent.Timing{BeaconApart: 100 * time.Millisecond}
+
 // newRig prepares a cell on these brokers and watches its instances; nothing
 // of Berth runs yet.
 func newRig(t *testing.T, b kafkatest.Broker, hosts ...devHost) *rig {
 	t.Helper()
+	return newRigOn(t, network{}, b, hosts...)
+}
+
+// newRigOn is newRig on a network of the test's own.
+func newRigOn(t *testing.T, n network, b kafkatest.Broker, hosts ...devHost) *rig {
+	t.Helper()
 	r := &rig{
-		t: t, kafka: kafkaConfig{Brokers: b.Addrs, Prefix: b.Prefix, Partitions: 4},
+		t: t, net: n, kafka: kafkaConfig{Brokers: b.Addrs, Prefix: b.Prefix, Partitions: 4},
 		data: t.TempDir(), world: fake.NewWorld(), hosts: hosts, parts: map[string]*running{},
 	}
 	c := r.cell("test")
@@ -78,7 +95,7 @@ func (r *rig) cell(name string) cell {
 	if os.Getenv("BERTH_TEST_LOG") != "" {
 		log = zaptest.NewLogger(r.t)
 	}
-	return newCell(r.kafka, nil, log, name)
+	return newCell(r.kafka, r.net.dial, log, name)
 }
 
 // prepared is a cell that knows its partitions.
@@ -107,7 +124,7 @@ func (r *rig) startConductor(name string) {
 
 func (r *rig) startAPI() {
 	r.t.Helper()
-	part, server, err := newAPI(r.t.Context(), r.prepared("api"), apiOptions{Address: "127.0.0.1:0"})
+	part, server, err := newAPI(r.t.Context(), r.prepared("api"), apiOptions{Address: "127.0.0.1:0", Listen: r.net.listen})
 	r.must(err)
 	r.start("api", part)
 	r.api = server.Addr().String()
@@ -120,7 +137,7 @@ func (r *rig) startAgents(hosts ...devHost) {
 	for _, h := range hosts {
 		host, err := r.world.Host(h.ID, h.Inventory)
 		r.must(err)
-		part, err := newAgent(c, agentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver)})
+		part, err := newAgent(c, agentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver), Timing: chatty})
 		r.must(err)
 		r.begin(string(h.ID), part)
 	}
@@ -189,7 +206,7 @@ func (r *rig) must(err error) {
 // as talks to the API for a project.
 func (r *rig) as(p compute.Project) *client.Client {
 	r.t.Helper()
-	c, err := client.New(client.Config{Address: r.api, Project: p, Timeout: patience})
+	c, err := client.New(client.Config{Address: r.api, Project: p, Timeout: patience, Dial: r.net.dial})
 	r.must(err)
 	r.t.Cleanup(c.Close)
 	return c
