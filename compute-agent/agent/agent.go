@@ -29,11 +29,11 @@ func New(o Options) (*Agent, error) {
 	return &Agent{opts: o.withDefaults(), begin: begin, inbox: newInbox(), ready: make(chan struct{})}, nil
 }
 
-// StartOffset is where the host's stream is to be read from: an offset, or the
-// end, for a journal that has not seen anything of the stream yet.
-func (a *Agent) StartOffset() (offset int64, fromEnd bool) {
-	return a.begin.Position, !a.begin.Positioned
-}
+// StartOffset is where the host's stream is to be read from: the first record
+// that was not acted upon. A journal that knows of none reads from the
+// beginning, but of what is there already it takes only what the operator wants
+// of the host: the rest was said to a journal that is lost.
+func (a *Agent) StartOffset() int64 { return a.begin.Position }
 
 // Commands takes records of the host's stream, in order; end says that it has
 // been read to the end it had. Nothing is acted upon before. It never blocks.

@@ -161,10 +161,7 @@ func (c *cell) start(dir string, d fake.Options, change func(*Options)) *node {
 	n.cancel = cancel
 	c.mu.Lock()
 	c.node = n
-	from, end := n.agent.StartOffset()
-	if end {
-		from = int64(len(c.stream))
-	}
+	from := n.agent.StartOffset()
 	if !c.hold {
 		n.agent.Commands(slices.Clone(c.stream[from:]), true)
 	}

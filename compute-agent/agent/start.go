@@ -98,7 +98,7 @@ func (l *loop) catchUp() {
 		return
 	}
 	l.stream.caughtUp = true
-	if !l.a.begin.Positioned {
+	if l.stream.history = !l.a.begin.Positioned; l.stream.history {
 		l.hello()
 	}
 	l.apply()

@@ -17,6 +17,7 @@ type stream struct {
 	unread   []wire.Record // read, and not the end yet
 	ended    bool          // what is unread goes up to the end
 	caughtUp bool          // and acted upon: commands are carried out from now on
+	history  bool          // what is unread was said before this journal had a position
 	counted  bool          // toSettle is known
 	toSettle int           // reports to be acknowledged before the first offer
 	settled  bool          // they are
@@ -40,16 +41,25 @@ func (l *loop) readStream(recs []wire.Record, end bool) {
 func (l *loop) apply() {
 	for _, rec := range l.stream.unread {
 		c, err := wire.DecodeCommand(rec)
-		if err != nil {
+		switch {
+		case err != nil:
 			l.reject(rec, err)
-		} else {
+		case l.stream.history && c.Op != compute.CommandHost:
+			// Said to the journal before this one. What is still open of it, the
+			// conductors repeat after our hello; a fence of then says nothing about
+			// the machines of now.
+		default:
 			l.command(c)
 		}
-		next := rec.Offset + 1
-		l.change.Position = &next
+		l.position(rec.Offset + 1)
 	}
-	l.stream.unread = nil
+	if l.stream.history && len(l.stream.unread) == 0 {
+		l.position(0) // the end of a stream that is still empty is a position too
+	}
+	l.stream.unread, l.stream.history = nil, false
 }
+
+func (l *loop) position(next int64) { l.change.Position = &next }
 
 func (l *loop) command(c compute.Command) {
 	switch c.Op {
