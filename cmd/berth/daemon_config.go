@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -123,7 +124,12 @@ func (k kafkaConfig) check() error {
 	return nil
 }
 
-func (c apiConfig) check() error { return c.Kafka.check() }
+func (c apiConfig) check() error {
+	if err := api.CheckAddress(c.Listen); err != nil {
+		return err
+	}
+	return c.Kafka.check()
+}
 
 func (c queuesConfig) check() error {
 	if c.GroupLimit < 1 {

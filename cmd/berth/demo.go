@@ -115,7 +115,7 @@ func (d *demo) offer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(d.out, "  flavor     %-9s %-42s +%d queues\n", f.Name, f.Resources, change.Added)
+		fmt.Fprintf(d.out, "  flavor     %-9s %-30s +%s\n", f.Name, humanResources(f.Resources), plural(change.Added, "queue"))
 	}
 	for _, q := range demoQuotas() {
 		if _, err := c.SetQuota(ctx, q); err != nil {
@@ -211,7 +211,10 @@ func (d *demo) neverFit(ctx context.Context) error {
 	}
 	return d.await(ctx, "delete", func(ctx context.Context) (string, bool, error) {
 		inst, err = c.Instance(ctx, inst.ID)
-		return "  called off: " + describe(inst), inst.State.Compute() == compute.StateDeleted, err
+		if err != nil || inst.State.Compute() != compute.StateDeleted {
+			return "  called off", false, err
+		}
+		return "  called off: " + describe(inst), true, nil
 	})
 }
 

@@ -91,7 +91,7 @@ func printPlaces(out io.Writer, all []client.Instance) error {
 		fmt.Fprintf(w, "  %s\t%s\t%d\t%s\t%s\t%s\n", some[0].Flavor, q, len(some), p50, p99, places(some))
 	}
 	p50, p99 := decisionTimes(all)
-	fmt.Fprintf(w, "  all\t\t%d\t%s\t%s\t\n", len(all), p50, p99)
+	fmt.Fprintf(w, "  all\t\t%d\t%s\t%s\n", len(all), p50, p99)
 	return w.Flush()
 }
 

@@ -38,7 +38,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	started := false
 	markStart(root, &started)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return int(exitOK)
 	}
@@ -49,7 +49,10 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	if code := codeOf(err); code != exitUsage || started {
 		return int(code)
 	}
-	fmt.Fprintln(root.ErrOrStderr(), `"berth --help" shows what there is`)
+	if cmd.HasParent() && !cmd.HasSubCommands() {
+		fmt.Fprintln(root.ErrOrStderr(), "usage: "+cmd.UseLine())
+	}
+	fmt.Fprintf(root.ErrOrStderr(), "\"%s --help\" shows what there is\n", cmd.CommandPath())
 	return int(exitUsage)
 }
 

@@ -63,9 +63,9 @@ func TestExecute(t *testing.T) {
 		"not found":     {compute.NotFound("host", "h", "look"), []string{"do"}, 3, "berth: host \"h\": does not exist; look\n"},
 		"invalid":       {compute.Invalid("size", "x", "write it"), []string{"do"}, 2, "berth: size \"x\" is not valid; write it\n"},
 		"unknown":       {nil, []string{"zzz"}, 2, "berth: unknown command \"zzz\" for \"berth\"\n\"berth --help\" shows what there is\n"},
-		"unknown flag":  {nil, []string{"do", "--it"}, 2, "berth: unknown flag: --it\n\"berth --help\" shows what there is\n"},
-		"too much":      {nil, []string{"do", "it"}, 2, "berth: unknown command \"it\" for \"berth do\"\n\"berth --help\" shows what there is\n"},
-		"required flag": {nil, []string{"need"}, 2, "berth: required flag(s) \"file\" not set\n\"berth --help\" shows what there is\n"},
+		"unknown flag":  {nil, []string{"do", "--it"}, 2, "berth: unknown flag: --it\nusage: berth do [flags]\n\"berth do --help\" shows what there is\n"},
+		"too much":      {nil, []string{"do", "it"}, 2, "berth: unknown command \"it\" for \"berth do\"\nusage: berth do [flags]\n\"berth do --help\" shows what there is\n"},
+		"required flag": {nil, []string{"need"}, 2, "berth: required flag(s) \"file\" not set\nusage: berth need [flags]\n\"berth need --help\" shows what there is\n"},
 		"help":          {nil, []string{"--help"}, 0, ""},
 	} {
 		root := &cobra.Command{Use: "berth", SilenceErrors: true, SilenceUsage: true}

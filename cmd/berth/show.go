@@ -49,7 +49,7 @@ func resolve(ctx context.Context, c *client.Client, candidates io.Writer, ref st
 	if err := instanceSheet(time.Now()).list(candidates, formatTable, found); err != nil {
 		return client.Instance{}, err
 	}
-	return client.Instance{}, compute.Conflict("instance", ref, fmt.Sprintf("may mean %d instances", len(found)), "give more of the id of one of those above")
+	return client.Instance{}, compute.Conflict("instance", ref, fmt.Sprintf("may mean %d instances", len(found)), "give more of its id or name")
 }
 
 func instanceDetails(i client.Instance, now time.Time) []detail {

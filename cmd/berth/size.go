@@ -88,6 +88,9 @@ func humanSize(class compute.ResourceClass, n int64) string {
 	case compute.MemoryMB:
 		return inUnits(n)
 	case compute.DiskGB:
+		if n == 0 {
+			return "0GiB" // as it is counted
+		}
 		return inUnits(n << 10)
 	}
 	return strconv.FormatInt(n, 10)

@@ -120,11 +120,11 @@ func (c Config) check() error {
 	if c.Partitions < 1 {
 		return compute.Invalid("partitions", "0", "give the number of partitions of the requests topic")
 	}
-	return loopback(c.Address)
+	return CheckAddress(c.Address)
 }
 
-// loopback refuses an address that others could reach.
-func loopback(address string) error {
+// CheckAddress refuses an address that others could reach, as New does.
+func CheckAddress(address string) error {
 	if address == "" {
 		return nil
 	}

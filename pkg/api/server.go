@@ -88,6 +88,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Unlock()
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
+	s.log.Info("listening", zap.Stringer("address", listener.Addr()))
 	close(s.ready)
 	select {
 	case err := <-ended:
