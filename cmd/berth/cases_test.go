@@ -17,9 +17,10 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// each runs a case on both brokers.
+// each runs a case on both brokers, beside others: most of a case is waiting.
 func each(t *testing.T, try func(t *testing.T, b kafkatest.Broker)) {
 	t.Helper()
+	t.Parallel()
 	kafkatest.Each(t, try)
 }
 
