@@ -7,6 +7,9 @@ package embedded
 import (
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -15,13 +18,16 @@ import (
 // loopback port that forgets everything at the end.
 type Options struct {
 	Port    int                                                 // 0: a free one
-	DataDir string                                              // empty: memory only
+	DataDir string                                              // of one broker at a time; empty: memory only
 	Listen  func(network, address string) (net.Listener, error) // nil: net.Listen
 	Configs map[string]string                                   // broker settings over ours
 }
 
 // Broker is a running embedded broker.
-type Broker struct{ cluster *kfake.Cluster }
+type Broker struct {
+	cluster *kfake.Cluster
+	lock    *os.File // of DataDir; nil: none
+}
 
 // Start runs a broker until Close.
 func Start(o Options) (*Broker, error) {
@@ -33,17 +39,40 @@ func Start(o Options) (*Broker, error) {
 	if o.Port == 0 && o.Listen != nil {
 		opts[1] = kfake.Ports(virtualPort) // a virtual network has no port 0
 	}
+	b := &Broker{}
 	if o.DataDir != "" {
+		var err error
+		if b.lock, err = lock(o.DataDir); err != nil {
+			return nil, fmt.Errorf("start the embedded broker: %w", err)
+		}
 		opts = append(opts, kfake.DataDir(o.DataDir), kfake.SyncWrites())
 	}
 	if o.Listen != nil {
 		opts = append(opts, kfake.ListenFn(o.Listen))
 	}
-	c, err := kfake.NewCluster(opts...)
-	if err != nil {
+	var err error
+	if b.cluster, err = kfake.NewCluster(opts...); err != nil {
+		_ = b.lock.Close() // nil has nothing to close
 		return nil, fmt.Errorf("start the embedded broker: %w", err)
 	}
-	return &Broker{cluster: c}, nil
+	return b, nil
+}
+
+// lock makes the folder and keeps every other process from it until the file
+// is closed, by a kill too. Two brokers would write into each other's logs.
+func lock(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close() // what counts is that it is not ours
+		return nil, fmt.Errorf("%s is in use by another process; stop that one, or give another folder: %w", dir, err)
+	}
+	return f, nil
 }
 
 const virtualPort = 9092
@@ -69,4 +98,7 @@ func settings(over map[string]string) map[string]string {
 func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
 
 // Close ends the broker; a second call does nothing.
-func (b *Broker) Close() { b.cluster.Close() }
+func (b *Broker) Close() {
+	b.cluster.Close()
+	_ = b.lock.Close() // the only error is that it was closed before, or is none
+}
