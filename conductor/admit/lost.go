@@ -17,10 +17,11 @@ import (
 //	    held ───────┘
 type publication struct {
 	state  progress
-	at     time.Time // when it was published, or loaded
-	offset int64     // known only
-	again  int       // how often this attempt was published again
-	place  int       // in queue.known
+	at     time.Time       // when it was published, or loaded
+	topic  compute.TopicID // the queue's, as it was listed then
+	offset int64           // known only
+	again  int             // how often this attempt was published again
+	place  int             // in queue.known
 }
 
 type progress uint8
@@ -65,13 +66,14 @@ func (s *State) hold(e *entry) {
 }
 
 // release publishes what was held for queues that are listed now, in the order
-// it was admitted.
+// it was admitted, and doubts what went to topics that are not theirs any more.
 func (s *step) release(names []compute.QueueName) {
 	for _, name := range names {
 		q := s.queues[name]
 		if q == nil || !s.view.listed(name) {
 			continue
 		}
+		s.doubt(q)
 		waiting := sorted(q.held)
 		slices.SortStableFunc(waiting, func(a, b *entry) int { return a.inst.QueuedAt.Compare(b.inst.QueuedAt) })
 		for _, e := range waiting {
@@ -79,6 +81,22 @@ func (s *step) release(names []compute.QueueName) {
 		}
 	}
 }
+
+// doubt finds out that a queue's topic was made anew: where work landed in the
+// one before says nothing about this one, whose offsets begin again.
+func (s *step) doubt(q *queue) {
+	for _, e := range slices.Clone(q.known.items) {
+		if !s.current(e) {
+			q.known.remove(e)
+			e.pub.state = unknown
+			s.reschedule(e)
+		}
+	}
+	s.question(q)
+}
+
+// current says whether an attempt was published to the topic its queue has now.
+func (s *step) current(e *entry) bool { return e.pub.topic == s.view.Queues[e.inst.Queue].TopicID }
 
 // unpublish forgets where an attempt waits; how often it was published stays.
 func (s *State) unpublish(e *entry) {
@@ -104,7 +122,7 @@ func (s *step) published(in Published) {
 	case in.Outcome == TopicGone:
 		s.end(e, gone(e.inst))
 	case e.pub.state != pending:
-	case in.Outcome == Undelivered:
+	case in.Outcome == Undelivered, !s.current(e):
 		e.pub.state = unknown
 		s.reschedule(e)
 	default:

@@ -25,7 +25,7 @@ import (
 //	fence|forget host=H
 //	sent ID offset=7|gone|failed  where its last publication landed
 //	starts QUEUE 8                the queue's share start offset
-//	list|close|drop QUEUE         it is listed, closed, not listed any more
+//	list|close|drop QUEUE         it is listed, closed, not listed any more; list QUEUE topic=T: as another topic
 //	quota PROJECT VCPU=2
 //	advice QUEUE eligible=0 full=3 never=0 depth=2
 //	+30s                          time passes and timers fire as they come due
@@ -119,7 +119,7 @@ func (s *story) do(t *testing.T, line string) []string {
 	case "starts":
 		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})
 	case "list", "close", "drop":
-		return s.list(words[0], compute.QueueName(a.bare[0]))
+		return s.list(words[0], compute.QueueName(a.bare[0]), compute.TopicID(a.key["topic"]))
 	case "quota", "advice":
 		return s.know(t, words[0], a)
 	case "asleep":
@@ -257,12 +257,15 @@ func (s *story) sent(a args) []string {
 	return s.hear(in)
 }
 
-func (s *story) list(what string, name compute.QueueName) []string {
+func (s *story) list(what string, name compute.QueueName, topic compute.TopicID) []string {
 	q := s.view.Queues[name]
 	q.Name = name
 	switch what {
 	case "list":
 		q.State = compute.QueueOpen
+		if topic != "" {
+			q.TopicID = topic
+		}
 	case "close":
 		q.State = compute.QueueClosed
 	}

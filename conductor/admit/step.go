@@ -88,7 +88,7 @@ func (s *step) follow(e *entry) {
 				continue
 			}
 			s.unpublish(e)
-			e.pub.state, e.pub.at = pending, s.at()
+			e.pub.state, e.pub.at, e.pub.topic = pending, s.at(), s.view.Queues[effect.Queue].TopicID
 		case Tell:
 			if effect.Command.Op == compute.CommandBuild {
 				e.pub.state, e.pub.at = unknown, s.at()
