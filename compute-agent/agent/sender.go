@@ -129,8 +129,8 @@ func (s *sender) deliver(ctx context.Context, batch []said) {
 	for {
 		err := s.reporter.Send(ctx, recs...)
 		if err == nil {
+			s.settled(len(batch)) // first: who is woken by the rest looks at it
 			s.acked(batch)
-			s.settled(len(batch))
 			return
 		}
 		if ctx.Err() != nil {
