@@ -109,6 +109,7 @@ func TestGainWaitsForAnOpenTransaction(t *testing.T) {
 // of the other kind were written.
 func counter(cfg Config, one int16, ones int, other int16, others int) (<-chan struct{}, func(context.Context, string, string) (net.Conn, error)) {
 	c, done, n, mu := newCutter(cfg.Dial), make(chan struct{}), map[int16]int{}, new(sync.Mutex)
+	enough := sync.OnceFunc(func() { close(done) })
 	c.on(func(b []byte) bool {
 		mu.Lock()
 		defer mu.Unlock()
@@ -116,9 +117,8 @@ func counter(cfg Config, one int16, ones int, other int16, others int) (<-chan s
 			return false
 		}
 		if key := int16(b[4])<<8 | int16(b[5]); key == one || key == other {
-			n[key]++
-			if (n[one] == ones && n[other] < others) || (n[other] == others && n[one] < ones) {
-				close(done)
+			if n[key]++; n[one] >= ones || n[other] >= others {
+				enough()
 			}
 		}
 		return false

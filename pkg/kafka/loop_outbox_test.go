@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,12 +24,12 @@ func TestNextOwnerSendsTheTail(t *testing.T) {
 		f.more(5, 1)
 		a.await(t, "sent k5 <nil>")
 		awaitCursor(t, cfg, 5)
-		held, death := make(chan struct{}), make(chan struct{})
+		held, death, once := make(chan struct{}), make(chan struct{}), new(sync.Once)
 		a.wire.on(func(b []byte) bool {
 			if !bytes.Contains(b, []byte("effect-k-6.")) {
 				return false
 			}
-			close(held)
+			once.Do(func() { close(held) })
 			<-death
 			return true
 		})
