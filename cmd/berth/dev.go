@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -16,6 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -44,13 +46,23 @@ func newDevCommand() *cobra.Command {
 		Short: "Run everything in this process, with simulated hosts, until interrupted",
 		Long: `dev runs an API node, a queue manager, a conductor and simulated hosts in this
 process, on an embedded broker or on the Kafka named by --kafka. With --data it
-goes on where it stopped.`,
+goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if hosts < 0 || hosts > 10_000 {
 				return compute.Invalid("hosts", fmt.Sprint(hosts), "give a number from 0 to 10000")
 			}
 			o.Hosts = devHosts(hosts)
+			if err := api.CheckAddress(o.Listen); err != nil {
+				return err
+			}
+			var err error
+			if o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "console"); err != nil {
+				return err
+			}
+			if len(o.Kafka) > 0 {
+				fmt.Fprintln(cmd.ErrOrStderr(), "Waiting for Kafka at", strings.Join(o.Kafka, ", "))
+			}
 			return withDev(cmd.Context(), o, func(ctx context.Context, address string) error {
 				fmt.Fprintf(cmd.OutOrStdout(), "Berth is up: %d simulated hosts, API on http://%s, its documentation on http://%[2]s/docs\n"+
 					"  export BERTH_API=http://%[2]s\n"+
