@@ -109,6 +109,7 @@ func (l *loop) turn() {
 	}
 	now := time.Now()
 	l.catchUp()
+	l.greeted()
 	for id, t := range l.tasks {
 		if due := l.rules.Due(*t); !due.IsZero() && !now.Before(due) {
 			l.step(id, task.Tick{})

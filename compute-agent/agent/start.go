@@ -98,20 +98,31 @@ func (l *loop) catchUp() {
 		return
 	}
 	l.stream.caughtUp = true
-	if l.stream.history = !l.a.begin.Positioned; l.stream.history {
+	l.stream.history = !l.a.begin.Positioned
+	if !l.host.Greeted {
 		l.hello()
 	}
 	l.apply()
 }
 
 // hello tells every conductor that this host has missed whatever its stream
-// said before.
+// said before this journal. Every life says it until all of it has arrived.
 func (l *loop) hello() {
 	now := time.Now().UTC()
 	for p := range l.o.Partitions {
 		rec := wire.EncodeReport(compute.Report{Op: compute.ReportHello, Host: l.o.Host, Journal: l.a.begin.ID, At: now})
 		l.sender.say(said{rec: rec.To(l.o.Topics.Reports(), p)})
 	}
+	l.stream.toGreet, _ = l.sender.progress()
+}
+
+// greeted writes down that the hello has arrived.
+func (l *loop) greeted() {
+	if _, done := l.sender.progress(); l.stream.toGreet == 0 || done < l.stream.toGreet {
+		return
+	}
+	l.stream.toGreet, l.host.Greeted = 0, true
+	l.keepHost()
 }
 
 // settle lets the host offer once everything that was true when it caught up

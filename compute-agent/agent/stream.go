@@ -18,6 +18,7 @@ type stream struct {
 	ended    bool          // what is unread goes up to the end
 	caughtUp bool          // and acted upon: commands are carried out from now on
 	history  bool          // what is unread was said before this journal had a position
+	toGreet  int           // reports to be acknowledged until the hello has arrived; 0: it has
 	counted  bool          // toSettle is known
 	toSettle int           // reports to be acknowledged before the first offer
 	settled  bool          // they are

@@ -77,4 +77,5 @@ type Host struct {
 	Quarantines int                 `json:"quarantines"`      // in a row, without a start that succeeded in between
 	Until       time.Time           `json:"until"`            // when the last quarantine ends; zero: there is none
 	Reason      string              `json:"reason,omitempty"` // why it is in quarantine
+	Greeted     bool                `json:"greeted"`          // every conductor's hello of this journal is in the log
 }
