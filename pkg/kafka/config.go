@@ -74,9 +74,7 @@ func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.ConnIdleTimeout(idleTimeout),
 		kgo.DisableClientMetrics(),
 		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar()}),
-	}
-	if cfg.Dial != nil {
-		base = append(base, kgo.Dialer(cfg.Dial))
+		kgo.Dialer(cfg.dial()),
 	}
 	cl, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {

@@ -84,8 +84,11 @@ func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, erro
 func retry[T any](ctx context.Context, log *zap.Logger, what string, try func() (T, error)) (T, error) {
 	for fails := 0; ; fails++ {
 		v, err := try()
-		if err == nil || isFatal(err) || ctx.Err() != nil {
+		switch {
+		case err == nil || isFatal(err):
 			return v, err
+		case ctx.Err() != nil:
+			return v, fmt.Errorf("%w: %w", ctx.Err(), err) // whatever it was, it is called off
 		}
 		if fails == 1 { // once may be the haste of a young cluster
 			log.Info(what, zap.Error(err))

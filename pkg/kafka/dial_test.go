@@ -1,0 +1,73 @@
+package kafka
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// A broker that takes connections and never says a word holds nobody up who has
+// given up.
+func TestFrozenBrokerHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := NewAdmin(Config{Brokers: []string{"localhost:9092"}, Dial: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() { _, _ = io.Copy(io.Discard, theirs) }() // as the buffers of a real connection
+			return ours, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := a.WaitReachable(ctx); compute.KindOf(err) != compute.KindTimeout {
+			t.Errorf("got %v of a broker that says nothing", err)
+		}
+		a.Close()
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("given up after 1 s, and it took %s", took)
+		}
+	})
+}
+
+// A connection is for all who come later, not for the one who opened it.
+func TestConnectionOutlivesWhoOpenedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var network embedded.Network
+		b, err := embedded.Start(embedded.Options{Listen: func(n, a string) (net.Listener, error) { return network.Listen(t.Context(), n, a) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		dials := 0
+		a, err := NewAdmin(Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "t."}, Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
+			dials++
+			return network.Dial(ctx, n, addr)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		for range 5 {
+			ctx, cancel := context.WithCancel(t.Context())
+			if _, err := a.client.Request(ctx, kmsg.NewPtrMetadataRequest()); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			synctest.Wait()
+		}
+		if dials > 2 { // once to ask who is there, once to whom it found
+			t.Errorf("dialled %d times, want twice", dials)
+		}
+	})
+}
