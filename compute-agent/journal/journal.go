@@ -143,7 +143,7 @@ func classify(path string, err error) error {
 		return err
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return &compute.Error{
-			Op: "open journal", Kind: compute.KindConflict, Field: "journal", Value: path, Cause: err,
+			Op: "open journal", Kind: compute.KindConflict, Field: "journal", Value: path, // bbolt would only add "timeout"
 			Message: "is in use by another process", Remedy: "there can be one agent on a host: stop the other one, or give this one a host name and a state folder of its own",
 		}
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, errValue):
