@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // asBerth makes the test binary behave as the berth binary.
@@ -200,27 +201,65 @@ func TestSeparateProcesses(t *testing.T) {
 }
 
 // Kill -9 of the conductor in the middle of 500 boots: the other takes over, all
-// are active exactly once, and the quota is exact.
+// are active exactly once, and the quota is exact. The projects are in every
+// partition, so some are the victim's, whoever has which.
 func TestConductorKilled(t *testing.T) {
 	r := processRig(t)
 	r.daemonOf("queues", "queues", map[string]any{})
 	victim := r.conductorProcess("conductor-a")
 	r.apiProcess("api")
 	r.agentProcess("rack", 20, 0)
-	c := r.as("p")
-	r.offer(c, nil, []compute.Flavor{small("m1.small")})
-	first := r.boot(c, 250, compute.Boot{Flavor: "m1.small"})
+	users := r.everywhere(5, compute.Resources{compute.Instances: 100})
+	r.offer(users[0], nil, []compute.Flavor{small("m1.small")})
+	var all []compute.InstanceID
+	of := map[*client.Client][]compute.InstanceID{}
+	boot := func(n int) {
+		for i := range n {
+			c := users[i%len(users)]
+			ids := r.boot(c, 1, compute.Boot{Flavor: "m1.small"})
+			all, of[c] = append(all, ids...), append(of[c], ids...)
+		}
+	}
+	boot(250)
 	r.conductorProcess("conductor-b")
-	second := r.boot(c, 50, compute.Boot{Flavor: "m1.small"})
+	boot(50)
 	victim.kill()
-	third := r.boot(c, 200, compute.Boot{Flavor: "m1.small"})
-	all := append(append(first, second...), third...)
+	boot(200)
 	r.await(all, compute.StateActive)
+	for _, c := range users {
+		r.uses(c, compute.Instances, 100)
+		more := r.boot(c, 1, compute.Boot{Flavor: "m1.small"})
+		r.await(more, compute.StateError)
+		r.reason(more[0], compute.QuotaExceeded)
+	}
 	r.exactlyOnce(all)
-	r.uses(c, compute.Instances, 500)
-	r.delete(c, all)
+	for _, c := range users {
+		r.delete(c, of[c])
+	}
 	r.await(all, compute.StateDeleted)
-	r.unused(c)
+	for _, c := range users {
+		r.unused(c)
+	}
+}
+
+// everywhere is so many projects with this quota, in every partition some.
+func (r *rig) everywhere(n int, quota compute.Resources) []*client.Client {
+	r.t.Helper()
+	var users []*client.Client
+	taken := map[int32]bool{}
+	for i := 0; len(users) < n; i++ {
+		p := compute.Project(fmt.Sprintf("p%d", i))
+		at := wire.Partition(p, r.kafka.Partitions)
+		if taken[at] && len(users)+int(r.kafka.Partitions)-len(taken) >= n {
+			continue // the places left are for the other partitions
+		}
+		taken[at] = true
+		c := r.as(p)
+		_, err := c.SetQuota(r.t.Context(), compute.Quota{Project: p, Limits: quota})
+		r.must(err)
+		users = append(users, c)
+	}
+	return users
 }
 
 // Kill -9 of an agent: what it was preparing is built elsewhere by itself; what
