@@ -80,9 +80,11 @@ func offers() []wire.Record {
 	}
 }
 
-func listed(name compute.QueueName) wire.Record {
+func listed(name compute.QueueName) wire.Record { return listedAs(name, compute.QueueOpen) }
+
+func listedAs(name compute.QueueName, state compute.QueueState) wire.Record {
 	return wire.EncodeQueue(compute.Queue{
-		Name: name, Flavor: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512}, Group: "agents-0",
+		Name: name, State: state, Flavor: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512}, Group: "agents-0",
 	})
 }
 

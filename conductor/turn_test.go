@@ -176,6 +176,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestSent(t *testing.T) {
 	k := newCell(t)
 	res := k.read(k.boot(1, "p"), k.boot(2, "p"), k.boot(3, "p"))
+	k.c.Queues([]wire.Record{listedAs("m1.small", compute.QueueClosed)}, true)
 	k.turn(wire.Turn{Sent: []wire.Sent{
 		{Tag: res.Effects[0].Tag, Offset: 7},
 		{Tag: res.Effects[1].Tag, Err: fmt.Errorf("produce: %w", wire.ErrNoTopic)},

@@ -119,10 +119,10 @@ func (s *step) published(in Published) {
 		return
 	}
 	switch {
-	case in.Outcome == TopicGone:
+	case in.Outcome == TopicGone && !s.promised(e.inst):
 		s.end(e, gone(e.inst))
 	case e.pub.state != pending:
-	case in.Outcome == Undelivered, !s.current(e):
+	case in.Outcome != Delivered, !s.current(e):
 		e.pub.state = unknown
 		s.reschedule(e)
 	default:
@@ -131,6 +131,14 @@ func (s *step) published(in Published) {
 		q.known.fix(e)
 		s.question(q)
 	}
+}
+
+// promised says whether the work's topic is sure to be there (again): its queue
+// is listed and open, so a broker that does not know the topic is behind, or
+// the queue manager is about to make it anew.
+func (s *step) promised(inst *compute.Instance) bool {
+	q, listed := s.view.Queues[inst.Queue]
+	return listed && q.State == compute.QueueOpen && !pinned(inst)
 }
 
 func gone(inst *compute.Instance) *compute.Reason {
