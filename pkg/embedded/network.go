@@ -14,7 +14,11 @@ type Network struct{ virtual kfake.VirtualNetwork }
 
 // Dial connects to a listener, or waits for it to accept until ctx ends.
 func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return n.virtual.DialContext(ctx, network, address)
+	c, err := n.virtual.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err} // as TCP says it
+	}
+	return c, nil
 }
 
 // Listen opens a port. Port 0 is one like any other: there is one of it.

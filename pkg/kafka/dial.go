@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,6 +12,11 @@ type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dialTimeout bounds how long plain TCP tries.
 const dialTimeout = 10 * time.Second
+
+// refusedPause is the least that a refused connection takes. kgo does not wait in
+// some places before it tries again: a producer that has no id yet, with one
+// broker to ask, would spin for as long as that is gone.
+const refusedPause = 50 * time.Millisecond
 
 // dial is how this client reaches brokers.
 func (c Config) dial() dialer {
@@ -28,9 +34,15 @@ func impatient(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		if err != nil {
+			_ = sleep(ctx, refusedPause) // its end is no other reason
 			return nil, err
 		}
-		return &youngConn{Conn: c, grown: context.AfterFunc(ctx, func() { _ = c.Close() })}, nil // it is of no use to anybody
+		young := &youngConn{Conn: c, opened: ctx}
+		young.grown = context.AfterFunc(ctx, func() {
+			young.cut.Store(true)
+			_ = c.Close() // it is of no use to anybody
+		})
+		return young, nil
 	}
 }
 
@@ -38,7 +50,9 @@ func impatient(dial dialer) dialer {
 // goroutine at a time reads.
 type youngConn struct {
 	net.Conn
-	grown func() bool // lets the connection outlive its context; nil: done
+	opened context.Context // what it was opened under
+	grown  func() bool     // lets it outlive that; nil: done
+	cut    atomic.Bool     // it ended with that
 }
 
 func (c *youngConn) Read(b []byte) (int, error) {
@@ -47,5 +61,18 @@ func (c *youngConn) Read(b []byte) (int, error) {
 		c.grown()
 		c.grown = nil
 	}
-	return n, err
+	return n, c.why(err)
+}
+
+func (c *youngConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	return n, c.why(err)
+}
+
+// why is what really ended the connection: who opened it gave up, and hears so.
+func (c *youngConn) why(err error) error {
+	if err != nil && c.cut.Load() {
+		return c.opened.Err()
+	}
+	return err
 }

@@ -40,6 +40,26 @@ func TestFrozenBrokerHoldsUpNobody(t *testing.T) {
 	})
 }
 
+// A producer whose broker is gone tries again and again, and does not spin.
+func TestRefusedProducerDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		p, err := NewProducer(Config{Brokers: []string{"localhost:9092"}, Dial: func(context.Context, string, string) (net.Conn, error) {
+			if dials++; dials > 2000 {
+				panic("spins")
+			}
+			return nil, io.ErrClosedPipe // kgo knows what to do with TCP's errors alone
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if err := p.Send(t.Context(), wire.Record{Topic: "t", Value: []byte("v")}); err == nil {
+			t.Error("sent to nobody")
+		}
+	})
+}
+
 // A connection is for all who come later, not for the one who opened it.
 func TestConnectionOutlivesWhoOpenedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
