@@ -34,7 +34,6 @@ func impatient(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		if err != nil {
-			_ = sleep(ctx, refusedPause) // its end is no other reason
 			return nil, err
 		}
 		young := &youngConn{Conn: c, opened: ctx}
@@ -47,19 +46,21 @@ func impatient(dial dialer) dialer {
 }
 
 // youngConn is a connection on which the broker may not have spoken yet. One
-// goroutine at a time reads.
+// goroutine at a time reads; until the broker has spoken, nobody uses it but who
+// opened it.
 type youngConn struct {
 	net.Conn
 	opened context.Context // what it was opened under
-	grown  func() bool     // lets it outlive that; nil: done
-	cut    atomic.Bool     // it ended with that
+	grown  func() bool     // lets it outlive that
+	spoke  atomic.Bool     // the broker has said something
+	cut    atomic.Bool     // it ended with what it was opened under
 }
 
 func (c *youngConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && c.grown != nil {
+	if n > 0 && !c.spoke.Load() {
+		c.spoke.Store(true)
 		c.grown()
-		c.grown = nil
 	}
 	return n, c.why(err)
 }
@@ -69,9 +70,10 @@ func (c *youngConn) Write(b []byte) (int, error) {
 	return n, c.why(err)
 }
 
-// why is what really ended the connection: who opened it gave up, and hears so.
+// why is what really ended a young connection: who opened it gave up, and hears
+// so. Others, who may use it later, hear of a closed connection and try again.
 func (c *youngConn) why(err error) error {
-	if err != nil && c.cut.Load() {
+	if err != nil && c.cut.Load() && !c.spoke.Load() {
 		return c.opened.Err()
 	}
 	return err
