@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -40,22 +41,19 @@ func TestFrozenBrokerHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// A producer whose broker is gone tries again and again, and does not spin.
-func TestRefusedProducerDoesNotSpin(t *testing.T) {
+// Whoever tries again at once does not spin, and whoever gives up does not wait.
+func TestRefusalTakesAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dials := 0
-		p, err := NewProducer(Config{Brokers: []string{"localhost:9092"}, Dial: func(context.Context, string, string) (net.Conn, error) {
-			if dials++; dials > 2000 {
-				panic("spins")
-			}
-			return nil, io.ErrClosedPipe // kgo knows what to do with TCP's errors alone
-		}})
-		if err != nil {
-			t.Fatal(err)
+		dial := impatient(func(context.Context, string, string) (net.Conn, error) { return nil, io.ErrClosedPipe })
+		began := time.Now()
+		if _, err := dial(t.Context(), "tcp", "localhost:9092"); !errors.Is(err, io.ErrClosedPipe) || time.Since(began) != refusedPause {
+			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		defer p.Close()
-		if err := p.Send(t.Context(), wire.Record{Topic: "t", Value: []byte("v")}); err == nil {
-			t.Error("sent to nobody")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began = time.Now()
+		if _, err := dial(ctx, "tcp", "localhost:9092"); err == nil || time.Since(began) != 0 {
+			t.Errorf("called off, and after %s: %v", time.Since(began), err)
 		}
 	})
 }
