@@ -34,6 +34,7 @@ func impatient(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		if err != nil {
+			_ = sleep(ctx, refusedPause) // its end is no other reason
 			return nil, err
 		}
 		young := &youngConn{Conn: c, opened: ctx}
