@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -99,21 +100,9 @@ func parseCapability(axis string, values, requires, consumes []string) (compute.
 }
 
 func newCapabilityList(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List capabilities", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			items, err := c.Capabilities(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return capabilitySheet().list(cmd.OutOrStdout(), out, items)
-		},
-	}
+	return newListing(s, "List capabilities", capabilitySheet, func(ctx context.Context, c *client.Client) ([]client.Capability, error) {
+		return c.Capabilities(ctx)
+	})
 }
 
 func newCapabilityRemove(s *settings) *cobra.Command {

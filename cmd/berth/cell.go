@@ -6,6 +6,7 @@ import (
 	"net"
 
 	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
@@ -120,15 +121,9 @@ type syncers []*kafka.Reader
 
 // Sync asks all at once and answers when all are there.
 func (s syncers) Sync(ctx context.Context) error {
-	errs := make(chan error, len(s))
+	var all errgroup.Group
 	for _, r := range s {
-		go func() { errs <- r.Sync(ctx) }()
+		all.Go(func() error { return r.Sync(ctx) })
 	}
-	var first error
-	for range s {
-		if err := <-errs; err != nil && first == nil {
-			first = err
-		}
-	}
-	return first
+	return all.Wait()
 }

@@ -217,39 +217,16 @@ func (w *queueWaiting) queues(ctx context.Context, c *client.Client, to io.Write
 }
 
 func newFlavorList(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List flavors", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			items, err := c.Flavors(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return flavorSheet().list(cmd.OutOrStdout(), out, items)
-		},
-	}
+	return newListing(s, "List flavors", flavorSheet, func(ctx context.Context, c *client.Client) ([]client.Flavor, error) {
+		return c.Flavors(ctx)
+	})
 }
 
 func newFlavorShow(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show a flavor", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			f, err := c.Flavor(cmd.Context(), compute.FlavorName(args[0]))
-			if err != nil {
-				return err
-			}
-			return flavorSheet().one(cmd.OutOrStdout(), out, f, flavorDetails)
-		},
-	}
+	return newShowing(s, "show NAME", "Show a flavor", flavorSheet, flavorDetails,
+		func(ctx context.Context, c *client.Client, name string) (client.Flavor, error) {
+			return c.Flavor(ctx, compute.FlavorName(name))
+		})
 }
 
 func newFlavorRemove(s *settings) *cobra.Command {

@@ -23,39 +23,16 @@ func newHost(s *settings) *cobra.Command {
 }
 
 func newHostList(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List hosts", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			items, err := c.Hosts(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return hostSheet().list(cmd.OutOrStdout(), out, items)
-		},
-	}
+	return newListing(s, "List hosts", hostSheet, func(ctx context.Context, c *client.Client) ([]client.Host, error) {
+		return c.Hosts(ctx)
+	})
 }
 
 func newHostShow(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use: "show HOST", Short: "Show what a host last said", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			h, err := c.Host(cmd.Context(), compute.HostID(args[0]))
-			if err != nil {
-				return err
-			}
-			return hostSheet().one(cmd.OutOrStdout(), out, h, hostDetails)
-		},
-	}
+	return newShowing(s, "show HOST", "Show what a host last said", hostSheet, hostDetails,
+		func(ctx context.Context, c *client.Client, name string) (client.Host, error) {
+			return c.Host(ctx, compute.HostID(name))
+		})
 }
 
 // wish is what an operator wants of a host.

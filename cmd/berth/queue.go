@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -19,43 +20,22 @@ func newQueue(s *settings) *cobra.Command {
 
 func newQueueList(s *settings) *cobra.Command {
 	var flavor string
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List queues with what waits in them", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			items, err := c.Queues(cmd.Context(), compute.FlavorName(flavor))
-			if err != nil {
-				return err
-			}
-			return queueSheet(time.Now()).list(cmd.OutOrStdout(), out, items)
-		},
-	}
+	cmd := newListing(s, "List queues with what waits in them", queuesNow, func(ctx context.Context, c *client.Client) ([]client.Queue, error) {
+		return c.Queues(ctx, compute.FlavorName(flavor))
+	})
 	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
 	return cmd
 }
 
 func newQueueShow(s *settings) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show a queue", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, out, err := s.open()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			q, err := c.Queue(cmd.Context(), compute.QueueName(args[0]))
-			if err != nil {
-				return err
-			}
-			now := time.Now()
-			return queueSheet(now).one(cmd.OutOrStdout(), out, q, func(q client.Queue) []detail { return queueDetails(q, now) })
-		},
-	}
+	return newShowing(s, "show NAME", "Show a queue", queuesNow, func(q client.Queue) []detail { return queueDetails(q, time.Now()) },
+		func(ctx context.Context, c *client.Client, name string) (client.Queue, error) {
+			return c.Queue(ctx, compute.QueueName(name))
+		})
 }
+
+// queuesNow shows queues with their ages as of now.
+func queuesNow() sheet[client.Queue] { return queueSheet(time.Now()) }
 
 // told is a cell that is known only once the queue manager has said so.
 func told(cell func(client.Queue) string) func(client.Queue) string {
