@@ -1,6 +1,5 @@
-// Package kafkatest runs real Kafka brokers for tests and benchmarks: the jars
-// come from Maven Central into the user's cache once, the brokers run on free
-// loopback ports and never outlive the process that started them.
+// Package kafkatest gives tests brokers: an embedded one, or real Kafka as
+// pkg/localkafka runs it.
 //
 // A suite that must hold on the embedded broker and on Kafka is written once
 // and run by Each.

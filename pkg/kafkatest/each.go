@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/localkafka"
 )
 
 // Broker is what a suite runs against.
@@ -51,12 +52,12 @@ func Kafka(t testing.TB) Broker {
 	return Broker{Addrs: c.Addrs(), Prefix: prefix(), Real: true}
 }
 
-// StartT is Start for a test: it fails the test on error, and closes the
+// StartT is localkafka.Start for a test: it fails the test on error, and closes the
 // cluster when the test ends.
 func StartT(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	Need(t)
-	c, err := Start(context.Background(), o)
+	c, err := localkafka.Start(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,7 @@ func (s *cluster) get() (*Cluster, error) {
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		s.c, s.err = Start(ctx, Options{})
+		s.c, s.err = localkafka.Start(ctx, Options{})
 	})
 	return s.c, s.err
 }

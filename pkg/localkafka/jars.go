@@ -1,4 +1,4 @@
-package kafkatest
+package localkafka
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Version is the Kafka that tests run against unless told otherwise.
+// Version is the Kafka that runs unless another is asked for.
 const Version = "4.3.1"
 
 //go:embed pom.xml
