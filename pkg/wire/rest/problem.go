@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"encoding/json"
 	"net/http"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -118,3 +119,10 @@ func (p *Problem) GetStatus() int { return p.Status }
 
 // ContentType says that this is a problem document, for the HTTP library.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// Answer writes the problem as the whole answer to a request.
+func (p *Problem) Answer(w http.ResponseWriter) {
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+}

@@ -1,0 +1,168 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Options say where a front listens and what it shows.
+type Options struct {
+	Address     string // host:port; port 0 picks one
+	Listen      func(ctx context.Context, network, address string) (net.Listener, error)
+	Metrics     http.Handler  // answers GET /metrics; nil: 404
+	Log         *zap.Logger   // nil: none
+	Waiting     string        // what /readyz says until told otherwise; empty: "starting"
+	StopTimeout time.Duration // how long requests under way may take when stopping; 0: 5 s
+}
+
+// Limits of the HTTP server. Whoever handles a request bounds its body, and the
+// time until it answers: the write time-out is only the last resort.
+const (
+	headerTimeout = 5 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 60 * time.Second
+	idleTimeout   = 2 * time.Minute
+	stopTimeout   = 5 * time.Second
+	maxHeader     = 64 << 10
+)
+
+// Front answers on one address for as long as it runs:
+//
+//	              /healthz   /readyz                 /metrics   the rest
+//	waiting       200        503, what is awaited    Metrics    503, what is awaited
+//	up            200        200                     Metrics    404
+//	serving h     h          h                       Metrics    h
+//
+// It may be told to wait, to be up or to serve in any order, before it runs,
+// while it does and afterwards, by any goroutine.
+type Front struct {
+	options Options
+	ready   chan struct{}
+
+	mu   sync.Mutex
+	addr net.Addr
+	face face
+}
+
+// face is what is shown at some time. Of a face that has passed, requests may
+// still be under way.
+type face struct {
+	awaited string       // not ready: what is waited for
+	handler http.Handler // answers everything but /metrics; nil: our own answers
+	busy    *sync.WaitGroup
+}
+
+// New makes a front that listens when it runs.
+func New(o Options) *Front {
+	if o.Listen == nil {
+		o.Listen = (&net.ListenConfig{}).Listen
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	if o.Waiting == "" {
+		o.Waiting = "starting"
+	}
+	if o.StopTimeout == 0 {
+		o.StopTimeout = stopTimeout
+	}
+	f := &Front{options: o, ready: make(chan struct{})}
+	f.Waiting(o.Waiting)
+	return f
+}
+
+// Ready is closed once it listens.
+func (f *Front) Ready() <-chan struct{} { return f.ready }
+
+// Addr is where it listens; nil before Ready.
+func (f *Front) Addr() net.Addr {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.addr
+}
+
+// Waiting says that the daemon is not ready, or not any more, and why:
+// "waiting for Kafka at k1:9092".
+func (f *Front) Waiting(why string) { f.turn(face{awaited: why}) }
+
+// Up says that a daemon without a handler of its own is ready.
+func (f *Front) Up() { f.turn(face{}) }
+
+// Serve lets h answer everything but /metrics from now on.
+func (f *Front) Serve(h http.Handler) { f.turn(face{handler: h}) }
+
+func (f *Front) turn(to face) (from face) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	from = f.face
+	to.busy = new(sync.WaitGroup)
+	f.face = to
+	return from
+}
+
+// now is the current face, with one more request under way.
+func (f *Front) now() face {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.face.busy.Add(1)
+	return f.face
+}
+
+// Run listens and answers until ctx ends. Requests then under way are finished,
+// within StopTimeout.
+func (f *Front) Run(ctx context.Context) error {
+	listener, err := f.options.Listen(ctx, "tcp", f.options.Address)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return &compute.Error{
+			Kind: compute.KindUnavailable, Field: "listen", Value: f.options.Address, Message: "cannot be listened on",
+			Remedy: "give an address of this machine with a port that nothing else uses", Cause: err,
+		}
+	}
+	errorLog, _ := zap.NewStdLogAt(f.options.Log, zap.WarnLevel) // only an unknown level fails
+	server := &http.Server{
+		Handler:           f.handler(),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          errorLog,
+	}
+	f.mu.Lock()
+	f.addr = listener.Addr()
+	f.mu.Unlock()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	f.options.Log.Info("listening", zap.Stringer("address", listener.Addr()))
+	close(f.ready)
+	select {
+	case err := <-ended:
+		return &compute.Error{Op: "listen", Kind: compute.KindInternal, Cause: err}
+	case <-ctx.Done():
+	}
+	return f.stop(ctx, server, ended)
+}
+
+func (f *Front) stop(ctx context.Context, server *http.Server, ended <-chan error) error {
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.options.StopTimeout)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		f.options.Log.Warn("requests were cut off", zap.Error(err))
+		_ = server.Close() // what Close reports is what Shutdown has left over
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return &compute.Error{Op: "listen", Kind: compute.KindInternal, Cause: err}
+	}
+	return nil
+}

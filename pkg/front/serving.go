@@ -1,0 +1,46 @@
+package front
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Serving is a service.Part: while it runs, the front serves a handler. When it
+// is stopped no new request reaches the handler, and those under way are
+// answered before Run returns, so that what the handler stands on can be closed.
+type Serving struct {
+	front   *Front
+	handler http.Handler
+	ready   chan struct{}
+}
+
+// Serving makes such a part. The front must run longer than the part, or to the
+// part's end; how the two end does not matter.
+func (f *Front) Serving(h http.Handler) *Serving {
+	return &Serving{front: f, handler: h, ready: make(chan struct{})}
+}
+
+// Ready is closed once the handler answers.
+func (s *Serving) Ready() <-chan struct{} { return s.ready }
+
+// Run serves until ctx ends, and then waits for what is under way, for at most
+// the front's StopTimeout.
+func (s *Serving) Run(ctx context.Context) error {
+	s.front.Serve(s.handler)
+	close(s.ready)
+	<-ctx.Done()
+	last := s.front.turn(face{awaited: "stopping"})
+	idle := make(chan struct{})
+	go func() { last.busy.Wait(); close(idle) }()
+	patience := time.NewTimer(s.front.options.StopTimeout)
+	defer patience.Stop()
+	select {
+	case <-idle:
+	case <-patience.C:
+		s.front.options.Log.Warn("requests are still under way", zap.Duration("after", s.front.options.StopTimeout))
+	}
+	return nil
+}
