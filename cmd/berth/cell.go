@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -13,12 +14,13 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// cell is how a process reaches its cell: the brokers, the names, the log.
+// cell is how a process reaches its cell: the brokers, the names, the log, the metrics.
 type cell struct {
 	kafka       kafka.Config
 	partitions  int32 // of requests, reports and instances
 	replication int16 // of topics it makes; 0: the brokers' default
 	log         *zap.Logger
+	metrics     prometheus.Registerer // where components register theirs; nil: nobody counts
 }
 
 // dialer opens connections to brokers; nil is plain TCP.
@@ -43,6 +45,13 @@ func newCell(k kafkaConfig, dial dialer, log *zap.Logger, name string) cell {
 		},
 		partitions: k.Partitions, replication: k.Replication, log: log.Named(name),
 	}
+}
+
+// measured is the cell with its metrics, and those of its Kafka clients, in r;
+// nil: nobody counts.
+func (c cell) measured(r prometheus.Registerer) cell {
+	c.metrics, c.kafka.Metrics = r, kafka.NewMetrics(r)
+	return c
 }
 
 func (c cell) topics() wire.Topics { return c.kafka.Topics }

@@ -25,6 +25,8 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Log  *zap.Logger // nil: silent
 
+	Metrics *Metrics // counts what clients do; nil: nobody counts
+
 	// RequestTimeout is how long an answer may take beyond the time a request
 	// itself may wait. It must be longer than a broker takes to be declared
 	// dead (9 s by Kafka's default), or a patient wait becomes an unknown
