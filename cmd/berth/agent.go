@@ -23,6 +23,7 @@ type agentOptions struct {
 	Slots   int // 0: the agent's default
 	Journal journal.Options
 	Timing  agent.Timing
+	Made    func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
 }
 
 // newAgent joins one host's agent. Its journal is opened, and so locked, at
@@ -50,6 +51,9 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if o.Made != nil {
+		o.Made(a)
 	}
 	topics := c.topics()
 	commands := c.reader(kafka.ReaderOptions{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands)

@@ -23,13 +23,21 @@ type Options struct {
 	// OpenFile opens the file; nil is os.OpenFile. A simulation gives a file
 	// that loses what was not synced.
 	OpenFile func(name string, flag int, perm fs.FileMode) (*os.File, error)
+	// Written hears of every change that is on disk, before its Write answers;
+	// nil: nobody does. Each took Syncs waits for the disk. It must not block.
+	Written func()
 }
+
+// Syncs is how often one change waits for the disk: bbolt syncs the pages, and
+// then the page that makes them count.
+const Syncs = 2
 
 // Journal is an open file. All methods may be called from any goroutine.
 type Journal struct {
-	db    *bbolt.DB
-	id    compute.JournalID
-	fresh bool
+	db      *bbolt.DB
+	id      compute.JournalID
+	fresh   bool
+	written func() // may be nil
 }
 
 // State is everything that is written down.
@@ -80,7 +88,7 @@ func Open(path string, o Options) (j *Journal, err error) {
 		if err != nil {
 			return err
 		}
-		j = &Journal{db: db}
+		j = &Journal{db: db, written: o.Written}
 		return j.prepare()
 	})
 	if err != nil {

@@ -225,3 +225,21 @@ func refused(t *testing.T, err error, kind compute.Kind, says ...string) {
 		}
 	}
 }
+
+func TestWrittenHearsOfEveryChangeOnDisk(t *testing.T) {
+	heard := 0
+	j, err := Open(filepath.Join(t.TempDir(), "journal"), Options{Written: func() { heard++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = j.Close() }() // nothing is expected of it
+	position := int64(7)
+	for _, c := range []Change{{}, {Position: &position}, {Position: &position}} {
+		if err := j.Write(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if heard != 2 {
+		t.Errorf("heard of %d changes, want 2: an empty one is not written", heard)
+	}
+}

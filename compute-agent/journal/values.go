@@ -120,6 +120,9 @@ func (j *Journal) Write(c Change) error {
 	err := contain(j.db.Path(), func() error {
 		return j.db.Update(func(tx *bbolt.Tx) error { return c.write(tx) })
 	})
+	if err == nil && j.written != nil {
+		j.written()
+	}
 	var e *compute.Error
 	if errors.As(err, &e) {
 		e.Op = "write journal"
