@@ -52,7 +52,10 @@ var arrows = map[string][]string{
 	"pkg/api":                       {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/telemetry"},
 	"pkg/front":                     {"pkg/compute", "pkg/wire/rest"},
 	"pkg/client":                    {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
-	"pkg/publish":                   {"pkg/compute", "pkg/wire"},
+	"pkg/publish":                   {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish"},
+	"pkg/publish/publishtest":       {"*"},
+	"pkg/follow":                    {"pkg/compute", "pkg/wire", "pkg/follow"},
+	"pkg/follow/followtest":         {"*"},
 	"pkg/bench":                     {"*"},
 	"pkg/sim":                       {"*"},
 	"pkg/kafkatest":                 {"*"},
@@ -62,9 +65,9 @@ var arrows = map[string][]string{
 
 // clients says who may use a Kafka client, and which.
 var clients = map[string][]string{
-	"github.com/twmb/franz-go":      {"pkg/kafka", "pkg/embedded", "pkg/bench", "pkg/sim", "pkg/kafkatest", "pkg/publish/franz"},
-	"github.com/IBM/sarama":         {"pkg/publish/sarama"},
-	"github.com/segmentio/kafka-go": {"pkg/publish/kafkago"},
+	"github.com/twmb/franz-go":      {"pkg/kafka", "pkg/embedded", "pkg/bench", "pkg/sim", "pkg/kafkatest", "pkg/publish/franz", "pkg/publish/publishtest", "pkg/follow/franz", "pkg/follow/followtest"},
+	"github.com/IBM/sarama":         {"pkg/publish/sarama", "pkg/publish/publishtest", "pkg/follow/sarama", "pkg/follow/followtest"},
+	"github.com/segmentio/kafka-go": {"pkg/publish/kafkago", "pkg/publish/publishtest", "pkg/follow/kafkago", "pkg/follow/followtest"},
 }
 
 // impure are the packages no core may import; time is allowed for its types.
