@@ -7,28 +7,30 @@ import (
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 )
 
 // apiOptions say how an API node runs in this process.
 type apiOptions struct {
-	Address string
-	Listen  listener
+	// Front is what the node answers through, from now on and until the part
+	// ends. It runs longer than the part.
+	Front *front.Front
 }
 
-// newAPI joins an API node: the HTTP server with its views, the catalog, and
-// the readers that feed them. The server's address is known once it is ready.
-func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, _ *api.Server, err error) {
+// newAPI joins an API node: the HTTP handler with its views, the catalog, and
+// the readers that feed them.
+func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err error) {
 	since, err := c.decided(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	g := service.NewGroup()
 	defer unmade(g, &err)
 	producer, err := c.producer(g)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var (
 		server  *api.Server
@@ -43,20 +45,33 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, _ *api.S
 		Work: func(q compute.QueueName) int { return server.Work(q) },
 	})
 	server, err = api.New(api.Config{
-		Address: o.Address, Listen: o.Listen, Topics: topics, Partitions: c.partitions, Publisher: producer,
+		Topics: topics, Partitions: c.partitions, Publisher: producer,
 		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	o.Front.Serve(server.Handler()) // it says what it still reads
 	g.Add("views", service.Together(
 		entries, instances, requests,
 		c.table(topics.Queues(), server.Queues),
 		c.table(topics.Hosts(), server.Hosts),
 		c.table(topics.Advice(), server.Advice),
 	))
-	g.Add("http", server)
-	return g, server, nil
+	g.Add("http", o.Front.Serving(server.Handler()))
+	return g, nil
+}
+
+// frontedAPI is an API node with a front of its own.
+func frontedAPI(c cell, o front.Options) (service.Part, *front.Front) {
+	o.Log = c.log
+	f := front.New(o)
+	g := service.NewGroup()
+	g.Add("front", f)
+	g.Add("api", service.Made(func(ctx context.Context) (service.Part, error) {
+		return newAPI(ctx, c, apiOptions{Front: f})
+	}))
+	return g, f
 }
 
 // decided is up to where the conductors have decided the requests: what comes

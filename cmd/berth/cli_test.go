@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/flavors"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -62,7 +63,7 @@ func setUp(e *testscript.Env) error {
 	f := &far{topics: wire.Topics{Prefix: "test."}, instances: map[compute.InstanceID]compute.Instance{}}
 	f.catalog = flavors.New(flavors.Options{Topics: f.topics, Log: f, View: f, Work: func(q compute.QueueName) int { return f.node.Work(q) }})
 	node, err := api.New(api.Config{
-		Address: "127.0.0.1:0", Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: offers{f.catalog},
+		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: offers{f.catalog},
 	})
 	if err != nil {
 		return err
@@ -74,15 +75,17 @@ func setUp(e *testscript.Env) error {
 	f.beacons()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- node.Run(ctx) }()
-	<-node.Ready()
+	face := front.New(front.Options{Address: "127.0.0.1:0"})
+	face.Serve(node.Handler())
+	go func() { done <- face.Run(ctx) }()
+	<-face.Ready()
 	e.Defer(func() {
 		cancel()
 		if err := <-done; err != nil {
 			panic(err)
 		}
 	})
-	e.Setenv("BERTH_API", "http://"+node.Addr().String())
+	e.Setenv("BERTH_API", "http://"+face.Addr().String())
 	e.Setenv(asBerth, "1")
 	e.Setenv("TZ", "UTC")
 	return nil

@@ -3,55 +3,81 @@ package main
 import (
 	"context"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
 )
-
-// daemonSettings is what the configuration of every daemon has.
-type daemonSettings interface {
-	check() error
-	common() (kafkaConfig, logConfig)
-}
-
-func (c apiConfig) common() (kafkaConfig, logConfig)       { return c.Kafka, c.Log }
-func (c queuesConfig) common() (kafkaConfig, logConfig)    { return c.Kafka, c.Log }
-func (c conductorConfig) common() (kafkaConfig, logConfig) { return c.Kafka, c.Log }
-func (c agentConfig) common() (kafkaConfig, logConfig)     { return c.Kafka, c.Log }
 
 // daemon is one of the long-running commands.
 type daemon[C daemonSettings] struct {
 	name     string
 	short    string
 	defaults func() C
-	build    func(ctx context.Context, c cell, settings C) (service.Part, error)
+	// build makes the part that runs until the daemon ends. f is the daemon's
+	// face: one with a handler of its own serves it there.
+	build func(ctx context.Context, c cell, settings C, f *front.Front) (service.Part, error)
+}
+
+// daemonSettings is what the configuration of every daemon has.
+type daemonSettings interface {
+	check() error
+	common() (kafkaConfig, logConfig)
+	face() string // where it answers over HTTP; empty: nowhere
+}
+
+// daemonFlags say where a daemon's settings are from.
+type daemonFlags struct {
+	file string
+	set  []string
+}
+
+func (o *daemonFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.file, "config", "", "YAML file; without it the defaults and the environment")
+	cmd.Flags().StringArrayVar(&o.set, "set", nil, "key=value: one setting, over file and environment, as in --set kafka.prefix=test.")
+}
+
+// from is the command line over the environment over the file.
+func (o daemonFlags) from() config.From {
+	return config.From{File: o.file, Environ: os.Environ(), Set: o.set, Others: []string{envAPI, envProject}}
+}
+
+// read answers the settings, where each is from, and everything that is wrong.
+func (d daemon[C]) read(from config.From) (C, *config.Loaded, error) {
+	settings := d.defaults()
+	loaded := config.Load(&settings, from)
+	return settings, loaded, loaded.Err(settings.check())
 }
 
 // command reads the configuration, waits for Kafka, and runs the part until a
 // signal comes.
 func (d daemon[C]) command() *cobra.Command {
-	var file string
+	var flags daemonFlags
 	cmd := &cobra.Command{
 		Use:   d.name + " --config FILE",
 		Short: d.short,
-		Long:  d.short + ".\n\n\"berth config sample " + d.name + "\" prints a file with every setting explained.",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return d.run(cmd, file) },
+		Long: d.short + `.
+
+"berth config sample ` + d.name + `" prints a file with every setting explained. A variable goes over
+the file, and --set over both: kafka.prefix is BERTH_KAFKA_PREFIX and --set kafka.prefix=test.
+"berth config show ` + d.name + `" with the same flags prints what comes of it.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd, flags) },
 	}
-	cmd.Flags().StringVar(&file, "config", "", "YAML file; without it the defaults and the environment")
+	flags.add(cmd)
 	return cmd
 }
 
-func (d daemon[C]) run(cmd *cobra.Command, file string) error {
-	settings := d.defaults()
-	if err := config.Load(file, os.LookupEnv, &settings); err != nil {
-		return err
-	}
-	if err := settings.check(); err != nil {
+// run answers over HTTP from the first moment, waits for Kafka however long it
+// takes, and then does what the daemon is for.
+func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
+	settings, loaded, err := d.read(flags.from())
+	if err != nil {
 		return err
 	}
 	k, l := settings.common()
@@ -59,58 +85,72 @@ func (d daemon[C]) run(cmd *cobra.Command, file string) error {
 	if err != nil {
 		return err
 	}
-	c := newCell(k, nil, log, d.name)
+	metrics := telemetry.NewMetrics()
+	c := newCell(k, nil, log, d.name).measured(metrics.Registerer())
+	for _, w := range loaded.Warnings {
+		c.log.Warn(w)
+	}
 	c.log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
-	if err := c.prepare(cmd.Context()); err != nil {
-		return err
+	tell := teller{log: c.log, notify: notifySystemd}
+	tell.face = front.New(front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.log, Waiting: awaited(k)})
+	g := service.NewGroup()
+	if settings.face() != "" {
+		g.Add("status", tell.face)
 	}
-	part, err := d.build(cmd.Context(), c, settings)
-	if err != nil {
-		return err
-	}
-	err = during(cmd.Context(), part, func(ctx context.Context) error {
-		c.log.Info("ready")
-		<-ctx.Done()
-		c.log.Info("stopping")
-		return nil
-	})
-	if err == nil {
-		c.log.Info("stopped")
-	}
-	return err
+	g.Add(d.name, service.Made(func(ctx context.Context) (service.Part, error) {
+		if err := c.await(ctx, tell.waiting); err != nil {
+			return nil, err
+		}
+		tell.waiting("starting")
+		part, err := d.build(ctx, c, settings, tell.face)
+		return part, err
+	}))
+	return tell.through(cmd.Context(), g)
 }
 
-func newAPIDaemon() *cobra.Command {
+// awaited is what /readyz says as long as nothing worse is known.
+func awaited(k kafkaConfig) string { return "waiting for Kafka at " + strings.Join(k.Brokers, ", ") }
+
+func apiDaemon() daemon[apiConfig] {
 	return daemon[apiConfig]{
 		name: "api", short: "Run an API node", defaults: defaultAPIConfig,
-		build: func(ctx context.Context, c cell, s apiConfig) (service.Part, error) {
-			part, _, err := newAPI(ctx, c, apiOptions{Address: s.Listen})
-			return part, err
+		build: func(ctx context.Context, c cell, s apiConfig, f *front.Front) (service.Part, error) {
+			if s.InsecureListen {
+				c.log.Warn("anyone who can reach this address may do anything: there is no authentication yet", zap.String("listen", s.Listen))
+			}
+			return newAPI(ctx, c, apiOptions{Front: f})
 		},
-	}.command()
+	}
 }
 
-func newQueuesDaemon() *cobra.Command {
+func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
-		build: func(_ context.Context, c cell, s queuesConfig) (service.Part, error) {
+		build: func(_ context.Context, c cell, s queuesConfig, _ *front.Front) (service.Part, error) {
 			return newQueues(c, queuesOptions{GroupLimit: s.GroupLimit})
 		},
-	}.command()
+	}
 }
 
-func newConductorDaemon() *cobra.Command {
+func conductorDaemon() daemon[conductorConfig] {
 	return daemon[conductorConfig]{
 		name: "conductor", short: "Run a conductor", defaults: defaultConductorConfig,
-		build: func(_ context.Context, c cell, s conductorConfig) (service.Part, error) {
+		build: func(_ context.Context, c cell, s conductorConfig, _ *front.Front) (service.Part, error) {
 			return newConductor(c, conductorOptions{Name: s.Name})
 		},
-	}.command()
+	}
 }
 
-func newAgentDaemon() *cobra.Command {
+func agentDaemon() daemon[agentConfig] {
 	return daemon[agentConfig]{
 		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig,
-		build: func(_ context.Context, c cell, s agentConfig) (service.Part, error) { return newHostAgents(c, s) },
-	}.command()
+		build: func(_ context.Context, c cell, s agentConfig, _ *front.Front) (service.Part, error) {
+			return newHostAgents(c, s)
+		},
+	}
 }
+
+func newAPIDaemon() *cobra.Command       { return apiDaemon().command() }
+func newQueuesDaemon() *cobra.Command    { return queuesDaemon().command() }
+func newConductorDaemon() *cobra.Command { return conductorDaemon().command() }
+func newAgentDaemon() *cobra.Command     { return agentDaemon().command() }

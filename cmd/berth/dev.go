@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
@@ -123,28 +124,25 @@ func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, ad
 		return err
 	}
 	k.Partitions = c.partitions // of a cell that was there before
-	var server *api.Server
-	part := newDev(k, o, func(s *api.Server) { server = s })
-	return during(ctx, part, func(ctx context.Context) error { return use(ctx, server.Addr().String()) })
+	part, f := newDev(k, o)
+	return during(ctx, part, func(ctx context.Context) error { return use(ctx, f.Addr().String()) })
 }
 
 // newDev joins a whole Berth on some brokers, each part made when it is to run.
-// serving hears of the API's server before the whole is ready.
-func newDev(k kafkaConfig, o devOptions, serving func(*api.Server)) service.Part {
+// The front answers before the rest is there.
+func newDev(k kafkaConfig, o devOptions) (service.Part, *front.Front) {
 	g := service.NewGroup()
+	f := front.New(front.Options{Address: o.Listen, Listen: o.Open, Log: o.Log.Named("api")})
+	g.Add("front", f)
 	add := func(name string, build func(context.Context, cell) (service.Part, error)) {
 		c := newCell(k, o.Dial, o.Log, name)
 		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
 	}
 	add("queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })
 	add("conductor", func(_ context.Context, c cell) (service.Part, error) { return newConductor(c, conductorOptions{}) })
-	add("api", func(ctx context.Context, c cell) (service.Part, error) {
-		node, server, err := newAPI(ctx, c, apiOptions{Address: o.Listen, Listen: o.Open})
-		serving(server)
-		return node, err
-	})
+	add("api", func(ctx context.Context, c cell) (service.Part, error) { return newAPI(ctx, c, apiOptions{Front: f}) })
 	add("agent", func(_ context.Context, c cell) (service.Part, error) { return newDevAgents(c, o) })
-	return g
+	return g, f
 }
 
 // newDevAgents joins an agent for each simulated host.

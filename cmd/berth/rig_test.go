@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -124,10 +125,9 @@ func (r *rig) startConductor(name string) {
 
 func (r *rig) startAPI() {
 	r.t.Helper()
-	part, server, err := newAPI(r.t.Context(), r.prepared("api"), apiOptions{Address: "127.0.0.1:0", Listen: r.net.listen})
-	r.must(err)
+	part, f := frontedAPI(r.prepared("api"), front.Options{Address: "127.0.0.1:0", Listen: r.net.listen})
 	r.start("api", part)
-	r.api = server.Addr().String()
+	r.api = f.Addr().String()
 }
 
 // startAgents starts the agents of these hosts, all at once.

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
 )
@@ -113,9 +114,9 @@ func builders(t *testing.T) map[string]func(context.Context, cell) (service.Part
 	return map[string]func(context.Context, cell) (service.Part, error){
 		"queues":    func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) },
 		"conductor": func(_ context.Context, c cell) (service.Part, error) { return newConductor(c, conductorOptions{}) },
-		"api": func(ctx context.Context, c cell) (service.Part, error) {
-			part, _, err := newAPI(ctx, c, apiOptions{Address: "127.0.0.1:0"})
-			return part, err
+		"api": func(_ context.Context, c cell) (service.Part, error) {
+			part, _ := frontedAPI(c, front.Options{Address: "127.0.0.1:0"})
+			return part, nil
 		},
 		"agent": func(_ context.Context, c cell) (service.Part, error) {
 			return newAgent(c, agentOptions{Host: "host-01", State: state, Driver: fake.NewDriver(host, fake.Options{})})

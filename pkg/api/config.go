@@ -77,7 +77,6 @@ type Catalog interface {
 
 // Config is what a node needs of the world.
 type Config struct {
-	Address    string // where Run listens; loopback only, there is no authentication yet
 	Topics     wire.Topics
 	Partitions int32 // of requests, reports and instances
 	Publisher  Publisher
@@ -85,20 +84,13 @@ type Config struct {
 	Catalog    Catalog
 	Log        *zap.Logger // nil: none
 
-	// Listen opens Address; nil listens on the network.
-	Listen func(ctx context.Context, network, address string) (net.Listener, error)
-
 	PublishTimeout time.Duration // until a publication counts as unanswered; 0: 20 s
 	SyncTimeout    time.Duration // how long a GET may wait for a Sync; 0: 10 s
-	StopTimeout    time.Duration // how long requests under way may take when stopping; 0: 5 s
 }
 
 func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
-	}
-	if c.Listen == nil {
-		c.Listen = (&net.ListenConfig{}).Listen
 	}
 	for _, d := range []struct {
 		field     *time.Duration
@@ -106,7 +98,6 @@ func (c Config) withDefaults() Config {
 	}{
 		{&c.PublishTimeout, 20 * time.Second},
 		{&c.SyncTimeout, 10 * time.Second},
-		{&c.StopTimeout, 5 * time.Second},
 	} {
 		if *d.field == 0 {
 			*d.field = d.otherwise
@@ -120,10 +111,11 @@ func (c Config) check() error {
 	if c.Partitions < 1 {
 		return compute.Invalid("partitions", "0", "give the number of partitions of the requests topic")
 	}
-	return CheckAddress(c.Address)
+	return nil
 }
 
-// CheckAddress refuses an address that others could reach, as New does.
+// CheckAddress refuses an address that others could reach: there is no
+// authentication yet.
 func CheckAddress(address string) error {
 	if address == "" {
 		return nil

@@ -101,7 +101,7 @@ func unreadNode(t *testing.T) *node {
 	n := &node{T: t}
 	topics := wire.Topics{Prefix: "test."}
 	n.catalog = flavors.New(flavors.Options{Topics: topics, Log: n, View: n, Work: func(q compute.QueueName) int { return n.Work(q) }})
-	s, err := New(Config{Address: "127.0.0.1:0", Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: shelf{n.catalog}})
+	s, err := New(Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: shelf{n.catalog}})
 	if err != nil {
 		t.Fatal(err)
 	}

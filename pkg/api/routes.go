@@ -178,24 +178,19 @@ func nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 || slices.Contains(allowed, r.Method) {
-		writeProblem(w, rest.NewProblem(e))
+		rest.NewProblem(e).Answer(w)
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	p := rest.NewProblem(compute.Invalid("method", r.Method, "use "+strings.Join(allowed, " or ")))
 	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
-	writeProblem(w, p)
+	p.Answer(w)
 }
 
 // refuseForeign answers a web page of another origin.
 func refuseForeign(w http.ResponseWriter, _ *http.Request) {
-	writeProblem(w, rest.NewProblem(&compute.Error{
+	rest.NewProblem(&compute.Error{
 		Kind: compute.KindForbidden, Message: "requests from pages of another origin are refused",
-	}))
-}
-
-func writeProblem(w http.ResponseWriter, p *rest.Problem) {
-	w.Header().Set("Content-Type", p.ContentType(""))
-	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+		Remedy: "open this node's own pages, or ask from outside a browser",
+	}).Answer(w)
 }
