@@ -78,6 +78,9 @@ func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar()}),
 		kgo.Dialer(cfg.dial()),
 	}
+	if cfg.Metrics != nil {
+		base = append(base, kgo.WithHooks(&cfg.Metrics.requests))
+	}
 	cl, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
 		return nil, &compute.Error{Op: "kafka client", Kind: compute.KindInvalid, Message: "the settings contradict each other", Cause: err}

@@ -153,6 +153,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		if ends(err) {
 			return err
 		}
+		l.cfg.Metrics.beganAnew()
 		l.cfg.Log.Warn("the loop starts anew", zap.String("group", l.opts.Group), zap.Error(err))
 		if sleep(ctx, retryBackoff(fails)) != nil {
 			return nil
@@ -188,6 +189,7 @@ func (l *Loop) session(ctx, hard context.Context, out *outbox) error {
 		return err
 	}
 	r.hard = hard
+	defer l.cfg.Metrics.show(&r.gauges)()
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.ctx = work
 	defer r.close(cancel)

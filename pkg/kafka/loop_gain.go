@@ -229,6 +229,7 @@ func (r *loopRun) take(g gained) error {
 	if g.err != nil {
 		return g.err
 	}
+	r.loop.cfg.Metrics.read(len(g.records))
 	for _, rec := range g.records {
 		if o := r.owned[rec.Partition]; o != nil && slices.Contains(g.of, o) {
 			r.loop.handler.Restore(rec.Partition, rec)
@@ -242,6 +243,7 @@ func (r *loopRun) take(g gained) error {
 		if r.owned[o.id] == o {
 			at := g.done[o.id]
 			o.restored = &at
+			r.loop.cfg.Metrics.restored(g.began)
 			r.log.Info("partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind),
 				zap.Int64("cursor", at.cursor), zap.Duration("took", time.Since(g.began)))
 		}

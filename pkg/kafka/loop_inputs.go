@@ -39,7 +39,8 @@ type inputs struct {
 
 	feeds    map[inputKey]*feed
 	buffered int
-	turn     int // where the next take begins, so that no partition is always last
+	unread   int64 // in the log, as brokers last said, and not read
+	turn     int   // where the next take begins, so that no partition is always last
 	views    [inputTopics]view
 	busy     map[int32]context.CancelCauseFunc // brokers with an open fetch
 	looking  bool                              // somebody asks who leads
@@ -119,6 +120,7 @@ func (in *inputs) remove(p int32) {
 	for topic := range inputTopics {
 		if f := in.feeds[inputKey{topic, p}]; f != nil {
 			in.buffered -= len(f.buffer)
+			in.unread -= f.behind()
 			delete(in.feeds, inputKey{topic, p})
 		}
 	}
@@ -259,7 +261,9 @@ func (in *inputs) put(topic int, part fetchedPart) error {
 		in.log.Warn("inputs were removed before they were read", zap.String("topic", in.sources[topic].topic),
 			zap.Int32("partition", part.partition), zap.Int64("from", part.from), zap.Int64("to", part.next))
 	}
+	in.unread -= f.behind()
 	f.advance(part)
+	in.unread += f.behind()
 	f.buffer = append(f.buffer, part.records...)
 	in.buffered += len(part.records)
 	return nil

@@ -111,6 +111,7 @@ func (o *outbox) send(e wire.Effect, out outcome) {
 	o.unsent++
 	o.producer.SendAsync(e.Record, func(offset int64, err error) {
 		out.offset, out.err = offset, err
+		o.producer.metrics.published(err)
 		o.report(out)
 	})
 }

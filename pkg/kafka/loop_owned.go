@@ -17,6 +17,7 @@ func (r *loopRun) undo(why error) error {
 		return classify("commit a turn", why)
 	}
 	r.fails++
+	r.loop.cfg.Metrics.undid()
 	r.log.Warn("a turn was undone; restoring from the log", zap.Int("in a row", r.fails), zap.Error(why))
 	r.txn.discard(r.hard)
 	all := r.all()

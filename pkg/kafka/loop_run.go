@@ -34,6 +34,7 @@ type loopRun struct {
 	woken     bool      // a turn is wanted
 	fails     int       // turns undone in a row
 	plain     time.Time // when positions were last committed outside of a transaction
+	gauges    loopGauges
 }
 
 // ownedPartition is a partition for as long as this process has it. Gained
@@ -78,6 +79,7 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 		if err := r.chores(); err != nil {
 			return err
 		}
+		r.gauges.show(r)
 		alarm.Reset(r.pause(time.Now()))
 		var turn <-chan struct{}
 		if r.turnDue() {

@@ -59,6 +59,7 @@ func (r *loopRun) turn() error {
 	err := r.finish(r.loop.handler.Turn(in), touched, nil)
 	if r.fails == before {
 		r.fails = 0
+		r.loop.cfg.Metrics.turned(in.Now, len(in.Records))
 	}
 	return err
 }

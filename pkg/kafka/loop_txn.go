@@ -118,6 +118,7 @@ func (t *transactor) commit(ctx context.Context, f fence, changes []wire.Record,
 	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	if err := t.client.BeginTransaction(); err != nil {
 		return nil, err
 	}
@@ -131,7 +132,11 @@ func (t *transactor) commit(ctx context.Context, f fence, changes []wire.Record,
 	if lost() {
 		return nil, errGenerationLost
 	}
-	return offsets, t.client.EndTransaction(ctx, kgo.TryCommit)
+	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return nil, err
+	}
+	t.cfg.Metrics.committed(began)
+	return offsets, nil
 }
 
 // produce writes the changes. It does not wait for brokers longer than ctx

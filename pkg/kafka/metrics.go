@@ -2,17 +2,32 @@ package kafka
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/pkg/telemetry"
 )
 
-// Metrics counts what all clients of a process do to Kafka. A nil *Metrics
-// counts nothing and costs nothing.
-type Metrics struct{}
+// Metrics counts what all Kafka clients of a process do: requests, what the
+// producers write, what the pullers take, how the loops turn. A nil *Metrics
+// counts nothing and costs next to nothing.
+type Metrics struct {
+	telemetry.Bundle
+	requests requestMetrics
+	produces produceMetrics
+	pulls    pullMetrics
+	loops    loopMetrics
+	reads    readMetrics
+}
 
-// NewMetrics registers with r; a nil r gives nil. Several calls with the same r
-// share their counts.
+// NewMetrics registers with r, or answers what did before; a nil r gives nil.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	if r == nil {
 		return nil
 	}
-	return &Metrics{}
+	m := &Metrics{}
+	m.requests.define(m)
+	m.produces.define(m)
+	m.pulls.define(m)
+	m.loops.define(m)
+	m.reads.define(m)
+	return telemetry.Shared(r, m)
 }

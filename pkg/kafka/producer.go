@@ -23,6 +23,9 @@ type Producer struct {
 	mu         sync.Mutex
 	forgetting map[string][]func() // by topic that is gone: who is told once it is forgotten
 	forgetters sync.WaitGroup
+
+	metrics *Metrics
+	unshown func() // ends what the metrics ask
 }
 
 const (
@@ -49,7 +52,10 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{client: client, forgetting: map[string][]func(){}}, nil
+	return &Producer{
+		client: client, forgetting: map[string][]func(){},
+		metrics: cfg.Metrics, unshown: cfg.Metrics.producing(client.BufferedProduceRecords),
+	}, nil
 }
 
 func producerOpts(cfg Config) []kgo.Opt {
@@ -99,14 +105,18 @@ func (p *Producer) Send(ctx context.Context, recs ...wire.Record) error {
 // before SendAsync returns; it must not block. A full buffer is an error of
 // KindUnavailable.
 func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)) {
+	began := time.Now()
 	// Not under anybody's context: its end would fail all that waits for the
 	// same partition, whoever sent it.
 	p.client.TryProduce(context.Background(), toKgo(rec), func(k *kgo.Record, err error) {
+		if err != nil {
+			err = sendError(err)
+		}
+		p.metrics.produced(began, err)
 		if err == nil {
 			done(k.Offset, nil)
 			return
 		}
-		err = sendError(err)
 		if errors.Is(err, wire.ErrNoTopic) {
 			p.forget(rec.Topic, func() { done(-1, err) })
 			return
@@ -143,6 +153,7 @@ func (p *Producer) forget(topic string, told func()) {
 func (p *Producer) Close() {
 	p.client.Close()
 	p.forgetters.Wait()
+	p.unshown()
 }
 
 // sendError says in our words why a record was not written.

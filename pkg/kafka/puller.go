@@ -94,12 +94,14 @@ func NewPuller(cfg Config, opts PullerOptions) *Puller {
 		opts.Random = rand.Reader
 	}
 	cfg = cfg.withDefaults()
-	return &Puller{
+	p := &Puller{
 		cfg: cfg, opts: opts,
 		results: make(chan wire.Pulled, mostLanes), ready: make(chan struct{}), ended: make(chan struct{}),
 		places: newPlaces(cfg.Topics), decoder: kgo.DefaultDecompressor(),
 		lanes: map[wire.Lane]*lane{},
 	}
+	p.counts.into(cfg.Metrics)
+	return p
 }
 
 // Ready is closed once the puller takes calls of Place. Whether brokers can be

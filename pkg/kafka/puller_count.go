@@ -1,7 +1,5 @@
 package kafka
 
-import "sync/atomic"
-
 // PullerCounts is what a puller has done since it was made.
 type PullerCounts struct {
 	Fetches  uint64 // answered by a broker, with a record or without
@@ -15,8 +13,8 @@ type PullerCounts struct {
 }
 
 type counters struct {
-	fetches, records, sessions                      atomic.Uint64
-	acksDone, acksRefused, acksUnknown, acksDropped atomic.Uint64
+	fetches, records, sessions                      tally
+	acksDone, acksRefused, acksUnknown, acksDropped tally
 }
 
 // Counts answers what the puller has done so far.

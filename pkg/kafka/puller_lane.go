@@ -61,6 +61,7 @@ func (l *lane) order(queues []wire.QueueRef) error {
 		return compute.Conflict("lane", l.id.Group, "has an open fetch already", "read its result before opening the lane again")
 	}
 	l.busy = true
+	l.p.cfg.Metrics.opened()
 	l.orders <- queues
 	return nil
 }
@@ -121,6 +122,7 @@ func (l *lane) finish(r wire.Pulled) {
 	l.mu.Lock()
 	l.busy = false
 	l.mu.Unlock()
+	l.p.cfg.Metrics.pulled(r)
 	l.p.answer(r)
 }
 

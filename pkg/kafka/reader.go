@@ -80,6 +80,7 @@ type Reader struct {
 	ready chan struct{}
 	ended chan struct{}      // closed when Run returns
 	syncs chan chan struct{} // calls of Sync; closed when answered
+	reads *readerMetrics
 }
 
 // NewReader makes a reader; Run starts it.
@@ -88,7 +89,7 @@ func NewReader(cfg Config, opts ReaderOptions) *Reader {
 		opts.MaxWait = DefaultReaderWait
 	}
 	return &Reader{
-		cfg: cfg.withDefaults(), opts: opts,
+		cfg: cfg.withDefaults(), opts: opts, reads: cfg.Metrics.reading(kindOf(cfg.Topics, opts.Topic)),
 		ready: make(chan struct{}), ended: make(chan struct{}), syncs: make(chan chan struct{}),
 	}
 }
@@ -106,6 +107,7 @@ func (r *Reader) Run(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
+	defer r.reads.show()()
 	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log}
 	err = r.read(ctx, src)
 	if ctx.Err() != nil {

@@ -10,6 +10,9 @@ type cursor struct {
 	alone bool  // fetched by itself next: see advance
 }
 
+// behind is how many offsets there are that have not been read.
+func (c *cursor) behind() int64 { return max(0, c.end-c.next) }
+
 // cursors is how far each partition has been read.
 type cursors map[int32]*cursor
 

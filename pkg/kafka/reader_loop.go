@@ -172,6 +172,7 @@ func (l *readLoop) take(ctx context.Context, f fetched) error {
 			continue
 		}
 		if part.skipped {
+			l.r.reads.gap()
 			l.r.cfg.Log.Warn("records were removed before they were read", zap.String("topic", l.src.topic),
 				zap.Int32("partition", part.partition), zap.Int64("from", part.from), zap.Int64("to", part.next))
 		}
@@ -192,6 +193,7 @@ func (l *readLoop) handle(records []wire.Record) {
 		l.r.opts.Handle(Batch{Records: records, End: end})
 	}
 	l.sawEnd = end
+	l.r.reads.took(len(records), end)
 	l.told = l.told || end
 	l.settle()
 }
@@ -217,6 +219,7 @@ func (l *readLoop) look(ctx context.Context, why error) error {
 		return classify("read "+l.src.topic, why)
 	}
 	l.fails++
+	l.r.reads.failed()
 	if l.fails == logAfter {
 		l.r.cfg.Log.Warn("cannot read; trying on", zap.String("topic", l.src.topic), zap.Error(why))
 	}

@@ -59,6 +59,9 @@ func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 	sums := map[string]*sum{}
 	for _, source := range g.asked() {
 		source(func(value float64, labels ...string) {
+			for i, l := range labels {
+				labels[i] = strings.ToValidUTF8(l, "?") // others are refused, with everything else
+			}
 			key := strings.Join(labels, "\xff")
 			if s := sums[key]; s != nil {
 				s.value += value

@@ -1,7 +1,6 @@
 package telemetry
 
 import (
-	"errors"
 	"net/http"
 	"runtime"
 	"runtime/debug"
@@ -42,23 +41,6 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 // Handler answers GET /metrics, in the text format or in OpenMetrics as asked.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry, EnableOpenMetrics: true})
-}
-
-// Shared registers c, or answers what is registered there under the same names:
-// several components of one kind in one process count into the same metrics. It
-// panics if the names belong to something else, which is a fault of the program.
-func Shared[C prometheus.Collector](r prometheus.Registerer, c C) C {
-	err := r.Register(c)
-	if err == nil {
-		return c
-	}
-	var there prometheus.AlreadyRegisteredError
-	if errors.As(err, &there) {
-		if same, ok := there.ExistingCollector.(C); ok {
-			return same
-		}
-	}
-	panic(err)
 }
 
 func buildInfo() prometheus.Collector {

@@ -26,20 +26,33 @@ func TestNoMetrics(t *testing.T) {
 	}
 }
 
-func TestSharedCountsTogether(t *testing.T) {
-	r := NewMetrics().Registerer()
-	one := func() prometheus.Counter {
-		return Shared(r, prometheus.NewCounter(prometheus.CounterOpts{Name: "berth_test_total", Help: "h"}))
-	}
-	one().Inc()
-	one().Inc()
-	if got := testutil.ToFloat64(one()); got != 2 {
+type testMetrics struct {
+	Bundle
+	done prometheus.Counter
+}
+
+func newTestMetrics(r prometheus.Registerer) *testMetrics {
+	m := &testMetrics{}
+	m.done = m.Counter("berth_test_done_total", "What was done.")
+	m.Histograms("berth_test_seconds", "How long it took.", Short(), "what").WithLabelValues("test").Observe(1)
+	return Shared(r, m)
+}
+
+func TestComponentsOfAKindShareTheirMetrics(t *testing.T) {
+	m := NewMetrics()
+	newTestMetrics(m.Registerer()).done.Inc()
+	newTestMetrics(m.Registerer()).done.Inc()
+	if got := testutil.ToFloat64(newTestMetrics(m.Registerer()).done); got != 2 {
 		t.Errorf("%v", got)
 	}
+	if n, err := testutil.GatherAndCount(m.Gatherer(), "berth_test_done_total", "berth_test_seconds"); n != 2 || err != nil {
+		t.Errorf("%d %v", n, err)
+	}
+	newTestMetrics(NewMetrics().Registerer()).done.Inc() // another process's
 	defer func() {
 		if recover() == nil {
-			t.Error("another type under the same name was accepted")
+			t.Error("a name that is taken was accepted")
 		}
 	}()
-	Shared(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "berth_test_total", Help: "h"}, nil))
+	Shared(m.Registerer(), prometheus.NewCounter(prometheus.CounterOpts{Name: "berth_test_done_total", Help: "What was done."}))
 }
