@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/pkg/bench"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/telemetry"
+)
+
+// newBench measures a whole Berth in this process.
+func newBench() *cobra.Command {
+	o := bench.Options{Warmup: bench.WarmupAuto}.WithDefaults()
+	var set []string
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure it: boots at a given rate on simulated hosts, and how long each step took",
+		Long: `bench starts a whole Berth in this process with simulated hosts, sends boots at a
+given rate whatever becomes of them, and says how long each step took, counted
+from when the boot was meant to be sent. Each agent has connections, a journal
+that waits for the disk, a table of queues and a stream of its own.
+
+It runs on an embedded broker, on the Kafka at --kafka HOST:PORT, or, with
+--kafka local, on one that it starts itself (needs Java and Maven). All it makes
+there has a prefix of its own and is deleted at the end.
+
+It exits 1 if anything was lost or doubled. docs/PERFORMANCE.md says what each
+number means.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if o.Properties, err = parsePairs[string, string]("kafka-set", set); err != nil {
+				return err
+			}
+			return runBench(cmd, o)
+		},
+	}
+	benchFlags(cmd, &o, &set)
+	return cmd
+}
+
+func benchFlags(cmd *cobra.Command, o *bench.Options, set *[]string) {
+	f := cmd.Flags()
+	f.StringVar(&o.Kafka, "kafka", "", "brokers as host:port, or \"local\" to start one; without it an embedded one")
+	f.StringVar(&o.Heap, "kafka-heap", o.Heap, "memory of the broker of --kafka local")
+	f.StringArrayVar(set, "kafka-set", nil, "setting of the broker of --kafka local, as NAME=VALUE")
+	f.StringVar(&o.Data, "data", "", "folder for journals and the local broker; a temporary one is made in it")
+	f.IntVar(&o.Hosts, "hosts", o.Hosts, "simulated hosts; one in five has GPUs")
+	f.IntVar(&o.HostSize, "host-size", 0, "machines a host has room for; 0: as many as the run needs")
+	f.IntVar(&o.Queues, "queues", o.Queues, "queues that boots are spread over")
+	f.IntVar(&o.Projects, "projects", o.Projects, "projects that boots are spread over")
+	f.Int32Var(&o.Partitions, "partitions", o.Partitions, "of requests, reports and instances")
+	f.StringVar((*string)(&o.Via), "via", string(o.Via), "how boots get in: http or kafka")
+	f.Float64Var(&o.Rate, "rate", o.Rate, "boots a second")
+	f.IntVar(&o.Count, "count", o.Count, "boots that are measured")
+	f.IntVar(&o.Burst, "burst", o.Burst, "boots that are sent at once, at the same mean rate")
+	f.IntVar(&o.Warmup, "warmup", o.Warmup, "boots before the measured ones; -1: as many as make the broker warm")
+	f.BoolVar(&o.Churn, "churn", false, "delete the oldest machines while booting, so that hosts stay 70 % full")
+	f.BoolVar(&o.Floor, "floor", false, "also measure the same record work with nothing else, on the same broker")
+	f.DurationVar(&o.PrepareTime, "prepare-time", 0, "what a simulated host takes to prepare a machine")
+	f.DurationVar(&o.LaunchTime, "launch-time", 0, "what a simulated host takes to launch a machine")
+	f.DurationVar(&o.Stall, "stall", o.Stall, "when nothing has moved for so long, what is missing is lost")
+	f.StringVar(&o.Profile, "cpuprofile", "", "file for a CPU profile of the measured boots")
+}
+
+// runBench measures, prints, and says what was wrong.
+func runBench(cmd *cobra.Command, o bench.Options) error {
+	f, err := parseFormat(cmd.Flag("output").Value.String())
+	if err != nil {
+		return err
+	}
+	if o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "console"); err != nil {
+		return err
+	}
+	o.Say = cmd.ErrOrStderr()
+	result, err := bench.Run(cmd.Context(), o, benched{})
+	if err != nil {
+		return err
+	}
+	if f == formatJSON || f == formatYAML {
+		err = printData(cmd.OutOrStdout(), f, result)
+	} else {
+		err = printBench(cmd.OutOrStdout(), result)
+	}
+	if err != nil {
+		return err
+	}
+	return wrongIn(result)
+}
+
+// mostWrong is how many wrong things an error lists.
+const mostWrong = 10
+
+func wrongIn(r bench.Result) error {
+	if r.Lost+r.Doubled == 0 {
+		return nil
+	}
+	some := r.Wrong[:min(len(r.Wrong), mostWrong)]
+	more := ""
+	if rest := len(r.Wrong) - len(some); rest > 0 {
+		more = fmt.Sprintf("\n  and %d more", rest)
+	}
+	return &compute.Error{Op: "bench", Message: fmt.Sprintf("%d lost, %d doubled\n  %s%s", r.Lost, r.Doubled, strings.Join(some, "\n  "), more)}
+}
+
+// benched is this product, as the bench knows it.
+type benched struct{}
+
+func (benched) cell(s bench.Site, name string) cell {
+	return newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
+}
+
+// Core joins everything but the agents.
+func (b benched) Core(ctx context.Context, s bench.Site) (service.Part, func() string, error) {
+	first := b.cell(s, "bench")
+	if err := first.prepare(ctx); err != nil {
+		return nil, nil, err
+	}
+	g := service.NewGroup()
+	add := func(name string, build func(context.Context, cell) (service.Part, error)) {
+		c := b.cell(s, name)
+		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
+	}
+	add("queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })
+	add("conductor", func(_ context.Context, c cell) (service.Part, error) { return newConductor(c, conductorOptions{}) })
+	node, face := frontedAPI(b.cell(s, "api"), front.Options{Address: "127.0.0.1:0"})
+	g.Add("api", node)
+	return g, func() string { return face.Addr().String() }, nil
+}
+
+// Agent is one host's.
+func (b benched) Agent(s bench.Site, h bench.Host) (service.Part, func() agent.Stats) {
+	c := b.cell(s, "agent")
+	var made atomic.Pointer[agent.Agent]
+	part := agentOn(c, agentOptions{Host: h.ID, State: s.Data, Driver: h.Driver, Journal: h.Journal, Made: made.Store})
+	return part, func() agent.Stats {
+		if a := made.Load(); a != nil {
+			return a.Stats()
+		}
+		return agent.Stats{}
+	}
+}

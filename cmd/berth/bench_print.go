@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/bench"
+)
+
+// printBench shows a result to a person.
+func printBench(w io.Writer, r bench.Result) error {
+	s := r.Settings
+	fmt.Fprintf(w, "\n%d boots at %v/s via %s on %d hosts, %d queues\n\n", r.Boots, s.Rate, r.Via, r.Hosts, r.Queues)
+	g := grid{right: []bool{false, true, true, true, true}}
+	g.rows = append(g.rows, []string{"MILLISECONDS", "P50", "P90", "P99", "MAX", ""})
+	row := func(name string, q bench.Quantiles, what string) {
+		g.rows = append(g.rows, []string{name, ms(q.P50), ms(q.P90), ms(q.P99), ms(q.Max), what})
+	}
+	row("accept", r.AcceptMS, "from when it was due until the 202")
+	row("queued", r.QueuedMS, "until seen queued")
+	row("granted", r.GrantedMS, "until seen starting")
+	row("active", r.ActiveMS, "until seen active")
+	row("accepted→granted", r.AcceptedGrantedMS, "from the 202 until seen starting")
+	if r.Floor != nil {
+		row("  the floor's", r.Floor.AcceptedGrantedMS, "the same record work and nothing else")
+	}
+	if err := g.print(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return benchFacts(r).print(w)
+}
+
+// benchFacts are the numbers that are no latencies.
+func benchFacts(r bench.Result) grid {
+	var g grid
+	add := func(name, format string, args ...any) {
+		g.rows = append(g.rows, []string{name, fmt.Sprintf(format, args...)})
+	}
+	add("outcome:", "%d active, %d error, %d refused, %d lost, %d doubled", r.Active, r.Error, r.Refused, r.Lost, r.Doubled)
+	add("throughput:", "%.1f boots/s", r.BootsPerS)
+	if r.Floor != nil {
+		add("over the floor:", "p50 ×%.2f, p99 ×%.2f, CPU ×%.2f (floor %.1f boots/s, %s)", r.FloorRatio.P50, r.FloorRatio.P99,
+			r.FloorRatio.CPU, r.Floor.BootsPerS, cpu(r.Floor.CPU, r.Floor.Boots))
+	}
+	add("CPU:", "%s", cpu(r.CPU, r.Boots))
+	memory := inUnits(r.RSS.Berth>>20) + " Berth and bench"
+	if r.RSS.Broker != nil {
+		memory += ", " + inUnits(*r.RSS.Broker>>20) + " broker"
+	}
+	add("memory:", "%s", memory)
+	add("agents:", "%d connections in all, %d fsyncs (%s), %d denied, %d released", r.Connections, r.Fsyncs, r.Settings.JournalsOn, r.Denied, r.Released)
+	add("machine:", "%d × %s, %s, Linux %s", r.Machine.Cores, r.Machine.CPU, inUnits(r.Machine.Memory>>20), r.Machine.Kernel)
+	add("versions:", "berth %s, %s, Kafka %s (%s), franz-go %s", r.Versions.Berth, r.Versions.Go, r.Versions.Kafka, r.Settings.Kafka, r.Versions.FranzGo)
+	return g
+}
+
+// cpu says how much processor time went where, and to each boot.
+func cpu(s bench.Share[float64], boots int) string {
+	all := s.Berth
+	parts := []string{fmt.Sprintf("%.1f s Berth and bench", s.Berth)}
+	if s.Broker != nil {
+		all += *s.Broker
+		parts = append(parts, fmt.Sprintf("%.1f s broker", *s.Broker))
+	}
+	return fmt.Sprintf("%s: %.1f ms a boot", strings.Join(parts, ", "), 1000*all/float64(max(boots, 1)))
+}
+
+func ms(x float64) string {
+	if x >= 100 {
+		return fmt.Sprintf("%.0f", x)
+	}
+	return fmt.Sprintf("%.1f", x)
+}

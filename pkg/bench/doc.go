@@ -1,0 +1,7 @@
+// Package bench measures a Berth from outside: it sends boots at given moments,
+// watches the log for what becomes of them, counts in a simulated world what
+// really ran, and says how long everything took.
+//
+// It knows the product only by the interface Product, the HTTP API and the
+// topics. docs/PERFORMANCE.md says what each number means.
+package bench

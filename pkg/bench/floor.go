@@ -1,0 +1,165 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// The floor is what the records of a boot cost when nobody thinks: the same
+// records through the same topics with the same client, in the same hands, and
+// nothing else. There are no states, no quota, no journal, no advice, no
+// beacons and no HTTP; hosts have room for everything. What Berth takes beyond
+// it is Berth's.
+//
+//	request ─▶ loop ─txn─▶ instances ─▶ build.<queue> ─▶ share fetch ─▶ claim
+//	        ─▶ loop ─txn─▶ instances ─▶ host.<host> ─▶ started ─▶ loop ─txn─▶ instances
+
+const (
+	// floorWaiters are the hosts that wait on each queue, as in Berth.
+	floorWaiters = 8
+	// floorWarmTime is how long the floor's own topics and clients are warmed;
+	// the brokers are warm by then.
+	floorWarmTime = 5 * time.Second
+)
+
+// floor runs it on the same brokers, after the product has stopped.
+func (r *run) floor(ctx context.Context) (Floor, error) {
+	cfg := r.kafka("floor")
+	cfg.Topics.Prefix += "floor."
+	f := &floor{o: r.o, cfg: cfg, ledger: newLedger(), queues: r.cloud.queues}
+	if err := f.makeTopics(ctx); err != nil {
+		return Floor{}, err
+	}
+	producer, err := kafka.NewProducer(cfg)
+	if err != nil {
+		return Floor{}, err
+	}
+	defer producer.Close()
+	f.producer = producer
+	hosts, err := f.hosts()
+	if err != nil {
+		return Floor{}, err
+	}
+	g := service.NewGroup()
+	g.Add("observer", kafka.NewReader(cfg, kafka.ReaderOptions{
+		Topic: cfg.Topics.Instances(), Committed: true, From: kafka.End(), Handle: f.see,
+	}))
+	g.Add("loop", kafka.NewLoop(cfg, kafka.LoopOptions{Group: cfg.Topics.ConductorGroup()}, floorHandler{cfg.Topics, f.queues}))
+	g.Add("hosts", hosts)
+	warmup := newBoots(r.cloud.draw(min(r.o.warmup(), int(r.o.Rate*floorWarmTime.Seconds())+1), 3), r.o.Projects)
+	boots := newBoots(r.cloud.draw(r.o.Count, 2), r.o.Projects)
+	var out Floor
+	err = during(ctx, g, func(ctx context.Context) error {
+		r.say("floor: %d boots after %d to warm up", len(boots), len(warmup))
+		if err := f.run(ctx, warmup); err != nil {
+			return err
+		}
+		before := measureUsage(r.broker.pid)
+		if err := f.run(ctx, boots); err != nil {
+			return err
+		}
+		out = floorOf(boots)
+		out.CPU = measureUsage(r.broker.pid).since(before)
+		return nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	return out, err
+}
+
+type floor struct {
+	o        Options
+	cfg      kafka.Config
+	ledger   *ledger
+	queues   []queue
+	refs     []wire.QueueRef
+	producer *kafka.Producer
+}
+
+// makeTopics makes what Berth makes: its own topics, the queues with their share
+// state, the hosts' streams.
+func (f *floor) makeTopics(ctx context.Context) error {
+	admin, err := kafka.NewAdmin(f.cfg)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	if err := admin.EnsureTopics(ctx, f.o.Partitions, 0); err != nil {
+		return err
+	}
+	names := make([]compute.QueueName, len(f.queues))
+	for i, q := range f.queues {
+		names[i] = q.name
+	}
+	ids, err := admin.EnsureQueueTopics(ctx, names, 0)
+	if err != nil {
+		return err
+	}
+	group := f.cfg.Topics.ShareGroup(0)
+	if err := admin.InitShareState(ctx, group, names); err != nil {
+		return err
+	}
+	for _, n := range names {
+		f.refs = append(f.refs, wire.QueueRef{Name: n, Group: group, TopicID: ids[n]})
+	}
+	var all errgroup.Group
+	all.SetLimit(16)
+	for i := range f.o.Hosts {
+		all.Go(func() error { return admin.EnsureHostTopic(ctx, floorHostID(i), 0) })
+	}
+	return all.Wait()
+}
+
+func floorHostID(i int) compute.HostID { return compute.HostID(fmt.Sprintf("host-%04d", i+1)) }
+
+// run sends boots by the schedule and waits for them.
+func (f *floor) run(ctx context.Context, boots []*boot) error {
+	f.ledger.enter(boots)
+	err := f.o.schedule().run(ctx, len(boots), func(i int, due time.Time) {
+		b := boots[i]
+		b.due = due
+		note := floorNote{kind: floorRequest, id: b.id, project: b.project, queue: b.queue}
+		err := f.producer.Send(ctx, note.record().To(f.cfg.Topics.Requests(), wire.AnyPartition))
+		f.ledger.answered(b, time.Now(), err)
+	})
+	if err != nil {
+		return err
+	}
+	_, err = f.ledger.await(ctx, boots, f.o.Stall, (*boot).settled)
+	return err
+}
+
+// see notes what the log of instances says.
+func (f *floor) see(b kafka.Batch) {
+	now := time.Now()
+	all := make([]sight, 0, len(b.Records))
+	for _, rec := range b.Records {
+		if n, ok := readNote(rec); ok {
+			all = append(all, sight{id: n.id, state: floorState[n.kind]})
+		}
+	}
+	f.ledger.see(now, all)
+}
+
+func floorOf(boots []*boot) Floor {
+	t := measure(boots)
+	out := Floor{
+		AcceptedGrantedMS: quantiles(t.acceptedGranted), ActiveMS: quantiles(t.active),
+		Boots: len(boots), BootsPerS: throughput(boots),
+	}
+	for _, b := range boots {
+		if b.active.IsZero() {
+			out.Lost++
+		}
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// hosts joins the floor's hosts, each with connections of its own. Each queue
+// has so many waiters, the hosts taken in turn.
+func (f *floor) hosts() (service.Part, error) {
+	waits := make([][]wire.QueueRef, f.o.Hosts)
+	for i, ref := range f.refs {
+		for w := range min(floorWaiters, f.o.Hosts) {
+			h := (i*floorWaiters + w) % f.o.Hosts
+			waits[h] = append(waits[h], ref)
+		}
+	}
+	parts := make([]service.Part, 0, len(waits))
+	for i, refs := range waits {
+		parts = append(parts, service.Made(func(context.Context) (service.Part, error) { return f.host(i, refs) }))
+	}
+	return service.Together(parts...), nil
+}
+
+// host joins one host: it pulls and claims, and says that it has started what it
+// is granted.
+func (f *floor) host(i int, refs []wire.QueueRef) (service.Part, error) {
+	producer, err := kafka.NewProducer(f.cfg)
+	if err != nil {
+		return nil, err
+	}
+	h := &floorHost{
+		index: i, refs: refs, topics: f.cfg.Topics, producer: producer,
+		puller: kafka.NewPuller(f.cfg, kafka.PullerOptions{}), log: f.cfg.Log,
+	}
+	g := service.NewGroup()
+	g.Closes("producer", func() error { producer.Close(); return nil })
+	g.Add("puller", h.puller)
+	g.Add("stream", kafka.NewReader(f.cfg, kafka.ReaderOptions{Topic: f.cfg.Topics.Host(floorHostID(i)), Handle: h.granted}))
+	g.Add("host", service.Func(h.run))
+	return g, nil
+}
+
+type floorHost struct {
+	index    int
+	refs     []wire.QueueRef
+	topics   wire.Topics
+	producer *kafka.Producer
+	puller   *kafka.Puller
+	log      *zap.Logger
+}
+
+// floorRetry is how long a host leaves queues alone that cannot be fetched.
+const floorRetry = 200 * time.Millisecond
+
+// run keeps a fetch open in every lane.
+func (h *floorHost) run(ctx context.Context) error {
+	h.open(ctx, h.refs)
+	for {
+		select {
+		case got := <-h.puller.Results():
+			if got.Err != nil {
+				h.open(ctx, got.Queues)
+				continue
+			}
+			if got.Record != nil {
+				h.puller.Ack(got.Ref, wire.AckAccept)
+				h.claim(*got.Record)
+			}
+			h.puller.Open(got.Lane, got.Queues)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// open finds the lanes of queues and opens a fetch in each, however long it
+// takes.
+func (h *floorHost) open(ctx context.Context, refs []wire.QueueRef) {
+	for len(refs) > 0 {
+		lanes, err := h.puller.Place(ctx, refs)
+		if err == nil {
+			for lane, some := range lanes {
+				h.puller.Open(lane, some)
+			}
+			return
+		}
+		h.log.Debug("some queues cannot be fetched", zap.Error(err))
+		select {
+		case <-time.After(floorRetry):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (h *floorHost) claim(rec wire.Record) {
+	if n, ok := readNote(rec); ok {
+		n.host = h.index
+		h.report(n.as(floorClaim))
+	}
+}
+
+// granted takes what the host's stream brings.
+func (h *floorHost) granted(b kafka.Batch) {
+	for _, rec := range b.Records {
+		if n, ok := readNote(rec); ok {
+			h.report(n.as(floorStarted))
+		}
+	}
+}
+
+func (h *floorHost) report(n floorNote) {
+	h.producer.SendAsync(n.record().To(h.topics.Reports(), wire.AnyPartition), func(_ int64, err error) {
+		if err != nil {
+			h.log.Warn("a report was lost", zap.Error(err))
+		}
+	})
+}

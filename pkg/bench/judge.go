@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"fmt"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// verdict is what was lost or doubled.
+type verdict struct {
+	lost, doubled int
+	wrong         []string
+}
+
+func (v *verdict) lose(format string, args ...any) {
+	v.lost++
+	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
+}
+
+func (v *verdict) double(format string, args ...any) {
+	v.doubled++
+	v.wrong = append(v.wrong, fmt.Sprintf(format, args...))
+}
+
+// judge compares what the log says of boots with what happened in the world.
+// Nothing failed on purpose there, so a machine is launched once, or its boot
+// has ended without.
+func judge(boots []*boot, events []fake.Event, overfull []string) verdict {
+	var v verdict
+	launched := map[compute.InstanceID]int{}
+	for _, e := range events {
+		if e.Kind == fake.Launched {
+			launched[e.Instance]++
+		}
+	}
+	for _, b := range boots {
+		n := launched[b.id]
+		delete(launched, b.id)
+		switch {
+		case n > 1:
+			v.double("doubled: %s was launched %d times, and the log says %s", b.id, n, b.state)
+		case !b.active.IsZero() && n == 0:
+			v.lose("lost: %s is active and was never launched", b.id)
+		case !b.settled():
+			v.lose("lost: %s is %s%s", b.id, b.said(), b.where())
+		case b.deleting && !b.over():
+			v.lose("lost: the end of %s, which is %s%s", b.id, b.state, b.where())
+		}
+	}
+	for id, n := range launched {
+		v.double("doubled: %s was launched %d times, and nobody asked for it", id, n)
+	}
+	for _, line := range append(fake.Violations(events), overfull...) {
+		v.double("doubled: %s", line)
+	}
+	return v
+}
+
+// said is the state as a reader would look for it.
+func (b *boot) said() string {
+	switch {
+	case b.state != compute.StateNone:
+		return b.state.String()
+	case !b.accepted.IsZero():
+		return "accepted, and not in the log"
+	}
+	return "not answered"
+}
+
+func (b *boot) where() string {
+	if b.host == "" {
+		return ""
+	}
+	return " on " + string(b.host)
+}
+
+// overfull finds hosts that ever held more than they have.
+func overfull(w *fake.World, c *cloud) []string {
+	room := map[compute.HostID]compute.Resources{}
+	for _, h := range c.hosts {
+		room[h.id] = h.inventory.Totals
+	}
+	var wrong []string
+	for _, h := range w.Hosts() {
+		if !h.Worst().FitsIn(room[h.ID()]) {
+			wrong = append(wrong, fmt.Sprintf("%s held %s and has %s", h.ID(), h.Worst(), room[h.ID()]))
+		}
+	}
+	return wrong
+}

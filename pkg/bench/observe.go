@@ -1,0 +1,36 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// observer reads the log of instances as anybody may, committed records only,
+// and notes when it saw what. The moment is that of the batch it was read in.
+func observer(cfg kafka.Config, l *ledger) *kafka.Reader {
+	return kafka.NewReader(cfg, kafka.ReaderOptions{
+		Topic: cfg.Topics.Instances(), Committed: true, From: kafka.End(),
+		Handle: func(b kafka.Batch) {
+			now := time.Now()
+			l.see(now, sights(b.Records))
+		},
+	})
+}
+
+func sights(recs []wire.Record) []sight {
+	out := make([]sight, 0, len(recs))
+	for _, rec := range recs {
+		i, err := wire.DecodeInstance(rec)
+		if err != nil {
+			continue // a tombstone, or another's
+		}
+		s := sight{id: i.ID, state: i.State, host: i.Host}
+		if i.Reason != nil {
+			s.reason = i.Reason.String()
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Via is how boots get into the system.
+type Via string
+
+// The ways in.
+const (
+	ViaHTTP  Via = "http"  // through an API node
+	ViaKafka Via = "kafka" // as records of the requests topic
+)
+
+// KafkaLocal, as the broker, is one that the bench starts itself.
+const KafkaLocal = "local"
+
+// Options say what is measured. The zero value of a field is its default.
+type Options struct {
+	Kafka      string            // brokers as host:port,host:port; KafkaLocal; empty: embedded
+	Heap       string            // of a local broker; 1g
+	Properties map[string]string // settings of a local broker over the ones Berth needs
+	Prefix     string            // of the run's topics; random
+	Data       string            // folder for journals, and for a local broker; a temporary one
+
+	Hosts       int           // 20
+	HostSize    int           // machines that a host has room for; 0: as many as are needed
+	Queues      int           // 10
+	Projects    int           // that boots are spread over; 16
+	Partitions  int32         // of requests, reports and instances; 4
+	PrepareTime time.Duration // of the simulated hypervisor; 0
+	LaunchTime  time.Duration // of the simulated hypervisor; 0
+
+	Via    Via     // ViaHTTP
+	Rate   float64 // boots a second; 100
+	Count  int     // boots that are measured; 1000
+	Burst  int     // boots that are sent at once, every Burst/Rate seconds; 1
+	Warmup int     // boots before; negative: WarmupAuto
+	Churn  bool    // delete while booting, so that hosts stay 70 % full
+	Floor  bool    // measure the floor too
+
+	Stall   time.Duration // nothing moved for so long: what is missing is lost; 60 s
+	Profile string        // file for a CPU profile of the measured run; empty: none
+	Say     io.Writer     // hears what happens; nil: nobody
+	Log     *zap.Logger   // of the product; nil: silent
+}
+
+// WarmupAuto is as many boots as make the brokers warm.
+const WarmupAuto = -1
+
+const (
+	maxHosts  = 10_000
+	maxQueues = 20_000
+	// warmTime is how long a broker of Java needs to be warm under load.
+	warmTime = 20 * time.Second
+)
+
+// WithDefaults fills in what was left open.
+func (o Options) WithDefaults() Options {
+	or(&o.Heap, "1g")
+	or(&o.Hosts, 20)
+	or(&o.Queues, 10)
+	or(&o.Projects, 16)
+	or(&o.Partitions, 4)
+	or(&o.Via, ViaHTTP)
+	or(&o.Rate, 100)
+	or(&o.Count, 1000)
+	or(&o.Burst, 1)
+	or(&o.Stall, time.Minute)
+	if o.Say == nil {
+		o.Say = io.Discard
+	}
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	return o
+}
+
+func or[T comparable](field *T, otherwise T) {
+	var zero T
+	if *field == zero {
+		*field = otherwise
+	}
+}
+
+// Check refuses what cannot be measured. It wants the defaults filled in.
+func (o Options) Check() error {
+	for _, n := range []struct {
+		flag            string
+		is, least, most float64
+	}{
+		{"hosts", float64(o.Hosts), 1, maxHosts},
+		{"host-size", float64(o.HostSize), 0, 1 << 20},
+		{"queues", float64(o.Queues), 1, maxQueues},
+		{"projects", float64(o.Projects), 1, 1000},
+		{"partitions", float64(o.Partitions), 1, 1000},
+		{"rate", o.Rate, 0.01, 1e6},
+		{"count", float64(o.Count), 1, 1e7},
+		{"burst", float64(o.Burst), 1, float64(o.Count)},
+		{"warmup", float64(o.Warmup), WarmupAuto, 1e7},
+		{"prepare-time", o.PrepareTime.Seconds(), 0, 3600},
+		{"launch-time", o.LaunchTime.Seconds(), 0, 600},
+	} {
+		if n.is < n.least || n.is > n.most {
+			return compute.Invalid(n.flag, fmt.Sprint(n.is), fmt.Sprintf("give a number from %v to %v", n.least, n.most))
+		}
+	}
+	if o.Via != ViaHTTP && o.Via != ViaKafka {
+		return compute.Invalid("via", string(o.Via), "give http or kafka")
+	}
+	if o.Kafka != KafkaLocal && len(o.Properties) > 0 {
+		return compute.Invalid("kafka-set", fmt.Sprint(o.Properties), "only a broker of --kafka local is given settings")
+	}
+	return nil
+}
+
+// warmup is how many boots go before the measured ones.
+func (o Options) warmup() int {
+	switch {
+	case o.Warmup >= 0:
+		return o.Warmup
+	case o.Kafka == "":
+		return min(200, int(o.Rate)+1)
+	}
+	return int(o.Rate * warmTime.Seconds())
+}
+
+// schedule is when boots are sent.
+func (o Options) schedule() schedule { return schedule{rate: o.Rate, burst: o.Burst} }

@@ -1,0 +1,180 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Result is what a run found. docs/PERFORMANCE.md says what each number means;
+// the keys are promised to scripts.
+type Result struct {
+	Boots    int   `json:"boots"`
+	Active   int   `json:"active"`
+	Error    int   `json:"error"`
+	Refused  int   `json:"refused"`
+	Doubled  int   `json:"doubled"`
+	Lost     int   `json:"lost"`
+	Denied   int64 `json:"denied"`
+	Released int64 `json:"released"`
+
+	AcceptMS          Quantiles `json:"accept_ms"`
+	QueuedMS          Quantiles `json:"queued_ms"`
+	GrantedMS         Quantiles `json:"granted_ms"`
+	ActiveMS          Quantiles `json:"active_ms"`
+	AcceptedGrantedMS Quantiles `json:"accepted_granted_ms"`
+	BootsPerS         float64   `json:"boots_per_s"`
+
+	Floor      *Floor `json:"floor"`
+	FloorRatio *Ratio `json:"floor_ratio"`
+
+	CPU         Share[float64] `json:"cpu_s"`
+	RSS         Share[int64]   `json:"rss"`
+	Connections int64          `json:"connections"`
+	Fsyncs      int64          `json:"fsyncs"`
+
+	Hosts    int      `json:"hosts"`
+	Queues   int      `json:"queues"`
+	Via      Via      `json:"via"`
+	Machine  Machine  `json:"machine"`
+	Versions Versions `json:"versions"`
+	Settings Settings `json:"settings"`
+	Wrong    []string `json:"wrong"` // a line for each thing that was lost or doubled
+}
+
+// Floor is what the bare record work took.
+type Floor struct {
+	AcceptedGrantedMS Quantiles      `json:"accepted_granted_ms"`
+	ActiveMS          Quantiles      `json:"active_ms"`
+	Boots             int            `json:"boots"`
+	Lost              int            `json:"lost"`
+	BootsPerS         float64        `json:"boots_per_s"`
+	CPU               Share[float64] `json:"cpu_s"`
+}
+
+// Ratio is Berth's number divided by the floor's.
+type Ratio struct {
+	P50       float64 `json:"p50"` // of accepted_granted_ms
+	P99       float64 `json:"p99"`
+	BootsPerS float64 `json:"boots_per_s"`
+	CPU       float64 `json:"cpu"` // brokers and clients together
+}
+
+// Settings are what a run was asked for, and what was made of it.
+type Settings struct {
+	Kafka      string            `json:"kafka"` // embedded, local or remote
+	Heap       string            `json:"heap"`
+	Properties map[string]string `json:"properties"`
+	Rate       float64           `json:"rate"`
+	Count      int               `json:"count"`
+	Burst      int               `json:"burst"`
+	Warmup     int               `json:"warmup"`
+	Churn      bool              `json:"churn"`
+	Live       int               `json:"live"` // machines that churn keeps; 0: all
+	HostSize   int               `json:"host_size"`
+	GPUHosts   int               `json:"gpu_hosts"`
+	Flavors    int               `json:"flavors"`
+	GPUQueues  int               `json:"gpu_queues"`
+	Projects   int               `json:"projects"`
+	Partitions int32             `json:"partitions"`
+	PrepareMS  float64           `json:"prepare_ms"`
+	LaunchMS   float64           `json:"launch_ms"`
+	StallS     float64           `json:"stall_s"`
+	Files      uint64            `json:"files"`       // that this process may open
+	JournalsOn string            `json:"journals_on"` // kind of file system
+}
+
+func (o Options) settings(kind string, c *cloud) Settings {
+	f := newFleet(o.Hosts)
+	s := Settings{
+		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Warmup: o.warmup(), Churn: o.Churn,
+		HostSize: c.size, GPUHosts: f.gpus(), Flavors: len(c.flavors), Projects: o.Projects, Partitions: o.Partitions,
+		PrepareMS: millis(o.PrepareTime), LaunchMS: millis(o.LaunchTime), StallS: o.Stall.Seconds(),
+	}
+	if kind == "local" {
+		s.Heap = o.Heap
+	}
+	if o.Churn {
+		s.Live = c.live()
+	}
+	for _, q := range c.queues {
+		if q.class == onA100 || q.class == onH100 {
+			s.GPUQueues++
+		}
+	}
+	return s
+}
+
+// times are the latencies of some boots.
+type times struct{ accept, queued, granted, active, acceptedGranted []time.Duration }
+
+func measure(boots []*boot) times {
+	var t times
+	add := func(to *[]time.Duration, from, until time.Time) {
+		if !from.IsZero() && !until.IsZero() {
+			*to = append(*to, until.Sub(from))
+		}
+	}
+	for _, b := range boots {
+		add(&t.accept, b.due, b.accepted)
+		add(&t.queued, b.due, b.queued)
+		add(&t.granted, b.due, b.starting)
+		add(&t.active, b.due, b.active)
+		add(&t.acceptedGranted, b.accepted, b.starting)
+	}
+	return t
+}
+
+// throughput is how many became active a second, from the moment the first was
+// due until the last was active.
+func throughput(boots []*boot) float64 {
+	n, last := 0, time.Time{}
+	for _, b := range boots {
+		if !b.active.IsZero() {
+			n++
+			if b.active.After(last) {
+				last = b.active
+			}
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return round(float64(n) / last.Sub(boots[0].due).Seconds())
+}
+
+// count adds up what became of boots.
+func (r *Result) count(boots []*boot) {
+	r.Boots = len(boots)
+	for _, b := range boots {
+		switch {
+		case !b.active.IsZero():
+			r.Active++
+		case b.state == compute.StateError:
+			r.Error++
+		case b.refused != nil && b.state == compute.StateNone:
+			r.Refused++
+		}
+	}
+	t := measure(boots)
+	r.AcceptMS, r.QueuedMS, r.GrantedMS = quantiles(t.accept), quantiles(t.queued), quantiles(t.granted)
+	r.ActiveMS, r.AcceptedGrantedMS = quantiles(t.active), quantiles(t.acceptedGranted)
+	r.BootsPerS = throughput(boots)
+}
+
+// over compares with the floor.
+func (r *Result) over(f Floor) {
+	divide := func(a, b float64) float64 {
+		if b == 0 {
+			return 0
+		}
+		return round(a / b)
+	}
+	r.Floor = &f
+	r.FloorRatio = &Ratio{
+		P50:       divide(r.AcceptedGrantedMS.P50, f.AcceptedGrantedMS.P50),
+		P99:       divide(r.AcceptedGrantedMS.P99, f.AcceptedGrantedMS.P99),
+		BootsPerS: divide(r.BootsPerS, f.BootsPerS),
+		CPU:       divide(total(r.CPU), total(f.CPU)),
+	}
+}

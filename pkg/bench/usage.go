@@ -1,0 +1,184 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Share is something of the brokers' process and of this one. What cannot be
+// known of the brokers, because they are elsewhere or in this very process, is
+// nil.
+type Share[T any] struct {
+	Broker *T `json:"broker"`
+	Berth  T  `json:"berth"`
+}
+
+// usage is processor time used so far, in seconds.
+type usage struct {
+	at     time.Time
+	broker *float64
+	berth  float64
+}
+
+func measureUsage(pid int) usage {
+	u := usage{at: time.Now()}
+	var own syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil {
+		u.berth = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
+	}
+	if s, ok := processCPU(pid); ok {
+		u.broker = &s
+	}
+	return u
+}
+
+// since is what was used between two moments.
+func (u usage) since(before usage) Share[float64] {
+	s := Share[float64]{Berth: round(u.berth - before.berth)}
+	if u.broker != nil && before.broker != nil {
+		d := round(*u.broker - *before.broker)
+		s.Broker = &d
+	}
+	return s
+}
+
+// total is that of both, as far as it is known.
+func total(s Share[float64]) float64 {
+	if s.Broker == nil {
+		return s.Berth
+	}
+	return s.Berth + *s.Broker
+}
+
+// ticks a second are what Linux counts processor time in, on every machine it
+// runs Go on.
+const ticks = 100
+
+// processCPU reads the processor time of another process, in seconds.
+func processCPU(pid int) (float64, bool) {
+	if pid == 0 {
+		return 0, false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, false
+	}
+	return statCPU(string(stat))
+}
+
+// statCPU finds user and system time in a line of /proc/<pid>/stat. The name of
+// the program may hold anything, so what counts begins behind its last bracket.
+func statCPU(stat string) (float64, bool) {
+	fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
+	const user, system = 11, 12
+	if len(fields) <= system {
+		return 0, false
+	}
+	u, err1 := strconv.ParseUint(fields[user], 10, 64)
+	s, err2 := strconv.ParseUint(fields[system], 10, 64)
+	return float64(u+s) / ticks, err1 == nil && err2 == nil
+}
+
+// resident is the memory a process has, in bytes; pid 0 is this one.
+func resident(pid int) (int64, bool) {
+	path := "/proc/self/statm"
+	if pid != 0 {
+		path = fmt.Sprintf("/proc/%d/statm", pid)
+	}
+	statm, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	fields := strings.Fields(string(statm))
+	if len(fields) < 2 {
+		return 0, false
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err == nil
+}
+
+func measureRSS(pid int) Share[int64] {
+	var s Share[int64]
+	s.Berth, _ = resident(0)
+	if n, ok := resident(pid); ok && pid != 0 {
+		s.Broker = &n
+	}
+	return s
+}
+
+// Machine is what a run was made on.
+type Machine struct {
+	CPU    string `json:"cpu"`
+	Cores  int    `json:"cores"`
+	Memory int64  `json:"memory"` // bytes
+	Kernel string `json:"kernel"`
+}
+
+func thisMachine() Machine {
+	m := Machine{CPU: procField("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU()}
+	if kb, err := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
+		m.Memory = kb << 10
+	}
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		m.Kernel = strings.TrimSpace(string(release))
+	}
+	return m
+}
+
+// procField finds the first line "name : value" in a file of /proc.
+func procField(path, name string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(data)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// Versions are those of everything that was measured.
+type Versions struct {
+	Berth   string `json:"berth"` // commit
+	Go      string `json:"go"`
+	Kafka   string `json:"kafka"`
+	FranzGo string `json:"franz_go"`
+}
+
+func theseVersions(kafka string) Versions {
+	return Versions{Berth: commit(), Go: runtime.Version(), Kafka: kafka, FranzGo: moduleVersion("github.com/twmb/franz-go")}
+}
+
+// commit is what this process was built from, as far as it knows.
+func commit() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	revision, dirty := "unknown", ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "+changes"
+		}
+	}
+	return revision + dirty
+}
+
+// round keeps three digits behind the point.
+func round(x float64) float64 {
+	if x < 0 {
+		return -round(-x)
+	}
+	return float64(int64(x*1000+0.5)) / 1000
+}
