@@ -104,7 +104,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	for _, want := range []string{
 		"flavor add", "flavor list", "flavor show", "flavor remove", "capability add", "capability list", "capability remove",
 		"quota set", "quota show", "boot", "list", "show", "delete", "queue list", "queue show",
-		"host list", "host show", "host drain", "host enable", "host disable", "config sample",
+		"host list", "host show", "host drain", "host enable", "host disable", "config sample", "config show", "config check",
 	} {
 		if !strings.Contains(all, "berth "+want+"\n") {
 			t.Errorf("there is no berth %s", want)

@@ -1,151 +1,133 @@
-// Package config reads a daemon's settings: first the defaults the caller has
-// filled in, then a YAML file, then the environment. What is not a setting is
-// refused by name and line, so that a misspelt key never goes unnoticed.
+// Package config reads a daemon's settings: the defaults that the caller has
+// filled in, over them a YAML file, over that the environment, over that what
+// the command line sets. It knows where every value is from, refuses what is no
+// setting by its name and place, and finds all that is wrong at once.
 //
-// It stands on the YAML parser alone and not on a configuration framework:
-// those merge into maps first, and a map no longer knows the line.
+// It stands on the YAML parser alone and not on a configuration framework; why
+// is in docs/decisions/0016.
 package config
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"reflect"
-	"regexp"
-	"strings"
-	"time"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+// From says what is read, each over the one before it.
+type From struct {
+	File    string   // a YAML file; empty: none
+	Environ []string // NAME=value, as os.Environ gives them
+	Set     []string // key=value, as --set gives them
+	Others  []string // variables that are not settings and not mistaken ones either
+}
+
+// Loaded is what was read: every setting with its source, and what is wrong.
+type Loaded struct {
+	// Warnings are for a person to read: variables that look like mistakes.
+	Warnings []string
+
+	settings []*Setting
+	byKey    map[string]*Setting
+	problems Problems
+}
+
+// Setting is one value and where it is from.
+type Setting struct {
+	Key    string // as in the file, with dots: kafka.brokers
+	Secret bool   // Value is masked
+	Source Source
+
+	value  reflect.Value
+	broken bool // what its source says cannot be read
+}
+
+// Masked stands for a secret that is set.
+const Masked = "********"
+
+// Value is what the setting is now; of a secret only whether there is one.
+func (s Setting) Value() any {
+	if s.Secret && !s.value.IsZero() {
+		return Masked
+	}
+	return s.value.Interface()
+}
+
 // Load fills target, a pointer to a struct with yaml tags that holds the
-// defaults, from the file and then from the environment; an empty path means no
-// file. Whether the values make sense is for the caller to check.
-func Load(path string, lookup func(string) (string, bool), target any) error {
-	if path != "" {
-		data, err := os.ReadFile(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return compute.NotFound("config", path, "berth config sample shows one with every setting")
-		case err != nil:
-			return &compute.Error{Op: "read config", Kind: compute.KindInvalid, Field: "config", Value: path, Message: "cannot be read", Cause: err}
-		}
-		if err := Parse(path, data, target); err != nil {
-			return err
-		}
+// defaults. A field tagged secret:"true" is never shown. The target is complete
+// only if Err is nil; whether the values make sense is the caller's to check.
+func Load(target any, from From) *Loaded {
+	l := &Loaded{byKey: map[string]*Setting{}}
+	root := reflect.ValueOf(target).Elem()
+	l.enter("", root)
+	if from.File != "" {
+		l.file(from.File, root)
 	}
-	return Env(lookup, target)
+	l.env(from.Environ, from.Others)
+	for _, text := range from.Set {
+		l.set(text)
+	}
+	return l
 }
 
-// Parse fills target from one YAML document; name says in errors where it is
-// from. What the document leaves out stays as it was.
-func Parse(name string, data []byte, target any) error {
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var document yaml.Node
-	switch err := decoder.Decode(&document); {
-	case errors.Is(err, io.EOF):
-		return nil
+// enter lists the settings of a section, in the order of its fields.
+func (l *Loaded) enter(path string, v reflect.Value) {
+	for _, f := range fieldsOf(v.Type()) {
+		key, field := join(path, f.name), v.Field(f.index)
+		if field.Kind() == reflect.Struct {
+			l.enter(key, field)
+			continue
+		}
+		s := &Setting{Key: key, Secret: f.secret, Source: Source{Kind: Default}, value: field}
+		l.settings = append(l.settings, s)
+		l.byKey[key] = s
+	}
+}
+
+func (l *Loaded) file(path string, root reflect.Value) {
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		l.problem(compute.NotFound("config", path, "berth config sample shows one with every setting"))
 	case err != nil:
-		return unreadable(name, err, target)
+		l.problem(&compute.Error{Op: "read config", Kind: compute.KindInvalid, Field: "config", Value: path, Message: "cannot be read", Cause: err})
+	default:
+		l.parse(path, data, root)
 	}
-	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return compute.Invalid("config", name, "give one document: there is a second one after ---")
-	}
-	if err := known(name, "", document.Content[0], reflect.TypeOf(target)); err != nil {
-		return err
-	}
-	if err := document.Decode(target); err != nil {
-		return unreadable(name, err, target)
-	}
-	return nil
 }
 
-// known refuses the first key that no field takes.
-func known(name, path string, node *yaml.Node, t reflect.Type) error {
-	t = base(t)
-	if node.Kind == yaml.AliasNode {
-		node = node.Alias
+// Settings are all there are, in the order of the struct.
+func (l *Loaded) Settings() []Setting {
+	out := make([]Setting, len(l.settings))
+	for i, s := range l.settings {
+		out[i] = *s
 	}
-	if t.Kind() == reflect.Slice && node.Kind == yaml.SequenceNode {
-		for _, item := range node.Content {
-			if err := known(name, path, item, t.Elem()); err != nil {
-				return err
-			}
+	return out
+}
+
+// Err is all that is wrong: with what was read, and what the caller's own
+// checks found, joined in any depth. Each of these is told where its value is
+// from. nil if nothing is.
+func (l *Loaded) Err(checks error) error {
+	all := l.problems
+	for _, err := range flatten(checks) {
+		s := l.byKey[keyOf(err)]
+		switch {
+		case s == nil:
+			all = append(all, err)
+		case s.broken: // a default was checked in its place
+		case s.Source.Kind == Default:
+			all = append(all, err)
+		default:
+			all = append(all, &placed{s.Source, err})
 		}
 	}
-	if t.Kind() != reflect.Struct || node.Kind != yaml.MappingNode {
+	if len(all) == 0 {
 		return nil
 	}
-	fields := fieldsOf(t)
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key := node.Content[i]
-		at := join(path, key.Value)
-		field, ok := fields[key.Value]
-		if !ok {
-			return unknownKey(name, at, key, path, fields)
-		}
-		if err := known(name, at, node.Content[i+1], field.Type); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all
 }
 
-func unknownKey(name, at string, key *yaml.Node, path string, fields map[string]reflect.StructField) error {
-	e := compute.Invalid("key", at, "known here: "+strings.Join(namesOf(fields), ", "))
-	if near := nearest(key.Value, namesOf(fields)); near != "" {
-		e.Remedy = "did you mean " + join(path, near) + "?"
-	}
-	e.Message = fmt.Sprintf("%s line %d: there is no such setting", name, key.Line)
-	return e
-}
-
-// mismatch is how the YAML parser says that a value has the wrong type.
-var mismatch = regexp.MustCompile("line ([0-9]+): cannot unmarshal (!!\\w+)(?: `(.*)`)? into (.+)$")
-
-// unreadable says what the YAML parser found wrong, in the words of a person
-// who writes a file and not a program.
-func unreadable(name string, err error, target any) error {
-	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	var wrong *yaml.TypeError
-	if errors.As(err, &wrong) && len(wrong.Errors) > 0 {
-		text = wrong.Errors[0]
-	}
-	e := &compute.Error{Kind: compute.KindInvalid, Field: "config", Value: name, Message: text}
-	m := mismatch.FindStringSubmatch(text)
-	if m == nil {
-		return e
-	}
-	if t, ok := typesOf(reflect.TypeOf(target), map[string]reflect.Type{})[m[4]]; ok {
-		e.Field, e.Value = "value", m[3]
-		e.Message = fmt.Sprintf("%s line %s: give %s", name, m[1], nounOf(t))
-	}
-	return e
-}
-
-// nounOf is what to write for a value of this type.
-func nounOf(t reflect.Type) string {
-	if t == reflect.TypeFor[time.Duration]() {
-		return "a duration with its unit, as in 15s or 10m"
-	}
-	switch t.Kind() {
-	case reflect.Slice:
-		return "a list, as in [a, b]"
-	case reflect.Map:
-		return "a mapping, as in {VCPU: 16}"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.String:
-		return "text"
-	case reflect.Struct:
-		return "a section of settings"
-	case reflect.Float32, reflect.Float64:
-		return "a number"
-	}
-	return "a whole number"
-}
+func (l *Loaded) problem(err error) { l.problems = append(l.problems, err) }

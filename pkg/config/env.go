@@ -1,7 +1,9 @@
 package config
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -12,70 +14,103 @@ import (
 // Prefix begins every variable: the setting kafka.brokers is BERTH_KAFKA_BROKERS.
 const Prefix = "BERTH_"
 
-// Env overrides settings from the environment. A list is written a,b and a
-// mapping k=v,k=v. Lists of sections can be set in a file only. Variables that
-// are no setting are left alone: they may be somebody else's.
-func Env(lookup func(string) (string, bool), target any) error {
-	return fromEnv(lookup, Prefix, reflect.ValueOf(target).Elem())
+// Variable is the name of a setting's variable.
+func Variable(key string) string {
+	return Prefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-func fromEnv(lookup func(string) (string, bool), prefix string, v reflect.Value) error {
-	for i := range v.NumField() {
-		field := v.Type().Field(i)
-		name, options, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-		if !field.IsExported() || name == "-" {
-			continue
-		}
-		if name == "" {
-			name = strings.ToLower(field.Name)
-		}
-		variable := prefix + strings.ToUpper(name)
-		if field.Type.Kind() == reflect.Struct {
-			inner := variable + "_"
-			if strings.Contains(options, "inline") {
-				inner = prefix
-			}
-			if err := fromEnv(lookup, inner, v.Field(i)); err != nil {
-				return err
-			}
-			continue
-		}
-		if text, ok := lookup(variable); ok {
-			if err := set(variable, text, v.Field(i)); err != nil {
-				return err
-			}
+// env takes settings from variables. A list is written a,b and a mapping
+// k=v,k=v; a list of sections can be set in a file only. Variables that are no
+// setting are left alone, they may be somebody else's; one that nearly is a
+// setting gets a warning.
+func (l *Loaded) env(environ, others []string) {
+	given := map[string]string{}
+	for _, e := range environ {
+		name, value, _ := strings.Cut(e, "=")
+		if strings.HasPrefix(name, Prefix) {
+			given[name] = value
 		}
 	}
-	return nil
+	var words []string // variables without the prefix
+	for _, s := range l.settings {
+		name := Variable(s.Key)
+		words = append(words, strings.TrimPrefix(name, Prefix))
+		if value, ok := given[name]; ok {
+			l.text(s, Source{Kind: Env, Name: name}, name, value)
+			delete(given, name)
+		}
+	}
+	for name := range given {
+		if near := nearest(strings.TrimPrefix(name, Prefix), words); near != "" && !slices.Contains(others, name) {
+			l.Warnings = append(l.Warnings, fmt.Sprintf("%s is no setting here and changes nothing; did you mean %s%s?", name, Prefix, near))
+		}
+	}
+	slices.Sort(l.Warnings)
 }
 
-// set reads text as the field's type would be read in a file.
-func set(variable, text string, field reflect.Value) error {
-	node := &yaml.Node{Kind: yaml.ScalarNode, Value: text}
-	switch field.Kind() {
+// set takes key=value from the command line.
+func (l *Loaded) set(text string) {
+	const flag = "--set"
+	key, value, found := strings.Cut(text, "=")
+	if !found {
+		l.problem(compute.Invalid(flag, text, "give key=value, as in kafka.prefix=test."))
+		return
+	}
+	if s, ok := l.byKey[key]; ok {
+		l.text(s, Source{Kind: Flag, Name: flag}, flag+" "+key, value)
+		return
+	}
+	var names, inside []string
+	for _, s := range l.settings {
+		names = append(names, s.Key)
+		if strings.HasPrefix(s.Key, key+".") {
+			inside = append(inside, s.Key)
+		}
+	}
+	if len(inside) > 0 {
+		l.problem(&compute.Error{Kind: compute.KindInvalid, Field: "key", Value: key, Message: flag + ": this is a section", Remedy: "set one of " + strings.Join(inside, ", ")})
+		return
+	}
+	l.problem(noSuch(flag, "", key, names))
+}
+
+// text reads a value as it would be read in a file.
+func (l *Loaded) text(s *Setting, source Source, name, value string) {
+	node, ok := nodeOf(value, s.value.Kind())
+	if !ok || sections(s.value.Type()) || !decode(node, s.value) {
+		if s.Secret {
+			value = Masked
+		}
+		l.problem(compute.Invalid(name, value, "give "+textNoun(s.value.Type())))
+		s.broken = true
+		return
+	}
+	s.Source, s.broken = source, false
+}
+
+// nodeOf is the node that a file would have for a text.
+func nodeOf(text string, kind reflect.Kind) (*yaml.Node, bool) {
+	switch kind {
 	case reflect.String:
-		node.Tag = "!!str"
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, true
 	case reflect.Slice:
-		node = &yaml.Node{Kind: yaml.SequenceNode}
+		node := &yaml.Node{Kind: yaml.SequenceNode}
 		for _, item := range split(text) {
 			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: item})
 		}
+		return node, true
 	case reflect.Map:
-		node = &yaml.Node{Kind: yaml.MappingNode}
+		node := &yaml.Node{Kind: yaml.MappingNode}
 		for _, item := range split(text) {
 			k, value, found := strings.Cut(item, "=")
 			if !found {
-				return compute.Invalid(variable, text, "give it as k=v,k=v")
+				return nil, false
 			}
 			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: k}, &yaml.Node{Kind: yaml.ScalarNode, Value: value})
 		}
+		return node, true
 	}
-	fresh := reflect.New(field.Type())
-	if err := node.Decode(fresh.Interface()); err != nil {
-		return compute.Invalid(variable, text, "give "+nounOf(field.Type()))
-	}
-	field.Set(fresh.Elem())
-	return nil
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: text}, text != ""
 }
 
 func split(text string) []string {

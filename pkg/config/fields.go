@@ -4,43 +4,84 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 )
 
-func base(t reflect.Type) reflect.Type {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	return t
+// field is one key of a section.
+type field struct {
+	name   string
+	index  int
+	secret bool
 }
 
-// fieldsOf is a struct's settings by their names in the file.
-func fieldsOf(t reflect.Type) map[string]reflect.StructField {
-	out := map[string]reflect.StructField{}
+// fieldsOf is what a section has, in the order of the struct.
+func fieldsOf(t reflect.Type) []field {
+	var out []field
 	for i := range t.NumField() {
 		f := t.Field(i)
-		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		switch {
-		case !f.IsExported() || name == "-":
-		case strings.Contains(options, "inline"):
-			for n, inner := range fieldsOf(base(f.Type)) {
-				out[n] = inner
-			}
-		case name == "":
-			out[strings.ToLower(f.Name)] = f
-		default:
-			out[name] = f
+		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if !f.IsExported() || name == "-" {
+			continue
 		}
+		out = append(out, field{name: orWord(name, strings.ToLower(f.Name)), index: i, secret: f.Tag.Get("secret") == "true"})
 	}
 	return out
 }
 
-func namesOf(fields map[string]reflect.StructField) []string {
-	var out []string
-	for n := range fields {
-		out = append(out, n)
+func named(fields []field, name string) (field, bool) {
+	i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+	if i < 0 {
+		return field{}, false
 	}
-	slices.Sort(out)
+	return fields[i], true
+}
+
+func namesOf(fields []field) []string {
+	var out []string
+	for _, f := range fields {
+		out = append(out, f.name)
+	}
 	return out
+}
+
+// sections says whether a setting is a list of sections.
+func sections(t reflect.Type) bool {
+	return t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct
+}
+
+// nounOf is what to write in a file for a value of this type.
+func nounOf(t reflect.Type) string {
+	if t == reflect.TypeFor[time.Duration]() {
+		return "a duration with its unit, as in 15s or 10m"
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return "a list, as in [a, b]"
+	case reflect.Map:
+		return "a mapping, as in {VCPU: 16}"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "text"
+	case reflect.Struct:
+		return "a section of settings"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	}
+	return "a whole number"
+}
+
+// textNoun is what to write in a variable or on the command line.
+func textNoun(t reflect.Type) string {
+	switch {
+	case sections(t):
+		return "it in a file: a list of sections has no other form"
+	case t.Kind() == reflect.Slice:
+		return "a list, as in a,b"
+	case t.Kind() == reflect.Map:
+		return "a mapping, as in VCPU=16,MEMORY_MB=65536"
+	}
+	return nounOf(t)
 }
 
 func join(path, name string) string {
@@ -81,23 +122,4 @@ func edits(a, b string) int {
 		}
 	}
 	return row[len(b)]
-}
-
-// typesOf collects the types a setting may have, by their names in the YAML
-// parser's errors.
-func typesOf(t reflect.Type, into map[string]reflect.Type) map[string]reflect.Type {
-	t = base(t)
-	if _, seen := into[t.String()]; seen {
-		return into
-	}
-	into[t.String()] = t
-	switch t.Kind() {
-	case reflect.Struct:
-		for _, f := range fieldsOf(t) {
-			typesOf(f.Type, into)
-		}
-	case reflect.Slice, reflect.Map:
-		typesOf(t.Elem(), into)
-	}
-	return into
 }

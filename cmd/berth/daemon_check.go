@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/config"
+)
+
+// Every check answers all that is wrong, joined, each with the key it is about.
+
+func (c apiConfig) common() (kafkaConfig, logConfig)       { return c.Kafka, c.Log }
+func (c queuesConfig) common() (kafkaConfig, logConfig)    { return c.Kafka, c.Log }
+func (c conductorConfig) common() (kafkaConfig, logConfig) { return c.Kafka, c.Log }
+func (c agentConfig) common() (kafkaConfig, logConfig)     { return c.Kafka, c.Log }
+
+func (c apiConfig) face() string       { return c.Listen }
+func (c queuesConfig) face() string    { return c.Status.Listen }
+func (c conductorConfig) face() string { return c.Status.Listen }
+func (c agentConfig) face() string     { return c.Status.Listen }
+
+func (c apiConfig) check() error {
+	return errors.Join(c.Kafka.check(), c.Log.check(), c.checkListen(), between("limits.publishing", c.Limits.Publishing, 1, 1_000_000))
+}
+
+func (c apiConfig) checkListen() error {
+	if err := checkAddress("listen", c.Listen); err != nil || c.InsecureListen {
+		return err
+	}
+	err := api.CheckAddress(c.Listen)
+	if e, ok := err.(*compute.Error); ok {
+		e.Remedy += ", or say insecure_listen: true if everyone who can reach it may do anything"
+	}
+	return err
+}
+
+func (c queuesConfig) check() error {
+	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), between("group_limit", c.GroupLimit, 1, 1_000_000))
+}
+
+func (c conductorConfig) check() error {
+	var name error
+	if len(c.Name) > 200 {
+		name = compute.Invalid("name", c.Name, "give at most 200 letters")
+	}
+	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), name)
+}
+
+func (c agentConfig) check() error {
+	errs := []error{c.Kafka.check(), c.Log.check(), c.Status.check(), config.At("host", c.Host.Check()), between("slots", c.Slots, 1, 1000)}
+	if c.State == "" {
+		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))
+	}
+	if c.Driver.Kind != "fake" {
+		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake" alone`))
+	}
+	return errors.Join(append(errs, c.Driver.Fake.check())...)
+}
+
+func (k kafkaConfig) check() error {
+	var errs []error
+	if len(k.Brokers) == 0 {
+		errs = append(errs, compute.Invalid("kafka.brokers", "", "name at least one broker as host:port"))
+	}
+	for _, b := range k.Brokers {
+		if _, port, err := net.SplitHostPort(b); err != nil || port == "" {
+			errs = append(errs, compute.Invalid("kafka.brokers", b, "give host:port, as in 127.0.0.1:9092"))
+		}
+	}
+	if len(k.Prefix) > 40 || k.Prefix != "" && compute.Project(k.Prefix+"x").Check() != nil {
+		errs = append(errs, compute.Invalid("kafka.prefix", k.Prefix, "use at most 40 lower-case letters, digits, dots, dashes and underscores"))
+	}
+	if k.Replication < 0 {
+		errs = append(errs, compute.Invalid("kafka.replication", fmt.Sprint(k.Replication), "give 0 for the brokers' default, or a positive number"))
+	}
+	return errors.Join(append(errs, between("kafka.partitions", int(k.Partitions), 1, 1000))...)
+}
+
+func (l logConfig) check() error {
+	return errors.Join(
+		oneOf("log.level", l.Level, "debug", "info", "warn", "error"),
+		oneOf("log.format", l.Format, "console", "json"),
+	)
+}
+
+func (s statusConfig) check() error {
+	if s.Listen == "" {
+		return nil
+	}
+	return checkAddress("status.listen", s.Listen)
+}
+
+func (f fakeConfig) check() error {
+	errs := []error{
+		between("driver.fake.hosts", f.Hosts, 1, 10_000),
+		config.At("driver.fake.totals", f.Totals.Check()),
+	}
+	for _, class := range f.Reserved.Classes() { // nothing of a class is allowed here
+		errs = append(errs, config.At("driver.fake.reserved", class.Check()), between("driver.fake.reserved", int(f.Reserved[class]), 0, compute.MaxAmount))
+	}
+	if f.World == "" {
+		errs = append(errs, compute.Invalid("driver.fake.world", "", "give a folder for the simulated machines"))
+	}
+	for _, t := range f.Traits {
+		errs = append(errs, config.At("driver.fake.traits", t.Check()))
+	}
+	return errors.Join(errs...)
+}
+
+// checkAddress refuses what nobody can listen on.
+func checkAddress(key, address string) error {
+	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+		return compute.Invalid(key, address, "give host:port, as in 127.0.0.1:7070, or :7070 for every address of this machine")
+	}
+	return nil
+}
+
+func between(key string, n, least, most int) error {
+	if n >= least && n <= most {
+		return nil
+	}
+	return compute.Invalid(key, fmt.Sprint(n), fmt.Sprintf("give a number from %d to %d", least, most))
+}
+
+func oneOf(key, value string, known ...string) error {
+	if value == "" || slices.Contains(known, value) {
+		return nil // empty is the default
+	}
+	return compute.Invalid(key, value, "give one of "+strings.Join(known, ", "))
+}
