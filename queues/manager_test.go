@@ -47,6 +47,9 @@ func axis(name compute.AxisName, values ...compute.AxisValue) wire.Record {
 func instance(n int, queue string, s compute.State, change ...func(*compute.Instance)) wire.Record {
 	i := compute.Instance{ID: compute.InstanceID(fmt.Sprintf("5f0c6f0e-3c41-4a53-9d0b-%012d", n)), Project: "p", Version: 1, State: s,
 		Queue: compute.QueueName(queue), Boot: compute.Boot{Flavor: "x"}, QueuedAt: time.Now()}
+	if s.OnHost() {
+		i.Host = "h"
+	}
 	for _, c := range change {
 		c(&i)
 	}

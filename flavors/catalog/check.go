@@ -94,6 +94,11 @@ func checkShape(f compute.Flavor) error {
 	if err := f.Resources.Check(); err != nil {
 		return within(err, string(f.Name))
 	}
+	for _, list := range [][]compute.Trait{f.Required, f.Forbidden} {
+		if err := checkTraits(len(list), string(f.Name)); err != nil {
+			return err
+		}
+	}
 	for _, t := range slices.Concat(f.Required, f.Forbidden) {
 		if err := t.Check(); err != nil {
 			return within(err, string(f.Name))
@@ -119,15 +124,30 @@ func checkPair(f compute.Flavor, axis compute.AxisName, v compute.CapabilityValu
 	return nil
 }
 
-// checkSums refuses a flavor whose dearest choices together are beyond any amount.
+// checkTraits refuses more traits than a record should hold.
+func checkTraits(n int, where string) error {
+	if n <= compute.MaxTraits {
+		return nil
+	}
+	return within(compute.Invalid("traits", fmt.Sprint(n), fmt.Sprintf("give at most %d", compute.MaxTraits)), where)
+}
+
+// checkSums refuses a flavor whose dearest choices together are beyond any
+// amount, or whose choices together ask for more than a record should hold.
 func (c *Catalog) checkSums(f compute.Flavor) error {
-	sum := f.Resources
+	if n := len(f.Capabilities); n > compute.MaxChoices {
+		return within(compute.Invalid("capabilities", fmt.Sprint(n), fmt.Sprintf("give at most %d", compute.MaxChoices)), string(f.Name))
+	}
+	sum, traits := f.Resources, len(f.Required)
 	for _, axis := range f.Capabilities {
-		dearest := compute.Resources{}
+		dearest, most := compute.Resources{}, 0
 		for _, v := range c.capabilities[axis].Values {
-			dearest = dearest.Max(v.Consumes)
+			dearest, most = dearest.Max(v.Consumes), max(most, len(v.Requires))
 		}
-		sum = sum.Plus(dearest)
+		sum, traits = sum.Plus(dearest), traits+most
+	}
+	if err := checkTraits(traits, string(f.Name)+" with what its capabilities require"); err != nil {
+		return err
 	}
 	return within(sum.Check(), string(f.Name)+" with what its capabilities consume")
 }

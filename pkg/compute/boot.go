@@ -14,6 +14,7 @@ const (
 	MaxMetadata     = 64        // entries
 	MaxMetadataSize = 16 << 10  // bytes, keys and values together
 	MaxAvoid        = 64        // hosts
+	MaxChoices      = 32        // axes a request may choose on
 	MaxAttempts     = 20
 	MaxDeadline     = 7 * 24 * time.Hour // work outlives no queue's retention
 
@@ -114,6 +115,7 @@ func (b Boot) checkSizes() error {
 		{"metadata", len(b.Metadata), MaxMetadata, "entries"},
 		{"metadata", metadata, MaxMetadataSize, "bytes"},
 		{"avoid", len(b.Avoid), MaxAvoid, "hosts"},
+		{"with", len(b.With), MaxChoices, "choices"},
 		{"attempts", int(min(b.Attempts, 1<<20)), MaxAttempts, "attempts"},
 	} {
 		if limit.got > limit.most {

@@ -1,5 +1,9 @@
 package compute
 
+// MaxTraits is how many traits one entry of the catalog may name in a list, and
+// how many a queue may require: it all has to fit into one record.
+const MaxTraits = 128
+
 // Flavor is a size of machine the operator offers.
 type Flavor struct {
 	Name         FlavorName

@@ -30,12 +30,20 @@ func (c ResourceClass) Check() error {
 // millions of such amounts still fit an int64.
 const MaxAmount = 1 << 40
 
+// MaxClasses is how many classes anything may have or ask for: it all has to
+// fit into one record.
+const MaxClasses = 64
+
 // Resources is an amount for each class; a class that is not there counts zero.
 // Methods never change the receiver.
 type Resources map[ResourceClass]int64
 
-// Check refuses unknown classes and amounts outside 1..MaxAmount.
+// Check refuses unknown classes, too many of them, and amounts outside
+// 1..MaxAmount.
 func (r Resources) Check() error {
+	if len(r) > MaxClasses {
+		return Invalid("resources", fmt.Sprintf("%d classes", len(r)), fmt.Sprintf("give at most %d classes", MaxClasses))
+	}
 	for _, c := range r.Classes() {
 		if err := c.Check(); err != nil {
 			return err

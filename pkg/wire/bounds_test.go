@@ -32,7 +32,7 @@ func TestTextThatIsNone(t *testing.T) {
 	const bad = "\xff\xfe"
 	i := sampleInstanceRecord()
 	i.Boot.Name, i.Boot.Metadata, i.Claim, i.Required = bad, map[string]string{bad: bad}, bad, []compute.Trait{bad}
-	i.Resources, i.Reason.Detail = compute.Resources{bad: 1}, bad
+	i.Reason.Detail = bad
 	if _, err := DecodeInstance(EncodeInstance(i)); err != nil {
 		t.Error(err)
 	}

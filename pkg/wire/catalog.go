@@ -97,6 +97,7 @@ func flavorFrom(r *reader, m *pb.Flavor) *compute.Flavor {
 		Forbidden:    words[compute.Trait](m.GetForbidden()),
 		Capabilities: words[compute.AxisName](m.GetCapabilities()),
 	}
+	r.flavor(*f)
 	r.key(KeyFlavor(f.Name))
 	return f
 }
@@ -110,6 +111,7 @@ func capabilityFrom(r *reader, m *pb.Capability) *compute.Capability {
 			Consumes: resources(v.GetConsumes()),
 		})
 	}
+	r.capability(*c)
 	r.key(KeyCapability(c.Axis))
 	return c
 }
@@ -119,6 +121,7 @@ func quotaFrom(r *reader, m *pb.Quota) *compute.Quota {
 		Project: compute.Project(m.GetProject()),
 		Limits:  resources(m.GetLimits()),
 	}
+	r.quota(*q)
 	r.key(KeyQuota(q.Project))
 	return q
 }

@@ -54,5 +54,6 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 	needs(compute.CommandBuild, "build", c.Build != nil)
 	needs(compute.CommandPower, "power", c.Power != nil)
 	needs(compute.CommandHost, "desired", c.Desired != nil)
+	r.command(c)
 	return c
 }

@@ -44,6 +44,9 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		At:          r.time("at", m.GetAt()),
 	}
 	r.check(b.Host.Check())
+	r.atMost("journal", len(b.Journal), MaxID)
+	r.inventory(b.Inventory)
+	r.amounts("free", b.Free, -compute.MaxAmount)
 	r.key(KeyHost(b.Host))
 	return b
 }

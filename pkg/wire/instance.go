@@ -81,6 +81,7 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 
 		Trace: r.trace(),
 	}
+	r.instance(i)
 	r.key(KeyInstance(i.Project, i.ID))
 	return i
 }

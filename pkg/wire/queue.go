@@ -40,6 +40,7 @@ func queueFrom(r *reader, m *pb.Queue) compute.Queue {
 		TopicID:   compute.TopicID(m.GetTopicId()),
 		Error:     m.GetError(),
 	}
+	r.queue(q)
 	r.key(KeyQueue(q.Name))
 	return q
 }

@@ -29,6 +29,12 @@ func (r Record) To(topic string, partition int32) Record {
 	return r
 }
 
+// At says where a record was read.
+func (r Record) At(topic string, partition int32, offset int64) Record {
+	r.Topic, r.Partition, r.Offset = topic, partition, offset
+	return r
+}
+
 // Header finds the last header of that name; nil if there is none.
 func (r Record) Header(key string) []byte {
 	for i := len(r.Headers) - 1; i >= 0; i-- {

@@ -68,7 +68,7 @@ func requestFrom(r *reader, m *pb.Request) compute.Request {
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
 	}
-	if q.At.IsZero() && !r.rec.Time.IsZero() {
+	if q.At.IsZero() && r.rec.Time.Unix() > 0 { // a record may have no time: Kafka says -1 then
 		q.At = r.rec.Time.UTC()
 	}
 	switch op := m.GetOperation().(type) {

@@ -21,7 +21,13 @@ func generate[W any]() *rapid.Generator[W] {
 			return time.Unix(s, s&0xffff).UTC()
 		}).AsAny(),
 		typeOf[compute.Trace]():        rapid.SampledFrom([]compute.Trace{"", sampleTrace}).AsAny(),
-		typeOf[compute.State]():        wordsOf(states),
+		typeOf[compute.State]():        wordsOf(states[1:]),
+		typeOf[compute.Resources]():    rapid.Map(rapid.MapOfN(rapid.StringMatching(`CUSTOM_[A-Z]{1,9}`), rapid.Int64Range(1, compute.MaxAmount), 1, 4), resources).AsAny(),
+		typeOf[compute.Trait]():        rapid.Map(rapid.StringMatching(`[A-Z][A-Z0-9_]{0,20}`), as[compute.Trait]).AsAny(),
+		typeOf[compute.ClaimID]():      rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.ClaimID]).AsAny(),
+		typeOf[compute.CommandID]():    rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.CommandID]).AsAny(),
+		typeOf[compute.JournalID]():    rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.JournalID]).AsAny(),
+		typeOf[compute.TopicID]():      rapid.Map(rapid.StringMatching(`[0-9a-f]{32}`), as[compute.TopicID]).AsAny(),
 		typeOf[compute.PowerState]():   wordsOf(powerStates),
 		typeOf[compute.FailureClass](): wordsOf(failureClasses),
 		typeOf[compute.NoCapacity]():   wordsOf(noCapacities),
@@ -69,14 +75,27 @@ func roundTrip[W any](t *testing.T, generator *rapid.Generator[W], encode func(W
 func TestRoundTrip(t *testing.T) {
 	roundTrip(t, requests(), EncodeRequest, DecodeRequest)
 	roundTrip(t, reports(), EncodeReport, DecodeReport)
-	roundTrip(t, generate[compute.Instance](), EncodeInstance, DecodeInstance)
+	roundTrip(t, rapid.Map(generate[compute.Instance](), func(i compute.Instance) compute.Instance {
+		i.Queue = compute.QueueName(cut(string(i.Queue), maxQueueName))
+		return i
+	}), EncodeInstance, DecodeInstance)
 	roundTrip(t, generate[compute.Rejected](), EncodeRejected, DecodeRejected)
 	roundTrip(t, generate[compute.Build](), EncodeBuild, DecodeBuild)
 	roundTrip(t, commands(), EncodeCommand, DecodeCommand)
 	roundTrip(t, generate[compute.Beacon](), EncodeBeacon, DecodeBeacon)
-	roundTrip(t, generate[compute.Queue](), EncodeQueue, DecodeQueue)
+	roundTrip(t, rapid.Map(generate[compute.Queue](), func(q compute.Queue) compute.Queue {
+		for axis := range q.Choices {
+			q.Choices = compute.Choices{axis: q.Choices[axis]} // more would be too long a name
+			break
+		}
+		q.Name, q.Group = compute.NameQueue(q.Flavor, q.Choices), cut(q.Group, maxQueueName)
+		return q
+	}), EncodeQueue, DecodeQueue)
 	roundTrip(t, generate[compute.Advice](), EncodeAdvice, DecodeAdvice)
-	roundTrip(t, generate[compute.Flavor](), EncodeFlavor, func(rec Record) (compute.Flavor, error) {
+	roundTrip(t, rapid.Map(generate[compute.Flavor](), func(f compute.Flavor) compute.Flavor {
+		f.Capabilities = f.Capabilities[:min(len(f.Capabilities), compute.MaxChoices)]
+		return f
+	}), EncodeFlavor, func(rec Record) (compute.Flavor, error) {
 		entry, err := DecodeCatalog(rec)
 		return *entry.Flavor, err
 	})
@@ -103,6 +122,9 @@ func requests() *rapid.Generator[compute.Request] {
 			boot.Name = cut(boot.Name, compute.MaxNameLength)
 			boot.Image = cut(boot.Image, compute.MaxNameLength)
 			boot.Host, boot.Avoid = "", boot.Avoid[:min(len(boot.Avoid), compute.MaxAvoid)]
+			if len(boot.With) > compute.MaxChoices {
+				boot.With = nil
+			}
 			if len(boot.Metadata) > compute.MaxMetadata {
 				boot.Metadata = nil
 			}
@@ -125,9 +147,6 @@ func reports() *rapid.Generator[compute.Report] {
 	all := generate[compute.Report]()
 	return rapid.Custom(func(t *rapid.T) compute.Report {
 		p := all.Draw(t, "all")
-		p.Claim = compute.ClaimID(cut(string(p.Claim), MaxID))
-		p.Command = compute.CommandID(cut(string(p.Command), MaxID))
-		p.Journal = compute.JournalID(cut(string(p.Journal), MaxID))
 		return p
 	})
 }
@@ -139,6 +158,9 @@ func commands() *rapid.Generator[compute.Command] {
 		c := all.Draw(t, "all")
 		if c.Op == compute.CommandBuild && c.Build == nil {
 			c.Build = &compute.Build{}
+		}
+		if c.Build != nil {
+			c.Build.Instance, c.Build.Project = c.Instance, c.Project
 		}
 		if c.Op == compute.CommandPower && c.Power == nil {
 			c.Power = &compute.PowerCommand{Op: compute.OpStop}
