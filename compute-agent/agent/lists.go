@@ -20,7 +20,7 @@ func (l *loop) readQueues(recs []wire.Record, end bool) {
 		q, err := wire.DecodeQueue(rec)
 		switch {
 		case err != nil:
-			l.reject(rec, err)
+			l.unreadable(rec, err)
 		case q.TopicID == "": // it could not be made: there is nothing to wait on
 			l.forgetQueue(q.Name)
 		default:
@@ -42,7 +42,7 @@ func (l *loop) readAdvice(recs []wire.Record) {
 	for _, rec := range recs {
 		a, err := wire.DecodeAdvice(rec)
 		if err != nil {
-			l.reject(rec, err)
+			l.unreadable(rec, err)
 			continue
 		}
 		l.pull.lots.Hear(a, now)

@@ -32,12 +32,15 @@ func (l *loop) takePinned(now time.Time) {
 
 // pinnedOver says whether there is nothing to wait for.
 func (l *loop) pinnedOver(b compute.Build, free compute.Resources, now time.Time) bool {
-	if t, ok := l.tasks[b.Instance]; ok && t.Attempt >= b.Attempt {
+	t, known := l.tasks[b.Instance]
+	if known && t.Project == b.Project && t.Attempt >= b.Attempt {
 		return true
 	}
 	why := ""
 	state, reason := l.state(now)
 	switch {
+	case known && t.Project != b.Project:
+		why = "an instance of another project with this id is here"
 	case l.stopping, !b.Deadline.IsZero() && now.After(b.Deadline):
 		return true
 	case state != compute.HostEnabled:

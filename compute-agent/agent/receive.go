@@ -100,6 +100,8 @@ const thirdDelivery = 3
 // known decides about work for an instance that is here already.
 func known(t task.Task, b compute.Build) (wire.Ack, string) {
 	switch {
+	case b.Project != t.Project:
+		return wire.AckRelease, "an instance of another project with this id is here"
 	case b.Attempt < t.Attempt:
 		return wire.AckAccept, "a later attempt is here"
 	case b.Attempt > t.Attempt, t.Stage == task.Ending:

@@ -136,6 +136,10 @@ func (s *sender) deliver(ctx context.Context, batch []said) {
 		if ctx.Err() != nil {
 			return
 		}
+		if compute.KindOf(err) == compute.KindInvalid {
+			s.oneByOne(ctx, batch, err)
+			return
+		}
 		s.log.Warn("reports are not acknowledged; sending them again", zap.Int("reports", len(batch)), zap.Duration("in", pause), zap.Error(err))
 		if !sleep(ctx, pause) {
 			return
@@ -154,4 +158,18 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// oneByOne is about a batch of which no broker will ever take something as it
+// is. What is refused alone too is left out, lest it hold up all that follows.
+func (s *sender) oneByOne(ctx context.Context, batch []said, err error) {
+	if len(batch) > 1 {
+		for i := range batch {
+			s.deliver(ctx, batch[i:i+1])
+		}
+		return
+	}
+	rec := batch[0].rec
+	s.log.Error("a record can never be sent; it is left out", zap.String("topic", rec.Topic), zap.Int("bytes", len(rec.Value)), zap.Error(err))
+	s.settled(1)
 }

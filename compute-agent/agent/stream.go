@@ -174,9 +174,15 @@ func (l *loop) answerStrangers(about []compute.Command, list []hypervisor.Machin
 	}
 }
 
-// reject writes down what could not be read.
-func (l *loop) reject(rec wire.Record, err error) {
+// unreadable leaves out a record that every agent reads. Who writes the topic
+// sees to it that it is written down, once and not once for every host.
+func (l *loop) unreadable(rec wire.Record, err error) {
 	l.log.Warn("a record could not be read", zap.String("topic", rec.Topic), zap.Int64("offset", rec.Offset), zap.Error(err))
+}
+
+// reject writes down what could not be read of what was meant for this host.
+func (l *loop) reject(rec wire.Record, err error) {
+	l.unreadable(rec, err)
 	out := wire.EncodeRejected(compute.Rejected{
 		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value,
 		Reason: compute.Reason{Code: compute.Malformed, Host: l.o.Host, Detail: err.Error()}, At: time.Now().UTC(),
