@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -151,10 +152,12 @@ func (o *outbox) collect() []int32 {
 	return moved
 }
 
-// settle counts an outcome. An effect whose topic is gone can never be sent.
-// Any other failure keeps the cursor where it is: the next owner tries again.
+// settle counts an outcome. An effect whose topic is gone, or that no broker
+// takes as it is, can never be sent. Any other failure keeps the cursor where it
+// is: the next owner tries again.
 func (o *outbox) settle(out outcome) {
-	if out.parcel != nil && (out.err == nil || errors.Is(out.err, wire.ErrNoTopic)) {
+	hopeless := errors.Is(out.err, wire.ErrNoTopic) || compute.KindOf(out.err) == compute.KindInvalid
+	if out.parcel != nil && (out.err == nil || hopeless) {
 		out.parcel.left--
 	}
 	if out.tag != nil && out.shelf != nil && !out.shelf.gone {

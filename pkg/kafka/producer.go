@@ -160,7 +160,7 @@ func (p *Producer) Close() {
 func sendError(err error) error {
 	const op = "write record"
 	switch {
-	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
+	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InvalidTopicException):
 		return wire.ErrNoTopic
 	case errors.Is(err, kgo.ErrMaxBuffered):
 		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Remedy: "try again later", Cause: err}
