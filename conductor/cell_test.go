@@ -21,21 +21,25 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // cell is a conductor with the log it writes, held by hand: no Kafka, and
 // nothing of ours replaced.
 type cell struct {
-	t    *testing.T
-	c    *Conductor
-	now  time.Time
-	log  map[int32][]wire.Record // of the instances topic, by partition
-	sent []wire.Effect           // every effect, in order
-	bad  []wire.Record           // every reject
-	next map[string]int64        // offsets of inputs, by topic and partition
+	t *testing.T
+	c *Conductor
+
+	metrics *Metrics
+	now     time.Time
+	log     map[int32][]wire.Record // of the instances topic, by partition
+	sent    []wire.Effect           // every effect, in order
+	bad     []wire.Record           // every reject
+	next    map[string]int64        // offsets of inputs, by topic and partition
 
 	wakes  chan struct{}
 	synced int                    // how often the catalog was synced
 	sync   func(*Conductor) error // what a sync brings
 }
 
-func newCell(t *testing.T) *cell {
-	k := &cell{t: t, now: epoch, log: map[int32][]wire.Record{}, next: map[string]int64{}, wakes: make(chan struct{}, 1000)}
+func newCell(t *testing.T) *cell { return newCellWith(t, nil) }
+
+func newCellWith(t *testing.T, m *Metrics) *cell {
+	k := &cell{t: t, metrics: m, now: epoch, log: map[int32][]wire.Record{}, next: map[string]int64{}, wakes: make(chan struct{}, 1000)}
 	k.c = k.conductor(nil)
 	k.c.Catalog(offers(), true)
 	k.c.Queues([]wire.Record{listed("m1.small")}, true)
@@ -44,7 +48,7 @@ func newCell(t *testing.T) *cell {
 }
 
 func (k *cell) conductor(starts QueueStarts) *Conductor {
-	return New(Config{Partitions: partitions}, Joints{
+	return New(Config{Partitions: partitions, Metrics: k.metrics}, Joints{
 		Starts: starts,
 		Wake:   func() { k.wakes <- struct{}{} },
 		SyncCatalog: func(context.Context) error {
@@ -149,6 +153,9 @@ func (k *cell) commit(res wire.Result) {
 		k.log[rec.Partition] = append(k.log[rec.Partition], rec)
 	}
 	k.bad = append(k.bad, res.Rejects...)
+	if res.Committed != nil {
+		res.Committed()
+	}
 }
 
 // last is the newest version in the log.

@@ -19,6 +19,7 @@ type Config struct {
 	SyncTimeout   time.Duration // how long a turn waits for the catalog before it refuses a flavor; default 3 s
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
 	Log           *zap.Logger   // default: none
+	Metrics       *Metrics      // nil: nobody counts
 }
 
 func (c Config) withDefaults() Config {
@@ -69,6 +70,8 @@ type Conductor struct {
 	hostsRead bool
 	states    map[int32]*admit.State
 	loading   map[int32]*loading
+
+	counts *stateCounts // nil without metrics
 }
 
 // New is a conductor that owns nothing yet. Start its loop only when ViewsReady
@@ -80,12 +83,19 @@ func New(cfg Config, joints Joints) *Conductor {
 		cfg: cfg, joints: joints, inbox: newInbox(),
 		view: admit.NewView(), states: map[int32]*admit.State{}, loading: map[int32]*loading{},
 	}
+	if cfg.Metrics != nil {
+		c.counts = newStateCounts()
+	}
 	c.asker = newAsker(cfg, joints.Starts, c.started)
 	return c
 }
 
-// Run asks for start offsets as they are needed, until ctx ends.
-func (c *Conductor) Run(ctx context.Context) error { return c.asker.run(ctx) }
+// Run asks for start offsets as they are needed, and shows how many instances
+// there are, until ctx ends.
+func (c *Conductor) Run(ctx context.Context) error {
+	defer c.cfg.Metrics.show(c.counts)()
+	return c.asker.run(ctx)
+}
 
 // Ready is closed from the beginning: nobody waits for start offsets.
 func (c *Conductor) Ready() <-chan struct{} { return c.asker.ready }

@@ -26,6 +26,7 @@ type loaded struct {
 // Gain begins a partition with nothing known of it.
 func (c *Conductor) Gain(p int32) {
 	delete(c.states, p)
+	c.counts.drop(p)
 	c.loading[p] = &loading{records: map[string]loaded{}, poison: map[string]wire.Record{}}
 }
 
@@ -51,7 +52,7 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 // Restored makes the partition's state of what was handed over and answers the
 // effects that may not have been published.
 func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
-	t := &turn{Conductor: c, now: now}
+	t := c.turn(now)
 	t.takeNews()
 	l := c.loading[p]
 	delete(c.loading, p)
@@ -67,6 +68,7 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 		s.Load(r.inst, c.view, now)
 	}
 	c.states[p] = s
+	c.counts.load(p, l)
 	for _, r := range records {
 		if r.offset >= cursor {
 			t.add(p, s.Resend(r.inst.ID, c.view, now))
@@ -93,4 +95,5 @@ func (t *turn) rejectPoison(l *loading) {
 func (c *Conductor) Lose(p int32) {
 	delete(c.states, p)
 	delete(c.loading, p)
+	c.counts.drop(p)
 }

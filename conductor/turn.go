@@ -21,6 +21,7 @@ type turn struct {
 	now    time.Time
 	synced bool
 	result wire.Result
+	tally  *tally // nil without metrics
 }
 
 // Turn decides what its records lead to: news of the world first, then what
@@ -28,7 +29,7 @@ type turn struct {
 // the log can beat any more.
 func (c *Conductor) Turn(in wire.Turn) wire.Result {
 	c.mustBeReady(in)
-	t := &turn{Conductor: c, now: in.Now}
+	t := c.turn(in.Now)
 	t.takeNews()
 	for _, sent := range in.Sent {
 		t.published(sent)
@@ -54,7 +55,18 @@ func (c *Conductor) mustBeReady(in wire.Turn) {
 	}
 }
 
+func (c *Conductor) turn(now time.Time) *turn {
+	t := &turn{Conductor: c, now: now}
+	if c.cfg.Metrics != nil {
+		t.tally = &tally{}
+	}
+	return t
+}
+
 func (t *turn) done() wire.Result {
+	if t.tally != nil {
+		t.result.Committed = t.committed
+	}
 	for _, s := range t.states {
 		if due := s.NextDue(); !due.IsZero() && (t.result.Wake.IsZero() || due.Before(t.result.Wake)) {
 			t.result.Wake = due
@@ -113,6 +125,7 @@ func (t *turn) reject(rec wire.Record, reason *compute.Reason) {
 		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key,
 		Value: rec.Value[:min(len(rec.Value), compute.MaxRejectedValue)], Reason: *reason, At: t.now.Round(0).UTC(),
 	}
+	t.tally.reject(rec.Topic)
 	t.result.Rejects = append(t.result.Rejects, wire.EncodeRejected(rejected).To(t.cfg.Topics.Rejected(), rec.Partition))
 }
 

@@ -76,6 +76,8 @@ func (Tick) input()          {}
 type Output struct {
 	// Changed are the new versions of records, in the order they were made.
 	Changed []*compute.Instance
+	// Was are the states before, of each of Changed; StateNone of a new record.
+	Was []compute.State
 	// Removed are records that were kept long enough: a tombstone for each.
 	Removed []*compute.Instance
 	// Effects are to be carried out, in order, once Changed is committed.

@@ -72,6 +72,11 @@ func (s *step) change(e *entry, edit func(*compute.Instance)) {
 }
 
 func (s *step) write(e *entry, next *compute.Instance) {
+	was := compute.StateNone
+	if e.inst != nil {
+		was = e.inst.State
+	}
+	s.out.Was = append(s.out.Was, was)
 	s.replace(e, next, s.now)
 	s.out.Changed = append(s.out.Changed, next)
 	s.follow(e)

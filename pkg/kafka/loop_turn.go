@@ -83,6 +83,9 @@ func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]s
 		}
 		of = joined(of, changed)
 	}
+	if res.Committed != nil {
+		res.Committed()
+	}
 	r.soil(r.outbox.publish(res.Effects, of))
 	return nil
 }

@@ -30,6 +30,9 @@ type Result struct {
 	Effects []Effect
 	// Wake is when the next timer of any partition is due; zero if there is none.
 	Wake time.Time
+	// Committed, if set, is called once Rejects are acknowledged and Changes are
+	// committed, before Effects are published; never if the turn is undone.
+	Committed func()
 }
 
 // Effect is a record to publish once the turn that made it is committed.

@@ -1,0 +1,100 @@
+package conductor
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/telemetry"
+)
+
+// Metrics counts what the conductors of a process decide. What is undone is not
+// counted: a turn counts when it is committed. A nil *Metrics counts nothing and
+// costs nothing.
+type Metrics struct {
+	telemetry.Bundle
+	decisions       *prometheus.CounterVec
+	effects         *prometheus.CounterVec
+	rejected        *prometheus.CounterVec
+	granted, active prometheus.Histogram
+	instances       *telemetry.Gauges
+
+	admitted, grants, actives, publishes prometheus.Counter // the frequent ones, found once
+}
+
+// NewMetrics registers with r, or answers what did before; a nil r gives nil.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	if r == nil {
+		return nil
+	}
+	m := &Metrics{}
+	m.decisions = m.Counters("berth_conductor_decisions_total",
+		"What became of requests, claims and instances: admitted, refused, granted, denied, active, requeued (next attempt), deleting, deleted or error; with the reason code, where there is one.",
+		"decision", "reason")
+	m.effects = m.Counters("berth_conductor_effects_total",
+		"What was sent: publish (work into its queue) or a command to a host; repeated ones are counted each time.", "effect")
+	m.rejected = m.Counters("berth_conductor_rejected_records_total",
+		"Records that could not be read or made no sense, by topic; each is in the rejected topic with the reason.", "topic")
+	m.granted = m.Histogram("berth_conductor_granted_seconds",
+		"Time from an API node taking a boot to its claim being granted, by the clocks of both; of later attempts too.", telemetry.Long())
+	m.active = m.Histogram("berth_conductor_active_seconds",
+		"Time from an API node taking a boot to its machine running, by the clocks of both.", telemetry.Long())
+	m.instances = m.Gauges("berth_conductor_instances",
+		"Instances of the partitions of this process, by state; deleted ones are kept as long as requests are.", "state")
+	m.admitted, m.grants = m.decisions.WithLabelValues("admitted", ""), m.decisions.WithLabelValues("granted", "")
+	m.actives, m.publishes = m.decisions.WithLabelValues("active", ""), m.effects.WithLabelValues("publish")
+	return telemetry.Shared(r, m)
+}
+
+// show has the counts asked until stop is called.
+func (m *Metrics) show(c *stateCounts) (stop func()) {
+	if m == nil {
+		return func() {}
+	}
+	return m.instances.Ask(c.say)
+}
+
+// decided counts one record that changed.
+func (m *Metrics) decided(was compute.State, inst *compute.Instance) {
+	switch d := decisionOf(was, inst.State); d {
+	case "":
+	case "admitted":
+		m.admitted.Inc()
+	case "granted":
+		m.grants.Inc()
+		m.granted.Observe(seconds(inst.AcceptedAt, inst.StartingAt))
+	case "active":
+		m.actives.Inc()
+		m.active.Observe(seconds(inst.AcceptedAt, inst.ActiveAt))
+	default:
+		m.decisions.WithLabelValues(d, codeOf(inst.Reason)).Inc()
+	}
+}
+
+// seconds is never negative, whatever the clocks of two processes say.
+func seconds(from, to time.Time) float64 { return max(0, to.Sub(from).Seconds()) }
+
+// decisionOf names a change of state; empty for what is none.
+func decisionOf(was, is compute.State) string {
+	switch {
+	case was == is:
+		return ""
+	case was == compute.StateNone && is == compute.StateError:
+		return "refused"
+	case was == compute.StateNone && is == compute.StateQueued:
+		return "admitted"
+	case is == compute.StateQueued:
+		return "requeued"
+	case is == compute.StateStarting:
+		return "granted"
+	}
+	return is.String() // active, deleting, deleted, error
+}
+
+func codeOf(r *compute.Reason) string {
+	if r == nil {
+		return ""
+	}
+	return string(r.Code)
+}

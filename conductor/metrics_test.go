@@ -1,0 +1,171 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/conductor/admit"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// counted is a cell whose conductor counts and runs.
+func counted(t *testing.T) (*cell, *prometheus.Registry) {
+	reg := prometheus.NewRegistry()
+	k := newCellWith(t, NewMetrics(reg))
+	run(t, k.c)
+	return k, reg
+}
+
+func run(t *testing.T, c *Conductor) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- c.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	<-c.asker.ready
+}
+
+func TestMetricsOfDecisions(t *testing.T) {
+	k, reg := counted(t)
+	is := func(want float64, decision, reason string) {
+		t.Helper()
+		telemetrytest.Is(t, reg, want, "berth_conductor_decisions_total", "decision", decision, "reason", reason)
+	}
+	var boots []wire.Record
+	for i := range 6 { // the quota is 5
+		boots = append(boots, k.boot(i, "poor"))
+	}
+	k.read(append(boots, boots[0], k.bootOf(9, "poor", "none"))...)
+	is(5, "admitted", "")
+	is(1, "refused", "QuotaExceeded")
+	is(1, "refused", "NoSuchFlavor")
+	telemetrytest.Is(t, reg, 5, "berth_conductor_effects_total", "effect", "publish")
+
+	k.now = k.now.Add(2 * time.Second)
+	k.read(k.report(compute.ReportClaim, 0, "poor", "h1"), k.report(compute.ReportClaim, 1, "poor", "h1"))
+	is(2, "granted", "")
+	telemetrytest.Is(t, reg, 2, "berth_conductor_effects_total", "effect", "grant")
+	if sum := telemetrytest.Sum(t, reg, "berth_conductor_granted_seconds"); sum != 4 {
+		t.Errorf("granted after %v s in all", sum)
+	}
+	k.read(k.report(compute.ReportClaim, 0, "poor", "h1"), k.report(compute.ReportClaim, 0, "poor", "h2"))
+	is(2, "granted", "") // said again, and decided once
+	is(1, "denied", "AttemptOver")
+	telemetrytest.Is(t, reg, 3, "berth_conductor_effects_total", "effect", "grant")
+
+	k.read(k.report(compute.ReportStarted, 0, "poor", "h1"), k.report(compute.ReportFailed, 1, "poor", "h1"))
+	is(1, "active", "")
+	is(1, "requeued", "BuildFailed")
+	telemetrytest.Is(t, reg, 1, "berth_conductor_active_seconds")
+
+	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "poor", Instance: id(0)}),
+		k.requested(compute.Request{Op: compute.OpDelete, Project: "poor", Instance: id(2)}))
+	is(1, "deleting", "")
+	is(1, "deleted", "Cancelled")
+	k.read(k.report(compute.ReportGone, 0, "poor", "h1"))
+	is(1, "deleted", "")
+	k.pass(2 * time.Hour)
+	is(3, "error", "DeadlineExceeded") // 1, 3 and 4
+
+	bad := k.boot(7, "poor")
+	bad.Value = []byte{0xff}
+	k.read(bad)
+	telemetrytest.Is(t, reg, 1, "berth_conductor_rejected_records_total", "topic", "requests")
+}
+
+func TestMetricsOfInstances(t *testing.T) {
+	k, reg := counted(t)
+	states := func(want ...float64) {
+		t.Helper()
+		for i, state := range []string{"queued", "starting", "active", "deleting", "deleted", "error"} {
+			telemetrytest.Is(t, reg, want[i], "berth_conductor_instances", "state", state)
+		}
+	}
+	states(0, 0, 0, 0, 0, 0)
+	for i := range 4 {
+		k.read(k.boot(i, compute.Project(fmt.Sprint("p", i))))
+	}
+	states(4, 0, 0, 0, 0, 0)
+	k.read(k.report(compute.ReportClaim, 0, "p0", "h1"))
+	k.read(k.report(compute.ReportClaim, 1, "p1", "h1"), k.report(compute.ReportStarted, 1, "p1", "h1"))
+	states(2, 1, 1, 0, 0, 0)
+
+	part := wire.Partition("p0", partitions)
+	in := k.c.Turn(wire.Turn{Now: k.now, Records: []wire.Record{k.boot(9, "p0")}})
+	if len(in.Changes) == 0 {
+		t.Fatal("nothing was decided")
+	}
+	k.c.Lose(part) // and not committed: others have it now
+	others := 0.0
+	for i := range 4 {
+		if wire.Partition(compute.Project(fmt.Sprint("p", i)), partitions) != part {
+			others++
+		}
+	}
+	if all, _ := telemetrytest.Value(t, reg, "berth_conductor_instances"); all != others {
+		t.Errorf("%v instances are shown, %v are here", all, others)
+	}
+	k.gain(part, 100)
+	states(2, 1, 1, 0, 0, 0)
+	telemetrytest.Is(t, reg, 4, "berth_conductor_decisions_total", "decision", "admitted")
+
+	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "p2", Instance: id(2)}))
+	states(1, 1, 1, 0, 1, 0)
+	k.pass(admit.Defaults().KeepDeleted)
+	if _, there := telemetrytest.Value(t, reg, "berth_conductor_instances", "state", "deleted"); !there {
+		t.Error("a state without instances is not shown")
+	}
+	telemetrytest.Is(t, reg, 0, "berth_conductor_instances", "state", "deleted")
+}
+
+// Two conductors of one process show what they have between them; one that has
+// ended shows nothing.
+func TestMetricsOfSeveralConductors(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	one, two := newCellWith(t, NewMetrics(reg)), newCellWith(t, NewMetrics(reg))
+	run(t, one.c)
+	t.Run("both", func(t *testing.T) {
+		run(t, two.c)
+		one.read(one.boot(1, "a"))
+		two.read(two.boot(2, "b"))
+		telemetrytest.Is(t, reg, 2, "berth_conductor_instances", "state", "queued")
+	})
+	telemetrytest.Is(t, reg, 1, "berth_conductor_instances", "state", "queued")
+	telemetrytest.Is(t, reg, 2, "berth_conductor_decisions_total", "decision", "admitted")
+}
+
+func BenchmarkTurn(b *testing.B) {
+	for name, m := range map[string]*Metrics{"counting": NewMetrics(prometheus.NewRegistry()), "not counting": nil} {
+		b.Run(name, func(b *testing.B) {
+			t := &turn{Conductor: &Conductor{cfg: Config{Metrics: m}, counts: newStateCounts()}}
+			inst := &compute.Instance{State: compute.StateQueued}
+			out := admit.Output{
+				Changed: []*compute.Instance{inst}, Was: []compute.State{compute.StateNone},
+				Effects: []admit.Effect{admit.Publish{}},
+			}
+			for b.Loop() {
+				t.tally = nil
+				if m != nil {
+					t.tally = &tally{}
+				}
+				for range 100 {
+					t.tally.add(0, out)
+				}
+				if m != nil {
+					t.committed()
+				}
+			}
+		})
+	}
+}

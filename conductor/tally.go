@@ -1,0 +1,152 @@
+package conductor
+
+import (
+	"sync"
+
+	"github.com/berth-project/berth/conductor/admit"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/telemetry"
+)
+
+// tally is what a turn decided, to be counted when it is committed.
+type tally struct {
+	moves     []move
+	published int
+	told      [compute.CommandFenced + 1]int // by command
+	denied    []*compute.Reason
+	rejected  []string // topics
+}
+
+// move is a record that changed; StateNone: that is new, or gone.
+type move struct {
+	partition int32
+	was, is   compute.State
+	inst      *compute.Instance
+}
+
+// add takes what a partition decided. A nil tally takes nothing.
+func (t *tally) add(p int32, out admit.Output) {
+	if t == nil {
+		return
+	}
+	for i, inst := range out.Changed {
+		t.moves = append(t.moves, move{p, out.Was[i], inst.State, inst})
+	}
+	for _, inst := range out.Removed {
+		t.moves = append(t.moves, move{p, inst.State, compute.StateNone, inst})
+	}
+	for _, effect := range out.Effects {
+		switch effect := effect.(type) {
+		case admit.Publish:
+			t.published++
+		case admit.Tell:
+			t.told[effect.Command.Op]++
+			if effect.Command.Op == compute.CommandDeny {
+				t.denied = append(t.denied, effect.Command.Reason)
+			}
+		}
+	}
+}
+
+// reject takes a record that made no sense.
+func (t *tally) reject(topic string) {
+	if t != nil {
+		t.rejected = append(t.rejected, topic)
+	}
+}
+
+// committed counts: what was decided has happened.
+func (t *turn) committed() {
+	m := t.cfg.Metrics
+	for _, mv := range t.tally.moves {
+		if mv.is != compute.StateNone {
+			m.decided(mv.was, mv.inst)
+		}
+	}
+	t.counts.move(t.tally.moves)
+	m.publishes.Add(float64(t.tally.published))
+	for op, n := range t.tally.told {
+		if n > 0 {
+			m.effects.WithLabelValues(compute.CommandOp(op).String()).Add(float64(n))
+		}
+	}
+	for _, reason := range t.tally.denied {
+		m.decisions.WithLabelValues("denied", codeOf(reason)).Inc()
+	}
+	for _, topic := range t.tally.rejected {
+		m.rejected.WithLabelValues(t.kindOf(topic)).Inc()
+	}
+}
+
+// kindOf is an input's topic without the cell's prefix.
+func (c *Conductor) kindOf(topic string) string {
+	switch topic {
+	case c.cfg.Topics.Requests():
+		return "requests"
+	case c.cfg.Topics.Reports():
+		return "reports"
+	}
+	return "instances"
+}
+
+// stateCounts is how many instances there are in each state, as committed. It is
+// kept up by every turn, so that whoever asks need not look at the instances.
+// A nil one counts nothing.
+type stateCounts struct {
+	mu sync.Mutex
+	of map[int32]*perState
+}
+
+type perState [compute.StateError + 1]int
+
+func newStateCounts() *stateCounts { return &stateCounts{of: map[int32]*perState{}} }
+
+// load begins a partition with the records it was restored from.
+func (c *stateCounts) load(p int32, l *loading) {
+	if c == nil {
+		return
+	}
+	n := &perState{}
+	for _, r := range l.records {
+		if s := r.inst.State; int(s) < len(n) { // others are not of this version
+			n[s]++
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of[p] = n
+}
+
+func (c *stateCounts) drop(p int32) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.of, p)
+}
+
+func (c *stateCounts) move(moves []move) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range moves {
+		if n := c.of[m.partition]; n != nil {
+			n[m.was]--
+			n[m.is]++
+		}
+	}
+}
+
+func (c *stateCounts) say(say telemetry.Say) {
+	var all perState
+	c.mu.Lock()
+	for _, n := range c.of {
+		for s := range n {
+			all[s] += n[s]
+		}
+	}
+	c.mu.Unlock()
+	for s := compute.StateQueued; s <= compute.StateError; s++ {
+		say(float64(all[s]), s.String())
+	}
+}
