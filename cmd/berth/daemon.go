@@ -19,8 +19,8 @@ type daemon[C daemonSettings] struct {
 	name     string
 	short    string
 	defaults func() C
-	// build makes the part that runs until the daemon ends. f is the daemon's
-	// face: one with a handler of its own serves it there.
+	serves   bool // build serves a handler through f; otherwise f says just ready
+	// build makes the part that runs until the daemon ends; f is its face.
 	build func(ctx context.Context, c cell, settings C, f *front.Front) (service.Part, error)
 }
 
@@ -91,7 +91,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 		c.log.Warn(w)
 	}
 	c.log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
-	tell := teller{log: c.log, notify: notifySystemd}
+	tell := teller{log: c.log, notify: notifySystemd, serves: d.serves}
 	tell.face = front.New(front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.log, Waiting: awaited(k)})
 	g := service.NewGroup()
 	if settings.face() != "" {
@@ -102,8 +102,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 			return nil, err
 		}
 		tell.waiting("starting")
-		part, err := d.build(ctx, c, settings, tell.face)
-		return part, err
+		return d.build(ctx, c, settings, tell.face)
 	}))
 	return tell.through(cmd.Context(), g)
 }
@@ -113,7 +112,7 @@ func awaited(k kafkaConfig) string { return "waiting for Kafka at " + strings.Jo
 
 func apiDaemon() daemon[apiConfig] {
 	return daemon[apiConfig]{
-		name: "api", short: "Run an API node", defaults: defaultAPIConfig,
+		name: "api", short: "Run an API node", defaults: defaultAPIConfig, serves: true,
 		build: func(ctx context.Context, c cell, s apiConfig, f *front.Front) (service.Part, error) {
 			if s.InsecureListen {
 				c.log.Warn("anyone who can reach this address may do anything: there is no authentication yet", zap.String("listen", s.Listen))

@@ -15,6 +15,7 @@ import (
 // log. One goroutine at a time uses it.
 type teller struct {
 	face   *front.Front
+	serves bool // the face is the part's own once it is there
 	notify func(state string)
 	log    *zap.Logger
 	last   reminder
@@ -34,8 +35,14 @@ func (t *teller) waiting(why string) {
 func (t *teller) through(ctx context.Context, part service.Part) error {
 	err := during(ctx, part, func(ctx context.Context) error {
 		t.log.Info("ready")
+		if !t.serves {
+			t.face.Up()
+		}
 		t.notify(systemd.SdNotifyReady + "\nSTATUS=ready")
 		<-ctx.Done()
+		if !t.serves {
+			t.face.Waiting("stopping")
+		}
 		t.notify(systemd.SdNotifyStopping + "\nSTATUS=stopping")
 		t.log.Info("stopping")
 		return nil

@@ -14,7 +14,7 @@ import (
 
 const (
 	// reachTime is how long a daemon tries to reach Kafka before it says so.
-	reachTime = 5 * time.Second
+	reachTime = 3 * time.Second
 	// prepareTime is how long looking at the brokers and making the cell's topics
 	// may take before it is begun anew.
 	prepareTime = 2 * time.Minute
