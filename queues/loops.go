@@ -86,7 +86,11 @@ func (t *term) tellAgents(ctx context.Context) error {
 		return nil
 	}
 	rec := wire.EncodeAdvice(advice).To(t.opts.Topics.Advice(), 0)
-	return t.within(ctx, func(ctx context.Context) error { return t.opts.Log.Send(ctx, rec) })
+	if err := t.within(ctx, func(ctx context.Context) error { return t.opts.Log.Send(ctx, rec) }); err != nil {
+		return err
+	}
+	t.opts.Metrics.advised()
+	return nil
 }
 
 // untold has everything told anew.

@@ -106,6 +106,7 @@ func wake(c chan struct{}) {
 
 // Run works while this manager is elected and stands by while it is not.
 func (m *Manager) Run(ctx context.Context) error {
+	defer m.opts.Metrics.standBy()()
 	elected := m.opts.Leader.Elected()
 	stop := func() {}
 	defer func() { stop() }()
@@ -139,7 +140,9 @@ func (m *Manager) begin(ctx context.Context) (stop func()) {
 		})
 	}
 	m.opts.Logger.Info("elected: active from now on")
+	hide := m.opts.Metrics.show(m.view)
 	return func() {
+		hide()
 		cancel()
 		all.Wait()
 		m.opts.Logger.Info("not active any more")

@@ -88,6 +88,8 @@ type Options struct {
 	Far    Far
 	Logger *zap.Logger // nil: none
 
+	Metrics *Metrics // nil: nobody counts
+
 	PerGroup    int           // most queues of one share group; default 14,000
 	MostQueues  int           // flavors that would make more are left out; default 50,000
 	Batch       int           // most queues in one request; default 1,000

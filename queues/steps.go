@@ -121,6 +121,7 @@ func (t *term) outcome(s plan.Step, err error) {
 }
 
 func (t *term) tell(batch []plan.Step, err error) {
+	t.opts.Metrics.did(batch[0].Op, len(batch), err)
 	fields := []zap.Field{
 		zap.Stringer("step", batch[0].Op), zap.Int("queues", len(batch)),
 		zap.String("first", string(batch[0].Queue.Name)), zap.String("why", batch[0].Why),

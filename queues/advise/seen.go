@@ -1,0 +1,26 @@
+package advise
+
+import "github.com/berth-project/berth/pkg/compute"
+
+// Eligible is how many hosts could take the work of each queue now.
+func (a *Advisor) Eligible() map[compute.QueueName]int {
+	out := make(map[compute.QueueName]int, len(a.queues))
+	for i := range a.queues {
+		out[a.queues[i].name] = int(a.counts[i][eligible])
+	}
+	return out
+}
+
+// States counts the hosts in each state. Who fell silent is known since the last
+// call of Next.
+func (a *Advisor) States() map[compute.HostState]int {
+	out := map[compute.HostState]int{}
+	for _, h := range a.hosts {
+		if h.silent {
+			out[compute.HostSilent]++
+		} else {
+			out[h.beacon.State]++
+		}
+	}
+	return out
+}

@@ -1,0 +1,175 @@
+package queues
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/telemetry"
+	"github.com/berth-project/berth/queues/plan"
+)
+
+// Metrics is what queue managers say of queues, of hosts and of their own work.
+// Of queues and hosts only the active manager speaks. A nil *Metrics says nothing
+// and costs nothing.
+type Metrics struct {
+	telemetry.Bundle
+	depth, oldest, eligible *telemetry.Gauges
+	queues, hosts, active   *telemetry.Gauges
+	steps                   *prometheus.CounterVec
+	advice                  prometheus.Counter
+}
+
+// NewMetrics registers with r, or answers what did before; a nil r gives nil.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	if r == nil {
+		return nil
+	}
+	m := &Metrics{}
+	m.depth = m.Gauges("berth_queue_depth",
+		"Instances whose work waits in a queue, or is being prepared. From the active queue manager; of more than 20,000 queues, only those with work.", "queue")
+	m.oldest = m.Gauges("berth_queue_oldest_age_seconds",
+		"For how long the oldest work of a queue has waited; 0 if none does. From the active queue manager, as the depth.", "queue")
+	m.eligible = m.Gauges("berth_queue_eligible_hosts",
+		"Hosts that could take a queue's work now, by their last beacons. From the active queue manager, as the depth.", "queue")
+	m.queues = m.Gauges("berth_queues", "Queues that are listed, by state: open, closed, or missing (could not be made yet). From the active queue manager.", "state")
+	m.hosts = m.Gauges("berth_hosts", "Hosts by state: enabled, disabled, draining, quarantined or silent (not heard of for 60 s). From the active queue manager.", "state")
+	m.active = m.Gauges("berth_queue_manager_active", "Queue managers of this process that are active: 1, or 0 while standing by.")
+	m.steps = m.Counters("berth_queue_manager_steps_total",
+		"Steps of making and removing queues, one for each queue, by result: ok, or failed (tried again).", "step", "result")
+	m.advice = m.Counter("berth_queue_manager_advice_total", "Records of advice written.")
+	return telemetry.Shared(r, m)
+}
+
+// mostSeries is how many queues are shown one by one at most.
+const mostSeries = 20_000
+
+// standBy has a manager asked, as long as it runs, whether it is active.
+func (m *Metrics) standBy() (stop func()) {
+	if m == nil {
+		return func() {}
+	}
+	return m.active.Ask(func(say telemetry.Say) { say(0) })
+}
+
+// show has the active manager asked for what it sees, until stop is called.
+func (m *Metrics) show(v *view) (stop func()) {
+	if m == nil {
+		return func() {}
+	}
+	stops := []func(){
+		m.active.Ask(func(say telemetry.Say) { say(1) }),
+		m.depth.Ask(v.sayDepth), m.oldest.Ask(v.sayOldest), m.eligible.Ask(v.sayEligible),
+		m.queues.Ask(v.sayQueues), m.hosts.Ask(v.sayHosts),
+	}
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+func (m *Metrics) did(step plan.Op, queues int, err error) {
+	if m == nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	m.steps.WithLabelValues(strings.ReplaceAll(step.String(), " ", "_"), result).Add(float64(queues))
+}
+
+func (m *Metrics) advised() {
+	if m != nil {
+		m.advice.Inc()
+	}
+}
+
+// shown lists the queues that are shown one by one.
+func (v *view) shown() []compute.QueueName {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.listed) <= mostSeries {
+		return slices.Collect(maps.Keys(v.listed))
+	}
+	var some []compute.QueueName
+	for q := range v.listed {
+		if l := v.loads[q]; l != nil && len(l.waiting) > 0 || v.stray[q] > 0 {
+			some = append(some, q)
+		}
+	}
+	slices.Sort(some)
+	return some[:min(len(some), mostSeries)]
+}
+
+// The functions below say what there is. They hold the lock for one queue at a
+// time, so that whoever reads records is not held up.
+
+func (v *view) sayDepth(say telemetry.Say) {
+	now := time.Now()
+	for _, q := range v.shown() {
+		v.mu.Lock()
+		p := v.progress(q, now)
+		v.mu.Unlock()
+		say(float64(p.Depth), string(q))
+	}
+}
+
+func (v *view) sayOldest(say telemetry.Say) {
+	now := time.Now()
+	for _, q := range v.shown() {
+		v.mu.Lock()
+		p := v.progress(q, now)
+		v.mu.Unlock()
+		age := 0.0
+		if !p.Oldest.IsZero() {
+			age = max(0, now.Sub(p.Oldest).Seconds())
+		}
+		say(age, string(q))
+	}
+}
+
+func (v *view) sayEligible(say telemetry.Say) {
+	names := v.shown()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	hosts := v.advisor.Eligible()
+	for _, q := range names {
+		if n, ok := hosts[q]; ok {
+			say(float64(n), string(q))
+		}
+	}
+}
+
+func (v *view) sayQueues(say telemetry.Say) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	open, closed, missing := 0, 0, 0
+	for _, q := range v.listed {
+		switch {
+		case plan.Placeholder(q):
+			missing++
+		case q.State == compute.QueueClosed:
+			closed++
+		default:
+			open++
+		}
+	}
+	say(float64(open), compute.QueueOpen.String())
+	say(float64(closed), compute.QueueClosed.String())
+	say(float64(missing), "missing")
+}
+
+func (v *view) sayHosts(say telemetry.Say) {
+	v.mu.Lock()
+	states := v.advisor.States()
+	v.mu.Unlock()
+	for s := compute.HostEnabled; s <= compute.HostSilent; s++ {
+		say(float64(states[s]), s.String())
+	}
+}
