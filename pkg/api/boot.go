@@ -1,13 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
 	"net/url"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,8 +20,11 @@ import (
 
 type bootInput struct {
 	Project     compute.Project `query:"project" doc:"Whose instance it is, if the body does not say."`
+	Key         string          `header:"Idempotency-Key" example:"deploy-42" doc:"1 to 255 printable ASCII characters. Repeated with the same body, on any node and after any restart, it answers the instance of the first request, in whatever state that is; with another body, 409. It stands for the id UUIDv5(project, key)."`
 	Traceparent string          `header:"traceparent" doc:"W3C trace context; it travels with the instance."`
 	Body        rest.Boot
+
+	keys []string // the header as often as it was given
 }
 
 type acceptedOutput struct {
@@ -36,8 +39,19 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		return nil, err
 	}
 	at := key{req.Project, req.Instance}
-	if k, ok := s.views.instances.get(at); ok {
-		return s.again(k, req)
+	if in.Body.ID != "" || len(in.keys) > 0 { // it may be known: nobody else makes the ids that we make
+		done, err := s.turns.take(ctx, at)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		k, ok, err := s.remembered(ctx, at)
+		switch {
+		case err != nil:
+			return nil, err
+		case ok:
+			return s.again(k, req, in)
+		}
 	}
 	if err := s.offered(*req.Boot); err != nil {
 		return nil, err
@@ -46,6 +60,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		return nil, err
 	}
 	s.views.instances.accept([]*compute.Request{req})
+	s.metrics.accepted()
 	return s.accepted(at)
 }
 
@@ -62,12 +77,15 @@ func (s *Server) request(in *bootInput) (*compute.Request, error) {
 	case in.Project != "" && in.Project != project:
 		return nil, compute.Invalid("project", string(project), "the query says "+string(in.Project)+": give it once")
 	}
-	id := in.Body.ID
-	if id == "" {
-		id = newID()
-	}
-	if err := boot.Flavor.Check(); err != nil {
+	if err := project.Check(); err != nil {
 		return nil, err
+	}
+	id, err := in.keyed(project)
+	if err != nil {
+		return nil, err
+	}
+	if id = cmp.Or(id, in.Body.ID); id == "" {
+		id = newID()
 	}
 	req := &compute.Request{
 		Project: project, Instance: id, Op: compute.OpBoot, Boot: &boot,
@@ -157,33 +175,6 @@ func (s *Server) noFlavor(name compute.FlavorName) error {
 	return e
 }
 
-// again answers a repeated request: the same one is already done, another one
-// under the same id is a mistake.
-func (s *Server) again(k known, req *compute.Request) (*acceptedOutput, error) {
-	if !reflect.DeepEqual(normal(*k.boot()), normal(*req.Boot)) {
-		return nil, compute.Conflict("id", string(req.Instance), "belongs to another request", "leave the id out, or give a new one")
-	}
-	return s.accepted(k.key())
-}
-
-// normal is a request as it compares: defaults filled in, empty and absent alike.
-func normal(b compute.Boot) compute.Boot {
-	b = b.WithDefaults()
-	if len(b.With) == 0 {
-		b.With = nil
-	}
-	if len(b.Metadata) == 0 {
-		b.Metadata = nil
-	}
-	if len(b.UserData) == 0 {
-		b.UserData = nil
-	}
-	if len(b.Avoid) == 0 {
-		b.Avoid = nil
-	}
-	return b
-}
-
 func (s *Server) accepted(at key) (*acceptedOutput, error) {
 	k, ok := s.views.instances.get(at)
 	if !ok {
@@ -206,23 +197,11 @@ func (s *Server) publish(ctx context.Context, req *compute.Request) error {
 	rec := wire.EncodeRequest(*req).To(s.config.Topics.Requests(), wire.Partition(req.Project, s.config.Partitions))
 	err := s.send(ctx, rec)
 	var e *compute.Error
-	if errors.As(err, &e) {
+	if errors.As(err, &e) && e.Kind == compute.KindTimeout {
+		e.Field, e.Value = "id", string(req.Instance)
 		e.Remedy = "ask for instance " + string(req.Instance) + ", or repeat the request with this id"
 	}
 	return err
-}
-
-func (s *Server) send(ctx context.Context, rec wire.Record) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
-	defer cancel()
-	err := s.config.Publisher.Send(ctx, rec)
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, wire.ErrNoTopic):
-		return &compute.Error{Op: "publish", Kind: compute.KindUnavailable, Message: "the topic " + rec.Topic + " does not exist yet", Cause: err}
-	}
-	return &compute.Error{Op: "publish", Kind: compute.KindTimeout, Message: "it is not known whether the request was kept", Cause: err}
 }
 
 const defaultProject compute.Project = "default"

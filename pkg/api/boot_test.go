@@ -138,7 +138,7 @@ func TestBootRefusals(t *testing.T) {
 		field  string
 		reason compute.ReasonCode
 	}{
-		"no body":               {body: ``, status: 400, kind: compute.KindInvalid},
+		"no body":               {body: ``, status: 400, kind: compute.KindInvalid, field: "body"},
 		"no JSON":               {body: `{`, status: 400, kind: compute.KindInvalid, field: "body"},
 		"a list":                {body: `[]`, status: 422, kind: compute.KindInvalid, field: "body"},
 		"no flavor":             {body: `{}`, status: 422, kind: compute.KindInvalid, field: "body"},
@@ -162,7 +162,7 @@ func TestBootRefusals(t *testing.T) {
 		"metadata too big":      {body: `{"flavor":"m1.small","metadata":{"a":"` + strings.Repeat("x", compute.MaxMetadataSize) + `"}}`, status: 422, kind: compute.KindInvalid, field: "metadata"},
 		"user data too big":     {body: `{"flavor":"m1.small","user_data":"` + strings.Repeat("AAAA", compute.MaxUserData/3+1) + `"}`, status: 422, kind: compute.KindInvalid, field: "user_data"},
 		"user data no base64":   {body: `{"flavor":"m1.small","user_data":"%%"}`, status: 422, kind: compute.KindInvalid, field: "user_data"},
-		"body too big":          {body: `{"flavor":"m1.small","name":"` + strings.Repeat("x", maxBootBody) + `"}`, status: 413, kind: compute.KindInvalid},
+		"body too big":          {body: `{"flavor":"m1.small","name":"` + strings.Repeat("x", maxBootBody) + `"}`, status: 413, kind: compute.KindInvalid, field: "body"},
 		"attempts too many":     {body: `{"flavor":"m1.small","attempts":21}`, status: 422, kind: compute.KindInvalid, field: "attempts"},
 		"attempts negative":     {body: `{"flavor":"m1.small","attempts":-1}`, status: 422, kind: compute.KindInvalid, field: "attempts"},
 		"attempts beyond 32bit": {body: `{"flavor":"m1.small","attempts":4294967297}`, status: 422, kind: compute.KindInvalid, field: "body"},
@@ -202,7 +202,7 @@ func TestRefusalsSayWhatThereIs(t *testing.T) {
 		`{"flavor":"m1.small","with":{"gpu":"b200"}}`:  `gpu "b200": does not exist; choose one of a100, h100`,
 		`{"flavor":"m1.small","with":{"disk":"ssd"}}`:  `capability "disk": is not offered with flavor m1.small; flavor m1.small can be combined with [gpu]`,
 		`{"flavor":"m1.small","attempts":21}`:          `attempts "21 attempts" is not valid; give at most 20 attempts`,
-		`{"flavor":"m1.small","on_no_capacity":"cry"}`: `on_no_capacity "cry": expected value to be one of "wait, fail"`,
+		`{"flavor":"m1.small","on_no_capacity":"cry"}`: `on_no_capacity "cry": does not fit; expected value to be one of "wait, fail"`,
 	} {
 		if got := into[rest.Problem](n.do("POST", "/v1/instances", body), n.do("POST", "/v1/instances", body).status).Detail; got != want {
 			t.Errorf("%s:\n got %s\nwant %s", body, got, want)

@@ -3,8 +3,10 @@ package api
 import (
 	"context"
 	"net"
+	"strconv"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -84,6 +86,10 @@ type Config struct {
 	Catalog    Catalog
 	Log        *zap.Logger // nil: none
 
+	Metrics    prometheus.Registerer // of the node's metrics; nil: none
+	Publishing int                   // most publications in flight; 0: 10,000
+	CatchingUp int                   // most requests that wait to hear of other nodes; 0: 10,000
+
 	PublishTimeout time.Duration // until a publication counts as unanswered; 0: 20 s
 	SyncTimeout    time.Duration // how long a GET may wait for a Sync; 0: 10 s
 }
@@ -91,6 +97,11 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	for _, n := range []*int{&c.Publishing, &c.CatchingUp} {
+		if *n == 0 {
+			*n = 10_000
+		}
 	}
 	for _, d := range []struct {
 		field     *time.Duration
@@ -110,6 +121,9 @@ func (c Config) withDefaults() Config {
 func (c Config) check() error {
 	if c.Partitions < 1 {
 		return compute.Invalid("partitions", "0", "give the number of partitions of the requests topic")
+	}
+	if c.Publishing < 0 {
+		return compute.Invalid("limits.publishing", strconv.Itoa(c.Publishing), "give a positive number")
 	}
 	return nil
 }

@@ -42,13 +42,18 @@ type node struct {
 	fail error         // what Send answers
 	hold chan struct{} // if set, Send waits for it
 	sync func() error  // what a Sync does
+	mute bool          // nothing is answered any more
 }
 
 // Send is the broker.
-func (n *node) Send(_ context.Context, recs ...wire.Record) error {
+func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 	n.mu.Lock()
-	fail, hold := n.fail, n.hold
+	fail, hold, mute := n.fail, n.hold, n.mute
 	n.mu.Unlock()
+	if mute {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if hold != nil {
 		<-hold
 	}
@@ -68,10 +73,14 @@ func (n *node) Send(_ context.Context, recs ...wire.Record) error {
 }
 
 // Sync is what other nodes have published.
-func (n *node) Sync(context.Context) error {
+func (n *node) Sync(ctx context.Context) error {
 	n.mu.Lock()
-	f := n.sync
+	f, mute := n.sync, n.mute
 	n.mu.Unlock()
+	if mute {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	if f == nil {
 		return nil
 	}

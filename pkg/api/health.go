@@ -23,10 +23,16 @@ func (s *Server) routeHealth(api huma.API) {
 		out.Body.Status = "ok"
 		return out, nil
 	}
+	ready := func(ctx context.Context, in *nothing) (*healthOutput, error) {
+		if err := s.answersKafka(ctx); err != nil {
+			return nil, err
+		}
+		return ok(ctx, in)
+	}
 	route(s, api, huma.Operation{
 		OperationID: "ready", Method: http.MethodGet, Path: "/readyz", Tags: []string{"health"},
-		Summary: "Whether the node has caught up and answers",
-	}, ok)
+		Summary: "Whether the node has caught up and Kafka answers it",
+	}, ready)
 	huma.Register(api, huma.Operation{
 		OperationID: "healthy", Method: http.MethodGet, Path: "/healthz", Tags: []string{"health"},
 		Summary: "Whether the process answers at all", Responses: problems(api),

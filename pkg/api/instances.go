@@ -82,15 +82,6 @@ func (s *Server) find(ctx context.Context, at key) (known, error) {
 	return k, nil
 }
 
-func (s *Server) catchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
-	defer cancel()
-	if err := s.rounds.fresh(ctx); err != nil {
-		return compute.Unavailable("catch up", err)
-	}
-	return nil
-}
-
 func (s *Server) deleteInstance(ctx context.Context, in *instanceInput) (*acceptedOutput, error) {
 	at, err := in.key()
 	if err != nil {

@@ -2,18 +2,14 @@ package api
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"go.uber.org/zap"
-
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
 // version is the API's own: the first element of its paths.
@@ -29,7 +25,8 @@ const (
 // routes builds the handler with everything the node answers.
 func (s *Server) routes() (http.Handler, error) {
 	mux := http.NewServeMux()
-	api := humago.New(mux, humaConfig())
+	api := humago.New(mux, humaConfig(s.ourProblems))
+	api.UseMiddleware(s.metrics.count)
 	s.routeInstances(api)
 	s.routeCatalog(api)
 	s.routeFleet(api)
@@ -39,7 +36,7 @@ func (s *Server) routes() (http.Handler, error) {
 		return nil, err
 	}
 	routeDocs(mux, document)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { nothingHere(mux, w, r) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.nothingHere(mux, w, r) })
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(refuseForeign))
 	return guard.Handler(mux), nil
@@ -47,7 +44,7 @@ func (s *Server) routes() (http.Handler, error) {
 
 // humaConfig leaves out what huma would serve by itself: its documentation page
 // loads from elsewhere, and its document is built while requests race for it.
-func humaConfig() huma.Config {
+func humaConfig(transform huma.Transformer) huma.Config {
 	return huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -65,7 +62,7 @@ func humaConfig() huma.Config {
 		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
-		Transformers:                 []huma.Transformer{ourProblems},
+		Transformers:                 []huma.Transformer{transform},
 	}
 }
 
@@ -95,79 +92,8 @@ func notCaughtUp(behind []string) error {
 	}
 }
 
-// refuse is the answer for an error. What the caller does not get to see, the
-// causes of our own faults, goes to the log.
-func (s *Server) refuse(op string, err error) error {
-	var e *compute.Error
-	if !errors.As(err, &e) {
-		e = &compute.Error{Kind: compute.KindInternal, Cause: err}
-	}
-	if e.Kind == compute.KindInternal || e.Cause != nil {
-		s.log.Error("request failed", zap.String("operation", op), zap.Stringer("kind", e.Kind), zap.Error(err))
-	}
-	if e.Kind == compute.KindInternal && e.Message == "" {
-		internal := *e
-		internal.Message, internal.Remedy = "something went wrong on the server", "see its log"
-		e = &internal
-	}
-	return rest.NewProblem(e)
-}
-
-// ourProblems turns what huma itself refuses into the same kind of answer.
-func ourProblems(_ huma.Context, _ string, v any) (any, error) {
-	m, ok := v.(*huma.ErrorModel)
-	if !ok {
-		return v, nil
-	}
-	p := &rest.Problem{Status: m.Status, Title: m.Title, Message: m.Detail, Kind: rest.Foreign(m.Status).Kind}
-	for _, e := range m.Errors {
-		if e != nil {
-			p.Errors = append(p.Errors, rest.Defect{Message: e.Message, Location: e.Location, Value: shortValue(e.Value)})
-		}
-	}
-	if len(p.Errors) > 0 {
-		p.Field, p.Message = fieldOf(p.Errors[0].Location), p.Errors[0].Message
-	}
-	if m.Status == http.StatusInternalServerError {
-		p.Errors, p.Field, p.Message = nil, "", "something went wrong on the server"
-	}
-	p.Type = "urn:berth:problem:" + p.Kind
-	e := p.Compute()
-	if len(p.Errors) > 0 {
-		if text, ok := p.Errors[0].Value.(string); ok {
-			e.Value, p.Value = text, text
-		}
-	}
-	p.Detail = e.Error()
-	return p, nil
-}
-
-// fieldOf is the field a location of huma's names: "body.flavor" is flavor.
-func fieldOf(location string) string {
-	_, field, found := strings.Cut(location, ".")
-	if !found {
-		return location
-	}
-	return field
-}
-
-// shortValue keeps a large or hostile value from being echoed in full.
-func shortValue(v any) any {
-	const most = 200
-	if text, ok := v.(string); ok {
-		if len(text) > most {
-			return text[:most] + "…"
-		}
-		return text
-	}
-	if data, err := json.Marshal(v); err != nil || len(data) > most {
-		return nil
-	}
-	return v
-}
-
 // nothingHere answers for paths and methods that no operation has.
-func nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+func (s *Server) nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	e := compute.NotFound("path", r.URL.Path, "see /docs for what there is")
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -178,9 +104,11 @@ func nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allowed) == 0 || slices.Contains(allowed, r.Method) {
+		s.metrics.nowhere(http.StatusNotFound)
 		rest.NewProblem(e).Answer(w)
 		return
 	}
+	s.metrics.nowhere(http.StatusMethodNotAllowed)
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	p := rest.NewProblem(compute.Invalid("method", r.Method, "use "+strings.Join(allowed, " or ")))
 	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)

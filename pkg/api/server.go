@@ -6,13 +6,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// Server is one API node. Records may be fed to it before and while it runs.
+// Server is one API node. Records may be fed to it before and while it serves.
 type Server struct {
-	config Config
-	log    *zap.Logger
-	views  views
-	rounds rounds
-	http   http.Handler
+	config  Config
+	log     *zap.Logger
+	views   views
+	rounds  rounds
+	turns   *turns
+	writes  *gate // before publications
+	reads   *gate // before catching up
+	metrics *Metrics
+	unshown func() // ends what the metrics ask
+	http    http.Handler
 }
 
 // New makes a node; what it serves is its Handler.
@@ -21,15 +26,22 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c = c.withDefaults()
-	s := &Server{config: c, log: c.Log, views: newViews(c.Log)}
-	s.rounds = newRounds(c.Syncer)
+	s := &Server{
+		config: c, log: c.Log, views: newViews(c.Log), rounds: newRounds(c.Syncer), turns: newTurns(),
+		writes: newGate("publishing", c.Publishing), reads: newGate("catching_up", c.CatchingUp),
+		metrics: NewMetrics(c.Metrics),
+	}
 	handler, err := s.routes()
 	if err != nil {
 		return nil, err
 	}
 	s.http = handler
+	s.unshown = s.metrics.show(s)
 	return s, nil
 }
 
 // Handler answers HTTP requests.
 func (s *Server) Handler() http.Handler { return s.http }
+
+// Close takes the node out of the metrics. A second call does nothing.
+func (s *Server) Close() { s.unshown() }

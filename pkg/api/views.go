@@ -18,7 +18,8 @@ type views struct {
 	hosts     *hosts
 	advice    *advice
 
-	caughtUp *[4]atomic.Bool // by topic, in the order of viewNames
+	caughtUp *[4]atomic.Bool               // by topic, in the order of viewNames
+	taken    *[5]atomic.Pointer[time.Time] // when the last record was taken, in the order of viewNames
 	log      *zap.Logger
 }
 
@@ -29,14 +30,27 @@ const (
 	viewRequests
 	viewQueues
 	viewHosts
+	viewAdvice
 )
 
-var viewNames = [...]string{"instances", "requests", "queues", "hosts"}
+var viewNames = [...]string{"instances", "requests", "queues", "hosts", "advice"}
 
 func newViews(log *zap.Logger) views {
-	return views{
+	v := views{
 		instances: newInstances(), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
-		caughtUp: new([4]atomic.Bool), log: log,
+		caughtUp: new([4]atomic.Bool), taken: new([5]atomic.Pointer[time.Time]), log: log,
+	}
+	for i := range v.taken {
+		v.take(i, 1)
+	}
+	return v
+}
+
+// take notes that records of a topic came just now.
+func (v views) take(view, n int) {
+	if n > 0 {
+		now := time.Now()
+		v.taken[view].Store(&now)
 	}
 }
 
@@ -62,6 +76,7 @@ func (v views) unreadable(topic string, rec wire.Record, err error) {
 // topic has now been read to the end it had; an empty call may say just that.
 func (s *Server) Instances(recs []wire.Record, end bool) {
 	v := s.views
+	v.take(viewInstances, len(recs))
 	changes := make([]change, 0, len(recs))
 	for _, rec := range recs {
 		if rec.Value == nil {
@@ -90,6 +105,7 @@ func (s *Server) Instances(recs []wire.Record, end bool) {
 // must begin no later than what the conductors had committed when this node
 // started: a boot in there that has no instance yet is shown as accepted.
 func (s *Server) Requests(recs []wire.Record, end bool) {
+	s.views.take(viewRequests, len(recs))
 	var boots []*compute.Request
 	for _, rec := range recs {
 		req, err := wire.DecodeRequest(rec)
@@ -112,6 +128,7 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 
 // Queues takes records of the queues topic, in order.
 func (s *Server) Queues(recs []wire.Record, end bool) {
+	s.views.take(viewQueues, len(recs))
 	for _, rec := range recs {
 		if rec.Value == nil {
 			s.views.queues.remove(compute.QueueName(rec.Key))
@@ -132,6 +149,7 @@ func (s *Server) Queues(recs []wire.Record, end bool) {
 // Hosts takes beacons of the hosts topic, in order. A host counts as heard when
 // its beacon comes in here, whatever its clock says.
 func (s *Server) Hosts(recs []wire.Record, end bool) {
+	s.views.take(viewHosts, len(recs))
 	now := time.Now()
 	for _, rec := range recs {
 		if rec.Value == nil {
@@ -152,6 +170,7 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 
 // Advice takes records of the advice topic, in order.
 func (s *Server) Advice(recs []wire.Record, _ bool) {
+	s.views.take(viewAdvice, len(recs))
 	for _, rec := range recs {
 		a, err := wire.DecodeAdvice(rec)
 		if err != nil {

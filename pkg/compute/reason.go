@@ -27,6 +27,7 @@ const (
 	Cancelled             ReasonCode = "Cancelled"             // deleted before it ran
 	HostLost              ReasonCode = "HostLost"              // Host
 	Malformed             ReasonCode = "Malformed"             // Detail says what could not be read
+	RequestDiffers        ReasonCode = "RequestDiffers"        // API only: the id or key belongs to another request; Detail says in what it differs
 	AttemptOver           ReasonCode = "AttemptOver"           // in denials only: taken by another, or an older attempt
 )
 

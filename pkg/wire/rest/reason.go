@@ -170,6 +170,8 @@ func endSentence(r *compute.Reason) string {
 		return fmt.Sprintf("host %s was lost", r.Host)
 	case compute.Malformed:
 		return "the request could not be read"
+	case compute.RequestDiffers:
+		return "there was another request before, which differs"
 	case compute.AttemptOver:
 		return "another claim was first"
 	}

@@ -1,0 +1,231 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// TestGateHoldsItsPromises whatever comes and goes: never more inside than may
+// be, no more than one trial at a time and in a second while Kafka is silent,
+// and open again after the first answer.
+func TestGateHoldsItsPromises(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		most := rapid.IntRange(1, 4).Draw(rt, "most")
+		g := newGate("publishing", most)
+		now := start
+		var inside []bool // whether each is a trial
+		silent, trials := false, 0
+		lastFailed := time.Time{}
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 700).Draw(rt, "ms")) * time.Millisecond)
+			if rapid.Bool().Draw(rt, "enters") {
+				trial, err := g.enter(now)
+				mayTry := !silent || trials == 0 && now.Sub(lastFailed) >= trialEvery
+				switch {
+				case len(inside) >= most && err == nil, len(inside) < most && mayTry != (err == nil), err == nil && trial != silent:
+					rt.Fatalf("%d inside of %d, silent %v, %d trials: trial %v, %v", len(inside), most, silent, trials, trial, err)
+				case err == nil:
+					inside = append(inside, trial)
+					if trial {
+						trials++
+					}
+				}
+				continue
+			}
+			if len(inside) == 0 {
+				continue
+			}
+			i := rapid.IntRange(0, len(inside)-1).Draw(rt, "who")
+			o := rapid.SampledFrom([]outcome{abandoned, answered, unanswered}).Draw(rt, "outcome")
+			g.leave(now, inside[i], o)
+			if inside[i] {
+				trials--
+			}
+			inside = append(inside[:i], inside[i+1:]...)
+			switch o {
+			case answered:
+				silent = false
+			case unanswered:
+				silent, lastFailed = true, now
+			}
+		}
+	})
+}
+
+// TestSilentKafka: the first caller waits in vain, the next are told at once,
+// one a second tries, and the first answer opens the node again.
+func TestSilentKafka(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		boot := func() answer { return n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}) }
+		n.silence(true)
+		began := time.Now()
+		p := boot().refused(504, compute.KindTimeout)
+		if time.Since(began) != n.config.PublishTimeout || p.Field != "id" || compute.InstanceID(p.Value).Check() != nil {
+			t.Errorf("after %s: %+v", time.Since(began), p)
+		}
+		for range 100 {
+			a := boot()
+			p := a.refused(503, compute.KindUnavailable)
+			if a.header.Get("Retry-After") != "2" || !strings.Contains(p.Detail, "nothing was done") {
+				t.Errorf("%+v %v", p, a.header)
+			}
+		}
+		if waited := time.Since(began); waited != n.config.PublishTimeout {
+			t.Errorf("waited %s", waited)
+		}
+		n.do("GET", "/readyz", nil).refused(503, compute.KindUnavailable)
+		if a := n.do("GET", "/healthz", nil); a.status != 200 {
+			t.Errorf("healthz %d", a.status)
+		}
+		time.Sleep(trialEvery)
+		began = time.Now()
+		boot().refused(503, compute.KindUnavailable)
+		if took := time.Since(began); took != trialTimeout || len(n.published()) != 0 {
+			t.Errorf("a trial took %s", took)
+		}
+		n.silence(false)
+		time.Sleep(trialEvery)
+		into[rest.Instance](boot(), 202)
+		into[rest.Instance](boot(), 202)
+		if a := n.do("GET", "/readyz", nil); a.status != 200 {
+			t.Errorf("readyz %d %s", a.status, a.body)
+		}
+	})
+}
+
+// TestReadyAgainWithoutTraffic: a node that nobody sends to any more, because it
+// is not ready, finds out by itself that Kafka is back.
+func TestReadyAgainWithoutTraffic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.silence(true)
+		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(504, compute.KindTimeout)
+		n.do("GET", "/readyz", nil).refused(503, compute.KindUnavailable)
+		n.silence(false)
+		time.Sleep(trialEvery)
+		if a := n.do("GET", "/readyz", nil); a.status != 200 {
+			t.Errorf("readyz %d %s", a.status, a.body)
+		}
+	})
+}
+
+// silence makes Kafka answer nothing, or answer again.
+func (n *node) silence(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.mute = on
+}
+
+// TestTooManyAtOnce: no more than Publishing wait; the others are told to come again.
+func TestTooManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.writes.most = 3
+		n.mu.Lock()
+		n.hold = make(chan struct{})
+		n.mu.Unlock()
+		answers := make(chan answer, 10)
+		for range 10 {
+			go func() { answers <- n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}) }()
+			synctest.Wait()
+		}
+		for range 7 {
+			a := <-answers
+			p := a.refused(429, compute.KindUnavailable)
+			if a.header.Get("Retry-After") != "1" || p.Field != "limits.publishing" || p.Value != "3" || p.Remedy == "" {
+				t.Errorf("%+v %v", p, a.header)
+			}
+		}
+		close(n.hold)
+		for range 3 {
+			into[rest.Instance](<-answers, 202)
+		}
+	})
+}
+
+func TestTooManyCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.reads.most = 2
+		hold := make(chan struct{})
+		n.sync = func() error { <-hold; return nil }
+		answers := make(chan answer, 5)
+		for range 5 {
+			go func() { answers <- n.do("GET", path(id1), nil) }()
+			synctest.Wait()
+		}
+		for range 3 {
+			(<-answers).refused(429, compute.KindUnavailable)
+		}
+		close(hold)
+		for range 2 {
+			(<-answers).refused(404, compute.KindNotFound)
+		}
+	})
+}
+
+// TestCallerGoesAway: what was begun for it is finished and shown; it says
+// nothing about Kafka.
+func TestCallerGoesAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.mu.Lock()
+		n.hold = make(chan struct{})
+		n.mu.Unlock()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan answer, 1)
+		req := httptest.NewRequestWithContext(ctx, "POST", "/v1/instances", strings.NewReader(`{"flavor":"m1.small","id":"`+string(id1)+`"}`))
+		req.Header.Set("Content-Type", "application/json")
+		go func() { done <- n.ask(req) }()
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if inside, _ := n.writes.state(time.Now()); inside != 1 {
+			t.Errorf("%d publications are under way", inside)
+		}
+		close(n.hold)
+		<-done
+		if n.show(id1).State != "accepted" {
+			t.Error("what Kafka took is not shown")
+		}
+
+		n.silence(true)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		n.ask(httptest.NewRequestWithContext(gone, "GET", path(id2), nil))
+		if _, silent := n.reads.state(time.Now()); silent != 0 {
+			t.Error("a caller that went away is no sign of a silent Kafka")
+		}
+	})
+}
+
+// TestRetryAfterWhereverItMayHelp and nowhere else.
+func TestRetryAfterWhereverItMayHelp(t *testing.T) {
+	n := newNode(t)
+	for kind := compute.KindInternal; kind <= compute.KindTimeout; kind++ {
+		var r *refusal
+		if !errors.As(n.refuse("boot", &compute.Error{Kind: kind, Message: "no"}), &r) {
+			t.Fatal(kind)
+		}
+		after, err := strconv.Atoi(r.header.Get("Retry-After"))
+		if want := kind == compute.KindUnavailable || kind == compute.KindTimeout; want != (err == nil && after > 0) {
+			t.Errorf("%s: %v", kind, r.header)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package api
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/telemetry"
+)
+
+// Metrics counts what the API nodes of a process do. A nil *Metrics counts
+// nothing.
+type Metrics struct {
+	telemetry.Bundle
+	requests *prometheus.CounterVec   // operation, status
+	took     *prometheus.HistogramVec // operation
+	refused  *prometheus.CounterVec   // kind, reason
+	boots    *prometheus.CounterVec   // new or repeated
+	publish  *prometheus.HistogramVec // result
+	waiting  *telemetry.Gauges        // what
+	silent   *telemetry.Gauges        // what
+	age      *telemetry.Gauges        // view
+}
+
+// NewMetrics registers with r, or answers what did before; a nil r gives nil.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	if r == nil {
+		return nil
+	}
+	m := &Metrics{}
+	m.requests = m.Counters("berth_api_requests_total", "HTTP requests answered, by operation and status.", "operation", "status")
+	m.took = m.Histograms("berth_api_request_seconds", "Seconds until a request was answered, by operation.", telemetry.Short(), "operation")
+	m.refused = m.Counters("berth_api_refused_total", "HTTP requests refused, by the kind of the problem and its reason code, if there is one.", "kind", "reason")
+	m.boots = m.Counters("berth_api_boots_total", "Boots answered with 202: new ones, and repetitions of earlier ones.", "boot")
+	m.publish = m.Histograms("berth_api_publish_seconds", "Seconds until Kafka answered a publication, by the kind of error or ok.", telemetry.Short(), "result")
+	m.waiting = m.Gauges("berth_api_waiting", "Requests that wait for Kafka now: publications, and readers that catch up.", "what")
+	m.silent = m.Gauges("berth_api_kafka_silent_seconds", "Seconds since Kafka last failed to answer and nothing succeeded; 0 while it answers.", "what")
+	m.age = m.Gauges("berth_api_view_age_seconds", "Seconds since this node last took a record of the topic, or began to read it.", "view")
+	return telemetry.Shared(r, m)
+}
+
+// show lets the metrics ask a node.
+func (m *Metrics) show(s *Server) (stop func()) {
+	if m == nil {
+		return func() {}
+	}
+	var stops []func()
+	for _, g := range []*gate{s.writes, s.reads} {
+		stops = append(stops,
+			m.waiting.Ask(func(say telemetry.Say) { n, _ := g.state(time.Now()); say(float64(n), g.what) }),
+			m.silent.Ask(func(say telemetry.Say) { _, d := g.state(time.Now()); say(d.Seconds(), g.what) }))
+	}
+	stops = append(stops, m.age.Ask(func(say telemetry.Say) {
+		for i, name := range viewNames {
+			say(time.Since(*s.views.taken[i].Load()).Seconds(), name)
+		}
+	}))
+	return func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
+
+// count is huma's way to see every request, those it refuses itself too.
+func (m *Metrics) count(ctx huma.Context, next func(huma.Context)) {
+	if m == nil {
+		next(ctx)
+		return
+	}
+	began := time.Now()
+	next(ctx)
+	op := ctx.Operation().OperationID
+	m.requests.WithLabelValues(op, strconv.Itoa(ctx.Status())).Inc()
+	m.took.WithLabelValues(op).Observe(telemetry.Since(began))
+}
+
+// nowhere counts a request that no operation took.
+func (m *Metrics) nowhere(status int) {
+	if m != nil {
+		m.requests.WithLabelValues("none", strconv.Itoa(status)).Inc()
+	}
+}
+
+func (m *Metrics) refusal(kind string, reason compute.ReasonCode) {
+	if m != nil {
+		m.refused.WithLabelValues(kind, string(reason)).Inc()
+	}
+}
+
+func (m *Metrics) accepted() {
+	if m != nil {
+		m.boots.WithLabelValues("new").Inc()
+	}
+}
+
+func (m *Metrics) repeated() {
+	if m != nil {
+		m.boots.WithLabelValues("repeated").Inc()
+	}
+}
+
+func (m *Metrics) published(began time.Time, err error) {
+	if m == nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = compute.KindOf(err).String()
+	}
+	m.publish.WithLabelValues(result).Observe(telemetry.Since(began))
+}

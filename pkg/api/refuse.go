@@ -1,0 +1,158 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// refusal is a problem with the headers that go with it.
+type refusal struct {
+	*rest.Problem
+	header http.Header
+}
+
+// Unwrap lets the problem be seen.
+func (r *refusal) Unwrap() error { return r.Problem }
+
+// GetHeaders is what the HTTP library adds to the answer.
+func (r *refusal) GetHeaders() http.Header { return r.header }
+
+// refuse is the answer for an error. What the caller does not get to see, the
+// causes of our own faults, goes to the log.
+func (s *Server) refuse(op string, err error) error {
+	var e *compute.Error
+	if !errors.As(err, &e) {
+		e = &compute.Error{Kind: compute.KindInternal, Cause: err}
+	}
+	if e.Kind == compute.KindInternal || e.Cause != nil {
+		s.log.Error("request failed", zap.String("operation", op), zap.Stringer("kind", e.Kind), zap.Error(err))
+	}
+	if e.Kind == compute.KindInternal && e.Message == "" {
+		internal := *e
+		internal.Message, internal.Remedy = "something went wrong on the server", "see its log"
+		e = &internal
+	}
+	r := &refusal{Problem: rest.NewProblem(e), header: http.Header{}}
+	after := time.Duration(0)
+	if e.Kind == compute.KindUnavailable || e.Kind == compute.KindTimeout {
+		after = time.Second
+	}
+	var l *later
+	if errors.As(err, &l) {
+		after = l.after
+		if l.status != 0 {
+			r.Status, r.Title = l.status, http.StatusText(l.status)
+		}
+	}
+	if after > 0 {
+		r.header.Set("Retry-After", strconv.Itoa(int(after.Seconds())))
+	}
+	return r
+}
+
+// ourProblems sees every answer. It turns what huma itself refuses into the
+// same kind of problem, and counts them all.
+func (s *Server) ourProblems(_ huma.Context, _ string, v any) (any, error) {
+	var p *rest.Problem
+	switch v := v.(type) {
+	case *huma.ErrorModel:
+		p = fromHuma(v)
+	case *refusal:
+		p = v.Problem
+	case *rest.Problem:
+		p = v
+	default:
+		return v, nil
+	}
+	reason := compute.ReasonCode("")
+	if p.Reason != nil {
+		reason = p.Reason.Code
+	}
+	s.metrics.refusal(p.Kind, reason)
+	return p, nil
+}
+
+// fromHuma says what does not fit the schema in our words: which field, what it
+// was, and what to give instead.
+func fromHuma(m *huma.ErrorModel) *rest.Problem {
+	p := &rest.Problem{Status: m.Status, Title: m.Title, Message: m.Detail, Kind: rest.Foreign(m.Status).Kind}
+	for _, e := range m.Errors {
+		if e != nil {
+			p.Errors = append(p.Errors, rest.Defect{Message: e.Message, Location: e.Location, Value: shortValue(e.Value)})
+		}
+	}
+	switch {
+	case m.Status == http.StatusInternalServerError:
+		p.Errors, p.Message, p.Remedy = nil, "something went wrong on the server", "see its log"
+	case len(p.Errors) > 0:
+		first := p.Errors[0]
+		p.Field, p.Value, p.Message, p.Remedy = fieldOf(first.Location), scalar(first.Value), first.Message, "see /docs for what it takes"
+		if strings.HasPrefix(first.Message, "expected") {
+			p.Message, p.Remedy = "does not fit", first.Message
+		}
+	default:
+		p.Field, p.Remedy = "body", remedyFor(m.Status)
+	}
+	p.Type = "urn:berth:problem:" + p.Kind
+	p.Detail = p.Compute().Error()
+	return p
+}
+
+// remedyFor is what to do about a body that was refused as a whole.
+func remedyFor(status int) string {
+	switch status {
+	case http.StatusRequestEntityTooLarge:
+		return "send less: at most 1 MiB to boot a machine, 64 KiB for anything else"
+	case http.StatusUnsupportedMediaType:
+		return "send JSON, as Content-Type: application/json"
+	case http.StatusRequestTimeout:
+		return "send it faster"
+	}
+	return "send a JSON document; see /docs for what it takes"
+}
+
+// scalar is a value that fits in a line, as text.
+func scalar(v any) string {
+	switch v := v.(type) {
+	case string:
+		return v
+	case bool, float64, float32, int, int64, int32, uint64, uint32, json.Number:
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+// fieldOf is the field a location of huma's names: "body.flavor" is flavor.
+func fieldOf(location string) string {
+	_, field, found := strings.Cut(location, ".")
+	if !found {
+		return location
+	}
+	return field
+}
+
+// shortValue keeps a large or hostile value from being echoed in full.
+func shortValue(v any) any {
+	const most = 200
+	if text, ok := v.(string); ok {
+		if len(text) > most {
+			return text[:most] + "…"
+		}
+		return text
+	}
+	if data, err := json.Marshal(v); err != nil || len(data) > most {
+		return nil
+	}
+	return v
+}

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// keyHeader is how a caller without an id of its own makes a boot repeatable.
+const keyHeader = "Idempotency-Key"
+
+// maxKey is the longest key, in bytes.
+const maxKey = 255
+
+// Resolve takes the key as it was sent: a key that is given and empty is a
+// mistake, not the absence of one.
+func (in *bootInput) Resolve(ctx huma.Context) []error {
+	ctx.EachHeader(func(name, value string) {
+		if strings.EqualFold(name, keyHeader) {
+			in.keys = append(in.keys, value)
+		}
+	})
+	return nil
+}
+
+// keyed is the id that the key stands for; empty without a key.
+func (in *bootInput) keyed(p compute.Project) (compute.InstanceID, error) {
+	if len(in.keys) == 0 {
+		return "", nil
+	}
+	key := in.keys[0]
+	refuse := func(message string) (compute.InstanceID, error) {
+		return "", &compute.Error{
+			Kind: compute.KindInvalid, Field: keyHeader, Value: key, Message: message,
+			Remedy: "give 1 to 255 printable ASCII characters, the same for every repetition of one request and for nothing else",
+		}
+	}
+	switch {
+	case len(in.keys) > 1:
+		return refuse("is given more than once")
+	case key == "":
+		return refuse("is empty")
+	case len(key) > maxKey:
+		return refuse("is too long")
+	case strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' }):
+		return refuse("has characters that are not printable ASCII")
+	}
+	id := wire.KeyedInstance(p, key)
+	if in.Body.ID != "" && in.Body.ID != id {
+		return "", compute.Invalid("id", string(in.Body.ID), "the "+keyHeader+" stands for "+string(id)+": leave the id out, or the header")
+	}
+	return id, nil
+}
+
+// remembered finds the instance that a caller's own id belongs to, on whatever
+// node it was accepted. What other nodes accepted is read first, so that the
+// second of two requests is told when it differs from the first.
+func (s *Server) remembered(ctx context.Context, at key) (known, bool, error) {
+	if k, ok := s.views.instances.get(at); ok {
+		return k, true, nil
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return known{}, false, err
+	}
+	k, ok := s.views.instances.get(at)
+	return k, ok, nil
+}
+
+// again answers a repeated request: the same one is already done, another one
+// under the same id is a mistake.
+func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
+	differs := differences(*k.boot(), *req.Boot)
+	if len(differs) == 0 || neverBooted(k) {
+		s.metrics.repeated()
+		return s.accepted(k.key())
+	}
+	field, value := "id", string(req.Instance)
+	if len(in.keys) > 0 {
+		field, value = keyHeader, in.keys[0]
+	}
+	e := compute.Conflict(field, value, "was given with another request, which differs in "+strings.Join(differs, ", "),
+		"repeat that request as it was, or give a new one; GET "+location(k.key())+" shows what became of it")
+	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: strings.Join(differs, ", ")}
+	return nil, e
+}
+
+// neverBooted is an instance that was deleted before any request to boot it was
+// read: nobody knows what it would have been.
+func neverBooted(k known) bool {
+	return k.instance != nil && k.instance.State == compute.StateDeleted && k.instance.Boot.Flavor == ""
+}
+
+// differences names the fields in which two requests are not the same.
+func differences(a, b compute.Boot) []string {
+	a, b = normal(a), normal(b)
+	var out []string
+	for _, f := range []struct {
+		name string
+		same bool
+	}{
+		{"name", a.Name == b.Name}, {"flavor", a.Flavor == b.Flavor}, {"with", reflect.DeepEqual(a.With, b.With)},
+		{"image", a.Image == b.Image}, {"metadata", reflect.DeepEqual(a.Metadata, b.Metadata)},
+		{"user_data", slices.Equal(a.UserData, b.UserData)}, {"attempts", a.Attempts == b.Attempts},
+		{"deadline", a.Deadline == b.Deadline}, {"on_no_capacity", a.OnNoCapacity == b.OnNoCapacity},
+		{"host", a.Host == b.Host}, {"avoid", slices.Equal(a.Avoid, b.Avoid)},
+	} {
+		if !f.same {
+			out = append(out, f.name)
+		}
+	}
+	return out
+}
+
+// normal is a request as it compares: defaults filled in, empty and absent alike.
+func normal(b compute.Boot) compute.Boot {
+	b = b.WithDefaults()
+	if len(b.With) == 0 {
+		b.With = nil
+	}
+	if len(b.Metadata) == 0 {
+		b.Metadata = nil
+	}
+	return b
+}
+
+// turns lets requests for one instance come one after the other, so that of two
+// that arrive together the second sees what became of the first.
+type turns struct {
+	mu   sync.Mutex
+	busy map[key]chan struct{} // closed when the one before is done
+}
+
+func newTurns() *turns { return &turns{busy: map[key]chan struct{}{}} }
+
+// take waits for the instance's turn. done must be called.
+func (t *turns) take(ctx context.Context, at key) (done func(), err error) {
+	mine := make(chan struct{})
+	for {
+		t.mu.Lock()
+		before, taken := t.busy[at]
+		if !taken {
+			t.busy[at] = mine
+		}
+		t.mu.Unlock()
+		if !taken {
+			return func() {
+				t.mu.Lock()
+				delete(t.busy, at)
+				t.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		select {
+		case <-before:
+		case <-ctx.Done():
+			return nil, &compute.Error{
+				Kind: compute.KindTimeout, Field: "id", Value: string(at.id), Message: "an earlier request for it is still under way",
+				Remedy: "ask for it, or repeat the request", Cause: ctx.Err(),
+			}
+		}
+	}
+}
