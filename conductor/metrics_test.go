@@ -33,7 +33,25 @@ func run(t *testing.T, c *Conductor) {
 			t.Error(err)
 		}
 	})
-	<-c.asker.ready
+}
+
+// becomes waits until a conductor that has just begun to run, or to end, is seen to.
+func becomes(t *testing.T, g prometheus.Gatherer, want float64, family string, labels ...string) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	defer tick.Stop()
+	for {
+		if v, shown := telemetrytest.Value(t, g, family, labels...); shown && v == want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s never became %v", family, want)
+		}
+	}
 }
 
 func TestMetricsOfDecisions(t *testing.T) {
@@ -92,6 +110,7 @@ func TestMetricsOfInstances(t *testing.T) {
 			telemetrytest.Is(t, reg, want[i], "berth_conductor_instances", "state", state)
 		}
 	}
+	becomes(t, reg, 0, "berth_conductor_instances", "state", "error")
 	states(0, 0, 0, 0, 0, 0)
 	for i := range 4 {
 		k.read(k.boot(i, compute.Project(fmt.Sprint("p", i))))
@@ -135,11 +154,12 @@ func TestMetricsOfSeveralConductors(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	one, two := newCellWith(t, NewMetrics(reg)), newCellWith(t, NewMetrics(reg))
 	run(t, one.c)
+	becomes(t, reg, 0, "berth_conductor_instances", "state", "queued")
 	t.Run("both", func(t *testing.T) {
 		run(t, two.c)
 		one.read(one.boot(1, "a"))
 		two.read(two.boot(2, "b"))
-		telemetrytest.Is(t, reg, 2, "berth_conductor_instances", "state", "queued")
+		becomes(t, reg, 2, "berth_conductor_instances", "state", "queued")
 	})
 	telemetrytest.Is(t, reg, 1, "berth_conductor_instances", "state", "queued")
 	telemetrytest.Is(t, reg, 2, "berth_conductor_decisions_total", "decision", "admitted")
