@@ -38,6 +38,9 @@ func (l *loop) shine(now time.Time) {
 	if l.beacon.sending || !l.view.known && l.view.trouble == "" {
 		return
 	}
+	if l.beacon.due = l.beacon.sentAt.Add(l.o.Timing.BeaconApart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
+		return // whatever changed
+	}
 	b := l.beaconNow(now)
 	apart := l.o.Timing.Beacon
 	if !l.pull.placing && !same(b, l.beacon.last) { // while placing, what it waits on is about to be known

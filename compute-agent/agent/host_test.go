@@ -426,14 +426,22 @@ func TestTheEndOfTheStreamFirst(t *testing.T) {
 	}
 }
 
-// A grant was written down, the agent died before it launched, and a delete lies
-// in the stream: the launch waits for the end of the stream, and is not done.
+// A grant was written down, or was about to be; the agent died before it
+// launched, and a delete lies in the stream: the launch waits for the end of the
+// stream, and is not done.
 func TestGrantFromBeforeTheCrash(t *testing.T) {
+	for name, note := range map[string]time.Duration{"written down": -1, "not written down yet": time.Minute} {
+		t.Run(name, func(t *testing.T) { grantFromBeforeTheCrash(t, note) })
+	}
+}
+
+func grantFromBeforeTheCrash(t *testing.T, note time.Duration) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		p := &trip{kind: "launch", nth: 1, kill: func() {}}
 		n := c.start(dir, fake.Options{PrepareTime: time.Second}, func(o *Options) {
 			o.Journal, o.Driver = tripJournal{o.Journal, p}, tripDriver{o.Driver, p, c}
 			o.Reporter.(*node).set(p)
+			o.Timing.Note = note
 		})
 		p.mu.Lock()
 		p.kill = n.cancel
@@ -444,6 +452,9 @@ func TestGrantFromBeforeTheCrash(t *testing.T) {
 		c.want(compute.StateStarting)
 		c.mu.Lock()
 		begin := len(c.stream)
+		if note > 0 {
+			begin = 0
+		}
 		c.hold = true
 		c.mu.Unlock()
 		c.delete(1)

@@ -39,7 +39,9 @@ type loop struct {
 	host   journal.Host
 	guard  offer.Guard
 
-	change   journal.Change // to be written at the end of the turn
+	change   journal.Change // to be written: at the end of the turn if it is urgent, soon if not
+	urgent   bool
+	writeBy  time.Time // zero: there is nothing to write
 	dirty    map[compute.InstanceID]bool
 	forgot   map[compute.InstanceID]bool
 	decided  []pending // to be carried out after that
@@ -99,6 +101,10 @@ func (l *loop) run(ctx context.Context) error {
 		l.turn()
 		timer.Reset(max(0, time.Until(l.due())))
 	}
+	if l.failed == nil {
+		l.urgent = true
+		l.write(time.Now())
+	}
 	return l.failed
 }
 
@@ -117,7 +123,7 @@ func (l *loop) turn() {
 	}
 	l.pollHost(now)
 	l.takePinned(now)
-	if l.commit() {
+	if l.commit(now) {
 		l.settle()
 		l.look(now)
 		l.shine(now)
@@ -138,14 +144,42 @@ func (l *loop) due() time.Time {
 	at(l.view.pollAt)
 	at(l.pull.again)
 	at(l.beacon.due)
+	at(l.writeBy)
 	at(l.stopBy)
 	return next
 }
 
-// commit writes down what the turn decided and then carries it out. Before the
+// commit writes down what the turn decided, and then carries it out. Before the
 // stream was read to its end nothing is carried out: a word behind the last
 // one read may forbid it.
-func (l *loop) commit() bool {
+func (l *loop) commit(now time.Time) bool {
+	if !l.write(now) {
+		return false
+	}
+	if l.stream.caughtUp {
+		decided := l.decided
+		l.decided = nil
+		for _, p := range decided {
+			l.carryOut(p)
+		}
+	}
+	return true
+}
+
+// write brings everything that changed to the disk, if some of it must be there
+// before the loop goes on, or if the rest has waited long enough: each write
+// costs the disk the same, however much is in it. What is on the disk is so
+// always all that was decided up to some moment, the stream's position included.
+func (l *loop) write(now time.Time) bool {
+	if l.change.Empty() && len(l.dirty) == 0 && len(l.forgot) == 0 {
+		return true
+	}
+	if l.writeBy.IsZero() {
+		l.writeBy = now.Add(l.o.Timing.Note)
+	}
+	if !l.urgent && now.Before(l.writeBy) {
+		return true
+	}
 	for id := range l.dirty {
 		if t, ok := l.tasks[id]; ok {
 			l.change.Put = append(l.change.Put, remember(*t))
@@ -156,22 +190,13 @@ func (l *loop) commit() bool {
 			l.change.Forget = append(l.change.Forget, id)
 		}
 	}
-	if !l.change.Empty() {
-		if err := l.o.Journal.Write(l.change); err != nil {
-			l.failed = err
-			return false
-		}
+	if err := l.o.Journal.Write(l.change); err != nil {
+		l.failed = err
+		return false
 	}
-	l.change = journal.Change{}
+	l.change, l.urgent, l.writeBy = journal.Change{}, false, time.Time{}
 	clear(l.dirty)
 	clear(l.forgot)
-	if l.stream.caughtUp {
-		decided := l.decided
-		l.decided = nil
-		for _, p := range decided {
-			l.carryOut(p)
-		}
-	}
 	return true
 }
 
@@ -193,6 +218,8 @@ func (l *loop) follow(id compute.InstanceID, claim compute.ClaimID, actions []ta
 	for _, a := range actions {
 		switch a.(type) {
 		case task.Journal:
+			l.dirty[id], l.urgent = true, true
+		case task.Note:
 			l.dirty[id] = true
 		case task.GiveBack:
 			t := l.tasks[id]
@@ -212,7 +239,7 @@ func (l *loop) forget(id compute.InstanceID) {
 	delete(l.builds, id)
 	delete(l.dirty, id)
 	l.forgot[id] = true
-	l.pull.changed = true
+	l.pull.free, l.pull.changed = nil, true
 }
 
 // fail ends the loop: the agent cannot go on safely.

@@ -34,6 +34,7 @@ type Options struct {
 
 // Timing is how long things take. The zero value of a field is its default.
 type Timing struct {
+	Note        time.Duration // how long what nothing waits for may stay out of the journal; 1 s, negative: not at all
 	Claim       time.Duration // a claim is repeated after this; 5 s
 	GiveBack    time.Duration // a claim without an answer for this long is given back; 60 s
 	Launch      time.Duration // a launch that takes longer is undone; 10 min
@@ -54,7 +55,7 @@ type Timing struct {
 // Defaults are the times of the protocol.
 func Defaults() Timing {
 	return Timing{
-		Claim: 5 * time.Second, GiveBack: time.Minute, Launch: 10 * time.Minute, Prepare: time.Hour,
+		Note: time.Second, Claim: 5 * time.Second, GiveBack: time.Minute, Launch: 10 * time.Minute, Prepare: time.Hour,
 		Destroy: 5 * time.Minute, Power: 2 * time.Minute, StopGrace: 30 * time.Second, Renew: 10 * time.Second,
 		Retry: time.Second, LeaveAlone: 2 * time.Second, Poll: 15 * time.Second, Beacon: 15 * time.Second,
 		BeaconApart: 5 * time.Second, Quarantine: 30 * time.Second, Stop: 10 * time.Second,
@@ -64,7 +65,7 @@ func Defaults() Timing {
 func (t Timing) withDefaults() Timing {
 	d := Defaults()
 	return Timing{
-		Claim: cmp.Or(t.Claim, d.Claim), GiveBack: cmp.Or(t.GiveBack, d.GiveBack), Launch: cmp.Or(t.Launch, d.Launch),
+		Note: cmp.Or(t.Note, d.Note), Claim: cmp.Or(t.Claim, d.Claim), GiveBack: cmp.Or(t.GiveBack, d.GiveBack), Launch: cmp.Or(t.Launch, d.Launch),
 		Prepare: cmp.Or(t.Prepare, d.Prepare), Destroy: cmp.Or(t.Destroy, d.Destroy), Power: cmp.Or(t.Power, d.Power),
 		StopGrace: cmp.Or(t.StopGrace, d.StopGrace), Renew: cmp.Or(t.Renew, d.Renew), Retry: cmp.Or(t.Retry, d.Retry),
 		LeaveAlone: cmp.Or(t.LeaveAlone, d.LeaveAlone), Poll: cmp.Or(t.Poll, d.Poll), Beacon: cmp.Or(t.Beacon, d.Beacon),

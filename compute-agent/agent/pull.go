@@ -24,6 +24,7 @@ type pull struct {
 	open      map[wire.Lane]opened
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
 	pinned    []compute.Build                 // offered to this host alone, oldest first
+	free      compute.Resources               // nil: to be worked out anew
 	changed   bool                            // what fits, or what may be fetched, may be something else now
 	placing   bool
 	again     time.Time // when to look again though nothing changed
@@ -42,13 +43,18 @@ func newPull(o Options) pull {
 	}
 }
 
-// free is what nothing on the host holds, running or not, taken or not.
+// free is what nothing on the host holds, running or not, taken or not. It is
+// asked several times a turn, and seldom changes: whoever adds or removes a task,
+// or learns of another inventory, forgets the answer.
 func (l *loop) free() compute.Resources {
-	held := make([]compute.Resources, 0, len(l.tasks))
-	for _, t := range l.tasks {
-		held = append(held, t.Resources)
+	if l.pull.free == nil {
+		held := make([]compute.Resources, 0, len(l.tasks))
+		for _, t := range l.tasks {
+			held = append(held, t.Resources)
+		}
+		l.pull.free = offer.Free(l.view.inventory, held...)
 	}
-	return offer.Free(l.view.inventory, held...)
+	return l.pull.free
 }
 
 // beside is what is free beside all that open fetches may bring.

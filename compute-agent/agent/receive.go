@@ -121,6 +121,7 @@ func (l *loop) take(b compute.Build, ref *wire.WorkRef) {
 	}
 	t := task.Take(b, compute.ClaimID(hex.EncodeToString(id[:])), ref == nil)
 	l.tasks[b.Instance], l.builds[b.Instance] = &t, b
+	l.pull.free = nil
 	if ref != nil {
 		l.refs[b.Instance] = *ref
 	}

@@ -83,13 +83,14 @@ func (l *loop) reconcile(answer seen) {
 func (l *loop) adopt(x task.Adopted) {
 	t := x.Task
 	l.tasks[t.Instance] = &t
+	l.pull.free = nil
 	l.follow(t.Instance, t.Claim, x.Actions)
 }
 
 func (l *loop) know(inv compute.Inventory) {
 	l.view.trouble = ""
 	l.view.inventory, l.view.traits = inv, offer.Traits(inv.Traits)
-	l.pull.changed = true
+	l.pull.free, l.pull.changed = nil, true
 }
 
 // catchUp acts on the stream once both it and the hypervisor have answered.

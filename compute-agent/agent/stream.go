@@ -37,9 +37,11 @@ func (l *loop) readStream(recs []wire.Record, end bool) {
 	}
 }
 
-// apply hears everything that was read. How far, is written down in the same
-// turn as what follows from it.
+// apply hears everything that was read. How far, is written down together with
+// what follows from it. That a new journal has left its host's past behind is
+// written down before anything else: a life after this one must not do so again.
 func (l *loop) apply() {
+	l.urgent = l.urgent || l.stream.history
 	for _, rec := range l.stream.unread {
 		c, err := wire.DecodeCommand(rec)
 		switch {
@@ -117,7 +119,7 @@ func (l *loop) desire(d compute.HostDesired) {
 
 func (l *loop) keepHost() {
 	h := withGuard(l.host, l.guard)
-	l.host, l.change.Host = h, &h
+	l.host, l.change.Host, l.urgent = h, &h, true
 	l.pull.changed = true
 }
 

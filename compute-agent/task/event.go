@@ -102,6 +102,9 @@ type Action interface{ action() }
 type (
 	// Journal makes the task durable before anything after it is done.
 	Journal struct{}
+	// Note makes the task durable soon, with the next Journal at the latest:
+	// nothing waits for it, because Reconcile does without it.
+	Note struct{}
 	// GiveBack remembers, with the Journal it follows, that this claim was given
 	// back, for longer than the task lasts.
 	GiveBack struct{}
@@ -128,6 +131,7 @@ type (
 )
 
 func (Journal) action()   {}
+func (Note) action()      {}
 func (GiveBack) action()  {}
 func (Prepare) action()   {}
 func (Launch) action()    {}

@@ -18,6 +18,7 @@ type far struct {
 	now     time.Time
 	task    Task
 	kept    *Task // the journal
+	noted   *Task // what it is about to have; nil: nothing
 	op      Action
 	broken  bool // Interrupt came
 	machine Stage
@@ -48,9 +49,12 @@ func (f *far) step(e Event) {
 func (f *far) check(before Task, e Event, actions []Action) {
 	for i, a := range actions {
 		switch a := a.(type) {
-		case Journal:
+		case Journal, Note:
 			if i != 0 {
 				f.Fatalf("%T: the journal comes %dth in %v", e, i, actions)
+			}
+			if _, note := a.(Note); note && (f.task.Stage != Claiming && f.task.Stage != Launching || durable(before) == durable(f.task)) {
+				f.Fatalf("%T to %s is only noted", e, f.task.Stage)
 			}
 		case Launch:
 			if !f.granted || f.given || f.ended || f.task.Broken != nil {
@@ -79,8 +83,11 @@ func actionAt(actions []Action) (Action, bool) {
 	if len(actions) == 0 {
 		return nil, false
 	}
-	_, ok := actions[0].(Journal)
-	return actions[0], ok
+	switch actions[0].(type) {
+	case Journal, Note:
+		return actions[0], true
+	}
+	return actions[0], false
 }
 
 // durable is what the journal must know.
@@ -99,14 +106,17 @@ func durable(t Task) string {
 func (f *far) act(actions []Action) {
 	for _, a := range actions {
 		switch a := a.(type) {
+		case Note:
+			noted := f.task
+			f.noted = &noted
 		case Journal:
 			kept := f.task
-			f.kept = &kept
+			f.kept, f.noted = &kept, nil
 			f.ended = f.ended || kept.Stage == Ending
 		case GiveBack:
 			f.given = true
 		case Forget:
-			f.kept = nil
+			f.kept, f.noted = nil, nil
 		case Prepare, Launch, Destroy, DoPower:
 			if f.op != nil {
 				f.Fatalf("%T while %T is under way", a, f.op)
@@ -157,6 +167,10 @@ func (f *far) crash() {
 		return
 	}
 	f.op, f.waiting = nil, nil
+	if f.noted != nil && rapid.Bool().Draw(f.T, "the note was written") {
+		f.kept = f.noted
+	}
+	f.noted = nil
 	var journal []Task
 	if f.kept != nil {
 		t := *f.kept

@@ -43,6 +43,12 @@ type Adopted struct {
 // What the hypervisor has of another attempt or claim counts as unknown to the
 // journal: the hypervisor is right about what is there. Whoever still asks for
 // the other one is answered by Stranger.
+//
+// That a claim was sent, and that it was granted, is only noted: the journal may
+// be a stage behind what was done. A launched machine is known by the
+// hypervisor. One that was claimed, or granted and not launched yet, is undone or
+// claimed again, and whoever grants it hears that it is not here, which ends the
+// attempt: nothing is lost but that.
 func (r Rules) Reconcile(remembered []Task, machines []Machine, now time.Time) []Adopted {
 	tasks := map[compute.InstanceID]*Task{}
 	for _, t := range remembered {
@@ -77,10 +83,7 @@ func (r Rules) reconcile(t *Task, m *Machine, now time.Time) Adopted {
 		s.Answered = true
 		s.adopt(*m, false)
 	}
-	if s.dirty {
-		s.actions = append([]Action{Journal{}}, s.actions...)
-	}
-	return Adopted{Task: s.Task, Actions: s.actions}
+	return Adopted{Task: s.Task, Actions: s.written()}
 }
 
 // stranger is the task of a machine that the journal does not know.

@@ -12,20 +12,29 @@ import (
 func (r Rules) Step(t Task, e Event, now time.Time) (Task, []Action) {
 	s := &step{Task: t, rules: r, now: now}
 	s.on(e)
-	if s.dirty {
-		s.actions = append([]Action{Journal{}}, s.actions...)
-	}
-	return s.Task, s.actions
+	return s.Task, s.written()
 }
 
 // step is one Step under way. Actions that change nothing durable come in the
-// order they were asked for; Journal comes before them all.
+// order they were asked for; Journal or Note comes before them all.
 type step struct {
 	Task
 	rules   Rules
 	now     time.Time
-	dirty   bool
+	dirty   bool // to be written down before anything else is done
+	noted   bool // to be written down soon
 	actions []Action
+}
+
+// written is the actions, that of the journal before them all.
+func (s *step) written() []Action {
+	switch {
+	case s.dirty:
+		return append([]Action{Journal{}}, s.actions...)
+	case s.noted:
+		return append([]Action{Note{}}, s.actions...)
+	}
+	return s.actions
 }
 
 func (s *step) do(a ...Action) { s.actions = append(s.actions, a...) }
@@ -104,7 +113,7 @@ func (s *step) prepared(broken *Failure) {
 		s.destroy()
 		return
 	}
-	s.Stage, s.Broken, s.Since, s.dirty = Claiming, broken, s.now, true
+	s.Stage, s.Broken, s.Since, s.noted = Claiming, broken, s.now, true
 	s.claim()
 }
 
@@ -121,7 +130,7 @@ func (s *step) granted() {
 			s.end(EndFailed, s.Broken)
 			return
 		}
-		s.Stage, s.Busy, s.dirty = Launching, BusyLaunching, true
+		s.Stage, s.Busy, s.noted = Launching, BusyLaunching, true
 		s.do(Launch{})
 	case Running:
 		s.started()

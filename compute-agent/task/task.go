@@ -8,8 +8,8 @@ import (
 )
 
 // Task is one instance on this host. The first part is written to the journal
-// whenever it changes, before anything that follows from it is done; the second
-// is known to this process alone.
+// whenever it changes: before anything that follows from it is done, or soon
+// (Journal, Note); the second is known to this process alone.
 type Task struct {
 	Instance  compute.InstanceID
 	Project   compute.Project
