@@ -73,10 +73,17 @@ func (t *term) adviceLoop(ctx context.Context) {
 			continue
 		}
 		fails = failure{}
-		if !t.next(ctx, t.advice, t.opts.Advice.Every) {
+		if !t.next(ctx, t.advice, t.ask()) {
 			return
 		}
 	}
+}
+
+// ask is how soon there may be news though nothing was read.
+func (t *term) ask() time.Duration {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	return t.view.advisor.Ask()
 }
 
 // tellAgents writes the next advice, if there is any.

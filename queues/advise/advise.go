@@ -22,12 +22,18 @@ type Rules struct {
 	Full   time.Duration // every queue is told of once in this time, if there are not too many
 	Most   int           // most queues in one record; more follow in the next ones
 	Silent time.Duration // a host not heard for this long does not count
+	// Lain is how long work must have lain in a queue to be told of as such. What
+	// is taken at once is no news: where a queue is served well its depth leaves
+	// and reaches zero all the time, and telling every host would cost more than
+	// serving it.
+	Lain time.Duration
 }
 
 // DefaultRules is one record a second, in full every 30 s, 2,000 queues a
-// record (half of Kafka's 1 MiB with the longest names), silence after 60 s.
+// record (half of Kafka's 1 MiB with the longest names), silence after 60 s,
+// work that has lain for 250 ms.
 func DefaultRules() Rules {
-	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 2000, Silent: compute.SilentAfter}
+	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 2000, Silent: compute.SilentAfter, Lain: 250 * time.Millisecond}
 }
 
 // Progress is what is known of a queue's work.
@@ -52,12 +58,13 @@ type Advisor struct {
 	last   time.Time // when something was told; zero: never
 	full   time.Time // when telling in full began; zero: never
 	due    int       // in telling in full, the next queue
+	young  bool      // there is work that has not lain for long
 }
 
 // told is what was last said of a queue.
 type told struct {
 	share float64 // the probability that follows from it
-	work  bool    // depth was above zero
+	work  bool    // work lay in it
 }
 
 // New is an advisor that knows nothing.
@@ -129,15 +136,18 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 		a.full, a.due = now, 0
 	}
 	out, end := compute.Advice{At: now}, len(a.queues)
+	a.young = false
 	for i := range a.queues {
 		if len(out.About) == a.rules.Most {
 			end = i
 			break
 		}
 		about := a.about(i, progress(a.queues[i].name))
-		if i >= a.due && i < a.due+a.room() || a.news(about) {
+		is := a.tell(about, now)
+		a.young = a.young || about.Depth > 0 && !is.work
+		if i >= a.due && i < a.due+a.room() || a.news(about.Queue, is) {
 			out.About = append(out.About, about)
-			a.told[about.Queue] = tell(about)
+			a.told[about.Queue] = is
 		}
 	}
 	a.due = max(a.due, min(a.due+a.room(), end))
@@ -147,6 +157,14 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 	}
 	a.last = now
 	return out, true
+}
+
+// Ask is how soon Next should be asked again though nothing is new.
+func (a *Advisor) Ask() time.Duration {
+	if a.young {
+		return min(a.rules.Lain, a.rules.Every)
+	}
+	return a.rules.Every
 }
 
 // Again says that what was told cannot be counted on: all is told anew.
@@ -173,20 +191,20 @@ func (a *Advisor) about(i int, p Progress) compute.QueueAdvice {
 }
 
 // news says whether hosts would now wait half or twice as often as they were
-// told, or whether work came or went.
-func (a *Advisor) news(about compute.QueueAdvice) bool {
-	was, ok := a.told[about.Queue]
-	is := tell(about)
+// told, or whether work came and stayed, or went.
+func (a *Advisor) news(q compute.QueueName, is told) bool {
+	was, ok := a.told[q]
 	return !ok || is.work != was.work || is.share >= 2*was.share || was.share >= 2*is.share
 }
 
-// tell is what an agent makes of the advice.
-func tell(about compute.QueueAdvice) told {
+// tell is what an agent makes of the advice. Work of which nobody knows since
+// when it lies there has lain for long.
+func (a *Advisor) tell(about compute.QueueAdvice, now time.Time) told {
 	share := 1.0
 	if wanted := waiters + float64(about.Depth); wanted < float64(about.Eligible) {
 		share = wanted / float64(about.Eligible)
 	}
-	return told{share: share, work: about.Depth > 0}
+	return told{share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain}
 }
 
 // silence finds who was not heard for too long.

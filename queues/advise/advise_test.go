@@ -279,3 +279,38 @@ func BenchmarkSetQueues(b *testing.B) {
 		a.SetQueues(list)
 	}
 }
+
+// Work that is taken at once is no news, however often it comes; work that stays
+// is, as soon as it has lain for a while, and so is a heap of it at once.
+func TestWorkThatIsTakenAtOnceIsNoNews(t *testing.T) {
+	a := New(DefaultRules())
+	a.SetQueues([]compute.Queue{q("a", 1), q("b", 1)})
+	for i := range 32 {
+		a.Hear(beacon(i, 8), at(0))
+	}
+	now := map[compute.QueueName]Progress{}
+	expect := func(sec float64, ask time.Duration, want ...compute.QueueName) {
+		t.Helper()
+		adv, _ := a.Next(at(sec), func(q compute.QueueName) Progress { return now[q] })
+		if diff := cmp.Diff(want, named(adv)); diff != "" || a.Ask() != ask {
+			t.Errorf("at %v: ask in %s: %s", sec, a.Ask(), diff)
+		}
+	}
+	const soon = 250 * time.Millisecond
+	expect(0, time.Second, "a", "b")
+	for i := range 5 {
+		sec := float64(i + 1)
+		now["a"] = Progress{Depth: 1, Oldest: at(sec - 0.1)}
+		expect(sec, soon)
+		now["a"] = Progress{}
+		expect(sec+0.2, time.Second)
+	}
+	now["a"] = Progress{Depth: 1, Oldest: at(7)}
+	expect(7, soon)
+	expect(7.25, time.Second, "a")
+	now["b"] = Progress{Depth: 8, Oldest: at(8.3)} // 16 of 32 where 8 were told
+	expect(8.3, soon, "b")
+	expect(9.3, time.Second, "b") // and it lies there
+	now["a"], now["b"] = Progress{}, Progress{Depth: 8}
+	expect(10.3, time.Second, "a") // since when is not known: for long
+}
