@@ -55,7 +55,7 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 	g.Add("views", service.Together(
 		entries, instances, requests,
 		c.table(topics.Queues(), server.Queues),
-		c.table(topics.Hosts(), server.Hosts),
+		c.beacons(server.Hosts),
 		c.table(topics.Advice(), server.Advice),
 	))
 	g.Add("http", o.Front.Serving(server.Handler()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
@@ -86,6 +87,15 @@ type records = []wire.Record
 // table reads a whole topic into a component.
 func (c cell) table(topic string, to feed) *kafka.Reader {
 	return c.reader(kafka.ReaderOptions{Topic: topic}, to)
+}
+
+// gather is how long beacons, and what the queue manager counts, may be held
+// back to come together: nobody acts on them within less.
+const gather = 250 * time.Millisecond
+
+// beacons reads what the hosts say of themselves.
+func (c cell) beacons(to feed) *kafka.Reader {
+	return c.reader(kafka.ReaderOptions{Topic: c.topics().Hosts(), Gather: gather}, to)
 }
 
 // committed reads a whole topic that is written in transactions.

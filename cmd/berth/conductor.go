@@ -42,7 +42,7 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 	g.Add("views", service.Together(
 		entries,
 		c.table(topics.Queues(), decides.Queues),
-		c.table(topics.Hosts(), decides.Hosts),
+		c.beacons(decides.Hosts),
 		c.table(topics.Advice(), decides.Advice),
 	))
 	g.Add("start offsets", decides)

@@ -61,6 +61,10 @@ type ReaderOptions struct {
 	// MaxWait is how long a broker may hold a fetch that finds nothing new.
 	// 0: DefaultReaderWait.
 	MaxWait time.Duration
+	// Gather is how long a broker may hold records back so that several come at
+	// once: for who has no use for each a millisecond earlier, an answer a record
+	// costs more than the records. Sync may take that much longer. 0: not at all.
+	Gather time.Duration
 }
 
 // DefaultReaderWait keeps idle readers cheap: a fetch every 5 s.

@@ -15,6 +15,7 @@ import (
 const (
 	partitionBytes = 4 << 20  // of one partition in one answer
 	answerBytes    = 32 << 20 // of one answer
+	gatherBytes    = 1 << 20  // are enough to stop gathering
 	// patience is how long a broker may overstay a fetch before somebody else is
 	// asked whether it still leads. A frozen broker's connections stay open.
 	patience = time.Second
@@ -26,6 +27,7 @@ type fetch struct {
 	view   view
 	from   map[int32]int64 // offset by partition
 	wait   time.Duration
+	least  int32 // bytes to wait for; below 1: 1
 }
 
 // fetched is how a fetch ended.
@@ -111,7 +113,7 @@ func (s *source) watch(ctx context.Context, f fetch, cancel context.CancelCauseF
 func (s *source) request(f fetch, committed bool) *kmsg.FetchRequest {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis = int32(f.wait.Milliseconds())
-	req.MinBytes, req.MaxBytes = 1, answerBytes
+	req.MinBytes, req.MaxBytes = max(1, f.least), answerBytes
 	req.SessionEpoch = -1 // no fetch session: the request says it all
 	if committed {
 		req.IsolationLevel = 1

@@ -128,7 +128,7 @@ func (l *readLoop) dispatch(ctx context.Context) {
 			continue
 		}
 		if !ok || c.alone {
-			f = fetch{broker: broker, view: l.view, from: map[int32]int64{}, wait: l.r.opts.MaxWait}
+			f = l.r.opts.fetch(broker, l.view)
 		}
 		f.from[p] = c.next
 		if c.end < 0 || c.next < c.end {
@@ -140,6 +140,15 @@ func (l *readLoop) dispatch(ctx context.Context) {
 		l.busy[broker] = true
 		go func() { l.answers <- l.src.fetch(ctx, f, l.r.opts.Committed) }()
 	}
+}
+
+// fetch is a patient one of nothing yet.
+func (o ReaderOptions) fetch(broker int32, v view) fetch {
+	f := fetch{broker: broker, view: v, from: map[int32]int64{}, wait: o.MaxWait, least: 1}
+	if o.Gather > 0 {
+		f.wait, f.least = o.Gather, gatherBytes
+	}
+	return f
 }
 
 // aloneIn says whether a fetch is for a partition that must be asked for alone.

@@ -318,6 +318,39 @@ func TestCommittedReaderWaitsForOpenTransactions(t *testing.T) {
 	})
 }
 
+// A gathering reader hears of many records at once, and of all of them.
+func TestReaderGathers(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		topic := b.Prefix + "table"
+		makeTopic(t, cfg, topic, 1, nil)
+		r := read(t, cfg, ReaderOptions{Topic: topic, Gather: 5 * time.Second})
+		await(t, r.Ready(), "the reader is ready")
+		var want []string
+		for i := range 50 {
+			want = append(want, fmt.Sprint(i))
+		}
+		put(t, cfg, topic, 0, want...) // one by one
+		syncUp(t, r)
+		var got []string
+		filled := 0
+		for len(r.batches) > 0 {
+			if batch := <-r.batches; len(batch.Records) > 0 {
+				filled++
+				for _, rec := range batch.Records {
+					got = append(got, string(rec.Value))
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		if filled > 10 {
+			t.Errorf("50 records came in %d batches", filled)
+		}
+	})
+}
+
 func TestReaderSyncSeesWhatWasAcknowledged(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
