@@ -2,9 +2,12 @@ package conductor
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"time"
+
+	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
@@ -15,7 +18,13 @@ import (
 // one of each key.
 type loading struct {
 	records map[string]loaded
-	poison  map[string]wire.Record
+	poison  []poison // in the order of the log
+}
+
+// poison is a record that cannot be what a conductor wrote.
+type poison struct {
+	rec    wire.Record // its value cut to what is kept of it
+	reason *compute.Reason
 }
 
 type loaded struct {
@@ -27,7 +36,7 @@ type loaded struct {
 func (c *Conductor) Gain(p int32) {
 	delete(c.states, p)
 	c.counts.drop(p)
-	c.loading[p] = &loading{records: map[string]loaded{}, poison: map[string]wire.Record{}}
+	c.loading[p] = &loading{records: map[string]loaded{}}
 }
 
 // Restore hands over one record of the instances topic.
@@ -36,17 +45,35 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 	if l == nil {
 		return
 	}
-	delete(l.records, key)
-	delete(l.poison, key)
+	delete(l.records, key) // also before what cannot be read: what it replaced is not true any more
 	if rec.Value == nil {
 		return
 	}
-	inst, err := wire.DecodeInstance(rec)
-	if err != nil || wire.Partition(inst.Project, c.cfg.Partitions) != p {
-		l.poison[key] = rec
+	inst, reason := c.truth(p, rec)
+	if reason != nil {
+		l.spoil(rec, reason)
 		return
 	}
-	l.records[key] = loaded{inst: &inst, offset: rec.Offset}
+	l.records[key] = loaded{inst: inst, offset: rec.Offset}
+}
+
+// truth reads a record that a conductor of this partition must have written.
+func (c *Conductor) truth(p int32, rec wire.Record) (*compute.Instance, *compute.Reason) {
+	inst, err := wire.DecodeInstance(rec)
+	switch {
+	case err != nil:
+		return nil, malformed(err)
+	case len(rec.Key) == 0:
+		return nil, malformed(errors.New("it has no key"))
+	case wire.Partition(inst.Project, c.cfg.Partitions) != p:
+		return nil, malformed(errors.New("the project belongs to another partition"))
+	}
+	return &inst, nil
+}
+
+func (l *loading) spoil(rec wire.Record, reason *compute.Reason) {
+	rec.Value = slices.Clone(rec.Value[:min(len(rec.Value), compute.MaxRejectedValue)])
+	l.poison = append(l.poison, poison{rec, reason})
 }
 
 // Restored makes the partition's state of what was handed over and answers the
@@ -64,9 +91,16 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	if c.hostsRead {
 		s.Step(admit.HostsRead{}, c.view, now)
 	}
-	for _, r := range records {
-		s.Load(r.inst, c.view, now)
-	}
+	records = slices.DeleteFunc(records, func(r loaded) bool {
+		if s.Instance(r.inst.ID) == nil {
+			s.Load(r.inst, c.view, now)
+			return false
+		}
+		c.cfg.Log.Error("two projects have an instance of this id in one partition; the older record is kept",
+			zap.String("instance", string(r.inst.ID)), zap.Int32("partition", p), zap.Int64("offset", r.offset))
+		l.spoil(wire.EncodeInstance(*r.inst).At(c.cfg.Topics.Instances(), p, r.offset), malformed(errors.New("another project's instance has this id")))
+		return true
+	})
 	c.states[p] = s
 	c.counts.load(p, l)
 	for _, r := range records {
@@ -79,15 +113,11 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 }
 
 // rejectPoison keeps what cannot be read of the truth itself in sight: the
-// partition goes on without it.
+// partition goes on without it. Every owner says it again, until compaction or
+// whoever put it there takes it away.
 func (t *turn) rejectPoison(l *loading) {
-	for _, key := range slices.Sorted(maps.Keys(l.poison)) {
-		rec := l.poison[key]
-		reason := &compute.Reason{Code: compute.Malformed, Detail: "the project belongs to another partition"}
-		if _, err := wire.DecodeInstance(rec); err != nil {
-			reason = malformed(err)
-		}
-		t.reject(rec, reason)
+	for _, p := range l.poison {
+		t.reject(p.rec, p.reason)
 	}
 }
 

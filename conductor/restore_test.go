@@ -178,13 +178,26 @@ func TestPoisonInTheTruth(t *testing.T) {
 		other += "q"
 	}
 	stranger := wire.EncodeInstance(compute.Instance{ID: id(9), Project: other, State: compute.StateQueued})
+	twin := compute.Project("q")
+	for wire.Partition(twin, partitions) != p {
+		twin += "q"
+	}
+	same := wire.EncodeInstance(compute.Instance{ID: id(1), Project: twin, State: compute.StateQueued, Resources: compute.Resources{compute.VCPU: 1}})
 	k.log[p] = append(k.log[p],
 		wire.Record{Key: []byte("garbage"), Value: []byte("?"), Offset: 1, Topic: "instances", Partition: p},
 		wire.Record{Key: []byte("gone"), Value: []byte("?"), Offset: 2}, wire.Record{Key: []byte("gone"), Offset: 3},
-		wire.Record{Key: stranger.Key, Value: stranger.Value, Offset: 4, Partition: p})
-	res := k.gain(p, -1)
-	if len(res.Rejects) != 2 || k.c.states[p].Len() != 1 {
-		t.Errorf("%d rejects, %d records", len(res.Rejects), k.c.states[p].Len())
+		wire.Record{Key: stranger.Key, Value: stranger.Value, Offset: 4, Partition: p},
+		wire.Record{Value: same.Value, Offset: 5, Partition: p}, wire.Record{Key: same.Key, Value: same.Value, Offset: 6, Partition: p})
+	var at []int64
+	for _, rec := range k.gain(p, -1).Rejects {
+		rejected, err := wire.DecodeRejected(rec)
+		if err != nil || rejected.Reason.Detail == "" {
+			t.Errorf("%+v, %v", rejected, err)
+		}
+		at = append(at, rejected.Offset)
+	}
+	if diff := cmp.Diff([]int64{1, 2, 4, 5, 6}, at); diff != "" || k.c.states[p].Len() != 1 {
+		t.Errorf("%d records; rejected (-want +got):\n%s", k.c.states[p].Len(), diff)
 	}
 }
 

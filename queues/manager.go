@@ -16,16 +16,18 @@ type Manager struct {
 	ready chan struct{}
 	left  [4]bool // which streams have been read to their end; guarded by view.mu
 
-	reconcile, hosts, advice chan struct{} // hold one token: there is news
+	reconcile, hosts, advice, rejects chan struct{} // hold one token: there is news
 }
 
 // New is a manager that has read nothing yet.
 func New(o Options) *Manager {
 	o = o.withDefaults()
-	return &Manager{
-		opts: o, view: newView(o), ready: make(chan struct{}),
+	m := &Manager{
+		opts: o, view: newView(o), ready: make(chan struct{}), rejects: make(chan struct{}, 1),
 		reconcile: make(chan struct{}, 1), hosts: make(chan struct{}, 1), advice: make(chan struct{}, 1),
 	}
+	m.view.spoiled = m.unreadable
+	return m
 }
 
 // Ready is closed once all four streams were read to their end.
@@ -80,6 +82,18 @@ func (m *Manager) Instances(recs []wire.Record, end bool) {
 	})
 }
 
+// Advice takes records of the advice topic: they are all a manager's own, and
+// what is not is written down. Nobody waits for it.
+func (m *Manager) Advice(recs []wire.Record, _ bool) {
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
+	for _, rec := range recs {
+		if _, err := wire.DecodeAdvice(rec); err != nil {
+			m.unreadable(rec, err)
+		}
+	}
+}
+
 func (m *Manager) take(stream int, recs []wire.Record, end bool, each func(wire.Record, time.Time)) {
 	m.view.mu.Lock()
 	defer m.view.mu.Unlock()
@@ -132,7 +146,7 @@ func (m *Manager) begin(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := newTerm(m)
 	var all sync.WaitGroup
-	for _, loop := range []func(context.Context){t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop} {
+	for _, loop := range []func(context.Context){t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.rejectLoop} {
 		all.Go(func() {
 			if t.caughtUp(ctx) {
 				loop(ctx)

@@ -31,6 +31,8 @@ type view struct {
 	stray    map[compute.QueueName]uint64 // records that no instance waits for
 	hosts    map[compute.HostID]bool
 	advisor  *advise.Advisor
+	rejects  rejects
+	spoiled  func(wire.Record, error) // hears of a record that cannot be read
 }
 
 // need is an instance that a queue must still serve.
@@ -56,17 +58,11 @@ func newView(o Options) *view {
 	}
 }
 
-// unreadable leaves a record out: what was known before stays.
-func (v *view) unreadable(rec wire.Record, err error) {
-	v.log.Warn("unreadable record", zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition),
-		zap.Int64("offset", rec.Offset), zap.Error(err))
-}
-
 func (v *view) catalog(rec wire.Record) {
 	e, err := wire.DecodeCatalog(rec)
 	switch {
 	case err != nil:
-		v.unreadable(rec, err)
+		v.spoiled(rec, err)
 		return
 	case e.Flavor != nil:
 		v.flavors[e.FlavorName] = *e.Flavor
@@ -110,7 +106,7 @@ func (v *view) queue(rec wire.Record, now time.Time) {
 	}
 	q, err := wire.DecodeQueue(rec)
 	if err != nil {
-		v.unreadable(rec, err)
+		v.spoiled(rec, err)
 		return
 	}
 	v.listed[q.Name] = q
@@ -130,7 +126,7 @@ func (v *view) host(rec wire.Record, now time.Time) (first bool) {
 	}
 	b, err := wire.DecodeBeacon(rec)
 	if err != nil {
-		v.unreadable(rec, err)
+		v.spoiled(rec, err)
 		return false
 	}
 	v.advisor.Hear(b, now)
@@ -152,7 +148,7 @@ func (v *view) instance(rec wire.Record) turn {
 	if rec.Value != nil {
 		i, err := wire.DecodeInstance(rec)
 		if err != nil {
-			v.unreadable(rec, err)
+			v.spoiled(rec, err)
 			return turn{}
 		}
 		is = needOf(i)

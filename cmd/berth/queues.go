@@ -42,7 +42,8 @@ func newQueues(c cell, o queuesOptions) (_ service.Part, err error) {
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
 		Far: queues.Far{Topics: works, Hosts: works, Shares: works}, Logger: c.log, PerGroup: o.GroupLimit,
 	})
-	g.Add("views", service.Together(entries, listed, hosts, instances))
+	advice := c.table(topics.Advice(), func(r records, end bool) { manager.Advice(r, end) })
+	g.Add("views", service.Together(entries, listed, hosts, instances, advice))
 	g.Add("manager", manager)
 	g.Add("election", elector)
 	return g, nil

@@ -28,6 +28,9 @@ func (l *loop) pulled(p wire.Pulled) {
 	if err == nil {
 		err = checkBuild(b)
 	}
+	if err == nil {
+		err = l.checkPlace(b, p.Ref.Queue.Name)
+	}
 	if err != nil {
 		l.reject(*p.Record, err)
 		l.o.Puller.Ack(p.Ref, wire.AckReject)
@@ -48,6 +51,18 @@ func checkBuild(b compute.Build) error {
 		return compute.Invalid("attempt", "0", "attempts count from 1")
 	}
 	return b.Resources.Check()
+}
+
+// checkPlace refuses work that is not its queue's. A host would give it back
+// again and again, and keep from the queue each time.
+func (l *loop) checkPlace(b compute.Build, name compute.QueueName) error {
+	if b.Queue != name {
+		return compute.Invalid("queue", string(b.Queue), "it lies in queue "+string(name))
+	}
+	if q, ok := l.pull.queues[name]; ok && !b.Resources.FitsIn(q.Resources) {
+		return compute.Invalid("resources", b.Resources.String(), "the queue is for "+q.Resources.String())
+	}
+	return nil
 }
 
 // receive decides what becomes of a record that came from a queue.
