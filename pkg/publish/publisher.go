@@ -83,6 +83,35 @@ func (p *Publisher) Publish(ctx context.Context, q compute.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
+	for since := time.Now(); ; {
+		err := p.try(ctx, q, rec)
+		if !errors.Is(err, wire.ErrNoTopic) || time.Since(since) > lookFor || !pause(ctx, lookApart) {
+			return err
+		}
+	}
+}
+
+// A topic that is missing is looked for some times more: it may have been made
+// a moment ago, and not every broker knows of it.
+const (
+	lookFor   = time.Second
+	lookApart = 200 * time.Millisecond
+)
+
+// pause says whether ctx let it wait.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// try is one try to publish.
+func (p *Publisher) try(ctx context.Context, q compute.Request, rec wire.Record) error {
 	n, err := p.sender.Partitions(ctx, p.topic)
 	if err != nil {
 		return p.failed(ctx, q, err)
@@ -136,7 +165,7 @@ func (p *Publisher) failed(ctx context.Context, q compute.Request, err error) er
 			Remedy: "check the prefix of the cell; Berth makes the topic when one of its daemons first starts", Cause: wire.ErrNoTopic,
 		}
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil { // whatever the client says of it
 		err = &compute.Error{Kind: compute.KindTimeout, Message: "no answer came in time: whether it was written is unknown", Cause: err}
 	}
 	var e *compute.Error

@@ -93,10 +93,23 @@ func (s *sender) fit(topic string) error {
 	var err error
 	s.chooses, err = publish.Probe("RecordPartitioner", "make the client with franz.Partitioner, kgo.ManualPartitioner or franz-go's default", func(key []byte, partition, n int32) (int32, bool) {
 		r := &kgo.Record{Topic: topic, Key: key, Partition: partition}
-		return int32(t.Partition(r, int(n))), t.RequiresConsistency(r)
+		if !t.RequiresConsistency(r) {
+			return 0, false
+		}
+		if b, ok := t.(kgo.TopicBackupPartitioner); ok {
+			return int32(b.PartitionByBackup(r, int(n), noBackup{})), true
+		}
+		return int32(t.Partition(r, int(n))), true
 	})
 	return err
 }
+
+// noBackup says that nothing waits for any partition. Only where a record goes
+// by its key it is passed, and then nobody asks it.
+type noBackup struct{}
+
+func (noBackup) Next() (partition int, records int64) { return 0, 0 }
+func (noBackup) Rem() int                             { return 0 }
 
 // Chooses says whether the client goes by the record's partition.
 func (s *sender) Chooses() bool { return s.chooses }
