@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -15,6 +17,7 @@ type Agent struct {
 	inbox  *inbox
 	ready  chan struct{}
 	counts counters
+	seen   atomic.Pointer[compute.Beacon] // what the host is, for the metrics; nil: not known, or nobody asks
 }
 
 // New reads the journal. It starts nothing.
@@ -26,7 +29,9 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{opts: o.withDefaults(), begin: begin, inbox: newInbox(), ready: make(chan struct{})}, nil
+	a := &Agent{opts: o.withDefaults(), begin: begin, inbox: newInbox(), ready: make(chan struct{})}
+	a.counts.into(o.Metrics)
+	return a, nil
 }
 
 // StartOffset is where the host's stream is to be read from: the first record
@@ -65,4 +70,7 @@ func (a *Agent) Ready() <-chan struct{} { return a.ready }
 // Run drives the host until ctx ends. Then it offers no more, lets short things
 // finish, undoes and releases what it has not claimed, and returns nil; the
 // machines stay. It returns an error if the journal cannot be written.
-func (a *Agent) Run(ctx context.Context) error { return newLoop(a).run(ctx) }
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.opts.Metrics.show(a)()
+	return newLoop(a).run(ctx)
+}

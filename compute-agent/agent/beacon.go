@@ -42,6 +42,7 @@ func (l *loop) shine(now time.Time) {
 		return // whatever changed
 	}
 	b := l.beaconNow(now)
+	l.a.see(b)
 	apart := l.o.Timing.Beacon
 	if !l.pull.placing && !same(b, l.beacon.last) { // while placing, what it waits on is about to be known
 		apart = l.o.Timing.BeaconApart

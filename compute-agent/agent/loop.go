@@ -190,10 +190,12 @@ func (l *loop) write(now time.Time) bool {
 			l.change.Forget = append(l.change.Forget, id)
 		}
 	}
+	began := time.Now()
 	if err := l.o.Journal.Write(l.change); err != nil {
 		l.failed = err
 		return false
 	}
+	l.o.Metrics.wrote(began)
 	l.change, l.urgent, l.writeBy = journal.Change{}, false, time.Time{}
 	clear(l.dirty)
 	clear(l.forgot)

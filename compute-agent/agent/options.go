@@ -27,6 +27,7 @@ type Options struct {
 	Reporter   Reporter
 	Random     io.Reader   // makes claim ids; nil: crypto/rand
 	Log        *zap.Logger // nil: none
+	Metrics    *Metrics    // nil: nobody counts
 	Slots      int         // builds prepared at once; 0: 4
 	Weigher    offer.Weigher
 	Timing     Timing // zero fields take the defaults

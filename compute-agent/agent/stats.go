@@ -16,7 +16,7 @@ type Stats struct {
 
 // counters are Stats that one goroutine counts and others read.
 type counters struct {
-	offers, taken, released, claims, denied, launches, failed atomic.Int64
+	offers, taken, released, claims, denied, launches, failed tally
 	offering                                                  atomic.Bool
 }
 

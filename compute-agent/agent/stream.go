@@ -91,8 +91,10 @@ func (l *loop) word(c compute.Command) bool {
 	}
 	switch c.Op {
 	case compute.CommandGrant:
+		l.o.Metrics.answered(t)
 		l.step(c.Instance, task.Granted{Attempt: c.Attempt, Claim: c.Claim})
 	case compute.CommandDeny:
+		l.o.Metrics.answered(t)
 		if t.Stage == task.Claiming {
 			l.a.counts.denied.Add(1)
 		}

@@ -17,6 +17,7 @@ type op struct {
 	stage  task.Stage
 	within time.Duration
 	do     func(context.Context) (task.Event, error)
+	began  time.Time          // zero: it was never begun
 	cancel context.CancelFunc // nil until it begins
 }
 
@@ -52,7 +53,7 @@ func (l *loop) call(o *op) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(l.work, o.within)
-	o.cancel = cancel
+	o.cancel, o.began = cancel, time.Now()
 	l.ops[o.id] = o
 	l.workers.Go(func() {
 		defer cancel()
@@ -66,6 +67,7 @@ func (l *loop) call(o *op) {
 
 // called hears how a call ended.
 func (l *loop) called(o *op, e task.Event, err error) {
+	l.o.Metrics.called(o, err)
 	if l.ops[o.id] == o {
 		delete(l.ops, o.id)
 	}
@@ -113,6 +115,7 @@ func (l *loop) judge(t *task.Task, e task.Event) {
 		return
 	}
 	l.a.counts.failed.Add(1)
+	l.o.Metrics.failedAs(f.Class)
 	if f.Class != compute.FailureRequest {
 		l.guard = l.guard.Failed(f.Message, l.o.Timing.Quarantine, time.Now())
 		l.keepHost()
