@@ -48,6 +48,7 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.partitions, Topics: c.topics(), Journal: j, Driver: o.Driver,
 		Puller: puller, Reporter: producer, Log: c.log, Slots: o.Slots, Timing: o.Timing,
+		Metrics: agent.NewMetrics(c.metrics),
 	})
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 		topics  = c.topics()
 	)
 	entries := c.table(topics.Catalog(), func(r records, end bool) { decides.Catalog(r, end) })
-	decides = conductor.New(conductor.Config{Topics: topics, Partitions: c.partitions, Log: c.log}, conductor.Joints{
+	decides = conductor.New(conductor.Config{Topics: topics, Partitions: c.partitions, Log: c.log, Metrics: conductor.NewMetrics(c.metrics)}, conductor.Joints{
 		SyncCatalog: entries.Sync,
 		Starts:      starts{admin},
 		Wake:        func() { loop.Wake() },

@@ -65,7 +65,8 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), "Waiting for Kafka at", strings.Join(o.Kafka, ", "))
 			}
 			return withDev(cmd.Context(), o, func(ctx context.Context, address string) error {
-				fmt.Fprintf(cmd.OutOrStdout(), "Berth is up: %d simulated hosts, API on http://%s, its documentation on http://%[2]s/docs\n"+
+				fmt.Fprintf(cmd.OutOrStdout(), "Berth is up: %d simulated hosts, API on http://%s, its documentation on http://%[2]s/docs,\n"+
+					"metrics of every part on http://%[2]s/metrics\n"+
 					"  export BERTH_API=http://%[2]s\n"+
 					"  berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB\n"+
 					"  berth boot --flavor m1.small --name web --wait\n"+
@@ -132,10 +133,11 @@ func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, ad
 // The front answers before the rest is there.
 func newDev(k kafkaConfig, o devOptions) (service.Part, *front.Front) {
 	g := service.NewGroup()
-	f := front.New(front.Options{Address: o.Listen, Listen: o.Open, Log: o.Log.Named("api")})
+	metrics := telemetry.NewMetrics()
+	f := front.New(front.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")})
 	g.Add("front", f)
 	add := func(name string, build func(context.Context, cell) (service.Part, error)) {
-		c := newCell(k, o.Dial, o.Log, name)
+		c := newCell(k, o.Dial, o.Log, name).measured(metrics.Registerer())
 		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
 	}
 	add("queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
@@ -34,6 +35,8 @@ type rig struct {
 	parts map[string]*running
 	seen  *witness
 	net   network
+
+	metrics *telemetry.Metrics // of all parts; nil: none
 }
 
 // network is how the parts of a rig reach each other; the zero value is TCP.
@@ -96,7 +99,7 @@ func (r *rig) cell(name string) cell {
 	if os.Getenv("BERTH_TEST_LOG") != "" {
 		log = zaptest.NewLogger(r.t)
 	}
-	return newCell(r.kafka, r.net.dial, log, name)
+	return newCell(r.kafka, r.net.dial, log, name).measured(r.metrics.Registerer())
 }
 
 // prepared is a cell that knows its partitions.
