@@ -48,7 +48,8 @@ func (p *pending) judge(before, after *catalog.Catalog) verdict {
 // change decides upon the newest catalog, writes the decision and returns once
 // it is seen in the log and known to stand. With KindTimeout or KindUnavailable
 // the change may have been written or not: asking for it again is safe.
-func (s *Service) change(ctx context.Context, op string, how How, decide decision) (catalog.Change, error) {
+func (s *Service) change(ctx context.Context, op string, how How, decide decision) (_ catalog.Change, err error) {
+	defer func() { s.opts.Metrics.changed(op, how, err) }()
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	select {

@@ -41,6 +41,8 @@ type Options struct {
 	// is made here.
 	NewID  func() string
 	Logger *zap.Logger // nil: none
+
+	Metrics *Metrics // nil: nobody counts
 }
 
 // Service is the catalog of one process. Its methods are safe for concurrent
