@@ -16,7 +16,8 @@ import (
 type apiOptions struct {
 	// Front is what the node answers through, from now on and until the part
 	// ends. It runs longer than the part.
-	Front *front.Front
+	Front      *front.Front
+	Publishing int // most publications in flight; 0: 10,000
 }
 
 // newAPI joins an API node: the HTTP handler with its views, the catalog, and
@@ -41,16 +42,18 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 	requests := c.reader(kafka.ReaderOptions{Topic: topics.Requests(), From: kafka.At(since)}, func(r records, end bool) { server.Requests(r, end) })
 	entries := c.table(topics.Catalog(), func(r records, end bool) { offered.Apply(r, end) })
 	offered = flavors.New(flavors.Options{
-		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.log,
+		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.log, Metrics: flavors.NewMetrics(c.metrics),
 		Work: func(q compute.QueueName) int { return server.Work(q) },
 	})
 	server, err = api.New(api.Config{
 		Topics: topics, Partitions: c.partitions, Publisher: producer,
-		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log,
+		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log, Metrics: c.metrics,
+		Publishing: o.Publishing,
 	})
 	if err != nil {
 		return nil, err
 	}
+	g.Closes("metrics", func() error { server.Close(); return nil })
 	o.Front.Serve(server.Handler()) // it says what it still reads
 	g.Add("views", service.Together(
 		entries, instances, requests,
