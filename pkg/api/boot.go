@@ -180,7 +180,7 @@ func (s *Server) accepted(at key) (*acceptedOutput, error) {
 	if !ok {
 		return nil, compute.NotFound("instance", string(at.id), "it ended long ago")
 	}
-	return &acceptedOutput{Location: location(at), Body: s.shower().instance(k)}, nil
+	return &acceptedOutput{Location: location(at), Body: s.shower().instance(k, nil)}, nil
 }
 
 func location(at key) string {

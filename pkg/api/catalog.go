@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -36,12 +37,15 @@ func (s *Server) routeCatalog(api huma.API) {
 
 type nothing struct{}
 
+type pageInput struct{ Paging }
+
 type flavorsOutput struct{ Body rest.Flavors }
 
-func (s *Server) listFlavors(context.Context, *nothing) (*flavorsOutput, error) {
-	out := &flavorsOutput{Body: rest.Flavors{Items: []rest.FlavorView{}}}
+func (s *Server) listFlavors(_ context.Context, in *pageInput) (*flavorsOutput, error) {
+	page, next := named(in.Paging, s.config.Catalog.Flavors(), func(f compute.Flavor) compute.FlavorName { return f.Name })
+	out := &flavorsOutput{Body: rest.Flavors{Items: []rest.FlavorView{}, Next: next}}
 	axes := s.axes()
-	for _, f := range s.config.Catalog.Flavors() {
+	for _, f := range page {
 		out.Body.Items = append(out.Body.Items, s.flavorView(f, axes))
 	}
 	return out, nil
@@ -89,7 +93,18 @@ func (s *Server) flavorView(f compute.Flavor, axes map[compute.AxisName]compute.
 
 type changeOutput struct{ Body rest.Change }
 
-func changed(c Change, dry bool, err error) (*changeOutput, error) {
+// change asks for a change of the catalog, unless Kafka is known to be silent.
+func (s *Server) change(dry bool, ask func() (Change, error)) (*changeOutput, error) {
+	trial, err := s.writes.enter(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	c, err := ask()
+	came := answered
+	if kind := compute.KindOf(err); err != nil && (kind == compute.KindUnavailable || kind == compute.KindTimeout) {
+		came = unanswered
+	}
+	s.writes.leave(time.Now(), trial, came)
 	if err != nil {
 		return nil, err
 	}
@@ -102,8 +117,7 @@ type addFlavorInput struct {
 }
 
 func (s *Server) addFlavor(ctx context.Context, in *addFlavorInput) (*changeOutput, error) {
-	c, err := s.config.Catalog.AddFlavor(ctx, in.Body.Compute(), in.DryRun)
-	return changed(c, in.DryRun, err)
+	return s.change(in.DryRun, func() (Change, error) { return s.config.Catalog.AddFlavor(ctx, in.Body.Compute(), in.DryRun) })
 }
 
 type removeFlavorInput struct {
@@ -112,15 +126,15 @@ type removeFlavorInput struct {
 }
 
 func (s *Server) removeFlavor(ctx context.Context, in *removeFlavorInput) (*changeOutput, error) {
-	c, err := s.config.Catalog.RemoveFlavor(ctx, in.Flavor, in.DryRun)
-	return changed(c, in.DryRun, err)
+	return s.change(in.DryRun, func() (Change, error) { return s.config.Catalog.RemoveFlavor(ctx, in.Flavor, in.DryRun) })
 }
 
 type capabilitiesOutput struct{ Body rest.Capabilities }
 
-func (s *Server) listCapabilities(context.Context, *nothing) (*capabilitiesOutput, error) {
-	out := &capabilitiesOutput{Body: rest.Capabilities{Items: []rest.Capability{}}}
-	for _, c := range s.config.Catalog.Capabilities() {
+func (s *Server) listCapabilities(_ context.Context, in *pageInput) (*capabilitiesOutput, error) {
+	page, next := named(in.Paging, s.config.Catalog.Capabilities(), func(c compute.Capability) compute.AxisName { return c.Axis })
+	out := &capabilitiesOutput{Body: rest.Capabilities{Items: []rest.Capability{}, Next: next}}
+	for _, c := range page {
 		out.Body.Items = append(out.Body.Items, rest.FromCapability(c))
 	}
 	return out, nil
@@ -146,8 +160,7 @@ type addCapabilityInput struct {
 }
 
 func (s *Server) addCapability(ctx context.Context, in *addCapabilityInput) (*changeOutput, error) {
-	c, err := s.config.Catalog.AddCapability(ctx, in.Body.Compute(), in.DryRun)
-	return changed(c, in.DryRun, err)
+	return s.change(in.DryRun, func() (Change, error) { return s.config.Catalog.AddCapability(ctx, in.Body.Compute(), in.DryRun) })
 }
 
 type removeCapabilityInput struct {
@@ -156,8 +169,7 @@ type removeCapabilityInput struct {
 }
 
 func (s *Server) removeCapability(ctx context.Context, in *removeCapabilityInput) (*changeOutput, error) {
-	c, err := s.config.Catalog.RemoveCapability(ctx, in.Axis, in.DryRun)
-	return changed(c, in.DryRun, err)
+	return s.change(in.DryRun, func() (Change, error) { return s.config.Catalog.RemoveCapability(ctx, in.Axis, in.DryRun) })
 }
 
 type projectInput struct {
@@ -190,7 +202,10 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 	if err := checkHolder(in.Project); err != nil {
 		return nil, err
 	}
-	if err := s.config.Catalog.SetQuota(ctx, compute.Quota{Project: in.Project, Limits: in.Body.Limits}); err != nil {
+	_, err := s.change(false, func() (Change, error) {
+		return Change{}, s.config.Catalog.SetQuota(ctx, compute.Quota{Project: in.Project, Limits: in.Body.Limits})
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &quotaOutput{Body: s.quotaView(in.Project, s.limits())}, nil
@@ -199,15 +214,16 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 type quotasOutput struct{ Body rest.Quotas }
 
 // listQuotas shows the default, everybody with limits and everybody with instances.
-func (s *Server) listQuotas(context.Context, *nothing) (*quotasOutput, error) {
+func (s *Server) listQuotas(_ context.Context, in *pageInput) (*quotasOutput, error) {
 	limits := s.limits()
 	names := append(s.views.instances.projects(), compute.DefaultQuota)
 	for p := range limits {
 		names = append(names, p)
 	}
 	slices.Sort(names)
-	out := &quotasOutput{Body: rest.Quotas{Items: []rest.QuotaView{}}}
-	for _, p := range slices.Compact(names) {
+	page, next := named(in.Paging, slices.Compact(names), func(p compute.Project) compute.Project { return p })
+	out := &quotasOutput{Body: rest.Quotas{Items: []rest.QuotaView{}, Next: next}}
+	for _, p := range page {
 		out.Body.Items = append(out.Body.Items, s.quotaView(p, limits))
 	}
 	return out, nil

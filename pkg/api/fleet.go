@@ -47,13 +47,15 @@ func (s *Server) routeFleet(api huma.API) {
 
 type listQueuesInput struct {
 	Flavor compute.FlavorName `query:"flavor" doc:"Only this flavor's."`
+	Paging
 }
 
 type queuesOutput struct{ Body rest.Queues }
 
 func (s *Server) listQueues(_ context.Context, in *listQueuesInput) (*queuesOutput, error) {
-	out := &queuesOutput{Body: rest.Queues{Items: []rest.QueueView{}}}
-	for _, q := range s.views.queues.list(in.Flavor) {
+	page, next := named(in.Paging, s.views.queues.list(in.Flavor), func(q *compute.Queue) compute.QueueName { return q.Name })
+	out := &queuesOutput{Body: rest.Queues{Items: []rest.QueueView{}, Next: next}}
+	for _, q := range page {
 		out.Body.Items = append(out.Body.Items, s.queueView(q))
 	}
 	return out, nil
@@ -84,10 +86,11 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 
 type hostsOutput struct{ Body rest.Hosts }
 
-func (s *Server) listHosts(context.Context, *nothing) (*hostsOutput, error) {
-	out := &hostsOutput{Body: rest.Hosts{Items: []rest.HostView{}}}
+func (s *Server) listHosts(_ context.Context, in *pageInput) (*hostsOutput, error) {
+	page, next := named(in.Paging, s.views.hosts.list(), func(h heard) compute.HostID { return h.beacon.Host })
+	out := &hostsOutput{Body: rest.Hosts{Items: []rest.HostView{}, Next: next}}
 	now := time.Now()
-	for _, h := range s.views.hosts.list() {
+	for _, h := range page {
 		out.Body.Items = append(out.Body.Items, rest.FromBeacon(h.beacon, now.Sub(h.at)))
 	}
 	return out, nil

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 func (s *Server) routeInstances(api huma.API) {
@@ -38,23 +36,36 @@ func (s *Server) routeInstances(api huma.API) {
 	}, s.deleteInstance)
 }
 
-type instanceInput struct {
+// InstanceInput names an instance.
+type InstanceInput struct {
 	ID          compute.InstanceID `path:"id" doc:"A UUID in lower case."`
 	Project     compute.Project    `query:"project" doc:"Whose instance it is; left out, \"default\"."`
 	Traceparent string             `header:"traceparent" hidden:"true"`
 }
 
-func (in *instanceInput) key() (key, error) {
+func (in *InstanceInput) key() (key, error) {
 	at := key{orDefault(in.Project), in.ID}
 	if err := at.project.Check(); err != nil {
 		return at, err
 	}
-	return at, at.id.Check()
+	if at.id.Check() != nil {
+		return at, compute.Invalid("id", string(in.ID), "give the whole id in lower case; GET /v1/instances?ref= finds names and beginnings of ids")
+	}
+	return at, nil
 }
 
-type instanceOutput struct{ Body rest.Instance }
+type showInput struct {
+	InstanceInput
+	Fields string `query:"fields" example:"name,state" doc:"Only these fields, and the id; several with commas between them. Left out: all."`
+}
 
-func (s *Server) showInstance(ctx context.Context, in *instanceInput) (*instanceOutput, error) {
+type instanceOutput struct{ Body chosen }
+
+func (s *Server) showInstance(ctx context.Context, in *showInput) (*instanceOutput, error) {
+	only, err := parseFields(in.Fields)
+	if err != nil {
+		return nil, err
+	}
 	at, err := in.key()
 	if err != nil {
 		return nil, err
@@ -63,7 +74,7 @@ func (s *Server) showInstance(ctx context.Context, in *instanceInput) (*instance
 	if err != nil {
 		return nil, err
 	}
-	return &instanceOutput{Body: s.shower().instance(k)}, nil
+	return &instanceOutput{Body: chosen{s.shower().instance(k, only), only}}, nil
 }
 
 // find looks at what is known and, on a miss, reads what other nodes published
@@ -82,7 +93,7 @@ func (s *Server) find(ctx context.Context, at key) (known, error) {
 	return k, nil
 }
 
-func (s *Server) deleteInstance(ctx context.Context, in *instanceInput) (*acceptedOutput, error) {
+func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*acceptedOutput, error) {
 	at, err := in.key()
 	if err != nil {
 		return nil, err
@@ -100,7 +111,7 @@ func (s *Server) deleteInstance(ctx context.Context, in *instanceInput) (*accept
 			return nil, err
 		}
 	}
-	return &acceptedOutput{Location: location(at), Body: s.shower().instance(k)}, nil
+	return &acceptedOutput{Location: location(at), Body: s.shower().instance(k, nil)}, nil
 }
 
 type listInput struct {
@@ -113,18 +124,15 @@ type listInput struct {
 	Flavor  compute.FlavorName `query:"flavor"`
 	ID      []string           `query:"id,explode" maxItems:"1000" doc:"Only these; ids that are not known are left out." nullable:"false"`
 	Ref     string             `query:"ref" doc:"What a person typed: an id, else a name, else the beginning of an id or a name. Live instances hide deleted ones that match as well."`
-	Limit   int                `query:"limit" minimum:"1" maximum:"1000" default:"500" doc:"Most instances in one answer."`
-	After   string             `query:"after" doc:"The next of the page before."`
+	Fields  string             `query:"fields" example:"name,state" doc:"Only these fields of each instance, and its id; several with commas between them. Left out: all."`
+	Paging
 }
 
-type listOutput struct{ Body rest.Instances }
+type listOutput struct{ Body chosenPage }
 
 func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput, error) {
 	project := orDefault(in.Project)
-	if err := project.Check(); err != nil {
-		return nil, err
-	}
-	after, err := parseCursor(in.After)
+	after, only, err := in.check(project)
 	if err != nil {
 		return nil, err
 	}
@@ -136,17 +144,42 @@ func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput,
 		}
 		found = s.candidates(project, in)
 	}
-	found = slices.DeleteFunc(found, func(k known) bool { return !in.wants(sh, k) || !after.before(k) })
-	slices.SortFunc(found, known.compare)
-	out := &listOutput{Body: rest.Instances{Items: []rest.Instance{}}}
+	found = slices.DeleteFunc(found, func(k known) bool { return !after.before(k) || !in.wants(sh, k) })
+	found = first(in.Limit+1, found, known.compare)
+	out := &listOutput{Body: chosenPage{Items: []chosen{}}}
 	if len(found) > in.Limit {
 		found = found[:in.Limit]
-		out.Body.Next = cursorAt(found[len(found)-1]).String()
+		out.Body.Next = found[len(found)-1].cursor().String()
 	}
 	for _, k := range found {
-		out.Body.Items = append(out.Body.Items, sh.instance(k))
+		out.Body.Items = append(out.Body.Items, chosen{sh.instance(k, only), only})
 	}
 	return out, nil
+}
+
+// check refuses filters that can match nothing, ever.
+func (in *listInput) check(p compute.Project) (after cursor, only fields, err error) {
+	refusals := []error{p.Check()}
+	for _, id := range in.ID {
+		if compute.InstanceID(id).Check() != nil {
+			refusals = append(refusals, compute.Invalid("id", id, "give whole ids, or ref= for the beginning of one"))
+		}
+	}
+	if in.Host != "" {
+		refusals = append(refusals, in.Host.Check())
+	}
+	if in.Flavor != "" {
+		refusals = append(refusals, in.Flavor.Check())
+	}
+	after, err = parseCursor(in.Marker)
+	refusals = append(refusals, err)
+	only, err = parseFields(in.Fields)
+	for _, refusal := range append(refusals, err) {
+		if refusal != nil {
+			return after, only, refusal
+		}
+	}
+	return after, only, nil
 }
 
 // candidates uses the narrowest index there is.
@@ -217,42 +250,20 @@ func refer(all []known, ref string) []known {
 	return nil
 }
 
-// cursor is a place in a list: behind an instance asked for then, with that id.
-// The zero cursor is before the first.
-type cursor struct {
-	since int64 // nanoseconds since 1970
-	id    compute.InstanceID
-}
-
-func cursorAt(k known) cursor { return cursor{since: nanos(k.since()), id: k.key().id} }
-
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
 func (c cursor) String() string { return fmt.Sprintf("%d_%s", c.since, c.id) }
 
 // before says whether the instance comes behind the cursor.
-func (c cursor) before(k known) bool {
-	if c.id == "" {
-		return true
-	}
-	other := cursorAt(k)
-	return cmp.Or(cmp.Compare(c.since, other.since), cmp.Compare(c.id, other.id)) < 0
-}
+func (c cursor) before(k known) bool { return c.id == "" || c.compare(k.cursor()) < 0 }
 
 func parseCursor(text string) (cursor, error) {
 	if text == "" {
 		return cursor{}, nil
 	}
 	since, id, _ := strings.Cut(text, "_")
-	c := cursor{id: compute.InstanceID(id)}
+	c := cursor{id: id}
 	var err error
-	if c.since, err = strconv.ParseInt(since, 10, 64); err != nil || c.id.Check() != nil {
-		return cursor{}, compute.Invalid("after", text, "give the next of the page before, as it is")
+	if c.since, err = strconv.ParseInt(since, 10, 64); err != nil || compute.InstanceID(id).Check() != nil {
+		return cursor{}, compute.Invalid("marker", text, "give the next of the page before, as it is")
 	}
 	return c, nil
 }

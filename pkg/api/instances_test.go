@@ -180,7 +180,7 @@ func TestList(t *testing.T) {
 		"queue=m1.small":              "c-active e-asked",
 		"queue=big&state=active":      "",
 		"id=" + string(id1):           "c-active",
-		"id=" + string(id1) + "&id=x": "c-active",
+		"id=" + string(id1) + "&id=99999999-1111-4111-8111-111111111111": "c-active",
 		"id=" + string(id3):           "b-gone",
 		"id=" + string(id1) + "&id=" + string(id3) + "&state=deleted": "b-gone",
 		"ref=c-active":       "c-active",
@@ -224,8 +224,8 @@ func TestRefPrefersTheBestMatch(t *testing.T) {
 func TestListRefusals(t *testing.T) {
 	n := newNode(t)
 	for query, field := range map[string]string{
-		"state=asleep": "state[0]", "limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "after=x": "after",
-		"after=1_x": "after", "project=A": "project", "all=perhaps": "all", "nonsense=1": "nonsense",
+		"state=asleep": "state[0]", "limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "marker=x": "marker",
+		"marker=1_x": "marker", "id=1111": "id", "host=H%201": "host", "flavor=M1": "flavor", "fields=colour": "fields", "project=A": "project", "all=perhaps": "all", "nonsense=1": "nonsense",
 	} {
 		if p := n.do("GET", "/v1/instances?"+query, nil).refused(422, compute.KindInvalid); p.Field != field {
 			t.Errorf("%s: field %q, want %q", query, p.Field, field)
@@ -249,7 +249,7 @@ func TestPages(t *testing.T) {
 		var all []rest.Instance
 		after := ""
 		for {
-			page := n.list(fmt.Sprintf("limit=%d&after=%s", limit, url.QueryEscape(after)))
+			page := n.list(fmt.Sprintf("limit=%d&marker=%s", limit, url.QueryEscape(after)))
 			all = append(all, page.Items...)
 			if len(page.Items) > limit || len(all) > count {
 				rt.Fatalf("%d on a page of %d, %d so far of %d", len(page.Items), limit, len(all), count)

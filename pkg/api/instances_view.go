@@ -26,13 +26,17 @@ type change struct {
 type known struct {
 	instance *compute.Instance
 	request  *compute.Request
+	place    int64 // in lists: when it was first known to be asked for, in nanoseconds since 1970
 }
 
 func (k known) key() key {
-	if k.instance != nil {
+	switch {
+	case k.instance != nil:
 		return key{k.instance.Project, k.instance.ID}
+	case k.request != nil:
+		return key{k.request.Project, k.request.Instance}
 	}
-	return key{k.request.Project, k.request.Instance}
+	return key{}
 }
 
 func (k known) boot() *compute.Boot {
@@ -66,8 +70,15 @@ func (k known) works() bool {
 	return k.instance == nil || k.instance.State == compute.StateQueued || k.instance.State == compute.StateStarting
 }
 
-func (k known) compare(other known) int {
-	return cmp.Or(k.since().Compare(other.since()), cmp.Compare(k.key().id, other.key().id))
+func (k known) cursor() cursor { return cursor{k.place, string(k.key().id)} }
+
+func (k known) compare(other known) int { return k.cursor().compare(other.cursor()) }
+
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }
 
 // instances is the truth and what may become it, with indexes by project, by
@@ -96,10 +107,14 @@ func (v *instances) apply(changes []change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range changes {
-		v.drop(c.key)
-		if c.instance != nil {
-			v.put(known{instance: c.instance})
+		before, known := v.drop(c.key), known{instance: c.instance}
+		if c.instance == nil {
+			continue
 		}
+		if known.place = nanos(known.since()); before.key() != (key{}) {
+			known.place = before.place // two nodes may have accepted it at different times: it stays where it was seen
+		}
+		v.put(known)
 	}
 }
 
@@ -109,7 +124,7 @@ func (v *instances) accept(boots []*compute.Request) {
 	defer v.mu.Unlock()
 	for _, r := range boots {
 		if t := v.tenant[r.Project]; t == nil || t.known[r.Instance] == (known{}) {
-			v.put(known{request: r})
+			v.put(known{request: r, place: nanos(r.At)})
 		}
 	}
 }
@@ -136,14 +151,15 @@ func (v *instances) put(k known) {
 	}
 }
 
-func (v *instances) drop(at key) {
+// drop forgets an instance and answers what was known of it.
+func (v *instances) drop(at key) known {
 	t := v.tenant[at.project]
 	if t == nil {
-		return
+		return known{}
 	}
 	k, ok := t.known[at.id]
 	if !ok {
-		return
+		return known{}
 	}
 	delete(t.known, at.id)
 	name := k.boot().Name
@@ -157,6 +173,7 @@ func (v *instances) drop(at key) {
 	if len(t.known) == 0 {
 		delete(v.tenant, at.project)
 	}
+	return k
 }
 
 // get finds one instance.

@@ -35,13 +35,15 @@ func (s *shower) state(k known) compute.State {
 	return k.instance.State
 }
 
-func (s *shower) instance(k known) rest.Instance {
+// instance shows one, as far as its fields are wanted: why something waits is
+// the only one that takes work.
+func (s *shower) instance(k known, only fields) rest.Instance {
 	if k.instance == nil {
 		return rest.FromRequest(k.request)
 	}
 	out := rest.FromInstance(k.instance)
 	out.State = rest.State(s.state(k).String())
-	if k.instance.State == compute.StateQueued {
+	if k.instance.State == compute.StateQueued && only.has("waiting") {
 		out.Waiting = rest.FromReason(s.waiting(k.instance))
 	}
 	return out

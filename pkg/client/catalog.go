@@ -39,9 +39,7 @@ func (c *Client) Flavor(ctx context.Context, name compute.FlavorName) (Flavor, e
 
 // Flavors lists all flavors by name.
 func (c *Client) Flavors(ctx context.Context) ([]Flavor, error) {
-	var out rest.Flavors
-	err := c.call(ctx, http.MethodGet, nil, nil, &out, "flavors")
-	return out.Items, err
+	return walk[Flavor](ctx, c, nil, "flavors")
 }
 
 // AddCapability offers an axis, or more values on it.
@@ -67,9 +65,7 @@ func (c *Client) Capability(ctx context.Context, axis compute.AxisName) (Capabil
 
 // Capabilities lists all axes by name.
 func (c *Client) Capabilities(ctx context.Context) ([]Capability, error) {
-	var out rest.Capabilities
-	err := c.call(ctx, http.MethodGet, nil, nil, &out, "capabilities")
-	return out.Items, err
+	return walk[Capability](ctx, c, nil, "capabilities")
 }
 
 // Quota shows what a project may have and uses; compute.DefaultQuota shows the
@@ -82,9 +78,7 @@ func (c *Client) Quota(ctx context.Context, p compute.Project) (Quota, error) {
 
 // Quotas lists the projects with limits of their own or with instances.
 func (c *Client) Quotas(ctx context.Context) ([]Quota, error) {
-	var out rest.Quotas
-	err := c.call(ctx, http.MethodGet, nil, nil, &out, "quotas")
-	return out.Items, err
+	return walk[Quota](ctx, c, nil, "quotas")
 }
 
 // SetQuota replaces a project's own limits.

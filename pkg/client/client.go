@@ -1,6 +1,9 @@
 // Package client talks to an API node over HTTP. Every method takes a context,
 // checks nothing the server checks, and answers a *compute.Error whose kind is
-// the server's own. It never repeats a request by itself.
+// the server's own.
+//
+// What is harmless to repeat is repeated when the server asks for it: everything
+// that only reads, deletes, quotas, and boots with an id of the caller's own.
 package client
 
 import (
@@ -40,15 +43,20 @@ type Config struct {
 	Address string          // "http://host:port"; "host:port" means http
 	Project compute.Project // of every request about instances; empty: the server's default
 	Timeout time.Duration   // of one request with its answer; 0: only the context's
+	// Patience is how long after its beginning a harmless call may be repeated,
+	// when the server says when to come again (429, 503, 504 with Retry-After) or
+	// the connection broke. 0: 10 s; negative: nothing is repeated.
+	Patience time.Duration
 	// Dial opens connections; nil dials the network, for 10 s at most.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Client talks to one API node. It may be used by many goroutines at once.
 type Client struct {
-	base    *url.URL
-	project compute.Project
-	http    *http.Client
+	base     *url.URL
+	project  compute.Project
+	patience time.Duration
+	http     *http.Client
 }
 
 // New checks the address; it connects to nothing yet.
@@ -70,10 +78,14 @@ func New(c Config) (*Client, error) {
 		MaxIdleConnsPerHost: 16,
 		IdleConnTimeout:     90 * time.Second,
 	}
+	if c.Patience == 0 {
+		c.Patience = defaultPatience
+	}
 	return &Client{
-		base:    base,
-		project: c.Project,
-		http:    &http.Client{Transport: transport, Timeout: c.Timeout},
+		base:     base,
+		project:  c.Project,
+		patience: c.Patience,
+		http:     &http.Client{Transport: transport, Timeout: c.Timeout},
 	}, nil
 }
 
@@ -86,38 +98,52 @@ func (c *Client) Project() compute.Project { return c.project }
 // maxAnswer bounds what is read of an answer; a page of instances is far below.
 const maxAnswer = 64 << 20
 
-// call sends body as JSON, if there is one, and reads the answer into out.
+// call sends body as JSON, if there is one, and reads the answer into out. What
+// is not a POST is repeated if that may help.
 func (c *Client) call(ctx context.Context, method string, query url.Values, body, out any, path ...string) error {
+	if method == http.MethodPost {
+		return c.once(ctx, method, query, body, out, path).err
+	}
+	return c.harmless(ctx, method, query, body, out, path...)
+}
+
+// harmless is call for what may be repeated.
+func (c *Client) harmless(ctx context.Context, method string, query url.Values, body, out any, path ...string) error {
+	return repeat(ctx, c.patience, func() attempt { return c.once(ctx, method, query, body, out, path) })
+}
+
+func (c *Client) once(ctx context.Context, method string, query url.Values, body, out any, path []string) attempt {
 	op := strings.ToLower(method) + " " + strings.Join(path, "/")
 	elements, err := escape(path)
 	if err != nil {
-		return err
+		return attempt{err: err}
 	}
 	u := c.base.JoinPath(elements...)
 	u.RawQuery = query.Encode()
 	req, err := newRequest(ctx, method, u, body)
 	if err != nil {
-		return &compute.Error{Op: op, Kind: compute.KindInternal, Cause: err}
+		return attempt{err: &compute.Error{Op: op, Kind: compute.KindInternal, Cause: err}}
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return c.unreachable(op, err)
+		return attempt{err: c.unreachable(op, err), again: brokeOff(err)}
 	}
 	defer func() { _ = resp.Body.Close() }() // reading is over: nothing can be lost
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return c.unreachable(op, err)
+		return attempt{err: c.unreachable(op, err), again: brokeOff(err)}
 	}
 	if resp.StatusCode >= 300 {
-		return problem(resp, data)
+		after, again := asksToRepeat(resp)
+		return attempt{err: problem(resp, data), again: again, after: after}
 	}
 	if out == nil {
-		return nil
+		return attempt{}
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return rest.Foreign(resp.StatusCode).Compute()
+		return attempt{err: rest.Foreign(resp.StatusCode).Compute()}
 	}
-	return nil
+	return attempt{}
 }
 
 func newRequest(ctx context.Context, method string, u *url.URL, body any) (*http.Request, error) {

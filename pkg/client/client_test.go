@@ -201,9 +201,9 @@ func TestPagesAndManyIDs(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		asked = append(asked, fmt.Sprintf("%d ids after %q", len(q["id"]), q.Get("after")))
+		asked = append(asked, fmt.Sprintf("%d ids after %q", len(q["id"]), q.Get("marker")))
 		page := rest.Instances{Items: []rest.Instance{{ID: compute.InstanceID(fmt.Sprint(len(asked)))}}}
-		if q.Get("after") == "" {
+		if q.Get("marker") == "" {
 			page.Next = "here"
 		}
 		_ = json.NewEncoder(w).Encode(page)

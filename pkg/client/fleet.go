@@ -23,9 +23,7 @@ func (c *Client) Queues(ctx context.Context, f compute.FlavorName) ([]Queue, err
 	if f != "" {
 		query.Set("flavor", string(f))
 	}
-	var out rest.Queues
-	err := c.call(ctx, http.MethodGet, query, nil, &out, "queues")
-	return out.Items, err
+	return walk[Queue](ctx, c, query, "queues")
 }
 
 // Host shows what a host last said.
@@ -37,9 +35,7 @@ func (c *Client) Host(ctx context.Context, h compute.HostID) (Host, error) {
 
 // Hosts lists all hosts by name.
 func (c *Client) Hosts(ctx context.Context) ([]Host, error) {
-	var out rest.Hosts
-	err := c.call(ctx, http.MethodGet, nil, nil, &out, "hosts")
-	return out.Items, err
+	return walk[Host](ctx, c, nil, "hosts")
 }
 
 // Drain asks a host to make no more offers; with a deadline, to be empty by then.

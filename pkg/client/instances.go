@@ -5,19 +5,30 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // Boot asks for one machine. It returns once the request cannot be lost. With
-// an id of the caller's own it may be repeated safely.
+// an id of the caller's own it may be repeated safely, and is; the API then
+// looks whether another node knows the id, which takes it a moment. KeyedID
+// makes an id of any text.
 func (c *Client) Boot(ctx context.Context, id compute.InstanceID, b compute.Boot) (Instance, error) {
 	var out Instance
-	body := rest.FromBoot(c.project, id, b)
-	err := c.call(ctx, http.MethodPost, nil, body, &out, "instances")
+	ask := c.call
+	if id != "" {
+		ask = c.harmless
+	}
+	err := ask(ctx, http.MethodPost, nil, rest.FromBoot(c.project, id, b), &out, "instances")
 	return out, err
 }
+
+// KeyedID is the id that the API gives to a boot of this project with the header
+// Idempotency-Key: the same for the same key, for ever.
+func KeyedID(p compute.Project, key string) compute.InstanceID { return wire.KeyedInstance(p, key) }
 
 // Instance shows one instance.
 func (c *Client) Instance(ctx context.Context, id compute.InstanceID) (Instance, error) {
@@ -43,7 +54,8 @@ type Filter struct {
 	Queue  compute.QueueName
 	Flavor compute.FlavorName
 	IDs    []compute.InstanceID
-	Ref    string // what a person typed: an id, else a name, else the beginning of either
+	Ref    string   // what a person typed: an id, else a name, else the beginning of either
+	Fields []string // of each instance, by their names in JSON; the id always comes; empty: all
 }
 
 // maxIDs is how many ids one request names; it keeps the address short.
@@ -68,18 +80,28 @@ func (c *Client) Instances(ctx context.Context, f Filter) ([]Instance, error) {
 }
 
 func (c *Client) pages(ctx context.Context, f Filter) ([]Instance, error) {
-	all := []Instance{}
-	query := f.query(c.scoped())
+	return walk[Instance](ctx, c, f.query(c.scoped()), "instances")
+}
+
+// walk asks for a list, page by page. It is never nil.
+func walk[T any](ctx context.Context, c *Client, query url.Values, list string) ([]T, error) {
+	all := []T{}
 	for {
-		var page rest.Instances
-		if err := c.call(ctx, http.MethodGet, query, nil, &page, "instances"); err != nil {
+		var page struct {
+			Items []T    `json:"items"`
+			Next  string `json:"next"`
+		}
+		if err := c.call(ctx, http.MethodGet, query, nil, &page, list); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)
 		if page.Next == "" {
 			return all, nil
 		}
-		query.Set("after", page.Next)
+		if query == nil {
+			query = url.Values{}
+		}
+		query.Set("marker", page.Next)
 	}
 }
 
@@ -95,7 +117,7 @@ func (f Filter) query(q url.Values) url.Values {
 	}
 	for key, value := range map[string]string{
 		"name": f.Name, "host": string(f.Host), "queue": string(f.Queue),
-		"flavor": string(f.Flavor), "ref": f.Ref,
+		"flavor": string(f.Flavor), "ref": f.Ref, "fields": strings.Join(f.Fields, ","),
 	} {
 		if value != "" {
 			q.Set(key, value)

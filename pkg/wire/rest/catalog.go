@@ -48,6 +48,7 @@ type QueueCounts struct {
 // Flavors is a list.
 type Flavors struct {
 	Items []FlavorView `json:"items" nullable:"false"`
+	Next  string       `json:"next,omitempty" doc:"Give this as marker to get the next page; absent on the last."`
 }
 
 // Capability is an axis of choices.
@@ -89,6 +90,7 @@ func FromCapability(c compute.Capability) Capability {
 // Capabilities is a list.
 type Capabilities struct {
 	Items []Capability `json:"items" nullable:"false"`
+	Next  string       `json:"next,omitempty" doc:"Give this as marker to get the next page; absent on the last."`
 }
 
 // Change says what a change of the catalog does, or would do, to the queues.

@@ -46,6 +46,7 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 // Hosts is a list.
 type Hosts struct {
 	Items []HostView `json:"items" nullable:"false"`
+	Next  string     `json:"next,omitempty" doc:"Give this as marker to get the next page; absent on the last."`
 }
 
 // HostWish is what an operator wants of a host, in addition to the state.

@@ -68,7 +68,7 @@ type Failure struct {
 // Instances is one page of a list.
 type Instances struct {
 	Items []Instance `json:"items" nullable:"false"`
-	Next  string     `json:"next,omitempty" doc:"Give this as after to get the next page; absent on the last."`
+	Next  string     `json:"next,omitempty" doc:"Give this as marker to get the next page; absent on the last."`
 }
 
 // FromInstance shows a record. The state and the waiting reason may have to be

@@ -45,4 +45,5 @@ func FromAdvice(at time.Time, a compute.QueueAdvice) *QueueAdvice {
 // Queues is a list.
 type Queues struct {
 	Items []QueueView `json:"items" nullable:"false"`
+	Next  string      `json:"next,omitempty" doc:"Give this as marker to get the next page; absent on the last."`
 }

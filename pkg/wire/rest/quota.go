@@ -24,4 +24,5 @@ type QuotaResource struct {
 // Quotas is a list.
 type Quotas struct {
 	Items []QuotaView `json:"items" nullable:"false"`
+	Next  string      `json:"next,omitempty" doc:"Give this as marker to get the next page; absent on the last."`
 }

@@ -1,0 +1,180 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// script answers one request after the other as it says; the last answer stays.
+type script struct {
+	answers []scripted
+	asked   []time.Duration // since the beginning
+	began   time.Time
+}
+
+// scripted is one answer; status 0 breaks the connection off.
+type scripted struct {
+	status int
+	after  string
+}
+
+func (s *script) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	s.asked = append(s.asked, time.Since(s.began))
+	a := s.answers[min(len(s.asked), len(s.answers))-1]
+	switch {
+	case a.status == 0:
+		panic(http.ErrAbortHandler)
+	case a.after != "":
+		w.Header().Set("Retry-After", a.after)
+	}
+	w.WriteHeader(a.status)
+	if a.status >= 300 {
+		p := rest.NewProblem(&compute.Error{Kind: compute.KindUnavailable, Message: "too busy", Remedy: "try again"})
+		p.Status = a.status
+		_ = json.NewEncoder(w).Encode(p)
+		return
+	}
+	_, _ = w.Write([]byte("{}"))
+}
+
+// play has a client ask a server that answers so, in virtual time.
+func play(t *testing.T, patience time.Duration, ask func(context.Context, *Client) error, answers ...scripted) (s *script, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var network embedded.Network
+		listener, lerr := network.Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if lerr != nil {
+			t.Fatal(lerr)
+		}
+		s = &script{answers: answers, began: time.Now()}
+		server := &http.Server{Handler: s}
+		done := make(chan error, 1)
+		go func() { done <- server.Serve(listener) }()
+		c, cerr := New(Config{Address: listener.Addr().String(), Patience: patience, Dial: network.Dial})
+		if cerr != nil {
+			t.Fatal(cerr)
+		}
+		err = ask(t.Context(), c)
+		c.Close()
+		_ = server.Close()
+		<-done
+	})
+	return s, err
+}
+
+func hosts(ctx context.Context, c *Client) error { _, err := c.Hosts(ctx); return err }
+
+func TestComesAgainWhenAsked(t *testing.T) {
+	ok := scripted{status: 200}
+	for name, c := range map[string]struct {
+		ask      func(context.Context, *Client) error
+		answers  []scripted
+		patience time.Duration
+		tries    int
+		fails    bool
+	}{
+		"busy":                  {hosts, []scripted{{429, "1"}, {503, "2"}, ok}, 0, 3, false},
+		"nobody knows":          {hosts, []scripted{{504, "1"}, ok}, 0, 2, false},
+		"broken off":            {hosts, []scripted{{}, {}, ok}, 0, 3, false},
+		"does not say when":     {hosts, []scripted{{503, ""}}, 0, 1, true},
+		"says nonsense":         {hosts, []scripted{{503, "soon"}}, 0, 1, true},
+		"too late":              {hosts, []scripted{{503, "11"}}, 0, 1, true},
+		"not that it may help":  {hosts, []scripted{{404, "1"}}, 0, 1, true},
+		"no patience":           {hosts, []scripted{{503, "0"}}, -1, 1, true},
+		"a boot with an id":     {boots("11111111-1111-4111-8111-111111111111"), []scripted{{503, "1"}, {}, ok}, 0, 3, false},
+		"a boot without":        {boots(""), []scripted{{503, "1"}}, 0, 1, true},
+		"a boot without, cut":   {boots(""), []scripted{{}}, 0, 1, true},
+		"a delete":              {deletes, []scripted{{429, "1"}, ok}, 0, 2, false},
+		"a quota":               {limits, []scripted{{429, "1"}, ok}, 0, 2, false},
+		"a change of offers":    {offers, []scripted{{503, "1"}}, 0, 1, true},
+		"more patience":         {hosts, []scripted{{503, "11"}, ok}, time.Minute, 2, false},
+		"a page in the middle ": {hosts, []scripted{{status: 200}}, 0, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := play(t, c.patience, c.ask, c.answers...)
+			if len(s.asked) != c.tries || (err != nil) != c.fails {
+				t.Errorf("asked %d times, want %d: %v", len(s.asked), c.tries, err)
+			}
+		})
+	}
+}
+
+func boots(id compute.InstanceID) func(context.Context, *Client) error {
+	return func(ctx context.Context, c *Client) error {
+		_, err := c.Boot(ctx, id, compute.Boot{Flavor: "f"})
+		return err
+	}
+}
+
+func deletes(ctx context.Context, c *Client) error { _, err := c.Delete(ctx, "i"); return err }
+
+func limits(ctx context.Context, c *Client) error {
+	_, err := c.SetQuota(ctx, compute.Quota{Project: "p"})
+	return err
+}
+
+func offers(ctx context.Context, c *Client) error {
+	_, err := c.AddFlavor(ctx, compute.Flavor{Name: "f"}, false)
+	return err
+}
+
+// TestPausesAreAsLongAsAsked and not all the same, and they end.
+func TestPausesAreAsLongAsAsked(t *testing.T) {
+	firsts := map[time.Duration]bool{}
+	for range 5 {
+		s, err := play(t, 0, hosts, scripted{503, "2"})
+		if compute.KindOf(err) != compute.KindUnavailable || !strings.Contains(err.Error(), "too busy") {
+			t.Error(err)
+		}
+		for i := 1; i < len(s.asked); i++ {
+			if pause := s.asked[i] - s.asked[i-1]; pause < 2*time.Second {
+				t.Errorf("came again after %s", pause)
+			}
+		}
+		if last := s.asked[len(s.asked)-1]; last > defaultPatience || len(s.asked) < 3 {
+			t.Errorf("asked at %v", s.asked)
+		}
+		firsts[s.asked[1]] = true
+	}
+	if len(firsts) < 2 {
+		t.Errorf("everybody comes back at once: %v", firsts)
+	}
+}
+
+// TestNobodyThereIsNotRepeated: who typed a wrong address hears so at once.
+func TestNobodyThereIsNotRepeated(t *testing.T) {
+	dials := 0
+	c, err := New(Config{Address: "http://berth.test", Dial: func(context.Context, string, string) (net.Conn, error) {
+		dials++
+		return nil, &net.OpError{Op: "dial", Err: errors.New("refused")}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Hosts(t.Context()); err == nil || dials != 1 {
+		t.Errorf("%d dials: %v", dials, err)
+	}
+}
+
+// TestCalledOffWhilePausing ends the pause.
+func TestCalledOffWhilePausing(t *testing.T) {
+	s, err := play(t, time.Hour, func(ctx context.Context, c *Client) error {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		return hosts(ctx, c)
+	}, scripted{503, "600"})
+	if len(s.asked) != 1 || compute.KindOf(err) != compute.KindUnavailable {
+		t.Errorf("asked %d times: %v", len(s.asked), err)
+	}
+}
