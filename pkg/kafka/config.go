@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -43,6 +44,10 @@ const (
 	metadataMinAge = 100 * time.Millisecond
 	// idleTimeout keeps a connection that is used now and then.
 	idleTimeout = 2 * time.Minute
+	// askedTimeout ends a connection that was good for a question: a client opens
+	// one to ask who leads, and another for every kind of request, and a thousand
+	// agents would keep a broker's file handles for nothing.
+	askedTimeout = 10 * time.Second
 )
 
 func (c Config) withDefaults() Config {
@@ -109,11 +114,13 @@ func (l clientLog) Level() kgo.LogLevel {
 }
 
 func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
-	fields := make([]any, 0, len(keyvals))
+	fields, givenUp := make([]any, 0, len(keyvals)), false
 	for i := 0; i+1 < len(keyvals); i += 2 {
 		fields = append(fields, fmt.Sprint(keyvals[i]), keyvals[i+1])
+		err, _ := keyvals[i+1].(error)
+		givenUp = givenUp || errors.Is(err, context.Canceled) // by us: no trouble
 	}
-	if level == kgo.LogLevelError {
+	if level == kgo.LogLevelError && !givenUp {
 		l.log.Warnw(msg, fields...)
 		return
 	}

@@ -122,7 +122,7 @@ func (p *Puller) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := newClient(p.cfg)
+	client, err := newClient(p.cfg, kgo.ConnIdleTimeout(askedTimeout))
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (r *Reader) Ready() <-chan struct{} { return r.ready }
 // Run reads until ctx ends, and then returns nil.
 func (r *Reader) Run(ctx context.Context) error {
 	defer close(r.ended)
-	client, err := newClient(r.cfg, kgo.RecordPartitioner(partitioner()))
+	client, err := newClient(r.cfg, kgo.RecordPartitioner(partitioner()), kgo.ConnIdleTimeout(askedTimeout))
 	if err != nil {
 		return err
 	}
