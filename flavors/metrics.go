@@ -41,5 +41,5 @@ func (m *Metrics) changed(op string, how How, err error) {
 	default:
 		result = "refused"
 	}
-	m.changes.WithLabelValues(strings.ReplaceAll(op, " ", "_"), result).Inc()
+	m.changes.WithLabelValues(strings.ReplaceAll(op, " ", "-"), result).Inc()
 }

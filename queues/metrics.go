@@ -81,7 +81,7 @@ func (m *Metrics) did(step plan.Op, queues int, err error) {
 	if err != nil {
 		result = "failed"
 	}
-	m.steps.WithLabelValues(strings.ReplaceAll(step.String(), " ", "_"), result).Add(float64(queues))
+	m.steps.WithLabelValues(strings.ReplaceAll(step.String(), " ", "-"), result).Add(float64(queues))
 }
 
 func (m *Metrics) advised() {

@@ -44,7 +44,7 @@ func TestMetrics(t *testing.T) {
 		is(1, "berth_queue_manager_active")
 		is(2, "berth_queues", "state", "open")
 		is(2, "berth_hosts", "state", "silent")
-		is(2, "berth_queue_manager_steps_total", "step", "create_topic", "result", "ok")
+		is(2, "berth_queue_manager_steps_total", "step", "create-topic", "result", "ok")
 		is(2, "berth_queue_manager_steps_total", "step", "list", "result", "ok")
 		is(1, "berth_queue_depth", "queue", "x")
 		is(62, "berth_queue_oldest_age_seconds", "queue", "x")

@@ -33,8 +33,8 @@ func (l *loopMetrics) define(b *Metrics) {
 	l.undone = b.Counter("berth_loop_undone_turns_total", "Turns whose transaction failed; all partitions were then restored from the log.")
 	l.anew = b.Counter("berth_loop_restarts_total", "Times the loop began anew as another member of the group, after an error.")
 	l.effects = b.Counters("berth_loop_effects_total",
-		"Builds and commands published after their turn, by result: ok, no_topic (its topic is gone), or failed (published again later).", "result")
-	l.delivered, l.homeless, l.undelivered = l.effects.WithLabelValues("ok"), l.effects.WithLabelValues("no_topic"), l.effects.WithLabelValues("failed")
+		"Builds and commands published after their turn, by result: ok, no-topic (its topic is gone), or failed (published again later).", "result")
+	l.delivered, l.homeless, l.undelivered = l.effects.WithLabelValues("ok"), l.effects.WithLabelValues("no-topic"), l.effects.WithLabelValues("failed")
 	l.partitions = b.Gauges("berth_loop_partitions", "Partitions of this process, by state: ready, or restoring.", "state")
 	l.behind = b.Gauges("berth_loop_lag_records", "Inputs of the owned partitions that are in the log and not decided.")
 	l.unsent = b.Gauges("berth_loop_unsent_effects", "Builds and commands of committed turns that no broker has acknowledged yet.")

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,7 +22,7 @@ func (p *produceMetrics) define(b *Metrics) {
 	p.durations = b.Histogram("berth_produce_duration_seconds",
 		"Time from handing a record to the producer until all replicas in sync had it.", telemetry.Short())
 	p.errors = b.Counters("berth_produce_errors_total",
-		"Records that were not acknowledged, by kind: no_topic, unavailable, timeout, invalid (too large), forbidden or internal.", "kind")
+		"Records that were not acknowledged, by kind: no-topic, unavailable, timeout, invalid (too large), forbidden or internal.", "kind")
 	p.buffered = b.Gauges("berth_produce_buffered_records", "Records handed to producers and not acknowledged yet.")
 }
 
@@ -42,11 +41,8 @@ func (m *Metrics) produced(began time.Time, err error) {
 	case err == nil:
 		m.produces.durations.Observe(telemetry.Since(began))
 	case errors.Is(err, wire.ErrNoTopic):
-		m.produces.errors.WithLabelValues("no_topic").Inc()
+		m.produces.errors.WithLabelValues("no-topic").Inc()
 	default:
-		m.produces.errors.WithLabelValues(label(compute.KindOf(err))).Inc()
+		m.produces.errors.WithLabelValues(compute.KindOf(err).String()).Inc()
 	}
 }
-
-// label is a kind as a label's value.
-func label(k compute.Kind) string { return strings.ReplaceAll(k.String(), "-", "_") }

@@ -181,7 +181,7 @@ func TestMetricsOfProducersAndReaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		telemetrytest.Is(t, reg, 2, "berth_produce_duration_seconds")
-		telemetrytest.Is(t, reg, 1, "berth_produce_errors_total", "kind", "no_topic")
+		telemetrytest.Is(t, reg, 1, "berth_produce_errors_total", "kind", "no-topic")
 		telemetrytest.Is(t, reg, 0, "berth_produce_buffered_records")
 		r := read(t, cfg, ReaderOptions{Topic: cfg.Topics.Hosts()})
 		await(t, r.Ready(), "the topic is read")
