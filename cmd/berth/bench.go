@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 
@@ -17,9 +19,13 @@ import (
 )
 
 // newBench measures a whole Berth in this process.
-func newBench() *cobra.Command {
+func newBench() *cobra.Command { return benchOf(benched{}) }
+
+// benchOf measures a product.
+func benchOf(product bench.Product) *cobra.Command {
 	o := bench.Options{Warmup: bench.WarmupAuto}.WithDefaults()
 	var set []string
+	var level string
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure it: boots at a given rate on simulated hosts, and how long each step took",
@@ -40,10 +46,11 @@ number means.`,
 			if o.Properties, err = parsePairs[string, string]("kafka-set", set); err != nil {
 				return err
 			}
-			return runBench(cmd, o)
+			return runBench(cmd, o, level, product)
 		},
 	}
 	benchFlags(cmd, &o, &set)
+	cmd.Flags().StringVar(&level, "log", "error", "what of Berth's own log is shown: debug, info, warn or error; warnings are counted anyway")
 	return cmd
 }
 
@@ -63,6 +70,7 @@ func benchFlags(cmd *cobra.Command, o *bench.Options, set *[]string) {
 	f.IntVar(&o.Count, "count", o.Count, "boots that are measured")
 	f.IntVar(&o.Burst, "burst", o.Burst, "boots that are sent at once, at the same mean rate")
 	f.IntVar(&o.Warmup, "warmup", o.Warmup, "boots before the measured ones; -1: as many as make the broker warm")
+	f.BoolVar(&o.OwnIDs, "own-ids", false, "choose the instances' ids, as callers do who may repeat a request")
 	f.BoolVar(&o.Churn, "churn", false, "delete the oldest machines while booting, so that hosts stay 70 % full")
 	f.BoolVar(&o.Floor, "floor", false, "also measure the same record work with nothing else, on the same broker")
 	f.DurationVar(&o.PrepareTime, "prepare-time", 0, "what a simulated host takes to prepare a machine")
@@ -72,28 +80,33 @@ func benchFlags(cmd *cobra.Command, o *bench.Options, set *[]string) {
 }
 
 // runBench measures, prints, and says what was wrong.
-func runBench(cmd *cobra.Command, o bench.Options) error {
+func runBench(cmd *cobra.Command, o bench.Options, level string, product bench.Product) error {
 	f, err := parseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err
 	}
-	if o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "console"); err != nil {
+	if o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), level, "console"); err != nil {
 		return err
 	}
 	o.Say = cmd.ErrOrStderr()
-	result, err := bench.Run(cmd.Context(), o, benched{})
-	if err != nil {
+	if err := o.Check(); err != nil { // before what is left out takes its default
 		return err
 	}
+	result, err := bench.Run(cmd.Context(), o, product)
+	if ctx := cmd.Context(); err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = &compute.Error{Op: "bench", Message: "was interrupted; what it had made is deleted"}
+	}
+	if result.Boots == 0 {
+		return err
+	}
+	return errors.Join(printResult(cmd.OutOrStdout(), f, result), wrongIn(result), err)
+}
+
+func printResult(w io.Writer, f format, r bench.Result) error {
 	if f == formatJSON || f == formatYAML {
-		err = printData(cmd.OutOrStdout(), f, result)
-	} else {
-		err = printBench(cmd.OutOrStdout(), result)
+		return printData(w, f, r)
 	}
-	if err != nil {
-		return err
-	}
-	return wrongIn(result)
+	return printBench(w, r)
 }
 
 // mostWrong is how many wrong things an error lists.

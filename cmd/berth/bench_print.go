@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/bench"
@@ -51,6 +53,9 @@ func benchFacts(r bench.Result) grid {
 	}
 	add("memory:", "%s", memory)
 	add("agents:", "%d connections in all, %d fsyncs (%s), %d denied, %d released", r.Connections, r.Fsyncs, r.Settings.JournalsOn, r.Denied, r.Released)
+	for _, said := range slices.Sorted(maps.Keys(r.Warnings)) {
+		add("warned:", "%d × %s", r.Warnings[said], said)
+	}
 	add("machine:", "%d × %s, %s, Linux %s", r.Machine.Cores, r.Machine.CPU, inUnits(r.Machine.Memory>>20), r.Machine.Kernel)
 	add("versions:", "berth %s, %s, Kafka %s (%s), franz-go %s", r.Versions.Berth, r.Versions.Go, r.Versions.Kafka, r.Settings.Kafka, r.Versions.FranzGo)
 	return g

@@ -180,6 +180,10 @@ func (c *cloud) needs(f fleet, drawn []int) int {
 	for _, q := range drawn {
 		n[c.queues[q].class]++
 	}
+	if f.both > 0 { // who wants either kind meets there
+		n[onA100] += n[onH100]
+		n[onH100] = 0
+	}
 	size := 0
 	for _, k := range []class{onPlain, onA100, onH100} {
 		if hosts := f.room(k); hosts > 0 {
@@ -201,24 +205,19 @@ func plan(o Options) (c *cloud, warmup, measured []int, err error) {
 	f := newFleet(o.Hosts)
 	c = &cloud{}
 	c.newQueues(o.Queues, f)
-	warmup, measured = c.draw(o.warmup(), 1), c.draw(o.Count, 2)
+	warmup, measured = c.draw(o.Warmup, 1), c.draw(o.Count, 2)
 	size := o.HostSize
 	switch needs := max(c.needs(f, warmup), c.needs(f, measured)); {
-	case o.Churn && size == 0:
-		size = churnSize
 	case o.Churn:
 	case size == 0:
 		size = needs + needs/4 + 4
 	case size < needs:
 		return nil, nil, nil, &compute.Error{
 			Kind: compute.KindInvalid, Field: "host-size", Value: fmt.Sprint(size),
-			Message: fmt.Sprintf("is too small: %d hosts must have room for %d machines each to take %d boots after a warm-up of %d", o.Hosts, needs, o.Count, o.warmup()),
+			Message: fmt.Sprintf("is too small: %d hosts must have room for %d machines each to take %d boots after a warm-up of %d", o.Hosts, needs, o.Count, o.Warmup),
 			Remedy:  fmt.Sprintf("give --host-size %d or leave it out, or give more --hosts, a lower --count or --warmup, or --churn", needs),
 		}
 	}
 	c.newHosts(f, size)
 	return c, warmup, measured, nil
 }
-
-// live is how many machines are kept by deletes.
-func (c *cloud) live() int { return int(utilisation * float64(c.size*len(c.hosts))) }

@@ -54,8 +54,8 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 	}))
 	g.Add("loop", kafka.NewLoop(cfg, kafka.LoopOptions{Group: cfg.Topics.ConductorGroup()}, floorHandler{cfg.Topics, f.queues}))
 	g.Add("hosts", hosts)
-	warmup := newBoots(r.cloud.draw(min(r.o.warmup(), int(r.o.Rate*floorWarmTime.Seconds())+1), 3), r.o.Projects)
-	boots := newBoots(r.cloud.draw(r.o.Count, 2), r.o.Projects)
+	warmup := newBoots("warm-up", r.cloud.draw(min(r.o.Warmup, int(r.o.Rate*floorWarmTime.Seconds())+1), 3), r.o.Projects)
+	boots := newBoots("boot", r.cloud.draw(r.o.Count, 2), r.o.Projects)
 	var out Floor
 	err = during(ctx, g, func(ctx context.Context) error {
 		r.say("floor: %d boots after %d to warm up", len(boots), len(warmup))
@@ -70,9 +70,6 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 		out.CPU = measureUsage(r.broker.pid).since(before)
 		return nil
 	})
-	if err == nil {
-		err = ctx.Err()
-	}
 	return out, err
 }
 
@@ -127,7 +124,7 @@ func (f *floor) run(ctx context.Context, boots []*boot) error {
 	err := f.o.schedule().run(ctx, len(boots), func(i int, due time.Time) {
 		b := boots[i]
 		b.due = due
-		note := floorNote{kind: floorRequest, id: b.id, project: b.project, queue: b.queue}
+		note := floorNote{kind: floorRequest, name: b.name, project: b.project, queue: b.queue}
 		err := f.producer.Send(ctx, note.record().To(f.cfg.Topics.Requests(), wire.AnyPartition))
 		f.ledger.answered(b, time.Now(), err)
 	})
@@ -144,7 +141,7 @@ func (f *floor) see(b kafka.Batch) {
 	all := make([]sight, 0, len(b.Records))
 	for _, rec := range b.Records {
 		if n, ok := readNote(rec); ok {
-			all = append(all, sight{id: n.id, state: floorState[n.kind]})
+			all = append(all, sight{name: n.name, state: floorState[n.kind]})
 		}
 	}
 	f.ledger.see(now, all)

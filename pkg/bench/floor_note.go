@@ -27,39 +27,40 @@ var floorState = map[floorKind]compute.State{
 // floorNote is every record of the floor: all that those need who hand it on.
 type floorNote struct {
 	kind    floorKind
-	id      compute.InstanceID
+	name    string // of the boot
 	project compute.Project
 	queue   int
 	host    int
 }
 
-const (
-	idLength = 36
-	// floorBytes is about what a record of Berth has.
-	floorBytes = 300
-)
+// floorBytes is about what a record of Berth has.
+const floorBytes = 300
 
 func (n floorNote) record() wire.Record {
-	value := make([]byte, floorBytes)
-	value[0] = byte(n.kind)
-	copy(value[1:], n.id)
-	binary.BigEndian.PutUint32(value[1+idLength:], uint32(n.queue))
-	binary.BigEndian.PutUint32(value[5+idLength:], uint32(n.host))
-	value[9+idLength] = byte(len(n.project))
-	copy(value[10+idLength:], n.project)
-	return wire.Record{Key: []byte(n.project), Value: value}
+	value := make([]byte, 0, floorBytes)
+	value = append(value, byte(n.kind))
+	value = binary.BigEndian.AppendUint32(value, uint32(n.queue))
+	value = binary.BigEndian.AppendUint32(value, uint32(n.host))
+	for _, text := range []string{n.name, string(n.project)} {
+		value = append(value, byte(len(text)))
+		value = append(value, text...)
+	}
+	return wire.Record{Key: []byte(n.project), Value: value[:floorBytes]} // zeros to the end
 }
 
+// readNote reads what record wrote. Nobody else writes to the floor's topics; a
+// record of another length is somebody's mistake.
 func readNote(rec wire.Record) (floorNote, bool) {
 	v := rec.Value
 	if len(v) != floorBytes {
 		return floorNote{}, false
 	}
-	return floorNote{
-		kind: floorKind(v[0]), id: compute.InstanceID(v[1 : 1+idLength]),
-		queue: int(binary.BigEndian.Uint32(v[1+idLength:])), host: int(binary.BigEndian.Uint32(v[5+idLength:])),
-		project: compute.Project(v[10+idLength : 10+idLength+int(v[9+idLength])]),
-	}, true
+	n := floorNote{kind: floorKind(v[0]), queue: int(binary.BigEndian.Uint32(v[1:])), host: int(binary.BigEndian.Uint32(v[5:]))}
+	v = v[9:]
+	n.name = string(v[1 : 1+v[0]])
+	v = v[1+v[0]:]
+	n.project = compute.Project(v[1 : 1+v[0]])
+	return n, true
 }
 
 // as is the same note with another kind.
@@ -92,7 +93,7 @@ func (h floorHandler) Turn(in wire.Turn) wire.Result {
 			continue
 		}
 		change := n.record()
-		change.Key = wire.KeyInstance(n.project, n.id)
+		change.Key = wire.KeyInstance(n.project, compute.InstanceID(n.name))
 		out.Changes = append(out.Changes, change.To(h.topics.Instances(), rec.Partition))
 		switch n.kind {
 		case floorRequest:

@@ -43,7 +43,7 @@ func judge(boots []*boot, events []fake.Event, overfull []string) verdict {
 		case !b.active.IsZero() && n == 0:
 			v.lose("lost: %s is active and was never launched", b.id)
 		case !b.settled():
-			v.lose("lost: %s is %s%s", b.id, b.said(), b.where())
+			v.lose("lost: %s is %s%s", b.called(), b.said(), b.where())
 		case b.deleting && !b.over():
 			v.lose("lost: the end of %s, which is %s%s", b.id, b.state, b.where())
 		}
@@ -51,10 +51,23 @@ func judge(boots []*boot, events []fake.Event, overfull []string) verdict {
 	for id, n := range launched {
 		v.double("doubled: %s was launched %d times, and nobody asked for it", id, n)
 	}
-	for _, line := range append(fake.Violations(events), overfull...) {
+	for _, line := range overfull {
 		v.double("doubled: %s", line)
 	}
+	if v.doubled == 0 { // or these are of the same instances, seen from another side
+		for _, line := range fake.Violations(events) {
+			v.double("doubled: %s", line)
+		}
+	}
 	return v
+}
+
+// called is the id, as soon as there is one.
+func (b *boot) called() string {
+	if b.id != "" {
+		return string(b.id)
+	}
+	return b.name + " of " + string(b.project)
 }
 
 // said is the state as a reader would look for it.

@@ -11,7 +11,8 @@ import (
 // boot is one that was or will be sent, and when what was seen of it. Times are
 // of this process's own clock; zero: not yet.
 type boot struct {
-	id      compute.InstanceID
+	name    string             // of this boot alone in all the run
+	id      compute.InstanceID // empty until somebody says it
 	project compute.Project
 	queue   int
 
@@ -22,7 +23,6 @@ type boot struct {
 	// As the log of instances was read:
 	state    compute.State
 	host     compute.HostID
-	reason   string
 	queued   time.Time
 	starting time.Time
 	active   time.Time
@@ -45,14 +45,14 @@ func (b *boot) over() bool {
 // who watches the log.
 type ledger struct {
 	mu    sync.Mutex
-	boots map[compute.InstanceID]*boot
-	alive []*boot // active and not asked to be deleted, the oldest first
+	boots map[string]*boot // by name
+	alive []*boot          // active and not asked to be deleted, the oldest first
 	news  chan struct{}
 	moved time.Time // when something was last seen
 }
 
 func newLedger() *ledger {
-	return &ledger{boots: map[compute.InstanceID]*boot{}, news: make(chan struct{}), moved: time.Now()}
+	return &ledger{boots: map[string]*boot{}, news: make(chan struct{}), moved: time.Now()}
 }
 
 // enter makes boots known, before they are sent.
@@ -60,16 +60,16 @@ func (l *ledger) enter(boots []*boot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, b := range boots {
-		l.boots[b.id] = b
+		l.boots[b.name] = b
 	}
 }
 
 // sight is what one record of the log says.
 type sight struct {
-	id     compute.InstanceID
-	state  compute.State
-	host   compute.HostID
-	reason string
+	name  string
+	id    compute.InstanceID
+	state compute.State
+	host  compute.HostID
 }
 
 // see takes what was read from the log at a moment.
@@ -77,11 +77,11 @@ func (l *ledger) see(at time.Time, sights []sight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range sights {
-		b := l.boots[s.id]
+		b := l.boots[s.name]
 		if b == nil || b.state == s.state {
 			continue
 		}
-		b.state, b.host, b.reason = s.state, s.host, s.reason
+		b.id, b.state, b.host = s.id, s.state, s.host
 		b.stamp(at)
 		if s.state == compute.StateActive && !b.deleting {
 			l.alive = append(l.alive, b)
@@ -122,6 +122,25 @@ func (l *ledger) answered(b *boot, at time.Time, err error) {
 		b.accepted = at
 	}
 	l.stir(at)
+}
+
+// pending says whether a boot that was sent is still to come.
+func (l *ledger) pending() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.boots {
+		if !b.accepted.IsZero() && !b.settled() {
+			return true
+		}
+	}
+	return false
+}
+
+// living is how many machines live that nobody asked to be deleted.
+func (l *ledger) living() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.alive)
 }
 
 // stir tells everybody who waits. Called with mu held.

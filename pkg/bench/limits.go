@@ -10,7 +10,7 @@ import (
 const (
 	// filesOfAgent are what one agent has open: its journal, and connections to
 	// the broker, with some to spare for those that are opened anew.
-	filesOfAgent = 8
+	filesOfAgent = 18
 	// filesOfRest are what everything else has open.
 	filesOfRest = 500
 )

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,15 +37,11 @@ func newLoad(l *ledger, s sender, c *cloud) *load {
 	return &load{ledger: l, sender: s, cloud: c, flight: make(chan struct{}, mostInFlight)}
 }
 
-// newBoots makes a boot for each draw.
-func newBoots(drawn []int, projects int) []*boot {
+// newBoots makes a boot for each draw, named after what they are for.
+func newBoots(what string, drawn []int, projects int) []*boot {
 	boots := make([]*boot, len(drawn))
 	for i, q := range drawn {
-		boots[i] = &boot{
-			id:      compute.InstanceID(uuid.NewString()),
-			project: project(i % projects),
-			queue:   q,
-		}
+		boots[i] = &boot{name: fmt.Sprintf("%s-%d", what, i), project: project(i % projects), queue: q}
 	}
 	return boots
 }
@@ -63,7 +58,7 @@ func (l *load) run(ctx context.Context, s schedule, boots []*boot) error {
 		l.flight <- struct{}{}
 		defer func() { <-l.flight }()
 		q := l.cloud.queues[b.queue]
-		err := l.sender.boot(ctx, b, compute.Boot{Name: fmt.Sprintf("bench-%d", i), Flavor: q.flavor, With: q.with})
+		err := l.sender.boot(ctx, b, compute.Boot{Name: b.name, Flavor: q.flavor, With: q.with})
 		l.ledger.answered(b, time.Now(), err)
 	})
 }
@@ -78,51 +73,73 @@ func (l *load) remove(ctx context.Context, boots []*boot) error {
 	return all.Wait()
 }
 
-// churn deletes the oldest machines whenever more than so many live, until ctx
-// ends.
-func (l *load) churn(ctx context.Context, live int) error {
+// makeRoom is how long boots wait for room until one machine more is deleted:
+// all that would fit them may be full, and nothing else to be deleted.
+const makeRoom = time.Second
+
+// churn deletes the oldest machines whenever more than so many live, until it
+// shall stop; what it has begun to delete it deletes.
+func (l *load) churn(ctx context.Context, stop <-chan struct{}, live int) error {
+	timer := time.NewTimer(makeRoom)
+	defer timer.Stop()
+	keep := live
 	for {
 		news := l.ledger.wait()
-		if err := l.remove(ctx, l.ledger.oldest(live)); err != nil && ctx.Err() == nil {
+		if err := l.remove(ctx, l.ledger.oldest(keep)); err != nil {
 			return fmt.Errorf("delete: %w", err)
 		}
+		keep = live
+		timer.Reset(makeRoom)
 		select {
 		case <-news:
-		case <-ctx.Done():
+		case <-timer.C:
+			if l.ledger.pending() {
+				keep = min(live, l.ledger.living()-1)
+			}
+		case <-stop:
 			return nil
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
 
 // overHTTP sends through an API node.
-type overHTTP map[compute.Project]*client.Client
+type overHTTP struct {
+	clients map[compute.Project]*client.Client
+	ownIDs  bool // choose ids here, so that the API must find out whether they are known
+}
 
 // newOverHTTP makes a client for each project.
-func newOverHTTP(api string, projects []compute.Project) (overHTTP, error) {
-	clients := overHTTP{}
+func newOverHTTP(api string, projects []compute.Project, ownIDs bool) (overHTTP, error) {
+	clients := map[compute.Project]*client.Client{}
 	for _, p := range projects {
-		c, err := client.New(client.Config{Address: api, Project: p, Timeout: 30 * time.Second, Dial: (&net.Dialer{}).DialContext})
+		c, err := client.New(client.Config{Address: api, Project: p, Timeout: 30 * time.Second})
 		if err != nil {
-			return nil, err
+			return overHTTP{}, err
 		}
 		clients[p] = c
 	}
-	return clients, nil
+	return overHTTP{clients, ownIDs}, nil
 }
 
-func (c overHTTP) boot(ctx context.Context, b *boot, what compute.Boot) error {
-	_, err := c[b.project].Boot(ctx, b.id, what)
+func (h overHTTP) boot(ctx context.Context, b *boot, what compute.Boot) error {
+	var id compute.InstanceID
+	if h.ownIDs {
+		id = compute.InstanceID(uuid.NewString())
+	}
+	_, err := h.clients[b.project].Boot(ctx, id, what)
 	return err
 }
 
-func (c overHTTP) delete(ctx context.Context, b *boot) error {
-	_, err := c[b.project].Delete(ctx, b.id)
+func (h overHTTP) delete(ctx context.Context, b *boot) error {
+	_, err := h.clients[b.project].Delete(ctx, b.id)
 	return err
 }
 
-func (c overHTTP) close() {
-	for _, one := range c {
-		one.Close()
+func (h overHTTP) close() {
+	for _, c := range h.clients {
+		c.Close()
 	}
 }
 
@@ -134,7 +151,8 @@ type overKafka struct {
 
 func (k overKafka) boot(ctx context.Context, b *boot, what compute.Boot) error {
 	what = what.WithDefaults()
-	return k.send(ctx, compute.Request{Project: b.project, Instance: b.id, Op: compute.OpBoot, Boot: &what, At: time.Now()})
+	id := compute.InstanceID(uuid.NewString())
+	return k.send(ctx, compute.Request{Project: b.project, Instance: id, Op: compute.OpBoot, Boot: &what, At: time.Now()})
 }
 
 func (k overKafka) delete(ctx context.Context, b *boot) error {

@@ -26,11 +26,7 @@ func sights(recs []wire.Record) []sight {
 		if err != nil {
 			continue // a tombstone, or another's
 		}
-		s := sight{id: i.ID, state: i.State, host: i.Host}
-		if i.Reason != nil {
-			s.reason = i.Reason.String()
-		}
-		out = append(out, s)
+		out = append(out, sight{name: i.Boot.Name, id: i.ID, state: i.State, host: i.Host})
 	}
 	return out
 }

@@ -43,6 +43,7 @@ type Options struct {
 	Count  int     // boots that are measured; 1000
 	Burst  int     // boots that are sent at once, every Burst/Rate seconds; 1
 	Warmup int     // boots before; negative: WarmupAuto
+	OwnIDs bool    // choose the ids of instances, as callers do who may repeat a request
 	Churn  bool    // delete while booting, so that hosts stay 70 % full
 	Floor  bool    // measure the floor too
 
@@ -60,6 +61,8 @@ const (
 	maxQueues = 20_000
 	// warmTime is how long a broker of Java needs to be warm under load.
 	warmTime = 20 * time.Second
+	// embeddedWarmup is enough for a broker without a compiler in it.
+	embeddedWarmup = 200
 )
 
 // WithDefaults fills in what was left open.
@@ -121,16 +124,27 @@ func (o Options) Check() error {
 	return nil
 }
 
-// warmup is how many boots go before the measured ones.
-func (o Options) warmup() int {
-	switch {
-	case o.Warmup >= 0:
-		return o.Warmup
-	case o.Kafka == "":
-		return min(200, int(o.Rate)+1)
+// resolved replaces what was left to the bench by numbers: the warm-up, and with
+// churn the room of hosts and machines enough to fill them.
+func (o Options) resolved() Options {
+	if o.Churn {
+		or(&o.HostSize, churnSize)
 	}
-	return int(o.Rate * warmTime.Seconds())
+	if o.Warmup >= 0 {
+		return o
+	}
+	o.Warmup = int(o.Rate * warmTime.Seconds())
+	if o.Kafka == "" {
+		o.Warmup = min(embeddedWarmup, int(o.Rate)+1)
+	}
+	if o.Churn {
+		o.Warmup = max(o.Warmup, o.live())
+	}
+	return o
 }
+
+// live is how many machines churn keeps.
+func (o Options) live() int { return int(utilisation * float64(o.Hosts*o.HostSize)) }
 
 // schedule is when boots are sent.
 func (o Options) schedule() schedule { return schedule{rate: o.Rate, burst: o.Burst} }

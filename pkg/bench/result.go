@@ -40,6 +40,8 @@ type Result struct {
 	Versions Versions `json:"versions"`
 	Settings Settings `json:"settings"`
 	Wrong    []string `json:"wrong"` // a line for each thing that was lost or doubled
+	// Warnings are how often what was warned of until the end of the measured boots.
+	Warnings map[string]int `json:"warnings"`
 }
 
 // Floor is what the bare record work took.
@@ -69,6 +71,7 @@ type Settings struct {
 	Count      int               `json:"count"`
 	Burst      int               `json:"burst"`
 	Warmup     int               `json:"warmup"`
+	OwnIDs     bool              `json:"own_ids"`
 	Churn      bool              `json:"churn"`
 	Live       int               `json:"live"` // machines that churn keeps; 0: all
 	HostSize   int               `json:"host_size"`
@@ -87,7 +90,7 @@ type Settings struct {
 func (o Options) settings(kind string, c *cloud) Settings {
 	f := newFleet(o.Hosts)
 	s := Settings{
-		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Warmup: o.warmup(), Churn: o.Churn,
+		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Warmup: o.Warmup, Churn: o.Churn, OwnIDs: o.OwnIDs,
 		HostSize: c.size, GPUHosts: f.gpus(), Flavors: len(c.flavors), Projects: o.Projects, Partitions: o.Partitions,
 		PrepareMS: millis(o.PrepareTime), LaunchMS: millis(o.LaunchTime), StallS: o.Stall.Seconds(),
 	}
@@ -95,7 +98,7 @@ func (o Options) settings(kind string, c *cloud) Settings {
 		s.Heap = o.Heap
 	}
 	if o.Churn {
-		s.Live = c.live()
+		s.Live = o.live()
 	}
 	for _, q := range c.queues {
 		if q.class == onA100 || q.class == onH100 {

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
@@ -27,6 +29,7 @@ func Run(ctx context.Context, o Options, p Product) (_ Result, err error) {
 	if err := o.Check(); err != nil {
 		return Result{}, err
 	}
+	o = o.resolved()
 	c, warmup, measured, err := plan(o)
 	if err != nil {
 		return Result{}, err
@@ -48,13 +51,15 @@ func Run(ctx context.Context, o Options, p Product) (_ Result, err error) {
 		return Result{}, err
 	}
 	defer func() { err = errors.Join(err, b.endSoon(ctx, o.Prefix)) }()
+	warned := newTally()
+	o.Log = warned.on(o.Log)
 	r := &run{
 		o: o, cloud: c, broker: b, product: p, world: fake.NewWorld(), ledger: newLedger(), wires: &counted{},
-		warmup: newBoots(warmup, o.Projects), boots: newBoots(measured, o.Projects),
+		warmup: newBoots("warm-up", warmup, o.Projects), boots: newBoots("boot", measured, o.Projects), warned: warned,
 	}
 	r.result = Result{
 		Hosts: o.Hosts, Queues: o.Queues, Via: o.Via, Machine: thisMachine(), Versions: theseVersions(b.version),
-		Settings: o.settings(b.kind, c), Wrong: []string{},
+		Settings: o.settings(b.kind, c), Wrong: []string{}, Warnings: map[string]int{},
 	}
 	r.result.Settings.Files, r.result.Settings.JournalsOn = files, fileSystem(data)
 	r.site = Site{Brokers: b.addrs, Prefix: o.Prefix, Partitions: o.Partitions, Data: data, Dial: r.wires.dial, Log: o.Log}
@@ -85,6 +90,7 @@ type run struct {
 	stats    []func() agent.Stats
 	warmup   []*boot
 	boots    []*boot
+	warned   *tally
 	result   Result
 }
 
@@ -106,9 +112,6 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	g.Add("observer", observer(r.kafka("observer"), r.ledger))
 	g.Add("agents", agents)
 	if err := during(ctx, g, func(ctx context.Context) error { return r.use(ctx, api()) }); err != nil {
-		return Result{}, err
-	}
-	if err := ctx.Err(); err != nil {
 		return Result{}, err
 	}
 	events, err := r.world.Events()
@@ -164,23 +167,33 @@ func (r *run) use(ctx context.Context, api string) error {
 	}
 	defer closing()
 	l := newLoad(r.ledger, send, r.cloud)
-	stop, churned := func() {}, make(chan error, 1)
+	work := func(ctx context.Context) error {
+		if err := r.warm(ctx, l); err != nil {
+			return err
+		}
+		return r.measured(ctx, l)
+	}
 	if r.o.Churn {
-		churning, cancel := context.WithCancel(ctx)
-		stop = cancel
-		go func() { churned <- l.churn(churning, r.cloud.live()) }()
+		err = r.churning(ctx, l, work)
 	} else {
-		churned <- nil
+		err = work(ctx)
 	}
-	defer stop()
-	if err := r.warm(ctx, l); err != nil {
+	if err != nil {
 		return err
 	}
-	if err := r.measured(ctx, l); err != nil {
-		return err
-	}
-	stop()
-	return errors.Join(<-churned, r.gone(ctx, append(r.warmup, r.boots...)))
+	return r.gone(ctx, append(r.warmup, r.boots...))
+}
+
+// churning keeps hosts nearly full while something is done.
+func (r *run) churning(ctx context.Context, l *load, work func(context.Context) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	stop := make(chan struct{})
+	all.Go(func() error { return l.churn(ctx, stop, r.o.live()) })
+	all.Go(func() error {
+		defer close(stop)
+		return work(ctx)
+	})
+	return all.Wait()
 }
 
 // sender is the way in.
@@ -192,7 +205,7 @@ func (r *run) sender(api string) (sender, func(), error) {
 		}
 		return overKafka{p, wire.Topics{Prefix: r.o.Prefix}}, p.Close, nil
 	}
-	clients, err := newOverHTTP(api, projects(r.o.Projects))
+	clients, err := newOverHTTP(api, projects(r.o.Projects), r.o.OwnIDs)
 	return clients, clients.close, err
 }
 
@@ -261,6 +274,7 @@ func (r *run) measured(ctx context.Context, l *load) error {
 	r.result.RSS = measureRSS(r.broker.pid)
 	r.result.Connections = r.wires.open.Load()
 	r.result.Fsyncs = (r.journals.Load() - written) * journal.Syncs
+	r.result.Warnings = r.warned.counts()
 	is := r.sum()
 	r.result.Denied, r.result.Released = is.Denied-was.Denied, is.Released-was.Released
 	return nil
@@ -304,6 +318,7 @@ func during(ctx context.Context, p service.Part, use func(context.Context) error
 	case <-p.Ready():
 		err = use(ctx)
 	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	cancel()
 	if partErr := <-ended; partErr != nil {

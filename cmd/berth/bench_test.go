@@ -1,0 +1,332 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/bench"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// benches runs `berth bench` on a product and answers what it printed and its
+// exit code.
+func benches(t *testing.T, product bench.Product, args ...string) (out, said string, code int) {
+	t.Helper()
+	root := NewRoot()
+	root.AddCommand(benchOf(product))
+	var stdout, stderr bytes.Buffer
+	root.SetOut(&stdout)
+	root.SetErr(&stderr)
+	code = Execute(t.Context(), root, append([]string{"bench", "--data", t.TempDir()}, args...))
+	return stdout.String(), stderr.String(), code
+}
+
+func TestBench(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		out, said, code := benches(t, benched{}, "--kafka", strings.Join(b.Addrs, ","),
+			"--hosts", "20", "--count", "100", "--rate", "200", "--warmup", "20", "--floor", "-o", "json")
+		if code != 0 {
+			t.Fatalf("exit %d: %s", code, said)
+		}
+		var r bench.Result
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		if r.Boots != 100 || r.Active != 100 || r.Floor == nil || r.Floor.Boots != 100 || r.Floor.Lost != 0 {
+			t.Errorf("got %s", out)
+		}
+		for name, q := range map[string]bench.Quantiles{
+			"accept": r.AcceptMS, "queued": r.QueuedMS, "granted": r.GrantedMS, "active": r.ActiveMS,
+			"the floor's active": r.Floor.ActiveMS,
+		} {
+			if q.P50 <= 0 || q.P90 < q.P50 || q.P99 < q.P90 || q.Max < q.P99 {
+				t.Errorf("%s: %+v", name, q)
+			}
+		}
+		if r.QueuedMS.P50 > r.GrantedMS.P50 || r.GrantedMS.P50 > r.ActiveMS.P50 {
+			t.Errorf("steps out of order: queued %v, granted %v, active %v", r.QueuedMS, r.GrantedMS, r.ActiveMS)
+		}
+		// Each boot is written down at least when it is taken, granted and claimed.
+		if r.Fsyncs < 3*100 || r.Connections < 20 || r.CPU.Berth <= 0 || r.RSS.Berth <= 0 {
+			t.Errorf("%d fsyncs, %d connections, %v CPU, %v memory", r.Fsyncs, r.Connections, r.CPU, r.RSS)
+		}
+	})
+}
+
+var update = flag.Bool("update-bench", false, "write the golden shape of a result anew")
+
+// The keys are promised to scripts, and so is what kind of thing each holds.
+func TestBenchShape(t *testing.T) {
+	out, said, code := benches(t, benched{}, "--hosts", "3", "--count", "5", "--warmup", "1", "--floor", "-o", "json")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	var got any
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	shape, err := json.MarshalIndent(shapeOf(got), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "bench.json")
+	if *update {
+		if err := os.WriteFile(golden, append(shape, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.TrimSpace(string(want)), string(shape)); diff != "" {
+		t.Errorf("the shape changed (-want +got):\n%s", diff)
+	}
+}
+
+// shapeOf replaces every value by what kind of thing it is.
+func shapeOf(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, x := range v {
+			out[k] = shapeOf(x)
+			if k == "warnings" { // by what was said
+				out[k] = "numbers"
+			}
+		}
+		return out
+	case []any:
+		return []string{"…"}
+	case float64:
+		return "number"
+	case string:
+		return "text"
+	case bool:
+		return "yes or no"
+	}
+	return "null"
+}
+
+func TestBenchTable(t *testing.T) {
+	out, said, code := benches(t, benched{}, "--hosts", "3", "--count", "5", "--warmup", "0", "--via", "kafka")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	for _, want := range []string{"5 boots at 100/s via kafka on 3 hosts, 10 queues", "accepted→granted", "5 active, 0 error, 0 refused, 0 lost, 0 doubled"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
+
+func TestBenchChurn(t *testing.T) {
+	out, said, code := benches(t, benched{}, "--hosts", "4", "--host-size", "10", "--count", "100", "--rate", "100", "--churn", "-o", "json")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	var r bench.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Active != 100 || r.Settings.Live != 28 {
+		t.Errorf("%d active of 100 on hosts with room for 40, %d kept", r.Active, r.Settings.Live)
+	}
+}
+
+func TestBenchRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"--hosts 0":                   "hosts",
+		"--queues 0":                  "queues",
+		"--rate -1":                   "rate",
+		"--via pigeon":                "give http or kafka",
+		"--burst 2000 --count 100":    "burst",
+		"--host-size 1 --count 1000":  "give --host-size",
+		"--hosts 9000":                "open files",
+		"--kafka nowhere":             "give host:port",
+		"--kafka-set a=b":             "kafka-set",
+		"--kafka local --kafka-set x": "give NAME=VALUE",
+	} {
+		_, said, code := benches(t, benched{}, strings.Fields(args)...)
+		if code == 0 || !strings.Contains(said, want) {
+			t.Errorf("%s: exit %d, said %q, want %q in it", args, code, said, want)
+		}
+	}
+}
+
+// planted is a product with a fault in the first launch.
+type planted struct {
+	benched
+	fault func(p *planted, own hypervisor.Driver, l launch) error
+
+	mu      sync.Mutex
+	done    bool
+	drivers []hypervisor.Driver
+	specs   map[compute.InstanceID]hypervisor.Spec
+}
+
+type launch struct {
+	ctx     context.Context
+	id      compute.InstanceID
+	attempt compute.Attempt
+	claim   compute.ClaimID
+}
+
+func (p *planted) Agent(s bench.Site, h bench.Host) (service.Part, func() agent.Stats) {
+	p.drivers = append(p.drivers, h.Driver)
+	h.Driver = &faulty{Driver: h.Driver, of: p}
+	return p.benched.Agent(s, h)
+}
+
+// first says once that it is the first launch.
+func (p *planted) first() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.done
+	p.done = true
+	return !was
+}
+
+// faulty is the driver of one of its hosts.
+type faulty struct {
+	hypervisor.Driver
+	of *planted
+}
+
+func (f *faulty) Prepare(ctx context.Context, s hypervisor.Spec) error {
+	f.of.mu.Lock()
+	f.of.specs[s.Instance] = s
+	f.of.mu.Unlock()
+	return f.Driver.Prepare(ctx, s)
+}
+
+func (f *faulty) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
+	if f.of.first() {
+		return f.of.fault(f.of, f.Driver, launch{ctx, id, a, c})
+	}
+	return f.Driver.Launch(ctx, id, a, c)
+}
+
+func TestBenchFindsWhatIsWrong(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault func(p *planted, own hypervisor.Driver, l launch) error
+		says  []string
+	}{
+		"runs twice": {func(p *planted, own hypervisor.Driver, l launch) error {
+			other := p.drivers[0]
+			if other == own {
+				other = p.drivers[1]
+			}
+			p.mu.Lock()
+			spec := p.specs[l.id]
+			p.mu.Unlock()
+			spec.Resources = compute.Resources{compute.VCPU: 1} // that host may have no GPU
+			return errors.Join(own.Launch(l.ctx, l.id, l.attempt, l.claim),
+				other.Prepare(l.ctx, spec), other.Launch(l.ctx, l.id, l.attempt, l.claim))
+		}, []string{"0 lost, 1 doubled", "was launched 2 times, and the log says active"}},
+		"is said to run": {func(*planted, hypervisor.Driver, launch) error { return nil }, []string{"1 lost, 0 doubled", "is active and was never launched"}},
+		"hangs": {func(_ *planted, _ hypervisor.Driver, l launch) error {
+			<-l.ctx.Done()
+			return l.ctx.Err()
+		}, []string{"1 lost, 0 doubled", "is starting on host-000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &planted{fault: c.fault, specs: map[compute.InstanceID]hypervisor.Spec{}}
+			out, said, code := benches(t, p, "--hosts", "3", "--count", "20", "--warmup", "0", "--stall", "3s")
+			if code != 1 || !strings.Contains(out, "20 boots") {
+				t.Errorf("exit %d, printed %q", code, out)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("said %q, want %q", said, want)
+				}
+			}
+		})
+	}
+}
+
+// interrupting calls a run off when it is told of something.
+type interrupting struct {
+	when   string
+	cancel context.CancelFunc
+}
+
+func (i interrupting) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), i.when) {
+		i.cancel()
+	}
+	return len(b), nil
+}
+
+// Whenever it is interrupted, it leaves nothing behind.
+func TestBenchInterrupted(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		for _, when := range []string{"Berth on", "warming up", "measuring", "floor"} {
+			ctx, cancel := context.WithCancel(t.Context())
+			data := t.TempDir()
+			_, err := bench.Run(ctx, bench.Options{
+				Kafka: strings.Join(b.Addrs, ","), Prefix: b.Prefix + "bench.", Data: data, Hosts: 5, Count: 50, Warmup: 10, Floor: true,
+				Say: interrupting{when, cancel},
+			}, benched{})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v, want that it was called off", when, err)
+			}
+			files, err := os.ReadDir(data)
+			if err != nil || len(files) > 0 {
+				t.Errorf("%s: %v left in the data folder (%v)", when, files, err)
+			}
+			if left := cellTopics(t, b.Addrs, b.Prefix+"bench."); len(left) > 0 {
+				t.Errorf("%s: topics left: %v", when, left)
+			}
+			cancel()
+		}
+	})
+}
+
+// cellTopics are the topics of a cell that exist, those of its queues and of the
+// floor's included.
+func cellTopics(t *testing.T, addrs []string, prefix string) []string {
+	t.Helper()
+	var left []string
+	for _, prefix := range []string{prefix, prefix + "floor."} {
+		names := wire.Topics{Prefix: prefix}
+		admin, err := kafka.NewAdmin(kafka.Config{Brokers: addrs, Topics: names})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer admin.Close()
+		queues, err := admin.QueueTopics(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for q := range queues {
+			left = append(left, names.Build(q))
+		}
+		ids, err := admin.TopicIDs(t.Context(), names.Requests(), names.Reports(), names.Instances(), names.Catalog(), names.Hosts(), names.Host("host-0001"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for topic := range ids {
+			left = append(left, topic)
+		}
+	}
+	slices.Sort(left)
+	return left
+}

@@ -1,0 +1,167 @@
+package bench
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/flavors/catalog"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// someOptions draws a run that can be planned.
+func someOptions(t *rapid.T) Options {
+	return Options{
+		Hosts:  rapid.IntRange(1, 30).Draw(t, "hosts"),
+		Queues: rapid.IntRange(1, 40).Draw(t, "queues"),
+		Count:  rapid.IntRange(1, 300).Draw(t, "count"),
+		Warmup: rapid.IntRange(0, 100).Draw(t, "warmup"),
+	}.WithDefaults()
+}
+
+// What a plan offers is what a catalog makes of it: as many queues as asked for,
+// of the same names, each of which fits some host.
+func TestPlanMakesTheQueuesAskedFor(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := someOptions(t)
+		c, _, _, err := plan(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered := map[compute.QueueName]compute.Queue{}
+		for _, q := range permute(t, c) {
+			offered[q.Name] = q
+		}
+		if len(c.queues) != o.Queues || len(offered) != o.Queues {
+			t.Fatalf("%d queues, %d offered, want %d", len(c.queues), len(offered), o.Queues)
+		}
+		weights := 0.0
+		for _, q := range c.queues {
+			weights += q.weight
+			if !fitsSome(c, offered[q.name]) {
+				t.Errorf("%s fits no host", q.name)
+			}
+		}
+		if math.Abs(weights-1) > 1e-9 {
+			t.Errorf("the weights are %v together", weights)
+		}
+	})
+}
+
+// permute has a catalog of the product make the queues.
+func permute(t *rapid.T, c *cloud) []compute.Queue {
+	offered := catalog.New(catalog.DefaultLimits())
+	for _, a := range c.axes {
+		ch, err := offered.AddCapability(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered = offered.Apply(ch)
+	}
+	for _, f := range c.flavors {
+		ch, err := offered.AddFlavor(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered = offered.Apply(ch)
+	}
+	var queues []compute.Queue
+	for _, f := range c.flavors {
+		queues = append(queues, offered.Permutations(f.Name)...)
+	}
+	return queues
+}
+
+func fitsSome(c *cloud, q compute.Queue) bool {
+	for _, h := range c.hosts {
+		if takes(h, q) && q.Resources.FitsIn(h.inventory.Totals) {
+			return true
+		}
+	}
+	return false
+}
+
+func takes(h benchHost, q compute.Queue) bool {
+	traits := map[compute.Trait]bool{}
+	for _, t := range h.inventory.Traits {
+		traits[t] = true
+	}
+	return q.Accepts(traits)
+}
+
+// However hosts take the work, the last boot still finds room: those that may go
+// anywhere go where they do most harm, to whatever host is nearest to full.
+func TestPlanHasRoomForAllBoots(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := someOptions(t)
+		c, warmup, measured, err := plan(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		offered := map[compute.QueueName]compute.Queue{}
+		for _, q := range permute(t, c) {
+			offered[q.Name] = q
+		}
+		for _, boots := range [][]int{warmup, measured} {
+			free := make([]compute.Resources, len(c.hosts))
+			for i, h := range c.hosts {
+				free[i] = h.inventory.Totals.Clone()
+			}
+			order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0)).Perm(len(boots))
+			for _, i := range order {
+				q := offered[c.queues[boots[i]].name]
+				worst := -1
+				for h := range c.hosts {
+					if takes(c.hosts[h], q) && q.Resources.FitsIn(free[h]) && (worst < 0 || len(c.hosts[h].inventory.Traits) > len(c.hosts[worst].inventory.Traits) || free[h][compute.VCPU] < free[worst][compute.VCPU]) {
+						worst = h
+					}
+				}
+				if worst < 0 {
+					t.Fatalf("no host has room for one more of %s", q.Name)
+				}
+				free[worst] = free[worst].Minus(q.Resources)
+			}
+		}
+	})
+}
+
+func TestPlanRefusesHostsThatAreTooSmall(t *testing.T) {
+	o := Options{Hosts: 10, HostSize: 5, Count: 1000}.WithDefaults()
+	_, _, _, err := plan(o)
+	var e *compute.Error
+	if !errors.As(err, &e) || e.Field != "host-size" || e.Value != "5" || !strings.Contains(e.Remedy, "--host-size ") {
+		t.Fatalf("got %v, want the flag, its value and what to do", err)
+	}
+	o.Churn = true
+	if _, _, _, err := plan(o.resolved()); err != nil {
+		t.Errorf("with churn: %v", err)
+	}
+}
+
+func TestTheSameRunIsPlannedTheSame(t *testing.T) {
+	o := Options{}.WithDefaults()
+	c, _, first, err := plan(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, second, err := plan(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := 0.0
+	for i := range first {
+		if first[i] != second[i] {
+			t.Fatalf("boot %d goes to queue %d, then to %d", i, first[i], second[i])
+		}
+		if q := c.queues[first[i]]; q.class == onA100 || q.class == onH100 {
+			share++
+		}
+	}
+	if share /= float64(len(first)); share < 0.10 || share > 0.20 {
+		t.Errorf("%.0f %% of the boots want a GPU, want about 15 %%", 100*share)
+	}
+}
