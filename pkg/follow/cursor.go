@@ -1,0 +1,87 @@
+package follow
+
+import (
+	"slices"
+
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// cursor is how far one partition has been read.
+type cursor struct {
+	next   int64 // the offset to ask for next: everything below has been handed over
+	target int64 // where the partition ended when it was first asked; -1: not known yet
+	end    int64 // the last stable offset as of the last answer; -1: not known yet
+	began  bool  // it was answered about: next is no guess any more
+	by     *ask  // the open question about it; nil: none
+	lost   bool  // not asked for until it is known who leads
+	alone  bool  // asked for by itself next: see take
+}
+
+func newCursor(oldest int64) *cursor { return &cursor{next: oldest, target: -1, end: -1} }
+
+// caughtUp says whether all has been handed over that there was at the start.
+func (c *cursor) caughtUp() bool { return c.target >= 0 && c.next >= c.target }
+
+// atEnd says whether all has been handed over that there was at the last answer.
+func (c *cursor) atEnd() bool { return c.end >= 0 && c.next >= c.end }
+
+// take moves the cursor over an answer and gives what a reader of committed
+// records may see of it.
+//
+// The position must get to the end even where no record sits: behind the last
+// record are markers, aborted records, or, after compaction, nothing at all.
+// An answer without anything below the end may also be one to a request for
+// many partitions in which this one's turn did not come; so then it is asked
+// for alone, and only if that brings nothing either there is nothing. If it
+// brings a span whose records all lie below the position, and the client does
+// not tell where the span ends, there is nothing at this very offset: one on.
+func (c *cursor) take(p Part, alone bool) []wire.Record {
+	if c.target < 0 {
+		c.target = p.Highest
+	}
+	before := c.next
+	recs := committed(p, c.next)
+	for _, s := range p.Spans {
+		c.next = max(c.next, s.First, s.Last+1)
+		if n := len(s.Records); n > 0 {
+			c.next = max(c.next, s.Records[n-1].Offset+1)
+		}
+	}
+	c.end, c.began = p.Stable, true
+	stuck := c.next == before && c.next < c.end
+	if stuck && alone && len(p.Spans) > 0 {
+		c.next++
+	} else if stuck && alone {
+		c.next = c.end
+	}
+	c.alone = stuck && c.next < c.end
+	return recs
+}
+
+// committed is what is to be seen of an answer from an offset on: no markers,
+// and nothing of an aborted transaction. What its producer wrote from the first
+// offset in the list on, up to its next abort marker, was aborted; a transaction
+// begins with a span, so the first offsets of both tell.
+func committed(p Part, from int64) []wire.Record {
+	aborted := slices.SortedFunc(slices.Values(p.Aborted), func(a, b Aborted) int { return int(a.First - b.First) })
+	open := map[int64]bool{} // producers inside an aborted transaction
+	var recs []wire.Record
+	for _, s := range p.Spans {
+		for len(aborted) > 0 && aborted[0].First <= s.First {
+			open[aborted[0].Producer] = true
+			aborted = aborted[1:]
+		}
+		switch {
+		case s.Marker && s.Abort:
+			delete(open, s.Producer)
+		case s.Marker, s.Transactional && open[s.Producer]:
+		default:
+			for _, r := range s.Records {
+				if r.Offset >= from && r.Offset < p.Stable {
+					recs = append(recs, r)
+				}
+			}
+		}
+	}
+	return recs
+}

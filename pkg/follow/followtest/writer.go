@@ -1,0 +1,173 @@
+package followtest
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Writer writes instances in transactions, as a conductor does.
+type Writer struct {
+	t          testing.TB
+	client     *kgo.Client
+	topic      string
+	partitions int32
+}
+
+// NewWriter makes a writer; its name is its transactional id.
+func NewWriter(t testing.TB, brokers []string, topics wire.Topics, partitions int32, name string) *Writer {
+	t.Helper()
+	client, err := kgo.NewClient(
+		kgo.SeedBrokers(brokers...), kgo.TransactionalID(topics.Prefix+name), kgo.ProducerLinger(0),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100*time.Millisecond),
+	)
+	must(t, err)
+	t.Cleanup(client.Close)
+	return &Writer{t: t, client: client, topic: topics.Instances(), partitions: partitions}
+}
+
+// Write commits these instances in one transaction.
+func (w *Writer) Write(all ...compute.Instance) {
+	w.t.Helper()
+	w.Begin(records(all)...)
+	w.Commit()
+}
+
+// Abort writes these instances in a transaction that is aborted.
+func (w *Writer) Abort(all ...compute.Instance) {
+	w.t.Helper()
+	w.Begin(records(all)...)
+	w.Undo()
+}
+
+// Begin writes records in a transaction that stays open.
+func (w *Writer) Begin(recs ...wire.Record) {
+	w.t.Helper()
+	must(w.t, w.client.BeginTransaction())
+	w.More(recs...)
+}
+
+// More writes records in the open transaction.
+func (w *Writer) More(recs ...wire.Record) {
+	w.t.Helper()
+	for _, rec := range recs {
+		project, _, err := wire.ParseInstanceKey(rec.Key)
+		must(w.t, err)
+		k := &kgo.Record{Topic: w.topic, Partition: wire.Partition(project, w.partitions), Key: rec.Key, Value: rec.Value}
+		for _, h := range rec.Headers {
+			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		must(w.t, w.client.ProduceSync(w.t.Context(), k).FirstErr())
+	}
+}
+
+// Commit ends the open transaction.
+func (w *Writer) Commit() {
+	w.t.Helper()
+	must(w.t, w.client.EndTransaction(w.t.Context(), kgo.TryCommit))
+}
+
+// Undo aborts the open transaction.
+func (w *Writer) Undo() {
+	w.t.Helper()
+	must(w.t, w.client.EndTransaction(w.t.Context(), kgo.TryAbort))
+}
+
+func records(all []compute.Instance) []wire.Record {
+	var recs []wire.Record
+	for _, i := range all {
+		recs = append(recs, wire.EncodeInstance(i))
+	}
+	return recs
+}
+
+// Instance is the n-th instance of a project in a version.
+func Instance(p compute.Project, n int, v compute.Version) compute.Instance {
+	return compute.Instance{
+		ID: compute.InstanceID(fmt.Sprintf("%08d-0000-4000-8000-%012d", n, n)), Project: p, Version: v, State: compute.StateQueued, Attempt: 1,
+		Boot: compute.Boot{Name: fmt.Sprintf("%s-%d", p, n), Flavor: "m1.small"},
+	}
+}
+
+// Topic makes a compacted topic and waits until it is led.
+func Topic(t testing.TB, brokers []string, name string, partitions int32, replicas int16, settings map[string]string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(50*time.Millisecond))
+	must(t, err)
+	defer cl.Close()
+	compact := "compact"
+	configs := map[string]*string{"cleanup.policy": &compact}
+	for k, v := range settings {
+		configs[k] = &v
+	}
+	_, err = kadm.NewClient(cl).CreateTopic(t.Context(), partitions, replicas, configs, name)
+	must(t, err)
+	Await(t, name+" is led", func(ctx context.Context) bool {
+		ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, name)
+		return err == nil && ends.Error() == nil && len(ends[name]) == int(partitions)
+	})
+}
+
+// Delete deletes a topic and waits until no broker knows it.
+func Delete(t testing.TB, brokers []string, name string) {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.MetadataMinAge(50*time.Millisecond))
+	must(t, err)
+	defer cl.Close()
+	_, err = kadm.NewClient(cl).DeleteTopic(t.Context(), name)
+	must(t, err)
+	Await(t, name+" is gone", func(ctx context.Context) bool {
+		all, err := kadm.NewClient(cl).ListTopics(ctx)
+		return err == nil && !all.Has(name)
+	})
+}
+
+// Await asks again and again for what no event tells.
+func Await(t testing.TB, what string, done func(ctx context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !done(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// Raw reads all that is committed in a topic of one partition now, as a plain
+// consumer does.
+func Raw(ctx context.Context, t testing.TB, brokers []string, topic string) []wire.Record {
+	t.Helper()
+	cl, err := kgo.NewClient(
+		kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}),
+	)
+	must(t, err)
+	defer cl.Close()
+	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
+	must(t, err)
+	end, _ := ends.Lookup(topic, 0)
+	var recs []wire.Record
+	for at := int64(0); at < end.Offset; {
+		fetches := cl.PollFetches(ctx)
+		must(t, fetches.Err())
+		fetches.EachRecord(func(k *kgo.Record) {
+			at = k.Offset + 1
+			if !k.Attrs.IsControl() {
+				recs = append(recs, wire.Record{Offset: k.Offset, Key: k.Key, Value: k.Value})
+			}
+		})
+	}
+	return recs
+}

@@ -1,0 +1,389 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// loop is a follower at work: one goroutine runs it and calls Handle. Each open
+// question to a broker has one of its own and answers over a channel.
+type loop struct {
+	f       *Follower
+	topic   Leaders
+	at      map[int32]*cursor
+	asks    map[int32]*ask // by broker: the open question
+	late    []*ask         // given up, and not yet answered
+	looking bool           // somebody asks who leads
+	fails   int            // failures in a row
+	seen    map[compute.InstanceID]compute.Version
+	told    bool // CaughtUp was said
+
+	answers chan *ask
+	views   chan view
+}
+
+// ask is one question to a broker, and its answer.
+type ask struct {
+	broker int32
+	from   map[int32]int64
+	since  time.Time
+	cancel context.CancelFunc
+	parts  []Part
+	err    error
+}
+
+// view is the answer to who leads, and where unknown partitions begin.
+type view struct {
+	topic  Leaders
+	oldest map[int32]int64
+	err    error
+}
+
+const (
+	// answerWithin is how much longer than it may wait an answer may take.
+	answerWithin = 15 * time.Second
+	// doubtAfter is how much longer it may take before it is asked whether the
+	// broker still leads: a frozen one keeps its connections.
+	doubtAfter = 3 * time.Second
+	lookEvery  = time.Second
+	logAfter   = 8 // failures in a row; a change of leaders makes a few
+	mostPause  = 2 * time.Second
+)
+
+func newLoop(f *Follower) *loop {
+	return &loop{
+		f: f, at: map[int32]*cursor{}, asks: map[int32]*ask{}, seen: map[compute.InstanceID]compute.Version{},
+		answers: make(chan *ask), views: make(chan view),
+	}
+}
+
+func (l *loop) run(ctx context.Context) error {
+	l.look(ctx, nil)
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		l.dispatch(ctx)
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case a := <-l.answers:
+			err = l.take(ctx, a)
+		case v := <-l.views:
+			err = l.follow(ctx, v)
+		case now := <-tick.C:
+			l.doubt(ctx, now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// drain waits for the goroutines of the loop, which end because ctx has.
+func (l *loop) drain() {
+	for len(l.asks)+len(l.late) > 0 || l.looking {
+		select {
+		case a := <-l.answers:
+			l.settle(a)
+		case <-l.views:
+			l.looking = false
+		}
+	}
+}
+
+// settle notes that a question is answered.
+func (l *loop) settle(a *ask) {
+	a.cancel()
+	if l.asks[a.broker] == a {
+		delete(l.asks, a.broker)
+	}
+	for i, late := range l.late {
+		if late == a {
+			l.late = append(l.late[:i], l.late[i+1:]...)
+			break
+		}
+	}
+}
+
+// dispatch asks every broker that leads something and has no open question.
+func (l *loop) dispatch(ctx context.Context) {
+	asks := map[int32]*ask{}
+	alone := map[int32]bool{}
+	for p, c := range l.at {
+		broker := l.topic.Of[p]
+		if c.lost || c.by != nil || broker < 0 || l.asks[broker] != nil || alone[broker] {
+			continue
+		}
+		if asks[broker] == nil || c.alone {
+			asks[broker] = &ask{broker: broker, from: map[int32]int64{}}
+			alone[broker] = c.alone
+		}
+		asks[broker].from[p] = c.next
+	}
+	for broker, a := range asks {
+		l.asks[broker] = a
+		l.begin(ctx, a)
+	}
+}
+
+func (l *loop) begin(ctx context.Context, a *ask) {
+	wait := l.f.opts.Wait
+	for p := range a.from {
+		c := l.at[p]
+		c.by = a
+		if !c.atEnd() {
+			wait = 0 // there is something to know at once
+		}
+	}
+	a.since = time.Now().Add(wait)
+	ctx, a.cancel = context.WithTimeout(ctx, wait+answerWithin)
+	go func() {
+		a.parts, a.err = l.f.client.Fetch(ctx, a.broker, l.f.topic, a.from, wait)
+		l.answers <- a
+	}()
+}
+
+// take hands over what an answer brought.
+func (l *loop) take(ctx context.Context, a *ask) error {
+	l.settle(a)
+	trouble := a.err
+	var changes []Change
+	for _, part := range a.parts {
+		c := l.at[part.Partition]
+		if c == nil || c.by != a {
+			continue // it was asked of another meanwhile
+		}
+		if part.Code != 0 {
+			if err := l.refused(c, part); err != nil {
+				return err
+			}
+			c.lost, trouble = true, fmt.Errorf("partition %d: Kafka's error %d", part.Partition, part.Code)
+			continue
+		}
+		for _, rec := range c.take(part, len(a.from) == 1) {
+			change, err := l.change(rec)
+			if err != nil {
+				return err
+			}
+			changes = append(changes, change)
+		}
+	}
+	for p := range a.from {
+		if c := l.at[p]; c != nil && c.by == a {
+			c.by, c.lost = nil, c.lost || a.err != nil
+		}
+	}
+	l.hand(changes)
+	if trouble == nil {
+		l.fails = 0
+		return nil
+	}
+	if compute.KindOf(trouble) == compute.KindForbidden {
+		return trouble
+	}
+	l.look(ctx, trouble)
+	return nil
+}
+
+// refused is about an error that asking again cannot mend.
+func (l *loop) refused(c *cursor, part Part) error {
+	cause := fmt.Errorf("partition %d, offset %d: Kafka's error %d", part.Partition, c.next, part.Code)
+	switch {
+	case part.Code == offsetOutOfRange && c.began:
+		return replaced(l.f.topic, "it lost records that had been read")
+	case part.Code == offsetOutOfRange:
+		delete(l.at, part.Partition) // it was just shortened; where it begins is asked again
+	}
+	if err := Code(part.Code, cause); compute.KindOf(err) == compute.KindForbidden {
+		return err
+	}
+	return nil
+}
+
+// change reads a record. A version that is not above the one known is of
+// another log: the one writer of an instance only counts up.
+func (l *loop) change(rec wire.Record) (Change, error) {
+	ch := Change{Partition: rec.Partition, Offset: rec.Offset}
+	ch.Project, ch.ID, ch.Err = wire.ParseInstanceKey(rec.Key)
+	if ch.Err != nil {
+		return ch, nil
+	}
+	if rec.Value == nil {
+		delete(l.seen, ch.ID)
+		return ch, nil
+	}
+	inst, err := wire.DecodeInstance(rec)
+	if err != nil {
+		ch.Err = err
+		return ch, nil
+	}
+	if last := l.seen[ch.ID]; inst.Version <= last {
+		return ch, replaced(l.f.topic, fmt.Sprintf("version %d of %s follows version %d", inst.Version, ch.ID, last))
+	}
+	l.seen[ch.ID] = inst.Version
+	ch.Instance = &inst
+	return ch, nil
+}
+
+func (l *loop) hand(changes []Change) {
+	caughtUp := l.told || l.caughtUp()
+	if len(changes) > 0 || caughtUp && !l.told {
+		l.f.opts.Handle(Batch{Changes: changes, CaughtUp: caughtUp})
+	}
+	if caughtUp && !l.told {
+		close(l.f.ready)
+	}
+	l.told = caughtUp
+}
+
+func (l *loop) caughtUp() bool {
+	for p := range l.topic.Of {
+		if c := l.at[p]; c == nil || !c.caughtUp() {
+			return false
+		}
+	}
+	return len(l.topic.Of) > 0
+}
+
+// doubt asks who leads if an answer takes long.
+func (l *loop) doubt(ctx context.Context, now time.Time) {
+	for _, a := range l.asks {
+		if now.Sub(a.since) > doubtAfter {
+			l.look(ctx, errors.New("a broker does not answer"))
+			return
+		}
+	}
+}
+
+// look asks who leads, after a while that grows with the failures.
+func (l *loop) look(ctx context.Context, why error) {
+	if l.looking {
+		return
+	}
+	l.looking = true
+	var pause time.Duration
+	if why != nil {
+		l.fails++
+		pause = min(mostPause, 50*time.Millisecond<<min(l.fails, 10))
+	}
+	if l.fails == logAfter {
+		l.f.opts.Log.Warn("cannot read; trying on", zap.String("topic", l.f.topic), zap.Error(why))
+	}
+	known := map[int32]bool{}
+	for p := range l.at {
+		known[p] = true
+	}
+	go func() {
+		t := time.NewTimer(pause)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			l.views <- l.f.look(ctx, known)
+		case <-ctx.Done():
+			l.views <- view{err: ctx.Err()}
+		}
+	}()
+}
+
+// look asks who leads, and where partitions begin that are not known.
+func (f *Follower) look(ctx context.Context, known map[int32]bool) (v view) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if v.topic, v.err = f.client.Leaders(ctx, f.topic); v.err != nil {
+		return v
+	}
+	begin := map[int32][]int32{}
+	for p, broker := range v.topic.Of {
+		if !known[p] && broker >= 0 {
+			begin[broker] = append(begin[broker], p)
+		}
+	}
+	v.oldest = map[int32]int64{}
+	for broker, partitions := range begin {
+		oldest, err := f.client.Oldest(ctx, broker, f.topic, partitions)
+		if err != nil {
+			v.err = err
+			return v
+		}
+		for p, offset := range oldest {
+			v.oldest[p] = offset
+		}
+	}
+	return v
+}
+
+// follow takes news of who leads, and asks again if they are incomplete.
+func (l *loop) follow(ctx context.Context, v view) error {
+	l.looking = false
+	if v.err != nil || len(v.topic.Of) == 0 {
+		if compute.KindOf(v.err) == compute.KindForbidden {
+			return v.err
+		}
+		l.look(ctx, fmt.Errorf("who leads %s: %w", l.f.topic, errors.Join(v.err, ctx.Err())))
+		return nil
+	}
+	if l.topic.Of != nil && l.topic.ID != v.topic.ID {
+		return replaced(l.f.topic, "it was deleted and made again")
+	}
+	for p := range l.topic.Of {
+		if _, ok := v.topic.Of[p]; !ok { // a broker that has not heard of all yet
+			v.topic.Of[p] = -1
+		}
+	}
+	l.topic = v.topic
+	for p, offset := range v.oldest {
+		if l.at[p] == nil {
+			l.at[p] = newCursor(offset)
+		}
+	}
+	l.regroup()
+	if l.leaderless() {
+		l.look(ctx, errors.New("partitions without a leader"))
+	}
+	return nil
+}
+
+// regroup gives up questions to brokers that lead no more what they were asked
+// about, and lets lost partitions be asked for again.
+func (l *loop) regroup() {
+	for p, c := range l.at {
+		c.lost = false
+		if c.by != nil && c.by.broker != l.topic.Of[p] {
+			c.by = nil
+		}
+	}
+	for broker, a := range l.asks {
+		if !l.wanted(a) {
+			a.cancel()
+			delete(l.asks, broker)
+			l.late = append(l.late, a)
+		}
+	}
+}
+
+// wanted says whether somebody still waits for an answer.
+func (l *loop) wanted(a *ask) bool {
+	for p := range a.from {
+		if c := l.at[p]; c != nil && c.by == a {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loop) leaderless() bool {
+	for p, broker := range l.topic.Of {
+		if broker < 0 || l.at[p] == nil {
+			return true
+		}
+	}
+	return false
+}

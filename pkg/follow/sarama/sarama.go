@@ -1,0 +1,146 @@
+// Package sarama follows instances with github.com/IBM/sarama.
+package sarama
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/IBM/sarama"
+
+	"github.com/berth-project/berth/pkg/follow"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// New follows with the brokers and the network settings of a client (TLS, SASL,
+// proxy, time-outs), which stays the caller's to use and to close. The
+// connections are the follower's own: on the client's, everything else would
+// wait for as long as a fetch does.
+//
+// Any client will do. sarama's own consumer reads committed records rightly, but
+// never says how far it has come where no record is for it, as at the end of
+// every transaction; so brokers are asked directly.
+func New(client sarama.Client, o follow.Options) (*follow.Follower, error) {
+	return follow.New(&asker{client: client, brokers: map[key]*broker{}, addrs: map[int32]string{}}, o)
+}
+
+// Leaders asks one broker after the other until one answers.
+func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
+	var errs []error
+	for id, addr := range a.known() {
+		resp, err := ask(ctx, a, key{id: id}, addr, func(b *sarama.Broker) (*sarama.MetadataResponse, error) {
+			return b.GetMetadata(sarama.NewMetadataRequest(version(a.client), []string{topic}))
+		})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		return a.learn(resp)
+	}
+	return follow.Leaders{}, fmt.Errorf("no broker answers: %w", errors.Join(errs...))
+}
+
+// learn reads who leads, and where brokers are.
+func (a *asker) learn(resp *sarama.MetadataResponse) (follow.Leaders, error) {
+	addrs := map[int32]string{}
+	for _, b := range resp.Brokers {
+		addrs[b.ID()] = b.Addr()
+	}
+	a.replace(addrs)
+	if len(resp.Topics) != 1 {
+		return follow.Leaders{}, wire.ErrNoTopic
+	}
+	t := resp.Topics[0]
+	if t.Err != sarama.ErrNoError && len(t.Partitions) == 0 {
+		return follow.Leaders{}, follow.Code(int16(t.Err), t.Err)
+	}
+	l := follow.Leaders{ID: t.Uuid, Of: map[int32]int32{}}
+	for _, p := range t.Partitions {
+		l.Of[p.ID] = p.Leader
+	}
+	return l, nil
+}
+
+// Oldest asks the leader.
+func (a *asker) Oldest(ctx context.Context, id int32, topic string, partitions []int32) (map[int32]int64, error) {
+	req := sarama.NewOffsetRequest(version(a.client))
+	for _, p := range partitions {
+		req.AddBlock(topic, p, sarama.OffsetOldest, 1)
+	}
+	resp, err := ask(ctx, a, key{id: id}, a.addr(id), func(b *sarama.Broker) (*sarama.OffsetResponse, error) { return b.GetAvailableOffsets(req) })
+	if err != nil {
+		return nil, err
+	}
+	oldest := map[int32]int64{}
+	for _, p := range partitions {
+		block := resp.GetBlock(topic, p)
+		if block == nil {
+			return nil, sarama.ErrIncompleteResponse
+		}
+		if err := follow.Code(int16(block.Err), block.Err); err != nil {
+			return nil, err
+		}
+		oldest[p] = block.Offset
+	}
+	return oldest, nil
+}
+
+// Fetch asks the broker for records.
+func (a *asker) Fetch(ctx context.Context, id int32, topic string, from map[int32]int64, wait time.Duration) ([]follow.Part, error) {
+	req := &sarama.FetchRequest{
+		Version: 11, MaxWaitTime: int32(wait.Milliseconds()), MinBytes: 1, MaxBytes: follow.FetchBytes,
+		Isolation: sarama.ReadCommitted, SessionEpoch: -1, RackID: a.client.Config().RackID,
+	}
+	for p, offset := range from {
+		req.AddBlock(topic, p, offset, follow.PartitionBytes, -1)
+	}
+	resp, err := ask(ctx, a, key{id: id, fetches: true}, a.addr(id), func(b *sarama.Broker) (*sarama.FetchResponse, error) { return b.Fetch(req) })
+	if err != nil {
+		return nil, err
+	}
+	if resp.ErrorCode != 0 {
+		return nil, follow.Code(resp.ErrorCode, sarama.KError(resp.ErrorCode))
+	}
+	var parts []follow.Part
+	for p, block := range resp.Blocks[topic] {
+		part, whole := parse(topic, p, block)
+		if whole {
+			parts = append(parts, part)
+		}
+	}
+	return parts, nil
+}
+
+// parse reads an answer; one that has only half a batch says nothing.
+func parse(topic string, partition int32, b *sarama.FetchResponseBlock) (part follow.Part, whole bool) {
+	part = follow.Part{Partition: partition, Code: int16(b.Err), Highest: b.HighWaterMarkOffset, Stable: b.LastStableOffset}
+	for _, t := range b.AbortedTransactions {
+		part.Aborted = append(part.Aborted, follow.Aborted{Producer: t.ProducerID, First: t.FirstOffset})
+	}
+	for _, r := range b.RecordsSet {
+		if r.RecordBatch == nil || r.RecordBatch.PartialTrailingRecord {
+			return part, len(part.Spans) > 0
+		}
+		part.Spans = append(part.Spans, span(topic, partition, r.RecordBatch))
+	}
+	return part, !b.Partial
+}
+
+func span(topic string, partition int32, b *sarama.RecordBatch) follow.Span {
+	s := follow.Span{
+		First: b.FirstOffset, Last: b.LastOffset(), Producer: b.ProducerID, Transactional: b.IsTransactional, Marker: b.Control,
+	}
+	for _, k := range b.Records {
+		r := wire.Record{
+			Topic: topic, Partition: partition, Offset: b.FirstOffset + k.OffsetDelta, Key: k.Key, Value: k.Value,
+			Time: b.FirstTimestamp.Add(k.TimestampDelta).UTC(),
+		}
+		for _, h := range k.Headers {
+			r.Headers = append(r.Headers, wire.Header{Key: string(h.Key), Value: h.Value})
+		}
+		s.Records = append(s.Records, r)
+	}
+	s.Abort = s.Marker && len(s.Records) > 0 && follow.Aborts(s.Records[0].Key)
+	return s
+}
