@@ -34,6 +34,21 @@ type pull struct {
 type opened struct {
 	queues map[compute.QueueName]bool
 	most   compute.Resources
+	free   compute.Resources          // of the host when it was opened
+	passed map[compute.QueueName]bool // drawn then, and left out
+}
+
+// split finds the queues that came up since: their work did not fit then, or it
+// lies there and hosts were told. Other lots alone can wait for the next fetch.
+func (o opened) split(some []offer.Candidate) (missed, rest []offer.Candidate) {
+	for _, c := range some {
+		if !o.passed[c.Queue] && (c.Deep || !c.Needs.FitsIn(o.free)) {
+			missed = append(missed, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return missed, rest
 }
 
 func newPull(o Options) pull {
@@ -154,8 +169,8 @@ func (l *loop) leftAlone(q compute.QueueName, now time.Time) bool {
 	return true
 }
 
-// placed opens a fetch in every idle lane that has something to list which
-// fits beside all others. Things may have changed since it was drawn.
+// placed opens a fetch in every idle lane, and in spare ones, that has something
+// to list which fits beside all others. Things may have changed since it was drawn.
 func (l *loop) placed(drawn map[compute.QueueName]offer.Candidate, at map[wire.Lane][]wire.QueueRef, err error) {
 	l.pull.placing = false
 	now := time.Now()
@@ -166,30 +181,55 @@ func (l *loop) placed(drawn map[compute.QueueName]offer.Candidate, at map[wire.L
 	if !l.offers(now) {
 		return
 	}
-	lanes := slices.SortedFunc(maps.Keys(at), byLane)
-	plan := make([]offer.Lane, len(lanes))
-	for i, lane := range lanes {
-		if o, busy := l.pull.open[lane]; busy {
-			plan[i].Open = o.most
-		}
-		for _, ref := range at[lane] {
-			if q, ok := l.pull.queues[ref.Name]; ok && q.TopicID == ref.TopicID && !l.leftAlone(ref.Name, now) {
-				plan[i].Candidates = append(plan[i].Candidates, drawn[ref.Name])
-			}
-		}
-	}
+	lanes, plan := l.lay(drawn, at, now)
 	free, slots := l.free(), l.slots()
 	for _, b := range l.pull.pinned {
 		free = free.Minus(b.Resources)
 	}
 	for lane, o := range l.pull.open {
-		if _, ok := at[lane]; !ok {
+		if !slices.Contains(lanes, lane) {
 			free, slots = free.Minus(o.most), slots-1
 		}
 	}
 	for i, p := range offer.Plan(free, plan, slots) {
-		l.open(lanes[i], p, at[lanes[i]])
+		l.open(lanes[i], p, at[first(lanes[i])])
 	}
+}
+
+// lay gives the candidates of each lane to the lane, or if a fetch is open there,
+// those that came up since to the spare one beside it. While one is open in the
+// spare lane alone, which is not for long, the other waits: then it lists all.
+func (l *loop) lay(drawn map[compute.QueueName]offer.Candidate, at map[wire.Lane][]wire.QueueRef, now time.Time) (lanes []wire.Lane, plan []offer.Lane) {
+	add := func(lane wire.Lane, p offer.Lane) { lanes, plan = append(lanes, lane), append(plan, p) }
+	for _, lane := range slices.SortedFunc(maps.Keys(at), byLane) {
+		var some []offer.Candidate
+		for _, ref := range at[lane] {
+			if q, ok := l.pull.queues[ref.Name]; ok && q.TopicID == ref.TopicID && !l.leftAlone(ref.Name, now) {
+				some = append(some, drawn[ref.Name])
+			}
+		}
+		spare := lane
+		spare.Spare = true
+		o, busy := l.pull.open[lane]
+		_, spared := l.pull.open[spare]
+		switch {
+		case !busy && !spared:
+			add(lane, offer.Lane{Candidates: some})
+		case busy && !spared:
+			missed, rest := o.split(some)
+			add(lane, offer.Lane{Open: o.most, Candidates: rest})
+			add(spare, offer.Lane{Candidates: missed})
+		case busy:
+			add(lane, offer.Lane{Open: o.most, Candidates: some})
+		}
+	}
+	return lanes, plan
+}
+
+// first is the lane that a spare one is beside.
+func first(lane wire.Lane) wire.Lane {
+	lane.Spare = false
+	return lane
 }
 
 func byLane(a, b wire.Lane) int {
@@ -201,9 +241,12 @@ func (l *loop) open(lane wire.Lane, p offer.Planned, refs []wire.QueueRef) {
 	if len(p.Listed) == 0 {
 		return
 	}
-	o := opened{queues: map[compute.QueueName]bool{}, most: p.Most}
+	o := opened{queues: map[compute.QueueName]bool{}, most: p.Most, free: l.free(), passed: map[compute.QueueName]bool{}}
 	for _, c := range p.Listed {
 		o.queues[c.Queue] = true
+	}
+	for _, c := range p.Left {
+		o.passed[c.Queue] = true
 	}
 	l.pull.open[lane] = o
 	l.a.counts.offers.Add(1)

@@ -38,7 +38,11 @@ func (n *node) Open(lane wire.Lane, refs []wire.QueueRef) {
 	}
 	f := &fetch{queues: refs}
 	n.open[lane] = f
-	f.timer = time.AfterFunc(5*time.Second, func() {
+	wait := 5 * time.Second
+	if lane.Spare {
+		wait = time.Second
+	}
+	f.timer = time.AfterFunc(wait, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if n.open[lane] == f {

@@ -20,6 +20,8 @@ type lane struct {
 	p  *Puller
 	id wire.Lane
 
+	wait, idle, sessionIdle time.Duration
+
 	orders chan []wire.QueueRef // what to fetch; holds one
 	acked  chan struct{}        // some acks wait
 
@@ -37,11 +39,15 @@ type lane struct {
 }
 
 func newLane(p *Puller, id wire.Lane) *lane {
-	return &lane{
-		p: p, id: id,
+	l := &lane{
+		p: p, id: id, wait: p.opts.MaxWait, idle: laneIdleTimeout, sessionIdle: sessionIdleTimeout,
 		orders: make(chan []wire.QueueRef, 1), acked: make(chan struct{}, 1),
 		session: newSession(id.Group), refused: map[topicUUID]int16{},
 	}
+	if id.Spare {
+		l.wait, l.idle, l.sessionIdle = min(l.wait, spareWait), spareIdleTimeout, spareSessionIdleTimeout
+	}
+	return l
 }
 
 // order leaves word to fetch.
@@ -88,12 +94,15 @@ func (l *lane) wake() {
 }
 
 func (l *lane) log() *zap.Logger {
-	return l.p.cfg.Log.With(zap.Int32("broker", l.id.Broker), zap.String("group", l.id.Group))
+	return l.p.cfg.Log.With(zap.Int32("broker", l.id.Broker), zap.String("group", l.id.Group), zap.Bool("spare", l.id.Spare))
 }
 
 func (l *lane) run(ctx context.Context) {
 	l.mu.Lock()
 	l.session.member = l.p.member
+	if l.id.Spare {
+		l.session.member += "s" // a session of its own, as for another host
+	}
 	l.mu.Unlock()
 	defer l.stop()
 	var late <-chan time.Time // the acks that wait have waited for a fetch long enough

@@ -22,6 +22,12 @@ const (
 	// sessionIdleTimeout is when a session that was not used is given up rather
 	// than tried. It holds nothing by then: locks end sooner.
 	sessionIdleTimeout = 5 * time.Minute
+	// Spare lanes are used now and then, and do not keep their connection.
+	spareIdleTimeout        = 2 * time.Minute
+	spareSessionIdleTimeout = time.Minute
+	// spareWait is how long a fetch in a spare lane waits at most: soon the first
+	// lane lists everything again, at less cost.
+	spareWait = time.Second
 	// noMetadata is how often a lane's client asks who leads, which it need not
 	// know: as seldom as it can be told to.
 	noMetadata = time.Hour
@@ -41,14 +47,14 @@ func (l *lane) connect() error {
 		return errUnknownBroker
 	}
 	if l.client != nil {
-		if l.address == address && time.Since(l.used) < sessionIdleTimeout {
+		if l.address == address && time.Since(l.used) < l.sessionIdle {
 			return nil
 		}
 		l.disconnect()
 	}
 	cfg := l.p.cfg
 	cfg.Brokers = []string{address}
-	client, err := newClient(cfg, kgo.ConnIdleTimeout(laneIdleTimeout), kgo.MetadataMaxAge(noMetadata))
+	client, err := newClient(cfg, kgo.ConnIdleTimeout(l.idle), kgo.MetadataMaxAge(noMetadata))
 	if err != nil {
 		return err
 	}
@@ -72,9 +78,9 @@ func (l *lane) disconnect() {
 // sendFetch sends a fetch with the acks that ride on it.
 func (l *lane) sendFetch(ctx context.Context, topics []topicUUID) (*kmsg.ShareFetchResponse, error) {
 	l.mu.Lock()
-	req, sent := l.session.fetch(topics, l.p.opts.MaxWait)
+	req, sent := l.session.fetch(topics, l.wait)
 	l.mu.Unlock()
-	kresp, err := l.request(ctx, req, l.p.opts.MaxWait)
+	kresp, err := l.request(ctx, req, l.wait)
 	if err != nil {
 		l.p.counts.acksUnknown.Add(sent.all())
 		return nil, l.lose(ctx, err)

@@ -20,6 +20,9 @@ type QueueRef struct {
 type Lane struct {
 	Broker int32
 	Group  string
+	// Spare is the lane beside the first one: an open fetch cannot be changed, and
+	// what comes up meanwhile need not wait for its end. Fetches in it are short.
+	Spare bool
 }
 
 // Pulled is how one fetch ended.
