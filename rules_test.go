@@ -51,6 +51,7 @@ var arrows = map[string][]string{
 	"pkg/localkafka":                {},
 	"pkg/api":                       {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/telemetry"},
 	"pkg/front":                     {"pkg/compute", "pkg/wire/rest"},
+	"pkg/doctor":                    {"pkg/compute", "pkg/wire", "pkg/kafka"},
 	"pkg/client":                    {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
 	"pkg/publish":                   {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish"},
 	"pkg/publish/publishtest":       {"*"},

@@ -92,9 +92,17 @@ func decisionOf(was, is compute.State) string {
 	return is.String() // active, deleting, deleted, error
 }
 
+// codeOf is a reason's code as a label's value. A record that another version
+// wrote may have any; what this one does not know is one value.
 func codeOf(r *compute.Reason) string {
 	if r == nil {
 		return ""
 	}
-	return string(r.Code)
+	switch r.Code {
+	case compute.QuotaExceeded, compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason, compute.NeverFits,
+		compute.NoEligibleHost, compute.WaitingForCapacity, compute.GroupRule, compute.PinnedHostUnavailable, compute.BuildFailed,
+		compute.AttemptsExhausted, compute.DeadlineExceeded, compute.Cancelled, compute.HostLost, compute.Malformed, compute.AttemptOver:
+		return string(r.Code)
+	}
+	return "other"
 }

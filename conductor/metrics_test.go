@@ -148,6 +148,18 @@ func TestMetricsOfInstances(t *testing.T) {
 	telemetrytest.Is(t, reg, 0, "berth_conductor_instances", "state", "deleted")
 }
 
+// The log may hold what another version wrote: labels stay few.
+func TestReasonLabelsAreFew(t *testing.T) {
+	for _, c := range []struct {
+		reason *compute.Reason
+		want   string
+	}{{nil, ""}, {&compute.Reason{Code: compute.HostLost}, "HostLost"}, {&compute.Reason{Code: "Whatever-17"}, "other"}} {
+		if got := codeOf(c.reason); got != c.want {
+			t.Errorf("%v is %q, not %q", c.reason, got, c.want)
+		}
+	}
+}
+
 // Two conductors of one process show what they have between them; one that has
 // ended shows nothing.
 func TestMetricsOfSeveralConductors(t *testing.T) {

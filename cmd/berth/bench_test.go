@@ -63,8 +63,8 @@ func TestBench(t *testing.T) {
 		if r.QueuedMS.P50 > r.GrantedMS.P50 || r.GrantedMS.P50 > r.ActiveMS.P50 {
 			t.Errorf("steps out of order: queued %v, granted %v, active %v", r.QueuedMS, r.GrantedMS, r.ActiveMS)
 		}
-		// Each boot is written down at least when it is taken, granted and claimed.
-		if r.Fsyncs < 3*100 || r.Connections < 20 || r.CPU.Berth <= 0 || r.RSS.Berth <= 0 {
+		// Each boot waits for the disk at least when it is taken.
+		if r.Fsyncs < 100 || r.Connections < 20 || r.CPU.Berth <= 0 || r.RSS.Berth <= 0 {
 			t.Errorf("%d fsyncs, %d connections, %v CPU, %v memory", r.Fsyncs, r.Connections, r.CPU, r.RSS)
 		}
 	})
@@ -159,7 +159,6 @@ func TestBenchRefuses(t *testing.T) {
 		"--via pigeon":                "give http or kafka",
 		"--burst 2000 --count 100":    "burst",
 		"--host-size 1 --count 1000":  "give --host-size",
-		"--hosts 9000":                "open files",
 		"--kafka nowhere":             "give host:port",
 		"--kafka-set a=b":             "kafka-set",
 		"--kafka local --kafka-set x": "give NAME=VALUE",

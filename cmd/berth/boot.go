@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,12 +27,12 @@ const (
 
 // bootFlags are the command line of boot.
 type bootFlags struct {
-	flavor, name, image, userData, onNoCapacity, host, id string
-	with, metadata, avoid                                 []string
-	count                                                 int
-	attempts                                              uint32
-	deadline, timeout                                     time.Duration
-	wait                                                  bool
+	flavor, name, image, userData, onNoCapacity, host, id, key string
+	with, metadata, avoid                                      []string
+	count                                                      int
+	attempts                                                   uint32
+	deadline, timeout                                          time.Duration
+	wait                                                       bool
 }
 
 func newBoot(s *settings) *cobra.Command {
@@ -42,7 +43,11 @@ func newBoot(s *settings) *cobra.Command {
 		Long: `Boot machines. Returns once the requests cannot be lost; with --wait, once the
 machines run or have failed.
 
-With --count N the names are NAME-1 to NAME-N.`,
+With --count N the names are NAME-1 to NAME-N.
+
+A request whose answer is lost is repeated and still makes one machine. For the
+same in a script that may run again, give --key: the same key and the same
+flags answer the machine of the first time, whatever became of it.`,
 		Example: `  berth boot --flavor m1.small --name web --count 3
   berth boot --flavor m1.small --with gpu=a100 --name train --wait --timeout 30s`,
 		Args: cobra.NoArgs,
@@ -62,6 +67,7 @@ With --count N the names are NAME-1 to NAME-N.`,
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE; repeatable")
 	flags.StringVar(&f.userData, "user-data", "", "file with data for the first start")
 	flags.StringVar(&f.id, "id", "", "id of your own, so that a repeated request changes nothing")
+	flags.StringVar(&f.key, "key", "", "any text of your own, for the same: an Idempotency-Key; with --count N, KEY-1 to KEY-N")
 	flags.BoolVar(&f.wait, "wait", false, "wait until the machines run or have failed")
 	flags.DurationVar(&f.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
@@ -78,6 +84,10 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 	switch {
 	case f.count < 1 || f.count > maxCount:
 		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give a number from 1 to %d", maxCount))
+	case f.id != "" && f.key != "":
+		return b, compute.Invalid("key", f.key, "a key stands for an id: leave out --id")
+	case len(f.key) > maxKey || strings.ContainsFunc(f.key, func(r rune) bool { return r < ' ' || r > '~' }):
+		return b, compute.Invalid("key", f.key, fmt.Sprintf("give at most %d printable ASCII characters", maxKey))
 	case f.count > 1 && f.id != "":
 		return b, compute.Invalid("id", f.id, "an id names one machine: leave out --count")
 	case cmd.Flags().Changed("deadline") && f.deadline <= 0:
@@ -117,12 +127,7 @@ func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 	if err != nil {
 		return err
 	}
-	ids := make([]compute.InstanceID, f.count)
-	for n := range ids {
-		if ids[n] = newID(); f.id != "" {
-			ids[n] = compute.InstanceID(f.id)
-		}
-	}
+	ids := f.ids(c.Project())
 	booted, err := bootAll(cmd.Context(), c, b, ids)
 	if err == nil && f.wait {
 		booted, err = waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), f.timeout, ids, settled)
@@ -136,6 +141,28 @@ func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 		return err
 	}
 	return firstFailure(booted)
+}
+
+// maxKey is the longest --key: what is behind it with --count still fits in.
+const maxKey = 240
+
+// ids are made here, so that a boot whose answer is lost can be asked for again
+// and stays one machine.
+func (f bootFlags) ids(p compute.Project) []compute.InstanceID {
+	ids := make([]compute.InstanceID, f.count)
+	for n := range ids {
+		switch {
+		case f.id != "":
+			ids[n] = compute.InstanceID(f.id)
+		case f.key != "" && f.count > 1:
+			ids[n] = client.KeyedID(p, fmt.Sprintf("%s-%d", f.key, n+1))
+		case f.key != "":
+			ids[n] = client.KeyedID(p, f.key)
+		default:
+			ids[n] = newID()
+		}
+	}
+	return ids
 }
 
 // bootAll asks for all machines, several at once, and returns those that were
@@ -154,6 +181,9 @@ func bootAll(ctx context.Context, c *client.Client, b compute.Boot, ids []comput
 				return nil // another one failed and says so
 			}
 			i, err := c.Boot(ctx, id, one)
+			if compute.KindOf(err) == compute.KindTimeout && ctx.Err() == nil { // it may have been kept; with its id it stays one
+				i, err = c.Boot(ctx, id, one)
+			}
 			made[n] = i
 			return withID(err, id)
 		})

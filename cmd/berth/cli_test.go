@@ -143,8 +143,11 @@ func (f *far) openQueues() {
 		for _, q := range compute.Permutations(flavor, axes) {
 			q.Group = "agents-0"
 			hosts := compute.HostCounts{Eligible: 2}
-			if q.Resources[compute.VCPU] > 8 {
+			switch {
+			case q.Resources[compute.VCPU] > 8:
 				hosts = compute.HostCounts{NeverFits: 2}
+			case isFull(flavor.Name):
+				hosts = compute.HostCounts{Full: 3, Draining: 1}
 			}
 			f.node.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
 			f.node.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{
@@ -153,6 +156,9 @@ func (f *far) openQueues() {
 		}
 	}
 }
+
+// isFull says that no host has room for this flavor.
+func isFull(f compute.FlavorName) bool { return strings.HasPrefix(string(f), "full") }
 
 func (f *far) decide(rec wire.Record) error {
 	req, err := wire.DecodeRequest(rec)
@@ -199,7 +205,7 @@ func (f *far) admit(req compute.Request, now time.Time) compute.Instance {
 		return fail(compute.Reason{Code: compute.NeverFits, Hosts: never})
 	case flavor.Resources[compute.VCPU] > 8 && b.Deadline < time.Minute:
 		return fail(compute.Reason{Code: compute.DeadlineExceeded})
-	case flavor.Resources[compute.VCPU] > 8, strings.HasPrefix(b.Name, "waits"):
+	case flavor.Resources[compute.VCPU] > 8, strings.HasPrefix(b.Name, "waits"), isFull(b.Flavor):
 		return i
 	case strings.HasPrefix(b.Name, "broken"):
 		i.Attempt = b.Attempts

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ Returns once the requests cannot be lost; with --wait, once the machines are gon
 				meant = append(meant, i)
 			}
 			gone, err := deleteAll(cmd, c, meant, wait, timeout)
-			if printed := instanceSheet(time.Now()).list(cmd.OutOrStdout(), out, gone); err == nil {
+			if printed := deletedSheet(time.Now(), out).list(cmd.OutOrStdout(), out, gone); err == nil {
 				err = printed
 			}
 			return err
@@ -44,6 +45,35 @@ Returns once the requests cannot be lost; with --wait, once the machines are gon
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until they are gone")
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
+}
+
+// deletedSheet is how instances are listed that were asked to be deleted: the
+// state is the one they go to, also where their record still says another.
+func deletedSheet(now time.Time, f format) sheet[client.Instance] {
+	s := instanceSheet(now)
+	if f == formatJSON || f == formatYAML {
+		return s // as the API says it
+	}
+	for n, c := range s.columns {
+		switch c.title {
+		case "STATE":
+			s.columns[n].cell = func(i client.Instance) string {
+				if i.State == "deleted" {
+					return "deleted"
+				}
+				return "deleting"
+			}
+		case "WHY":
+			s.columns[n].cell = func(i client.Instance) string {
+				switch i.State {
+				case "deleted", "deleting":
+					return why(i)
+				}
+				return strings.TrimSuffix("was "+string(i.State)+": "+why(i), ": ")
+			}
+		}
+	}
+	return s
 }
 
 func deleteAll(cmd *cobra.Command, c *client.Client, meant []client.Instance, wait bool, timeout time.Duration) ([]client.Instance, error) {

@@ -208,7 +208,7 @@ func (w *queueWaiting) queues(ctx context.Context, c *client.Client, to io.Write
 			}
 		}
 		seen := fmt.Sprintf("%d of %s open", open, plural(wanted, "queue"))
-		live.show(seen)
+		live.show(sight{seen, seen})
 		if failed > 0 {
 			return false, seen, &compute.Error{Kind: compute.KindInternal, Message: plural(failed, "queue") + " cannot be made", Remedy: "berth queue list -o wide shows why"}
 		}

@@ -36,6 +36,9 @@ func newList(s *settings) *cobra.Command {
 				f.States = append(f.States, state)
 			}
 			f.Host, f.Queue, f.Flavor = compute.HostID(host), compute.QueueName(queue), compute.FlavorName(flavor)
+			if out == formatName {
+				f.Fields = []string{"id"}
+			}
 			items, err := c.Instances(cmd.Context(), f)
 			if err != nil {
 				return err

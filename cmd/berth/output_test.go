@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"testing"
 	"time"
-
-	"github.com/berth-project/berth/pkg/client"
 )
 
 func TestTablesAlign(t *testing.T) {
@@ -46,30 +44,12 @@ func TestAges(t *testing.T) {
 	}
 }
 
-func TestSummary(t *testing.T) {
-	some := []client.Instance{
-		{Name: "a", State: "active"}, {Name: "b", State: "queued", Waiting: &client.Reason{Message: "waiting for a host"}},
-		{Name: "c", State: "unknown", Host: "h1"},
-	}
-	for want, got := range map[string]string{
-		"1 accepted, 1 queued, 1 active, 1 unknown (waiting for a host)": summary(some, 4),
-		"a: active":                      summary(some[:1], 1),
-		"b: queued (waiting for a host)": summary(some[1:2], 1),
-		"c: unknown (host h1 is silent)": summary(some[2:], 1),
-		"3 accepted":                     summary(nil, 3),
-	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
 func TestLiveLine(t *testing.T) {
 	var out bytes.Buffer
 	l := &liveLine{w: &out, terminal: true}
-	l.show("one")
-	l.show("one")
-	l.show("two")
+	l.show(sight{"one", "one"})
+	l.show(sight{"one", "one"})
+	l.show(sight{"two", "two"})
 	l.end()
 	l.end()
 	if got, want := out.String(), "\r\x1b[Kone\r\x1b[Ktwo\n"; got != want {
@@ -77,9 +57,9 @@ func TestLiveLine(t *testing.T) {
 	}
 	out.Reset()
 	l = newLiveLine(&out)
-	l.show("one")
-	l.show("one")
-	l.show("two")
+	l.show(sight{"one", "one"})
+	l.show(sight{"one", "one"})
+	l.show(sight{"two", "two"})
 	l.end()
 	if got, want := out.String(), "one\ntwo\n"; got != want {
 		t.Errorf("elsewhere %q, want %q", got, want)

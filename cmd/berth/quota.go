@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +14,7 @@ import (
 
 func newQuota(s *settings) *cobra.Command {
 	cmd := group("quota", "What projects may have, and what they use")
-	cmd.AddCommand(newQuotaSet(s), newQuotaShow(s))
+	cmd.AddCommand(newQuotaSet(s), newQuotaShow(s), newQuotaList(s))
 	return cmd
 }
 
@@ -100,6 +102,56 @@ func newQuotaShow(s *settings) *cobra.Command {
 			return printQuota(cmd.OutOrStdout(), out, q)
 		},
 	}
+}
+
+func newQuotaList(s *settings) *cobra.Command {
+	return newListing(s, "List what projects may have and use: all with limits of their own or with instances", quotasSheet,
+		func(ctx context.Context, c *client.Client) ([]client.Quota, error) { return c.Quotas(ctx) })
+}
+
+// quotasSheet is one line a project, used of limit; classes of the operator's
+// own come together.
+func quotasSheet() sheet[client.Quota] {
+	of := func(class compute.ResourceClass) func(client.Quota) string {
+		return func(q client.Quota) string {
+			for _, r := range q.Resources {
+				if r.Class == class {
+					return usedOf(r)
+				}
+			}
+			return ""
+		}
+	}
+	return sheet[client.Quota]{
+		name: func(q client.Quota) string { return string(q.Project) },
+		none: "No quotas and no instances.",
+		columns: []column[client.Quota]{
+			{title: "PROJECT", cell: func(q client.Quota) string { return string(q.Project) }},
+			{title: "INSTANCES", right: true, cell: of(compute.Instances)},
+			{title: "VCPUS", right: true, cell: of(compute.VCPU)},
+			{title: "MEMORY", right: true, cell: of(compute.MemoryMB)},
+			{title: "DISK", right: true, cell: of(compute.DiskGB)},
+			{title: "OTHER", cell: func(q client.Quota) string {
+				var parts []string
+				for _, r := range q.Resources {
+					switch r.Class {
+					case compute.Instances, compute.VCPU, compute.MemoryMB, compute.DiskGB:
+					default:
+						parts = append(parts, usedOf(r)+" "+string(r.Class))
+					}
+				}
+				return strings.Join(parts, ", ")
+			}},
+		},
+	}
+}
+
+// usedOf is "2/10", or "2" without a limit.
+func usedOf(r client.QuotaResource) string {
+	if r.Limit == nil {
+		return humanSize(r.Class, r.Used)
+	}
+	return humanSize(r.Class, r.Used) + "/" + humanSize(r.Class, *r.Limit)
 }
 
 func printQuota(w io.Writer, f format, q client.Quota) error {

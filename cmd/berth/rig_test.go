@@ -128,7 +128,11 @@ func (r *rig) startConductor(name string) {
 
 func (r *rig) startAPI() {
 	r.t.Helper()
-	part, f := frontedAPI(r.prepared("api"), front.Options{Address: "127.0.0.1:0", Listen: r.net.listen})
+	o := front.Options{Address: "127.0.0.1:0", Listen: r.net.listen}
+	if r.metrics != nil {
+		o.Metrics = r.metrics.Handler()
+	}
+	part, f := frontedAPI(r.prepared("api"), o)
 	r.start("api", part)
 	r.api = f.Addr().String()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/client"
@@ -68,57 +67,37 @@ func waitEnded(ctx context.Context, timeout time.Duration, seen string, last err
 }
 
 // waitInstances waits until each instance is done and returns them as they then
-// are, in the order of ids.
+// are, in the order of ids. Those that are done are not asked for again.
 func waitInstances(ctx context.Context, c *client.Client, live *liveLine, timeout time.Duration, ids []compute.InstanceID, done func(client.Instance) bool) ([]client.Instance, error) {
-	var found []client.Instance
+	found := make(map[compute.InstanceID]client.Instance, len(ids))
+	list := func() (all []client.Instance) {
+		for _, id := range ids {
+			if i, ok := found[id]; ok {
+				all = append(all, i)
+			}
+		}
+		return all
+	}
+	open := slices.Clone(ids)
 	err := until(ctx, timeout, func(ctx context.Context) (bool, string, error) {
-		some, err := c.Instances(ctx, client.Filter{IDs: ids, All: true})
+		some, err := c.Instances(ctx, client.Filter{IDs: open, All: true})
 		if err != nil {
 			return false, "", err
 		}
-		found = some
-		finished := 0
-		for _, i := range found {
-			if done(i) {
-				finished++
-			}
+		for _, i := range some {
+			found[i.ID] = i
 		}
-		seen := summary(found, len(ids))
+		open = slices.DeleteFunc(open, func(id compute.InstanceID) bool { i, ok := found[id]; return ok && done(i) })
+		seen := look(list(), len(ids), time.Now())
 		live.show(seen)
-		return finished == len(ids), seen, nil
+		return len(open) == 0, seen.line, nil
 	})
 	live.end()
-	slices.SortFunc(found, func(a, b client.Instance) int {
-		return slices.Index(ids, a.ID) - slices.Index(ids, b.ID)
-	})
-	return found, err
+	return list(), err
 }
 
-// summary is one line about one or many instances: how many in which state, and
-// the reason of the first that has one.
-func summary(found []client.Instance, all int) string {
-	if len(found) == 1 && all == 1 {
-		return strings.TrimSuffix(found[0].Name+": "+string(found[0].State)+" ("+why(found[0])+")", " ()")
-	}
-	counts, reason := map[client.State]int{}, ""
-	for _, i := range found {
-		counts[i.State]++
-		if reason == "" {
-			reason = why(i)
-		}
-	}
-	counts["accepted"] += all - len(found)
-	var parts []string
-	for _, state := range []client.State{"accepted", "queued", "starting", "active", "unknown", "deleting", "deleted", "error"} {
-		if n := counts[state]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, state))
-		}
-	}
-	return strings.TrimSuffix(strings.Join(parts, ", ")+" ("+reason+")", " ()")
-}
-
-// liveLine shows the newest state of something: on a terminal in one line, else
-// in a new line whenever it changes.
+// liveLine shows the newest state of something: on a terminal in one line that
+// changes, else in a new line whenever there is news.
 type liveLine struct {
 	w        io.Writer
 	terminal bool
@@ -129,17 +108,20 @@ func newLiveLine(w io.Writer) *liveLine {
 	return &liveLine{w: w, terminal: isTerminal(w)}
 }
 
-func (l *liveLine) show(text string) {
-	text = printable(text)
-	if text == l.last {
-		return
-	}
-	l.last = text
+func (l *liveLine) show(s sight) {
+	shown := s.news
 	if l.terminal {
-		fmt.Fprint(l.w, "\r\x1b[K"+text)
-		return
+		shown = s.line
 	}
-	fmt.Fprintln(l.w, text)
+	switch {
+	case shown == l.last:
+		return
+	case l.terminal:
+		fmt.Fprint(l.w, "\r\x1b[K"+s.line)
+	default:
+		fmt.Fprintln(l.w, s.line)
+	}
+	l.last = shown
 }
 
 // end leaves the line for what is printed next.

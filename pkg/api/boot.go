@@ -53,6 +53,9 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 			return s.again(k, req, in)
 		}
 	}
+	if _, others := s.views.instances.owned(at); others {
+		return nil, compute.Conflict("id", string(at.id), "belongs to another project's instance", "leave the id out, or give a new one")
+	}
 	if err := s.offered(*req.Boot); err != nil {
 		return nil, err
 	}

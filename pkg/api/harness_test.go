@@ -96,6 +96,14 @@ func (n *node) published() []wire.Record {
 	return out
 }
 
+// Requests hands over records of requests from the partitions they belong to.
+func (n *node) Requests(recs []wire.Record, end bool) {
+	for i, rec := range recs {
+		recs[i].Partition = wire.Partition(compute.Project(rec.Key), 4)
+	}
+	n.Server.Requests(recs, end)
+}
+
 // newNode has read all its topics; they were empty.
 func newNode(t *testing.T) *node {
 	n := unreadNode(t)

@@ -54,6 +54,34 @@ func TestShowAll(t *testing.T) {
 	n.do("GET", path(id1)+"?project=web", nil).refused(404, compute.KindNotFound)
 }
 
+// TestNeverDecided: what the conductor rejects, because it lies in another's
+// partition or because its id is another project's, is not shown as accepted.
+func TestNeverDecided(t *testing.T) {
+	n := newNode(t)
+	twin := compute.Project("q")
+	for wire.Partition(twin, 4) != wire.Partition("default", 4) {
+		twin += "q"
+	}
+	boot := func(p compute.Project) wire.Record {
+		return wire.EncodeRequest(compute.Request{Project: p, Instance: id1, Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"}, At: start})
+	}
+	astray := boot("default")
+	astray.Partition = (wire.Partition("default", 4) + 1) % 4
+	n.Server.Requests([]wire.Record{astray}, true)
+	n.do("GET", path(id1), nil).refused(404, compute.KindNotFound)
+
+	n.Requests([]wire.Record{boot(twin)}, true)
+	n.has(instance(id1, "mine", compute.StateQueued)) // the conductor read this project's first
+	n.do("GET", path(id1)+"?project="+string(twin), nil).refused(404, compute.KindNotFound)
+	n.Requests([]wire.Record{boot(twin)}, true)
+	n.do("GET", path(id1)+"?project="+string(twin), nil).refused(404, compute.KindNotFound)
+	n.offer()
+	n.do("POST", "/v1/instances?project="+string(twin), map[string]any{"id": id1, "flavor": "m1.small"}).refused(409, compute.KindConflict)
+	if got := n.show(id1); got.Name != "mine" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestAcceptedElsewhere: a GET after a 202 finds it on any node.
 func TestAcceptedElsewhere(t *testing.T) {
 	n := newNode(t)
@@ -274,7 +302,7 @@ func TestViewsMatchADumbOne(t *testing.T) {
 	queues := []compute.QueueName{"a", "b"}
 	states := []compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleted}
 	rapid.Check(t, func(rt *rapid.T) {
-		v := newInstances()
+		v := newInstances(0)
 		model := map[key]known{}
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			at := key{rapid.SampledFrom([]compute.Project{"p", "q"}).Draw(rt, "project"), rapid.SampledFrom(ids).Draw(rt, "id")}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // key names an instance among all projects.
@@ -84,9 +85,11 @@ func nanos(t time.Time) int64 {
 // instances is the truth and what may become it, with indexes by project, by
 // name and by queue.
 type instances struct {
-	mu     sync.RWMutex
-	tenant map[compute.Project]*tenant
-	work   map[compute.QueueName]map[key]known // accepted, queued or starting
+	mu         sync.RWMutex
+	tenant     map[compute.Project]*tenant
+	work       map[compute.QueueName]map[key]known    // accepted, queued or starting
+	owner      map[compute.InstanceID]compute.Project // who had the id first
+	partitions int32                                  // of the topics; 0: not known
 }
 
 // tenant is what one project has.
@@ -95,10 +98,12 @@ type tenant struct {
 	named map[string]map[compute.InstanceID]bool
 }
 
-func newInstances() *instances {
+func newInstances(partitions int32) *instances {
 	return &instances{
-		tenant: map[compute.Project]*tenant{},
-		work:   map[compute.QueueName]map[key]known{},
+		owner:      map[compute.InstanceID]compute.Project{},
+		partitions: partitions,
+		tenant:     map[compute.Project]*tenant{},
+		work:       map[compute.QueueName]map[key]known{},
 	}
 }
 
@@ -111,6 +116,7 @@ func (v *instances) apply(changes []change) {
 		if c.instance == nil {
 			continue
 		}
+		v.yield(c.key)
 		if known.place = nanos(known.since()); before.key() != (key{}) {
 			known.place = before.place // two nodes may have accepted it at different times: it stays where it was seen
 		}
@@ -123,14 +129,45 @@ func (v *instances) accept(boots []*compute.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, r := range boots {
+		if p, taken := v.owner[r.Instance]; taken && p != r.Project && v.together(p, r.Project) {
+			continue // the conductor will not have it
+		}
 		if t := v.tenant[r.Project]; t == nil || t.known[r.Instance] == (known{}) {
 			v.put(known{request: r, place: nanos(r.At)})
 		}
 	}
 }
 
+// yield drops the request of another project for an id that, as the conductor
+// of both has decided, is at's.
+func (v *instances) yield(at key) {
+	p, taken := v.owner[at.id]
+	if !taken || p == at.project || !v.together(p, at.project) {
+		return
+	}
+	if v.tenant[p].known[at.id].request != nil {
+		v.drop(key{p, at.id})
+	}
+}
+
+// together says whether one conductor decides for both: then an id is one's.
+func (v *instances) together(a, b compute.Project) bool {
+	return v.partitions > 0 && wire.Partition(a, v.partitions) == wire.Partition(b, v.partitions)
+}
+
+// owned says whose instance the id is, if it is another project's.
+func (v *instances) owned(at key) (compute.Project, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	p, taken := v.owner[at.id]
+	return p, taken && p != at.project
+}
+
 func (v *instances) put(k known) {
 	at := k.key()
+	if _, taken := v.owner[at.id]; !taken {
+		v.owner[at.id] = at.project
+	}
 	t := v.tenant[at.project]
 	if t == nil {
 		t = &tenant{known: map[compute.InstanceID]known{}, named: map[string]map[compute.InstanceID]bool{}}
@@ -162,6 +199,9 @@ func (v *instances) drop(at key) known {
 		return known{}
 	}
 	delete(t.known, at.id)
+	if v.owner[at.id] == at.project {
+		delete(v.owner, at.id)
+	}
 	name := k.boot().Name
 	if delete(t.named[name], at.id); len(t.named[name]) == 0 {
 		delete(t.named, name)

@@ -66,7 +66,7 @@ func (s *shower) waiting(i *compute.Instance) *compute.Reason {
 func whyWaiting(hosts compute.HostCounts, advised bool) *compute.Reason {
 	switch {
 	case !advised || hosts.Eligible > 0:
-		return &compute.Reason{Code: compute.WaitingForCapacity}
+		return &compute.Reason{Code: compute.WaitingForCapacity, Hosts: hosts}
 	case hosts.NeverFits > 0 && hosts.NeverFits == hosts.Total():
 		return &compute.Reason{Code: compute.NeverFits, Hosts: hosts}
 	}

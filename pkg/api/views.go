@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -35,9 +36,9 @@ const (
 
 var viewNames = [...]string{"instances", "requests", "queues", "hosts", "advice"}
 
-func newViews(log *zap.Logger) views {
+func newViews(partitions int32, log *zap.Logger) views {
 	v := views{
-		instances: newInstances(), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
+		instances: newInstances(partitions), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
 		caughtUp: new([4]atomic.Bool), taken: new([5]atomic.Pointer[time.Time]), log: log,
 	}
 	for i := range v.taken {
@@ -111,6 +112,9 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 		req, err := wire.DecodeRequest(rec)
 		if err == nil {
 			err = req.Check()
+		}
+		if home := wire.Partition(req.Project, max(s.config.Partitions, 1)); err == nil && req.Project != "" && home != rec.Partition && s.config.Partitions > 0 {
+			err = compute.Invalid("partition", fmt.Sprint(rec.Partition), fmt.Sprintf("its project belongs to partition %d", home))
 		}
 		if err != nil {
 			s.views.unreadable("requests", rec, err)

@@ -136,6 +136,21 @@ func (l *ledger) pending() bool {
 	return false
 }
 
+// progress is how many of these were accepted, and how many have settled.
+func (l *ledger) progress(boots []*boot) (accepted, settled int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range boots {
+		if !b.accepted.IsZero() {
+			accepted++
+		}
+		if b.settled() {
+			settled++
+		}
+	}
+	return accepted, settled
+}
+
 // living is how many machines live that nobody asked to be deleted.
 func (l *ledger) living() int {
 	l.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -224,10 +225,7 @@ func (r *run) warm(ctx context.Context, l *load) error {
 		return nil
 	}
 	r.say("warming up: %d boots at %v/s", len(r.warmup), r.o.Rate)
-	if err := l.run(ctx, r.o.schedule(), r.warmup); err != nil {
-		return err
-	}
-	if _, err := r.settle(ctx, r.warmup); err != nil {
+	if err := r.send(ctx, l, r.warmup); err != nil {
 		return err
 	}
 	if b := r.warmup[0]; b.refused != nil {
@@ -242,10 +240,36 @@ func (r *run) warm(ctx context.Context, l *load) error {
 	return r.gone(ctx, r.warmup)
 }
 
-// settle waits for what becomes of boots. What does not settle is lost: the
-// judge says so.
-func (r *run) settle(ctx context.Context, boots []*boot) (bool, error) {
-	return r.ledger.await(ctx, boots, r.o.Stall, (*boot).settled)
+// send sends boots and waits for what becomes of them. What does not settle is
+// lost: the judge says so.
+func (r *run) send(ctx context.Context, l *load, boots []*boot) error {
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(watching, boots) })
+	defer watch.Wait()
+	defer stop()
+	if err := l.run(ctx, r.o.schedule(), boots); err != nil {
+		return err
+	}
+	_, err := r.ledger.await(ctx, boots, r.o.Stall, (*boot).settled)
+	return err
+}
+
+// sayEvery is how often is said how far boots are.
+const sayEvery = 5 * time.Second
+
+func (r *run) watch(ctx context.Context, boots []*boot) {
+	tick := time.NewTicker(sayEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			accepted, settled := r.ledger.progress(boots)
+			r.say("  %d of %d accepted, %d done", accepted, len(boots), settled)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // gone waits for the machines that were asked to be deleted.
@@ -264,10 +288,7 @@ func (r *run) measured(ctx context.Context, l *load) error {
 	}
 	defer stop()
 	before, written, was := measureUsage(r.broker.pid), r.journals.Load(), r.sum()
-	if err := l.run(ctx, r.o.schedule(), r.boots); err != nil {
-		return err
-	}
-	if _, err := r.settle(ctx, r.boots); err != nil {
+	if err := r.send(ctx, l, r.boots); err != nil {
 		return err
 	}
 	r.result.CPU = measureUsage(r.broker.pid).since(before)

@@ -22,6 +22,7 @@ type From struct {
 	Environ []string // NAME=value, as os.Environ gives them
 	Set     []string // key=value, as --set gives them
 	Others  []string // variables that are not settings and not mistaken ones either
+	Part    bool     // the file may have other sections: they are left alone
 }
 
 // Loaded is what was read: every setting with its source, and what is wrong.
@@ -32,6 +33,7 @@ type Loaded struct {
 	settings []*Setting
 	byKey    map[string]*Setting
 	problems Problems
+	part     bool
 }
 
 // Setting is one value and where it is from.
@@ -59,7 +61,7 @@ func (s Setting) Value() any {
 // defaults. A field tagged secret:"true" is never shown. The target is complete
 // only if Err is nil; whether the values make sense is the caller's to check.
 func Load(target any, from From) *Loaded {
-	l := &Loaded{byKey: map[string]*Setting{}}
+	l := &Loaded{byKey: map[string]*Setting{}, part: from.Part}
 	root := reflect.ValueOf(target).Elem()
 	l.enter("", root)
 	if from.File != "" {

@@ -188,6 +188,19 @@ func TestSources(t *testing.T) {
 	}
 }
 
+func TestPartOfAFile(t *testing.T) {
+	var got struct {
+		Kafka struct {
+			Prefix string `yaml:"prefix"`
+		} `yaml:"kafka"`
+	}
+	from := From{File: write(t, "listen: x\nkafka: {prefix: p., prefx: q}"), Part: true}
+	const want = `key "kafka.prefx": x.yaml line 2: there is no such setting; did you mean kafka.prefix?`
+	if err := Load(&got, from).Err(nil); err == nil || err.Error() != want || got.Kafka.Prefix != "p." {
+		t.Errorf("%v, %+v", err, got)
+	}
+}
+
 func TestNoFile(t *testing.T) {
 	got := defaults()
 	if err := Load(&got, From{}).Err(nil); err != nil {

@@ -76,6 +76,9 @@ func (l *Loaded) section(name, path string, node *yaml.Node, v reflect.Value) {
 		}
 		seen[key.Value] = key.Line
 		f, ok := named(fields, key.Value)
+		if !ok && l.part && path == "" {
+			continue
+		}
 		if !ok {
 			l.problem(noSuch(fmt.Sprintf("%s line %d", name, key.Line), path, key.Value, namesOf(fields)))
 			continue

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // DefaultPartitions is how many partitions requests, reports and instances get
@@ -36,22 +37,30 @@ func (a *Admin) EnsureTopics(ctx context.Context, partitions int32, replication 
 	if found > 0 {
 		partitions = found
 	}
-	for _, p := range []struct {
-		partitions int32
-		settings   settings
-		topics     []string
-	}{
-		{partitions, retained(replication, inputRetention), []string{t.Requests(), t.Reports(), t.Rejected()}},
-		{partitions, compacted(replication), []string{t.Instances()}},
-		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
-		{1, retained(replication, adviceRetention), []string{t.Advice()}},
-	} {
+	for _, p := range ownTopics(t, partitions, replication) {
 		if _, err := a.create(ctx, op, p.partitions, replication, p.settings, p.topics); err != nil {
 			return err
 		}
 	}
 	_, err = a.agreed(ctx)
 	return err
+}
+
+// alike are topics with the same settings.
+type alike struct {
+	partitions int32
+	settings   settings
+	topics     []string
+}
+
+// ownTopics are the cell's own, with that many partitions where it matters.
+func ownTopics(t wire.Topics, partitions int32, replication int16) []alike {
+	return []alike{
+		{partitions, retained(replication, inputRetention), []string{t.Requests(), t.Reports(), t.Rejected()}},
+		{partitions, compacted(replication), []string{t.Instances()}},
+		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
+		{1, retained(replication, adviceRetention), []string{t.Advice()}},
+	}
 }
 
 // agreed answers how many partitions requests, reports and instances have, 0

@@ -14,7 +14,7 @@ type Reason struct {
 	Message string             `json:"message" doc:"The same for people."`
 	Quota   *QuotaNumbers      `json:"quota,omitempty" doc:"With QuotaExceeded."`
 	Place   *Place             `json:"place,omitempty" doc:"Where in its queue it waits, if it does."`
-	Hosts   *HostCounts        `json:"hosts,omitempty" doc:"With NoEligibleHost and NeverFits: what became of every host."`
+	Hosts   *HostCounts        `json:"hosts,omitempty" doc:"With NoEligibleHost and NeverFits, and with WaitingForCapacity if it is known: what became of every host."`
 	Host    compute.HostID     `json:"host,omitempty"`
 	Attempt compute.Attempt    `json:"attempt,omitempty"`
 	Class   string             `json:"class,omitempty" doc:"With BuildFailed: whose fault it was."`
@@ -144,7 +144,10 @@ func sentence(r *compute.Reason) string {
 		}
 		return fmt.Sprintf("no host can take it now: of %d hosts %s", r.Hosts.Total(), r.Hosts)
 	case compute.WaitingForCapacity:
-		if r.Depth == 0 {
+		switch {
+		case r.Host != "":
+			return fmt.Sprintf("waiting for room on host %s, which it was asked for", r.Host)
+		case r.Depth == 0:
 			return "waiting for a host"
 		}
 		return fmt.Sprintf("waiting for a host, %d of %d in line", r.Position+1, r.Depth)

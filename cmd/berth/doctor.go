@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/doctor"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// doctorConfig is the part of any daemon's file that a doctor needs.
+type doctorConfig struct {
+	Kafka kafkaConfig `yaml:"kafka"`
+}
+
+// errUnwell is the answer of a doctor who has said what fails.
+var errUnwell = errors.New("something fails: see above")
+
+func newDoctor() *cobra.Command {
+	var file, prefix string
+	var brokers []string
+	var patience time.Duration
+	cmd := &cobra.Command{
+		Use:   "doctor [--kafka HOST:PORT,… | --config FILE]",
+		Short: "Examine Kafka and the cell on it, and say what to do",
+		Long: `Look at the brokers, their settings, the cell's topics, the share state of every queue, and
+whether conductors, queue managers and hosts are there. It changes nothing.
+
+FAIL: something does not work, or what was acknowledged can be lost. warn: it works, and
+slower or with less reserve than it should. It exits with 1 if anything fails.`,
+		Example: "  berth doctor --config api.yaml\n  berth doctor --kafka k1:9092 -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, err := parseFormat(cmd.Flag("output").Value.String())
+			if err != nil {
+				return err
+			}
+			from := daemonFlags{file: file}.from()
+			from.Part = true
+			if len(brokers) > 0 {
+				from.Set = append(from.Set, "kafka.brokers="+strings.Join(brokers, ","))
+			}
+			if cmd.Flags().Changed("prefix") {
+				from.Set = append(from.Set, "kafka.prefix="+prefix)
+			}
+			settings := doctorConfig{Kafka: defaultKafka()}
+			loaded := config.Load(&settings, from)
+			if err := loaded.Err(settings.Kafka.check()); err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
+			defer cancel()
+			c := newCell(settings.Kafka, nil, zap.NewNop(), "doctor")
+			facts, err := c.facts(ctx)
+			if err != nil {
+				return err
+			}
+			return printDoctor(cmd.OutOrStdout(), f, facts)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&file, "config", "", "file of any daemon of the cell; its kafka section counts")
+	flags.StringSliceVar(&brokers, "kafka", nil, "brokers, over the file ($"+config.Variable("kafka.brokers")+")")
+	flags.StringVar(&prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics, over the file ($"+config.Variable("kafka.prefix")+")")
+	flags.DurationVar(&patience, "timeout", time.Minute, "how long to look")
+	return cmd
+}
+
+// facts asks for everything the doctor looks at.
+func (c *cell) facts(ctx context.Context) (doctor.Facts, error) {
+	none := doctor.Facts{}
+	if err := c.reach(ctx); err != nil {
+		return none, compute.Unavailable("reach Kafka at "+strings.Join(c.kafka.Brokers, ", "), err)
+	}
+	admin, err := kafka.NewAdmin(c.kafka)
+	if err != nil {
+		return none, err
+	}
+	defer admin.Close()
+	f := doctor.Facts{Now: time.Now(), Bootstrap: c.kafka.Brokers[0], Topics: c.topics(), Plan: admin.Plan, Plans: admin.Plans}
+	if f.Cluster, err = admin.LookAtCluster(ctx); err != nil {
+		return none, err
+	}
+	names, err := admin.CellTopics(ctx)
+	if err != nil {
+		return none, err
+	}
+	for _, r := range doctor.Internals() {
+		names = append(names, r.Topic)
+	}
+	if f.Own, err = admin.LookAtTopics(ctx, names...); err != nil {
+		return none, err
+	}
+	if err := c.lists(ctx, &f); err != nil {
+		return none, err
+	}
+	return f, c.shares(ctx, admin, &f)
+}
+
+// lists reads the queue list and the last beacon of every host.
+func (c *cell) lists(ctx context.Context, f *doctor.Facts) error {
+	queues, hosts := map[string]wire.Record{}, map[string]wire.Record{}
+	var readers []service.Part
+	for topic, into := range map[string]map[string]wire.Record{c.topics().Queues(): queues, c.topics().Hosts(): hosts} {
+		if _, there := f.Own[topic]; there {
+			readers = append(readers, c.table(topic, func(recs records, _ bool) { keepLast(into, recs) }))
+		}
+	}
+	if err := during(ctx, service.Together(readers...), func(context.Context) error { return nil }); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return compute.Unavailable("read the lists of queues and hosts", err)
+	}
+	for _, rec := range queues {
+		if q, err := wire.DecodeQueue(rec); err == nil && q.TopicID != "" {
+			f.Queues = append(f.Queues, q)
+		}
+	}
+	for _, rec := range hosts {
+		if b, err := wire.DecodeBeacon(rec); err == nil {
+			f.Beacons = append(f.Beacons, b)
+		}
+	}
+	return nil
+}
+
+// keepLast is what a compacted topic says of each key.
+func keepLast(into map[string]wire.Record, recs records) {
+	for _, r := range recs {
+		if r.Value == nil {
+			delete(into, string(r.Key))
+			continue
+		}
+		into[string(r.Key)] = r
+	}
+}
+
+// shares asks for the share state of every queue, and who is there.
+func (c *cell) shares(ctx context.Context, admin *kafka.Admin, f *doctor.Facts) (err error) {
+	f.Progress = progressOf(ctx, admin, f.Queues)
+	f.Groups = map[string]map[string]string{}
+	for _, q := range f.Queues {
+		if f.Groups[q.Group] == nil {
+			if f.Groups[q.Group], err = admin.LookAtShareGroup(ctx, q.Group); err != nil {
+				return err
+			}
+		}
+	}
+	if f.Conductor, err = admin.LookAtGroup(ctx, c.topics().ConductorGroup()); err != nil {
+		return err
+	}
+	f.Manager, err = admin.LookAtGroup(ctx, c.topics().ManagerGroup())
+	return err
+}
+
+// progressOf asks how far queues are. A cluster whose share groups nobody has used
+// makes its internal topic only now, and needs a moment.
+func progressOf(ctx context.Context, admin *kafka.Admin, queues []compute.Queue) []kafka.QueueProgress {
+	const tries, pause = 10, 500 * time.Millisecond
+	for try := 1; ; try++ {
+		progress, err := admin.QueueProgress(ctx, refs(queues))
+		if err == nil {
+			return progress
+		}
+		if try == tries || !sleep(ctx, pause) {
+			progress = nil
+			for _, q := range refs(queues) {
+				progress = append(progress, kafka.QueueProgress{Queue: q, Err: err})
+			}
+			return progress
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"runtime/debug"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestVersion(t *testing.T) {
+	got := thisBuild(&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}, {Key: "vcs.time", Value: "2026-11-21T00:00:00Z"},
+	}}, true)
+	want := buildInfo{Version: "v1.2.3", Commit: "abc", Modified: true, Time: "2026-11-21T00:00:00Z", Go: got.Go, Platform: got.Platform}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for args, pattern := range map[string]string{"table": `^berth \S+, commit .+, go\S+, \w+/\w+\n$`, "json": `"go": "go`} {
+		var out bytes.Buffer
+		root := NewRoot()
+		root.AddCommand(newVersion())
+		root.SetOut(&out)
+		if code := Execute(t.Context(), root, []string{"version", "-o", args}); code != 0 || !regexp.MustCompile(pattern).MatchString(out.String()) {
+			t.Errorf("exit %d: %q", code, out.String())
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func TestStatCPU(t *testing.T) {
+	for stat, want := range map[string]float64{
+		"42 (java) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 0 0 20 0 60 0 100 1 2": 3,
+		"42 (a b) c) 7) S 1 42 42 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 60":         0.03,
+	} {
+		if got, ok := statCPU(stat); !ok || got != want {
+			t.Errorf("%q: %v, %v; want %v", stat, got, ok, want)
+		}
+	}
+	for _, stat := range []string{"", "42 (java) S 1", "42 (java) S 1 42 42 0 -1 4194560 100 0 0 0 x y"} {
+		if _, ok := statCPU(stat); ok {
+			t.Errorf("%q was read", stat)
+		}
+	}
+}
+
+func TestThisProcessUsesSomething(t *testing.T) {
+	u := measureUsage(os.Getpid())
+	if u.berth <= 0 || u.broker == nil {
+		t.Errorf("got %+v", u)
+	}
+	if s := measureUsage(0).since(u); s.Broker != nil {
+		t.Errorf("of a broker elsewhere %v is known", *s.Broker)
+	}
+	if m := measureRSS(os.Getpid()); m.Berth <= 0 || m.Broker == nil || *m.Broker <= 0 {
+		t.Errorf("got %+v", m)
+	}
+	if m := thisMachine(); m.Cores < 1 || m.Memory <= 0 || m.Kernel == "" {
+		t.Errorf("got %+v", m)
+	}
+}
+
+func TestEnoughFiles(t *testing.T) {
+	o := Options{Hosts: 1000, Kafka: KafkaLocal}.WithDefaults()
+	if err := enoughFiles(o, 20_000); err != nil {
+		t.Errorf("1,000 hosts with 20,000 files: %v", err)
+	}
+	for _, o := range []Options{{Hosts: 1100, Kafka: KafkaLocal}, {Hosts: 600}} {
+		err := enoughFiles(o.WithDefaults(), 20_000)
+		var e *compute.Error
+		if !errors.As(err, &e) || e.Field != "hosts" || !strings.Contains(e.Remedy, "ulimit -Hn") {
+			t.Errorf("%d hosts: %v, want the flag and what to do", o.Hosts, err)
+		}
+	}
+}
+
+func TestWarningsAreCounted(t *testing.T) {
+	said := newTally()
+	log := said.on(zap.NewNop()).Named("agent").With(zap.String("host", "h"))
+	log.Warn("no", zap.Int("n", 1))
+	log.Warn("no", zap.Int("n", 2))
+	log.Error("worse")
+	log.Info("fine")
+	if want := map[string]int{"agent: no": 2, "agent: worse": 1}; !maps.Equal(said.counts(), want) {
+		t.Errorf("got %v, want %v", said.counts(), want)
+	}
+}

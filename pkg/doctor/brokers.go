@@ -1,0 +1,149 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/kafka"
+)
+
+func brokers(f Facts) []Finding {
+	all := []Finding{versions(f), shares(f), size(f)}
+	for _, b := range f.Cluster.Brokers {
+		if b.Err != "" {
+			all = append(all, Finding{
+				Level: Fail, About: broker(b), Check: "answers", Is: b.Err, Wanted: "its version and settings",
+				Why: "nothing is known of it", Fix: "look into its log; with ACLs, allow DescribeConfigs on the cluster to whoever runs the doctor",
+			})
+			continue
+		}
+		for _, s := range Settings() {
+			all = append(all, s.at(b, f))
+		}
+	}
+	return all
+}
+
+func broker(b kafka.BrokerFacts) string { return fmt.Sprintf("broker %d", b.ID) }
+
+// at judges the setting at one broker.
+func (s Setting) at(b kafka.BrokerFacts, f Facts) Finding {
+	value, there := b.Settings[s.Name]
+	out := Finding{
+		About: broker(b), Check: s.Name, Is: value, Wanted: s.wanted(f), Why: s.Why,
+		Fix: fmt.Sprintf("put %s=%s into server.properties of broker %d (%s) and restart it", s.Name, s.Value, b.ID, b.Address),
+	}
+	if !there {
+		out.Is = "not told"
+		return out.with(Warn)
+	}
+	if s.judge == nil {
+		return out.with(when(value == s.Value, OK, Warn))
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		return out.with(Warn)
+	}
+	return out.with(s.judge(n, f))
+}
+
+// versions: too old to work with, or with a known fault.
+func versions(f Facts) Finding {
+	out := Finding{About: "brokers", Check: "Kafka version", Wanted: "4.3.1 or later", Why: "share groups", Fix: "upgrade the brokers, one at a time"}
+	level := OK
+	var seen []string
+	for _, b := range f.Cluster.Brokers {
+		seen = append(seen, b.Version)
+		switch {
+		case b.Lacks != "":
+			level, out.Why = Fail, b.Lacks
+		case strings.Contains(b.Version, "4.2") && level == OK:
+			level, out.Why = Warn, "4.2.0 has a deadlock in share groups"
+		}
+	}
+	out.Is = strings.Join(distinct(seen), ", ")
+	return out.with(level)
+}
+
+func shares(f Facts) Finding {
+	level, there := f.Cluster.Features["share.version"]
+	out := Finding{
+		About: "cluster", Check: "feature share.version", Is: fmt.Sprint(level), Wanted: "1", Why: "share groups are switched off",
+		Fix: "kafka-features.sh --bootstrap-server " + f.Bootstrap + " upgrade --feature share.version=1",
+	}
+	if !there {
+		out.Is = "not there"
+	}
+	return out.with(when(level >= 1, OK, Fail))
+}
+
+func size(f Facts) Finding {
+	n := len(f.Cluster.Brokers)
+	out := Finding{
+		About: "cluster", Check: "brokers", Is: fmt.Sprint(n), Wanted: "3 or more",
+		Why: "with fewer, losing one stops the cell or loses what it had", Fix: "add brokers, and give topics three replicas with kafka-reassign-partitions.sh",
+	}
+	return out.with(when(n >= 3, OK, Warn))
+}
+
+// internals are Kafka's own topics; as long as one does not exist, the setting
+// says how it will be made.
+func internals(f Facts) []Finding {
+	var all []Finding
+	for _, r := range Internals() {
+		t, made := f.Own[r.Topic]
+		if made {
+			all = append(all, r.made(t, f))
+			continue
+		}
+		for _, b := range f.Cluster.Brokers {
+			if b.Err == "" {
+				all = append(all, r.planned(b, f))
+			}
+		}
+	}
+	return all
+}
+
+// made judges the topic as it is.
+func (r Replicated) made(t kafka.TopicFacts, f Facts) Finding {
+	if !r.InSync {
+		out := replicas(t, f)
+		out.Check = "replicas (" + r.Name + ")"
+		return out
+	}
+	return inSync(t, f)
+}
+
+// planned judges the setting of a topic to come.
+func (r Replicated) planned(b kafka.BrokerFacts, f Facts) Finding {
+	brokers := len(f.Cluster.Brokers)
+	value, _ := strconv.Atoi(b.Settings[r.Name])
+	want := when(brokers >= 3, r.Value, "1")
+	out := Finding{
+		About: broker(b), Check: r.Name, Is: b.Settings[r.Name], Wanted: want,
+		Why: r.Topic + " cannot be made with more replicas than brokers, and does not survive the loss of a broker with fewer than three",
+		Fix: fmt.Sprintf("put %s=%s into server.properties of broker %d (%s) and restart it", r.Name, want, b.ID, b.Address),
+	}
+	level := OK
+	switch {
+	case value > brokers || value < 1:
+		level = Fail
+	case brokers >= 3 && fmt.Sprint(value) != r.Value:
+		level = when(value == 1 && !r.InSync, Fail, Warn)
+	}
+	return out.with(level)
+}
+
+func distinct(all []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range all {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+// Package doctor judges whether a Kafka cluster and the cell on it are as Berth
+// needs them. It asks nobody: Examine is a function of facts, and says for each
+// thing what it is, what it should be, and what to type to make it so.
+package doctor
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Level is how bad something is.
+type Level string
+
+// The levels. Fail: something does not work, or what was acknowledged can be
+// lost. Warn: it works, and slower or with less reserve than it should.
+const (
+	Fail Level = "FAIL"
+	Warn Level = "warn"
+	OK   Level = "ok"
+)
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Level  Level  `json:"level"`
+	About  string `json:"about"`  // broker 1, topic berth.requests, conductors, …
+	Check  string `json:"check"`  // the setting or the question
+	Is     string `json:"is"`     // what was found
+	Wanted string `json:"wanted"` // what would be ok
+	Why    string `json:"why,omitempty"`
+	Fix    string `json:"fix,omitempty"` // a command to paste, or what to do; empty if ok
+}
+
+// Facts are everything that is looked at.
+type Facts struct {
+	Now       time.Time
+	Bootstrap string // host:port for the commands
+	Topics    wire.Topics
+	Cluster   kafka.ClusterFacts
+	Own       map[string]kafka.TopicFacts // by name: Kafka's internal ones and all of the cell's
+	Plan      func(topic string, replicas int16) (kafka.TopicPlan, bool)
+	Plans     func(replicas int16) []kafka.TopicPlan
+	Queues    []compute.Queue // the queue list
+	Progress  []kafka.QueueProgress
+	Groups    map[string]map[string]string // settings of the share groups
+	Conductor kafka.GroupFacts
+	Manager   kafka.GroupFacts
+	Beacons   []compute.Beacon
+}
+
+// Examine judges all of it: what fails first, then what is not as it should be.
+func Examine(f Facts) []Finding {
+	all := slices.Concat(brokers(f), internals(f), cell(f), queues(f), parts(f))
+	rank := map[Level]int{Fail: 0, Warn: 1, OK: 2}
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(rank[a.Level], rank[b.Level]) })
+	return all
+}
+
+// Healthy says whether nothing fails.
+func Healthy(all []Finding) bool {
+	return !slices.ContainsFunc(all, func(f Finding) bool { return f.Level == Fail })
+}
+
+// with is the finding at a level; one that is ok needs no reason and no fix.
+func (f Finding) with(l Level) Finding {
+	f.Level = l
+	if l == OK {
+		f.Why, f.Fix = "", ""
+	}
+	return f
+}

@@ -1,0 +1,247 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// well is a cell on three brokers in which nothing is wrong.
+func well(t *testing.T) *Facts {
+	t.Helper()
+	admin, err := kafka.NewAdmin(kafka.Config{Brokers: []string{"k:9092"}, Topics: wire.Topics{Prefix: "b."}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(admin.Close)
+	f := &Facts{
+		Now: now, Bootstrap: "k:9092", Topics: wire.Topics{Prefix: "b."}, Plan: admin.Plan, Plans: admin.Plans,
+		Cluster:   kafka.ClusterFacts{ID: "c", Controller: 1, Features: map[string]int16{"share.version": 1}},
+		Own:       map[string]kafka.TopicFacts{},
+		Groups:    map[string]map[string]string{"b.agents-0": kafka.ShareGroupSettings()},
+		Conductor: kafka.GroupFacts{Members: []string{"a", "b"}},
+		Manager:   kafka.GroupFacts{Members: []string{"a", "b"}, Working: 1},
+	}
+	for i := range int32(3) {
+		b := kafka.BrokerFacts{ID: i + 1, Address: "k:9092", Version: "v4.3", Settings: map[string]string{}}
+		for _, s := range Settings() {
+			b.Settings[s.Name] = s.Value
+		}
+		for _, r := range Internals() {
+			b.Settings[r.Name] = r.Value
+		}
+		f.Cluster.Brokers = append(f.Cluster.Brokers, b)
+	}
+	for _, p := range admin.Plans(3) {
+		f.have(p, max(1, int(p.Partitions)))
+	}
+	for _, name := range []string{"b.build.q1", "b.build.q2", "b.host.h1"} {
+		p, _ := admin.Plan(name, 3)
+		f.have(p, 1)
+	}
+	for _, q := range []compute.QueueName{"q1", "q2"} {
+		f.Progress = append(f.Progress, kafka.QueueProgress{Queue: wire.QueueRef{Name: q, Group: "b.agents-0", TopicID: "id"}, TopicID: "id"})
+	}
+	f.Beacons = []compute.Beacon{{Host: "h1", At: now.Add(-10 * time.Second)}}
+	return f
+}
+
+func (f *Facts) have(p kafka.TopicPlan, partitions int) {
+	f.Own[p.Name] = kafka.TopicFacts{Name: p.Name, Partitions: partitions, Replicas: 3, Settings: p.Settings}
+}
+
+// change makes a topic another one.
+func (f *Facts) change(name string, how func(*kafka.TopicFacts)) {
+	t := f.Own[name]
+	how(&t)
+	f.Own[name] = t
+}
+
+func (f *Facts) setting(name, value string) {
+	for i := range f.Cluster.Brokers {
+		f.Cluster.Brokers[i].Settings[name] = value
+	}
+}
+
+func set(key, value string) func(*kafka.TopicFacts) {
+	return func(t *kafka.TopicFacts) { t.Settings[key] = value }
+}
+
+// complaints are what is not ok, in short.
+func complaints(f *Facts) []string {
+	var out []string
+	for _, c := range Examine(*f) {
+		if c.Level != OK {
+			out = append(out, fmt.Sprintf("%s %s: %s: %s", c.Level, c.About, c.Check, c.Is))
+		}
+		if c.Level != OK && (c.Why == "" || c.Fix == "") || c.Level == OK && c.Why+c.Fix != "" || c.Wanted == "" {
+			out = append(out, fmt.Sprintf("a finding that explains nothing: %+v", c))
+		}
+	}
+	return out
+}
+
+func TestExamine(t *testing.T) {
+	all := func(format string) []string {
+		var out []string
+		for i := 1; i <= 3; i++ {
+			out = append(out, fmt.Sprintf(format, i))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		fault func(f *Facts)
+		want  []string
+	}{
+		"nothing": {func(*Facts) {}, nil},
+
+		"no sessions":     {func(f *Facts) { f.setting("group.share.max.share.sessions", "0") }, all("FAIL broker %d: group.share.max.share.sessions: 0")},
+		"hardly sessions": {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "110") }, all("warn broker %d: group.share.max.share.sessions: 110")},
+		"sessions":        {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "125") }, nil},
+		"two groups": {func(f *Facts) {
+			f.hosts(100)
+			f.Groups["b.agents-1"] = f.Groups["b.agents-0"]
+			f.setting("group.share.max.share.sessions", "199")
+		}, all("FAIL broker %d: group.share.max.share.sessions: 199")},
+		"deliveries":        {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "10") }, all("warn broker %d: group.share.max.delivery.count.limit: 10")},
+		"more deliveries":   {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "26") }, nil},
+		"transactions":      {func(f *Facts) { f.setting("add.partitions.to.txn.retry.backoff.ms", "20") }, all("warn broker %d: add.partitions.to.txn.retry.backoff.ms: 20")},
+		"old transactions":  {func(f *Facts) { f.setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10000") }, all("warn broker %d: transaction.abort.timed.out.transaction.cleanup.interval.ms: 10000")},
+		"topics by chance":  {func(f *Facts) { f.setting("auto.create.topics.enable", "true") }, all("warn broker %d: auto.create.topics.enable: true")},
+		"long session":      {func(f *Facts) { f.setting("broker.session.timeout.ms", "9000") }, all("warn broker %d: broker.session.timeout.ms: 9000")},
+		"too long session":  {func(f *Facts) { f.setting("broker.session.timeout.ms", "15000") }, all("FAIL broker %d: broker.session.timeout.ms: 15000")},
+		"few heartbeats":    {func(f *Facts) { f.setting("broker.heartbeat.interval.ms", "2000") }, all("warn broker %d: broker.heartbeat.interval.ms: 2000")},
+		"no heartbeats":     {func(f *Facts) { f.setting("broker.heartbeat.interval.ms", "3000") }, all("FAIL broker %d: broker.heartbeat.interval.ms: 3000")},
+		"one of three":      {func(f *Facts) { f.Cluster.Brokers[1].Settings["auto.create.topics.enable"] = "true" }, []string{"warn broker 2: auto.create.topics.enable: true"}},
+		"nonsense":          {func(f *Facts) { f.Cluster.Brokers[1].Settings["broker.session.timeout.ms"] = "x" }, []string{"warn broker 2: broker.session.timeout.ms: x"}},
+		"not told":          {func(f *Facts) { delete(f.Cluster.Brokers[2].Settings, "auto.create.topics.enable") }, []string{"warn broker 3: auto.create.topics.enable: not told"}},
+		"silent broker":     {func(f *Facts) { f.Cluster.Brokers[0].Err = "refused" }, []string{"FAIL broker 1: answers: refused"}},
+		"too old":           {func(f *Facts) { f.Cluster.Brokers[0].Version, f.Cluster.Brokers[0].Lacks = "v4.1", "it lacks" }, []string{"FAIL brokers: Kafka version: v4.1, v4.3"}},
+		"deadlock":          {func(f *Facts) { f.Cluster.Brokers[0].Version = "v4.2" }, []string{"warn brokers: Kafka version: v4.2, v4.3"}},
+		"no share groups":   {func(f *Facts) { f.Cluster.Features["share.version"] = 0 }, []string{"FAIL cluster: feature share.version: 0"}},
+		"never shared":      {func(f *Facts) { delete(f.Cluster.Features, "share.version") }, []string{"FAIL cluster: feature share.version: not there"}},
+		"internal to come":  {func(f *Facts) { f.setting("share.coordinator.state.topic.replication.factor", "1") }, all("FAIL broker %d: share.coordinator.state.topic.replication.factor: 1")},
+		"internal in sync":  {func(f *Facts) { f.setting("transaction.state.log.min.isr", "1") }, all("warn broker %d: transaction.state.log.min.isr: 1")},
+		"too many replicas": {func(f *Facts) { f.setting("offsets.topic.replication.factor", "4") }, all("FAIL broker %d: offsets.topic.replication.factor: 4")},
+		"internal as it is": {func(f *Facts) {
+			f.setting("offsets.topic.replication.factor", "1") // how it is counts, not how it would be
+			f.have(kafka.TopicPlan{Name: "__consumer_offsets", Settings: map[string]string{"min.insync.replicas": "2"}}, 50)
+		}, nil},
+		"internal on one": {func(f *Facts) {
+			f.have(kafka.TopicPlan{Name: "__transaction_state", Settings: map[string]string{"min.insync.replicas": "1"}}, 50)
+			f.change("__transaction_state", func(t *kafka.TopicFacts) { t.Replicas = 1 })
+		}, []string{"FAIL topic __transaction_state: replicas (transaction.state.log.replication.factor): 1"}},
+
+		"no topic":        {func(f *Facts) { delete(f.Own, "b.catalog") }, []string{"FAIL topic b.catalog: exists: no"}},
+		"policy":          {func(f *Facts) { f.change("b.instances", set("cleanup.policy", "delete")) }, []string{"FAIL topic b.instances: cleanup.policy: delete"}},
+		"short retention": {func(f *Facts) { f.change("b.requests", set("retention.ms", "604800000")) }, []string{"FAIL topic b.requests: retention.ms: 604800000"}},
+		"long retention":  {func(f *Facts) { f.change("b.requests", set("retention.ms", "1209600001")) }, nil},
+		"for ever":        {func(f *Facts) { f.change("b.requests", set("retention.ms", "-1")) }, nil},
+		"by size":         {func(f *Facts) { f.change("b.reports", set("retention.bytes", "1000000000")) }, []string{"FAIL topic b.reports: retention.bytes: 1000000000"}},
+		"small messages":  {func(f *Facts) { f.change("b.queues", set("max.message.bytes", "1048588")) }, []string{"FAIL topic b.queues: max.message.bytes: 1048588"}},
+		"large messages":  {func(f *Facts) { f.change("b.queues", set("max.message.bytes", "10485880")) }, nil},
+		"two replicas": {func(f *Facts) {
+			f.change("b.hosts", func(t *kafka.TopicFacts) { t.Replicas = 2; t.Settings["min.insync.replicas"] = "1" })
+		}, []string{"warn topic b.hosts: replicas: 2"}},
+		"one replica": {func(f *Facts) {
+			f.change("b.hosts", func(t *kafka.TopicFacts) { t.Replicas = 1; t.Settings["min.insync.replicas"] = "1" })
+		}, []string{"FAIL topic b.hosts: replicas: 1"}},
+		"one in sync":      {func(f *Facts) { f.change("b.hosts", set("min.insync.replicas", "1")) }, []string{"FAIL topic b.hosts: min.insync.replicas: 1"}},
+		"all in sync":      {func(f *Facts) { f.change("b.hosts", set("min.insync.replicas", "3")) }, []string{"FAIL topic b.hosts: min.insync.replicas: 3"}},
+		"offline":          {func(f *Facts) { f.change("b.hosts", func(t *kafka.TopicFacts) { t.Offline = []int32{0} }) }, []string{"FAIL topic b.hosts: leaders: partitions [0] have none"}},
+		"under-replicated": {func(f *Facts) { f.change("b.hosts", func(t *kafka.TopicFacts) { t.Under = []int32{0} }) }, []string{"warn topic b.hosts: replicas in sync: not all of partitions [0]"}},
+		"partitions":       {func(f *Facts) { f.change("b.reports", func(t *kafka.TopicFacts) { t.Partitions = 9 }) }, []string{"FAIL cell: partitions: b.requests 1, b.reports 9, b.instances 1"}},
+		"a queue's topic":  {func(f *Facts) { f.change("b.build.q2", set("retention.ms", "1")) }, []string{"FAIL topic b.build.q2: retention.ms: 1"}},
+		"a host's topic":   {func(f *Facts) { f.change("b.host.h1", set("cleanup.policy", "compact")) }, []string{"FAIL topic b.host.h1: cleanup.policy: compact"}},
+
+		"not initialised": {func(f *Facts) { f.Progress[1].Start = -1 }, []string{"FAIL queue q2: its share state: not initialised"}},
+		"another topic":   {func(f *Facts) { f.Progress[0].TopicID = "other" }, []string{"FAIL queue q1: its topic: is other…, listed is id…"}},
+		"gone":            {func(f *Facts) { f.Progress[0].Err = wire.ErrNoTopic }, []string{"FAIL queue q1: its topic: does not exist"}},
+		"unknown":         {func(f *Facts) { f.Progress[0].Err = fmt.Errorf("not now") }, []string{"FAIL queue q1: its share state: not known: not now"}},
+		"group": {func(f *Facts) {
+			f.Groups["b.agents-0"] = map[string]string{"share.delivery.count.limit": "5", "share.record.lock.duration.ms": "30000"}
+		}, []string{"warn share group b.agents-0: share.delivery.count.limit: 5"}},
+
+		"no conductor":  {func(f *Facts) { f.Conductor.Members = nil }, []string{"FAIL conductors: running: 0"}},
+		"one conductor": {func(f *Facts) { f.Conductor.Members = f.Conductor.Members[:1] }, []string{"warn conductors: running: 1"}},
+		"behind":        {func(f *Facts) { f.Conductor.Lag = 10_000 }, []string{"warn conductors: requests and reports that wait: 10000"}},
+		"no manager":    {func(f *Facts) { f.Manager = kafka.GroupFacts{} }, []string{"FAIL queue managers: running: 0", "warn queue managers: active: 0"}},
+		"silent host":   {func(f *Facts) { f.hosts(2); f.Beacons[1].At = now.Add(-61 * time.Second) }, []string{"warn hosts: heard of in the last 60 s: 1 of 2"}},
+		"no host":       {func(f *Facts) { f.Beacons = nil }, []string{"warn hosts: heard of in the last 60 s: 0 of 0"}},
+		"one broker":    {func(f *Facts) { f.alone() }, []string{"warn cluster: brokers: 1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := well(t)
+			c.fault(f)
+			got := complaints(f)
+			slices.Sort(got)
+			slices.Sort(c.want)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			fails := slices.ContainsFunc(got, func(s string) bool { return strings.HasPrefix(s, "FAIL") })
+			if Healthy(Examine(*f)) == fails {
+				t.Errorf("healthy, and %v", got)
+			}
+		})
+	}
+}
+
+func (f *Facts) hosts(n int) {
+	f.Beacons = nil
+	for i := range n {
+		f.Beacons = append(f.Beacons, compute.Beacon{Host: compute.HostID(fmt.Sprintf("h%d", i)), At: now})
+	}
+}
+
+// alone is a cluster of one broker, as for a trial.
+func (f *Facts) alone() {
+	f.Cluster.Brokers = f.Cluster.Brokers[:1]
+	for _, r := range Internals() {
+		f.setting(r.Name, "1")
+	}
+	for name := range f.Own {
+		f.change(name, func(t *kafka.TopicFacts) { t.Replicas = 1; t.Settings["min.insync.replicas"] = "1" })
+	}
+}
+
+// What fails comes first, and thousands of queues do not drown it.
+func TestOrderAndAmount(t *testing.T) {
+	f := well(t)
+	for i := range 1000 {
+		p, _ := f.Plan(fmt.Sprintf("b.build.many-%03d", i), 3)
+		p.Settings["retention.ms"] = "1"
+		f.have(p, 1)
+		f.Progress = append(f.Progress, kafka.QueueProgress{Queue: wire.QueueRef{Name: compute.QueueName(fmt.Sprint(i)), TopicID: "id"}, TopicID: "id", Start: -1})
+	}
+	f.setting("auto.create.topics.enable", "true")
+	all := Examine(*f)
+	if len(all) > 120 {
+		t.Errorf("%d findings", len(all))
+	}
+	var levels []Level
+	for _, c := range all {
+		if len(levels) == 0 || levels[len(levels)-1] != c.Level {
+			levels = append(levels, c.Level)
+		}
+	}
+	if diff := cmp.Diff([]Level{Fail, Warn, OK}, levels); diff != "" {
+		t.Error(diff)
+	}
+	text := strings.Join(complaints(f), "\n")
+	for _, want := range []string{"FAIL topic b.build.many-004 (and 995 more): retention.ms: 1", "FAIL queue 4 (and 995 more): its share state: not initialised"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in\n%s", want, text)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// queues judges the share state of every queue in the list.
+func queues(f Facts) []Finding {
+	wrong := map[string][]compute.QueueName{}
+	var all []Finding
+	for _, p := range f.Progress {
+		out := Finding{About: "queue " + string(p.Queue.Name), Wanted: "the listed topic, with its share state initialised"}
+		switch {
+		case errors.Is(p.Err, wire.ErrNoTopic):
+			out.Check, out.Is, out.Why = "its topic", "does not exist", "its work can be neither published nor pulled"
+			out.Fix = "start a queue manager: it makes the topic again and lists it anew"
+		case p.Err != nil:
+			out.Check, out.Is, out.Why = "its share state", "not known: "+p.Err.Error(), "the brokers do not say"
+			out.Fix = "look again in a moment; then look into the log of the share coordinator"
+		case p.TopicID != p.Queue.TopicID:
+			out.Check, out.Is, out.Why = "its topic", fmt.Sprintf("is %.8s…, listed is %.8s…", p.TopicID, p.Queue.TopicID), "it was deleted and made again: agents ask for one that is gone"
+			out.Fix = "start a queue manager: it lists the queue anew"
+		case p.Start < 0:
+			out.Check, out.Is, out.Why = "its share state", "not initialised", "no agent can pull from it"
+			out.Fix = fmt.Sprintf("kafka-share-groups.sh --bootstrap-server %s --group %s --topic %s --reset-offsets --to-earliest --execute",
+				f.Bootstrap, p.Queue.Group, f.Topics.Build(p.Queue.Name))
+		default:
+			continue
+		}
+		if wrong[out.Check+out.Is] = append(wrong[out.Check+out.Is], p.Queue.Name); len(wrong[out.Check+out.Is]) <= most {
+			all = append(all, out.with(Fail))
+		}
+	}
+	if len(all) == 0 {
+		return append(groups(f), Finding{Level: OK, About: "queues", Check: "topic and share state", Is: fmt.Sprintf("%d queues", len(f.Progress)), Wanted: "the listed topic, initialised"})
+	}
+	for _, names := range wrong {
+		if len(names) > most {
+			all[len(all)-1].About += fmt.Sprintf(" (and %d more)", len(names)-most)
+		}
+	}
+	return append(all, groups(f)...)
+}
+
+// groups judges what the share groups are told to do.
+func groups(f Facts) []Finding {
+	var all []Finding
+	want := kafka.ShareGroupSettings()
+	for _, g := range slices.Sorted(maps.Keys(f.Groups)) {
+		for _, key := range slices.Sorted(maps.Keys(want)) {
+			out := Finding{
+				About: "share group " + g, Check: key, Is: f.Groups[g][key], Wanted: want[key], Why: "agents count on it",
+				Fix: fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type groups --entity-name %s --add-config %s=%s", f.Bootstrap, g, key, want[key]),
+			}
+			all = append(all, out.with(when(out.Is == out.Wanted, OK, Warn)))
+		}
+	}
+	return all
+}
+
+// lateAt is how many requests and reports may wait for the conductors before it
+// is worth a word.
+const lateAt = 10_000
+
+// parts judges whether Berth's own daemons are there.
+func parts(f Facts) []Finding {
+	conductors := Finding{
+		About: "conductors", Check: "running", Is: fmt.Sprint(len(f.Conductor.Members)), Wanted: "2 or more",
+		Why: "without any, requests are accepted and nothing is decided; with one, nobody takes over", Fix: "berth conductor --config conductor.yaml",
+	}
+	lag := Finding{
+		About: "conductors", Check: "requests and reports that wait", Is: fmt.Sprint(f.Conductor.Lag), Wanted: fmt.Sprintf("fewer than %d", lateAt),
+		Why: "they are behind", Fix: "look at berth_conductor_ metrics and at the brokers' load; more conductors help while there are partitions for them",
+	}
+	managers := Finding{
+		About: "queue managers", Check: "running", Is: fmt.Sprint(len(f.Manager.Members)), Wanted: "2",
+		Why: "without any, no queue and no host stream is made; with one, nobody stands by", Fix: "berth queues --config queues.yaml",
+	}
+	active := Finding{
+		About: "queue managers", Check: "active", Is: fmt.Sprint(f.Manager.Working), Wanted: "1", Why: "an election is under way, or none runs",
+		Fix: "look again in a moment",
+	}
+	return []Finding{
+		conductors.with(count(len(f.Conductor.Members))),
+		lag.with(when(f.Conductor.Lag < lateAt, OK, Warn)),
+		managers.with(count(len(f.Manager.Members))),
+		active.with(when(f.Manager.Working == 1, OK, Warn)),
+		hosts(f),
+	}
+}
+
+func count(n int) Level { return when(n == 0, Fail, when(n == 1, Warn, OK)) }
+
+// hosts judges who was heard of lately.
+func hosts(f Facts) Finding {
+	var silent []compute.HostID
+	for _, b := range f.Beacons {
+		if f.Now.Sub(b.At) > compute.SilentAfter {
+			silent = append(silent, b.Host)
+		}
+	}
+	out := Finding{
+		About: "hosts", Check: "heard of in the last " + short(compute.SilentAfter), Is: fmt.Sprintf("%d of %d", len(f.Beacons)-len(silent), len(f.Beacons)),
+		Wanted: "all, and at least one", Why: "no host has ever said anything: nothing can be placed", Fix: "berth agent --config agent.yaml on each host",
+	}
+	if len(silent) > 0 {
+		out.Why = "silent: " + names(silent)
+		out.Fix = "look at the agents there, and whether they reach Kafka"
+	}
+	return out.with(when(len(silent) == 0 && len(f.Beacons) > 0, OK, Warn))
+}
+
+func short(d time.Duration) string { return fmt.Sprintf("%d s", int(d.Seconds())) }
