@@ -91,7 +91,20 @@ func (r *rig) up() *rig {
 	r.startConductor("conductor")
 	r.startAPI()
 	r.startAgents(r.hosts...)
+	r.known(r.hosts...)
 	return r
+}
+
+// known waits until the API has heard of these hosts.
+func (r *rig) known(hosts ...devHost) {
+	r.t.Helper()
+	c := r.as("default")
+	for _, h := range hosts {
+		r.poll(string(h.ID)+" known", func() bool {
+			_, err := c.Host(r.t.Context(), h.ID)
+			return err == nil
+		})
+	}
 }
 
 func (r *rig) cell(name string) cell {

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -44,15 +45,26 @@ func positionsOf(all map[int32]kadm.OffsetResponse) map[int32]int64 {
 	return at
 }
 
-// Partitions asks how many partitions a topic has.
+// youngTopic is how long brokers may take to hear of a topic that was just made.
+const youngTopic = 5 * time.Second
+
+// Partitions asks how many partitions a topic has. One that nobody has heard of
+// is asked for again for a while: it may be new.
 func (a *Admin) Partitions(ctx context.Context, topic string) (int32, error) {
 	const op = "ask for partitions"
-	topics, err := a.kadm.ListTopics(ctx, topic)
-	if err == nil {
-		err = topics[topic].Err
-	}
+	young, cancel := context.WithTimeout(ctx, youngTopic)
+	defer cancel()
+	var last error
+	n, err := retry(young, a.cfg.Log, "waiting for the brokers to know a new topic", func() (int32, error) {
+		topics, err := a.kadm.ListTopics(ctx, topic)
+		if err == nil {
+			err = topics[topic].Err
+		}
+		last = err
+		return int32(len(topics[topic].Partitions)), err
+	})
 	if err != nil {
-		return 0, classify(op, err)
+		return 0, classify(op, last)
 	}
-	return int32(len(topics[topic].Partitions)), nil
+	return n, nil
 }
