@@ -42,7 +42,7 @@ func newCell(k kafkaConfig, dial dialer, log *zap.Logger, name string) cell {
 	return cell{
 		kafka: kafka.Config{
 			Brokers: k.Brokers, ClientID: "berth-" + name, Topics: wire.Topics{Prefix: k.Prefix},
-			Dial: dial, Log: log.Named(name),
+			Dial: dial, Log: log.Named(name), Outage: kafka.NewOutage(log.Named(name)),
 		},
 		partitions: k.Partitions, replication: k.Replication, log: log.Named(name),
 	}

@@ -101,7 +101,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 		if err := c.await(ctx, tell.waiting); err != nil {
 			return nil, err
 		}
-		tell.waiting("starting")
+		tell.starting()
 		return d.build(ctx, c, settings, tell.face)
 	}))
 	return tell.through(cmd.Context(), g)

@@ -31,6 +31,12 @@ func (t *teller) waiting(why string) {
 	}
 }
 
+// starting says that what was waited for is there.
+func (t *teller) starting() {
+	t.face.Waiting("starting")
+	t.notify("STATUS=starting")
+}
+
 // through runs the part to its end, and says when it is ready and when it stops.
 func (t *teller) through(ctx context.Context, part service.Part) error {
 	err := during(ctx, part, func(ctx context.Context) error {

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
@@ -133,11 +134,12 @@ func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, ad
 // The front answers before the rest is there.
 func newDev(k kafkaConfig, o devOptions) (service.Part, *front.Front) {
 	g := service.NewGroup()
-	metrics := telemetry.NewMetrics()
+	metrics, outage := telemetry.NewMetrics(), kafka.NewOutage(o.Log.Named("dev"))
 	f := front.New(front.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")})
 	g.Add("front", f)
 	add := func(name string, build func(context.Context, cell) (service.Part, error)) {
 		c := newCell(k, o.Dial, o.Log, name).measured(metrics.Registerer())
+		c.kafka.Outage = outage // of all parts: they have the same brokers
 		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
 	}
 	add("queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })

@@ -140,12 +140,22 @@ func (s *sender) deliver(ctx context.Context, batch []said) {
 			s.oneByOne(ctx, batch, err)
 			return
 		}
-		s.log.Warn("reports are not acknowledged; sending them again", zap.Int("reports", len(batch)), zap.Duration("in", pause), zap.Error(err))
+		s.tell(batch, pause, err)
 		if !sleep(ctx, pause) {
 			return
 		}
 		pause = min(2*pause, 30*s.retry)
 	}
+}
+
+// tell says why a batch is sent again. That brokers cannot be reached is told by
+// who knows them, once for the whole process.
+func (s *sender) tell(batch []said, in time.Duration, err error) {
+	log := s.log.Warn
+	if kind := compute.KindOf(err); kind == compute.KindUnavailable || kind == compute.KindTimeout {
+		log = s.log.Debug
+	}
+	log("reports are not acknowledged; sending them again", zap.Int("reports", len(batch)), zap.Duration("in", in), zap.Error(err))
 }
 
 // sleep says whether the whole time has passed.

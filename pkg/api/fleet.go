@@ -53,6 +53,11 @@ type listQueuesInput struct {
 type queuesOutput struct{ Body rest.Queues }
 
 func (s *Server) listQueues(_ context.Context, in *listQueuesInput) (*queuesOutput, error) {
+	if in.Flavor != "" {
+		if err := in.Flavor.Check(); err != nil {
+			return nil, err
+		}
+	}
 	page, next := named(in.Paging, s.views.queues.list(in.Flavor), func(q *compute.Queue) compute.QueueName { return q.Name })
 	out := &queuesOutput{Body: rest.Queues{Items: []rest.QueueView{}, Next: next}}
 	for _, q := range page {

@@ -14,20 +14,27 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+const bootDescription = `Answered once the request cannot be lost. Unknown flavors, capabilities and values are refused at once; everything else, quota included, shows in the instance's state.
+
+A request with an id or an Idempotency-Key of the caller's own may be repeated, at any node and after any restart. The same again answers the instance of the first, in whatever state it is: also when it has failed, or was deleted. For another machine give another key. A different request under the same id or key is refused with 409 and the reason RequestDiffers. If two nodes are given different requests under one key at the same moment, both may answer 202; there is one instance, the one whose request came first in the log, and both nodes show it from then on. A key is known for as long as requests are retained (14 days or more) after its instance has ended.
+
+When Kafka does not answer: 504 with the id to ask for if it is not known whether the request was kept, and 503 with Retry-After, with nothing done, from then on until Kafka answers again. 429 with Retry-After when too many requests wait.`
+
 func (s *Server) routeInstances(api huma.API) {
 	tags := []string{"instances"}
 	route(s, api, huma.Operation{
 		OperationID: "boot", Method: http.MethodPost, Path: "/v1/instances", Tags: tags,
 		DefaultStatus: http.StatusAccepted, MaxBodyBytes: maxBootBody, Summary: "Boot a machine",
-		Description: "Answered once the request cannot be lost. Unknown flavors, capabilities and values are refused at once; everything else, quota included, shows in the instance's state.",
+		Description: bootDescription,
 	}, s.boot)
 	route(s, api, huma.Operation{
 		OperationID: "list-instances", Method: http.MethodGet, Path: "/v1/instances", Tags: tags,
-		Summary: "List a project's instances, oldest first",
+		Summary:     "List a project's instances, oldest first",
+		Description: "All filters that are given must apply. What is there throughout a walk from marker to marker is seen exactly once. ref is how people look up: ids and names, whole or their beginnings.",
 	}, s.listInstances)
 	route(s, api, huma.Operation{
 		OperationID: "show-instance", Method: http.MethodGet, Path: "/v1/instances/{id}", Tags: tags,
-		Summary: "Show an instance", Description: "Never 404 once the boot was answered, on any node.",
+		Summary: "Show an instance", Description: "By its whole id, and nothing less: what a beginning or a name means changes with time (list with ref finds those). Never 404 once the boot was answered, on any node.",
 	}, s.showInstance)
 	route(s, api, huma.Operation{
 		OperationID: "delete-instance", Method: http.MethodDelete, Path: "/v1/instances/{id}", Tags: tags,

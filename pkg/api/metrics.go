@@ -79,9 +79,10 @@ func (m *Metrics) count(ctx huma.Context, next func(huma.Context)) {
 }
 
 // nowhere counts a request that no operation took.
-func (m *Metrics) nowhere(status int) {
+func (m *Metrics) nowhere(status int, kind compute.Kind) {
 	if m != nil {
 		m.requests.WithLabelValues("none", strconv.Itoa(status)).Inc()
+		m.refusal(kind.String(), "")
 	}
 }
 

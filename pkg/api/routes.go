@@ -104,11 +104,11 @@ func (s *Server) nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.
 		}
 	}
 	if len(allowed) == 0 || slices.Contains(allowed, r.Method) {
-		s.metrics.nowhere(http.StatusNotFound)
+		s.metrics.nowhere(http.StatusNotFound, e.Kind)
 		rest.NewProblem(e).Answer(w)
 		return
 	}
-	s.metrics.nowhere(http.StatusMethodNotAllowed)
+	s.metrics.nowhere(http.StatusMethodNotAllowed, compute.KindInvalid)
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	p := rest.NewProblem(compute.Invalid("method", r.Method, "use "+strings.Join(allowed, " or ")))
 	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // Options say how the broker runs. The zero value is a broker on a free
@@ -21,6 +22,7 @@ type Options struct {
 	DataDir string                                              // of one broker at a time; empty: memory only
 	Listen  func(network, address string) (net.Listener, error) // nil: net.Listen
 	Configs map[string]string                                   // broker settings over ours
+	APIsOf  string                                              // only those of an older Kafka, as in "3.9"; empty: all
 }
 
 // Broker is a running embedded broker.
@@ -38,6 +40,13 @@ func Start(o Options) (*Broker, error) {
 	}
 	if o.Port == 0 && o.Listen != nil {
 		opts[1] = kfake.Ports(virtualPort) // a virtual network has no port 0
+	}
+	if o.APIsOf != "" {
+		versions := kversion.FromString(o.APIsOf)
+		if versions == nil {
+			return nil, fmt.Errorf("start the embedded broker: there is no Kafka %s", o.APIsOf)
+		}
+		opts = append(opts, kfake.MaxVersions(versions))
 	}
 	b := &Broker{}
 	if o.DataDir != "" {

@@ -45,7 +45,7 @@ func (a *Admin) Close() { a.client.Close() }
 // WaitReachable answers nil once a broker answers, and the end of ctx as
 // KindTimeout. It logs once that it waits.
 func (a *Admin) WaitReachable(ctx context.Context) error {
-	_, err := retry(ctx, a.cfg.Log, "waiting for Kafka", func() (kadm.Metadata, error) {
+	_, err := retry(ctx, a.cfg.Log, "waiting for Kafka", nil, func() (kadm.Metadata, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		return a.kadm.BrokerMetadata(ctx)

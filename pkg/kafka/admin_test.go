@@ -80,7 +80,7 @@ func TestEnsureTopicsRefusesPartitionsThatDiffer(t *testing.T) {
 
 func checkConfig(t *testing.T, a *Admin, topic, key, want string) {
 	t.Helper()
-	rs, err := retry(patient(t), a.cfg.Log, "", func() (kadm.ResourceConfigs, error) { // a broker hears late of a new topic
+	rs, err := retry(patient(t), a.cfg.Log, "", nil, func() (kadm.ResourceConfigs, error) { // a broker hears late of a new topic
 		rs, err := a.kadm.DescribeTopicConfigs(patient(t), topic)
 		return rs, errors.Join(err, rs[0].Err)
 	})

@@ -156,7 +156,7 @@ func (a *Admin) addIDs(ctx context.Context, op string, ids map[string]compute.To
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*a.cfg.RequestTimeout)
 	defer cancel()
-	_, err := retry(ctx, a.cfg.Log, "waiting for the brokers to know a new topic", func() (int, error) {
+	_, err := retry(ctx, a.cfg.Log, "waiting for the brokers to know a new topic", nil, func() (int, error) {
 		found, err := a.TopicIDs(ctx, topics...)
 		if err != nil {
 			return 0, err

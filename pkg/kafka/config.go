@@ -27,6 +27,7 @@ type Config struct {
 	Log  *zap.Logger // nil: silent
 
 	Metrics *Metrics // counts what clients do; nil: nobody counts
+	Outage  *Outage  // shared by all clients of the process; nil: each tells its own trouble
 
 	// RequestTimeout is how long an answer may take beyond the time a request
 	// itself may wait. It must be longer than a broker takes to be declared
@@ -106,6 +107,10 @@ func retryBackoff(fails int) time.Duration {
 // back as an error of some call.
 type clientLog struct{ log *zap.SugaredLogger }
 
+// groupErrored is what kgo says of each try to be a member that failed; a
+// groupTrouble hears of it too.
+const groupErrored = "group manage loop errored"
+
 func (l clientLog) Level() kgo.LogLevel {
 	if l.log.Level().Enabled(zap.DebugLevel) {
 		return kgo.LogLevelInfo
@@ -120,7 +125,7 @@ func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 		err, _ := keyvals[i+1].(error)
 		givenUp = givenUp || errors.Is(err, context.Canceled) // by us: no trouble
 	}
-	if level == kgo.LogLevelError && !givenUp {
+	if level == kgo.LogLevelError && !givenUp && msg != groupErrored {
 		l.log.Warnw(msg, fields...)
 		return
 	}

@@ -41,14 +41,20 @@ func (e *Elector) Elected() <-chan bool { return e.elected }
 
 // Run takes part until ctx ends, then leaves so that another is elected at once.
 func (e *Elector) Run(ctx context.Context) error {
+	trouble := e.cfg.groupTrouble(e.group)
+	defer trouble.over()
 	cl, err := newClient(e.cfg,
+		kgo.WithHooks(trouble),
 		kgo.ConsumerGroup(e.group),
 		kgo.ConsumeTopics(e.topic),
 		kgo.Balancers(kgo.RangeBalancer()),
 		kgo.SessionTimeout(ElectionTimeout),
 		kgo.HeartbeatInterval(ElectionTimeout/5),
 		kgo.DisableAutoCommit(),
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) { e.tell(len(got) > 0, got) }),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
+			trouble.over()
+			e.tell(len(got) > 0, got)
+		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { e.tell(false, lost) }),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { e.tell(false, lost) }),
 	)

@@ -109,12 +109,14 @@ type Loop struct {
 	ready   chan struct{}
 	once    sync.Once     // of closing ready
 	wake    chan struct{} // holds one: a turn is wanted
+	look    *lookout
 }
 
 // NewLoop makes a loop; Run starts it.
 func NewLoop(cfg Config, opts LoopOptions, h wire.Handler) *Loop {
+	cfg = cfg.withDefaults()
 	return &Loop{
-		cfg: cfg.withDefaults(), opts: opts.withDefaults(), handler: h,
+		cfg: cfg, opts: opts.withDefaults(), handler: h, look: cfg.look("read requests and reports"),
 		ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 }
@@ -144,6 +146,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		return err
 	}
 	defer producer.Close()
+	defer l.look.fine()
 	out := newOutbox(producer)
 	for fails := 1; ; fails++ {
 		err := l.session(ctx, hard, out)
@@ -154,7 +157,9 @@ func (l *Loop) Run(ctx context.Context) error {
 			return err
 		}
 		l.cfg.Metrics.beganAnew()
-		l.cfg.Log.Warn("the loop starts anew", zap.String("group", l.opts.Group), zap.Error(err))
+		if telling(fails) {
+			l.cfg.Log.Warn("the loop starts anew", zap.String("group", l.opts.Group), zap.Int("time", fails), zap.Error(err))
+		}
 		if sleep(ctx, retryBackoff(fails)) != nil {
 			return nil
 		}
@@ -218,14 +223,14 @@ func (l *Loop) prepare(ctx context.Context, out *outbox) (*loopRun, error) {
 	var sources [inputTopics]*source
 	var topics [inputTopics]inputTopic
 	for i, name := range names {
-		sources[i] = &source{client: ask, topic: name, log: l.cfg.Log}
+		sources[i] = &source{client: ask, topic: name, log: l.cfg.Log, look: l.look}
 		if err := sources[i].open(ctx); err != nil {
 			ask.Close()
 			return nil, err
 		}
 		topics[i] = inputTopic{name, sources[i].current().id}
 	}
-	instances := &source{client: ask, topic: l.cfg.Topics.Instances(), log: l.cfg.Log}
+	instances := &source{client: ask, topic: l.cfg.Topics.Instances(), log: l.cfg.Log, look: l.look}
 	if err := instances.open(ctx); err != nil {
 		ask.Close()
 		return nil, err

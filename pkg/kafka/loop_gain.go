@@ -239,15 +239,17 @@ func (r *loopRun) take(g gained) error {
 	if g.done == nil {
 		return nil
 	}
+	var restored []int32
 	for _, o := range g.of {
 		if r.owned[o.id] == o {
 			at := g.done[o.id]
 			o.restored = &at
+			restored = append(restored, o.id)
 			r.loop.cfg.Metrics.restored(g.began)
-			r.log.Info("partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind),
-				zap.Int64("cursor", at.cursor), zap.Duration("took", time.Since(g.began)))
+			r.log.Debug("partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind), zap.Int64("cursor", at.cursor))
 		}
 	}
+	r.log.Info("partitions restored", zap.Int32s("partitions", restored), zap.Duration("took", time.Since(g.began)))
 	return nil
 }
 

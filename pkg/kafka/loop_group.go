@@ -54,16 +54,19 @@ type membership struct {
 	ended  chan struct{} // closed before leaving: nobody listens to news
 	broken chan error    // holds one: the group will never take this process
 	cancel context.CancelFunc
+
+	trouble *groupTrouble
 }
 
 func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership, error) {
 	m := &membership{group: opts.Group, topics: topics, news: make(chan groupNews), ended: make(chan struct{}), broken: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
+	m.trouble = cfg.groupTrouble(opts.Group)
 	var err error
 	m.client, err = newClient(cfg,
 		kgo.WithContext(ctx),
-		kgo.WithHooks(m),
+		kgo.WithHooks(m, m.trouble),
 		kgo.ConsumerGroup(opts.Group),
 		kgo.ConsumeTopics(topics[:]...),
 		kgo.Balancers(together{has: m.keeps}),
@@ -90,6 +93,7 @@ func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership
 // assigned says which partitions are ours in both topics.
 func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
 	m.lost.Store(false)
+	m.trouble.over()
 	n := groupNews{kind: newsAssigned}
 	n.fence.member, n.fence.generation = cl.GroupMetadata()
 	n.own = slices.Sorted(slices.Values(own[m.topics[requests]]))
@@ -148,6 +152,7 @@ func (m *membership) leave(ctx context.Context, through *kgo.Client) {
 	member, _ := m.client.GroupMetadata()
 	m.cancel()
 	m.client.CloseAllowingRebalance()
+	m.trouble.over()
 	for fails := 1; member != "" && fails <= leaveTries; fails++ {
 		req := kmsg.NewPtrLeaveGroupRequest()
 		req.Group, req.MemberID = m.group, member

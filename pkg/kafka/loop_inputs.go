@@ -243,6 +243,7 @@ func (in *inputs) receive(ctx context.Context, a inputAnswer) error {
 		return in.look(ctx, trouble)
 	}
 	in.fails = 0
+	in.sources[requests].look.fine()
 	return nil
 }
 
@@ -282,8 +283,8 @@ func (in *inputs) look(ctx context.Context, why error) error {
 		return classify("read inputs", why)
 	}
 	in.fails++
-	if in.fails == logAfter {
-		in.log.Warn("cannot read inputs; trying on", zap.Error(why))
+	if in.fails >= logAfter {
+		in.sources[requests].look.failed(why)
 	}
 	if in.looking {
 		return nil

@@ -18,7 +18,9 @@ func (r *loopRun) undo(why error) error {
 	}
 	r.fails++
 	r.loop.cfg.Metrics.undid()
-	r.log.Warn("a turn was undone; restoring from the log", zap.Int("in a row", r.fails), zap.Error(why))
+	if telling(r.fails) {
+		r.log.Warn("a turn was undone; restoring from the log", zap.Int("in a row", r.fails), zap.Error(why))
+	}
 	r.txn.discard(r.hard)
 	all := r.all()
 	r.lose(all...)

@@ -16,7 +16,7 @@ import (
 // or ctx ends: a cluster where no group ever was first makes the topic its
 // coordinators need.
 func (a *Admin) Committed(ctx context.Context, group, topic string) (map[int32]int64, error) {
-	at, err := retry(ctx, a.cfg.Log.With(zap.String("group", group)), "waiting for committed offsets", func() (map[int32]int64, error) {
+	at, err := retry(ctx, a.cfg.Log.With(zap.String("group", group)), "waiting for committed offsets", nil, func() (map[int32]int64, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		all, err := a.kadm.FetchOffsetsForTopics(ctx, group, topic)

@@ -24,6 +24,7 @@ type Producer struct {
 	forgetting map[string][]func() // by topic that is gone: who is told once it is forgotten
 	forgetters sync.WaitGroup
 
+	look    *lookout
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
 }
@@ -54,7 +55,7 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	}
 	return &Producer{
 		client: client, forgetting: map[string][]func(){},
-		metrics: cfg.Metrics, unshown: cfg.Metrics.producing(client.BufferedProduceRecords),
+		look: cfg.withDefaults().look("write"), metrics: cfg.Metrics, unshown: cfg.Metrics.producing(client.BufferedProduceRecords),
 	}, nil
 }
 
@@ -113,6 +114,7 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 			err = sendError(err)
 		}
 		p.metrics.produced(began, err)
+		p.noticed(err)
 		if err == nil {
 			done(k.Offset, nil)
 			return
@@ -123,6 +125,16 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 		}
 		done(-1, err)
 	})
+}
+
+// noticed tells whether brokers take what is written. A record that failed was
+// tried for long.
+func (p *Producer) noticed(err error) {
+	if err == nil {
+		p.look.fine()
+	} else if kind := compute.KindOf(err); kind == compute.KindUnavailable || kind == compute.KindTimeout {
+		p.look.failed(err)
+	}
 }
 
 // forget makes the client forget a topic that is gone, then calls told. The
@@ -154,6 +166,7 @@ func (p *Producer) Close() {
 	p.client.Close()
 	p.forgetters.Wait()
 	p.unshown()
+	p.look.fine()
 }
 
 // sendError says in our words why a record was not written.

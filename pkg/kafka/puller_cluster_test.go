@@ -97,7 +97,7 @@ func replicated(t testing.TB, cfg Config, name compute.QueueName) wire.QueueRef 
 func awaitReplicas(t testing.TB, cfg Config, brokers int) {
 	t.Helper()
 	a := admin(t, cfg)
-	_, err := retry(patient(t), a.cfg.Log, "waiting for replicas", func() (struct{}, error) {
+	_, err := retry(patient(t), a.cfg.Log, "waiting for replicas", nil, func() (struct{}, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), askTimeout)
 		defer cancel()
 		m, err := a.kadm.Metadata(ctx)

@@ -36,13 +36,14 @@ type lane struct {
 	used    time.Time           // when the broker last answered
 	fails   int                 // errors in a row
 	refused map[topicUUID]int16 // why the broker refuses queues
+	look    *lookout
 }
 
 func newLane(p *Puller, id wire.Lane) *lane {
 	l := &lane{
 		p: p, id: id, wait: p.opts.MaxWait, idle: laneIdleTimeout, sessionIdle: sessionIdleTimeout,
 		orders: make(chan []wire.QueueRef, 1), acked: make(chan struct{}, 1),
-		session: newSession(id.Group), refused: map[topicUUID]int16{},
+		session: newSession(id.Group), refused: map[topicUUID]int16{}, look: p.cfg.look("pull work"),
 	}
 	if id.Spare {
 		l.wait, l.idle, l.sessionIdle = min(l.wait, spareWait), spareIdleTimeout, spareSessionIdleTimeout
@@ -181,8 +182,8 @@ func (l *lane) lose(ctx context.Context, err error) error {
 	l.p.counts.sessions.Add(1)
 	l.p.places.doubt(l.queues)
 	l.fails++
-	if l.fails == logAfter {
-		l.log().Warn("cannot pull work; trying on", zap.Error(err))
+	if l.fails >= logAfter {
+		l.look.failed(err)
 	}
 	l.log().Debug("lost a session", zap.Error(err))
 	if isForbidden(err) {
@@ -210,4 +211,5 @@ func (l *lane) stop() {
 		l.log().Debug("ended a session", zap.Error(err))
 	}
 	l.disconnect()
+	l.look.fine()
 }

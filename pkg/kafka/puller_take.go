@@ -41,6 +41,9 @@ func (l *lane) take(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[topi
 	default:
 		l.fails++ // or the lane would ask on and on, as fast as it is refused
 	}
+	if l.fails == 0 {
+		l.look.fine()
+	}
 	l.p.places.doubt(troubled)
 }
 

@@ -112,7 +112,9 @@ func (r *Reader) Run(ctx context.Context) error {
 	}
 	defer client.Close()
 	defer r.reads.show()()
-	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log}
+	look := r.cfg.look("read " + r.opts.Topic)
+	defer look.fine()
+	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look}
 	err = r.read(ctx, src)
 	if ctx.Err() != nil {
 		return nil

@@ -193,6 +193,7 @@ func (l *readLoop) take(ctx context.Context, f fetched) error {
 		return l.look(ctx, trouble)
 	}
 	l.fails = 0
+	l.src.look.fine()
 	return nil
 }
 
@@ -229,8 +230,8 @@ func (l *readLoop) look(ctx context.Context, why error) error {
 	}
 	l.fails++
 	l.r.reads.failed()
-	if l.fails == logAfter {
-		l.r.cfg.Log.Warn("cannot read; trying on", zap.String("topic", l.src.topic), zap.Error(why))
+	if l.fails >= logAfter {
+		l.src.look.failed(why)
 	}
 	if l.looking {
 		return nil

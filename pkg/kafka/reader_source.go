@@ -24,6 +24,7 @@ type source struct {
 	topic  string
 	only   []int32 // nil: all partitions
 	log    *zap.Logger
+	look   *lookout
 
 	mu   sync.Mutex
 	view view
@@ -58,7 +59,7 @@ func (s *source) current() view {
 
 // open waits until the topic exists and is led.
 func (s *source) open(ctx context.Context) error {
-	_, err := retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for a topic", func() (view, error) {
+	_, err := retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for a topic", s.look, func() (view, error) {
 		return s.refresh(ctx)
 	})
 	return err
@@ -66,7 +67,7 @@ func (s *source) open(ctx context.Context) error {
 
 // persist lists offsets and goes on trying until ctx ends or trying is no use.
 func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, error) {
-	return retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for the ends of a topic", func() (map[int32]int64, error) {
+	return retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for the ends of a topic", s.look, func() (map[int32]int64, error) {
 		v := s.current()
 		offsets, err := s.offsets(ctx, v, slices.Collect(maps.Keys(v.leaders)), what)
 		if err != nil {
@@ -80,23 +81,35 @@ func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, erro
 }
 
 // retry tries with growing waits until it works, trying is no use, or ctx
-// ends. It logs the first failure: nobody else hears of it.
-func retry[T any](ctx context.Context, log *zap.Logger, what string, try func() (T, error)) (T, error) {
+// ends. What does not pass soon it tells: nobody else hears of it. That brokers
+// do not answer is told to look, if there is one.
+func retry[T any](ctx context.Context, log *zap.Logger, what string, look *lookout, try func() (T, error)) (T, error) {
 	for fails := 0; ; fails++ {
 		v, err := try()
 		switch {
 		case err == nil || isFatal(err):
+			look.fine()
 			return v, err
 		case ctx.Err() != nil:
 			return v, fmt.Errorf("%w: %w", ctx.Err(), err) // whatever it was, it is called off
 		}
-		if fails == 1 { // once may be the haste of a young cluster
+		switch { // what passes soon is the haste of a young cluster
+		case fails < logAfter:
+		case look != nil && !answered(err):
+			look.failed(err)
+		case fails == logAfter:
 			log.Info(what, zap.Error(err))
 		}
 		if err := sleep(ctx, min(mostWait, retryBackoff(fails))); err != nil {
 			return v, err
 		}
 	}
+}
+
+// answered says whether an error is a broker's answer.
+func answered(err error) bool {
+	var code *kerr.Error
+	return errors.As(err, &code)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -219,7 +219,7 @@ func TestFrozenLeader(t *testing.T) {
 // leaderOf asks until some broker answers.
 func leaderOf(t *testing.T, a *Admin, topic string) int32 {
 	t.Helper()
-	found, err := retry(patient(t), a.cfg.Log, "", func() (*kmsg.MetadataResponseTopic, error) {
+	found, err := retry(patient(t), a.cfg.Log, "", nil, func() (*kmsg.MetadataResponseTopic, error) {
 		return describeTopic(patient(t), a.client, topic)
 	})
 	if err != nil {

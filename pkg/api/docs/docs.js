@@ -8,6 +8,8 @@ function el(tag, attributes, ...children) {
   return e;
 }
 
+const paragraphs = (text) => (text || "").split("\n\n").filter(Boolean).map((p) => el("p", {}, p));
+
 const nameOf = (ref) => ref.slice(ref.lastIndexOf("/") + 1);
 
 function typeOf(s) {
@@ -56,7 +58,7 @@ function operation(path, method, op) {
   const s = el("section", { id: op.operationId },
     el("h3", {}, op.summary || op.operationId),
     el("p", {}, el("span", { class: "method" }, method.toUpperCase()), el("span", { class: "path" }, path)),
-    op.description ? el("p", {}, op.description) : null);
+    ...paragraphs(op.description));
   const params = (op.parameters || []).map((p) => ({
     name: p.name, schema: p.schema, text: (p.description || "") + " (" + p.in + ")", required: p.required,
   }));

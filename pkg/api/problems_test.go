@@ -1,0 +1,207 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// document is what the node says it answers.
+type document struct {
+	Paths      map[string]map[string]*operation
+	Components struct{ Schemas map[string]property }
+}
+
+type operation struct {
+	OperationID string
+	Parameters  []struct {
+		Name, In string
+		Schema   property
+	}
+	RequestBody *struct {
+		Content map[string]struct{ Schema property }
+	}
+}
+
+type property struct {
+	Ref        string `json:"$ref"`
+	Type       any
+	Enum       []any
+	Minimum    *float64
+	Maximum    *float64
+	Properties map[string]property
+}
+
+// bad is a request that must be refused.
+type bad struct {
+	what, method, target, body string
+	header                     http.Header
+}
+
+// TestEveryRefusalIsAProblem walks through all operations of the document with
+// all kinds of bad input. Each is answered by a document that is as the schema
+// of problems says, names what is wrong and what to do, and changes nothing.
+func TestEveryRefusalIsAProblem(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.has(instance(id1, "web", compute.StateActive))
+	n.hears(compute.Beacon{Host: "h1"})
+	n.published()
+	var doc document
+	if err := json.Unmarshal(n.do("GET", "/openapi.json", nil).body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	judge := newReferee()
+	refused := map[int]int{}
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			for _, b := range doc.badRequests(path, strings.ToUpper(method), op) {
+				req := httptest.NewRequest(b.method, b.target, strings.NewReader(b.body))
+				req.Header = b.header
+				a := n.ask(req)
+				refused[a.status]++
+				if what := judge.wrong(a); what != "" {
+					t.Errorf("%s: %s %s %.80s: %s\n%s", b.what, b.method, b.target, b.body, what, a.body)
+				}
+			}
+		}
+	}
+	if sent := n.published(); len(sent) != 0 {
+		t.Errorf("something was done all the same: %v", sent)
+	}
+	for _, status := range []int{400, 403, 404, 413, 415, 422} {
+		if refused[status] == 0 {
+			t.Errorf("no %d among %v", status, refused)
+		}
+	}
+}
+
+// badRequests spoils an operation in all the ways its description allows.
+func (d document) badRequests(path, method string, op *operation) []bad {
+	asJSON := http.Header{"Content-Type": {"application/json"}}
+	target := strings.NewReplacer("{id}", string(id1), "{host}", "h1", "{queue}", "m1.small", "{flavor}", "m1.small", "{axis}", "gpu", "{project}", "web").Replace(path)
+	all := []bad{
+		{"unknown query parameter", method, target + "?nonsense=1", "{}", asJSON},
+	}
+	if method != http.MethodGet {
+		all = append(all, bad{"another origin", method, target, "{}", http.Header{"Origin": {"https://evil.example"}}})
+	}
+	for _, p := range op.Parameters {
+		switch p.In {
+		case "path":
+			for _, value := range []string{"Not A Name!", strings.Repeat("x", 300), "%00", "\x00"} {
+				all = append(all, bad{"path", method, strings.Replace(path, "{"+p.Name+"}", url.PathEscape(value), 1), valid(op), asJSON})
+			}
+		case "query":
+			for _, value := range spoiled(p.Schema, p.Name) {
+				all = append(all, bad{"query", method, target + "?" + p.Name + "=" + url.QueryEscape(value), valid(op), asJSON})
+			}
+		}
+	}
+	if op.RequestBody == nil {
+		return all
+	}
+	body := d.resolve(op.RequestBody.Content["application/json"].Schema)
+	for _, text := range []string{`{`, `7`, `"x"`, `[]`, `{"nonsense":1}`, "\xff\xfe", `{"a":`} {
+		all = append(all, bad{"body", method, target, text, asJSON})
+	}
+	for _, name := range slices.Sorted(maps.Keys(body.Properties)) {
+		for _, value := range []string{`{"a":{"b":[1]}}`, `[[1]]`, `true`} {
+			all = append(all, bad{"property", method, target, `{"` + name + `":` + value + `}`, asJSON})
+		}
+	}
+	return append(all,
+		bad{"too large", method, target, `{"reason":"` + strings.Repeat("x", 2<<20) + `"}`, asJSON},
+		bad{"not JSON", method, target, "a: b", http.Header{"Content-Type": {"application/yaml"}}})
+}
+
+// valid is a body that would do, so that only the rest is wrong.
+func valid(op *operation) string {
+	switch op.OperationID {
+	case "set-quota":
+		return `{"limits":{"VCPU":1}}`
+	case "boot":
+		return `{"flavor":"m1.small"}`
+	}
+	return ""
+}
+
+// spoiled are values that a parameter must not take.
+func spoiled(p property, name string) []string {
+	switch {
+	case p.Type == "integer":
+		return []string{"x", "-1", "0", fmt.Sprint(*p.Maximum + 1), "99999999999999999999"}
+	case p.Type == "boolean":
+		return []string{"perhaps"}
+	case p.Type == "array" && name == "state":
+		return []string{"asleep"}
+	}
+	switch name {
+	case "project", "host", "flavor", "id":
+		return []string{"Not A Name!", strings.Repeat("x", 300), "\x00"}
+	case "fields":
+		return []string{"colour", ",", "id;name"}
+	}
+	return nil // anything is a name, and what is not known has none
+}
+
+func (d document) resolve(p property) property {
+	if p.Ref == "" {
+		return p
+	}
+	return d.Components.Schemas[p.Ref[strings.LastIndex(p.Ref, "/")+1:]]
+}
+
+// referee knows what a problem is.
+type referee struct {
+	registry huma.Registry
+	schema   *huma.Schema
+}
+
+func newReferee() referee {
+	registry := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
+	return referee{registry, registry.Schema(reflect.TypeFor[rest.Problem](), true, "Problem")}
+}
+
+// wrong says what an answer lacks to be a refusal; empty if nothing.
+func (j referee) wrong(a answer) string {
+	var doc any
+	if err := json.Unmarshal(a.body, &doc); err != nil {
+		return err.Error()
+	}
+	res := &huma.ValidateResult{}
+	huma.Validate(j.registry, j.schema, huma.NewPathBuffer([]byte{}, 0), huma.ModeReadFromServer, doc, res)
+	var p rest.Problem
+	if err := json.Unmarshal(a.body, &p); err != nil {
+		return err.Error()
+	}
+	switch {
+	case len(res.Errors) > 0:
+		return fmt.Sprint("is not as the schema says: ", res.Errors)
+	case a.status < 400 || a.status > 499:
+		return fmt.Sprint("answered ", a.status)
+	case a.header.Get("Content-Type") != "application/problem+json":
+		return "content type " + a.header.Get("Content-Type")
+	case p.Status != a.status || p.Title != http.StatusText(a.status) || p.Type != "urn:berth:problem:"+p.Kind || p.Detail == "":
+		return "incomplete"
+	case p.Remedy == "":
+		return "no remedy"
+	case p.Field == "" && p.Kind != "forbidden":
+		return "no field"
+	case len(a.body) > 4<<10:
+		return fmt.Sprintf("%d bytes: echoes what it was sent", len(a.body))
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package sarama_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	ibm "github.com/IBM/sarama"
+
+	"github.com/berth-project/berth/pkg/follow"
+	"github.com/berth-project/berth/pkg/follow/sarama"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Shows every instance there is, through a sarama client of any settings.
+// KAFKA is the address of a broker; TestExample runs this.
+func Example() {
+	client, err := ibm.NewClient([]string{os.Getenv("KAFKA")}, ibm.NewConfig())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	ctx, stop := context.WithCancel(context.Background())
+	follower, err := sarama.New(client, follow.Options{
+		Topics: wire.Topics{Prefix: "berth."},
+		Handle: func(b follow.Batch) {
+			for _, c := range b.Changes {
+				switch {
+				case c.Err != nil:
+					log.Print(c.Err) // written by a newer Berth, perhaps
+				case c.Removed():
+					fmt.Println("forgotten:", c.ID)
+				default:
+					fmt.Println(c.Instance.Boot.Name, c.Instance.State, c.Instance.Host, c.Instance.Reason)
+				}
+			}
+			if b.CaughtUp {
+				stop() // a program that goes on learns of every change
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(follower.Run(ctx))
+}

@@ -1,0 +1,126 @@
+package kafka
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// Outage tells the log that brokers cannot be used: once when that begins, once
+// a minute while it lasts, and once when it is over, however many clients of the
+// process notice. What they notice one by one is for those who debug.
+type Outage struct {
+	log *zap.Logger
+
+	mu    sync.Mutex
+	open  map[*lookout]error // who is in trouble, and why
+	since time.Time
+	told  time.Time // zero: not yet
+}
+
+// stillEvery is how often a log says that something has not passed.
+const stillEvery = time.Minute
+
+// NewOutage is told of nothing yet. Give it to all clients of a process by Config.
+func NewOutage(log *zap.Logger) *Outage {
+	return &Outage{log: log, open: map[*lookout]error{}}
+}
+
+// lookout is what one client that uses brokers for something sees of them. A
+// nil one sees nothing.
+type lookout struct {
+	outage *Outage
+	what   string
+	in     atomic.Bool // in trouble
+}
+
+// look begins to look after a client. Without a common outage each has its own.
+func (c Config) look(what string) *lookout {
+	o := c.Outage
+	if o == nil {
+		o = NewOutage(c.Log)
+	}
+	return &lookout{outage: o, what: what}
+}
+
+// failed says that what was tried failed, and will be tried again. Who calls it
+// has tried often enough that it is no change of leaders.
+func (w *lookout) failed(err error) {
+	if w == nil {
+		return
+	}
+	w.in.Store(true)
+	o, now := w.outage, time.Now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.open) == 0 {
+		o.since = now
+	}
+	o.open[w] = err
+	switch {
+	case o.told.IsZero():
+		o.told = now
+		o.log.Warn("Kafka cannot be used; trying on", zap.String("to", w.what), zap.Error(err))
+	case now.Sub(o.told) >= stillEvery:
+		o.told = now
+		o.log.Warn("Kafka still cannot be used", zap.Duration("for", now.Sub(o.since).Round(time.Second)), zap.Strings("to", o.whats()), zap.Error(err))
+	}
+}
+
+// fine says that something succeeded, or that nobody tries any more.
+func (w *lookout) fine() {
+	if w == nil || !w.in.Load() || !w.in.Swap(false) {
+		return
+	}
+	o := w.outage
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.open, w)
+	if len(o.open) > 0 {
+		return
+	}
+	o.told = time.Time{}
+	// As loud as what it ends: who heard that wants to hear this.
+	o.log.Warn("Kafka can be used again", zap.Duration("after", time.Since(o.since).Round(time.Millisecond)))
+}
+
+// whats names what cannot be done, each once.
+func (o *Outage) whats() []string {
+	what := map[string]bool{}
+	for w := range o.open {
+		what[w.what] = true
+	}
+	return slices.Sorted(maps.Keys(what))
+}
+
+// groupTrouble sees that a member of a group does not get on. It is a hook of
+// kgo, which tells of each try that failed.
+type groupTrouble struct {
+	look  *lookout
+	fails atomic.Int32
+}
+
+func (c Config) groupTrouble(group string) *groupTrouble {
+	return &groupTrouble{look: c.look("be a member of " + group)}
+}
+
+// OnGroupManageError hears of one try that failed.
+func (g *groupTrouble) OnGroupManageError(err error) {
+	if g.fails.Add(1) >= logAfter {
+		g.look.failed(err)
+	}
+}
+
+// over says that the group has taken this member, or that it wants to be none.
+func (g *groupTrouble) over() {
+	g.fails.Store(0)
+	g.look.fine()
+}
+
+// telling says whether the n-th failure in a row is worth a line: the first, the
+// second, the fourth, and so on.
+func telling(n int) bool { return n&(n-1) == 0 }

@@ -1,0 +1,68 @@
+package kafka
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// One outage is one line at its beginning, one a minute and one at its end,
+// however many notice it.
+func TestAnOutageIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.DebugLevel)
+		cfg := Config{Outage: NewOutage(zap.New(core))}
+		read, pull := cfg.look("read berth.hosts"), cfg.look("pull work")
+		read.fine()
+		refused := errors.New("refused")
+		for range 150 { // seconds
+			read.failed(refused)
+			pull.failed(refused)
+			time.Sleep(time.Second)
+		}
+		pull.fine()
+		pull.fine()
+		time.Sleep(time.Second)
+		read.fine()
+		time.Sleep(time.Hour)
+		pull.failed(refused)
+		pull.fine()
+		type line struct {
+			Text   string
+			Fields map[string]any
+		}
+		var got []line
+		for _, e := range logs.TakeAll() {
+			got = append(got, line{e.Message, e.ContextMap()})
+		}
+		both := []any{"pull work", "read berth.hosts"}
+		want := []line{
+			{"Kafka cannot be used; trying on", map[string]any{"to": "read berth.hosts", "error": "refused"}},
+			{"Kafka still cannot be used", map[string]any{"for": time.Minute, "to": both, "error": "refused"}},
+			{"Kafka still cannot be used", map[string]any{"for": 2 * time.Minute, "to": both, "error": "refused"}},
+			{"Kafka can be used again", map[string]any{"after": 151 * time.Second}},
+			{"Kafka cannot be used; trying on", map[string]any{"to": "pull work", "error": "refused"}},
+			{"Kafka can be used again", map[string]any{"after": time.Duration(0)}},
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestFailuresInARowAreToldEverLessOften(t *testing.T) {
+	var told []int
+	for n := 1; n <= 100; n++ {
+		if telling(n) {
+			told = append(told, n)
+		}
+	}
+	if diff := cmp.Diff([]int{1, 2, 4, 8, 16, 32, 64}, told); diff != "" {
+		t.Error(diff)
+	}
+}
