@@ -55,7 +55,7 @@ func (a *Admin) Partitions(ctx context.Context, topic string) (int32, error) {
 	young, cancel := context.WithTimeout(ctx, youngTopic)
 	defer cancel()
 	var last error
-	n, err := retry(young, a.cfg.Log, "waiting for the brokers to know a new topic", func() (int32, error) {
+	n, err := retry(young, a.cfg.Log, "waiting for the brokers to know a new topic", nil, func() (int32, error) {
 		topics, err := a.kadm.ListTopics(ctx, topic)
 		if err == nil {
 			err = topics[topic].Err
