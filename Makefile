@@ -20,7 +20,7 @@ test: ## everything; needs Java and Maven for the parts on real Kafka
 	$(GO) test -race -timeout 10m ./...
 
 lint: proto-check
-	@out="$$(gofmt -l cmd pkg flavors queues conductor compute-agent *.go)"; if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	@out="$$(gofmt -l cmd pkg flavors queues conductor compute-agent deploy *.go)"; if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOLS)/staticcheck ./...
 
@@ -30,7 +30,7 @@ $(TOOLS)/staticcheck:
 	GOBIN=$(TOOLS) $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 
 fmt:
-	gofmt -w cmd pkg flavors queues conductor compute-agent *.go
+	gofmt -w cmd pkg flavors queues conductor compute-agent deploy *.go
 
 clean:
 	rm -rf bin .cache

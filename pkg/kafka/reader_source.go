@@ -93,11 +93,10 @@ func retry[T any](ctx context.Context, log *zap.Logger, what string, look *looko
 		case ctx.Err() != nil:
 			return v, fmt.Errorf("%w: %w", ctx.Err(), err) // whatever it was, it is called off
 		}
-		switch { // what passes soon is the haste of a young cluster
-		case fails < logAfter:
-		case look != nil && !answered(err):
+		switch {
+		case fails >= logAfter && look != nil && !answered(err):
 			look.failed(err)
-		case fails == logAfter:
+		case fails == waitTold:
 			log.Info(what, zap.Error(err))
 		}
 		if err := sleep(ctx, min(mostWait, retryBackoff(fails))); err != nil {
@@ -105,6 +104,10 @@ func retry[T any](ctx context.Context, log *zap.Logger, what string, look *looko
 		}
 	}
 }
+
+// waitTold tries, about 8 s, are a wait that is told. What passes sooner is how a
+// young cluster begins.
+const waitTold = 12
 
 // answered says whether an error is a broker's answer.
 func answered(err error) bool {

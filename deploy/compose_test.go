@@ -1,0 +1,149 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/localkafka"
+)
+
+// load reads a compose file with the library that docker compose itself uses:
+// against the schema of the specification, and for what the schema cannot say.
+func load(t *testing.T, file string) (*types.Project, error) {
+	t.Helper()
+	o, err := cli.NewProjectOptions([]string{file}, cli.WithProfiles([]string{"*"}), cli.WithConsistency(true), cli.WithNormalization(true))
+	if err != nil {
+		return nil, err
+	}
+	return o.LoadProject(t.Context())
+}
+
+func project(t *testing.T) *types.Project {
+	t.Helper()
+	p, err := load(t, "compose/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestComposeIsValid(t *testing.T) {
+	var names []string
+	for name := range project(t).Services {
+		names = append(names, name)
+	}
+	if len(names) != 10 {
+		t.Errorf("services: %v", names)
+	}
+	for what, change := range map[string][2]string{
+		"a misspelt key":         {"restart: unless-stopped", "restrat: unless-stopped"},
+		"a number for a list":    {"command: [api]", "command: 7"},
+		"a volume that is none":  {"[\"agent2:/var/lib/berth\"]", "[\"agent3:/var/lib/berth\"]"},
+		"an anchor that is none": {"<<: *cell", "<<: *sell"},
+	} {
+		text := read(t, "compose/compose.yaml")
+		if !strings.Contains(text, change[0]) {
+			t.Fatalf("%q is not in the file", change[0])
+		}
+		file := t.TempDir() + "/compose.yaml"
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, change[0], change[1])), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := load(t, file); err == nil {
+			t.Errorf("%s is not noticed: this test proves nothing", what)
+		}
+	}
+}
+
+// Where docker has its compose plugin, it agrees.
+func TestDockerCompose(t *testing.T) {
+	if err := exec.Command("docker", "compose", "version").Run(); err != nil {
+		t.Skip("skipped: there is no docker compose here; TestComposeIsValid uses its library")
+	}
+	if out, err := exec.Command("docker", "compose", "-f", "compose/compose.yaml", "config", "--quiet").CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// The brokers have the settings the doctor asks for, and the Kafka we test with.
+func TestComposeBrokers(t *testing.T) {
+	brokers := 0
+	for name, s := range project(t).Services {
+		if !strings.HasPrefix(name, "kafka") {
+			continue
+		}
+		brokers++
+		if want := "apache/kafka:" + localkafka.Version; s.Image != want {
+			t.Errorf("%s runs %s, tests run %s", name, s.Image, want)
+		}
+		for key, value := range needed() {
+			variable := "KAFKA_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+			if v := s.Environment[variable]; v == nil || *v != value {
+				t.Errorf("%s: %s is not %s", name, variable, value)
+			}
+		}
+	}
+	if brokers != 3 {
+		t.Errorf("%d brokers", brokers)
+	}
+}
+
+// Every part would start with the settings it is given.
+func TestComposeParts(t *testing.T) {
+	seen := map[string]int{}
+	for name, s := range project(t).Services {
+		if len(s.Command) == 0 || s.Command[0] == "doctor" {
+			continue
+		}
+		seen[s.Command[0]]++
+		check := exec.Command(berth, "config", "check", s.Command[0])
+		for key, value := range s.Environment {
+			check.Env = append(check.Env, key+"="+*value)
+		}
+		if out, err := check.CombinedOutput(); err != nil || string(out) != "ok\n" {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		if !s.ReadOnly || len(s.CapDrop) != 1 {
+			t.Errorf("%s is not confined", name)
+		}
+	}
+	for _, part := range []string{"api", "queues", "conductor", "agent"} {
+		if seen[part] == 0 {
+			t.Errorf("there is no %s", part)
+		}
+	}
+}
+
+// A cluster with the example settings is one the doctor has nothing to say
+// about, but that nothing of Berth runs on it.
+func TestExampleBrokersPleaseTheDoctor(t *testing.T) {
+	ours, _, _ := strings.Cut(read(t, "kafka/server.properties"), "--- the rest")
+	k := kafkatest.StartT(t, localkafka.Options{Nodes: 3, Properties: properties(ours)})
+	out, _ := exec.Command(berth, "doctor", "--kafka", strings.Join(k.Addrs(), ","), "-o", "json").Output() // it fails: there is no cell
+	var report struct {
+		Findings []struct{ Level, About, Check, Is string }
+	}
+	if err := json.Unmarshal(out, &report); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	looked := 0
+	for _, f := range report.Findings {
+		kind, _, _ := strings.Cut(f.About, " ")
+		if kind == "broker" || kind == "brokers" || kind == "cluster" || strings.HasPrefix(f.About, "topic __") {
+			looked++
+			if f.Level != "ok" {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+	if looked < 3*len(needed())/2 {
+		t.Errorf("only %d findings about brokers", looked)
+	}
+}
