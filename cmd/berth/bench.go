@@ -128,7 +128,8 @@ func wrongIn(r bench.Result) error {
 type benched struct{}
 
 func (benched) cell(s bench.Site, name string) cell {
-	return newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
+	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
+	return c.measured(s.Metrics(name))
 }
 
 // Core joins everything but the agents.

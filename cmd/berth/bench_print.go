@@ -44,9 +44,16 @@ func benchFacts(r bench.Result) grid {
 	add("throughput:", "%.1f boots/s", r.BootsPerS)
 	if r.Floor != nil {
 		add("over the floor:", "p50 ×%.2f, p99 ×%.2f, CPU ×%.2f (floor %.1f boots/s, %s)", r.FloorRatio.P50, r.FloorRatio.P99,
-			r.FloorRatio.CPU, r.Floor.BootsPerS, cpu(r.Floor.CPU, r.Floor.Boots))
+			r.FloorRatio.CPU, r.Floor.BootsPerS, cpu(r.Floor.CPU.Share, r.Floor.Boots))
 	}
-	add("CPU:", "%s", cpu(r.CPU, r.Boots))
+	add("requests:", "%s", requests(r.Requests))
+	if r.Floor != nil {
+		add("  the floor's:", "%s", requests(r.Floor.Requests))
+	}
+	add("CPU:", "%s", cpu(r.CPU.Share, r.Boots))
+	if o := r.CPU.Others; o != nil && *o > r.CPU.Berth/4 {
+		add("", "and %.1f s by other processes: on an idle machine the latencies would be lower", *o)
+	}
 	memory := inUnits(r.RSS.Berth>>20) + " Berth and bench"
 	if r.RSS.Broker != nil {
 		memory += ", " + inUnits(*r.RSS.Broker>>20) + " broker"
@@ -70,6 +77,21 @@ func cpu(s bench.Share[float64], boots int) string {
 		parts = append(parts, fmt.Sprintf("%.1f s broker", *s.Broker))
 	}
 	return fmt.Sprintf("%s: %.1f ms a boot", strings.Join(parts, ", "), 1000*all/float64(max(boots, 1)))
+}
+
+// requests says how many requests a boot costs the brokers, and who makes them.
+func requests(r map[string]map[string]bench.Requests) string {
+	sum := 0.0
+	var parts []string
+	for _, part := range slices.Sorted(maps.Keys(r)) {
+		n := 0.0
+		for _, api := range r[part] {
+			n += api.PerBoot
+		}
+		sum += n
+		parts = append(parts, fmt.Sprintf("%.1f %s", n, part))
+	}
+	return fmt.Sprintf("%.1f a boot: %s", sum, strings.Join(parts, ", "))
 }
 
 func ms(x float64) string {

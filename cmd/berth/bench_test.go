@@ -64,6 +64,9 @@ func TestBench(t *testing.T) {
 			t.Errorf("steps out of order: queued %v, granted %v, active %v", r.QueuedMS, r.GrantedMS, r.ActiveMS)
 		}
 		// Each boot waits for the disk at least when it is taken.
+		if r.Requests["agent"]["ShareFetch"].PerBoot <= 0 || r.Floor.Requests["conductor"]["EndTxn"].PerBoot <= 0 {
+			t.Errorf("requests: %v, the floor's: %v", r.Requests, r.Floor.Requests)
+		}
 		if r.Fsyncs < 100 || r.Connections < 20 || r.CPU.Berth <= 0 || r.RSS.Berth <= 0 {
 			t.Errorf("%d fsyncs, %d connections, %v CPU, %v memory", r.Fsyncs, r.Connections, r.CPU, r.RSS)
 		}
@@ -108,8 +111,13 @@ func shapeOf(v any) any {
 		out := map[string]any{}
 		for k, x := range v {
 			out[k] = shapeOf(x)
-			if k == "warnings" { // by what was said
-				out[k] = "numbers"
+			switch k { // keys that are of the run
+			case "warnings":
+				out[k] = "numbers by what was said"
+			case "requests":
+				if _, many := x.(map[string]any); many {
+					out[k] = "per_boot and mean_ms by part and API"
+				}
 			}
 		}
 		return out

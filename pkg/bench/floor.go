@@ -32,50 +32,64 @@ const (
 
 // floor runs it on the same brokers, after the product has stopped.
 func (r *run) floor(ctx context.Context) (Floor, error) {
-	cfg := r.kafka("floor")
+	cfg, counts := r.kafka("floor"), newCounters()
 	cfg.Topics.Prefix += "floor."
-	f := &floor{o: r.o, cfg: cfg, ledger: newLedger(), queues: r.cloud.queues}
+	f := &floor{o: r.o, cfg: cfg, counts: counts, ledger: newLedger(), queues: r.cloud.queues}
 	if err := f.makeTopics(ctx); err != nil {
 		return Floor{}, err
 	}
-	producer, err := kafka.NewProducer(cfg)
+	producer, err := kafka.NewProducer(f.as("api"))
 	if err != nil {
 		return Floor{}, err
 	}
 	defer producer.Close()
 	f.producer = producer
-	hosts, err := f.hosts()
-	if err != nil {
-		return Floor{}, err
-	}
-	g := service.NewGroup()
-	g.Add("observer", kafka.NewReader(cfg, kafka.ReaderOptions{
-		Topic: cfg.Topics.Instances(), Committed: true, From: kafka.End(), Handle: f.see,
-	}))
-	g.Add("loop", kafka.NewLoop(cfg, kafka.LoopOptions{Group: cfg.Topics.ConductorGroup()}, floorHandler{cfg.Topics, f.queues}))
-	g.Add("hosts", hosts)
 	warmup := newBoots("warm-up", r.cloud.draw(min(r.o.Warmup, int(r.o.Rate*floorWarmTime.Seconds())+1), 3), r.o.Projects)
 	boots := newBoots("boot", r.cloud.draw(r.o.Count, 2), r.o.Projects)
-	var out Floor
-	err = during(ctx, g, func(ctx context.Context) error {
+	var before, after snapshot
+	err = during(ctx, f.parts(), func(ctx context.Context) error {
 		r.say("floor: %d boots after %d to warm up", len(boots), len(warmup))
 		if err := f.run(ctx, warmup); err != nil {
 			return err
 		}
-		before := measureUsage(r.broker.pid)
+		if before, err = r.snapshot(counts); err != nil {
+			return err
+		}
 		if err := f.run(ctx, boots); err != nil {
 			return err
 		}
-		out = floorOf(boots)
-		out.CPU = measureUsage(r.broker.pid).since(before)
-		return nil
+		after, err = r.snapshot(counts)
+		return err
 	})
+	out := floorOf(boots)
+	out.CPU = after.usage.since(before.usage)
+	out.Requests = between(before.requests, after.requests, len(boots))
 	return out, err
+}
+
+// parts are all that works.
+func (f *floor) parts() service.Part {
+	g := service.NewGroup()
+	g.Add("observer", kafka.NewReader(f.cfg, kafka.ReaderOptions{
+		Topic: f.cfg.Topics.Instances(), Committed: true, From: kafka.End(), Handle: f.see,
+	}))
+	loop := kafka.LoopOptions{Group: f.cfg.Topics.ConductorGroup()}
+	g.Add("loop", kafka.NewLoop(f.as("conductor"), loop, floorHandler{f.cfg.Topics, f.queues}))
+	g.Add("hosts", f.hosts())
+	return g
+}
+
+// as is how a part reaches the brokers that stands where one of Berth's does.
+func (f *floor) as(part string) kafka.Config {
+	cfg := f.cfg
+	cfg.Metrics = kafka.NewMetrics(f.counts.of(part))
+	return cfg
 }
 
 type floor struct {
 	o        Options
 	cfg      kafka.Config
+	counts   *counters
 	ledger   *ledger
 	queues   []queue
 	refs     []wire.QueueRef

@@ -13,7 +13,7 @@ import (
 
 // hosts joins the floor's hosts, each with connections of its own. Each queue
 // has so many waiters, the hosts taken in turn.
-func (f *floor) hosts() (service.Part, error) {
+func (f *floor) hosts() service.Part {
 	waits := make([][]wire.QueueRef, f.o.Hosts)
 	for i, ref := range f.refs {
 		for w := range min(floorWaiters, f.o.Hosts) {
@@ -25,24 +25,25 @@ func (f *floor) hosts() (service.Part, error) {
 	for i, refs := range waits {
 		parts = append(parts, service.Made(func(context.Context) (service.Part, error) { return f.host(i, refs) }))
 	}
-	return service.Together(parts...), nil
+	return service.Together(parts...)
 }
 
 // host joins one host: it pulls and claims, and says that it has started what it
 // is granted.
 func (f *floor) host(i int, refs []wire.QueueRef) (service.Part, error) {
-	producer, err := kafka.NewProducer(f.cfg)
+	cfg := f.as("agent")
+	producer, err := kafka.NewProducer(cfg)
 	if err != nil {
 		return nil, err
 	}
 	h := &floorHost{
-		index: i, refs: refs, topics: f.cfg.Topics, producer: producer,
-		puller: kafka.NewPuller(f.cfg, kafka.PullerOptions{}), log: f.cfg.Log,
+		index: i, refs: refs, topics: cfg.Topics, producer: producer,
+		puller: kafka.NewPuller(cfg, kafka.PullerOptions{}), log: cfg.Log,
 	}
 	g := service.NewGroup()
 	g.Closes("producer", func() error { producer.Close(); return nil })
 	g.Add("puller", h.puller)
-	g.Add("stream", kafka.NewReader(f.cfg, kafka.ReaderOptions{Topic: f.cfg.Topics.Host(floorHostID(i)), Handle: h.granted}))
+	g.Add("stream", kafka.NewReader(cfg, kafka.ReaderOptions{Topic: cfg.Topics.Host(floorHostID(i)), Handle: h.granted}))
 	g.Add("host", service.Func(h.run))
 	return g, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/agent"
@@ -31,6 +32,8 @@ type Site struct {
 	Data       string // folder of the journals
 	Dial       func(ctx context.Context, network, address string) (net.Conn, error)
 	Log        *zap.Logger
+	// Metrics is where a kind of part ("agent", "conductor") counts.
+	Metrics func(part string) prometheus.Registerer
 }
 
 // Host is one host of a product.

@@ -28,10 +28,10 @@ type Result struct {
 	Floor      *Floor `json:"floor"`
 	FloorRatio *Ratio `json:"floor_ratio"`
 
-	CPU         Share[float64] `json:"cpu_s"`
-	RSS         Share[int64]   `json:"rss"`
-	Connections int64          `json:"connections"`
-	Fsyncs      int64          `json:"fsyncs"`
+	CPU         CPU          `json:"cpu_s"`
+	RSS         Share[int64] `json:"rss"`
+	Connections int64        `json:"connections"`
+	Fsyncs      int64        `json:"fsyncs"`
 
 	Hosts    int      `json:"hosts"`
 	Queues   int      `json:"queues"`
@@ -42,16 +42,20 @@ type Result struct {
 	Wrong    []string `json:"wrong"` // a line for each thing that was lost or doubled
 	// Warnings are how often what was warned of until the end of the measured boots.
 	Warnings map[string]int `json:"warnings"`
+	// Requests to the brokers, by who asked ("agent": all of them) and API.
+	Requests map[string]map[string]Requests `json:"requests"`
 }
 
 // Floor is what the bare record work took.
 type Floor struct {
-	AcceptedGrantedMS Quantiles      `json:"accepted_granted_ms"`
-	ActiveMS          Quantiles      `json:"active_ms"`
-	Boots             int            `json:"boots"`
-	Lost              int            `json:"lost"`
-	BootsPerS         float64        `json:"boots_per_s"`
-	CPU               Share[float64] `json:"cpu_s"`
+	AcceptedGrantedMS Quantiles `json:"accepted_granted_ms"`
+	ActiveMS          Quantiles `json:"active_ms"`
+	Boots             int       `json:"boots"`
+	Lost              int       `json:"lost"`
+	BootsPerS         float64   `json:"boots_per_s"`
+	CPU               CPU       `json:"cpu_s"`
+
+	Requests map[string]map[string]Requests `json:"requests"`
 }
 
 // Ratio is Berth's number divided by the floor's.
@@ -60,6 +64,7 @@ type Ratio struct {
 	P99       float64 `json:"p99"`
 	BootsPerS float64 `json:"boots_per_s"`
 	CPU       float64 `json:"cpu"` // brokers and clients together
+	Requests  float64 `json:"requests"`
 }
 
 // Settings are what a run was asked for, and what was made of it.
@@ -178,6 +183,7 @@ func (r *Result) over(f Floor) {
 		P50:       divide(r.AcceptedGrantedMS.P50, f.AcceptedGrantedMS.P50),
 		P99:       divide(r.AcceptedGrantedMS.P99, f.AcceptedGrantedMS.P99),
 		BootsPerS: divide(r.BootsPerS, f.BootsPerS),
-		CPU:       divide(total(r.CPU), total(f.CPU)),
+		CPU:       divide(total(r.CPU.Share), total(f.CPU.Share)),
+		Requests:  divide(perBoot(r.Requests), perBoot(f.Requests)),
 	}
 }

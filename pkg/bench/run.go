@@ -63,7 +63,8 @@ func Run(ctx context.Context, o Options, p Product) (_ Result, err error) {
 		Settings: o.settings(b.kind, c), Wrong: []string{}, Warnings: map[string]int{},
 	}
 	r.result.Settings.Files, r.result.Settings.JournalsOn = files, fileSystem(data)
-	r.site = Site{Brokers: b.addrs, Prefix: o.Prefix, Partitions: o.Partitions, Data: data, Dial: r.wires.dial, Log: o.Log}
+	r.counters = newCounters()
+	r.site = Site{Brokers: b.addrs, Prefix: o.Prefix, Partitions: o.Partitions, Data: data, Dial: r.wires.dial, Log: o.Log, Metrics: r.counters.of}
 	return r.all(ctx)
 }
 
@@ -92,6 +93,7 @@ type run struct {
 	warmup   []*boot
 	boots    []*boot
 	warned   *tally
+	counters *counters
 	result   Result
 }
 
@@ -287,18 +289,38 @@ func (r *run) measured(ctx context.Context, l *load) error {
 		return err
 	}
 	defer stop()
-	before, written, was := measureUsage(r.broker.pid), r.journals.Load(), r.sum()
+	before, err := r.snapshot(r.counters)
+	if err != nil {
+		return err
+	}
 	if err := r.send(ctx, l, r.boots); err != nil {
 		return err
 	}
-	r.result.CPU = measureUsage(r.broker.pid).since(before)
+	after, err := r.snapshot(r.counters)
+	if err != nil {
+		return err
+	}
+	r.result.CPU = after.usage.since(before.usage)
 	r.result.RSS = measureRSS(r.broker.pid)
 	r.result.Connections = r.wires.open.Load()
-	r.result.Fsyncs = (r.journals.Load() - written) * journal.Syncs
+	r.result.Fsyncs = (after.journals - before.journals) * journal.Syncs
 	r.result.Warnings = r.warned.counts()
-	is := r.sum()
-	r.result.Denied, r.result.Released = is.Denied-was.Denied, is.Released-was.Released
+	r.result.Denied, r.result.Released = after.agents.Denied-before.agents.Denied, after.agents.Released-before.agents.Released
+	r.result.Requests = between(before.requests, after.requests, len(r.boots))
 	return nil
+}
+
+// snapshot is what was used and done up to a moment.
+type snapshot struct {
+	usage    usage
+	journals int64
+	agents   agent.Stats
+	requests map[string]map[string]answered
+}
+
+func (r *run) snapshot(c *counters) (snapshot, error) {
+	requests, err := c.read()
+	return snapshot{usage: measureUsage(r.broker.pid), journals: r.journals.Load(), agents: r.sum(), requests: requests}, err
 }
 
 // sum adds up what the agents have done so far.

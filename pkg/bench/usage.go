@@ -19,15 +19,23 @@ type Share[T any] struct {
 	Berth  T  `json:"berth"`
 }
 
+// CPU is processor time, in seconds.
+type CPU struct {
+	Share[float64]
+	// Others is what every other process of the machine used meanwhile: what
+	// this run could not have. nil where it is not known.
+	Others *float64 `json:"others"`
+}
+
 // usage is processor time used so far, in seconds.
 type usage struct {
-	at     time.Time
-	broker *float64
-	berth  float64
+	broker  *float64
+	berth   float64
+	machine *float64 // by all processes
 }
 
 func measureUsage(pid int) usage {
-	u := usage{at: time.Now()}
+	var u usage
 	var own syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil {
 		u.berth = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
@@ -35,17 +43,48 @@ func measureUsage(pid int) usage {
 	if s, ok := processCPU(pid); ok {
 		u.broker = &s
 	}
+	if stat, err := os.ReadFile("/proc/stat"); err == nil {
+		if s, ok := machineCPU(string(stat)); ok {
+			u.machine = &s
+		}
+	}
 	return u
 }
 
 // since is what was used between two moments.
-func (u usage) since(before usage) Share[float64] {
-	s := Share[float64]{Berth: round(u.berth - before.berth)}
+func (u usage) since(before usage) CPU {
+	c := CPU{Share: Share[float64]{Berth: round(u.berth - before.berth)}}
 	if u.broker != nil && before.broker != nil {
 		d := round(*u.broker - *before.broker)
-		s.Broker = &d
+		c.Broker = &d
 	}
-	return s
+	if u.machine != nil && before.machine != nil {
+		d := round(max(0, *u.machine-*before.machine-total(c.Share)))
+		c.Others = &d
+	}
+	return c
+}
+
+// machineCPU finds in the first line of /proc/stat how long processors were busy,
+// with anything but waiting.
+func machineCPU(stat string) (float64, bool) {
+	line, _, _ := strings.Cut(stat, "\n")
+	fields := strings.Fields(line)
+	const idle, wait, steal = 4, 5, 8 // behind the name; guests' time is in the users' already
+	if len(fields) <= steal || fields[0] != "cpu" {
+		return 0, false
+	}
+	var sum uint64
+	for i, f := range fields[1 : steal+1] {
+		n, err := strconv.ParseUint(f, 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		if i+1 != idle && i+1 != wait {
+			sum += n
+		}
+	}
+	return float64(sum) / ticks, true
 }
 
 // total is that of both, as far as it is known.
