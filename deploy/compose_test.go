@@ -1,6 +1,7 @@
 package deploy_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -126,12 +127,15 @@ func TestComposeParts(t *testing.T) {
 func TestExampleBrokersPleaseTheDoctor(t *testing.T) {
 	ours, _, _ := strings.Cut(read(t, "kafka/server.properties"), "--- the rest")
 	k := kafkatest.StartT(t, localkafka.Options{Nodes: 3, Properties: properties(ours)})
-	out, _ := exec.Command(berth, "doctor", "--kafka", strings.Join(k.Addrs(), ","), "-o", "json").Output() // it fails: there is no cell
+	var out, errs bytes.Buffer
+	cmd := exec.Command(berth, "doctor", "--kafka", strings.Join(k.Addrs(), ","), "-o", "json")
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	_ = cmd.Run() // it fails: there is no cell
 	var report struct {
 		Findings []struct{ Level, About, Check, Is string }
 	}
-	if err := json.Unmarshal(out, &report); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatalf("%v\n%s%s", err, out.String(), errs.String())
 	}
 	looked := 0
 	for _, f := range report.Findings {

@@ -147,37 +147,40 @@ func keepLast(into map[string]wire.Record, recs records) {
 
 // shares asks for the share state of every queue, and who is there.
 func (c *cell) shares(ctx context.Context, admin *kafka.Admin, f *doctor.Facts) (err error) {
-	f.Progress = progressOf(ctx, admin, f.Queues)
+	f.Progress, err = patiently(ctx, func() ([]kafka.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) })
+	if err != nil { // everything else can still be told
+		f.Progress = nil
+		for _, q := range refs(f.Queues) {
+			f.Progress = append(f.Progress, kafka.QueueProgress{Queue: q, Err: err})
+		}
+	}
 	f.Groups = map[string]map[string]string{}
 	for _, q := range f.Queues {
 		if f.Groups[q.Group] == nil {
-			if f.Groups[q.Group], err = admin.LookAtShareGroup(ctx, q.Group); err != nil {
+			f.Groups[q.Group], err = patiently(ctx, func() (map[string]string, error) { return admin.LookAtShareGroup(ctx, q.Group) })
+			if err != nil {
 				return err
 			}
 		}
 	}
-	if f.Conductor, err = admin.LookAtGroup(ctx, c.topics().ConductorGroup()); err != nil {
+	group := func(name string) (kafka.GroupFacts, error) {
+		return patiently(ctx, func() (kafka.GroupFacts, error) { return admin.LookAtGroup(ctx, name) })
+	}
+	if f.Conductor, err = group(c.topics().ConductorGroup()); err != nil {
 		return err
 	}
-	f.Manager, err = admin.LookAtGroup(ctx, c.topics().ManagerGroup())
+	f.Manager, err = group(c.topics().ManagerGroup())
 	return err
 }
 
-// progressOf asks how far queues are. A cluster whose share groups nobody has used
-// makes its internal topic only now, and needs a moment.
-func progressOf(ctx context.Context, admin *kafka.Admin, queues []compute.Queue) []kafka.QueueProgress {
-	const tries, pause = 10, 500 * time.Millisecond
+// patiently asks again for a while: a cluster whose groups nobody has used makes
+// the internal topics for them only when it is asked, and refuses until then.
+func patiently[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	const tries, pause = 20, 500 * time.Millisecond
 	for try := 1; ; try++ {
-		progress, err := admin.QueueProgress(ctx, refs(queues))
-		if err == nil {
-			return progress
-		}
-		if try == tries || !sleep(ctx, pause) {
-			progress = nil
-			for _, q := range refs(queues) {
-				progress = append(progress, kafka.QueueProgress{Queue: q, Err: err})
-			}
-			return progress
+		answer, err := ask()
+		if err == nil || compute.KindOf(err) != compute.KindUnavailable || try == tries || !sleep(ctx, pause) {
+			return answer, err
 		}
 	}
 }
