@@ -4,8 +4,9 @@ GO       ?= go
 BIN      := bin/berth
 TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
+GOVULNCHECK_VERSION := v1.1.4
 
-.PHONY: build demo dev test lint fmt proto proto-check clean
+.PHONY: build demo dev test fuzz vuln lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -18,6 +19,22 @@ dev: build ## the same, and it stays up
 
 test: ## everything; needs Java and Maven for the parts on real Kafka
 	$(GO) test -race -timeout 10m ./...
+
+FUZZTIME ?= 30s
+
+fuzz: ## every fuzz target for FUZZTIME, one after another
+	@grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+		for target in $$(grep -hoE '^func Fuzz[A-Za-z]+' $$dir/*_test.go | cut -c6-); do \
+			echo "$$dir $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) "$$dir" || exit 1; \
+		done; \
+	done
+
+vuln: $(TOOLS)/govulncheck ## known vulnerabilities that this code can reach; needs https://vuln.go.dev
+	$(TOOLS)/govulncheck ./...
+
+$(TOOLS)/govulncheck:
+	GOBIN=$(TOOLS) $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 
 lint: proto-check
 	@out="$$(gofmt -l cmd pkg flavors queues conductor compute-agent deploy *.go)"; if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi

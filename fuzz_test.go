@@ -1,0 +1,71 @@
+package berth
+
+import (
+	"go/ast"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// fuzzed says, for each function that makes something of what comes from
+// outside, which fuzz target of its package feeds it anything. A "-" is for what
+// only sees what a fuzzed one has let through, or what Berth itself made.
+var fuzzed = map[string]string{
+	"pkg/wire.DecodeRequest": "FuzzDecodeRequest", "pkg/wire.DecodeReport": "FuzzDecodeReport", "pkg/wire.DecodeInstance": "FuzzDecodeInstance",
+	"pkg/wire.DecodeRejected": "FuzzDecodeRejected", "pkg/wire.DecodeBuild": "FuzzDecodeBuild", "pkg/wire.DecodeCommand": "FuzzDecodeCommand",
+	"pkg/wire.DecodeBeacon": "FuzzDecodeBeacon", "pkg/wire.DecodeQueue": "FuzzDecodeQueue", "pkg/wire.DecodeAdvice": "FuzzDecodeAdvice",
+	"pkg/wire.DecodeCatalog": "FuzzDecodeCatalog", "pkg/wire.ParseInstanceKey": "FuzzParseInstanceKey", "pkg/wire.unmarshalJSON": "FuzzDecodeRequest",
+	"pkg/wire.decode": "FuzzDecodeRequest", "pkg/wire.decodeBody": "FuzzDecodeRequest", "pkg/wire.unmarshal": "FuzzDecodeRequest",
+
+	"pkg/wire/rest.UnmarshalText": "FuzzDuration", "pkg/wire/rest.parseClass": "FuzzProblem",
+	"pkg/compute.ParseState": "FuzzNames", "pkg/compute.ParseKind": "FuzzNames", "pkg/compute.ParseNoCapacity": "FuzzNames",
+	"pkg/kafka.decodeRecord": "FuzzDecodeRecord", "pkg/kafka.parse": "FuzzFetched", "pkg/kafka.parseCursor": "FuzzCursor", "pkg/kafka.ParseSyncAssignment": "FuzzAssignor",
+	"pkg/kafka.parseTopicID": "FuzzCursor", "pkg/api.parseCursor": "FuzzMarker", "pkg/api.parseFields": "FuzzMarker",
+	"pkg/follow/franz.parse": "-", "pkg/follow/sarama.parse": "-", "pkg/follow/kafkago.parse": "-", "pkg/follow/kafkago.parseSpan": "-", // of what the client has decoded
+	"pkg/config.parse": "FuzzLoad", "pkg/config.decode": "FuzzLoad",
+
+	"cmd/berth.parseMemory": "FuzzSizes", "cmd/berth.parseDisk": "FuzzSizes", "cmd/berth.parseSize": "FuzzSizes",
+	"cmd/berth.parseCapability": "FuzzPairs", "cmd/berth.parseFormat": "FuzzPairs", "cmd/berth.parseAmounts": "FuzzPairs", "cmd/berth.parsePairs": "FuzzPairs",
+}
+
+// decoder is how a function is called that reads what others wrote.
+var decoder = regexp.MustCompile(`^(Decode|decode|Parse|parse|Unmarshal|unmarshal)([A-Z]|$)`)
+
+func TestEveryDecoderIsFuzzed(t *testing.T) {
+	targets, decoders := map[string]bool{}, map[string]bool{}
+	eachFile(t, func(_ *testing.T, f source) {
+		for _, d := range f.ast.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := f.folder + "." + fn.Name.Name
+			if f.test && strings.HasPrefix(fn.Name.Name, "Fuzz") {
+				targets[name] = true
+			}
+			if !f.test && decoder.MatchString(fn.Name.Name) {
+				decoders[name] = true
+			}
+		}
+	})
+	for name := range decoders {
+		target, ok := fuzzed[name]
+		folder, _, _ := strings.Cut(name, ".")
+		if !ok || target != "-" && !targets[folder+"."+target] {
+			t.Errorf("%s reads what others wrote, and no fuzz target %q of its package feeds it", name, target)
+		}
+	}
+	for name := range fuzzed {
+		if !decoders[name] {
+			t.Errorf("%s is in the list and not in the code", name)
+		}
+	}
+	for _, name := range []string{"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/client.FuzzAnswer", "compute-agent/journal.FuzzValue", "pkg/wire/rest.FuzzBoot", "pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums"} {
+		if !targets[name] {
+			t.Errorf("%s is gone", name)
+		}
+	}
+	if len(decoders) < 20 {
+		t.Errorf("only %d decoders were found", len(decoders))
+	}
+}

@@ -1,0 +1,106 @@
+package kafka
+
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// batch is one record as a broker sends it.
+func batch(f *testing.F) []byte {
+	f.Helper()
+	r := kmsg.NewRecord()
+	r.Key, r.Value = []byte("k"), []byte("value")
+	r.Length = int32(len(r.AppendTo(nil)) - 1)
+	b := kmsg.NewRecordBatch()
+	b.Magic, b.NumRecords, b.Records = 2, 1, r.AppendTo(nil)
+	b.Length = int32(len(b.AppendTo(nil)) - 12)
+	return b.AppendTo(nil)
+}
+
+// FuzzDecodeRecord reads what a share fetch answers.
+func FuzzDecodeRecord(f *testing.F) {
+	good := batch(f)
+	f.Add(good, int64(0))
+	f.Add(good[:len(good)-3], int64(0))
+	f.Add(slices.Concat(good, good), int64(1))
+	f.Fuzz(func(t *testing.T, batches []byte, offset int64) {
+		rec, err := decodeRecord("t", batches, offset, kgo.DefaultDecompressor())
+		if (rec == nil) == (err == nil) || rec != nil && rec.Offset != offset {
+			t.Errorf("%+v, %v", rec, err)
+		}
+	})
+}
+
+// FuzzFetched reads what a fetch answers: it never goes back, whatever comes.
+func FuzzFetched(f *testing.F) {
+	f.Add(batch(f), int64(0), int64(1), int16(0))
+	f.Fuzz(func(t *testing.T, batches []byte, from, end int64, code int16) {
+		s := &source{topic: "t"}
+		p := kmsg.NewFetchResponseTopicPartition()
+		p.RecordBatches, p.HighWatermark, p.LastStableOffset, p.ErrorCode = batches, end, end, code
+		for _, committed := range []bool{true, false} {
+			part := s.part(&p, from, committed)
+			if part.next < from {
+				t.Errorf("reads on at %d after %d", part.next, from)
+			}
+		}
+	})
+}
+
+// FuzzCursor reads the outbox cursor from what a committed position carries.
+func FuzzCursor(f *testing.F) {
+	f.Add("outbox=7", int64(3))
+	f.Add("outbox=-1", int64(0))
+	f.Add("outbox=99999999999999999999", int64(-1))
+	f.Fuzz(func(t *testing.T, metadata string, cursor int64) {
+		if id, err := parseTopicID(compute.TopicID(metadata)); err == nil && !strings.EqualFold(hex.EncodeToString(id[:]), metadata) {
+			t.Errorf("topic id %q is %x", metadata, id)
+		}
+		if n := parseCursor(&metadata); n < -1 {
+			t.Errorf("%q is %d", metadata, n)
+		}
+		p := position{cursor: cursor}
+		if n := parseCursor(p.metadata(requests)); n != max(cursor, -1) {
+			t.Errorf("%d comes back as %d", cursor, n)
+		}
+	})
+}
+
+// FuzzAssignor shares out partitions by what members say of themselves: every
+// partition goes to exactly one of them.
+func FuzzAssignor(f *testing.F) {
+	mine := together{has: func() []int32 { return []int32{1, 3} }}
+	good := mine.JoinGroupMetadata([]string{"a", "b"}, nil, 4)
+	f.Add(good, good, int32(4))
+	f.Add([]byte{0}, good, int32(0))
+	f.Fuzz(func(t *testing.T, one, two []byte, n int32) {
+		n %= 1000
+		members := []kmsg.JoinGroupResponseMember{{MemberID: "one", ProtocolMetadata: one}, {MemberID: "two", ProtocolMetadata: two}}
+		b, err := kgo.NewConsumerBalancer(mine, members)
+		if err != nil {
+			return
+		}
+		plan := mine.Balance(b, map[string]int32{"a": n, "b": n})
+		given := map[int32]int{}
+		for _, a := range plan.(*kgo.BalancePlan).AsMemberIDMap() {
+			for _, p := range a["a"] {
+				given[p]++
+			}
+		}
+		for p := range max(n, 0) {
+			if given[p] != 1 {
+				t.Fatalf("partition %d of %d goes to %d members", p, n, given[p])
+			}
+		}
+		if _, err := mine.ParseSyncAssignment(one); err != nil {
+			return
+		}
+	})
+}
