@@ -52,7 +52,7 @@ func TestLiveLine(t *testing.T) {
 	l.show(sight{"two", "two"})
 	l.end()
 	l.end()
-	if got, want := out.String(), "\r\x1b[Kone\r\x1b[Ktwo\n"; got != want {
+	if got, want := out.String(), "\r\x1b[K\x1b[?7lone\x1b[?7h\r\x1b[K\x1b[?7ltwo\x1b[?7h\n"; got != want {
 		t.Errorf("on a terminal %q, want %q", got, want)
 	}
 	out.Reset()

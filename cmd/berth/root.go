@@ -72,9 +72,10 @@ func (s *settings) open() (*client.Client, format, error) {
 		return nil, "", err
 	}
 	c, err := client.New(client.Config{
-		Address: s.api,
-		Project: compute.Project(s.project),
-		Timeout: s.timeout,
+		Address:  s.api,
+		Project:  compute.Project(s.project),
+		Timeout:  s.timeout,
+		Patience: min(s.timeout, 10*time.Second), // a person waits for it
 	})
 	return c, f, err
 }

@@ -117,7 +117,7 @@ func (l *liveLine) show(s sight) {
 	case shown == l.last:
 		return
 	case l.terminal:
-		fmt.Fprint(l.w, "\r\x1b[K"+s.line)
+		fmt.Fprint(l.w, "\r\x1b[K\x1b[?7l"+s.line+"\x1b[?7h") // what does not fit is cut off: a second line could not be taken back
 	default:
 		fmt.Fprintln(l.w, s.line)
 	}

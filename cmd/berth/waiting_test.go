@@ -103,7 +103,7 @@ func TestLineElsewhereIsNewOnlyWithNews(t *testing.T) {
 		l.show(s)
 	}
 	l.end()
-	if out.String() != "\r\x1b[Ka 1s\r\x1b[Ka 2s\n" {
+	if out.String() != "\r\x1b[K\x1b[?7la 1s\x1b[?7h\r\x1b[K\x1b[?7la 2s\x1b[?7h\n" {
 		t.Errorf("%q", out.String())
 	}
 }

@@ -54,7 +54,9 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		}
 	}
 	if _, others := s.views.instances.owned(at); others {
-		return nil, compute.Conflict("id", string(at.id), "belongs to another project's instance", "leave the id out, or give a new one")
+		e := compute.Conflict("id", string(at.id), "belongs to another project's instance", "leave the id out, or give a new one")
+		e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "project"}
+		return nil, e
 	}
 	if err := s.offered(*req.Boot); err != nil {
 		return nil, err

@@ -55,7 +55,11 @@ func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 		return ctx.Err()
 	}
 	if hold != nil {
-		<-hold
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	if fail != nil {
 		return fail
