@@ -85,6 +85,9 @@ func TestMetricsOfDecisions(t *testing.T) {
 	k.read(k.report(compute.ReportStarted, 0, "poor", "h1"), k.report(compute.ReportFailed, 1, "poor", "h1"))
 	is(1, "active", "")
 	is(1, "requeued", "BuildFailed")
+	k.read(k.requested(compute.Request{Op: compute.OpStop, Project: "poor", Instance: id(0), Command: "c"}))
+	telemetrytest.Is(t, reg, 1, "berth_conductor_effects_total", "effect", "power")
+	is(1, "active", "") // it changed, and became nothing else
 	telemetrytest.Is(t, reg, 1, "berth_conductor_active_seconds")
 
 	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "poor", Instance: id(0)}),

@@ -275,3 +275,31 @@ func BenchmarkMetricsOfARecord(b *testing.B) {
 		})
 	}
 }
+
+// What lies in the log and was not read yet counts, whatever a fetch brings.
+func TestInputsKnowWhatIsNotRead(t *testing.T) {
+	in := newInputs(nil, [inputTopics]*source{{}, {}}, nil, 100)
+	in.add(0, [inputTopics]int64{5, 0})
+	put := func(topic int, from, next, end int64) {
+		t.Helper()
+		part := fetchedPart{from: from, next: next, end: end, bytes: 1, records: make([]wire.Record, next-from)}
+		if err := in.put(topic, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, step := range []struct {
+		do   func()
+		want int64
+	}{
+		{func() { put(requests, 5, 8, 20) }, 12},
+		{func() { put(reports, 0, 1, 4) }, 15},
+		{func() { put(requests, 8, 20, 25) }, 8},
+		{func() { put(reports, 1, 4, 4) }, 5},
+		{func() { put(requests, 8, 20, 25) }, 5}, // an answer that comes too late
+		{func() { in.remove(0) }, 0},
+	} {
+		if step.do(); in.unread != step.want {
+			t.Errorf("step %d: %d are not read, want %d", i, in.unread, step.want)
+		}
+	}
+}
