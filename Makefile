@@ -4,7 +4,7 @@ GO       ?= go
 BIN      := bin/berth
 TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
-GOVULNCHECK_VERSION := v1.1.4
+GOVULNCHECK_VERSION := v1.8.0
 
 .PHONY: build demo dev test fuzz vuln lint fmt proto proto-check clean
 
