@@ -141,6 +141,11 @@ func TestMetricsAreDocumented(t *testing.T) {
 	r.delete(c, ids)
 	r.await(ids, compute.StateDeleted)
 
+	var all []family
+	r.poll("something is seen of every metric whose name does not tell its kind", func() bool {
+		all = families(t, r.metrics)
+		return !slices.ContainsFunc(all, func(f family) bool { return f.kind == "" })
+	})
 	problems, err := testutil.GatherAndLint(r.metrics.Gatherer())
 	r.must(err)
 	for _, p := range problems {
@@ -156,7 +161,6 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatalf("%s has no place for the tables", path)
 	}
-	all := families(t, r.metrics)
 	want := before + beginTables + "\n\n" + tables(t, all) + endTables + after
 	for _, name := range regexp.MustCompile(`berth_[a-z0-9_]+`).FindAllString(before+after, -1) {
 		if !slices.ContainsFunc(all, func(f family) bool { return f.covers(name) }) {
@@ -242,8 +246,8 @@ func families(t *testing.T, m *telemetry.Metrics) []family {
 		if !strings.HasPrefix(f.name, "berth_") {
 			continue
 		}
-		if f.kind == "" || f.help == "" {
-			t.Errorf("nothing was seen of %s, so its kind is not known", f.name)
+		if f.help == "" {
+			t.Errorf("%s has no help", f.name)
 		}
 		all = append(all, f)
 	}
