@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"go.uber.org/zap"
+
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -33,4 +35,42 @@ func TestAnAcknowledgementIsCountedWhenItIsHeard(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// picky takes nothing that is too large.
+type picky struct{ got chan int }
+
+func (p picky) Send(_ context.Context, recs ...wire.Record) error {
+	for _, r := range recs {
+		if len(r.Value) > 1000 {
+			return compute.Invalid("record", "", "send less")
+		}
+	}
+	p.got <- len(recs)
+	return nil
+}
+
+// What can never be sent is left out, and holds up nothing.
+func TestHopelessRecordsHoldUpNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	p := picky{got: make(chan int, 10)}
+	s := newSender(Options{Reporter: p, Log: zap.NewNop()}, func([]said) {})
+	s.say(said{rec: wire.Record{Value: []byte("first")}})
+	s.say(said{rec: wire.Record{Value: make([]byte, 2000)}})
+	s.say(said{rec: wire.Record{Value: []byte("last")}})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.run(ctx)
+	}()
+	for range 2 {
+		if n := <-p.got; n != 1 {
+			t.Errorf("%d records at once", n)
+		}
+	}
+	cancel()
+	<-ended
+	if put, done := s.progress(); put != 3 || done != 3 {
+		t.Errorf("%d of %d are settled", done, put)
+	}
 }
