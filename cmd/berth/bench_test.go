@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -146,7 +147,7 @@ func TestBenchTable(t *testing.T) {
 }
 
 func TestBenchChurn(t *testing.T) {
-	out, said, code := benches(t, benched{}, "--hosts", "4", "--host-size", "10", "--count", "100", "--rate", "100", "--churn", "-o", "json")
+	out, said, code := benches(t, benched{}, "--hosts", "8", "--host-size", "10", "--count", "100", "--rate", "100", "--churn", "-o", "json")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -154,8 +155,8 @@ func TestBenchChurn(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Active != 100 || r.Settings.Live != 28 {
-		t.Errorf("%d active of 100 on hosts with room for 40, %d kept", r.Active, r.Settings.Live)
+	if r.Active != 100 || r.Settings.Live != 56 {
+		t.Errorf("%d active of 100 on hosts with room for 80, %d kept", r.Active, r.Settings.Live)
 	}
 }
 
@@ -285,11 +286,12 @@ func (i interrupting) Write(b []byte) (int, error) {
 // Whenever it is interrupted, it leaves nothing behind.
 func TestBenchInterrupted(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		for _, when := range []string{"Berth on", "warming up", "measuring", "floor"} {
+		for i, when := range []string{"Berth on", "warming up", "measuring", "floor"} {
+			prefix := fmt.Sprintf("%sbench%d.", b.Prefix, i)
 			ctx, cancel := context.WithCancel(t.Context())
 			data := t.TempDir()
 			_, err := bench.Run(ctx, bench.Options{
-				Kafka: strings.Join(b.Addrs, ","), Prefix: b.Prefix + "bench.", Data: data, Hosts: 5, Count: 50, Warmup: 10, Floor: true,
+				Kafka: strings.Join(b.Addrs, ","), Prefix: prefix, Data: data, Hosts: 5, Count: 50, Warmup: 10, Floor: true,
 				Say: interrupting{when, cancel},
 			}, benched{})
 			if !errors.Is(err, context.Canceled) {
@@ -299,7 +301,7 @@ func TestBenchInterrupted(t *testing.T) {
 			if err != nil || len(files) > 0 {
 				t.Errorf("%s: %v left in the data folder (%v)", when, files, err)
 			}
-			if left := cellTopics(t, b.Addrs, b.Prefix+"bench."); len(left) > 0 {
+			if left := cellTopics(t, b.Addrs, prefix); len(left) > 0 {
 				t.Errorf("%s: topics left: %v", when, left)
 			}
 			cancel()

@@ -107,6 +107,9 @@ func TestPlanHasRoomForAllBoots(t *testing.T) {
 			offered[q.Name] = q
 		}
 		for _, boots := range [][]int{warmup, measured} {
+			f := newFleet(o.Hosts)
+			c.hosts = nil
+			c.newHosts(f, c.needs(f, boots)) // not one more
 			free := make([]compute.Resources, len(c.hosts))
 			for i, h := range c.hosts {
 				free[i] = h.inventory.Totals.Clone()

@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// use makes the product work.
+func (r *run) use(ctx context.Context, api string) error {
+	if err := r.offer(ctx, api); err != nil {
+		return err
+	}
+	send, closing, err := r.sender(api)
+	if err != nil {
+		return err
+	}
+	defer closing()
+	l := newLoad(r.ledger, send, r.cloud)
+	work := func(ctx context.Context) error {
+		if err := r.warm(ctx, l); err != nil {
+			return err
+		}
+		return r.measured(ctx, l)
+	}
+	if r.o.Churn {
+		err = r.churning(ctx, l, work)
+	} else {
+		err = work(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return r.gone(ctx, append(r.warmup, r.boots...))
+}
+
+// churning keeps hosts nearly full while something is done.
+func (r *run) churning(ctx context.Context, l *load, work func(context.Context) error) error {
+	all, ctx := errgroup.WithContext(ctx)
+	stop := make(chan struct{})
+	all.Go(func() error { return l.churn(ctx, stop, r.o.live()) })
+	all.Go(func() error {
+		defer close(stop)
+		return work(ctx)
+	})
+	return all.Wait()
+}
+
+// sender is the way in.
+func (r *run) sender(api string) (sender, func(), error) {
+	if r.o.Via == ViaKafka {
+		p, err := kafka.NewProducer(r.kafka("sender"))
+		if err != nil {
+			return nil, nil, err
+		}
+		return overKafka{p, wire.Topics{Prefix: r.o.Prefix}}, p.Close, nil
+	}
+	clients, err := newOverHTTP(api, projects(r.o.Projects), r.o.OwnIDs)
+	return clients, clients.close, err
+}
+
+func projects(n int) []compute.Project {
+	out := make([]compute.Project, n)
+	for i := range out {
+		out[i] = project(i)
+	}
+	return out
+}
+
+// warm sends boots that are not measured. Their machines are deleted, except
+// where hosts are to be kept full.
+func (r *run) warm(ctx context.Context, l *load) error {
+	if len(r.warmup) == 0 {
+		return nil
+	}
+	r.say("warming up: %d boots at %v/s", len(r.warmup), r.o.Rate)
+	if err := r.send(ctx, l, r.warmup); err != nil {
+		return err
+	}
+	if b := r.warmup[0]; b.refused != nil {
+		return fmt.Errorf("the first boot was refused: %w", b.refused)
+	}
+	if r.o.Churn {
+		return nil
+	}
+	if err := l.remove(ctx, r.ledger.oldest(0)); err != nil {
+		return fmt.Errorf("delete what was booted to warm up: %w", err)
+	}
+	return r.gone(ctx, r.warmup)
+}
+
+// send sends boots and waits for what becomes of them. What does not settle is
+// lost: the judge says so.
+func (r *run) send(ctx context.Context, l *load, boots []*boot) error {
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(watching, boots) })
+	defer watch.Wait()
+	defer stop()
+	if err := l.run(ctx, r.o.schedule(), boots); err != nil {
+		return err
+	}
+	_, err := r.ledger.await(ctx, boots, r.o.Stall, (*boot).settled)
+	return err
+}
+
+// sayEvery is how often is said how far boots are.
+const sayEvery = 5 * time.Second
+
+func (r *run) watch(ctx context.Context, boots []*boot) {
+	tick := time.NewTicker(sayEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			accepted, settled := r.ledger.progress(boots)
+			r.say("  %d of %d accepted, %d done", accepted, len(boots), settled)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// gone waits for the machines that were asked to be deleted.
+func (r *run) gone(ctx context.Context, boots []*boot) error {
+	r.ledger.touch()
+	_, err := r.ledger.await(ctx, boots, r.o.Stall, func(b *boot) bool { return !b.deleting || b.over() })
+	return err
+}
+
+// measured is what everything else is for.
+func (r *run) measured(ctx context.Context, l *load) error {
+	r.say("measuring: %d boots at %v/s via %s", len(r.boots), r.o.Rate, r.o.Via)
+	stop, err := profile(r.o.Profile)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	before, err := r.snapshot(r.counters)
+	if err != nil {
+		return err
+	}
+	if err := r.send(ctx, l, r.boots); err != nil {
+		return err
+	}
+	after, err := r.snapshot(r.counters)
+	if err != nil {
+		return err
+	}
+	r.result.CPU = after.usage.since(before.usage)
+	r.result.RSS = measureRSS(r.broker.pid)
+	r.result.Connections = r.wires.open.Load()
+	r.result.Fsyncs = (after.journals - before.journals) * journal.Syncs
+	r.result.Warnings = r.warned.counts()
+	r.result.Denied, r.result.Released = after.agents.Denied-before.agents.Denied, after.agents.Released-before.agents.Released
+	r.result.Requests = between(before.requests, after.requests, len(r.boots))
+	return nil
+}
+
+// snapshot is what was used and done up to a moment.
+type snapshot struct {
+	usage    usage
+	journals int64
+	agents   agent.Stats
+	requests map[string]map[string]answered
+}
+
+func (r *run) snapshot(c *counters) (snapshot, error) {
+	requests, err := c.read()
+	return snapshot{usage: measureUsage(r.broker.pid), journals: r.journals.Load(), agents: r.sum(), requests: requests}, err
+}
+
+// sum adds up what the agents have done so far.
+func (r *run) sum() agent.Stats {
+	var all agent.Stats
+	for _, stats := range r.stats {
+		s := stats()
+		all.Denied += s.Denied
+		all.Released += s.Released
+	}
+	return all
+}
+
+// ready says how many agents take work.
+func (r *run) ready() int {
+	n := 0
+	for _, stats := range r.stats {
+		if stats().Offering {
+			n++
+		}
+	}
+	return n
+}
