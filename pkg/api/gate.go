@@ -23,6 +23,7 @@ type gate struct {
 	inside int
 	silent time.Time // since when nothing succeeded, though it was tried; zero: Kafka answers
 	trying bool      // a trial is under way
+	failed int       // trials in a row that were not answered
 	next   time.Time // silent: not before then is there another trial
 }
 
@@ -83,13 +84,24 @@ func (g *gate) leave(now time.Time, trial bool, o outcome) {
 	}
 	switch o {
 	case answered:
-		g.silent = time.Time{}
+		g.silent, g.failed = time.Time{}, 0
 	case unanswered:
+		if trial {
+			g.failed++
+		}
 		if g.silent.IsZero() {
 			g.silent = now
 		}
 		g.next = now.Add(trialEvery)
 	}
+}
+
+// patience is how long a trial may take. A broker that has just come back is
+// slow at first: were it always asked too briefly, it would never be believed.
+func (g *gate) patience() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return trialTimeout << min(g.failed, 3)
 }
 
 // state is how many are inside, and for how long Kafka has not answered.

@@ -10,7 +10,7 @@ import (
 )
 
 // trialTimeout is how long a Kafka that did not answer may take to prove that
-// it does again.
+// it does again; twice as long after each trial in vain, up to eight times.
 const trialTimeout = 2 * time.Second
 
 // send makes one record safe. With KindUnavailable nothing was written; with
@@ -25,7 +25,7 @@ func (s *Server) send(ctx context.Context, rec wire.Record) error {
 	defer func() { s.writes.leave(time.Now(), trial, came) }()
 	ctx = context.WithoutCancel(ctx)
 	if trial { // whoever tries shall not wait long, and shall have written nothing if Kafka is still silent
-		if err := s.tryKafka(ctx); err != nil {
+		if err := s.catchUpWithin(ctx, s.writes.patience()); err != nil {
 			return err
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Server) catchUpWithin(caller context.Context, patience time.Duration) e
 	came := unanswered
 	defer func() { s.reads.leave(time.Now(), trial, came) }()
 	if trial {
-		patience = trialTimeout
+		patience = s.reads.patience()
 	}
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
