@@ -86,7 +86,10 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 		return err
 	}
 	metrics := telemetry.NewMetrics()
-	c := newCell(k, nil, log, d.name).measured(metrics.Registerer())
+	c, err := newCell(k, nil, log, d.name).measured(metrics.Registerer()).secured(k)
+	if err != nil {
+		return err
+	}
 	for _, w := range loaded.Warnings {
 		c.log.Warn(w)
 	}

@@ -78,7 +78,7 @@ func (k kafkaConfig) check() error {
 	if k.Replication < 0 {
 		errs = append(errs, compute.Invalid("kafka.replication", fmt.Sprint(k.Replication), "give 0 for the brokers' default, or a positive number"))
 	}
-	return errors.Join(append(errs, between("kafka.partitions", int(k.Partitions), 1, 1000))...)
+	return errors.Join(append(errs, between("kafka.partitions", int(k.Partitions), 1, 1000), k.TLS.check(), k.SASL.check(k.TLS.CA != ""))...)
 }
 
 func (l logConfig) check() error {

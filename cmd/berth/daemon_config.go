@@ -14,6 +14,9 @@ type kafkaConfig struct {
 	Prefix      string   `yaml:"prefix"`
 	Partitions  int32    `yaml:"partitions"`  // used when the topics are made, never afterwards
 	Replication int16    `yaml:"replication"` // 0: the brokers' default
+
+	TLS  tlsConfig  `yaml:"tls"`
+	SASL saslConfig `yaml:"sasl"`
 }
 
 // logConfig is what a daemon says, and how.

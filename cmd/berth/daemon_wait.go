@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -61,8 +63,8 @@ func (c *cell) reach(ctx context.Context) error {
 	return nil
 }
 
-// dialed notes why the last connection could not be opened: the client tries
-// again and again, and in the end says only that time was up.
+// dialed notes why the last connection could not be opened, or ended: the client
+// tries again and again, and in the end says only that time was up.
 type dialed struct {
 	open dialer // nil: plain TCP
 
@@ -76,18 +78,47 @@ func (d *dialed) dial(ctx context.Context, network, address string) (net.Conn, e
 		open = (&net.Dialer{}).DialContext
 	}
 	c, err := open(ctx, network, address)
-	if ctx.Err() == nil {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.err = err
+	if err != nil {
+		if ctx.Err() == nil {
+			d.note(err)
+		}
+		return nil, err
 	}
-	return c, err
+	return heard{c, d}, nil
+}
+
+func (d *dialed) note(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.err = err
 }
 
 func (d *dialed) last() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err
+}
+
+// A TLS server's answer to what is not TLS begins so; no answer of Kafka does, it
+// would be 336 MiB long.
+const tlsAlert, tlsMajor = 21, 3
+
+// heard is a connection whose end is noted. A broker that wants to know who this
+// is says so after the connection was opened, or says nothing and hangs up.
+type heard struct {
+	net.Conn
+	by *dialed
+}
+
+func (h heard) Read(b []byte) (int, error) {
+	n, err := h.Conn.Read(b)
+	switch {
+	case errors.Is(err, io.EOF), n > 1 && b[0] == tlsAlert && b[1] == tlsMajor:
+		h.by.note(errors.New("the broker hangs up: does this port want TLS or SASL, or other of it?"))
+	case err != nil && !errors.Is(err, net.ErrClosed):
+		h.by.note(err)
+	}
+	return n, err
 }
 
 func (c *cell) tryPrepare(ctx context.Context) error {

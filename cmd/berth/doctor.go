@@ -59,7 +59,10 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
 			defer cancel()
-			c := newCell(settings.Kafka, nil, zap.NewNop(), "doctor")
+			c, err := newCell(settings.Kafka, nil, zap.NewNop(), "doctor").secured(settings.Kafka)
+			if err != nil {
+				return err
+			}
 			facts, err := c.facts(ctx)
 			if err != nil {
 				return err

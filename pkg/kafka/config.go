@@ -24,6 +24,7 @@ type Config struct {
 
 	// Dial opens connections; nil: plain TCP with a time-out of 10 s.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	SASL *SASL       // who this is; nil: nobody in particular
 	Log  *zap.Logger // nil: silent
 
 	Metrics *Metrics // counts what clients do; nil: nobody counts
@@ -83,6 +84,9 @@ func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.DisableClientMetrics(),
 		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar()}),
 		kgo.Dialer(cfg.dial()),
+	}
+	if cfg.SASL != nil {
+		base = append(base, kgo.SASL(cfg.SASL.mechanism()))
 	}
 	if cfg.Metrics != nil {
 		base = append(base, kgo.WithHooks(&cfg.Metrics.requests))

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+)
+
+// tlsConfig is how connections to brokers are encrypted, and whom they trust.
+type tlsConfig struct {
+	CA   string `yaml:"ca"`   // PEM file; systemCA: whom this machine trusts; empty: no TLS
+	Cert string `yaml:"cert"` // PEM file of this process's own certificate; empty: none
+	Key  string `yaml:"key"`  // PEM file of its key
+}
+
+// systemCA stands for the authorities that this machine trusts.
+const systemCA = "system"
+
+// saslConfig is who this process is to the brokers.
+type saslConfig struct {
+	Mechanism    string `yaml:"mechanism"`     // of kafka.Mechanisms; empty: none
+	User         string `yaml:"user"`          //
+	PasswordFile string `yaml:"password_file"` // read for every connection, so that it may change
+}
+
+// secured is the cell with its connections as the settings say.
+func (c cell) secured(k kafkaConfig) (cell, error) {
+	config, err := k.TLS.load()
+	if err != nil {
+		return c, err
+	}
+	if config != nil {
+		c.kafka.Dial = kafka.DialTLS(c.kafka.Dial, config)
+	}
+	if k.SASL.Mechanism != "" {
+		c.kafka.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.password}
+	}
+	return c, nil
+}
+
+// load reads the files; nil: no TLS. The certificate is read again for every
+// connection, so that it may be renewed.
+func (t tlsConfig) load() (*tls.Config, error) {
+	if t.CA == "" {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CA != systemCA {
+		pem, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, unreadable("kafka.tls.ca", t.CA, err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, compute.Invalid("kafka.tls.ca", t.CA, "give a file with certificates in PEM form")
+		}
+	}
+	if t.Cert == "" {
+		return c, nil
+	}
+	if _, err := t.own(); err != nil {
+		return nil, err
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.own() }
+	return c, nil
+}
+
+// own is this process's certificate as it is on the disk now.
+func (t tlsConfig) own() (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+	if err != nil {
+		return nil, unreadable("kafka.tls.cert", t.Cert+", "+t.Key, err)
+	}
+	return &pair, nil
+}
+
+// password is without the line break that editors put behind it.
+func (s saslConfig) password() (string, error) {
+	text, err := os.ReadFile(s.PasswordFile)
+	if err != nil {
+		return "", unreadable("kafka.sasl.password_file", s.PasswordFile, err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}
+
+func unreadable(key, file string, err error) error {
+	return &compute.Error{Kind: compute.KindInvalid, Field: key, Value: file, Message: "cannot be used", Remedy: "give a file that this process may read", Cause: err}
+}
+
+func (t tlsConfig) check() error {
+	if t.CA == "" && t.Cert != "" {
+		return compute.Invalid("kafka.tls.cert", t.Cert, fmt.Sprintf("set kafka.tls.ca too, to a PEM file or %q: without it there is no TLS", systemCA))
+	}
+	if (t.Cert == "") != (t.Key == "") {
+		return compute.Invalid("kafka.tls.key", t.Key, "give cert and key, or neither")
+	}
+	_, err := t.load()
+	return err
+}
+
+func (s saslConfig) check(encrypted bool) error {
+	if s.Mechanism == "" {
+		if s.User+s.PasswordFile != "" {
+			return compute.Invalid("kafka.sasl.mechanism", "", "give one of "+strings.Join(kafka.Mechanisms(), ", ")+", or no user and password_file either")
+		}
+		return nil
+	}
+	errs := []error{oneOf("kafka.sasl.mechanism", s.Mechanism, kafka.Mechanisms()...)}
+	if s.Mechanism == "PLAIN" && !encrypted {
+		errs = append(errs, compute.Invalid("kafka.sasl.mechanism", s.Mechanism, "it sends the password as it is: set kafka.tls.ca too, or use SCRAM-SHA-512"))
+	}
+	if s.User == "" {
+		errs = append(errs, compute.Invalid("kafka.sasl.user", "", "name the Kafka user"))
+	}
+	if _, err := s.password(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,66 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+// SASL is how a client says who it is, on every connection.
+type SASL struct {
+	Mechanism string // one of Mechanisms
+	User      string
+	Password  func() (string, error) // asked for every connection, so that it may change
+}
+
+// Mechanisms are those that SASL may name. PLAIN sends the password as it is:
+// over TLS only.
+func Mechanisms() []string { return []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} }
+
+func (s *SASL) mechanism() sasl.Mechanism {
+	auth := func(context.Context) (scram.Auth, error) {
+		password, err := s.Password()
+		return scram.Auth{User: s.User, Pass: password}, err
+	}
+	switch s.Mechanism {
+	case "SCRAM-SHA-256":
+		return scram.Sha256(auth)
+	case "SCRAM-SHA-512":
+		return scram.Sha512(auth)
+	}
+	return plain.Plain(func(context.Context) (plain.Auth, error) {
+		password, err := s.Password()
+		return plain.Auth{User: s.User, Pass: password}, err
+	})
+}
+
+// DialTLS makes a dialer whose connections are encrypted before they are handed
+// out, within the time a connection may take. A nil dial is plain TCP; the name
+// in the broker's certificate must be that of the address.
+func DialTLS(dial func(ctx context.Context, network, address string) (net.Conn, error), c *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+	if dial == nil {
+		dial = (&net.Dialer{}).DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		of := c.Clone()
+		if of.ServerName == "" {
+			of.ServerName, _, _ = net.SplitHostPort(address) // it was good enough to dial
+		}
+		safe := tls.Client(conn, of)
+		if err := safe.HandshakeContext(ctx); err != nil {
+			_ = conn.Close() // what counts is the handshake
+			return nil, err
+		}
+		return safe, nil
+	}
+}
