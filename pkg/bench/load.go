@@ -73,8 +73,8 @@ func (l *load) remove(ctx context.Context, boots []*boot) error {
 	return all.Wait()
 }
 
-// makeRoom is how long boots wait for room until one machine more is deleted:
-// all that would fit them may be full, and nothing else to be deleted.
+// makeRoom is how long boots wait for room until one machine in ten more is
+// deleted: all that would fit them may be full, and nothing else to be deleted.
 const makeRoom = time.Second
 
 // churn deletes the oldest machines whenever more than so many live, until it
@@ -94,7 +94,8 @@ func (l *load) churn(ctx context.Context, stop <-chan struct{}, live int) error 
 		case <-news:
 		case <-timer.C:
 			if l.ledger.pending() {
-				keep = min(live, l.ledger.living()-1)
+				n := l.ledger.living()
+				keep = min(live, n-max(n/10, 1))
 			}
 		case <-stop:
 			return nil
