@@ -39,6 +39,10 @@ func (c *cursor) take(p Part, alone bool) []wire.Record {
 	if c.target < 0 {
 		c.target = p.Highest
 	}
+	// What is not decided yet is for a later answer.
+	if i := slices.IndexFunc(p.Spans, func(s Span) bool { return s.First >= p.Stable }); i >= 0 {
+		p.Spans = p.Spans[:i]
+	}
 	before := c.next
 	recs := committed(p, c.next)
 	for _, s := range p.Spans {
@@ -77,7 +81,7 @@ func committed(p Part, from int64) []wire.Record {
 		case s.Marker, s.Transactional && open[s.Producer]:
 		default:
 			for _, r := range s.Records {
-				if r.Offset >= from && r.Offset < p.Stable {
+				if r.Offset >= from {
 					recs = append(recs, r)
 				}
 			}

@@ -18,13 +18,16 @@ type Options struct {
 	// nothing else is handed over while it runs.
 	Handle func(Batch)
 	// Wait is how long a broker may hold a question to which there is no news;
-	// news come at once. 0: DefaultWait.
+	// news come at once. At most MaxWait; 0: DefaultWait.
 	Wait time.Duration
 	Log  *zap.Logger // nil: silent
 }
 
 // DefaultWait is one question a broker in two seconds while nothing happens.
 const DefaultWait = 2 * time.Second
+
+// MaxWait is below what clients and brokers take for a dead connection.
+const MaxWait = 30 * time.Second
 
 // Batch is what one answer of a broker brought.
 type Batch struct {
@@ -69,6 +72,9 @@ func New(c Client, o Options) (*Follower, error) {
 	}
 	if o.Wait == 0 {
 		o.Wait = DefaultWait
+	}
+	if o.Wait < 0 || o.Wait > MaxWait {
+		return nil, compute.Invalid("Wait", o.Wait.String(), "give at most "+MaxWait.String())
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()

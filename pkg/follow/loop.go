@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -177,8 +178,16 @@ func (l *loop) take(ctx context.Context, a *ask) error {
 		}
 	}
 	for p := range a.from {
-		if c := l.at[p]; c != nil && c.by == a {
-			c.by, c.lost = nil, c.lost || a.err != nil
+		c := l.at[p]
+		if c == nil || c.by != a {
+			continue
+		}
+		c.by = nil
+		if !a.about(p) { // nothing, or an answer that leaves it out
+			c.lost = true
+			if trouble == nil {
+				trouble = errNothing
+			}
 		}
 	}
 	l.hand(changes)
@@ -191,6 +200,13 @@ func (l *loop) take(ctx context.Context, a *ask) error {
 	}
 	l.look(ctx, trouble)
 	return nil
+}
+
+var errNothing = errors.New("a broker did not answer about every partition")
+
+// about says whether the answer is about a partition.
+func (a *ask) about(p int32) bool {
+	return slices.ContainsFunc(a.parts, func(part Part) bool { return part.Partition == p })
 }
 
 // refused is about an error that asking again cannot mend.

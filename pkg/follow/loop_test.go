@@ -1,0 +1,164 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// far are the brokers as a test wants them: each question is answered by the
+// next of its answers, the last again and again.
+type far struct {
+	leaders []any // Leaders or error
+	oldest  []int64
+	fetches []any // Part, error or hang
+	asked   []int32
+	closed  int
+}
+
+// hang is no answer until the asker gives up.
+type hang struct{}
+
+func next[T any](list *[]T) T {
+	v := (*list)[0]
+	if len(*list) > 1 {
+		*list = (*list)[1:]
+	}
+	return v
+}
+
+func (f *far) Leaders(context.Context, string) (Leaders, error) {
+	switch v := next(&f.leaders).(type) {
+	case Leaders:
+		return v, nil
+	case error:
+		return Leaders{}, v
+	}
+	panic("no answer")
+}
+
+func (f *far) Oldest(_ context.Context, _ int32, _ string, partitions []int32) (map[int32]int64, error) {
+	return map[int32]int64{partitions[0]: next(&f.oldest)}, nil
+}
+
+func (f *far) Fetch(ctx context.Context, broker int32, _ string, from map[int32]int64, wait time.Duration) ([]Part, error) {
+	f.asked = append(f.asked, broker)
+	switch v := next(&f.fetches).(type) {
+	case Part:
+		if v.Code == 0 && v.Stable <= from[0] {
+			select { // a broker holds what brings no news
+			case <-time.After(wait):
+			case <-ctx.Done():
+			}
+		}
+		return []Part{v}, nil
+	case error:
+		return nil, v
+	case hang:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	panic("no answer")
+}
+
+func (f *far) Close() error { f.closed++; return nil }
+
+func led(id byte, broker int32) Leaders {
+	return Leaders{ID: [16]byte{id}, Of: map[int32]int32{0: broker}}
+}
+
+// holds is an answer with one version of an instance at each offset.
+func holds(first int64, versions ...compute.Version) Part {
+	p := Part{}
+	for i, v := range versions {
+		rec := wire.EncodeInstance(compute.Instance{ID: "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", Project: "p", Version: v, State: compute.StateQueued, Attempt: 1})
+		rec.Offset = first + int64(i)
+		p.Spans = append(p.Spans, Span{First: rec.Offset, Last: rec.Offset, Records: []wire.Record{rec}})
+	}
+	p.Highest = first + int64(len(versions))
+	p.Stable = p.Highest
+	return p
+}
+
+// run follows these brokers until the versions are known or the follower ends.
+func run(t *testing.T, f *far, until compute.Version) (seen []compute.Version, err error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		fw, made := New(f, Options{Handle: func(b Batch) {
+			for _, c := range b.Changes {
+				seen = append(seen, c.Instance.Version)
+				if c.Instance.Version == until {
+					stop()
+				}
+			}
+		}})
+		if made != nil {
+			t.Fatal(made)
+		}
+		err = fw.Run(ctx)
+		if f.closed != 1 {
+			t.Errorf("closed %d times", f.closed)
+		}
+	})
+	return seen, err
+}
+
+func TestWhatEndsAFollower(t *testing.T) {
+	const moved = 6
+	for name, v := range map[string]struct {
+		far  *far
+		kind compute.Kind
+		seen int
+	}{
+		"another topic of that name": {&far{leaders: []any{led(1, 1), led(2, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 1), Part{Code: moved}}}, compute.KindConflict, 1},
+		"records that were lost":     {&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 1, 2), Part{Code: offsetOutOfRange}}}, compute.KindConflict, 2},
+		"a version that falls":       {&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 7), holds(1, 3)}}, compute.KindConflict, 1},
+		"a version said twice":       {&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 7), holds(1, 7)}}, compute.KindConflict, 1},
+		"no leave to read":           {&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{Part{Code: topicAuthorization}}}, compute.KindForbidden, 0},
+		"no leave to look":           {&far{leaders: []any{Forbidden(nil)}, oldest: []int64{0}, fetches: []any{hang{}}}, compute.KindForbidden, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen, err := run(t, v.far, 99)
+			if compute.KindOf(err) != v.kind || len(seen) != v.seen {
+				t.Errorf("%v, having seen %v", err, seen)
+			}
+		})
+	}
+}
+
+func TestWhatAFollowerSurvives(t *testing.T) {
+	const moved = 6
+	for name, f := range map[string]*far{
+		"no topic yet":                   {leaders: []any{wire.ErrNoTopic, wire.ErrNoTopic, led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)}},
+		"nobody answers":                 {leaders: []any{errors.New("refused"), led(1, 1)}, oldest: []int64{0}, fetches: []any{errors.New("cut"), errors.New("cut"), holds(0, 9)}},
+		"nobody leads yet":               {leaders: []any{led(1, -1), led(1, -1), led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)}},
+		"another leads":                  {leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0}, fetches: []any{holds(0, 1), Part{Code: moved}, holds(1, 9)}},
+		"a log shortened as it is begun": {leaders: []any{led(1, 1)}, oldest: []int64{0, 5}, fetches: []any{Part{Code: offsetOutOfRange}, holds(5, 9)}},
+		"a partition that is forgotten":  {leaders: []any{led(1, 1), Leaders{ID: [16]byte{1}, Of: map[int32]int32{1: 1}}, led(1, 1)}, oldest: []int64{0}, fetches: []any{Part{Code: moved}, holds(0, 9)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if seen, err := run(t, f, 9); err != nil || seen[len(seen)-1] != 9 {
+				t.Errorf("%v, having seen %v", err, seen)
+			}
+		})
+	}
+}
+
+// A broker that says nothing is left for the one that leads now, long before
+// its connection would be given up.
+func TestAFrozenBrokerIsLeft(t *testing.T) {
+	f := &far{leaders: []any{led(1, 1), led(1, 1), led(1, 2)}, oldest: []int64{0}, fetches: []any{hang{}, holds(0, 9)}}
+	if seen, err := run(t, f, 9); err != nil || len(seen) != 1 {
+		t.Errorf("%v, having seen %v", err, seen)
+	}
+	if len(f.asked) < 2 || f.asked[0] != 1 || f.asked[1] != 2 {
+		t.Errorf("asked %v", f.asked)
+	}
+}
