@@ -64,7 +64,7 @@ func (e *Error) Error() string {
 		b.WriteString(e.Message)
 	case e.Field != "":
 		fmt.Fprintf(&b, "%s %q is not valid", e.Field, short(e.Value))
-	case e.Reason != nil:
+	case e.Reason.String() != "":
 		b.WriteString(e.Reason.String())
 	default:
 		b.WriteString(e.Kind.String())
