@@ -82,7 +82,7 @@ func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(metadataMinAge),
 		kgo.ConnIdleTimeout(idleTimeout),
 		kgo.DisableClientMetrics(),
-		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar()}),
+		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar(), cfg.Outage}),
 		kgo.Dialer(cfg.dial()),
 	}
 	if cfg.SASL != nil {
@@ -109,7 +109,10 @@ func retryBackoff(fails int) time.Duration {
 // clientLog passes what franz-go says on. Its warnings are about things that
 // it then handles itself, so they are debugging notes here; what matters comes
 // back as an error of some call.
-type clientLog struct{ log *zap.SugaredLogger }
+type clientLog struct {
+	log    *zap.SugaredLogger
+	outage *Outage
+}
 
 // groupErrored is what kgo says of each try to be a member that failed; a
 // groupTrouble hears of it too.
@@ -129,7 +132,7 @@ func (l clientLog) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 		err, _ := keyvals[i+1].(error)
 		givenUp = givenUp || errors.Is(err, context.Canceled) // by us: no trouble
 	}
-	if level == kgo.LogLevelError && !givenUp && msg != groupErrored {
+	if level == kgo.LogLevelError && !givenUp && msg != groupErrored && l.outage.news(msg) {
 		l.log.Warnw(msg, fields...)
 		return
 	}

@@ -19,7 +19,8 @@ type Outage struct {
 	mu    sync.Mutex
 	open  map[*lookout]error // who is in trouble, and why
 	since time.Time
-	told  time.Time // zero: not yet
+	told  time.Time            // zero: not yet
+	said  map[string]time.Time // what kgo says, and when it last was passed on
 }
 
 // stillEvery is how often a log says that something has not passed.
@@ -27,7 +28,31 @@ const stillEvery = time.Minute
 
 // NewOutage is told of nothing yet. Give it to all clients of a process by Config.
 func NewOutage(log *zap.Logger) *Outage {
-	return &Outage{log: log, open: map[*lookout]error{}}
+	return &Outage{log: log, open: map[*lookout]error{}, said: map[string]time.Time{}}
+}
+
+// news says whether a message of kgo's, which are few, is worth a line: not if
+// another client of the process has just said the same. Nil: always.
+func (o *Outage) news(msg string) bool {
+	if o == nil {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	if last, ok := o.said[msg]; ok && now.Sub(last) < stillEvery {
+		return false
+	}
+	o.said[msg] = now
+	return true
+}
+
+// readOf is what a reader of a topic does; the streams of hosts are many.
+func (c Config) readOf(topic string) string {
+	if _, ok := c.Topics.HostOf(topic); ok {
+		return "read host streams"
+	}
+	return "read " + topic
 }
 
 // lookout is what one client that uses brokers for something sees of them. A

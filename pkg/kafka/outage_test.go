@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // One outage is one line at its beginning, one a minute and one at its end,
@@ -53,6 +56,36 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// What many clients of a process say at once is one line.
+func TestClientsOfAProcessDoNotRepeatEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.InfoLevel)
+		log := clientLog{zap.New(core).Sugar(), NewOutage(zap.NewNop())}
+		for range 20 {
+			log.Log(kgo.LogLevelError, "unable to request api versions")
+			log.Log(kgo.LogLevelError, groupErrored)
+		}
+		log.Log(kgo.LogLevelError, "another")
+		time.Sleep(stillEvery)
+		log.Log(kgo.LogLevelError, "unable to request api versions")
+		if n := logs.Len(); n != 3 {
+			t.Errorf("%d lines: %v", n, logs.All())
+		}
+		log.outage = nil
+		log.Log(kgo.LogLevelError, "another")
+		if n := logs.Len(); n != 4 {
+			t.Errorf("without a common outage nothing is left out: %d lines", n)
+		}
+	})
+}
+
+func TestHostStreamsAreManyAndOneThing(t *testing.T) {
+	cfg := Config{Topics: wire.Topics{Prefix: "p."}}
+	if a, b := cfg.readOf("p.host.h1"), cfg.readOf("p.hosts"); a != "read host streams" || b != "read p.hosts" {
+		t.Errorf("%q %q", a, b)
+	}
 }
 
 func TestFailuresInARowAreToldEverLessOften(t *testing.T) {

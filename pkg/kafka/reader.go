@@ -112,7 +112,7 @@ func (r *Reader) Run(ctx context.Context) error {
 	}
 	defer client.Close()
 	defer r.reads.show()()
-	look := r.cfg.look("read " + r.opts.Topic)
+	look := r.cfg.look(r.cfg.readOf(r.opts.Topic))
 	defer look.fine()
 	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look}
 	err = r.read(ctx, src)
