@@ -239,6 +239,7 @@ func TestMutatedRecords(t *testing.T) {
 		refused.only(t, topics.Reports(), want, 1)
 		step(fmt.Sprintf("reports: %d rejected", len(want)))
 
+		r.seen.stranger() // an id that is two projects' is two instances
 		recs = r.throw(topics.Requests(), wire.AnyPartition, mutants, half(2, false, "request-"))
 		want = expected(recs, r.senselessRequest())
 		refused.await(t, topics.Requests(), want)
@@ -265,7 +266,6 @@ func TestMutatedRecords(t *testing.T) {
 			switch x.topic {
 			case topics.Instances():
 				partition = wire.Partition("web-shop", r.kafka.Partitions) // whose the golden ones are
-				r.seen.stranger()
 			case topics.Rejected():
 				refused.stranger()
 			}
