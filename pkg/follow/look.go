@@ -1,0 +1,147 @@
+package follow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// doubt asks who leads if an answer takes long.
+func (l *loop) doubt(ctx context.Context, now time.Time) {
+	for _, a := range l.asks {
+		if now.Sub(a.since) > doubtAfter {
+			l.look(ctx, errors.New("a broker does not answer"))
+			return
+		}
+	}
+}
+
+// look asks who leads, after a while that grows with the failures.
+func (l *loop) look(ctx context.Context, why error) {
+	if l.looking {
+		return
+	}
+	l.looking = true
+	var pause time.Duration
+	if why != nil {
+		l.fails++
+		pause = min(mostPause, 50*time.Millisecond<<min(l.fails, 10))
+	}
+	if l.fails == logAfter {
+		l.f.opts.Log.Warn("cannot read; trying on", zap.String("topic", l.f.topic), zap.Error(why))
+	}
+	known := map[int32]bool{}
+	for p := range l.at {
+		known[p] = true
+	}
+	go func() {
+		t := time.NewTimer(pause)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			l.views <- l.f.look(ctx, known)
+		case <-ctx.Done():
+			l.views <- view{err: ctx.Err()}
+		}
+	}()
+}
+
+// look asks who leads, and where partitions begin that are not known.
+func (f *Follower) look(ctx context.Context, known map[int32]bool) (v view) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if v.topic, v.err = f.client.Leaders(ctx, f.topic); v.err != nil {
+		return v
+	}
+	begin := map[int32][]int32{}
+	for p, broker := range v.topic.Of {
+		if !known[p] && broker >= 0 {
+			begin[broker] = append(begin[broker], p)
+		}
+	}
+	v.oldest = map[int32]int64{}
+	for broker, partitions := range begin {
+		oldest, err := f.client.Oldest(ctx, broker, f.topic, partitions)
+		if err != nil {
+			v.err = err
+			return v
+		}
+		for p, offset := range oldest {
+			v.oldest[p] = offset
+		}
+	}
+	return v
+}
+
+// follow takes news of who leads, and asks again if they are incomplete.
+func (l *loop) follow(ctx context.Context, v view) error {
+	l.looking = false
+	if v.err != nil || len(v.topic.Of) == 0 {
+		if compute.KindOf(v.err) == compute.KindForbidden {
+			return v.err
+		}
+		l.look(ctx, fmt.Errorf("who leads %s: %w", l.f.topic, errors.Join(v.err, ctx.Err())))
+		return nil
+	}
+	if l.topic.Of != nil && l.topic.ID != v.topic.ID {
+		return replaced(l.f.topic, "it was deleted and made again")
+	}
+	for p := range l.topic.Of {
+		if _, ok := v.topic.Of[p]; !ok { // a broker that has not heard of all yet
+			v.topic.Of[p] = -1
+		}
+	}
+	l.topic = v.topic
+	for p, offset := range v.oldest {
+		if l.at[p] == nil {
+			l.at[p] = newCursor(offset)
+		}
+	}
+	l.regroup()
+	if l.leaderless() {
+		l.look(ctx, errors.New("partitions without a leader"))
+	}
+	return nil
+}
+
+// regroup gives up questions to brokers that lead no more what they were asked
+// about, and lets lost partitions be asked for again.
+func (l *loop) regroup() {
+	for p, c := range l.at {
+		c.lost = false
+		if c.by != nil && c.by.broker != l.topic.Of[p] {
+			c.by = nil
+		}
+	}
+	for broker, a := range l.asks {
+		if !l.wanted(a) {
+			a.cancel()
+			delete(l.asks, broker)
+			l.late = append(l.late, a)
+		}
+	}
+}
+
+// wanted says whether somebody still waits for an answer.
+func (l *loop) wanted(a *ask) bool {
+	for p := range a.from {
+		if c := l.at[p]; c != nil && c.by == a {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *loop) leaderless() bool {
+	for p, broker := range l.topic.Of {
+		if broker < 0 || l.at[p] == nil {
+			return true
+		}
+	}
+	return false
+}
