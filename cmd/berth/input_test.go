@@ -63,7 +63,7 @@ func (r *rig) refusedByHTTP(what, path string, body []byte) {
 	}
 	said := p.Field != "" || len(p.Errors) > 0 || p.Detail != ""
 	if !said || len(p.Detail) > 4096 {
-		r.t.Errorf("%s: refused with %+.500v", what, p)
+		r.t.Errorf("%s: refused with %+v", what, p)
 	}
 }
 
@@ -500,10 +500,10 @@ func TestUserData(t *testing.T) {
 			r.must(err)
 			status, p := r.post("/v1/instances", body)
 			if status != http.StatusRequestEntityTooLarge && status != http.StatusUnprocessableEntity || p.Detail == "" {
-				t.Errorf("%d bytes: %d, %+.300v", n, status, p)
+				t.Errorf("%d bytes: %d, %+v", n, status, p)
 			}
 			if status == http.StatusUnprocessableEntity && (p.Field != "user_data" || p.Remedy == "" || len(p.Value) > 100) {
-				t.Errorf("%d bytes: %+.300v", n, p)
+				t.Errorf("%d bytes: %+v", n, p)
 			}
 			if _, err := c.Boot(t.Context(), "", compute.Boot{Flavor: "m1.small", UserData: make([]byte, n)}); compute.KindOf(err) != compute.KindInvalid {
 				t.Errorf("%d bytes, by the client: %v", n, err)
