@@ -17,7 +17,7 @@ import (
 
 // use makes the product work.
 func (r *run) use(ctx context.Context, api string) error {
-	if err := r.offer(ctx, api); err != nil {
+	if err := r.awaitAgents(ctx); err != nil {
 		return err
 	}
 	send, closing, err := r.sender(api)

@@ -14,43 +14,63 @@ import (
 // readyTime is how long queues and agents may take to be ready.
 const readyTime = 5 * time.Minute
 
-// offer adds capabilities and flavors, and waits until all queues are open and
-// all agents take work.
+// offer adds capabilities and flavors, and waits until all queues are open.
 func (r *run) offer(ctx context.Context, api string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
-	defer cancel()
 	c, err := client.New(client.Config{Address: api, Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	for _, a := range r.cloud.axes {
-		if _, err := c.AddCapability(ctx, a, false); err != nil {
+		if err := patient(ctx, func(ctx context.Context) error { _, err := c.AddCapability(ctx, a, false); return err }); err != nil {
 			return err
 		}
 	}
 	for _, f := range r.cloud.flavors {
-		if _, err := c.AddFlavor(ctx, f, false); err != nil {
+		if err := patient(ctx, func(ctx context.Context) error { _, err := c.AddFlavor(ctx, f, false); return err }); err != nil {
 			return err
 		}
 	}
+	return await(ctx, func(ctx context.Context) (string, bool, error) {
+		open, err := openQueues(ctx, c)
+		return fmt.Sprintf("%d of %d queues are open", open, r.o.Queues), open == r.o.Queues, err
+	})
+}
+
+// awaitAgents waits until all agents take work.
+func (r *run) awaitAgents(ctx context.Context) error {
+	return await(ctx, func(context.Context) (string, bool, error) {
+		n := r.ready()
+		return fmt.Sprintf("%d of %d agents take work", n, r.o.Hosts), n == r.o.Hosts, nil
+	})
+}
+
+// patient does again what a busy machine has no time for.
+func patient(ctx context.Context, do func(context.Context) error) error {
+	return await(ctx, func(ctx context.Context) (string, bool, error) {
+		err := do(ctx)
+		if k := compute.KindOf(err); err != nil && (k == compute.KindUnavailable || k == compute.KindTimeout) {
+			return err.Error(), false, nil
+		}
+		return "", err == nil, err
+	})
+}
+
+// await asks again and again until it is so, or readyTime is over.
+func await(ctx context.Context, ask func(context.Context) (said string, so bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		open, err := openQueues(ctx, c)
-		if err != nil {
+		said, so, err := ask(ctx)
+		if so || err != nil {
 			return err
-		}
-		if open == r.o.Queues && r.ready() == r.o.Hosts {
-			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return &compute.Error{
-				Op: "get ready", Kind: compute.KindTimeout, Cause: ctx.Err(),
-				Message: fmt.Sprintf("%d of %d queues are open and %d of %d agents take work", open, r.o.Queues, r.ready(), r.o.Hosts),
-			}
+			return &compute.Error{Op: "get ready", Kind: compute.KindTimeout, Cause: ctx.Err(), Message: "is not done after " + readyTime.String() + ": " + said}
 		}
 	}
 }

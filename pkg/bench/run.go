@@ -117,8 +117,13 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	g := service.NewGroup()
 	g.Add("core", core)
 	g.Add("observer", observer(r.kafka("observer"), r.ledger))
-	g.Add("agents", agents)
-	if err := during(ctx, g, func(ctx context.Context) error { return r.use(ctx, api()) }); err != nil {
+	err = during(ctx, g, func(ctx context.Context) error {
+		if err := r.offer(ctx, api()); err != nil {
+			return err
+		}
+		return during(ctx, agents, func(ctx context.Context) error { return r.use(ctx, api()) })
+	})
+	if err != nil {
 		return Result{}, err
 	}
 	events, err := r.world.Events()
