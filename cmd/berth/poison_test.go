@@ -15,13 +15,20 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-const (
-	// mutants is how many spoiled records each topic gets.
-	mutants = 10_000
-	// pulledMutants is how many a queue gets unless BERTH_TEST_LONG is set: hosts
-	// take them out one a fetch, and that takes a minute or two.
-	pulledMutants = 500
-)
+// mutants is how many spoiled records a topic gets: ten thousand, unless that
+// would take minutes; all the same where BERTH_TEST_LONG is set. From a queue
+// hosts take one a fetch.
+func mutants(pulled bool) int {
+	switch {
+	case os.Getenv("BERTH_TEST_LONG") != "":
+		return 10_000
+	case pulled:
+		return 500
+	case raced:
+		return 2000
+	}
+	return 10_000
+}
 
 // throw writes n spoiled records to a topic. At -1 the key's hash chooses the
 // partition.
@@ -232,7 +239,7 @@ func TestMutatedRecords(t *testing.T) {
 		began := time.Now()
 		step := func(what string) { t.Logf("%6.1fs %s", time.Since(began).Seconds(), what) }
 
-		recs := r.throw(topics.Reports(), wire.AnyPartition, mutants, half(1, false, "report-"))
+		recs := r.throw(topics.Reports(), wire.AnyPartition, mutants(false), half(1, false, "report-"))
 		want := expected(recs, r.senselessReport)
 		refused.await(t, topics.Reports(), want)
 		r.honest(c, 1)
@@ -240,7 +247,7 @@ func TestMutatedRecords(t *testing.T) {
 		step(fmt.Sprintf("reports: %d rejected", len(want)))
 
 		r.seen.stranger() // an id that is two projects' is two instances
-		recs = r.throw(topics.Requests(), wire.AnyPartition, mutants, half(2, false, "request-"))
+		recs = r.throw(topics.Requests(), wire.AnyPartition, mutants(false), half(2, false, "request-"))
 		want = expected(recs, r.senselessRequest())
 		refused.await(t, topics.Requests(), want)
 		r.honest(c, 1)
@@ -269,11 +276,7 @@ func TestMutatedRecords(t *testing.T) {
 			case topics.Rejected():
 				refused.stranger()
 			}
-			n := mutants
-			if x.topic == topics.Build("honest") && os.Getenv("BERTH_TEST_LONG") == "" {
-				n = pulledMutants
-			}
-			recs := r.throw(x.topic, partition, n, half(uint64(10+i), x.keyed, x.kinds))
+			recs := r.throw(x.topic, partition, mutants(x.topic == topics.Build("honest")), half(uint64(10+i), x.keyed, x.kinds))
 			want := expected(recs, x.refuses)
 			refused.await(t, x.topic, want)
 			r.honest(c, 1)

@@ -1,0 +1,6 @@
+//go:build race
+
+package main
+
+// raced says that the race detector watches: everything takes many times as long.
+const raced = true
