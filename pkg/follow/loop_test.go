@@ -18,6 +18,7 @@ type far struct {
 	oldest  []int64
 	fetches []any // Part, error or hang
 	asked   []int32
+	when    []time.Time // they were asked, in the bubble's time
 	closed  int
 }
 
@@ -47,7 +48,7 @@ func (f *far) Oldest(_ context.Context, _ int32, _ string, partitions []int32) (
 }
 
 func (f *far) Fetch(ctx context.Context, broker int32, _ string, from map[int32]int64, wait time.Duration) ([]Part, error) {
-	f.asked = append(f.asked, broker)
+	f.asked, f.when = append(f.asked, broker), append(f.when, time.Now())
 	switch v := next(&f.fetches).(type) {
 	case Part:
 		if v.Code == 0 && v.Stable <= from[0] {
@@ -159,6 +160,9 @@ func TestAFrozenBrokerIsLeft(t *testing.T) {
 		t.Errorf("%v, having seen %v", err, seen)
 	}
 	if len(f.asked) < 2 || f.asked[0] != 1 || f.asked[1] != 2 {
-		t.Errorf("asked %v", f.asked)
+		t.Fatalf("asked %v", f.asked)
+	}
+	if left := f.when[1].Sub(f.when[0]); left >= answerWithin {
+		t.Errorf("left after %s", left)
 	}
 }
