@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// readyTime is how long queues and agents may take to be ready.
+// readyTime is how long nothing may change while queues and agents get ready.
 const readyTime = 5 * time.Minute
 
 // offer adds capabilities and flavors, and waits until all queues are open.
@@ -56,21 +56,26 @@ func patient(ctx context.Context, do func(context.Context) error) error {
 	})
 }
 
-// await asks again and again until it is so, or readyTime is over.
+// await asks again and again until it is so, or what is said has not changed for
+// as long as readyTime.
 func await(ctx context.Context, ask func(context.Context) (said string, so bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
-	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	last, since := "", time.Now()
 	for {
 		said, so, err := ask(ctx)
-		if so || err != nil {
+		switch {
+		case so || err != nil:
 			return err
+		case said != last:
+			last, since = said, time.Now()
+		case time.Since(since) >= readyTime:
+			return &compute.Error{Op: "get ready", Kind: compute.KindTimeout, Message: "nothing has changed for " + readyTime.String() + ": " + said}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return &compute.Error{Op: "get ready", Kind: compute.KindTimeout, Cause: ctx.Err(), Message: "is not done after " + readyTime.String() + ": " + said}
+			return ctx.Err()
 		}
 	}
 }
