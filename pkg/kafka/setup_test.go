@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -58,6 +59,11 @@ func makeTopic(t testing.TB, cfg Config, topic string, partitions int32, configs
 	}
 	defer cl.Close()
 	if _, err := kadm.NewClient(cl).CreateTopic(patient(t), partitions, 1, configs, topic); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := retry(patient(t), zap.NewNop(), "", nil, func() (*kmsg.MetadataResponseTopic, error) {
+		return describeTopic(patient(t), cl, topic) // a broker hears late of a new topic
+	}); err != nil {
 		t.Fatal(err)
 	}
 }
