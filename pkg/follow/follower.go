@@ -38,7 +38,8 @@ type Batch struct {
 	CaughtUp bool
 }
 
-// Change is the new state of one instance.
+// Change is the new state of one instance, which project and id name together:
+// another project may have one of the same id.
 type Change struct {
 	Project compute.Project
 	ID      compute.InstanceID

@@ -21,11 +21,18 @@ type loop struct {
 	late    []*ask         // given up, and not yet answered
 	looking bool           // somebody asks who leads
 	fails   int            // failures in a row
-	seen    map[compute.InstanceID]compute.Version
+	seen    map[owned]compute.Version
 	told    bool // CaughtUp was said
 
 	answers chan *ask
 	views   chan view
+}
+
+// owned is an instance by its whole name: in another partition, another project
+// may have one of the same id.
+type owned struct {
+	project compute.Project
+	id      compute.InstanceID
 }
 
 // ask is one question to a broker, and its answer.
@@ -58,7 +65,7 @@ const (
 
 func newLoop(f *Follower) *loop {
 	return &loop{
-		f: f, at: map[int32]*cursor{}, asks: map[int32]*ask{}, seen: map[compute.InstanceID]compute.Version{},
+		f: f, at: map[int32]*cursor{}, asks: map[int32]*ask{}, seen: map[owned]compute.Version{},
 		answers: make(chan *ask), views: make(chan view),
 	}
 }
@@ -246,8 +253,9 @@ func (l *loop) change(rec wire.Record) (Change, error) {
 	if ch.Err != nil {
 		return ch, nil
 	}
+	name := owned{ch.Project, ch.ID}
 	if rec.Value == nil {
-		delete(l.seen, ch.ID)
+		delete(l.seen, name)
 		return ch, nil
 	}
 	inst, err := wire.DecodeInstance(rec)
@@ -255,10 +263,10 @@ func (l *loop) change(rec wire.Record) (Change, error) {
 		ch.Err = err
 		return ch, nil
 	}
-	if last := l.seen[ch.ID]; inst.Version <= last {
+	if last := l.seen[name]; inst.Version <= last {
 		return ch, replaced(l.f.topic, fmt.Sprintf("version %d of %s follows version %d", inst.Version, ch.ID, last))
 	}
-	l.seen[ch.ID] = inst.Version
+	l.seen[name] = inst.Version
 	ch.Instance = &inst
 	return ch, nil
 }

@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ import (
 type far struct {
 	leaders []any // Leaders or error
 	oldest  []int64
-	fetches []any // Part, error or hang
+	fetches []any // Part, error, hang or aside
 	asked   []int32
 	when    []time.Time // they were asked, in the bubble's time
 	closed  int
@@ -24,6 +25,9 @@ type far struct {
 
 // hang is no answer until the asker gives up.
 type hang struct{}
+
+// aside is an answer that says nothing about what was asked.
+type aside struct{}
 
 func next[T any](list *[]T) T {
 	v := (*list)[0]
@@ -60,6 +64,8 @@ func (f *far) Fetch(ctx context.Context, broker int32, _ string, from map[int32]
 		return []Part{v}, nil
 	case error:
 		return nil, v
+	case aside:
+		return nil, nil
 	case hang:
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -73,12 +79,18 @@ func led(id byte, broker int32) Leaders {
 	return Leaders{ID: [16]byte{id}, Of: map[int32]int32{0: broker}}
 }
 
+// version is one of an instance whose id is always the same.
+func version(p compute.Project, v compute.Version, offset int64) wire.Record {
+	rec := wire.EncodeInstance(compute.Instance{ID: "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", Project: p, Version: v, State: compute.StateQueued, Attempt: 1})
+	rec.Offset = offset
+	return rec
+}
+
 // holds is an answer with one version of an instance at each offset.
 func holds(first int64, versions ...compute.Version) Part {
 	p := Part{}
 	for i, v := range versions {
-		rec := wire.EncodeInstance(compute.Instance{ID: "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", Project: "p", Version: v, State: compute.StateQueued, Attempt: 1})
-		rec.Offset = first + int64(i)
+		rec := version("p", v, first+int64(i))
 		p.Spans = append(p.Spans, Span{First: rec.Offset, Last: rec.Offset, Records: []wire.Record{rec}})
 	}
 	p.Highest = first + int64(len(versions))
@@ -94,6 +106,9 @@ func run(t *testing.T, f *far, until compute.Version) (seen []compute.Version, e
 		defer stop()
 		fw, made := New(f, Options{Handle: func(b Batch) {
 			for _, c := range b.Changes {
+				if c.Removed() {
+					continue
+				}
 				seen = append(seen, c.Instance.Version)
 				if c.Instance.Version == until {
 					stop()
@@ -152,6 +167,23 @@ func TestWhatAFollowerSurvives(t *testing.T) {
 	}
 }
 
+// Another project's instance of the same id has versions of its own, and its
+// end does not make the first one forgotten.
+func TestOneIDInTwoProjects(t *testing.T) {
+	for last, ends := range map[compute.Version]bool{8: false, 7: true} {
+		log := holds(0, 7, 3, 4, 5, last)
+		for i := int64(1); i <= 3; i++ {
+			log.Spans[i].Records[0] = version("other", compute.Version(2+i), i)
+		}
+		log.Spans[3].Records[0].Value = nil
+		seen, err := run(t, &far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{log}}, 8)
+		fine := err == nil && slices.Equal(seen, []compute.Version{7, 3, 4, 8})
+		if ends && compute.KindOf(err) != compute.KindConflict || !ends && !fine {
+			t.Errorf("version %d after 7: %v, having seen %v", last, err, seen)
+		}
+	}
+}
+
 // A broker that says nothing is left for the one that leads now, long before
 // its connection would be given up.
 func TestAFrozenBrokerIsLeft(t *testing.T) {
@@ -164,5 +196,17 @@ func TestAFrozenBrokerIsLeft(t *testing.T) {
 	}
 	if left := f.when[1].Sub(f.when[0]); left >= answerWithin {
 		t.Errorf("left after %s", left)
+	}
+}
+
+// What an answer leaves out is not asked for again before it is known who leads:
+// a broker that has nothing to say says it at once, again and again.
+func TestAPartitionIsLeftOut(t *testing.T) {
+	f := &far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{aside{}, holds(0, 9)}}
+	if seen, err := run(t, f, 9); err != nil || len(seen) != 1 {
+		t.Errorf("%v, having seen %v", err, seen)
+	}
+	if len(f.when) < 2 || !f.when[1].After(f.when[0]) {
+		t.Errorf("asked at %v", f.when)
 	}
 }
