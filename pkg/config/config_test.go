@@ -98,6 +98,8 @@ func TestFileRefusals(t *testing.T) {
 		"a: &x {kafak: 1}":                  `key "a": x.yaml line 1: there is no such setting; ` + known,
 		"kafka: {copies: many}":             `kafka.copies "many": x.yaml line 1: give a whole number`,
 		"kafka: {copies: 40000}":            `kafka.copies "40000": x.yaml line 1: give a whole number`,
+		"kafka: {copies: 2.7}":              `kafka.copies "2.7": x.yaml line 1: give a whole number`,
+		"totals: {VCPU: 1.5}":               `totals "": x.yaml line 1: give a mapping to whole numbers, as in {VCPU: 16}`,
 		"kafka: {brokers: a}":               `kafka.brokers "a": x.yaml line 1: give a list, as in [a, b]`,
 		"kafka: {password: [secret]}":       `kafka.password "********": x.yaml line 1: give text`,
 		"\nwait: 15":                        `wait "15": x.yaml line 2: give a duration with its unit, as in 15s or 10m`,
@@ -105,7 +107,7 @@ func TestFileRefusals(t *testing.T) {
 		"verbose: 7":                        `verbose "7": x.yaml line 1: give true or false`,
 		"share: much":                       `share "much": x.yaml line 1: give a number`,
 		"host: [a]":                         `host "": x.yaml line 1: give text`,
-		"totals: 16":                        `totals "16": x.yaml line 1: give a mapping, as in {VCPU: 16}`,
+		"totals: 16":                        `totals "16": x.yaml line 1: give a mapping to whole numbers, as in {VCPU: 16}`,
 		"kafka: text":                       `kafka "text": x.yaml line 1: give a section of settings`,
 		"devices: [a]":                      `devices "a": x.yaml line 1: give a section of settings`,
 		"devices: a":                        `devices "a": x.yaml line 1: give a list, as in [a, b]`,
@@ -231,8 +233,8 @@ func TestTexts(t *testing.T) {
 		"share=much":        {env: `BERTH_SHARE "much" is not valid; give a number`, set: `--set share "much" is not valid; give a number`},
 		"share=":            {env: `BERTH_SHARE "" is not valid; give a number`, set: `--set share "" is not valid; give a number`},
 		"totals=VCPU": {
-			env: `BERTH_TOTALS "VCPU" is not valid; give a mapping, as in VCPU=16,MEMORY_MB=65536`,
-			set: `--set totals "VCPU" is not valid; give a mapping, as in VCPU=16,MEMORY_MB=65536`,
+			env: `BERTH_TOTALS "VCPU" is not valid; give a mapping to whole numbers, as in VCPU=16,MEMORY_MB=65536`,
+			set: `--set totals "VCPU" is not valid; give a mapping to whole numbers, as in VCPU=16,MEMORY_MB=65536`,
 		},
 		"devices=a": {
 			env: `BERTH_DEVICES "a" is not valid; give it in a file: a list of sections has no other form`,

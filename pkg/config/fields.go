@@ -58,7 +58,7 @@ func nounOf(t reflect.Type) string {
 	case reflect.Slice:
 		return "a list, as in [a, b]"
 	case reflect.Map:
-		return "a mapping, as in {VCPU: 16}"
+		return "a mapping to whole numbers, as in {VCPU: 16}"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.String:
@@ -79,7 +79,7 @@ func textNoun(t reflect.Type) string {
 	case t.Kind() == reflect.Slice:
 		return "a list, as in a,b"
 	case t.Kind() == reflect.Map:
-		return "a mapping, as in VCPU=16,MEMORY_MB=65536"
+		return "a mapping to whole numbers, as in VCPU=16,MEMORY_MB=65536"
 	}
 	return nounOf(t)
 }

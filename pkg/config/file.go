@@ -119,10 +119,32 @@ func noSuch(where, path, word string, names []string) error {
 // decode reads one value, and leaves v as it was if it cannot.
 func decode(node *yaml.Node, v reflect.Value) bool {
 	fresh := reflect.New(v.Type())
-	if err := node.Decode(fresh.Interface()); err != nil {
+	if err := node.Decode(fresh.Interface()); err != nil || !whole(node, v.Type()) {
 		return false // the caller says what to give instead
 	}
 	v.Set(fresh.Elem())
+	return true
+}
+
+// whole says that no decimal is where a whole number belongs, also inside of a
+// list or a mapping: yaml cuts it without a word. The node was decoded before,
+// so it does not contain itself.
+func whole(node *yaml.Node, t reflect.Type) bool {
+	switch node.Kind {
+	case yaml.AliasNode:
+		return whole(node.Alias, t)
+	case yaml.ScalarNode:
+		return node.ShortTag() != "!!float" || t.Kind() < reflect.Int || t.Kind() > reflect.Uint64
+	}
+	if t.Kind() == reflect.Map || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	for i, child := range node.Content {
+		isKey := node.Kind == yaml.MappingNode && i%2 == 0
+		if !isKey && !whole(child, t) {
+			return false
+		}
+	}
 	return true
 }
 
