@@ -30,6 +30,7 @@ func TestUnfitClients(t *testing.T) {
 		"not idempotent":      {[]kgo.Opt{kgo.DisableIdempotentWrite()}, "DisableIdempotentWrite"},
 		"makes topics":        {[]kgo.Opt{kgo.AllowAutoTopicCreation()}, "AllowAutoTopicCreation"},
 		"in transactions":     {[]kgo.Opt{kgo.TransactionalID("x")}, "TransactionalID"},
+		"flushed by hand":     {[]kgo.Opt{kgo.ManualFlushing()}, "ManualFlushing"},
 		"round":               {[]kgo.Opt{kgo.RecordPartitioner(kgo.RoundRobinPartitioner())}, "RecordPartitioner"},
 		"least backup":        {[]kgo.Opt{kgo.RecordPartitioner(kgo.LeastBackupPartitioner())}, "RecordPartitioner"},
 		"sarama's hash":       {[]kgo.Opt{kgo.RecordPartitioner(kgo.StickyKeyPartitioner(kgo.SaramaCompatHasher(fnv)))}, "RecordPartitioner"},

@@ -20,7 +20,7 @@ import (
 // New publishes through a client, which stays the caller's to use and to close.
 //
 // franz-go's defaults are what Berth needs: acks of all replicas in sync, the
-// idempotent producer, no topics made by the way, Kafka's own partitioner. A
+// idempotent producer, no topics made by the way, no flushing by hand, Kafka's own partitioner. A
 // client with other settings of these is refused, and so is a transactional
 // one. ProducerLinger(0) saves the 10 ms for which franz-go otherwise waits for
 // company. What a client may keep waiting for brokers is its own
@@ -81,6 +81,9 @@ func (s *sender) fit(topic string) error {
 	}
 	if on, _ := c.OptValue(kgo.AllowAutoTopicCreation).(bool); on {
 		return publish.Unfit("AllowAutoTopicCreation", "true", "make the client without it: Berth makes its topics with their settings")
+	}
+	if on, _ := c.OptValue(kgo.ManualFlushing).(bool); on {
+		return publish.Unfit("ManualFlushing", "true", "make the client without it: nobody would flush, and no request be sent")
 	}
 	if id, _ := c.OptValue(kgo.TransactionalID).(string); id != "" {
 		return publish.Unfit("TransactionalID", id, "use a client of its own for publishing: a request must not wait for a transaction")
