@@ -30,7 +30,7 @@ func (s *Server) routeInstances(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: "list-instances", Method: http.MethodGet, Path: "/v1/instances", Tags: tags,
 		Summary:     "List a project's instances, oldest first",
-		Description: "All filters that are given must apply. What is there throughout a walk from marker to marker is seen exactly once. ref is how people look up: ids and names, whole or their beginnings.",
+		Description: "All filters that are given must apply. What is there throughout a walk from marker to marker on one node is seen exactly once. ref is how people look up: ids and names, whole or their beginnings.",
 	}, s.listInstances)
 	route(s, api, huma.Operation{
 		OperationID: "show-instance", Method: http.MethodGet, Path: "/v1/instances/{id}", Tags: tags,

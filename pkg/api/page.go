@@ -7,9 +7,10 @@ import (
 	"sort"
 )
 
-// Paging is how a caller walks through a list. What exists throughout a walk is
-// seen exactly once, whatever comes and goes meanwhile: a marker is a place in
-// the order of the list, not a number of entries.
+// Paging is how a caller walks through a list. What exists throughout a walk on
+// one node is seen exactly once, whatever comes and goes meanwhile: a marker is a
+// place in the order of the list, not a number of entries. It is good on every
+// node, but two of them may order one instance differently (docs/decisions/0014).
 type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"500" doc:"Most entries in one answer."`
 	Marker string `query:"marker" doc:"The next of the page before: the list goes on behind it. Nothing else is promised about it."`
