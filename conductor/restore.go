@@ -18,8 +18,16 @@ import (
 // one of each key.
 type loading struct {
 	records map[string]loaded
-	poison  []poison // in the order of the log
+	poison  []poison // in the order of the log, the first mostPoison
+	spoiled int      // how many there were
 }
+
+// What is kept of what cannot be read is bounded, whoever wrote it: so many
+// records of a partition, and so much of each.
+const (
+	mostPoison      = 20_000
+	mostPoisonValue = 4 << 10
+)
 
 // poison is a record that cannot be what a conductor wrote.
 type poison struct {
@@ -72,7 +80,10 @@ func (c *Conductor) truth(p int32, rec wire.Record) (*compute.Instance, *compute
 }
 
 func (l *loading) spoil(rec wire.Record, reason *compute.Reason) {
-	rec.Value = slices.Clone(rec.Value[:min(len(rec.Value), compute.MaxRejectedValue)])
+	if l.spoiled++; len(l.poison) == mostPoison {
+		return
+	}
+	rec.Value = slices.Clone(rec.Value[:min(len(rec.Value), mostPoisonValue)])
 	l.poison = append(l.poison, poison{rec, reason})
 }
 
@@ -118,6 +129,9 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 func (t *turn) rejectPoison(l *loading) {
 	for _, p := range l.poison {
 		t.reject(p.rec, p.reason)
+	}
+	if left := l.spoiled - len(l.poison); left > 0 {
+		t.cfg.Log.Error("more records of the instances cannot be read than are rejected one by one", zap.Int("left out", left))
 	}
 }
 

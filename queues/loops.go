@@ -83,7 +83,7 @@ func (t *term) adviceLoop(ctx context.Context) {
 func (t *term) ask() time.Duration {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	return t.view.advisor.Ask()
+	return t.view.advisor.Ask(time.Now())
 }
 
 // tellAgents writes the next advice, if there is any.

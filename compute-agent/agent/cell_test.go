@@ -42,6 +42,7 @@ type cell struct {
 	noGrants bool            // claims are not answered
 	lost     int             // so many Sends fail, after they arrived
 	hold     bool            // the test itself feeds the stream
+	hang     bool            // fetches in spare lanes do not end by themselves
 	over     chan struct{}
 
 	node *node // the agent that runs, if one does

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -478,25 +477,4 @@ func grantFromBeforeTheCrash(t *testing.T, note time.Duration) {
 		c.want(compute.StateDeleted)
 		stop(c, n)
 	})
-}
-
-// Room that appears while a fetch is open is offered at once: what waits for it
-// does not wait for that fetch to end, whenever it began.
-func TestRoomIsOfferedBesideAnOpenFetch(t *testing.T) {
-	for phase := range 5 {
-		t.Run(fmt.Sprint(phase), func(t *testing.T) {
-			story(t, fake.Options{}, func(c *cell, dir string) {
-				n := c.start(dir, fake.Options{}, nil)
-				c.boot(1, "large")
-				pass(20*time.Second + time.Duration(phase)*time.Second)
-				c.boot(2, "large")
-				pass(time.Second)
-				c.want(compute.StateActive, compute.StateQueued)
-				c.delete(1)
-				pass(500 * time.Millisecond)
-				c.want(compute.StateDeleted, compute.StateActive)
-				stop(c, n)
-			}, queue("small", compute.Resources{compute.VCPU: 1}), queue("large", compute.Resources{compute.VCPU: 12}))
-		})
-	}
 }

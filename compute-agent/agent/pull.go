@@ -34,6 +34,7 @@ type pull struct {
 type opened struct {
 	queues map[compute.QueueName]bool
 	most   compute.Resources
+	began  time.Time
 	free   compute.Resources          // of the host when it was opened
 	passed map[compute.QueueName]bool // drawn then, and left out
 }
@@ -196,6 +197,10 @@ func (l *loop) placed(drawn map[compute.QueueName]offer.Candidate, at map[wire.L
 	}
 }
 
+// spareOverdue is when a fetch in a spare lane should long have ended: there is
+// trouble, and the first lane does not wait for it.
+const spareOverdue = 1500 * time.Millisecond
+
 // lay gives the candidates of each lane to the lane, or if a fetch is open there,
 // those that came up since to the spare one beside it. While one is open in the
 // spare lane alone, which is not for long, the other waits: then it lists all.
@@ -211,7 +216,12 @@ func (l *loop) lay(drawn map[compute.QueueName]offer.Candidate, at map[wire.Lane
 		spare := lane
 		spare.Spare = true
 		o, busy := l.pull.open[lane]
-		_, spared := l.pull.open[spare]
+		s, spared := l.pull.open[spare]
+		if overdue := s.began.Add(spareOverdue); spared && !busy {
+			if spared = now.Before(overdue); spared && (l.pull.again.IsZero() || overdue.Before(l.pull.again)) {
+				l.pull.again = overdue
+			}
+		}
 		switch {
 		case !busy && !spared:
 			add(lane, offer.Lane{Candidates: some})
@@ -241,7 +251,7 @@ func (l *loop) open(lane wire.Lane, p offer.Planned, refs []wire.QueueRef) {
 	if len(p.Listed) == 0 {
 		return
 	}
-	o := opened{queues: map[compute.QueueName]bool{}, most: p.Most, free: l.free(), passed: map[compute.QueueName]bool{}}
+	o := opened{queues: map[compute.QueueName]bool{}, most: p.Most, free: l.free(), passed: map[compute.QueueName]bool{}, began: time.Now()}
 	for _, c := range p.Listed {
 		o.queues[c.Queue] = true
 	}

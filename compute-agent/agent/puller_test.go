@@ -42,6 +42,9 @@ func (n *node) Open(lane wire.Lane, refs []wire.QueueRef) {
 	if lane.Spare {
 		wait = time.Second
 	}
+	if lane.Spare && c.hang {
+		wait = time.Hour
+	}
 	f.timer = time.AfterFunc(wait, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -106,13 +106,13 @@ func TestExamine(t *testing.T) {
 		"nothing": {func(*Facts) {}, nil},
 
 		"no sessions":     {func(f *Facts) { f.setting("group.share.max.share.sessions", "0") }, all("FAIL broker %d: group.share.max.share.sessions: 0")},
-		"hardly sessions": {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "110") }, all("warn broker %d: group.share.max.share.sessions: 110")},
-		"sessions":        {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "125") }, nil},
+		"hardly sessions": {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "210") }, all("warn broker %d: group.share.max.share.sessions: 210")},
+		"sessions":        {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "250") }, nil},
 		"two groups": {func(f *Facts) {
 			f.hosts(100)
 			f.Groups["b.agents-1"] = f.Groups["b.agents-0"]
-			f.setting("group.share.max.share.sessions", "199")
-		}, all("FAIL broker %d: group.share.max.share.sessions: 199")},
+			f.setting("group.share.max.share.sessions", "399")
+		}, all("FAIL broker %d: group.share.max.share.sessions: 399")},
 		"deliveries":        {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "10") }, all("warn broker %d: group.share.max.delivery.count.limit: 10")},
 		"more deliveries":   {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "26") }, nil},
 		"transactions":      {func(f *Facts) { f.setting("add.partitions.to.txn.retry.backoff.ms", "20") }, all("warn broker %d: add.partitions.to.txn.retry.backoff.ms: 20")},

@@ -17,7 +17,7 @@ type Setting struct {
 // Settings are those that have the same value in every cluster.
 func Settings() []Setting {
 	return []Setting{
-		{"group.share.max.share.sessions", "10000", "every agent has a share session at every broker and for every share group; who gets none pulls nothing", sessions},
+		{"group.share.max.share.sessions", "10000", "every agent has a share session or two at every broker and for every share group; who gets none pulls nothing", sessions},
 		{"group.share.max.delivery.count.limit", "25", "a record that was declined this often is dropped from its queue and placed 30 s later than it could be", atLeast(25)},
 		{"add.partitions.to.txn.retry.backoff.ms", "1", "every transaction of a busy conductor waits this long for the end of the one before", atMost(1)},
 		{"transaction.abort.timed.out.transaction.cleanup.interval.ms", "1000", "how long, on top of 10 s, a killed conductor's last transaction holds up its successor", atMost(1000)},
@@ -61,8 +61,9 @@ func sessions(v int64, f Facts) Level {
 	return when(v < need, Fail, when(v < need+need/4, Warn, OK))
 }
 
-// sessionsNeeded is one for every agent and share group.
-func sessionsNeeded(f Facts) int64 { return int64(len(f.Beacons) * max(1, len(f.Groups))) }
+// sessionsNeeded is two for every agent and share group: beside an open fetch an
+// agent may need its spare lane.
+func sessionsNeeded(f Facts) int64 { return 2 * int64(len(f.Beacons)*max(1, len(f.Groups))) }
 
 // requestTime is how long Berth's clients wait for an answer.
 const requestTime = 15_000
@@ -91,7 +92,7 @@ func when[T any](yes bool, a, b T) T {
 func (s Setting) wanted(f Facts) string {
 	switch s.Name {
 	case "group.share.max.share.sessions":
-		return fmt.Sprintf("at least %d (agents × share groups), better %s", sessionsNeeded(f), s.Value)
+		return fmt.Sprintf("at least %d (2 × agents × share groups), better %s", sessionsNeeded(f), s.Value)
 	case "group.share.max.delivery.count.limit":
 		return "at least " + s.Value
 	case "auto.create.topics.enable":

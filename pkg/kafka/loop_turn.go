@@ -90,6 +90,9 @@ func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]s
 	return nil
 }
 
+// rejectsAtOnce keeps what waits for the brokers small, however much is rejected.
+const rejectsAtOnce = 1000
+
 // reject writes what could not be taken; only then it may be passed over.
 func (r *loopRun) reject(rejects []wire.Record) error {
 	if len(rejects) == 0 {
@@ -100,7 +103,12 @@ func (r *loopRun) reject(rejects []wire.Record) error {
 			rejects[i].Topic = r.loop.cfg.Topics.Rejected()
 		}
 	}
-	return r.outbox.producer.Send(r.hard, rejects...)
+	for some := range slices.Chunk(rejects, rejectsAtOnce) {
+		if err := r.outbox.producer.Send(r.hard, some...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // write commits changes together with every position that is not committed,

@@ -159,12 +159,17 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 	return out, true
 }
 
-// Ask is how soon Next should be asked again though nothing is new.
-func (a *Advisor) Ask() time.Duration {
+// Ask is how soon Next should be asked again though nothing is new: when it was
+// too early to tell, as soon as it is not.
+func (a *Advisor) Ask(now time.Time) time.Duration {
+	wait := a.rules.Every
 	if a.young {
-		return min(a.rules.Lain, a.rules.Every)
+		wait = min(a.rules.Lain, wait)
 	}
-	return a.rules.Every
+	if early := a.last.Add(a.rules.Every).Sub(now); !a.last.IsZero() && early > 0 {
+		wait = min(early, wait)
+	}
+	return wait
 }
 
 // Again says that what was told cannot be counted on: all is told anew.

@@ -292,8 +292,8 @@ func TestWorkThatIsTakenAtOnceIsNoNews(t *testing.T) {
 	expect := func(sec float64, ask time.Duration, want ...compute.QueueName) {
 		t.Helper()
 		adv, _ := a.Next(at(sec), func(q compute.QueueName) Progress { return now[q] })
-		if diff := cmp.Diff(want, named(adv)); diff != "" || a.Ask() != ask {
-			t.Errorf("at %v: ask in %s: %s", sec, a.Ask(), diff)
+		if diff := cmp.Diff(want, named(adv)); diff != "" || a.Ask(at(sec)) != ask {
+			t.Errorf("at %v: ask in %s: %s", sec, a.Ask(at(sec)), diff)
 		}
 	}
 	const soon = 250 * time.Millisecond
