@@ -74,7 +74,7 @@ func TestUnitsFitTheDaemons(t *testing.T) {
 		text := read(t, "systemd/berth-"+name+".service")
 		for _, line := range []string{
 			"ExecStart=/usr/bin/berth " + name + " --config /etc/berth/" + name + ".yaml", "Type=notify",
-			"TimeoutStartSec=infinity", "RestartPreventExitStatus=2 3", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=",
+			"TimeoutStartSec=infinity", "RestartPreventExitStatus=2 3", "Environment=GOTRACEBACK=crash", "LimitCORE=0", "NoNewPrivileges=yes", "ProtectSystem=strict", "CapabilityBoundingSet=",
 		} {
 			if !strings.Contains(text, "\n"+line+"\n") {
 				t.Errorf("%s: %q is not there", name, line)

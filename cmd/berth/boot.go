@@ -86,8 +86,8 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give a number from 1 to %d", maxCount))
 	case f.id != "" && f.key != "":
 		return b, compute.Invalid("key", f.key, "a key stands for an id: leave out --id")
-	case len(f.key) > maxKey || strings.ContainsFunc(f.key, func(r rune) bool { return r < ' ' || r > '~' }):
-		return b, compute.Invalid("key", f.key, fmt.Sprintf("give at most %d printable ASCII characters", maxKey))
+	case len(f.key) > f.maxKey() || strings.ContainsFunc(f.key, func(r rune) bool { return r < ' ' || r > '~' }):
+		return b, compute.Invalid("key", f.key, fmt.Sprintf("give at most %d printable ASCII characters", f.maxKey()))
 	case f.count > 1 && f.id != "":
 		return b, compute.Invalid("id", f.id, "an id names one machine: leave out --count")
 	case cmd.Flags().Changed("deadline") && f.deadline <= 0:
@@ -143,8 +143,14 @@ func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 	return firstFailure(booted)
 }
 
-// maxKey is the longest --key: what is behind it with --count still fits in.
-const maxKey = 240
+// maxKey is the longest --key, in bytes: as long as the API takes one, and with
+// --count less by what is put behind it.
+func (f bootFlags) maxKey() int {
+	if f.count > 1 {
+		return 240
+	}
+	return 255
+}
 
 // ids are made here, so that a boot whose answer is lost can be asked for again
 // and stays one machine.

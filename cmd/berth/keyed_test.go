@@ -46,7 +46,7 @@ func (r *rig) keyed(api, key, body string) (client.Instance, *rest.Problem) {
 }
 
 const (
-	keyedBody = `{"project":"p","flavor":"m1.small","name":"web"}`
+	keyedBody = `{"project":"p","flavor":"m1.small","name":"web","user_data":"aGVsbG8="}`
 	otherBody = `{"project":"p","flavor":"m1.small","name":"db"}`
 )
 

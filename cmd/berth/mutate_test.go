@@ -81,11 +81,7 @@ type mutator struct {
 
 func newMutator(t *testing.T, seed uint64, keyed bool, kinds ...string) *mutator {
 	t.Helper()
-	m := &mutator{Rand: rand.New(rand.NewPCG(seed, 0)), own: golden(t, kinds...), keyed: keyed}
-	for _, rec := range golden(t, "") {
-		m.others = append(m.others, rec)
-	}
-	return m
+	return &mutator{Rand: rand.New(rand.NewPCG(seed, 0)), own: golden(t, kinds...), others: golden(t, ""), keyed: keyed}
 }
 
 // next is another spoiled record.

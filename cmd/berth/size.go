@@ -2,48 +2,59 @@ package main
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// units are in MiB. Decimal units are refused: who writes 2GB may mean either.
-var units = map[string]int64{"MiB": 1, "GiB": 1 << 10, "TiB": 1 << 20}
+const (
+	mib int64 = 1
+	gib       = 1 << 10 * mib
+	tib       = 1 << 20 * mib
+)
+
+// unit is what sizes are written in.
+type unit struct {
+	name string
+	mib  int64
+}
+
+// units are in order. Decimal ones are refused: who writes 2GB may mean either.
+func units() [3]unit { return [...]unit{{"MiB", mib}, {"GiB", gib}, {"TiB", tib}} }
 
 // parseMemory reads a size in whole MiB, as memory is counted.
-func parseMemory(field, text string) (int64, error) { return parseSize(field, text, 1, "MiB") }
+func parseMemory(field, text string) (int64, error) { return parseSize(field, text, mib, "MiB") }
 
 // parseDisk reads a size in whole GiB, as disk is counted.
-func parseDisk(field, text string) (int64, error) { return parseSize(field, text, units["GiB"], "GiB") }
+func parseDisk(field, text string) (int64, error) { return parseSize(field, text, gib, "GiB") }
 
 // parseSize reads a size and counts it in pieces of so many MiB.
 func parseSize(field, text string, piece int64, counted string) (int64, error) {
 	digits := strings.TrimRightFunc(text, func(r rune) bool { return r < '0' || r > '9' })
-	unit := strings.TrimSpace(text[len(digits):])
+	name := strings.TrimSpace(text[len(digits):])
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n < 0 {
 		return 0, compute.Invalid(field, text, "give a whole number with its unit, as in 512MiB or 2GiB")
 	}
-	factor, ok := units[unit]
-	if !ok {
-		return 0, compute.Invalid(field, text, unitRemedy(digits, unit))
+	for _, u := range units() {
+		switch {
+		case u.name != name:
+			continue
+		case n > compute.MaxAmount/u.mib:
+			return 0, compute.Invalid(field, text, "that is more than anything may have")
+		case n*u.mib%piece != 0:
+			return 0, compute.Invalid(field, text, "it is counted in whole "+counted)
+		}
+		return n * u.mib / piece, nil
 	}
-	if n > compute.MaxAmount/factor {
-		return 0, compute.Invalid(field, text, "that is more than anything may have")
-	}
-	if n*factor%piece != 0 {
-		return 0, compute.Invalid(field, text, "it is counted in whole "+counted)
-	}
-	return n * factor / piece, nil
+	return 0, compute.Invalid(field, text, unitRemedy(digits, name))
 }
 
-func unitRemedy(digits, unit string) string {
-	for known := range units {
-		if unit != "" && strings.EqualFold(unit[:1], known[:1]) {
-			return fmt.Sprintf("write %s%s (units are MiB, GiB and TiB)", digits, known)
+func unitRemedy(digits, name string) string {
+	for _, u := range units() {
+		if name != "" && strings.EqualFold(name[:1], u.name[:1]) {
+			return fmt.Sprintf("write %s%s (units are MiB, GiB and TiB)", digits, u.name)
 		}
 	}
 	return fmt.Sprintf("give its unit: %sMiB, %sGiB or %sTiB", digits, digits, digits)
@@ -97,14 +108,14 @@ func humanSize(class compute.ResourceClass, n int64) string {
 }
 
 // inUnits writes a number of MiB in the largest unit that needs no fraction.
-func inUnits(mib int64) string {
-	best := "MiB"
-	for _, unit := range slices.Sorted(maps.Keys(units)) {
-		if mib != 0 && mib%units[unit] == 0 && units[unit] > units[best] {
-			best = unit
+func inUnits(n int64) string {
+	best := units()[0]
+	for _, u := range units() {
+		if n != 0 && n%u.mib == 0 {
+			best = u
 		}
 	}
-	return strconv.FormatInt(mib/units[best], 10) + best
+	return strconv.FormatInt(n/best.mib, 10) + best.name
 }
 
 // humanResources is "1 vCPU, 2GiB, 20GiB disk, 1 CUSTOM_GPU".

@@ -209,7 +209,7 @@ func (s *Server) publish(ctx context.Context, req *compute.Request) error {
 	return err
 }
 
-const defaultProject compute.Project = "default"
+const defaultProject = rest.DefaultProject
 
 func orDefault(p compute.Project) compute.Project {
 	if p == "" {

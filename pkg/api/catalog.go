@@ -94,19 +94,26 @@ func (s *Server) flavorView(f compute.Flavor, axes map[compute.AxisName]compute.
 type changeOutput struct{ Body rest.Change }
 
 // change asks for a change of the catalog, unless Kafka is known to be silent.
-func (s *Server) change(dry bool, ask func() (Change, error)) (*changeOutput, error) {
+// One that fails is no sign of that: it may have waited for others in front of
+// it, or ended because its caller hung up.
+func (s *Server) change(ctx context.Context, dry bool, ask func() (Change, error)) (*changeOutput, error) {
 	trial, err := s.writes.enter(time.Now())
 	if err != nil {
 		return nil, err
 	}
-	c, err := ask()
-	came := answered
-	if kind := compute.KindOf(err); err != nil && (kind == compute.KindUnavailable || kind == compute.KindTimeout) {
-		came = unanswered
+	came := abandoned
+	defer func() { s.writes.leave(time.Now(), trial, came) }()
+	if trial { // nobody else may try meanwhile, and a change may take long
+		if err := s.catchUpWithin(ctx, s.writes.patience()); err != nil {
+			return nil, err
+		}
 	}
-	s.writes.leave(time.Now(), trial, came)
+	c, err := ask()
 	if err != nil {
 		return nil, err
+	}
+	if !dry {
+		came = answered
 	}
 	return &changeOutput{Body: rest.Change{DryRun: dry, Added: c.Added, Removed: c.Removed, Total: c.Total, Limit: c.Limit}}, nil
 }
@@ -117,7 +124,7 @@ type addFlavorInput struct {
 }
 
 func (s *Server) addFlavor(ctx context.Context, in *addFlavorInput) (*changeOutput, error) {
-	return s.change(in.DryRun, func() (Change, error) { return s.config.Catalog.AddFlavor(ctx, in.Body.Compute(), in.DryRun) })
+	return s.change(ctx, in.DryRun, func() (Change, error) { return s.config.Catalog.AddFlavor(ctx, in.Body.Compute(), in.DryRun) })
 }
 
 type removeFlavorInput struct {
@@ -126,7 +133,7 @@ type removeFlavorInput struct {
 }
 
 func (s *Server) removeFlavor(ctx context.Context, in *removeFlavorInput) (*changeOutput, error) {
-	return s.change(in.DryRun, func() (Change, error) { return s.config.Catalog.RemoveFlavor(ctx, in.Flavor, in.DryRun) })
+	return s.change(ctx, in.DryRun, func() (Change, error) { return s.config.Catalog.RemoveFlavor(ctx, in.Flavor, in.DryRun) })
 }
 
 type capabilitiesOutput struct{ Body rest.Capabilities }
@@ -160,7 +167,7 @@ type addCapabilityInput struct {
 }
 
 func (s *Server) addCapability(ctx context.Context, in *addCapabilityInput) (*changeOutput, error) {
-	return s.change(in.DryRun, func() (Change, error) { return s.config.Catalog.AddCapability(ctx, in.Body.Compute(), in.DryRun) })
+	return s.change(ctx, in.DryRun, func() (Change, error) { return s.config.Catalog.AddCapability(ctx, in.Body.Compute(), in.DryRun) })
 }
 
 type removeCapabilityInput struct {
@@ -169,7 +176,7 @@ type removeCapabilityInput struct {
 }
 
 func (s *Server) removeCapability(ctx context.Context, in *removeCapabilityInput) (*changeOutput, error) {
-	return s.change(in.DryRun, func() (Change, error) { return s.config.Catalog.RemoveCapability(ctx, in.Axis, in.DryRun) })
+	return s.change(ctx, in.DryRun, func() (Change, error) { return s.config.Catalog.RemoveCapability(ctx, in.Axis, in.DryRun) })
 }
 
 type projectInput struct {
@@ -202,7 +209,7 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 	if err := checkHolder(in.Project); err != nil {
 		return nil, err
 	}
-	_, err := s.change(false, func() (Change, error) {
+	_, err := s.change(ctx, false, func() (Change, error) {
 		return Change{}, s.config.Catalog.SetQuota(ctx, compute.Quota{Project: in.Project, Limits: in.Body.Limits})
 	})
 	if err != nil {

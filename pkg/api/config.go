@@ -17,7 +17,8 @@ import (
 type Publisher interface {
 	// Send returns nil once all records are acknowledged by all in-sync
 	// replicas. With an error some of them may be written nevertheless.
-	// wire.ErrNoTopic says that one of their topics does not exist.
+	// wire.ErrNoTopic says that one of their topics does not exist, wire.ErrFull
+	// that this process has no room for one of them.
 	Send(ctx context.Context, recs ...wire.Record) error
 }
 
@@ -86,9 +87,11 @@ type Config struct {
 	Catalog    Catalog
 	Log        *zap.Logger // nil: none
 
-	Metrics    prometheus.Registerer // of the node's metrics; nil: none
-	Publishing int                   // most publications in flight; 0: 10,000
-	CatchingUp int                   // most requests that wait to hear of other nodes; 0: 10,000
+	Metrics prometheus.Registerer // of the node's metrics; nil: none
+	// Publishing is how many publications may be in flight, and how many more may
+	// wait for an earlier request with their id or key; 0: 10,000.
+	Publishing int
+	CatchingUp int // most requests that wait to hear of other nodes; 0: 10,000
 
 	PublishTimeout time.Duration // until a publication counts as unanswered; 0: 20 s
 	SyncTimeout    time.Duration // how long a GET may wait for a Sync; 0: 10 s

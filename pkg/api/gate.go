@@ -31,7 +31,7 @@ type gate struct {
 type outcome uint8
 
 const (
-	abandoned outcome = iota // the caller went away: nothing is known
+	abandoned outcome = iota // the caller went away, or Kafka was not asked: nothing is known
 	answered
 	unanswered
 )
@@ -51,10 +51,7 @@ func (g *gate) enter(now time.Time) (trial bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.inside >= g.most {
-		return false, &later{status: http.StatusTooManyRequests, after: trialEvery, why: &compute.Error{
-			Kind: compute.KindUnavailable, Field: "limits." + g.what, Value: fmt.Sprint(g.most),
-			Message: "so many wait for Kafka at this node already", Remedy: "try again in a moment; nothing was done",
-		}}
+		return false, tooMany("limits."+g.what, fmt.Sprint(g.most), "so many wait for Kafka at this node already")
 	}
 	if !g.silent.IsZero() {
 		if g.trying || now.Before(g.next) {
@@ -64,6 +61,14 @@ func (g *gate) enter(now time.Time) (trial bool, err error) {
 	}
 	g.inside++
 	return trial, nil
+}
+
+// tooMany refuses what this node has no room for now.
+func tooMany(field, value, message string) error {
+	return &later{status: http.StatusTooManyRequests, after: trialEvery, why: &compute.Error{
+		Kind: compute.KindUnavailable, Field: field, Value: value, Message: message,
+		Remedy: "try again in a moment; nothing was done",
+	}}
 }
 
 // unansweredFor refuses what Kafka was not asked for.

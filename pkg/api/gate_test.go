@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -213,6 +215,121 @@ func TestCallerGoesAway(t *testing.T) {
 			t.Error("a caller that went away is no sign of a silent Kafka")
 		}
 	})
+}
+
+// TestCatalogChangesCloseNothing: neither one whose caller goes away, nor one
+// that fails because those in front of it take too long.
+func TestCatalogChangesCloseNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.mu.Lock()
+		n.hold = make(chan struct{})
+		n.mu.Unlock()
+		done := make(chan answer)
+		change := func(ctx context.Context) {
+			req := httptest.NewRequestWithContext(ctx, "PUT", "/v1/quotas/web", strings.NewReader(`{"limits":{"VCPU":1}}`))
+			req.Header.Set("Content-Type", "application/json")
+			done <- n.ask(req)
+		}
+		open := func(when string) {
+			if inside, silent := n.writes.state(time.Now()); inside != 0 || silent != 0 {
+				t.Errorf("%s: %d inside, silent for %s", when, inside, silent)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go change(ctx)
+		synctest.Wait()
+		cancel()
+		<-done
+		open("its caller went away")
+		go change(t.Context())
+		go change(t.Context())
+		for range 2 {
+			(<-done).refused(503, compute.KindUnavailable)
+		}
+		open("it waited for another one")
+		close(n.hold)
+		into[rest.Instance](n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}), 202)
+	})
+}
+
+// fragile is a catalog whose changes panic.
+type fragile struct{ Catalog }
+
+func (fragile) SetQuota(context.Context, compute.Quota) error { panic("a fault of ours") }
+
+// TestCatalogChangeThatPanics while it is the trial does not keep others from trying.
+func TestCatalogChangeThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.silence(true)
+		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(504, compute.KindTimeout)
+		n.silence(false)
+		time.Sleep(trialEvery)
+		n.config.Catalog = fragile{n.config.Catalog}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("it was not the trial")
+				}
+			}()
+			n.do("PUT", "/v1/quotas/web", `{"limits":{"VCPU":1}}`)
+		}()
+		into[rest.Instance](n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}), 202)
+	})
+}
+
+// TestCatalogChangeAsTrial: while Kafka is silent it waits no longer than any
+// trial, and once it was written Kafka counts as back; one that only looked
+// proves nothing.
+func TestCatalogChangeAsTrial(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.silence(true)
+		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(504, compute.KindTimeout)
+		time.Sleep(trialEvery)
+		began := time.Now()
+		n.do("PUT", "/v1/quotas/web", `{"limits":{"VCPU":1}}`).refused(503, compute.KindUnavailable)
+		if took := time.Since(began); took != trialTimeout {
+			t.Errorf("took %s", took)
+		}
+		n.silence(false)
+		time.Sleep(trialEvery)
+		for _, c := range []struct {
+			path   string
+			silent bool
+		}{{"/v1/flavors/m1.small?dry_run=true", true}, {"/v1/flavors/m1.small", false}} {
+			into[rest.Change](n.do("DELETE", c.path, nil), 200)
+			if _, silent := n.writes.state(time.Now()); (silent != 0) != c.silent {
+				t.Errorf("%s: silent for %s", c.path, silent)
+			}
+		}
+	})
+}
+
+// TestFullBuffer: what this process has no room for was not asked of Kafka. It
+// was not kept, and says nothing about Kafka.
+func TestFullBuffer(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.has(instance(id1, "web", compute.StateActive))
+	n.fail = &compute.Error{Kind: compute.KindUnavailable, Message: "full", Cause: fmt.Errorf("too many: %w", wire.ErrFull)}
+	for _, a := range []answer{
+		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}),
+		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small", ID: id2}),
+		n.do("DELETE", path(id1), nil),
+	} {
+		p := a.refused(429, compute.KindUnavailable)
+		if a.header.Get("Retry-After") != "1" || !strings.Contains(p.Remedy, "nothing was done") {
+			t.Errorf("%+v %v", p, a.header)
+		}
+	}
+	n.fail = nil
+	n.do("GET", path(id2), nil).refused(404, compute.KindNotFound)
+	into[rest.Instance](n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}), 202)
 }
 
 // TestRetryAfterWhereverItMayHelp and nowhere else.

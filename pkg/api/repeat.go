@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -76,7 +77,11 @@ func (s *Server) remembered(ctx context.Context, at key) (known, bool, error) {
 // again answers a repeated request: the same one is already done, another one
 // under the same id is a mistake.
 func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
-	differs := differences(*k.boot(), *req.Boot)
+	before, now := *k.boot(), *req.Boot
+	if k.instance != nil && k.instance.State == compute.StateDeleted { // its user data is not kept
+		before.UserData, now.UserData = nil, nil
+	}
+	differs := differences(before, now)
 	if len(differs) == 0 || neverBooted(k) {
 		s.metrics.repeated()
 		return s.accepted(k.key())
@@ -131,32 +136,30 @@ func normal(b compute.Boot) compute.Boot {
 }
 
 // turns lets requests for one instance come one after the other, so that of two
-// that arrive together the second sees what became of the first.
+// that arrive together the second sees what became of the first. It bounds how
+// many wait.
 type turns struct {
-	mu   sync.Mutex
-	busy map[key]chan struct{} // closed when the one before is done
+	most int
+
+	mu      sync.Mutex
+	busy    map[key]chan struct{} // closed when the one before is done
+	waiting int                   // for any instance
 }
 
-func newTurns() *turns { return &turns{busy: map[key]chan struct{}{}} }
+func newTurns(most int) *turns { return &turns{most: most, busy: map[key]chan struct{}{}} }
 
-// take waits for the instance's turn. done must be called.
+// take waits for the instance's turn, unless too many wait for theirs. done must
+// be called.
 func (t *turns) take(ctx context.Context, at key) (done func(), err error) {
 	mine := make(chan struct{})
-	for {
-		t.mu.Lock()
-		before, taken := t.busy[at]
-		if !taken {
-			t.busy[at] = mine
-		}
-		t.mu.Unlock()
-		if !taken {
-			return func() {
-				t.mu.Lock()
-				delete(t.busy, at)
-				t.mu.Unlock()
-				close(mine)
-			}, nil
-		}
+	before, err := t.claim(at, mine, true)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil {
+		defer t.waited()
+	}
+	for before != nil {
 		select {
 		case <-before:
 		case <-ctx.Done():
@@ -165,5 +168,37 @@ func (t *turns) take(ctx context.Context, at key) (done func(), err error) {
 				Remedy: "ask for it, or repeat the request", Cause: ctx.Err(),
 			}
 		}
+		if before, err = t.claim(at, mine, false); err != nil {
+			return nil, err
+		}
 	}
+	return func() {
+		t.mu.Lock()
+		delete(t.busy, at)
+		t.mu.Unlock()
+		close(mine)
+	}, nil
+}
+
+// claim takes the turn if it is free; otherwise it answers what to wait for. A
+// newcomer then counts as waiting until it calls waited.
+func (t *turns) claim(at key, mine chan struct{}, newcomer bool) (before chan struct{}, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, taken := t.busy[at]
+	switch {
+	case !taken:
+		t.busy[at] = mine
+	case newcomer && t.waiting >= t.most:
+		return nil, tooMany("limits.publishing", strconv.Itoa(t.most), "so many wait for earlier requests with their id or key already")
+	case newcomer:
+		t.waiting++
+	}
+	return before, nil
+}
+
+func (t *turns) waited() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waiting--
 }

@@ -160,6 +160,39 @@ func TestKeyAfterTheEnd(t *testing.T) {
 	}
 }
 
+// TestUserDataOfTheDeleted is dropped with the machine: a repetition cannot be
+// told from it by its user data, but by everything else.
+func TestUserDataOfTheDeleted(t *testing.T) {
+	const with, without, differs = `{"flavor":"m1.small","name":"web","user_data":"aGk="}`, plain, `{"flavor":"m1.small","name":"db","user_data":"aGk="}`
+	id := wire.KeyedInstance("default", "deploy-42")
+	for _, c := range []struct {
+		state compute.State
+		body  string
+		says  string // what differs
+	}{
+		{compute.StateActive, with, ""},
+		{compute.StateActive, without, "user_data"},
+		{compute.StateError, without, "user_data"},
+		{compute.StateDeleted, with, ""},
+		{compute.StateDeleted, without, ""},
+		{compute.StateDeleted, differs, "name"},
+	} {
+		n := newNode(t)
+		n.offer()
+		n.has(instance(id, "web", c.state, func(i *compute.Instance) {
+			if c.state != compute.StateDeleted {
+				i.Boot.UserData = []byte("hi")
+			}
+		}))
+		a := n.keyedBoot(c.body, "deploy-42")
+		if c.says == "" {
+			into[rest.Instance](a, 202)
+		} else if p := a.refused(409, compute.KindConflict); p.Reason == nil || p.Reason.Detail != c.says {
+			t.Errorf("%s, %s: %+v", c.state, c.body, p)
+		}
+	}
+}
+
 // TestKeyWhenKafkaIsSilent: who does not know what others accepted accepts nothing.
 func TestKeyWhenKafkaIsSilent(t *testing.T) {
 	n := newNode(t)
@@ -192,6 +225,46 @@ func TestKeyTwiceAtOnce(t *testing.T) {
 		first, second := <-answers, <-answers
 		if first.status+second.status != 202+409 || len(n.published()) != 1 {
 			t.Errorf("answered %d and %d", first.status, second.status)
+		}
+	})
+}
+
+// TestTooManyWithOneKey: those who wait for their turn are bounded too, whatever
+// they wait for.
+func TestTooManyWithOneKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.turns.most = 3
+		n.mu.Lock()
+		n.hold = make(chan struct{})
+		n.mu.Unlock()
+		answers := make(chan answer, 10)
+		ask := func(key string) {
+			go func() { answers <- n.keyedBoot(plain, key) }()
+			synctest.Wait()
+		}
+		for range 4 { // one publishes, three wait
+			ask("deploy-42")
+		}
+		ask("deploy-43") // nobody waits for it
+		for range 2 {
+			ask("deploy-42")
+			ask("deploy-43")
+		}
+		for range 4 {
+			a := <-answers
+			p := a.refused(429, compute.KindUnavailable)
+			if a.header.Get("Retry-After") != "1" || p.Field != "limits.publishing" || p.Value != "3" || p.Remedy == "" {
+				t.Errorf("%+v %v", p, a.header)
+			}
+		}
+		close(n.hold)
+		for range 5 {
+			into[rest.Instance](<-answers, 202)
+		}
+		if n.turns.waiting != 0 || len(n.turns.busy) != 0 {
+			t.Errorf("%d wait, %d are under way", n.turns.waiting, len(n.turns.busy))
 		}
 	})
 }

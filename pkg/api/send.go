@@ -49,6 +49,8 @@ func judge(topic string, err error) (outcome, error) {
 			Op: "publish", Kind: compute.KindUnavailable, Field: "topic", Value: topic, Message: "does not exist yet",
 			Remedy: "it is made within seconds; try again", Cause: err,
 		}
+	case errors.Is(err, wire.ErrFull): // Kafka was not asked
+		return abandoned, tooMany("", "", "so many records wait for Kafka at this node already")
 	case errors.As(err, &e) && e.Kind == compute.KindInvalid:
 		return answered, err
 	case errors.As(err, &e) && e.Kind == compute.KindForbidden:

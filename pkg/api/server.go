@@ -27,7 +27,7 @@ func New(c Config) (*Server, error) {
 	}
 	c = c.withDefaults()
 	s := &Server{
-		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), rounds: newRounds(c.Syncer), turns: newTurns(),
+		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), rounds: newRounds(c.Syncer), turns: newTurns(c.Publishing),
 		writes: newGate("publishing", c.Publishing), reads: newGate("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics),
 	}

@@ -23,10 +23,11 @@ func (c *Client) AddFlavor(ctx context.Context, f compute.Flavor, dryRun bool) (
 	return out, err
 }
 
-// RemoveFlavor stops offering a flavor.
+// RemoveFlavor stops offering a flavor. It is not repeated: when the first time
+// was in fact heard, a second would say that there is no such flavor.
 func (c *Client) RemoveFlavor(ctx context.Context, name compute.FlavorName, dryRun bool) (Change, error) {
 	var out Change
-	err := c.call(ctx, http.MethodDelete, dry(dryRun), nil, &out, "flavors", string(name))
+	err := c.single(ctx, http.MethodDelete, dry(dryRun), nil, &out, "flavors", string(name))
 	return out, err
 }
 
@@ -49,10 +50,10 @@ func (c *Client) AddCapability(ctx context.Context, a compute.Capability, dryRun
 	return out, err
 }
 
-// RemoveCapability stops offering an axis.
+// RemoveCapability stops offering an axis. It is not repeated, as RemoveFlavor.
 func (c *Client) RemoveCapability(ctx context.Context, axis compute.AxisName, dryRun bool) (Change, error) {
 	var out Change
-	err := c.call(ctx, http.MethodDelete, dry(dryRun), nil, &out, "capabilities", string(axis))
+	err := c.single(ctx, http.MethodDelete, dry(dryRun), nil, &out, "capabilities", string(axis))
 	return out, err
 }
 

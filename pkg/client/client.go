@@ -3,7 +3,8 @@
 // the server's own.
 //
 // What is harmless to repeat is repeated when the server asks for it: everything
-// that only reads, deletes, quotas, and boots with an id of the caller's own.
+// that only reads, deletes of instances, quotas, and boots with an id of the
+// caller's own.
 package client
 
 import (
@@ -102,9 +103,14 @@ const maxAnswer = 64 << 20
 // is not a POST is repeated if that may help.
 func (c *Client) call(ctx context.Context, method string, query url.Values, body, out any, path ...string) error {
 	if method == http.MethodPost {
-		return c.once(ctx, method, query, body, out, path).err
+		return c.single(ctx, method, query, body, out, path...)
 	}
 	return c.harmless(ctx, method, query, body, out, path...)
+}
+
+// single is call for what must not be repeated.
+func (c *Client) single(ctx context.Context, method string, query url.Values, body, out any, path ...string) error {
+	return c.once(ctx, method, query, body, out, path).err
 }
 
 // harmless is call for what may be repeated.

@@ -222,3 +222,10 @@ func TestPagesAndManyIDs(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestKeyWithoutAProject stands for what the server makes of it.
+func TestKeyWithoutAProject(t *testing.T) {
+	if got, want := KeyedID("", "deploy-42"), KeyedID("default", "deploy-42"); got != want || got == KeyedID("p", "deploy-42") {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

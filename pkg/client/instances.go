@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -27,8 +28,11 @@ func (c *Client) Boot(ctx context.Context, id compute.InstanceID, b compute.Boot
 }
 
 // KeyedID is the id that the API gives to a boot of this project with the header
-// Idempotency-Key: the same for the same key, for ever.
-func KeyedID(p compute.Project, key string) compute.InstanceID { return wire.KeyedInstance(p, key) }
+// Idempotency-Key: the same for the same key, for ever. Without a project it is
+// the server's default, as in Boot.
+func KeyedID(p compute.Project, key string) compute.InstanceID {
+	return wire.KeyedInstance(cmp.Or(p, rest.DefaultProject), key)
+}
 
 // Instance shows one instance.
 func (c *Client) Instance(ctx context.Context, id compute.InstanceID) (Instance, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,22 +21,24 @@ import (
 type script struct {
 	answers []scripted
 	asked   []time.Duration // since the beginning
+	markers []string        // of the pages asked for
 	began   time.Time
 }
 
 // scripted is one answer; status 0 breaks the connection off.
 type scripted struct {
 	status int
-	after  string
+	after  string // Retry-After; of a page, the marker of the next
 }
 
-func (s *script) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.asked = append(s.asked, time.Since(s.began))
+	s.markers = append(s.markers, r.URL.Query().Get("marker"))
 	a := s.answers[min(len(s.asked), len(s.answers))-1]
 	switch {
 	case a.status == 0:
 		panic(http.ErrAbortHandler)
-	case a.after != "":
+	case a.after != "" && a.status >= 300:
 		w.Header().Set("Retry-After", a.after)
 	}
 	w.WriteHeader(a.status)
@@ -45,7 +48,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(p)
 		return
 	}
-	_, _ = w.Write([]byte("{}"))
+	_ = json.NewEncoder(w).Encode(map[string]string{"next": a.after})
 }
 
 // play has a client ask a server that answers so, in virtual time.
@@ -84,22 +87,25 @@ func TestComesAgainWhenAsked(t *testing.T) {
 		tries    int
 		fails    bool
 	}{
-		"busy":                  {hosts, []scripted{{429, "1"}, {503, "2"}, ok}, 0, 3, false},
-		"nobody knows":          {hosts, []scripted{{504, "1"}, ok}, 0, 2, false},
-		"broken off":            {hosts, []scripted{{}, {}, ok}, 0, 3, false},
-		"does not say when":     {hosts, []scripted{{503, ""}}, 0, 1, true},
-		"says nonsense":         {hosts, []scripted{{503, "soon"}}, 0, 1, true},
-		"too late":              {hosts, []scripted{{503, "11"}}, 0, 1, true},
-		"not that it may help":  {hosts, []scripted{{404, "1"}}, 0, 1, true},
-		"no patience":           {hosts, []scripted{{503, "0"}}, -1, 1, true},
-		"a boot with an id":     {boots("11111111-1111-4111-8111-111111111111"), []scripted{{503, "1"}, {}, ok}, 0, 3, false},
-		"a boot without":        {boots(""), []scripted{{503, "1"}}, 0, 1, true},
-		"a boot without, cut":   {boots(""), []scripted{{}}, 0, 1, true},
-		"a delete":              {deletes, []scripted{{429, "1"}, ok}, 0, 2, false},
-		"a quota":               {limits, []scripted{{429, "1"}, ok}, 0, 2, false},
-		"a change of offers":    {offers, []scripted{{503, "1"}}, 0, 1, true},
-		"more patience":         {hosts, []scripted{{503, "11"}, ok}, time.Minute, 2, false},
-		"a page in the middle ": {hosts, []scripted{{status: 200}}, 0, 1, false},
+		"busy":                 {hosts, []scripted{{429, "1"}, {503, "2"}, ok}, 0, 3, false},
+		"nobody knows":         {hosts, []scripted{{504, "1"}, ok}, 0, 2, false},
+		"broken off":           {hosts, []scripted{{}, {}, ok}, 0, 3, false},
+		"does not say when":    {hosts, []scripted{{503, ""}}, 0, 1, true},
+		"says nonsense":        {hosts, []scripted{{503, "soon"}}, 0, 1, true},
+		"too late":             {hosts, []scripted{{503, "11"}}, 0, 1, true},
+		"not that it may help": {hosts, []scripted{{404, "1"}}, 0, 1, true},
+		"no patience":          {hosts, []scripted{{503, "0"}}, -1, 1, true},
+		"a boot with an id":    {boots("11111111-1111-4111-8111-111111111111"), []scripted{{503, "1"}, {}, ok}, 0, 3, false},
+		"a boot without":       {boots(""), []scripted{{503, "1"}}, 0, 1, true},
+		"a boot without, cut":  {boots(""), []scripted{{}}, 0, 1, true},
+		"a delete":             {deletes, []scripted{{429, "1"}, ok}, 0, 2, false},
+		"a quota":              {limits, []scripted{{429, "1"}, ok}, 0, 2, false},
+		"a change of offers":   {offers, []scripted{{503, "1"}}, 0, 1, true},
+		"a flavor's removal":   {removesFlavor, []scripted{{503, "1"}}, 0, 1, true},
+		"the same, cut":        {removesFlavor, []scripted{{}}, 0, 1, true},
+		"an axis's removal":    {removesCapability, []scripted{{503, "1"}}, 0, 1, true},
+		"the same of it, cut":  {removesCapability, []scripted{{}}, 0, 1, true},
+		"more patience":        {hosts, []scripted{{503, "11"}, ok}, time.Minute, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := play(t, c.patience, c.ask, c.answers...)
@@ -127,6 +133,25 @@ func limits(ctx context.Context, c *Client) error {
 func offers(ctx context.Context, c *Client) error {
 	_, err := c.AddFlavor(ctx, compute.Flavor{Name: "f"}, false)
 	return err
+}
+
+func removesFlavor(ctx context.Context, c *Client) error {
+	_, err := c.RemoveFlavor(ctx, "f", false)
+	return err
+}
+
+func removesCapability(ctx context.Context, c *Client) error {
+	_, err := c.RemoveCapability(ctx, "a", false)
+	return err
+}
+
+// TestAPageInTheMiddle is asked for again where the walk stands, not from the
+// beginning.
+func TestAPageInTheMiddle(t *testing.T) {
+	s, err := play(t, 0, hosts, scripted{200, "h"}, scripted{503, "1"}, scripted{}, scripted{200, "i"}, scripted{status: 200})
+	if want := []string{"", "h", "h", "h", "i"}; err != nil || !slices.Equal(s.markers, want) {
+		t.Errorf("asked for %q, want %q: %v", s.markers, want, err)
+	}
 }
 
 // TestPausesAreAsLongAsAsked and not all the same, and they end.

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func (p *Producer) Send(ctx context.Context, recs ...wire.Record) error {
 // SendAsync hands a record over and returns at once, whatever the brokers do.
 // done is called exactly once, with the offset or an error as of Send, maybe
 // before SendAsync returns; it must not block. A full buffer is an error of
-// KindUnavailable.
+// KindUnavailable that wraps wire.ErrFull: nothing was written.
 func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)) {
 	began := time.Now()
 	// Not under anybody's context: its end would fail all that waits for the
@@ -176,7 +177,7 @@ func sendError(err error) error {
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InvalidTopicException):
 		return wire.ErrNoTopic
 	case errors.Is(err, kgo.ErrMaxBuffered):
-		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Remedy: "try again later", Cause: err}
+		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Remedy: "try again later", Cause: fmt.Errorf("%w: %w", wire.ErrFull, err)}
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return &compute.Error{Op: op, Kind: compute.KindInvalid, Message: "the record is too large", Remedy: "send less in one record", Cause: err}
 	}

@@ -56,3 +56,7 @@ const (
 
 // ErrNoTopic is the error of a record whose topic does not exist (any more).
 var ErrNoTopic = errors.New("topic does not exist")
+
+// ErrFull is the error of a record that was not even tried: too many others wait
+// for the brokers in this process already.
+var ErrFull = errors.New("too many records wait already")

@@ -6,6 +6,9 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+// DefaultProject is whose an instance is if nobody says.
+const DefaultProject compute.Project = "default"
+
 // Boot asks for one machine.
 type Boot struct {
 	ID           compute.InstanceID `json:"id,omitempty" doc:"A UUID in lower case. A repeated request with the same id changes nothing; left out, one is made." example:"5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"`
