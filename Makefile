@@ -18,7 +18,7 @@ dev: build ## the same, and it stays up
 	$(BIN) dev
 
 test: ## everything; needs Java and Maven for the parts on real Kafka
-	$(GO) test -race -timeout 10m ./...
+	$(GO) test -race -timeout 25m ./...
 
 FUZZTIME ?= 30s
 
