@@ -39,11 +39,12 @@ type opened struct {
 	passed map[compute.QueueName]bool // drawn then, and left out
 }
 
-// split finds the queues that came up since: their work did not fit then, or it
-// lies there and hosts were told. Other lots alone can wait for the next fetch.
+// split finds the queues that came up since: their work did not fit then. Other
+// lots, and work that is known to lie somewhere, wait for the next fetch: where
+// there is more work than hosts can take, every host would open another fetch.
 func (o opened) split(some []offer.Candidate) (missed, rest []offer.Candidate) {
 	for _, c := range some {
-		if !o.passed[c.Queue] && (c.Deep || !c.Needs.FitsIn(o.free)) {
+		if !o.passed[c.Queue] && !c.Needs.FitsIn(o.free) {
 			missed = append(missed, c)
 		} else {
 			rest = append(rest, c)
