@@ -105,7 +105,7 @@ func stacks() []byte {
 }
 
 // builders make the parts of a cell whose broker nobody has heard of yet.
-func builders(t *testing.T) map[string]func(context.Context, cell) (service.Part, error) {
+func builders(t *testing.T, n network) map[string]func(context.Context, cell) (service.Part, error) {
 	host, err := fake.NewWorld().Host("host-01", smallHost(1).Inventory)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func builders(t *testing.T) map[string]func(context.Context, cell) (service.Part
 		"queues":    func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) },
 		"conductor": func(_ context.Context, c cell) (service.Part, error) { return newConductor(c, conductorOptions{}) },
 		"api": func(_ context.Context, c cell) (service.Part, error) {
-			part, _ := frontedAPI(c, front.Options{Address: "127.0.0.1:0"})
+			part, _ := frontedAPI(c, front.Options{Address: "127.0.0.1:0", Listen: n.listen})
 			return part, nil
 		},
 		"agent": func(_ context.Context, c cell) (service.Part, error) {
@@ -150,8 +150,8 @@ func TestStopsSoonWithoutABroker(t *testing.T) {
 	for how, dial := range nobody() {
 		for _, name := range []string{"cell", "queues", "conductor", "api", "agent"} {
 			t.Run(name+" and the broker "+how, func(t *testing.T) {
-				inBubble(t, func(t *testing.T, _ network) {
-					build := builders(t)[name]
+				inBubble(t, func(t *testing.T, n network) {
+					build := builders(t, n)[name]
 					for _, after := range []time.Duration{0, time.Second, 17 * time.Second, 5 * time.Minute} {
 						c := newCell(kafkaConfig{Brokers: []string{"localhost:9092"}, Prefix: "seams.", Partitions: 4}, dial, zap.NewNop(), name)
 						p := service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) })
