@@ -51,8 +51,8 @@ func benchFacts(r bench.Result) grid {
 		add("  the floor's:", "%s", requests(r.Floor.Requests))
 	}
 	add("CPU:", "%s", cpu(r.CPU.Share, r.Boots))
-	if o := r.CPU.Others; o != nil && *o > r.CPU.Berth/4 {
-		add("", "and %.1f s by other processes: on an idle machine the latencies would be lower", *o)
+	if o, s := r.CPU.Others, r.CPU.Stolen; o != nil && s != nil && *o+*s > r.CPU.Berth/4 {
+		add("", "and %.1f s by other processes, %.1f s not given to this virtual machine: in quiet the latencies would be lower", *o, *s)
 	}
 	memory := inUnits(r.RSS.Berth>>20) + " Berth and bench"
 	if r.RSS.Broker != nil {

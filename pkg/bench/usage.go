@@ -20,17 +20,22 @@ type Share[T any] struct {
 // CPU is processor time, in seconds.
 type CPU struct {
 	Share[float64]
-	// Others is what every other process of the machine used meanwhile: what
-	// this run could not have. nil where it is not known.
+	// Others is what every other process of the machine used meanwhile, and Stolen
+	// what a virtual machine was not given though it had work: what this run could
+	// not have. nil where it is not known.
 	Others *float64 `json:"others"`
+	Stolen *float64 `json:"stolen"`
 }
 
 // usage is processor time used so far, in seconds.
 type usage struct {
 	broker  *float64
 	berth   float64
-	machine *float64 // by all processes
+	machine *machineTime
 }
+
+// machineTime is processor time of a whole machine, in seconds.
+type machineTime struct{ used, stolen float64 }
 
 func measureUsage(pid int) usage {
 	var u usage
@@ -42,8 +47,8 @@ func measureUsage(pid int) usage {
 		u.broker = &s
 	}
 	if stat, err := os.ReadFile("/proc/stat"); err == nil {
-		if s, ok := machineCPU(string(stat)); ok {
-			u.machine = &s
+		if m, ok := machineCPU(string(stat)); ok {
+			u.machine = &m
 		}
 	}
 	return u
@@ -57,32 +62,37 @@ func (u usage) since(before usage) CPU {
 		c.Broker = &d
 	}
 	if u.machine != nil && before.machine != nil {
-		d := round(max(0, *u.machine-*before.machine-total(c.Share)))
-		c.Others = &d
+		others := round(max(0, u.machine.used-before.machine.used-total(c.Share)))
+		stolen := round(u.machine.stolen - before.machine.stolen)
+		c.Others, c.Stolen = &others, &stolen
 	}
 	return c
 }
 
-// machineCPU finds in the first line of /proc/stat how long processors were busy,
-// with anything but waiting.
-func machineCPU(stat string) (float64, bool) {
+// machineCPU finds in the first line of /proc/stat how long processors worked,
+// and how long they were elsewhere although there was work.
+func machineCPU(stat string) (machineTime, bool) {
 	line, _, _ := strings.Cut(stat, "\n")
 	fields := strings.Fields(line)
 	const idle, wait, steal = 4, 5, 8 // behind the name; guests' time is in the users' already
 	if len(fields) <= steal || fields[0] != "cpu" {
-		return 0, false
+		return machineTime{}, false
 	}
-	var sum uint64
+	var used, stolen uint64
 	for i, f := range fields[1 : steal+1] {
 		n, err := strconv.ParseUint(f, 10, 64)
 		if err != nil {
-			return 0, false
+			return machineTime{}, false
 		}
-		if i+1 != idle && i+1 != wait {
-			sum += n
+		switch i + 1 {
+		case idle, wait:
+		case steal:
+			stolen = n
+		default:
+			used += n
 		}
 	}
-	return float64(sum) / ticks, true
+	return machineTime{used: float64(used) / ticks, stolen: float64(stolen) / ticks}, true
 }
 
 // total is that of both, as far as it is known.

@@ -29,8 +29,9 @@ func TestStatCPU(t *testing.T) {
 }
 
 func TestMachineCPU(t *testing.T) {
-	if got, ok := machineCPU("cpu  100 20 30 4000 500 6 7 8 900 0\ncpu0 1 2 3"); !ok || got != 1.71 {
-		t.Errorf("got %v, %v; want 1.71 s: neither idle nor waiting, and no guest twice", got, ok)
+	want := machineTime{used: 1.63, stolen: 0.08}
+	if got, ok := machineCPU("cpu  100 20 30 4000 500 6 7 8 900 0\ncpu0 1 2 3"); !ok || got != want {
+		t.Errorf("got %+v, %v; want %+v: neither idle nor waiting, and no guest twice", got, ok, want)
 	}
 	for _, stat := range []string{"", "cpu 1 2 3", "cpux 1 2 3 4 5 6 7 8", "cpu 1 2 3 4 5 6 7 x"} {
 		if _, ok := machineCPU(stat); ok {
