@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues/advise"
 	"github.com/berth-project/berth/queues/plan"
@@ -67,7 +68,7 @@ func (t *term) adviceLoop(ctx context.Context) {
 			t.untold()
 			fails = fails.after(err, time.Now(), t.opts.Advice.Every, t.opts.MaxBackoff, 0)
 			t.opts.Logger.Warn("cannot give advice", zap.Error(err))
-			if !sleep(ctx, time.Until(fails.again)) {
+			if !service.Sleep(ctx, time.Until(fails.again)) {
 				return
 			}
 			continue
@@ -133,7 +134,7 @@ func (t *term) truncateLoop(ctx context.Context) {
 				t.opts.Logger.Warn("cannot remove finished records", zap.Error(err))
 			}
 		}
-		if !sleep(ctx, t.opts.Truncate) {
+		if !service.Sleep(ctx, t.opts.Truncate) {
 			return
 		}
 	}

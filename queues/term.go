@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 // term is one time of being the active manager. Its fields belong to its
@@ -40,7 +41,7 @@ func (t *term) caughtUp(ctx context.Context) bool {
 			return true
 		}
 		t.opts.Logger.Warn("cannot catch up yet", zap.Error(err))
-		if !sleep(ctx, wait) {
+		if !service.Sleep(ctx, wait) {
 			return false
 		}
 	}
@@ -72,19 +73,7 @@ func (t *term) next(ctx context.Context, news <-chan struct{}, wait time.Duratio
 	case <-up:
 		return true
 	case <-news:
-		return sleep(ctx, t.opts.Debounce)
-	}
-}
-
-// sleep waits; false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+		return service.Sleep(ctx, t.opts.Debounce)
 	}
 }
 

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -165,7 +165,7 @@ func (f bootFlags) ids(p compute.Project) []compute.InstanceID {
 		case f.key != "":
 			ids[n] = client.KeyedID(p, f.key)
 		default:
-			ids[n] = newID()
+			ids[n] = compute.InstanceID(uuid.NewString())
 		}
 	}
 	return ids
@@ -251,12 +251,4 @@ func firstFailure(all []client.Instance) error {
 		e.Kind = compute.KindConflict
 	}
 	return e
-}
-
-// newID is a random UUID (version 4).
-func newID() compute.InstanceID {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: the process ends instead
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return compute.InstanceID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }

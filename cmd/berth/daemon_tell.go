@@ -39,7 +39,7 @@ func (t *teller) starting() {
 
 // through runs the part to its end, and says when it is ready and when it stops.
 func (t *teller) through(ctx context.Context, part service.Part) error {
-	err := during(ctx, part, func(ctx context.Context) error {
+	err := service.During(ctx, part, func(ctx context.Context) error {
 		t.log.Info("ready")
 		if !t.serves {
 			t.face.Up()

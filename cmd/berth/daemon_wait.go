@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 const (
@@ -40,7 +41,7 @@ func (c *cell) await(ctx context.Context, say func(why string)) error {
 			return ctx.Err()
 		}
 		say(err.Error())
-		if !sleep(ctx, againAfter) {
+		if !service.Sleep(ctx, againAfter) {
 			return ctx.Err()
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 // newDemo is a tour of Berth in one process and half a minute.
@@ -91,7 +92,7 @@ func (d *demo) await(ctx context.Context, what string, done func(context.Context
 			d.screen.keep()
 			return nil
 		}
-		if !sleep(ctx, 50*time.Millisecond) {
+		if !service.Sleep(ctx, 50*time.Millisecond) {
 			return &compute.Error{Op: what, Kind: compute.KindTimeout, Message: "did not happen within a minute: " + line, Cause: context.Cause(ctx)}
 		}
 	}

@@ -127,7 +127,7 @@ func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, ad
 	}
 	k.Partitions = c.partitions // of a cell that was there before
 	part, f := newDev(k, o)
-	return during(ctx, part, func(ctx context.Context) error { return use(ctx, f.Addr().String()) })
+	return service.During(ctx, part, func(ctx context.Context) error { return use(ctx, f.Addr().String()) })
 }
 
 // newDev joins a whole Berth on some brokers, each part made when it is to run.
@@ -169,28 +169,4 @@ func newDevAgents(c cell, o devOptions) (service.Part, error) {
 		}))
 	}
 	return service.Together(agents...), nil
-}
-
-// during runs a part while use does. The part is ready before use begins and
-// stopped after it ends; if the part ends first, use is called off.
-func during(ctx context.Context, p service.Part, use func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		err := p.Run(ctx)
-		cancel()
-		ended <- err
-	}()
-	var err error
-	select {
-	case <-p.Ready():
-		err = use(ctx)
-	case <-ctx.Done():
-	}
-	cancel()
-	if partErr := <-ended; partErr != nil {
-		return partErr
-	}
-	return err
 }

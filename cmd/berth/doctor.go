@@ -118,7 +118,7 @@ func (c *cell) lists(ctx context.Context, f *doctor.Facts) error {
 			readers = append(readers, c.table(topic, func(recs records, _ bool) { keepLast(into, recs) }))
 		}
 	}
-	if err := during(ctx, service.Together(readers...), func(context.Context) error { return nil }); err != nil {
+	if err := service.During(ctx, service.Together(readers...), func(context.Context) error { return nil }); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
@@ -182,7 +182,7 @@ func patiently[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	const tries, pause = 20, 500 * time.Millisecond
 	for try := 1; ; try++ {
 		answer, err := ask()
-		if err == nil || compute.KindOf(err) != compute.KindUnavailable || try == tries || !sleep(ctx, pause) {
+		if err == nil || compute.KindOf(err) != compute.KindUnavailable || try == tries || !service.Sleep(ctx, pause) {
 			return answer, err
 		}
 	}

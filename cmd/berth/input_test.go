@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -244,7 +246,7 @@ func TestAbsurdRecords(t *testing.T) {
 func (r *rig) absurdRequests() []wire.Record {
 	topics := r.cell("").topics()
 	boot := func(change func(*compute.Request)) wire.Record {
-		q := compute.Request{Project: "p", Instance: newID(), Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"}}
+		q := compute.Request{Project: "p", Instance: compute.InstanceID(uuid.NewString()), Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"}}
 		change(&q)
 		rec := wire.EncodeRequest(q)
 		rec.Key = []byte("p")

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -215,7 +217,7 @@ func (l *load) end() {
 }
 
 func (l *load) one(ctx context.Context) {
-	id := newID()
+	id := compute.InstanceID(uuid.NewString())
 	for {
 		refused := l.ask(id)
 		l.mu.Lock()

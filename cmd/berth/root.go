@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"time"
 
@@ -85,16 +84,4 @@ func env(name, otherwise string) string {
 		return v
 	}
 	return otherwise
-}
-
-// sleep waits for d unless ctx ends before; it says whether d has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/client"
@@ -44,11 +46,11 @@ func TestStrangeRequests(t *testing.T) {
 		}
 		away := (home + 1) % r.kafka.Partitions
 		bad := []wire.Record{
-			later(request("p", mine[0], compute.OpDelete, home)), later(request("p", newID(), compute.OpBoot, home)),
+			later(request("p", mine[0], compute.OpDelete, home)), later(request("p", compute.InstanceID(uuid.NewString()), compute.OpBoot, home)),
 			request(near, mine[0], compute.OpDelete, home), request(near, mine[0], compute.OpBoot, home),
 			request(near, mine[0], compute.OpStop, home), request(near, mine[0], compute.OpReboot, home),
-			request("p", mine[0], compute.OpDelete, away), request("p", newID(), compute.OpBoot, away),
-			request(far, mine[0], compute.OpDelete, home), request(far, newID(), compute.OpBoot, home),
+			request("p", mine[0], compute.OpDelete, away), request("p", compute.InstanceID(uuid.NewString()), compute.OpBoot, away),
+			request(far, mine[0], compute.OpDelete, home), request(far, compute.InstanceID(uuid.NewString()), compute.OpBoot, home),
 		}
 		rnd := rand.New(rand.NewPCG(seeds(t), 0))
 		for i := range 100 {
@@ -103,7 +105,7 @@ func TestDuplicateIDs(t *testing.T) {
 		r, c := oneFlavor(t, b, smallHosts(2)...)
 		refused, topics := r.refusals(), r.cell("").topics()
 		near, far := r.neighbours("p")
-		id := newID()
+		id := compute.InstanceID(uuid.NewString())
 		for range 3 {
 			_, err := c.Boot(t.Context(), id, compute.Boot{Flavor: "m1.small", Name: "same"})
 			r.must(err)
@@ -201,7 +203,7 @@ func TestUserData(t *testing.T) {
 			r.must(err)
 			ids = append(ids, inst.ID)
 		}
-		byKafka := newID()
+		byKafka := compute.InstanceID(uuid.NewString())
 		r.throwAll(1, func() wire.Record {
 			return wire.EncodeRequest(compute.Request{Project: "p", Instance: byKafka, Op: compute.OpBoot, Boot: &most}).To(topics.Requests(), wire.Partition("p", r.kafka.Partitions))
 		})
@@ -227,7 +229,7 @@ func TestUserData(t *testing.T) {
 			}
 		}
 		large := r.throwAll(1, func() wire.Record {
-			return wire.EncodeRequest(compute.Request{Project: "p", Instance: newID(), Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small", UserData: make([]byte, 1000<<10)}}).
+			return wire.EncodeRequest(compute.Request{Project: "p", Instance: compute.InstanceID(uuid.NewString()), Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small", UserData: make([]byte, 1000<<10)}}).
 				To(topics.Requests(), wire.Partition("p", r.kafka.Partitions))
 		})
 		refused.await(t, topics.Requests(), map[place]bool{placeOf(large[0]): true})

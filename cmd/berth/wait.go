@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 // How often the API is asked while waiting: soon at first, then less often.
@@ -39,7 +40,7 @@ func until(ctx context.Context, timeout time.Duration, ask func(context.Context)
 		case err != nil && ctx.Err() == nil && !passing(err):
 			return err
 		}
-		if !sleep(ctx, pause) {
+		if !service.Sleep(ctx, pause) {
 			return waitEnded(ctx, timeout, seen, err)
 		}
 		pause = min(pause*3/2, pollMost)

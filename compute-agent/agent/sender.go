@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -141,7 +142,7 @@ func (s *sender) deliver(ctx context.Context, batch []said) {
 			return
 		}
 		s.tell(batch, pause, err)
-		if !sleep(ctx, pause) {
+		if !service.Sleep(ctx, pause) {
 			return
 		}
 		pause = min(2*pause, 30*s.retry)
@@ -156,18 +157,6 @@ func (s *sender) tell(batch []said, in time.Duration, err error) {
 		log = s.log.Debug
 	}
 	log("reports are not acknowledged; sending them again", zap.Int("reports", len(batch)), zap.Duration("in", in), zap.Error(err))
-}
-
-// sleep says whether the whole time has passed.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // oneByOne is about a batch of which no broker will ever take something as it

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -44,7 +45,7 @@ func (l *loop) begin() {
 			}
 			l.a.inbox.put(func(l *loop) { l.view.trouble = "the hypervisor does not answer: " + err.Error() })
 			l.log.Warn("the hypervisor does not answer; nothing is done before it does", zap.Duration("again in", pause), zap.Error(err))
-			if !sleep(l.work, pause) {
+			if !service.Sleep(l.work, pause) {
 				return
 			}
 			pause = min(2*pause, 30*l.o.Timing.Retry)

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -86,7 +87,7 @@ type slowList struct{ hypervisor.Driver }
 
 func (d slowList) List(ctx context.Context) ([]hypervisor.Machine, error) {
 	list, err := d.Driver.List(ctx)
-	if sleep(ctx, 5*time.Second) {
+	if service.Sleep(ctx, 5*time.Second) {
 		return list, err
 	}
 	return nil, ctx.Err()

@@ -3,7 +3,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -90,7 +91,7 @@ func (s *Server) request(in *bootInput) (*compute.Request, error) {
 		return nil, err
 	}
 	if id = cmp.Or(id, in.Body.ID); id == "" {
-		id = newID()
+		id = compute.InstanceID(uuid.NewString())
 	}
 	req := &compute.Request{
 		Project: project, Instance: id, Op: compute.OpBoot, Boot: &boot,
@@ -226,13 +227,4 @@ func traceOf(header string) compute.Trace {
 		return compute.Trace(header)
 	}
 	return ""
-}
-
-// newID is a random UUID (version 4). Its beginning is random too, so that a
-// short form of it tells instances apart.
-func newID() compute.InstanceID {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: the process ends instead
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return compute.InstanceID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }

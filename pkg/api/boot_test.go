@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -213,7 +214,7 @@ func TestRefusalsSayWhatThereIs(t *testing.T) {
 func TestNewIDsAreUUIDsAndDiffer(t *testing.T) {
 	seen := map[compute.InstanceID]bool{}
 	for range 1000 {
-		id := newID()
+		id := compute.InstanceID(uuid.NewString())
 		if err := id.Check(); err != nil || id[14] != '4' || !strings.ContainsRune("89ab", rune(id[19])) || seen[id] {
 			t.Fatalf("%s: %v", id, err)
 		}

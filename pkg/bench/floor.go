@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -47,7 +48,7 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 	warmup := newBoots("warm-up", r.cloud.draw(min(r.o.Warmup, int(r.o.Rate*floorWarmTime.Seconds())+1), 3), r.o.Projects)
 	boots := newBoots("boot", r.cloud.draw(r.o.Count, 2), r.o.Projects)
 	var before, after snapshot
-	err = during(ctx, f.parts(), func(ctx context.Context) error {
+	err = service.During(ctx, f.parts(), func(ctx context.Context) error {
 		r.say("floor: %d boots after %d to warm up", len(boots), len(warmup))
 		if err := f.run(ctx, warmup); err != nil {
 			return err
@@ -64,7 +65,7 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 	out := floorOf(boots)
 	out.CPU = after.usage.since(before.usage)
 	out.Requests = between(before.requests, after.requests, len(boots))
-	return out, err
+	return out, cmp.Or(err, ctx.Err())
 }
 
 // parts are all that works.

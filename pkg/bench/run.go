@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -117,13 +118,13 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	g := service.NewGroup()
 	g.Add("core", core)
 	g.Add("observer", observer(r.kafka("observer"), r.ledger))
-	err = during(ctx, g, func(ctx context.Context) error {
+	err = service.During(ctx, g, func(ctx context.Context) error {
 		if err := r.offer(ctx, api()); err != nil {
 			return err
 		}
-		return during(ctx, agents, func(ctx context.Context) error { return r.use(ctx, api()) })
+		return service.During(ctx, agents, func(ctx context.Context) error { return r.use(ctx, api()) })
 	})
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return Result{}, err
 	}
 	events, err := r.world.Events()
@@ -166,29 +167,4 @@ func (r *run) agents() (service.Part, error) {
 		parts, r.stats = append(parts, part), append(r.stats, stats)
 	}
 	return service.Together(parts...), nil
-}
-
-// during runs a part while use does. The part is ready before use begins and
-// stopped after it ends; if the part ends first, use is called off.
-func during(ctx context.Context, p service.Part, use func(context.Context) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() {
-		err := p.Run(ctx)
-		cancel()
-		ended <- err
-	}()
-	var err error
-	select {
-	case <-p.Ready():
-		err = use(ctx)
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	cancel()
-	if partErr := <-ended; partErr != nil {
-		return partErr
-	}
-	return err
 }
