@@ -109,7 +109,7 @@ func TestMetricsOfWhatGoesWrong(t *testing.T) {
 // they say of their hosts.
 func TestMetricsOfSeveralAgents(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	if NewMetrics(reg) != NewMetrics(reg) {
+	if first, second := NewMetrics(reg), NewMetrics(reg); first != second {
 		t.Fatal("two agents of one process count apart")
 	}
 	for _, host := range []compute.HostID{"h1", "h2"} {
