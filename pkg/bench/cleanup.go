@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -16,7 +17,8 @@ import (
 )
 
 // cleanUp deletes from brokers every topic and group whose name begins with the
-// prefix. What is gone already is no error.
+// prefix, and returns when they list none of them any more. What is gone already
+// is no error.
 func cleanUp(ctx context.Context, addrs []string, prefix string) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ClientID("berth-bench"))
 	if err != nil {
@@ -31,11 +33,10 @@ func cleanUp(ctx context.Context, addrs []string, prefix string) error {
 }
 
 func deleteTopics(ctx context.Context, admin *kadm.Client, prefix string) error {
-	topics, err := admin.ListTopics(ctx)
+	ours, err := listTopics(ctx, admin, prefix)
 	if err != nil {
 		return err
 	}
-	ours := slices.DeleteFunc(topics.Names(), func(t string) bool { return !strings.HasPrefix(t, prefix) })
 	var errs []error
 	for piece := range slices.Chunk(ours, 500) {
 		deleted, err := admin.DeleteTopics(ctx, piece...)
@@ -46,7 +47,36 @@ func deleteTopics(ctx context.Context, admin *kadm.Client, prefix string) error 
 			}
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return awaitGone(ctx, admin, prefix)
+}
+
+func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]string, error) {
+	topics, err := admin.ListTopics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(topics.Names(), func(t string) bool { return !strings.HasPrefix(t, prefix) }), nil
+}
+
+// awaitGone returns when a broker has heard that these topics are gone: the
+// controller, who deletes them, knows it earlier.
+func awaitGone(ctx context.Context, admin *kadm.Client, prefix string) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left, err := listTopics(ctx, admin, prefix)
+		if err != nil || len(left) == 0 {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%d deleted topics are still listed: %w", len(left), ctx.Err())
+		}
+	}
 }
 
 // deleteGroups deletes consumer groups and share groups, and what was configured
