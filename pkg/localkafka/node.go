@@ -45,7 +45,7 @@ func (n *node) file(name string) string { return filepath.Join(n.dir, name) }
 // configure writes the node's settings: those a small cluster needs, those
 // Berth needs everywhere, then the caller's.
 func (n *node) configure(all []*node, over map[string]string) error {
-	if err := os.MkdirAll(n.dir, 0o755); err != nil {
+	if err := os.MkdirAll(n.file("tmp"), 0o755); err != nil {
 		return err
 	}
 	var voters []string
@@ -117,7 +117,7 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	args := slices.Concat(n.jvm, []string{"-Dlog4j2.configurationFile=" + n.file("log4j2.yaml"), "-cp", n.classpath(), "kafka.Kafka", n.file("server.properties")})
+	args := slices.Concat(n.jvm, []string{"-Djava.io.tmpdir=" + n.file("tmp"), "-Dlog4j2.configurationFile=" + n.file("log4j2.yaml"), "-cp", n.classpath(), "kafka.Kafka", n.file("server.properties")})
 	n.cmd = exec.Command("java", args...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	n.cmd.SysProcAttr = dieWithParent()
