@@ -24,9 +24,10 @@ type Options struct {
 }
 
 // Limits of the HTTP server. Whoever handles a request bounds its body, and the
-// time until it answers: the write time-out is only the last resort.
+// time until it answers: the write time-out is only the last resort. The header
+// time-out begins with the connection: clients open some ahead, or get no CPU.
 const (
-	headerTimeout = 5 * time.Second
+	headerTimeout = 10 * time.Second
 	readTimeout   = 30 * time.Second
 	writeTimeout  = 60 * time.Second
 	idleTimeout   = 2 * time.Minute
