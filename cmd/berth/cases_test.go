@@ -324,7 +324,7 @@ func TestQuotaIsExactUnderARush(t *testing.T) {
 			r.must(err)
 			return len(q.Resources) > 0
 		})
-		ids := r.bootAtRate(c, 30, 1000, func(i int) compute.Boot {
+		ids := r.bootAtRate("p", 30, 1000, func(i int) compute.Boot {
 			return compute.Boot{Flavor: "m1.small", Name: fmt.Sprint("vm", i)}
 		})
 		r.seen.await(t, "all decided", func(now map[compute.InstanceID]compute.Instance) bool {

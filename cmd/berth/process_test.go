@@ -178,7 +178,7 @@ func freeAddress(t *testing.T) string {
 }
 
 // The same binary as separate processes places 2,000 boots at 100/s over 100
-// agents and 10 queues.
+// agents and 10 queues; fullLoad's quarter under the race detector.
 func TestSeparateProcesses(t *testing.T) {
 	r := processRig(t)
 	r.daemonOf("queues", "queues", map[string]any{})
@@ -194,7 +194,8 @@ func TestSeparateProcesses(t *testing.T) {
 		flavors = append(flavors, small(compute.FlavorName(fmt.Sprintf("m1.f%d", i))))
 	}
 	r.offer(c, nil, flavors)
-	ids := r.bootAtRate(c, 2000, 100, func(i int) compute.Boot { return compute.Boot{Flavor: flavors[i%len(flavors)].Name} })
+	n, rate := fullLoad()
+	ids := r.bootAtRate("p", n, rate, func(i int) compute.Boot { return compute.Boot{Flavor: flavors[i%len(flavors)].Name} })
 	r.await(ids, compute.StateActive)
 	r.exactlyOnce(ids)
 	r.logLatency(ids)

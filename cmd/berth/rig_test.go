@@ -226,7 +226,14 @@ func (r *rig) must(err error) {
 // as talks to the API for a project.
 func (r *rig) as(p compute.Project) *client.Client {
 	r.t.Helper()
-	c, err := client.New(client.Config{Address: r.api, Project: p, Timeout: patience, Dial: r.net.dial})
+	return r.client(client.Config{Project: p})
+}
+
+// client talks to the API with these settings.
+func (r *rig) client(s client.Config) *client.Client {
+	r.t.Helper()
+	s.Address, s.Timeout, s.Dial = r.api, patience, r.net.dial
+	c, err := client.New(s)
 	r.must(err)
 	r.t.Cleanup(c.Close)
 	return c
@@ -427,57 +434,3 @@ func (w *witness) summary() string {
 	}
 	return fmt.Sprintf("states: %v", n)
 }
-
-// roomyHosts have room for 64 small machines each.
-func roomyHosts(n int) []devHost {
-	hosts := smallHosts(n)
-	for i := range hosts {
-		hosts[i].Inventory.Totals = compute.Resources{compute.VCPU: 64, compute.MemoryMB: 256 << 10, compute.DiskGB: 2000}
-	}
-	return hosts
-}
-
-// bootAtRate asks for n machines, so many a second, whatever becomes of them.
-func (r *rig) bootAtRate(c *client.Client, n, rate int, what func(i int) compute.Boot) []compute.InstanceID {
-	r.t.Helper()
-	ids := make([]compute.InstanceID, n)
-	errs := make(chan error, n)
-	tick := time.NewTicker(time.Second / time.Duration(rate))
-	defer tick.Stop()
-	for i := range n {
-		<-tick.C
-		go func() {
-			inst, err := c.Boot(r.t.Context(), "", what(i))
-			ids[i] = inst.ID
-			errs <- err
-		}()
-	}
-	for range n {
-		r.must(<-errs)
-	}
-	return ids
-}
-
-// logLatency says how long the steps took; it asserts nothing.
-func (r *rig) logLatency(ids []compute.InstanceID) {
-	for _, step := range []struct {
-		name     string
-		from, to func(compute.Instance) time.Time
-	}{
-		{"accepted→queued", accepted, queued}, {"queued→granted", queued, granted},
-		{"accepted→granted", accepted, granted}, {"granted→active", granted, active},
-	} {
-		var some []client.Instance
-		for _, id := range ids {
-			inst := r.seen.get(id)
-			some = append(some, client.Instance{AcceptedAt: step.from(inst), StartingAt: step.to(inst)})
-		}
-		p50, p99 := decisionTimes(some)
-		r.t.Logf("%-16s p50 %s p99 %s over %d boots", step.name, p50, p99, len(ids))
-	}
-}
-
-func accepted(i compute.Instance) time.Time { return i.AcceptedAt }
-func queued(i compute.Instance) time.Time   { return i.QueuedAt }
-func granted(i compute.Instance) time.Time  { return i.StartingAt }
-func active(i compute.Instance) time.Time   { return i.ActiveAt }
