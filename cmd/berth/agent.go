@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"go.uber.org/zap"
+
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
@@ -33,9 +35,12 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	if err := os.MkdirAll(o.State, 0o755); err != nil {
 		return nil, &compute.Error{Op: "agent", Kind: compute.KindInvalid, Field: "state", Value: o.State, Message: "cannot be used", Cause: err}
 	}
-	j, err := journal.Open(filepath.Join(o.State, string(o.Host)+".journal"), o.Journal)
+	j, aside, err := journal.Recover(filepath.Join(o.State, string(o.Host)+".journal"), o.Journal)
 	if err != nil {
 		return nil, err
+	}
+	if aside != "" {
+		c.log.Error("the journal was damaged: a new one begins, and the hypervisor is asked what runs", zap.String("kept", aside))
 	}
 	g := service.NewGroup()
 	defer unmade(g, &err)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -69,7 +70,7 @@ func (c Change) Empty() bool {
 // Open opens the journal at path, or makes a new one with an id of its own.
 //
 // Errors: KindConflict if another process has it open, KindInvalid if it is
-// damaged or of a later version. A damaged file is left as it is.
+// damaged or of a later version. A damaged file is left as it is: see Recover.
 func Open(path string, o Options) (j *Journal, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, unusable(path, err)
@@ -77,14 +78,21 @@ func Open(path string, o Options) (j *Journal, err error) {
 	if o.LockWait == 0 {
 		o.LockWait = 2 * time.Second
 	}
-	var db *bbolt.DB
+	var file *os.File
 	defer func() {
-		if err != nil && db != nil {
-			_ = db.Close()
+		if err != nil && file != nil {
+			release(file)
 		}
 	}()
+	if o.OpenFile == nil {
+		o.OpenFile = os.OpenFile
+	}
+	opened := func(name string, flag int, perm fs.FileMode) (_ *os.File, err error) {
+		file, err = o.OpenFile(name, flag, perm)
+		return file, err
+	}
 	err = contain(path, func() error {
-		db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: o.LockWait, NoSync: o.NoSync, OpenFile: o.OpenFile})
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: o.LockWait, NoSync: o.NoSync, OpenFile: opened})
 		if err != nil {
 			return err
 		}
@@ -99,6 +107,13 @@ func Open(path string, o Options) (j *Journal, err error) {
 
 // Close releases the file; a second call does nothing.
 func (j *Journal) Close() error { return j.db.Close() }
+
+// release lets go of a file that bbolt may have panicked over: then it is still
+// mapped, and a mapped file keeps its lock though it is closed.
+func release(f *os.File) {
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // of a file that bbolt closed there is none
+	_ = f.Close()
+}
 
 // ID is made with the file and never changes.
 func (j *Journal) ID() compute.JournalID { return j.id }
@@ -150,10 +165,7 @@ func classify(path string, err error) error {
 	case err == nil || errors.As(err, &e):
 		return err
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return &compute.Error{
-			Op: "open journal", Kind: compute.KindConflict, Field: "journal", Value: path, // bbolt would only add "timeout"
-			Message: "is in use by another process", Remedy: "there can be one agent on a host: stop the other one, or give this one a host name and a state folder of its own",
-		}
+		return inUse(path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, errValue):
 		return damaged(path, err)
 	}
@@ -162,7 +174,7 @@ func classify(path string, err error) error {
 
 func damaged(path string, cause error) error {
 	return &compute.Error{
-		Op: "open journal", Kind: compute.KindInvalid, Field: "journal", Value: path, Cause: cause,
+		Op: "open journal", Kind: compute.KindInvalid, Field: "journal", Value: path, Cause: fmt.Errorf("%w: %w", errDamaged, cause),
 		Message: "is damaged",
 		Remedy:  "move it aside and start again: the agent asks the hypervisor and the conductor what belongs here",
 	}

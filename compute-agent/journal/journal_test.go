@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,8 +114,9 @@ func TestOneProcessAHost(t *testing.T) {
 	})
 }
 
-func TestDamage(t *testing.T) {
-	for name, damage := range map[string]func([]byte) []byte{
+// damages are what can become of a file that was written whole.
+func damages() map[string]func([]byte) []byte {
+	return map[string]func([]byte) []byte{
 		"another file": func([]byte) []byte { return bytes.Repeat([]byte("no journal "), 3000) },
 		"cut short":    func(b []byte) []byte { return b[:2*os.Getpagesize()+100] },
 		"zeros":        func(b []byte) []byte { return make([]byte, len(b)) },
@@ -125,23 +127,93 @@ func TestDamage(t *testing.T) {
 			}
 			return out
 		},
-	} {
+	}
+}
+
+// damagedJournal is a file that once had fifty entries.
+func damagedJournal(t *testing.T, damage func([]byte) []byte) (path string, is []byte) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	for i := range 50 {
+		must(t, j.Write(Change{Put: []Entry{entry(compute.InstanceID(fmt.Sprint(i)), StageTaken)}}))
+	}
+	must(t, j.Close())
+	b, err := os.ReadFile(path)
+	must(t, err)
+	is = damage(b)
+	must(t, os.WriteFile(path, is, 0o600))
+	return path, is
+}
+
+func TestDamage(t *testing.T) {
+	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "journal")
-			j := open(t, path)
-			for i := range 50 {
-				must(t, j.Write(Change{Put: []Entry{entry(compute.InstanceID(fmt.Sprint(i)), StageTaken)}}))
-			}
-			must(t, j.Close())
-			b, err := os.ReadFile(path)
-			must(t, err)
-			must(t, os.WriteFile(path, damage(b), 0o600))
-			j, err = Open(path, Options{})
+			path, _ := damagedJournal(t, damage)
+			j, err := Open(path, Options{})
 			if err == nil {
 				defer j.Close()
 				_, err = j.Read()
 			}
 			refused(t, err, compute.KindInvalid, path, "damaged", "move it aside")
+		})
+	}
+}
+
+// A damaged journal stays, byte for byte, and a new one begins in its place.
+func TestRecoverKeepsWhatIsDamaged(t *testing.T) {
+	for name, damage := range damages() {
+		t.Run(name, func(t *testing.T) {
+			path, was := damagedJournal(t, damage)
+			j, aside, err := Recover(path, Options{NoSync: true})
+			must(t, err)
+			s, err := j.Read()
+			must(t, err)
+			if !j.Fresh() || len(s.Entries) > 0 {
+				t.Errorf("the new one has %+v", s)
+			}
+			must(t, j.Close())
+			if kept, err := os.ReadFile(aside); err != nil || !bytes.Equal(kept, was) {
+				t.Errorf("%s is not what was damaged: %v", aside, err)
+			}
+			j, aside, err = Recover(path, Options{})
+			must(t, err)
+			defer j.Close()
+			if j.Fresh() || aside != "" {
+				t.Errorf("and another one after it, beside %q", aside)
+			}
+		})
+	}
+}
+
+// What somebody else has open, or may read, is nobody's to move.
+func TestRecoverLeavesTheRest(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, path string)
+		kind    compute.Kind
+		says    string
+	}{
+		"in use": {func(t *testing.T, path string) {
+			f, err := os.Open(path)
+			must(t, err)
+			t.Cleanup(func() { _ = f.Close() })
+			must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX))
+		}, compute.KindConflict, "another process"},
+		"later": {func(t *testing.T, path string) {
+			j := open(t, path)
+			must(t, j.db.Update(func(tx *bbolt.Tx) error { return bucket(tx, entryBucket).Put([]byte("i"), []byte(`{"v":2,"x":{}}`)) }))
+			must(t, j.Close())
+		}, compute.KindInvalid, "newer than 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "journal")
+			must(t, open(t, path).Close())
+			c.prepare(t, path)
+			_, _, err := Recover(path, Options{LockWait: time.Millisecond})
+			refused(t, err, c.kind, c.says)
+			if left, err := filepath.Glob(path + "*"); err != nil || len(left) != 1 {
+				t.Errorf("%v, %v", left, err)
+			}
 		})
 	}
 }
