@@ -38,7 +38,8 @@ type Part struct {
 	Highest   int64 // the high watermark: the offset of the next record
 	Stable    int64 // the last stable offset: below it every transaction is decided
 	Aborted   []Aborted
-	Spans     []Span // in order
+	Spans     []Span // in order; a client may leave out those without records
+	Empty     bool   // the broker sent no batch at all; false where the client does not say
 }
 
 // Span is a run of records as a producer wrote it: a record batch.

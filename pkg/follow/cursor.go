@@ -29,21 +29,25 @@ func (c *cursor) atEnd() bool { return c.end >= 0 && c.next >= c.end }
 // records may see of it.
 //
 // The position must get to the end even where no record sits: behind the last
-// record are markers, aborted records, or, after compaction, nothing at all.
-// An answer without anything below the end may also be one to a request for
-// many partitions in which this one's turn did not come; so then it is asked
-// for alone, and only if that brings nothing either there is nothing. If it
-// brings a span whose records all lie below the position, and the client does
-// not tell where the span ends, there is nothing at this very offset: one on.
+// record are markers, aborted records, or, after compaction, batches that kept
+// no record, or nothing at all. An answer without anything below the end may
+// also be one to a request for many partitions in which this one's turn did not
+// come; so then it is asked for alone. If that brings nothing either, there is
+// nothing up to the end only where the client says that the broker sent no
+// batch: some keep a batch without records to themselves, and behind it, in the
+// next segment, the newest records may lie. So there is nothing at this very
+// offset: one on. The same holds if it brings spans whose records all lie below
+// the position, and the client does not tell where they end.
 func (c *cursor) take(p Part, alone bool) []wire.Record {
 	if c.target < 0 {
 		c.target = p.Highest
 	}
-	// What is not decided yet is for a later answer.
-	if i := slices.IndexFunc(p.Spans, func(s Span) bool { return s.First >= p.Stable }); i >= 0 {
-		p.Spans = p.Spans[:i]
-	}
 	before := c.next
+	// What is not decided yet is for a later answer; nothing else lies before it.
+	undecided := slices.IndexFunc(p.Spans, func(s Span) bool { return s.First >= p.Stable })
+	if undecided >= 0 {
+		p.Spans = p.Spans[:undecided]
+	}
 	recs := committed(p, c.next)
 	for _, s := range p.Spans {
 		c.next = max(c.next, s.First, s.Last+1)
@@ -51,12 +55,15 @@ func (c *cursor) take(p Part, alone bool) []wire.Record {
 			c.next = max(c.next, s.Records[n-1].Offset+1)
 		}
 	}
+	if undecided >= 0 {
+		c.next = max(c.next, p.Stable)
+	}
 	c.end, c.began = p.Stable, true
 	stuck := c.next == before && c.next < c.end
-	if stuck && alone && len(p.Spans) > 0 {
-		c.next++
-	} else if stuck && alone {
+	if stuck && alone && p.Empty {
 		c.next = c.end
+	} else if stuck && alone {
+		c.next++
 	}
 	c.alone = stuck && c.next < c.end
 	return recs

@@ -53,7 +53,9 @@ func anyPlan(t *rapid.T) plan {
 			p.highest++
 		}
 		s.Last = p.highest - 1
-		p.spans = append(p.spans, s)
+		if len(s.Records) > 0 || rapid.Bool().Draw(t, "kept without records") {
+			p.spans = append(p.spans, s)
+		}
 	}
 	p.stable = p.highest
 	for _, first := range begun {
@@ -64,11 +66,18 @@ func anyPlan(t *rapid.T) plan {
 	return p
 }
 
+// client is what a client makes of an answer.
+type client struct {
+	tells bool // where spans end
+	hides bool // spans without records, and so does not know of an empty answer
+}
+
 // answer is what a broker says: from the span that has the offset on, some
 // spans, never none if there is one; unless others had their turn.
-func (p plan) answer(t *rapid.T, from int64, alone, tells bool) Part {
+func (p plan) answer(t *rapid.T, from int64, alone bool, through client) Part {
 	part := Part{Highest: p.highest, Stable: p.stable}
 	generous := rapid.Bool().Draw(t, "also what is not decided")
+	part.Empty = !through.hides
 	if !alone && rapid.IntRange(0, 3).Draw(t, "turn of others") == 0 {
 		return part
 	}
@@ -76,10 +85,13 @@ func (p plan) answer(t *rapid.T, from int64, alone, tells bool) Part {
 		if s.Last < from || s.First >= p.stable && !generous {
 			continue
 		}
-		if !tells {
+		part.Empty = false
+		if !through.tells {
 			s.Last = -1
 		}
-		part.Spans = append(part.Spans, s)
+		if len(s.Records) > 0 || !through.hides {
+			part.Spans = append(part.Spans, s)
+		}
 		if rapid.Bool().Draw(t, "full") {
 			break
 		}
@@ -110,7 +122,10 @@ func (p plan) endOf(a Aborted) int64 {
 func TestCommittedAndNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPlan(t)
-		tells := rapid.Bool().Draw(t, "the client tells where spans end")
+		through := client{
+			tells: rapid.Bool().Draw(t, "the client tells where spans end"),
+			hides: rapid.Bool().Draw(t, "the client hides spans without records"),
+		}
 		c := newCursor(0)
 		var got []int64
 		for asks := 0; !c.atEnd(); asks++ {
@@ -119,7 +134,7 @@ func TestCommittedAndNoMore(t *testing.T) {
 			}
 			alone := c.alone || rapid.Bool().Draw(t, "alone")
 			before := c.next
-			for _, r := range c.take(p.answer(t, c.next, alone, tells), alone) {
+			for _, r := range c.take(p.answer(t, c.next, alone, through), alone) {
 				got = append(got, r.Offset)
 			}
 			if c.next < before {

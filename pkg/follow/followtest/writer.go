@@ -54,13 +54,13 @@ func (w *Writer) Begin(recs ...wire.Record) {
 	w.More(recs...)
 }
 
-// More writes records in the open transaction.
+// More writes records in the open transaction, those without a time as of now.
 func (w *Writer) More(recs ...wire.Record) {
 	w.t.Helper()
 	for _, rec := range recs {
 		project, _, err := wire.ParseInstanceKey(rec.Key)
 		must(w.t, err)
-		k := &kgo.Record{Topic: w.topic, Partition: wire.Partition(project, w.partitions), Key: rec.Key, Value: rec.Value}
+		k := &kgo.Record{Topic: w.topic, Partition: wire.Partition(project, w.partitions), Key: rec.Key, Value: rec.Value, Timestamp: rec.Time}
 		for _, h := range rec.Headers {
 			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
@@ -143,31 +143,4 @@ func Await(t testing.TB, what string, done func(ctx context.Context) bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
-}
-
-// Raw reads all that is committed in a topic of one partition now, as a plain
-// consumer does.
-func Raw(ctx context.Context, t testing.TB, brokers []string, topic string) []wire.Record {
-	t.Helper()
-	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
-		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}),
-	)
-	must(t, err)
-	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
-	must(t, err)
-	end, _ := ends.Lookup(topic, 0)
-	var recs []wire.Record
-	for at := int64(0); at < end.Offset; {
-		fetches := cl.PollFetches(ctx)
-		must(t, fetches.Err())
-		fetches.EachRecord(func(k *kgo.Record) {
-			at = k.Offset + 1
-			if !k.Attrs.IsControl() {
-				recs = append(recs, wire.Record{Offset: k.Offset, Key: k.Key, Value: k.Value})
-			}
-		})
-	}
-	return recs
 }

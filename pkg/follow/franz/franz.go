@@ -122,7 +122,8 @@ func (a *asker) Fetch(ctx context.Context, broker int32, topic string, from map[
 // parse lets franz-go leave out what is not committed, and the markers.
 func parse(topic string, p *kmsg.FetchResponseTopicPartition, from int64) (follow.Part, error) {
 	part := follow.Part{Partition: p.Partition, Code: p.ErrorCode, Highest: p.HighWatermark, Stable: p.LastStableOffset}
-	if p.ErrorCode != 0 || len(p.RecordBatches) == 0 {
+	part.Empty = len(p.RecordBatches) == 0
+	if p.ErrorCode != 0 || part.Empty {
 		return part, nil
 	}
 	read, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{

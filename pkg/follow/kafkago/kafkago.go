@@ -177,6 +177,7 @@ func parse(topic string, p *fetch.ResponsePartition) (follow.Part, error) {
 	for _, t := range p.AbortedTransactions {
 		part.Aborted = append(part.Aborted, follow.Aborted{Producer: t.ProducerID, First: t.FirstOffset})
 	}
+	part.Empty = p.RecordSet.Records == nil
 	stream, ok := p.RecordSet.Records.(*protocol.RecordStream)
 	if p.ErrorCode != 0 || !ok {
 		return part, nil

@@ -112,7 +112,9 @@ func (a *asker) Fetch(ctx context.Context, id int32, topic string, from map[int3
 	return parts, nil
 }
 
-// parse reads an answer; one that has only half a batch says nothing.
+// parse reads an answer; one that has only half a batch says nothing. sarama
+// leaves out batches that kept no record after compaction, so that one without
+// any looks like one with only such: Empty is never said.
 func parse(topic string, partition int32, b *sarama.FetchResponseBlock) (part follow.Part, whole bool) {
 	part = follow.Part{Partition: partition, Code: int16(b.Err), Highest: b.HighWaterMarkOffset, Stable: b.LastStableOffset}
 	for _, t := range b.AbortedTransactions {
