@@ -104,9 +104,10 @@ func (s *Server) change(ctx context.Context, dry bool, ask func() (Change, error
 	came := abandoned
 	defer func() { s.writes.leave(time.Now(), trial, came) }()
 	if trial { // nobody else may try meanwhile, and a change may take long
-		if err := s.catchUpWithin(ctx, s.writes.patience()); err != nil {
+		if came, err = s.look(ctx); err != nil {
 			return nil, err
 		}
+		came = abandoned
 	}
 	c, err := ask()
 	if err != nil {

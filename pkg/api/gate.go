@@ -94,11 +94,20 @@ func (g *gate) leave(now time.Time, trial bool, o outcome) {
 		if trial {
 			g.failed++
 		}
-		if g.silent.IsZero() {
-			g.silent = now
+		if first := g.silent.IsZero(); first || trial { // others say nothing new, and put no trial off
+			if first {
+				g.silent = now
+			}
+			g.next = now.Add(trialEvery)
 		}
-		g.next = now.Add(trialEvery)
 	}
+}
+
+// open is for who knows from elsewhere that Kafka answers.
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.silent, g.failed = time.Time{}, 0
 }
 
 // patience is how long a trial may take. A broker that has just come back is

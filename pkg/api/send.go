@@ -24,10 +24,11 @@ func (s *Server) send(ctx context.Context, rec wire.Record) error {
 	came := unanswered
 	defer func() { s.writes.leave(time.Now(), trial, came) }()
 	ctx = context.WithoutCancel(ctx)
-	if trial { // whoever tries shall not wait long, and shall have written nothing if Kafka is still silent
-		if err := s.catchUpWithin(ctx, s.writes.patience()); err != nil {
+	if trial {
+		if came, err = s.look(ctx); err != nil {
 			return err
 		}
+		came = unanswered
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
 	defer cancel()
@@ -65,42 +66,54 @@ func judge(topic string, err error) (outcome, error) {
 	}
 }
 
-// catchUp returns once everything that any node accepted before the call is
-// in the views.
-func (s *Server) catchUp(ctx context.Context) error {
-	return s.catchUpWithin(ctx, s.config.SyncTimeout)
+// look is how a trial of what writes begins, so that nothing was written if
+// Kafka is still silent. The gate of the readers cannot refuse it, or it would
+// be no trial, and is not closed by it: it may be briefer than readers are.
+func (s *Server) look(ctx context.Context) (outcome, error) {
+	came, err := s.sync(context.WithoutCancel(ctx), s.writes.patience())
+	if came == answered {
+		s.reads.open()
+	}
+	return came, err
 }
 
-// tryKafka is catchUp for who does not believe in it.
-func (s *Server) tryKafka(ctx context.Context) error { return s.catchUpWithin(ctx, trialTimeout) }
-
-func (s *Server) catchUpWithin(caller context.Context, patience time.Duration) error {
+// catchUp returns once everything that any node accepted before the call is
+// in the views. A trial finds out whether or not its caller waits for that: one
+// who always hangs up early, as a probe may, would never find out.
+func (s *Server) catchUp(ctx context.Context) error {
 	trial, err := s.reads.enter(time.Now())
 	if err != nil {
 		return err
 	}
-	came := unanswered
+	came, patience := unanswered, s.config.SyncTimeout
 	defer func() { s.reads.leave(time.Now(), trial, came) }()
 	if trial {
-		patience = s.reads.patience()
+		ctx, patience = context.WithoutCancel(ctx), s.reads.patience()
 	}
+	came, err = s.sync(ctx, patience)
+	return err
+}
+
+// sync catches up, and says what came of it.
+func (s *Server) sync(caller context.Context, patience time.Duration) (outcome, error) {
 	ctx, cancel := context.WithTimeout(caller, patience)
 	defer cancel()
-	switch err = s.rounds.fresh(ctx); {
-	case err == nil:
-		came = answered
-		return nil
-	case caller.Err() != nil:
+	err := s.rounds.fresh(ctx)
+	if err == nil {
+		return answered, nil
+	}
+	came := unanswered
+	if caller.Err() != nil {
 		came = abandoned
 	}
-	return &later{after: refusedFor, why: &compute.Error{
+	return came, &later{after: refusedFor, why: &compute.Error{
 		Op: "catch up", Kind: compute.KindUnavailable, Message: "Kafka does not answer, so it is not known what other nodes accepted",
 		Remedy: "try again in a moment; nothing was done", Cause: err,
 	}}
 }
 
 // answersKafka refuses while Kafka does not answer, as far as is known or can
-// be found out soon. It is not asked while all goes well.
+// be found out. It is not asked while all goes well.
 func (s *Server) answersKafka(ctx context.Context) error {
 	now := time.Now()
 	_, writes := s.writes.state(now)
@@ -108,5 +121,5 @@ func (s *Server) answersKafka(ctx context.Context) error {
 	if writes == 0 && reads == 0 {
 		return nil
 	}
-	return s.tryKafka(ctx)
+	return s.catchUp(ctx)
 }
