@@ -270,7 +270,7 @@ func (l *load) ask(id compute.InstanceID) *refusal {
 // until waits for the load to have come so far.
 func (l *load) until(what string, done func(accepted, refused int) bool) {
 	l.r.t.Helper()
-	lost := time.After(patience)
+	lost := time.After(2 * patience) // of Kafka's start too
 	for {
 		l.mu.Lock()
 		a, n := len(l.accepted), len(l.refused)
@@ -330,7 +330,7 @@ func (r *rig) survives(kill, revive func() error) {
 }
 
 func TestKafkaGoesAway(t *testing.T) {
-	t.Skip("known fault, see README: after a broker was killed under load an API node may go on refusing for minutes")
+	t.Skip("known fault, see README: Kafka may forget the end of the transaction that the kill left open, and nobody ends it")
 	kafka := kafkatest.StartT(t, kafkatest.Options{})
 	r := newRig(t, kafkatest.Broker{Addrs: kafka.Addrs(), Prefix: "away.", Real: true}, roomyHosts(8)...).up()
 	r.survives(
