@@ -6,7 +6,7 @@ TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
 
-.PHONY: build demo dev test fuzz vuln lint fmt proto proto-check clean
+.PHONY: build demo dev test sim fuzz vuln lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -19,6 +19,12 @@ dev: build ## the same, and it stays up
 
 test: ## everything; needs Java and Maven for the parts on real Kafka
 	$(GO) test -race -timeout 25m ./...
+
+N     ?= 500
+COUNT ?= 1
+
+sim: ## N simulated schedules, from SEED on or anywhere, each COUNT times; docs/SIMULATION.md
+	SIM_N=$(N) SIM_SEED=$(SEED) SIM_COUNT=$(COUNT) $(GO) test ./cmd/berth -run '^TestManySchedules$$' -count 1 -timeout 0 -v 2>&1 | grep -vE '^ *(=== |--- PASS)'
 
 FUZZTIME ?= 30s
 

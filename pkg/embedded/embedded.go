@@ -111,3 +111,6 @@ func (b *Broker) Close() {
 	b.cluster.Close()
 	_ = b.lock.Close() // the only error is that it was closed before, or is none
 }
+
+// Fault makes the broker answer requests with errors, for tests and simulation.
+func (b *Broker) Fault(f ...kfake.Fault) *kfake.FaultHandle { return b.cluster.Fault(f...) }

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"testing"
+	"testing/synctest"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/sim"
+)
+
+// simulated is this product, as the simulation knows it.
+type simulated struct{}
+
+// part is a process: it waits for its broker as the daemons do.
+func (simulated) part(s sim.Site, name string, build func(context.Context, cell) (service.Part, error)) service.Part {
+	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
+	return service.Made(func(ctx context.Context) (service.Part, error) {
+		if err := c.await(ctx, func(string) {}); err != nil {
+			return nil, err
+		}
+		return build(ctx, c)
+	})
+}
+
+func (p simulated) Queues(s sim.Site) service.Part {
+	return p.part(s, "queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })
+}
+
+func (p simulated) Conductor(s sim.Site, name string) service.Part {
+	return p.part(s, "conductor", func(_ context.Context, c cell) (service.Part, error) {
+		return newConductor(c, conductorOptions{Name: name})
+	})
+}
+
+func (p simulated) API(s sim.Site, address string) service.Part {
+	return p.part(s, "api", func(_ context.Context, c cell) (service.Part, error) {
+		part, _ := frontedAPI(c, front.Options{Address: address, Listen: s.Listen})
+		return part, nil
+	})
+}
+
+func (p simulated) Agent(s sim.Site, h sim.AgentSite) service.Part {
+	return p.part(s, "agent", func(_ context.Context, c cell) (service.Part, error) {
+		return newAgent(c, agentOptions{Host: h.Host, State: h.State, Driver: h.Driver, Journal: h.Journal})
+	})
+}
+
+// played plays a schedule in a bubble of its own. A bubble in which nothing can
+// ever happen again, or that is left with something in it, is an error.
+func played(t *testing.T, s sim.Schedule) (rec *sim.Recording, err error) {
+	dir, err := os.MkdirTemp(memory(), fmt.Sprintf("berth-sim-%d-", s.Seed)) // a crash leaves its name behind
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // it is in memory, or in the system's own temporary folder
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("seed %d: %v", s.Seed, p)
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		log := zap.NewNop()
+		if os.Getenv("BERTH_TEST_LOG") != "" {
+			log = zaptest.NewLogger(t)
+		}
+		rec, err = sim.Play(simulated{}, s, sim.Options{Dir: dir, Log: log})
+	})
+	return rec, err
+}
+
+// memory is a folder that no disk is behind, where there is one.
+func memory() string {
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		return "/dev/shm"
+	}
+	return ""
+}
+
+// judged plays a schedule and answers what was wrong, and the story of it.
+func judged(t *testing.T, s sim.Schedule, stats *sim.Stats) (wrong []string, story string) {
+	rec, err := played(t, s)
+	if err != nil {
+		return []string{err.Error()}, err.Error()
+	}
+	found := rec.Judge()
+	stats.Add(rec, len(found) > 0)
+	for _, v := range found {
+		wrong = append(wrong, v.String())
+	}
+	return wrong, rec.Story(found)
+}
+
+// plays is how often at most a schedule that failed is played to make it smaller.
+const plays = 150
+
+// shrunk is the smallest schedule that still fails, with its story. What comes
+// of a schedule is not the same every time, so each is tried a few times.
+func shrunk(t *testing.T, s sim.Schedule) (sim.Schedule, string) {
+	left, story := plays, ""
+	small := sim.Shrink(s, func(s sim.Schedule) bool {
+		for range 3 {
+			if left--; left < 0 {
+				return false
+			}
+			if wrong, told := judged(t, s, sim.NewStats()); len(wrong) > 0 {
+				story = told
+				return true
+			}
+		}
+		return false
+	})
+	return small, story
+}
+
+// tell says all about a schedule that failed, and writes the smallest that does
+// to a file which belongs in pkg/sim/testdata once the fault is found.
+func tell(t *testing.T, s sim.Schedule, wrong []string, story string) {
+	t.Errorf("seed %d: %d things wrong, the first: %s", s.Seed, len(wrong), wrong[0])
+	if os.Getenv("SIM_SHRINK") != "0" {
+		small, shorter := shrunk(t, s)
+		if shorter != "" {
+			s, story = small, shorter
+		}
+	}
+	b, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("berth-sim-%d.json", s.Seed))
+	if err := os.WriteFile(file, b, 0o644); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the schedule is in %s; SIM_FILE=%s plays it again\n%s", file, file, story)
+}
+
+// setting is a number from the environment.
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// simulate plays the schedules of seeds, as many at once as there are processors.
+func simulate(t *testing.T, seeds []uint64) {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	stats, again := sim.NewStats(), setting(t, "SIM_COUNT", 1)
+	next := make(chan uint64, len(seeds)*int(again))
+	for _, seed := range seeds {
+		for range again {
+			next <- seed
+		}
+	}
+	close(next)
+	t.Run("seeds", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprintf("worker-%d", i+1), func(t *testing.T) {
+				t.Parallel()
+				for seed := range next {
+					t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+						s := sim.Generate(seed)
+						if wrong, story := judged(t, s, stats); len(wrong) > 0 {
+							tell(t, s, wrong, story)
+						} else if os.Getenv("SIM_STORY") != "" {
+							t.Log("\n" + story)
+						}
+					})
+				}
+			})
+		}
+	})
+	t.Log("\n" + stats.String())
+}
+
+// TestSimulation plays some schedules that are always the same, and a few that
+// never were played before.
+func TestSimulation(t *testing.T) {
+	const fixed, fresh = 20, 5
+	var seeds []uint64
+	for i := range uint64(fixed) {
+		seeds = append(seeds, i+1)
+	}
+	for range fresh {
+		seeds = append(seeds, rand.Uint64N(1<<40))
+	}
+	simulate(t, seeds)
+}
+
+// TestManySchedules is for `make sim`: as many as asked for.
+func TestManySchedules(t *testing.T) {
+	n := setting(t, "SIM_N", 0)
+	if n == 0 {
+		t.Skip("needs SIM_N: how many")
+	}
+	first := setting(t, "SIM_SEED", rand.Uint64N(1<<40))
+	t.Logf("seeds from %d on", first)
+	var seeds []uint64
+	for i := range n {
+		seeds = append(seeds, first+i)
+	}
+	simulate(t, seeds)
+}
+
+// TestScheduleFiles plays what once failed, and one of your own with SIM_FILE.
+func TestScheduleFiles(t *testing.T) {
+	files, err := filepath.Glob("../../pkg/sim/testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own := os.Getenv("SIM_FILE"); own != "" {
+		files = []string{own}
+	}
+	stats := sim.NewStats()
+	for _, f := range files {
+		t.Run(filepath.Base(f), func(t *testing.T) {
+			b, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var s sim.Schedule
+			if err := json.Unmarshal(b, &s); err != nil {
+				t.Fatal(err)
+			}
+			for range setting(t, "SIM_COUNT", 3) {
+				wrong, story := judged(t, s, stats)
+				if len(wrong) > 0 {
+					t.Fatalf("%d things wrong, the first: %s\n%s", len(wrong), wrong[0], story)
+				}
+				if os.Getenv("SIM_STORY") != "" {
+					t.Log("\n" + story)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package sim
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/embedded"
+)
+
+// broker is the one broker. It is stopped and started again on what it wrote
+// down, which is not who holds what of a queue.
+type broker struct {
+	play *play
+	mu   sync.Mutex
+	now  *embedded.Broker // nil: it is down
+}
+
+func (b *broker) start() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.now != nil {
+		return nil
+	}
+	o := embedded.Options{Listen: func(network, address string) (net.Listener, error) {
+		return b.play.net.Listen(context.Background(), network, address)
+	}}
+	if b.play.restarts() {
+		o.DataDir = filepath.Join(b.play.dir, "broker")
+	}
+	var err error
+	b.now, err = embedded.Start(o)
+	return err
+}
+
+func (b *broker) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.now != nil {
+		b.now.Close()
+		b.now = nil
+	}
+}
+
+// restarts says whether the broker is ever away; only then it writes to a disk.
+func (s Schedule) restarts() bool {
+	for _, f := range s.Faults {
+		if f.Kind == FaultBroker {
+			return true
+		}
+	}
+	return false
+}
+
+// answer has requests of a kind answered with an error, n times at most, until
+// stop is called.
+func (b *broker) answer(f Fault) (stop func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.now == nil {
+		return func() {}
+	}
+	h := b.now.Fault(kfake.Fault{Keys: []kmsg.Key{keyOf(f.Key)}, Err: codeOf(f.Code), Count: max(f.Nth, 1), TopLevel: topLevel(f.Key)})
+	return h.Remove
+}
+
+func keyOf(name string) kmsg.Key {
+	for k := range int16(100) {
+		if kmsg.NameForKey(k) == name {
+			return kmsg.Key(k)
+		}
+	}
+	return -1
+}
+
+func codeOf(name string) *kerr.Error {
+	for code := range int16(140) {
+		if e := kerr.TypedErrorForCode(code); e != nil && e.Message == name {
+			return e
+		}
+	}
+	return kerr.UnknownServerError
+}
+
+// topLevel says whether the error of a kind of request is the whole request's.
+func topLevel(key string) bool {
+	switch key {
+	case "EndTxn", "ShareFetch", "InitProducerID", "ConsumerGroupHeartbeat", "Heartbeat", "JoinGroup", "SyncGroup":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+const (
+	// patience is how long, when nothing goes wrong any more, everything may take
+	// to end: longer than any back-off and time-out that may still be running.
+	patience = 20 * time.Minute
+	// steady is how long it must have looked finished.
+	steady = 3 * time.Second
+)
+
+// calm ends all that goes wrong and waits until nothing is left to do; then it
+// deletes everything and waits until nothing is left.
+func (w *play) calm() {
+	w.heal()
+	w.rec.Calm = time.Now()
+	if !w.await(w.unsettled) {
+		return
+	}
+	w.rec.Settled = time.Now()
+	w.askQuotas()
+	for _, i := range w.byID() {
+		if i.State != compute.StateDeleted {
+			w.clients.do(Load{Op: LoadDelete, Name: i.Boot.Name, Project: i.Project})
+		}
+	}
+	if w.await(w.unfinished) {
+		w.rec.Empty = time.Now()
+	}
+}
+
+// heal starts what is down and asks hosts to offer again.
+func (w *play) heal() {
+	w.must(w.broker.start())
+	wished := map[compute.HostID]bool{}
+	for _, l := range w.Load {
+		if l.Op == LoadHost && !wished[l.Host] {
+			wished[l.Host] = true
+			w.clients.do(Load{Op: LoadHost, Host: l.Host, Wish: "enable"})
+		}
+	}
+}
+
+// await waits until there is nothing that is still to be done, and has not been
+// for a while.
+func (w *play) await(open func() []string) bool {
+	since, end := time.Time{}, time.Now().Add(patience)
+	for time.Now().Before(end) {
+		switch left := open(); {
+		case len(left) > 0:
+			since = time.Time{}
+			w.rec.Stuck = left
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= steady:
+			w.rec.Stuck = nil
+			return true
+		}
+		w.sleep(time.Second)
+	}
+	return false
+}
+
+func (w *play) byID() []compute.Instance {
+	var list []compute.Instance
+	for _, i := range w.rec.instances() {
+		list = append(list, i)
+	}
+	slices.SortFunc(list, func(a, b compute.Instance) int {
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// unsettled lists what must still happen.
+func (w *play) unsettled() (left []string) {
+	now := w.rec.instances()
+	for _, a := range w.rec.accepted() {
+		i, there := now[a.ID]
+		switch {
+		case !there:
+			left = append(left, fmt.Sprintf("%s %s was accepted at %s and is in no record", a.Op, a.Name, w.rec.at(a.Answered)))
+		case a.Op == LoadDelete && i.State != compute.StateDeleted:
+			left = append(left, fmt.Sprintf("%s was to be deleted at %s and is %s", a.Name, w.rec.at(a.Answered), i.State))
+		}
+	}
+	for _, i := range w.byID() {
+		switch {
+		case i.State == compute.StateStarting || i.State == compute.StateDeleting, i.State == compute.StateActive && (i.Confirm || i.Command != nil):
+			left = append(left, fmt.Sprintf("%s is %s on %s since %s", i.Boot.Name, i.State, i.Host, w.rec.at(i.ChangedAt)))
+		case i.State == compute.StateQueued:
+			if h := w.room(i); h != "" || time.Now().After(i.Deadline) {
+				left = append(left, fmt.Sprintf("%s is queued in %s since %s, and %q has room for it", i.Boot.Name, i.Queue, w.rec.at(i.ChangedAt), h))
+			}
+		}
+	}
+	return left
+}
+
+// room is a host that offers and would fit the instance; empty if there is none.
+// The user's rules count, and where it failed before does not.
+func (w *play) room(i compute.Instance) compute.HostID {
+	for _, h := range w.World.Hosts {
+		if i.Boot.Host != "" && i.Boot.Host != h.ID || slices.Contains(i.Boot.Avoid, h.ID) {
+			continue
+		}
+		traits := map[compute.Trait]bool{}
+		for _, t := range h.Traits {
+			traits[t] = true
+		}
+		q := compute.Queue{Required: i.Required, Forbidden: i.Forbidden}
+		if q.Accepts(traits) && w.rec.offers(h.ID) && i.Resources.FitsIn(w.free(h)) {
+			return h.ID
+		}
+	}
+	return ""
+}
+
+func (w *play) free(h Host) compute.Resources {
+	free := h.Totals
+	for _, m := range w.hosts[h.ID].Machines() {
+		free = free.Minus(m.Resources)
+	}
+	return free
+}
+
+// offers says whether a host said last that it offers.
+func (r *Recording) offers(h compute.HostID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	b, ok := r.Beacons[h]
+	return ok && b.State == compute.HostEnabled
+}
+
+// unfinished lists what is left when all was deleted.
+func (w *play) unfinished() (left []string) {
+	for _, i := range w.byID() {
+		if i.State != compute.StateDeleted {
+			left = append(left, fmt.Sprintf("%s is %s", i.Boot.Name, i.State))
+		}
+	}
+	for _, h := range w.World.Hosts {
+		for _, m := range w.hosts[h.ID].Machines() {
+			left = append(left, fmt.Sprintf("%s still has %s", h.ID, m.Instance))
+		}
+		w.rec.mu.Lock()
+		b := w.rec.Beacons[h.ID]
+		w.rec.mu.Unlock()
+		if b.Machines+b.Building > 0 || !b.Free.Equal(h.Totals) {
+			left = append(left, fmt.Sprintf("%s says it has %d machines, %d builds and %s free of %s", h.ID, b.Machines, b.Building, b.Free, h.Totals))
+		}
+	}
+	return left
+}
+
+func (w *play) askQuotas() {
+	logged := map[compute.Project]compute.Resources{}
+	for _, i := range w.rec.instances() {
+		logged[i.Project] = logged[i.Project].Plus(uses(i))
+	}
+	for _, p := range w.projects() {
+		var q client.Quota
+		var err error
+		for range 30 {
+			ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+			q, err = w.clients.as(0, p).Quota(ctx, p)
+			cancel()
+			if err == nil {
+				break
+			}
+			w.sleep(time.Second)
+		}
+		if err != nil {
+			w.rec.wrong("API", "", "does not say what %s uses: %v", p, err)
+			continue
+		}
+		used := compute.Resources{}
+		for _, r := range q.Resources {
+			used[r.Class] = r.Used
+		}
+		w.rec.Quotas = append(w.rec.Quotas, QuotaSeen{p, used, logged[p]})
+	}
+}
+
+func (s Schedule) projects() (list []compute.Project) {
+	for _, l := range s.Load {
+		if l.Project != "" && !slices.Contains(list, l.Project) {
+			list = append(list, l.Project)
+		}
+	}
+	return list
+}
+
+// watchEvery is how often somebody looks at an API node.
+const watchEvery = 4 * time.Second
+
+// watch looks at what an API node says, until calm, and remembers.
+func (w *play) watch(node int) {
+	seen := map[compute.InstanceID]client.Instance{}
+	projects := w.projects()
+	for i := 0; w.rec.Settled.IsZero() && len(projects) > 0; i++ {
+		if !w.sleep(watchEvery) {
+			return
+		}
+		p := projects[i%len(projects)]
+		ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+		list, err := w.clients.as(node, p).Instances(ctx, client.Filter{All: true})
+		cancel()
+		if err != nil {
+			continue
+		}
+		now := map[compute.InstanceID]bool{}
+		for _, i := range list {
+			now[i.ID] = true
+			if old := seen[i.ID]; i.Version < old.Version {
+				w.rec.wrong("backwards", i.ID, "node %d showed %s version %d, and then version %d", node+1, i.Name, old.Version, i.Version)
+			}
+			seen[i.ID] = i
+		}
+		for id, old := range seen {
+			if old.Project == p && !now[id] {
+				w.rec.wrong("backwards", id, "node %d showed %s (%s), and then nothing", node+1, old.Name, old.State)
+				delete(seen, id)
+			}
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package sim
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// conn is a connection of a process.
+type conn struct {
+	net.Conn
+	link    *link
+	broker  bool // it leads to the broker
+	readBy  deadline
+	writeBy deadline
+	lost    atomic.Bool // the next answer is lost, and the connection with it
+
+	held   []byte // read, and not yet let in; of the one who reads
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Read lets in what has come, once it may get in.
+func (c *conn) Read(b []byte) (int, error) {
+	if len(c.held) == 0 {
+		n, err := c.Conn.Read(b)
+		if err != nil || n == 0 {
+			return n, err
+		}
+		if c.lost.Load() {
+			_ = c.Close()
+			return 0, io.ErrUnexpectedEOF
+		}
+		if c.link.in.opens() == nil {
+			return n, nil
+		}
+		c.held = append([]byte(nil), b[:n]...)
+	}
+	if err := c.readBy.wait(&c.link.in, c.link.dead, c.closed); err != nil {
+		return 0, err
+	}
+	n := copy(b, c.held)
+	c.held = c.held[n:]
+	return n, nil
+}
+
+// Write lets something out, which takes its time.
+func (c *conn) Write(b []byte) (int, error) {
+	kind := c.request(b)
+	if kind != "" {
+		c.link.at("send:"+kind, c)
+	}
+	if d := c.link.delay(); d > 0 {
+		if err := c.sleep(d); err != nil {
+			return 0, err
+		}
+	}
+	if err := c.writeBy.wait(&c.link.out, c.link.dead, c.closed); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Write(b)
+	if kind != "" && err == nil {
+		c.link.at("sent:"+kind, c)
+	}
+	return n, err
+}
+
+func (c *conn) sleep(d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-c.closed:
+		return net.ErrClosed
+	case <-c.link.dead:
+		return errDead
+	}
+}
+
+// request is the kind of a request to the broker. Clients write each at once.
+func (c *conn) request(b []byte) string {
+	if !c.broker || len(b) < 8 {
+		return ""
+	}
+	return kmsg.NameForKey(int16(binary.BigEndian.Uint16(b[4:])))
+}
+
+// Close closes it, once.
+func (c *conn) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	c.link.forget(c)
+	return c.Conn.Close()
+}
+
+// SetDeadline is of both directions.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.readBy.set(t)
+	c.writeBy.set(t)
+	return c.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline also ends the wait for what has come and may not get in.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.readBy.set(t)
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetWriteDeadline also ends the wait to get out.
+func (c *conn) SetWriteDeadline(t time.Time) error {
+	c.writeBy.set(t)
+	return c.Conn.SetWriteDeadline(t)
+}

@@ -1,0 +1,85 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// driver is the hypervisor as one life of an agent reaches it: not at all once
+// the agent has ended.
+type driver struct {
+	hypervisor.Driver
+	host compute.HostID
+	link *link
+	rec  *Recording
+}
+
+// do is every call.
+func (d *driver) do(ctx context.Context, method string, call func(context.Context) error) error {
+	if err := d.link.pass(); err != nil {
+		return err
+	}
+	d.link.at("before:"+method, nil)
+	if err := d.link.pass(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.link.life, cancel)()
+	err := call(ctx)
+	if err == nil {
+		d.link.at("after:"+method, nil)
+	}
+	if gone := d.link.pass(); gone != nil {
+		return gone
+	}
+	return err
+}
+
+func (d *driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
+	return d.do(ctx, "Prepare", func(ctx context.Context) error { return d.Driver.Prepare(ctx, s) })
+}
+
+func (d *driver) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
+	return d.do(ctx, "Launch", func(ctx context.Context) error {
+		began := time.Now()
+		err := d.Driver.Launch(ctx, id, a, c)
+		d.rec.launched(Launch{At: began, Host: d.host, Instance: id, Attempt: a, Claim: c})
+		return err
+	})
+}
+
+func (d *driver) Destroy(ctx context.Context, id compute.InstanceID) error {
+	return d.do(ctx, "Destroy", func(ctx context.Context) error { return d.Driver.Destroy(ctx, id) })
+}
+
+func (d *driver) List(ctx context.Context) (list []hypervisor.Machine, err error) {
+	err = d.do(ctx, "List", func(ctx context.Context) error {
+		list, err = d.Driver.List(ctx)
+		return err
+	})
+	return list, err
+}
+
+func (d *driver) Inventory(ctx context.Context) (inv compute.Inventory, err error) {
+	err = d.do(ctx, "Inventory", func(ctx context.Context) error {
+		inv, err = d.Driver.Inventory(ctx)
+		return err
+	})
+	return inv, err
+}
+
+func (d *driver) Stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	return d.do(ctx, "Stop", func(ctx context.Context) error { return d.Driver.Stop(ctx, id, grace) })
+}
+
+func (d *driver) Start(ctx context.Context, id compute.InstanceID) error {
+	return d.do(ctx, "Start", func(ctx context.Context) error { return d.Driver.Start(ctx, id) })
+}
+
+func (d *driver) Reboot(ctx context.Context, id compute.InstanceID, hard bool) error {
+	return d.do(ctx, "Reboot", func(ctx context.Context) error { return d.Driver.Reboot(ctx, id, hard) })
+}

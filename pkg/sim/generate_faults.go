@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+)
+
+// points are where a process may be killed: just before or after it sends a
+// request, at a call of its hypervisor, or when its journal is on the disk.
+var points = map[string][]string{
+	"host": {
+		"journal", "before:Prepare", "after:Prepare", "before:Launch", "after:Launch", "before:Destroy", "after:Destroy",
+		"after:List", "send:Produce", "sent:Produce", "send:ShareFetch", "sent:ShareFetch", "send:ShareAcknowledge", "sent:ShareAcknowledge",
+	},
+	"conductor": {
+		"send:Produce", "sent:Produce", "send:TxnOffsetCommit", "sent:TxnOffsetCommit", "send:EndTxn", "sent:EndTxn",
+		"sent:AddPartitionsToTxn", "sent:InitProducerID", "sent:ListOffsets",
+	},
+	"queues": {
+		"send:CreateTopics", "sent:CreateTopics", "sent:DescribeShareGroupOffsets", "send:AlterShareGroupOffsets", "sent:AlterShareGroupOffsets",
+		"send:Produce", "sent:Produce", "sent:DeleteTopics",
+	},
+	"api": {"send:Produce", "sent:Produce"},
+}
+
+// lost are the requests whose answers are lost, by who asks.
+var lost = map[string][]string{
+	"host":      {"Produce", "Produce", "ShareFetch", "ShareAcknowledge", "Fetch"},
+	"conductor": {"Produce", "EndTxn", "TxnOffsetCommit", "AddPartitionsToTxn", "InitProducerID", "Heartbeat", "JoinGroup", "Fetch"},
+	"queues":    {"Produce", "CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "DeleteTopics"},
+	"api":       {"Produce", "Fetch"},
+}
+
+// codes are the errors that a broker may answer requests with.
+var codes = map[string][]string{
+	"Produce":                   {"NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR"},
+	"Fetch":                     {"NOT_LEADER_OR_FOLLOWER", "KAFKA_STORAGE_ERROR"},
+	"TxnOffsetCommit":           {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"},
+	"EndTxn":                    {"CONCURRENT_TRANSACTIONS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "INVALID_PRODUCER_EPOCH"},
+	"AddPartitionsToTxn":        {"CONCURRENT_TRANSACTIONS", "NOT_COORDINATOR"},
+	"InitProducerID":            {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"},
+	"ShareFetch":                {"SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH", "SHARE_SESSION_LIMIT_REACHED"},
+	"ShareAcknowledge":          {"INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NOT_LEADER_OR_FOLLOWER"},
+	"Heartbeat":                 {"UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "NOT_COORDINATOR"},
+	"ListOffsets":               {"NOT_LEADER_OR_FOLLOWER"},
+	"CreateTopics":              {"REQUEST_TIMED_OUT", "NOT_CONTROLLER"},
+	"AlterShareGroupOffsets":    {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"},
+	"DescribeShareGroupOffsets": {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"},
+	"OffsetFetch":               {"NOT_COORDINATOR", "UNSTABLE_OFFSET_COMMIT"},
+}
+
+// faults makes what goes wrong: a few things in some schedules, many in others.
+func (g *generator) faults() {
+	n := pick(g, 1, 2, 3, 4, 6, 10)
+	for range n {
+		g.fault()
+	}
+	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
+}
+
+// spell is how long something lasts: mostly seconds, at times minutes.
+func (g *generator) spell() Seconds {
+	switch {
+	case g.chance(0.4):
+		return g.between(0.05, 3)
+	case g.chance(0.7):
+		return g.between(3, 25)
+	}
+	return g.between(25, 150)
+}
+
+func (g *generator) kind() string {
+	return pick(g, "host", "host", "host", "conductor", "conductor", "queues", "api")
+}
+
+// one is a process of a kind.
+func (g *generator) one(kind string) string {
+	w := g.s.World
+	n := map[string]int{"host": len(w.Hosts), "conductor": w.Conductors, "queues": w.Managers, "api": w.Nodes}[kind]
+	return fmt.Sprintf("%s-%d", kind, 1+g.IntN(n))
+}
+
+func (g *generator) fault() {
+	kind := g.kind()
+	f := Fault{At: g.between(0, g.length), For: g.spell(), Who: g.one(kind)}
+	switch f.Kind = pick(g, FaultKill, FaultKill, FaultKill, FaultKill, FaultPause, FaultDeaf, FaultMute, FaultCut, FaultOff, FaultSlow,
+		FaultLose, FaultLose, FaultBroker, FaultCode, FaultCode, FaultDriver, FaultDriver, FaultPower, FaultWipe); f.Kind {
+	case FaultKill:
+		f.By = g.spell()
+		f.For = 0
+		if g.chance(0.65) {
+			f.For, f.Point, f.Nth = 30, pick(g, points[kind]...), 1+g.IntN(3)
+		}
+		if kind == "host" {
+			f.Disk = pick(g, "", "", "", "lost")
+			if f.Point == "journal" {
+				f.Disk = pick(g, "", "old")
+			}
+		}
+	case FaultCut:
+		f.For = 0
+	case FaultSlow:
+		f.By = g.between(0.02, 3)
+	case FaultLose:
+		f.Key, f.Nth = pick(g, lost[kind]...), 1+g.IntN(3)
+		f.For = 30
+	case FaultBroker:
+		f.Who = "broker"
+		f.For = min(f.For, 40)
+	case FaultCode:
+		f.Who = "broker"
+		f.Key = pick(g, keysOf(codes)...)
+		f.Code, f.Nth = pick(g, codes[f.Key]...), 1+g.IntN(4)
+	case FaultDriver:
+		g.driver(&f)
+	case FaultPower, FaultWipe:
+		f.Who = g.one("host")
+		if f.Kind == FaultPower {
+			f.Dead = pick(g, "", "", "fence", "forget")
+		}
+	}
+	g.s.Faults = append(g.s.Faults, f)
+}
+
+func (g *generator) driver(f *Fault) {
+	f.Who = g.one("host")
+	f.Key = pick(g, "Prepare", "Prepare", "Launch", "Launch", "Destroy", "List", "Inventory", "Stop", "Start")
+	f.Nth = g.IntN(4)
+	switch g.IntN(3) {
+	case 0:
+		f.Hang = true
+	case 1:
+		f.By = g.between(0, 40)
+	default:
+		f.Code = pick(g, "host", "timeout", "request", "unknown")
+		f.After = f.Key != "Prepare" && g.chance(0.4) // of a failed Prepare nothing is left
+	}
+}
+
+func keysOf(m map[string][]string) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,236 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// clients are those who ask. Each keeps trying what may be repeated.
+type clients struct {
+	play     *play
+	mu       sync.Mutex
+	made     map[clientKey]*client.Client
+	http     *http.Client
+	producer *kafka.Producer
+}
+
+type clientKey struct {
+	node    int
+	project compute.Project
+}
+
+func newClients(w *play) *clients {
+	c := &clients{play: w, made: map[clientKey]*client.Client{}}
+	c.http = &http.Client{Transport: &http.Transport{DialContext: w.ours.Dial}, Timeout: askTime}
+	var err error
+	c.producer, err = kafka.NewProducer(w.kafka())
+	w.must(err)
+	return c
+}
+
+func (c *clients) close() {
+	for _, x := range c.made {
+		x.Close()
+	}
+	c.http.CloseIdleConnections()
+	c.producer.Close()
+}
+
+const (
+	askTime  = 20 * time.Second // for one answer
+	keepTime = 90 * time.Second // how long what may be repeated is
+)
+
+// as talks to a node for a project.
+func (c *clients) as(node_ int, p compute.Project) *client.Client {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := clientKey{node_, p}
+	if c.made[k] == nil {
+		x, err := client.New(client.Config{Address: node(node_), Project: p, Timeout: askTime, Patience: -1, Dial: c.play.ours.Dial})
+		c.play.must(err)
+		c.made[k] = x
+	}
+	return c.made[k]
+}
+
+// do asks for what a schedule says and writes down how it went.
+func (c *clients) do(l Load) {
+	a := Ask{Load: l, Began: time.Now()}
+	repeat := true
+	var ask func(context.Context) error
+	switch l.Op {
+	case LoadBoot:
+		repeat = l.Own != ""
+		if repeat {
+			a.ID = wire.KeyedInstance(l.Project, l.Name)
+		}
+	case LoadDelete, LoadPower:
+		if a.ID = c.target(l); a.ID == "" {
+			return
+		}
+		a.Began = time.Now()
+	}
+	i := c.play.rec.asked(a)
+	switch l.Op {
+	case LoadBoot:
+		ask = func(ctx context.Context) error { return c.boot(ctx, i, l, a.ID) }
+	case LoadDelete:
+		ask = func(ctx context.Context) error {
+			_, err := c.as(l.Node, l.Project).Delete(ctx, a.ID)
+			return err
+		}
+	case LoadPower:
+		ask = func(ctx context.Context) error { return c.power(ctx, l, a.ID, i) }
+	default:
+		ask = func(ctx context.Context) error { return c.operate(ctx, l) }
+	}
+	c.until(i, repeat, ask)
+}
+
+// until asks until there is an answer that says yes or no.
+func (c *clients) until(i int, repeat bool, ask func(context.Context) error) {
+	for end := time.Now().Add(keepTime); ; {
+		c.play.rec.answered(i, func(a *Ask) { a.Tries++ })
+		ctx, cancel := context.WithTimeout(c.play.ours.life, askTime)
+		err := ask(ctx)
+		cancel()
+		if err == nil {
+			c.play.rec.answered(i, func(a *Ask) { a.OK, a.Answered, a.Err = true, time.Now(), "" })
+			return
+		}
+		c.play.rec.answered(i, func(a *Ask) { a.Err = err.Error() })
+		if kind := compute.KindOf(err); kind != compute.KindUnavailable && kind != compute.KindTimeout && kind != compute.KindInternal {
+			c.play.rec.answered(i, func(a *Ask) { a.Answered = time.Now() })
+			return
+		}
+		if !repeat || time.Now().After(end) || !c.play.sleep(time.Second) {
+			return
+		}
+	}
+}
+
+// target is the instance that a delete or a command is about: at once, or as
+// soon as it is in the state that the schedule wants.
+func (c *clients) target(l Load) compute.InstanceID {
+	for end := time.Now().Add(keepTime); time.Now().Before(end); {
+		inst, ok := c.play.rec.named(l.Name)
+		id := c.play.rec.idOf(l.Name)
+		switch {
+		case l.When == "" && id != "":
+			return id
+		case ok && (l.When == "" || inst.State.String() == l.When):
+			return inst.ID
+		case ok && inst.State.Ended():
+			return ""
+		}
+		if !c.play.sleep(50 * time.Millisecond) {
+			return ""
+		}
+	}
+	return ""
+}
+
+func (c *clients) boot(ctx context.Context, i int, l Load, id compute.InstanceID) error {
+	b := *l.Boot
+	b.Name = l.Name
+	var out client.Instance
+	var err error
+	if l.Own == "key" {
+		out, err = c.keyed(ctx, l, b)
+	} else {
+		out, err = c.as(l.Node, l.Project).Boot(ctx, id, b)
+	}
+	if err == nil {
+		c.play.rec.answered(i, func(a *Ask) { a.ID = out.ID })
+		if id != "" && out.ID != id {
+			c.play.rec.wrong("I1", id, "%s was asked for as %s and is %s", l.Name, id, out.ID)
+		}
+	}
+	return err
+}
+
+// keyed boots with an Idempotency-Key.
+func (c *clients) keyed(ctx context.Context, l Load, b compute.Boot) (out client.Instance, err error) {
+	body, err := json.Marshal(rest.FromBoot(l.Project, "", b))
+	if err != nil {
+		return out, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+node(l.Node)+"/v1/instances", bytes.NewReader(body))
+	if err != nil {
+		return out, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Idempotency-Key", l.Name)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return out, &compute.Error{Kind: compute.KindUnavailable, Cause: err}
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
+	if resp.StatusCode >= 300 {
+		var p rest.Problem
+		if err := json.NewDecoder(resp.Body).Decode(&p); err != nil {
+			return out, &compute.Error{Kind: compute.KindUnavailable, Cause: err}
+		}
+		return out, p.Compute()
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return out, &compute.Error{Kind: compute.KindUnavailable, Cause: err}
+	}
+	return out, nil
+}
+
+// power publishes a command, as any client of Kafka may: the API has no such
+// route yet.
+func (c *clients) power(ctx context.Context, l Load, id compute.InstanceID, i int) error {
+	ops := map[string]compute.RequestOp{"stop": compute.OpStop, "start": compute.OpStart, "reboot": compute.OpReboot}
+	return c.publish(ctx, compute.Request{
+		Op: ops[l.Power], Project: l.Project, Instance: id, Command: compute.CommandID(fmt.Sprintf("c-%d", i)), At: time.Now(),
+	}, wire.AnyPartition)
+}
+
+func (c *clients) publish(ctx context.Context, r compute.Request, partition int32) error {
+	return c.producer.Send(ctx, wire.EncodeRequest(r).To(wire.Topics{Prefix: prefix}.Requests(), partition))
+}
+
+// operate is what operators ask for. What was asked and perhaps done before is
+// no error the second time.
+func (c *clients) operate(ctx context.Context, l Load) error {
+	as := c.as(l.Node, "default")
+	var err error
+	switch l.Op {
+	case LoadQuota:
+		_, err = as.SetQuota(ctx, compute.Quota{Project: l.Project, Limits: l.Limits})
+	case LoadAddFlavor:
+		_, err = as.AddFlavor(ctx, *l.Flavor, false)
+	case LoadDropFlavor:
+		_, err = as.RemoveFlavor(ctx, l.Flavor.Name, false)
+	case LoadAddAxis:
+		_, err = as.AddCapability(ctx, *l.Axis, false)
+	case LoadDropAxis:
+		_, err = as.RemoveCapability(ctx, l.Axis.Axis, false)
+	case LoadHost:
+		switch l.Wish {
+		case "drain":
+			_, err = as.Drain(ctx, l.Host, "simulated", time.Time{})
+		case "disable":
+			_, err = as.Disable(ctx, l.Host, "simulated")
+		default:
+			_, err = as.Enable(ctx, l.Host, "simulated")
+		}
+	default:
+		err = compute.Invalid("load", l.Op, "give one that is known")
+	}
+	return err
+}

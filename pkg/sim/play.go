@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Options say how a schedule is played.
+type Options struct {
+	Dir string      // for journals and the broker's log; emptied by the caller
+	Log *zap.Logger // of all parts; nil: none
+}
+
+// play is a schedule being played.
+type play struct {
+	Schedule
+	product  Product
+	dir      string
+	log      *zap.Logger
+	net      embedded.Network
+	broker   *broker
+	world    *fake.World
+	hosts    map[compute.HostID]*fake.Host
+	troubles troubles
+	rec      *Recording
+	clients  *clients
+	procs    map[string]*process
+	order    []*process // as started
+	over     bool       // nothing is started any more
+	busy     sync.WaitGroup
+	ours     *link // of clients, operators and observers: nothing happens to it
+}
+
+const (
+	prefix     = "sim."
+	brokerPort = ":9092"
+)
+
+// Play plays a schedule to its end and answers what happened. It must be called
+// in a testing/synctest bubble.
+func Play(p Product, s Schedule, o Options) (*Recording, error) {
+	if o.Log == nil {
+		o.Log = zap.NewNop()
+	}
+	w := &play{
+		Schedule: s, product: p, dir: o.Dir, log: o.Log, world: fake.NewWorld(),
+		hosts: map[compute.HostID]*fake.Host{}, procs: map[string]*process{}, rec: newRecording(s),
+	}
+	w.ours = w.link("clients", 0)
+	if err := w.prepare(); err != nil {
+		return nil, err
+	}
+	stop := w.observe()
+	for _, p := range w.order {
+		p.start()
+	}
+	w.clients = newClients(w)
+	w.open()
+	w.schedule()
+	w.calm()
+	w.finish()
+	stop()
+	w.broker.stop()
+	w.rec.close(w)
+	return w.rec, nil
+}
+
+// prepare makes the world, the broker and the processes; nothing runs yet.
+func (w *play) prepare() (err error) {
+	for i := range w.World.Hosts {
+		h := &w.World.Hosts[i]
+		if w.hosts[h.ID], err = w.world.Host(h.ID, compute.Inventory{Totals: h.Totals, Traits: h.Traits}); err != nil {
+			return err
+		}
+	}
+	w.broker = &broker{play: w}
+	if err := w.broker.start(); err != nil {
+		return err
+	}
+	for i := range w.World.Managers {
+		w.add(fmt.Sprintf("queues-%d", i+1), func(p *process, l *life) service.Part { return w.product.Queues(w.site(l, p.name)) })
+	}
+	for i := range w.World.Conductors {
+		w.add(fmt.Sprintf("conductor-%d", i+1), func(p *process, l *life) service.Part { return w.product.Conductor(w.site(l, p.name), p.name) })
+	}
+	for i := range w.World.Nodes {
+		w.add(fmt.Sprintf("api-%d", i+1), func(p *process, l *life) service.Part { return w.product.API(w.site(l, p.name), node(i)) })
+	}
+	for i := range w.World.Hosts {
+		h := &w.World.Hosts[i]
+		w.add(string(h.ID), (*process).agent).host = h
+	}
+	return nil
+}
+
+// node is the address of an API node.
+func node(i int) string { return fmt.Sprintf("127.0.0.1:%d", 7001+i) }
+
+func (w *play) add(name string, build func(*process, *life) service.Part) *process {
+	p := &process{play: w, name: name}
+	p.build = func(l *life) service.Part { return build(p, l) }
+	w.procs[name] = p
+	w.order = append(w.order, p)
+	return p
+}
+
+// link is how one life of a process reaches the others. Its latencies are the
+// same in every play of the schedule.
+func (w *play) link(name string, life int) *link {
+	h := fnv.New64a()
+	fmt.Fprint(h, w.Seed, name, life)
+	return newLink(&w.net, w.World.Latency.Duration(), h.Sum64())
+}
+
+func (w *play) site(l *life, name string) Site {
+	return Site{
+		Brokers: []string{"localhost" + brokerPort}, Prefix: prefix, Partitions: w.World.Partitions,
+		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name),
+	}
+}
+
+// after does something later; nothing that is still due at the end.
+func (w *play) after(d time.Duration, do func()) {
+	w.busy.Go(func() {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			do()
+		case <-w.ours.dead:
+		}
+	})
+}
+
+// must is for what a simulation cannot do without, and what has nothing to do
+// with what is simulated.
+func (w *play) must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("seed %d: the simulation itself failed: %v", w.Seed, err))
+	}
+}
+
+// kafka is how we look at the log ourselves.
+func (w *play) kafka() kafka.Config {
+	return kafka.Config{Brokers: []string{"localhost" + brokerPort}, ClientID: "sim", Topics: wire.Topics{Prefix: prefix}, Dial: w.ours.Dial}
+}
+
+// observe writes down what the log says, until stop.
+func (w *play) observe() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	topics := w.kafka().Topics
+	var readers sync.WaitGroup
+	read := func(o kafka.ReaderOptions, each func(wire.Record)) {
+		o.Handle = func(b kafka.Batch) {
+			for _, r := range b.Records {
+				each(r)
+			}
+		}
+		r := kafka.NewReader(w.kafka(), o)
+		readers.Go(func() {
+			if err := r.Run(ctx); err != nil {
+				w.rec.note("observer", err.Error())
+			}
+		})
+	}
+	read(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true}, w.rec.instance)
+	read(kafka.ReaderOptions{Topic: topics.Hosts(), Gather: time.Second}, w.rec.beacon)
+	return func() { cancel(); readers.Wait() }
+}
+
+// finish stops everything in order.
+func (w *play) finish() {
+	w.over = true
+	w.ours.end()
+	w.busy.Wait()
+	var all sync.WaitGroup
+	for _, p := range w.order {
+		all.Go(p.stop)
+	}
+	all.Wait()
+	w.clients.close()
+	time.Sleep(time.Second) // kgo does not wait for a connection that it was opening
+}

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/service"
+)
+
+// process is something that runs, dies and is started again.
+type process struct {
+	play  *play
+	name  string
+	build func(*life) service.Part
+	host  *Host // agents only
+
+	mu    sync.Mutex
+	now   *life // nil: it is down
+	held  int   // so many have reasons that it stays down
+	lives []*life
+	keep  []byte // agents: the journal for the next life; nil: a new one
+}
+
+// life is one run of a process, from its start until nothing of it is left.
+type life struct {
+	*link
+	cancel context.CancelFunc
+	done   chan struct{}
+	dir    string // agents
+
+	mu           sync.Mutex
+	disk, before []byte // the journal as of its last write, and of the one before
+}
+
+// start begins a life, unless there is one.
+func (p *process) start() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.now != nil || p.held > 0 || p.play.over {
+		return
+	}
+	l := &life{link: p.play.link(p.name, len(p.lives)), done: make(chan struct{})}
+	if p.host != nil {
+		p.furnish(l)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel = cancel
+	p.now, p.lives = l, append(p.lives, l)
+	part := p.build(l)
+	go func() {
+		err := part.Run(ctx)
+		close(l.done)
+		p.ended(l, ctx.Err() == nil, err)
+	}()
+}
+
+// restartTime is how long a service manager waits after a process ended.
+const restartTime = 2 * time.Second
+
+// ended starts a process again that ended by itself.
+func (p *process) ended(l *life, byItself bool, err error) {
+	if !byItself {
+		return
+	}
+	p.play.rec.note(p.name, fmt.Sprintf("ends by itself: %v", err))
+	if !p.kill(l, "") {
+		return
+	}
+	p.play.after(restartTime, p.start)
+}
+
+// kill ends a life at once: nothing of it gets out from now on. It says whether
+// that life was the current one. It never blocks, so any goroutine of the
+// process may call it.
+func (p *process) kill(l *life, disk string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l == nil || p.now != l {
+		return false
+	}
+	l.link.kill()
+	l.cancel()
+	p.now = nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch disk {
+	case "lost":
+		p.keep = nil
+	case "old":
+		p.keep = l.before
+	default:
+		p.keep = l.disk
+	}
+	return true
+}
+
+// down ends a process for a while: others may have reasons of their own that it
+// stays down for longer.
+func (p *process) down(l *life, disk string, d time.Duration, back string) {
+	p.kill(l, disk)
+	p.mu.Lock()
+	p.held++
+	p.mu.Unlock()
+	p.play.after(d, func() {
+		p.mu.Lock()
+		p.held--
+		p.mu.Unlock()
+		p.play.rec.note(p.name, back)
+		p.start()
+	})
+}
+
+func (p *process) current() *life {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// furnish gives a life of an agent its disk: a copy of what the one before left.
+func (p *process) furnish(l *life) {
+	l.dir = filepath.Join(p.play.dir, fmt.Sprintf("%s.%d", p.name, len(p.lives)))
+	file := p.journal(l)
+	p.play.must(os.MkdirAll(l.dir, 0o700))
+	if p.keep != nil {
+		p.play.must(os.WriteFile(file, p.keep, 0o600))
+	} else {
+		p.play.must(makeJournal(file))
+	}
+	l.saved(file)
+	l.saved(file)
+}
+
+func (p *process) journal(l *life) string { return filepath.Join(l.dir, p.name+".journal") }
+
+func makeJournal(file string) error {
+	j, err := journal.Open(file, journal.Options{NoSync: true})
+	if err != nil {
+		return err
+	}
+	return j.Close()
+}
+
+// saved keeps what is on the disk now.
+func (l *life) saved(file string) {
+	b, err := os.ReadFile(file)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-l.dead:
+		return // too late: what it writes now was never written
+	default:
+	}
+	if err == nil {
+		l.before, l.disk = l.disk, b
+	}
+}
+
+// written is called after each change of the journal, before whoever wrote it
+// goes on.
+func (p *process) written(l *life) {
+	l.saved(p.journal(l))
+	l.at("journal", nil)
+	_ = l.pass() // a dead one may go on: it reaches nobody
+}
+
+// agent makes the part of a host's agent.
+func (p *process) agent(l *life) service.Part {
+	host := p.play.hosts[p.host.ID]
+	inner := fake.NewDriver(host, fake.Options{
+		PrepareTime: p.host.Prepare.Duration(), LaunchTime: p.host.Launch.Duration(), DestroyTime: p.host.Destroy.Duration(),
+		Fault: p.play.troubles.fault,
+	})
+	return p.play.product.Agent(p.play.site(l, p.name), AgentSite{
+		Host: p.host.ID, State: l.dir,
+		Driver:  &driver{Driver: inner, host: p.host.ID, link: l.link, rec: p.play.rec},
+		Journal: journal.Options{NoSync: true, Written: func() { p.written(l) }},
+	})
+}
+
+// stop ends a process in order and waits for all its lives.
+func (p *process) stop() {
+	if l := p.current(); l != nil {
+		l.cancel()
+	}
+	for _, l := range p.lives {
+		<-l.done
+	}
+}

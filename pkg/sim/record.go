@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Recording is all that was seen from outside while a schedule was played.
+type Recording struct {
+	Schedule Schedule
+	Start    time.Time
+	Calm     time.Time // everything healed
+	Settled  time.Time // nothing was left to be done; zero: that never came
+	Empty    time.Time // all was deleted, and nothing was left; zero: that never came
+
+	Log      []Written    // in the order of each partition
+	Machines []fake.Event // what hypervisors did
+	Launches []Launch     // by whose leave
+	Asks     []Ask        // what clients and operators asked for, and were told
+	Quotas   []QuotaSeen  // as the API says when settled
+	Notes    []Note       // what went wrong, and whatever explains
+	Wrong    []Violation  // found while it went on
+
+	Beacons map[compute.HostID]compute.Beacon                       // the last of each host
+	Worst   map[compute.HostID]compute.Resources                    // the most a host ever held
+	Left    map[compute.HostID]map[compute.InstanceID]journal.Entry // in the journals at the end
+	Stuck   []string                                                // what was still to be done when patience ended
+
+	mu  sync.Mutex
+	now map[compute.InstanceID]compute.Instance
+}
+
+// Written is one committed record of instances.
+type Written struct {
+	Partition int32
+	Offset    int64
+	Seen      time.Time
+	Instance  compute.Instance
+	Removed   bool // a tombstone
+}
+
+// Launch is one call that may let a machine run.
+type Launch struct {
+	At       time.Time
+	Host     compute.HostID
+	Instance compute.InstanceID
+	Attempt  compute.Attempt
+	Claim    compute.ClaimID
+}
+
+// Ask is one thing that was asked for.
+type Ask struct {
+	Load
+	ID       compute.InstanceID // boot: chosen by the client, or told by the API; delete, power: whose
+	Began    time.Time
+	Answered time.Time // zero: never
+	OK       bool      // it cannot be lost any more
+	Err      string
+	Tries    int
+}
+
+// QuotaSeen is what the API says of a project.
+type QuotaSeen struct {
+	Project compute.Project
+	Used    compute.Resources
+	Logged  compute.Resources // what the log says
+}
+
+// Note is one line of the story.
+type Note struct {
+	At   time.Time
+	Who  string
+	What string
+}
+
+// Violation is something that must never be.
+type Violation struct {
+	Rule     string
+	Instance compute.InstanceID // empty: it is about none
+	At       time.Time
+	What     string
+}
+
+func (v Violation) String() string { return v.Rule + ": " + v.What }
+
+func newRecording(s Schedule) *Recording {
+	return &Recording{
+		Schedule: s, Start: time.Now(), now: map[compute.InstanceID]compute.Instance{},
+		Beacons: map[compute.HostID]compute.Beacon{}, Worst: map[compute.HostID]compute.Resources{},
+		Left: map[compute.HostID]map[compute.InstanceID]journal.Entry{},
+	}
+}
+
+func (r *Recording) note(who, what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Notes = append(r.Notes, Note{time.Now(), who, what})
+}
+
+func (r *Recording) wrong(rule string, id compute.InstanceID, format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Wrong = append(r.Wrong, Violation{rule, id, time.Now(), fmt.Sprintf(format, args...)})
+}
+
+func (r *Recording) launched(l Launch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Launches = append(r.Launches, l)
+}
+
+// asked keeps a place for something that is asked.
+func (r *Recording) asked(a Ask) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Asks = append(r.Asks, a)
+	return len(r.Asks) - 1
+}
+
+func (r *Recording) answered(i int, change func(*Ask)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(&r.Asks[i])
+}
+
+// instance hears what was committed.
+func (r *Recording) instance(rec wire.Record) {
+	w := Written{Partition: rec.Partition, Offset: rec.Offset, Seen: time.Now()}
+	var err error
+	if rec.Value == nil {
+		w.Removed = true
+		_, w.Instance.ID, err = wire.ParseInstanceKey(rec.Key)
+	} else {
+		w.Instance, err = wire.DecodeInstance(rec)
+	}
+	if err != nil {
+		r.wrong("log", "", "instances-%d@%d cannot be read: %v", rec.Partition, rec.Offset, err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Log = append(r.Log, w)
+	if w.Removed {
+		delete(r.now, w.Instance.ID)
+	} else {
+		r.now[w.Instance.ID] = w.Instance
+	}
+}
+
+func (r *Recording) beacon(rec wire.Record) {
+	b, err := wire.DecodeBeacon(rec)
+	if err != nil {
+		r.wrong("log", "", "a beacon cannot be read: %v", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Beacons[b.Host] = b
+}
+
+// instances is the newest of every record.
+func (r *Recording) instances() map[compute.InstanceID]compute.Instance {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.now)
+}
+
+// named finds an instance by the name it was booted with.
+func (r *Recording) named(name string) (compute.Instance, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, i := range r.now {
+		if i.Boot.Name == name {
+			return i, true
+		}
+	}
+	return compute.Instance{}, false
+}
+
+// idOf is the id of a boot by its name, as far as the client knows it.
+func (r *Recording) idOf(name string) compute.InstanceID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.Asks {
+		if a.Op == LoadBoot && a.Name == name {
+			return a.ID
+		}
+	}
+	return ""
+}
+
+// close takes what can be known only now.
+func (r *Recording) close(w *play) {
+	events, err := w.world.Events()
+	w.must(err)
+	r.Machines = events
+	for id, h := range w.hosts {
+		r.Worst[id] = h.Worst()
+		r.Left[id] = w.left(w.procs[string(id)])
+	}
+	slices.SortStableFunc(r.Log, func(a, b Written) int {
+		if a.Partition != b.Partition {
+			return int(a.Partition - b.Partition)
+		}
+		return int(a.Offset - b.Offset)
+	})
+}
+
+// left is what the last life of an agent still has in its journal.
+func (w *play) left(p *process) map[compute.InstanceID]journal.Entry {
+	if len(p.lives) == 0 {
+		return nil
+	}
+	j, err := journal.Open(p.journal(p.lives[len(p.lives)-1]), journal.Options{NoSync: true})
+	w.must(err)
+	defer func() { _ = j.Close() }() // it was only read
+	state, err := j.Read()
+	w.must(err)
+	return state.Entries
+}

@@ -1,0 +1,199 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// sleep says whether there is still something to sleep for.
+func (w *play) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-w.ours.dead:
+		return false
+	}
+}
+
+// openTime is how long it may take until all there is to begin with is there.
+const openTime = 2 * time.Minute
+
+// open waits until the first API node answers, and makes the first flavors.
+func (w *play) open() {
+	for _, a := range w.World.Axes {
+		w.clients.do(Load{Op: LoadAddAxis, Axis: &a})
+	}
+	for _, f := range w.World.Flavors {
+		w.clients.do(Load{Op: LoadAddFlavor, Flavor: &f})
+	}
+	for end := time.Now().Add(openTime); time.Now().Before(end) && !w.ready(); {
+		w.sleep(100 * time.Millisecond)
+	}
+	w.rec.Start = time.Now()
+}
+
+// ready says whether all processes run, all queues are open and all hosts are known.
+func (w *play) ready() bool {
+	ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+	defer cancel()
+	c := w.clients.as(0, "default")
+	queues, err := c.Queues(ctx, "")
+	if err != nil || len(queues) == 0 {
+		return false
+	}
+	for _, q := range queues {
+		if q.State != compute.QueueOpen.String() {
+			return false
+		}
+	}
+	hosts, err := c.Hosts(ctx)
+	return err == nil && len(hosts) == len(w.World.Hosts)
+}
+
+// schedule has everything asked and everything go wrong at its time. It returns
+// when all of that is over.
+func (w *play) schedule() {
+	for _, l := range w.Load {
+		w.after(l.At.Duration(), func() { w.clients.do(l) })
+	}
+	for _, f := range w.Faults {
+		w.after(f.At.Duration(), func() { w.fault(f) })
+	}
+	for i := range w.World.Nodes {
+		w.after(0, func() { w.watch(i) })
+	}
+	w.sleep(w.quiet().Duration() + time.Second)
+}
+
+// fault has something go wrong, and ends it.
+func (w *play) fault(f Fault) {
+	w.rec.note(f.Who, "fault "+f.String())
+	p := w.procs[f.Who]
+	switch f.Kind {
+	case FaultKill:
+		w.killAt(p, f)
+	case FaultBroker:
+		w.broker.stop()
+		w.after(f.For.Duration(), func() { w.must(w.broker.start()); w.rec.note("broker", "is back") })
+	case FaultCode:
+		stop := w.broker.answer(f)
+		w.after(f.For.Duration(), stop)
+	case FaultDriver:
+		w.troubles.begin(f)
+	case FaultPower:
+		w.power(p, f)
+	case FaultWipe:
+		w.wipe(p, f)
+	default:
+		w.disturb(p, f)
+	}
+}
+
+// disturb is what happens to the connections of a process.
+func (w *play) disturb(p *process, f Fault) {
+	l := p.current()
+	if l == nil {
+		return
+	}
+	var end func()
+	switch f.Kind {
+	case FaultPause:
+		l.pause()
+		end = l.resume
+	case FaultDeaf:
+		l.in.close()
+		end = l.in.reopen
+	case FaultMute:
+		l.out.close()
+		end = l.out.reopen
+	case FaultOff:
+		l.refuse()
+		end = l.allow
+	case FaultSlow:
+		l.slower(f.By.Duration())
+		end = func() { l.slower(-f.By.Duration()) }
+	case FaultLose:
+		t := &trap{point: "send:" + f.Key, nth: max(f.Nth, 1), spring: func(c *conn) {
+			w.rec.note(p.name, "loses the answer to "+f.Key)
+			c.lost.Store(true)
+		}}
+		l.trap(t)
+		end = func() { l.disarm(t) }
+	default:
+		l.cut()
+		return
+	}
+	w.after(f.For.Duration(), end)
+}
+
+// killAt kills a process at once, or when it comes to a point.
+func (w *play) killAt(p *process, f Fault) {
+	l := p.current()
+	if l == nil {
+		return
+	}
+	kill := func(*conn) {
+		if p.current() == l {
+			w.rec.note(p.name, "is killed "+f.Point)
+			p.down(l, f.Disk, f.By.Duration(), "is started")
+		}
+	}
+	if f.Point == "" {
+		kill(nil)
+		return
+	}
+	t := &trap{point: f.Point, nth: max(f.Nth, 1), spring: kill}
+	l.trap(t)
+	w.after(f.For.Duration(), func() { l.disarm(t) })
+}
+
+// power takes a host's power away for a while. An operator may declare it dead
+// meanwhile, who knows that it is: so its machines may be built elsewhere.
+func (w *play) power(p *process, f Fault) {
+	p.down(p.current(), "", f.For.Duration(), "has power")
+	w.must(w.hosts[p.host.ID].Crash())
+	w.after(time.Millisecond, func() { w.must(w.hosts[p.host.ID].Crash()) }) // what was launched in this very moment
+	if f.Dead != "" {
+		w.after(f.For.Duration()/2, func() { w.declareDead(p.host.ID, f.Dead) })
+	}
+}
+
+// declareDead writes the fence first: only so nobody can start what the host had
+// before the host could know that it must not run it.
+func (w *play) declareDead(h compute.HostID, how string) {
+	op := map[string]compute.RequestOp{"fence": compute.OpFence, "forget": compute.OpForget}[how]
+	ctx, cancel := context.WithTimeout(w.ours.life, keepTime)
+	defer cancel()
+	fenced := wire.EncodeCommand(compute.Command{Op: compute.CommandFenced, At: time.Now()}).To(wire.Topics{Prefix: prefix}.Host(h), 0)
+	err := w.clients.producer.Send(ctx, fenced)
+	for p := int32(0); p < w.World.Partitions && err == nil; p++ {
+		err = w.clients.publish(ctx, compute.Request{Op: op, Host: h, At: time.Now()}, p)
+	}
+	w.rec.note("operator", fmt.Sprintf("says that %s is dead (%s): %v", h, how, err))
+}
+
+// wipe sets a host up anew: nothing of before is on it.
+func (w *play) wipe(p *process, f Fault) {
+	p.down(p.current(), "lost", f.For.Duration(), "is set up anew")
+	p.mu.Lock()
+	p.keep = nil // also if it was down already
+	p.mu.Unlock()
+	w.empty(p.host.ID)
+	w.after(time.Millisecond, func() { w.empty(p.host.ID) })
+}
+
+// empty takes all machines from a host.
+func (w *play) empty(h compute.HostID) {
+	host := w.hosts[h]
+	d := fake.NewDriver(host, fake.Options{})
+	for _, m := range host.Machines() {
+		w.must(d.Destroy(context.Background(), m.Instance))
+	}
+}

@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Schedule is one simulated history: what there is, what is asked, and what
+// goes wrong. It is plain data: Generate makes it of a seed, a file keeps it.
+type Schedule struct {
+	Seed   uint64  `json:"seed"`
+	World  World   `json:"world"`
+	Load   []Load  `json:"load"`
+	Faults []Fault `json:"faults,omitempty"`
+}
+
+// Seconds is a moment or a duration in virtual time.
+type Seconds float64
+
+// Duration is s in Go's words.
+func (s Seconds) Duration() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
+
+func (s Seconds) String() string { return fmt.Sprintf("%.3fs", float64(s)) }
+
+func seconds(d time.Duration) Seconds { return Seconds(d.Round(time.Millisecond).Seconds()) }
+
+// World is what there is before anything goes wrong.
+type World struct {
+	Hosts      []Host               `json:"hosts"`
+	Flavors    []compute.Flavor     `json:"flavors"`
+	Axes       []compute.Capability `json:"axes,omitempty"`
+	Conductors int                  `json:"conductors"`
+	Managers   int                  `json:"managers"`
+	Nodes      int                  `json:"nodes"` // of the API
+	Partitions int32                `json:"partitions"`
+	Latency    Seconds              `json:"latency,omitempty"` // of each message, at most
+}
+
+// Host is a host and how fast its hypervisor is.
+type Host struct {
+	ID      compute.HostID    `json:"id"`
+	Totals  compute.Resources `json:"totals"`
+	Traits  []compute.Trait   `json:"traits,omitempty"`
+	Prepare Seconds           `json:"prepare,omitempty"`
+	Launch  Seconds           `json:"launch,omitempty"`
+	Destroy Seconds           `json:"destroy,omitempty"`
+}
+
+// What clients and operators do.
+const (
+	LoadBoot       = "boot"
+	LoadDelete     = "delete"
+	LoadQuota      = "quota"
+	LoadAddFlavor  = "add flavor"
+	LoadDropFlavor = "remove flavor"
+	LoadAddAxis    = "add capability"
+	LoadDropAxis   = "remove capability"
+	LoadPower      = "power"
+	LoadHost       = "host"
+)
+
+// Load is one thing that somebody asks for.
+type Load struct {
+	At      Seconds         `json:"at"`
+	Op      string          `json:"op"`
+	Node    int             `json:"node,omitempty"` // of the API that is asked
+	Project compute.Project `json:"project,omitempty"`
+	Name    string          `json:"name,omitempty"` // of the instance; each boot has one of its own
+	Own     string          `json:"own,omitempty"`  // boot: "id" or "key"; empty: the API makes the id
+	Boot    *compute.Boot   `json:"boot,omitempty"`
+	When    string          `json:"when,omitempty"` // delete, power: as soon as the instance is in this state
+
+	Limits compute.Resources   `json:"limits,omitempty"` // quota
+	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor; remove: its name counts
+	Axis   *compute.Capability `json:"axis,omitempty"`   // add capability; remove: its name counts
+	Power  string              `json:"power,omitempty"`  // "stop", "start" or "reboot"
+	Host   compute.HostID      `json:"host,omitempty"`
+	Wish   string              `json:"wish,omitempty"` // host: "drain", "disable" or "enable"
+}
+
+// What goes wrong.
+const (
+	FaultKill   = "kill"   // a process ends at once, and is started again after For
+	FaultPause  = "pause"  // nothing gets in or out of a process
+	FaultDeaf   = "deaf"   // nothing gets in
+	FaultMute   = "mute"   // nothing gets out
+	FaultCut    = "cut"    // its connections break
+	FaultOff    = "off"    // its connections break and none can be opened
+	FaultSlow   = "slow"   // what it sends takes By longer
+	FaultLose   = "lose"   // the answer to the Nth request Key is lost, and its connection
+	FaultBroker = "broker" // the broker is away, and forgets who holds what of the queues
+	FaultCode   = "code"   // the broker answers requests Key with an error, Nth times at most
+	FaultDriver = "driver" // a hypervisor's calls Key fail, hang or take long
+	FaultPower  = "power"  // a host loses power: its agent and its machines end
+	FaultWipe   = "wipe"   // a host is set up anew: its machines and its journal are gone
+)
+
+// Fault is one thing that goes wrong.
+type Fault struct {
+	At   Seconds `json:"at"`
+	For  Seconds `json:"for,omitempty"`
+	Kind string  `json:"kind"`
+	Who  string  `json:"who,omitempty"` // a process or a host
+	// Point is where exactly: kill waits for the Nth time that the process comes
+	// there after At. Empty: at once. See points.
+	Point string `json:"point,omitempty"`
+	Nth   int    `json:"nth,omitempty"`
+	Disk  string `json:"disk,omitempty"` // kill: "lost": without its journal; "old": without its last write
+
+	Key   string  `json:"key,omitempty"`   // lose, code: the kind of request; driver: the method
+	Code  string  `json:"code,omitempty"`  // code: the error; driver: the class of the failure
+	After bool    `json:"after,omitempty"` // driver: the work is done all the same
+	Hang  bool    `json:"hang,omitempty"`  // driver
+	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes
+	Dead  string  `json:"dead,omitempty"`  // power: an operator declares it dead: "fence" or "forget"
+}
+
+func (f Fault) String() string {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// quiet is when the last fault has ended and the last thing was asked.
+func (s Schedule) quiet() Seconds {
+	var end Seconds
+	for _, f := range s.Faults {
+		end = max(end, f.At+f.For)
+	}
+	for _, l := range s.Load {
+		end = max(end, l.At)
+	}
+	return end
+}

@@ -1,0 +1,107 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Stats counts what many schedules had in them. It may be used by several at once.
+type Stats struct {
+	mu        sync.Mutex
+	began     time.Time
+	Schedules int
+	Failed    int
+	Virtual   time.Duration
+	Boots     int
+	Faults    map[string]int // by kind, and what there is to tell of it
+	States    map[string]int // from one state to the next, with the reason
+}
+
+// NewStats begins to count now.
+func NewStats() *Stats {
+	return &Stats{began: time.Now(), Faults: map[string]int{}, States: map[string]int{}}
+}
+
+// Add counts a schedule that was played.
+func (s *Stats) Add(r *Recording, failed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Schedules++
+	if failed {
+		s.Failed++
+	}
+	for _, f := range r.Schedule.Faults {
+		s.Faults[kindOf(f)]++
+	}
+	last := map[compute.InstanceID]compute.State{}
+	var end time.Time
+	for _, w := range r.Log {
+		i := w.Instance
+		if last[i.ID] == compute.StateNone {
+			s.Boots++
+		}
+		why := ""
+		if i.State == compute.StateError && i.Reason != nil {
+			why = " " + string(i.Reason.Code)
+		}
+		if i.State != last[i.ID] || i.State == compute.StateQueued {
+			s.States[last[i.ID].String()+" → "+i.State.String()+why]++
+		}
+		last[i.ID] = i.State
+		end = w.Seen
+	}
+	s.Virtual += max(0, end.Sub(r.Start))
+}
+
+func kindOf(f Fault) string {
+	switch f.Kind {
+	case FaultKill:
+		who, _, _ := strings.Cut(f.Who, "-")
+		return strings.TrimSpace("kill " + who + " " + f.Point)
+	case FaultCode:
+		return "code " + f.Key + " " + f.Code
+	case FaultLose:
+		return "lose " + f.Key
+	case FaultDriver:
+		return "driver " + f.Key
+	case FaultPower:
+		return strings.TrimSpace("power " + f.Dead)
+	}
+	return f.Kind
+}
+
+// String is the report; all says every kind by itself.
+func (s *Stats) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	took := time.Since(s.began)
+	kinds, total := map[string]int{}, 0
+	for k, n := range s.Faults {
+		first, _, _ := strings.Cut(k, " ")
+		kinds[first] += n
+		total += n
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d schedules in %s, %.1f a second; %d failed; %s of virtual time, %d boots, %d faults\n",
+		s.Schedules, took.Round(time.Second), float64(s.Schedules)/took.Seconds(), s.Failed, s.Virtual.Round(time.Minute), s.Boots, total)
+	fmt.Fprintf(&b, "faults: %s\n", counts(kinds))
+	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Faults), counts(s.Faults))
+	fmt.Fprintf(&b, "states: %s\n", counts(s.States))
+	return b.String()
+}
+
+func counts(m map[string]int) string {
+	keys := slices.Sorted(maps.Keys(m))
+	slices.SortStableFunc(keys, func(a, b string) int { return m[b] - m[a] })
+	var parts []string
+	for _, k := range keys {
+		parts = append(parts, fmt.Sprintf("%s %d", k, m[k]))
+	}
+	return strings.Join(parts, ", ")
+}
