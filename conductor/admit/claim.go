@@ -16,14 +16,14 @@ func (s *step) claim(e *entry, r compute.Report) {
 		s.reject("a claim needs an id and an attempt")
 		return
 	}
-	switch reason := refusal(e, r); {
+	switch reason := s.refusal(e, r); {
 	case reason != nil:
 		deny := s.answer(compute.CommandDeny, r)
 		deny.Reason = reason
 		s.emit(Tell{Host: r.Host, Command: deny})
 	case e.inst.State == compute.StateQueued:
 		s.change(e, func(inst *compute.Instance) {
-			inst.State, inst.Host, inst.Claim = compute.StateStarting, r.Host, r.Claim
+			inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
 			inst.StartingAt, inst.PublishAt = s.at(), time.Time{}
 		})
 	default:
@@ -32,14 +32,14 @@ func (s *step) claim(e *entry, r compute.Report) {
 }
 
 // refusal is why a claim is denied; nil if it is granted.
-func refusal(e *entry, r compute.Report) *compute.Reason {
+func (s *step) refusal(e *entry, r compute.Report) *compute.Reason {
 	if e == nil {
 		return over(r, "no such instance")
 	}
 	inst := e.inst
 	switch inst.State {
 	case compute.StateQueued:
-		return offered(inst, r)
+		return s.offered(inst, r)
 	case compute.StateStarting, compute.StateActive:
 		if !holds(inst, r) {
 			return over(r, fmt.Sprintf("attempt %d is taken", inst.Attempt))
@@ -54,11 +54,15 @@ func refusal(e *entry, r compute.Report) *compute.Reason {
 	return cancelled()
 }
 
-// offered says whether this host may have the attempt that waits.
-func offered(inst *compute.Instance, r compute.Report) *compute.Reason {
+// offered says whether this host may have the attempt that waits. What it
+// claimed before it was declared dead it has destroyed, or never comes back to:
+// granted, that would wait for the next word of the operator.
+func (s *step) offered(inst *compute.Instance, r compute.Report) *compute.Reason {
 	switch {
 	case r.Attempt != inst.Attempt:
 		return over(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
+	case r.Fence < s.fences[r.Host]:
+		return over(r, "the host was declared dead after it had claimed this")
 	case pinned(inst) && inst.Boot.Host != r.Host:
 		return over(r, fmt.Sprintf("it is for host %s alone", inst.Boot.Host))
 	case slices.Contains(inst.Boot.Avoid, r.Host):

@@ -94,19 +94,32 @@ func (s *step) confirmAll(h *host) {
 
 // hostDead acts on the operator's word that a host is dead for certain. Its
 // stream holds "fenced" already, written by whoever fenced it: only so it is
-// there before anybody else can start what the host had.
-func (s *step) hostDead(id compute.HostID, op compute.RequestOp) {
+// there before anybody else can start what the host had. This word may come
+// long after that one, and the host may have come back in between, and have
+// acted on it: what it claimed since then is not what the operator meant.
+func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.FenceEpoch) {
+	s.fences[id] = max(s.fences[id], fence)
 	h := s.hosts[id]
 	if h == nil {
 		return
 	}
 	for _, e := range sorted(h.instances) {
+		if outlives(e.inst, fence) {
+			continue
+		}
 		if running(e.inst) {
 			// Should it come back all the same, this is the word that it must not run it.
 			s.emit(tell(e.inst, compute.CommandDelete, s.at()))
 		}
 		s.loseHost(e, id, op)
 	}
+}
+
+// outlives says whether a fence does not touch what the host has: it claimed it
+// after it had destroyed all that it had before. A fence without an epoch
+// touches everything.
+func outlives(inst *compute.Instance, fence compute.FenceEpoch) bool {
+	return fence != 0 && inst.State.OnHost() && inst.Fence >= fence
 }
 
 // loseHost ends or moves one instance of a dead host.

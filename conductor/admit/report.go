@@ -150,7 +150,7 @@ func (s *step) lostActive(e *entry, r compute.Report) {
 // own is behind the times from now on.
 func requeue(inst *compute.Instance, publish time.Time) {
 	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
-	inst.Host, inst.Claim, inst.StartingAt = "", "", time.Time{}
+	inst.Host, inst.Claim, inst.Fence, inst.StartingAt = "", "", 0, time.Time{}
 	inst.Power, inst.Command, inst.Confirm = compute.PowerUnknown, nil, false
 }
 

@@ -20,7 +20,7 @@ func (s *step) request(r compute.Request) {
 	}
 	switch r.Op {
 	case compute.OpFence, compute.OpForget:
-		s.hostDead(r.Host, r.Op)
+		s.hostDead(r.Host, r.Op, r.Fence)
 	case compute.OpDelete:
 		s.delete(r)
 	default:

@@ -20,9 +20,9 @@ import (
 //
 //	boot ID [project=p] [flavor=m1.small] [gpu=a100] [attempts=3] [deadline=1h] [host=H] [avoid=H] [fail] [at=+5s]
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
-//	claim|started|failed|returned|gone|changed|refused ID host=H [attempt=1] [claim=c1] [class=host] [power=stopped] [version=2] [command=C]
+//	claim|started|failed|returned|gone|changed|refused ID host=H [attempt=1] [claim=c1] [fence=7] [class=host] [power=stopped] [version=2] [command=C]
 //	hello host=H journal=J        beacon host=H journal=J       hosts-read
-//	fence|forget host=H
+//	fence|forget host=H [fence=7]
 //	sent ID offset=7|gone|failed  where its last publication landed
 //	starts QUEUE 8                the queue's share start offset
 //	list|close|drop QUEUE         it is listed, closed, not listed any more; list QUEUE topic=T: as another topic
@@ -166,6 +166,9 @@ func describe(inst *compute.Instance) string {
 	text := fmt.Sprintf("%s v%d %s attempt %d", short(inst.ID), inst.Version, inst.State, inst.Attempt)
 	if inst.Host != "" {
 		text += fmt.Sprintf(" on %s by %s", inst.Host, inst.Claim)
+		if inst.Fence != 0 {
+			text += fmt.Sprintf(" fence %d", inst.Fence)
+		}
 	}
 	if inst.Power != compute.PowerUnknown {
 		text += " power " + inst.Power.String()

@@ -16,6 +16,7 @@ type State struct {
 	opts      Options
 	instances map[compute.InstanceID]*entry
 	hosts     map[compute.HostID]*host
+	fences    map[compute.HostID]compute.FenceEpoch // the last heard of here; begun anew with every load
 	queues    map[compute.QueueName]*queue
 	usage     *quota.Index
 	timers    heap[*timer]
@@ -29,6 +30,7 @@ func New(opts Options) *State {
 		opts:      opts,
 		instances: map[compute.InstanceID]*entry{},
 		hosts:     map[compute.HostID]*host{},
+		fences:    map[compute.HostID]compute.FenceEpoch{},
 		queues:    map[compute.QueueName]*queue{},
 		usage:     quota.NewIndex(),
 		timers:    heap[*timer]{less: sooner, place: func(t *timer) *int { return &t.place }},

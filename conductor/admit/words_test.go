@@ -59,7 +59,7 @@ func (s *story) request(t *testing.T, op string, a args) compute.Request {
 		Command: compute.CommandID(a.key["command"]), Hard: a.has("hard"), At: s.now,
 	}
 	if r.Op == compute.OpFence || r.Op == compute.OpForget {
-		r.Project = ""
+		r.Project, r.Fence = "", compute.FenceEpoch(number(t, a.or("fence", "0")))
 		return r
 	}
 	r.Instance = long(a.bare[0])
@@ -109,6 +109,7 @@ func report(t *testing.T, op string, a args) compute.Report {
 		return r
 	}
 	r.Project, r.Instance = compute.Project(a.or("project", "p")), long(a.bare[0])
+	r.Fence = compute.FenceEpoch(number(t, a.or("fence", "0")))
 	for c := compute.FailureUnknown; c <= compute.FailureUnknownHere; c++ {
 		if a.key["class"] == c.String() {
 			r.Class = c

@@ -46,6 +46,8 @@ type agent struct {
 	id       compute.HostID
 	machines []*machine
 	journal  int
+	fence    compute.FenceEpoch // of the last "fenced" it has acted on
+	said     compute.FenceEpoch // how many records its stream ever had
 	in       []compute.Command
 	out      []compute.Report
 }
@@ -61,6 +63,7 @@ type world struct {
 	agents  []*agent
 	claims  int
 	settled bool              // nobody dies any more
+	words   []compute.Request // the operator's word, in the hosts' streams already and not here yet
 	starts  bool              // somebody wants to know where the queue starts
 	grants  map[string]string // instance and attempt → who was granted
 	asked   map[compute.InstanceID]bool
@@ -82,7 +85,7 @@ func newWorld(t *rapid.T) *world {
 func (w *world) happen() {
 	a := rapid.SampledFrom(w.agents).Draw(w.t, "agent")
 	id := long(fmt.Sprint(rapid.IntRange(1, 5).Draw(w.t, "instance")))
-	switch rapid.IntRange(0, 15).Draw(w.t, "what") {
+	switch rapid.IntRange(0, 16).Draw(w.t, "what") {
 	case 0, 1:
 		w.boot(id)
 	case 2:
@@ -105,6 +108,8 @@ func (w *world) happen() {
 		w.hear(HostHeard{Host: a.id, Journal: a.name()})
 	case 14:
 		w.feedback(rapid.IntRange(0, 4).Draw(w.t, "undelivered") == 0)
+	case 16:
+		w.deliverWord()
 	case 15:
 		w.hear(QueueStart{Queue: "m1.small", Start: rapid.Int64Range(0, w.landed).Draw(w.t, "start")})
 	}
@@ -171,6 +176,7 @@ func (w *world) carry(out Output) {
 			for _, a := range w.agents {
 				if a.id == effect.Host {
 					a.in = append(a.in, effect.Command)
+					a.said++
 				}
 			}
 		}
@@ -234,8 +240,21 @@ func (a *agent) name() compute.JournalID {
 
 func (a *agent) say(m *machine, op compute.ReportOp) {
 	a.out = append(a.out, compute.Report{
-		Op: op, Host: a.id, Project: "p", Instance: m.build.Instance, Attempt: m.build.Attempt, Claim: m.claim,
+		Op: op, Host: a.id, Project: "p", Instance: m.build.Instance, Attempt: m.build.Attempt, Claim: m.claim, Fence: a.fence,
 	})
+}
+
+// deliverWord lets the partition hear what the operator said, long ago perhaps.
+func (w *world) deliverWord() {
+	if len(w.words) == 0 {
+		return
+	}
+	r := w.words[0]
+	w.words = w.words[1:]
+	w.hear(Requested{Request: r})
+	if rapid.IntRange(0, 3).Draw(w.t, "word comes again") == 0 {
+		w.words = append(w.words, r)
+	}
 }
 
 func (w *world) deliverReport(a *agent) {
@@ -312,15 +331,15 @@ func (w *world) trouble(a *agent) {
 			}
 		}
 	case 1: // its disk is new: machines and journal are gone
-		a.machines, a.in = nil, nil
+		a.machines, a.in, a.fence = nil, nil, a.said
 		a.journal++
 		a.out = append(a.out, compute.Report{Op: compute.ReportHello, Host: a.id, Journal: a.name()})
-	case 2, 3: // dead for certain, by the operator's word; it comes back empty
-		for _, m := range a.machines {
-			m.state = "ended"
-		}
+	case 2, 3: // dead for certain, by the operator's word; it comes back, reads that, and is empty before the partition hears of it
+		a.machines = nil
+		a.said++
+		a.fence = a.said
 		op := rapid.SampledFrom([]compute.RequestOp{compute.OpFence, compute.OpForget}).Draw(w.t, "op")
-		w.hear(Requested{Request: compute.Request{Op: op, Host: a.id, At: w.now}})
+		w.words = append(w.words, compute.Request{Op: op, Host: a.id, Fence: a.fence, At: w.now})
 	case 4:
 		a.repeat()
 	}
@@ -346,6 +365,10 @@ func (w *world) settle() {
 		if w.starts {
 			w.starts = false
 			w.hear(QueueStart{Queue: "m1.small", Start: w.landed - int64(len(w.queue))})
+		}
+		for len(w.words) > 0 {
+			w.hear(Requested{Request: w.words[0]})
+			w.words = w.words[1:]
 		}
 		for range 20 {
 			for _, a := range w.agents {

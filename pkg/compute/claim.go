@@ -18,6 +18,7 @@ type Report struct {
 	Command  CommandID    // ReportChanged: the command that did it, if one did
 	Version  Version      // ReportChanged: of the command that did it
 	Journal  JournalID    // ReportHello
+	Fence    FenceEpoch   // ReportClaim: of the last fence that the host has acted on
 	At       time.Time
 	Trace    Trace
 }

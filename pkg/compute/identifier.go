@@ -44,6 +44,11 @@ type (
 	Attempt uint32
 	// Version counts the changes of one record, from 1.
 	Version uint64
+	// FenceEpoch orders a host's claims and the words that it is dead: one more
+	// than the offset of a "fenced" in the host's stream, so it only ever rises,
+	// without any clock. A claim carries that of the last one which its host had
+	// acted on; 0: none.
+	FenceEpoch uint64
 )
 
 var (

@@ -5,7 +5,7 @@ import "time"
 // Instance is the truth about one requested machine: the record of the
 // instances topic, written by the one conductor that owns its project.
 //
-// Invariants: Version rises by one with every change. Host and Claim are set
+// Invariants: Version rises by one with every change. Host, Claim and Fence are set
 // in starting and active, and in deleting and error where a host had it, and
 // empty in queued. Attempt rises, never falls.
 type Instance struct {
@@ -21,9 +21,10 @@ type Instance struct {
 	Required  []Trait
 	Forbidden []Trait
 
-	Attempt   Attempt // the current try, from 1
-	Host      HostID  // who has it; from starting on it may be running there
-	Claim     ClaimID // the granted claim of the current attempt
+	Attempt   Attempt    // the current try, from 1
+	Host      HostID     // who has it; from starting on it may be running there
+	Claim     ClaimID    // the granted claim of the current attempt
+	Fence     FenceEpoch // what that claim carried
 	Failures  []Failure
 	Power     PowerState    // as the host last said
 	Command   *PowerCommand // the user's last power command, until answered

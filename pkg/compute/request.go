@@ -12,8 +12,11 @@ type Request struct {
 	Command  CommandID // OpReboot: done at most once; others may leave it empty
 	Hard     bool      // OpStop, OpReboot: without asking the guest
 	Host     HostID    // OpFence, OpForget only
-	At       time.Time // when the API node accepted it; zero: the record's time
-	Trace    Trace
+	// Fence is of OpFence and OpForget: what was claimed under it, or under a
+	// later one, is not touched. 0: all that the host has, whenever claimed.
+	Fence FenceEpoch
+	At    time.Time // when the API node accepted it; zero: the record's time
+	Trace Trace
 }
 
 // RequestOp is what a request asks for.

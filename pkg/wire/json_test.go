@@ -64,7 +64,7 @@ func TestDocumentedOthers(t *testing.T) {
 	with := func(q compute.Request, op compute.RequestOp) compute.Request { q.Op = op; return q }
 	hard, named := instance, instance
 	hard.Hard, named.Command = true, "r-81"
-	host := compute.Request{Host: "host-17"}
+	host := compute.Request{Host: "host-17", Fence: 43}
 	want := []compute.Request{
 		with(instance, compute.OpDelete), with(hard, compute.OpStop), with(instance, compute.OpStart),
 		with(named, compute.OpReboot), with(host, compute.OpFence), with(host, compute.OpForget),

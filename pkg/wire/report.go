@@ -21,6 +21,7 @@ func EncodeReport(p compute.Report) Record {
 		Command:  text(p.Command),
 		Version:  uint64(p.Version),
 		Journal:  text(p.Journal),
+		Fence:    uint64(p.Fence),
 		At:       stamp(p.At),
 	}, p.Trace)
 }
@@ -51,6 +52,7 @@ func reportFrom(r *reader, m *pb.Report) compute.Report {
 		Command:  compute.CommandID(m.GetCommand()),
 		Version:  compute.Version(m.GetVersion()),
 		Journal:  compute.JournalID(m.GetJournal()),
+		Fence:    compute.FenceEpoch(m.GetFence()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
 	}

@@ -39,9 +39,9 @@ func EncodeRequest(q compute.Request) Record {
 	case compute.OpReboot:
 		m.Operation = &pb.Request_Reboot{Reboot: &pb.RebootInstance{Hard: q.Hard}}
 	case compute.OpFence:
-		m.Operation = &pb.Request_Fence{Fence: &pb.FenceHost{Host: text(q.Host)}}
+		m.Operation = &pb.Request_Fence{Fence: &pb.FenceHost{Host: text(q.Host), Epoch: uint64(q.Fence)}}
 	case compute.OpForget:
-		m.Operation = &pb.Request_Forget{Forget: &pb.ForgetHost{Host: text(q.Host)}}
+		m.Operation = &pb.Request_Forget{Forget: &pb.ForgetHost{Host: text(q.Host), Epoch: uint64(q.Fence)}}
 	}
 	return seal(requestKey(q), m, q.Trace)
 }
@@ -84,9 +84,9 @@ func requestFrom(r *reader, m *pb.Request) compute.Request {
 	case *pb.Request_Reboot:
 		q.Op, q.Hard = compute.OpReboot, op.Reboot.GetHard()
 	case *pb.Request_Fence:
-		q.Op, q.Host = compute.OpFence, compute.HostID(op.Fence.GetHost())
+		q.Op, q.Host, q.Fence = compute.OpFence, compute.HostID(op.Fence.GetHost()), compute.FenceEpoch(op.Fence.GetEpoch())
 	case *pb.Request_Forget:
-		q.Op, q.Host = compute.OpForget, compute.HostID(op.Forget.GetHost())
+		q.Op, q.Host, q.Fence = compute.OpForget, compute.HostID(op.Forget.GetHost()), compute.FenceEpoch(op.Forget.GetEpoch())
 	}
 	r.atMost("command", len(q.Command), MaxID)
 	r.check(q.Check())

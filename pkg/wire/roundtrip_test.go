@@ -135,7 +135,7 @@ func requests() *rapid.Generator[compute.Request] {
 		if q.Op == compute.OpFence || q.Op == compute.OpForget {
 			q.Project, q.Instance = "", ""
 		} else {
-			q.Host = ""
+			q.Host, q.Fence = "", 0
 		}
 		q.Hard = q.Hard && (q.Op == compute.OpStop || q.Op == compute.OpReboot)
 		q.Command = compute.CommandID(cut(string(q.Command), MaxID))

@@ -213,5 +213,18 @@ func samples() []sample {
 		c := sampleCommand(op)
 		list = append(list, sample{"command-" + op.String(), EncodeCommand(c), c, of(DecodeCommand)})
 	}
+	fenced := sampleInstanceRecord()
+	fenced.Fence = 43
+	claim := sampleReport(compute.ReportClaim)
+	claim.Fence = 43
+	list = append(list,
+		sample{"instance-fence", EncodeInstance(fenced), fenced, of(DecodeInstance)},
+		sample{"report-claim-fence", EncodeReport(claim), claim, of(DecodeReport)},
+	)
+	for _, op := range []compute.RequestOp{compute.OpFence, compute.OpForget} {
+		q := sampleRequest(op)
+		q.Fence = 43
+		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
+	}
 	return list
 }

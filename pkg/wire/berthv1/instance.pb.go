@@ -263,7 +263,11 @@ type Instance struct {
 	ChangedAt *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
 	// confirm says that its host lost its memory and was asked whether it still
 	// has it, until that is answered.
-	Confirm       bool `protobuf:"varint,26,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	Confirm bool `protobuf:"varint,26,opt,name=confirm,proto3" json:"confirm,omitempty"`
+	// fence is the epoch that the granted claim carried: a fence of that epoch, or
+	// of one before, does not touch this instance. 0: the host had never acted on
+	// one.
+	Fence         uint64 `protobuf:"varint,27,opt,name=fence,proto3" json:"fence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -480,6 +484,13 @@ func (x *Instance) GetConfirm() bool {
 	return false
 }
 
+func (x *Instance) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
 // PowerCommand is a user's wish about an active machine.
 type PowerCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -566,7 +577,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe6\b\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\b\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
@@ -598,7 +609,8 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\bended_at\x18\x18 \x01(\v2\x1a.google.protobuf.TimestampR\aendedAt\x129\n" +
 	"\n" +
 	"changed_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x18\n" +
-	"\aconfirm\x18\x1a \x01(\bR\aconfirm\x1a<\n" +
+	"\aconfirm\x18\x1a \x01(\bR\aconfirm\x12\x14\n" +
+	"\x05fence\x18\x1b \x01(\x04R\x05fence\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\x01\n" +

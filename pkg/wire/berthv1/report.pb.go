@@ -135,7 +135,10 @@ type Report struct {
 	// journal is the id of the agent's journal: hello. At most 128 bytes.
 	Journal string `protobuf:"bytes,12,opt,name=journal,proto3" json:"journal,omitempty"`
 	// at is when the agent said it, by its own clock.
-	At            *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=at,proto3" json:"at,omitempty"`
+	// fence is the epoch of the last fence that this host had acted on when it
+	// claimed (FenceHost.epoch); 0: none: claim.
+	Fence         uint64 `protobuf:"varint,14,opt,name=fence,proto3" json:"fence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -261,11 +264,18 @@ func (x *Report) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Report) GetFence() uint64 {
+	if x != nil {
+		return x.Fence
+	}
+	return 0
+}
+
 var File_berth_v1_report_proto protoreflect.FileDescriptor
 
 const file_berth_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x15berth/v1/report.proto\x12\bberth.v1\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x94\x03\n" +
+	"\x15berth/v1/report.proto\x12\bberth.v1\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x03\n" +
 	"\x06Report\x12\"\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x12.berth.v1.ReportOpR\x02op\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
@@ -280,7 +290,8 @@ const file_berth_v1_report_proto_rawDesc = "" +
 	" \x01(\tR\acommand\x12\x18\n" +
 	"\aversion\x18\v \x01(\x04R\aversion\x12\x18\n" +
 	"\ajournal\x18\f \x01(\tR\ajournal\x12*\n" +
-	"\x02at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x02at*\xe1\x01\n" +
+	"\x02at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
+	"\x05fence\x18\x0e \x01(\x04R\x05fence*\xe1\x01\n" +
 	"\bReportOp\x12\x19\n" +
 	"\x15REPORT_OP_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREPORT_OP_CLAIM\x10\x01\x12\x15\n" +

@@ -110,8 +110,8 @@ func (NoCapacity) EnumDescriptor() ([]byte, []int) {
 //	{"project": "web-shop", "instance": "0b9c…", "stop": {"hard": true}}
 //	{"project": "web-shop", "instance": "0b9c…", "start": {}}
 //	{"project": "web-shop", "instance": "0b9c…", "reboot": {}, "command": "r-81"}
-//	{"fence": {"host": "host-17"}}
-//	{"forget": {"host": "host-17"}}
+//	{"fence": {"host": "host-17", "epoch": 43}}
+//	{"forget": {"host": "host-17", "epoch": 43}}
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// project owns the instance; 1 to 64 of a-z 0-9 . _ -. Empty in fence and
@@ -632,7 +632,12 @@ func (x *RebootInstance) GetHard() bool {
 type FenceHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// host is the dead one.
-	Host          string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// epoch is one more than the offset of the "fenced" in the host's stream that
+	// this goes with: what the host claimed after it had acted on that is not
+	// touched. 0: all that it has, whenever claimed; only who is certain that the
+	// host does not run even now may say so.
+	Epoch         uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -674,11 +679,20 @@ func (x *FenceHost) GetHost() string {
 	return ""
 }
 
+func (x *FenceHost) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
 // ForgetHost is the operator's word that a host is gone for good.
 type ForgetHost struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// host is the one that is gone.
-	Host          string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// epoch is as in FenceHost.
+	Epoch         uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -718,6 +732,13 @@ func (x *ForgetHost) GetHost() string {
 		return x.Host
 	}
 	return ""
+}
+
+func (x *ForgetHost) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
 }
 
 var File_berth_v1_request_proto protoreflect.FileDescriptor
@@ -763,12 +784,14 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x04hard\x18\x01 \x01(\bR\x04hard\"\x0f\n" +
 	"\rStartInstance\"$\n" +
 	"\x0eRebootInstance\x12\x12\n" +
-	"\x04hard\x18\x01 \x01(\bR\x04hard\"\x1f\n" +
+	"\x04hard\x18\x01 \x01(\bR\x04hard\"5\n" +
 	"\tFenceHost\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\" \n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"6\n" +
 	"\n" +
 	"ForgetHost\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host*U\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch*U\n" +
 	"\n" +
 	"NoCapacity\x12\x1b\n" +
 	"\x17NO_CAPACITY_UNSPECIFIED\x10\x00\x12\x14\n" +
