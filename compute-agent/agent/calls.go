@@ -18,7 +18,7 @@ func (l *loop) prepare(id compute.InstanceID) func(context.Context) (task.Event,
 		return nil
 	}
 	spec := hypervisor.Spec{
-		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Name: t.Name,
+		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Fence: t.Fence, Name: t.Name,
 		Resources: t.Resources, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData,
 	}
 	delete(l.builds, id)

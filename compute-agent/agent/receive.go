@@ -134,7 +134,7 @@ func (l *loop) take(b compute.Build, ref *wire.WorkRef) {
 		l.fail(&compute.Error{Op: "make a claim id", Message: "the source of randomness failed", Cause: err})
 		return
 	}
-	t := task.Take(b, compute.ClaimID(hex.EncodeToString(id[:])), ref == nil)
+	t := task.Take(b, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, ref == nil)
 	l.tasks[b.Instance], l.builds[b.Instance] = &t, b
 	l.pull.free = nil
 	if ref != nil {

@@ -53,7 +53,7 @@ func outcomeOf(o journal.Outcome) task.Outcome {
 func remember(t task.Task) journal.Entry {
 	e := journal.Entry{
 		Instance: t.Instance, Project: t.Project, Name: t.Name, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
-		Claim: t.Claim, Resources: t.Resources, Trace: t.Trace, Stage: stageName(t.Stage),
+		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Trace: t.Trace, Stage: stageName(t.Stage),
 		Version: t.Version, Reboots: t.Reboots,
 	}
 	if t.Broken != nil {
@@ -72,7 +72,7 @@ func remember(t task.Task) journal.Entry {
 func recall(e journal.Entry) task.Task {
 	t := task.Task{
 		Instance: e.Instance, Project: e.Project, Name: e.Name, Queue: e.Queue, Pinned: e.Pinned, Attempt: e.Attempt,
-		Claim: e.Claim, Resources: e.Resources, Trace: e.Trace, Stage: stageOf(e.Stage),
+		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Trace: e.Trace, Stage: stageOf(e.Stage),
 		Version: e.Version, Reboots: e.Reboots,
 	}
 	if e.Broken != nil {
@@ -94,7 +94,7 @@ func machines(list []hypervisor.Machine) []task.Machine {
 	out := make([]task.Machine, 0, len(list))
 	for _, m := range list {
 		out = append(out, task.Machine{
-			Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim,
+			Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence,
 			Resources: m.Resources, Launched: m.Launched, Power: m.Power,
 		})
 	}

@@ -47,34 +47,56 @@ func (l *loop) apply() {
 		switch {
 		case err != nil:
 			l.reject(rec, err)
-		case l.stream.history && c.Op != compute.CommandHost:
+		case l.stream.history && c.Op != compute.CommandHost && c.Op != compute.CommandFenced:
 			// Said to the journal before this one. What is still open of it, the
-			// conductors repeat after our hello; a fence of then says nothing about
-			// the machines of now.
+			// conductors repeat after our hello.
 		default:
-			l.command(c)
+			l.command(c, rec.Offset)
 		}
 		l.position(rec.Offset + 1)
 	}
 	if l.stream.history && len(l.stream.unread) == 0 {
 		l.position(0) // the end of a stream that is still empty is a position too
 	}
+	if l.stream.history {
+		// Whether all that was said before was acted on, nobody knows; from now on
+		// it has been. What is claimed from here on is newer than any fence in it.
+		l.fence(compute.FenceEpoch(*l.change.Position))
+	}
 	l.stream.unread, l.stream.history = nil, false
 }
 
 func (l *loop) position(next int64) { l.change.Position = &next }
 
-func (l *loop) command(c compute.Command) {
+// fence writes down what every claim from now on carries. It never falls.
+func (l *loop) fence(epoch compute.FenceEpoch) {
+	if epoch > l.host.Fence {
+		l.host.Fence = epoch
+		l.keepHost()
+	}
+}
+
+// fenced ends what was here when the host was declared dead. For a new journal
+// that may have been long ago, and what was made since then stays: the hypervisor
+// knows under which fence it was made.
+func (l *loop) fenced(epoch compute.FenceEpoch) {
+	l.log.Warn("this host was declared dead: everything on it from before is destroyed",
+		zap.Int("instances", len(l.tasks)), zap.Uint64("fence", uint64(epoch)))
+	for id := range l.tasks {
+		l.step(id, task.Fenced{Epoch: epoch})
+	}
+	l.fence(epoch)
+}
+
+// command hears what the stream says at an offset.
+func (l *loop) command(c compute.Command, offset int64) {
 	switch c.Op {
 	case compute.CommandHost:
 		l.desire(*c.Desired)
 	case compute.CommandBuild:
 		l.pull.pinned = append(l.pull.pinned, *c.Build)
 	case compute.CommandFenced:
-		l.log.Warn("this host was declared dead: everything on it from before is destroyed", zap.Int("instances", len(l.tasks)))
-		for id := range l.tasks {
-			l.step(id, task.Fenced{})
-		}
+		l.fenced(compute.FenceEpoch(offset) + 1)
 	default:
 		if !l.word(c) {
 			l.strange(c)

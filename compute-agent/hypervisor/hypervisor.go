@@ -17,8 +17,9 @@ type Machine struct {
 	Project   compute.Project
 	Attempt   compute.Attempt
 	Claim     compute.ClaimID
-	Resources compute.Resources // what it holds of the host, running or not
-	Launched  bool              // Launch was called for it: from then on it may have run
+	Fence     compute.FenceEpoch // as in Spec
+	Resources compute.Resources  // what it holds of the host, running or not
+	Launched  bool               // Launch was called for it: from then on it may have run
 	Power     compute.PowerState
 	Detail    string // for the operator: why it stopped, where its files are
 }
@@ -29,6 +30,7 @@ type Spec struct {
 	Project   compute.Project
 	Attempt   compute.Attempt
 	Claim     compute.ClaimID
+	Fence     compute.FenceEpoch // of the last word, before it was made, that this host was dead
 	Name      string
 	Resources compute.Resources
 	Image     string

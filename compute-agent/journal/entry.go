@@ -16,6 +16,7 @@ type Entry struct {
 	Pinned    bool                `json:"pinned,omitempty"`
 	Attempt   compute.Attempt     `json:"attempt"`
 	Claim     compute.ClaimID     `json:"claim"`
+	Fence     compute.FenceEpoch  `json:"fence,omitempty"` // that it was taken under
 	Resources compute.Resources   `json:"resources"`
 	Trace     compute.Trace       `json:"trace,omitempty"`
 	Stage     Stage               `json:"stage"`
@@ -77,5 +78,6 @@ type Host struct {
 	Quarantines int                 `json:"quarantines"`      // in a row, without a start that succeeded in between
 	Until       time.Time           `json:"until"`            // when the last quarantine ends; zero: there is none
 	Reason      string              `json:"reason,omitempty"` // why it is in quarantine
+	Fence       compute.FenceEpoch  `json:"fence,omitempty"`  // of the last word that this host was dead; 0: never heard
 	Greeted     bool                `json:"greeted"`          // every conductor's hello of this journal is in the log
 }

@@ -55,8 +55,9 @@ type (
 		Power   compute.PowerCommand
 	}
 	// Fenced says that this host was declared dead: whatever is here from
-	// before must end.
-	Fenced struct{}
+	// before must end. What was taken after that was acted on is not meant: only
+	// who has lost the journal can hear it again.
+	Fenced struct{ Epoch compute.FenceEpoch }
 
 	// Acked says that Kafka has a report of this task.
 	Acked struct {

@@ -218,7 +218,7 @@ func (f *far) wait() {
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &far{T: t, rules: DefaultRules(), now: time.Unix(1e9, 0)}
-		f.task = Take(compute.Build{Instance: "i", Project: "p", Attempt: 1}, "c1", rapid.Bool().Draw(t, "pinned"))
+		f.task = Take(compute.Build{Instance: "i", Project: "p", Attempt: 1}, "c1", 0, rapid.Bool().Draw(t, "pinned"))
 		f.step(Taken{})
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			if f.task.Stage == Over {
@@ -274,7 +274,7 @@ func (f *far) bring() {
 			}
 			return
 		case f.task.Stage < Ending && fence:
-			f.step(Fenced{})
+			f.step(Fenced{Epoch: 1})
 		case f.task.Stage < Ending || claimed && !fence && f.task.End.How != EndGone && f.task.End.How != EndFailed:
 			f.step(Deleted{1, "c1"})
 		case f.op != nil:

@@ -14,6 +14,7 @@ type Machine struct {
 	Project   compute.Project
 	Attempt   compute.Attempt
 	Claim     compute.ClaimID
+	Fence     compute.FenceEpoch // that it was taken under
 	Resources compute.Resources
 	Launched  bool // it may have run
 	Power     compute.PowerState
@@ -89,7 +90,7 @@ func (r Rules) reconcile(t *Task, m *Machine, now time.Time) Adopted {
 // stranger is the task of a machine that the journal does not know.
 func stranger(m Machine) Task {
 	return Task{
-		Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Resources: m.Resources,
+		Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence, Resources: m.Resources,
 		Stage: Claiming, Answered: true,
 	}
 }

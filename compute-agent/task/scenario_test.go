@@ -17,12 +17,12 @@ import (
 //
 // A line of a story is one event; what it led to is indented below it.
 //
-//	take [pinned] [attempt=1] [claim=c1]   work was taken
+//	take [pinned] [attempt=1] [claim=c1] [fence=0]   work was taken
 //	prepared | prepare-failed [class]      launched | launch-failed [class]
 //	destroyed | destroy-failed             power-done [power] [failed]
 //	grant|deny|delete|confirm [attempt=1] [claim=c1]
 //	power OP version=2 [command=C] [attempt=1] [claim=c1]
-//	fenced, quit, acked REPORT, seen POWER|nothing
+//	fenced [fence=9], quit, acked REPORT, seen POWER|nothing
 //	+30s                                   time passes; ticks come as they are due
 //	crash nothing|prepared|launched [attempt=1] [claim=c1]   a restart, and what the hypervisor lists
 //	stranger COMMAND [given]               about something that nobody here knows
@@ -57,7 +57,7 @@ type words struct {
 }
 
 func parse(line string) words {
-	w := words{args: map[string]string{"attempt": "1", "claim": "c1"}}
+	w := words{args: map[string]string{"attempt": "1", "claim": "c1", "fence": ""}}
 	for i, f := range strings.Fields(line) {
 		key, value, named := strings.Cut(f, "=")
 		switch {
@@ -77,7 +77,14 @@ func (w words) attempt() compute.Attempt {
 	return compute.Attempt(n)
 }
 func (w words) claim() compute.ClaimID { return compute.ClaimID(w.args["claim"]) }
-func (w words) is(word string) bool    { return len(w.plain) > 0 && w.plain[0] == word }
+func (w words) fence(otherwise compute.FenceEpoch) compute.FenceEpoch {
+	n, err := strconv.ParseUint(w.args["fence"], 10, 64)
+	if err != nil {
+		return otherwise
+	}
+	return compute.FenceEpoch(n)
+}
+func (w words) is(word string) bool { return len(w.plain) > 0 && w.plain[0] == word }
 func (w words) failure() Failure {
 	f := Failure{Class: compute.FailureHost, Message: "no luck"}
 	if w.is("request") {
@@ -94,7 +101,7 @@ func (s *tale) do(t *testing.T, line string) []string {
 	case strings.HasPrefix(line, "+"):
 		return s.pass(t, line)
 	case w.verb == "take":
-		s.task = Take(compute.Build{Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(), Resources: compute.Resources{compute.VCPU: 1}}, w.claim(), w.is("pinned"))
+		s.task = Take(compute.Build{Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(), Resources: compute.Resources{compute.VCPU: 1}}, w.claim(), w.fence(0), w.is("pinned"))
 		return s.step(Taken{})
 	case w.verb == "crash":
 		return s.crash(w)
@@ -119,7 +126,7 @@ func event(t *testing.T, w words) Event {
 	case "destroy-failed":
 		return DestroyFailed{}
 	case "fenced":
-		return Fenced{}
+		return Fenced{w.fence(9)}
 	case "quit":
 		return Quit{}
 	case "grant":
@@ -191,6 +198,9 @@ func name(a Action) string {
 
 func reported(r compute.Report) string {
 	line := fmt.Sprintf("%s attempt %d claim %s", r.Op, r.Attempt, r.Claim)
+	if r.Fence != 0 {
+		line += fmt.Sprintf(" fence %d", r.Fence)
+	}
 	if r.Op == compute.ReportFailed {
 		line += fmt.Sprintf(": %s, %s", r.Class, r.Message)
 	}
@@ -243,7 +253,7 @@ func (s *tale) crash(w words) []string {
 	}
 	var there []Machine
 	if !w.is("nothing") {
-		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Launched: w.is("launched"), Power: compute.PowerStopped}
+		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0), Launched: w.is("launched"), Power: compute.PowerStopped}
 		if p, ok := w.args["power"]; ok {
 			m.Power = powers[p]
 		}

@@ -102,7 +102,9 @@ func (s *step) told(e Event) {
 			s.command(e.Power)
 		}
 	case Fenced:
-		s.fenced()
+		if s.Fence < e.Epoch {
+			s.fenced()
+		}
 	}
 }
 
@@ -119,7 +121,9 @@ func (s *step) prepared(broken *Failure) {
 
 func (s *step) claim() {
 	s.Asked = s.now
-	s.do(s.report(compute.ReportClaim))
+	r := s.report(compute.ReportClaim)
+	r.Report.Fence = s.Fence
+	s.do(r)
 }
 
 func (s *step) granted() {

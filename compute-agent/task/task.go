@@ -17,7 +17,8 @@ type Task struct {
 	Queue     compute.QueueName // empty for what was adopted from the hypervisor
 	Pinned    bool              // came by the host's stream: there is no record to acknowledge
 	Attempt   compute.Attempt
-	Claim     compute.ClaimID // made when it was taken, before it is said to anybody
+	Claim     compute.ClaimID    // made when it was taken, before it is said to anybody
+	Fence     compute.FenceEpoch // of the last fence that this host had acted on when it was taken
 	Resources compute.Resources
 	Trace     compute.Trace
 	Stage     Stage
@@ -129,10 +130,10 @@ func DefaultRules() Rules {
 }
 
 // Take makes the task of work that was offered to this host.
-func Take(b compute.Build, claim compute.ClaimID, pinned bool) Task {
+func Take(b compute.Build, claim compute.ClaimID, fence compute.FenceEpoch, pinned bool) Task {
 	return Task{
 		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
-		Claim: claim, Resources: b.Resources, Trace: b.Trace, Answered: pinned,
+		Claim: claim, Fence: fence, Resources: b.Resources, Trace: b.Trace, Answered: pinned,
 	}
 }
 

@@ -59,7 +59,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 			return nil
 		}
 		return d.host.put(hypervisor.Machine{
-			Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim,
+			Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence,
 			Resources: s.Resources.Clone(), Power: compute.PowerStopped, Detail: "prepared",
 		}, "")
 	})

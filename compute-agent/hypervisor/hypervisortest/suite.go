@@ -61,7 +61,7 @@ const (
 )
 
 func (s Subject) spec(id compute.InstanceID, a compute.Attempt, c compute.ClaimID) hypervisor.Spec {
-	return hypervisor.Spec{Instance: id, Project: "p", Attempt: a, Claim: c, Name: "web", Resources: s.Resources}
+	return hypervisor.Spec{Instance: id, Project: "p", Attempt: a, Claim: c, Fence: 7, Name: "web", Resources: s.Resources}
 }
 
 func prepareLaunchDestroy(t *testing.T, s Subject) {
@@ -71,7 +71,7 @@ func prepareLaunchDestroy(t *testing.T, s Subject) {
 	if m.Launched || m.Power == compute.PowerRunning {
 		t.Errorf("prepared, and already launched: %+v", m)
 	}
-	if m.Instance != first || m.Project != "p" || m.Attempt != 1 || m.Claim != "c1" || !m.Resources.Equal(s.Resources) {
+	if m.Instance != first || m.Project != "p" || m.Attempt != 1 || m.Claim != "c1" || m.Fence != 7 || !m.Resources.Equal(s.Resources) {
 		t.Errorf("List gives %+v", m)
 	}
 	ok(t, s.Driver.Launch(ctx, first, 1, "c1"))

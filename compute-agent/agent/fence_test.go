@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// fence says that the host is dead; the epoch is that of this word.
+func (c *cell) fence() compute.FenceEpoch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.say(compute.Command{Op: compute.CommandFenced})
+	return compute.FenceEpoch(len(c.stream))
+}
+
+// end is the position of the stream's end.
+func (c *cell) end() compute.FenceEpoch {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return compute.FenceEpoch(len(c.stream))
+}
+
+// claimed wants the epoch that the last claim of an instance carried.
+func (c *cell) claimed(n int, want compute.FenceEpoch) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got, there := compute.FenceEpoch(0), false
+	for _, r := range c.reports {
+		if r.Op == compute.ReportClaim && r.Instance == id(n) {
+			got, there = r.Fence, true
+		}
+	}
+	if !there || got != want {
+		c.t.Errorf("instance %d was claimed: %t, under fence %d, want %d", n, there, got, want)
+	}
+}
+
+func TestClaimsCarryTheLastFence(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(10 * time.Second)
+		c.claimed(1, 0)
+		epoch := c.fence()
+		pass(10 * time.Second)
+		c.boot(2, "small")
+		pass(10 * time.Second)
+		c.claimed(2, epoch)
+		stop(c, n)
+		n = c.start(dir, fake.Options{}, nil) // the journal remembers it
+		c.boot(3, "small")
+		pass(10 * time.Second)
+		c.claimed(3, epoch)
+		c.want(compute.StateError, compute.StateActive, compute.StateActive)
+		stop(c, n)
+	})
+}
+
+// The disk with the journal is lost, the hypervisor's is not, and the stream has
+// a fence: what was made before it is destroyed and never runs again, whatever
+// the user says of it; what was made after it stays. A new journal takes all of
+// the stream for acted upon.
+func TestNewJournalBehindAFence(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(10 * time.Second)
+		stop(c, n)
+		if err := c.host.Crash(); err != nil {
+			c.t.Fatal(err)
+		}
+		c.fence()
+		c.command(1, compute.OpStart, 5) // its conductor has not heard of the fence
+		end := c.end()
+		n = c.start(c.t.TempDir(), fake.Options{}, nil)
+		pass(time.Minute)
+		if got := c.counts(fake.Resumed); len(got) != 0 {
+			c.t.Errorf("a dead host's machines run again: %v", got)
+		}
+		if got := c.counts(fake.Destroyed); got[id(1)] != 1 {
+			c.t.Errorf("destroyed %v, want instance 1 once", got)
+		}
+		c.boot(2, "small")
+		pass(10 * time.Second)
+		c.claimed(2, end)
+		stop(c, n)
+		n = c.start(c.t.TempDir(), fake.Options{}, nil) // lost again
+		pass(time.Minute)
+		c.want(compute.StateError, compute.StateActive)
+		if got := c.counts(fake.Destroyed); got[id(2)] != 0 {
+			c.t.Errorf("an old fence destroyed %v", got)
+		}
+		end = c.end() // what was said since its beginning, it has acted upon; none of it is a fence
+		c.boot(3, "small")
+		pass(10 * time.Second)
+		c.mu.Lock()
+		for _, r := range c.reports {
+			if r.Op == compute.ReportClaim && r.Instance == id(3) && (r.Fence == 0 || r.Fence > end) {
+				c.t.Errorf("claimed under fence %d, the stream's end was %d", r.Fence, end)
+			}
+		}
+		c.mu.Unlock()
+		stop(c, n)
+	})
+}
