@@ -146,7 +146,7 @@ func (r *rig) kafkaConfigs(args string) {
 	r.t.Helper()
 	libs, err := localkafka.Jars(r.t.Context(), localkafka.Version)
 	r.must(err)
-	words := append([]string{"-cp", filepath.Join(libs, "*"), "kafka.admin.ConfigCommand", "--bootstrap-server", r.kafka.Brokers[0]}, strings.Fields(args)...)
+	words := append([]string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", filepath.Join(libs, "*"), "kafka.admin.ConfigCommand", "--bootstrap-server", r.kafka.Brokers[0]}, strings.Fields(args)...)
 	if out, err := exec.CommandContext(r.t.Context(), "java", words...).CombinedOutput(); err != nil {
 		r.t.Fatalf("kafka-configs.sh %s: %v\n%s", args, err, out)
 	}

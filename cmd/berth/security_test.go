@@ -107,9 +107,7 @@ func guarded(t *testing.T, a *authority) (sasl, mutual string) {
 		"listener.name.guarded.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
 	}})
 	r := &rig{t: t, kafka: kafkaConfig{Brokers: []string{at(0)}}}
-	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
-		r.kafkaConfigs("--alter --entity-type users --entity-name berth --add-config " + mechanism + "=[password=pw]")
-	}
+	r.kafkaConfigs("--alter --entity-type users --entity-name berth --add-config SCRAM-SHA-256=[password=pw],SCRAM-SHA-512=[password=pw]")
 	return at(1), at(2)
 }
 
@@ -144,6 +142,7 @@ func TestKafkaOverTLSAndSASL(t *testing.T) {
 		"not at all encrypted": {mutual, tlsConfig{}, saslConfig{}, "does this port want TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			k := kafkaConfig{Brokers: []string{c.broker}, Prefix: "s.", Partitions: 1, TLS: c.tls, SASL: c.sasl}
 			ours.must(k.check())
 			secured, err := newCell(k, nil, zap.NewNop(), "test").secured(k)
