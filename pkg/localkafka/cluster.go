@@ -1,14 +1,11 @@
 package localkafka
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"time"
 )
@@ -143,20 +140,6 @@ func FreePorts(n int) ([]int, error) {
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
-}
-
-func (n *node) format(ctx context.Context) error {
-	if _, err := os.Stat(filepath.Join(n.dir, "data", "meta.properties")); err == nil {
-		return nil
-	}
-	cmd := exec.CommandContext(ctx, "java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", n.classpath(),
-		"kafka.tools.StorageTool", "format", "-t", clusterID, "-c", n.file("server.properties"))
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("format node %d: %w\n%s", n.id, err, tail(out.Bytes(), 2000))
-	}
-	return nil
 }
 
 // awaitStarted answers when the node's log says that it serves.
