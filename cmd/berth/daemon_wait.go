@@ -88,10 +88,15 @@ func (d *dialed) dial(ctx context.Context, network, address string) (net.Conn, e
 	return heard{c, d}, nil
 }
 
+// note keeps the last cause; that time was up is none if there was another, for
+// it may be our own time.
 func (d *dialed) note(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.err = err
+	var slow net.Error
+	if d.err == nil || !errors.As(err, &slow) || !slow.Timeout() {
+		d.err = err
+	}
 }
 
 func (d *dialed) last() error {
