@@ -330,7 +330,6 @@ func (r *rig) survives(kill, revive func() error) {
 }
 
 func TestKafkaGoesAway(t *testing.T) {
-	t.Skip("known fault, see README: Kafka may forget the end of the transaction that the kill left open, and nobody ends it")
 	kafka := kafkatest.StartT(t, kafkatest.Options{})
 	r := newRig(t, kafkatest.Broker{Addrs: kafka.Addrs(), Prefix: "away.", Real: true}, roomyHosts(8)...).up()
 	r.survives(

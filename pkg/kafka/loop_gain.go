@@ -63,8 +63,12 @@ func (g *gain) start(ctx context.Context) {
 
 func (g *gain) work(ctx context.Context) {
 	began := time.Now()
-	waiting := g.of
+	waiting, mend := g.of, began.Add(mendAfter)
 	for fails := 1; len(waiting) > 0; fails++ {
+		if now := time.Now(); now.After(mend) {
+			g.run.mend(ctx)
+			mend = now.Add(mendEvery)
+		}
 		stable, err := g.run.committed(ctx, ids(waiting))
 		if err != nil && isForbidden(err) {
 			g.run.hand(ctx, gained{err: classify("ask for committed positions", err)})
@@ -109,15 +113,38 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, at map[int3
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- reader.Run(ctx) }()
-	select {
-	case <-reader.Ready():
-		cancel()
-		<-ended // nothing is handed over any more
-		r.hand(parent, gained{of: of, done: at, began: began})
-	case err := <-ended:
-		if err != nil {
-			r.hand(ctx, gained{err: err})
+	mend := time.NewTimer(mendAfter)
+	defer mend.Stop()
+	for {
+		select {
+		case <-reader.Ready():
+			cancel()
+			<-ended // nothing is handed over any more
+			r.hand(parent, gained{of: of, done: at, began: began})
+			return
+		case err := <-ended:
+			if err != nil {
+				r.hand(ctx, gained{err: err})
+			}
+			return
+		case <-mend.C:
+			r.mend(ctx)
+			mend.Reset(mendEvery)
 		}
+	}
+}
+
+// mend ends what keeps a gain waiting and Kafka has forgotten to end. A process
+// that may not do so waits for one that may.
+func (r *loopRun) mend(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.loop.cfg.RequestTimeout)
+	defer cancel()
+	m, err := newMender(ctx, r.ask, r.log, r.loop.cfg.Topics.Instances(), r.loop.opts.Group)
+	if err == nil {
+		err = m.mend(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
+		r.log.Warn("a partition is not readable to its end, and whether Kafka has forgotten the end of a transaction could not be found out", zap.Error(err))
 	}
 }
 

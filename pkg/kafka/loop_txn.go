@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -28,6 +29,7 @@ type transactor struct {
 	// implicit: Kafka adds partitions and offsets to a transaction by itself
 	// (transaction.version 2). Clusters upgraded from before 4.0 may not.
 	implicit bool
+	unasked  time.Time // since when some partition could not be asked for open transactions; zero: all could
 }
 
 type inputTopic struct {
@@ -66,11 +68,45 @@ func (t *transactor) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err := client.ProducerID(ctx); err != nil {
+	err = t.endLast(ctx, client)
+	if err == nil {
+		_, _, err = client.ProducerID(ctx)
+	}
+	if err != nil {
 		client.Close()
 		return err
 	}
 	t.client = client
+	return nil
+}
+
+// unaskedPatience is how long a new epoch waits for partitions that cannot say
+// whether they have heard the end of the last transaction. After that all other
+// partitions count for more.
+const unaskedPatience = 30 * time.Second
+
+// endLast ends this id's last transaction everywhere, before the coordinator
+// forgets how it ended.
+func (t *transactor) endLast(ctx context.Context, client *kgo.Client) error {
+	if !t.implicit {
+		return nil // epochs do not tell transactions apart there
+	}
+	m, err := newMender(ctx, client, t.cfg.Log, t.cfg.Topics.Instances(), t.opts.Group)
+	if err != nil {
+		return err
+	}
+	unasked, err := m.endOwn(ctx, client, t.opts.TransactionalID)
+	switch {
+	case err != nil || unasked == nil:
+		t.unasked = time.Time{}
+		return err
+	case t.unasked.IsZero():
+		t.unasked = time.Now()
+	}
+	if time.Since(t.unasked) < unaskedPatience {
+		return unasked
+	}
+	t.cfg.Log.Warn("a new epoch begins although a partition may not have heard the end of the last transaction", zap.Error(unasked))
 	return nil
 }
 
