@@ -50,6 +50,7 @@ var arrows = map[string][]string{
 	"pkg/embedded":                  {},
 	"pkg/localkafka":                {},
 	"pkg/api":                       {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/telemetry"},
+	"pkg/fence":                     {"pkg/compute"},
 	"pkg/front":                     {"pkg/compute", "pkg/wire/rest"},
 	"pkg/doctor":                    {"pkg/compute", "pkg/wire", "pkg/kafka"},
 	"pkg/client":                    {"pkg/compute", "pkg/wire", "pkg/wire/rest"},

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/fence"
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
@@ -18,6 +19,7 @@ type apiOptions struct {
 	// ends. It runs longer than the part.
 	Front      *front.Front
 	Publishing int // most publications in flight; 0: 10,000
+	Fence      fenceConfig
 }
 
 // newAPI joins an API node: the HTTP handler with its views, the catalog, and
@@ -48,7 +50,7 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 	server, err = api.New(api.Config{
 		Topics: topics, Partitions: c.partitions, Publisher: producer,
 		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log, Metrics: c.metrics,
-		Publishing: o.Publishing,
+		Publishing: o.Publishing, Fencer: o.Fence.fencer(),
 	})
 	if err != nil {
 		return nil, err
@@ -63,6 +65,14 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 	))
 	g.Add("http", o.Front.Serving(server.Handler()))
 	return g, nil
+}
+
+// fencer runs the operator's command; nil if there is none.
+func (f fenceConfig) fencer() api.Fencer {
+	if len(f.Command) == 0 {
+		return nil
+	}
+	return fence.Command{Args: f.Command, Timeout: f.Timeout}
 }
 
 // frontedAPI is an API node with a front of its own.

@@ -129,6 +129,11 @@ func (f *far) Send(_ context.Context, recs ...wire.Record) error {
 	return nil
 }
 
+// Append is Send; every stream has 41 records already.
+func (f *far) Append(ctx context.Context, rec wire.Record) (int64, error) {
+	return 41, f.Send(ctx, rec)
+}
+
 // openQueues lists the queues of all flavors but those called slow…, and closes
 // those that no flavor has any more.
 func (f *far) openQueues() {
@@ -166,6 +171,10 @@ func (f *far) decide(rec wire.Record) error {
 		return err
 	}
 	now := time.Now()
+	if req.Op == compute.OpFence || req.Op == compute.OpForget {
+		f.lose(req, now)
+		return nil
+	}
 	i, known := f.instances[req.Instance]
 	switch {
 	case req.Op == compute.OpBoot && !known:
@@ -182,6 +191,21 @@ func (f *far) decide(rec wire.Record) error {
 	f.instances[i.ID] = i
 	f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
 	return nil
+}
+
+// lose builds a dead host's instances on host-2, or ends them.
+func (f *far) lose(req compute.Request, now time.Time) {
+	for id, i := range f.instances {
+		if i.Host != req.Host || !i.State.OnHost() {
+			continue
+		}
+		i.Version, i.ChangedAt, i.Host, i.Fence = i.Version+1, now, "host-2", 0
+		if req.Op == compute.OpForget {
+			i.State, i.EndedAt, i.Reason = compute.StateError, now, &compute.Reason{Code: compute.HostLost, Host: req.Host}
+		}
+		f.instances[id] = i
+		f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
+	}
 }
 
 // admit makes the instance as it comes to be in the end.
@@ -236,8 +260,16 @@ func (f *far) overQuota(i compute.Instance) (used, limit int64, over bool) {
 
 // command does what an operator wants of a host, but never on host-2.
 func (f *far) command(rec wire.Record) error {
+	if rec.Topic == f.topics.Hosts() {
+		delete(f.hosts, compute.HostID(rec.Key))
+		f.node.Hosts([]wire.Record{rec}, true)
+		return nil
+	}
 	host, ok := f.topics.HostOf(rec.Topic)
 	cmd, err := wire.DecodeCommand(rec)
+	if err == nil && ok && cmd.Op == compute.CommandFenced {
+		return nil
+	}
 	if err != nil || !ok || cmd.Desired == nil {
 		return fmt.Errorf("record for %s: %w", rec.Topic, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
@@ -25,7 +26,18 @@ func (c conductorConfig) face() string { return c.Status.Listen }
 func (c agentConfig) face() string     { return c.Status.Listen }
 
 func (c apiConfig) check() error {
-	return errors.Join(c.Kafka.check(), c.Log.check(), c.checkListen(), between("limits.publishing", c.Limits.Publishing, 1, 1_000_000))
+	return errors.Join(c.Kafka.check(), c.Log.check(), c.checkListen(), between("limits.publishing", c.Limits.Publishing, 1, 1_000_000), c.Fence.check())
+}
+
+func (f fenceConfig) check() error {
+	var errs []error
+	if len(f.Command) > 0 && f.Command[0] == "" {
+		errs = append(errs, compute.Invalid("fence.command", "", "name the program first, or leave the list empty"))
+	}
+	if f.Timeout < time.Second || f.Timeout > 5*time.Minute {
+		errs = append(errs, compute.Invalid("fence.timeout", f.Timeout.String(), "give a time from 1s to 5m"))
+	}
+	return errors.Join(errs...)
 }
 
 func (c apiConfig) checkListen() error {

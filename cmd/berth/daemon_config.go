@@ -38,6 +38,13 @@ type apiConfig struct {
 	Listen         string       `yaml:"listen"`
 	InsecureListen bool         `yaml:"insecure_listen"` // whoever can reach Listen may do anything
 	Limits         limitsConfig `yaml:"limits"`
+	Fence          fenceConfig  `yaml:"fence"`
+}
+
+// fenceConfig is how an API node makes certain that a host is dead.
+type fenceConfig struct {
+	Command []string      `yaml:"command"` // empty: it cannot
+	Timeout time.Duration `yaml:"timeout"`
 }
 
 // limitsConfig keeps an API node from growing without bound.
@@ -98,7 +105,7 @@ func defaultKafka() kafkaConfig {
 func defaultLog() logConfig { return logConfig{Level: "info", Format: "console"} }
 
 func defaultAPIConfig() apiConfig {
-	return apiConfig{Kafka: defaultKafka(), Log: defaultLog(), Listen: "127.0.0.1:7070", Limits: limitsConfig{Publishing: 10_000}}
+	return apiConfig{Kafka: defaultKafka(), Log: defaultLog(), Listen: "127.0.0.1:7070", Limits: limitsConfig{Publishing: 10_000}, Fence: fenceConfig{Timeout: time.Minute}}
 }
 
 func defaultQueuesConfig() queuesConfig {

@@ -18,7 +18,8 @@ func newHost(s *settings) *cobra.Command {
 	cmd.AddCommand(newHostList(s), newHostShow(s),
 		newHostAsk(s, "drain", "Make no more offers, so that the host can be emptied"),
 		newHostAsk(s, "disable", "Make no more offers; machines stay"),
-		newHostAsk(s, "enable", "Offer again"))
+		newHostAsk(s, "enable", "Offer again"),
+		newHostEvacuate(s), newHostForget(s))
 	return cmd
 }
 
@@ -138,6 +139,7 @@ func hostDetails(h client.Host) []detail {
 		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)},
 		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
 		{"Traits", joined(h.Traits)},
+		{"Instances", byState(h.Instances)},
 		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
 		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},
 		{"Heard", short(time.Duration(h.HeardFor)) + " ago"},

@@ -20,6 +20,15 @@ type Publisher interface {
 	// wire.ErrNoTopic says that one of their topics does not exist, wire.ErrFull
 	// that this process has no room for one of them.
 	Send(ctx context.Context, recs ...wire.Record) error
+	// Append is Send of one record; it answers the offset that the record has.
+	Append(ctx context.Context, rec wire.Record) (offset int64, err error)
+}
+
+// Fencer makes certain that a host is dead.
+type Fencer interface {
+	// Fence returns nil once the host does not run for certain. It may be called
+	// again for a host that is dead. An error is for the operator to read.
+	Fence(ctx context.Context, h compute.HostID) error
 }
 
 // Syncer lets a node catch up with what others published.
@@ -85,6 +94,7 @@ type Config struct {
 	Publisher  Publisher
 	Syncer     Syncer
 	Catalog    Catalog
+	Fencer     Fencer      // nil: operators have to say themselves that a host is dead
 	Log        *zap.Logger // nil: none
 
 	Metrics prometheus.Registerer // of the node's metrics; nil: none

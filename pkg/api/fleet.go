@@ -102,7 +102,8 @@ func (s *Server) listHosts(_ context.Context, in *pageInput) (*hostsOutput, erro
 }
 
 type hostInput struct {
-	Host compute.HostID `path:"host"`
+	Host  compute.HostID     `path:"host"`
+	Fence compute.FenceEpoch `query:"fence" minimum:"1" maximum:"9000000000000000" doc:"Count only instances that it claimed under a lower one, as given by evacuate."`
 }
 
 type hostOutput struct{ Body rest.HostView }
@@ -112,7 +113,11 @@ func (s *Server) showHost(_ context.Context, in *hostInput) (*hostOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	return &hostOutput{Body: rest.FromBeacon(h.beacon, time.Since(h.at))}, nil
+	out := &hostOutput{Body: rest.FromBeacon(h.beacon, time.Since(h.at))}
+	out.Body.Instances = s.views.instances.count(in.Host, func(i *compute.Instance) bool {
+		return i.State.OnHost() && (in.Fence == 0 || i.Fence < in.Fence)
+	})
+	return out, nil
 }
 
 func (s *Server) host(name compute.HostID) (heard, error) {

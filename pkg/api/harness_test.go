@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,6 +44,8 @@ type node struct {
 	hold chan struct{} // if set, Send waits for it
 	sync func() error  // what a Sync does
 	mute bool          // nothing is answered any more
+
+	deaf string // Send fails for this topic alone
 }
 
 // Send is the broker.
@@ -65,6 +68,9 @@ func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 		return fail
 	}
 	for _, rec := range recs {
+		if rec.Topic == n.deaf {
+			return errors.New("no leader")
+		}
 		if rec.Topic == n.config.Topics.Catalog() {
 			n.catalog.Apply([]wire.Record{rec}, true)
 			continue
@@ -74,6 +80,14 @@ func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 		n.mu.Unlock()
 	}
 	return nil
+}
+
+// Append is the broker, too: every stream has 41 records already.
+func (n *node) Append(ctx context.Context, rec wire.Record) (int64, error) {
+	if err := n.Send(ctx, rec); err != nil {
+		return -1, err
+	}
+	return 41, nil
 }
 
 // Sync is what other nodes have published.
@@ -107,6 +121,11 @@ func (n *node) Requests(recs []wire.Record, end bool) {
 	}
 	n.Server.Requests(recs, end)
 }
+
+// hook is the operator's fence command.
+type hook func(context.Context, compute.HostID) error
+
+func (f hook) Fence(ctx context.Context, h compute.HostID) error { return f(ctx, h) }
 
 // newNode has read all its topics; they were empty.
 func newNode(t *testing.T) *node {

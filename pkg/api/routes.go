@@ -30,6 +30,7 @@ func (s *Server) routes() (http.Handler, error) {
 	s.routeInstances(api)
 	s.routeCatalog(api)
 	s.routeFleet(api)
+	s.routeDeadHosts(api)
 	s.routeHealth(api)
 	document, err := openAPI(api)
 	if err != nil {

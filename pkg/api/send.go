@@ -17,6 +17,11 @@ const trialTimeout = 2 * time.Second
 // KindTimeout nobody knows. A caller that goes away changes nothing: what was
 // begun is finished, and counts until then.
 func (s *Server) send(ctx context.Context, rec wire.Record) error {
+	return s.gated(ctx, rec.Topic, func(ctx context.Context) error { return s.config.Publisher.Send(ctx, rec) })
+}
+
+// gated is send for whatever writes to a topic.
+func (s *Server) gated(ctx context.Context, topic string, write func(context.Context) error) error {
 	trial, err := s.writes.enter(time.Now())
 	if err != nil {
 		return err
@@ -33,8 +38,7 @@ func (s *Server) send(ctx context.Context, rec wire.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
 	defer cancel()
 	began := time.Now()
-	err = s.config.Publisher.Send(ctx, rec)
-	came, err = judge(rec.Topic, err)
+	came, err = judge(topic, write(ctx))
 	s.metrics.published(began, err)
 	return err
 }

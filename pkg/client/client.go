@@ -34,6 +34,8 @@ type (
 	Queue         = rest.QueueView
 	Host          = rest.HostView
 	HostAsked     = rest.HostAsked
+	DeadHost      = rest.DeadHost
+	HostDead      = rest.HostDead
 	HostCounts    = rest.HostCounts
 	Reason        = rest.Reason
 	State         = rest.State

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -33,6 +34,14 @@ func (c *Client) Host(ctx context.Context, h compute.HostID) (Host, error) {
 	return out, err
 }
 
+// HostBefore is Host, with only those of its instances counted that it claimed
+// under a lower fence.
+func (c *Client) HostBefore(ctx context.Context, h compute.HostID, fence compute.FenceEpoch) (Host, error) {
+	var out Host
+	err := c.call(ctx, http.MethodGet, url.Values{"fence": {strconv.FormatUint(uint64(fence), 10)}}, nil, &out, "hosts", string(h))
+	return out, err
+}
+
 // Hosts lists all hosts by name.
 func (c *Client) Hosts(ctx context.Context) ([]Host, error) {
 	return walk[Host](ctx, c, nil, "hosts")
@@ -51,6 +60,24 @@ func (c *Client) Enable(ctx context.Context, h compute.HostID, reason string) (H
 // Disable asks a host to make no more offers; its machines stay.
 func (c *Client) Disable(ctx context.Context, h compute.HostID, reason string) (HostAsked, error) {
 	return c.askHost(ctx, h, "disable", rest.HostWish{Reason: reason})
+}
+
+// Evacuate says that a host is dead, so that what it had is built elsewhere. It
+// may be repeated; after a time-out it has to be.
+func (c *Client) Evacuate(ctx context.Context, h compute.HostID, w DeadHost) (HostDead, error) {
+	return c.deadHost(ctx, h, "evacuate", w)
+}
+
+// Forget says that a host is gone for good, so that what it had ends. It may be
+// repeated, as Evacuate.
+func (c *Client) Forget(ctx context.Context, h compute.HostID, w DeadHost) (HostDead, error) {
+	return c.deadHost(ctx, h, "forget", w)
+}
+
+func (c *Client) deadHost(ctx context.Context, h compute.HostID, verb string, w DeadHost) (HostDead, error) {
+	var out HostDead
+	err := c.call(ctx, http.MethodPost, nil, w, &out, "hosts", string(h), verb)
+	return out, err
 }
 
 func (c *Client) askHost(ctx context.Context, h compute.HostID, verb string, w rest.HostWish) (HostAsked, error) {

@@ -102,6 +102,22 @@ func (p *Producer) Send(ctx context.Context, recs ...wire.Record) error {
 	return nil
 }
 
+// Append writes one record and answers its offset, or an error as Send does.
+func (p *Producer) Append(ctx context.Context, rec wire.Record) (offset int64, err error) {
+	type landed struct {
+		offset int64
+		err    error
+	}
+	done := make(chan landed, 1)
+	p.SendAsync(rec, func(offset int64, err error) { done <- landed{offset, err} })
+	select {
+	case l := <-done:
+		return l.offset, l.err
+	case <-ctx.Done():
+		return -1, sendError(ctx.Err())
+	}
+}
+
 // SendAsync hands a record over and returns at once, whatever the brokers do.
 // done is called exactly once, with the offset or an error as of Send, maybe
 // before SendAsync returns; it must not block. A full buffer is an error of

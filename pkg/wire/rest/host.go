@@ -20,6 +20,7 @@ type HostView struct {
 	Building    uint32              `json:"building" doc:"Taken, not yet running."`
 	Waiting     []compute.QueueName `json:"waiting" nullable:"false" doc:"The queues it waits on."`
 	DesiredSeen compute.Version     `json:"desired_seen,omitempty" doc:"The newest operator's wish it has acted on."`
+	Instances   map[string]int      `json:"instances,omitempty" doc:"How many instances it has by what the conductors say, by state; not in lists."`
 	Started     time.Time           `json:"started,omitzero" doc:"When its agent began."`
 	SaidAt      time.Time           `json:"said_at,omitzero" doc:"When it said this, by its own clock."`
 	HeardFor    Duration            `json:"heard_ago" doc:"How long ago this node heard it."`
@@ -53,6 +54,30 @@ type Hosts struct {
 type HostWish struct {
 	Reason   string    `json:"reason,omitempty" maxLength:"255" doc:"Shown with the host."`
 	Deadline time.Time `json:"deadline,omitzero" doc:"drain only: when it should be empty; absent: no hurry."`
+}
+
+// DeadHost is an operator's word that a host is dead.
+type DeadHost struct {
+	Fenced bool   `json:"fenced,omitempty" doc:"The host is dead for certain: it does not run now. Without it the node's own fence command has to make that certain."`
+	Force  bool   `json:"force,omitempty" doc:"Also if the host was heard within the last 60 s. What runs on it all the same may then run twice."`
+	Reason string `json:"reason,omitempty" maxLength:"255" doc:"Why, for the log."`
+	By     string `json:"by,omitempty" maxLength:"255" doc:"Who says so, for the log. Nobody checks it."`
+}
+
+// HostDead says that a host's instances are on their way elsewhere, or to their
+// end.
+type HostDead struct {
+	Host      compute.HostID     `json:"host"`
+	Fence     compute.FenceEpoch `json:"fence" doc:"What the host claimed under a lower one is meant."`
+	Instances map[string]int     `json:"instances" doc:"How many it had, by state, as far as this node knows; queued are those pinned to it."`
+}
+
+// Total is how many instances are meant.
+func (h HostDead) Total() (n int) {
+	for _, of := range h.Instances {
+		n += of
+	}
+	return n
 }
 
 // HostAsked says that the wish is on its way.

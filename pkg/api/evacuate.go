@@ -1,0 +1,187 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// fenceAnswer is how long an answer that waits for a fence command may take. The
+// command itself is bounded by whoever runs it.
+const fenceAnswer = 10 * time.Minute
+
+func (s *Server) routeDeadHosts(api huma.API) {
+	for _, w := range []struct {
+		op                     compute.RequestOp
+		verb, summary, details string
+	}{
+		{
+			compute.OpFence, "evacuate", "Build elsewhere what a dead host had",
+			"For a host that is dead for certain. What was starting or active there is built elsewhere, with a new attempt; what was being deleted is deleted. " +
+				"May be repeated; after a 504 it has to be.",
+		},
+		{
+			compute.OpForget, "forget", "End what a host had that is gone for good",
+			"For a host that is dead for certain and never comes back. What was active there ends with HostLost, what was starting is built elsewhere, " +
+				"and the host is not listed any more. May be repeated; after a 504 it has to be.",
+		},
+	} {
+		route(s, api, huma.Operation{
+			OperationID: w.verb + "-host", Method: http.MethodPost, Path: "/v1/hosts/{host}/" + w.verb, Tags: []string{"hosts"},
+			DefaultStatus: http.StatusAccepted, Summary: w.summary, Description: w.details, Middlewares: huma.Middlewares{answersLate},
+		}, func(ctx context.Context, in *deadHostInput) (*deadHostOutput, error) {
+			return s.deadHost(ctx, in, w.op, w.verb)
+		})
+	}
+}
+
+// answersLate lets an answer wait for longer than the server allows others.
+func answersLate(ctx huma.Context, next func(huma.Context)) {
+	_, w := humago.Unwrap(ctx)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fenceAnswer)) // a writer without deadlines has none to put off
+	next(ctx)
+}
+
+type deadHostInput struct {
+	Host        compute.HostID `path:"host"`
+	Traceparent string         `header:"traceparent" hidden:"true"`
+	Body        *rest.DeadHost `required:"false"`
+	from        string         // the caller's address
+}
+
+// Resolve notes who asks.
+func (in *deadHostInput) Resolve(ctx huma.Context) []error {
+	in.from = ctx.RemoteAddr()
+	return nil
+}
+
+type deadHostOutput struct{ Body rest.HostDead }
+
+// deadHost makes certain that a host is dead, says so in its stream, and only
+// then tells every conductor: a host that comes back reads that it must destroy
+// what it had before anybody else can start it.
+func (s *Server) deadHost(ctx context.Context, in *deadHostInput, op compute.RequestOp, verb string) (*deadHostOutput, error) {
+	var word rest.DeadHost
+	if in.Body != nil {
+		word = *in.Body
+	}
+	if err := s.mayBeDead(ctx, in.Host, word.Force); err != nil {
+		return nil, err
+	}
+	ctx = context.WithoutCancel(ctx) // who asks may go away; a half-told fence has to be told again
+	log := s.log.With(zap.String("host", string(in.Host)), zap.String("what", verb), zap.Bool("by_the_operators_word", word.Fenced), zap.Bool("force", word.Force),
+		zap.String("reason", word.Reason), zap.String("by", word.By), zap.String("from", in.from))
+	if !word.Fenced {
+		if err := s.makeCertain(ctx, in.Host); err != nil {
+			log.Warn("host is not declared dead: it is not certain that it is", zap.Error(err))
+			return nil, err
+		}
+	}
+	out, err := s.declareDead(ctx, in.Host, op, traceOf(in.Traceparent))
+	log = log.With(zap.Uint64("fence", uint64(out.Fence)), zap.String("instances", countsOf(out)))
+	if err != nil {
+		log.Warn("host is declared dead, but perhaps not to all: it has to be said again", zap.Error(err))
+		return nil, err
+	}
+	log.Info("host is declared dead")
+	return &deadHostOutput{Body: out}, nil
+}
+
+// mayBeDead refuses a host that nobody knows, and one that lives.
+func (s *Server) mayBeDead(ctx context.Context, h compute.HostID, force bool) error {
+	if err := h.Check(); err != nil {
+		return err
+	}
+	if err := s.catchUp(ctx); err != nil { // what it has is counted, and Kafka should answer before a host is switched off
+		return err
+	}
+	last, known := s.views.hosts.get(h)
+	if !known && len(s.views.instances.at(h)) == 0 {
+		_, err := s.host(h)
+		return err
+	}
+	if ago := time.Since(last.at); known && ago <= compute.SilentAfter && !force {
+		return &compute.Error{
+			Kind: compute.KindConflict, Field: "host", Value: string(h),
+			Message: fmt.Sprintf("it is alive: it was heard %s ago", ago.Truncate(time.Second)),
+			Remedy: fmt.Sprintf("drain it instead; or wait until it is silent (%s), or, if it is dead for certain, say force: what runs on it all the same may run twice",
+				compute.SilentAfter),
+		}
+	}
+	return nil
+}
+
+// makeCertain runs the operator's fence command.
+func (s *Server) makeCertain(ctx context.Context, h compute.HostID) error {
+	if s.config.Fencer == nil {
+		return &compute.Error{
+			Kind: compute.KindConflict, Field: "host", Value: string(h), Message: "nobody has made certain that it is dead",
+			Remedy: "see to it that the host is off, and say so: --fenced, or \"fenced\": true; or give the API nodes a fence.command that switches hosts off",
+		}
+	}
+	return s.config.Fencer.Fence(ctx, h)
+}
+
+// declareDead writes the fence, then tells every partition. What it answers
+// holds, as far as it came, also with an error.
+func (s *Server) declareDead(ctx context.Context, h compute.HostID, op compute.RequestOp, trace compute.Trace) (rest.HostDead, error) {
+	out := rest.HostDead{Host: h, Instances: map[string]int{}}
+	now := time.Now().UTC()
+	rec := wire.EncodeCommand(compute.Command{Op: compute.CommandFenced, At: now, Trace: trace}).To(s.config.Topics.Host(h), 0)
+	var offset int64
+	err := s.gated(ctx, rec.Topic, func(ctx context.Context) (err error) {
+		offset, err = s.config.Publisher.Append(ctx, rec)
+		return err
+	})
+	if err != nil {
+		return out, again(err, false)
+	}
+	out.Fence = compute.FenceEpoch(offset) + 1
+	out.Instances = s.views.instances.count(h, func(i *compute.Instance) bool { return !i.State.OnHost() || i.Fence < out.Fence })
+	word := wire.EncodeRequest(compute.Request{Op: op, Host: h, Fence: out.Fence, At: now, Trace: trace})
+	recs := make([]wire.Record, s.config.Partitions)
+	for p := range recs {
+		recs[p] = word.To(s.config.Topics.Requests(), int32(p))
+	}
+	if op == compute.OpForget {
+		recs = append(recs, wire.Tombstone(wire.KeyHost(h)).To(s.config.Topics.Hosts(), wire.AnyPartition))
+	}
+	err = s.gated(ctx, s.config.Topics.Requests(), func(ctx context.Context) error { return s.config.Publisher.Send(ctx, recs...) })
+	return out, again(err, true)
+}
+
+// again says of an error that the whole may be said again. Once begun, it is a
+// time-out whatever it was: some know it, and some do not.
+func again(err error, begun bool) error {
+	var e *compute.Error
+	if err == nil || !errors.As(err, &e) || !begun && e.Kind != compute.KindTimeout {
+		return err
+	}
+	return &compute.Error{
+		Op: e.Op, Kind: compute.KindTimeout, Message: "it is not known whether all conductors have been told that the host is dead",
+		Remedy: "say it again, until it is answered: what was done is not done twice", Cause: err,
+	}
+}
+
+// countsOf is "active 3, deleting 1".
+func countsOf(h rest.HostDead) string {
+	var parts []string
+	for _, state := range slices.Sorted(maps.Keys(h.Instances)) {
+		parts = append(parts, state+" "+strconv.Itoa(h.Instances[state]))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,162 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// on is where an instance is, claimed under a fence.
+func on(h compute.HostID, fence compute.FenceEpoch) func(*compute.Instance) {
+	return func(i *compute.Instance) { i.Host, i.Fence = h, fence }
+}
+
+// silentHost is a node that has not heard of h1 for long; it has three instances.
+func silentHost(t *testing.T) *node {
+	n := newNode(t)
+	n.hears(compute.Beacon{Host: "h1"})
+	n.has(
+		instance(id1, "a", compute.StateActive, on("h1", 0)), instance(id2, "b", compute.StateStarting, on("h1", 41)),
+		instance(id3, "c", compute.StateActive, on("h1", 42)), // claimed behind the fence that is to come
+		instance("44444444-4444-4444-8444-444444444444", "d", compute.StateActive, on("h2", 0)),
+		instance("55555555-5555-4555-8555-555555555555", "e", compute.StateDeleted, on("h1", 0)),
+	)
+	time.Sleep(compute.SilentAfter + time.Second)
+	return n
+}
+
+func TestDeadHost(t *testing.T) {
+	for verb, op := range map[string]compute.RequestOp{"evacuate": compute.OpFence, "forget": compute.OpForget} {
+		t.Run(verb, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := silentHost(t)
+				core, logged := observer.New(zapcore.InfoLevel)
+				n.log = zap.New(core)
+				for range 2 { // said twice, it is done twice: nothing is lost by it
+					got := into[rest.HostDead](n.do("POST", "/v1/hosts/h1/"+verb, rest.DeadHost{Fenced: true, Reason: "burnt", By: "eve"}), 202)
+					equal(t, "answered", rest.HostDead{Host: "h1", Fence: 42, Instances: map[string]int{"active": 1, "starting": 1}}, got)
+					n.toldEverybody(op, verb == "forget")
+				}
+				entry := logged.FilterMessage("host is declared dead").All()
+				if len(entry) != 2 {
+					t.Fatalf("logged %v", logged.All())
+				}
+				about := entry[0].ContextMap()
+				for field, want := range map[string]any{"host": "h1", "what": verb, "by_the_operators_word": true, "reason": "burnt", "by": "eve", "fence": uint64(42)} {
+					if about[field] != want {
+						t.Errorf("logged %s as %v, want %v", field, about[field], want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// toldEverybody wants the fence first, then the request in every partition once.
+func (n *node) toldEverybody(op compute.RequestOp, gone bool) {
+	n.Helper()
+	recs := n.published()
+	if len(recs) == 0 || recs[0].Topic != "test.host.h1" || recs[0].Partition != 0 {
+		n.Fatalf("first: %+v", recs)
+	}
+	if cmd, err := wire.DecodeCommand(recs[0]); err != nil || cmd.Op != compute.CommandFenced {
+		n.Fatalf("first: %+v, %v", cmd, err)
+	}
+	told := map[int32]int{}
+	for _, rec := range recs[1:] {
+		if rec.Topic == "test.hosts" {
+			if rec.Value != nil || string(rec.Key) != "h1" || !gone {
+				n.Errorf("in hosts: %+v", rec)
+			}
+			gone = false
+			continue
+		}
+		q, err := wire.DecodeRequest(rec)
+		if err != nil || rec.Topic != "test.requests" || q.Op != op || q.Host != "h1" || q.Fence != 42 {
+			n.Errorf("told %+v in %s: %v", q, rec.Topic, err)
+		}
+		told[rec.Partition]++
+	}
+	equal(n.T, "told", map[int32]int{0: 1, 1: 1, 2: 1, 3: 1}, told)
+	if gone {
+		n.Error("the host is still listed")
+	}
+}
+
+func TestDeadHostRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := silentHost(t)
+		p := n.do("POST", "/v1/hosts/h1/evacuate", nil).refused(409, compute.KindConflict)
+		if !strings.Contains(p.Remedy, "--fenced") || !strings.Contains(p.Remedy, "fence.command") {
+			t.Errorf("the remedy is %q", p.Remedy)
+		}
+		n.do("POST", "/v1/hosts/h9/evacuate", rest.DeadHost{Fenced: true}).refused(404, compute.KindNotFound)
+		n.do("POST", "/v1/hosts/H!/evacuate", rest.DeadHost{Fenced: true}).refused(422, compute.KindInvalid)
+		n.hears(compute.Beacon{Host: "h1"})
+		for _, verb := range []string{"evacuate", "forget"} {
+			p = n.do("POST", "/v1/hosts/h1/"+verb, rest.DeadHost{Fenced: true}).refused(409, compute.KindConflict)
+			if !strings.Contains(p.Message, "alive") || !strings.Contains(p.Remedy, "drain") {
+				t.Errorf("%s: %+v", verb, p)
+			}
+		}
+		if recs := n.published(); len(recs) != 0 {
+			t.Fatalf("a refusal published %+v", recs)
+		}
+		into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true, Force: true}), 202)
+		// Whoever is not listed any more, but has something, is known.
+		n.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("h1"))}, true)
+		into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}), 202)
+	})
+}
+
+func TestFenceCommandOfTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := silentHost(t)
+		var asked []compute.HostID
+		var why error
+		n.config.Fencer = hook(func(_ context.Context, h compute.HostID) error {
+			if len(n.sent) != 0 {
+				t.Error("something is published before the host is dead")
+			}
+			asked = append(asked, h)
+			return why
+		})
+		why = compute.Invalid("host", "h1", "no power switch answers")
+		n.do("POST", "/v1/hosts/h1/evacuate", nil).refused(422, compute.KindInvalid)
+		if recs := n.published(); len(recs) != 0 {
+			t.Fatalf("published %+v", recs)
+		}
+		why = nil
+		into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", nil), 202)
+		n.toldEverybody(compute.OpFence, false)
+		into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}), 202)
+		equal(t, "asked", []compute.HostID{"h1", "h1"}, asked)
+	})
+}
+
+// Whatever goes wrong once the fence may be there, it has to be said again.
+func TestHalfToldFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, deaf := range []string{"test.host.h1", "test.requests"} {
+			n := silentHost(t)
+			n.deaf = deaf
+			p := n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}).refused(504, compute.KindTimeout)
+			if !strings.Contains(p.Remedy, "again") {
+				t.Errorf("%s: the remedy is %q", deaf, p.Remedy)
+			}
+		}
+		n := silentHost(t)
+		n.fail = wire.ErrNoTopic
+		n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}).refused(503, compute.KindUnavailable)
+	})
+}
