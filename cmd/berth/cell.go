@@ -22,6 +22,7 @@ type cell struct {
 	replication int16 // of topics it makes; 0: the brokers' default
 	log         *zap.Logger
 	metrics     prometheus.Registerer // where components register theirs; nil: nobody counts
+	gather      time.Duration         // how long beacons, and what the queue manager counts, may come together
 }
 
 // dialer opens connections to brokers; nil is plain TCP.
@@ -44,7 +45,7 @@ func newCell(k kafkaConfig, dial dialer, log *zap.Logger, name string) cell {
 			Brokers: k.Brokers, ClientID: "berth-" + name, Topics: wire.Topics{Prefix: k.Prefix},
 			Dial: dial, Log: log.Named(name), Outage: kafka.NewOutage(log.Named(name)),
 		},
-		partitions: k.Partitions, replication: k.Replication, log: log.Named(name),
+		partitions: k.Partitions, replication: k.Replication, log: log.Named(name), gather: defaultGather,
 	}
 }
 
@@ -89,13 +90,13 @@ func (c cell) table(topic string, to feed) *kafka.Reader {
 	return c.reader(kafka.ReaderOptions{Topic: topic}, to)
 }
 
-// gather is how long beacons, and what the queue manager counts, may be held
-// back to come together: nobody acts on them within less.
-const gather = 250 * time.Millisecond
+// defaultGather is how long beacons, and what the queue manager counts, may be
+// held back to come together: nobody acts on them within less.
+const defaultGather = 250 * time.Millisecond
 
 // beacons reads what the hosts say of themselves.
 func (c cell) beacons(to feed) *kafka.Reader {
-	return c.reader(kafka.ReaderOptions{Topic: c.topics().Hosts(), Gather: gather}, to)
+	return c.reader(kafka.ReaderOptions{Topic: c.topics().Hosts(), Gather: c.gather}, to)
 }
 
 // committed reads a whole topic that is written in transactions.

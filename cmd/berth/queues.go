@@ -37,7 +37,7 @@ func newQueues(c cell, o queuesOptions) (_ service.Part, err error) {
 	entries := c.table(topics.Catalog(), func(r records, end bool) { manager.Catalog(r, end) })
 	listed := c.table(topics.Queues(), func(r records, end bool) { manager.Queues(r, end) })
 	hosts := c.beacons(func(r records, end bool) { manager.Hosts(r, end) })
-	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Gather: gather}, func(r records, end bool) { manager.Instances(r, end) })
+	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Gather: c.gather}, func(r records, end bool) { manager.Instances(r, end) })
 	manager = queues.New(queues.Options{
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
 		Far: queues.Far{Topics: works, Hosts: works, Shares: works}, Logger: c.log, PerGroup: o.GroupLimit,

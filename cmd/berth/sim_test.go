@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
@@ -27,6 +28,7 @@ type simulated struct{}
 // part is a process: it waits for its broker as the daemons do.
 func (simulated) part(s sim.Site, name string, build func(context.Context, cell) (service.Part, error)) service.Part {
 	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
+	c.gather = time.Second // less often: it is most of what an idle process does
 	return service.Made(func(ctx context.Context) (service.Part, error) {
 		if err := c.await(ctx, func(string) {}); err != nil {
 			return nil, err
@@ -162,7 +164,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 
 // simulate plays the schedules of seeds, as many at once as there are processors.
 func simulate(t *testing.T, seeds []uint64) {
-	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	stats, again := sim.NewStats(), setting(t, "SIM_COUNT", 1)
 	next := make(chan uint64, len(seeds)*int(again))
 	for _, seed := range seeds {

@@ -86,6 +86,14 @@ func (w *play) byID() []compute.Instance {
 
 // unsettled lists what must still happen.
 func (w *play) unsettled() (left []string) {
+	for _, p := range w.order {
+		if p.current() == nil {
+			left = append(left, p.name+" is down")
+		}
+	}
+	if n := w.asking.Load(); n > 0 {
+		left = append(left, fmt.Sprintf("%d requests have no answer yet", n))
+	}
 	now := w.rec.instances()
 	for _, a := range w.rec.accepted() {
 		i, there := now[a.ID]

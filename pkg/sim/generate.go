@@ -23,6 +23,7 @@ func Generate(seed uint64) Schedule {
 type generator struct {
 	*rand.Rand
 	s      Schedule
+	size   int     // 0: a small history, 2: a long one
 	length Seconds // of the time in which things happen
 	small  bool    // hosts fill up
 	names  []booted
@@ -56,10 +57,11 @@ func flavor(name compute.FlavorName, n int64) compute.Flavor {
 // world makes a few hosts, and a cloud that soon is full, or never.
 func (g *generator) world() {
 	w := &g.s.World
-	w.Conductors, w.Managers, w.Nodes = 1+g.IntN(2), 1+g.IntN(2), 1+g.IntN(2)
+	g.size = pick(g, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2)
+	w.Conductors, w.Managers, w.Nodes = pick(g, 1, 2, 2), pick(g, 1, 1, 2), pick(g, 1, 1, 2)
 	w.Partitions = pick[int32](g, 1, 2, 3)
 	w.Latency = pick[Seconds](g, 0, 0.001, 0.005, 0.02)
-	g.length = g.between(10, 60)
+	g.length = []Seconds{g.between(2, 6), g.between(5, 15), g.between(10, 40)}[g.size]
 	g.small = g.chance(0.7)
 	big := flavor("m1.big", 3)
 	w.Flavors = []compute.Flavor{flavor("m1.small", 1), big}
@@ -70,7 +72,7 @@ func (g *generator) world() {
 		}}}
 	}
 	prepare, launch, destroy := g.between(0, 2), g.between(0, 0.5), g.between(0, 0.5)
-	for i := range 2 + g.IntN(3) {
+	for i := range []int{2, pick(g, 2, 3), pick(g, 2, 3, 4)}[g.size] {
 		n := int64(2 + g.IntN(5))
 		if !g.small {
 			n = 1000
@@ -89,7 +91,7 @@ func (g *generator) world() {
 
 // load makes what is asked for.
 func (g *generator) load() {
-	for range 3 + g.IntN(12) {
+	for range []int{2 + g.IntN(4), 3 + g.IntN(8), 5 + g.IntN(15)}[g.size] {
 		g.boot(g.between(0, g.length))
 	}
 	for _, b := range g.names {

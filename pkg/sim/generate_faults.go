@@ -51,8 +51,7 @@ var codes = map[string][]string{
 
 // faults makes what goes wrong: a few things in some schedules, many in others.
 func (g *generator) faults() {
-	n := pick(g, 1, 2, 3, 4, 6, 10)
-	for range n {
+	for range []int{pick(g, 1, 1, 2, 3), pick(g, 1, 2, 3, 4), pick(g, 2, 4, 6, 10)}[g.size] {
 		g.fault()
 	}
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
@@ -61,13 +60,18 @@ func (g *generator) faults() {
 // spell is how long something lasts: mostly seconds, at times minutes.
 func (g *generator) spell() Seconds {
 	switch {
-	case g.chance(0.4):
-		return g.between(0.05, 3)
+	case g.chance(0.5):
+		return g.between(0.05, 2)
 	case g.chance(0.7):
-		return g.between(3, 25)
+		return g.between(2, 12)
+	case g.chance(0.8):
+		return g.between(12, 70)
 	}
-	return g.between(25, 150)
+	return g.between(70, 180)
 }
+
+// window is how long a trap waits for its process.
+const window = 8
 
 func (g *generator) kind() string {
 	return pick(g, "host", "host", "host", "conductor", "conductor", "queues", "api")
@@ -89,7 +93,7 @@ func (g *generator) fault() {
 		f.By = g.spell()
 		f.For = 0
 		if g.chance(0.65) {
-			f.For, f.Point, f.Nth = 30, pick(g, points[kind]...), 1+g.IntN(3)
+			f.For, f.Point, f.Nth = window, pick(g, points[kind]...), 1+g.IntN(3)
 		}
 		if kind == "host" {
 			f.Disk = pick(g, "", "", "", "lost")
@@ -103,7 +107,7 @@ func (g *generator) fault() {
 		f.By = g.between(0.02, 3)
 	case FaultLose:
 		f.Key, f.Nth = pick(g, lost[kind]...), 1+g.IntN(3)
-		f.For = 30
+		f.For = window
 	case FaultBroker:
 		f.Who = "broker"
 		f.For = min(f.For, 40)

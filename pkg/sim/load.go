@@ -50,6 +50,8 @@ func (c *clients) close() {
 const (
 	askTime  = 20 * time.Second // for one answer
 	keepTime = 90 * time.Second // how long what may be repeated is
+	// stateTime is how long a state is awaited in which something is to be done.
+	stateTime = 15 * time.Second
 )
 
 // as talks to a node for a project.
@@ -124,7 +126,7 @@ func (c *clients) until(i int, repeat bool, ask func(context.Context) error) {
 // target is the instance that a delete or a command is about: at once, or as
 // soon as it is in the state that the schedule wants.
 func (c *clients) target(l Load) compute.InstanceID {
-	for end := time.Now().Add(keepTime); time.Now().Before(end); {
+	for end := time.Now().Add(stateTime); time.Now().Before(end); {
 		inst, ok := c.play.rec.named(l.Name)
 		id := c.play.rec.idOf(l.Name)
 		switch {

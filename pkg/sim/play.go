@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -40,7 +41,8 @@ type play struct {
 	order    []*process // as started
 	over     bool       // nothing is started any more
 	busy     sync.WaitGroup
-	ours     *link // of clients, operators and observers: nothing happens to it
+	asking   atomic.Int64 // things that were asked and may still be
+	ours     *link        // of clients, operators and observers: nothing happens to it
 }
 
 const (

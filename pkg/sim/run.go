@@ -61,7 +61,8 @@ func (w *play) ready() bool {
 // when all of that is over.
 func (w *play) schedule() {
 	for _, l := range w.Load {
-		w.after(l.At.Duration(), func() { w.clients.do(l) })
+		w.asking.Add(1)
+		w.after(l.At.Duration(), func() { w.clients.do(l); w.asking.Add(-1) })
 	}
 	for _, f := range w.Faults {
 		w.after(f.At.Duration(), func() { w.fault(f) })

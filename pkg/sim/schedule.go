@@ -130,7 +130,7 @@ func (f Fault) String() string {
 func (s Schedule) quiet() Seconds {
 	var end Seconds
 	for _, f := range s.Faults {
-		end = max(end, f.At+f.For)
+		end = max(end, f.At+f.For+f.By)
 	}
 	for _, l := range s.Load {
 		end = max(end, l.At)
