@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -127,7 +128,8 @@ func outlives(inst *compute.Instance, fence compute.FenceEpoch) bool {
 //	            fence                          forget
 //	queued      (pinned) waits on              error: PinnedHostUnavailable
 //	starting    next attempt                   next attempt; pinned: as queued
-//	active      next attempt; pinned: HostLost error: HostLost
+//	active      next attempt; pinned, or no    error: HostLost
+//	            longer offered: HostLost
 //	deleting    deleted                        deleted
 func (s *step) loseHost(e *entry, id compute.HostID, op compute.RequestOp) {
 	inst, forget := e.inst, op == compute.OpForget
@@ -138,9 +140,21 @@ func (s *step) loseHost(e *entry, id compute.HostID, op compute.RequestOp) {
 		s.end(e, &compute.Reason{Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead"})
 	case forget && pinned(inst):
 		s.end(e, &compute.Reason{Code: compute.PinnedHostUnavailable, Host: id, Attempt: inst.Attempt, Detail: "its host was declared gone"})
+	case inst.State == compute.StateActive && !s.buildable(inst):
+		s.end(e, &compute.Reason{
+			Code: compute.HostLost, Host: id, Attempt: inst.Attempt,
+			Detail: fmt.Sprintf("its host was declared dead, and queue %s was removed, so no other can build it", inst.Queue),
+		})
 	case inst.State != compute.StateQueued:
 		s.evacuate(e, id)
 	}
+}
+
+// buildable says whether there is a queue to build it from, or will be: that of a
+// machine which runs may have been removed since.
+func (s *step) buildable(inst *compute.Instance) bool {
+	_, reason := s.view.Resolve(inst.Boot)
+	return reason == nil || s.view.listed(inst.Queue)
 }
 
 // evacuate builds it elsewhere: at once, with the whole of its waiting time

@@ -118,7 +118,7 @@ func (s *story) do(t *testing.T, line string) []string {
 		return s.sent(a)
 	case "starts":
 		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})
-	case "list", "close", "drop":
+	case "list", "close", "drop", "withdraw":
 		return s.list(words[0], compute.QueueName(a.bare[0]), compute.TopicID(a.key["topic"]))
 	case "quota", "advice":
 		return s.know(t, words[0], a)
@@ -272,8 +272,11 @@ func (s *story) list(what string, name compute.QueueName, topic compute.TopicID)
 	case "close":
 		q.State = compute.QueueClosed
 	}
-	if s.view.Queues[name] = q; what == "drop" {
+	if s.view.Queues[name] = q; what == "drop" || what == "withdraw" {
 		delete(s.view.Queues, name)
+	}
+	if what == "withdraw" { // its flavor too
+		delete(s.view.Flavors, compute.FlavorName(name))
 	}
 	return s.hear(QueuesChanged{Queues: []compute.QueueName{name}})
 }
