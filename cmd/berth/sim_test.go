@@ -178,6 +178,9 @@ func simulate(t *testing.T, seeds []uint64) {
 			t.Run(fmt.Sprintf("worker-%d", i+1), func(t *testing.T) {
 				t.Parallel()
 				for seed := range next {
+					if t.Failed() && os.Getenv("SIM_STOP") != "" {
+						return
+					}
 					t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 						s := sim.Generate(seed)
 						if wrong, story := judged(t, s, stats); len(wrong) > 0 {

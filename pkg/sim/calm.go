@@ -27,6 +27,7 @@ func (w *play) calm() {
 		return
 	}
 	w.rec.Settled = time.Now()
+	w.compare()
 	w.askQuotas()
 	for _, i := range w.byID() {
 		if i.State != compute.StateDeleted {

@@ -270,3 +270,22 @@ func checkLeft(r *Recording) (wrong []Violation) {
 	}
 	return wrong
 }
+
+// checkReboots: a reboot is done at most once for each that was asked for.
+func checkReboots(r *Recording) (wrong []Violation) {
+	left := map[compute.InstanceID]int{}
+	for _, a := range r.Asks {
+		if a.Op == LoadPower && a.Power == "reboot" {
+			left[a.ID]++
+		}
+	}
+	for _, e := range r.Machines {
+		if e.Kind != fake.Rebooted {
+			continue
+		}
+		if left[e.Instance]--; left[e.Instance] < 0 {
+			wrong = append(wrong, broken("power", e.Instance, e.At, "%s reboots %s once more than was asked for", e.Host, e.Instance)...)
+		}
+	}
+	return wrong
+}
