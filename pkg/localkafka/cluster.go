@@ -18,6 +18,14 @@ type Options struct {
 	Heap       string            // for each node; empty: 512m
 	Optimized  bool              // full JIT: slower to start, faster once warm; for benchmarks
 	Properties map[string]string // broker settings over the ones Berth needs
+	// Places puts the nodes somewhere else than on loopback, one for each; nil: nobody moves.
+	Places []Place
+}
+
+// Place is where a node runs: in a network namespace, say.
+type Place struct {
+	Host   string   // where it listens
+	Within []string // the command that runs a command there
 }
 
 // Cluster is some brokers of this process. Its methods are not for concurrent
@@ -61,6 +69,9 @@ func (c *Cluster) up(ctx context.Context, o Options) error {
 	}
 	for i := range o.Nodes {
 		c.nodes = append(c.nodes, newNode(c, i+1, ports[2*i], ports[2*i+1], o))
+		if o.Places != nil {
+			c.nodes[i].place = o.Places[i]
+		}
 	}
 	for _, n := range c.nodes {
 		if err := n.configure(c.nodes, o.Properties); err != nil {
@@ -104,7 +115,11 @@ func (c *Cluster) PID(id int) int { return c.nodes[id-1].pid() }
 // Kill ends a node at once (SIGKILL) and answers when it is gone.
 func (c *Cluster) Kill(id int) error { return c.nodes[id-1].kill() }
 
-// Restart starts a node that was killed, with its data.
+// Stop asks a node to stop (SIGTERM), which first hands over what it leads, and
+// answers when it is gone.
+func (c *Cluster) Stop(id int) error { return c.nodes[id-1].stop() }
+
+// Restart starts a node that was killed or stopped, with its data.
 func (c *Cluster) Restart(ctx context.Context, id int) error { return c.nodes[id-1].start(ctx) }
 
 // Pause freezes a node (SIGSTOP): its connections stay open and say nothing.

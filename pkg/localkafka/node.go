@@ -21,6 +21,7 @@ type node struct {
 	controller int // port
 	jvm        []string
 	elsewhere  bool // its settings put the data somewhere else
+	place      Place
 
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the process is gone
@@ -37,10 +38,10 @@ func newNode(c *Cluster, id, client, controller int, o Options) *node {
 		jvm = append(jvm, "-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 	}
 	return &node{id: id, dir: filepath.Join(c.dir, fmt.Sprintf("node%d", id)), libs: c.libs,
-		client: client, controller: controller, jvm: jvm}
+		client: client, controller: controller, jvm: jvm, place: Place{Host: "127.0.0.1"}}
 }
 
-func (n *node) addr() string            { return fmt.Sprintf("127.0.0.1:%d", n.client) }
+func (n *node) addr() string            { return fmt.Sprintf("%s:%d", n.place.Host, n.client) }
 func (n *node) classpath() string       { return filepath.Join(n.libs, "*") }
 func (n *node) file(name string) string { return filepath.Join(n.dir, name) }
 func (n *node) data(name string) string { return filepath.Join(n.dir, "data", name) }
@@ -53,7 +54,7 @@ func (n *node) configure(all []*node, over map[string]string) error {
 	}
 	var voters []string
 	for _, v := range all {
-		voters = append(voters, fmt.Sprintf("%d@127.0.0.1:%d", v.id, v.controller))
+		voters = append(voters, fmt.Sprintf("%d@%s:%d", v.id, v.place.Host, v.controller))
 	}
 	settings := n.settings(strings.Join(voters, ","), min(len(all), 3))
 	maps.Copy(settings, over)
@@ -69,19 +70,26 @@ func (n *node) configure(all []*node, over map[string]string) error {
 }
 
 func (n *node) settings(voters string, replicas int) map[string]string {
-	rf, isr := fmt.Sprint(replicas), fmt.Sprint(max(1, replicas-1))
-	listen := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", n.client)
-	return map[string]string{
+	listen := "PLAINTEXT://" + n.addr()
+	own := map[string]string{
 		"process.roles":                  "broker,controller",
 		"node.id":                        fmt.Sprint(n.id),
 		"controller.quorum.voters":       voters,
-		"listeners":                      fmt.Sprintf("%s,CONTROLLER://127.0.0.1:%d", listen, n.controller),
+		"listeners":                      fmt.Sprintf("%s,CONTROLLER://%s:%d", listen, n.place.Host, n.controller),
 		"advertised.listeners":           listen,
 		"controller.listener.names":      "CONTROLLER",
 		"inter.broker.listener.name":     "PLAINTEXT",
 		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
 		"log.dirs":                       n.data(""),
+	}
+	maps.Copy(own, Settings(replicas))
+	return own
+}
 
+// Settings are what Berth and a small cluster need of every broker, however it is run.
+func Settings(replicas int) map[string]string {
+	rf, isr := fmt.Sprint(replicas), fmt.Sprint(max(1, replicas-1))
+	return map[string]string{
 		"default.replication.factor":                                  rf,
 		"min.insync.replicas":                                         isr,
 		"offsets.topic.replication.factor":                            rf,
@@ -121,8 +129,8 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	args := slices.Concat(n.jvm, []string{"-Djava.io.tmpdir=" + n.file("tmp"), "-Dlog4j2.configurationFile=" + n.file("log4j2.yaml"), "-cp", n.classpath(), "kafka.Kafka", n.file("server.properties")})
-	n.cmd = exec.Command("java", args...)
+	args := slices.Concat(n.place.Within, []string{"java"}, n.jvm, []string{"-Djava.io.tmpdir=" + n.file("tmp"), "-Dlog4j2.configurationFile=" + n.file("log4j2.yaml"), "-cp", n.classpath(), "kafka.Kafka", n.file("server.properties")})
+	n.cmd = exec.Command(args[0], args[1:]...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	n.cmd.SysProcAttr = dieWithParent()
 	n.done = make(chan struct{})
@@ -157,6 +165,15 @@ func (n *node) kill() error {
 		return nil
 	}
 	err := n.cmd.Process.Kill()
+	<-n.done
+	return err
+}
+
+func (n *node) stop() error {
+	if !n.running() {
+		return nil
+	}
+	err := n.cmd.Process.Signal(syscall.SIGTERM)
 	<-n.done
 	return err
 }
