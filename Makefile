@@ -26,6 +26,12 @@ COUNT ?= 1
 sim: ## N simulated schedules, from SEED on or anywhere, each COUNT times; docs/SIMULATION.md
 	SIM_N=$(N) SIM_SEED=$(SEED) SIM_COUNT=$(COUNT) $(GO) test ./cmd/berth -run '^TestManySchedules$$' -count 1 -timeout 0 -v 2>&1 | grep -vE '^ *(=== |--- PASS)'
 
+chaos: ## three brokers, killed, frozen and cut off under load; a few minutes
+	BERTH_CHAOS=short $(GO) test -count=1 -v -timeout 30m -run 'TestChaos$$' ./cmd/berth
+
+chaos-full: ## every fault, a hundred agents, 50 boots/s; the table goes to docs/CHAOS.md
+	BERTH_CHAOS=full BERTH_CHAOS_REPORT=$(CURDIR)/docs/CHAOS.md $(GO) test -count=1 -v -timeout 90m -run 'TestChaos$$' ./cmd/berth
+
 FUZZTIME ?= 30s
 
 fuzz: ## every fuzz target for FUZZTIME, one after another

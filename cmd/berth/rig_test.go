@@ -369,7 +369,15 @@ type witness struct {
 	news chan struct{} // closed and replaced with every batch
 	err  error
 
+	began []begun // which became active, and when the witness saw it
+
 	foreign bool // others write to the topic too: what makes no sense is theirs
+}
+
+// begun is that an instance became active.
+type begun struct {
+	id compute.InstanceID
+	at time.Time
 }
 
 func newWitness() *witness {
@@ -389,6 +397,9 @@ func (w *witness) take(recs []wire.Record, _ bool) {
 		}
 		if old := w.now[inst.ID]; !w.foreign && inst.Version != old.Version+1 {
 			w.err = fmt.Errorf("%s: version %d follows %d", inst.ID, inst.Version, old.Version)
+		}
+		if inst.State == compute.StateActive && w.now[inst.ID].State != compute.StateActive {
+			w.began = append(w.began, begun{inst.ID, time.Now()})
 		}
 		w.now[inst.ID] = inst
 	}
