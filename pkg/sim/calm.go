@@ -27,6 +27,7 @@ func (w *play) calm() {
 		return
 	}
 	w.rec.Settled = time.Now()
+	w.settled.Store(true)
 	w.compare()
 	w.askQuotas()
 	for _, i := range w.byID() {
@@ -219,7 +220,7 @@ const watchEvery = 4 * time.Second
 func (w *play) watch(node int) {
 	seen := map[compute.InstanceID]client.Instance{}
 	projects := w.projects()
-	for i := 0; w.rec.Settled.IsZero() && len(projects) > 0; i++ {
+	for i := 0; !w.settled.Load() && len(projects) > 0; i++ {
 		if !w.sleep(watchEvery) {
 			return
 		}

@@ -42,6 +42,7 @@ type play struct {
 	over     bool       // nothing is started any more
 	busy     sync.WaitGroup
 	asking   atomic.Int64 // things that were asked and may still be
+	settled  atomic.Bool  // nobody need watch any more
 	ours     *link        // of clients, operators and observers: nothing happens to it
 }
 
