@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -169,7 +168,7 @@ func TestWorkBehindAFenceStays(t *testing.T) {
 		r.await(after, compute.StateActive)
 		r.startAgents(r.hosts[1])
 		r.must(toAll(t.Context(), producer, test, compute.Request{Op: compute.OpFence, Host: "host-01", Fence: compute.FenceEpoch(offset) + 1}))
-		time.Sleep(time.Minute)
+		r.await(r.boot(c, 1, compute.Boot{Flavor: "m1.small"}), compute.StateActive) // asked for behind the fence, so that is decided
 		r.await(after, compute.StateActive)
 		for _, id := range after {
 			if i := r.seen.get(id); i.Host != "host-01" || i.Attempt != 1 || r.launches(id) != 1 {

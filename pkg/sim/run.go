@@ -173,9 +173,9 @@ func (w *play) declareDead(h compute.HostID, how string) {
 	ctx, cancel := context.WithTimeout(w.ours.life, keepTime)
 	defer cancel()
 	fenced := wire.EncodeCommand(compute.Command{Op: compute.CommandFenced, At: time.Now()}).To(wire.Topics{Prefix: prefix}.Host(h), 0)
-	err := w.clients.producer.Send(ctx, fenced)
+	offset, err := w.clients.producer.Append(ctx, fenced)
 	for p := int32(0); p < w.World.Partitions && err == nil; p++ {
-		err = w.clients.publish(ctx, compute.Request{Op: op, Host: h, At: time.Now()}, p)
+		err = w.clients.publish(ctx, compute.Request{Op: op, Host: h, Fence: compute.FenceEpoch(offset) + 1, At: time.Now()}, p)
 	}
 	w.rec.note("operator", fmt.Sprintf("says that %s is dead (%s): %v", h, how, err))
 }
