@@ -30,7 +30,7 @@ chaos: ## three brokers, killed, frozen and cut off under load; a few minutes
 	BERTH_CHAOS=short $(GO) test -count=1 -v -timeout 30m -run 'TestChaos$$' ./cmd/berth
 
 chaos-full: ## every fault, a hundred agents, 50 boots/s; the table goes to docs/CHAOS.md
-	BERTH_CHAOS=full BERTH_CHAOS_REPORT=$(CURDIR)/docs/CHAOS.md $(GO) test -count=1 -v -timeout 90m -run 'TestChaos$$' ./cmd/berth
+	BERTH_CHAOS=full BERTH_CHAOS_ON=jars BERTH_CHAOS_REPORT=$(CURDIR)/docs/CHAOS.md $(GO) test -count=1 -v -timeout 90m -run 'TestChaos$$' ./cmd/berth
 
 FUZZTIME ?= 30s
 

@@ -109,17 +109,10 @@ type chaos struct {
 // goes on by itself.
 func TestChaos(t *testing.T) {
 	f := chosen(t)
-	on, where, own := attacked(t)
+	on, where, own := attacked(t, f)
 	c := newChaos(t, f, on)
 	c.where = where
 	c.suffers(append(faults(), own...))
-}
-
-// attacked are the brokers to suffer, what they are, and the faults that only they can.
-func attacked(t *testing.T) (on brokers, where string, own []fault) {
-	t.Helper()
-	o := kafkatest.Options{Nodes: 3, Heap: "256m", Properties: fastBrokers()}
-	return kafkatest.StartT(t, o), "processes from jars, on loopback", nil
 }
 
 // newChaos starts everything, and the load.
