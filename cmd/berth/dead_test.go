@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -138,6 +141,31 @@ func TestForget(t *testing.T) {
 		r.poll("the host destroys what it had", func() bool { return len(r.machinesOn("host-01")) == 0 })
 		r.sane()
 	})
+}
+
+// The node's own command makes certain that a host is dead: what it says is in
+// the refusal, and nothing is declared unless it exits with 0.
+func TestFenceCommand(t *testing.T) {
+	r := newRig(t, kafkatest.Embedded(t), smallHosts(1)...)
+	r.startQueues()
+	off, address := filepath.Join(r.data, "off"), freeAddress(t)
+	r.daemonOf("api", "api", map[string]any{"listen": address, "fence": map[string]any{
+		"command": []string{"sh", "-c", `echo "$1 has power still"; test "$1" = "$(cat ` + off + `)" && test "$1" = "$BERTH_HOST"`, "fence"},
+	}})
+	r.api = address
+	r.startAgents(r.hosts...)
+	r.known(r.hosts...)
+	c := r.as("p")
+	r.dies("host-01")
+	_, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true})
+	if compute.KindOf(err) != compute.KindConflict || !strings.Contains(err.Error(), "host-01 has power still") {
+		t.Fatalf("it has power, and: %v", err)
+	}
+	r.must(os.WriteFile(off, []byte("host-01"), 0o644))
+	dead, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true})
+	if err != nil || dead.Fence == 0 {
+		t.Fatalf("it is off, and: %+v, %v", dead, err)
+	}
 }
 
 // A host reads that it was declared dead, destroys all it had and takes new work,
