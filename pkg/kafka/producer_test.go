@@ -70,6 +70,23 @@ func TestProducerKeepsTheOrder(t *testing.T) {
 	})
 }
 
+func TestAppendAnswersTheOffset(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := testConfig(b)
+		topic := b.Prefix + "stream"
+		makeTopic(t, cfg, topic, 1, nil)
+		p := producer(t, cfg)
+		for want := range int64(3) {
+			if got, err := p.Append(patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil || got != want {
+				t.Errorf("offset %d, want %d: %v", got, want, err)
+			}
+		}
+		if _, err := p.Append(patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0)); !errors.Is(err, wire.ErrNoTopic) {
+			t.Errorf("a topic that is not there: %v", err)
+		}
+	})
+}
+
 func TestSendToATopicThatIsNotThere(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
