@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 // brokers is a cluster under attack. Its brokers are numbered from 1.
@@ -248,7 +249,7 @@ func (c *chaos) suffer(f fault) {
 	if !f.stands {
 		c.goesOn("during " + f.name)
 	}
-	time.Sleep(time.Until(r.from.Add(f.lasts))) // so long is the fault
+	service.Sleep(c.t.Context(), time.Until(r.from.Add(f.lasts))) // so long is the fault
 	mend()
 	r.healed = time.Now()
 	c.whole()
