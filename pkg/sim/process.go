@@ -104,16 +104,22 @@ func (p *process) kill(l *life, disk string) bool {
 // stays down for longer.
 func (p *process) down(l *life, disk string, d time.Duration, back string) {
 	p.kill(l, disk)
+	p.hold()
+	p.play.after(d, func() { p.release(back) })
+}
+
+func (p *process) hold() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.held++
+}
+
+func (p *process) release(back string) {
+	p.mu.Lock()
+	p.held--
 	p.mu.Unlock()
-	p.play.after(d, func() {
-		p.mu.Lock()
-		p.held--
-		p.mu.Unlock()
-		p.play.rec.note(p.name, back)
-		p.start()
-	})
+	p.play.rec.note(p.name, back)
+	p.start()
 }
 
 func (p *process) current() *life {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 // sleep says whether there is still something to sleep for.
@@ -161,23 +161,42 @@ func (w *play) power(p *process, f Fault) {
 	p.down(p.current(), "", f.For.Duration(), "has power")
 	w.must(w.hosts[p.host.ID].Crash())
 	w.after(time.Millisecond, func() { w.must(w.hosts[p.host.ID].Crash()) }) // what was launched in this very moment
-	if f.Dead != "" {
-		w.after(f.For.Duration()/2, func() { w.declareDead(p.host.ID, f.Dead) })
+	if f.Dead == "" {
+		return
 	}
+	p.hold()
+	w.after(f.For.Duration()/2, func() {
+		if !w.declareDead(f) {
+			w.sleep(time.Minute) // whatever of it is still under way comes to a dead host
+		}
+		p.release("may come back")
+	})
 }
 
-// declareDead writes the fence first: only so nobody can start what the host had
-// before the host could know that it must not run it.
-func (w *play) declareDead(h compute.HostID, how string) {
-	op := map[string]compute.RequestOp{"fence": compute.OpFence, "forget": compute.OpForget}[how]
-	ctx, cancel := context.WithTimeout(w.ours.life, keepTime)
-	defer cancel()
-	fenced := wire.EncodeCommand(compute.Command{Op: compute.CommandFenced, At: time.Now()}).To(wire.Topics{Prefix: prefix}.Host(h), 0)
-	offset, err := w.clients.producer.Append(ctx, fenced)
-	for p := int32(0); p < w.World.Partitions && err == nil; p++ {
-		err = w.clients.publish(ctx, compute.Request{Op: op, Host: h, Fence: compute.FenceEpoch(offset) + 1, At: time.Now()}, p)
+// declareDead is an operator who knows that a host has no power, and sees to it
+// that it stays so until that was heard.
+func (w *play) declareDead(f Fault) bool {
+	h, word := compute.HostID(f.Who), client.DeadHost{Fenced: true, Force: true, Reason: "simulated"}
+	var err error
+	for end := time.Now().Add(keepTime); time.Now().Before(end); {
+		ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+		c := w.clients.as(0, "default")
+		if f.Dead == "fence" {
+			_, err = c.Evacuate(ctx, h, word)
+		} else {
+			_, err = c.Forget(ctx, h, word)
+		}
+		cancel()
+		if err == nil {
+			w.rec.note("operator", fmt.Sprintf("has said that %s is dead (%s)", h, f.Dead))
+			return true
+		}
+		if !w.sleep(2 * time.Second) {
+			return false
+		}
 	}
-	w.rec.note("operator", fmt.Sprintf("says that %s is dead (%s): %v", h, how, err))
+	w.rec.note("operator", fmt.Sprintf("cannot say that %s is dead: %v", h, err))
+	return false
 }
 
 // wipe sets a host up anew: nothing of before is on it.
