@@ -156,6 +156,9 @@ func (r *Recording) instance(rec wire.Record) {
 }
 
 func (r *Recording) beacon(rec wire.Record) {
+	if rec.Value == nil {
+		return // it was forgotten; if it comes back, it says so
+	}
 	b, err := wire.DecodeBeacon(rec)
 	if err != nil {
 		r.wrong("log", "", "a beacon cannot be read: %v", err)
