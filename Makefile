@@ -6,7 +6,7 @@ TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
 
-.PHONY: build demo dev test sim fuzz vuln lint fmt proto proto-check clean
+.PHONY: build demo dev test sim sim-teeth fuzz vuln lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -24,7 +24,11 @@ N     ?= 500
 COUNT ?= 1
 
 sim: ## N simulated schedules, from SEED on or anywhere, each COUNT times; docs/SIMULATION.md
-	SIM_N=$(N) SIM_SEED=$(SEED) SIM_COUNT=$(COUNT) $(GO) test ./cmd/berth -run '^TestManySchedules$$' -count 1 -timeout 0 -v 2>&1 | grep -vE '^ *(=== |--- PASS)'
+	$(GO) test -c -o bin/sim.test ./cmd/berth
+	cd cmd/berth && SIM_N=$(N) SIM_SEED=$(SEED) SIM_COUNT=$(COUNT) ../../bin/sim.test -test.run '^TestManySchedules$$' -test.timeout 0
+
+sim-teeth: ## plants each bug of pkg/sim/testdata/bugs in a copy and says after how many of N schedules it was seen
+	pkg/sim/testdata/bugs/try $(N)
 
 chaos: ## three brokers, killed, frozen and cut off under load; a few minutes
 	BERTH_CHAOS=short $(GO) test -count=1 -v -timeout 30m -run 'TestChaos$$' ./cmd/berth

@@ -193,16 +193,19 @@ func simulate(t *testing.T, seeds []uint64) {
 			})
 		}
 	})
-	t.Log("\n" + stats.String())
+	fmt.Print(stats)
 }
 
 // TestSimulation plays some schedules that are always the same, and a few that
 // never were played before.
 func TestSimulation(t *testing.T) {
-	const fixed, fresh = 20, 5
+	fixed, fresh := 100, 10
+	if raced {
+		fixed, fresh = 5, 0
+	}
 	var seeds []uint64
-	for i := range uint64(fixed) {
-		seeds = append(seeds, i+1)
+	for i := range fixed {
+		seeds = append(seeds, uint64(i)+1)
 	}
 	for range fresh {
 		seeds = append(seeds, rand.Uint64N(1<<40))
@@ -217,7 +220,7 @@ func TestManySchedules(t *testing.T) {
 		t.Skip("needs SIM_N: how many")
 	}
 	first := setting(t, "SIM_SEED", rand.Uint64N(1<<40))
-	t.Logf("seeds from %d on", first)
+	fmt.Printf("seeds from %d on, as many at once as there are processors\n", first)
 	var seeds []uint64
 	for i := range n {
 		seeds = append(seeds, first+i)
