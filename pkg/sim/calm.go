@@ -26,7 +26,7 @@ func (w *play) calm() {
 	if !w.await(w.unsettled) {
 		return
 	}
-	w.rec.Settled = time.Now()
+	w.rec.Settled, w.rec.Awaited = time.Now(), w.rec.waiting
 	w.settled.Store(true)
 	w.compare()
 	w.askQuotas()
@@ -60,7 +60,7 @@ func (w *play) await(open func() []string) bool {
 		switch left := open(); {
 		case len(left) > 0:
 			since = time.Time{}
-			w.rec.Stuck = left
+			w.rec.Stuck, w.rec.waiting = left, left[0]
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= steady:

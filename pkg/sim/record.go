@@ -32,10 +32,12 @@ type Recording struct {
 	Beacons map[compute.HostID]compute.Beacon                       // the last of each host
 	Worst   map[compute.HostID]compute.Resources                    // the most a host ever held
 	Left    map[compute.HostID]map[compute.InstanceID]journal.Entry // in the journals at the end
+	Awaited string                                                  // the last thing that had to be waited for until all was settled
 	Stuck   []string                                                // what was still to be done when patience ended
 
-	mu  sync.Mutex
-	now map[compute.InstanceID]compute.Instance
+	mu      sync.Mutex
+	waiting string // the first of what was still to be done when last there was something
+	now     map[compute.InstanceID]compute.Instance
 }
 
 // Written is one committed record of instances.

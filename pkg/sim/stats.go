@@ -21,6 +21,14 @@ type Stats struct {
 	Boots     int
 	Faults    map[string]int // by kind, and what there is to tell of it
 	States    map[string]int // from one state to the next, with the reason
+	Slow      []Slow         // those that took longest to settle once everything was well
+}
+
+// Slow is a schedule in which something took long.
+type Slow struct {
+	Seed uint64
+	Took time.Duration
+	Last string // what was waited for at the end
 }
 
 // NewStats begins to count now.
@@ -38,6 +46,11 @@ func (s *Stats) Add(r *Recording, failed bool) {
 	}
 	for _, f := range r.Schedule.Faults {
 		s.Faults[kindOf(f)]++
+	}
+	if !r.Settled.IsZero() {
+		s.Slow = append(s.Slow, Slow{r.Schedule.Seed, r.Settled.Sub(r.Calm) - steady, r.Awaited})
+		slices.SortFunc(s.Slow, func(a, b Slow) int { return int(b.Took - a.Took) })
+		s.Slow = s.Slow[:min(len(s.Slow), 5)]
 	}
 	last := map[compute.InstanceID]compute.State{}
 	var end time.Time
@@ -93,6 +106,9 @@ func (s *Stats) String() string {
 	fmt.Fprintf(&b, "faults: %s\n", counts(kinds))
 	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Faults), counts(s.Faults))
 	fmt.Fprintf(&b, "states: %s\n", counts(s.States))
+	for _, x := range s.Slow {
+		fmt.Fprintf(&b, "seed %d took %s to settle: %s\n", x.Seed, x.Took.Round(time.Second), x.Last)
+	}
 	return b.String()
 }
 
