@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	"pkg/fence":                     {"pkg/compute"},
 	"pkg/front":                     {"pkg/compute", "pkg/wire/rest"},
 	"pkg/doctor":                    {"pkg/compute", "pkg/wire", "pkg/kafka"},
+	"pkg/verify":                    {"pkg/compute"},
 	"pkg/client":                    {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
 	"pkg/publish":                   {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish"},
 	"pkg/publish/publishtest":       {"*"},

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -77,6 +78,23 @@ func (c *cell) prepare(ctx context.Context) error {
 	}
 	c.partitions, err = admin.Partitions(ctx, c.topics().Requests())
 	return err
+}
+
+// count asks how many partitions a cell has that is there already.
+func (c cell) count(ctx context.Context) (int32, error) {
+	admin, err := kafka.NewAdmin(c.kafka)
+	if err != nil {
+		return 0, err
+	}
+	defer admin.Close()
+	n, err := admin.Partitions(ctx, c.topics().Requests())
+	if err != nil {
+		return 0, &compute.Error{
+			Op: "look for the cell", Kind: compute.KindOf(err), Field: "prefix", Value: c.topics().Prefix, Message: "has no topics that can be asked for",
+			Remedy: "give the prefix of a cell; its first daemon makes the topics", Cause: err,
+		}
+	}
+	return n, nil
 }
 
 // feed is how a component takes the records of one topic.

@@ -7,28 +7,19 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/doctor"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// doctorConfig is the part of any daemon's file that a doctor needs.
-type doctorConfig struct {
-	Kafka kafkaConfig `yaml:"kafka"`
-}
-
 // errUnwell is the answer of a doctor who has said what fails.
 var errUnwell = errors.New("something fails: see above")
 
 func newDoctor() *cobra.Command {
-	var file, prefix string
-	var brokers []string
-	var patience time.Duration
+	var at kafkaFlags
 	cmd := &cobra.Command{
 		Use:   "doctor [--kafka HOST:PORT,… | --config FILE]",
 		Short: "Examine Kafka and the cell on it, and say what to do",
@@ -44,25 +35,12 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 			if err != nil {
 				return err
 			}
-			from := daemonFlags{file: file}.from()
-			from.Part = true
-			if len(brokers) > 0 {
-				from.Set = append(from.Set, "kafka.brokers="+strings.Join(brokers, ","))
-			}
-			if cmd.Flags().Changed("prefix") {
-				from.Set = append(from.Set, "kafka.prefix="+prefix)
-			}
-			settings := doctorConfig{Kafka: defaultKafka()}
-			loaded := config.Load(&settings, from)
-			if err := loaded.Err(settings.Kafka.check()); err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), patience)
-			defer cancel()
-			c, err := newCell(settings.Kafka, nil, zap.NewNop(), "doctor").secured(settings.Kafka)
+			c, err := at.cell(cmd, "doctor")
 			if err != nil {
 				return err
 			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), at.patience)
+			defer cancel()
 			facts, err := c.facts(ctx)
 			if err != nil {
 				return err
@@ -70,11 +48,7 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 			return printDoctor(cmd.OutOrStdout(), f, facts)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&file, "config", "", "file of any daemon of the cell; its kafka section counts")
-	flags.StringSliceVar(&brokers, "kafka", nil, "brokers, over the file ($"+config.Variable("kafka.brokers")+")")
-	flags.StringVar(&prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics, over the file ($"+config.Variable("kafka.prefix")+")")
-	flags.DurationVar(&patience, "timeout", time.Minute, "how long to look")
+	at.add(cmd, time.Minute)
 	return cmd
 }
 

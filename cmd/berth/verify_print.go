@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/verify"
+)
+
+// compared is what a comparison says, as data.
+type compared struct {
+	Sound       bool                `json:"sound"`
+	Compared    verify.Tally        `json:"compared"`
+	Differences []verify.Difference `json:"differences"`
+}
+
+// printVerify writes what differs; the error says that something fails.
+func printVerify(w io.Writer, f format, tally verify.Tally, found []verify.Difference) error {
+	var err error
+	if f == formatJSON || f == formatYAML {
+		err = printData(w, f, compared{verify.Sound(found), tally, append([]verify.Difference{}, found...)})
+	} else {
+		_, err = io.WriteString(w, verifyText(tally, found))
+	}
+	if err == nil && !verify.Sound(found) {
+		err = errUnsound
+	}
+	return err
+}
+
+func verifyText(tally verify.Tally, found []verify.Difference) string {
+	var b strings.Builder
+	fails := 0
+	for _, d := range found {
+		if d.Level == verify.Fail {
+			fails++
+		}
+		fmt.Fprintf(&b, "%s  %s: %s, wanted %s\n      %s\n      → %s\n", d.Level, d.About, d.Says, d.Want, d.Why, d.Fix)
+	}
+	if len(found) > 0 {
+		b.WriteString("\n")
+	}
+	var states []string
+	for _, s := range slices.Sorted(maps.Keys(tally.States)) {
+		states = append(states, fmt.Sprintf("%d %s", tally.States[s], s))
+	}
+	fmt.Fprintf(&b, "Compared %d instances (%s) with %d hosts and the quotas of %d projects: %d fail, %d warnings\n",
+		tally.Instances, orDash(strings.Join(states, ", ")), tally.Hosts, tally.Projects, fails, len(found)-fails)
+	return b.String()
+}

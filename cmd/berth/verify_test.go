@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// verifies runs the command on the rig's cell.
+func (r *rig) verifies(args ...string) (code int, out string) {
+	r.t.Helper()
+	root, log := NewRoot(), &bytes.Buffer{}
+	root.AddCommand(newVerify())
+	root.SetOut(log)
+	root.SetErr(log)
+	code = Execute(r.t.Context(), root, append([]string{"verify", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix}, args...))
+	return code, log.String()
+}
+
+func TestVerify(t *testing.T) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
+		r, c := oneFlavor(t, b, smallHosts(3)...)
+		ids := r.boot(c, 12, compute.Boot{Flavor: "m1.small"})
+		r.await(ids, compute.StateActive)
+		r.delete(c, ids[:2])
+		r.await(ids[:2], compute.StateDeleted)
+		code, out := r.verifies()
+		if code != 0 || !strings.Contains(out, "Compared 12 instances (10 active, 2 deleted) with 3 hosts and the quotas of 1 projects: 0 fail, 0 warnings") {
+			t.Errorf("sound: exit code %d\n%s", code, out)
+		}
+
+		// What no conductor wrote: a machine that its host has never heard of.
+		ghost := r.seen.get(ids[5])
+		ghost.ID, ghost.Version, ghost.ChangedAt = "0f0f0f0f-0000-4000-8000-000000000000", 9, time.Now()
+		r.send(wire.EncodeInstance(ghost).To(r.cell("test").topics().Instances(), wire.Partition("p", r.kafka.Partitions)))
+		code, out = r.verifies("-o", "json")
+		var said compared
+		end := strings.LastIndex(out, "}")
+		if err := json.Unmarshal([]byte(out[:end+1]), &said); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if code != 1 || said.Sound || len(said.Differences) == 0 || said.Differences[0].Host != ghost.Host || !strings.Contains(said.Differences[0].Why, "machines are gone") {
+			t.Errorf("a ghost: exit code %d\n%s", code, out)
+		}
+	})
+}
+
+func TestVerifyWithoutACell(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		r := &rig{t: t, kafka: kafkaConfig{Brokers: b.Addrs, Prefix: b.Prefix + "nothing."}}
+		if code, out := r.verifies("--timeout", "1m"); code == 0 || !strings.Contains(out, "nothing.") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+	})
+}
