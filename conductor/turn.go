@@ -136,8 +136,7 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if err != nil {
 			return malformed(err)
 		}
-		everywhere := r.Op == compute.OpFence || r.Op == compute.OpForget
-		if reason := t.belongs(r.Project, rec, everywhere); reason != nil {
+		if reason := t.belongs(r.Project, rec, r.Op.OfHost()); reason != nil {
 			return reason
 		}
 		t.catchUp(rec.Partition, r)

@@ -335,7 +335,7 @@ func (r *rig) senselessRequest() func(rec wire.Record) bool {
 		switch {
 		case err != nil:
 			return true
-		case x.Op == compute.OpFence || x.Op == compute.OpForget:
+		case x.Op.OfHost():
 			return false
 		case wire.Partition(x.Project, r.kafka.Partitions) != rec.Partition:
 			return true

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/verify"
 	"github.com/berth-project/berth/pkg/wire"
@@ -23,13 +25,17 @@ var errUnsound = errors.New("something differs that should not: see above")
 
 func newVerify() *cobra.Command {
 	var at kafkaFlags
+	var repair bool
 	cmd := &cobra.Command{
-		Use:   "verify [--kafka HOST:PORT,… | --config FILE]",
+		Use:   "verify [--kafka HOST:PORT,… | --config FILE] [--repair]",
 		Short: "Compare the log with the hosts and the quotas, and explain every difference",
 		Long: `Read every instance, every host's last beacon, the queues and the quotas from Kafka, and say
 where they contradict each other. What rests on a host's word is looked at twice, with a
-beacon in between, so that a machine that just comes or goes is no difference. It changes
-nothing.
+beacon in between, so that a machine that just comes or goes is no difference.
+
+Without --repair it changes nothing. With it, every host whose word differs from the log is asked
+about each machine that the log has there: what it does not know any more ends as HostLost, or is
+built again if it never ran, and quota and room are right again. Nothing is destroyed by it.
 
 FAIL: something does not hold that always should, or nothing will put it right by itself.
 warn: it explains itself, or passes. It exits with 1 if anything fails.`,
@@ -56,10 +62,17 @@ warn: it explains itself, or passes. It exits with 1 if anything fails.`,
 			if err != nil {
 				return err
 			}
-			return printVerify(cmd.OutOrStdout(), f, tally, found)
+			var asked []compute.HostID
+			if repair {
+				if asked, err = c.confirm(ctx, found); err != nil {
+					return err
+				}
+			}
+			return printVerify(cmd.OutOrStdout(), f, tally, found, asked)
 		},
 	}
 	at.add(cmd, 5*time.Minute)
+	cmd.Flags().BoolVar(&repair, "repair", false, "have the hosts that differ asked about each of their machines")
 	return cmd
 }
 
@@ -130,6 +143,30 @@ func (c cell) verify(ctx context.Context) (tally verify.Tally, found []verify.Di
 		err = compute.Unavailable("read the cell's topics", ctx.Err())
 	}
 	return tally, found, err
+}
+
+// confirm has the hosts that differences rest on asked about what they have.
+func (c cell) confirm(ctx context.Context, found []verify.Difference) (asked []compute.HostID, err error) {
+	producer, err := kafka.NewProducer(c.kafka)
+	if err != nil {
+		return nil, err
+	}
+	defer producer.Close()
+	for _, d := range found {
+		if d.Level != verify.Fail || !restsOnHost(d) || slices.Contains(asked, d.Host) {
+			continue
+		}
+		rec := wire.EncodeRequest(compute.Request{Op: compute.OpConfirm, Host: d.Host, At: time.Now()})
+		var everywhere []wire.Record
+		for p := range c.partitions {
+			everywhere = append(everywhere, rec.To(c.topics().Requests(), p))
+		}
+		if err := producer.Send(ctx, everywhere...); err != nil {
+			return asked, fmt.Errorf("have host %s asked: %w", d.Host, err)
+		}
+		asked = append(asked, d.Host)
+	}
+	return asked, nil
 }
 
 func restsOnHost(d verify.Difference) bool { return d.Host != "" }

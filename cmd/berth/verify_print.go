@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/verify"
 )
 
@@ -15,15 +16,16 @@ type compared struct {
 	Sound       bool                `json:"sound"`
 	Compared    verify.Tally        `json:"compared"`
 	Differences []verify.Difference `json:"differences"`
+	Asked       []compute.HostID    `json:"asked,omitempty"` // by --repair: about each of their machines
 }
 
 // printVerify writes what differs; the error says that something fails.
-func printVerify(w io.Writer, f format, tally verify.Tally, found []verify.Difference) error {
+func printVerify(w io.Writer, f format, tally verify.Tally, found []verify.Difference, asked []compute.HostID) error {
 	var err error
 	if f == formatJSON || f == formatYAML {
-		err = printData(w, f, compared{verify.Sound(found), tally, append([]verify.Difference{}, found...)})
+		err = printData(w, f, compared{verify.Sound(found), tally, append([]verify.Difference{}, found...), asked})
 	} else {
-		_, err = io.WriteString(w, verifyText(tally, found))
+		_, err = io.WriteString(w, verifyText(tally, found, asked))
 	}
 	if err == nil && !verify.Sound(found) {
 		err = errUnsound
@@ -31,7 +33,7 @@ func printVerify(w io.Writer, f format, tally verify.Tally, found []verify.Diffe
 	return err
 }
 
-func verifyText(tally verify.Tally, found []verify.Difference) string {
+func verifyText(tally verify.Tally, found []verify.Difference, asked []compute.HostID) string {
 	var b strings.Builder
 	fails := 0
 	for _, d := range found {
@@ -49,5 +51,8 @@ func verifyText(tally verify.Tally, found []verify.Difference) string {
 	}
 	fmt.Fprintf(&b, "Compared %d instances (%s) with %d hosts and the quotas of %d projects: %d fail, %d warnings\n",
 		tally.Instances, orDash(strings.Join(states, ", ")), tally.Hosts, tally.Projects, fails, len(found)-fails)
+	for _, h := range asked {
+		fmt.Fprintf(&b, "%s is asked about each of its machines; look again in a minute\n", h)
+	}
 	return b.String()
 }

@@ -37,7 +37,7 @@ func TestVerify(t *testing.T) {
 
 		// What no conductor wrote: a machine that its host has never heard of.
 		ghost := r.seen.get(ids[5])
-		ghost.ID, ghost.Version, ghost.ChangedAt = "0f0f0f0f-0000-4000-8000-000000000000", 9, time.Now()
+		ghost.ID, ghost.Version, ghost.ChangedAt = "0f0f0f0f-0000-4000-8000-000000000000", 1, time.Now()
 		r.send(wire.EncodeInstance(ghost).To(r.cell("test").topics().Instances(), wire.Partition("p", r.kafka.Partitions)))
 		code, out = r.verifies("-o", "json")
 		var said compared
@@ -48,6 +48,19 @@ func TestVerify(t *testing.T) {
 		if code != 1 || said.Sound || len(said.Differences) == 0 || said.Differences[0].Host != ghost.Host || !strings.Contains(said.Differences[0].Why, "machines are gone") {
 			t.Errorf("a ghost: exit code %d\n%s", code, out)
 		}
+
+		// A conductor that reads the log believes it, until the host is asked.
+		r.stop("conductor")
+		r.startConductor("conductor")
+		if code, out = r.verifies("--repair"); code != 1 || !strings.Contains(out, string(ghost.Host)+" is asked") {
+			t.Errorf("repair: exit code %d\n%s", code, out)
+		}
+		r.await([]compute.InstanceID{ghost.ID}, compute.StateError)
+		r.reason(ghost.ID, compute.HostLost)
+		if code, out = r.verifies(); code != 0 {
+			t.Errorf("repaired: exit code %d\n%s", code, out)
+		}
+		r.exactlyOnce(ids)
 	})
 }
 

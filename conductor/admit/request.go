@@ -21,6 +21,10 @@ func (s *step) request(r compute.Request) {
 	switch r.Op {
 	case compute.OpFence, compute.OpForget:
 		s.hostDead(r.Host, r.Op, r.Fence)
+	case compute.OpConfirm:
+		if h := s.hosts[r.Host]; h != nil {
+			s.confirmAll(h)
+		}
 	case compute.OpDelete:
 		s.delete(r)
 	default:

@@ -106,7 +106,7 @@ func (s *story) do(t *testing.T, line string) []string {
 	words := strings.Fields(line)
 	a := parse(words[1:])
 	switch words[0] {
-	case "boot", "delete", "stop", "start", "reboot", "fence", "forget":
+	case "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm":
 		return s.hear(Requested{Request: s.request(t, words[0], a)})
 	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello":
 		return s.hear(Reported{Report: report(t, words[0], a)})

@@ -52,13 +52,13 @@ func brief(c compute.CommandID) string { return strings.TrimLeft(string(c), "0-"
 func (s *story) request(t *testing.T, op string, a args) compute.Request {
 	ops := map[string]compute.RequestOp{
 		"boot": compute.OpBoot, "delete": compute.OpDelete, "stop": compute.OpStop, "start": compute.OpStart,
-		"reboot": compute.OpReboot, "fence": compute.OpFence, "forget": compute.OpForget,
+		"reboot": compute.OpReboot, "fence": compute.OpFence, "forget": compute.OpForget, "confirm": compute.OpConfirm,
 	}
 	r := compute.Request{
 		Op: ops[op], Project: compute.Project(a.or("project", "p")), Host: compute.HostID(a.key["host"]),
 		Command: compute.CommandID(a.key["command"]), Hard: a.has("hard"), At: s.now,
 	}
-	if r.Op == compute.OpFence || r.Op == compute.OpForget {
+	if r.Op.OfHost() {
 		r.Project, r.Fence = "", compute.FenceEpoch(number(t, a.or("fence", "0")))
 		return r
 	}

@@ -3,7 +3,7 @@ package compute
 import "time"
 
 // Request is a record of the requests topic: somebody wants something done
-// with one instance, or (Fence, Forget) with all that is on one host.
+// with one instance, or with all that is on one host.
 type Request struct {
 	Project  Project
 	Instance InstanceID
@@ -11,7 +11,7 @@ type Request struct {
 	Boot     *Boot     // OpBoot only
 	Command  CommandID // OpReboot: done at most once; others may leave it empty
 	Hard     bool      // OpStop, OpReboot: without asking the guest
-	Host     HostID    // OpFence, OpForget only
+	Host     HostID    // where Op is OfHost
 	// Fence is of OpFence and OpForget: what was claimed under it, or under a
 	// later one, is not touched. 0: all that the host has, whenever claimed.
 	Fence FenceEpoch
@@ -23,7 +23,7 @@ type Request struct {
 type RequestOp uint8
 
 // The operations. OpFence and OpForget are the operator's word that a host is
-// dead for certain; they are written to every partition, without a project.
+// dead for certain.
 const (
 	OpNone RequestOp = iota
 	OpBoot
@@ -31,19 +31,24 @@ const (
 	OpStop
 	OpStart
 	OpReboot
-	OpFence  // host is fenced: build elsewhere what it had (evacuate)
-	OpForget // host is gone for good: end what it had
+	OpFence   // host is fenced: build elsewhere what it had (evacuate)
+	OpForget  // host is gone for good: end what it had
+	OpConfirm // ask the host about everything it should have
 )
 
-var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget"}
+var requestOpNames = [...]string{"none", "boot", "delete", "stop", "start", "reboot", "fence", "forget", "confirm"}
 
 // String is the operation's name in logs.
 func (o RequestOp) String() string { return name(requestOpNames[:], o, "operation") }
 
+// OfHost says whether it is about a host: then it is written to every partition,
+// without a project.
+func (o RequestOp) OfHost() bool { return o == OpFence || o == OpForget || o == OpConfirm }
+
 // Check refuses a request that can never be right.
 func (r Request) Check() error {
 	switch r.Op {
-	case OpFence, OpForget:
+	case OpFence, OpForget, OpConfirm:
 		return r.Host.Check()
 	case OpBoot:
 		if r.Boot == nil {
@@ -54,7 +59,7 @@ func (r Request) Check() error {
 		}
 	case OpDelete, OpStop, OpStart, OpReboot:
 	default:
-		return Invalid("operation", r.Op.String(), "give one of boot, delete, stop, start, reboot, fence, forget")
+		return Invalid("operation", r.Op.String(), "give one of boot, delete, stop, start, reboot, fence, forget, confirm")
 	}
 	if err := r.Project.Check(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestDocumentedJSON(t *testing.T) {
 			seen[q.Op] = true
 		}
 	}
-	for op := compute.OpBoot; op <= compute.OpForget; op++ {
+	for op := compute.OpBoot; op <= compute.OpConfirm; op++ {
 		if !seen[op] {
 			t.Errorf("no example of %s", op)
 		}

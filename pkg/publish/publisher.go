@@ -74,7 +74,7 @@ func (p *Publisher) Close() error { return p.close() }
 //   - KindTimeout: no answer in time. Whether it was written is unknown.
 //
 // After the last two the same request may be published again, by this process
-// or another: it is recognised by its instance id. OpFence and OpForget go to
+// or another: it is recognised by its instance id. What is OfHost goes to
 // every partition, one after the other; they, too, may be repeated.
 func (p *Publisher) Publish(ctx context.Context, q compute.Request) error {
 	rec, err := Record(q)
@@ -119,7 +119,7 @@ func (p *Publisher) try(ctx context.Context, q compute.Request, rec wire.Record)
 	if n < 1 {
 		return p.failed(ctx, q, wire.ErrNoTopic)
 	}
-	if q.Op == compute.OpFence || q.Op == compute.OpForget {
+	if q.Op.OfHost() {
 		return p.everywhere(ctx, q, rec, n)
 	}
 	return p.send(ctx, q, rec.To(p.topic, wire.Partition(q.Project, n)))
@@ -185,7 +185,7 @@ func op(q compute.Request) string { return "publish " + q.Op.String() }
 // again says how to repeat what may have been done.
 func again(q compute.Request) string {
 	switch {
-	case q.Op == compute.OpFence || q.Op == compute.OpForget:
+	case q.Op.OfHost():
 		return fmt.Sprintf("publish it again for host %s: a repeat changes nothing", q.Host)
 	case q.Op == compute.OpReboot:
 		return fmt.Sprintf("publish it again for instance %s with command %q: it is done at most once", q.Instance, q.Command)

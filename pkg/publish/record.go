@@ -65,7 +65,7 @@ func JSON(q compute.Request) (wire.Record, error) {
 
 // check is what a publisher asks of a request beyond compute.Request.Check.
 func check(q compute.Request) error {
-	host := q.Op == compute.OpFence || q.Op == compute.OpForget
+	host := q.Op.OfHost()
 	if q.Instance == "" && !host && q.Op != compute.OpNone {
 		return &compute.Error{
 			Kind: compute.KindInvalid, Field: "instance id", Value: "", Message: "is missing",

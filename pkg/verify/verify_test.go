@@ -68,7 +68,9 @@ func TestDifferences(t *testing.T) {
 		change func(f *verify.Facts)
 		want   []string // level, about and what it says
 	}{
-		"unreadable": {func(f *verify.Facts) { f.Records[4] = verify.Record{Partition: 3, Key: "p/e", Err: errors.New("no protobuf")} },
+		"unreadable": {func(f *verify.Facts) {
+			f.Records[4] = verify.Record{Partition: 3, Key: "p/e", Err: errors.New("no protobuf")}
+		},
 			[]string{`FAIL partition 3: key "p/e": no protobuf`}},
 		"under another key": {func(f *verify.Facts) { f.Records[4].Key = "q/e" },
 			[]string{`FAIL instance p/e: under key "q/e" in partition 1`}},
@@ -100,7 +102,9 @@ func TestDifferences(t *testing.T) {
 			[]string{"FAIL host h1: 3 machines"}},
 		"too much offered": {func(f *verify.Facts) { f.Beacons[0].Free[compute.VCPU] = 13 },
 			[]string{"FAIL host h1: VCPU 13 free"}},
-		"too small by now": {func(f *verify.Facts) { f.Beacons[0].Inventory.Totals[compute.VCPU], f.Beacons[0].Free[compute.VCPU] = 3, 0 },
+		"too small by now": {func(f *verify.Facts) {
+			f.Beacons[0].Inventory.Totals[compute.VCPU], f.Beacons[0].Free[compute.VCPU] = 3, 0
+		},
 			[]string{"warn host h1: VCPU 1 too little"}},
 		"above its limit": {func(f *verify.Facts) {
 			f.Quotas = append(f.Quotas, compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: 7}})

@@ -68,6 +68,7 @@ func TestDocumentedOthers(t *testing.T) {
 	want := []compute.Request{
 		with(instance, compute.OpDelete), with(hard, compute.OpStop), with(instance, compute.OpStart),
 		with(named, compute.OpReboot), with(host, compute.OpFence), with(host, compute.OpForget),
+		{Op: compute.OpConfirm, Host: "host-17"},
 	}
 	_, bodies := documented(t)
 	var got []compute.Request

@@ -19,7 +19,7 @@ const (
 )
 
 // EncodeRequest makes the record of a request; its key is the project, or the
-// host for OpFence and OpForget.
+// host for what is OfHost.
 func EncodeRequest(q compute.Request) Record {
 	m := &pb.Request{
 		Project:  text(q.Project),
@@ -42,12 +42,14 @@ func EncodeRequest(q compute.Request) Record {
 		m.Operation = &pb.Request_Fence{Fence: &pb.FenceHost{Host: text(q.Host), Epoch: uint64(q.Fence)}}
 	case compute.OpForget:
 		m.Operation = &pb.Request_Forget{Forget: &pb.ForgetHost{Host: text(q.Host), Epoch: uint64(q.Fence)}}
+	case compute.OpConfirm:
+		m.Operation = &pb.Request_Confirm{Confirm: &pb.ConfirmHost{Host: text(q.Host)}}
 	}
 	return seal(requestKey(q), m, q.Trace)
 }
 
 func requestKey(q compute.Request) []byte {
-	if q.Op == compute.OpFence || q.Op == compute.OpForget {
+	if q.Op.OfHost() {
 		return KeyHost(q.Host)
 	}
 	return []byte(q.Project)
@@ -87,10 +89,12 @@ func requestFrom(r *reader, m *pb.Request) compute.Request {
 		q.Op, q.Host, q.Fence = compute.OpFence, compute.HostID(op.Fence.GetHost()), compute.FenceEpoch(op.Fence.GetEpoch())
 	case *pb.Request_Forget:
 		q.Op, q.Host, q.Fence = compute.OpForget, compute.HostID(op.Forget.GetHost()), compute.FenceEpoch(op.Forget.GetEpoch())
+	case *pb.Request_Confirm:
+		q.Op, q.Host = compute.OpConfirm, compute.HostID(op.Confirm.GetHost())
 	}
 	r.atMost("command", len(q.Command), MaxID)
 	r.check(q.Check())
-	if q.Op != compute.OpFence && q.Op != compute.OpForget {
+	if !q.Op.OfHost() {
 		r.key(requestKey(q))
 	}
 	return q

@@ -114,7 +114,7 @@ func requests() *rapid.Generator[compute.Request] {
 	all := generate[compute.Request]()
 	return rapid.Custom(func(t *rapid.T) compute.Request {
 		q := all.Draw(t, "all")
-		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpForget)).Draw(t, "op"))
+		q.Op = compute.RequestOp(rapid.IntRange(int(compute.OpBoot), int(compute.OpConfirm)).Draw(t, "op"))
 		if q.Op == compute.OpBoot {
 			boot := generate[compute.Boot]().Draw(t, "boot")
 			boot.Attempts %= compute.MaxAttempts + 1
@@ -132,8 +132,11 @@ func requests() *rapid.Generator[compute.Request] {
 		} else {
 			q.Boot = nil
 		}
-		if q.Op == compute.OpFence || q.Op == compute.OpForget {
+		if q.Op.OfHost() {
 			q.Project, q.Instance = "", ""
+			if q.Op == compute.OpConfirm {
+				q.Fence = 0
+			}
 		} else {
 			q.Host, q.Fence = "", 0
 		}

@@ -45,7 +45,7 @@ func sampleRequest(op compute.RequestOp) compute.Request {
 		q.Boot = &boot
 	case compute.OpStop, compute.OpReboot:
 		q.Hard = true
-	case compute.OpFence, compute.OpForget:
+	case compute.OpFence, compute.OpForget, compute.OpConfirm:
 		q.Project, q.Instance, q.Host = "", "", "host-17"
 	}
 	return q
@@ -201,7 +201,7 @@ func samples() []sample {
 		sample{"catalog-quota", EncodeQuota(quota), CatalogEntry{Project: quota.Project, Quota: &quota}, of(DecodeCatalog)},
 		sample{"catalog-removed", Tombstone(KeyFlavor("m1.small")), CatalogEntry{FlavorName: "m1.small", Removed: true}, of(DecodeCatalog)},
 	)
-	for op := compute.OpBoot; op <= compute.OpForget; op++ {
+	for op := compute.OpBoot; op <= compute.OpConfirm; op++ {
 		q := sampleRequest(op)
 		list = append(list, sample{"request-" + op.String(), EncodeRequest(q), q, of(DecodeRequest)})
 	}

@@ -77,12 +77,12 @@ func (NoCapacity) EnumDescriptor() ([]byte, []int) {
 }
 
 // Request is a record of the requests topic: somebody wants something done
-// with one instance, or (fence, forget) with all that is on one host.
+// with one instance, or (fence, forget, confirm) with all that is on one host.
 //
 // The record's key is the project, so that all of a project is in one
-// partition, in order. fence and forget name no project: they are written once
-// to every partition, with the host as the key. Headers: berth-schema,
-// traceparent, and content-type: application/json if the body is JSON.
+// partition, in order. fence, forget and confirm name no project: they are
+// written once to every partition, with the host as the key. Headers:
+// berth-schema, traceparent, and content-type: application/json if the body is JSON.
 //
 // In JSON (protojson; names in snake_case or lowerCamelCase, unknown names are
 // refused) a boot is
@@ -112,13 +112,14 @@ func (NoCapacity) EnumDescriptor() ([]byte, []int) {
 //	{"project": "web-shop", "instance": "0b9c…", "reboot": {}, "command": "r-81"}
 //	{"fence": {"host": "host-17", "epoch": 43}}
 //	{"forget": {"host": "host-17", "epoch": 43}}
+//	{"confirm": {"host": "host-17"}}
 type Request struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// project owns the instance; 1 to 64 of a-z 0-9 . _ -. Empty in fence and
-	// forget.
+	// project owns the instance; 1 to 64 of a-z 0-9 . _ -. Empty in fence,
+	// forget and confirm.
 	Project string `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
 	// instance is a UUID in lower case, chosen by whoever asks, so that a
-	// repeated request is recognised. Empty in fence and forget.
+	// repeated request is recognised. Empty in fence, forget and confirm.
 	Instance string `protobuf:"bytes,2,opt,name=instance,proto3" json:"instance,omitempty"`
 	// command names this wish so that it is done at most once; needed by reboot,
 	// optional otherwise. At most 128 bytes.
@@ -136,6 +137,7 @@ type Request struct {
 	//	*Request_Reboot
 	//	*Request_Fence
 	//	*Request_Forget
+	//	*Request_Confirm
 	Operation     isRequest_Operation `protobuf_oneof:"operation"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -269,6 +271,15 @@ func (x *Request) GetForget() *ForgetHost {
 	return nil
 }
 
+func (x *Request) GetConfirm() *ConfirmHost {
+	if x != nil {
+		if x, ok := x.Operation.(*Request_Confirm); ok {
+			return x.Confirm
+		}
+	}
+	return nil
+}
+
 type isRequest_Operation interface {
 	isRequest_Operation()
 }
@@ -308,6 +319,11 @@ type Request_Forget struct {
 	Forget *ForgetHost `protobuf:"bytes,16,opt,name=forget,proto3,oneof"`
 }
 
+type Request_Confirm struct {
+	// confirm has a host asked about everything it should have.
+	Confirm *ConfirmHost `protobuf:"bytes,17,opt,name=confirm,proto3,oneof"`
+}
+
 func (*Request_Boot) isRequest_Operation() {}
 
 func (*Request_Delete) isRequest_Operation() {}
@@ -321,6 +337,8 @@ func (*Request_Reboot) isRequest_Operation() {}
 func (*Request_Fence) isRequest_Operation() {}
 
 func (*Request_Forget) isRequest_Operation() {}
+
+func (*Request_Confirm) isRequest_Operation() {}
 
 // Boot is what somebody asks for: one machine.
 type Boot struct {
@@ -741,11 +759,58 @@ func (x *ForgetHost) GetEpoch() uint64 {
 	return 0
 }
 
+// ConfirmHost has a host asked about everything it should have: what it does not
+// know any more ends as HostLost.
+type ConfirmHost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// host is the one that is asked.
+	Host          string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfirmHost) Reset() {
+	*x = ConfirmHost{}
+	mi := &file_berth_v1_request_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfirmHost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfirmHost) ProtoMessage() {}
+
+func (x *ConfirmHost) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_request_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfirmHost.ProtoReflect.Descriptor instead.
+func (*ConfirmHost) Descriptor() ([]byte, []int) {
+	return file_berth_v1_request_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ConfirmHost) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
 var File_berth_v1_request_proto protoreflect.FileDescriptor
 
 const file_berth_v1_request_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdc\x03\n" +
+	"\x16berth/v1/request.proto\x12\bberth.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x04\n" +
 	"\aRequest\x12\x18\n" +
 	"\aproject\x18\x01 \x01(\tR\aproject\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12\x18\n" +
@@ -758,7 +823,8 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x05start\x18\r \x01(\v2\x17.berth.v1.StartInstanceH\x00R\x05start\x122\n" +
 	"\x06reboot\x18\x0e \x01(\v2\x18.berth.v1.RebootInstanceH\x00R\x06reboot\x12+\n" +
 	"\x05fence\x18\x0f \x01(\v2\x13.berth.v1.FenceHostH\x00R\x05fence\x12.\n" +
-	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forgetB\v\n" +
+	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forget\x121\n" +
+	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirmB\v\n" +
 	"\toperation\"\xfc\x03\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -791,7 +857,9 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\n" +
 	"ForgetHost\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch*U\n" +
+	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"!\n" +
+	"\vConfirmHost\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host*U\n" +
 	"\n" +
 	"NoCapacity\x12\x1b\n" +
 	"\x17NO_CAPACITY_UNSPECIFIED\x10\x00\x12\x14\n" +
@@ -811,7 +879,7 @@ func file_berth_v1_request_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_request_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_berth_v1_request_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_berth_v1_request_proto_goTypes = []any{
 	(NoCapacity)(0),               // 0: berth.v1.NoCapacity
 	(*Request)(nil),               // 1: berth.v1.Request
@@ -822,13 +890,14 @@ var file_berth_v1_request_proto_goTypes = []any{
 	(*RebootInstance)(nil),        // 6: berth.v1.RebootInstance
 	(*FenceHost)(nil),             // 7: berth.v1.FenceHost
 	(*ForgetHost)(nil),            // 8: berth.v1.ForgetHost
-	nil,                           // 9: berth.v1.Boot.WithEntry
-	nil,                           // 10: berth.v1.Boot.MetadataEntry
-	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 12: google.protobuf.Duration
+	(*ConfirmHost)(nil),           // 9: berth.v1.ConfirmHost
+	nil,                           // 10: berth.v1.Boot.WithEntry
+	nil,                           // 11: berth.v1.Boot.MetadataEntry
+	(*timestamppb.Timestamp)(nil), // 12: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
 }
 var file_berth_v1_request_proto_depIdxs = []int32{
-	11, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
+	12, // 0: berth.v1.Request.at:type_name -> google.protobuf.Timestamp
 	2,  // 1: berth.v1.Request.boot:type_name -> berth.v1.Boot
 	3,  // 2: berth.v1.Request.delete:type_name -> berth.v1.DeleteInstance
 	4,  // 3: berth.v1.Request.stop:type_name -> berth.v1.StopInstance
@@ -836,15 +905,16 @@ var file_berth_v1_request_proto_depIdxs = []int32{
 	6,  // 5: berth.v1.Request.reboot:type_name -> berth.v1.RebootInstance
 	7,  // 6: berth.v1.Request.fence:type_name -> berth.v1.FenceHost
 	8,  // 7: berth.v1.Request.forget:type_name -> berth.v1.ForgetHost
-	9,  // 8: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
-	10, // 9: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
-	12, // 10: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
-	0,  // 11: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	9,  // 8: berth.v1.Request.confirm:type_name -> berth.v1.ConfirmHost
+	10, // 9: berth.v1.Boot.with:type_name -> berth.v1.Boot.WithEntry
+	11, // 10: berth.v1.Boot.metadata:type_name -> berth.v1.Boot.MetadataEntry
+	13, // 11: berth.v1.Boot.deadline:type_name -> google.protobuf.Duration
+	0,  // 12: berth.v1.Boot.on_no_capacity:type_name -> berth.v1.NoCapacity
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_request_proto_init() }
@@ -860,6 +930,7 @@ func file_berth_v1_request_proto_init() {
 		(*Request_Reboot)(nil),
 		(*Request_Fence)(nil),
 		(*Request_Forget)(nil),
+		(*Request_Confirm)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -867,7 +938,7 @@ func file_berth_v1_request_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_request_proto_rawDesc), len(file_berth_v1_request_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
