@@ -84,6 +84,7 @@ func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.DisableClientMetrics(),
 		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar(), cfg.Outage}),
 		kgo.Dialer(cfg.dial()),
+		kgo.WithHooks(newDebts()),
 	}
 	if cfg.SASL != nil {
 		base = append(base, kgo.SASL(cfg.SASL.mechanism()))

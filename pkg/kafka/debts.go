@@ -1,0 +1,214 @@
+package kafka
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// debts watches for brokers that owe a client answers and say nothing. When
+// the others no longer count such a broker among the living, its connections are
+// closed, and kgo asks who leads now. A frozen broker's connections stay open,
+// and a producer would wait for its answer for twenty seconds and more; a killed
+// one's are closed by its machine.
+type debts struct {
+	ends context.CancelFunc
+	ctx  context.Context
+
+	mu       sync.Mutex
+	client   *kgo.Client
+	brokers  map[int32]*debtor
+	checking bool
+}
+
+// debtor is a broker as far as a client is connected to it.
+type debtor struct {
+	conns []net.Conn
+	open  int       // requests without an answer
+	since time.Time // it has said nothing since then though it was asked; zero: it owes nothing
+}
+
+func newDebts() *debts {
+	s := &debts{brokers: map[int32]*debtor{}}
+	s.ctx, s.ends = context.WithCancel(context.Background())
+	return s
+}
+
+// OnNewClient hears whose connections these are.
+func (s *debts) OnNewClient(cl *kgo.Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.client = cl
+}
+
+// OnClientClosed ends what is being asked.
+func (s *debts) OnClientClosed(*kgo.Client) { s.ends() }
+
+// OnBrokerConnect counts a connection in. Those to a broker whose number is not
+// known yet carry only the question which there are.
+func (s *debts) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, c net.Conn, err error) {
+	if err != nil || to.NodeID < 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.brokers[to.NodeID]
+	if d == nil {
+		d = &debtor{}
+		s.brokers[to.NodeID] = d
+	}
+	d.conns = append(d.conns, c)
+}
+
+// OnBrokerDisconnect counts it out, with what it was to bring.
+func (s *debts) OnBrokerDisconnect(to kgo.BrokerMetadata, c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.brokers[to.NodeID]
+	if d == nil {
+		return
+	}
+	d.conns = slices.DeleteFunc(d.conns, func(x net.Conn) bool { return x == c })
+	d.open, d.since = 0, time.Time{}
+	if len(d.conns) == 0 {
+		delete(s.brokers, to.NodeID)
+	}
+}
+
+// OnBrokerWrite notes that an answer is due.
+func (s *debts) OnBrokerWrite(to kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if err != nil || polls(key) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.brokers[to.NodeID]
+	if d == nil {
+		return
+	}
+	d.open++
+	if d.since.IsZero() {
+		d.since = time.Now()
+	}
+	s.watch()
+}
+
+// OnBrokerRead notes that the broker lives.
+func (s *debts) OnBrokerRead(to kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if err != nil || polls(key) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.brokers[to.NodeID]
+	if d == nil {
+		return
+	}
+	d.open, d.since = max(0, d.open-1), time.Time{}
+	if d.open > 0 {
+		d.since = time.Now()
+	}
+}
+
+// polls says that a request's answer may take its time. Those who fetch watch
+// for themselves.
+func polls(key int16) bool {
+	switch kmsg.Key(key) {
+	case kmsg.Fetch, kmsg.ShareFetch, kmsg.ShareAcknowledge, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.ApiVersions:
+		return true
+	}
+	return false
+}
+
+// watch looks at the debtors after a while, again and again until there are
+// none. The caller holds the lock.
+func (s *debts) watch() {
+	if s.checking || s.ctx.Err() != nil {
+		return
+	}
+	s.checking = true
+	time.AfterFunc(2*patience, s.check)
+}
+
+func (s *debts) check() {
+	suspects, client := s.suspects(time.Now())
+	if len(suspects) > 0 {
+		alive := living(s.ctx, client)
+		for _, id := range suspects {
+			if alive != nil && !slices.Contains(alive, id) {
+				s.drop(id)
+			}
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.checking = false
+	for _, d := range s.brokers {
+		if !d.since.IsZero() {
+			s.watch()
+			return
+		}
+	}
+}
+
+// suspects are the brokers that have been silent too long.
+func (s *debts) suspects(now time.Time) (ids []int32, client *kgo.Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, d := range s.brokers {
+		if !d.since.IsZero() && now.Sub(d.since) >= patience {
+			ids = append(ids, id)
+		}
+	}
+	return ids, s.client
+}
+
+// drop closes what leads to a broker. Its answers never come; who waits for one
+// is told that the connection ended.
+func (s *debts) drop(id int32) {
+	s.mu.Lock()
+	var conns []net.Conn
+	if d := s.brokers[id]; d != nil && !d.since.IsZero() {
+		conns = slices.Clone(d.conns)
+	}
+	s.mu.Unlock()
+	for _, c := range conns {
+		_ = c.Close() // it is of no use
+	}
+}
+
+// living asks several brokers, for one of them may be the silent one, which are
+// alive, and takes the first answer; nil: there was none.
+func living(ctx context.Context, client *kgo.Client) []int32 {
+	const several = 3
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	answers := make(chan []int32, several)
+	for range several { // the client takes brokers in turn
+		go func() {
+			req := kmsg.NewPtrMetadataRequest()
+			req.Topics = []kmsg.MetadataRequestTopic{} // none, where nil is all
+			resp, err := req.RequestWith(ctx, client)
+			if err != nil {
+				answers <- nil
+				return
+			}
+			ids := []int32{}
+			for _, b := range resp.Brokers {
+				ids = append(ids, b.NodeID)
+			}
+			answers <- ids
+		}()
+	}
+	for range several {
+		if alive := <-answers; len(alive) > 0 {
+			return alive
+		}
+	}
+	return nil
+}

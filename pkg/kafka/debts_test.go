@@ -1,0 +1,42 @@
+package kafka
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// What waits for a frozen broker goes on once another leads, however patient
+// its client is; who is frozen owes an answer that never comes.
+func TestFrozenBrokerIsDropped(t *testing.T) {
+	c := kafkatest.StartT(t, kafkatest.Options{Nodes: 3, Heap: "256m", Properties: map[string]string{
+		"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
+	}})
+	cfg := Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "debts."}, RequestTimeout: 5 * time.Minute}
+	a, topic := admin(t, cfg), "debts.table"
+	if _, err := a.create(patient(t), "make", 1, 3, retained(3, day), []string{topic}); err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewProducer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := p.Send(patient(t), wire.Record{Topic: topic, Value: []byte("before")}); err != nil {
+		t.Fatal(err)
+	}
+	leader := int(leaderOf(t, a, topic))
+	if err := c.Pause(leader); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	if err := p.Send(patient(t), wire.Record{Topic: topic, Value: []byte("after")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("written after %v", time.Since(begun).Round(time.Millisecond))
+	if err := c.Resume(leader); err != nil {
+		t.Fatal(err)
+	}
+}
