@@ -113,7 +113,7 @@ func TestChaos(t *testing.T) {
 	on, where, own := attacked(t, f)
 	c := newChaos(t, f, on)
 	c.where = where
-	c.suffers(append(faults(), own...))
+	c.suffers(append(own, faults()...))
 }
 
 // newChaos starts everything, and the load.
