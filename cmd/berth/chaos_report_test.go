@@ -76,18 +76,16 @@ func (c *chaos) settled() {
 		return
 	}
 	for _, u := range c.users {
-		n := 0
+		var own []compute.InstanceID
 		for _, id := range active {
 			if c.load.boots[id].project == u.Project() {
-				n++
+				own = append(own, id)
 			}
 		}
-		c.poll("quota of "+string(u.Project()), func() bool { return c.used(u) == int64(n) })
+		c.poll("quota of "+string(u.Project()), func() bool { return c.used(u) == int64(len(own)) })
+		c.delete(u, own)
 	}
-	for _, id := range active {
-		_, err := c.as(c.load.boots[id].project).Delete(c.t.Context(), id)
-		c.must(err)
-	}
+	c.come(nil, active)
 	c.await(active, compute.StateDeleted)
 	for _, u := range c.users {
 		c.unused(u)
@@ -98,7 +96,7 @@ func (c *chaos) settled() {
 
 // come waits until all are as they should be, or it is given up: then they are lost.
 func (c *chaos) come(active, deleted []compute.InstanceID) {
-	given := time.After(patience)
+	given := time.After(longSuffering)
 	for {
 		c.seen.mu.Lock()
 		news, ok := c.seen.news, true

@@ -36,10 +36,12 @@ type stream struct {
 
 	mu    sync.Mutex
 	boots map[compute.InstanceID]*boot
-	alive []compute.InstanceID // accepted, oldest first, and not to be deleted yet
+	alive []compute.InstanceID // active, oldest first, and not to be deleted yet
+	heard int                  // so many of the witness's are in there
 	begun int                  // of all asked for
 	said  map[string]int       // what clients were told instead of "accepted", since the row began
 	wrong []string             // answers that no careful client should get
+	stale bool                 // a known fault: what another node has accepted may be unknown now
 }
 
 // boot is one machine that was asked for.
@@ -82,7 +84,7 @@ func (s *stream) end() {
 	go func() { s.all.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(longSuffering):
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.c.t.Fatalf("some of %d requests are not accepted; clients were told %v", len(s.boots), s.said)
@@ -105,29 +107,39 @@ func (s *stream) boot() {
 		}
 		s.mu.Lock()
 		b.accepted = time.Now()
-		s.alive = append(s.alive, id)
+		if rand.N(20) == 0 { // its owner has thought better of it, whatever its state is
+			s.remove(id)
+		}
 		s.mu.Unlock()
 		s.makeRoom()
 	})
 }
 
-// makeRoom asks for the end of what is too many: of the oldest, and now and
-// then of the youngest, which may be in any state.
+// makeRoom asks for the end of the oldest active ones, if there are too many.
 func (s *stream) makeRoom() {
+	s.c.seen.mu.Lock()
+	began := s.c.seen.began
+	s.c.seen.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.alive) > s.full {
-		at := 0
-		if rand.N(10) == 0 {
-			at = len(s.alive) - 1
-		}
-		id := s.alive[at]
-		s.alive = append(s.alive[:at], s.alive[at+1:]...)
-		b := s.boots[id]
-		b.gone = true
-		path := "/v1/instances/" + string(id) + "?project=" + url.QueryEscape(string(b.project))
-		s.all.Go(func() { s.insist(at, http.MethodDelete, path, nil) })
+	for ; s.heard < len(began); s.heard++ {
+		s.alive = append(s.alive, began[s.heard].id)
 	}
+	for len(s.alive) > s.full {
+		s.remove(s.alive[0])
+		s.alive = s.alive[1:]
+	}
+}
+
+// remove asks for the end of one, once. The caller holds the lock.
+func (s *stream) remove(id compute.InstanceID) {
+	b := s.boots[id]
+	if b.gone {
+		return
+	}
+	b.gone = true
+	path := "/v1/instances/" + string(id) + "?project=" + url.QueryEscape(string(b.project))
+	s.all.Go(func() { s.insist(rand.N(len(s.apis)), http.MethodDelete, path, nil) })
 }
 
 // insist repeats a request until it is accepted or the test is over.
@@ -171,7 +183,9 @@ func (s *stream) ask(api, method, path string, body []byte) (told string, after 
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 	default:
 		s.mu.Lock()
-		s.wrong = append(s.wrong, fmt.Sprintf("%s %s: %d %.300s", method, path, resp.StatusCode, text))
+		if !s.stale || resp.StatusCode != http.StatusNotFound {
+			s.wrong = append(s.wrong, fmt.Sprintf("%s %s: %d %.300s", method, path, resp.StatusCode, text))
+		}
 		s.mu.Unlock()
 	}
 	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
@@ -210,11 +224,11 @@ func (s *stream) begunSince(began []begun, since time.Time) int {
 }
 
 // row begins the account of a fault.
-func (s *stream) row(name string) *row {
+func (s *stream) row(f fault) *row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said = map[string]int{}
-	return &row{fault: name, from: time.Now()}
+	s.said, s.stale = map[string]int{}, f.stale
+	return &row{fault: f.name, from: time.Now()}
 }
 
 // ends ends it.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ const (
 var (
 	leastForm = form{name: "least", agents: 20, rack: 5, rate: 10, some: 20, level: inEvery}
 	shortForm = form{name: "short", agents: 20, rack: 5, rate: 10, some: 20, level: inShort}
-	fullForm  = form{name: "full", agents: 100, rack: 20, rate: 50, some: 100, level: inFull}
+	fullForm  = form{name: "full", agents: 100, rack: 20, rate: 50, some: 50, level: inFull}
 )
 
 // session is how long a broker may say nothing before the others go on without
@@ -76,9 +77,16 @@ func chosen(t *testing.T) form {
 	t.Helper()
 	asked := os.Getenv("BERTH_CHAOS")
 	for _, f := range []form{leastForm, shortForm, fullForm} {
-		if f.name == asked {
-			return f
+		if f.name != asked {
+			continue
 		}
+		if rate := os.Getenv("BERTH_CHAOS_RATE"); rate != "" {
+			var err error
+			if f.rate, err = strconv.Atoi(rate); err != nil || f.rate < 1 {
+				t.Fatalf("BERTH_CHAOS_RATE=%s: give a number of boots a second", rate)
+			}
+		}
+		return f
 	}
 	if asked != "" {
 		t.Fatalf("BERTH_CHAOS=%s: give least, short or full", asked)
@@ -190,13 +198,28 @@ func (c *chaos) offers() {
 	c.queue = queues[0]
 }
 
+// longSuffering is how long placement may stand before it is called lost: after
+// an outage all that was asked for meanwhile comes first, and the machine may be slow.
+const longSuffering = 10 * time.Minute
+
 // goesOn waits until some boots that are asked for from now on are active.
 func (c *chaos) goesOn(what string) {
 	c.t.Helper()
-	since := time.Now()
-	c.seen.await(c.t, fmt.Sprintf("%d boots active %s", c.some, what), func(map[compute.InstanceID]compute.Instance) bool {
-		return c.load.begunSince(c.seen.began, since) >= c.some
-	})
+	since, given := time.Now(), time.After(longSuffering)
+	for {
+		c.seen.mu.Lock()
+		began, news, err := c.seen.began, c.seen.news, c.seen.err
+		c.seen.mu.Unlock()
+		c.must(err)
+		if c.load.begunSince(began, since) >= c.some {
+			return
+		}
+		select {
+		case <-news:
+		case <-given:
+			c.t.Fatalf("%d boots active %s: not after %s; %s", c.some, what, longSuffering, c.seen.summary())
+		}
+	}
 }
 
 // whole waits until every broker has all it should, and leads its share.
@@ -241,7 +264,7 @@ func (c *chaos) suffer(f fault) {
 	c.t.Helper()
 	c.whole()
 	c.goesOn("before " + f.name)
-	r := c.load.row(f.name)
+	r := c.load.row(f)
 	c.rows = append(c.rows, r)
 	c.t.Log("now:", f.name)
 	target, mend := f.strike(c)
