@@ -131,12 +131,28 @@ func (l *loop) look(now time.Time) {
 		byName[c.Queue] = c
 	}
 	l.pull.placing = true
+	was := maps.Clone(l.pull.open)
 	l.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Poll)
 		defer cancel()
 		lanes, err := l.o.Puller.Place(ctx, refs)
-		l.a.inbox.put(func(l *loop) { l.placed(byName, lanes, err) })
+		l.a.inbox.put(func(l *loop) {
+			l.dropStale(lanes, was)
+			l.placed(byName, lanes, err)
+		})
 	})
+}
+
+// dropStale leaves out lanes of which a fetch has ended since it was drawn: what
+// that fetch listed was not drawn, and would be missing from the next one for as
+// long as that lasts. Everything is drawn again at once.
+func (l *loop) dropStale(at map[wire.Lane][]wire.QueueRef, was map[wire.Lane]opened) {
+	for lane := range was {
+		if _, open := l.pull.open[lane]; !open {
+			delete(at, first(lane))
+			l.pull.changed = true
+		}
+	}
 }
 
 // draw lists the queues this host would wait on now and does not yet.
