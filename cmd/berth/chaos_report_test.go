@@ -66,11 +66,11 @@ func (r *row) judge(w *witness, s *stream) {
 // and leaves nothing behind.
 func (c *chaos) settled() {
 	c.t.Helper()
-	active, deleted := c.load.wanted()
+	c.come()
+	active, _ := c.load.wanted()
 	for _, answer := range c.load.wrong {
 		c.t.Error(answer)
 	}
-	c.come(active, deleted)
 	c.judgeAll()
 	if c.t.Failed() {
 		return
@@ -85,7 +85,6 @@ func (c *chaos) settled() {
 		c.poll("quota of "+string(u.Project()), func() bool { return c.used(u) == int64(len(own)) })
 		c.delete(u, own)
 	}
-	c.come(nil, active)
 	c.await(active, compute.StateDeleted)
 	for _, u := range c.users {
 		c.unused(u)
@@ -94,10 +93,13 @@ func (c *chaos) settled() {
 	c.clean()
 }
 
-// come waits until all are as they should be, or it is given up: then they are lost.
-func (c *chaos) come(active, deleted []compute.InstanceID) {
+// come waits until all are as they should be, or it is given up: then they are
+// lost. What still waits needs room: the oldest go on being deleted.
+func (c *chaos) come() {
 	given := time.After(longSuffering)
 	for {
+		c.load.makeRoom()
+		active, deleted := c.load.wanted()
 		c.seen.mu.Lock()
 		news, ok := c.seen.news, true
 		for _, id := range active {
@@ -108,6 +110,7 @@ func (c *chaos) come(active, deleted []compute.InstanceID) {
 		}
 		c.seen.mu.Unlock()
 		if ok {
+			c.load.all.Wait() // for the last deletes to be answered
 			return
 		}
 		select {

@@ -68,6 +68,7 @@ func (s *stream) begin() {
 			select {
 			case <-tick.C:
 				s.boot()
+				s.makeRoom()
 			case <-s.stop:
 				return
 			}
@@ -111,7 +112,6 @@ func (s *stream) boot() {
 			s.remove(id)
 		}
 		s.mu.Unlock()
-		s.makeRoom()
 	})
 }
 
