@@ -81,8 +81,8 @@ func newMender(ctx context.Context, client *kgo.Client, log *zap.Logger, instanc
 		offsets:   func(n int32) []int32 { return []int32{javaHash(group) % n} },
 	} {
 		t, err := describeTopic(ctx, client, topic)
-		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			continue // nobody has committed anything yet
+		if errors.Is(err, kerr.UnknownTopicOrPartition) || isForbidden(err) {
+			continue // nobody has committed anything yet, or it is not for us to know
 		}
 		if err != nil {
 			return nil, err
@@ -121,7 +121,7 @@ func (m *mender) open(ctx context.Context) (all []openTxn, unasked, err error) {
 		return nil, nil, err
 	}
 	topics.EachPartition(func(p kadm.DescribedProducersPartition) {
-		if p.Err != nil {
+		if p.Err != nil && !isForbidden(p.Err) {
 			unasked = fmt.Errorf("ask %s partition %d for open transactions: %w", p.Topic, p.Partition, p.Err)
 		}
 	})
@@ -195,7 +195,12 @@ func (m *mender) tell(ctx context.Context, o openTxn, end ending) error {
 		ProducerID: o.producer, ProducerEpoch: o.epoch, Commit: end == commits, CoordinatorEpoch: o.coordinator, Topics: in,
 	})
 	resp.EachPartition(func(p kadm.TxnMarkersPartitionResponse) { err = errors.Join(err, p.Err) })
-	if err != nil {
+	switch {
+	case isForbidden(err):
+		m.log.Error("Kafka has forgotten to write the end of a transaction, and does not let this process write it: allow CLUSTER_ACTION; "+
+			"until somebody writes it, placement of these projects stands still", append(about, zap.Bool("committed", end == commits), zap.Error(err))...)
+		return nil
+	case err != nil:
 		return fmt.Errorf("write the end of a transaction that Kafka forgot: %w", err)
 	}
 	m.log.Warn("Kafka had forgotten to write the end of a transaction: it is written", append(about, zap.Bool("committed", end == commits))...)

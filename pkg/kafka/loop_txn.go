@@ -86,11 +86,21 @@ func (t *transactor) open(ctx context.Context) error {
 const unaskedPatience = 30 * time.Second
 
 // endLast ends this id's last transaction everywhere, before the coordinator
-// forgets how it ended.
+// forgets how it ended. It is as patient as the client is with a new epoch: a
+// Kafka that nobody has used yet makes its coordinators only when asked for them.
 func (t *transactor) endLast(ctx context.Context, client *kgo.Client) error {
 	if !t.implicit {
 		return nil // epochs do not tell transactions apart there
 	}
+	ctx, cancel := context.WithTimeout(ctx, 2*t.cfg.RequestTimeout)
+	defer cancel()
+	_, err := retry(ctx, t.cfg.Log, "asking how the last transaction ended", nil, func() (struct{}, error) {
+		return struct{}{}, t.tryEndLast(ctx, client)
+	})
+	return err
+}
+
+func (t *transactor) tryEndLast(ctx context.Context, client *kgo.Client) error {
 	m, err := newMender(ctx, client, t.cfg.Log, t.cfg.Topics.Instances(), t.opts.Group)
 	if err != nil {
 		return err
