@@ -3,7 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
+	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,23 +31,13 @@ FAIL: something does not work, or what was acknowledged can be lost. warn: it wo
 slower or with less reserve than it should. It exits with 1 if anything fails.`,
 		Example: "  berth doctor --config api.yaml\n  berth doctor --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := parseFormat(cmd.Flag("output").Value.String())
-			if err != nil {
-				return err
-			}
-			c, err := at.cell(cmd, "doctor")
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), at.patience)
-			defer cancel()
+		RunE: at.runs("doctor", func(ctx context.Context, c cell, w io.Writer, f format) error {
 			facts, err := c.facts(ctx)
 			if err != nil {
 				return err
 			}
-			return printDoctor(cmd.OutOrStdout(), f, facts)
-		},
+			return printDoctor(w, f, facts)
+		}),
 	}
 	at.add(cmd, time.Minute)
 	return cmd
@@ -55,9 +46,6 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 // facts asks for everything the doctor looks at.
 func (c *cell) facts(ctx context.Context) (doctor.Facts, error) {
 	none := doctor.Facts{}
-	if err := c.reach(ctx); err != nil {
-		return none, compute.Unavailable("reach Kafka at "+strings.Join(c.kafka.Brokers, ", "), err)
-	}
 	admin, err := kafka.NewAdmin(c.kafka)
 	if err != nil {
 		return none, err
@@ -85,11 +73,11 @@ func (c *cell) facts(ctx context.Context) (doctor.Facts, error) {
 
 // lists reads the queue list and the last beacon of every host.
 func (c *cell) lists(ctx context.Context, f *doctor.Facts) error {
-	queues, hosts := map[string]wire.Record{}, map[string]wire.Record{}
+	queues, hosts := newBook(), newBook()
 	var readers []service.Part
-	for topic, into := range map[string]map[string]wire.Record{c.topics().Queues(): queues, c.topics().Hosts(): hosts} {
+	for topic, into := range map[string]*book{c.topics().Queues(): queues, c.topics().Hosts(): hosts} {
 		if _, there := f.Own[topic]; there {
-			readers = append(readers, c.table(topic, func(recs records, _ bool) { keepLast(into, recs) }))
+			readers = append(readers, c.table(topic, into.take))
 		}
 	}
 	if err := service.During(ctx, service.Together(readers...), func(context.Context) error { return nil }); err != nil {
@@ -98,28 +86,9 @@ func (c *cell) lists(ctx context.Context, f *doctor.Facts) error {
 	if err := ctx.Err(); err != nil {
 		return compute.Unavailable("read the lists of queues and hosts", err)
 	}
-	for _, rec := range queues {
-		if q, err := wire.DecodeQueue(rec); err == nil && q.TopicID != "" {
-			f.Queues = append(f.Queues, q)
-		}
-	}
-	for _, rec := range hosts {
-		if b, err := wire.DecodeBeacon(rec); err == nil {
-			f.Beacons = append(f.Beacons, b)
-		}
-	}
+	f.Queues = slices.DeleteFunc(decoded(queues, wire.DecodeQueue), func(q compute.Queue) bool { return q.TopicID == "" })
+	f.Beacons = decoded(hosts, wire.DecodeBeacon)
 	return nil
-}
-
-// keepLast is what a compacted topic says of each key.
-func keepLast(into map[string]wire.Record, recs records) {
-	for _, r := range recs {
-		if r.Value == nil {
-			delete(into, string(r.Key))
-			continue
-		}
-		into[string(r.Key)] = r
-	}
 }
 
 // shares asks for the share state of every queue, and who is there.

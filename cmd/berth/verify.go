@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/verify"
@@ -41,20 +38,7 @@ FAIL: something does not hold that always should, or nothing will put it right b
 warn: it explains itself, or passes. It exits with 1 if anything fails.`,
 		Example: "  berth verify --config api.yaml\n  berth verify --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := parseFormat(cmd.Flag("output").Value.String())
-			if err != nil {
-				return err
-			}
-			c, err := at.cell(cmd, "verify")
-			if err != nil {
-				return err
-			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), at.patience)
-			defer cancel()
-			if err := c.reach(ctx); err != nil {
-				return compute.Unavailable("reach Kafka at "+strings.Join(c.kafka.Brokers, ", "), err)
-			}
+		RunE: at.runs("verify", func(ctx context.Context, c cell, w io.Writer, f format) (err error) {
 			if c.partitions, err = c.count(ctx); err != nil {
 				return err
 			}
@@ -68,50 +52,12 @@ warn: it explains itself, or passes. It exits with 1 if anything fails.`,
 					return err
 				}
 			}
-			return printVerify(cmd.OutOrStdout(), f, tally, found, asked)
-		},
+			return printVerify(w, f, tally, found, asked)
+		}),
 	}
 	at.add(cmd, 5*time.Minute)
 	cmd.Flags().BoolVar(&repair, "repair", false, "have the hosts that differ asked about each of their machines")
 	return cmd
-}
-
-// kafkaFlags say to a command that reads Kafka itself which cell to look at.
-type kafkaFlags struct {
-	file, prefix string
-	brokers      []string
-	patience     time.Duration
-}
-
-func (k *kafkaFlags) add(cmd *cobra.Command, patience time.Duration) {
-	flags := cmd.Flags()
-	flags.StringVar(&k.file, "config", "", "file of any daemon of the cell; its kafka section counts")
-	flags.StringSliceVar(&k.brokers, "kafka", nil, "brokers, over the file ($"+config.Variable("kafka.brokers")+")")
-	flags.StringVar(&k.prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics, over the file ($"+config.Variable("kafka.prefix")+")")
-	flags.DurationVar(&k.patience, "timeout", patience, "how long to look")
-}
-
-// cell is the cell that the flags name.
-func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell, error) {
-	from := daemonFlags{file: k.file}.from()
-	from.Part = true
-	if len(k.brokers) > 0 {
-		from.Set = append(from.Set, "kafka.brokers="+strings.Join(k.brokers, ","))
-	}
-	if cmd.Flags().Changed("prefix") {
-		from.Set = append(from.Set, "kafka.prefix="+k.prefix)
-	}
-	settings := kafkaSection{Kafka: defaultKafka()}
-	loaded := config.Load(&settings, from)
-	if err := loaded.Err(settings.Kafka.check()); err != nil {
-		return cell{}, err
-	}
-	return newCell(settings.Kafka, nil, zap.NewNop(), name).secured(settings.Kafka)
-}
-
-// kafkaSection is the part of any daemon's file that such a command needs.
-type kafkaSection struct {
-	Kafka kafkaConfig `yaml:"kafka"`
 }
 
 // verify compares what the cell's topics say.
@@ -176,33 +122,6 @@ func foundBefore(first []verify.Difference, d verify.Difference) bool {
 	return slices.ContainsFunc(first, func(e verify.Difference) bool { return e.About == d.About && e.Why == d.Why })
 }
 
-// book is what a compacted topic says now. Its reader writes it, others read.
-type book struct {
-	mu   sync.Mutex
-	recs map[string]wire.Record
-	news chan struct{} // holds one: something came
-}
-
-func (b *book) take(recs records, _ bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	keepLast(b.recs, recs)
-	select {
-	case b.news <- struct{}{}:
-	default:
-	}
-}
-
-func (b *book) all() []wire.Record {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var out []wire.Record
-	for _, r := range b.recs {
-		out = append(out, r)
-	}
-	return out
-}
-
 // books are all that is compared.
 type books struct {
 	topics                            wire.Topics
@@ -210,38 +129,24 @@ type books struct {
 }
 
 func newBooks(t wire.Topics) *books {
-	made := func() *book { return &book{recs: map[string]wire.Record{}, news: make(chan struct{}, 1)} }
-	return &books{topics: t, instances: made(), hosts: made(), queues: made(), catalog: made()}
+	return &books{topics: t, instances: newBook(), hosts: newBook(), queues: newBook(), catalog: newBook()}
 }
 
 func (b *books) facts(partitions int32, now time.Time) verify.Facts {
-	f := verify.Facts{Now: now, Home: func(p compute.Project) int32 { return wire.Partition(p, partitions) }, Beacons: b.beacons()}
+	f := verify.Facts{Now: now, Home: func(p compute.Project) int32 { return wire.Partition(p, partitions) }, Beacons: b.beacons(), Queues: decoded(b.queues, wire.DecodeQueue)}
 	for _, r := range b.instances.all() {
 		inst, err := wire.DecodeInstance(r)
 		f.Records = append(f.Records, verify.Record{Partition: r.Partition, Key: string(r.Key), Instance: inst, Err: err})
 	}
-	for _, r := range b.queues.all() {
-		if q, err := wire.DecodeQueue(r); err == nil {
-			f.Queues = append(f.Queues, q)
-		}
-	}
-	for _, r := range b.catalog.all() {
-		if e, err := wire.DecodeCatalog(r); err == nil && e.Quota != nil {
+	for _, e := range decoded(b.catalog, wire.DecodeCatalog) {
+		if e.Quota != nil {
 			f.Quotas = append(f.Quotas, *e.Quota)
 		}
 	}
 	return f
 }
 
-func (b *books) beacons() []compute.Beacon {
-	var out []compute.Beacon
-	for _, r := range b.hosts.all() {
-		if beacon, err := wire.DecodeBeacon(r); err == nil {
-			out = append(out, beacon)
-		}
-	}
-	return out
-}
+func (b *books) beacons() []compute.Beacon { return decoded(b.hosts, wire.DecodeBeacon) }
 
 // beaconPatience is how long a host's next word is waited for: it comes every
 // 15 s from one that is well.

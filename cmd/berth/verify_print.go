@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -45,12 +43,8 @@ func verifyText(tally verify.Tally, found []verify.Difference, asked []compute.H
 	if len(found) > 0 {
 		b.WriteString("\n")
 	}
-	var states []string
-	for _, s := range slices.Sorted(maps.Keys(tally.States)) {
-		states = append(states, fmt.Sprintf("%d %s", tally.States[s], s))
-	}
 	fmt.Fprintf(&b, "Compared %d instances (%s) with %d hosts and the quotas of %d projects: %d fail, %d warnings\n",
-		tally.Instances, orDash(strings.Join(states, ", ")), tally.Hosts, tally.Projects, fails, len(found)-fails)
+		tally.Instances, orDash(byState(tally.States)), tally.Hosts, tally.Projects, fails, len(found)-fails)
 	for _, h := range asked {
 		fmt.Fprintf(&b, "%s is asked about each of its machines; look again in a minute\n", h)
 	}

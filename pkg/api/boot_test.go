@@ -67,9 +67,7 @@ func TestBootAnswersOnlyAfterKafkaDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.offer()
-		n.mu.Lock()
-		n.hold = make(chan struct{})
-		n.mu.Unlock()
+		n.holds()
 		done := make(chan answer, 1)
 		go func() { done <- n.do("POST", "/v1/instances", rest.Boot{ID: id1, Flavor: "m1.small"}) }()
 		synctest.Wait()

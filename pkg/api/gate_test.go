@@ -138,20 +138,14 @@ func TestTooManyAtOnce(t *testing.T) {
 		n := newNode(t)
 		n.offer()
 		n.writes.most = 3
-		n.mu.Lock()
-		n.hold = make(chan struct{})
-		n.mu.Unlock()
+		n.holds()
 		answers := make(chan answer, 10)
 		for range 10 {
 			go func() { answers <- n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}) }()
 			synctest.Wait()
 		}
 		for range 7 {
-			a := <-answers
-			p := a.refused(429, compute.KindUnavailable)
-			if a.header.Get("Retry-After") != "1" || p.Field != "limits.publishing" || p.Value != "3" || p.Remedy == "" {
-				t.Errorf("%+v %v", p, a.header)
-			}
+			(<-answers).tooMany("3")
 		}
 		close(n.hold)
 		for range 3 {
@@ -187,9 +181,7 @@ func TestCallerGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.offer()
-		n.mu.Lock()
-		n.hold = make(chan struct{})
-		n.mu.Unlock()
+		n.holds()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan answer, 1)
 		req := httptest.NewRequestWithContext(ctx, "POST", "/v1/instances", strings.NewReader(`{"flavor":"m1.small","id":"`+string(id1)+`"}`))
@@ -223,9 +215,7 @@ func TestCatalogChangesCloseNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.offer()
-		n.mu.Lock()
-		n.hold = make(chan struct{})
-		n.mu.Unlock()
+		n.holds()
 		done := make(chan answer)
 		change := func(ctx context.Context) {
 			req := httptest.NewRequestWithContext(ctx, "PUT", "/v1/quotas/web", strings.NewReader(`{"limits":{"VCPU":1}}`))

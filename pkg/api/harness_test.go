@@ -48,6 +48,13 @@ type node struct {
 	deaf string // Send fails for this topic alone
 }
 
+// holds lets nothing that is sent from now on arrive until n.hold is closed.
+func (n *node) holds() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hold = make(chan struct{})
+}
+
 // Send is the broker.
 func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 	n.mu.Lock()
@@ -250,6 +257,15 @@ func (a answer) refused(status int, kind compute.Kind) rest.Problem {
 		a.t.Errorf("problem %+v, want kind %s, status %d, and a title and a detail", p, kind, status)
 	}
 	return p
+}
+
+// tooMany is a refusal because so many wait to publish already.
+func (a answer) tooMany(most string) {
+	a.t.Helper()
+	p := a.refused(429, compute.KindUnavailable)
+	if a.header.Get("Retry-After") != "1" || p.Field != "limits.publishing" || p.Value != most || p.Remedy == "" {
+		a.t.Errorf("%+v %v", p, a.header)
+	}
 }
 
 func equal(t *testing.T, what string, want, got any, opts ...cmp.Option) {

@@ -213,9 +213,7 @@ func TestKeyTwiceAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.offer()
-		n.mu.Lock()
-		n.hold = make(chan struct{})
-		n.mu.Unlock()
+		n.holds()
 		answers := make(chan answer, 2)
 		for _, body := range []string{plain, other} {
 			go func() { answers <- n.keyedBoot(body, "deploy-42") }()
@@ -236,9 +234,7 @@ func TestTooManyWithOneKey(t *testing.T) {
 		n := newNode(t)
 		n.offer()
 		n.turns.most = 3
-		n.mu.Lock()
-		n.hold = make(chan struct{})
-		n.mu.Unlock()
+		n.holds()
 		answers := make(chan answer, 10)
 		ask := func(key string) {
 			go func() { answers <- n.keyedBoot(plain, key) }()
@@ -253,11 +249,7 @@ func TestTooManyWithOneKey(t *testing.T) {
 			ask("deploy-43")
 		}
 		for range 4 {
-			a := <-answers
-			p := a.refused(429, compute.KindUnavailable)
-			if a.header.Get("Retry-After") != "1" || p.Field != "limits.publishing" || p.Value != "3" || p.Remedy == "" {
-				t.Errorf("%+v %v", p, a.header)
-			}
+			(<-answers).tooMany("3")
 		}
 		close(n.hold)
 		for range 5 {

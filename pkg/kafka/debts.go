@@ -82,36 +82,35 @@ func (s *debts) OnBrokerDisconnect(to kgo.BrokerMetadata, c net.Conn) {
 
 // OnBrokerWrite notes that an answer is due.
 func (s *debts) OnBrokerWrite(to kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
-	if err != nil || polls(key) {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.brokers[to.NodeID]
-	if d == nil {
-		return
-	}
-	d.open++
-	if d.since.IsZero() {
-		d.since = time.Now()
-	}
-	s.watch()
+	s.note(to, key, err, func(d *debtor) {
+		d.open++
+		if d.since.IsZero() {
+			d.since = time.Now()
+		}
+		s.watch()
+	})
 }
 
 // OnBrokerRead notes that the broker lives.
 func (s *debts) OnBrokerRead(to kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	s.note(to, key, err, func(d *debtor) {
+		d.open, d.since = max(0, d.open-1), time.Time{}
+		if d.open > 0 {
+			d.since = time.Now()
+		}
+	})
+}
+
+// note changes what is known of a broker that a request went to, or an answer
+// came from, unless its answers say nothing about it.
+func (s *debts) note(to kgo.BrokerMetadata, key int16, err error, change func(*debtor)) {
 	if err != nil || polls(key) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := s.brokers[to.NodeID]
-	if d == nil {
-		return
-	}
-	d.open, d.since = max(0, d.open-1), time.Time{}
-	if d.open > 0 {
-		d.since = time.Now()
+	if d := s.brokers[to.NodeID]; d != nil {
+		change(d)
 	}
 }
 

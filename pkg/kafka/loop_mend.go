@@ -77,7 +77,7 @@ type mender struct {
 func newMender(ctx context.Context, client *kgo.Client, log *zap.Logger, instances, group string) (*mender, error) {
 	m := &mender{admin: kadm.NewClient(client), in: kadm.TopicsSet{}, log: log}
 	for topic, choose := range map[string]func(n int32) []int32{
-		instances: func(n int32) []int32 { return upTo(n) },
+		instances: upTo,
 		offsets:   func(n int32) []int32 { return []int32{javaHash(group) % n} },
 	} {
 		t, err := describeTopic(ctx, client, topic)

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -256,13 +257,7 @@ func until(t *testing.T, what string, ask func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a broker may be starting
 	defer cancel()
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		if sleep(ctx, 50*time.Millisecond) != nil {
-			t.Fatalf("waited in vain until %s: %v", what, err)
-		}
+	if _, err := retry(ctx, zap.NewNop(), "", nil, func() (struct{}, error) { return struct{}{}, ask() }); err != nil {
+		t.Fatalf("waited in vain until %s: %v", what, err)
 	}
 }

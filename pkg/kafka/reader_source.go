@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 // source knows where the partitions of one topic are led. It is safe for
@@ -116,14 +117,10 @@ func answered(err error) bool {
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
+	if !service.Sleep(ctx, d) {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // refresh asks some broker who leads. An answer is kept only if every

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// kafkaFlags say to a command that reads Kafka itself which cell to look at.
+type kafkaFlags struct {
+	file, prefix string
+	brokers      []string
+	patience     time.Duration
+}
+
+func (k *kafkaFlags) add(cmd *cobra.Command, patience time.Duration) {
+	flags := cmd.Flags()
+	flags.StringVar(&k.file, "config", "", "file of any daemon of the cell; its kafka section counts")
+	flags.StringSliceVar(&k.brokers, "kafka", nil, "brokers, over the file ($"+config.Variable("kafka.brokers")+")")
+	flags.StringVar(&k.prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics, over the file ($"+config.Variable("kafka.prefix")+")")
+	flags.DurationVar(&k.patience, "timeout", patience, "how long to look")
+}
+
+// cell is the cell that the flags name.
+func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell, error) {
+	from := daemonFlags{file: k.file}.from()
+	from.Part = true
+	if len(k.brokers) > 0 {
+		from.Set = append(from.Set, "kafka.brokers="+strings.Join(k.brokers, ","))
+	}
+	if cmd.Flags().Changed("prefix") {
+		from.Set = append(from.Set, "kafka.prefix="+k.prefix)
+	}
+	settings := kafkaSection{Kafka: defaultKafka()}
+	loaded := config.Load(&settings, from)
+	if err := loaded.Err(settings.Kafka.check()); err != nil {
+		return cell{}, err
+	}
+	return newCell(settings.Kafka, nil, zap.NewNop(), name).secured(settings.Kafka)
+}
+
+// kafkaSection is the part of any daemon's file that such a command needs.
+type kafkaSection struct {
+	Kafka kafkaConfig `yaml:"kafka"`
+}
+
+// runs is the RunE of such a command: do has a cell whose Kafka is reached.
+func (k *kafkaFlags) runs(name string, do func(ctx context.Context, c cell, w io.Writer, f format) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		f, err := parseFormat(cmd.Flag("output").Value.String())
+		if err != nil {
+			return err
+		}
+		c, err := k.cell(cmd, name)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), k.patience)
+		defer cancel()
+		if err := c.reach(ctx); err != nil {
+			return compute.Unavailable("reach Kafka at "+strings.Join(c.kafka.Brokers, ", "), err)
+		}
+		return do(ctx, c, cmd.OutOrStdout(), f)
+	}
+}
