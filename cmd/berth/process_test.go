@@ -337,14 +337,17 @@ func TestDaemonsStopInOrder(t *testing.T) {
 	}
 }
 
-// uses checks that a project's usage of a class is exactly this.
+// uses awaits that a project's usage of a class, as the API tells it, is exactly this.
 func (r *rig) uses(c *client.Client, class compute.ResourceClass, want int64) {
 	r.t.Helper()
-	q, err := c.Quota(r.t.Context(), c.Project())
-	r.must(err)
-	for _, u := range q.Resources {
-		if u.Class == class && u.Used != want {
-			r.t.Errorf("%s uses %d %s, want %d", c.Project(), u.Used, class, want)
+	r.poll(fmt.Sprintf("%s uses %d %s", c.Project(), want, class), func() bool {
+		q, err := c.Quota(r.t.Context(), c.Project())
+		r.must(err)
+		for _, u := range q.Resources {
+			if u.Class == class {
+				return u.Used == want
+			}
 		}
-	}
+		return want == 0
+	})
 }

@@ -33,8 +33,14 @@ func TestBrokersDieAndComeBack(t *testing.T) {
 	v := compute.Version(1)
 	seen := func(what string) {
 		t.Helper()
-		v++
-		writer.Write(instances(30, v)...)
+		followtest.Await(t, "written: "+what, func(context.Context) bool {
+			v++
+			err := writer.Try(instances(30, v)...)
+			if err != nil {
+				t.Logf("%s: %v", what, err)
+			}
+			return err == nil
+		})
 		for i, f := range all {
 			t.Logf("%s: %s", what, followtest.All()[i].Name)
 			f.sees(versions(v, instances(30, v)...))

@@ -16,6 +16,7 @@ import (
 // Writer writes instances in transactions, as a conductor does.
 type Writer struct {
 	t          testing.TB
+	open       func() *kgo.Client
 	client     *kgo.Client
 	topic      string
 	partitions int32
@@ -24,20 +25,46 @@ type Writer struct {
 // NewWriter makes a writer; its name is its transactional id.
 func NewWriter(t testing.TB, brokers []string, topics wire.Topics, partitions int32, name string) *Writer {
 	t.Helper()
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(brokers...), kgo.TransactionalID(topics.Prefix+name), kgo.ProducerLinger(0),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100*time.Millisecond),
-	)
-	must(t, err)
-	t.Cleanup(client.Close)
-	return &Writer{t: t, client: client, topic: topics.Instances(), partitions: partitions}
+	w := &Writer{t: t, topic: topics.Instances(), partitions: partitions}
+	w.open = func() *kgo.Client {
+		client, err := kgo.NewClient(
+			kgo.SeedBrokers(brokers...), kgo.TransactionalID(topics.Prefix+name), kgo.ProducerLinger(0),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(100*time.Millisecond),
+		)
+		must(t, err)
+		return client
+	}
+	w.client = w.open()
+	t.Cleanup(func() { w.client.Close() })
+	return w
 }
 
 // Write commits these instances in one transaction.
 func (w *Writer) Write(all ...compute.Instance) {
 	w.t.Helper()
-	w.Begin(records(all)...)
-	w.Commit()
+	must(w.t, w.write(all))
+}
+
+// Try is Write where a broker may die meanwhile: after an error nobody knows
+// whether it was committed, and the writer begins again with a new epoch.
+func (w *Writer) Try(all ...compute.Instance) error {
+	w.t.Helper()
+	err := w.write(all)
+	if err != nil {
+		w.client.Close()
+		w.client = w.open()
+	}
+	return err
+}
+
+func (w *Writer) write(all []compute.Instance) error {
+	if err := w.client.BeginTransaction(); err != nil {
+		return err
+	}
+	if err := w.produce(records(all)); err != nil {
+		return err
+	}
+	return w.client.EndTransaction(w.t.Context(), kgo.TryCommit)
 }
 
 // Abort writes these instances in a transaction that is aborted.
@@ -57,15 +84,24 @@ func (w *Writer) Begin(recs ...wire.Record) {
 // More writes records in the open transaction, those without a time as of now.
 func (w *Writer) More(recs ...wire.Record) {
 	w.t.Helper()
+	must(w.t, w.produce(recs))
+}
+
+func (w *Writer) produce(recs []wire.Record) error {
 	for _, rec := range recs {
 		project, _, err := wire.ParseInstanceKey(rec.Key)
-		must(w.t, err)
+		if err != nil {
+			return err
+		}
 		k := &kgo.Record{Topic: w.topic, Partition: wire.Partition(project, w.partitions), Key: rec.Key, Value: rec.Value, Timestamp: rec.Time}
 		for _, h := range rec.Headers {
 			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		must(w.t, w.client.ProduceSync(w.t.Context(), k).FirstErr())
+		if err := w.client.ProduceSync(w.t.Context(), k).FirstErr(); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // Commit ends the open transaction.
