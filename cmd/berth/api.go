@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/berth-project/berth/flavors"
 	"github.com/berth-project/berth/flavors/catalog"
@@ -40,8 +41,8 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 		offered *flavors.Service
 		topics  = c.topics()
 	)
-	instances := c.committed(topics.Instances(), func(r records, end bool) { server.Instances(r, end) })
-	requests := c.reader(kafka.ReaderOptions{Topic: topics.Requests(), From: kafka.At(since)}, func(r records, end bool) { server.Requests(r, end) })
+	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: readPace}, func(r records, end bool) { server.Instances(r, end) })
+	requests := c.reader(kafka.ReaderOptions{Topic: topics.Requests(), From: kafka.At(since), Pace: readPace}, func(r records, end bool) { server.Requests(r, end) })
 	entries := c.table(topics.Catalog(), func(r records, end bool) { offered.Apply(r, end) })
 	offered = flavors.New(flavors.Options{
 		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.log, Metrics: flavors.NewMetrics(c.metrics),
@@ -141,3 +142,8 @@ func (o offers) SetQuota(ctx context.Context, q compute.Quota) error {
 func shown(ch catalog.Change) api.Change {
 	return api.Change{Added: ch.Added, Removed: ch.Removed, Total: ch.Total, Limit: ch.Limit}
 }
+
+// readPace is how much later than it could an API node may know of what many
+// others wait for too. Who must know of something asks for it (Sync), and does
+// not wait.
+const readPace = 20 * time.Millisecond

@@ -28,6 +28,10 @@ type LoopOptions struct {
 	TransactionalID string
 	// TurnRecords is the most inputs of one turn. 0: DefaultTurnRecords.
 	TurnRecords int
+	// Patience is how long a report may wait for others to be decided in the same
+	// turn: a transaction costs the brokers far more than a record in it. nil: no
+	// report waits. Requests never do.
+	Patience func(report wire.Record) time.Duration
 	// TransactionTimeout is how long a transaction may be open; a turn that takes
 	// longer is undone. What a killed process left open keeps the next owner of
 	// its partitions waiting for this long, and until the broker looks for it

@@ -32,15 +32,17 @@ const inputWait = 5 * time.Second
 // broker has acknowledged counts, and nobody's open transaction can hold up a
 // partition. One goroutine uses it.
 type inputs struct {
-	sources [inputTopics]*source
-	client  *kgo.Client
-	log     *zap.Logger
-	most    int // records to hold before nothing more is fetched
+	sources  [inputTopics]*source
+	client   *kgo.Client
+	log      *zap.Logger
+	most     int                             // records to hold before nothing more is fetched
+	patience func(wire.Record) time.Duration // of reports; nil: none has any
 
 	feeds    map[inputKey]*feed
 	buffered int
-	unread   int64 // in the log, as brokers last said, and not read
-	turn     int   // where the next take begins, so that no partition is always last
+	due      time.Time // when what is buffered should be taken; zero: nothing is
+	unread   int64     // in the log, as brokers last said, and not read
+	turn     int       // where the next take begins, so that no partition is always last
 	views    [inputTopics]view
 	busy     map[int32]context.CancelCauseFunc // brokers with an open fetch
 	looking  bool                              // somebody asks who leads
@@ -124,6 +126,7 @@ func (in *inputs) remove(p int32) {
 			delete(in.feeds, inputKey{topic, p})
 		}
 	}
+	in.rest()
 }
 
 // at is the positions of partition p.
@@ -162,8 +165,32 @@ func (in *inputs) take(most int) ([]wire.Record, map[int32]bool) {
 		of[k.partition] = true
 	}
 	in.turn++
+	in.rest()
 	return records, of
 }
+
+// wants notes when these records should be taken at the latest.
+func (in *inputs) wants(topic int, recs []wire.Record) {
+	now := time.Now()
+	for _, rec := range recs {
+		due := now
+		if topic == reports && in.patience != nil {
+			due = now.Add(in.patience(rec))
+		}
+		if in.due.IsZero() || due.Before(in.due) {
+			in.due = due
+		}
+	}
+}
+
+// rest is when nothing has to be taken any more.
+func (in *inputs) rest() {
+	if in.buffered == 0 {
+		in.due = time.Time{}
+	}
+}
+
+func (in *inputs) dueBy(now time.Time) bool { return !in.due.IsZero() && !now.Before(in.due) }
 
 // dispatch begins a fetch at every broker that has none open.
 func (in *inputs) dispatch(ctx context.Context) {
@@ -267,6 +294,7 @@ func (in *inputs) put(topic int, part fetchedPart) error {
 	in.unread += f.behind()
 	f.buffer = append(f.buffer, part.records...)
 	in.buffered += len(part.records)
+	in.wants(topic, part.records)
 	return nil
 }
 

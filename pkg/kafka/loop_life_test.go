@@ -83,32 +83,37 @@ func TestWakeMakesATurn(t *testing.T) {
 	})
 }
 
+// virtualCell is a broker and the topics of a loop inside a bubble.
+func virtualCell(t *testing.T) Config {
+	t.Helper()
+	var network kfake.VirtualNetwork
+	b, err := embedded.Start(embedded.Options{Listen: network.Listen, Configs: map[string]string{"group.min.session.timeout.ms": "1000"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	cfg := Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "v."}, Dial: network.DialContext}
+	cl, err := newClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close() // clients end before the broker
+	for _, topic := range []string{cfg.Topics.Requests(), cfg.Topics.Reports(), cfg.Topics.Instances()} {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		rt := kmsg.NewCreateTopicsRequestTopic()
+		rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, 2, 1
+		req.Topics = append(req.Topics, rt)
+		if _, err := req.RequestWith(t.Context(), cl); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cfg
+}
+
 // The whole of it in virtual time, with a timer of an hour.
 func TestLoopInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var network kfake.VirtualNetwork
-		b, err := embedded.Start(embedded.Options{Listen: network.Listen})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer b.Close()
-		cfg := Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "v."}, Dial: network.DialContext}
-		func() { // clients end before the broker
-			cl, err := newClient(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer cl.Close()
-			for _, topic := range []string{cfg.Topics.Requests(), cfg.Topics.Reports(), cfg.Topics.Instances()} {
-				req := kmsg.NewPtrCreateTopicsRequest()
-				rt := kmsg.NewCreateTopicsRequestTopic()
-				rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, 2, 1
-				req.Topics = append(req.Topics, rt)
-				if _, err := req.RequestWith(t.Context(), cl); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}()
+		cfg := virtualCell(t)
 		l := newLedger(t, "a")
 		began := time.Now()
 		due := began.Add(time.Hour)

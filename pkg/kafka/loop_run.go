@@ -61,6 +61,7 @@ func (o *ownedPartition) soil(now time.Time) {
 
 func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [inputTopics]inputTopic, out *outbox) *loopRun {
 	in := newInputs(ask, sources, l.cfg.Log, l.opts.TurnRecords)
+	in.patience = l.opts.Patience
 	return &loopRun{
 		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
@@ -82,7 +83,7 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 		r.gauges.show(r)
 		alarm.Reset(r.pause(time.Now()))
 		var turn <-chan struct{}
-		if r.turnDue() {
+		if r.turnDue(time.Now()) {
 			turn = now
 		}
 		var err error
@@ -153,7 +154,11 @@ func (r *loopRun) pause(now time.Time) time.Duration {
 	if r.suspended {
 		return d
 	}
-	for _, due := range []time.Time{r.timers.due(), r.commitDue(now)} {
+	due := []time.Time{r.timers.due(), r.commitDue(now)}
+	if !r.pressed() && r.anyReady() {
+		due = append(due, r.inputs.due)
+	}
+	for _, due := range due {
 		if !due.IsZero() {
 			d = min(d, max(due.Sub(now), 0))
 		}

@@ -21,14 +21,20 @@ var errOutcomeUnknown = errors.New("a commit of positions was not answered")
 // pressed says that too many effects wait to be acknowledged to make more.
 func (r *loopRun) pressed() bool { return r.outbox.unsent > r.loop.opts.MaxUnsent }
 
-func (r *loopRun) turnDue() bool {
+func (r *loopRun) turnDue(now time.Time) bool {
 	if r.suspended || !r.anyReady() {
 		return false
 	}
 	if len(r.outbox.sent) > 0 || r.woken {
 		return true
 	}
-	return !r.pressed() && (r.inputs.buffered > 0 || len(r.timers.reached()) > 0)
+	return r.inputsDue(now)
+}
+
+// inputsDue says that inputs should be taken, for themselves or for the timers
+// that wait behind them.
+func (r *loopRun) inputsDue(now time.Time) bool {
+	return !r.pressed() && (r.inputs.dueBy(now) || len(r.timers.reached()) > 0)
 }
 
 func (r *loopRun) anyReady() bool {
@@ -50,7 +56,7 @@ func (r *loopRun) turn() error {
 	in := wire.Turn{Now: time.Now(), Sent: r.outbox.takeSent()}
 	var touched map[int32]bool
 	r.woken = false
-	if !r.pressed() {
+	if r.inputsDue(in.Now) {
 		in.Records, touched = r.inputs.take(r.loop.opts.TurnRecords)
 		in.TimersUntil = r.timers.reached()
 		r.timers.fired(in.TimersUntil)

@@ -124,6 +124,7 @@ func (t *transactor) dial(ctx context.Context) (*kgo.Client, error) {
 	opts := append(producerOpts(t.cfg),
 		kgo.TransactionalID(t.opts.TransactionalID),
 		kgo.TransactionTimeout(t.opts.TransactionTimeout),
+		kgo.ManualFlushing(),
 	)
 	client, err := newClient(t.cfg, opts...)
 	if err != nil {
@@ -185,13 +186,19 @@ func (t *transactor) commit(ctx context.Context, f fence, changes []wire.Record,
 	return offsets, nil
 }
 
-// produce writes the changes. It does not wait for brokers longer than ctx
-// does: the client cannot take back what it has sent, but it can be thrown away.
+// produce writes the changes, in one request to each broker: sent as they are
+// handed over, the first would go alone, and Kafka adds the partitions of one
+// request after those of another to the transaction. It does not wait for
+// brokers longer than ctx does: the client cannot take back what it has sent,
+// but it can be thrown away.
 func (t *transactor) produce(ctx context.Context, changes []wire.Record) ([]int64, error) {
 	recs, errs := make([]*kgo.Record, len(changes)), make(chan error, len(changes))
 	for i, c := range changes {
 		recs[i] = toKgo(c)
 		t.client.Produce(ctx, recs[i], func(_ *kgo.Record, err error) { errs <- err })
+	}
+	if err := t.client.Flush(ctx); err != nil {
+		return nil, err
 	}
 	for range recs {
 		select {

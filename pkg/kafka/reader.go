@@ -65,6 +65,10 @@ type ReaderOptions struct {
 	// once: for who has no use for each a millisecond earlier, an answer a record
 	// costs more than the records. Sync may take that much longer. 0: not at all.
 	Gather time.Duration
+	// Pace is how long the reader leaves, from one fetch to the next, for more to
+	// come while nobody waits in Sync: what comes alone is handed over at once, of
+	// a dense stream several at a time. 0: not at all.
+	Pace time.Duration
 }
 
 // DefaultReaderWait keeps idle readers cheap: a fetch every 5 s.

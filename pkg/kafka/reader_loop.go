@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -24,6 +25,7 @@ type readLoop struct {
 	looking bool            // somebody asks who leads
 	fails   int             // fetches that failed in a row
 	sawEnd  bool            // the last batch that was handed over said End
+	began   time.Time       // when the last fetch was
 	told    bool            // some batch has said End: before, nobody is told of any
 
 	answers chan fetched
@@ -55,11 +57,18 @@ func (l *readLoop) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.drain()
 	defer cancel()
+	pace := time.NewTimer(0)
+	defer pace.Stop()
 	for {
-		l.dispatch(ctx)
+		if wait := l.early(time.Now()); wait > 0 {
+			pace.Reset(wait)
+		} else {
+			l.dispatch(ctx)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-pace.C:
 		case done := <-l.r.syncs:
 			l.unasked = append(l.unasked, done)
 			l.ask(ctx)
@@ -115,6 +124,14 @@ func (l *readLoop) ask(ctx context.Context) {
 	}()
 }
 
+// early is how long the next fetch should wait for more to come.
+func (l *readLoop) early(now time.Time) time.Duration {
+	if !l.told || len(l.targets) > 0 {
+		return 0 // somebody waits for what there is
+	}
+	return l.began.Add(l.r.opts.Pace).Sub(now)
+}
+
 // dispatch begins a fetch at every broker that has none open.
 func (l *readLoop) dispatch(ctx context.Context) {
 	fetches := map[int32]fetch{}
@@ -137,7 +154,7 @@ func (l *readLoop) dispatch(ctx context.Context) {
 		fetches[broker] = f
 	}
 	for broker, f := range fetches {
-		l.busy[broker] = true
+		l.busy[broker], l.began = true, time.Now()
 		go func() { l.answers <- l.src.fetch(ctx, f, l.r.opts.Committed) }()
 	}
 }

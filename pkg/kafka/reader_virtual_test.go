@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
@@ -72,4 +73,54 @@ func (c *countedConn) Close() error {
 		c.open.Add(-1)
 	}
 	return c.Conn.Close()
+}
+
+// A reader with a pace hands over at once what comes alone, and takes a dense
+// stream in a few fetches; who waits in Sync does not wait for the pace.
+func TestPacedReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := virtualCell(t)
+		const pace = time.Second
+		p := producer(t, cfg)
+		send := func(value string) {
+			if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(cfg.Topics.Requests(), 0)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := read(t, cfg, ReaderOptions{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, Pace: pace})
+		await(t, r.Ready(), "the reader is ready")
+		time.Sleep(2 * pace)
+		alone := time.Now()
+		send("alone")
+		r.upTo(t, "alone")
+		if after := time.Since(alone); after >= pace/10 {
+			t.Errorf("one alone was handed over after %s", after)
+		}
+		time.Sleep(2 * pace)
+		for range 50 { // five seconds
+			send("many")
+			time.Sleep(pace / 10)
+		}
+		send("last")
+		batches := 0
+		for last := false; !last; batches++ {
+			b := <-r.batches
+			last = len(b.Records) > 0 && string(b.Records[len(b.Records)-1].Value) == "last"
+		}
+		if batches > 7 {
+			t.Errorf("51 records of five seconds came in %d batches", batches)
+		}
+		send("seen")
+		synced := time.Now()
+		if err := r.Sync(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if after := time.Since(synced); after >= pace/10 {
+			t.Errorf("Sync took %s", after)
+		}
+		r.upTo(t, "seen")
+		r.stop()
+		<-r.ended
+		p.Close()
+	})
 }
