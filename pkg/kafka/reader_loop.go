@@ -197,6 +197,9 @@ func (l *readLoop) take(ctx context.Context, f fetched) error {
 			}
 			continue
 		}
+		if l.at[part.partition].next != part.from {
+			continue // asked of the leader before this one too, and that answer has come
+		}
 		if part.skipped {
 			l.r.reads.gap()
 			l.r.cfg.Log.Warn("records were removed before they were read", zap.String("topic", l.src.topic),
