@@ -271,7 +271,27 @@ func (in *inputs) receive(ctx context.Context, a inputAnswer) error {
 	}
 	in.fails = 0
 	in.sources[requests].look.fine()
+	in.doubt(ctx)
 	return nil
+}
+
+// doubt asks now and then whether those who answer still lead.
+func (in *inputs) doubt(ctx context.Context) {
+	now := time.Now()
+	if in.looking || !in.sources[requests].doubtful(now) && !in.sources[reports].doubtful(now) {
+		return
+	}
+	in.looking = true
+	go func() {
+		var l inputLeaders
+		for topic, s := range in.sources {
+			if err := s.doubt(ctx); isFatal(err) {
+				l.err = err
+			}
+			l.views[topic] = s.current()
+		}
+		in.leaders <- l
+	}()
 }
 
 // put keeps what was read of one partition.

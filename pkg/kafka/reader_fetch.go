@@ -94,13 +94,23 @@ func (s *source) place(ctx context.Context, v view, part fetchedPart) fetchedPar
 	return part
 }
 
-// watch ends a fetch that takes too long at a broker that no longer leads.
+// watch ends a fetch at a broker that no longer leads: when that becomes known,
+// and if the fetch takes too long it asks.
 func (s *source) watch(ctx context.Context, f fetch, cancel context.CancelCauseFunc) {
-	for wait := f.wait + patience; sleep(ctx, wait) == nil; wait = patience {
-		now, err := s.refresh(ctx)
-		if err != nil {
-			continue
+	overdue := time.NewTimer(f.wait + patience)
+	defer overdue.Stop()
+	for now := f.view; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.change(now):
+		case <-overdue.C:
+			overdue.Reset(patience)
+			if _, err := s.refresh(ctx); err != nil {
+				continue
+			}
 		}
+		now = s.current()
 		for p := range f.from {
 			if now.leaders[p] != f.view.leaders[p] {
 				cancel(errMoved)

@@ -214,7 +214,23 @@ func (l *readLoop) take(ctx context.Context, f fetched) error {
 	}
 	l.fails = 0
 	l.src.look.fine()
+	l.doubt(ctx)
 	return nil
+}
+
+// doubt asks now and then whether those who answer still lead.
+func (l *readLoop) doubt(ctx context.Context) {
+	if l.looking || !l.src.doubtful(time.Now()) {
+		return
+	}
+	l.looking = true
+	go func() {
+		err := l.src.doubt(ctx)
+		if !isFatal(err) {
+			err = nil // nobody says otherwise
+		}
+		l.views <- looked{l.src.current(), err}
+	}()
 }
 
 func (l *readLoop) handle(records []wire.Record) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -27,14 +28,17 @@ type source struct {
 	log    *zap.Logger
 	look   *lookout
 
-	mu   sync.Mutex
-	view view
+	mu    sync.Mutex
+	view  view
+	moved chan struct{} // closed and replaced when another leads
+	asked time.Time     // when somebody was last asked
 }
 
 // view is who leads the partitions of a topic, as far as known.
 type view struct {
 	id      [16]byte
 	leaders map[int32]leader
+	brokers []int32 // those that are alive
 }
 
 type leader struct{ broker, epoch int32 }
@@ -67,10 +71,17 @@ func (s *source) open(ctx context.Context) error {
 }
 
 // persist lists offsets and goes on trying until ctx ends or trying is no use.
+// An answer counts only if no other broker knows of a newer leader: one that is
+// cut off from the others would name an end of the past.
 func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, error) {
 	return retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for the ends of a topic", s.look, func() (map[int32]int64, error) {
 		v := s.current()
+		doubted := make(chan error, 1)
+		go func() { doubted <- s.doubt(ctx) }()
 		offsets, err := s.offsets(ctx, v, slices.Collect(maps.Keys(v.leaders)), what)
+		if err = errors.Join(err, <-doubted); err == nil && !maps.Equal(v.leaders, s.current().leaders) {
+			return nil, errMoved
+		}
 		if err != nil {
 			if _, changed := s.refresh(ctx); isFatal(changed) {
 				return nil, changed
@@ -125,27 +136,102 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // refresh asks some broker who leads. An answer is kept only if every
 // partition has a leader that is at least as new as the one known.
-func (s *source) refresh(ctx context.Context) (view, error) {
+func (s *source) refresh(ctx context.Context) (view, error) { return s.ask(ctx, s.client) }
+
+func (s *source) ask(ctx context.Context, whom kmsg.Requestor) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	t, err := describeTopic(ctx, s.client, s.topic)
+	m, err := metadata(ctx, whom, s.topic)
 	if err != nil {
+		return view{}, err
+	}
+	if err := kerr.ErrorForCode(m.Topics[0].ErrorCode); err != nil {
 		return view{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, err := s.view.follow(t, s.only)
+	next, err := s.view.follow(m, s.only)
 	if err != nil {
 		return view{}, err
 	}
-	s.view = next
+	if s.moved != nil && !maps.Equal(next.leaders, s.view.leaders) {
+		close(s.moved)
+		s.moved = nil
+	}
+	s.view, s.asked = next, time.Now()
 	return next, nil
+}
+
+// doubtEvery is how often a leader that answers is doubted. A broker that is cut
+// off from the others does not know that another leads, and goes on answering.
+const doubtEvery = 30 * time.Second
+
+// doubtful says that nobody was asked for long, and counts as asking.
+func (s *source) doubtful(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.view.brokers) < 2 || now.Sub(s.asked) < doubtEvery {
+		return false
+	}
+	s.asked = now
+	return true
+}
+
+// doubt asks about each partition some broker that does not lead it. Who is
+// alone has nobody to ask.
+func (s *source) doubt(ctx context.Context) error {
+	v := s.current()
+	for _, broker := range v.witnesses() {
+		if _, err := s.ask(ctx, s.client.Broker(int(broker))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// witnesses are brokers to ask so that each partition's is not its leader: one,
+// and a second if the first leads something.
+func (v view) witnesses() []int32 {
+	if len(v.brokers) < 2 {
+		return nil
+	}
+	order := rand.Perm(len(v.brokers))
+	some := []int32{v.brokers[order[0]]}
+	for _, l := range v.leaders {
+		if l.broker == some[0] {
+			return append(some, v.brokers[order[1]])
+		}
+	}
+	return some
+}
+
+// change is closed when another leads than in the view.
+func (s *source) change(of view) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !maps.Equal(of.leaders, s.view.leaders) {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	if s.moved == nil {
+		s.moved = make(chan struct{})
+	}
+	return s.moved
 }
 
 // describeTopics asks a broker for the metadata of topics. It is never
 // answered from what the client remembers, as kadm's question is: that may be
 // of a topic that was deleted and made again since.
 func describeTopics(ctx context.Context, client *kgo.Client, topics ...string) ([]kmsg.MetadataResponseTopic, error) {
+	m, err := metadata(ctx, client, topics...)
+	if err != nil {
+		return nil, err
+	}
+	return m.Topics, nil
+}
+
+func metadata(ctx context.Context, whom kmsg.Requestor, topics ...string) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{} // none, where nil would be all
 	for _, topic := range topics {
@@ -153,14 +239,14 @@ func describeTopics(ctx context.Context, client *kgo.Client, topics ...string) (
 		rt.Topic = kmsg.StringPtr(topic)
 		req.Topics = append(req.Topics, rt)
 	}
-	resp, err := req.RequestWith(ctx, client)
+	resp, err := req.RequestWith(ctx, whom)
 	if err != nil {
 		return nil, err
 	}
 	if len(resp.Topics) != len(topics) || slices.ContainsFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic == nil }) {
 		return nil, kerr.UnknownServerError
 	}
-	return resp.Topics, nil
+	return resp, nil
 }
 
 // describeTopic asks for one topic's metadata.
@@ -172,12 +258,16 @@ func describeTopic(ctx context.Context, client *kgo.Client, topic string) (*kmsg
 	return &found[0], kerr.ErrorForCode(found[0].ErrorCode)
 }
 
-// follow is the view after an answer to describeTopic.
-func (v view) follow(t *kmsg.MetadataResponseTopic, only []int32) (view, error) {
+// follow is the view after an answer about this topic alone.
+func (v view) follow(m *kmsg.MetadataResponse, only []int32) (view, error) {
+	t := m.Topics[0]
 	if v.leaders != nil && t.TopicID != v.id {
 		return view{}, replaced(*t.Topic)
 	}
 	next := view{id: t.TopicID, leaders: map[int32]leader{}}
+	for _, b := range m.Brokers {
+		next.brokers = append(next.brokers, b.NodeID)
+	}
 	for _, p := range t.Partitions {
 		if v.leaders != nil {
 			if _, known := v.leaders[p.Partition]; !known {

@@ -107,7 +107,7 @@ func TestPacedReader(t *testing.T) {
 			b := <-r.batches
 			last = len(b.Records) > 0 && string(b.Records[len(b.Records)-1].Value) == "last"
 		}
-		if batches > 7 {
+		if batches > 10 {
 			t.Errorf("51 records of five seconds came in %d batches", batches)
 		}
 		send("seen")
