@@ -52,26 +52,35 @@ var (
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // routeDocs serves the OpenAPI document and a page that renders it.
-func routeDocs(mux *http.ServeMux, document []byte) {
+func routeDocs(mux *http.ServeMux, document func() ([]byte, *compute.Error)) {
 	for path, file := range map[string]struct {
 		kind string
-		data []byte
+		data func() ([]byte, *compute.Error)
 	}{
 		"/openapi.json":  {"application/openapi+json", document},
-		"/docs":          {"text/html; charset=utf-8", docsPage},
-		"/docs/docs.js":  {"text/javascript; charset=utf-8", docsScript},
-		"/docs/docs.css": {"text/css; charset=utf-8", docsStyle},
+		"/docs":          {"text/html; charset=utf-8", always(docsPage)},
+		"/docs/docs.js":  {"text/javascript; charset=utf-8", always(docsScript)},
+		"/docs/docs.css": {"text/css; charset=utf-8", always(docsStyle)},
 	} {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
+			data, err := file.data()
+			if err != nil {
+				rest.NewProblem(err).Answer(w)
+				return
+			}
 			w.Header().Set("Content-Type", file.kind)
 			w.Header().Set("Content-Security-Policy", docsPolicy)
 			w.Header().Set("X-Content-Type-Options", "nosniff")
-			_, _ = w.Write(file.data) // the caller may be gone
+			_, _ = w.Write(data) // the caller may be gone
 		})
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/docs", http.StatusFound)
 	})
+}
+
+func always(data []byte) func() ([]byte, *compute.Error) {
+	return func() ([]byte, *compute.Error) { return data, nil }
 }
 
 // problemOf keeps the compiler from losing sight of what route relies on: a

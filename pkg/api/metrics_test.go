@@ -19,11 +19,7 @@ func (n *node) counted() *prometheus.Registry {
 	r := prometheus.NewPedanticRegistry()
 	n.metrics = NewMetrics(r)
 	n.unshown = n.metrics.show(n.Server)
-	handler, err := n.routes()
-	if err != nil {
-		n.Fatal(err)
-	}
-	n.http = handler
+	n.http = n.routes()
 	return r
 }
 

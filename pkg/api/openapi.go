@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -20,8 +21,9 @@ func problems(api huma.API) map[string]*huma.Response {
 	}}
 }
 
-// openAPI writes the document of all operations, once and for all.
-func openAPI(api huma.API) ([]byte, error) {
+// openAPI makes the document of all operations. It is written when somebody first
+// asks for it, and then never again: most nodes are never asked.
+func openAPI(api huma.API) func() ([]byte, *compute.Error) {
 	doc := api.OpenAPI()
 	schemas := doc.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma's own problems leave as ours
@@ -39,11 +41,13 @@ func openAPI(api huma.API) ([]byte, error) {
 			s.AdditionalProperties = nil // answers gain fields with time; whoever reads them must not mind
 		}
 	}
-	data, err := json.MarshalIndent(doc, "", "  ")
-	if err != nil {
-		return nil, &compute.Error{Op: "openapi", Kind: compute.KindInternal, Cause: err}
-	}
-	return append(data, '\n'), nil
+	return sync.OnceValues(func() ([]byte, *compute.Error) {
+		data, err := json.MarshalIndent(doc, "", "  ")
+		if err != nil {
+			return nil, &compute.Error{Op: "openapi", Kind: compute.KindInternal, Cause: err}
+		}
+		return append(data, '\n'), nil
+	})
 }
 
 // reach notes the names of all schemas that a schema leads to.

@@ -23,7 +23,7 @@ const (
 )
 
 // routes builds the handler with everything the node answers.
-func (s *Server) routes() (http.Handler, error) {
+func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	api := humago.New(mux, humaConfig(s.ourProblems))
 	api.UseMiddleware(s.metrics.count)
@@ -32,15 +32,11 @@ func (s *Server) routes() (http.Handler, error) {
 	s.routeFleet(api)
 	s.routeDeadHosts(api)
 	s.routeHealth(api)
-	document, err := openAPI(api)
-	if err != nil {
-		return nil, err
-	}
-	routeDocs(mux, document)
+	routeDocs(mux, openAPI(api))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.nothingHere(mux, w, r) })
 	guard := http.NewCrossOriginProtection()
 	guard.SetDenyHandler(http.HandlerFunc(refuseForeign))
-	return guard.Handler(mux), nil
+	return guard.Handler(mux)
 }
 
 // humaConfig leaves out what huma would serve by itself: its documentation page

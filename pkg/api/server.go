@@ -31,11 +31,7 @@ func New(c Config) (*Server, error) {
 		writes: newGate("publishing", c.Publishing), reads: newGate("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics),
 	}
-	handler, err := s.routes()
-	if err != nil {
-		return nil, err
-	}
-	s.http = handler
+	s.http = s.routes()
 	s.unshown = s.metrics.show(s)
 	return s, nil
 }
