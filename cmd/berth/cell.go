@@ -70,7 +70,7 @@ func (c *cell) prepare(ctx context.Context) error {
 	if err := admin.WaitReachable(ctx); err != nil {
 		return err
 	}
-	if _, err := admin.CheckVersion(ctx); err != nil {
+	if err := admin.CheckVersion(ctx); err != nil {
 		return err
 	}
 	if err := admin.EnsureTopics(ctx, c.partitions, c.replication); err != nil {

@@ -71,7 +71,7 @@ func askVersion(ctx context.Context, addrs []string) (string, error) {
 	if err := admin.WaitReachable(ctx); err != nil {
 		return "", err
 	}
-	v, err := admin.CheckVersion(ctx)
+	v, err := admin.Version(ctx)
 	return v.Kafka, err
 }
 

@@ -162,7 +162,7 @@ func TestVersion(t *testing.T) {
 		if err := a.WaitReachable(patient(t)); err != nil {
 			t.Fatal(err)
 		}
-		v, err := a.CheckVersion(patient(t))
+		v, err := a.Version(patient(t))
 		if err != nil || v.Brokers != 1 {
 			t.Errorf("%+v %v", v, err)
 		}

@@ -30,32 +30,46 @@ var needs = []struct {
 // CheckVersion refuses brokers that Berth cannot work with (KindInvalid): one
 // before Kafka 4.2, or one whose share groups are switched off. Brokers that do
 // not answer are passed over, unless none does (KindUnavailable).
-func (a *Admin) CheckVersion(ctx context.Context) (Version, error) {
+func (a *Admin) CheckVersion(ctx context.Context) error {
+	_, err := a.checked(ctx)
+	return err
+}
+
+// Version is what the brokers are, with the same refusals.
+func (a *Admin) Version(ctx context.Context) (Version, error) {
+	answered, err := a.checked(ctx)
+	v := Version{Brokers: len(answered)}
+	for _, b := range answered {
+		if guess := b.VersionGuess(); v.Kafka == "" || guess < v.Kafka {
+			v.Kafka = guess
+		}
+	}
+	return v, err
+}
+
+// checked lists the brokers that answered, up to the first that does not suit.
+func (a *Admin) checked(ctx context.Context) (answered []kadm.BrokerApiVersions, err error) {
 	const op = "check Kafka's version"
 	all, err := a.kadm.ApiVersions(ctx)
 	if err != nil {
-		return Version{}, classify(op, err)
+		return nil, classify(op, err)
 	}
-	var v Version
 	var silent error
 	for _, b := range all.Sorted() {
 		if b.Err != nil {
 			silent = b.Err
 			continue
 		}
-		v.Brokers++
-		if guess := b.VersionGuess(); v.Kafka == "" || guess < v.Kafka {
-			v.Kafka = guess
-		}
+		answered = append(answered, b)
 		if err := suits(b); err != nil {
 			err.Op = op
-			return v, err
+			return answered, err
 		}
 	}
-	if v.Brokers == 0 {
-		return v, classify(op, silent)
+	if len(answered) == 0 {
+		return nil, classify(op, silent)
 	}
-	return v, nil
+	return answered, nil
 }
 
 // suits says what Berth lacks at a broker, nil if nothing.
