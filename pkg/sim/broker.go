@@ -58,15 +58,16 @@ func (s Schedule) restarts() bool {
 }
 
 // answer has requests of a kind answered with an error, n times at most, until
-// stop is called.
-func (b *broker) answer(f Fault) (stop func()) {
+// stop is called; spent says whether it was so often.
+func (b *broker) answer(f Fault) (stop func(), spent func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.now == nil {
-		return func() {}
+		return func() {}, func() bool { return true }
 	}
-	h := b.now.Fault(kfake.Fault{Keys: []kmsg.Key{keyOf(f.Key)}, Err: codeOf(f.Code), Count: max(f.Nth, 1), TopLevel: topLevel(f.Key)})
-	return h.Remove
+	n := max(f.Nth, 1)
+	h := b.now.Fault(kfake.Fault{Keys: []kmsg.Key{keyOf(f.Key)}, Err: codeOf(f.Code), Count: n, TopLevel: topLevel(f.Key)})
+	return h.Remove, func() bool { return h.Hits() >= n }
 }
 
 func keyOf(name string) kmsg.Key {

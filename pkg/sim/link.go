@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-project/berth/pkg/embedded"
@@ -41,6 +42,7 @@ type trap struct {
 	point  string
 	nth    int
 	spring func(c *conn) // c is the connection, at those points that have one
+	sprung atomic.Bool   // and what it does was done
 }
 
 func newLink(n *embedded.Network, latency time.Duration, seed uint64) *link {
@@ -140,22 +142,23 @@ func (l *link) disarm(t *trap) {
 // at is called when the process comes to a point.
 func (l *link) at(point string, c *conn) {
 	l.mu.Lock()
-	var sprung []func(*conn)
+	var sprung []*trap
 	rest := l.traps[:0:0]
 	for _, t := range l.traps {
 		if t.point == point {
 			t.nth--
 		}
 		if t.nth <= 0 {
-			sprung = append(sprung, t.spring)
+			sprung = append(sprung, t)
 		} else {
 			rest = append(rest, t)
 		}
 	}
 	l.traps = rest
 	l.mu.Unlock()
-	for _, f := range sprung {
-		f(c)
+	for _, t := range sprung {
+		t.spring(c)
+		t.sprung.Store(true)
 	}
 }
 

@@ -37,6 +37,7 @@ type play struct {
 	troubles troubles
 	rec      *Recording
 	clients  *clients
+	bouts    bouts
 	procs    map[string]*process
 	order    []*process // as started
 	over     bool       // nothing is started any more

@@ -105,6 +105,7 @@ func (p *process) kill(l *life, disk string) bool {
 func (p *process) down(l *life, disk string, d time.Duration, back string) {
 	p.kill(l, disk)
 	p.hold()
+	p.play.lasts(seconds(d), nil)
 	p.play.after(d, func() { p.release(back) })
 }
 

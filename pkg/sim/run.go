@@ -70,7 +70,10 @@ func (w *play) schedule() {
 	for i := range w.World.Nodes {
 		w.after(0, func() { w.watch(i) })
 	}
-	w.sleep(w.quiet().Duration() + time.Second)
+	w.sleep(w.begun().Duration() + time.Second)
+	for end := w.rec.Start.Add(w.quiet().Duration()); time.Now().Before(end) && w.troubled(); {
+		w.sleep(250 * time.Millisecond)
+	}
 }
 
 // fault has something go wrong, and ends it.
@@ -82,12 +85,15 @@ func (w *play) fault(f Fault) {
 		w.killAt(p, f)
 	case FaultBroker:
 		w.broker.stop()
+		w.lasts(f.For, nil)
 		w.after(f.For.Duration(), func() { w.must(w.broker.start()); w.rec.note("broker", "is back") })
 	case FaultCode:
-		stop := w.broker.answer(f)
+		stop, spent := w.broker.answer(f)
+		w.lasts(f.For, spent)
 		w.after(f.For.Duration(), stop)
 	case FaultDriver:
-		w.troubles.begin(f)
+		x := w.troubles.begin(f)
+		w.lasts(f.For+f.By, func() bool { return w.troubles.spent(x) && f.By == 0 && !f.Hang })
 	case FaultPower:
 		w.power(p, f)
 	case FaultWipe:
@@ -121,16 +127,16 @@ func (w *play) disturb(p *process, f Fault) {
 		l.slower(f.By.Duration())
 		end = func() { l.slower(-f.By.Duration()) }
 	case FaultLose:
-		t := &trap{point: "send:" + f.Key, nth: max(f.Nth, 1), spring: func(c *conn) {
+		w.trap(l.link, f, "send:"+f.Key, func(c *conn) {
 			w.rec.note(p.name, "loses the answer to "+f.Key)
 			c.lost.Store(true)
-		}}
-		l.trap(t)
-		end = func() { l.disarm(t) }
+		})
+		return
 	default:
 		l.cut()
 		return
 	}
+	w.lasts(f.For, nil)
 	w.after(f.For.Duration(), end)
 }
 
@@ -150,8 +156,14 @@ func (w *play) killAt(p *process, f Fault) {
 		kill(nil)
 		return
 	}
-	t := &trap{point: f.Point, nth: max(f.Nth, 1), spring: kill}
+	w.trap(l.link, f, f.Point, kill)
+}
+
+// trap waits for a process to come to a point for as long as the fault says.
+func (w *play) trap(l *link, f Fault, point string, spring func(*conn)) {
+	t := &trap{point: point, nth: max(f.Nth, 1), spring: spring}
 	l.trap(t)
+	w.lasts(f.For, t.sprung.Load)
 	w.after(f.For.Duration(), func() { l.disarm(t) })
 }
 

@@ -126,6 +126,18 @@ func (f Fault) String() string {
 	return string(b)
 }
 
+// begun is when the last fault has begun and the last thing was asked.
+func (s Schedule) begun() Seconds {
+	var end Seconds
+	for _, f := range s.Faults {
+		end = max(end, f.At)
+	}
+	for _, l := range s.Load {
+		end = max(end, l.At)
+	}
+	return end
+}
+
 // quiet is when the last fault has ended and the last thing was asked.
 func (s Schedule) quiet() Seconds {
 	var end Seconds

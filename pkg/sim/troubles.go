@@ -21,7 +21,7 @@ type trouble struct {
 	ends time.Time // whatever hangs by then
 }
 
-func (t *troubles) begin(f Fault) {
+func (t *troubles) begin(f Fault) *trouble {
 	x := &trouble{Fault: f, left: f.Nth, ends: time.Now().Add(f.For.Duration())}
 	if x.left == 0 {
 		x.left = -1
@@ -29,6 +29,14 @@ func (t *troubles) begin(f Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.now = append(t.now, x)
+	return x
+}
+
+// spent says whether it spoils nothing more.
+func (t *troubles) spent(x *trouble) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return x.left == 0
 }
 
 func (t *troubles) find(host compute.HostID, method string) *trouble {

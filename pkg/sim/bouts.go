@@ -1,0 +1,37 @@
+package sim
+
+import (
+	"sync"
+	"time"
+)
+
+// bouts are the times in which something goes wrong. Nobody need wait for the
+// end of one that can do no more harm.
+type bouts struct {
+	mu   sync.Mutex
+	open []bout
+}
+
+type bout struct {
+	ends  time.Time
+	spent func() bool // says that it is over before; nil: it lasts
+}
+
+// lasts notes that something goes wrong from now on.
+func (w *play) lasts(d Seconds, spent func() bool) {
+	w.bouts.mu.Lock()
+	defer w.bouts.mu.Unlock()
+	w.bouts.open = append(w.bouts.open, bout{time.Now().Add(d.Duration()), spent})
+}
+
+// troubled says whether anything still goes wrong.
+func (w *play) troubled() bool {
+	w.bouts.mu.Lock()
+	defer w.bouts.mu.Unlock()
+	for _, b := range w.bouts.open {
+		if time.Now().Before(b.ends) && (b.spent == nil || !b.spent()) {
+			return true
+		}
+	}
+	return false
+}
