@@ -14,7 +14,6 @@ type fault struct {
 	name   string
 	level  level
 	stands bool          // nothing can be placed while it lasts
-	stale  bool          // a known fault: it leaves a leader that no longer is one, and API nodes believe it
 	lasts  time.Duration // at least
 	// strike does it, and says to whom and how it is mended.
 	strike func(c *chaos) (target string, mend func())

@@ -112,7 +112,7 @@ func dropped(c *chaos, id int, rules ...string) func() {
 
 // cutFromBrokers leaves a broker its clients and nobody else.
 func cutFromBrokers(nodes int) fault {
-	return fault{name: "cut the leader of `instances` from the other brokers", stale: true, lasts: longerThan, strike: func(c *chaos) (string, func()) {
+	return fault{name: "cut the leader of `instances` from the other brokers", lasts: longerThan, strike: func(c *chaos) (string, func()) {
 		id, rules := c.the((*chaos).leaderOfInstances), []string{}
 		for other := 1; other <= nodes; other++ {
 			if other != id {

@@ -41,7 +41,6 @@ type stream struct {
 	begun int                  // of all asked for
 	said  map[string]int       // what clients were told instead of "accepted", since the row began
 	wrong []string             // answers that no careful client should get
-	stale bool                 // a known fault: what another node has accepted may be unknown now
 }
 
 // boot is one machine that was asked for.
@@ -183,9 +182,7 @@ func (s *stream) ask(api, method, path string, body []byte) (told string, after 
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 	default:
 		s.mu.Lock()
-		if !s.stale || resp.StatusCode != http.StatusNotFound {
-			s.wrong = append(s.wrong, fmt.Sprintf("%s %s: %d %.300s", method, path, resp.StatusCode, text))
-		}
+		s.wrong = append(s.wrong, fmt.Sprintf("%s %s: %d %.300s", method, path, resp.StatusCode, text))
 		s.mu.Unlock()
 	}
 	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
@@ -227,7 +224,7 @@ func (s *stream) begunSince(began []begun, since time.Time) int {
 func (s *stream) row(f fault) *row {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said, s.stale = map[string]int{}, f.stale
+	s.said = map[string]int{}
 	return &row{fault: f.name, from: time.Now()}
 }
 
