@@ -141,8 +141,9 @@ func (s *sender) deliver(ctx context.Context, batch []said) {
 			s.oneByOne(ctx, batch, err)
 			return
 		}
-		s.tell(batch, pause, err)
-		if !service.Sleep(ctx, pause) {
+		wait := service.Jitter(pause)
+		s.tell(batch, wait, err)
+		if !service.Sleep(ctx, wait) {
 			return
 		}
 		pause = min(2*pause, 30*s.retry)

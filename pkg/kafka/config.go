@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -101,10 +102,11 @@ func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 
 // retryBackoff is how long a client waits after so many failures in a row:
 // 50 ms, doubled up to 1 s, so that a leader change is followed quickly and a
-// dead cluster is not hammered.
+// dead cluster is not hammered; a part of it, so that a thousand hosts do not
+// come back together.
 func retryBackoff(fails int) time.Duration {
 	const least, most = 50 * time.Millisecond, time.Second
-	return min(least<<min(max(fails-1, 0), 10), most)
+	return service.Jitter(min(least<<min(max(fails-1, 0), 10), most))
 }
 
 // clientLog passes what franz-go says on. Its warnings are about things that

@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 )
 
@@ -37,6 +38,10 @@ func During(caller context.Context, p Part, use func(context.Context) error) err
 	}
 	return err
 }
+
+// Jitter is between half of d and d, so that those who wait for the same do not
+// all come at once.
+func Jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
 
 // Sleep waits unless ctx ends before; it says whether the time has passed.
 func Sleep(ctx context.Context, d time.Duration) bool {

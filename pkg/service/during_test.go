@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/service"
 )
@@ -45,3 +46,21 @@ type unready struct{ err error }
 
 func (unready) Ready() <-chan struct{}        { return nil }
 func (u unready) Run(_ context.Context) error { return u.err }
+
+// Many that wait for the same come back one after the other, none later than asked.
+func TestJitter(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		d := service.Jitter(time.Second)
+		if d < time.Second/2 || d > time.Second {
+			t.Fatalf("%s", d)
+		}
+		seen[d] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("%d of 100 waits differ", len(seen))
+	}
+	if d := service.Jitter(0); d != 0 {
+		t.Errorf("of nothing: %s", d)
+	}
+}
