@@ -33,7 +33,7 @@ func (r *Recording) accepted() (list []Ask) {
 func checks() []func(*Recording) []Violation {
 	return []func(*Recording) []Violation{
 		checkEnded, checkAccepted, checkInvented, checkLog, checkOnce, checkGranted, checkOver,
-		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots,
+		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots, checkQueues,
 	}
 }
 

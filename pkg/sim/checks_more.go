@@ -214,6 +214,20 @@ func checkPlaces(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
+// checkQueues: rule 11: no queue is deleted from under what waits in it for the
+// first time. What was active before may come back to a queue that is gone.
+func checkQueues(r *Recording) (wrong []Violation) {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		i, old := w.Instance, last[w.Instance.ID]
+		last[i.ID] = i
+		if old.State == compute.StateQueued && old.Attempt == 1 && i.State == compute.StateError && i.Reason != nil && i.Reason.Code == compute.QueueClosedReason {
+			wrong = append(wrong, broken("queue", i.ID, w.Seen, "%s waited in %s, which was deleted", i.Boot.Name, old.Queue)...)
+		}
+	}
+	return wrong
+}
+
 // promptly is how long a boot may wait for its claim where nothing goes wrong
 // and there is room for everything, beyond what its hypervisor takes.
 const promptly = 3 * time.Second

@@ -17,6 +17,9 @@ func Generate(seed uint64) Schedule {
 	if g.chance(0.9) {
 		g.faults()
 	}
+	g.themed()
+	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
+	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s
 }
 
@@ -116,7 +119,6 @@ func (g *generator) load() {
 		g.add(Load{At: g.between(0, g.length), Op: LoadHost, Host: h, Wish: pick(g, "drain", "disable")})
 		g.add(Load{At: g.between(g.length/2, g.length), Op: LoadHost, Host: h, Wish: "enable"})
 	}
-	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 }
 
 func sign(s Seconds) int {

@@ -54,7 +54,6 @@ func (g *generator) faults() {
 	for range []int{pick(g, 1, 1, 2, 3), pick(g, 1, 2, 3, 4), pick(g, 2, 4, 6, 10)}[g.size] {
 		g.fault()
 	}
-	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 }
 
 // spell is how long something lasts: mostly seconds, at times minutes.

@@ -79,7 +79,9 @@ func (c *clients) do(l Load) {
 			a.ID = wire.KeyedInstance(l.Project, l.Name)
 		}
 	case LoadDelete, LoadPower:
-		if a.ID = c.target(l); a.ID == "" {
+		if l.Own == "id" {
+			a.ID = wire.KeyedInstance(l.Project, l.Name)
+		} else if a.ID = c.target(l); a.ID == "" {
 			return
 		}
 		a.Began = time.Now()
@@ -89,10 +91,7 @@ func (c *clients) do(l Load) {
 	case LoadBoot:
 		ask = func(ctx context.Context) error { return c.boot(ctx, i, l, a.ID) }
 	case LoadDelete:
-		ask = func(ctx context.Context) error {
-			_, err := c.as(l.Node, l.Project).Delete(ctx, a.ID)
-			return err
-		}
+		ask = func(ctx context.Context) error { return c.delete(ctx, l, a.ID) }
 	case LoadPower:
 		ask = func(ctx context.Context) error { return c.power(ctx, l, a.ID, i) }
 	default:
@@ -191,6 +190,16 @@ func (c *clients) keyed(ctx context.Context, l Load, b compute.Boot) (out client
 		return out, &compute.Error{Kind: compute.KindUnavailable, Cause: err}
 	}
 	return out, nil
+}
+
+// delete asks the API, or writes to Kafka itself, as anybody may: the API refuses
+// to delete what it does not know.
+func (c *clients) delete(ctx context.Context, l Load, id compute.InstanceID) error {
+	if l.Own == "id" {
+		return c.publish(ctx, compute.Request{Op: compute.OpDelete, Project: l.Project, Instance: id, At: time.Now()}, wire.AnyPartition)
+	}
+	_, err := c.as(l.Node, l.Project).Delete(ctx, id)
+	return err
 }
 
 // power publishes a command, as any client of Kafka may: the API has no such

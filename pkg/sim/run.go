@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
@@ -78,6 +79,9 @@ func (w *play) schedule() {
 
 // fault has something go wrong, and ends it.
 func (w *play) fault(f Fault) {
+	if f.When != "" && !w.aim(&f) {
+		return
+	}
 	w.rec.note(f.Who, "fault "+f.String())
 	p := w.procs[f.Who]
 	switch f.Kind {
@@ -103,10 +107,34 @@ func (w *play) fault(f Fault) {
 	}
 }
 
+// aim waits until an instance is in the state that a fault is about. It says
+// whether that came about.
+func (w *play) aim(f *Fault) bool {
+	var over atomic.Bool
+	w.lasts(seconds(stateTime), over.Load)
+	defer over.Store(true)
+	id := w.clients.target(Load{Name: f.Name, When: f.When})
+	inst, ok := w.rec.instances()[id]
+	if f.Who == "" {
+		f.Who = string(inst.Host)
+	}
+	return ok && f.Who != ""
+}
+
 // disturb is what happens to the connections of a process.
 func (w *play) disturb(p *process, f Fault) {
 	l := p.current()
 	if l == nil {
+		return
+	}
+	if f.Point != "" && f.Kind != FaultLose {
+		at := f
+		at.For = window
+		w.trap(l.link, at, f.Point, func(*conn) {
+			f.Point = ""
+			w.rec.note(p.name, "fault "+f.String())
+			w.disturb(p, f)
+		})
 		return
 	}
 	var end func()
@@ -170,7 +198,7 @@ func (w *play) trap(l *link, f Fault, point string, spring func(*conn)) {
 // power takes a host's power away for a while. An operator may declare it dead
 // meanwhile, who knows that it is: so its machines may be built elsewhere.
 func (w *play) power(p *process, f Fault) {
-	p.down(p.current(), "", f.For.Duration(), "has power")
+	p.down(p.current(), f.Disk, f.For.Duration(), "has power")
 	w.must(w.hosts[p.host.ID].Crash())
 	w.after(time.Millisecond, func() { w.must(w.hosts[p.host.ID].Crash()) }) // what was launched in this very moment
 	if f.Dead == "" {

@@ -69,7 +69,7 @@ type Load struct {
 	Node    int             `json:"node,omitempty"` // of the API that is asked
 	Project compute.Project `json:"project,omitempty"`
 	Name    string          `json:"name,omitempty"` // of the instance; each boot has one of its own
-	Own     string          `json:"own,omitempty"`  // boot: "id" or "key"; empty: the API makes the id
+	Own     string          `json:"own,omitempty"`  // boot: "id" or "key"; empty: the API makes the id. delete: "id": written to Kafka, whether or not anybody knows the id
 	Boot    *compute.Boot   `json:"boot,omitempty"`
 	When    string          `json:"when,omitempty"` // delete, power: as soon as the instance is in this state
 
@@ -104,11 +104,15 @@ type Fault struct {
 	For  Seconds `json:"for,omitempty"`
 	Kind string  `json:"kind"`
 	Who  string  `json:"who,omitempty"` // a process or a host
-	// Point is where exactly: kill waits for the Nth time that the process comes
-	// there after At. Empty: at once. See points.
+	// Name and When aim it: it waits until the instance is in this state, and is
+	// about the instance's host if Who is empty.
+	Name string `json:"name,omitempty"`
+	When string `json:"when,omitempty"`
+	// Point is where exactly: what happens to a process waits for the Nth time that
+	// it comes there after At. Empty: at once. See points.
 	Point string `json:"point,omitempty"`
 	Nth   int    `json:"nth,omitempty"`
-	Disk  string `json:"disk,omitempty"` // kill: "lost": without its journal; "old": without its last write
+	Disk  string `json:"disk,omitempty"` // kill, power: "lost": without its journal; "old": without its last write
 
 	Key   string  `json:"key,omitempty"`   // lose, code: the kind of request; driver: the method
 	Code  string  `json:"code,omitempty"`  // code: the error; driver: the class of the failure
@@ -142,7 +146,14 @@ func (s Schedule) begun() Seconds {
 func (s Schedule) quiet() Seconds {
 	var end Seconds
 	for _, f := range s.Faults {
-		end = max(end, f.At+f.For+f.By)
+		d := f.At + f.For + f.By
+		if f.When != "" {
+			d += seconds(stateTime)
+		}
+		if f.Point != "" {
+			d += window
+		}
+		end = max(end, d)
 	}
 	for _, l := range s.Load {
 		end = max(end, l.At)

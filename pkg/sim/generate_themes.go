@@ -1,0 +1,115 @@
+package sim
+
+import "math/rand/v2"
+
+// themed has some schedules tell a story: what goes wrong meets what is asked, at
+// the moment where it hurts most. Chance alone brings that about too rarely. It
+// has numbers of its own, so a seed's other load and faults are as they were.
+func (g *generator) themed() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 2))
+	if len(g.names) == 0 || !g.chance(0.45) {
+		return
+	}
+	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded)()
+}
+
+func (g *generator) wrong(f Fault) { g.s.Faults = append(g.s.Faults, f) }
+
+// dead is a host that loses power when it has something, and is declared dead.
+// What it was told last it may hear only when it comes back.
+func (g *generator) dead() {
+	b := pick(g, g.names...)
+	f := Fault{
+		At: b.at, Kind: FaultPower, Name: b.name, When: pick(g, "starting", "active", "active"),
+		For: g.between(10, 40), Dead: pick(g, "fence", "forget"), Disk: pick(g, "", "", "lost"),
+	}
+	if f.When == "starting" {
+		for _, h := range g.s.World.Hosts {
+			g.wrong(Fault{At: max(0, b.at-0.1), Kind: FaultDeaf, Who: string(h.ID), Point: "sent:Produce", Nth: 1 + g.IntN(2), For: g.between(1, 8)})
+		}
+	}
+	g.wrong(f)
+}
+
+// silent is a host that nobody hears for longer than a host should be silent.
+func (g *generator) silent() {
+	b := pick(g, g.names...)
+	g.wrong(Fault{
+		At: b.at, Kind: pick(g, FaultMute, FaultPause, FaultOff, FaultDeaf), Name: b.name, When: pick(g, "starting", "active", "active"), For: g.between(65, 150),
+	})
+}
+
+// failing are launches that fail while the machine is deleted, of which the host
+// hears late.
+func (g *generator) failing() {
+	for _, h := range g.s.World.Hosts {
+		g.wrong(Fault{Kind: FaultDriver, Who: string(h.ID), Key: "Launch", Code: pick(g, "host", "request", "unknown"), By: g.between(0.2, 2), For: g.length + 20, Nth: 1 + g.IntN(3)})
+	}
+	for range 2 {
+		b := pick(g, g.names...)
+		g.add(Load{At: b.at, Op: LoadDelete, Name: b.name, Project: b.project, When: "starting"})
+		g.wrong(Fault{At: b.at, Kind: FaultDeaf, Name: b.name, When: "starting", For: g.between(1, 10)})
+	}
+}
+
+// reboots are commands of which nobody hears that they were done.
+func (g *generator) reboots() {
+	for range 2 {
+		b := pick(g, g.names...)
+		at := b.at + g.between(0, 2)
+		g.add(Load{At: at, Op: LoadPower, Name: b.name, Project: b.project, When: "active", Power: "reboot"})
+		switch f := (Fault{At: at, Name: b.name, When: "active", For: g.between(10, 50)}); g.IntN(3) {
+		case 0:
+			f.Kind = FaultMute
+			g.wrong(f)
+		case 1:
+			f.Kind, f.By, f.For = FaultKill, g.between(0.1, 20), window
+			f.Point, f.Nth = pick(g, "journal", "sent:Produce", "send:Produce"), 1+g.IntN(3)
+			g.wrong(f)
+		default:
+			g.wrong(Fault{At: at, Kind: FaultKill, Who: g.one("conductor"), By: g.between(0, 20), For: window, Point: pick(g, "sent:EndTxn", "sent:Produce"), Nth: 1 + g.IntN(4)})
+		}
+	}
+}
+
+// handover is a conductor that stands still with a transaction before it, long
+// enough for the other to take over.
+func (g *generator) handover() {
+	g.s.World.Conductors = 2
+	for range 1 + g.IntN(3) {
+		b := pick(g, g.names...)
+		g.wrong(Fault{
+			At: max(0, b.at-g.between(0, 1)), Kind: FaultPause, Who: g.one("conductor"), For: g.between(8, 70),
+			Point: pick(g, "send:Produce", "send:AddPartitionsToTxn", "send:TxnOffsetCommit", "send:EndTxn"), Nth: 1 + g.IntN(4),
+		})
+	}
+}
+
+// forgetful is a host that loses its journal, and not its machines.
+func (g *generator) forgetful() {
+	b := pick(g, g.names...)
+	g.wrong(Fault{At: b.at, Kind: FaultKill, Name: b.name, When: pick(g, "starting", "active"), Disk: pick(g, "lost", "lost", "old"), By: g.between(0, 80)})
+}
+
+// early are deletes that are there before their boots: whoever writes to Kafka
+// may name an instance that nobody knows yet.
+func (g *generator) early() {
+	for i, l := range g.s.Load {
+		if l.Op == LoadBoot && g.chance(0.4) {
+			g.s.Load[i].Own = "id"
+			g.add(Load{At: max(0, l.At-g.between(0, 0.2)), Op: LoadDelete, Name: l.Name, Project: l.Project, Own: "id"})
+		}
+	}
+}
+
+// crowded is a flavor that is taken away while boots of it wait for room.
+func (g *generator) crowded() {
+	f := g.s.World.Flavors[1]
+	at := g.between(0, g.length/2)
+	for range 3 + g.IntN(4) {
+		g.boot(at + g.between(0, 1))
+		b := g.s.Load[len(g.s.Load)-1].Boot
+		b.Flavor, b.With, b.Host = f.Name, nil, ""
+	}
+	g.add(Load{At: at + g.between(0.5, 5), Op: LoadDropFlavor, Flavor: &f})
+}
