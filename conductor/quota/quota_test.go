@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -69,46 +68,5 @@ func TestLimitsOf(t *testing.T) {
 		if n != c.want || limited != c.limited {
 			t.Errorf("%s of %s: %d, %v; want %d, %v", c.class, c.project, n, limited, c.want, c.limited)
 		}
-	}
-}
-
-// TestIndexIsTheSum replaces random records by random versions: whatever
-// happens, the index is the sum over what is there.
-func TestIndexIsTheSum(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		x, records := NewIndex(), map[int]*compute.Instance{}
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			key := rapid.IntRange(0, 5).Draw(t, "key")
-			next := anyVersion(t)
-			x.Replace(records[key], next)
-			if records[key] = next; next == nil {
-				delete(records, key)
-			}
-			sameSum(t, x, records)
-		}
-	})
-}
-
-func anyVersion(t *rapid.T) *compute.Instance {
-	if rapid.IntRange(0, 9).Draw(t, "gone") == 0 {
-		return nil
-	}
-	classes := []compute.ResourceClass{compute.VCPU, compute.MemoryMB, "CUSTOM_GPU"}
-	return &compute.Instance{
-		Project:   rapid.SampledFrom([]compute.Project{"p", "q"}).Draw(t, "project"),
-		State:     compute.State(rapid.IntRange(1, 6).Draw(t, "state")),
-		Resources: rapid.MapOf(rapid.SampledFrom(classes), rapid.Int64Range(1, 5)).Draw(t, "resources"),
-	}
-}
-
-func sameSum(t *rapid.T, x *Index, records map[int]*compute.Instance) {
-	want := map[compute.Project]compute.Resources{}
-	for _, inst := range records {
-		if inst.State.Counts() {
-			want[inst.Project] = want[inst.Project].Plus(inst.Resources).Plus(compute.Resources{compute.Instances: 1})
-		}
-	}
-	if diff := cmp.Diff(want, x.used); diff != "" {
-		t.Fatalf("index is not the sum: %s", diff)
 	}
 }
