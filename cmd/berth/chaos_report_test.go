@@ -215,7 +215,7 @@ const heading = `| fault | lasted | accepted | lost | doubled | longest stall | 
 func (c *chaos) tell() {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, the %s form: %d agents, %d boots/s, %d CPUs, %s, Kafka %s, %d brokers: %s.\n\n%s\n",
-		time.Now().UTC().Format(time.DateOnly), c.name, c.agents, c.rate, runtime.NumCPU(), runtime.Version(), kafkatest.Version, c.on.Nodes(), c.where, heading)
+		time.Now().UTC().Format(time.DateOnly), c.name, c.agents, c.rate, runtime.NumCPU(), runtime.Version(), kafkatest.Version(), c.on.Nodes(), c.where, heading)
 	for _, r := range c.rows {
 		fmt.Fprintln(&b, r.line())
 	}

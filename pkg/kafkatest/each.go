@@ -1,6 +1,7 @@
 package kafkatest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -57,6 +58,7 @@ func Kafka(t testing.TB) Broker {
 func StartT(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	Need(t)
+	o.Version = cmp.Or(o.Version, Version())
 	c, err := localkafka.Start(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +114,7 @@ func (s *cluster) get() (*Cluster, error) {
 	s.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		s.c, s.err = localkafka.Start(ctx, Options{})
+		s.c, s.err = localkafka.Start(ctx, Options{Version: Version()})
 	})
 	return s.c, s.err
 }

@@ -1,9 +1,15 @@
 package kafkatest
 
-import "github.com/berth-project/berth/pkg/localkafka"
+import (
+	"cmp"
+	"os"
 
-// Version is the Kafka that tests run against unless told otherwise.
-const Version = localkafka.Version
+	"github.com/berth-project/berth/pkg/localkafka"
+)
+
+// Version is the Kafka that tests run against: BERTH_KAFKA_VERSION, or the one
+// that everything else runs.
+func Version() string { return cmp.Or(os.Getenv("BERTH_KAFKA_VERSION"), localkafka.Version) }
 
 // How tests say which brokers to run, and what they get.
 type (

@@ -33,6 +33,9 @@ func (n *node) format(ctx context.Context) error {
 	if n.elsewhere {
 		return nil
 	}
+	if _, err := os.Stat(n.data(bootstrap)); errors.Is(err, os.ErrNotExist) {
+		return nil // from 4.4 on the tool does it otherwise: it runs each time
+	}
 	return keep(n.data(bootstrap), seed)
 }
 
