@@ -102,7 +102,8 @@ func (g *generator) early() {
 	}
 }
 
-// crowded is a flavor that is taken away while boots of it wait for room.
+// crowded is a flavor that is taken away while boots of it wait for room, which
+// there is later.
 func (g *generator) crowded() {
 	f := g.s.World.Flavors[1]
 	at := g.between(0, g.length/2)
@@ -111,5 +112,11 @@ func (g *generator) crowded() {
 		b := g.s.Load[len(g.s.Load)-1].Boot
 		b.Flavor, b.With, b.Host = f.Name, nil, ""
 	}
-	g.add(Load{At: at + g.between(0.5, 5), Op: LoadDropFlavor, Flavor: &f})
+	drop := at + g.between(0.5, 5)
+	g.add(Load{At: drop, Op: LoadDropFlavor, Flavor: &f})
+	for _, b := range g.names {
+		if g.chance(0.6) {
+			g.add(Load{At: max(b.at, drop) + g.between(3, 15), Op: LoadDelete, Name: b.name, Project: b.project, When: "active"})
+		}
+	}
 }
