@@ -20,7 +20,7 @@ func (g *generator) wrong(f Fault) { g.s.Faults = append(g.s.Faults, f) }
 func (g *generator) dead() {
 	b := pick(g, g.names...)
 	f := Fault{
-		At: b.at, Kind: FaultPower, Name: b.name, When: pick(g, "starting", "active", "active"),
+		At: b.at, Kind: FaultPower, Name: b.name, When: pick(g, "starting", "active"),
 		For: g.between(10, 40), Dead: pick(g, "fence", "forget"), Disk: pick(g, "", "", "lost"),
 	}
 	if f.When == "starting" {
