@@ -79,8 +79,8 @@ func (g *generator) handover() {
 	for range 1 + g.IntN(3) {
 		b := pick(g, g.names...)
 		g.wrong(Fault{
-			At: max(0, b.at-g.between(0, 1)), Kind: FaultPause, Who: g.one("conductor"), For: g.between(8, 70),
-			Point: pick(g, "send:Produce", "send:AddPartitionsToTxn", "send:TxnOffsetCommit", "send:EndTxn"), Nth: 1 + g.IntN(4),
+			At: max(0, b.at-g.between(0, 1)), Kind: FaultPause, Who: g.one("conductor"), For: pick(g, g.between(10, 17), g.between(10, 17), g.between(8, 70)),
+			Point: pick(g, "send:Produce", "send:Produce", "send:AddPartitionsToTxn", "send:TxnOffsetCommit", "send:EndTxn"), Nth: 1 + g.IntN(4),
 		})
 	}
 }
