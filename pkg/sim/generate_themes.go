@@ -88,7 +88,7 @@ func (g *generator) handover() {
 // forgetful is a host that loses its journal, and not its machines.
 func (g *generator) forgetful() {
 	b := pick(g, g.names...)
-	g.wrong(Fault{At: b.at, Kind: FaultKill, Name: b.name, When: pick(g, "starting", "active"), Disk: pick(g, "lost", "lost", "old"), By: g.between(0, 80)})
+	g.wrong(Fault{At: b.at, Kind: FaultKill, Name: b.name, When: pick(g, "starting", "active"), Disk: "lost", By: g.between(0, 80)})
 }
 
 // early are deletes that are there before their boots: whoever writes to Kafka
@@ -113,7 +113,7 @@ func (g *generator) crowded() {
 		b.Flavor, b.With, b.Host = f.Name, nil, ""
 	}
 	drop := at + g.between(0.5, 5)
-	g.add(Load{At: drop, Op: LoadDropFlavor, Flavor: &f})
+	g.add(Load{At: drop, Op: LoadDropFlavor, Flavor: &f, Force: true})
 	for _, b := range g.names {
 		if g.chance(0.6) {
 			g.add(Load{At: max(b.at, drop) + g.between(3, 15), Op: LoadDelete, Name: b.name, Project: b.project, When: "active"})

@@ -76,6 +76,7 @@ type Load struct {
 	Limits compute.Resources   `json:"limits,omitempty"` // quota
 	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor; remove: its name counts
 	Axis   *compute.Capability `json:"axis,omitempty"`   // add capability; remove: its name counts
+	Force  bool                `json:"force,omitempty"`  // remove flavor: although work waits in its queues
 	Power  string              `json:"power,omitempty"`  // "stop", "start" or "reboot"
 	Host   compute.HostID      `json:"host,omitempty"`
 	Wish   string              `json:"wish,omitempty"` // host: "drain", "disable" or "enable"
@@ -112,7 +113,7 @@ type Fault struct {
 	// it comes there after At. Empty: at once. See points.
 	Point string `json:"point,omitempty"`
 	Nth   int    `json:"nth,omitempty"`
-	Disk  string `json:"disk,omitempty"` // kill, power: "lost": without its journal; "old": without its last write
+	Disk  string `json:"disk,omitempty"` // kill, power: "lost": without its journal; "old": without its last write, at the point "journal" only: no disk forgets later
 
 	Key   string  `json:"key,omitempty"`   // lose, code: the kind of request; driver: the method
 	Code  string  `json:"code,omitempty"`  // code: the error; driver: the class of the failure
