@@ -102,18 +102,19 @@ func (g *generator) early() {
 	}
 }
 
-// crowded is a flavor that is taken away while boots of it wait for room, which
-// there is later.
+// crowded is a flavor that is taken away while boots of it are on their way, too
+// many for the room there is: later there is more. Of what waits already, the API
+// would know, and refuse.
 func (g *generator) crowded() {
 	f := g.s.World.Flavors[1]
 	at := g.between(0, g.length/2)
 	for range 3 + g.IntN(4) {
-		g.boot(at + g.between(0, 1))
+		g.boot(at)
 		b := g.s.Load[len(g.s.Load)-1].Boot
 		b.Flavor, b.With, b.Host = f.Name, nil, ""
 	}
-	drop := at + g.between(0.5, 5)
-	g.add(Load{At: drop, Op: LoadDropFlavor, Flavor: &f, Force: true})
+	drop := at + g.between(0, 0.03)
+	g.add(Load{At: drop, Op: LoadDropFlavor, Flavor: &f})
 	for _, b := range g.names {
 		if g.chance(0.6) {
 			g.add(Load{At: max(b.at, drop) + g.between(3, 15), Op: LoadDelete, Name: b.name, Project: b.project, When: "active"})

@@ -226,7 +226,7 @@ func (c *clients) operate(ctx context.Context, l Load) error {
 	case LoadAddFlavor:
 		_, err = as.AddFlavor(ctx, *l.Flavor, false)
 	case LoadDropFlavor:
-		_, err = as.RemoveFlavor(ctx, l.Flavor.Name, l.Force)
+		_, err = as.RemoveFlavor(ctx, l.Flavor.Name, false)
 	case LoadAddAxis:
 		_, err = as.AddCapability(ctx, *l.Axis, false)
 	case LoadDropAxis:

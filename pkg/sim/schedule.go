@@ -76,7 +76,6 @@ type Load struct {
 	Limits compute.Resources   `json:"limits,omitempty"` // quota
 	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor; remove: its name counts
 	Axis   *compute.Capability `json:"axis,omitempty"`   // add capability; remove: its name counts
-	Force  bool                `json:"force,omitempty"`  // remove flavor: although work waits in its queues
 	Power  string              `json:"power,omitempty"`  // "stop", "start" or "reboot"
 	Host   compute.HostID      `json:"host,omitempty"`
 	Wish   string              `json:"wish,omitempty"` // host: "drain", "disable" or "enable"
