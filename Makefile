@@ -19,6 +19,7 @@ dev: build ## the same, and it stays up
 
 test: ## everything; needs Java and Maven for the parts on real Kafka
 	$(GO) test -race -timeout 25m ./...
+	$(GO) test -count=1 -run '^TestSimulation$$' ./cmd/berth # -race leaves time for a few schedules only
 
 N     ?= 500
 COUNT ?= 1

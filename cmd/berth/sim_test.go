@@ -196,16 +196,22 @@ func simulate(t *testing.T, seeds []uint64) {
 	fmt.Print(stats)
 }
 
-// TestSimulation plays some schedules that are always the same; make sim plays
-// those that never were played before.
+// TestSimulation plays some schedules that are always the same, and half as many
+// that perhaps nobody ever played before; make sim plays as many as you like.
 func TestSimulation(t *testing.T) {
 	n := 100
-	if raced {
+	switch {
+	case raced:
 		n = 5
+	case os.Getenv("BERTH_TEST_LONG") != "":
+		n = 200
 	}
 	var seeds []uint64
 	for i := range n {
 		seeds = append(seeds, uint64(i)+1)
+	}
+	for range n / 2 {
+		seeds = append(seeds, rand.Uint64N(1<<40))
 	}
 	simulate(t, seeds)
 }
