@@ -171,18 +171,18 @@ func (c *contest) client(ctx context.Context, who int, rnd *rand.Rand) {
 func (c *contest) boot(who int, a asked) {
 	a.op = "boot"
 	c.do(who, a, c.request(compute.OpBoot, a), func() string {
-		for _, i := range c.log[a.id()] {
-			switch {
-			case i.State == compute.StateQueued:
-				return "admitted"
-			case i.State == compute.StateError && i.Reason.Code == compute.QuotaExceeded:
-				return fmt.Sprintf("refused, %d of %d used", i.Reason.Used, i.Reason.Limit)
-			case i.State == compute.StateDeleted:
-				return "cancelled"
-			}
-			return "?"
+		if len(c.log[a.id()]) == 0 {
+			return ""
 		}
-		return ""
+		switch i := c.log[a.id()][0]; {
+		case i.State == compute.StateQueued:
+			return "admitted"
+		case i.State == compute.StateError && i.Reason.Code == compute.QuotaExceeded:
+			return fmt.Sprintf("refused, %d of %d used", i.Reason.Used, i.Reason.Limit)
+		case i.State == compute.StateDeleted:
+			return "cancelled"
+		}
+		return "something else"
 	})
 }
 
