@@ -158,9 +158,9 @@ func (r *loopRun) pause(now time.Time) time.Duration {
 	if !r.pressed() && r.anyReady() {
 		due = append(due, r.inputs.due)
 	}
-	for _, due := range due {
-		if !due.IsZero() {
-			d = min(d, max(due.Sub(now), 0))
+	for _, at := range due {
+		if !at.IsZero() {
+			d = min(d, max(at.Sub(now), 0))
 		}
 	}
 	return d

@@ -141,11 +141,8 @@ func (s *source) refresh(ctx context.Context) (view, error) { return s.ask(ctx, 
 func (s *source) ask(ctx context.Context, whom kmsg.Requestor) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	m, err := metadata(ctx, whom, s.topic)
+	m, err := topicMetadata(ctx, whom, s.topic)
 	if err != nil {
-		return view{}, err
-	}
-	if err := kerr.ErrorForCode(m.Topics[0].ErrorCode); err != nil {
 		return view{}, err
 	}
 	s.mu.Lock()
@@ -251,11 +248,20 @@ func metadata(ctx context.Context, whom kmsg.Requestor, topics ...string) (*kmsg
 
 // describeTopic asks for one topic's metadata.
 func describeTopic(ctx context.Context, client *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
-	found, err := describeTopics(ctx, client, topic)
+	m, err := topicMetadata(ctx, client, topic)
 	if err != nil {
 		return nil, err
 	}
-	return &found[0], kerr.ErrorForCode(found[0].ErrorCode)
+	return &m.Topics[0], nil
+}
+
+// topicMetadata is a broker's answer about a topic that there is.
+func topicMetadata(ctx context.Context, whom kmsg.Requestor, topic string) (*kmsg.MetadataResponse, error) {
+	m, err := metadata(ctx, whom, topic)
+	if err != nil {
+		return nil, err
+	}
+	return m, kerr.ErrorForCode(m.Topics[0].ErrorCode)
 }
 
 // follow is the view after an answer about this topic alone.
