@@ -38,7 +38,7 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 		Starts:      starts{admin},
 		Wake:        func() { loop.Wake() },
 	})
-	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{Group: topics.ConductorGroup(), TransactionalID: topics.Prefix + "conductor-" + o.Name, Patience: conductor.Patience}, decides)
+	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{Group: topics.ConductorGroup(), Patience: conductor.Patience}, decides)
 	g.Add("views", service.Together(
 		entries,
 		c.table(topics.Queues(), decides.Queues),

@@ -236,6 +236,9 @@ func (l *loop) refused(c *cursor, part Part) error {
 func (l *loop) changes(recs []wire.Record) ([]Change, error) {
 	var changes []Change
 	for _, rec := range recs {
+		if rec.IsTakeover() {
+			continue // of a partition, by another conductor: nothing has changed
+		}
 		change, err := l.change(rec)
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -57,7 +58,7 @@ type alike struct {
 func ownTopics(t wire.Topics, partitions int32, replication int16) []alike {
 	return []alike{
 		{partitions, retained(replication, inputRetention), []string{t.Requests(), t.Reports(), t.Rejected()}},
-		{partitions, compacted(replication), []string{t.Instances()}},
+		{partitions, compacted(replication).with("max.message.bytes", strconv.Itoa(maxTurnBytes)), []string{t.Instances()}},
 		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
 		{1, retained(replication, adviceRetention), []string{t.Advice()}},
 	}

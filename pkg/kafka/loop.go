@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -19,25 +18,15 @@ import (
 type LoopOptions struct {
 	// Group is the consumer group that shares the partitions out.
 	Group string
-	// TransactionalID names this process to the transaction coordinator. The
-	// same one after a restart, as of a configured process name, ends what the
-	// process that died left open at once; two processes that share one would
-	// end each other's transactions for ever. Empty: random, and what a killed
-	// process left open ends after TransactionTimeout. Either way it is the
-	// group's generation that keeps two owners from writing.
-	TransactionalID string
 	// TurnRecords is the most inputs of one turn. 0: DefaultTurnRecords.
 	TurnRecords int
 	// Patience is how long a report may wait for others to be decided in the same
-	// turn: a transaction costs the brokers far more than a record in it. nil: no
+	// turn: writing a turn costs the brokers far more than a record in it. nil: no
 	// report waits. Requests never do.
 	Patience func(report wire.Record) time.Duration
-	// TransactionTimeout is how long a transaction may be open; a turn that takes
-	// longer is undone. What a killed process left open keeps the next owner of
-	// its partitions waiting for this long, and until the broker looks for it
-	// (transaction.abort.timed.out.transaction.cleanup.interval.ms, 10 s by
-	// default). 0: DefaultTransactionTimeout.
-	TransactionTimeout time.Duration
+	// TurnTimeout is how long writing a turn is tried; then it is undone.
+	// 0: DefaultTurnTimeout.
+	TurnTimeout time.Duration
 	// SessionTimeout is how long a process may be silent before others take
 	// its partitions. 0: DefaultSessionTimeout.
 	SessionTimeout time.Duration
@@ -47,12 +36,16 @@ type LoopOptions struct {
 	// TimerGap is the least time between two questions for the ends of the
 	// inputs, without which no timer fires. 0: DefaultTimerGap.
 	TimerGap time.Duration
-	// CommitEvery is how long positions and cursors that no transaction carries
-	// may wait to be committed. 0: DefaultCommitEvery.
+	// CommitEvery is how long positions and cursors that no change carried may
+	// wait to be committed. 0: DefaultCommitEvery.
 	CommitEvery time.Duration
 	// IdleCommit is how often positions are committed that have not moved, so
 	// that the group does not forget them. 0: DefaultIdleCommit.
 	IdleCommit time.Duration
+	// RenewEvery is how often a pen is raised, lest Kafka forgets whom to refuse.
+	// It must be well below the brokers' producer.id.expiration.ms and
+	// transactional.id.expiration.ms. 0: DefaultRenewEvery.
+	RenewEvery time.Duration
 	// MaxUnsent is how many effects may wait to be acknowledged before no
 	// inputs are taken any more. 0: DefaultMaxUnsent.
 	MaxUnsent int
@@ -63,28 +56,27 @@ type LoopOptions struct {
 
 // The defaults of LoopOptions.
 const (
-	DefaultTurnRecords        = 2000
-	DefaultTransactionTimeout = 10 * time.Second
-	DefaultSessionTimeout     = 10 * time.Second
-	DefaultHeartbeat          = 500 * time.Millisecond
-	DefaultTimerGap           = 50 * time.Millisecond
-	DefaultCommitEvery        = time.Second
-	DefaultIdleCommit         = 24 * time.Hour
-	DefaultMaxUnsent          = 20_000
-	DefaultStopTimeout        = 5 * time.Second
+	DefaultTurnRecords    = 2000
+	DefaultTurnTimeout    = 20 * time.Second
+	DefaultSessionTimeout = 10 * time.Second
+	DefaultHeartbeat      = 500 * time.Millisecond
+	DefaultTimerGap       = 50 * time.Millisecond
+	DefaultCommitEvery    = time.Second
+	DefaultIdleCommit     = 24 * time.Hour
+	DefaultRenewEvery     = 8 * time.Hour
+	DefaultMaxUnsent      = 20_000
+	DefaultStopTimeout    = 5 * time.Second
 )
 
 func (o LoopOptions) withDefaults() LoopOptions {
-	if o.TransactionalID == "" {
-		o.TransactionalID = o.Group + "-" + rand.Text()
-	}
 	orDefault(&o.TurnRecords, DefaultTurnRecords)
-	orDefault(&o.TransactionTimeout, DefaultTransactionTimeout)
+	orDefault(&o.TurnTimeout, DefaultTurnTimeout)
 	orDefault(&o.SessionTimeout, DefaultSessionTimeout)
 	orDefault(&o.Heartbeat, DefaultHeartbeat)
 	orDefault(&o.TimerGap, DefaultTimerGap)
 	orDefault(&o.CommitEvery, DefaultCommitEvery)
 	orDefault(&o.IdleCommit, DefaultIdleCommit)
+	orDefault(&o.RenewEvery, DefaultRenewEvery)
 	orDefault(&o.MaxUnsent, DefaultMaxUnsent)
 	orDefault(&o.StopTimeout, DefaultStopTimeout)
 	return o
@@ -104,8 +96,9 @@ func orDefault[T comparable](v *T, def T) {
 //
 // One goroutine calls the handler. A turn is one fetch of whatever all owned
 // partitions have, one call of the handler and, if it changes something, one
-// transaction: the changes to instances together with the positions of the
-// inputs. Effects are published after that.
+// batch for each partition that changes: the changes to instances together with
+// the positions of the inputs, under a pen that only the owner has. Effects are
+// published after that.
 type Loop struct {
 	cfg     Config
 	opts    LoopOptions
@@ -202,9 +195,6 @@ func (l *Loop) session(ctx, hard context.Context, out *outbox) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.ctx = work
 	defer r.close(cancel)
-	if err := r.txn.open(ctx); err != nil {
-		return classify("begin to write transactions", err)
-	}
 	if r.group, err = join(l.cfg, l.opts, [inputTopics]string{r.topics[requests].name, r.topics[reports].name}); err != nil {
 		return err
 	}
@@ -217,8 +207,8 @@ func (l *Loop) session(ctx, hard context.Context, out *outbox) error {
 
 // prepare waits for the topics and finds out where they are.
 func (l *Loop) prepare(ctx context.Context, out *outbox) (*loopRun, error) {
-	// Nothing is retried by the client: see commitPlainly. All else that is
-	// asked through it is asked again by who asks.
+	// Nothing is retried by the client: what is asked through it is asked again
+	// by who asks.
 	ask, err := newClient(l.cfg, kgo.RequestRetries(0))
 	if err != nil {
 		return nil, err
@@ -245,5 +235,5 @@ func (l *Loop) prepare(ctx context.Context, out *outbox) (*loopRun, error) {
 			return nil, compute.Conflict("topic", s.topic, fmt.Sprintf("has %d partitions, %s has %d", have, instances.topic, want), "give them the same number")
 		}
 	}
-	return newLoopRun(l, ask, sources, topics, out), nil
+	return newLoopRun(l, ask, sources, topics, instances, out), nil
 }

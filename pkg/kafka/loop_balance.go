@@ -131,4 +131,4 @@ func quota(n int32, members, i int) int {
 }
 
 // rebalanceTimeout outlasts the longest turn.
-func rebalanceTimeout(o LoopOptions) time.Duration { return o.TransactionTimeout + o.SessionTimeout }
+func rebalanceTimeout(o LoopOptions) time.Duration { return o.TurnTimeout + o.SessionTimeout }

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,7 +35,7 @@ func TestZombieDoesNotCommit(t *testing.T) {
 			}
 		}
 		// It does not notice in time: its heart beats too slowly.
-		zombie := loop(t, cfg, LoopOptions{SessionTimeout: 60 * time.Second, Heartbeat: 50 * time.Second, TransactionTimeout: 60 * time.Second}, l)
+		zombie := loop(t, cfg, LoopOptions{SessionTimeout: 60 * time.Second, Heartbeat: 50 * time.Second, TurnTimeout: 60 * time.Second}, l)
 		await(t, zombie.Ready(), "the zombie is ready")
 		f := feeding(t, cfg, "k")
 		f.more(1, 1)
@@ -63,84 +61,116 @@ func TestZombieDoesNotCommit(t *testing.T) {
 	})
 }
 
-// The log must say what was decided before the positions are believed: an open
-// transaction of the owner before is waited for, and what it decided counts.
-func TestGainWaitsForAnOpenTransaction(t *testing.T) {
+// What an earlier owner wrote before the takeover counts, its positions with it;
+// after that it writes nothing, whatever it believes.
+func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg Config) {
-		f := feeding(t, cfg, "k")
+		f := feeding(t, cfg, "k", "report")
 		f.more(2, 1)
-		before := &transactor{cfg: cfg.withDefaults(), opts: LoopOptions{Group: cfg.Topics.ConductorGroup(), TransactionalID: cfg.Topics.Prefix + "before"}.withDefaults()}
-		before.topics = inputTopicsOf(t, cfg)
-		if err := before.open(patient(t)); err != nil {
+		before := scribeOf(t, cfg)
+		taken, err := before.take(patient(t), []int32{0}, nil)
+		if err != nil {
 			t.Fatal(err)
 		}
-		defer before.discard(context.Background())
-		if err := before.client.BeginTransaction(); err != nil {
+		numbers := func(key string, ns ...int) (recs []wire.Record) {
+			for _, n := range ns {
+				recs = append(recs, wire.Record{Key: []byte(key), Value: fmt.Append(nil, n)})
+			}
+			return recs
+		}
+		both := append(numbers("k", 1, 2), numbers("report", 1)...)
+		position{at: [inputTopics]int64{2, 1}, cursor: 0}.carry(both)
+		e := &entry{pen: taken[0].pen, records: both}
+		if err := before.write(patient(t), map[int32]*entry{0: e}); err != nil {
 			t.Fatal(err)
 		}
-		var changes []wire.Record
-		for n := range 2 {
-			changes = append(changes, wire.Record{Key: []byte("k"), Value: fmt.Append(nil, n+1)}.To(cfg.Topics.Instances(), 0))
-		}
-		if _, err := before.produce(patient(t), changes); err != nil {
-			t.Fatal(err)
-		}
-		if err := before.commitOffsets(patient(t), fence{generation: -1}, []position{{at: [inputTopics]int64{2, 0}}}); err != nil {
-			t.Fatal(err)
+		// Sent again, as after an answer that was lost, it is not there twice.
+		again := &entry{pen: taken[0].pen, records: both}
+		if err := before.write(patient(t), map[int32]*entry{0: again}); err != nil || again.offset != e.offset {
+			t.Fatalf("again: at %d and %d, %v", e.offset, again.offset, err)
 		}
 		heir := newLedger(t, "heir")
-		asked, dial := counter(cfg, new(kmsg.OffsetFetchRequest).Key(), 8, new(kmsg.FetchRequest).Key(), 2)
-		loopCfg := cfg
-		loopCfg.Dial = dial
-		a := loop(t, loopCfg, LoopOptions{}, heir)
-		await(t, asked, "it has asked for positions again and again, or begun to read")
-		if err := before.client.EndTransaction(patient(t), kgo.TryCommit); err != nil {
-			t.Fatal(err)
+		a := loop(t, cfg, LoopOptions{}, heir)
+		a.await(t, "apply 0 report 2")
+		if heir.cursor[0] != 0 {
+			t.Errorf("the cursor was %d", heir.cursor[0])
+		}
+		late := &entry{pen: e.pen.after(3), records: numbers("from the grave", 1)}
+		if err := before.write(patient(t), map[int32]*entry{0: late}); !errors.Is(err, kerr.InvalidProducerEpoch) {
+			t.Errorf("the one before wrote: %v", err)
 		}
 		f.more(1, 1)
 		a.await(t, "apply 0 k 3")
 		instances := openLog(t, cfg, cfg.Topics.Instances())
-		instances.until("has the third", func() bool { return len(instances.recs) >= 3 })
+		instances.until("has all", func() bool { return len(instances.recs) >= 6 })
 		instances.exact(f.n)
 	})
 }
 
-// counter is a dialer that closes the channel once so many requests of one or
-// of the other kind were written.
-func counter(cfg Config, one int16, ones int, other int16, others int) (<-chan struct{}, func(context.Context, string, string) (net.Conn, error)) {
-	c, done, n, mu := newCutter(cfg.Dial), make(chan struct{}), map[int16]int{}, new(sync.Mutex)
-	enough := sync.OnceFunc(func() { close(done) })
-	c.on(func(b []byte) bool {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(b) < 6 {
-			return false
-		}
-		if key := int16(b[4])<<8 | int16(b[5]); key == one || key == other {
-			if n[key]++; n[one] >= ones || n[other] >= others {
-				enough()
-			}
-		}
-		return false
-	})
-	return done, c.dial
-}
-
-func inputTopicsOf(t *testing.T, cfg Config) (topics [inputTopics]inputTopic) {
-	t.Helper()
-	cl, err := newClient(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	for i, name := range []string{cfg.Topics.Requests(), cfg.Topics.Reports()} {
-		d, err := describeTopic(patient(t), cl, name)
+// A pen that was renewed is good; one that somebody else took meanwhile is not.
+func TestPenRenewed(t *testing.T) {
+	eachCell(t, 2, func(t *testing.T, cfg Config) {
+		s := scribeOf(t, cfg)
+		first, err := s.take(patient(t), []int32{0, 1}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		topics[i] = inputTopic{name, d.TopicID}
+		had := map[int32]pen{0: first[0].pen, 1: first[1].pen}
+		again, err := s.take(patient(t), []int32{0}, had)
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := func(p pen) map[int32]*entry {
+			return map[int32]*entry{0: {pen: p, records: []wire.Record{{Key: []byte("k"), Value: []byte("1")}}}}
+		}
+		if err := s.write(patient(t), one(again[0].pen)); err != nil {
+			t.Error(err)
+		}
+		if err := s.write(patient(t), one(had[0])); !errors.Is(err, kerr.InvalidProducerEpoch) {
+			t.Errorf("with the pen before: %v", err)
+		}
+		if _, err := scribeOf(t, cfg).take(patient(t), []int32{1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(t.Name(), "kafka") { // kfake raises whatever epoch it is shown
+			if _, err := s.take(patient(t), []int32{1}, had); err == nil {
+				t.Error("renewed although somebody else has it")
+			}
+		}
+	})
+}
+
+// A loop goes on through renewals, without restoring anything.
+func TestLoopRenewsItsPens(t *testing.T) {
+	eachCell(t, 2, func(t *testing.T, cfg Config) {
+		a := loop(t, cfg, LoopOptions{RenewEvery: time.Nanosecond}, newLedger(t, "a"))
+		await(t, a.Ready(), "the loop is ready")
+		f := feeding(t, cfg, "k0", "k1")
+		instances := openLog(t, cfg, cfg.Topics.Instances())
+		for i := range 3 {
+			f.more(10, 2)
+			instances.until("has all", func() bool { return len(instances.recs) == 20*(i+1) })
+		}
+		instances.exact(f.n)
+		if a.gains[0] != 1 || a.gains[1] != 1 {
+			t.Errorf("gained %v times", a.gains)
+		}
+	})
+}
+
+func scribeOf(t *testing.T, cfg Config) *scribe {
+	t.Helper()
+	cfg = cfg.withDefaults()
+	cl, err := newClient(cfg, kgo.RequestRetries(0))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return topics
+	t.Cleanup(cl.Close)
+	s := &scribe{cfg: cfg, group: cfg.Topics.ConductorGroup(), client: cl, topic: &source{client: cl, topic: cfg.Topics.Instances(), log: cfg.Log, look: cfg.look("write")}}
+	if err := s.topic.open(patient(t)); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // What was ours in the generation just before goes on; after any other, somebody
@@ -164,7 +194,8 @@ func TestOnlyTheNextGenerationKeepsPartitions(t *testing.T) {
 		for i := range sources {
 			sources[i] = &source{client: ask}
 		}
-		r := newLoopRun(NewLoop(Config{}, LoopOptions{}, l), ask, sources, [inputTopics]inputTopic{}, newOutbox(nil))
+		r := newLoopRun(NewLoop(Config{}, LoopOptions{}, l), ask, sources, [inputTopics]inputTopic{}, &source{client: ask}, newOutbox(nil))
+		r.group = &membership{client: ask}
 		ctx, cancel := context.WithCancel(t.Context())
 		r.ctx = ctx
 		if err := errors.Join(r.assigned(groupNews{fence: fence{"me", 7}, own: []int32{0, 1}}), r.assigned(groupNews{fence: c.next, own: []int32{1, 2}})); err != nil {
@@ -247,84 +278,60 @@ func TestRejectsComeBeforeTheCommit(t *testing.T) {
 	})
 }
 
-// A transaction whose end is refused or unknown is no transaction: everything is
+// A turn that is refused, or whose outcome is unknown, is no turn: everything is
 // read from the log again, and goes on.
-func TestLoopRestoresAfterAFailedTransaction(t *testing.T) {
-	for _, code := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.UnknownServerError, kerr.ProducerFenced} {
-		for _, at := range []kmsg.Request{new(kmsg.EndTxnRequest), new(kmsg.TxnOffsetCommitRequest)} {
-			t.Run(fmt.Sprintf("%s %s", kmsg.NameForKey(at.Key()), code.Message), func(t *testing.T) {
-				cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(cluster.Close)
-				cfg := Config{Brokers: cluster.ListenAddrs(), Topics: wire.Topics{Prefix: "f."}}
-				makeCell(t, cfg, 2)
-				a := loop(t, cfg, LoopOptions{SessionTimeout: 10 * time.Second}, newLedger(t, "a"))
-				await(t, a.Ready(), "the loop is ready")
-				f := feeding(t, cfg, "k0", "k1")
-				f.more(3, 2)
-				instances := openLog(t, cfg, cfg.Topics.Instances())
-				instances.until("has all", func() bool { return len(instances.recs) == 6 })
-				cluster.ControlKey(at.Key(), func(k kmsg.Request) (kmsg.Response, error, bool) { return refusal(k, code), nil, true })
-				f.more(3, 2)
-				instances.until("has all", func() bool { return len(instances.recs) >= 12 })
-				instances.sync()
-				instances.exact(f.n)
-				a.stop(t)
-				if a.gains[0] != 2 || a.gains[1] != 2 {
-					t.Errorf("gained %v times, want twice each", a.gains)
-				}
-			})
-		}
-	}
-}
-
-func refusal(k kmsg.Request, code *kerr.Error) kmsg.Response {
-	switch req := k.(type) {
-	case *kmsg.EndTxnRequest:
-		resp := req.ResponseKind().(*kmsg.EndTxnResponse)
-		resp.ErrorCode = code.Code
-		return resp
-	case *kmsg.TxnOffsetCommitRequest:
-		resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
-		for _, rt := range req.Topics {
-			st := kmsg.NewTxnOffsetCommitResponseTopic()
-			st.Topic, st.TopicID = rt.Topic, rt.TopicID
-			for _, rp := range rt.Partitions {
-				sp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
-				sp.Partition, sp.ErrorCode = rp.Partition, code.Code
-				st.Partitions = append(st.Partitions, sp)
+func TestLoopRestoresAfterAFailedTurn(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidRecord} {
+		t.Run(code.Message, func(t *testing.T) {
+			cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+			if err != nil {
+				t.Fatal(err)
 			}
-			resp.Topics = append(resp.Topics, st)
-		}
-		return resp
+			t.Cleanup(cluster.Close)
+			cfg := Config{Brokers: cluster.ListenAddrs(), Topics: wire.Topics{Prefix: "f."}}
+			makeCell(t, cfg, 2)
+			id := scribeOf(t, cfg).topic.current().id
+			a := loop(t, cfg, LoopOptions{SessionTimeout: 10 * time.Second}, newLedger(t, "a"))
+			await(t, a.Ready(), "the loop is ready")
+			f := feeding(t, cfg, "k0", "k1")
+			f.more(3, 2)
+			instances := openLog(t, cfg, cfg.Topics.Instances())
+			instances.until("has all", func() bool { return len(instances.recs) == 6 })
+			refused := make(chan struct{})
+			cluster.ControlKey(new(kmsg.ProduceRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
+				req := k.(*kmsg.ProduceRequest)
+				if req.Topics[0].TopicID != id && req.Topics[0].Topic != cfg.Topics.Instances() {
+					return nil, nil, false
+				}
+				close(refused)
+				return refusal(req, code), nil, true
+			})
+			f.more(3, 2)
+			await(t, refused, "a turn was refused")
+			instances.until("has all", func() bool { return len(instances.recs) >= 12 })
+			instances.sync()
+			instances.exact(f.n)
+			a.stop(t)
+			if a.gains[0] != 2 || a.gains[1] != 2 {
+				t.Errorf("gained %v times, want twice each", a.gains)
+			}
+		})
 	}
-	return nil
 }
 
-// A configured name fences its own orphan: the restarted process does not wait
-// until the transaction of the killed one times out.
-func TestRestartUnderTheSameNameEndsItsOrphan(t *testing.T) {
-	eachCell(t, 1, func(t *testing.T, cfg Config) {
-		opts := LoopOptions{TransactionalID: cfg.Topics.Prefix + "conductor-1", TransactionTimeout: 10 * time.Minute, StopTimeout: 100 * time.Millisecond}
-		a := loop(t, cfg, opts, newLedger(t, "a"))
-		await(t, a.Ready(), "the loop is ready")
-		f := feeding(t, cfg, "k")
-		f.more(1, 1)
-		instances := openLog(t, cfg, cfg.Topics.Instances())
-		instances.until("has the first", func() bool { return len(instances.recs) == 1 })
-		endTxn := byte(new(kmsg.EndTxnRequest).Key())
-		a.wire.on(func(b []byte) bool { return len(b) > 6 && b[4] == 0 && b[5] == endTxn })
-		f.more(1, 1)
-		a.await(t, "apply 0 k 2")
-		await(t, a.wire.fell, "its last request was cut off")
-		a.kill(t)
-		b := loop(t, cfg, opts, newLedger(t, "b"))
-		b.await(t, "apply 0 k 2")
-		instances.until("has both", func() bool { return len(instances.recs) == 2 })
-		instances.exact(f.n)
-	})
+func refusal(req *kmsg.ProduceRequest, code *kerr.Error) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.ProduceResponse)
+	for _, rt := range req.Topics {
+		st := kmsg.NewProduceResponseTopic()
+		st.Topic, st.TopicID = rt.Topic, rt.TopicID
+		for _, rp := range rt.Partitions {
+			sp := kmsg.NewProduceResponseTopicPartition()
+			sp.Partition, sp.ErrorCode = rp.Partition, code.Code
+			st.Partitions = append(st.Partitions, sp)
+		}
+		resp.Topics = append(resp.Topics, st)
+	}
+	return resp
 }
 
 // The partitions of the three topics must meet.

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,16 +16,18 @@ import (
 
 // A partition is gained in this order, and no other would do:
 //
-//  1. wait until the group's positions for it are stable: no transaction of an
-//     earlier owner is open or half written down, and none can follow, because
-//     the group's generation is another one now;
-//  2. ask where instances ends, whether or not it is committed;
-//  3. read what is committed from the beginning until the last stable offset
-//     has passed that end: the mark of a transaction may reach the positions
-//     before it reaches instances, and its changes would be missed;
-//  4. hand that to the handler, and begin with the inputs at the positions.
+//  1. ask the group whether this process is still in its present generation;
+//  2. take the pen, and write down the takeover: from there on nothing of an
+//     earlier owner is written, and what it wrote lies before;
+//  3. ask for the positions that no change carried;
+//  4. ask the group once more: had it gone on before the pen was taken, the pen
+//     would be the next owner's by right, who has taken it perhaps before;
+//  5. read instances from the beginning to the takeover, and hand that to the
+//     handler;
+//  6. begin with the inputs at the furthest of the positions, those of the log
+//     and those of the group.
 //
-// Partitions that become stable together are read together. The loop goes on
+// Partitions that are taken together are read together. The loop goes on
 // with the others meanwhile, one fetched batch of records between two turns.
 
 // gain is some partitions on their way to this process.
@@ -41,13 +44,18 @@ type gain struct {
 type gained struct {
 	records []wire.Record // of instances
 	of      []*ownedPartition
-	done    map[int32]position // nil: more records follow
-	err     error              // trying again is no use
+	done    map[int32]found // nil: more records follow
+	err     error           // trying again is no use
 	began   time.Time
 }
 
-// restoreWait is how long a broker may hold a fetch of instances while a
-// transaction there is open.
+// found is what a partition is gained with.
+type found struct {
+	pen pen
+	at  position // as the group knows it
+}
+
+// restoreWait is how long a broker may hold a fetch of instances that finds nothing.
 const restoreWait = 250 * time.Millisecond
 
 // start gains partitions in a goroutine of its own.
@@ -63,88 +71,90 @@ func (g *gain) start(ctx context.Context) {
 
 func (g *gain) work(ctx context.Context) {
 	began := time.Now()
-	waiting, mend := g.of, began.Add(mendAfter)
+	waiting := g.of
 	for fails := 1; len(waiting) > 0; fails++ {
-		if now := time.Now(); now.After(mend) {
-			g.run.mend(ctx)
-			mend = now.Add(mendEvery)
-		}
-		stable, err := g.run.committed(ctx, ids(waiting))
+		has, ends, err := g.run.takeOver(ctx, ids(waiting))
 		if err != nil && isForbidden(err) {
-			g.run.hand(ctx, gained{err: classify("ask for committed positions", err)})
+			g.run.hand(ctx, gained{err: classify("take over partitions", err)})
 			return
 		}
-		var next, found []*ownedPartition
+		if fails == waitTold && err != nil {
+			g.run.log.Info("waiting to take over partitions", zap.Error(err))
+		}
+		var next, of []*ownedPartition
 		for _, o := range waiting {
-			if _, ok := stable[o.id]; ok {
-				found = append(found, o)
+			if _, ok := has[o.id]; ok {
+				of = append(of, o)
 			} else {
 				next = append(next, o)
 			}
 		}
-		if len(found) > 0 {
-			g.run.gains.Add(1)
-			go func() {
-				defer g.run.gains.Done()
-				g.run.restore(ctx, found, stable, began)
-			}()
+		if len(of) > 0 {
+			g.run.gains.Go(func() { g.run.restore(ctx, of, has, ends, began) })
 		}
-		if waiting = next; len(waiting) > 0 && sleep(ctx, min(stableWait<<min(fails, 5), time.Second)) != nil {
+		if waiting = next; len(waiting) > 0 && sleep(ctx, retryBackoff(fails)) != nil {
 			return
 		}
 	}
 }
 
-// stableWait is how soon positions that are not stable are asked for again, at first.
-const stableWait = 5 * time.Millisecond
+// takeOver takes pens, those it gets, and answers where each takeover ends.
+func (r *loopRun) takeOver(ctx context.Context, partitions []int32) (has map[int32]found, ends map[int32]int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.loop.opts.TurnTimeout)
+	defer cancel()
+	if err := r.group.current(ctx, r.ask); err != nil {
+		return nil, nil, err
+	}
+	taken, some := r.scribe.take(ctx, partitions, nil)
+	if len(taken) == 0 {
+		return nil, nil, some
+	}
+	at, err := r.positions(ctx, slices.Collect(maps.Keys(taken)))
+	if err == nil {
+		err = r.group.current(ctx, r.ask)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(some, err)
+	}
+	has, ends = map[int32]found{}, map[int32]int64{}
+	for p, pos := range at {
+		has[p], ends[p] = found{taken[p].pen, pos}, taken[p].offset+1
+	}
+	return has, ends, some
+}
 
-// restore reads what is committed of some partitions, to the end.
-func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, at map[int32]position, began time.Time) {
+// restore reads some partitions up to where their takeovers end.
+func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int32]found, ends map[int32]int64, began time.Time) {
+	done := map[int32]found{}
+	at := map[int32]position{}
+	for _, o := range of {
+		at[o.id] = has[o.id].at
+	}
 	if err := r.fillIn(ctx, at); err != nil {
 		r.hand(ctx, gained{err: err})
 		return
+	}
+	for p, pos := range at {
+		done[p] = found{has[p].pen, pos}
 	}
 	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	reader := NewReader(r.loop.cfg, ReaderOptions{
-		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Committed: true, MaxWait: restoreWait,
+		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: ends, MaxWait: restoreWait,
 		Handle: func(b Batch) { r.hand(ctx, gained{records: b.Records, of: of}) },
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- reader.Run(ctx) }()
-	mend := time.NewTimer(mendAfter)
-	defer mend.Stop()
-	for {
-		select {
-		case <-reader.Ready():
-			cancel()
-			<-ended // nothing is handed over any more
-			r.hand(parent, gained{of: of, done: at, began: began})
-			return
-		case err := <-ended:
-			if err != nil {
-				r.hand(ctx, gained{err: err})
-			}
-			return
-		case <-mend.C:
-			r.mend(ctx)
-			mend.Reset(mendEvery)
+	select {
+	case <-reader.Ready():
+		cancel()
+		<-ended // nothing is handed over any more
+		r.hand(parent, gained{of: of, done: done, began: began})
+	case err := <-ended:
+		if err != nil {
+			r.hand(ctx, gained{err: err})
 		}
-	}
-}
-
-// mend ends what keeps a gain waiting and Kafka has forgotten to end. A process
-// that may not do so waits for one that may.
-func (r *loopRun) mend(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.loop.cfg.RequestTimeout)
-	defer cancel()
-	m, err := newMender(ctx, r.ask, r.log, r.loop.cfg.Topics.Instances(), r.loop.opts.Group)
-	if err == nil {
-		err = m.mend(ctx)
-	}
-	if err != nil && ctx.Err() == nil {
-		r.log.Warn("a partition is not readable to its end, and whether Kafka has forgotten the end of a transaction could not be found out", zap.Error(err))
 	}
 }
 
@@ -169,14 +179,12 @@ func (r *loopRun) fillIn(ctx context.Context, at map[int32]position) error {
 	return nil
 }
 
-// committed asks for the group's positions. Those that are not stable, or of
-// which nothing can be said now, are not in the answer. Each partition is named,
-// because what is about to be committed for the first time is not listed.
-func (r *loopRun) committed(ctx context.Context, partitions []int32) (map[int32]position, error) {
+// positions asks for the group's positions. Those of which nothing can be said
+// now are not in the answer.
+func (r *loopRun) positions(ctx context.Context, partitions []int32) (map[int32]position, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.loop.cfg.RequestTimeout)
 	defer cancel()
 	req := kmsg.NewPtrOffsetFetchRequest()
-	req.RequireStable = true
 	rg := kmsg.NewOffsetFetchRequestGroup()
 	rg.Group = r.loop.opts.Group
 	for _, topic := range r.topics {
@@ -196,11 +204,11 @@ func (r *loopRun) committed(ctx context.Context, partitions []int32) (map[int32]
 	if err := errors.Join(kerr.ErrorForCode(resp.ErrorCode), kerr.ErrorForCode(g.ErrorCode)); err != nil {
 		return nil, err
 	}
-	return r.positions(g)
+	return r.positionsIn(g)
 }
 
-// positions is the answer of committed, both topics together.
-func (r *loopRun) positions(g kmsg.OffsetFetchResponseGroup) (map[int32]position, error) {
+// positionsIn is such an answer, both topics together.
+func (r *loopRun) positionsIn(g kmsg.OffsetFetchResponseGroup) (map[int32]position, error) {
 	at, seen := map[int32]position{}, map[int32]int{}
 	for _, rt := range g.Topics {
 		topic := slices.IndexFunc(r.topics[:], func(t inputTopic) bool { return t.name == rt.Topic || t.id == rt.TopicID })
@@ -217,7 +225,7 @@ func (r *loopRun) positions(g kmsg.OffsetFetchResponseGroup) (map[int32]position
 			}
 			pos, ok := at[rp.Partition]
 			if !ok {
-				pos = position{partition: rp.Partition, cursor: -1}
+				pos = nowhere(rp.Partition)
 			}
 			pos.at[topic] = rp.Offset
 			if topic == requests {
@@ -261,6 +269,9 @@ func (r *loopRun) take(g gained) error {
 		if o := r.owned[rec.Partition]; o != nil && slices.Contains(g.of, o) {
 			r.loop.handler.Restore(rec.Partition, rec)
 			o.behind = rec.Offset + 1
+			if at, ok := carried(rec); ok {
+				o.logged = o.logged.further(at)
+			}
 		}
 	}
 	if g.done == nil {
@@ -269,8 +280,8 @@ func (r *loopRun) take(g gained) error {
 	var restored []int32
 	for _, o := range g.of {
 		if r.owned[o.id] == o {
-			at := g.done[o.id]
-			o.restored = &at
+			at := g.done[o.id].at.further(o.logged)
+			o.restored, o.pen = &at, g.done[o.id].pen
 			restored = append(restored, o.id)
 			r.loop.cfg.Metrics.restored(g.began)
 			r.log.Debug("partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind), zap.Int64("cursor", at.cursor))

@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// fence is who this process is to the group: what a commit must carry so that
-// Kafka refuses it once somebody else may own a partition.
+// fence is who this process is to the group: what a commit of positions must
+// carry so that Kafka refuses it once somebody else may own a partition.
 type fence struct {
 	member     string
 	generation int32
@@ -142,6 +142,19 @@ func (m *membership) tell(n groupNews) {
 	case <-n.done:
 	case <-m.ended:
 	}
+}
+
+// current asks the group whether this process is a member of its present
+// generation. An error is no answer, or that it is not, or not for long.
+func (m *membership) current(ctx context.Context, through *kgo.Client) error {
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group = m.group
+	req.MemberID, req.Generation = m.client.GroupMetadata()
+	resp, err := req.RequestWith(ctx, through)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(resp.ErrorCode)
 }
 
 // leave tells the group, through another client, so that others take over at

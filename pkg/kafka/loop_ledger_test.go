@@ -235,7 +235,7 @@ type running struct {
 func quick(o LoopOptions) LoopOptions {
 	orDefault(&o.SessionTimeout, 1500*time.Millisecond)
 	orDefault(&o.Heartbeat, 100*time.Millisecond)
-	orDefault(&o.TransactionTimeout, 2*time.Second)
+	orDefault(&o.TurnTimeout, 20*time.Second)
 	orDefault(&o.StopTimeout, 3*time.Second)
 	orDefault(&o.CommitEvery, 100*time.Millisecond)
 	return o

@@ -13,7 +13,6 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
-	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -61,7 +60,7 @@ func TestLoopStartsAndStops(t *testing.T) {
 // Whoever stops in order makes nobody wait for a time-out.
 func TestSuccessorStartsAtOnce(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg Config) {
-		patient := LoopOptions{SessionTimeout: 5 * time.Minute, TransactionTimeout: 10 * time.Minute, Heartbeat: time.Second}
+		patient := LoopOptions{SessionTimeout: 5 * time.Minute, TurnTimeout: 10 * time.Minute, Heartbeat: time.Second}
 		for i := range 3 {
 			a := loop(t, cfg, patient, newLedger(t, fmt.Sprint(i)))
 			a.await(t, "ready 0")
@@ -154,43 +153,6 @@ func TestLoopInVirtualTime(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// Clusters that were upgraded from before 4.0 may still run transactions the
-// old way. Nothing but what they committed says how far the killed loop was.
-func TestLoopOnOldTransactions(t *testing.T) {
-	c := kafkatest.StartT(t, kafkatest.Options{Heap: "256m"}) // its own: features are the cluster's
-	cfg := Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "old."}}
-	downgrade(t, cfg)
-	makeCell(t, cfg, 2)
-	f := feeding(t, cfg, "k0", "k1")
-	instances := openLog(t, cfg, cfg.Topics.Instances())
-	for i := range 3 {
-		a := loop(t, cfg, LoopOptions{TurnRecords: 3, StopTimeout: 100 * time.Millisecond, CommitEvery: time.Hour}, newLedger(t, fmt.Sprint(i)))
-		f.more(10, 2)
-		want := 20 * (i + 1)
-		instances.until("has all", func() bool { return len(instances.recs) >= want })
-		a.kill(t)
-	}
-	instances.sync()
-	instances.exact(f.n)
-}
-
-func downgrade(t *testing.T, cfg Config) {
-	t.Helper()
-	cl, err := newClient(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	req := kmsg.NewPtrUpdateFeaturesRequest()
-	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
-	u.Feature, u.MaxVersionLevel, u.UpgradeType, u.AllowDowngrade = "transaction.version", 0, 2, true
-	req.FeatureUpdates = append(req.FeatureUpdates, u)
-	resp, err := req.RequestWith(patient(t), cl)
-	if err != nil || resp.ErrorCode != 0 {
-		t.Fatalf("%+v, %v", resp, err)
-	}
 }
 
 // What somebody must put right ends the loop, with the reason.

@@ -10,18 +10,17 @@ import (
 	"go.uber.org/zap"
 )
 
-// undo drops everything that is believed of any partition, because a turn did
-// not commit, or may have: what is true is read from the log again.
+// undo drops everything that is believed of any partition, because a turn was
+// not written, or may have been: what is true is read from the log again.
 func (r *loopRun) undo(why error) error {
 	if isForbidden(why) {
-		return classify("commit a turn", why)
+		return classify("write a turn", why)
 	}
 	r.fails++
 	r.loop.cfg.Metrics.undid()
 	if telling(r.fails) {
 		r.log.Warn("a turn was undone; restoring from the log", zap.Int("in a row", r.fails), zap.Error(why))
 	}
-	r.txn.discard(r.hard)
 	all := r.all()
 	r.lose(all...)
 	if isFenced(why) {
@@ -54,9 +53,8 @@ func (r *loopRun) hear(n groupNews) error {
 	case newsRevoked:
 		// The turn before is finished, and this is the last that is written under
 		// this generation. What comes back in the next one goes on as it was.
-		err := r.commitPositions()
+		r.commitPositions()
 		r.suspended = true
-		return err
 	case newsLost:
 		r.suspended, r.fence = true, fence{}
 		r.lose(r.all()...)
@@ -106,7 +104,7 @@ func (r *loopRun) gain(wait time.Duration, partitions ...int32) {
 	}
 	g := &gain{run: r, wait: wait, wanted: len(partitions)}
 	for _, p := range partitions {
-		o := &ownedPartition{id: p, gain: g}
+		o := &ownedPartition{id: p, gain: g, logged: nowhere(p)}
 		r.owned[p] = o
 		g.of = append(g.of, o)
 		r.loop.handler.Gain(p)

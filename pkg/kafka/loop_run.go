@@ -23,17 +23,20 @@ type loopRun struct {
 	group  *membership
 	inputs *inputs
 	timers *timers
-	txn    *transactor
+	scribe *scribe
 	outbox *outbox
 
 	owned     map[int32]*ownedPartition
 	found     chan gained
 	gains     sync.WaitGroup
+	tried     chan committed
+	trying    bool      // positions are on their way to the group
 	fence     fence     // of the generation in which the partitions are owned
 	suspended bool      // between two generations: nothing may be written
 	woken     bool      // a turn is wanted
 	fails     int       // turns undone in a row
-	plain     time.Time // when positions were last committed outside of a transaction
+	plain     time.Time // when positions were last committed to the group
+	most      int       // inputs of a turn: fewer for a while after one whose changes were too large
 	gauges    loopGauges
 }
 
@@ -45,7 +48,9 @@ type loopRun struct {
 type ownedPartition struct {
 	id        int32
 	gain      *gain
+	pen       pen       // once restored
 	behind    int64     // the offset behind the last record restored
+	logged    position  // what the last of them carried
 	restored  *position // read from the log, and not begun
 	ready     bool
 	dirty     time.Time // since when its position or cursor is not committed; zero: it is
@@ -59,14 +64,14 @@ func (o *ownedPartition) soil(now time.Time) {
 	}
 }
 
-func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [inputTopics]inputTopic, out *outbox) *loopRun {
+func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [inputTopics]inputTopic, instances *source, out *outbox) *loopRun {
 	in := newInputs(ask, sources, l.cfg.Log, l.opts.TurnRecords)
 	in.patience = l.opts.Patience
 	return &loopRun{
 		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
-		txn:   &transactor{cfg: l.cfg, opts: l.opts, topics: topics},
-		owned: map[int32]*ownedPartition{}, found: make(chan gained), suspended: true,
+		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, client: ask, topic: instances}, most: l.opts.TurnRecords,
+		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed), suspended: true,
 	}
 }
 
@@ -95,6 +100,8 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 		case err = <-r.group.broken:
 		case g := <-r.found:
 			err = r.take(g)
+		case c := <-r.tried:
+			r.committed(c)
 		case a := <-r.inputs.answers:
 			err = r.inputs.receive(r.ctx, a)
 		case l := <-r.inputs.leaders:
@@ -132,14 +139,15 @@ func (r *loopRun) chores() error {
 		}
 	}
 	r.tellReady()
+	if err := r.renew(); err != nil {
+		return err
+	}
 	now := time.Now()
 	if due := r.timers.due(); !due.IsZero() && !now.Before(due) {
 		r.timers.ask(r.ctx, now, r.owned)
 	}
 	if due := r.commitDue(now); !due.IsZero() && !now.Before(due) {
-		if err := r.commitPositions(); err != nil {
-			return err
-		}
+		r.commitAside()
 	}
 	r.inputs.dispatch(r.ctx)
 	return nil
@@ -197,9 +205,7 @@ func (r *loopRun) wrapUp() {
 	if r.suspended {
 		return
 	}
-	if err := r.commitPositions(); err != nil {
-		r.log.Info("the last positions may not be committed", zap.Error(err))
-	}
+	r.commitPositions()
 }
 
 // close ends the session, whatever state it is in.
@@ -212,6 +218,5 @@ func (r *loopRun) close(cancel context.CancelFunc) {
 	r.inputs.drain()
 	r.timers.drain()
 	r.gains.Wait()
-	r.txn.discard(r.hard)
 	r.ask.Close()
 }

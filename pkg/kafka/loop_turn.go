@@ -14,9 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// errOutcomeUnknown ends a session: only a new generation makes sure that what
-// was sent without an answer cannot be written later.
-var errOutcomeUnknown = errors.New("a commit of positions was not answered")
+var errGenerationLost = errors.New("the group went on without this process")
 
 // pressed says that too many effects wait to be acknowledged to make more.
 func (r *loopRun) pressed() bool { return r.outbox.unsent > r.loop.opts.MaxUnsent }
@@ -57,14 +55,14 @@ func (r *loopRun) turn() error {
 	var touched map[int32]bool
 	r.woken = false
 	if r.inputsDue(in.Now) {
-		in.Records, touched = r.inputs.take(r.loop.opts.TurnRecords)
+		in.Records, touched = r.inputs.take(r.most)
 		in.TimersUntil = r.timers.reached()
 		r.timers.fired(in.TimersUntil)
 	}
 	before := r.fails
 	err := r.finish(r.loop.handler.Turn(in), touched, nil)
 	if r.fails == before {
-		r.fails = 0
+		r.fails, r.most = 0, min(2*r.most, r.loop.opts.TurnRecords)
 		r.loop.cfg.Metrics.turned(in.Now, len(in.Records))
 	}
 	return err
@@ -83,6 +81,9 @@ func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]s
 		changed, err := r.write(res.Changes)
 		if ends(err) {
 			return err
+		}
+		if errors.Is(err, errTurnTooLarge) {
+			r.most = max(1, r.most/2)
 		}
 		if err != nil {
 			return r.undo(err)
@@ -117,42 +118,49 @@ func (r *loopRun) reject(rejects []wire.Record) error {
 	return nil
 }
 
-// write commits changes together with every position that is not committed,
-// and that of every partition that changes, moved or not: it is what fences.
+// write writes changes, those of each partition together with its position.
 func (r *loopRun) write(changes []wire.Record) (map[int32]span, error) {
-	topic := r.loop.cfg.Topics.Instances()
-	recs := make([]wire.Record, len(changes))
-	for i, c := range changes {
+	began, entries := time.Now(), map[int32]*entry{}
+	for _, c := range changes {
 		o := r.owned[c.Partition]
 		if o == nil || !o.ready {
 			return nil, &compute.Error{Op: "write changes", Kind: compute.KindInternal,
 				Message: fmt.Sprintf("the handler changed partition %d, which it does not have", c.Partition)}
 		}
-		o.soil(time.Now())
-		recs[i] = c.To(topic, c.Partition)
+		if entries[o.id] == nil {
+			entries[o.id] = &entry{pen: o.pen}
+		}
+		entries[o.id].records = append(entries[o.id].records, c)
 	}
-	at, of := r.dirty()
-	offsets, err := r.txn.commit(r.hard, r.fence, recs, at, r.group.lost.Load)
-	if err != nil {
+	for p, e := range entries {
+		r.position(p).carry(e.records)
+	}
+	if r.group.lost.Load() {
+		return nil, errGenerationLost
+	}
+	ctx, cancel := context.WithTimeout(r.hard, r.loop.opts.TurnTimeout)
+	defer cancel()
+	if err := r.scribe.write(ctx, entries); err != nil {
 		return nil, err
 	}
-	r.clean(of)
+	r.loop.cfg.Metrics.committed(began)
 	changed := map[int32]span{}
-	for i, c := range recs {
-		s, ok := changed[c.Partition]
-		if !ok {
-			s = span{offsets[i], offsets[i]}
-		}
-		changed[c.Partition] = span{min(s.first, offsets[i]), max(s.behind, offsets[i]+1)}
+	for p, e := range entries {
+		r.owned[p].pen = e.pen.after(len(e.records))
+		changed[p] = span{e.offset, e.offset + int64(len(e.records))}
 	}
 	return changed, nil
+}
+
+func (r *loopRun) position(p int32) position {
+	return position{partition: p, at: r.inputs.at(p), cursor: r.outbox.cursor(p)}
 }
 
 // dirty is the positions that are not committed.
 func (r *loopRun) dirty() (at []position, of []*ownedPartition) {
 	for p, o := range r.owned {
 		if o.ready && !o.dirty.IsZero() {
-			at = append(at, position{partition: p, at: r.inputs.at(p), cursor: r.outbox.cursor(p)})
+			at = append(at, r.position(p))
 			of = append(of, o)
 		}
 	}
@@ -166,7 +174,7 @@ func (r *loopRun) clean(of []*ownedPartition) {
 	}
 }
 
-// commitDue is when positions should be committed without a transaction; zero
+// commitDue is when positions should be committed to the group; zero
 // if there are none. One that has not moved for long is, lest the group forgets it.
 func (r *loopRun) commitDue(now time.Time) time.Time {
 	var oldest time.Time
@@ -178,8 +186,8 @@ func (r *loopRun) commitDue(now time.Time) time.Time {
 			oldest = o.dirty
 		}
 	}
-	if oldest.IsZero() {
-		return oldest
+	if oldest.IsZero() || r.trying {
+		return time.Time{}
 	}
 	if oldest.Before(r.plain) {
 		oldest = r.plain // it was tried since
@@ -187,26 +195,56 @@ func (r *loopRun) commitDue(now time.Time) time.Time {
 	return oldest.Add(r.loop.opts.CommitEvery)
 }
 
-// commitPositions commits what no transaction carried. A refusal is no harm:
-// the positions stay uncommitted, and why will be heard from the group.
-func (r *loopRun) commitPositions() error {
+// committed is how a commit of positions ended.
+type committed struct {
+	of  []*ownedPartition
+	err error
+}
+
+// commitPositions commits positions to the group and waits for the answer. A
+// failure is no harm: why will be heard from the group, and the log says what
+// was decided.
+func (r *loopRun) commitPositions() {
+	if at, of := r.dirty(); len(at) > 0 {
+		r.committed(committed{of, r.commit(r.hard, r.fence, at)})
+	}
+}
+
+// commitAside does so while turns go on.
+func (r *loopRun) commitAside() {
 	at, of := r.dirty()
-	if len(at) == 0 {
-		return nil
+	if len(at) == 0 || r.trying {
+		return
 	}
-	r.plain = time.Now()
-	ctx, cancel := context.WithTimeout(r.hard, r.loop.cfg.RequestTimeout)
+	r.trying, r.plain = true, time.Now()
+	r.clean(of) // what moves from now on is for the next one
+	f := r.fence
+	r.gains.Go(func() {
+		c := committed{of, r.commit(r.ctx, f, at)}
+		select {
+		case r.tried <- c:
+		case <-r.ctx.Done():
+		}
+	})
+}
+
+func (r *loopRun) commit(ctx context.Context, f fence, at []position) error {
+	ctx, cancel := context.WithTimeout(ctx, r.loop.cfg.RequestTimeout)
 	defer cancel()
-	unknown, err := commitPlainly(ctx, r.ask, r.loop.opts.Group, r.fence, r.topics, at)
-	switch {
-	case err == nil:
-		r.clean(of)
-	case unknown:
-		return fmt.Errorf("%w: %w", errOutcomeUnknown, err)
-	default:
-		r.log.Debug("positions were not committed", zap.Error(err))
+	return commitPositions(ctx, r.ask, r.loop.opts.Group, f, r.topics, at)
+}
+
+// committed hears how a commit of positions ended.
+func (r *loopRun) committed(c committed) {
+	r.trying = false
+	if c.err == nil {
+		return
 	}
-	return nil
+	r.log.Debug("positions were not committed", zap.Error(c.err))
+	now := time.Now()
+	for _, o := range c.of {
+		o.soil(now)
+	}
 }
 
 // collect hears how effects fared.

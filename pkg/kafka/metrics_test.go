@@ -59,10 +59,7 @@ func TestMetricsOfALoop(t *testing.T) {
 		turns, _ := telemetrytest.Value(t, reg, "berth_loop_turn_duration_seconds")
 		commits, _ := telemetrytest.Value(t, reg, "berth_loop_commit_duration_seconds")
 		if commits < 5 || turns < commits { // 7 inputs at a time
-			t.Errorf("%v turns, %v transactions", turns, commits)
-		}
-		if n, _ := telemetrytest.Value(t, reg, "berth_kafka_request_duration_seconds", "api", "TxnOffsetCommit"); n != commits {
-			t.Errorf("%v positions committed in %v transactions", n, commits)
+			t.Errorf("%v turns, %v of them written", turns, commits)
 		}
 		a.stop(t)
 		if _, shown := telemetrytest.Value(t, reg, "berth_loop_partitions"); shown {
@@ -91,7 +88,7 @@ func TestMetricsOfALoopThatIsBehind(t *testing.T) {
 				<-free
 			}
 		}
-		a := loop(t, counted, LoopOptions{TurnRecords: 10, TransactionTimeout: time.Minute, SessionTimeout: time.Minute}, l)
+		a := loop(t, counted, LoopOptions{TurnRecords: 10, TurnTimeout: time.Minute, SessionTimeout: time.Minute}, l)
 		await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k0")
 		f.more(100, 1)

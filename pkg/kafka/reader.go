@@ -54,6 +54,9 @@ type ReaderOptions struct {
 	Partitions []int32 // nil: all the topic has when the reader starts
 	From       Start
 	Committed  bool // hand over nothing that a transaction has not committed
+	// Until is where the reader is ready, for partitions that are known to reach
+	// so far, whatever a broker says that does not know of it yet.
+	Until map[int32]int64
 	// Handle takes what was read; required. It is called from one goroutine, in
 	// order within each partition; while it runs nothing else is handed over.
 	// The records are the receiver's to keep.
@@ -133,6 +136,9 @@ func (r *Reader) read(ctx context.Context, src *source) error {
 	ends, err := src.persist(ctx, latest)
 	if err != nil {
 		return err
+	}
+	for p, end := range r.opts.Until {
+		ends[p] = max(ends[p], end)
 	}
 	at, err := r.begin(ctx, src, ends)
 	if err != nil {

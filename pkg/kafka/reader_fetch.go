@@ -169,7 +169,9 @@ func (s *source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 	read, next := kgo.ProcessFetchPartition(opts, p, kgo.DefaultDecompressor(), nil)
 	part.next = max(from, next)
 	for _, k := range read.Records {
-		part.records = append(part.records, fromKgo(k))
+		if r := fromKgo(k); !r.IsTakeover() { // between conductors
+			part.records = append(part.records, r)
+		}
 	}
 	if read.Err != nil && part.next == from {
 		part.err = &compute.Error{Op: "read " + s.topic, Kind: compute.KindInternal, Message: "a record batch cannot be read", Cause: read.Err}

@@ -44,6 +44,23 @@ func ParseInstanceKey(key []byte) (compute.Project, compute.InstanceID, error) {
 	return p, i, nil
 }
 
+// takeoverKey is no instance's: it has no slash.
+const takeoverKey = "takeover"
+
+// Takeover is what a conductor writes to a partition of instances first when it
+// takes it over: a record of no instance, which says where the writing of all
+// earlier owners has ended. Who reads instances passes over it.
+func Takeover(by string) Record {
+	r := Tombstone([]byte(takeoverKey))
+	r.Headers = append(r.Headers, Header{Key: HeaderTakeover, Value: []byte(by)})
+	return r
+}
+
+// IsTakeover says whether a record of instances is one that Takeover made.
+func (r Record) IsTakeover() bool {
+	return r.Value == nil && string(r.Key) == takeoverKey && r.Header(HeaderTakeover) != nil
+}
+
 // KeyHost is the key of a host's beacon, and of what is written to every
 // partition for a host.
 func KeyHost(h compute.HostID) []byte { return []byte(h) }

@@ -50,6 +50,11 @@ const (
 	HeaderSchema      = "berth-schema" // decimal schema version of the body
 	HeaderTrace       = "traceparent"  // W3C trace context
 	HeaderContentType = "content-type" // JSON on requests says application/json
+	// HeaderPosition is on the last record of each batch of instances: how far the
+	// inputs of the partition have been dealt with, and the effects of earlier
+	// batches published; offsets of requests, reports and instances.
+	HeaderPosition = "berth-position"
+	HeaderTakeover = "berth-takeover" // on a takeover: who took the partition over
 )
 
 // Schema is the version of the bodies this code writes. It reads this one and
