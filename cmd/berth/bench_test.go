@@ -65,7 +65,7 @@ func TestBench(t *testing.T) {
 			t.Errorf("steps out of order: queued %v, granted %v, active %v", r.QueuedMS, r.GrantedMS, r.ActiveMS)
 		}
 		// Each boot waits for the disk at least when it is taken.
-		if r.Requests["agent"]["ShareFetch"].PerBoot <= 0 || r.Floor.Requests["conductor"]["EndTxn"].PerBoot <= 0 {
+		if r.Requests["agent"]["ShareFetch"].PerBoot <= 0 || r.Floor.Requests["conductor"]["Produce"].PerBoot <= 0 {
 			t.Errorf("requests: %v, the floor's: %v", r.Requests, r.Floor.Requests)
 		}
 		if r.Fsyncs < 100 || r.Connections < 20 || r.CPU.Berth <= 0 || r.RSS.Berth <= 0 {

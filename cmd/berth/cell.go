@@ -117,7 +117,8 @@ func (c cell) beacons(to feed) *kafka.Reader {
 	return c.reader(kafka.ReaderOptions{Topic: c.topics().Hosts(), Gather: c.gather}, to)
 }
 
-// committed reads a whole topic that is written in transactions.
+// committed reads a whole topic, and of what others may write in transactions
+// only what they commit.
 func (c cell) committed(topic string, to feed) *kafka.Reader {
 	return c.reader(kafka.ReaderOptions{Topic: topic, Committed: true}, to)
 }

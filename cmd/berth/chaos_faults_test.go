@@ -25,7 +25,7 @@ func faults() []fault {
 		{name: "kill -9 the leader of a queue", strike: killed((*chaos).leaderOfAQueue)},
 		{name: "kill -9 the leader of `instances`", level: inFull, strike: killed((*chaos).leaderOfInstances)},
 		{name: "kill -9 the coordinator of the conductors' group", level: inFull, strike: killed((*chaos).coordinatorOfTheGroup)},
-		{name: "kill -9 the coordinator of a conductor's transactions", level: inFull, strike: killed((*chaos).coordinatorOfTransactions)},
+		{name: "kill -9 the coordinator of a partition's pen", level: inFull, strike: killed((*chaos).coordinatorOfAPen)},
 		{name: "kill -9 the coordinator of a queue's share state", level: inFull, strike: killed((*chaos).coordinatorOfShares)},
 		{name: "kill -9 the active controller", level: inShort, strike: killed((*chaos).controller)},
 		{name: "kill -9 two of three brokers", level: inShort, stands: true, lasts: longerThan, strike: twoKilled},
@@ -80,8 +80,9 @@ func (c *chaos) coordinatorOfTheGroup(ctx context.Context) (int, error) {
 	return c.leads.Coordinator(ctx, kafkatest.OfGroup, group)
 }
 
-func (c *chaos) coordinatorOfTransactions(ctx context.Context) (int, error) {
-	return c.leads.Coordinator(ctx, kafkatest.OfTransaction, c.cell("test").topics().Prefix+"conductor-conductor-b")
+func (c *chaos) coordinatorOfAPen(ctx context.Context) (int, error) {
+	_, _, group := c.topics()
+	return c.leads.Coordinator(ctx, kafkatest.OfTransaction, group+".0")
 }
 
 func (c *chaos) coordinatorOfShares(ctx context.Context) (int, error) {

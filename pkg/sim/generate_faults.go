@@ -13,8 +13,8 @@ var points = map[string][]string{
 		"after:List", "send:Produce", "sent:Produce", "send:ShareFetch", "sent:ShareFetch", "send:ShareAcknowledge", "sent:ShareAcknowledge",
 	},
 	"conductor": {
-		"send:Produce", "sent:Produce", "send:TxnOffsetCommit", "sent:TxnOffsetCommit", "send:EndTxn", "sent:EndTxn",
-		"sent:AddPartitionsToTxn", "sent:InitProducerID", "sent:ListOffsets",
+		"send:Produce", "sent:Produce", "send:OffsetCommit", "sent:OffsetCommit",
+		"send:InitProducerID", "sent:InitProducerID", "sent:ListOffsets",
 	},
 	"queues": {
 		"send:CreateTopics", "sent:CreateTopics", "sent:DescribeShareGroupOffsets", "send:AlterShareGroupOffsets", "sent:AlterShareGroupOffsets",
@@ -26,7 +26,7 @@ var points = map[string][]string{
 // lost are the requests whose answers are lost, by who asks.
 var lost = map[string][]string{
 	"host":      {"Produce", "Produce", "ShareFetch", "ShareAcknowledge", "Fetch"},
-	"conductor": {"Produce", "EndTxn", "TxnOffsetCommit", "AddPartitionsToTxn", "InitProducerID", "Heartbeat", "JoinGroup", "Fetch"},
+	"conductor": {"Produce", "Produce", "OffsetCommit", "OffsetFetch", "InitProducerID", "Heartbeat", "JoinGroup", "Fetch"},
 	"queues":    {"Produce", "CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "DeleteTopics"},
 	"api":       {"Produce", "Fetch"},
 }
@@ -35,9 +35,7 @@ var lost = map[string][]string{
 var codes = map[string][]string{
 	"Produce":                   {"NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR"},
 	"Fetch":                     {"NOT_LEADER_OR_FOLLOWER", "KAFKA_STORAGE_ERROR"},
-	"TxnOffsetCommit":           {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"},
-	"EndTxn":                    {"CONCURRENT_TRANSACTIONS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "INVALID_PRODUCER_EPOCH"},
-	"AddPartitionsToTxn":        {"CONCURRENT_TRANSACTIONS", "NOT_COORDINATOR"},
+	"OffsetCommit":              {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"},
 	"InitProducerID":            {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"},
 	"ShareFetch":                {"SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH", "SHARE_SESSION_LIMIT_REACHED"},
 	"ShareAcknowledge":          {"INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NOT_LEADER_OR_FOLLOWER"},
@@ -46,7 +44,7 @@ var codes = map[string][]string{
 	"CreateTopics":              {"REQUEST_TIMED_OUT", "NOT_CONTROLLER"},
 	"AlterShareGroupOffsets":    {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"},
 	"DescribeShareGroupOffsets": {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"},
-	"OffsetFetch":               {"NOT_COORDINATOR", "UNSTABLE_OFFSET_COMMIT"},
+	"OffsetFetch":               {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"},
 }
 
 // faults makes what goes wrong: a few things in some schedules, many in others.

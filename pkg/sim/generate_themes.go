@@ -67,12 +67,12 @@ func (g *generator) reboots() {
 			f.Point, f.Nth = pick(g, "journal", "sent:Produce", "send:Produce"), 1+g.IntN(3)
 			g.wrong(f)
 		default:
-			g.wrong(Fault{At: at, Kind: FaultKill, Who: g.one("conductor"), By: g.between(0, 20), For: window, Point: pick(g, "sent:EndTxn", "sent:Produce"), Nth: 1 + g.IntN(4)})
+			g.wrong(Fault{At: at, Kind: FaultKill, Who: g.one("conductor"), By: g.between(0, 20), For: window, Point: pick(g, "send:Produce", "sent:Produce"), Nth: 1 + g.IntN(4)})
 		}
 	}
 }
 
-// handover is a conductor that stands still with a transaction before it, long
+// handover is a conductor that stands still with a turn to write, long
 // enough for the other to take over.
 func (g *generator) handover() {
 	g.s.World.Conductors = 2
@@ -80,7 +80,7 @@ func (g *generator) handover() {
 		b := pick(g, g.names...)
 		g.wrong(Fault{
 			At: max(0, b.at-g.between(0, 1)), Kind: FaultPause, Who: g.one("conductor"), For: pick(g, g.between(10, 17), g.between(10, 17), g.between(8, 70)),
-			Point: pick(g, "send:Produce", "send:Produce", "send:AddPartitionsToTxn", "send:TxnOffsetCommit", "send:EndTxn"), Nth: 1 + g.IntN(4),
+			Point: pick(g, "send:Produce", "send:Produce", "sent:Produce", "send:OffsetCommit", "send:InitProducerID", "sent:InitProducerID"), Nth: 1 + g.IntN(4),
 		})
 	}
 }
