@@ -136,7 +136,7 @@ func checkQuota(r *Recording) (wrong []Violation) {
 
 // limit is the most that may have been in force when an instance was admitted:
 // a change counts from when it was asked for, and the one before it until the
-// change was answered.
+// change was answered. At the same instant of virtual time neither is first.
 func (r *Recording) limit(i compute.Instance, class compute.ResourceClass) (most int64, limited bool) {
 	limited = true
 	raise := func(l compute.Resources) {
@@ -152,7 +152,7 @@ func (r *Recording) limit(i compute.Instance, class compute.ResourceClass) (most
 			continue
 		}
 		switch {
-		case a.OK && !a.Answered.After(i.AcceptedAt):
+		case a.OK && a.Answered.Before(i.AcceptedAt):
 			current = a.Limits
 			most, limited = 0, true
 		case a.Began.Before(i.QueuedAt) || a.Began.Equal(i.QueuedAt):
