@@ -115,8 +115,6 @@ func TestExamine(t *testing.T) {
 		}, all("FAIL broker %d: group.share.max.share.sessions: 399")},
 		"deliveries":        {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "10") }, all("warn broker %d: group.share.max.delivery.count.limit: 10")},
 		"more deliveries":   {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "26") }, nil},
-		"transactions":      {func(f *Facts) { f.setting("add.partitions.to.txn.retry.backoff.ms", "20") }, all("warn broker %d: add.partitions.to.txn.retry.backoff.ms: 20")},
-		"old transactions":  {func(f *Facts) { f.setting("transaction.abort.timed.out.transaction.cleanup.interval.ms", "10000") }, all("warn broker %d: transaction.abort.timed.out.transaction.cleanup.interval.ms: 10000")},
 		"topics by chance":  {func(f *Facts) { f.setting("auto.create.topics.enable", "true") }, all("warn broker %d: auto.create.topics.enable: true")},
 		"long session":      {func(f *Facts) { f.setting("broker.session.timeout.ms", "9000") }, all("warn broker %d: broker.session.timeout.ms: 9000")},
 		"too long session":  {func(f *Facts) { f.setting("broker.session.timeout.ms", "15000") }, all("FAIL broker %d: broker.session.timeout.ms: 15000")},

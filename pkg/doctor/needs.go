@@ -19,8 +19,6 @@ func Settings() []Setting {
 	return []Setting{
 		{"group.share.max.share.sessions", "10000", "every agent has a share session or two at every broker and for every share group; who gets none pulls nothing", sessions},
 		{"group.share.max.delivery.count.limit", "25", "a record that was declined this often is dropped from its queue and placed 30 s later than it could be", atLeast(25)},
-		{"add.partitions.to.txn.retry.backoff.ms", "1", "every transaction of a busy conductor waits this long for the end of the one before", atMost(1)},
-		{"transaction.abort.timed.out.transaction.cleanup.interval.ms", "1000", "how long, on top of 10 s, a killed conductor's last transaction holds up its successor", atMost(1000)},
 		{"auto.create.topics.enable", "false", "Berth makes its topics with their settings; a topic made by accident has others", nil},
 		{"broker.session.timeout.ms", "3000", "placement stands still this long when a broker dies, and from 15 s on requests are given up before it is noticed", stall},
 		{"broker.heartbeat.interval.ms", "500", "a broker that is heard of too seldom is taken for dead", heartbeat},

@@ -68,10 +68,7 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 		f := feeding(t, cfg, "k", "report")
 		f.more(2, 1)
 		before := scribeOf(t, cfg)
-		taken, err := before.take(patient(t), []int32{0}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		taken := penOf(t, before, 0)
 		numbers := func(key string, ns ...int) (recs []wire.Record) {
 			for _, n := range ns {
 				recs = append(recs, wire.Record{Key: []byte(key), Value: fmt.Append(nil, n)})
@@ -111,10 +108,7 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 func TestPenRenewed(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg Config) {
 		s := scribeOf(t, cfg)
-		first, err := s.take(patient(t), []int32{0, 1}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		first := penOf(t, s, 0, 1)
 		had := map[int32]pen{0: first[0].pen, 1: first[1].pen}
 		again, err := s.take(patient(t), []int32{0}, had)
 		if err != nil {
@@ -156,6 +150,18 @@ func TestLoopRenewsItsPens(t *testing.T) {
 			t.Errorf("gained %v times", a.gains)
 		}
 	})
+}
+
+// penOf takes pens, however young the cluster is.
+func penOf(t *testing.T, s *scribe, partitions ...int32) map[int32]*entry {
+	t.Helper()
+	taken, err := retry(patient(t), s.cfg.Log, "waiting for pens", nil, func() (map[int32]*entry, error) {
+		return s.take(patient(t), partitions, nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken
 }
 
 func scribeOf(t *testing.T, cfg Config) *scribe {

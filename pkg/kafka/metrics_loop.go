@@ -22,15 +22,15 @@ type loopMetrics struct {
 
 func (l *loopMetrics) define(b *Metrics) {
 	l.turns = b.Histogram("berth_loop_turn_duration_seconds",
-		"Time of one turn: deciding, writing what could not be taken, and the transaction.", telemetry.Short())
+		"Time of one turn: deciding, and writing what could not be taken and what has changed.", telemetry.Short())
 	l.records = b.Histogram("berth_loop_turn_records",
 		"Inputs decided in one turn; 0 for a turn of timers and news alone.", []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000})
 	l.commits = b.Histogram("berth_loop_commit_duration_seconds",
-		"Time of one transaction: the changed instances and the positions of the inputs.", telemetry.Short())
+		"Time of writing one turn: the changed instances and the positions of the inputs.", telemetry.Short())
 	l.restores = b.Histogram("berth_loop_restore_duration_seconds",
 		"Time from being given a partition until all its instances were read.", telemetry.Long())
 	l.restored = b.Counter("berth_loop_restored_records_total", "Records of instances read in restoring partitions.")
-	l.undone = b.Counter("berth_loop_undone_turns_total", "Turns whose transaction failed; all partitions were then restored from the log.")
+	l.undone = b.Counter("berth_loop_undone_turns_total", "Turns that could not be written; all partitions were then restored from the log.")
 	l.anew = b.Counter("berth_loop_restarts_total", "Times the loop began anew as another member of the group, after an error.")
 	l.effects = b.Counters("berth_loop_effects_total",
 		"Builds and commands published after their turn, by result: ok, no-topic (its topic is gone), or failed (published again later).", "result")

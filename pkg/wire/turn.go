@@ -19,23 +19,23 @@ type Turn struct {
 
 // Result is what a handler answers to a Turn.
 type Result struct {
-	// Rejects are sent and acknowledged before the transaction commits, so that
+	// Rejects are sent and acknowledged before Changes are written, so that
 	// no input is passed over without its record in the rejected topic.
 	Rejects []Record
-	// Changes go to the instances topic, in one transaction with the positions
-	// of the inputs. Partition is set on each; Topic need not be.
+	// Changes go to the instances topic, those of a partition together with the
+	// position behind its inputs: all of that or nothing. Partition is set on each; Topic need not be.
 	Changes []Record
-	// Effects are published after the commit, in order, outside it. They may be
+	// Effects are published after that, in order. They may be
 	// lost or doubled when the process dies; the next owner sends them again.
 	Effects []Effect
 	// Wake is when the next timer of any partition is due; zero if there is none.
 	Wake time.Time
 	// Committed, if set, is called once Rejects are acknowledged and Changes are
-	// committed, before Effects are published; never if the turn is undone.
+	// written, before Effects are published; never if the turn is undone.
 	Committed func()
 }
 
-// Effect is a record to publish once the turn that made it is committed.
+// Effect is a record to publish once the turn that made it is written.
 type Effect struct {
 	Partition int32  // the instances partition it follows from
 	Record    Record // Topic and Partition set
@@ -61,7 +61,7 @@ type Handler interface {
 	// records at or behind cursor may never have been published: they are
 	// answered, and published before anything newer. cursor < 0: unknown, so all.
 	Restored(p int32, cursor int64, now time.Time) Result
-	// Lose drops p: somebody else owns it now, or a transaction did not commit
+	// Lose drops p: somebody else owns it now, or a turn was not written
 	// and what the handler believes about p is not what the log says.
 	Lose(p int32)
 	// Turn decides. It must not block on anything outside the process for long.
