@@ -20,8 +20,8 @@ import (
 // beacons and no HTTP; hosts have room for everything. What Berth takes beyond
 // it is Berth's.
 //
-//	request ─▶ loop ─txn─▶ instances ─▶ build.<queue> ─▶ share fetch ─▶ claim
-//	        ─▶ loop ─txn─▶ instances ─▶ host.<host> ─▶ started ─▶ loop ─txn─▶ instances
+//	request ─▶ loop ─────▶ instances ─▶ build.<queue> ─▶ share fetch ─▶ claim
+//	        ─▶ loop ─────▶ instances ─▶ host.<host> ─▶ started ─▶ loop ─────▶ instances
 
 const (
 	// floorWaiters are the hosts that wait on each queue, as in Berth.

@@ -50,7 +50,7 @@ func TestEnsureTopics(t *testing.T) {
 			}
 			largest := maxMessageBytes
 			if topic == topics.Instances() {
-				largest = maxTurnBytes
+				largest = DefaultTurnBytes
 			}
 			checkConfig(t, a, topic, "max.message.bytes", fmt.Sprint(largest))
 		}

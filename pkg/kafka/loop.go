@@ -20,6 +20,10 @@ type LoopOptions struct {
 	Group string
 	// TurnRecords is the most inputs of one turn. 0: DefaultTurnRecords.
 	TurnRecords int
+	// TurnBytes is the most a turn may write to a partition: a turn with more is
+	// undone and tried with fewer inputs. It must not be above max.message.bytes
+	// of instances. 0: DefaultTurnBytes.
+	TurnBytes int
 	// Patience is how long a report may wait for others to be decided in the same
 	// turn: writing a turn costs the brokers far more than a record in it. nil: no
 	// report waits. Requests never do.
@@ -57,6 +61,7 @@ type LoopOptions struct {
 // The defaults of LoopOptions.
 const (
 	DefaultTurnRecords    = 2000
+	DefaultTurnBytes      = 32 << 20
 	DefaultTurnTimeout    = 20 * time.Second
 	DefaultSessionTimeout = 10 * time.Second
 	DefaultHeartbeat      = 500 * time.Millisecond
@@ -70,6 +75,7 @@ const (
 
 func (o LoopOptions) withDefaults() LoopOptions {
 	orDefault(&o.TurnRecords, DefaultTurnRecords)
+	orDefault(&o.TurnBytes, DefaultTurnBytes)
 	orDefault(&o.TurnTimeout, DefaultTurnTimeout)
 	orDefault(&o.SessionTimeout, DefaultSessionTimeout)
 	orDefault(&o.Heartbeat, DefaultHeartbeat)

@@ -172,7 +172,7 @@ func scribeOf(t *testing.T, cfg Config) *scribe {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	s := &scribe{cfg: cfg, group: cfg.Topics.ConductorGroup(), client: cl, topic: &source{client: cl, topic: cfg.Topics.Instances(), log: cfg.Log, look: cfg.look("write")}}
+	s := &scribe{cfg: cfg, group: cfg.Topics.ConductorGroup(), most: DefaultTurnBytes, client: cl, topic: &source{client: cl, topic: cfg.Topics.Instances(), log: cfg.Log, look: cfg.look("write")}}
 	if err := s.topic.open(patient(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -338,6 +338,21 @@ func refusal(req *kmsg.ProduceRequest, code *kerr.Error) kmsg.Response {
 		resp.Topics = append(resp.Topics, st)
 	}
 	return resp
+}
+
+// A turn that changes more than a batch holds is made smaller until it fits.
+func TestLargeTurnsAreCut(t *testing.T) {
+	eachCell(t, 1, func(t *testing.T, cfg Config) {
+		f := feeding(t, cfg, "k0", "k1")
+		f.more(16, 1)
+		a := loop(t, cfg, LoopOptions{TurnRecords: 32, TurnBytes: 400}, newLedger(t, "a"))
+		instances := openLog(t, cfg, cfg.Topics.Instances())
+		instances.until("has all", func() bool { return len(instances.recs) == 32 })
+		instances.exact(f.n)
+		if a.gains[0] < 2 {
+			t.Error("all fitted into one turn")
+		}
+	})
 }
 
 // The partitions of the three topics must meet.

@@ -33,6 +33,7 @@ type pen struct {
 type scribe struct {
 	cfg    Config
 	group  string
+	most   int // bytes of a batch
 	client *kgo.Client
 	topic  *source
 }
@@ -57,8 +58,8 @@ func (s *scribe) write(ctx context.Context, entries map[int32]*entry) error {
 	now := time.Now()
 	for p, e := range entries {
 		e.batch = encodeBatch(e.pen, e.records, now)
-		if len(e.batch) > maxTurnBytes {
-			return fmt.Errorf("%w: %d bytes for partition %d", errTurnTooLarge, len(e.batch), p)
+		if len(e.batch) > s.most {
+			return fmt.Errorf("%w: %d records of partition %d are %d bytes, and %d go into one", errTurnTooLarge, len(e.records), p, len(e.batch), s.most)
 		}
 		left[p] = e
 	}
@@ -235,6 +236,3 @@ func (r *loopRun) renew() error {
 	}
 	return nil
 }
-
-// maxTurnBytes is the largest batch of instances.
-const maxTurnBytes = 32 << 20

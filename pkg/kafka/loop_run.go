@@ -70,7 +70,7 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [
 	return &loopRun{
 		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
-		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, client: ask, topic: instances}, most: l.opts.TurnRecords,
+		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
 		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed), suspended: true,
 	}
 }

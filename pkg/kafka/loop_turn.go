@@ -62,7 +62,7 @@ func (r *loopRun) turn() error {
 	before := r.fails
 	err := r.finish(r.loop.handler.Turn(in), touched, nil)
 	if r.fails == before {
-		r.fails, r.most = 0, min(2*r.most, r.loop.opts.TurnRecords)
+		r.fails, r.most = 0, min(r.most+1, r.loop.opts.TurnRecords)
 		r.loop.cfg.Metrics.turned(in.Now, len(in.Records))
 	}
 	return err
