@@ -150,7 +150,7 @@ func TestFromTheStartThenTheTail(t *testing.T) {
 		writer.Write(instances(50, 4)...)
 		f.sees(versions(4, instances(50, 4)...))
 		gone := instances(50, 4)[0]
-		writer.Begin(wire.Tombstone(wire.KeyInstance(gone.Project, gone.ID)))
+		writer.Begin(wire.Takeover("conductor"), wire.Tombstone(wire.KeyInstance(gone.Project, gone.ID)), wire.Takeover("conductor"))
 		writer.Commit()
 		f.sees(versions(4, instances(50, 4)[1:]...))
 		if f.seen.changes != 3*40+50+1 || f.seen.removed != 1 {

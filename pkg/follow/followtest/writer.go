@@ -90,7 +90,7 @@ func (w *Writer) More(recs ...wire.Record) {
 func (w *Writer) produce(recs []wire.Record) error {
 	for _, rec := range recs {
 		project, _, err := wire.ParseInstanceKey(rec.Key)
-		if err != nil {
+		if err != nil && !rec.IsTakeover() { // a takeover may be in any partition
 			return err
 		}
 		k := &kgo.Record{Topic: w.topic, Partition: wire.Partition(project, w.partitions), Key: rec.Key, Value: rec.Value, Timestamp: rec.Time}
