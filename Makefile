@@ -18,7 +18,7 @@ dev: build ## the same, and it stays up
 	$(BIN) dev
 
 test: ## everything; needs Java and Maven for the parts on real Kafka
-	$(GO) test -race -timeout 25m ./...
+	GO=$(GO) .ci/race ./...
 	$(GO) test -count=1 -run '^TestSimulation$$' ./cmd/berth # -race leaves time for a few schedules only
 
 N     ?= 500

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 
 	"github.com/berth-project/berth/conductor"
 	"github.com/berth-project/berth/pkg/compute"
@@ -13,7 +12,7 @@ import (
 
 // conductorOptions say how a conductor runs in this process.
 type conductorOptions struct {
-	Name string // the same after every restart; empty: a random one
+	Name string // written down in takeovers; may be empty
 }
 
 // newConductor joins a conductor: the readers that tell it what is offered and
@@ -23,9 +22,6 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 	admin, err := c.admin(g)
 	if err != nil {
 		return nil, err
-	}
-	if o.Name == "" {
-		o.Name = rand.Text()
 	}
 	var (
 		decides *conductor.Conductor
@@ -38,7 +34,7 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 		Starts:      starts{admin},
 		Wake:        func() { loop.Wake() },
 	})
-	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{Group: topics.ConductorGroup(), Patience: conductor.Patience}, decides)
+	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience}, decides)
 	g.Add("views", service.Together(
 		entries,
 		c.table(topics.Queues(), decides.Queues),

@@ -18,6 +18,8 @@ import (
 type LoopOptions struct {
 	// Group is the consumer group that shares the partitions out.
 	Group string
+	// Name is written down in takeovers, for people. It may be empty.
+	Name string
 	// TurnRecords is the most inputs of one turn. 0: DefaultTurnRecords.
 	TurnRecords int
 	// TurnBytes is the most a turn may write to a partition: a turn with more is

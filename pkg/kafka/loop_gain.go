@@ -71,8 +71,13 @@ func (g *gain) start(ctx context.Context) {
 
 func (g *gain) work(ctx context.Context) {
 	began := time.Now()
-	waiting := g.of
-	for fails := 1; len(waiting) > 0; fails++ {
+	waiting := slices.Clone(g.of)
+	for fails := 1; ; fails++ {
+		// Whose these are now has taken their pens, and would lose them to us.
+		waiting = slices.DeleteFunc(waiting, func(o *ownedPartition) bool { return o.lost.Load() })
+		if len(waiting) == 0 {
+			return
+		}
 		has, ends, err := g.run.takeOver(ctx, ids(waiting))
 		if err != nil && isForbidden(err) {
 			g.run.hand(ctx, gained{err: classify("take over partitions", err)})

@@ -118,6 +118,7 @@ func (r *loopRun) lose(partitions ...int32) {
 	for _, p := range partitions {
 		o := r.owned[p]
 		delete(r.owned, p)
+		o.lost.Store(true)
 		if o.gain.wanted--; o.gain.wanted == 0 {
 			o.gain.cancel()
 		}

@@ -33,6 +33,7 @@ type pen struct {
 type scribe struct {
 	cfg    Config
 	group  string
+	name   string
 	most   int // bytes of a batch
 	client *kgo.Client
 	topic  *source
@@ -181,7 +182,7 @@ func (s *scribe) take(ctx context.Context, partitions []int32, had map[int32]pen
 				errs = append(errs, fmt.Errorf("take the pen of partition %d: %w", p, err))
 				return
 			}
-			taken[p] = &entry{pen: next, records: []wire.Record{wire.Takeover(s.cfg.ClientID)}}
+			taken[p] = &entry{pen: next, records: []wire.Record{wire.Takeover(s.name)}}
 		})
 	}
 	wg.Wait()

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -54,7 +55,9 @@ type ownedPartition struct {
 	restored  *position // read from the log, and not begun
 	ready     bool
 	dirty     time.Time // since when its position or cursor is not committed; zero: it is
+	moved     time.Time // when they last moved
 	committed time.Time // when it last was
+	lost      atomic.Bool
 }
 
 // soil says that the position or the cursor has to be committed.
@@ -62,6 +65,7 @@ func (o *ownedPartition) soil(now time.Time) {
 	if o.dirty.IsZero() {
 		o.dirty = now
 	}
+	o.moved = now
 }
 
 func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [inputTopics]inputTopic, instances *source, out *outbox) *loopRun {
@@ -70,8 +74,8 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [
 	return &loopRun{
 		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
-		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
-		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed), suspended: true,
+		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
+		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), suspended: true,
 	}
 }
 
@@ -101,6 +105,7 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 		case g := <-r.found:
 			err = r.take(g)
 		case c := <-r.tried:
+			r.trying = false
 			r.committed(c)
 		case a := <-r.inputs.answers:
 			err = r.inputs.receive(r.ctx, a)

@@ -167,10 +167,13 @@ func (r *loopRun) dirty() (at []position, of []*ownedPartition) {
 	return at, of
 }
 
-func (r *loopRun) clean(of []*ownedPartition) {
-	now := time.Now()
-	for _, o := range of {
-		o.dirty, o.committed = time.Time{}, now
+// clean says that what was dirty when a commit began is committed.
+func (r *loopRun) clean(c committed) {
+	for _, o := range c.of {
+		o.committed = c.began
+		if o.dirty = c.began; o.moved.Before(c.began) {
+			o.dirty = time.Time{}
+		}
 	}
 }
 
@@ -197,16 +200,22 @@ func (r *loopRun) commitDue(now time.Time) time.Time {
 
 // committed is how a commit of positions ended.
 type committed struct {
-	of  []*ownedPartition
-	err error
+	of    []*ownedPartition
+	began time.Time
+	err   error
 }
 
 // commitPositions commits positions to the group and waits for the answer. A
 // failure is no harm: why will be heard from the group, and the log says what
 // was decided.
 func (r *loopRun) commitPositions() {
+	if r.trying { // what was sent before must not arrive after
+		r.trying = false
+		r.committed(<-r.tried)
+	}
+	began := time.Now()
 	if at, of := r.dirty(); len(at) > 0 {
-		r.committed(committed{of, r.commit(r.hard, r.fence, at)})
+		r.committed(committed{of, began, r.commit(r.hard, r.fence, at)})
 	}
 }
 
@@ -216,15 +225,11 @@ func (r *loopRun) commitAside() {
 	if len(at) == 0 || r.trying {
 		return
 	}
-	r.trying, r.plain = true, time.Now()
-	r.clean(of) // what moves from now on is for the next one
+	began := time.Now()
+	r.trying, r.plain = true, began
 	f := r.fence
 	r.gains.Go(func() {
-		c := committed{of, r.commit(r.ctx, f, at)}
-		select {
-		case r.tried <- c:
-		case <-r.ctx.Done():
-		}
+		r.tried <- committed{of, began, r.commit(r.ctx, f, at)}
 	})
 }
 
@@ -236,14 +241,10 @@ func (r *loopRun) commit(ctx context.Context, f fence, at []position) error {
 
 // committed hears how a commit of positions ended.
 func (r *loopRun) committed(c committed) {
-	r.trying = false
 	if c.err == nil {
-		return
-	}
-	r.log.Debug("positions were not committed", zap.Error(c.err))
-	now := time.Now()
-	for _, o := range c.of {
-		o.soil(now)
+		r.clean(c)
+	} else {
+		r.log.Debug("positions were not committed", zap.Error(c.err))
 	}
 }
 

@@ -134,9 +134,14 @@ func checkQuota(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
+// quotaHeard is how long after its answer a change of a quota may be unknown to a
+// conductor that goes on deciding: it reads the catalog beside its inputs, and
+// after trouble comes back to the one sooner than to the other.
+const quotaHeard = 5 * time.Second
+
 // limit is the most that may have been in force when an instance was admitted:
 // a change counts from when it was asked for, and the one before it until the
-// change was answered. At the same instant of virtual time neither is first.
+// change was answered, and as long as a conductor may not have heard of it.
 func (r *Recording) limit(i compute.Instance, class compute.ResourceClass) (most int64, limited bool) {
 	limited = true
 	raise := func(l compute.Resources) {
@@ -152,7 +157,7 @@ func (r *Recording) limit(i compute.Instance, class compute.ResourceClass) (most
 			continue
 		}
 		switch {
-		case a.OK && a.Answered.Before(i.AcceptedAt):
+		case a.OK && a.Answered.Add(quotaHeard).Before(i.AcceptedAt):
 			current = a.Limits
 			most, limited = 0, true
 		case a.Began.Before(i.QueuedAt) || a.Began.Equal(i.QueuedAt):

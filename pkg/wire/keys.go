@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -52,7 +53,7 @@ const takeoverKey = "takeover"
 // earlier owners has ended. Who reads instances passes over it.
 func Takeover(by string) Record {
 	r := Tombstone([]byte(takeoverKey))
-	r.Headers = append(r.Headers, Header{Key: HeaderTakeover, Value: []byte(by)})
+	r.Headers = append(r.Headers, Header{Key: HeaderTakeover, Value: []byte(cmp.Or(by, "unnamed"))})
 	return r
 }
 
