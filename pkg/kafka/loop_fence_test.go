@@ -110,24 +110,28 @@ func TestPenRenewed(t *testing.T) {
 		s := scribeOf(t, cfg)
 		first := penOf(t, s, 0, 1)
 		had := map[int32]pen{0: first[0].pen, 1: first[1].pen}
-		again, err := s.take(patient(t), []int32{0}, had)
+		raised, err := s.raise(patient(t), 0, had[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.begin(patient(t), 0, raised)
 		if err != nil {
 			t.Fatal(err)
 		}
 		one := func(p pen) map[int32]*entry {
 			return map[int32]*entry{0: {pen: p, records: []wire.Record{{Key: []byte("k"), Value: []byte("1")}}}}
 		}
-		if err := s.write(patient(t), one(again[0].pen)); err != nil {
+		if err := s.write(patient(t), one(again.pen)); err != nil {
 			t.Error(err)
 		}
 		if err := s.write(patient(t), one(had[0])); !errors.Is(err, kerr.InvalidProducerEpoch) {
 			t.Errorf("with the pen before: %v", err)
 		}
-		if _, err := scribeOf(t, cfg).take(patient(t), []int32{1}, nil); err != nil {
+		if _, err := scribeOf(t, cfg).take(patient(t), []int32{1}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(t.Name(), "kafka") { // kfake raises whatever epoch it is shown
-			if _, err := s.take(patient(t), []int32{1}, had); err == nil {
+			if _, err := s.raise(patient(t), 1, had[1]); err == nil {
 				t.Error("renewed although somebody else has it")
 			}
 		}
@@ -137,7 +141,7 @@ func TestPenRenewed(t *testing.T) {
 // A loop goes on through renewals, without restoring anything.
 func TestLoopRenewsItsPens(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg Config) {
-		a := loop(t, cfg, LoopOptions{RenewEvery: time.Nanosecond}, newLedger(t, "a"))
+		a := loop(t, cfg, LoopOptions{RenewEvery: 50 * time.Millisecond}, newLedger(t, "a"))
 		await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k0", "k1")
 		instances := openLog(t, cfg, cfg.Topics.Instances())
@@ -146,7 +150,8 @@ func TestLoopRenewsItsPens(t *testing.T) {
 			instances.until("has all", func() bool { return len(instances.recs) == 20*(i+1) })
 		}
 		instances.exact(f.n)
-		if a.gains[0] != 1 || a.gains[1] != 1 {
+		// kfake refuses the old pen at once, Kafka when the new one has written.
+		if strings.HasSuffix(t.Name(), "kafka") && (a.gains[0] != 1 || a.gains[1] != 1) {
 			t.Errorf("gained %v times", a.gains)
 		}
 	})
@@ -156,7 +161,7 @@ func TestLoopRenewsItsPens(t *testing.T) {
 func penOf(t *testing.T, s *scribe, partitions ...int32) map[int32]*entry {
 	t.Helper()
 	taken, err := retry(patient(t), s.cfg.Log, "waiting for pens", nil, func() (map[int32]*entry, error) {
-		return s.take(patient(t), partitions, nil)
+		return s.take(patient(t), partitions)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -351,6 +356,36 @@ func TestLargeTurnsAreCut(t *testing.T) {
 		instances.exact(f.n)
 		if a.gains[0] < 2 {
 			t.Error("all fitted into one turn")
+		}
+	})
+}
+
+// What follows from no input cannot be cut in inputs: it is written piecemeal,
+// and brokers that take less than was thought are heard.
+func TestLargeTurnsWithoutInputs(t *testing.T) {
+	eachCell(t, 1, func(t *testing.T, cfg Config) {
+		l, many := newLedger(t, "a"), 50
+		l.onTurn = func(in wire.Turn, res *wire.Result) {
+			if len(in.Records) > 0 {
+				return
+			}
+			for n := range many {
+				res.Changes = append(res.Changes, wire.Record{Key: []byte("tick"), Value: fmt.Append(nil, n+1), Partition: 0})
+			}
+			many = 0
+		}
+		a := loop(t, cfg, LoopOptions{TurnBytes: 800}, l)
+		await(t, a.Ready(), "the loop is ready")
+		f := feeding(t, cfg, "k")
+		f.more(3, 1)
+		a.await(t, "apply 0 k 3")
+		a.Wake()
+		instances := openLog(t, cfg, cfg.Topics.Instances())
+		instances.until("has all", func() bool { return len(instances.recs) == 53 })
+		f.n["tick"] = 50
+		instances.exact(f.n)
+		if a.gains[0] != 1 {
+			t.Errorf("gained %v times", a.gains)
 		}
 	})
 }

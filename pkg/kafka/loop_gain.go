@@ -78,8 +78,8 @@ func (g *gain) work(ctx context.Context) {
 		if len(waiting) == 0 {
 			return
 		}
-		has, ends, err := g.run.takeOver(ctx, ids(waiting))
-		if err != nil && isForbidden(err) {
+		has, until, err := g.run.takeOver(ctx, ids(waiting))
+		if err != nil && ends(err) {
 			g.run.hand(ctx, gained{err: classify("take over partitions", err)})
 			return
 		}
@@ -95,7 +95,7 @@ func (g *gain) work(ctx context.Context) {
 			}
 		}
 		if len(of) > 0 {
-			g.run.gains.Go(func() { g.run.restore(ctx, of, has, ends, began) })
+			g.run.gains.Go(func() { g.run.restore(ctx, of, has, until, began) })
 		}
 		if waiting = next; len(waiting) > 0 && sleep(ctx, retryBackoff(fails)) != nil {
 			return
@@ -110,7 +110,7 @@ func (r *loopRun) takeOver(ctx context.Context, partitions []int32) (has map[int
 	if err := r.group.current(ctx, r.ask); err != nil {
 		return nil, nil, err
 	}
-	taken, some := r.scribe.take(ctx, partitions, nil)
+	taken, some := r.scribe.take(ctx, partitions)
 	if len(taken) == 0 {
 		return nil, nil, some
 	}
@@ -146,7 +146,7 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	reader := NewReader(r.loop.cfg, ReaderOptions{
-		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: ends, MaxWait: restoreWait,
+		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: ends, Committed: true, MaxWait: restoreWait,
 		Handle: func(b Batch) { r.hand(ctx, gained{records: b.Records, of: of}) },
 	})
 	ended := make(chan error, 1)
@@ -286,7 +286,8 @@ func (r *loopRun) take(g gained) error {
 	for _, o := range g.of {
 		if r.owned[o.id] == o {
 			at := g.done[o.id].at.further(o.logged)
-			o.restored, o.pen = &at, g.done[o.id].pen
+			o.restored = &at
+			o.hold(g.done[o.id].pen, r.loop.opts.RenewEvery)
 			restored = append(restored, o.id)
 			r.loop.cfg.Metrics.restored(g.began)
 			r.log.Debug("partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind), zap.Int64("cursor", at.cursor))

@@ -6,14 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 )
 
 // undo drops everything that is believed of any partition, because a turn was
 // not written, or may have been: what is true is read from the log again.
 func (r *loopRun) undo(why error) error {
-	if isForbidden(why) {
+	if ends(why) {
 		return classify("write a turn", why)
 	}
 	r.fails++
@@ -23,7 +22,7 @@ func (r *loopRun) undo(why error) error {
 	}
 	all := r.all()
 	r.lose(all...)
-	if isFenced(why) {
+	if errors.Is(why, errGenerationLost) {
 		// The group went on, and will say how: there is nothing to gain before.
 		r.suspended, r.fence = true, fence{}
 		r.group.client.ForceRebalance()
@@ -31,19 +30,6 @@ func (r *loopRun) undo(why error) error {
 	}
 	r.gain(retryBackoff(r.fails), all...)
 	return nil
-}
-
-// isFenced says whether a commit was refused because of its generation.
-func isFenced(err error) bool {
-	for _, e := range []error{
-		errGenerationLost, kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress,
-		kerr.StaleMemberEpoch, kerr.FencedMemberEpoch, kerr.GroupIDNotFound,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }
 
 // hear acts on what the group says, and lets it go on.

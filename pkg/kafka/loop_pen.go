@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -66,7 +66,10 @@ func (s *scribe) write(ctx context.Context, entries map[int32]*entry) error {
 	}
 	for fails := 1; ; fails++ {
 		err := s.tryWrite(ctx, left)
-		if len(left) == 0 || isFatal(err) {
+		switch {
+		case len(left) == 0:
+			return nil
+		case isFatal(err), errors.Is(err, errTurnTooLarge):
 			return err
 		}
 		if waited := sleep(ctx, min(retryBackoff(fails)/5, mostWait)); waited != nil {
@@ -81,27 +84,23 @@ func (s *scribe) write(ctx context.Context, entries map[int32]*entry) error {
 // tryWrite sends what is left to who leads it, and takes away what was written.
 func (s *scribe) tryWrite(ctx context.Context, left map[int32]*entry) error {
 	v := s.topic.current()
-	byBroker := map[int32][]int32{}
-	for p := range left {
-		b := v.leaders[p].broker
-		byBroker[b] = append(byBroker[b], p)
-	}
 	type answer struct {
 		resp *kmsg.ProduceResponse
 		err  error
 	}
-	answers := make(chan answer, len(byBroker))
-	for broker, partitions := range byBroker {
+	requests := s.requests(v, left)
+	answers := make(chan answer, len(requests))
+	for _, r := range requests {
 		go func() {
-			resp, err := s.send(ctx, v, broker, partitions, left)
+			resp, err := s.send(ctx, v, r, left)
 			answers <- answer{resp, err}
 		}()
 	}
 	var all []answer
-	for range byBroker {
+	for range requests {
 		all = append(all, <-answers)
 	}
-	var errs []error
+	errs := []error{errNotAnswered}
 	for _, a := range all {
 		if a.err != nil {
 			errs = append(errs, a.err)
@@ -109,9 +108,10 @@ func (s *scribe) tryWrite(ctx context.Context, left map[int32]*entry) error {
 		}
 		for _, rt := range a.resp.Topics {
 			for _, rp := range rt.Partitions {
-				e := left[rp.Partition]
-				err := kerr.ErrorForCode(rp.ErrorCode)
+				e, err := left[rp.Partition], kerr.ErrorForCode(rp.ErrorCode)
 				switch {
+				case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+					return fmt.Errorf("%w: partition %d: %w", errTurnTooLarge, rp.Partition, err)
 				case isFatal(err):
 					return fmt.Errorf("write to partition %d: %w", rp.Partition, err)
 				case err != nil:
@@ -126,21 +126,47 @@ func (s *scribe) tryWrite(ctx context.Context, left map[int32]*entry) error {
 	return errors.Join(errs...)
 }
 
-func (s *scribe) send(ctx context.Context, v view, broker int32, partitions []int32, of map[int32]*entry) (*kmsg.ProduceResponse, error) {
+var errNotAnswered = errors.New("not all partitions were written to")
+
+// produceRequest is what one broker is sent at once.
+type produceRequest struct {
+	broker     int32
+	partitions []int32
+	bytes      int
+}
+
+// requests shares entries out: one request to each leader, several where one
+// would be larger than brokers take (socket.request.max.bytes).
+func (s *scribe) requests(v view, left map[int32]*entry) []*produceRequest {
+	var all []*produceRequest
+	open := map[int32]*produceRequest{}
+	for _, p := range slices.Sorted(maps.Keys(left)) {
+		b, n := v.leaders[p].broker, len(left[p].batch)
+		r := open[b]
+		if r == nil || r.bytes+n > s.most {
+			r = &produceRequest{broker: b}
+			open[b], all = r, append(all, r)
+		}
+		r.partitions, r.bytes = append(r.partitions, p), r.bytes+n
+	}
+	return all
+}
+
+func (s *scribe) send(ctx context.Context, v view, r *produceRequest, of map[int32]*entry) (*kmsg.ProduceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
-	go s.watch(ctx, cancel, v, partitions)
+	go s.watch(ctx, cancel, v, r.partitions)
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks, req.TimeoutMillis = -1, int32(produceTimeout(s.cfg).Milliseconds())
 	rt := kmsg.NewProduceRequestTopic()
 	rt.Topic, rt.TopicID = s.topic.topic, v.id
-	for _, p := range slices.Sorted(slices.Values(partitions)) {
+	for _, p := range r.partitions {
 		rp := kmsg.NewProduceRequestTopicPartition()
 		rp.Partition, rp.Records = p, of[p].batch
 		rt.Partitions = append(rt.Partitions, rp)
 	}
 	req.Topics = append(req.Topics, rt)
-	resp, err := s.client.Broker(int(broker)).Request(ctx, req)
+	resp, err := s.client.Broker(int(r.broker)).Request(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -162,78 +188,65 @@ func (s *scribe) watch(ctx context.Context, giveUp context.CancelFunc, v view, p
 	}
 }
 
-// take takes the pens of partitions and writes down that it did: had is the pens
-// this process has already, and only raises. What it answers is taken, and the
-// offset of the takeover; an error is about the others.
-func (s *scribe) take(ctx context.Context, partitions []int32, had map[int32]pen) (map[int32]*entry, error) {
+// takeTimeout is how long taking one pen may take: others need not wait for a
+// coordinator or a leader that does not answer, and it is tried again.
+const takeTimeout = 5 * time.Second
+
+// take takes the pens of partitions and writes down that it did. What it answers
+// is taken, and the offset of the takeover; an error is about the others.
+func (s *scribe) take(ctx context.Context, partitions []int32) (map[int32]*entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	taken, errs := map[int32]*entry{}, []error(nil)
 	for _, p := range partitions {
 		wg.Go(func() {
-			old, has := had[p]
-			if !has {
-				old = pen{producer: -1, epoch: -1}
-			}
-			next, err := s.raise(ctx, p, old)
+			e, err := s.takeOne(ctx, p)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
 				errs = append(errs, fmt.Errorf("take the pen of partition %d: %w", p, err))
 				return
 			}
-			taken[p] = &entry{pen: next, records: []wire.Record{wire.Takeover(s.name)}}
+			taken[p] = e
 		})
 	}
 	wg.Wait()
-	if len(taken) == 0 {
-		return nil, errors.Join(errs...)
-	}
-	if err := s.write(ctx, taken); err != nil {
-		return nil, errors.Join(append(errs, fmt.Errorf("write down a takeover: %w", err))...)
-	}
-	for _, e := range taken {
-		e.pen = e.pen.after(len(e.records))
-	}
 	return taken, errors.Join(errs...)
 }
 
-// raise gets the partition's producer id with a new epoch.
+func (s *scribe) takeOne(ctx context.Context, p int32) (*entry, error) {
+	next, err := s.raise(ctx, p, pen{producer: -1, epoch: -1})
+	if err != nil {
+		return nil, err
+	}
+	return s.begin(ctx, p, next)
+}
+
+// begin writes down the takeover of a partition with a pen that was raised.
+func (s *scribe) begin(ctx context.Context, p int32, with pen) (*entry, error) {
+	e := &entry{pen: with, records: []wire.Record{wire.Takeover(s.name)}}
+	if err := s.write(ctx, map[int32]*entry{p: e}); err != nil {
+		return nil, err
+	}
+	e.pen = e.pen.after(len(e.records))
+	return e, nil
+}
+
+// raise gets the partition's producer id with a new epoch. With an old pen it
+// does so only if nobody else has since.
 func (s *scribe) raise(ctx context.Context, p int32, old pen) (pen, error) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID = kmsg.StringPtr(fmt.Sprintf("%s.%d", s.group, p))
-	req.TransactionTimeoutMillis = int32(DefaultTurnTimeout.Milliseconds()) // of no use: there are no transactions
+	req.TransactionTimeoutMillis = 1000 // must be something: there are no transactions
 	req.ProducerID, req.ProducerEpoch = old.producer, old.epoch
 	resp, err := req.RequestWith(ctx, s.client)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		return pen{}, err
+		return pen{}, fmt.Errorf("transactional id %q: %w", *req.TransactionalID, err)
 	}
 	return pen{producer: resp.ProducerID, epoch: resp.ProducerEpoch, taken: time.Now()}, nil
-}
-
-// renew raises the pens of partitions that were taken long ago, lest Kafka
-// forgets the producer id (transactional.id.expiration.ms) or who wrote last
-// (producer.id.expiration.ms): it would not know then whom to refuse.
-func (r *loopRun) renew() error {
-	had := map[int32]pen{}
-	for p, o := range r.owned {
-		if o.ready && time.Since(o.pen.taken) >= r.loop.opts.RenewEvery {
-			had[p] = o.pen
-			break // the others will come too; nobody should notice
-		}
-	}
-	for p := range had {
-		ctx, cancel := context.WithTimeout(r.hard, r.loop.opts.TurnTimeout)
-		defer cancel()
-		taken, err := r.scribe.take(ctx, []int32{p}, had)
-		if err != nil {
-			return r.undo(err)
-		}
-		r.owned[p].pen = taken[p].pen
-		r.log.Debug("pen renewed", zap.Int32("partition", p))
-	}
-	return nil
 }

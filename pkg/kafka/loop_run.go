@@ -31,7 +31,9 @@ type loopRun struct {
 	found     chan gained
 	gains     sync.WaitGroup
 	tried     chan committed
-	trying    bool      // positions are on their way to the group
+	trying    bool // positions are on their way to the group
+	raised    chan raised
+	renewing  bool      // one at a time
 	fence     fence     // of the generation in which the partitions are owned
 	suspended bool      // between two generations: nothing may be written
 	woken     bool      // a turn is wanted
@@ -49,7 +51,8 @@ type loopRun struct {
 type ownedPartition struct {
 	id        int32
 	gain      *gain
-	pen       pen       // once restored
+	pen       pen // once restored
+	renewAt   time.Time
 	behind    int64     // the offset behind the last record restored
 	logged    position  // what the last of them carried
 	restored  *position // read from the log, and not begun
@@ -75,7 +78,7 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [
 		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
 		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
-		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), suspended: true,
+		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), raised: make(chan raised, 1), suspended: true,
 	}
 }
 
@@ -104,6 +107,8 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 		case err = <-r.group.broken:
 		case g := <-r.found:
 			err = r.take(g)
+		case n := <-r.raised:
+			err = r.renewed(n)
 		case c := <-r.tried:
 			r.trying = false
 			r.committed(c)
@@ -144,10 +149,8 @@ func (r *loopRun) chores() error {
 		}
 	}
 	r.tellReady()
-	if err := r.renew(); err != nil {
-		return err
-	}
 	now := time.Now()
+	r.renew(now)
 	if due := r.timers.due(); !due.IsZero() && !now.Before(due) {
 		r.timers.ask(r.ctx, now, r.owned)
 	}

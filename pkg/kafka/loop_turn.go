@@ -78,10 +78,7 @@ func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]s
 		return r.undo(err)
 	}
 	if len(res.Changes) > 0 {
-		changed, err := r.write(res.Changes)
-		if ends(err) {
-			return err
-		}
+		changed, err := r.write(res.Changes, len(touched) == 0 || r.most == 1)
 		if errors.Is(err, errTurnTooLarge) {
 			r.most = max(1, r.most/2)
 		}
@@ -118,8 +115,12 @@ func (r *loopRun) reject(rejects []wire.Record) error {
 	return nil
 }
 
-// write writes changes, those of each partition together with its position.
-func (r *loopRun) write(changes []wire.Record) (map[int32]span, error) {
+// write writes changes, those of each partition together with its position. What
+// is more than a batch holds is refused, unless it may be written piecemeal: it
+// follows from no input, or from a single one that is no smaller than it is. The
+// position comes with the last piece then; whoever finds only some goes on from there,
+// as after a turn of its own that came to less.
+func (r *loopRun) write(changes []wire.Record, piecemeal bool) (map[int32]span, error) {
 	began, entries := time.Now(), map[int32]*entry{}
 	for _, c := range changes {
 		o := r.owned[c.Partition]
@@ -140,16 +141,47 @@ func (r *loopRun) write(changes []wire.Record) (map[int32]span, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.hard, r.loop.opts.TurnTimeout)
 	defer cancel()
-	if err := r.scribe.write(ctx, entries); err != nil {
-		return nil, err
+	changed := map[int32]span{}
+	for len(entries) > 0 {
+		var rest map[int32]*entry
+		if piecemeal {
+			rest = cut(entries, r.scribe.most)
+		}
+		if err := r.scribe.write(ctx, entries); err != nil {
+			return nil, err
+		}
+		for p, e := range entries {
+			r.owned[p].pen = e.pen.after(len(e.records))
+			if rest[p] != nil {
+				rest[p].pen = r.owned[p].pen
+			}
+			wrote := span{e.offset, e.offset + int64(len(e.records))}
+			if before, ok := changed[p]; ok {
+				wrote.first = before.first
+			}
+			changed[p] = wrote
+		}
+		entries = rest
 	}
 	r.loop.cfg.Metrics.committed(began)
-	changed := map[int32]span{}
-	for p, e := range entries {
-		r.owned[p].pen = e.pen.after(len(e.records))
-		changed[p] = span{e.offset, e.offset + int64(len(e.records))}
-	}
 	return changed, nil
+}
+
+// cut leaves in each entry as many records as surely fit into a batch of most
+// bytes, one at least, and answers the rest.
+func cut(entries map[int32]*entry, most int) map[int32]*entry {
+	rest := map[int32]*entry{}
+	for p, e := range entries {
+		bytes := 0
+		for i, rec := range e.records {
+			if bytes += rec.Size(); bytes > most && i > 0 {
+				rest[p] = &entry{records: e.records[i:]}
+				e.records = e.records[:i]
+				break
+			}
+		}
+	}
+	return rest
 }
 
 func (r *loopRun) position(p int32) position {

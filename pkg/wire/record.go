@@ -35,6 +35,18 @@ func (r Record) At(topic string, partition int32, offset int64) Record {
 	return r
 }
 
+// recordOverhead is more than Kafka's format adds to a record, or to a header.
+const recordOverhead = 100
+
+// Size is how many bytes a record takes in a log, at most.
+func (r Record) Size() int {
+	n := recordOverhead + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += recordOverhead/2 + len(h.Key) + len(h.Value)
+	}
+	return n
+}
+
 // Header finds the last header of that name; nil if there is none.
 func (r Record) Header(key string) []byte {
 	for i := len(r.Headers) - 1; i >= 0; i-- {

@@ -1,0 +1,71 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// A pen is raised now and then while it is held, lest Kafka forgets the producer
+// id (transactional.id.expiration.ms) or who wrote last (producer.id.expiration.ms):
+// it would not know then whom to refuse. Nothing hurries: what fails is tried
+// again much later, with the pen as it was.
+
+// renewRetry is how soon a pen that could not be raised is tried again.
+const renewRetry = 5 * time.Minute
+
+// raised is how raising a held pen ended.
+type raised struct {
+	of  *ownedPartition
+	pen pen
+	err error
+}
+
+// renew has the pen that was taken longest ago raised, if it is time, one at once.
+func (r *loopRun) renew(now time.Time) {
+	if r.renewing {
+		return
+	}
+	for _, o := range r.owned {
+		if !o.ready || now.Before(o.renewAt) {
+			continue
+		}
+		r.renewing = true
+		id, old := o.id, o.pen
+		r.gains.Go(func() {
+			ctx, cancel := context.WithTimeout(r.ctx, takeTimeout)
+			defer cancel()
+			next, err := r.scribe.raise(ctx, id, old)
+			r.raised <- raised{o, next, err}
+		})
+		return
+	}
+}
+
+// renewed writes down the takeover of a partition from oneself. Until that is
+// written the old pen was good.
+func (r *loopRun) renewed(n raised) error {
+	r.renewing = false
+	if r.owned[n.of.id] != n.of {
+		return nil
+	}
+	if n.err != nil {
+		n.of.renewAt = time.Now().Add(min(renewRetry, r.loop.opts.RenewEvery))
+		r.log.Info("a pen could not be renewed yet", zap.Int32("partition", n.of.id), zap.Error(n.err))
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.hard, takeTimeout)
+	defer cancel()
+	e, err := r.scribe.begin(ctx, n.of.id, n.pen)
+	if err != nil {
+		return r.undo(err)
+	}
+	n.of.hold(e.pen, r.loop.opts.RenewEvery)
+	return nil
+}
+
+// hold notes the pen, and when it should be renewed.
+func (o *ownedPartition) hold(p pen, every time.Duration) {
+	o.pen, o.renewAt = p, p.taken.Add(every)
+}
