@@ -3,7 +3,7 @@
 //
 //	Producer  writes records, acknowledged by all replicas in sync
 //	Reader    reads a topic without a group, knows when it has caught up
-//	Loop      runs a wire.Handler: one fetch and one transaction a turn
+//	Loop      runs a wire.Handler: one fetch a turn, one batch a partition
 //	Puller    takes work from share-group queues, one record at a time
 //	Admin     makes and removes topics, initialises share state exactly once
 //

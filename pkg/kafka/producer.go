@@ -48,7 +48,7 @@ func NewProducer(cfg Config) (*Producer, error) { return newProducer(cfg) }
 func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	// A sender must hear how its record fared, also when a broker took it and
 	// never answers. What is sent again then may be there twice: every receiver
-	// of Berth's records takes that. (A transaction has its own way to end.)
+	// of Berth's records takes that.
 	all := append(producerOpts(cfg.withDefaults()), kgo.AllowIdempotentProduceCancellation())
 	client, err := newClient(cfg, append(all, opts...)...)
 	if err != nil {

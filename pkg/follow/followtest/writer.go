@@ -13,7 +13,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Writer writes instances in transactions, as a conductor does.
+// Writer writes instances in transactions, which a conductor does not, and a
+// follower must bear.
 type Writer struct {
 	t          testing.TB
 	open       func() *kgo.Client
