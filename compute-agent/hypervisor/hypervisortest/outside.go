@@ -159,7 +159,7 @@ func console(t *testing.T, s Subject) {
 	}
 	_, err := c.Console(t.Context(), second, 0, 100)
 	refused(t, "Console of nothing", err, compute.FailureHost)
-	s.launch(t, first, s.Listening)
+	s.launch(t, first)
 	s.Up(first)
 	whole := s.printed(t, first)
 	if whole == "" {

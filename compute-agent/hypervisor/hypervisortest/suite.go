@@ -23,8 +23,9 @@ type Subject struct {
 	// Left lists, from outside the driver, what is left of any machine on the
 	// host: processes, files, reservations. Empty when all is cleaned up.
 	Left func() []string
-	// Resources fit the host several times over.
+	// Resources fit the host several times over, and Image goes with them.
 	Resources compute.Resources
+	Image     string
 
 	// Broken are ways in which Prepare fails.
 	Broken []Breakage
@@ -113,7 +114,7 @@ const (
 )
 
 func (s Subject) spec(id compute.InstanceID, a compute.Attempt, c compute.ClaimID, change ...func(*hypervisor.Spec)) hypervisor.Spec {
-	spec := hypervisor.Spec{Instance: id, Project: "p", Attempt: a, Claim: c, Fence: 7, Name: "web", Resources: s.Resources.Clone()}
+	spec := hypervisor.Spec{Instance: id, Project: "p", Attempt: a, Claim: c, Fence: 7, Name: "web", Resources: s.Resources.Clone(), Image: s.Image}
 	for _, f := range change {
 		f(&spec)
 	}

@@ -55,9 +55,17 @@ func (d *Driver) release(ctx context.Context, r record) error {
 // ensure sees to it that the machine has a process, and puts it into the record
 // if it is a new one.
 func (d *Driver) ensure(ctx context.Context, r *record) error {
+	dir := d.dir(r.Machine.Instance)
 	p, err := d.spawn(ctx, r.Plan)
 	if errors.Is(err, errAlive) {
-		return nil
+		all, wrong := d.scan()
+		if wrong != nil || len(of(all, dir)) > 0 {
+			return wrong
+		}
+		if err := awaitLock(ctx, dir); err != nil { // it is about to die
+			return err
+		}
+		p, err = d.spawn(ctx, r.Plan)
 	}
 	if err != nil {
 		return err

@@ -71,11 +71,26 @@ func (d *Driver) kill(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	free, err := lockIsFree(dir)
-	if err == nil && !free {
-		err = fmt.Errorf("%s is locked by a process that cannot be seen: run the agent as the same user as before, without ProtectProc", dir)
+	return awaitLock(ctx, dir)
+}
+
+// dyingTime is how long a process that cannot be seen any more may hold its lock:
+// a process that ends loses its command line first and its files later.
+const dyingTime = 10 * time.Second
+
+// awaitLock waits until no process holds a folder's lock.
+func awaitLock(ctx context.Context, dir string) error {
+	waiting, cancel := context.WithTimeout(ctx, dyingTime)
+	defer cancel()
+	for {
+		free, err := lockIsFree(dir)
+		if err != nil || free {
+			return err
+		}
+		if !pause(waiting, 10*time.Millisecond) {
+			return errors.Join(ctx.Err(), fmt.Errorf("%s is locked by a process that cannot be seen: run the agent as the same user as before, without ProtectProc", dir))
+		}
 	}
-	return err
 }
 
 // end sends a signal to one process and waits until it is dead; signal 0 waits
