@@ -190,6 +190,31 @@ func TestWhoseProcess(t *testing.T) {
 	}
 }
 
+// What QEMU and its tools complain of reaches the operator.
+func TestRefusalsSayWhy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	b.image("bad/kernel", []byte("garbage"))
+	b.image("garbage.qcow2", []byte("garbage"))
+	d := b.open()
+	for want, change := range map[string]func(*hypervisor.Spec){
+		"invalid kernel header":        func(s *hypervisor.Spec) { s.Image = "bad" },
+		"garbage.qcow2 is broken":      func(s *hypervisor.Spec) { s.Image = "garbage" },
+		"vfio":                         func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
+		"put it there on every host":   func(s *hypervisor.Spec) { s.Image = "none" },
+		"this host has":                func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 },
+		"add them to its flavor":       func(s *hypervisor.Spec) { s.Resources = nil },
+		"give a UUID in lower case":    func(s *hypervisor.Spec) { s.Instance = "../../etc" },
+		"give domain, bus, device and": func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"1"} },
+	} {
+		s := spec("tiny")
+		change(&s)
+		if err := d.Prepare(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Prepare answers %v, want %q", err, want)
+		}
+	}
+}
+
 // A disk that is full only when it is written to.
 func TestDiskFillsUp(t *testing.T) {
 	b := newBench(t, guesttest.Need(t))
