@@ -26,11 +26,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		}
 	}
 	long := good
-	long.Dir = "/" + strings.Repeat("x", 62)
+	long.Dir = "/" + strings.Repeat("x", 61)
 	if err := long.Check(); err == nil || !strings.Contains(err.Error(), "shorter by 1 letters") {
 		t.Errorf("a folder that is too long: %v", err)
 	}
-	long.Dir = long.Dir[:62]
+	long.Dir = long.Dir[:61]
 	if err := long.Check(); err != nil {
 		t.Errorf("a folder as long as may be: %v", err)
 	}
