@@ -78,13 +78,14 @@ func uses(args []string) compute.Resources {
 
 // cpus reads -smp; QEMU's default is one.
 func cpus(smp string) int64 {
+	const most = 1 << 16 // of anything; anybody may call a program so and give it any numbers
 	if n, err := strconv.ParseInt(property(smp, "cpus", "cpus"), 10, 64); err == nil && n > 0 {
-		return n
+		return min(n, most)
 	}
 	n := int64(1)
 	for _, key := range []string{"sockets", "dies", "clusters", "cores", "threads"} {
 		if k, err := strconv.ParseInt(property(smp, key, ""), 10, 64); err == nil && k > 0 {
-			n *= k
+			n = min(n*min(k, most), most)
 		}
 	}
 	return n
@@ -110,7 +111,7 @@ func memory(m string) int64 {
 	if err != nil || n <= 0 {
 		return fallback
 	}
-	mb := n * unit
+	mb := min(n*unit, compute.MaxAmount)
 	if whole := int64(mb); float64(whole) == mb {
 		return whole
 	}
