@@ -109,17 +109,20 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 	}
 }
 
-// answerTime is how long QEMU may take for a QMP answer.
-const answerTime = 2 * time.Second
+// How long QEMU may take to answer. List asks all machines and must be quick.
+const (
+	commandTime = 10 * time.Second
+	statusTime  = 2 * time.Second
+)
 
 // tell gives a machine's process one QMP command.
 func (d *Driver) tell(ctx context.Context, id compute.InstanceID, command string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
 	return d.ask(ctx, id, command, nil)
 }
 
 func (d *Driver) ask(ctx context.Context, id compute.InstanceID, command string, result any) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
-	defer cancel()
 	c, err := qmp.Dial(ctx, filepath.Join(d.dir(id), socketFile))
 	if err != nil {
 		return err
@@ -130,6 +133,8 @@ func (d *Driver) ask(ctx context.Context, id compute.InstanceID, command string,
 
 // status is QMP's word for what a process does; empty if it does not say.
 func (d *Driver) status(ctx context.Context, id compute.InstanceID) string {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
 	var answer struct {
 		Status string `json:"status"`
 	}
