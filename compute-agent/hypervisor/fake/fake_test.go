@@ -122,3 +122,23 @@ func TestViolations(t *testing.T) {
 		}
 	}
 }
+
+// The oldest part of a long console is gone, and offsets still count it.
+func TestLongConsole(t *testing.T) {
+	_, h, d := newDriver(t, fake.Options{})
+	if err := d.Prepare(t.Context(), spec(1)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if err := h.Print("i", fmt.Sprintf("line %03d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part, err := d.Console(t.Context(), "i", 0, 1<<20)
+	if err != nil || part.End != 9000 || part.Offset+int64(len(part.Data)) != 9000 || part.Offset == 0 {
+		t.Errorf("the console is %d bytes from %d of %d, %v", len(part.Data), part.Offset, part.End, err)
+	}
+	if part, err = d.Console(t.Context(), "i", 8991, 9); err != nil || string(part.Data) != "line 999\n" {
+		t.Errorf("the last line is %q, %v", part.Data, err)
+	}
+}

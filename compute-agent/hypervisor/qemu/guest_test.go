@@ -99,6 +99,24 @@ func TestGuestPowersOff(t *testing.T) {
 	}
 }
 
+// A prepared machine whose process is gone, after the host's restart say, is
+// launched all the same, once.
+func TestPreparedProcessIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.ok(d.Prepare(t.Context(), spec("tiny")))
+	b.kill(one)
+	b.ok(b.open().Prepare(t.Context(), spec("tiny")))
+	for range 2 {
+		b.ok(d.Launch(t.Context(), one, 1, "c"))
+	}
+	b.up(one)
+	if n := b.launches(one); n != 1 {
+		t.Errorf("launched %d times", n)
+	}
+}
+
 // Many agents that start one stopped machine at the same time make one process.
 func TestManyStartsOneProcess(t *testing.T) {
 	t.Parallel()
