@@ -38,6 +38,7 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 	inv.Traits = slices.Concat(d.o.Traits, d.traits())
 	slices.Sort(inv.Traits)
 	inv.Traits = slices.Compact(inv.Traits)
+	inv.Nodes, inv.Devices = d.nodes(), d.pci()
 	inv.Unmanaged = compute.Resources{}
 	all, err := d.scan()
 	for _, p := range all {
