@@ -148,5 +148,5 @@ func (d *Driver) status(ctx context.Context, id compute.InstanceID) string {
 func room(dir string) (free, total int64, err error) {
 	var s unix.Statfs_t
 	err = unix.Statfs(dir, &s)
-	return int64(s.Bavail) * s.Bsize, int64(s.Blocks) * s.Bsize, err
+	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), err
 }
