@@ -68,10 +68,15 @@ func (c agentConfig) check() error {
 	if c.State == "" {
 		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))
 	}
-	if c.Driver.Kind != "fake" {
-		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake" alone`))
+	switch c.Driver.Kind {
+	case "fake":
+		errs = append(errs, c.Driver.Fake.check())
+	case "qemu":
+		errs = append(errs, c.Driver.QEMU.check())
+	default:
+		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake" and "qemu"`))
 	}
-	return errors.Join(append(errs, c.Driver.Fake.check())...)
+	return errors.Join(errs...)
 }
 
 func (k kafkaConfig) check() error {

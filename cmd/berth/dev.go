@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
@@ -32,6 +33,7 @@ type devOptions struct {
 	Prefix     string   // of the cell; empty: wire.DefaultPrefix
 	Partitions int32    // 0: 4
 	World      *fake.World
+	QEMU       *qemu.Options   // host-01 is this machine, besides the simulated Hosts; nil: it is not
 	Journal    journal.Options // of every agent
 	Timing     agent.Timing    // of every agent
 	Dial       dialer          // to the brokers
@@ -43,9 +45,10 @@ type devOptions struct {
 func newDevCommand() *cobra.Command {
 	var o devOptions
 	var hosts int
+	var real devDriver
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run everything in this process, with simulated hosts, until interrupted",
+		Short: "Run everything in this process, with simulated hosts or a real one, until interrupted",
 		Long: `dev runs an API node, a queue manager, a conductor and simulated hosts in this
 process, on an embedded broker or on the Kafka named by --kafka. With --data it
 goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
@@ -55,6 +58,9 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 				return compute.Invalid("hosts", fmt.Sprint(hosts), "give a number from 0 to 10000")
 			}
 			o.Hosts = devHosts(hosts)
+			if err := real.choose(&o); err != nil {
+				return err
+			}
 			if err := api.CheckAddress(o.Listen); err != nil {
 				return err
 			}
@@ -66,18 +72,20 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), "Waiting for Kafka at", strings.Join(o.Kafka, ", "))
 			}
 			return withDev(cmd.Context(), o, func(ctx context.Context, address string) error {
-				fmt.Fprintf(cmd.OutOrStdout(), "Berth is up: %d simulated hosts, API on http://%s, its documentation on http://%[2]s/docs,\n"+
+				fmt.Fprintf(cmd.OutOrStdout(), "Berth is up: %s, API on http://%s, its documentation on http://%[2]s/docs,\n"+
 					"metrics of every part on http://%[2]s/metrics\n"+
 					"  export BERTH_API=http://%[2]s\n"+
 					"  berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB\n"+
 					"  berth boot --flavor m1.small --name web --wait\n"+
-					"Ctrl-C stops it.\n", hosts, address)
+					"Ctrl-C stops it.\n", real.what(hosts), address)
 				<-ctx.Done()
 				return nil
 			})
 		},
 	}
 	f := cmd.Flags()
+	f.StringVar(&real.kind, "driver", "fake", "what runs the machines: fake, or qemu: one host, this machine, with --data and --images")
+	f.StringVar(&real.images, "images", "", "folder of the images for --driver qemu")
 	f.IntVar(&hosts, "hosts", 20, "how many simulated hosts")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:7070", "where the API listens; loopback only")
 	f.StringVar(&o.Data, "data", "", "folder to keep everything in; without it all is forgotten at the end")
@@ -159,6 +167,9 @@ func newDevAgents(c cell, o devOptions) (service.Part, error) {
 		}
 	}
 	var agents []service.Part
+	if o.QEMU != nil {
+		agents = append(agents, qemuAgent(c, agentOptions{Host: "host-01", State: o.Data, Journal: o.Journal, Timing: o.Timing}, *o.QEMU))
+	}
 	for _, h := range o.Hosts {
 		host, err := world.Host(h.ID, h.Inventory)
 		if err != nil {

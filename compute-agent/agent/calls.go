@@ -60,7 +60,7 @@ func (l *loop) power(id compute.InstanceID) func(context.Context) (task.Event, e
 		case compute.OpStart:
 			return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Start(ctx, id)
 		}
-		return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Reboot(ctx, id, c.Hard)
+		return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Reboot(ctx, id, grace)
 	}
 }
 

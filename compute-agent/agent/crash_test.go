@@ -113,8 +113,8 @@ func (d tripDriver) Stop(ctx context.Context, id compute.InstanceID, g time.Dura
 	return d.around("stop", func() error { return d.Driver.Stop(ctx, id, g) })
 }
 
-func (d tripDriver) Reboot(ctx context.Context, id compute.InstanceID, hard bool) error {
-	return d.around("reboot", func() error { return d.Driver.Reboot(ctx, id, hard) })
+func (d tripDriver) Reboot(ctx context.Context, id compute.InstanceID, g time.Duration) error {
+	return d.around("reboot", func() error { return d.Driver.Reboot(ctx, id, g) })
 }
 
 // faulty fails in each way once.

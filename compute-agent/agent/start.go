@@ -62,7 +62,7 @@ func (l *loop) ask() (seen, error) {
 		return seen{}, err
 	}
 	inv, err := l.o.Driver.Inventory(ctx)
-	return seen{list, inv}, err
+	return seen{list, inv.Inventory}, err
 }
 
 // reconcile brings the journal and the hypervisor together. What follows is

@@ -19,7 +19,8 @@ type Machine struct {
 	Claim     compute.ClaimID
 	Fence     compute.FenceEpoch // as in Spec
 	Resources compute.Resources  // what it holds of the host, running or not
-	Launched  bool               // Launch was called for it: from then on it may have run
+	Devices   []compute.PCIAddress
+	Launched  bool // Launch was called for it: from then on it may have run
 	Power     compute.PowerState
 	Detail    string // for the operator: why it stopped, where its files are
 }
@@ -33,68 +34,172 @@ type Spec struct {
 	Fence     compute.FenceEpoch // of the last word, before it was made, that this host was dead
 	Name      string
 	Resources compute.Resources
+	Devices   []compute.PCIAddress // given to the guest whole; only where Capabilities says so
 	Image     string
 	Metadata  map[string]string
+	SSHKeys   []string // lines as in authorized_keys
 	UserData  []byte
 }
 
 // Driver makes and ends machines. All methods may be called at any time from
-// any goroutine, except that calls for one instance never overlap. Every call
-// honours its context: when it ends, the call returns soon, and what it was
-// doing is either finished or undone as said below.
+// any goroutine, except that calls for one instance never overlap (Console and
+// List do not count). Every call honours its context: when it ends, the call
+// returns soon, and what it was doing is either finished or undone as said below.
 //
 //	(nothing) ─Prepare─▶ prepared ─Launch─▶ running ◀─Start/Stop─▶ stopped
 //	     ▲                  │                  │                      │
 //	     └────── Destroy ───┴──────────────────┴──────────────────────┘
 //
-// Errors are *Error where the driver knows the class; any other error counts
-// as FailureUnknown. Drivers keep none of the arguments' memory.
+// The agent may die at any moment of any call; machines do not die with it.
+// The driver of its next life finds each machine in one of the states above,
+// and the same call again brings it where the broken one was going.
+//
+// Errors are *Error where the driver knows the class:
+//
+//	FailureRequest  no host could do it: no such image, an image larger than the
+//	                flavor's disk, user data that cannot be read. Not tried again.
+//	FailureHost     this host cannot: a full disk, a broken image file, a device
+//	                in use, a hypervisor that does not start, a call that does not
+//	                fit the machine's state. Tried elsewhere; counts against the host.
+//	FailureTimeout  the driver's own patience ended, and it was undone. A context
+//	                that ended is answered with the context's error instead.
+//
+// Any other error counts as FailureUnknown. Drivers keep none of the arguments'
+// memory, and what they return is the caller's.
 type Driver interface {
 	// Prepare does everything that can be undone: image, disk, devices, the
 	// machine defined but not running. It may take minutes. After an error
-	// nothing is left of this attempt. Called again for the same instance and
-	// attempt, it finishes or answers nil; for a later attempt of an instance
-	// that is only prepared, it replaces it; for one that was launched it
-	// answers an error of class FailureHost and changes nothing.
+	// nothing is left of this attempt: no process, file, socket, device; if even
+	// that failed, the error says so and List shows what is left. An agent that
+	// died inside leaves a machine that List shows as not launched. Called again
+	// for the same instance, attempt and claim, it finishes, begins anew or
+	// answers nil; for a later attempt of an instance that is only prepared, it
+	// replaces it; for one that was launched it answers FailureHost and changes
+	// nothing.
 	Prepare(ctx context.Context, s Spec) error
 
 	// Launch lets a prepared machine run. It is short and cannot be undone but
 	// by Destroy. Idempotent by instance, attempt and claim: a second call for
 	// a machine that was launched answers nil and starts nothing, also after a
-	// crash in between. Not prepared, or prepared for another attempt or claim:
-	// an error, and nothing runs. After an error the caller cannot know whether
-	// it runs; it asks List, or calls Destroy.
+	// crash in between, also if the machine has stopped since. Not prepared, or
+	// prepared for another attempt or claim: FailureHost, and nothing runs. After
+	// an error the caller cannot know whether it runs; it asks List, or calls
+	// Destroy.
 	Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error
 
 	// Destroy ends a machine, running or prepared, and removes all it had on
-	// the host. Nothing there: nil. It never touches machines Berth did not make.
+	// the host. Nothing there: nil. It asks the guest nothing. After an error
+	// something may be left; the same call again goes on. It never touches
+	// machines Berth did not make.
 	Destroy(ctx context.Context, id compute.InstanceID) error
 
-	// List gives every machine of Berth on this host, prepared ones included.
-	// An error is no answer: the caller must not conclude that nothing is there.
+	// List gives every machine of Berth on this host, prepared ones included, by
+	// instance. One that was ended by anybody else, or by its own guest, is there
+	// and PowerStopped, with the reason in Detail. An error is no answer: the
+	// caller must not conclude that nothing is there.
 	List(ctx context.Context) ([]Machine, error)
 
-	// Inventory says what the host has and what others than Berth use of it.
-	Inventory(ctx context.Context) (compute.Inventory, error)
+	// Inventory says what the host has and what others than Berth use of it. It
+	// is quick: it is asked every few seconds.
+	Inventory(ctx context.Context) (Inventory, error)
+
+	// Capabilities says what this driver can do on this host. It asks nobody and
+	// never changes in the driver's life.
+	Capabilities() Capabilities
 
 	Power
 }
 
 // Power changes what a launched machine does. It keeps its share of the host.
+// For a machine that was not launched each answers FailureHost.
 type Power interface {
-	// Stop ends the guest: softly within grace, then hard; grace 0 is hard at
-	// once. Stopped already: nil.
+	// Stop ends the guest: it is asked to shut down, and after grace it is ended
+	// as if power were cut; grace 0 is that at once. Stopped already: nil. A
+	// context that ends while the guest is asked leaves it running, or shutting
+	// down by itself.
 	Stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error
-	// Start runs a stopped, launched machine again. Running already: nil.
+	// Start runs a stopped, launched machine again, from its disk. Running
+	// already: nil.
 	Start(ctx context.Context, id compute.InstanceID) error
-	// Reboot restarts a running guest. The caller guards against doing it twice.
-	Reboot(ctx context.Context, id compute.InstanceID, hard bool) error
+	// Reboot restarts a running guest: with grace as Stop and Start do, with
+	// grace 0 by a reset. Stopped: FailureHost. The caller guards against doing it
+	// twice; after a crash inside the machine may be stopped.
+	Reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error
+}
+
+// Console is for drivers that keep what guests print on their serial console.
+// Find it with As.
+type Console interface {
+	// Console reads at most limit bytes from offset on; a negative offset counts
+	// back from the end. Offsets count all that the machine ever printed, over
+	// stops and reboots; the oldest part may be gone, then Part.Offset is where
+	// the rest begins. At the end Data is empty. No such machine: FailureHost.
+	Console(ctx context.Context, id compute.InstanceID, offset int64, limit int) (Part, error)
+}
+
+// Part is a part of a console.
+type Part struct {
+	Offset int64 // of Data's first byte
+	Data   []byte
+	End    int64 // how much was ever printed
+}
+
+// Events is for drivers that hear of changes before they are asked. Find it
+// with As.
+type Events interface {
+	// Events tells what happens to Berth's machines until ctx ends, whose error
+	// it answers. It is a hint to ask List soon: an event may be missed or come
+	// twice, and it says nothing of what was there before. tell is called by one
+	// goroutine at a time and must not block.
+	Events(ctx context.Context, tell func(Event)) error
+}
+
+// Event is a machine's new power state.
+type Event struct {
+	Instance compute.InstanceID
+	Power    compute.PowerState
+	Detail   string // as in Machine
+}
+
+// Inventory is what a host has. Lists a driver does not know are empty.
+type Inventory struct {
+	compute.Inventory // Unmanaged is the sum of Foreign
+	Foreign           []compute.Foreign
+	Nodes             []compute.NUMANode  // by ID
+	Devices           []compute.PCIDevice // by address
+}
+
+// Capabilities says what a driver can do on its host.
+type Capabilities struct {
+	Driver   string // "fake", "qemu"
+	SoftStop bool   // guests can be asked to shut down
+	Console  bool   // it is a Console
+	Events   bool   // it is Events
+	Foreign  bool   // it sees machines that Berth did not start
+	Devices  bool   // it can give PCI devices to guests
+	Detail   string // for the operator: which version, which acceleration
+}
+
+// As finds an optional interface of a driver, also through wrappers that have a
+// method Unwrap() Driver.
+func As[T any](d Driver) (T, bool) {
+	for {
+		if t, ok := d.(T); ok {
+			return t, true
+		}
+		w, ok := d.(interface{ Unwrap() Driver })
+		if !ok {
+			var none T
+			return none, false
+		}
+		d = w.Unwrap()
+	}
 }
 
 // Error is a driver's refusal with its class.
 type Error struct {
 	Class   compute.FailureClass
-	Message string // one line for the operator
+	Message string // one line for the operator: which part, its value, what to do
 	Cause   error
 }
 

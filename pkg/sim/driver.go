@@ -9,7 +9,8 @@ import (
 )
 
 // driver is the hypervisor as one life of an agent reaches it: not at all once
-// the agent has ended.
+// the agent has ended. It has no Unwrap: a method that is not wrapped below would
+// reach the machines of an agent that is dead.
 type driver struct {
 	hypervisor.Driver
 	host compute.HostID
@@ -64,7 +65,7 @@ func (d *driver) List(ctx context.Context) (list []hypervisor.Machine, err error
 	return list, err
 }
 
-func (d *driver) Inventory(ctx context.Context) (inv compute.Inventory, err error) {
+func (d *driver) Inventory(ctx context.Context) (inv hypervisor.Inventory, err error) {
 	err = d.do(ctx, "Inventory", func(ctx context.Context) error {
 		inv, err = d.Driver.Inventory(ctx)
 		return err
@@ -80,6 +81,6 @@ func (d *driver) Start(ctx context.Context, id compute.InstanceID) error {
 	return d.do(ctx, "Start", func(ctx context.Context) error { return d.Driver.Start(ctx, id) })
 }
 
-func (d *driver) Reboot(ctx context.Context, id compute.InstanceID, hard bool) error {
-	return d.do(ctx, "Reboot", func(ctx context.Context) error { return d.Driver.Reboot(ctx, id, hard) })
+func (d *driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	return d.do(ctx, "Reboot", func(ctx context.Context) error { return d.Driver.Reboot(ctx, id, grace) })
 }

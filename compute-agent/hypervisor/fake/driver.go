@@ -3,6 +3,7 @@ package fake
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -15,13 +16,15 @@ type Options struct {
 	PrepareTime time.Duration
 	LaunchTime  time.Duration
 	DestroyTime time.Duration
+	// Deaf guests do not shut down when asked; nil: all do, at once.
+	Deaf func(compute.InstanceID) bool
 	// Fault is asked before each call; nil, or a nil answer, is no fault.
 	Fault func(Call) *Fault
 }
 
 // Call is one call of the driver.
 type Call struct {
-	Method   string // "Prepare", "Launch", "Stop", "Start", "Reboot", "Destroy", "List", "Inventory"
+	Method   string // "Prepare", "Launch", "Stop", "Start", "Reboot", "Destroy", "List", "Inventory", "Console"
 	Host     compute.HostID
 	Instance compute.InstanceID // empty for List and Inventory
 	Attempt  compute.Attempt    // Prepare and Launch
@@ -42,7 +45,11 @@ type Driver struct {
 	opts Options
 }
 
-var _ hypervisor.Driver = (*Driver)(nil)
+var (
+	_ hypervisor.Driver  = (*Driver)(nil)
+	_ hypervisor.Console = (*Driver)(nil)
+	_ hypervisor.Events  = (*Driver)(nil)
+)
 
 // NewDriver drives a host.
 func NewDriver(h *Host, o Options) *Driver { return &Driver{host: h, opts: o} }
@@ -58,10 +65,10 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 		case ok && old.Attempt == s.Attempt && old.Claim == s.Claim:
 			return nil
 		}
-		return d.host.put(hypervisor.Machine{
+		return d.host.put(machine{Machine: hypervisor.Machine{
 			Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence,
-			Resources: s.Resources.Clone(), Power: compute.PowerStopped, Detail: "prepared",
-		}, "")
+			Resources: s.Resources.Clone(), Devices: slices.Clone(s.Devices), Power: compute.PowerStopped, Detail: "prepared",
+		}}, "")
 	})
 }
 
@@ -79,6 +86,7 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 			return nil
 		}
 		m.Launched, m.Power, m.Detail = true, compute.PowerRunning, ""
+		m.print("instance %s boots", id)
 		return d.host.put(m, Launched)
 	})
 }
@@ -105,58 +113,23 @@ func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
 }
 
 // Inventory says what the host has.
-func (d *Driver) Inventory(ctx context.Context) (compute.Inventory, error) {
-	var inv compute.Inventory
+func (d *Driver) Inventory(ctx context.Context) (hypervisor.Inventory, error) {
+	var inv hypervisor.Inventory
 	err := d.do(ctx, Call{Method: "Inventory"}, 0, func() error {
-		inv = d.host.inventory
-		inv.Unmanaged = d.host.unmanaged.Clone()
+		inv.Inventory = d.host.inventory
+		inv.Unmanaged = compute.Resources{}
+		for _, f := range d.host.foreign {
+			inv.Foreign = append(inv.Foreign, compute.Foreign{Name: f.Name, PID: f.PID, Uses: f.Uses.Clone()})
+			inv.Unmanaged = inv.Unmanaged.Plus(f.Uses)
+		}
 		return nil
 	})
 	return inv, err
 }
 
-// Stop ends the guest.
-func (d *Driver) Stop(ctx context.Context, id compute.InstanceID, _ time.Duration) error {
-	return d.power(ctx, "Stop", id, func(m *hypervisor.Machine) EventKind {
-		if m.Power == compute.PowerStopped {
-			return ""
-		}
-		m.Power, m.Detail = compute.PowerStopped, "stopped by command"
-		return Stopped
-	})
-}
-
-// Start runs a stopped guest again.
-func (d *Driver) Start(ctx context.Context, id compute.InstanceID) error {
-	return d.power(ctx, "Start", id, func(m *hypervisor.Machine) EventKind {
-		if m.Power == compute.PowerRunning {
-			return ""
-		}
-		m.Power, m.Detail = compute.PowerRunning, ""
-		return Resumed
-	})
-}
-
-// Reboot restarts a running guest.
-func (d *Driver) Reboot(ctx context.Context, id compute.InstanceID, _ bool) error {
-	return d.power(ctx, "Reboot", id, func(m *hypervisor.Machine) EventKind {
-		m.Power = compute.PowerRunning
-		return Rebooted
-	})
-}
-
-func (d *Driver) power(ctx context.Context, method string, id compute.InstanceID, change func(*hypervisor.Machine) EventKind) error {
-	return d.do(ctx, Call{Method: method, Instance: id}, 0, func() error {
-		m, ok := d.host.machines[id]
-		if !ok || !m.Launched {
-			return refuse("%s was not launched here", id)
-		}
-		what := change(&m)
-		if what == "" {
-			return nil
-		}
-		return d.host.put(m, what)
-	})
+// Capabilities are all that records can show.
+func (d *Driver) Capabilities() hypervisor.Capabilities {
+	return hypervisor.Capabilities{Driver: "fake", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: true}
 }
 
 // do is every call: the fault asked for, the time it takes, then the work, with

@@ -40,75 +40,6 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// subject is an empty host of the world that open gives: the same one in
-// memory, a new look at the same files in a folder.
-func subject(t *testing.T, open func() *fake.World) hypervisortest.Subject {
-	host := func() *fake.Host {
-		h, err := open().Host("h1", big)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	w := open()
-	h, err := w.Host("h1", big)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The first driver stays in use beside the reopened one in a few of the
-	// suite's checks, so both must look at one host: in a folder, the last
-	// reopened is it.
-	current := h
-	d := &follow{func() hypervisor.Driver { return fake.NewDriver(current, fake.Options{}) }}
-	return hypervisortest.Subject{
-		Driver: d,
-		Reopen: func() hypervisor.Driver {
-			current = host()
-			return fake.NewDriver(current, fake.Options{})
-		},
-		Launches: func(id compute.InstanceID) int {
-			n, err := w.Count(fake.Launched)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n[id]
-		},
-		Left: func() (left []string) {
-			for _, m := range current.Machines() {
-				left = append(left, string(m.Instance))
-			}
-			return left
-		},
-		Resources: small,
-	}
-}
-
-// follow is the driver of whatever host is current.
-type follow struct{ now func() hypervisor.Driver }
-
-func (f *follow) Prepare(ctx context.Context, s hypervisor.Spec) error {
-	return f.now().Prepare(ctx, s)
-}
-func (f *follow) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
-	return f.now().Launch(ctx, id, a, c)
-}
-func (f *follow) Destroy(ctx context.Context, id compute.InstanceID) error {
-	return f.now().Destroy(ctx, id)
-}
-func (f *follow) List(ctx context.Context) ([]hypervisor.Machine, error) { return f.now().List(ctx) }
-func (f *follow) Inventory(ctx context.Context) (compute.Inventory, error) {
-	return f.now().Inventory(ctx)
-}
-func (f *follow) Stop(ctx context.Context, id compute.InstanceID, g time.Duration) error {
-	return f.now().Stop(ctx, id, g)
-}
-func (f *follow) Start(ctx context.Context, id compute.InstanceID) error {
-	return f.now().Start(ctx, id)
-}
-func (f *follow) Reboot(ctx context.Context, id compute.InstanceID, hard bool) error {
-	return f.now().Reboot(ctx, id, hard)
-}
-
 func newDriver(t *testing.T, o fake.Options) (*fake.World, *fake.Host, *fake.Driver) {
 	t.Helper()
 	w := fake.NewWorld()
@@ -189,5 +120,25 @@ func TestViolations(t *testing.T) {
 		if got := fake.Violations(c.events); len(got) != c.want {
 			t.Errorf("%s: %d violations, want %d: %v", name, len(got), c.want, got)
 		}
+	}
+}
+
+// The oldest part of a long console is gone, and offsets still count it.
+func TestLongConsole(t *testing.T) {
+	_, h, d := newDriver(t, fake.Options{})
+	if err := d.Prepare(t.Context(), spec(1)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if err := h.Print("i", fmt.Sprintf("line %03d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part, err := d.Console(t.Context(), "i", 0, 1<<20)
+	if err != nil || part.End != 9000 || part.Offset+int64(len(part.Data)) != 9000 || part.Offset == 0 {
+		t.Errorf("the console is %d bytes from %d of %d, %v", len(part.Data), part.Offset, part.End, err)
+	}
+	if part, err = d.Console(t.Context(), "i", 8991, 9); err != nil || string(part.Data) != "line 999\n" {
+		t.Errorf("the last line is %q, %v", part.Data, err)
 	}
 }

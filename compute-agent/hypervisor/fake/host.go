@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -18,7 +19,8 @@ type Host struct {
 	mu        sync.Mutex
 	inventory compute.Inventory
 	machines  machines
-	unmanaged compute.Resources
+	foreign   []compute.Foreign
+	listeners map[*func(hypervisor.Event)]bool
 	worst     compute.Resources // the most that machines held at once
 }
 
@@ -33,9 +35,30 @@ func (h *Host) setInventory(inv compute.Inventory) {
 
 // SetUnmanaged says what machines that Berth did not start use here.
 func (h *Host) SetUnmanaged(r compute.Resources) {
+	if r.IsZero() {
+		h.SetForeign()
+		return
+	}
+	h.SetForeign(compute.Foreign{Name: "foreign", Uses: r.Clone()})
+}
+
+// SetForeign says which machines that Berth did not start are here.
+func (h *Host) SetForeign(list ...compute.Foreign) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.unmanaged = r.Clone()
+	h.foreign = list
+}
+
+// Kill ends one running machine as if somebody had done it behind Berth's back.
+func (h *Host) Kill(id compute.InstanceID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m, ok := h.machines[id]
+	if !ok || m.Power != compute.PowerRunning {
+		return fmt.Errorf("%s does not run", id)
+	}
+	m.Power, m.Detail = compute.PowerStopped, "killed from outside"
+	return h.put(m, Stopped)
 }
 
 // Crash is a power cut: what ran is stopped, what was only prepared is there.
@@ -61,7 +84,7 @@ func (h *Host) Machines() []hypervisor.Machine {
 	defer h.mu.Unlock()
 	var out []hypervisor.Machine
 	for _, id := range slices.Sorted(maps.Keys(h.machines)) {
-		out = append(out, h.machines[id])
+		out = append(out, h.machines[id].Machine)
 	}
 	return out
 }
@@ -77,7 +100,7 @@ func (h *Host) Worst() compute.Resources {
 // put keeps a machine and writes down what happened to it. Called with mu held.
 // The machine is kept first: a machine without its event would be a launch that
 // nobody saw, so both are done before the caller hears of it.
-func (h *Host) put(m hypervisor.Machine, what EventKind) error {
+func (h *Host) put(m machine, what EventKind) error {
 	h.machines[m.Instance] = m
 	held := compute.Resources{}
 	for _, m := range h.machines {
@@ -90,11 +113,14 @@ func (h *Host) put(m hypervisor.Machine, what EventKind) error {
 	if what == "" {
 		return nil
 	}
+	for tell := range h.listeners {
+		(*tell)(hypervisor.Event{Instance: m.Instance, Power: m.Power, Detail: m.Detail})
+	}
 	return h.world.record(Event{Kind: what, Host: h.id, Instance: m.Instance, Attempt: m.Attempt})
 }
 
 // remove takes a machine away. Called with mu held.
-func (h *Host) remove(m hypervisor.Machine) error {
+func (h *Host) remove(m machine) error {
 	delete(h.machines, m.Instance)
 	if err := h.world.store.save(h.id, h.machines); err != nil {
 		return err

@@ -17,7 +17,14 @@ import (
 )
 
 // machines is what one host has.
-type machines map[compute.InstanceID]hypervisor.Machine
+type machines map[compute.InstanceID]machine
+
+// machine is one of them with what it has printed.
+type machine struct {
+	hypervisor.Machine
+	Dropped int64  `json:",omitempty"` // how much of the beginning is gone
+	Printed string `json:",omitempty"`
+}
 
 // store keeps a world. Each host has one writer; events have many.
 type store interface {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -46,7 +47,7 @@ func (w *World) Host(id compute.HostID, inv compute.Inventory) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fake host %s: %w", id, err)
 	}
-	h := &Host{id: id, world: w, inventory: inv, machines: machines, unmanaged: compute.Resources{}}
+	h := &Host{id: id, world: w, inventory: inv, machines: machines, listeners: map[*func(hypervisor.Event)]bool{}}
 	w.hosts[id] = h
 	return h, nil
 }

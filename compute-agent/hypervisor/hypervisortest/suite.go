@@ -3,16 +3,15 @@
 package hypervisortest
 
 import (
-	"context"
-	"slices"
+	"errors"
 	"testing"
-	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Subject is one empty host to try a driver on.
+// Subject is one empty host to try a driver on. All of it is required, but what
+// the driver's Capabilities rule out.
 type Subject struct {
 	Driver hypervisor.Driver
 	// Reopen is a driver for the same host as a restarted agent makes it, after
@@ -24,9 +23,49 @@ type Subject struct {
 	// Left lists, from outside the driver, what is left of any machine on the
 	// host: processes, files, reservations. Empty when all is cleaned up.
 	Left func() []string
-	// Resources fit the host several times over.
+	// Resources fit the host several times over, and Image goes with them.
 	Resources compute.Resources
+	Image     string
+
+	// Broken are ways in which Prepare fails.
+	Broken []Breakage
+	// Crashes are moments at which an agent may die, the one between a process's
+	// start and its record included.
+	Crashes []Crash
+	// Kill ends what runs a machine, behind the driver's back, and returns when
+	// it is dead.
+	Kill func(compute.InstanceID)
+	// Foreign starts a machine that is not Berth's, until the test ends. It says
+	// what it uses and how to see whether it still runs.
+	Foreign func() (uses compute.Resources, alive func() bool)
+
+	// Listening asks for a guest that shuts down when it is asked to and then
+	// prints Goodbye; Deaf asks for one that does not hear.
+	Listening, Deaf func(*hypervisor.Spec)
+	Goodbye         string
+	// Up waits until a guest has booted so far that it hears.
+	Up func(compute.InstanceID)
 }
+
+// Breakage spoils the host or the request.
+type Breakage struct {
+	Name  string
+	Class compute.FailureClass // of Prepare's error
+	// Break spoils; mend undoes it, so that Prepare of the suite's own request
+	// works again.
+	Break func(*hypervisor.Spec) (mend func())
+}
+
+// Crash is a moment inside Prepare or Launch.
+type Crash struct {
+	Name string
+	// Driver dies at that moment: its call answers ErrDied, having done nothing
+	// more, and it is not used again.
+	Driver func() hypervisor.Driver
+}
+
+// ErrDied is what a driver of a Crash answers.
+var ErrDied = errors.New("the agent died")
 
 // Run tries everything the contract says, each on an empty host.
 func Run(t *testing.T, empty func(t *testing.T) Subject) {
@@ -39,14 +78,28 @@ func Run(t *testing.T, empty func(t *testing.T) Subject) {
 		"LaunchTwiceAcrossRestart":       launchTwiceAcrossRestart,
 		"LaunchUnprepared":               launchUnprepared,
 		"LaunchWrongAttemptOrClaim":      launchWrongAttemptOrClaim,
+		"LaunchStartsNothingThatStopped": launchStopped,
 		"DestroyNothing":                 destroyNothing,
 		"DestroyPreparedLeavesNothing":   destroyPrepared,
+		"DestroyStopped":                 destroyStopped,
 		"ListAcrossRestart":              listAcrossRestart,
+		"TwoAtOnce":                      twoAtOnce,
+		"Broken":                         broken,
+		"Crash":                          crash,
+		"ContextEndsInPrepare":           contextEndsInPrepare,
+		"KilledFromOutside":              killed,
 		"StopStartKeepsResources":        stopStart,
 		"StopTwiceStartTwice":            stopTwiceStartTwice,
 		"PowerRefusesPreparedAndUnknown": powerRefuses,
+		"SoftStop":                       softStop,
+		"SoftReboot":                     softReboot,
+		"DeafStop":                       deafStop,
 		"EndedContextChangesNothing":     endedContext,
 		"InventoryHasTotals":             inventory,
+		"Foreign":                        foreign,
+		"Capabilities":                   capabilities,
+		"Console":                        console,
+		"Events":                         events,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,173 +113,17 @@ const (
 	second = compute.InstanceID("00000000-0000-4000-8000-000000000002")
 )
 
-func (s Subject) spec(id compute.InstanceID, a compute.Attempt, c compute.ClaimID) hypervisor.Spec {
-	return hypervisor.Spec{Instance: id, Project: "p", Attempt: a, Claim: c, Fence: 7, Name: "web", Resources: s.Resources}
+func (s Subject) spec(id compute.InstanceID, a compute.Attempt, c compute.ClaimID, change ...func(*hypervisor.Spec)) hypervisor.Spec {
+	spec := hypervisor.Spec{Instance: id, Project: "p", Attempt: a, Claim: c, Fence: 7, Name: "web", Resources: s.Resources.Clone(), Image: s.Image}
+	for _, f := range change {
+		f(&spec)
+	}
+	return spec
 }
 
-func prepareLaunchDestroy(t *testing.T, s Subject) {
-	ctx := t.Context()
-	ok(t, s.Driver.Prepare(ctx, s.spec(first, 1, "c1")))
-	m := only(t, s.Driver)
-	if m.Launched || m.Power == compute.PowerRunning {
-		t.Errorf("prepared, and already launched: %+v", m)
-	}
-	if m.Instance != first || m.Project != "p" || m.Attempt != 1 || m.Claim != "c1" || m.Fence != 7 || !m.Resources.Equal(s.Resources) {
-		t.Errorf("List gives %+v", m)
-	}
-	ok(t, s.Driver.Launch(ctx, first, 1, "c1"))
-	if m := only(t, s.Driver); !m.Launched || m.Power != compute.PowerRunning {
-		t.Errorf("launched, and List gives %+v", m)
-	}
-	ok(t, s.Driver.Destroy(ctx, first))
-	s.empty(t)
-}
-
-func prepareTwice(t *testing.T, s Subject) {
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")))
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")))
-	only(t, s.Driver)
-}
-
-func prepareReplacesOlderAttempt(t *testing.T, s Subject) {
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")))
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 2, "c2")))
-	if m := only(t, s.Driver); m.Attempt != 2 || m.Claim != "c2" {
-		t.Errorf("prepared again for attempt 2, and List gives %+v", m)
-	}
-}
-
-func prepareRefusesLaunched(t *testing.T, s Subject) {
-	s.launch(t, first)
-	if err := s.Driver.Prepare(t.Context(), s.spec(first, 2, "c2")); err == nil {
-		t.Error("Prepare of a later attempt replaced a launched machine")
-	}
-	if m := only(t, s.Driver); m.Attempt != 1 || m.Power != compute.PowerRunning {
-		t.Errorf("a refused Prepare changed the machine: %+v", m)
-	}
-}
-
-func launchTwice(t *testing.T, s Subject) {
-	s.launch(t, first)
-	ok(t, s.Driver.Launch(t.Context(), first, 1, "c1"))
-	s.launched(t, first, 1)
-}
-
-func launchTwiceAcrossRestart(t *testing.T, s Subject) {
-	s.launch(t, first)
-	ok(t, s.Reopen().Launch(t.Context(), first, 1, "c1"))
-	s.launched(t, first, 1)
-}
-
-func launchUnprepared(t *testing.T, s Subject) {
-	if err := s.Driver.Launch(t.Context(), first, 1, "c1"); err == nil {
-		t.Error("launched what was never prepared")
-	}
-	s.launched(t, first, 0)
-	s.empty(t)
-}
-
-func launchWrongAttemptOrClaim(t *testing.T, s Subject) {
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 2, "c2")))
-	if err := s.Driver.Launch(t.Context(), first, 1, "c2"); err == nil {
-		t.Error("launched for another attempt")
-	}
-	if err := s.Driver.Launch(t.Context(), first, 2, "c1"); err == nil {
-		t.Error("launched for another claim")
-	}
-	s.launched(t, first, 0)
-}
-
-func destroyNothing(t *testing.T, s Subject) {
-	ok(t, s.Driver.Destroy(t.Context(), first))
-	s.launch(t, first)
-	ok(t, s.Driver.Destroy(t.Context(), first))
-	ok(t, s.Driver.Destroy(t.Context(), first))
-	s.empty(t)
-}
-
-func destroyPrepared(t *testing.T, s Subject) {
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")))
-	s.launch(t, second)
-	ok(t, s.Driver.Destroy(t.Context(), first))
-	if m := only(t, s.Driver); m.Instance != second || m.Power != compute.PowerRunning {
-		t.Errorf("destroying one touched the other: %+v", m)
-	}
-}
-
-func listAcrossRestart(t *testing.T, s Subject) {
-	s.launch(t, first)
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(second, 3, "c3")))
-	got := list(t, s.Reopen())
-	if len(got) != 2 || !got[0].Launched || got[1].Launched || got[1].Attempt != 3 || got[1].Claim != "c3" {
-		t.Errorf("after a restart List gives %+v", got)
-	}
-}
-
-func stopStart(t *testing.T, s Subject) {
-	s.launch(t, first)
-	ok(t, s.Driver.Stop(t.Context(), first, 0))
-	m := only(t, s.Driver)
-	if m.Power != compute.PowerStopped || !m.Launched || !m.Resources.Equal(s.Resources) {
-		t.Errorf("stopped, and List gives %+v", m)
-	}
-	ok(t, s.Reopen().Start(t.Context(), first))
-	if m := only(t, s.Driver); m.Power != compute.PowerRunning {
-		t.Errorf("started, and List gives %+v", m)
-	}
-	ok(t, s.Driver.Reboot(t.Context(), first, true))
-	if m := only(t, s.Driver); m.Power != compute.PowerRunning {
-		t.Errorf("rebooted, and List gives %+v", m)
-	}
-	s.launched(t, first, 1)
-}
-
-func stopTwiceStartTwice(t *testing.T, s Subject) {
-	s.launch(t, first)
-	for range 2 {
-		ok(t, s.Driver.Stop(t.Context(), first, time.Second))
-	}
-	for range 2 {
-		ok(t, s.Driver.Start(t.Context(), first))
-	}
-}
-
-func powerRefuses(t *testing.T, s Subject) {
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")))
-	for _, id := range []compute.InstanceID{first, second} {
-		if s.Driver.Start(t.Context(), id) == nil {
-			t.Errorf("Start made %s run without a Launch", id)
-		}
-		if s.Driver.Reboot(t.Context(), id, true) == nil {
-			t.Errorf("Reboot made %s run without a Launch", id)
-		}
-		s.launched(t, id, 0)
-	}
-}
-
-func endedContext(t *testing.T, s Subject) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if s.Driver.Prepare(ctx, s.spec(first, 1, "c1")) == nil {
-		t.Error("Prepare under an ended context answers nil")
-	}
-	s.empty(t)
-}
-
-func inventory(t *testing.T, s Subject) {
-	inv, err := s.Driver.Inventory(t.Context())
-	ok(t, err)
-	if !s.Resources.FitsIn(inv.Totals.Minus(inv.Reserved)) {
-		t.Errorf("the subject's %s do not fit the host's %s", s.Resources, inv.Totals)
-	}
-	if !slices.IsSorted(inv.Traits) {
-		t.Errorf("traits are not sorted: %v", inv.Traits)
-	}
-}
-
-func (s Subject) launch(t *testing.T, id compute.InstanceID) {
+func (s Subject) launch(t *testing.T, id compute.InstanceID, change ...func(*hypervisor.Spec)) {
 	t.Helper()
-	ok(t, s.Driver.Prepare(t.Context(), s.spec(id, 1, "c1")))
+	ok(t, s.Driver.Prepare(t.Context(), s.spec(id, 1, "c1", change...)))
 	ok(t, s.Driver.Launch(t.Context(), id, 1, "c1"))
 }
 
@@ -267,5 +164,19 @@ func ok(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// refused wants an error of this class.
+func refused(t *testing.T, what string, err error, class compute.FailureClass) {
+	t.Helper()
+	var e *hypervisor.Error
+	switch {
+	case err == nil:
+		t.Errorf("%s answers nil, want an error of class %s", what, class)
+	case !errors.As(err, &e):
+		t.Errorf("%s answers %v, which has no class; want %s", what, err, class)
+	case e.Class != class:
+		t.Errorf("%s answers %v of class %s, want %s", what, err, e.Class, class)
 	}
 }

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/service"
+)
+
+// qemuConfig is this host with machines on QEMU.
+type qemuConfig struct {
+	Dir          string            `yaml:"dir"`
+	Images       string            `yaml:"images"`
+	Machine      string            `yaml:"machine"`
+	Accel        string            `yaml:"accel"`
+	Network      string            `yaml:"network"`
+	Totals       compute.Resources `yaml:"totals"`
+	Reserved     compute.Resources `yaml:"reserved"`
+	Traits       []compute.Trait   `yaml:"traits"`
+	ConsoleBytes int64             `yaml:"console_bytes"`
+	MinFree      int64             `yaml:"min_free"`
+}
+
+func defaultQEMU() qemuConfig {
+	return qemuConfig{
+		Dir: "/var/lib/berth/qemu", Images: "/var/lib/berth/images", Machine: "q35", Accel: "auto", Network: "user",
+		ConsoleBytes: 1 << 20, MinFree: 256 << 20,
+	}
+}
+
+func (q qemuConfig) options() qemu.Options {
+	return qemu.Options{
+		Dir: q.Dir, Images: q.Images, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
+		Totals: q.Totals, Reserved: q.Reserved, Traits: q.Traits, ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
+	}
+}
+
+func (q qemuConfig) check() error {
+	var errs []error
+	for _, err := range config.All(q.options().Check()) {
+		var e *compute.Error
+		if errors.As(err, &e) {
+			err = config.At("driver.qemu."+e.Field, err)
+		}
+		errs = append(errs, err)
+	}
+	errs = append(errs, config.At("driver.qemu.totals", q.Totals.Check()))
+	for _, class := range q.Reserved.Classes() { // nothing of a class is allowed here
+		errs = append(errs, config.At("driver.qemu.reserved", class.Check()), between("driver.qemu.reserved", int(q.Reserved[class]), 0, compute.MaxAmount))
+	}
+	for _, t := range q.Traits {
+		errs = append(errs, config.At("driver.qemu.traits", t.Check()))
+	}
+	return errors.Join(errs...)
+}
+
+// qemuAgent is the agent of this host. Its driver is opened when the part is
+// made: the probe of KVM may take some seconds.
+func qemuAgent(c cell, o agentOptions, q qemu.Options) service.Part {
+	return service.Made(func(ctx context.Context) (service.Part, error) {
+		d, err := qemu.Open(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		c.log.Info("machines run on QEMU", zap.String("with", d.Capabilities().Detail))
+		o.Driver = d
+		return newAgent(c, o)
+	})
+}

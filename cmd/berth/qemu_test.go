@@ -1,0 +1,52 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/pkg/config"
+)
+
+// What is wrong with a QEMU host is said with its key, and a simulated host's
+// settings are of no matter then.
+func TestQEMUSettings(t *testing.T) {
+	daemon := agentDaemon()
+	_, _, err := daemon.read(config.From{Set: []string{"host=h1", "driver.kind=qemu", "driver.fake.hosts=0"}})
+	if err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	_, _, err = daemon.read(config.From{Set: []string{"host=h1", "driver.kind=qemu", "driver.qemu.machine=microvm", "driver.qemu.dir=here", "driver.qemu.network=tap"}})
+	for _, key := range []string{"driver.qemu.machine", "driver.qemu.dir", "driver.qemu.network"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s is not refused: %v", key, err)
+		}
+	}
+	_, _, err = daemon.read(config.From{Set: []string{"host=h1", "driver.kind=kvm"}})
+	if err == nil || !strings.Contains(err.Error(), "driver.kind") {
+		t.Errorf("an unknown driver: %v", err)
+	}
+}
+
+func TestDevDriver(t *testing.T) {
+	for _, c := range []struct {
+		driver devDriver
+		data   string
+		says   string
+	}{
+		{devDriver{kind: "fake"}, "", ""},
+		{devDriver{kind: "qemu", images: "i"}, "d", ""},
+		{devDriver{kind: "qemu", images: "i"}, "", "data"},
+		{devDriver{kind: "qemu"}, "d", "images"},
+		{devDriver{kind: "qemu", images: "i"}, strings.Repeat("d", 80), "shorter"},
+		{devDriver{kind: "xen"}, "", "driver"},
+	} {
+		o := devOptions{Data: c.data, Hosts: devHosts(3)}
+		err := c.driver.choose(&o)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v with data %q: %v", c.driver, c.data, err)
+		}
+		if err == nil && (o.QEMU != nil) != (c.driver.kind == "qemu") {
+			t.Errorf("%+v: %+v", c.driver, o)
+		}
+	}
+}

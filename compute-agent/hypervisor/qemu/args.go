@@ -1,0 +1,110 @@
+package qemu
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// plan is all of a machine that its command line follows from. It is kept with
+// the machine, so that a later start makes the same one.
+type plan struct {
+	ID       compute.InstanceID
+	Machine  string // "q35" or "pc"
+	Accel    string // "kvm" or "tcg"
+	CPUs     int64
+	MemoryMB int64
+	Disk     bool                 // it has a disk.qcow2
+	Kernel   string               `json:",omitempty"` // boots this instead of the disk
+	Initrd   string               `json:",omitempty"`
+	Append   string               `json:",omitempty"`
+	Network  string               // "user", "none" or "bridge:<name>"
+	Devices  []compute.PCIAddress `json:",omitempty"`
+}
+
+// The files of a machine's folder.
+const (
+	recordFile  = "machine.json"
+	lockFile    = "lock"
+	pidFile     = "pid"
+	socketFile  = "qmp.sock"
+	consoleFile = "console.log"
+	diskFile    = "disk.qcow2"
+	seedFile    = "seed.iso"
+	logFile     = "qemu.log"
+)
+
+// socketFD is where QEMU finds its listening QMP socket. The lock's descriptor
+// is the one before; QEMU does not know of it and so never closes it.
+const (
+	lockFD   = 3
+	socketFD = 4
+)
+
+// args is the command line of a machine in its folder. Commas are doubled where
+// QEMU would take them for the next property.
+func (p plan) args(dir string) []string {
+	in := func(name string) string { return comma(filepath.Join(dir, name)) }
+	a := []string{
+		"-name", "guest=berth-" + string(p.ID),
+		"-pidfile", filepath.Join(dir, pidFile),
+		"-nodefaults", "-no-user-config", "-display", "none",
+		"-machine", p.Machine + ",accel=" + p.Accel,
+		"-cpu", map[string]string{"kvm": "host", "tcg": "max"}[p.Accel],
+		"-smp", fmt.Sprint(p.CPUs), "-m", fmt.Sprint(p.MemoryMB, "M"),
+		"-uuid", string(p.ID), "-smbios", "type=1,manufacturer=Berth,product=Berth,serial=" + string(p.ID),
+		"-S", "-no-shutdown",
+		"-chardev", fmt.Sprintf("socket,id=qmp,fd=%d,server=on,wait=off", socketFD), "-mon", "chardev=qmp,mode=control",
+		"-chardev", "file,id=console,path=" + in(consoleFile) + ",append=on", "-serial", "chardev:console",
+		"-device", "virtio-rng-pci",
+		"-sandbox", p.sandbox(),
+	}
+	if p.Kernel != "" {
+		a = append(a, "-kernel", p.Kernel, "-append", p.Append)
+		if p.Initrd != "" {
+			a = append(a, "-initrd", p.Initrd)
+		}
+	}
+	if p.Disk {
+		a = append(a, "-drive", "file="+in(diskFile)+",format=qcow2,if=none,id=disk,discard=unmap", "-device", "virtio-blk-pci,drive=disk,bootindex=1")
+	}
+	a = append(a, "-drive", "file="+in(seedFile)+",format=raw,if=none,id=seed,read-only=on", "-device", "virtio-blk-pci,drive=seed")
+	a = append(a, p.network()...)
+	for _, d := range p.Devices {
+		a = append(a, "-device", "vfio-pci,host="+string(d))
+	}
+	return a
+}
+
+func (p plan) network() []string {
+	device := "virtio-net-pci,netdev=net,mac=" + mac(p.ID)
+	switch bridge, ok := strings.CutPrefix(p.Network, "bridge:"); {
+	case ok:
+		return []string{"-netdev", "bridge,id=net,br=" + comma(bridge), "-device", device}
+	case p.Network == "user":
+		return []string{"-netdev", "user,id=net", "-device", device}
+	}
+	return nil
+}
+
+// sandbox forbids QEMU what it never needs; a bridge needs a program of QEMU's
+// that gains privileges.
+func (p plan) sandbox() string {
+	const always = "on,obsolete=deny,resourcecontrol=deny"
+	if strings.HasPrefix(p.Network, "bridge:") {
+		return always
+	}
+	return always + ",elevateprivileges=deny,spawn=deny"
+}
+
+// mac is the same for an instance wherever it is: locally administered, the rest
+// from its id.
+func mac(id compute.InstanceID) string {
+	h := sha256.Sum256([]byte(id))
+	return fmt.Sprintf("52:%02x:%02x:%02x:%02x:%02x", h[0], h[1], h[2], h[3], h[4])
+}
+
+func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }

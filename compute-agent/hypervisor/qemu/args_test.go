@@ -1,0 +1,47 @@
+package qemu
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// The command lines, one argument with its value a line, are reviewed as files.
+func TestArgs(t *testing.T) {
+	base := plan{ID: "00000000-0000-4000-8000-000000000001", Machine: "q35", Accel: "kvm", CPUs: 2, MemoryMB: 2048, Disk: true, Network: "user"}
+	direct := base
+	direct.Machine, direct.Accel, direct.Disk, direct.Network = "pc", "tcg", false, "none"
+	direct.Kernel, direct.Initrd, direct.Append = "/images/k/kernel", "/images/k/initrd", "console=ttyS0 a,b"
+	full := base
+	full.Network, full.Devices = "bridge:br0", []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}
+	for name, c := range map[string]struct {
+		plan plan
+		dir  string
+	}{
+		"disk": {base, "/var/lib/berth/qemu/i"}, "kernel": {direct, "/var/lib/berth/qemu/i"}, "bridge-devices": {full, "/odd,place/i"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := strings.ReplaceAll(strings.Join(c.plan.args(c.dir), "\n"), "\n-", "\x00")
+			got = strings.ReplaceAll(strings.ReplaceAll(got, "\n", " "), "\x00", "\n-") + "\n"
+			file := filepath.Join("testdata", "args", name+".txt")
+			if *update {
+				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got != string(want) {
+				t.Errorf("the command line is\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,152 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Driver runs machines on this host. It keeps nothing in memory that matters:
+// the next one finds all in the folder and among the processes.
+type Driver struct {
+	o       Options
+	accel   string // "kvm" or "tcg"
+	version string
+	images  *images
+	paper   sync.Mutex // held while console files are read or cut
+
+	// What a test looks at in another way.
+	proc  string // "/proc"
+	sys   string // "/sys"
+	room  func(dir string) (free, total int64, err error)
+	crash func(moment string) error // answers errors.Is(err, errCrash): the agent dies here
+}
+
+var (
+	_ hypervisor.Driver  = (*Driver)(nil)
+	_ hypervisor.Console = (*Driver)(nil)
+	_ hypervisor.Events  = (*Driver)(nil)
+)
+
+// errCrash is a death that a test has planned.
+var errCrash = errors.New("the agent dies here")
+
+// Open looks at the host, boots a probe if accel is auto, and finishes what the
+// last agent was in the middle of. It takes as long as a probe may.
+func Open(ctx context.Context, o Options) (*Driver, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	d := &Driver{o: o.defaults(), proc: "/proc", sys: "/sys", room: room, crash: func(string) error { return nil }}
+	if err := os.MkdirAll(d.o.Dir, 0o700); err != nil {
+		return nil, &compute.Error{Op: "qemu", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
+	}
+	d.images = newImages(d.o.Images, d.o.ImageBin)
+	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
+		if _, err := exec.LookPath(binary); err != nil {
+			return nil, compute.Invalid(field, binary, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program")
+		}
+	}
+	out, err := exec.CommandContext(ctx, d.o.Binary, "--version").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --version: %w", d.o.Binary, err)
+	}
+	d.version, _, _ = strings.Cut(string(out), "\n")
+	if d.accel, err = d.accelerator(ctx); err != nil {
+		return nil, err
+	}
+	return d, d.resume(ctx)
+}
+
+// resume finishes what an agent was in the middle of when it died: a launch or
+// a start whose process was not let go yet.
+func (d *Driver) resume(ctx context.Context) error {
+	if err := d.sweep(); err != nil {
+		return err
+	}
+	ids, err := d.instances()
+	if err != nil {
+		return err
+	}
+	all, err := d.scan()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		r, _, err := d.load(id)
+		if err != nil {
+			return err
+		}
+		if !r.Machine.Launched || r.Wanted != compute.PowerRunning || len(of(all, d.dir(id))) == 0 {
+			continue
+		}
+		if d.status(ctx, id) == "prelaunch" {
+			if err := d.tell(ctx, id, "cont"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Capabilities says what this driver can do.
+func (d *Driver) Capabilities() hypervisor.Capabilities {
+	return hypervisor.Capabilities{
+		Driver: "qemu", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm",
+		Detail: d.version + ", " + d.accel + ", " + d.o.Machine,
+	}
+}
+
+// How long QEMU may take to answer. List asks all machines and must be quick.
+const (
+	commandTime = 10 * time.Second
+	statusTime  = 2 * time.Second
+)
+
+// tell gives a machine's process one QMP command.
+func (d *Driver) tell(ctx context.Context, id compute.InstanceID, command string) error {
+	ctx, cancel := context.WithTimeout(ctx, commandTime)
+	defer cancel()
+	return d.ask(ctx, id, command, nil)
+}
+
+func (d *Driver) ask(ctx context.Context, id compute.InstanceID, command string, result any) error {
+	c, err := qmp.Dial(ctx, filepath.Join(d.dir(id), socketFile))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Do(ctx, command, nil, result)
+}
+
+// status is QMP's word for what a process does; empty if it does not say.
+func (d *Driver) status(ctx context.Context, id compute.InstanceID) string {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	var answer struct {
+		Status string `json:"status"`
+	}
+	if d.ask(ctx, id, "query-status", &answer) != nil {
+		return ""
+	}
+	return answer.Status
+}
+
+// room says how much a folder's file system has.
+func room(dir string) (free, total int64, err error) {
+	var s unix.Statfs_t
+	err = unix.Statfs(dir, &s)
+	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), err
+}

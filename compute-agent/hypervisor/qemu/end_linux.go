@@ -1,0 +1,41 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// end sends a signal to one process and waits until it is dead; signal 0 waits
+// alone. The pid may be somebody else's by now: the handle is taken first, and
+// then it is looked at again.
+func (d *Driver) end(ctx context.Context, p process, signal unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("process %d: %w", p.pid, err)
+	}
+	defer unix.Close(fd)
+	if now, ok := d.look(p.pid); !ok || now.start != p.start {
+		return nil
+	}
+	if signal != 0 {
+		if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("process %d: %w", p.pid, err)
+		}
+	}
+	for ctx.Err() == nil {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 50)
+		if n > 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+	return ctx.Err()
+}

@@ -1,0 +1,137 @@
+package qemu
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// dir is a machine's folder.
+func (d *Driver) dir(id compute.InstanceID) string { return filepath.Join(d.o.Dir, string(id)) }
+
+// load reads a machine's record; there is none: false.
+func (d *Driver) load(id compute.InstanceID) (record, bool, error) {
+	var r record
+	file := filepath.Join(d.dir(id), recordFile)
+	b, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return r, false, nil
+	case err == nil:
+		err = json.Unmarshal(b, &r)
+	}
+	if err == nil && (r.V != 1 || r.Machine.Instance != id) {
+		err = fmt.Errorf("version %d of instance %q", r.V, r.Machine.Instance)
+	}
+	if err != nil {
+		return r, false, fmt.Errorf("%s cannot be read; repair it, or remove its folder once no QEMU uses it: %w", file, err)
+	}
+	return r, true, nil
+}
+
+// save replaces a machine's record; it is durable when save returns.
+func save(dir string, r record) error {
+	r.V = 1
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	next := filepath.Join(dir, recordFile+".next")
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(next, filepath.Join(dir, recordFile)); err != nil {
+		return err
+	}
+	return settle(dir)
+}
+
+// settle makes names in a folder durable.
+func settle(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// unborn is how the name of a folder begins while its record is not in it yet.
+const unborn = ".new-"
+
+// create makes a machine's folder, with its record in it from the first.
+func (d *Driver) create(r record) error {
+	next := filepath.Join(d.o.Dir, unborn+string(r.Machine.Instance))
+	if err := errors.Join(os.RemoveAll(next), os.Mkdir(next, 0o700)); err != nil {
+		return err
+	}
+	if err := save(next, r); err != nil {
+		return errors.Join(err, os.RemoveAll(next))
+	}
+	if err := os.Rename(next, d.dir(r.Machine.Instance)); err != nil {
+		return errors.Join(err, os.RemoveAll(next))
+	}
+	return settle(d.o.Dir)
+}
+
+// clear removes a machine's folder, the record last: as long as anything is
+// there, so is what says whose it is.
+func (d *Driver) clear(id compute.InstanceID) error {
+	dir := d.dir(id)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.Name() != recordFile {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(os.RemoveAll(dir), settle(d.o.Dir))
+}
+
+// instances lists the folders with a record.
+func (d *Driver) instances() ([]compute.InstanceID, error) {
+	entries, err := os.ReadDir(d.o.Dir)
+	var ids []compute.InstanceID
+	for _, e := range entries {
+		if id := compute.InstanceID(e.Name()); id.Check() == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids, err
+}
+
+// sweep removes folders without a record: those that were never born, and those
+// whose removal was cut off at the very end. No process has ever been in the
+// former, none is any more in the latter.
+func (d *Driver) sweep() error {
+	entries, err := os.ReadDir(d.o.Dir)
+	for _, e := range entries {
+		path := filepath.Join(d.o.Dir, e.Name())
+		if strings.HasPrefix(e.Name(), unborn) {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+		if compute.InstanceID(e.Name()).Check() == nil {
+			if _, no := os.Stat(filepath.Join(path, recordFile)); errors.Is(no, fs.ErrNotExist) {
+				err = errors.Join(err, os.RemoveAll(path))
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,278 @@
+package qemu
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+const one = compute.InstanceID("00000000-0000-4000-8000-00000000000a")
+
+func spec(image string) hypervisor.Spec {
+	return hypervisor.Spec{
+		Instance: one, Project: "shop", Attempt: 1, Claim: "c", Name: "web-1", Image: image, Resources: small.Clone(),
+		Metadata: map[string]string{"role": "front, \"quoted\""}, SSHKeys: []string{"ssh-ed25519 AAAA me"}, UserData: []byte("#!/bin/sh\necho hello\n"),
+	}
+}
+
+func (b *bench) run(d *Driver, s hypervisor.Spec) {
+	b.t.Helper()
+	b.ok(d.Prepare(b.t.Context(), s))
+	b.ok(d.Launch(b.t.Context(), s.Instance, s.Attempt, s.Claim))
+}
+
+// A guest on the default machine finds its id in the firmware and the rest on
+// the seed, and all of it can be read on its console.
+func TestGuestKnowsWhoItIs(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	b.o.Machine = "q35"
+	d := b.open()
+	b.run(d, spec("linux"))
+	b.up(one)
+	part, err := d.Console(t.Context(), one, 0, 1<<20)
+	b.ok(err)
+	for _, want := range []string{
+		"BERTH instance " + string(one), `"instance-id":"` + string(one) + `"`, `"local-hostname":"web-1"`, `"public-keys":["ssh-ed25519 AAAA me"]`,
+		`"project":"shop"`, `"role":"front, \"quoted\""`, "BERTH user #!/bin/sh", "BERTH user echo hello",
+	} {
+		if !strings.Contains(string(part.Data), want) {
+			t.Errorf("the console does not show %q:\n%s", want, part.Data)
+		}
+	}
+	b.ok(d.Destroy(t.Context(), one))
+}
+
+// A kernel without a root panics and starts again and again: that is its own
+// affair, it can be read, and it goes as any other.
+func TestKernelPanics(t *testing.T) {
+	t.Parallel()
+	g := guesttest.Need(t)
+	b := newBench(t, g)
+	b.image("panics/cmdline", []byte(guesttest.Cmdline))
+	b.ok(os.Symlink(g.Kernel, filepath.Join(b.o.Images, "panics/kernel")))
+	d := b.open()
+	b.run(d, spec("panics"))
+	b.await("panic", func() bool {
+		part, err := d.Console(t.Context(), one, 0, 1<<20)
+		b.ok(err)
+		return strings.Contains(string(part.Data), "Kernel panic")
+	})
+	b.ok(d.Destroy(t.Context(), one))
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A guest that powers off by itself is stopped, says so, and can be started.
+func TestGuestPowersOff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.run(d, spec("linux"))
+	b.up(one)
+	b.ok(d.tell(t.Context(), one, "system_powerdown"))
+	b.await("power off", func() bool { return d.status(t.Context(), one) == "shutdown" })
+	for _, want := range []string{"the guest shut itself down", "the guest shut itself down"} { // by itself, and after a Stop as well
+		list, err := b.open().List(t.Context())
+		b.ok(err)
+		if list[0].Power != compute.PowerStopped || !strings.Contains(list[0].Detail, want) {
+			t.Errorf("powered off, and List gives %+v", list[0])
+		}
+		b.ok(d.Stop(t.Context(), one, 0))
+	}
+	b.ok(d.Start(t.Context(), one))
+	if status := d.status(t.Context(), one); status != "running" {
+		t.Errorf("started again, and it is %q", status)
+	}
+}
+
+// A prepared machine whose process is gone, after the host's restart say, is
+// launched all the same, once.
+func TestPreparedProcessIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.ok(d.Prepare(t.Context(), spec("tiny")))
+	b.kill(one)
+	b.ok(b.open().Prepare(t.Context(), spec("tiny")))
+	for range 2 {
+		b.ok(d.Launch(t.Context(), one, 1, "c"))
+	}
+	b.up(one)
+	if n := b.launches(one); n != 1 {
+		t.Errorf("launched %d times", n)
+	}
+}
+
+// Many agents that start one stopped machine at the same time make one process.
+func TestManyStartsOneProcess(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	b.run(b.open(), spec("tiny"))
+	b.kill(one)
+	var starts errgroup.Group
+	for range 4 {
+		d := b.open()
+		starts.Go(func() error { _ = d.Start(t.Context(), one); return nil }) // those who come too late may fail
+	}
+	b.ok(starts.Wait())
+	b.ok(b.open().Start(t.Context(), one))
+	if n := len(b.processes()); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
+
+// Machines outlive their agent, whatever ends it. The agent here is another
+// process and, if that can be, an unprivileged one.
+func TestMachineOutlivesItsAgent(t *testing.T) {
+	if dir := os.Getenv("BERTH_TEST_AGENT"); dir != "" {
+		b := &bench{t: t, o: Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"}}
+		b.run(b.open(), spec("tiny"))
+		b.ok(syscall.Kill(os.Getpid(), syscall.SIGKILL))
+	}
+	b := newBench(t, guesttest.Need(t))
+	dir := filepath.Dir(b.o.Dir)
+	self, err := os.ReadFile(os.Args[0])
+	b.ok(err)
+	program := filepath.Join(dir, "agent") // a copy, for the folder of the first may be closed to others
+	b.ok(os.WriteFile(program, self, 0o755))
+	cmd := exec.Command(program, "-test.run", "^TestMachineOutlivesItsAgent$")
+	cmd.Env = append(os.Environ(), "BERTH_TEST_AGENT="+dir, "BERTH_REQUIRE_QEMU=", "TMPDIR=/tmp")
+	cmd.Dir = dir
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		b.ok(os.Chown(dir, nobody, nobody))
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Fatalf("the agent was to be killed: %v: %s", err, out)
+	}
+	d := b.open()
+	list, err := d.List(t.Context())
+	b.ok(err)
+	if len(list) != 1 || list[0].Power != compute.PowerRunning || !list[0].Launched || list[0].Claim != "c" {
+		t.Fatalf("the agent was killed, and List gives %+v", list)
+	}
+	b.ok(d.Launch(t.Context(), one, 1, "c"))
+	if n := b.launches(one); n != 1 {
+		t.Errorf("launched %d times", n)
+	}
+	if sid, err := unix.Getsid(b.processes()[0].pid); err != nil || sid != b.processes()[0].pid {
+		t.Errorf("it is in session %d, %v: what ends the agent's terminal ends it", sid, err)
+	}
+	b.up(one)
+	b.ok(d.Destroy(t.Context(), one))
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A pid is somebody else's as soon as its process is dead: what is not the same
+// process is not touched, and what is ours is not counted as theirs.
+func TestWhoseProcess(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.run(d, spec("tiny"))
+	b.foreign()
+	inv, err := d.Inventory(t.Context())
+	b.ok(err)
+	ours := b.processes()[0]
+	for _, f := range inv.Foreign {
+		if f.PID == ours.pid {
+			t.Errorf("our own machine is listed as %+v", f)
+		}
+		if f.Name == "theirs" {
+			theirs, _ := d.look(f.PID)
+			theirs.start--
+			b.ok(d.end(t.Context(), theirs, syscall.SIGKILL))
+			if _, there := d.look(f.PID); !there {
+				t.Error("a process that began at another time was killed")
+			}
+		}
+	}
+}
+
+// What QEMU and its tools complain of reaches the operator.
+func TestRefusalsSayWhy(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	b.image("bad/kernel", []byte("garbage"))
+	b.image("garbage.qcow2", []byte("garbage"))
+	d := b.open()
+	for want, change := range map[string]func(*hypervisor.Spec){
+		"invalid kernel header":        func(s *hypervisor.Spec) { s.Image = "bad" },
+		"garbage.qcow2 is broken":      func(s *hypervisor.Spec) { s.Image = "garbage" },
+		"vfio":                         func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
+		"put it there on every host":   func(s *hypervisor.Spec) { s.Image = "none" },
+		"this host has":                func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 },
+		"add them to its flavor":       func(s *hypervisor.Spec) { s.Resources = nil },
+		"give a UUID in lower case":    func(s *hypervisor.Spec) { s.Instance = "../../etc" },
+		"give domain, bus, device and": func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"1"} },
+	} {
+		s := spec("tiny")
+		change(&s)
+		if err := d.Prepare(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Prepare answers %v, want %q", err, want)
+		}
+	}
+}
+
+// A disk that is full only when it is written to.
+func TestDiskFillsUp(t *testing.T) {
+	b := newBench(t, guesttest.Need(t))
+	b.o.MinFree = 1
+	b.ok(os.Mkdir(b.o.Dir, 0o700))
+	if err := syscall.Mount("tmpfs", b.o.Dir, "tmpfs", 0, "size=700k"); err != nil {
+		t.Skipf("skipped: needs to mount a small file system: %v", err)
+	}
+	defer func() { b.ok(syscall.Unmount(b.o.Dir, 0)) }()
+	d := b.open()
+	s := spec("tiny")
+	s.UserData = make([]byte, 600<<10)
+	err := d.Prepare(t.Context(), s)
+	var e *hypervisor.Error
+	if !errors.As(err, &e) || e.Class != compute.FailureHost || !strings.Contains(e.Error(), "the disk is full") {
+		t.Errorf("Prepare on a full disk answers %v", err)
+	}
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// KVM counts only if it boots.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	if ok, err := d.boots(t.Context(), "tcg"); !ok || err != nil {
+		t.Errorf("TCG boots: %t, %v", ok, err)
+	}
+	b.image("hangs", []byte("#!/bin/sh\nexec sleep 1000\n"))
+	b.ok(os.Chmod(filepath.Join(b.o.Images, "hangs"), 0o755))
+	d.o.Binary, d.o.ProbeTime = filepath.Join(b.o.Images, "hangs"), 1
+	if ok, err := d.boots(t.Context(), "kvm"); ok || err != nil {
+		t.Errorf("what hangs boots: %t, %v", ok, err)
+	}
+	b.o.Accel, b.o.ProbeTime = "auto", 3*time.Second
+	auto, err := Open(t.Context(), b.o)
+	b.ok(err)
+	t.Logf("here auto is %s", auto.accel)
+	b.run(auto, spec("tiny"))
+	b.up(one) // whatever it is, guests boot
+}

@@ -1,0 +1,110 @@
+package qemu
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// The host's NUMA nodes and PCI devices, as the kernel's files under /sys show
+// them. What cannot be read is left out: not every host has them.
+
+// text is a small file's content, empty if there is none.
+func text(path ...string) string {
+	b, _ := os.ReadFile(filepath.Join(path...))
+	return strings.TrimSpace(string(b))
+}
+
+// link is the last part of where a link points to, empty if there is none.
+func link(path ...string) string {
+	to, err := os.Readlink(filepath.Join(path...))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(to)
+}
+
+func (d *Driver) nodes() []compute.NUMANode {
+	base := filepath.Join(d.sys, "devices/system/node")
+	entries, _ := os.ReadDir(base)
+	var nodes []compute.NUMANode
+	for _, e := range entries {
+		number, is := strings.CutPrefix(e.Name(), "node")
+		id, err := strconv.Atoi(number)
+		if !is || err != nil {
+			continue
+		}
+		nodes = append(nodes, compute.NUMANode{
+			ID: id, CPUs: numbers(text(base, e.Name(), "cpulist")), MemoryMB: nodeMemory(text(base, e.Name(), "meminfo")),
+		})
+	}
+	slices.SortFunc(nodes, func(a, b compute.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
+	return nodes
+}
+
+// numbers reads the kernel's lists: "0-3,8".
+func numbers(list string) []int {
+	var out []int
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		first, err := strconv.Atoi(low)
+		if err != nil {
+			continue
+		}
+		last := first
+		if isRange {
+			if last, err = strconv.Atoi(high); err != nil || last-first > 1<<16 {
+				continue
+			}
+		}
+		for n := first; n <= last; n++ {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// nodeMemory reads "Node 0 MemTotal:  1024 kB".
+func nodeMemory(info string) int64 {
+	for line := range strings.Lines(info) {
+		if f := strings.Fields(line); len(f) >= 4 && f[2] == "MemTotal:" {
+			kb, _ := strconv.ParseInt(f[3], 10, 64)
+			return kb / 1024
+		}
+	}
+	return 0
+}
+
+// pci lists the devices. One that a driver of the host holds is in use, unless
+// that is vfio-pci, which holds it for machines.
+func (d *Driver) pci() []compute.PCIDevice {
+	base := filepath.Join(d.sys, "bus/pci/devices")
+	entries, _ := os.ReadDir(base) // by address
+	var devices []compute.PCIDevice
+	for _, e := range entries {
+		at := filepath.Join(base, e.Name())
+		p := compute.PCIDevice{
+			Address: compute.PCIAddress(e.Name()), Parent: compute.PCIAddress(link(at, "physfn")), Driver: link(at, "driver"),
+			Vendor: uint16(hexNumber(text(at, "vendor"))), Device: uint16(hexNumber(text(at, "device"))), Class: uint32(hexNumber(text(at, "class"))), Node: -1,
+		}
+		if p.Address.Check() != nil {
+			continue
+		}
+		if n, err := strconv.Atoi(text(at, "numa_node")); err == nil {
+			p.Node = n
+		}
+		p.InUse = p.Driver != "" && p.Driver != "vfio-pci"
+		devices = append(devices, p)
+	}
+	return devices
+}
+
+func hexNumber(s string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(s, "0x"), 16, 32)
+	return n
+}

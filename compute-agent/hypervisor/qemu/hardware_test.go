@@ -1,0 +1,72 @@
+package qemu
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// tree is a host's /sys: files by path, "-> " in front of a link's target.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for path, content := range files {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if len(content) > 3 && content[:3] == "-> " {
+			err = os.Symlink(content[3:], path)
+		} else {
+			err = os.WriteFile(path, []byte(content+"\n"), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestHardware(t *testing.T) {
+	d := &Driver{sys: tree(t, map[string]string{
+		"devices/system/node/node0/cpulist":          "0-1,4",
+		"devices/system/node/node0/meminfo":          "Node 0 MemFree: 5 kB\nNode 0 MemTotal:       2097152 kB",
+		"devices/system/node/node10/cpulist":         "",
+		"devices/system/node/node2/cpulist":          "2-3",
+		"devices/system/node/node2/meminfo":          "garbage",
+		"devices/system/node/possible":               "0,2,10",
+		"bus/pci/devices/0000:3b:00.0/vendor":        "0x10de",
+		"bus/pci/devices/0000:3b:00.0/device":        "0x2230",
+		"bus/pci/devices/0000:3b:00.0/class":         "0x030200",
+		"bus/pci/devices/0000:3b:00.0/numa_node":     "2",
+		"bus/pci/devices/0000:3b:00.0/driver":        "-> ../../drivers/nvidia",
+		"bus/pci/devices/0000:3b:00.4/physfn":        "-> ../0000:3b:00.0",
+		"bus/pci/devices/0000:3b:00.4/vendor":        "0x10de",
+		"bus/pci/devices/0000:3b:00.4/driver":        "-> ../../drivers/vfio-pci",
+		"bus/pci/devices/0000:3b:00.5/numa_node":     "-1",
+		"bus/pci/devices/strange/vendor":             "0x1",
+		"bus/pci/devices/0000:3b:00.5/device":        "garbage",
+		"bus/pci/devices/0000:3b:00.0/physfn_broken": "",
+	})}
+	nodes := []compute.NUMANode{{ID: 0, CPUs: []int{0, 1, 4}, MemoryMB: 2048}, {ID: 2, CPUs: []int{2, 3}}, {ID: 10}}
+	if diff := cmp.Diff(nodes, d.nodes()); diff != "" {
+		t.Error(diff)
+	}
+	devices := []compute.PCIDevice{
+		{Address: "0000:3b:00.0", Vendor: 0x10de, Device: 0x2230, Class: 0x030200, Driver: "nvidia", Node: 2, InUse: true},
+		{Address: "0000:3b:00.4", Vendor: 0x10de, Parent: "0000:3b:00.0", Driver: "vfio-pci", Node: -1},
+		{Address: "0000:3b:00.5", Node: -1},
+	}
+	if diff := cmp.Diff(devices, d.pci()); diff != "" {
+		t.Error(diff)
+	}
+	none := &Driver{sys: t.TempDir()}
+	if none.nodes() != nil || none.pci() != nil {
+		t.Errorf("a host without either has %v and %v", none.nodes(), none.pci())
+	}
+}

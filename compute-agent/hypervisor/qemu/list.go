@@ -1,0 +1,100 @@
+package qemu
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// List reads the folders and asks the processes.
+func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
+	list, err := d.list(ctx)
+	return list, classed(ctx, "list", err)
+}
+
+func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	ids, err := d.instances() // by name, as the folder is read
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.scan()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]hypervisor.Machine, len(ids))
+	failed := make([]error, len(ids))
+	var asking sync.WaitGroup
+	hands := make(chan struct{}, 8)
+	for i, id := range ids {
+		hands <- struct{}{}
+		asking.Go(func() {
+			defer func() { <-hands }()
+			list[i], failed[i] = d.one(ctx, id, all)
+		})
+	}
+	asking.Wait()
+	there := list[:0]
+	for i, m := range list {
+		if failed[i] != nil {
+			return nil, failed[i]
+		}
+		if m.Instance != "" {
+			there = append(there, m)
+		}
+	}
+	return there, ctx.Err()
+}
+
+// one is a machine as List gives it; none if it went meanwhile.
+func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []process) (hypervisor.Machine, error) {
+	r, there, err := d.load(id)
+	if err != nil || !there {
+		return hypervisor.Machine{}, err
+	}
+	m := r.Machine
+	m.Power, m.Detail = judge(r, d.find(ctx, id, all))
+	m.Detail += "; " + d.dir(id)
+	return m, d.trim(id)
+}
+
+// find looks for what there is of a machine besides its record.
+func (d *Driver) find(ctx context.Context, id compute.InstanceID, all []process) found {
+	f := found{boot: d.bootID(), alive: len(of(all, d.dir(id))) > 0}
+	if f.alive {
+		f.status = d.status(ctx, id)
+	} else {
+		f.log = lastLine(filepath.Join(d.dir(id), logFile))
+	}
+	return f
+}
+
+// eventsEvery is how often the machines are looked at for Events. QMP would say
+// it sooner, to one client at a time, and nothing of a process that is killed.
+const eventsEvery = time.Second
+
+// Events looks at all machines again and again.
+func (d *Driver) Events(ctx context.Context, tell func(hypervisor.Event)) error {
+	var before map[compute.InstanceID]compute.PowerState
+	for {
+		if list, err := d.list(ctx); err == nil {
+			now := make(map[compute.InstanceID]compute.PowerState, len(list))
+			for _, m := range list {
+				now[m.Instance] = m.Power
+				if was, known := before[m.Instance]; before != nil && m.Launched && (!known || was != m.Power) {
+					tell(hypervisor.Event{Instance: m.Instance, Power: m.Power, Detail: m.Detail})
+				}
+			}
+			before = now
+		}
+		if !pause(ctx, eventsEvery) {
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package qemu
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Stop presses the power button, and after grace pulls the plug.
+func (d *Driver) Stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	return classed(ctx, "stop "+string(id), d.stop(ctx, id, grace))
+}
+
+func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	r, f, err := d.launched(ctx, id)
+	if err != nil {
+		return err
+	}
+	why := "stopped by command: the guest was cut off"
+	switch power, detail := judge(r, f); {
+	case power == compute.PowerStopped && r.Wanted == compute.PowerRunning:
+		why = detail // it stopped before
+	case power == compute.PowerStopped:
+		why = r.Why
+	case grace > 0:
+		soft, err := d.press(ctx, id, grace)
+		if err != nil {
+			return err
+		}
+		if soft {
+			why = "stopped by command: the guest shut down"
+		}
+	}
+	r.Wanted, r.Why = compute.PowerStopped, why
+	if err := save(d.dir(id), r); err != nil {
+		return err
+	}
+	return d.quit(ctx, id)
+}
+
+// lookEvery is how often a guest that was asked to shut down is looked at.
+const lookEvery = 200 * time.Millisecond
+
+// press asks the guest to shut down and says whether it did within grace.
+func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Duration) (bool, error) {
+	waiting, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	if err := d.tell(waiting, id, "system_powerdown"); err != nil {
+		return false, ctx.Err() // it does not even answer: the plug, unless nobody waits any more
+	}
+	for pause(waiting, lookEvery) {
+		all, err := d.scan()
+		if err == nil && len(of(all, d.dir(id))) == 0 || d.status(waiting, id) == "shutdown" {
+			return true, nil
+		}
+	}
+	return false, ctx.Err()
+}
+
+// quit ends a machine's process: it closes its disk in order if it answers.
+func (d *Driver) quit(ctx context.Context, id compute.InstanceID) error {
+	if d.tell(ctx, id, "quit") == nil {
+		all, err := d.scan()
+		if err != nil {
+			return err
+		}
+		ending, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		for _, p := range of(all, d.dir(id)) {
+			_ = d.end(ending, p, 0)
+		}
+	}
+	return d.kill(ctx, d.dir(id))
+}
+
+// Start runs a stopped machine again.
+func (d *Driver) Start(ctx context.Context, id compute.InstanceID) error {
+	return classed(ctx, "start "+string(id), d.start(ctx, id))
+}
+
+func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
+	r, f, err := d.launched(ctx, id)
+	if err != nil {
+		return err
+	}
+	if power, _ := judge(r, f); power == compute.PowerRunning {
+		return nil
+	}
+	if f.alive && f.status != "prelaunch" { // shut down, panicked
+		if err := d.quit(ctx, id); err != nil {
+			return err
+		}
+	}
+	r.Wanted, r.Why = compute.PowerRunning, ""
+	if err := save(d.dir(id), r); err != nil { // before the process: the next agent lets it go
+		return err
+	}
+	if err := d.ensure(ctx, &r); err != nil {
+		return err
+	}
+	if err := save(d.dir(id), r); err != nil {
+		return err
+	}
+	return d.tell(ctx, id, "cont")
+}
+
+// Reboot restarts a running guest.
+func (d *Driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	return classed(ctx, "reboot "+string(id), d.reboot(ctx, id, grace))
+}
+
+func (d *Driver) reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	r, f, err := d.launched(ctx, id)
+	if err != nil {
+		return err
+	}
+	if power, why := judge(r, f); power != compute.PowerRunning {
+		return refuse("%s is stopped (%s): start it instead", id, why)
+	}
+	if grace <= 0 {
+		return d.tell(ctx, id, "system_reset")
+	}
+	if err := d.stop(ctx, id, grace); err != nil {
+		return err
+	}
+	return d.start(ctx, id)
+}
+
+// launched is a machine with what there is of it; one that was not launched is
+// refused.
+func (d *Driver) launched(ctx context.Context, id compute.InstanceID) (record, found, error) {
+	if ctx.Err() != nil {
+		return record{}, found{}, ctx.Err()
+	}
+	r, there, err := d.load(id)
+	if err == nil && (!there || !r.Machine.Launched) {
+		err = refuse("%s was not launched here", id)
+	}
+	if err != nil {
+		return r, found{}, err
+	}
+	all, err := d.scan()
+	return r, d.find(ctx, id, all), err
+}

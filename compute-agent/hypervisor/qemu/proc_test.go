@@ -1,0 +1,65 @@
+package qemu
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func TestUses(t *testing.T) {
+	for line, want := range map[string]compute.Resources{
+		"":                                {compute.VCPU: 1, compute.MemoryMB: 128},
+		"-m 512":                          {compute.VCPU: 1, compute.MemoryMB: 512},
+		"-m 512M -smp 4":                  {compute.VCPU: 4, compute.MemoryMB: 512},
+		"-m 1.5G -smp 2,sockets=2":        {compute.VCPU: 2, compute.MemoryMB: 1536},
+		"-m size=2g,slots=4 -smp cpus=3":  {compute.VCPU: 3, compute.MemoryMB: 2048},
+		"-m 1500k -smp sockets=2,cores=3": {compute.VCPU: 6, compute.MemoryMB: 2},
+		"-m 1T -m 64 --smp 2":             {compute.VCPU: 2, compute.MemoryMB: 64},
+		"-m nonsense -smp nonsense":       {compute.VCPU: 1, compute.MemoryMB: 128},
+		"-smp":                            {compute.VCPU: 1, compute.MemoryMB: 128},
+	} {
+		if got := uses(strings.Fields("/usr/bin/qemu-system-x86_64 " + line)); !got.Equal(want) {
+			t.Errorf("%q uses %s, want %s", line, got, want)
+		}
+	}
+}
+
+func TestIsQEMU(t *testing.T) {
+	for line, want := range map[string]bool{
+		"/usr/bin/qemu-system-x86_64\x00-m\x00512\x00": true,
+		"qemu-system-aarch64\x00":                      true,
+		"/usr/libexec/qemu-kvm\x00":                    true,
+		"qemu-img\x00create\x00":                       false,
+		"grep\x00qemu-system-x86_64\x00":               false,
+		"":                                             false,
+	} {
+		if got := isQEMU(splitArgs([]byte(line))); got != want {
+			t.Errorf("%q is a QEMU: %t", line, got)
+		}
+	}
+}
+
+func TestStartTime(t *testing.T) {
+	fields := " S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 3 0 98765 1 2 3"
+	for _, name := range []string{"(qemu-system-x86)", "(a) S 1 (b)"} {
+		if got, err := startTime([]byte("42 " + name + fields)); err != nil || got != 98765 {
+			t.Errorf("%s: started at %d, %v", name, got, err)
+		}
+	}
+	for _, bad := range []string{"", "42", "42 (x) S 1", "42 (x"} {
+		if _, err := startTime([]byte(bad)); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func TestGuestName(t *testing.T) {
+	for line, want := range map[string]string{
+		"-name web": "web", "-name guest=web,debug-threads=on": "web", "-name debug-threads=on": "", "": "",
+	} {
+		if got := guestName(strings.Fields("qemu-system-x86_64 " + line)); got != want {
+			t.Errorf("%q names %q, want %q", line, got, want)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package qemu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
+)
+
+// errAlive is what spawn answers where a process holds the machine's lock.
+var errAlive = errors.New("its process lives already")
+
+// spawn starts a machine's process with its processors stopped, and returns when
+// it answers. The process inherits the lock and keeps it until it is dead,
+// whoever started it, so that there can be no second one. After any other error
+// than errAlive there is no process.
+func (d *Driver) spawn(ctx context.Context, p plan) (process, error) {
+	dir := d.dir(p.ID)
+	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return process{}, err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = errAlive
+		}
+		return process{}, err
+	}
+	cmd, err := d.begin(p, dir, lock)
+	if err != nil {
+		return process{}, err
+	}
+	ended := make(chan struct{})
+	// Somebody has to bury it. This ends with the process; if the agent ends
+	// before, init does it.
+	go func() { _ = cmd.Wait(); close(ended) }()
+	if err := greet(ctx, dir, ended); err != nil {
+		_ = cmd.Process.Kill()
+		<-ended
+		if last := lastLine(filepath.Join(dir, logFile)); ctx.Err() == nil && last != "" {
+			err = fmt.Errorf("QEMU says: %s", last)
+		}
+		return process{}, err
+	}
+	found, ok := d.look(cmd.Process.Pid)
+	if !ok {
+		return process{}, fmt.Errorf("QEMU ended at once: %s", lastLine(filepath.Join(dir, logFile)))
+	}
+	return found, nil
+}
+
+// begin runs QEMU in a session of its own. The QMP socket is ours, and is there
+// before QEMU is: whoever connects is answered as soon as QEMU can.
+func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
+	path := filepath.Join(dir, socketFile)
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	defer listener.Close()
+	socket, err := listener.File()
+	if err != nil {
+		return nil, err
+	}
+	defer socket.Close()
+	log, err := os.OpenFile(filepath.Join(dir, logFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command(d.o.Binary, p.args(dir)...)
+	cmd.Dir = "/"
+	cmd.Stdout, cmd.Stderr = log, log // files, for a pipe would break with the agent
+	cmd.ExtraFiles = []*os.File{lockFD - 3: lock, socketFD - 3: socket}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return cmd, cmd.Start()
+}
+
+// greet waits until QEMU answers on its socket, or has ended.
+func greet(ctx context.Context, dir string, ended <-chan struct{}) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-ended:
+			cancel(errors.New("QEMU ended at once"))
+		case <-ctx.Done():
+		}
+	}()
+	c, err := qmp.Dial(ctx, filepath.Join(dir, socketFile))
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
+// lastLine is the last that a program complained with, warnings left out.
+func lastLine(file string) string {
+	b, _ := os.ReadFile(file)
+	last := ""
+	for line := range strings.Lines(string(b)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "warning:") {
+			last = line
+		}
+	}
+	if len(last) > 500 {
+		last = last[:500]
+	}
+	return last
+}

@@ -1,0 +1,253 @@
+package qemu
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// tinyCode prints "tiny boot" on the serial port and halts: a guest that is up after
+// half a second and deaf.
+const tinyCode = "\xfa\x31\xc0\x8e\xd8\xbe\x16\x7c\xba\xf8\x03\xac\x84\xc0\x74\x03\xee\xeb\xf8\xf4\xeb\xfdtiny boot\r\n\x00"
+
+var small = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1}
+
+// bench is an empty host: two folders of its own. What the machines are on is
+// the real one.
+type bench struct {
+	t    *testing.T
+	o    Options
+	full atomic.Bool // its disk
+
+	mu   sync.Mutex
+	seen map[compute.InstanceID]int // how often it was up
+}
+
+func newBench(t *testing.T, g guesttest.Guest) *bench {
+	dir, err := os.MkdirTemp("", "bq") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, seen: map[compute.InstanceID]int{}}
+	b.o = Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"} // q35 boots a second slower
+	t.Cleanup(func() {
+		for _, p := range b.processes() {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+		}
+		os.RemoveAll(dir)
+	})
+	b.image("tiny.raw", bootDisk(tinyCode))
+	b.image("linux/cmdline", []byte(guesttest.Cmdline+" "+guesttest.Listen))
+	b.ok(os.Symlink(g.Kernel, filepath.Join(b.o.Images, "linux/kernel")))
+	b.ok(os.Symlink(g.Initrd, filepath.Join(b.o.Images, "linux/initrd")))
+	return b
+}
+
+func (b *bench) ok(err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) image(name string, content []byte) {
+	b.t.Helper()
+	file := filepath.Join(b.o.Images, name)
+	b.ok(os.MkdirAll(filepath.Dir(file), 0o755))
+	b.ok(os.WriteFile(file, content, 0o644))
+}
+
+func (b *bench) open() *Driver {
+	b.t.Helper()
+	d, err := Open(b.t.Context(), b.o)
+	b.ok(err)
+	d.room = func(dir string) (free, total int64, err error) {
+		if free, total, err = room(dir); b.full.Load() {
+			free = 1 << 20
+		}
+		return free, total, err
+	}
+	return d
+}
+
+func (b *bench) subject() hypervisortest.Subject {
+	return hypervisortest.Subject{
+		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
+		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
+		Broken: b.broken(), Crashes: b.crashes(), Kill: b.kill, Foreign: b.foreign,
+		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
+		Goodbye: guesttest.Goodbye, Up: b.up,
+	}
+}
+
+// processes are those in the bench's folders, dead ones left out.
+func (b *bench) processes() []process {
+	all, err := (&Driver{proc: "/proc"}).scan()
+	b.ok(err)
+	var ours []process
+	for _, p := range all {
+		if strings.Contains(strings.Join(p.args, " "), b.o.Dir+"/") {
+			ours = append(ours, p)
+		}
+	}
+	return ours
+}
+
+// launches counts processes that were let go.
+func (b *bench) launches(id compute.InstanceID) (n int) {
+	d := &Driver{o: b.o, proc: "/proc"}
+	for _, p := range b.processes() {
+		if !p.in(d.dir(id)) {
+			continue
+		}
+		switch status := d.status(context.Background(), id); status {
+		case "prelaunch":
+		case "":
+			b.t.Errorf("process %d does not answer", p.pid)
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+func (b *bench) left() (left []string) {
+	for _, p := range b.processes() {
+		left = append(left, fmt.Sprint("process ", p.pid))
+	}
+	err := filepath.WalkDir(b.o.Dir, func(path string, _ os.DirEntry, err error) error {
+		if path != b.o.Dir {
+			left = append(left, path)
+		}
+		return err
+	})
+	b.ok(err)
+	return left
+}
+
+// kill ends a machine's process and waits until it is buried.
+func (b *bench) kill(id compute.InstanceID) {
+	for _, p := range b.processes() {
+		if p.in(filepath.Join(b.o.Dir, string(id))) {
+			b.ok(syscall.Kill(p.pid, syscall.SIGKILL))
+			b.await("its death", func() bool { _, there := (&Driver{proc: "/proc"}).look(p.pid); return !there })
+		}
+	}
+}
+
+// await looks until it is so.
+func (b *bench) await(what string, so func() bool) {
+	b.t.Helper()
+	for !so() {
+		if !pause(b.t.Context(), 20*time.Millisecond) {
+			b.t.Fatalf("the test ends before %s", what)
+		}
+	}
+}
+
+// up waits until a guest has said once more that it is up.
+func (b *bench) up(id compute.InstanceID) {
+	b.t.Helper()
+	r, _, err := (&Driver{o: b.o}).load(id)
+	b.ok(err)
+	says := "tiny boot"
+	if r.Plan.Kernel != "" {
+		says = guesttest.Up
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var printed []byte
+	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
+	defer cancel()
+	for n := 0; n <= b.seen[id]; n = strings.Count(string(printed), says) {
+		if !pause(ctx, 50*time.Millisecond) {
+			b.t.Fatalf("a guest does not say %q; it printed %q", says, printed)
+		}
+		printed, _ = os.ReadFile(filepath.Join(b.o.Dir, string(id), consoleFile))
+	}
+	b.seen[id]++
+}
+
+// foreign is somebody else's QEMU.
+func (b *bench) foreign() (compute.Resources, func() bool) {
+	cmd := exec.Command("qemu-system-x86_64", "-nodefaults", "-display", "none", "-M", "q35,accel=tcg", "-S", "-m", "67", "-smp", "3", "-name", "theirs")
+	b.ok(cmd.Start())
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	b.t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
+	b.await("exec", func() bool { _, ok := (&Driver{proc: "/proc"}).look(cmd.Process.Pid); return ok })
+	return compute.Resources{compute.VCPU: 3, compute.MemoryMB: 67}, func() bool {
+		select {
+		case <-ended:
+			return false
+		default:
+			return true
+		}
+	}
+}
+
+func (b *bench) crashes() (all []hypervisortest.Crash) {
+	for _, moment := range []string{"recorded", "made", "spawned", "prepared", "launched", "let go"} {
+		all = append(all, hypervisortest.Crash{Name: moment, Driver: func() hypervisor.Driver {
+			d := b.open()
+			d.crash = func(now string) error {
+				if now == moment {
+					return fmt.Errorf("%w: %w", errCrash, hypervisortest.ErrDied)
+				}
+				return nil
+			}
+			return d
+		}})
+	}
+	return all
+}
+
+func (b *bench) broken() []hypervisortest.Breakage {
+	nothing := func() {}
+	spoil := func(name string, class compute.FailureClass, how func(*hypervisor.Spec)) hypervisortest.Breakage {
+		return hypervisortest.Breakage{Name: name, Class: class, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
+	}
+	qcow2 := func(name string, args ...string) {
+		b.ok(run(b.t.Context(), "qemu-img", append([]string{"create", "-q", "-f", "qcow2"}, append(args, filepath.Join(b.o.Images, name), "2G")...)...))
+	}
+	return []hypervisortest.Breakage{
+		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
+		spoil("image elsewhere", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "../i/tiny" }),
+		spoil("image of nothing", compute.FailureRequest, func(s *hypervisor.Spec) { b.image("empty/cmdline", nil); s.Image = "empty" }),
+		spoil("image larger than the flavor's disk", compute.FailureRequest, func(s *hypervisor.Spec) { qcow2("large.qcow2"); s.Image = "large" }),
+		spoil("image is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("garbage.qcow2", []byte("garbage")); s.Image = "garbage" }),
+		spoil("image is cut off", compute.FailureHost, func(s *hypervisor.Spec) {
+			qcow2("cut.qcow2", "-o", "preallocation=metadata")
+			b.ok(os.Truncate(filepath.Join(b.o.Images, "cut.qcow2"), 300<<10))
+			s.Image, s.Resources[compute.DiskGB] = "cut", 2
+		}),
+		spoil("image is another", compute.FailureHost, func(s *hypervisor.Spec) {
+			b.image("other.raw", bootDisk("x"))
+			b.image("other.raw.sha256", []byte(strings.Repeat("0", 64)+"  other.raw\n"))
+			s.Image = "other"
+		}),
+		spoil("kernel is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("bad/kernel", []byte("garbage")); s.Image = "bad" }),
+		spoil("no memory in the flavor", compute.FailureRequest, func(s *hypervisor.Spec) { delete(s.Resources, compute.MemoryMB) }),
+		spoil("flavor larger than the host", compute.FailureHost, func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 }),
+		spoil("more processors than QEMU has", compute.FailureHost, func(s *hypervisor.Spec) { s.Resources[compute.VCPU] = 100_000 }),
+		spoil("no such device", compute.FailureHost, func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} }),
+		spoil("device without an address", compute.FailureRequest, func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"x,y"} }),
+		{Name: "disk is full", Class: compute.FailureHost, Break: func(*hypervisor.Spec) func() {
+			b.full.Store(true)
+			return func() { b.full.Store(false) }
+		}},
+	}
+}

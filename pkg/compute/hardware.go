@@ -1,0 +1,41 @@
+package compute
+
+import "regexp"
+
+// Foreign is a machine on a host that Berth did not start. Nobody but the host
+// looks at them one by one; a beacon carries their sum.
+type Foreign struct {
+	Name string    // as its hypervisor calls it; may be empty, may repeat
+	PID  int       // its process, 0 where there is none
+	Uses Resources // what it may use at most, as far as the driver can tell
+}
+
+// PCIAddress is where a device sits: "0000:3b:00.1" (domain, bus, device,
+// function, in lower case).
+type PCIAddress string
+
+var pciPattern = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]$`)
+
+// Check refuses what is not a full PCI address.
+func (a PCIAddress) Check() error {
+	return match(pciPattern, "PCI address", string(a), "give domain, bus, device and function in lower case, as in 0000:3b:00.1")
+}
+
+// PCIDevice is one function of a device on a host.
+type PCIDevice struct {
+	Address PCIAddress
+	Vendor  uint16     // 0x10de
+	Device  uint16     // 0x2230
+	Class   uint32     // 0x030200: base class, subclass, interface
+	Parent  PCIAddress // of a virtual function its physical function; empty otherwise
+	Driver  string     // the host's driver that holds it; empty: none does
+	Node    int        // the NUMA node it is near; -1: not known
+	InUse   bool       // by the host or by a machine that Berth did not start
+}
+
+// NUMANode is a part of a host whose processors and memory are near each other.
+type NUMANode struct {
+	ID       int
+	CPUs     []int // sorted
+	MemoryMB int64
+}
