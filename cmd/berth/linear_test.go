@@ -20,8 +20,9 @@ import (
 // each between its question and its answer.
 //
 // Seen to fail when quota is not checked, when it is given back twice, when a second
-// claim is granted, when reports count whatever their claim id, and when a delete
-// of what was refused is not written down.
+// claim is granted, when reports count whatever their claim id, when a delete
+// of what was refused is not written down, and when a conductor goes on taking over
+// partitions that it has lost meanwhile.
 func TestDecisionsAreLinearizable(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -49,10 +49,6 @@ func atLeast(n int64) func(int64, Facts) Level {
 	return func(v int64, _ Facts) Level { return when(v >= n, OK, Warn) }
 }
 
-func atMost(n int64) func(int64, Facts) Level {
-	return func(v int64, _ Facts) Level { return when(v <= n, OK, Warn) }
-}
-
 // sessions: with fewer than agents some pull nothing; it should not be close.
 func sessions(v int64, f Facts) Level {
 	need := sessionsNeeded(f)
