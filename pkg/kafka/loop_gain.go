@@ -53,6 +53,7 @@ type gained struct {
 type found struct {
 	pen pen
 	at  position // as the group knows it
+	end int64    // the offset behind the takeover
 }
 
 // restoreWait is how long a broker may hold a fetch of instances that finds nothing.
@@ -60,13 +61,11 @@ const restoreWait = 250 * time.Millisecond
 
 // start gains partitions in a goroutine of its own.
 func (g *gain) start(ctx context.Context) {
-	g.run.gains.Add(1)
-	go func() {
-		defer g.run.gains.Done()
+	g.run.gains.Go(func() {
 		if sleep(ctx, g.wait) == nil {
 			g.work(ctx)
 		}
-	}()
+	})
 }
 
 func (g *gain) work(ctx context.Context) {
@@ -78,7 +77,7 @@ func (g *gain) work(ctx context.Context) {
 		if len(waiting) == 0 {
 			return
 		}
-		has, until, err := g.run.takeOver(ctx, ids(waiting))
+		has, err := g.run.takeOver(ctx, ids(waiting))
 		if err != nil && ends(err) {
 			g.run.hand(ctx, gained{err: classify("take over partitions", err)})
 			return
@@ -95,7 +94,7 @@ func (g *gain) work(ctx context.Context) {
 			}
 		}
 		if len(of) > 0 {
-			g.run.gains.Go(func() { g.run.restore(ctx, of, has, until, began) })
+			g.run.gains.Go(func() { g.run.restore(ctx, of, has, began) })
 		}
 		if waiting = next; len(waiting) > 0 && sleep(ctx, retryBackoff(fails)) != nil {
 			return
@@ -103,50 +102,46 @@ func (g *gain) work(ctx context.Context) {
 	}
 }
 
-// takeOver takes pens, those it gets, and answers where each takeover ends.
-func (r *loopRun) takeOver(ctx context.Context, partitions []int32) (has map[int32]found, ends map[int32]int64, err error) {
+// takeOver takes pens, and answers with those it got.
+func (r *loopRun) takeOver(ctx context.Context, partitions []int32) (map[int32]found, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.loop.opts.TurnTimeout)
 	defer cancel()
 	if err := r.group.current(ctx, r.ask); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	taken, some := r.scribe.take(ctx, partitions)
 	if len(taken) == 0 {
-		return nil, nil, some
+		return nil, some
 	}
 	at, err := r.positions(ctx, slices.Collect(maps.Keys(taken)))
 	if err == nil {
 		err = r.group.current(ctx, r.ask)
 	}
 	if err != nil {
-		return nil, nil, errors.Join(some, err)
+		return nil, errors.Join(some, err)
 	}
-	has, ends = map[int32]found{}, map[int32]int64{}
+	has := map[int32]found{}
 	for p, pos := range at {
-		has[p], ends[p] = found{taken[p].pen, pos}, taken[p].offset+1
+		has[p] = found{taken[p].pen, pos, taken[p].offset + 1}
 	}
-	return has, ends, some
+	return has, some
 }
 
 // restore reads some partitions up to where their takeovers end.
-func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int32]found, ends map[int32]int64, began time.Time) {
-	done := map[int32]found{}
-	at := map[int32]position{}
-	for _, o := range of {
-		at[o.id] = has[o.id].at
-	}
-	if err := r.fillIn(ctx, at); err != nil {
+func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int32]found, began time.Time) {
+	if err := r.fillIn(ctx, has); err != nil {
 		r.hand(ctx, gained{err: err})
 		return
 	}
-	for p, pos := range at {
-		done[p] = found{has[p].pen, pos}
+	until := map[int32]int64{}
+	for p, f := range has {
+		until[p] = f.end
 	}
 	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	reader := NewReader(r.loop.cfg, ReaderOptions{
-		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: ends, Committed: true, MaxWait: restoreWait,
+		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: until, Committed: true, MaxWait: restoreWait,
 		Handle: func(b Batch) { r.hand(ctx, gained{records: b.Records, of: of}) },
 	})
 	ended := make(chan error, 1)
@@ -155,7 +150,7 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int
 	case <-reader.Ready():
 		cancel()
 		<-ended // nothing is handed over any more
-		r.hand(parent, gained{of: of, done: done, began: began})
+		r.hand(parent, gained{of: of, done: has, began: began})
 	case err := <-ended:
 		if err != nil {
 			r.hand(ctx, gained{err: err})
@@ -164,11 +159,11 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int
 }
 
 // fillIn begins at the oldest input where nothing was ever committed.
-func (r *loopRun) fillIn(ctx context.Context, at map[int32]position) error {
+func (r *loopRun) fillIn(ctx context.Context, has map[int32]found) error {
 	for topic, s := range r.inputs.sources {
 		var oldest map[int32]int64
-		for p, pos := range at {
-			if pos.at[topic] >= 0 {
+		for p, f := range has {
+			if f.at.at[topic] >= 0 {
 				continue
 			}
 			if oldest == nil {
@@ -177,8 +172,8 @@ func (r *loopRun) fillIn(ctx context.Context, at map[int32]position) error {
 					return classify("ask for the oldest inputs", err)
 				}
 			}
-			pos.at[topic] = oldest[p]
-			at[p] = pos
+			f.at.at[topic] = oldest[p]
+			has[p] = f
 		}
 	}
 	return nil

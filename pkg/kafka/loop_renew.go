@@ -22,7 +22,7 @@ type raised struct {
 	err error
 }
 
-// renew has the pen that was taken longest ago raised, if it is time, one at once.
+// renew has a pen raised whose time has come, one at once.
 func (r *loopRun) renew(now time.Time) {
 	if r.renewing {
 		return
