@@ -19,19 +19,49 @@ type conn struct {
 	readBy  deadline
 	writeBy deadline
 	lost    atomic.Bool // the next answer is lost, and the connection with it
+	owed    atomic.Bool // the broker has yet to answer how a group goes on
 
 	held   []byte // read, and not yet let in; of the one who reads
 	once   sync.Once
 	closed chan struct{}
+	leave  sync.Once
+	left   atomic.Bool
+}
+
+// lingers is how long the broker may believe in a connection that nobody holds.
+const lingers = 2 * time.Minute
+
+// end ends the connection. The embedded broker never puts a member out of a group
+// whose connection broke before it could answer how the group goes on, so there
+// the end comes unannounced, as from a machine without power.
+func (c *conn) end() (err error) {
+	c.leave.Do(func() {
+		c.left.Store(true)
+		if !c.owed.Load() {
+			err = c.Conn.Close()
+			return
+		}
+		err = c.Conn.SetDeadline(time.Now()) // whoever still reads hears of it
+		go func() {
+			_ = c.Conn.SetDeadline(time.Now().Add(lingers))
+			_, _ = c.Conn.Read(make([]byte, 1))
+			_ = c.Conn.Close() // nobody is left who could want to know
+		}()
+	})
+	return err
 }
 
 // Read lets in what has come, once it may get in.
 func (c *conn) Read(b []byte) (int, error) {
 	if len(c.held) == 0 {
 		n, err := c.Conn.Read(b)
-		if err != nil || n == 0 {
+		switch {
+		case c.left.Load():
+			return 0, net.ErrClosed
+		case err != nil || n == 0:
 			return n, err
 		}
+		c.owed.Store(false)
 		if c.lost.Load() {
 			_ = c.Close()
 			return 0, io.ErrUnexpectedEOF
@@ -62,6 +92,12 @@ func (c *conn) Write(b []byte) (int, error) {
 	}
 	if err := c.writeBy.wait(&c.link.out, c.link.dead, c.closed); err != nil {
 		return 0, err
+	}
+	if c.left.Load() {
+		return 0, net.ErrClosed
+	}
+	if kind == "JoinGroup" || kind == "SyncGroup" {
+		c.owed.Store(true)
 	}
 	n, err := c.Conn.Write(b)
 	if kind != "" && err == nil {
@@ -95,24 +131,32 @@ func (c *conn) request(b []byte) string {
 func (c *conn) Close() error {
 	c.once.Do(func() { close(c.closed) })
 	c.link.forget(c)
-	return c.Conn.Close()
+	return c.end()
 }
 
 // SetDeadline is of both directions.
 func (c *conn) SetDeadline(t time.Time) error {
 	c.readBy.set(t)
 	c.writeBy.set(t)
-	return c.Conn.SetDeadline(t)
+	return c.inner(t, c.Conn.SetDeadline)
 }
 
 // SetReadDeadline also ends the wait for what has come and may not get in.
 func (c *conn) SetReadDeadline(t time.Time) error {
 	c.readBy.set(t)
-	return c.Conn.SetReadDeadline(t)
+	return c.inner(t, c.Conn.SetReadDeadline)
 }
 
 // SetWriteDeadline also ends the wait to get out.
 func (c *conn) SetWriteDeadline(t time.Time) error {
 	c.writeBy.set(t)
-	return c.Conn.SetWriteDeadline(t)
+	return c.inner(t, c.Conn.SetWriteDeadline)
+}
+
+// inner sets a deadline of the connection below, as long as it is the process's.
+func (c *conn) inner(t time.Time, set func(time.Time) error) error {
+	if c.left.Load() {
+		return net.ErrClosed
+	}
+	return set(t)
 }

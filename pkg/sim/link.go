@@ -77,7 +77,7 @@ func (l *link) cut() {
 
 func (l *link) cutLocked() {
 	for c := range l.conns {
-		_ = c.Conn.Close()
+		_ = c.end()
 	}
 	clear(l.conns)
 }
