@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
@@ -110,6 +111,15 @@ func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
 func (b *Broker) Close() {
 	b.cluster.Close()
 	_ = b.lock.Close() // the only error is that it was closed before, or is none
+}
+
+// Look shows every request of a kind before it is carried out; see may change it.
+// It must not block, nor ask the broker anything.
+func (b *Broker) Look(key kmsg.Key, see func(kmsg.Request)) {
+	b.cluster.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		see(req)
+		return nil, nil, false
+	})
 }
 
 // Fault makes the broker answer requests with errors, for tests and simulation.

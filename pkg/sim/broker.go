@@ -19,6 +19,9 @@ type broker struct {
 	play *play
 	mu   sync.Mutex
 	now  *embedded.Broker // nil: it is down
+	// inits are the queues whose share state was initialised since it started; of
+	// the broker's own goroutine.
+	inits map[string]bool
 }
 
 func (b *broker) start() error {
@@ -34,8 +37,50 @@ func (b *broker) start() error {
 		o.DataDir = filepath.Join(b.play.dir, "broker")
 	}
 	var err error
-	b.now, err = embedded.Start(o)
-	return err
+	if b.now, err = embedded.Start(o); err != nil {
+		return err
+	}
+	b.inits = map[string]bool{}
+	b.now.Look(kmsg.AlterShareGroupOffsets, b.initialised)
+	if b.play.World.Sips {
+		b.now.Look(kmsg.Fetch, sip)
+	}
+	return nil
+}
+
+// initialised sees the share state of queues initialised, which is right once.
+func (b *broker) initialised(req kmsg.Request) {
+	for _, t := range req.(*kmsg.AlterShareGroupOffsetsRequest).Topics {
+		if b.inits[t.Topic] && !b.play.repeats() {
+			b.play.rec.wrong("share", "", "the share state of %s is initialised once more", t.Topic)
+		}
+		b.inits[t.Topic] = true
+	}
+}
+
+// repeats says whether a queue's share state may be initialised more than once:
+// the queue is made anew, or the first time was refused.
+func (s Schedule) repeats() bool {
+	for _, l := range s.Load {
+		if l.Op == LoadDropFlavor || l.Op == LoadDropAxis {
+			return true
+		}
+	}
+	for _, f := range s.Faults {
+		if f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets" {
+			return true
+		}
+	}
+	return false
+}
+
+// sip has a fetch bring no more of a partition than its next batch.
+func sip(req kmsg.Request) {
+	for _, t := range req.(*kmsg.FetchRequest).Topics {
+		for i := range t.Partitions {
+			t.Partitions[i].PartitionMaxBytes = 1
+		}
+	}
 }
 
 func (b *broker) stop() {
@@ -66,7 +111,11 @@ func (b *broker) answer(f Fault) (stop func(), spent func() bool) {
 		return func() {}, func() bool { return true }
 	}
 	n := max(f.Nth, 1)
-	h := b.now.Fault(kfake.Fault{Keys: []kmsg.Key{keyOf(f.Key)}, Err: codeOf(f.Code), Count: n, TopLevel: topLevel(f.Key)})
+	fault := kfake.Fault{Keys: []kmsg.Key{keyOf(f.Key)}, Err: codeOf(f.Code), Count: n, TopLevel: topLevel(f.Key)}
+	if f.Topic != "" {
+		fault.Topic = prefix + f.Topic
+	}
+	h := b.now.Fault(fault)
 	return h.Remove, func() bool { return h.Hits() >= n }
 }
 

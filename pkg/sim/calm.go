@@ -116,6 +116,18 @@ func (w *play) unsettled() (left []string) {
 			}
 		}
 	}
+	return append(left, w.strays(now)...)
+}
+
+// strays are the machines that their hosts must still destroy.
+func (w *play) strays(now map[compute.InstanceID]compute.Instance) (left []string) {
+	for _, h := range w.World.Hosts {
+		for _, m := range w.hosts[h.ID].Machines() {
+			if i := now[m.Instance]; m.Launched && i.State.Ended() {
+				left = append(left, fmt.Sprintf("%s is %s, and %s still has its machine", i.Boot.Name, i.State, h.ID))
+			}
+		}
+	}
 	return left
 }
 

@@ -1,6 +1,11 @@
 package sim
 
-import "math/rand/v2"
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
 
 // themed has some schedules tell a story: what goes wrong meets what is asked, at
 // the moment where it hurts most. Chance alone brings that about too rarely. It
@@ -10,7 +15,7 @@ func (g *generator) themed() {
 	if len(g.names) == 0 || !g.chance(0.45) {
 		return
 	}
-	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded)()
+	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid)()
 }
 
 func (g *generator) wrong(f Fault) { g.s.Faults = append(g.s.Faults, f) }
@@ -103,21 +108,63 @@ func (g *generator) early() {
 }
 
 // crowded is a flavor that is taken away while boots of it are on their way, too
-// many for the room there is: later there is more. Of what waits already, the API
+// many for the room there is, on a slow network: of what waits already, the API
 // would know, and refuse.
 func (g *generator) crowded() {
-	f := g.s.World.Flavors[1]
-	at := g.between(0, g.length/2)
-	for range 3 + g.IntN(4) {
-		g.boot(at)
-		b := g.s.Load[len(g.s.Load)-1].Boot
-		b.Flavor, b.With, b.Host = f.Name, nil, ""
+	w := &g.s.World
+	w.Nodes, w.Latency = 2, g.between(0.05, 0.3)
+	f := w.Flavors[1]
+	for i := range w.Hosts {
+		for class, n := range f.Resources {
+			w.Hosts[i].Totals[class] = n
+		}
 	}
-	drop := at + g.between(0, 0.03)
+	drop := g.between(0.4, 0.4+g.length/2)
+	for range 5 + g.IntN(5) {
+		g.boot(drop + g.between(-0.4, 0.8))
+		b := g.s.Load[len(g.s.Load)-1].Boot
+		b.Flavor, b.With, b.Host, b.Avoid, b.OnNoCapacity = f.Name, nil, "", nil, compute.WaitForCapacity
+	}
 	g.add(Load{At: drop, Op: LoadDropFlavor, Flavor: &f})
 	for _, b := range g.names {
 		if g.chance(0.6) {
 			g.add(Load{At: max(b.at, drop) + g.between(3, 15), Op: LoadDelete, Name: b.name, Project: b.project, When: "active"})
 		}
+	}
+}
+
+// late is room that comes just before a deadline, while no conductor decides.
+func (g *generator) late() {
+	w := g.s.World
+	at, deadline := g.between(0, 3), g.between(8, 20)
+	for range 1 + g.IntN(3) {
+		g.boot(at)
+		b := g.s.Load[len(g.s.Load)-1].Boot
+		b.Flavor, b.With, b.Host, b.Avoid, b.OnNoCapacity = w.Flavors[0].Name, nil, "", nil, compute.WaitForCapacity
+		b.Deadline = deadline.Duration()
+	}
+	for _, h := range w.Hosts {
+		g.add(Load{Op: LoadHost, Host: h.ID, Wish: "disable"})
+		g.add(Load{At: at + deadline - g.between(1, 4), Op: LoadHost, Host: h.ID, Wish: "enable"})
+	}
+	for i := range w.Conductors {
+		f := Fault{At: at + deadline - 5, Kind: FaultPause, Who: fmt.Sprintf("conductor-%d", i+1), For: g.between(5, 16)}
+		if g.chance(0.5) {
+			f.Kind, f.By, f.For = FaultKill, f.For, 0
+		}
+		g.wrong(f)
+	}
+}
+
+// unsaid are conductors that end while the broker does not take what they have to
+// put into queues.
+func (g *generator) unsaid() {
+	b := pick(g, g.names...)
+	refused := g.between(2.5, 6)
+	for _, q := range g.s.queues() {
+		g.wrong(Fault{At: b.at, Kind: FaultCode, Who: "broker", Key: "Produce", Topic: "build." + string(q), Code: "NOT_LEADER_OR_FOLLOWER", Nth: 1000, For: refused})
+	}
+	for i := range g.s.World.Conductors {
+		g.wrong(Fault{At: b.at + g.between(1.5, refused), Kind: FaultKill, Who: fmt.Sprintf("conductor-%d", i+1), By: g.between(0, 8)})
 	}
 }

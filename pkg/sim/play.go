@@ -167,6 +167,7 @@ func (w *play) observe() (stop func()) {
 	topics := w.kafka().Topics
 	var readers sync.WaitGroup
 	read := func(o kafka.ReaderOptions, each func(wire.Record)) {
+		o.MaxWait = time.Minute // the broker answers as soon as there is something
 		o.Handle = func(b kafka.Batch) {
 			for _, r := range b.Records {
 				each(r)
@@ -181,6 +182,10 @@ func (w *play) observe() (stop func()) {
 	}
 	read(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true}, w.rec.instance)
 	read(kafka.ReaderOptions{Topic: topics.Hosts(), Gather: time.Second}, w.rec.beacon)
+	read(kafka.ReaderOptions{Topic: topics.Reports()}, w.rec.report)
+	for _, q := range w.queues() {
+		read(kafka.ReaderOptions{Topic: topics.Build(q)}, w.rec.build)
+	}
 	return func() { cancel(); readers.Wait() }
 }
 

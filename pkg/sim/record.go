@@ -22,6 +22,8 @@ type Recording struct {
 	Empty    time.Time // all was deleted, and nothing was left; zero: that never came
 
 	Log      []Written    // in the order of each partition
+	Claims   []Claimed    // what hosts asked for
+	Builds   []Published  // what was put into queues
 	Machines []fake.Event // what hypervisors did
 	Launches []Launch     // by whose leave
 	Asks     []Ask        // what clients and operators asked for, and were told

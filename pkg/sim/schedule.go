@@ -37,6 +37,7 @@ type World struct {
 	Nodes      int                  `json:"nodes"` // of the API
 	Partitions int32                `json:"partitions"`
 	Latency    Seconds              `json:"latency,omitempty"` // of each message, at most
+	Sips       bool                 `json:"sips,omitempty"`    // a fetch brings one batch of a partition
 }
 
 // Host is a host and how fast its hypervisor is.
@@ -116,6 +117,7 @@ type Fault struct {
 
 	Key   string  `json:"key,omitempty"`   // lose, code: the kind of request; driver: the method
 	Code  string  `json:"code,omitempty"`  // code: the error; driver: the class of the failure
+	Topic string  `json:"topic,omitempty"` // code: of requests about this topic alone, without the prefix
 	After bool    `json:"after,omitempty"` // driver: the work is done all the same
 	Hang  bool    `json:"hang,omitempty"`  // driver
 	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Claimed is a claim that is in the log.
+type Claimed struct {
+	Seen time.Time
+	compute.Report
+}
+
+// Published is a record in a queue.
+type Published struct {
+	Seen time.Time
+	compute.Build
+}
+
+// report hears what hosts say.
+func (r *Recording) report(rec wire.Record) {
+	p, err := wire.DecodeReport(rec)
+	if err != nil {
+		r.wrong("log", "", "a report cannot be read: %v", err)
+		return
+	}
+	if p.Op != compute.ReportClaim {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Claims = append(r.Claims, Claimed{time.Now(), p})
+}
+
+// build hears what is put into queues.
+func (r *Recording) build(rec wire.Record) {
+	b, err := wire.DecodeBuild(rec)
+	if err != nil {
+		r.wrong("log", "", "a record of a queue cannot be read: %v", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Builds = append(r.Builds, Published{time.Now(), b})
+}
+
+// queues are all that are ever offered.
+func (s Schedule) queues() (list []compute.QueueName) {
+	flavors := slices.Clone(s.World.Flavors)
+	for _, l := range s.Load {
+		if l.Op == LoadAddFlavor {
+			flavors = append(flavors, *l.Flavor)
+		}
+	}
+	for _, f := range flavors {
+		list = append(list, compute.NameQueue(f.Name, nil))
+		for _, axis := range s.World.Axes {
+			for _, v := range axis.Values {
+				if slices.Contains(f.Capabilities, axis.Axis) {
+					list = append(list, compute.NameQueue(f.Name, compute.Choices{axis.Axis: v.Value}))
+				}
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// touched says whether anything goes wrong with processes of a kind, or with
+// what the broker does.
+func (s Schedule) touched(kind string) bool {
+	for _, f := range s.Faults {
+		if f.Who == "broker" || f.Who == "" || len(f.Who) > len(kind) && f.Who[:len(kind)] == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// drops says whether anything that is offered is ever taken away.
+func (s Schedule) drops() bool {
+	return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadDropFlavor || l.Op == LoadDropAxis })
+}
+
+// checkTimers: what is in the log before a time-out beats it: no deadline ends
+// what was claimed before it passed.
+func checkTimers(r *Recording) (wrong []Violation) {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		i, old := w.Instance, last[w.Instance.ID]
+		last[i.ID] = i
+		if old.State != compute.StateQueued || i.State != compute.StateError || i.Reason == nil || i.Reason.Code != compute.DeadlineExceeded {
+			continue
+		}
+		for _, c := range r.Claims {
+			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) {
+				wrong = append(wrong, broken("timer", i.ID, w.Seen, "%s was ended by its deadline at %s, and %s had claimed it at %s",
+					i.Boot.Name, r.at(old.Deadline), c.Host, r.at(c.Seen))...)
+				break
+			}
+		}
+	}
+	return wrong
+}
+
+// republished is how long after all is well, or after it was due, work is in its
+// queue at the latest: a conductor that ended is missed after ten seconds.
+const republished = 20 * time.Second
+
+// work is what a record of a queue is about.
+type work struct {
+	id      compute.InstanceID
+	attempt compute.Attempt
+}
+
+// checkPublished: the outbox: what is queued is in its queue, and not only when
+// somebody wonders where it is.
+func checkPublished(r *Recording) (wrong []Violation) {
+	if r.Schedule.drops() {
+		return nil // records go with their queue
+	}
+	first := map[work]time.Time{}
+	for _, b := range r.Builds {
+		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() {
+			first[k] = b.Seen
+		}
+	}
+	for n, w := range r.Log {
+		i := w.Instance
+		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" {
+			continue
+		}
+		due := latest(w.Seen, i.PublishAt, r.Calm).Add(republished)
+		if r.over(n).Before(due) {
+			continue
+		}
+		if at := first[work{i.ID, i.Attempt}]; at.IsZero() || at.After(due) {
+			wrong = append(wrong, broken("outbox", i.ID, due, "%s is queued in %s since %s, and attempt %d came into the queue at %s",
+				i.Boot.Name, i.Queue, r.at(w.Seen), i.Attempt, r.at(at))...)
+		}
+	}
+	return wrong
+}
+
+// over is when a record of the log was followed by the next of its instance.
+func (r *Recording) over(n int) time.Time {
+	for _, w := range r.Log[n+1:] {
+		if w.Instance.ID == r.Log[n].Instance.ID {
+			return w.Seen
+		}
+	}
+	return latest(r.Calm, r.Settled, r.Empty)
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// checkTaken: nothing that a host took is lost, so that it has to be put into its
+// queue again. A new owner of a project may do that, and so may one who does not
+// know whether the broker has it.
+func checkTaken(r *Recording) (wrong []Violation) {
+	if r.Schedule.touched("conductor") || r.Schedule.drops() {
+		return nil
+	}
+	seen := map[work]time.Time{}
+	for _, b := range r.Builds {
+		if len(b.Avoid) > 0 {
+			continue // whom it avoids may have released it as often as the broker bears
+		}
+		k := work{b.Instance, b.Attempt}
+		if at, again := seen[k]; again {
+			wrong = append(wrong, broken("taken", b.Instance, b.Seen, "attempt %d of %s is in %s since %s, and is put there again", b.Attempt, b.Name, b.Queue, r.at(at))...)
+			continue
+		}
+		seen[k] = b.Seen
+	}
+	return wrong
+}
