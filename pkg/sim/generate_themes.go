@@ -15,7 +15,7 @@ func (g *generator) themed() {
 	if len(g.names) == 0 || !g.chance(0.45) {
 		return
 	}
-	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid)()
+	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid, g.opening)()
 }
 
 func (g *generator) wrong(f Fault) { g.s.Faults = append(g.s.Faults, f) }
@@ -29,6 +29,7 @@ func (g *generator) dead() {
 		For: g.between(10, 40), Dead: pick(g, "fence", "forget"), Disk: pick(g, "", "", "lost"),
 	}
 	if f.When == "starting" {
+		g.s.World.Sips = g.chance(0.7)
 		for _, h := range g.s.World.Hosts {
 			g.wrong(Fault{At: max(0, b.at-0.1), Kind: FaultDeaf, Who: string(h.ID), Point: "sent:Produce", Nth: 1 + g.IntN(2), For: g.between(1, 8)})
 		}
@@ -167,4 +168,22 @@ func (g *generator) unsaid() {
 	for i := range g.s.World.Conductors {
 		g.wrong(Fault{At: b.at + g.between(1.5, refused), Kind: FaultKill, Who: fmt.Sprintf("conductor-%d", i+1), By: g.between(0, 8)})
 	}
+}
+
+// opening are queue managers that end while they open a queue.
+func (g *generator) opening() {
+	f := flavor("m1.extra", 2)
+	at := g.between(0, g.length/2)
+	g.add(Load{At: at, Op: LoadAddFlavor, Flavor: &f})
+	for i := range g.s.World.Managers {
+		who := fmt.Sprintf("queues-%d", i+1)
+		if g.chance(0.3) {
+			g.wrong(Fault{At: at, Kind: FaultLose, Who: who, Key: "AlterShareGroupOffsets", Nth: 1, For: window})
+			continue
+		}
+		g.wrong(Fault{At: at, Kind: FaultKill, Who: who, Point: pick(g, "send:AlterShareGroupOffsets", "sent:AlterShareGroupOffsets", "sent:AlterShareGroupOffsets"), Nth: 1, For: window, By: g.between(0, 20)})
+	}
+	g.boot(at + g.between(0, g.length/3))
+	b := g.s.Load[len(g.s.Load)-1].Boot
+	b.Flavor, b.With = f.Name, nil
 }
