@@ -29,7 +29,9 @@ func (g *generator) dead() {
 		For: g.between(10, 40), Dead: pick(g, "fence", "forget"), Disk: pick(g, "", "", "lost"),
 	}
 	if f.When == "starting" {
-		g.s.World.Sips = g.chance(0.7)
+		if g.chance(0.7) { // it hears one word after the other
+			g.s.World.Sips, g.s.World.Latency = true, g.between(0.02, 0.3)
+		}
 		for _, h := range g.s.World.Hosts {
 			g.wrong(Fault{At: max(0, b.at-0.1), Kind: FaultDeaf, Who: string(h.ID), Point: "sent:Produce", Nth: 1 + g.IntN(2), For: g.between(1, 8)})
 		}
