@@ -199,12 +199,9 @@ func simulate(t *testing.T, seeds []uint64) {
 // TestSimulation plays some schedules that are always the same, and half as many
 // that perhaps nobody ever played before; make sim plays as many as you like.
 func TestSimulation(t *testing.T) {
-	n := 100
-	switch {
-	case raced:
+	n := 200
+	if raced {
 		n = 5
-	case os.Getenv("BERTH_TEST_LONG") != "":
-		n = 200
 	}
 	var seeds []uint64
 	for i := range n {
