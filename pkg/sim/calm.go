@@ -123,7 +123,8 @@ func (w *play) unsettled() (left []string) {
 func (w *play) strays(now map[compute.InstanceID]compute.Instance) (left []string) {
 	for _, h := range w.World.Hosts {
 		for _, m := range w.hosts[h.ID].Machines() {
-			if i := now[m.Instance]; m.Launched && i.State.Ended() {
+			i := now[m.Instance]
+			if m.Launched && (i.State.Ended() || i.State == compute.StateActive && i.Attempt > m.Attempt) {
 				left = append(left, fmt.Sprintf("%s is %s, and %s still has its machine", i.Boot.Name, i.State, h.ID))
 			}
 		}
