@@ -23,7 +23,7 @@ import (
 )
 
 // stream asks for machines at a rate, whatever becomes of them, and lets as
-// many be deleted as keep the hosts about 70 % full. Each request is repeated,
+// many be deleted as keep the hosts as full as the form says. Each request is repeated,
 // at one API node and the other, until it is accepted.
 type stream struct {
 	c    *chaos
@@ -53,7 +53,7 @@ type boot struct {
 
 func (c *chaos) streams(apis []string) *stream {
 	return &stream{
-		c: c, apis: apis, full: c.agents * perHost * 7 / 10, stop: make(chan struct{}),
+		c: c, apis: apis, full: c.agents * perHost * c.form.full / 100, stop: make(chan struct{}),
 		http:  &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}},
 		boots: map[compute.InstanceID]*boot{}, said: map[string]int{},
 	}

@@ -34,6 +34,7 @@ type form struct {
 	agents int // one to a host
 	rack   int // of the agents, in one process that can be killed
 	rate   int // boots a second
+	full   int // per cent of the room there is that machines take before the oldest are deleted
 	some   int // so many boots say that placement goes on
 	level  level
 }
@@ -48,9 +49,10 @@ const (
 )
 
 var (
-	leastForm = form{name: "least", agents: 20, rack: 5, rate: 10, some: 20, level: inEvery}
-	shortForm = form{name: "short", agents: 20, rack: 5, rate: 10, some: 20, level: inShort}
-	fullForm  = form{name: "full", agents: 100, rack: 20, rate: 50, some: 50, level: inFull}
+	// A rack of five that is alone must have room for some: half of it.
+	leastForm = form{name: "least", agents: 20, rack: 5, rate: 10, full: 50, some: 10, level: inEvery}
+	shortForm = form{name: "short", agents: 20, rack: 5, rate: 10, full: 50, some: 10, level: inShort}
+	fullForm  = form{name: "full", agents: 100, rack: 20, rate: 50, full: 70, some: 50, level: inFull}
 )
 
 // session is how long a broker may say nothing before the others go on without
