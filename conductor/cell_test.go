@@ -34,6 +34,7 @@ type cell struct {
 	wakes  chan struct{}
 	synced int                    // how often the catalog was synced
 	sync   func(*Conductor) error // what a sync brings
+	deaf   time.Duration          // how long nothing was heard of the catalog
 }
 
 func newCell(t *testing.T) *cell { return newCellWith(t, nil) }
@@ -49,8 +50,9 @@ func newCellWith(t *testing.T, m *Metrics) *cell {
 
 func (k *cell) conductor(starts QueueStarts) *Conductor {
 	return New(Config{Partitions: partitions, Metrics: k.metrics}, Joints{
-		Starts: starts,
-		Wake:   func() { k.wakes <- struct{}{} },
+		Starts:       starts,
+		Wake:         func() { k.wakes <- struct{}{} },
+		CatalogHeard: func() time.Time { return k.now.Add(-k.deaf) },
 		SyncCatalog: func(context.Context) error {
 			if k.synced++; k.sync != nil {
 				return k.sync(k.c)

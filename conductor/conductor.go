@@ -17,6 +17,7 @@ type Config struct {
 	Partitions    int32         // of requests, reports and instances; required
 	Times         admit.Options // default admit.Defaults()
 	SyncTimeout   time.Duration // how long a turn waits for the catalog before it refuses a flavor; default 3 s
+	CatalogAge    time.Duration // how long ago the catalog may have been heard of where a boot is decided by it; default 4 s
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
 	Log           *zap.Logger   // default: none
 	Metrics       *Metrics      // nil: nobody counts
@@ -28,6 +29,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SyncTimeout == 0 {
 		c.SyncTimeout = 3 * time.Second
+	}
+	if c.CatalogAge == 0 {
+		c.CatalogAge = 4 * time.Second
 	}
 	if c.StartsTimeout == 0 {
 		c.StartsTimeout = 15 * time.Second
@@ -48,9 +52,13 @@ type QueueStarts interface {
 // Joints are what a conductor needs of the world. All are required.
 type Joints struct {
 	// SyncCatalog returns once everything that is in the catalog now was handed
-	// to Catalog. A turn calls it, at most once, before it refuses a flavor.
+	// to Catalog. A turn calls it, at most once, before it refuses a flavor, and
+	// before it decides a boot by a catalog that was not heard of for too long.
 	SyncCatalog func(ctx context.Context) error
-	Starts      QueueStarts
+	// CatalogHeard is up to when all that was said in the catalog was handed to
+	// Catalog, for certain. It may be called from any goroutine.
+	CatalogHeard func() time.Time
+	Starts       QueueStarts
 	// Wake makes a turn come soon, input or not. It must not block, and may be
 	// called from any goroutine, before the loop runs too.
 	Wake func()
@@ -67,6 +75,7 @@ type Conductor struct {
 
 	// Owned by the goroutine that calls the handler:
 	view      admit.View
+	deafUntil time.Time // the catalog could not be read to its end: not tried again before
 	hostsRead bool
 	states    map[int32]*admit.State
 	loading   map[int32]*loading

@@ -169,21 +169,35 @@ func (t *turn) belongs(project compute.Project, rec wire.Record, everywhere bool
 }
 
 // catchUp reads the catalog to its end before a boot is refused for what it
-// does not name: whoever added the flavor was told that it is there.
+// does not name: whoever added the flavor was told that it is there. It does so,
+// too, where nothing was heard of the catalog for long: after an outage requests
+// may come back before the catalog does, and a quota may have changed meanwhile.
 func (t *turn) catchUp(p int32, r compute.Request) {
 	s := t.states[p]
-	if t.synced || s == nil || r.Op != compute.OpBoot || s.Instance(r.Instance) != nil {
-		return
-	}
-	_, reason := t.view.Resolve(*r.Boot)
-	if reason == nil || (reason.Code != compute.NoSuchFlavor && reason.Code != compute.NoSuchCapability) {
+	if t.synced || s == nil || r.Op != compute.OpBoot || s.Instance(r.Instance) != nil || !t.stale() && !t.unnamed(r) {
 		return
 	}
 	t.synced = true
 	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.SyncTimeout)
 	defer cancel()
 	if err := t.joints.SyncCatalog(ctx); err != nil {
-		t.cfg.Log.Warn("catalog could not be read to its end before a boot is refused", zap.Error(err))
+		t.cfg.Log.Warn("catalog could not be read to its end; boots are decided by what is known of it", zap.Error(err))
+		t.deafUntil = t.now.Add(deafFor)
 	}
 	t.takeNews()
+}
+
+// deafFor is how long boots are decided by what is known of a catalog that does
+// not answer: a turn that waits for it holds up everything else.
+const deafFor = 30 * time.Second
+
+// stale says whether the catalog was not heard of for too long.
+func (t *turn) stale() bool {
+	return t.now.After(t.deafUntil) && t.now.Sub(t.joints.CatalogHeard()) > t.cfg.CatalogAge
+}
+
+// unnamed says whether a boot asks for what the catalog does not name.
+func (t *turn) unnamed(r compute.Request) bool {
+	_, reason := t.view.Resolve(*r.Boot)
+	return reason != nil && (reason.Code == compute.NoSuchFlavor || reason.Code == compute.NoSuchCapability)
 }

@@ -220,6 +220,40 @@ func TestCatalogIsReadBeforeRefusing(t *testing.T) {
 	k.want("p", 6, compute.StateError, compute.NoSuchFlavor)
 }
 
+// TestAStaleCatalogIsReadBeforeABootIsDecided: after an outage requests may be
+// back before the catalog is. One that does not answer holds up no further turns.
+func TestAStaleCatalogIsReadBeforeABootIsDecided(t *testing.T) {
+	k := newCell(t)
+	k.deaf = time.Minute
+	k.sync = func(c *Conductor) error {
+		c.Catalog([]wire.Record{wire.EncodeQuota(compute.Quota{Project: "p", Limits: compute.Resources{compute.Instances: 1}})}, true)
+		return nil
+	}
+	k.read(k.boot(1, "p"), k.boot(2, "p"))
+	k.want("p", 1, compute.StateQueued, "")
+	k.want("p", 2, compute.StateError, compute.QuotaExceeded)
+	if k.synced != 1 {
+		t.Errorf("synced %d times in one turn", k.synced)
+	}
+	k.sync = func(*Conductor) error { return errors.New("broker is away") }
+	k.read(k.boot(3, "q"))
+	k.read(k.boot(4, "q"))
+	k.want("q", 4, compute.StateQueued, "")
+	if k.synced != 2 {
+		t.Errorf("synced %d times: a catalog that does not answer holds up every turn", k.synced)
+	}
+	k.pass(time.Minute)
+	k.read(k.boot(5, "q"))
+	if k.synced != 3 {
+		t.Errorf("synced %d times: it is not tried again", k.synced)
+	}
+	k.deaf = time.Second
+	k.read(k.boot(6, "q"))
+	if k.synced != 3 {
+		t.Errorf("synced %d times for a catalog that was just heard of", k.synced)
+	}
+}
+
 // TestTurnBeforeViews is a wiring that would refuse what it has not read.
 func TestTurnBeforeViews(t *testing.T) {
 	k := newCell(t)

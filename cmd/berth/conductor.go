@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/berth-project/berth/conductor"
 	"github.com/berth-project/berth/pkg/compute"
@@ -14,6 +15,10 @@ import (
 type conductorOptions struct {
 	Name string // written down in takeovers; may be empty
 }
+
+// catalogWait has a conductor hear of the catalog more often than of other
+// tables: it decides no boot by one that it has not heard of for some seconds.
+const catalogWait = 2 * time.Second
 
 // newConductor joins a conductor: the readers that tell it what is offered and
 // who is alive, and the loop that runs it over the partitions it owns.
@@ -28,11 +33,12 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 		loop    *kafka.Loop
 		topics  = c.topics()
 	)
-	entries := c.table(topics.Catalog(), func(r records, end bool) { decides.Catalog(r, end) })
+	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r records, end bool) { decides.Catalog(r, end) })
 	decides = conductor.New(conductor.Config{Topics: topics, Partitions: c.partitions, Log: c.log, Metrics: conductor.NewMetrics(c.metrics)}, conductor.Joints{
-		SyncCatalog: entries.Sync,
-		Starts:      starts{admin},
-		Wake:        func() { loop.Wake() },
+		SyncCatalog:  entries.Sync,
+		CatalogHeard: entries.Heard,
+		Starts:       starts{admin},
+		Wake:         func() { loop.Wake() },
 	})
 	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience}, decides)
 	g.Add("views", service.Together(

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -91,6 +92,8 @@ type Reader struct {
 	ready chan struct{}
 	ended chan struct{}      // closed when Run returns
 	syncs chan chan struct{} // calls of Sync; closed when answered
+	heard atomic.Int64       // see Heard; in nanoseconds since made
+	made  time.Time
 	reads *readerMetrics
 }
 
@@ -101,7 +104,7 @@ func NewReader(cfg Config, opts ReaderOptions) *Reader {
 	}
 	return &Reader{
 		cfg: cfg.withDefaults(), opts: opts, reads: cfg.Metrics.reading(kindOf(cfg.Topics, opts.Topic)),
-		ready: make(chan struct{}), ended: make(chan struct{}), syncs: make(chan chan struct{}),
+		ready: make(chan struct{}), ended: make(chan struct{}), syncs: make(chan chan struct{}), made: time.Now(),
 	}
 }
 
@@ -173,6 +176,16 @@ func (r *Reader) begin(ctx context.Context, src *source, ends map[int32]int64) (
 		at[p].next = want
 	}
 	return at, nil
+}
+
+// Heard is a time up to which the receiver certainly knows all that was said in
+// every partition, zero if there is none. Where brokers answer, it is MaxWait ago
+// at most while nothing is said, and twice that where something is.
+func (r *Reader) Heard() time.Time {
+	if n := r.heard.Load(); n > 0 {
+		return r.made.Add(time.Duration(n))
+	}
+	return time.Time{}
 }
 
 // Sync asks where the topic ends now and answers when everything up to there

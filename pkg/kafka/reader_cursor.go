@@ -1,13 +1,18 @@
 package kafka
 
-import "github.com/berth-project/berth/pkg/wire"
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/wire"
+)
 
 // cursor is how far one partition has been read.
 type cursor struct {
-	next  int64 // the offset to fetch next: everything below has been handled
-	end   int64 // where the partition ended when it was last fetched; -1: not known yet
-	lost  bool  // not fetched until it is known who leads it
-	alone bool  // fetched by itself next: see advance
+	next  int64     // the offset to fetch next: everything below has been handled
+	end   int64     // where the partition ended when it was last fetched; -1: not known yet
+	lost  bool      // not fetched until it is known who leads it
+	alone bool      // fetched by itself next: see advance
+	heard time.Time // up to when all that was said is known; zero: never
 }
 
 // behind is how many offsets there are that have not been read.
@@ -24,6 +29,19 @@ func (c cursors) atEnd() bool {
 		}
 	}
 	return true
+}
+
+// heard is up to when all that was said in every partition is known.
+func (c cursors) heard() (oldest time.Time) {
+	for _, p := range c {
+		if oldest.IsZero() || p.heard.Before(oldest) {
+			oldest = p.heard
+		}
+		if p.heard.IsZero() {
+			break
+		}
+	}
+	return oldest
 }
 
 // reached says whether every partition has been read to these offsets.

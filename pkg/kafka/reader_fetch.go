@@ -26,6 +26,7 @@ type fetch struct {
 	broker int32
 	view   view
 	from   map[int32]int64 // offset by partition
+	asked  time.Time
 	wait   time.Duration
 	least  int32 // bytes to wait for; below 1: 1
 }
@@ -35,6 +36,20 @@ type fetched struct {
 	fetch fetch
 	parts []fetchedPart
 	err   error // of the whole; then there are no parts
+}
+
+// said is when the broker said what it said of a partition, at the earliest. An
+// answer may have been on its way for long: only of one without anything in it is
+// it known that the broker has waited.
+func (f fetched) said(p fetchedPart) time.Time {
+	if p.bytes > 0 || f.fetch.least > 1 {
+		return f.fetch.asked
+	}
+	now, waited := time.Now(), f.fetch.asked.Add(f.fetch.wait)
+	if now.Before(waited) {
+		return now
+	}
+	return waited
 }
 
 // errMoved is the end of a fetch whose broker no longer leads.

@@ -155,6 +155,7 @@ func (l *readLoop) dispatch(ctx context.Context) {
 	}
 	for broker, f := range fetches {
 		l.busy[broker], l.began = true, time.Now()
+		f.asked = l.began
 		go func() { l.answers <- l.src.fetch(ctx, f, l.r.opts.Committed) }()
 	}
 }
@@ -205,7 +206,10 @@ func (l *readLoop) take(ctx context.Context, f fetched) error {
 			l.r.cfg.Log.Warn("records were removed before they were read", zap.String("topic", l.src.topic),
 				zap.Int32("partition", part.partition), zap.Int64("from", part.from), zap.Int64("to", part.next))
 		}
-		l.at[part.partition].advance(part)
+		c := l.at[part.partition]
+		if c.advance(part); c.end == c.next {
+			c.heard = f.said(part)
+		}
 		records = append(records, part.records...)
 	}
 	l.handle(records)
@@ -239,6 +243,9 @@ func (l *readLoop) handle(records []wire.Record) {
 		l.r.opts.Handle(Batch{Records: records, End: end})
 	}
 	l.sawEnd = end
+	if heard := l.at.heard(); !heard.IsZero() {
+		l.r.heard.Store(int64(heard.Sub(l.r.made)))
+	}
 	l.r.reads.took(len(records), end)
 	l.told = l.told || end
 	l.settle()

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -123,4 +124,85 @@ func TestPacedReader(t *testing.T) {
 		<-r.ended
 		p.Close()
 	})
+}
+
+// A reader knows up to when it has heard everything: while it is answered, its
+// wait ago at most; when its answers are held up, no later than they were given.
+func TestReaderKnowsUpToWhenItHasHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := virtualCell(t)
+		hold := &held{}
+		dial := cfg.Dial
+		cfg.Dial = func(ctx context.Context, n, a string) (net.Conn, error) {
+			c, err := dial(ctx, n, a)
+			return hold.on(c), err
+		}
+		const wait = 2 * time.Second
+		r := read(t, cfg, ReaderOptions{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, MaxWait: wait})
+		if !r.Heard().IsZero() {
+			t.Error("it has heard something before it began")
+		}
+		await(t, r.Ready(), "the reader is ready")
+		time.Sleep(10 * wait)
+		if age := time.Since(r.Heard()); age > wait {
+			t.Errorf("nothing heard for %s", age)
+		}
+		cut := time.Now()
+		hold.set(true)
+		time.Sleep(10 * wait)
+		if late := r.Heard().Sub(cut); late > 0 {
+			t.Errorf("heard of what was said %s after it was cut off", late)
+		}
+		hold.set(false)
+		synctest.Wait()
+		if late := r.Heard().Sub(cut); late > wait {
+			t.Errorf("an answer that was held up counts as of %s after the cut", late)
+		}
+		time.Sleep(10 * wait)
+		if age := time.Since(r.Heard()); age > wait {
+			t.Errorf("nothing heard for %s, and nothing holds it up", age)
+		}
+		r.stop()
+		<-r.ended
+	})
+}
+
+// held keeps back what comes in on connections.
+type held struct {
+	mu   sync.Mutex
+	open chan struct{} // nil: nothing is kept back
+}
+
+func (h *held) set(hold bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if hold {
+		h.open = make(chan struct{})
+		return
+	}
+	close(h.open)
+	h.open = nil
+}
+
+func (h *held) on(c net.Conn) net.Conn {
+	if c == nil {
+		return nil
+	}
+	return &heldConn{c, h}
+}
+
+type heldConn struct {
+	net.Conn
+	hold *held
+}
+
+func (c *heldConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.hold.mu.Lock()
+	open := c.hold.open
+	c.hold.mu.Unlock()
+	if open != nil {
+		<-open
+	}
+	return n, err
 }

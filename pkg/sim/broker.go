@@ -134,7 +134,7 @@ func codeOf(name string) *kerr.Error {
 			return e
 		}
 	}
-	return kerr.UnknownServerError
+	panic("there is no error " + name)
 }
 
 // topLevel says whether the error of a kind of request is the whole request's.

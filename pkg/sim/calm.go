@@ -124,7 +124,7 @@ func (w *play) strays(now map[compute.InstanceID]compute.Instance) (left []strin
 	for _, h := range w.World.Hosts {
 		for _, m := range w.hosts[h.ID].Machines() {
 			i := now[m.Instance]
-			if m.Launched && (i.State.Ended() || i.State == compute.StateActive && i.Attempt > m.Attempt) {
+			if m.Launched && (i.State.Ended() || i.Attempt > m.Attempt) {
 				left = append(left, fmt.Sprintf("%s is %s, and %s still has its machine", i.Boot.Name, i.State, h.ID))
 			}
 		}

@@ -137,7 +137,7 @@ func checkQuota(r *Recording) (wrong []Violation) {
 // quotaHeard is how long after its answer a change of a quota may be unknown to a
 // conductor that goes on deciding: it reads the catalog beside its inputs, and
 // after trouble comes back to the one sooner than to the other.
-const quotaHeard = 5 * time.Second
+const quotaHeard = 8 * time.Second
 
 // limit is the most that may have been in force when an instance was admitted:
 // a change counts from when it was asked for, and the one before it until the

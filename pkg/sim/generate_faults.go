@@ -33,14 +33,14 @@ var lost = map[string][]string{
 
 // codes are the errors that a broker may answer requests with.
 var codes = map[string][]string{
-	"Produce":                   {"NOT_LEADER_OR_FOLLOWER", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR"},
-	"Fetch":                     {"NOT_LEADER_OR_FOLLOWER", "KAFKA_STORAGE_ERROR"},
+	"Produce":                   {"NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR"},
+	"Fetch":                     {"NOT_LEADER_FOR_PARTITION", "KAFKA_STORAGE_ERROR"},
 	"OffsetCommit":              {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"},
 	"InitProducerID":            {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"},
 	"ShareFetch":                {"SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH", "SHARE_SESSION_LIMIT_REACHED"},
-	"ShareAcknowledge":          {"INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NOT_LEADER_OR_FOLLOWER"},
+	"ShareAcknowledge":          {"INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NOT_LEADER_FOR_PARTITION"},
 	"Heartbeat":                 {"UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "NOT_COORDINATOR"},
-	"ListOffsets":               {"NOT_LEADER_OR_FOLLOWER"},
+	"ListOffsets":               {"NOT_LEADER_FOR_PARTITION"},
 	"CreateTopics":              {"REQUEST_TIMED_OUT", "NOT_CONTROLLER"},
 	"AlterShareGroupOffsets":    {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"},
 	"DescribeShareGroupOffsets": {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"},

@@ -165,7 +165,7 @@ func (g *generator) unsaid() {
 	b := pick(g, g.names...)
 	refused := g.between(2.5, 6)
 	for _, q := range g.s.queues() {
-		g.wrong(Fault{At: b.at, Kind: FaultCode, Who: "broker", Key: "Produce", Topic: "build." + string(q), Code: "NOT_LEADER_OR_FOLLOWER", Nth: 1000, For: refused})
+		g.wrong(Fault{At: b.at, Kind: FaultCode, Who: "broker", Key: "Produce", Topic: "build." + string(q), Code: "NOT_LEADER_FOR_PARTITION", Nth: 1000, For: refused})
 	}
 	for i := range g.s.World.Conductors {
 		g.wrong(Fault{At: b.at + g.between(1.5, refused), Kind: FaultKill, Who: fmt.Sprintf("conductor-%d", i+1), By: g.between(0, 8)})
