@@ -85,6 +85,7 @@ func (l *loop) run(ctx context.Context) error {
 	defer l.stop()
 	l.workers.Go(func() { l.sender.run(l.work) })
 	l.begin()
+	l.listen()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	done := ctx.Done()

@@ -22,10 +22,11 @@ type (
 	// DestroyFailed says that it did not: it is tried again.
 	DestroyFailed struct{}
 	// PowerDone says how a power command ended. Power is what the machine does
-	// now, unknown if nobody can say.
+	// now, unknown if nobody can say. Failed is why it was not done; nil: it was.
 	PowerDone struct {
-		Power  compute.PowerState
-		Failed bool
+		Power   compute.PowerState
+		Stopped Stopped
+		Failed  *Failure
 	}
 
 	// Granted is the conductor's word that this claim's machine may launch.
@@ -68,8 +69,9 @@ type (
 	// Seen is what the hypervisor lists for a task that nothing was being done
 	// for while it was asked.
 	Seen struct {
-		There bool
-		Power compute.PowerState
+		There   bool
+		Power   compute.PowerState
+		Stopped Stopped
 	}
 	// Tick says that time has passed.
 	Tick struct{}

@@ -158,7 +158,11 @@ func (f *far) finish(well bool) {
 		f.machine = none
 		f.step(Destroyed{})
 	case DoPower:
-		f.step(PowerDone{Power: compute.PowerRunning, Failed: !well})
+		done := PowerDone{Power: compute.PowerRunning}
+		if !well {
+			done = PowerDone{Failed: &Failure{Message: "no luck"}}
+		}
+		f.step(done)
 	}
 }
 
