@@ -183,6 +183,8 @@ func (f *far) decide(rec wire.Record) error {
 		i.State, i.EndedAt = compute.StateDeleted, now
 	case req.Op == compute.OpDelete && known:
 		i.State = compute.StateDeleting
+	case req.Op != compute.OpBoot && known && i.State == compute.StateActive:
+		power(&i, req, now)
 	default:
 		return nil
 	}
@@ -191,6 +193,25 @@ func (f *far) decide(rec wire.Record) error {
 	f.instances[i.ID] = i
 	f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
 	return nil
+}
+
+// power answers a stop, start or reboot. Those called stuck… never do, and those
+// called hardly… cannot be rebooted.
+func power(i *compute.Instance, req compute.Request, now time.Time) {
+	c := &compute.PowerCommand{Op: req.Op, Command: req.Command, Hard: req.Hard, Version: i.Version + 1, At: now}
+	if strings.HasPrefix(i.Boot.Name, "stuck") {
+		i.Command = c
+		return
+	}
+	i.Command, i.Answer = nil, &compute.PowerAnswer{Op: c.Op, Command: c.Command, At: now}
+	switch {
+	case req.Op == compute.OpStop:
+		i.Power, i.Stopped = compute.PowerStopped, &compute.Reason{Code: compute.StoppedByCommand, Detail: fmt.Sprintf("hard %t", req.Hard)}
+	case req.Op == compute.OpReboot && strings.HasPrefix(i.Boot.Name, "hardly"):
+		i.Answer.Failed = "no such reset"
+	default:
+		i.Power, i.Stopped = compute.PowerRunning, nil
+	}
 }
 
 // lose builds a dead host's instances on host-2, or ends them.

@@ -118,7 +118,11 @@ func (d document) badRequests(path, method string, op *operation) []bad {
 		all = append(all, bad{"body", method, target, text, asJSON})
 	}
 	for _, name := range slices.Sorted(maps.Keys(body.Properties)) {
-		for _, value := range []string{`{"a":{"b":[1]}}`, `[[1]]`, `true`} {
+		scalar := `true`
+		if body.Properties[name].Type == "boolean" {
+			scalar = `7`
+		}
+		for _, value := range []string{`{"a":{"b":[1]}}`, `[[1]]`, scalar} {
 			all = append(all, bad{"property", method, target, `{"` + name + `":` + value + `}`, asJSON})
 		}
 	}
