@@ -64,6 +64,7 @@ func setUp(e *testscript.Env) error {
 	f.catalog = flavors.New(flavors.Options{Topics: f.topics, Log: f, View: f, Work: func(q compute.QueueName) int { return f.node.Work(q) }})
 	node, err := api.New(api.Config{
 		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: offers{f.catalog},
+		ConsoleTimeout: time.Second,
 	})
 	if err != nil {
 		return err
@@ -291,6 +292,10 @@ func (f *far) command(rec wire.Record) error {
 	if err == nil && ok && cmd.Op == compute.CommandFenced {
 		return nil
 	}
+	if err == nil && ok && cmd.Op == compute.CommandConsole {
+		f.printed(host, cmd)
+		return nil
+	}
 	if err != nil || !ok || cmd.Desired == nil {
 		return fmt.Errorf("record for %s: %w", rec.Topic, err)
 	}
@@ -300,6 +305,29 @@ func (f *far) command(rec wire.Record) error {
 		f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)
 	}
 	return nil
+}
+
+// printed answers for a console that has 150,000 bytes, of which the first 10,000
+// are not kept any more. Machines called mute… have none, and dumb… say nothing.
+func (f *far) printed(host compute.HostID, cmd compute.Command) {
+	const first, end = 10_000, 150_000
+	c := compute.Console{Ask: cmd.Console.ID, Host: host, Project: cmd.Project, Instance: cmd.Instance, At: time.Now()}
+	switch name := f.instances[cmd.Instance].Boot.Name; {
+	case strings.HasPrefix(name, "dumb"):
+		return
+	case strings.HasPrefix(name, "mute"):
+		c.Refusal, c.Message = compute.ConsoleNotKept, "the driver exec keeps no consoles"
+	default:
+		from := cmd.Console.Offset
+		if from < 0 {
+			from += end
+		}
+		c.Offset, c.End = min(max(from, first), end), end
+		for at := c.Offset; at < min(c.Offset+int64(cmd.Console.Limit), end); at++ {
+			c.Data = append(c.Data, fmt.Sprintf("%09d\n", at/10)[at%10])
+		}
+	}
+	f.node.Consoles([]wire.Record{wire.EncodeConsole(c)}, true)
 }
 
 func (f *far) beacons() {

@@ -53,6 +53,8 @@ type loop struct {
 	queued []*op                      // what it will do when a hand is free
 	hands  int                        // calls other than Prepare that are under way
 
+	consoles chan consoleAsk // asks that wait for a hand
+
 	stream stream
 	view   view
 	pull   pull
@@ -73,7 +75,8 @@ func newLoop(a *Agent) *loop {
 		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given),
 		host: a.begin.Host, guard: guardOf(a.begin.Host),
 		dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, ops: map[compute.InstanceID]*op{},
-		pull: newPull(a.opts), view: view{moved: map[compute.InstanceID]bool{}},
+		consoles: make(chan consoleAsk, consolesQueue),
+		pull:     newPull(a.opts), view: view{moved: map[compute.InstanceID]bool{}},
 	}
 	l.sender = newSender(a.opts, func(batch []said) { a.inbox.put(func(l *loop) { l.acknowledged(batch) }) })
 	return l
@@ -86,6 +89,7 @@ func (l *loop) run(ctx context.Context) error {
 	l.workers.Go(func() { l.sender.run(l.work) })
 	l.begin()
 	l.listen()
+	l.answerConsoles()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	done := ctx.Done()

@@ -146,7 +146,7 @@ func valid(op *operation) string {
 func spoiled(p property, name string) []string {
 	switch {
 	case p.Type == "integer":
-		return []string{"x", "-1", "0", fmt.Sprint(*p.Maximum + 1), "99999999999999999999"}
+		return []string{"x", fmt.Sprintf("%.0f", *p.Minimum-1), fmt.Sprintf("%.0f", *p.Maximum+1), "99999999999999999999"}
 	case p.Type == "boolean":
 		return []string{"perhaps"}
 	case p.Type == "array" && name == "state":

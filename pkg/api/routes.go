@@ -29,6 +29,7 @@ func (s *Server) routes() http.Handler {
 	api.UseMiddleware(s.metrics.count)
 	s.routeInstances(api)
 	s.routePower(api)
+	s.routeConsole(api)
 	s.routeCatalog(api)
 	s.routeFleet(api)
 	s.routeDeadHosts(api)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -59,6 +60,17 @@ func (c *Client) Power(ctx context.Context, id compute.InstanceID, op compute.Re
 		ask = c.harmless
 	}
 	err := ask(ctx, http.MethodPost, c.scoped(), rest.PowerWish{Hard: hard, Command: command}, &out, "instances", string(id), op.String())
+	return out, err
+}
+
+// Console reads at most limit bytes, 1 to compute.MaxConsole, of what a machine
+// printed, from offset on; a negative offset counts back from the end.
+func (c *Client) Console(ctx context.Context, id compute.InstanceID, offset int64, limit int) (Console, error) {
+	var out Console
+	q := c.scoped()
+	q.Set("offset", strconv.FormatInt(offset, 10))
+	q.Set("limit", strconv.Itoa(limit))
+	err := c.call(ctx, http.MethodGet, q, nil, &out, "instances", string(id), "console")
 	return out, err
 }
 
