@@ -48,6 +48,7 @@ type loop struct {
 	failed   error     // the loop ends with it
 	stopping bool
 	stopBy   time.Time // zero: not stopping
+	giveUpAt time.Time // when what is claimed then is given back; zero: not stopping, or done
 
 	ops    map[compute.InstanceID]*op // what the hypervisor is doing
 	queued []*op                      // what it will do when a hand is free
@@ -126,6 +127,7 @@ func (l *loop) turn() {
 			l.step(id, task.Tick{})
 		}
 	}
+	l.giveUp(now)
 	l.pollHost(now)
 	l.takePinned(now)
 	if l.commit(now) {
@@ -151,6 +153,7 @@ func (l *loop) due() time.Time {
 	at(l.beacon.due)
 	at(l.writeBy)
 	at(l.stopBy)
+	at(l.giveUpAt)
 	return next
 }
 

@@ -77,6 +77,8 @@ type (
 	Tick struct{}
 	// Quit says that the agent stops.
 	Quit struct{}
+	// GiveUp says that an agent that stops waits for no answer any longer.
+	GiveUp struct{}
 )
 
 func (Taken) event()         {}
@@ -97,6 +99,7 @@ func (Acked) event()         {}
 func (Seen) event()          {}
 func (Tick) event()          {}
 func (Quit) event()          {}
+func (GiveUp) event()        {}
 
 // Action is something to do, in the order given. What it leads to comes back as
 // an event where one is named.

@@ -257,7 +257,7 @@ func (f *far) random() {
 	case what == 12 && f.claimed:
 		f.step(Confirm{1, "c1"})
 	case what == 13:
-		f.step(rapid.SampledFrom([]Event{Seen{There: f.machine == running, Power: compute.PowerStopped}, Granted{1, "other"}, Denied{2, "c1"}, Deleted{2, "c2"}}).Draw(f.T, "word"))
+		f.step(rapid.SampledFrom([]Event{Seen{There: f.machine == running, Power: compute.PowerStopped}, Granted{1, "other"}, Denied{2, "c1"}, Deleted{2, "c2"}, Quit{}, GiveUp{}}).Draw(f.T, "word"))
 	}
 }
 

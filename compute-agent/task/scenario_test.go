@@ -131,6 +131,8 @@ func event(t *testing.T, w words) Event {
 		return Fenced{w.fence(9)}
 	case "quit":
 		return Quit{}
+	case "give-up":
+		return GiveUp{}
 	case "grant":
 		return Granted{w.attempt(), w.claim()}
 	case "deny":

@@ -71,6 +71,11 @@ func (s *step) on(e Event) {
 			s.release()
 			s.end(EndQuiet, nil)
 		}
+	case GiveUp:
+		if s.Stage == Claiming { // nobody knows when, or whether, there will be another agent here to launch it
+			s.release()
+			s.end(EndReturned, nil)
+		}
 	default:
 		s.told(e)
 	}
