@@ -22,8 +22,9 @@ import (
 // processes on this machine.
 type realHosts struct {
 	*rig
-	dir    string // short: a socket's name is
-	agents map[compute.HostID]*process
+	dir     string // short: a socket's name is
+	agents  map[compute.HostID]*process
+	minFree int64 // of agents that are started from now on; 0: the default
 }
 
 // guestKey is a public key whose secret half nobody has.
@@ -67,11 +68,14 @@ func totals() compute.Resources {
 // agent starts a host's agent, again if it was there before.
 func (h *realHosts) agent(name compute.HostID) {
 	h.t.Helper()
+	machines := map[string]any{
+		"dir": h.machines(name), "images": filepath.Join(h.dir, "images"), "machine": "pc", "accel": "tcg", "network": "none", "totals": totals(),
+	}
+	if h.minFree > 0 {
+		machines["min_free"] = h.minFree
+	}
 	h.agents[name] = h.daemonOf(string(name), "agent", map[string]any{
-		"host": name, "state": filepath.Join(h.data, "state-"+string(name)),
-		"driver": map[string]any{"kind": "qemu", "qemu": map[string]any{
-			"dir": h.machines(name), "images": filepath.Join(h.dir, "images"), "machine": "pc", "accel": "tcg", "network": "none", "totals": totals(),
-		}},
+		"host": name, "state": filepath.Join(h.data, "state-"+string(name)), "driver": map[string]any{"kind": "qemu", "qemu": machines},
 	})
 }
 
@@ -262,4 +266,47 @@ func texts(ids []compute.InstanceID) (out []string) {
 		out = append(out, string(id))
 	}
 	return out
+}
+
+// What cannot be built says why by its code, as any client sees it, and leaves
+// nothing on any host.
+func TestMachinesThatCannotBe(t *testing.T) {
+	h := newRealHosts(t, "alpha")
+	h.must(os.WriteFile(filepath.Join(h.dir, "images/broken.qcow2"), []byte("no disk at all"), 0o644))
+	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw"), make([]byte, 512), 0o644))
+	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw.sha256"), []byte(strings.Repeat("0", 64)+"  other.raw\n"), 0o644))
+	h.minFree = 1 << 60
+	h.agent("full")
+	h.known(devHost{ID: "full"})
+	c := h.as("p")
+	tiny := compute.Flavor{Name: "tiny", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1}}
+	huge := compute.Flavor{Name: "huge", Resources: compute.Resources{compute.VCPU: 1000, compute.MemoryMB: 128, compute.DiskGB: 1}}
+	h.offer(c, nil, []compute.Flavor{tiny, huge})
+	cases := []struct {
+		name string
+		boot compute.Boot
+		code compute.ReasonCode
+		says string // in the reason or the last failure
+	}{
+		{"no image", compute.Boot{Flavor: "tiny", Image: "nowhere", Host: "alpha"}, compute.BuildFailed, "nowhere"},
+		{"broken image", compute.Boot{Flavor: "tiny", Image: "broken", Host: "alpha", Attempts: 1}, compute.AttemptsExhausted, "broken"},
+		{"wrong checksum", compute.Boot{Flavor: "tiny", Image: "other", Host: "alpha", Attempts: 1}, compute.AttemptsExhausted, "SHA-256"},
+		{"full disk", compute.Boot{Flavor: "tiny", Image: "linux", Host: "full", Attempts: 1}, compute.AttemptsExhausted, "is full"},
+		{"too large for the host", compute.Boot{Flavor: "huge", Image: "linux", Host: "alpha"}, compute.PinnedHostUnavailable, "is free"},
+		{"too large for all", compute.Boot{Flavor: "huge", Image: "linux", OnNoCapacity: compute.FailAtOnce}, compute.NeverFits, ""},
+	}
+	var ids []compute.InstanceID
+	for _, x := range cases {
+		ids = append(ids, h.boot(c, 1, x.boot)...)
+	}
+	h.await(ids, compute.StateError)
+	for n, x := range cases {
+		i, err := c.Instance(t.Context(), ids[n])
+		h.must(err)
+		text := fmt.Sprint(i.Reason.Message, i.Failures)
+		if i.Reason.Code != x.code || !strings.Contains(text, x.says) {
+			t.Errorf("%s: %s, %s; want %s with %q", x.name, i.Reason.Code, text, x.code, x.says)
+		}
+	}
+	h.nothingLeft(c)
 }
