@@ -14,7 +14,7 @@ var fuzzed = map[string]string{
 	"pkg/wire.DecodeRequest": "FuzzDecodeRequest", "pkg/wire.DecodeReport": "FuzzDecodeReport", "pkg/wire.DecodeInstance": "FuzzDecodeInstance",
 	"pkg/wire.DecodeRejected": "FuzzDecodeRejected", "pkg/wire.DecodeBuild": "FuzzDecodeBuild", "pkg/wire.DecodeCommand": "FuzzDecodeCommand",
 	"pkg/wire.DecodeBeacon": "FuzzDecodeBeacon", "pkg/wire.DecodeQueue": "FuzzDecodeQueue", "pkg/wire.DecodeAdvice": "FuzzDecodeAdvice",
-	"pkg/wire.DecodeCatalog": "FuzzDecodeCatalog", "pkg/wire.ParseInstanceKey": "FuzzParseInstanceKey", "pkg/wire.unmarshalJSON": "FuzzDecodeRequest",
+	"pkg/wire.DecodeCatalog": "FuzzDecodeCatalog", "pkg/wire.DecodeConsole": "FuzzDecodeConsole", "pkg/wire.ParseInstanceKey": "FuzzParseInstanceKey", "pkg/wire.unmarshalJSON": "FuzzDecodeRequest",
 	"pkg/wire.decode": "FuzzDecodeRequest", "pkg/wire.decodeBody": "FuzzDecodeRequest", "pkg/wire.unmarshal": "FuzzDecodeRequest",
 
 	"pkg/wire/rest.UnmarshalText": "FuzzDuration", "pkg/wire/rest.parseClass": "FuzzProblem",

@@ -64,10 +64,11 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	topics := c.topics()
 	commands := c.reader(kafka.ReaderOptions{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands)
 	g.Add("puller", puller)
-	g.Add("agent", a)
 	// The host's stream is made by the queue manager after the first beacon, so
-	// it is no condition for being ready.
+	// it is no condition for being ready. It is read until the agent has ended: to
+	// what was claimed an answer may still come.
 	g.Add("streams", eager{service.Together(commands, c.table(topics.Queues(), a.Queues), c.table(topics.Advice(), a.Advice))})
+	g.Add("agent", a)
 	return g, nil
 }
 

@@ -44,6 +44,9 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: readPace}, func(r records, end bool) { server.Instances(r, end) })
 	requests := c.reader(kafka.ReaderOptions{Topic: topics.Requests(), From: kafka.At(since), Pace: readPace}, func(r records, end bool) { server.Requests(r, end) })
 	entries := c.table(topics.Catalog(), func(r records, end bool) { offered.Apply(r, end) })
+	listening := newEars(func() *kafka.Reader {
+		return c.reader(kafka.ReaderOptions{Topic: topics.Consoles(), From: kafka.End()}, func(r records, end bool) { server.Consoles(r, end) })
+	})
 	offered = flavors.New(flavors.Options{
 		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.log, Metrics: flavors.NewMetrics(c.metrics),
 		Work: func(q compute.QueueName) int { return server.Work(q) },
@@ -51,7 +54,7 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 	server, err = api.New(api.Config{
 		Topics: topics, Partitions: c.partitions, Publisher: producer,
 		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log, Metrics: c.metrics,
-		Publishing: o.Publishing, Fencer: o.Fence.fencer(),
+		Publishing: o.Publishing, Fencer: o.Fence.fencer(), Consoles: listening,
 	})
 	if err != nil {
 		return nil, err
@@ -64,6 +67,7 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 		c.beacons(server.Hosts),
 		c.table(topics.Advice(), server.Advice),
 	))
+	g.Add("consoles", listening)
 	g.Add("http", o.Front.Serving(server.Handler()))
 	return g, nil
 }

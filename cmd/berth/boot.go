@@ -28,7 +28,7 @@ const (
 // bootFlags are the command line of boot.
 type bootFlags struct {
 	flavor, name, image, userData, onNoCapacity, host, id, key string
-	with, metadata, avoid                                      []string
+	with, metadata, avoid, sshKeys                             []string
 	count                                                      int
 	attempts                                                   uint32
 	deadline, timeout                                          time.Duration
@@ -66,6 +66,7 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE; repeatable")
 	flags.StringVar(&f.userData, "user-data", "", "file with data for the first start")
+	flags.StringArrayVar(&f.sshKeys, "ssh-key", nil, "file with public keys, as in authorized_keys, of those who may log in; repeatable")
 	flags.StringVar(&f.id, "id", "", "id of your own, so that a repeated request changes nothing")
 	flags.StringVar(&f.key, "key", "", "any text of your own, for the same: an Idempotency-Key; with --count N, KEY-1 to KEY-N")
 	flags.BoolVar(&f.wait, "wait", false, "wait until the machines run or have failed")
@@ -114,7 +115,35 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 			return b, &compute.Error{Kind: compute.KindInvalid, Field: "user-data", Value: f.userData, Message: "cannot be read", Cause: err}
 		}
 	}
+	if b.SSHKeys, err = readKeys(f.sshKeys); err != nil {
+		return b, err
+	}
 	return b, b.Check()
+}
+
+// readKeys reads files as authorized_keys is read: empty lines and comments count
+// for nothing.
+func readKeys(files []string) ([]string, error) {
+	var keys []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, &compute.Error{Kind: compute.KindInvalid, Field: "ssh-key", Value: file, Message: "cannot be read", Cause: err}
+		}
+		if strings.Contains(string(text), "PRIVATE KEY") { // it must not leave this machine
+			return nil, compute.Invalid("ssh-key", file, "it holds a private key: give the file that ends in .pub")
+		}
+		before := len(keys)
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				keys = append(keys, line)
+			}
+		}
+		if len(keys) == before {
+			return nil, compute.Invalid("ssh-key", file, "it holds no key: give a file of public keys")
+		}
+	}
+	return keys, nil
 }
 
 func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {

@@ -64,6 +64,7 @@ func setUp(e *testscript.Env) error {
 	f.catalog = flavors.New(flavors.Options{Topics: f.topics, Log: f, View: f, Work: func(q compute.QueueName) int { return f.node.Work(q) }})
 	node, err := api.New(api.Config{
 		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: offers{f.catalog},
+		ConsoleTimeout: time.Second,
 	})
 	if err != nil {
 		return err
@@ -183,6 +184,8 @@ func (f *far) decide(rec wire.Record) error {
 		i.State, i.EndedAt = compute.StateDeleted, now
 	case req.Op == compute.OpDelete && known:
 		i.State = compute.StateDeleting
+	case req.Op != compute.OpBoot && known && i.State == compute.StateActive:
+		power(&i, req, now)
 	default:
 		return nil
 	}
@@ -191,6 +194,25 @@ func (f *far) decide(rec wire.Record) error {
 	f.instances[i.ID] = i
 	f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
 	return nil
+}
+
+// power answers a stop, start or reboot. Those called stuck… never do, and those
+// called hardly… cannot be rebooted.
+func power(i *compute.Instance, req compute.Request, now time.Time) {
+	c := &compute.PowerCommand{Op: req.Op, Command: req.Command, Hard: req.Hard, Version: i.Version + 1, At: now}
+	if strings.HasPrefix(i.Boot.Name, "stuck") {
+		i.Command = c
+		return
+	}
+	i.Command, i.Answer = nil, &compute.PowerAnswer{Op: c.Op, Command: c.Command, At: now}
+	switch {
+	case req.Op == compute.OpStop:
+		i.Power, i.Stopped = compute.PowerStopped, &compute.Reason{Code: compute.StoppedByCommand, Detail: fmt.Sprintf("hard %t", req.Hard)}
+	case req.Op == compute.OpReboot && strings.HasPrefix(i.Boot.Name, "hardly"):
+		i.Answer.Failed = "no such reset"
+	default:
+		i.Power, i.Stopped = compute.PowerRunning, nil
+	}
 }
 
 // lose builds a dead host's instances on host-2, or ends them.
@@ -270,6 +292,10 @@ func (f *far) command(rec wire.Record) error {
 	if err == nil && ok && cmd.Op == compute.CommandFenced {
 		return nil
 	}
+	if err == nil && ok && cmd.Op == compute.CommandConsole {
+		f.printed(host, cmd)
+		return nil
+	}
 	if err != nil || !ok || cmd.Desired == nil {
 		return fmt.Errorf("record for %s: %w", rec.Topic, err)
 	}
@@ -279,6 +305,29 @@ func (f *far) command(rec wire.Record) error {
 		f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)
 	}
 	return nil
+}
+
+// printed answers for a console that has 150,000 bytes, of which the first 10,000
+// are not kept any more. Machines called mute… have none, and dumb… say nothing.
+func (f *far) printed(host compute.HostID, cmd compute.Command) {
+	const first, end = 10_000, 150_000
+	c := compute.Console{Ask: cmd.Console.ID, Host: host, Project: cmd.Project, Instance: cmd.Instance, At: time.Now()}
+	switch name := f.instances[cmd.Instance].Boot.Name; {
+	case strings.HasPrefix(name, "dumb"):
+		return
+	case strings.HasPrefix(name, "mute"):
+		c.Refusal, c.Message = compute.ConsoleNotKept, "the driver exec keeps no consoles"
+	default:
+		from := cmd.Console.Offset
+		if from < 0 {
+			from += end
+		}
+		c.Offset, c.End = min(max(from, first), end), end
+		for at := c.Offset; at < min(c.Offset+int64(cmd.Console.Limit), end); at++ {
+			c.Data = append(c.Data, fmt.Sprintf("%09d\n", at/10)[at%10])
+		}
+	}
+	f.node.Consoles([]wire.Record{wire.EncodeConsole(c)}, true)
 }
 
 func (f *far) beacons() {

@@ -65,7 +65,7 @@ func instanceSheet(now time.Time) sheet[client.Instance] {
 			{title: "ID", cell: func(i client.Instance) string { return shortID(i.ID) }},
 			{title: "FULL ID", wide: true, cell: func(i client.Instance) string { return string(i.ID) }},
 			{title: "NAME", cell: func(i client.Instance) string { return i.Name }},
-			{title: "STATE", cell: func(i client.Instance) string { return string(i.State) }},
+			{title: "STATE", cell: doing},
 			{title: "FLAVOR", cell: func(i client.Instance) string { return strings.TrimSpace(string(i.Flavor) + " " + choices(i.With)) }},
 			{title: "HOST", cell: func(i client.Instance) string { return string(i.Host) }},
 			{title: "AGE", right: true, cell: func(i client.Instance) string { return age(i.AcceptedAt, now) }},
@@ -94,8 +94,18 @@ func why(i client.Instance) string {
 		return i.Waiting.Message
 	case i.Reason != nil:
 		return i.Reason.Message
+	case i.Stopped != nil:
+		return i.Stopped.Message
 	}
 	return ""
+}
+
+// doing is the state, and with it what an active machine does if it does not run.
+func doing(i client.Instance) string {
+	if i.State == "active" && i.Power != "" && i.Power != "running" {
+		return "active, " + i.Power
+	}
+	return string(i.State)
 }
 
 // choices is "disk=ssd gpu=a100".

@@ -56,6 +56,7 @@ deadline, 6 not allowed, 7 wait timed out, 8 conflict or ambiguous name.`,
 	root.AddCommand(
 		newFlavor(&s), newCapability(&s), newQuota(&s),
 		newBoot(&s), newList(&s), newShow(&s), newDelete(&s),
+		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot), newConsole(&s),
 		newQueue(&s), newHost(&s), newConfig(),
 	)
 	return root

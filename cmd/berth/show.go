@@ -70,9 +70,19 @@ func instanceDetails(i client.Instance, now time.Time) []detail {
 	if i.State == "queued" && !i.Deadline.IsZero() {
 		deadline = "in " + short(i.Deadline.Sub(now))
 	}
+	asked, answered := "", ""
+	if c := i.Command; c != nil {
+		asked = c.Op + ", " + when(c.At) + ", not answered yet"
+	}
+	if a := i.Answer; a != nil {
+		answered = a.Op + ", " + when(a.At)
+		if a.Failed != "" {
+			answered += ", failed: " + printable(a.Failed)
+		}
+	}
 	return []detail{
 		{"Name", i.Name}, {"ID", string(i.ID)}, {"Project", string(i.Project)},
-		{"State", string(i.State)}, {"Why", why(i)}, {"Power", i.Power},
+		{"State", string(i.State)}, {"Why", why(i)}, {"Power", i.Power}, {"Asked", asked}, {"Answered", answered},
 		{"Flavor", string(i.Flavor)}, {"With", choices(i.With)}, {"Queue", string(i.Queue)},
 		{"Uses", humanResources(i.Resources)}, {"Image", i.Image},
 		{"Host", string(i.Host)}, {"Only on", string(i.PinnedTo)}, {"Never on", joined(i.Avoid)},

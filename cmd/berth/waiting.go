@@ -25,7 +25,7 @@ func look(found []client.Instance, all int, now time.Time) sight {
 
 // one is an instance: "web: queued, waiting: NoEligibleHost 3 full, 1 draining".
 func one(i client.Instance, now time.Time, ages bool) string {
-	line := printable(i.Name) + ": " + string(i.State)
+	line := printable(i.Name) + ": " + doing(i)
 	switch {
 	case i.State == "accepted":
 		return line + ", waiting: no conductor has read it yet"
@@ -33,6 +33,9 @@ func one(i client.Instance, now time.Time, ages bool) string {
 		return line + ", waiting: " + newCause(i, now).text(now, ages)
 	case i.Host != "" && !settled(i):
 		line += " on " + string(i.Host)
+	}
+	if i.Command != nil && i.State == "active" {
+		line += ", " + i.Command.Op + " under way"
 	}
 	if text := why(i); text != "" {
 		line += " (" + printable(text) + ")"

@@ -68,8 +68,10 @@ func (a *Agent) Stats() Stats { return a.counts.stats() }
 func (a *Agent) Ready() <-chan struct{} { return a.ready }
 
 // Run drives the host until ctx ends. Then it offers no more, lets short things
-// finish, undoes and releases what it has not claimed, and returns nil; the
-// machines stay. It returns an error if the journal cannot be written.
+// finish, undoes and releases what it has not claimed, gives back what it has
+// claimed and nobody answers, and returns nil after Timing.Stop at the latest; the
+// machines stay. Meanwhile it has to be given its commands as before. It returns
+// an error if the journal cannot be written.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.opts.Metrics.show(a)()
 	return newLoop(a).run(ctx)

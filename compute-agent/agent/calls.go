@@ -19,7 +19,7 @@ func (l *loop) prepare(id compute.InstanceID) func(context.Context) (task.Event,
 	}
 	spec := hypervisor.Spec{
 		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Fence: t.Fence, Name: t.Name,
-		Resources: t.Resources, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData,
+		Resources: t.Resources, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData, SSHKeys: b.SSHKeys,
 	}
 	delete(l.builds, id)
 	return func(ctx context.Context) (task.Event, error) {
@@ -56,12 +56,25 @@ func (l *loop) power(id compute.InstanceID) func(context.Context) (task.Event, e
 	return func(ctx context.Context) (task.Event, error) {
 		switch c.Op {
 		case compute.OpStop:
-			return task.PowerDone{Power: compute.PowerStopped}, l.o.Driver.Stop(ctx, id, grace)
+			err := l.o.Driver.Stop(ctx, id, grace)
+			return task.PowerDone{Power: compute.PowerStopped, Stopped: l.whyStopped(ctx, id)}, err
 		case compute.OpStart:
 			return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Start(ctx, id)
 		}
 		return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Reboot(ctx, id, grace)
 	}
+}
+
+// whyStopped asks how a machine that was told to stop has ended: it may have
+// been cut off, or have stopped before. It is called from workers.
+func (l *loop) whyStopped(ctx context.Context, id compute.InstanceID) task.Stopped {
+	list, err := l.o.Driver.List(ctx)
+	for _, m := range list {
+		if err == nil && m.Instance == id && m.Power == compute.PowerStopped {
+			return stopped(m)
+		}
+	}
+	return task.Stopped{Why: compute.StoppedByCommand}
 }
 
 // failed is the event by which a task hears that a call failed.
@@ -72,7 +85,7 @@ func failed(s task.Stage, f task.Failure) task.Event {
 	case task.Launching:
 		return task.LaunchFailed{Failure: f}
 	case task.Running:
-		return task.PowerDone{Failed: true}
+		return task.PowerDone{Failed: &f}
 	}
 	return task.DestroyFailed{}
 }

@@ -38,6 +38,7 @@ type cell struct {
 	reports  []compute.Report
 	beacons  []compute.Beacon
 	rejected []compute.Rejected
+	consoles []compute.Console
 	attempts compute.Attempt // most attempts
 	noGrants bool            // claims are not answered
 	lost     int             // so many Sends fail, after they arrived

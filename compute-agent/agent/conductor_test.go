@@ -26,6 +26,12 @@ func (c *cell) hear(rec wire.Record) {
 		}
 		c.reports = append(c.reports, r)
 		c.report(r)
+	case "consoles":
+		x, err := wire.DecodeConsole(rec)
+		if err != nil {
+			c.t.Error(err)
+		}
+		c.consoles = append(c.consoles, x)
 	default:
 		c.t.Errorf("a record for topic %q", rec.Topic)
 	}

@@ -312,6 +312,41 @@ func TestGracefulStop(t *testing.T) {
 	})
 }
 
+// What was claimed is answered while the agent stops, and so is finished, if the
+// answer comes soon enough; otherwise it is given back. Either way the stop ends.
+func TestGracefulStopOfClaims(t *testing.T) {
+	for name, answered := range map[string]bool{"answered": true, "not answered": false} {
+		t.Run(name, func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				c.noGrants = true
+				n := c.start(dir, fake.Options{}, nil)
+				c.boot(1, "small")
+				pass(4 * time.Second)
+				began, ended := time.Now(), make(chan error, 1)
+				go func() { ended <- n.end() }()
+				pass(time.Second / 2)
+				if answered {
+					c.mu.Lock()
+					c.noGrants = false
+					c.mu.Unlock() // the claim is repeated after 5 s
+				}
+				if err := <-ended; err != nil {
+					c.t.Error(err)
+				}
+				if took := time.Since(began); took > 10*time.Second {
+					c.t.Errorf("stopping took %s", took)
+				}
+				if answered {
+					c.want(compute.StateActive)
+					c.check()
+				} else if got := c.heard(compute.ReportReturned, 1); got != 1 || len(c.host.Machines()) != 0 {
+					c.t.Errorf("given back %d times, and on the host is %v", got, c.host.Machines())
+				}
+			})
+		})
+	}
+}
+
 // A journal is lost: machines stay and are adopted, what was never there is
 // said to be unknown.
 func TestNewJournal(t *testing.T) {

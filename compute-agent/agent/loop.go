@@ -48,10 +48,13 @@ type loop struct {
 	failed   error     // the loop ends with it
 	stopping bool
 	stopBy   time.Time // zero: not stopping
+	giveUpAt time.Time // when what is claimed then is given back; zero: not stopping, or done
 
 	ops    map[compute.InstanceID]*op // what the hypervisor is doing
 	queued []*op                      // what it will do when a hand is free
 	hands  int                        // calls other than Prepare that are under way
+
+	consoles chan consoleAsk // asks that wait for a hand
 
 	stream stream
 	view   view
@@ -73,7 +76,8 @@ func newLoop(a *Agent) *loop {
 		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given),
 		host: a.begin.Host, guard: guardOf(a.begin.Host),
 		dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, ops: map[compute.InstanceID]*op{},
-		pull: newPull(a.opts), view: view{moved: map[compute.InstanceID]bool{}},
+		consoles: make(chan consoleAsk, consolesQueue),
+		pull:     newPull(a.opts), view: view{moved: map[compute.InstanceID]bool{}},
 	}
 	l.sender = newSender(a.opts, func(batch []said) { a.inbox.put(func(l *loop) { l.acknowledged(batch) }) })
 	return l
@@ -85,6 +89,8 @@ func (l *loop) run(ctx context.Context) error {
 	defer l.stop()
 	l.workers.Go(func() { l.sender.run(l.work) })
 	l.begin()
+	l.listen()
+	l.answerConsoles()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	done := ctx.Done()
@@ -121,6 +127,7 @@ func (l *loop) turn() {
 			l.step(id, task.Tick{})
 		}
 	}
+	l.giveUp(now)
 	l.pollHost(now)
 	l.takePinned(now)
 	if l.commit(now) {
@@ -146,6 +153,7 @@ func (l *loop) due() time.Time {
 	at(l.beacon.due)
 	at(l.writeBy)
 	at(l.stopBy)
+	at(l.giveUpAt)
 	return next
 }
 

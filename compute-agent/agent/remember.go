@@ -5,6 +5,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // stages and outcomes are the journal's names for the task's; Running is
@@ -95,10 +96,18 @@ func machines(list []hypervisor.Machine) []task.Machine {
 	for _, m := range list {
 		out = append(out, task.Machine{
 			Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence,
-			Resources: m.Resources, Launched: m.Launched, Power: m.Power,
+			Resources: m.Resources, Launched: m.Launched, Power: m.Power, Stopped: stopped(m),
 		})
 	}
 	return out
+}
+
+// stopped is why a machine does not run.
+func stopped(m hypervisor.Machine) task.Stopped {
+	if !m.Launched || m.Power != compute.PowerStopped {
+		return task.Stopped{}
+	}
+	return task.Stopped{Why: m.Why, Detail: m.Detail}
 }
 
 func guardOf(h journal.Host) offer.Guard {

@@ -23,6 +23,7 @@ type view struct {
 	traits    map[compute.Trait]bool
 	pollAt    time.Time
 	polling   bool
+	hinted    bool                        // the hypervisor says that something changed
 	moved     map[compute.InstanceID]bool // something was done for these since the poll began
 }
 
@@ -147,15 +148,42 @@ func (l *loop) settle() {
 // pollHost asks now and then what the hypervisor sees: machines change without
 // us, and so does what others use of the host.
 func (l *loop) pollHost(now time.Time) {
-	if !l.view.known || l.view.polling || l.stopping || now.Before(l.view.pollAt) {
+	if !l.view.known || l.view.polling || l.stopping || now.Before(l.view.pollAt) && !l.view.hinted {
 		return
 	}
-	l.view.polling, l.view.pollAt = true, time.Time{}
+	l.view.polling, l.view.hinted, l.view.pollAt = true, false, time.Time{}
 	clear(l.view.moved)
 	l.workers.Go(func() {
 		answer, err := l.ask()
 		l.a.inbox.put(func(l *loop) { l.polled(answer, err) })
 	})
+}
+
+// listen hears of machines that change without us before they are asked for. What
+// it hears is a hint and no more: one that is missed is seen by the next poll.
+func (l *loop) listen() {
+	events, ok := hypervisor.As[hypervisor.Events](l.o.Driver)
+	if !ok {
+		return
+	}
+	l.workers.Go(func() {
+		for {
+			err := events.Events(l.work, func(e hypervisor.Event) {
+				l.a.inbox.put(func(l *loop) { l.hint(e) })
+			})
+			if !service.Sleep(l.work, l.o.Timing.Poll) {
+				return
+			}
+			l.log.Debug("the hypervisor tells no more of what changes", zap.Error(err))
+		}
+	})
+}
+
+// hint has the hypervisor asked soon, unless it is our own doing.
+func (l *loop) hint(e hypervisor.Event) {
+	if t := l.tasks[e.Instance]; t != nil && t.Stage == task.Running && t.Busy == task.Idle && t.Power != e.Power {
+		l.view.hinted = true
+	}
 }
 
 func (l *loop) polled(answer seen, err error) {
@@ -179,6 +207,6 @@ func (l *loop) polled(answer seen, err error) {
 			continue
 		}
 		m, ok := there[id]
-		l.step(id, task.Seen{There: ok && t.Holds(m.Attempt, m.Claim), Power: m.Power})
+		l.step(id, task.Seen{There: ok && t.Holds(m.Attempt, m.Claim), Power: m.Power, Stopped: stopped(m)})
 	}
 }

@@ -9,14 +9,37 @@ import (
 )
 
 // quit begins the end: nothing more is offered, what was not claimed is undone
-// and released, and what is short may finish.
+// and released, and what is short may finish. That is also what was claimed:
+// its answer is waited for half of the time there is, and then it is given back.
 func (l *loop) quit() {
-	l.stopping, l.stopBy = true, time.Now().Add(l.o.Timing.Stop)
+	now := time.Now()
+	l.stopping, l.stopBy, l.giveUpAt = true, now.Add(l.o.Timing.Stop), now.Add(l.o.Timing.Stop/2)
 	l.view.pollAt = time.Time{}
 	l.log.Info("stopping", zap.Int("instances", len(l.tasks)))
 	for id := range l.tasks {
 		l.step(id, task.Quit{})
 	}
+}
+
+// giveUp gives back what nobody has answered.
+func (l *loop) giveUp(now time.Time) {
+	if l.giveUpAt.IsZero() || now.Before(l.giveUpAt) {
+		return
+	}
+	l.giveUpAt = time.Time{}
+	for id := range l.tasks {
+		l.step(id, task.GiveUp{})
+	}
+}
+
+// claiming says whether an answer may still come.
+func (l *loop) claiming() bool {
+	for _, t := range l.tasks {
+		if t.Stage == task.Claiming {
+			return true
+		}
+	}
+	return false
 }
 
 // finished says whether there is nothing left to wait for. Everything else is
@@ -29,5 +52,5 @@ func (l *loop) finished() bool {
 		return true
 	}
 	put, done := l.sender.progress()
-	return put == done && len(l.ops) == 0 && len(l.queued) == 0 && len(l.decided) == 0 && l.a.inbox.empty()
+	return put == done && !l.claiming() && len(l.ops) == 0 && len(l.queued) == 0 && len(l.decided) == 0 && l.a.inbox.empty()
 }

@@ -53,7 +53,9 @@ func (l *loop) apply() {
 		default:
 			l.command(c, rec.Offset)
 		}
-		l.position(rec.Offset + 1)
+		if c.Op != compute.CommandConsole || l.stream.history { // to read such an ask again does no harm, to write down each would
+			l.position(rec.Offset + 1)
+		}
 	}
 	if l.stream.history && len(l.stream.unread) == 0 {
 		l.position(0) // the end of a stream that is still empty is a position too
@@ -95,6 +97,8 @@ func (l *loop) command(c compute.Command, offset int64) {
 		l.desire(*c.Desired)
 	case compute.CommandBuild:
 		l.pull.pinned = append(l.pull.pinned, *c.Build)
+	case compute.CommandConsole:
+		l.console(c)
 	case compute.CommandFenced:
 		l.fenced(compute.FenceEpoch(offset) + 1)
 	default:

@@ -22,7 +22,8 @@ type Machine struct {
 	Devices   []compute.PCIAddress
 	Launched  bool // Launch was called for it: from then on it may have run
 	Power     compute.PowerState
-	Detail    string // for the operator: why it stopped, where its files are
+	Why       compute.ReasonCode // launched and stopped: why, as far as the driver can tell; empty: it cannot
+	Detail    string             // for the operator: why it stopped, where its files are
 }
 
 // Spec is all a driver needs to make a machine.
@@ -95,7 +96,7 @@ type Driver interface {
 
 	// List gives every machine of Berth on this host, prepared ones included, by
 	// instance. One that was ended by anybody else, or by its own guest, is there
-	// and PowerStopped, with the reason in Detail. An error is no answer: the
+	// and PowerStopped, with the reason in Why and Detail. An error is no answer: the
 	// caller must not conclude that nothing is there.
 	List(ctx context.Context) ([]Machine, error)
 

@@ -22,10 +22,11 @@ type (
 	// DestroyFailed says that it did not: it is tried again.
 	DestroyFailed struct{}
 	// PowerDone says how a power command ended. Power is what the machine does
-	// now, unknown if nobody can say.
+	// now, unknown if nobody can say. Failed is why it was not done; nil: it was.
 	PowerDone struct {
-		Power  compute.PowerState
-		Failed bool
+		Power   compute.PowerState
+		Stopped Stopped
+		Failed  *Failure
 	}
 
 	// Granted is the conductor's word that this claim's machine may launch.
@@ -68,13 +69,16 @@ type (
 	// Seen is what the hypervisor lists for a task that nothing was being done
 	// for while it was asked.
 	Seen struct {
-		There bool
-		Power compute.PowerState
+		There   bool
+		Power   compute.PowerState
+		Stopped Stopped
 	}
 	// Tick says that time has passed.
 	Tick struct{}
 	// Quit says that the agent stops.
 	Quit struct{}
+	// GiveUp says that an agent that stops waits for no answer any longer.
+	GiveUp struct{}
 )
 
 func (Taken) event()         {}
@@ -95,6 +99,7 @@ func (Acked) event()         {}
 func (Seen) event()          {}
 func (Tick) event()          {}
 func (Quit) event()          {}
+func (GiveUp) event()        {}
 
 // Action is something to do, in the order given. What it leads to comes back as
 // an event where one is named.

@@ -158,7 +158,11 @@ func (f *far) finish(well bool) {
 		f.machine = none
 		f.step(Destroyed{})
 	case DoPower:
-		f.step(PowerDone{Power: compute.PowerRunning, Failed: !well})
+		done := PowerDone{Power: compute.PowerRunning}
+		if !well {
+			done = PowerDone{Failed: &Failure{Message: "no luck"}}
+		}
+		f.step(done)
 	}
 }
 
@@ -253,7 +257,7 @@ func (f *far) random() {
 	case what == 12 && f.claimed:
 		f.step(Confirm{1, "c1"})
 	case what == 13:
-		f.step(rapid.SampledFrom([]Event{Seen{There: f.machine == running, Power: compute.PowerStopped}, Granted{1, "other"}, Denied{2, "c1"}, Deleted{2, "c2"}}).Draw(f.T, "word"))
+		f.step(rapid.SampledFrom([]Event{Seen{There: f.machine == running, Power: compute.PowerStopped}, Granted{1, "other"}, Denied{2, "c1"}, Deleted{2, "c2"}, Quit{}, GiveUp{}}).Draw(f.T, "word"))
 	}
 }
 

@@ -18,6 +18,7 @@ type Machine struct {
 	Resources compute.Resources
 	Launched  bool // it may have run
 	Power     compute.PowerState
+	Stopped   Stopped
 }
 
 // Adopted is a task as it goes on after a restart. Its actions are carried out
@@ -120,7 +121,7 @@ func (s *step) adopt(m Machine, unknown bool) {
 	switch {
 	case m.Launched && s.Stage != Ending:
 		s.dirty = unknown || s.Stage < Launching
-		s.Stage, s.Broken, s.Power = Running, nil, m.Power
+		s.Stage, s.Broken, s.Power, s.Stopped = Running, nil, m.Power, m.Stopped
 		s.started()
 	case unknown, s.Stage == Claiming && s.Broken != nil:
 		s.end(EndReturned, nil)

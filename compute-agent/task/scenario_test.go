@@ -93,6 +93,8 @@ func (w words) failure() Failure {
 	return f
 }
 
+func (w words) stopped() Stopped { return Stopped{Why: compute.ReasonCode(w.args["why"])} }
+
 var powers = map[string]compute.PowerState{"running": compute.PowerRunning, "stopped": compute.PowerStopped, "paused": compute.PowerPaused}
 
 func (s *tale) do(t *testing.T, line string) []string {
@@ -129,6 +131,8 @@ func event(t *testing.T, w words) Event {
 		return Fenced{w.fence(9)}
 	case "quit":
 		return Quit{}
+	case "give-up":
+		return GiveUp{}
 	case "grant":
 		return Granted{w.attempt(), w.claim()}
 	case "deny":
@@ -138,9 +142,14 @@ func event(t *testing.T, w words) Event {
 	case "confirm":
 		return Confirm{w.attempt(), w.claim()}
 	case "seen":
-		return Seen{There: !w.is("nothing"), Power: powers[w.plain[0]]}
+		return Seen{There: !w.is("nothing"), Power: powers[w.plain[0]], Stopped: w.stopped()}
 	case "power-done":
-		return PowerDone{Power: powers[w.plain[0]], Failed: w.is("failed")}
+		done := PowerDone{Power: powers[w.plain[0]], Stopped: w.stopped()}
+		if w.is("failed") {
+			f := w.failure()
+			done.Failed = &f
+		}
+		return done
 	case "acked":
 		for op := compute.ReportClaim; op <= compute.ReportPinned; op++ {
 			if w.is(op.String()) {
@@ -207,8 +216,14 @@ func reported(r compute.Report) string {
 	if r.Power != compute.PowerUnknown {
 		line += " " + r.Power.String()
 	}
+	if r.Stopped != nil {
+		line += " by " + string(r.Stopped.Code)
+	}
 	if r.Version > 0 {
 		line += fmt.Sprintf(" version %d", r.Version)
+	}
+	if r.Op == compute.ReportChanged && r.Message != "" {
+		line += " failed: " + r.Message
 	}
 	return line
 }
@@ -253,7 +268,7 @@ func (s *tale) crash(w words) []string {
 	}
 	var there []Machine
 	if !w.is("nothing") {
-		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0), Launched: w.is("launched"), Power: compute.PowerStopped}
+		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0), Launched: w.is("launched"), Power: compute.PowerStopped, Stopped: w.stopped()}
 		if p, ok := w.args["power"]; ok {
 			m.Power = powers[p]
 		}

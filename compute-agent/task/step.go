@@ -71,6 +71,11 @@ func (s *step) on(e Event) {
 			s.release()
 			s.end(EndQuiet, nil)
 		}
+	case GiveUp:
+		if s.Stage == Claiming { // nobody knows when, or whether, there will be another agent here to launch it
+			s.release()
+			s.end(EndReturned, nil)
+		}
 	default:
 		s.told(e)
 	}
@@ -159,14 +164,19 @@ func (s *step) launched() {
 		s.destroy()
 		return
 	}
-	s.Stage, s.Power = Running, compute.PowerRunning
+	s.Stage, s.Power, s.Stopped = Running, compute.PowerRunning, Stopped{}
 	s.started()
 }
 
 func (s *step) started() {
-	r := s.report(compute.ReportStarted)
-	r.Report.Power = s.Power
-	s.do(r)
+	s.do(s.power(compute.ReportStarted))
+}
+
+// power is a report of what the machine does.
+func (s *step) power(op compute.ReportOp) Report {
+	r := s.report(op)
+	r.Report.Power, r.Report.Stopped = s.Power, s.Stopped.reason(s.Power)
+	return r
 }
 
 func (s *step) launchFailed(f Failure) {
@@ -288,11 +298,9 @@ func (s *step) seen(e Seen) {
 	case s.Stage != Running || s.Busy != Idle:
 	case !e.There:
 		s.end(EndFailed, &Failure{Class: compute.FailureHost, Message: "the machine is not on the host any more"})
-	case e.Power != s.Power:
-		s.Power = e.Power
-		r := s.report(compute.ReportChanged)
-		r.Report.Power = s.Power
-		s.do(r)
+	case e.Power != s.Power || e.Stopped != s.Stopped:
+		s.Power, s.Stopped = e.Power, e.Stopped
+		s.do(s.power(compute.ReportChanged))
 	}
 }
 
@@ -349,7 +357,7 @@ func (s *step) command(c compute.PowerCommand) {
 		return
 	case c.Op == compute.OpReboot && slices.Contains(s.Reboots, c.Command):
 		s.Version, s.dirty = c.Version, s.dirty || c.Version > s.Version
-		s.answer(c)
+		s.answer(c, "")
 		return
 	}
 	if c.Version > s.Version || c.Op == compute.OpReboot {
@@ -363,7 +371,8 @@ func (s *step) command(c compute.PowerCommand) {
 }
 
 // powerDone answers the command. A stop or start that failed is not answered:
-// the conductor says it again, and it is tried again.
+// the conductor says it again, and it is tried again. A reboot that failed is
+// answered with why: it is never done again.
 func (s *step) powerDone(e PowerDone) {
 	s.Busy = Idle
 	if s.Stage != Running {
@@ -373,10 +382,14 @@ func (s *step) powerDone(e PowerDone) {
 	c := s.Command
 	s.Command = nil
 	if e.Power != compute.PowerUnknown {
-		s.Power = e.Power
+		s.Power, s.Stopped = e.Power, e.Stopped
 	}
-	if c != nil && (!e.Failed || c.Op == compute.OpReboot) {
-		s.answer(*c)
+	switch {
+	case c == nil:
+	case e.Failed == nil:
+		s.answer(*c, "")
+	case c.Op == compute.OpReboot:
+		s.answer(*c, e.Failed.Message)
 	}
 	if next := s.Next; next != nil {
 		s.Next = nil
@@ -384,8 +397,8 @@ func (s *step) powerDone(e PowerDone) {
 	}
 }
 
-func (s *step) answer(c compute.PowerCommand) {
-	r := s.report(compute.ReportChanged)
-	r.Report.Power, r.Report.Command, r.Report.Version = s.Power, c.Command, c.Version
+func (s *step) answer(c compute.PowerCommand, failed string) {
+	r := s.power(compute.ReportChanged)
+	r.Report.Command, r.Report.Version, r.Report.Message = c.Command, c.Version, failed
 	s.do(r)
 }

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -28,6 +29,7 @@ type Task struct {
 	Reboots   []compute.CommandID // begun, and so never again; the newest last
 
 	Power     compute.PowerState // Running: as last seen
+	Stopped   Stopped            // Running, and stopped: why, as last seen
 	Busy      Operation          // what the hypervisor is doing for it; never two at once
 	Command   *compute.PowerCommand
 	Next      *compute.PowerCommand // came while Command was carried out
@@ -111,6 +113,20 @@ func (o Outcome) String() string { return [...]string{"quiet", "returned", "fail
 type Failure struct {
 	Class   compute.FailureClass
 	Message string
+}
+
+// Stopped is why a launched machine does not run; the zero value while it does.
+type Stopped struct {
+	Why    compute.ReasonCode
+	Detail string // from the hypervisor
+}
+
+// reason is as the report says it.
+func (s Stopped) reason(p compute.PowerState) *compute.Reason {
+	if p != compute.PowerStopped {
+		return nil
+	}
+	return &compute.Reason{Code: cmp.Or(s.Why, compute.StoppedUnknown), Detail: s.Detail}
 }
 
 // Rules are the times a task goes by.

@@ -74,10 +74,10 @@ func (s *step) runs(e *entry, r compute.Report) {
 	next := *e.inst
 	next.Confirm = false
 	if r.Power != compute.PowerUnknown {
-		next.Power = r.Power
+		next.Power, next.Stopped = r.Power, stopped(r)
 	}
-	if answers(r, next.Command) {
-		next.Command = nil
+	if c := next.Command; answers(r, c) {
+		next.Command, next.Answer = nil, &compute.PowerAnswer{Op: c.Op, Command: c.Command, Failed: r.Message, At: s.at()}
 	}
 	if starting {
 		next.State, next.Reason, next.ActiveAt = compute.StateActive, nil, s.at()
@@ -85,15 +85,29 @@ func (s *step) runs(e *entry, r compute.Report) {
 			next.Power = compute.PowerRunning
 		}
 	}
-	if next.State == e.inst.State && next.Confirm == e.inst.Confirm && next.Power == e.inst.Power && next.Command == e.inst.Command {
+	if next.State == e.inst.State && next.Confirm == e.inst.Confirm && next.Power == e.inst.Power && next.Command == e.inst.Command && same(next.Stopped, e.inst.Stopped) {
 		s.reschedule(e)
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Reason, inst.ActiveAt = next.State, next.Reason, next.ActiveAt
-		inst.Confirm, inst.Power, inst.Command = next.Confirm, next.Power, next.Command
+		inst.Confirm, inst.Power, inst.Stopped = next.Confirm, next.Power, next.Stopped
+		inst.Command, inst.Answer = next.Command, next.Answer
 	})
 }
+
+// stopped is why a machine does not run.
+func stopped(r compute.Report) *compute.Reason {
+	if r.Power == compute.PowerRunning {
+		return nil
+	}
+	return r.Stopped
+}
+
+func same(a, b *compute.Reason) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// off forgets what a host said of a machine that is not there any more.
+func off(inst *compute.Instance) { inst.Power, inst.Stopped = compute.PowerUnknown, nil }
 
 func answers(r compute.Report, c *compute.PowerCommand) bool {
 	return c != nil && r.Op == compute.ReportChanged && (r.Version == c.Version || r.Command == c.Command)
@@ -151,7 +165,8 @@ func (s *step) lostActive(e *entry, r compute.Report) {
 func requeue(inst *compute.Instance, publish time.Time) {
 	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
 	inst.Host, inst.Claim, inst.Fence, inst.StartingAt = "", "", 0, time.Time{}
-	inst.Power, inst.Command, inst.Confirm = compute.PowerUnknown, nil, false
+	inst.Command, inst.Answer, inst.Confirm = nil, nil, false
+	off(inst)
 }
 
 // unexpected answers a machine that should not be: its delete, by the attempt

@@ -111,7 +111,8 @@ func cancelled() *compute.Reason { return &compute.Reason{Code: compute.Cancelle
 func (s *step) deleted(e *entry, reason *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
-		inst.PublishAt, inst.Power, inst.Boot.UserData = time.Time{}, compute.PowerUnknown, nil
+		inst.PublishAt, inst.Boot.UserData = time.Time{}, nil
+		off(inst)
 	})
 }
 
@@ -127,7 +128,7 @@ func (s *step) power(r compute.Request) {
 		s.reject(fmt.Sprintf("%s of %s, which is %s: only an active instance has a power state", r.Op, r.Instance, state))
 		return
 	}
-	if c := e.inst.Command; c != nil && r.Command != "" && c.Command == r.Command {
+	if repeated(e.inst, r.Command) {
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {
@@ -136,6 +137,11 @@ func (s *step) power(r compute.Request) {
 			inst.Command.Command = compute.CommandID(fmt.Sprintf("%s-v%d", inst.ID, inst.Version))
 		}
 	})
+}
+
+// repeated says whether a command is under way, or was the last that was answered.
+func repeated(inst *compute.Instance, c compute.CommandID) bool {
+	return c != "" && (inst.Command != nil && inst.Command.Command == c || inst.Answer != nil && inst.Answer.Command == c)
 }
 
 func (s *step) rejectOwner(r compute.Request) {

@@ -172,9 +172,18 @@ func describe(inst *compute.Instance) string {
 	}
 	if inst.Power != compute.PowerUnknown {
 		text += " power " + inst.Power.String()
+		if inst.Stopped != nil {
+			text += " by " + string(inst.Stopped.Code)
+		}
 	}
 	if inst.Command != nil {
 		text += fmt.Sprintf(" wants %s %s", inst.Command.Op, brief(inst.Command.Command))
+	}
+	if a := inst.Answer; a != nil {
+		text += fmt.Sprintf(" answered %s", brief(a.Command))
+		if a.Failed != "" {
+			text += " failed: " + a.Failed
+		}
 	}
 	if inst.Confirm {
 		text += " to be confirmed"

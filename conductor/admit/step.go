@@ -129,6 +129,7 @@ func (s *step) end(e *entry, reason *compute.Reason) { s.endWith(e, reason, e.in
 func (s *step) endWith(e *entry, reason *compute.Reason, failures []compute.Failure) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Reason, inst.Failures, inst.EndedAt = compute.StateError, reason, failures, s.at()
-		inst.Command, inst.Confirm, inst.PublishAt, inst.Power = nil, false, time.Time{}, compute.PowerUnknown
+		inst.Command, inst.Confirm, inst.PublishAt = nil, false, time.Time{}
+		off(inst)
 	})
 }

@@ -120,7 +120,11 @@ func report(t *testing.T, op string, a args) compute.Report {
 			r.Power = p
 		}
 	}
-	if r.Op == compute.ReportFailed || r.Op == compute.ReportPinned {
+	if why, ok := a.key["why"]; ok {
+		r.Stopped = &compute.Reason{Code: compute.ReasonCode(why)}
+	}
+	_, failed := a.key["message"]
+	if r.Op == compute.ReportFailed || r.Op == compute.ReportPinned || failed {
 		r.Message = strings.ReplaceAll(a.or("message", "no-luck"), "-", " ")
 	}
 	return r

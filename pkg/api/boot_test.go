@@ -161,6 +161,8 @@ func TestBootRefusals(t *testing.T) {
 		"metadata too big":      {body: `{"flavor":"m1.small","metadata":{"a":"` + strings.Repeat("x", compute.MaxMetadataSize) + `"}}`, status: 422, kind: compute.KindInvalid, field: "metadata"},
 		"user data too big":     {body: `{"flavor":"m1.small","user_data":"` + strings.Repeat("AAAA", compute.MaxUserData/3+1) + `"}`, status: 422, kind: compute.KindInvalid, field: "user_data"},
 		"user data no base64":   {body: `{"flavor":"m1.small","user_data":"%%"}`, status: 422, kind: compute.KindInvalid, field: "user_data"},
+		"ssh key malformed":     {body: `{"flavor":"m1.small","ssh_keys":["ssh-rsa AAAA me"]}`, status: 422, kind: compute.KindInvalid, field: "ssh_keys[0]"},
+		"ssh keys too many":     {body: `{"flavor":"m1.small","ssh_keys":[` + many(65, `"k%d"`) + `]}`, status: 422, kind: compute.KindInvalid, field: "ssh_keys"},
 		"body too big":          {body: `{"flavor":"m1.small","name":"` + strings.Repeat("x", maxBootBody) + `"}`, status: 413, kind: compute.KindInvalid, field: "body"},
 		"attempts too many":     {body: `{"flavor":"m1.small","attempts":21}`, status: 422, kind: compute.KindInvalid, field: "attempts"},
 		"attempts negative":     {body: `{"flavor":"m1.small","attempts":-1}`, status: 422, kind: compute.KindInvalid, field: "attempts"},

@@ -38,6 +38,13 @@ type Syncer interface {
 	Sync(ctx context.Context) error
 }
 
+// Listener hears what hosts answer about consoles.
+type Listener interface {
+	// Listen returns once everything that is written from now on to the consoles
+	// topic is handed to Consoles, until done is called; or when ctx ends.
+	Listen(ctx context.Context) (done func(), err error)
+}
+
 // Offers is what operators offer, as this node knows it now.
 type Offers interface {
 	Flavors() []compute.Flavor
@@ -95,6 +102,7 @@ type Config struct {
 	Syncer     Syncer
 	Catalog    Catalog
 	Fencer     Fencer      // nil: operators have to say themselves that a host is dead
+	Consoles   Listener    // nil: the consoles topic is read all the time
 	Log        *zap.Logger // nil: none
 
 	Metrics prometheus.Registerer // of the node's metrics; nil: none
@@ -103,6 +111,9 @@ type Config struct {
 	Publishing int
 	CatchingUp int // most requests that wait to hear of other nodes; 0: 10,000
 
+	OpenAsks int // most consoles that are asked for at once; 0: 64
+
+	ConsoleTimeout time.Duration // until a host counts as not answering; 0: 10 s
 	PublishTimeout time.Duration // until a publication counts as unanswered; 0: 20 s
 	SyncTimeout    time.Duration // how long a GET may wait for a Sync; 0: 10 s
 }
@@ -116,10 +127,14 @@ func (c Config) withDefaults() Config {
 			*n = 10_000
 		}
 	}
+	if c.OpenAsks == 0 {
+		c.OpenAsks = 64
+	}
 	for _, d := range []struct {
 		field     *time.Duration
 		otherwise time.Duration
 	}{
+		{&c.ConsoleTimeout, 10 * time.Second},
 		{&c.PublishTimeout, 20 * time.Second},
 		{&c.SyncTimeout, 10 * time.Second},
 	} {

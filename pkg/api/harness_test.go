@@ -45,7 +45,8 @@ type node struct {
 	sync func() error  // what a Sync does
 	mute bool          // nothing is answered any more
 
-	deaf string // Send fails for this topic alone
+	deaf    string            // Send fails for this topic alone
+	answers func(wire.Record) // hears what is written to hosts; nil: nobody does
 }
 
 // holds lets nothing that is sent from now on arrive until n.hold is closed.
@@ -85,6 +86,9 @@ func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 		n.mu.Lock()
 		n.sent = append(n.sent, rec)
 		n.mu.Unlock()
+		if _, host := n.config.Topics.HostOf(rec.Topic); host && n.answers != nil {
+			n.answers(rec)
+		}
 	}
 	return nil
 }

@@ -118,7 +118,11 @@ func (d document) badRequests(path, method string, op *operation) []bad {
 		all = append(all, bad{"body", method, target, text, asJSON})
 	}
 	for _, name := range slices.Sorted(maps.Keys(body.Properties)) {
-		for _, value := range []string{`{"a":{"b":[1]}}`, `[[1]]`, `true`} {
+		scalar := `true`
+		if body.Properties[name].Type == "boolean" {
+			scalar = `7`
+		}
+		for _, value := range []string{`{"a":{"b":[1]}}`, `[[1]]`, scalar} {
 			all = append(all, bad{"property", method, target, `{"` + name + `":` + value + `}`, asJSON})
 		}
 	}
@@ -142,7 +146,7 @@ func valid(op *operation) string {
 func spoiled(p property, name string) []string {
 	switch {
 	case p.Type == "integer":
-		return []string{"x", "-1", "0", fmt.Sprint(*p.Maximum + 1), "99999999999999999999"}
+		return []string{"x", fmt.Sprintf("%.0f", *p.Minimum-1), fmt.Sprintf("%.0f", *p.Maximum+1), "99999999999999999999"}
 	case p.Type == "boolean":
 		return []string{"perhaps"}
 	case p.Type == "array" && name == "state":

@@ -112,6 +112,7 @@ func differences(a, b compute.Boot) []string {
 	}{
 		{"name", a.Name == b.Name}, {"flavor", a.Flavor == b.Flavor}, {"with", reflect.DeepEqual(a.With, b.With)},
 		{"image", a.Image == b.Image}, {"metadata", reflect.DeepEqual(a.Metadata, b.Metadata)},
+		{"ssh_keys", slices.Equal(a.SSHKeys, b.SSHKeys)},
 		{"user_data", slices.Equal(a.UserData, b.UserData)}, {"attempts", a.Attempts == b.Attempts},
 		{"deadline", a.Deadline == b.Deadline}, {"on_no_capacity", a.OnNoCapacity == b.OnNoCapacity},
 		{"host", a.Host == b.Host}, {"avoid", slices.Equal(a.Avoid, b.Avoid)},

@@ -28,6 +28,8 @@ func (s *Server) routes() http.Handler {
 	api := humago.New(mux, humaConfig(s.ourProblems))
 	api.UseMiddleware(s.metrics.count)
 	s.routeInstances(api)
+	s.routePower(api)
+	s.routeConsole(api)
 	s.routeCatalog(api)
 	s.routeFleet(api)
 	s.routeDeadHosts(api)

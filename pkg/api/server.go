@@ -15,6 +15,7 @@ type Server struct {
 	turns   *turns
 	writes  *gate // before publications
 	reads   *gate // before catching up
+	asks    *asks
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
 	http    http.Handler
@@ -27,7 +28,7 @@ func New(c Config) (*Server, error) {
 	}
 	c = c.withDefaults()
 	s := &Server{
-		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), rounds: newRounds(c.Syncer), turns: newTurns(c.Publishing),
+		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), rounds: newRounds(c.Syncer), turns: newTurns(c.Publishing), asks: newAsks(c.OpenAsks),
 		writes: newGate("publishing", c.Publishing), reads: newGate("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics),
 	}

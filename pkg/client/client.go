@@ -26,6 +26,8 @@ import (
 // The bodies, so that callers need one import.
 type (
 	Instance      = rest.Instance
+	PowerAsked    = rest.PowerAsked
+	Console       = rest.Console
 	Flavor        = rest.FlavorView
 	Capability    = rest.Capability
 	Change        = rest.Change

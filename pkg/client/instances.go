@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -46,6 +47,30 @@ func (c *Client) Instance(ctx context.Context, id compute.InstanceID) (Instance,
 func (c *Client) Delete(ctx context.Context, id compute.InstanceID) (Instance, error) {
 	var out Instance
 	err := c.call(ctx, http.MethodDelete, c.scoped(), nil, &out, "instances", string(id))
+	return out, err
+}
+
+// Power asks to stop, start or reboot an instance. The id of the command is the
+// caller's own, so that it may be repeated safely, and is. It returns once the
+// request cannot be lost; Instance.Answer then says how it ended.
+func (c *Client) Power(ctx context.Context, id compute.InstanceID, op compute.RequestOp, command compute.CommandID, hard bool) (PowerAsked, error) {
+	var out PowerAsked
+	ask := c.single
+	if command != "" {
+		ask = c.harmless
+	}
+	err := ask(ctx, http.MethodPost, c.scoped(), rest.PowerWish{Hard: hard, Command: command}, &out, "instances", string(id), op.String())
+	return out, err
+}
+
+// Console reads at most limit bytes, 1 to compute.MaxConsole, of what a machine
+// printed, from offset on; a negative offset counts back from the end.
+func (c *Client) Console(ctx context.Context, id compute.InstanceID, offset int64, limit int) (Console, error) {
+	var out Console
+	q := c.scoped()
+	q.Set("offset", strconv.FormatInt(offset, 10))
+	q.Set("limit", strconv.Itoa(limit))
+	err := c.call(ctx, http.MethodGet, q, nil, &out, "instances", string(id), "console")
 	return out, err
 }
 

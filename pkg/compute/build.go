@@ -16,6 +16,7 @@ type Build struct {
 	Image     string
 	Metadata  map[string]string
 	UserData  []byte
+	SSHKeys   []string
 	Avoid     []HostID  // the user's rule: never there
 	Failed    []HostID  // earlier attempts failed there: rather not
 	Deadline  time.Time // unclaimed after this, it is void

@@ -14,7 +14,8 @@ type Report struct {
 	Claim    ClaimID
 	Class    FailureClass // ReportFailed
 	Power    PowerState   // ReportStarted, ReportChanged
-	Message  string       // ReportFailed, ReportReturned: for the operator
+	Stopped  *Reason      // ReportStarted, ReportChanged: why it does not run; nil: it runs, or nobody knows
+	Message  string       // ReportFailed, ReportReturned; ReportChanged: why the command failed. For the operator
 	Command  CommandID    // ReportChanged: the command that did it, if one did
 	Version  Version      // ReportChanged: of the command that did it
 	Journal  JournalID    // ReportHello
@@ -74,6 +75,7 @@ type Command struct {
 	Build    *Build        // CommandBuild
 	Power    *PowerCommand // CommandPower
 	Desired  *HostDesired  // CommandHost
+	Console  *ConsoleAsk   // CommandConsole
 	At       time.Time
 	Trace    Trace
 }
@@ -93,9 +95,10 @@ const (
 	CommandPower             // stop, start or reboot it
 	CommandHost              // what the operator wants of this host
 	CommandFenced            // this host was declared dead: destroy all it has from before
+	CommandConsole           // read a part of its serial console
 )
 
-var commandOpNames = [...]string{"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced"}
+var commandOpNames = [...]string{"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced", "console"}
 
 // String is the command's name in logs.
 func (o CommandOp) String() string { return name(commandOpNames[:], o, "command") }

@@ -27,7 +27,9 @@ type Instance struct {
 	Fence     FenceEpoch // what that claim carried
 	Failures  []Failure
 	Power     PowerState    // as the host last said
+	Stopped   *Reason       // why it does not run, as the host last said; nil: it runs, or nobody knows
 	Command   *PowerCommand // the user's last power command, until answered
+	Answer    *PowerAnswer  // how the last one that was answered ended
 	Delete    bool          // asked to be deleted
 	Confirm   bool          // its host lost its memory and was asked whether it still has it; until answered
 	PublishAt time.Time     // queued: when the work is due in its queue (back-off)
@@ -121,5 +123,13 @@ type PowerCommand struct {
 	Command CommandID // a reboot with the same id is done once
 	Hard    bool
 	Version Version // of the instance record that made it; agents ignore older ones
+	At      time.Time
+}
+
+// PowerAnswer is how a power command ended.
+type PowerAnswer struct {
+	Op      RequestOp
+	Command CommandID
+	Failed  string // from the hypervisor: why it was not done; empty: it was
 	At      time.Time
 }

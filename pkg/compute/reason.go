@@ -31,6 +31,18 @@ const (
 	AttemptOver           ReasonCode = "AttemptOver"           // in denials only: taken by another, or an older attempt
 )
 
+// The reasons why a machine that was launched does not run. They end nothing;
+// Detail is the hypervisor's own word.
+const (
+	StoppedByCommand ReasonCode = "StoppedByCommand" // somebody asked for it through Berth
+	GuestShutdown    ReasonCode = "GuestShutdown"    // the guest powered itself off
+	GuestPanicked    ReasonCode = "GuestPanicked"    // its kernel panicked, and the hypervisor saw it
+	MachineKilled    ReasonCode = "MachineKilled"    // ended from outside of Berth, or the hypervisor crashed
+	HostRestarted    ReasonCode = "HostRestarted"    // with the host; nothing starts it again by itself
+	HypervisorError  ReasonCode = "HypervisorError"  // the hypervisor could not run it any further
+	StoppedUnknown   ReasonCode = "StoppedUnknown"   // the driver does not know
+)
+
 // Reason is a code with the numbers behind it. Which fields are set follows
 // from the code; the others are zero.
 type Reason struct {

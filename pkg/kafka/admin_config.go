@@ -65,4 +65,12 @@ func retained(replication int16, keep time.Duration) settings {
 		with("segment.ms", millis(min(keep, day)))
 }
 
+// passing topics carry what somebody waits for now, and nobody reads again:
+// little is kept, and not for long, however much comes.
+func passing(replication int16) settings {
+	return retained(replication, adviceRetention).
+		with("retention.bytes", strconv.Itoa(64<<20)).
+		with("segment.bytes", strconv.Itoa(16<<20))
+}
+
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

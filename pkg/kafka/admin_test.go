@@ -40,6 +40,7 @@ func TestEnsureTopics(t *testing.T) {
 			topics.Hosts():     {1, "compact", 0},
 			topics.Queues():    {1, "compact", 0},
 			topics.Advice():    {1, "delete", 10 * time.Minute},
+			topics.Consoles():  {1, "delete", 10 * time.Minute},
 		} {
 			if n, err := a.Partitions(ctx, topic); err != nil || n != want.partitions {
 				t.Errorf("%s has %d partitions, want %d (%v)", topic, n, want.partitions, err)

@@ -61,6 +61,7 @@ func ownTopics(t wire.Topics, partitions int32, replication int16) []alike {
 		{partitions, compacted(replication).with("max.message.bytes", strconv.Itoa(DefaultTurnBytes)), []string{t.Instances()}},
 		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
 		{1, retained(replication, adviceRetention), []string{t.Advice()}},
+		{1, passing(replication), []string{t.Consoles()}},
 	}
 }
 

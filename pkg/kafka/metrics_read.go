@@ -85,7 +85,7 @@ func kindOf(t wire.Topics, topic string) string {
 	}
 	name, _ := strings.CutPrefix(topic, t.Prefix)
 	switch topic {
-	case t.Catalog(), t.Requests(), t.Reports(), t.Instances(), t.Rejected(), t.Hosts(), t.Queues(), t.Advice():
+	case t.Catalog(), t.Requests(), t.Reports(), t.Instances(), t.Rejected(), t.Hosts(), t.Queues(), t.Advice(), t.Consoles():
 		return name
 	}
 	return "other"

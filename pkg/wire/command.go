@@ -19,12 +19,13 @@ func EncodeCommand(c compute.Command) Record {
 		Build:    buildTo(c.Build),
 		Power:    powerCommandTo(c.Power),
 		Desired:  hostDesiredTo(c.Desired),
+		Console:  consoleAskTo(c.Console),
 		At:       stamp(c.At),
 	}, c.Trace)
 }
 
-// DecodeCommand reads a command. CommandBuild has a Build, CommandPower a Power
-// and CommandHost a Desired.
+// DecodeCommand reads a command. CommandBuild has a Build, CommandPower a Power,
+// CommandHost a Desired and CommandConsole a Console.
 func DecodeCommand(rec Record) (compute.Command, error) {
 	return decode("command", rec, &pb.Command{}, commandFrom)
 }
@@ -39,6 +40,7 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Reason:   reasonFrom(r, m.GetReason()),
 		Power:    powerCommandFrom(r, m.GetPower()),
 		Desired:  hostDesiredFrom(r, m.GetDesired()),
+		Console:  consoleAskFrom(r, m.GetConsole()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
 	}
@@ -54,6 +56,7 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 	needs(compute.CommandBuild, "build", c.Build != nil)
 	needs(compute.CommandPower, "power", c.Power != nil)
 	needs(compute.CommandHost, "desired", c.Desired != nil)
+	needs(compute.CommandConsole, "console", c.Console != nil)
 	r.command(c)
 	return c
 }

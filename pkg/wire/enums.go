@@ -77,6 +77,14 @@ var commandOps = table[compute.CommandOp, pb.CommandOp]{
 	{compute.CommandPower, pb.CommandOp_COMMAND_OP_POWER},
 	{compute.CommandHost, pb.CommandOp_COMMAND_OP_HOST},
 	{compute.CommandFenced, pb.CommandOp_COMMAND_OP_FENCED},
+	{compute.CommandConsole, pb.CommandOp_COMMAND_OP_CONSOLE},
+}
+
+var consoleRefusals = table[compute.ConsoleRefusal, pb.ConsoleRefusal]{
+	{compute.ConsoleRead, pb.ConsoleRefusal_CONSOLE_REFUSAL_UNSPECIFIED},
+	{compute.ConsoleNotKept, pb.ConsoleRefusal_CONSOLE_REFUSAL_NOT_KEPT},
+	{compute.ConsoleNotHere, pb.ConsoleRefusal_CONSOLE_REFUSAL_NOT_HERE},
+	{compute.ConsoleFailed, pb.ConsoleRefusal_CONSOLE_REFUSAL_FAILED},
 }
 
 // StateAccepted and StateUnknown are shown only and never travel.

@@ -54,7 +54,8 @@ func TestEnums(t *testing.T) {
 	covers(t, noCapacities, compute.WaitForCapacity, compute.FailAtOnce, nil, nil)
 	covers(t, failureClasses, compute.FailureUnknown, compute.FailureUnknownHere, nil, nil)
 	covers(t, reportOps, compute.ReportClaim, compute.ReportPinned, nil, []pb.ReportOp{0})
-	covers(t, commandOps, compute.CommandGrant, compute.CommandFenced, nil, []pb.CommandOp{0})
+	covers(t, commandOps, compute.CommandGrant, compute.CommandConsole, nil, []pb.CommandOp{0})
+	covers(t, consoleRefusals, compute.ConsoleRead, compute.ConsoleFailed, nil, nil)
 	covers(t, states, compute.StateNone, compute.StateUnknown, []compute.State{compute.StateAccepted, compute.StateUnknown}, nil)
 	covers(t, powerStates, compute.PowerUnknown, compute.PowerPaused, nil, nil)
 	covers(t, powerOps, compute.OpStop, compute.OpReboot, nil, []pb.PowerOp{0})
@@ -69,7 +70,8 @@ func TestEnumsAreWhole(t *testing.T) {
 		compute.FailAtOnce.String():         (compute.FailAtOnce + 1).String(),
 		compute.FailureUnknownHere.String(): (compute.FailureUnknownHere + 1).String(),
 		compute.ReportPinned.String():       (compute.ReportPinned + 1).String(),
-		compute.CommandFenced.String():      (compute.CommandFenced + 1).String(),
+		compute.CommandConsole.String():     (compute.CommandConsole + 1).String(),
+		compute.ConsoleFailed.String():      (compute.ConsoleFailed + 1).String(),
 		compute.StateUnknown.String():       (compute.StateUnknown + 1).String(),
 		compute.PowerPaused.String():        (compute.PowerPaused + 1).String(),
 		compute.OpConfirm.String():          (compute.OpConfirm + 1).String(),

@@ -53,6 +53,7 @@ func FuzzDecodeCommand(f *testing.F)  { harmless(f, "command", DecodeCommand, En
 func FuzzDecodeBeacon(f *testing.F)   { harmless(f, "beacon", DecodeBeacon, EncodeBeacon) }
 func FuzzDecodeQueue(f *testing.F)    { harmless(f, "queue", DecodeQueue, EncodeQueue) }
 func FuzzDecodeAdvice(f *testing.F)   { harmless(f, "advice", DecodeAdvice, EncodeAdvice) }
+func FuzzDecodeConsole(f *testing.F)  { harmless(f, "console", DecodeConsole, EncodeConsole) }
 func FuzzDecodeCatalog(f *testing.F)  { harmless(f, "catalog", DecodeCatalog, encodeCatalog) }
 
 func encodeCatalog(e CatalogEntry) Record {

@@ -21,13 +21,17 @@ func EncodeInstance(i compute.Instance) Record {
 		Required:  texts(i.Required),
 		Forbidden: texts(i.Forbidden),
 
-		Attempt:   uint32(i.Attempt),
-		Host:      text(i.Host),
-		Claim:     text(i.Claim),
-		Fence:     uint64(i.Fence),
-		Failures:  failuresTo(i.Failures),
-		Power:     powerStates.out(i.Power),
+		Attempt:  uint32(i.Attempt),
+		Host:     text(i.Host),
+		Claim:    text(i.Claim),
+		Fence:    uint64(i.Fence),
+		Failures: failuresTo(i.Failures),
+		Power:    powerStates.out(i.Power),
+
+		PowerReason: reasonTo(i.Stopped),
+
 		Command:   powerCommandTo(i.Command),
+		Answer:    powerAnswerTo(i.Answer),
 		Delete:    i.Delete,
 		Confirm:   i.Confirm,
 		PublishAt: stamp(i.PublishAt),
@@ -68,7 +72,9 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 		Fence:     compute.FenceEpoch(m.GetFence()),
 		Failures:  failuresFrom(r, m.GetFailures()),
 		Power:     powerStates.in(r, "power", m.GetPower()),
+		Stopped:   stoppedFrom(r, m.GetPowerReason()),
 		Command:   powerCommandFrom(r, m.GetCommand()),
+		Answer:    powerAnswerFrom(r, m.GetAnswer()),
 		Delete:    m.GetDelete(),
 		Confirm:   m.GetConfirm(),
 		PublishAt: r.time("publish_at", m.GetPublishAt()),
@@ -111,5 +117,34 @@ func powerCommandFrom(r *reader, m *pb.PowerCommand) *compute.PowerCommand {
 		Hard:    m.GetHard(),
 		Version: compute.Version(m.GetVersion()),
 		At:      r.time("power.at", m.GetAt()),
+	}
+}
+
+// stoppedFrom is why a machine does not run. Whoever shows it must not choke on
+// it, so a text that is too long is cut and not refused.
+func stoppedFrom(r *reader, m *pb.Reason) *compute.Reason {
+	why := reasonFrom(r, m)
+	if why != nil {
+		why.Detail = message(why.Detail)
+	}
+	return why
+}
+
+func powerAnswerTo(a *compute.PowerAnswer) *pb.PowerAnswer {
+	if a == nil {
+		return nil
+	}
+	return &pb.PowerAnswer{Op: powerOps.out(a.Op), Command: text(a.Command), Failed: message(a.Failed), At: stamp(a.At)}
+}
+
+func powerAnswerFrom(r *reader, m *pb.PowerAnswer) *compute.PowerAnswer {
+	if m == nil {
+		return nil
+	}
+	return &compute.PowerAnswer{
+		Op:      powerOps.in(r, "answer.op", m.GetOp()),
+		Command: compute.CommandID(m.GetCommand()),
+		Failed:  message(m.GetFailed()),
+		At:      r.time("answer.at", m.GetAt()),
 	}
 }

@@ -23,6 +23,8 @@ func EncodeReport(p compute.Report) Record {
 		Journal:  text(p.Journal),
 		Fence:    uint64(p.Fence),
 		At:       stamp(p.At),
+
+		PowerReason: reasonTo(p.Stopped),
 	}, p.Trace)
 }
 
@@ -48,6 +50,7 @@ func reportFrom(r *reader, m *pb.Report) compute.Report {
 		Claim:    compute.ClaimID(m.GetClaim()),
 		Class:    failureClasses.in(r, "class", m.GetClass()),
 		Power:    powerStates.in(r, "power", m.GetPower()),
+		Stopped:  stoppedFrom(r, m.GetPowerReason()),
 		Message:  message(m.GetMessage()),
 		Command:  compute.CommandID(m.GetCommand()),
 		Version:  compute.Version(m.GetVersion()),

@@ -20,28 +20,30 @@ func generate[W any]() *rapid.Generator[W] {
 		typeOf[time.Time](): rapid.Map(rapid.Int64Range(-1<<35, 1<<37), func(s int64) time.Time {
 			return time.Unix(s, s&0xffff).UTC()
 		}).AsAny(),
-		typeOf[compute.Trace]():        rapid.SampledFrom([]compute.Trace{"", sampleTrace}).AsAny(),
-		typeOf[compute.State]():        wordsOf(states[1:]),
-		typeOf[compute.Resources]():    rapid.Map(rapid.MapOfN(rapid.StringMatching(`CUSTOM_[A-Z]{1,9}`), rapid.Int64Range(1, compute.MaxAmount), 1, 4), resources).AsAny(),
-		typeOf[compute.Trait]():        rapid.Map(rapid.StringMatching(`[A-Z][A-Z0-9_]{0,20}`), as[compute.Trait]).AsAny(),
-		typeOf[compute.ClaimID]():      rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.ClaimID]).AsAny(),
-		typeOf[compute.CommandID]():    rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.CommandID]).AsAny(),
-		typeOf[compute.JournalID]():    rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.JournalID]).AsAny(),
-		typeOf[compute.TopicID]():      rapid.Map(rapid.StringMatching(`[0-9a-f]{32}`), as[compute.TopicID]).AsAny(),
-		typeOf[compute.PowerState]():   wordsOf(powerStates),
-		typeOf[compute.FailureClass](): wordsOf(failureClasses),
-		typeOf[compute.NoCapacity]():   wordsOf(noCapacities),
-		typeOf[compute.HostState]():    wordsOf(hostStates),
-		typeOf[compute.QueueState]():   wordsOf(queueStates),
-		typeOf[compute.ReportOp]():     wordsOf(reportOps),
-		typeOf[compute.CommandOp]():    wordsOf(commandOps),
-		typeOf[compute.RequestOp]():    wordsOf(powerOps), // as in PowerCommand; a Request chooses its own
-		typeOf[compute.HostID]():       rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`), as[compute.HostID]).AsAny(),
-		typeOf[compute.Project]():      rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`), as[compute.Project]).AsAny(),
-		typeOf[compute.FlavorName]():   rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.FlavorName]).AsAny(),
-		typeOf[compute.AxisName]():     rapid.Map(rapid.StringMatching(`[a-z][a-z0-9]{0,20}`), as[compute.AxisName]).AsAny(),
-		typeOf[compute.AxisValue]():    rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.AxisValue]).AsAny(),
-		typeOf[compute.InstanceID]():   rapid.Map(rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), as[compute.InstanceID]).AsAny(),
+		typeOf[compute.Trace]():          rapid.SampledFrom([]compute.Trace{"", sampleTrace}).AsAny(),
+		typeOf[compute.State]():          wordsOf(states[1:]),
+		typeOf[compute.Resources]():      rapid.Map(rapid.MapOfN(rapid.StringMatching(`CUSTOM_[A-Z]{1,9}`), rapid.Int64Range(1, compute.MaxAmount), 1, 4), resources).AsAny(),
+		typeOf[compute.Trait]():          rapid.Map(rapid.StringMatching(`[A-Z][A-Z0-9_]{0,20}`), as[compute.Trait]).AsAny(),
+		typeOf[compute.ClaimID]():        rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.ClaimID]).AsAny(),
+		typeOf[compute.CommandID]():      rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.CommandID]).AsAny(),
+		typeOf[compute.JournalID]():      rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.JournalID]).AsAny(),
+		typeOf[compute.TopicID]():        rapid.Map(rapid.StringMatching(`[0-9a-f]{32}`), as[compute.TopicID]).AsAny(),
+		typeOf[compute.PowerState]():     wordsOf(powerStates),
+		typeOf[compute.FailureClass]():   wordsOf(failureClasses),
+		typeOf[compute.NoCapacity]():     wordsOf(noCapacities),
+		typeOf[compute.HostState]():      wordsOf(hostStates),
+		typeOf[compute.QueueState]():     wordsOf(queueStates),
+		typeOf[compute.ReportOp]():       wordsOf(reportOps),
+		typeOf[compute.CommandOp]():      wordsOf(commandOps),
+		typeOf[compute.RequestOp]():      wordsOf(powerOps), // as in PowerCommand; a Request chooses its own
+		typeOf[compute.AskID]():          rapid.Map(rapid.StringN(1, -1, MaxID), as[compute.AskID]).AsAny(),
+		typeOf[compute.ConsoleRefusal](): wordsOf(consoleRefusals),
+		typeOf[compute.HostID]():         rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`), as[compute.HostID]).AsAny(),
+		typeOf[compute.Project]():        rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`), as[compute.Project]).AsAny(),
+		typeOf[compute.FlavorName]():     rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.FlavorName]).AsAny(),
+		typeOf[compute.AxisName]():       rapid.Map(rapid.StringMatching(`[a-z][a-z0-9]{0,20}`), as[compute.AxisName]).AsAny(),
+		typeOf[compute.AxisValue]():      rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.AxisValue]).AsAny(),
+		typeOf[compute.InstanceID]():     rapid.Map(rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), as[compute.InstanceID]).AsAny(),
 	}})
 }
 
@@ -91,6 +93,11 @@ func TestRoundTrip(t *testing.T) {
 		q.Name, q.Group = compute.NameQueue(q.Flavor, q.Choices), cut(q.Group, maxQueueName)
 		return q
 	}), EncodeQueue, DecodeQueue)
+	roundTrip(t, rapid.Map(generate[compute.Console](), func(c compute.Console) compute.Console {
+		c.Offset &= 1<<60 - 1
+		c.End = c.Offset + int64(len(c.Data))
+		return c
+	}), EncodeConsole, DecodeConsole)
 	roundTrip(t, generate[compute.Advice](), EncodeAdvice, DecodeAdvice)
 	roundTrip(t, rapid.Map(generate[compute.Flavor](), func(f compute.Flavor) compute.Flavor {
 		f.Capabilities = f.Capabilities[:min(len(f.Capabilities), compute.MaxChoices)]
@@ -125,6 +132,10 @@ func requests() *rapid.Generator[compute.Request] {
 			if len(boot.With) > compute.MaxChoices {
 				boot.With = nil
 			}
+			for i := range boot.SSHKeys {
+				boot.SSHKeys[i] = sampleKey
+			}
+			boot.SSHKeys = boot.SSHKeys[:min(len(boot.SSHKeys), compute.MaxSSHKeys)]
 			if len(boot.Metadata) > compute.MaxMetadata {
 				boot.Metadata = nil
 			}
@@ -170,6 +181,12 @@ func commands() *rapid.Generator[compute.Command] {
 		}
 		if c.Op == compute.CommandHost && c.Desired == nil {
 			c.Desired = &compute.HostDesired{}
+		}
+		if c.Op == compute.CommandConsole && c.Console == nil {
+			c.Console = &compute.ConsoleAsk{ID: "ask"}
+		}
+		if a := c.Console; a != nil {
+			a.Limit, a.Deadline = 1+a.Limit%compute.MaxConsole, at(1)
 		}
 		if c.Build != nil {
 			c.Build.Trace = c.Trace

@@ -226,5 +226,39 @@ func samples() []sample {
 		q.Fence = 43
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
-	return list
+	return append(list, machineSamples()...)
 }
+
+// machineSamples are of what came with real machines.
+func machineSamples() []sample {
+	stopped := &compute.Reason{Code: compute.MachineKilled, Host: "host-17", Detail: "its process 42 is gone"}
+	inst := sampleInstanceRecord()
+	inst.Power, inst.Stopped = compute.PowerStopped, stopped
+	inst.Answer = &compute.PowerAnswer{Op: compute.OpReboot, Command: "cmd-80", Failed: "it is stopped: start it instead", At: at(23)}
+	inst.Boot.SSHKeys = []string{sampleKey}
+	changed := sampleReport(compute.ReportChanged)
+	changed.Power, changed.Stopped = compute.PowerStopped, stopped
+	build := sampleBuild()
+	build.SSHKeys = []string{sampleKey}
+	ask := sampleCommand(compute.CommandConsole)
+	ask.Console = &compute.ConsoleAsk{ID: "ask-5", Offset: -1000, Limit: 65536, Deadline: at(24)}
+	request := sampleRequest(compute.OpBoot)
+	request.Boot.SSHKeys = []string{sampleKey}
+	console := compute.Console{
+		Ask: "ask-5", Host: "host-17", Project: sampleProject, Instance: sampleInstance, Offset: 1 << 40, Data: []byte("login: \xff"), End: 1<<40 + 8, At: at(25),
+	}
+	refused := console
+	refused.Offset, refused.Data, refused.End, refused.Refusal, refused.Message = 0, nil, 0, compute.ConsoleFailed, "permission denied"
+	return []sample{
+		{"instance-stopped", EncodeInstance(inst), inst, of(DecodeInstance)},
+		{"report-changed-stopped", EncodeReport(changed), changed, of(DecodeReport)},
+		{"build-ssh-keys", EncodeBuild(build), build, of(DecodeBuild)},
+		{"request-boot-ssh-keys", EncodeRequest(request), request, of(DecodeRequest)},
+		{"command-console", EncodeCommand(ask), ask, of(DecodeCommand)},
+		{"console", EncodeConsole(console), console, of(DecodeConsole)},
+		{"console-refused", EncodeConsole(refused), refused, of(DecodeConsole)},
+	}
+}
+
+// sampleKey is a public key whose secret half nobody has.
+const sampleKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f web@example"

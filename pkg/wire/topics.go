@@ -36,6 +36,9 @@ func (t Topics) Queues() string { return t.Prefix + "queues" }
 // Advice holds what the queue manager tells; one partition, short retention.
 func (t Topics) Advice() string { return t.Prefix + "advice" }
 
+// Consoles holds what hosts answer about consoles; one partition, short retention.
+func (t Topics) Consoles() string { return t.Prefix + "consoles" }
+
 // Build is the topic of one queue.
 func (t Topics) Build(q compute.QueueName) string { return t.Prefix + "build." + string(q) }
 

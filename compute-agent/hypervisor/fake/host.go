@@ -57,7 +57,19 @@ func (h *Host) Kill(id compute.InstanceID) error {
 	if !ok || m.Power != compute.PowerRunning {
 		return fmt.Errorf("%s does not run", id)
 	}
-	m.Power, m.Detail = compute.PowerStopped, "killed from outside"
+	m.Power, m.Why, m.Detail = compute.PowerStopped, compute.MachineKilled, "killed from outside"
+	return h.put(m, Stopped)
+}
+
+// PowerOff lets a running guest shut itself down.
+func (h *Host) PowerOff(id compute.InstanceID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m, ok := h.machines[id]
+	if !ok || m.Power != compute.PowerRunning {
+		return fmt.Errorf("%s does not run", id)
+	}
+	m.Power, m.Why, m.Detail = compute.PowerStopped, compute.GuestShutdown, "the guest shut itself down"
 	return h.put(m, Stopped)
 }
 
@@ -69,7 +81,7 @@ func (h *Host) Crash() error {
 		if m.Power != compute.PowerRunning {
 			continue
 		}
-		m.Power, m.Detail = compute.PowerStopped, "the host lost power"
+		m.Power, m.Why, m.Detail = compute.PowerStopped, compute.HostRestarted, "the host lost power"
 		if err := h.put(m, Stopped); err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ func (d *Driver) Stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 		if m.Power == compute.PowerStopped {
 			return "", nil
 		}
-		m.Power, m.Detail = compute.PowerStopped, "stopped by command: "+how
+		m.Power, m.Why, m.Detail = compute.PowerStopped, compute.StoppedByCommand, "stopped by command: "+how
 		m.print("%s", how)
 		return Stopped, nil
 	})
@@ -27,7 +27,7 @@ func (d *Driver) Start(ctx context.Context, id compute.InstanceID) error {
 		if m.Power == compute.PowerRunning {
 			return "", nil
 		}
-		m.Power, m.Detail = compute.PowerRunning, ""
+		m.Power, m.Why, m.Detail = compute.PowerRunning, "", ""
 		m.print("instance %s boots", id)
 		return Resumed, nil
 	})

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -15,6 +16,7 @@ type record struct {
 	Ready   bool               // Prepare has finished
 	Wanted  compute.PowerState // of a launched machine
 	Why     string             // why it is not wanted to run
+	Code    compute.ReasonCode // the same in a word; empty in records of the first drivers
 	PID     int                // of the process started last
 	Start   uint64             // its start time
 	Boot    string             // the host's boot id then
@@ -28,44 +30,52 @@ type found struct {
 	log    string // the last line QEMU complained with
 }
 
+// verdict is what a machine does and why.
+type verdict struct {
+	power  compute.PowerState
+	why    compute.ReasonCode // of a launched machine that is stopped
+	detail string
+}
+
 // judge says what a machine does and why.
-func judge(r record, f found) (compute.PowerState, string) {
+func judge(r record, f found) verdict {
+	stopped := func(why compute.ReasonCode, detail string) verdict { return verdict{compute.PowerStopped, why, detail} }
 	switch {
 	case !r.Ready:
-		return compute.PowerStopped, "half prepared: the agent ended meanwhile"
+		return stopped("", "half prepared: the agent ended meanwhile")
 	case !r.Machine.Launched && !f.alive:
-		return compute.PowerStopped, "prepared; its process is gone and is started anew at launch"
+		return stopped("", "prepared; its process is gone and is started anew at launch")
 	case !r.Machine.Launched:
-		return compute.PowerStopped, fmt.Sprintf("prepared, process %d", r.PID)
+		return stopped("", fmt.Sprintf("prepared, process %d", r.PID))
 	case f.alive:
 		return alive(r, f)
 	case r.Wanted == compute.PowerStopped:
-		return compute.PowerStopped, r.Why
+		return stopped(cmp.Or(r.Code, compute.StoppedByCommand), r.Why)
 	case f.boot != r.Boot:
-		return compute.PowerStopped, "the host was restarted"
+		return stopped(compute.HostRestarted, "the host was restarted")
 	}
 	why := fmt.Sprintf("its QEMU process %d is gone: killed from outside, or it crashed", r.PID)
 	if f.log != "" {
 		why += "; it last said: " + f.log
 	}
-	return compute.PowerStopped, why
+	return stopped(compute.MachineKilled, why)
 }
 
 // alive judges a launched machine by what QEMU says of it.
-func alive(r record, f found) (compute.PowerState, string) {
+func alive(r record, f found) verdict {
 	switch f.status {
 	case "running":
-		return compute.PowerRunning, fmt.Sprintf("process %d", r.PID)
+		return verdict{compute.PowerRunning, "", fmt.Sprintf("process %d", r.PID)}
 	case "shutdown":
-		return compute.PowerStopped, "the guest shut itself down"
+		return verdict{compute.PowerStopped, compute.GuestShutdown, "the guest shut itself down"}
 	case "guest-panicked":
-		return compute.PowerStopped, "the guest panicked"
+		return verdict{compute.PowerStopped, compute.GuestPanicked, "the guest panicked"}
 	case "internal-error":
-		return compute.PowerStopped, "QEMU stopped the guest for an error of its own or of KVM; see its qemu.log"
+		return verdict{compute.PowerStopped, compute.HypervisorError, "QEMU stopped the guest for an error of its own or of KVM; see its qemu.log"}
 	case "prelaunch":
-		return compute.PowerStopped, "its process waits to be let go"
+		return verdict{compute.PowerStopped, compute.StoppedUnknown, "its process waits to be let go"}
 	case "":
-		return compute.PowerRunning, fmt.Sprintf("process %d, which does not answer", r.PID)
+		return verdict{compute.PowerRunning, "", fmt.Sprintf("process %d, which does not answer", r.PID)}
 	}
-	return compute.PowerRunning, fmt.Sprintf("process %d, held up: QEMU says %s", r.PID, f.status)
+	return verdict{compute.PowerRunning, "", fmt.Sprintf("process %d, held up: QEMU says %s", r.PID, f.status)}
 }

@@ -59,8 +59,8 @@ func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []process) 
 		return hypervisor.Machine{}, err
 	}
 	m := r.Machine
-	m.Power, m.Detail = judge(r, d.find(ctx, id, all))
-	m.Detail += "; " + d.dir(id)
+	v := judge(r, d.find(ctx, id, all))
+	m.Power, m.Why, m.Detail = v.power, v.why, v.detail+"; "+d.dir(id)
 	return m, d.trim(id)
 }
 

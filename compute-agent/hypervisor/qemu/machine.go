@@ -30,7 +30,7 @@ func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.At
 	if err := d.ensure(ctx, &r); err != nil {
 		return err
 	}
-	r.Machine.Launched, r.Wanted, r.Why = true, compute.PowerRunning, ""
+	r.Machine.Launched, r.Wanted = true, compute.PowerRunning
 	if err := save(d.dir(id), r); err != nil {
 		return err
 	}

@@ -17,12 +17,12 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	if err != nil {
 		return err
 	}
-	why := "stopped by command: the guest was cut off"
-	switch power, detail := judge(r, f); {
-	case power == compute.PowerStopped && r.Wanted == compute.PowerRunning:
-		why = detail // it stopped before
-	case power == compute.PowerStopped:
-		why = r.Why
+	code, why := compute.StoppedByCommand, "stopped by command: the guest was cut off"
+	switch v := judge(r, f); {
+	case v.power == compute.PowerStopped && r.Wanted == compute.PowerRunning:
+		code, why = v.why, v.detail // it stopped before
+	case v.power == compute.PowerStopped:
+		code, why = r.Code, r.Why
 	case grace > 0:
 		soft, err := d.press(ctx, id, grace)
 		if err != nil {
@@ -32,7 +32,7 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 			why = "stopped by command: the guest shut down"
 		}
 	}
-	r.Wanted, r.Why = compute.PowerStopped, why
+	r.Wanted, r.Code, r.Why = compute.PowerStopped, code, why
 	if err := save(d.dir(id), r); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 	if err != nil {
 		return err
 	}
-	if power, _ := judge(r, f); power == compute.PowerRunning {
+	if judge(r, f).power == compute.PowerRunning {
 		return nil
 	}
 	if f.alive && f.status != "prelaunch" { // shut down, panicked
@@ -92,7 +92,7 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 			return err
 		}
 	}
-	r.Wanted, r.Why = compute.PowerRunning, ""
+	r.Wanted, r.Code, r.Why = compute.PowerRunning, "", ""
 	if err := save(d.dir(id), r); err != nil { // before the process: the next agent lets it go
 		return err
 	}
@@ -115,8 +115,8 @@ func (d *Driver) reboot(ctx context.Context, id compute.InstanceID, grace time.D
 	if err != nil {
 		return err
 	}
-	if power, why := judge(r, f); power != compute.PowerRunning {
-		return refuse("%s is stopped (%s): start it instead", id, why)
+	if v := judge(r, f); v.power != compute.PowerRunning {
+		return refuse("%s is stopped (%s): start it instead", id, v.detail)
 	}
 	if grace <= 0 {
 		return d.tell(ctx, id, "system_reset")

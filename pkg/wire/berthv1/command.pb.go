@@ -45,6 +45,8 @@ const (
 	CommandOp_COMMAND_OP_HOST CommandOp = 7
 	// This host was declared dead: destroy all it has from before.
 	CommandOp_COMMAND_OP_FENCED CommandOp = 8
+	// Read a part of its serial console.
+	CommandOp_COMMAND_OP_CONSOLE CommandOp = 9
 )
 
 // Enum value maps for CommandOp.
@@ -59,6 +61,7 @@ var (
 		6: "COMMAND_OP_POWER",
 		7: "COMMAND_OP_HOST",
 		8: "COMMAND_OP_FENCED",
+		9: "COMMAND_OP_CONSOLE",
 	}
 	CommandOp_value = map[string]int32{
 		"COMMAND_OP_UNSPECIFIED": 0,
@@ -70,6 +73,7 @@ var (
 		"COMMAND_OP_POWER":       6,
 		"COMMAND_OP_HOST":        7,
 		"COMMAND_OP_FENCED":      8,
+		"COMMAND_OP_CONSOLE":     9,
 	}
 )
 
@@ -124,7 +128,9 @@ type Command struct {
 	// desired is what the operator wants of the host: host.
 	Desired *HostDesired `protobuf:"bytes,9,opt,name=desired,proto3" json:"desired,omitempty"`
 	// at is when it was said.
-	At            *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=at,proto3" json:"at,omitempty"`
+	// console is what to read: console.
+	Console       *ConsoleAsk `protobuf:"bytes,11,opt,name=console,proto3" json:"console,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -229,11 +235,93 @@ func (x *Command) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Command) GetConsole() *ConsoleAsk {
+	if x != nil {
+		return x.Console
+	}
+	return nil
+}
+
+// ConsoleAsk asks for a part of what a machine printed on its serial console.
+// It is answered by a Console with the same id, or not at all.
+type ConsoleAsk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// id is the asker's own, at most 128 bytes.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// offset is that of the first byte wanted, of all the machine ever printed; a
+	// negative one counts back from the end.
+	Offset int64 `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
+	// limit is how many bytes at most, from 1 to 65536.
+	Limit uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// deadline is when nobody waits any more: after that it is not answered.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConsoleAsk) Reset() {
+	*x = ConsoleAsk{}
+	mi := &file_berth_v1_command_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConsoleAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConsoleAsk) ProtoMessage() {}
+
+func (x *ConsoleAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_command_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConsoleAsk.ProtoReflect.Descriptor instead.
+func (*ConsoleAsk) Descriptor() ([]byte, []int) {
+	return file_berth_v1_command_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ConsoleAsk) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ConsoleAsk) GetOffset() int64 {
+	if x != nil {
+		return x.Offset
+	}
+	return 0
+}
+
+func (x *ConsoleAsk) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ConsoleAsk) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
+	}
+	return nil
+}
+
 var File_berth_v1_command_proto protoreflect.FileDescriptor
 
 const file_berth_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf0\x02\n" +
+	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x03\n" +
 	"\aCommand\x12#\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x13.berth.v1.CommandOpR\x02op\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x1a\n" +
@@ -245,7 +333,14 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x05power\x18\b \x01(\v2\x16.berth.v1.PowerCommandR\x05power\x12/\n" +
 	"\adesired\x18\t \x01(\v2\x15.berth.v1.HostDesiredR\adesired\x12*\n" +
 	"\x02at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\x02at*\xd9\x01\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12.\n" +
+	"\aconsole\x18\v \x01(\v2\x14.berth.v1.ConsoleAskR\aconsole\"\x82\x01\n" +
+	"\n" +
+	"ConsoleAsk\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\rR\x05limit\x126\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\xf1\x01\n" +
 	"\tCommandOp\x12\x1a\n" +
 	"\x16COMMAND_OP_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10COMMAND_OP_GRANT\x10\x01\x12\x13\n" +
@@ -255,7 +350,8 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x11COMMAND_OP_DELETE\x10\x05\x12\x14\n" +
 	"\x10COMMAND_OP_POWER\x10\x06\x12\x13\n" +
 	"\x0fCOMMAND_OP_HOST\x10\a\x12\x15\n" +
-	"\x11COMMAND_OP_FENCED\x10\bB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x11COMMAND_OP_FENCED\x10\b\x12\x16\n" +
+	"\x12COMMAND_OP_CONSOLE\x10\tB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_command_proto_rawDescOnce sync.Once
@@ -270,28 +366,31 @@ func file_berth_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_berth_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_berth_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_berth_v1_command_proto_goTypes = []any{
 	(CommandOp)(0),                // 0: berth.v1.CommandOp
 	(*Command)(nil),               // 1: berth.v1.Command
-	(*Reason)(nil),                // 2: berth.v1.Reason
-	(*Build)(nil),                 // 3: berth.v1.Build
-	(*PowerCommand)(nil),          // 4: berth.v1.PowerCommand
-	(*HostDesired)(nil),           // 5: berth.v1.HostDesired
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
+	(*ConsoleAsk)(nil),            // 2: berth.v1.ConsoleAsk
+	(*Reason)(nil),                // 3: berth.v1.Reason
+	(*Build)(nil),                 // 4: berth.v1.Build
+	(*PowerCommand)(nil),          // 5: berth.v1.PowerCommand
+	(*HostDesired)(nil),           // 6: berth.v1.HostDesired
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
 }
 var file_berth_v1_command_proto_depIdxs = []int32{
 	0, // 0: berth.v1.Command.op:type_name -> berth.v1.CommandOp
-	2, // 1: berth.v1.Command.reason:type_name -> berth.v1.Reason
-	3, // 2: berth.v1.Command.build:type_name -> berth.v1.Build
-	4, // 3: berth.v1.Command.power:type_name -> berth.v1.PowerCommand
-	5, // 4: berth.v1.Command.desired:type_name -> berth.v1.HostDesired
-	6, // 5: berth.v1.Command.at:type_name -> google.protobuf.Timestamp
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	3, // 1: berth.v1.Command.reason:type_name -> berth.v1.Reason
+	4, // 2: berth.v1.Command.build:type_name -> berth.v1.Build
+	5, // 3: berth.v1.Command.power:type_name -> berth.v1.PowerCommand
+	6, // 4: berth.v1.Command.desired:type_name -> berth.v1.HostDesired
+	7, // 5: berth.v1.Command.at:type_name -> google.protobuf.Timestamp
+	2, // 6: berth.v1.Command.console:type_name -> berth.v1.ConsoleAsk
+	7, // 7: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_command_proto_init() }
@@ -309,7 +408,7 @@ func file_berth_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_command_proto_rawDesc), len(file_berth_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -267,7 +267,12 @@ type Instance struct {
 	// fence is the epoch that the granted claim carried: a fence of that epoch, or
 	// of one before, does not touch this instance. 0: the host had never acted on
 	// one.
-	Fence         uint64 `protobuf:"varint,27,opt,name=fence,proto3" json:"fence,omitempty"`
+	Fence uint64 `protobuf:"varint,27,opt,name=fence,proto3" json:"fence,omitempty"`
+	// power_reason is why it does not run, as its host last said. Absent: it
+	// runs, or nobody knows why not.
+	PowerReason *Reason `protobuf:"bytes,28,opt,name=power_reason,json=powerReason,proto3" json:"power_reason,omitempty"`
+	// answer is how the last power command that was answered ended.
+	Answer        *PowerAnswer `protobuf:"bytes,29,opt,name=answer,proto3" json:"answer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -491,6 +496,20 @@ func (x *Instance) GetFence() uint64 {
 	return 0
 }
 
+func (x *Instance) GetPowerReason() *Reason {
+	if x != nil {
+		return x.PowerReason
+	}
+	return nil
+}
+
+func (x *Instance) GetAnswer() *PowerAnswer {
+	if x != nil {
+		return x.Answer
+	}
+	return nil
+}
+
 // PowerCommand is a user's wish about an active machine.
 type PowerCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -573,11 +592,84 @@ func (x *PowerCommand) GetAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// PowerAnswer is how a power command ended.
+type PowerAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// op is what was to be done.
+	Op PowerOp `protobuf:"varint,1,opt,name=op,proto3,enum=berth.v1.PowerOp" json:"op,omitempty"`
+	// command is the user's id of it.
+	Command string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
+	// failed says why it was not done; empty: it was. At most 4 KiB.
+	Failed string `protobuf:"bytes,3,opt,name=failed,proto3" json:"failed,omitempty"`
+	// at is when the conductor read the host's answer.
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PowerAnswer) Reset() {
+	*x = PowerAnswer{}
+	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PowerAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PowerAnswer) ProtoMessage() {}
+
+func (x *PowerAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_instance_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PowerAnswer.ProtoReflect.Descriptor instead.
+func (*PowerAnswer) Descriptor() ([]byte, []int) {
+	return file_berth_v1_instance_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PowerAnswer) GetOp() PowerOp {
+	if x != nil {
+		return x.Op
+	}
+	return PowerOp_POWER_OP_UNSPECIFIED
+}
+
+func (x *PowerAnswer) GetCommand() string {
+	if x != nil {
+		return x.Command
+	}
+	return ""
+}
+
+func (x *PowerAnswer) GetFailed() string {
+	if x != nil {
+		return x.Failed
+	}
+	return ""
+}
+
+func (x *PowerAnswer) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
 var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfc\b\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\t\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
@@ -610,7 +702,9 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAt\x12\x18\n" +
 	"\aconfirm\x18\x1a \x01(\bR\aconfirm\x12\x14\n" +
-	"\x05fence\x18\x1b \x01(\x04R\x05fence\x1a<\n" +
+	"\x05fence\x18\x1b \x01(\x04R\x05fence\x123\n" +
+	"\fpower_reason\x18\x1c \x01(\v2\x10.berth.v1.ReasonR\vpowerReason\x12-\n" +
+	"\x06answer\x18\x1d \x01(\v2\x15.berth.v1.PowerAnswerR\x06answer\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\x01\n" +
@@ -619,7 +713,12 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x12\n" +
 	"\x04hard\x18\x03 \x01(\bR\x04hard\x12\x18\n" +
 	"\aversion\x18\x04 \x01(\x04R\aversion\x12*\n" +
-	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at*\x8e\x01\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x8e\x01\n" +
+	"\vPowerAnswer\x12!\n" +
+	"\x02op\x18\x01 \x01(\x0e2\x11.berth.v1.PowerOpR\x02op\x12\x18\n" +
+	"\acommand\x18\x02 \x01(\tR\acommand\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\tR\x06failed\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at*\x8e\x01\n" +
 	"\x05State\x12\x15\n" +
 	"\x11STATE_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fSTATE_QUEUED\x10\x01\x12\x12\n" +
@@ -653,42 +752,47 @@ func file_berth_v1_instance_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_instance_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_berth_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_berth_v1_instance_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_berth_v1_instance_proto_goTypes = []any{
 	(State)(0),                    // 0: berth.v1.State
 	(PowerState)(0),               // 1: berth.v1.PowerState
 	(PowerOp)(0),                  // 2: berth.v1.PowerOp
 	(*Instance)(nil),              // 3: berth.v1.Instance
 	(*PowerCommand)(nil),          // 4: berth.v1.PowerCommand
-	nil,                           // 5: berth.v1.Instance.ResourcesEntry
-	(*Reason)(nil),                // 6: berth.v1.Reason
-	(*Boot)(nil),                  // 7: berth.v1.Boot
-	(*Failure)(nil),               // 8: berth.v1.Failure
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*PowerAnswer)(nil),           // 5: berth.v1.PowerAnswer
+	nil,                           // 6: berth.v1.Instance.ResourcesEntry
+	(*Reason)(nil),                // 7: berth.v1.Reason
+	(*Boot)(nil),                  // 8: berth.v1.Boot
+	(*Failure)(nil),               // 9: berth.v1.Failure
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_berth_v1_instance_proto_depIdxs = []int32{
 	0,  // 0: berth.v1.Instance.state:type_name -> berth.v1.State
-	6,  // 1: berth.v1.Instance.reason:type_name -> berth.v1.Reason
-	7,  // 2: berth.v1.Instance.boot:type_name -> berth.v1.Boot
-	5,  // 3: berth.v1.Instance.resources:type_name -> berth.v1.Instance.ResourcesEntry
-	8,  // 4: berth.v1.Instance.failures:type_name -> berth.v1.Failure
+	7,  // 1: berth.v1.Instance.reason:type_name -> berth.v1.Reason
+	8,  // 2: berth.v1.Instance.boot:type_name -> berth.v1.Boot
+	6,  // 3: berth.v1.Instance.resources:type_name -> berth.v1.Instance.ResourcesEntry
+	9,  // 4: berth.v1.Instance.failures:type_name -> berth.v1.Failure
 	1,  // 5: berth.v1.Instance.power:type_name -> berth.v1.PowerState
 	4,  // 6: berth.v1.Instance.command:type_name -> berth.v1.PowerCommand
-	9,  // 7: berth.v1.Instance.publish_at:type_name -> google.protobuf.Timestamp
-	9,  // 8: berth.v1.Instance.accepted_at:type_name -> google.protobuf.Timestamp
-	9,  // 9: berth.v1.Instance.queued_at:type_name -> google.protobuf.Timestamp
-	9,  // 10: berth.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
-	9,  // 11: berth.v1.Instance.starting_at:type_name -> google.protobuf.Timestamp
-	9,  // 12: berth.v1.Instance.active_at:type_name -> google.protobuf.Timestamp
-	9,  // 13: berth.v1.Instance.ended_at:type_name -> google.protobuf.Timestamp
-	9,  // 14: berth.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
-	2,  // 15: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
-	9,  // 16: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	10, // 7: berth.v1.Instance.publish_at:type_name -> google.protobuf.Timestamp
+	10, // 8: berth.v1.Instance.accepted_at:type_name -> google.protobuf.Timestamp
+	10, // 9: berth.v1.Instance.queued_at:type_name -> google.protobuf.Timestamp
+	10, // 10: berth.v1.Instance.deadline:type_name -> google.protobuf.Timestamp
+	10, // 11: berth.v1.Instance.starting_at:type_name -> google.protobuf.Timestamp
+	10, // 12: berth.v1.Instance.active_at:type_name -> google.protobuf.Timestamp
+	10, // 13: berth.v1.Instance.ended_at:type_name -> google.protobuf.Timestamp
+	10, // 14: berth.v1.Instance.changed_at:type_name -> google.protobuf.Timestamp
+	7,  // 15: berth.v1.Instance.power_reason:type_name -> berth.v1.Reason
+	5,  // 16: berth.v1.Instance.answer:type_name -> berth.v1.PowerAnswer
+	2,  // 17: berth.v1.PowerCommand.op:type_name -> berth.v1.PowerOp
+	10, // 18: berth.v1.PowerCommand.at:type_name -> google.protobuf.Timestamp
+	2,  // 19: berth.v1.PowerAnswer.op:type_name -> berth.v1.PowerOp
+	10, // 20: berth.v1.PowerAnswer.at:type_name -> google.protobuf.Timestamp
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_instance_proto_init() }
@@ -704,7 +808,7 @@ func file_berth_v1_instance_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_instance_proto_rawDesc), len(file_berth_v1_instance_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

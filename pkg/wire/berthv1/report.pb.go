@@ -124,8 +124,8 @@ type Report struct {
 	Class FailureClass `protobuf:"varint,7,opt,name=class,proto3,enum=berth.v1.FailureClass" json:"class,omitempty"`
 	// power is what the machine is doing: started, changed.
 	Power PowerState `protobuf:"varint,8,opt,name=power,proto3,enum=berth.v1.PowerState" json:"power,omitempty"`
-	// message is for the operator: failed, returned, pinned-unavailable; what is
-	// longer than 4 KiB is cut.
+	// message is for the operator: failed, returned, pinned-unavailable, and
+	// changed by a command that failed; what is longer than 4 KiB is cut.
 	Message string `protobuf:"bytes,9,opt,name=message,proto3" json:"message,omitempty"`
 	// command is the user command that did it, if one did: changed. At most 128
 	// bytes.
@@ -138,7 +138,10 @@ type Report struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=at,proto3" json:"at,omitempty"`
 	// fence is the epoch of the last fence that this host had acted on when it
 	// claimed (FenceHost.epoch); 0: none: claim.
-	Fence         uint64 `protobuf:"varint,14,opt,name=fence,proto3" json:"fence,omitempty"`
+	Fence uint64 `protobuf:"varint,14,opt,name=fence,proto3" json:"fence,omitempty"`
+	// power_reason is why it does not run: started, changed. Absent: it runs, or
+	// nobody knows why not.
+	PowerReason   *Reason `protobuf:"bytes,15,opt,name=power_reason,json=powerReason,proto3" json:"power_reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,11 +274,18 @@ func (x *Report) GetFence() uint64 {
 	return 0
 }
 
+func (x *Report) GetPowerReason() *Reason {
+	if x != nil {
+		return x.PowerReason
+	}
+	return nil
+}
+
 var File_berth_v1_report_proto protoreflect.FileDescriptor
 
 const file_berth_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x15berth/v1/report.proto\x12\bberth.v1\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaa\x03\n" +
+	"\x15berth/v1/report.proto\x12\bberth.v1\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x03\n" +
 	"\x06Report\x12\"\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x12.berth.v1.ReportOpR\x02op\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
@@ -291,7 +301,8 @@ const file_berth_v1_report_proto_rawDesc = "" +
 	"\aversion\x18\v \x01(\x04R\aversion\x12\x18\n" +
 	"\ajournal\x18\f \x01(\tR\ajournal\x12*\n" +
 	"\x02at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
-	"\x05fence\x18\x0e \x01(\x04R\x05fence*\xe1\x01\n" +
+	"\x05fence\x18\x0e \x01(\x04R\x05fence\x123\n" +
+	"\fpower_reason\x18\x0f \x01(\v2\x10.berth.v1.ReasonR\vpowerReason*\xe1\x01\n" +
 	"\bReportOp\x12\x19\n" +
 	"\x15REPORT_OP_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREPORT_OP_CLAIM\x10\x01\x12\x15\n" +
@@ -323,17 +334,19 @@ var file_berth_v1_report_proto_goTypes = []any{
 	(FailureClass)(0),             // 2: berth.v1.FailureClass
 	(PowerState)(0),               // 3: berth.v1.PowerState
 	(*timestamppb.Timestamp)(nil), // 4: google.protobuf.Timestamp
+	(*Reason)(nil),                // 5: berth.v1.Reason
 }
 var file_berth_v1_report_proto_depIdxs = []int32{
 	0, // 0: berth.v1.Report.op:type_name -> berth.v1.ReportOp
 	2, // 1: berth.v1.Report.class:type_name -> berth.v1.FailureClass
 	3, // 2: berth.v1.Report.power:type_name -> berth.v1.PowerState
 	4, // 3: berth.v1.Report.at:type_name -> google.protobuf.Timestamp
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	5, // 4: berth.v1.Report.power_reason:type_name -> berth.v1.Reason
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_report_proto_init() }

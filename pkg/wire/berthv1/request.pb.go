@@ -368,7 +368,10 @@ type Boot struct {
 	// host builds it there and nowhere else; empty: anywhere.
 	Host string `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
 	// avoid lists hosts that shall never build it; at most 64.
-	Avoid         []string `protobuf:"bytes,11,rep,name=avoid,proto3" json:"avoid,omitempty"`
+	Avoid []string `protobuf:"bytes,11,rep,name=avoid,proto3" json:"avoid,omitempty"`
+	// ssh_keys may log in: lines as in authorized_keys, at most 64 and 32 KiB in
+	// all.
+	SshKeys       []string `protobuf:"bytes,12,rep,name=ssh_keys,json=sshKeys,proto3" json:"ssh_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -476,6 +479,13 @@ func (x *Boot) GetHost() string {
 func (x *Boot) GetAvoid() []string {
 	if x != nil {
 		return x.Avoid
+	}
+	return nil
+}
+
+func (x *Boot) GetSshKeys() []string {
+	if x != nil {
+		return x.SshKeys
 	}
 	return nil
 }
@@ -825,7 +835,7 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x05fence\x18\x0f \x01(\v2\x13.berth.v1.FenceHostH\x00R\x05fence\x12.\n" +
 	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forget\x121\n" +
 	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirmB\v\n" +
-	"\toperation\"\xfc\x03\n" +
+	"\toperation\"\x97\x04\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06flavor\x18\x02 \x01(\tR\x06flavor\x12,\n" +
@@ -838,7 +848,8 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x0eon_no_capacity\x18\t \x01(\x0e2\x14.berth.v1.NoCapacityR\fonNoCapacity\x12\x12\n" +
 	"\x04host\x18\n" +
 	" \x01(\tR\x04host\x12\x14\n" +
-	"\x05avoid\x18\v \x03(\tR\x05avoid\x1a7\n" +
+	"\x05avoid\x18\v \x03(\tR\x05avoid\x12\x19\n" +
+	"\bssh_keys\x18\f \x03(\tR\asshKeys\x1a7\n" +
 	"\tWithEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +

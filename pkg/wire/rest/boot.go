@@ -19,6 +19,7 @@ type Boot struct {
 	Image        string             `json:"image,omitempty" doc:"How the hypervisor finds the image; left out, the driver's default."`
 	Metadata     map[string]string  `json:"metadata,omitempty" doc:"At most 64 entries, 16 KiB together."`
 	UserData     []byte             `json:"user_data,omitempty" doc:"For the machine's first start, in base64; at most 256 KiB decoded."`
+	SSHKeys      []string           `json:"ssh_keys,omitempty" nullable:"false" doc:"Who may log in: public keys, as the lines of authorized_keys. At most 64, 32 KiB together."`
 	Attempts     compute.Attempt    `json:"attempts,omitempty" doc:"Most tries to build it, up to 20; 0 or left out: 3."`
 	Deadline     Duration           `json:"deadline,omitempty" doc:"How long it may wait unclaimed, up to 168h; left out: 1h." example:"10m0s"`
 	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail" doc:"Whether to wait until the deadline when no host takes it, or to fail after 10 s."`
@@ -40,6 +41,7 @@ func (b Boot) Compute() (compute.Boot, error) {
 		Image:        b.Image,
 		Metadata:     b.Metadata,
 		UserData:     b.UserData,
+		SSHKeys:      b.SSHKeys,
 		Attempts:     b.Attempts,
 		Deadline:     time.Duration(b.Deadline),
 		OnNoCapacity: onNoCapacity,
@@ -59,6 +61,7 @@ func FromBoot(p compute.Project, id compute.InstanceID, b compute.Boot) Boot {
 		Image:        b.Image,
 		Metadata:     b.Metadata,
 		UserData:     b.UserData,
+		SSHKeys:      b.SSHKeys,
 		Attempts:     b.Attempts,
 		Deadline:     Duration(b.Deadline),
 		OnNoCapacity: b.OnNoCapacity.String(),

@@ -34,6 +34,7 @@ type Instance struct {
 	Resources    compute.Resources  `json:"resources,omitempty" doc:"What it uses of a host and of the quota."`
 	Image        string             `json:"image,omitempty"`
 	Metadata     map[string]string  `json:"metadata,omitempty"`
+	SSHKeys      []string           `json:"ssh_keys,omitempty" nullable:"false" doc:"Who may log in."`
 	Attempts     compute.Attempt    `json:"attempts,omitempty" doc:"Most tries to build it."`
 	OnNoCapacity string             `json:"on_no_capacity,omitempty" enum:"wait,fail"`
 	PinnedTo     compute.HostID     `json:"pinned_to,omitempty" doc:"The only host it may be built on."`
@@ -43,6 +44,9 @@ type Instance struct {
 	Attempt  compute.Attempt `json:"attempt,omitempty" doc:"The current try, from 1."`
 	Failures []Failure       `json:"failures,omitempty" nullable:"false" doc:"How earlier attempts ended."`
 	Power    string          `json:"power,omitempty" enum:"running,stopped,paused" doc:"As the host last said."`
+	Stopped  *Reason         `json:"stopped,omitempty" doc:"Why it does not run, as the host last said: StoppedByCommand, GuestShutdown, GuestPanicked, MachineKilled, HostRestarted, HypervisorError, StoppedUnknown."`
+	Command  *PowerCommand   `json:"command,omitempty" doc:"The last stop, start or reboot, until its host has answered."`
+	Answer   *PowerAnswer    `json:"answer,omitempty" doc:"How the last stop, start or reboot that was answered ended."`
 	Delete   bool            `json:"delete,omitempty" doc:"It was asked to be deleted."`
 	Version  compute.Version `json:"version,omitempty" doc:"Rises with every change of its record; absent while accepted."`
 
@@ -65,6 +69,53 @@ type Failure struct {
 	At      time.Time       `json:"at"`
 }
 
+// PowerCommand is a stop, start or reboot under way.
+type PowerCommand struct {
+	Op      string            `json:"op" enum:"stop,start,reboot"`
+	Command compute.CommandID `json:"command" doc:"The id it was given."`
+	Hard    bool              `json:"hard,omitempty" doc:"Without asking the guest."`
+	At      time.Time         `json:"at,omitzero" doc:"When the conductor read it."`
+}
+
+// PowerAnswer is how a stop, start or reboot ended.
+type PowerAnswer struct {
+	Op      string            `json:"op" enum:"stop,start,reboot"`
+	Command compute.CommandID `json:"command" doc:"The id it was given."`
+	Failed  string            `json:"failed,omitempty" doc:"Why it was not done; absent: it was."`
+	At      time.Time         `json:"at,omitzero" doc:"When the conductor read the answer."`
+}
+
+// PowerWish is what to do with a machine's power, in addition to the operation.
+type PowerWish struct {
+	Hard    bool              `json:"hard,omitempty" doc:"stop and reboot: without asking the guest."`
+	Command compute.CommandID `json:"command,omitempty" maxLength:"128" doc:"An id of your own for this command; a repeat of the last command with the same id does nothing. Left out, one is made." example:"r-81"`
+}
+
+// PowerAsked says that a command is on its way.
+type PowerAsked struct {
+	ID      compute.InstanceID `json:"id" doc:"Of the instance."`
+	Op      string             `json:"op" enum:"stop,start,reboot"`
+	Command compute.CommandID  `json:"command" doc:"Carried out once the instance's answer has this id."`
+}
+
+// Console is a part of what a machine printed on its serial console.
+type Console struct {
+	Instance compute.InstanceID `json:"instance"`
+	Host     compute.HostID     `json:"host" doc:"Who has it."`
+	Offset   int64              `json:"offset" doc:"Of data's first byte, of all that was ever printed; later than asked for where the oldest part is not kept."`
+	Data     []byte             `json:"data" doc:"In base64; empty at the end."`
+	End      int64              `json:"end" doc:"How much was ever printed."`
+}
+
+// FromConsole shows a host's answer.
+func FromConsole(c compute.Console) Console {
+	data := c.Data
+	if data == nil {
+		data = []byte{}
+	}
+	return Console{Instance: c.Instance, Host: c.Host, Offset: c.Offset, Data: data, End: c.End}
+}
+
 // Instances is one page of a list.
 type Instances struct {
 	Items []Instance `json:"items" nullable:"false"`
@@ -81,6 +132,13 @@ func FromInstance(i *compute.Instance) Instance {
 	out.Host, out.Attempt, out.Delete = i.Host, i.Attempt, i.Delete
 	if i.Power != compute.PowerUnknown {
 		out.Power = i.Power.String()
+	}
+	out.Stopped = FromReason(i.Stopped)
+	if c := i.Command; c != nil {
+		out.Command = &PowerCommand{Op: c.Op.String(), Command: c.Command, Hard: c.Hard, At: utc(c.At)}
+	}
+	if a := i.Answer; a != nil {
+		out.Answer = &PowerAnswer{Op: a.Op.String(), Command: a.Command, Failed: a.Failed, At: utc(a.At)}
 	}
 	for _, f := range i.Failures {
 		out.Failures = append(out.Failures, Failure{
@@ -109,7 +167,7 @@ func FromRequest(r *compute.Request) Instance {
 // instance is the part of an instance that the request for it says.
 func (b Boot) instance() Instance {
 	return Instance{
-		Name: b.Name, Flavor: b.Flavor, With: b.With, Image: b.Image, Metadata: b.Metadata,
+		Name: b.Name, Flavor: b.Flavor, With: b.With, Image: b.Image, Metadata: b.Metadata, SSHKeys: b.SSHKeys,
 		Attempts: b.Attempts, OnNoCapacity: b.OnNoCapacity, PinnedTo: b.Host, Avoid: b.Avoid,
 	}
 }

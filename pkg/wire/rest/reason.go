@@ -178,5 +178,26 @@ func endSentence(r *compute.Reason) string {
 	case compute.AttemptOver:
 		return "another claim was first"
 	}
+	return stopSentence(r)
+}
+
+// stopSentence is why a machine does not run.
+func stopSentence(r *compute.Reason) string {
+	switch r.Code {
+	case compute.StoppedByCommand:
+		return "stopped by command"
+	case compute.GuestShutdown:
+		return "the guest powered itself off"
+	case compute.GuestPanicked:
+		return "the guest panicked"
+	case compute.MachineKilled:
+		return "it was killed from outside, or its hypervisor crashed"
+	case compute.HostRestarted:
+		return "its host was restarted"
+	case compute.HypervisorError:
+		return "the hypervisor could not run it any further"
+	case compute.StoppedUnknown:
+		return "it stopped, and nobody knows why"
+	}
 	return string(r.Code)
 }

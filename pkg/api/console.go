@@ -1,0 +1,196 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+const consoleDescription = `A part of what the machine printed, as its host has it now. Offsets count all that it ever printed, over stops and reboots; of the oldest part as much is kept as the host is told to. ` +
+	`To go on, ask for offset + the length of data. 409 if it is on no host, or its hypervisor keeps no consoles; 429 with Retry-After when too many ask this node at once; ` +
+	`504 with the host and when it was last heard if it does not answer.`
+
+func (s *Server) routeConsole(api huma.API) {
+	route(s, api, huma.Operation{
+		OperationID: "show-console", Method: http.MethodGet, Path: "/v1/instances/{id}/console", Tags: []string{"instances"},
+		Summary: "Read a machine's serial console", Description: consoleDescription,
+	}, s.console)
+}
+
+type consoleInput struct {
+	InstanceInput
+	Offset int64 `query:"offset" default:"-65536" minimum:"-9000000000000000" maximum:"9000000000000000" doc:"Of the first byte wanted; negative: so many before the end."`
+	Limit  int   `query:"limit" default:"65536" minimum:"1" maximum:"65536" doc:"Most bytes."`
+}
+
+type consoleOutput struct{ Body rest.Console }
+
+// console asks the host that has the machine, through its stream, and waits for
+// the one answer there may be.
+func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput, error) {
+	at, err := in.key()
+	if err != nil {
+		return nil, err
+	}
+	host, err := s.hostOf(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.ConsoleTimeout)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	ask := compute.ConsoleAsk{ID: compute.AskID(uuid.NewString()), Offset: in.Offset, Limit: uint32(in.Limit), Deadline: deadline.Round(0).UTC()}
+	answer, done, err := s.asks.open(ask.ID, host, at)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if s.config.Consoles != nil {
+		deaf, err := s.config.Consoles.Listen(ctx)
+		if err != nil {
+			return nil, compute.Unavailable("listen for consoles", err)
+		}
+		defer deaf()
+	}
+	cmd := compute.Command{
+		Op: compute.CommandConsole, Project: at.project, Instance: at.id, Console: &ask, At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
+	}
+	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(host), 0)); err != nil {
+		return nil, err
+	}
+	select {
+	case c := <-answer:
+		if err := refusedConsole(c); err != nil {
+			return nil, err
+		}
+		return &consoleOutput{Body: rest.FromConsole(c)}, nil
+	case <-ctx.Done():
+		return nil, s.unansweredBy(host)
+	}
+}
+
+// hostOf finds who has the machine.
+func (s *Server) hostOf(ctx context.Context, at key) (compute.HostID, error) {
+	k, err := s.find(ctx, at)
+	if err == nil && (k.instance == nil || !k.instance.State.OnHost()) { // others may know better
+		if err = s.catchUp(ctx); err == nil {
+			k, err = s.find(ctx, at)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	state := compute.StateAccepted
+	if k.instance != nil {
+		state = k.instance.State
+	}
+	switch {
+	case state.OnHost():
+		return k.instance.Host, nil
+	case state.Ended():
+		return "", compute.Conflict("instance", string(at.id), "is "+state.String(), "consoles go with their machines")
+	}
+	return "", compute.Conflict("instance", string(at.id), "is "+state.String()+" and on no host yet", "wait until it is active")
+}
+
+// unansweredBy says which host did not answer, and what is known of it.
+func (s *Server) unansweredBy(h compute.HostID) error {
+	heard := "and was never heard of"
+	if last, ok := s.views.hosts.get(h); ok {
+		heard = "and was last heard " + time.Since(last.at).Truncate(time.Second).String() + " ago"
+	}
+	return &compute.Error{
+		Kind: compute.KindTimeout, Field: "host", Value: string(h),
+		Message: fmt.Sprintf("did not answer within %s, %s", s.config.ConsoleTimeout, heard),
+		Remedy:  "try again; if its agent runs, it may be older than this node, or its clock may be wrong",
+	}
+}
+
+// refusedConsole is why a host does not show a console; nil if it does.
+func refusedConsole(c compute.Console) error {
+	e := compute.Conflict("host", string(c.Host), "", "")
+	switch c.Refusal {
+	case compute.ConsoleRead:
+		return nil
+	case compute.ConsoleNotKept:
+		e.Message, e.Remedy = "keeps no consoles", "use a hypervisor driver that does"
+	case compute.ConsoleNotHere:
+		e.Message, e.Remedy = "does not have the machine (any more)", "look at the instance again"
+	default:
+		e.Kind, e.Message, e.Remedy = compute.KindUnavailable, "could not read the console", "try again"
+	}
+	if c.Message != "" {
+		e.Message += ": " + c.Message
+	}
+	return e
+}
+
+// Consoles takes records of the consoles topic, in any order. Those that nobody
+// at this node asked for are other nodes'.
+func (s *Server) Consoles(recs []wire.Record, _ bool) {
+	for _, rec := range recs {
+		c, err := wire.DecodeConsole(rec)
+		if err != nil {
+			s.views.unreadable("consoles", rec, err)
+			continue
+		}
+		s.asks.answer(c)
+	}
+}
+
+// asks are the open questions of this node about consoles.
+type asks struct {
+	most int
+
+	mu  sync.Mutex
+	all map[compute.AskID]asked
+}
+
+type asked struct {
+	host   compute.HostID
+	at     key
+	answer chan compute.Console // holds one
+}
+
+func newAsks(most int) *asks { return &asks{most: most, all: map[compute.AskID]asked{}} }
+
+// open begins to wait for an answer; done must be called.
+func (a *asks) open(id compute.AskID, h compute.HostID, at key) (answer <-chan compute.Console, done func(), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.all) >= a.most {
+		return nil, nil, tooMany("limits.consoles", strconv.Itoa(a.most), "so many wait for consoles at this node already")
+	}
+	q := asked{h, at, make(chan compute.Console, 1)}
+	a.all[id] = q
+	return q.answer, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.all, id)
+	}, nil
+}
+
+// answer hands an answer to who waits for it: the first, and by the host that
+// was asked about the instance that was asked about.
+func (a *asks) answer(c compute.Console) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q, ok := a.all[c.Ask]
+	if !ok || q.host != c.Host || q.at != (key{c.Project, c.Instance}) {
+		return
+	}
+	select {
+	case q.answer <- c:
+	default:
+	}
+}

@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+const powerDescription = `Answered once the request cannot be lost; the instance shows it as command until its host has answered, and then as answer. ` +
+	`A newer command takes the place of one that is not answered yet. With a command id of the caller's own it may be repeated: the last command with the same id is not done again. ` +
+	`409 unless the instance is active (or unknown: then its host acts on it when it is back).`
+
+func (s *Server) routePower(api huma.API) {
+	for _, w := range []struct {
+		op            compute.RequestOp
+		summary, more string
+	}{
+		{compute.OpStop, "Stop a machine", " The guest is asked to shut down, and cut off if it does not within the host's patience (30 s); hard cuts it off at once. It keeps its share of its host and of the quota."},
+		{compute.OpStart, "Start a stopped machine again, from its disk", ""},
+		{compute.OpReboot, "Reboot a running machine", " Soft as stop and start do, hard by a reset. 409 if it is stopped. Done at most once; answer.failed says why it was not."},
+	} {
+		route(s, api, huma.Operation{
+			OperationID: w.op.String() + "-instance", Method: http.MethodPost, Path: "/v1/instances/{id}/" + w.op.String(), Tags: []string{"instances"},
+			DefaultStatus: http.StatusAccepted, Summary: w.summary, Description: powerDescription + w.more,
+		}, func(ctx context.Context, in *powerInput) (*powerOutput, error) { return s.power(ctx, in, w.op) })
+	}
+}
+
+type powerInput struct {
+	InstanceInput
+	Body *rest.PowerWish `required:"false"`
+}
+
+type powerOutput struct {
+	Location string `header:"Location"`
+	Body     rest.PowerAsked
+}
+
+// power publishes a power command, unless it can be seen that it makes no sense.
+func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp) (*powerOutput, error) {
+	var wish rest.PowerWish
+	if in.Body != nil {
+		wish = *in.Body
+	}
+	if wish.Hard && op == compute.OpStart {
+		return nil, compute.Invalid("hard", "true", "there is one way to start: leave it out")
+	}
+	at, err := in.key()
+	if err != nil {
+		return nil, err
+	}
+	k, err := s.find(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if mayPower(k, op, wish.Command) != nil { // others may know better
+		if err := s.catchUp(ctx); err != nil {
+			return nil, err
+		}
+		if now, ok := s.views.instances.get(at); ok {
+			k = now
+		}
+		if err := mayPower(k, op, wish.Command); err != nil {
+			return nil, err
+		}
+	}
+	if wish.Command == "" {
+		wish.Command = compute.CommandID(uuid.NewString())
+	}
+	if !repeats(k.instance, wish.Command) {
+		err := s.publish(ctx, &compute.Request{
+			Project: at.project, Instance: at.id, Op: op, Hard: wish.Hard, Command: wish.Command,
+			At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &powerOutput{Location: location(at), Body: rest.PowerAsked{ID: at.id, Op: op.String(), Command: wish.Command}}, nil
+}
+
+// mayPower refuses what makes no sense as far as is known. The conductor has the
+// last word: what it refuses is in rejected.
+func mayPower(k known, op compute.RequestOp, c compute.CommandID) error {
+	const remedy = "only an active instance can be stopped, started and rebooted"
+	i := k.instance
+	switch {
+	case i == nil:
+		return compute.Conflict("instance", string(k.key().id), "no conductor has read it yet", remedy)
+	case repeats(i, c):
+		return nil
+	case i.State != compute.StateActive:
+		return compute.Conflict("instance", string(i.ID), "is "+i.State.String(), remedy)
+	case op == compute.OpReboot && i.Power == compute.PowerStopped && i.Command == nil:
+		e := compute.Conflict("instance", string(i.ID), "is stopped", "start it instead")
+		e.Reason = i.Stopped
+		return e
+	}
+	return nil
+}
+
+// repeats says whether the command is under way, or was the last that was answered.
+func repeats(i *compute.Instance, c compute.CommandID) bool {
+	return c != "" && (i.Command != nil && i.Command.Command == c || i.Answer != nil && i.Answer.Command == c)
+}
