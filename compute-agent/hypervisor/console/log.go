@@ -43,7 +43,7 @@ type part struct {
 // may be missing, console.log last. all is how much was ever printed.
 func (l Log) parts() (parts []part, all int64, err error) {
 	entries, err := os.ReadDir(l.Dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // nothing was printed yet
 		return nil, 0, err
 	}
 	var old part
