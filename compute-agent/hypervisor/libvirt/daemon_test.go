@@ -86,6 +86,7 @@ func (d *daemon) start(program string) {
 	d.cmd.Env = append(os.Environ(), "HOME="+d.root, "XDG_CONFIG_HOME="+in("c"), "XDG_RUNTIME_DIR="+in("r"), "XDG_DATA_HOME="+in("d"), "XDG_CACHE_HOME="+cache(d.t))
 	var said bytes.Buffer
 	d.cmd.Stdout, d.cmd.Stderr = &said, &said
+	d.cmd.WaitDelay = time.Second // virtlogd has its output as well
 	if os.Getuid() == 0 {
 		somebody := []syscall.SysProcIDMap{{ContainerID: 1000, HostID: 0, Size: 1}}
 		d.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: somebody, GidMappings: somebody}
@@ -165,3 +166,8 @@ func (d *daemon) kill(with string) {
 		pause(context.Background(), 10*time.Millisecond)
 	}
 }
+
+// freeze makes it silent.
+func (d *daemon) freeze() { d.ok(d.cmd.Process.Signal(syscall.SIGSTOP)) }
+
+func (d *daemon) thaw() { d.ok(d.cmd.Process.Signal(syscall.SIGCONT)) }

@@ -138,7 +138,7 @@ type (
 	model struct {
 		Model string `xml:"model,attr"`
 	}
-	hostPCI struct {
+	hostPCI struct { // not managed: libvirt would take it from the host's driver without a word
 		Mode    string `xml:"mode,attr"`
 		Type    string `xml:"type,attr"`
 		Managed string `xml:"managed,attr"`
@@ -185,7 +185,7 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 		p.Type, p.Device, p.Driver.Name, p.Target = "file", "disk", "qemu", target{fmt.Sprintf("vd%c", 'a'+i), "virtio"}
 	}
 	for _, a := range m.Devices {
-		x.Devices.Host = append(x.Devices.Host, hostPCI{Mode: "subsystem", Type: "pci", Managed: "yes", At: split(a)})
+		x.Devices.Host = append(x.Devices.Host, hostPCI{Mode: "subsystem", Type: "pci", Managed: "no", At: split(a)})
 	}
 	b, err := xml.MarshalIndent(x, "", "  ")
 	return string(b), err

@@ -59,10 +59,11 @@ func (e *ears) listen(ctx context.Context) error {
 		e.known = map[compute.InstanceID]compute.PowerState{}
 	}
 	for _, m := range all {
-		if m.Launched && !first && e.known[m.Instance] != m.Power {
-			e.tell(hypervisor.Event{Instance: m.Instance, Power: m.Power, Detail: m.Detail})
+		if first || e.known[m.Instance] == m.Power {
+			e.known[m.Instance] = m.Power
+			continue
 		}
-		e.known[m.Instance] = m.Power
+		e.pass(m)
 	}
 	for event := range heard {
 		if err := e.hear(ctx, event.Dom); err != nil {
@@ -83,10 +84,13 @@ func (e *ears) hear(ctx context.Context, dom libvirt.Domain) error {
 		delete(e.known, id)
 		return nil
 	}
-	power, detail := judge(f, e.d.host.BootID())
-	e.known[id] = power
-	if f.stamp.Launched {
-		e.tell(hypervisor.Event{Instance: id, Power: power, Detail: detail})
-	}
+	e.pass(e.d.machine(f, e.d.host.BootID()))
 	return nil
+}
+
+func (e *ears) pass(m hypervisor.Machine) {
+	e.known[m.Instance] = m.Power
+	if m.Launched {
+		e.tell(hypervisor.Event{Instance: m.Instance, Power: m.Power, Detail: m.Detail})
+	}
 }

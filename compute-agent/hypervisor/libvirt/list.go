@@ -102,15 +102,21 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	list := make([]hypervisor.Machine, 0, len(all))
 	boot := d.host.BootID()
 	for _, f := range all {
-		m := f.stamp.machine()
-		m.Power, m.Detail = judge(f, boot)
-		m.Detail += "; domain " + f.domain.Name + ", " + d.dir(m.Instance)
+		m := d.machine(f, boot)
 		if err := d.trim(m.Instance); err != nil {
 			m.Detail += "; its console cannot be cut: " + err.Error()
 		}
 		list = append(list, m)
 	}
 	return list, ctx.Err()
+}
+
+// machine is a domain as List gives it.
+func (d *Driver) machine(f found, boot string) hypervisor.Machine {
+	m := f.stamp.machine()
+	m.Power, m.Detail = judge(f, boot)
+	m.Detail += "; domain " + f.domain.Name + ", " + d.dir(m.Instance)
+	return m
 }
 
 func uuidOf(dom libvirt.Domain) compute.InstanceID {

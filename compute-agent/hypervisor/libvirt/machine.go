@@ -54,7 +54,8 @@ func (d *Driver) release(ctx context.Context, f found) error {
 		return nil
 	}
 	if f.state == libvirt.DomainPaused {
-		if err := d.short(ctx, func(c conn) error { return c.DomainResume(f.domain) }); err != nil {
+		err := d.short(ctx, func(c conn) error { return c.DomainResume(f.domain) })
+		if err != nil && !is(err, libvirt.ErrOperationInvalid) { // it runs, or has ended
 			return err
 		}
 	}
@@ -93,7 +94,11 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 			return err
 		}
 		err = d.short(ctx, func(c conn) error {
-			return c.DomainUndefineFlags(f.domain, libvirt.DomainUndefineManagedSave|libvirt.DomainUndefineSnapshotsMetadata|libvirt.DomainUndefineCheckpointsMetadata)
+			err := c.DomainUndefineFlags(f.domain, 0)
+			if is(err, libvirt.ErrOperationInvalid) { // somebody has saved it, or made snapshots
+				err = c.DomainUndefineFlags(f.domain, libvirt.DomainUndefineManagedSave|libvirt.DomainUndefineSnapshotsMetadata|libvirt.DomainUndefineCheckpointsMetadata)
+			}
+			return err
 		})
 		if err != nil && !is(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid) { // transient, since somebody undefined it
 			return err

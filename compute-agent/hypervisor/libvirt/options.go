@@ -78,10 +78,11 @@ func (o Options) Check() error {
 	o = o.defaults()
 	var errs []error
 	bad := func(field, value, remedy string) { errs = append(errs, compute.Invalid(field, value, remedy)) }
-	if o.URI != system && o.URI != session {
+	known := o.URI == system || o.URI == session
+	if !known {
 		bad("uri", o.URI, "give qemu:///system or qemu:///session: the agent runs on the host itself")
 	}
-	if !filepath.IsAbs(o.Socket) || len(o.Socket) > longestPath {
+	if (known || o.Socket != "") && (!filepath.IsAbs(o.Socket) || len(o.Socket) > longestPath) {
 		bad("socket", o.Socket, fmt.Sprintf("give the full path of libvirt's socket, at most %d letters; that of a session is libvirt/libvirt-sock in its XDG_RUNTIME_DIR", longestPath))
 	}
 	if !filepath.IsAbs(o.Dir) {
