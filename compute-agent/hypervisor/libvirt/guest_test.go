@@ -156,41 +156,44 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, guesttest.Need(t))
 	d := b.open()
+	it := compute.InstanceID("00000000-0000-4000-8000-00000000000d") // no other test's, for it is looked for among the host's processes
+	made := spec("tiny")
+	made.Instance = it
 	file := filepath.Join(b.root, "theirs.xml")
-	b.ok(os.WriteFile(file, []byte(strings.Replace(theirs, "<name>", "<uuid>"+string(one)+"</uuid><name>", 1)), 0o600))
+	b.ok(os.WriteFile(file, []byte(strings.Replace(theirs, "<name>", "<uuid>"+string(it)+"</uuid><name>", 1)), 0o600))
 	b.virsh("define", file)
 	b.virsh("start", "theirs", "--paused")
 	untouched := func(d *Driver) {
 		t.Helper()
 		var e *hypervisor.Error
 		for what, err := range map[string]error{
-			"Prepare": d.Prepare(t.Context(), spec("tiny")), "Launch": d.Launch(t.Context(), one, 1, "c"),
-			"Stop": d.Stop(t.Context(), one, 0), "Start": d.Start(t.Context(), one), "Reboot": d.Reboot(t.Context(), one, 0),
+			"Prepare": d.Prepare(t.Context(), made), "Launch": d.Launch(t.Context(), it, 1, "c"),
+			"Stop": d.Stop(t.Context(), it, 0), "Start": d.Start(t.Context(), it), "Reboot": d.Reboot(t.Context(), it, 0),
 		} {
 			if !errors.As(err, &e) || e.Class != compute.FailureHost {
 				t.Errorf("%s of somebody else's domain answers %v", what, err)
 			}
 		}
-		b.ok(d.Destroy(t.Context(), one))
+		b.ok(d.Destroy(t.Context(), it))
 		if list, err := d.List(t.Context()); err != nil || len(list) != 0 {
 			t.Errorf("List gives somebody else's: %+v, %v", list, err)
 		}
-		if b.state(one) != "paused" {
+		if b.state(it) != "paused" {
 			t.Error("somebody else's domain was touched")
 		}
 	}
 	untouched(d)
 	b.virsh("destroy", "theirs")
 	b.virsh("undefine", "theirs")
-	b.ok(d.Prepare(t.Context(), spec("tiny")))
+	b.ok(d.Prepare(t.Context(), made))
 	b.o.Dir = filepath.Join(b.root, "other")
 	another := b.open()
 	untouched(another)
 	inv, err := another.Inventory(t.Context())
 	b.ok(err)
 	for _, f := range inv.Foreign {
-		if f.Name == "berth-"+string(one) {
-			if f.PID != b.qemus(one)[0].PID || !f.Uses.Equal(compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128}) {
+		if f.Name == "berth-"+string(it) {
+			if f.PID != b.qemus(it)[0].PID || !f.Uses.Equal(compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128}) {
 				t.Errorf("another agent's machine is %+v", f)
 			}
 			return
