@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -29,18 +28,31 @@ type daemon struct {
 // need gives the program, or ends the test.
 func need(t *testing.T) string {
 	t.Helper()
-	for _, name := range []string{"libvirtd", "/usr/sbin/libvirtd"} {
-		if path, err := exec.LookPath(name); err == nil {
-			if _, err = os.Stat("/usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so"); err == nil || !strings.HasPrefix(path, "/usr/sbin") {
-				return path
-			}
+	path, err := exec.LookPath("libvirtd")
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/libvirtd")
+	}
+	if _, no := exec.LookPath("virsh"); no != nil {
+		err = errors.Join(err, no)
+	}
+	if _, no := exec.LookPath("qemu-system-x86_64"); no != nil {
+		err = errors.Join(err, no)
+	}
+	found := false
+	for _, dir := range []string{"/usr/lib", "/usr/lib64", "/usr/lib/*"} {
+		modules, _ := filepath.Glob(dir + "/libvirt/connection-driver/libvirt_driver_qemu.so")
+		found = found || len(modules) > 0
+	}
+	if !found {
+		err = errors.Join(err, errors.New("no libvirt_driver_qemu.so"))
+	}
+	if err != nil {
+		if os.Getenv("BERTH_REQUIRE_LIBVIRT") == "1" {
+			t.Fatalf("BERTH_REQUIRE_LIBVIRT=1 and there is no libvirt: %v", err)
 		}
+		t.Skipf("skipped: needs libvirt (Debian: libvirt-daemon, libvirt-daemon-driver-qemu, libvirt-clients): %v", err)
 	}
-	if os.Getenv("BERTH_REQUIRE_LIBVIRT") == "1" {
-		t.Fatal("BERTH_REQUIRE_LIBVIRT=1 and there is no libvirtd with a driver for QEMU")
-	}
-	t.Skip("skipped: needs libvirtd with its driver for QEMU (Debian: libvirt-daemon, libvirt-daemon-driver-qemu)")
-	return ""
+	return path
 }
 
 func newDaemon(t *testing.T) *daemon {
@@ -65,6 +77,7 @@ func newDaemon(t *testing.T) *daemon {
 		d.kill(root + "/") // QEMUs and virtlogd
 		d.ok(os.RemoveAll(root))
 	})
+	d.ok(buryOrphans())
 	d.start(program)
 	return d
 }

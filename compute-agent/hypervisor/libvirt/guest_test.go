@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	libvirt "github.com/digitalocean/go-libvirt"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -61,7 +63,7 @@ func TestGuestKnowsWhoItIs(t *testing.T) {
 		}
 	}
 	b.virsh("shutdown", string(one))
-	b.await("power off", func() bool { return b.state(one) == "shut off" })
+	b.await("power off", func() bool { return b.state(one) == libvirt.DomainShutoff })
 	for range 2 { // and after a Stop as well
 		if m := b.only(b.open()); m.Power != compute.PowerStopped || !strings.Contains(m.Detail, "the guest shut itself down") {
 			t.Errorf("powered off, and List gives %+v", m)
@@ -163,7 +165,7 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	b.ok(os.WriteFile(file, []byte(strings.Replace(theirs, "<name>", "<uuid>"+string(it)+"</uuid><name>", 1)), 0o600))
 	b.virsh("define", file)
 	b.virsh("start", "theirs", "--paused")
-	untouched := func(d *Driver) {
+	untouched := func(d *Driver, name string) {
 		t.Helper()
 		var e *hypervisor.Error
 		for what, err := range map[string]error{
@@ -178,17 +180,17 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		if list, err := d.List(t.Context()); err != nil || len(list) != 0 {
 			t.Errorf("List gives somebody else's: %+v, %v", list, err)
 		}
-		if b.state(it) != "paused" {
+		if b.domains()[name] != libvirt.DomainPaused {
 			t.Error("somebody else's domain was touched")
 		}
 	}
-	untouched(d)
+	untouched(d, "theirs")
 	b.virsh("destroy", "theirs")
 	b.virsh("undefine", "theirs")
 	b.ok(d.Prepare(t.Context(), made))
 	b.o.Dir = filepath.Join(b.root, "other")
 	another := b.open()
-	untouched(another)
+	untouched(another, "berth-"+string(it))
 	inv, err := another.Inventory(t.Context())
 	b.ok(err)
 	for _, f := range inv.Foreign {
@@ -219,7 +221,7 @@ func TestByHand(t *testing.T) {
 		t.Errorf("suspended, and List gives %+v", m)
 	}
 	b.ok(d.Launch(t.Context(), one, 1, "c"))
-	if b.state(one) != "paused" {
+	if b.state(one) != libvirt.DomainPaused {
 		t.Error("what the operator has suspended goes on")
 	}
 	b.virsh("managedsave", string(one))
@@ -259,8 +261,8 @@ func TestOneProcess(t *testing.T) {
 			calls.Go(func() error { return call(d) })
 		}
 		b.ok(calls.Wait())
-		if n := len(b.qemus(one)); n != 1 || b.state(one) != "running" {
-			t.Errorf("%d processes, %s", n, b.state(one))
+		if n := len(b.qemus(one)); n != 1 || b.state(one) != libvirt.DomainRunning {
+			t.Errorf("%d processes, state %d", n, b.state(one))
 		}
 	}
 	many(func(d *Driver) error { return d.Launch(t.Context(), one, 1, "c") })
@@ -296,4 +298,44 @@ func TestRefusalsSayWhy(t *testing.T) {
 	if _, err := Open(t.Context(), b.o); err == nil || !strings.Contains(err.Error(), "dir") {
 		t.Errorf("without a folder Open answers %v", err)
 	}
+}
+
+// A guest that never stops printing does not fill the disk, nor does virtlogd,
+// which begins the file anew, lead the offsets astray.
+func TestConsoleIsBounded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	b.ok(os.WriteFile(filepath.Join(b.root, "c/libvirt/virtlogd.conf"), []byte("max_size = 4096\nmax_backups = 3\n"), 0o600))
+	b.o.ConsoleBytes = 4 << 10
+	b.image("loud.raw", guesttest.BootDisk(guesttest.Loud))
+	d := b.open()
+	b.run(d, spec("loud"))
+	turned, end := 0, int64(0)
+	b.await("virtlogd to begin the file anew", func() bool {
+		if _, err := os.Stat(filepath.Join(d.dir(one), console.File+".0")); err == nil {
+			turned++
+		}
+		b.only(d) // trims
+		part, err := d.Console(t.Context(), one, -100, 100)
+		b.ok(err)
+		if part.End < end || part.Offset < end-100-4<<10 || strings.Trim(string(part.Data), guesttest.TinyUp+"\r\n") != "" {
+			t.Fatalf("after %d bytes there is %+v", end, part)
+		}
+		end = part.End
+		return turned > 3 && end > 64<<10
+	})
+	b.ok(d.Stop(t.Context(), one, 0))
+	b.only(d)
+	kept := int64(0)
+	files, err := filepath.Glob(filepath.Join(d.dir(one), console.File[:7]+"*"))
+	b.ok(err)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		b.ok(err)
+		kept += info.Size()
+	}
+	if kept > b.o.ConsoleBytes {
+		t.Errorf("%d bytes are kept of %d", kept, end)
+	}
+	t.Logf("%d bytes printed, %d kept, seen begun anew %d times", end, kept, turned)
 }

@@ -2,6 +2,7 @@ package libvirt
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
@@ -95,16 +98,32 @@ func (b *bench) qemus(of compute.InstanceID) (ours []host.Process) {
 	return ours
 }
 
-// state is libvirt's word for what a domain does, as virsh says it.
-func (b *bench) state(id compute.InstanceID) string {
+// domains are all that libvirt has, with what they do.
+func (b *bench) domains() map[string]libvirt.DomainState {
 	b.t.Helper()
-	return strings.TrimSpace(b.virsh("domstate", string(id)))
+	all := map[string]libvirt.DomainState{}
+	d := &Driver{o: b.o.defaults()}
+	b.ok(d.short(context.Background(), func(c conn) error {
+		domains, _, err := c.ConnectListAllDomains(1, 0)
+		for _, dom := range domains {
+			state, _, wrong := c.DomainGetState(dom, 0)
+			all[dom.Name] = libvirt.DomainState(state)
+			err = errors.Join(err, wrong)
+		}
+		return err
+	}))
+	return all
+}
+
+func (b *bench) state(id compute.InstanceID) libvirt.DomainState {
+	b.t.Helper()
+	return b.domains()["berth-"+string(id)]
 }
 
 // launches counts processes that were let go.
 func (b *bench) launches(id compute.InstanceID) int {
 	n := len(b.qemus(id))
-	if n == 1 && b.state(id) == "paused" {
+	if n == 1 && b.state(id) == libvirt.DomainPaused {
 		return 0
 	}
 	return n
@@ -114,7 +133,7 @@ func (b *bench) left() (left []string) {
 	for _, p := range b.qemus("") {
 		left = append(left, fmt.Sprint("process ", p.PID))
 	}
-	for _, name := range strings.Fields(b.virsh("list", "--all", "--name")) {
+	for name := range b.domains() {
 		if name != "theirs" {
 			left = append(left, name)
 		}
@@ -132,7 +151,7 @@ func (b *bench) killed(id compute.InstanceID) {
 	for _, p := range b.qemus(id) {
 		b.ok(syscall.Kill(p.PID, syscall.SIGKILL))
 	}
-	b.await("its death", func() bool { return b.state(id) == "shut off" })
+	b.await("its death", func() bool { return b.state(id) == libvirt.DomainShutoff })
 }
 
 // await looks until it is so.
@@ -174,7 +193,7 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 	b.virsh("start", "theirs", "--paused")
 	b.t.Cleanup(func() { b.virsh("destroy", "theirs") })
 	return compute.Resources{compute.VCPU: 3, compute.MemoryMB: 67}, func() bool {
-		return strings.TrimSpace(b.virsh("domstate", "theirs")) == "paused"
+		return b.domains()["theirs"] == libvirt.DomainPaused
 	}
 }
 
