@@ -31,8 +31,14 @@ var buryOrphans = sync.OnceValue(func() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 })
 
-// isOrphan knows what libvirtd starts; for all else its parent waits.
+// isOrphan knows what libvirtd starts, QEMU before its exec included; for all
+// else its parent waits.
 func isOrphan(pid string) bool {
 	name, _ := os.ReadFile(filepath.Join("/proc", pid, "comm"))
-	return bytes.HasPrefix(name, []byte("qemu-system")) || bytes.HasPrefix(name, []byte("virtlogd"))
+	for _, is := range []string{"qemu-system", "virtlogd", "rpc-", "prio-rpc-"} {
+		if bytes.HasPrefix(name, []byte(is)) {
+			return true
+		}
+	}
+	return false
 }
