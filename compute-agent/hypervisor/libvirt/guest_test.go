@@ -233,6 +233,19 @@ func TestByHand(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	b.run(d, spec("tiny"))
+	again := true
+	d.crash = func(moment string) error {
+		if moment == "cut" && again { // what was broken off before is done now
+			again = false
+			b.virsh("start", string(one))
+		}
+		return nil
+	}
+	b.ok(d.Destroy(t.Context(), one))
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("started while it was destroyed, and left behind: %v", left)
+	}
+	b.run(d, spec("tiny"))
 	b.virsh("undefine", string(one)) // gone as soon as it stops
 	if m := b.only(b.open()); m.Power != compute.PowerRunning || !m.Launched {
 		t.Errorf("undefined while it runs, and List gives %+v", m)

@@ -90,6 +90,9 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 				return err
 			}
 		}
+		if err := d.crash("cut"); err != nil {
+			return err
+		}
 		if err := os.RemoveAll(d.dir(id)); err != nil {
 			return err
 		}

@@ -147,6 +147,19 @@ func TestSilentLibvirt(t *testing.T) {
 	if _, err := c.ConnectGetLibVersion(); err != nil {
 		t.Errorf("another connection suffers: %v", err)
 	}
+	ctx, cancel = context.WithCancel(t.Context())
+	err = d.short(ctx, func(c conn) error {
+		cancel()
+		for range 100 {
+			if _, err := c.ConnectGetLibVersion(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("a short call under a context that ended meanwhile answers %v", err)
+	}
 }
 
 // libvirt's schema knows all that is written.
