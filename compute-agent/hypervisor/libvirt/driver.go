@@ -73,7 +73,17 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if d.accel == "kvm" {
 		d.kind = "kvm"
 	}
+	if err := d.long(ctx, d.learn); err != nil {
+		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is installed: %w", d.o.Machine, d.kind, err)
+	}
 	return d, d.resume(ctx)
+}
+
+// learn makes libvirt examine QEMU, which takes it long the first time: later
+// calls are to be short.
+func (d *Driver) learn(c conn) error {
+	_, err := c.ConnectGetDomainCapabilities(nil, libvirt.OptString{"x86_64"}, libvirt.OptString{d.o.Machine}, libvirt.OptString{d.kind}, 0)
+	return err
 }
 
 // meet asks libvirt who it is.
