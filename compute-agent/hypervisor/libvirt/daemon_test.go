@@ -1,3 +1,5 @@
+//go:build linux
+
 package libvirt
 
 import (
@@ -134,12 +136,6 @@ func (d *daemon) start(program string) {
 func (d *daemon) stop() {
 	_ = d.cmd.Process.Kill()
 	<-d.buried
-}
-
-func (d *daemon) restart() {
-	d.t.Helper()
-	d.stop()
-	d.start(d.cmd.Path)
 }
 
 // virsh is what an operator does by hand.

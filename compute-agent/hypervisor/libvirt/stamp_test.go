@@ -10,6 +10,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+const one = compute.InstanceID("00000000-0000-4000-8000-00000000000a")
+
 func full() stamp {
 	s := stampOf(hypervisor.Spec{
 		Instance: one, Project: "shop", Attempt: 2, Claim: "c \"<&>\"", Fence: 3, Devices: []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"},
