@@ -22,8 +22,8 @@ var fuzzed = map[string]string{
 	"pkg/kafka.decodeRecord": "FuzzDecodeRecord", "pkg/kafka.parse": "FuzzFetched", "pkg/kafka.parseCursor": "FuzzCursor", "pkg/kafka.ParseSyncAssignment": "FuzzAssignor",
 	"pkg/kafka.parseTopicID": "FuzzCursor", "pkg/api.parseCursor": "FuzzMarker", "pkg/api.parseFields": "FuzzMarker",
 	"pkg/follow/franz.parse": "-", "pkg/follow/sarama.parse": "-", "pkg/follow/kafkago.parse": "-", "pkg/follow/kafkago.parseSpan": "-", // of what the client has decoded
-	"compute-agent/hypervisor/qemu/qmp.decode": "FuzzDecode",
-	"pkg/config.parse":                         "FuzzLoad", "pkg/config.decode": "FuzzLoad",
+	"compute-agent/hypervisor/qemu/qmp.decode": "FuzzDecode", "compute-agent/hypervisor/libvirt.decodeStamp": "FuzzStamp",
+	"pkg/config.parse": "FuzzLoad", "pkg/config.decode": "FuzzLoad",
 
 	"cmd/berth.parseMemory": "FuzzSizes", "cmd/berth.parseDisk": "FuzzSizes", "cmd/berth.parseSize": "FuzzSizes",
 	"cmd/berth.parseCapability": "FuzzPairs", "cmd/berth.parseFormat": "FuzzPairs", "cmd/berth.parseAmounts": "FuzzPairs", "cmd/berth.parsePairs": "FuzzPairs",
@@ -61,7 +61,7 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 			t.Errorf("%s is in the list and not in the code", name)
 		}
 	}
-	for _, name := range []string{"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/client.FuzzAnswer", "compute-agent/journal.FuzzValue", "compute-agent/hypervisor/qemu.FuzzProc", "pkg/wire/rest.FuzzBoot", "pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums"} {
+	for _, name := range []string{"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/client.FuzzAnswer", "compute-agent/journal.FuzzValue", "compute-agent/hypervisor/host.FuzzProc", "pkg/wire/rest.FuzzBoot", "pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums"} {
 		if !targets[name] {
 			t.Errorf("%s is gone", name)
 		}

@@ -91,8 +91,12 @@ func (eager) Ready() <-chan struct{} { return service.Func(nil).Ready() }
 // newHostAgents joins what an agent's configuration asks for: one host, or
 // several simulated ones.
 func newHostAgents(c cell, s agentConfig) (service.Part, error) {
-	if s.Driver.Kind == "qemu" {
-		return qemuAgent(c, agentOptions{Host: s.Host, State: s.State, Slots: s.Slots}, s.Driver.QEMU.options()), nil
+	real := agentOptions{Host: s.Host, State: s.State, Slots: s.Slots}
+	switch s.Driver.Kind {
+	case "qemu":
+		return qemuAgent(c, real, s.Driver.QEMU.options()), nil
+	case "libvirt":
+		return libvirtAgent(c, real, s.Driver.Libvirt.options()), nil
 	}
 	world, err := fake.OpenWorld(s.Driver.Fake.World)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
@@ -41,20 +42,26 @@ func (q qemuConfig) options() qemu.Options {
 }
 
 func (q qemuConfig) check() error {
+	return realHost("driver.qemu", q.options(), q.Totals, q.Reserved, q.Traits)
+}
+
+// realHost says what is wrong with a real host's settings below a key. The driver
+// looks at its own options.
+func realHost(key string, driver interface{ Check() error }, totals, reserved compute.Resources, traits []compute.Trait) error {
 	var errs []error
-	for _, err := range config.All(q.options().Check()) {
+	for _, err := range config.All(driver.Check()) {
 		var e *compute.Error
 		if errors.As(err, &e) {
-			err = config.At("driver.qemu."+e.Field, err)
+			err = config.At(key+"."+e.Field, err)
 		}
 		errs = append(errs, err)
 	}
-	errs = append(errs, config.At("driver.qemu.totals", q.Totals.Check()))
-	for _, class := range q.Reserved.Classes() { // nothing of a class is allowed here
-		errs = append(errs, config.At("driver.qemu.reserved", class.Check()), between("driver.qemu.reserved", int(q.Reserved[class]), 0, compute.MaxAmount))
+	errs = append(errs, config.At(key+".totals", totals.Check()))
+	for _, class := range reserved.Classes() { // nothing of a class is allowed here
+		errs = append(errs, config.At(key+".reserved", class.Check()), between(key+".reserved", int(reserved[class]), 0, compute.MaxAmount))
 	}
-	for _, t := range q.Traits {
-		errs = append(errs, config.At("driver.qemu.traits", t.Check()))
+	for _, t := range traits {
+		errs = append(errs, config.At(key+".traits", t.Check()))
 	}
 	return errors.Join(errs...)
 }
@@ -62,12 +69,18 @@ func (q qemuConfig) check() error {
 // qemuAgent is the agent of this host. Its driver is opened when the part is
 // made: the probe of KVM may take some seconds.
 func qemuAgent(c cell, o agentOptions, q qemu.Options) service.Part {
+	return opened(c, o, func(ctx context.Context) (hypervisor.Driver, error) { return qemu.Open(ctx, q) })
+}
+
+// opened is the agent of this host, with a driver that is opened when the part is
+// made.
+func opened(c cell, o agentOptions, open func(context.Context) (hypervisor.Driver, error)) service.Part {
 	return service.Made(func(ctx context.Context) (service.Part, error) {
-		d, err := qemu.Open(ctx, q)
+		d, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c.log.Info("machines run on QEMU", zap.String("with", d.Capabilities().Detail))
+		c.log.Info("machines are real", zap.String("driver", d.Capabilities().Driver), zap.String("with", d.Capabilities().Detail))
 		o.Driver = d
 		return newAgent(c, o)
 	})

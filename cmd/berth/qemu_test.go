@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/pkg/config"
 )
 
-// What is wrong with a QEMU host is said with its key, and a simulated host's
+// What is wrong with a real host is said with its key, and a simulated host's
 // settings are of no matter then.
 func TestQEMUSettings(t *testing.T) {
 	daemon := agentDaemon()
@@ -17,6 +17,16 @@ func TestQEMUSettings(t *testing.T) {
 	}
 	_, _, err = daemon.read(config.From{Set: []string{"host=h1", "driver.kind=qemu", "driver.qemu.machine=microvm", "driver.qemu.dir=here", "driver.qemu.network=tap"}})
 	for _, key := range []string{"driver.qemu.machine", "driver.qemu.dir", "driver.qemu.network"} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s is not refused: %v", key, err)
+		}
+	}
+	_, _, err = daemon.read(config.From{Set: []string{"host=h1", "driver.kind=libvirt"}})
+	if err != nil {
+		t.Errorf("the defaults are refused: %v", err)
+	}
+	_, _, err = daemon.read(config.From{Set: []string{"host=h1", "driver.kind=libvirt", "driver.libvirt.uri=xen:///", "driver.libvirt.socket=here", "driver.libvirt.network=tap", "driver.libvirt.dir=here", "driver.libvirt.traits=[a b]"}})
+	for _, key := range []string{"driver.libvirt.uri", "driver.libvirt.socket", "driver.libvirt.network", "driver.libvirt.dir", "driver.libvirt.traits"} {
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s is not refused: %v", key, err)
 		}

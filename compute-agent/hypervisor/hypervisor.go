@@ -26,6 +26,21 @@ type Machine struct {
 	Detail    string             // for the operator: why it stopped, where its files are
 }
 
+// Verdict is what a driver finds that a machine does, and why.
+type Verdict struct {
+	Power  compute.PowerState
+	Why    compute.ReasonCode // as in Machine
+	Detail string
+}
+
+// Stopped is the verdict on what does not run.
+func Stopped(why compute.ReasonCode, detail string) Verdict {
+	return Verdict{Power: compute.PowerStopped, Why: why, Detail: detail}
+}
+
+// Running is the verdict on what runs.
+func Running(detail string) Verdict { return Verdict{Power: compute.PowerRunning, Detail: detail} }
+
 // Spec is all a driver needs to make a machine.
 type Spec struct {
 	Instance  compute.InstanceID
@@ -172,7 +187,7 @@ type Inventory struct {
 
 // Capabilities says what a driver can do on its host.
 type Capabilities struct {
-	Driver   string // "fake", "qemu"
+	Driver   string // "fake", "qemu", "libvirt"
 	SoftStop bool   // guests can be asked to shut down
 	Console  bool   // it is a Console
 	Events   bool   // it is Events

@@ -85,7 +85,7 @@ func killed(t *testing.T, s Subject) {
 	s.launch(t, first)
 	s.Kill(first)
 	for _, d := range []hypervisor.Driver{s.Driver, s.Reopen()} {
-		if m := only(t, d); m.Power != compute.PowerStopped || !m.Launched || m.Detail == "" {
+		if m := only(t, d); m.Power != compute.PowerStopped || !m.Launched || m.Detail == "" || m.Why != compute.MachineKilled {
 			t.Errorf("killed from outside, and List gives %+v", m)
 		}
 		ok(t, d.Launch(t.Context(), first, 1, "c1"))

@@ -65,7 +65,7 @@ func softStop(t *testing.T, s Subject) {
 	s.launch(t, first, s.Listening)
 	s.Up(first)
 	ok(t, s.Driver.Stop(t.Context(), first, patience))
-	if m := only(t, s.Driver); m.Power != compute.PowerStopped || m.Detail == "" {
+	if m := only(t, s.Driver); m.Power != compute.PowerStopped || m.Detail == "" || m.Why != compute.StoppedByCommand {
 		t.Errorf("stopped softly, and List gives %+v", m)
 	}
 	s.goodbyes(t, 1)

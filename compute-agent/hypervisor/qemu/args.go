@@ -1,11 +1,12 @@
 package qemu
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -27,14 +28,13 @@ type plan struct {
 
 // The files of a machine's folder.
 const (
-	recordFile  = "machine.json"
-	lockFile    = "lock"
-	pidFile     = "pid"
-	socketFile  = "qmp.sock"
-	consoleFile = "console.log"
-	diskFile    = "disk.qcow2"
-	seedFile    = "seed.iso"
-	logFile     = "qemu.log"
+	recordFile = "machine.json"
+	lockFile   = "lock"
+	pidFile    = "pid"
+	socketFile = "qmp.sock"
+	diskFile   = "disk.qcow2"
+	seedFile   = "seed.iso"
+	logFile    = "qemu.log"
 )
 
 // socketFD is where QEMU finds its listening QMP socket. The lock's descriptor
@@ -58,7 +58,7 @@ func (p plan) args(dir string) []string {
 		"-uuid", string(p.ID), "-smbios", "type=1,manufacturer=Berth,product=Berth,serial=" + string(p.ID),
 		"-S", "-no-shutdown",
 		"-chardev", fmt.Sprintf("socket,id=qmp,fd=%d,server=on,wait=off", socketFD), "-mon", "chardev=qmp,mode=control",
-		"-chardev", "file,id=console,path=" + in(consoleFile) + ",append=on", "-serial", "chardev:console",
+		"-chardev", "file,id=console,path=" + in(console.File) + ",append=on", "-serial", "chardev:console",
 		"-device", "virtio-rng-pci",
 		"-sandbox", p.sandbox(),
 	}
@@ -80,7 +80,7 @@ func (p plan) args(dir string) []string {
 }
 
 func (p plan) network() []string {
-	device := "virtio-net-pci,netdev=net,mac=" + mac(p.ID)
+	device := "virtio-net-pci,netdev=net,mac=" + hypervisor.MAC(p.ID)
 	switch bridge, ok := strings.CutPrefix(p.Network, "bridge:"); {
 	case ok:
 		return []string{"-netdev", "bridge,id=net,br=" + comma(bridge), "-device", device}
@@ -98,13 +98,6 @@ func (p plan) sandbox() string {
 		return always
 	}
 	return always + ",elevateprivileges=deny,spawn=deny"
-}
-
-// mac is the same for an instance wherever it is: locally administered, the rest
-// from its id.
-func mac(id compute.InstanceID) string {
-	h := sha256.Sum256([]byte(id))
-	return fmt.Sprintf("52:%02x:%02x:%02x:%02x:%02x", h[0], h[1], h[2], h[3], h[4])
 }
 
 func comma(s string) string { return strings.ReplaceAll(s, ",", ",,") }

@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/accel"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/image"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -24,14 +25,11 @@ type Driver struct {
 	o       Options
 	accel   string // "kvm" or "tcg"
 	version string
-	images  *images
+	images  *image.Store
+	host    host.Host
 	paper   sync.Mutex // held while console files are read or cut
 
-	// What a test looks at in another way.
-	proc  string // "/proc"
-	sys   string // "/sys"
-	room  func(dir string) (free, total int64, err error)
-	crash func(moment string) error // answers errors.Is(err, errCrash): the agent dies here
+	crash func(moment string) error // a test's; answers errors.Is(err, errCrash): the agent dies here
 }
 
 var (
@@ -49,11 +47,11 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	d := &Driver{o: o.defaults(), proc: "/proc", sys: "/sys", room: room, crash: func(string) error { return nil }}
+	d := &Driver{o: o.defaults(), host: host.This(), crash: func(string) error { return nil }}
 	if err := os.MkdirAll(d.o.Dir, 0o700); err != nil {
 		return nil, &compute.Error{Op: "qemu", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
 	}
-	d.images = newImages(d.o.Images, d.o.ImageBin)
+	d.images = image.NewStore(d.o.Images, d.o.ImageBin)
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
 		if _, err := exec.LookPath(binary); err != nil {
 			return nil, compute.Invalid(field, binary, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program")
@@ -64,7 +62,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, fmt.Errorf("%s --version: %w", d.o.Binary, err)
 	}
 	d.version, _, _ = strings.Cut(string(out), "\n")
-	if d.accel, err = d.accelerator(ctx); err != nil {
+	probe := accel.Probe{Binary: d.o.Binary, Machine: d.o.Machine, Disk: filepath.Join(d.o.Dir, unborn+"probe"), Time: d.o.ProbeTime}
+	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
 		return nil, err
 	}
 	return d, d.resume(ctx)
@@ -80,7 +79,7 @@ func (d *Driver) resume(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := d.scan()
+	all, err := d.host.Processes()
 	if err != nil {
 		return err
 	}
@@ -142,11 +141,4 @@ func (d *Driver) status(ctx context.Context, id compute.InstanceID) string {
 		return ""
 	}
 	return answer.Status
-}
-
-// room says how much a folder's file system has.
-func room(dir string) (free, total int64, err error) {
-	var s unix.Statfs_t
-	err = unix.Statfs(dir, &s)
-	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), err
 }

@@ -6,26 +6,28 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 )
 
 // end sends a signal to one process and waits until it is dead; signal 0 waits
 // alone. The pid may be somebody else's by now: the handle is taken first, and
 // then it is looked at again.
-func (d *Driver) end(ctx context.Context, p process, signal unix.Signal) error {
-	fd, err := unix.PidfdOpen(p.pid, 0)
+func (d *Driver) end(ctx context.Context, p host.Process, signal unix.Signal) error {
+	fd, err := unix.PidfdOpen(p.PID, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("process %d: %w", p.pid, err)
+		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	defer unix.Close(fd)
-	if now, ok := d.look(p.pid); !ok || now.start != p.start {
+	if now, ok := d.host.Look(p.PID); !ok || now.Start != p.Start {
 		return nil
 	}
 	if signal != 0 {
 		if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("process %d: %w", p.pid, err)
+			return fmt.Errorf("process %d: %w", p.PID, err)
 		}
 	}
 	for ctx.Err() == nil {

@@ -7,10 +7,12 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 )
 
 // end is for hosts. Elsewhere Berth is a client, and has no /proc to find a
 // process in.
-func (d *Driver) end(context.Context, process, unix.Signal) error {
+func (d *Driver) end(context.Context, host.Process, unix.Signal) error {
 	return errors.New("machines run on QEMU on Linux alone")
 }

@@ -34,7 +34,7 @@ func TestJudge(t *testing.T) {
 		"by command":  {stopped, found{boot: "c"}, compute.PowerStopped, compute.StoppedByCommand, "stopped by command"},
 	} {
 		v := judge(c.record, c.found)
-		if v.power != c.power || v.why != c.why || !strings.Contains(v.detail, c.says) {
+		if v.Power != c.power || v.Why != c.why || !strings.Contains(v.Detail, c.says) {
 			t.Errorf("%s: %+v; want %s, %q, %q", name, v, c.power, c.why, c.says)
 		}
 	}

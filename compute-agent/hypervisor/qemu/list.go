@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 // List reads the folders and asks the processes.
 func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
 	list, err := d.list(ctx)
-	return list, classed(ctx, "list", err)
+	return list, hypervisor.Classed(ctx, "list", err)
 }
 
 func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
@@ -24,7 +25,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := d.scan()
+	all, err := d.host.Processes()
 	if err != nil {
 		return nil, err
 	}
@@ -53,20 +54,20 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 }
 
 // one is a machine as List gives it; none if it went meanwhile.
-func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []process) (hypervisor.Machine, error) {
+func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []host.Process) (hypervisor.Machine, error) {
 	r, there, err := d.load(id)
 	if err != nil || !there {
 		return hypervisor.Machine{}, err
 	}
 	m := r.Machine
 	v := judge(r, d.find(ctx, id, all))
-	m.Power, m.Why, m.Detail = v.power, v.why, v.detail+"; "+d.dir(id)
+	m.Power, m.Why, m.Detail = v.Power, v.Why, v.Detail+"; "+d.dir(id)
 	return m, d.trim(id)
 }
 
 // find looks for what there is of a machine besides its record.
-func (d *Driver) find(ctx context.Context, id compute.InstanceID, all []process) found {
-	f := found{boot: d.bootID(), alive: len(of(all, d.dir(id))) > 0}
+func (d *Driver) find(ctx context.Context, id compute.InstanceID, all []host.Process) found {
+	f := found{boot: d.host.BootID(), alive: len(of(all, d.dir(id))) > 0}
 	if f.alive {
 		f.status = d.status(ctx, id)
 	} else {

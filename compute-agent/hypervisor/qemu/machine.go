@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 // Launch writes down that the machine runs from now on, and lets it go.
 func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
-	return classed(ctx, "launch "+string(id), d.launch(ctx, id, a, c))
+	return hypervisor.Classed(ctx, "launch "+string(id), d.launch(ctx, id, a, c))
 }
 
 func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
@@ -21,9 +22,9 @@ func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.At
 	case err != nil:
 		return err
 	case !there || !r.Ready:
-		return refuse("%s is not prepared here", id)
+		return hypervisor.Refuse("%s is not prepared here", id)
 	case r.Machine.Attempt != a || r.Machine.Claim != c:
-		return refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, r.Machine.Attempt, r.Machine.Claim, a, c)
+		return hypervisor.Refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, r.Machine.Attempt, r.Machine.Claim, a, c)
 	case r.Machine.Launched:
 		return d.release(ctx, r)
 	}
@@ -58,7 +59,7 @@ func (d *Driver) ensure(ctx context.Context, r *record) error {
 	dir := d.dir(r.Machine.Instance)
 	p, err := d.spawn(ctx, r.Plan)
 	if errors.Is(err, errAlive) {
-		all, wrong := d.scan()
+		all, wrong := d.host.Processes()
 		if wrong != nil || len(of(all, dir)) > 0 {
 			return wrong
 		}
@@ -73,13 +74,13 @@ func (d *Driver) ensure(ctx context.Context, r *record) error {
 	if err := d.crash("started"); err != nil {
 		return err
 	}
-	r.PID, r.Start, r.Boot = p.pid, p.start, d.bootID()
+	r.PID, r.Start, r.Boot = p.PID, p.Start, d.host.BootID()
 	return nil
 }
 
 // Destroy ends the process as if power were cut and removes the folder.
 func (d *Driver) Destroy(ctx context.Context, id compute.InstanceID) error {
-	return classed(ctx, "destroy "+string(id), d.destroy(ctx, id))
+	return hypervisor.Classed(ctx, "destroy "+string(id), d.destroy(ctx, id))
 }
 
 func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
@@ -87,7 +88,7 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 		return ctx.Err()
 	}
 	if err := id.Check(); err != nil {
-		return reject("%v", err)
+		return hypervisor.Reject("%v", err)
 	}
 	if err := d.kill(ctx, d.dir(id)); err != nil {
 		return err

@@ -4,12 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 // Stop presses the power button, and after grace pulls the plug.
 func (d *Driver) Stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
-	return classed(ctx, "stop "+string(id), d.stop(ctx, id, grace))
+	return hypervisor.Classed(ctx, "stop "+string(id), d.stop(ctx, id, grace))
 }
 
 func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
@@ -19,9 +20,9 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	}
 	code, why := compute.StoppedByCommand, "stopped by command: the guest was cut off"
 	switch v := judge(r, f); {
-	case v.power == compute.PowerStopped && r.Wanted == compute.PowerRunning:
-		code, why = v.why, v.detail // it stopped before
-	case v.power == compute.PowerStopped:
+	case v.Power == compute.PowerStopped && r.Wanted == compute.PowerRunning:
+		code, why = v.Why, v.Detail // it stopped before
+	case v.Power == compute.PowerStopped:
 		code, why = r.Code, r.Why
 	case grace > 0:
 		soft, err := d.press(ctx, id, grace)
@@ -50,7 +51,7 @@ func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Du
 		return false, ctx.Err() // it does not even answer: the plug, unless nobody waits any more
 	}
 	for pause(waiting, lookEvery) {
-		all, err := d.scan()
+		all, err := d.host.Processes()
 		if err == nil && len(of(all, d.dir(id))) == 0 || d.status(waiting, id) == "shutdown" {
 			return true, nil
 		}
@@ -61,7 +62,7 @@ func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Du
 // quit ends a machine's process: it closes its disk in order if it answers.
 func (d *Driver) quit(ctx context.Context, id compute.InstanceID) error {
 	if d.tell(ctx, id, "quit") == nil {
-		all, err := d.scan()
+		all, err := d.host.Processes()
 		if err != nil {
 			return err
 		}
@@ -76,7 +77,7 @@ func (d *Driver) quit(ctx context.Context, id compute.InstanceID) error {
 
 // Start runs a stopped machine again.
 func (d *Driver) Start(ctx context.Context, id compute.InstanceID) error {
-	return classed(ctx, "start "+string(id), d.start(ctx, id))
+	return hypervisor.Classed(ctx, "start "+string(id), d.start(ctx, id))
 }
 
 func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
@@ -84,7 +85,7 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 	if err != nil {
 		return err
 	}
-	if judge(r, f).power == compute.PowerRunning {
+	if judge(r, f).Power == compute.PowerRunning {
 		return nil
 	}
 	if f.alive && f.status != "prelaunch" { // shut down, panicked
@@ -107,7 +108,7 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 
 // Reboot restarts a running guest.
 func (d *Driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
-	return classed(ctx, "reboot "+string(id), d.reboot(ctx, id, grace))
+	return hypervisor.Classed(ctx, "reboot "+string(id), d.reboot(ctx, id, grace))
 }
 
 func (d *Driver) reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
@@ -115,8 +116,8 @@ func (d *Driver) reboot(ctx context.Context, id compute.InstanceID, grace time.D
 	if err != nil {
 		return err
 	}
-	if v := judge(r, f); v.power != compute.PowerRunning {
-		return refuse("%s is stopped (%s): start it instead", id, v.detail)
+	if v := judge(r, f); v.Power != compute.PowerRunning {
+		return hypervisor.Refuse("%s is stopped (%s): start it instead", id, v.Detail)
 	}
 	if grace <= 0 {
 		return d.tell(ctx, id, "system_reset")
@@ -135,11 +136,11 @@ func (d *Driver) launched(ctx context.Context, id compute.InstanceID) (record, f
 	}
 	r, there, err := d.load(id)
 	if err == nil && (!there || !r.Machine.Launched) {
-		err = refuse("%s was not launched here", id)
+		err = hypervisor.Refuse("%s was not launched here", id)
 	}
 	if err != nil {
 		return r, found{}, err
 	}
-	all, err := d.scan()
+	all, err := d.host.Processes()
 	return r, d.find(ctx, id, all), err
 }

@@ -6,54 +6,22 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 )
 
-// scan lists the QEMU processes of the host that this user may see.
-func (d *Driver) scan() ([]process, error) {
-	entries, err := os.ReadDir(d.proc)
-	if err != nil {
-		return nil, err
-	}
-	var all []process
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if p, ok := d.look(pid); ok {
-				all = append(all, p)
-			}
-		}
-	}
-	return all, nil
-}
-
-// look reads one process; false if it is none of QEMU, or is no more.
-func (d *Driver) look(pid int) (process, bool) {
-	read := func(name string) []byte {
-		b, _ := os.ReadFile(filepath.Join(d.proc, strconv.Itoa(pid), name))
-		return b
-	}
-	p := process{pid: pid, args: splitArgs(read("cmdline"))}
-	if !isQEMU(p.args) {
-		return p, false
-	}
-	var err error
-	p.start, err = startTime(read("stat"))
-	return p, err == nil
-}
-
 // in says whether a process is the one of a machine's folder.
-func (p process) in(dir string) bool { return option(p.args, "pidfile") == filepath.Join(dir, pidFile) }
+func in(p host.Process, dir string) bool { return p.Option("pidfile") == filepath.Join(dir, pidFile) }
 
 // of finds the processes of a folder: one, none, or at most in a crash two of
 // which one is about to find the lock taken.
-func of(all []process, dir string) []process {
-	var found []process
+func of(all []host.Process, dir string) []host.Process {
+	var found []host.Process
 	for _, p := range all {
-		if p.in(dir) {
+		if in(p, dir) {
 			found = append(found, p)
 		}
 	}
@@ -62,7 +30,7 @@ func of(all []process, dir string) []process {
 
 // kill ends whatever runs in a folder and waits until it is dead.
 func (d *Driver) kill(ctx context.Context, dir string) error {
-	all, err := d.scan()
+	all, err := d.host.Processes()
 	if err != nil {
 		return err
 	}
@@ -108,12 +76,6 @@ func lockIsFree(dir string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// bootID changes with each start of the host.
-func (d *Driver) bootID() string {
-	b, _ := os.ReadFile(filepath.Join(d.proc, "sys/kernel/random/boot_id"))
-	return strings.TrimSpace(string(b))
 }
 
 // pause waits a little, or until ctx ends.

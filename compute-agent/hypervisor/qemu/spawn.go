@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
 )
 
@@ -23,22 +24,22 @@ var errAlive = errors.New("its process lives already")
 // it answers. The process inherits the lock and keeps it until it is dead,
 // whoever started it, so that there can be no second one. After any other error
 // than errAlive there is no process.
-func (d *Driver) spawn(ctx context.Context, p plan) (process, error) {
+func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 	dir := d.dir(p.ID)
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return process{}, err
+		return host.Process{}, err
 	}
 	defer lock.Close()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = errAlive
 		}
-		return process{}, err
+		return host.Process{}, err
 	}
 	cmd, err := d.begin(p, dir, lock)
 	if err != nil {
-		return process{}, err
+		return host.Process{}, err
 	}
 	ended := make(chan struct{})
 	// Somebody has to bury it. This ends with the process; if the agent ends
@@ -50,11 +51,11 @@ func (d *Driver) spawn(ctx context.Context, p plan) (process, error) {
 		if last := lastLine(filepath.Join(dir, logFile)); ctx.Err() == nil && last != "" {
 			err = fmt.Errorf("QEMU says: %s", last)
 		}
-		return process{}, err
+		return host.Process{}, err
 	}
-	found, ok := d.look(cmd.Process.Pid)
+	found, ok := d.host.Look(cmd.Process.Pid)
 	if !ok {
-		return process{}, fmt.Errorf("QEMU ended at once: %s", lastLine(filepath.Join(dir, logFile)))
+		return host.Process{}, fmt.Errorf("QEMU ended at once: %s", lastLine(filepath.Join(dir, logFile)))
 	}
 	return found, nil
 }

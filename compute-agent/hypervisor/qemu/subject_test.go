@@ -14,14 +14,13 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/image"
 	"github.com/berth-project/berth/pkg/compute"
 )
-
-// tinyCode prints "tiny boot" on the serial port and halts: a guest that is up after
-// half a second and deaf.
-const tinyCode = "\xfa\x31\xc0\x8e\xd8\xbe\x16\x7c\xba\xf8\x03\xac\x84\xc0\x74\x03\xee\xeb\xf8\xf4\xeb\xfdtiny boot\r\n\x00"
 
 var small = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1}
 
@@ -45,11 +44,11 @@ func newBench(t *testing.T, g guesttest.Guest) *bench {
 	b.o = Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"} // q35 boots a second slower
 	t.Cleanup(func() {
 		for _, p := range b.processes() {
-			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 		os.RemoveAll(dir)
 	})
-	b.image("tiny.raw", bootDisk(tinyCode))
+	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
 	b.image("linux/cmdline", []byte(guesttest.Cmdline+" "+guesttest.Listen))
 	b.ok(os.Symlink(g.Kernel, filepath.Join(b.o.Images, "linux/kernel")))
 	b.ok(os.Symlink(g.Initrd, filepath.Join(b.o.Images, "linux/initrd")))
@@ -74,8 +73,8 @@ func (b *bench) open() *Driver {
 	b.t.Helper()
 	d, err := Open(b.t.Context(), b.o)
 	b.ok(err)
-	d.room = func(dir string) (free, total int64, err error) {
-		if free, total, err = room(dir); b.full.Load() {
+	d.host.Room = func(dir string) (free, total int64, err error) {
+		if free, total, err = host.This().Room(dir); b.full.Load() {
 			free = 1 << 20
 		}
 		return free, total, err
@@ -94,12 +93,12 @@ func (b *bench) subject() hypervisortest.Subject {
 }
 
 // processes are those in the bench's folders, dead ones left out.
-func (b *bench) processes() []process {
-	all, err := (&Driver{proc: "/proc"}).scan()
+func (b *bench) processes() []host.Process {
+	all, err := host.This().Processes()
 	b.ok(err)
-	var ours []process
+	var ours []host.Process
 	for _, p := range all {
-		if strings.Contains(strings.Join(p.args, " "), b.o.Dir+"/") {
+		if strings.Contains(strings.Join(p.Args, " "), b.o.Dir+"/") {
 			ours = append(ours, p)
 		}
 	}
@@ -108,15 +107,15 @@ func (b *bench) processes() []process {
 
 // launches counts processes that were let go.
 func (b *bench) launches(id compute.InstanceID) (n int) {
-	d := &Driver{o: b.o, proc: "/proc"}
+	d := &Driver{o: b.o}
 	for _, p := range b.processes() {
-		if !p.in(d.dir(id)) {
+		if !in(p, d.dir(id)) {
 			continue
 		}
 		switch status := d.status(context.Background(), id); status {
 		case "prelaunch":
 		case "":
-			b.t.Errorf("process %d does not answer", p.pid)
+			b.t.Errorf("process %d does not answer", p.PID)
 		default:
 			n++
 		}
@@ -126,7 +125,7 @@ func (b *bench) launches(id compute.InstanceID) (n int) {
 
 func (b *bench) left() (left []string) {
 	for _, p := range b.processes() {
-		left = append(left, fmt.Sprint("process ", p.pid))
+		left = append(left, fmt.Sprint("process ", p.PID))
 	}
 	err := filepath.WalkDir(b.o.Dir, func(path string, _ os.DirEntry, err error) error {
 		if path != b.o.Dir {
@@ -141,9 +140,9 @@ func (b *bench) left() (left []string) {
 // kill ends a machine's process and waits until it is buried.
 func (b *bench) kill(id compute.InstanceID) {
 	for _, p := range b.processes() {
-		if p.in(filepath.Join(b.o.Dir, string(id))) {
-			b.ok(syscall.Kill(p.pid, syscall.SIGKILL))
-			b.await("its death", func() bool { _, there := (&Driver{proc: "/proc"}).look(p.pid); return !there })
+		if in(p, filepath.Join(b.o.Dir, string(id))) {
+			b.ok(syscall.Kill(p.PID, syscall.SIGKILL))
+			b.await("its death", func() bool { _, there := host.This().Look(p.PID); return !there })
 		}
 	}
 }
@@ -163,7 +162,7 @@ func (b *bench) up(id compute.InstanceID) {
 	b.t.Helper()
 	r, _, err := (&Driver{o: b.o}).load(id)
 	b.ok(err)
-	says := "tiny boot"
+	says := guesttest.TinyUp
 	if r.Plan.Kernel != "" {
 		says = guesttest.Up
 	}
@@ -176,7 +175,7 @@ func (b *bench) up(id compute.InstanceID) {
 		if !pause(ctx, 50*time.Millisecond) {
 			b.t.Fatalf("a guest does not say %q; it printed %q", says, printed)
 		}
-		printed, _ = os.ReadFile(filepath.Join(b.o.Dir, string(id), consoleFile))
+		printed, _ = os.ReadFile(filepath.Join(b.o.Dir, string(id), console.File))
 	}
 	b.seen[id]++
 }
@@ -188,7 +187,7 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	b.t.Cleanup(func() { _ = cmd.Process.Kill(); <-ended })
-	b.await("exec", func() bool { _, ok := (&Driver{proc: "/proc"}).look(cmd.Process.Pid); return ok })
+	b.await("exec", func() bool { _, ok := host.This().Look(cmd.Process.Pid); return ok })
 	return compute.Resources{compute.VCPU: 3, compute.MemoryMB: 67}, func() bool {
 		select {
 		case <-ended:
@@ -221,7 +220,7 @@ func (b *bench) broken() []hypervisortest.Breakage {
 		return hypervisortest.Breakage{Name: name, Class: class, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
 	}
 	qcow2 := func(name string, args ...string) {
-		b.ok(run(b.t.Context(), "qemu-img", append([]string{"create", "-q", "-f", "qcow2"}, append(args, filepath.Join(b.o.Images, name), "2G")...)...))
+		b.ok(image.Run(b.t.Context(), "qemu-img", append([]string{"create", "-q", "-f", "qcow2"}, append(args, filepath.Join(b.o.Images, name), "2G")...)...))
 	}
 	return []hypervisortest.Breakage{
 		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
@@ -235,7 +234,7 @@ func (b *bench) broken() []hypervisortest.Breakage {
 			s.Image, s.Resources[compute.DiskGB] = "cut", 2
 		}),
 		spoil("image is another", compute.FailureHost, func(s *hypervisor.Spec) {
-			b.image("other.raw", bootDisk("x"))
+			b.image("other.raw", guesttest.BootDisk("x"))
 			b.image("other.raw.sha256", []byte(strings.Repeat("0", 64)+"  other.raw\n"))
 			s.Image = "other"
 		}),

@@ -1,4 +1,5 @@
-package qemu
+// Package seed makes the disks on which cloud-init finds who a guest is (NoCloud).
+package seed
 
 import (
 	"encoding/json"
@@ -38,13 +39,14 @@ func seedFiles(s hypervisor.Spec) (map[string][]byte, error) {
 // seedBytes is more than a seed takes besides its user data.
 const seedBytes = 1 << 20
 
-// writeSeed makes the disk that cloud-init looks for by its label.
-func writeSeed(dir string, s hypervisor.Spec) error {
+// Write makes the file of the disk that cloud-init looks for by its label. It
+// works in a folder beside it.
+func Write(path string, s hypervisor.Spec) error {
 	files, err := seedFiles(s)
 	if err != nil {
 		return err
 	}
-	path, work := filepath.Join(dir, seedFile), filepath.Join(dir, "seed.work")
+	work := path + ".work"
 	if err := errors.Join(os.RemoveAll(path), os.RemoveAll(work), os.Mkdir(work, 0o700)); err != nil {
 		return err
 	}

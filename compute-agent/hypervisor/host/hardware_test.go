@@ -1,4 +1,4 @@
-package qemu
+package host
 
 import (
 	"os"
@@ -33,7 +33,7 @@ func tree(t *testing.T, files map[string]string) string {
 }
 
 func TestHardware(t *testing.T) {
-	d := &Driver{sys: tree(t, map[string]string{
+	d := Host{Sys: tree(t, map[string]string{
 		"devices/system/node/node0/cpulist":          "0-1,4",
 		"devices/system/node/node0/meminfo":          "Node 0 MemFree: 5 kB\nNode 0 MemTotal:       2097152 kB",
 		"devices/system/node/node10/cpulist":         "",
@@ -54,7 +54,7 @@ func TestHardware(t *testing.T) {
 		"bus/pci/devices/0000:3b:00.0/physfn_broken": "",
 	})}
 	nodes := []compute.NUMANode{{ID: 0, CPUs: []int{0, 1, 4}, MemoryMB: 2048}, {ID: 2, CPUs: []int{2, 3}}, {ID: 10}}
-	if diff := cmp.Diff(nodes, d.nodes()); diff != "" {
+	if diff := cmp.Diff(nodes, d.Nodes()); diff != "" {
 		t.Error(diff)
 	}
 	devices := []compute.PCIDevice{
@@ -62,11 +62,11 @@ func TestHardware(t *testing.T) {
 		{Address: "0000:3b:00.4", Vendor: 0x10de, Parent: "0000:3b:00.0", Driver: "vfio-pci", Node: -1},
 		{Address: "0000:3b:00.5", Node: -1},
 	}
-	if diff := cmp.Diff(devices, d.pci()); diff != "" {
+	if diff := cmp.Diff(devices, d.PCI()); diff != "" {
 		t.Error(diff)
 	}
-	none := &Driver{sys: t.TempDir()}
-	if none.nodes() != nil || none.pci() != nil {
-		t.Errorf("a host without either has %v and %v", none.nodes(), none.pci())
+	none := Host{Sys: t.TempDir()}
+	if none.Nodes() != nil || none.PCI() != nil {
+		t.Errorf("a host without either has %v and %v", none.Nodes(), none.PCI())
 	}
 }

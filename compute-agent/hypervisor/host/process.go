@@ -1,4 +1,4 @@
-package qemu
+package host
 
 import (
 	"bytes"
@@ -10,11 +10,19 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// process is a QEMU as /proc shows it.
-type process struct {
-	pid   int
-	start uint64 // in ticks since the host's boot: with the pid, its identity
-	args  []string
+// Process is a QEMU as /proc shows it.
+type Process struct {
+	PID   int
+	Start uint64 // in ticks since the host's boot: with the pid, its identity
+	Args  []string
+}
+
+// Option is the value behind the last -name of its command line.
+func (p Process) Option(name string) string { return option(p.Args, name) }
+
+// Foreign is the process as a machine that is not Berth's.
+func (p Process) Foreign() compute.Foreign {
+	return compute.Foreign{Name: guestName(p.Args), PID: p.PID, Uses: uses(p.Args)}
 }
 
 // isQEMU knows a machine by its program's name, as distributions have it.

@@ -1,4 +1,4 @@
-package qemu
+package image
 
 import (
 	"context"
@@ -15,9 +15,11 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 )
 
-// An image named web is one of these in the folder of images:
+// Image is one that was found. An image named web is one of these in the folder of images:
 //
 //	web.qcow2  a disk         web/kernel   booted directly, with web/initrd and
 //	web.raw    a disk         web/cmdline  its parameters, and web/disk.qcow2 or
@@ -26,16 +28,16 @@ import (
 // A file next to any of them with .sha256 behind its name, as sha256sum writes it,
 // is what it must be. All hosts have the same images, so one that is not there is
 // the request's fault; one that is broken is the host's.
-type image struct {
-	disk, format           string
-	bytes                  int64 // what a guest sees of the disk
-	kernel, initrd, append string
+type Image struct {
+	Disk, Format           string // file; "qcow2" or "raw"
+	Bytes                  int64  // what a guest sees of the disk
+	Kernel, Initrd, Append string // files; kernel parameters
 }
 
 var imagePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
 
-// images remembers which files were looked at, and what they are.
-type images struct {
+// Store remembers which files were looked at, and what they are.
+type Store struct {
 	dir, program string
 	mu           sync.Mutex
 	sound        map[string]sound
@@ -48,68 +50,69 @@ type sound struct {
 	bytes   int64
 }
 
-func newImages(dir, program string) *images {
-	return &images{dir: dir, program: program, sound: map[string]sound{}}
+// NewStore looks for images in a folder, with a qemu-img.
+func NewStore(dir, program string) *Store {
+	return &Store{dir: dir, program: program, sound: map[string]sound{}}
 }
 
-// find looks an image up and checks it.
-func (s *images) find(ctx context.Context, name string) (image, error) {
+// Find looks an image up and checks it.
+func (s *Store) Find(ctx context.Context, name string) (Image, error) {
 	if !imagePattern.MatchString(name) {
-		return image{}, reject("image %q: use letters, digits, dots, dashes and underscores", name)
+		return Image{}, hypervisor.Reject("image %q: use letters, digits, dots, dashes and underscores", name)
 	}
 	base := filepath.Join(s.dir, name)
 	if info, err := os.Stat(base); err == nil && info.IsDir() {
 		return s.folder(ctx, name, base)
 	}
 	img, err := s.disk(ctx, base)
-	if err == nil && img.disk == "" {
-		return img, reject("image %q: %s has no %[1]s.qcow2, %[1]s.raw or folder %[1]s: give the name of an image, or put it there on every host", name, s.dir)
+	if err == nil && img.Disk == "" {
+		return img, hypervisor.Reject("image %q: %s has no %[1]s.qcow2, %[1]s.raw or folder %[1]s: give the name of an image, or put it there on every host", name, s.dir)
 	}
 	return img, err
 }
 
-func (s *images) folder(ctx context.Context, name, base string) (image, error) {
+func (s *Store) folder(ctx context.Context, name, base string) (Image, error) {
 	img, err := s.disk(ctx, filepath.Join(base, "disk"))
 	if err != nil {
 		return img, err
 	}
-	if img.kernel, err = s.file(ctx, filepath.Join(base, "kernel"), ""); err != nil {
+	if img.Kernel, err = s.file(ctx, filepath.Join(base, "kernel"), ""); err != nil {
 		return img, err
 	}
-	if img.kernel == "" && img.disk == "" {
-		return img, reject("image %q: its folder has neither kernel nor disk.qcow2 nor disk.raw", name)
+	if img.Kernel == "" && img.Disk == "" {
+		return img, hypervisor.Reject("image %q: its folder has neither kernel nor disk.qcow2 nor disk.raw", name)
 	}
-	if img.initrd, err = s.file(ctx, filepath.Join(base, "initrd"), ""); err != nil {
+	if img.Initrd, err = s.file(ctx, filepath.Join(base, "initrd"), ""); err != nil {
 		return img, err
 	}
 	line, err := os.ReadFile(filepath.Join(base, "cmdline"))
 	if errors.Is(err, os.ErrNotExist) {
 		line, err = []byte("console=ttyS0 root=/dev/vda1"), nil
 	}
-	img.append = strings.TrimSpace(string(line))
+	img.Append = strings.TrimSpace(string(line))
 	return img, err
 }
 
 // disk finds base.qcow2 or base.raw. What a file is follows from its name alone:
 // a raw image is what a guest wrote, and may look like anything.
-func (s *images) disk(ctx context.Context, base string) (image, error) {
+func (s *Store) disk(ctx context.Context, base string) (Image, error) {
 	for _, format := range []string{"qcow2", "raw"} {
 		file, err := s.file(ctx, base+"."+format, format)
 		if err != nil {
-			return image{}, err
+			return Image{}, err
 		}
 		if file != "" {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return image{disk: file, format: format, bytes: s.sound[file].bytes}, nil
+			return Image{Disk: file, Format: format, Bytes: s.sound[file].bytes}, nil
 		}
 	}
-	return image{}, nil
+	return Image{}, nil
 }
 
 // file checks a file once for as long as it does not change; one that is not
 // there is "".
-func (s *images) file(ctx context.Context, path, format string) (string, error) {
+func (s *Store) file(ctx context.Context, path, format string) (string, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
@@ -118,7 +121,7 @@ func (s *images) file(ctx context.Context, path, format string) (string, error) 
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", refuse("image file %s is not a file", path)
+		return "", hypervisor.Refuse("image file %s is not a file", path)
 	}
 	s.mu.Lock()
 	known, ok := s.sound[path]
@@ -143,8 +146,8 @@ func (s *images) file(ctx context.Context, path, format string) (string, error) 
 
 // qcow2 checks an image's tables, for QEMU starts with a broken one without
 // complaint, and says how large a disk the guest sees.
-func (s *images) qcow2(ctx context.Context, path string) (int64, error) {
-	err := run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", path)
+func (s *Store) qcow2(ctx context.Context, path string) (int64, error) {
+	err := Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", path)
 	var exit *exec.ExitError
 	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 3) { // 3: clusters that nobody uses
 		return 0, fmt.Errorf("image file %s is broken; copy it to this host again: %w", path, err)
@@ -178,7 +181,7 @@ func checksum(ctx context.Context, path string) error {
 	}
 	got := hex.EncodeToString(h.Sum(nil))
 	if first, _, _ := strings.Cut(strings.TrimSpace(string(want)), " "); !strings.EqualFold(first, got) {
-		return refuse("image file %s has the SHA-256 %s, and %s.sha256 says %q: copy it to this host again", path, got, filepath.Base(path), first)
+		return hypervisor.Refuse("image file %s has the SHA-256 %s, and %s.sha256 says %q: copy it to this host again", path, got, filepath.Base(path), first)
 	}
 	return nil
 }

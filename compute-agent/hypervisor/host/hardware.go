@@ -1,4 +1,4 @@
-package qemu
+package host
 
 import (
 	"cmp"
@@ -29,8 +29,9 @@ func link(path ...string) string {
 	return filepath.Base(to)
 }
 
-func (d *Driver) nodes() []compute.NUMANode {
-	base := filepath.Join(d.sys, "devices/system/node")
+// Nodes are the NUMA nodes, by number.
+func (h Host) Nodes() []compute.NUMANode {
+	base := filepath.Join(h.Sys, "devices/system/node")
 	entries, _ := os.ReadDir(base)
 	var nodes []compute.NUMANode
 	for _, e := range entries {
@@ -80,10 +81,10 @@ func nodeMemory(info string) int64 {
 	return 0
 }
 
-// pci lists the devices. One that a driver of the host holds is in use, unless
+// PCI lists the devices. One that a driver of the host holds is in use, unless
 // that is vfio-pci, which holds it for machines.
-func (d *Driver) pci() []compute.PCIDevice {
-	base := filepath.Join(d.sys, "bus/pci/devices")
+func (h Host) PCI() []compute.PCIDevice {
+	base := filepath.Join(h.Sys, "bus/pci/devices")
 	entries, _ := os.ReadDir(base) // by address
 	var devices []compute.PCIDevice
 	for _, e := range entries {

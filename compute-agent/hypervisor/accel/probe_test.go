@@ -1,0 +1,37 @@
+package accel
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+)
+
+// A machine that boots is seen, and one that hangs is given up.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	guesttest.Need(t)
+	dir := t.TempDir()
+	p := Probe{Binary: "qemu-system-x86_64", Machine: "pc", Disk: filepath.Join(dir, "a,probe"), Time: time.Minute}
+	if ok, err := p.Boots(t.Context(), "tcg"); !ok || err != nil {
+		t.Errorf("TCG boots: %t, %v", ok, err)
+	}
+	p.Binary, p.Time = filepath.Join(dir, "hangs"), 1
+	if err := os.WriteFile(p.Binary, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := p.Boots(t.Context(), "kvm"); ok || err != nil {
+		t.Errorf("what hangs boots: %t, %v", ok, err)
+	}
+	if got, err := p.Choose(t.Context(), "auto"); got != "tcg" || err != nil {
+		t.Errorf("where KVM hangs auto is %q, %v", got, err)
+	}
+	if got, err := p.Choose(t.Context(), "kvm"); got != "kvm" || err != nil {
+		t.Errorf("asked for KVM it is %q, %v", got, err)
+	}
+	if _, err := os.Stat(p.Disk); err == nil {
+		t.Error("the probe's disk is left behind")
+	}
+}

@@ -1,0 +1,111 @@
+// Package host says what this host has and which QEMU processes are on it, as the
+// kernel's files show it.
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Host is where the kernel's files are. A test looks elsewhere.
+type Host struct {
+	Proc string // "/proc"
+	Sys  string // "/sys"
+	// Room says how many bytes a folder's file system has.
+	Room func(dir string) (free, total int64, err error)
+}
+
+// This is the host that the process is on.
+func This() Host { return Host{Proc: "/proc", Sys: "/sys", Room: room} }
+
+func room(dir string) (free, total int64, err error) {
+	var s unix.Statfs_t
+	err = unix.Statfs(dir, &s)
+	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), err
+}
+
+// Processes lists the QEMU processes of the host that this user may see.
+func (h Host) Processes() ([]Process, error) {
+	entries, err := os.ReadDir(h.Proc)
+	if err != nil {
+		return nil, err
+	}
+	var all []Process
+	for _, e := range entries {
+		if pid, err := strconv.Atoi(e.Name()); err == nil {
+			if p, ok := h.Look(pid); ok {
+				all = append(all, p)
+			}
+		}
+	}
+	return all, nil
+}
+
+// Look reads one process; false if it is none of QEMU, or is no more.
+func (h Host) Look(pid int) (Process, bool) {
+	read := func(name string) []byte {
+		b, _ := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), name))
+		return b
+	}
+	p := Process{PID: pid, Args: splitArgs(read("cmdline"))}
+	if !isQEMU(p.Args) {
+		return p, false
+	}
+	var err error
+	p.Start, err = startTime(read("stat"))
+	return p, err == nil
+}
+
+// BootID changes with each start of the host.
+func (h Host) BootID() string {
+	b, _ := os.ReadFile(filepath.Join(h.Proc, "sys/kernel/random/boot_id"))
+	return strings.TrimSpace(string(b))
+}
+
+// MemoryMB is the host's memory; 0 if it does not say.
+func (h Host) MemoryMB() int64 {
+	b, _ := os.ReadFile(filepath.Join(h.Proc, "meminfo"))
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kb, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 10, 64)
+			return kb / 1024
+		}
+	}
+	return 0
+}
+
+// flags are the processor's abilities that are worth a trait.
+func flags() []string {
+	return []string{"aes", "avx", "avx2", "avx512f", "bmi2", "fma", "sha_ni", "sse4_2", "svm", "vmx"}
+}
+
+// Traits are what guests find: the host's processor under KVM, an emulated one
+// otherwise.
+func (h Host) Traits(accel string) []compute.Trait {
+	if accel != "kvm" {
+		return []compute.Trait{"ACCEL_TCG"}
+	}
+	has := []compute.Trait{"ACCEL_KVM"}
+	b, _ := os.ReadFile(filepath.Join(h.Proc, "cpuinfo"))
+	for line := range strings.Lines(string(b)) {
+		key, value, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) != "flags" {
+			continue
+		}
+		there := strings.Fields(value)
+		for _, f := range flags() {
+			if slices.Contains(there, f) {
+				has = append(has, compute.Trait("CPU_"+strings.ToUpper(f)))
+			}
+		}
+		break
+	}
+	return has
+}

@@ -1,0 +1,78 @@
+package host
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Share is what an operator says of a host's inventory.
+type Share struct {
+	Dir      string            // where the machines' disks are
+	MinFree  int64             // bytes that stay free there, or nothing is prepared
+	Totals   compute.Resources // replace, class by class, what is found
+	Reserved compute.Resources // for the host itself
+	Traits   []compute.Trait   // besides those found
+	Accel    string            // "kvm" or "tcg"
+}
+
+// Inventory is what a host with these processors and so much memory has, with
+// the disks of its machines and everybody else's machines.
+func (h Host) Inventory(s Share, cpus, memoryMB int64, disks []string, foreign []compute.Foreign) (hypervisor.Inventory, error) {
+	var inv hypervisor.Inventory
+	gb, err := h.diskGB(s, disks)
+	if err != nil {
+		return inv, err
+	}
+	inv.Totals = compute.Resources{compute.VCPU: cpus, compute.MemoryMB: memoryMB, compute.DiskGB: gb}
+	for class, n := range s.Totals {
+		inv.Totals[class] = n
+	}
+	inv.Reserved = s.Reserved.Clone()
+	inv.Traits = slices.Concat(s.Traits, h.Traits(s.Accel))
+	slices.Sort(inv.Traits)
+	inv.Traits = slices.Compact(inv.Traits)
+	inv.Nodes, inv.Devices = h.Nodes(), h.PCI()
+	inv.Unmanaged, inv.Foreign = compute.Resources{}, foreign
+	for _, f := range foreign {
+		inv.Unmanaged = inv.Unmanaged.Plus(f.Uses)
+	}
+	return inv, nil
+}
+
+// diskGB is what is free and what our machines take: others' files on the same
+// file system are not ours to give away.
+func (h Host) diskGB(s Share, disks []string) (int64, error) {
+	free, _, err := h.Room(s.Dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range disks {
+		if info, err := os.Stat(file); err == nil {
+			if s, ok := info.Sys().(*syscall.Stat_t); ok {
+				free += s.Blocks * 512
+			}
+		}
+	}
+	return max(free-s.MinFree, 0) >> 30, nil
+}
+
+// Enough refuses before anything is made what the host has no room for. The
+// offer sees to sums; this is for a host that is not what it was.
+func (h Host) Enough(s Share, wants compute.Resources) error {
+	free, _, err := h.Room(s.Dir)
+	if err != nil {
+		return err
+	}
+	if free < s.MinFree {
+		return hypervisor.Refuse("the disk of %s is full: %d MiB are free, %d have to stay: make room, or set the host's DISK_GB lower", filepath.Clean(s.Dir), free>>20, s.MinFree>>20)
+	}
+	if has := h.MemoryMB(); has > 0 && wants[compute.MemoryMB] > has {
+		return hypervisor.Refuse("MEMORY_MB %d: this host has %d in all", wants[compute.MemoryMB], has)
+	}
+	return nil
+}

@@ -1,0 +1,46 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// HasDisk says whether a machine of this image and these resources has a disk of
+// its own.
+func (img Image) HasDisk(r compute.Resources) bool { return img.Disk != "" || r[compute.DiskGB] > 0 }
+
+// Make makes a machine's own disk, of the flavor's size, on top of the image's:
+// a qcow2 file. Without any disk it makes none.
+func (s *Store) Make(ctx context.Context, file, name string, img Image, r compute.Resources) error {
+	gb := r[compute.DiskGB]
+	if need := (img.Bytes + 1<<30 - 1) >> 30; img.Disk != "" && gb > 0 && gb < need {
+		return hypervisor.Reject("DISK_GB %d: image %q needs %d: choose a larger flavor", gb, name, need)
+	}
+	args := []string{"create", "-q", "-f", "qcow2"}
+	if img.Disk != "" {
+		args = append(args, "-b", img.Disk, "-F", img.Format)
+	}
+	args = append(args, file)
+	switch {
+	case gb > 0:
+		args = append(args, fmt.Sprint(gb, "G"))
+	case img.Disk == "":
+		return nil
+	}
+	return Run(ctx, s.program, args...)
+}
+
+// Run runs a program whose complaints are its error.
+func Run(ctx context.Context, program string, args ...string) error {
+	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(program), args[0], err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package libvirt
+
+import (
+	"context"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/console"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Console reads what the guest printed.
+func (d *Driver) Console(ctx context.Context, id compute.InstanceID, offset int64, limit int) (hypervisor.Part, error) {
+	part, err := d.console(ctx, id, offset, limit)
+	return part, classed(ctx, "console "+string(id), err)
+}
+
+func (d *Driver) console(ctx context.Context, id compute.InstanceID, offset int64, limit int) (hypervisor.Part, error) {
+	_, whose, err := d.find(ctx, id)
+	if err == nil && whose != ours {
+		err = hypervisor.Refuse("%s is not here", id)
+	}
+	if err != nil {
+		return hypervisor.Part{}, err
+	}
+	d.paper.Lock()
+	defer d.paper.Unlock()
+	return d.log(id).Read(offset, limit)
+}
+
+func (d *Driver) log(id compute.InstanceID) console.Log {
+	return console.Log{Dir: d.dir(id), Keep: d.o.ConsoleBytes}
+}
+
+// trim cuts a console that has grown too long.
+func (d *Driver) trim(id compute.InstanceID) error {
+	d.paper.Lock()
+	defer d.paper.Unlock()
+	return d.log(id).Trim()
+}

@@ -1,0 +1,182 @@
+//go:build linux
+
+package libvirt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// daemon is a libvirtd of the test's own: a session's, with all its folders below
+// one that goes with the test. Root has no sessions, so there it runs in a user
+// namespace in which root is somebody else: nothing of it is where the
+// host's own libvirtd is.
+type daemon struct {
+	t      *testing.T
+	root   string
+	cmd    *exec.Cmd
+	buried chan struct{}
+}
+
+// need gives the program, or ends the test.
+func need(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("libvirtd")
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/libvirtd")
+	}
+	if _, no := exec.LookPath("virsh"); no != nil {
+		err = errors.Join(err, no)
+	}
+	if _, no := exec.LookPath("qemu-system-x86_64"); no != nil {
+		err = errors.Join(err, no)
+	}
+	found := false
+	for _, dir := range []string{"/usr/lib", "/usr/lib64", "/usr/lib/*"} {
+		modules, _ := filepath.Glob(dir + "/libvirt/connection-driver/libvirt_driver_qemu.so")
+		found = found || len(modules) > 0
+	}
+	if !found {
+		err = errors.Join(err, errors.New("no libvirt_driver_qemu.so"))
+	}
+	if err != nil {
+		if os.Getenv("BERTH_REQUIRE_LIBVIRT") == "1" {
+			t.Fatalf("BERTH_REQUIRE_LIBVIRT=1 and there is no libvirt: %v", err)
+		}
+		t.Skipf("skipped: needs libvirt (Debian: libvirt-daemon, libvirt-daemon-driver-qemu, libvirt-clients): %v", err)
+	}
+	return path
+}
+
+func newDaemon(t *testing.T) *daemon {
+	t.Helper()
+	program := need(t)
+	root, err := os.MkdirTemp("", "bl") // t.TempDir is too long for sockets
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{t: t, root: root}
+	for name, text := range map[string]string{
+		"c/libvirt/libvirtd.conf": "log_outputs = \"3:stderr\"\n",
+		"c/libvirt/qemu.conf":     "security_driver = \"none\"\nnamespaces = []\ncgroup_controllers = []\nremember_owner = 0\n",
+		"r/none":                  "",
+	} {
+		file := filepath.Join(root, name)
+		d.ok(os.MkdirAll(filepath.Dir(file), 0o700))
+		d.ok(os.WriteFile(file, []byte(text), 0o600))
+	}
+	t.Cleanup(func() {
+		d.stop()
+		d.kill(root + "/") // QEMUs and virtlogd
+		d.ok(os.RemoveAll(root))
+	})
+	d.ok(buryOrphans())
+	d.start(program)
+	return d
+}
+
+func (d *daemon) ok(err error) {
+	d.t.Helper()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *daemon) socket() string { return filepath.Join(d.root, "r/libvirt/libvirt-sock") }
+
+// start returns when it answers.
+func (d *daemon) start(program string) {
+	d.t.Helper()
+	in := func(name string) string { return filepath.Join(d.root, name) }
+	d.cmd = exec.Command(program)
+	d.cmd.Env = append(os.Environ(), "HOME="+d.root, "XDG_CONFIG_HOME="+in("c"), "XDG_RUNTIME_DIR="+in("r"), "XDG_DATA_HOME="+in("d"), "XDG_CACHE_HOME="+cache(d.t))
+	var said bytes.Buffer
+	d.cmd.Stdout, d.cmd.Stderr = &said, &said
+	d.cmd.WaitDelay = time.Second // virtlogd has its output as well
+	if os.Getuid() == 0 {
+		somebody := []syscall.SysProcIDMap{{ContainerID: 1000, HostID: 0, Size: 1}}
+		d.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: somebody, GidMappings: somebody}
+	}
+	if err := d.cmd.Start(); err != nil {
+		if os.Getenv("BERTH_REQUIRE_LIBVIRT") == "1" || !errors.Is(err, syscall.EPERM) {
+			d.t.Fatal(err)
+		}
+		d.t.Skipf("skipped: root needs a user namespace for a libvirtd of its own: %v", err)
+	}
+	d.buried = make(chan struct{})
+	go func(cmd *exec.Cmd, buried chan struct{}) { _ = cmd.Wait(); close(buried) }(d.cmd, d.buried)
+	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
+	defer cancel()
+	for {
+		if c, err := net.Dial("unix", d.socket()); err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-d.buried:
+			d.t.Fatalf("libvirtd ended: %s", said.String())
+		default:
+		}
+		if !pause(ctx, 10*time.Millisecond) {
+			d.t.Fatal("libvirtd does not answer")
+		}
+	}
+}
+
+// stop kills it and waits for its end; what it has started goes on.
+func (d *daemon) stop() {
+	_ = d.cmd.Process.Kill()
+	<-d.buried
+}
+
+// virsh is what an operator does by hand.
+func (d *daemon) virsh(args ...string) string {
+	d.t.Helper()
+	out, err := exec.Command("virsh", append([]string{"-c", "qemu:///session?socket=" + d.socket()}, args...)...).CombinedOutput()
+	if err != nil {
+		d.t.Fatalf("virsh %v: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// processes are those with this in their command line or environment, except the
+// test itself.
+func processes(with string) (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
+		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if len(line) > 0 && (bytes.Contains(line, []byte(with)) || bytes.Contains(env, []byte(with))) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// kill ends such processes and waits until they are gone.
+func (d *daemon) kill(with string) {
+	for pids := processes(with); len(pids) > 0; pids = processes(with) {
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		pause(context.Background(), 10*time.Millisecond)
+	}
+}
+
+// freeze makes it silent.
+func (d *daemon) freeze() { d.ok(d.cmd.Process.Signal(syscall.SIGSTOP)) }
+
+func (d *daemon) thaw() { d.ok(d.cmd.Process.Signal(syscall.SIGCONT)) }

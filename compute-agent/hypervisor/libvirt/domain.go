@@ -1,0 +1,212 @@
+package libvirt
+
+import (
+	"encoding/xml"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/console"
+	"github.com/berth-project/berth/compute-agent/hypervisor/image"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// The files of a machine's folder, besides its console.
+const (
+	diskFile = "disk.qcow2"
+	seedFile = "seed.iso"
+)
+
+// As much of libvirt's format as Berth writes; libvirt.org/formatdomain.html says
+// what it means.
+type (
+	domain struct {
+		XMLName  xml.Name `xml:"domain"`
+		Type     string   `xml:"type,attr"` // "kvm" or "qemu"
+		Name     string   `xml:"name"`
+		UUID     string   `xml:"uuid"`
+		Stamp    stamped  `xml:"metadata>berth:machine"`
+		Memory   quantity `xml:"memory"`
+		VCPU     int64    `xml:"vcpu"`
+		System   firmware `xml:"sysinfo"`
+		OS       boot     `xml:"os"`
+		ACPI     struct{} `xml:"features>acpi"` // without it nobody hears the power button
+		APIC     struct{} `xml:"features>apic"`
+		CPU      mode     `xml:"cpu"`
+		PowerOff string   `xml:"on_poweroff"`
+		Reboot   string   `xml:"on_reboot"`
+		Crash    string   `xml:"on_crash"`
+		Devices  devices  `xml:"devices"`
+	}
+	quantity struct {
+		Unit string `xml:"unit,attr"`
+		N    int64  `xml:",chardata"`
+	}
+	firmware struct {
+		Type    string  `xml:"type,attr"`
+		Entries []entry `xml:"system>entry"`
+	}
+	entry struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:",chardata"`
+	}
+	boot struct {
+		Type    hvm    `xml:"type"`
+		Kernel  string `xml:"kernel,omitempty"`
+		Initrd  string `xml:"initrd,omitempty"`
+		Cmdline string `xml:"cmdline,omitempty"`
+		SMBIOS  mode   `xml:"smbios"`
+	}
+	hvm struct {
+		Arch    string `xml:"arch,attr"`
+		Machine string `xml:"machine,attr"`
+		Is      string `xml:",chardata"`
+	}
+	mode struct {
+		Mode string `xml:"mode,attr"`
+	}
+	typed struct {
+		Type string `xml:"type,attr"`
+	}
+	devices struct {
+		Disks      []disk    `xml:"disk"`
+		Interfaces []network `xml:"interface"`
+		Serial     serial    `xml:"serial"`
+		RNG        random    `xml:"rng"`
+		Controller usb       `xml:"controller"`
+		Video      *typed    `xml:"video>model"`
+		Balloon    model     `xml:"memballoon"`
+		Host       []hostPCI `xml:"hostdev"`
+	}
+	disk struct {
+		Type     string     `xml:"type,attr"`
+		Device   string     `xml:"device,attr"`
+		Driver   diskDriver `xml:"driver"`
+		Source   file       `xml:"source"`
+		Target   target     `xml:"target"`
+		ReadOnly *struct{}  `xml:"readonly"`
+		Boot     *order     `xml:"boot"`
+	}
+	diskDriver struct {
+		Name    string `xml:"name,attr"`
+		Type    string `xml:"type,attr"`
+		Discard string `xml:"discard,attr,omitempty"`
+	}
+	file struct {
+		File string `xml:"file,attr"`
+	}
+	target struct {
+		Dev string `xml:"dev,attr"`
+		Bus string `xml:"bus,attr"`
+	}
+	order struct {
+		N int `xml:"order,attr"`
+	}
+	network struct {
+		Type   string  `xml:"type,attr"`
+		MAC    address `xml:"mac"`
+		Source *where  `xml:"source"`
+		Model  typed   `xml:"model"`
+	}
+	address struct {
+		Is string `xml:"address,attr"`
+	}
+	where struct {
+		Bridge  string `xml:"bridge,attr,omitempty"`
+		Network string `xml:"network,attr,omitempty"`
+	}
+	serial struct {
+		Type   string `xml:"type,attr"`
+		Source path   `xml:"source"`
+	}
+	path struct {
+		Path   string `xml:"path,attr"`
+		Append string `xml:"append,attr"`
+	}
+	random struct {
+		Model   string `xml:"model,attr"`
+		Backend struct {
+			Model string `xml:"model,attr"`
+			File  string `xml:",chardata"`
+		} `xml:"backend"`
+	}
+	usb struct {
+		Type  string `xml:"type,attr"`
+		Model string `xml:"model,attr"`
+	}
+	model struct {
+		Model string `xml:"model,attr"`
+	}
+	hostPCI struct { // not managed: libvirt would take it from the host's driver without a word
+		Mode    string `xml:"mode,attr"`
+		Type    string `xml:"type,attr"`
+		Managed string `xml:"managed,attr"`
+		At      pci    `xml:"source>address"`
+	}
+	pci struct {
+		Domain   string `xml:"domain,attr"`
+		Bus      string `xml:"bus,attr"`
+		Slot     string `xml:"slot,attr"`
+		Function string `xml:"function,attr"`
+	}
+)
+
+// describe is a machine's whole definition.
+func (d *Driver) describe(s stamp, img image.Image) (string, error) {
+	m := s.machine()
+	dir := d.dir(m.Instance)
+	x := domain{
+		Type: d.kind, Name: "berth-" + string(m.Instance), UUID: string(m.Instance), Stamp: stamped{XMLNS: namespace, stamp: s},
+		Memory: quantity{Unit: "MiB", N: m.Resources[compute.MemoryMB]}, VCPU: m.Resources[compute.VCPU],
+		System: firmware{Type: "smbios", Entries: []entry{{"manufacturer", "Berth"}, {"product", "Berth"}, {"serial", string(m.Instance)}}},
+		OS:     boot{Type: hvm{Arch: "x86_64", Machine: d.o.Machine, Is: "hvm"}, Kernel: img.Kernel, Initrd: img.Initrd, SMBIOS: mode{"sysinfo"}},
+		CPU:    mode{map[string]string{"kvm": "host-passthrough"}[d.accel]}, PowerOff: "destroy", Reboot: "restart", Crash: "destroy",
+		Devices: devices{
+			Interfaces: d.network(m.Instance),
+			Serial:     serial{Type: "file", Source: path{filepath.Join(dir, console.File), "on"}},
+			Controller: usb{"usb", "none"}, Video: &typed{"none"}, Balloon: model{"none"},
+		},
+	}
+	if x.CPU.Mode == "" {
+		x.CPU.Mode = "maximum"
+	}
+	if img.Kernel != "" {
+		x.OS.Cmdline = img.Append
+	}
+	x.Devices.RNG.Model, x.Devices.RNG.Backend.Model, x.Devices.RNG.Backend.File = "virtio", "random", "/dev/urandom"
+	disks := &x.Devices.Disks
+	if img.HasDisk(m.Resources) {
+		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"}, Source: file{filepath.Join(dir, diskFile)}, Boot: &order{1}})
+	}
+	*disks = append(*disks, disk{Driver: diskDriver{Type: "raw"}, Source: file{filepath.Join(dir, seedFile)}, ReadOnly: &struct{}{}})
+	for i := range *disks {
+		p := &(*disks)[i]
+		p.Type, p.Device, p.Driver.Name, p.Target = "file", "disk", "qemu", target{fmt.Sprintf("vd%c", 'a'+i), "virtio"}
+	}
+	for _, a := range m.Devices {
+		x.Devices.Host = append(x.Devices.Host, hostPCI{Mode: "subsystem", Type: "pci", Managed: "no", At: split(a)})
+	}
+	b, err := xml.MarshalIndent(x, "", "  ")
+	return string(b), err
+}
+
+func (d *Driver) network(id compute.InstanceID) []network {
+	n := network{Type: "user", MAC: address{hypervisor.MAC(id)}, Model: typed{"virtio"}}
+	kind, name, _ := strings.Cut(d.o.Network, ":")
+	switch n.Type = kind; kind {
+	case "none":
+		return nil
+	case "bridge":
+		n.Source = &where{Bridge: name}
+	case "network":
+		n.Source = &where{Network: name}
+	}
+	return []network{n}
+}
+
+// split takes a PCI address apart; it was checked before.
+func split(a compute.PCIAddress) pci {
+	f := strings.FieldsFunc(string(a), func(r rune) bool { return r == ':' || r == '.' })
+	return pci{"0x" + f[0], "0x" + f[1], "0x" + f[2], "0x" + f[3]}
+}

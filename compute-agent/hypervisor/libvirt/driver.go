@@ -1,0 +1,160 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/accel"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/image"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Driver runs machines on this host. It keeps nothing in memory that matters:
+// the next one finds all with libvirt.
+type Driver struct {
+	o      Options
+	accel  string // "kvm" or "tcg"
+	kind   string // what libvirt calls it: "kvm" or "qemu"
+	about  string // versions
+	images *image.Store
+	host   host.Host
+	paper  sync.Mutex                // held while console files are read or cut
+	crash  func(moment string) error // a test's; answers errors.Is(err, errCrash): the agent dies here
+}
+
+var (
+	_ hypervisor.Driver  = (*Driver)(nil)
+	_ hypervisor.Console = (*Driver)(nil)
+	_ hypervisor.Events  = (*Driver)(nil)
+)
+
+// errCrash is a death that a test has planned.
+var errCrash = errors.New("the agent dies here")
+
+// Open looks at the host, boots a probe if accel is auto, and finishes what the
+// last agent was in the middle of. It takes as long as a probe may. libvirt has to
+// be there.
+func Open(ctx context.Context, o Options) (*Driver, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	d := &Driver{o: o.defaults(), kind: "qemu", host: host.This(), crash: func(string) error { return nil }}
+	if err := os.MkdirAll(d.o.Dir, 0o711); err != nil {
+		return nil, &compute.Error{Op: "libvirt", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
+	}
+	d.images = image.NewStore(d.o.Images, d.o.ImageBin)
+	programs := map[string]string{"image_binary": d.o.ImageBin}
+	if d.o.Accel == "auto" {
+		programs["binary"] = d.o.Binary
+	}
+	for field, program := range programs {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, compute.Invalid(field, program, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program")
+		}
+	}
+	if err := d.short(ctx, d.meet); err != nil {
+		return nil, err
+	}
+	probe := accel.Probe{Binary: d.o.Binary, Machine: d.o.Machine, Disk: filepath.Join(d.o.Dir, ".probe"), Time: d.o.ProbeTime}
+	var err error
+	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
+		return nil, err
+	}
+	if d.accel == "kvm" {
+		d.kind = "kvm"
+	}
+	if err := d.long(ctx, d.learn); err != nil {
+		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is installed: %w", d.o.Machine, d.kind, err)
+	}
+	return d, d.resume(ctx)
+}
+
+// learn makes libvirt examine QEMU, which takes it long the first time: later
+// calls are to be short.
+func (d *Driver) learn(c conn) error {
+	_, err := c.ConnectGetDomainCapabilities(nil, libvirt.OptString{"x86_64"}, libvirt.OptString{d.o.Machine}, libvirt.OptString{d.kind}, 0)
+	return err
+}
+
+// meet asks libvirt who it is.
+func (d *Driver) meet(c conn) error {
+	its, err := c.ConnectGetLibVersion()
+	if err != nil {
+		return err
+	}
+	qemus, err := c.ConnectGetVersion()
+	version := func(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000) }
+	d.about = "libvirt " + version(its) + ", QEMU " + version(qemus)
+	return err
+}
+
+// resume finishes what an agent was in the middle of when it died: a launch whose
+// processors were not let go yet.
+func (d *Driver) resume(ctx context.Context) error {
+	all, err := d.ours(ctx)
+	for _, f := range all {
+		if err := d.release(ctx, f); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// Capabilities says what this driver can do.
+func (d *Driver) Capabilities() hypervisor.Capabilities {
+	return hypervisor.Capabilities{
+		Driver: "libvirt", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm",
+		Detail: d.about + ", " + d.accel + ", " + d.o.Machine,
+	}
+}
+
+// dir is a machine's folder.
+func (d *Driver) dir(id compute.InstanceID) string { return filepath.Join(d.o.Dir, string(id)) }
+
+// create starts a domain, and is content if it runs already.
+func (d *Driver) create(ctx context.Context, f found, flags libvirt.DomainCreateFlags) error {
+	err := d.long(ctx, func(c conn) error {
+		_, err := c.DomainCreateWithFlags(f.domain, uint32(flags))
+		if is(err, libvirt.ErrOperationInvalid) {
+			if active, no := c.DomainIsActive(f.domain); no == nil && active == 1 {
+				return nil
+			}
+		}
+		return err
+	})
+	return err
+}
+
+// cut ends what runs of a domain as if power were cut, and is content if nothing
+// does.
+func (d *Driver) cut(ctx context.Context, f found) error {
+	return d.long(ctx, func(c conn) error {
+		err := c.DomainDestroyFlags(f.domain, libvirt.DomainDestroyDefault)
+		if is(err, libvirt.ErrOperationInvalid, libvirt.ErrNoDomain) {
+			return nil
+		}
+		return err
+	})
+}
+
+// pause waits a little, or until ctx ends.
+func pause(ctx context.Context, long time.Duration) bool {
+	t := time.NewTimer(long)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

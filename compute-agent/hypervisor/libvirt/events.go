@@ -1,0 +1,96 @@
+package libvirt
+
+import (
+	"context"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// againEvery is how long Events waits before it tries libvirt once more.
+const againEvery = time.Second
+
+// Events hears from libvirt. Where the connection ends, it tells afterwards what
+// has changed meanwhile.
+func (d *Driver) Events(ctx context.Context, tell func(hypervisor.Event)) error {
+	e := ears{d: d, tell: tell}
+	for {
+		_ = e.listen(ctx)
+		if !pause(ctx, againEvery) {
+			return ctx.Err()
+		}
+	}
+}
+
+// ears know what was heard last of each machine.
+type ears struct {
+	d     *Driver
+	tell  func(hypervisor.Event)
+	known map[compute.InstanceID]compute.PowerState // nil until all was looked at once
+}
+
+// listen hears until ctx or the connection ends. The library may be cut off, and
+// only so: a stream of its events that is called off while one comes blocks it
+// for ever.
+func (e *ears) listen(ctx context.Context) error {
+	c, hangUp, err := e.d.connect(ctx)
+	if err != nil {
+		return err
+	}
+	heard, err := c.LifecycleEvents(context.Background())
+	if err != nil {
+		hangUp()
+		return err
+	}
+	defer func() {
+		hangUp()
+		for range heard {
+		}
+	}()
+	all, err := e.d.list(ctx)
+	if err != nil {
+		return err
+	}
+	first := e.known == nil
+	if first {
+		e.known = map[compute.InstanceID]compute.PowerState{}
+	}
+	for _, m := range all {
+		if first || e.known[m.Instance] == m.Power {
+			e.known[m.Instance] = m.Power
+			continue
+		}
+		e.pass(m)
+	}
+	for event := range heard {
+		if err := e.hear(ctx, event.Dom); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hear looks at a domain of which there is news.
+func (e *ears) hear(ctx context.Context, dom libvirt.Domain) error {
+	id := uuidOf(dom)
+	f, whose, err := e.d.find(ctx, id)
+	if err != nil {
+		return err
+	}
+	if whose != ours {
+		delete(e.known, id)
+		return nil
+	}
+	e.pass(e.d.machine(f, e.d.host.BootID()))
+	return nil
+}
+
+func (e *ears) pass(m hypervisor.Machine) {
+	e.known[m.Instance] = m.Power
+	if m.Launched {
+		e.tell(hypervisor.Event{Instance: m.Instance, Power: m.Power, Detail: m.Detail})
+	}
+}

@@ -1,0 +1,90 @@
+package libvirt
+
+import (
+	"cmp"
+	"fmt"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// found is a domain of ours.
+type found struct {
+	domain libvirt.Domain
+	stamp  stamp
+	state  libvirt.DomainState
+	reason int32 // what it means depends on the state
+}
+
+// active says whether it has a process.
+func (f found) active() bool {
+	return f.state != libvirt.DomainShutoff && f.state != libvirt.DomainCrashed && f.state != libvirt.DomainNostate
+}
+
+// judge says what a machine does and why, on a host with this boot id.
+func judge(f found, boot string) hypervisor.Verdict {
+	s := f.stamp
+	switch {
+	case !s.Ready:
+		return hypervisor.Stopped("", "half prepared: the agent ended meanwhile")
+	case !s.Launched && !f.active():
+		return hypervisor.Stopped("", "prepared; its process is gone and is started anew at launch")
+	case !s.Launched:
+		return hypervisor.Stopped("", "prepared, paused")
+	case f.active():
+		return active(f)
+	case s.Stopped:
+		return hypervisor.Stopped(cmp.Or(s.Code, compute.StoppedByCommand), s.Why)
+	case s.Boot != boot:
+		return hypervisor.Stopped(compute.HostRestarted, "the host was restarted")
+	}
+	return hypervisor.Stopped(off(libvirt.DomainShutoffReason(f.reason)))
+}
+
+// active judges a launched machine that has a process.
+func active(f found) hypervisor.Verdict {
+	switch f.state {
+	case libvirt.DomainPaused:
+		if !f.stamp.Released {
+			return hypervisor.Stopped(compute.StoppedUnknown, "its process waits to be let go")
+		}
+		return hypervisor.Running("held up: " + paused(libvirt.DomainPausedReason(f.reason)))
+	case libvirt.DomainShutdown:
+		return hypervisor.Running("shutting down")
+	case libvirt.DomainPmsuspended:
+		return hypervisor.Running("the guest put itself to sleep")
+	}
+	return hypervisor.Running(fmt.Sprintf("libvirt's number %d", f.domain.ID))
+}
+
+func paused(why libvirt.DomainPausedReason) string {
+	switch why {
+	case libvirt.DomainPausedUser:
+		return "paused from outside (virsh suspend)"
+	case libvirt.DomainPausedIoerror:
+		return "its disk cannot be written: is the host's full?"
+	case libvirt.DomainPausedSave, libvirt.DomainPausedDump, libvirt.DomainPausedSnapshot, libvirt.DomainPausedMigration:
+		return "libvirt saves, dumps or moves it"
+	}
+	return fmt.Sprintf("paused, libvirt's reason %d", why)
+}
+
+func off(why libvirt.DomainShutoffReason) (compute.ReasonCode, string) {
+	switch why {
+	case libvirt.DomainShutoffShutdown:
+		return compute.GuestShutdown, "the guest shut itself down"
+	case libvirt.DomainShutoffDestroyed:
+		return compute.MachineKilled, "it was ended from outside (virsh destroy)"
+	case libvirt.DomainShutoffCrashed:
+		return compute.MachineKilled, "its QEMU is gone: killed from outside, or it crashed; libvirt's log of the domain may say more"
+	case libvirt.DomainShutoffSaved:
+		return compute.MachineKilled, "it was saved to a file from outside (virsh managedsave)"
+	case libvirt.DomainShutoffFailed:
+		return compute.HypervisorError, "libvirt could not start it; see libvirt's log"
+	case libvirt.DomainShutoffMigrated:
+		return compute.MachineKilled, "it was moved elsewhere from outside"
+	}
+	return compute.StoppedUnknown, "it ended while libvirt was away"
+}

@@ -1,0 +1,52 @@
+package libvirt
+
+import (
+	"strings"
+	"testing"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func TestJudge(t *testing.T) {
+	ready := stamp{Ready: true, Boot: "b"}
+	waits := stamp{Ready: true, Boot: "b", Launched: true}
+	let := stamp{Ready: true, Boot: "b", Launched: true, Released: true}
+	stopped := stamp{Ready: true, Boot: "a", Launched: true, Released: true, Stopped: true, Why: "stopped by command"}
+	shut := func(why libvirt.DomainShutoffReason) found {
+		return found{stamp: let, state: libvirt.DomainShutoff, reason: int32(why)}
+	}
+	for name, c := range map[string]struct {
+		found found
+		boot  string
+		power compute.PowerState
+		why   compute.ReasonCode
+		says  string
+	}{
+		"half":            {found{state: libvirt.DomainShutoff}, "b", compute.PowerStopped, "", "half prepared"},
+		"half, started":   {found{state: libvirt.DomainPaused}, "b", compute.PowerStopped, "", "half prepared"},
+		"prepared":        {found{stamp: ready, state: libvirt.DomainPaused}, "b", compute.PowerStopped, "", "prepared, paused"},
+		"rebooted":        {found{stamp: ready, state: libvirt.DomainShutoff}, "c", compute.PowerStopped, "", "anew at launch"},
+		"waits":           {found{stamp: waits, state: libvirt.DomainPaused}, "b", compute.PowerStopped, compute.StoppedUnknown, "let go"},
+		"crashed between": {found{stamp: waits, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"},
+		"runs":            {found{stamp: let, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"},
+		"runs on":         {found{stamp: stopped, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"}, // Stop got no further
+		"suspended":       {found{stamp: let, state: libvirt.DomainPaused, reason: int32(libvirt.DomainPausedUser)}, "b", compute.PowerRunning, "", "virsh suspend"},
+		"disk full":       {found{stamp: let, state: libvirt.DomainPaused, reason: int32(libvirt.DomainPausedIoerror)}, "b", compute.PowerRunning, "", "full"},
+		"going":           {found{stamp: let, state: libvirt.DomainShutdown}, "b", compute.PowerRunning, "", "shutting down"},
+		"asleep":          {found{stamp: let, state: libvirt.DomainPmsuspended}, "b", compute.PowerRunning, "", "sleep"},
+		"powered off":     {shut(libvirt.DomainShutoffShutdown), "b", compute.PowerStopped, compute.GuestShutdown, "shut itself down"},
+		"destroyed":       {shut(libvirt.DomainShutoffDestroyed), "b", compute.PowerStopped, compute.MachineKilled, "virsh destroy"},
+		"killed":          {shut(libvirt.DomainShutoffCrashed), "b", compute.PowerStopped, compute.MachineKilled, "its QEMU is gone"},
+		"saved":           {shut(libvirt.DomainShutoffSaved), "b", compute.PowerStopped, compute.MachineKilled, "managedsave"},
+		"nobody knows":    {shut(libvirt.DomainShutoffUnknown), "b", compute.PowerStopped, compute.StoppedUnknown, "libvirt was away"},
+		"power cut":       {shut(libvirt.DomainShutoffUnknown), "c", compute.PowerStopped, compute.HostRestarted, "the host was restarted"},
+		"by command":      {found{stamp: stopped, state: libvirt.DomainShutoff, reason: int32(libvirt.DomainShutoffDestroyed)}, "b", compute.PowerStopped, compute.StoppedByCommand, "stopped by command"},
+	} {
+		v := judge(c.found, c.boot)
+		if v.Power != c.power || v.Why != c.why || !strings.Contains(v.Detail, c.says) {
+			t.Errorf("%s: %+v; want %s, %q, %q", name, v, c.power, c.why, c.says)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+//go:build linux
+
+package libvirt
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
+)
+
+func TestContract(t *testing.T) {
+	g := guesttest.Need(t)
+	need(t)
+	hypervisortest.Run(t, func(t *testing.T) hypervisortest.Subject { return newBench(t, g).subject() })
+}

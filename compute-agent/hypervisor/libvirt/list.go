@@ -1,0 +1,125 @@
+package libvirt
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+	"github.com/google/uuid"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// owner says whose a domain is.
+type owner int
+
+const (
+	nobody owner = iota // there is none
+	ours
+	others
+)
+
+// find looks for a machine's domain.
+func (d *Driver) find(ctx context.Context, id compute.InstanceID) (found, owner, error) {
+	key, err := uuid.Parse(string(id))
+	if err != nil {
+		return found{}, nobody, hypervisor.Reject("%v", err)
+	}
+	var f found
+	whose := nobody
+	err = d.short(ctx, func(c conn) error {
+		dom, err := c.DomainLookupByUUID(libvirt.UUID(key))
+		if is(err, libvirt.ErrNoDomain) {
+			return nil
+		}
+		if err == nil {
+			f, whose, err = d.look(c, dom)
+		}
+		return err
+	})
+	return f, whose, err
+}
+
+// look says whose a domain is, and of ours what it does.
+func (d *Driver) look(c conn, dom libvirt.Domain) (f found, whose owner, err error) {
+	f.domain = dom
+	s, is_, err := d.read(c, dom)
+	if err != nil || !is_ {
+		return f, others, err
+	}
+	f.stamp = s
+	state, reason, err := c.DomainGetState(dom, 0)
+	if is(err, libvirt.ErrNoDomain) {
+		return f, nobody, nil
+	}
+	f.state, f.reason = libvirt.DomainState(state), reason
+	return f, ours, err
+}
+
+// ours lists the machines of Berth, by instance. What starts with the host
+// starts without being asked: no machine of Berth may.
+func (d *Driver) ours(ctx context.Context) ([]found, error) {
+	var all []found
+	err := d.short(ctx, func(c conn) error {
+		domains, _, err := c.ConnectListAllDomains(1, 0)
+		if err != nil {
+			return err
+		}
+		for _, dom := range domains {
+			f, whose, err := d.look(c, dom)
+			if err != nil {
+				return err
+			}
+			if whose == ours {
+				all = append(all, f)
+			}
+		}
+		auto, _, err := c.ConnectListAllDomains(1, libvirt.ConnectListDomainsAutostart)
+		for _, dom := range auto {
+			if slices.ContainsFunc(all, func(f found) bool { return f.domain.UUID == dom.UUID }) {
+				err = cmp.Or(err, c.DomainSetAutostart(dom, 0))
+			}
+		}
+		return err
+	})
+	slices.SortFunc(all, func(a, b found) int { return cmp.Compare(a.stamp.Instance, b.stamp.Instance) })
+	return all, err
+}
+
+// List asks libvirt for its domains.
+func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
+	list, err := d.list(ctx)
+	return list, classed(ctx, "list", err)
+}
+
+func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
+	all, err := d.ours(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]hypervisor.Machine, 0, len(all))
+	boot := d.host.BootID()
+	for _, f := range all {
+		m := d.machine(f, boot)
+		if err := d.trim(m.Instance); err != nil {
+			m.Detail += "; its console cannot be cut: " + err.Error()
+		}
+		list = append(list, m)
+	}
+	return list, ctx.Err()
+}
+
+// machine is a domain as List gives it.
+func (d *Driver) machine(f found, boot string) hypervisor.Machine {
+	m := f.stamp.machine()
+	v := judge(f, boot)
+	m.Power, m.Why, m.Detail = v.Power, v.Why, v.Detail
+	m.Detail += "; domain " + f.domain.Name + ", " + d.dir(m.Instance)
+	return m
+}
+
+func uuidOf(dom libvirt.Domain) compute.InstanceID {
+	return compute.InstanceID(uuid.UUID(dom.UUID).String())
+}

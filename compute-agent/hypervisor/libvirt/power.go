@@ -1,0 +1,121 @@
+package libvirt
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	libvirt "github.com/digitalocean/go-libvirt"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Stop presses the power button, and after grace pulls the plug.
+func (d *Driver) Stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	return classed(ctx, "stop "+string(id), d.stop(ctx, id, grace))
+}
+
+func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	f, err := d.launched(ctx, id)
+	if err != nil {
+		return err
+	}
+	code, why := compute.StoppedByCommand, "stopped by command: the guest was cut off"
+	switch v := judge(f, d.host.BootID()); {
+	case v.Power == compute.PowerStopped:
+		code, why = v.Why, v.Detail // it stopped before
+	case grace > 0:
+		soft, err := d.press(ctx, f, grace)
+		if err != nil {
+			return err
+		}
+		if soft {
+			why = "stopped by command: the guest shut down"
+		}
+	}
+	f.stamp.Stopped, f.stamp.Code, f.stamp.Why = true, code, why
+	if err := d.save(ctx, f); err != nil {
+		return err
+	}
+	return d.cut(ctx, f)
+}
+
+// lookEvery is how often a guest that was asked to shut down is looked at.
+const lookEvery = 200 * time.Millisecond
+
+// press asks the guest to shut down and says whether it did within grace.
+func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool, error) {
+	waiting, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	err := d.short(waiting, func(c conn) error { return c.DomainShutdownFlags(f.domain, libvirt.DomainShutdownAcpiPowerBtn) })
+	var no libvirt.Error
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.As(err, &no):
+		return false, nil // it cannot even be asked: the plug
+	case err != nil && waiting.Err() == nil:
+		return false, err
+	}
+	for pause(waiting, lookEvery) {
+		if now, whose, err := d.find(waiting, f.stamp.Instance); err == nil && (whose != ours || !now.active()) {
+			return true, nil
+		}
+	}
+	return false, ctx.Err()
+}
+
+// Start runs a stopped machine again.
+func (d *Driver) Start(ctx context.Context, id compute.InstanceID) error {
+	return classed(ctx, "start "+string(id), d.start(ctx, id))
+}
+
+func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
+	f, err := d.launched(ctx, id)
+	if err != nil {
+		return err
+	}
+	if judge(f, d.host.BootID()).Power == compute.PowerRunning {
+		return nil
+	}
+	if f.active() && !f.stamp.Stopped && !f.stamp.Released {
+		return d.release(ctx, f)
+	}
+	f.stamp.Stopped, f.stamp.Code, f.stamp.Why, f.stamp.Released, f.stamp.Boot = false, "", "", true, d.host.BootID()
+	if err := d.save(ctx, f); err != nil {
+		return err
+	}
+	return d.create(ctx, f, 0)
+}
+
+// Reboot restarts a running guest.
+func (d *Driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	return classed(ctx, "reboot "+string(id), d.reboot(ctx, id, grace))
+}
+
+func (d *Driver) reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
+	f, err := d.launched(ctx, id)
+	if err != nil {
+		return err
+	}
+	if v := judge(f, d.host.BootID()); v.Power != compute.PowerRunning {
+		return hypervisor.Refuse("%s is stopped (%s): start it instead", id, v.Detail)
+	}
+	if grace <= 0 {
+		return d.short(ctx, func(c conn) error { return c.DomainReset(f.domain, 0) })
+	}
+	if err := d.stop(ctx, id, grace); err != nil {
+		return err
+	}
+	return d.start(ctx, id)
+}
+
+// launched is a machine with what it does; one that was not launched is refused.
+func (d *Driver) launched(ctx context.Context, id compute.InstanceID) (found, error) {
+	f, whose, err := d.find(ctx, id)
+	if err == nil && (whose != ours || !f.stamp.Launched) {
+		err = hypervisor.Refuse("%s was not launched here", id)
+	}
+	return f, err
+}
