@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
@@ -19,13 +20,14 @@ import (
 
 // agentOptions say how an agent runs in this process.
 type agentOptions struct {
-	Host    compute.HostID
-	State   string // folder of the journal
-	Driver  hypervisor.Driver
-	Slots   int // 0: the agent's default
-	Journal journal.Options
-	Timing  agent.Timing
-	Made    func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
+	Host       compute.HostID
+	State      string // folder of the journal
+	Driver     hypervisor.Driver
+	Slots      int // 0: the agent's default
+	OverCommit offer.Ratios
+	Journal    journal.Options
+	Timing     agent.Timing
+	Made       func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
 }
 
 // newAgent joins one host's agent. Its journal is opened, and so locked, at
@@ -52,7 +54,7 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	puller := kafka.NewPuller(c.kafka, kafka.PullerOptions{})
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.partitions, Topics: c.topics(), Journal: j, Driver: o.Driver,
-		Puller: puller, Reporter: producer, Log: c.log, Slots: o.Slots, Timing: o.Timing,
+		Puller: puller, Reporter: producer, Log: c.log, Slots: o.Slots, OverCommit: o.OverCommit, Timing: o.Timing,
 		Metrics: agent.NewMetrics(c.metrics),
 	})
 	if err != nil {
@@ -91,7 +93,7 @@ func (eager) Ready() <-chan struct{} { return service.Func(nil).Ready() }
 // newHostAgents joins what an agent's configuration asks for: one host, or
 // several simulated ones.
 func newHostAgents(c cell, s agentConfig) (service.Part, error) {
-	real := agentOptions{Host: s.Host, State: s.State, Slots: s.Slots}
+	real := agentOptions{Host: s.Host, State: s.State, Slots: s.Slots, OverCommit: s.OverCommit}
 	switch s.Driver.Kind {
 	case "qemu":
 		return qemuAgent(c, real, s.Driver.QEMU.options()), nil
@@ -109,7 +111,7 @@ func newHostAgents(c cell, s agentConfig) (service.Part, error) {
 			return nil, err
 		}
 		agents = append(agents, agentOn(c, agentOptions{
-			Host: id, State: s.State, Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots,
+			Host: id, State: s.State, Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots, OverCommit: s.OverCommit,
 		}))
 	}
 	return service.Together(agents...), nil

@@ -3,6 +3,7 @@ package main
 import (
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -70,13 +71,14 @@ type conductorConfig struct {
 
 // agentConfig is the file of `berth agent`.
 type agentConfig struct {
-	Kafka  kafkaConfig    `yaml:"kafka"`
-	Log    logConfig      `yaml:"log"`
-	Status statusConfig   `yaml:"status"`
-	Host   compute.HostID `yaml:"host"`
-	State  string         `yaml:"state"`
-	Slots  int            `yaml:"slots"`
-	Driver driverConfig   `yaml:"driver"`
+	Kafka      kafkaConfig    `yaml:"kafka"`
+	Log        logConfig      `yaml:"log"`
+	Status     statusConfig   `yaml:"status"`
+	Host       compute.HostID `yaml:"host"`
+	State      string         `yaml:"state"`
+	Slots      int            `yaml:"slots"`
+	OverCommit offer.Ratios   `yaml:"over_commit"`
+	Driver     driverConfig   `yaml:"driver"`
 }
 
 // driverConfig says what runs the machines.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -146,6 +147,21 @@ func TestSlotsBoundWhatIsPrepared(t *testing.T) {
 		}
 		stop(c, n)
 	})
+}
+
+// A host that may promise twice what it has takes what is larger than it is.
+func TestOverCommit(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.inv.Totals = compute.Resources{compute.VCPU: 32, compute.MemoryMB: 16384, "CUSTOM_PCI": 1}
+		n := c.start(dir, fake.Options{}, func(o *Options) { o.OverCommit = offer.Ratios{compute.VCPU: 2} })
+		c.boot(1, "wide")
+		pass(10 * time.Second)
+		c.want(compute.StateActive)
+		if b := c.beacon(); b.Inventory.Totals[compute.VCPU] != 32 || b.Free[compute.VCPU] != 12 {
+			c.t.Errorf("the beacon says %v, %v of it free", b.Inventory.Totals, b.Free)
+		}
+		stop(c, n)
+	}, queue("wide", compute.Resources{compute.VCPU: 20}))
 }
 
 // The operator's word: the highest version wins, restarts do not forget it.

@@ -25,10 +25,11 @@ type Options struct {
 	Driver     hypervisor.Driver
 	Puller     Puller
 	Reporter   Reporter
-	Random     io.Reader   // makes claim ids; nil: crypto/rand
-	Log        *zap.Logger // nil: none
-	Metrics    *Metrics    // nil: nobody counts
-	Slots      int         // builds prepared at once; 0: 4
+	Random     io.Reader    // makes claim ids; nil: crypto/rand
+	Log        *zap.Logger  // nil: none
+	Metrics    *Metrics     // nil: nobody counts
+	Slots      int          // builds prepared at once; 0: 4
+	OverCommit offer.Ratios // of what the driver says there is; nil: as it is
 	Weigher    offer.Weigher
 	Timing     Timing // zero fields take the defaults
 }

@@ -91,7 +91,7 @@ func (l *loop) adopt(x task.Adopted) {
 
 func (l *loop) know(inv compute.Inventory) {
 	l.view.trouble = ""
-	l.view.inventory, l.view.traits = inv, offer.Traits(inv.Traits)
+	l.view.inventory, l.view.traits = l.o.OverCommit.Of(inv), offer.Traits(inv.Traits)
 	l.pull.free, l.pull.changed = nil, true
 }
 

@@ -1,0 +1,58 @@
+package offer
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Four of five processors are offered four times each; what others use is taken
+// from that.
+func TestRatios(t *testing.T) {
+	has := compute.Inventory{
+		Totals:    compute.Resources{compute.VCPU: 5, compute.MemoryMB: 1001, "CUSTOM_GPU": 2},
+		Reserved:  compute.Resources{compute.VCPU: 1},
+		Unmanaged: compute.Resources{compute.VCPU: 3},
+	}
+	r := Ratios{compute.VCPU: 4, compute.MemoryMB: 1.5, compute.DiskGB: 2}
+	offered := r.Of(has)
+	want := compute.Resources{compute.VCPU: 4*4 - 3 - 2, compute.MemoryMB: 1501, "CUSTOM_GPU": 2}
+	if diff := cmp.Diff(want, Free(offered, compute.Resources{compute.VCPU: 2})); diff != "" {
+		t.Error(diff)
+	}
+	if has.Totals[compute.VCPU] != 5 {
+		t.Error("the driver's own inventory was changed")
+	}
+	if diff := cmp.Diff(has, Ratios(nil).Of(has)); diff != "" {
+		t.Errorf("without ratios: %s", diff)
+	}
+	half := Ratios{compute.VCPU: 0.5}.Of(has)
+	if half.Totals[compute.VCPU] != 2 || half.Reserved[compute.VCPU] != 1 {
+		t.Errorf("half of it: %v", half)
+	}
+}
+
+func TestRatiosThatCannotBe(t *testing.T) {
+	for _, c := range []struct {
+		ratios Ratios
+		says   string
+	}{
+		{Ratios{"CUSTOM_GPU": 2}, "CUSTOM_GPU: 2"},
+		{Ratios{compute.VCPU: 0}, "VCPU: 0"},
+		{Ratios{compute.VCPU: -1}, "VCPU: -1"},
+		{Ratios{compute.VCPU: 65}, "at most 64"},
+		{Ratios{compute.MemoryMB: math.NaN()}, "NaN"},
+	} {
+		err := c.ratios.Check()
+		if err == nil || !strings.Contains(err.Error(), "over_commit") || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%v: %v", c.ratios, err)
+		}
+	}
+	if err := (Ratios{compute.VCPU: 16, compute.MemoryMB: 1.2, compute.DiskGB: 64}).Check(); err != nil {
+		t.Error(err)
+	}
+}
