@@ -46,7 +46,7 @@ func (s *step) heard(id compute.HostID, journal compute.JournalID) {
 	forgot := journal != "" && h.journal != "" && journal != h.journal
 	switch back := s.alive(h, journal); {
 	case forgot:
-		s.confirmAll(h)
+		s.confirmAll(h, true)
 	case back:
 		for _, e := range sorted(h.instances) {
 			e.asking = running(e.inst)
@@ -60,7 +60,7 @@ func (s *step) heard(id compute.HostID, journal compute.JournalID) {
 func (s *step) hello(id compute.HostID, journal compute.JournalID) {
 	if h := s.hosts[id]; h != nil {
 		s.alive(h, journal)
-		s.confirmAll(h)
+		s.confirmAll(h, true)
 	}
 }
 
@@ -81,15 +81,28 @@ func running(inst *compute.Instance) bool {
 	return inst.State == compute.StateStarting || inst.State == compute.StateActive
 }
 
-// confirmAll asks a host without memory about everything it has. That it is
-// asked is part of the record, so that it is asked even if this process dies.
-func (s *step) confirmAll(h *host) {
+// confirmAll asks a host about everything it has, mostly one that forgot. That it
+// is asked is part of the record, so that it is asked even if this process dies.
+func (s *step) confirmAll(h *host, forgot bool) {
 	for _, e := range sorted(h.instances) {
 		if running(e.inst) && !e.inst.Confirm {
-			s.change(e, func(inst *compute.Instance) { inst.Confirm = true })
+			s.change(e, func(inst *compute.Instance) {
+				if inst.Confirm = true; forgot {
+					s.neverAgain(inst)
+				}
+			})
 		} else {
 			s.retell(e)
 		}
+	}
+}
+
+// neverAgain answers a reboot that a host without memory may have done: it is
+// done at most once.
+func (s *step) neverAgain(inst *compute.Instance) {
+	if c := inst.Command; c != nil && c.Op == compute.OpReboot {
+		inst.Command = nil
+		inst.Answer = &compute.PowerAnswer{Op: c.Op, Command: c.Command, Failed: "its host has lost its journal: whether it was done, nobody knows", At: s.at()}
 	}
 }
 

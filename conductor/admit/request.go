@@ -23,7 +23,7 @@ func (s *step) request(r compute.Request) {
 		s.hostDead(r.Host, r.Op, r.Fence)
 	case compute.OpConfirm:
 		if h := s.hosts[r.Host]; h != nil {
-			s.confirmAll(h)
+			s.confirmAll(h, false)
 		}
 	case compute.OpDelete:
 		s.delete(r)

@@ -42,6 +42,7 @@ func (b *broker) start() error {
 	}
 	b.inits = map[string]bool{}
 	b.now.Look(kmsg.AlterShareGroupOffsets, b.initialised)
+	b.now.Look(kmsg.InitProducerID, b.play.rec.pen)
 	if b.play.World.Sips {
 		b.now.Look(kmsg.Fetch, sip)
 	}

@@ -2,7 +2,11 @@ package sim
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -18,6 +22,27 @@ type Claimed struct {
 type Published struct {
 	Seen time.Time
 	compute.Build
+}
+
+// Owned is a partition that a conductor takes over.
+type Owned struct {
+	Seen      time.Time
+	Partition int32
+}
+
+// pen sees conductors ask for pens.
+func (r *Recording) pen(req kmsg.Request) {
+	id := req.(*kmsg.InitProducerIDRequest).TransactionalID
+	if id == nil {
+		return
+	}
+	p, err := strconv.ParseInt((*id)[strings.LastIndexByte(*id, '.')+1:], 10, 32)
+	if err != nil {
+		return // whose it is, nobody knows
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Owners = append(r.Owners, Owned{time.Now(), int32(p)})
 }
 
 // report hears what hosts say.
@@ -110,8 +135,8 @@ func checkTimers(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// republished is how long after all is well, or after it was due, work is in its
-// queue at the latest: a conductor that ended is missed after ten seconds.
+// republished is how long after all is well, after it was due, or after a
+// conductor has taken its partition over, work is in its queue at the latest.
 const republished = 20 * time.Second
 
 // work is what a record of a queue is about.
@@ -137,16 +162,27 @@ func checkPublished(r *Recording) (wrong []Violation) {
 		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" {
 			continue
 		}
-		due := latest(w.Seen, i.PublishAt, r.Calm).Add(republished)
+		at := first[work{i.ID, i.Attempt}]
+		due := latest(w.Seen, i.PublishAt, r.Calm, r.owned(w.Partition, at)).Add(republished)
 		if r.over(n).Before(due) {
 			continue
 		}
-		if at := first[work{i.ID, i.Attempt}]; at.IsZero() || at.After(due) {
+		if at.IsZero() || at.After(due) {
 			wrong = append(wrong, broken("outbox", i.ID, due, "%s is queued in %s since %s, and attempt %d came into the queue at %s",
 				i.Boot.Name, i.Queue, r.at(w.Seen), i.Attempt, r.at(at))...)
 		}
 	}
 	return wrong
+}
+
+// owned is when a partition was last taken over before a time; zero is the end.
+func (r *Recording) owned(p int32, before time.Time) (last time.Time) {
+	for _, o := range r.Owners {
+		if o.Partition == p && (before.IsZero() || o.Seen.Before(before)) {
+			last = o.Seen
+		}
+	}
+	return last
 }
 
 // over is when a record of the log was followed by the next of its instance.
