@@ -130,6 +130,6 @@ type PowerCommand struct {
 type PowerAnswer struct {
 	Op      RequestOp
 	Command CommandID
-	Failed  string // from the hypervisor: why it was not done; empty: it was
+	Failed  string // why it was not done, or may not have been; empty: it was
 	At      time.Time
 }
