@@ -16,8 +16,8 @@ type Config struct {
 	Topics        wire.Topics
 	Partitions    int32         // of requests, reports and instances; required
 	Times         admit.Options // default admit.Defaults()
-	SyncTimeout   time.Duration // how long a turn waits for the catalog before it refuses a flavor; default 3 s
-	CatalogAge    time.Duration // how long ago the catalog may have been heard of where a boot is decided by it; default 4 s
+	SyncTimeout   time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
+	CatalogAge    time.Duration // how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
 	Log           *zap.Logger   // default: none
 	Metrics       *Metrics      // nil: nobody counts
@@ -28,10 +28,10 @@ func (c Config) withDefaults() Config {
 		c.Times = admit.Defaults()
 	}
 	if c.SyncTimeout == 0 {
-		c.SyncTimeout = 3 * time.Second
+		c.SyncTimeout = 5 * time.Second
 	}
 	if c.CatalogAge == 0 {
-		c.CatalogAge = 4 * time.Second
+		c.CatalogAge = 5 * time.Second
 	}
 	if c.StartsTimeout == 0 {
 		c.StartsTimeout = 15 * time.Second
@@ -76,6 +76,7 @@ type Conductor struct {
 	// Owned by the goroutine that calls the handler:
 	view      admit.View
 	deafUntil time.Time // the catalog could not be read to its end: not tried again before
+	syncedAt  time.Time // when it was last read to its end because it was asked for
 	hostsRead bool
 	states    map[int32]*admit.State
 	loading   map[int32]*loading

@@ -19,6 +19,7 @@ import (
 type turn struct {
 	*Conductor
 	now    time.Time
+	heard  time.Time // up to when the view has all that was said in the catalog
 	synced bool
 	result wire.Result
 	tally  *tally // nil without metrics
@@ -30,6 +31,7 @@ type turn struct {
 func (c *Conductor) Turn(in wire.Turn) wire.Result {
 	c.mustBeReady(in)
 	t := c.turn(in.Now)
+	t.heard = c.joints.CatalogHeard() // first: what is heard from here on is not in the view
 	t.takeNews()
 	for _, sent := range in.Sent {
 		t.published(sent)
@@ -174,7 +176,10 @@ func (t *turn) belongs(project compute.Project, rec wire.Record, everywhere bool
 // may come back before the catalog does, and a quota may have changed meanwhile.
 func (t *turn) catchUp(p int32, r compute.Request) {
 	s := t.states[p]
-	if t.synced || s == nil || r.Op != compute.OpBoot || s.Instance(r.Instance) != nil || !t.stale() && !t.unnamed(r) {
+	if t.synced || s == nil || r.Op != compute.OpBoot || s.Instance(r.Instance) != nil {
+		return // nothing is decided, or all is known
+	}
+	if !t.stale() && !t.unnamed(r) {
 		return
 	}
 	t.synced = true
@@ -183,17 +188,24 @@ func (t *turn) catchUp(p int32, r compute.Request) {
 	if err := t.joints.SyncCatalog(ctx); err != nil {
 		t.cfg.Log.Warn("catalog could not be read to its end; boots are decided by what is known of it", zap.Error(err))
 		t.deafUntil = t.now.Add(deafFor)
+	} else {
+		t.syncedAt = t.now
 	}
 	t.takeNews()
 }
 
 // deafFor is how long boots are decided by what is known of a catalog that does
-// not answer: a turn that waits for it holds up everything else.
-const deafFor = 30 * time.Second
+// not answer: a turn that waits for it holds up everything else. Before one is
+// refused for what it does not name, every turn waits.
+const deafFor = 15 * time.Second
 
 // stale says whether the catalog was not heard of for too long.
 func (t *turn) stale() bool {
-	return t.now.After(t.deafUntil) && t.now.Sub(t.joints.CatalogHeard()) > t.cfg.CatalogAge
+	heard := t.heard
+	if t.syncedAt.After(heard) {
+		heard = t.syncedAt
+	}
+	return t.now.After(t.deafUntil) && t.now.Sub(heard) > t.cfg.CatalogAge
 }
 
 // unnamed says whether a boot asks for what the catalog does not name.

@@ -17,7 +17,8 @@ type conductorOptions struct {
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
-// tables: it decides no boot by one that it has not heard of for some seconds.
+// tables: before it decides a boot by one that it has not heard of for some
+// seconds, it reads that to its end.
 const catalogWait = 2 * time.Second
 
 // newConductor joins a conductor: the readers that tell it what is offered and

@@ -113,8 +113,9 @@ func (b *Broker) Close() {
 	_ = b.lock.Close() // the only error is that it was closed before, or is none
 }
 
-// Look shows every request of a kind before it is carried out; see may change it.
-// It must not block, nor ask the broker anything.
+// Look shows every request of a kind before it is carried out, until Close, for
+// tests and simulation; see may change it. It must not block, nor ask the broker
+// anything.
 func (b *Broker) Look(key kmsg.Key, see func(kmsg.Request)) {
 	b.cluster.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		see(req)

@@ -178,9 +178,12 @@ func (r *Reader) begin(ctx context.Context, src *source, ends map[int32]int64) (
 	return at, nil
 }
 
-// Heard is a time up to which the receiver certainly knows all that was said in
-// every partition, zero if there is none. Where brokers answer, it is MaxWait ago
-// at most while nothing is said, and twice that where something is.
+// Heard is a time up to which the receiver knows all that was said in every
+// partition, as far as the brokers knew that answered: a leader that is cut off
+// from the others does not know that it leads no more, for half a minute at most,
+// and Sync would ask them too. Of what waits behind an open transaction a Committed
+// reader knows nothing. It is zero if there is none. Where brokers answer, it is
+// MaxWait ago at most while nothing is said, and twice that where something is.
 func (r *Reader) Heard() time.Time {
 	if n := r.heard.Load(); n > 0 {
 		return r.made.Add(time.Duration(n))

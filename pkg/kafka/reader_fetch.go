@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -38,18 +39,20 @@ type fetched struct {
 	err   error // of the whole; then there are no parts
 }
 
-// said is when the broker said what it said of a partition, at the earliest. An
-// answer may have been on its way for long: only of one without anything in it is
-// it known that the broker has waited.
-func (f fetched) said(p fetchedPart) time.Time {
-	if p.bytes > 0 || f.fetch.least > 1 {
+// said is when the broker said what it said, at the earliest. An answer may have
+// been on its way for long: only where there is nothing in it is it known that the
+// broker has waited as long as it was asked to.
+func (f fetched) said() time.Time {
+	waited := f.fetch.asked.Add(f.fetch.wait)
+	empty := func(p fetchedPart) bool { return p.bytes == 0 && p.err == nil }
+	if f.fetch.least > 1 || time.Now().Before(waited) || !all(f.parts, empty) {
 		return f.fetch.asked
 	}
-	now, waited := time.Now(), f.fetch.asked.Add(f.fetch.wait)
-	if now.Before(waited) {
-		return now
-	}
 	return waited
+}
+
+func all[T any](list []T, is func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(x T) bool { return !is(x) })
 }
 
 // errMoved is the end of a fetch whose broker no longer leads.

@@ -207,8 +207,8 @@ func (l *readLoop) take(ctx context.Context, f fetched) error {
 				zap.Int32("partition", part.partition), zap.Int64("from", part.from), zap.Int64("to", part.next))
 		}
 		c := l.at[part.partition]
-		if c.advance(part); c.end == c.next {
-			c.heard = f.said(part)
+		if c.advance(part); c.end == c.next && !part.skipped {
+			c.heard = f.said()
 		}
 		records = append(records, part.records...)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -62,17 +63,7 @@ func (b *broker) initialised(req kmsg.Request) {
 // repeats says whether a queue's share state may be initialised more than once:
 // the queue is made anew, or the first time was refused.
 func (s Schedule) repeats() bool {
-	for _, l := range s.Load {
-		if l.Op == LoadDropFlavor || l.Op == LoadDropAxis {
-			return true
-		}
-	}
-	for _, f := range s.Faults {
-		if f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets" {
-			return true
-		}
-	}
-	return false
+	return s.drops() || slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets" })
 }
 
 // sip has a fetch bring no more of a partition than its next batch.

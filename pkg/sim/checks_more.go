@@ -135,8 +135,8 @@ func checkQuota(r *Recording) (wrong []Violation) {
 }
 
 // quotaHeard is how long after its answer a change of a quota may be unknown to a
-// conductor that goes on deciding: it reads the catalog beside its inputs, and
-// after trouble comes back to the one sooner than to the other.
+// conductor that goes on deciding: by a catalog it has not heard of for 5 s it
+// decides nothing, unless that does not answer either, and an answer takes a while.
 const quotaHeard = 8 * time.Second
 
 // limit is the most that may have been in force when an instance was admitted:

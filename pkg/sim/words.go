@@ -94,15 +94,17 @@ func (s Schedule) queues() (list []compute.QueueName) {
 	return slices.Compact(list)
 }
 
-// touched says whether anything goes wrong with processes of a kind, or with
-// what the broker does.
-func (s Schedule) touched(kind string) bool {
-	for _, f := range s.Faults {
-		if f.Who == "broker" || f.Who == "" || len(f.Who) > len(kind) && f.Who[:len(kind)] == kind {
-			return true
-		}
-	}
-	return false
+// decides says whether nothing goes wrong with conductors, or with what the
+// broker does.
+func (s Schedule) decides() bool {
+	return !slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		return f.Who == "broker" || f.Who == "" || strings.HasPrefix(f.Who, "conductor-")
+	})
+}
+
+// buries says whether a host may be declared dead; empty is any.
+func (s Schedule) buries(h compute.HostID) bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Dead != "" && (h == "" || f.Who == "" || f.Who == string(h)) })
 }
 
 // drops says whether anything that is offered is ever taken away.
@@ -114,9 +116,6 @@ func (s Schedule) drops() bool {
 // what was claimed before it passed. What a host claimed that was declared dead
 // is void.
 func checkTimers(r *Recording) (wrong []Violation) {
-	if slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool { return f.Dead != "" }) {
-		return nil
-	}
 	last := map[compute.InstanceID]compute.Instance{}
 	for _, w := range r.Log {
 		i, old := w.Instance, last[w.Instance.ID]
@@ -125,7 +124,7 @@ func checkTimers(r *Recording) (wrong []Violation) {
 			continue
 		}
 		for _, c := range r.Claims {
-			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) {
+			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) && !r.Schedule.buries(c.Host) {
 				wrong = append(wrong, broken("timer", i.ID, w.Seen, "%s was ended by its deadline at %s, and %s had claimed it at %s",
 					i.Boot.Name, r.at(old.Deadline), c.Host, r.at(c.Seen))...)
 				break
@@ -163,7 +162,7 @@ func checkPublished(r *Recording) (wrong []Violation) {
 			continue
 		}
 		at := first[work{i.ID, i.Attempt}]
-		due := latest(w.Seen, i.PublishAt, r.Calm, r.owned(w.Partition, at)).Add(republished)
+		due := latest(w.Seen, i.PublishAt, r.Calm, r.owned(w.Partition, at)).Add(republished + 60*r.Schedule.World.Latency.Duration())
 		if r.over(n).Before(due) {
 			continue
 		}
@@ -201,13 +200,13 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 // queue again. A new owner of a project may do that, and so may one who does not
 // know whether the broker has it.
 func checkTaken(r *Recording) (wrong []Violation) {
-	if r.Schedule.touched("conductor") || r.Schedule.drops() {
+	if !r.Schedule.decides() || r.Schedule.drops() || r.Schedule.buries("") {
 		return nil
 	}
 	seen := map[work]time.Time{}
 	for _, b := range r.Builds {
-		if len(b.Avoid) > 0 {
-			continue // whom it avoids may have released it as often as the broker bears
+		if len(b.Avoid) > 0 || b.Attempt > 1 {
+			continue // whom it avoids, or where it was before, may have released it as often as the broker bears
 		}
 		k := work{b.Instance, b.Attempt}
 		if at, again := seen[k]; again {
