@@ -235,6 +235,11 @@ func TestAStaleCatalogIsReadBeforeABootIsDecided(t *testing.T) {
 	if k.synced != 1 {
 		t.Errorf("synced %d times in one turn", k.synced)
 	}
+	k.read(k.boot(7, "q"))
+	if k.synced != 1 {
+		t.Errorf("synced %d times: what was just read is read again", k.synced)
+	}
+	k.pass(time.Minute)
 	k.sync = func(*Conductor) error { return errors.New("broker is away") }
 	k.read(k.boot(3, "q"))
 	k.read(k.boot(4, "q"))
