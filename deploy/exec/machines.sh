@@ -6,10 +6,12 @@
 #   machines.sh DIR VERB [INSTANCE]     both paths in full
 #
 #   DIR/inventory.json       what the host has; yours to write
-#       .lock.INSTANCE       held by the one call that changes it
+#       .lock.INSTANCE       held by the one call that changes the machine
+#       .gone.INSTANCE       about to be removed
 #       INSTANCE/machine     the first line that prepare has read; list gives it back
 #                request     the second: what the machine is made of
 #                prepared    there is nothing more to prepare
+#                begin       held while a run begins
 #                run.N       number, start and boot of the process of its run N; run.1 is the launch
 #                why         why it is stopped
 #                console     what it has printed
@@ -40,6 +42,12 @@ alone() {
         flock 9
     done
     trap 'rm -f "$dir/.lock.$id"' EXIT
+    settled
+}
+
+# settled: no run is about to begin.
+settled() {
+    [ ! -e "$home/begin" ] || flock "$@" "$home/begin" true
 }
 
 # born PID: when a living process began; another one with its number began at another time.
@@ -64,34 +72,35 @@ alive() {
     read -r pid since 2>/dev/null <"$home/run.$1" && [ -n "$since" ] && [ "$(born "$pid")" = "$since" ]
 }
 
-# begin: the next run, begun when this returns. Its process takes it by a link that only one
-# can make, so a call that is killed in here has begun it or not, and may be made again.
+# begin: the next run, begun when this returns. Its process holds a lock until it has written
+# down that it runs, and so whoever takes that lock knows whether it does, also if this call is
+# killed here.
 begin() {
     n=$(($(last) + 1))
-    cd "$home" # of a machine that is destroyed meanwhile the process finds nothing
+    cd "$home"
+    exec 8>begin
+    flock 8
     setsid "$0" "$dir" process "$id" "$n" </dev/null >>console 2>&1 9>&- &
-    until [ -e "run.$n" ]; do
-        born $! >/dev/null || [ -e "run.$n" ] || fail 1 "its process ended at once: $(tail -n 1 console)"
-        sleep 0.02
-    done
+    exec 8>&-
+    settled
+    [ -e "run.$n" ] || fail 1 "its process ended at once: $(tail -n 1 console)"
 }
 
-# halt GRACE_MS: no process lives when this returns, and none that was begun can follow.
+# halt GRACE_MS: no process lives when this returns.
 halt() {
     n=$(last)
-    (set -C && echo nobody >"$home/run.$((n + 1))") 2>/dev/null || n=$((n + 1))
-    alive $n || return 0
+    alive "$n" || return 0
     why="the guest was cut off"
     if [ "$1" -gt 0 ]; then
         kill -s TERM "$pid" || :
         left=$1
-        while [ "$left" -gt 0 ] && alive $n; do
+        while [ "$left" -gt 0 ] && alive "$n"; do
             sleep 0.05
             left=$((left - 50))
         done
-        alive $n || why="the guest shut down"
+        alive "$n" || why="the guest shut down"
     fi
-    while alive $n; do
+    while alive "$n"; do
         kill -s KILL "$pid" || :
         sleep 0.02
     done
@@ -113,6 +122,7 @@ list)
     for home in "$dir"/*/; do
         home=${home%/}
         IFS= read -r machine 2>/dev/null <"$home/machine" || continue # it goes, or comes
+        settled -s 2>/dev/null || continue
         state=preparing power=stopped detail=
         if [ -e "$home/run.1" ]; then
             state=launched
@@ -171,10 +181,11 @@ stop | start | reboot)
 
 destroy)
     alone
+    rm -rf "$dir/.gone.$id"
     if [ -d "$home" ]; then
-        [ -e "$home/run.1" ] || rm -f "$home/prepared"
         halt 0
-        rm -rf "$home" 2>/dev/null || rm -rf "$home" # a process may have come and gone in it
+        mv "$home" "$dir/.gone.$id" # half of it would look like another machine
+        rm -rf "$dir/.gone.$id"
     fi
     ;;
 
@@ -192,19 +203,18 @@ console)
 # What follows are the machines themselves, not verbs of Berth's.
 
 process)
-    echo "$$ $(born $$)" >".run.$$"
-    taken=0
-    ln ".run.$$" "run.$4" 2>/dev/null || taken=$?
-    rm -f ".run.$$"
-    [ $taken -eq 0 ] || exit 0 # another has this run
-    exec "$0" "$dir" guest "$id" "$4"
+    read -r image <image
+    [ "$image" != deaf ] || trap '' TERM
+    echo "$$ $(born $$)" >.run
+    mv .run "run.$4"
+    exec "$0" "$dir" guest "$id" "$4" 8>&-
     ;;
 
 guest)
     [ -p wake ] || mkfifo wake
     exec 3<>wake # a read of it waits for ever, without a process more
     read -r image <image
-    if [ "$image" = deaf ]; then trap '' TERM; else trap 'echo "the guest shut down"; exit 0' TERM; fi
+    [ "$image" = deaf ] || trap 'echo "the guest shut down"; exit 0' TERM
     echo "run $4 of $id"
     while :; do read -r word <&3 || :; done
     ;;
