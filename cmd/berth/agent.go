@@ -90,8 +90,11 @@ func (eager) Ready() <-chan struct{} { return service.Func(nil).Ready() }
 // newHostAgents joins what an agent's configuration asks for: one host, or
 // several simulated ones.
 func newHostAgents(c cell, s agentConfig) (service.Part, error) {
-	if s.Driver.Kind == "qemu" {
-		return qemuAgent(c, agentOptions{Host: s.Host, State: s.State, Slots: s.Slots}, s.Driver.QEMU.options()), nil
+	switch o := (agentOptions{Host: s.Host, State: s.State, Slots: s.Slots}); s.Driver.Kind {
+	case "qemu":
+		return qemuAgent(c, o, s.Driver.QEMU.options()), nil
+	case "exec":
+		return execAgent(c, o, s.Driver.Exec.options()), nil
 	}
 	world, err := fake.OpenWorld(s.Driver.Fake.World)
 	if err != nil {

@@ -73,8 +73,10 @@ func (c agentConfig) check() error {
 		errs = append(errs, c.Driver.Fake.check())
 	case "qemu":
 		errs = append(errs, c.Driver.QEMU.check())
+	case "exec":
+		errs = append(errs, c.Driver.Exec.check())
 	default:
-		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake" and "qemu"`))
+		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake", "qemu" and "exec"`))
 	}
 	return errors.Join(errs...)
 }

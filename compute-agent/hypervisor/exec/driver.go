@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
@@ -35,6 +36,9 @@ func Open(ctx context.Context, o Options) (hypervisor.Driver, error) {
 	return d.whole(), nil
 }
 
+// askTime is how long a command may take to say what it can do.
+const askTime = 15 * time.Second
+
 func open(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -50,7 +54,9 @@ func open(ctx context.Context, o Options) (*Driver, error) {
 			Remedy: "put the program there, executable for the agent's user", Cause: err,
 		}
 	}
-	return d, d.do(ctx, call{verb: "capabilities", answer: &d.can})
+	asked := &Driver{o: d.o}
+	asked.o.Timeout = min(d.o.Timeout, askTime)
+	return d, asked.do(ctx, call{verb: "capabilities", answer: &d.can})
 }
 
 // whole is the driver with what is optional.
