@@ -171,7 +171,7 @@ type Inventory struct {
 
 // Capabilities says what a driver can do on its host.
 type Capabilities struct {
-	Driver   string // "fake", "qemu"
+	Driver   string // "fake", "qemu", "exec"
 	SoftStop bool   // guests can be asked to shut down
 	Console  bool   // it is a Console
 	Events   bool   // it is Events

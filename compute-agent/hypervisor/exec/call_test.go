@@ -236,25 +236,45 @@ func TestTurns(t *testing.T) {
 }
 
 // A call that an agent left behind when it died has its way before the next
-// agent's begins, or comes too late for it.
+// agent's begins, which finds the work done.
 func TestACallThatWasLeftBehind(t *testing.T) {
 	b := newBench(t)
 	d := b.open(b.sample("", ""))
 	b.ok(d.Prepare(t.Context(), hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some, Image: "tiny"}))
-	gate := filepath.Join(b.dir, ".gate")
+	b.ok(d.Launch(t.Context(), one, 1, "c"))
+	b.ok(d.Stop(t.Context(), one, 0))
+	here, gate := filepath.Join(b.dir, ".here"), filepath.Join(b.dir, ".gate")
 	b.ok(syscall.Mkfifo(gate, 0o600))
-	left := b.open(b.sample(`[ -e "$home/prepared" ]`, `echo >`+gate+`; read x <`+gate))
-	launched := make(chan error, 1)
-	go func() { launched <- left.Launch(t.Context(), one, 1, "c") }()
-	_, err := os.ReadFile(gate) // it holds the lock, and waits again
+	keeper, err := os.OpenFile(gate, os.O_RDWR, 0)
 	b.ok(err)
-	destroyed := make(chan error, 1)
-	go func() { destroyed <- d.Destroy(t.Context(), one) }()
-	b.ok(os.WriteFile(gate, []byte("\n"), 0o600))
-	<-launched // whether it was quicker is not known
-	b.ok(<-destroyed)
-	b.ok(os.Remove(gate))
-	if left := b.left(); len(left) > 0 {
-		t.Errorf("left: %v", left)
+	defer keeper.Close()
+	slow := b.sample(`if [ $verb != stop ] && ! alive`, `echo >>`+here+`; read x <`+gate)
+	arrived := func() int { all, _ := os.ReadFile(here); return len(all) }
+	answers := make(chan error, 2)
+	for n := range 2 { // two agents, one after the other
+		next := b.open(slow)
+		go func() { answers <- next.Start(t.Context(), one) }()
+		b.await("a start that waits", func() bool { return arrived() == n+1 || n == 1 && b.waitsForLock() })
 	}
+	_, err = keeper.WriteString("\n\n")
+	b.ok(err)
+	b.ok(<-answers)
+	b.ok(<-answers)
+	if n := b.launches(one); n != 1 {
+		t.Errorf("two starts, and %d processes", n)
+	}
+}
+
+// waitsForLock says whether a call of this bench waits for another.
+func (b *bench) waitsForLock() bool {
+	locks, err := filepath.Glob("/proc/[0-9]*/fd/9")
+	b.ok(err)
+	for _, fd := range locks {
+		file, _ := os.Readlink(fd)
+		name, _ := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(fd)), "comm"))
+		if strings.HasPrefix(file, b.dir) && string(name) == "flock\n" {
+			return true
+		}
+	}
+	return false
 }
