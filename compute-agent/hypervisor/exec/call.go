@@ -78,6 +78,7 @@ func (d *Driver) do(ctx context.Context, c call) error {
 		e.Class = compute.FailureTimeout
 		return e
 	case errors.Is(err, exec.ErrWaitDelay):
+		killRest(cmd.Process.Pid)
 		return d.fail(c, "has ended, but a process that it left behind holds its stdout or stderr: let it redirect both before it goes to the background", said)
 	case err != nil:
 		return d.exited(c, err, said)
@@ -94,6 +95,15 @@ func killAll(leader int) error {
 		return err
 	}
 	return os.ErrProcessDone
+}
+
+// killRest ends what is left of a session whose leader is buried. The leader's
+// number is nobody else's as long as there is a rest; if somebody has it, there
+// is none.
+func killRest(leader int) {
+	if errors.Is(syscall.Kill(leader, 0), syscall.ESRCH) {
+		_ = syscall.Kill(-leader, syscall.SIGKILL)
+	}
 }
 
 func stdin(lines []any) (io.Reader, error) {

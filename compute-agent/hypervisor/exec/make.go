@@ -43,7 +43,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	if left := d.destroy(ending, s.Instance); left != nil {
-		return &hypervisor.Error{Class: compute.FailureHost, Message: fmt.Sprintf("prepare of %s failed and something is left", s.Instance), Cause: errors.Join(err, left)}
+		return &hypervisor.Error{Class: compute.FailureHost, Message: fmt.Sprintf("prepare of %s failed and something is left", s.Instance), Cause: fmt.Errorf("%w; and then: %w", err, left)}
 	}
 	return err
 }
