@@ -228,11 +228,9 @@ func TestTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	waits := make(chan error)
-	go func() { _, err := turns.take(ctx, one); waits <- err }()
-	cancel()
-	if err := <-waits; !errors.Is(err, context.Canceled) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := turns.take(ctx, one); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("two have a turn: %v", err)
 	}
 	other, err := turns.take(t.Context(), "another")
@@ -240,11 +238,41 @@ func TestTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	other()
+	next := make(chan error)
+	go func() {
+		over, err := turns.take(t.Context(), one)
+		if err == nil {
+			over()
+		}
+		next <- err
+	}()
 	over()
-	if over, err = turns.take(t.Context(), one); err != nil {
+	if err := <-next; err != nil {
 		t.Fatal(err)
 	}
-	over()
+}
+
+// Whatever a prepare that failed, or was broken off, has made is removed.
+func TestPrepareIsUndone(t *testing.T) {
+	spec := hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some, Image: "tiny"}
+	b := newBench(t)
+	full := b.open(b.sample(`: >"$home/console"`, `echo no space >&2; exit 1`))
+	wrong(t, full.Prepare(t.Context(), spec), compute.FailureHost, "it said: no space")
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("it failed and left %v", left)
+	}
+	hangs := b.open(b.sample(`: >"$home/console"`, `mkfifo "$home/no"; read x <"$home/no"`))
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := make(chan error, 1)
+	go func() { answer <- hangs.Prepare(ctx, spec) }()
+	b.await("the middle of it", func() bool { _, err := os.Stat(filepath.Join(b.dir, string(one), "no")); return err == nil })
+	cancel()
+	if err := <-answer; !errors.Is(err, context.Canceled) {
+		t.Errorf("broken off, it answers %v", err)
+	}
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("it was broken off and left %v", left)
+	}
 }
 
 // A call that an agent left behind when it died has its way before the next
