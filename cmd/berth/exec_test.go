@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,10 +57,20 @@ func TestBareMetal(t *testing.T) {
 		r.must(err)
 		dir := t.TempDir()
 		r.must(os.WriteFile(filepath.Join(dir, "inventory.json"), []byte(metalInventory), 0o600))
+		command := exec.Options{Command: []string{script, dir}}
 		metal := func() {
 			t.Helper()
-			r.start("metal-01", execAgent(r.prepared("agent"), agentOptions{Host: "metal-01", State: r.data, Timing: chatty}, exec.Options{Command: []string{script, dir}}))
+			r.start("metal-01", execAgent(r.prepared("agent"), agentOptions{Host: "metal-01", State: r.data, Timing: chatty}, command))
 		}
+		t.Cleanup(func() { // of a test that failed
+			d, err := exec.Open(context.Background(), command)
+			r.must(err)
+			list, err := d.List(context.Background())
+			r.must(err)
+			for _, m := range list {
+				r.must(d.Destroy(context.Background(), m.Instance))
+			}
+		})
 		metal()
 		r.known(devHost{ID: "metal-01"})
 		c := r.as("p")

@@ -26,6 +26,7 @@ fail() { # STATUS MESSAGE; 65 is the request's fault, anything else this host's
 [ $# -ge 2 ] || fail 64 "usage: $0 DIR VERB [INSTANCE]"
 dir=$1 verb=$2 id=${3-}
 home=$dir/$id
+[ -d "$dir" ] || fail 1 "there is no folder $dir"
 
 # number FIELD JSON: a field that is a number.
 number() {
@@ -121,8 +122,10 @@ list)
     comma=
     for home in "$dir"/*/; do
         home=${home%/}
-        IFS= read -r machine 2>/dev/null <"$home/machine" || continue # it goes, or comes
-        settled -s 2>/dev/null || continue
+        if ! { IFS= read -r machine <"$home/machine" && settled -s; } 2>/dev/null; then
+            [ ! -e "$home/machine" ] || fail 1 "cannot read $home" # all, or no answer
+            continue                                               # it comes, or goes
+        fi
         state=preparing power=stopped detail=
         if [ -e "$home/run.1" ]; then
             state=launched

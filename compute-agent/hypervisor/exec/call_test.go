@@ -221,6 +221,21 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// The sample answers nothing rather than less than there is.
+func TestSampleListsAllOrNothing(t *testing.T) {
+	b := newBench(t)
+	d := b.open(b.sample("", ""))
+	b.ok(d.Prepare(t.Context(), hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some, Image: "tiny"}))
+	machine := filepath.Join(b.dir, string(one), "machine")
+	b.ok(os.Remove(machine))
+	b.ok(os.Mkdir(machine, 0o700)) // cannot be read, by root either
+	_, err := d.List(t.Context())
+	wrong(t, err, compute.FailureHost, "list failed", "cannot read")
+	b.ok(os.RemoveAll(b.dir))
+	_, err = d.List(t.Context())
+	wrong(t, err, compute.FailureHost, "list failed", "there is no folder")
+}
+
 // One call at a time for an instance; the next one waits, or gives up.
 func TestTurns(t *testing.T) {
 	var turns turns
