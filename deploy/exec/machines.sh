@@ -15,6 +15,7 @@
 #                run.N       number, start and boot of the process of its run N; run.1 is the launch
 #                why         why it is stopped
 #                console     what it has printed
+#                wake        what it waits for, and nobody writes
 set -eu
 umask 077
 
@@ -161,6 +162,7 @@ prepare)
     printf '%s\n' "$request" >"$home/request"
     echo "$image" >"$home/image"
     : >"$home/console"
+    mkfifo "$home/wake"
     sync "$home/machine" "$home" # it has to be there after a power cut
     : >"$home/prepared"
     ;;
@@ -214,7 +216,6 @@ process)
     ;;
 
 guest)
-    [ -p wake ] || mkfifo wake
     exec 3<>wake # a read of it waits for ever, without a process more
     read -r image <image
     [ "$image" = deaf ] || trap 'echo "the guest shut down"; exit 0' TERM

@@ -118,7 +118,9 @@ func (b *bench) processes(id compute.InstanceID) (all []process) {
 	return all
 }
 
-// launches counts the guests, once those are that have begun to become one.
+// launches counts the guests, once those are that have begun to become one. A
+// guest begins no other process, which would look like a second one until it is
+// the other program.
 func (b *bench) launches(id compute.InstanceID) (n int) {
 	b.await("guests, and nothing else", func() bool {
 		n = 0
