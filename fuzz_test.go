@@ -23,7 +23,8 @@ var fuzzed = map[string]string{
 	"pkg/kafka.parseTopicID": "FuzzCursor", "pkg/api.parseCursor": "FuzzMarker", "pkg/api.parseFields": "FuzzMarker",
 	"pkg/follow/franz.parse": "-", "pkg/follow/sarama.parse": "-", "pkg/follow/kafkago.parse": "-", "pkg/follow/kafkago.parseSpan": "-", // of what the client has decoded
 	"compute-agent/hypervisor/qemu/qmp.decode": "FuzzDecode", "compute-agent/hypervisor/libvirt.decodeStamp": "FuzzStamp",
-	"pkg/config.parse": "FuzzLoad", "pkg/config.decode": "FuzzLoad",
+	"compute-agent/hypervisor/exec.decode": "FuzzAnswers",
+	"pkg/config.parse":                     "FuzzLoad", "pkg/config.decode": "FuzzLoad",
 
 	"cmd/berth.parseMemory": "FuzzSizes", "cmd/berth.parseDisk": "FuzzSizes", "cmd/berth.parseSize": "FuzzSizes",
 	"cmd/berth.parseCapability": "FuzzPairs", "cmd/berth.parseFormat": "FuzzPairs", "cmd/berth.parseAmounts": "FuzzPairs", "cmd/berth.parsePairs": "FuzzPairs",

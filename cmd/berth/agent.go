@@ -99,6 +99,8 @@ func newHostAgents(c cell, s agentConfig) (service.Part, error) {
 		return qemuAgent(c, real, s.Driver.QEMU.options()), nil
 	case "libvirt":
 		return libvirtAgent(c, real, s.Driver.Libvirt.options()), nil
+	case "exec":
+		return execAgent(c, real, s.Driver.Exec.options()), nil
 	}
 	world, err := fake.OpenWorld(s.Driver.Fake.World)
 	if err != nil {

@@ -75,8 +75,10 @@ func (c agentConfig) check() error {
 		errs = append(errs, c.Driver.QEMU.check())
 	case "libvirt":
 		errs = append(errs, c.Driver.Libvirt.check())
+	case "exec":
+		errs = append(errs, c.Driver.Exec.check())
 	default:
-		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake", "qemu" and "libvirt"`))
+		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake", "qemu", "libvirt" and "exec"`))
 	}
 	return errors.Join(errs...)
 }

@@ -83,10 +83,11 @@ type agentConfig struct {
 
 // driverConfig says what runs the machines.
 type driverConfig struct {
-	Kind    string        `yaml:"kind"` // fake, qemu, libvirt
+	Kind    string        `yaml:"kind"` // fake, qemu, libvirt, exec
 	Fake    fakeConfig    `yaml:"fake"`
 	QEMU    qemuConfig    `yaml:"qemu"`
 	Libvirt libvirtConfig `yaml:"libvirt"`
+	Exec    execConfig    `yaml:"exec"`
 }
 
 // fakeConfig is a simulated host, or several: then they are called after the
@@ -123,7 +124,7 @@ func defaultConductorConfig() conductorConfig {
 func defaultAgentConfig() agentConfig {
 	return agentConfig{
 		Kafka: defaultKafka(), Log: defaultLog(), State: "/var/lib/berth", Slots: 4,
-		Driver: driverConfig{Kind: "fake", QEMU: defaultQEMU(), Libvirt: defaultLibvirt(), Fake: fakeConfig{
+		Driver: driverConfig{Kind: "fake", QEMU: defaultQEMU(), Libvirt: defaultLibvirt(), Exec: defaultExec(), Fake: fakeConfig{
 			World: "/var/lib/berth/world", Hosts: 1,
 			Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500},
 		}},

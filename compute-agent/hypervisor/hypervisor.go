@@ -187,7 +187,7 @@ type Inventory struct {
 
 // Capabilities says what a driver can do on its host.
 type Capabilities struct {
-	Driver   string // "fake", "qemu", "libvirt"
+	Driver   string // "fake", "qemu", "libvirt", "exec"
 	SoftStop bool   // guests can be asked to shut down
 	Console  bool   // it is a Console
 	Events   bool   // it is Events

@@ -1,0 +1,177 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// environment is all that the command finds there.
+func environment() []string {
+	return []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "BERTH_PROTOCOL=1"}
+}
+
+// What the command says with its exit status, besides 0; anything else is the
+// host's fault.
+const (
+	exitRequest = 65  // EX_DATAERR of sysexits.h
+	exitTimeout = 124 // as timeout(1) exits
+)
+
+// lingers is how long an ended call's processes may hold its output open.
+const lingers = time.Second
+
+// call is one run of the command.
+type call struct {
+	verb     string
+	instance compute.InstanceID // none for those about the whole host
+	lines    []any              // what it reads, each as a line of JSON
+	answer   any                // what it prints is decoded into this; nil: nobody looks
+	patience time.Duration      // besides the usual
+}
+
+// do runs the command and waits until it has ended. If the context ends, or
+// patience does, every process of the call is killed that has not made itself a
+// session of its own.
+func (d *Driver) do(ctx context.Context, c call) error {
+	if ctx.Err() != nil {
+		return d.ended(ctx, c)
+	}
+	patience, cancel := context.WithTimeout(ctx, d.o.Timeout+c.patience)
+	defer cancel()
+	in, err := stdin(c.lines)
+	if err != nil {
+		return err
+	}
+	args := append(d.o.Command[1:len(d.o.Command):len(d.o.Command)], c.verb)
+	if c.instance != "" {
+		args = append(args, string(c.instance))
+	}
+	cmd := exec.CommandContext(patience, d.o.Command[0], args...)
+	out, said := &page{full: cancel}, &tail{}
+	cmd.Stdin, cmd.Stderr, cmd.Env, cmd.Dir = in, said, environment(), "/"
+	if c.answer != nil {
+		cmd.Stdout = out
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.Cancel = func() error { return killAll(cmd.Process.Pid) }
+	cmd.WaitDelay = lingers
+	err = cmd.Run()
+	switch {
+	case ctx.Err() != nil:
+		return d.ended(ctx, c)
+	case out.tooMuch:
+		return d.fail(c, fmt.Sprintf("printed more than %d bytes: let it print less", mostPrinted), said)
+	case patience.Err() != nil:
+		e := d.fail(c, fmt.Sprintf("did not end within %s and was killed: see what it waits for, or raise driver.exec.timeout", d.o.Timeout+c.patience), said)
+		e.Class = compute.FailureTimeout
+		return e
+	case errors.Is(err, exec.ErrWaitDelay):
+		killRest(cmd.Process.Pid)
+		return d.fail(c, "has ended, but a process that it left behind holds its stdout or stderr: let it redirect both before it goes to the background", said)
+	case err != nil:
+		return d.exited(c, err, said)
+	case c.answer != nil:
+		return d.decode(c, out.b.Bytes(), said)
+	}
+	return nil
+}
+
+// killAll ends a call's session. Its leader is not buried yet, so that the
+// number is still its own.
+func killAll(leader int) error {
+	if err := syscall.Kill(-leader, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return os.ErrProcessDone
+}
+
+// killRest ends what is left of a session whose leader is buried. The leader's
+// number is nobody else's as long as there is a rest; if somebody has it, there
+// is none.
+func killRest(leader int) {
+	if errors.Is(syscall.Kill(leader, 0), syscall.ESRCH) {
+		_ = syscall.Kill(-leader, syscall.SIGKILL)
+	}
+}
+
+func stdin(lines []any) (io.Reader, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	for _, l := range lines {
+		if err := e.Encode(l); err != nil {
+			return nil, err
+		}
+	}
+	return &b, nil
+}
+
+func (d *Driver) decode(c call, b []byte, said *tail) error {
+	var v struct {
+		Version int `json:"version"`
+	}
+	err := json.Unmarshal(b, &v)
+	if err == nil && v.Version != version {
+		err = fmt.Errorf("\"version\" is %d, and has to be %d", v.Version, version)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, c.answer)
+	}
+	if err != nil {
+		return d.fail(c, fmt.Sprintf("answers %q, which is not the JSON asked for (%v): let it print that and nothing else, and complain on stderr", short(string(b)), err), said)
+	}
+	return nil
+}
+
+// name is a call as an operator would type it.
+func (d *Driver) name(c call) string {
+	return strings.TrimSpace(strings.Join(d.o.Command, " ") + " " + c.verb + " " + string(c.instance))
+}
+
+func (d *Driver) ended(ctx context.Context, c call) error {
+	return fmt.Errorf("%s: %w", d.name(c), ctx.Err())
+}
+
+// exited is the class of an exit status.
+func (d *Driver) exited(c call, err error, said *tail) error {
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return d.fail(c, fmt.Sprintf("cannot be run (%v): put it there, executable for the agent's user, with an interpreter that exists", err), said)
+	}
+	status, _ := exit.Sys().(syscall.WaitStatus)
+	if status.Signaled() {
+		return d.fail(c, fmt.Sprintf("was ended by a signal (%s): see what killed it, the kernel for lack of memory perhaps", status.Signal()), said)
+	}
+	e := d.fail(c, fmt.Sprintf("failed with exit status %d: mend what it complains of, or try it by hand", exit.ExitCode()), said)
+	switch exit.ExitCode() {
+	case exitRequest:
+		e.Class, e.Message = compute.FailureRequest, d.says(c, "refuses the request", said)
+	case exitTimeout:
+		e.Class, e.Message = compute.FailureTimeout, d.says(c, "gave up in time", said)
+	}
+	return e
+}
+
+func (d *Driver) fail(c call, what string, said *tail) *hypervisor.Error {
+	return &hypervisor.Error{Class: compute.FailureHost, Message: d.says(c, what, said)}
+}
+
+func (d *Driver) says(c call, what string, said *tail) string {
+	message := d.name(c) + " " + what
+	if last := said.lines(); last != "" {
+		message += "; it said: " + last
+	}
+	return message
+}
