@@ -56,8 +56,10 @@ func (l *loop) power(id compute.InstanceID) func(context.Context) (task.Event, e
 	return func(ctx context.Context) (task.Event, error) {
 		switch c.Op {
 		case compute.OpStop:
-			err := l.o.Driver.Stop(ctx, id, grace)
-			return task.PowerDone{Power: compute.PowerStopped, Stopped: l.whyStopped(ctx, id)}, err
+			if err := l.o.Driver.Stop(ctx, id, grace); err != nil {
+				return nil, err
+			}
+			return task.PowerDone{Power: compute.PowerStopped, Stopped: l.whyStopped(ctx, id)}, nil
 		case compute.OpStart:
 			return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Start(ctx, id)
 		}
@@ -74,7 +76,7 @@ func (l *loop) whyStopped(ctx context.Context, id compute.InstanceID) task.Stopp
 			return stopped(m)
 		}
 	}
-	return task.Stopped{Why: compute.StoppedByCommand}
+	return task.Stopped{Why: compute.StoppedUnknown}
 }
 
 // failed is the event by which a task hears that a call failed.

@@ -75,7 +75,7 @@ func newLoop(a *Agent) *loop {
 		tasks: map[compute.InstanceID]*task.Task{}, refs: map[compute.InstanceID]wire.WorkRef{},
 		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given),
 		host: a.begin.Host, guard: guardOf(a.begin.Host),
-		dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, ops: map[compute.InstanceID]*op{},
+		stream: stream{written: a.begin.Position}, dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, ops: map[compute.InstanceID]*op{},
 		consoles: make(chan consoleAsk, consolesQueue),
 		pull:     newPull(a.opts), view: view{moved: map[compute.InstanceID]bool{}},
 	}

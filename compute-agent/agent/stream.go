@@ -18,6 +18,7 @@ type stream struct {
 	ended    bool          // what is unread goes up to the end
 	caughtUp bool          // and acted upon: commands are carried out from now on
 	history  bool          // what is unread was said before this journal had a position
+	written  int64         // the position that the journal has, or is to have
 	toGreet  int           // reports to be acknowledged until the hello has arrived; 0: it has
 	counted  bool          // toSettle is known
 	toSettle int           // reports to be acknowledged before the first offer
@@ -53,7 +54,7 @@ func (l *loop) apply() {
 		default:
 			l.command(c, rec.Offset)
 		}
-		if c.Op != compute.CommandConsole || l.stream.history { // to read such an ask again does no harm, to write down each would
+		if c.Op != compute.CommandConsole || l.stream.history || rec.Offset-l.stream.written > asksAgain {
 			l.position(rec.Offset + 1)
 		}
 	}
@@ -68,7 +69,11 @@ func (l *loop) apply() {
 	l.stream.unread, l.stream.history = nil, false
 }
 
-func (l *loop) position(next int64) { l.change.Position = &next }
+// asksAgain is how many asks about consoles may be read again: that does no harm,
+// and to write down the position behind each would.
+const asksAgain = 1000
+
+func (l *loop) position(next int64) { l.change.Position, l.stream.written = &next, next }
 
 // fence writes down what every claim from now on carries. It never falls.
 func (l *loop) fence(epoch compute.FenceEpoch) {

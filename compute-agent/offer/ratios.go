@@ -18,13 +18,14 @@ type Ratios map[compute.ResourceClass]float64
 const MostRatio = 64
 
 // Check refuses what can never be right. Only what machines take turns at, or
-// mostly leave unused, may be promised more than once: a device is there or not.
+// mostly leave unused, may be promised more than once: a device is there or not,
+// and a machine with more memory than the host has cannot run on it at all.
 func (r Ratios) Check() error {
 	for _, class := range slices.Sorted(maps.Keys(r)) {
 		given := fmt.Sprintf("%s: %v", class, r[class])
 		switch {
-		case class != compute.VCPU && class != compute.MemoryMB && class != compute.DiskGB:
-			return compute.Invalid("over_commit", given, fmt.Sprintf("only %s, %s and %s can be promised more than once", compute.VCPU, compute.MemoryMB, compute.DiskGB))
+		case class != compute.VCPU && class != compute.DiskGB:
+			return compute.Invalid("over_commit", given, fmt.Sprintf("only %s and %s can be promised more than once", compute.VCPU, compute.DiskGB))
 		case !(r[class] > 0 && r[class] <= MostRatio): // NaN, too
 			return compute.Invalid("over_commit", given, fmt.Sprintf("give more than 0 and at most %d: what is offered for each one that is there", MostRatio))
 		}

@@ -14,13 +14,13 @@ import (
 // from that.
 func TestRatios(t *testing.T) {
 	has := compute.Inventory{
-		Totals:    compute.Resources{compute.VCPU: 5, compute.MemoryMB: 1001, "CUSTOM_GPU": 2},
+		Totals:    compute.Resources{compute.VCPU: 5, compute.DiskGB: 1001, "CUSTOM_GPU": 2},
 		Reserved:  compute.Resources{compute.VCPU: 1},
 		Unmanaged: compute.Resources{compute.VCPU: 3},
 	}
-	r := Ratios{compute.VCPU: 4, compute.MemoryMB: 1.5, compute.DiskGB: 2}
+	r := Ratios{compute.VCPU: 4, compute.DiskGB: 1.5}
 	offered := r.Of(has)
-	want := compute.Resources{compute.VCPU: 4*4 - 3 - 2, compute.MemoryMB: 1501, "CUSTOM_GPU": 2}
+	want := compute.Resources{compute.VCPU: 4*4 - 3 - 2, compute.DiskGB: 1501, "CUSTOM_GPU": 2}
 	if diff := cmp.Diff(want, Free(offered, compute.Resources{compute.VCPU: 2})); diff != "" {
 		t.Error(diff)
 	}
@@ -45,14 +45,15 @@ func TestRatiosThatCannotBe(t *testing.T) {
 		{Ratios{compute.VCPU: 0}, "VCPU: 0"},
 		{Ratios{compute.VCPU: -1}, "VCPU: -1"},
 		{Ratios{compute.VCPU: 65}, "at most 64"},
-		{Ratios{compute.MemoryMB: math.NaN()}, "NaN"},
+		{Ratios{compute.DiskGB: math.NaN()}, "NaN"},
+		{Ratios{compute.MemoryMB: 1.5}, "only VCPU and DISK_GB"},
 	} {
 		err := c.ratios.Check()
 		if err == nil || !strings.Contains(err.Error(), "over_commit") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v", c.ratios, err)
 		}
 	}
-	if err := (Ratios{compute.VCPU: 16, compute.MemoryMB: 1.2, compute.DiskGB: 64}).Check(); err != nil {
+	if err := (Ratios{compute.VCPU: 16, compute.DiskGB: 64}).Check(); err != nil {
 		t.Error(err)
 	}
 }

@@ -357,7 +357,7 @@ func (s *step) command(c compute.PowerCommand) {
 		return
 	case c.Op == compute.OpReboot && slices.Contains(s.Reboots, c.Command):
 		s.Version, s.dirty = c.Version, s.dirty || c.Version > s.Version
-		s.answer(c, "")
+		s.answer(c, s.ended(c))
 		return
 	}
 	if c.Version > s.Version || c.Op == compute.OpReboot {
@@ -384,17 +384,29 @@ func (s *step) powerDone(e PowerDone) {
 	if e.Power != compute.PowerUnknown {
 		s.Power, s.Stopped = e.Power, e.Stopped
 	}
-	switch {
-	case c == nil:
-	case e.Failed == nil:
-		s.answer(*c, "")
-	case c.Op == compute.OpReboot:
-		s.answer(*c, e.Failed.Message)
+	failed := ""
+	if e.Failed != nil {
+		failed = e.Failed.Message
+	}
+	if c != nil && c.Op == compute.OpReboot {
+		s.Rebooted = &Rebooted{c.Command, failed}
+	}
+	if c != nil && (e.Failed == nil || c.Op == compute.OpReboot) {
+		s.answer(*c, failed)
 	}
 	if next := s.Next; next != nil {
 		s.Next = nil
 		s.command(*next)
 	}
+}
+
+// ended is how a reboot that comes again has ended. What a process before this
+// one began, it may have done, or half of it.
+func (s *step) ended(c compute.PowerCommand) (failed string) {
+	if s.Rebooted == nil || s.Rebooted.Command != c.Command {
+		return "the agent was started anew while it was done: whether it was, nobody knows"
+	}
+	return s.Rebooted.Failed
 }
 
 func (s *step) answer(c compute.PowerCommand, failed string) {

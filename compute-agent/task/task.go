@@ -33,6 +33,7 @@ type Task struct {
 	Busy      Operation          // what the hypervisor is doing for it; never two at once
 	Command   *compute.PowerCommand
 	Next      *compute.PowerCommand // came while Command was carried out
+	Rebooted  *Rebooted             // the last reboot that this process has carried out
 	Since     time.Time             // Claiming: when the first claim was sent
 	Asked     time.Time             // Claiming: when the last was
 	Renewed   time.Time             // when the lock of the queue's record was taken or renewed
@@ -75,6 +76,12 @@ const (
 // String is the stage's name in scenarios and logs.
 func (s Stage) String() string {
 	return [...]string{"preparing", "claiming", "launching", "running", "ending", "over"}[s]
+}
+
+// Rebooted is how a reboot ended.
+type Rebooted struct {
+	Command compute.CommandID
+	Failed  string // from the hypervisor: why it was not done; empty: it was
 }
 
 // Operation is what the hypervisor is doing for a task.

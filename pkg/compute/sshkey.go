@@ -41,7 +41,7 @@ func checkSSHKey(n int, line string) error {
 		return Invalid(field, "a private key", "give the public one: the file that ends in .pub")
 	}
 	if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-		return Invalid(field, line, "it has a line break or another control character; "+remedy)
+		return Invalid(field, shortKey(line), "it has a line break or another control character; "+remedy)
 	}
 	words := strings.Fields(line) // options may be before the kind, a comment behind the key
 	for i := range len(words) - 1 {
@@ -49,7 +49,17 @@ func checkSSHKey(n int, line string) error {
 			return nil
 		}
 	}
-	return Invalid(field, line, remedy)
+	return Invalid(field, shortKey(line), remedy)
+}
+
+// shortKey is enough to see which line is meant: it may be something else, and
+// nobody's to see.
+func shortKey(line string) string {
+	const most = 40
+	if len(line) > most {
+		return strings.ToValidUTF8(line[:most], "") + "…"
+	}
+	return line
 }
 
 // kindOfKey is what the key itself says it is, "ssh-ed25519"; empty if it is none.

@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -33,7 +34,10 @@ func (s *Store) Make(ctx context.Context, file, name string, img Image, r comput
 	case img.Disk == "":
 		return nil
 	}
-	return Run(ctx, s.program, args...)
+	if err := Run(ctx, s.program, args...); err != nil {
+		return err
+	}
+	return os.Chmod(file, 0o600) // it is the guest's alone
 }
 
 // Run runs a program whose complaints are its error.

@@ -2,7 +2,6 @@ package qemu
 
 import (
 	"context"
-	"errors"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
@@ -19,8 +18,11 @@ func (d *Driver) console(ctx context.Context, id compute.InstanceID, offset int6
 	if ctx.Err() != nil {
 		return hypervisor.Part{}, ctx.Err()
 	}
-	if _, there, err := d.load(id); err != nil || !there {
-		return hypervisor.Part{}, errors.Join(err, hypervisor.Refuse("%s is not here", id))
+	switch _, there, err := d.load(id); {
+	case err != nil:
+		return hypervisor.Part{}, err
+	case !there:
+		return hypervisor.Part{}, hypervisor.Refuse("%s is not here", id)
 	}
 	d.paper.Lock()
 	defer d.paper.Unlock()

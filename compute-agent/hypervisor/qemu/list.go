@@ -62,7 +62,10 @@ func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []host.Proc
 	m := r.Machine
 	v := judge(r, d.find(ctx, id, all))
 	m.Power, m.Why, m.Detail = v.Power, v.Why, v.Detail+"; "+d.dir(id)
-	return m, d.trim(id)
+	if err := d.trim(id); err != nil { // a full disk, perhaps; the machine is there all the same
+		m.Detail += "; its console was not cut to size: " + err.Error()
+	}
+	return m, nil
 }
 
 // find looks for what there is of a machine besides its record.

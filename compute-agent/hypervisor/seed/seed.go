@@ -57,6 +57,9 @@ func Write(path string, s hypervisor.Spec) error {
 		return err
 	}
 	defer disk.Close()
+	if err := os.Chmod(path, 0o600); err != nil { // there may be passwords in it
+		return err
+	}
 	iso, err := iso9660.Create(disk, size, 0, 2048, work)
 	if err != nil {
 		return err
