@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -26,9 +27,9 @@ func newHostDrain(s *settings) *cobra.Command {
 		Long: `Make no more offers, so that the host can be emptied.
 
 What it builds is finished, and what is on it stays until somebody deletes it: Berth
-moves no machine and ends none by itself. So does the deadline: it is shown with the
-host, and once it has passed with something left, the host is shown as late. A later
-drain takes the place of this one, its deadline too; berth host enable calls it off.
+moves no machine and ends none by itself. Nor does the deadline end anything: it is
+shown with the host, and so is that it has passed. A later drain takes the place of
+this one, its deadline too; berth host enable calls it off.
 
 With --wait, exit code 0 says that the host is empty, 9 that the deadline has passed and
 what is left (berth host instances shows it too), 8 that the drain was called off, 7
@@ -147,10 +148,10 @@ func (w *emptying) state() string {
 	switch h := w.host; {
 	case h.DesiredSeen < w.asked.Version:
 		return h.State + ", and has not read yet that it is to be drained"
-	case left(h) == "":
-		return h.State + ", nothing left"
+	case h.State == "silent":
+		return "silent, " + cmp.Or(left(h), "nothing") + " left when it was last heard"
 	default:
-		return h.State + ", " + left(h) + " left"
+		return h.State + ", " + cmp.Or(left(h), "nothing") + " left"
 	}
 }
 
