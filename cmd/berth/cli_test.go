@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +42,18 @@ func TestScripts(t *testing.T) {
 					ts.Check(err)
 					if code := runBerth(ts, args[1:]); code != want {
 						ts.Fatalf("berth %s: exit code %d, want %d", strings.Join(args[1:], " "), code, want)
+					}
+				},
+				// soon REGEXP ARGS… runs berth again and again until what it prints matches.
+				"soon": func(ts *testscript.TestScript, _ bool, args []string) {
+					want := regexp.MustCompile("(?m)" + args[0])
+					for lost := time.Now().Add(patience); ; {
+						if code := runBerth(ts, args[1:]); code == 0 && want.MatchString(ts.ReadFile("stdout")) {
+							return
+						}
+						if time.Now().After(lost) {
+							ts.Fatalf("berth %s: never %q", strings.Join(args[1:], " "), args[0])
+						}
 					}
 				},
 			},
@@ -88,6 +102,11 @@ func setUp(e *testscript.Env) error {
 	})
 	e.Setenv("BERTH_API", "http://"+face.Addr().String())
 	e.Setenv(asBerth, "1")
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	e.Setenv("BERTH", self) // for exec … &
 	e.Setenv("TZ", "UTC")
 	return nil
 }
@@ -193,7 +212,24 @@ func (f *far) decide(rec wire.Record) error {
 	i.ChangedAt = now
 	f.instances[i.ID] = i
 	f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
+	f.count(i.Host)
 	return nil
+}
+
+// count has a host say how many machines it has; host-1 and host-2 never do.
+func (f *far) count(h compute.HostID) {
+	if h != "host-3" {
+		return
+	}
+	b := f.hosts[h]
+	b.Machines = 0
+	for _, i := range f.instances {
+		if i.Host == h && i.State.OnHost() {
+			b.Machines++
+		}
+	}
+	f.hosts[h] = b
+	f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)
 }
 
 // power answers a stop, start or reboot. Those called stuck… never do, and those
@@ -260,7 +296,7 @@ func (f *far) admit(req compute.Request, now time.Time) compute.Instance {
 		}
 		return fail(compute.Reason{Code: compute.AttemptsExhausted})
 	}
-	i.State, i.Host, i.Claim, i.Power = compute.StateActive, "host-1", "claim", compute.PowerRunning
+	i.State, i.Host, i.Claim, i.Power = compute.StateActive, cmp.Or(b.Host, "host-1"), "claim", compute.PowerRunning
 	i.StartingAt, i.ActiveAt = now, now
 	return i
 }
@@ -300,7 +336,7 @@ func (f *far) command(rec wire.Record) error {
 		return fmt.Errorf("record for %s: %w", rec.Topic, err)
 	}
 	if b := f.hosts[host]; host != "host-2" {
-		b.State, b.Reason, b.DesiredSeen = cmd.Desired.State, cmd.Desired.Reason, cmd.Desired.Version
+		b.State, b.Reason, b.DesiredSeen, b.Deadline = cmd.Desired.State, cmd.Desired.Reason, cmd.Desired.Version, cmd.Desired.Deadline
 		f.hosts[host] = b
 		f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)
 	}
@@ -332,9 +368,9 @@ func (f *far) printed(host compute.HostID, cmd compute.Command) {
 
 func (f *far) beacons() {
 	f.hosts = map[compute.HostID]compute.Beacon{}
-	for _, h := range []compute.HostID{"host-1", "host-2"} {
+	for _, h := range []compute.HostID{"host-1", "host-2", "host-3"} {
 		f.hosts[h] = compute.Beacon{
-			Host: h, Machines: 1, Waiting: []compute.QueueName{"m1.small"}, At: time.Now(),
+			Host: h, Machines: map[compute.HostID]uint32{"host-1": 1, "host-2": 1}[h], Waiting: []compute.QueueName{"m1.small"}, At: time.Now(),
 			Inventory: compute.Inventory{
 				Totals: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 16 << 10, compute.DiskGB: 200, "CUSTOM_GPU": 1},
 				Traits: []compute.Trait{"CUSTOM_TRAIT"},

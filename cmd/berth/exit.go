@@ -25,6 +25,7 @@ const (
 	exitAuth                // the caller may not
 	exitTimeout             // the wait timed out; the outcome is open
 	exitConflict            // exists already, ambiguous name, wrong state
+	exitNotEmpty            // a host's deadline to be drained passed, and something is left
 )
 
 // usageError is a mistake on the command line itself.
@@ -76,6 +77,9 @@ func codeOf(err error) exitCode {
 	}
 	if errors.As(err, new(usageError)) {
 		return exitUsage
+	}
+	if errors.As(err, new(notEmptyError)) {
+		return exitNotEmpty
 	}
 	switch compute.KindOf(err) {
 	case compute.KindInvalid:

@@ -25,6 +25,9 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: %d, want %d", kind, got, want)
 		}
 	}
+	if got := int(codeOf(notEmptyError{&compute.Error{Kind: compute.KindConflict}})); got != 9 {
+		t.Errorf("not empty: %d, want 9", got)
+	}
 	if codeOf(nil) != 0 || codeOf(io.EOF) != 1 {
 		t.Error("no error is 0, an unclassified one 1")
 	}
@@ -104,7 +107,7 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	for _, want := range []string{
 		"flavor add", "flavor list", "flavor show", "flavor remove", "capability add", "capability list", "capability remove",
 		"quota set", "quota show", "boot", "list", "show", "delete", "queue list", "queue show",
-		"host list", "host show", "host drain", "host enable", "host disable", "config sample", "config show", "config check",
+		"host list", "host show", "host instances", "host drain", "host enable", "host disable", "config sample", "config show", "config check",
 	} {
 		if !strings.Contains(all, "berth "+want+"\n") {
 			t.Errorf("there is no berth %s", want)

@@ -15,8 +15,7 @@ import (
 
 func newHost(s *settings) *cobra.Command {
 	cmd := group("host", "The hosts that run machines")
-	cmd.AddCommand(newHostList(s), newHostShow(s),
-		newHostAsk(s, "drain", "Make no more offers, so that the host can be emptied"),
+	cmd.AddCommand(newHostList(s), newHostShow(s), newHostInstances(s), newHostDrain(s),
 		newHostAsk(s, "disable", "Make no more offers; machines stay"),
 		newHostAsk(s, "enable", "Offer again"),
 		newHostEvacuate(s), newHostForget(s))
@@ -38,9 +37,9 @@ func newHostShow(s *settings) *cobra.Command {
 
 // wish is what an operator wants of a host.
 type wish struct {
-	verb, reason      string
-	deadline, timeout time.Duration
-	wait              bool
+	verb, reason string
+	timeout      time.Duration
+	wait         bool
 }
 
 func newHostAsk(s *settings, verb, short string) *cobra.Command {
@@ -58,7 +57,7 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 				return err
 			}
 			if !w.wait {
-				fmt.Fprintf(cmd.ErrOrStderr(), "host %s is asked; it acts as soon as it reads this\n", h.Host)
+				tellAsked(cmd, h, err)
 			}
 			return hostSheet().list(cmd.OutOrStdout(), out, []client.Host{h})
 		},
@@ -66,22 +65,20 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 	cmd.Flags().StringVar(&w.reason, "reason", "", "shown with the host")
 	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the host has acted")
 	cmd.Flags().DurationVar(&w.timeout, "timeout", time.Minute, "how long --wait waits; 0 waits for ever")
-	if verb == "drain" {
-		cmd.Flags().DurationVar(&w.deadline, "deadline", 0, "when it should be empty, from now (default: no hurry)")
-	}
 	return cmd
+}
+
+// tellAsked says that a wish is on its way.
+func tellAsked(cmd *cobra.Command, h client.Host, err error) {
+	if err == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is asked; it acts as soon as it reads this\n", h.Host)
+	}
 }
 
 func (w wish) ask(ctx context.Context, c *client.Client, h compute.HostID) (client.Host, error) {
 	var asked client.HostAsked
 	var err error
 	switch w.verb {
-	case "drain":
-		var by time.Time
-		if w.deadline > 0 {
-			by = time.Now().Add(w.deadline)
-		}
-		asked, err = c.Drain(ctx, h, w.reason, by)
 	case "disable":
 		asked, err = c.Disable(ctx, h, w.reason)
 	default:
@@ -121,7 +118,7 @@ func hostSheet() sheet[client.Host] {
 			{title: "HEARD", right: true, cell: func(h client.Host) string { return short(time.Duration(h.HeardFor)) }},
 			{title: "BUILDING", wide: true, right: true, cell: func(h client.Host) string { return strconv.Itoa(int(h.Building)) }},
 			{title: "TRAITS", wide: true, cell: func(h client.Host) string { return joined(h.Traits) }},
-			{title: "WHY", cell: func(h client.Host) string { return h.Reason }},
+			{title: "WHY", cell: func(h client.Host) string { return whyNoOffers(h, time.Now()) }},
 		},
 	}
 }
@@ -135,7 +132,7 @@ func ofTotal(class compute.ResourceClass) func(client.Host) string {
 
 func hostDetails(h client.Host) []detail {
 	return []detail{
-		{"Host", string(h.Host)}, {"State", h.State}, {"Why", h.Reason},
+		{"Host", string(h.Host)}, {"State", h.State}, {"Why", h.Reason}, {"Drained", drainage(h, time.Now())},
 		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)},
 		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
 		{"Traits", joined(h.Traits)},

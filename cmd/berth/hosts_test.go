@@ -27,9 +27,13 @@ func TestDrainedHostTakesNothing(t *testing.T) {
 		r, c := oneFlavor(t, b, smallHosts(2)...)
 		before := r.boot(c, 4, compute.Boot{Flavor: "m1.small", Host: "host-01"})
 		r.await(before, compute.StateActive)
-		asked, err := c.Drain(t.Context(), "host-01", "new kernel", time.Time{})
+		by := time.Now().Add(time.Hour)
+		asked, err := c.Drain(t.Context(), "host-01", "new kernel", by)
 		r.must(err)
 		r.hostIs(c, "host-01", compute.HostDraining, asked)
+		if host, err := c.Host(t.Context(), "host-01"); err != nil || !host.Deadline.Equal(by) || host.Machines != 4 {
+			t.Errorf("it has %d machines and drains until %s, want 4 and %s (%v)", host.Machines, host.Deadline, by, err)
+		}
 
 		ids := r.boot(c, 10, compute.Boot{Flavor: "m1.small"})
 		r.await(ids, compute.StateActive)
@@ -41,6 +45,13 @@ func TestDrainedHostTakesNothing(t *testing.T) {
 		r.delete(c, before[:2])
 		r.await(before[:2], compute.StateDeleted)
 		r.await(before[2:], compute.StateActive)
+		r.poll("two machines are left", func() bool {
+			host, err := c.Host(t.Context(), "host-01")
+			r.must(err)
+			left, err := c.HostInstances(t.Context(), "host-01")
+			r.must(err)
+			return host.Machines+host.Building == 2 && len(left) == 2
+		})
 
 		asked, err = c.Enable(t.Context(), "host-01", "")
 		r.must(err)

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -71,17 +72,13 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 		Host: l.o.Host, Journal: l.a.begin.ID, Started: l.began.UTC(), DesiredSeen: l.host.Desired.Version,
 		Inventory: l.view.inventory, Free: compute.Resources{}, At: now.UTC(),
 	}
-	b.State, b.Reason = l.state(now)
+	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
+		b.Deadline = l.host.Desired.Deadline.UTC()
+	}
 	for class, n := range l.free() {
 		b.Free[class] = max(0, n)
 	}
-	for _, t := range l.tasks {
-		if t.Building() {
-			b.Building++
-		} else {
-			b.Machines++
-		}
-	}
+	b.Machines, b.Building = l.count()
 	waiting := map[compute.QueueName]bool{}
 	for _, o := range l.pull.open {
 		maps.Copy(waiting, o.queues)
@@ -90,9 +87,31 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	return b
 }
 
+// count is how many machines the host has and makes. Until the hypervisor has
+// answered, that is what the journal says: a host is not empty because nobody
+// knows what is on it.
+func (l *loop) count() (machines, building uint32) {
+	count := func(t task.Task) {
+		if t.Building() {
+			building++
+		} else {
+			machines++
+		}
+	}
+	if !l.view.known {
+		for _, e := range l.a.begin.Entries {
+			count(recall(e))
+		}
+	}
+	for _, t := range l.tasks {
+		count(*t)
+	}
+	return machines, building
+}
+
 // same says whether nothing changed that anybody waits to hear.
 func same(a, b compute.Beacon) bool {
-	return slices.Equal(a.Waiting, b.Waiting) && a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen &&
+	return slices.Equal(a.Waiting, b.Waiting) && a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&
 		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) &&
 		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits)

@@ -60,6 +60,7 @@ type loop struct {
 	view   view
 	pull   pull
 	beacon beacons
+	drain  drain
 }
 
 // pending is an action that waits for the journal.
@@ -133,6 +134,7 @@ func (l *loop) turn() {
 	if l.commit(now) {
 		l.settle()
 		l.look(now)
+		l.drained(now)
 		l.shine(now)
 	}
 }
@@ -151,6 +153,7 @@ func (l *loop) due() time.Time {
 	at(l.view.pollAt)
 	at(l.pull.again)
 	at(l.beacon.due)
+	at(l.drain.due)
 	at(l.writeBy)
 	at(l.stopBy)
 	at(l.giveUpAt)

@@ -20,7 +20,7 @@ type Metrics struct {
 	calls                                             *prometheus.HistogramVec
 	answers, writes                                   prometheus.Histogram
 
-	free, capacity, machines, building, offering, state *telemetry.Gauges
+	free, capacity, machines, building, offering, state, late *telemetry.Gauges
 }
 
 // NewMetrics registers with r, or answers what did before; a nil r gives nil.
@@ -46,6 +46,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.building = m.Gauges("berth_host_building", "Machines on the host that are being made.", "host")
 	m.offering = m.Gauges("berth_host_offering", "1 if the agent takes work: enabled, and caught up with what it was told.", "host")
 	m.state = m.Gauges("berth_host_state", "1 for the state the host is in: enabled, disabled, draining or quarantined.", "host", "state")
+	m.late = m.Gauges("berth_host_drain_late_seconds", "For how long a draining host should have been empty by its deadline, and is not; else 0.", "host")
 	return telemetry.Shared(r, m)
 }
 
@@ -85,12 +86,21 @@ func (m *Metrics) show(a *Agent) (stop func()) {
 	ask(m.machines, func(b *compute.Beacon, say telemetry.Say) { say(float64(b.Machines), host) })
 	ask(m.building, func(b *compute.Beacon, say telemetry.Say) { say(float64(b.Building), host) })
 	ask(m.state, func(b *compute.Beacon, say telemetry.Say) { say(1, host, b.State.String()) })
+	ask(m.late, func(b *compute.Beacon, say telemetry.Say) { say(late(b, time.Now()).Seconds(), host) })
 	stops = append(stops, m.offering.Ask(func(say telemetry.Say) { say(oneIf(a.counts.offering.Load()), host) }))
 	return func() {
 		for _, stop := range stops {
 			stop()
 		}
 	}
+}
+
+// late is how long a host has not been empty though it should be.
+func late(b *compute.Beacon, now time.Time) time.Duration {
+	if b.State != compute.HostDraining || b.Deadline.IsZero() || b.Machines+b.Building == 0 {
+		return 0
+	}
+	return max(0, now.Sub(b.Deadline))
 }
 
 func oneIf(yes bool) float64 {

@@ -145,7 +145,7 @@ func (l *loop) desire(d compute.HostDesired) {
 	if d.Version <= l.host.Desired.Version {
 		return
 	}
-	l.log.Info("the operator wants the host", zap.Stringer("state", d.State), zap.String("reason", d.Reason))
+	l.log.Info("the operator wants the host", zap.Stringer("state", d.State), zap.String("reason", d.Reason), zap.Time("deadline", d.Deadline))
 	l.host.Desired = d
 	l.keepHost()
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -28,6 +29,10 @@ func (s *Server) routeFleet(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: "show-host", Method: http.MethodGet, Path: "/v1/hosts/{host}", Tags: hosts, Summary: "Show a host",
 	}, s.showHost)
+	route(s, api, huma.Operation{
+		OperationID: "list-host-instances", Method: http.MethodGet, Path: "/v1/hosts/{host}/instances", Tags: hosts,
+		Summary: "List what a host has, of all projects, oldest first",
+	}, s.listHostInstances)
 	for _, w := range []struct {
 		verb, summary string
 		state         compute.HostState
@@ -118,6 +123,25 @@ func (s *Server) showHost(_ context.Context, in *hostInput) (*hostOutput, error)
 		return i.State.OnHost() && (in.Fence == 0 || i.Fence < in.Fence)
 	})
 	return out, nil
+}
+
+type hostInstancesInput struct {
+	Host compute.HostID `path:"host"`
+	Paging
+}
+
+// listHostInstances shows operators whose machines a host has. What it prepares
+// and has not been granted yet is still queued, and not among them.
+func (s *Server) listHostInstances(_ context.Context, in *hostInstancesInput) (*listOutput, error) {
+	if _, err := s.host(in.Host); err != nil {
+		return nil, err
+	}
+	after, err := parseCursor(in.Marker)
+	if err != nil {
+		return nil, err
+	}
+	found := slices.DeleteFunc(s.views.instances.at(in.Host), func(k known) bool { return !k.instance.State.OnHost() })
+	return &listOutput{Body: s.shower().page(found, after, in.Limit, nil)}, nil
 }
 
 func (s *Server) host(name compute.HostID) (heard, error) {

@@ -2,6 +2,8 @@ package api
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,6 +65,57 @@ func TestHosts(t *testing.T) {
 	})
 }
 
+// A host that is being emptied shows until when.
+func TestDrainingHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		by := time.Now().Add(time.Hour).UTC()
+		n.hears(compute.Beacon{Host: "h1", State: compute.HostDraining, Deadline: by, Machines: 1})
+		n.hears(compute.Beacon{Host: "h2"})
+		if got := into[rest.HostView](n.do("GET", "/v1/hosts/h1", nil), 200); !got.Deadline.Equal(by) {
+			t.Errorf("the deadline is %s, want %s", got.Deadline, by)
+		}
+		if a := n.do("GET", "/v1/hosts/h2", nil); strings.Contains(string(a.body), "deadline") {
+			t.Errorf("a host without a deadline shows one: %s", a.body)
+		}
+	})
+}
+
+// A host's instances are those of all projects that may have a machine there.
+func TestHostInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.hears(compute.Beacon{Host: "h1"})
+		n.hears(compute.Beacon{Host: "h2"})
+		of := func(id compute.InstanceID, p compute.Project, h compute.HostID, s compute.State) compute.Instance {
+			i := instance(id, string(p), s)
+			i.Project, i.Host = p, h
+			return i
+		}
+		pinned := of("44444444-4444-4444-8444-444444444444", "a", "", compute.StateQueued)
+		pinned.Boot.Host = "h1"
+		n.has(of(id1, "a", "h1", compute.StateActive), of(id2, "b", "h1", compute.StateDeleting), of(id3, "a", "h1", compute.StateDeleted), pinned)
+		marker, seen := "", []compute.Project{}
+		for range 2 {
+			page := into[rest.Instances](n.do("GET", "/v1/hosts/h1/instances?limit=1&marker="+marker, nil), 200)
+			for _, i := range page.Items {
+				seen = append(seen, i.Project)
+			}
+			marker = page.Next
+		}
+		if !slices.Equal(seen, []compute.Project{"a", "b"}) || marker != "" {
+			t.Errorf("page by page %v, and then %q", seen, marker)
+		}
+		if page := into[rest.Instances](n.do("GET", "/v1/hosts/h2/instances", nil), 200); page.Items == nil || len(page.Items) != 0 {
+			t.Errorf("h2 has %+v", page)
+		}
+		n.do("GET", "/v1/hosts/h9/instances", nil).refused(404, compute.KindNotFound)
+		if p := n.do("GET", "/v1/hosts/h1/instances?marker=x", nil).refused(422, compute.KindInvalid); p.Field != "marker" {
+			t.Errorf("refused for field %q", p.Field)
+		}
+	})
+}
+
 func TestAskHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
@@ -91,8 +144,27 @@ func TestAskHost(t *testing.T) {
 		if got := into[rest.HostAsked](n.do("POST", "/v1/hosts/fast/enable", nil), 202); got.Version <= future {
 			t.Errorf("a newer wish has version %d, the host has seen %d", got.Version, future)
 		}
-		n.do("POST", "/v1/hosts/h1/drain", rest.HostWish{Deadline: time.Now().Add(-time.Second)}).refused(422, compute.KindInvalid)
-		n.do("POST", "/v1/hosts/h1/enable", rest.HostWish{Deadline: by}).refused(422, compute.KindInvalid)
+		n.published()
+		for _, bad := range []struct {
+			verb, field string
+			body        any
+		}{
+			{"drain", "deadline", rest.HostWish{Deadline: time.Now().Add(-time.Second)}},
+			{"drain", "deadline", rest.HostWish{Deadline: time.Now()}},
+			{"enable", "deadline", rest.HostWish{Deadline: by}},
+			{"disable", "deadline", rest.HostWish{Deadline: by}},
+			{"drain", "deadline", map[string]any{"deadline": "10m"}},
+			{"drain", "deadline", map[string]any{"deadline": 600}},
+			{"drain", "reason", map[string]any{"reason": strings.Repeat("x", 256)}},
+		} {
+			p := n.do("POST", "/v1/hosts/h1/"+bad.verb, bad.body).refused(422, compute.KindInvalid)
+			if p.Field != bad.field {
+				t.Errorf("%s %+v: refused for field %q: %s", bad.verb, bad.body, p.Field, p.Detail)
+			}
+		}
+		if recs := n.published(); len(recs) != 0 {
+			t.Errorf("what was refused is published: %+v", recs)
+		}
 		n.do("POST", "/v1/hosts/h9/drain", nil).refused(404, compute.KindNotFound)
 		n.do("POST", "/v1/hosts/h1/explode", nil).refused(404, compute.KindNotFound)
 		n.fail = wire.ErrNoTopic

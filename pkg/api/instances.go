@@ -151,17 +151,23 @@ func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput,
 		}
 		found = s.candidates(project, in)
 	}
-	found = slices.DeleteFunc(found, func(k known) bool { return !after.before(k) || !in.wants(sh, k) })
-	found = first(in.Limit+1, found, known.compare)
-	out := &listOutput{Body: chosenPage{Items: []chosen{}}}
-	if len(found) > in.Limit {
-		found = found[:in.Limit]
-		out.Body.Next = found[len(found)-1].cursor().String()
+	found = slices.DeleteFunc(found, func(k known) bool { return !in.wants(sh, k) })
+	return &listOutput{Body: sh.page(found, after, in.Limit, only)}, nil
+}
+
+// page is what comes behind the cursor, oldest first, as far as a page goes.
+func (s *shower) page(found []known, after cursor, limit int, only fields) chosenPage {
+	found = slices.DeleteFunc(found, func(k known) bool { return !after.before(k) })
+	found = first(limit+1, found, known.compare)
+	out := chosenPage{Items: []chosen{}}
+	if len(found) > limit {
+		found = found[:limit]
+		out.Next = found[len(found)-1].cursor().String()
 	}
 	for _, k := range found {
-		out.Body.Items = append(out.Body.Items, chosen{sh.instance(k, only), only})
+		out.Items = append(out.Items, chosen{s.instance(k, only), only})
 	}
-	return out, nil
+	return out
 }
 
 // check refuses filters that can match nothing, ever.

@@ -300,23 +300,24 @@ func (v *instances) line(q compute.QueueName) []*compute.Instance {
 // count is how many of those at a host are meant, by state.
 func (v *instances) count(h compute.HostID, meant func(*compute.Instance) bool) map[string]int {
 	n := map[string]int{}
-	for _, i := range v.at(h) {
-		if meant(i) {
-			n[i.State.String()]++
+	for _, k := range v.at(h) {
+		if meant(k.instance) {
+			n[k.instance.State.String()]++
 		}
 	}
 	return n
 }
 
-// at lists what a host has, and what waits for it alone, in no order.
-func (v *instances) at(h compute.HostID) []*compute.Instance {
+// at lists what a host has, and what waits for it alone, in no order. Each has a
+// record.
+func (v *instances) at(h compute.HostID) []known {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	var out []*compute.Instance
+	var out []known
 	for _, t := range v.tenant {
 		for _, k := range t.known {
 			if i := k.instance; i != nil && (i.State.OnHost() && i.Host == h || i.State == compute.StateQueued && i.Boot.Host == h) {
-				out = append(out, i)
+				out = append(out, k)
 			}
 		}
 	}

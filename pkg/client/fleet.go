@@ -42,12 +42,20 @@ func (c *Client) HostBefore(ctx context.Context, h compute.HostID, fence compute
 	return out, err
 }
 
+// HostInstances lists what a host has, of all projects, oldest first. What it
+// prepares and has not been granted yet is not among them.
+func (c *Client) HostInstances(ctx context.Context, h compute.HostID) ([]Instance, error) {
+	return walk[Instance](ctx, c, nil, "hosts", string(h), "instances")
+}
+
 // Hosts lists all hosts by name.
 func (c *Client) Hosts(ctx context.Context) ([]Host, error) {
 	return walk[Host](ctx, c, nil, "hosts")
 }
 
-// Drain asks a host to make no more offers; with a deadline, to be empty by then.
+// Drain asks a host to make no more offers. The deadline is when it should be
+// empty, and is shown with the host; zero: no hurry. Nothing is ended by it. A
+// later drain takes the place of this one, its deadline too.
 func (c *Client) Drain(ctx context.Context, h compute.HostID, reason string, deadline time.Time) (HostAsked, error) {
 	return c.askHost(ctx, h, "drain", rest.HostWish{Reason: reason, Deadline: deadline})
 }

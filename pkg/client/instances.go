@@ -113,14 +113,14 @@ func (c *Client) pages(ctx context.Context, f Filter) ([]Instance, error) {
 }
 
 // walk asks for a list, page by page. It is never nil.
-func walk[T any](ctx context.Context, c *Client, query url.Values, list string) ([]T, error) {
+func walk[T any](ctx context.Context, c *Client, query url.Values, list ...string) ([]T, error) {
 	all := []T{}
 	for {
 		var page struct {
 			Items []T    `json:"items"`
 			Next  string `json:"next"`
 		}
-		if err := c.call(ctx, http.MethodGet, query, nil, &page, list); err != nil {
+		if err := c.call(ctx, http.MethodGet, query, nil, &page, list...); err != nil {
 			return nil, err
 		}
 		all = append(all, page.Items...)

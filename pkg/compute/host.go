@@ -26,6 +26,7 @@ type Beacon struct {
 	Building    uint32    // taken, not yet running
 	Waiting     []QueueName
 	At          time.Time
+	Deadline    time.Time // HostDraining: when its operator wants it to be empty; zero: no hurry
 }
 
 // HostState is whether a host offers, and if not, why.
@@ -50,7 +51,7 @@ type HostDesired struct {
 	State    HostState // HostEnabled, HostDisabled or HostDraining
 	Reason   string
 	Version  Version   // milliseconds since 1970 when the operator said it
-	Deadline time.Time // HostDraining: when it should be empty; zero: no hurry
+	Deadline time.Time // HostDraining: when it should be empty; zero: no hurry. Nothing is ended by it
 }
 
 // SilentAfter is how long a host may say nothing before it is called silent.

@@ -20,6 +20,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Building:    b.Building,
 		Waiting:     texts(b.Waiting),
 		At:          stamp(b.At),
+		Deadline:    stamp(b.Deadline),
 	}, "")
 }
 
@@ -42,6 +43,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Building:    m.GetBuilding(),
 		Waiting:     words[compute.QueueName](m.GetWaiting()),
 		At:          r.time("at", m.GetAt()),
+		Deadline:    r.time("deadline", m.GetDeadline()),
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

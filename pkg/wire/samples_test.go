@@ -134,7 +134,7 @@ func sampleBeacon() compute.Beacon {
 			Traits: []compute.Trait{"CPU_AVX2", "CUSTOM_RACK_9"}, Unmanaged: compute.Resources{compute.VCPU: 1},
 		},
 		Free: compute.Resources{compute.VCPU: -1, compute.MemoryMB: 0}, Machines: 3, Building: 1,
-		Waiting: []compute.QueueName{"m1.small", "m1.small.gpu-a100"}, At: at(20),
+		Waiting: []compute.QueueName{"m1.small", "m1.small.gpu-a100"}, At: at(20), Deadline: at(17),
 	}
 }
 

@@ -113,7 +113,10 @@ type Beacon struct {
 	// waiting names the queues it waits on.
 	Waiting []string `protobuf:"bytes,11,rep,name=waiting,proto3" json:"waiting,omitempty"`
 	// at is when it said so, by its own clock.
-	At            *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=at,proto3" json:"at,omitempty"`
+	At *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=at,proto3" json:"at,omitempty"`
+	// deadline is when a draining host should be empty, as its operator said;
+	// absent: no hurry. What is left then stays.
+	Deadline      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=deadline,proto3" json:"deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -228,6 +231,13 @@ func (x *Beacon) GetWaiting() []string {
 func (x *Beacon) GetAt() *timestamppb.Timestamp {
 	if x != nil {
 		return x.At
+	}
+	return nil
+}
+
+func (x *Beacon) GetDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Deadline
 	}
 	return nil
 }
@@ -382,7 +392,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xec\x03\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x04\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -396,7 +406,8 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\bbuilding\x18\n" +
 	" \x01(\rR\bbuilding\x12\x18\n" +
 	"\awaiting\x18\v \x03(\tR\awaiting\x12*\n" +
-	"\x02at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x1a7\n" +
+	"\x02at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x126\n" +
+	"\bdeadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x93\x03\n" +
@@ -457,16 +468,17 @@ var file_berth_v1_host_proto_depIdxs = []int32{
 	2,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
 	4,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
 	8,  // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
-	5,  // 5: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	6,  // 6: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	7,  // 7: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	0,  // 8: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	8,  // 9: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	8,  // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 6: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	6,  // 7: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	7,  // 8: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	0,  // 9: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	8,  // 10: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }

@@ -16,6 +16,7 @@ type HostView struct {
 	Unmanaged   compute.Resources   `json:"unmanaged,omitempty" doc:"Used by machines Berth did not start."`
 	Free        compute.Resources   `json:"free"`
 	Traits      []compute.Trait     `json:"traits,omitempty" nullable:"false"`
+	Deadline    time.Time           `json:"deadline,omitzero" doc:"When a draining host should be empty; absent: no hurry. What is left then stays."`
 	Machines    uint32              `json:"machines" doc:"Ours, running or not."`
 	Building    uint32              `json:"building" doc:"Taken, not yet running."`
 	Waiting     []compute.QueueName `json:"waiting" nullable:"false" doc:"The queues it waits on."`
@@ -32,7 +33,7 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 		Host: b.Host, State: b.State.String(), Reason: b.Reason,
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
 		Free: b.Free, Traits: b.Inventory.Traits, Machines: b.Machines, Building: b.Building,
-		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Started: utc(b.Started), SaidAt: utc(b.At),
+		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started), SaidAt: utc(b.At),
 		HeardFor: Duration(ago.Truncate(time.Millisecond)),
 	}
 	if v.Waiting == nil {
