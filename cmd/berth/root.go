@@ -42,7 +42,8 @@ It talks to the API node at --api (or $` + envAPI + `) for the project --project
 (or $` + envProject + `).
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 quota, 5 no capacity or
-deadline, 6 not allowed, 7 wait timed out, 8 conflict or ambiguous name.`,
+deadline, 6 not allowed, 7 wait timed out, 8 conflict or ambiguous name, 9 a host
+not empty by its deadline.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,

@@ -106,7 +106,7 @@ halt() {
         kill -s KILL "$pid" || :
         sleep 0.02
     done
-    echo "stopped by command: $why" >"$home/why"
+    echo "$why" >"$home/why"
 }
 
 case $verb in

@@ -15,7 +15,7 @@ func (d *Driver) Stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 		if m.Power == compute.PowerStopped {
 			return "", nil
 		}
-		m.Power, m.Why, m.Detail = compute.PowerStopped, compute.StoppedByCommand, "stopped by command: "+how
+		m.Power, m.Why, m.Detail = compute.PowerStopped, compute.StoppedByCommand, how
 		m.print("%s", how)
 		return Stopped, nil
 	})

@@ -21,7 +21,7 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	if err != nil {
 		return err
 	}
-	code, why := compute.StoppedByCommand, "stopped by command: the guest was cut off"
+	code, why := compute.StoppedByCommand, "the guest was cut off"
 	switch v := judge(f, d.host.BootID()); {
 	case v.Power == compute.PowerStopped:
 		code, why = v.Why, v.Detail // it stopped before
@@ -31,7 +31,7 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 			return err
 		}
 		if soft {
-			why = "stopped by command: the guest shut down"
+			why = "the guest shut down"
 		}
 	}
 	f.stamp.Stopped, f.stamp.Code, f.stamp.Why = true, code, why

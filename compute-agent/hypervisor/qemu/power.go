@@ -18,7 +18,7 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	if err != nil {
 		return err
 	}
-	code, why := compute.StoppedByCommand, "stopped by command: the guest was cut off"
+	code, why := compute.StoppedByCommand, "the guest was cut off"
 	switch v := judge(r, f); {
 	case v.Power == compute.PowerStopped && r.Wanted == compute.PowerRunning:
 		code, why = v.Why, v.Detail // it stopped before
@@ -30,7 +30,7 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 			return err
 		}
 		if soft {
-			why = "stopped by command: the guest shut down"
+			why = "the guest shut down"
 		}
 	}
 	r.Wanted, r.Code, r.Why = compute.PowerStopped, code, why

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -26,8 +27,7 @@ type Client struct {
 // Dial connects and shakes hands. Another client on the socket, or a QEMU that
 // hangs, keep it waiting until ctx ends.
 func Dial(ctx context.Context, path string) (*Client, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
+	conn, err := connect(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("qmp: %w", err)
 	}
@@ -38,6 +38,24 @@ func Dial(ctx context.Context, path string) (*Client, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// connect waits for its turn: where as many wait as QEMU lets wait, which is one
+// or two, a unix socket answers at once that it cannot be done now.
+func connect(ctx context.Context, path string) (net.Conn, error) {
+	const again = 10 * time.Millisecond
+	var d net.Dialer
+	for {
+		conn, err := d.DialContext(ctx, "unix", path)
+		if !errors.Is(err, syscall.EAGAIN) {
+			return conn, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(again):
+		}
+	}
 }
 
 func (c *Client) handshake(ctx context.Context) error {

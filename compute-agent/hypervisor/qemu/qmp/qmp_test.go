@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -94,5 +96,59 @@ func TestHangUpAndGarbage(t *testing.T) {
 	}
 	if _, err := Dial(t.Context(), filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("dialled a socket that is not there")
+	}
+}
+
+// QEMU lets one or two clients wait; a third waits for one of them to be served.
+func TestDialWaitsForItsTurn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "q")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		err = errors.Join(syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}), syscall.Listen(fd, 0))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	for { // until nobody else may wait
+		conn, err := net.Dial("unix", path)
+		if errors.Is(err, syscall.EAGAIN) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := Dial(short, path); !errors.Is(err, syscall.EAGAIN) || short.Err() == nil {
+		t.Fatalf("nobody is served, and Dial gives %v while there is time: %t", err, short.Err() == nil)
+	}
+	dialled := make(chan error, 1)
+	go func() {
+		c, err := Dial(t.Context(), path)
+		if err == nil {
+			c.Close()
+		}
+		dialled <- err
+	}()
+	l, err := net.FileListener(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Write([]byte(greeting + "\n" + `{"return":{},"id":"1"}` + "\n"))
+		}
+	}()
+	if err := <-dialled; err != nil {
+		t.Error(err)
 	}
 }
