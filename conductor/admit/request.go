@@ -128,7 +128,7 @@ func (s *step) power(r compute.Request) {
 		s.reject(fmt.Sprintf("%s of %s, which is %s: only an active instance has a power state", r.Op, r.Instance, state))
 		return
 	}
-	if repeated(e.inst, r.Command) {
+	if e.inst.Commanded(r.Command) {
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {
@@ -137,11 +137,6 @@ func (s *step) power(r compute.Request) {
 			inst.Command.Command = compute.CommandID(fmt.Sprintf("%s-v%d", inst.ID, inst.Version))
 		}
 	})
-}
-
-// repeated says whether a command is under way, or was the last that was answered.
-func repeated(inst *compute.Instance, c compute.CommandID) bool {
-	return c != "" && (inst.Command != nil && inst.Command.Command == c || inst.Answer != nil && inst.Answer.Command == c)
 }
 
 func (s *step) rejectOwner(r compute.Request) {

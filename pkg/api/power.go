@@ -73,7 +73,7 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 	if wish.Command == "" {
 		wish.Command = compute.CommandID(uuid.NewString())
 	}
-	if !repeats(k.instance, wish.Command) {
+	if !k.instance.Commanded(wish.Command) {
 		err := s.publish(ctx, &compute.Request{
 			Project: at.project, Instance: at.id, Op: op, Hard: wish.Hard, Command: wish.Command,
 			At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
@@ -93,7 +93,7 @@ func mayPower(k known, op compute.RequestOp, c compute.CommandID) error {
 	switch {
 	case i == nil:
 		return compute.Conflict("instance", string(k.key().id), "no conductor has read it yet", remedy)
-	case repeats(i, c):
+	case i.Commanded(c):
 		return nil
 	case i.State != compute.StateActive:
 		return compute.Conflict("instance", string(i.ID), "is "+i.State.String(), remedy)
@@ -103,9 +103,4 @@ func mayPower(k known, op compute.RequestOp, c compute.CommandID) error {
 		return e
 	}
 	return nil
-}
-
-// repeats says whether the command is under way, or was the last that was answered.
-func repeats(i *compute.Instance, c compute.CommandID) bool {
-	return c != "" && (i.Command != nil && i.Command.Command == c || i.Answer != nil && i.Answer.Command == c)
 }

@@ -133,3 +133,9 @@ type PowerAnswer struct {
 	Failed  string // why it was not done, or may not have been; empty: it was
 	At      time.Time
 }
+
+// Commanded says whether a power command is under way, or was the last that was
+// answered. An empty id is no command's.
+func (i *Instance) Commanded(c CommandID) bool {
+	return c != "" && (i.Command != nil && i.Command.Command == c || i.Answer != nil && i.Answer.Command == c)
+}

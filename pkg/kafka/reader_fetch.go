@@ -44,15 +44,11 @@ type fetched struct {
 // broker has waited as long as it was asked to.
 func (f fetched) said() time.Time {
 	waited := f.fetch.asked.Add(f.fetch.wait)
-	empty := func(p fetchedPart) bool { return p.bytes == 0 && p.err == nil }
-	if f.fetch.least > 1 || time.Now().Before(waited) || !all(f.parts, empty) {
+	full := func(p fetchedPart) bool { return p.bytes > 0 || p.err != nil }
+	if f.fetch.least > 1 || time.Now().Before(waited) || slices.ContainsFunc(f.parts, full) {
 		return f.fetch.asked
 	}
 	return waited
-}
-
-func all[T any](list []T, is func(T) bool) bool {
-	return !slices.ContainsFunc(list, func(x T) bool { return !is(x) })
 }
 
 // errMoved is the end of a fetch whose broker no longer leads.

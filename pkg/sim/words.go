@@ -203,17 +203,16 @@ func checkTaken(r *Recording) (wrong []Violation) {
 	if !r.Schedule.decides() || r.Schedule.drops() || r.Schedule.buries("") {
 		return nil
 	}
-	seen := map[work]time.Time{}
+	seen := map[compute.InstanceID]time.Time{}
 	for _, b := range r.Builds {
 		if len(b.Avoid) > 0 || b.Attempt > 1 {
 			continue // whom it avoids, or where it was before, may have released it as often as the broker bears
 		}
-		k := work{b.Instance, b.Attempt}
-		if at, again := seen[k]; again {
+		if at, again := seen[b.Instance]; again {
 			wrong = append(wrong, broken("taken", b.Instance, b.Seen, "attempt %d of %s is in %s since %s, and is put there again", b.Attempt, b.Name, b.Queue, r.at(at))...)
 			continue
 		}
-		seen[k] = b.Seen
+		seen[b.Instance] = b.Seen
 	}
 	return wrong
 }

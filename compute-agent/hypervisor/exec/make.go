@@ -22,14 +22,14 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	}
 	defer over()
 	if len(s.Devices) > 0 {
-		return refuse("PCI devices %v: this driver gives none to its machines", s.Devices)
+		return hypervisor.Refuse("PCI devices %v: this driver gives none to its machines", s.Devices)
 	}
 	old, there, err := d.find(ctx, s.Instance)
 	switch {
 	case err != nil:
 		return err
 	case there && old.Launched:
-		return refuse("attempt %d of %s was launched here: destroy it first", old.Attempt, s.Instance)
+		return hypervisor.Refuse("attempt %d of %s was launched here: destroy it first", old.Attempt, s.Instance)
 	case there && old.state == prepared && old.Attempt == s.Attempt && old.Claim == s.Claim:
 		return nil
 	case there:
@@ -79,9 +79,9 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 	case err != nil:
 		return err
 	case !there || f.state == preparing:
-		return refuse("%s is not prepared here", id)
+		return hypervisor.Refuse("%s is not prepared here", id)
 	case f.Attempt != a || f.Claim != claim:
-		return refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, f.Attempt, f.Claim, a, claim)
+		return hypervisor.Refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, f.Attempt, f.Claim, a, claim)
 	case f.Launched:
 		return nil
 	}
@@ -125,16 +125,11 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 // begin waits for the instance's turn.
 func (d *Driver) begin(ctx context.Context, verb string, id compute.InstanceID) (over func(), err error) {
 	if err := id.Check(); err != nil {
-		return nil, &hypervisor.Error{Class: compute.FailureRequest, Message: err.Error()}
+		return nil, hypervisor.Reject("%v", err)
 	}
 	over, err = d.turns.take(ctx, id)
 	if err != nil {
 		return nil, d.ended(ctx, call{verb: verb, instance: id})
 	}
 	return over, nil
-}
-
-// refuse is a call that does not fit the machine's state.
-func refuse(format string, args ...any) error {
-	return &hypervisor.Error{Class: compute.FailureHost, Message: fmt.Sprintf(format, args...)}
 }

@@ -48,7 +48,7 @@ func (d *Driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.D
 	}
 	defer over()
 	if f.Power == compute.PowerStopped {
-		return refuse("%s is stopped (%s): start it instead", id, f.Detail)
+		return hypervisor.Refuse("%s is stopped (%s): start it instead", id, f.Detail)
 	}
 	return d.do(ctx, powerCall("reboot", id, grace))
 }
@@ -66,7 +66,7 @@ func (d *Driver) ofLaunched(ctx context.Context, verb string, id compute.Instanc
 	}
 	f, there, err := d.find(ctx, id)
 	if err == nil && (!there || !f.Launched) {
-		err = refuse("%s was not launched here", id)
+		err = hypervisor.Refuse("%s was not launched here", id)
 	}
 	if err != nil {
 		over()
@@ -88,7 +88,7 @@ func (d talking) Console(ctx context.Context, id compute.InstanceID, offset int6
 	}
 	_, there, err := d.find(ctx, id)
 	if err == nil && !there {
-		err = refuse("%s is not here", id)
+		err = hypervisor.Refuse("%s is not here", id)
 	}
 	if err != nil {
 		return hypervisor.Part{}, err

@@ -25,7 +25,7 @@ func (d *Driver) Console(ctx context.Context, id compute.InstanceID, offset int6
 	err := d.do(ctx, Call{Method: "Console", Instance: id}, 0, func() error {
 		m, ok := d.host.machines[id]
 		if !ok {
-			return refuse("%s is not here", id)
+			return hypervisor.Refuse("%s is not here", id)
 		}
 		part.End = m.Dropped + int64(len(m.Printed))
 		if offset < 0 {

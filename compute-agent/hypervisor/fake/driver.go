@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -61,7 +60,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 		old, ok := d.host.machines[s.Instance]
 		switch {
 		case ok && old.Launched:
-			return refuse("attempt %d of %s was launched here", old.Attempt, s.Instance)
+			return hypervisor.Refuse("attempt %d of %s was launched here", old.Attempt, s.Instance)
 		case ok && old.Attempt == s.Attempt && old.Claim == s.Claim:
 			return nil
 		}
@@ -79,9 +78,9 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 		m, ok := d.host.machines[id]
 		switch {
 		case !ok:
-			return refuse("%s is not prepared here", id)
+			return hypervisor.Refuse("%s is not prepared here", id)
 		case m.Attempt != a || m.Claim != c:
-			return refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, m.Attempt, m.Claim, a, c)
+			return hypervisor.Refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, m.Attempt, m.Claim, a, c)
 		case m.Launched:
 			return nil
 		}
@@ -177,8 +176,4 @@ func wait(ctx context.Context, takes time.Duration, hang bool) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-func refuse(format string, args ...any) error {
-	return &hypervisor.Error{Class: compute.FailureHost, Message: fmt.Sprintf(format, args...)}
 }

@@ -38,7 +38,7 @@ func (d *Driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.D
 	how, takes := d.ask(id, grace)
 	return d.power(ctx, "Reboot", id, takes, func(m *machine) (EventKind, error) {
 		if m.Power != compute.PowerRunning {
-			return "", refuse("%s is stopped: start it instead", id)
+			return "", hypervisor.Refuse("%s is stopped: start it instead", id)
 		}
 		m.print("%s", how)
 		m.print("instance %s boots", id)
@@ -69,7 +69,7 @@ func (d *Driver) power(ctx context.Context, method string, id compute.InstanceID
 	return d.do(ctx, Call{Method: method, Instance: id}, takes, func() error {
 		m, ok := d.host.machines[id]
 		if !ok || !m.Launched {
-			return refuse("%s was not launched here", id)
+			return hypervisor.Refuse("%s was not launched here", id)
 		}
 		what, err := change(&m)
 		if err != nil || what == "" {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 )
 
 // daemon is a libvirtd of the test's own: a session's, with all its folders below
@@ -126,7 +128,7 @@ func (d *daemon) start(program string) {
 			d.t.Fatalf("libvirtd ended: %s", said.String())
 		default:
 		}
-		if !pause(ctx, 10*time.Millisecond) {
+		if !hypervisor.Pause(ctx, 10*time.Millisecond) {
 			d.t.Fatal("libvirtd does not answer")
 		}
 	}
@@ -172,7 +174,7 @@ func (d *daemon) kill(with string) {
 		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		pause(context.Background(), 10*time.Millisecond)
+		hypervisor.Pause(context.Background(), 10*time.Millisecond)
 	}
 }
 

@@ -7,13 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sync"
-	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/accel"
+	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
 	"github.com/berth-project/berth/pkg/compute"
@@ -22,14 +21,14 @@ import (
 // Driver runs machines on this host. It keeps nothing in memory that matters:
 // the next one finds all with libvirt.
 type Driver struct {
-	o      Options
-	accel  string // "kvm" or "tcg"
-	kind   string // what libvirt calls it: "kvm" or "qemu"
-	about  string // versions
-	images *image.Store
-	host   host.Host
-	paper  sync.Mutex                // held while console files are read or cut
-	crash  func(moment string) error // a test's; answers errors.Is(err, errCrash): the agent dies here
+	o        Options
+	accel    string // "kvm" or "tcg"
+	kind     string // what libvirt calls it: "kvm" or "qemu"
+	about    string // versions
+	images   *image.Store
+	host     host.Host
+	consoles console.Logs
+	crash    func(moment string) error // a test's; answers errors.Is(err, errCrash): the agent dies here
 }
 
 var (
@@ -52,7 +51,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := os.MkdirAll(d.o.Dir, 0o711); err != nil {
 		return nil, &compute.Error{Op: "libvirt", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
 	}
-	d.images = image.NewStore(d.o.Images, d.o.ImageBin)
+	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin), d.o.ConsoleBytes
 	programs := map[string]string{"image_binary": d.o.ImageBin}
 	if d.o.Accel == "auto" {
 		programs["binary"] = d.o.Binary
@@ -123,7 +122,7 @@ func (d *Driver) dir(id compute.InstanceID) string { return filepath.Join(d.o.Di
 
 // create starts a domain, and is content if it runs already.
 func (d *Driver) create(ctx context.Context, f found, flags libvirt.DomainCreateFlags) error {
-	err := d.long(ctx, func(c conn) error {
+	return d.long(ctx, func(c conn) error {
 		_, err := c.DomainCreateWithFlags(f.domain, uint32(flags))
 		if is(err, libvirt.ErrOperationInvalid) {
 			if active, no := c.DomainIsActive(f.domain); no == nil && active == 1 {
@@ -132,7 +131,6 @@ func (d *Driver) create(ctx context.Context, f found, flags libvirt.DomainCreate
 		}
 		return err
 	})
-	return err
 }
 
 // cut ends what runs of a domain as if power were cut, and is content if nothing
@@ -145,16 +143,4 @@ func (d *Driver) cut(ctx context.Context, f found) error {
 		}
 		return err
 	})
-}
-
-// pause waits a little, or until ctx ends.
-func pause(ctx context.Context, long time.Duration) bool {
-	t := time.NewTimer(long)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

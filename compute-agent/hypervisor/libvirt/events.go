@@ -19,7 +19,7 @@ func (d *Driver) Events(ctx context.Context, tell func(hypervisor.Event)) error 
 	e := ears{d: d, tell: tell}
 	for {
 		_ = e.listen(ctx)
-		if !pause(ctx, againEvery) {
+		if !hypervisor.Pause(ctx, againEvery) {
 			return ctx.Err()
 		}
 	}

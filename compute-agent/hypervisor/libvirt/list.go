@@ -103,7 +103,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	boot := d.host.BootID()
 	for _, f := range all {
 		m := d.machine(f, boot)
-		if err := d.trim(m.Instance); err != nil {
+		if err := d.consoles.Trim(d.dir(m.Instance)); err != nil {
 			m.Detail += "; its console cannot be cut: " + err.Error()
 		}
 		list = append(list, m)

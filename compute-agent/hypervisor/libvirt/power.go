@@ -58,7 +58,7 @@ func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool,
 	case err != nil && waiting.Err() == nil:
 		return false, err
 	}
-	for pause(waiting, lookEvery) {
+	for hypervisor.Pause(waiting, lookEvery) {
 		if now, whose, err := d.find(waiting, f.stamp.Instance); err == nil && (whose != ours || !now.active()) {
 			return true, nil
 		}

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/seed"
-	"github.com/berth-project/berth/pkg/compute"
 )
 
 // Prepare makes the domain, the folder, the disk and the seed, and starts it
@@ -33,11 +31,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	if err = d.make(ctx, s); err == nil || errors.Is(err, errCrash) {
 		return err
 	}
-	err = hypervisor.Classed(ctx, what, err)
-	if left := d.undo(s.Instance); left != nil {
-		return &hypervisor.Error{Class: compute.FailureHost, Message: what + " failed and something is left", Cause: errors.Join(err, left)}
-	}
-	return err
+	return hypervisor.Undone(what, hypervisor.Classed(ctx, what, err), func(ctx context.Context) error { return d.destroy(ctx, s.Instance) })
 }
 
 // prepared says whether there is nothing to do, and clears away what another
@@ -55,15 +49,6 @@ func (d *Driver) prepared(ctx context.Context, s hypervisor.Spec) (bool, error) 
 		return true, nil
 	}
 	return false, d.destroy(ctx, s.Instance)
-}
-
-// undoTime is how long it may take to undo a Prepare whose own time is over.
-const undoTime = 30 * time.Second
-
-func (d *Driver) undo(id compute.InstanceID) error {
-	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
-	defer cancel()
-	return d.destroy(ctx, id)
 }
 
 // make does the work. What it leaves after an error is the caller's to undo.

@@ -162,7 +162,7 @@ func (b *bench) await(what string, so func() bool) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 	defer cancel()
 	for !so() {
-		if !pause(ctx, 20*time.Millisecond) {
+		if !hypervisor.Pause(ctx, 20*time.Millisecond) {
 			b.t.Fatalf("the test ends before %s", what)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
-	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -24,18 +23,5 @@ func (d *Driver) console(ctx context.Context, id compute.InstanceID, offset int6
 	case !there:
 		return hypervisor.Part{}, hypervisor.Refuse("%s is not here", id)
 	}
-	d.paper.Lock()
-	defer d.paper.Unlock()
-	return d.log(id).Read(offset, limit)
-}
-
-func (d *Driver) log(id compute.InstanceID) console.Log {
-	return console.Log{Dir: d.dir(id), Keep: d.o.ConsoleBytes}
-}
-
-// trim cuts a console that has grown too long.
-func (d *Driver) trim(id compute.InstanceID) error {
-	d.paper.Lock()
-	defer d.paper.Unlock()
-	return d.log(id).Trim()
+	return d.consoles.Read(d.dir(id), offset, limit)
 }

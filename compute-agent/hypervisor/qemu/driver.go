@@ -8,11 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/accel"
+	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
@@ -22,12 +22,12 @@ import (
 // Driver runs machines on this host. It keeps nothing in memory that matters:
 // the next one finds all in the folder and among the processes.
 type Driver struct {
-	o       Options
-	accel   string // "kvm" or "tcg"
-	version string
-	images  *image.Store
-	host    host.Host
-	paper   sync.Mutex // held while console files are read or cut
+	o        Options
+	accel    string // "kvm" or "tcg"
+	version  string
+	images   *image.Store
+	host     host.Host
+	consoles console.Logs
 
 	crash func(moment string) error // a test's; answers errors.Is(err, errCrash): the agent dies here
 }
@@ -51,7 +51,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := os.MkdirAll(d.o.Dir, 0o700); err != nil {
 		return nil, &compute.Error{Op: "qemu", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
 	}
-	d.images = image.NewStore(d.o.Images, d.o.ImageBin)
+	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin), d.o.ConsoleBytes
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
 		if _, err := exec.LookPath(binary); err != nil {
 			return nil, compute.Invalid(field, binary, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program")

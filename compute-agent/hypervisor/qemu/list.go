@@ -62,7 +62,7 @@ func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []host.Proc
 	m := r.Machine
 	v := judge(r, d.find(ctx, id, all))
 	m.Power, m.Why, m.Detail = v.Power, v.Why, v.Detail+"; "+d.dir(id)
-	if err := d.trim(id); err != nil { // a full disk, perhaps; the machine is there all the same
+	if err := d.consoles.Trim(d.dir(id)); err != nil { // a full disk, perhaps; the machine is there all the same
 		m.Detail += "; its console was not cut to size: " + err.Error()
 	}
 	return m, nil
@@ -97,7 +97,7 @@ func (d *Driver) Events(ctx context.Context, tell func(hypervisor.Event)) error 
 			}
 			before = now
 		}
-		if !pause(ctx, eventsEvery) {
+		if !hypervisor.Pause(ctx, eventsEvery) {
 			return ctx.Err()
 		}
 	}

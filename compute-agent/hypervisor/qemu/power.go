@@ -50,7 +50,7 @@ func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Du
 	if err := d.tell(waiting, id, "system_powerdown"); err != nil {
 		return false, ctx.Err() // it does not even answer: the plug, unless nobody waits any more
 	}
-	for pause(waiting, lookEvery) {
+	for hypervisor.Pause(waiting, lookEvery) {
 		all, err := d.host.Processes()
 		if err == nil && len(of(all, d.dir(id))) == 0 || d.status(waiting, id) == "shutdown" {
 			return true, nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
@@ -30,11 +29,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	if err = d.make(ctx, s); err == nil || errors.Is(err, errCrash) {
 		return err
 	}
-	err = hypervisor.Classed(ctx, what, err)
-	if left := d.undo(s.Instance); left != nil {
-		return &hypervisor.Error{Class: compute.FailureHost, Message: what + " failed and something is left", Cause: errors.Join(err, left)}
-	}
-	return err
+	return hypervisor.Undone(what, hypervisor.Classed(ctx, what, err), func(ctx context.Context) error { return d.Destroy(ctx, s.Instance) })
 }
 
 // prepared says whether there is nothing to do, and clears away what another
@@ -51,15 +46,6 @@ func (d *Driver) prepared(ctx context.Context, s hypervisor.Spec) (bool, error) 
 		return true, nil
 	}
 	return false, d.Destroy(ctx, s.Instance)
-}
-
-// undoTime is how long it may take to undo a Prepare whose own time is over.
-const undoTime = 30 * time.Second
-
-func (d *Driver) undo(id compute.InstanceID) error {
-	ctx, cancel := context.WithTimeout(context.Background(), undoTime)
-	defer cancel()
-	return d.Destroy(ctx, id)
 }
 
 // make does the work. What it leaves after an error is the caller's to undo.

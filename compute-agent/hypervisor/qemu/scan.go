@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 )
 
@@ -55,7 +56,7 @@ func awaitLock(ctx context.Context, dir string) error {
 		if err != nil || free {
 			return err
 		}
-		if !pause(waiting, 10*time.Millisecond) {
+		if !hypervisor.Pause(waiting, 10*time.Millisecond) {
 			return errors.Join(ctx.Err(), fmt.Errorf("%s is locked by a process that cannot be seen: run the agent as the same user as before, without ProtectProc", dir))
 		}
 	}
@@ -76,16 +77,4 @@ func lockIsFree(dir string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// pause waits a little, or until ctx ends.
-func pause(ctx context.Context, long time.Duration) bool {
-	t := time.NewTimer(long)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -151,7 +151,7 @@ func (b *bench) kill(id compute.InstanceID) {
 func (b *bench) await(what string, so func() bool) {
 	b.t.Helper()
 	for !so() {
-		if !pause(b.t.Context(), 20*time.Millisecond) {
+		if !hypervisor.Pause(b.t.Context(), 20*time.Millisecond) {
 			b.t.Fatalf("the test ends before %s", what)
 		}
 	}
@@ -172,7 +172,7 @@ func (b *bench) up(id compute.InstanceID) {
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 	defer cancel()
 	for n := 0; n <= b.seen[id]; n = strings.Count(string(printed), says) {
-		if !pause(ctx, 50*time.Millisecond) {
+		if !hypervisor.Pause(ctx, 50*time.Millisecond) {
 			b.t.Fatalf("a guest does not say %q; it printed %q", says, printed)
 		}
 		printed, _ = os.ReadFile(filepath.Join(b.o.Dir, string(id), console.File))
