@@ -25,6 +25,7 @@ import (
 // waits for the world outside shows, and a goroutine that is left fails the test.
 func inBubble(t *testing.T, try func(t *testing.T, n network)) {
 	t.Helper()
+	alone(t)
 	synctest.Test(t, func(t *testing.T) {
 		var virtual embedded.Network
 		try(t, network{dial: virtual.Dial, listen: virtual.Listen})

@@ -164,6 +164,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 
 // simulate plays the schedules of seeds, as many at once as there are processors.
 func simulate(t *testing.T, seeds []uint64) {
+	alone(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	stats, again := sim.NewStats(), setting(t, "SIM_COUNT", 1)
 	next := make(chan uint64, len(seeds)*int(again))
@@ -237,6 +238,7 @@ func TestScheduleFiles(t *testing.T) {
 	if own := os.Getenv("SIM_FILE"); own != "" {
 		files = []string{own}
 	}
+	alone(t)
 	stats := sim.NewStats()
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
