@@ -116,7 +116,7 @@ func (w *play) unsettled() (left []string) {
 			}
 		}
 	}
-	return append(left, w.strays(now)...)
+	return append(left, slices.Concat(w.strays(now), w.unheard(now))...)
 }
 
 // strays are the machines that their hosts must still destroy.
@@ -126,6 +126,18 @@ func (w *play) strays(now map[compute.InstanceID]compute.Instance) (left []strin
 			i := now[m.Instance]
 			if m.Launched && (i.State.Ended() || i.Attempt > m.Attempt) {
 				left = append(left, fmt.Sprintf("%s is %s, and %s still has its machine", i.Boot.Name, i.State, h.ID))
+			}
+		}
+	}
+	return left
+}
+
+// unheard are the machines whose hosts have still to say what they do.
+func (w *play) unheard(now map[compute.InstanceID]compute.Instance) (left []string) {
+	for _, h := range w.World.Hosts {
+		for _, m := range w.hosts[h.ID].Machines() {
+			if i := now[m.Instance]; m.Launched && i.State == compute.StateActive && i.Power != m.Power {
+				left = append(left, fmt.Sprintf("%s is %s on %s, and its record says %s", i.Boot.Name, m.Power, h.ID, i.Power))
 			}
 		}
 	}

@@ -1,9 +1,6 @@
 package sim
 
-import (
-	"github.com/berth-project/berth/compute-agent/hypervisor"
-	"github.com/berth-project/berth/pkg/compute"
-)
+import "github.com/berth-project/berth/pkg/compute"
 
 // compare says where the log and the hosts differ when nothing is left to do:
 // each machine is somebody's who is active, and the other way round.
@@ -19,7 +16,6 @@ func (w *play) compare() {
 				w.rec.wrong("I2", m.Instance, "%s has attempt %d claim %s of %s, whose record is %s attempt %d on %q", h.ID, m.Attempt, m.Claim, i.Boot.Name, i.State, i.Attempt, i.Host)
 			default:
 				found[m.Instance] = true
-				w.comparePower(i, m)
 			}
 		}
 	}
@@ -27,11 +23,5 @@ func (w *play) compare() {
 		if i.State == compute.StateActive && !found[i.ID] {
 			w.rec.wrong("I1", i.ID, "%s is active on %s, which has no such machine", i.Boot.Name, i.Host)
 		}
-	}
-}
-
-func (w *play) comparePower(i compute.Instance, m hypervisor.Machine) {
-	if i.Power != m.Power {
-		w.rec.wrong("power", i.ID, "%s is %s and its record says %s", i.Boot.Name, m.Power, i.Power)
 	}
 }

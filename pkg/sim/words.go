@@ -174,10 +174,10 @@ func checkPublished(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// owned is when a partition was last taken over before a time; zero is the end.
-func (r *Recording) owned(p int32, before time.Time) (last time.Time) {
+// owned is when a partition was last taken over, at a time or before; zero is the end.
+func (r *Recording) owned(p int32, by time.Time) (last time.Time) {
 	for _, o := range r.Owners {
-		if o.Partition == p && (before.IsZero() || o.Seen.Before(before)) {
+		if o.Partition == p && (by.IsZero() || !o.Seen.After(by)) {
 			last = o.Seen
 		}
 	}
