@@ -28,7 +28,6 @@ func (w *play) calm() {
 	}
 	w.rec.Settled, w.rec.Awaited = time.Now(), w.rec.waiting
 	w.settled.Store(true)
-	w.compare()
 	w.askQuotas()
 	for _, i := range w.byID() {
 		if i.State != compute.StateDeleted {
@@ -116,32 +115,7 @@ func (w *play) unsettled() (left []string) {
 			}
 		}
 	}
-	return append(left, slices.Concat(w.strays(now), w.unheard(now))...)
-}
-
-// strays are the machines that their hosts must still destroy.
-func (w *play) strays(now map[compute.InstanceID]compute.Instance) (left []string) {
-	for _, h := range w.World.Hosts {
-		for _, m := range w.hosts[h.ID].Machines() {
-			i := now[m.Instance]
-			if m.Launched && (i.State.Ended() || i.Attempt > m.Attempt) {
-				left = append(left, fmt.Sprintf("%s is %s, and %s still has its machine", i.Boot.Name, i.State, h.ID))
-			}
-		}
-	}
-	return left
-}
-
-// unheard are the machines whose hosts have still to say what they do.
-func (w *play) unheard(now map[compute.InstanceID]compute.Instance) (left []string) {
-	for _, h := range w.World.Hosts {
-		for _, m := range w.hosts[h.ID].Machines() {
-			if i := now[m.Instance]; m.Launched && i.State == compute.StateActive && i.Power != m.Power {
-				left = append(left, fmt.Sprintf("%s is %s on %s, and its record says %s", i.Boot.Name, m.Power, h.ID, i.Power))
-			}
-		}
-	}
-	return left
+	return append(left, w.differences(now)...)
 }
 
 // room is a host that offers and would fit the instance; empty if there is none.

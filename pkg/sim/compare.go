@@ -1,27 +1,41 @@
 package sim
 
-import "github.com/berth-project/berth/pkg/compute"
+import (
+	"fmt"
 
-// compare says where the log and the hosts differ when nothing is left to do:
-// each machine is somebody's who is active, and the other way round.
-func (w *play) compare() {
-	now := w.rec.instances()
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// differences are where the log and the hosts differ: each machine is somebody's
+// who is active and does what its record says, and the other way round. A host
+// that was hindered needs time to hear of it, and to say it.
+func (w *play) differences(now map[compute.InstanceID]compute.Instance) (left []string) {
 	found := map[compute.InstanceID]bool{}
 	for _, h := range w.World.Hosts {
 		for _, m := range w.hosts[h.ID].Machines() {
+			if !m.Launched {
+				continue // prepared for an attempt that is being given back
+			}
 			i := now[m.Instance]
+			found[i.ID] = found[i.ID] || same(i, h.ID, m)
 			switch {
-			case !m.Launched: // prepared for an attempt that is being given back
-			case i.State != compute.StateActive || i.Host != h.ID || i.Attempt != m.Attempt || i.Claim != m.Claim:
-				w.rec.wrong("I2", m.Instance, "%s has attempt %d claim %s of %s, whose record is %s attempt %d on %q", h.ID, m.Attempt, m.Claim, i.Boot.Name, i.State, i.Attempt, i.Host)
-			default:
-				found[m.Instance] = true
+			case !same(i, h.ID, m):
+				left = append(left, fmt.Sprintf("%s has a machine of attempt %d claim %s on %s, and its record is %s attempt %d on %q", i.Boot.Name, m.Attempt, m.Claim, h.ID, i.State, i.Attempt, i.Host))
+			case i.Power != m.Power:
+				left = append(left, fmt.Sprintf("%s is %s on %s, and its record says %s", i.Boot.Name, m.Power, h.ID, i.Power))
 			}
 		}
 	}
-	for _, i := range now {
+	for _, i := range w.byID() {
 		if i.State == compute.StateActive && !found[i.ID] {
-			w.rec.wrong("I1", i.ID, "%s is active on %s, which has no such machine", i.Boot.Name, i.Host)
+			left = append(left, fmt.Sprintf("%s is active on %s, which has no such machine", i.Boot.Name, i.Host))
 		}
 	}
+	return left
+}
+
+// same says whether a machine is the one that the record is about.
+func same(i compute.Instance, h compute.HostID, m hypervisor.Machine) bool {
+	return i.State == compute.StateActive && i.Host == h && i.Attempt == m.Attempt && i.Claim == m.Claim
 }
