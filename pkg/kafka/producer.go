@@ -63,6 +63,7 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 func producerOpts(cfg Config) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.AlwaysRetryEOF(), // a connection that ends before its first answer may be a broker that ends; kgo takes it for a wrong password
 		kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(partitioner()),
 		kgo.MaxBufferedRecords(maxBuffered),
