@@ -8,6 +8,7 @@ type Inventory struct {
 	Reserved  Resources // the share the host keeps for itself
 	Traits    []Trait   // sorted
 	Unmanaged Resources // used by machines Berth did not start
+	Largest   Resources // the most that one machine may have, where that is less than the host has for machines
 }
 
 // Beacon is a record of the hosts topic: what an agent says about its host,
@@ -22,6 +23,7 @@ type Beacon struct {
 	DesiredSeen Version
 	Inventory   Inventory
 	Free        Resources // totals − reserved − all machines − all claims
+	Largest     Resources // the most that one machine may have now, where that is less than Free
 	Machines    uint32    // ours, running or not
 	Building    uint32    // taken, not yet running
 	Waiting     []QueueName

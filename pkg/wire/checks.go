@@ -91,6 +91,7 @@ func (r *reader) inventory(i compute.Inventory) {
 	r.amounts("inventory.totals", i.Totals, 0)
 	r.amounts("inventory.reserved", i.Reserved, 0)
 	r.amounts("inventory.unmanaged", i.Unmanaged, 0)
+	r.amounts("inventory.largest", i.Largest, 0)
 }
 
 // maxQueueName is the longest topic name there can be.

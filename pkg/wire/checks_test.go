@@ -40,6 +40,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 		refuses(t, DecodeInstance, instance(func(i *compute.Instance) { i.Resources = r }))
 		refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Inventory.Totals = r }))
 		refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Inventory.Unmanaged = r }))
+		refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Inventory.Largest = r }))
+		refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Largest = r }))
 	}
 	refuses(t, DecodeCatalog, flavor(nil))
 	refuses(t, DecodeCatalog, flavor(thousands))

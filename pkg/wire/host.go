@@ -16,6 +16,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		DesiredSeen: uint64(b.DesiredSeen),
 		Inventory:   inventoryTo(b.Inventory),
 		Free:        amounts(b.Free),
+		Largest:     amounts(b.Largest),
 		Machines:    b.Machines,
 		Building:    b.Building,
 		Waiting:     texts(b.Waiting),
@@ -39,6 +40,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		DesiredSeen: compute.Version(m.GetDesiredSeen()),
 		Inventory:   inventoryFrom(m.GetInventory()),
 		Free:        resources(m.GetFree()),
+		Largest:     resources(m.GetLargest()),
 		Machines:    m.GetMachines(),
 		Building:    m.GetBuilding(),
 		Waiting:     words[compute.QueueName](m.GetWaiting()),
@@ -49,6 +51,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 	r.atMost("journal", len(b.Journal), MaxID)
 	r.inventory(b.Inventory)
 	r.amounts("free", b.Free, -compute.MaxAmount)
+	r.amounts("largest", b.Largest, 0)
 	r.key(KeyHost(b.Host))
 	return b
 }
@@ -59,6 +62,7 @@ func inventoryTo(i compute.Inventory) *pb.Inventory {
 		Reserved:  amounts(i.Reserved),
 		Traits:    texts(i.Traits),
 		Unmanaged: amounts(i.Unmanaged),
+		Largest:   amounts(i.Largest),
 	}
 }
 
@@ -68,6 +72,7 @@ func inventoryFrom(m *pb.Inventory) compute.Inventory {
 		Reserved:  resources(m.GetReserved()),
 		Traits:    words[compute.Trait](m.GetTraits()),
 		Unmanaged: resources(m.GetUnmanaged()),
+		Largest:   resources(m.GetLargest()),
 	}
 }
 

@@ -131,9 +131,9 @@ func sampleBeacon() compute.Beacon {
 		DesiredSeen: 1795244400000,
 		Inventory: compute.Inventory{
 			Totals: sampleResources(), Reserved: compute.Resources{compute.MemoryMB: 512},
-			Traits: []compute.Trait{"CPU_AVX2", "CUSTOM_RACK_9"}, Unmanaged: compute.Resources{compute.VCPU: 1},
+			Traits: []compute.Trait{"CPU_AVX2", "CUSTOM_RACK_9"}, Unmanaged: compute.Resources{compute.VCPU: 1}, Largest: compute.Resources{compute.VCPU: 8},
 		},
-		Free: compute.Resources{compute.VCPU: -1, compute.MemoryMB: 0}, Machines: 3, Building: 1,
+		Free: compute.Resources{compute.VCPU: -1, compute.MemoryMB: 0}, Largest: compute.Resources{compute.MemoryMB: 0}, Machines: 3, Building: 1,
 		Waiting: []compute.QueueName{"m1.small", "m1.small.gpu-a100"}, At: at(20), Deadline: at(17),
 	}
 }

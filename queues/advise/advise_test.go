@@ -162,6 +162,7 @@ func TestCountsAreThoseOfADumbModel(t *testing.T) {
 				b := beacon(id, rapid.Int64Range(0, 9).Draw(t, "free"), func(b *compute.Beacon) {
 					b.State = compute.HostState(rapid.IntRange(0, 3).Draw(t, "state"))
 					b.Inventory.Traits = randomTraits(t)
+					b.Largest, b.Inventory.Largest = randomLargest(t, "now"), randomLargest(t, "ever")
 				})
 				a.Hear(b, at(now))
 				beacons[id], heard[id] = b, at(now)
@@ -175,6 +176,19 @@ func TestCountsAreThoseOfADumbModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+// randomLargest is what one machine may have; mostly as much as there is.
+func randomLargest(t *rapid.T, when string) compute.Resources {
+	if n := rapid.Int64Range(-10, 9).Draw(t, when); n >= 0 {
+		return compute.Resources{compute.VCPU: n}
+	}
+	return nil
+}
+
+func within(r, largest compute.Resources) bool {
+	n, bounded := largest[compute.VCPU]
+	return !bounded || r[compute.VCPU] <= n
 }
 
 func randomTraits(t *rapid.T) []compute.Trait {
@@ -201,7 +215,7 @@ func dumb(q compute.Queue, beacons map[int]compute.Beacon, heard map[int]time.Ti
 			traits[t] = true
 		}
 		switch {
-		case !q.Accepts(traits) || !q.Resources.FitsIn(b.Inventory.Totals.Minus(b.Inventory.Reserved)):
+		case !q.Accepts(traits) || !q.Resources.FitsIn(b.Inventory.Totals.Minus(b.Inventory.Reserved)) || !within(q.Resources, b.Inventory.Largest):
 			c.NeverFits++
 		case now.Sub(heard[id]) >= 60*time.Second:
 			c.Silent++
@@ -211,7 +225,7 @@ func dumb(q compute.Queue, beacons map[int]compute.Beacon, heard map[int]time.Ti
 			c.Draining++
 		case b.State == compute.HostQuarantined:
 			c.Quarantined++
-		case !q.Resources.FitsIn(b.Free):
+		case !q.Resources.FitsIn(b.Free) || !within(q.Resources, b.Largest):
 			c.Full++
 		default:
 			c.Eligible++

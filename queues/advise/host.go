@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -86,8 +87,8 @@ func (h *host) measure(n *names) {
 	inv := h.beacon.Inventory
 	h.empty, h.free, h.traits = make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]bool, len(n.traits))
 	for c, i := range n.classes {
-		h.empty[i] = inv.Totals[c] - inv.Reserved[c]
-		h.free[i] = h.beacon.Free[c]
+		h.empty[i] = most(inv.Totals[c]-inv.Reserved[c], inv.Largest, c)
+		h.free[i] = most(h.beacon.Free[c], h.beacon.Largest, c)
 	}
 	for _, t := range inv.Traits {
 		if i, ok := n.traits[t]; ok {
@@ -96,10 +97,18 @@ func (h *host) measure(n *names) {
 	}
 }
 
+// most is how much of a class one machine may have of what there is.
+func most(there int64, largest compute.Resources, c compute.ResourceClass) int64 {
+	if n, less := largest[c]; less {
+		return min(n, there)
+	}
+	return there
+}
+
 // sameAs says whether a beacon brings nothing that matters here.
 func (h *host) sameAs(b compute.Beacon) bool {
 	old := h.beacon
-	return old.State == b.State && old.Free.Equal(b.Free) &&
+	return old.State == b.State && old.Free.Equal(b.Free) && maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
 		old.Inventory.Totals.Equal(b.Inventory.Totals) && old.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		slices.Equal(old.Inventory.Traits, b.Inventory.Traits)
 }

@@ -116,7 +116,10 @@ type Beacon struct {
 	At *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=at,proto3" json:"at,omitempty"`
 	// deadline is when a draining host should be empty, as its operator said;
 	// absent: no hurry. What is left then stays.
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	Deadline *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// largest is the most of a class that one machine may have now, where that is
+	// less than free: class to amount.
+	Largest       map[string]int64 `protobuf:"bytes,14,rep,name=largest,proto3" json:"largest,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,6 +245,13 @@ func (x *Beacon) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Beacon) GetLargest() map[string]int64 {
+	if x != nil {
+		return x.Largest
+	}
+	return nil
+}
+
 // Inventory is what a host has, as its hypervisor says it.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -252,7 +262,10 @@ type Inventory struct {
 	// traits the host has, sorted.
 	Traits []string `protobuf:"bytes,3,rep,name=traits,proto3" json:"traits,omitempty"`
 	// unmanaged is used by machines Berth did not start.
-	Unmanaged     map[string]int64 `protobuf:"bytes,4,rep,name=unmanaged,proto3" json:"unmanaged,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Unmanaged map[string]int64 `protobuf:"bytes,4,rep,name=unmanaged,proto3" json:"unmanaged,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// largest is the most of a class that one machine may have, where that is less
+	// than the host has for machines: class to amount.
+	Largest       map[string]int64 `protobuf:"bytes,5,rep,name=largest,proto3" json:"largest,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -311,6 +324,13 @@ func (x *Inventory) GetTraits() []string {
 func (x *Inventory) GetUnmanaged() map[string]int64 {
 	if x != nil {
 		return x.Unmanaged
+	}
+	return nil
+}
+
+func (x *Inventory) GetLargest() map[string]int64 {
+	if x != nil {
+		return x.Largest
 	}
 	return nil
 }
@@ -392,7 +412,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x04\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x99\x05\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -407,15 +427,20 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	" \x01(\rR\bbuilding\x12\x18\n" +
 	"\awaiting\x18\v \x03(\tR\awaiting\x12*\n" +
 	"\x02at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x126\n" +
-	"\bdeadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x1a7\n" +
+	"\bdeadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x127\n" +
+	"\alargest\x18\x0e \x03(\v2\x1d.berth.v1.Beacon.LargestEntryR\alargest\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x93\x03\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
+	"\fLargestEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\x8b\x04\n" +
 	"\tInventory\x127\n" +
 	"\x06totals\x18\x01 \x03(\v2\x1f.berth.v1.Inventory.TotalsEntryR\x06totals\x12=\n" +
 	"\breserved\x18\x02 \x03(\v2!.berth.v1.Inventory.ReservedEntryR\breserved\x12\x16\n" +
 	"\x06traits\x18\x03 \x03(\tR\x06traits\x12@\n" +
-	"\tunmanaged\x18\x04 \x03(\v2\".berth.v1.Inventory.UnmanagedEntryR\tunmanaged\x1a9\n" +
+	"\tunmanaged\x18\x04 \x03(\v2\".berth.v1.Inventory.UnmanagedEntryR\tunmanaged\x12:\n" +
+	"\alargest\x18\x05 \x03(\v2 .berth.v1.Inventory.LargestEntryR\alargest\x1a9\n" +
 	"\vTotalsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a;\n" +
@@ -423,6 +448,9 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a<\n" +
 	"\x0eUnmanagedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
+	"\fLargestEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa2\x01\n" +
 	"\vHostDesired\x12)\n" +
@@ -450,35 +478,39 @@ func file_berth_v1_host_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_berth_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: berth.v1.HostState
 	(*Beacon)(nil),                // 1: berth.v1.Beacon
 	(*Inventory)(nil),             // 2: berth.v1.Inventory
 	(*HostDesired)(nil),           // 3: berth.v1.HostDesired
 	nil,                           // 4: berth.v1.Beacon.FreeEntry
-	nil,                           // 5: berth.v1.Inventory.TotalsEntry
-	nil,                           // 6: berth.v1.Inventory.ReservedEntry
-	nil,                           // 7: berth.v1.Inventory.UnmanagedEntry
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	nil,                           // 5: berth.v1.Beacon.LargestEntry
+	nil,                           // 6: berth.v1.Inventory.TotalsEntry
+	nil,                           // 7: berth.v1.Inventory.ReservedEntry
+	nil,                           // 8: berth.v1.Inventory.UnmanagedEntry
+	nil,                           // 9: berth.v1.Inventory.LargestEntry
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_berth_v1_host_proto_depIdxs = []int32{
-	8,  // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
+	10, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
 	0,  // 1: berth.v1.Beacon.state:type_name -> berth.v1.HostState
 	2,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
 	4,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
-	8,  // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
-	8,  // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 6: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	6,  // 7: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	7,  // 8: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	0,  // 9: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	8,  // 10: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	10, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
+	10, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
+	5,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
+	6,  // 7: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	7,  // 8: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	8,  // 9: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	9,  // 10: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
+	0,  // 11: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	10, // 12: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }
@@ -492,7 +524,7 @@ func file_berth_v1_host_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_host_proto_rawDesc), len(file_berth_v1_host_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   7,
+			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -15,6 +15,7 @@ type HostView struct {
 	Reserved    compute.Resources   `json:"reserved,omitempty" doc:"What the host keeps for itself."`
 	Unmanaged   compute.Resources   `json:"unmanaged,omitempty" doc:"Used by machines Berth did not start."`
 	Free        compute.Resources   `json:"free"`
+	Largest     compute.Resources   `json:"largest,omitempty" doc:"The most that one machine may have now, where that is less than is free."`
 	Traits      []compute.Trait     `json:"traits,omitempty" nullable:"false"`
 	Deadline    time.Time           `json:"deadline,omitzero" doc:"When a draining host should be empty; absent: no hurry. What is left then stays."`
 	Machines    uint32              `json:"machines" doc:"Ours, running or not."`
@@ -32,7 +33,7 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 	v := HostView{
 		Host: b.Host, State: b.State.String(), Reason: b.Reason,
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
-		Free: b.Free, Traits: b.Inventory.Traits, Machines: b.Machines, Building: b.Building,
+		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Machines: b.Machines, Building: b.Building,
 		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started), SaidAt: utc(b.At),
 		HeardFor: Duration(ago.Truncate(time.Millisecond)),
 	}
