@@ -31,6 +31,13 @@ func listed(list []Candidate) []compute.QueueName {
 	return out
 }
 
+func amounts(of ...compute.Resources) (held []Held) {
+	for _, r := range of {
+		held = append(held, Held{Resources: r})
+	}
+	return held
+}
+
 // The example the design comes from: flavors tiny, medium and large with one
 // exclusive device or none are six queues, and a host with one device.
 func TestTheExample(t *testing.T) {
@@ -47,10 +54,10 @@ func TestTheExample(t *testing.T) {
 	}
 	all := []compute.QueueName{"large", "large.pci-yes", "medium", "medium.pci-yes", "tiny", "tiny.pci-yes"}
 	waits := func(held ...compute.Resources) []compute.QueueName {
-		free := Free(inv, held...)
-		fits := Look(free, Traits(inv.Traits), queues)
+		room := Terms{}.Offer(inv, nil, nil).Room(amounts(held...)...)
+		fits := Look(room, Traits(inv.Traits), queues)
 		lots := NewLots("h", Spread)
-		plan := Plan(free, []Lane{{Candidates: lots.Wait(fits, Used(inv.Totals, free), epochZero)}}, 4)
+		plan := Plan(room, []Lane{{Candidates: lots.Wait(fits, Used(inv.Totals, room.Free()), epochZero)}}, 4)
 		return listed(plan[0].Listed)
 	}
 	tinyPCI := compute.Resources{compute.MemoryMB: 1 << 10, "CUSTOM_PCI": 1}
@@ -74,14 +81,15 @@ func TestFreeCountsEverything(t *testing.T) {
 	inv := compute.Inventory{
 		Totals: compute.Resources{compute.VCPU: 16}, Reserved: compute.Resources{compute.VCPU: 1}, Unmanaged: compute.Resources{compute.VCPU: 2},
 	}
-	if got := Free(inv, compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 10})[compute.VCPU]; got != -1 {
+	held := amounts(compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 10})
+	if got := (Terms{}).Offer(inv, nil, nil).Room(held...).Free()[compute.VCPU]; got != -1 {
 		t.Errorf("free is %d, want -1", got)
 	}
 }
 
 func TestTraitsDecideToo(t *testing.T) {
 	queues := []compute.Queue{{Name: "any"}, {Name: "needs", Required: []compute.Trait{"A"}}, {Name: "not", Forbidden: []compute.Trait{"A"}}}
-	if diff := cmp.Diff([]compute.QueueName{"any", "needs"}, names(Look(nil, Traits([]compute.Trait{"A"}), queues))); diff != "" {
+	if diff := cmp.Diff([]compute.QueueName{"any", "needs"}, names(Look(Room{}, Traits([]compute.Trait{"A"}), queues))); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -216,13 +224,13 @@ func TestSixtyFourAtMost(t *testing.T) {
 	}
 	l.Hear(a, epochZero)
 	left := map[compute.QueueName]bool{}
-	free := compute.Resources{compute.VCPU: 1}
+	room := Amounts(compute.Resources{compute.VCPU: 1})
 	for round := range 6 {
 		drawn := l.Wait(many(100), 0, epochZero)
 		if round == 0 && (drawn[0].Queue != "q099" || drawn[9].Queue != "q090") {
 			t.Errorf("first the longest waiting: %v", listed(drawn[:10]))
 		}
-		p := Plan(free, []Lane{{Candidates: drawn}}, 1)[0]
+		p := Plan(room, []Lane{{Candidates: drawn}}, 1)[0]
 		if len(p.Listed) != 64 || len(p.Left) != 36 {
 			t.Fatalf("lists %d, leaves %d", len(p.Listed), len(p.Left))
 		}
@@ -258,7 +266,7 @@ func TestWhateverArrivesFits(t *testing.T) {
 		left := free.Clone()
 		for i := range lanes {
 			if open := someResources(t, 4); rapid.Bool().Draw(t, "open") && open.FitsIn(left) {
-				lanes[i].Open, left = open, left.Minus(open)
+				lanes[i].Open, left = &Reserved{Most: open}, left.Minus(open)
 			}
 			for n := range rapid.IntRange(0, 5).Draw(t, "candidates") {
 				lanes[i].Candidates = append(lanes[i].Candidates, Candidate{
@@ -267,12 +275,12 @@ func TestWhateverArrivesFits(t *testing.T) {
 			}
 		}
 		slots := rapid.IntRange(0, 5).Draw(t, "slots")
-		plan := Plan(free, lanes, slots)
+		plan := Plan(Amounts(free), lanes, slots)
 		rest, open := free.Clone(), 0
 		for i, p := range plan {
 			if lanes[i].Open != nil {
 				open++
-				rest = rest.Minus(lanes[i].Open)
+				rest = rest.Minus(lanes[i].Open.Most)
 				if len(p.Listed)+len(p.Left) > 0 {
 					t.Fatal("a busy lane is opened")
 				}
@@ -318,7 +326,7 @@ func anyOpened(plan []Planned) bool {
 // Two brokers, one device: both lanes' queues that need it are fetched again
 // and again, though never at once.
 func TestLanesShareTheOnlyDevice(t *testing.T) {
-	free := compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1}
+	room := Amounts(compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1})
 	l := NewLots("h", Spread)
 	var queues [2][]compute.Queue
 	for i := range queues {
@@ -336,7 +344,10 @@ func TestLanesShareTheOnlyDevice(t *testing.T) {
 		open[done] = Planned{}
 		var lanes []Lane
 		for i := range queues {
-			lane := Lane{Open: open[i].Most}
+			var lane Lane
+			if open[i].Most != nil {
+				lane.Open = &open[i].Reserved
+			}
 			for _, c := range l.Wait(queues[i], 0, epochZero) {
 				if !slices.Contains(listed(open[i].Listed), c.Queue) {
 					lane.Candidates = append(lane.Candidates, c)
@@ -344,7 +355,7 @@ func TestLanesShareTheOnlyDevice(t *testing.T) {
 			}
 			lanes = append(lanes, lane)
 		}
-		for i, p := range Plan(free, lanes, 4) {
+		for i, p := range Plan(room, lanes, 4) {
 			l.Planned(p.Listed, p.Left)
 			if len(p.Listed) > 0 {
 				open[i] = p

@@ -9,11 +9,16 @@ import (
 // MostListed is how many queues one fetch lists at most.
 const MostListed = 64
 
+// Reserved is what an open fetch may bring at most, and where that would be. It is
+// the fetch's own for as long as it is open.
+type Reserved struct {
+	Most  compute.Resources
+	Place compute.Place
+}
+
 // Lane is one lane as Plan sees it.
 type Lane struct {
-	// Open is what the fetch that is open in it may bring at most; nil if the
-	// lane is idle.
-	Open compute.Resources
+	Open *Reserved // of the fetch that is open in it; nil if the lane is idle
 	// Candidates are the queues drawn that are fetched there; for an open lane
 	// those that its fetch does not list.
 	Candidates []Candidate
@@ -21,30 +26,27 @@ type Lane struct {
 
 // Planned is what is to be fetched in one lane.
 type Planned struct {
-	Listed []Candidate       // nothing: no fetch
-	Left   []Candidate       // drawn, and not listed now; of idle lanes only
-	Most   compute.Resources // what it may bring at most: to be reserved while it is open
+	Listed   []Candidate // nothing: no fetch
+	Left     []Candidate // drawn, and not listed now; of idle lanes only
+	Reserved             // to be held while it is open
 }
 
-// Plan fills the idle lanes. Whatever all open fetches bring at once fits: each
-// reserves the largest amount of each class among the queues it lists, and the
-// sum of all reservations is never above free. slots bounds how many fetches
-// are open at once.
+// Plan fills the idle lanes. Whatever all open fetches bring at once has room: each
+// reserves a place for a machine with the largest amount of each class among the
+// queues it lists. slots bounds how many fetches are open at once.
 //
 // Where not everything fits beside everything, candidates are served in their
 // order, whichever lane they are of. A candidate that was left out and whose
 // lane is busy holds its share back, against those that were left out less
 // often: otherwise a lane that is always asked first would keep, say, the only
 // device of the host to itself.
-func Plan(free compute.Resources, lanes []Lane, slots int) []Planned {
-	p := plan{out: make([]Planned, len(lanes)), most: make([]compute.Resources, len(lanes)), free: free.Clone()}
+func Plan(room Room, lanes []Lane, slots int) []Planned {
+	p := plan{lanes: lanes, out: make([]Planned, len(lanes)), held: make([]Reserved, len(lanes)), room: room}
 	var all []pair
 	for i, l := range lanes {
-		p.most[i] = compute.Resources{}
 		if l.Open != nil {
 			slots--
-			p.most[i] = l.Open
-			p.free = p.free.Minus(l.Open)
+			p.room = p.room.Hold(l.Open.Most, l.Open.Place)
 		}
 		for _, c := range l.Candidates {
 			if l.Open == nil || c.Skipped > 0 {
@@ -79,30 +81,50 @@ func (a pair) before(b pair) int {
 }
 
 type plan struct {
-	out  []Planned
-	most []compute.Resources // of each lane
-	free compute.Resources   // beside all of most
+	lanes []Lane
+	out   []Planned
+	held  []Reserved // of each lane, beside what its open fetch has
+	room  Room       // beside all open fetches
 }
 
 func (p *plan) serve(x pair, slots int) int {
-	grown := p.most[x.lane].Max(x.Needs)
-	more := grown.Minus(p.most[x.lane])
-	first := x.idle && len(p.out[x.lane].Listed) == 0
-	fits := more.FitsIn(p.free)
-	if x.idle && (!fits || first && slots < 1 || len(p.out[x.lane].Listed) == MostListed) {
-		p.out[x.lane].Left = append(p.out[x.lane].Left, x.Candidate)
+	out := &p.out[x.lane]
+	opens := x.idle && len(out.Listed) == 0
+	if opens && slots < 1 || len(out.Listed) == MostListed || !p.reserve(x) {
+		if x.idle {
+			out.Left = append(out.Left, x.Candidate)
+		}
 		return slots
 	}
-	if !fits {
-		return slots
-	}
-	p.most[x.lane], p.free = grown, p.free.Minus(more)
 	if x.idle {
-		p.out[x.lane].Listed = append(p.out[x.lane].Listed, x.Candidate)
-		p.out[x.lane].Most = grown
+		out.Listed, out.Reserved = append(out.Listed, x.Candidate), p.held[x.lane]
 	}
-	if first {
+	if opens {
 		slots--
 	}
 	return slots
+}
+
+// reserve makes what the lane holds large enough for one more candidate, beside
+// what the others hold.
+func (p *plan) reserve(x pair) bool {
+	needs := x.Needs
+	if open := p.lanes[x.lane].Open; open != nil { // its fetch keeps what it has
+		needs = needs.Minus(open.Most).Max(nil)
+	}
+	mine := &p.held[x.lane]
+	if mine.Most != nil && needs.FitsIn(mine.Most) {
+		return true
+	}
+	most, room := mine.Most.Max(needs), p.room
+	for lane, r := range p.held {
+		if lane != x.lane && r.Most != nil {
+			room = room.Hold(r.Most, r.Place)
+		}
+	}
+	place, _, ok := room.Take(most, mine.Place)
+	if ok {
+		*mine = Reserved{most, place}
+	}
+	return ok
 }

@@ -18,14 +18,13 @@ type Ratios map[compute.ResourceClass]float64
 const MostRatio = 64
 
 // Check refuses what can never be right. Only what machines take turns at, or
-// mostly leave unused, may be promised more than once: a device is there or not,
-// and a machine with more memory than the host has cannot run on it at all.
+// mostly leave unused, may be promised more than once: a device is there or not.
 func (r Ratios) Check() error {
 	for _, class := range slices.Sorted(maps.Keys(r)) {
 		given := fmt.Sprintf("%s: %v", class, r[class])
 		switch {
-		case class != compute.VCPU && class != compute.DiskGB:
-			return compute.Invalid("over_commit", given, fmt.Sprintf("only %s and %s can be promised more than once", compute.VCPU, compute.DiskGB))
+		case class != compute.VCPU && class != compute.MemoryMB && class != compute.DiskGB:
+			return compute.Invalid("over_commit", given, fmt.Sprintf("only %s, %s and %s can be promised more than once", compute.VCPU, compute.MemoryMB, compute.DiskGB))
 		case !(r[class] > 0 && r[class] <= MostRatio): // NaN, too
 			return compute.Invalid("over_commit", given, fmt.Sprintf("give more than 0 and at most %d: what is offered for each one that is there", MostRatio))
 		}
@@ -40,6 +39,18 @@ func (r Ratios) Of(inv compute.Inventory) compute.Inventory {
 	inv.Totals = r.scale(inv.Totals, math.Floor)
 	inv.Reserved = r.scale(inv.Reserved, math.Ceil)
 	return inv
+}
+
+// largest is how much of each class that is promised more than once one machine may
+// have: what is promised to several is there only once.
+func (r Ratios) largest(inv compute.Inventory) compute.Resources {
+	out := compute.Resources{}
+	for class, ratio := range r {
+		if n, ok := inv.Totals[class]; ok && ratio > 1 {
+			out[class] = max(0, n-inv.Reserved[class])
+		}
+	}
+	return out
 }
 
 func (r Ratios) scale(of compute.Resources, round func(float64) float64) compute.Resources {

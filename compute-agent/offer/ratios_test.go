@@ -19,9 +19,8 @@ func TestRatios(t *testing.T) {
 		Unmanaged: compute.Resources{compute.VCPU: 3},
 	}
 	r := Ratios{compute.VCPU: 4, compute.DiskGB: 1.5}
-	offered := r.Of(has)
 	want := compute.Resources{compute.VCPU: 4*4 - 3 - 2, compute.DiskGB: 1501, "CUSTOM_GPU": 2}
-	if diff := cmp.Diff(want, Free(offered, compute.Resources{compute.VCPU: 2})); diff != "" {
+	if diff := cmp.Diff(want, Terms{OverCommit: r}.Offer(has, nil, nil).Room(amounts(compute.Resources{compute.VCPU: 2})...).Free()); diff != "" {
 		t.Error(diff)
 	}
 	if has.Totals[compute.VCPU] != 5 {
@@ -46,14 +45,14 @@ func TestRatiosThatCannotBe(t *testing.T) {
 		{Ratios{compute.VCPU: -1}, "VCPU: -1"},
 		{Ratios{compute.VCPU: 65}, "at most 64"},
 		{Ratios{compute.DiskGB: math.NaN()}, "NaN"},
-		{Ratios{compute.MemoryMB: 1.5}, "only VCPU and DISK_GB"},
+		{Ratios{compute.MemoryMB: 0}, "MEMORY_MB: 0"},
 	} {
 		err := c.ratios.Check()
 		if err == nil || !strings.Contains(err.Error(), "over_commit") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v", c.ratios, err)
 		}
 	}
-	if err := (Ratios{compute.VCPU: 16, compute.DiskGB: 64}).Check(); err != nil {
+	if err := (Ratios{compute.VCPU: 16, compute.MemoryMB: 1.5, compute.DiskGB: 64}).Check(); err != nil {
 		t.Error(err)
 	}
 }

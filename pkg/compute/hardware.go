@@ -1,6 +1,9 @@
 package compute
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
 // Foreign is a machine on a host that Berth did not start. Nobody but the host
 // looks at them one by one; a beacon carries their sum.
@@ -8,6 +11,8 @@ type Foreign struct {
 	Name string    // as its hypervisor calls it; may be empty, may repeat
 	PID  int       // its process, 0 where there is none
 	Uses Resources // what it may use at most, as far as the driver can tell
+
+	Devices []PCIAddress // that it was given
 }
 
 // PCIAddress is where a device sits: "0000:3b:00.1" (domain, bus, device,
@@ -33,9 +38,21 @@ type PCIDevice struct {
 	InUse   bool       // by the host or by a machine that Berth did not start
 }
 
+// Ready says whether the host has let go of it: vfio-pci holds devices for machines.
+func (d PCIDevice) Ready() bool { return d.Driver == "vfio-pci" }
+
 // NUMANode is a part of a host whose processors and memory are near each other.
 type NUMANode struct {
 	ID       int
 	CPUs     []int // sorted
 	MemoryMB int64
 }
+
+// Place is where on its host a machine is, beside how much it takes of it.
+type Place struct {
+	Devices []PCIAddress // its own, whole; sorted
+	Nodes   []int        // the NUMA nodes whose processors and memory it uses; empty: any
+}
+
+// Clone is a copy that can be changed.
+func (p Place) Clone() Place { return Place{slices.Clone(p.Devices), slices.Clone(p.Nodes)} }

@@ -1,0 +1,336 @@
+package offer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+const (
+	wholeClass compute.ResourceClass = "CUSTOM_CARD"
+	partClass  compute.ResourceClass = "CUSTOM_SLICE"
+)
+
+// card is a physical function with virtual ones.
+func card(slot, parts, node int) []compute.PCIDevice {
+	whole := compute.PCIDevice{Address: compute.PCIAddress(fmt.Sprintf("0000:%02x:00.0", slot)), Vendor: 0x10de, Device: 1, Driver: "vfio-pci", Node: node}
+	out := []compute.PCIDevice{whole}
+	for i := range parts {
+		out = append(out, compute.PCIDevice{
+			Address: compute.PCIAddress(fmt.Sprintf("0000:%02x:00.%d", slot, i+1)), Vendor: 0x10de, Device: 2, Parent: whole.Address, Driver: "vfio-pci", Node: node,
+		})
+	}
+	return out
+}
+
+func rules() []DeviceRule {
+	return []DeviceRule{{Class: wholeClass, ID: "10de:0001"}, {Class: partClass, ID: "10de:0002"}}
+}
+
+// numaHost has two nodes of 4 processors and 8 GiB, with a card of two parts at each.
+func numaHost(t Terms) Host {
+	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 16384}}
+	nodes := []compute.NUMANode{{ID: 0, CPUs: []int{0, 1, 2, 3}, MemoryMB: 8192}, {ID: 1, CPUs: []int{4, 5, 6, 7}, MemoryMB: 8192}}
+	t.Devices = rules()
+	return t.Offer(inv, nodes, slices.Concat(card(1, 2, 0), card(2, 2, 1)))
+}
+
+// who takes, one after the other, what has room; the answer says where each is.
+func taken(room Room, needs ...compute.Resources) string {
+	var out []string
+	for _, n := range needs {
+		place, rest, ok := room.Take(n, compute.Place{})
+		if !ok {
+			out = append(out, "no")
+			continue
+		}
+		var short []string
+		for _, d := range place.Devices {
+			short = append(short, strings.TrimPrefix(string(d), "0000:"))
+		}
+		out, room = append(out, fmt.Sprintf("%v%v", short, place.Nodes)), rest
+	}
+	return strings.Join(out, " ")
+}
+
+// A card that is taken has no parts, one of which a part is taken is no whole; and
+// parts come from a card that is not whole any more.
+func TestCardsAndTheirParts(t *testing.T) {
+	whole, part := compute.Resources{wholeClass: 1}, compute.Resources{partClass: 1}
+	for _, c := range []struct {
+		when  string
+		needs []compute.Resources
+		want  string
+	}{
+		{"a card, then parts", []compute.Resources{whole, part, part, part}, "[01:00.0][] [02:00.1][] [02:00.2][] no"},
+		{"parts, then cards", []compute.Resources{part, part, whole, whole}, "[01:00.1][] [01:00.2][] [02:00.0][] no"},
+		{"both", []compute.Resources{{wholeClass: 1, partClass: 2}, part, whole}, "[01:00.0 02:00.1 02:00.2][] no no"},
+		{"more than one card has", []compute.Resources{{partClass: 3}, part, whole}, "[01:00.1 01:00.2 02:00.1][] [02:00.2][] no"},
+		{"more than there are", []compute.Resources{{partClass: 5}, {wholeClass: 3}}, "no no"},
+	} {
+		if got := taken(numaHost(Terms{}).Room(), c.needs...); got != c.want {
+			t.Errorf("%s: %s, want %s", c.when, got, c.want)
+		}
+	}
+}
+
+// What is free of a class is what the next machine may have of it.
+func TestHiddenDevicesDoNotCount(t *testing.T) {
+	host := numaHost(Terms{})
+	free := func(held ...Held) compute.Resources { return host.Room(held...).Free() }
+	none := compute.Resources{compute.VCPU: 8, compute.MemoryMB: 16384}
+	for _, c := range []struct {
+		when string
+		held []Held
+		want compute.Resources
+	}{
+		{"empty", nil, none.Plus(compute.Resources{wholeClass: 2, partClass: 4})},
+		{"a part", []Held{{compute.Resources{partClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:01:00.2"}}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 3})},
+		{"a card", []Held{{compute.Resources{wholeClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:02:00.0"}}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 2})},
+		{"which one is not known", []Held{{compute.Resources{wholeClass: 1}, compute.Place{}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 4})},
+	} {
+		if diff := cmp.Diff(c.want, free(c.held...)); diff != "" {
+			t.Errorf("%s: %s", c.when, diff)
+		}
+	}
+}
+
+// What the host or somebody else's machine uses is nobody's: the device, its parts,
+// and the whole of which it is a part. The driver of a card may be the host's: that
+// is how it comes to have parts.
+func TestDevicesInUseAreNotOffered(t *testing.T) {
+	devices := slices.Concat(card(1, 2, 0), card(2, 2, 0), card(3, 2, 0), card(4, 1, 0))
+	set := func(at compute.PCIAddress, change func(*compute.PCIDevice)) {
+		change(&devices[slices.IndexFunc(devices, func(d compute.PCIDevice) bool { return d.Address == at })])
+	}
+	use := func(d *compute.PCIDevice) { d.InUse = true }
+	set("0000:01:00.0", func(d *compute.PCIDevice) { d.Driver, d.InUse = "nvidia", true })
+	set("0000:02:00.0", use)
+	set("0000:03:00.1", use)
+	set("0000:04:00.1", func(d *compute.PCIDevice) { d.Driver = "" })
+	var got []compute.PCIAddress
+	for _, d := range count(devices, rules()) {
+		got = append(got, d.at)
+	}
+	if diff := cmp.Diff([]compute.PCIAddress{"0000:01:00.1", "0000:01:00.2", "0000:03:00.2", "0000:04:00.0"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// With OneNode a machine is on one node, on the one that has its devices if it
+// needs some, otherwise on the fullest that has room.
+func TestMachinesStayOnTheirNode(t *testing.T) {
+	half, one := compute.Resources{compute.VCPU: 2, compute.MemoryMB: 1024}, compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024}
+	all := compute.Resources{compute.VCPU: 5, compute.MemoryMB: 1024}
+	for _, c := range []struct {
+		when  string
+		needs []compute.Resources
+		want  string
+	}{
+		{"the fullest first", []compute.Resources{one, half, one, half}, "[][0] [][0] [][0] [][1]"},
+		{"larger than a node", []compute.Resources{all}, "no"},
+		{"free in all, but not on one", []compute.Resources{half, one, half, one, half}, "[][0] [][0] [][1] [][0] [][1]"},
+		{"its devices are there", []compute.Resources{half.Plus(compute.Resources{partClass: 1}), one.Plus(compute.Resources{wholeClass: 1})}, "[01:00.1][0] [02:00.0][1]"},
+	} {
+		if got := taken(numaHost(Terms{OneNode: true}).Room(), c.needs...); got != c.want {
+			t.Errorf("%s: %s, want %s", c.when, got, c.want)
+		}
+	}
+	if got := taken(numaHost(Terms{}).Room(), all); got != "[][]" {
+		t.Errorf("anywhere: %s", got)
+	}
+}
+
+// What one machine may have is less than what there is where it is promised more
+// than once, and where machines stay on a node.
+func TestLargest(t *testing.T) {
+	terms := Terms{OverCommit: Ratios{compute.MemoryMB: 2}, OneNode: true}
+	h := numaHost(terms)
+	if diff := cmp.Diff(compute.Resources{compute.VCPU: 4, compute.MemoryMB: 16384}, h.Inventory.Largest); diff != "" {
+		t.Error(diff)
+	}
+	held := Held{compute.Resources{compute.VCPU: 3, compute.MemoryMB: 15000}, compute.Place{Nodes: []int{1}}}
+	also := Held{compute.Resources{compute.VCPU: 2}, compute.Place{Nodes: []int{0}}}
+	if diff := cmp.Diff(compute.Resources{compute.VCPU: 2, compute.MemoryMB: 16384}, h.Room(held, also).Largest()); diff != "" {
+		t.Error(diff)
+	}
+	if most := numaHost(Terms{}).Room().Largest(); most != nil {
+		t.Errorf("nothing is promised twice, and one machine may have %v", most)
+	}
+}
+
+func TestTermsThatCannotBe(t *testing.T) {
+	for says, terms := range map[string]Terms{
+		"a class of your own":        {Devices: []DeviceRule{{Class: compute.VCPU, ID: "10de:0001"}}},
+		"resource class":             {Devices: []DeviceRule{{Class: "GPU", ID: "10de:0001"}}},
+		"give one of them":           {Devices: []DeviceRule{{Class: "CUSTOM_GPU"}}},
+		"give one of them: id":       {Devices: []DeviceRule{{Class: "CUSTOM_GPU", ID: "10de:0001", Addresses: []compute.PCIAddress{"0000:01:00.0"}}}},
+		"lspci -n":                   {Devices: []DeviceRule{{Class: "CUSTOM_GPU", ID: "10DE:1"}}},
+		"domain, bus, device":        {Devices: []DeviceRule{{Class: "CUSTOM_GPU", Addresses: []compute.PCIAddress{"01:00.0"}}}},
+		"can be promised more than ": {OverCommit: Ratios{"CUSTOM_GPU": 2}},
+	} {
+		if err := terms.Check(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: %v, and should say %q", terms, err, says)
+		}
+	}
+	if err := (Terms{Devices: rules(), OneNode: true}).Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// busy is a host on which machines come and go, and fetches are open.
+type busy struct {
+	*rapid.T
+	host    Host
+	terms   Terms
+	nodes   []compute.NUMANode
+	devices []compute.PCIDevice
+	held    []Held
+	open    [3]Planned
+}
+
+func (b *busy) room() Room {
+	r := b.host.Room(b.held...)
+	for _, p := range b.open {
+		r = r.Hold(p.Most, p.Place)
+	}
+	return r
+}
+
+func (b *busy) needs() compute.Resources {
+	r := compute.Resources{compute.VCPU: rapid.Int64Range(1, 4).Draw(b.T, "cpus"), compute.MemoryMB: 512 * rapid.Int64Range(1, 8).Draw(b.T, "memory")}
+	for class, most := range map[compute.ResourceClass]int64{wholeClass: 1, partClass: 2} {
+		if n := rapid.Int64Range(-3, most).Draw(b.T, string(class)); n > 0 {
+			r[class] = n
+		}
+	}
+	return r
+}
+
+// fetch opens fetches in idle lanes.
+func (b *busy) fetch() {
+	var lanes []Lane
+	for i, p := range b.open {
+		var lane Lane
+		if p.Most != nil {
+			lane.Open = &b.open[i].Reserved
+		}
+		for n := range rapid.IntRange(0, 3).Draw(b.T, "candidates") {
+			lane.Candidates = append(lane.Candidates, Candidate{
+				Queue: compute.QueueName(fmt.Sprint(i, "-", n)), Needs: b.needs(), Skipped: rapid.IntRange(0, 2).Draw(b.T, "skipped"),
+			})
+		}
+		lanes = append(lanes, lane)
+	}
+	for i, p := range Plan(b.host.Room(b.held...), lanes, 4) {
+		if len(p.Listed) > 0 {
+			b.open[i] = p
+		}
+	}
+}
+
+// arrive ends a fetch, mostly with a record of one of its queues.
+func (b *busy) arrive() {
+	i := rapid.IntRange(0, len(b.open)-1).Draw(b.T, "lane")
+	p := b.open[i]
+	if p.Most == nil {
+		return
+	}
+	b.open[i] = Planned{}
+	if n := rapid.IntRange(-1, len(p.Listed)-1).Draw(b.T, "brings"); n >= 0 {
+		needs := p.Listed[n].Needs
+		place, _, ok := b.room().Take(needs, p.Place)
+		if !ok {
+			b.Fatalf("a fetch that reserved %v at %v brought %v, which has no room", p.Most, p.Place, needs)
+		}
+		b.held = append(b.held, Held{needs, place})
+	}
+}
+
+func (b *busy) leave() {
+	if len(b.held) > 0 {
+		i := rapid.IntRange(0, len(b.held)-1).Draw(b.T, "leaves")
+		b.held = slices.Delete(b.held, i, i+1)
+	}
+}
+
+// check counts everything again, in another way.
+func (b *busy) check() {
+	all := slices.Clone(b.held)
+	for _, p := range b.open {
+		if p.Most != nil {
+			all = append(all, Held{p.Most, p.Place})
+		}
+	}
+	sum, has, on := compute.Resources{}, map[compute.PCIAddress]bool{}, map[int]compute.Resources{}
+	for _, h := range all {
+		sum = sum.Plus(h.Resources)
+		if b.terms.OneNode != (len(h.Nodes) == 1) {
+			b.Fatalf("%v is on nodes %v", h.Resources, h.Nodes)
+		}
+		for _, n := range h.Nodes {
+			on[n] = on[n].Plus(h.Resources)
+		}
+		classes := compute.Resources{}
+		for _, at := range h.Devices {
+			d := b.devices[slices.IndexFunc(b.devices, func(d compute.PCIDevice) bool { return d.Address == at })]
+			if has[at] || d.InUse {
+				b.Fatalf("%s is in use", at)
+			}
+			has[at] = true
+			classes[map[uint16]compute.ResourceClass{1: wholeClass, 2: partClass}[d.Device]]++
+		}
+		if classes[wholeClass] != h.Resources[wholeClass] || classes[partClass] != h.Resources[partClass] {
+			b.Fatalf("for %v it has %v", h.Resources, h.Devices)
+		}
+	}
+	for _, d := range b.devices {
+		if has[d.Address] && has[d.Parent] {
+			b.Fatalf("%s and all of %s are given away", d.Address, d.Parent)
+		}
+	}
+	if !sum.FitsIn(b.host.Inventory.Totals) {
+		b.Fatalf("%v is given away of %v", sum, b.host.Inventory.Totals)
+	}
+	for _, n := range b.nodes {
+		if on[n.ID][compute.VCPU] > int64(len(n.CPUs)) || on[n.ID][compute.MemoryMB] > n.MemoryMB {
+			b.Fatalf("node %d has %d processors and %d MiB, and %v is given away", n.ID, len(n.CPUs), n.MemoryMB, on[n.ID])
+		}
+	}
+}
+
+// Whatever comes and goes: whatever open fetches bring has a place that nobody else
+// has any part of.
+func TestPlacesNeverClash(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := &busy{T: t, terms: Terms{Devices: rules(), OneNode: rapid.Bool().Draw(t, "one node")}}
+		inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 0, compute.MemoryMB: 0}}
+		for id := range rapid.IntRange(2, 3).Draw(t, "nodes") {
+			n := compute.NUMANode{ID: id, CPUs: make([]int, rapid.IntRange(1, 8).Draw(t, "cpus")), MemoryMB: 512 * rapid.Int64Range(1, 16).Draw(t, "memory")}
+			b.nodes = append(b.nodes, n)
+			inv.Totals = inv.Totals.Plus(compute.Resources{compute.VCPU: int64(len(n.CPUs)), compute.MemoryMB: n.MemoryMB})
+		}
+		for slot := range rapid.IntRange(0, 3).Draw(t, "cards") {
+			for _, d := range card(slot, rapid.IntRange(0, 3).Draw(t, "parts"), rapid.IntRange(-1, 1).Draw(t, "node")) {
+				d.InUse = rapid.IntRange(0, 9).Draw(t, "in use") == 0
+				b.devices = append(b.devices, d)
+			}
+		}
+		b.host = b.terms.Offer(inv, b.nodes, b.devices)
+		if !b.terms.OneNode {
+			b.nodes = nil
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"fetch":  func(*rapid.T) { b.fetch() },
+			"arrive": func(*rapid.T) { b.arrive() },
+			"leave":  func(*rapid.T) { b.leave() },
+			"":       func(*rapid.T) { b.check() },
+		})
+	})
+}
