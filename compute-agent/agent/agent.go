@@ -25,6 +25,9 @@ func New(o Options) (*Agent, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	if err := o.checkTerms(); err != nil {
+		return nil, err
+	}
 	begin, err := o.Journal.Read()
 	if err != nil {
 		return nil, err

@@ -70,12 +70,12 @@ func (l *loop) shine(now time.Time) {
 func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
 		Host: l.o.Host, Journal: l.a.begin.ID, Started: l.began.UTC(), DesiredSeen: l.host.Desired.Version,
-		Inventory: l.view.inventory, Free: compute.Resources{}, At: now.UTC(),
+		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: now.UTC(),
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
 		b.Deadline = l.host.Desired.Deadline.UTC()
 	}
-	for class, n := range l.free() {
+	for class, n := range l.room().Free() {
 		b.Free[class] = max(0, n)
 	}
 	b.Machines, b.Building = l.count()
@@ -112,7 +112,7 @@ func (l *loop) count() (machines, building uint32) {
 // same says whether nothing changed that anybody waits to hear.
 func same(a, b compute.Beacon) bool {
 	return slices.Equal(a.Waiting, b.Waiting) && a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&
-		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) &&
+		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) && maps.Equal(a.Largest, b.Largest) &&
 		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
-		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits)
+		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && maps.Equal(a.Inventory.Largest, b.Inventory.Largest) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits)
 }

@@ -19,7 +19,7 @@ func (l *loop) prepare(id compute.InstanceID) func(context.Context) (task.Event,
 	}
 	spec := hypervisor.Spec{
 		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Fence: t.Fence, Name: t.Name,
-		Resources: t.Resources, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData, SSHKeys: b.SSHKeys,
+		Resources: t.Resources, Place: t.Place, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData, SSHKeys: b.SSHKeys,
 	}
 	delete(l.builds, id)
 	return func(ctx context.Context) (task.Event, error) {

@@ -106,11 +106,18 @@ func newCell(t *testing.T, queues ...compute.Queue) *cell {
 		insts: map[compute.InstanceID]*inst{}, granted: map[givenKey]bool{}, attempts: 3, over: make(chan struct{}),
 	}
 	for _, q := range queues {
-		q.Group, q.TopicID = "g", compute.TopicID("id-"+string(q.Name))
-		c.queues[q.Name] = &line{ref: wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID}, queue: q}
+		c.add(q)
 	}
 	go c.repeat()
 	return c
+}
+
+// add makes a queue; list tells the agent of all.
+func (c *cell) add(q compute.Queue) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q.Group, q.TopicID = "g", compute.TopicID("id-"+string(q.Name))
+	c.queues[q.Name] = &line{ref: wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID}, queue: q}
 }
 
 func queue(name string, r compute.Resources) compute.Queue {

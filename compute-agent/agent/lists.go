@@ -24,6 +24,9 @@ func (l *loop) readQueues(recs []wire.Record, end bool) {
 		case q.TopicID == "": // it could not be made: there is nothing to wait on
 			l.forgetQueue(q.Name)
 		default:
+			if _, known := l.pull.queues[q.Name]; !known {
+				l.pull.heard[q.Name] = time.Now()
+			}
 			l.pull.queues[q.Name] = q
 		}
 	}
@@ -34,6 +37,7 @@ func (l *loop) readQueues(recs []wire.Record, end bool) {
 
 func (l *loop) forgetQueue(q compute.QueueName) {
 	delete(l.pull.queues, q)
+	delete(l.pull.heard, q)
 	l.pull.lots.Forget(q)
 }
 

@@ -252,7 +252,7 @@ func (l *loop) forget(id compute.InstanceID) {
 	delete(l.builds, id)
 	delete(l.dirty, id)
 	l.forgot[id] = true
-	l.pull.free, l.pull.changed = nil, true
+	l.pull.room, l.pull.changed = nil, true
 }
 
 // fail ends the loop: the agent cannot go on safely.

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"time"
 
@@ -25,11 +26,11 @@ type Options struct {
 	Driver     hypervisor.Driver
 	Puller     Puller
 	Reporter   Reporter
-	Random     io.Reader    // makes claim ids; nil: crypto/rand
-	Log        *zap.Logger  // nil: none
-	Metrics    *Metrics     // nil: nobody counts
-	Slots      int          // builds prepared at once; 0: 4
-	OverCommit offer.Ratios // of what the driver says there is; nil: as it is
+	Random     io.Reader   // makes claim ids; nil: crypto/rand
+	Log        *zap.Logger // nil: none
+	Metrics    *Metrics    // nil: nobody counts
+	Slots      int         // builds prepared at once; 0: 4
+	Terms      offer.Terms // how what the driver says there is is offered
 	Weigher    offer.Weigher
 	Timing     Timing // zero fields take the defaults
 }
@@ -114,4 +115,15 @@ func (o Options) check() error {
 		}
 	}
 	return nil
+}
+
+// checkTerms refuses to offer what the driver cannot give to machines.
+func (o Options) checkTerms() error {
+	switch can := o.Driver.Capabilities(); {
+	case len(o.Terms.Devices) > 0 && !can.Devices:
+		return compute.Invalid("devices", string(o.Terms.Devices[0].Class), fmt.Sprintf("driver %s gives no PCI devices to machines here (%s): take them out, or use another", can.Driver, can.Detail))
+	case o.Terms.OneNode && !can.Nodes:
+		return compute.Invalid("numa", "true", fmt.Sprintf("driver %s cannot keep a machine on a NUMA node: set it to false, or use another", can.Driver))
+	}
+	return o.Terms.Check()
 }

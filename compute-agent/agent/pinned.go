@@ -16,22 +16,20 @@ func (l *loop) takePinned(now time.Time) {
 	if !l.stream.caughtUp {
 		return
 	}
-	free := l.free()
 	l.pull.pinned = slices.DeleteFunc(l.pull.pinned, func(b compute.Build) bool {
-		if l.pinnedOver(b, free, now) {
+		if l.pinnedOver(b, now) {
 			return true
 		}
-		if !b.Resources.FitsIn(l.beside(free)) || l.slots() <= len(l.pull.open) || l.tasks[b.Instance] != nil {
+		if !l.beside(l.room()).Fits(b.Resources) || l.slots() <= len(l.pull.open) || l.tasks[b.Instance] != nil {
 			return false
 		}
-		l.take(b, nil)
-		free = free.Minus(b.Resources)
+		l.take(b, nil, compute.Place{})
 		return true
 	})
 }
 
 // pinnedOver says whether there is nothing to wait for.
-func (l *loop) pinnedOver(b compute.Build, free compute.Resources, now time.Time) bool {
+func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	t, known := l.tasks[b.Instance]
 	if known && t.Project == b.Project && t.Attempt >= b.Attempt {
 		return true
@@ -47,10 +45,10 @@ func (l *loop) pinnedOver(b compute.Build, free compute.Resources, now time.Time
 		why = fmt.Sprintf("the host is %s: %s", state, reason)
 	case checkBuild(b) != nil:
 		why = checkBuild(b).Error()
-	case !offer.Fits(nil, b.Required, b.Forbidden, nil, l.view.traits):
+	case !compute.Queue{Required: b.Required, Forbidden: b.Forbidden}.Accepts(l.view.traits):
 		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
-	case !b.Resources.FitsIn(free) && l.tasks[b.Instance] == nil:
-		why = fmt.Sprintf("it needs %s, and %s is free", b.Resources, free)
+	case !l.room().Fits(b.Resources) && l.tasks[b.Instance] == nil:
+		why = lacks(b.Resources, l.room())
 	default:
 		return false
 	}
@@ -58,4 +56,12 @@ func (l *loop) pinnedOver(b compute.Build, free compute.Resources, now time.Time
 		Op: compute.ReportPinned, Project: b.Project, Instance: b.Instance, Attempt: b.Attempt, Message: why, Trace: b.Trace,
 	})
 	return true
+}
+
+// lacks says why a machine has no room.
+func lacks(needs compute.Resources, room offer.Room) string {
+	if most := room.Largest(); !most.IsZero() && needs.FitsIn(room.Free()) {
+		return fmt.Sprintf("it needs %s, and one machine may have %s at most now, of %s that is free", needs, most, room.Free())
+	}
+	return fmt.Sprintf("it needs %s, and %s is free", needs, room.Free())
 }

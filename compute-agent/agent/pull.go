@@ -19,32 +19,35 @@ import (
 type pull struct {
 	lots      *offer.Lots
 	queues    map[compute.QueueName]compute.Queue
-	sorted    []compute.Queue // of queues; nil: to be made anew
-	queuesEnd bool            // the list was read to its end once
+	heard     map[compute.QueueName]time.Time // when each was first heard of
+	sorted    []compute.Queue                 // of queues; nil: to be made anew
+	queuesEnd bool                            // the list was read to its end once
 	open      map[wire.Lane]opened
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
 	pinned    []compute.Build                 // offered to this host alone, oldest first
-	free      compute.Resources               // nil: to be worked out anew
+	room      *offer.Room                     // nil: to be worked out anew
 	changed   bool                            // what fits, or what may be fetched, may be something else now
 	placing   bool
 	again     time.Time // when to look again though nothing changed
 }
 
-// opened is a fetch under way: what it may bring is reserved.
+// opened is a fetch under way.
 type opened struct {
+	offer.Reserved
 	queues map[compute.QueueName]bool
-	most   compute.Resources
+	drawn  time.Time // when queues were drawn for it
 	began  time.Time
-	free   compute.Resources          // of the host when it was opened
+	room   offer.Room                 // of the host when it was opened
 	passed map[compute.QueueName]bool // drawn then, and left out
 }
 
-// split finds the queues that came up since: their work did not fit then. Other
-// lots, and work that is known to lie somewhere, wait for the next fetch: where
-// there is more work than hosts can take, every host would open another fetch.
-func (o opened) split(some []offer.Candidate) (missed, rest []offer.Candidate) {
+// split finds the queues that came up since: they were not there, or their work did
+// not fit then. Other lots, and work that is known to lie somewhere, wait for the
+// next fetch: where there is more work than hosts can take, every host would open
+// another fetch.
+func (p *pull) split(o opened, some []offer.Candidate) (missed, rest []offer.Candidate) {
 	for _, c := range some {
-		if !o.passed[c.Queue] && !c.Needs.FitsIn(o.free) {
+		if !o.passed[c.Queue] && (!p.heard[c.Queue].Before(o.drawn) || !o.room.Fits(c.Needs)) {
 			missed = append(missed, c)
 		} else {
 			rest = append(rest, c)
@@ -55,31 +58,32 @@ func (o opened) split(some []offer.Candidate) (missed, rest []offer.Candidate) {
 
 func newPull(o Options) pull {
 	return pull{
-		lots: offer.NewLots(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{},
+		lots: offer.NewLots(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{}, heard: map[compute.QueueName]time.Time{},
 		open: map[wire.Lane]opened{}, alone: map[compute.QueueName]time.Time{}, changed: true,
 	}
 }
 
-// free is what nothing on the host holds, running or not, taken or not. It is
+// room is what nothing on the host holds, running or not, taken or not. It is
 // asked several times a turn, and seldom changes: whoever adds or removes a task,
 // or learns of another inventory, forgets the answer.
-func (l *loop) free() compute.Resources {
-	if l.pull.free == nil {
-		held := make([]compute.Resources, 0, len(l.tasks))
+func (l *loop) room() offer.Room {
+	if l.pull.room == nil {
+		held := make([]offer.Held, 0, len(l.tasks))
 		for _, t := range l.tasks {
-			held = append(held, t.Resources)
+			held = append(held, offer.Held{Resources: t.Resources, Place: t.Place})
 		}
-		l.pull.free = offer.Free(l.view.inventory, held...)
+		room := l.view.host.Room(held...)
+		l.pull.room = &room
 	}
-	return l.pull.free
+	return *l.pull.room
 }
 
-// beside is what is free beside all that open fetches may bring.
-func (l *loop) beside(free compute.Resources) compute.Resources {
+// beside is the room beside all that open fetches may bring.
+func (l *loop) beside(room offer.Room) offer.Room {
 	for _, o := range l.pull.open {
-		free = free.Minus(o.most)
+		room = room.Hold(o.Most, o.Place)
 	}
-	return free
+	return room
 }
 
 // slots is how many more builds may be taken, open fetches not counted.
@@ -138,7 +142,7 @@ func (l *loop) look(now time.Time) {
 		lanes, err := l.o.Puller.Place(ctx, refs)
 		l.a.inbox.put(func(l *loop) {
 			l.dropStale(lanes, was)
-			l.placed(byName, lanes, err)
+			l.placed(byName, now, lanes, err)
 		})
 	})
 }
@@ -157,14 +161,14 @@ func (l *loop) dropStale(at map[wire.Lane][]wire.QueueRef, was map[wire.Lane]ope
 
 // draw lists the queues this host would wait on now and does not yet.
 func (l *loop) draw(now time.Time) []offer.Candidate {
-	free := l.free()
-	fits := offer.Look(free, l.view.traits, l.pull.list())
+	room := l.room()
+	fits := offer.Look(room, l.view.traits, l.pull.list())
 	waiting := map[compute.QueueName]bool{}
 	for _, o := range l.pull.open {
 		maps.Copy(waiting, o.queues)
 	}
 	fits = slices.DeleteFunc(fits, func(q compute.Queue) bool { return waiting[q.Name] || l.leftAlone(q.Name, now) })
-	return l.pull.lots.Wait(fits, offer.Used(l.view.inventory.Totals, free), now)
+	return l.pull.lots.Wait(fits, offer.Used(l.view.host.Inventory.Totals, room.Free()), now)
 }
 
 // leaveAlone gives others the chance to take what this host should not.
@@ -189,7 +193,7 @@ func (l *loop) leftAlone(q compute.QueueName, now time.Time) bool {
 
 // placed opens a fetch in every idle lane, and in spare ones, that has something
 // to list which fits beside all others. Things may have changed since it was drawn.
-func (l *loop) placed(drawn map[compute.QueueName]offer.Candidate, at map[wire.Lane][]wire.QueueRef, err error) {
+func (l *loop) placed(drawn map[compute.QueueName]offer.Candidate, when time.Time, at map[wire.Lane][]wire.QueueRef, err error) {
 	l.pull.placing = false
 	now := time.Now()
 	if err != nil {
@@ -200,17 +204,18 @@ func (l *loop) placed(drawn map[compute.QueueName]offer.Candidate, at map[wire.L
 		return
 	}
 	lanes, plan := l.lay(drawn, at, now)
-	free, slots := l.free(), l.slots()
-	for _, b := range l.pull.pinned {
-		free = free.Minus(b.Resources)
-	}
+	room, slots := l.room(), l.slots()
 	for lane, o := range l.pull.open {
 		if !slices.Contains(lanes, lane) {
-			free, slots = free.Minus(o.most), slots-1
+			room, slots = room.Hold(o.Most, o.Place), slots-1
 		}
 	}
-	for i, p := range offer.Plan(free, plan, slots) {
-		l.open(lanes[i], p, at[first(lanes[i])])
+	for _, b := range l.pull.pinned {
+		place, _, _ := room.Take(b.Resources, compute.Place{})
+		room = room.Hold(b.Resources, place)
+	}
+	for i, p := range offer.Plan(room, plan, slots) {
+		l.open(lanes[i], p, when, at[first(lanes[i])])
 	}
 }
 
@@ -243,11 +248,11 @@ func (l *loop) lay(drawn map[compute.QueueName]offer.Candidate, at map[wire.Lane
 		case !busy && !spared:
 			add(lane, offer.Lane{Candidates: some})
 		case busy && !spared:
-			missed, rest := o.split(some)
-			add(lane, offer.Lane{Open: o.most, Candidates: rest})
+			missed, rest := l.pull.split(o, some)
+			add(lane, offer.Lane{Open: &o.Reserved, Candidates: rest})
 			add(spare, offer.Lane{Candidates: missed})
 		case busy:
-			add(lane, offer.Lane{Open: o.most, Candidates: some})
+			add(lane, offer.Lane{Open: &o.Reserved, Candidates: some})
 		}
 	}
 	return lanes, plan
@@ -263,12 +268,15 @@ func byLane(a, b wire.Lane) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Broker, b.Broker))
 }
 
-func (l *loop) open(lane wire.Lane, p offer.Planned, refs []wire.QueueRef) {
+func (l *loop) open(lane wire.Lane, p offer.Planned, drawn time.Time, refs []wire.QueueRef) {
 	l.pull.lots.Planned(p.Listed, p.Left)
 	if len(p.Listed) == 0 {
 		return
 	}
-	o := opened{queues: map[compute.QueueName]bool{}, most: p.Most, free: l.free(), passed: map[compute.QueueName]bool{}, began: time.Now()}
+	o := opened{
+		Reserved: p.Reserved, queues: map[compute.QueueName]bool{}, passed: map[compute.QueueName]bool{},
+		drawn: drawn, began: time.Now(), room: l.room(),
+	}
 	for _, c := range p.Listed {
 		o.queues[c.Queue] = true
 	}

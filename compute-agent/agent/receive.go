@@ -16,6 +16,7 @@ import (
 
 // pulled hears how a fetch ended.
 func (l *loop) pulled(p wire.Pulled) {
+	reserved := l.pull.open[p.Lane].Place
 	delete(l.pull.open, p.Lane)
 	l.pull.changed = true
 	if p.Err != nil {
@@ -36,7 +37,7 @@ func (l *loop) pulled(p wire.Pulled) {
 		l.o.Puller.Ack(p.Ref, wire.AckReject)
 		return
 	}
-	l.receive(b, p.Ref)
+	l.receive(b, p.Ref, reserved)
 }
 
 // checkBuild refuses work that nobody could report about.
@@ -65,8 +66,9 @@ func (l *loop) checkPlace(b compute.Build, name compute.QueueName) error {
 	return nil
 }
 
-// receive decides what becomes of a record that came from a queue.
-func (l *loop) receive(b compute.Build, ref wire.WorkRef) {
+// receive decides what becomes of a record that came from a queue, by a fetch that
+// had this place for it.
+func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
 	now := time.Now()
 	switch how, why := l.verdict(b, ref, now); how {
 	case wire.AckAccept:
@@ -80,7 +82,7 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef) {
 	case wire.AckRenew:
 		l.refs[b.Instance] = ref // another delivery of what is being built here
 	default:
-		l.take(b, &ref)
+		l.take(b, &ref, reserved)
 	}
 }
 
@@ -102,7 +104,7 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, now time.Time) (how wi
 			return wire.AckAccept, "its deadline has passed"
 		}
 		return wire.AckRelease, "its deadline has passed by this host's clock"
-	case !offer.Fits(b.Resources, b.Required, b.Forbidden, l.beside(l.free()), l.view.traits) || l.slots() < 1:
+	case !offer.Fits(b.Resources, b.Required, b.Forbidden, l.beside(l.room()), l.view.traits) || l.slots() < 1:
 		return wire.AckRelease, "it does not fit any more"
 	}
 	return 0, ""
@@ -127,16 +129,18 @@ func known(t task.Task, b compute.Build) (wire.Ack, string) {
 	return wire.AckRenew, "it is being built here"
 }
 
-// take begins a task. It is in the journal before anything is done for it.
-func (l *loop) take(b compute.Build, ref *wire.WorkRef) {
+// take begins a task, which has room, where it was kept for it if it was. It is in
+// the journal before anything is done for it.
+func (l *loop) take(b compute.Build, ref *wire.WorkRef, reserved compute.Place) {
 	var id [16]byte
 	if _, err := io.ReadFull(l.o.Random, id[:]); err != nil {
 		l.fail(&compute.Error{Op: "make a claim id", Message: "the source of randomness failed", Cause: err})
 		return
 	}
-	t := task.Take(b, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, ref == nil)
+	place, _, _ := l.beside(l.room()).Take(b.Resources, reserved)
+	t := task.Take(b, place, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, ref == nil)
 	l.tasks[b.Instance], l.builds[b.Instance] = &t, b
-	l.pull.free = nil
+	l.pull.room = nil
 	if ref != nil {
 		l.refs[b.Instance] = *ref
 	}

@@ -54,7 +54,7 @@ func outcomeOf(o journal.Outcome) task.Outcome {
 func remember(t task.Task) journal.Entry {
 	e := journal.Entry{
 		Instance: t.Instance, Project: t.Project, Name: t.Name, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
-		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Trace: t.Trace, Stage: stageName(t.Stage),
+		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace, Stage: stageName(t.Stage),
 		Version: t.Version, Reboots: t.Reboots,
 	}
 	if t.Broken != nil {
@@ -73,7 +73,7 @@ func remember(t task.Task) journal.Entry {
 func recall(e journal.Entry) task.Task {
 	t := task.Task{
 		Instance: e.Instance, Project: e.Project, Name: e.Name, Queue: e.Queue, Pinned: e.Pinned, Attempt: e.Attempt,
-		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Trace: e.Trace, Stage: stageOf(e.Stage),
+		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes}, Trace: e.Trace, Stage: stageOf(e.Stage),
 		Version: e.Version, Reboots: e.Reboots,
 	}
 	if e.Broken != nil {
@@ -96,7 +96,7 @@ func machines(list []hypervisor.Machine) []task.Machine {
 	for _, m := range list {
 		out = append(out, task.Machine{
 			Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence,
-			Resources: m.Resources, Launched: m.Launched, Power: m.Power, Stopped: stopped(m),
+			Resources: m.Resources, Place: m.Place, Launched: m.Launched, Power: m.Power, Stopped: stopped(m),
 		})
 	}
 	return out

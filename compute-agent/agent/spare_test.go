@@ -38,6 +38,25 @@ func TestRoomIsOfferedBesideAnOpenFetch(t *testing.T) {
 	}, queue("small", compute.Resources{compute.VCPU: 1}), queue("large", compute.Resources{compute.VCPU: 12}))
 }
 
+// A queue that is opened while a fetch is open is waited on at once.
+func TestNewQueueIsWaitedOnBesideAnOpenFetch(t *testing.T) {
+	for phase := range 5 {
+		t.Run(fmt.Sprint(phase), func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				n := c.start(dir, fake.Options{}, nil)
+				pass(20*time.Second + time.Duration(phase)*time.Second)
+				c.add(queue("new", compute.Resources{compute.VCPU: 1}))
+				c.list()
+				pass(100 * time.Millisecond)
+				c.boot(1, "new")
+				pass(500 * time.Millisecond)
+				c.want(compute.StateActive)
+				stop(c, n)
+			}, queue("small", compute.Resources{compute.VCPU: 1}))
+		})
+	}
+}
+
 // What the open fetch reserves stays reserved until it ends: work that fits the
 // host alone, but not beside it, waits that long.
 func TestRoomThatIsReservedIsOfferedWhenTheFetchEnds(t *testing.T) {

@@ -17,20 +17,20 @@ import (
 
 // view is what the hypervisor says of the host.
 type view struct {
-	known     bool // it has answered since the agent began
-	trouble   string
-	inventory compute.Inventory
-	traits    map[compute.Trait]bool
-	pollAt    time.Time
-	polling   bool
-	hinted    bool                        // the hypervisor says that something changed
-	moved     map[compute.InstanceID]bool // something was done for these since the poll began
+	known   bool // it has answered since the agent began
+	trouble string
+	host    offer.Host // as it is offered
+	traits  map[compute.Trait]bool
+	pollAt  time.Time
+	polling bool
+	hinted  bool                        // the hypervisor says that something changed
+	moved   map[compute.InstanceID]bool // something was done for these since the poll began
 }
 
 // seen is one full answer of the hypervisor.
 type seen struct {
 	machines  []hypervisor.Machine
-	inventory compute.Inventory
+	inventory hypervisor.Inventory
 }
 
 // begin asks the hypervisor what is there, until it answers: without that, the
@@ -63,7 +63,7 @@ func (l *loop) ask() (seen, error) {
 		return seen{}, err
 	}
 	inv, err := l.o.Driver.Inventory(ctx)
-	return seen{list, inv.Inventory}, err
+	return seen{list, inv}, err
 }
 
 // reconcile brings the journal and the hypervisor together. What follows is
@@ -85,14 +85,14 @@ func (l *loop) reconcile(answer seen) {
 func (l *loop) adopt(x task.Adopted) {
 	t := x.Task
 	l.tasks[t.Instance] = &t
-	l.pull.free = nil
+	l.pull.room = nil
 	l.follow(t.Instance, t.Claim, x.Actions)
 }
 
-func (l *loop) know(inv compute.Inventory) {
+func (l *loop) know(inv hypervisor.Inventory) {
 	l.view.trouble = ""
-	l.view.inventory, l.view.traits = l.o.OverCommit.Of(inv), offer.Traits(inv.Traits)
-	l.pull.free, l.pull.changed = nil, true
+	l.view.host, l.view.traits = l.o.Terms.Offer(inv.Inventory, inv.Nodes, inv.Devices), offer.Traits(inv.Traits)
+	l.pull.room, l.pull.changed = nil, true
 }
 
 // catchUp acts on the stream once both it and the hypervisor have answered.

@@ -19,11 +19,11 @@ type Machine struct {
 	Claim     compute.ClaimID
 	Fence     compute.FenceEpoch // as in Spec
 	Resources compute.Resources  // what it holds of the host, running or not
-	Devices   []compute.PCIAddress
-	Launched  bool // Launch was called for it: from then on it may have run
-	Power     compute.PowerState
-	Why       compute.ReasonCode // launched and stopped: why, as far as the driver can tell; empty: it cannot
-	Detail    string             // for the operator: why it stopped, where its files are
+	compute.Place
+	Launched bool // Launch was called for it: from then on it may have run
+	Power    compute.PowerState
+	Why      compute.ReasonCode // launched and stopped: why, as far as the driver can tell; empty: it cannot
+	Detail   string             // for the operator: why it stopped, where its files are
 }
 
 // Verdict is what a driver finds that a machine does, and why.
@@ -43,18 +43,18 @@ func Running(detail string) Verdict { return Verdict{Power: compute.PowerRunning
 
 // Spec is all a driver needs to make a machine.
 type Spec struct {
-	Instance  compute.InstanceID
-	Project   compute.Project
-	Attempt   compute.Attempt
-	Claim     compute.ClaimID
-	Fence     compute.FenceEpoch // of the last word, before it was made, that this host was dead
-	Name      string
-	Resources compute.Resources
-	Devices   []compute.PCIAddress // given to the guest whole; only where Capabilities says so
-	Image     string
-	Metadata  map[string]string
-	SSHKeys   []string // lines as in authorized_keys
-	UserData  []byte
+	Instance      compute.InstanceID
+	Project       compute.Project
+	Attempt       compute.Attempt
+	Claim         compute.ClaimID
+	Fence         compute.FenceEpoch // of the last word, before it was made, that this host was dead
+	Name          string
+	Resources     compute.Resources
+	compute.Place // only where Capabilities says so
+	Image         string
+	Metadata      map[string]string
+	SSHKeys       []string // lines as in authorized_keys
+	UserData      []byte
 }
 
 // Driver makes and ends machines. All methods may be called at any time from
@@ -193,6 +193,7 @@ type Capabilities struct {
 	Events   bool   // it is Events
 	Foreign  bool   // it sees machines that Berth did not start
 	Devices  bool   // it can give PCI devices to guests
+	Nodes    bool   // it can keep a machine on a NUMA node
 	Detail   string // for the operator: which version, which acceleration
 }
 

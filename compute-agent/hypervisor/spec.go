@@ -3,7 +3,6 @@ package hypervisor
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -28,7 +27,7 @@ func (s Spec) Check() error {
 func (s Spec) Machine() Machine {
 	return Machine{
 		Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence,
-		Resources: s.Resources.Clone(), Devices: slices.Clone(s.Devices),
+		Resources: s.Resources.Clone(), Place: s.Place.Clone(),
 	}
 }
 

@@ -9,21 +9,23 @@ import (
 // Entry is one instance on this host. It is there from before the first thing
 // is done for it until everything about it has been undone and told.
 type Entry struct {
-	Instance  compute.InstanceID  `json:"instance"`
-	Project   compute.Project     `json:"project"`
-	Name      string              `json:"name,omitempty"`
-	Queue     compute.QueueName   `json:"queue,omitempty"` // empty for what was adopted from the hypervisor
-	Pinned    bool                `json:"pinned,omitempty"`
-	Attempt   compute.Attempt     `json:"attempt"`
-	Claim     compute.ClaimID     `json:"claim"`
-	Fence     compute.FenceEpoch  `json:"fence,omitempty"` // that it was taken under
-	Resources compute.Resources   `json:"resources"`
-	Trace     compute.Trace       `json:"trace,omitempty"`
-	Stage     Stage               `json:"stage"`
-	Broken    *Failure            `json:"broken,omitempty"`  // StageClaimed: Prepare failed, so a grant is answered with this
-	End       *End                `json:"end,omitempty"`     // StageEnding
-	Version   compute.Version     `json:"version,omitempty"` // of the highest power command that was begun
-	Reboots   []compute.CommandID `json:"reboots,omitempty"` // begun, and so never again; the newest last
+	Instance  compute.InstanceID   `json:"instance"`
+	Project   compute.Project      `json:"project"`
+	Name      string               `json:"name,omitempty"`
+	Queue     compute.QueueName    `json:"queue,omitempty"` // empty for what was adopted from the hypervisor
+	Pinned    bool                 `json:"pinned,omitempty"`
+	Attempt   compute.Attempt      `json:"attempt"`
+	Claim     compute.ClaimID      `json:"claim"`
+	Fence     compute.FenceEpoch   `json:"fence,omitempty"` // that it was taken under
+	Resources compute.Resources    `json:"resources"`
+	Devices   []compute.PCIAddress `json:"devices,omitempty"` // it has these and no others
+	Nodes     []int                `json:"nodes,omitempty"`   // NUMA nodes that it is on; empty: any
+	Trace     compute.Trace        `json:"trace,omitempty"`
+	Stage     Stage                `json:"stage"`
+	Broken    *Failure             `json:"broken,omitempty"`  // StageClaimed: Prepare failed, so a grant is answered with this
+	End       *End                 `json:"end,omitempty"`     // StageEnding
+	Version   compute.Version      `json:"version,omitempty"` // of the highest power command that was begun
+	Reboots   []compute.CommandID  `json:"reboots,omitempty"` // begun, and so never again; the newest last
 }
 
 // Stage is how far an instance has come here; it only moves forward.

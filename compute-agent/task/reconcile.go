@@ -16,9 +16,10 @@ type Machine struct {
 	Claim     compute.ClaimID
 	Fence     compute.FenceEpoch // that it was taken under
 	Resources compute.Resources
-	Launched  bool // it may have run
-	Power     compute.PowerState
-	Stopped   Stopped
+	compute.Place
+	Launched bool // it may have run
+	Power    compute.PowerState
+	Stopped  Stopped
 }
 
 // Adopted is a task as it goes on after a restart. Its actions are carried out
@@ -91,7 +92,7 @@ func (r Rules) reconcile(t *Task, m *Machine, now time.Time) Adopted {
 // stranger is the task of a machine that the journal does not know.
 func stranger(m Machine) Task {
 	return Task{
-		Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence, Resources: m.Resources,
+		Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence, Resources: m.Resources, Place: m.Place,
 		Stage: Claiming, Answered: true,
 	}
 }

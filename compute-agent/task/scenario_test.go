@@ -103,7 +103,7 @@ func (s *tale) do(t *testing.T, line string) []string {
 	case strings.HasPrefix(line, "+"):
 		return s.pass(t, line)
 	case w.verb == "take":
-		s.task = Take(compute.Build{Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(), Resources: compute.Resources{compute.VCPU: 1}}, w.claim(), w.fence(0), w.is("pinned"))
+		s.task = Take(compute.Build{Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(), Resources: compute.Resources{compute.VCPU: 1}}, compute.Place{}, w.claim(), w.fence(0), w.is("pinned"))
 		return s.step(Taken{})
 	case w.verb == "crash":
 		return s.crash(w)

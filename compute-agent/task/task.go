@@ -21,12 +21,13 @@ type Task struct {
 	Claim     compute.ClaimID    // made when it was taken, before it is said to anybody
 	Fence     compute.FenceEpoch // of the last fence that this host had acted on when it was taken
 	Resources compute.Resources
-	Trace     compute.Trace
-	Stage     Stage
-	Broken    *Failure            // Preparing failed; a grant is answered with it
-	End       *End                // Ending only
-	Version   compute.Version     // of the highest power command that was begun
-	Reboots   []compute.CommandID // begun, and so never again; the newest last
+	compute.Place
+	Trace   compute.Trace
+	Stage   Stage
+	Broken  *Failure            // Preparing failed; a grant is answered with it
+	End     *End                // Ending only
+	Version compute.Version     // of the highest power command that was begun
+	Reboots []compute.CommandID // begun, and so never again; the newest last
 
 	Power     compute.PowerState // Running: as last seen
 	Stopped   Stopped            // Running, and stopped: why, as last seen
@@ -152,11 +153,11 @@ func DefaultRules() Rules {
 	return Rules{Claim: 5 * time.Second, GiveBack: 60 * time.Second, Renew: 10 * time.Second, Retry: time.Second}
 }
 
-// Take makes the task of work that was offered to this host.
-func Take(b compute.Build, claim compute.ClaimID, fence compute.FenceEpoch, pinned bool) Task {
+// Take makes the task of work that was offered to this host, with the place that it has there.
+func Take(b compute.Build, place compute.Place, claim compute.ClaimID, fence compute.FenceEpoch, pinned bool) Task {
 	return Task{
 		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
-		Claim: claim, Fence: fence, Resources: b.Resources, Trace: b.Trace, Answered: pinned,
+		Claim: claim, Fence: fence, Resources: b.Resources, Place: place, Trace: b.Trace, Answered: pinned,
 	}
 }
 

@@ -21,8 +21,8 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 		return err
 	}
 	defer over()
-	if len(s.Devices) > 0 {
-		return hypervisor.Refuse("PCI devices %v: this driver gives none to its machines", s.Devices)
+	if len(s.Devices)+len(s.Nodes) > 0 {
+		return hypervisor.Refuse("PCI devices %v, NUMA nodes %v: this driver gives none to its machines", s.Devices, s.Nodes)
 	}
 	old, there, err := d.find(ctx, s.Instance)
 	switch {

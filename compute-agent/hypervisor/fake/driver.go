@@ -2,7 +2,6 @@ package fake
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -64,9 +63,12 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 		case ok && old.Attempt == s.Attempt && old.Claim == s.Claim:
 			return nil
 		}
+		if err := d.host.had(s.Instance, s.Devices); err != nil {
+			return err
+		}
 		return d.host.put(machine{Machine: hypervisor.Machine{
 			Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence,
-			Resources: s.Resources.Clone(), Devices: slices.Clone(s.Devices), Power: compute.PowerStopped, Detail: "prepared",
+			Resources: s.Resources.Clone(), Place: s.Place.Clone(), Power: compute.PowerStopped, Detail: "prepared",
 		}}, "")
 	})
 }
@@ -115,7 +117,7 @@ func (d *Driver) List(ctx context.Context) ([]hypervisor.Machine, error) {
 func (d *Driver) Inventory(ctx context.Context) (hypervisor.Inventory, error) {
 	var inv hypervisor.Inventory
 	err := d.do(ctx, Call{Method: "Inventory"}, 0, func() error {
-		inv.Inventory = d.host.inventory
+		inv.Inventory, inv.Nodes, inv.Devices = d.host.inventory, d.host.nodes, d.host.devices
 		inv.Unmanaged = compute.Resources{}
 		for _, f := range d.host.foreign {
 			inv.Foreign = append(inv.Foreign, compute.Foreign{Name: f.Name, PID: f.PID, Uses: f.Uses.Clone()})
@@ -128,7 +130,7 @@ func (d *Driver) Inventory(ctx context.Context) (hypervisor.Inventory, error) {
 
 // Capabilities are all that records can show.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
-	return hypervisor.Capabilities{Driver: "fake", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: true}
+	return hypervisor.Capabilities{Driver: "fake", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: true, Nodes: true}
 }
 
 // do is every call: the fault asked for, the time it takes, then the work, with

@@ -54,6 +54,27 @@ func spec(a compute.Attempt) hypervisor.Spec {
 	return hypervisor.Spec{Instance: "i", Project: "p", Attempt: a, Claim: compute.ClaimID(fmt.Sprint("c", a)), Resources: small}
 }
 
+// A device is one machine's.
+func TestDeviceInUse(t *testing.T) {
+	_, _, d := newDriver(t, fake.Options{})
+	first, second := spec(1), spec(1)
+	first.Devices = []compute.PCIAddress{"0000:3b:00.0"}
+	second.Instance, second.Devices = "j", first.Devices
+	if err := d.Prepare(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	var e *hypervisor.Error
+	if err := d.Prepare(t.Context(), second); !errors.As(err, &e) || e.Class != compute.FailureHost {
+		t.Errorf("Prepare with the other's device answers %v", err)
+	}
+	if err := d.Destroy(t.Context(), first.Instance); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Prepare(t.Context(), second); err != nil {
+		t.Errorf("Prepare once it is free answers %v", err)
+	}
+}
+
 func TestFaults(t *testing.T) {
 	broken := &hypervisor.Error{Class: compute.FailureRequest, Message: "no such image"}
 	for name, c := range map[string]struct {

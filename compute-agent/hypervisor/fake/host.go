@@ -18,6 +18,8 @@ type Host struct {
 
 	mu        sync.Mutex
 	inventory compute.Inventory
+	nodes     []compute.NUMANode
+	devices   []compute.PCIDevice
 	machines  machines
 	foreign   []compute.Foreign
 	listeners map[*func(hypervisor.Event)]bool
@@ -31,6 +33,25 @@ func (h *Host) setInventory(inv compute.Inventory) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.inventory = inv
+}
+
+// SetHardware says which NUMA nodes and PCI devices are here.
+func (h *Host) SetHardware(nodes []compute.NUMANode, devices []compute.PCIDevice) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.nodes, h.devices = nodes, devices
+}
+
+// had says whether another machine has one of these devices. Called with mu held.
+func (h *Host) had(id compute.InstanceID, devices []compute.PCIAddress) error {
+	for _, m := range h.machines {
+		for _, at := range m.Devices {
+			if m.Instance != id && slices.Contains(devices, at) {
+				return hypervisor.Refuse("PCI device %s is in use by %s", at, m.Instance)
+			}
+		}
+	}
+	return nil
 }
 
 // SetUnmanaged says what machines that Berth did not start use here.
