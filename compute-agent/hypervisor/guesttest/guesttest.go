@@ -24,6 +24,7 @@ const (
 	Up      = "BERTH up"      // behind its instance id and its metadata
 	Goodbye = "BERTH goodbye" // shuts down because it was asked to
 	Listen  = "berth.listen"  // parameter: it hears when it is asked
+	Panics  = "berth.panic"   // parameter: its kernel panics once it is up
 	Cmdline = "console=ttyS0 quiet panic=-1"
 )
 
@@ -49,9 +50,10 @@ func Need(t testing.TB) Guest {
 }
 
 // modules are what the guest loads, in this order: disks, ISO 9660, the power
-// button. All else that it needs is in the kernel.
+// button, and what tells the hypervisor of a panic. All else that it needs is in the
+// kernel.
 func modules() []string {
-	return strings.Fields("virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk cdrom isofs button evdev")
+	return strings.Fields("virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk cdrom isofs button evdev pvpanic pvpanic-mmio")
 }
 
 // find gives the folder with kernel, busybox and modules, and fills it first if
@@ -68,7 +70,7 @@ func find() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		dir = filepath.Join(cache, "berth-guest")
+		dir = filepath.Join(cache, "berth-guest-2") // another number for other modules
 	}
 	if _, err := os.Stat(filepath.Join(dir, "vmlinuz")); err == nil {
 		return dir, nil

@@ -26,6 +26,7 @@ case "$($b cat /proc/cmdline)" in *berth.listen*)
   done;;
 esac
 echo "BERTH up"
+case "$($b cat /proc/cmdline)" in *berth.panic*) echo c >/proc/sysrq-trigger;; esac
 while :; do $b sleep 1000; done
 `
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -103,6 +104,37 @@ func (h Host) PCI() []compute.PCIDevice {
 		devices = append(devices, p)
 	}
 	return devices
+}
+
+// Free refuses devices that a machine cannot have. Whether another machine has one,
+// its hypervisor finds out.
+func (h Host) Free(devices []compute.PCIAddress) error {
+	if len(devices) == 0 {
+		return nil
+	}
+	all := h.PCI()
+	for _, at := range devices {
+		i := slices.IndexFunc(all, func(d compute.PCIDevice) bool { return d.Address == at })
+		switch {
+		case i < 0:
+			return hypervisor.Refuse("PCI device %s is not on this host: lspci -D shows what is; a device must be bound to vfio-pci before the agent offers it", at)
+		case all[i].Driver == "":
+			return hypervisor.Refuse("PCI device %s is with no driver: bind it to vfio-pci", at)
+		case !all[i].Ready():
+			return hypervisor.Refuse("PCI device %s is in use by the host's driver %s: bind it to vfio-pci", at, all[i].Driver)
+		}
+	}
+	return nil
+}
+
+// CPUs are the processors of some NUMA nodes.
+func (h Host) CPUs(nodes []int) (cpus []int) {
+	for _, n := range h.Nodes() {
+		if slices.Contains(nodes, n.ID) {
+			cpus = append(cpus, n.CPUs...)
+		}
+	}
+	return cpus
 }
 
 func hexNumber(s string) uint64 {

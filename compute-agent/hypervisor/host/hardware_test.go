@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -63,6 +64,19 @@ func TestHardware(t *testing.T) {
 		{Address: "0000:3b:00.5", Node: -1},
 	}
 	if diff := cmp.Diff(devices, d.PCI()); diff != "" {
+		t.Error(diff)
+	}
+	for says, devices := range map[string][]compute.PCIAddress{
+		"":                                   {"0000:3b:00.4"},
+		"in use by the host's driver nvidia": {"0000:3b:00.4", "0000:3b:00.0"},
+		"with no driver":                     {"0000:3b:00.5"},
+		"0000:3b:00.6 is not on this host: lspci": {"0000:3b:00.6"},
+	} {
+		if err := d.Free(devices); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%v: %v, and should say %q", devices, err, says)
+		}
+	}
+	if diff := cmp.Diff([]int{2, 3}, d.CPUs([]int{2, 10})); diff != "" {
 		t.Error(diff)
 	}
 	none := Host{Sys: t.TempDir()}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,22 @@ func (p Process) Option(name string) string { return option(p.Args, name) }
 
 // Foreign is the process as a machine that is not Berth's.
 func (p Process) Foreign() compute.Foreign {
-	return compute.Foreign{Name: guestName(p.Args), PID: p.PID, Uses: uses(p.Args)}
+	return compute.Foreign{Name: guestName(p.Args), PID: p.PID, Uses: uses(p.Args), Devices: p.Devices()}
+}
+
+var hostDevice = regexp.MustCompile(`[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]`)
+
+// Devices are the host's PCI devices that it was given, however its command line
+// says so.
+func (p Process) Devices() (out []compute.PCIAddress) {
+	for _, a := range p.Args {
+		if strings.Contains(a, "vfio") {
+			for _, at := range hostDevice.FindAllString(a, -1) {
+				out = append(out, compute.PCIAddress(at))
+			}
+		}
+	}
+	return out
 }
 
 // isQEMU knows a machine by its program's name, as distributions have it.

@@ -40,6 +40,9 @@ func (h Host) Inventory(s Share, cpus, memoryMB int64, disks []string, foreign [
 	inv.Unmanaged, inv.Foreign = compute.Resources{}, foreign
 	for _, f := range foreign {
 		inv.Unmanaged = inv.Unmanaged.Plus(f.Uses)
+		for i, d := range inv.Devices {
+			inv.Devices[i].InUse = d.InUse || slices.Contains(f.Devices, d.Address)
+		}
 	}
 	return inv, nil
 }
@@ -61,9 +64,12 @@ func (h Host) diskGB(s Share, disks []string) (int64, error) {
 	return max(free-s.MinFree, 0) >> 30, nil
 }
 
-// Enough refuses before anything is made what the host has no room for. The
-// offer sees to sums; this is for a host that is not what it was.
-func (h Host) Enough(s Share, wants compute.Resources) error {
+// Enough refuses before anything is made what the host has no room for, or not the
+// devices. The offer sees to sums; this is for a host that is not what it was.
+func (h Host) Enough(s Share, wants compute.Resources, devices []compute.PCIAddress) error {
+	if err := h.Free(devices); err != nil {
+		return err
+	}
 	free, _, err := h.Room(s.Dir)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -28,7 +29,8 @@ type (
 		UUID     string   `xml:"uuid"`
 		Stamp    stamped  `xml:"metadata>berth:machine"`
 		Memory   quantity `xml:"memory"`
-		VCPU     int64    `xml:"vcpu"`
+		VCPU     pinned   `xml:"vcpu"`
+		NUMA     *numa    `xml:"numatune"`
 		System   firmware `xml:"sysinfo"`
 		OS       boot     `xml:"os"`
 		ACPI     struct{} `xml:"features>acpi"` // without it nobody hears the power button
@@ -38,6 +40,16 @@ type (
 		Reboot   string   `xml:"on_reboot"`
 		Crash    string   `xml:"on_crash"`
 		Devices  devices  `xml:"devices"`
+	}
+	pinned struct { // to the host's processors, if it names some
+		CPUs string `xml:"cpuset,attr,omitempty"`
+		N    int64  `xml:",chardata"`
+	}
+	numa struct {
+		Memory struct {
+			Mode  string `xml:"mode,attr"`
+			Nodes string `xml:"nodeset,attr"`
+		} `xml:"memory"`
 	}
 	quantity struct {
 		Unit string `xml:"unit,attr"`
@@ -78,6 +90,7 @@ type (
 		Video      *typed    `xml:"video>model"`
 		Balloon    model     `xml:"memballoon"`
 		Host       []hostPCI `xml:"hostdev"`
+		Panic      model     `xml:"panic"`
 	}
 	disk struct {
 		Type     string     `xml:"type,attr"`
@@ -158,14 +171,14 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 	dir := d.dir(m.Instance)
 	x := domain{
 		Type: d.kind, Name: "berth-" + string(m.Instance), UUID: string(m.Instance), Stamp: stamped{XMLNS: namespace, stamp: s},
-		Memory: quantity{Unit: "MiB", N: m.Resources[compute.MemoryMB]}, VCPU: m.Resources[compute.VCPU],
+		Memory: quantity{Unit: "MiB", N: m.Resources[compute.MemoryMB]}, VCPU: pinned{list(d.host.CPUs(m.Nodes)), m.Resources[compute.VCPU]}, NUMA: strict(m.Nodes),
 		System: firmware{Type: "smbios", Entries: []entry{{"manufacturer", "Berth"}, {"product", "Berth"}, {"serial", string(m.Instance)}}},
 		OS:     boot{Type: hvm{Arch: "x86_64", Machine: d.o.Machine, Is: "hvm"}, Kernel: img.Kernel, Initrd: img.Initrd, SMBIOS: mode{"sysinfo"}},
-		CPU:    mode{map[string]string{"kvm": "host-passthrough"}[d.accel]}, PowerOff: "destroy", Reboot: "restart", Crash: "destroy",
+		CPU:    mode{map[string]string{"kvm": "host-passthrough"}[d.accel]}, PowerOff: "destroy", Reboot: "restart", Crash: "preserve", // until it is seen: a domain that was destroyed says no more why
 		Devices: devices{
 			Interfaces: d.network(m.Instance),
 			Serial:     serial{Type: "file", Source: path{filepath.Join(dir, console.File), "on"}},
-			Controller: usb{"usb", "none"}, Video: &typed{"none"}, Balloon: model{"none"},
+			Controller: usb{"usb", "none"}, Video: &typed{"none"}, Balloon: model{"none"}, Panic: model{"isa"},
 		},
 	}
 	if x.CPU.Mode == "" {
@@ -203,6 +216,25 @@ func (d *Driver) network(id compute.InstanceID) []network {
 		n.Source = &where{Network: name}
 	}
 	return []network{n}
+}
+
+// strict keeps memory on some NUMA nodes.
+func strict(nodes []int) *numa {
+	if len(nodes) == 0 {
+		return nil
+	}
+	var n numa
+	n.Memory.Mode, n.Memory.Nodes = "strict", list(nodes)
+	return &n
+}
+
+// list is numbers as libvirt writes them: "0,1,2".
+func list(numbers []int) string {
+	var words []string
+	for _, n := range numbers {
+		words = append(words, strconv.Itoa(n))
+	}
+	return strings.Join(words, ",")
 }
 
 // split takes a PCI address apart; it was checked before.

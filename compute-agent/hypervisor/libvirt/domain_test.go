@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -22,7 +23,15 @@ func TestDescribe(t *testing.T) {
 	bare := s
 	bare.Resources = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128}
 	pci := s
-	pci.Devices = []compute.PCIAddress{"0000:3b:00.1"}
+	pci.Devices, pci.Nodes = []compute.PCIAddress{"0000:3b:00.1"}, []int{1}
+	sys := t.TempDir()
+	node := filepath.Join(sys, "devices/system/node/node1")
+	if err := os.MkdirAll(node, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(node, "cpulist"), []byte("4-6\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		o     Options
 		accel string
@@ -38,7 +47,7 @@ func TestDescribe(t *testing.T) {
 			if c.o.Dir == "" {
 				c.o.Dir = "/var/lib/berth/libvirt"
 			}
-			d := &Driver{o: c.o.defaults(), accel: c.accel, kind: map[string]string{"kvm": "kvm", "tcg": "qemu"}[c.accel]}
+			d := &Driver{o: c.o.defaults(), accel: c.accel, kind: map[string]string{"kvm": "kvm", "tcg": "qemu"}[c.accel], host: host.Host{Sys: sys}}
 			got, err := d.describe(stampOf(c.spec, d.o.Dir), c.img)
 			if err != nil {
 				t.Fatal(err)

@@ -112,7 +112,7 @@ func (d *Driver) resume(ctx context.Context) error {
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "libvirt", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm",
+		Driver: "libvirt", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
 		Detail: d.about + ", " + d.accel + ", " + d.o.Machine,
 	}
 }

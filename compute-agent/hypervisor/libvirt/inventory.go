@@ -7,6 +7,7 @@ import (
 	libvirt "github.com/digitalocean/go-libvirt"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -22,9 +23,9 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 	if err != nil {
 		return hypervisor.Inventory{}, err
 	}
-	pids := map[compute.InstanceID]int{}
+	runs := map[compute.InstanceID]host.Process{}
 	for _, p := range processes {
-		pids[compute.InstanceID(p.Option("uuid"))] = p.PID
+		runs[compute.InstanceID(p.Option("uuid"))] = p
 	}
 	var cpus, memory int64
 	var disks []string
@@ -54,7 +55,7 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 				if err != nil {
 					return err
 				}
-				f.PID = pids[id]
+				f.PID, f.Devices = runs[id].PID, runs[id].Devices()
 				foreign = append(foreign, f)
 			}
 		}

@@ -20,7 +20,7 @@ type found struct {
 
 // active says whether it has a process.
 func (f found) active() bool {
-	return f.state != libvirt.DomainShutoff && f.state != libvirt.DomainCrashed && f.state != libvirt.DomainNostate
+	return f.state != libvirt.DomainShutoff && f.state != libvirt.DomainNostate
 }
 
 // judge says what a machine does and why, on a host with this boot id.
@@ -51,6 +51,8 @@ func active(f found) hypervisor.Verdict {
 			return hypervisor.Stopped(compute.StoppedUnknown, "its process waits to be let go")
 		}
 		return hypervisor.Running("held up: " + paused(libvirt.DomainPausedReason(f.reason)))
+	case libvirt.DomainCrashed:
+		return hypervisor.Stopped(compute.GuestPanicked, "the guest panicked")
 	case libvirt.DomainShutdown:
 		return hypervisor.Running("shutting down")
 	case libvirt.DomainPmsuspended:

@@ -35,6 +35,7 @@ func TestJudge(t *testing.T) {
 		"suspended":       {found{stamp: let, state: libvirt.DomainPaused, reason: int32(libvirt.DomainPausedUser)}, "b", compute.PowerRunning, "", "virsh suspend"},
 		"disk full":       {found{stamp: let, state: libvirt.DomainPaused, reason: int32(libvirt.DomainPausedIoerror)}, "b", compute.PowerRunning, "", "full"},
 		"going":           {found{stamp: let, state: libvirt.DomainShutdown}, "b", compute.PowerRunning, "", "shutting down"},
+		"panicked":        {found{stamp: let, state: libvirt.DomainCrashed, reason: int32(libvirt.DomainCrashedPanicked)}, "b", compute.PowerStopped, compute.GuestPanicked, "panicked"},
 		"asleep":          {found{stamp: let, state: libvirt.DomainPmsuspended}, "b", compute.PowerRunning, "", "sleep"},
 		"powered off":     {shut(libvirt.DomainShutoffShutdown), "b", compute.PowerStopped, compute.GuestShutdown, "shut itself down"},
 		"destroyed":       {shut(libvirt.DomainShutoffDestroyed), "b", compute.PowerStopped, compute.MachineKilled, "virsh destroy"},

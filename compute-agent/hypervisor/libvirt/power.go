@@ -86,6 +86,11 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 	if err := d.save(ctx, f); err != nil {
 		return err
 	}
+	if f.active() { // it panicked, and its process was kept
+		if err := d.cut(ctx, f); err != nil {
+			return err
+		}
+	}
 	return d.create(ctx, f, 0)
 }
 

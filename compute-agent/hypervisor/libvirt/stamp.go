@@ -33,6 +33,7 @@ type stamp struct {
 	Boot     string               `xml:"boot,attr"`           // the host's boot id when it was started last
 	Holds    []held               `xml:"holds"`
 	Devices  []compute.PCIAddress `xml:"device"`
+	Nodes    []int                `xml:"node"`
 }
 
 type held struct {
@@ -48,7 +49,7 @@ type stamped struct {
 
 func stampOf(s hypervisor.Spec, folder string) stamp {
 	out := stamp{
-		V: 1, Folder: folder, Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence, Devices: s.Devices,
+		V: 1, Folder: folder, Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence, Devices: s.Devices, Nodes: s.Nodes,
 	}
 	for _, class := range s.Resources.Classes() {
 		out.Holds = append(out.Holds, held{class, s.Resources[class]})
@@ -60,7 +61,7 @@ func stampOf(s hypervisor.Spec, folder string) stamp {
 func (s stamp) machine() hypervisor.Machine {
 	m := hypervisor.Machine{
 		Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence,
-		Resources: compute.Resources{}, Devices: s.Devices, Launched: s.Launched,
+		Resources: compute.Resources{}, Place: compute.Place{Devices: s.Devices, Nodes: s.Nodes}, Launched: s.Launched,
 	}
 	for _, h := range s.Holds {
 		m.Resources[h.Class] = h.Amount

@@ -14,7 +14,7 @@ const one = compute.InstanceID("00000000-0000-4000-8000-00000000000a")
 
 func full() stamp {
 	s := stampOf(hypervisor.Spec{
-		Instance: one, Project: "shop", Attempt: 2, Claim: "c \"<&>\"", Fence: 3, Devices: []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"},
+		Instance: one, Project: "shop", Attempt: 2, Claim: "c \"<&>\"", Fence: 3, Place: compute.Place{Devices: []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}, Nodes: []int{0, 1}},
 		Resources: compute.Resources{compute.VCPU: 2, compute.MemoryMB: 2048, "CUSTOM_GPU": 1},
 	}, "/odd & <place>")
 	s.Ready, s.Launched, s.Released, s.Stopped, s.Code, s.Why, s.Boot = true, true, true, true, compute.GuestShutdown, "why\nnot", "b"

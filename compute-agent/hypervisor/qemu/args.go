@@ -24,6 +24,7 @@ type plan struct {
 	Append   string               `json:",omitempty"`
 	Network  string               // "user", "none" or "bridge:<name>"
 	Devices  []compute.PCIAddress `json:",omitempty"`
+	Nodes    []int                `json:",omitempty"` // its memory is on these NUMA nodes, and it runs on their processors
 }
 
 // The files of a machine's folder.
@@ -52,14 +53,14 @@ func (p plan) args(dir string) []string {
 		"-name", "guest=berth-" + string(p.ID),
 		"-pidfile", filepath.Join(dir, pidFile),
 		"-nodefaults", "-no-user-config", "-display", "none",
-		"-machine", p.Machine + ",accel=" + p.Accel,
+		"-machine", p.machine(),
 		"-cpu", map[string]string{"kvm": "host", "tcg": "max"}[p.Accel],
 		"-smp", fmt.Sprint(p.CPUs), "-m", fmt.Sprint(p.MemoryMB, "M"),
 		"-uuid", string(p.ID), "-smbios", "type=1,manufacturer=Berth,product=Berth,serial=" + string(p.ID),
 		"-S", "-no-shutdown",
 		"-chardev", fmt.Sprintf("socket,id=qmp,fd=%d,server=on,wait=off", socketFD), "-mon", "chardev=qmp,mode=control",
 		"-chardev", "file,id=console,path=" + in(console.File) + ",append=on", "-serial", "chardev:console",
-		"-device", "virtio-rng-pci",
+		"-device", "virtio-rng-pci", "-device", "pvpanic",
 		"-sandbox", p.sandbox(),
 	}
 	if p.Kernel != "" {
@@ -76,7 +77,22 @@ func (p plan) args(dir string) []string {
 	for _, d := range p.Devices {
 		a = append(a, "-device", "vfio-pci,host="+string(d))
 	}
+	if len(p.Nodes) > 0 {
+		memory := fmt.Sprintf("memory-backend-ram,id=memory,size=%dM,policy=bind", p.MemoryMB)
+		for _, n := range p.Nodes {
+			memory += fmt.Sprint(",host-nodes=", n)
+		}
+		a = append(a, "-object", memory)
+	}
 	return a
+}
+
+func (p plan) machine() string {
+	m := p.Machine + ",accel=" + p.Accel
+	if len(p.Nodes) > 0 {
+		m += ",memory-backend=memory"
+	}
+	return m
 }
 
 func (p plan) network() []string {

@@ -19,7 +19,7 @@ func TestArgs(t *testing.T) {
 	direct.Machine, direct.Accel, direct.Disk, direct.Network = "pc", "tcg", false, "none"
 	direct.Kernel, direct.Initrd, direct.Append = "/images/k/kernel", "/images/k/initrd", "console=ttyS0 a,b"
 	full := base
-	full.Network, full.Devices = "bridge:br0", []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}
+	full.Network, full.Devices, full.Nodes = "bridge:br0", []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}, []int{0, 1}
 	for name, c := range map[string]struct {
 		plan plan
 		dir  string

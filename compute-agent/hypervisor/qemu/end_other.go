@@ -5,6 +5,7 @@ package qemu
 import (
 	"context"
 	"errors"
+	"os/exec"
 
 	"golang.org/x/sys/unix"
 
@@ -14,5 +15,9 @@ import (
 // end is for hosts. Elsewhere Berth is a client, and has no /proc to find a
 // process in.
 func (d *Driver) end(context.Context, host.Process, unix.Signal) error {
-	return errors.New("machines run on QEMU on Linux alone")
+	return errLinux
 }
+
+var errLinux = errors.New("machines run on QEMU on Linux alone")
+
+func startOn(*exec.Cmd, []int) error { return errLinux }

@@ -55,7 +55,7 @@ func (d *Driver) make(ctx context.Context, s hypervisor.Spec) error {
 		return err
 	}
 	r := record{Machine: s.Machine(), Plan: d.plan(s, img)}
-	if err := d.host.Enough(d.share(), s.Resources); err != nil {
+	if err := d.host.Enough(d.share(), s.Resources, s.Devices); err != nil {
 		return err
 	}
 	if err := d.create(r); err != nil {
@@ -91,6 +91,6 @@ func (d *Driver) plan(s hypervisor.Spec, img image.Image) plan {
 	return plan{
 		ID: s.Instance, Machine: d.o.Machine, Accel: d.accel, CPUs: s.Resources[compute.VCPU], MemoryMB: s.Resources[compute.MemoryMB],
 		Disk: img.HasDisk(s.Resources), Kernel: img.Kernel, Initrd: img.Initrd, Append: img.Append,
-		Network: d.o.Network, Devices: slices.Clone(s.Devices),
+		Network: d.o.Network, Devices: slices.Clone(s.Devices), Nodes: slices.Clone(s.Nodes),
 	}
 }

@@ -88,7 +88,7 @@ func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 	cmd.Stdout, cmd.Stderr = log, log // files, for a pipe would break with the agent
 	cmd.ExtraFiles = []*os.File{lockFD - 3: lock, socketFD - 3: socket}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	return cmd, cmd.Start()
+	return cmd, startOn(cmd, d.host.CPUs(p.Nodes))
 }
 
 // greet waits until QEMU answers on its socket, or has ended.

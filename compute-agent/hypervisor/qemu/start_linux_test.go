@@ -1,0 +1,41 @@
+package qemu
+
+import (
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A program that is started on a processor stays there; whoever started it does not.
+func TestStartOn(t *testing.T) {
+	var before, after, its unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for n := range 1024 {
+		if before.IsSet(n) {
+			last = n
+		}
+	}
+	cmd := exec.Command("sleep", "1000")
+	if err := startOn(cmd, []int{last}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	if err := unix.SchedGetaffinity(cmd.Process.Pid, &its); err != nil {
+		t.Fatal(err)
+	}
+	if its.Count() != 1 || !its.IsSet(last) {
+		t.Errorf("it may run on %d processors, processor %d among them: %v", its.Count(), last, its.IsSet(last))
+	}
+	for range 50 { // whichever thread this is
+		if err := unix.SchedGetaffinity(0, &after); err != nil || after != before {
+			t.Fatalf("now this process may run on %d processors of %d (%v)", after.Count(), before.Count(), err)
+		}
+	}
+	if err := startOn(exec.Command("true"), []int{1023}); err == nil {
+		t.Error("a processor that is not there is no error")
+	}
+}
