@@ -24,7 +24,7 @@ type agentOptions struct {
 	State      string // folder of the journal
 	Driver     hypervisor.Driver
 	Slots      int // 0: the agent's default
-	OverCommit offer.Ratios
+	Terms      offer.Terms
 	Journal    journal.Options
 	Timing     agent.Timing
 	Made       func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
@@ -54,7 +54,7 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	puller := kafka.NewPuller(c.kafka, kafka.PullerOptions{})
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.partitions, Topics: c.topics(), Journal: j, Driver: o.Driver,
-		Puller: puller, Reporter: producer, Log: c.log, Slots: o.Slots, OverCommit: o.OverCommit, Timing: o.Timing,
+		Puller: puller, Reporter: producer, Log: c.log, Slots: o.Slots, Terms: o.Terms, Timing: o.Timing,
 		Metrics: agent.NewMetrics(c.metrics),
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func (eager) Ready() <-chan struct{} { return service.Func(nil).Ready() }
 // newHostAgents joins what an agent's configuration asks for: one host, or
 // several simulated ones.
 func newHostAgents(c cell, s agentConfig) (service.Part, error) {
-	real := agentOptions{Host: s.Host, State: s.State, Slots: s.Slots, OverCommit: s.OverCommit}
+	real := agentOptions{Host: s.Host, State: s.State, Slots: s.Slots, Terms: s.terms()}
 	switch s.Driver.Kind {
 	case "qemu":
 		return qemuAgent(c, real, s.Driver.QEMU.options()), nil
@@ -113,7 +113,7 @@ func newHostAgents(c cell, s agentConfig) (service.Part, error) {
 			return nil, err
 		}
 		agents = append(agents, agentOn(c, agentOptions{
-			Host: id, State: s.State, Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots, OverCommit: s.OverCommit,
+			Host: id, State: s.State, Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots, Terms: s.terms(),
 		}))
 	}
 	return service.Together(agents...), nil

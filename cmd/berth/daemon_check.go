@@ -64,7 +64,7 @@ func (c conductorConfig) check() error {
 }
 
 func (c agentConfig) check() error {
-	errs := []error{c.Kafka.check(), c.Log.check(), c.Status.check(), config.At("host", c.Host.Check()), between("slots", c.Slots, 1, 1000), c.OverCommit.Check()}
+	errs := []error{c.Kafka.check(), c.Log.check(), c.Status.check(), config.At("host", c.Host.Check()), between("slots", c.Slots, 1, 1000), c.terms().Check()}
 	if c.State == "" {
 		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))
 	}

@@ -78,7 +78,24 @@ type agentConfig struct {
 	State      string         `yaml:"state"`
 	Slots      int            `yaml:"slots"`
 	OverCommit offer.Ratios   `yaml:"over_commit"`
+	Devices    []deviceConfig `yaml:"devices"`
+	NUMA       bool           `yaml:"numa"`
 	Driver     driverConfig   `yaml:"driver"`
+}
+
+// deviceConfig says what devices of a host count as.
+type deviceConfig struct {
+	Class     compute.ResourceClass `yaml:"class"`
+	ID        string                `yaml:"id"`
+	Addresses []compute.PCIAddress  `yaml:"addresses"`
+}
+
+func (c agentConfig) terms() offer.Terms {
+	t := offer.Terms{OverCommit: c.OverCommit, OneNode: c.NUMA}
+	for _, d := range c.Devices {
+		t.Devices = append(t.Devices, offer.DeviceRule(d))
+	}
+	return t
 }
 
 // driverConfig says what runs the machines.

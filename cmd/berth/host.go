@@ -133,7 +133,7 @@ func ofTotal(class compute.ResourceClass) func(client.Host) string {
 func hostDetails(h client.Host) []detail {
 	return []detail{
 		{"Host", string(h.Host)}, {"State", h.State}, {"Why", h.Reason}, {"Drained", drainage(h, time.Now())},
-		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)},
+		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)}, {"One machine at most", humanResources(h.Largest)},
 		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
 		{"Traits", joined(h.Traits)},
 		{"Instances", byState(h.Instances)},
