@@ -122,7 +122,7 @@ func checkQuota(r *Recording) (wrong []Violation) {
 		case known:
 		case i.State == compute.StateQueued:
 			for class, n := range used[i.Project] {
-				if most, limited := r.limit(i, class); limited && n > most && uses(i)[class] > 0 {
+				if most, limited := r.limit(i, w.Seen, class); limited && n > most && uses(i)[class] > 0 {
 					wrong = append(wrong, broken("I3", i.ID, i.QueuedAt, "%s was admitted: %s uses %d %s and may have %d", i.Boot.Name, i.Project, n, class, most)...)
 				}
 			}
@@ -139,10 +139,11 @@ func checkQuota(r *Recording) (wrong []Violation) {
 // decides nothing, unless that does not answer either, and an answer takes a while.
 const quotaHeard = 8 * time.Second
 
-// limit is the most that may have been in force when an instance was admitted:
-// a change counts from when it was asked for, and the one before it until the
-// change was answered, and as long as a conductor may not have heard of it.
-func (r *Recording) limit(i compute.Instance, class compute.ResourceClass) (most int64, limited bool) {
+// limit is the most that may have been in force when an instance was admitted,
+// which was in the log then: a change counts from when it was asked for, and the one
+// before it until the change was answered, and as long as a conductor may not have
+// heard of it.
+func (r *Recording) limit(i compute.Instance, logged time.Time, class compute.ResourceClass) (most int64, limited bool) {
 	limited = true
 	raise := func(l compute.Resources) {
 		if n, ok := l[class]; ok {
@@ -160,7 +161,7 @@ func (r *Recording) limit(i compute.Instance, class compute.ResourceClass) (most
 		case a.OK && a.Answered.Add(quotaHeard).Before(i.AcceptedAt):
 			current = a.Limits
 			most, limited = 0, true
-		case a.Began.Before(i.QueuedAt) || a.Began.Equal(i.QueuedAt):
+		case !a.Began.After(logged):
 			raise(a.Limits)
 		}
 	}
