@@ -32,6 +32,9 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := o.checkHome(begin); err != nil {
+		return nil, err
+	}
 	a := &Agent{opts: o.withDefaults(), begin: begin, inbox: newInbox(), ready: make(chan struct{})}
 	a.counts.into(o.Metrics)
 	return a, nil

@@ -5,11 +5,13 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
@@ -126,4 +128,23 @@ func (o Options) checkTerms() error {
 		return compute.Invalid("numa", "true", fmt.Sprintf("driver %s cannot keep a machine on a NUMA node: set it to false, or use another", can.Driver))
 	}
 	return o.Terms.Check()
+}
+
+// home is a driver's name, with where it keeps its machines.
+func home(can hypervisor.Capabilities) string {
+	return strings.TrimSpace(can.Driver + " " + can.Home)
+}
+
+// checkHome refuses a driver that does not see the machines of the journal: for all
+// it knows, they would be gone.
+func (o Options) checkHome(begin journal.State) error {
+	was, is := begin.Host.Driver, home(o.Driver.Capabilities())
+	if was == "" || was == is || len(begin.Entries) == 0 {
+		return nil
+	}
+	return &compute.Error{
+		Op: "agent", Kind: compute.KindInvalid, Field: "driver", Value: is,
+		Message: fmt.Sprintf("does not see this host's machines: its journal has %d made by %q", len(begin.Entries), was),
+		Remedy:  "set the old driver and its folder again, and delete what the host has before you change them",
+	}
 }

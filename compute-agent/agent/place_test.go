@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -129,13 +130,55 @@ func (d plain) Capabilities() (can hypervisor.Capabilities) {
 }
 
 func TestTermsThatTheDriverCannotKeep(t *testing.T) {
+	host, err := fake.NewWorld().Host("h1", big)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for says, terms := range map[string]offer.Terms{
 		"gives no PCI devices": {Devices: []offer.DeviceRule{{Class: "CUSTOM_GPU", ID: "0001:0001"}}},
 		"NUMA":                 {OneNode: true},
 	} {
-		err := Options{Driver: plain{fake.NewDriver(nil, fake.Options{})}, Terms: terms}.checkTerms()
+		err := Options{Driver: plain{fake.NewDriver(host, fake.Options{})}, Terms: terms}.checkTerms()
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%+v: %v", terms, err)
 		}
 	}
+}
+
+// moved is a driver that keeps its machines elsewhere.
+type moved struct{ *fake.Driver }
+
+func (d moved) Capabilities() (can hypervisor.Capabilities) {
+	can = d.Driver.Capabilities()
+	can.Home = "/elsewhere"
+	return can
+}
+
+// A driver that does not see a host's machines would report them all lost.
+func TestAnotherDriverThanTheJournals(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(10 * time.Second)
+		stop(c, n)
+		open := func() error {
+			j, err := journal.Open(filepath.Join(dir, "journal"), journal.Options{NoSync: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer j.Close()
+			_, err = New(Options{Host: "h1", Partitions: 1, Journal: j, Driver: moved{fake.NewDriver(c.host, fake.Options{})}, Puller: n, Reporter: n})
+			return err
+		}
+		if err := open(); err == nil || !strings.Contains(err.Error(), "/elsewhere") || !strings.Contains(err.Error(), `journal has 1 made by "fake"`) {
+			t.Errorf("another driver is answered %v", err)
+		}
+		n = c.start(dir, fake.Options{}, nil)
+		c.delete(1)
+		pass(10 * time.Second)
+		stop(c, n)
+		if err := open(); err != nil {
+			t.Errorf("another driver on an empty host is answered %v", err)
+		}
+	})
 }

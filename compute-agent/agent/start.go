@@ -78,6 +78,10 @@ func (l *loop) reconcile(answer seen) {
 	}
 	l.view.known = true
 	l.know(answer.inventory)
+	if is := home(l.o.Driver.Capabilities()); l.host.Driver != is {
+		l.host.Driver = is
+		l.keepHost()
+	}
 	l.view.pollAt = time.Now().Add(l.o.Timing.Poll)
 	close(l.a.ready)
 }

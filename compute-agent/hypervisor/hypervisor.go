@@ -21,6 +21,7 @@ type Machine struct {
 	Resources compute.Resources  // what it holds of the host, running or not
 	compute.Place
 	Launched bool // Launch was called for it: from then on it may have run
+	Waits    bool // Launched, but what was to let its guest go was broken off: it stands still until Launch, or Start, is called
 	Power    compute.PowerState
 	Why      compute.ReasonCode // launched and stopped: why, as far as the driver can tell; empty: it cannot
 	Detail   string             // for the operator: why it stopped, where its files are
@@ -31,6 +32,13 @@ type Verdict struct {
 	Power  compute.PowerState
 	Why    compute.ReasonCode // as in Machine
 	Detail string
+	Waits  bool // as in Machine
+}
+
+// Waiting is the verdict on what stands still because the agent that was to let it
+// go died.
+func Waiting() Verdict {
+	return Verdict{Power: compute.PowerStopped, Why: compute.StoppedUnknown, Detail: "its process waits to be let go", Waits: true}
 }
 
 // Stopped is the verdict on what does not run.
@@ -97,7 +105,9 @@ type Driver interface {
 	// Launch lets a prepared machine run. It is short and cannot be undone but
 	// by Destroy. Idempotent by instance, attempt and claim: a second call for
 	// a machine that was launched answers nil and starts nothing, also after a
-	// crash in between, also if the machine has stopped since. Not prepared, or
+	// crash in between, also if the machine has stopped since; one that Waits it
+	// lets go. Nobody else does: the host may have been declared dead meanwhile,
+	// and only the agent knows. Not prepared, or
 	// prepared for another attempt or claim: FailureHost, and nothing runs. After
 	// an error the caller cannot know whether it runs; it asks List, or calls
 	// Destroy.
@@ -188,6 +198,7 @@ type Inventory struct {
 // Capabilities says what a driver can do on its host.
 type Capabilities struct {
 	Driver   string // "fake", "qemu", "libvirt", "exec"
+	Home     string // where it keeps its machines; another driver, or one with another home, does not see them
 	SoftStop bool   // guests can be asked to shut down
 	Console  bool   // it is a Console
 	Events   bool   // it is Events

@@ -82,4 +82,5 @@ type Host struct {
 	Reason      string              `json:"reason,omitempty"` // why it is in quarantine
 	Fence       compute.FenceEpoch  `json:"fence,omitempty"`  // of the last word that this host was dead; 0: never heard
 	Greeted     bool                `json:"greeted"`          // every conductor's hello of this journal is in the log
+	Driver      string              `json:"driver,omitempty"` // that made the instances, and where it keeps them
 }

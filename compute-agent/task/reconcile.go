@@ -18,6 +18,7 @@ type Machine struct {
 	Resources compute.Resources
 	compute.Place
 	Launched bool // it may have run
+	Waits    bool // launched, and stands still until Launch is called again
 	Power    compute.PowerState
 	Stopped  Stopped
 }
@@ -42,6 +43,10 @@ type Adopted struct {
 //	claiming, broken       claim again             give back, undo        adopt: started
 //	granted                failed                  launch                 adopt: started
 //	ending                 tell                    destroy, tell          destroy, tell
+//
+// One that was launched and stands still, because the agent died in between, is
+// launched again unless it ends: not before the stream was read to its end, for
+// the host may have been declared dead.
 //
 // What the hypervisor has of another attempt or claim counts as unknown to the
 // journal: the hypervisor is right about what is there. Whoever still asks for
@@ -120,6 +125,10 @@ func (s *step) missing() {
 // adopt goes on with a task whose machine is there.
 func (s *step) adopt(m Machine, unknown bool) {
 	switch {
+	case m.Waits && s.Stage != Ending:
+		s.dirty = unknown || s.Stage < Launching
+		s.Stage, s.Broken, s.Busy = Launching, nil, BusyLaunching
+		s.do(Launch{})
 	case m.Launched && s.Stage != Ending:
 		s.dirty = unknown || s.Stage < Launching
 		s.Stage, s.Broken, s.Power, s.Stopped = Running, nil, m.Power, m.Stopped

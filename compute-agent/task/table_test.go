@@ -93,10 +93,11 @@ type listed struct {
 
 func hypervisors() []listed {
 	m := Machine{Instance: "i", Project: "p", Attempt: 1, Claim: "c1", Power: compute.PowerStopped}
-	launched, other := m, m
+	launched, waits, other := m, m, m
 	launched.Launched, launched.Power = true, compute.PowerRunning
+	waits.Launched, waits.Waits = true, true
 	other.Claim = "c0"
-	return []listed{{"nothing", nil}, {"prepared", &m}, {"launched", &launched}, {"prepared for another claim", &other}}
+	return []listed{{"nothing", nil}, {"prepared", &m}, {"launched", &launched}, {"launched, not let go", &waits}, {"prepared for another claim", &other}}
 }
 
 // restartWords are the columns: the word that is found in the stream.

@@ -130,7 +130,7 @@ func (d *Driver) Inventory(ctx context.Context) (hypervisor.Inventory, error) {
 
 // Capabilities are all that records can show.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
-	return hypervisor.Capabilities{Driver: "fake", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: true, Nodes: true}
+	return hypervisor.Capabilities{Driver: "fake", Home: d.host.world.store.home(), SoftStop: true, Console: true, Events: true, Foreign: true, Devices: true, Nodes: true}
 }
 
 // do is every call: the fault asked for, the time it takes, then the work, with

@@ -32,6 +32,7 @@ type store interface {
 	save(compute.HostID, machines) error
 	append(Event) error
 	events() ([]Event, error)
+	home() string // the folder; empty: memory
 }
 
 // memory keeps a world for the life of the process. Its hosts are kept by the
@@ -43,6 +44,7 @@ type memory struct {
 
 func (m *memory) load(compute.HostID) (machines, error) { return machines{}, nil }
 func (m *memory) save(compute.HostID, machines) error   { return nil }
+func (m *memory) home() string                          { return "" }
 func (m *memory) append(e Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,6 +65,8 @@ type folder struct {
 	mu  sync.Mutex
 	log *os.File
 }
+
+func (f *folder) home() string { return f.dir }
 
 func openFolder(dir string) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

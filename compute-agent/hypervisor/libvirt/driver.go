@@ -40,9 +40,8 @@ var (
 // errCrash is a death that a test has planned.
 var errCrash = errors.New("the agent dies here")
 
-// Open looks at the host, boots a probe if accel is auto, and finishes what the
-// last agent was in the middle of. It takes as long as a probe may. libvirt has to
-// be there.
+// Open looks at the host and boots a probe if accel is auto. It takes as long as a
+// probe may. libvirt has to be there.
 func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -75,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := d.long(ctx, d.learn); err != nil {
 		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is installed: %w", d.o.Machine, d.kind, err)
 	}
-	return d, d.resume(ctx)
+	return d, nil
 }
 
 // learn makes libvirt examine QEMU, which takes it long the first time: later
@@ -97,22 +96,10 @@ func (d *Driver) meet(c conn) error {
 	return err
 }
 
-// resume finishes what an agent was in the middle of when it died: a launch whose
-// processors were not let go yet.
-func (d *Driver) resume(ctx context.Context) error {
-	all, err := d.ours(ctx)
-	for _, f := range all {
-		if err := d.release(ctx, f); err != nil {
-			return err
-		}
-	}
-	return err
-}
-
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "libvirt", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
+		Driver: "libvirt", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
 		Detail: d.about + ", " + d.accel + ", " + d.o.Machine,
 	}
 }

@@ -48,7 +48,7 @@ func active(f found) hypervisor.Verdict {
 	switch f.state {
 	case libvirt.DomainPaused:
 		if !f.stamp.Released {
-			return hypervisor.Stopped(compute.StoppedUnknown, "its process waits to be let go")
+			return hypervisor.Waiting()
 		}
 		return hypervisor.Running("held up: " + paused(libvirt.DomainPausedReason(f.reason)))
 	case libvirt.DomainCrashed:

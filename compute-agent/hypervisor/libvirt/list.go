@@ -115,7 +115,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 func (d *Driver) machine(f found, boot string) hypervisor.Machine {
 	m := f.stamp.machine()
 	v := judge(f, boot)
-	m.Power, m.Why, m.Detail = v.Power, v.Why, v.Detail
+	m.Power, m.Why, m.Waits, m.Detail = v.Power, v.Why, v.Waits, v.Detail
 	m.Detail += "; domain " + f.domain.Name + ", " + d.dir(m.Instance)
 	return m
 }

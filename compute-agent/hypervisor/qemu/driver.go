@@ -41,8 +41,8 @@ var (
 // errCrash is a death that a test has planned.
 var errCrash = errors.New("the agent dies here")
 
-// Open looks at the host, boots a probe if accel is auto, and finishes what the
-// last agent was in the middle of. It takes as long as a probe may.
+// Open looks at the host and boots a probe if accel is auto. It takes as long as a
+// probe may.
 func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -66,44 +66,13 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
 		return nil, err
 	}
-	return d, d.resume(ctx)
-}
-
-// resume finishes what an agent was in the middle of when it died: a launch or
-// a start whose process was not let go yet.
-func (d *Driver) resume(ctx context.Context) error {
-	if err := d.sweep(); err != nil {
-		return err
-	}
-	ids, err := d.instances()
-	if err != nil {
-		return err
-	}
-	all, err := d.host.Processes()
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		r, _, err := d.load(id)
-		if err != nil {
-			return err
-		}
-		if !r.Machine.Launched || r.Wanted != compute.PowerRunning || len(of(all, d.dir(id))) == 0 {
-			continue
-		}
-		if d.status(ctx, id) == "prelaunch" {
-			if err := d.tell(ctx, id, "cont"); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return d, d.sweep()
 }
 
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "qemu", SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
+		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
 		Detail: d.version + ", " + d.accel + ", " + d.o.Machine,
 	}
 }

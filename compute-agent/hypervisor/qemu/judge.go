@@ -65,7 +65,7 @@ func alive(r record, f found) hypervisor.Verdict {
 	case "internal-error":
 		return hypervisor.Stopped(compute.HypervisorError, "QEMU stopped the guest for an error of its own or of KVM; see its qemu.log")
 	case "prelaunch":
-		return hypervisor.Stopped(compute.StoppedUnknown, "its process waits to be let go")
+		return hypervisor.Waiting()
 	case "":
 		return hypervisor.Running(fmt.Sprintf("process %d, which does not answer", r.PID))
 	}
