@@ -20,10 +20,11 @@ func (l *loop) takePinned(now time.Time) {
 		if l.pinnedOver(b, now) {
 			return true
 		}
-		if !l.beside(l.room()).Fits(b.Resources) || l.slots() <= len(l.pull.open) || l.tasks[b.Instance] != nil {
+		place, _, fits := l.beside(l.room()).Take(b.Resources, compute.Place{})
+		if !fits || l.slots() <= len(l.pull.open) || l.tasks[b.Instance] != nil {
 			return false
 		}
-		l.take(b, nil, compute.Place{})
+		l.take(b, nil, place)
 		return true
 	})
 }
@@ -45,7 +46,7 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = fmt.Sprintf("the host is %s: %s", state, reason)
 	case checkBuild(b) != nil:
 		why = checkBuild(b).Error()
-	case !compute.Queue{Required: b.Required, Forbidden: b.Forbidden}.Accepts(l.view.traits):
+	case !accepts(b, l.view.traits):
 		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
 	case !l.room().Fits(b.Resources) && l.tasks[b.Instance] == nil:
 		why = lacks(b.Resources, l.room())
@@ -60,8 +61,13 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 
 // lacks says why a machine has no room.
 func lacks(needs compute.Resources, room offer.Room) string {
-	if most := room.Largest(); !most.IsZero() && needs.FitsIn(room.Free()) {
-		return fmt.Sprintf("it needs %s, and one machine may have %s at most now, of %s that is free", needs, most, room.Free())
+	if !needs.FitsIn(room.Free()) {
+		return fmt.Sprintf("it needs %s, and %s is free", needs, room.Free())
 	}
-	return fmt.Sprintf("it needs %s, and %s is free", needs, room.Free())
+	for class, most := range room.Largest() {
+		if needs[class] > most {
+			return fmt.Sprintf("it needs %s, and one machine may have %s=%d at most now, of %s that is free", needs, class, most, room.Free())
+		}
+	}
+	return fmt.Sprintf("it needs %s, which no NUMA node, or no set of devices, has together, of %s that is free", needs, room.Free())
 }

@@ -211,7 +211,7 @@ func (l *loop) placed(drawn map[compute.QueueName]offer.Candidate, when time.Tim
 		}
 	}
 	for _, b := range l.pull.pinned {
-		place, _, _ := room.Take(b.Resources, compute.Place{})
+		place, _, _ := l.beside(room).Take(b.Resources, compute.Place{}) // nowhere: its amounts are kept
 		room = room.Hold(b.Resources, place)
 	}
 	for i, p := range offer.Plan(room, plan, slots) {

@@ -8,7 +8,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -70,7 +69,8 @@ func (l *loop) checkPlace(b compute.Build, name compute.QueueName) error {
 // had this place for it.
 func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
 	now := time.Now()
-	switch how, why := l.verdict(b, ref, now); how {
+	place, _, fits := l.beside(l.room()).Take(b.Resources, reserved)
+	switch how, why := l.verdict(b, ref, fits, now); how {
 	case wire.AckAccept:
 		l.log.Debug("work is void", zap.String("instance", string(b.Instance)), zap.String("why", why))
 		l.o.Puller.Ack(ref, wire.AckAccept)
@@ -82,12 +82,12 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	case wire.AckRenew:
 		l.refs[b.Instance] = ref // another delivery of what is being built here
 	default:
-		l.take(b, &ref, reserved)
+		l.take(b, &ref, place)
 	}
 }
 
 // verdict is 0 for work that is taken.
-func (l *loop) verdict(b compute.Build, ref wire.WorkRef, now time.Time) (how wire.Ack, why string) {
+func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Time) (how wire.Ack, why string) {
 	if t, ok := l.tasks[b.Instance]; ok {
 		return known(*t, b)
 	}
@@ -104,7 +104,7 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, now time.Time) (how wi
 			return wire.AckAccept, "its deadline has passed"
 		}
 		return wire.AckRelease, "its deadline has passed by this host's clock"
-	case !offer.Fits(b.Resources, b.Required, b.Forbidden, l.beside(l.room()), l.view.traits) || l.slots() < 1:
+	case !fits || !accepts(b, l.view.traits) || l.slots() < 1:
 		return wire.AckRelease, "it does not fit any more"
 	}
 	return 0, ""
@@ -129,15 +129,19 @@ func known(t task.Task, b compute.Build) (wire.Ack, string) {
 	return wire.AckRenew, "it is being built here"
 }
 
-// take begins a task, which has room, where it was kept for it if it was. It is in
-// the journal before anything is done for it.
-func (l *loop) take(b compute.Build, ref *wire.WorkRef, reserved compute.Place) {
+// accepts says whether a host with these traits may build it.
+func accepts(b compute.Build, traits map[compute.Trait]bool) bool {
+	return compute.Queue{Required: b.Required, Forbidden: b.Forbidden}.Accepts(traits)
+}
+
+// take begins a task at a place that is free. It is in the journal before anything
+// is done for it.
+func (l *loop) take(b compute.Build, ref *wire.WorkRef, place compute.Place) {
 	var id [16]byte
 	if _, err := io.ReadFull(l.o.Random, id[:]); err != nil {
 		l.fail(&compute.Error{Op: "make a claim id", Message: "the source of randomness failed", Cause: err})
 		return
 	}
-	place, _, _ := l.beside(l.room()).Take(b.Resources, reserved)
 	t := task.Take(b, place, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, ref == nil)
 	l.tasks[b.Instance], l.builds[b.Instance] = &t, b
 	l.pull.room = nil

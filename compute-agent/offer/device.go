@@ -1,50 +1,147 @@
 package offer
 
 import (
-	"fmt"
-	"regexp"
+	"cmp"
 	"slices"
-	"strconv"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// DeviceRule says what a host's devices count as: those of one model, or those at
-// some addresses.
-type DeviceRule struct {
-	Class     compute.ResourceClass
-	ID        string // vendor and device, as lspci -n shows them: "10de:2230"
-	Addresses []compute.PCIAddress
+// device is one of a host.
+type device struct {
+	class  compute.ResourceClass // empty: it is not offered
+	at     compute.PCIAddress
+	parent compute.PCIAddress // the physical function that it is a part of; empty: of none
+	group  string             // of devices that only one machine may have; empty: it is alone
+	node   int
+	gone   bool // a machine has it, or something that excludes it
 }
 
-var idPattern = regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{4}$`)
+// devices are all that a host has, by address.
+type devices []device
 
-// Check refuses what can match nothing.
-func (r DeviceRule) Check() error {
-	if err := r.Class.Check(); err != nil {
-		return err
+// offered finds what is for machines: what a rule names, that is with vfio-pci, and
+// that is not in use, as a part or with its parts. Those of one IOMMU group go
+// together: while the host uses one of them, the others are nobody's.
+func offered(all []compute.PCIDevice, rules []DeviceRule) (out devices) {
+	whole, split, held := map[compute.PCIAddress]bool{}, map[compute.PCIAddress]bool{}, map[string]bool{}
+	for _, d := range all {
+		split[d.Parent] = split[d.Parent] || d.InUse
+		whole[d.Address] = d.InUse && d.Ready() // the host's own driver must have a card for it to have parts
+		held[d.Group] = held[d.Group] || d.InUse && !d.Bridge()
 	}
-	switch {
-	case r.Class == compute.VCPU || r.Class == compute.MemoryMB || r.Class == compute.DiskGB:
-		return compute.Invalid("devices", string(r.Class), "give a class of your own, such as CUSTOM_GPU_A100")
-	case (r.ID == "") == (len(r.Addresses) == 0):
-		return compute.Invalid("devices", fmt.Sprintf("%s: id %q, addresses %v", r.Class, r.ID, r.Addresses), "give one of them: id, as in 10de:2230, or addresses, as in 0000:3b:00.1")
-	case r.ID != "" && !idPattern.MatchString(r.ID):
-		return compute.Invalid("devices", r.ID, "give vendor and device as lspci -n shows them, in lower case: 10de:2230")
+	for _, d := range all {
+		x := device{at: d.Address, parent: d.Parent, group: d.Group, node: d.Node}
+		i := slices.IndexFunc(rules, func(r DeviceRule) bool { return r.matches(d) })
+		if i >= 0 && d.Ready() && !d.InUse && !split[d.Address] && !whole[d.Parent] && (d.Group == "" || !held[d.Group]) {
+			x.class = rules[i].Class
+		}
+		out = append(out, x)
 	}
-	for _, a := range r.Addresses {
-		if err := a.Check(); err != nil {
-			return err
+	slices.SortFunc(out, func(a, b device) int { return cmp.Compare(a.at, b.at) })
+	return out
+}
+
+func (l devices) clone() devices { return slices.Clone(l) }
+
+// have says whether some count as a class.
+func (l devices) have(class compute.ResourceClass) bool {
+	return slices.ContainsFunc(l, func(d device) bool { return d.class == class })
+}
+
+// count says whether some of what is needed is devices.
+func (l devices) count(needs compute.Resources) bool {
+	return slices.ContainsFunc(l, func(d device) bool { return d.class != "" && needs[d.class] > 0 })
+}
+
+// excludes says whether two machines cannot have one of them each: a physical
+// function has no virtual ones while it is a machine's, and the other way round.
+func (d device) excludes(e device) bool {
+	return d.at != e.at && (d.parent == e.at || e.parent == d.at || d.group != "" && d.group == e.group)
+}
+
+// lose marks a device that a machine has, and those that it excludes; the answer is
+// what there is one less of.
+func (l devices) lose(at compute.PCIAddress) (fewer []compute.ResourceClass) {
+	i, ok := slices.BinarySearchFunc(l, at, func(d device, at compute.PCIAddress) int { return cmp.Compare(d.at, at) })
+	if !ok {
+		return nil
+	}
+	for k, d := range l {
+		if !d.gone && (k == i || d.excludes(l[i])) {
+			if l[k].gone = true; d.class != "" {
+				fewer = append(fewer, d.class)
+			}
 		}
 	}
-	return nil
+	return fewer
 }
 
-func (r DeviceRule) matches(d compute.PCIDevice) bool {
-	if r.ID == "" {
-		return slices.Contains(r.Addresses, d.Address)
+// near is how many of the devices that are needed a node has.
+func (l devices) near(needs compute.Resources, id int) (n int64) {
+	has := compute.Resources{}
+	for _, d := range l {
+		if !d.gone && d.node == id {
+			has[d.class]++
+		}
 	}
-	vendor, _ := strconv.ParseUint(r.ID[:4], 16, 16)
-	model, _ := strconv.ParseUint(r.ID[5:], 16, 16)
-	return d.Vendor == uint16(vendor) && d.Device == uint16(model)
+	for class, wants := range needs {
+		n += min(wants, has[class])
+	}
+	return n
+}
+
+// pick finds the devices for a machine on these nodes: those preferred, the nearest,
+// and those that exclude fewest others, which counts more if it is the only way.
+func (l devices) pick(needs compute.Resources, on []int, prefer []compute.PCIAddress) ([]compute.PCIAddress, bool) {
+	if !l.count(needs) {
+		return nil, true
+	}
+	for _, nearest := range []bool{true, false} {
+		if out, ok := l.choose(needs, func(left devices, a, b device) int {
+			near, cheap := first(slices.Contains(on, a.node), slices.Contains(on, b.node)), cmp.Compare(left.costs(a), left.costs(b))
+			if !nearest {
+				near, cheap = cheap, near
+			}
+			return cmp.Or(first(slices.Contains(prefer, a.at), slices.Contains(prefer, b.at)), near, cheap, cmp.Compare(a.at, b.at))
+		}); ok {
+			return out, true
+		}
+	}
+	return nil, false
+}
+
+// choose takes the best of what is left, one after the other.
+func (l devices) choose(needs compute.Resources, by func(left devices, a, b device) int) (out []compute.PCIAddress, ok bool) {
+	left := l.clone()
+	for _, class := range needs.Classes() {
+		if !left.have(class) {
+			continue
+		}
+		for range needs[class] {
+			best := -1
+			for i, d := range left {
+				if d.class == class && !d.gone && (best < 0 || by(left, d, left[best]) < 0) {
+					best = i
+				}
+			}
+			if best < 0 {
+				return nil, false
+			}
+			out = append(out, left[best].at)
+			left.lose(left[best].at)
+		}
+	}
+	slices.Sort(out)
+	return out, true
+}
+
+// costs is how many other devices nobody could have if this one were taken.
+func (l devices) costs(a device) (n int) {
+	for _, d := range l {
+		if !d.gone && d.class != "" && d.excludes(a) {
+			n++
+		}
+	}
+	return n
 }

@@ -323,23 +323,36 @@ func anyOpened(plan []Planned) bool {
 	return slices.ContainsFunc(plan, func(p Planned) bool { return len(p.Listed) > 0 })
 }
 
-// Two brokers, one device: both lanes' queues that need it are fetched again
-// and again, though never at once.
-func TestLanesShareTheOnlyDevice(t *testing.T) {
-	room := Amounts(compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1})
+// Two brokers, and room for what is large in one lane only: both lanes' queues are
+// fetched again and again, though never at once. What is left out once is not left
+// out for ever by those that need less.
+func TestLanesTakeTurns(t *testing.T) {
+	nodes := Room{free: compute.Resources{compute.VCPU: 6}, nodes: []node{
+		{id: 0, free: compute.Resources{compute.VCPU: 4}}, {id: 1, free: compute.Resources{compute.VCPU: 2}},
+	}}
+	for name, c := range map[string]struct {
+		room         Room
+		small, large compute.Resources
+	}{
+		"the only device": {Amounts(compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1}), compute.Resources{compute.VCPU: 1}, compute.Resources{compute.VCPU: 1, "CUSTOM_PCI": 1}},
+		"the larger node": {nodes, compute.Resources{compute.VCPU: 2}, compute.Resources{compute.VCPU: 4}},
+		"the only card":   {Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, card(1, 2, 0)).Room(), compute.Resources{partClass: 1}, compute.Resources{wholeClass: 1}},
+	} {
+		t.Run(name, func(t *testing.T) { takeTurns(t, c.room, c.small, c.large) })
+	}
+}
+
+func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 	l := NewLots("h", Spread)
 	var queues [2][]compute.Queue
 	for i := range queues {
-		for _, pci := range []int64{0, 1} {
-			queues[i] = append(queues[i], compute.Queue{
-				Name:      compute.QueueName(fmt.Sprintf("lane%d-pci%d", i, pci)),
-				Resources: compute.Resources{compute.VCPU: 1, "CUSTOM_PCI": pci},
-			})
+		for size, needs := range map[string]compute.Resources{"small": small, "large": large} {
+			queues[i] = append(queues[i], compute.Queue{Name: compute.QueueName(fmt.Sprintf("lane%d-%s", i, size)), Resources: needs})
 		}
 	}
 	var open [2]Planned
 	last := map[compute.QueueName]int{}
-	for round := range 40 {
+	for round := range 60 {
 		done := round % 2 // the fetch in this lane ends
 		open[done] = Planned{}
 		var lanes []Lane
@@ -368,7 +381,7 @@ func TestLanesShareTheOnlyDevice(t *testing.T) {
 		}
 		for i := range queues {
 			for _, q := range queues[i] {
-				if round > 6 && round-last[q.Name] > 5 {
+				if round > 8 && round-last[q.Name] > 7 {
 					t.Fatalf("round %d: %s was last fetched in round %d", round, q.Name, last[q.Name])
 				}
 			}

@@ -41,12 +41,11 @@ type Planned struct {
 // often: otherwise a lane that is always asked first would keep, say, the only
 // device of the host to itself.
 func Plan(room Room, lanes []Lane, slots int) []Planned {
-	p := plan{lanes: lanes, out: make([]Planned, len(lanes)), held: make([]Reserved, len(lanes)), room: room}
+	p := plan{lanes: lanes, out: make([]Planned, len(lanes)), next: make([]Reserved, len(lanes)), room: room}
 	var all []pair
 	for i, l := range lanes {
 		if l.Open != nil {
 			slots--
-			p.room = p.room.Hold(l.Open.Most, l.Open.Place)
 		}
 		for _, c := range l.Candidates {
 			if l.Open == nil || c.Skipped > 0 {
@@ -83,8 +82,8 @@ func (a pair) before(b pair) int {
 type plan struct {
 	lanes []Lane
 	out   []Planned
-	held  []Reserved // of each lane, beside what its open fetch has
-	room  Room       // beside all open fetches
+	next  []Reserved // of each lane: what its next fetch is to have
+	room  Room       // beside no fetch
 }
 
 func (p *plan) serve(x pair, slots int) int {
@@ -97,7 +96,7 @@ func (p *plan) serve(x pair, slots int) int {
 		return slots
 	}
 	if x.idle {
-		out.Listed, out.Reserved = append(out.Listed, x.Candidate), p.held[x.lane]
+		out.Listed, out.Reserved = append(out.Listed, x.Candidate), p.next[x.lane]
 	}
 	if opens {
 		slots--
@@ -105,26 +104,45 @@ func (p *plan) serve(x pair, slots int) int {
 	return slots
 }
 
-// reserve makes what the lane holds large enough for one more candidate, beside
-// what the others hold.
+// reserve makes what the lane's next fetch is to have large enough for one more
+// candidate, beside the other lanes. What its open fetch has is its own by then.
 func (p *plan) reserve(x pair) bool {
-	needs := x.Needs
-	if open := p.lanes[x.lane].Open; open != nil { // its fetch keeps what it has
-		needs = needs.Minus(open.Most).Max(nil)
-	}
-	mine := &p.held[x.lane]
-	if mine.Most != nil && needs.FitsIn(mine.Most) {
+	next := &p.next[x.lane]
+	if next.Most != nil && x.Needs.FitsIn(next.Most) {
 		return true
 	}
-	most, room := mine.Most.Max(needs), p.room
-	for lane, r := range p.held {
-		if lane != x.lane && r.Most != nil {
-			room = room.Hold(r.Most, r.Place)
+	prefer, room := next.Place, p.room
+	if open := p.lanes[x.lane].Open; open != nil && next.Most == nil {
+		prefer = open.Place
+	}
+	for lane := range p.lanes {
+		if lane != x.lane {
+			room = p.beside(room, lane)
 		}
 	}
-	place, _, ok := room.Take(most, mine.Place)
+	most := next.Most.Max(x.Needs)
+	place, _, ok := room.Take(most, prefer)
 	if ok {
-		*mine = Reserved{most, place}
+		*next = Reserved{most, place}
 	}
 	return ok
+}
+
+// beside is the room beside a lane: beside what its open fetch has and what its
+// next one is to have, which is the same as far as it goes.
+func (p *plan) beside(room Room, lane int) Room {
+	open, next := p.lanes[lane].Open, p.next[lane]
+	switch {
+	case open == nil && next.Most == nil:
+		return room
+	case open == nil:
+		return room.Hold(next.Most, next.Place)
+	case next.Most == nil:
+		return room.Hold(open.Most, open.Place)
+	case !slices.Equal(open.Place.Nodes, next.Place.Nodes):
+		return room.Hold(open.Most, open.Place).Hold(next.Most, next.Place)
+	}
+	devices := slices.Concat(open.Place.Devices, next.Place.Devices)
+	slices.Sort(devices)
+	return room.Hold(open.Most.Max(next.Most), compute.Place{Devices: slices.Compact(devices), Nodes: open.Place.Nodes})
 }

@@ -110,16 +110,62 @@ func TestDevicesInUseAreNotOffered(t *testing.T) {
 		change(&devices[slices.IndexFunc(devices, func(d compute.PCIDevice) bool { return d.Address == at })])
 	}
 	use := func(d *compute.PCIDevice) { d.InUse = true }
+	group := func(g string) func(*compute.PCIDevice) { return func(d *compute.PCIDevice) { d.Group = g } }
+	devices = append(devices, card(5, 0, 0)...) // with its host's sound in one group
+	devices = append(devices, compute.PCIDevice{Address: "0000:05:00.1", Driver: "snd", InUse: true, Group: "5"})
+	set("0000:05:00.0", group("5"))
+	devices = append(devices, card(6, 0, 0)...) // behind a bridge
+	devices = append(devices, compute.PCIDevice{Address: "0000:06:00.7", Class: 0x060400, Driver: "pcieport", InUse: true, Group: "6"})
+	set("0000:06:00.0", group("6"))
 	set("0000:01:00.0", func(d *compute.PCIDevice) { d.Driver, d.InUse = "nvidia", true })
 	set("0000:02:00.0", use)
 	set("0000:03:00.1", use)
 	set("0000:04:00.1", func(d *compute.PCIDevice) { d.Driver = "" })
 	var got []compute.PCIAddress
-	for _, d := range count(devices, rules()) {
-		got = append(got, d.at)
+	for _, d := range offered(devices, rules()) {
+		if d.class != "" {
+			got = append(got, d.at)
+		}
 	}
-	if diff := cmp.Diff([]compute.PCIAddress{"0000:01:00.1", "0000:01:00.2", "0000:03:00.2", "0000:04:00.0"}, got); diff != "" {
+	if diff := cmp.Diff([]compute.PCIAddress{"0000:01:00.1", "0000:01:00.2", "0000:03:00.2", "0000:04:00.0", "0000:06:00.0"}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What the IOMMU does not tell apart goes to one machine at most.
+func TestGroupsAreNotDivided(t *testing.T) {
+	devices := slices.Concat(card(1, 0, 0), card(2, 0, 0), card(3, 0, 0))
+	devices[0].Group, devices[1].Group, devices[2].Group = "7", "7", "8"
+	room := Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, devices).Room()
+	one := compute.Resources{wholeClass: 1}
+	if got := taken(room, one, one, one); got != "[03:00.0][] [01:00.0][] no" {
+		t.Errorf("they are given away as %s", got)
+	}
+}
+
+// Machines outlive the rules that they got their devices by: those are nobody
+// else's, and neither is what they exclude; the rest is counted as it is offered.
+func TestRulesThatChange(t *testing.T) {
+	devices := slices.Concat(card(1, 2, 0), card(2, 2, 0))
+	held := []Held{
+		{compute.Resources{partClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:01:00.1"}}},
+		{compute.Resources{"CUSTOM_OLD": 1}, compute.Place{Devices: []compute.PCIAddress{"0000:02:00.1"}}},
+	}
+	for _, c := range []struct {
+		when string
+		now  []DeviceRule
+		want compute.Resources
+	}{
+		{"cards only", rules()[:1], compute.Resources{wholeClass: 0}},
+		{"parts only", rules()[1:], compute.Resources{partClass: 2}},
+		{"another class", []DeviceRule{{Class: "CUSTOM_NEW", ID: "10de:0002"}}, compute.Resources{"CUSTOM_NEW": 2}},
+	} {
+		free := Terms{Devices: c.now}.Offer(compute.Inventory{}, nil, devices).Room(held...).Free()
+		for class, n := range c.want {
+			if free[class] != n {
+				t.Errorf("%s: %d %s are free, want %d", c.when, free[class], class, n)
+			}
+		}
 	}
 }
 
@@ -136,6 +182,7 @@ func TestMachinesStayOnTheirNode(t *testing.T) {
 		{"the fullest first", []compute.Resources{one, half, one, half}, "[][0] [][0] [][0] [][1]"},
 		{"larger than a node", []compute.Resources{all}, "no"},
 		{"free in all, but not on one", []compute.Resources{half, one, half, one, half}, "[][0] [][0] [][1] [][0] [][1]"},
+		{"only a card elsewhere leaves a part", []compute.Resources{half.Plus(compute.Resources{wholeClass: 2}), half}, "[01:00.0 02:00.0][0] [][0]"},
 		{"its devices are there", []compute.Resources{half.Plus(compute.Resources{partClass: 1}), one.Plus(compute.Resources{wholeClass: 1})}, "[01:00.1][0] [02:00.0][1]"},
 	} {
 		if got := taken(numaHost(Terms{OneNode: true}).Room(), c.needs...); got != c.want {
@@ -145,6 +192,10 @@ func TestMachinesStayOnTheirNode(t *testing.T) {
 	if got := taken(numaHost(Terms{}).Room(), all); got != "[][]" {
 		t.Errorf("anywhere: %s", got)
 	}
+	gone := Held{compute.Resources{compute.VCPU: 8}, compute.Place{Nodes: []int{9}}} // a node that was there before the host was set up anew
+	if got := taken(numaHost(Terms{OneNode: true}).Room(gone), one); got != "no" {
+		t.Errorf("beside a machine on a node that is gone: %s", got)
+	}
 }
 
 // What one machine may have is less than what there is where it is promised more
@@ -152,12 +203,12 @@ func TestMachinesStayOnTheirNode(t *testing.T) {
 func TestLargest(t *testing.T) {
 	terms := Terms{OverCommit: Ratios{compute.MemoryMB: 2}, OneNode: true}
 	h := numaHost(terms)
-	if diff := cmp.Diff(compute.Resources{compute.VCPU: 4, compute.MemoryMB: 16384}, h.Inventory.Largest); diff != "" {
+	if diff := cmp.Diff(compute.Resources{compute.VCPU: 4, compute.MemoryMB: 8192}, h.Inventory.Largest); diff != "" {
 		t.Error(diff)
 	}
 	held := Held{compute.Resources{compute.VCPU: 3, compute.MemoryMB: 15000}, compute.Place{Nodes: []int{1}}}
 	also := Held{compute.Resources{compute.VCPU: 2}, compute.Place{Nodes: []int{0}}}
-	if diff := cmp.Diff(compute.Resources{compute.VCPU: 2, compute.MemoryMB: 16384}, h.Room(held, also).Largest()); diff != "" {
+	if diff := cmp.Diff(compute.Resources{compute.VCPU: 2, compute.MemoryMB: 8192}, h.Room(held, also).Largest()); diff != "" {
 		t.Error(diff)
 	}
 	if most := numaHost(Terms{}).Room().Largest(); most != nil {
@@ -269,7 +320,8 @@ func (b *busy) check() {
 		}
 	}
 	sum, has, on := compute.Resources{}, map[compute.PCIAddress]bool{}, map[int]compute.Resources{}
-	for _, h := range all {
+	groups := map[string]int{}
+	for i, h := range all {
 		sum = sum.Plus(h.Resources)
 		if b.terms.OneNode != (len(h.Nodes) == 1) {
 			b.Fatalf("%v is on nodes %v", h.Resources, h.Nodes)
@@ -284,6 +336,10 @@ func (b *busy) check() {
 				b.Fatalf("%s is in use", at)
 			}
 			has[at] = true
+			if other, there := groups[d.Group]; d.Group != "" && there && other != i {
+				b.Fatalf("group %s is divided", d.Group)
+			}
+			groups[d.Group] = i
 			classes[map[uint16]compute.ResourceClass{1: wholeClass, 2: partClass}[d.Device]]++
 		}
 		if classes[wholeClass] != h.Resources[wholeClass] || classes[partClass] != h.Resources[partClass] {
@@ -298,9 +354,21 @@ func (b *busy) check() {
 	if !sum.FitsIn(b.host.Inventory.Totals) {
 		b.Fatalf("%v is given away of %v", sum, b.host.Inventory.Totals)
 	}
+	times := func(class compute.ResourceClass, n int64) int64 {
+		if ratio, is := b.terms.OverCommit[class]; is {
+			return int64(float64(n) * ratio)
+		}
+		return n
+	}
 	for _, n := range b.nodes {
-		if on[n.ID][compute.VCPU] > int64(len(n.CPUs)) || on[n.ID][compute.MemoryMB] > n.MemoryMB {
-			b.Fatalf("node %d has %d processors and %d MiB, and %v is given away", n.ID, len(n.CPUs), n.MemoryMB, on[n.ID])
+		cpus, memory := int64(len(n.CPUs)), n.MemoryMB
+		if on[n.ID][compute.VCPU] > times(compute.VCPU, cpus) || on[n.ID][compute.MemoryMB] > times(compute.MemoryMB, memory) {
+			b.Fatalf("node %d has %d processors and %d MiB, and %v is given away", n.ID, cpus, memory, on[n.ID])
+		}
+		for _, h := range all {
+			if slices.Contains(h.Nodes, n.ID) && (h.Resources[compute.VCPU] > cpus || h.Resources[compute.MemoryMB] > memory) {
+				b.Fatalf("node %d has %d processors and %d MiB, and one machine is to have %v", n.ID, cpus, memory, h.Resources)
+			}
 		}
 	}
 }
@@ -310,6 +378,9 @@ func (b *busy) check() {
 func TestPlacesNeverClash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &busy{T: t, terms: Terms{Devices: rules(), OneNode: rapid.Bool().Draw(t, "one node")}}
+		if rapid.Bool().Draw(t, "over-commit") {
+			b.terms.OverCommit = Ratios{compute.VCPU: 3, compute.MemoryMB: 1.5}
+		}
 		inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 0, compute.MemoryMB: 0}}
 		for id := range rapid.IntRange(2, 3).Draw(t, "nodes") {
 			n := compute.NUMANode{ID: id, CPUs: make([]int, rapid.IntRange(1, 8).Draw(t, "cpus")), MemoryMB: 512 * rapid.Int64Range(1, 16).Draw(t, "memory")}
@@ -319,6 +390,7 @@ func TestPlacesNeverClash(t *testing.T) {
 		for slot := range rapid.IntRange(0, 3).Draw(t, "cards") {
 			for _, d := range card(slot, rapid.IntRange(0, 3).Draw(t, "parts"), rapid.IntRange(-1, 1).Draw(t, "node")) {
 				d.InUse = rapid.IntRange(0, 9).Draw(t, "in use") == 0
+				d.Group = rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(t, "group")
 				b.devices = append(b.devices, d)
 			}
 		}

@@ -33,10 +33,15 @@ type PCIDevice struct {
 	Device  uint16     // 0x2230
 	Class   uint32     // 0x030200: base class, subclass, interface
 	Parent  PCIAddress // of a virtual function its physical function; empty otherwise
+	Group   string     // its IOMMU group, which goes to one machine as a whole; empty: there is no IOMMU
 	Driver  string     // the host's driver that holds it; empty: none does
 	Node    int        // the NUMA node it is near; -1: not known
 	InUse   bool       // by the host or by a machine that Berth did not start
 }
+
+// Bridge says whether it leads to other devices: that its host has it keeps those
+// from nobody.
+func (d PCIDevice) Bridge() bool { return d.Class>>16 == 0x06 }
 
 // Ready says whether the host has let go of it: vfio-pci holds devices for machines.
 func (d PCIDevice) Ready() bool { return d.Driver == "vfio-pci" }

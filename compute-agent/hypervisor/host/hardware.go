@@ -91,7 +91,7 @@ func (h Host) PCI() []compute.PCIDevice {
 	for _, e := range entries {
 		at := filepath.Join(base, e.Name())
 		p := compute.PCIDevice{
-			Address: compute.PCIAddress(e.Name()), Parent: compute.PCIAddress(link(at, "physfn")), Driver: link(at, "driver"),
+			Address: compute.PCIAddress(e.Name()), Parent: compute.PCIAddress(link(at, "physfn")), Group: link(at, "iommu_group"), Driver: link(at, "driver"),
 			Vendor: uint16(hexNumber(text(at, "vendor"))), Device: uint16(hexNumber(text(at, "device"))), Class: uint32(hexNumber(text(at, "class"))), Node: -1,
 		}
 		if p.Address.Check() != nil {
@@ -100,20 +100,30 @@ func (h Host) PCI() []compute.PCIDevice {
 		if n, err := strconv.Atoi(text(at, "numa_node")); err == nil {
 			p.Node = n
 		}
-		p.InUse = p.Driver != "" && p.Driver != "vfio-pci"
+		p.InUse = p.Driver != "" && !p.Ready()
 		devices = append(devices, p)
+	}
+	whole := map[compute.PCIAddress]bool{}
+	for _, d := range devices {
+		whole[d.Address] = d.Ready()
+	}
+	for i, d := range devices { // its parts would need a token that QEMU is not given
+		devices[i].InUse = d.InUse || d.Parent != "" && whole[d.Parent]
 	}
 	return devices
 }
 
-// Free refuses devices that a machine cannot have. Whether another machine has one,
-// its hypervisor finds out.
-func (h Host) Free(devices []compute.PCIAddress) error {
-	if len(devices) == 0 {
+// Free refuses a place that a machine cannot have. Whether another machine has one of
+// the devices, its hypervisor finds out.
+func (h Host) Free(p compute.Place) error {
+	if len(p.Nodes) > 0 && len(h.CPUs(p.Nodes)) == 0 {
+		return hypervisor.Refuse("NUMA nodes %v are not on this host: lscpu shows which are", p.Nodes)
+	}
+	if len(p.Devices) == 0 {
 		return nil
 	}
 	all := h.PCI()
-	for _, at := range devices {
+	for _, at := range p.Devices {
 		i := slices.IndexFunc(all, func(d compute.PCIDevice) bool { return d.Address == at })
 		switch {
 		case i < 0:
@@ -122,6 +132,8 @@ func (h Host) Free(devices []compute.PCIAddress) error {
 			return hypervisor.Refuse("PCI device %s is with no driver: bind it to vfio-pci", at)
 		case !all[i].Ready():
 			return hypervisor.Refuse("PCI device %s is in use by the host's driver %s: bind it to vfio-pci", at, all[i].Driver)
+		case all[i].InUse:
+			return hypervisor.Refuse("PCI device %s is a part of %s, which is bound to vfio-pci as a whole: give that to the host's driver", at, all[i].Parent)
 		}
 	}
 	return nil

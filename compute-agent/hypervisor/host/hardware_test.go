@@ -49,6 +49,10 @@ func TestHardware(t *testing.T) {
 		"bus/pci/devices/0000:3b:00.4/physfn":        "-> ../0000:3b:00.0",
 		"bus/pci/devices/0000:3b:00.4/vendor":        "0x10de",
 		"bus/pci/devices/0000:3b:00.4/driver":        "-> ../../drivers/vfio-pci",
+		"bus/pci/devices/0000:3b:00.4/iommu_group":   "-> ../../../kernel/iommu_groups/12",
+		"bus/pci/devices/0000:5e:00.0/driver":        "-> ../../drivers/vfio-pci",
+		"bus/pci/devices/0000:5e:00.1/physfn":        "-> ../0000:5e:00.0",
+		"bus/pci/devices/0000:5e:00.1/driver":        "-> ../../drivers/vfio-pci",
 		"bus/pci/devices/0000:3b:00.5/numa_node":     "-1",
 		"bus/pci/devices/strange/vendor":             "0x1",
 		"bus/pci/devices/0000:3b:00.5/device":        "garbage",
@@ -60,21 +64,27 @@ func TestHardware(t *testing.T) {
 	}
 	devices := []compute.PCIDevice{
 		{Address: "0000:3b:00.0", Vendor: 0x10de, Device: 0x2230, Class: 0x030200, Driver: "nvidia", Node: 2, InUse: true},
-		{Address: "0000:3b:00.4", Vendor: 0x10de, Parent: "0000:3b:00.0", Driver: "vfio-pci", Node: -1},
+		{Address: "0000:3b:00.4", Vendor: 0x10de, Parent: "0000:3b:00.0", Group: "12", Driver: "vfio-pci", Node: -1},
 		{Address: "0000:3b:00.5", Node: -1},
+		{Address: "0000:5e:00.0", Driver: "vfio-pci", Node: -1},
+		{Address: "0000:5e:00.1", Parent: "0000:5e:00.0", Driver: "vfio-pci", Node: -1, InUse: true},
 	}
 	if diff := cmp.Diff(devices, d.PCI()); diff != "" {
 		t.Error(diff)
 	}
 	for says, devices := range map[string][]compute.PCIAddress{
-		"":                                   {"0000:3b:00.4"},
-		"in use by the host's driver nvidia": {"0000:3b:00.4", "0000:3b:00.0"},
-		"with no driver":                     {"0000:3b:00.5"},
+		"":                                       {"0000:3b:00.4"},
+		"in use by the host's driver nvidia":     {"0000:3b:00.4", "0000:3b:00.0"},
+		"with no driver":                         {"0000:3b:00.5"},
+		"0000:5e:00.1 is a part of 0000:5e:00.0": {"0000:5e:00.1"},
 		"0000:3b:00.6 is not on this host: lspci": {"0000:3b:00.6"},
 	} {
-		if err := d.Free(devices); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+		if err := d.Free(compute.Place{Devices: devices}); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, and should say %q", devices, err, says)
 		}
+	}
+	if err := d.Free(compute.Place{Nodes: []int{7}}); err == nil || !strings.Contains(err.Error(), "NUMA nodes [7]") {
+		t.Errorf("a node that is not there: %v", err)
 	}
 	if diff := cmp.Diff([]int{2, 3}, d.CPUs([]int{2, 10})); diff != "" {
 		t.Error(diff)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -26,16 +27,17 @@ func (p Process) Foreign() compute.Foreign {
 	return compute.Foreign{Name: guestName(p.Args), PID: p.PID, Uses: uses(p.Args), Devices: p.Devices()}
 }
 
-var hostDevice = regexp.MustCompile(`[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]`)
+var hostDevice = regexp.MustCompile(`(?i)\b([0-9a-f]{4,8}:)?([0-9a-f]{2}:[0-1][0-9a-f]\.[0-7])\b`)
 
 // Devices are the host's PCI devices that it was given, however its command line
-// says so.
+// says so: with or without a domain, in either case, in JSON or not.
 func (p Process) Devices() (out []compute.PCIAddress) {
 	for _, a := range p.Args {
-		if strings.Contains(a, "vfio") {
-			for _, at := range hostDevice.FindAllString(a, -1) {
-				out = append(out, compute.PCIAddress(at))
-			}
+		if !strings.Contains(a, "vfio") {
+			continue
+		}
+		for _, at := range hostDevice.FindAllStringSubmatch(a, -1) {
+			out = append(out, compute.PCIAddress(strings.ToLower(cmp.Or(at[1], "0000:")+at[2])))
 		}
 	}
 	return out

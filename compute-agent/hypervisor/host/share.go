@@ -66,8 +66,8 @@ func (h Host) diskGB(s Share, disks []string) (int64, error) {
 
 // Enough refuses before anything is made what the host has no room for, or not the
 // devices. The offer sees to sums; this is for a host that is not what it was.
-func (h Host) Enough(s Share, wants compute.Resources, devices []compute.PCIAddress) error {
-	if err := h.Free(devices); err != nil {
+func (h Host) Enough(s Share, wants compute.Resources, p compute.Place) error {
+	if err := h.Free(p); err != nil {
 		return err
 	}
 	free, _, err := h.Room(s.Dir)

@@ -5,6 +5,7 @@ package libvirt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -420,5 +421,10 @@ func TestMachineOnItsNode(t *testing.T) {
 	b.ok(err)
 	if !slices.Equal(list[0].Nodes, s.Nodes) {
 		t.Errorf("List gives %+v", list[0])
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/numa_maps", b.qemus(one)[0].PID))
+	b.ok(err)
+	if !strings.Contains(string(maps), fmt.Sprintf(" bind:%d ", s.Nodes[0])) {
+		t.Errorf("none of its memory is bound to the node:\n%s", maps)
 	}
 }

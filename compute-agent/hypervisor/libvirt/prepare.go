@@ -57,7 +57,7 @@ func (d *Driver) make(ctx context.Context, s hypervisor.Spec) error {
 	if err != nil {
 		return err
 	}
-	if err := d.host.Enough(d.share(), s.Resources, s.Devices); err != nil {
+	if err := d.host.Enough(d.share(), s.Resources, s.Place); err != nil {
 		return err
 	}
 	f := found{stamp: stampOf(s, d.o.Dir)}

@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -337,5 +338,12 @@ func TestMachineOnItsNode(t *testing.T) {
 	b.ok(err)
 	if !slices.Equal(list[0].Nodes, s.Nodes) {
 		t.Errorf("List gives %+v", list[0])
+	}
+	all, err := d.host.Processes()
+	b.ok(err)
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/numa_maps", of(all, d.dir(one))[0].PID))
+	b.ok(err)
+	if !strings.Contains(string(maps), fmt.Sprintf(" bind:%d ", s.Nodes[0])) {
+		t.Errorf("none of its memory is bound to the node:\n%s", maps)
 	}
 }

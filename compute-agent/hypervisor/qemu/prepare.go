@@ -55,7 +55,7 @@ func (d *Driver) make(ctx context.Context, s hypervisor.Spec) error {
 		return err
 	}
 	r := record{Machine: s.Machine(), Plan: d.plan(s, img)}
-	if err := d.host.Enough(d.share(), s.Resources, s.Devices); err != nil {
+	if err := d.host.Enough(d.share(), s.Resources, s.Place); err != nil {
 		return err
 	}
 	if err := d.create(r); err != nil {

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"fmt"
 	"os/exec"
 	"runtime"
 
@@ -14,18 +15,29 @@ func startOn(cmd *exec.Cmd, cpus []int) error {
 	if len(cpus) == 0 {
 		return cmd.Start()
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	var before, now unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return err
-	}
 	for _, n := range cpus {
-		now.Set(n)
+		if now.Set(n); !now.IsSet(n) {
+			return fmt.Errorf("processor %d: only %d can be told apart", n, len(now)*64)
+		}
 	}
-	if err := unix.SchedSetaffinity(0, &now); err != nil {
-		return err
-	}
-	defer func() { _ = unix.SchedSetaffinity(0, &before) }()
-	return cmd.Start()
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := unix.SchedGetaffinity(0, &before)
+		if err == nil {
+			err = unix.SchedSetaffinity(0, &now)
+		}
+		if err != nil {
+			runtime.UnlockOSThread()
+			started <- fmt.Errorf("processors %v, those of its NUMA node, cannot be had: %w", cpus, err)
+			return
+		}
+		err = cmd.Start()
+		if unix.SchedSetaffinity(0, &before) == nil {
+			runtime.UnlockOSThread() // otherwise the thread ends with this
+		}
+		started <- err
+	}()
+	return <-started
 }

@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"os/exec"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +36,9 @@ func TestStartOn(t *testing.T) {
 			t.Fatalf("now this process may run on %d processors of %d (%v)", after.Count(), before.Count(), err)
 		}
 	}
-	if err := startOn(exec.Command("true"), []int{1023}); err == nil {
-		t.Error("a processor that is not there is no error")
+	for n, says := range map[int]string{1023: "cannot be had", 5000: "processor 5000"} {
+		if err := startOn(exec.Command("true"), []int{n}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("processor %d, which is not there, is answered %v", n, err)
+		}
 	}
 }
