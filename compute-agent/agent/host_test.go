@@ -149,6 +149,32 @@ func TestSlotsBoundWhatIsPrepared(t *testing.T) {
 	})
 }
 
+// A launch does not wait for guests that are slow to stop, however many they are.
+func TestLaunchBesideSlowStops(t *testing.T) {
+	slow := fake.Options{Deaf: func(compute.InstanceID) bool { return true }}
+	story(t, slow, func(c *cell, dir string) {
+		n := c.start(dir, slow, func(o *Options) { o.Slots = 1 })
+		for i := range 6 {
+			c.boot(i+1, "small")
+		}
+		pass(30 * time.Second)
+		for i := range 6 {
+			c.command(i+1, compute.OpStop, compute.Version(i+10))
+		}
+		pass(time.Second)
+		c.boot(7, "small")
+		pass(5 * time.Second)
+		c.wantOne(7, compute.StateActive)
+		pass(2 * time.Minute)
+		for _, m := range c.host.Machines()[:6] {
+			if m.Power != compute.PowerStopped {
+				c.t.Errorf("told to stop, and %+v", m)
+			}
+		}
+		stop(c, n)
+	})
+}
+
 // A host that may promise twice what it has takes twice as much, but nothing that
 // is larger than it is.
 func TestOverCommit(t *testing.T) {

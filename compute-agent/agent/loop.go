@@ -52,7 +52,7 @@ type loop struct {
 
 	ops    map[compute.InstanceID]*op // what the hypervisor is doing
 	queued []*op                      // what it will do when a hand is free
-	hands  int                        // calls other than Prepare that are under way
+	hands  int                        // of those under way that needed one
 
 	consoles chan consoleAsk // asks that wait for a hand
 

@@ -21,11 +21,15 @@ type op struct {
 	cancel context.CancelFunc // nil until it begins
 }
 
-// start begins a call, or waits for a free hand. Preparations have the build
-// slots for that, which were free when the work was taken.
+// waits says whether a call needs a free hand. Preparations have the build slots for
+// that, which were free when the work was taken; a launch is short, and would wait
+// for guests that are slow to stop.
+func (o *op) waits() bool { return o.stage > task.Launching }
+
+// start begins a call, or waits for a free hand.
 func (l *loop) start(p pending, stage task.Stage, within time.Duration, do func(context.Context) (task.Event, error)) {
 	o := &op{id: p.id, claim: p.claim, stage: stage, within: within, do: do}
-	if stage == task.Preparing {
+	if !o.waits() {
 		l.call(o)
 		return
 	}
@@ -33,7 +37,7 @@ func (l *loop) start(p pending, stage task.Stage, within time.Duration, do func(
 	l.lendHands()
 }
 
-// handsPerSlot bounds how many other calls than Prepare there are at once.
+// handsPerSlot bounds how many calls that wait for a hand there are at once.
 const handsPerSlot = 4
 
 func (l *loop) lendHands() {
@@ -71,7 +75,7 @@ func (l *loop) called(o *op, e task.Event, err error) {
 	if l.ops[o.id] == o {
 		delete(l.ops, o.id)
 	}
-	if o.stage != task.Preparing {
+	if o.waits() {
 		l.hands--
 		defer l.lendHands()
 	}

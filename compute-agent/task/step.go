@@ -298,6 +298,7 @@ func (s *step) seen(e Seen) {
 	case s.Stage != Running || s.Busy != Idle:
 	case !e.There:
 		s.end(EndFailed, &Failure{Class: compute.FailureHost, Message: "the machine is not on the host any more"})
+	case e.Power == s.Power && s.Stopped.known() && !e.Stopped.known(): // libvirt forgets why with its own restart
 	case e.Power != s.Power || e.Stopped != s.Stopped:
 		s.Power, s.Stopped = e.Power, e.Stopped
 		s.do(s.power(compute.ReportChanged))

@@ -129,6 +129,8 @@ type Stopped struct {
 	Detail string // from the hypervisor
 }
 
+func (s Stopped) known() bool { return s.Why != "" && s.Why != compute.StoppedUnknown }
+
 // reason is as the report says it.
 func (s Stopped) reason(p compute.PowerState) *compute.Reason {
 	if p != compute.PowerStopped {

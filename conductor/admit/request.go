@@ -128,7 +128,10 @@ func (s *step) power(r compute.Request) {
 		s.reject(fmt.Sprintf("%s of %s, which is %s: only an active instance has a power state", r.Op, r.Instance, state))
 		return
 	}
-	if e.inst.Commanded(r.Command) {
+	if op, was := e.inst.Commanded(r.Command); was {
+		if op != r.Op {
+			s.reject(fmt.Sprintf("%s of %s with command %s, which was given to %s: give each command an id of its own", r.Op, r.Instance, r.Command, op))
+		}
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {

@@ -73,7 +73,7 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 	if wish.Command == "" {
 		wish.Command = compute.CommandID(uuid.NewString())
 	}
-	if !k.instance.Commanded(wish.Command) {
+	if _, was := k.instance.Commanded(wish.Command); !was {
 		err := s.publish(ctx, &compute.Request{
 			Project: at.project, Instance: at.id, Op: op, Hard: wish.Hard, Command: wish.Command,
 			At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
@@ -90,10 +90,14 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 func mayPower(k known, op compute.RequestOp, c compute.CommandID) error {
 	const remedy = "only an active instance can be stopped, started and rebooted"
 	i := k.instance
-	switch {
-	case i == nil:
+	if i == nil {
 		return compute.Conflict("instance", string(k.key().id), "no conductor has read it yet", remedy)
-	case i.Commanded(c):
+	}
+	before, was := i.Commanded(c)
+	switch {
+	case was && before != op:
+		return compute.Conflict("command", string(c), "was given to "+before.String(), "give each command an id of its own")
+	case was:
 		return nil
 	case i.State != compute.StateActive:
 		return compute.Conflict("instance", string(i.ID), "is "+i.State.String(), remedy)

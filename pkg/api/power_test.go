@@ -96,6 +96,14 @@ func TestPowerAgain(t *testing.T) {
 			t.Errorf("%s again: %+v", verb, got)
 		}
 	}
+	for verb, c := range map[string]compute.CommandID{"reboot": "s1", "stop": "r2"} {
+		if p := n.do("POST", path(id1)+"/"+verb, rest.PowerWish{Command: c}).refused(409, compute.KindConflict); p.Field != "command" || p.Value != string(c) {
+			t.Errorf("%s with the id of another command: %+v", verb, p)
+		}
+	}
+	if recs := n.published(); len(recs) != 0 {
+		t.Errorf("published %+v", recs)
+	}
 }
 
 // A node that is behind asks the others before it refuses.

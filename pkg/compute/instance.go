@@ -135,7 +135,14 @@ type PowerAnswer struct {
 }
 
 // Commanded says whether a power command is under way, or was the last that was
-// answered. An empty id is no command's.
-func (i *Instance) Commanded(c CommandID) bool {
-	return c != "" && (i.Command != nil && i.Command.Command == c || i.Answer != nil && i.Answer.Command == c)
+// answered, and what it was for. An empty id is no command's.
+func (i *Instance) Commanded(c CommandID) (op RequestOp, was bool) {
+	switch {
+	case c == "":
+	case i.Command != nil && i.Command.Command == c:
+		return i.Command.Op, true
+	case i.Answer != nil && i.Answer.Command == c:
+		return i.Answer.Op, true
+	}
+	return 0, false
 }
