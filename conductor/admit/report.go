@@ -141,11 +141,26 @@ func (s *step) failedAttempt(e *entry, f compute.Failure) {
 	s.endWith(e, reason, failures)
 }
 
-// each is every host's reason in one sentence.
+// each is every host's reason in one sentence, each said once.
 func each(failures []compute.Failure) string {
-	var parts []string
+	type said struct {
+		host    compute.HostID
+		message string
+	}
+	times, order := map[said]int{}, []said{}
 	for _, f := range failures {
-		parts = append(parts, fmt.Sprintf("%s: %s", f.Host, f.Message))
+		k := said{f.Host, f.Message}
+		if times[k]++; times[k] == 1 {
+			order = append(order, k)
+		}
+	}
+	var parts []string
+	for _, k := range order {
+		host := string(k.host)
+		if n := times[k]; n > 1 {
+			host += fmt.Sprintf(" (%d times)", n)
+		}
+		parts = append(parts, host+": "+k.message)
 	}
 	return strings.Join(parts, "; ")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/accel"
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -54,7 +55,7 @@ func (p plan) args(dir string) []string {
 		"-pidfile", filepath.Join(dir, pidFile),
 		"-nodefaults", "-no-user-config", "-display", "none",
 		"-machine", p.machine(),
-		"-cpu", map[string]string{"kvm": "host", "tcg": "max"}[p.Accel],
+		"-cpu", accel.CPU(p.Accel),
 		"-smp", fmt.Sprint(p.CPUs), "-m", fmt.Sprint(p.MemoryMB, "M"),
 		"-uuid", string(p.ID), "-smbios", "type=1,manufacturer=Berth,product=Berth,serial=" + string(p.ID),
 		"-S", "-no-shutdown",
