@@ -41,7 +41,7 @@ type Planned struct {
 // often: otherwise a lane that is always asked first would keep, say, the only
 // device of the host to itself.
 func Plan(room Room, lanes []Lane, slots int) []Planned {
-	p := plan{lanes: lanes, out: make([]Planned, len(lanes)), next: make([]Reserved, len(lanes)), room: room}
+	p := plan{lanes: lanes, out: make([]Planned, len(lanes)), next: make([]Reserved, len(lanes)), room: room, around: map[int]Room{}}
 	var all []pair
 	for i, l := range lanes {
 		if l.Open != nil {
@@ -84,6 +84,8 @@ type plan struct {
 	out   []Planned
 	next  []Reserved // of each lane: what its next fetch is to have
 	room  Room       // beside no fetch
+
+	around map[int]Room // beside all other lanes, by lane; worked out when it is asked for
 }
 
 func (p *plan) serve(x pair, slots int) int {
@@ -111,21 +113,34 @@ func (p *plan) reserve(x pair) bool {
 	if next.Most != nil && x.Needs.FitsIn(next.Most) {
 		return true
 	}
-	prefer, room := next.Place, p.room
+	prefer := next.Place
 	if open := p.lanes[x.lane].Open; open != nil && next.Most == nil {
 		prefer = open.Place
 	}
-	for lane := range p.lanes {
-		if lane != x.lane {
-			room = p.beside(room, lane)
-		}
-	}
-	most := next.Most.Max(x.Needs)
+	room, most := p.others(x.lane), next.Most.Max(x.Needs)
 	place, _, ok := room.Take(most, prefer)
 	if ok {
 		*next = Reserved{most, place}
+		clear(p.around)
+		p.around[x.lane] = room
 	}
 	return ok
+}
+
+// others is the room beside all other lanes.
+func (p *plan) others(mine int) Room {
+	room, known := p.around[mine]
+	if known {
+		return room
+	}
+	room = p.room
+	for lane := range p.lanes {
+		if lane != mine {
+			room = p.beside(room, lane)
+		}
+	}
+	p.around[mine] = room
+	return room
 }
 
 // beside is the room beside a lane: beside what its open fetch has and what its
