@@ -33,7 +33,7 @@ func offered(all []compute.PCIDevice, rules []DeviceRule) (out devices) {
 	for _, d := range all {
 		x := device{at: d.Address, parent: d.Parent, group: d.Group, node: d.Node}
 		i := slices.IndexFunc(rules, func(r DeviceRule) bool { return r.matches(d) })
-		if i >= 0 && d.Ready() && !d.InUse && !split[d.Address] && !whole[d.Parent] && (d.Group == "" || !held[d.Group]) {
+		if i >= 0 && d.Ready() && !d.InUse && !d.Barred && !split[d.Address] && !whole[d.Parent] && (d.Group == "" || !held[d.Group]) {
 			x.class = rules[i].Class
 		}
 		out = append(out, x)

@@ -114,6 +114,8 @@ func TestDevicesInUseAreNotOffered(t *testing.T) {
 	devices = append(devices, card(5, 0, 0)...) // with its host's sound in one group
 	devices = append(devices, compute.PCIDevice{Address: "0000:05:00.1", Driver: "snd", InUse: true, Group: "5"})
 	set("0000:05:00.0", group("5"))
+	devices = append(devices, card(7, 1, 0)...) // the whole is for machines, and so its part is not
+	set("0000:07:00.1", func(d *compute.PCIDevice) { d.Barred = true })
 	devices = append(devices, card(6, 0, 0)...) // behind a bridge
 	devices = append(devices, compute.PCIDevice{Address: "0000:06:00.7", Class: 0x060400, Driver: "pcieport", InUse: true, Group: "6"})
 	set("0000:06:00.0", group("6"))
@@ -127,7 +129,7 @@ func TestDevicesInUseAreNotOffered(t *testing.T) {
 			got = append(got, d.at)
 		}
 	}
-	if diff := cmp.Diff([]compute.PCIAddress{"0000:01:00.1", "0000:01:00.2", "0000:03:00.2", "0000:04:00.0", "0000:06:00.0"}, got); diff != "" {
+	if diff := cmp.Diff([]compute.PCIAddress{"0000:01:00.1", "0000:01:00.2", "0000:03:00.2", "0000:04:00.0", "0000:06:00.0", "0000:07:00.0"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -37,6 +37,7 @@ type PCIDevice struct {
 	Driver  string     // the host's driver that holds it; empty: none does
 	Node    int        // the NUMA node it is near; -1: not known
 	InUse   bool       // by the host or by a machine that Berth did not start
+	Barred  bool       // no machine may have it as things are, though nobody uses it
 }
 
 // Bridge says whether it leads to other devices: that its host has it keeps those

@@ -3,6 +3,7 @@ package accel
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,19 @@ func TestProbe(t *testing.T) {
 	p := Probe{Binary: "qemu-system-x86_64", Machine: "pc", Disk: filepath.Join(dir, "a,probe"), Time: time.Minute}
 	if ok, err := p.Boots(t.Context(), "tcg"); !ok || err != nil {
 		t.Errorf("TCG boots: %t, %v", ok, err)
+	}
+	told := filepath.Join(dir, "told")
+	p.Binary = filepath.Join(dir, "tells")
+	if err := os.WriteFile(p.Binary, []byte("#!/bin/sh\necho \"$@\" >"+told+"\nexit 33\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for accel, want := range map[string]string{"kvm": "-cpu host ", "tcg": "-cpu max "} { // what boots with another processor may fail every guest
+		if ok, err := p.Boots(t.Context(), accel); !ok || err != nil {
+			t.Errorf("%s: %t, %v", accel, ok, err)
+		}
+		if line, err := os.ReadFile(told); err != nil || !strings.Contains(string(line), want) {
+			t.Errorf("the probe of %s is %s (%v), without %q", accel, line, err, want)
+		}
 	}
 	p.Binary, p.Time = filepath.Join(dir, "hangs"), 1
 	if err := os.WriteFile(p.Binary, []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {

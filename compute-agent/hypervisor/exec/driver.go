@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -70,7 +71,7 @@ func (d *Driver) whole() hypervisor.Driver {
 // Capabilities says what the command said when the driver was opened.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "exec", SoftStop: d.can.SoftStop, Console: d.can.Console, Foreign: d.can.Foreign,
+		Driver: "exec", Home: strings.Join(d.o.Command, " "), SoftStop: d.can.SoftStop, Console: d.can.Console, Foreign: d.can.Foreign,
 		Detail: d.o.Command[0] + ": " + printable(short(d.can.Detail)),
 	}
 }

@@ -49,6 +49,15 @@ func Need(t testing.TB) Guest {
 	return Guest{Kernel: filepath.Join(dir, "vmlinuz"), Initrd: initrd}
 }
 
+// Missing ends a test for want of something besides a guest.
+func Missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("BERTH_REQUIRE_QEMU") == "1" {
+		t.Fatalf("BERTH_REQUIRE_QEMU=1 and there is no %s", what)
+	}
+	t.Skipf("skipped: needs %s", what)
+}
+
 // modules are what the guest loads, in this order: disks, ISO 9660, the power
 // button, and what tells the hypervisor of a panic. All else that it needs is in the
 // kernel.

@@ -107,8 +107,8 @@ func (h Host) PCI() []compute.PCIDevice {
 	for _, d := range devices {
 		whole[d.Address] = d.Ready()
 	}
-	for i, d := range devices { // its parts would need a token that QEMU is not given
-		devices[i].InUse = d.InUse || d.Parent != "" && whole[d.Parent]
+	for i, d := range devices { // parts of a whole that vfio-pci has need a token that QEMU is not given
+		devices[i].Barred = d.Parent != "" && whole[d.Parent]
 	}
 	return devices
 }
@@ -132,7 +132,7 @@ func (h Host) Free(p compute.Place) error {
 			return hypervisor.Refuse("PCI device %s is with no driver: bind it to vfio-pci", at)
 		case !all[i].Ready():
 			return hypervisor.Refuse("PCI device %s is in use by the host's driver %s: bind it to vfio-pci", at, all[i].Driver)
-		case all[i].InUse:
+		case all[i].Barred:
 			return hypervisor.Refuse("PCI device %s is a part of %s, which is bound to vfio-pci as a whole: give that to the host's driver", at, all[i].Parent)
 		}
 	}

@@ -67,7 +67,7 @@ func TestHardware(t *testing.T) {
 		{Address: "0000:3b:00.4", Vendor: 0x10de, Parent: "0000:3b:00.0", Group: "12", Driver: "vfio-pci", Node: -1},
 		{Address: "0000:3b:00.5", Node: -1},
 		{Address: "0000:5e:00.0", Driver: "vfio-pci", Node: -1},
-		{Address: "0000:5e:00.1", Parent: "0000:5e:00.0", Driver: "vfio-pci", Node: -1, InUse: true},
+		{Address: "0000:5e:00.1", Parent: "0000:5e:00.0", Driver: "vfio-pci", Node: -1, Barred: true},
 	}
 	if diff := cmp.Diff(devices, d.PCI()); diff != "" {
 		t.Error(diff)

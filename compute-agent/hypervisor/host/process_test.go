@@ -1,8 +1,12 @@
 package host
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -61,5 +65,29 @@ func TestGuestName(t *testing.T) {
 		if got := guestName(strings.Fields("qemu-system-x86_64 " + line)); got != want {
 			t.Errorf("%q names %q, want %q", line, got, want)
 		}
+	}
+}
+
+// What a guest finds of the processor it has under KVM alone.
+func TestTraits(t *testing.T) {
+	h := Host{Proc: t.TempDir()}
+	cpuinfo := "processor\t: 0\nflags\t\t: fpu avx2 aes vmx\nbugs\t\t: none\n\nprocessor\t: 1\nflags\t\t: avx512f\n"
+	if err := os.WriteFile(filepath.Join(h.Proc, "cpuinfo"), []byte(cpuinfo), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for accel, want := range map[string][]compute.Trait{
+		"kvm": {"ACCEL_KVM", "CPU_AES", "CPU_AVX2", "CPU_VMX"},
+		"tcg": {"ACCEL_TCG"},
+	} {
+		if diff := cmp.Diff(want, h.Traits(accel)); diff != "" {
+			t.Errorf("%s: %s", accel, diff)
+		}
+	}
+}
+
+func TestDevicesOfAProcess(t *testing.T) {
+	p := Process{Args: []string{"qemu", "-device", "vfio-pci,host=3B:00.1,id=a", "-device", `{"driver":"vfio-pci","host":"0000:5e:00.0"}`, "-drive", "file=/0000:01:00.0"}}
+	if diff := cmp.Diff([]compute.PCIAddress{"0000:3b:00.1", "0000:5e:00.0"}, p.Devices()); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	libvirt "github.com/digitalocean/go-libvirt"
 
@@ -74,7 +75,22 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := d.long(ctx, d.learn); err != nil {
 		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is installed: %w", d.o.Machine, d.kind, err)
 	}
-	return d, nil
+	return d, d.mend(ctx)
+}
+
+// mend writes down what an agent had done and did not live to write: that a guest
+// was let go. If it stands still later, somebody has suspended it.
+func (d *Driver) mend(ctx context.Context) error {
+	all, err := d.ours(ctx)
+	for _, f := range all {
+		if f.state == libvirt.DomainRunning && f.stamp.Launched && !f.stamp.Released {
+			f.stamp.Released = true
+			if err := d.save(ctx, f); err != nil {
+				return err
+			}
+		}
+	}
+	return err
 }
 
 // learn makes libvirt examine QEMU, which takes it long the first time: later
@@ -99,7 +115,7 @@ func (d *Driver) meet(c conn) error {
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "libvirt", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
+		Driver: "libvirt", Home: strings.TrimSpace(d.o.Socket + " " + d.o.Dir), SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
 		Detail: d.about + ", " + d.accel + ", " + d.o.Machine,
 	}
 }

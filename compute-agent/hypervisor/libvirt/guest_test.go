@@ -411,7 +411,7 @@ func TestMachineOnItsNode(t *testing.T) {
 	d := b.open()
 	nodes := d.host.Nodes()
 	if len(nodes) == 0 {
-		t.Skip("skipped: this host's kernel knows no NUMA nodes")
+		guesttest.Missing(t, "NUMA nodes: this host's kernel knows none")
 	}
 	s := spec("linux")
 	s.Nodes = []int{nodes[len(nodes)-1].ID}
@@ -426,5 +426,30 @@ func TestMachineOnItsNode(t *testing.T) {
 	b.ok(err)
 	if !strings.Contains(string(maps), fmt.Sprintf(" bind:%d ", s.Nodes[0])) {
 		t.Errorf("none of its memory is bound to the node:\n%s", maps)
+	}
+}
+
+// An agent that dies once a guest was let go leaves one that runs; who suspends it
+// later is not taken for that agent.
+func TestLetGoAndNotWrittenDown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.ok(d.Prepare(t.Context(), spec("linux")))
+	d.crash = func(moment string) error {
+		if moment == "let go" {
+			return errCrash
+		}
+		return nil
+	}
+	if err := d.Launch(t.Context(), one, 1, "c"); !errors.Is(err, errCrash) {
+		t.Fatalf("it was to die, and answers %v", err)
+	}
+	next := b.open()
+	b.virsh("suspend", string(one))
+	list, err := next.List(t.Context())
+	b.ok(err)
+	if m := list[0]; m.Waits || m.Power != compute.PowerRunning || !strings.Contains(m.Detail, "virsh suspend") {
+		t.Errorf("suspended by hand, and List gives %+v", m)
 	}
 }

@@ -241,7 +241,7 @@ func TestDiskFillsUp(t *testing.T) {
 	b.o.MinFree = 1
 	b.ok(os.Mkdir(b.o.Dir, 0o700))
 	if err := syscall.Mount("tmpfs", b.o.Dir, "tmpfs", 0, "size=700k"); err != nil {
-		t.Skipf("skipped: needs to mount a small file system: %v", err)
+		guesttest.Missing(t, "a small file system: "+err.Error())
 	}
 	defer func() { b.ok(syscall.Unmount(b.o.Dir, 0)) }()
 	d := b.open()
@@ -325,7 +325,7 @@ func TestMachineOnItsNode(t *testing.T) {
 	d := b.open()
 	nodes := d.host.Nodes()
 	if len(nodes) == 0 {
-		t.Skip("skipped: this host's kernel knows no NUMA nodes")
+		guesttest.Missing(t, "NUMA nodes: this host's kernel knows none")
 	}
 	s := spec("linux")
 	s.Nodes = []int{nodes[len(nodes)-1].ID}
@@ -342,5 +342,66 @@ func TestMachineOnItsNode(t *testing.T) {
 	b.ok(err)
 	if !strings.Contains(string(maps), fmt.Sprintf(" bind:%d ", s.Nodes[0])) {
 		t.Errorf("none of its memory is bound to the node:\n%s", maps)
+	}
+}
+
+// An agent that dies while it starts a machine again, which has run before, leaves
+// one that is stopped, and is started when that is asked for: not launched, which
+// would end it if it failed.
+func TestStartIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.run(d, spec("linux"))
+	b.up(one)
+	b.ok(d.Stop(t.Context(), one, 0))
+	dies := b.open()
+	dies.crash = func(moment string) error {
+		if moment == "started" {
+			return errCrash
+		}
+		return nil
+	}
+	if err := dies.Start(t.Context(), one); !errors.Is(err, errCrash) {
+		t.Fatalf("it was to die, and answers %v", err)
+	}
+	next := b.open()
+	list, err := next.List(t.Context())
+	b.ok(err)
+	if m := list[0]; m.Waits || m.Power != compute.PowerStopped || !strings.Contains(m.Detail, "start it again") {
+		t.Errorf("its start was broken off, and List gives %+v", m)
+	}
+	b.ok(next.Launch(t.Context(), one, 1, "c"))
+	if status := next.status(t.Context(), one); status != "prelaunch" {
+		t.Errorf("a second launch made it %q", status)
+	}
+	b.ok(next.Start(t.Context(), one))
+	b.up(one)
+}
+
+// A prepared process may be gone at launch, and the agent may die once there is
+// another: the next launch takes that, and knows it.
+func TestLaunchIsBrokenOffAfterItsProcess(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.ok(d.Prepare(t.Context(), spec("tiny")))
+	b.kill(one)
+	d.crash = func(moment string) error {
+		if moment == "started" {
+			return errCrash
+		}
+		return nil
+	}
+	if err := d.Launch(t.Context(), one, 1, "c"); !errors.Is(err, errCrash) {
+		t.Fatalf("it was to die, and answers %v", err)
+	}
+	next := b.open()
+	b.ok(next.Launch(t.Context(), one, 1, "c"))
+	b.up(one)
+	r, _, err := next.load(one)
+	b.ok(err)
+	if all := b.processes(); len(all) != 1 || r.PID != all[0].PID || r.Start != all[0].Start {
+		t.Errorf("its process is %d since %d, and on the host are %+v", r.PID, r.Start, all)
 	}
 }

@@ -15,6 +15,7 @@ type record struct {
 	Plan    plan
 	Ready   bool               // Prepare has finished
 	Wanted  compute.PowerState // of a launched machine
+	Again   bool               `json:",omitempty"` // it was started after it was launched: it has run, however it stands now
 	Why     string             // why it is not wanted to run
 	Code    compute.ReasonCode // the same in a word; empty in records of the first drivers
 	PID     int                // of the process started last
@@ -65,6 +66,9 @@ func alive(r record, f found) hypervisor.Verdict {
 	case "internal-error":
 		return hypervisor.Stopped(compute.HypervisorError, "QEMU stopped the guest for an error of its own or of KVM; see its qemu.log")
 	case "prelaunch":
+		if r.Again {
+			return hypervisor.Stopped(compute.StoppedUnknown, "its start was broken off: start it again")
+		}
 		return hypervisor.Waiting()
 	case "":
 		return hypervisor.Running(fmt.Sprintf("process %d, which does not answer", r.PID))

@@ -45,10 +45,17 @@ func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.At
 }
 
 // release lets go of a process that waits, where an earlier call got no further.
-// It starts none.
+// It starts none, and nothing that has run before.
 func (d *Driver) release(ctx context.Context, r record) error {
-	if r.Wanted == compute.PowerRunning && d.status(ctx, r.Machine.Instance) == "prelaunch" {
+	all, err := d.host.Processes()
+	if err != nil || r.Wanted != compute.PowerRunning || r.Again || len(of(all, d.dir(r.Machine.Instance))) == 0 {
+		return err
+	}
+	switch d.status(ctx, r.Machine.Instance) {
+	case "prelaunch":
 		return d.tell(ctx, r.Machine.Instance, "cont")
+	case "":
+		return errors.New("its process does not answer")
 	}
 	return nil
 }
@@ -60,13 +67,14 @@ func (d *Driver) ensure(ctx context.Context, r *record) error {
 	p, err := d.spawn(ctx, r.Plan)
 	if errors.Is(err, errAlive) {
 		all, wrong := d.host.Processes()
-		if wrong != nil || len(of(all, dir)) > 0 {
+		if wrong != nil {
 			return wrong
 		}
-		if err := awaitLock(ctx, dir); err != nil { // it is about to die
-			return err
+		if there := of(all, dir); len(there) > 0 {
+			p, err = there[0], nil
+		} else if err = awaitLock(ctx, dir); err == nil { // it is about to die
+			p, err = d.spawn(ctx, r.Plan)
 		}
-		p, err = d.spawn(ctx, r.Plan)
 	}
 	if err != nil {
 		return err

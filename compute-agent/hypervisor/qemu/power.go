@@ -93,8 +93,8 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 			return err
 		}
 	}
-	r.Wanted, r.Code, r.Why = compute.PowerRunning, "", ""
-	if err := save(d.dir(id), r); err != nil { // before the process: the next agent lets it go
+	r.Wanted, r.Again, r.Code, r.Why = compute.PowerRunning, true, "", ""
+	if err := save(d.dir(id), r); err != nil { // before the process: what dies here has run before
 		return err
 	}
 	if err := d.ensure(ctx, &r); err != nil {
