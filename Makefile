@@ -6,7 +6,7 @@ TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
 
-.PHONY: build demo dev test sim sim-teeth fuzz vuln lint fmt proto proto-check clean
+.PHONY: build demo dev test sim sim-teeth chaos chaos-full fuzz vuln lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth

@@ -41,7 +41,7 @@ func (t *term) caughtUp(ctx context.Context) bool {
 			return true
 		}
 		t.opts.Logger.Warn("cannot catch up yet", zap.Error(err))
-		if !service.Sleep(ctx, wait) {
+		if !service.Sleep(ctx, service.Jitter(wait)) {
 			return false
 		}
 	}
@@ -84,7 +84,8 @@ type failure struct {
 	err   error
 }
 
-// after is the failure that follows f.
+// after is the failure that follows f. What failed together is tried again together:
+// one call for all, and only one manager is active.
 func (f failure) after(err error, now time.Time, first, most, atLeast time.Duration) failure {
 	wait := first << min(f.times, 20)
 	if wait > most || wait <= 0 {

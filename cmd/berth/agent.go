@@ -20,14 +20,14 @@ import (
 
 // agentOptions say how an agent runs in this process.
 type agentOptions struct {
-	Host       compute.HostID
-	State      string // folder of the journal
-	Driver     hypervisor.Driver
-	Slots      int // 0: the agent's default
-	Terms      offer.Terms
-	Journal    journal.Options
-	Timing     agent.Timing
-	Made       func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
+	Host    compute.HostID
+	State   string // folder of the journal
+	Driver  hypervisor.Driver
+	Slots   int // 0: the agent's default
+	Terms   offer.Terms
+	Journal journal.Options
+	Timing  agent.Timing
+	Made    func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
 }
 
 // newAgent joins one host's agent. Its journal is opened, and so locked, at

@@ -67,7 +67,9 @@ func (r *row) judge(w *witness, s *stream) {
 func (c *chaos) settled() {
 	c.t.Helper()
 	c.come()
-	active, _ := c.load.wanted()
+	active, deleted := c.load.wanted()
+	c.became(active, compute.StateActive)
+	c.became(deleted, compute.StateDeleted)
 	for _, answer := range c.load.wrong {
 		c.t.Error(answer)
 	}
@@ -117,6 +119,17 @@ func (c *chaos) come() {
 		case <-news:
 		case <-given:
 			return
+		}
+	}
+}
+
+// became holds every boot that was ever accepted, before, between and after the
+// faults, against what was to become of it.
+func (c *chaos) became(ids []compute.InstanceID, want compute.State) {
+	c.t.Helper()
+	for _, id := range ids {
+		if state := c.seen.get(id).State; state != want {
+			c.t.Errorf("%s is lost: %s, and was to be %s", id, state, want)
 		}
 	}
 }

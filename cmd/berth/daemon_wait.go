@@ -41,7 +41,7 @@ func (c *cell) await(ctx context.Context, say func(why string)) error {
 			return ctx.Err()
 		}
 		say(err.Error())
-		if !service.Sleep(ctx, againAfter) {
+		if !service.Sleep(ctx, service.Jitter(againAfter)) {
 			return ctx.Err()
 		}
 	}

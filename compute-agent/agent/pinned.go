@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -61,13 +62,14 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 
 // lacks says why a machine has no room.
 func lacks(needs compute.Resources, room offer.Room) string {
+	free := cmp.Or(room.Free().String(), "nothing")
 	if !needs.FitsIn(room.Free()) {
-		return fmt.Sprintf("it needs %s, and %s is free", needs, room.Free())
+		return fmt.Sprintf("it needs %s, and %s is free", needs, free)
 	}
 	for class, most := range room.Largest() {
 		if needs[class] > most {
-			return fmt.Sprintf("it needs %s, and one machine may have %s=%d at most now, of %s that is free", needs, class, most, room.Free())
+			return fmt.Sprintf("it needs %s, and one machine may have %s=%d at most now, of %s that is free", needs, class, most, free)
 		}
 	}
-	return fmt.Sprintf("it needs %s, which no NUMA node, or no set of devices, has together, of %s that is free", needs, room.Free())
+	return fmt.Sprintf("it needs %s, which no NUMA node, or no set of devices, has together, of %s that is free", needs, free)
 }

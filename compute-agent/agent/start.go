@@ -45,8 +45,8 @@ func (l *loop) begin() {
 				return
 			}
 			l.a.inbox.put(func(l *loop) { l.view.trouble = "the hypervisor does not answer: " + err.Error() })
-			l.log.Warn("the hypervisor does not answer; nothing is done before it does", zap.Duration("again in", pause), zap.Error(err))
-			if !service.Sleep(l.work, pause) {
+			l.log.Warn("the hypervisor does not answer; nothing is done before it does", zap.Duration("again within", pause), zap.Error(err))
+			if !service.Sleep(l.work, service.Jitter(pause)) {
 				return
 			}
 			pause = min(2*pause, 30*l.o.Timing.Retry)
@@ -175,7 +175,7 @@ func (l *loop) listen() {
 			err := events.Events(l.work, func(e hypervisor.Event) {
 				l.a.inbox.put(func(l *loop) { l.hint(e) })
 			})
-			if !service.Sleep(l.work, l.o.Timing.Poll) {
+			if !service.Sleep(l.work, service.Jitter(l.o.Timing.Poll)) {
 				return
 			}
 			l.log.Debug("the hypervisor tells no more of what changes", zap.Error(err))

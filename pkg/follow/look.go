@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,6 +32,7 @@ func (l *loop) look(ctx context.Context, why error) {
 	if why != nil {
 		l.fails++
 		pause = min(mostPause, 50*time.Millisecond<<min(l.fails, 10))
+		pause -= rand.N(pause/2 + 1) // all who follow the topic would come at once
 	}
 	if l.fails == logAfter {
 		l.f.opts.Log.Warn("cannot read; trying on", zap.String("topic", l.f.topic), zap.Error(why))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -85,7 +86,7 @@ func (p *Publisher) Publish(ctx context.Context, q compute.Request) error {
 	defer cancel()
 	for since := time.Now(); ; {
 		err := p.try(ctx, q, rec)
-		if !errors.Is(err, wire.ErrNoTopic) || time.Since(since) > lookFor || !pause(ctx, lookApart) {
+		if !errors.Is(err, wire.ErrNoTopic) || time.Since(since) > lookFor || !pause(ctx, lookApart-rand.N(lookApart/2)) {
 			return err
 		}
 	}

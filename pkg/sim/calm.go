@@ -175,11 +175,16 @@ func (w *play) unfinished() (left []string) {
 }
 
 func (w *play) askQuotas() {
-	logged := map[compute.Project]compute.Resources{}
-	for _, i := range w.rec.instances() {
-		logged[i.Project] = logged[i.Project].Plus(uses(i))
+	logged := func(p compute.Project) (used compute.Resources) {
+		for _, i := range w.rec.instances() {
+			if i.Project == p {
+				used = used.Plus(uses(i))
+			}
+		}
+		return used
 	}
 	for _, p := range w.projects() {
+		before := logged(p)
 		var q client.Quota
 		var err error
 		for range 30 {
@@ -199,7 +204,7 @@ func (w *play) askQuotas() {
 		for _, r := range q.Resources {
 			used[r.Class] = r.Used
 		}
-		w.rec.Quotas = append(w.rec.Quotas, QuotaSeen{p, used, logged[p]})
+		w.rec.Quotas = append(w.rec.Quotas, QuotaSeen{p, used, before, logged(p)})
 	}
 }
 

@@ -76,7 +76,8 @@ type Ask struct {
 type QuotaSeen struct {
 	Project compute.Project
 	Used    compute.Resources
-	Logged  compute.Resources // what the log says
+	Before  compute.Resources // what the log said when it was asked
+	After   compute.Resources // and when it had answered
 }
 
 // Note is one line of the story.
