@@ -23,6 +23,7 @@ import (
 type realHosts struct {
 	*rig
 	dir     string // short: a socket's name is
+	guest   guesttest.Guest
 	agents  map[compute.HostID]*process
 	minFree int64 // of agents that are started from now on; 0: the default
 }
@@ -44,11 +45,8 @@ func newRealHosts(t *testing.T, names ...compute.HostID) *realHosts {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	image := filepath.Join(dir, "images/linux")
-	h.must(os.MkdirAll(image, 0o755))
-	h.must(os.Symlink(g.Kernel, filepath.Join(image, "kernel")))
-	h.must(os.Symlink(g.Initrd, filepath.Join(image, "initrd")))
-	h.must(os.WriteFile(filepath.Join(image, "cmdline"), []byte(guesttest.Cmdline+" "+guesttest.Listen), 0o644))
+	h.guest = g
+	h.linux("linux", guesttest.Listen)
 	h.startQueues()
 	h.startConductor("conductor")
 	h.startAPI()
@@ -57,6 +55,16 @@ func newRealHosts(t *testing.T, names ...compute.HostID) *realHosts {
 		h.known(devHost{ID: name})
 	}
 	return h
+}
+
+// linux makes an image of a kernel with a parameter.
+func (h *realHosts) linux(name, parameter string) {
+	h.t.Helper()
+	image := filepath.Join(h.dir, "images", name)
+	h.must(os.MkdirAll(image, 0o755))
+	h.must(os.Symlink(h.guest.Kernel, filepath.Join(image, "kernel")))
+	h.must(os.Symlink(h.guest.Initrd, filepath.Join(image, "initrd")))
+	h.must(os.WriteFile(filepath.Join(image, "cmdline"), []byte(guesttest.Cmdline+" "+parameter), 0o644))
 }
 
 // totals is what each host says it has: far more than this machine, so that
@@ -92,20 +100,26 @@ func (h *realHosts) pid(name compute.HostID, id compute.InstanceID) int {
 }
 
 // processes are the machines' that run in our folders, whoever knows of them.
-func (h *realHosts) processes() (pids []int) {
-	entries, err := os.ReadDir("/proc")
+func (h *realHosts) processes() []int {
+	pids, err := qemus(h.dir)
 	h.must(err)
+	return pids
+}
+
+// qemus are the QEMU processes of machines below a folder.
+func qemus(dir string) (pids []int, err error) {
+	entries, err := os.ReadDir("/proc")
 	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
+		pid, wrong := strconv.Atoi(e.Name())
+		if wrong != nil {
 			continue
 		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // it may have ended meanwhile
-		if strings.HasPrefix(string(line), "qemu-system-") && strings.Contains(string(line), h.dir+"/") {
+		if strings.HasPrefix(string(line), "qemu-system-") && strings.Contains(string(line), dir+"/") {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	return pids, err
 }
 
 // berth is what a user types, and what it prints.
@@ -272,6 +286,7 @@ func texts(ids []compute.InstanceID) (out []string) {
 // nothing on any host.
 func TestMachinesThatCannotBe(t *testing.T) {
 	h := newRealHosts(t, "alpha")
+	h.linux("panics", guesttest.Panics)
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/broken.qcow2"), []byte("no disk at all"), 0o644))
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw"), make([]byte, 512), 0o644))
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw.sha256"), []byte(strings.Repeat("0", 64)+"  other.raw\n"), 0o644))
@@ -308,5 +323,13 @@ func TestMachinesThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %s, %s; want %s with %q", x.name, i.Reason.Code, text, x.code, x.says)
 		}
 	}
+	panics := h.boot(c, 1, compute.Boot{Flavor: "tiny", Image: "panics", Host: "alpha"})
+	h.poll("the panic is known", func() bool {
+		i, err := c.Instance(t.Context(), panics[0])
+		h.must(err)
+		return i.Stopped != nil && i.Stopped.Code == compute.GuestPanicked
+	})
+	h.delete(c, panics)
+	h.await(panics, compute.StateDeleted)
 	h.nothingLeft(c)
 }

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+)
+
+// berth dev boots a real machine, which runs on when it ends; the next one with the
+// same folder finds it, and deletes it. docs/REAL-HOST.md walks through this.
+func TestDevOnQEMU(t *testing.T) {
+	g := guesttest.Need(t)
+	dir, err := os.MkdirTemp("", "bd") // t.TempDir is too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pids, _ := qemus(dir)
+		for _, pid := range pids {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		_ = os.RemoveAll(dir)
+	})
+	image := filepath.Join(dir, "i/linux")
+	if err := os.MkdirAll(image, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range map[string]string{"kernel": g.Kernel, "initrd": g.Initrd} {
+		if err := os.Symlink(file, filepath.Join(image, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := devOptions{Data: filepath.Join(dir, "d"), Listen: "127.0.0.1:0"}
+	if err := (devDriver{kind: "qemu", images: filepath.Join(dir, "i")}).choose(&o); err != nil {
+		t.Fatal(err)
+	}
+	o.QEMU.Accel, o.QEMU.Machine, o.QEMU.Network = "tcg", "pc", "none"
+	said := func(commands ...string) (all []string) {
+		t.Helper()
+		err := withDev(t.Context(), o, func(ctx context.Context, address string) error {
+			for _, line := range commands {
+				var out bytes.Buffer
+				root := NewRoot()
+				root.SetOut(&out)
+				root.SetErr(&out)
+				if code := Execute(ctx, root, append(strings.Fields(line), "--api", "http://"+address)); code != 0 {
+					t.Errorf("berth %s: exit code %d: %s", line, code, out.String())
+				}
+				all = append(all, out.String())
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	said("flavor add tiny --vcpus 1 --memory 128MiB --disk 1GiB", "boot --flavor tiny --name web --image linux --wait")
+	if pids, err := qemus(dir); err != nil || len(pids) != 1 {
+		t.Errorf("berth dev has ended, and of its one machine run %v (%v)", pids, err)
+	}
+	after := said("reboot web --hard --wait", "show web", "host show host-01", "delete web --wait")
+	if !strings.Contains(after[1], "running") || !strings.Contains(after[2], "ACCEL_TCG") {
+		t.Errorf("the next berth dev says %q", after)
+	}
+	entries, err := os.ReadDir(o.QEMU.Dir)
+	if pids, _ := qemus(dir); err != nil || len(entries) != 0 || len(pids) != 0 {
+		t.Errorf("deleted, and %v is left, and %v run (%v)", entries, pids, err)
+	}
+}
