@@ -21,18 +21,15 @@ type Machine struct {
 	Resources compute.Resources  // what it holds of the host, running or not
 	compute.Place
 	Launched bool // Launch was called for it: from then on it may have run
-	Waits    bool // Launched, but what was to let its guest go was broken off: it stands still until Launch, or Start, is called
-	Power    compute.PowerState
-	Why      compute.ReasonCode // launched and stopped: why, as far as the driver can tell; empty: it cannot
-	Detail   string             // for the operator: why it stopped, where its files are
+	Verdict
 }
 
 // Verdict is what a driver finds that a machine does, and why.
 type Verdict struct {
 	Power  compute.PowerState
-	Why    compute.ReasonCode // as in Machine
-	Detail string
-	Waits  bool // as in Machine
+	Why    compute.ReasonCode // launched and stopped: why, as far as the driver can tell; empty: it cannot
+	Detail string             // for the operator: why it stopped, where its files are
+	Waits  bool               // Launched, but what was to let its guest go was broken off: it stands still until Launch, or Start, is called
 }
 
 // Waiting is the verdict on what stands still because the agent that was to let it

@@ -224,7 +224,7 @@ func TestSixtyFourAtMost(t *testing.T) {
 	}
 	l.Hear(a, epochZero)
 	left := map[compute.QueueName]bool{}
-	room := Amounts(compute.Resources{compute.VCPU: 1})
+	room := Room{free: compute.Resources{compute.VCPU: 1}}
 	for round := range 6 {
 		drawn := l.Wait(many(100), 0, epochZero)
 		if round == 0 && (drawn[0].Queue != "q099" || drawn[9].Queue != "q090") {
@@ -275,7 +275,7 @@ func TestWhateverArrivesFits(t *testing.T) {
 			}
 		}
 		slots := rapid.IntRange(0, 5).Draw(t, "slots")
-		plan := Plan(Amounts(free), lanes, slots)
+		plan := Plan(Room{free: free}, lanes, slots)
 		rest, open := free.Clone(), 0
 		for i, p := range plan {
 			if lanes[i].Open != nil {
@@ -334,7 +334,7 @@ func TestLanesTakeTurns(t *testing.T) {
 		room         Room
 		small, large compute.Resources
 	}{
-		"the only device": {Amounts(compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1}), compute.Resources{compute.VCPU: 1}, compute.Resources{compute.VCPU: 1, "CUSTOM_PCI": 1}},
+		"the only device": {Room{free: compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1}}, compute.Resources{compute.VCPU: 1}, compute.Resources{compute.VCPU: 1, "CUSTOM_PCI": 1}},
 		"the larger node": {nodes, compute.Resources{compute.VCPU: 2}, compute.Resources{compute.VCPU: 4}},
 		"the only card":   {Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, card(1, 2, 0)).Room(), compute.Resources{partClass: 1}, compute.Resources{wholeClass: 1}},
 	} {

@@ -11,9 +11,6 @@ type Room struct {
 	devices devices
 }
 
-// Amounts is room where machines may be anywhere and devices are not told apart.
-func Amounts(free compute.Resources) Room { return Room{free: free} }
-
 // Free is how much is left of each class. It is negative where a host has more on
 // it than it should.
 func (r Room) Free() compute.Resources { return r.free }
@@ -23,7 +20,9 @@ func (r Room) Free() compute.Resources { return r.free }
 func (r Room) Largest() (out compute.Resources) {
 	less := func(class compute.ResourceClass, n int64) {
 		if old, there := out[class]; n < r.free[class] && (!there || n < old) {
-			out = out.Max(compute.Resources{class: 0})
+			if out == nil {
+				out = compute.Resources{}
+			}
 			out[class] = max(0, n)
 		}
 	}

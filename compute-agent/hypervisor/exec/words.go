@@ -155,7 +155,7 @@ func (l listed) machine() (found, error) {
 	}
 	f := found{state: l.State, Machine: hypervisor.Machine{
 		Instance: id.Instance, Project: id.Project, Attempt: id.Attempt, Claim: id.Claim, Fence: id.Fence, Resources: id.Resources,
-		Launched: l.State == launched, Power: compute.PowerStopped, Detail: l.Detail,
+		Launched: l.State == launched, Verdict: hypervisor.Stopped("", l.Detail),
 	}}
 	if !f.Launched {
 		f.Detail = l.State

@@ -66,10 +66,9 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 		if err := d.host.had(s.Instance, s.Devices); err != nil {
 			return err
 		}
-		return d.host.put(machine{Machine: hypervisor.Machine{
-			Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence,
-			Resources: s.Resources.Clone(), Place: s.Place.Clone(), Power: compute.PowerStopped, Detail: "prepared",
-		}}, "")
+		m := machine{Machine: s.Machine()}
+		m.Verdict = hypervisor.Stopped("", "prepared")
+		return d.host.put(m, "")
 	})
 }
 

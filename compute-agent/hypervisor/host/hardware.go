@@ -116,11 +116,8 @@ func (h Host) PCI() []compute.PCIDevice {
 // Free refuses a place that a machine cannot have. Whether another machine has one of
 // the devices, its hypervisor finds out.
 func (h Host) Free(p compute.Place) error {
-	if len(p.Nodes) > 0 && len(h.CPUs(p.Nodes)) == 0 {
-		return hypervisor.Refuse("NUMA nodes %v are not on this host: lscpu shows which are", p.Nodes)
-	}
-	if len(p.Devices) == 0 {
-		return nil
+	if _, err := h.CPUs(p.Nodes); err != nil || len(p.Devices) == 0 {
+		return err
 	}
 	all := h.PCI()
 	for _, at := range p.Devices {
@@ -139,14 +136,21 @@ func (h Host) Free(p compute.Place) error {
 	return nil
 }
 
-// CPUs are the processors of some NUMA nodes.
-func (h Host) CPUs(nodes []int) (cpus []int) {
+// CPUs are the processors of the NUMA nodes that a machine is bound to; none: it is
+// bound to none.
+func (h Host) CPUs(nodes []int) (cpus []int, err error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
 	for _, n := range h.Nodes() {
 		if slices.Contains(nodes, n.ID) {
 			cpus = append(cpus, n.CPUs...)
 		}
 	}
-	return cpus
+	if len(cpus) == 0 {
+		return nil, hypervisor.Refuse("NUMA nodes %v are not on this host: lscpu shows which are", nodes)
+	}
+	return cpus, nil
 }
 
 func hexNumber(s string) uint64 {

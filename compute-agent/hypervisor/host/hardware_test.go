@@ -3,6 +3,7 @@ package host
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -86,8 +87,8 @@ func TestHardware(t *testing.T) {
 	if err := d.Free(compute.Place{Nodes: []int{7}}); err == nil || !strings.Contains(err.Error(), "NUMA nodes [7]") {
 		t.Errorf("a node that is not there: %v", err)
 	}
-	if diff := cmp.Diff([]int{2, 3}, d.CPUs([]int{2, 10})); diff != "" {
-		t.Error(diff)
+	if cpus, err := d.CPUs([]int{2, 10}); err != nil || !slices.Equal(cpus, []int{2, 3}) {
+		t.Errorf("the processors of two nodes are %v (%v)", cpus, err)
 	}
 	none := Host{Sys: t.TempDir()}
 	if none.Nodes() != nil || none.PCI() != nil {

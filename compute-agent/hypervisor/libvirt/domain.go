@@ -169,9 +169,13 @@ type (
 func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 	m := s.machine()
 	dir := d.dir(m.Instance)
+	cpus, err := d.host.CPUs(m.Nodes)
+	if err != nil {
+		return "", err
+	}
 	x := domain{
 		Type: d.kind, Name: "berth-" + string(m.Instance), UUID: string(m.Instance), Stamp: stamped{XMLNS: namespace, stamp: s},
-		Memory: quantity{Unit: "MiB", N: m.Resources[compute.MemoryMB]}, VCPU: pinned{list(d.host.CPUs(m.Nodes)), m.Resources[compute.VCPU]}, NUMA: strict(m.Nodes),
+		Memory: quantity{Unit: "MiB", N: m.Resources[compute.MemoryMB]}, VCPU: pinned{list(cpus), m.Resources[compute.VCPU]}, NUMA: strict(m.Nodes),
 		System: firmware{Type: "smbios", Entries: []entry{{"manufacturer", "Berth"}, {"product", "Berth"}, {"serial", string(m.Instance)}}},
 		OS:     boot{Type: hvm{Arch: "x86_64", Machine: d.o.Machine, Is: "hvm"}, Kernel: img.Kernel, Initrd: img.Initrd, SMBIOS: mode{"sysinfo"}},
 		CPU:    mode{map[string]string{"kvm": "host-passthrough"}[d.accel]}, PowerOff: "destroy", Reboot: "restart", Crash: "preserve", // until it is seen: a domain that was destroyed says no more why

@@ -114,8 +114,7 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 // machine is a domain as List gives it.
 func (d *Driver) machine(f found, boot string) hypervisor.Machine {
 	m := f.stamp.machine()
-	v := judge(f, boot)
-	m.Power, m.Why, m.Waits, m.Detail = v.Power, v.Why, v.Waits, v.Detail
+	m.Verdict = judge(f, boot)
 	m.Detail += "; domain " + f.domain.Name + ", " + d.dir(m.Instance)
 	return m
 }

@@ -60,8 +60,8 @@ func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []host.Proc
 		return hypervisor.Machine{}, err
 	}
 	m := r.Machine
-	v := judge(r, d.find(ctx, id, all))
-	m.Power, m.Why, m.Waits, m.Detail = v.Power, v.Why, v.Waits, v.Detail+"; "+d.dir(id)
+	m.Verdict = judge(r, d.find(ctx, id, all))
+	m.Detail += "; " + d.dir(id)
 	if err := d.consoles.Trim(d.dir(id)); err != nil { // a full disk, perhaps; the machine is there all the same
 		m.Detail += "; its console was not cut to size: " + err.Error()
 	}

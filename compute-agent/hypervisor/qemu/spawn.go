@@ -15,7 +15,6 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
-	"github.com/berth-project/berth/pkg/compute"
 )
 
 // errAlive is what spawn answers where a process holds the machine's lock.
@@ -89,10 +88,11 @@ func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 	cmd.Stdout, cmd.Stderr = log, log // files, for a pipe would break with the agent
 	cmd.ExtraFiles = []*os.File{lockFD - 3: lock, socketFD - 3: socket}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := d.host.Free(compute.Place{Nodes: p.Nodes}); err != nil {
+	cpus, err := d.host.CPUs(p.Nodes)
+	if err != nil {
 		return nil, err
 	}
-	return cmd, startOn(cmd, d.host.CPUs(p.Nodes))
+	return cmd, startOn(cmd, cpus)
 }
 
 // greet waits until QEMU answers on its socket, or has ended.
