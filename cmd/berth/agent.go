@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -64,12 +65,17 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 		o.Made(a)
 	}
 	topics := c.topics()
-	commands := c.reader(kafka.ReaderOptions{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands)
+	joint := kafka.NewJoint(c.kafka)
+	read := func(o kafka.ReaderOptions, to feed) service.Part { return joint.Reader(to.takes(o)) }
 	g.Add("puller", puller)
 	// The host's stream is made by the queue manager after the first beacon, so
 	// it is no condition for being ready. It is read until the agent has ended: to
 	// what was claimed an answer may still come.
-	g.Add("streams", eager{service.Together(commands, c.table(topics.Queues(), a.Queues), c.table(topics.Advice(), a.Advice))})
+	g.Add("streams", eager{service.Together(
+		read(kafka.ReaderOptions{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands),
+		read(kafka.ReaderOptions{Topic: topics.Queues()}, a.Queues),
+		read(kafka.ReaderOptions{Topic: topics.Advice(), Pace: advicePace}, a.Advice),
+	)})
 	g.Add("agent", a)
 	return g, nil
 }
@@ -79,6 +85,11 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 func agentOn(c cell, o agentOptions) service.Part {
 	return service.Made(func(context.Context) (service.Part, error) { return newAgent(c, o) })
 }
+
+// advicePace is how long a host leaves between two looks at the advice. What it
+// says changes how often a host waits on a queue, not whether work is found, and
+// each record of it would wake every host there is.
+const advicePace = 3 * time.Second
 
 // streamStart is where the journal says that the host's stream goes on.
 func streamStart(a *agent.Agent) kafka.Start {

@@ -100,6 +100,12 @@ func (c cell) count(ctx context.Context) (int32, error) {
 // feed is how a component takes the records of one topic.
 type feed func(recs records, end bool)
 
+// takes is what a reader is made of that feeds it.
+func (to feed) takes(o kafka.ReaderOptions) kafka.ReaderOptions {
+	o.Handle = func(b kafka.Batch) { to(b.Records, b.End) }
+	return o
+}
+
 // records is what a reader brings at once.
 type records = []wire.Record
 
@@ -124,8 +130,7 @@ func (c cell) committed(topic string, to feed) *kafka.Reader {
 }
 
 func (c cell) reader(o kafka.ReaderOptions, to feed) *kafka.Reader {
-	o.Handle = func(b kafka.Batch) { to(b.Records, b.End) }
-	return kafka.NewReader(c.kafka, o)
+	return kafka.NewReader(c.kafka, to.takes(o))
 }
 
 // producer makes a producer that the group closes.

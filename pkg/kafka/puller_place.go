@@ -221,7 +221,8 @@ func (p *places) watch(ctx context.Context, broker int32, queues []wire.QueueRef
 	for i, q := range queues {
 		names[i] = q.Name
 	}
-	for d := wait + patience; sleep(ctx, d) == nil; d = patience {
+	for asked, d := 0, wait+overdue(0); sleep(ctx, d) == nil; d = overdue(asked) {
+		asked++
 		if p.refresh(ctx, names) == nil && p.moved(broker, queues) {
 			cancel(errMoved)
 			return

@@ -95,6 +95,7 @@ type Reader struct {
 	heard atomic.Int64       // see Heard; in nanoseconds since made
 	made  time.Time
 	reads *readerMetrics
+	joint *Joint // whose connections it uses; nil: its own
 }
 
 // NewReader makes a reader; Run starts it.
@@ -116,20 +117,32 @@ func (r *Reader) Ready() <-chan struct{} { return r.ready }
 // Run reads until ctx ends, and then returns nil.
 func (r *Reader) Run(ctx context.Context) error {
 	defer close(r.ended)
-	client, err := newClient(r.cfg, kgo.RecordPartitioner(partitioner()), kgo.ConnIdleTimeout(askedTimeout))
+	client, leave, err := r.enter()
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer leave()
 	defer r.reads.show()()
 	look := r.cfg.look(r.cfg.readOf(r.opts.Topic))
 	defer look.fine()
-	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look}
+	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look, joint: r.joint, patient: r.opts.Pace > 0}
 	err = r.read(ctx, src)
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
+}
+
+// enter is the client to read with, and what to do when it is not needed any more.
+func (r *Reader) enter() (*kgo.Client, func(), error) {
+	if r.joint != nil {
+		return r.joint.enter()
+	}
+	client, err := readClient(r.cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, client.Close, nil
 }
 
 func (r *Reader) read(ctx context.Context, src *source) error {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
 )
 
 const (
@@ -21,6 +22,15 @@ const (
 	// asked whether it still leads. A frozen broker's connections stay open.
 	patience = time.Second
 )
+
+// overdue is how long a fetch may be late before who leads is asked for the n-th
+// time, from 0: brokers that have too much to do are not helped by questions.
+func overdue(n int) time.Duration {
+	if n == 0 {
+		return patience
+	}
+	return service.Jitter(patience << min(n, 3))
+}
 
 // fetch is one request to one broker.
 type fetch struct {
@@ -63,25 +73,33 @@ func (s *source) fetch(ctx context.Context, f fetch, committed bool) fetched {
 		defer close(watched)
 		s.watch(fctx, f, cancel)
 	}()
-	resp, err := s.client.Broker(int(f.broker)).Request(fctx, s.request(f, committed))
+	resp, err := s.carry(fctx, f, s.request(f, committed))
 	if err != nil && errors.Is(context.Cause(fctx), errMoved) {
 		err = errMoved
 	}
 	cancel(nil)
 	<-watched
 	if err == nil {
-		err = kerr.ErrorForCode(resp.(*kmsg.FetchResponse).ErrorCode)
+		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
 		return fetched{fetch: f, err: err}
 	}
-	out := s.parse(f, resp.(*kmsg.FetchResponse), committed)
+	out := s.parse(f, resp, committed)
 	for i := range out.parts {
 		if errors.Is(out.parts[i].err, kerr.OffsetOutOfRange) {
 			out.parts[i] = s.place(ctx, f.view, out.parts[i])
 		}
 	}
 	return out
+}
+
+// carry brings a fetch to its broker, and its answer back.
+func (s *source) carry(ctx context.Context, f fetch, req *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
+	if s.joint != nil {
+		return s.joint.fetch(ctx, f.broker, s.topic, req, f.wait, s.patient)
+	}
+	return requestFetch(ctx, s.client, f.broker, req)
 }
 
 // place finds out what an offset out of range means. Below the log: records
@@ -111,15 +129,16 @@ func (s *source) place(ctx context.Context, v view, part fetchedPart) fetchedPar
 // watch ends a fetch at a broker that no longer leads: when that becomes known,
 // and if the fetch takes too long it asks.
 func (s *source) watch(ctx context.Context, f fetch, cancel context.CancelCauseFunc) {
-	overdue := time.NewTimer(f.wait + patience)
-	defer overdue.Stop()
-	for now := f.view; ; {
+	late := time.NewTimer(f.wait + overdue(0))
+	defer late.Stop()
+	for now, asked := f.view, 1; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.change(now):
-		case <-overdue.C:
-			overdue.Reset(patience)
+		case <-late.C:
+			late.Reset(overdue(asked))
+			asked++
 			if _, err := s.refresh(ctx); err != nil {
 				continue
 			}
@@ -163,7 +182,7 @@ func (s *source) parse(f fetch, resp *kmsg.FetchResponse, committed bool) fetche
 				continue
 			}
 			part := s.part(&t.Partitions[i], from, committed)
-			part.alone = len(f.from) == 1
+			part.alone = len(f.from) == 1 && (s.joint == nil || f.wait == 0)
 			out.parts = append(out.parts, part)
 		}
 	}

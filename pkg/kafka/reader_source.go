@@ -27,6 +27,10 @@ type source struct {
 	only   []int32 // nil: all partitions
 	log    *zap.Logger
 	look   *lookout
+	// joint carries what is fetched together with what other readers fetch, nil: it
+	// goes by itself; patient: it may wait for the others.
+	joint   *Joint
+	patient bool
 
 	mu    sync.Mutex
 	view  view

@@ -27,11 +27,19 @@ type reading struct {
 	stop    context.CancelFunc
 }
 
+// reader makes the readers under test.
+var reader = NewReader
+
 func read(t *testing.T, cfg Config, opts ReaderOptions) *reading {
+	t.Helper()
+	return reads(t, opts, func(o ReaderOptions) *Reader { return reader(cfg, o) })
+}
+
+func reads(t *testing.T, opts ReaderOptions, made func(ReaderOptions) *Reader) *reading {
 	t.Helper()
 	r := &reading{batches: make(chan Batch, 10_000), stopped: make(chan error, 1)}
 	opts.Handle = func(b Batch) { r.batches <- b }
-	r.Reader = NewReader(cfg, opts)
+	r.Reader = made(opts)
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
 	go func() { r.stopped <- r.Run(ctx) }()

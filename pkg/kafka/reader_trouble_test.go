@@ -27,7 +27,7 @@ func TestReaderSkipsWhatWasRemovedBeforeIt(t *testing.T) {
 		put(t, cfg, topic, 0, "0")
 		logs, _ := logTo(&cfg)
 		batches, proceed := make(chan Batch), make(chan struct{})
-		r := NewReader(cfg, ReaderOptions{Topic: topic, MaxWait: 100 * time.Millisecond, Handle: func(b Batch) {
+		r := reader(cfg, ReaderOptions{Topic: topic, MaxWait: 100 * time.Millisecond, Handle: func(b Batch) {
 			batches <- b
 			<-proceed
 		}})
@@ -149,7 +149,7 @@ func TestClientsLeaveNothingBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := NewReader(cfg, ReaderOptions{Topic: topic, Handle: func(Batch) {}})
+		r := reader(cfg, ReaderOptions{Topic: topic, Handle: func(Batch) {}})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()

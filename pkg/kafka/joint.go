@@ -1,0 +1,317 @@
+package kafka
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Joint lets readers of several topics share one connection to each broker, and
+// one open fetch on it: a broker is asked once for all of them, and an idle host
+// costs it a third. Each of them is a reader like any other, and ends by itself.
+//
+//	reader ──fetch──▶ seat ─┐                      ┌─▶ has something, or has waited: answered
+//	reader ──fetch──▶ seat ─┼─▶ one request ─▶ ────┼─▶ nothing yet: stays seated
+//	reader ──fetch──▶ seat ─┘                      └─▶ comes while one is open: asks by itself
+type Joint struct {
+	cfg Config
+
+	rides sync.WaitGroup
+
+	mu      sync.Mutex
+	users   int
+	client  *kgo.Client
+	aside   *kgo.Client // for who cannot wait until the open fetch ends
+	brokers map[int32]*coach
+}
+
+// coach is the fetch that goes to one broker, again and again.
+type coach struct {
+	seats    map[string]*seat // by topic
+	away     bool             // a request is open
+	until    time.Time        // when that ends at the latest, if the broker answers
+	outside  map[string]int   // fetches that readers make by themselves meanwhile
+	expected map[string]bool  // topics whose reader was answered, and is about to ask on
+	leaves   *time.Timer      // goes without them; nil: waits for nobody
+}
+
+// seat is one reader's fetch that waits for its answer.
+type seat struct {
+	topic    string
+	patient  bool // its reader comes back when it likes to
+	req      *kmsg.FetchRequest
+	deadline time.Time
+	done     chan seated // takes one
+	riding   *ride       // nil: waits for the next request
+}
+
+// ride is one request for several.
+type ride struct {
+	seats  []*seat
+	left   int // who still wants its answer
+	cancel context.CancelFunc
+	until  time.Time
+}
+
+type seated struct {
+	resp *kmsg.FetchResponse
+	err  error
+}
+
+// boarding is how long a fetch waits for readers that were just answered: they
+// hand over what they got and come back.
+const boarding = 5 * time.Millisecond
+
+// NewJoint is for the readers of one part of a process.
+func NewJoint(cfg Config) *Joint {
+	return &Joint{cfg: cfg.withDefaults(), brokers: map[int32]*coach{}}
+}
+
+// Reader makes a reader that shares the connection; Run starts it. A reader with a
+// Pace waits for the next fetch that goes anyway. A Committed one shares nothing:
+// what a request may bring is the same for all of it.
+func (j *Joint) Reader(opts ReaderOptions) *Reader {
+	r := NewReader(j.cfg, opts)
+	if !opts.Committed {
+		r.joint = j
+	}
+	return r
+}
+
+// enter gives a reader the client that all of them share, and the way out.
+func (j *Joint) enter() (_ *kgo.Client, leave func(), err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.users == 0 {
+		if j.client, err = readClient(j.cfg); err != nil {
+			return nil, nil, err
+		}
+		if j.aside, err = readClient(j.cfg); err != nil {
+			j.client.Close()
+			return nil, nil, err
+		}
+	}
+	j.users++
+	return j.client, j.exit, nil
+}
+
+// exit is called by a reader that has no fetch any more.
+func (j *Joint) exit() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.users--; j.users > 0 {
+		return
+	}
+	for _, c := range j.brokers {
+		c.stay()
+	}
+	clear(j.brokers)
+	j.client.Close()
+	j.aside.Close()
+	j.mu.Unlock()
+	j.rides.Wait() // whom nobody waits for was ended
+	j.mu.Lock()
+}
+
+// fetch has a request for one topic carried to a broker. Who knows that there is
+// something, and who is not patient while a request is open, asks by itself.
+func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) (*kmsg.FetchResponse, error) {
+	j.mu.Lock()
+	c := j.brokers[broker]
+	if c == nil {
+		c = &coach{seats: map[string]*seat{}, outside: map[string]int{}, expected: map[string]bool{}}
+		j.brokers[broker] = c
+	}
+	delete(c.expected, topic)
+	if wait == 0 || c.seats[topic] != nil || c.away && !patient {
+		if c.away { // both end together, and go together the next time
+			req.MaxWaitMillis = waitMillis(min(wait, time.Until(c.until)))
+		}
+		aside := j.aside
+		c.outside[topic]++
+		j.mu.Unlock()
+		resp, err := requestFetch(ctx, aside, broker, req)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if c.outside[topic]--; c.outside[topic] == 0 {
+			delete(c.outside, topic)
+		}
+		return resp, err
+	}
+	s := &seat{topic: topic, patient: patient, req: req, deadline: time.Now().Add(wait), done: make(chan seated, 1)}
+	c.seats[topic] = s
+	j.depart(c, broker)
+	j.mu.Unlock()
+	select {
+	case a := <-s.done:
+		return a.resp, a.err
+	case <-ctx.Done():
+		j.mu.Lock()
+		j.unseat(c, s)
+		j.depart(c, broker)
+		j.mu.Unlock()
+		return nil, ctx.Err()
+	}
+}
+
+// unseat takes out who does not wait any more. A request for nobody is ended.
+func (j *Joint) unseat(c *coach, s *seat) {
+	if c.seats[s.topic] == s {
+		delete(c.seats, s.topic)
+	}
+	if r := s.riding; r != nil {
+		if r.left--; r.left == 0 {
+			r.cancel()
+		}
+	}
+}
+
+// depart sends a request for all who wait, unless one is open or somebody is
+// about to come.
+func (j *Joint) depart(c *coach, broker int32) {
+	if c.away || len(c.seats) == 0 {
+		return
+	}
+	if len(c.expected) > 0 {
+		if c.leaves == nil {
+			c.leaves = time.AfterFunc(boarding, func() {
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				clear(c.expected)
+				c.leaves = nil
+				j.depart(c, broker)
+			})
+		}
+		return
+	}
+	c.stay()
+	r, now := &ride{}, time.Now()
+	req := kmsg.NewPtrFetchRequest()
+	req.SessionEpoch, req.MaxBytes, req.MinBytes = -1, answerBytes, gatherBytes
+	for _, s := range c.seats {
+		if r.until.IsZero() || s.deadline.Before(r.until) {
+			r.until = s.deadline
+		}
+		s.riding = r
+		r.seats = append(r.seats, s)
+		req.MinBytes = min(req.MinBytes, s.req.MinBytes)
+		req.Topics = append(req.Topics, s.req.Topics...)
+	}
+	req.MaxWaitMillis = waitMillis(r.until.Sub(now))
+	r.left = len(r.seats)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	c.away, c.until = true, r.until
+	client := j.client
+	j.rides.Go(func() {
+		defer cancel()
+		resp, err := requestFetch(ctx, client, broker, req)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		c.away = false
+		for topic := range c.outside {
+			c.expected[topic] = true
+		}
+		j.arrive(c, r, resp, err)
+		j.depart(c, broker)
+	})
+}
+
+// stay stops the clock of a fetch that was about to go.
+func (c *coach) stay() {
+	if c.leaves != nil {
+		c.leaves.Stop()
+		c.leaves = nil
+	}
+}
+
+// arrive answers who has something to hear, or has waited for as long as it
+// wanted to. The others stay: what they asked for still holds.
+func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	of := map[*seat]*kmsg.FetchResponse{}
+	var heard []*seat
+	for _, s := range r.seats {
+		if s.riding = nil; c.seats[s.topic] != s {
+			continue // it has left
+		}
+		if err == nil {
+			of[s] = s.of(resp)
+		}
+		if err != nil || s.news(of[s]) {
+			heard = append(heard, s)
+		}
+	}
+	if len(heard) == 0 {
+		for _, s := range r.seats {
+			if c.seats[s.topic] == s && (!s.deadline.After(r.until) || time.Now().Before(r.until)) {
+				heard = append(heard, s)
+			}
+		}
+	}
+	for _, s := range heard {
+		delete(c.seats, s.topic)
+		if !s.patient {
+			c.expected[s.topic] = true
+		}
+		s.done <- seated{of[s], err}
+	}
+}
+
+// waitMillis is a wait as Kafka takes it, not shorter.
+func waitMillis(d time.Duration) int32 {
+	return int32((max(0, d) + time.Millisecond - 1).Milliseconds())
+}
+
+// of is what an answer says to one of those who asked.
+func (s *seat) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
+	own := *resp
+	own.Topics = nil
+	for _, t := range resp.Topics {
+		if asked := s.req.Topics[0]; t.TopicID == asked.TopicID && t.TopicID != [16]byte{} || t.Topic == asked.Topic && t.Topic != "" {
+			own.Topics = append(own.Topics, t)
+		}
+	}
+	return &own
+}
+
+// news says whether an answer holds anything: records, errors, or that there is
+// more than was asked for.
+func (s *seat) news(resp *kmsg.FetchResponse) bool {
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if len(p.RecordBatches) > 0 || p.ErrorCode != 0 || p.HighWatermark != s.from(p.Partition) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *seat) from(partition int32) int64 {
+	for _, p := range s.req.Topics[0].Partitions {
+		if p.Partition == partition {
+			return p.FetchOffset
+		}
+	}
+	return -1
+}
+
+// readClient is one that is asked for records and who leads, and nothing else.
+func readClient(cfg Config) (*kgo.Client, error) {
+	return newClient(cfg, kgo.RecordPartitioner(partitioner()), kgo.ConnIdleTimeout(askedTimeout))
+}
+
+func requestFetch(ctx context.Context, client *kgo.Client, broker int32, req *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
+	resp, err := client.Broker(int(broker)).Request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.(*kmsg.FetchResponse), nil
+}

@@ -1,0 +1,159 @@
+package kafka
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// read runs one reader of a joint.
+func (j *Joint) read(t *testing.T, opts ReaderOptions) *reading {
+	t.Helper()
+	return reads(t, opts, j.Reader)
+}
+
+// fetches counts the fetches that were answered since it was last called.
+func fetches(t *testing.T, reg prometheus.Gatherer) func() float64 {
+	var last float64
+	return func() float64 {
+		n, _ := telemetrytest.Value(t, reg, "berth_kafka_request_duration_seconds", "api", "Fetch")
+		since := n - last
+		last = n
+		return since
+	}
+}
+
+// Readers that share a fetch hear at once what comes for each of them, whatever
+// the others hear, and a broker is asked as often as by one of them.
+func TestJointReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, reg := counting(virtualCell(t))
+		fetched := fetches(t, reg)
+		p := producer(t, cfg)
+		j := NewJoint(cfg)
+		topics := []string{cfg.Topics.Instances(), cfg.Topics.Requests(), cfg.Topics.Reports()}
+		var rs []*reading
+		for _, topic := range topics {
+			rs = append(rs, j.read(t, ReaderOptions{Topic: topic, Partitions: []int32{0}}))
+		}
+		for _, r := range rs {
+			await(t, r.Ready(), "the reader is ready")
+		}
+		time.Sleep(time.Minute)
+		fetched()
+		time.Sleep(time.Minute)
+		if n, one := fetched(), float64(time.Minute/DefaultReaderWait); n > one+1 {
+			t.Errorf("%v fetches in an idle minute, want %v", n, one)
+		}
+		for i := range 20 {
+			for k, r := range rs {
+				value := fmt.Sprint("value ", i)
+				sent := time.Now()
+				if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topics[k], 0)); err != nil {
+					t.Fatal(err)
+				}
+				r.upTo(t, value)
+				if took := time.Since(sent); took > 2*boarding {
+					t.Errorf("reader %d heard %q after %s", k, value, took)
+				}
+			}
+		}
+		fetched()
+		rs[0].stop()
+		<-rs[0].ended
+		time.Sleep(time.Minute)
+		if n, one := fetched(), float64(time.Minute/DefaultReaderWait); n > one+1 {
+			t.Errorf("%v fetches in a minute after one reader ended, want %v", n, one)
+		}
+		for _, r := range rs[1:] {
+			r.stop()
+			<-r.ended
+		}
+		p.Close()
+	})
+}
+
+// A reader whose topic is made while the others wait does not wait for them.
+func TestJointReaderThatComesLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := virtualCell(t)
+		p, j := producer(t, cfg), NewJoint(cfg)
+		first := j.read(t, ReaderOptions{Topic: cfg.Topics.Instances()})
+		await(t, first.Ready(), "the reader is ready")
+		time.Sleep(DefaultReaderWait / 2)
+		began := time.Now()
+		late := j.read(t, ReaderOptions{Topic: cfg.Topics.Requests(), Partitions: []int32{0}})
+		await(t, late.Ready(), "the late reader is ready")
+		if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("v")}.To(cfg.Topics.Requests(), 0)); err != nil {
+			t.Fatal(err)
+		}
+		late.upTo(t, "v")
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("the late reader took %s", took)
+		}
+		first.stop()
+		<-first.ended
+		late.stop()
+		<-late.ended
+		p.Close()
+	})
+}
+
+// A reader with a pace goes along when the others go, and costs little.
+func TestJointReaderWithAPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, reg := counting(virtualCell(t))
+		fetched := fetches(t, reg)
+		p, j := producer(t, cfg), NewJoint(cfg)
+		eager := j.read(t, ReaderOptions{Topic: cfg.Topics.Instances()})
+		paced := j.read(t, ReaderOptions{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, Pace: 3 * time.Second})
+		await(t, eager.Ready(), "the reader is ready")
+		await(t, paced.Ready(), "the paced reader is ready")
+		time.Sleep(time.Minute)
+		fetched()
+		for i := range 120 {
+			if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(fmt.Sprint(i))}.To(cfg.Topics.Requests(), 0)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if n := fetched(); n > 30 {
+			t.Errorf("%v fetches in a minute in which the paced one had news all the time", n)
+		}
+		sent := time.Now()
+		if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("last")}.To(cfg.Topics.Requests(), 0)); err != nil {
+			t.Fatal(err)
+		}
+		paced.upTo(t, "last")
+		if took := time.Since(sent); took > 3*time.Second+DefaultReaderWait {
+			t.Errorf("the paced reader heard it after %s", took)
+		}
+		for _, r := range []*reading{eager, paced} {
+			r.stop()
+			<-r.ended
+		}
+		p.Close()
+	})
+}
+
+// What holds for a reader holds for one that shares its fetch.
+func TestReadersOfAJoint(t *testing.T) {
+	reader = func(cfg Config, opts ReaderOptions) *Reader { return NewJoint(cfg).Reader(opts) }
+	defer func() { reader = NewReader }()
+	for name, test := range map[string]func(*testing.T){
+		"all, then the tail": TestReaderReadsAllThenTheTail, "an empty topic": TestReaderOfAnEmptyTopicIsAtItsEnd,
+		"starts": TestReaderStarts, "markers": TestReaderPassesMarkersAtTheTail, "sync": TestReaderSyncSeesWhatWasAcknowledged,
+		"syncs": TestSyncsAtTheSameTimeShareOneQuestion, "no topic yet": TestReaderWaitsForItsTopic, "another topic": TestReaderEndsWhenItsTopicIsAnother,
+		"removed": TestReaderSkipsWhatWasRemovedBeforeIt, "lost": TestReaderEndsWhenTheLogLostRecords, "no records": TestReaderReachesAnEndWithoutRecords,
+		"frozen": TestFrozenLeader, "cut off": TestALeaderThatIsCutOff, "pace": TestPacedReader, "heard": TestReaderKnowsUpToWhenItHasHeard,
+		"idle": TestIdleConnectionsEnd, "nothing is left": TestClientsLeaveNothingBehind,
+	} {
+		t.Run(name, test)
+	}
+}
