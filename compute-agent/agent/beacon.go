@@ -109,9 +109,10 @@ func (l *loop) count() (machines, building uint32) {
 	return machines, building
 }
 
-// same says whether nothing changed that anybody waits to hear.
+// same says whether nothing changed that anybody waits to hear. Which queues a host
+// waits on, chance decides, anew all the time: whether it waits at all is news.
 func same(a, b compute.Beacon) bool {
-	return slices.Equal(a.Waiting, b.Waiting) && a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&
+	return (len(a.Waiting) == 0) == (len(b.Waiting) == 0) && a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&
 		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) && maps.Equal(a.Largest, b.Largest) &&
 		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && maps.Equal(a.Inventory.Largest, b.Inventory.Largest) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits)

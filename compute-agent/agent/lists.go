@@ -30,7 +30,7 @@ func (l *loop) readQueues(recs []wire.Record, end bool) {
 			l.pull.queues[q.Name] = q
 		}
 	}
-	l.pull.sorted = nil
+	l.pull.listed = false
 	l.pull.queuesEnd = l.pull.queuesEnd || end
 	l.pull.changed = true
 }
@@ -55,8 +55,5 @@ func (l *loop) readAdvice(recs []wire.Record) {
 }
 
 func (p *pull) list() []compute.Queue {
-	if p.sorted == nil {
-		p.sorted = slices.SortedFunc(maps.Values(p.queues), func(a, b compute.Queue) int { return cmp.Compare(a.Name, b.Name) })
-	}
-	return p.sorted
+	return slices.SortedFunc(maps.Values(p.queues), func(a, b compute.Queue) int { return cmp.Compare(a.Name, b.Name) })
 }

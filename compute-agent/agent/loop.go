@@ -221,7 +221,7 @@ func (l *loop) step(id compute.InstanceID, e task.Event) {
 		return
 	}
 	next, actions := l.rules.Step(*t, e, time.Now())
-	l.pull.changed = l.pull.changed || next.Stage != t.Stage || next.Answered != t.Answered || next.Busy != t.Busy
+	l.pull.changed = l.pull.changed || hasSlot(next) != hasSlot(*t)
 	l.view.moved[id] = l.view.moved[id] || next.Busy != t.Busy || next.Stage != t.Stage
 	*t = next
 	l.follow(id, t.Claim, actions)

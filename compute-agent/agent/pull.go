@@ -20,7 +20,7 @@ type pull struct {
 	lots      *offer.Lots
 	queues    map[compute.QueueName]compute.Queue
 	heard     map[compute.QueueName]time.Time // when each was first heard of
-	sorted    []compute.Queue                 // of queues; nil: to be made anew
+	listed    bool                            // lots are drawn from queues as they are, and traits
 	queuesEnd bool                            // the list was read to its end once
 	open      map[wire.Lane]opened
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
@@ -90,11 +90,16 @@ func (l *loop) beside(room offer.Room) offer.Room {
 func (l *loop) slots() int {
 	n := l.o.Slots
 	for _, t := range l.tasks {
-		if t.Busy == task.BusyPreparing || t.Stage == task.Preparing || t.Stage == task.Claiming && !t.Answered {
+		if hasSlot(*t) {
 			n--
 		}
 	}
 	return n
+}
+
+// hasSlot says whether a build is one of the few that are made at once.
+func hasSlot(t task.Task) bool {
+	return t.Busy == task.BusyPreparing || t.Stage == task.Preparing || t.Stage == task.Claiming && !t.Answered
 }
 
 // offers says whether the host takes work, and if not, why.
@@ -162,13 +167,16 @@ func (l *loop) dropStale(at map[wire.Lane][]wire.QueueRef, was map[wire.Lane]ope
 // draw lists the queues this host would wait on now and does not yet.
 func (l *loop) draw(now time.Time) []offer.Candidate {
 	room := l.room()
-	fits := offer.Look(room, l.view.traits, l.pull.list())
+	if !l.pull.listed {
+		l.pull.lots.List(offer.Accepted(l.view.traits, l.pull.list()))
+		l.pull.listed = true
+	}
 	waiting := map[compute.QueueName]bool{}
 	for _, o := range l.pull.open {
 		maps.Copy(waiting, o.queues)
 	}
-	fits = slices.DeleteFunc(fits, func(q compute.Queue) bool { return waiting[q.Name] || l.leftAlone(q.Name, now) })
-	return l.pull.lots.Wait(fits, offer.Used(l.view.host.Inventory.Totals, room.Free()), now)
+	drawn := l.pull.lots.Wait(room, offer.Used(l.view.host.Inventory.Totals, room.Free()), now)
+	return slices.DeleteFunc(drawn, func(c offer.Candidate) bool { return waiting[c.Queue] || l.leftAlone(c.Queue, now) })
 }
 
 // leaveAlone gives others the chance to take what this host should not.

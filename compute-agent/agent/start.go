@@ -96,7 +96,7 @@ func (l *loop) adopt(x task.Adopted) {
 func (l *loop) know(inv hypervisor.Inventory) {
 	l.view.trouble = ""
 	l.view.host, l.view.traits = l.o.Terms.Offer(inv.Inventory, inv.Nodes, inv.Devices), offer.Traits(inv.Traits)
-	l.pull.room, l.pull.changed = nil, true
+	l.pull.room, l.pull.listed, l.pull.changed = nil, false, true
 }
 
 // catchUp acts on the stream once both it and the hypervisor have answered.

@@ -11,13 +11,14 @@ func Traits(list []compute.Trait) map[compute.Trait]bool {
 	return set
 }
 
-// Look finds the queues whose work fits now, each by itself, in the order given.
-func Look(room Room, traits map[compute.Trait]bool, queues []compute.Queue) []compute.Queue {
-	var fits []compute.Queue
+// Accepted finds the queues whose work a host with these traits may take, in the
+// order given.
+func Accepted(traits map[compute.Trait]bool, queues []compute.Queue) []compute.Queue {
+	var out []compute.Queue
 	for _, q := range queues {
-		if q.Accepts(traits) && room.Fits(q.Resources) {
-			fits = append(fits, q)
+		if q.Accepts(traits) {
+			out = append(out, q)
 		}
 	}
-	return fits
+	return out
 }

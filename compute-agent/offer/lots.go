@@ -27,9 +27,22 @@ const (
 type Lots struct {
 	host    compute.HostID
 	weigher Weigher
+	lots    []lot                     // of the queues listed, in their order
+	at      map[compute.QueueName]int // places in lots
 	about   map[compute.QueueName]compute.QueueAdvice
 	heard   time.Time                 // when the last advice came; zero: never
 	skipped map[compute.QueueName]int // how often in a row a queue was drawn and not fetched
+}
+
+// lot is what is drawn of one queue: again and again, of thousands, so that all it
+// takes is at hand.
+type lot struct {
+	queue   compute.QueueName
+	needs   compute.Resources
+	news    compute.QueueAdvice
+	advised bool   // news is something
+	in      uint64 // the epoch that hash is of
+	hash    uint64
 }
 
 // NewLots draws for one host.
@@ -37,14 +50,33 @@ func NewLots(h compute.HostID, w Weigher) *Lots {
 	return &Lots{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}}
 }
 
+// List says which queues there are to draw from.
+func (l *Lots) List(queues []compute.Queue) {
+	l.lots, l.at = make([]lot, len(queues)), make(map[compute.QueueName]int, len(queues))
+	for i, q := range queues {
+		news, advised := l.about[q.Name]
+		l.lots[i] = lot{queue: q.Name, needs: q.Resources, news: news, advised: advised, in: unhashed}
+		l.at[q.Name] = i
+	}
+}
+
+// unhashed is the epoch of no hash.
+const unhashed = ^uint64(0)
+
 // Hear takes advice that came now.
 func (l *Lots) Hear(a compute.Advice, now time.Time) {
 	l.heard = now
 	if a.Full {
 		clear(l.about)
+		for i := range l.lots {
+			l.lots[i].news, l.lots[i].advised = compute.QueueAdvice{}, false
+		}
 	}
 	for _, q := range a.About {
 		l.about[q.Queue] = q
+		if i, listed := l.at[q.Queue]; listed {
+			l.lots[i].news, l.lots[i].advised = q, true
+		}
 	}
 }
 
@@ -79,23 +111,30 @@ func (c Candidate) before(d Candidate) int {
 	return cmp.Or(c.Oldest.Compare(d.Oldest), cmp.Compare(c.order, d.order), cmp.Compare(c.Queue, d.Queue))
 }
 
-// Wait draws from the queues that fit; used is the share of the host in use.
-// The answer is in the order in which they should be served.
-func (l *Lots) Wait(fits []compute.Queue, used float64, now time.Time) []Candidate {
+// Wait draws from the queues whose work has room, each by itself; used is the
+// share of the host in use. The answer is in the order in which they should be
+// served.
+func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	e, advised := l.epoch(now), !l.heard.IsZero() && now.Sub(l.heard) < stale
 	var out []Candidate
-	for _, q := range fits {
-		news, known := l.about[q.Name]
+	for i := range l.lots {
+		x := &l.lots[i]
+		if x.in != e {
+			x.hash, x.in = hash(string(l.host), string(x.queue), e), e
+		}
+		news := x.news
 		if !advised {
 			news.Depth, news.Oldest = 0, time.Time{}
 		}
-		h := hash(string(l.host), string(q.Name), e)
-		if known && !l.drawn(news, h, used) && (advised || !l.turn(q.Name, e)) {
+		if x.advised && !l.drawn(news, x.hash, used) && (advised || !l.turn(x.queue, e)) {
+			continue
+		}
+		if !room.Fits(x.needs) {
 			continue
 		}
 		out = append(out, Candidate{
-			Queue: q.Name, Needs: q.Resources, Skipped: l.skipped[q.Name],
-			Deep: news.Depth > 0, Oldest: news.Oldest, order: h,
+			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue],
+			Deep: news.Depth > 0, Oldest: news.Oldest, order: x.hash,
 		})
 	}
 	slices.SortFunc(out, Candidate.before)
@@ -148,6 +187,9 @@ func (l *Lots) Planned(listed, left []Candidate) {
 func (l *Lots) Forget(q compute.QueueName) {
 	delete(l.about, q)
 	delete(l.skipped, q)
+	if i, listed := l.at[q]; listed {
+		l.lots[i].news, l.lots[i].advised = compute.QueueAdvice{}, false
+	}
 }
 
 // hash mixes two names and a number; every bit of the answer depends on all.

@@ -55,9 +55,9 @@ func TestTheExample(t *testing.T) {
 	all := []compute.QueueName{"large", "large.pci-yes", "medium", "medium.pci-yes", "tiny", "tiny.pci-yes"}
 	waits := func(held ...compute.Resources) []compute.QueueName {
 		room := Terms{}.Offer(inv, nil, nil).Room(amounts(held...)...)
-		fits := Look(room, Traits(inv.Traits), queues)
 		lots := NewLots("h", Spread)
-		plan := Plan(room, []Lane{{Candidates: lots.Wait(fits, Used(inv.Totals, room.Free()), epochZero)}}, 4)
+		lots.List(Accepted(Traits(inv.Traits), queues))
+		plan := Plan(room, []Lane{{Candidates: lots.Wait(room, Used(inv.Totals, room.Free()), epochZero)}}, 4)
 		return listed(plan[0].Listed)
 	}
 	tinyPCI := compute.Resources{compute.MemoryMB: 1 << 10, "CUSTOM_PCI": 1}
@@ -89,9 +89,19 @@ func TestFreeCountsEverything(t *testing.T) {
 
 func TestTraitsDecideToo(t *testing.T) {
 	queues := []compute.Queue{{Name: "any"}, {Name: "needs", Required: []compute.Trait{"A"}}, {Name: "not", Forbidden: []compute.Trait{"A"}}}
-	if diff := cmp.Diff([]compute.QueueName{"any", "needs"}, names(Look(Room{}, Traits([]compute.Trait{"A"}), queues))); diff != "" {
+	if diff := cmp.Diff([]compute.QueueName{"any", "needs"}, names(Accepted(Traits([]compute.Trait{"A"}), queues))); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// draws is Wait with room for everything.
+func (l *Lots) draws(queues []compute.Queue, used float64, now time.Time) []Candidate {
+	room := Room{free: compute.Resources{}}
+	for _, q := range queues {
+		room.free = room.free.Max(q.Resources)
+	}
+	l.List(queues)
+	return l.Wait(room, used, now)
 }
 
 func many(n int) []compute.Queue {
@@ -123,7 +133,7 @@ func TestAboutEightWait(t *testing.T) {
 		for h := range c.hosts {
 			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
 			l.Hear(advice(queues, c.hosts, c.depth), epochZero)
-			sum += len(l.Wait(many(queues), 0.5, epochZero.Add(time.Second)))
+			sum += len(l.draws(many(queues), 0.5, epochZero.Add(time.Second)))
 		}
 		if avg := sum / queues; avg < c.min || avg > c.max {
 			t.Errorf("%d hosts, depth %d: %d wait on average, want %d to %d", c.hosts, c.depth, avg, c.min, c.max)
@@ -139,7 +149,7 @@ func TestLotsRotate(t *testing.T) {
 	for i := range 240 {
 		now := epochZero.Add(time.Duration(i) * 15 * time.Second)
 		l.Hear(advice(10, 32, 0), now)
-		for _, c := range l.Wait(many(10), 0.5, now) {
+		for _, c := range l.draws(many(10), 0.5, now) {
 			times[c.Queue]++
 		}
 	}
@@ -155,7 +165,7 @@ func TestWeighersTilt(t *testing.T) {
 		for h := range 400 {
 			l := NewLots(compute.HostID(fmt.Sprint("h", h)), w)
 			l.Hear(advice(20, 100, 0), epochZero)
-			n += len(l.Wait(many(20), used, epochZero))
+			n += len(l.draws(many(20), used, epochZero))
 		}
 		return n
 	}
@@ -172,18 +182,18 @@ func TestWeighersTilt(t *testing.T) {
 func TestWithoutAdvice(t *testing.T) {
 	queues := many(50)
 	fresh := NewLots("h", Spread)
-	if got := len(fresh.Wait(queues, 0.5, epochZero)); got != 50 {
+	if got := len(fresh.draws(queues, 0.5, epochZero)); got != 50 {
 		t.Errorf("no advice ever: waits on %d of 50", got)
 	}
 	l := NewLots("h", Spread)
 	l.Hear(advice(50, 1_000_000, 2_000_000), epochZero)
-	if got := len(l.Wait(queues, 0.5, epochZero.Add(59*time.Second))); got != 50 {
+	if got := len(l.draws(queues, 0.5, epochZero.Add(59*time.Second))); got != 50 {
 		t.Errorf("everybody should wait on deep queues: %d of 50", got)
 	}
 	for begin := 60; begin < 200; begin += 7 {
 		visited := map[compute.QueueName]bool{}
 		for sec := begin; sec < begin+60; sec += 5 {
-			got := l.Wait(queues, 0.5, epochZero.Add(time.Duration(sec)*time.Second))
+			got := l.draws(queues, 0.5, epochZero.Add(time.Duration(sec)*time.Second))
 			if len(got) > 30 {
 				t.Errorf("at %d s it waits on %d queues at once", sec, len(got))
 			}
@@ -226,7 +236,7 @@ func TestSixtyFourAtMost(t *testing.T) {
 	left := map[compute.QueueName]bool{}
 	room := Room{free: compute.Resources{compute.VCPU: 1}}
 	for round := range 6 {
-		drawn := l.Wait(many(100), 0, epochZero)
+		drawn := l.draws(many(100), 0, epochZero)
 		if round == 0 && (drawn[0].Queue != "q099" || drawn[9].Queue != "q090") {
 			t.Errorf("first the longest waiting: %v", listed(drawn[:10]))
 		}
@@ -361,7 +371,7 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 			if open[i].Most != nil {
 				lane.Open = &open[i].Reserved
 			}
-			for _, c := range l.Wait(queues[i], 0, epochZero) {
+			for _, c := range l.draws(queues[i], 0, epochZero) {
 				if !slices.Contains(listed(open[i].Listed), c.Queue) {
 					lane.Candidates = append(lane.Candidates, c)
 				}
