@@ -15,7 +15,7 @@ func (g *generator) themed() {
 	if len(g.names) == 0 || !g.chance(0.45) {
 		return
 	}
-	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid, g.opening)()
+	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid, g.opening, g.taken)()
 }
 
 func (g *generator) wrong(f Fault) { g.s.Faults = append(g.s.Faults, f) }
@@ -169,6 +169,17 @@ func (g *generator) unsaid() {
 	}
 	for i := range g.s.World.Conductors {
 		g.wrong(Fault{At: b.at + g.between(1.5, refused), Kind: FaultKill, Who: fmt.Sprintf("conductor-%d", i+1), By: g.between(0, 8)})
+	}
+}
+
+// taken are hosts that have taken work from its queue when their disk is lost, and
+// could not say so before.
+func (g *generator) taken() {
+	b := pick(g, g.names...)
+	refused := g.between(2, 5)
+	g.wrong(Fault{At: b.at, Kind: FaultCode, Who: "broker", Key: "Produce", Topic: "reports", Code: "NOT_LEADER_FOR_PARTITION", Nth: 1000, For: refused})
+	for _, h := range g.s.World.Hosts {
+		g.wrong(Fault{At: b.at + g.between(1, refused), Kind: FaultKill, Who: string(h.ID), Disk: "lost", By: g.between(0, 8)})
 	}
 }
 
