@@ -11,7 +11,6 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
-	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -126,71 +125,6 @@ func (c *cell) wantOne(n int, want compute.State) {
 	if got := c.state(n); got != want {
 		c.t.Errorf("instance %d is %s, want %s", n, got, want)
 	}
-}
-
-func TestSlotsBoundWhatIsPrepared(t *testing.T) {
-	story(t, fake.Options{}, func(c *cell, dir string) {
-		most, now := 0, 0
-		d := fake.Options{PrepareTime: 10 * time.Second}
-		n := c.start(dir, d, func(o *Options) { o.Slots = 2; o.Driver = &watch{Driver: o.Driver, most: &most, now: &now, cell: c} })
-		for i := 1; i <= 5; i++ {
-			c.boot(i, "small")
-		}
-		pass(5 * time.Second)
-		if got := c.waits(); got != nil {
-			c.t.Errorf("with all slots busy it waits on %v", got)
-		}
-		pass(40 * time.Second)
-		c.want(compute.StateActive, compute.StateActive, compute.StateActive, compute.StateActive, compute.StateActive)
-		if most != 2 {
-			c.t.Errorf("%d were prepared at once", most)
-		}
-		stop(c, n)
-	})
-}
-
-// A launch does not wait for guests that are slow to stop, however many they are.
-func TestLaunchBesideSlowStops(t *testing.T) {
-	slow := fake.Options{Deaf: func(compute.InstanceID) bool { return true }}
-	story(t, slow, func(c *cell, dir string) {
-		n := c.start(dir, slow, func(o *Options) { o.Slots = 1 })
-		for i := range 6 {
-			c.boot(i+1, "small")
-		}
-		pass(30 * time.Second)
-		for i := range 6 {
-			c.command(i+1, compute.OpStop, compute.Version(i+10))
-		}
-		pass(time.Second)
-		c.boot(7, "small")
-		pass(5 * time.Second)
-		c.wantOne(7, compute.StateActive)
-		pass(2 * time.Minute)
-		for _, m := range c.host.Machines()[:6] {
-			if m.Power != compute.PowerStopped {
-				c.t.Errorf("told to stop, and %+v", m)
-			}
-		}
-		stop(c, n)
-	})
-}
-
-// A host that may promise twice what it has takes twice as much, but nothing that
-// is larger than it is.
-func TestOverCommit(t *testing.T) {
-	story(t, fake.Options{}, func(c *cell, dir string) {
-		c.inv.Totals = compute.Resources{compute.VCPU: 32, compute.MemoryMB: 16384, "CUSTOM_PCI": 1}
-		n := c.start(dir, fake.Options{}, func(o *Options) { o.Terms.OverCommit = offer.Ratios{compute.VCPU: 2} })
-		c.boot(1, "wide")
-		c.boot(2, "wide")
-		c.boot(3, "wider")
-		pass(10 * time.Second)
-		c.want(compute.StateActive, compute.StateActive, compute.StateQueued)
-		if b := c.beacon(); b.Inventory.Totals[compute.VCPU] != 32 || b.Free[compute.VCPU] != 8 || b.Inventory.Largest[compute.VCPU] != 16 {
-			c.t.Errorf("the beacon says %v, one machine at most %v, and %v free", b.Inventory.Totals, b.Inventory.Largest, b.Free)
-		}
-		stop(c, n)
-	}, queue("wide", compute.Resources{compute.VCPU: 12}), queue("wider", compute.Resources{compute.VCPU: 17}))
 }
 
 // The operator's word: the highest version wins, restarts do not forget it.

@@ -120,6 +120,24 @@ func TestPinnedWorkThatNoNodeHasRoomFor(t *testing.T) {
 	})
 }
 
+// A host that may promise twice what it has takes twice as much, but nothing that
+// is larger than it is.
+func TestOverCommit(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.inv.Totals = compute.Resources{compute.VCPU: 32, compute.MemoryMB: 16384, "CUSTOM_PCI": 1}
+		n := c.start(dir, fake.Options{}, func(o *Options) { o.Terms.OverCommit = offer.Ratios{compute.VCPU: 2} })
+		c.boot(1, "wide")
+		c.boot(2, "wide")
+		c.boot(3, "wider")
+		pass(10 * time.Second)
+		c.want(compute.StateActive, compute.StateActive, compute.StateQueued)
+		if b := c.beacon(); b.Inventory.Totals[compute.VCPU] != 32 || b.Free[compute.VCPU] != 8 || b.Inventory.Largest[compute.VCPU] != 16 {
+			c.t.Errorf("the beacon says %v, one machine at most %v, and %v free", b.Inventory.Totals, b.Inventory.Largest, b.Free)
+		}
+		stop(c, n)
+	}, queue("wide", compute.Resources{compute.VCPU: 12}), queue("wider", compute.Resources{compute.VCPU: 17}))
+}
+
 // plain is a driver that can give machines no place.
 type plain struct{ *fake.Driver }
 
