@@ -27,14 +27,8 @@ func TestDevOnQEMU(t *testing.T) {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	image := filepath.Join(dir, "i/linux")
-	if err := os.MkdirAll(image, 0o755); err != nil {
+	if err := g.Image(filepath.Join(dir, "i/linux")); err != nil {
 		t.Fatal(err)
-	}
-	for name, file := range map[string]string{"kernel": g.Kernel, "initrd": g.Initrd} {
-		if err := os.Symlink(file, filepath.Join(image, name)); err != nil {
-			t.Fatal(err)
-		}
 	}
 	o := devOptions{Data: filepath.Join(dir, "d"), Listen: "127.0.0.1:0"}
 	if err := (devDriver{kind: "qemu", images: filepath.Join(dir, "i")}).choose(&o); err != nil {

@@ -23,7 +23,6 @@ import (
 type realHosts struct {
 	*rig
 	dir     string // short: a socket's name is
-	guest   guesttest.Guest
 	agents  map[compute.HostID]*process
 	minFree int64 // of agents that are started from now on; 0: the default
 }
@@ -31,7 +30,7 @@ type realHosts struct {
 // guestKey is a public key whose secret half nobody has.
 const guestKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f web@example"
 
-// newRealHosts is a Berth with so many hosts and an image called linux.
+// newRealHosts is a Berth with so many hosts and the images linux and panics.
 func newRealHosts(t *testing.T, names ...compute.HostID) *realHosts {
 	g := guesttest.Need(t)
 	dir, err := os.MkdirTemp("", "bg")
@@ -45,8 +44,8 @@ func newRealHosts(t *testing.T, names ...compute.HostID) *realHosts {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	h.guest = g
-	h.linux("linux", guesttest.Listen)
+	h.must(g.Image(filepath.Join(dir, "images/linux"), guesttest.Listen))
+	h.must(g.Image(filepath.Join(dir, "images/panics"), guesttest.Panics))
 	h.startQueues()
 	h.startConductor("conductor")
 	h.startAPI()
@@ -55,16 +54,6 @@ func newRealHosts(t *testing.T, names ...compute.HostID) *realHosts {
 		h.known(devHost{ID: name})
 	}
 	return h
-}
-
-// linux makes an image of a kernel with a parameter.
-func (h *realHosts) linux(name, parameter string) {
-	h.t.Helper()
-	image := filepath.Join(h.dir, "images", name)
-	h.must(os.MkdirAll(image, 0o755))
-	h.must(os.Symlink(h.guest.Kernel, filepath.Join(image, "kernel")))
-	h.must(os.Symlink(h.guest.Initrd, filepath.Join(image, "initrd")))
-	h.must(os.WriteFile(filepath.Join(image, "cmdline"), []byte(guesttest.Cmdline+" "+parameter), 0o644))
 }
 
 // totals is what each host says it has: far more than this machine, so that
@@ -286,7 +275,6 @@ func texts(ids []compute.InstanceID) (out []string) {
 // nothing on any host.
 func TestMachinesThatCannotBe(t *testing.T) {
 	h := newRealHosts(t, "alpha")
-	h.linux("panics", guesttest.Panics)
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/broken.qcow2"), []byte("no disk at all"), 0o644))
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw"), make([]byte, 512), 0o644))
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw.sha256"), []byte(strings.Repeat("0", 64)+"  other.raw\n"), 0o644))

@@ -49,6 +49,21 @@ func Need(t testing.TB) Guest {
 	return Guest{Kernel: filepath.Join(dir, "vmlinuz"), Initrd: initrd}
 }
 
+// Image makes a folder an image that boots the guest, with these parameters behind
+// Cmdline. Without any the image says nothing of parameters: it boots with the
+// drivers' own.
+func (g Guest) Image(dir string, parameters ...string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	err := errors.Join(os.Symlink(g.Kernel, filepath.Join(dir, "kernel")), os.Symlink(g.Initrd, filepath.Join(dir, "initrd")))
+	if err != nil || len(parameters) == 0 {
+		return err
+	}
+	line := Cmdline + " " + strings.Join(parameters, " ")
+	return os.WriteFile(filepath.Join(dir, "cmdline"), []byte(line), 0o644)
+}
+
 // Missing ends a test for want of something besides a guest.
 func Missing(t testing.TB, what string) {
 	t.Helper()

@@ -360,7 +360,7 @@ func TestGuestPanics(t *testing.T) {
 	t.Parallel()
 	g := guesttest.Need(t)
 	b := newBench(t, g)
-	b.linux("panics", g, guesttest.Panics)
+	b.ok(g.Image(filepath.Join(b.o.Images, "panics"), guesttest.Panics))
 	d := b.open()
 	b.run(d, spec("panics"))
 	for range 2 {

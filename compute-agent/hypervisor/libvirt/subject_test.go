@@ -52,16 +52,8 @@ func newBench(t *testing.T, g guesttest.Guest) *bench {
 	b := &bench{daemon: newDaemon(t), seen: map[compute.InstanceID]int{}}
 	b.o = Options{URI: session, Socket: b.socket(), Dir: filepath.Join(b.root, "m"), Images: filepath.Join(b.root, "i"), Accel: "tcg", Machine: "pc"} // q35 boots a second slower
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
-	b.linux("linux", g, guesttest.Listen)
+	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
 	return b
-}
-
-// linux makes an image of a kernel with a parameter.
-func (b *bench) linux(name string, g guesttest.Guest, parameter string) {
-	b.t.Helper()
-	b.image(name+"/cmdline", []byte(guesttest.Cmdline+" "+parameter))
-	b.ok(os.Symlink(g.Kernel, filepath.Join(b.o.Images, name, "kernel")))
-	b.ok(os.Symlink(g.Initrd, filepath.Join(b.o.Images, name, "initrd")))
 }
 
 func (b *bench) image(name string, content []byte) {

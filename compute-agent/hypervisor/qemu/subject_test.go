@@ -49,7 +49,7 @@ func newBench(t *testing.T, g guesttest.Guest) *bench {
 		os.RemoveAll(dir)
 	})
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
-	b.linux("linux", g, guesttest.Listen)
+	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
 	return b
 }
 
@@ -58,14 +58,6 @@ func (b *bench) ok(err error) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-}
-
-// linux makes an image of a kernel with a parameter.
-func (b *bench) linux(name string, g guesttest.Guest, parameter string) {
-	b.t.Helper()
-	b.image(name+"/cmdline", []byte(guesttest.Cmdline+" "+parameter))
-	b.ok(os.Symlink(g.Kernel, filepath.Join(b.o.Images, name, "kernel")))
-	b.ok(os.Symlink(g.Initrd, filepath.Join(b.o.Images, name, "initrd")))
 }
 
 func (b *bench) image(name string, content []byte) {
