@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
@@ -16,17 +15,7 @@ import (
 // same folder finds it, and deletes it. docs/REAL-HOST.md walks through this.
 func TestDevOnQEMU(t *testing.T) {
 	g := guesttest.Need(t)
-	dir, err := os.MkdirTemp("", "bd") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		pids, _ := qemus(dir)
-		for _, pid := range pids {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		_ = os.RemoveAll(dir)
-	})
+	dir := guesttest.Folder(t)
 	if err := g.Image(filepath.Join(dir, "i/linux")); err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +45,15 @@ func TestDevOnQEMU(t *testing.T) {
 		return all
 	}
 	said("flavor add tiny --vcpus 1 --memory 128MiB --disk 1GiB", "boot --flavor tiny --name web --image linux --wait")
-	if pids, err := qemus(dir); err != nil || len(pids) != 1 {
-		t.Errorf("berth dev has ended, and of its one machine run %v (%v)", pids, err)
+	if all := guesttest.Below(t, dir); len(all) != 1 {
+		t.Errorf("berth dev has ended, and of its one machine run %+v", all)
 	}
 	after := said("reboot web --hard --wait", "show web", "host show host-01", "delete web --wait")
 	if !strings.Contains(after[1], "running") || !strings.Contains(after[2], "ACCEL_TCG") {
 		t.Errorf("the next berth dev says %q", after)
 	}
 	entries, err := os.ReadDir(o.QEMU.Dir)
-	if pids, _ := qemus(dir); err != nil || len(entries) != 0 || len(pids) != 0 {
-		t.Errorf("deleted, and %v is left, and %v run (%v)", entries, pids, err)
+	if all := guesttest.Below(t, dir); err != nil || len(entries) != 0 || len(all) != 0 {
+		t.Errorf("deleted, and %v is left, and %+v run (%v)", entries, all, err)
 	}
 }

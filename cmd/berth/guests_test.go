@@ -22,7 +22,7 @@ import (
 // processes on this machine.
 type realHosts struct {
 	*rig
-	dir     string // short: a socket's name is
+	dir     string
 	agents  map[compute.HostID]*process
 	minFree int64 // of agents that are started from now on; 0: the default
 }
@@ -33,19 +33,9 @@ const guestKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QER
 // newRealHosts is a Berth with so many hosts and the images linux and panics.
 func newRealHosts(t *testing.T, names ...compute.HostID) *realHosts {
 	g := guesttest.Need(t)
-	dir, err := os.MkdirTemp("", "bg")
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &realHosts{rig: newRig(t, kafkatest.Embedded(t)), dir: dir, agents: map[compute.HostID]*process{}}
-	t.Cleanup(func() { // after the agents
-		for _, pid := range h.processes() {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		_ = os.RemoveAll(dir)
-	})
-	h.must(g.Image(filepath.Join(dir, "images/linux"), guesttest.Listen))
-	h.must(g.Image(filepath.Join(dir, "images/panics"), guesttest.Panics))
+	h := &realHosts{rig: newRig(t, kafkatest.Embedded(t)), dir: guesttest.Folder(t), agents: map[compute.HostID]*process{}}
+	h.must(g.Image(filepath.Join(h.dir, "images/linux"), guesttest.Listen))
+	h.must(g.Image(filepath.Join(h.dir, "images/panics"), guesttest.Panics))
 	h.startQueues()
 	h.startConductor("conductor")
 	h.startAPI()
@@ -86,29 +76,6 @@ func (h *realHosts) pid(name compute.HostID, id compute.InstanceID) int {
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	h.must(err)
 	return pid
-}
-
-// processes are the machines' that run in our folders, whoever knows of them.
-func (h *realHosts) processes() []int {
-	pids, err := qemus(h.dir)
-	h.must(err)
-	return pids
-}
-
-// qemus are the QEMU processes of machines below a folder.
-func qemus(dir string) (pids []int, err error) {
-	entries, err := os.ReadDir("/proc")
-	for _, e := range entries {
-		pid, wrong := strconv.Atoi(e.Name())
-		if wrong != nil {
-			continue
-		}
-		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // it may have ended meanwhile
-		if strings.HasPrefix(string(line), "qemu-system-") && strings.Contains(string(line), dir+"/") {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, err
 }
 
 // berth is what a user types, and what it prints.
@@ -246,8 +213,8 @@ func (h *realHosts) foreign(c *client.Client) {
 // nothingLeft checks that no process, file, socket or reservation is left.
 func (h *realHosts) nothingLeft(c *client.Client) {
 	h.t.Helper()
-	if pids := h.processes(); len(pids) > 0 {
-		h.t.Errorf("processes are left: %v", pids)
+	if left := guesttest.Below(h.t, h.dir); len(left) > 0 {
+		h.t.Errorf("processes are left: %+v", left)
 	}
 	for name := range h.agents {
 		entries, err := os.ReadDir(h.machines(name))

@@ -88,10 +88,8 @@ func (b *bench) subject() hypervisortest.Subject {
 
 // qemus are the processes of the bench's machines.
 func (b *bench) qemus(of compute.InstanceID) (ours []host.Process) {
-	all, err := host.This().Processes()
-	b.ok(err)
-	for _, p := range all {
-		if line := strings.Join(p.Args, " "); strings.Contains(line, b.root+"/") && strings.Contains(line, "guest=berth-"+string(of)) {
+	for _, p := range guesttest.Below(b.t, b.root) {
+		if strings.Contains(strings.Join(p.Args, " "), "guest=berth-"+string(of)) {
 			ours = append(ours, p)
 		}
 	}

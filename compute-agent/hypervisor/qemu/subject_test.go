@@ -36,18 +36,9 @@ type bench struct {
 }
 
 func newBench(t *testing.T, g guesttest.Guest) *bench {
-	dir, err := os.MkdirTemp("", "bq") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := guesttest.Folder(t)
 	b := &bench{t: t, seen: map[compute.InstanceID]int{}}
 	b.o = Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"} // q35 boots a second slower
-	t.Cleanup(func() {
-		for _, p := range b.processes() {
-			_ = syscall.Kill(p.PID, syscall.SIGKILL)
-		}
-		os.RemoveAll(dir)
-	})
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
 	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
 	return b
@@ -90,18 +81,8 @@ func (b *bench) subject() hypervisortest.Subject {
 	}
 }
 
-// processes are those in the bench's folders, dead ones left out.
-func (b *bench) processes() []host.Process {
-	all, err := host.This().Processes()
-	b.ok(err)
-	var ours []host.Process
-	for _, p := range all {
-		if strings.Contains(strings.Join(p.Args, " "), b.o.Dir+"/") {
-			ours = append(ours, p)
-		}
-	}
-	return ours
-}
+// processes are those in the bench's folders.
+func (b *bench) processes() []host.Process { return guesttest.Below(b.t, b.o.Dir) }
 
 // launches counts processes that were let go.
 func (b *bench) launches(id compute.InstanceID) (n int) {
