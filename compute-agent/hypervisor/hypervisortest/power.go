@@ -55,7 +55,8 @@ func powerRefuses(t *testing.T, s Subject) {
 	}
 }
 
-// patience is longer than any guest takes to shut down. No test waits for it.
+// patience is longer than any guest takes to boot or to shut down. No test waits
+// for it.
 const patience = 2 * time.Minute
 
 func softStop(t *testing.T, s Subject) {

@@ -5,10 +5,8 @@ package libvirt
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -355,78 +354,19 @@ func TestConsoleIsBounded(t *testing.T) {
 	t.Logf("%d bytes printed, %d kept, seen begun anew %d times", end, kept, turned)
 }
 
-// A guest whose kernel says that it panicked is stopped, says so, and can be started.
 func TestGuestPanics(t *testing.T) {
 	t.Parallel()
-	g := guesttest.Need(t)
-	b := newBench(t, g)
-	b.ok(g.Image(filepath.Join(b.o.Images, "panics"), guesttest.Panics))
-	d := b.open()
-	b.run(d, spec("panics"))
-	for range 2 {
-		b.await("panic", func() bool {
-			list, err := d.List(t.Context())
-			b.ok(err)
-			return list[0].Power == compute.PowerStopped && list[0].Why == compute.GuestPanicked
-		})
-		b.ok(d.Stop(t.Context(), one, 0))
-		list, err := d.List(t.Context())
-		b.ok(err)
-		if list[0].Why != compute.GuestPanicked {
-			t.Errorf("it panicked and was stopped then, and List gives %+v", list[0])
-		}
-		b.ok(d.Start(t.Context(), one))
-	}
-	b.ok(d.Destroy(t.Context(), one))
-	if left := b.left(); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	hypervisortest.GuestPanics(t, guests(t))
 }
 
-// A device that the host uses is not taken from it.
 func TestDeviceInUse(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	d := b.open()
-	d.host.Sys = t.TempDir()
-	device := filepath.Join(d.host.Sys, "bus/pci/devices/0000:3b:00.0")
-	b.ok(os.MkdirAll(device, 0o755))
-	b.ok(os.Symlink("../../drivers/nvidia", filepath.Join(device, "driver")))
-	s := spec("tiny")
-	s.Devices = []compute.PCIAddress{"0000:3b:00.0"}
-	err := d.Prepare(t.Context(), s)
-	var e *hypervisor.Error
-	if !errors.As(err, &e) || e.Class != compute.FailureHost || !strings.Contains(e.Error(), "is in use by the host's driver nvidia") {
-		t.Errorf("Prepare with a device in use answers %v", err)
-	}
-	if left := b.left(); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	hypervisortest.DeviceInUse(t, guests(t))
 }
 
-// A machine that is bound to a node of this host runs there.
 func TestMachineOnItsNode(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	d := b.open()
-	nodes := d.host.Nodes()
-	if len(nodes) == 0 {
-		guesttest.Missing(t, "NUMA nodes: this host's kernel knows none")
-	}
-	s := spec("linux")
-	s.Nodes = []int{nodes[len(nodes)-1].ID}
-	b.run(d, s)
-	b.up(one)
-	list, err := d.List(t.Context())
-	b.ok(err)
-	if !slices.Equal(list[0].Nodes, s.Nodes) {
-		t.Errorf("List gives %+v", list[0])
-	}
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/numa_maps", b.qemus(one)[0].PID))
-	b.ok(err)
-	if !strings.Contains(string(maps), fmt.Sprintf(" bind:%d ", s.Nodes[0])) {
-		t.Errorf("none of its memory is bound to the node:\n%s", maps)
-	}
+	hypervisortest.MachineOnItsNode(t, guests(t))
 }
 
 // An agent that dies once a guest was let go leaves one that runs; who suspends it

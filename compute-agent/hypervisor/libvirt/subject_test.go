@@ -86,6 +86,19 @@ func (b *bench) subject() hypervisortest.Subject {
 	}
 }
 
+// guests is a subject for what is tried on real guests only.
+func guests(t *testing.T) hypervisortest.Guests {
+	g := guesttest.Need(t)
+	b := newBench(t, g)
+	b.ok(g.Image(filepath.Join(b.o.Images, "panics"), guesttest.Panics))
+	return hypervisortest.Guests{
+		Subject:  b.subject(),
+		Panics:   func(s *hypervisor.Spec) { s.Image = "panics" },
+		Hardware: func(sys string) hypervisor.Driver { d := b.open(); d.host.Sys = sys; return d },
+		PID:      func(id compute.InstanceID) int { return b.qemus(id)[0].PID },
+	}
+}
+
 // qemus are the processes of the bench's machines.
 func (b *bench) qemus(of compute.InstanceID) (ours []host.Process) {
 	for _, p := range guesttest.Below(b.t, b.root) {

@@ -81,6 +81,21 @@ func (b *bench) subject() hypervisortest.Subject {
 	}
 }
 
+// guests is a subject for what is tried on real guests only.
+func guests(t *testing.T) hypervisortest.Guests {
+	g := guesttest.Need(t)
+	b := newBench(t, g)
+	b.ok(g.Image(filepath.Join(b.o.Images, "panics"), guesttest.Panics))
+	return hypervisortest.Guests{
+		Subject:  b.subject(),
+		Panics:   func(s *hypervisor.Spec) { s.Image = "panics" },
+		Hardware: func(sys string) hypervisor.Driver { d := b.open(); d.host.Sys = sys; return d },
+		PID: func(id compute.InstanceID) int {
+			return guesttest.Below(b.t, filepath.Join(b.o.Dir, string(id)))[0].PID
+		},
+	}
+}
+
 // processes are those in the bench's folders.
 func (b *bench) processes() []host.Process { return guesttest.Below(b.t, b.o.Dir) }
 

@@ -1,0 +1,97 @@
+package hypervisortest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Guests is a subject whose machines are QEMUs on this host. What is tried on them
+// alone is not in Run: a test of the driver calls it.
+type Guests struct {
+	Subject
+	// Panics asks for a guest whose kernel panics once it is up.
+	Panics func(*hypervisor.Spec)
+	// Hardware is a driver for the same host that reads there what it reads below
+	// /sys elsewhere.
+	Hardware func(sys string) hypervisor.Driver
+	// PID is that of the one process of a machine.
+	PID func(compute.InstanceID) int
+}
+
+// GuestPanics: a guest whose kernel says that it panicked is stopped, says so, and
+// can be started.
+func GuestPanics(t *testing.T, g Guests) {
+	g.launch(t, first, g.Panics)
+	for range 2 {
+		await(t, "panic", func() bool {
+			m := only(t, g.Driver)
+			return m.Power == compute.PowerStopped && m.Why == compute.GuestPanicked
+		})
+		ok(t, g.Driver.Stop(t.Context(), first, 0))
+		if m := only(t, g.Driver); m.Why != compute.GuestPanicked {
+			t.Errorf("it panicked and was stopped then, and List gives %+v", m)
+		}
+		ok(t, g.Driver.Start(t.Context(), first))
+	}
+	ok(t, g.Driver.Destroy(t.Context(), first))
+	g.empty(t)
+}
+
+// DeviceInUse: a device that the host uses is not taken from it.
+func DeviceInUse(t *testing.T, g Guests) {
+	const at = compute.PCIAddress("0000:3b:00.0")
+	sys := t.TempDir()
+	device := filepath.Join(sys, "bus/pci/devices", string(at))
+	ok(t, os.MkdirAll(device, 0o755))
+	ok(t, os.Symlink("../../drivers/nvidia", filepath.Join(device, "driver")))
+	g.Driver = g.Hardware(sys)
+	err := g.Driver.Prepare(t.Context(), g.spec(first, 1, "c1", func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{at} }))
+	var e *hypervisor.Error
+	if !errors.As(err, &e) || e.Class != compute.FailureHost || !strings.Contains(e.Error(), "is in use by the host's driver nvidia") {
+		t.Errorf("Prepare with a device in use answers %v", err)
+	}
+	g.empty(t)
+}
+
+// MachineOnItsNode: a machine that is bound to a node of this host runs there.
+func MachineOnItsNode(t *testing.T, g Guests) {
+	nodes := host.This().Nodes()
+	if len(nodes) == 0 {
+		guesttest.Missing(t, "NUMA nodes: this host's kernel knows none")
+	}
+	node := nodes[len(nodes)-1].ID
+	g.launch(t, first, g.Listening, func(s *hypervisor.Spec) { s.Nodes = []int{node} })
+	g.Up(first)
+	if m := only(t, g.Driver); !slices.Equal(m.Nodes, []int{node}) {
+		t.Errorf("List gives %+v", m)
+	}
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/numa_maps", g.PID(first)))
+	ok(t, err)
+	if !strings.Contains(string(maps), fmt.Sprintf(" bind:%d ", node)) {
+		t.Errorf("none of its memory is bound to the node:\n%s", maps)
+	}
+}
+
+// await looks until it is so.
+func await(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !so() {
+		if !hypervisor.Pause(ctx, 20*time.Millisecond) {
+			t.Fatalf("the test ends before %s", what)
+		}
+	}
+}
