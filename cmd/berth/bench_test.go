@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,13 +29,8 @@ import (
 // exit code.
 func benches(t *testing.T, product bench.Product, args ...string) (out, said string, code int) {
 	t.Helper()
-	root := NewRoot()
-	root.AddCommand(benchOf(product))
-	var stdout, stderr bytes.Buffer
-	root.SetOut(&stdout)
-	root.SetErr(&stderr)
-	code = Execute(t.Context(), root, append([]string{"bench", "--data", t.TempDir()}, args...))
-	return stdout.String(), stderr.String(), code
+	code, out, said = typed(t.Context(), append([]string{"bench", "--data", t.TempDir()}, args...), benchOf(product))
+	return out, said, code
 }
 
 func TestBench(t *testing.T) {

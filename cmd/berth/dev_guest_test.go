@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
@@ -28,14 +27,11 @@ func TestDevOnQEMU(t *testing.T) {
 		t.Helper()
 		err := withDev(t.Context(), o, func(ctx context.Context, address string) error {
 			for _, line := range commands {
-				var out bytes.Buffer
-				root := NewRoot()
-				root.SetOut(&out)
-				root.SetErr(&out)
-				if code := Execute(ctx, root, append(strings.Fields(line), "--api", "http://"+address)); code != 0 {
-					t.Errorf("berth %s: exit code %d: %s", line, code, out.String())
+				code, out, errs := typed(ctx, append(strings.Fields(line), "--api", "http://"+address))
+				if code != 0 {
+					t.Errorf("berth %s: exit code %d: %s%s", line, code, out, errs)
 				}
-				all = append(all, out.String())
+				all = append(all, out+errs)
 			}
 			return nil
 		})

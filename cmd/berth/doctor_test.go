@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -24,13 +23,7 @@ import (
 // examine runs berth doctor on a cell.
 func (r *rig) examine(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
-	var out, errs bytes.Buffer
-	root := NewRoot()
-	root.AddCommand(newDoctor())
-	root.SetOut(&out)
-	root.SetErr(&errs)
-	code = Execute(r.t.Context(), root, append([]string{"doctor", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix}, args...))
-	return code, out.String(), errs.String()
+	return typed(r.t.Context(), append([]string{"doctor", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix}, args...), newDoctor())
 }
 
 // findings are those of a level, in short and sorted.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -81,14 +80,11 @@ func (h *realHosts) pid(name compute.HostID, id compute.InstanceID) int {
 // berth is what a user types, and what it prints.
 func (h *realHosts) berth(args ...string) string {
 	h.t.Helper()
-	var out, errs bytes.Buffer
-	root := NewRoot()
-	root.SetOut(&out)
-	root.SetErr(&errs)
-	if code := Execute(h.t.Context(), root, append(args, "--api", h.api, "--project", "p")); code != 0 {
-		h.t.Fatalf("berth %s: exit code %d: %s", strings.Join(args, " "), code, errs.String())
+	code, out, errs := typed(h.t.Context(), append(args, "--api", h.api, "--project", "p"))
+	if code != 0 {
+		h.t.Fatalf("berth %s: exit code %d: %s", strings.Join(args, " "), code, errs)
 	}
-	return out.String()
+	return out
 }
 
 // prints waits until a console shows something so often.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -15,12 +14,8 @@ import (
 // verifies runs the command on the rig's cell.
 func (r *rig) verifies(args ...string) (code int, out string) {
 	r.t.Helper()
-	root, log := NewRoot(), &bytes.Buffer{}
-	root.AddCommand(newVerify())
-	root.SetOut(log)
-	root.SetErr(log)
-	code = Execute(r.t.Context(), root, append([]string{"verify", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix}, args...))
-	return code, log.String()
+	code, out, errs := typed(r.t.Context(), append([]string{"verify", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix}, args...), newVerify())
+	return code, out + errs
 }
 
 func TestVerify(t *testing.T) {

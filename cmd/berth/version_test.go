@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"regexp"
 	"runtime/debug"
 	"testing"
@@ -18,12 +17,8 @@ func TestVersion(t *testing.T) {
 		t.Error(diff)
 	}
 	for args, pattern := range map[string]string{"table": `^berth \S+, commit .+, go\S+, \w+/\w+\n$`, "json": `"go": "go`} {
-		var out bytes.Buffer
-		root := NewRoot()
-		root.AddCommand(newVersion())
-		root.SetOut(&out)
-		if code := Execute(t.Context(), root, []string{"version", "-o", args}); code != 0 || !regexp.MustCompile(pattern).MatchString(out.String()) {
-			t.Errorf("exit %d: %q", code, out.String())
+		if code, out, errs := typed(t.Context(), []string{"version", "-o", args}, newVersion()); code != 0 || !regexp.MustCompile(pattern).MatchString(out) {
+			t.Errorf("exit %d: %q, %q", code, out, errs)
 		}
 	}
 }
