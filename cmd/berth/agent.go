@@ -89,7 +89,7 @@ func agentOn(c cell, o agentOptions) service.Part {
 // advicePace is how long a host leaves between two looks at the advice. What it
 // says changes how often a host waits on a queue, not whether work is found, and
 // each record of it would wake every host there is.
-const advicePace = 3 * time.Second
+const advicePace = 4 * time.Second
 
 // streamStart is where the journal says that the host's stream goes on.
 func streamStart(a *agent.Agent) kafka.Start {

@@ -14,9 +14,10 @@ import (
 // one open fetch on it: a broker is asked once for all of them, and an idle host
 // costs it a third. Each of them is a reader like any other, and ends by itself.
 //
-//	reader ──fetch──▶ seat ─┐                      ┌─▶ has something, or has waited: answered
-//	reader ──fetch──▶ seat ─┼─▶ one request ─▶ ────┼─▶ nothing yet: stays seated
-//	reader ──fetch──▶ seat ─┘                      └─▶ comes while one is open: asks by itself
+//	reader ──fetch──▶ seat ─┐                 ┌─▶ there is something for it: answered
+//	reader ──fetch──▶ seat ─┼─▶ one request ──┤
+//	reader ──fetch──▶ seat ─┘                 └─▶ for others only: stays, and goes with the next
+//	reader ──fetch──▶ while one is open: asks by itself
 type Joint struct {
 	cfg Config
 
@@ -45,7 +46,7 @@ type seat struct {
 	patient  bool // its reader comes back when it likes to
 	req      *kmsg.FetchRequest
 	deadline time.Time
-	done     chan seated // takes one
+	done     chan answer // takes one
 	riding   *ride       // nil: waits for the next request
 }
 
@@ -57,14 +58,15 @@ type ride struct {
 	until  time.Time
 }
 
-type seated struct {
+type answer struct {
 	resp *kmsg.FetchResponse
 	err  error
 }
 
-// boarding is how long a fetch waits for readers that were just answered: they
-// hand over what they got and come back.
-const boarding = 5 * time.Millisecond
+// boarding is how long a fetch waits at most for readers that were just answered.
+// They hand over what they got and come back at once, where a processor is free;
+// who goes without them has them ask by themselves.
+const boarding = 200 * time.Millisecond
 
 // NewJoint is for the readers of one part of a process.
 func NewJoint(cfg Config) *Joint {
@@ -142,7 +144,7 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 		}
 		return resp, err
 	}
-	s := &seat{topic: topic, patient: patient, req: req, deadline: time.Now().Add(wait), done: make(chan seated, 1)}
+	s := &seat{topic: topic, patient: patient, req: req, deadline: time.Now().Add(wait), done: make(chan answer, 1)}
 	c.seats[topic] = s
 	j.depart(c, broker)
 	j.mu.Unlock()
@@ -229,18 +231,20 @@ func (c *coach) stay() {
 	}
 }
 
-// arrive answers who has something to hear, or has waited for as long as it
-// wanted to. The others stay: what they asked for still holds.
+// arrive answers who has something to hear, and the others stay: what they asked for
+// still holds. Where nobody has, all are answered, and wait equally long again: a
+// fetch for each of their deadlines would be one for each of them.
 func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	of := map[*seat]*kmsg.FetchResponse{}
-	var heard []*seat
+	var seated, heard []*seat
 	for _, s := range r.seats {
 		if s.riding = nil; c.seats[s.topic] != s {
 			continue // it has left
 		}
+		seated = append(seated, s)
 		if err == nil {
 			of[s] = s.of(resp)
 		}
@@ -249,18 +253,14 @@ func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
 		}
 	}
 	if len(heard) == 0 {
-		for _, s := range r.seats {
-			if c.seats[s.topic] == s && (!s.deadline.After(r.until) || time.Now().Before(r.until)) {
-				heard = append(heard, s)
-			}
-		}
+		heard = seated
 	}
 	for _, s := range heard {
 		delete(c.seats, s.topic)
 		if !s.patient {
 			c.expected[s.topic] = true
 		}
-		s.done <- seated{of[s], err}
+		s.done <- answer{of[s], err}
 	}
 }
 
