@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,6 +29,9 @@ type Options struct {
 	// Written hears of every change that is on disk, before its Write answers;
 	// nil: nobody does. Each took Syncs waits for the disk. It must not block.
 	Written func()
+	// Reserve is the room in bytes that the disk keeps beyond what was ever used;
+	// 0: 1 MiB, or none with NoSync; negative: none. See Room.
+	Reserve int64
 }
 
 // Syncs is how often one change waits for the disk: bbolt syncs the pages, and
@@ -36,9 +41,12 @@ const Syncs = 2
 // Journal is an open file. All methods may be called from any goroutine.
 type Journal struct {
 	db      *bbolt.DB
+	file    *os.File // bbolt's, and closed by it
 	id      compute.JournalID
 	fresh   bool
-	written func() // may be nil
+	written func()       // may be nil
+	reserve int64        // none if not positive
+	kept    atomic.Int64 // the size for which the disk keeps room, whatever comes; 0: not known
 }
 
 // State is everything that is written down.
@@ -70,39 +78,47 @@ func (c Change) Empty() bool {
 // Open opens the journal at path, or makes a new one with an id of its own.
 //
 // Errors: KindConflict if another process has it open, KindInvalid if it is
-// damaged or of a later version. A damaged file is left as it is: see Recover.
+// damaged or of a later version, KindUnavailable if the disk has no room. A damaged file is left as it is: see Recover.
 func Open(path string, o Options) (j *Journal, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, unusable(path, err)
 	}
-	if o.LockWait == 0 {
-		o.LockWait = 2 * time.Second
-	}
+	o = o.withDefaults()
 	var file *os.File
 	defer func() {
 		if err != nil && file != nil {
 			release(file)
 		}
 	}()
-	if o.OpenFile == nil {
-		o.OpenFile = os.OpenFile
-	}
 	opened := func(name string, flag int, perm fs.FileMode) (_ *os.File, err error) {
-		file, err = o.OpenFile(name, flag, perm)
-		return file, err
+		if file, err = o.OpenFile(name, flag, perm); err != nil {
+			return nil, err
+		}
+		return file, begun(file, o.Reserve)
 	}
 	err = contain(path, func() error {
 		db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: o.LockWait, NoSync: o.NoSync, OpenFile: opened})
 		if err != nil {
 			return err
 		}
-		j = &Journal{db: db, written: o.Written}
+		j = &Journal{db: db, file: file, written: o.Written, reserve: o.Reserve}
 		return j.prepare()
 	})
 	if err != nil {
 		return nil, err
 	}
 	return j, nil
+}
+
+func (o Options) withDefaults() Options {
+	o.LockWait = cmp.Or(o.LockWait, 2*time.Second)
+	if o.Reserve == 0 && !o.NoSync {
+		o.Reserve = reserve
+	}
+	if o.OpenFile == nil {
+		o.OpenFile = os.OpenFile
+	}
+	return o
 }
 
 // Close releases the file; a second call does nothing.
@@ -168,6 +184,8 @@ func classify(path string, err error) error {
 		return inUse(path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, errValue):
 		return damaged(path, err)
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return full(path, err)
 	}
 	return unusable(path, err)
 }
