@@ -39,11 +39,11 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 		return nil, &compute.Error{Op: "agent", Kind: compute.KindInvalid, Field: "state", Value: o.State, Message: "cannot be used", Cause: err}
 	}
 	j, aside, err := journal.Recover(filepath.Join(o.State, string(o.Host)+".journal"), o.Journal)
-	if err != nil {
-		return nil, err
-	}
 	if aside != "" {
 		c.log.Error("the journal was damaged: a new one begins, and the hypervisor is asked what runs", zap.String("kept", aside))
+	}
+	if err != nil {
+		return nil, err
 	}
 	g := service.NewGroup()
 	defer unmade(g, &err)

@@ -18,7 +18,9 @@ var errDamaged = errors.New("damaged")
 // is then asked of the hypervisor, which knows what runs, and of the conductor,
 // which repeats what is open; nothing is started on its word alone.
 //
-// A journal of a later version is not damaged, and refused.
+// A journal of a later version is not damaged, and refused. Where the new one
+// cannot be made, the damaged one has its new name all the same, and there is an
+// error as well.
 func Recover(path string, o Options) (j *Journal, aside string, err error) {
 	j, err = openWhole(path, o)
 	if !errors.Is(err, errDamaged) {

@@ -134,7 +134,7 @@ func TestDiskFillsInTheMiddle(t *testing.T) {
 	if !mounts(t) {
 		return
 	}
-	for pages := range 12 {
+	for pages := range 8 {
 		for _, reopened := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%d pages, reopened %t", pages, reopened), func(t *testing.T) {
 				dir := small(t, 1024)
@@ -213,6 +213,35 @@ func TestDiskIsFullFromTheStart(t *testing.T) {
 			}
 			must(t, j.Room())
 		})
+	}
+}
+
+// A damaged journal on a full disk is kept once, however often the agent starts,
+// and who starts it hears where.
+func TestDamagedOnAFullDisk(t *testing.T) {
+	if !mounts(t) {
+		return
+	}
+	dir := small(t, 512)
+	path := filepath.Join(dir, "journal")
+	must(t, os.WriteFile(path, make([]byte, 64<<10), 0o600))
+	room := ballast(t, dir, 2)
+	_, aside, err := Recover(path, Options{})
+	if noRoom(t, err, path); !strings.HasPrefix(aside, path+".damaged-") {
+		t.Errorf("kept as %q", aside)
+	}
+	for range 3 {
+		_, again, err := Recover(path, Options{})
+		if noRoom(t, err, path); again != "" {
+			t.Errorf("and again as %q", again)
+		}
+	}
+	room()
+	j, again, err := Recover(path, Options{Reserve: 64 << 10})
+	must(t, err)
+	defer j.Close()
+	if left, err := filepath.Glob(path + "*"); err != nil || len(left) != 2 || again != "" {
+		t.Errorf("%v, %v, and %q", left, err, again)
 	}
 }
 
