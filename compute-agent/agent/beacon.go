@@ -28,6 +28,8 @@ func (l *loop) state(now time.Time) (compute.HostState, string) {
 		return desired.State, desired.Reason
 	case l.view.trouble != "":
 		return compute.HostQuarantined, l.view.trouble
+	case l.view.full != "":
+		return compute.HostQuarantined, l.view.full
 	case l.guard.Quarantined(now):
 		return compute.HostQuarantined, "starts failed in a row, the last: " + l.guard.Reason
 	}

@@ -19,6 +19,7 @@ import (
 type view struct {
 	known   bool // it has answered since the agent began
 	trouble string
+	full    string     // why the journal has no room; empty: it has
 	host    offer.Host // as it is offered
 	traits  map[compute.Trait]bool
 	pollAt  time.Time
@@ -27,10 +28,11 @@ type view struct {
 	moved   map[compute.InstanceID]bool // something was done for these since the poll began
 }
 
-// seen is one full answer of the hypervisor.
+// seen is one full answer of the hypervisor, and of the journal's disk.
 type seen struct {
 	machines  []hypervisor.Machine
 	inventory hypervisor.Inventory
+	room      error // why the journal has no room; nil: it has
 }
 
 // begin asks the hypervisor what is there, until it answers: without that, the
@@ -63,7 +65,7 @@ func (l *loop) ask() (seen, error) {
 		return seen{}, err
 	}
 	inv, err := l.o.Driver.Inventory(ctx)
-	return seen{list, inv}, err
+	return seen{list, inv, l.o.Journal.Room()}, err
 }
 
 // reconcile brings the journal and the hypervisor together. What follows is
@@ -77,7 +79,7 @@ func (l *loop) reconcile(answer seen) {
 		l.adopt(adopted)
 	}
 	l.view.known = true
-	l.know(answer.inventory)
+	l.know(answer)
 	if is := home(l.o.Driver.Capabilities()); l.host.Driver != is {
 		l.host.Driver = is
 		l.keepHost()
@@ -93,10 +95,27 @@ func (l *loop) adopt(x task.Adopted) {
 	l.follow(t.Instance, t.Claim, x.Actions)
 }
 
-func (l *loop) know(inv hypervisor.Inventory) {
+func (l *loop) know(answer seen) {
+	inv := answer.inventory
 	l.view.trouble = ""
+	l.makeRoom(answer.room)
 	l.view.host, l.view.traits = l.o.Terms.Offer(inv.Inventory, inv.Nodes, inv.Devices), offer.Traits(inv.Traits)
 	l.pull.room, l.pull.listed, l.pull.changed = nil, false, true
+}
+
+// makeRoom hears whether the journal has room. Without it the host offers nothing:
+// it would take work, end over its first write, and do so again with each start,
+// which wears the work out. What is on the host already goes on as far as it can.
+func (l *loop) makeRoom(err error) {
+	switch {
+	case err != nil && l.view.full == "":
+		l.log.Error("nothing is offered until the journal has room", zap.Error(err))
+	case err == nil && l.view.full != "":
+		l.log.Info("the journal has room again")
+	}
+	if l.view.full = ""; err != nil {
+		l.view.full = err.Error()
+	}
 }
 
 // catchUp acts on the stream once both it and the hypervisor have answered.
@@ -201,7 +220,7 @@ func (l *loop) polled(answer seen, err error) {
 		l.log.Warn("the hypervisor does not answer", zap.Error(err))
 		return
 	}
-	l.know(answer.inventory)
+	l.know(answer)
 	there := map[compute.InstanceID]hypervisor.Machine{}
 	for _, m := range answer.machines {
 		there[m.Instance] = m

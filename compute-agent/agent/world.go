@@ -39,4 +39,7 @@ type Journal interface {
 	Read() (journal.State, error)
 	// Write is durable when it returns. After an error the agent ends.
 	Write(journal.Change) error
+	// Room says why there is no room for what will be written; nil: there is. It is
+	// asked while Write may be under way.
+	Room() error
 }

@@ -39,7 +39,7 @@ const (
 	HostEnabled     HostState = iota // offers what it has
 	HostDisabled                     // an operator took it out; machines stay
 	HostDraining                     // an operator empties it; no offers
-	HostQuarantined                  // too many failed starts in a row; offers again later
+	HostQuarantined                  // starts fail, or it could not begin one; offers again by itself
 	HostSilent                       // no sign of life for 60 s
 )
 
