@@ -417,8 +417,11 @@ func TestTheEndOfTheStreamFirst(t *testing.T) {
 				c.mu.Unlock()
 				var calls atomic.Int32
 				n = c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
-					if call.Method == "Launch" {
+					switch call.Method {
+					case "Launch":
 						calls.Add(1)
+					case "List": // it answers when both of the following have come
+						return &fake.Fault{Slow: time.Second}
 					}
 					return nil
 				}}, nil)
