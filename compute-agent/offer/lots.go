@@ -15,6 +15,11 @@ const (
 	epoch = 15 * time.Second
 	// stale is how long without any advice until depths are forgotten.
 	stale = 60 * time.Second
+	// mostExtra is how many queues a host waits on only because work lies there. A
+	// fetch that lists many queues costs a broker many times one that lists few, and
+	// where work lies one queue is enough to bring some: when brokers fall behind,
+	// all queues are deep.
+	mostExtra = 4
 	// rounds is in how many epochs every queue is visited once when there is
 	// no advice: within a minute.
 	rounds = uint64(stale / epoch)
@@ -23,7 +28,7 @@ const (
 // Lots draws the queues this host waits on. For a queue with W eligible hosts
 // and depth D a host waits with the chance (8+D)/W, decided by a hash of host,
 // queue and epoch: nobody needs to ask anybody, and about 8 wait. Work that
-// lies there is news that everybody may act on.
+// lies there is news that everybody may act on, a host on a few at a time.
 type Lots struct {
 	host    compute.HostID
 	weigher Weigher
@@ -116,7 +121,7 @@ func (c Candidate) before(d Candidate) int {
 // served.
 func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	e, advised := l.epoch(now), !l.heard.IsZero() && now.Sub(l.heard) < stale
-	var out []Candidate
+	var out, extra []Candidate
 	for i := range l.lots {
 		x := &l.lots[i]
 		if x.in != e {
@@ -132,11 +137,21 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 		if !room.Fits(x.needs) {
 			continue
 		}
-		out = append(out, Candidate{
+		c := Candidate{
 			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue],
 			Deep: news.Depth > 0, Oldest: news.Oldest, order: x.hash,
-		})
+		}
+		if news.Depth = 0; x.advised && advised && !l.drawn(news, x.hash, used) {
+			extra = append(extra, c)
+		} else {
+			out = append(out, c)
+		}
 	}
+	if len(extra) > mostExtra {
+		slices.SortFunc(extra, func(a, b Candidate) int { return cmp.Compare(a.order, b.order) })
+		extra = extra[:mostExtra]
+	}
+	out = append(out, extra...)
 	slices.SortFunc(out, Candidate.before)
 	return out
 }
