@@ -76,7 +76,7 @@ func benchFlags(cmd *cobra.Command, o *bench.Options, set *[]string) {
 	f.DurationVar(&o.PrepareTime, "prepare-time", 0, "what a simulated host takes to prepare a machine")
 	f.DurationVar(&o.LaunchTime, "launch-time", 0, "what a simulated host takes to launch a machine")
 	f.DurationVar(&o.Stall, "stall", o.Stall, "when nothing has moved for so long, what is missing is lost")
-	f.StringVar(&o.Profile, "cpuprofile", "", "file for a CPU profile of the measured boots")
+	f.StringVar(&o.Profile, "profile", "", "folder for profiles of the measured boots: processor time, memory, waits")
 }
 
 // runBench measures, prints, and says what was wrong.

@@ -48,7 +48,7 @@ type Options struct {
 	Floor  bool    // measure the floor too
 
 	Stall   time.Duration // nothing moved for so long: what is missing is lost; 60 s
-	Profile string        // file for a CPU profile of the measured run; empty: none
+	Profile string        // folder for profiles of the measured run; empty: none
 	Say     io.Writer     // hears what happens; nil: nobody
 	Log     *zap.Logger   // of the product; nil: silent
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -138,13 +139,13 @@ func (r *run) gone(ctx context.Context, boots []*boot) error {
 }
 
 // measured is what everything else is for.
-func (r *run) measured(ctx context.Context, l *load) error {
+func (r *run) measured(ctx context.Context, l *load) (err error) {
 	r.say("measuring: %d boots at %v/s via %s", len(r.boots), r.o.Rate, r.o.Via)
 	stop, err := profile(r.o.Profile)
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer func() { err = errors.Join(err, stop()) }()
 	before, err := r.snapshot(r.counters)
 	if err != nil {
 		return err

@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"os"
-	"runtime/pprof"
 	"time"
 
 	"github.com/berth-project/berth/pkg/client"
@@ -87,20 +85,4 @@ func openQueues(ctx context.Context, c *client.Client) (int, error) {
 		open += f.Queues.Open
 	}
 	return open, err
-}
-
-// profile writes a CPU profile until stop is called.
-func profile(path string) (stop func(), err error) {
-	if path == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		_ = f.Close() // it holds nothing
-		return nil, err
-	}
-	return func() { pprof.StopCPUProfile(); _ = f.Close() }, nil // a profile cut short says so when it is read
 }
