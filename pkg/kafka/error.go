@@ -25,7 +25,7 @@ func classify(op string, err error) error {
 		return &compute.Error{Op: op, Kind: compute.KindForbidden, Message: "Kafka does not allow it", Remedy: "check the ACLs of this process's Kafka user", Cause: err}
 	}
 	var code *kerr.Error
-	if errors.As(err, &code) && !code.Retriable {
+	if errors.As(err, &code) && !code.Retriable && code != kerr.UnknownServerError {
 		return &compute.Error{Op: op, Kind: compute.KindInternal, Message: "Kafka refused", Cause: err}
 	}
 	return compute.Unavailable(op, err)
