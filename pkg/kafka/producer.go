@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -19,11 +20,15 @@ import (
 // order in which they were given, as long as none fails. It is safe for
 // concurrent use.
 type Producer struct {
-	client *kgo.Client
+	connect func() (*kgo.Client, error)
+	client  atomic.Pointer[kgo.Client]
 
 	mu         sync.Mutex
 	forgetting map[string][]func() // by topic that is gone: who is told once it is forgotten
-	forgetters sync.WaitGroup
+	replacing  []func()            // who is told once it is known whether the client is of any more use
+	replaced   time.Time           // when it last was not
+	closed     bool
+	tellers    sync.WaitGroup
 
 	look    *lookout
 	metrics *Metrics
@@ -50,14 +55,17 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	// never answers. What is sent again then may be there twice: every receiver
 	// of Berth's records takes that.
 	all := append(producerOpts(cfg.withDefaults()), kgo.AllowIdempotentProduceCancellation())
-	client, err := newClient(cfg, append(all, opts...)...)
+	p := &Producer{
+		connect:    func() (*kgo.Client, error) { return newClient(cfg, append(all, opts...)...) },
+		forgetting: map[string][]func(){}, look: cfg.withDefaults().look("write"), metrics: cfg.Metrics,
+	}
+	client, err := p.connect()
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{
-		client: client, forgetting: map[string][]func(){},
-		look: cfg.withDefaults().look("write"), metrics: cfg.Metrics, unshown: cfg.Metrics.producing(client.BufferedProduceRecords),
-	}, nil
+	p.client.Store(client)
+	p.unshown = cfg.Metrics.producing(func() int64 { return p.client.Load().BufferedProduceRecords() })
+	return p, nil
 }
 
 func producerOpts(cfg Config) []kgo.Opt {
@@ -127,7 +135,8 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 	began := time.Now()
 	// Not under anybody's context: its end would fail all that waits for the
 	// same partition, whoever sent it.
-	p.client.TryProduce(context.Background(), toKgo(rec), func(k *kgo.Record, err error) {
+	p.client.Load().TryProduce(context.Background(), toKgo(rec), func(k *kgo.Record, err error) {
+		refused := isRefusal(err)
 		if err != nil {
 			err = sendError(err)
 		}
@@ -139,6 +148,10 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 		}
 		if errors.Is(err, wire.ErrNoTopic) {
 			p.forget(rec.Topic, func() { done(-1, err) })
+			return
+		}
+		if refused {
+			p.replace(func() { done(-1, err) })
 			return
 		}
 		done(-1, err)
@@ -166,8 +179,8 @@ func (p *Producer) forget(topic string, told func()) {
 	if running {
 		return
 	}
-	p.forgetters.Go(func() {
-		p.client.PurgeTopicsFromProducing(topic)
+	p.tellers.Go(func() {
+		p.client.Load().PurgeTopicsFromProducing(topic)
 		p.mu.Lock()
 		waiting := p.forgetting[topic]
 		delete(p.forgetting, topic)
@@ -178,11 +191,75 @@ func (p *Producer) forget(topic string, told func()) {
 	})
 }
 
+// replaceEvery is how often a client is replaced at most.
+const replaceEvery = time.Second
+
+// replace takes a new client if the one there is of no more use, then calls told.
+// A client that was once refused a producer id fails whatever it is given from then
+// on, also when Kafka would give it one by now. It cannot be closed from within
+// its own callback.
+func (p *Producer) replace(told func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	running := len(p.replacing) > 0
+	p.replacing = append(p.replacing, told)
+	if running {
+		return
+	}
+	p.tellers.Go(func() {
+		if old := p.client.Load(); useless(old) && p.swap() {
+			old.Close()
+		}
+		p.mu.Lock()
+		waiting := p.replacing
+		p.replacing = nil
+		p.mu.Unlock()
+		for _, told := range waiting {
+			told()
+		}
+	})
+}
+
+// swap puts a new client in the place of the one there is, unless it has just done so.
+func (p *Producer) swap() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed || time.Since(p.replaced) < replaceEvery {
+		return false
+	}
+	client, err := p.connect()
+	if err != nil {
+		return false // the settings were good enough once
+	}
+	p.replaced = time.Now()
+	p.client.Store(client)
+	return true
+}
+
+// useless says that a client was refused a producer id for good. One that has
+// none yet may ask for it.
+func useless(client *kgo.Client) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	_, _, err := client.ProducerID(ctx)
+	return isRefusal(err)
+}
+
+// isRefusal says that an error is a broker's, and one that the client does not
+// try again after.
+func isRefusal(err error) bool {
+	var code *kerr.Error
+	return errors.As(err, &code) && !code.Retriable
+}
+
 // Close fails what is not yet acknowledged and ends the connections; when it
 // returns, every done has been called. A second call does nothing.
 func (p *Producer) Close() {
-	p.client.Close()
-	p.forgetters.Wait()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.client.Load().Close()
+	p.tellers.Wait()
 	p.unshown()
 	p.look.fine()
 }

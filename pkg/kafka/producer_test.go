@@ -253,7 +253,7 @@ func TestSendThatIsGivenUpHarmsNobody(t *testing.T) {
 		given, others := make(chan error, 1), make(chan error, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { given <- p.Send(ctx, wire.Record{Value: []byte("given up")}.To(topic, 0)) }()
-		for p.client.BufferedProduceRecords() == 0 {
+		for p.client.Load().BufferedProduceRecords() == 0 {
 			runtime.Gosched()
 		}
 		p.SendAsync(wire.Record{Value: []byte("behind it")}.To(topic, 0), func(_ int64, err error) { others <- err })

@@ -1,0 +1,105 @@
+package kafka
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// sending has a producer that has an id if it is to be refused something else.
+func sending(t *testing.T, key kmsg.Key, do func(t *testing.T, c refusing, send func() error)) {
+	withRefusing(t, 1, func(t *testing.T, c refusing) {
+		makeTopic(t, c.cfg, "r.x", 1, nil)
+		p, err := NewProducer(c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		send := func() error { return p.Send(t.Context(), wire.Record{Value: []byte("v")}.To("r.x", 0)) }
+		if key != kmsg.InitProducerID {
+			if err := send(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		do(t, c, send)
+	})
+}
+
+// What passes the client tries again by itself, and nobody hears of it.
+func TestProducerTriesAgain(t *testing.T) {
+	for _, r := range []refusals{
+		{kmsg.Produce, []*kerr.Error{
+			kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
+			kerr.KafkaStorageError, kerr.UnknownTopicID, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch,
+		}},
+		{kmsg.InitProducerID, []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.RequestTimedOut, kerr.ConcurrentTransactions}},
+		{kmsg.Metadata, []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
+	} {
+		r.each(t, func(t *testing.T, code *kerr.Error) {
+			key := r.key
+			if key == kmsg.Metadata {
+				key = kmsg.InitProducerID // with the first record it asks who leads
+			}
+			sending(t, key, func(t *testing.T, c refusing, send func() error) {
+				h := c.refuse(r.key, code, 2)
+				if err := send(); err != nil {
+					t.Error(err)
+				}
+				hitBy(t, h, 2)
+			})
+		})
+	}
+}
+
+// What does not pass fails the record, and nothing but the record. A client that
+// was refused a producer id would fail whatever comes after it, for ever.
+func TestRefusedRecordsFailAlone(t *testing.T) {
+	for _, of := range []struct {
+		refusals
+		kind compute.Kind
+	}{
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.UnknownServerError, kerr.CorruptMessage}}, compute.KindUnavailable},
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge}}, compute.KindInvalid},
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.InvalidRecord, kerr.PolicyViolation, kerr.InvalidRequest}}, compute.KindInternal},
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
+		{refusals{kmsg.InitProducerID, []*kerr.Error{kerr.UnknownServerError}}, compute.KindUnavailable},
+		{refusals{kmsg.InitProducerID, []*kerr.Error{kerr.InvalidRequest}}, compute.KindInternal},
+		{refusals{kmsg.InitProducerID, []*kerr.Error{kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
+	} {
+		of.each(t, func(t *testing.T, code *kerr.Error) {
+			sending(t, of.key, func(t *testing.T, c refusing, send func() error) {
+				h := c.refuse(of.key, code, 1)
+				wantKind(t, send(), of.kind)
+				if err := send(); err != nil {
+					t.Errorf("the next: %v", err)
+				}
+				hitBy(t, h, 1)
+			})
+		})
+	}
+}
+
+// As long as no id is to be had, Kafka is asked for one now and then.
+func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
+	sending(t, kmsg.InitProducerID, func(t *testing.T, c refusing, send func() error) {
+		h := c.refuse(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed, -1)
+		for range 100 {
+			wantKind(t, send(), compute.KindForbidden)
+			time.Sleep(50 * time.Millisecond)
+		}
+		if n := h.Hits(); n < 3 || n > 7 {
+			t.Errorf("asked %d times in 5 s", n)
+		}
+		h.Remove()
+		time.Sleep(replaceEvery)
+		_ = send() // finds out that the client is of no use
+		if err := send(); err != nil {
+			t.Errorf("it is allowed now: %v", err)
+		}
+	})
+}
