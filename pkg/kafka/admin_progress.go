@@ -87,15 +87,20 @@ func worse(err, expected error) error {
 	return nil
 }
 
+// wholeTopic is where kadm puts what a broker says of a topic instead of where its
+// partitions are.
+const wholeTopic = -1
+
 func progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedOffset) QueueProgress {
 	p := QueueProgress{Queue: q, TopicID: topicID(s.topic), Start: s.start}
 	first, ok1 := start[0]
 	next, ok2 := end[0]
-	if !ok1 || !ok2 || errors.Is(first.Err, kerr.UnknownTopicOrPartition) || errors.Is(next.Err, kerr.UnknownTopicOrPartition) {
+	trouble := errors.Join(first.Err, next.Err, start[wholeTopic].Err, end[wholeTopic].Err)
+	if errors.Is(trouble, kerr.UnknownTopicOrPartition) || trouble == nil && !(ok1 && ok2) {
 		p.Err = wire.ErrNoTopic
 		return p
 	}
-	if p.Err = classify("ask how far a queue is", errors.Join(s.err, first.Err, next.Err)); p.Err != nil {
+	if p.Err = classify("ask how far a queue is", errors.Join(s.err, trouble)); p.Err != nil {
 		return p
 	}
 	p.LogStart, p.LogEnd = first.Offset, next.Offset

@@ -1,0 +1,168 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// A thing that is asked of an admin, on a cell with a queue "old".
+type asked func(ctx context.Context, a *Admin) error
+
+var old = []compute.QueueName{"old"}
+
+func makesAQueue(ctx context.Context, a *Admin) error {
+	_, err := a.EnsureQueueTopics(ctx, []compute.QueueName{"new"}, 1)
+	return err
+}
+
+func findsAQueue(ctx context.Context, a *Admin) error {
+	_, err := a.EnsureQueueTopics(ctx, old, 1)
+	return err
+}
+
+func deletesAQueue(ctx context.Context, a *Admin) error {
+	ids, err := a.EnsureQueueTopics(ctx, old, 1)
+	if err != nil {
+		return err
+	}
+	return a.DeleteQueueTopic(ctx, ids["old"])
+}
+
+func initialises(ctx context.Context, a *Admin) error { return a.InitShareState(ctx, "g", old) }
+
+func asksHowFar(ctx context.Context, a *Admin) error {
+	p, err := a.QueueProgress(ctx, []wire.QueueRef{{Name: "old", Group: "g"}})
+	if err != nil {
+		return err
+	}
+	return p[0].Err
+}
+
+func trims(ctx context.Context, a *Admin) error {
+	return a.DeleteRecordsBelow(ctx, map[compute.QueueName]int64{"old": 0})
+}
+
+func counts(ctx context.Context, a *Admin) error {
+	_, err := a.Partitions(ctx, a.cfg.Topics.Build("old"))
+	return err
+}
+
+func asksForPositions(ctx context.Context, a *Admin) error {
+	_, err := a.Committed(ctx, "readers", a.cfg.Topics.Build("old"))
+	return err
+}
+
+func ensures(ctx context.Context, a *Admin) error { return a.EnsureTopics(ctx, 2, 1) }
+
+// asking does something while two requests of a kind are refused.
+func asking(t *testing.T, do asked, key kmsg.Key, code *kerr.Error) (err error, took time.Duration) {
+	withRefusing(t, 1, func(t *testing.T, c refusing) {
+		a, clientErr := NewAdmin(c.cfg)
+		if clientErr != nil {
+			t.Fatal(clientErr)
+		}
+		defer a.Close()
+		if err := findsAQueue(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		h, began := c.refuse(key, code, 2), time.Now()
+		err = do(t.Context(), a)
+		took = time.Since(began)
+		if h.Hits() == 0 {
+			t.Error("nothing was refused")
+		}
+		h.Remove()
+		if err != nil && !errors.Is(err, wire.ErrNoTopic) {
+			time.Sleep(time.Second) // kadm answers from memory
+			if err := do(t.Context(), a); err != nil {
+				t.Errorf("once more: %v", err)
+			}
+		}
+	})
+	return err, took
+}
+
+// What passes soon is waited for.
+func TestAdminWaits(t *testing.T) {
+	moving := []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator}
+	for name, of := range map[string]struct {
+		do asked
+		refusals
+	}{
+		"make a queue":                    {makesAQueue, refusals{kmsg.CreateTopics, []*kerr.Error{kerr.NotController}}},
+		"find a queue":                    {findsAQueue, refusals{kmsg.Metadata, []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}}},
+		"delete a queue":                  {deletesAQueue, refusals{kmsg.DeleteTopics, []*kerr.Error{kerr.NotController}}},
+		"delete a queue that is gone":     {deletesAQueue, refusals{kmsg.DeleteTopics, []*kerr.Error{kerr.UnknownTopicID, kerr.UnknownTopicOrPartition}}},
+		"count partitions":                {counts, refusals{kmsg.Metadata, []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}}},
+		"initialise, finding out where":   {initialises, refusals{kmsg.FindCoordinator, moving}},
+		"initialise, asking before":       {initialises, refusals{kmsg.DescribeShareGroupOffsets, append(moving, kerr.GroupIDNotFound, kerr.UnknownTopicOrPartition, kerr.UnknownServerError)}},
+		"initialise":                      {initialises, refusals{kmsg.AlterShareGroupOffsets, append(moving, kerr.UnknownTopicOrPartition)}},
+		"ask how far, where it begins":    {asksHowFar, refusals{kmsg.ListOffsets, []*kerr.Error{kerr.NotLeaderForPartition}}},
+		"ask how far":                     {asksHowFar, refusals{kmsg.DescribeShareGroupOffsets, append(moving, kerr.GroupIDNotFound)}},
+		"ask for positions":               {asksForPositions, refusals{kmsg.OffsetFetch, append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError)}},
+		"ask for positions, finding them": {asksForPositions, refusals{kmsg.FindCoordinator, moving}},
+		"trim":                            {trims, refusals{kmsg.DeleteRecords, []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of.each(t, func(t *testing.T, code *kerr.Error) {
+				if err, took := asking(t, of.do, of.key, code); err != nil || took > time.Second {
+					t.Errorf("took %v: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// Whether something was initialised is not asked before it is either done or dead.
+func TestInitialisingWaitsUntilItIsSettled(t *testing.T) {
+	refusals{kmsg.AlterShareGroupOffsets, []*kerr.Error{kerr.UnknownServerError, kerr.RequestTimedOut}}.each(t, func(t *testing.T, code *kerr.Error) {
+		if err, took := asking(t, initialises, kmsg.AlterShareGroupOffsets, code); err != nil || took < defaultShareTimes().settle {
+			t.Errorf("took %v: %v", took, err)
+		}
+	})
+}
+
+// The rest is answered, so that who asked knows whether to try again: the queue
+// manager does, with growing pauses, and says in the queue's record what is wrong.
+func TestAdminSaysWhatIsWrong(t *testing.T) {
+	for name, of := range map[string]struct {
+		do asked
+		refusals
+		kind compute.Kind
+	}{
+		"make a queue later":    {makesAQueue, refusals{kmsg.CreateTopics, []*kerr.Error{kerr.RequestTimedOut, kerr.ThrottlingQuotaExceeded, kerr.UnknownServerError}}, compute.KindUnavailable},
+		"make no queue":         {makesAQueue, refusals{kmsg.CreateTopics, []*kerr.Error{kerr.InvalidReplicationFactor, kerr.PolicyViolation, kerr.InvalidConfig}}, compute.KindInternal},
+		"may make no queue":     {makesAQueue, refusals{kmsg.CreateTopics, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
+		"make topics later":     {ensures, refusals{kmsg.CreateTopics, []*kerr.Error{kerr.RequestTimedOut, kerr.UnknownServerError}}, compute.KindUnavailable},
+		"may make no topics":    {ensures, refusals{kmsg.CreateTopics, []*kerr.Error{kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
+		"delete no queue":       {deletesAQueue, refusals{kmsg.DeleteTopics, []*kerr.Error{kerr.TopicDeletionDisabled}}, compute.KindInternal},
+		"may delete no queue":   {deletesAQueue, refusals{kmsg.DeleteTopics, []*kerr.Error{kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
+		"may not initialise":    {initialises, refusals{kmsg.AlterShareGroupOffsets, []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
+		"initialise with users": {initialises, refusals{kmsg.AlterShareGroupOffsets, []*kerr.Error{kerr.NonEmptyGroup}}, compute.KindConflict},
+		"do not know how far":   {asksHowFar, refusals{kmsg.Metadata, []*kerr.Error{kerr.LeaderNotAvailable, kerr.UnknownServerError}}, compute.KindUnavailable},
+		"may not know how far":  {asksHowFar, refusals{kmsg.Metadata, []*kerr.Error{kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
+		"trim later":            {trims, refusals{kmsg.DeleteRecords, []*kerr.Error{kerr.RequestTimedOut, kerr.UnknownServerError}}, compute.KindUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of.each(t, func(t *testing.T, code *kerr.Error) {
+				err, _ := asking(t, of.do, of.key, code)
+				wantKind(t, err, of.kind)
+			})
+		})
+	}
+}
+
+// Only that a topic is not known says that there is none.
+func TestATopicThatIsNotThere(t *testing.T) {
+	if err, _ := asking(t, asksHowFar, kmsg.Metadata, kerr.UnknownTopicOrPartition); !errors.Is(err, wire.ErrNoTopic) {
+		t.Errorf("got %v", err)
+	}
+}
