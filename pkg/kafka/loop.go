@@ -159,7 +159,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			return nil
 		}
 		if ends(err) {
-			return err
+			return classify("decide", err)
 		}
 		l.cfg.Metrics.beganAnew()
 		if telling(fails) {

@@ -130,7 +130,7 @@ func (r *Reader) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return err
+	return classify("read "+r.opts.Topic, err)
 }
 
 // enter is the client to read with, and what to do when it is not needed any more.

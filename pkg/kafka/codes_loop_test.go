@@ -1,0 +1,271 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// looping is a loop in such a bubble, with a ledger that knows whether each input
+// was decided once and in order.
+type looping struct {
+	refusing
+	*ledger
+	p    *Producer
+	sent int
+	stop context.CancelFunc
+	done chan error
+}
+
+func newLooping(t *testing.T, c refusing) *looping {
+	t.Helper()
+	for _, topic := range []string{c.cfg.Topics.Requests(), c.cfg.Topics.Reports(), c.cfg.Topics.Instances()} {
+		makeTopic(t, c.cfg, topic, 2, nil)
+	}
+	p, err := NewProducer(c.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &looping{refusing: c, ledger: newLedger(t, "a"), p: p, done: make(chan error, 1)}
+	l.send(t)
+	return l
+}
+
+func (l *looping) send(t *testing.T) {
+	t.Helper()
+	l.sent++
+	rec := wire.Record{Key: []byte("k"), Value: fmt.Append(nil, l.sent)}.To(l.cfg.Topics.Requests(), 1)
+	if err := l.p.Send(t.Context(), rec); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *looping) start(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	l.stop = stop
+	go func() { l.done <- NewLoop(l.cfg, LoopOptions{Group: "g"}, l.ledger).Run(ctx) }()
+}
+
+// decided waits until the last input was.
+func (l *looping) decided(t *testing.T) { l.await(t, fmt.Sprintf("apply 1 k %d", l.sent)) }
+
+func (l *looping) end(t *testing.T) {
+	l.stop()
+	if err := <-l.done; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	l.p.Close()
+}
+
+// ours is an error of what the loop itself asks, not of those who send to it.
+func (l *looping) ours(key kmsg.Key, code *kerr.Error, n int) *kfake.FaultHandle {
+	f := kfake.Fault{Keys: []kmsg.Key{key}, Err: code, Count: n, TopLevel: whole[key]}
+	switch key {
+	case kmsg.Produce:
+		f.Topic = l.cfg.Topics.Instances()
+	case kmsg.InitProducerID:
+		f.When = func(r kmsg.Request) bool { return r.(*kmsg.InitProducerIDRequest).TransactionalID != nil }
+	}
+	return l.Fault(f)
+}
+
+// passingErrors are the errors after which a loop goes on by itself, in every kind of
+// request that it makes.
+var passingErrors = []refusals{
+	{kmsg.Metadata, []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
+	{kmsg.FindCoordinator, []*kerr.Error{kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator}},
+	{kmsg.JoinGroup, []*kerr.Error{
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.GroupMaxSizeReached,
+	}},
+	{kmsg.SyncGroup, []*kerr.Error{
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.IllegalGeneration,
+	}},
+	{kmsg.Heartbeat, []*kerr.Error{
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.IllegalGeneration,
+	}},
+	{kmsg.InitProducerID, []*kerr.Error{
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.ConcurrentTransactions, kerr.InvalidProducerEpoch, kerr.ProducerFenced,
+	}},
+	{kmsg.OffsetFetch, []*kerr.Error{
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnstableOffsetCommit, kerr.UnknownTopicOrPartition,
+	}},
+	{kmsg.ListOffsets, []*kerr.Error{
+		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable,
+	}},
+	{kmsg.Fetch, []*kerr.Error{
+		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID, kerr.NotLeaderForPartition, kerr.ReplicaNotAvailable,
+		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable, kerr.KafkaStorageError, kerr.CorruptMessage,
+	}},
+	{kmsg.Produce, []*kerr.Error{
+		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas,
+		kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidRecord,
+	}},
+	{kmsg.OffsetCommit, []*kerr.Error{
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.IllegalGeneration,
+		kerr.RebalanceInProgress, kerr.RequestTimedOut, kerr.OffsetMetadataTooLarge,
+	}},
+}
+
+// soon is how long a loop may stand still after three errors in a row: a join that
+// was lost is found out by the session's time-out.
+const soon = DefaultSessionTimeout + 5*time.Second
+
+// Whatever of that a loop hears while it takes its partitions over, it has them
+// soon, and has missed nothing.
+func TestTakeoverPassesEveryError(t *testing.T) {
+	for _, r := range passingErrors {
+		if r.key == kmsg.OffsetCommit || r.key == kmsg.Heartbeat {
+			continue // comes later
+		}
+		r.each(t, func(t *testing.T, code *kerr.Error) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				l := newLooping(t, c)
+				h, began := l.ours(r.key, code, 3), time.Now()
+				l.start(t)
+				l.decided(t)
+				if took := time.Since(began); took > soon {
+					t.Errorf("it took %v", took)
+				}
+				hitBy(t, h, 3)
+				l.send(t)
+				l.decided(t)
+				l.end(t)
+			})
+		})
+	}
+}
+
+// A position that cannot be said now is not one that was never committed.
+func TestTakeoverWaitsForPositions(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.UnstableOffsetCommit, kerr.UnknownTopicOrPartition, kerr.UnknownServerError} {
+		t.Run(code.Message, func(t *testing.T) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				l := newLooping(t, c)
+				h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Topic: l.cfg.Topics.Requests(), Err: code, Count: 3})
+				l.start(t)
+				l.decided(t)
+				hitBy(t, h, 3)
+				l.end(t)
+			})
+		})
+	}
+}
+
+// And so while it works. What follows a heartbeat that says so is a new generation.
+func TestTurnsPassEveryError(t *testing.T) {
+	for _, r := range passingErrors {
+		r.each(t, func(t *testing.T, code *kerr.Error) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				l := newLooping(t, c)
+				l.start(t)
+				l.decided(t)
+				h, began := l.ours(r.key, code, 3), time.Now()
+				switch r.key { // so that it is asked for
+				case kmsg.Heartbeat, kmsg.Fetch, kmsg.OffsetCommit:
+				case kmsg.FindCoordinator:
+					l.ours(kmsg.Heartbeat, kerr.NotCoordinator, 1)
+				default:
+					l.ours(kmsg.Heartbeat, kerr.UnknownMemberID, 1)
+				}
+				for time.Since(began) < soon {
+					l.send(t)
+					time.Sleep(time.Second)
+				}
+				l.decided(t)
+				if took := time.Since(began); took > soon+time.Second {
+					t.Errorf("it took %v", took)
+				}
+				hitBy(t, h, 3)
+				l.end(t)
+			})
+		})
+	}
+}
+
+// A commit of positions that failed is made again, though nothing new came.
+func TestPositionsAreCommittedAgain(t *testing.T) {
+	for _, r := range passingErrors {
+		if r.key != kmsg.OffsetCommit {
+			continue
+		}
+		r.each(t, func(t *testing.T, code *kerr.Error) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				l := newLooping(t, c)
+				h := l.ours(r.key, code, 3)
+				l.start(t)
+				l.decided(t)
+				time.Sleep(soon)
+				hitBy(t, h, 3)
+				a, err := NewAdmin(c.cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				if at, err := a.Committed(t.Context(), "g", c.cfg.Topics.Requests()); err != nil || at[1] != int64(l.sent) {
+					t.Errorf("committed at %v, want %d: %v", at, l.sent, err)
+				}
+				l.end(t)
+			})
+		})
+	}
+}
+
+// What somebody must put right ends the loop, with what it is.
+func TestLoopEndsWhereItIsForbidden(t *testing.T) {
+	for _, r := range []refusals{
+		{kmsg.Metadata, []*kerr.Error{kerr.TopicAuthorizationFailed}},
+		{kmsg.FindCoordinator, []*kerr.Error{kerr.GroupAuthorizationFailed}},
+		{kmsg.JoinGroup, []*kerr.Error{kerr.GroupAuthorizationFailed}},
+		{kmsg.SyncGroup, []*kerr.Error{kerr.GroupAuthorizationFailed}},
+		{kmsg.InitProducerID, []*kerr.Error{kerr.TransactionalIDAuthorizationFailed}},
+		{kmsg.OffsetFetch, []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed}},
+		{kmsg.ListOffsets, []*kerr.Error{kerr.TopicAuthorizationFailed}},
+		{kmsg.Fetch, []*kerr.Error{kerr.TopicAuthorizationFailed}},
+		{kmsg.Produce, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed}},
+	} {
+		r.each(t, func(t *testing.T, code *kerr.Error) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				l := newLooping(t, c)
+				l.ours(r.key, code, -1)
+				l.start(t)
+				select {
+				case err := <-l.done:
+					wantKind(t, err, compute.KindForbidden)
+				case <-time.After(time.Minute):
+					t.Error("it goes on")
+					l.stop()
+					<-l.done
+				}
+				l.p.Close()
+			})
+		})
+	}
+}
+
+// A group's coordinator moves: who does not try again by himself must look for it
+// again.
+func TestCoordinatorsMove(t *testing.T) {
+	withRefusing(t, 3, func(t *testing.T, c refusing) {
+		l := newLooping(t, c)
+		l.start(t)
+		l.decided(t)
+		at := c.CoordinatorFor("g")
+		for c.CoordinatorFor("g") == at {
+			c.RehashCoordinators()
+		}
+		for range 20 {
+			l.send(t)
+			time.Sleep(time.Second)
+		}
+		l.decided(t)
+		l.end(t)
+	})
+}
