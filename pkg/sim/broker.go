@@ -132,7 +132,7 @@ func codeOf(name string) *kerr.Error {
 // topLevel says whether the error of a kind of request is the whole request's.
 func topLevel(key string) bool {
 	switch key {
-	case "ShareFetch", "InitProducerID", "ConsumerGroupHeartbeat", "Heartbeat", "JoinGroup", "SyncGroup":
+	case "ShareFetch", "InitProducerID", "ConsumerGroupHeartbeat", "Heartbeat", "JoinGroup", "SyncGroup", "LeaveGroup":
 		return true
 	}
 	return false

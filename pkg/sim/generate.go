@@ -20,6 +20,7 @@ func Generate(seed uint64) Schedule {
 	g.themed()
 	g.Rand = rand.New(rand.NewPCG(seed, 3)) // again not to change what the other numbers make
 	g.s.World.Sips = g.s.World.Sips || g.chance(0.2)
+	g.rare()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s

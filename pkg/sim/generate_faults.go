@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 )
 
@@ -45,6 +46,45 @@ var codes = map[string][]string{
 	"AlterShareGroupOffsets":    {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"},
 	"DescribeShareGroupOffsets": {"COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"},
 	"OffsetFetch":               {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"},
+}
+
+// rarer are errors of requests that every process makes all the time, or nearly
+// never. They are drawn after all else, so that a seed's other faults stay what
+// they were.
+var rarer = map[string][]string{
+	"Metadata":                  {"LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"},
+	"FindCoordinator":           {"COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"},
+	"JoinGroup":                 {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"},
+	"SyncGroup":                 {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"},
+	"Heartbeat":                 {"ILLEGAL_GENERATION", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"},
+	"LeaveGroup":                {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_MEMBER_ID"},
+	"OffsetFetch":               {"UNSTABLE_OFFSET_COMMIT", "COORDINATOR_NOT_AVAILABLE"},
+	"OffsetCommit":              {"REBALANCE_IN_PROGRESS", "REQUEST_TIMED_OUT"},
+	"ListOffsets":               {"LEADER_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_OR_PARTITION"},
+	"Fetch":                     {"OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_ID", "UNKNOWN_SERVER_ERROR", "REPLICA_NOT_AVAILABLE"},
+	"Produce":                   {"LEADER_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "UNKNOWN_TOPIC_OR_PARTITION", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"},
+	"InitProducerID":            {"COORDINATOR_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "REQUEST_TIMED_OUT"},
+	"ShareFetch":                {"NOT_LEADER_FOR_PARTITION", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "INVALID_REQUEST"},
+	"ShareAcknowledge":          {"INVALID_SHARE_SESSION_EPOCH", "UNKNOWN_TOPIC_ID", "UNKNOWN_SERVER_ERROR"},
+	"CreateTopics":              {"INVALID_REPLICATION_FACTOR", "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_SERVER_ERROR"},
+	"DeleteTopics":              {"REQUEST_TIMED_OUT", "NOT_CONTROLLER", "THROTTLING_QUOTA_EXCEEDED"},
+	"DeleteRecords":             {"NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT"},
+	"DescribeShareGroupOffsets": {"COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_SERVER_ERROR", "UNKNOWN_TOPIC_OR_PARTITION"},
+	"AlterShareGroupOffsets":    {"COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_TOPIC_OR_PARTITION"},
+}
+
+// rare makes some of them, where anything goes wrong at all: of what goes right
+// more is expected.
+func (g *generator) rare() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 4))
+	if len(g.s.Faults) == 0 || !g.chance(0.4) {
+		return
+	}
+	for range pick(g, 1, 1, 2, 4) {
+		f := Fault{At: g.between(0, g.length), For: g.spell(), Kind: FaultCode, Who: "broker", Key: pick(g, keysOf(rarer)...)}
+		f.Code, f.Nth = pick(g, rarer[f.Key]...), 1+g.IntN(5)
+		g.wrong(f)
+	}
 }
 
 // faults makes what goes wrong: a few things in some schedules, many in others.
