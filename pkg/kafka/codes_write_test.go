@@ -37,7 +37,7 @@ func TestProducerTriesAgain(t *testing.T) {
 			kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
 			kerr.KafkaStorageError, kerr.UnknownTopicID, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch,
 		}},
-		{kmsg.InitProducerID, []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.RequestTimedOut, kerr.ConcurrentTransactions}},
+		{kmsg.InitProducerID, []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.RequestTimedOut, kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.InvalidRequest}},
 		{kmsg.Metadata, []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
 	} {
 		r.each(t, func(t *testing.T, code *kerr.Error) {
@@ -67,8 +67,6 @@ func TestRefusedRecordsFailAlone(t *testing.T) {
 		{refusals{kmsg.Produce, []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge}}, compute.KindInvalid},
 		{refusals{kmsg.Produce, []*kerr.Error{kerr.InvalidRecord, kerr.PolicyViolation, kerr.InvalidRequest}}, compute.KindInternal},
 		{refusals{kmsg.Produce, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
-		{refusals{kmsg.InitProducerID, []*kerr.Error{kerr.UnknownServerError}}, compute.KindUnavailable},
-		{refusals{kmsg.InitProducerID, []*kerr.Error{kerr.InvalidRequest}}, compute.KindInternal},
 		{refusals{kmsg.InitProducerID, []*kerr.Error{kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
 	} {
 		of.each(t, func(t *testing.T, code *kerr.Error) {
@@ -84,12 +82,17 @@ func TestRefusedRecordsFailAlone(t *testing.T) {
 	}
 }
 
-// As long as no id is to be had, Kafka is asked for one now and then.
+// As long as no id is to be had, Kafka is asked for one now and then. Who is not
+// allowed to have one hears so at once, the others in time.
 func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
 	sending(t, kmsg.InitProducerID, func(t *testing.T, c refusing, send func() error) {
 		h := c.refuse(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed, -1)
 		for range 100 {
+			began := time.Now()
 			wantKind(t, send(), compute.KindForbidden)
+			if took := time.Since(began); took > replaceEvery/2 {
+				t.Errorf("it took %v", took)
+			}
 			time.Sleep(50 * time.Millisecond)
 		}
 		if n := h.Hits(); n < 3 || n > 7 {
@@ -100,6 +103,43 @@ func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
 		_ = send() // finds out that the client is of no use
 		if err := send(); err != nil {
 			t.Errorf("it is allowed now: %v", err)
+		}
+	})
+	sending(t, kmsg.InitProducerID, func(t *testing.T, c refusing, send func() error) {
+		h, began := c.refuse(kmsg.InitProducerID, kerr.UnknownServerError, -1), time.Now()
+		wantKind(t, send(), compute.KindUnavailable)
+		if took := time.Since(began); took < DefaultRequestTimeout || took > 2*DefaultRequestTimeout+replaceEvery {
+			t.Errorf("it took %v", took)
+		}
+		if n := h.Hits(); n < 20 || n > 40 {
+			t.Errorf("asked %d times", n)
+		}
+	})
+}
+
+// A producer that waits for its id ends at once.
+func TestAProducerWithoutAnIDIsClosed(t *testing.T) {
+	withRefusing(t, 1, func(t *testing.T, c refusing) {
+		makeTopic(t, c.cfg, "r.x", 1, nil)
+		p, err := NewProducer(c.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, began := c.refuse(kmsg.InitProducerID, kerr.UnknownServerError, -1), time.Now()
+		answers := make(chan error, 1)
+		p.SendAsync(wire.Record{Value: []byte("v")}.To("r.x", 0), func(_ int64, err error) { answers <- err })
+		for h.Hits() < 2 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		p.Close()
+		select {
+		case err := <-answers:
+			wantKind(t, err, compute.KindUnavailable)
+		default:
+			t.Error("nobody was told")
+		}
+		if took := time.Since(began); took > replaceEvery/2 {
+			t.Errorf("it took %v", took)
 		}
 	})
 }

@@ -25,10 +25,13 @@ type Producer struct {
 
 	mu         sync.Mutex
 	forgetting map[string][]func() // by topic that is gone: who is told once it is forgotten
-	replacing  []func()            // who is told once it is known whether the client is of any more use
-	replaced   time.Time           // when it last was not
-	closed     bool
+	replacing  []func(again bool)  // who is told once it is known whether the client is of any more use
+	replaced   time.Time           // when it last was not; of the one who replaces it
 	tellers    sync.WaitGroup
+
+	ctx   context.Context // ends with Close
+	end   context.CancelFunc
+	tries time.Duration // how long a record may be tried
 
 	look    *lookout
 	metrics *Metrics
@@ -57,10 +60,12 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	all := append(producerOpts(cfg.withDefaults()), kgo.AllowIdempotentProduceCancellation())
 	p := &Producer{
 		connect:    func() (*kgo.Client, error) { return newClient(cfg, append(all, opts...)...) },
-		forgetting: map[string][]func(){}, look: cfg.withDefaults().look("write"), metrics: cfg.Metrics,
+		forgetting: map[string][]func(){}, look: cfg.withDefaults().look("write"), metrics: cfg.Metrics, tries: deliveryTimeout(cfg.withDefaults()),
 	}
+	p.ctx, p.end = context.WithCancel(context.Background())
 	client, err := p.connect()
 	if err != nil {
+		p.end()
 		return nil, err
 	}
 	p.client.Store(client)
@@ -79,9 +84,12 @@ func producerOpts(cfg Config) []kgo.Opt {
 		kgo.ProducerBatchMaxBytes(maxRecordBytes),
 		kgo.UnknownTopicRetries(unknownTopicRetries),
 		kgo.ProduceRequestTimeout(produceTimeout(cfg)),
-		kgo.RecordDeliveryTimeout(2 * cfg.RequestTimeout), // a frozen leader, and then the new one
+		kgo.RecordDeliveryTimeout(deliveryTimeout(cfg)),
 	}
 }
+
+// deliveryTimeout is how long a record is tried: a frozen leader, and then the new one.
+func deliveryTimeout(cfg Config) time.Duration { return 2 * cfg.RequestTimeout }
 
 // produceTimeout is how long a broker may wait for its replicas.
 func produceTimeout(cfg Config) time.Duration {
@@ -132,30 +140,42 @@ func (p *Producer) Append(ctx context.Context, rec wire.Record) (offset int64, e
 // before SendAsync returns; it must not block. A full buffer is an error of
 // KindUnavailable that wraps wire.ErrFull: nothing was written.
 func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)) {
-	began := time.Now()
+	p.send(rec, time.Now(), done)
+}
+
+func (p *Producer) send(rec wire.Record, began time.Time, done func(offset int64, err error)) {
 	// Not under anybody's context: its end would fail all that waits for the
 	// same partition, whoever sent it.
 	p.client.Load().TryProduce(context.Background(), toKgo(rec), func(k *kgo.Record, err error) {
-		refused := isRefusal(err)
-		if err != nil {
-			err = sendError(err)
-		}
-		p.metrics.produced(began, err)
-		p.noticed(err)
-		if err == nil {
-			done(k.Offset, nil)
+		if !isRefusal(err) {
+			p.sent(rec, began, k.Offset, err, done)
 			return
 		}
-		if errors.Is(err, wire.ErrNoTopic) {
-			p.forget(rec.Topic, func() { done(-1, err) })
-			return
-		}
-		if refused {
-			p.replace(func() { done(-1, err) })
-			return
-		}
-		done(-1, err)
+		p.replace(func(again bool) {
+			if again && time.Since(began) < p.tries {
+				p.send(rec, began, done)
+				return
+			}
+			p.sent(rec, began, -1, err, done)
+		})
 	})
+}
+
+// sent says how a record fared.
+func (p *Producer) sent(rec wire.Record, began time.Time, offset int64, err error, done func(offset int64, err error)) {
+	if err != nil {
+		err = sendError(err)
+	}
+	p.metrics.produced(began, err)
+	p.noticed(err)
+	switch {
+	case err == nil:
+		done(offset, nil)
+	case errors.Is(err, wire.ErrNoTopic):
+		p.forget(rec.Topic, func() { done(-1, err) })
+	default:
+		done(-1, err)
+	}
 }
 
 // noticed tells whether brokers take what is written. A record that failed was
@@ -194,11 +214,11 @@ func (p *Producer) forget(topic string, told func()) {
 // replaceEvery is how often a client is replaced at most.
 const replaceEvery = time.Second
 
-// replace takes a new client if the one there is of no more use, then calls told.
-// A client that was once refused a producer id fails whatever it is given from then
-// on, also when Kafka would give it one by now. It cannot be closed from within
-// its own callback.
-func (p *Producer) replace(told func()) {
+// replace takes a new client if the one there is of no more use, then calls told,
+// with whether to try again with it. A client that was once refused a producer id
+// fails whatever it is given from then on, also when Kafka would give it one by
+// now. It cannot be closed from within its own callback.
+func (p *Producer) replace(told func(again bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	running := len(p.replacing) > 0
@@ -207,42 +227,47 @@ func (p *Producer) replace(told func()) {
 		return
 	}
 	p.tellers.Go(func() {
-		if old := p.client.Load(); useless(old) && p.swap() {
-			old.Close()
-		}
+		again := p.swap()
 		p.mu.Lock()
 		waiting := p.replacing
 		p.replacing = nil
 		p.mu.Unlock()
 		for _, told := range waiting {
-			told()
+			told(again)
 		}
 	})
 }
 
-// swap puts a new client in the place of the one there is, unless it has just done so.
-func (p *Producer) swap() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed || time.Since(p.replaced) < replaceEvery {
+// swap puts a new client in the place of one that was refused a producer id for
+// good, and says whether to try again. Who is not allowed to have one hears so at
+// once; the rest passes, perhaps.
+func (p *Producer) swap() (again bool) {
+	old := p.client.Load()
+	_, _, err := old.ProducerID(p.ctx) // one that has none yet asks for it
+	if !isRefusal(err) {
 		return false
 	}
-	client, err := p.connect()
-	if err != nil {
+	left := time.Until(p.replaced.Add(replaceEvery))
+	if isForbidden(err) && left > 0 || sleep(p.ctx, left) != nil {
+		return false
+	}
+	client, err2 := p.connect()
+	if err2 != nil {
 		return false // the settings were good enough once
 	}
-	p.replaced = time.Now()
-	p.client.Store(client)
-	return true
-}
-
-// useless says that a client was refused a producer id for good. One that has
-// none yet may ask for it.
-func useless(client *kgo.Client) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	_, _, err := client.ProducerID(ctx)
-	return isRefusal(err)
+	p.mu.Lock()
+	closed := p.ctx.Err() != nil
+	if !closed {
+		p.replaced = time.Now()
+		p.client.Store(client)
+	}
+	p.mu.Unlock()
+	if closed {
+		client.Close()
+		return false
+	}
+	old.Close()
+	return !isForbidden(err)
 }
 
 // isRefusal says that an error is a broker's, and one that the client does not
@@ -255,8 +280,8 @@ func isRefusal(err error) bool {
 // Close fails what is not yet acknowledged and ends the connections; when it
 // returns, every done has been called. A second call does nothing.
 func (p *Producer) Close() {
-	p.mu.Lock()
-	p.closed = true
+	p.mu.Lock() // whoever puts another client in its place has done so, or does not
+	p.end()
 	p.mu.Unlock()
 	p.client.Load().Close()
 	p.tellers.Wait()
