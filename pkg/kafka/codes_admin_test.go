@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -107,7 +108,7 @@ func TestAdminWaits(t *testing.T) {
 		"initialise":                      {initialises, refusals{kmsg.AlterShareGroupOffsets, append(moving, kerr.UnknownTopicOrPartition)}},
 		"ask how far, where it begins":    {asksHowFar, refusals{kmsg.ListOffsets, []*kerr.Error{kerr.NotLeaderForPartition}}},
 		"ask how far":                     {asksHowFar, refusals{kmsg.DescribeShareGroupOffsets, append(moving, kerr.GroupIDNotFound)}},
-		"ask for positions":               {asksForPositions, refusals{kmsg.OffsetFetch, append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError)}},
+		"ask for positions":               {asksForPositions, refusals{kmsg.OffsetFetch, append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError, kerr.GroupIDNotFound)}},
 		"ask for positions, finding them": {asksForPositions, refusals{kmsg.FindCoordinator, moving}},
 		"trim":                            {trims, refusals{kmsg.DeleteRecords, []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition}}},
 	} {
@@ -164,5 +165,57 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 func TestATopicThatIsNotThere(t *testing.T) {
 	if err, _ := asking(t, asksHowFar, kmsg.Metadata, kerr.UnknownTopicOrPartition); !errors.Is(err, wire.ErrNoTopic) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A limit that the brokers do not grant is a warning. The rest is said, and the
+// share state is not begun.
+func TestSettingsOfAGroupThatAreRefused(t *testing.T) {
+	for _, of := range []struct {
+		code  *kerr.Error
+		limit bool // only the delivery limit is refused
+		kind  compute.Kind
+		fine  bool
+	}{
+		{kerr.InvalidConfig, true, 0, true},
+		{kerr.InvalidRequest, true, 0, true},
+		{kerr.InvalidConfig, false, compute.KindInternal, false},
+		{kerr.RequestTimedOut, false, compute.KindUnavailable, false},
+		{kerr.UnknownServerError, true, compute.KindUnavailable, false},
+		{kerr.ClusterAuthorizationFailed, false, compute.KindForbidden, false},
+		{kerr.GroupAuthorizationFailed, true, compute.KindForbidden, false},
+	} {
+		t.Run(of.code.Message, func(t *testing.T) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				a, err := NewAdmin(c.cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				if err := findsAQueue(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+				c.ControlKey(int16(kmsg.IncrementalAlterConfigs), func(k kmsg.Request) (kmsg.Response, error, bool) {
+					c.KeepControl()
+					asked := k.(*kmsg.IncrementalAlterConfigsRequest).Resources[0]
+					if of.limit && asked.Configs[0].Name != "share.delivery.count.limit" {
+						return nil, nil, false
+					}
+					resp := k.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
+					r := kmsg.NewIncrementalAlterConfigsResponseResource()
+					r.ResourceType, r.ResourceName, r.ErrorCode = asked.ResourceType, asked.ResourceName, of.code.Code
+					resp.Resources = append(resp.Resources, r)
+					return resp, nil, true
+				})
+				alters := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AlterShareGroupOffsets}, Observe: true, Count: -1})
+				err = initialises(t.Context(), a)
+				if of.fine && err != nil || of.fine != (alters.Hits() == 1) {
+					t.Errorf("initialised %d times: %v", alters.Hits(), err)
+				}
+				if !of.fine {
+					wantKind(t, err, of.kind)
+				}
+			})
+		})
 	}
 }

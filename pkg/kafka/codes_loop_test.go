@@ -48,10 +48,12 @@ func (l *looping) send(t *testing.T) {
 	}
 }
 
-func (l *looping) start(t *testing.T) {
+func (l *looping) start(t *testing.T) { l.startWith(t, LoopOptions{Group: "g"}) }
+
+func (l *looping) startWith(t *testing.T, o LoopOptions) {
 	ctx, stop := context.WithCancel(t.Context())
 	l.stop = stop
-	go func() { l.done <- NewLoop(l.cfg, LoopOptions{Group: "g"}, l.ledger).Run(ctx) }()
+	go func() { l.done <- NewLoop(l.cfg, o, l.ledger).Run(ctx) }()
 }
 
 // decided waits until the last input was.
@@ -107,6 +109,7 @@ var passingErrors = []refusals{
 	{kmsg.Produce, []*kerr.Error{
 		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas,
 		kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidRecord,
+		kerr.MessageTooLarge, kerr.RecordListTooLarge,
 	}},
 	{kmsg.OffsetCommit, []*kerr.Error{
 		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.IllegalGeneration,
@@ -248,6 +251,42 @@ func TestLoopEndsWhereItIsForbidden(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is wrong with the group ends it too.
+func TestLoopEndsWhereTheGroupCannotBeJoined(t *testing.T) {
+	for code, kind := range map[*kerr.Error]compute.Kind{kerr.InconsistentGroupProtocol: compute.KindConflict, kerr.InvalidSessionTimeout: compute.KindInvalid} {
+		t.Run(code.Message, func(t *testing.T) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				l := newLooping(t, c)
+				defer l.p.Close()
+				l.ours(kmsg.JoinGroup, code, 1)
+				l.start(t)
+				wantKind(t, <-l.done, kind)
+				l.stop()
+			})
+		})
+	}
+}
+
+// A pen that cannot be renewed now is held as it is, and renewed later.
+func TestPenThatCannotBeRenewedYet(t *testing.T) {
+	withRefusing(t, 1, func(t *testing.T, c refusing) {
+		l := newLooping(t, c)
+		l.startWith(t, LoopOptions{Group: "g", RenewEvery: 2 * time.Second})
+		l.decided(t)
+		h := l.ours(kmsg.InitProducerID, kerr.CoordinatorNotAvailable, 3)
+		for range 20 {
+			l.send(t)
+			time.Sleep(time.Second)
+		}
+		l.decided(t)
+		hitBy(t, h, 3)
+		l.end(t)
+		if l.gains[0] != 1 || l.gains[1] != 1 {
+			t.Errorf("gained %v times", l.gains)
+		}
+	})
 }
 
 // A group's coordinator moves: who does not try again by himself must look for it
