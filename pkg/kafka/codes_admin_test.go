@@ -82,7 +82,7 @@ func asking(t *testing.T, do asked, key kmsg.Key, code *kerr.Error) (err error, 
 		}
 		h.Remove()
 		if err != nil && !errors.Is(err, wire.ErrNoTopic) {
-			time.Sleep(time.Second) // kadm answers from memory
+			passes(time.Second) // kadm answers from memory
 			if err := do(t.Context(), a); err != nil {
 				t.Errorf("once more: %v", err)
 			}

@@ -180,7 +180,7 @@ func TestTurnsPassEveryError(t *testing.T) {
 				}
 				for time.Since(began) < soon {
 					l.send(t)
-					time.Sleep(time.Second)
+					passes(time.Second)
 				}
 				l.decided(t)
 				if took := time.Since(began); took > soon+time.Second {
@@ -205,7 +205,7 @@ func TestPositionsAreCommittedAgain(t *testing.T) {
 				h := l.ours(r.key, code, 3)
 				l.start(t)
 				l.decided(t)
-				time.Sleep(soon)
+				passes(soon)
 				hitBy(t, h, 3)
 				a, err := NewAdmin(c.cfg)
 				if err != nil {
@@ -278,7 +278,7 @@ func TestPenThatCannotBeRenewedYet(t *testing.T) {
 		h := l.ours(kmsg.InitProducerID, kerr.CoordinatorNotAvailable, 3)
 		for range 20 {
 			l.send(t)
-			time.Sleep(time.Second)
+			passes(time.Second)
 		}
 		l.decided(t)
 		hitBy(t, h, 3)
@@ -302,7 +302,7 @@ func TestCoordinatorsMove(t *testing.T) {
 		}
 		for range 20 {
 			l.send(t)
-			time.Sleep(time.Second)
+			passes(time.Second)
 		}
 		l.decided(t)
 		l.end(t)

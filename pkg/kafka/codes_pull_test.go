@@ -69,7 +69,7 @@ func TestRefusedAcksAreNotRepeated(t *testing.T) {
 				ref := p.takes(t, "v", q)
 				h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ShareAcknowledge}, Topic: c.cfg.Topics.Build("a"), Err: code, Count: -1})
 				p.Ack(ref, wire.AckAccept)
-				time.Sleep(time.Minute)
+				passes(time.Minute)
 				hitBy(t, h, 1)
 				if got := p.Counts(); got.AcksRefused != 1 || got.AcksDone != 0 || got.Sessions != 0 {
 					t.Errorf("%+v", got)
@@ -89,7 +89,7 @@ func TestErrorsOfSessionsInAcks(t *testing.T) {
 			ref := p.takes(t, "v", q)
 			h := c.refuse(kmsg.ShareAcknowledge, code, 1)
 			p.Ack(ref, wire.AckAccept)
-			time.Sleep(time.Second)
+			passes(time.Second)
 			hitBy(t, h, 1)
 			if got := p.Counts(); got.AcksUnknown != 1 || got.Sessions != 1 {
 				t.Errorf("%+v", got)
@@ -129,7 +129,7 @@ func TestPlacePassesErrors(t *testing.T) {
 				if wantKind(t, err, of.kind); len(lanes) > 0 || errors.Is(err, wire.ErrNoTopic) != of.none {
 					t.Errorf("placed at %v: %v", lanes, err)
 				}
-				time.Sleep(askAgain)
+				passes(askAgain)
 				p.takes(t, "v", q)
 			})
 		})

@@ -74,3 +74,6 @@ func wantKind(t *testing.T, err error, want compute.Kind) {
 		t.Errorf("got %v (%v), want kind %v", err, compute.KindOf(err), want)
 	}
 }
+
+// passes lets time pass in the bubble.
+func passes(d time.Duration) { time.Sleep(d) }

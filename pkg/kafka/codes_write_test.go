@@ -93,13 +93,13 @@ func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
 			if took := time.Since(began); took > replaceEvery/2 {
 				t.Errorf("it took %v", took)
 			}
-			time.Sleep(50 * time.Millisecond)
+			passes(50 * time.Millisecond)
 		}
 		if n := h.Hits(); n < 3 || n > 7 {
 			t.Errorf("asked %d times in 5 s", n)
 		}
 		h.Remove()
-		time.Sleep(replaceEvery)
+		passes(replaceEvery)
 		_ = send() // finds out that the client is of no use
 		if err := send(); err != nil {
 			t.Errorf("it is allowed now: %v", err)
@@ -129,7 +129,7 @@ func TestAProducerWithoutAnIDIsClosed(t *testing.T) {
 		answers := make(chan error, 1)
 		p.SendAsync(wire.Record{Value: []byte("v")}.To("r.x", 0), func(_ int64, err error) { answers <- err })
 		for h.Hits() < 2 {
-			time.Sleep(10 * time.Millisecond)
+			passes(10 * time.Millisecond)
 		}
 		p.Close()
 		select {
