@@ -65,9 +65,14 @@ type Held struct {
 // Room is what is left beside all that is held, by machines (running or not) and by
 // work that was taken.
 func (h Host) Room(held ...Held) Room {
-	r := h.empty
+	r, somewhere := h.empty, compute.Resources{}
 	for _, m := range held {
+		if len(r.nodes) == 0 && (len(m.Devices) == 0 || len(r.devices) == 0) {
+			somewhere.Add(m.Resources)
+			continue
+		}
 		r = r.Hold(m.Resources, m.Place)
 	}
+	r.free = r.free.Minus(somewhere)
 	return r
 }

@@ -314,7 +314,7 @@ func (s *step) tick() {
 	case s.Stage == Claiming && !s.now.Before(s.Since.Add(s.rules.GiveBack)):
 		s.release()
 		s.end(EndReturned, nil)
-	case s.Stage == Claiming && !s.now.Before(s.Asked.Add(s.rules.Claim)):
+	case s.Stage == Claiming && !s.now.Before(s.rules.askAgain(s.Task)):
 		s.claim()
 	case s.Stage == Ending && !s.now.Before(s.RetryAt):
 		s.destroy()

@@ -187,13 +187,18 @@ func (r Rules) Due(t Task) time.Time {
 	}
 	switch {
 	case t.Stage == Claiming:
-		at(t.Asked.Add(r.Claim))
+		at(r.askAgain(t))
 		at(t.Since.Add(r.GiveBack))
 	case t.Stage == Ending && t.Busy == Idle && !t.Destroyed:
 		at(t.RetryAt)
 	}
 	return due
 }
+
+// askAgain is when a claim without an answer is said again: after as long as it has
+// been asked for until then. A conductor with more to do than it can does not get
+// more from that.
+func (r Rules) askAgain(t Task) time.Time { return t.Asked.Add(max(r.Claim, t.Asked.Sub(t.Since))) }
 
 func (r Rules) retry(tries int) time.Duration {
 	pause := r.Retry

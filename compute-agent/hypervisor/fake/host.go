@@ -137,7 +137,7 @@ func (h *Host) put(m machine, what EventKind) error {
 	h.machines[m.Instance] = m
 	held := compute.Resources{}
 	for _, m := range h.machines {
-		held = held.Plus(m.Resources)
+		held.Add(m.Resources)
 	}
 	h.worst = h.worst.Max(held)
 	if err := h.world.store.save(h.id, h.machines); err != nil {
