@@ -59,8 +59,9 @@ type ride struct {
 }
 
 type answer struct {
-	resp *kmsg.FetchResponse
-	err  error
+	resp  *kmsg.FetchResponse
+	early bool // the broker was not asked to wait for as long as the reader wants to
+	err   error
 }
 
 // boarding is how long a fetch waits at most for readers that were just answered.
@@ -121,7 +122,7 @@ func (j *Joint) exit() {
 
 // fetch has a request for one topic carried to a broker. Who knows that there is
 // something, and who is not patient while a request is open, asks by itself.
-func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) (*kmsg.FetchResponse, error) {
+func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) answer {
 	j.mu.Lock()
 	c := j.brokers[broker]
 	if c == nil {
@@ -130,8 +131,9 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 	}
 	delete(c.expected, topic)
 	if wait == 0 || c.seats[topic] != nil || c.away && !patient {
-		if c.away { // both end together, and go together the next time
-			req.MaxWaitMillis = waitMillis(min(wait, time.Until(c.until)))
+		early := false
+		if left := time.Until(c.until); c.away && left < wait { // both end together, and go together the next time
+			req.MaxWaitMillis, early = waitMillis(left), true
 		}
 		aside := j.aside
 		c.outside[topic]++
@@ -142,7 +144,7 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 		if c.outside[topic]--; c.outside[topic] == 0 {
 			delete(c.outside, topic)
 		}
-		return resp, err
+		return answer{resp, early, err}
 	}
 	s := &seat{topic: topic, patient: patient, req: req, deadline: time.Now().Add(wait), done: make(chan answer, 1)}
 	c.seats[topic] = s
@@ -150,13 +152,13 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 	j.mu.Unlock()
 	select {
 	case a := <-s.done:
-		return a.resp, a.err
+		return a
 	case <-ctx.Done():
 		j.mu.Lock()
 		j.unseat(c, s)
 		j.depart(c, broker)
 		j.mu.Unlock()
-		return nil, ctx.Err()
+		return answer{err: ctx.Err()}
 	}
 }
 
@@ -260,7 +262,7 @@ func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
 		if !s.patient {
 			c.expected[s.topic] = true
 		}
-		s.done <- answer{of[s], err}
+		s.done <- answer{of[s], s.deadline.After(r.until), err}
 	}
 }
 

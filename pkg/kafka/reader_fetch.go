@@ -46,6 +46,7 @@ type fetch struct {
 type fetched struct {
 	fetch fetch
 	parts []fetchedPart
+	early bool  // the broker was not asked to wait for as long as the fetch says
 	err   error // of the whole; then there are no parts
 }
 
@@ -55,7 +56,7 @@ type fetched struct {
 func (f fetched) said() time.Time {
 	waited := f.fetch.asked.Add(f.fetch.wait)
 	full := func(p fetchedPart) bool { return p.bytes > 0 || p.err != nil }
-	if f.fetch.least > 1 || time.Now().Before(waited) || slices.ContainsFunc(f.parts, full) {
+	if f.early || f.fetch.least > 1 || time.Now().Before(waited) || slices.ContainsFunc(f.parts, full) {
 		return f.fetch.asked
 	}
 	return waited
@@ -73,7 +74,8 @@ func (s *source) fetch(ctx context.Context, f fetch, committed bool) fetched {
 		defer close(watched)
 		s.watch(fctx, f, cancel)
 	}()
-	resp, err := s.carry(fctx, f, s.request(f, committed))
+	a := s.carry(fctx, f, s.request(f, committed))
+	resp, err := a.resp, a.err
 	if err != nil && errors.Is(context.Cause(fctx), errMoved) {
 		err = errMoved
 	}
@@ -86,6 +88,7 @@ func (s *source) fetch(ctx context.Context, f fetch, committed bool) fetched {
 		return fetched{fetch: f, err: err}
 	}
 	out := s.parse(f, resp, committed)
+	out.early = a.early
 	for i := range out.parts {
 		if errors.Is(out.parts[i].err, kerr.OffsetOutOfRange) {
 			out.parts[i] = s.place(ctx, f.view, out.parts[i])
@@ -95,11 +98,12 @@ func (s *source) fetch(ctx context.Context, f fetch, committed bool) fetched {
 }
 
 // carry brings a fetch to its broker, and its answer back.
-func (s *source) carry(ctx context.Context, f fetch, req *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
+func (s *source) carry(ctx context.Context, f fetch, req *kmsg.FetchRequest) answer {
 	if s.joint != nil {
 		return s.joint.fetch(ctx, f.broker, s.topic, req, f.wait, s.patient)
 	}
-	return requestFetch(ctx, s.client, f.broker, req)
+	resp, err := requestFetch(ctx, s.client, f.broker, req)
+	return answer{resp: resp, err: err}
 }
 
 // place finds out what an offset out of range means. Below the log: records
