@@ -24,6 +24,7 @@ type debts struct {
 	client   *kgo.Client
 	brokers  map[int32]*debtor
 	checking bool
+	asked    int // how often others were asked since nobody owed anything for long
 }
 
 // debtor is a broker as far as a client is connected to it.
@@ -131,11 +132,16 @@ func (s *debts) watch() {
 		return
 	}
 	s.checking = true
-	time.AfterFunc(2*patience, s.check)
+	time.AfterFunc(patience+overdue(s.asked), s.check)
 }
 
 func (s *debts) check() {
 	suspects, client := s.suspects(time.Now())
+	s.mu.Lock()
+	if s.asked++; len(suspects) == 0 {
+		s.asked = 0
+	}
+	s.mu.Unlock()
 	if len(suspects) > 0 {
 		alive := living(s.ctx, client)
 		for _, id := range suspects {
@@ -182,12 +188,17 @@ func (s *debts) drop(id int32) {
 }
 
 // living asks several brokers, for one of them may be the silent one, which are
-// alive, and takes the first answer; nil: there was none.
+// alive, and takes the first answer; nil: there was none. A broker that is alone
+// cannot tell on itself.
 func living(ctx context.Context, client *kgo.Client) []int32 {
-	const several = 3
+	const most = 3
+	several := min(most, len(client.DiscoveredBrokers()))
+	if several < 2 {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answers := make(chan []int32, several)
+	answers := make(chan []int32, most)
 	for range several { // the client takes brokers in turn
 		go func() {
 			req := kmsg.NewPtrMetadataRequest()

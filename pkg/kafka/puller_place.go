@@ -223,11 +223,21 @@ func (p *places) watch(ctx context.Context, broker int32, queues []wire.QueueRef
 	}
 	for asked, d := 0, wait+overdue(0); sleep(ctx, d) == nil; d = overdue(asked) {
 		asked++
+		if p.alone() {
+			continue
+		}
 		if p.refresh(ctx, names) == nil && p.moved(broker, queues) {
 			cancel(errMoved)
 			return
 		}
 	}
+}
+
+// alone says that no other broker than one is known: nobody else could lead.
+func (p *places) alone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.brokers) < 2
 }
 
 // moved says whether another broker leads one of the queues now.

@@ -143,6 +143,9 @@ func (s *source) watch(ctx context.Context, f fetch, cancel context.CancelCauseF
 		case <-late.C:
 			late.Reset(overdue(asked))
 			asked++
+			if len(now.brokers) < 2 {
+				continue // nobody else could lead
+			}
 			if _, err := s.refresh(ctx); err != nil {
 				continue
 			}
