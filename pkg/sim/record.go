@@ -24,6 +24,7 @@ type Recording struct {
 	Log      []Written    // in the order of each partition
 	Claims   []Claimed    // what hosts asked for
 	Builds   []Published  // what was put into queues
+	Robbed   []Published  // what a rogue took out of them
 	Owners   []Owned      // who asked for a partition's pen, and so took it over
 	Machines []fake.Event // what hypervisors did
 	Launches []Launch     // by whose leave

@@ -102,6 +102,8 @@ func (w *play) fault(f Fault) {
 		w.power(p, f)
 	case FaultWipe:
 		w.wipe(p, f)
+	case FaultRogue:
+		w.rogue(f)
 	default:
 		w.disturb(p, f)
 	}

@@ -97,6 +97,7 @@ const (
 	FaultDriver = "driver" // a hypervisor's calls Key fail, hang or take long
 	FaultPower  = "power"  // a host loses power: its agent and its machines end
 	FaultWipe   = "wipe"   // a host is set up anew: its machines and its journal are gone
+	FaultRogue  = "rogue"  // a stranger takes work out of queues, acknowledges it, and does nothing with it
 )
 
 // Fault is one thing that goes wrong.
@@ -117,7 +118,7 @@ type Fault struct {
 
 	Key   string  `json:"key,omitempty"`   // lose, code: the kind of request; driver: the method
 	Code  string  `json:"code,omitempty"`  // code: the error; driver: the class of the failure
-	Topic string  `json:"topic,omitempty"` // code: of requests about this topic alone, without the prefix
+	Topic string  `json:"topic,omitempty"` // code: of requests about this topic alone, rogue: of the one queue it reads; without the prefix
 	After bool    `json:"after,omitempty"` // driver: the work is done all the same
 	Hang  bool    `json:"hang,omitempty"`  // driver
 	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes

@@ -73,16 +73,21 @@ func (r *Recording) build(rec wire.Record) {
 }
 
 // queues are all that are ever offered.
-func (s Schedule) queues() (list []compute.QueueName) {
+func (s Schedule) queues() []compute.QueueName {
 	flavors := slices.Clone(s.World.Flavors)
 	for _, l := range s.Load {
 		if l.Op == LoadAddFlavor {
 			flavors = append(flavors, *l.Flavor)
 		}
 	}
+	return s.World.queues(flavors)
+}
+
+// queues are those of flavors.
+func (w World) queues(flavors []compute.Flavor) (list []compute.QueueName) {
 	for _, f := range flavors {
 		list = append(list, compute.NameQueue(f.Name, nil))
-		for _, axis := range s.World.Axes {
+		for _, axis := range w.Axes {
 			for _, v := range axis.Values {
 				if slices.Contains(f.Capabilities, axis.Axis) {
 					list = append(list, compute.NameQueue(f.Name, compute.Choices{axis.Axis: v.Value}))
@@ -198,21 +203,22 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 
 // checkTaken: nothing that a host took is lost, so that it has to be put into its
 // queue again. A new owner of a project may do that, and so may one who does not
-// know whether the broker has it.
+// know whether the broker has it. What a rogue took is put there once more.
 func checkTaken(r *Recording) (wrong []Violation) {
 	if !r.Schedule.decides() || r.Schedule.drops() || r.Schedule.buries("") {
 		return nil
 	}
-	seen := map[compute.InstanceID]time.Time{}
+	last, times := map[compute.InstanceID]time.Time{}, map[compute.InstanceID]int{}
 	for _, b := range r.Builds {
 		if len(b.Avoid) > 0 || b.Attempt > 1 {
 			continue // whom it avoids, or where it was before, may have released it as often as the broker bears
 		}
-		if at, again := seen[b.Instance]; again {
-			wrong = append(wrong, broken("taken", b.Instance, b.Seen, "attempt %d of %s is in %s since %s, and is put there again", b.Attempt, b.Name, b.Queue, r.at(at))...)
+		if times[b.Instance]++; times[b.Instance] > 1+r.robbedOf(work{b.Instance, b.Attempt}, b.Seen) {
+			wrong = append(wrong, broken("taken", b.Instance, b.Seen, "attempt %d of %s is in %s since %s, and is put there again",
+				b.Attempt, b.Name, b.Queue, r.at(last[b.Instance]))...)
 			continue
 		}
-		seen[b.Instance] = b.Seen
+		last[b.Instance] = b.Seen
 	}
 	return wrong
 }

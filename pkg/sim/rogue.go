@@ -1,0 +1,86 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// rogue is a consumer that nobody asked for: who may read a queue, as every host
+// may, may also acknowledge what is in it. What it gets leaves its queue, and
+// nobody has claimed it.
+func (w *play) rogue(f Fault) {
+	const wait = time.Second // of a fetch; the last one ends with the fault
+	end := time.Now().Add(f.For.Duration())
+	w.lasts(f.For, nil)
+	cfg := w.kafka()
+	cfg.ClientID = "rogue"
+	queues := w.readable(cfg, f, end)
+	p := kafka.NewPuller(cfg, kafka.PullerOptions{MaxWait: wait})
+	ctx, cancel := context.WithCancel(w.ours.life)
+	var running sync.WaitGroup
+	running.Go(func() { w.must(p.Run(ctx)) })
+	defer running.Wait()
+	defer cancel()
+	for len(queues) > 0 && time.Until(end) > wait {
+		lanes, err := p.Place(ctx, queues)
+		if err != nil && !w.sleep(100*time.Millisecond) {
+			return // the simulation is over
+		}
+		for l, q := range lanes {
+			p.Open(l, q)
+		}
+		for range lanes {
+			if got := <-p.Results(); got.Record != nil {
+				w.rec.robbed(*got.Record)
+				p.Ack(got.Ref, wire.AckAccept)
+			}
+		}
+	}
+	w.sleep(time.Until(end)) // the last ack is on its way
+}
+
+// readable are the queues that a rogue reads: those of the beginning, which are
+// open.
+func (w *play) readable(cfg kafka.Config, f Fault, end time.Time) (list []wire.QueueRef) {
+	a, err := kafka.NewAdmin(cfg)
+	w.must(err)
+	defer a.Close()
+	ids, err := a.QueueTopics(w.ours.life)
+	for err != nil && time.Now().Before(end) && w.sleep(time.Second) {
+		ids, err = a.QueueTopics(w.ours.life)
+	}
+	for _, q := range w.World.queues(w.World.Flavors) {
+		if id, ok := ids[q]; ok && (f.Topic == "" || cfg.Topics.Build(q) == prefix+f.Topic) {
+			list = append(list, wire.QueueRef{Name: q, Group: cfg.Topics.ShareGroup(0), TopicID: id})
+		}
+	}
+	return list
+}
+
+// robbed sees a rogue get what was in a queue.
+func (r *Recording) robbed(rec wire.Record) {
+	b, err := wire.DecodeBuild(rec)
+	if err != nil {
+		r.wrong("log", "", "a record of a queue cannot be read: %v", err)
+		return
+	}
+	r.note("rogue", fmt.Sprintf("takes attempt %d of %s out of %s", b.Attempt, b.Name, b.Queue))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Robbed = append(r.Robbed, Published{time.Now(), b})
+}
+
+// robbedOf is how often an attempt was taken out of its queue by a rogue before.
+func (r *Recording) robbedOf(k work, before time.Time) (n int) {
+	for _, b := range r.Robbed {
+		if k == (work{b.Instance, b.Attempt}) && b.Seen.Before(before) {
+			n++
+		}
+	}
+	return n
+}
