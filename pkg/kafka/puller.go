@@ -46,7 +46,7 @@ const (
 )
 
 // mostLanes bounds the results nobody has read yet: one a lane.
-const mostLanes = 256
+const mostLanes = 1024
 
 // Puller takes work from share-group queues, one record at a time, without
 // being a member of any group. It is a service.Part.

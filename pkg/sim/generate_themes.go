@@ -15,7 +15,7 @@ func (g *generator) themed() {
 	if len(g.names) == 0 || !g.chance(0.45) {
 		return
 	}
-	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid, g.opening, g.taken)()
+	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid, g.opening, g.robbed)()
 }
 
 func (g *generator) wrong(f Fault) { g.s.Faults = append(g.s.Faults, f) }
@@ -172,14 +172,32 @@ func (g *generator) unsaid() {
 	}
 }
 
-// taken are hosts that have taken work from its queue when their disk is lost, and
-// could not say so before.
-func (g *generator) taken() {
-	b := pick(g, g.names...)
-	refused := g.between(2, 5)
-	g.wrong(Fault{At: b.at, Kind: FaultCode, Who: "broker", Key: "Produce", Topic: "reports", Code: "NOT_LEADER_FOR_PARTITION", Nth: 1000, For: refused})
-	for _, h := range g.s.World.Hosts {
-		g.wrong(Fault{At: b.at + g.between(1, refused), Kind: FaultKill, Who: string(h.ID), Disk: "lost", By: g.between(0, 8)})
+// robbed is work that leaves its queue without anybody having it: a rogue reads
+// the queue before the work comes, and hosts offer nothing, are late, or race it.
+func (g *generator) robbed() {
+	w := g.s.World
+	f := pick(g, w.Flavors...).Name
+	r := Fault{At: g.between(0, g.length/2), For: g.between(3, 12), Kind: FaultRogue, Who: "rogue"}
+	if g.chance(0.6) {
+		r.Topic = "build." + string(compute.NameQueue(f, nil))
+	}
+	g.wrong(r)
+	for range 1 + g.IntN(4) {
+		g.boot(r.At + g.between(0.2, 2))
+		b := g.s.Load[len(g.s.Load)-1].Boot
+		b.Flavor, b.With, b.Host, b.Avoid, b.OnNoCapacity, b.Deadline = f, nil, "", nil, compute.WaitForCapacity, 0
+	}
+	hindered := pick(g, "disable", "disable", FaultPause, FaultSlow, "")
+	for _, h := range w.Hosts {
+		switch hindered {
+		case "disable":
+			g.add(Load{At: max(0, r.At-g.between(0, 2)), Op: LoadHost, Host: h.ID, Wish: "disable"})
+			g.add(Load{At: r.At + g.between(2, r.For+5), Op: LoadHost, Host: h.ID, Wish: "enable"})
+		case FaultPause:
+			g.wrong(Fault{At: max(0, r.At-g.between(0, 1)), Kind: FaultPause, Who: string(h.ID), For: g.between(1, r.For)})
+		case FaultSlow:
+			g.wrong(Fault{At: max(0, r.At-g.between(0, 1)), Kind: FaultSlow, Who: string(h.ID), By: g.between(0.05, 1), For: r.For})
+		}
 	}
 }
 
