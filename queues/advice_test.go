@@ -74,7 +74,7 @@ func TestAdvice(t *testing.T) {
 		later := func(i *compute.Instance) { i.PublishAt = time.Now().Add(20 * time.Second) }
 		f.publish(names.Instances(), instance(1, "x", compute.StateQueued), instance(2, "x", compute.StateQueued, later),
 			instance(3, "y", compute.StateQueued, pinned))
-		settle(200 * time.Millisecond) // it may be taken any moment
+		settle(450 * time.Millisecond) // it may be taken any moment
 		if news := f.advice(t)[n:]; len(news) != 0 {
 			t.Fatalf("told at once: %+v", news)
 		}

@@ -30,7 +30,7 @@ func (l *loop) readQueues(recs []wire.Record, end bool) {
 			l.pull.queues[q.Name] = q
 		}
 	}
-	l.pull.listed = false
+	l.pull.listed, l.pull.asked = false, false
 	l.pull.queuesEnd = l.pull.queuesEnd || end
 	l.pull.changed = true
 }

@@ -21,6 +21,7 @@ type pull struct {
 	queues    map[compute.QueueName]compute.Queue
 	heard     map[compute.QueueName]time.Time // when each was first heard of
 	listed    bool                            // lots are drawn from queues as they are, and traits
+	asked     bool                            // brokers were asked where they are
 	queuesEnd bool                            // the list was read to its end once
 	open      map[wire.Lane]opened
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
@@ -135,21 +136,46 @@ func (l *loop) look(now time.Time) {
 	refs := make([]wire.QueueRef, 0, len(candidates))
 	byName := make(map[compute.QueueName]offer.Candidate, len(candidates))
 	for _, c := range candidates {
-		q := l.pull.queues[c.Queue]
-		refs = append(refs, wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID})
+		refs = append(refs, l.pull.ref(c.Queue))
 		byName[c.Queue] = c
 	}
 	l.pull.placing = true
-	was := maps.Clone(l.pull.open)
+	was, others := maps.Clone(l.pull.open), l.pull.unasked()
 	l.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Poll)
 		defer cancel()
+		if len(others) > 0 {
+			_, _ = l.o.Puller.Place(ctx, others) // their trouble is told when they are drawn
+		}
 		lanes, err := l.o.Puller.Place(ctx, refs)
 		l.a.inbox.put(func(l *loop) {
 			l.dropStale(lanes, was)
 			l.placed(byName, now, lanes, err)
 		})
 	})
+}
+
+func (p *pull) ref(name compute.QueueName) wire.QueueRef {
+	q := p.queues[name]
+	return wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID}
+}
+
+// mostAsked bounds for how many queues brokers are asked at once.
+const mostAsked = 500
+
+// unasked are queues that may be drawn some time: brokers are asked for all of them
+// in one question, instead of in one whenever the lots bring up another.
+func (p *pull) unasked() (refs []wire.QueueRef) {
+	if p.asked {
+		return nil
+	}
+	p.asked = true
+	for name := range p.queues {
+		if refs = append(refs, p.ref(name)); len(refs) == mostAsked {
+			break
+		}
+	}
+	return refs
 }
 
 // dropStale leaves out lanes of which a fetch has ended since it was drawn: what

@@ -46,7 +46,7 @@ const (
 )
 
 // mostLanes bounds the results nobody has read yet: one a lane.
-const mostLanes = 1024
+const mostLanes = 256
 
 // Puller takes work from share-group queues, one record at a time, without
 // being a member of any group. It is a service.Part.

@@ -31,9 +31,9 @@ type Rules struct {
 
 // DefaultRules is one record a second, in full every 30 s, 2,000 queues a
 // record (half of Kafka's 1 MiB with the longest names), silence after 60 s,
-// work that has lain for 250 ms.
+// work that has lain for 500 ms: what is known of it is a quarter of a second old.
 func DefaultRules() Rules {
-	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 2000, Silent: compute.SilentAfter, Lain: 250 * time.Millisecond}
+	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 2000, Silent: compute.SilentAfter, Lain: 500 * time.Millisecond}
 }
 
 // Progress is what is known of a queue's work.

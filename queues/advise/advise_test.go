@@ -310,7 +310,7 @@ func TestWorkThatIsTakenAtOnceIsNoNews(t *testing.T) {
 			t.Errorf("at %v: ask in %s: %s", sec, a.Ask(at(sec)), diff)
 		}
 	}
-	const soon = 250 * time.Millisecond
+	const soon = 500 * time.Millisecond
 	expect(0, time.Second, "a", "b")
 	for i := range 5 {
 		sec := float64(i + 1)
@@ -321,10 +321,10 @@ func TestWorkThatIsTakenAtOnceIsNoNews(t *testing.T) {
 	}
 	now["a"] = Progress{Depth: 1, Oldest: at(7)}
 	expect(7, soon)
-	expect(7.25, time.Second, "a")
-	now["b"] = Progress{Depth: 8, Oldest: at(8.3)} // 16 of 32 where 8 were told
-	expect(8.3, soon, "b")
-	expect(9.3, time.Second, "b") // and it lies there
+	expect(7.5, time.Second, "a")
+	now["b"] = Progress{Depth: 8, Oldest: at(8.5)} // 16 of 32 where 8 were told
+	expect(8.5, soon, "b")
+	expect(9.5, time.Second, "b") // and it lies there
 	now["a"], now["b"] = Progress{}, Progress{Depth: 8}
-	expect(10.3, time.Second, "a") // since when is not known: for long
+	expect(10.5, time.Second, "a") // since when is not known: for long
 }
