@@ -69,6 +69,11 @@ type answer struct {
 // who goes without them has them ask by themselves.
 const boarding = 200 * time.Millisecond
 
+// overtime is how long who asks by himself waits at least beside a fetch that
+// should have ended: its answer is on its way, or lost. Without it he would ask on
+// and on, as fast as he is answered. It ends while the others would wait for him.
+const overtime = boarding / 2
+
 // NewJoint is for the readers of one part of a process.
 func NewJoint(cfg Config) *Joint {
 	return &Joint{cfg: cfg.withDefaults(), brokers: map[int32]*coach{}}
@@ -132,7 +137,7 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 	delete(c.expected, topic)
 	if wait == 0 || c.seats[topic] != nil || c.away && !patient {
 		early := false
-		if left := time.Until(c.until); c.away && left < wait { // both end together, and go together the next time
+		if left := max(overtime, time.Until(c.until)); c.away && left < wait { // both end together, and go together the next time
 			req.MaxWaitMillis, early = waitMillis(left), true
 		}
 		aside := j.aside

@@ -1,7 +1,9 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +104,53 @@ func TestJointReaderThatComesLate(t *testing.T) {
 		late.stop()
 		<-late.ended
 		p.Close()
+	})
+}
+
+// far is a connection to a broker that is a millisecond away.
+type far struct{ net.Conn }
+
+func (c far) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	time.Sleep(time.Millisecond)
+	return n, err
+}
+
+// A reader that asks by itself does not ask on and on beside a fetch whose answer
+// should have been there.
+func TestJointReaderBesideALateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg, reg := counting(virtualCell(t))
+		near := cfg.Dial
+		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := near(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return far{c}, nil
+		}
+		fetched := fetches(t, reg)
+		j := NewJoint(cfg)
+		first := j.read(t, ReaderOptions{Topic: cfg.Topics.Instances()})
+		await(t, first.Ready(), "the reader is ready")
+		time.Sleep(DefaultReaderWait / 2)
+		j.mu.Lock()
+		for _, c := range j.brokers {
+			c.until = time.Now().Add(-time.Millisecond)
+		}
+		j.mu.Unlock()
+		beside := j.read(t, ReaderOptions{Topic: cfg.Topics.Requests(), Partitions: []int32{0}})
+		await(t, beside.Ready(), "the reader beside it is ready")
+		fetched()
+		time.Sleep(time.Second)
+		if n, most := fetched(), float64(time.Second/overtime); n > most+1 {
+			t.Errorf("%v fetches in a second, want %v at most", n, most)
+		}
+		for _, r := range []*reading{first, beside} {
+			r.stop()
+			<-r.ended
+		}
+		time.Sleep(time.Second) // connections end late, being far
 	})
 }
 
