@@ -23,7 +23,10 @@ var pciPattern = regexp.MustCompile(`^[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[
 
 // Check refuses what is not a full PCI address.
 func (a PCIAddress) Check() error {
-	return match(pciPattern, "PCI address", string(a), "give domain, bus, device and function in lower case, as in 0000:3b:00.1")
+	if pciPattern.MatchString(string(a)) {
+		return nil
+	}
+	return Invalid("PCI address", string(a), "give domain, bus, device and function in lower case, as in 0000:3b:00.1")
 }
 
 // PCIDevice is one function of a device on a host.

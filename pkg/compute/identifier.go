@@ -1,10 +1,5 @@
 package compute
 
-import (
-	"regexp"
-	"strings"
-)
-
 type (
 	// InstanceID names one requested machine for ever: a UUID in lower case,
 	// chosen by whoever asks (client or API node), so that a repeated request
@@ -51,54 +46,132 @@ type (
 	FenceEpoch uint64
 )
 
+// The shapes of names. Names are checked whenever a record is read, so without
+// regular expressions: they took half the time of reading one.
 var (
-	uuidPattern   = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
-	namePattern   = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`)
-	axisPattern   = regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
-	valuePattern  = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
-	traitPattern  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,254}$`)
-	customPattern = regexp.MustCompile(`^CUSTOM_[A-Z0-9_]{1,248}$`)
+	nameShape  = shape{first: lower | digit, inner: lower | digit | dot | underscore | dash, last: lower | digit, most: 64}
+	axisShape  = shape{first: lower, inner: lower | digit, last: lower | digit, most: 32}
+	valueShape = shape{first: lower | digit, inner: lower | digit | dash, last: lower | digit, most: 32}
+	traitShape = shape{first: upper, inner: upper | digit | underscore, last: upper | digit | underscore, most: 255}
+	ownShape   = shape{first: upper | digit | underscore, inner: upper | digit | underscore, last: upper | digit | underscore, most: 248}
 )
+
+// ownPrefix begins the resource classes that operators make.
+const ownPrefix = "CUSTOM_"
+
+// shape is what a name may begin with, go on with and end with, and its most
+// bytes. One of a single byte must be fit to begin and to end with. No name has
+// two dots in a row.
+type shape struct {
+	first, inner, last chars
+	most               int
+}
+
+// chars is a set of kinds of characters.
+type chars uint8
+
+const (
+	lower chars = 1 << iota
+	upper
+	digit
+	dot
+	dash
+	underscore
+)
+
+func kindOf(c byte) chars {
+	switch {
+	case 'a' <= c && c <= 'z':
+		return lower
+	case 'A' <= c && c <= 'Z':
+		return upper
+	case '0' <= c && c <= '9':
+		return digit
+	case c == '.':
+		return dot
+	case c == '-':
+		return dash
+	case c == '_':
+		return underscore
+	}
+	return 0
+}
+
+func (w shape) fits(s string) bool {
+	end := len(s) - 1
+	if end < 0 || end >= w.most || kindOf(s[0])&w.first == 0 || kindOf(s[end])&w.last == 0 {
+		return false
+	}
+	for i := 1; i < end; i++ {
+		if kindOf(s[i])&w.inner == 0 || s[i] == '.' && s[i-1] == '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// isUUID says whether s is 8-4-4-4-12 hexadecimal digits in lower case.
+func isUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, c := range []byte(s) {
+		switch i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // Check refuses an id that is not a UUID in lower case.
 func (id InstanceID) Check() error {
-	return match(uuidPattern, "instance id", string(id), "give a UUID in lower case, or leave it out and one is made")
+	if isUUID(string(id)) {
+		return nil
+	}
+	return Invalid("instance id", string(id), "give a UUID in lower case, or leave it out and one is made")
 }
 
 // Check refuses a project that could not be shown or typed.
 func (p Project) Check() error {
-	return match(namePattern, "project", string(p), nameRemedy)
+	return match(nameShape, "project", string(p), nameRemedy)
 }
 
 // Check refuses a host that could not be part of a topic name.
 func (h HostID) Check() error {
-	return match(namePattern, "host", string(h), nameRemedy)
+	return match(nameShape, "host", string(h), nameRemedy)
 }
 
 // Check refuses a flavor name that could not be part of a topic name.
 func (f FlavorName) Check() error {
-	return match(namePattern, "flavor", string(f), nameRemedy)
+	return match(nameShape, "flavor", string(f), nameRemedy)
 }
 
 // Check refuses an axis that would make queue names ambiguous: no dot, no dash.
 func (a AxisName) Check() error {
-	return match(axisPattern, "capability", string(a), "use 1 to 32 lower-case letters and digits, a letter first")
+	return match(axisShape, "capability", string(a), "use 1 to 32 lower-case letters and digits, a letter first")
 }
 
 // Check refuses a value that would make queue names ambiguous: no dot.
 func (v AxisValue) Check() error {
-	return match(valuePattern, "capability value", string(v), "use 1 to 32 lower-case letters, digits and dashes, no dash first or last")
+	return match(valueShape, "capability value", string(v), "use 1 to 32 lower-case letters, digits and dashes, no dash first or last")
 }
 
 // Check refuses what is not a trait name.
 func (t Trait) Check() error {
-	return match(traitPattern, "trait", string(t), "use upper-case letters, digits and underscores, as in CPU_AVX2 or CUSTOM_RACK_9")
+	return match(traitShape, "trait", string(t), "use upper-case letters, digits and underscores, as in CPU_AVX2 or CUSTOM_RACK_9")
 }
 
 const nameRemedy = "use 1 to 64 lower-case letters, digits, dots, dashes and underscores, a letter or digit first and last"
 
-func match(p *regexp.Regexp, field, value, remedy string) error {
-	if p.MatchString(value) && !strings.Contains(value, "..") {
+func match(w shape, field, value, remedy string) error {
+	if w.fits(value) {
 		return nil
 	}
 	return Invalid(field, value, remedy)

@@ -20,7 +20,8 @@ const (
 
 // Check refuses a class that is neither known nor CUSTOM_….
 func (c ResourceClass) Check() error {
-	if c == VCPU || c == MemoryMB || c == DiskGB || customPattern.MatchString(string(c)) {
+	own, custom := strings.CutPrefix(string(c), ownPrefix)
+	if c == VCPU || c == MemoryMB || c == DiskGB || custom && ownShape.fits(own) {
 		return nil
 	}
 	return Invalid("resource class", string(c), "use VCPU, MEMORY_MB, DISK_GB or CUSTOM_ followed by upper-case letters, digits and underscores")
@@ -44,13 +45,27 @@ func (r Resources) Check() error {
 	if len(r) > MaxClasses {
 		return Invalid("resources", fmt.Sprintf("%d classes", len(r)), fmt.Sprintf("give at most %d classes", MaxClasses))
 	}
-	for _, c := range r.Classes() {
-		if err := c.Check(); err != nil {
+	wrong := false
+	for c, n := range r {
+		wrong = wrong || checkAmount(c, n) != nil
+	}
+	if !wrong {
+		return nil
+	}
+	for _, c := range r.Classes() { // the first in order, so that it is always the same one
+		if err := checkAmount(c, r[c]); err != nil {
 			return err
 		}
-		if n := r[c]; n < 1 || n > MaxAmount {
-			return Invalid(string(c), fmt.Sprint(n), fmt.Sprintf("give a whole number from 1 to %d", int64(MaxAmount)))
-		}
+	}
+	return nil
+}
+
+func checkAmount(c ResourceClass, n int64) error {
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if n < 1 || n > MaxAmount {
+		return Invalid(string(c), fmt.Sprint(n), fmt.Sprintf("give a whole number from 1 to %d", int64(MaxAmount)))
 	}
 	return nil
 }
