@@ -20,6 +20,7 @@ type loading struct {
 	records map[string]loaded
 	poison  []poison // in the order of the log, the first mostPoison
 	spoiled int      // how many there were
+	shared  compute.Shared
 }
 
 // What is kept of what cannot be read is bounded, whoever wrote it: so many
@@ -62,6 +63,7 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 		l.spoil(rec, reason)
 		return
 	}
+	l.shared.Instance(inst)
 	l.records[key] = loaded{inst: inst, offset: rec.Offset}
 }
 

@@ -22,6 +22,7 @@ type State struct {
 	timers    heap[*timer]
 	made      uint64 // timers made so far
 	hostsRead bool
+	shared    compute.Shared // what records have in common
 }
 
 // New is a partition without records.
@@ -57,7 +58,8 @@ type host struct {
 	silent    bool
 }
 
-// Load puts one record in, as read from the log. It must be there only once.
+// Load puts one record in, as read from the log. It must be there only once, and
+// may share with others what compute.Shared does.
 func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	e := s.newEntry()
 	e.told = now

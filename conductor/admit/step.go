@@ -77,6 +77,7 @@ func (s *step) write(e *entry, next *compute.Instance) {
 		was = e.inst.State
 	}
 	s.out.Was = append(s.out.Was, was)
+	s.shared.Instance(next)
 	s.replace(e, next, s.now)
 	s.out.Changed = append(s.out.Changed, next)
 	s.follow(e)

@@ -16,7 +16,8 @@ type key struct {
 	id      compute.InstanceID
 }
 
-// change is a new record of an instance; without one, its tombstone.
+// change is a new record of an instance that nobody else uses yet; without one,
+// its tombstone.
 type change struct {
 	key      key
 	instance *compute.Instance
@@ -90,6 +91,7 @@ type instances struct {
 	work       map[compute.QueueName]map[key]known    // accepted, queued or starting
 	owner      map[compute.InstanceID]compute.Project // who had the id first
 	partitions int32                                  // of the topics; 0: not known
+	shared     compute.Shared
 }
 
 // tenant is what one project has.
@@ -116,6 +118,7 @@ func (v *instances) apply(changes []change) {
 		if c.instance == nil {
 			continue
 		}
+		v.shared.Instance(c.instance)
 		v.yield(c.key)
 		if known.place = nanos(known.since()); before.key() != (key{}) {
 			known.place = before.place // two nodes may have accepted it at different times: it stays where it was seen
