@@ -115,7 +115,7 @@ func (c *checked) verifyIndexes() {
 		}
 		if h := place(inst); h != "" {
 			there[h]++
-			if c.hosts[h] == nil || c.hosts[h].instances[id] != e {
+			if c.hosts[h] == nil || !c.hosts[h].instances[e] {
 				c.t.Fatalf("%s is not found under host %s", id, h)
 			}
 		}

@@ -40,7 +40,7 @@ const (
 type queue struct {
 	name  compute.QueueName
 	timer // of the next question
-	held  map[compute.InstanceID]*entry
+	held  map[*entry]bool
 	known heap[*entry] // by offset: the least is the first to be passed
 	asked time.Time
 }
@@ -48,7 +48,7 @@ type queue struct {
 func (s *State) queue(name compute.QueueName) *queue {
 	q := s.queues[name]
 	if q == nil {
-		q = &queue{name: name, held: map[compute.InstanceID]*entry{}, known: heap[*entry]{
+		q = &queue{name: name, held: map[*entry]bool{}, known: heap[*entry]{
 			less:  func(a, b *entry) bool { return a.pub.offset < b.pub.offset },
 			place: func(e *entry) *int { return &e.pub.place },
 		}}
@@ -62,7 +62,7 @@ func (s *State) queue(name compute.QueueName) *queue {
 func (s *State) hold(e *entry) {
 	s.unpublish(e)
 	e.pub.state = held
-	s.queue(e.inst.Queue).held[e.inst.ID] = e
+	s.queue(e.inst.Queue).held[e] = true
 }
 
 // release publishes what was held for queues that are listed now, in the order
@@ -100,15 +100,18 @@ func (s *step) current(e *entry) bool { return e.pub.topic == s.view.Queues[e.in
 
 // unpublish forgets where an attempt waits; how often it was published stays.
 func (s *State) unpublish(e *entry) {
+	if e.pub == nil {
+		return
+	}
 	switch e.pub.state {
 	case held:
-		delete(s.queue(e.inst.Queue).held, e.inst.ID)
+		delete(s.queue(e.inst.Queue).held, e)
 	case known:
 		q := s.queue(e.inst.Queue)
 		q.known.remove(e)
 		s.question(q)
 	}
-	e.pub = publication{again: e.pub.again}
+	*e.pub = publication{again: e.pub.again}
 }
 
 // published hears where a publication landed. One that is not the last of the

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -43,16 +44,16 @@ type entry struct {
 	inst *compute.Instance // replaced, never changed
 	timer
 	// Begun anew with every load:
-	pub    publication // queued
-	told   time.Time   // when its host was last told what it should do
-	asking bool        // its host came back from silence and was asked to confirm
+	pub    *publication // queued; nil in any other state
+	told   time.Time    // when its host was last told what it should do
+	asking bool         // its host came back from silence and was asked to confirm
 }
 
 // host is a host that has instances here, or that pinned work waits for.
 type host struct {
 	id        compute.HostID
 	timer     // of its silence
-	instances map[compute.InstanceID]*entry
+	instances map[*entry]bool
 	journal   compute.JournalID // as last heard; empty: not heard yet
 	heard     time.Time         // the last sign of life, or when it began to matter here
 	silent    bool
@@ -65,7 +66,7 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	e.told = now
 	s.replace(e, inst, now)
 	if inst.State == compute.StateQueued && inst.PublishAt.IsZero() {
-		e.pub = publication{state: unknown, at: now}
+		e.pub.state, e.pub.at = unknown, now
 		if !pinned(inst) && !view.listed(inst.Queue) {
 			s.hold(e)
 		}
@@ -117,13 +118,16 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	old := e.inst
 	if old != nil && (next == nil || next.State != old.State || next.Attempt != old.Attempt) {
 		s.unpublish(e)
-		e.pub.again = 0
+		e.pub = nil
 		e.asking = e.asking && next != nil && next.Attempt == old.Attempt && next.State != compute.StateDeleting
 	}
 	s.usage.Replace(old, next)
 	e.inst = next
 	if next != nil {
 		s.instances[next.ID] = e
+		if next.State == compute.StateQueued && e.pub == nil {
+			e.pub = &publication{}
+		}
 		s.enter(e, now)
 	}
 	if old == nil {
@@ -134,7 +138,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 		s.schedule(&e.timer, time.Time{})
 	}
 	if next == nil || place(next) != place(old) {
-		s.leave(place(old), old.ID)
+		s.leave(place(old), e)
 	}
 }
 
@@ -157,22 +161,22 @@ func (s *State) enter(e *entry, now time.Time) {
 	}
 	h := s.hosts[id]
 	if h == nil {
-		h = &host{id: id, instances: map[compute.InstanceID]*entry{}, heard: now}
+		h = &host{id: id, instances: map[*entry]bool{}, heard: now}
 		h.timer = s.newTimer(h)
 		s.hosts[id] = h
 		s.expect(h)
 	}
-	h.instances[e.inst.ID] = e
+	h.instances[e] = true
 }
 
 // leave keeps no host that has nothing here: when something comes to it again,
 // that is a sign of life of its own.
-func (s *State) leave(id compute.HostID, inst compute.InstanceID) {
+func (s *State) leave(id compute.HostID, e *entry) {
 	h := s.hosts[id]
 	if h == nil {
 		return
 	}
-	if delete(h.instances, inst); len(h.instances) == 0 {
+	if delete(h.instances, e); len(h.instances) == 0 {
 		s.schedule(&h.timer, time.Time{})
 		delete(s.hosts, id)
 	}
@@ -180,11 +184,6 @@ func (s *State) leave(id compute.HostID, inst compute.InstanceID) {
 
 // sorted lists entries in the order of their ids, so that the same input
 // always has the same output.
-func sorted(entries map[compute.InstanceID]*entry) []*entry {
-	list := make([]*entry, 0, len(entries))
-	for _, e := range entries {
-		list = append(list, e)
-	}
-	slices.SortFunc(list, func(a, b *entry) int { return cmp.Compare(a.inst.ID, b.inst.ID) })
-	return list
+func sorted(entries map[*entry]bool) []*entry {
+	return slices.SortedFunc(maps.Keys(entries), func(a, b *entry) int { return cmp.Compare(a.inst.ID, b.inst.ID) })
 }
