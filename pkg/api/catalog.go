@@ -247,7 +247,7 @@ func (s *Server) limits() map[compute.Project]compute.Resources {
 
 // quotaView joins a project's limits with what its records use.
 func (s *Server) quotaView(p compute.Project, limits map[compute.Project]compute.Resources) rest.QuotaView {
-	used := usage(s.views.instances.of(p, ""))
+	used := s.views.instances.used(p)
 	classes := append(used.Classes(), compute.Instances, compute.VCPU, compute.MemoryMB, compute.DiskGB)
 	classes = append(append(classes, limits[p].Classes()...), limits[compute.DefaultQuota].Classes()...)
 	slices.Sort(classes)
@@ -263,19 +263,4 @@ func (s *Server) quotaView(p compute.Project, limits map[compute.Project]compute
 		out.Resources = append(out.Resources, r)
 	}
 	return out
-}
-
-// usage is the sum over the instances that count.
-func usage(all []known) compute.Resources {
-	used := compute.Resources{}
-	for _, k := range all {
-		if k.instance == nil || !k.instance.State.Counts() {
-			continue
-		}
-		used[compute.Instances]++
-		for class, n := range k.instance.Resources {
-			used[class] += n
-		}
-	}
-	return used
 }

@@ -110,7 +110,7 @@ func (s *Server) mayBeDead(ctx context.Context, h compute.HostID, force bool) er
 		return err
 	}
 	last, known := s.views.hosts.get(h)
-	if !known && len(s.views.instances.at(h)) == 0 {
+	if !known && len(s.views.instances.on(h)) == 0 {
 		_, err := s.host(h)
 		return err
 	}

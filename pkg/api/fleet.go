@@ -140,7 +140,7 @@ func (s *Server) listHostInstances(_ context.Context, in *hostInstancesInput) (*
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(s.views.instances.at(in.Host), func(k known) bool { return !k.instance.State.OnHost() })
+	found := slices.DeleteFunc(s.views.instances.on(in.Host), func(k known) bool { return !k.instance.State.OnHost() })
 	return &listOutput{Body: s.shower().page(found, after, in.Limit, nil)}, nil
 }
 

@@ -144,12 +144,12 @@ func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput,
 		return nil, err
 	}
 	sh := s.shower()
-	found := s.candidates(project, in)
+	found := s.candidates(project, in, sh, after)
 	if in.Ref != "" && len(found) == 0 {
 		if err := s.catchUp(ctx); err != nil {
 			return nil, err
 		}
-		found = s.candidates(project, in)
+		found = s.candidates(project, in, sh, after)
 	}
 	found = slices.DeleteFunc(found, func(k known) bool { return !in.wants(sh, k) })
 	return &listOutput{Body: sh.page(found, after, in.Limit, only)}, nil
@@ -195,21 +195,48 @@ func (in *listInput) check(p compute.Project) (after cursor, only fields, err er
 	return after, only, nil
 }
 
-// candidates uses the narrowest index there is.
-func (s *Server) candidates(p compute.Project, in *listInput) []known {
+// candidates are at least the first of those that may be shown, by the narrowest
+// index there is.
+func (s *Server) candidates(project compute.Project, in *listInput, sh *shower, after cursor) []known {
 	switch {
 	case len(in.ID) > 0:
 		var out []known
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(in.ID))) {
-			if k, ok := s.views.instances.get(key{p, compute.InstanceID(id)}); ok {
+			if k, ok := s.views.instances.get(key{project, compute.InstanceID(id)}); ok {
 				out = append(out, k)
 			}
 		}
 		return out
 	case in.Ref != "":
-		return refer(s.views.instances.of(p, ""), in.Ref)
+		return s.views.instances.refer(project, in.Ref)
 	}
-	return s.views.instances.of(p, in.Name)
+	q := question{
+		project: project, name: in.Name, host: in.Host, queue: in.Queue, flavor: in.Flavor, states: in.states(),
+		after: after, most: in.Limit + 1, wanted: func(k known) bool { return in.wants(sh, k) },
+	}
+	if q.onlyUnknown() {
+		q.silent = sh.silentHosts()
+	}
+	return s.views.instances.find(q)
+}
+
+// states are those that are shown, none for any.
+func (in *listInput) states() []compute.State {
+	var out []compute.State
+	for _, name := range in.State {
+		if state, err := compute.ParseState(name); err == nil {
+			out = append(out, state)
+		}
+	}
+	if len(out) > 0 || in.All {
+		return out
+	}
+	for s := compute.StateQueued; s <= compute.StateUnknown; s++ {
+		if s != compute.StateDeleted {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // wants says whether all the filters let it through.
@@ -231,36 +258,6 @@ func (in *listInput) wants(sh *shower, k known) bool {
 		(in.Flavor == "" || in.Flavor == boot.Flavor) &&
 		(in.Queue == "" || in.Queue == k.queue()) &&
 		(in.Host == "" || in.Host == host)
-}
-
-// refer finds what a person may mean: the best kind of match there is, and
-// among its matches the live ones if there are any.
-func refer(all []known, ref string) []known {
-	for _, matches := range []func(known) bool{
-		func(k known) bool { return string(k.key().id) == ref },
-		func(k known) bool { return k.boot().Name == ref },
-		func(k known) bool {
-			return strings.HasPrefix(string(k.key().id), ref) || strings.HasPrefix(k.boot().Name, ref)
-		},
-	} {
-		var live, gone []known
-		for _, k := range all {
-			switch {
-			case !matches(k):
-			case k.instance != nil && k.instance.State == compute.StateDeleted:
-				gone = append(gone, k)
-			default:
-				live = append(live, k)
-			}
-		}
-		if len(live) > 0 {
-			return live
-		}
-		if len(gone) > 0 {
-			return gone
-		}
-	}
-	return nil
 }
 
 func (c cursor) String() string { return fmt.Sprintf("%d_%s", c.since, c.id) }

@@ -1,8 +1,10 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -300,7 +302,7 @@ func TestPages(t *testing.T) {
 func TestViewsMatchADumbOne(t *testing.T) {
 	ids := []compute.InstanceID{id1, id2, id3}
 	queues := []compute.QueueName{"a", "b"}
-	states := []compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleted}
+	states := []compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleted, compute.StateError}
 	rapid.Check(t, func(rt *rapid.T) {
 		v := newInstances(0)
 		model := map[key]known{}
@@ -308,6 +310,7 @@ func TestViewsMatchADumbOne(t *testing.T) {
 			at := key{rapid.SampledFrom([]compute.Project{"p", "q"}).Draw(rt, "project"), rapid.SampledFrom(ids).Draw(rt, "id")}
 			name, queue := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "name"), rapid.SampledFrom(queues).Draw(rt, "queue")
 			boot := compute.Boot{Name: name, Flavor: compute.FlavorName(queue)}
+			host := rapid.SampledFrom([]compute.HostID{"h1", "h2"}).Draw(rt, "host")
 			switch rapid.IntRange(0, 2).Draw(rt, "what") {
 			case 0:
 				v.apply([]change{{key: at}})
@@ -319,46 +322,107 @@ func TestViewsMatchADumbOne(t *testing.T) {
 					model[at] = known{request: r}
 				}
 			case 2:
-				i := &compute.Instance{Project: at.project, ID: at.id, Boot: boot, Queue: queue, State: rapid.SampledFrom(states).Draw(rt, "state")}
+				i := &compute.Instance{Project: at.project, ID: at.id, Boot: boot, Queue: queue, State: rapid.SampledFrom(states).Draw(rt, "state"),
+					QueuedAt: start.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "at")) * time.Second), Resources: compute.Resources{compute.VCPU: 2}}
+				if i.State == compute.StateQueued && rapid.Bool().Draw(rt, "pinned") {
+					i.Boot.Host = host
+				} else if i.State != compute.StateQueued {
+					i.Host = host
+				}
 				v.apply([]change{{key: at, instance: i}})
-				model[at] = known{instance: i}
+				place := nanos(i.QueuedAt)
+				if before, ok := model[at]; ok {
+					place = before.place // it stays where it was seen
+				}
+				model[at] = known{instance: i, place: place}
 			}
 			checkViews(rt, v, model, queues)
+			checkLists(rt, v, model, states)
 		}
 	})
 }
 
 func checkViews(rt *rapid.T, v *instances, model map[key]known, queues []compute.QueueName) {
 	for _, p := range []compute.Project{"p", "q"} {
-		for _, name := range []string{"", "x"} {
-			want := 0
-			for at, k := range model {
-				if at.project == p && (name == "" || k.boot().Name == name) {
-					want++
-				}
+		used := compute.Resources{}
+		for at, k := range model {
+			if at.project == p && k.instance != nil && k.instance.State.Counts() {
+				used.Add(compute.Resources{compute.Instances: 1, compute.VCPU: 2})
 			}
-			if got := len(v.of(p, name)); got != want {
-				rt.Fatalf("project %s name %q: %d, want %d", p, name, got, want)
-			}
+		}
+		if got := v.used(p); !maps.Equal(got, used) {
+			rt.Fatalf("project %s uses %s, want %s", p, got, used)
 		}
 	}
 	for _, q := range queues {
 		waiting, working := 0, 0
+		var line []*compute.Instance
 		for _, k := range model {
 			if k.queue() == q && k.works() {
 				working++
 				if k.instance != nil && k.instance.State == compute.StateQueued {
-					waiting++
+					if waiting++; k.instance.Boot.Host == "" {
+						line = append(line, k.instance)
+					}
 				}
 			}
 		}
-		if v.waiting(q) != waiting || v.working(q) != working || len(v.line(q)) != waiting {
-			rt.Fatalf("queue %s: waiting %d, working %d, line %d; want %d and %d", q, v.waiting(q), v.working(q), len(v.line(q)), waiting, working)
+		if v.waiting(q) != waiting || v.working(q) != working {
+			rt.Fatalf("queue %s: waiting %d, working %d; want %d and %d", q, v.waiting(q), v.working(q), waiting, working)
+		}
+		slices.SortFunc(line, func(a, b *compute.Instance) int {
+			return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Project, b.Project))
+		})
+		for n, i := range line {
+			if before, depth, oldest := v.place(i); int(before) != n || int(depth) != len(line) || !oldest.Equal(line[0].QueuedAt) {
+				rt.Fatalf("%s is at %d of %d since %v, want %d of %d since %v", i.ID, before, depth, oldest, n, len(line), line[0].QueuedAt)
+			}
 		}
 	}
 	for at, k := range model {
 		if got, ok := v.get(at); !ok || got != k {
 			rt.Fatalf("get %v: %v", at, got)
+		}
+	}
+}
+
+// checkLists asks by a filter of each kind, any of which may be left open.
+func checkLists(rt *rapid.T, v *instances, model map[key]known, states []compute.State) {
+	sh := &shower{views: views{instances: v, hosts: newHosts()}, now: start, silent: map[compute.HostID]bool{"h2": true}}
+	in := &listInput{
+		Name:   rapid.SampledFrom([]string{"", "x"}).Draw(rt, "by name"),
+		Host:   rapid.SampledFrom([]compute.HostID{"", "h1", "h2"}).Draw(rt, "by host"),
+		Queue:  rapid.SampledFrom([]compute.QueueName{"", "a", "c"}).Draw(rt, "by queue"),
+		Flavor: rapid.SampledFrom([]compute.FlavorName{"", "b", "c"}).Draw(rt, "by flavor"),
+		All:    rapid.Bool().Draw(rt, "all"), Paging: Paging{Limit: rapid.IntRange(1, 5).Draw(rt, "limit")},
+	}
+	for _, s := range append(states, compute.StateAccepted, compute.StateUnknown) {
+		if rapid.IntRange(0, 5).Draw(rt, "by state") == 0 {
+			in.State = append(in.State, s.String())
+		}
+	}
+	var want []known
+	for at, k := range model {
+		if at.project == "p" && in.wants(sh, k) {
+			want = append(want, k)
+		}
+	}
+	slices.SortFunc(want, known.compare)
+	s := &Server{views: sh.views}
+	var got []known
+	for after := (cursor{}); ; {
+		page := first(in.Limit, s.candidates("p", in, sh, after), known.compare)
+		if got = append(got, page...); len(page) < in.Limit {
+			break
+		}
+		after = page[len(page)-1].cursor()
+	}
+	if len(got) != len(want) {
+		rt.Fatalf("%+v: %d, want %d", in, len(got), len(want))
+	}
+	for i := range got {
+		if got[i].key() != want[i].key() {
+			rt.Fatalf("%+v: number %d is %v, want %v", in, i, got[i].key(), want[i].key())
 		}
 	}
 }

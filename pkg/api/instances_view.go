@@ -2,11 +2,13 @@ package api
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -76,6 +78,29 @@ func (k known) cursor() cursor { return cursor{k.place, string(k.key().id)} }
 
 func (k known) compare(other known) int { return k.cursor().compare(other.cursor()) }
 
+// state is the record's, or StateAccepted before there is one. What is shown may
+// be StateUnknown instead.
+func (k known) state() compute.State {
+	if k.instance == nil {
+		return compute.StateAccepted
+	}
+	return k.instance.State
+}
+
+// host is who has or had it, or who it waits for alone; empty if nobody.
+func (k known) host() compute.HostID {
+	switch {
+	case k.instance == nil:
+		return ""
+	case k.instance.State == compute.StateQueued:
+		return k.instance.Boot.Host
+	}
+	return k.instance.Host
+}
+
+// lines says whether it waits in its queue's line. Pinned work is in none.
+func (k known) lines() bool { return k.state() == compute.StateQueued && k.instance.Boot.Host == "" }
+
 func nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -83,30 +108,58 @@ func nanos(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// instances is the truth and what may become it, with indexes by project, by
-// name and by queue.
+// instances is the truth and what may become it, with an index for each
+// question that is asked of it: no answer looks at what it is not about. What is
+// known of an instance is replaced, never changed.
 type instances struct {
 	mu         sync.RWMutex
+	byID       map[compute.InstanceID]*known // of those of one id, the first
+	others     map[key]*known                // of those of one id, the others
 	tenant     map[compute.Project]*tenant
-	work       map[compute.QueueName]map[key]known    // accepted, queued or starting
-	owner      map[compute.InstanceID]compute.Project // who had the id first
-	partitions int32                                  // of the topics; 0: not known
+	work       map[compute.QueueName]*work
+	host       map[compute.HostID]map[*known]bool // by known.host
+	partitions int32                              // of the topics; 0: not known
 	shared     compute.Shared
 }
 
 // tenant is what one project has.
 type tenant struct {
-	known map[compute.InstanceID]known
-	named map[string]map[compute.InstanceID]bool
+	in    [compute.StateAccepted + 1]*sorted.List[*known] // by state; in the order of lists
+	queue map[compute.QueueName]*sorted.List[*known]      // in the order of lists
+	named *sorted.List[*known]                            // by name; all that the project has
+	used  compute.Resources                               // by those that count; no zeros
+}
+
+// work is what needs a queue.
+type work struct {
+	all    int // accepted, queued or starting
+	queued int // pinned ones too
+	line   *sorted.List[*known]
+}
+
+func inOrder(a, b *known) int { return a.compare(*b) }
+
+func byName(a, b *known) int { return cmp.Or(cmp.Compare(a.boot().Name, b.boot().Name), inOrder(a, b)) }
+
+// firstCome is the order of lines.
+func firstCome(a, b *known) int {
+	x, y := a.instance, b.instance
+	return cmp.Or(x.QueuedAt.Compare(y.QueuedAt), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Project, y.Project))
 }
 
 func newInstances(partitions int32) *instances {
 	return &instances{
-		owner:      map[compute.InstanceID]compute.Project{},
-		partitions: partitions,
-		tenant:     map[compute.Project]*tenant{},
-		work:       map[compute.QueueName]map[key]known{},
+		byID: map[compute.InstanceID]*known{}, others: map[key]*known{}, tenant: map[compute.Project]*tenant{},
+		work: map[compute.QueueName]*work{}, host: map[compute.HostID]map[*known]bool{}, partitions: partitions,
 	}
+}
+
+func newTenant() *tenant {
+	t := &tenant{queue: map[compute.QueueName]*sorted.List[*known]{}, named: sorted.New(byName), used: compute.Resources{}}
+	for s := range t.in {
+		t.in[s] = sorted.New(inOrder)
+	}
+	return t
 }
 
 // apply takes new records in order.
@@ -132,10 +185,11 @@ func (v *instances) accept(boots []*compute.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, r := range boots {
-		if p, taken := v.owner[r.Instance]; taken && p != r.Project && v.together(p, r.Project) {
+		at := key{r.Project, r.Instance}
+		if p, others := v.ownedByOther(at); others && v.together(p, r.Project) {
 			continue // the conductor will not have it
 		}
-		if t := v.tenant[r.Project]; t == nil || t.known[r.Instance] == (known{}) {
+		if v.at(at) == nil {
 			v.put(known{request: r, place: nanos(r.At)})
 		}
 	}
@@ -144,11 +198,7 @@ func (v *instances) accept(boots []*compute.Request) {
 // yield drops the request of another project for an id that, as the conductor
 // of both has decided, is at's.
 func (v *instances) yield(at key) {
-	p, taken := v.owner[at.id]
-	if !taken || p == at.project || !v.together(p, at.project) {
-		return
-	}
-	if v.tenant[p].known[at.id].request != nil {
+	if p, others := v.ownedByOther(at); others && v.together(p, at.project) && v.byID[at.id].request != nil {
 		v.drop(key{p, at.id})
 	}
 }
@@ -162,148 +212,208 @@ func (v *instances) together(a, b compute.Project) bool {
 func (v *instances) owned(at key) (compute.Project, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	p, taken := v.owner[at.id]
-	return p, taken && p != at.project
+	return v.ownedByOther(at)
 }
 
-func (v *instances) put(k known) {
-	at := k.key()
-	if _, taken := v.owner[at.id]; !taken {
-		v.owner[at.id] = at.project
+func (v *instances) ownedByOther(at key) (compute.Project, bool) {
+	first := v.byID[at.id]
+	if first == nil || first.key() == at {
+		return "", false
+	}
+	return first.key().project, true
+}
+
+// at is what is known of an instance; nil if nothing is.
+func (v *instances) at(at key) *known {
+	if first := v.byID[at.id]; first != nil && first.key() == at {
+		return first
+	}
+	return v.others[at]
+}
+
+func (v *instances) put(now known) {
+	k, at := &now, now.key()
+	if _, taken := v.ownedByOther(at); taken {
+		v.others[at] = k
+	} else {
+		v.byID[at.id] = k
 	}
 	t := v.tenant[at.project]
 	if t == nil {
-		t = &tenant{known: map[compute.InstanceID]known{}, named: map[string]map[compute.InstanceID]bool{}}
+		t = newTenant()
 		v.tenant[at.project] = t
 	}
-	t.known[at.id] = k
-	name := k.boot().Name
-	if t.named[name] == nil {
-		t.named[name] = map[compute.InstanceID]bool{}
-	}
-	t.named[name][at.id] = true
-	if k.works() {
-		queue := k.queue()
-		if v.work[queue] == nil {
-			v.work[queue] = map[key]known{}
+	t.put(k)
+	if h := k.host(); h != "" {
+		if v.host[h] == nil {
+			v.host[h] = map[*known]bool{}
 		}
-		v.work[queue][at] = k
+		v.host[h][k] = true
+	}
+	if k.works() {
+		w := v.work[k.queue()]
+		if w == nil {
+			w = &work{line: sorted.New(firstCome)}
+			v.work[k.queue()] = w
+		}
+		w.put(k)
+	}
+}
+
+func (t *tenant) put(k *known) {
+	t.in[k.state()].Add(k)
+	t.named.Add(k)
+	q := k.queue()
+	if t.queue[q] == nil {
+		t.queue[q] = sorted.New(inOrder)
+	}
+	t.queue[q].Add(k)
+	t.uses(k, 1)
+}
+
+func (w *work) put(k *known) {
+	w.all++
+	if k.state() == compute.StateQueued {
+		w.queued++
+	}
+	if k.lines() {
+		w.line.Add(k)
+	}
+}
+
+// uses adds times what an instance uses of the quota.
+func (t *tenant) uses(k *known, times int64) {
+	if k.instance == nil || !k.instance.State.Counts() {
+		return
+	}
+	add := func(c compute.ResourceClass, n int64) {
+		if t.used[c] += times * n; t.used[c] == 0 {
+			delete(t.used, c)
+		}
+	}
+	add(compute.Instances, 1)
+	for c, n := range k.instance.Resources {
+		add(c, n)
 	}
 }
 
 // drop forgets an instance and answers what was known of it.
 func (v *instances) drop(at key) known {
-	t := v.tenant[at.project]
-	if t == nil {
+	k := v.at(at)
+	if k == nil {
 		return known{}
 	}
-	k, ok := t.known[at.id]
-	if !ok {
-		return known{}
+	if delete(v.others, at); v.byID[at.id] == k {
+		delete(v.byID, at.id)
 	}
-	delete(t.known, at.id)
-	if v.owner[at.id] == at.project {
-		delete(v.owner, at.id)
-	}
-	name := k.boot().Name
-	if delete(t.named[name], at.id); len(t.named[name]) == 0 {
-		delete(t.named, name)
-	}
-	queue := k.queue()
-	if delete(v.work[queue], at); len(v.work[queue]) == 0 {
-		delete(v.work, queue)
-	}
-	if len(t.known) == 0 {
+	if t := v.tenant[at.project]; t.drop(k) == 0 {
 		delete(v.tenant, at.project)
 	}
-	return k
+	h := k.host()
+	if delete(v.host[h], k); len(v.host[h]) == 0 {
+		delete(v.host, h)
+	}
+	if k.works() {
+		if w := v.work[k.queue()]; w.drop(k) == 0 {
+			delete(v.work, k.queue())
+		}
+	}
+	return *k
+}
+
+// drop answers how many the project has left.
+func (t *tenant) drop(k *known) int {
+	t.in[k.state()].Remove(k)
+	t.named.Remove(k)
+	q := k.queue()
+	if t.queue[q].Remove(k); t.queue[q].Len() == 0 {
+		delete(t.queue, q)
+	}
+	t.uses(k, -1)
+	return t.named.Len()
+}
+
+// drop answers how many are left that need the queue.
+func (w *work) drop(k *known) int {
+	w.all--
+	if k.state() == compute.StateQueued {
+		w.queued--
+	}
+	if k.lines() {
+		w.line.Remove(k)
+	}
+	return w.all
 }
 
 // get finds one instance.
 func (v *instances) get(at key) (known, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	t := v.tenant[at.project]
-	if t == nil {
-		return known{}, false
+	if k := v.at(at); k != nil {
+		return *k, true
 	}
-	k, ok := t.known[at.id]
-	return k, ok
+	return known{}, false
 }
 
-// of lists what a project has, in no order; named picks those of that name.
-func (v *instances) of(p compute.Project, named string) []known {
+// used is what a project's instances use of its quota.
+func (v *instances) used(p compute.Project) compute.Resources {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	t := v.tenant[p]
-	if t == nil {
-		return nil
+	if t := v.tenant[p]; t != nil {
+		return t.used.Clone()
 	}
-	var out []known
-	if named != "" {
-		for id := range t.named[named] {
-			out = append(out, t.known[id])
-		}
-		return out
-	}
-	out = make([]known, 0, len(t.known))
-	for _, k := range t.known {
-		out = append(out, k)
-	}
-	return out
+	return compute.Resources{}
 }
 
 // projects lists who has anything.
 func (v *instances) projects() []compute.Project {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	out := make([]compute.Project, 0, len(v.tenant))
-	for p := range v.tenant {
-		out = append(out, p)
-	}
-	return out
+	return slices.Collect(maps.Keys(v.tenant))
 }
 
 // working is how many still need a queue: accepted, queued or starting.
 func (v *instances) working(q compute.QueueName) int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return len(v.work[q])
+	if w := v.work[q]; w != nil {
+		return w.all
+	}
+	return 0
 }
 
 // waiting is how many wait in a queue.
 func (v *instances) waiting(q compute.QueueName) int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	n := 0
-	for _, k := range v.work[q] {
-		if k.instance != nil && k.instance.State == compute.StateQueued {
-			n++
-		}
+	if w := v.work[q]; w != nil {
+		return w.queued
 	}
-	return n
+	return 0
 }
 
-// line is who waits in a queue, first come first. Pinned work is in no line.
-func (v *instances) line(q compute.QueueName) []*compute.Instance {
+// place is where an instance stands in its queue's line, first come first: how
+// many are before it, how many wait, and since when the first does.
+func (v *instances) place(i *compute.Instance) (before, depth uint64, oldest time.Time) {
 	v.mu.RLock()
-	var out []*compute.Instance
-	for _, k := range v.work[q] {
-		if i := k.instance; i != nil && i.State == compute.StateQueued && i.Boot.Host == "" {
-			out = append(out, i)
-		}
+	defer v.mu.RUnlock()
+	w := v.work[i.Queue]
+	if w == nil {
+		return 0, 0, time.Time{}
 	}
-	v.mu.RUnlock()
-	slices.SortFunc(out, func(a, b *compute.Instance) int {
-		return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Project, b.Project))
-	})
-	return out
+	for k := range w.line.From(nil) {
+		oldest = k.instance.QueuedAt
+		break
+	}
+	at := &known{instance: i}
+	before = uint64(w.line.Count(func(k *known) bool { return firstCome(k, at) < 0 }))
+	return before, uint64(w.line.Len()), oldest
 }
 
 // count is how many of those at a host are meant, by state.
 func (v *instances) count(h compute.HostID, meant func(*compute.Instance) bool) map[string]int {
 	n := map[string]int{}
-	for _, k := range v.at(h) {
+	for _, k := range v.on(h) {
 		if meant(k.instance) {
 			n[k.instance.State.String()]++
 		}
@@ -311,17 +421,22 @@ func (v *instances) count(h compute.HostID, meant func(*compute.Instance) bool) 
 	return n
 }
 
-// at lists what a host has, and what waits for it alone, in no order. Each has a
+// hosts lists who has or had anything.
+func (v *instances) hosts() []compute.HostID {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return slices.Collect(maps.Keys(v.host))
+}
+
+// on lists what a host has, and what waits for it alone, in no order. Each has a
 // record.
-func (v *instances) at(h compute.HostID) []known {
+func (v *instances) on(h compute.HostID) []known {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	var out []known
-	for _, t := range v.tenant {
-		for _, k := range t.known {
-			if i := k.instance; i != nil && (i.State.OnHost() && i.Host == h || i.State == compute.StateQueued && i.Boot.Host == h) {
-				out = append(out, k)
-			}
+	for k := range v.host[h] {
+		if !k.instance.State.Ended() {
+			out = append(out, *k)
 		}
 	}
 	return out

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -9,19 +10,13 @@ import (
 
 // shower turns what is known into what is shown, for the time of one request.
 type shower struct {
-	views views
-	now   time.Time
-	lines map[compute.QueueName]line
-}
-
-// line is who waits in a queue: each one's place, and since when the first waits.
-type line struct {
-	place  map[key]uint64
-	oldest time.Time
+	views  views
+	now    time.Time
+	silent map[compute.HostID]bool // as far as was asked
 }
 
 func (s *Server) shower() *shower {
-	return &shower{views: s.views, now: time.Now(), lines: map[compute.QueueName]line{}}
+	return &shower{views: s.views, now: time.Now(), silent: map[compute.HostID]bool{}}
 }
 
 // state is what is shown: the record's own, unless nobody knows.
@@ -29,7 +24,7 @@ func (s *shower) state(k known) compute.State {
 	switch {
 	case k.instance == nil:
 		return compute.StateAccepted
-	case k.instance.State.OnHost() && k.instance.Host != "" && s.views.hosts.silent(k.instance.Host, s.now):
+	case k.instance.State.OnHost() && k.instance.Host != "" && s.isSilent(k.instance.Host):
 		return compute.StateUnknown
 	}
 	return k.instance.State
@@ -56,8 +51,7 @@ func (s *shower) waiting(i *compute.Instance) *compute.Reason {
 	}
 	about, ok := s.views.advice.get(i.Queue)
 	r := whyWaiting(about.Hosts, ok)
-	line := s.line(i.Queue)
-	r.Position, r.Depth, r.Oldest = line.place[key{i.Project, i.ID}], uint64(len(line.place)), line.oldest
+	r.Position, r.Depth, r.Oldest = s.views.instances.place(i)
 	return r
 }
 
@@ -77,7 +71,7 @@ func whyWaiting(hosts compute.HostCounts, advised bool) *compute.Reason {
 func (s *shower) waitingForHost(h compute.HostID) *compute.Reason {
 	last, ok := s.views.hosts.get(h)
 	switch {
-	case s.views.hosts.silent(h, s.now):
+	case s.isSilent(h):
 		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is silent"}
 	case ok && last.beacon.State != compute.HostEnabled:
 		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is " + last.beacon.State.String()}
@@ -85,19 +79,17 @@ func (s *shower) waitingForHost(h compute.HostID) *compute.Reason {
 	return &compute.Reason{Code: compute.WaitingForCapacity, Host: h}
 }
 
-// line is worked out once a request for each queue: a list may show a thousand
-// that wait in the same one.
-func (s *shower) line(q compute.QueueName) line {
-	if l, ok := s.lines[q]; ok {
-		return l
+// isSilent asks once for each host: a list may show a thousand of one.
+func (s *shower) isSilent(h compute.HostID) bool {
+	silent, asked := s.silent[h]
+	if !asked {
+		silent = s.views.hosts.silent(h, s.now)
+		s.silent[h] = silent
 	}
-	l := line{place: map[key]uint64{}}
-	for _, i := range s.views.instances.line(q) {
-		if len(l.place) == 0 {
-			l.oldest = i.QueuedAt
-		}
-		l.place[key{i.Project, i.ID}] = uint64(len(l.place))
-	}
-	s.lines[q] = l
-	return l
+	return silent
+}
+
+// silentHosts are those that have, or had, an instance.
+func (s *shower) silentHosts() []compute.HostID {
+	return slices.DeleteFunc(s.views.instances.hosts(), func(h compute.HostID) bool { return !s.isSilent(h) })
 }
