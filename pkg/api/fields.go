@@ -23,7 +23,10 @@ func parseFields(text string) (fields, error) {
 	if text == "" {
 		return nil, nil
 	}
-	known := instanceFields()
+	var known []string
+	for _, f := range instanceFields {
+		known = append(known, f.name)
+	}
 	wanted := fields{"id"}
 	for _, name := range strings.Split(text, ",") {
 		if !slices.Contains(known, name) {
@@ -37,14 +40,49 @@ func parseFields(text string) (fields, error) {
 // has says whether a field is wanted.
 func (f fields) has(name string) bool { return len(f) == 0 || slices.Contains(f, name) }
 
-// instanceFields are the names of all fields, in the order in which they are shown.
-func instanceFields() []string {
-	var names []string
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[rest.Instance]()) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
+// shown is a field of an instance as it is shown.
+type shown struct {
+	name  string
+	index []int
+	omit  func(reflect.Value) bool // says whether it is left out
+}
+
+// instanceFields are all fields, in the order in which they are shown.
+var instanceFields = fieldsOf(reflect.TypeFor[rest.Instance]())
+
+func fieldsOf(t reflect.Type) []shown {
+	var all []shown
+	for _, f := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		s := shown{name: name, index: f.Index, omit: func(reflect.Value) bool { return false }}
+		switch options {
+		case "omitempty":
+			s.omit = isEmpty
+		case "omitzero":
+			s.omit = isZero
+		}
+		all = append(all, s)
 	}
-	return names
+	return all
+}
+
+// isZero is what encoding/json calls zero.
+func isZero(v reflect.Value) bool {
+	if z, ok := v.Interface().(interface{ IsZero() bool }); ok {
+		return z.IsZero()
+	}
+	return v.IsZero()
+}
+
+// isEmpty is what encoding/json calls empty.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Map, reflect.Slice:
+		return v.Len() == 0
+	case reflect.Struct, reflect.Array:
+		return false
+	}
+	return v.IsZero()
 }
 
 // chosen is an instance with only the fields that are wanted.
@@ -71,22 +109,22 @@ func (chosenPage) Schema(r huma.Registry) *huma.Schema {
 
 // MarshalJSON writes the wanted fields in their order.
 func (c chosen) MarshalJSON() ([]byte, error) {
-	data, err := json.Marshal(c.instance)
-	if err != nil || len(c.only) == 0 {
-		return data, err
-	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, err
+	if len(c.only) == 0 {
+		return json.Marshal(c.instance)
 	}
 	var out bytes.Buffer
-	for _, name := range instanceFields() {
-		value, ok := all[name]
-		if !ok || !c.only.has(name) {
+	instance := reflect.ValueOf(c.instance)
+	for _, f := range instanceFields {
+		value := instance.FieldByIndex(f.index)
+		if !c.only.has(f.name) || f.omit(value) {
 			continue
 		}
-		out.WriteString(separator(out.Len()) + `"` + name + `":`)
-		out.Write(value)
+		data, err := json.Marshal(value.Interface())
+		if err != nil {
+			return nil, err
+		}
+		out.WriteString(separator(out.Len()) + `"` + f.name + `":`)
+		out.Write(data)
 	}
 	out.WriteByte('}')
 	return out.Bytes(), nil
