@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -137,14 +138,29 @@ type work struct {
 	line   *sorted.List[*known]
 }
 
-func inOrder(a, b *known) int { return a.compare(*b) }
+// inOrder is the order of lists. Like the two below it looks no further than it
+// must: each look is at memory that was not near.
+func inOrder(a, b *known) int {
+	if c := cmp.Compare(a.place, b.place); c != 0 {
+		return c
+	}
+	return a.compare(*b)
+}
 
-func byName(a, b *known) int { return cmp.Or(cmp.Compare(a.boot().Name, b.boot().Name), inOrder(a, b)) }
+func byName(a, b *known) int {
+	if c := strings.Compare(a.boot().Name, b.boot().Name); c != 0 {
+		return c
+	}
+	return inOrder(a, b)
+}
 
 // firstCome is the order of lines.
 func firstCome(a, b *known) int {
 	x, y := a.instance, b.instance
-	return cmp.Or(x.QueuedAt.Compare(y.QueuedAt), cmp.Compare(x.ID, y.ID), cmp.Compare(x.Project, y.Project))
+	if c := x.QueuedAt.Compare(y.QueuedAt); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(x.ID, y.ID), cmp.Compare(x.Project, y.Project))
 }
 
 func newInstances(partitions int32) *instances {
