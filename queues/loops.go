@@ -191,7 +191,7 @@ func (t *term) idle(refs []wire.QueueRef, before map[compute.QueueName]bool) map
 	out := map[compute.QueueName]bool{}
 	for _, r := range refs {
 		l := t.view.loads[r.Name]
-		if (l == nil || len(l.waiting) == 0) && (before == nil || before[r.Name]) {
+		if (l == nil || l.waiting.Len() == 0) && (before == nil || before[r.Name]) {
 			out[r.Name] = true
 		}
 	}

@@ -99,7 +99,7 @@ func (v *view) shown() []compute.QueueName {
 	}
 	var some []compute.QueueName
 	for q := range v.listed {
-		if l := v.loads[q]; l != nil && len(l.waiting) > 0 || v.stray[q] > 0 {
+		if l := v.loads[q]; l != nil && l.waiting.Len() > 0 || v.stray[q] > 0 {
 			some = append(some, q)
 		}
 	}

@@ -3,12 +3,14 @@ package queues
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues/advise"
 )
@@ -32,6 +34,7 @@ type view struct {
 	hosts    map[compute.HostID]bool
 	advisor  *advise.Advisor
 	rejects  rejects
+	shared   compute.Shared
 	spoiled  func(wire.Record, error) // hears of a record that cannot be read
 }
 
@@ -45,7 +48,20 @@ type need struct {
 // load is the need for one queue.
 type load struct {
 	work    int                  // queued and starting instances
-	waiting map[string]time.Time // those with work in the queue, and when it was published
+	waiting *sorted.List[waiter] // those with work in the queue, the first published first
+}
+
+// waiter is an instance with work in a queue.
+type waiter struct {
+	due time.Time // when its work is published
+	key string    // of the instance
+}
+
+func firstDue(a, b waiter) int {
+	if c := a.due.Compare(b.due); c != 0 {
+		return c
+	}
+	return strings.Compare(a.key, b.key)
 }
 
 func newView(o Options) *view {
@@ -151,6 +167,7 @@ func (v *view) instance(rec wire.Record) turn {
 			v.spoiled(rec, err)
 			return turn{}
 		}
+		v.shared.Instance(&i)
 		is = needOf(i)
 	}
 	was := v.need[key]
@@ -183,15 +200,15 @@ func needOf(i compute.Instance) need {
 func (v *view) add(key string, is need) (began bool) {
 	l := v.loads[is.queue]
 	if l == nil {
-		l = &load{waiting: map[string]time.Time{}}
+		l = &load{waiting: sorted.New(firstDue)}
 		v.loads[is.queue] = l
 	}
 	v.need[key] = is
 	l.work++
 	if is.waiting {
-		l.waiting[key] = is.due
+		l.waiting.Add(waiter{is.due, key})
 	}
-	return is.waiting && len(l.waiting) == 1
+	return is.waiting && l.waiting.Len() == 1
 }
 
 func (v *view) drop(key string, was need) (out turn) {
@@ -200,8 +217,8 @@ func (v *view) drop(key string, was need) (out turn) {
 	}
 	l := v.loads[was.queue]
 	delete(v.need, key)
-	delete(l.waiting, key)
-	out.told = was.waiting && len(l.waiting) == 0
+	l.waiting.Remove(waiter{was.due, key})
+	out.told = was.waiting && l.waiting.Len() == 0
 	if l.work--; l.work == 0 {
 		delete(v.loads, was.queue)
 		q, listed := v.listed[was.queue]
@@ -217,14 +234,13 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 	if l == nil {
 		return p
 	}
-	for _, due := range l.waiting {
-		if due.After(now) {
-			continue
+	published := l.waiting.Count(func(w waiter) bool { return !w.due.After(now) })
+	p.Depth += uint64(published)
+	for first := range l.waiting.From(nil) {
+		if published > 0 {
+			p.Oldest = first.due
 		}
-		p.Depth++
-		if p.Oldest.IsZero() || due.Before(p.Oldest) {
-			p.Oldest = due
-		}
+		break
 	}
 	return p
 }
