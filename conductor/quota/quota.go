@@ -31,29 +31,37 @@ func Of(inst *compute.Instance) compute.Resources {
 // Replace says that old gave way to new: nil for old is a new instance, nil for
 // new a forgotten one.
 func (x *Index) Replace(old, new *compute.Instance) {
-	if old != nil {
-		x.set(old.Project, x.used[old.Project].Minus(Of(old)))
-	}
-	if new != nil {
-		x.set(new.Project, x.used[new.Project].Plus(Of(new)))
-	}
+	x.add(old, -1)
+	x.add(new, 1)
 }
 
-// set keeps no zeros, so that what nobody uses takes no memory.
-func (x *Index) set(p compute.Project, used compute.Resources) {
-	for class, n := range used {
-		if n == 0 {
-			delete(used, class)
-		}
-	}
-	if len(used) == 0 {
-		delete(x.used, p)
+// add adds times what one record uses, as Of says, without making a map for it.
+// It keeps no zeros, so that what nobody uses takes no memory.
+func (x *Index) add(inst *compute.Instance, times int64) {
+	if inst == nil || !inst.State.Counts() {
 		return
 	}
-	x.used[p] = used
+	used := x.used[inst.Project]
+	if used == nil {
+		used = compute.Resources{}
+		x.used[inst.Project] = used
+	}
+	one := func(c compute.ResourceClass, n int64) {
+		if used[c] += times * n; used[c] == 0 {
+			delete(used, c)
+		}
+	}
+	one(compute.Instances, 1)
+	for c, n := range inst.Resources {
+		one(c, n)
+	}
+	if len(used) == 0 {
+		delete(x.used, inst.Project)
+	}
 }
 
-// Used is what the project uses now. The caller must not change it.
+// Used is what the project uses, until the next Replace. The caller must not
+// change it.
 func (x *Index) Used(p compute.Project) compute.Resources { return x.used[p] }
 
 // Check says whether the project may have asked in addition to what it uses:
