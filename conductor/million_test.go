@@ -12,7 +12,7 @@ import (
 // it is docs/PERFORMANCE.md's table; without, few enough to be run every time.
 func TestMillion(t *testing.T) {
 	many := wiretest.Many(t)
-	crowd := wiretest.Mixed(1000, epoch)
+	crowd := wiretest.Mixed(many, max(many/1000, 1), epoch)
 	before := wiretest.Heap()
 	c := New(Config{Partitions: 1}, Joints{Wake: func() {}})
 	c.Gain(0)
@@ -43,7 +43,7 @@ func TestMillion(t *testing.T) {
 }
 
 func BenchmarkRestore(b *testing.B) {
-	recs := wiretest.Mixed(1000, epoch).Chunk(0, 1000)
+	recs := wiretest.Mixed(1_000_000, 1000, epoch).Chunk(0, 1000)
 	b.ReportAllocs()
 	for i := range b.N {
 		if _, err := wire.DecodeInstance(recs[i%1000]); err != nil {

@@ -15,7 +15,7 @@ import (
 // without, few enough to be run every time.
 func TestMillion(t *testing.T) {
 	many := wiretest.Many(t)
-	crowd := wiretest.Mixed(1000, time.Now())
+	crowd := wiretest.Mixed(many, 1000, time.Now())
 	crowd.State = compute.StateQueued
 	before := wiretest.Heap()
 	m := New(Options{})

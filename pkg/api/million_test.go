@@ -25,7 +25,7 @@ func TestMillion(t *testing.T) {
 
 func million(t *testing.T, projects int) {
 	many := wiretest.Many(t)
-	crowd := wiretest.Mixed(projects, time.Now())
+	crowd := wiretest.Mixed(many, projects, time.Now())
 	before := wiretest.Heap()
 	n := newNode(t)
 	var took wiretest.Watch
@@ -87,7 +87,7 @@ func million(t *testing.T, projects int) {
 // TestMillionWait is a show of one, and a list of a thousand, where all wait.
 func TestMillionWait(t *testing.T) {
 	many := wiretest.Many(t)
-	crowd := wiretest.Mixed(1, time.Now())
+	crowd := wiretest.Mixed(many, 1, time.Now())
 	crowd.State, crowd.Queues = compute.StateQueued, 1
 	n := newNode(t)
 	for i := 0; i < many; i += 1000 {

@@ -18,9 +18,9 @@ type Crowd struct {
 	State                   compute.State // of all of them; StateNone: mixed
 }
 
-// Mixed is 100 queues and 1,000 hosts.
-func Mixed(projects int, now time.Time) Crowd {
-	return Crowd{Projects: projects, Queues: 100, Hosts: 1000, Now: now.Round(0).UTC()}
+// Mixed is 100 queues, and a host for every thousand of so many instances.
+func Mixed(many, projects int, now time.Time) Crowd {
+	return Crowd{Projects: projects, Queues: 100, Hosts: max(many/1000, 1), Now: now.Round(0).UTC()}
 }
 
 // Record is one instance as it lies in the log, in memory of its own.
