@@ -11,18 +11,18 @@ import (
 const (
 	// waiters is how many hosts should wait on a queue without work in it.
 	waiters = 8
-	// epoch is how long a lot holds.
-	epoch = 15 * time.Second
+	// Epoch is how long a lot holds.
+	Epoch = 15 * time.Second
 	// stale is how long without any advice until depths are forgotten.
 	stale = 60 * time.Second
-	// mostExtra is how many queues a host waits on only because work lies there. A
+	// MostExtra is how many queues a host waits on only because work lies there. A
 	// fetch that lists many queues costs a broker many times one that lists few, and
 	// where work lies one queue is enough to bring some: when brokers fall behind,
 	// all queues are deep.
-	mostExtra = 4
+	MostExtra = 4
 	// rounds is in how many epochs every queue is visited once when there is
 	// no advice: within a minute.
-	rounds = uint64(stale / epoch)
+	rounds = uint64(stale / Epoch)
 )
 
 // Lots draws the queues this host waits on. For a queue with W eligible hosts
@@ -92,7 +92,7 @@ type Candidate struct {
 	Skipped int       // how often in a row it was drawn and not fetched
 	Deep    bool      // work lies in it
 	Oldest  time.Time // since when; zero: not known
-	order   uint64
+	Order   uint64    // by lot, where nothing else tells
 }
 
 // before is the order in which candidates are served: who was left out comes
@@ -113,7 +113,7 @@ func (c Candidate) before(d Candidate) int {
 		}
 		return 1
 	}
-	return cmp.Or(c.Oldest.Compare(d.Oldest), cmp.Compare(c.order, d.order), cmp.Compare(c.Queue, d.Queue))
+	return cmp.Or(c.Oldest.Compare(d.Oldest), cmp.Compare(c.Order, d.Order), cmp.Compare(c.Queue, d.Queue))
 }
 
 // Wait draws from the queues whose work has room, each by itself; used is the
@@ -139,7 +139,7 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 		}
 		c := Candidate{
 			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue],
-			Deep: news.Depth > 0, Oldest: news.Oldest, order: x.hash,
+			Deep: news.Depth > 0, Oldest: news.Oldest, Order: x.hash,
 		}
 		if news.Depth = 0; x.advised && advised && !l.drawn(news, x.hash, used) {
 			extra = append(extra, c)
@@ -147,23 +147,32 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 			out = append(out, c)
 		}
 	}
-	if len(extra) > mostExtra {
-		slices.SortFunc(extra, func(a, b Candidate) int { return cmp.Compare(a.order, b.order) })
-		extra = extra[:mostExtra]
+	if len(extra) > MostExtra {
+		slices.SortFunc(extra, func(a, b Candidate) int { return cmp.Compare(a.Order, b.Order) })
+		extra = extra[:MostExtra]
 	}
 	out = append(out, extra...)
 	slices.SortFunc(out, Candidate.before)
 	return out
 }
 
-// drawn says whether the lot falls on this host. Where everybody should wait,
-// no weigher keeps anybody away.
+// drawn says whether the lot falls on this host.
 func (l *Lots) drawn(a compute.QueueAdvice, h uint64, used float64) bool {
-	chance := (waiters + float64(a.Depth)) / float64(a.Eligible)
-	if a.Eligible == 0 || chance >= 1 {
-		return true
+	return l.weigher.Drawn(Chance(a.Eligible, a.Depth), h, used)
+}
+
+// Chance is how likely each eligible host should wait on a queue with so much work.
+func Chance(eligible uint32, depth uint64) float64 {
+	if eligible == 0 {
+		return 1
 	}
-	return float64(h>>11)/(1<<53) < chance*l.weigher.tilt(used)
+	return min(1, (waiters+float64(depth))/float64(eligible))
+}
+
+// Drawn says whether a lot, of which every bit is by chance, falls on a host of which
+// this share is in use. Where everybody should wait, no weigher keeps anybody away.
+func (w Weigher) Drawn(chance float64, lot uint64, used float64) bool {
+	return chance >= 1 || float64(lot>>11)/(1<<53) < chance*w.tilt(used)
 }
 
 // turn says whether it is the queue's turn to be visited without advice: once
@@ -175,16 +184,16 @@ func (l *Lots) turn(q compute.QueueName, e uint64) bool {
 // epoch counts up every 15 s, at another moment on each host so that they do
 // not all change over at once.
 func (l *Lots) epoch(now time.Time) uint64 {
-	return uint64(now.Add(l.shift()).UnixNano()) / uint64(epoch)
+	return uint64(now.Add(l.shift()).UnixNano()) / uint64(Epoch)
 }
 
 // Turns is when the lots are next drawn anew.
 func (l *Lots) Turns(now time.Time) time.Time {
-	return time.Unix(0, int64((l.epoch(now)+1)*uint64(epoch))).Add(-l.shift())
+	return time.Unix(0, int64((l.epoch(now)+1)*uint64(Epoch))).Add(-l.shift())
 }
 
 func (l *Lots) shift() time.Duration {
-	return time.Duration(hash(string(l.host), "", 0) % uint64(epoch))
+	return time.Duration(hash(string(l.host), "", 0) % uint64(Epoch))
 }
 
 // Planned takes note of which of the drawn queues are fetched and which were

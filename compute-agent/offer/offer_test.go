@@ -190,7 +190,7 @@ func TestWithoutAdvice(t *testing.T) {
 	}
 	l := NewLots("h", Spread)
 	l.Hear(advice(50, 1_000_000, 2_000_000), epochZero)
-	if got := len(l.draws(queues, 0.5, epochZero.Add(59*time.Second))); got != mostExtra {
+	if got := len(l.draws(queues, 0.5, epochZero.Add(59*time.Second))); got != MostExtra {
 		t.Errorf("everybody should wait on some deep queues: %d of 50", got)
 	}
 	for begin := 60; begin < 200; begin += 7 {
@@ -218,7 +218,7 @@ func TestTurnsIsWhenTheLotsChange(t *testing.T) {
 		l := NewLots(compute.HostID(rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "host")), Spread)
 		now := epochZero.Add(time.Duration(rapid.Int64Range(0, 1e15).Draw(t, "now")))
 		next := l.Turns(now)
-		if !next.After(now) || next.Sub(now) > epoch {
+		if !next.After(now) || next.Sub(now) > Epoch {
 			t.Fatalf("turns %s after now", next.Sub(now))
 		}
 		if l.epoch(next.Add(-1)) != l.epoch(now) || l.epoch(next) != l.epoch(now)+1 {

@@ -1,0 +1,97 @@
+package size
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/queues/advise"
+)
+
+// bulletin is all that was told of queues until some moment.
+type bulletin struct{ of []news }
+
+// news is what hosts make of what was told of a queue.
+type news struct {
+	own, all float64 // the chance to wait, without its work and with it
+	deep     bool
+	oldest   time.Time
+}
+
+// tell lets the queue manager tell what is new.
+func (w *world) tell() {
+	now := clock(w.now)
+	a, any := w.advisor.Next(now, w.progress)
+	if any {
+		next := &bulletin{}
+		if w.news != nil {
+			next.of = slices.Clone(w.news.of)
+		} else {
+			next.of = make([]news, len(w.queues))
+			for i := range next.of {
+				next.of[i] = news{own: 1, all: 1}
+			}
+		}
+		for _, q := range a.About {
+			next.of[w.at[q.Queue]] = news{offer.Chance(q.Eligible, 0), offer.Chance(q.Eligible, q.Depth), q.Depth > 0, q.Oldest}
+		}
+		w.news = next
+		w.ask(forEffects, 0, w.writes(1, len(a.About)))
+	}
+	w.agenda.add(w.now+max(int64(w.advisor.Ask(now)), int64(50*time.Millisecond)), tick, 0, 0)
+}
+
+// progress of a queue, as its instances say.
+func (w *world) progress(name compute.QueueName) advise.Progress {
+	q := &w.queues[w.at[name]]
+	for q.order.len() > 0 && w.instances[q.order.first()].host >= 0 {
+		q.order.pop()
+	}
+	if q.order.len() == 0 {
+		return advise.Progress{}
+	}
+	return advise.Progress{Depth: uint64(q.depth), Oldest: clock(w.instances[q.order.first()].granted)}
+}
+
+// hear: a host reads what was told meanwhile; without news its read ends by itself.
+func (w *world) hear(h int32) {
+	x := &w.hosts[h]
+	if w.o.Mode != Berth {
+		w.look(h)
+		return
+	}
+	next, new := w.now+int64(w.o.Wait), x.heard != w.news
+	if new {
+		next = w.now + int64(w.o.Pace)
+		x.heard = w.news
+	}
+	w.agenda.add(max(next, w.ask(forAdvice, 0, 0)), hear, h, 0)
+	if new || x.drawn != w.epoch(x)+1 {
+		w.look(h)
+	}
+}
+
+func (w *world) says(x *host) compute.Beacon {
+	return compute.Beacon{Host: x.id, Inventory: w.inventory, Free: x.room.Free()}
+}
+
+// change brings a host's next beacon forward.
+func (w *world) change(h int32) {
+	x := &w.hosts[h]
+	if at := max(w.now+int64(time.Second), x.said+int64(w.o.Apart)); at < x.beacon {
+		x.beacon = at
+		w.agenda.add(at, beacon, h, 0)
+	}
+}
+
+func (w *world) beacon(h int32) {
+	x := &w.hosts[h]
+	if w.now != x.beacon {
+		return
+	}
+	w.advisor.Hear(w.says(x), clock(w.now))
+	x.said = w.now
+	x.beacon = max(w.now+int64(w.o.Beacon), w.ask(forBeacon, 0, w.writes(1, 4)))
+	w.agenda.add(x.beacon, beacon, h, 0)
+}

@@ -1,0 +1,12 @@
+// Package size says what a cloud of a given size would ask of Kafka and of
+// conductors: how long until everything is granted, what is busiest, and how many
+// cells are needed. It is a model in discrete time: events in a heap, no clock, no
+// I/O, the same answer for the same options.
+//
+// What decides is the real thing where that is affordable for 100,000 hosts: room and
+// what may be fetched beside it (offer.Room, offer.Plan), the chance of a lot and the
+// weigher (offer.Chance, offer.Weigher), advice and its rule of news (advise.Advisor).
+// What Kafka and the processes cost is a constant a request, see Costs and
+// docs/PERFORMANCE.md. Left out: failures, deletes, deadlines, quotas, traits, spare
+// lanes.
+package size
