@@ -19,7 +19,7 @@ const module = "github.com/berth-project/berth"
 // no log.
 var cores = []string{
 	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise",
-	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer",
+	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/size",
 }
 
 // arrows says, for each folder, which folders of ours it may import besides
@@ -62,6 +62,7 @@ var arrows = map[string][]string{
 	"pkg/follow/followtest":         {"*"},
 	"pkg/bench":                     {"*"},
 	"pkg/sim":                       {"*"},
+	"pkg/size":                      {"pkg/compute", "compute-agent/offer", "queues/advise"},
 	"pkg/kafkatest":                 {"*"},
 	"cmd":                           {"*"},
 	"":                              {"*"},

@@ -17,6 +17,6 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	root := NewRoot()
-	root.AddCommand(newDemo(), newBench(), newDevCommand(), newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(), newDoctor(), newVerify(), newVersion())
+	root.AddCommand(newDemo(), newBench(), newSim(), newDevCommand(), newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(), newDoctor(), newVerify(), newVersion())
 	return Execute(ctx, root, os.Args[1:])
 }

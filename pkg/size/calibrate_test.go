@@ -29,7 +29,7 @@ type measured struct {
 
 func claims(hosts, queues, listed int, wait time.Duration, rate float64, count int) Options {
 	o := bench(Claims, hosts, queues, rate, count)
-	o.Waiters, o.Wait = hosts*listed/queues, wait
+	o.Waiters, o.Wait, o.Pace = hosts*listed/queues, wait, 100*time.Millisecond
 	return o
 }
 

@@ -62,9 +62,9 @@ type Options struct {
 
 // Limits are what a cell may use of a broker.
 type Limits struct {
-	Busy       float64 // share of its processors
-	Handles    int     // open files and connections
-	Partitions int     // replicas
+	Busy       float64 `json:"busy"`       // share of its processors
+	Handles    int     `json:"handles"`    // open files and connections
+	Partitions int     `json:"partitions"` // replicas
 }
 
 // warm is how long hosts are there before the first request.

@@ -5,6 +5,7 @@ import "time"
 // Progress is how far a run is.
 type Progress struct {
 	At      time.Duration // since the first request
+	Hosts   int
 	Granted int
 	Of      int
 }
@@ -29,7 +30,7 @@ func Run(o Options, say func(Progress) error) (Result, error) {
 func (w *world) run(say func(Progress) error) error {
 	for n := 1; !w.over(); n++ {
 		if n%often == 0 {
-			if err := say(Progress{time.Duration(w.now), w.granted, len(w.instances)}); err != nil {
+			if err := say(Progress{time.Duration(w.now), w.o.Hosts, w.granted, len(w.instances)}); err != nil {
 				return err
 			}
 		}

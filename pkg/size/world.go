@@ -61,11 +61,14 @@ func fresh(o Options) *world {
 	w.now = -int64(warm)
 	w.brokers = make([]station, o.Brokers)
 	for i := range w.brokers {
-		w.brokers[i] = station{processors: o.Processors, pause: float64(o.Costs.Pause), between: float64(o.Costs.Between) * o.Processors}
+		w.brokers[i] = station{processors: o.Processors, free: w.now, pause: float64(o.Costs.Pause), between: float64(o.Costs.Between) * o.Processors}
 	}
 	w.seen, w.conductors, w.machines = make([]int64, o.Brokers), make([]conductor, o.Conductors), make([]station, o.Conductors)
+	for i := range w.seen {
+		w.seen[i] = w.now
+	}
 	for i := range w.machines {
-		w.machines[i].processors = 1
+		w.machines[i] = station{processors: 1, free: w.now}
 	}
 	w.publishers = make([]publisher, (o.Conductors+1)*o.Brokers)
 	w.makeQueues()
