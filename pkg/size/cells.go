@@ -105,4 +105,7 @@ func (r Result) load() float64 {
 	return most
 }
 
-func (r Result) within(l Limits) bool { return r.Left == 0 && r.load() <= l.Busy }
+// within says whether a cell keeps up, and is no busier than it may.
+func (r Result) within(l Limits) bool {
+	return r.Left == 0 && r.load() <= l.Busy && r.Seconds <= 2*max(float64(r.Requests)/r.Rate, 10)
+}

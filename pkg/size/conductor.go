@@ -153,6 +153,9 @@ func (w *world) grant(h, i int32) {
 	}
 	x.host, x.granted, w.last = h, w.now, w.now
 	w.granted++
+	if w.granted == len(w.instances) && w.o.Rate == 0 {
+		w.measure()
+	}
 }
 
 // observe is the API node's reading of what was written, every 20 ms at most.

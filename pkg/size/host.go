@@ -18,9 +18,10 @@ type host struct {
 	open   []int32 // its fetches, one a broker at most
 	fixed  []int32 // queues that it always waits on
 	heard  *bulletin
-	drawn  uint64 // the epoch that it last looked in, and one
-	said   int64  // when its last beacon went
-	beacon int64  // when the next goes
+	left   map[int32]int // how often in a row a queue was drawn and not fetched
+	drawn  uint64        // the epoch that it last looked in, and one
+	said   int64         // when its last beacon went
+	beacon int64         // when the next goes
 }
 
 // queue is one, as hosts and its broker know it.
@@ -93,24 +94,43 @@ func (w *world) look(h int32) {
 		lanes[w.fetches[f].broker].Open = &w.fetches[f].reserved
 	}
 	for _, c := range drawn {
-		b := w.queues[w.at[c.Queue]].broker
-		if lanes[b].Open == nil {
-			lanes[b].Candidates = append(lanes[b].Candidates, c)
+		q := w.at[c.Queue]
+		if lane := &lanes[w.queues[q].broker]; lane.Open == nil || c.Skipped > 0 && !w.lists(x, q) {
+			lane.Candidates = append(lane.Candidates, c)
 		}
 	}
 	for b, p := range offer.Plan(x.room, lanes, slots) {
+		x.planned(w.at, p)
 		if len(p.Listed) > 0 {
 			w.fetch(h, b, p)
 		}
 	}
 }
 
-// draw is offer.Lots.Wait for a host that keeps no table of queues: the same chances, a
-// hash of numbers instead of names, and no memory of what was left out.
+// lists says whether an open fetch of a host lists a queue.
+func (w *world) lists(x *host, q int32) bool {
+	return slices.ContainsFunc(x.open, func(f int32) bool { return slices.Contains(w.fetches[f].listed, q) })
+}
+
+// planned notes what was left out, as offer.Lots does.
+func (x *host) planned(at map[compute.QueueName]int32, p offer.Planned) {
+	for _, c := range p.Listed {
+		delete(x.left, at[c.Queue])
+	}
+	for _, c := range p.Left {
+		if x.left == nil {
+			x.left = map[int32]int{}
+		}
+		x.left[at[c.Queue]] = min(c.Skipped+1, 1000)
+	}
+}
+
+// draw is offer.Lots.Wait for a host that keeps no table of queues: the same chances, and a
+// hash of numbers instead of names.
 func (w *world) draw(x *host) (out []offer.Candidate) {
 	if w.o.Waiters > 0 {
 		for _, q := range x.fixed {
-			out = append(out, w.candidate(q, 0, news{}))
+			out = append(out, w.candidate(x, q, 0, news{}))
 		}
 		return out
 	}
@@ -130,7 +150,7 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 			continue
 		}
 		if w.o.Weigher.Drawn(about.own, lot, used) {
-			out = append(out, w.candidate(int32(q), lot, *about))
+			out = append(out, w.candidate(x, int32(q), lot, *about))
 			continue
 		}
 		i := min(n, len(extra)-1)
@@ -140,13 +160,13 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 		for ; i > 0 && extra[i-1].Order > lot; i-- {
 			extra[i] = extra[i-1]
 		}
-		extra[i], n = w.candidate(int32(q), lot, *about), min(n+1, len(extra))
+		extra[i], n = w.candidate(x, int32(q), lot, *about), min(n+1, len(extra))
 	}
 	return append(out, extra[:n]...)
 }
 
-func (w *world) candidate(q int32, lot uint64, about news) offer.Candidate {
-	return offer.Candidate{Queue: w.queues[q].name, Needs: w.queues[q].needs, Deep: about.deep, Oldest: about.oldest, Order: lot}
+func (w *world) candidate(x *host, q int32, lot uint64, about news) offer.Candidate {
+	return offer.Candidate{Queue: w.queues[q].name, Needs: w.queues[q].needs, Skipped: x.left[q], Deep: about.deep, Oldest: about.oldest, Order: lot}
 }
 
 // fits asks for each size once a look.

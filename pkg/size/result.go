@@ -38,7 +38,7 @@ type Quantiles struct {
 
 // Broker is what one is asked for.
 type Broker struct {
-	Busy        float64 `json:"busy"` // share of its processors, 0 to 1
+	Busy        float64 `json:"busy"` // share of its processors while requests came; all at once: until the last was granted
 	Idle        float64 `json:"idle"` // the same, before the first request
 	Connections int     `json:"connections"`
 	Partitions  int     `json:"partitions"` // replicas
@@ -57,16 +57,19 @@ func (w *world) result() Result {
 	span := max(1, float64(w.last-w.began))
 	r.Seconds, r.BootsPerS = span/float64(time.Second), float64(w.granted)/span*float64(time.Second)
 	r.GrantedMS = w.waited()
+	if w.work == nil {
+		w.measure()
+	}
 	end, cpu := max(1, float64(w.now-w.began)), 0.0
 	for b := range w.brokers {
 		s, use := &w.brokers[b], o.uses(b)
-		use.Busy, use.Idle = s.busy/s.processors/end, w.idle[b]
+		use.Busy, use.Idle = w.work[b], w.idle[b]
 		cpu += s.busy
 		r.Brokers = append(r.Brokers, use)
 	}
 	for c := range w.conductors {
 		cpu += w.machines[c].busy
-		r.Conductors = append(r.Conductors, Conductor{w.machines[c].busy / end, float64(w.conductors[c].spent) / end})
+		r.Conductors = append(r.Conductors, Conductor{w.work[o.Brokers+c], float64(w.conductors[c].spent) / end})
 	}
 	boots := float64(max(1, w.granted))
 	r.CPUPerBoot = cpu / boots / float64(time.Millisecond)

@@ -42,6 +42,7 @@ type world struct {
 
 	count [whats]int64
 	idle  []float64 // of each broker, busy before the first request
+	work  []float64 // of each broker and conductor, busy while requests came; see measure
 	quiet [whats]int64
 }
 
@@ -173,8 +174,21 @@ func (w *world) arrive() {
 	}
 	if w.o.Rate == 0 {
 		w.wakeAll()
-	} else if w.due < len(w.instances) {
+	} else if w.due == len(w.instances) {
+		w.measure()
+	} else {
 		w.agenda.add(int64(float64(w.due)/w.o.Rate*float64(time.Second)), arrive, 0, 0)
+	}
+}
+
+// measure says how busy brokers and conductors were while requests came, or, where all
+// came at once, until the last was granted.
+func (w *world) measure() {
+	span := max(1, float64(w.now-w.began))
+	for _, all := range [][]station{w.brokers, w.machines} {
+		for _, s := range all {
+			w.work = append(w.work, s.busy/s.processors/span)
+		}
 	}
 }
 
