@@ -69,12 +69,14 @@ func Divide(o Options, rate float64, say func(Progress) error) (Cells, error) {
 	return c, nil
 }
 
-// cell is one of n.
+// cell is one of n, watched for a while in which its hosts do not fill up: clouds
+// live by what is deleted.
 func (o Options) cell(n int, rate float64) Options {
-	o.HostSize = o.size()
+	size := o.size()
 	o.Hosts, o.Projects = max(1, (o.Hosts+n-1)/n), max(1, o.Projects/n)
 	o.Rate, o.Mode = rate/float64(n), Berth
-	o.Requests = min(max(100, int(o.Rate*window.Seconds())), max(1, o.Hosts*o.HostSize))
+	o.Requests, o.HostSize = max(100, int(o.Rate*window.Seconds())), 0
+	o.HostSize = max(size, 2*o.size())
 	return o
 }
 

@@ -37,7 +37,7 @@ type Costs struct {
 func DefaultCosts() Costs {
 	const µs = time.Microsecond
 	return Costs{
-		Request: 72 * µs, Wake: 300 * µs, Listed: 10 * µs, Contended: 33 * µs, Woken: 20 * µs,
+		Request: 72 * µs, Wake: 300 * µs, Listed: 10 * µs, Contended: 33 * µs, Woken: 22 * µs,
 		Append: 15 * µs, Record: 3 * µs, Replica: 60 * µs,
 		Pause: 12 * time.Millisecond, Between: 150 * time.Millisecond,
 		Client: 55 * µs, ClientWake: 200 * µs, Standing: 100 * time.Millisecond, Boot: 1900 * µs, Decide: 30 * µs,
