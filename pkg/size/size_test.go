@@ -106,7 +106,7 @@ func TestTheSameOptionsGiveTheSame(t *testing.T) {
 // More of what is busy makes it no slower: a tenth is left for chance.
 func TestMoreIsNotSlower(t *testing.T) {
 	base := DefaultOptions()
-	base.Brokers, base.Replication, base.Processors, base.Requests, base.Conductors = 2, 1, 1, 20_000, 1
+	base.Brokers, base.Replication, base.Processors, base.Requests, base.Conductors = 2, 1, 1, 6_000, 1
 	for name, more := range map[string]func(*Options, int){
 		"hosts": func(o *Options, n int) {
 			o.Hosts, o.Prepare, o.Processors = 50*n, 500*time.Millisecond, 8 // builds are what takes the time
