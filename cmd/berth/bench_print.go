@@ -46,9 +46,15 @@ func benchFacts(r bench.Result) grid {
 		add("over the floor:", "p50 ×%.2f, p99 ×%.2f, CPU ×%.2f (floor %.1f boots/s, %s)", r.FloorRatio.P50, r.FloorRatio.P99,
 			r.FloorRatio.CPU, r.Floor.BootsPerS, cpu(r.Floor.CPU.Share, r.Floor.Boots))
 	}
+	add("retries:", "%d: %d denied, %d released, %d attempts above 1; %d machines prepared in vain", r.Retries, r.Denied, r.Released, r.Attempts, r.Wasted)
+	add("fill:", "%.1f %% of the hosts' processors taken in the end", 100*r.Fill)
 	add("requests:", "%s", requests(r.Requests))
 	if r.Floor != nil {
 		add("  the floor's:", "%s", requests(r.Floor.Requests))
+	}
+	add("traffic:", "%s", traffic(r.Bytes))
+	if r.Floor != nil {
+		add("  the floor's:", "%s", traffic(r.Floor.Bytes))
 	}
 	add("CPU:", "%s", cpu(r.CPU.Share, r.Boots))
 	if o, s := r.CPU.Others, r.CPU.Stolen; o != nil && s != nil && *o+*s > r.CPU.Berth/4 {
@@ -59,7 +65,7 @@ func benchFacts(r bench.Result) grid {
 		memory += ", " + inUnits(*r.RSS.Broker>>20) + " broker"
 	}
 	add("memory:", "%s", memory)
-	add("agents:", "%d connections in all, %d fsyncs (%s), %d denied, %d released", r.Connections, r.Fsyncs, r.Settings.JournalsOn, r.Denied, r.Released)
+	add("agents:", "%d connections in all, %d fsyncs (%s)", r.Connections, r.Fsyncs, r.Settings.JournalsOn)
 	for _, said := range slices.Sorted(maps.Keys(r.Warnings)) {
 		add("warned:", "%d × %s", r.Warnings[said], said)
 	}
@@ -92,6 +98,19 @@ func requests(r map[string]map[string]bench.Requests) string {
 		parts = append(parts, fmt.Sprintf("%.1f %s", n, part))
 	}
 	return fmt.Sprintf("%.1f a boot: %s", sum, strings.Join(parts, ", "))
+}
+
+// traffic says how many bytes of a boot go to the brokers and come from them, and
+// whose they are.
+func traffic(b map[string]bench.Bytes) string {
+	var sum bench.Bytes
+	var parts []string
+	for _, part := range slices.Sorted(maps.Keys(b)) {
+		sum.Sent += b[part].Sent
+		sum.Received += b[part].Received
+		parts = append(parts, fmt.Sprintf("%.1f + %.1f %s", b[part].Sent/1000, b[part].Received/1000, part))
+	}
+	return fmt.Sprintf("%.1f kB sent and %.1f kB received a boot: %s", sum.Sent/1000, sum.Received/1000, strings.Join(parts, ", "))
 }
 
 func ms(x float64) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,6 +63,15 @@ func TestBench(t *testing.T) {
 		if r.Requests["agent"]["ShareFetch"].PerBoot <= 0 || r.Floor.Requests["conductor"]["Produce"].PerBoot <= 0 {
 			t.Errorf("requests: %v, the floor's: %v", r.Requests, r.Floor.Requests)
 		}
+		if sent := r.Bytes["agent"].Sent; sent < 300 || r.Bytes["conductor"].Received < 300 || r.Floor.Bytes["conductor"].Sent < 300 {
+			t.Errorf("bytes: %v, the floor's: %v", r.Bytes, r.Floor.Bytes)
+		}
+		if want := 100 / float64(20*r.Settings.HostSize); math.Abs(r.Fill-want) > 0.001 {
+			t.Errorf("fill %v, want %v: 100 machines on 20 hosts with room for %d", r.Fill, want, r.Settings.HostSize)
+		}
+		if r.Retries != r.Denied+r.Released+r.Attempts {
+			t.Errorf("%d retries: %d denied, %d released, %d attempts above 1", r.Retries, r.Denied, r.Released, r.Attempts)
+		}
 		if r.Fsyncs < 100 || r.Connections < 20 || r.CPU.Berth <= 0 || r.RSS.Berth <= 0 {
 			t.Errorf("%d fsyncs, %d connections, %v CPU, %v memory", r.Fsyncs, r.Connections, r.CPU, r.RSS)
 		}
@@ -109,6 +119,8 @@ func shapeOf(v any) any {
 			switch k { // keys that are of the run
 			case "warnings":
 				out[k] = "numbers by what was said"
+			case "bytes_per_boot":
+				out[k] = "sent and received by part"
 			case "requests":
 				if _, many := x.(map[string]any); many {
 					out[k] = "per_boot and mean_ms by part and API"

@@ -64,7 +64,8 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 	})
 	out := floorOf(boots)
 	out.CPU = after.usage.since(before.usage)
-	out.Requests = between(before.requests, after.requests, len(boots))
+	out.Requests = between(before.traffic, after.traffic, len(boots))
+	out.Bytes = bytesBetween(before.traffic, after.traffic, len(boots))
 	return out, cmp.Or(err, ctx.Err())
 }
 

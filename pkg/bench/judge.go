@@ -88,6 +88,37 @@ func (b *boot) where() string {
 	return " on " + string(b.host)
 }
 
+// wasted counts the machines that were prepared for these boots and taken away
+// without having run.
+func wasted(boots []*boot, events []fake.Event) int64 {
+	ours := map[compute.InstanceID]bool{}
+	for _, b := range boots {
+		ours[b.id] = true
+	}
+	n := int64(0)
+	for _, e := range events {
+		if e.Kind == fake.Undone && ours[e.Instance] {
+			n++
+		}
+	}
+	return n
+}
+
+// fill is how much of the hosts' processors machines have, of which each takes
+// at least one.
+func fill(w *fake.World, c *cloud) float64 {
+	var taken, have int64
+	for _, h := range w.Hosts() {
+		for _, m := range h.Machines() {
+			taken += m.Resources[compute.VCPU]
+		}
+	}
+	for _, h := range c.hosts {
+		have += h.inventory.Totals[compute.VCPU]
+	}
+	return round(float64(taken) / float64(have))
+}
+
 // overfull finds hosts that ever held more than they have.
 func overfull(w *fake.World, c *cloud) []string {
 	room := map[compute.HostID]compute.Resources{}

@@ -9,6 +9,18 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+func TestWasteIsWhatWasPreparedAndNeverRan(t *testing.T) {
+	boots := []*boot{{id: "a"}, {id: "b"}}
+	events := []fake.Event{
+		{Kind: fake.Undone, Instance: "a", Host: "h1"}, {Kind: fake.Launched, Instance: "a", Host: "h2"}, {Kind: fake.Destroyed, Instance: "a", Host: "h2"},
+		{Kind: fake.Undone, Instance: "b", Host: "h1"}, {Kind: fake.Undone, Instance: "b", Host: "h2"},
+		{Kind: fake.Undone, Instance: "of the warm-up", Host: "h1"},
+	}
+	if n := wasted(boots, events); n != 3 {
+		t.Errorf("%d wasted, want 3", n)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	now := time.Now()
 	active := func(id compute.InstanceID) *boot {

@@ -22,6 +22,7 @@ type boot struct {
 
 	// As the log of instances was read:
 	state    compute.State
+	attempt  compute.Attempt // the last one
 	host     compute.HostID
 	queued   time.Time
 	starting time.Time
@@ -66,10 +67,11 @@ func (l *ledger) enter(boots []*boot) {
 
 // sight is what one record of the log says.
 type sight struct {
-	name  string
-	id    compute.InstanceID
-	state compute.State
-	host  compute.HostID
+	name    string
+	id      compute.InstanceID
+	state   compute.State
+	attempt compute.Attempt
+	host    compute.HostID
 }
 
 // see takes what was read from the log at a moment.
@@ -78,7 +80,11 @@ func (l *ledger) see(at time.Time, sights []sight) {
 	defer l.mu.Unlock()
 	for _, s := range sights {
 		b := l.boots[s.name]
-		if b == nil || b.state == s.state {
+		if b == nil {
+			continue
+		}
+		b.attempt = max(b.attempt, s.attempt)
+		if b.state == s.state {
 			continue
 		}
 		b.id, b.state, b.host = s.id, s.state, s.host

@@ -33,6 +33,26 @@ func TestTimesAreThoseOfTheFirstSight(t *testing.T) {
 	})
 }
 
+// A boot that was tried three times says so once more than once, whatever else
+// is seen of it in between.
+func TestAttemptsAboveOneAreRetries(t *testing.T) {
+	l := newLedger()
+	boots := []*boot{{name: "a"}, {name: "b"}, {name: "never seen"}}
+	l.enter(boots)
+	for _, s := range []sight{
+		{name: "a", state: compute.StateQueued, attempt: 1}, {name: "a", state: compute.StateStarting, attempt: 1},
+		{name: "a", state: compute.StateQueued, attempt: 2}, {name: "a", state: compute.StateQueued, attempt: 3},
+		{name: "a", state: compute.StateActive, attempt: 3}, {name: "b", state: compute.StateActive, attempt: 1},
+	} {
+		l.see(time.Now(), []sight{s})
+	}
+	r := Result{Denied: 3, Released: 4}
+	r.count(boots)
+	if r.Attempts != 2 || r.Retries != 9 {
+		t.Errorf("%d attempts above 1 and %d retries, want 2 and 9", r.Attempts, r.Retries)
+	}
+}
+
 func TestLatenciesAreFromWhenItWasDue(t *testing.T) {
 	start := time.Now()
 	after := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }

@@ -26,7 +26,7 @@ func sights(recs []wire.Record) []sight {
 		if err != nil {
 			continue // a tombstone, or another's
 		}
-		out = append(out, sight{name: i.Boot.Name, id: i.ID, state: i.State, host: i.Host})
+		out = append(out, sight{name: i.Boot.Name, id: i.ID, state: i.State, attempt: i.Attempt, host: i.Host})
 	}
 	return out
 }

@@ -163,7 +163,9 @@ func (r *run) measured(ctx context.Context, l *load) (err error) {
 	r.result.Fsyncs = (after.journals - before.journals) * journal.Syncs
 	r.result.Warnings = r.warned.counts()
 	r.result.Denied, r.result.Released = after.agents.Denied-before.agents.Denied, after.agents.Released-before.agents.Released
-	r.result.Requests = between(before.requests, after.requests, len(r.boots))
+	r.result.Requests = between(before.traffic, after.traffic, len(r.boots))
+	r.result.Bytes = bytesBetween(before.traffic, after.traffic, len(r.boots))
+	r.result.Fill = fill(r.world, r.cloud)
 	return nil
 }
 
@@ -172,12 +174,12 @@ type snapshot struct {
 	usage    usage
 	journals int64
 	agents   agent.Stats
-	requests map[string]map[string]answered
+	traffic  map[string]traffic
 }
 
 func (r *run) snapshot(c *counters) (snapshot, error) {
-	requests, err := c.read()
-	return snapshot{usage: measureUsage(r.broker.pid), journals: r.journals.Load(), agents: r.sum(), requests: requests}, err
+	traffic, err := c.read()
+	return snapshot{usage: measureUsage(r.broker.pid), journals: r.journals.Load(), agents: r.sum(), traffic: traffic}, err
 }
 
 // sum adds up what the agents have done so far.

@@ -5,12 +5,20 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // Requests are one kind of request to the brokers.
 type Requests struct {
 	PerBoot float64 `json:"per_boot"`
 	MeanMS  float64 `json:"mean_ms"` // until answered; long polls wait as long as they may
+}
+
+// Bytes of requests and answers, as Berth's clients count them, for each boot.
+// Copies that brokers keep of each other's are not in them.
+type Bytes struct {
+	Sent     float64 `json:"sent"`
+	Received float64 `json:"received"`
 }
 
 // counters are where the parts of Berth count, a registry for each kind.
@@ -33,9 +41,13 @@ func (c *counters) of(part string) prometheus.Registerer {
 	return r
 }
 
-// requestsMetric has how many requests of each API were answered, and how long
-// that took.
-const requestsMetric = "berth_kafka_request_duration_seconds"
+const (
+	// requestsMetric has how many requests of each API were answered, and how long
+	// that took.
+	requestsMetric = "berth_kafka_request_duration_seconds"
+	sentMetric     = "berth_kafka_sent_bytes_total"
+	receivedMetric = "berth_kafka_received_bytes_total"
+)
 
 // answered is what a metric says of one API.
 type answered struct {
@@ -43,44 +55,70 @@ type answered struct {
 	seconds float64
 }
 
-// read answers, by part and API, what was asked so far.
-func (c *counters) read() (map[string]map[string]answered, error) {
+// traffic is what the parts of one kind had with the brokers.
+type traffic struct {
+	apis           map[string]answered
+	sent, received float64 // bytes
+}
+
+// read answers, by part, what was asked so far.
+func (c *counters) read() (map[string]traffic, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[string]map[string]answered{}
+	all := map[string]traffic{}
 	for part, r := range c.parts {
 		families, err := r.Gather()
 		if err != nil {
 			return nil, fmt.Errorf("metrics of %s: %w", part, err)
 		}
-		all[part] = map[string]answered{}
-		for _, f := range families {
-			if f.GetName() != requestsMetric {
-				continue
-			}
-			for _, m := range f.GetMetric() {
+		all[part] = trafficIn(families)
+	}
+	return all, nil
+}
+
+func trafficIn(families []*dto.MetricFamily) traffic {
+	t := traffic{apis: map[string]answered{}}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			switch f.GetName() {
+			case sentMetric:
+				t.sent += m.GetCounter().GetValue()
+			case receivedMetric:
+				t.received += m.GetCounter().GetValue()
+			case requestsMetric:
 				for _, l := range m.GetLabel() {
 					if h := m.GetHistogram(); l.GetName() == "api" {
-						all[part][l.GetValue()] = answered{h.GetSampleCount(), h.GetSampleSum()}
+						t.apis[l.GetValue()] = answered{h.GetSampleCount(), h.GetSampleSum()}
 					}
 				}
 			}
 		}
 	}
-	return all, nil
+	return t
 }
 
 // between is what was asked from one moment to another, for each boot.
-func between(before, after map[string]map[string]answered, boots int) map[string]map[string]Requests {
+func between(before, after map[string]traffic, boots int) map[string]map[string]Requests {
 	out := map[string]map[string]Requests{}
-	for part, apis := range after {
+	for part, t := range after {
 		out[part] = map[string]Requests{}
-		for api, a := range apis {
-			b := before[part][api]
+		for api, a := range t.apis {
+			b := before[part].apis[api]
 			if n := a.n - b.n; n > 0 {
 				out[part][api] = Requests{PerBoot: round(float64(n) / float64(boots)), MeanMS: round(1000 * (a.seconds - b.seconds) / float64(n))}
 			}
 		}
+	}
+	return out
+}
+
+// bytesBetween is what went over the wire from one moment to another, by part,
+// for each boot.
+func bytesBetween(before, after map[string]traffic, boots int) map[string]Bytes {
+	out := map[string]Bytes{}
+	for part, a := range after {
+		b := before[part]
+		out[part] = Bytes{Sent: round((a.sent - b.sent) / float64(boots)), Received: round((a.received - b.received) / float64(boots))}
 	}
 	return out
 }

@@ -17,6 +17,13 @@ type Result struct {
 	Lost     int   `json:"lost"`
 	Denied   int64 `json:"denied"`
 	Released int64 `json:"released"`
+	// Attempts are those above 1, as the log of instances has them.
+	Attempts int64 `json:"attempts_above_1"`
+	Retries  int64 `json:"retries"` // denied, released and attempts above 1
+	Wasted   int64 `json:"wasted"`  // machines that were prepared and never launched
+	// Fill is how much of what the hosts have was taken by machines when the last
+	// measured boot had settled: 1 is all.
+	Fill float64 `json:"fill"`
 
 	AcceptMS          Quantiles `json:"accept_ms"`
 	QueuedMS          Quantiles `json:"queued_ms"`
@@ -44,6 +51,7 @@ type Result struct {
 	Warnings map[string]int `json:"warnings"`
 	// Requests to the brokers, by who asked ("agent": all of them) and API.
 	Requests map[string]map[string]Requests `json:"requests"`
+	Bytes    map[string]Bytes               `json:"bytes_per_boot"` // by who sent and received them
 }
 
 // Floor is what the bare record work took.
@@ -56,6 +64,7 @@ type Floor struct {
 	CPU               CPU       `json:"cpu_s"`
 
 	Requests map[string]map[string]Requests `json:"requests"`
+	Bytes    map[string]Bytes               `json:"bytes_per_boot"`
 }
 
 // Ratio is Berth's number divided by the floor's.
@@ -168,6 +177,11 @@ func (r *Result) count(boots []*boot) {
 	r.AcceptMS, r.QueuedMS, r.GrantedMS = quantiles(t.accept), quantiles(t.queued), quantiles(t.granted)
 	r.ActiveMS, r.AcceptedGrantedMS = quantiles(t.active), quantiles(t.acceptedGranted)
 	r.BootsPerS = throughput(boots)
+	r.Attempts = 0
+	for _, b := range boots {
+		r.Attempts += int64(max(b.attempt, 1) - 1)
+	}
+	r.Retries = r.Denied + r.Released + r.Attempts
 }
 
 // over compares with the floor.

@@ -132,6 +132,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	r.result.count(r.boots)
+	r.result.Wasted = wasted(r.boots, events)
 	v := judge(append(r.warmup, r.boots...), events, overfull(r.world, r.cloud))
 	r.result.Lost, r.result.Doubled = v.lost, v.doubled
 	r.result.Wrong = append(r.result.Wrong, v.wrong...)

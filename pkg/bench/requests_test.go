@@ -1,0 +1,36 @@
+package bench
+
+import (
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// What was asked before is not counted, and all parts of a kind count together.
+func TestRequestsAndBytesForEachBoot(t *testing.T) {
+	c := newCounters()
+	reg := c.of("agent")
+	sent := prometheus.NewCounter(prometheus.CounterOpts{Name: sentMetric})
+	received := prometheus.NewCounter(prometheus.CounterOpts{Name: receivedMetric})
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: requestsMetric}, []string{"api"})
+	reg.MustRegister(sent, received, took)
+	sent.Add(1000)
+	took.WithLabelValues("Produce").Observe(1)
+	before, err := c.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent.Add(500)
+	received.Add(50)
+	took.WithLabelValues("Produce").Observe(0.002)
+	after, err := c.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bytesBetween(before, after, 10)["agent"]; got != (Bytes{Sent: 50, Received: 5}) {
+		t.Errorf("bytes %+v", got)
+	}
+	if got := between(before, after, 10)["agent"]["Produce"]; got != (Requests{PerBoot: 0.1, MeanMS: 2}) {
+		t.Errorf("requests %+v", got)
+	}
+}
