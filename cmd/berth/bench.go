@@ -69,6 +69,7 @@ func benchFlags(cmd *cobra.Command, o *bench.Options, set *[]string) {
 	f.Float64Var(&o.Rate, "rate", o.Rate, "boots a second")
 	f.IntVar(&o.Count, "count", o.Count, "boots that are measured")
 	f.IntVar(&o.Burst, "burst", o.Burst, "boots that are sent at once, at the same mean rate")
+	f.IntVar(&o.Closed, "closed", 0, "boots in flight, each next one when one became active, instead of a rate")
 	f.IntVar(&o.Warmup, "warmup", o.Warmup, "boots before the measured ones; -1: as many as make the broker warm")
 	f.BoolVar(&o.OwnIDs, "own-ids", false, "choose the instances' ids, as callers do who may repeat a request")
 	f.BoolVar(&o.Churn, "churn", false, "delete the oldest machines while booting, so that hosts stay 70 % full")

@@ -12,8 +12,11 @@ import (
 
 // printBench shows a result to a person.
 func printBench(w io.Writer, r bench.Result) error {
-	s := r.Settings
-	fmt.Fprintf(w, "\n%d boots at %v/s via %s on %d hosts, %d queues\n\n", r.Boots, s.Rate, r.Via, r.Hosts, r.Queues)
+	load := fmt.Sprintf("at %v/s", r.Settings.Rate)
+	if n := r.Settings.Closed; n > 0 {
+		load = fmt.Sprintf("%d in flight", n)
+	}
+	fmt.Fprintf(w, "\n%d boots %s via %s on %d hosts, %d queues\n\n", r.Boots, load, r.Via, r.Hosts, r.Queues)
 	g := grid{right: []bool{false, true, true, true, true}}
 	g.rows = append(g.rows, []string{"MILLISECONDS", "P50", "P90", "P99", "MAX", ""})
 	row := func(name string, q bench.Quantiles, what string) {

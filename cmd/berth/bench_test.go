@@ -166,6 +166,18 @@ func TestBenchChurn(t *testing.T) {
 	}
 }
 
+func TestBenchClosed(t *testing.T) {
+	out, said, code := benches(t, benched{}, "--hosts", "3", "--count", "40", "--closed", "4", "--warmup", "4", "--floor")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	for _, want := range []string{"40 boots 4 in flight via http", "40 active, 0 error, 0 refused, 0 lost, 0 doubled"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
+
 func TestBenchRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--hosts 0":                   "hosts",
@@ -173,6 +185,8 @@ func TestBenchRefuses(t *testing.T) {
 		"--rate -1":                   "rate",
 		"--via pigeon":                "give http or kafka",
 		"--burst 2000 --count 100":    "burst",
+		"--closed 4 --burst 2":        "leave out --burst",
+		"--closed -1":                 "closed",
 		"--host-size 1 --count 1000":  "give --host-size",
 		"--kafka nowhere":             "give host:port",
 		"--kafka-set a=b":             "kafka-set",

@@ -134,10 +134,10 @@ func (f *floor) makeTopics(ctx context.Context) error {
 
 func floorHostID(i int) compute.HostID { return compute.HostID(fmt.Sprintf("host-%04d", i+1)) }
 
-// run sends boots by the schedule and waits for them.
+// run sends boots as Berth's are sent and waits for them.
 func (f *floor) run(ctx context.Context, boots []*boot) error {
 	f.ledger.enter(boots)
-	err := f.o.schedule().run(ctx, len(boots), func(i int, due time.Time) {
+	err := f.o.pacer(f.ledger, boots).run(ctx, len(boots), func(i int, due time.Time) {
 		b := boots[i]
 		b.due = due
 		note := floorNote{kind: floorRequest, name: b.name, project: b.project, queue: b.queue}

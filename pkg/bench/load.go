@@ -49,10 +49,10 @@ func newBoots(what string, drawn []int, projects int) []*boot {
 // project is the i-th that boots are spread over.
 func project(i int) compute.Project { return compute.Project(fmt.Sprintf("bench-%02d", i)) }
 
-// run sends boots by the schedule and answers when all are answered.
-func (l *load) run(ctx context.Context, s schedule, boots []*boot) error {
+// run sends boots as the pacer says and answers when all are answered.
+func (l *load) run(ctx context.Context, p pacer, boots []*boot) error {
 	l.ledger.enter(boots)
-	return s.run(ctx, len(boots), func(i int, due time.Time) {
+	return p.run(ctx, len(boots), func(i int, due time.Time) {
 		b := boots[i]
 		b.due = due
 		l.flight <- struct{}{}

@@ -42,6 +42,7 @@ type Options struct {
 	Rate   float64 // boots a second; 100
 	Count  int     // boots that are measured; 1000
 	Burst  int     // boots that are sent at once, every Burst/Rate seconds; 1
+	Closed int     // boots in flight, each next one when one became active, whatever Rate says; 0: open load
 	Warmup int     // boots before; negative: WarmupAuto
 	OwnIDs bool    // choose the ids of instances, as callers do who may repeat a request
 	Churn  bool    // delete while booting, so that hosts stay 70 % full
@@ -107,6 +108,7 @@ func (o Options) Check() error {
 		{"rate", o.Rate, 0.01, 1e6},
 		{"count", float64(o.Count), 1, 1e7},
 		{"burst", float64(o.Burst), 1, float64(o.Count)},
+		{"closed", float64(o.Closed), 0, 1e6},
 		{"warmup", float64(o.Warmup), WarmupAuto, 1e7},
 		{"prepare-time", o.PrepareTime.Seconds(), 0, 3600},
 		{"launch-time", o.LaunchTime.Seconds(), 0, 600},
@@ -117,6 +119,9 @@ func (o Options) Check() error {
 	}
 	if o.Via != ViaHTTP && o.Via != ViaKafka {
 		return compute.Invalid("via", string(o.Via), "give http or kafka")
+	}
+	if o.Closed > 0 && o.Burst > 1 {
+		return compute.Invalid("closed", fmt.Sprint(o.Closed), "boots of a closed loop come one by one: leave out --burst")
 	}
 	if o.Kafka != KafkaLocal && len(o.Properties) > 0 {
 		return compute.Invalid("kafka-set", fmt.Sprint(o.Properties), "only a broker of --kafka local is given settings")
@@ -146,5 +151,18 @@ func (o Options) resolved() Options {
 // live is how many machines churn keeps.
 func (o Options) live() int { return int(utilisation * float64(o.Hosts*o.HostSize)) }
 
-// schedule is when boots are sent.
-func (o Options) schedule() schedule { return schedule{rate: o.Rate, burst: o.Burst} }
+// pacer is what says when boots that l knows are sent.
+func (o Options) pacer(l *ledger, boots []*boot) pacer {
+	if o.Closed > 0 {
+		return closed{ledger: l, boots: boots, inFlight: o.Closed, stall: o.Stall}
+	}
+	return schedule{rate: o.Rate, burst: o.Burst}
+}
+
+// load says in words what the load is.
+func (o Options) load() string {
+	if o.Closed > 0 {
+		return fmt.Sprintf("%d in flight", o.Closed)
+	}
+	return fmt.Sprintf("at %v/s", o.Rate)
+}

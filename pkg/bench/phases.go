@@ -83,7 +83,7 @@ func (r *run) warm(ctx context.Context, l *load) error {
 	if len(r.warmup) == 0 {
 		return nil
 	}
-	r.say("warming up: %d boots at %v/s", len(r.warmup), r.o.Rate)
+	r.say("warming up: %d boots %s", len(r.warmup), r.o.load())
 	if err := r.send(ctx, l, r.warmup); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (r *run) send(ctx context.Context, l *load, boots []*boot) error {
 	watch.Go(func() { r.watch(watching, boots) })
 	defer watch.Wait()
 	defer stop()
-	if err := l.run(ctx, r.o.schedule(), boots); err != nil {
+	if err := l.run(ctx, r.o.pacer(r.ledger, boots), boots); err != nil {
 		return err
 	}
 	_, err := r.ledger.await(ctx, boots, r.o.Stall, (*boot).settled)
@@ -140,7 +140,7 @@ func (r *run) gone(ctx context.Context, boots []*boot) error {
 
 // measured is what everything else is for.
 func (r *run) measured(ctx context.Context, l *load) (err error) {
-	r.say("measuring: %d boots at %v/s via %s", len(r.boots), r.o.Rate, r.o.Via)
+	r.say("measuring: %d boots %s via %s", len(r.boots), r.o.load(), r.o.Via)
 	stop, err := profile(r.o.Profile)
 	if err != nil {
 		return err

@@ -81,7 +81,8 @@ type Settings struct {
 	Kafka      string            `json:"kafka"` // embedded, local or remote
 	Heap       string            `json:"heap"`
 	Properties map[string]string `json:"properties"`
-	Rate       float64           `json:"rate"`
+	Rate       float64           `json:"rate"`   // 0: a closed loop
+	Closed     int               `json:"closed"` // boots in flight; 0: open load
 	Count      int               `json:"count"`
 	Burst      int               `json:"burst"`
 	Warmup     int               `json:"warmup"`
@@ -104,9 +105,12 @@ type Settings struct {
 func (o Options) settings(kind string, c *cloud) Settings {
 	f := newFleet(o.Hosts)
 	s := Settings{
-		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Warmup: o.Warmup, Churn: o.Churn, OwnIDs: o.OwnIDs,
+		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Closed: o.Closed, Warmup: o.Warmup, Churn: o.Churn, OwnIDs: o.OwnIDs,
 		HostSize: c.size, GPUHosts: f.gpus(), Flavors: len(c.flavors), Projects: o.Projects, Partitions: o.Partitions,
 		PrepareMS: millis(o.PrepareTime), LaunchMS: millis(o.LaunchTime), StallS: o.Stall.Seconds(),
+	}
+	if s.Closed > 0 {
+		s.Rate = 0
 	}
 	if kind == "local" {
 		s.Heap = o.Heap
