@@ -12,7 +12,15 @@ import (
 
 // printBench shows a result to a person.
 func printBench(w io.Writer, r bench.Result) error {
+	if r.Ramp != nil {
+		if err := printRamp(w, *r.Ramp); err != nil {
+			return err
+		}
+	}
 	load := fmt.Sprintf("at %v/s", r.Settings.Rate)
+	if r.Ramp != nil && r.Ramp.Knee != nil {
+		load = fmt.Sprintf("at %v/s", r.Ramp.Knee.Rate)
+	}
 	if n := r.Settings.Closed; n > 0 {
 		load = fmt.Sprintf("%d in flight", n)
 	}
@@ -35,6 +43,28 @@ func printBench(w io.Writer, r bench.Result) error {
 	}
 	fmt.Fprintln(w)
 	return benchFacts(r).print(w)
+}
+
+// printRamp shows a row for each rate, and where the knee is.
+func printRamp(w io.Writer, r bench.Ramp) error {
+	g := grid{right: []bool{true, true, true, true, true, true, true, true, true}}
+	g.rows = append(g.rows, []string{"RATE/S", "BOOTS", "ACTIVE/S", "GRANTED P50", "P99", "ACTIVE P50", "P99", "RETRIES", "CPU MS A BOOT"})
+	for _, s := range r.Steps {
+		g.rows = append(g.rows, []string{
+			fmt.Sprintf("%.1f", s.Rate), fmt.Sprint(s.Boots), fmt.Sprintf("%.1f", s.BootsPerS), ms(s.AcceptedGrantedMS.P50), ms(s.AcceptedGrantedMS.P99),
+			ms(s.ActiveMS.P50), ms(s.ActiveMS.P99), fmt.Sprint(s.Retries), ms(cpuOfABoot(s.CPU.Share, s.Boots)),
+		})
+	}
+	fmt.Fprintln(w)
+	if err := g.print(w); err != nil {
+		return err
+	}
+	knee := "below the first rate"
+	if r.Knee != nil {
+		knee = fmt.Sprintf("%v/s", r.Knee.Rate)
+	}
+	_, err := fmt.Fprintf(w, "\nknee: %s: %s\n", knee, r.Ended)
+	return err
 }
 
 // benchFacts are the numbers that are no latencies.
@@ -79,13 +109,20 @@ func benchFacts(r bench.Result) grid {
 
 // cpu says how much processor time went where, and to each boot.
 func cpu(s bench.Share[float64], boots int) string {
-	all := s.Berth
 	parts := []string{fmt.Sprintf("%.1f s Berth and bench", s.Berth)}
 	if s.Broker != nil {
-		all += *s.Broker
 		parts = append(parts, fmt.Sprintf("%.1f s broker", *s.Broker))
 	}
-	return fmt.Sprintf("%s: %.1f ms a boot", strings.Join(parts, ", "), 1000*all/float64(max(boots, 1)))
+	return fmt.Sprintf("%s: %.1f ms a boot", strings.Join(parts, ", "), cpuOfABoot(s, boots))
+}
+
+// cpuOfABoot is how many milliseconds of processor time a boot takes, all told.
+func cpuOfABoot(s bench.Share[float64], boots int) float64 {
+	all := s.Berth
+	if s.Broker != nil {
+		all += *s.Broker
+	}
+	return 1000 * all / float64(max(boots, 1))
 }
 
 // requests says how many requests a boot costs the brokers, and who makes them.

@@ -178,6 +178,33 @@ func TestBenchClosed(t *testing.T) {
 	}
 }
 
+// Two rates on one cell, of which the second finds it empty again, and a bound
+// that no boot keeps.
+func TestBenchRamp(t *testing.T) {
+	args := []string{"--hosts", "3", "--count", "60", "--rate", "20", "--warmup", "5", "--ramp", "--ramp-steps", "2"}
+	out, said, code := benches(t, benched{}, append(args, "--ramp-p99", "1h", "-o", "json")...)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	var r bench.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Ramp == nil || len(r.Ramp.Steps) != 2 || r.Ramp.Steps[0].Active != 60 || r.Ramp.Steps[1].Active != 90 || r.Ramp.Steps[1].Rate != 30 {
+		t.Fatalf("got %+v", r.Ramp)
+	}
+	if knee := r.Ramp.Knee; knee == nil || knee.Boots != r.Boots || knee.ActiveMS != r.ActiveMS {
+		t.Errorf("the knee is %+v, and the result is of %d boots: %+v", knee, r.Boots, r.ActiveMS)
+	}
+	if want := float64(r.Boots) / float64(3*r.Settings.HostSize); math.Abs(r.Fill-want) > 0.001 {
+		t.Errorf("fill %v, want %v: the step before was to be deleted", r.Fill, want)
+	}
+	out, said, code = benches(t, benched{}, append(args, "--ramp-p99", "1ns")...)
+	if code != 0 || !strings.Contains(out, "knee: below the first rate: at 20/s the p99 of active is") || !strings.Contains(out, "60 active") {
+		t.Errorf("exit %d, %s, printed\n%s", code, said, out)
+	}
+}
+
 func TestBenchRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--hosts 0":                   "hosts",
@@ -186,6 +213,9 @@ func TestBenchRefuses(t *testing.T) {
 		"--via pigeon":                "give http or kafka",
 		"--burst 2000 --count 100":    "burst",
 		"--closed 4 --burst 2":        "leave out --burst",
+		"--ramp --closed 4":           "leave out --closed",
+		"--ramp --churn":              "leave out --closed, --churn",
+		"--ramp --ramp-steps 0":       "ramp-steps",
 		"--closed -1":                 "closed",
 		"--host-size 1 --count 1000":  "give --host-size",
 		"--kafka nowhere":             "give host:port",

@@ -173,6 +173,17 @@ func (c *cloud) draw(n int, seed uint64) []int {
 	return out
 }
 
+// drawSteps says the same of the boots of a ramp's steps.
+func (c *cloud) drawSteps(o Options) [][]int {
+	var steps [][]int
+	for n := range o.RampSteps {
+		if o.Ramp {
+			steps = append(steps, c.draw(int(steeper(float64(o.Count), n)), 4+uint64(n)))
+		}
+	}
+	return steps
+}
+
 // needs is the least size of hosts that surely takes these boots, wherever those
 // that fit every host end up.
 func (c *cloud) needs(f fleet, drawn []int) int {
@@ -206,8 +217,11 @@ func plan(o Options) (c *cloud, warmup, measured []int, err error) {
 	c = &cloud{}
 	c.newQueues(o.Queues, f)
 	warmup, measured = c.draw(o.Warmup, 1), c.draw(o.Count, 2)
-	size := o.HostSize
-	switch needs := max(c.needs(f, warmup), c.needs(f, measured)); {
+	size, needs := o.HostSize, max(c.needs(f, warmup), c.needs(f, measured))
+	for _, step := range c.drawSteps(o) {
+		needs = max(needs, c.needs(f, step))
+	}
+	switch {
 	case o.Churn:
 	case size == 0:
 		size = needs + needs/4 + 4

@@ -65,6 +65,13 @@ func (l *ledger) enter(boots []*boot) {
 	}
 }
 
+// read lets somebody read boots while others may write them.
+func (l *ledger) read(look func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	look()
+}
+
 // sight is what one record of the log says.
 type sight struct {
 	name    string

@@ -48,6 +48,10 @@ type Options struct {
 	Churn  bool    // delete while booting, so that hosts stay 70 % full
 	Floor  bool    // measure the floor too
 
+	Ramp      bool          // measure at rising rates, until one does not keep up
+	RampSteps int           // at most; 12
+	RampP99   time.Duration // of active_ms: more, and a step did not keep up; 1 s
+
 	Stall   time.Duration // nothing moved for so long: what is missing is lost; 60 s
 	Profile string        // folder for profiles of the measured run; empty: none
 	Say     io.Writer     // hears what happens; nil: nobody
@@ -77,6 +81,8 @@ func (o Options) WithDefaults() Options {
 	or(&o.Rate, 100)
 	or(&o.Count, 1000)
 	or(&o.Burst, 1)
+	or(&o.RampSteps, 12)
+	or(&o.RampP99, time.Second)
 	or(&o.Stall, time.Minute)
 	if o.Say == nil {
 		o.Say = io.Discard
@@ -109,6 +115,8 @@ func (o Options) Check() error {
 		{"count", float64(o.Count), 1, 1e7},
 		{"burst", float64(o.Burst), 1, float64(o.Count)},
 		{"closed", float64(o.Closed), 0, 1e6},
+		{"ramp-steps", float64(o.RampSteps), 1, 20},
+		{"ramp-p99", o.RampP99.Seconds(), 0, 3600},
 		{"warmup", float64(o.Warmup), WarmupAuto, 1e7},
 		{"prepare-time", o.PrepareTime.Seconds(), 0, 3600},
 		{"launch-time", o.LaunchTime.Seconds(), 0, 600},
@@ -122,6 +130,9 @@ func (o Options) Check() error {
 	}
 	if o.Closed > 0 && o.Burst > 1 {
 		return compute.Invalid("closed", fmt.Sprint(o.Closed), "boots of a closed loop come one by one: leave out --burst")
+	}
+	if o.Ramp && (o.Closed > 0 || o.Churn || o.Floor) {
+		return compute.Invalid("ramp", "", "leave out --closed, --churn and --floor: rates rise while nothing else changes")
 	}
 	if o.Kafka != KafkaLocal && len(o.Properties) > 0 {
 		return compute.Invalid("kafka-set", fmt.Sprint(o.Properties), "only a broker of --kafka local is given settings")

@@ -31,7 +31,7 @@ func (r *run) use(ctx context.Context, api string) error {
 		if err := r.warm(ctx, l); err != nil {
 			return err
 		}
-		return r.measured(ctx, l)
+		return r.profiled(ctx, l)
 	}
 	if r.o.Churn {
 		err = r.churning(ctx, l, work)
@@ -41,7 +41,7 @@ func (r *run) use(ctx context.Context, api string) error {
 	if err != nil {
 		return err
 	}
-	return r.gone(ctx, append(r.warmup, r.boots...))
+	return r.gone(ctx, r.sent)
 }
 
 // churning keeps hosts nearly full while something is done.
@@ -84,7 +84,7 @@ func (r *run) warm(ctx context.Context, l *load) error {
 		return nil
 	}
 	r.say("warming up: %d boots %s", len(r.warmup), r.o.load())
-	if err := r.send(ctx, l, r.warmup); err != nil {
+	if err := r.send(ctx, l, r.o, r.warmup); err != nil {
 		return err
 	}
 	if b := r.warmup[0]; b.refused != nil {
@@ -93,24 +93,30 @@ func (r *run) warm(ctx context.Context, l *load) error {
 	if r.o.Churn {
 		return nil
 	}
+	return r.clear(ctx, l, r.warmup)
+}
+
+// clear deletes the machines of boots that are done with.
+func (r *run) clear(ctx context.Context, l *load, boots []*boot) error {
 	if err := l.remove(ctx, r.ledger.oldest(0)); err != nil {
-		return fmt.Errorf("delete what was booted to warm up: %w", err)
+		return fmt.Errorf("delete what was booted before: %w", err)
 	}
-	return r.gone(ctx, r.warmup)
+	return r.gone(ctx, boots)
 }
 
 // send sends boots and waits for what becomes of them. What does not settle is
 // lost: the judge says so.
-func (r *run) send(ctx context.Context, l *load, boots []*boot) error {
+func (r *run) send(ctx context.Context, l *load, o Options, boots []*boot) error {
+	r.sent = append(r.sent, boots...)
 	watching, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(watching, boots) })
 	defer watch.Wait()
 	defer stop()
-	if err := l.run(ctx, r.o.pacer(r.ledger, boots), boots); err != nil {
+	if err := l.run(ctx, o.pacer(r.ledger, boots), boots); err != nil {
 		return err
 	}
-	_, err := r.ledger.await(ctx, boots, r.o.Stall, (*boot).settled)
+	_, err := r.ledger.await(ctx, boots, o.Stall, (*boot).settled)
 	return err
 }
 
@@ -138,19 +144,28 @@ func (r *run) gone(ctx context.Context, boots []*boot) error {
 	return err
 }
 
-// measured is what everything else is for.
-func (r *run) measured(ctx context.Context, l *load) (err error) {
-	r.say("measuring: %d boots %s via %s", len(r.boots), r.o.load(), r.o.Via)
+// profiled is all that is measured, with profiles if they are wanted.
+func (r *run) profiled(ctx context.Context, l *load) (err error) {
 	stop, err := profile(r.o.Profile)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	if r.o.Ramp {
+		return r.ramp(ctx, l)
+	}
+	return r.measured(ctx, l, r.o, r.boots)
+}
+
+// measured is what everything else is for: what some boots took goes into the
+// result.
+func (r *run) measured(ctx context.Context, l *load, o Options, boots []*boot) error {
+	r.say("measuring: %d boots %s via %s", len(boots), o.load(), o.Via)
 	before, err := r.snapshot(r.counters)
 	if err != nil {
 		return err
 	}
-	if err := r.send(ctx, l, r.boots); err != nil {
+	if err := r.send(ctx, l, o, boots); err != nil {
 		return err
 	}
 	after, err := r.snapshot(r.counters)
@@ -163,9 +178,10 @@ func (r *run) measured(ctx context.Context, l *load) (err error) {
 	r.result.Fsyncs = (after.journals - before.journals) * journal.Syncs
 	r.result.Warnings = r.warned.counts()
 	r.result.Denied, r.result.Released = after.agents.Denied-before.agents.Denied, after.agents.Released-before.agents.Released
-	r.result.Requests = between(before.traffic, after.traffic, len(r.boots))
-	r.result.Bytes = bytesBetween(before.traffic, after.traffic, len(r.boots))
+	r.result.Requests = between(before.traffic, after.traffic, len(boots))
+	r.result.Bytes = bytesBetween(before.traffic, after.traffic, len(boots))
 	r.result.Fill = fill(r.world, r.cloud)
+	r.ledger.read(func() { r.result.count(boots) })
 	return nil
 }
 

@@ -35,6 +35,8 @@ type Result struct {
 	Floor      *Floor `json:"floor"`
 	FloorRatio *Ratio `json:"floor_ratio"`
 
+	Ramp *Ramp `json:"ramp"`
+
 	CPU         CPU          `json:"cpu_s"`
 	RSS         Share[int64] `json:"rss"`
 	Connections int64        `json:"connections"`
@@ -164,9 +166,9 @@ func throughput(boots []*boot) float64 {
 	return round(float64(n) / last.Sub(boots[0].due).Seconds())
 }
 
-// count adds up what became of boots.
+// count adds up what became of boots, and forgets what became of others.
 func (r *Result) count(boots []*boot) {
-	r.Boots = len(boots)
+	r.Boots, r.Active, r.Error, r.Refused, r.Attempts = len(boots), 0, 0, 0, 0
 	for _, b := range boots {
 		switch {
 		case !b.active.IsZero():
@@ -181,7 +183,6 @@ func (r *Result) count(boots []*boot) {
 	r.AcceptMS, r.QueuedMS, r.GrantedMS = quantiles(t.accept), quantiles(t.queued), quantiles(t.granted)
 	r.ActiveMS, r.AcceptedGrantedMS = quantiles(t.active), quantiles(t.acceptedGranted)
 	r.BootsPerS = throughput(boots)
-	r.Attempts = 0
 	for _, b := range boots {
 		r.Attempts += int64(max(b.attempt, 1) - 1)
 	}

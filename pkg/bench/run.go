@@ -51,6 +51,9 @@ func Run(ctx context.Context, o Options, p Product) (_ Result, err error) {
 	defer func() { err = errors.Join(err, b.endSoon(ctx, o.Prefix)) }()
 	r := newRun(o, p, b, c, data)
 	r.warmup, r.boots = newBoots("warm-up", warmup, o.Projects), newBoots("boot", measured, o.Projects)
+	for n, drawn := range c.drawSteps(o) {
+		r.steps = append(r.steps, newBoots(fmt.Sprintf("step-%d", n), drawn, o.Projects))
+	}
 	r.result.Settings.Files = files
 	return r.all(ctx)
 }
@@ -96,7 +99,9 @@ type run struct {
 	journals atomic.Int64 // changes on disk
 	stats    []func() agent.Stats
 	warmup   []*boot
-	boots    []*boot
+	boots    []*boot   // those whose numbers are the result
+	steps    [][]*boot // of a ramp
+	sent     []*boot   // or about to be
 	warned   *tally
 	counters *counters
 	result   Result
@@ -131,9 +136,8 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r.result.count(r.boots)
 	r.result.Wasted = wasted(r.boots, events)
-	v := judge(append(r.warmup, r.boots...), events, overfull(r.world, r.cloud))
+	v := judge(r.sent, events, overfull(r.world, r.cloud))
 	r.result.Lost, r.result.Doubled = v.lost, v.doubled
 	r.result.Wrong = append(r.result.Wrong, v.wrong...)
 	if r.o.Floor {
