@@ -57,12 +57,18 @@ number means.`,
 func benchFlags(cmd *cobra.Command, o *bench.Options, set *[]string) {
 	f := cmd.Flags()
 	f.StringVar(&o.Kafka, "kafka", "", "brokers as host:port, or \"local\" to start one; without it an embedded one")
-	f.StringVar(&o.Heap, "kafka-heap", o.Heap, "memory of the broker of --kafka local")
+	f.StringVar(&o.Heap, "kafka-heap", o.Heap, "memory of each broker of --kafka local")
+	f.IntVar(&o.Replication, "replication", 0, "brokers that keep each record, and that --kafka local starts; 0: the brokers' default, one of --kafka local")
 	f.StringArrayVar(set, "kafka-set", nil, "setting of the broker of --kafka local, as NAME=VALUE")
 	f.StringVar(&o.Data, "data", "", "folder for journals and the local broker; a temporary one is made in it")
-	f.IntVar(&o.Hosts, "hosts", o.Hosts, "simulated hosts; one in five has GPUs")
+	f.IntVar(&o.Hosts, "hosts", o.Hosts, "simulated hosts; from 5 on, one in five has GPUs")
+	f.BoolVar(&o.NoGPUs, "no-gpus", false, "no host has GPUs")
 	f.IntVar(&o.HostSize, "host-size", 0, "machines a host has room for; 0: as many as the run needs")
+	f.Float64Var(&o.Fill, "fill", 0, "how full hosts are in the end, as 0.9; sets the host size, and no host has GPUs")
+	f.IntVar(&o.Slots, "slots", o.Slots, "builds that a host prepares at once")
+	f.IntVar(&o.Conductors, "conductors", o.Conductors, "conductors that share the partitions")
 	f.IntVar(&o.Queues, "queues", o.Queues, "queues that boots are spread over")
+	f.Float64Var(&o.Skew, "skew", 0, "share of the boots that go to the first queue, as 0.8; 0: by lot like all others")
 	f.IntVar(&o.Projects, "projects", o.Projects, "projects that boots are spread over")
 	f.Int32Var(&o.Partitions, "partitions", o.Partitions, "of requests, reports and instances")
 	f.StringVar((*string)(&o.Via), "via", string(o.Via), "how boots get in: http or kafka")
@@ -132,7 +138,7 @@ func wrongIn(r bench.Result) error {
 type benched struct{}
 
 func (benched) cell(s bench.Site, name string) cell {
-	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
+	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions, Replication: s.Replication}, s.Dial, s.Log, name)
 	return c.measured(s.Metrics(name))
 }
 
@@ -148,7 +154,11 @@ func (b benched) Core(ctx context.Context, s bench.Site) (service.Part, func() s
 		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
 	}
 	add("queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })
-	add("conductor", func(_ context.Context, c cell) (service.Part, error) { return newConductor(c, conductorOptions{}) })
+	for i := range s.Conductors {
+		name := fmt.Sprintf("conductor-%d", i+1)
+		c := b.cell(s, "conductor")
+		g.Add(name, service.Made(func(context.Context) (service.Part, error) { return newConductor(c, conductorOptions{Name: name}) }))
+	}
 	node, face := frontedAPI(b.cell(s, "api"), front.Options{Address: "127.0.0.1:0"})
 	g.Add("api", node)
 	return g, func() string { return face.Addr().String() }, nil
@@ -158,7 +168,7 @@ func (b benched) Core(ctx context.Context, s bench.Site) (service.Part, func() s
 func (b benched) Agent(s bench.Site, h bench.Host) (service.Part, func() agent.Stats) {
 	c := b.cell(s, "agent")
 	var made atomic.Pointer[agent.Agent]
-	part := agentOn(c, agentOptions{Host: h.ID, State: s.Data, Driver: h.Driver, Journal: h.Journal, Made: made.Store})
+	part := agentOn(c, agentOptions{Host: h.ID, State: s.Data, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal, Made: made.Store})
 	return part, func() agent.Stats {
 		if a := made.Load(); a != nil {
 			return a.Stats()

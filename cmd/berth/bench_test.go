@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -205,6 +206,105 @@ func TestBenchRamp(t *testing.T) {
 	}
 }
 
+// Hosts end as full as was asked, though the warm-up has more boots than they have
+// room for.
+func TestBenchFill(t *testing.T) {
+	out, said, code := benches(t, benched{}, "--hosts", "3", "--count", "31", "--fill", "0.9", "--skew", "0.8", "--warmup", "70", "--burst", "31", "-o", "json")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	var r bench.Result
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if r.Active != 31 || r.Fill != 0.886 || r.Settings.HostSize != 12 || r.Settings.GPUHosts != 0 {
+		t.Errorf("%d active, fill %v, hosts of %d, %d with GPUs; want 31 in room for 35", r.Active, r.Fill, r.Settings.HostSize, r.Settings.GPUHosts)
+	}
+}
+
+// One slot takes ten builds one after the other.
+func TestBenchSlots(t *testing.T) {
+	out, said, code := benches(t, benched{}, "--hosts", "1", "--count", "10", "--burst", "10", "--warmup", "0", "--slots", "1", "--prepare-time", "50ms", "-o", "json")
+	var r bench.Result
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+		t.Fatalf("exit %d: %s, %v", code, said, err)
+	}
+	if r.Active != 10 || r.GrantedMS.Max < 500 || r.Settings.Slots != 1 {
+		t.Errorf("%d active, the last one granted after %v ms with %d slot", r.Active, r.GrantedMS.Max, r.Settings.Slots)
+	}
+}
+
+// apart is a product whose conductors count each for itself.
+type apart struct {
+	benched
+	conductors []*prometheus.Registry
+}
+
+func (p *apart) Core(ctx context.Context, s bench.Site) (service.Part, func() string, error) {
+	together := s.Metrics
+	s.Metrics = func(part string) prometheus.Registerer {
+		if part != "conductor" {
+			return together(part)
+		}
+		p.conductors = append(p.conductors, prometheus.NewRegistry())
+		return p.conductors[len(p.conductors)-1]
+	}
+	return p.benched.Core(ctx, s)
+}
+
+// The boots are shared among all conductors.
+func TestBenchConductors(t *testing.T) {
+	p := &apart{}
+	_, said, code := benches(t, p, "--hosts", "2", "--count", "60", "--warmup", "0", "--conductors", "3", "--partitions", "6")
+	if code != 0 || len(p.conductors) != 3 {
+		t.Fatalf("exit %d, %d conductors: %s", code, len(p.conductors), said)
+	}
+	active := 0.0
+	for i, r := range p.conductors {
+		n := decided(t, r, "active")
+		if active += n; n == 0 || n == 60 {
+			t.Errorf("conductor %d has decided that %v boots are active", i+1, n)
+		}
+	}
+	if active != 60 {
+		t.Errorf("%v are active all together, want 60", active)
+	}
+}
+
+// decided is how often a conductor decided so.
+func decided(t *testing.T, r *prometheus.Registry, decision string) float64 {
+	t.Helper()
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0.0
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == "berth_conductor_decisions_total" && l.GetValue() == decision {
+					n += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
+
+// Every node of a local Kafka counts.
+func TestBenchReplication(t *testing.T) {
+	kafkatest.Need(t)
+	out, said, code := benches(t, benched{}, "--kafka", "local", "--kafka-heap", "256m", "--replication", "2", "--hosts", "2", "--count", "10", "--warmup", "5", "-o", "json")
+	var r bench.Result
+	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
+		t.Fatalf("exit %d: %s, %v", code, said, err)
+	}
+	// Each of them has more than half of its heap, and the classes it runs.
+	if r.Active != 10 || r.RSS.Broker == nil || *r.RSS.Broker < 400<<20 || r.CPU.Broker == nil || r.Settings.Replicas != 2 {
+		t.Errorf("%d active, %+v memory, %+v CPU", r.Active, r.RSS, r.CPU)
+	}
+}
+
 func TestBenchRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--hosts 0":                   "hosts",
@@ -216,6 +316,14 @@ func TestBenchRefuses(t *testing.T) {
 		"--ramp --closed 4":           "leave out --closed",
 		"--ramp --churn":              "leave out --closed, --churn",
 		"--ramp --ramp-steps 0":       "ramp-steps",
+		"--skew 2":                    "skew",
+		"--skew 0.5 --queues 1":       "give --queues 2",
+		"--fill 1.1":                  "fill",
+		"--fill 0.9 --host-size 3":    "leave out --host-size",
+		"--fill 0.9 --count 17":       "give --count 18",
+		"--slots 1001":                "slots",
+		"--conductors 5":              "conductors",
+		"--replication 2":             "replication",
 		"--closed -1":                 "closed",
 		"--host-size 1 --count 1000":  "give --host-size",
 		"--kafka nowhere":             "give host:port",

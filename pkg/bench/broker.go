@@ -22,7 +22,7 @@ type broker struct {
 	kind    string // "embedded", "local" or "remote"
 	addrs   []string
 	version string
-	pid     int          // 0: of another machine, or of this process
+	pids    []int        // of all nodes; none: of another machine, or of this process
 	close   func() error // ends a broker that is the run's own
 }
 
@@ -49,12 +49,16 @@ func startBroker(ctx context.Context, o Options, data string) (*broker, error) {
 
 func startLocal(ctx context.Context, o Options, data string) (*broker, error) {
 	c, err := localkafka.Start(ctx, localkafka.Options{
-		Dir: filepath.Join(data, "kafka"), Heap: o.Heap, Optimized: true, Properties: maps.Clone(o.Properties),
+		Nodes: o.Replication, Dir: filepath.Join(data, "kafka"), Heap: o.Heap, Optimized: true, Properties: maps.Clone(o.Properties),
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &broker{kind: "local", addrs: c.Addrs(), version: localkafka.Version, pid: c.PID(1), close: c.Close}, nil
+	b := &broker{kind: "local", addrs: c.Addrs(), version: localkafka.Version, close: c.Close}
+	for id := range c.Nodes() {
+		b.pids = append(b.pids, c.PID(id+1))
+	}
+	return b, nil
 }
 
 func askVersion(ctx context.Context, addrs []string) (string, error) {

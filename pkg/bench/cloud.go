@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -53,12 +54,12 @@ const (
 // fleet is how many hosts there are of each kind.
 type fleet struct{ plain, a100, h100, both int }
 
-// newFleet gives one host in five GPUs, half of those one kind and half the
-// other; a single such host has both kinds, and a single host none.
-func newFleet(hosts int) fleet {
-	gpus := 0
-	if hosts > 1 {
-		gpus = max(hosts/5, 1)
+// fleet gives one host in five GPUs, half of those one kind and half the other; a
+// single such host has both kinds.
+func (o Options) fleet() fleet {
+	hosts, gpus := o.Hosts, o.Hosts/5
+	if o.NoGPUs || o.Fill > 0 {
+		gpus = 0
 	}
 	if gpus == 1 {
 		return fleet{plain: hosts - 1, both: 1}
@@ -114,6 +115,16 @@ func (c *cloud) newQueues(n int, f fleet) {
 	}
 }
 
+// skew gives the first queue a share of the boots; the others keep among them the
+// shares they had.
+func (c *cloud) skew(first float64) {
+	was := c.queues[0].weight
+	for i := range c.queues {
+		c.queues[i].weight *= (1 - first) / (1 - was)
+	}
+	c.queues[0].weight = first
+}
+
 func (c *cloud) addQueue(q queue) {
 	q.name = compute.NameQueue(q.flavor, q.with)
 	c.queues = append(c.queues, q)
@@ -137,11 +148,16 @@ func (c *cloud) newFlavor(kind string, i int, f fleet) compute.FlavorName {
 	return flavor.Name
 }
 
-// newHosts makes the hosts, each with room for so many machines.
-func (c *cloud) newHosts(f fleet, size int) {
-	c.size = size
+// newHosts makes the hosts, which all together have room for so many machines:
+// none has two more than another.
+func (c *cloud) newHosts(f fleet, room int) {
+	each, more := room/f.hosts(), room%f.hosts()
 	for i := range f.hosts() {
-		n := int64(size)
+		n := int64(each)
+		if i < more {
+			n++
+		}
+		c.size = max(c.size, int(n))
 		inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: n, compute.MemoryMB: n * 4 << 10, compute.DiskGB: n * 40}}
 		if i >= f.plain {
 			inv.Traits = []compute.Trait{gpuHost}
@@ -213,10 +229,21 @@ const (
 
 // plan is the cloud for some boots, and to which queues those go.
 func plan(o Options) (c *cloud, warmup, measured []int, err error) {
-	f := newFleet(o.Hosts)
+	f := o.fleet()
 	c = &cloud{}
 	c.newQueues(o.Queues, f)
+	if o.Skew > 0 {
+		c.skew(o.Skew)
+	}
 	warmup, measured = c.draw(o.Warmup, 1), c.draw(o.Count, 2)
+	if o.Fill > 0 {
+		room, err := o.room()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		c.newHosts(f, room)
+		return c, warmup, measured, nil
+	}
 	size, needs := o.HostSize, max(c.needs(f, warmup), c.needs(f, measured))
 	for _, step := range c.drawSteps(o) {
 		needs = max(needs, c.needs(f, step))
@@ -232,6 +259,20 @@ func plan(o Options) (c *cloud, warmup, measured []int, err error) {
 			Remedy:  fmt.Sprintf("give --host-size %d or leave it out, or give more --hosts, a lower --count or --warmup, or --churn", needs),
 		}
 	}
-	c.newHosts(f, size)
+	c.newHosts(f, size*o.Hosts)
 	return c, warmup, measured, nil
+}
+
+// room is what all hosts together have so that the measured boots fill them as far
+// as is wanted, or a machine less.
+func (o Options) room() (int, error) {
+	room := int(math.Ceil(float64(o.Count)/o.Fill - 1e-9))
+	if room < o.Hosts {
+		return 0, &compute.Error{
+			Kind: compute.KindInvalid, Field: "count", Value: fmt.Sprint(o.Count),
+			Message: fmt.Sprintf("is too low: %d hosts with room for one machine each are not %v full with it", o.Hosts, o.Fill),
+			Remedy:  fmt.Sprintf("give --count %d or more, fewer --hosts or a lower --fill", int(math.Ceil(o.Fill*float64(o.Hosts)))),
+		}
+	}
+	return room, nil
 }

@@ -107,9 +107,9 @@ func TestPlanHasRoomForAllBoots(t *testing.T) {
 			offered[q.Name] = q
 		}
 		for _, boots := range [][]int{warmup, measured} {
-			f := newFleet(o.Hosts)
+			f := o.fleet()
 			c.hosts = nil
-			c.newHosts(f, c.needs(f, boots)) // not one more
+			c.newHosts(f, o.Hosts*c.needs(f, boots)) // not one more
 			free := make([]compute.Resources, len(c.hosts))
 			for i, h := range c.hosts {
 				free[i] = h.inventory.Totals.Clone()
@@ -166,5 +166,78 @@ func TestTheSameRunIsPlannedTheSame(t *testing.T) {
 	}
 	if share /= float64(len(first)); share < 0.10 || share > 0.20 {
 		t.Errorf("%.0f %% of the boots want a GPU, want about 15 %%", 100*share)
+	}
+}
+
+func TestFewHostsHaveNoGPUs(t *testing.T) {
+	for _, c := range []struct {
+		o    Options
+		gpus int
+	}{
+		{Options{Hosts: 4}, 0}, {Options{Hosts: 5}, 1}, {Options{Hosts: 100}, 20}, {Options{Hosts: 100, NoGPUs: true}, 0}, {Options{Hosts: 100, Fill: 0.9}, 0},
+	} {
+		if f := c.o.fleet(); f.gpus() != c.gpus || f.hosts() != c.o.Hosts {
+			t.Errorf("%+v: %d hosts, of which %d have GPUs; want %d", c.o, f.hosts(), f.gpus(), c.gpus)
+		}
+	}
+}
+
+// With the measured boots hosts are as full as was asked, or less by what one
+// machine cannot be split into, and all have about the same room.
+func TestPlanFillsHosts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := Options{
+			Hosts: rapid.IntRange(1, 50).Draw(t, "hosts"), Queues: rapid.IntRange(1, 20).Draw(t, "queues"),
+			Fill: rapid.Float64Range(0.05, 1).Draw(t, "fill"),
+		}
+		o.Count = o.Hosts + rapid.IntRange(0, 1000).Draw(t, "more")
+		c, _, measured, err := plan(o.WithDefaults())
+		if err != nil {
+			t.Fatal(err)
+		}
+		room, least, most := 0, c.size, 0
+		for _, h := range c.hosts {
+			n := int(h.inventory.Totals[compute.VCPU])
+			room, least, most = room+n, min(least, n), max(most, n)
+		}
+		n := float64(len(measured))
+		if n > float64(room) || n/float64(room) > o.Fill+1e-6 || n/(float64(room)-1) < o.Fill-1e-6 {
+			t.Errorf("%v boots in room for %d are not %v", n, room, o.Fill)
+		}
+		if least < 1 || most-least > 1 || most != c.size {
+			t.Errorf("hosts have room for %d to %d machines, said is %d", least, most, c.size)
+		}
+	})
+	_, _, _, err := plan(Options{Hosts: 10, Count: 8, Fill: 0.9}.WithDefaults())
+	var e *compute.Error
+	if !errors.As(err, &e) || e.Field != "count" || !strings.Contains(e.Remedy, "--count 9") {
+		t.Errorf("got %v, want the flag and what to do", err)
+	}
+}
+
+func TestSkewedDemand(t *testing.T) {
+	o := Options{Hosts: 20, Count: 10_000, Skew: 0.8}.WithDefaults()
+	c, _, measured, err := plan(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, _, _, err := plan(Options{Hosts: 20}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, sum := 0.0, 0.0
+	for _, q := range measured {
+		if q == 0 {
+			first++
+		}
+	}
+	for i, q := range c.queues {
+		sum += q.weight
+		if was := plain.queues[i].weight / plain.queues[1].weight; i > 0 && math.Abs(q.weight/c.queues[1].weight-was) > 1e-9 {
+			t.Errorf("queue %d has %v of queue 1's share, and without skew %v", i, q.weight/c.queues[1].weight, was)
+		}
+	}
+	if share := first / float64(len(measured)); math.Abs(share-0.8) > 0.02 || math.Abs(sum-1) > 1e-9 {
+		t.Errorf("the first queue gets %v of the boots, all together %v", share, sum)
 	}
 }

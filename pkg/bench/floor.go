@@ -106,14 +106,14 @@ func (f *floor) makeTopics(ctx context.Context) error {
 		return err
 	}
 	defer admin.Close()
-	if err := admin.EnsureTopics(ctx, f.o.Partitions, 0); err != nil {
+	if err := admin.EnsureTopics(ctx, f.o.Partitions, int16(f.o.Replication)); err != nil {
 		return err
 	}
 	names := make([]compute.QueueName, len(f.queues))
 	for i, q := range f.queues {
 		names[i] = q.name
 	}
-	ids, err := admin.EnsureQueueTopics(ctx, names, 0)
+	ids, err := admin.EnsureQueueTopics(ctx, names, int16(f.o.Replication))
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (f *floor) makeTopics(ctx context.Context) error {
 	var all errgroup.Group
 	all.SetLimit(16)
 	for i := range f.o.Hosts {
-		all.Go(func() error { return admin.EnsureHostTopic(ctx, floorHostID(i), 0) })
+		all.Go(func() error { return admin.EnsureHostTopic(ctx, floorHostID(i), int16(f.o.Replication)) })
 	}
 	return all.Wait()
 }

@@ -24,15 +24,23 @@ const KafkaLocal = "local"
 
 // Options say what is measured. The zero value of a field is its default.
 type Options struct {
-	Kafka      string            // brokers as host:port,host:port; KafkaLocal; empty: embedded
-	Heap       string            // of a local broker; 1g
-	Properties map[string]string // settings of a local broker over the ones Berth needs
-	Prefix     string            // of the run's topics; random
-	Data       string            // folder for journals, and for a local broker; a temporary one
+	Kafka string // brokers as host:port,host:port; KafkaLocal; empty: embedded
+	Heap  string // of each local broker; 1g
+	// Replication is how many brokers keep each record, and how many local ones are
+	// started; 0: the brokers' default, one.
+	Replication int
+	Properties  map[string]string // settings of a local broker over the ones Berth needs
+	Prefix      string            // of the run's topics; random
+	Data        string            // folder for journals, and for a local broker; a temporary one
 
 	Hosts       int           // 20
 	HostSize    int           // machines that a host has room for; 0: as many as are needed
 	Queues      int           // 10
+	Skew        float64       // share of the boots that go to the first queue; 0: by lot, like all others
+	Fill        float64       // how full hosts without GPUs are in the end; 0: as HostSize says
+	NoGPUs      bool          // in any host; so it is with Fill and with fewer than 5 hosts, too
+	Slots       int           // builds that a host prepares at once; 4
+	Conductors  int           // 1
 	Projects    int           // that boots are spread over; 16
 	Partitions  int32         // of requests, reports and instances; 4
 	PrepareTime time.Duration // of the simulated hypervisor; 0
@@ -75,6 +83,8 @@ func (o Options) WithDefaults() Options {
 	or(&o.Heap, "1g")
 	or(&o.Hosts, 20)
 	or(&o.Queues, 10)
+	or(&o.Slots, 4)
+	or(&o.Conductors, 1)
 	or(&o.Projects, 16)
 	or(&o.Partitions, 4)
 	or(&o.Via, ViaHTTP)
@@ -109,6 +119,11 @@ func (o Options) Check() error {
 		{"hosts", float64(o.Hosts), 1, maxHosts},
 		{"host-size", float64(o.HostSize), 0, 1 << 20},
 		{"queues", float64(o.Queues), 1, maxQueues},
+		{"skew", o.Skew, 0, 1},
+		{"fill", o.Fill, 0, 1},
+		{"slots", float64(o.Slots), 1, 1000},
+		{"conductors", float64(o.Conductors), 1, float64(o.Partitions)},
+		{"replication", float64(o.Replication), 0, float64(o.mostReplicas())},
 		{"projects", float64(o.Projects), 1, 1000},
 		{"partitions", float64(o.Partitions), 1, 1000},
 		{"rate", o.Rate, 0.01, 1e6},
@@ -125,6 +140,12 @@ func (o Options) Check() error {
 			return compute.Invalid(n.flag, fmt.Sprint(n.is), fmt.Sprintf("give a number from %v to %v", n.least, n.most))
 		}
 	}
+	if o.Skew > 0 && o.Queues == 1 {
+		return compute.Invalid("skew", fmt.Sprint(o.Skew), "there is one queue, which all boots go to: give --queues 2 or more")
+	}
+	if o.Fill > 0 && (o.HostSize > 0 || o.Churn || o.Ramp) {
+		return compute.Invalid("fill", fmt.Sprint(o.Fill), "leave out --host-size, --churn and --ramp: how full hosts are in the end follows from the others")
+	}
 	if o.Via != ViaHTTP && o.Via != ViaKafka {
 		return compute.Invalid("via", string(o.Via), "give http or kafka")
 	}
@@ -138,6 +159,17 @@ func (o Options) Check() error {
 		return compute.Invalid("kafka-set", fmt.Sprint(o.Properties), "only a broker of --kafka local is given settings")
 	}
 	return nil
+}
+
+// mostReplicas is how many brokers there may be to keep a record.
+func (o Options) mostReplicas() int {
+	switch o.Kafka {
+	case "":
+		return 1 // the embedded one
+	case KafkaLocal:
+		return 3
+	}
+	return 100
 }
 
 // resolved replaces what was left to the bench by numbers: the warm-up, and with

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -84,16 +85,25 @@ func (r *run) warm(ctx context.Context, l *load) error {
 		return nil
 	}
 	r.say("warming up: %d boots %s", len(r.warmup), r.o.load())
-	if err := r.send(ctx, l, r.o, r.warmup); err != nil {
-		return err
+	most := len(r.warmup)
+	if r.o.Fill > 0 {
+		most = r.o.Count // has room for no more
 	}
-	if b := r.warmup[0]; b.refused != nil {
-		return fmt.Errorf("the first boot was refused: %w", b.refused)
+	for boots := range slices.Chunk(r.warmup, most) {
+		if err := r.send(ctx, l, r.o, boots); err != nil {
+			return err
+		}
+		if b := r.warmup[0]; b.refused != nil {
+			return fmt.Errorf("the first boot was refused: %w", b.refused)
+		}
+		if r.o.Churn {
+			return nil
+		}
+		if err := r.clear(ctx, l, boots); err != nil {
+			return err
+		}
 	}
-	if r.o.Churn {
-		return nil
-	}
-	return r.clear(ctx, l, r.warmup)
+	return nil
 }
 
 // clear deletes the machines of boots that are done with.
@@ -173,7 +183,7 @@ func (r *run) measured(ctx context.Context, l *load, o Options, boots []*boot) e
 		return err
 	}
 	r.result.CPU = after.usage.since(before.usage)
-	r.result.RSS = measureRSS(r.broker.pid)
+	r.result.RSS = measureRSS(r.broker.pids)
 	r.result.Connections = r.wires.open.Load()
 	r.result.Fsyncs = (after.journals - before.journals) * journal.Syncs
 	r.result.Warnings = r.warned.counts()
@@ -195,7 +205,7 @@ type snapshot struct {
 
 func (r *run) snapshot(c *counters) (snapshot, error) {
 	traffic, err := c.read()
-	return snapshot{usage: measureUsage(r.broker.pid), journals: r.journals.Load(), agents: r.sum(), traffic: traffic}, err
+	return snapshot{usage: measureUsage(r.broker.pids), journals: r.journals.Load(), agents: r.sum(), traffic: traffic}, err
 }
 
 // sum adds up what the agents have done so far.

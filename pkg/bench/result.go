@@ -92,6 +92,11 @@ type Settings struct {
 	Churn      bool              `json:"churn"`
 	Live       int               `json:"live"` // machines that churn keeps; 0: all
 	HostSize   int               `json:"host_size"`
+	Skew       float64           `json:"skew"` // share of the boots that the first queue gets; 0: by lot
+	Fill       float64           `json:"fill"` // that was asked for; 0: none
+	Slots      int               `json:"slots"`
+	Conductors int               `json:"conductors"`
+	Replicas   int               `json:"replication"` // 0: the brokers' default
 	GPUHosts   int               `json:"gpu_hosts"`
 	Flavors    int               `json:"flavors"`
 	GPUQueues  int               `json:"gpu_queues"`
@@ -105,11 +110,11 @@ type Settings struct {
 }
 
 func (o Options) settings(kind string, c *cloud) Settings {
-	f := newFleet(o.Hosts)
+	f := o.fleet()
 	s := Settings{
 		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Closed: o.Closed, Warmup: o.Warmup, Churn: o.Churn, OwnIDs: o.OwnIDs,
 		HostSize: c.size, GPUHosts: f.gpus(), Flavors: len(c.flavors), Projects: o.Projects, Partitions: o.Partitions,
-		PrepareMS: millis(o.PrepareTime), LaunchMS: millis(o.LaunchTime), StallS: o.Stall.Seconds(),
+		PrepareMS: millis(o.PrepareTime), Skew: o.Skew, Fill: o.Fill, Slots: o.Slots, Conductors: o.Conductors, Replicas: o.Replication, LaunchMS: millis(o.LaunchTime), StallS: o.Stall.Seconds(),
 	}
 	if s.Closed > 0 {
 		s.Rate = 0

@@ -70,7 +70,7 @@ func newRun(o Options, p Product, b *broker, c *cloud, data string) *run {
 	}
 	r.result.Settings.JournalsOn = fileSystem(data)
 	r.site = Site{
-		Brokers: b.addrs, Prefix: o.Prefix, Partitions: o.Partitions, Data: data,
+		Brokers: b.addrs, Prefix: o.Prefix, Partitions: o.Partitions, Replication: int16(o.Replication), Conductors: o.Conductors, Data: data,
 		Dial: r.wires.dial, Log: r.o.Log, Metrics: r.counters.of,
 	}
 	return r
@@ -166,7 +166,7 @@ func (r *run) agents() (service.Part, error) {
 			return nil, err
 		}
 		part, stats := r.product.Agent(r.site, Host{
-			ID: h.id, Driver: fake.NewDriver(host, driver),
+			ID: h.id, Slots: r.o.Slots, Driver: fake.NewDriver(host, driver),
 			Journal: journal.Options{Written: func() { r.journals.Add(1) }},
 		})
 		parts, r.stats = append(parts, part), append(r.stats, stats)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Share is something of the brokers' process and of this one. What cannot be
+// Share is something of the brokers' processes, all together, and of this one. What cannot be
 // known of the brokers, because they are elsewhere or in this very process, is
 // nil.
 type Share[T any] struct {
@@ -37,15 +37,13 @@ type usage struct {
 // machineTime is processor time of a whole machine, in seconds.
 type machineTime struct{ used, stolen float64 }
 
-func measureUsage(pid int) usage {
+func measureUsage(brokers []int) usage {
 	var u usage
 	var own syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil {
 		u.berth = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
 	}
-	if s, ok := processCPU(pid); ok {
-		u.broker = &s
-	}
+	u.broker = allOf(brokers, processCPU)
 	if stat, err := os.ReadFile("/proc/stat"); err == nil {
 		if m, ok := machineCPU(string(stat)); ok {
 			u.machine = &m
@@ -109,9 +107,6 @@ const ticks = 100
 
 // processCPU reads the processor time of another process, in seconds.
 func processCPU(pid int) (float64, bool) {
-	if pid == 0 {
-		return 0, false
-	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, false
@@ -132,13 +127,9 @@ func statCPU(stat string) (float64, bool) {
 	return float64(u+s) / ticks, err1 == nil && err2 == nil
 }
 
-// resident is the memory a process has, in bytes; pid 0 is this one.
+// resident is the memory a process has, in bytes.
 func resident(pid int) (int64, bool) {
-	path := "/proc/self/statm"
-	if pid != 0 {
-		path = fmt.Sprintf("/proc/%d/statm", pid)
-	}
-	statm, err := os.ReadFile(path)
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0, false
 	}
@@ -150,13 +141,26 @@ func resident(pid int) (int64, bool) {
 	return pages * int64(os.Getpagesize()), err == nil
 }
 
-func measureRSS(pid int) Share[int64] {
-	var s Share[int64]
-	s.Berth, _ = resident(0)
-	if n, ok := resident(pid); ok && pid != 0 {
-		s.Broker = &n
+func measureRSS(brokers []int) Share[int64] {
+	own, _ := resident(os.Getpid())
+	return Share[int64]{Berth: own, Broker: allOf(brokers, resident)}
+}
+
+// allOf adds up what is known of each process; nil if it is not known of all, or
+// there is none.
+func allOf[T int64 | float64](pids []int, of func(pid int) (T, bool)) *T {
+	var sum T
+	for _, pid := range pids {
+		n, ok := of(pid)
+		if !ok {
+			return nil
+		}
+		sum += n
 	}
-	return s
+	if len(pids) == 0 {
+		return nil
+	}
+	return &sum
 }
 
 // round keeps three digits behind the point.
