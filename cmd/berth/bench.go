@@ -42,25 +42,32 @@ It exits 1 if anything was lost or doubled. docs/PERFORMANCE.md says what each
 number means.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if o.Properties, err = parsePairs[string, string]("kafka-set", set); err != nil {
+			if err := prepareBench(cmd, &o, set, level); err != nil {
 				return err
 			}
-			return runBench(cmd, o, level, product)
+			return runBench(cmd, o, product)
 		},
 	}
-	benchFlags(cmd, &o, &set)
-	cmd.Flags().StringVar(&level, "log", "error", "what of Berth's own log is shown: debug, info, warn or error; warnings are counted anyway")
+	brokerFlags(cmd, &o, &set, &level)
+	benchFlags(cmd, &o)
+	cmd.AddCommand(benchClassic(product))
 	return cmd
 }
 
-func benchFlags(cmd *cobra.Command, o *bench.Options, set *[]string) {
+// brokerFlags are of every bench: where it runs, and what is shown of that.
+func brokerFlags(cmd *cobra.Command, o *bench.Options, set *[]string, level *string) {
 	f := cmd.Flags()
+	f.StringVar(level, "log", "error", "what of Berth's own log is shown: debug, info, warn or error; warnings are counted anyway")
 	f.StringVar(&o.Kafka, "kafka", "", "brokers as host:port, or \"local\" to start one; without it an embedded one")
 	f.StringVar(&o.Heap, "kafka-heap", o.Heap, "memory of each broker of --kafka local")
 	f.IntVar(&o.Replication, "replication", 0, "brokers that keep each record, and that --kafka local starts; 0: the brokers' default, one of --kafka local")
 	f.StringArrayVar(set, "kafka-set", nil, "setting of the broker of --kafka local, as NAME=VALUE")
 	f.StringVar(&o.Data, "data", "", "folder for journals and the local broker; a temporary one is made in it")
+	f.DurationVar(&o.Stall, "stall", o.Stall, "when nothing has moved for so long, what is missing is lost")
+}
+
+func benchFlags(cmd *cobra.Command, o *bench.Options) {
+	f := cmd.Flags()
 	f.IntVar(&o.Hosts, "hosts", o.Hosts, "simulated hosts; from 5 on, one in five has GPUs")
 	f.BoolVar(&o.NoGPUs, "no-gpus", false, "no host has GPUs")
 	f.IntVar(&o.HostSize, "host-size", 0, "machines a host has room for; 0: as many as the run needs")
@@ -85,31 +92,42 @@ func benchFlags(cmd *cobra.Command, o *bench.Options, set *[]string) {
 	f.BoolVar(&o.Floor, "floor", false, "also measure the same record work with nothing else, on the same broker")
 	f.DurationVar(&o.PrepareTime, "prepare-time", 0, "what a simulated host takes to prepare a machine")
 	f.DurationVar(&o.LaunchTime, "launch-time", 0, "what a simulated host takes to launch a machine")
-	f.DurationVar(&o.Stall, "stall", o.Stall, "when nothing has moved for so long, what is missing is lost")
 	f.StringVar(&o.Profile, "profile", "", "folder for profiles of the measured boots: processor time, memory, waits")
 }
 
+// prepareBench fills in what flags say only in words.
+func prepareBench(cmd *cobra.Command, o *bench.Options, set []string, level string) (err error) {
+	if o.Properties, err = parsePairs[string, string]("kafka-set", set); err != nil {
+		return err
+	}
+	o.Say = cmd.ErrOrStderr()
+	o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), level, "console")
+	return err
+}
+
 // runBench measures, prints, and says what was wrong.
-func runBench(cmd *cobra.Command, o bench.Options, level string, product bench.Product) error {
+func runBench(cmd *cobra.Command, o bench.Options, product bench.Product) error {
 	f, err := parseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err
 	}
-	if o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), level, "console"); err != nil {
-		return err
-	}
-	o.Say = cmd.ErrOrStderr()
 	if err := o.Check(); err != nil { // before what is left out takes its default
 		return err
 	}
 	result, err := bench.Run(cmd.Context(), o, product)
-	if ctx := cmd.Context(); err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = &compute.Error{Op: "bench", Message: "was interrupted; what it had made is deleted"}
-	}
+	err = calledOff(cmd.Context(), err)
 	if result.Boots == 0 {
 		return err
 	}
 	return errors.Join(printResult(cmd.OutOrStdout(), f, result), wrongIn(result), err)
+}
+
+// calledOff says it in words when an error is the end of ctx.
+func calledOff(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return &compute.Error{Op: "bench", Message: "was interrupted; what it had made is deleted"}
+	}
+	return err
 }
 
 func printResult(w io.Writer, f format, r bench.Result) error {

@@ -305,6 +305,50 @@ func TestBenchReplication(t *testing.T) {
 	}
 }
 
+func TestBenchClassic(t *testing.T) {
+	out, said, code := benches(t, benched{}, "classic", "--hosts", "5", "--rate", "200", "--warmup", "10", "-o", "json")
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, said)
+	}
+	var c classic
+	if err := json.Unmarshal([]byte(out), &c); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range c.Runs {
+		got = append(got, fmt.Sprintf("%d hosts, %d active, %d conductors, fill %v, burst %d", r.Hosts, r.Active, r.Settings.Conductors, r.Fill, r.Settings.Burst))
+	}
+	want := []string{
+		"3 hosts, 31 active, 1 conductors, fill 0.886, burst 31", "3 hosts, 31 active, 4 conductors, fill 0.886, burst 31",
+		"5 hosts, 45 active, 1 conductors, fill 0.9, burst 1", "5 hosts, 45 active, 2 conductors, fill 0.9, burst 1", "5 hosts, 45 active, 4 conductors, fill 0.9, burst 1",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if len(c.Published) != 3 {
+		t.Errorf("published: %+v", c.Published)
+	}
+	for _, p := range c.Published {
+		if share := float64(p.Retries) / float64(p.Requests); math.Abs(share-p.Retried) > 0.001 {
+			t.Errorf("%d of %d are not %v", p.Retries, p.Requests, p.Retried)
+		}
+	}
+}
+
+// What is lost in one run is not forgotten over the others.
+func TestBenchClassicFindsWhatIsWrong(t *testing.T) {
+	p := &planted{fault: func(*planted, hypervisor.Driver, launch) error { return nil }, specs: map[compute.InstanceID]hypervisor.Spec{}}
+	out, said, code := benches(t, p, "classic", "--hosts", "5", "--count", "5", "--rate", "200", "--warmup", "0")
+	if code != 1 || !strings.Contains(said, "1 lost, 0 doubled") {
+		t.Errorf("exit %d: %s", code, said)
+	}
+	for _, want := range []string{"OF BOOTS", "1, 0", "PUBLISHED", "22.6 %", "51.6 %", "355–697", "6.5 %"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
+
 func TestBenchRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--hosts 0":                   "hosts",
@@ -316,6 +360,8 @@ func TestBenchRefuses(t *testing.T) {
 		"--ramp --closed 4":           "leave out --closed",
 		"--ramp --churn":              "leave out --closed, --churn",
 		"--ramp --ramp-steps 0":       "ramp-steps",
+		"classic --hosts 0":           "hosts",
+		"classic --hosts 9 --count 7": "give --count 8",
 		"--skew 2":                    "skew",
 		"--skew 0.5 --queues 1":       "give --queues 2",
 		"--fill 1.1":                  "fill",

@@ -271,7 +271,7 @@ func (o Options) room() (int, error) {
 		return 0, &compute.Error{
 			Kind: compute.KindInvalid, Field: "count", Value: fmt.Sprint(o.Count),
 			Message: fmt.Sprintf("is too low: %d hosts with room for one machine each are not %v full with it", o.Hosts, o.Fill),
-			Remedy:  fmt.Sprintf("give --count %d or more, fewer --hosts or a lower --fill", int(math.Ceil(o.Fill*float64(o.Hosts)))),
+			Remedy:  fmt.Sprintf("give --count %d or more, fewer --hosts or a lower --fill", int(o.Fill*float64(o.Hosts-1))+1),
 		}
 	}
 	return room, nil

@@ -208,6 +208,11 @@ func TestPlanFillsHosts(t *testing.T) {
 			t.Errorf("hosts have room for %d to %d machines, said is %d", least, most, c.size)
 		}
 	})
+	for count, room := range map[int]int{21: 30, 42: 60, 84: 120, 22: 32} { // 21 / 0.7 is more than 30 to a processor
+		if got, err := (Options{Hosts: 3, Count: count, Fill: 0.7}).room(); got != room || err != nil {
+			t.Errorf("%d boots get room for %d (%v), want %d", count, got, err, room)
+		}
+	}
 	_, _, _, err := plan(Options{Hosts: 10, Count: 8, Fill: 0.9}.WithDefaults())
 	var e *compute.Error
 	if !errors.As(err, &e) || e.Field != "count" || !strings.Contains(e.Remedy, "--count 9") {
