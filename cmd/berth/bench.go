@@ -32,7 +32,8 @@ func benchOf(product bench.Product) *cobra.Command {
 		Long: `bench starts a whole Berth in this process with simulated hosts, sends boots at a
 given rate whatever becomes of them, and says how long each step took, counted
 from when the boot was meant to be sent. Each agent has connections, a journal
-that waits for the disk, a table of queues and a stream of its own.
+that waits for the disk, a table of queues and a stream of its own. With --closed
+boots wait for those before them; with --ramp the rate rises until it is too much.
 
 It runs on an embedded broker, on the Kafka at --kafka HOST:PORT, or, with
 --kafka local, on one that it starts itself (needs Java and Maven). All it makes
