@@ -70,21 +70,24 @@ func (s Step) behind(mostP99 float64) string {
 // before the next.
 func (r *run) ramp(ctx context.Context, l *load) error {
 	var best Result
+	var boots []*boot
+	drawn := r.cloud.drawSteps(r.o)
 	ramp, err := climb(r.o, func(n int, rate float64) (Step, error) {
 		if n > 0 {
-			if err := r.clear(ctx, l, r.steps[n-1]); err != nil {
+			if err := r.clear(ctx, l, boots); err != nil {
 				return Step{}, err
 			}
 		}
+		boots = newBoots(fmt.Sprintf("step-%d", n), drawn[n], r.o.Projects)
 		o := r.o
 		o.Rate = rate
-		if err := r.measured(ctx, l, o, r.steps[n]); err != nil {
+		if err := r.measured(ctx, l, o, boots); err != nil {
 			return Step{}, err
 		}
 		s := r.result.step(rate)
 		r.say("  %v boots/s, p99 of active %v ms", s.BootsPerS, s.ActiveMS.P99)
 		if n == 0 || s.behind(millis(o.RampP99)) == "" {
-			best, r.boots = r.result, r.steps[n]
+			best, r.boots = r.result, boots
 		}
 		return s, nil
 	})

@@ -51,9 +51,6 @@ func Run(ctx context.Context, o Options, p Product) (_ Result, err error) {
 	defer func() { err = errors.Join(err, b.endSoon(ctx, o.Prefix)) }()
 	r := newRun(o, p, b, c, data)
 	r.warmup, r.boots = newBoots("warm-up", warmup, o.Projects), newBoots("boot", measured, o.Projects)
-	for n, drawn := range c.drawSteps(o) {
-		r.steps = append(r.steps, newBoots(fmt.Sprintf("step-%d", n), drawn, o.Projects))
-	}
 	r.result.Settings.Files = files
 	return r.all(ctx)
 }
@@ -99,9 +96,8 @@ type run struct {
 	journals atomic.Int64 // changes on disk
 	stats    []func() agent.Stats
 	warmup   []*boot
-	boots    []*boot   // those whose numbers are the result
-	steps    [][]*boot // of a ramp
-	sent     []*boot   // or about to be
+	boots    []*boot // those whose numbers are the result
+	sent     []*boot // or about to be
 	warned   *tally
 	counters *counters
 	result   Result
