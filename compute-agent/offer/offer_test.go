@@ -402,6 +402,44 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 	}
 }
 
+// Three brokers: two lanes with small work, whose fetches end in turn, do not keep
+// the host's whole room from a third.
+func TestWhatNeedsAllTakesTurns(t *testing.T) {
+	l := NewLots("h", Spread)
+	room := Room{free: compute.Resources{compute.VCPU: 4}}
+	queues := []compute.Queue{
+		{Name: "a", Resources: compute.Resources{compute.VCPU: 1}}, {Name: "b", Resources: compute.Resources{compute.VCPU: 1}},
+		{Name: "all", Resources: compute.Resources{compute.VCPU: 4}},
+	}
+	open := make([]Planned, len(queues))
+	times := map[compute.QueueName]int{}
+	for round := range 60 {
+		open[round%2], open[2] = Planned{}, Planned{} // these fetches end
+		var lanes []Lane
+		for i, q := range queues {
+			lane := Lane{}
+			if open[i].Most != nil {
+				lane.Open = &open[i].Reserved
+			} else {
+				lane.Candidates = l.draws([]compute.Queue{q}, 0, epochZero)
+			}
+			lanes = append(lanes, lane)
+		}
+		for i, p := range Plan(room, lanes, 4) {
+			l.Planned(p.Listed, p.Left)
+			if len(p.Listed) > 0 {
+				open[i] = p
+				times[p.Listed[0].Queue]++
+			}
+		}
+	}
+	for _, q := range queues {
+		if times[q.Name] < 10 {
+			t.Errorf("%s was fetched %d times in 60 rounds: %v", q.Name, times[q.Name], times)
+		}
+	}
+}
+
 func TestGuard(t *testing.T) {
 	var g Guard
 	now := epochZero

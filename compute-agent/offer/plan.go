@@ -37,9 +37,10 @@ type Planned struct {
 //
 // Where not everything fits beside everything, candidates are served in their
 // order, whichever lane they are of. A candidate that was left out and whose
-// lane is busy holds its share back, against those that were left out less
-// often: otherwise a lane that is always asked first would keep, say, the only
-// device of the host to itself.
+// lane is busy, or for which the open fetches leave no room, holds its share back,
+// against those that were left out less often: otherwise a lane that is always asked
+// first would keep, say, the only device of the host to itself, and two lanes that
+// are open in turn would keep a machine of the host's size away for ever.
 func Plan(room Room, lanes []Lane, slots int) []Planned {
 	p := plan{lanes: lanes, out: make([]Planned, len(lanes)), next: make([]Reserved, len(lanes)), room: room, around: map[int]Room{}}
 	var all []pair
@@ -84,6 +85,7 @@ type plan struct {
 	out   []Planned
 	next  []Reserved // of each lane: what its next fetch is to have
 	room  Room       // beside no fetch
+	held  []Reserved // kept for candidates until the open fetches have ended
 
 	around map[int]Room // beside all other lanes, by lane; worked out when it is asked for
 }
@@ -91,7 +93,11 @@ type plan struct {
 func (p *plan) serve(x pair, slots int) int {
 	out := &p.out[x.lane]
 	opens := x.idle && len(out.Listed) == 0
-	if opens && slots < 1 || len(out.Listed) == MostListed || !p.reserve(x) {
+	full := opens && slots < 1 || len(out.Listed) == MostListed
+	if full || !p.reserve(x) {
+		if !full && x.idle && x.Skipped > 0 {
+			p.holdBack(x)
+		}
 		if x.idle {
 			out.Left = append(out.Left, x.Candidate)
 		}
@@ -127,6 +133,19 @@ func (p *plan) reserve(x pair) bool {
 	return ok
 }
 
+// holdBack keeps, against all that are served after it, what a candidate will have
+// when the fetches that are open now have ended.
+func (p *plan) holdBack(x pair) {
+	room := p.room
+	for _, h := range p.held {
+		room = room.Hold(h.Most, h.Place)
+	}
+	if place, _, ok := room.Take(x.Needs, compute.Place{}); ok {
+		p.held = append(p.held, Reserved{x.Needs, place})
+		clear(p.around)
+	}
+}
+
 // others is the room beside all other lanes.
 func (p *plan) others(mine int) Room {
 	room, known := p.around[mine]
@@ -134,6 +153,9 @@ func (p *plan) others(mine int) Room {
 		return room
 	}
 	room = p.room
+	for _, h := range p.held {
+		room = room.Hold(h.Most, h.Place)
+	}
 	for lane := range p.lanes {
 		if lane != mine {
 			room = p.beside(room, lane)
