@@ -90,7 +90,7 @@ func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
 		for range 100 {
 			began := time.Now()
 			wantKind(t, send(), compute.KindForbidden)
-			if took := time.Since(began); took > replaceEvery/2 {
+			if took := time.Since(began); took > replaceEvery {
 				t.Errorf("it took %v", took)
 			}
 			passes(50 * time.Millisecond)
@@ -138,7 +138,7 @@ func TestAProducerWithoutAnIDIsClosed(t *testing.T) {
 		default:
 			t.Error("nobody was told")
 		}
-		if took := time.Since(began); took > replaceEvery/2 {
+		if took := time.Since(began); took > replaceEvery {
 			t.Errorf("it took %v", took)
 		}
 	})

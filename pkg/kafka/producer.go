@@ -69,6 +69,7 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 		return nil, err
 	}
 	p.client.Store(client)
+	p.nudge(client)
 	p.unshown = cfg.Metrics.producing(func() int64 { return p.client.Load().BufferedProduceRecords() })
 	return p, nil
 }
@@ -260,6 +261,7 @@ func (p *Producer) swap() (again bool) {
 	if !closed {
 		p.replaced = time.Now()
 		p.client.Store(client)
+		p.nudge(client)
 	}
 	p.mu.Unlock()
 	if closed {
@@ -268,6 +270,23 @@ func (p *Producer) swap() (again bool) {
 	}
 	old.Close()
 	return !isForbidden(err)
+}
+
+// nudge has a client look again at what it was given, until it has a producer id. A
+// record that comes while kgo fails others for the want of one lies there until the
+// client asks who leads the next time: five minutes, where nothing else moves it.
+func (p *Producer) nudge(client *kgo.Client) {
+	p.tellers.Go(func() {
+		for sleep(p.ctx, replaceEvery) == nil && p.client.Load() == client {
+			if client.BufferedProduceRecords() == 0 {
+				continue
+			}
+			if _, _, err := client.ProducerID(p.ctx); err == nil {
+				return
+			}
+			client.ForceMetadataRefresh()
+		}
+	})
 }
 
 // isRefusal says that an error is a broker's, and one that the client does not
