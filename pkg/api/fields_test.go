@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -58,9 +57,9 @@ func TestChosenFieldsAreThoseOfAll(t *testing.T) {
 		for _, f := range instanceFields {
 			want := ""
 			if only.has(f.name) {
-				want = fmt.Sprintf("%s", all[f.name])
+				want = string(all[f.name])
 			}
-			if got := fmt.Sprintf("%s", some[f.name]); got != want {
+			if got := string(some[f.name]); got != want {
 				rt.Fatalf("%s is %q, want %q", f.name, got, want)
 			}
 		}

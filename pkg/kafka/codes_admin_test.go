@@ -64,7 +64,7 @@ func asksForPositions(ctx context.Context, a *Admin) error {
 func ensures(ctx context.Context, a *Admin) error { return a.EnsureTopics(ctx, 2, 1) }
 
 // asking does something while two requests of a kind are refused.
-func asking(t *testing.T, do asked, key kmsg.Key, code *kerr.Error) (err error, took time.Duration) {
+func asking(t *testing.T, do asked, key kmsg.Key, code *kerr.Error) (took time.Duration, err error) {
 	withRefusing(t, 1, func(t *testing.T, c refusing) {
 		a, clientErr := NewAdmin(c.cfg)
 		if clientErr != nil {
@@ -88,7 +88,7 @@ func asking(t *testing.T, do asked, key kmsg.Key, code *kerr.Error) (err error, 
 			}
 		}
 	})
-	return err, took
+	return took, err
 }
 
 // What passes soon is waited for.
@@ -114,7 +114,7 @@ func TestAdminWaits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			of.each(t, func(t *testing.T, code *kerr.Error) {
-				if err, took := asking(t, of.do, of.key, code); err != nil || took > time.Second {
+				if took, err := asking(t, of.do, of.key, code); err != nil || took > time.Second {
 					t.Errorf("took %v: %v", took, err)
 				}
 			})
@@ -125,7 +125,7 @@ func TestAdminWaits(t *testing.T) {
 // Whether something was initialised is not asked before it is either done or dead.
 func TestInitialisingWaitsUntilItIsSettled(t *testing.T) {
 	refusals{kmsg.AlterShareGroupOffsets, []*kerr.Error{kerr.UnknownServerError, kerr.RequestTimedOut}}.each(t, func(t *testing.T, code *kerr.Error) {
-		if err, took := asking(t, initialises, kmsg.AlterShareGroupOffsets, code); err != nil || took < defaultShareTimes().settle {
+		if took, err := asking(t, initialises, kmsg.AlterShareGroupOffsets, code); err != nil || took < defaultShareTimes().settle {
 			t.Errorf("took %v: %v", took, err)
 		}
 	})
@@ -154,7 +154,7 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			of.each(t, func(t *testing.T, code *kerr.Error) {
-				err, _ := asking(t, of.do, of.key, code)
+				_, err := asking(t, of.do, of.key, code)
 				wantKind(t, err, of.kind)
 			})
 		})
@@ -163,7 +163,7 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 
 // Only that a topic is not known says that there is none.
 func TestATopicThatIsNotThere(t *testing.T) {
-	if err, _ := asking(t, asksHowFar, kmsg.Metadata, kerr.UnknownTopicOrPartition); !errors.Is(err, wire.ErrNoTopic) {
+	if _, err := asking(t, asksHowFar, kmsg.Metadata, kerr.UnknownTopicOrPartition); !errors.Is(err, wire.ErrNoTopic) {
 		t.Errorf("got %v", err)
 	}
 }
