@@ -22,6 +22,7 @@ import (
 type Producer struct {
 	connect func() (*kgo.Client, error)
 	client  atomic.Pointer[kgo.Client]
+	proven  atomic.Pointer[kgo.Client] // the last that has written something
 
 	mu         sync.Mutex
 	forgetting map[string][]func() // by topic that is gone: who is told once it is forgotten
@@ -147,7 +148,11 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 func (p *Producer) send(rec wire.Record, began time.Time, done func(offset int64, err error)) {
 	// Not under anybody's context: its end would fail all that waits for the
 	// same partition, whoever sent it.
-	p.client.Load().TryProduce(context.Background(), toKgo(rec), func(k *kgo.Record, err error) {
+	client := p.client.Load()
+	client.TryProduce(context.Background(), toKgo(rec), func(k *kgo.Record, err error) {
+		if err == nil && p.proven.Load() != client {
+			p.proven.Store(client)
+		}
 		if !isRefusal(err) {
 			p.sent(rec, began, k.Offset, err, done)
 			return
@@ -272,19 +277,16 @@ func (p *Producer) swap() (again bool) {
 	return !isForbidden(err)
 }
 
-// nudge has a client look again at what it was given, until it has a producer id. A
-// record that comes while kgo fails others for the want of one lies there until the
-// client asks who leads the next time: five minutes, where nothing else moves it.
+// nudge has a client look again at what it was given, until it has written
+// something. A record that comes while kgo fails others for the want of a producer id
+// lies there until the client asks who leads the next time: five minutes, where
+// nothing else moves it.
 func (p *Producer) nudge(client *kgo.Client) {
 	p.tellers.Go(func() {
-		for sleep(p.ctx, replaceEvery) == nil && p.client.Load() == client {
-			if client.BufferedProduceRecords() == 0 {
-				continue
+		for sleep(p.ctx, replaceEvery) == nil && p.client.Load() == client && p.proven.Load() != client {
+			if client.BufferedProduceRecords() > 0 {
+				client.ForceMetadataRefresh()
 			}
-			if _, _, err := client.ProducerID(p.ctx); err == nil {
-				return
-			}
-			client.ForceMetadataRefresh()
 		}
 	})
 }
