@@ -20,6 +20,7 @@ type looping struct {
 	refusing
 	*ledger
 	p    *Producer
+	loop *Loop
 	sent int
 	stop context.CancelFunc
 	done chan error
@@ -53,7 +54,8 @@ func (l *looping) start(t *testing.T) { l.startWith(t, LoopOptions{Group: "g"}) 
 func (l *looping) startWith(t *testing.T, o LoopOptions) {
 	ctx, stop := context.WithCancel(t.Context())
 	l.stop = stop
-	go func() { l.done <- NewLoop(l.cfg, o, l.ledger).Run(ctx) }()
+	l.loop = NewLoop(l.cfg, o, l.ledger)
+	go func() { l.done <- l.loop.Run(ctx) }()
 }
 
 // decided waits until the last input was.
@@ -276,10 +278,14 @@ func TestPenThatCannotBeRenewedYet(t *testing.T) {
 		l.startWith(t, LoopOptions{Group: "g", RenewEvery: 2 * time.Second})
 		l.decided(t)
 		h := l.ours(kmsg.InitProducerID, kerr.CoordinatorNotAvailable, 3)
+		// Nothing is written while a pen is raised: kfake refuses the old one from then
+		// on, Kafka only once the new one has written.
 		for range 20 {
-			l.send(t)
 			passes(time.Second)
+			l.loop.Wake()
 		}
+		passes(time.Second / 2)
+		l.send(t)
 		l.decided(t)
 		hitBy(t, h, 3)
 		l.end(t)
