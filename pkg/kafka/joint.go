@@ -110,19 +110,20 @@ func (j *Joint) enter() (_ *kgo.Client, leave func(), err error) {
 // exit is called by a reader that has no fetch any more.
 func (j *Joint) exit() {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.users--; j.users > 0 {
-		return
+	j.users--
+	last, client, aside := j.users == 0, j.client, j.aside
+	if last {
+		for _, c := range j.brokers {
+			c.stay()
+		}
+		clear(j.brokers)
 	}
-	for _, c := range j.brokers {
-		c.stay()
-	}
-	clear(j.brokers)
-	j.client.Close()
-	j.aside.Close()
 	j.mu.Unlock()
-	j.rides.Wait() // whom nobody waits for was ended
-	j.mu.Lock()
+	if last {
+		client.Close()
+		aside.Close()
+		j.rides.Wait() // whom nobody waits for was ended
+	}
 }
 
 // fetch has a request for one topic carried to a broker. Who knows that there is
