@@ -124,11 +124,17 @@ func (g *generator) crowded() {
 	}
 	drop := g.between(0.4, 0.4+g.length/2)
 	for range 5 + g.IntN(5) {
-		g.boot(drop + g.between(-0.4, 0.8))
+		g.boot(drop + g.between(-2*w.Latency, w.Latency))
 		b := g.s.Load[len(g.s.Load)-1].Boot
 		b.Flavor, b.With, b.Host, b.Avoid, b.OnNoCapacity = f.Name, nil, "", nil, compute.WaitForCapacity
 	}
 	g.add(Load{At: drop, Op: LoadDropFlavor, Flavor: &f})
+	if g.chance(0.6) { // who comes late to the queue waits there, alone
+		for _, h := range w.Hosts {
+			g.add(Load{At: max(0, drop-g.between(0, 1)), Op: LoadHost, Host: h.ID, Wish: "disable"})
+			g.add(Load{At: drop + g.between(5, 20), Op: LoadHost, Host: h.ID, Wish: "enable"})
+		}
+	}
 	for _, b := range g.names {
 		if g.chance(0.6) {
 			g.add(Load{At: max(b.at, drop) + g.between(3, 15), Op: LoadDelete, Name: b.name, Project: b.project, When: "active"})
