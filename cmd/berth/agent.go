@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -66,7 +67,10 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	}
 	topics := c.topics()
 	joint := kafka.NewJoint(c.kafka)
-	read := func(o kafka.ReaderOptions, to feed) service.Part { return joint.Reader(to.takes(o)) }
+	read := func(o kafka.ReaderOptions, to feed) service.Part {
+		o.MaxWait = cmp.Or(o.MaxWait, hostWait)
+		return joint.Reader(to.takes(o))
+	}
 	g.Add("puller", puller)
 	// The host's stream is made by the queue manager after the first beacon, so
 	// it is no condition for being ready. It is read until the agent has ended: to
@@ -74,7 +78,7 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	g.Add("streams", eager{service.Together(
 		read(kafka.ReaderOptions{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands),
 		read(kafka.ReaderOptions{Topic: topics.Queues()}, a.Queues),
-		read(kafka.ReaderOptions{Topic: topics.Advice(), Pace: advicePace}, a.Advice),
+		read(kafka.ReaderOptions{Topic: topics.Advice(), Pace: advicePace, MaxWait: 2 * hostWait}, a.Advice),
 	)})
 	g.Add("agent", a)
 	return g, nil
@@ -86,9 +90,14 @@ func agentOn(c cell, o agentOptions) service.Part {
 	return service.Made(func(context.Context) (service.Part, error) { return newAgent(c, o) })
 }
 
+// hostWait is how long a broker may hold a host's fetch: what a thousand idle hosts
+// cost is one answer each in this time. A frozen leader is noticed that much later.
+const hostWait = 10 * time.Second
+
 // advicePace is how long a host leaves between two looks at the advice. What it
 // says changes how often a host waits on a queue, not whether work is found, and
-// each record of it would wake every host there is.
+// each record of it would wake every host there is. It goes with the fetch that is next,
+// and so waits for two at most.
 const advicePace = 4 * time.Second
 
 // streamStart is where the journal says that the host's stream goes on.

@@ -40,6 +40,7 @@ type opened struct {
 	began  time.Time
 	room   offer.Room                 // of the host when it was opened
 	passed map[compute.QueueName]bool // drawn then, and left out
+	extra  []compute.QueueName        // waited on for a glance only: work is said to lie there
 }
 
 // split finds the queues that came up since: they were not there, or their work did
@@ -302,6 +303,22 @@ func byLane(a, b wire.Lane) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Broker, b.Broker))
 }
 
+// glance is how long a host waits for work that is said to lie somewhere: it would
+// come at once.
+const glance = 500 * time.Millisecond
+
+// refute takes note of what a fetch looked for in vain.
+func (l *loop) refute(o opened, p wire.Pulled, now time.Time) {
+	if p.Err != nil || p.Record != nil && now.Sub(o.began) < glance {
+		return
+	}
+	for _, q := range o.extra {
+		if p.Record == nil || p.Ref.Queue.Name != q {
+			l.pull.lots.Refute(q, now)
+		}
+	}
+}
+
 func (l *loop) open(lane wire.Lane, p offer.Planned, drawn time.Time, refs []wire.QueueRef) {
 	l.pull.lots.Planned(p.Listed, p.Left)
 	if len(p.Listed) == 0 {
@@ -311,13 +328,17 @@ func (l *loop) open(lane wire.Lane, p offer.Planned, drawn time.Time, refs []wir
 		Reserved: p.Reserved, queues: map[compute.QueueName]bool{}, passed: map[compute.QueueName]bool{},
 		drawn: drawn, began: time.Now(), room: l.room(),
 	}
+	var wait time.Duration
 	for _, c := range p.Listed {
 		o.queues[c.Queue] = true
+		if c.Extra {
+			o.extra, wait = append(o.extra, c.Queue), glance
+		}
 	}
 	for _, c := range p.Left {
 		o.passed[c.Queue] = true
 	}
 	l.pull.open[lane] = o
 	l.a.counts.offers.Add(1)
-	l.o.Puller.Open(lane, slices.DeleteFunc(slices.Clone(refs), func(r wire.QueueRef) bool { return !o.queues[r.Name] }))
+	l.o.Puller.Open(lane, slices.DeleteFunc(slices.Clone(refs), func(r wire.QueueRef) bool { return !o.queues[r.Name] }), wait)
 }

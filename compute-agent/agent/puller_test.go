@@ -23,7 +23,7 @@ func (n *node) Place(_ context.Context, refs []wire.QueueRef) (map[wire.Lane][]w
 
 func (n *node) Results() <-chan wire.Pulled { return n.results }
 
-func (n *node) Open(lane wire.Lane, refs []wire.QueueRef) {
+func (n *node) Open(lane wire.Lane, refs []wire.QueueRef, wait time.Duration) {
 	c := n.cell
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,9 @@ func (n *node) Open(lane wire.Lane, refs []wire.QueueRef) {
 	}
 	f := &fetch{queues: refs}
 	n.open[lane] = f
-	wait := 5 * time.Second
+	if wait == 0 {
+		wait = 5 * time.Second
+	}
 	if lane.Spare {
 		wait = time.Second
 	}

@@ -15,7 +15,9 @@ import (
 
 // pulled hears how a fetch ended.
 func (l *loop) pulled(p wire.Pulled) {
-	reserved := l.pull.open[p.Lane].Place
+	o := l.pull.open[p.Lane]
+	reserved := o.Place
+	l.refute(o, p, time.Now())
 	delete(l.pull.open, p.Lane)
 	l.pull.changed = true
 	if p.Err != nil {

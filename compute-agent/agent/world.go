@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/wire"
@@ -19,8 +20,9 @@ type Placer interface {
 type Puller interface {
 	Placer
 	// Open begins one fetch in an idle lane and returns at once; exactly one
-	// Pulled follows on Results.
-	Open(lane wire.Lane, queues []wire.QueueRef)
+	// Pulled follows on Results. With nothing to bring it ends after wait; 0: when
+	// it likes to.
+	Open(lane wire.Lane, queues []wire.QueueRef, wait time.Duration)
 	Results() <-chan wire.Pulled
 	// Ack says what becomes of a record and returns at once. Whether it arrives
 	// is not known, and changes nothing.

@@ -37,6 +37,14 @@ type Lots struct {
 	about   map[compute.QueueName]compute.QueueAdvice
 	heard   time.Time                 // when the last advice came; zero: never
 	skipped map[compute.QueueName]int // how often in a row a queue was drawn and not fetched
+	said    time.Time                 // when the last advice was made, by the clock of who made it
+	refuted map[compute.QueueName]refuted
+}
+
+// refuted is work that was said to lie in a queue, and did not come.
+type refuted struct {
+	said  time.Time // the advice that was known then
+	until time.Time // when the queue is tried again, whatever is said
 }
 
 // lot is what is drawn of one queue: again and again, of thousands, so that all it
@@ -52,7 +60,7 @@ type lot struct {
 
 // NewLots draws for one host.
 func NewLots(h compute.HostID, w Weigher) *Lots {
-	return &Lots{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}}
+	return &Lots{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}, refuted: map[compute.QueueName]refuted{}}
 }
 
 // List says which queues there are to draw from.
@@ -70,7 +78,7 @@ const unhashed = ^uint64(0)
 
 // Hear takes advice that came now.
 func (l *Lots) Hear(a compute.Advice, now time.Time) {
-	l.heard = now
+	l.heard, l.said = now, a.At
 	if a.Full {
 		clear(l.about)
 		for i := range l.lots {
@@ -91,6 +99,7 @@ type Candidate struct {
 	Needs   compute.Resources
 	Skipped int       // how often in a row it was drawn and not fetched
 	Deep    bool      // work lies in it
+	Extra   bool      // it is not the host's by lot: that is the only reason to wait on it
 	Oldest  time.Time // since when; zero: not known
 	Order   uint64    // by lot, where nothing else tells
 }
@@ -128,7 +137,7 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 			x.hash, x.in = hash(string(l.host), string(x.queue), e), e
 		}
 		news := x.news
-		if !advised {
+		if !advised || l.doubtful(news, now) {
 			news.Depth, news.Oldest = 0, time.Time{}
 		}
 		if x.advised && !l.drawn(news, x.hash, used) && (advised || !l.turn(x.queue, e)) {
@@ -142,6 +151,7 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 			Deep: news.Depth > 0, Oldest: news.Oldest, Order: x.hash,
 		}
 		if news.Depth = 0; x.advised && advised && !l.drawn(news, x.hash, used) {
+			c.Extra = true
 			extra = append(extra, c)
 		} else {
 			out = append(out, c)
@@ -154,6 +164,24 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	out = append(out, extra...)
 	slices.SortFunc(out, Candidate.before)
 	return out
+}
+
+// Refute takes note that no work came from a queue in which some was said to lie: it
+// is on its way somewhere already. Where brokers and conductors fall behind, much is,
+// and all who wait for it make them slower.
+func (l *Lots) Refute(q compute.QueueName, now time.Time) {
+	l.refuted[q] = refuted{l.said, now.Add(Epoch)}
+}
+
+// doubtful says whether what is said to lie in a queue was looked for in vain, and
+// nothing of it is newer than that.
+func (l *Lots) doubtful(news compute.QueueAdvice, now time.Time) bool {
+	r, ok := l.refuted[news.Queue]
+	if ok && (!now.Before(r.until) || news.Oldest.After(r.said)) {
+		delete(l.refuted, news.Queue)
+		return false
+	}
+	return ok
 }
 
 // drawn says whether the lot falls on this host.
@@ -211,6 +239,7 @@ func (l *Lots) Planned(listed, left []Candidate) {
 func (l *Lots) Forget(q compute.QueueName) {
 	delete(l.about, q)
 	delete(l.skipped, q)
+	delete(l.refuted, q)
 	if i, listed := l.at[q]; listed {
 		l.lots[i].news, l.lots[i].advised = compute.QueueAdvice{}, false
 	}

@@ -472,3 +472,53 @@ func TestGuard(t *testing.T) {
 		t.Errorf("a success leaves %+v", g)
 	}
 }
+
+// Work that was said to lie somewhere and did not come is not waited for again, until
+// newer work lies there or the lots turn; where it is the host's lot to wait, it does.
+func TestWorkThatDoesNotComeIsNotWaitedFor(t *testing.T) {
+	said := epochZero.Add(time.Hour) // by a clock that is not the host's
+	deep := func(oldest time.Time) compute.Advice {
+		a := advice(3, 1<<30, 1<<30)
+		a.At, a.Full = said, false
+		for i := range a.About {
+			a.About[i].Oldest = oldest
+		}
+		return a
+	}
+	l := NewLots("h", Spread)
+	l.Hear(deep(said.Add(-time.Second)), epochZero)
+	drawn := func(at time.Time) (n int) {
+		for _, c := range l.draws(many(3), 0.5, at) {
+			if !c.Extra || !c.Deep {
+				t.Errorf("%s is drawn as %+v", c.Queue, c)
+			}
+			n++
+		}
+		return n
+	}
+	now := epochZero.Add(time.Second)
+	if n := drawn(now); n != 3 {
+		t.Fatalf("%d of 3 deep queues are drawn", n)
+	}
+	l.Refute("q000", now)
+	if n := drawn(now); n != 2 {
+		t.Errorf("%d queues, want the other 2", n)
+	}
+	l.Hear(deep(said), now)
+	if n := drawn(now); n != 2 {
+		t.Errorf("%d queues after the same was said again, want 2", n)
+	}
+	if n := drawn(now.Add(Epoch)); n != 3 {
+		t.Errorf("%d queues when the lots have turned, want 3", n)
+	}
+	l.Refute("q000", now)
+	l.Hear(deep(said.Add(time.Millisecond)), now)
+	if n := drawn(now); n != 3 {
+		t.Errorf("%d queues with newer work, want 3", n)
+	}
+	l.Refute("q000", now)
+	l.Hear(advice(3, 1, 1<<30), now)
+	if all := l.draws(many(3), 0.5, now); len(all) != 3 {
+		t.Errorf("%d queues that are its by lot, want 3", len(all))
+	}
+}

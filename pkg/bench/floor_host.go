@@ -74,7 +74,7 @@ func (h *floorHost) run(ctx context.Context) error {
 				h.puller.Ack(got.Ref, wire.AckAccept)
 				h.claim(*got.Record)
 			}
-			h.puller.Open(got.Lane, got.Queues)
+			h.puller.Open(got.Lane, got.Queues, 0)
 		case <-ctx.Done():
 			return nil
 		}
@@ -88,7 +88,7 @@ func (h *floorHost) open(ctx context.Context, refs []wire.QueueRef) {
 		lanes, err := h.puller.Place(ctx, refs)
 		if err == nil {
 			for lane, some := range lanes {
-				h.puller.Open(lane, some)
+				h.puller.Open(lane, some, 0)
 			}
 			return
 		}

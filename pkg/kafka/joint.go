@@ -45,7 +45,8 @@ type seat struct {
 	topic    string
 	patient  bool // its reader comes back when it likes to
 	req      *kmsg.FetchRequest
-	deadline time.Time
+	wait     time.Duration
+	deadline time.Time   // ends the wait
 	done     chan answer // takes one
 	riding   *ride       // nil: waits for the next request
 }
@@ -152,7 +153,7 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 		}
 		return answer{resp, early, err}
 	}
-	s := &seat{topic: topic, patient: patient, req: req, deadline: time.Now().Add(wait), done: make(chan answer, 1)}
+	s := &seat{topic: topic, patient: patient, req: req, wait: wait, deadline: time.Now().Add(wait), done: make(chan answer, 1)}
 	c.seats[topic] = s
 	j.depart(c, broker)
 	j.mu.Unlock()
@@ -240,14 +241,16 @@ func (c *coach) stay() {
 }
 
 // arrive answers who has something to hear, and the others stay: what they asked for
-// still holds. Where nobody has, all are answered, and wait equally long again: a
-// fetch for each of their deadlines would be one for each of them.
+// still holds. Who has waited for long is answered as well, and where nobody has
+// anything to hear, all are: they wait anew, equally long. A fetch for what is left of
+// each one's wait would be one for each of them.
 func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	of := map[*seat]*kmsg.FetchResponse{}
-	var seated, heard []*seat
+	var seated []*seat
+	none := err == nil // has anything to hear
 	for _, s := range r.seats {
 		if s.riding = nil; c.seats[s.topic] != s {
 			continue // it has left
@@ -255,15 +258,13 @@ func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
 		seated = append(seated, s)
 		if err == nil {
 			of[s] = s.of(resp)
-		}
-		if err != nil || s.news(of[s]) {
-			heard = append(heard, s)
+			none = none && !s.news(of[s])
 		}
 	}
-	if len(heard) == 0 {
-		heard = seated
-	}
-	for _, s := range heard {
+	for _, s := range seated {
+		if !none && err == nil && !s.news(of[s]) && time.Until(s.deadline) > s.wait/2 {
+			continue
+		}
 		delete(c.seats, s.topic)
 		if !s.patient {
 			c.expected[s.topic] = true

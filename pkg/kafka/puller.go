@@ -40,7 +40,7 @@ const (
 	DefaultPullWait = 5 * time.Second
 	// DefaultAckWait is longer than it takes to look again at what fits, and
 	// shorter than anybody notices.
-	DefaultAckWait = 10 * time.Millisecond
+	DefaultAckWait = 200 * time.Millisecond
 	// DefaultPullBackoff is about how long leaders take to move.
 	DefaultPullBackoff = 200 * time.Millisecond
 )
@@ -179,16 +179,16 @@ func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.La
 }
 
 // Open begins a fetch in a lane of these queues, whose order means nothing, and
-// returns at once. Exactly one result follows: the record, or nothing after
-// MaxWait at the latest, or an error. Only then may the lane be opened again;
+// returns at once. Exactly one result follows: the record, or nothing after wait
+// (0, or more than it: MaxWait) at the latest, or an error. Only then may the lane be opened again;
 // a second Open before is answered with KindConflict. Without queues it is
 // answered with KindInvalid.
 //
 // After an error, and when a broker refused some of the queues, the lane waits
 // a moment before it asks the broker again.
-func (p *Puller) Open(id wire.Lane, queues []wire.QueueRef) {
+func (p *Puller) Open(id wire.Lane, queues []wire.QueueRef, wait time.Duration) {
 	l := p.lane(id)
-	if err := l.order(slices.Clone(queues)); err != nil {
+	if err := l.order(slices.Clone(queues), wait); err != nil {
 		p.answer(wire.Pulled{Lane: id, Queues: queues, Err: err})
 	}
 }

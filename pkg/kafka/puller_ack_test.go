@@ -143,7 +143,7 @@ func renew(t *testing.T, p *testPuller, ref wire.WorkRef, other wire.QueueRef) (
 		defer tick.Stop()
 		for {
 			p.Ack(ref, wire.AckRenew)
-			p.Open(ref.Lane, []wire.QueueRef{other})
+			p.Open(ref.Lane, []wire.QueueRef{other}, 0)
 			if r := <-p.Results(); r.Err != nil || r.Record != nil {
 				t.Errorf("%+v", r)
 			}
@@ -194,7 +194,7 @@ func TestStopAnswersTheOpenFetch(t *testing.T) {
 		lane := p.takes(t, "0", q).Lane
 		tap.expect(t, fetchKey, tap.count(fetchKey)+1, func() { p.open(t, q) })
 		p.end()
-		p.Open(lane, []wire.QueueRef{q})
+		p.Open(lane, []wire.QueueRef{q}, 0)
 		for range 2 {
 			if r := p.result(t); compute.KindOf(r.Err) != compute.KindUnavailable || r.Record != nil {
 				t.Errorf("%+v", r)

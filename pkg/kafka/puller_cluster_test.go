@@ -31,7 +31,7 @@ func TestLeaderIsLost(t *testing.T) {
 			p := pull(t, cfg, PullerOptions{MaxWait: time.Second})
 			put(t, cfg, cfg.Topics.Build("a"), 0, f.name)
 			first := p.takes(t, f.name, q)
-			p.Open(first.Lane, []wire.QueueRef{q})
+			p.Open(first.Lane, []wire.QueueRef{q}, 0)
 			leader := int(first.Lane.Broker)
 			if err := f.fail(leader); err != nil {
 				t.Fatal(err)
@@ -67,7 +67,7 @@ func (p *testPuller) persist(t testing.TB, q wire.QueueRef) wire.Pulled {
 		for {
 			lanes, _ := p.Place(ctx, []wire.QueueRef{q})
 			for id, qs := range lanes {
-				p.Open(id, qs)
+				p.Open(id, qs, 0)
 			}
 			if len(lanes) > 0 {
 				break

@@ -234,18 +234,18 @@ func TestMisuseIsAnswered(t *testing.T) {
 	p := pull(t, cfg, PullerOptions{MaxWait: short})
 	p.open(t, q)
 	lane := wire.Lane{Broker: 0, Group: q.Group}
-	p.Open(lane, []wire.QueueRef{q})
+	p.Open(lane, []wire.QueueRef{q}, 0)
 	if r := p.result(t); compute.KindOf(r.Err) != compute.KindConflict {
 		t.Errorf("a second open: %v", r.Err)
 	}
 	if r := p.result(t); r.Err != nil {
 		t.Errorf("the first: %v", r.Err)
 	}
-	p.Open(lane, nil)
+	p.Open(lane, nil, 0)
 	if r := p.result(t); compute.KindOf(r.Err) != compute.KindInvalid {
 		t.Errorf("nothing to fetch: %v", r.Err)
 	}
-	p.Open(wire.Lane{Broker: 77, Group: q.Group}, []wire.QueueRef{q})
+	p.Open(wire.Lane{Broker: 77, Group: q.Group}, []wire.QueueRef{q}, 0)
 	if r := p.result(t); compute.KindOf(r.Err) != compute.KindUnavailable {
 		t.Errorf("an unknown broker: %v", r.Err)
 	}

@@ -22,8 +22,8 @@ type lane struct {
 
 	wait, idle, sessionIdle time.Duration
 
-	orders chan []wire.QueueRef // what to fetch; holds one
-	acked  chan struct{}        // some acks wait
+	orders chan order    // what to fetch; holds one
+	acked  chan struct{} // some acks wait
 
 	mu      sync.Mutex // guards what follows, up to the blank line
 	session *session
@@ -42,7 +42,7 @@ type lane struct {
 func newLane(p *Puller, id wire.Lane) *lane {
 	l := &lane{
 		p: p, id: id, wait: p.opts.MaxWait, idle: laneIdleTimeout, sessionIdle: sessionIdleTimeout,
-		orders: make(chan []wire.QueueRef, 1), acked: make(chan struct{}, 1),
+		orders: make(chan order, 1), acked: make(chan struct{}, 1),
 		session: newSession(id.Group), refused: map[topicUUID]int16{}, look: p.cfg.look("pull work"),
 	}
 	if id.Spare {
@@ -51,8 +51,14 @@ func newLane(p *Puller, id wire.Lane) *lane {
 	return l
 }
 
+// order is one fetch that is wanted.
+type order struct {
+	queues []wire.QueueRef
+	wait   time.Duration
+}
+
 // order leaves word to fetch.
-func (l *lane) order(queues []wire.QueueRef) error {
+func (l *lane) order(queues []wire.QueueRef, wait time.Duration) error {
 	if len(queues) == 0 {
 		return compute.Invalid("queues", "", "name at least one queue to fetch")
 	}
@@ -69,7 +75,10 @@ func (l *lane) order(queues []wire.QueueRef) error {
 	}
 	l.busy = true
 	l.p.cfg.Metrics.opened()
-	l.orders <- queues
+	if wait == 0 || wait > l.wait {
+		wait = l.wait
+	}
+	l.orders <- order{queues, wait}
 	return nil
 }
 
@@ -111,9 +120,9 @@ func (l *lane) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case queues := <-l.orders:
+		case o := <-l.orders:
 			late = nil
-			l.finish(l.fetch(ctx, queues))
+			l.finish(l.fetch(ctx, o))
 		case <-l.acked:
 			if late == nil {
 				late = time.After(l.p.opts.AckWait)
@@ -137,15 +146,15 @@ func (l *lane) finish(r wire.Pulled) {
 }
 
 // fetch runs one fetch to its end.
-func (l *lane) fetch(ctx context.Context, queues []wire.QueueRef) wire.Pulled {
-	l.queues = queues
-	r := wire.Pulled{Lane: l.id, Queues: queues}
+func (l *lane) fetch(ctx context.Context, o order) wire.Pulled {
+	l.queues = o.queues
+	r := wire.Pulled{Lane: l.id, Queues: o.queues}
 	if r.Err = l.prepare(ctx); r.Err != nil {
 		return r
 	}
-	refs, _ := byTopic(queues) // order has looked
+	refs, _ := byTopic(o.queues) // order has looked
 	var resp *kmsg.ShareFetchResponse
-	if resp, r.Err = l.sendFetch(ctx, topicsOf(refs)); r.Err != nil {
+	if resp, r.Err = l.sendFetch(ctx, topicsOf(refs), o.wait); r.Err != nil {
 		return r
 	}
 	l.take(&r, resp, refs)
@@ -200,8 +209,8 @@ func (l *lane) stop() {
 	req := l.session.end()
 	l.mu.Unlock()
 	select {
-	case queues := <-l.orders:
-		l.finish(wire.Pulled{Lane: l.id, Queues: queues, Err: pullerEnded("pull work")})
+	case o := <-l.orders:
+		l.finish(wire.Pulled{Lane: l.id, Queues: o.queues, Err: pullerEnded("pull work")})
 	default:
 	}
 	if req != nil && l.client != nil {

@@ -76,7 +76,7 @@ func work(ctx context.Context, p *testPuller, queues []wire.QueueRef, taken chan
 			continue
 		}
 		for id, qs := range lanes {
-			p.Open(id, qs)
+			p.Open(id, qs, 0)
 			if r := <-p.Results(); r.Record != nil {
 				p.Ack(r.Ref, wire.AckAccept)
 				taken <- string(r.Record.Value)

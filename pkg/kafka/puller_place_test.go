@@ -117,7 +117,7 @@ func TestTopicMadeAgainIsNotFetched(t *testing.T) {
 				break
 			}
 			for id, qs := range lanes { // what the broker says of it makes Place ask
-				p.Open(id, qs)
+				p.Open(id, qs, 0)
 				if r := p.result(t); r.Record != nil {
 					t.Fatalf("pulled from another topic: %+v", r)
 				}

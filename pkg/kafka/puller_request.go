@@ -76,11 +76,11 @@ func (l *lane) disconnect() {
 }
 
 // sendFetch sends a fetch with the acks that ride on it.
-func (l *lane) sendFetch(ctx context.Context, topics []topicUUID) (*kmsg.ShareFetchResponse, error) {
+func (l *lane) sendFetch(ctx context.Context, topics []topicUUID, wait time.Duration) (*kmsg.ShareFetchResponse, error) {
 	l.mu.Lock()
-	req, sent := l.session.fetch(topics, l.wait)
+	req, sent := l.session.fetch(topics, wait)
 	l.mu.Unlock()
-	kresp, err := l.request(ctx, req, l.wait)
+	kresp, err := l.request(ctx, req, wait)
 	if err != nil {
 		l.p.counts.acksUnknown.Add(sent.all())
 		return nil, l.lose(ctx, err)

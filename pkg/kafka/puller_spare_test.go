@@ -25,14 +25,14 @@ func TestSpareLane(t *testing.T) {
 			first, spare = l, l
 		}
 		spare.Spare = true
-		tap.expect(t, fetchKey, 1, func() { p.Open(first, queues[:1]) })
+		tap.expect(t, fetchKey, 1, func() { p.Open(first, queues[:1], 0) })
 
-		p.Open(spare, queues)
+		p.Open(spare, queues, 0)
 		if r := p.result(t); r.Lane != spare || r.Record != nil || r.Err != nil {
 			t.Errorf("%+v: want the end of the spare lane's fetch, long before the other's", r)
 		}
 		put(t, cfg, cfg.Topics.Build("b"), 0, "1")
-		p.Open(spare, queues[1:])
+		p.Open(spare, queues[1:], 0)
 		r := p.result(t)
 		if r.Lane != spare || r.Err != nil || r.Record == nil || string(r.Record.Value) != "1" {
 			t.Fatalf("%+v: want the record of b", r)

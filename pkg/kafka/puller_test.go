@@ -45,7 +45,7 @@ func (p *testPuller) open(t testing.TB, queues ...wire.QueueRef) {
 		t.Fatalf("placed in %v: %v", lanes, err)
 	}
 	for id, qs := range lanes {
-		p.Open(id, qs)
+		p.Open(id, qs, 0)
 	}
 }
 

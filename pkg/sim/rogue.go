@@ -32,7 +32,7 @@ func (w *play) rogue(f Fault) {
 			return // the simulation is over
 		}
 		for l, q := range lanes {
-			p.Open(l, q)
+			p.Open(l, q, 0)
 		}
 		for range lanes {
 			if got := <-p.Results(); got.Record != nil {
