@@ -148,6 +148,7 @@ func TestExamine(t *testing.T) {
 		"by size":         {func(f *Facts) { f.change("b.reports", set("retention.bytes", "1000000000")) }, []string{"FAIL topic b.reports: retention.bytes: 1000000000"}},
 		"small messages":  {func(f *Facts) { f.change("b.queues", set("max.message.bytes", "1048588")) }, []string{"FAIL topic b.queues: max.message.bytes: 1048588"}},
 		"large messages":  {func(f *Facts) { f.change("b.queues", set("max.message.bytes", "10485880")) }, nil},
+		"their own time":  {func(f *Facts) { f.change("b.reports", set("message.timestamp.type", "CreateTime")) }, []string{"warn topic b.reports: message.timestamp.type: CreateTime"}},
 		"two replicas": {func(f *Facts) {
 			f.change("b.hosts", func(t *kafka.TopicFacts) { t.Replicas = 2; t.Settings["min.insync.replicas"] = "1" })
 		}, []string{"warn topic b.hosts: replicas: 2"}},

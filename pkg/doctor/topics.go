@@ -32,7 +32,7 @@ func wantedReplicas(f Facts) int16 { return int16(min(3, max(1, len(f.Cluster.Br
 // topic judges one topic.
 func topic(t kafka.TopicFacts, p kafka.TopicPlan, f Facts) []Finding {
 	all := []Finding{replicas(t, f), inSync(t, f)}
-	for _, key := range []string{"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes"} {
+	for _, key := range []string{"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type"} {
 		want, planned := p.Settings[key]
 		if !planned {
 			continue
@@ -41,7 +41,8 @@ func topic(t kafka.TopicFacts, p kafka.TopicPlan, f Facts) []Finding {
 			About: "topic " + t.Name, Check: key, Is: t.Settings[key], Wanted: want, Why: whyTopic(key),
 			Fix: alter(f, t.Name, key, want),
 		}
-		all = append(all, out.with(when(suffices(key, t.Settings[key], want), OK, Fail)))
+		wrong := when(key == "message.timestamp.type", Warn, Fail) // nothing is the matter while all clocks are right
+		all = append(all, out.with(when(suffices(key, t.Settings[key], want), OK, wrong)))
 	}
 	return append(all, alive(t)...)
 }
@@ -53,6 +54,8 @@ func whyTopic(key string) string {
 		return "a table that is not compacted loses entries or grows for ever; a stream that is compacted loses records"
 	case "max.message.bytes":
 		return "the largest records of Berth are refused"
+	case "message.timestamp.type":
+		return "a process whose clock is an hour ahead can write nothing"
 	}
 	return "records are removed before everybody has read them"
 }
