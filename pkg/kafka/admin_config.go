@@ -33,10 +33,12 @@ func (s settings) with(key, value string) settings {
 }
 
 // base is what all topics have: a limit that lets the largest record of Berth
-// through, whatever the brokers' own is, and with three replicas two that must
-// have a record before it is acknowledged, so that one broker may be lost.
+// through, whatever the brokers' own is; the broker's time for each record, since
+// it would refuse one whose writer's clock is an hour ahead; and with three
+// replicas two that must have a record before it is acknowledged, so that one
+// broker may be lost.
 func base(replication int16) settings {
-	s := settings{}.with("max.message.bytes", strconv.Itoa(maxMessageBytes))
+	s := settings{}.with("max.message.bytes", strconv.Itoa(maxMessageBytes)).with("message.timestamp.type", "LogAppendTime")
 	if replication >= 3 {
 		s = s.with("min.insync.replicas", "2")
 	}

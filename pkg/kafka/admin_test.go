@@ -10,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 func TestEnsureTopics(t *testing.T) {
@@ -54,8 +56,39 @@ func TestEnsureTopics(t *testing.T) {
 				largest = DefaultTurnBytes
 			}
 			checkConfig(t, a, topic, "max.message.bytes", fmt.Sprint(largest))
+			checkConfig(t, a, topic, "message.timestamp.type", "LogAppendTime")
 		}
 	})
+}
+
+// Kafka refuses records of the future: whose clock is wrong would write nothing.
+func TestAWrongClockWrites(t *testing.T) {
+	cfg := testConfig(kafkatest.Kafka(t)) // the embedded broker looks at no record's time
+	a, topics := admin(t, cfg), cfg.Topics
+	if err := a.EnsureTopics(patient(t), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.EnsureQueueTopics(patient(t), []compute.QueueName{"q"}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.EnsureHostTopic(patient(t), "h", 1); err != nil {
+		t.Fatal(err)
+	}
+	cl, err := newClient(cfg, kgo.RecordPartitioner(partitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	for _, topic := range []string{
+		topics.Requests(), topics.Reports(), topics.Instances(), topics.Rejected(), topics.Catalog(), topics.Hosts(), topics.Queues(),
+		topics.Advice(), topics.Consoles(), topics.Build("q"), topics.Host("h"),
+	} {
+		ahead := toKgo(wire.Record{Key: []byte("k"), Value: []byte("v")}.To(topic, 0))
+		ahead.Timestamp = time.Now().Add(2 * time.Hour)
+		if err := cl.ProduceSync(patient(t), ahead).FirstErr(); err != nil {
+			t.Errorf("%s: %v", topic, err)
+		}
+	}
 }
 
 func TestEnsureTopicsMakesTheMissingLikeTheOthers(t *testing.T) {

@@ -110,7 +110,7 @@ var passingErrors = []refusals{
 	}},
 	{kmsg.Produce, []*kerr.Error{
 		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas,
-		kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidRecord,
+		kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidRecord, kerr.InvalidTimestamp,
 		kerr.MessageTooLarge, kerr.RecordListTooLarge,
 	}},
 	{kmsg.OffsetCommit, []*kerr.Error{

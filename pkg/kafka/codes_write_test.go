@@ -63,7 +63,7 @@ func TestRefusedRecordsFailAlone(t *testing.T) {
 		refusals
 		kind compute.Kind
 	}{
-		{refusals{kmsg.Produce, []*kerr.Error{kerr.UnknownServerError, kerr.CorruptMessage}}, compute.KindUnavailable},
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.UnknownServerError, kerr.CorruptMessage, kerr.InvalidTimestamp}}, compute.KindUnavailable},
 		{refusals{kmsg.Produce, []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge}}, compute.KindInvalid},
 		{refusals{kmsg.Produce, []*kerr.Error{kerr.InvalidRecord, kerr.PolicyViolation, kerr.InvalidRequest}}, compute.KindInternal},
 		{refusals{kmsg.Produce, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},

@@ -320,6 +320,8 @@ func sendError(err error) error {
 		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Remedy: "try again later", Cause: fmt.Errorf("%w: %w", wire.ErrFull, err)}
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return &compute.Error{Op: op, Kind: compute.KindInvalid, Message: "the record is too large", Remedy: "send less in one record", Cause: err}
+	case errors.Is(err, kerr.InvalidTimestamp): // of a topic made by an earlier Berth, or by somebody else
+		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "this machine's clock is far from the broker's", Remedy: "set the clock, and the topic's message.timestamp.type to LogAppendTime", Cause: err}
 	}
 	return classify(op, err)
 }
