@@ -17,7 +17,9 @@ import (
 
 // Producer writes records that must not be lost: idempotent, acknowledged by
 // all replicas in sync, sent at once. Records for one partition arrive in the
-// order in which they were given, as long as none fails. It is safe for
+// order in which they were given, as long as brokers refuse nothing: what is
+// tried again after a refused producer id, or alone after a refused batch, may
+// come behind later ones, as what its sender tries again does. It is safe for
 // concurrent use.
 type Producer struct {
 	connect func() (*kgo.Client, error)
@@ -25,9 +27,13 @@ type Producer struct {
 	proven  atomic.Pointer[kgo.Client] // the last that has written something
 
 	mu         sync.Mutex
+	under      load                // handed over and not answered: in a client, or waiting for one
+	most       load                // more are refused
+	answered   *sync.Cond          // of mu: nothing is under way
 	forgetting map[string][]func() // by topic that is gone: who is told once it is forgotten
 	replacing  []func(again bool)  // who is told once it is known whether the client is of any more use
-	replaced   time.Time           // when it last was not; of the one who replaces it
+	notBefore  time.Time           // when it may be replaced once more; of the one who does
+	vain       int                 // clients in a row that were replaced and had written nothing
 	tellers    sync.WaitGroup
 
 	ctx   context.Context // ends with Close
@@ -38,6 +44,16 @@ type Producer struct {
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
 }
+
+// letter is a record on its way.
+type letter struct {
+	rec   wire.Record
+	began time.Time
+	done  func(offset int64, err error)
+}
+
+// load is how much is under way.
+type load struct{ records, bytes int64 }
 
 const (
 	// maxBuffered records wait for brokers at most; more are refused, so that
@@ -61,7 +77,7 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	all := append(producerOpts(cfg.withDefaults()), kgo.AllowIdempotentProduceCancellation())
 	p := &Producer{
 		connect:    func() (*kgo.Client, error) { return newClient(cfg, append(all, opts...)...) },
-		forgetting: map[string][]func(){}, look: cfg.withDefaults().look("write"), metrics: cfg.Metrics, tries: deliveryTimeout(cfg.withDefaults()),
+		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes}, look: cfg.withDefaults().look("write"), metrics: cfg.Metrics, tries: deliveryTimeout(cfg.withDefaults()),
 	}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	client, err := p.connect()
@@ -69,9 +85,10 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 		p.end()
 		return nil, err
 	}
+	p.answered = sync.NewCond(&p.mu)
 	p.client.Store(client)
 	p.nudge(client)
-	p.unshown = cfg.Metrics.producing(func() int64 { return p.client.Load().BufferedProduceRecords() })
+	p.unshown = cfg.Metrics.producing(p.buffered)
 	return p, nil
 }
 
@@ -142,45 +159,102 @@ func (p *Producer) Append(ctx context.Context, rec wire.Record) (offset int64, e
 // before SendAsync returns; it must not block. A full buffer is an error of
 // KindUnavailable that wraps wire.ErrFull: nothing was written.
 func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)) {
-	p.send(rec, time.Now(), done)
+	l, bytes := letter{rec: rec, began: time.Now(), done: done}, sizeOf(rec)
+	if err := p.enter(bytes); err != nil {
+		p.sent(l, -1, err)
+		return
+	}
+	l.done = func(offset int64, err error) {
+		done(offset, err)
+		p.leave(bytes)
+	}
+	p.send(l)
 }
 
-func (p *Producer) send(rec wire.Record, began time.Time, done func(offset int64, err error)) {
+func (p *Producer) send(l letter) {
 	// Not under anybody's context: its end would fail all that waits for the
 	// same partition, whoever sent it.
 	client := p.client.Load()
-	client.TryProduce(context.Background(), toKgo(rec), func(k *kgo.Record, err error) {
-		if err == nil && p.proven.Load() != client {
-			p.proven.Store(client)
-		}
-		if !isRefusal(err) {
-			p.sent(rec, began, k.Offset, err, done)
-			return
-		}
-		p.replace(func(again bool) {
-			if again && time.Since(began) < p.tries {
-				p.send(rec, began, done)
-				return
+	client.TryProduce(context.Background(), toKgo(l.rec), func(k *kgo.Record, err error) {
+		switch {
+		case err == nil:
+			if p.proven.Load() != client {
+				p.proven.Store(client)
 			}
-			p.sent(rec, began, -1, err, done)
-		})
+			p.sent(l, k.Offset, nil)
+		case isRefusal(err):
+			p.replace(client, func(again bool) { p.again(l, again, err) })
+		case errors.Is(err, kgo.ErrClientClosed):
+			p.again(l, p.client.Load() != client, err)
+		default:
+			p.sent(l, -1, err)
+		}
 	})
 }
 
+// again tries a record again that failed with its client, or says why it failed.
+func (p *Producer) again(l letter, again bool, err error) {
+	if again && p.ctx.Err() == nil && time.Since(l.began) < p.tries {
+		p.send(l)
+		return
+	}
+	p.sent(l, -1, err)
+}
+
+// enter counts a record in. What waits for a client counts as what lies in one.
+func (p *Producer) enter(bytes int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.ctx.Err() != nil:
+		return kgo.ErrClientClosed
+	case p.under.records >= p.most.records, p.under.bytes+bytes > p.most.bytes:
+		return kgo.ErrMaxBuffered
+	}
+	p.under.records++
+	p.under.bytes += bytes
+	return nil
+}
+
+// leave counts out a record whose sender has been told.
+func (p *Producer) leave(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.under.records--
+	p.under.bytes -= bytes
+	if p.under.records == 0 {
+		p.answered.Broadcast()
+	}
+}
+
+func (p *Producer) buffered() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.under.records
+}
+
+func sizeOf(r wire.Record) int64 {
+	n := len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value)
+	}
+	return int64(n)
+}
+
 // sent says how a record fared.
-func (p *Producer) sent(rec wire.Record, began time.Time, offset int64, err error, done func(offset int64, err error)) {
+func (p *Producer) sent(l letter, offset int64, err error) {
 	if err != nil {
 		err = sendError(err)
 	}
-	p.metrics.produced(began, err)
+	p.metrics.produced(l.began, err)
 	p.noticed(err)
 	switch {
 	case err == nil:
-		done(offset, nil)
+		l.done(offset, nil)
 	case errors.Is(err, wire.ErrNoTopic):
-		p.forget(rec.Topic, func() { done(-1, err) })
+		p.forget(l.rec.Topic, func() { l.done(-1, err) })
 	default:
-		done(-1, err)
+		l.done(-1, err)
 	}
 }
 
@@ -189,6 +263,8 @@ func (p *Producer) sent(rec wire.Record, began time.Time, offset int64, err erro
 func (p *Producer) noticed(err error) {
 	if err == nil {
 		p.look.fine()
+	} else if p.ctx.Err() != nil {
+		return // what Close fails says nothing about brokers
 	} else if kind := compute.KindOf(err); kind == compute.KindUnavailable || kind == compute.KindTimeout {
 		p.look.failed(err)
 	}
@@ -217,87 +293,6 @@ func (p *Producer) forget(topic string, told func()) {
 	})
 }
 
-// replaceEvery is how often a client is replaced at most.
-const replaceEvery = time.Second
-
-// replace takes a new client if the one there is of no more use, then calls told,
-// with whether to try again with it. A client that was once refused a producer id
-// fails whatever it is given from then on, also when Kafka would give it one by
-// now. It cannot be closed from within its own callback.
-func (p *Producer) replace(told func(again bool)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	running := len(p.replacing) > 0
-	p.replacing = append(p.replacing, told)
-	if running {
-		return
-	}
-	p.tellers.Go(func() {
-		again := p.swap()
-		p.mu.Lock()
-		waiting := p.replacing
-		p.replacing = nil
-		p.mu.Unlock()
-		for _, told := range waiting {
-			told(again)
-		}
-	})
-}
-
-// swap puts a new client in the place of one that was refused a producer id for
-// good, and says whether to try again. Who is not allowed to have one hears so at
-// once; the rest passes, perhaps.
-func (p *Producer) swap() (again bool) {
-	old := p.client.Load()
-	_, _, err := old.ProducerID(p.ctx) // one that has none yet asks for it
-	if !isRefusal(err) {
-		return false
-	}
-	left := time.Until(p.replaced.Add(replaceEvery))
-	if isForbidden(err) && left > 0 || sleep(p.ctx, left) != nil {
-		return false
-	}
-	client, err2 := p.connect()
-	if err2 != nil {
-		return false // the settings were good enough once
-	}
-	p.mu.Lock()
-	closed := p.ctx.Err() != nil
-	if !closed {
-		p.replaced = time.Now()
-		p.client.Store(client)
-		p.nudge(client)
-	}
-	p.mu.Unlock()
-	if closed {
-		client.Close()
-		return false
-	}
-	old.Close()
-	return !isForbidden(err)
-}
-
-// nudge has a client look again at what it was given, until it has written
-// something. A record that comes while kgo fails others for the want of a producer id
-// lies there until the client asks who leads the next time: five minutes, where
-// nothing else moves it.
-func (p *Producer) nudge(client *kgo.Client) {
-	p.tellers.Go(func() {
-		for sleep(p.ctx, replaceEvery) == nil && p.client.Load() == client && p.proven.Load() != client {
-			if client.BufferedProduceRecords() > 0 {
-				client.ForceMetadataRefresh()
-			}
-		}
-	})
-}
-
-// isRefusal says that an error is a broker's, and one that the client does not
-// try again after.
-func isRefusal(err error) bool {
-	var code *kerr.Error
-	return errors.As(err, &code) && !code.Retriable
-}
-
 // Close fails what is not yet acknowledged and ends the connections; when it
 // returns, every done has been called. A second call does nothing.
 func (p *Producer) Close() {
@@ -305,6 +300,11 @@ func (p *Producer) Close() {
 	p.end()
 	p.mu.Unlock()
 	p.client.Load().Close()
+	p.mu.Lock() // the client tells in its own time what it failed
+	for p.under.records > 0 {
+		p.answered.Wait()
+	}
+	p.mu.Unlock()
 	p.tellers.Wait()
 	p.unshown()
 	p.look.fine()

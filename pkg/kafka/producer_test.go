@@ -300,3 +300,32 @@ func TestSendAsyncNeverBlocks(t *testing.T) {
 	wg.Wait() // the others are told when it closes, each once
 	p.Close()
 }
+
+// Whoever has closed a producer hears of none of its records any more.
+func TestCloseWaitsUntilAllAreTold(t *testing.T) {
+	const records = 20_000
+	p, err := NewProducer(silence(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told atomic.Int64
+	for range records {
+		p.SendAsync(wire.Record{Value: []byte("v")}.To("t", 0), func(int64, error) {
+			runtime.Gosched()
+			told.Add(1)
+		})
+	}
+	p.Close()
+	if n := told.Load(); n != records {
+		t.Errorf("%d of %d were told when it was closed", n, records)
+	}
+	p.SendAsync(wire.Record{}.To("t", 0), func(_ int64, err error) {
+		if compute.KindOf(err) != compute.KindUnavailable {
+			t.Errorf("afterwards: %v", err)
+		}
+		told.Add(1)
+	})
+	if n := told.Load(); n != records+1 {
+		t.Error("who came afterwards was not told at once")
+	}
+}
