@@ -65,21 +65,22 @@ func TestRefusedRecordsFailAlone(t *testing.T) {
 	for _, of := range []struct {
 		refusals
 		kind compute.Kind
+		n    int // refusals: what may be another's fault is sent once more, alone
 	}{
-		{refusals{kmsg.Produce, []*kerr.Error{kerr.UnknownServerError, kerr.CorruptMessage, kerr.InvalidTimestamp}}, compute.KindUnavailable},
-		{refusals{kmsg.Produce, []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge}}, compute.KindInvalid},
-		{refusals{kmsg.Produce, []*kerr.Error{kerr.InvalidRecord, kerr.PolicyViolation, kerr.InvalidRequest}}, compute.KindInternal},
-		{refusals{kmsg.Produce, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
-		{refusals{kmsg.InitProducerID, []*kerr.Error{kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.UnknownServerError, kerr.CorruptMessage, kerr.InvalidTimestamp}}, compute.KindUnavailable, 1},
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.PolicyViolation}}, compute.KindInvalid, 2},
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.InvalidRequest}}, compute.KindInternal, 1},
+		{refusals{kmsg.Produce, []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden, 1},
+		{refusals{kmsg.InitProducerID, []*kerr.Error{kerr.ClusterAuthorizationFailed}}, compute.KindForbidden, 1},
 	} {
 		of.each(t, func(t *testing.T, code *kerr.Error) {
 			sending(t, of.key, func(t *testing.T, c refusing, send func() error) {
-				h := c.refuse(of.key, code, 1)
+				h := c.refuse(of.key, code, of.n)
 				wantKind(t, send(), of.kind)
 				if err := send(); err != nil {
 					t.Errorf("the next: %v", err)
 				}
-				hitBy(t, h, 1)
+				hitBy(t, h, of.n)
 			})
 		})
 	}

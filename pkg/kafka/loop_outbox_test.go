@@ -129,14 +129,19 @@ func TestOutboxCursor(t *testing.T) {
 	cursor(5)
 	arrive(one, wire.ErrNoTopic)
 	cursor(10)
-	stuck, after := ship(12, 13, 1), ship(14, 15, 1)
+	for i, hopeless := range unfit {
+		next := int64(i) + 11
+		arrive(ship(next-1, next, 1), sendError(hopeless))
+		cursor(next)
+	}
+	stuck, after := ship(16, 17, 1), ship(18, 19, 1)
 	arrive(stuck, fmt.Errorf("no broker"))
 	arrive(after, nil)
-	cursor(12)
-	if n := len(o.takeSent()); n != 5 || o.unsent != 0 {
+	cursor(16)
+	if n := len(o.takeSent()); n != 5+len(unfit) || o.unsent != 0 {
 		t.Errorf("%d were told, %d are unsent", n, o.unsent)
 	}
-	late := ship(16, 17, 1)
+	late := ship(20, 21, 1)
 	old := o.shelves[0]
 	o.lose(0)
 	o.gain(0, 12)

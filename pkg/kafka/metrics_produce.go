@@ -22,7 +22,7 @@ func (p *produceMetrics) define(b *Metrics) {
 	p.durations = b.Histogram("berth_produce_duration_seconds",
 		"Time from handing a record to the producer until all replicas in sync had it.", telemetry.Short())
 	p.errors = b.Counters("berth_produce_errors_total",
-		"Records that were not acknowledged, by kind: no-topic, unavailable, timeout, invalid (too large), forbidden or internal.", "kind")
+		"Records that were not acknowledged, by kind: no-topic, unavailable, timeout, invalid (no broker takes them as they are), forbidden or internal.", "kind")
 	p.buffered = b.Gauges("berth_produce_buffered_records", "Records handed to producers and not acknowledged yet.")
 }
 

@@ -34,6 +34,7 @@ type Producer struct {
 	replacing  []func(again bool)  // who is told once it is known whether the client is of any more use
 	notBefore  time.Time           // when it may be replaced once more; of the one who does
 	vain       int                 // clients in a row that were replaced and had written nothing
+	doubted    []letter            // refused in company, each to be sent alone; the first is being sent
 	tellers    sync.WaitGroup
 
 	ctx   context.Context // ends with Close
@@ -118,8 +119,8 @@ func produceTimeout(cfg Config) time.Duration {
 // Send writes records and answers when all are acknowledged, or with the first
 // error: wire.ErrNoTopic, or a *compute.Error of KindUnavailable (not written,
 // or perhaps: trying again is safe for receivers that tolerate doubles),
-// KindTimeout (ctx ended: the outcome is unknown), KindInvalid (too large) or
-// KindForbidden. Other records may have been written.
+// KindTimeout (ctx ended: the outcome is unknown), KindInvalid (no broker takes
+// it as it is: too large, mostly) or KindForbidden. Other records may have been written.
 func (p *Producer) Send(ctx context.Context, recs ...wire.Record) error {
 	done := make(chan error, len(recs))
 	for _, r := range recs {
@@ -182,6 +183,8 @@ func (p *Producer) send(l letter) {
 				p.proven.Store(client)
 			}
 			p.sent(l, k.Offset, nil)
+		case isUnfit(err):
+			p.doubt(l, k.Partition, err)
 		case isRefusal(err):
 			p.replace(client, func(again bool) { p.again(l, again, err) })
 		case errors.Is(err, kgo.ErrClientClosed):
@@ -320,6 +323,8 @@ func sendError(err error) error {
 		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Remedy: "try again later", Cause: fmt.Errorf("%w: %w", wire.ErrFull, err)}
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		return &compute.Error{Op: op, Kind: compute.KindInvalid, Message: "the record is too large", Remedy: "send less in one record", Cause: err}
+	case isUnfit(err):
+		return &compute.Error{Op: op, Kind: compute.KindInvalid, Message: "Kafka does not take the record", Remedy: "look into the broker's log", Cause: err}
 	case errors.Is(err, kerr.InvalidTimestamp): // of a topic made by an earlier Berth, or by somebody else
 		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "this machine's clock is far from the broker's", Remedy: "set the clock, and the topic's message.timestamp.type to LogAppendTime", Cause: err}
 	}

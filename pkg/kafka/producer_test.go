@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -328,4 +329,57 @@ func TestCloseWaitsUntilAllAreTold(t *testing.T) {
 	if n := told.Load(); n != records+1 {
 		t.Error("who came afterwards was not told at once")
 	}
+}
+
+// A broker refuses the batch, and means one record in it.
+func TestARefusedRecordHarmsNobody(t *testing.T) {
+	const records, worst, partitions = 300, 100, 2
+	for name, c := range map[string]struct {
+		settings map[string]string
+		bad      wire.Record
+	}{
+		"too large":     {map[string]string{"max.message.bytes": "1000"}, wire.Record{Key: []byte("k"), Value: incompressible(2000)}},
+		"without a key": {map[string]string{"cleanup.policy": "compact"}, wire.Record{Value: []byte("v")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+				if !b.Real && c.bad.Key == nil {
+					t.Skip("the embedded broker takes it")
+				}
+				cfg, topic, s := testConfig(b), b.Prefix+"stream", settings{}
+				for k, v := range c.settings {
+					s = s.with(k, v)
+				}
+				makeTopic(t, cfg, topic, partitions, s)
+				p := producer(t, cfg)
+				type answer struct {
+					i      int
+					offset int64
+					err    error
+				}
+				answers := make(chan answer, records)
+				for i := range records {
+					rec := wire.Record{Key: []byte("k"), Value: incompressible(50)}
+					if i == worst {
+						rec = c.bad
+					}
+					p.SendAsync(rec.To(topic, int32(i%partitions)), func(offset int64, err error) { answers <- answer{i, offset, err} })
+				}
+				for range records {
+					switch a := <-answers; {
+					case a.i == worst:
+						wantKind(t, a.err, compute.KindInvalid)
+					case a.err != nil || a.offset < 0:
+						t.Errorf("record %d: %d, %v", a.i, a.offset, a.err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func incompressible(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // never fails
+	return b
 }
