@@ -37,12 +37,12 @@ func TestAnAcknowledgementIsCountedWhenItIsHeard(t *testing.T) {
 	<-ended
 }
 
-// picky takes nothing that is too large.
+// picky takes nothing that is too large, or has no key, as topics that are compacted.
 type picky struct{ got chan int }
 
 func (p picky) Send(_ context.Context, recs ...wire.Record) error {
 	for _, r := range recs {
-		if len(r.Value) > 1000 {
+		if len(r.Value) > 1000 || r.Key == nil {
 			return compute.Invalid("record", "", "send less")
 		}
 	}
@@ -55,9 +55,11 @@ func TestHopelessRecordsHoldUpNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := picky{got: make(chan int, 10)}
 	s := newSender(Options{Reporter: p, Log: zap.NewNop()}, func([]said) {})
-	s.say(said{rec: wire.Record{Value: []byte("first")}})
-	s.say(said{rec: wire.Record{Value: make([]byte, 2000)}})
-	s.say(said{rec: wire.Record{Value: []byte("last")}})
+	key := []byte("k")
+	s.say(said{rec: wire.Record{Key: key, Value: []byte("first")}})
+	s.say(said{rec: wire.Record{Key: key, Value: make([]byte, 2000)}})
+	s.say(said{rec: wire.Record{Value: []byte("no key")}})
+	s.say(said{rec: wire.Record{Key: key, Value: []byte("last")}})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -70,7 +72,7 @@ func TestHopelessRecordsHoldUpNothing(t *testing.T) {
 	}
 	cancel()
 	<-ended
-	if put, done := s.progress(); put != 3 || done != 3 {
+	if put, done := s.progress(); put != 4 || done != 4 {
 		t.Errorf("%d of %d are settled", done, put)
 	}
 }
