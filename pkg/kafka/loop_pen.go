@@ -154,8 +154,15 @@ func (s *scribe) requests(v view, left map[int32]*entry) []*produceRequest {
 
 func (s *scribe) send(ctx context.Context, v view, r *produceRequest, of map[int32]*entry) (*kmsg.ProduceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
-	defer cancel()
-	go s.watch(ctx, cancel, v, r.partitions)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(ctx, cancel, v, r.partitions)
+	}()
+	defer func() {
+		cancel()
+		<-watched
+	}()
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks, req.TimeoutMillis = -1, int32(produceTimeout(s.cfg).Milliseconds())
 	rt := kmsg.NewProduceRequestTopic()
@@ -173,13 +180,11 @@ func (s *scribe) send(ctx context.Context, v view, r *produceRequest, of map[int
 	return resp.(*kmsg.ProduceResponse), nil
 }
 
-// watchEvery is how soon, and how often, somebody else is asked who leads while
-// a leader does not answer: one that is frozen never will.
-const watchEvery = time.Second
-
-// watch gives a request up once another leads one of its partitions.
+// watch gives a request up once another leads one of its partitions. While a
+// leader does not answer others are asked, less and less often: one that is frozen
+// never will, and one that has too much to do is not helped by questions.
 func (s *scribe) watch(ctx context.Context, giveUp context.CancelFunc, v view, partitions []int32) {
-	for sleep(ctx, watchEvery) == nil {
+	for asked := 0; sleep(ctx, overdue(asked)) == nil; asked++ {
 		now, err := s.topic.refresh(ctx)
 		if err == nil && slices.ContainsFunc(partitions, func(p int32) bool { return now.leaders[p] != v.leaders[p] }) {
 			giveUp()

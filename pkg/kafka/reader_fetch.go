@@ -23,7 +23,7 @@ const (
 	patience = time.Second
 )
 
-// overdue is how long a fetch may be late before who leads is asked for the n-th
+// overdue is how long a request may be late before who leads is asked for the n-th
 // time, from 0: brokers that have too much to do are not helped by questions.
 func overdue(n int) time.Duration {
 	if n == 0 {
