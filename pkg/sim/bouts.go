@@ -35,3 +35,34 @@ func (w *play) troubled() bool {
 	}
 	return false
 }
+
+// laid are faults of which it shows at the end whether they took place: an error
+// for whoever calls, and perhaps nobody did.
+type laid struct {
+	mu   sync.Mutex
+	open []lay
+}
+
+type lay struct {
+	fault Fault
+	came  func() bool
+}
+
+func (l *laid) lay(f Fault, came func() bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = append(l.open, lay{f, came})
+}
+
+// came are those that took place.
+func (l *laid) came() []Fault {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []Fault
+	for _, x := range l.open {
+		if x.came() {
+			all = append(all, x.fault)
+		}
+	}
+	return all
+}

@@ -95,12 +95,12 @@ func (s Schedule) restarts() bool {
 }
 
 // answer has requests of a kind answered with an error, n times at most, until
-// stop is called; spent says whether it was so often.
-func (b *broker) answer(f Fault) (stop func(), spent func() bool) {
+// stop is called; spent says whether it was so often, came whether it was at all.
+func (b *broker) answer(f Fault) (stop func(), spent, came func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.now == nil {
-		return func() {}, func() bool { return true }
+		return func() {}, func() bool { return true }, func() bool { return false }
 	}
 	n := max(f.Nth, 1)
 	fault := kfake.Fault{Keys: []kmsg.Key{keyOf(f.Key)}, Err: codeOf(f.Code), Count: n, TopLevel: topLevel(f.Key)}
@@ -108,7 +108,7 @@ func (b *broker) answer(f Fault) (stop func(), spent func() bool) {
 		fault.Topic = prefix + f.Topic
 	}
 	h := b.now.Fault(fault)
-	return h.Remove, func() bool { return h.Hits() >= n }
+	return h.Remove, func() bool { return h.Hits() >= n }, func() bool { return h.Hits() > 0 }
 }
 
 func keyOf(name string) kmsg.Key {

@@ -38,6 +38,7 @@ type play struct {
 	rec      *Recording
 	clients  *clients
 	bouts    bouts
+	laid     laid
 	procs    map[string]*process
 	order    []*process // as started
 	over     bool       // nothing is started any more

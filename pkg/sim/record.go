@@ -33,6 +33,8 @@ type Recording struct {
 	Notes    []Note       // what went wrong, and whatever explains
 	Wrong    []Violation  // found while it went on
 
+	Came map[string]int // faults that took place, by kind: a trap may never spring
+
 	Beacons map[compute.HostID]compute.Beacon                       // the last of each host
 	Worst   map[compute.HostID]compute.Resources                    // the most a host ever held
 	Left    map[compute.HostID]map[compute.InstanceID]journal.Entry // in the journals at the end
@@ -102,8 +104,15 @@ func newRecording(s Schedule) *Recording {
 	return &Recording{
 		Schedule: s, Start: time.Now(), now: map[compute.InstanceID]compute.Instance{},
 		Beacons: map[compute.HostID]compute.Beacon{}, Worst: map[compute.HostID]compute.Resources{},
-		Left: map[compute.HostID]map[compute.InstanceID]journal.Entry{},
+		Left: map[compute.HostID]map[compute.InstanceID]journal.Entry{}, Came: map[string]int{},
 	}
+}
+
+// came counts a fault that takes place.
+func (r *Recording) came(f Fault) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Came[kindOf(f)]++
 }
 
 func (r *Recording) note(who, what string) {
@@ -212,6 +221,9 @@ func (r *Recording) close(w *play) {
 	events, err := w.world.Events()
 	w.must(err)
 	r.Machines = events
+	for _, f := range w.laid.came() {
+		r.came(f)
+	}
 	for id, h := range w.hosts {
 		r.Worst[id] = h.Worst()
 		r.Left[id] = w.left(w.procs[string(id)])

@@ -26,6 +26,7 @@ func (w *play) rogue(f Fault) {
 	running.Go(func() { w.must(p.Run(ctx)) })
 	defer running.Wait()
 	defer cancel()
+	robbed := false
 	for len(queues) > 0 && time.Until(end) > wait {
 		lanes, err := p.Place(ctx, queues)
 		if err != nil && !w.sleep(100*time.Millisecond) {
@@ -36,6 +37,10 @@ func (w *play) rogue(f Fault) {
 		}
 		for range lanes {
 			if got := <-p.Results(); got.Record != nil {
+				if !robbed {
+					robbed = true
+					w.rec.came(f)
+				}
 				w.rec.robbed(*got.Record)
 				p.Ack(got.Ref, wire.AckAccept)
 			}

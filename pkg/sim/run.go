@@ -88,15 +88,18 @@ func (w *play) fault(f Fault) {
 	case FaultKill:
 		w.killAt(p, f)
 	case FaultBroker:
+		w.rec.came(f)
 		w.broker.stop()
 		w.lasts(f.For, nil)
 		w.after(f.For.Duration(), func() { w.must(w.broker.start()); w.rec.note("broker", "is back") })
 	case FaultCode:
-		stop, spent := w.broker.answer(f)
+		stop, spent, came := w.broker.answer(f)
+		w.laid.lay(f, came)
 		w.lasts(f.For, spent)
 		w.after(f.For.Duration(), stop)
 	case FaultDriver:
 		x := w.troubles.begin(f)
+		w.laid.lay(f, func() bool { return w.troubles.came(x) })
 		w.lasts(f.For+f.By, func() bool { return w.troubles.spent(x) && f.By == 0 && !f.Hang })
 	case FaultPower:
 		w.power(p, f)
@@ -158,14 +161,17 @@ func (w *play) disturb(p *process, f Fault) {
 		end = func() { l.slower(-f.By.Duration()) }
 	case FaultLose:
 		w.trap(l.link, f, "send:"+f.Key, func(c *conn) {
+			w.rec.came(f)
 			w.rec.note(p.name, "loses the answer to "+f.Key)
 			c.lost.Store(true)
 		})
 		return
 	default:
+		w.rec.came(f)
 		l.cut()
 		return
 	}
+	w.rec.came(f)
 	w.lasts(f.For, nil)
 	w.after(f.For.Duration(), end)
 }
@@ -178,6 +184,7 @@ func (w *play) killAt(p *process, f Fault) {
 	}
 	kill := func(*conn) {
 		if p.current() == l {
+			w.rec.came(f)
 			w.rec.note(p.name, "is killed "+f.Point)
 			p.down(l, f.Disk, f.By.Duration(), "is started")
 		}
@@ -200,6 +207,7 @@ func (w *play) trap(l *link, f Fault, point string, spring func(*conn)) {
 // power takes a host's power away for a while. An operator may declare it dead
 // meanwhile, who knows that it is: so its machines may be built elsewhere.
 func (w *play) power(p *process, f Fault) {
+	w.rec.came(f)
 	p.down(p.current(), f.Disk, f.For.Duration(), "has power")
 	w.must(w.hosts[p.host.ID].Crash())
 	w.after(time.Millisecond, func() { w.must(w.hosts[p.host.ID].Crash()) }) // what was launched in this very moment
@@ -243,6 +251,7 @@ func (w *play) declareDead(f Fault) bool {
 
 // wipe sets a host up anew: nothing of before is on it.
 func (w *play) wipe(p *process, f Fault) {
+	w.rec.came(f)
 	p.down(p.current(), "lost", f.For.Duration(), "is set up anew")
 	p.mu.Lock()
 	p.keep = nil // also if it was down already

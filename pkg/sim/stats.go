@@ -19,7 +19,8 @@ type Stats struct {
 	Failed    int
 	Virtual   time.Duration
 	Boots     int
-	Faults    map[string]int // by kind, and what there is to tell of it
+	Planned   map[string]int // faults of schedules, by kind, and what there is to tell of it
+	Came      map[string]int // those that took place
 	States    map[string]int // from one state to the next, with the reason
 	Slow      []Slow         // those that took longest to settle once everything was well
 }
@@ -33,7 +34,7 @@ type Slow struct {
 
 // NewStats begins to count now.
 func NewStats() *Stats {
-	return &Stats{began: time.Now(), Faults: map[string]int{}, States: map[string]int{}}
+	return &Stats{began: time.Now(), Planned: map[string]int{}, Came: map[string]int{}, States: map[string]int{}}
 }
 
 // Add counts a schedule that was played.
@@ -45,7 +46,10 @@ func (s *Stats) Add(r *Recording, failed bool) {
 		s.Failed++
 	}
 	for _, f := range r.Schedule.Faults {
-		s.Faults[kindOf(f)]++
+		s.Planned[kindOf(f)]++
+	}
+	for k, n := range r.Came {
+		s.Came[k] += n
 	}
 	if !r.Settled.IsZero() {
 		s.Slow = append(s.Slow, Slow{r.Schedule.Seed, r.Settled.Sub(r.Calm) - steady, r.Awaited})
@@ -94,22 +98,30 @@ func (s *Stats) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	took := time.Since(s.began)
-	kinds, total := map[string]int{}, 0
-	for k, n := range s.Faults {
-		first, _, _ := strings.Cut(k, " ")
-		kinds[first] += n
-		total += n
-	}
+	came, injected := firsts(s.Came)
+	planned, plans := firsts(s.Planned)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d schedules in %s, %.1f a second; %d failed; %s of virtual time, %d boots, %d faults\n",
-		s.Schedules, took.Round(time.Second), float64(s.Schedules)/took.Seconds(), s.Failed, s.Virtual.Round(time.Minute), s.Boots, total)
-	fmt.Fprintf(&b, "faults: %s\n", counts(kinds))
-	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Faults), counts(s.Faults))
+	fmt.Fprintf(&b, "%d schedules in %s, %.1f a second; %d failed; %s of virtual time, %d boots, %d faults of %d planned\n",
+		s.Schedules, took.Round(time.Second), float64(s.Schedules)/took.Seconds(), s.Failed, s.Virtual.Round(time.Minute), s.Boots, injected, plans)
+	fmt.Fprintf(&b, "faults that took place: %s\n", counts(came))
+	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Came), counts(s.Came))
+	fmt.Fprintf(&b, "faults that were planned: %s\n", counts(planned))
 	fmt.Fprintf(&b, "states: %s\n", counts(s.States))
 	for _, x := range s.Slow {
 		fmt.Fprintf(&b, "seed %d took %s to settle: %s\n", x.Seed, x.Took.Round(time.Second), x.Last)
 	}
 	return b.String()
+}
+
+// firsts adds up what has the same first word, and all of it.
+func firsts(by map[string]int) (kinds map[string]int, all int) {
+	kinds = map[string]int{}
+	for k, n := range by {
+		first, _, _ := strings.Cut(k, " ")
+		kinds[first] += n
+		all += n
+	}
+	return kinds, all
 }
 
 func counts(m map[string]int) string {

@@ -19,6 +19,7 @@ type trouble struct {
 	Fault
 	left int       // calls it still spoils; negative: all
 	ends time.Time // whatever hangs by then
+	hit  bool      // it has spoiled something
 }
 
 func (t *troubles) begin(f Fault) *trouble {
@@ -39,12 +40,20 @@ func (t *troubles) spent(x *trouble) bool {
 	return x.left == 0
 }
 
+// came says whether it has spoiled anything.
+func (t *troubles) came(x *trouble) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return x.hit
+}
+
 func (t *troubles) find(host compute.HostID, method string) *trouble {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, x := range t.now {
 		if x.Who == string(host) && x.Key == method && x.left != 0 && time.Now().Before(x.ends) {
 			x.left--
+			x.hit = true
 			return x
 		}
 	}
