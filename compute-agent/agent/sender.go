@@ -82,11 +82,22 @@ func (s *sender) progress() (put, done int) {
 // mostAtOnce bounds one Send.
 const mostAtOnce = 500
 
-// batch takes the oldest ones out: from now on they are on their way.
+// batch takes the oldest ones out: from now on they are on their way. Of what is
+// sent at once a part may come late, when brokers refuse something; so what was said
+// last of an instance waits until all before it has come.
 func (s *sender) batch() []said {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(s.waiting), mostAtOnce)
+	n, about := 0, map[compute.InstanceID]bool{}
+	for n < min(len(s.waiting), mostAtOnce) {
+		if r := s.waiting[n].report; r != nil {
+			if about[r.Instance] {
+				break
+			}
+			about[r.Instance] = true
+		}
+		n++
+	}
 	out := s.waiting[:n:n]
 	s.waiting = s.waiting[n:]
 	clear(s.at)

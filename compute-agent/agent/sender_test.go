@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"go.uber.org/zap"
@@ -75,4 +76,45 @@ func TestHopelessRecordsHoldUpNothing(t *testing.T) {
 	if put, done := s.progress(); put != 4 || done != 4 {
 		t.Errorf("%d of %d are settled", done, put)
 	}
+}
+
+// batches takes all, and tells how many came at once.
+type batches struct{ got chan []wire.Record }
+
+func (b batches) Send(_ context.Context, recs ...wire.Record) error {
+	b.got <- recs
+	return nil
+}
+
+// What is on its way at once may arrive in another order: of an instance there is
+// one thing at a time.
+func TestReportsOfAnInstanceAreSentOneAfterTheOther(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	b := batches{got: make(chan []wire.Record)}
+	s := newSender(Options{Reporter: b, Log: zap.NewNop()}, func([]said) {})
+	say := func(i int, version compute.Version, value string) {
+		s.say(said{report: &compute.Report{Op: compute.ReportChanged, Instance: id(i), Version: version}, rec: wire.Record{Value: []byte(value)}})
+	}
+	say(1, 1, "1 stops")
+	say(2, 0, "2 stops")
+	say(1, 2, "1 runs")
+	say(3, 0, "3 stops")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.run(ctx)
+	}()
+	var got []string
+	for n := 0; n < 4; {
+		recs := <-b.got
+		for _, r := range recs {
+			got = append(got, string(r.Value))
+		}
+		n, got = n+len(recs), append(got, "|")
+	}
+	if want := []string{"1 stops", "2 stops", "|", "1 runs", "3 stops", "|"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	cancel()
+	<-ended
 }
