@@ -182,7 +182,9 @@ func (j *Joint) unseat(c *coach, s *seat) {
 }
 
 // depart sends a request for all who wait, unless one is open or somebody is
-// about to come.
+// about to come. Where somebody is patient and others are not it only looks what there
+// is: what a thousand hosts would be woken by at once, each finds when a fetch of its
+// own has ended.
 func (j *Joint) depart(c *coach, broker int32) {
 	if c.away || len(c.seats) == 0 {
 		return
@@ -203,7 +205,11 @@ func (j *Joint) depart(c *coach, broker int32) {
 	r, now := &ride{}, time.Now()
 	req := kmsg.NewPtrFetchRequest()
 	req.SessionEpoch, req.MaxBytes, req.MinBytes = -1, answerBytes, gatherBytes
+	patient := 0
 	for _, s := range c.seats {
+		if s.patient {
+			patient++
+		}
 		if r.until.IsZero() || s.deadline.Before(r.until) {
 			r.until = s.deadline
 		}
@@ -211,6 +217,9 @@ func (j *Joint) depart(c *coach, broker int32) {
 		r.seats = append(r.seats, s)
 		req.MinBytes = min(req.MinBytes, s.req.MinBytes)
 		req.Topics = append(req.Topics, s.req.Topics...)
+	}
+	if patient > 0 && patient < len(r.seats) {
+		r.until = now
 	}
 	req.MaxWaitMillis = waitMillis(r.until.Sub(now))
 	r.left = len(r.seats)
@@ -240,36 +249,29 @@ func (c *coach) stay() {
 	}
 }
 
-// arrive answers who has something to hear, and the others stay: what they asked for
-// still holds. Who has waited for long is answered as well, and where nobody has
-// anything to hear, all are: they wait anew, equally long. A fetch for what is left of
-// each one's wait would be one for each of them.
+// arrive answers who has something to hear, or was patient. The others stay: what they
+// asked for still holds. But who has waited for long is answered as well, and waits
+// anew with the others: a fetch for what is left of each one's wait would be one for
+// each of them.
 func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
-	of := map[*seat]*kmsg.FetchResponse{}
-	var seated []*seat
-	none := err == nil // has anything to hear
 	for _, s := range r.seats {
 		if s.riding = nil; c.seats[s.topic] != s {
 			continue // it has left
 		}
-		seated = append(seated, s)
+		var of *kmsg.FetchResponse
 		if err == nil {
-			of[s] = s.of(resp)
-			none = none && !s.news(of[s])
-		}
-	}
-	for _, s := range seated {
-		if !none && err == nil && !s.news(of[s]) && time.Until(s.deadline) > s.wait/2 {
-			continue
+			if of = s.of(resp); !s.news(of) && !s.patient && time.Until(s.deadline) > s.wait/2 {
+				continue
+			}
 		}
 		delete(c.seats, s.topic)
 		if !s.patient {
 			c.expected[s.topic] = true
 		}
-		s.done <- answer{of[s], s.deadline.After(r.until), err}
+		s.done <- answer{of, s.deadline.After(r.until), err}
 	}
 }
 

@@ -164,8 +164,16 @@ func TestJointReaderWithAPace(t *testing.T) {
 		paced := j.read(t, ReaderOptions{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, Pace: 3 * time.Second})
 		await(t, eager.Ready(), "the reader is ready")
 		await(t, paced.Ready(), "the paced reader is ready")
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute + DefaultReaderWait/2)
 		fetched()
+		if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("first")}.To(cfg.Topics.Requests(), 0)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+		if n := fetched(); n > 0 {
+			t.Errorf("news for the paced one ended the fetch of all: %v", n)
+		}
+		paced.upTo(t, "first")
 		for i := range 120 {
 			if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(fmt.Sprint(i))}.To(cfg.Topics.Requests(), 0)); err != nil {
 				t.Fatal(err)
