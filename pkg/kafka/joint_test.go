@@ -164,16 +164,8 @@ func TestJointReaderWithAPace(t *testing.T) {
 		paced := j.read(t, ReaderOptions{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, Pace: 3 * time.Second})
 		await(t, eager.Ready(), "the reader is ready")
 		await(t, paced.Ready(), "the paced reader is ready")
-		time.Sleep(time.Minute + DefaultReaderWait/2)
+		time.Sleep(time.Minute)
 		fetched()
-		if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("first")}.To(cfg.Topics.Requests(), 0)); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-		if n := fetched(); n > 0 {
-			t.Errorf("news for the paced one ended the fetch of all: %v", n)
-		}
-		paced.upTo(t, "first")
 		for i := range 120 {
 			if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(fmt.Sprint(i))}.To(cfg.Topics.Requests(), 0)); err != nil {
 				t.Fatal(err)
@@ -213,4 +205,31 @@ func TestReadersOfAJoint(t *testing.T) {
 	} {
 		t.Run(name, test)
 	}
+}
+
+// Who is patient is answered at once by a fetch that goes anyway, and does not wait in
+// it with the others: what comes for him wakes nobody.
+func TestPatientOnesOnlyLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := virtualCell(t)
+		j := NewJoint(cfg)
+		other := j.read(t, ReaderOptions{Topic: cfg.Topics.Instances()})
+		await(t, other.Ready(), "the reader is ready")
+		src := &source{client: j.client, topic: cfg.Topics.Requests()}
+		v, err := src.refresh(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(DefaultReaderWait / 2) // its fetch is open
+		began, leader := time.Now(), v.leaders[0].broker
+		f := fetch{broker: leader, view: v, from: map[int32]int64{0: 0}, wait: 10 * DefaultReaderWait, least: 1}
+		if a := j.fetch(t.Context(), leader, src.topic, src.request(f, false), f.wait, true); a.err != nil || !a.early {
+			t.Errorf("answered %+v", a)
+		}
+		if took := time.Since(began); took > DefaultReaderWait/2+boarding {
+			t.Errorf("it waited %v, longer than the fetch that was open", took)
+		}
+		other.stop()
+		<-other.ended
+	})
 }
