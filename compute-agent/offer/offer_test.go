@@ -403,7 +403,7 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 }
 
 // Three brokers: two lanes with small work, whose fetches end in turn, do not keep
-// the host's whole room from a third.
+// the host's whole room from a third, in which work lies.
 func TestWhatNeedsAllTakesTurns(t *testing.T) {
 	l := NewLots("h", Spread)
 	room := Room{free: compute.Resources{compute.VCPU: 4}}
@@ -411,6 +411,7 @@ func TestWhatNeedsAllTakesTurns(t *testing.T) {
 		{Name: "a", Resources: compute.Resources{compute.VCPU: 1}}, {Name: "b", Resources: compute.Resources{compute.VCPU: 1}},
 		{Name: "all", Resources: compute.Resources{compute.VCPU: 4}},
 	}
+	l.Hear(compute.Advice{About: []compute.QueueAdvice{{Queue: "all", Depth: 1, Eligible: 1}}}, epochZero)
 	open := make([]Planned, len(queues))
 	times := map[compute.QueueName]int{}
 	for round := range 60 {

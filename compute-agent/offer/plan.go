@@ -95,7 +95,7 @@ func (p *plan) serve(x pair, slots int) int {
 	opens := x.idle && len(out.Listed) == 0
 	full := opens && slots < 1 || len(out.Listed) == MostListed
 	if full || !p.reserve(x) {
-		if !full && x.idle && x.Skipped > 0 {
+		if !full && x.idle && x.Skipped > 0 && x.Deep {
 			p.holdBack(x)
 		}
 		if x.idle {
@@ -134,7 +134,8 @@ func (p *plan) reserve(x pair) bool {
 }
 
 // holdBack keeps, against all that are served after it, what a candidate will have
-// when the fetches that are open now have ended.
+// when the fetches that are open now have ended. It is for work that is there: small
+// work is not to wait until a queue with nothing in it was fetched alone.
 func (p *plan) holdBack(x pair) {
 	room := p.room
 	for _, h := range p.held {
