@@ -16,7 +16,11 @@
 //   - List, Close, Unlist: records that follow from the catalog and Kafka. A
 //     stale one is found and written over by the next look of the active one.
 //   - DeleteTopic: names the topic id, so a queue made anew survives it. Not
-//     before its queue was closed for CloseFor and no instance names it.
+//     before its queue was closed for CloseFor and no instance names it. A boot
+//     is decided by a catalog that was heard of up to 25 s ago, and may take 20 s
+//     to be written (the conductor's CatalogAge, SyncTimeout and deafFor, and
+//     the loop's DefaultTurnTimeout): CloseFor is longer, lest one that was
+//     taken comes when its queue is gone.
 //   - DeleteBelow: never above the share start offset, which only rises.
 //   - Advice: the reader takes the newest; it is only advice.
 //   - InitShare: the one that harms. On a queue in use it answers that all is

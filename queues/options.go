@@ -94,7 +94,7 @@ type Options struct {
 	MostQueues  int           // flavors that would make more are left out; default 50,000
 	Batch       int           // most queues in one request; default 1,000
 	Settle      time.Duration // until what another manager sent has arrived or died; default 15 s
-	CloseFor    time.Duration // a queue is closed at least so long before it goes; default 5 s
+	CloseFor    time.Duration // a queue is closed at least so long before it goes; default 1 min
 	Debounce    time.Duration // news is collected for so long; default 50 ms
 	Resync      time.Duration // everything is looked at this often, news or not; default 1 min
 	Truncate    time.Duration // finished records are removed this often; default 1 min
@@ -117,7 +117,7 @@ func (o Options) withDefaults() Options {
 	or(&o.Batch, 1000)
 	or(&o.ReportAfter, 8)
 	or(&o.Settle, 15*time.Second)
-	or(&o.CloseFor, 5*time.Second)
+	or(&o.CloseFor, time.Minute)
 	or(&o.Debounce, 50*time.Millisecond)
 	or(&o.Resync, time.Minute)
 	or(&o.Truncate, time.Minute)

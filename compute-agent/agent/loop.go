@@ -131,6 +131,7 @@ func (l *loop) turn() {
 	l.giveUp(now)
 	l.pollHost(now)
 	l.takePinned(now)
+	l.giveBack(now)
 	if l.commit(now) {
 		l.settle()
 		l.look(now)
@@ -152,6 +153,7 @@ func (l *loop) due() time.Time {
 	}
 	at(l.view.pollAt)
 	at(l.pull.again)
+	at(l.heldUntil())
 	at(l.beacon.due)
 	at(l.drain.due)
 	at(l.writeBy)

@@ -25,6 +25,7 @@ type pull struct {
 	queuesEnd bool                            // the list was read to its end once
 	open      map[wire.Lane]opened
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
+	held      []held                          // must not run here, and are kept for one more look
 	pinned    []compute.Build                 // offered to this host alone, oldest first
 	room      *offer.Room                     // nil: to be worked out anew
 	changed   bool                            // what fits, or what may be fetched, may be something else now
@@ -333,6 +334,9 @@ func (l *loop) open(lane wire.Lane, p offer.Planned, drawn time.Time, refs []wir
 		o.queues[c.Queue] = true
 		if c.Extra {
 			o.extra, wait = append(o.extra, c.Queue), glance
+		}
+		if l.pull.hiding(c.Queue) {
+			wait = glance
 		}
 	}
 	for _, c := range p.Left {

@@ -20,6 +20,7 @@ func (l *loop) pulled(p wire.Pulled) {
 	l.refute(o, p, time.Now())
 	delete(l.pull.open, p.Lane)
 	l.pull.changed = true
+	l.looked(o, p)
 	if p.Err != nil {
 		l.log.Debug("a fetch failed", zap.Int32("broker", p.Lane.Broker), zap.Error(p.Err))
 	}
@@ -79,6 +80,10 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	case wire.AckRelease:
 		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), zap.String("why", why))
 		l.a.counts.released.Add(1)
+		if l.hides(b, ref) {
+			l.pull.held = append(l.pull.held, held{ref, now.Add(l.o.Timing.LeaveAlone)})
+			return
+		}
 		l.leaveAlone(ref.Queue.Name)
 		l.o.Puller.Ack(ref, wire.AckRelease)
 	case wire.AckRenew:

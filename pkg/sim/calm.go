@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -115,7 +116,26 @@ func (w *play) unsettled() (left []string) {
 			}
 		}
 	}
-	return append(left, w.differences(now)...)
+	return append(append(left, w.differences(now)...), w.closing()...)
+}
+
+// draining is within what time a closed queue goes once nothing waits in it;
+// and goes not, while something does.
+const draining = 70 * time.Second
+
+// closing lists the closed queues that must still go, or must still show that
+// they stay.
+func (w *play) closing() (left []string) {
+	closed := w.rec.closed()
+	for _, q := range slices.Sorted(maps.Keys(closed)) {
+		used := slices.ContainsFunc(w.byID(), func(i compute.Instance) bool {
+			return i.Queue == q && (i.State == compute.StateQueued || i.State == compute.StateStarting)
+		})
+		if !used || time.Since(closed[q]) < draining {
+			left = append(left, fmt.Sprintf("%s is closed since %s", q, w.rec.at(closed[q])))
+		}
+	}
+	return left
 }
 
 // room is a host that offers and would fit the instance; empty if there is none.

@@ -184,6 +184,7 @@ func (w *play) observe() (stop func()) {
 	read(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true}, w.rec.instance)
 	read(kafka.ReaderOptions{Topic: topics.Hosts(), Gather: time.Second}, w.rec.beacon)
 	read(kafka.ReaderOptions{Topic: topics.Reports()}, w.rec.report)
+	read(kafka.ReaderOptions{Topic: topics.Queues()}, w.rec.queue)
 	for _, q := range w.queues() {
 		read(kafka.ReaderOptions{Topic: topics.Build(q)}, w.rec.build)
 	}

@@ -36,6 +36,7 @@ type Recording struct {
 	Came map[string]int // faults that took place, by kind: a trap may never spring
 
 	Beacons map[compute.HostID]compute.Beacon                       // the last of each host
+	Closed  map[compute.QueueName]time.Time                         // queues that are closed, and not gone; since when
 	Worst   map[compute.HostID]compute.Resources                    // the most a host ever held
 	Left    map[compute.HostID]map[compute.InstanceID]journal.Entry // in the journals at the end
 	Awaited string                                                  // the last thing that had to be waited for until all was settled
@@ -103,7 +104,7 @@ func (v Violation) String() string { return v.Rule + ": " + v.What }
 func newRecording(s Schedule) *Recording {
 	return &Recording{
 		Schedule: s, Start: time.Now(), now: map[compute.InstanceID]compute.Instance{},
-		Beacons: map[compute.HostID]compute.Beacon{}, Worst: map[compute.HostID]compute.Resources{},
+		Beacons: map[compute.HostID]compute.Beacon{}, Closed: map[compute.QueueName]time.Time{}, Worst: map[compute.HostID]compute.Resources{},
 		Left: map[compute.HostID]map[compute.InstanceID]journal.Entry{}, Came: map[string]int{},
 	}
 }
@@ -183,6 +184,34 @@ func (r *Recording) beacon(rec wire.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Beacons[b.Host] = b
+}
+
+// queue keeps which queues are closed.
+func (r *Recording) queue(rec wire.Record) {
+	name, closed := compute.QueueName(rec.Key), false
+	if rec.Value != nil {
+		q, err := wire.DecodeQueue(rec)
+		if err != nil {
+			r.wrong("log", "", "a queue cannot be read: %v", err)
+			return
+		}
+		closed = q.State == compute.QueueClosed && q.TopicID != ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case !closed:
+		delete(r.Closed, name)
+	case r.Closed[name].IsZero():
+		r.Closed[name] = time.Now()
+	}
+}
+
+// closed is since when each queue is closed that is not gone.
+func (r *Recording) closed() map[compute.QueueName]time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.Closed)
 }
 
 // instances is the newest of every record.

@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Work that must not run here, and that nobody else takes, is the first that a
+// queue hands out: given back at once it would keep this host from all that lies
+// behind it. So it is kept locked while the host has one more look at the queue;
+// it is given back when that look has brought nothing.
+
+// held is such work.
+type held struct {
+	ref   wire.WorkRef
+	until time.Time // when it is given back though the queue was not looked at again
+}
+
+// mostHeld bounds how much work is held at once.
+const mostHeld = 64
+
+// hides says whether work is to be held.
+func (l *loop) hides(b compute.Build, ref wire.WorkRef) bool {
+	return slices.Contains(b.Avoid, l.o.Host) && ref.Delivery >= thirdDelivery && len(l.pull.held) < mostHeld
+}
+
+// looked gives back what a fetch that has ended found nothing behind.
+func (l *loop) looked(o opened, p wire.Pulled) {
+	l.letGo(func(h held) bool {
+		return o.queues[h.ref.Queue.Name] && (p.Record == nil || p.Ref.Queue.Name != h.ref.Queue.Name)
+	})
+}
+
+// giveBack gives back what was held for too long: there was no room to look.
+func (l *loop) giveBack(now time.Time) {
+	l.letGo(func(h held) bool { return !now.Before(h.until) && !l.waitsOn(h.ref.Queue.Name) })
+}
+
+// letGo releases some of what is held, and leaves its queues to others.
+func (l *loop) letGo(which func(held) bool) {
+	l.pull.held = slices.DeleteFunc(l.pull.held, func(h held) bool {
+		if !which(h) {
+			return false
+		}
+		l.leaveAlone(h.ref.Queue.Name)
+		l.o.Puller.Ack(h.ref, wire.AckRelease)
+		return true
+	})
+}
+
+// hiding says whether work of a queue is held.
+func (p *pull) hiding(q compute.QueueName) bool {
+	return slices.ContainsFunc(p.held, func(h held) bool { return h.ref.Queue.Name == q })
+}
+
+// waitsOn says whether an open fetch lists a queue.
+func (l *loop) waitsOn(q compute.QueueName) bool {
+	for _, o := range l.pull.open {
+		if o.queues[q] {
+			return true
+		}
+	}
+	return false
+}
+
+// heldUntil is when something is to be given back though no fetch ends before.
+func (l *loop) heldUntil() (next time.Time) {
+	for _, h := range l.pull.held {
+		if !l.waitsOn(h.ref.Queue.Name) && (next.IsZero() || h.until.Before(next)) {
+			next = h.until
+		}
+	}
+	return next
+}
