@@ -15,6 +15,10 @@ const (
 	// patience is how long, when nothing goes wrong any more, everything may take
 	// to end: longer than any back-off and time-out that may still be running.
 	patience = 20 * time.Minute
+	// soon is how long whatever has room may wait then: a host that nobody wakes
+	// looks within a minute, and what was lost on its way is missed after half of
+	// one (I6).
+	soon = 90 * time.Second
 	// steady is how long it must have looked finished.
 	steady = 3 * time.Second
 )
@@ -27,7 +31,11 @@ func (w *play) calm() {
 	if !w.await(w.unsettled) {
 		return
 	}
-	w.rec.Settled, w.rec.Awaited = time.Now(), w.rec.waiting
+	w.rec.Placed, w.rec.Awaited = time.Now().Add(-steady), w.rec.waiting
+	if !w.await(func() []string { return append(w.unsettled(), w.closing()...) }) {
+		return
+	}
+	w.rec.Settled = time.Now()
 	w.settled.Store(true)
 	w.askQuotas()
 	for _, i := range w.byID() {
@@ -116,7 +124,7 @@ func (w *play) unsettled() (left []string) {
 			}
 		}
 	}
-	return append(append(left, w.differences(now)...), w.closing()...)
+	return append(left, w.differences(now)...)
 }
 
 // draining is within what time a closed queue goes once nothing waits in it;

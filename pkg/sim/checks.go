@@ -54,8 +54,11 @@ func broken(rule string, id compute.InstanceID, at time.Time, format string, arg
 
 // checkEnded: I1, I6: what is left to do gets done.
 func checkEnded(r *Recording) (wrong []Violation) {
+	if took := r.Placed.Sub(r.Calm); !r.Placed.IsZero() && took > soon {
+		wrong = append(wrong, broken("I6", r.idIn(r.Awaited), r.Placed, "%s after everything was well: %s", took.Round(time.Second), r.Awaited)...)
+	}
 	if !r.Settled.IsZero() {
-		return nil
+		return wrong
 	}
 	for _, what := range r.Stuck {
 		wrong = append(wrong, broken("I1", r.idIn(what), r.Calm.Add(patience), "%s after everything was well: %s", patience, what)...)

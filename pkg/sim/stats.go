@@ -52,7 +52,7 @@ func (s *Stats) Add(r *Recording, failed bool) {
 		s.Came[k] += n
 	}
 	if !r.Settled.IsZero() {
-		s.Slow = append(s.Slow, Slow{r.Schedule.Seed, r.Settled.Sub(r.Calm) - steady, r.Awaited})
+		s.Slow = append(s.Slow, Slow{r.Schedule.Seed, r.Placed.Sub(r.Calm), r.Awaited})
 		slices.SortFunc(s.Slow, func(a, b Slow) int { return int(b.Took - a.Took) })
 		s.Slow = s.Slow[:min(len(s.Slow), 5)]
 	}
