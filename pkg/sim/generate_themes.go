@@ -123,6 +123,11 @@ func (g *generator) crowded() {
 		}
 	}
 	drop := g.between(0.4, 0.4+g.length/2)
+	for _, l := range g.s.Load {
+		if l.Op == LoadBoot && l.At < drop && l.Boot.Flavor == f.Name {
+			l.Boot.Flavor, l.Boot.With = w.Flavors[0].Name, nil
+		}
+	}
 	for range 5 + g.IntN(5) {
 		g.boot(drop + g.between(-2*w.Latency, w.Latency))
 		b := g.s.Load[len(g.s.Load)-1].Boot
@@ -135,8 +140,9 @@ func (g *generator) crowded() {
 			g.add(Load{At: drop + g.between(5, 20), Op: LoadHost, Host: h.ID, Wish: "enable"})
 		}
 	}
+	stay := g.chance(0.5) // what waits, waits for longer than a closed queue is kept
 	for _, b := range g.names {
-		if g.chance(0.6) {
+		if !stay && g.chance(0.6) {
 			g.add(Load{At: max(b.at, drop) + g.between(3, 15), Op: LoadDelete, Name: b.name, Project: b.project, When: "active"})
 		}
 	}
