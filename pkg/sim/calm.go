@@ -132,14 +132,18 @@ func (w *play) unsettled() (left []string) {
 const draining = 70 * time.Second
 
 // closing lists the closed queues that must still go, or must still show that
-// they stay.
+// they stay; and what waits in a queue that is gone.
 func (w *play) closing() (left []string) {
-	closed := w.rec.closed()
+	closed, gone := w.rec.ended()
+	used := map[compute.QueueName]bool{}
+	for _, i := range w.byID() {
+		used[i.Queue] = used[i.Queue] || i.State == compute.StateQueued || i.State == compute.StateStarting
+		if i.State == compute.StateQueued && gone[i.Queue] {
+			left = append(left, fmt.Sprintf("%s is queued in %s, which is gone", i.Boot.Name, i.Queue))
+		}
+	}
 	for _, q := range slices.Sorted(maps.Keys(closed)) {
-		used := slices.ContainsFunc(w.byID(), func(i compute.Instance) bool {
-			return i.Queue == q && (i.State == compute.StateQueued || i.State == compute.StateStarting)
-		})
-		if !used || time.Since(closed[q]) < draining {
+		if !used[q] || time.Since(closed[q]) < draining {
 			left = append(left, fmt.Sprintf("%s is closed since %s", q, w.rec.at(closed[q])))
 		}
 	}

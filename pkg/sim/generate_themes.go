@@ -128,8 +128,15 @@ func (g *generator) crowded() {
 			l.Boot.Flavor, l.Boot.With = w.Flavors[0].Name, nil
 		}
 	}
+	first, last := -2*w.Latency, w.Latency
+	if g.chance(0.5) { // what was decided comes to light when the flavor is gone
+		first, last = -6*w.Latency, -3*w.Latency
+		for i := range w.Conductors {
+			g.wrong(Fault{At: max(0, drop+first), Kind: FaultMute, Who: fmt.Sprintf("conductor-%d", i+1), For: g.between(3, 15)})
+		}
+	}
 	for range 5 + g.IntN(5) {
-		g.boot(drop + g.between(-2*w.Latency, w.Latency))
+		g.boot(max(0, drop+g.between(first, last)))
 		b := g.s.Load[len(g.s.Load)-1].Boot
 		b.Flavor, b.With, b.Host, b.Avoid, b.OnNoCapacity = f.Name, nil, "", nil, compute.WaitForCapacity
 	}

@@ -38,6 +38,7 @@ type Recording struct {
 
 	Beacons map[compute.HostID]compute.Beacon                       // the last of each host
 	Closed  map[compute.QueueName]time.Time                         // queues that are closed, and not gone; since when
+	Gone    map[compute.QueueName]bool                              // queues that were there
 	Worst   map[compute.HostID]compute.Resources                    // the most a host ever held
 	Left    map[compute.HostID]map[compute.InstanceID]journal.Entry // in the journals at the end
 	Awaited string                                                  // the last thing that had to be waited for until all was settled
@@ -105,8 +106,9 @@ func (v Violation) String() string { return v.Rule + ": " + v.What }
 func newRecording(s Schedule) *Recording {
 	return &Recording{
 		Schedule: s, Start: time.Now(), now: map[compute.InstanceID]compute.Instance{},
-		Beacons: map[compute.HostID]compute.Beacon{}, Closed: map[compute.QueueName]time.Time{}, Worst: map[compute.HostID]compute.Resources{},
-		Left: map[compute.HostID]map[compute.InstanceID]journal.Entry{}, Came: map[string]int{},
+		Beacons: map[compute.HostID]compute.Beacon{}, Closed: map[compute.QueueName]time.Time{}, Gone: map[compute.QueueName]bool{},
+		Worst: map[compute.HostID]compute.Resources{},
+		Left:  map[compute.HostID]map[compute.InstanceID]journal.Entry{}, Came: map[string]int{},
 	}
 }
 
@@ -187,7 +189,7 @@ func (r *Recording) beacon(rec wire.Record) {
 	r.Beacons[b.Host] = b
 }
 
-// queue keeps which queues are closed.
+// queue keeps which queues are closed, and which are gone.
 func (r *Recording) queue(rec wire.Record) {
 	name, closed := compute.QueueName(rec.Key), false
 	if rec.Value != nil {
@@ -200,6 +202,7 @@ func (r *Recording) queue(rec wire.Record) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.Gone[name] = rec.Value == nil
 	switch {
 	case !closed:
 		delete(r.Closed, name)
@@ -208,11 +211,11 @@ func (r *Recording) queue(rec wire.Record) {
 	}
 }
 
-// closed is since when each queue is closed that is not gone.
-func (r *Recording) closed() map[compute.QueueName]time.Time {
+// ended is since when each queue is closed that is not gone, and which are.
+func (r *Recording) ended() (closed map[compute.QueueName]time.Time, gone map[compute.QueueName]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.Closed)
+	return maps.Clone(r.Closed), maps.Clone(r.Gone)
 }
 
 // instances is the newest of every record.
