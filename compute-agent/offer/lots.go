@@ -2,6 +2,7 @@ package offer
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -9,8 +10,13 @@ import (
 )
 
 const (
-	// waiters is how many hosts should wait on a queue without work in it.
-	waiters = 8
+	// waiters is how many hosts should wait on a queue without work in it, and
+	// fewWaiters how many at least where queues are many.
+	waiters    = 8
+	fewWaiters = 2
+	// mostOwn is on how many queues each of a thousand hosts waits at once before
+	// fewer wait on each; what a hundred hosts list costs a tenth of that.
+	mostOwn = 3
 	// Epoch is how long a lot holds.
 	Epoch = 15 * time.Second
 	// stale is how long without any advice until depths are forgotten.
@@ -28,11 +34,13 @@ const (
 // Lots draws the queues this host waits on. For a queue with W eligible hosts
 // and depth D a host waits with the chance (8+D)/W, decided by a hash of host,
 // queue and epoch: nobody needs to ask anybody, and about 8 wait. Work that
-// lies there is news that everybody may act on, a host on a few at a time.
+// lies there is news that everybody may act on, a host on a few at a time. On an
+// empty queue fewer wait where queues are many (Share).
 type Lots struct {
 	host    compute.HostID
 	weigher Weigher
 	lots    []lot                     // of the queues listed, in their order
+	share   Share                     // of the queues listed
 	at      map[compute.QueueName]int // places in lots
 	about   map[compute.QueueName]compute.QueueAdvice
 	heard   time.Time                 // when the last advice came; zero: never
@@ -71,6 +79,17 @@ func (l *Lots) List(queues []compute.Queue) {
 		l.lots[i] = lot{queue: q.Name, needs: q.Resources, news: news, advised: advised, in: unhashed}
 		l.at[q.Name] = i
 	}
+	l.sum()
+}
+
+// sum counts again on how many queues the host would wait.
+func (l *Lots) sum() {
+	l.share = 0
+	for i := range l.lots {
+		if x := &l.lots[i]; x.advised {
+			l.share.Add(x.news.Eligible)
+		}
+	}
 }
 
 // unhashed is the epoch of no hash.
@@ -91,6 +110,7 @@ func (l *Lots) Hear(a compute.Advice, now time.Time) {
 			l.lots[i].news, l.lots[i].advised = q, true
 		}
 	}
+	l.sum()
 }
 
 // Candidate is a queue this host would wait on.
@@ -186,15 +206,34 @@ func (l *Lots) doubtful(news compute.QueueAdvice, now time.Time) bool {
 
 // drawn says whether the lot falls on this host.
 func (l *Lots) drawn(a compute.QueueAdvice, h uint64, used float64) bool {
-	return l.weigher.Drawn(Chance(a.Eligible, a.Depth), h, used)
+	return l.weigher.Drawn(l.share.Chance(a.Eligible, a.Depth), h, used)
 }
 
+// Share is on how many queues a host would wait at once, if eight hosts waited on
+// each. A fetch that ends costs a broker the queues it lists, times the others who
+// wait on each, times the queues that each of them lists: where queues are as many as
+// hosts, eight would cost it more than all the rest. Work that lies somewhere
+// is told of, so fewer are enough.
+type Share float64
+
+// Add takes one more queue into account.
+func (s *Share) Add(eligible uint32) { *s += Share(chance(eligible, waiters)) }
+
 // Chance is how likely each eligible host should wait on a queue with so much work.
-func Chance(eligible uint32, depth uint64) float64 {
+func (s Share) Chance(eligible uint32, depth uint64) float64 {
+	want := waiters + float64(depth)
+	if depth == 0 && s > 0 {
+		own := mostOwn * math.Sqrt(1000/float64(max(eligible, 1)))
+		want = max(fewWaiters, min(want, waiters*own/float64(s)))
+	}
+	return chance(eligible, want)
+}
+
+func chance(eligible uint32, want float64) float64 {
 	if eligible == 0 {
 		return 1
 	}
-	return min(1, (waiters+float64(depth))/float64(eligible))
+	return min(1, want/float64(eligible))
 }
 
 // Drawn says whether a lot, of which every bit is by chance, falls on a host of which

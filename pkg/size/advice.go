@@ -10,13 +10,42 @@ import (
 )
 
 // bulletin is all that was told of queues until some moment.
-type bulletin struct{ of []news }
+type bulletin struct {
+	of    []news
+	share offer.Share // of the queues that something was told of
+}
 
 // news is what hosts make of what was told of a queue.
 type news struct {
 	own, all float64 // the chance to wait, without its work and with it
 	deep     bool
 	oldest   time.Time
+
+	told     bool
+	eligible uint32
+	depth    uint64
+}
+
+// hear takes what was told of a queue.
+func (b *bulletin) hear(queue int32, a compute.QueueAdvice) {
+	b.of[queue] = news{deep: a.Depth > 0, oldest: a.Oldest, told: true, eligible: a.Eligible, depth: a.Depth}
+}
+
+// weigh works out the chances, when all was heard.
+func (b *bulletin) weigh() {
+	b.share = 0
+	for i := range b.of {
+		if b.of[i].told {
+			b.share.Add(b.of[i].eligible)
+		}
+	}
+	for i := range b.of {
+		n := &b.of[i]
+		n.own, n.all = 1, 1
+		if n.told {
+			n.own, n.all = b.share.Chance(n.eligible, 0), b.share.Chance(n.eligible, n.depth)
+		}
+	}
 }
 
 // tell lets the queue manager tell what is new.
@@ -29,13 +58,11 @@ func (w *world) tell() {
 			next.of = slices.Clone(w.news.of)
 		} else {
 			next.of = make([]news, len(w.queues))
-			for i := range next.of {
-				next.of[i] = news{own: 1, all: 1}
-			}
 		}
 		for _, q := range a.About {
-			next.of[w.at[q.Queue]] = news{offer.Chance(q.Eligible, 0), offer.Chance(q.Eligible, q.Depth), q.Depth > 0, q.Oldest}
+			next.hear(w.at[q.Queue], q)
 		}
+		next.weigh()
 		w.news = next
 		w.ask(forEffects, 0, w.writes(1, len(a.About)))
 	}

@@ -218,10 +218,12 @@ func TestDrawsLikeLots(t *testing.T) {
 			advice := compute.Advice{Full: true}
 			var list []compute.Queue
 			for q := range w.queues {
-				told.of[q] = news{offer.Chance(c.eligible, 0), offer.Chance(c.eligible, c.depth), c.depth > 0, clock(0)}
-				advice.About = append(advice.About, compute.QueueAdvice{Queue: w.queues[q].name, Eligible: c.eligible, Depth: c.depth, Oldest: clock(0)})
+				about := compute.QueueAdvice{Queue: w.queues[q].name, Eligible: c.eligible, Depth: c.depth, Oldest: clock(0)}
+				told.hear(int32(q), about)
+				advice.About = append(advice.About, about)
 				list = append(list, compute.Queue{Name: w.queues[q].name, Resources: w.queues[q].needs})
 			}
+			told.weigh()
 			ours, theirs := 0, 0
 			for h := range w.hosts {
 				x := &w.hosts[h]
