@@ -146,8 +146,8 @@ func (l *loop) look(now time.Time) {
 	l.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Poll)
 		defer cancel()
-		if len(others) > 0 {
-			_, _ = l.o.Puller.Place(ctx, others) // their trouble is told when they are drawn
+		for some := range slices.Chunk(others, mostAsked) {
+			_, _ = l.o.Puller.Place(ctx, some) // their trouble is told when they are drawn
 		}
 		lanes, err := l.o.Puller.Place(ctx, refs)
 		l.a.inbox.put(func(l *loop) {
@@ -165,17 +165,15 @@ func (p *pull) ref(name compute.QueueName) wire.QueueRef {
 // mostAsked bounds for how many queues brokers are asked at once.
 const mostAsked = 500
 
-// unasked are queues that may be drawn some time: brokers are asked for all of them
-// in one question, instead of in one whenever the lots bring up another.
+// unasked are the queues that may be drawn some time: brokers are asked for all of
+// them at first, instead of whenever the lots bring up another.
 func (p *pull) unasked() (refs []wire.QueueRef) {
 	if p.asked {
 		return nil
 	}
 	p.asked = true
 	for name := range p.queues {
-		if refs = append(refs, p.ref(name)); len(refs) == mostAsked {
-			break
-		}
+		refs = append(refs, p.ref(name))
 	}
 	return refs
 }

@@ -21,10 +21,10 @@ const (
 	Epoch = 15 * time.Second
 	// stale is how long without any advice until depths are forgotten.
 	stale = 60 * time.Second
-	// MostExtra is how many queues a host waits on only because work lies there. A
-	// fetch that lists many queues costs a broker many times one that lists few, and
-	// where work lies one queue is enough to bring some: when brokers fall behind,
-	// all queues are deep.
+	// MostExtra is how many queues a host waits on only because work lies there, if
+	// none is its by lot. A fetch that lists many queues costs a broker many times
+	// one that lists few, and where work lies one queue is enough to bring some: when
+	// brokers fall behind, all queues are deep.
 	MostExtra = 4
 	// rounds is in how many epochs every queue is visited once when there is
 	// no advice: within a minute.
@@ -177,14 +177,18 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 			out = append(out, c)
 		}
 	}
-	if len(extra) > MostExtra {
+	if most := Extra(len(out)); len(extra) > most {
 		slices.SortFunc(extra, func(a, b Candidate) int { return cmp.Compare(a.Order, b.Order) })
-		extra = extra[:MostExtra]
+		extra = extra[:most]
 	}
 	out = append(out, extra...)
 	slices.SortFunc(out, Candidate.before)
 	return out
 }
+
+// Extra is on how many queues a host waits only because work lies there, beside so
+// many of its own.
+func Extra(own int) int { return max(1, MostExtra-own) }
 
 // Refute takes note that no work came from a queue in which some was said to lie: it
 // is on its way somewhere already. Where brokers and conductors fall behind, much is,

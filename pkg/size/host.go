@@ -162,7 +162,7 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 		}
 		extra[i], n = w.candidate(x, int32(q), lot, *about), min(n+1, len(extra))
 	}
-	return append(out, extra[:n]...)
+	return append(out, extra[:min(n, offer.Extra(len(out)))]...)
 }
 
 func (w *world) candidate(x *host, q int32, lot uint64, about news) offer.Candidate {
