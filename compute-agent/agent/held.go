@@ -10,31 +10,31 @@ import (
 
 // Work that must not run here, and that nobody else takes, is the first that a
 // queue hands out: given back at once it would keep this host from all that lies
-// behind it. So it is kept locked while the host has one more look at the queue;
-// it is given back when that look has brought nothing.
+// behind it. So it is kept locked while the host looks once more at the queue, and
+// what comes and must not run here either is kept with it. All of it is given back
+// together when a look has brought nothing.
 
 // held is such work.
 type held struct {
 	ref   wire.WorkRef
-	until time.Time // when it is given back though the queue was not looked at again
+	until time.Time // when it is given back whatever the looks bring
 }
 
 // mostHeld bounds how much work is held at once.
 const mostHeld = 64
 
 // hides says whether work is to be held.
-func (l *loop) hides(b compute.Build, ref wire.WorkRef) bool {
-	return slices.Contains(b.Avoid, l.o.Host) && ref.Delivery >= thirdDelivery && len(l.pull.held) < mostHeld
+func (l *loop) hides(b compute.Build, ref wire.WorkRef, now time.Time) bool {
+	return slices.Contains(b.Avoid, l.o.Host) && l.offers(now) && len(l.pull.held) < mostHeld &&
+		(ref.Delivery >= thirdDelivery || l.pull.hiding(ref.Queue.Name))
 }
 
 // looked gives back what a fetch that has ended found nothing behind.
 func (l *loop) looked(o opened, p wire.Pulled) {
-	l.letGo(func(h held) bool {
-		return o.queues[h.ref.Queue.Name] && (p.Record == nil || p.Ref.Queue.Name != h.ref.Queue.Name)
-	})
+	l.letGo(func(h held) bool { return p.Record == nil && o.queues[h.ref.Queue.Name] })
 }
 
-// giveBack gives back what was held for too long: there was no room to look.
+// giveBack gives back what was held for too long.
 func (l *loop) giveBack(now time.Time) {
 	l.letGo(func(h held) bool { return !now.Before(h.until) && !l.waitsOn(h.ref.Queue.Name) })
 }

@@ -256,21 +256,21 @@ func TestAvoid(t *testing.T) {
 }
 
 // Work that must not run here, and that nobody else takes, keeps the host from
-// nothing that lies behind it, however much there is of it.
+// nothing that lies behind it, and is given back.
 func TestWorkBehindWhatAvoidsTheHost(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
+		const avoiders = 12
 		n := c.start(dir, fake.Options{}, nil)
-		for i := 1; i < 4; i++ {
-			c.boot(i, "small", func(b *compute.Build) { b.Avoid = []compute.HostID{"h1"} })
+		for i := range avoiders {
+			c.boot(i+1, "small", func(b *compute.Build) { b.Avoid = []compute.HostID{"h1"} })
 		}
-		c.boot(4, "small")
-		pass(30 * time.Second)
-		c.wantOne(4, compute.StateActive)
-		c.boot(5, "small")
-		pass(30 * time.Second)
-		c.wantOne(5, compute.StateActive)
+		for i := avoiders + 1; i < avoiders+4; i++ {
+			c.boot(i, "small")
+			pass(8 * time.Second)
+			c.wantOne(i, compute.StateActive)
+		}
 		stop(c, n)
-		for _, it := range c.queues["small"].items[:3] {
+		for _, it := range c.queues["small"].items[:avoiders] {
 			if it.holder != nil || it.done {
 				c.t.Errorf("what avoids this host is not given back: held %t, done %t", it.holder != nil, it.done)
 			}

@@ -142,19 +142,23 @@ func (l *loop) look(now time.Time) {
 		byName[c.Queue] = c
 	}
 	l.pull.placing = true
-	was, others := maps.Clone(l.pull.open), l.pull.unasked()
+	was, others := maps.Clone(l.pull.open), l.unasked()
 	l.workers.Go(func() {
-		ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Poll)
-		defer cancel()
-		for some := range slices.Chunk(others, mostAsked) {
-			_, _ = l.o.Puller.Place(ctx, some) // their trouble is told when they are drawn
-		}
-		lanes, err := l.o.Puller.Place(ctx, refs)
+		lanes, err := l.place(refs)
 		l.a.inbox.put(func(l *loop) {
 			l.dropStale(lanes, was)
 			l.placed(byName, now, lanes, err)
 		})
+		for some := range slices.Chunk(others, mostAsked) {
+			_, _ = l.place(some) // their trouble is told when they are drawn
+		}
 	})
+}
+
+func (l *loop) place(refs []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
+	ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Poll)
+	defer cancel()
+	return l.o.Puller.Place(ctx, refs)
 }
 
 func (p *pull) ref(name compute.QueueName) wire.QueueRef {
@@ -167,13 +171,13 @@ const mostAsked = 500
 
 // unasked are the queues that may be drawn some time: brokers are asked for all of
 // them at first, instead of whenever the lots bring up another.
-func (p *pull) unasked() (refs []wire.QueueRef) {
-	if p.asked {
+func (l *loop) unasked() (refs []wire.QueueRef) {
+	if l.pull.asked {
 		return nil
 	}
-	p.asked = true
-	for name := range p.queues {
-		refs = append(refs, p.ref(name))
+	l.pull.asked = true
+	for _, q := range offer.Accepted(l.view.traits, l.pull.list()) {
+		refs = append(refs, l.pull.ref(q.Name))
 	}
 	return refs
 }
@@ -312,7 +316,7 @@ func (l *loop) refute(o opened, p wire.Pulled, now time.Time) {
 		return
 	}
 	for _, q := range o.extra {
-		if p.Record == nil || p.Ref.Queue.Name != q {
+		if (p.Record == nil || p.Ref.Queue.Name != q) && !l.pull.hiding(q) { // what lies there may be what is held
 			l.pull.lots.Refute(q, now)
 		}
 	}

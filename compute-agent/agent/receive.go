@@ -80,10 +80,12 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	case wire.AckRelease:
 		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), zap.String("why", why))
 		l.a.counts.released.Add(1)
-		if l.hides(b, ref) {
+		if l.hides(b, ref, now) {
 			l.pull.held = append(l.pull.held, held{ref, now.Add(l.o.Timing.LeaveAlone)})
 			return
 		}
+		// Together: what is given back on a fetch that lists its queue comes back.
+		l.letGo(func(h held) bool { return h.ref.Queue.Name == ref.Queue.Name })
 		l.leaveAlone(ref.Queue.Name)
 		l.o.Puller.Ack(ref, wire.AckRelease)
 	case wire.AckRenew:

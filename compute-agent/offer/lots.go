@@ -33,9 +33,9 @@ const (
 
 // Lots draws the queues this host waits on. For a queue with W eligible hosts
 // and depth D a host waits with the chance (8+D)/W, decided by a hash of host,
-// queue and epoch: nobody needs to ask anybody, and about 8 wait. Work that
-// lies there is news that everybody may act on, a host on a few at a time. On an
-// empty queue fewer wait where queues are many (Share).
+// queue and epoch: nobody needs to ask anybody, and about 8 wait, fewer on an empty
+// queue where queues are many (Share). Work that lies there is news that
+// everybody may act on, a host on a few at a time.
 type Lots struct {
 	host    compute.HostID
 	weigher Weigher

@@ -2,14 +2,16 @@ package bench
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 const (
-	// filesOfAgent are what one agent has open: its journal, and connections to the
-	// broker. Up to 8.5 were seen while a thousand hosts began with a thousand queues.
+	// filesOfAgent are what one agent has open at each broker, its journal
+	// included. Up to 8.5 were seen with one broker while a thousand hosts began with
+	// a thousand queues.
 	filesOfAgent = 9
 	// filesOfRest are what everything else has open.
 	filesOfRest = 500
@@ -32,7 +34,7 @@ func raiseFiles(o Options) (uint64, error) {
 }
 
 func enoughFiles(o Options, limit uint64) error {
-	each := filesOfAgent
+	each := filesOfAgent * max(1, o.Replication, 1+strings.Count(o.Kafka, ","))
 	if o.Kafka == "" {
 		each *= 2 // both ends of every connection are in this process
 	}

@@ -63,11 +63,11 @@ func TestThisProcessUsesSomething(t *testing.T) {
 }
 
 func TestEnoughFiles(t *testing.T) {
-	o := Options{Hosts: 1000, Kafka: KafkaLocal}.WithDefaults()
+	o := Options{Hosts: 2100, Kafka: KafkaLocal}.WithDefaults()
 	if err := enoughFiles(o, 20_000); err != nil {
-		t.Errorf("1,000 hosts with 20,000 files: %v", err)
+		t.Errorf("2,100 hosts with 20,000 files: %v", err)
 	}
-	for _, o := range []Options{{Hosts: 1100, Kafka: KafkaLocal}, {Hosts: 600}} {
+	for _, o := range []Options{{Hosts: 2200, Kafka: KafkaLocal}, {Hosts: 1100}, {Hosts: 800, Kafka: "a:1,b:1,c:1"}} {
 		err := enoughFiles(o.WithDefaults(), 20_000)
 		var e *compute.Error
 		if !errors.As(err, &e) || e.Field != "hosts" || !strings.Contains(e.Remedy, "ulimit -Hn") {

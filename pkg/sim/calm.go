@@ -127,8 +127,8 @@ func (w *play) unsettled() (left []string) {
 	return append(left, w.differences(now)...)
 }
 
-// draining is within what time a closed queue goes once nothing waits in it;
-// and goes not, while something does.
+// draining is for how long a closed queue is watched in which something waits: it
+// must still be there.
 const draining = 70 * time.Second
 
 // closing lists the closed queues that must still go, or must still show that

@@ -204,7 +204,7 @@ func TestWoken(t *testing.T) {
 // What is drawn here is what offer.Lots draws: as many queues, as many of them deep, of
 // the same advice.
 func TestDrawsLikeLots(t *testing.T) {
-	const hosts, queues = 2000, 40
+	const hosts, queues = 400, 200
 	for _, c := range []struct {
 		eligible uint32
 		depth    uint64
