@@ -98,7 +98,7 @@ func (w *play) byID() []compute.Instance {
 func (w *play) unsettled() (left []string) {
 	for _, p := range w.order {
 		if p.current() == nil {
-			left = append(left, p.name+" is down")
+			left, w.rec.Up = append(left, p.name+" is down"), time.Now()
 		}
 	}
 	if n := w.asking.Load(); n > 0 {

@@ -54,8 +54,8 @@ func broken(rule string, id compute.InstanceID, at time.Time, format string, arg
 
 // checkEnded: I1, I6: what is left to do gets done.
 func checkEnded(r *Recording) (wrong []Violation) {
-	if took := r.Placed.Sub(r.Calm); !r.Placed.IsZero() && took > soon {
-		wrong = append(wrong, broken("I6", r.idIn(r.Awaited), r.Placed, "%s after everything was well: %s", took.Round(time.Second), r.Awaited)...)
+	if took := min(r.Placed.Sub(r.Calm), r.Placed.Sub(r.Up)); !r.Placed.IsZero() && took > soon {
+		wrong = append(wrong, broken("I6", r.idIn(r.Awaited), r.Placed, "%s after everything was up and well: %s", took.Round(time.Second), r.Awaited)...)
 	}
 	if !r.Settled.IsZero() {
 		return wrong
