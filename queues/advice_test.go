@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -109,4 +110,33 @@ func (f *far) checkPace(t *testing.T) {
 			t.Errorf("advice after %s", gap)
 		}
 	}
+}
+
+// What comes into a queue is counted as its instances are queued, each attempt once,
+// so that enough hosts are asked to wait.
+func TestMuchComes(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		for i := range 50 {
+			f.publish(names.Hosts(), beacon(fmt.Sprint("h", i), 4))
+		}
+		f.publish(names.Catalog(), flavor("x"), flavor("y"))
+		m.elected <- true
+		settle(5500 * time.Millisecond)
+		for second := range 20 {
+			for i := range 4 {
+				n := 4*second + i
+				f.publish(names.Instances(), instance(n, "x", compute.StateQueued), instance(n, "x", compute.StateStarting))
+				if n%2 == 0 { // it comes back
+					f.publish(names.Instances(), instance(n, "x", compute.StateQueued), instance(n, "x", compute.StateActive))
+				}
+			}
+			settle(time.Second)
+		}
+		// 6 a second, 90 while a lot holds; room for four on each.
+		told := f.lastAdvice(t)
+		if n := told["x"].Waiters; n < 16 || n > compute.Waiters+23 || told["y"].Waiters != 0 {
+			t.Errorf("%d and %d are to wait", n, told["y"].Waiters)
+		}
+	})
 }

@@ -30,6 +30,7 @@ type view struct {
 	closed   map[compute.QueueName]time.Time // since when it is known to be closed
 	need     map[string]need                 // by instance key
 	loads    map[compute.QueueName]*load
+	came     map[compute.QueueName]uint64 // how much work came since this view began to read
 	stray    map[compute.QueueName]uint64 // records that no instance waits for
 	hosts    map[compute.HostID]bool
 	advisor  *advise.Advisor
@@ -69,7 +70,7 @@ func newView(o Options) *view {
 		log: o.Logger, most: o.MostQueues,
 		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
 		listed: map[compute.QueueName]compute.Queue{}, closed: map[compute.QueueName]time.Time{},
-		need: map[string]need{}, loads: map[compute.QueueName]*load{}, stray: map[compute.QueueName]uint64{},
+		need: map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{}, stray: map[compute.QueueName]uint64{},
 		hosts: map[compute.HostID]bool{}, advisor: advise.New(o.Advice), relisted: true,
 	}
 }
@@ -118,6 +119,7 @@ func (v *view) queue(rec wire.Record, now time.Time) {
 	if rec.Value == nil {
 		delete(v.listed, compute.QueueName(rec.Key))
 		delete(v.closed, compute.QueueName(rec.Key))
+		delete(v.came, compute.QueueName(rec.Key))
 		return
 	}
 	q, err := wire.DecodeQueue(rec)
@@ -174,6 +176,9 @@ func (v *view) instance(rec wire.Record) turn {
 	if is == was {
 		return turn{}
 	}
+	if is.waiting {
+		v.came[is.queue]++
+	}
 	out := v.drop(key, was)
 	if is.queue != "" {
 		out.told = v.add(key, is) || out.told
@@ -229,7 +234,7 @@ func (v *view) drop(key string, was need) (out turn) {
 
 // progress is what agents shall know of a queue's work.
 func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
-	p := advise.Progress{Depth: v.stray[q]}
+	p := advise.Progress{Came: v.came[q], Depth: v.stray[q]}
 	l := v.loads[q]
 	if l == nil {
 		return p

@@ -10,15 +10,14 @@ import (
 )
 
 const (
-	// waiters is how many hosts should wait on a queue without work in it, and
-	// fewWaiters how many at least where queues are many.
-	waiters    = 8
+	// fewWaiters is how many hosts should wait at least on a queue without work in
+	// it, where queues are many.
 	fewWaiters = 2
 	// mostOwn is on how many queues each of a thousand hosts waits at once before
 	// fewer wait on each; what a hundred hosts list costs a tenth of that.
 	mostOwn = 3
 	// Epoch is how long a lot holds.
-	Epoch = 15 * time.Second
+	Epoch = compute.LotHolds
 	// stale is how long without any advice until depths are forgotten.
 	stale = 60 * time.Second
 	// MostExtra is how many queues a host waits on only because work lies there, if
@@ -33,8 +32,8 @@ const (
 
 // Lots draws the queues this host waits on. For a queue with W eligible hosts
 // and depth D a host waits with the chance (8+D)/W, decided by a hash of host,
-// queue and epoch: nobody needs to ask anybody, and about 8 wait, fewer on an empty
-// queue where queues are many (Share). Work that lies there is news that
+// queue and epoch: nobody needs to ask anybody, and about 8 wait, more where so much
+// comes that advice says so, fewer on an empty queue where queues are many (Share). Work that lies there is news that
 // everybody may act on, a host on a few at a time.
 type Lots struct {
 	host    compute.HostID
@@ -87,7 +86,7 @@ func (l *Lots) sum() {
 	l.share = 0
 	for i := range l.lots {
 		if x := &l.lots[i]; x.advised {
-			l.share.Add(x.news.Eligible)
+			l.share.Add(x.news)
 		}
 	}
 }
@@ -210,27 +209,35 @@ func (l *Lots) doubtful(news compute.QueueAdvice, now time.Time) bool {
 
 // drawn says whether the lot falls on this host.
 func (l *Lots) drawn(a compute.QueueAdvice, h uint64, used float64) bool {
-	return l.weigher.Drawn(l.share.Chance(a.Eligible, a.Depth), h, used)
+	return l.weigher.Drawn(l.share.Chance(a), h, used)
 }
 
-// Share is on how many queues a host would wait at once, if eight hosts waited on
-// each. A fetch that ends costs a broker the queues it lists, times the others who
+// Share is on how many queues a host would wait at once, if as many hosts waited on
+// each as should. A fetch that ends costs a broker the queues it lists, times the others who
 // wait on each, times the queues that each of them lists: where queues are as many as
 // hosts, eight would cost it more than all the rest. Work that lies somewhere
 // is told of, so fewer are enough.
 type Share float64
 
 // Add takes one more queue into account.
-func (s *Share) Add(eligible uint32) { *s += Share(chance(eligible, waiters)) }
+func (s *Share) Add(a compute.QueueAdvice) { *s += Share(chance(a.Eligible, waiters(a))) }
 
-// Chance is how likely each eligible host should wait on a queue with so much work.
-func (s Share) Chance(eligible uint32, depth uint64) float64 {
-	want := waiters + float64(depth)
-	if depth == 0 && s > 0 {
-		own := mostOwn * math.Sqrt(1000/float64(max(eligible, 1)))
-		want = max(fewWaiters, min(want, waiters*own/float64(s)))
+// Chance is how likely each eligible host should wait on a queue.
+func (s Share) Chance(a compute.QueueAdvice) float64 {
+	want := waiters(a) + float64(a.Depth)
+	if a.Depth == 0 && s > 0 {
+		own := mostOwn * math.Sqrt(1000/float64(max(a.Eligible, 1)))
+		want = max(fewWaiters, want*min(1, own/float64(s)))
 	}
-	return chance(eligible, want)
+	return chance(a.Eligible, want)
+}
+
+// waiters is how many hosts should wait on a queue without work in it.
+func waiters(a compute.QueueAdvice) float64 {
+	if a.Waiters == 0 {
+		return compute.Waiters
+	}
+	return float64(a.Waiters)
 }
 
 func chance(eligible uint32, want float64) float64 {

@@ -145,6 +145,29 @@ func TestAboutEightWait(t *testing.T) {
 	}
 }
 
+// Where advice says that more should wait, they do; as many less where queues are many.
+func TestAsManyWaitAsAreWanted(t *testing.T) {
+	for _, c := range []struct {
+		hosts, waiters uint32
+		queues         int
+		min, max       int
+	}{{1000, 60, 20, 52, 68}, {1000, 60, 1000, 2, 5}, {20, 60, 20, 20, 20}, {1000, 8, 20, 6, 10}} {
+		told := advice(c.queues, c.hosts, 0)
+		for i := range told.About {
+			told.About[i].Waiters = c.waiters
+		}
+		sum := 0
+		for h := range c.hosts {
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+			l.Hear(told, epochZero)
+			sum += len(l.draws(many(c.queues), 0.5, epochZero.Add(time.Second)))
+		}
+		if avg := sum / c.queues; avg < c.min || avg > c.max {
+			t.Errorf("%+v: %d wait on average", c, avg)
+		}
+	}
+}
+
 // The lots rotate: over an hour every host waits on every queue now and then,
 // and none on a queue all the time.
 func TestLotsRotate(t *testing.T) {

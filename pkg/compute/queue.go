@@ -80,10 +80,18 @@ type Advice struct {
 type QueueAdvice struct {
 	Queue    QueueName
 	Eligible uint32    // W: hosts that would fit its work now and are offering
+	Waiters  uint32    // how many of them should wait on it though no work lies in it; 0: Waiters
 	Depth    uint64    // D: records in it that no host has finished
 	Oldest   time.Time // when the oldest of them was published; zero if none
 	Hosts    HostCounts
 }
+
+// Waiters is how many hosts should wait on a queue without work in it into which
+// little comes.
+const Waiters = 8
+
+// LotHolds is how long a host waits on the queues that it drew, if it has room.
+const LotHolds = 15 * time.Second
 
 // HostCounts says what became of every host as seen from one queue. Each host
 // counts once, under the first that applies from top to bottom.

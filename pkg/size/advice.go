@@ -21,14 +21,13 @@ type news struct {
 	deep     bool
 	oldest   time.Time
 
-	told     bool
-	eligible uint32
-	depth    uint64
+	told  bool
+	about compute.QueueAdvice
 }
 
 // hear takes what was told of a queue.
 func (b *bulletin) hear(queue int32, a compute.QueueAdvice) {
-	b.of[queue] = news{deep: a.Depth > 0, oldest: a.Oldest, told: true, eligible: a.Eligible, depth: a.Depth}
+	b.of[queue] = news{deep: a.Depth > 0, oldest: a.Oldest, told: true, about: a}
 }
 
 // weigh works out the chances, when all was heard.
@@ -36,14 +35,16 @@ func (b *bulletin) weigh() {
 	b.share = 0
 	for i := range b.of {
 		if b.of[i].told {
-			b.share.Add(b.of[i].eligible)
+			b.share.Add(b.of[i].about)
 		}
 	}
 	for i := range b.of {
 		n := &b.of[i]
 		n.own, n.all = 1, 1
 		if n.told {
-			n.own, n.all = b.share.Chance(n.eligible, 0), b.share.Chance(n.eligible, n.depth)
+			empty := n.about
+			empty.Depth = 0
+			n.own, n.all = b.share.Chance(empty), b.share.Chance(n.about)
 		}
 	}
 }
@@ -76,9 +77,9 @@ func (w *world) progress(name compute.QueueName) advise.Progress {
 		q.order.pop()
 	}
 	if q.order.len() == 0 {
-		return advise.Progress{}
+		return advise.Progress{Came: q.came}
 	}
-	return advise.Progress{Depth: uint64(q.depth), Oldest: clock(w.instances[q.order.first()].granted)}
+	return advise.Progress{Came: q.came, Depth: uint64(q.depth), Oldest: clock(w.instances[q.order.first()].granted)}
 }
 
 // hear: a host reads what was told meanwhile; without news its read ends by itself.

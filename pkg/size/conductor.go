@@ -130,6 +130,7 @@ func (w *world) written(c int) {
 			q := &w.queues[i.queue]
 			i.queued, i.granted = true, w.now
 			q.depth++
+			q.came++
 			q.order.push(in.about)
 			w.publish(c, int(q.broker), item{buildOf, i.queue, in.about})
 		case claim:

@@ -41,6 +41,7 @@ type queue struct {
 
 	order line[int32] // instances in the order in which they were queued, to find the oldest
 	depth int         // queued, not granted
+	came  uint64      // ever queued
 }
 
 // fetch is an open one of a host.

@@ -111,7 +111,7 @@ func TestMoreIsNotSlower(t *testing.T) {
 			o.Hosts, o.Prepare, o.Processors = 50*n, 500*time.Millisecond, 8 // builds are what takes the time
 		},
 		"processors": func(o *Options, n int) { o.Requests, o.Processors = 20_000, float64(n)/2 },
-		"brokers":    func(o *Options, n int) { o.Brokers = n },
+		"brokers":    func(o *Options, n int) { o.Requests, o.Brokers = 20_000, n },
 		"slots":      func(o *Options, n int) { o.Hosts, o.Slots, o.Prepare = 50, n, 500*time.Millisecond },
 	} {
 		var last Result

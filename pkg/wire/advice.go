@@ -12,6 +12,7 @@ func EncodeAdvice(a compute.Advice) Record {
 		m.About = append(m.About, &pb.QueueAdvice{
 			Queue:    text(q.Queue),
 			Eligible: q.Eligible,
+			Waiters:  q.Waiters,
 			Depth:    q.Depth,
 			Oldest:   stamp(q.Oldest),
 			Hosts:    hostCountsTo(q.Hosts),
@@ -31,6 +32,7 @@ func adviceFrom(r *reader, m *pb.Advice) compute.Advice {
 		a.About = append(a.About, compute.QueueAdvice{
 			Queue:    compute.QueueName(q.GetQueue()),
 			Eligible: q.GetEligible(),
+			Waiters:  q.GetWaiters(),
 			Depth:    q.GetDepth(),
 			Oldest:   r.time("about.oldest", q.GetOldest()),
 			Hosts:    hostCountsFrom(q.GetHosts()),

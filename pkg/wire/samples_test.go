@@ -148,7 +148,7 @@ func sampleQueue() compute.Queue {
 
 func sampleAdvice() compute.Advice {
 	return compute.Advice{At: at(21), Full: true, About: []compute.QueueAdvice{
-		{Queue: "m1.small", Eligible: 7, Depth: 12, Oldest: at(22), Hosts: sampleHostCounts()},
+		{Queue: "m1.small", Eligible: 7, Waiters: 21, Depth: 12, Oldest: at(22), Hosts: sampleHostCounts()},
 		{Queue: "m1.large"},
 	}}
 }

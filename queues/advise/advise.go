@@ -38,13 +38,10 @@ func DefaultRules() Rules {
 
 // Progress is what is known of a queue's work.
 type Progress struct {
+	Came   uint64    // records that ever came into it, as far as anybody counted
 	Depth  uint64    // records that no host has finished
 	Oldest time.Time // when the oldest of them was published; zero if none
 }
-
-// waiters is how many hosts wait on a queue without work. An agent waits with
-// probability (waiters + depth) / eligible.
-const waiters = 8
 
 // Advisor remembers hosts, queues and what was told. It is not safe for
 // concurrent use.
@@ -54,6 +51,8 @@ type Advisor struct {
 	queues []queue // by name
 	hosts  map[compute.HostID]*host
 	counts []counts // of each queue
+	rooms  []uint64 // of each queue: machines that its eligible hosts have room for together
+	flows  map[compute.QueueName]flow
 	told   map[compute.QueueName]told
 	last   time.Time // when something was told; zero: never
 	full   time.Time // when telling in full began; zero: never
@@ -69,7 +68,7 @@ type told struct {
 
 // New is an advisor that knows nothing.
 func New(r Rules) *Advisor {
-	return &Advisor{rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{}}
+	return &Advisor{rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{}, flows: map[compute.QueueName]flow{}}
 }
 
 // SetQueues says which queues there are. It compares every host with every
@@ -78,20 +77,24 @@ func (a *Advisor) SetQueues(list []compute.Queue) {
 	list = slices.SortedFunc(slices.Values(list), func(x, y compute.Queue) int { return cmp.Compare(x.Name, y.Name) })
 	complete := a.due >= len(a.queues)
 	a.names, a.queues = newNames(), make([]queue, 0, len(list))
-	kept := make(map[compute.QueueName]told, len(list))
+	kept, flows := make(map[compute.QueueName]told, len(list)), make(map[compute.QueueName]flow, len(list))
 	for _, q := range list {
 		a.queues = append(a.queues, a.names.queue(q))
 		if t, ok := a.told[q.Name]; ok {
 			kept[q.Name] = t
 		}
+		if f, ok := a.flows[q.Name]; ok {
+			flows[q.Name] = f
+		}
 	}
-	a.told, a.counts, a.due = kept, make([]counts, len(list)), 0
+	a.told, a.flows, a.due = kept, flows, 0
+	a.counts, a.rooms = make([]counts, len(list)), make([]uint64, len(list))
 	if complete {
 		a.due = len(list)
 	}
 	for _, h := range a.hosts {
 		h.measure(a.names)
-		h.is = nil
+		h.is, h.room = nil, nil
 		a.compare(h)
 	}
 }
@@ -120,6 +123,7 @@ func (a *Advisor) Forget(id compute.HostID) {
 	}
 	for q, is := range h.is {
 		a.counts[q][is]--
+		a.rooms[q] -= uint64(h.room[q])
 	}
 	delete(a.hosts, id)
 }
@@ -142,7 +146,7 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 			end = i
 			break
 		}
-		about := a.about(i, progress(a.queues[i].name))
+		about := a.about(i, progress(a.queues[i].name), now)
 		is := a.tell(about, now)
 		a.young = a.young || about.Depth > 0 && !is.work
 		if i >= a.due && i < a.due+a.room() || a.news(about.Queue, is) {
@@ -184,10 +188,12 @@ func (a *Advisor) room() int {
 	return (a.rules.Most + 1) / 2
 }
 
-func (a *Advisor) about(i int, p Progress) compute.QueueAdvice {
-	c := a.counts[i]
+func (a *Advisor) about(i int, p Progress, now time.Time) compute.QueueAdvice {
+	c, f := a.counts[i], a.flows[a.queues[i].name]
+	f.see(p.Came, now)
+	a.flows[a.queues[i].name] = f
 	return compute.QueueAdvice{
-		Queue: a.queues[i].name, Eligible: c[eligible], Depth: p.Depth, Oldest: p.Oldest,
+		Queue: a.queues[i].name, Eligible: c[eligible], Waiters: f.waiters(c[eligible], a.rooms[i]), Depth: p.Depth, Oldest: p.Oldest,
 		Hosts: compute.HostCounts{
 			NeverFits: c[neverFits], Silent: c[silent], Disabled: c[disabled], Draining: c[draining],
 			Quarantined: c[quarantined], Full: c[full], Eligible: c[eligible],
@@ -206,7 +212,7 @@ func (a *Advisor) news(q compute.QueueName, is told) bool {
 // when it lies there has lain for long.
 func (a *Advisor) tell(about compute.QueueAdvice, now time.Time) told {
 	share := 1.0
-	if wanted := waiters + float64(about.Depth); wanted < float64(about.Eligible) {
+	if wanted := float64(max(compute.Waiters, about.Waiters)) + float64(about.Depth); wanted < float64(about.Eligible) {
 		share = wanted / float64(about.Eligible)
 	}
 	return told{share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain}
@@ -226,14 +232,19 @@ func (a *Advisor) silence(now time.Time) {
 func (a *Advisor) compare(h *host) {
 	first := h.is == nil
 	if first {
-		h.is = make([]standing, len(a.queues))
+		h.is, h.room = make([]standing, len(a.queues)), make([]uint16, len(a.queues))
 	}
 	for i := range a.queues {
 		is := h.standing(&a.queues[i])
 		if !first {
 			a.counts[i][h.is[i]]--
+			a.rooms[i] -= uint64(h.room[i])
+		}
+		h.is[i], h.room[i] = is, 0
+		if is == eligible {
+			h.room[i] = machines(a.queues[i].needs, h.left)
 		}
 		a.counts[i][is]++
-		h.is[i] = is
+		a.rooms[i] += uint64(h.room[i])
 	}
 }

@@ -2,6 +2,7 @@ package advise
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -77,18 +78,21 @@ type host struct {
 	heard  time.Time
 	silent bool
 
-	empty, free []int64 // of each class, numbered by names
+	empty, free []int64 // what one machine may have at most, of each class, numbered by names
+	left        []int64 // what all may have together
 	traits      []bool  // by number
 	is          []standing
+	room        []uint16 // machines of each queue it is eligible for that fit
 }
 
 // measure numbers what the beacon says.
 func (h *host) measure(n *names) {
 	inv := h.beacon.Inventory
-	h.empty, h.free, h.traits = make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]bool, len(n.traits))
+	h.empty, h.free, h.left, h.traits = make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]bool, len(n.traits))
 	for c, i := range n.classes {
 		h.empty[i] = most(inv.Totals[c]-inv.Reserved[c], inv.Largest, c)
 		h.free[i] = most(h.beacon.Free[c], h.beacon.Largest, c)
+		h.left[i] = h.beacon.Free[c]
 	}
 	for _, t := range inv.Traits {
 		if i, ok := n.traits[t]; ok {
@@ -157,4 +161,15 @@ func fits(needs []need, in []int64) bool {
 		}
 	}
 	return true
+}
+
+// machines is how many of what needs so much fit into what is left.
+func machines(needs []need, left []int64) uint16 {
+	n := int64(math.MaxUint16)
+	for _, x := range needs {
+		if x.amount > 0 {
+			n = min(n, left[x.class]/x.amount)
+		}
+	}
+	return uint16(n)
 }

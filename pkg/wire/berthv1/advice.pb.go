@@ -100,7 +100,11 @@ type QueueAdvice struct {
 	// oldest is when the oldest of them was published; absent if there is none.
 	Oldest *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=oldest,proto3" json:"oldest,omitempty"`
 	// hosts counts all hosts, as seen from this queue.
-	Hosts         *HostCounts `protobuf:"bytes,5,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Hosts *HostCounts `protobuf:"bytes,5,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// waiters is how many hosts should wait on it though no work lies in it; absent
+	// where eight are enough. More must where so much comes that eight are full before
+	// others take their turn.
+	Waiters       uint32 `protobuf:"varint,6,opt,name=waiters,proto3" json:"waiters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -170,6 +174,13 @@ func (x *QueueAdvice) GetHosts() *HostCounts {
 	return nil
 }
 
+func (x *QueueAdvice) GetWaiters() uint32 {
+	if x != nil {
+		return x.Waiters
+	}
+	return 0
+}
+
 var File_berth_v1_advice_proto protoreflect.FileDescriptor
 
 const file_berth_v1_advice_proto_rawDesc = "" +
@@ -178,13 +189,14 @@ const file_berth_v1_advice_proto_rawDesc = "" +
 	"\x06Advice\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12+\n" +
-	"\x05about\x18\x03 \x03(\v2\x15.berth.v1.QueueAdviceR\x05about\"\xb5\x01\n" +
+	"\x05about\x18\x03 \x03(\v2\x15.berth.v1.QueueAdviceR\x05about\"\xcf\x01\n" +
 	"\vQueueAdvice\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1a\n" +
 	"\beligible\x18\x02 \x01(\rR\beligible\x12\x14\n" +
 	"\x05depth\x18\x03 \x01(\x04R\x05depth\x122\n" +
 	"\x06oldest\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\x12*\n" +
-	"\x05hosts\x18\x05 \x01(\v2\x14.berth.v1.HostCountsR\x05hostsB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x05hosts\x18\x05 \x01(\v2\x14.berth.v1.HostCountsR\x05hosts\x12\x18\n" +
+	"\awaiters\x18\x06 \x01(\rR\awaitersB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_advice_proto_rawDescOnce sync.Once
