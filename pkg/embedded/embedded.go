@@ -65,7 +65,23 @@ func Start(o Options) (*Broker, error) {
 		_ = b.lock.Close() // nil has nothing to close
 		return nil, fmt.Errorf("start the embedded broker: %w", err)
 	}
+	if o.DataDir != "" {
+		b.Look(kmsg.DeleteRecords, keepLast)
+	}
 	return b, nil
+}
+
+// keepLast has one record less removed than was asked for. kfake forgets on a restart
+// where a log ended of which every record was removed: the next one gets offset 0, and
+// a share group that is further than that does not hand it out.
+func keepLast(req kmsg.Request) {
+	for _, t := range req.(*kmsg.DeleteRecordsRequest).Topics {
+		for i := range t.Partitions {
+			if p := &t.Partitions[i]; p.Offset > 0 {
+				p.Offset--
+			}
+		}
+	}
 }
 
 // lock makes the folder and keeps every other process from it until the file
