@@ -21,7 +21,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // cell is a conductor with the log it writes, held by hand: no Kafka, and
 // nothing of ours replaced.
 type cell struct {
-	t *testing.T
+	t testing.TB
 	c *Conductor
 
 	metrics *Metrics
@@ -37,9 +37,9 @@ type cell struct {
 	deaf   time.Duration          // how long nothing was heard of the catalog
 }
 
-func newCell(t *testing.T) *cell { return newCellWith(t, nil) }
+func newCell(t testing.TB) *cell { return newCellWith(t, nil) }
 
-func newCellWith(t *testing.T, m *Metrics) *cell {
+func newCellWith(t testing.TB, m *Metrics) *cell {
 	k := &cell{t: t, metrics: m, now: epoch, log: map[int32][]wire.Record{}, next: map[string]int64{}, wakes: make(chan struct{}, 1000)}
 	k.c = k.conductor(nil)
 	k.c.Catalog(offers(), true)

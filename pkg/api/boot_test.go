@@ -179,7 +179,7 @@ func TestBootRefusals(t *testing.T) {
 		"unknown query":         {body: `{"flavor":"m1.small"}`, query: "?projekt=b", status: 422, kind: compute.KindInvalid, field: "projekt"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n.T = t
+			n.TB = t
 			p := n.do("POST", "/v1/instances"+c.query, c.body).refused(c.status, c.kind)
 			if p.Field != c.field {
 				t.Errorf("field %q, want %q in %+v", p.Field, c.field, p)

@@ -68,7 +68,7 @@ func TestFlavorRefusals(t *testing.T) {
 		"there, different":   {`{"name":"m1.small","resources":{"VCPU":2,"MEMORY_MB":1,"DISK_GB":1}}`, 409, compute.KindConflict},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n.T = t
+			n.TB = t
 			n.do("POST", "/v1/flavors", c.body).refused(c.status, c.kind)
 		})
 	}
@@ -97,7 +97,7 @@ func TestCapabilities(t *testing.T) {
 		"amount": `{"axis":"x","values":[{"value":"a","consumes":{"CUSTOM_X":0}}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			n.T = t
+			n.TB = t
 			n.do("POST", "/v1/capabilities", body).refused(422, compute.KindInvalid)
 		})
 	}

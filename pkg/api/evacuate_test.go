@@ -87,7 +87,7 @@ func (n *node) toldEverybody(op compute.RequestOp, gone bool) {
 		}
 		told[rec.Partition]++
 	}
-	equal(n.T, "told", map[int32]int{0: 1, 1: 1, 2: 1, 3: 1}, told)
+	equal(n.TB, "told", map[int32]int{0: 1, 1: 1, 2: 1, 3: 1}, told)
 	if gone {
 		n.Error("the host is still listed")
 	}

@@ -34,7 +34,7 @@ var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 // node is an API node with real views and a real catalog; only what would be
 // Kafka is here.
 type node struct {
-	*testing.T
+	testing.TB
 	*Server
 	catalog *flavors.Service
 
@@ -139,7 +139,7 @@ type hook func(context.Context, compute.HostID) error
 func (f hook) Fence(ctx context.Context, h compute.HostID) error { return f(ctx, h) }
 
 // newNode has read all its topics; they were empty.
-func newNode(t *testing.T) *node {
+func newNode(t testing.TB) *node {
 	n := unreadNode(t)
 	n.Instances(nil, true)
 	n.Requests(nil, true)
@@ -148,8 +148,8 @@ func newNode(t *testing.T) *node {
 	return n
 }
 
-func unreadNode(t *testing.T) *node {
-	n := &node{T: t}
+func unreadNode(t testing.TB) *node {
+	n := &node{TB: t}
 	topics := wire.Topics{Prefix: "test."}
 	n.catalog = flavors.New(flavors.Options{Topics: topics, Log: n, View: n, Work: func(q compute.QueueName) int { return n.Work(q) }})
 	s, err := New(Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: shelf{n.catalog}})
@@ -202,7 +202,7 @@ func counts(c catalog.Change) Change {
 
 // answer is what came back.
 type answer struct {
-	t      *testing.T
+	t      testing.TB
 	status int
 	header http.Header
 	body   []byte
@@ -234,7 +234,7 @@ func (n *node) ask(req *http.Request) answer {
 	n.Helper()
 	w := httptest.NewRecorder()
 	n.Handler().ServeHTTP(w, req)
-	return answer{n.T, w.Code, w.Header(), w.Body.Bytes()}
+	return answer{n.TB, w.Code, w.Header(), w.Body.Bytes()}
 }
 
 // into checks the status and reads the body.
@@ -272,7 +272,7 @@ func (a answer) tooMany(most string) {
 	}
 }
 
-func equal(t *testing.T, what string, want, got any, opts ...cmp.Option) {
+func equal(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, opts...); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", what, diff)

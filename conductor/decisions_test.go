@@ -1,0 +1,47 @@
+package conductor
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// BenchmarkDecisions is a conductor alone: records in, decided, records out. An op is a
+// machine's whole life in five of them: boot, claim, started, delete, deleted.
+func BenchmarkDecisions(b *testing.B) {
+	const together = 500 // records of one turn, as a loop hands them over under load
+	k := newCell(b)
+	lives, at := 0, 0
+	steps := []func(n int) wire.Record{
+		func(n int) wire.Record { return k.boot(n, "rich") },
+		func(n int) wire.Record { return k.report(compute.ReportClaim, n, "rich", "h1") },
+		func(n int) wire.Record { return k.report(compute.ReportStarted, n, "rich", "h1") },
+		func(n int) wire.Record {
+			return k.requested(compute.Request{Op: compute.OpDelete, Project: "rich", Instance: id(n)})
+		},
+		func(n int) wire.Record { return k.report(compute.ReportGone, n, "rich", "h1") },
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for at < b.N {
+		n := min(together, b.N-at)
+		for i, step := range steps {
+			b.StopTimer()
+			recs := make([]wire.Record, n)
+			for j := range recs {
+				recs[j] = step(at + j)
+			}
+			b.StartTimer()
+			res := k.c.Turn(wire.Turn{Records: recs, Now: k.now})
+			if res.Committed != nil {
+				res.Committed()
+			}
+			if len(res.Changes) != n || len(res.Rejects) > 0 {
+				b.Fatalf("step %d changed %d of %d, %d rejected", i, len(res.Changes), n, len(res.Rejects))
+			}
+		}
+		at, lives = at+n, lives+n
+	}
+	b.ReportMetric(float64(lives*len(steps))/b.Elapsed().Seconds(), "decisions/s")
+}
