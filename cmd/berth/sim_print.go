@@ -59,6 +59,7 @@ func cellFacts(r size.Result) grid {
 	}
 	q := r.GrantedMS
 	add("accepted→granted:", "p50 %s, p90 %s, p99 %s, max %s ms", ms(q.P50), ms(q.P90), ms(q.P99), ms(q.Max))
+	add("hosts:", "%.1f %% used, %d empty; room for %s", 100*r.Used, r.Empty, byRoom(r.Room))
 	add("nearest its limit:", "%s", r.Busiest)
 	for i, b := range r.Brokers {
 		if i < 1 || i == len(r.Brokers)-1 {
@@ -74,6 +75,16 @@ func cellFacts(r size.Result) grid {
 	add("idle requests/s:", "%s", byWhat(r.Idle))
 	add("CPU a boot:", "%.1f ms of what is simulated", r.CPUPerBoot)
 	return g
+}
+
+// byRoom says how many machines of each size still fit, and of how many for which all
+// that is free would be enough.
+func byRoom(rooms []size.Room) string {
+	var parts []string
+	for _, r := range rooms {
+		parts = append(parts, fmt.Sprintf("%d of %d with %d", r.Fits, r.Enough, r.Size))
+	}
+	return strings.Join(parts, ", ") + " processors"
 }
 
 func byWhat(m map[string]float64) string {

@@ -3,6 +3,8 @@ package size
 import (
 	"slices"
 	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // Result is what a run says. Keys are promised to scripts.
@@ -20,6 +22,10 @@ type Result struct {
 	GrantedMS  Quantiles `json:"accepted_granted_ms"`
 	CPUPerBoot float64   `json:"cpu_ms_a_boot"` // of what was simulated: brokers, conductors; clients only if shared
 
+	Used  float64 `json:"used"`        // share of the hosts' processors that machines have in the end
+	Empty int     `json:"empty_hosts"` // that have no machine then
+	Room  []Room  `json:"room"`        // what still fits, for each size of machine
+
 	Busiest    string             `json:"busiest"`
 	Brokers    []Broker           `json:"brokers"`
 	Conductors []Conductor        `json:"conductors"`
@@ -34,6 +40,14 @@ type Quantiles struct {
 	P90 float64 `json:"p90"`
 	P99 float64 `json:"p99"`
 	Max float64 `json:"max"`
+}
+
+// Room is how many more machines of one size fit in the end. Where it is less than all
+// free processors are enough for, they lie on too many hosts: they are fragmented.
+type Room struct {
+	Size   int `json:"size"`   // processors
+	Fits   int `json:"fits"`   // machines
+	Enough int `json:"enough"` // machines, if all that is free were on one host
 }
 
 // Broker is what one is asked for.
@@ -83,8 +97,28 @@ func (w *world) result() Result {
 		}
 		r.AllPerBoot += float64(w.count[k]) / boots
 	}
+	w.room(&r)
 	r.Busiest = r.busiest(o.Limits)
 	return r
+}
+
+// room says what hosts have and have left.
+func (w *world) room(r *Result) {
+	sizes := slices.Compact(slices.Sorted(slices.Values(w.o.Sizes)))
+	fits, free := make([]int, len(sizes)), 0
+	for h := range w.hosts {
+		left := int(w.hosts[h].room.Free()[compute.VCPU])
+		if free += left; left == w.o.size() {
+			r.Empty++
+		}
+		for i, s := range sizes {
+			fits[i] += left / s
+		}
+	}
+	r.Used = 1 - float64(free)/float64(w.o.size()*len(w.hosts))
+	for i, s := range sizes {
+		r.Room = append(r.Room, Room{s, fits[i], free / s})
+	}
 }
 
 // waited is how long accepted requests waited to be granted.

@@ -316,3 +316,24 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// Packed hosts leave more of them empty, and more room for large machines, and no more
+// or less room in all.
+func TestPackLeavesRoomForLargeMachines(t *testing.T) {
+	at := func(w offer.Weigher) Result {
+		o := DefaultOptions()
+		o.Hosts, o.HostSize, o.Queues, o.Sizes, o.Weigher = 300, 32, 12, []int{1, 2, 4, 8}, w
+		o.Requests, o.Rate = 1000, 50 // 40 % of what there is
+		return run(t, o)
+	}
+	spread, pack := at(offer.Spread), at(offer.Pack)
+	for _, r := range []Result{spread, pack} {
+		if r.Left > 0 || r.Used < 0.3 || r.Used > 0.5 || len(r.Room) != 4 || r.Room[0].Fits != r.Room[0].Enough {
+			t.Fatalf("%d left, %v used, room %+v", r.Left, r.Used, r.Room)
+		}
+	}
+	large := len(pack.Room) - 1
+	if pack.Used != spread.Used || pack.Empty <= spread.Empty || pack.Room[large].Fits <= spread.Room[large].Fits {
+		t.Errorf("packed: %d empty, room %+v\nspread: %d empty, room %+v", pack.Empty, pack.Room, spread.Empty, spread.Room)
+	}
+}
