@@ -50,8 +50,9 @@ number means.`,
 		},
 	}
 	brokerFlags(cmd, &o, &set, &level)
-	benchFlags(cmd, &o)
-	cmd.AddCommand(benchClassic(product))
+	loadFlags(cmd, &o)
+	aloneFlags(cmd, &o)
+	cmd.AddCommand(benchClassic(product), benchSweep(product))
 	return cmd
 }
 
@@ -67,7 +68,8 @@ func brokerFlags(cmd *cobra.Command, o *bench.Options, set *[]string, level *str
 	f.DurationVar(&o.Stall, "stall", o.Stall, "when nothing has moved for so long, what is missing is lost")
 }
 
-func benchFlags(cmd *cobra.Command, o *bench.Options) {
+// loadFlags say what is measured.
+func loadFlags(cmd *cobra.Command, o *bench.Options) {
 	f := cmd.Flags()
 	f.IntVar(&o.Hosts, "hosts", o.Hosts, "simulated hosts; from 5 on, one in five has GPUs")
 	f.BoolVar(&o.NoGPUs, "no-gpus", false, "no host has GPUs")
@@ -84,15 +86,20 @@ func benchFlags(cmd *cobra.Command, o *bench.Options) {
 	f.IntVar(&o.Count, "count", o.Count, "boots that are measured")
 	f.IntVar(&o.Burst, "burst", o.Burst, "boots that are sent at once, at the same mean rate")
 	f.IntVar(&o.Closed, "closed", 0, "boots in flight, each next one when one became active, instead of a rate")
-	f.BoolVar(&o.Ramp, "ramp", false, "measure at --rate, then at rates half as high again each, until one does not keep up")
-	f.IntVar(&o.RampSteps, "ramp-steps", o.RampSteps, "rates of a ramp, at most")
-	f.DurationVar(&o.RampP99, "ramp-p99", o.RampP99, "a ramp ends when more than one boot in a hundred takes longer until it is active")
 	f.IntVar(&o.Warmup, "warmup", o.Warmup, "boots before the measured ones; -1: as many as make the broker warm")
 	f.BoolVar(&o.OwnIDs, "own-ids", false, "choose the instances' ids, as callers do who may repeat a request")
 	f.BoolVar(&o.Churn, "churn", false, "delete the oldest machines while booting, so that hosts stay 70 % full")
 	f.BoolVar(&o.Floor, "floor", false, "also measure the same record work with nothing else, on the same broker")
 	f.DurationVar(&o.PrepareTime, "prepare-time", 0, "what a simulated host takes to prepare a machine")
 	f.DurationVar(&o.LaunchTime, "launch-time", 0, "what a simulated host takes to launch a machine")
+}
+
+// aloneFlags are of a bench that is one run.
+func aloneFlags(cmd *cobra.Command, o *bench.Options) {
+	f := cmd.Flags()
+	f.BoolVar(&o.Ramp, "ramp", false, "measure at --rate, then at rates half as high again each, until one does not keep up")
+	f.IntVar(&o.RampSteps, "ramp-steps", o.RampSteps, "rates of a ramp, at most")
+	f.DurationVar(&o.RampP99, "ramp-p99", o.RampP99, "a ramp ends when more than one boot in a hundred takes longer until it is active")
 	f.StringVar(&o.Profile, "profile", "", "folder for profiles of the measured boots: processor time, memory, waits")
 }
 

@@ -68,6 +68,9 @@ func RunAll(ctx context.Context, runs []Options, p Product) ([]Result, error) {
 		if _, _, _, err := plan(o.resolved()); err != nil {
 			return nil, err
 		}
+		if _, err := raiseFiles(o); err != nil {
+			return nil, err
+		}
 	}
 	var results []Result
 	for _, o := range runs {

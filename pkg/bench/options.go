@@ -63,6 +63,7 @@ type Options struct {
 	Stall   time.Duration // nothing moved for so long: what is missing is lost; 60 s
 	Profile string        // folder for profiles of the measured run; empty: none
 	Say     io.Writer     // hears what happens; nil: nobody
+	Title   string        // of the run, for who hears of more than one; empty: none
 	Log     *zap.Logger   // of the product; nil: silent
 }
 

@@ -107,6 +107,9 @@ func (r *run) say(format string, args ...any) { fmt.Fprintf(r.o.Say, format+"\n"
 
 // all is the whole run: the product, then the floor.
 func (r *run) all(ctx context.Context) (Result, error) {
+	if r.o.Title != "" {
+		r.say("%s:", r.o.Title)
+	}
 	r.say("Berth on %s (%s): %d hosts with room for %d machines each, %d queues", r.broker.version, r.broker.kind, r.o.Hosts, r.cloud.size, r.o.Queues)
 	core, api, err := r.product.Core(ctx, r.site)
 	if err != nil {
