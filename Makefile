@@ -6,7 +6,7 @@ TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
 
-.PHONY: build demo dev test sim sim-teeth chaos chaos-full fuzz vuln lint fmt proto proto-check clean
+.PHONY: build demo dev test sim sim-teeth chaos chaos-full fuzz vuln graphs lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -20,6 +20,7 @@ dev: build ## the same, and it stays up
 test: ## everything; needs Java and Maven for the parts on real Kafka
 	GO=$(GO) .ci/race ./...
 	$(GO) test -count=1 -run '^TestSimulation$$' ./cmd/berth # -race leaves time for a few schedules only
+	cd docs/graphs && $(GO) test ./...
 
 N     ?= 500
 COUNT ?= 1
@@ -53,10 +54,20 @@ vuln: $(TOOLS)/govulncheck ## known vulnerabilities that this code can reach; ne
 $(TOOLS)/govulncheck:
 	GOBIN=$(TOOLS) $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 
+GRAPHS := $(wildcard docs/graphs/data/*.json)
+
+graphs: ## draws every docs/graphs/data/*.json as docs/graphs/*.svg; docs/PERFORMANCE.md
+ifeq ($(GRAPHS),)
+	@echo "nothing to draw: there is no docs/graphs/data/*.json"
+else
+	cd docs/graphs && $(GO) run . $(GRAPHS:docs/graphs/%=%)
+endif
+
 lint: proto-check
-	@out="$$(gofmt -l cmd pkg flavors queues conductor compute-agent deploy *.go)"; if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	@out="$$(gofmt -l cmd pkg flavors queues conductor compute-agent deploy docs *.go)"; if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	$(GO) vet ./...
 	$(TOOLS)/staticcheck ./...
+	cd docs/graphs && $(GO) vet ./... && $(TOOLS)/staticcheck ./...
 
 lint: $(TOOLS)/staticcheck
 
@@ -64,7 +75,7 @@ $(TOOLS)/staticcheck:
 	GOBIN=$(TOOLS) $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
 
 fmt:
-	gofmt -w cmd pkg flavors queues conductor compute-agent deploy *.go
+	gofmt -w cmd pkg flavors queues conductor compute-agent deploy docs *.go
 
 clean:
 	rm -rf bin .cache
