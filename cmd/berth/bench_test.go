@@ -354,6 +354,8 @@ func TestBenchRefuses(t *testing.T) {
 		"--hosts 0":                   "hosts",
 		"--queues 0":                  "queues",
 		"--rate -1":                   "rate",
+		"--rate NaN":                  "rate",
+		"--skew NaN":                  "skew",
 		"--via pigeon":                "give http or kafka",
 		"--burst 2000 --count 100":    "burst",
 		"--closed 4 --burst 2":        "leave out --burst",

@@ -137,7 +137,7 @@ func (o Options) Check() error {
 		{"prepare-time", o.PrepareTime.Seconds(), 0, 3600},
 		{"launch-time", o.LaunchTime.Seconds(), 0, 600},
 	} {
-		if n.is < n.least || n.is > n.most {
+		if !(n.is >= n.least && n.is <= n.most) {
 			return compute.Invalid(n.flag, fmt.Sprint(n.is), fmt.Sprintf("give a number from %v to %v", n.least, n.most))
 		}
 	}

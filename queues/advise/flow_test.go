@@ -135,7 +135,9 @@ func TestRoomsAreThoseOfADumbModel(t *testing.T) {
 }
 
 // early says whether the last tick came too early to do anything.
-func (a *Advisor) early(now time.Time) bool { return a.last.Before(now) && now.Sub(a.last) < a.rules.Every }
+func (a *Advisor) early(now time.Time) bool {
+	return a.last.Before(now) && now.Sub(a.last) < a.rules.Every
+}
 
 // What one machine may have at most is not what all may have together.
 func TestRoomIsForAll(t *testing.T) {
