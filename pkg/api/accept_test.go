@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -52,7 +51,7 @@ func BenchmarkAccept(b *testing.B) {
 		}
 	}
 	if len(boots) != int(accepted.Load()) {
-		b.Error(fmt.Sprintf("%d accepted, %d published", accepted.Load(), len(boots)))
+		b.Errorf("%d accepted, %d published", accepted.Load(), len(boots))
 	}
 	b.ReportMetric(float64(accepted.Load())/b.Elapsed().Seconds(), "boots/s")
 }

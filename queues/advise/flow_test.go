@@ -1,7 +1,6 @@
 package advise
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -147,6 +146,6 @@ func TestRoomIsForAll(t *testing.T) {
 	b.Largest = compute.Resources{compute.VCPU: 3}
 	a.Hear(b, at(0))
 	if a.rooms[0] != 4 {
-		t.Error(fmt.Sprint(a.rooms))
+		t.Error(a.rooms)
 	}
 }
