@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -112,8 +113,36 @@ func (f *far) checkPace(t *testing.T) {
 	}
 }
 
-// What comes into a queue is counted as its instances are queued, each attempt once,
-// so that enough hosts are asked to wait.
+// Each attempt is counted once, whatever else is written of it, and nothing of a queue
+// that is gone.
+func TestEachAttemptComesOnce(t *testing.T) {
+	v := newView(Options{Logger: zap.NewNop()})
+	later := func(i *compute.Instance) { i.PublishAt = time.Now().Add(time.Minute) }
+	for i, step := range []struct {
+		rec  wire.Record
+		came uint64
+	}{
+		{instance(1, "x", compute.StateQueued), 1},
+		{instance(1, "x", compute.StateStarting), 1},
+		{instance(1, "x", compute.StateQueued, later), 2}, // the next attempt backs off
+		{instance(1, "x", compute.StateQueued), 2},        // and is published
+		{instance(1, "x", compute.StateStarting), 2},
+		{instance(2, "x", compute.StateQueued), 3},
+		{instance(2, "x", compute.StateDeleted), 3},
+		{wire.Record{Topic: names.Queues(), Key: []byte("x")}, 0},
+	} {
+		if step.rec.Value == nil {
+			v.queue(step.rec, time.Now())
+		} else {
+			v.instance(step.rec)
+		}
+		if v.came["x"] != step.came {
+			t.Errorf("after step %d %d came, want %d", i, v.came["x"], step.came)
+		}
+	}
+}
+
+// What comes into a queue has enough hosts asked to wait.
 func TestMuchComes(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
 		m := f.join(t, "a")

@@ -176,7 +176,7 @@ func (v *view) instance(rec wire.Record) turn {
 	if is == was {
 		return turn{}
 	}
-	if is.waiting {
+	if is.waiting && !(was.waiting && was.queue == is.queue) { // the end of a back-off is no second attempt
 		v.came[is.queue]++
 	}
 	out := v.drop(key, was)
