@@ -119,7 +119,7 @@ func begin(t *testing.T, cfg Config, topic string, values ...string) func(kgo.Tr
 	}
 	return func(commit kgo.TransactionEndTry) {
 		t.Helper()
-		if err := cl.EndTransaction(patient(t), commit); err != nil {
+		if err := kafkatest.EndTransaction(patient(t), cl, topic, commit); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -65,7 +66,7 @@ func (w *Writer) write(all []compute.Instance) error {
 	if err := w.produce(records(all)); err != nil {
 		return err
 	}
-	return w.client.EndTransaction(w.t.Context(), kgo.TryCommit)
+	return kafkatest.EndTransaction(w.t.Context(), w.client, w.topic, kgo.TryCommit)
 }
 
 // Abort writes these instances in a transaction that is aborted.
@@ -108,13 +109,13 @@ func (w *Writer) produce(recs []wire.Record) error {
 // Commit ends the open transaction.
 func (w *Writer) Commit() {
 	w.t.Helper()
-	must(w.t, w.client.EndTransaction(w.t.Context(), kgo.TryCommit))
+	must(w.t, kafkatest.EndTransaction(w.t.Context(), w.client, w.topic, kgo.TryCommit))
 }
 
 // Undo aborts the open transaction.
 func (w *Writer) Undo() {
 	w.t.Helper()
-	must(w.t, w.client.EndTransaction(w.t.Context(), kgo.TryAbort))
+	must(w.t, kafkatest.EndTransaction(w.t.Context(), w.client, w.topic, kgo.TryAbort))
 }
 
 func records(all []compute.Instance) []wire.Record {
