@@ -12,7 +12,7 @@ import (
 func BenchmarkDecisions(b *testing.B) {
 	const together = 500 // records of one turn, as a loop hands them over under load
 	k := newCell(b)
-	lives, at := 0, 0
+	lives := 0
 	steps := []func(n int) wire.Record{
 		func(n int) wire.Record { return k.boot(n, "rich") },
 		func(n int) wire.Record { return k.report(compute.ReportClaim, n, "rich", "h1") },
@@ -24,13 +24,13 @@ func BenchmarkDecisions(b *testing.B) {
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	for at < b.N {
-		n := min(together, b.N-at)
+	for lives < b.N {
+		n := min(together, b.N-lives)
 		for i, step := range steps {
 			b.StopTimer()
 			recs := make([]wire.Record, n)
 			for j := range recs {
-				recs[j] = step(at + j)
+				recs[j] = step(lives + j)
 			}
 			b.StartTimer()
 			res := k.c.Turn(wire.Turn{Records: recs, Now: k.now})
@@ -41,7 +41,7 @@ func BenchmarkDecisions(b *testing.B) {
 				b.Fatalf("step %d changed %d of %d, %d rejected", i, len(res.Changes), n, len(res.Rejects))
 			}
 		}
-		at, lives = at+n, lives+n
+		lives += n
 	}
 	b.ReportMetric(float64(lives*len(steps))/b.Elapsed().Seconds(), "decisions/s")
 }

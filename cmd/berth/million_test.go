@@ -59,7 +59,9 @@ func TestMillionRestart(t *testing.T) {
 	for name := range parts {
 		r.stop(name)
 	}
-	fillLog(t, r, many)
+	crowd := wiretest.Mixed(many, max(many/1000, 1), time.Now())
+	crowd.State = compute.StateActive
+	fillLog(t, r, crowd, many)
 	begin("queues", "conductor", "api")
 	for _, restarted := range [][]string{{"queues"}, {"conductor"}, {"api"}, {"queues", "conductor", "api"}} {
 		for _, name := range restarted {
@@ -80,28 +82,21 @@ func TestMillionRestart(t *testing.T) {
 		t.Logf("%d instances, %v started again: ready after %.1f s, a boot queued after %.1f s", many, restarted, up.Seconds(), time.Since(began).Seconds())
 	}
 	shown := 0
-	for i := range crowdOf(many).Projects {
-		list, err := r.as(crowdOf(many).Project(i)).Instances(t.Context(), client.Filter{})
+	for i := range crowd.Projects {
+		list, err := r.as(crowd.Project(i)).Instances(t.Context(), client.Filter{})
 		r.must(err)
 		if shown += len(list); i == 9 {
 			break
 		}
 	}
-	if least := many / crowdOf(many).Projects; shown < least {
+	if least := many / crowd.Projects; shown < least {
 		t.Errorf("of ten projects %d instances are shown, fewer than one should have", shown)
 	}
 }
 
-func crowdOf(many int) wiretest.Crowd {
-	c := wiretest.Mixed(many, max(many/1000, 1), time.Now())
-	c.State = compute.StateActive
-	return c
-}
-
-// fillLog writes many instances that run, of a hundred queues and a host for every thousand.
-func fillLog(t *testing.T, r *rig, many int) {
+// fillLog writes many instances of a crowd to the log.
+func fillLog(t *testing.T, r *rig, crowd wiretest.Crowd, many int) {
 	t.Helper()
-	crowd := crowdOf(many)
 	c := r.cell("fill")
 	g := service.NewGroup()
 	log, err := c.producer(g)
@@ -110,11 +105,10 @@ func fillLog(t *testing.T, r *rig, many int) {
 	done := make(chan error, 1)
 	go func() { done <- g.Run(ctx) }()
 	for i := 0; i < many; i += 1000 {
-		recs := crowd.Chunk(i, many)
-		for j := range recs {
-			inst, err := wire.DecodeInstance(recs[j])
-			r.must(err)
-			recs[j] = recs[j].To(c.topics().Instances(), wire.Partition(inst.Project, r.kafka.Partitions))
+		var recs []wire.Record
+		for j := i; j < min(i+1000, many); j++ {
+			inst := crowd.Instance(j)
+			recs = append(recs, wire.EncodeInstance(inst).To(c.topics().Instances(), wire.Partition(inst.Project, r.kafka.Partitions)))
 		}
 		r.must(log.Send(ctx, recs...))
 	}

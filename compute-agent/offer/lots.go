@@ -220,24 +220,19 @@ func (l *Lots) drawn(a compute.QueueAdvice, h uint64, used float64) bool {
 type Share float64
 
 // Add takes one more queue into account.
-func (s *Share) Add(a compute.QueueAdvice) { *s += Share(chance(a.Eligible, waiters(a))) }
+func (s *Share) Add(a compute.QueueAdvice) {
+	a.Depth = 0
+	*s += Share(chance(a.Eligible, a.Wanted()))
+}
 
 // Chance is how likely each eligible host should wait on a queue.
 func (s Share) Chance(a compute.QueueAdvice) float64 {
-	want := waiters(a) + float64(a.Depth)
+	want := a.Wanted()
 	if a.Depth == 0 && s > 0 {
 		own := mostOwn * math.Sqrt(1000/float64(max(a.Eligible, 1)))
 		want = max(fewWaiters, want*min(1, own/float64(s)))
 	}
 	return chance(a.Eligible, want)
-}
-
-// waiters is how many hosts should wait on a queue without work in it.
-func waiters(a compute.QueueAdvice) float64 {
-	if a.Waiters == 0 {
-		return compute.Waiters
-	}
-	return float64(a.Waiters)
 }
 
 func chance(eligible uint32, want float64) float64 {

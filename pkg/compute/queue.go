@@ -80,15 +80,24 @@ type Advice struct {
 type QueueAdvice struct {
 	Queue    QueueName
 	Eligible uint32    // W: hosts that would fit its work now and are offering
-	Waiters  uint32    // how many of them should wait on it though no work lies in it; 0: Waiters
+	Waiters  uint32    // how many of them should wait on it though no work lies in it; 0: UsualWaiters
 	Depth    uint64    // D: records in it that no host has finished
 	Oldest   time.Time // when the oldest of them was published; zero if none
 	Hosts    HostCounts
 }
 
-// Waiters is how many hosts should wait on a queue without work in it into which
+// Wanted is how many hosts should wait on the queue, those for the work in it included.
+func (a QueueAdvice) Wanted() float64 {
+	waiters := a.Waiters
+	if waiters == 0 {
+		waiters = UsualWaiters
+	}
+	return float64(waiters) + float64(a.Depth)
+}
+
+// UsualWaiters is how many hosts should wait on a queue without work in it into which
 // little comes.
-const Waiters = 8
+const UsualWaiters = 8
 
 // LotHolds is how long a host waits on the queues that it drew, if it has room.
 const LotHolds = 15 * time.Second

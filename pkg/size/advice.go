@@ -18,8 +18,6 @@ type bulletin struct {
 // news is what hosts make of what was told of a queue.
 type news struct {
 	own, all float64 // the chance to wait, without its work and with it
-	deep     bool
-	oldest   time.Time
 
 	told  bool
 	about compute.QueueAdvice
@@ -27,7 +25,7 @@ type news struct {
 
 // hear takes what was told of a queue.
 func (b *bulletin) hear(queue int32, a compute.QueueAdvice) {
-	b.of[queue] = news{deep: a.Depth > 0, oldest: a.Oldest, told: true, about: a}
+	b.of[queue] = news{told: true, about: a}
 }
 
 // weigh works out the chances, when all was heard.

@@ -131,7 +131,7 @@ func (x *host) planned(at map[compute.QueueName]int32, p offer.Planned) {
 func (w *world) draw(x *host) (out []offer.Candidate) {
 	if w.o.Waiters > 0 {
 		for _, q := range x.fixed {
-			out = append(out, w.candidate(x, q, 0, news{}))
+			out = append(out, w.candidate(x, q, 0, compute.QueueAdvice{}))
 		}
 		return out
 	}
@@ -151,7 +151,7 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 			continue
 		}
 		if w.o.Weigher.Drawn(about.own, lot, used) {
-			out = append(out, w.candidate(x, int32(q), lot, *about))
+			out = append(out, w.candidate(x, int32(q), lot, about.about))
 			continue
 		}
 		i := min(n, len(extra)-1)
@@ -161,13 +161,13 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 		for ; i > 0 && extra[i-1].Order > lot; i-- {
 			extra[i] = extra[i-1]
 		}
-		extra[i], n = w.candidate(x, int32(q), lot, *about), min(n+1, len(extra))
+		extra[i], n = w.candidate(x, int32(q), lot, about.about), min(n+1, len(extra))
 	}
 	return append(out, extra[:min(n, offer.Extra(len(out)))]...)
 }
 
-func (w *world) candidate(x *host, q int32, lot uint64, about news) offer.Candidate {
-	return offer.Candidate{Queue: w.queues[q].name, Needs: w.queues[q].needs, Skipped: x.left[q], Deep: about.deep, Oldest: about.oldest, Order: lot}
+func (w *world) candidate(x *host, q int32, lot uint64, about compute.QueueAdvice) offer.Candidate {
+	return offer.Candidate{Queue: w.queues[q].name, Needs: w.queues[q].needs, Skipped: x.left[q], Deep: about.Depth > 0, Oldest: about.Oldest, Order: lot}
 }
 
 // fits asks for each size once a look.

@@ -52,7 +52,6 @@ type Advisor struct {
 	hosts  map[compute.HostID]*host
 	counts []counts // of each queue
 	rooms  []uint64 // of each queue: machines that its eligible hosts have room for together
-	flows  map[compute.QueueName]flow
 	told   map[compute.QueueName]told
 	last   time.Time // when something was told; zero: never
 	full   time.Time // when telling in full began; zero: never
@@ -68,7 +67,7 @@ type told struct {
 
 // New is an advisor that knows nothing.
 func New(r Rules) *Advisor {
-	return &Advisor{rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{}, flows: map[compute.QueueName]flow{}}
+	return &Advisor{rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{}}
 }
 
 // SetQueues says which queues there are. It compares every host with every
@@ -76,18 +75,20 @@ func New(r Rules) *Advisor {
 func (a *Advisor) SetQueues(list []compute.Queue) {
 	list = slices.SortedFunc(slices.Values(list), func(x, y compute.Queue) int { return cmp.Compare(x.Name, y.Name) })
 	complete := a.due >= len(a.queues)
+	before := a.queues
 	a.names, a.queues = newNames(), make([]queue, 0, len(list))
-	kept, flows := make(map[compute.QueueName]told, len(list)), make(map[compute.QueueName]flow, len(list))
+	kept := make(map[compute.QueueName]told, len(list))
 	for _, q := range list {
-		a.queues = append(a.queues, a.names.queue(q))
+		is := a.names.queue(q)
+		if i, there := slices.BinarySearchFunc(before, q.Name, queue.compare); there {
+			is.flow = before[i].flow
+		}
+		a.queues = append(a.queues, is)
 		if t, ok := a.told[q.Name]; ok {
 			kept[q.Name] = t
 		}
-		if f, ok := a.flows[q.Name]; ok {
-			flows[q.Name] = f
-		}
 	}
-	a.told, a.flows, a.due = kept, flows, 0
+	a.told, a.due = kept, 0
 	a.counts, a.rooms = make([]counts, len(list)), make([]uint64, len(list))
 	if complete {
 		a.due = len(list)
@@ -189,11 +190,10 @@ func (a *Advisor) room() int {
 }
 
 func (a *Advisor) about(i int, p Progress, now time.Time) compute.QueueAdvice {
-	c, f := a.counts[i], a.flows[a.queues[i].name]
-	f.see(p.Came, now)
-	a.flows[a.queues[i].name] = f
+	c, q := a.counts[i], &a.queues[i]
+	q.flow.see(p.Came, now)
 	return compute.QueueAdvice{
-		Queue: a.queues[i].name, Eligible: c[eligible], Waiters: f.waiters(c[eligible], a.rooms[i]), Depth: p.Depth, Oldest: p.Oldest,
+		Queue: q.name, Eligible: c[eligible], Waiters: q.flow.waiters(c[eligible], a.rooms[i]), Depth: p.Depth, Oldest: p.Oldest,
 		Hosts: compute.HostCounts{
 			NeverFits: c[neverFits], Silent: c[silent], Disabled: c[disabled], Draining: c[draining],
 			Quarantined: c[quarantined], Full: c[full], Eligible: c[eligible],
@@ -212,7 +212,7 @@ func (a *Advisor) news(q compute.QueueName, is told) bool {
 // when it lies there has lain for long.
 func (a *Advisor) tell(about compute.QueueAdvice, now time.Time) told {
 	share := 1.0
-	if wanted := float64(max(compute.Waiters, about.Waiters)) + float64(about.Depth); wanted < float64(about.Eligible) {
+	if wanted := about.Wanted(); wanted < float64(about.Eligible) {
 		share = wanted / float64(about.Eligible)
 	}
 	return told{share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain}

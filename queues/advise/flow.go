@@ -46,5 +46,5 @@ func (f *flow) waiters(eligible uint32, room uint64) uint32 {
 	if more < 1 {
 		return 0
 	}
-	return uint32(min(compute.Waiters+more, float64(eligible)))
+	return uint32(min(compute.UsualWaiters+more, float64(eligible)))
 }

@@ -1,6 +1,7 @@
 package advise
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -45,13 +46,16 @@ func number[T comparable](m map[T]int, x T) int {
 	return n
 }
 
-// queue is what a queue needs, in numbers.
+// queue is what a queue needs, in numbers, and what comes into it.
 type queue struct {
 	name      compute.QueueName
 	needs     []need
 	required  []int
 	forbidden []int
+	flow      flow
 }
+
+func (q queue) compare(name compute.QueueName) int { return cmp.Compare(q.name, name) }
 
 type need struct {
 	class  int
