@@ -29,7 +29,8 @@ func TestMoreWaitWhereMuchComes(t *testing.T) {
 	}{
 		{100, 4, 8, 8 + 28, 8 + 31, 0}, // 120 come in 15 s, four fit on each
 		{100, 4, 8, 8 + 28, 8 + 31, 1_000_000},
-		{100, 4, 0.01, 0, 0, 0},
+		{100, 4, 1, 8 + 3, 8 + 4, 0},
+		{100, 4, 0.05, 0, 0, 0}, // less than fills one while a lot holds
 		{100, 4, 0, 0, 0, 5000}, // much lies there, and nothing comes
 		{20, 4, 8, 20, 20, 0},   // never more than there are
 		{100, 0, 8, 0, 0, 0},    // nobody has room
@@ -58,6 +59,35 @@ func TestMoreWaitWhereMuchComes(t *testing.T) {
 		if got.Waiters < c.least || got.Waiters > c.most {
 			t.Errorf("%+v: %d are to wait", c, got.Waiters)
 		}
+	}
+}
+
+// What comes into a queue is still known of it when others are opened and closed, and
+// of none that has its place in the list.
+func TestWhatComesIsKnownOfTheQueueThatStays(t *testing.T) {
+	a := New(DefaultRules())
+	a.SetQueues([]compute.Queue{q("a", 1), q("m", 1), q("z", 1)})
+	a.fill(100, 4)
+	told := map[compute.QueueName]uint32{}
+	tick := func(sec int) {
+		adv, _ := a.Next(at(float64(sec)), func(q compute.QueueName) Progress {
+			if q != "m" {
+				return Progress{}
+			}
+			return Progress{Came: uint64(8 * sec)}
+		})
+		for _, about := range adv.About {
+			told[about.Queue] = about.Waiters
+		}
+	}
+	for sec := range 40 {
+		tick(sec)
+	}
+	before := told["m"]
+	a.SetQueues([]compute.Queue{q("b", 1), q("k", 1), q("m", 1), q("n", 1)})
+	tick(40)
+	if before == 0 || told["m"] != before || told["b"]+told["k"]+told["n"] != 0 {
+		t.Errorf("%d were to wait, and then %v", before, told)
 	}
 }
 
