@@ -222,12 +222,12 @@ type Share float64
 // Add takes one more queue into account.
 func (s *Share) Add(a compute.QueueAdvice) {
 	a.Depth = 0
-	*s += Share(chance(a.Eligible, a.Wanted()))
+	*s += Share(chance(a.Eligible, float64(a.Wanted())))
 }
 
 // Chance is how likely each eligible host should wait on a queue.
 func (s Share) Chance(a compute.QueueAdvice) float64 {
-	want := a.Wanted()
+	want := float64(a.Wanted())
 	if a.Depth == 0 && s > 0 {
 		own := mostOwn * math.Sqrt(1000/float64(max(a.Eligible, 1)))
 		want = max(fewWaiters, want*min(1, own/float64(s)))

@@ -23,7 +23,7 @@ func TestQueues(t *testing.T) {
 	want := rest.QueueView{
 		Name: "m1.small", Flavor: "m1.small", State: "open", Group: "agents-0", Queued: 1,
 		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
-		Advice:    &rest.QueueAdvice{At: start, Depth: 4, Oldest: start.Add(-time.Minute), Hosts: rest.HostCounts{Total: 3, Eligible: 2, Full: 1}},
+		Advice:    &rest.QueueAdvice{At: start, Depth: 4, Oldest: start.Add(-time.Minute), Wanted: 12, Hosts: rest.HostCounts{Total: 3, Eligible: 2, Full: 1}},
 	}
 	equal(t, "shown", want, into[rest.QueueView](n.do("GET", "/v1/queues/m1.small", nil), 200))
 	list := into[rest.Queues](n.do("GET", "/v1/queues", nil), 200)

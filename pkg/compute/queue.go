@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -87,13 +88,7 @@ type QueueAdvice struct {
 }
 
 // Wanted is how many hosts should wait on the queue, those for the work in it included.
-func (a QueueAdvice) Wanted() float64 {
-	waiters := a.Waiters
-	if waiters == 0 {
-		waiters = UsualWaiters
-	}
-	return float64(waiters) + float64(a.Depth)
-}
+func (a QueueAdvice) Wanted() uint64 { return uint64(cmp.Or(a.Waiters, UsualWaiters)) + a.Depth }
 
 // UsualWaiters is how many hosts should wait on a queue without work in it into which
 // little comes.

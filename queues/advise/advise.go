@@ -212,8 +212,8 @@ func (a *Advisor) news(q compute.QueueName, is told) bool {
 // when it lies there has lain for long.
 func (a *Advisor) tell(about compute.QueueAdvice, now time.Time) told {
 	share := 1.0
-	if wanted := about.Wanted(); wanted < float64(about.Eligible) {
-		share = wanted / float64(about.Eligible)
+	if wanted, eligible := float64(about.Wanted()), float64(about.Eligible); wanted < eligible {
+		share = wanted / eligible
 	}
 	return told{share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain}
 }

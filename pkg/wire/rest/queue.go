@@ -26,6 +26,7 @@ type QueueAdvice struct {
 	At     time.Time  `json:"at"`
 	Depth  uint64     `json:"depth" doc:"Records in it that no host has finished."`
 	Oldest time.Time  `json:"oldest,omitzero" doc:"When the oldest of them was published."`
+	Wanted uint64     `json:"wanted" doc:"How many of the eligible hosts should wait on it, one for each record in it included. More than there are: all of them."`
 	Hosts  HostCounts `json:"hosts" doc:"What became of every host, as seen from this queue."`
 }
 
@@ -39,7 +40,7 @@ func FromQueue(q compute.Queue) QueueView {
 
 // FromAdvice shows advice.
 func FromAdvice(at time.Time, a compute.QueueAdvice) *QueueAdvice {
-	return &QueueAdvice{At: utc(at), Depth: a.Depth, Oldest: utc(a.Oldest), Hosts: FromHostCounts(a.Hosts)}
+	return &QueueAdvice{At: utc(at), Depth: a.Depth, Oldest: utc(a.Oldest), Wanted: a.Wanted(), Hosts: FromHostCounts(a.Hosts)}
 }
 
 // Queues is a list.
