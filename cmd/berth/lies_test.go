@@ -33,8 +33,20 @@ func (r *rig) lie() *liar {
 	return l
 }
 
-// hear answers the truth with a lie.
+// hear answers the truth with a lie. Nothing is locked meanwhile: a producer that is
+// closed fails a record before it has taken it.
 func (l *liar) hear(recs records, _ bool) {
+	for _, lie := range l.lies(recs) {
+		l.send.SendAsync(lie, l.fail)
+	}
+	select {
+	case l.news <- struct{}{}:
+	default:
+	}
+}
+
+// lies are the answers to what is not a lie already.
+func (l *liar) lies(recs records) (lies []wire.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, rec := range recs {
@@ -48,12 +60,9 @@ func (l *liar) hear(recs records, _ bool) {
 			continue
 		}
 		b.Free, b.Inventory.Totals = nil, nil
-		l.send.SendAsync(wire.EncodeBeacon(b).To(l.topics.Hosts(), rec.Partition), l.fail)
+		lies = append(lies, wire.EncodeBeacon(b).To(l.topics.Hosts(), rec.Partition))
 	}
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
+	return lies
 }
 
 func (l *liar) fail(_ int64, err error) {
