@@ -31,15 +31,19 @@ const (
 )
 
 // Lots draws the queues this host waits on. For a queue with W eligible hosts
-// and depth D a host waits with the chance (8+D)/W, decided by a hash of host,
+// and depth D a host waits with the chance (8+D)/W, decided by hashes of host,
 // queue and epoch: nobody needs to ask anybody, and about 8 wait, more where so much
-// comes that advice says so, fewer on an empty queue where queues are many (Share). Work that lies there is news that
+// comes that advice says so, fewer on an empty queue where queues are many (Share). Those that are
+// its by the chance 8/W are dealt (Deal), so that it waits on as many at any time. Work that lies there is news that
 // everybody may act on, a host on a few at a time.
 type Lots struct {
 	host    compute.HostID
 	weigher Weigher
-	lots    []lot                     // of the queues listed, in their order
+	lots    []lot                     // of the queues listed, in an order of the host's own
 	share   Share                     // of the queues listed
+	in      uint64                    // the epoch that queues are dealt for
+	dealt   bool                      // and they are
+	used    float64                   // of the host, when that epoch began
 	at      map[compute.QueueName]int // places in lots
 	about   map[compute.QueueName]compute.QueueAdvice
 	heard   time.Time                 // when the last advice came; zero: never
@@ -59,10 +63,12 @@ type refuted struct {
 type lot struct {
 	queue   compute.QueueName
 	needs   compute.Resources
+	order   uint64 // its place among the lots
 	news    compute.QueueAdvice
-	advised bool   // news is something
-	in      uint64 // the epoch that hash is of
-	hash    uint64
+	advised bool    // news is something
+	own     float64 // the chance to wait, if no work lay there
+	all     float64 // the chance to wait
+	mine    bool    // dealt to this host
 }
 
 // NewLots draws for one host.
@@ -75,24 +81,49 @@ func (l *Lots) List(queues []compute.Queue) {
 	l.lots, l.at = make([]lot, len(queues)), make(map[compute.QueueName]int, len(queues))
 	for i, q := range queues {
 		news, advised := l.about[q.Name]
-		l.lots[i] = lot{queue: q.Name, needs: q.Resources, news: news, advised: advised, in: unhashed}
-		l.at[q.Name] = i
+		l.lots[i] = lot{queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news, advised: advised}
 	}
-	l.sum()
+	slices.SortFunc(l.lots, func(a, b lot) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.queue, b.queue)) })
+	for i := range l.lots {
+		l.at[l.lots[i].queue] = i
+	}
+	l.weigh()
 }
 
-// sum counts again on how many queues the host would wait.
-func (l *Lots) sum() {
+// weigh works out again on how many queues the host would wait, and so the chances.
+func (l *Lots) weigh() {
 	l.share = 0
 	for i := range l.lots {
 		if x := &l.lots[i]; x.advised {
 			l.share.Add(x.news)
 		}
 	}
+	for i := range l.lots {
+		if x := &l.lots[i]; x.advised {
+			x.own, x.all = l.share.Chances(x.news)
+		}
+	}
+	l.dealt = false
 }
 
-// unhashed is the epoch of no hash.
-const unhashed = ^uint64(0)
+// deal deals the queues, once in an epoch and when chances have changed. What is used of the host counts as
+// it was when the epoch began: each build would deal it others, and a queue to which work comes would lose
+// whoever took it.
+func (l *Lots) deal(e uint64, used float64) {
+	if l.dealt && l.in == e {
+		return
+	}
+	if l.in != e {
+		l.in, l.used = e, used
+	}
+	l.dealt = true
+	d := NewDeal(hash(string(l.host), "", e))
+	for i := range l.lots {
+		if x := &l.lots[i]; x.advised {
+			x.mine = d.Next(l.weigher.Chance(x.own, l.used))
+		}
+	}
+}
 
 // Hear takes advice that came now.
 func (l *Lots) Hear(a compute.Advice, now time.Time) {
@@ -109,7 +140,7 @@ func (l *Lots) Hear(a compute.Advice, now time.Time) {
 			l.lots[i].news, l.lots[i].advised = q, true
 		}
 	}
-	l.sum()
+	l.weigh()
 }
 
 // Candidate is a queue this host would wait on.
@@ -149,31 +180,28 @@ func (c Candidate) before(d Candidate) int {
 // served.
 func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	e, advised := l.epoch(now), !l.heard.IsZero() && now.Sub(l.heard) < stale
+	l.deal(e, used)
 	var out, extra []Candidate
 	for i := range l.lots {
 		x := &l.lots[i]
-		if x.in != e {
-			x.hash, x.in = hash(string(l.host), string(x.queue), e), e
-		}
-		news := x.news
-		if !advised || l.doubtful(news, now) {
-			news.Depth, news.Oldest = 0, time.Time{}
-		}
-		if x.advised && !l.drawn(news, x.hash, used) && (advised || !l.turn(x.queue, e)) {
-			continue
-		}
-		if !room.Fits(x.needs) {
+		own, work := !x.advised || x.mine || !advised && x.turn(e), x.news.Depth > 0 && advised && !l.doubtful(x.news, now)
+		if !own && !work {
 			continue
 		}
 		c := Candidate{
 			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue],
-			Deep: news.Depth > 0, Oldest: news.Oldest, Order: x.hash,
+			Deep: work, Extra: !own, Order: hash(string(l.host), string(x.queue), e),
 		}
-		if news.Depth = 0; x.advised && advised && !l.drawn(news, x.hash, used) {
-			c.Extra = true
-			extra = append(extra, c)
-		} else {
+		if !own && !l.weigher.Joins(x.own, x.all, c.Order, l.used) || !room.Fits(x.needs) {
+			continue
+		}
+		if work {
+			c.Oldest = x.news.Oldest
+		}
+		if own {
 			out = append(out, c)
+		} else {
+			extra = append(extra, c)
 		}
 	}
 	if most := Extra(len(out)); len(extra) > most {
@@ -207,11 +235,6 @@ func (l *Lots) doubtful(news compute.QueueAdvice, now time.Time) bool {
 	return ok
 }
 
-// drawn says whether the lot falls on this host.
-func (l *Lots) drawn(a compute.QueueAdvice, h uint64, used float64) bool {
-	return l.weigher.Drawn(l.share.Chance(a), h, used)
-}
-
 // Share is on how many queues a host would wait at once, if as many hosts waited on
 // each as should. A fetch that ends costs a broker the queues it lists, times the others who
 // wait on each, times the queues that each of them lists: where queues are as many as
@@ -225,14 +248,21 @@ func (s *Share) Add(a compute.QueueAdvice) {
 	*s += Share(chance(a.Eligible, float64(a.Wanted())))
 }
 
-// Chance is how likely each eligible host should wait on a queue.
-func (s Share) Chance(a compute.QueueAdvice) float64 {
+// Chances are how likely each eligible host should wait on a queue: if no work lay in it, and
+// with what lies there.
+func (s Share) Chances(a compute.QueueAdvice) (own, all float64) {
+	depth := a.Depth
+	all = chance(a.Eligible, float64(a.Wanted()))
+	a.Depth = 0
 	want := float64(a.Wanted())
-	if a.Depth == 0 && s > 0 {
-		own := mostOwn * math.Sqrt(1000/float64(max(a.Eligible, 1)))
-		want = max(fewWaiters, want*min(1, own/float64(s)))
+	if s > 0 {
+		most := mostOwn * math.Sqrt(1000/float64(max(a.Eligible, 1)))
+		want = max(fewWaiters, want*min(1, most/float64(s)))
 	}
-	return chance(a.Eligible, want)
+	if own = chance(a.Eligible, want); depth == 0 {
+		all = own
+	}
+	return own, all
 }
 
 func chance(eligible uint32, want float64) float64 {
@@ -242,17 +272,9 @@ func chance(eligible uint32, want float64) float64 {
 	return min(1, want/float64(eligible))
 }
 
-// Drawn says whether a lot, of which every bit is by chance, falls on a host of which
-// this share is in use. Where everybody should wait, no weigher keeps anybody away.
-func (w Weigher) Drawn(chance float64, lot uint64, used float64) bool {
-	return chance >= 1 || float64(lot>>11)/(1<<53) < chance*w.tilt(used)
-}
-
 // turn says whether it is the queue's turn to be visited without advice: once
 // in a minute, each host at another time.
-func (l *Lots) turn(q compute.QueueName, e uint64) bool {
-	return (hash(string(l.host), string(q), 0)+e)%rounds == 0
-}
+func (x *lot) turn(e uint64) bool { return (x.order+e)%rounds == 0 }
 
 // epoch counts up every 15 s, at another moment on each host so that they do
 // not all change over at once.

@@ -20,6 +20,22 @@ func (w Weigher) tilt(used float64) float64 {
 	return 1.5 - used
 }
 
+// Chance is how likely a host of which this share is in use should wait, if any does with
+// such a chance. Where everybody should, no weigher keeps anybody away.
+func (w Weigher) Chance(of, used float64) float64 {
+	if of >= 1 {
+		return 1
+	}
+	return of * min(w.tilt(used), 1/of)
+}
+
+// Joins says whether a host that was not dealt a queue waits on it because of the work there: so that it
+// waits with the chance all, of which it had own.
+func (w Weigher) Joins(own, all float64, lot uint64, used float64) bool {
+	own, all = w.Chance(own, used), w.Chance(all, used)
+	return own < 1 && float64(lot>>11)/(1<<53) < (all-own)/(1-own)
+}
+
 // Used is the largest share of any class that is in use, from 0 to 1.
 func Used(totals, free compute.Resources) float64 {
 	used := 0.0

@@ -40,9 +40,7 @@ func (b *bulletin) weigh() {
 		n := &b.of[i]
 		n.own, n.all = 1, 1
 		if n.told {
-			empty := n.about
-			empty.Depth = 0
-			n.own, n.all = b.share.Chance(empty), b.share.Chance(n.about)
+			n.own, n.all = b.share.Chances(n.about)
 		}
 	}
 }

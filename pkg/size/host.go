@@ -20,6 +20,7 @@ type host struct {
 	heard  *bulletin
 	left   map[int32]int // how often in a row a queue was drawn and not fetched
 	drawn  uint64        // the epoch that it last looked in, and one
+	used   float64       // of it, when that epoch began
 	said   int64         // when its last beacon went
 	beacon int64         // when the next goes
 }
@@ -139,19 +140,27 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 		return nil
 	}
 	e := w.epoch(x)
-	x.drawn = e + 1
-	used := offer.Used(w.inventory.Totals, x.room.Free())
+	if x.drawn != e+1 {
+		x.drawn, x.used = e+1, offer.Used(w.inventory.Totals, x.room.Free())
+	}
 	fits := make([]int8, len(w.o.Sizes))
 	var extra [offer.MostExtra]offer.Candidate
 	n := 0
-	for q := range w.queues {
+	deal := offer.NewDeal(mix(x.seed + e*0x9e3779b97f4a7c15))
+	step, q := stride(x.seed>>32, len(w.queues)), int32(x.seed%uint64(len(w.queues)))
+	for range w.queues {
+		q = int32((int(q) + step) % len(w.queues)) // an order of the host's own
 		about := &x.heard.of[q]
-		lot := mix(x.seed ^ w.queues[q].seed + e*0x9e3779b97f4a7c15)
-		if !w.o.Weigher.Drawn(about.all, lot, used) || !w.fits(x, int32(q), fits) {
+		own := !about.told || deal.Next(w.o.Weigher.Chance(about.own, x.used))
+		if !own && about.about.Depth == 0 {
 			continue
 		}
-		if w.o.Weigher.Drawn(about.own, lot, used) {
-			out = append(out, w.candidate(x, int32(q), lot, about.about))
+		lot := mix(x.seed ^ w.queues[q].seed + e*0x9e3779b97f4a7c15)
+		if !own && !w.o.Weigher.Joins(about.own, about.all, lot, x.used) || !w.fits(x, q, fits) {
+			continue
+		}
+		if own {
+			out = append(out, w.candidate(x, q, lot, about.about))
 			continue
 		}
 		i := min(n, len(extra)-1)
@@ -161,9 +170,21 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 		for ; i > 0 && extra[i-1].Order > lot; i-- {
 			extra[i] = extra[i-1]
 		}
-		extra[i], n = w.candidate(x, int32(q), lot, about.about), min(n+1, len(extra))
+		extra[i], n = w.candidate(x, q, lot, about.about), min(n+1, len(extra))
 	}
 	return append(out, extra[:min(n, offer.Extra(len(out)))]...)
+}
+
+// stride is a step that comes by each of n before it comes by any again.
+func stride(seed uint64, n int) int {
+	step := 1 + int(seed%uint64(n))
+	for a, b := step, n; b != 1; {
+		if a, b = b, a%b; b == 0 { // a divides both
+			step++
+			a, b = step, n
+		}
+	}
+	return step
 }
 
 func (w *world) candidate(x *host, q int32, lot uint64, about compute.QueueAdvice) offer.Candidate {
