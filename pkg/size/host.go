@@ -175,16 +175,22 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 	return append(out, extra[:min(n, offer.Extra(len(out)))]...)
 }
 
-// stride is a step that comes by each of n before it comes by any again.
+// stride is a step of a host's own that comes by each of n before it comes by any again: one
+// that has no divisor in common with n.
 func stride(seed uint64, n int) int {
 	step := 1 + int(seed%uint64(n))
-	for a, b := step, n; b != 1; {
-		if a, b = b, a%b; b == 0 { // a divides both
-			step++
-			a, b = step, n
-		}
+	for divisor(step, n) > 1 {
+		step++
 	}
 	return step
+}
+
+// divisor is the greatest that both have in common.
+func divisor(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 func (w *world) candidate(x *host, q int32, lot uint64, about compute.QueueAdvice) offer.Candidate {

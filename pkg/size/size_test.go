@@ -242,6 +242,27 @@ func TestDrawsLikeLots(t *testing.T) {
 	}
 }
 
+// Each host comes by every queue once, and not all in the same order.
+func TestStride(t *testing.T) {
+	for _, n := range []int{1, 2, 12, 97, 100, 5000} {
+		steps := map[int]bool{}
+		for seed := range uint64(200) {
+			step, at, seen := stride(mix(seed), n), 0, make([]bool, n)
+			steps[step] = true
+			for range n {
+				at = (at + step) % n
+				if seen[at] {
+					t.Fatalf("of %d queues, with steps of %d, one comes twice", n, step)
+				}
+				seen[at] = true
+			}
+		}
+		if len(steps) < min(n/3, 30) {
+			t.Errorf("of %d queues: %d orders only", n, len(steps))
+		}
+	}
+}
+
 func TestSayEndsIt(t *testing.T) {
 	o, enough := DefaultOptions(), errors.New("enough")
 	o.Requests = 200_000
