@@ -12,7 +12,7 @@ import "math"
 type Deal float64
 
 // NewDeal deals by a lot of which every bit is by chance.
-func NewDeal(lot uint64) Deal { return Deal(float64(lot>>11) / (1 << 53)) }
+func NewDeal(lot uint64) Deal { return Deal(share(lot)) }
 
 // Next says whether the host gets the next queue.
 func (d *Deal) Next(chance float64) bool {
@@ -20,3 +20,6 @@ func (d *Deal) Next(chance float64) bool {
 	*d += Deal(chance)
 	return math.Floor(float64(*d)) > before
 }
+
+// share is a lot as a share of one.
+func share(lot uint64) float64 { return float64(lot>>11) / (1 << 53) }

@@ -42,7 +42,6 @@ type Lots struct {
 	lots    []lot                     // of the queues listed, in an order of the host's own
 	share   Share                     // of the queues listed
 	in      uint64                    // the epoch that queues are dealt for
-	dealt   bool                      // and they are
 	used    float64                   // of the host, when that epoch began
 	at      map[compute.QueueName]int // places in lots
 	about   map[compute.QueueName]compute.QueueAdvice
@@ -103,21 +102,14 @@ func (l *Lots) weigh() {
 			x.own, x.all = l.share.Chances(x.news)
 		}
 	}
-	l.dealt = false
+	l.deal()
 }
 
-// deal deals the queues, once in an epoch and when chances have changed. What is used of the host counts as
+// deal deals the queues: when an epoch begins, and when chances have changed. What is used of the host counts as
 // it was when the epoch began: each build would deal it others, and a queue to which work comes would lose
 // whoever took it.
-func (l *Lots) deal(e uint64, used float64) {
-	if l.dealt && l.in == e {
-		return
-	}
-	if l.in != e {
-		l.in, l.used = e, used
-	}
-	l.dealt = true
-	d := NewDeal(hash(string(l.host), "", e))
+func (l *Lots) deal() {
+	d := NewDeal(hash(string(l.host), "", l.in))
 	for i := range l.lots {
 		if x := &l.lots[i]; x.advised {
 			x.mine = d.Next(l.weigher.Chance(x.own, l.used))
@@ -175,12 +167,14 @@ func (c Candidate) before(d Candidate) int {
 	return cmp.Or(c.Oldest.Compare(d.Oldest), cmp.Compare(c.Order, d.Order), cmp.Compare(c.Queue, d.Queue))
 }
 
-// Wait draws from the queues whose work has room, each by itself; used is the
-// share of the host in use. The answer is in the order in which they should be
-// served.
+// Wait draws from the queues whose work has room; used is the share of the host
+// in use. The answer is in the order in which they should be served.
 func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	e, advised := l.epoch(now), !l.heard.IsZero() && now.Sub(l.heard) < stale
-	l.deal(e, used)
+	if l.in != e {
+		l.in, l.used = e, used
+		l.deal()
+	}
 	var out, extra []Candidate
 	for i := range l.lots {
 		x := &l.lots[i]

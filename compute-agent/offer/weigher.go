@@ -26,14 +26,14 @@ func (w Weigher) Chance(of, used float64) float64 {
 	if of >= 1 {
 		return 1
 	}
-	return of * min(w.tilt(used), 1/of)
+	return min(1, of*w.tilt(used))
 }
 
 // Joins says whether a host that was not dealt a queue waits on it because of the work there: so that it
 // waits with the chance all, of which it had own.
 func (w Weigher) Joins(own, all float64, lot uint64, used float64) bool {
 	own, all = w.Chance(own, used), w.Chance(all, used)
-	return own < 1 && float64(lot>>11)/(1<<53) < (all-own)/(1-own)
+	return own < 1 && share(lot) < (all-own)/(1-own)
 }
 
 // Used is the largest share of any class that is in use, from 0 to 1.

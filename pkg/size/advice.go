@@ -37,9 +37,7 @@ func (b *bulletin) weigh() {
 		}
 	}
 	for i := range b.of {
-		n := &b.of[i]
-		n.own, n.all = 1, 1
-		if n.told {
+		if n := &b.of[i]; n.told {
 			n.own, n.all = b.share.Chances(n.about)
 		}
 	}
