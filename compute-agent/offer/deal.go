@@ -12,7 +12,7 @@ import "math"
 type Deal float64
 
 // NewDeal deals by a lot of which every bit is by chance.
-func NewDeal(lot uint64) Deal { return Deal(share(lot)) }
+func NewDeal(lot uint64) Deal { return Deal(part(lot)) }
 
 // Next says whether the host gets the next queue.
 func (d *Deal) Next(chance float64) bool {
@@ -21,5 +21,5 @@ func (d *Deal) Next(chance float64) bool {
 	return math.Floor(float64(*d)) > before
 }
 
-// share is a lot as a share of one.
-func share(lot uint64) float64 { return float64(lot>>11) / (1 << 53) }
+// part is a lot as a part of one.
+func part(lot uint64) float64 { return float64(lot>>11) / (1 << 53) }

@@ -58,7 +58,7 @@ func TestDealtByChance(t *testing.T) {
 
 // Hosts wait on as many queues, and on each queue as many hosts as if each had drawn for itself.
 func TestHostsWaitOnAsMany(t *testing.T) {
-	const hosts, queues = 1000, 150 // 1.2 queues a host
+	const hosts, queues = 1000, 300 // 2.4 queues a host
 	least, most := queues, 0
 	waiters := map[compute.QueueName]int{}
 	beside := map[compute.QueueName]int{} // what those who wait on the first wait on too
@@ -75,8 +75,8 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 			}
 		}
 	}
-	if least != 1 || most != 2 {
-		t.Errorf("hosts wait on %d to %d queues, want 1 or 2", least, most)
+	if least != 2 || most != 3 {
+		t.Errorf("hosts wait on %d to %d queues, want 2 or 3", least, most)
 	}
 	squares := 0.0
 	for _, q := range many(queues) {
@@ -93,26 +93,94 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 // What a host takes does not deal it other queues: those it waits on would lose it as soon as
 // work comes into them.
 func TestABuildDealsNothingElse(t *testing.T) {
-	names := func(cs []Candidate) (out []compute.QueueName) {
-		for _, c := range cs {
-			out = append(out, c.Queue)
-		}
-		slices.Sort(out)
-		return out
-	}
 	for h := range 50 {
 		l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
 		l.Hear(advice(100, 100, 0), epochZero)
 		l.List(many(100))
 		room := Room{free: compute.Resources{compute.VCPU: 1}}
 		now := epochZero
-		before := names(l.Wait(room, 0.1, now))
-		after := names(l.Wait(room, 0.9, now))
+		before := sorted(l.Wait(room, 0.1, now))
+		after := sorted(l.Wait(room, 0.9, now))
 		if !slices.Equal(before, after) {
 			t.Fatalf("fuller, it waits on %v instead of %v", after, before)
 		}
 		if turned := l.Wait(room, 0.9, l.Turns(now)); 2*len(turned) > len(before) {
 			t.Errorf("when the lots have turned it waits on %d queues, on %d when it was empty", len(turned), len(before))
+		}
+	}
+}
+
+func sorted(cs []Candidate) []compute.QueueName {
+	out := listed(cs)
+	slices.Sort(out)
+	return out
+}
+
+// What is told of one queue deals a host no others: all hosts hear of it at once.
+func TestAdviceDealsNothingElse(t *testing.T) {
+	const hosts, queues = 1000, 100
+	other := compute.Queue{Name: "other", Resources: compute.Resources{compute.VCPU: 1}}
+	about := func(q compute.QueueName, waiters uint32) compute.Advice {
+		return compute.Advice{About: []compute.QueueAdvice{{Queue: q, Eligible: hosts, Waiters: waiters}}}
+	}
+	for _, c := range []struct {
+		when   string
+		happen func(*Lots)
+		of     compute.QueueName // which alone may be another's then
+		want   float64           // hosts that wait on it
+		turned float64           // and when lots have turned
+	}{
+		{"more comes into one", func(l *Lots) { l.Hear(about("q003", 40), epochZero) }, "q003", 40, 40},
+		{"less comes into one", func(l *Lots) { l.Hear(about("q003", 40), epochZero); l.Hear(about("q003", 8), epochZero) }, "q003", 40, 8},
+		{"hosts fell silent", func(l *Lots) { l.Hear(advice(queues, hosts-100, 0), epochZero) }, "", 0, 0},
+		{"one is opened", func(l *Lots) {
+			l.List(append(many(queues), other))
+			l.Hear(about(other.Name, 0), epochZero)
+		}, other.Name, 8, 8},
+	} {
+		waiting, turned := 0, 0
+		for h := range hosts {
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+			l.Hear(advice(queues, hosts, 0), epochZero)
+			before := sorted(l.draws(many(queues), 0.5, epochZero))
+			c.happen(l)
+			room := Room{free: compute.Resources{compute.VCPU: 1}}
+			after := sorted(l.Wait(room, 0.5, epochZero))
+			for _, q := range before {
+				if q != c.of && !slices.Contains(after, q) {
+					t.Fatalf("%s: h%d waits on %v instead of %v", c.when, h, after, before)
+				}
+			}
+			if len(after) > len(before)+1 && c.of != "" {
+				t.Fatalf("%s: h%d waits on %v instead of %v", c.when, h, after, before)
+			}
+			if slices.Contains(after, c.of) {
+				waiting++
+			}
+			if slices.Contains(sorted(l.Wait(room, 0.5, l.Turns(epochZero))), c.of) {
+				turned++
+			}
+		}
+		near := func(got int, want float64) bool { return math.Abs(float64(got)-want) <= 5*math.Sqrt(want) }
+		if !near(waiting, c.want) || !near(turned, c.turned) {
+			t.Errorf("%s: %d hosts wait on %s, want about %v, and %d when lots have turned, want about %v", c.when, waiting, c.of, c.want, turned, c.turned)
+		}
+	}
+}
+
+// Work brings as many as should wait, also where many do without it.
+func TestWorkBringsAsManyAsShould(t *testing.T) {
+	const hosts = 4000
+	for _, depth := range []uint64{0, 1, 4, 10} {
+		waiting := 0
+		for h := range hosts {
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+			l.Hear(compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 20, Depth: depth}}}, epochZero)
+			waiting += len(l.draws(many(1), 0.5, epochZero))
+		}
+		want := float64(8+depth) / 20
+		if off := math.Abs(float64(waiting) - want*hosts); off > 5*math.Sqrt(want*(1-want)*hosts) {
+			t.Errorf("with %d in it %d of %d hosts wait, want %v of them", depth, waiting, hosts, want)
 		}
 	}
 }

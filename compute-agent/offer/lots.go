@@ -33,8 +33,9 @@ const (
 // Lots draws the queues this host waits on. For a queue with W eligible hosts
 // and depth D a host waits with the chance (8+D)/W, decided by hashes of host,
 // queue and epoch: nobody needs to ask anybody, and about 8 wait, more where so much
-// comes that advice says so, fewer on an empty queue where queues are many (Share). Those that are
-// its by the chance 8/W are dealt (Deal), so that it waits on as many at any time. Work that lies there is news that
+// comes that advice says so, fewer on an empty queue where queues are many (Share). When an epoch
+// begins, queues are dealt by what is known then (Deal), so that the host waits on about as many in each. A chance
+// that grows meanwhile adds to that, one that shrinks waits for the next epoch. Work that lies somewhere is news that
 // everybody may act on, a host on a few at a time.
 type Lots struct {
 	host    compute.HostID
@@ -42,7 +43,7 @@ type Lots struct {
 	lots    []lot                     // of the queues listed, in an order of the host's own
 	share   Share                     // of the queues listed
 	in      uint64                    // the epoch that queues are dealt for
-	used    float64                   // of the host, when that epoch began
+	used    float64                   // of the host, when they were dealt
 	at      map[compute.QueueName]int // places in lots
 	about   map[compute.QueueName]compute.QueueAdvice
 	heard   time.Time                 // when the last advice came; zero: never
@@ -62,12 +63,13 @@ type refuted struct {
 type lot struct {
 	queue   compute.QueueName
 	needs   compute.Resources
-	order   uint64 // its place among the lots
+	order   uint64 // its place in the deal, and its turn where nothing is known
 	news    compute.QueueAdvice
 	advised bool    // news is something
 	own     float64 // the chance to wait, if no work lay there
-	all     float64 // the chance to wait
-	mine    bool    // dealt to this host
+	all     float64 // the chance to wait, with the work that does
+	dealt   float64 // the chance it was dealt with; 0: it was not in the deal
+	mine    bool    // this host's in the epoch, whether work lies there or not
 }
 
 // NewLots draws for one host.
@@ -77,10 +79,14 @@ func NewLots(h compute.HostID, w Weigher) *Lots {
 
 // List says which queues there are to draw from.
 func (l *Lots) List(queues []compute.Queue) {
+	before, was := l.lots, l.at
 	l.lots, l.at = make([]lot, len(queues)), make(map[compute.QueueName]int, len(queues))
 	for i, q := range queues {
 		news, advised := l.about[q.Name]
 		l.lots[i] = lot{queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news, advised: advised}
+		if j, listed := was[q.Name]; listed {
+			l.lots[i].dealt, l.lots[i].mine = before[j].dealt, before[j].mine
+		}
 	}
 	slices.SortFunc(l.lots, func(a, b lot) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.queue, b.queue)) })
 	for i := range l.lots {
@@ -89,7 +95,8 @@ func (l *Lots) List(queues []compute.Queue) {
 	l.weigh()
 }
 
-// weigh works out again on how many queues the host would wait, and so the chances.
+// weigh works out again on how many queues the host would wait, and so the chances. Where
+// one has grown since the queues were dealt, the host may wait on one more.
 func (l *Lots) weigh() {
 	l.share = 0
 	for i := range l.lots {
@@ -100,22 +107,26 @@ func (l *Lots) weigh() {
 	for i := range l.lots {
 		if x := &l.lots[i]; x.advised {
 			x.own, x.all = l.share.Chances(x.news)
+			x.mine = x.mine || x.own > x.dealt && l.weigher.Joins(x.dealt, x.own, l.draw(x), l.used)
 		}
 	}
-	l.deal()
 }
 
-// deal deals the queues: when an epoch begins, and when chances have changed. What is used of the host counts as
-// it was when the epoch began: each build would deal it others, and a queue to which work comes would lose
-// whoever took it.
-func (l *Lots) deal() {
-	d := NewDeal(hash(string(l.host), "", l.in))
+// deal deals the queues of an epoch, once: the chance of one moves all that come after it, so each
+// piece of advice would deal every host others, and each build, which changes what is used of it, its own.
+func (l *Lots) deal(e uint64, used float64) {
+	l.in, l.used = e, used
+	d := NewDeal(hash(string(l.host), "", e))
 	for i := range l.lots {
-		if x := &l.lots[i]; x.advised {
-			x.mine = d.Next(l.weigher.Chance(x.own, l.used))
+		x := &l.lots[i]
+		if x.dealt, x.mine = 0, false; x.advised {
+			x.dealt, x.mine = x.own, d.Next(l.weigher.Chance(x.own, used))
 		}
 	}
 }
+
+// draw is a queue's lot in the epoch.
+func (l *Lots) draw(x *lot) uint64 { return hash(string(l.host), string(x.queue), l.in) }
 
 // Hear takes advice that came now.
 func (l *Lots) Hear(a compute.Advice, now time.Time) {
@@ -172,23 +183,21 @@ func (c Candidate) before(d Candidate) int {
 func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	e, advised := l.epoch(now), !l.heard.IsZero() && now.Sub(l.heard) < stale
 	if l.in != e {
-		l.in, l.used = e, used
-		l.deal()
+		l.deal(e, used)
 	}
 	var out, extra []Candidate
 	for i := range l.lots {
 		x := &l.lots[i]
-		own, work := !x.advised || x.mine || !advised && x.turn(e), x.news.Depth > 0 && advised && !l.doubtful(x.news, now)
+		own := !x.advised || x.mine || !advised && x.turn(e)
+		work := x.news.Depth > 0 && advised && !l.doubtful(x.news, now)
 		if !own && !work {
 			continue
 		}
-		c := Candidate{
-			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue],
-			Deep: work, Extra: !own, Order: hash(string(l.host), string(x.queue), e),
-		}
-		if !own && !l.weigher.Joins(x.own, x.all, c.Order, l.used) || !room.Fits(x.needs) {
+		lot := l.draw(x)
+		if !own && !l.weigher.Joins(x.dealt, x.all, lot, l.used) || !room.Fits(x.needs) {
 			continue
 		}
+		c := Candidate{Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: lot}
 		if work {
 			c.Oldest = x.news.Oldest
 		}

@@ -29,11 +29,11 @@ func (w Weigher) Chance(of, used float64) float64 {
 	return min(1, of*w.tilt(used))
 }
 
-// Joins says whether a host that was not dealt a queue waits on it because of the work there: so that it
-// waits with the chance all, of which it had own.
-func (w Weigher) Joins(own, all float64, lot uint64, used float64) bool {
-	own, all = w.Chance(own, used), w.Chance(all, used)
-	return own < 1 && share(lot) < (all-own)/(1-own)
+// Joins says whether a host waits on a queue that it was not dealt, where the chance was dealt: so that it
+// waits with the chance all.
+func (w Weigher) Joins(dealt, all float64, lot uint64, used float64) bool {
+	dealt, all = w.Chance(dealt, used), w.Chance(all, used)
+	return dealt < 1 && part(lot) < (all-dealt)/(1-dealt)
 }
 
 // Used is the largest share of any class that is in use, from 0 to 1.

@@ -18,9 +18,10 @@ type host struct {
 	open   []int32 // its fetches, one a broker at most
 	fixed  []int32 // queues that it always waits on
 	heard  *bulletin
+	dealt  *bulletin     // what it had heard when its lots turned
 	left   map[int32]int // how often in a row a queue was drawn and not fetched
 	drawn  uint64        // the epoch that it last looked in, and one
-	used   float64       // of it, when that epoch began
+	used   float64       // of it, when its lots turned
 	said   int64         // when its last beacon went
 	beacon int64         // when the next goes
 }
@@ -127,8 +128,9 @@ func (x *host) planned(at map[compute.QueueName]int32, p offer.Planned) {
 	}
 }
 
-// draw is offer.Lots.Wait for a host that keeps no table of queues: the same chances, and a
-// hash of numbers instead of names.
+// draw is offer.Lots.Wait for a host that keeps no table of queues: the same chances, a
+// hash of numbers instead of names, and an order of its own that is worked out instead of a
+// sorted list. A chance that grew and shrank again since lots turned counts as it is now.
 func (w *world) draw(x *host) (out []offer.Candidate) {
 	if w.o.Waiters > 0 {
 		for _, q := range x.fixed {
@@ -141,22 +143,22 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 	}
 	e := w.epoch(x)
 	if x.drawn != e+1 {
-		x.drawn, x.used = e+1, offer.Used(w.inventory.Totals, x.room.Free())
+		x.drawn, x.used, x.dealt = e+1, offer.Used(w.inventory.Totals, x.room.Free()), x.heard
 	}
 	fits := make([]int8, len(w.o.Sizes))
 	var extra [offer.MostExtra]offer.Candidate
 	n := 0
 	deal := offer.NewDeal(mix(x.seed + e*0x9e3779b97f4a7c15))
-	step, q := stride(x.seed>>32, len(w.queues)), int32(x.seed%uint64(len(w.queues)))
-	for range w.queues {
-		q = int32((int(q) + step) % len(w.queues)) // an order of the host's own
-		about := &x.heard.of[q]
-		own := !about.told || deal.Next(w.o.Weigher.Chance(about.own, x.used))
-		if !own && about.about.Depth == 0 {
+	for i := range w.queues {
+		q := w.nth(x, i)
+		was, about := x.dealt.of[q].own, &x.heard.of[q] // not told of then: 0
+		own := deal.Next(w.o.Weigher.Chance(was, x.used)) || !about.told
+		if !own && about.about.Depth == 0 && about.own <= was {
 			continue
 		}
 		lot := mix(x.seed ^ w.queues[q].seed + e*0x9e3779b97f4a7c15)
-		if !own && !w.o.Weigher.Joins(about.own, about.all, lot, x.used) || !w.fits(x, q, fits) {
+		own = own || w.o.Weigher.Joins(was, about.own, lot, x.used)
+		if !own && !w.o.Weigher.Joins(was, about.all, lot, x.used) || !w.fits(x, q, fits) {
 			continue
 		}
 		if own {
@@ -175,22 +177,12 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 	return append(out, extra[:min(n, offer.Extra(len(out)))]...)
 }
 
-// stride is a step of a host's own that comes by each of n before it comes by any again: one
-// that has no divisor in common with n.
-func stride(seed uint64, n int) int {
-	step := 1 + int(seed%uint64(n))
-	for divisor(step, n) > 1 {
-		step++
-	}
-	return step
-}
-
-// divisor is the greatest that both have in common.
-func divisor(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
+// nth is the queue at a place in a host's own order. Places that are dealt are evenly far apart: what
+// is there must be so in no order that hosts have in common.
+func (w *world) nth(x *host, place int) int32 {
+	n := len(w.order)
+	begin, shift := int(x.seed%uint64(n)), int(x.seed>>32%uint64(n))
+	return w.order[(int(w.order[(place+begin)%n])+shift)%n]
 }
 
 func (w *world) candidate(x *host, q int32, lot uint64, about compute.QueueAdvice) offer.Candidate {

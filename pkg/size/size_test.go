@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -201,8 +202,8 @@ func TestWoken(t *testing.T) {
 	}
 }
 
-// What is drawn here is what offer.Lots draws: as many queues, as many of them deep, of
-// the same advice.
+// What is drawn here is what offer.Lots draws of the same advice: as many queues, spread over
+// hosts as evenly.
 func TestDrawsLikeLots(t *testing.T) {
 	const hosts, queues = 400, 200
 	for _, c := range []struct {
@@ -224,41 +225,104 @@ func TestDrawsLikeLots(t *testing.T) {
 				list = append(list, compute.Queue{Name: w.queues[q].name, Resources: w.queues[q].needs})
 			}
 			told.weigh()
-			ours, theirs := 0, 0
+			var ours, theirs drawn
 			for h := range w.hosts {
 				x := &w.hosts[h]
 				x.heard = told
 				x.room = x.room.Hold(compute.Resources{compute.VCPU: int64(c.used)}, compute.Place{})
-				ours += len(w.draw(x))
+				ours.add(w.draw(x))
 				lots := offer.NewLots(x.id, weigher)
 				lots.List(list)
 				lots.Hear(advice, clock(0))
-				theirs += len(lots.Wait(x.room, offer.Used(w.inventory.Totals, x.room.Free()), clock(1)))
+				theirs.add(lots.Wait(x.room, offer.Used(w.inventory.Totals, x.room.Free()), clock(1)))
 			}
-			if diff := math.Abs(float64(ours - theirs)); diff > 5*math.Sqrt(float64(ours+theirs))+1 {
-				t.Errorf("%+v, weigher %d: %d drawn, by offer.Lots %d", c, weigher, ours, theirs)
+			if !ours.like(theirs) {
+				t.Errorf("%+v, weigher %d: %+v drawn, by offer.Lots %+v", c, weigher, ours, theirs)
 			}
 		}
 	}
 }
 
-// Each host comes by every queue once, and not all in the same order.
-func TestStride(t *testing.T) {
-	for _, n := range []int{1, 2, 12, 97, 100, 5000} {
-		steps := map[int]bool{}
-		for seed := range uint64(200) {
-			step, at, seen := stride(mix(seed), n), 0, make([]bool, n)
-			steps[step] = true
-			for range n {
-				at = (at + step) % n
-				if seen[at] {
-					t.Fatalf("of %d queues, with steps of %d, one comes twice", n, step)
-				}
-				seen[at] = true
+// drawn is what all hosts draw: queues, and their squares by host.
+type drawn struct{ queues, squares float64 }
+
+func (d *drawn) add(some []offer.Candidate) {
+	n := float64(len(some))
+	d.queues, d.squares = d.queues+n, d.squares+n*n
+}
+
+// like says whether both are the same but for chance.
+func (d drawn) like(e drawn) bool {
+	return math.Abs(d.queues-e.queues) <= 5*math.Sqrt(d.queues+e.queues)+1 && math.Abs(d.squares-e.squares) <= max((d.squares+e.squares)/20, 5*math.Sqrt(d.squares+e.squares))+1
+}
+
+// What a host waits on is by chance on any of the brokers, and those who wait on a queue wait on
+// different ones beside it.
+func TestHostsWaitOnAnything(t *testing.T) {
+	for _, c := range []struct {
+		queues   int
+		eligible uint32
+	}{{100, 120}, {300, 1000}, {5000, 1000}} { // 10, 3.6 and 15 a host
+		o := DefaultOptions()
+		o.Hosts, o.Queues, o.Brokers = 1000, c.queues, 5
+		hostsWaitOnAnything(t, fresh(o), c.eligible)
+	}
+}
+
+func hostsWaitOnAnything(t *testing.T, w *world, eligible uint32) {
+	t.Helper()
+	told := &bulletin{of: make([]news, len(w.queues))}
+	for q := range w.queues {
+		told.hear(int32(q), compute.QueueAdvice{Queue: w.queues[q].name, Eligible: eligible})
+	}
+	told.weigh()
+	queues, brokers, among := 0.0, 0.0, 0
+	beside := map[compute.QueueName]int{} // what those wait on too who wait on the first
+	for h := range w.hosts {
+		x := &w.hosts[h]
+		x.heard = told
+		some, on := w.draw(x), map[int32]bool{}
+		first := slices.ContainsFunc(some, func(c offer.Candidate) bool { return w.at[c.Queue] == 0 })
+		for _, c := range some {
+			if on[w.queues[w.at[c.Queue]].broker] = true; first {
+				beside[c.Queue]++
+				among++
 			}
 		}
-		if len(steps) < min(n/3, 30) {
-			t.Errorf("of %d queues: %d orders only", n, len(steps))
+		queues, brokers = queues+float64(len(some)), brokers+float64(len(on))
+	}
+	n := float64(len(w.hosts))
+	if want := 5 * (1 - math.Pow(0.8, queues/n)); math.Abs(brokers/n-want) > 0.15 {
+		t.Errorf("%d queues: %.2f a host are on %.2f brokers, by chance on %.2f", len(w.queues), queues/n, brokers/n, want)
+	}
+	mean := float64(among) / float64(len(w.queues))
+	for q, n := range beside {
+		if w.at[q] != 0 && float64(n) > mean+5*math.Sqrt(mean)+2 {
+			t.Errorf("%d queues: of those who wait on the first %d wait on %s too, on another %.1f", len(w.queues), n, q, mean)
+		}
+	}
+}
+
+// Each host comes by every queue once, and not all in the same order.
+func TestEachHasAnOrder(t *testing.T) {
+	for _, n := range []int{1, 2, 12, 97, 1000} {
+		o := DefaultOptions()
+		o.Hosts, o.Queues = 200, n
+		w := fresh(o)
+		orders := map[string]bool{}
+		for h := range w.hosts {
+			order, seen := make([]int32, n), make([]bool, n)
+			for i := range order {
+				order[i] = w.nth(&w.hosts[h], i)
+				if seen[order[i]] {
+					t.Fatalf("of %d queues one comes twice", n)
+				}
+				seen[order[i]] = true
+			}
+			orders[fmt.Sprint(order)] = true
+		}
+		if len(orders) < min(n*n/2, 100) {
+			t.Errorf("of %d queues: %d orders only", n, len(orders))
 		}
 	}
 }

@@ -1,7 +1,9 @@
 package size
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/offer"
@@ -20,6 +22,7 @@ type world struct {
 	machines   []station // of conductors
 	hosts      []host
 	queues     []queue
+	order      []int32                     // of queues, by chance
 	at         map[compute.QueueName]int32 // places in queues
 	fetches    []fetch
 	unused     []int32 // fetches that are closed
@@ -93,6 +96,11 @@ func (w *world) makeQueues() {
 		list = append(list, compute.Queue{Name: q.name, Resources: q.needs, State: compute.QueueOpen})
 	}
 	w.advisor.SetQueues(list)
+	w.order = make([]int32, len(w.queues))
+	for i := range w.order {
+		w.order[i] = int32(i)
+	}
+	slices.SortFunc(w.order, func(a, b int32) int { return cmp.Compare(w.queues[a].seed, w.queues[b].seed) })
 }
 
 func (w *world) makeHosts() {
