@@ -125,15 +125,17 @@ func TestAdviceDealsNothingElse(t *testing.T) {
 	}
 	for _, c := range []struct {
 		when   string
+		before uint32 // hosts that should wait on q003 when all are dealt
 		happen func(*Lots)
 		of     compute.QueueName // which alone may be another's then
 		want   float64           // hosts that wait on it
 		turned float64           // and when lots have turned
 	}{
-		{"more comes into one", func(l *Lots) { l.Hear(about("q003", 40), epochZero) }, "q003", 40, 40},
-		{"less comes into one", func(l *Lots) { l.Hear(about("q003", 40), epochZero); l.Hear(about("q003", 8), epochZero) }, "q003", 40, 8},
-		{"hosts fell silent", func(l *Lots) { l.Hear(advice(queues, hosts-100, 0), epochZero) }, "", 0, 0},
-		{"one is opened", func(l *Lots) {
+		{"more comes into one", 8, func(l *Lots) { l.Hear(about("q003", 40), epochZero) }, "q003", 40, 40},
+		{"more comes, and no more", 8, func(l *Lots) { l.Hear(about("q003", 40), epochZero); l.Hear(about("q003", 8), epochZero) }, "q003", 8, 8},
+		{"less comes into one", 80, func(l *Lots) { l.Hear(about("q003", 20), epochZero) }, "q003", 20, 20},
+		{"hosts fell silent", 8, func(l *Lots) { l.Hear(advice(queues, hosts-100, 0), epochZero) }, "", 0, 0},
+		{"one is opened", 8, func(l *Lots) {
 			l.List(append(many(queues), other))
 			l.Hear(about(other.Name, 0), epochZero)
 		}, other.Name, 8, 8},
@@ -142,6 +144,7 @@ func TestAdviceDealsNothingElse(t *testing.T) {
 		for h := range hosts {
 			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
 			l.Hear(advice(queues, hosts, 0), epochZero)
+			l.Hear(about("q003", c.before), epochZero)
 			before := sorted(l.draws(many(queues), 0.5, epochZero))
 			c.happen(l)
 			room := Room{free: compute.Resources{compute.VCPU: 1}}

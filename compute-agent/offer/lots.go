@@ -34,9 +34,9 @@ const (
 // and depth D a host waits with the chance (8+D)/W, decided by hashes of host,
 // queue and epoch: nobody needs to ask anybody, and about 8 wait, more where so much
 // comes that advice says so, fewer on an empty queue where queues are many (Share). When an epoch
-// begins, queues are dealt by what is known then (Deal), so that the host waits on about as many in each. A chance
-// that grows meanwhile adds to that, one that shrinks waits for the next epoch. Work that lies somewhere is news that
-// everybody may act on, a host on a few at a time.
+// begins, queues are dealt by what is known then (Deal), so that the host waits on about as many in each; what is told
+// meanwhile of one queue changes that one (Weigher.Waits). Work that lies somewhere is news that everybody may act on,
+// a host on a few at a time.
 type Lots struct {
 	host    compute.HostID
 	weigher Weigher
@@ -66,10 +66,11 @@ type lot struct {
 	order   uint64 // its place in the deal, and its turn where nothing is known
 	news    compute.QueueAdvice
 	advised bool    // news is something
-	own     float64 // the chance to wait, if no work lay there
+	idle    float64 // the chance to wait, if no work lay there
 	all     float64 // the chance to wait, with the work that does
 	dealt   float64 // the chance it was dealt with; 0: it was not in the deal
-	mine    bool    // this host's in the epoch, whether work lies there or not
+	mine    bool    // dealt to this host
+	own     bool    // this host's, whether work lies there or not
 }
 
 // NewLots draws for one host.
@@ -95,8 +96,7 @@ func (l *Lots) List(queues []compute.Queue) {
 	l.weigh()
 }
 
-// weigh works out again on how many queues the host would wait, and so the chances. Where
-// one has grown since the queues were dealt, the host may wait on one more.
+// weigh works out again on how many queues the host would wait, and so the chances.
 func (l *Lots) weigh() {
 	l.share = 0
 	for i := range l.lots {
@@ -106,8 +106,8 @@ func (l *Lots) weigh() {
 	}
 	for i := range l.lots {
 		if x := &l.lots[i]; x.advised {
-			x.own, x.all = l.share.Chances(x.news)
-			x.mine = x.mine || x.own > x.dealt && l.weigher.Joins(x.dealt, x.own, l.draw(x), l.used)
+			x.idle, x.all = l.share.Chances(x.news)
+			x.own = l.waits(x, x.idle)
 		}
 	}
 }
@@ -120,9 +120,18 @@ func (l *Lots) deal(e uint64, used float64) {
 	for i := range l.lots {
 		x := &l.lots[i]
 		if x.dealt, x.mine = 0, false; x.advised {
-			x.dealt, x.mine = x.own, d.Next(l.weigher.Chance(x.own, used))
+			x.dealt, x.mine = x.idle, d.Next(l.weigher.Chance(x.idle, used))
 		}
+		x.own = x.mine
 	}
+}
+
+// waits says whether the host waits on a queue with a chance.
+func (l *Lots) waits(x *lot, chance float64) bool {
+	if chance == x.dealt {
+		return x.mine
+	}
+	return l.weigher.Waits(x.mine, x.dealt, chance, l.draw(x), l.used)
 }
 
 // draw is a queue's lot in the epoch.
@@ -188,16 +197,15 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	var out, extra []Candidate
 	for i := range l.lots {
 		x := &l.lots[i]
-		own := !x.advised || x.mine || !advised && x.turn(e)
+		own := !x.advised || x.own || !advised && x.turn(e)
 		work := x.news.Depth > 0 && advised && !l.doubtful(x.news, now)
 		if !own && !work {
 			continue
 		}
-		lot := l.draw(x)
-		if !own && !l.weigher.Joins(x.dealt, x.all, lot, l.used) || !room.Fits(x.needs) {
+		if !own && !l.waits(x, x.all) || !room.Fits(x.needs) {
 			continue
 		}
-		c := Candidate{Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: lot}
+		c := Candidate{Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: l.draw(x)}
 		if work {
 			c.Oldest = x.news.Oldest
 		}

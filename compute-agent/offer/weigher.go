@@ -29,11 +29,14 @@ func (w Weigher) Chance(of, used float64) float64 {
 	return min(1, of*w.tilt(used))
 }
 
-// Joins says whether a host waits on a queue that it was not dealt, where the chance was dealt: so that it
-// waits with the chance all.
-func (w Weigher) Joins(dealt, all float64, lot uint64, used float64) bool {
-	dealt, all = w.Chance(dealt, used), w.Chance(all, used)
-	return dealt < 1 && part(lot) < (all-dealt)/(1-dealt)
+// Waits says whether a host waits on a queue that it should now wait on with another chance than the one
+// it was dealt with: it joins, or leaves, only as far as the chance has changed.
+func (w Weigher) Waits(mine bool, dealt, now float64, lot uint64, used float64) bool {
+	dealt, now = w.Chance(dealt, used), w.Chance(now, used)
+	if mine {
+		return part(lot)*dealt < now
+	}
+	return part(lot)*(1-dealt) < now-dealt
 }
 
 // Used is the largest share of any class that is in use, from 0 to 1.

@@ -17,7 +17,7 @@ type bulletin struct {
 
 // news is what hosts make of what was told of a queue.
 type news struct {
-	own, all float64 // the chance to wait, without its work and with it
+	idle, all float64 // the chance to wait, without its work and with it
 
 	told  bool
 	about compute.QueueAdvice
@@ -38,7 +38,7 @@ func (b *bulletin) weigh() {
 	}
 	for i := range b.of {
 		if n := &b.of[i]; n.told {
-			n.own, n.all = b.share.Chances(n.about)
+			n.idle, n.all = b.share.Chances(n.about)
 		}
 	}
 }

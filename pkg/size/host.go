@@ -130,7 +130,7 @@ func (x *host) planned(at map[compute.QueueName]int32, p offer.Planned) {
 
 // draw is offer.Lots.Wait for a host that keeps no table of queues: the same chances, a
 // hash of numbers instead of names, and an order of its own that is worked out instead of a
-// sorted list. A chance that grew and shrank again since lots turned counts as it is now.
+// sorted list.
 func (w *world) draw(x *host) (out []offer.Candidate) {
 	if w.o.Waiters > 0 {
 		for _, q := range x.fixed {
@@ -151,14 +151,14 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 	deal := offer.NewDeal(mix(x.seed + e*0x9e3779b97f4a7c15))
 	for i := range w.queues {
 		q := w.nth(x, i)
-		was, about := x.dealt.of[q].own, &x.heard.of[q] // not told of then: 0
-		own := deal.Next(w.o.Weigher.Chance(was, x.used)) || !about.told
-		if !own && about.about.Depth == 0 && about.own <= was {
+		was, about := x.dealt.of[q].idle, &x.heard.of[q] // not told of then: 0
+		mine := deal.Next(w.o.Weigher.Chance(was, x.used))
+		if !mine && about.told && about.about.Depth == 0 && about.idle <= was {
 			continue
 		}
 		lot := mix(x.seed ^ w.queues[q].seed + e*0x9e3779b97f4a7c15)
-		own = own || w.o.Weigher.Joins(was, about.own, lot, x.used)
-		if !own && !w.o.Weigher.Joins(was, about.all, lot, x.used) || !w.fits(x, q, fits) {
+		own := !about.told || w.o.Weigher.Waits(mine, was, about.idle, lot, x.used)
+		if !own && !w.o.Weigher.Waits(mine, was, about.all, lot, x.used) || !w.fits(x, q, fits) {
 			continue
 		}
 		if own {
