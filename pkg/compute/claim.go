@@ -76,6 +76,7 @@ type Command struct {
 	Power    *PowerCommand // CommandPower
 	Desired  *HostDesired  // CommandHost
 	Console  *ConsoleAsk   // CommandConsole
+	Look     *Look         // CommandLook
 	At       time.Time
 	Trace    Trace
 }
@@ -96,9 +97,33 @@ const (
 	CommandHost              // what the operator wants of this host
 	CommandFenced            // this host was declared dead: destroy all it has from before
 	CommandConsole           // read a part of its serial console
+	CommandLook              // look at a queue: work that fits lies in it
 )
 
-var commandOpNames = [...]string{"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced", "console"}
+// Look is the queue manager's hint that a queue has, or will soon have, work that
+// fits a host: it *rings* the host. A ring that is lost, late or wrong costs time
+// and nothing else.
+type Look struct {
+	Queue QueueName
+	Hold  time.Duration // how long to wait on the queue; 0: look, and again as long as work comes
+}
+
+// MaxHold bounds how long a host waits on a queue because it was rung once. A
+// queue manager that means longer says so again.
+const MaxHold = time.Minute
+
+// Check refuses a look that can never be right.
+func (l Look) Check() error {
+	switch {
+	case l.Queue == "":
+		return Invalid("look.queue", "", "name the queue to look at")
+	case l.Hold < 0 || l.Hold > MaxHold:
+		return Invalid("look.hold", l.Hold.String(), "give 0 to "+MaxHold.String())
+	}
+	return nil
+}
+
+var commandOpNames = [...]string{"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced", "console", "look"}
 
 // String is the command's name in logs.
 func (o CommandOp) String() string { return name(commandOpNames[:], o, "command") }

@@ -29,6 +29,7 @@ type Beacon struct {
 	Waiting     []QueueName
 	At          time.Time
 	Deadline    time.Time // HostDraining: when its operator wants it to be empty; zero: no hurry
+	Rings       bool      // the agent knows CommandLook
 }
 
 // HostState is whether a host offers, and if not, why.

@@ -74,6 +74,7 @@ func (q Queue) Accepts(traits map[Trait]bool) bool {
 type Advice struct {
 	At    time.Time
 	Full  bool // names every queue; otherwise only those that changed
+	Rings bool // the queue manager rings hosts for the work of every queue
 	About []QueueAdvice
 }
 

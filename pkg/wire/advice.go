@@ -7,7 +7,7 @@ import (
 
 // EncodeAdvice makes the record of advice; it has no key.
 func EncodeAdvice(a compute.Advice) Record {
-	m := &pb.Advice{At: stamp(a.At), Full: a.Full}
+	m := &pb.Advice{At: stamp(a.At), Full: a.Full, Rings: a.Rings}
 	for _, q := range a.About {
 		m.About = append(m.About, &pb.QueueAdvice{
 			Queue:    text(q.Queue),
@@ -27,7 +27,7 @@ func DecodeAdvice(rec Record) (compute.Advice, error) {
 }
 
 func adviceFrom(r *reader, m *pb.Advice) compute.Advice {
-	a := compute.Advice{At: r.time("at", m.GetAt()), Full: m.GetFull()}
+	a := compute.Advice{At: r.time("at", m.GetAt()), Full: m.GetFull(), Rings: m.GetRings()}
 	for _, q := range m.GetAbout() {
 		a.About = append(a.About, compute.QueueAdvice{
 			Queue:    compute.QueueName(q.GetQueue()),

@@ -73,7 +73,7 @@ func (r *reader) instance(i compute.Instance) {
 }
 
 func (r *reader) command(c compute.Command) {
-	about := c.Op != compute.CommandHost && c.Op != compute.CommandFenced
+	about := c.Op != compute.CommandHost && c.Op != compute.CommandFenced && c.Op != compute.CommandLook
 	if about {
 		r.whose(c.Project, c.Instance)
 		r.key([]byte(c.Instance))

@@ -20,12 +20,13 @@ func EncodeCommand(c compute.Command) Record {
 		Power:    powerCommandTo(c.Power),
 		Desired:  hostDesiredTo(c.Desired),
 		Console:  consoleAskTo(c.Console),
+		Look:     lookTo(c.Look),
 		At:       stamp(c.At),
 	}, c.Trace)
 }
 
 // DecodeCommand reads a command. CommandBuild has a Build, CommandPower a Power,
-// CommandHost a Desired and CommandConsole a Console.
+// CommandHost a Desired, CommandConsole a Console and CommandLook a Look.
 func DecodeCommand(rec Record) (compute.Command, error) {
 	return decode("command", rec, &pb.Command{}, commandFrom)
 }
@@ -41,6 +42,7 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Power:    powerCommandFrom(r, m.GetPower()),
 		Desired:  hostDesiredFrom(r, m.GetDesired()),
 		Console:  consoleAskFrom(r, m.GetConsole()),
+		Look:     lookFrom(r, m.GetLook()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
 	}
@@ -57,6 +59,24 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 	needs(compute.CommandPower, "power", c.Power != nil)
 	needs(compute.CommandHost, "desired", c.Desired != nil)
 	needs(compute.CommandConsole, "console", c.Console != nil)
+	needs(compute.CommandLook, "look", c.Look != nil)
 	r.command(c)
 	return c
+}
+
+func lookTo(l *compute.Look) *pb.Look {
+	if l == nil {
+		return nil
+	}
+	return &pb.Look{Queue: text(l.Queue), Hold: span(l.Hold)}
+}
+
+func lookFrom(r *reader, m *pb.Look) *compute.Look {
+	if m == nil {
+		return nil
+	}
+	l := compute.Look{Queue: compute.QueueName(m.GetQueue()), Hold: r.duration("look.hold", m.GetHold())}
+	r.atMost("look.queue", len(l.Queue), maxQueueName)
+	r.check(l.Check())
+	return &l
 }

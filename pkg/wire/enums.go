@@ -78,6 +78,7 @@ var commandOps = table[compute.CommandOp, pb.CommandOp]{
 	{compute.CommandHost, pb.CommandOp_COMMAND_OP_HOST},
 	{compute.CommandFenced, pb.CommandOp_COMMAND_OP_FENCED},
 	{compute.CommandConsole, pb.CommandOp_COMMAND_OP_CONSOLE},
+	{compute.CommandLook, pb.CommandOp_COMMAND_OP_LOOK},
 }
 
 var consoleRefusals = table[compute.ConsoleRefusal, pb.ConsoleRefusal]{

@@ -22,6 +22,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Waiting:     texts(b.Waiting),
 		At:          stamp(b.At),
 		Deadline:    stamp(b.Deadline),
+		Rings:       b.Rings,
 	}, "")
 }
 
@@ -46,6 +47,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Waiting:     words[compute.QueueName](m.GetWaiting()),
 		At:          r.time("at", m.GetAt()),
 		Deadline:    r.time("deadline", m.GetDeadline()),
+		Rings:       m.GetRings(),
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

@@ -185,6 +185,12 @@ func commands() *rapid.Generator[compute.Command] {
 		if c.Op == compute.CommandConsole && c.Console == nil {
 			c.Console = &compute.ConsoleAsk{ID: "ask"}
 		}
+		if c.Op == compute.CommandLook && c.Look == nil {
+			c.Look = &compute.Look{Queue: "small"}
+		}
+		if l := c.Look; l != nil {
+			l.Queue, l.Hold = "q"+l.Queue, max(0, l.Hold)%compute.MaxHold
+		}
 		if a := c.Console; a != nil {
 			a.Limit, a.Deadline = 1+a.Limit%compute.MaxConsole, at(1)
 		}

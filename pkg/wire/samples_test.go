@@ -242,6 +242,13 @@ func machineSamples() []sample {
 	build.SSHKeys = []string{sampleKey}
 	ask := sampleCommand(compute.CommandConsole)
 	ask.Console = &compute.ConsoleAsk{ID: "ask-5", Offset: -1000, Limit: 65536, Deadline: at(24)}
+	look := compute.Command{Op: compute.CommandLook, Look: &compute.Look{Queue: "m1.small.gpu-a100"}, At: at(26)}
+	hold := look
+	hold.Look = &compute.Look{Queue: "m1.small.gpu-a100", Hold: 20 * time.Second}
+	rung := sampleBeacon()
+	rung.Rings = true
+	rings := sampleAdvice()
+	rings.Rings = true
 	request := sampleRequest(compute.OpBoot)
 	request.Boot.SSHKeys = []string{sampleKey}
 	console := compute.Console{
@@ -255,6 +262,10 @@ func machineSamples() []sample {
 		{"build-ssh-keys", EncodeBuild(build), build, of(DecodeBuild)},
 		{"request-boot-ssh-keys", EncodeRequest(request), request, of(DecodeRequest)},
 		{"command-console", EncodeCommand(ask), ask, of(DecodeCommand)},
+		{"command-look", EncodeCommand(look), look, of(DecodeCommand)},
+		{"command-look-hold", EncodeCommand(hold), hold, of(DecodeCommand)},
+		{"advice-rings", EncodeAdvice(rings), rings, of(DecodeAdvice)},
+		{"beacon-rings", EncodeBeacon(rung), rung, of(DecodeBeacon)},
 		{"console", EncodeConsole(console), console, of(DecodeConsole)},
 		{"console-refused", EncodeConsole(refused), refused, of(DecodeConsole)},
 	}

@@ -32,7 +32,10 @@ type Advice struct {
 	// full says that it names every queue, not only those that changed.
 	Full bool `protobuf:"varint,2,opt,name=full,proto3" json:"full,omitempty"`
 	// about is the news, one for a queue.
-	About         []*QueueAdvice `protobuf:"bytes,3,rep,name=about,proto3" json:"about,omitempty"`
+	About []*QueueAdvice `protobuf:"bytes,3,rep,name=about,proto3" json:"about,omitempty"`
+	// rings says that the queue manager rings hosts, by name, for the work of every
+	// queue: as long as advice keeps coming, a host need not wait on queues by lot.
+	Rings         bool `protobuf:"varint,4,opt,name=rings,proto3" json:"rings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -86,6 +89,13 @@ func (x *Advice) GetAbout() []*QueueAdvice {
 		return x.About
 	}
 	return nil
+}
+
+func (x *Advice) GetRings() bool {
+	if x != nil {
+		return x.Rings
+	}
+	return false
 }
 
 // QueueAdvice is the news of one queue.
@@ -185,11 +195,12 @@ var File_berth_v1_advice_proto protoreflect.FileDescriptor
 
 const file_berth_v1_advice_proto_rawDesc = "" +
 	"\n" +
-	"\x15berth/v1/advice.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"u\n" +
+	"\x15berth/v1/advice.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8b\x01\n" +
 	"\x06Advice\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12+\n" +
-	"\x05about\x18\x03 \x03(\v2\x15.berth.v1.QueueAdviceR\x05about\"\xcf\x01\n" +
+	"\x05about\x18\x03 \x03(\v2\x15.berth.v1.QueueAdviceR\x05about\x12\x14\n" +
+	"\x05rings\x18\x04 \x01(\bR\x05rings\"\xcf\x01\n" +
 	"\vQueueAdvice\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1a\n" +
 	"\beligible\x18\x02 \x01(\rR\beligible\x12\x14\n" +

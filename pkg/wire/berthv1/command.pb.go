@@ -9,6 +9,7 @@ package berthv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -47,21 +48,24 @@ const (
 	CommandOp_COMMAND_OP_FENCED CommandOp = 8
 	// Read a part of its serial console.
 	CommandOp_COMMAND_OP_CONSOLE CommandOp = 9
+	// Look at a queue.
+	CommandOp_COMMAND_OP_LOOK CommandOp = 10
 )
 
 // Enum value maps for CommandOp.
 var (
 	CommandOp_name = map[int32]string{
-		0: "COMMAND_OP_UNSPECIFIED",
-		1: "COMMAND_OP_GRANT",
-		2: "COMMAND_OP_DENY",
-		3: "COMMAND_OP_CONFIRM",
-		4: "COMMAND_OP_BUILD",
-		5: "COMMAND_OP_DELETE",
-		6: "COMMAND_OP_POWER",
-		7: "COMMAND_OP_HOST",
-		8: "COMMAND_OP_FENCED",
-		9: "COMMAND_OP_CONSOLE",
+		0:  "COMMAND_OP_UNSPECIFIED",
+		1:  "COMMAND_OP_GRANT",
+		2:  "COMMAND_OP_DENY",
+		3:  "COMMAND_OP_CONFIRM",
+		4:  "COMMAND_OP_BUILD",
+		5:  "COMMAND_OP_DELETE",
+		6:  "COMMAND_OP_POWER",
+		7:  "COMMAND_OP_HOST",
+		8:  "COMMAND_OP_FENCED",
+		9:  "COMMAND_OP_CONSOLE",
+		10: "COMMAND_OP_LOOK",
 	}
 	CommandOp_value = map[string]int32{
 		"COMMAND_OP_UNSPECIFIED": 0,
@@ -74,6 +78,7 @@ var (
 		"COMMAND_OP_HOST":        7,
 		"COMMAND_OP_FENCED":      8,
 		"COMMAND_OP_CONSOLE":     9,
+		"COMMAND_OP_LOOK":        10,
 	}
 )
 
@@ -130,7 +135,9 @@ type Command struct {
 	// at is when it was said.
 	At *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=at,proto3" json:"at,omitempty"`
 	// console is what to read: console.
-	Console       *ConsoleAsk `protobuf:"bytes,11,opt,name=console,proto3" json:"console,omitempty"`
+	Console *ConsoleAsk `protobuf:"bytes,11,opt,name=console,proto3" json:"console,omitempty"`
+	// look is the queue to look at: look.
+	Look          *Look `protobuf:"bytes,12,opt,name=look,proto3" json:"look,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,6 +249,70 @@ func (x *Command) GetConsole() *ConsoleAsk {
 	return nil
 }
 
+func (x *Command) GetLook() *Look {
+	if x != nil {
+		return x.Look
+	}
+	return nil
+}
+
+// Look tells a host that a queue has, or will soon have, work that fits it. It
+// is a hint: a host that does nothing on it breaks nothing.
+type Look struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// queue is the one to look at.
+	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	// hold is how long the host should wait on the queue, as long as its work
+	// fits; absent: it looks, and again as long as work comes.
+	Hold          *durationpb.Duration `protobuf:"bytes,2,opt,name=hold,proto3" json:"hold,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Look) Reset() {
+	*x = Look{}
+	mi := &file_berth_v1_command_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Look) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Look) ProtoMessage() {}
+
+func (x *Look) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_command_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Look.ProtoReflect.Descriptor instead.
+func (*Look) Descriptor() ([]byte, []int) {
+	return file_berth_v1_command_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Look) GetQueue() string {
+	if x != nil {
+		return x.Queue
+	}
+	return ""
+}
+
+func (x *Look) GetHold() *durationpb.Duration {
+	if x != nil {
+		return x.Hold
+	}
+	return nil
+}
+
 // ConsoleAsk asks for a part of what a machine printed on its serial console.
 // It is answered by a Console with the same id, or not at all.
 type ConsoleAsk struct {
@@ -261,7 +332,7 @@ type ConsoleAsk struct {
 
 func (x *ConsoleAsk) Reset() {
 	*x = ConsoleAsk{}
-	mi := &file_berth_v1_command_proto_msgTypes[1]
+	mi := &file_berth_v1_command_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -273,7 +344,7 @@ func (x *ConsoleAsk) String() string {
 func (*ConsoleAsk) ProtoMessage() {}
 
 func (x *ConsoleAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_command_proto_msgTypes[1]
+	mi := &file_berth_v1_command_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -286,7 +357,7 @@ func (x *ConsoleAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsoleAsk.ProtoReflect.Descriptor instead.
 func (*ConsoleAsk) Descriptor() ([]byte, []int) {
-	return file_berth_v1_command_proto_rawDescGZIP(), []int{1}
+	return file_berth_v1_command_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ConsoleAsk) GetId() string {
@@ -321,7 +392,7 @@ var File_berth_v1_command_proto protoreflect.FileDescriptor
 
 const file_berth_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x03\n" +
+	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc4\x03\n" +
 	"\aCommand\x12#\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x13.berth.v1.CommandOpR\x02op\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x1a\n" +
@@ -334,13 +405,17 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\adesired\x18\t \x01(\v2\x15.berth.v1.HostDesiredR\adesired\x12*\n" +
 	"\x02at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12.\n" +
-	"\aconsole\x18\v \x01(\v2\x14.berth.v1.ConsoleAskR\aconsole\"\x82\x01\n" +
+	"\aconsole\x18\v \x01(\v2\x14.berth.v1.ConsoleAskR\aconsole\x12\"\n" +
+	"\x04look\x18\f \x01(\v2\x0e.berth.v1.LookR\x04look\"K\n" +
+	"\x04Look\x12\x14\n" +
+	"\x05queue\x18\x01 \x01(\tR\x05queue\x12-\n" +
+	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04hold\"\x82\x01\n" +
 	"\n" +
 	"ConsoleAsk\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x126\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\xf1\x01\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\x86\x02\n" +
 	"\tCommandOp\x12\x1a\n" +
 	"\x16COMMAND_OP_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10COMMAND_OP_GRANT\x10\x01\x12\x13\n" +
@@ -351,7 +426,9 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x10COMMAND_OP_POWER\x10\x06\x12\x13\n" +
 	"\x0fCOMMAND_OP_HOST\x10\a\x12\x15\n" +
 	"\x11COMMAND_OP_FENCED\x10\b\x12\x16\n" +
-	"\x12COMMAND_OP_CONSOLE\x10\tB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x12COMMAND_OP_CONSOLE\x10\t\x12\x13\n" +
+	"\x0fCOMMAND_OP_LOOK\x10\n" +
+	"B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_command_proto_rawDescOnce sync.Once
@@ -366,31 +443,35 @@ func file_berth_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_berth_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_berth_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_berth_v1_command_proto_goTypes = []any{
 	(CommandOp)(0),                // 0: berth.v1.CommandOp
 	(*Command)(nil),               // 1: berth.v1.Command
-	(*ConsoleAsk)(nil),            // 2: berth.v1.ConsoleAsk
-	(*Reason)(nil),                // 3: berth.v1.Reason
-	(*Build)(nil),                 // 4: berth.v1.Build
-	(*PowerCommand)(nil),          // 5: berth.v1.PowerCommand
-	(*HostDesired)(nil),           // 6: berth.v1.HostDesired
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*Look)(nil),                  // 2: berth.v1.Look
+	(*ConsoleAsk)(nil),            // 3: berth.v1.ConsoleAsk
+	(*Reason)(nil),                // 4: berth.v1.Reason
+	(*Build)(nil),                 // 5: berth.v1.Build
+	(*PowerCommand)(nil),          // 6: berth.v1.PowerCommand
+	(*HostDesired)(nil),           // 7: berth.v1.HostDesired
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
 }
 var file_berth_v1_command_proto_depIdxs = []int32{
-	0, // 0: berth.v1.Command.op:type_name -> berth.v1.CommandOp
-	3, // 1: berth.v1.Command.reason:type_name -> berth.v1.Reason
-	4, // 2: berth.v1.Command.build:type_name -> berth.v1.Build
-	5, // 3: berth.v1.Command.power:type_name -> berth.v1.PowerCommand
-	6, // 4: berth.v1.Command.desired:type_name -> berth.v1.HostDesired
-	7, // 5: berth.v1.Command.at:type_name -> google.protobuf.Timestamp
-	2, // 6: berth.v1.Command.console:type_name -> berth.v1.ConsoleAsk
-	7, // 7: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	0,  // 0: berth.v1.Command.op:type_name -> berth.v1.CommandOp
+	4,  // 1: berth.v1.Command.reason:type_name -> berth.v1.Reason
+	5,  // 2: berth.v1.Command.build:type_name -> berth.v1.Build
+	6,  // 3: berth.v1.Command.power:type_name -> berth.v1.PowerCommand
+	7,  // 4: berth.v1.Command.desired:type_name -> berth.v1.HostDesired
+	8,  // 5: berth.v1.Command.at:type_name -> google.protobuf.Timestamp
+	3,  // 6: berth.v1.Command.console:type_name -> berth.v1.ConsoleAsk
+	2,  // 7: berth.v1.Command.look:type_name -> berth.v1.Look
+	9,  // 8: berth.v1.Look.hold:type_name -> google.protobuf.Duration
+	8,  // 9: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
+	10, // [10:10] is the sub-list for method output_type
+	10, // [10:10] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_command_proto_init() }
@@ -408,7 +489,7 @@ func file_berth_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_command_proto_rawDesc), len(file_berth_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   2,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
