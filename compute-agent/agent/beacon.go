@@ -72,7 +72,7 @@ func (l *loop) shine(now time.Time) {
 func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
 		Host: l.o.Host, Journal: l.a.begin.ID, Started: l.began.UTC(), DesiredSeen: l.host.Desired.Version,
-		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: now.UTC(),
+		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: now.UTC(), Rings: true,
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
 		b.Deadline = l.host.Desired.Deadline.UTC()

@@ -39,6 +39,7 @@ func (l *loop) forgetQueue(q compute.QueueName) {
 	delete(l.pull.queues, q)
 	delete(l.pull.heard, q)
 	l.pull.lots.Forget(q)
+	l.pull.rings.Forget(q)
 }
 
 func (l *loop) readAdvice(recs []wire.Record) {

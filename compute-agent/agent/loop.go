@@ -255,6 +255,7 @@ func (l *loop) forget(id compute.InstanceID) {
 	delete(l.dirty, id)
 	l.forgot[id] = true
 	l.pull.room, l.pull.changed = nil, true
+	l.pull.lots.Freed(time.Now())
 }
 
 // fail ends the loop: the agent cannot go on safely.

@@ -18,6 +18,7 @@ import (
 // pull is what the host waits on.
 type pull struct {
 	lots      *offer.Lots
+	rings     offer.Rings
 	queues    map[compute.QueueName]compute.Queue
 	heard     map[compute.QueueName]time.Time // when each was first heard of
 	listed    bool                            // lots are drawn from queues as they are, and traits
@@ -42,15 +43,16 @@ type opened struct {
 	room   offer.Room                 // of the host when it was opened
 	passed map[compute.QueueName]bool // drawn then, and left out
 	extra  []compute.QueueName        // waited on for a glance only: work is said to lie there
+	rung   []compute.QueueName        // looked at because the host was rung
 }
 
-// split finds the queues that came up since: they were not there, or their work did
-// not fit then. Other lots, and work that is known to lie somewhere, wait for the
+// split finds the queues that came up since: the host was rung for them, they were
+// not there, or their work did not fit then. Other lots, and work that is known to lie somewhere, wait for the
 // next fetch: where there is more work than hosts can take, every host would open
 // another fetch.
 func (p *pull) split(o opened, some []offer.Candidate) (missed, rest []offer.Candidate) {
 	for _, c := range some {
-		if !o.passed[c.Queue] && (!p.heard[c.Queue].Before(o.drawn) || !o.room.Fits(c.Needs)) {
+		if c.Rung || !o.passed[c.Queue] && (!p.heard[c.Queue].Before(o.drawn) || !o.room.Fits(c.Needs)) {
 			missed = append(missed, c)
 		} else {
 			rest = append(rest, c)
@@ -197,16 +199,58 @@ func (l *loop) dropStale(at map[wire.Lane][]wire.QueueRef, was map[wire.Lane]ope
 // draw lists the queues this host would wait on now and does not yet.
 func (l *loop) draw(now time.Time) []offer.Candidate {
 	room := l.room()
-	if !l.pull.listed {
-		l.pull.lots.List(offer.Accepted(l.view.traits, l.pull.list()))
-		l.pull.listed = true
-	}
 	waiting := map[compute.QueueName]bool{}
 	for _, o := range l.pull.open {
 		maps.Copy(waiting, o.queues)
 	}
-	drawn := l.pull.lots.Wait(room, offer.Used(l.view.host.Inventory.Totals, room.Free()), now)
+	drawn := l.rung(room, l.chosen(room, now), now)
 	return slices.DeleteFunc(drawn, func(c offer.Candidate) bool { return waiting[c.Queue] || l.leftAlone(c.Queue, now) })
+}
+
+// chosen are the queues that the host finds by itself: by lot, or, while it is rung,
+// those in which work is said to lie.
+func (l *loop) chosen(room offer.Room, now time.Time) []offer.Candidate {
+	if l.pull.lots.Rung(now) {
+		return l.pull.lots.Glances(room, now, l.needs)
+	}
+	if !l.pull.listed {
+		l.pull.lots.List(offer.Accepted(l.view.traits, l.pull.list()))
+		l.pull.listed = true
+	}
+	return l.pull.lots.Wait(room, offer.Used(l.view.host.Inventory.Totals, room.Free()), now)
+}
+
+// rung adds the queues that the host was rung for to those that it chose.
+func (l *loop) rung(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {
+	l.pull.rings.Listed(now, func(q compute.QueueName, look bool) {
+		needs, ours := l.needs(q)
+		if !ours || !room.Fits(needs) {
+			return
+		}
+		i := slices.IndexFunc(chosen, func(c offer.Candidate) bool { return c.Queue == q })
+		if i < 0 {
+			chosen = append(chosen, offer.Candidate{Queue: q, Needs: needs, Skipped: l.pull.lots.Skipped(q)})
+			i = len(chosen) - 1
+		}
+		c := &chosen[i]
+		c.Rung, c.Deep, c.Extra = look, c.Deep || look, false
+	})
+	return chosen
+}
+
+// needs is what a queue's work needs, if it is for this host.
+func (l *loop) needs(q compute.QueueName) (compute.Resources, bool) {
+	is, there := l.pull.queues[q]
+	return is.Resources, there && is.Accepts(l.view.traits)
+}
+
+// hearRing takes a ring. One that was said before the agent had caught up is old.
+func (l *loop) hearRing(look compute.Look) {
+	if !l.stream.live {
+		return
+	}
+	l.pull.rings.Ring(look, time.Now())
+	l.pull.changed = true
 }
 
 // leaveAlone gives others the chance to take what this host should not.
@@ -310,8 +354,17 @@ func byLane(a, b wire.Lane) int {
 // come at once.
 const glance = 500 * time.Millisecond
 
+// ringLook is how long a host that was rung waits for work: a ring may come a moment
+// before the work does. While it lasts, the host cannot follow its other rings.
+const ringLook = 100 * time.Millisecond
+
 // refute takes note of what a fetch looked for in vain.
 func (l *loop) refute(o opened, p wire.Pulled, now time.Time) {
+	if p.Err == nil && p.Record == nil {
+		for _, q := range o.rung {
+			l.pull.rings.Looked(q)
+		}
+	}
 	if p.Err != nil || p.Record != nil && now.Sub(o.began) < glance {
 		return
 	}
@@ -339,6 +392,11 @@ func (l *loop) open(lane wire.Lane, p offer.Planned, drawn time.Time, refs []wir
 		}
 		if l.pull.hiding(c.Queue) {
 			wait = glance
+		}
+	}
+	for _, c := range p.Listed {
+		if c.Rung {
+			o.rung, wait = append(o.rung, c.Queue), ringLook
 		}
 	}
 	for _, c := range p.Left {

@@ -17,6 +17,7 @@ type stream struct {
 	unread   []wire.Record // read, and not the end yet
 	ended    bool          // what is unread goes up to the end
 	caughtUp bool          // and acted upon: commands are carried out from now on
+	live     bool          // what is read from now on was said a moment ago
 	history  bool          // what is unread was said before this journal had a position
 	written  int64         // the position that the journal has, or is to have
 	toGreet  int           // reports to be acknowledged until the hello has arrived; 0: it has
@@ -54,7 +55,7 @@ func (l *loop) apply() {
 		default:
 			l.command(c, rec.Offset)
 		}
-		if c.Op != compute.CommandConsole || l.stream.history || rec.Offset-l.stream.written > asksAgain {
+		if !passing(c.Op) || l.stream.history || rec.Offset-l.stream.written > asksAgain {
 			l.position(rec.Offset + 1)
 		}
 	}
@@ -66,12 +67,17 @@ func (l *loop) apply() {
 		// it has been. What is claimed from here on is newer than any fence in it.
 		l.fence(compute.FenceEpoch(*l.change.Position))
 	}
-	l.stream.unread, l.stream.history = nil, false
+	l.stream.unread, l.stream.history, l.stream.live = nil, false, true
 }
 
-// asksAgain is how many asks about consoles may be read again: that does no harm,
-// and to write down the position behind each would.
+// asksAgain is how many asks about consoles, and looks, may be read again: that does
+// no harm, and to write down the position behind each would.
 const asksAgain = 1000
+
+// passing says whether a command means nothing any more once the agent has ended.
+func passing(op compute.CommandOp) bool {
+	return op == compute.CommandConsole || op == compute.CommandLook
+}
 
 func (l *loop) position(next int64) { l.change.Position, l.stream.written = &next, next }
 
@@ -104,6 +110,8 @@ func (l *loop) command(c compute.Command, offset int64) {
 		l.pull.pinned = append(l.pull.pinned, *c.Build)
 	case compute.CommandConsole:
 		l.console(c)
+	case compute.CommandLook:
+		l.hearRing(*c.Look)
 	case compute.CommandFenced:
 		l.fenced(compute.FenceEpoch(offset) + 1)
 	default:

@@ -50,6 +50,11 @@ type Lots struct {
 	skipped map[compute.QueueName]int // how often in a row a queue was drawn and not fetched
 	said    time.Time                 // when the last advice was made, by the clock of who made it
 	refuted map[compute.QueueName]refuted
+	rings   bool                           // the queue manager rings hosts, by the last advice
+	deep    map[compute.QueueName]struct{} // of about: those in which work is said to lie
+	weighed bool                           // the lots follow from the last advice
+	open    time.Time                      // until when a host that is rung glances at deep queues
+	turned  uint64                         // the epoch of the last glances
 }
 
 // refuted is work that was said to lie in a queue, and did not come.
@@ -75,7 +80,8 @@ type lot struct {
 
 // NewLots draws for one host.
 func NewLots(h compute.HostID, w Weigher) *Lots {
-	return &Lots{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}, refuted: map[compute.QueueName]refuted{}}
+	return &Lots{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}, refuted: map[compute.QueueName]refuted{},
+		deep: map[compute.QueueName]struct{}{}}
 }
 
 // List says which queues there are to draw from.
@@ -93,12 +99,12 @@ func (l *Lots) List(queues []compute.Queue) {
 	for i := range l.lots {
 		l.at[l.lots[i].queue] = i
 	}
-	l.weigh()
+	l.weighed = false
 }
 
 // weigh works out again on how many queues the host would wait, and so the chances.
 func (l *Lots) weigh() {
-	l.share = 0
+	l.share, l.weighed = 0, true
 	for i := range l.lots {
 		if x := &l.lots[i]; x.advised {
 			l.share.Add(x.news)
@@ -139,20 +145,23 @@ func (l *Lots) draw(x *lot) uint64 { return hash(string(l.host), string(x.queue)
 
 // Hear takes advice that came now.
 func (l *Lots) Hear(a compute.Advice, now time.Time) {
-	l.heard, l.said = now, a.At
+	l.heard, l.said, l.rings, l.weighed = now, a.At, a.Rings, false
 	if a.Full {
 		clear(l.about)
+		clear(l.deep)
 		for i := range l.lots {
 			l.lots[i].news, l.lots[i].advised = compute.QueueAdvice{}, false
 		}
 	}
 	for _, q := range a.About {
 		l.about[q.Queue] = q
+		if delete(l.deep, q.Queue); q.Depth > 0 {
+			l.deep[q.Queue] = struct{}{}
+		}
 		if i, listed := l.at[q.Queue]; listed {
 			l.lots[i].news, l.lots[i].advised = q, true
 		}
 	}
-	l.weigh()
 }
 
 // Candidate is a queue this host would wait on.
@@ -162,6 +171,7 @@ type Candidate struct {
 	Skipped int       // how often in a row it was drawn and not fetched
 	Deep    bool      // work lies in it
 	Extra   bool      // it is not the host's by lot: that is the only reason to wait on it
+	Rung    bool      // the host was rung for it: it looks, and does not wait
 	Oldest  time.Time // since when; zero: not known
 	Order   uint64    // by lot, where nothing else tells
 }
@@ -191,6 +201,9 @@ func (c Candidate) before(d Candidate) int {
 // in use. The answer is in the order in which they should be served.
 func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	e, advised := l.epoch(now), !l.heard.IsZero() && now.Sub(l.heard) < stale
+	if !l.weighed {
+		l.weigh()
+	}
 	if l.in != e {
 		l.deal(e, used)
 	}
@@ -223,6 +236,49 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	slices.SortFunc(out, Candidate.before)
 	return out
 }
+
+// Rung says whether the queue manager rings hosts: then this one draws no lots. A
+// queue manager that was not heard of for long rings nobody.
+func (l *Lots) Rung(now time.Time) bool {
+	return l.rings && !l.heard.IsZero() && now.Sub(l.heard) < compute.RingsLast
+}
+
+// Freed says that room appeared on the host: for a moment it may glance at queues in
+// which work is said to lie, since the queue manager hears of the room later.
+func (l *Lots) Freed(now time.Time) { l.open = now.Add(glances) }
+
+// Glances are the queues at which a host that is rung glances all the same: those in
+// which work is said to lie, for a moment after room appeared and once an epoch, so
+// that a ring that was lost costs no more than that. needs answers what the queue's
+// work needs, and false for a queue that is not for this host.
+func (l *Lots) Glances(room Room, now time.Time, needs func(compute.QueueName) (compute.Resources, bool)) []Candidate {
+	if e := l.epoch(now); e != l.turned {
+		l.turned, l.open = e, now.Add(glances)
+	}
+	if !now.Before(l.open) {
+		return nil
+	}
+	var out []Candidate
+	for q := range l.deep {
+		news := l.about[q]
+		n, ours := needs(q)
+		if !ours || l.doubtful(news, now) || !room.Fits(n) {
+			continue
+		}
+		out = append(out, Candidate{
+			Queue: q, Needs: n, Skipped: l.skipped[q], Deep: true, Extra: true, Oldest: news.Oldest, Order: hash(string(l.host), string(q), l.turned),
+		})
+	}
+	slices.SortFunc(out, func(a, b Candidate) int { return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Queue, b.Queue)) })
+	return out[:min(len(out), MostExtra)]
+}
+
+// glances is how long after room appeared, or an epoch began, a host glances at
+// queues that it was not rung for.
+const glances = time.Second
+
+// Skipped is how often in a row a queue was drawn and not fetched.
+func (l *Lots) Skipped(q compute.QueueName) int { return l.skipped[q] }
 
 // Extra is on how many queues a host waits only because work lies there, beside so
 // many of its own.
@@ -316,6 +372,7 @@ func (l *Lots) Planned(listed, left []Candidate) {
 // Forget drops what is known of queues that do not exist any more.
 func (l *Lots) Forget(q compute.QueueName) {
 	delete(l.about, q)
+	delete(l.deep, q)
 	delete(l.skipped, q)
 	delete(l.refuted, q)
 	if i, listed := l.at[q]; listed {

@@ -95,6 +95,14 @@ func (a QueueAdvice) Wanted() uint64 { return uint64(cmp.Or(a.Waiters, UsualWait
 // little comes.
 const UsualWaiters = 8
 
+// AdviceBeat is how often the queue manager gives advice at least, so that hosts know
+// that it is there.
+const AdviceBeat = 5 * time.Second
+
+// RingsLast is how long after the last advice a host counts on being rung. Advice
+// comes every AdviceBeat, and a host reads it up to some twenty seconds later.
+const RingsLast = 30 * time.Second
+
 // LotHolds is how long a host waits on the queues that it drew, if it has room.
 const LotHolds = 15 * time.Second
 
