@@ -18,7 +18,7 @@ const module = "github.com/berth-project/berth"
 // cores decide and do nothing else: no clock, no I/O, no lock, no goroutine,
 // no log.
 var cores = []string{
-	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise",
+	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring",
 	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/size",
 }
 
@@ -31,6 +31,7 @@ var arrows = map[string][]string{
 	"flavors/catalog":     {"pkg/compute"},
 	"queues/plan":         {"pkg/compute"},
 	"queues/advise":       {"pkg/compute"},
+	"queues/ring":         {"pkg/compute"},
 	"conductor/admit":     {"pkg/compute", "conductor/quota"},
 	"conductor/quota":     {"pkg/compute"},
 	"compute-agent/task":  {"pkg/compute"},

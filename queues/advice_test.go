@@ -134,7 +134,7 @@ func TestEachAttemptComesOnce(t *testing.T) {
 		if step.rec.Value == nil {
 			v.queue(step.rec, time.Now())
 		} else {
-			v.instance(step.rec)
+			v.instance(step.rec, time.Now())
 		}
 		if v.came["x"] != step.came {
 			t.Errorf("after step %d %d came, want %d", i, v.came["x"], step.came)

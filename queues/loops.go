@@ -31,6 +31,7 @@ func (t *term) hostLoop(ctx context.Context) {
 			if err == nil {
 				made[h] = true
 				delete(failures, h)
+				t.reached(h)
 				continue
 			}
 			now := time.Now()

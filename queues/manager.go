@@ -16,7 +16,7 @@ type Manager struct {
 	ready chan struct{}
 	left  [4]bool // which streams have been read to their end; guarded by view.mu
 
-	reconcile, hosts, advice, rejects chan struct{} // hold one token: there is news
+	reconcile, hosts, advice, rejects, rings chan struct{} // hold one token: there is news
 }
 
 // New is a manager that has read nothing yet.
@@ -24,7 +24,7 @@ func New(o Options) *Manager {
 	o = o.withDefaults()
 	m := &Manager{
 		opts: o, view: newView(o), ready: make(chan struct{}), rejects: make(chan struct{}, 1),
-		reconcile: make(chan struct{}, 1), hosts: make(chan struct{}, 1), advice: make(chan struct{}, 1),
+		reconcile: make(chan struct{}, 1), hosts: make(chan struct{}, 1), advice: make(chan struct{}, 1), rings: make(chan struct{}, 1),
 	}
 	m.view.spoiled = m.unreadable
 	return m
@@ -65,19 +65,23 @@ func (m *Manager) Hosts(recs []wire.Record, end bool) {
 		if m.view.host(rec, now) {
 			wake(m.hosts)
 		}
+		wake(m.rings)
 	})
 }
 
 // Instances takes committed records of the instances topic, in order within
 // each partition.
 func (m *Manager) Instances(recs []wire.Record, end bool) {
-	m.take(instancesStream, recs, end, func(rec wire.Record, _ time.Time) {
-		turn := m.view.instance(rec)
+	m.take(instancesStream, recs, end, func(rec wire.Record, now time.Time) {
+		turn := m.view.instance(rec, now)
 		if turn.freed {
 			wake(m.reconcile)
 		}
 		if turn.told {
 			wake(m.advice)
+		}
+		if turn.came {
+			wake(m.rings)
 		}
 	})
 }
@@ -146,7 +150,7 @@ func (m *Manager) begin(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := newTerm(m)
 	var all sync.WaitGroup
-	for _, loop := range []func(context.Context){t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.rejectLoop} {
+	for _, loop := range []func(context.Context){t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.rejectLoop, t.ringLoop} {
 		all.Go(func() {
 			if t.caughtUp(ctx) {
 				loop(ctx)

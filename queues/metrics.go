@@ -22,6 +22,7 @@ type Metrics struct {
 	queues, hosts, active   *telemetry.Gauges
 	steps                   *prometheus.CounterVec
 	advice                  prometheus.Counter
+	rings                   *prometheus.CounterVec
 }
 
 // NewMetrics registers with r, or answers what did before; a nil r gives nil.
@@ -42,6 +43,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.steps = m.Counters("berth_queue_manager_steps_total",
 		"Steps of making and removing queues, one for each queue, by result: ok, or failed (tried again).", "step", "result")
 	m.advice = m.Counter("berth_queue_manager_advice_total", "Records of advice written.")
+	m.rings = m.Counters("berth_queue_manager_rings_total",
+		"Hosts that were rung to look at a queue, or to wait on it, by result: ok, or failed (dropped, or not acknowledged).", "result")
 	return telemetry.Shared(r, m)
 }
 
@@ -88,6 +91,17 @@ func (m *Metrics) advised() {
 	if m != nil {
 		m.advice.Inc()
 	}
+}
+
+func (m *Metrics) rang(n int, err error) {
+	if m == nil {
+		return
+	}
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	m.rings.WithLabelValues(result).Add(float64(n))
 }
 
 // shown lists the queues that are shown one by one.
@@ -138,7 +152,7 @@ func (v *view) sayEligible(say telemetry.Say) {
 	names := v.shown()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	hosts := v.advisor.Eligible()
+	hosts := v.advisor.AllEligible()
 	for _, q := range names {
 		if n, ok := hosts[q]; ok {
 			say(float64(n), string(q))

@@ -108,7 +108,7 @@ func TestMetricsOfVeryManyQueues(t *testing.T) {
 		q := compute.QueueName(fmt.Sprint("q", i))
 		v.listed[q] = compute.Queue{Name: q, TopicID: "t"}
 	}
-	v.instance(instance(1, "q17", compute.StateQueued))
+	v.instance(instance(1, "q17", compute.StateQueued), time.Now())
 	v.stray["q18"] = 2
 	if got := fmt.Sprint(v.shown()); got != "[q17 q18]" {
 		t.Errorf("shown: %s", got)

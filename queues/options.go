@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues/advise"
 	"github.com/berth-project/berth/queues/plan"
+	"github.com/berth-project/berth/queues/ring"
 )
 
 // Leader tells whether this manager is the active one.
@@ -102,7 +103,8 @@ type Options struct {
 	Backoff     time.Duration // after the first failure of a queue, doubled with each; default 500 ms
 	MaxBackoff  time.Duration // default 1 min
 	ReportAfter int           // failures in a row until a queue's record tells of it; default 8: a minute or more
-	Advice      advise.Rules  // zero: advise.DefaultRules
+	Advice      advise.Rules  // zero: advise.RingingRules
+	Rings       ring.Rules    // zero: ring.DefaultRules
 }
 
 func (o Options) withDefaults() Options {
@@ -110,7 +112,10 @@ func (o Options) withDefaults() Options {
 		o.Logger = zap.NewNop()
 	}
 	if o.Advice == (advise.Rules{}) {
-		o.Advice = advise.DefaultRules()
+		o.Advice = advise.RingingRules()
+	}
+	if o.Rings == (ring.Rules{}) {
+		o.Rings = ring.DefaultRules()
 	}
 	or(&o.PerGroup, 14_000)
 	or(&o.MostQueues, 50_000)

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues/advise"
+	"github.com/berth-project/berth/queues/ring"
 )
 
 // view is what a manager has read. It goes on reading while another is active,
@@ -33,7 +34,9 @@ type view struct {
 	came     map[compute.QueueName]uint64 // how much work came since this view began to read
 	stray    map[compute.QueueName]uint64 // records that no instance waits for
 	hosts    map[compute.HostID]bool
+	reached  map[compute.HostID]bool // hosts whose streams are known to be there
 	advisor  *advise.Advisor
+	ringer   *ring.Ringer
 	rejects  rejects
 	shared   compute.Shared
 	spoiled  func(wire.Record, error) // hears of a record that cannot be read
@@ -66,12 +69,13 @@ func firstDue(a, b waiter) int {
 }
 
 func newView(o Options) *view {
+	advisor := advise.New(o.Advice)
 	return &view{
 		log: o.Logger, most: o.MostQueues,
 		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
 		listed: map[compute.QueueName]compute.Queue{}, closed: map[compute.QueueName]time.Time{},
 		need: map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{}, stray: map[compute.QueueName]uint64{},
-		hosts: map[compute.HostID]bool{}, advisor: advise.New(o.Advice), relisted: true,
+		hosts: map[compute.HostID]bool{}, reached: map[compute.HostID]bool{}, advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
 	}
 }
 
@@ -120,6 +124,7 @@ func (v *view) queue(rec wire.Record, now time.Time) {
 		delete(v.listed, compute.QueueName(rec.Key))
 		delete(v.closed, compute.QueueName(rec.Key))
 		delete(v.came, compute.QueueName(rec.Key))
+		v.ringer.Forget(compute.QueueName(rec.Key))
 		return
 	}
 	q, err := wire.DecodeQueue(rec)
@@ -147,22 +152,41 @@ func (v *view) host(rec wire.Record, now time.Time) (first bool) {
 		v.spoiled(rec, err)
 		return false
 	}
-	v.advisor.Hear(b, now)
+	v.hear(b, now)
 	first = !v.hosts[b.Host]
 	v.hosts[b.Host] = true
 	return first
 }
 
+// hear takes a beacon, and has the host rung if it fits now what waits.
+func (v *view) hear(b compute.Beacon, now time.Time) {
+	var unfit []compute.QueueName
+	v.ringer.Hungry(func(q compute.QueueName) {
+		if !v.advisor.Fits(q, b.Host) {
+			unfit = append(unfit, q)
+		}
+	})
+	v.advisor.Hear(b, now)
+	v.advisor.Reaches(b.Host, v.reached[b.Host])
+	for _, q := range unfit {
+		if v.advisor.Fits(q, b.Host) {
+			v.ringer.Rose(q, now)
+		}
+	}
+}
+
 // turn says what an instance's record changed for its queues.
 type turn struct {
 	told  bool // work came into a queue, or the last went: agents should hear of it
+	came  bool // work came into a queue: hosts should be rung
 	freed bool // the last instance left a queue that does not stay: it may go now
 }
 
 // instance keeps only who needs a queue.
-func (v *view) instance(rec wire.Record) turn {
+func (v *view) instance(rec wire.Record, now time.Time) turn {
 	key := string(rec.Key)
 	var is need
+	var work ring.Work
 	if rec.Value != nil {
 		i, err := wire.DecodeInstance(rec)
 		if err != nil {
@@ -170,7 +194,7 @@ func (v *view) instance(rec wire.Record) turn {
 			return turn{}
 		}
 		v.shared.Instance(&i)
-		is = needOf(i)
+		is, work = needOf(i), workOf(key, i)
 	}
 	was := v.need[key]
 	if is == was {
@@ -180,10 +204,29 @@ func (v *view) instance(rec wire.Record) turn {
 		v.came[is.queue]++
 	}
 	out := v.drop(key, was)
+	if was.waiting {
+		v.ringer.Went(was.queue, key, !is.waiting && is.queue != "", now)
+		v.advisor.Look(was.queue)
+	}
 	if is.queue != "" {
 		out.told = v.add(key, is) || out.told
 	}
+	if is.waiting {
+		work.Due = is.due
+		v.ringer.Came(is.queue, work, now)
+		v.advisor.Look(is.queue)
+		out.came = true
+	}
 	return out
+}
+
+// workOf says where an instance's work must not run, and where it rather should not.
+func workOf(key string, i compute.Instance) ring.Work {
+	w := ring.Work{Key: key, Avoid: i.Boot.Avoid}
+	for _, f := range i.Failures {
+		w.Failed = append(w.Failed, f.Host)
+	}
+	return w
 }
 
 // needOf says what an instance needs of its queue; nothing if it neither waits

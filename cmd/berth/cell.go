@@ -23,7 +23,7 @@ type cell struct {
 	replication int16 // of topics it makes; 0: the brokers' default
 	log         *zap.Logger
 	metrics     prometheus.Registerer // where components register theirs; nil: nobody counts
-	gather      time.Duration         // how long beacons, and what the queue manager counts, may come together
+	gather      time.Duration         // how long beacons may be held back to come together
 }
 
 // dialer opens connections to brokers; nil is plain TCP.
@@ -114,8 +114,8 @@ func (c cell) table(topic string, to feed) *kafka.Reader {
 	return c.reader(kafka.ReaderOptions{Topic: topic}, to)
 }
 
-// defaultGather is how long beacons, and what the queue manager counts, may be
-// held back to come together: nobody acts on them within less.
+// defaultGather is how long beacons may be held back to come together: nobody acts
+// on them within less.
 const defaultGather = 250 * time.Millisecond
 
 // beacons reads what the hosts say of themselves.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -14,6 +15,11 @@ import (
 type queuesOptions struct {
 	GroupLimit int // queues in one share group; 0: the manager's default
 }
+
+// ringPace is how long the queue manager leaves between two looks at instances: work
+// that comes alone is rung for at once, and a dense stream costs so many fetches a
+// second at most.
+const ringPace = 20 * time.Millisecond
 
 // newQueues joins a queue manager: the election, the readers, and Kafka's topics
 // and share state, where it works.
@@ -37,7 +43,7 @@ func newQueues(c cell, o queuesOptions) (_ service.Part, err error) {
 	entries := c.table(topics.Catalog(), func(r records, end bool) { manager.Catalog(r, end) })
 	listed := c.table(topics.Queues(), func(r records, end bool) { manager.Queues(r, end) })
 	hosts := c.beacons(func(r records, end bool) { manager.Hosts(r, end) })
-	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Gather: c.gather}, func(r records, end bool) { manager.Instances(r, end) })
+	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: ringPace}, func(r records, end bool) { manager.Instances(r, end) })
 	manager = queues.New(queues.Options{
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
 		Far: queues.Far{Topics: works, Hosts: works, Shares: works}, Logger: c.log, PerGroup: o.GroupLimit,

@@ -4,12 +4,13 @@
 // twice as often.
 //
 // It keeps, for each host and queue, what the host is to the queue, and changes
-// the counts only for hosts whose beacon changed or who fell silent. A tick
-// with nothing new looks at no pair of host and queue.
+// the counts only for hosts whose beacon changed or that fell silent. A tick
+// looks at the queues of which something changed, and at no pair of host and queue.
 package advise
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,13 +28,24 @@ type Rules struct {
 	// and reaches zero all the time, and telling every host would cost more than
 	// serving it.
 	Lain time.Duration
+	Beat time.Duration // there is a record in this time, with nothing in it if there is no news; 0: not
+	// Rings says in each record that hosts are rung for the work of every queue.
+	Rings bool
 }
 
 // DefaultRules is one record a second, in full every 30 s, 2,000 queues a
 // record (half of Kafka's 1 MiB with the longest names), silence after 60 s,
 // work that has lain for 500 ms: what is known of it is a quarter of a second old.
+// Nobody is rung, and no record comes without news.
 func DefaultRules() Rules {
 	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 2000, Silent: compute.SilentAfter, Lain: 500 * time.Millisecond}
+}
+
+// RingingRules are the default rules of a queue manager that rings hosts.
+func RingingRules() Rules {
+	r := DefaultRules()
+	r.Beat, r.Rings = compute.AdviceBeat, true
+	return r
 }
 
 // Progress is what is known of a queue's work.
@@ -48,15 +60,19 @@ type Progress struct {
 type Advisor struct {
 	rules  Rules
 	names  *names
-	queues []queue // by name
+	queues []queue                   // by name
+	at     map[compute.QueueName]int // places in queues
 	hosts  map[compute.HostID]*host
+	order  []*host  // all of them, in any order
+	lot    uint64   // what was last drawn by
 	counts []counts // of each queue
 	rooms  []uint64 // of each queue: machines that its eligible hosts have room for together
 	told   map[compute.QueueName]told
-	last   time.Time // when something was told; zero: never
-	full   time.Time // when telling in full began; zero: never
-	due    int       // in telling in full, the next queue
-	young  bool      // there is work that has not lain for long
+	last   time.Time        // when something was told; zero: never
+	full   time.Time        // when telling in full began; zero: never
+	due    int              // in telling in full, the next queue
+	young  bool             // there is work that has not lain for long
+	looks  map[int]struct{} // queues that the next tick looks at
 }
 
 // told is what was last said of a queue.
@@ -67,7 +83,7 @@ type told struct {
 
 // New is an advisor that knows nothing.
 func New(r Rules) *Advisor {
-	return &Advisor{rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{}}
+	return &Advisor{rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{}, looks: map[int]struct{}{}}
 }
 
 // SetQueues says which queues there are. It compares every host with every
@@ -76,13 +92,14 @@ func (a *Advisor) SetQueues(list []compute.Queue) {
 	list = slices.SortedFunc(slices.Values(list), func(x, y compute.Queue) int { return cmp.Compare(x.Name, y.Name) })
 	complete := a.due >= len(a.queues)
 	before := a.queues
-	a.names, a.queues = newNames(), make([]queue, 0, len(list))
+	a.names, a.queues, a.at = newNames(), make([]queue, 0, len(list)), make(map[compute.QueueName]int, len(list))
 	kept := make(map[compute.QueueName]told, len(list))
 	for _, q := range list {
 		is := a.names.queue(q)
 		if i, there := slices.BinarySearchFunc(before, q.Name, queue.compare); there {
 			is.flow = before[i].flow
 		}
+		a.at[q.Name] = len(a.queues)
 		a.queues = append(a.queues, is)
 		if t, ok := a.told[q.Name]; ok {
 			kept[q.Name] = t
@@ -93,6 +110,7 @@ func (a *Advisor) SetQueues(list []compute.Queue) {
 	if complete {
 		a.due = len(list)
 	}
+	a.lookAtAll()
 	for _, h := range a.hosts {
 		h.measure(a.names)
 		h.is, h.room = nil, nil
@@ -104,8 +122,8 @@ func (a *Advisor) SetQueues(list []compute.Queue) {
 func (a *Advisor) Hear(b compute.Beacon, at time.Time) {
 	h, known := a.hosts[b.Host]
 	if !known {
-		h = &host{}
-		a.hosts[b.Host] = h
+		h = &host{place: len(a.order)}
+		a.hosts[b.Host], a.order = h, append(a.order, h)
 	}
 	h.heard = at
 	if known && !h.silent && h.sameAs(b) {
@@ -125,8 +143,12 @@ func (a *Advisor) Forget(id compute.HostID) {
 	for q, is := range h.is {
 		a.counts[q][is]--
 		a.rooms[q] -= uint64(h.room[q])
+		a.looks[q] = struct{}{}
 	}
 	delete(a.hosts, id)
+	last := len(a.order) - 1
+	a.order[h.place], a.order[last].place = a.order[last], h.place
+	a.order = a.order[:last]
 }
 
 // Next is the record to write now, if there is anything to tell and it is not
@@ -140,9 +162,12 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 	if began {
 		a.full, a.due = now, 0
 	}
-	out, end := compute.Advice{At: now}, len(a.queues)
+	for i := a.due; i < min(a.due+a.room(), len(a.queues)); i++ {
+		a.looks[i] = struct{}{}
+	}
+	out, end := compute.Advice{At: now, Rings: a.rules.Rings}, len(a.queues)
 	a.young = false
-	for i := range a.queues {
+	for _, i := range slices.Sorted(maps.Keys(a.looks)) {
 		if len(out.About) == a.rules.Most {
 			end = i
 			break
@@ -150,6 +175,9 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 		about := a.about(i, progress(a.queues[i].name), now)
 		is := a.tell(about, now)
 		a.young = a.young || about.Depth > 0 && !is.work
+		if about.Depth == 0 && !a.queues[i].flow.flows() {
+			delete(a.looks, i)
+		}
 		if i >= a.due && i < a.due+a.room() || a.news(about.Queue, is) {
 			out.About = append(out.About, about)
 			a.told[about.Queue] = is
@@ -157,11 +185,30 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 	}
 	a.due = max(a.due, min(a.due+a.room(), end))
 	out.Full = began && len(out.About) == len(a.queues)
-	if len(out.About) == 0 && !out.Full {
+	if len(out.About) == 0 && !out.Full && !a.beat(now) {
 		return compute.Advice{}, false
 	}
 	a.last = now
 	return out, true
+}
+
+// beat says whether it is time for a record though there is no news.
+func (a *Advisor) beat(now time.Time) bool {
+	return a.rules.Beat > 0 && now.Sub(a.last) >= a.rules.Beat
+}
+
+// Look has the next tick look at a queue: its work is not what it was.
+func (a *Advisor) Look(q compute.QueueName) {
+	if i, listed := a.at[q]; listed {
+		a.looks[i] = struct{}{}
+	}
+}
+
+func (a *Advisor) lookAtAll() {
+	clear(a.looks)
+	for i := range a.queues {
+		a.looks[i] = struct{}{}
+	}
 }
 
 // Ask is how soon Next should be asked again though nothing is new: when it was
@@ -178,7 +225,10 @@ func (a *Advisor) Ask(now time.Time) time.Duration {
 }
 
 // Again says that what was told cannot be counted on: all is told anew.
-func (a *Advisor) Again() { a.full, a.told = time.Time{}, map[compute.QueueName]told{} }
+func (a *Advisor) Again() {
+	a.full, a.told = time.Time{}, map[compute.QueueName]told{}
+	a.lookAtAll()
+}
 
 // room is how many queues of a full telling go into one record: half of it, so
 // that news is never kept out.
@@ -235,16 +285,20 @@ func (a *Advisor) compare(h *host) {
 		h.is, h.room = make([]standing, len(a.queues)), make([]uint16, len(a.queues))
 	}
 	for i := range a.queues {
-		is := h.standing(&a.queues[i])
+		is, room := h.standing(&a.queues[i]), uint16(0)
+		if is == eligible {
+			room = machines(a.queues[i].needs, h.left)
+		}
 		if !first {
+			if is == h.is[i] && room == h.room[i] {
+				continue
+			}
 			a.counts[i][h.is[i]]--
 			a.rooms[i] -= uint64(h.room[i])
 		}
-		h.is[i], h.room[i] = is, 0
-		if is == eligible {
-			h.room[i] = machines(a.queues[i].needs, h.left)
-		}
+		h.is[i], h.room[i] = is, room
 		a.counts[i][is]++
-		a.rooms[i] += uint64(h.room[i])
+		a.rooms[i] += uint64(room)
+		a.looks[i] = struct{}{}
 	}
 }

@@ -40,6 +40,13 @@ func (d depths) of(q compute.QueueName) Progress {
 	return Progress{Depth: d[q], Oldest: zero}
 }
 
+// next looks at every queue, whatever it was told of: tests change what there is to
+// know behind its back.
+func (a *Advisor) next(now time.Time, progress func(compute.QueueName) Progress) (compute.Advice, bool) {
+	a.lookAtAll()
+	return a.Next(now, progress)
+}
+
 func named(a compute.Advice) []compute.QueueName {
 	var out []compute.QueueName
 	for _, about := range a.About {
@@ -60,7 +67,7 @@ func TestEachHostCountsOnce(t *testing.T) {
 		a.Hear(b, at(float64(i)))
 	}
 	a.Hear(beacon(7, 8, trait, state(compute.HostDisabled)), at(-60)) // silence comes before disabled
-	adv, ok := a.Next(at(0), depths{"big": 3}.of)
+	adv, ok := a.next(at(0), depths{"big": 3}.of)
 	want := compute.Advice{At: at(0), Full: true, About: []compute.QueueAdvice{
 		{Queue: "big", Eligible: 1, Depth: 3, Oldest: zero, Hosts: compute.HostCounts{NeverFits: 1, Silent: 1, Disabled: 1, Draining: 1, Quarantined: 1, Full: 1, Eligible: 1}},
 		{Queue: "small", Eligible: 3, Hosts: compute.HostCounts{Silent: 1, Disabled: 1, Draining: 1, Quarantined: 1, Eligible: 3}},
@@ -72,7 +79,7 @@ func TestEachHostCountsOnce(t *testing.T) {
 	a.Forget("h2")
 	a.Forget("h2")
 	a.Hear(beacon(7, 8, trait, state(compute.HostDisabled)), at(1)) // the same beacon, heard again
-	adv, _ = a.Next(at(30), depths{}.of)
+	adv, _ = a.next(at(30), depths{}.of)
 	if diff := cmp.Diff(compute.HostCounts{NeverFits: 1, Disabled: 2, Draining: 1, Quarantined: 1, Eligible: 1}, adv.About[0].Hosts); diff != "" {
 		t.Error(diff)
 	}
@@ -87,7 +94,7 @@ func TestOnlyNewsIsTold(t *testing.T) {
 	d := depths{}
 	expect := func(sec float64, full bool, want ...compute.QueueName) {
 		t.Helper()
-		adv, ok := a.Next(at(sec), d.of)
+		adv, ok := a.next(at(sec), d.of)
 		if diff := cmp.Diff(want, named(adv)); diff != "" || adv.Full != full || ok != (full || len(want) > 0) {
 			t.Errorf("at %v: full %v, ok %v: %s", sec, adv.Full, ok, diff)
 		}
@@ -124,7 +131,7 @@ func TestManyQueuesAreToldInParts(t *testing.T) {
 	a.SetQueues(list)
 	heard := map[compute.QueueName]int{}
 	for sec := range 60 {
-		adv, _ := a.Next(at(float64(sec)), depths{}.of)
+		adv, _ := a.next(at(float64(sec)), depths{}.of)
 		if len(adv.About) > 4 || adv.Full {
 			t.Fatalf("%d queues in one record, full %v", len(adv.About), adv.Full)
 		}
@@ -157,7 +164,7 @@ func TestCountsAreThoseOfADumbModel(t *testing.T) {
 				a.Forget(beacon(id, 0).Host)
 				delete(beacons, id)
 			case 2:
-				a.Next(at(now), depths{}.of)
+				a.next(at(now), depths{}.of)
 			default:
 				b := beacon(id, rapid.Int64Range(0, 9).Draw(t, "free"), func(b *compute.Beacon) {
 					b.State = compute.HostState(rapid.IntRange(0, 3).Draw(t, "state"))
@@ -169,7 +176,7 @@ func TestCountsAreThoseOfADumbModel(t *testing.T) {
 			}
 		}
 		now += 31
-		adv, _ := a.Next(at(now), depths{}.of)
+		adv, _ := a.next(at(now), depths{}.of)
 		for i, query := range list {
 			if diff := cmp.Diff(dumb(query, beacons, heard, at(now)), adv.About[i].Hosts); diff != "" {
 				t.Fatalf("%s: %s", query.Name, diff)
@@ -266,7 +273,7 @@ func BenchmarkBusySecond(b *testing.B) {
 			host.Free = compute.Resources{compute.VCPU: r.Int64N(10), compute.MemoryMB: r.Int64N(1000), compute.DiskGB: 100}
 			a.Hear(*host, now)
 		}
-		a.Next(now, depths{}.of)
+		a.next(now, depths{}.of)
 	}
 }
 
@@ -279,7 +286,7 @@ func BenchmarkQuietSecond(b *testing.B) {
 		for _, host := range slices.Clone(beacons[:67]) {
 			a.Hear(host, now)
 		}
-		a.Next(now, depths{}.of)
+		a.next(now, depths{}.of)
 	}
 }
 
@@ -305,7 +312,7 @@ func TestWorkThatIsTakenAtOnceIsNoNews(t *testing.T) {
 	now := map[compute.QueueName]Progress{}
 	expect := func(sec float64, ask time.Duration, want ...compute.QueueName) {
 		t.Helper()
-		adv, _ := a.Next(at(sec), func(q compute.QueueName) Progress { return now[q] })
+		adv, _ := a.next(at(sec), func(q compute.QueueName) Progress { return now[q] })
 		if diff := cmp.Diff(want, named(adv)); diff != "" || a.Ask(at(sec)) != ask {
 			t.Errorf("at %v: ask in %s: %s", sec, a.Ask(at(sec)), diff)
 		}

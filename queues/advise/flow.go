@@ -11,6 +11,9 @@ import (
 // the change to be believed.
 const settles = 10 * time.Second
 
+// tick is how often a queue is looked at into which something comes.
+const tick = time.Second
+
 // flow is how much work comes into a queue.
 type flow struct {
 	came uint64 // when it was last looked at
@@ -22,6 +25,10 @@ type flow struct {
 // all the time there ever was.
 func (f *flow) see(came uint64, now time.Time) {
 	past := now.Sub(f.at)
+	if quiet := past - tick; quiet > 0 && !f.at.IsZero() { // nothing came before the last tick, or it would have been seen
+		f.rate *= math.Exp(-quiet.Seconds() / settles.Seconds())
+		past = tick
+	}
 	switch {
 	case came < f.came: // the queue was made anew
 		f.rate = 0
@@ -32,6 +39,9 @@ func (f *flow) see(came uint64, now time.Time) {
 	}
 	f.came, f.at = came, now
 }
+
+// flows says whether lately so much came that it matters.
+func (f *flow) flows() bool { return f.rate > 1e-3 }
 
 // waiters is how many hosts should wait on a queue though no work lies in it, and 0
 // if as few are enough as on any other. Who waits does so until its lots turn, or

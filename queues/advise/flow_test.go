@@ -41,7 +41,7 @@ func TestMoreWaitWhereMuchComes(t *testing.T) {
 		came := float64(c.queued)
 		var got compute.QueueAdvice
 		for sec := range 60 {
-			adv, _ := a.Next(at(float64(sec)), func(q compute.QueueName) Progress {
+			adv, _ := a.next(at(float64(sec)), func(q compute.QueueName) Progress {
 				if q == "b" {
 					return Progress{}
 				}
@@ -70,7 +70,7 @@ func TestWhatComesIsKnownOfTheQueueThatStays(t *testing.T) {
 	a.fill(100, 4)
 	told := map[compute.QueueName]uint32{}
 	tick := func(sec int) {
-		adv, _ := a.Next(at(float64(sec)), func(q compute.QueueName) Progress {
+		adv, _ := a.next(at(float64(sec)), func(q compute.QueueName) Progress {
 			if q != "m" {
 				return Progress{}
 			}
@@ -98,7 +98,7 @@ func TestARushIsNews(t *testing.T) {
 	a.fill(100, 4)
 	came, first, last := 0, -1, uint32(0)
 	for sec := range 29 { // all is told at 0 and 30
-		adv, any := a.Next(at(float64(sec)), func(compute.QueueName) Progress { return Progress{Came: uint64(came)} })
+		adv, any := a.next(at(float64(sec)), func(compute.QueueName) Progress { return Progress{Came: uint64(came)} })
 		if sec < 10 {
 			came += 20
 		}
@@ -115,12 +115,12 @@ func TestARushIsNews(t *testing.T) {
 	if last > 40 {
 		t.Errorf("19 s after the rush %d are to wait", last)
 	}
-	if adv, _ := a.Next(at(30), func(compute.QueueName) Progress { return Progress{Came: 3} }); adv.About[0].Waiters != 0 {
+	if adv, _ := a.next(at(30), func(compute.QueueName) Progress { return Progress{Came: 3} }); adv.About[0].Waiters != 0 {
 		t.Errorf("a queue that was made anew between two ticks: %+v", adv.About)
 	}
 	a.SetQueues([]compute.Queue{q("b", 1)})
 	a.SetQueues([]compute.Queue{q("a", 1)})
-	if adv, _ := a.Next(at(40), func(compute.QueueName) Progress { return Progress{Came: 3} }); adv.About[0].Waiters != 0 {
+	if adv, _ := a.next(at(40), func(compute.QueueName) Progress { return Progress{Came: 3} }); adv.About[0].Waiters != 0 {
 		t.Errorf("a queue that was made anew: %+v", adv.About)
 	}
 }
@@ -145,7 +145,7 @@ func TestRoomsAreThoseOfADumbModel(t *testing.T) {
 				free[id], heard[id] = rapid.Int64Range(0, 8).Draw(t, "free"), now
 				a.Hear(beacon(id, free[id]), at(now))
 			}
-			a.Next(at(now), depths{}.of)
+			a.next(at(now), depths{}.of)
 			want := map[compute.QueueName]uint64{}
 			for id, n := range free {
 				if at(now).Sub(at(heard[id])) < compute.SilentAfter {

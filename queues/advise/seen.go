@@ -2,8 +2,8 @@ package advise
 
 import "github.com/berth-project/berth/pkg/compute"
 
-// Eligible is how many hosts could take the work of each queue now.
-func (a *Advisor) Eligible() map[compute.QueueName]int {
+// AllEligible is how many hosts could take the work of each queue now.
+func (a *Advisor) AllEligible() map[compute.QueueName]int {
 	out := make(map[compute.QueueName]int, len(a.queues))
 	for i := range a.queues {
 		out[a.queues[i].name] = int(a.counts[i][eligible])

@@ -1,0 +1,108 @@
+package advise
+
+import "github.com/berth-project/berth/pkg/compute"
+
+// Reaches takes note that a host's command stream is there, or that this is not
+// known any more: then it cannot be rung.
+func (a *Advisor) Reaches(id compute.HostID, stream bool) {
+	if h := a.hosts[id]; h != nil {
+		h.stream = stream
+	}
+}
+
+// Eligible counts the hosts that fit a queue's work now, and the machines of it that
+// they have room for together.
+func (a *Advisor) Eligible(q compute.QueueName) (hosts int, room uint64) {
+	i, listed := a.at[q]
+	if !listed {
+		return 0, 0
+	}
+	return int(a.counts[i][eligible]), a.rooms[i]
+}
+
+// Fits says whether a host fits a queue's work now, by its last beacon, and can be rung.
+func (a *Advisor) Fits(q compute.QueueName, id compute.HostID) bool {
+	i, listed := a.at[q]
+	h := a.hosts[id]
+	return listed && h != nil && h.takes(i)
+}
+
+func (h *host) takes(i int) bool { return h.stream && h.beacon.Rings && h.is[i] == eligible }
+
+// Draw draws up to n hosts that fit a queue's work now and can be rung, and none of
+// which not is true. Of two that it draws at a time it takes the emptier one: that
+// spreads machines almost as evenly as looking at all hosts does.
+func (a *Advisor) Draw(q compute.QueueName, n int, not func(compute.HostID) bool) []compute.HostID {
+	i, listed := a.at[q]
+	if !listed || n <= 0 || a.counts[i][eligible] == 0 {
+		return nil
+	}
+	usable := func(h *host) bool { return h.takes(i) && !not(h.beacon.Host) }
+	if few := 2 * n * len(a.order) / int(a.counts[i][eligible]); 4*few < len(a.order) {
+		if drawn := a.probe(n, 8*few, usable); len(drawn) == n {
+			return drawn
+		}
+	}
+	var pool []*host
+	for _, h := range a.order {
+		if usable(h) {
+			pool = append(pool, h)
+		}
+	}
+	var out []compute.HostID
+	for len(out) < n && len(pool) > 0 {
+		at := a.below(len(pool))
+		if other := a.below(len(pool)); pool[other].used < pool[at].used {
+			at = other
+		}
+		out = append(out, pool[at].beacon.Host)
+		pool[at] = pool[len(pool)-1]
+		pool = pool[:len(pool)-1]
+	}
+	return out
+}
+
+// probe draws hosts without looking at all of them. It gives up after so many tries.
+func (a *Advisor) probe(n, tries int, usable func(*host) bool) (out []compute.HostID) {
+	drawn := make(map[*host]bool, n)
+	var first *host
+	for range tries {
+		h := a.order[a.below(len(a.order))]
+		if drawn[h] || h == first || !usable(h) {
+			continue
+		}
+		if first == nil {
+			first = h
+			continue
+		}
+		if h.used < first.used {
+			first = h
+		}
+		drawn[first] = true
+		out, first = append(out, first.beacon.Host), nil
+		if len(out) == n {
+			break
+		}
+	}
+	return out
+}
+
+// below is a number by lot, from 0 to n-1 (splitmix64).
+func (a *Advisor) below(n int) int {
+	a.lot += 0x9e3779b97f4a7c15
+	x := a.lot
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return int((x ^ x>>31) % uint64(n))
+}
+
+// used is the largest share of any class that is in use on a host, from 0 to 1.
+func used(b compute.Beacon) float64 {
+	most := 0.0
+	for class, total := range b.Inventory.Totals {
+		if there := total - b.Inventory.Reserved[class]; there > 0 {
+			most = max(most, 1-float64(b.Free[class])/float64(there))
+		}
+	}
+	return most
+}

@@ -1,0 +1,329 @@
+package ring
+
+import (
+	"container/heap"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Ringer remembers what waits and who was rung. It is not safe for concurrent use;
+// times must not go backwards.
+type Ringer struct {
+	rules  Rules
+	hosts  Hosts
+	queues map[compute.QueueName]*queue
+	turns  turns
+	held   map[compute.HostID]int // on how many queues each host is held
+	claims time.Duration          // how long claims take lately
+	tokens float64                // rings that may go out now
+	filled time.Time              // when tokens were last added
+	looked time.Time              // when holds were last looked at
+}
+
+// queue is what waits in one queue, and which hosts were rung for it.
+type queue struct {
+	name  compute.QueueName
+	works map[string]Work // published and not claimed
+	picky int             // of them: how many will not run on some host
+	later map[string]Work // to be published
+
+	rung   map[compute.HostID]time.Time // until when each ring counts
+	held   map[compute.HostID]time.Time // until when each host waits on the queue
+	next   time.Time                    // when it is looked at again; zero: only when something comes
+	judged time.Time                    // when the last round was, if that left work
+	fewer  bool                         // work was claimed since
+	vain   int                          // rounds in a row after which no less work was there
+	rate   float64                      // builds a second, lately
+	rated  time.Time                    // when that was so
+}
+
+// New is a ringer that knows of no work.
+func New(r Rules, hosts Hosts) *Ringer {
+	return &Ringer{
+		rules: r, hosts: hosts, queues: map[compute.QueueName]*queue{}, held: map[compute.HostID]int{}, tokens: r.AtOnce,
+	}
+}
+
+func (r *Ringer) queue(name compute.QueueName) *queue {
+	q := r.queues[name]
+	if q == nil {
+		q = &queue{
+			name: name, works: map[string]Work{}, later: map[string]Work{},
+			rung: map[compute.HostID]time.Time{}, held: map[compute.HostID]time.Time{},
+		}
+		r.queues[name] = q
+	}
+	return q
+}
+
+// Came takes a build that waits in a queue from now on, or from when it is due.
+func (r *Ringer) Came(name compute.QueueName, w Work, now time.Time) {
+	q := r.queue(name)
+	if w.Due.After(now) {
+		q.later[w.Key] = w
+		r.at(q, w.Due)
+		return
+	}
+	r.publish(q, w, now)
+}
+
+func (r *Ringer) publish(q *queue, w Work, now time.Time) {
+	q.works[w.Key] = w
+	if w.picks() {
+		q.picky++
+	}
+	q.came(now)
+	r.at(q, now)
+}
+
+func (w Work) picks() bool { return len(w.Avoid)+len(w.Failed) > 0 }
+
+// Went takes note that a build does not wait any more: claimed says that a host has it.
+func (r *Ringer) Went(name compute.QueueName, key string, claimed bool, now time.Time) {
+	q := r.queues[name]
+	if q == nil {
+		return
+	}
+	delete(q.later, key)
+	w, there := q.works[key]
+	if !there {
+		return
+	}
+	delete(q.works, key)
+	if w.picks() {
+		q.picky--
+	}
+	if q.fewer = q.fewer || claimed; claimed {
+		took := min(max(0, now.Sub(w.Due)), r.rules.Slowest)
+		r.claims += (took - r.claims) / claimsBelieved
+	}
+	if len(q.works) == 0 {
+		clear(q.rung)
+		q.next, q.judged, q.vain = time.Time{}, time.Time{}, 0
+		r.later(q)
+	}
+}
+
+// claimsBelieved is of how many claims the mean is taken.
+const claimsBelieved = 8
+
+// later has the queue looked at when the next build is due.
+func (r *Ringer) later(q *queue) {
+	for _, w := range q.later {
+		r.at(q, w.Due)
+	}
+}
+
+// Forget drops a queue that is gone.
+func (r *Ringer) Forget(name compute.QueueName) {
+	q := r.queues[name]
+	if q == nil {
+		return
+	}
+	for h := range q.held {
+		r.letGo(q, h)
+	}
+	if len(q.works)+len(q.later) == 0 {
+		delete(r.queues, name)
+		return
+	}
+	clear(q.rung)
+}
+
+// Again says that nobody can be counted on to have been rung: another queue manager
+// rang hosts until now.
+func (r *Ringer) Again(now time.Time) {
+	clear(r.held)
+	for _, q := range r.queues {
+		clear(q.held)
+		clear(q.rung)
+		q.judged, q.vain = time.Time{}, 0
+		if len(q.works) > 0 {
+			r.at(q, now)
+		}
+	}
+}
+
+// Hungry calls each with every queue in which work waits.
+func (r *Ringer) Hungry(each func(compute.QueueName)) {
+	for name, q := range r.queues {
+		if len(q.works) > 0 {
+			each(name)
+		}
+	}
+}
+
+// Rose says that a host fits a queue's work that did not fit it before. It will look
+// by itself if it knows that work lies there; so it is rung a moment later.
+func (r *Ringer) Rose(name compute.QueueName, now time.Time) {
+	if q := r.queues[name]; q != nil && len(q.works) > 0 {
+		q.vain = 0
+		r.at(q, now.Add(r.rules.Soonest/2))
+	}
+}
+
+// Next is when Rings should be asked again though nothing comes; zero: never.
+func (r *Ringer) Next() (next time.Time) {
+	for len(r.turns) > 0 && !r.turns[0].valid() {
+		heap.Pop(&r.turns)
+	}
+	if len(r.turns) > 0 {
+		next = r.turns[0].at
+	}
+	if len(r.held) > 0 && (next.IsZero() || r.looked.Add(holdsEvery).Before(next)) {
+		next = r.looked.Add(holdsEvery)
+	}
+	return next
+}
+
+// Rings are the rings to send now. They count as sent.
+func (r *Ringer) Rings(now time.Time) []Ring {
+	r.fill(now)
+	var out []Ring
+	for len(r.turns) > 0 && (!r.turns[0].valid() || !r.turns[0].at.After(now)) {
+		t := heap.Pop(&r.turns).(turn)
+		if !t.valid() {
+			continue
+		}
+		if r.tokens < 1 {
+			heap.Push(&r.turns, turn{now.Add(r.rules.Soonest / 5), t.queue})
+			t.queue.next = now.Add(r.rules.Soonest / 5)
+			break
+		}
+		out = append(out, r.round(t.queue, now)...)
+	}
+	if now.Sub(r.looked) >= holdsEvery {
+		r.looked = now
+		out = append(out, r.holds(now)...)
+	}
+	return out
+}
+
+func (r *Ringer) fill(now time.Time) {
+	if !r.filled.IsZero() {
+		r.tokens = min(r.rules.AtOnce, r.tokens+now.Sub(r.filled).Seconds()*r.rules.PerSecond)
+	}
+	r.filled = now
+}
+
+// patience is how long a ring counts.
+func (r *Ringer) patience(vain int) time.Duration {
+	base := max(r.rules.Soonest, min(4*r.claims, r.rules.Slowest))
+	return min(base<<min(vain, 10), r.rules.Latest)
+}
+
+// round rings as many hosts for a queue as are missing.
+func (r *Ringer) round(q *queue, now time.Time) (out []Ring) {
+	q.next = time.Time{}
+	for key, w := range q.later {
+		if !w.Due.After(now) {
+			delete(q.later, key)
+			r.publish(q, w, now)
+		}
+	}
+	q.next = time.Time{}
+	r.later(q)
+	if len(q.works) == 0 {
+		return nil
+	}
+	r.judge(q, now)
+	eligible, _ := r.hosts.Eligible(q.name)
+	missing := min(r.wanted(q), eligible) - len(q.rung) - r.serving(q)
+	if missing > 0 {
+		for _, h := range r.draw(q, min(missing, int(r.tokens))) {
+			q.rung[h] = now.Add(r.patience(q.vain))
+			out = append(out, Ring{h, compute.Look{Queue: q.name}})
+		}
+		r.tokens -= float64(len(out))
+	}
+	r.at(q, now.Add(r.patience(q.vain)))
+	for _, until := range q.rung {
+		r.at(q, until)
+	}
+	return out
+}
+
+// judge says whether the last round was in vain, once its rings count no more.
+func (r *Ringer) judge(q *queue, now time.Time) {
+	maps.DeleteFunc(q.rung, func(_ compute.HostID, until time.Time) bool { return !until.After(now) })
+	if q.judged.IsZero() {
+		q.judged = now
+	}
+	if now.Sub(q.judged) < r.patience(q.vain) {
+		return
+	}
+	if q.vain++; q.fewer {
+		q.vain = 0
+	}
+	q.judged, q.fewer = now, false
+}
+
+// wanted is how many hosts should look at the work that lies in a queue.
+func (r *Ringer) wanted(q *queue) int {
+	n := len(q.works)
+	want := min(r.rules.First*n, 2*r.rules.Batch+n/r.rules.Batch)
+	if q.vain > 0 {
+		want += r.rules.First << min(q.vain-1, 12)
+	}
+	return want
+}
+
+// serving is how many hosts wait on the queue. Work that lies there all the same,
+// they do not take: they do not count.
+func (r *Ringer) serving(q *queue) int {
+	if q.vain > 0 {
+		return 0
+	}
+	return len(q.held)
+}
+
+// draw draws hosts that may take some of the work, none of which was rung lately.
+func (r *Ringer) draw(q *queue, n int) []compute.HostID {
+	rung := func(h compute.HostID) bool {
+		_, is := q.rung[h]
+		return is
+	}
+	if q.picky < len(q.works) {
+		return r.hosts.Draw(q.name, n, rung)
+	}
+	drawn := r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return rung(h) || q.unwelcome(h, true) })
+	if len(drawn) > 0 || len(q.rung) > 0 {
+		return drawn
+	}
+	return r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return rung(h) || q.unwelcome(h, false) })
+}
+
+// mostAsked bounds how much work is asked whether it may run on a host.
+const mostAsked = 200
+
+// unwelcome says whether all work in the queue avoids a host, or failed there.
+func (q *queue) unwelcome(h compute.HostID, failed bool) bool {
+	asked := 0
+	for _, w := range q.works {
+		if !slices.Contains(w.Avoid, h) && !(failed && slices.Contains(w.Failed, h)) {
+			return false
+		}
+		if asked++; asked == mostAsked {
+			break
+		}
+	}
+	return true
+}
+
+// settles is how long the rate of a queue must have changed for two thirds of the
+// change to be believed.
+const settles = 10 * time.Second
+
+func (q *queue) came(now time.Time) { q.rate, q.rated = q.now(now)+1/settles.Seconds(), now }
+
+// now is the rate as it is now.
+func (q *queue) now(at time.Time) float64 {
+	if q.rated.IsZero() {
+		return 0
+	}
+	return q.rate * math.Exp(-at.Sub(q.rated).Seconds()/settles.Seconds())
+}

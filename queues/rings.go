@@ -1,0 +1,103 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/queues/ring"
+)
+
+// errBehind is why rings are dropped.
+var errBehind = errors.New("too many rings are under way")
+
+// mostRinging bounds how many batches of rings are under way. When brokers answer no
+// more, rings are dropped: late ones say nothing any more.
+const mostRinging = 32
+
+// ringLoop rings hosts as work comes.
+func (t *term) ringLoop(ctx context.Context) {
+	t.view.mu.Lock()
+	t.view.ringer.Again(time.Now()) // somebody else rang until now
+	t.view.mu.Unlock()
+	under := make(chan struct{}, mostRinging)
+	defer func() {
+		for range mostRinging {
+			under <- struct{}{}
+		}
+	}()
+	for {
+		rings, wait := t.toRing()
+		if len(rings) > 0 {
+			select {
+			case under <- struct{}{}:
+				go func() {
+					defer func() { <-under }()
+					t.ring(ctx, rings)
+				}()
+			default:
+				t.opts.Metrics.rang(len(rings), errBehind)
+			}
+		}
+		if !t.news(ctx, t.rings, wait) {
+			return
+		}
+	}
+}
+
+// toRing are the rings to send now, and how long it is until there are more.
+func (t *term) toRing() ([]ring.Ring, time.Duration) {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	now := time.Now()
+	rings := t.view.ringer.Rings(now)
+	wait := time.Minute
+	if next := t.view.ringer.Next(); !next.IsZero() {
+		wait = max(next.Sub(now), time.Millisecond)
+	}
+	return rings, wait
+}
+
+// ringTimeout is how long a ring may be on its way.
+const ringTimeout = 5 * time.Second
+
+// ring sends rings. What becomes of them is not awaited by anybody.
+func (t *term) ring(ctx context.Context, rings []ring.Ring) {
+	ctx, cancel := context.WithTimeout(ctx, ringTimeout)
+	defer cancel()
+	recs, at := make([]wire.Record, len(rings)), time.Now().UTC()
+	for i, r := range rings {
+		recs[i] = wire.EncodeCommand(compute.Command{Op: compute.CommandLook, Look: &r.Look, At: at}).To(t.opts.Topics.Host(r.Host), 0)
+	}
+	err := t.opts.Log.Send(ctx, recs...)
+	if err != nil {
+		t.opts.Logger.Debug("some rings were not acknowledged", zap.Int("rings", len(rings)), zap.Error(err))
+	}
+	t.opts.Metrics.rang(len(rings), err)
+}
+
+// reached says that a host's stream is there, so that the host can be rung.
+func (t *term) reached(h compute.HostID) {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	t.view.reached[h] = true
+	t.view.advisor.Reaches(h, true)
+	wake(t.rings)
+}
+
+// news waits for a token, or for the time to be up; false if the term is over.
+func (t *term) news(ctx context.Context, news <-chan struct{}, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-news:
+	}
+	return true
+}
