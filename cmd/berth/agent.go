@@ -92,7 +92,7 @@ func agentOn(c cell, o agentOptions) service.Part {
 
 // hostWait is how long a broker may hold a host's fetch: what a thousand idle hosts
 // cost is one answer each in this time. A frozen leader is noticed that much later.
-const hostWait = 10 * time.Second
+const hostWait = 15 * time.Second
 
 // advicePace is how long a host leaves between two looks at the advice. What it
 // says changes how often a host waits on a queue, not whether work is found, and

@@ -38,7 +38,11 @@ func (l *loop) state(now time.Time) (compute.HostState, string) {
 
 // shine says what the host is, every now and then, and soon when it changed.
 func (l *loop) shine(now time.Time) {
-	if l.beacon.sending || !l.view.known && l.view.trouble == "" {
+	late := now.Sub(l.beacon.sentAt) >= l.o.Timing.Beacon
+	if l.beacon.sending && !late || !l.view.known && l.view.trouble == "" {
+		if l.beacon.due = (time.Time{}); l.beacon.sending {
+			l.beacon.due = l.beacon.sentAt.Add(l.o.Timing.Beacon)
+		}
 		return
 	}
 	if l.beacon.due = l.beacon.sentAt.Add(l.o.Timing.BeaconApart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
@@ -53,8 +57,7 @@ func (l *loop) shine(now time.Time) {
 	if l.beacon.due = l.beacon.sentAt.Add(apart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
 		return
 	}
-	l.beacon.sending, l.beacon.sentAt, l.beacon.due, l.beacon.last = true, now, time.Time{}, b
-	rec := wire.EncodeBeacon(b).To(l.o.Topics.Hosts(), wire.AnyPartition)
+	rec := l.said(b, now)
 	l.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Beacon)
 		defer cancel()
@@ -67,6 +70,12 @@ func (l *loop) shine(now time.Time) {
 			}
 		})
 	})
+}
+
+// said is a beacon that is about to be sent.
+func (l *loop) said(b compute.Beacon, now time.Time) wire.Record {
+	l.beacon.sending, l.beacon.sentAt, l.beacon.due, l.beacon.last = true, now, time.Time{}, b
+	return wire.EncodeBeacon(b).To(l.o.Topics.Hosts(), wire.AnyPartition)
 }
 
 func (l *loop) beaconNow(now time.Time) compute.Beacon {
@@ -112,9 +121,9 @@ func (l *loop) count() (machines, building uint32) {
 }
 
 // same says whether nothing changed that anybody waits to hear. Which queues a host
-// waits on, chance decides, anew all the time: whether it waits at all is news.
+// waits on changes all the time, and is no news.
 func same(a, b compute.Beacon) bool {
-	return (len(a.Waiting) == 0) == (len(b.Waiting) == 0) && a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&
+	return a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&
 		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) && maps.Equal(a.Largest, b.Largest) &&
 		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && maps.Equal(a.Inventory.Largest, b.Inventory.Largest) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits)

@@ -45,6 +45,7 @@ type loop struct {
 	dirty    map[compute.InstanceID]bool
 	forgot   map[compute.InstanceID]bool
 	decided  []pending // to be carried out after that
+	saying   []said    // to be handed to the sender at the end of the turn
 	failed   error     // the loop ends with it
 	stopping bool
 	stopBy   time.Time // zero: not stopping
@@ -132,7 +133,9 @@ func (l *loop) turn() {
 	l.pollHost(now)
 	l.takePinned(now)
 	l.giveBack(now)
-	if l.commit(now) {
+	committed := l.commit(now)
+	l.speak(now)
+	if committed {
 		l.settle()
 		l.look(now)
 		l.drained(now)

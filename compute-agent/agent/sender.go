@@ -32,6 +32,7 @@ type sender struct {
 type said struct {
 	key    saidKey
 	report *compute.Report
+	beacon bool
 	rec    wire.Record
 }
 
@@ -51,10 +52,21 @@ func newSender(o Options, acked func([]said)) *sender {
 	}
 }
 
-// say queues a record.
-func (s *sender) say(x said) {
+// say queues records.
+func (s *sender) say(list ...said) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for _, x := range list {
+		s.queue(x)
+	}
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// queue is called with the lock held.
+func (s *sender) queue(x said) {
 	if x.report != nil {
 		r := x.report
 		x.key = saidKey{r.Op, r.Instance, r.Attempt, r.Claim, r.Version, r.Command}
@@ -66,10 +78,6 @@ func (s *sender) say(x said) {
 	}
 	s.waiting = append(s.waiting, x)
 	s.total++
-	select {
-	case s.news <- struct{}{}:
-	default:
-	}
 }
 
 // progress is how many records were put, and how many of them are settled.

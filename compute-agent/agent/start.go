@@ -137,8 +137,9 @@ func (l *loop) hello() {
 	now := time.Now().UTC()
 	for p := range l.o.Partitions {
 		rec := wire.EncodeReport(compute.Report{Op: compute.ReportHello, Host: l.o.Host, Journal: l.a.begin.ID, At: now})
-		l.sender.say(said{rec: rec.To(l.o.Topics.Reports(), p)})
+		l.saying = append(l.saying, said{rec: rec.To(l.o.Topics.Reports(), p)})
 	}
+	l.speak(now)
 	l.stream.toGreet, _ = l.sender.progress()
 }
 

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -230,7 +231,7 @@ func (l *loop) reject(rec wire.Record, err error) {
 		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value,
 		Reason: compute.Reason{Code: compute.Malformed, Host: l.o.Host, Detail: err.Error()}, At: time.Now().UTC(),
 	})
-	l.sender.say(said{rec: out.To(l.o.Topics.Rejected(), wire.AnyPartition)})
+	l.saying = append(l.saying, said{rec: out.To(l.o.Topics.Rejected(), wire.AnyPartition)})
 }
 
 // tell says something about an instance until Kafka has it.
@@ -239,12 +240,32 @@ func (l *loop) tell(r compute.Report) {
 	if r.Op == compute.ReportClaim {
 		l.a.counts.claims.Add(1)
 	}
-	l.sender.say(said{report: &r, rec: wire.EncodeReport(r).To(l.o.Topics.Reports(), wire.AnyPartition)})
+	l.saying = append(l.saying, said{report: &r, rec: wire.EncodeReport(r).To(l.o.Topics.Reports(), wire.AnyPartition)})
 }
+
+// speak hands over what the turn has to say, all at once, so that it goes in one
+// request. If it changes what the host is, the beacon that says so goes along.
+func (l *loop) speak(now time.Time) {
+	if len(l.saying) == 0 {
+		return
+	}
+	reports := slices.ContainsFunc(l.saying, func(x said) bool { return x.report != nil })
+	if reports && !l.beacon.sending && l.view.known && now.Sub(l.beacon.sentAt) >= beaconRides {
+		if b := l.beaconNow(now); !same(b, l.beacon.last) {
+			l.saying = append(l.saying, said{beacon: true, rec: l.said(b, now)})
+		}
+	}
+	l.sender.say(l.saying...)
+	l.saying = nil
+}
+
+// beaconRides is how far beacons that go along with reports are apart at least.
+const beaconRides = 100 * time.Millisecond
 
 // acknowledged hears what Kafka has.
 func (l *loop) acknowledged(batch []said) {
 	for _, x := range batch {
+		l.beacon.sending = l.beacon.sending && !x.beacon
 		if r := x.report; r != nil {
 			l.step(r.Instance, task.Acked{Op: r.Op, Attempt: r.Attempt, Claim: r.Claim})
 		}
