@@ -125,10 +125,12 @@ type instances struct {
 
 // tenant is what one project has.
 type tenant struct {
-	in    [compute.StateAccepted + 1]*sorted.List[*known] // by state; in the order of lists
-	queue map[compute.QueueName]*sorted.List[*known]      // in the order of lists
-	named *sorted.List[*known]                            // by name; all that the project has
-	used  compute.Resources                               // by those that count; no zeros
+	in     [compute.StateAccepted + 1]*sorted.List[*known] // by state; in the order of lists
+	queue  map[compute.QueueName]*sorted.List[*known]      // in the order of lists
+	flavor map[compute.FlavorName]*sorted.List[*known]     // in the order of lists
+	named  *sorted.List[*known]                            // by name; all that the project has
+	ids    *sorted.List[*known]                            // by id; all that the project has
+	used   compute.Resources                               // by those that count; no zeros
 }
 
 // work is what needs a queue.
@@ -154,6 +156,8 @@ func byName(a, b *known) int {
 	return inOrder(a, b)
 }
 
+func byID(a, b *known) int { return cmp.Compare(a.key().id, b.key().id) }
+
 // firstCome is the order of lines.
 func firstCome(a, b *known) int {
 	x, y := a.instance, b.instance
@@ -171,7 +175,10 @@ func newInstances(partitions int32) *instances {
 }
 
 func newTenant() *tenant {
-	t := &tenant{queue: map[compute.QueueName]*sorted.List[*known]{}, named: sorted.New(byName), used: compute.Resources{}}
+	t := &tenant{
+		queue: map[compute.QueueName]*sorted.List[*known]{}, flavor: map[compute.FlavorName]*sorted.List[*known]{},
+		named: sorted.New(byName), ids: sorted.New(byID), used: compute.Resources{},
+	}
 	for s := range t.in {
 		t.in[s] = sorted.New(inOrder)
 	}
@@ -279,12 +286,25 @@ func (v *instances) put(now known) {
 func (t *tenant) put(k *known) {
 	t.in[k.state()].Add(k)
 	t.named.Add(k)
-	q := k.queue()
-	if t.queue[q] == nil {
-		t.queue[q] = sorted.New(inOrder)
-	}
-	t.queue[q].Add(k)
+	t.ids.Add(k)
+	enlist(t.queue, k.queue(), k)
+	enlist(t.flavor, k.boot().Flavor, k)
 	t.uses(k, 1)
+}
+
+// enlist adds to the list of one name, which is made with its first.
+func enlist[N comparable](lists map[N]*sorted.List[*known], name N, k *known) {
+	if lists[name] == nil {
+		lists[name] = sorted.New(inOrder)
+	}
+	lists[name].Add(k)
+}
+
+// delist takes from the list of one name, which goes with its last.
+func delist[N comparable](lists map[N]*sorted.List[*known], name N, k *known) {
+	if lists[name].Remove(k); lists[name].Len() == 0 {
+		delete(lists, name)
+	}
 }
 
 func (w *work) put(k *known) {
@@ -341,10 +361,9 @@ func (v *instances) drop(at key) known {
 func (t *tenant) drop(k *known) int {
 	t.in[k.state()].Remove(k)
 	t.named.Remove(k)
-	q := k.queue()
-	if t.queue[q].Remove(k); t.queue[q].Len() == 0 {
-		delete(t.queue, q)
-	}
+	t.ids.Remove(k)
+	delist(t.queue, k.queue(), k)
+	delist(t.flavor, k.boot().Flavor, k)
 	t.uses(k, -1)
 	return t.named.Len()
 }

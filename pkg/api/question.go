@@ -77,8 +77,11 @@ func (v *instances) narrowest(q question) []source {
 	if q.onlyUnknown() {
 		sets = append(sets, v.ofHosts(q.silent...))
 	}
-	if q.queue != "" || q.flavor != "" {
-		sets = append(sets, t.ofQueues(q))
+	if q.queue != "" {
+		sets = append(sets, []source{behind(t.queue[q.queue], q.after)})
+	}
+	if q.flavor != "" {
+		sets = append(sets, []source{behind(t.flavor[q.flavor], q.after)})
 	}
 	return slices.MinFunc(sets, func(a, b []source) int { return sizes(a) - sizes(b) })
 }
@@ -97,20 +100,6 @@ func (t *tenant) inStates(q question) []source {
 	for s, list := range t.in {
 		s := compute.State(s)
 		if len(q.states) == 0 || slices.Contains(q.states, s) || s.OnHost() && slices.Contains(q.states, compute.StateUnknown) {
-			out = append(out, behind(list, q.after))
-		}
-	}
-	return out
-}
-
-func (t *tenant) ofQueues(q question) []source {
-	if q.queue != "" {
-		return []source{behind(t.queue[q.queue], q.after)}
-	}
-	var out []source
-	for name, list := range t.queue {
-		// What was refused has no queue, and may have a flavor.
-		if name == "" || name == compute.QueueName(q.flavor) || strings.HasPrefix(string(name), string(q.flavor)+".") {
 			out = append(out, behind(list, q.after))
 		}
 	}
@@ -149,8 +138,7 @@ func upTo(all iter.Seq[*known], meant func(*known) bool) iter.Seq[*known] {
 }
 
 // refer finds what a person may mean: the best kind of match there is, and among
-// its matches the live ones if there are any. Only the beginning of an id has to
-// be looked for among all that the project has.
+// its matches the live ones if there are any.
 func (v *instances) refer(p compute.Project, ref string) []known {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -164,13 +152,25 @@ func (v *instances) refer(p compute.Project, ref string) []known {
 	if found := liveFirst(t.ofName(ref, cursor{}).all); len(found) > 0 {
 		return found
 	}
-	return liveFirst(func(yield func(*known) bool) {
-		for k := range t.named.From(nil) {
-			if (strings.HasPrefix(string(k.key().id), ref) || strings.HasPrefix(k.boot().Name, ref)) && !yield(k) {
+	return liveFirst(t.begin(ref))
+}
+
+// begin is those whose name begins so, and then those of which only the id does.
+func (t *tenant) begin(ref string) iter.Seq[*known] {
+	nameBegins := func(k *known) bool { return strings.HasPrefix(k.boot().Name, ref) }
+	idBegins := func(k *known) bool { return strings.HasPrefix(string(k.key().id), ref) }
+	return func(yield func(*known) bool) {
+		for k := range upTo(t.named.From(func(k *known) bool { return k.boot().Name < ref }), nameBegins) {
+			if !yield(k) {
 				return
 			}
 		}
-	})
+		for k := range upTo(t.ids.From(func(k *known) bool { return string(k.key().id) < ref }), idBegins) {
+			if !nameBegins(k) && !yield(k) {
+				return
+			}
+		}
+	}
 }
 
 // liveFirst is those that are not deleted, or, if all are, all.
