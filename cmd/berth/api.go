@@ -117,6 +117,8 @@ func (o offers) Capability(a compute.AxisName) (compute.Capability, bool) {
 	return o.service.Catalog().Capability(a)
 }
 
+func (o offers) Quota(p compute.Project) (compute.Quota, bool) { return o.service.Catalog().Quota(p) }
+
 func (o offers) AddFlavor(ctx context.Context, f compute.Flavor, dry bool) (api.Change, error) {
 	ch, err := o.service.AddFlavor(ctx, f, flavors.How{DryRun: dry})
 	return shown(ch), err

@@ -78,16 +78,8 @@ func (s *Server) axes() map[compute.AxisName]compute.Capability {
 func (s *Server) flavorView(f compute.Flavor, axes map[compute.AxisName]compute.Capability) rest.FlavorView {
 	v := rest.FlavorView{Flavor: rest.FromFlavor(f)}
 	v.Queues.Wanted = compute.CountPermutations(f, axes)
-	for _, q := range s.views.queues.list(f.Name) {
-		switch {
-		case q.Error != "":
-			v.Queues.Failed++
-		case q.State == compute.QueueOpen:
-			v.Queues.Open++
-		default:
-			v.Queues.Closed++
-		}
-	}
+	n := s.views.queues.count(f.Name)
+	v.Queues.Open, v.Queues.Closed, v.Queues.Failed = n.open, n.closed, n.failed
 	return v
 }
 
@@ -198,7 +190,7 @@ func (s *Server) showQuota(_ context.Context, in *projectInput) (*quotaOutput, e
 	if err := checkHolder(in.Project); err != nil {
 		return nil, err
 	}
-	return &quotaOutput{Body: s.quotaView(in.Project, s.limits())}, nil
+	return &quotaOutput{Body: s.quotaView(in.Project)}, nil
 }
 
 type setQuotaInput struct {
@@ -216,48 +208,41 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 	if err != nil {
 		return nil, err
 	}
-	return &quotaOutput{Body: s.quotaView(in.Project, s.limits())}, nil
+	return &quotaOutput{Body: s.quotaView(in.Project)}, nil
 }
 
 type quotasOutput struct{ Body rest.Quotas }
 
 // listQuotas shows the default, everybody with limits and everybody with instances.
 func (s *Server) listQuotas(_ context.Context, in *pageInput) (*quotasOutput, error) {
-	limits := s.limits()
 	names := append(s.views.instances.projects(), compute.DefaultQuota)
-	for p := range limits {
-		names = append(names, p)
+	for _, q := range s.config.Catalog.Quotas() {
+		names = append(names, q.Project)
 	}
 	slices.Sort(names)
 	page, next := named(in.Paging, slices.Compact(names), func(p compute.Project) compute.Project { return p })
 	out := &quotasOutput{Body: rest.Quotas{Items: []rest.QuotaView{}, Next: next}}
 	for _, p := range page {
-		out.Body.Items = append(out.Body.Items, s.quotaView(p, limits))
+		out.Body.Items = append(out.Body.Items, s.quotaView(p))
 	}
 	return out, nil
 }
 
-func (s *Server) limits() map[compute.Project]compute.Resources {
-	out := map[compute.Project]compute.Resources{}
-	for _, q := range s.config.Catalog.Quotas() {
-		out[q.Project] = q.Limits
-	}
-	return out
-}
-
 // quotaView joins a project's limits with what its records use.
-func (s *Server) quotaView(p compute.Project, limits map[compute.Project]compute.Resources) rest.QuotaView {
+func (s *Server) quotaView(p compute.Project) rest.QuotaView {
 	used := s.views.instances.used(p)
+	own, _ := s.config.Catalog.Quota(p)
+	all, _ := s.config.Catalog.Quota(compute.DefaultQuota)
 	classes := append(used.Classes(), compute.Instances, compute.VCPU, compute.MemoryMB, compute.DiskGB)
-	classes = append(append(classes, limits[p].Classes()...), limits[compute.DefaultQuota].Classes()...)
+	classes = append(append(classes, own.Limits.Classes()...), all.Limits.Classes()...)
 	slices.Sort(classes)
 	out := rest.QuotaView{Project: p, Resources: []rest.QuotaResource{}}
 	for _, class := range slices.Compact(classes) {
 		r := rest.QuotaResource{Class: class, Used: used[class], From: "none"}
-		if limit, ok := limits[compute.DefaultQuota][class]; ok {
+		if limit, ok := all.Limits[class]; ok {
 			r.Limit, r.From = &limit, "default"
 		}
-		if limit, ok := limits[p][class]; ok {
+		if limit, ok := own.Limits[class]; ok {
 			r.Limit, r.From = &limit, "project"
 		}
 		out.Resources = append(out.Resources, r)

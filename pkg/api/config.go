@@ -57,6 +57,8 @@ type Offers interface {
 type Offer interface {
 	Flavor(compute.FlavorName) (compute.Flavor, bool)
 	Capability(compute.AxisName) (compute.Capability, bool)
+	// Quota is the limits of one project's own, or those of compute.DefaultQuota.
+	Quota(compute.Project) (compute.Quota, bool)
 }
 
 // Change is what a change of the catalog does to the queues.

@@ -63,7 +63,7 @@ func (s *Server) listQueues(_ context.Context, in *listQueuesInput) (*queuesOutp
 			return nil, err
 		}
 	}
-	page, next := named(in.Paging, s.views.queues.list(in.Flavor), func(q *compute.Queue) compute.QueueName { return q.Name })
+	page, next := s.views.queues.page(in.Flavor, in.Paging)
 	out := &queuesOutput{Body: rest.Queues{Items: []rest.QueueView{}, Next: next}}
 	for _, q := range page {
 		out.Body.Items = append(out.Body.Items, s.queueView(q))
@@ -97,7 +97,7 @@ func (s *Server) queueView(q *compute.Queue) rest.QueueView {
 type hostsOutput struct{ Body rest.Hosts }
 
 func (s *Server) listHosts(_ context.Context, in *pageInput) (*hostsOutput, error) {
-	page, next := named(in.Paging, s.views.hosts.list(), func(h heard) compute.HostID { return h.beacon.Host })
+	page, next := s.views.hosts.page(in.Paging)
 	out := &hostsOutput{Body: rest.Hosts{Items: []rest.HostView{}, Next: next}}
 	now := time.Now()
 	for _, h := range page {

@@ -2,48 +2,92 @@ package api
 
 import (
 	"cmp"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
-// queues is the queue list, with an index by flavor.
+// queues is the queue list in the order of its names, all of it and that of each
+// flavor. Both are kept by what changes, so a page costs what is on it, however
+// many queues there are.
 type queues struct {
 	mu     sync.RWMutex
 	byName map[compute.QueueName]*compute.Queue
-	of     map[compute.FlavorName]map[compute.QueueName]*compute.Queue
+	all    *sorted.List[*compute.Queue]
+	of     map[compute.FlavorName]*flavorQueues
+}
+
+// flavorQueues is what is listed of one flavor.
+type flavorQueues struct {
+	list  *sorted.List[*compute.Queue]
+	count queueCounts
+}
+
+// queueCounts is how many queues are in which state. Each is counted once.
+type queueCounts struct {
+	open, closed int
+	failed       int // have an error
 }
 
 func newQueues() *queues {
 	return &queues{
 		byName: map[compute.QueueName]*compute.Queue{},
-		of:     map[compute.FlavorName]map[compute.QueueName]*compute.Queue{},
+		all:    sorted.New(byQueueName),
+		of:     map[compute.FlavorName]*flavorQueues{},
 	}
 }
 
+func byQueueName(a, b *compute.Queue) int { return cmp.Compare(a.Name, b.Name) }
+
+// put takes a queue's record in the place of the one before, which may have been
+// of another flavor.
 func (v *queues) put(q *compute.Queue) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.drop(q.Name)
 	v.byName[q.Name] = q
-	if v.of[q.Flavor] == nil {
-		v.of[q.Flavor] = map[compute.QueueName]*compute.Queue{}
+	v.all.Add(q)
+	f := v.of[q.Flavor]
+	if f == nil {
+		f = &flavorQueues{list: sorted.New(byQueueName)}
+		v.of[q.Flavor] = f
 	}
-	v.of[q.Flavor][q.Name] = q
+	f.list.Add(q)
+	*f.count.of(q)++
 }
 
 func (v *queues) remove(name compute.QueueName) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.drop(name)
+}
+
+// drop forgets a queue, if it is listed.
+func (v *queues) drop(name compute.QueueName) {
 	q := v.byName[name]
 	if q == nil {
 		return
 	}
 	delete(v.byName, name)
-	if delete(v.of[q.Flavor], name); len(v.of[q.Flavor]) == 0 {
+	v.all.Remove(q)
+	f := v.of[q.Flavor]
+	*f.count.of(q)--
+	if f.list.Remove(q); f.list.Len() == 0 {
 		delete(v.of, q.Flavor)
 	}
+}
+
+// of is the number that counts a queue.
+func (c *queueCounts) of(q *compute.Queue) *int {
+	switch {
+	case q.Error != "":
+		return &c.failed
+	case q.State == compute.QueueOpen:
+		return &c.open
+	}
+	return &c.closed
 }
 
 func (v *queues) get(name compute.QueueName) *compute.Queue {
@@ -52,20 +96,28 @@ func (v *queues) get(name compute.QueueName) *compute.Queue {
 	return v.byName[name]
 }
 
-// list is all queues, or a flavor's, by name.
-func (v *queues) list(f compute.FlavorName) []*compute.Queue {
+// page is a page of all queues, or of a flavor's, by name.
+func (v *queues) page(f compute.FlavorName, p Paging) (page []*compute.Queue, next string) {
 	v.mu.RLock()
-	from := v.byName
+	defer v.mu.RUnlock()
+	list := v.all
 	if f != "" {
-		from = v.of[f]
+		list = nil
+		if of := v.of[f]; of != nil {
+			list = of.list
+		}
 	}
-	out := make([]*compute.Queue, 0, len(from))
-	for _, q := range from {
-		out = append(out, q)
+	return behindMarker(p, list, func(q *compute.Queue) compute.QueueName { return q.Name })
+}
+
+// count is how many queues of a flavor are in which state.
+func (v *queues) count(f compute.FlavorName) queueCounts {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if of := v.of[f]; of != nil {
+		return of.count
 	}
-	v.mu.RUnlock()
-	slices.SortFunc(out, func(a, b *compute.Queue) int { return cmp.Compare(a.Name, b.Name) })
-	return out
+	return queueCounts{}
 }
 
 // heard is a beacon and when this process heard it, on its monotonic clock.
@@ -78,14 +130,20 @@ type heard struct {
 type hosts struct {
 	mu     sync.RWMutex
 	byName map[compute.HostID]heard
-	since  time.Time // when the topic had been read to its end; zero before
+	names  *sorted.List[compute.HostID] // of byName
+	since  time.Time                    // when the topic had been read to its end; zero before
 }
 
-func newHosts() *hosts { return &hosts{byName: map[compute.HostID]heard{}} }
+func newHosts() *hosts {
+	return &hosts{byName: map[compute.HostID]heard{}, names: sorted.New(cmp.Compare[compute.HostID])}
+}
 
 func (v *hosts) put(b *compute.Beacon, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if _, known := v.byName[b.Host]; !known {
+		v.names.Add(b.Host)
+	}
 	v.byName[b.Host] = heard{b, now}
 }
 
@@ -93,6 +151,7 @@ func (v *hosts) remove(h compute.HostID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.byName, h)
+	v.names.Remove(h)
 }
 
 func (v *hosts) loaded(now time.Time) {
@@ -120,16 +179,15 @@ func (v *hosts) silent(h compute.HostID, now time.Time) bool {
 	return now.Sub(last.at) > compute.SilentAfter
 }
 
-// list is all hosts by name.
-func (v *hosts) list() []heard {
+// page is a page of all hosts by name.
+func (v *hosts) page(p Paging) (page []heard, next string) {
 	v.mu.RLock()
-	out := make([]heard, 0, len(v.byName))
-	for _, h := range v.byName {
-		out = append(out, h)
+	defer v.mu.RUnlock()
+	names, next := behindMarker(p, v.names, func(h compute.HostID) compute.HostID { return h })
+	for _, h := range names {
+		page = append(page, v.byName[h])
 	}
-	v.mu.RUnlock()
-	slices.SortFunc(out, func(a, b heard) int { return cmp.Compare(a.beacon.Host, b.beacon.Host) })
-	return out
+	return page, next
 }
 
 // advised is what was last said of a queue.

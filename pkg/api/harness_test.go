@@ -171,6 +171,8 @@ func (s shelf) Capability(a compute.AxisName) (compute.Capability, bool) {
 	return s.Catalog().Capability(a)
 }
 
+func (s shelf) Quota(p compute.Project) (compute.Quota, bool) { return s.Catalog().Quota(p) }
+
 func (s shelf) AddFlavor(ctx context.Context, f compute.Flavor, dry bool) (Change, error) {
 	c, err := s.Service.AddFlavor(ctx, f, flavors.How{DryRun: dry})
 	return counts(c), err

@@ -5,6 +5,8 @@ import (
 	"container/heap"
 	"slices"
 	"sort"
+
+	"github.com/berth-project/berth/pkg/sorted"
 )
 
 // Paging is how a caller walks through a list. What exists throughout a walk on
@@ -26,6 +28,19 @@ func named[T any, N ~string](p Paging, all []T, name func(T) N) (page []T, next 
 		next = string(name(page[p.Limit-1]))
 	}
 	return page, next
+}
+
+// behindMarker is the page of a list in the order of its names that begins behind
+// the marker, and the marker of the next page if there is one. It looks at what is
+// on the page and at no more than a search for its beginning takes.
+func behindMarker[T any, N ~string](p Paging, list *sorted.List[T], name func(T) N) (page []T, next string) {
+	for item := range list.From(func(t T) bool { return p.Marker != "" && string(name(t)) <= p.Marker }) {
+		if len(page) == p.Limit {
+			return page, string(name(page[p.Limit-1]))
+		}
+		page = append(page, item)
+	}
+	return page, ""
 }
 
 // first is the n smallest, in order. It does not sort the others, of which a
