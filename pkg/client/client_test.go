@@ -87,13 +87,13 @@ func TestWhatIsAsked(t *testing.T) {
 			_, err := c.SetQuota(ctx, compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: 1}})
 			return err
 		},
-		`GET /v1/queues`:                         func(c *Client) error { _, err := c.Queues(ctx, ""); return err },
-		`GET /v1/queues?flavor=f`:                func(c *Client) error { _, err := c.Queues(ctx, "f"); return err },
-		`GET /v1/queues/q`:                       func(c *Client) error { _, err := c.Queue(ctx, "q"); return err },
-		`GET /v1/hosts`:                          func(c *Client) error { _, err := c.Hosts(ctx); return err },
-		`GET /v1/hosts/h`:                        func(c *Client) error { _, err := c.Host(ctx, "h"); return err },
-		`POST /v1/hosts/h/enable {"reason":"r"}`: func(c *Client) error { _, err := c.Enable(ctx, "h", "r"); return err },
-		`POST /v1/hosts/h/disable {}`:            func(c *Client) error { _, err := c.Disable(ctx, "h", ""); return err },
+		`GET /v1/queues?limit=1000`:                                  func(c *Client) error { _, err := c.Queues(ctx, ""); return err },
+		`GET /v1/queues?flavor=f&limit=1000`:                         func(c *Client) error { _, err := c.Queues(ctx, "f"); return err },
+		`GET /v1/queues/q`:                                           func(c *Client) error { _, err := c.Queue(ctx, "q"); return err },
+		`GET /v1/hosts`:                                              func(c *Client) error { _, err := c.Hosts(ctx); return err },
+		`GET /v1/hosts/h`:                                            func(c *Client) error { _, err := c.Host(ctx, "h"); return err },
+		`POST /v1/hosts/h/enable {"reason":"r"}`:                     func(c *Client) error { _, err := c.Enable(ctx, "h", "r"); return err },
+		`POST /v1/hosts/h/disable {}`:                                func(c *Client) error { _, err := c.Disable(ctx, "h", ""); return err },
 		`POST /v1/hosts/h/drain {"deadline":"2026-03-04T05:06:07Z"}`: func(c *Client) error { _, err := c.Drain(ctx, "h", "", by); return err },
 	} {
 		f := &far{status: 200, body: "{}"}
@@ -220,6 +220,54 @@ func TestPagesAndManyIDs(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{`200 ids after ""`, `200 ids after "here"`, `1 ids after ""`, `1 ids after "here"`}, asked); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestQueuePages: a page is asked for when the one before is done with, behind what
+// it ended with; the first error ends it.
+func TestQueuePages(t *testing.T) {
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		switch r.URL.Query().Get("marker") {
+		case "":
+			_ = json.NewEncoder(w).Encode(rest.Queues{Items: []rest.QueueView{{Name: "a"}, {Name: "b"}}, Next: "b"})
+		case "b":
+			_ = json.NewEncoder(w).Encode(rest.Queues{Items: []rest.QueueView{{Name: "c"}}, Next: "c"})
+		default:
+			rest.NewProblem(compute.NotFound("queue", "c", "look elsewhere")).Answer(w)
+		}
+	}))
+	defer server.Close()
+	c, err := New(Config{Address: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	walk := func(most int) (said []string) {
+		asked = nil
+		for page, err := range c.QueuePages(t.Context(), "f") {
+			for _, q := range page {
+				said = append(said, string(q.Name))
+			}
+			if err != nil {
+				said = append(said, compute.KindOf(err).String())
+			}
+			if most--; most == 0 {
+				break
+			}
+		}
+		return append(said, asked...)
+	}
+	first, second, third := "flavor=f&limit=1000", "flavor=f&limit=1000&marker=b", "flavor=f&limit=1000&marker=c"
+	if diff := cmp.Diff([]string{"a", "b", first}, walk(1)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"a", "b", "c", "not-found", first, second, third}, walk(9)); diff != "" {
+		t.Error(diff)
+	}
+	if all, err := c.Queues(t.Context(), "f"); all != nil || compute.KindOf(err) != compute.KindNotFound {
+		t.Errorf("a list that broke off: %v %v", all, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"iter"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -20,11 +21,18 @@ func (c *Client) Queue(ctx context.Context, name compute.QueueName) (Queue, erro
 
 // Queues lists queues by name; with a flavor, only its own.
 func (c *Client) Queues(ctx context.Context, f compute.FlavorName) ([]Queue, error) {
-	query := url.Values{}
+	return collect(c.QueuePages(ctx, f))
+}
+
+// QueuePages lists queues as Queues does, page by page: the next one is asked for
+// when the caller is done with the one before. An error is the last that comes.
+// A cell may have 20,000 queues.
+func (c *Client) QueuePages(ctx context.Context, f compute.FlavorName) iter.Seq2[[]Queue, error] {
+	query := url.Values{"limit": {strconv.Itoa(mostOnPage)}}
 	if f != "" {
 		query.Set("flavor", string(f))
 	}
-	return walk[Queue](ctx, c, query, "queues")
+	return pages[Queue](ctx, c, query, "queues")
 }
 
 // Host shows what a host last said.

@@ -3,6 +3,8 @@ package client
 import (
 	"cmp"
 	"context"
+	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -94,12 +96,12 @@ const maxIDs = 200
 // pages as there are; what changes meanwhile may show or not.
 func (c *Client) Instances(ctx context.Context, f Filter) ([]Instance, error) {
 	if len(f.IDs) <= maxIDs {
-		return c.pages(ctx, f)
+		return c.filtered(ctx, f)
 	}
 	var all []Instance
 	for ids := range slices.Chunk(f.IDs, maxIDs) {
 		f.IDs = ids
-		some, err := c.pages(ctx, f)
+		some, err := c.filtered(ctx, f)
 		if err != nil {
 			return nil, err
 		}
@@ -108,29 +110,48 @@ func (c *Client) Instances(ctx context.Context, f Filter) ([]Instance, error) {
 	return all, nil
 }
 
-func (c *Client) pages(ctx context.Context, f Filter) ([]Instance, error) {
+func (c *Client) filtered(ctx context.Context, f Filter) ([]Instance, error) {
 	return walk[Instance](ctx, c, f.query(c.scoped()), "instances")
 }
 
-// walk asks for a list, page by page. It is never nil.
+// mostOnPage is the largest page that the API gives.
+const mostOnPage = 1000
+
+// walk asks for a whole list. It is never nil without an error.
 func walk[T any](ctx context.Context, c *Client, query url.Values, list ...string) ([]T, error) {
+	return collect(pages[T](ctx, c, query, list...))
+}
+
+// collect is what is on all pages.
+func collect[T any](pages iter.Seq2[[]T, error]) ([]T, error) {
 	all := []T{}
-	for {
-		var page struct {
-			Items []T    `json:"items"`
-			Next  string `json:"next"`
-		}
-		if err := c.call(ctx, http.MethodGet, query, nil, &page, list...); err != nil {
+	for page, err := range pages {
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.Items...)
-		if page.Next == "" {
-			return all, nil
+		all = append(all, page...)
+	}
+	return all, nil
+}
+
+// pages asks for a list, page by page, until the last or an error.
+func pages[T any](ctx context.Context, c *Client, query url.Values, list ...string) iter.Seq2[[]T, error] {
+	return func(yield func([]T, error) bool) {
+		query := maps.Clone(query)
+		for {
+			var page struct {
+				Items []T    `json:"items"`
+				Next  string `json:"next"`
+			}
+			err := c.call(ctx, http.MethodGet, query, nil, &page, list...)
+			if !yield(page.Items, err) || err != nil || page.Next == "" {
+				return
+			}
+			if query == nil {
+				query = url.Values{}
+			}
+			query.Set("marker", page.Next)
 		}
-		if query == nil {
-			query = url.Values{}
-		}
-		query.Set("marker", page.Next)
 	}
 }
 
