@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +11,14 @@ import (
 
 // newListing is the command that lists all there is of one kind.
 func newListing[T any](s *settings, short string, look func() sheet[T], ask func(context.Context, *client.Client) ([]T, error)) *cobra.Command {
+	return newPaging(s, short, look, func(ctx context.Context, c *client.Client) iter.Seq2[[]T, error] {
+		return func(yield func([]T, error) bool) { yield(ask(ctx, c)) }
+	})
+}
+
+// newPaging is newListing of a kind of which there may be very many, so that they
+// are asked for page by page.
+func newPaging[T any](s *settings, short string, look func() sheet[T], ask func(context.Context, *client.Client) iter.Seq2[[]T, error]) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -18,11 +27,7 @@ func newListing[T any](s *settings, short string, look func() sheet[T], ask func
 				return err
 			}
 			defer c.Close()
-			items, err := ask(cmd.Context(), c)
-			if err != nil {
-				return err
-			}
-			return look().list(cmd.OutOrStdout(), out, items)
+			return look().pages(cmd.OutOrStdout(), out, ask(cmd.Context(), c))
 		},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"time"
 	"unicode"
@@ -71,6 +72,29 @@ func (s sheet[T]) list(w io.Writer, f format, items []T) error {
 		return err
 	}
 	return s.table(w, f == formatWide, items)
+}
+
+// pages prints several things that come page by page, until the first error. Names
+// are printed as they come. The other formats need all of them first: a column is
+// as wide as its widest cell, and JSON is one list.
+func (s sheet[T]) pages(w io.Writer, f format, pages iter.Seq2[[]T, error]) error {
+	var all []T
+	for page, err := range pages {
+		if err != nil {
+			return err
+		}
+		if f != formatName {
+			all = append(all, page...)
+			continue
+		}
+		if err := s.list(w, f, page); err != nil {
+			return err
+		}
+	}
+	if f == formatName {
+		return nil
+	}
+	return s.list(w, f, all)
 }
 
 func (s sheet[T]) table(w io.Writer, wide bool, items []T) error {

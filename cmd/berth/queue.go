@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strconv"
 	"time"
 
@@ -20,8 +21,8 @@ func newQueue(s *settings) *cobra.Command {
 
 func newQueueList(s *settings) *cobra.Command {
 	var flavor string
-	cmd := newListing(s, "List queues with what waits in them", queuesNow, func(ctx context.Context, c *client.Client) ([]client.Queue, error) {
-		return c.Queues(ctx, compute.FlavorName(flavor))
+	cmd := newPaging(s, "List queues with what waits in them", queuesNow, func(ctx context.Context, c *client.Client) iter.Seq2[[]client.Queue, error] {
+		return c.QueuePages(ctx, compute.FlavorName(flavor))
 	})
 	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
 	return cmd
