@@ -9,7 +9,7 @@ import (
 )
 
 func brokers(f Facts) []Finding {
-	all := []Finding{versions(f), shares(f), size(f)}
+	all := []Finding{versions(f), shares(f), size(f), heap(f)}
 	for _, b := range f.Cluster.Brokers {
 		if b.Err != "" {
 			all = append(all, Finding{
@@ -85,6 +85,42 @@ func size(f Facts) Finding {
 		Why: "with fewer, losing one stops the cell or loses what it had", Fix: "add brokers, and give topics three replicas with kafka-reassign-partitions.sh",
 	}
 	return out.with(when(n >= 3, OK, Warn))
+}
+
+const (
+	// heapOfQueue is what a broker keeps of a queue that hosts wait on, in MB: the
+	// three histograms of a share partition's gauges, of 1,028 samples each.
+	heapOfQueue = 0.2
+	// usualHeap is a broker's heap, in MB, if it is started by Kafka's own script
+	// and nothing else is said.
+	usualHeap = 1024
+)
+
+// heap judges what the queues take of the brokers' heaps before they are full.
+// Queues lie evenly on the brokers, and of three or more brokers one may be down.
+// No broker tells how large its heap is: only the operator can.
+func heap(f Facts) Finding {
+	up := len(f.Cluster.Brokers)
+	if up >= 3 {
+		up--
+	}
+	each := heapOfQueue * float64(len(f.Queues)) / float64(max(1, up))
+	has, known := f.Heap, f.Heap > 0
+	if !known {
+		has = usualHeap
+	}
+	out := Finding{
+		About: "brokers", Check: "heap for queues", Is: fmt.Sprintf("up to %.0f MB at each for %d queues", each, len(f.Queues)),
+		Wanted: fmt.Sprintf("at most %d MB, half of a heap of %d", has/2, has),
+		Why: "a broker keeps 0.2 MB of heap for each queue that hosts wait on, and stands still for seconds when its heap is full; " +
+			"before 4.3.2 and 4.4.0 it keeps that of deleted queues too, until it is started again (KAFKA-21096)",
+		Fix: fmt.Sprintf("start each broker with a heap of %d MB or more: KAFKA_HEAP_OPTS=\"-Xms%[1]dm -Xmx%[1]dm\"", int(each)+usualHeap),
+	}
+	if !known {
+		out.Wanted += ", which is what a broker has if KAFKA_HEAP_OPTS does not say"
+		out.Fix = "no broker tells its heap: if it is larger, say so with --broker-heap; if not, " + out.Fix
+	}
+	return out.with(when(each <= float64(has/2), OK, Warn))
 }
 
 // internals are Kafka's own topics; as long as one does not exist, the setting

@@ -41,6 +41,7 @@ type Facts struct {
 	Bootstrap string // host:port for the commands
 	Topics    wire.Topics
 	Cluster   kafka.ClusterFacts
+	Heap      int64                       // of each broker, in MB; 0: not known
 	Own       map[string]kafka.TopicFacts // by name: Kafka's internal ones and all of the cell's
 	Plan      func(topic string, replicas int16) (kafka.TopicPlan, bool)
 	Plans     func(replicas int16) []kafka.TopicPlan

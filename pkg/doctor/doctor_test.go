@@ -140,6 +140,12 @@ func TestExamine(t *testing.T) {
 			f.change("__transaction_state", func(t *kafka.TopicFacts) { t.Replicas = 1 })
 		}, []string{"FAIL topic __transaction_state: replicas (transaction.state.log.replication.factor): 1"}},
 
+		"many queues":     {func(f *Facts) { f.queues(5_120) }, nil},
+		"too many queues": {func(f *Facts) { f.queues(5_130) }, []string{"warn brokers: heap for queues: up to 513 MB at each for 5130 queues"}},
+		"one broker's":    {func(f *Facts) { f.alone(); f.queues(20_000) }, []string{"warn brokers: heap for queues: up to 4000 MB at each for 20000 queues", "warn cluster: brokers: 1"}},
+		"enough heap":     {func(f *Facts) { f.queues(20_000); f.Heap = 4096 }, nil},
+		"not enough heap": {func(f *Facts) { f.queues(20_000); f.Heap = 3072 }, []string{"warn brokers: heap for queues: up to 2000 MB at each for 20000 queues"}},
+
 		"no topic":        {func(f *Facts) { delete(f.Own, "b.catalog") }, []string{"FAIL topic b.catalog: exists: no"}},
 		"policy":          {func(f *Facts) { f.change("b.instances", set("cleanup.policy", "delete")) }, []string{"FAIL topic b.instances: cleanup.policy: delete"}},
 		"short retention": {func(f *Facts) { f.change("b.requests", set("retention.ms", "604800000")) }, []string{"FAIL topic b.requests: retention.ms: 604800000"}},
@@ -193,6 +199,24 @@ func TestExamine(t *testing.T) {
 				t.Errorf("healthy, and %v", got)
 			}
 		})
+	}
+}
+
+func (f *Facts) queues(n int) { f.Queues = make([]compute.Queue, n) }
+
+// A heap that is not known is told as a setting to look at, with a value that is enough.
+func TestHeapSaysWhatToLookAt(t *testing.T) {
+	f := well(t)
+	f.queues(20_000)
+	unknown := heap(*f)
+	f.Heap = 2048
+	known := heap(*f)
+	const enough = `KAFKA_HEAP_OPTS="-Xms3024m -Xmx3024m"`
+	if !strings.Contains(unknown.Fix, enough) || !strings.Contains(unknown.Fix, "--broker-heap") || !strings.Contains(unknown.Wanted, "at most 512 MB") {
+		t.Errorf("%+v", unknown)
+	}
+	if !strings.Contains(known.Fix, enough) || strings.Contains(known.Fix, "--broker-heap") || known.Wanted != "at most 1024 MB, half of a heap of 2048" {
+		t.Errorf("%+v", known)
 	}
 }
 
