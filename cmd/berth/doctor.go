@@ -21,7 +21,8 @@ var errUnwell = errors.New("something fails: see above")
 
 func newDoctor() *cobra.Command {
 	var at kafkaFlags
-	var heap string
+	var text string
+	var heap int64
 	cmd := &cobra.Command{
 		Use:   "doctor [--kafka HOST:PORT,… | --config FILE]",
 		Short: "Examine Kafka and the cell on it, and say what to do",
@@ -33,29 +34,23 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 		Example: "  berth doctor --config api.yaml\n  berth doctor --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
 		RunE: at.runs("doctor", func(ctx context.Context, c cell, w io.Writer, f format) error {
-			has, err := parseHeap(heap)
-			if err != nil {
-				return err
-			}
 			facts, err := c.facts(ctx)
 			if err != nil {
 				return err
 			}
-			facts.Heap = has
+			facts.Heap = heap
 			return printDoctor(w, f, facts)
 		}),
 	}
-	cmd.Flags().StringVar(&heap, "broker-heap", "", "the heap of each broker (-Xmx), as in 4GiB: no broker tells it")
+	cmd.PreRunE = func(*cobra.Command, []string) (err error) { // before Kafka is asked
+		if text != "" {
+			heap, err = parseMemory("broker-heap", text)
+		}
+		return err
+	}
+	cmd.Flags().StringVar(&text, "broker-heap", "", "the heap of each broker (-Xmx), as in 4GiB: no broker tells it")
 	at.add(cmd, time.Minute)
 	return cmd
-}
-
-// parseHeap reads the heap of a broker; 0 if nothing is said.
-func parseHeap(text string) (int64, error) {
-	if text == "" {
-		return 0, nil
-	}
-	return parseMemory("broker-heap", text)
 }
 
 // facts asks for everything the doctor looks at.
