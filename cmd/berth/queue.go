@@ -24,6 +24,7 @@ func newQueueList(s *settings) *cobra.Command {
 	cmd := newPaging(s, "List queues with what waits in them", queuesNow, func(ctx context.Context, c *client.Client) iter.Seq2[[]client.Queue, error] {
 		return c.QueuePages(ctx, compute.FlavorName(flavor))
 	})
+	cmd.Long = "List queues by name, with what waits in them. They are asked for a thousand at a time; -o name prints them as they come."
 	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
 	return cmd
 }

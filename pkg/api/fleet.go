@@ -17,6 +17,8 @@ func (s *Server) routeFleet(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: "list-queues", Method: http.MethodGet, Path: "/v1/queues", Tags: []string{"queues"},
 		Summary: "List queues with what waits in them",
+		Description: "By name, in pages. What is there throughout a walk from marker to marker is seen exactly once; a marker stays good " +
+			"when the queue at its place goes, and on every node. A page costs what is on it, however many queues there are.",
 	}, s.listQueues)
 	route(s, api, huma.Operation{
 		OperationID: "show-queue", Method: http.MethodGet, Path: "/v1/queues/{queue}", Tags: []string{"queues"},
