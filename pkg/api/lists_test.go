@@ -198,6 +198,9 @@ func TestQueuesMatchAModel(t *testing.T) {
 				for _, q := range page {
 					got = append(got, q.Name)
 				}
+				if next == p.Marker && next != "" {
+					rt.Fatalf("flavor %q by %d: the walk does not get on from %q", f, p.Limit, next)
+				}
 				if p.Marker = next; next == "" {
 					break
 				}

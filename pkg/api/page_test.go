@@ -167,6 +167,9 @@ func (n *node) names(path string, limit int) []string {
 		if page.Next == "" {
 			return out
 		}
+		if page.Next == query.Get("marker") {
+			n.Fatalf("%s: the walk does not get on from %q", path, page.Next)
+		}
 		query.Set("marker", page.Next)
 	}
 }
