@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // Admin makes and removes topics, initialises share state and asks how far
@@ -43,14 +44,48 @@ func newAdmin(cfg Config, opts ...kgo.Opt) (*Admin, error) {
 func (a *Admin) Close() { a.client.Close() }
 
 // WaitReachable answers nil once a broker answers, and the end of ctx as
-// KindTimeout. It logs once that it waits.
+// KindTimeout. It logs once that it waits. What it asks about are the cell's own
+// topics, and those that are expected, for whoever needs them next. An answer of the
+// last few seconds that Known holds will do.
 func (a *Admin) WaitReachable(ctx context.Context) error {
-	_, err := retry(ctx, a.cfg.Log, "waiting for Kafka", nil, func() (kadm.Metadata, error) {
+	if m, _ := a.cfg.Known.about(a.cfg.Topics.Requests(), time.Now().Add(-reachedFor)); m != nil {
+		return nil
+	}
+	_, err := retry(ctx, a.cfg.Log, "waiting for Kafka", nil, func() (*kmsg.MetadataResponse, error) {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		return a.kadm.BrokerMetadata(ctx)
+		topics, asked := a.cfg.Known.expects(), time.Now()
+		for _, own := range ownTopics(a.cfg.Topics, 0, 0) {
+			topics = append(topics, own.topics...)
+		}
+		m, err := metadata(ctx, a.client, topics...)
+		if err == nil {
+			a.cfg.Known.learn(m, asked)
+		}
+		return m, err
 	})
 	return classify("reach Kafka", err)
+}
+
+// Found answers how many partitions the cell has, if a recent answer that Known holds
+// says that none of its own topics is missing; else 0, and brokers must be asked. So a
+// process that starts in a cell that there is asks about it once.
+func (a *Admin) Found() int32 {
+	var found []kmsg.MetadataResponseTopic
+	for _, own := range ownTopics(a.cfg.Topics, 0, 0) {
+		for _, topic := range own.topics {
+			m, _ := a.cfg.Known.about(topic, time.Now().Add(-knownFor))
+			if m == nil {
+				return 0
+			}
+			found = append(found, m.Topics[0])
+		}
+	}
+	n, err := agree(a.cfg.Topics, found)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // pieces cuts what is too much for one request.

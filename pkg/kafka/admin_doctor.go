@@ -77,7 +77,7 @@ func brokerFacts(b kadm.BrokerDetail, v kadm.BrokerApiVersions, settings kadm.Re
 		return facts
 	}
 	facts.Version = v.VersionGuess()
-	if err := suits(v); err != nil {
+	if err := suits(v.NodeID, v.Raw()); err != nil {
 		facts.Lacks = err.Message
 	}
 	i := slices.IndexFunc(settings, func(r kadm.ResourceConfig) bool { return r.Name == fmt.Sprint(b.NodeID) })

@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -74,15 +76,21 @@ func (a *Admin) agreed(ctx context.Context) (int32, error) {
 	if err != nil {
 		return 0, classify("look at the cell's topics", err)
 	}
+	return agree(t, found)
+}
+
+// agree is how many partitions requests, reports and instances have by an answer, 0 if
+// none of them exists; the answer may be about other topics too.
+func agree(t wire.Topics, found []kmsg.MetadataResponseTopic) (int32, error) {
 	var agreed int32
 	var seen []string
 	differ := false
-	for _, t := range found {
-		n := int32(len(t.Partitions))
-		if n == 0 {
+	for _, f := range found {
+		n := int32(len(f.Partitions))
+		if n == 0 || !slices.Contains([]string{t.Requests(), t.Reports(), t.Instances()}, *f.Topic) {
 			continue
 		}
-		seen = append(seen, fmt.Sprintf("%s has %d", *t.Topic, n))
+		seen = append(seen, fmt.Sprintf("%s has %d", *f.Topic, n))
 		differ = differ || agreed != 0 && agreed != n
 		agreed = n
 	}

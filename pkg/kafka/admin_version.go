@@ -3,9 +3,13 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -40,28 +44,40 @@ func (a *Admin) Version(ctx context.Context) (Version, error) {
 	answered, err := a.checked(ctx)
 	v := Version{Brokers: len(answered)}
 	for _, b := range answered {
-		if guess := b.VersionGuess(); v.Kafka == "" || guess < v.Kafka {
+		if guess := guessed(b); v.Kafka == "" || guess < v.Kafka {
 			v.Kafka = guess
 		}
 	}
 	return v, err
 }
 
-// checked lists the brokers that answered, up to the first that does not suit.
-func (a *Admin) checked(ctx context.Context) (answered []kadm.BrokerApiVersions, err error) {
+// checked lists what the brokers that answered have, up to the first that does not suit.
+func (a *Admin) checked(ctx context.Context) (answered []*kmsg.ApiVersionsResponse, err error) {
 	const op = "check Kafka's version"
-	all, err := a.kadm.ApiVersions(ctx)
-	if err != nil {
-		return nil, classify(op, err)
+	brokers := a.cfg.Known.listening(time.Now().Add(-reachedFor))
+	if len(brokers) == 0 {
+		all, err := a.kadm.BrokerMetadata(ctx)
+		if err != nil {
+			return nil, classify(op, err)
+		}
+		brokers = all.Brokers.NodeIDs()
 	}
+	to := newDirect(a.cfg, a.client)
+	defer to.close()
+	resps, errs := make([]*kmsg.ApiVersionsResponse, len(brokers)), make([]error, len(brokers))
+	var asked sync.WaitGroup
+	for i, id := range brokers {
+		asked.Go(func() { resps[i], errs[i] = apisOf(ctx, to.broker(id)) })
+	}
+	asked.Wait()
 	var silent error
-	for _, b := range all.Sorted() {
-		if b.Err != nil {
-			silent = b.Err
+	for i, id := range brokers {
+		if errs[i] != nil {
+			silent = errs[i]
 			continue
 		}
-		answered = append(answered, b)
-		if err := suits(b); err != nil {
+		answered = append(answered, resps[i])
+		if err := suits(id, resps[i]); err != nil {
 			err.Op = op
 			return answered, err
 		}
@@ -72,18 +88,34 @@ func (a *Admin) checked(ctx context.Context) (answered []kadm.BrokerApiVersions,
 	return answered, nil
 }
 
+func apisOf(ctx context.Context, broker kmsg.Requestor) (*kmsg.ApiVersionsResponse, error) {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "berth", "1"
+	resp, err := req.RequestWith(ctx, broker)
+	if err != nil {
+		return nil, err
+	}
+	return resp, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+func guessed(has *kmsg.ApiVersionsResponse) string {
+	return kversion.FromApiVersionsResponse(has).VersionGuess()
+}
+
 // suits says what Berth lacks at a broker, nil if nothing.
-func suits(b kadm.BrokerApiVersions) *compute.Error {
-	for _, f := range b.Raw().FinalizedFeatures {
+func suits(broker int32, has *kmsg.ApiVersionsResponse) *compute.Error {
+	for _, f := range has.FinalizedFeatures {
 		if f.Name == "share.version" && f.MaxVersionLevel < 1 {
-			return shareOff(b)
+			return shareOff(broker)
 		}
 	}
 	for _, n := range needs {
-		if has, ok := b.KeyMaxVersion(n.api.Key()); !ok || has < n.version {
+		if !slices.ContainsFunc(has.ApiKeys, func(k kmsg.ApiVersionsResponseApiKey) bool {
+			return k.ApiKey == n.api.Key() && k.MaxVersion >= n.version
+		}) {
 			return &compute.Error{
-				Kind: compute.KindInvalid, Field: "kafka", Value: b.VersionGuess(),
-				Message: fmt.Sprintf("broker %d is too old: it lacks %s version %d", b.NodeID, kmsg.NameForKey(n.api.Key()), n.version),
+				Kind: compute.KindInvalid, Field: "kafka", Value: guessed(has),
+				Message: fmt.Sprintf("broker %d is too old: it lacks %s version %d", broker, kmsg.NameForKey(n.api.Key()), n.version),
 				Remedy:  "run Kafka 4.2 or later, best 4.3.1 or later",
 			}
 		}
@@ -91,10 +123,10 @@ func suits(b kadm.BrokerApiVersions) *compute.Error {
 	return nil
 }
 
-func shareOff(b kadm.BrokerApiVersions) *compute.Error {
+func shareOff(broker int32) *compute.Error {
 	return &compute.Error{
 		Kind: compute.KindInvalid, Field: "share.version", Value: "0",
-		Message: fmt.Sprintf("share groups are switched off at broker %d", b.NodeID),
+		Message: fmt.Sprintf("share groups are switched off at broker %d", broker),
 		Remedy:  "run kafka-features.sh upgrade --feature share.version=1",
 	}
 }

@@ -30,6 +30,7 @@ type Config struct {
 
 	Metrics *Metrics // counts what clients do; nil: nobody counts
 	Outage  *Outage  // shared by all clients of the process; nil: each tells its own trouble
+	Known   *Known   // shared by all clients of the process; nil: each asks brokers by itself
 
 	// RequestTimeout is how long an answer may take beyond the time a request
 	// itself may wait. It must be longer than a broker takes to be declared

@@ -25,9 +25,12 @@ type Joint struct {
 
 	mu      sync.Mutex
 	users   int
-	client  *kgo.Client
-	aside   *kgo.Client // for who cannot wait until the open fetch ends
+	client  *kgo.Client // asks who leads
+	shared  *direct     // carries the open fetch
+	aside   *direct     // for who cannot wait until the open fetch ends
 	brokers map[int32]*coach
+	open    map[*source]bool // topics of readers that run
+	inquiry *inquiry         // others may join it; nil: none
 }
 
 // coach is the fetch that goes to one broker, again and again.
@@ -77,7 +80,10 @@ const overtime = boarding / 2
 
 // NewJoint is for the readers of one part of a process.
 func NewJoint(cfg Config) *Joint {
-	return &Joint{cfg: cfg.withDefaults(), brokers: map[int32]*coach{}}
+	if cfg.Known == nil {
+		cfg.Known = NewKnown()
+	}
+	return &Joint{cfg: cfg.withDefaults(), brokers: map[int32]*coach{}, open: map[*source]bool{}}
 }
 
 // Reader makes a reader that shares the connection; Run starts it. A reader with a
@@ -99,20 +105,25 @@ func (j *Joint) enter() (_ *kgo.Client, leave func(), err error) {
 		if j.client, err = readClient(j.cfg); err != nil {
 			return nil, nil, err
 		}
-		if j.aside, err = readClient(j.cfg); err != nil {
-			j.client.Close()
-			return nil, nil, err
-		}
+		j.shared, j.aside = newDirect(j.cfg, j.client), newDirect(j.cfg, j.client)
 	}
 	j.users++
 	return j.client, j.exit, nil
+}
+
+// broker is whom a reader sends a question for a broker that no other reader has.
+func (j *Joint) broker(id int32) kmsg.Requestor {
+	j.mu.Lock()
+	shared := j.shared
+	j.mu.Unlock()
+	return shared.broker(id)
 }
 
 // exit is called by a reader that has no fetch any more.
 func (j *Joint) exit() {
 	j.mu.Lock()
 	j.users--
-	last, client, aside := j.users == 0, j.client, j.aside
+	last, client, shared, aside := j.users == 0, j.client, j.shared, j.aside
 	if last {
 		for _, c := range j.brokers {
 			c.stay()
@@ -121,8 +132,9 @@ func (j *Joint) exit() {
 	}
 	j.mu.Unlock()
 	if last {
+		shared.close()
+		aside.close()
 		client.Close()
-		aside.Close()
 		j.rides.Wait() // whom nobody waits for was ended
 	}
 }
@@ -145,7 +157,7 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 		aside := j.aside
 		c.outside[topic]++
 		j.mu.Unlock()
-		resp, err := requestFetch(ctx, aside, broker, req)
+		resp, err := requestFetch(ctx, aside.broker(broker), req)
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		if c.outside[topic]--; c.outside[topic] == 0 {
@@ -226,10 +238,10 @@ func (j *Joint) depart(c *coach, broker int32) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
 	c.away, c.until = true, r.until
-	client := j.client
+	shared := j.shared
 	j.rides.Go(func() {
 		defer cancel()
-		resp, err := requestFetch(ctx, client, broker, req)
+		resp, err := requestFetch(ctx, shared.broker(broker), req)
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		c.away = false
@@ -319,8 +331,8 @@ func readClient(cfg Config) (*kgo.Client, error) {
 	return newClient(cfg, kgo.RecordPartitioner(partitioner()), kgo.ConnIdleTimeout(askedTimeout))
 }
 
-func requestFetch(ctx context.Context, client *kgo.Client, broker int32, req *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
-	resp, err := client.Broker(int(broker)).Request(ctx, req)
+func requestFetch(ctx context.Context, broker kmsg.Requestor, req *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
+	resp, err := broker.Request(ctx, req)
 	if err != nil {
 		return nil, err
 	}

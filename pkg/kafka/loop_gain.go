@@ -69,7 +69,7 @@ func (g *gain) start(ctx context.Context) {
 }
 
 func (g *gain) work(ctx context.Context) {
-	began := time.Now()
+	began, told := time.Now(), false
 	waiting := slices.Clone(g.of)
 	for fails := 1; ; fails++ {
 		// Whose these are now has taken their pens, and would lose them to us.
@@ -82,7 +82,8 @@ func (g *gain) work(ctx context.Context) {
 			g.run.hand(ctx, gained{err: classify("take over partitions", err)})
 			return
 		}
-		if fails == waitTold && err != nil {
+		if !told && err != nil && time.Since(began) >= waitTold {
+			told = true
 			g.run.log.Info("waiting to take over partitions", zap.Error(err))
 		}
 		var next, of []*ownedPartition

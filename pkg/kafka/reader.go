@@ -126,6 +126,9 @@ func (r *Reader) Run(ctx context.Context) error {
 	look := r.cfg.look(r.cfg.readOf(r.opts.Topic))
 	defer look.fine()
 	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look, joint: r.joint, patient: r.opts.Pace > 0}
+	if r.joint != nil {
+		defer r.joint.opened(src)()
+	}
 	err = r.read(ctx, src)
 	if ctx.Err() != nil {
 		return nil

@@ -102,7 +102,7 @@ func (s *source) carry(ctx context.Context, f fetch, req *kmsg.FetchRequest) ans
 	if s.joint != nil {
 		return s.joint.fetch(ctx, f.broker, s.topic, req, f.wait, s.patient)
 	}
-	resp, err := requestFetch(ctx, s.client, f.broker, req)
+	resp, err := requestFetch(ctx, s.broker(f.broker), req)
 	return answer{resp: resp, err: err}
 }
 

@@ -58,6 +58,9 @@ const (
 	// broker never answers, the next one asked may.
 	askTimeout = 3 * time.Second
 	mostWait   = 2 * time.Second // between tries of what cannot be done yet
+	// offsetsTimeout is how long a joint's reader waits for a leader to say where a
+	// partition ends, before it asks who leads.
+	offsetsTimeout = 2 * askTimeout
 )
 
 func (s *source) current() view {
@@ -66,9 +69,30 @@ func (s *source) current() view {
 	return s.view
 }
 
+// broker is whom to send a request for a broker.
+func (s *source) broker(id int32) kmsg.Requestor {
+	if s.joint != nil {
+		return s.joint.broker(id)
+	}
+	return s.client.Broker(int(id))
+}
+
+// known is what the process knows already; only a joint's readers use it.
+func (s *source) known() *Known {
+	if s.joint != nil {
+		return s.joint.cfg.Known
+	}
+	return nil
+}
+
 // open waits until the topic exists and is led.
 func (s *source) open(ctx context.Context) error {
-	_, err := retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for a topic", s.look, func() (view, error) {
+	if m, asked := s.known().about(s.topic, time.Now().Add(-knownFor)); m != nil {
+		if _, err := s.take(m, asked); err == nil {
+			return nil
+		}
+	}
+	_, err := retryAfter(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for a topic", s.look, missingWait, func() (view, error) {
 		return s.refresh(ctx)
 	})
 	return err
@@ -81,7 +105,13 @@ func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, erro
 	return retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for the ends of a topic", s.look, func() (map[int32]int64, error) {
 		v := s.current()
 		doubted := make(chan error, 1)
-		go func() { doubted <- s.doubt(ctx) }()
+		go func() {
+			if what == earliest && s.joint != nil { // one of the past is as good: what is gone since is skipped
+				doubted <- nil
+				return
+			}
+			doubted <- s.doubt(ctx)
+		}()
 		offsets, err := s.offsets(ctx, v, slices.Collect(maps.Keys(v.leaders)), what)
 		if err = errors.Join(err, <-doubted); err == nil && !maps.Equal(v.leaders, s.current().leaders) {
 			return nil, errMoved
@@ -100,6 +130,14 @@ func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, erro
 // ends. What does not pass soon it tells: nobody else hears of it. That brokers
 // do not answer is told to look, if there is one.
 func retry[T any](ctx context.Context, log *zap.Logger, what string, look *lookout, try func() (T, error)) (T, error) {
+	wait := func(fails int, _ error) time.Duration { return min(mostWait, retryBackoff(fails)) }
+	return retryAfter(ctx, log, what, look, wait, try)
+}
+
+// retryAfter is retry with other waits: wait is asked how long, after so many failures
+// before, from 0, and the last error.
+func retryAfter[T any](ctx context.Context, log *zap.Logger, what string, look *lookout, wait func(int, error) time.Duration, try func() (T, error)) (T, error) {
+	told := time.Now().Add(waitTold)
 	for fails := 0; ; fails++ {
 		v, err := try()
 		switch {
@@ -112,18 +150,30 @@ func retry[T any](ctx context.Context, log *zap.Logger, what string, look *looko
 		switch {
 		case fails >= logAfter && look != nil && !answered(err):
 			look.failed(err)
-		case fails == waitTold:
+		case !told.IsZero() && !time.Now().Before(told):
+			told = time.Time{}
 			log.Info(what, zap.Error(err))
 		}
-		if err := sleep(ctx, min(mostWait, retryBackoff(fails))); err != nil {
+		if err := sleep(ctx, wait(fails, err)); err != nil {
 			return v, err
 		}
 	}
 }
 
-// waitTold tries, about 8 s, are a wait that is told. What passes sooner is how a
+// waitTold is how long a wait lasts before it is told. What passes sooner is how a
 // young cluster begins.
-const waitTold = 12
+const waitTold = 8 * time.Second
+
+// missingWait is how long to wait for a topic that is not there, after so many looks
+// from 0: 250 ms, doubled up to 16 s, a part of it by chance. A thousand new hosts wait
+// at once for streams that one process makes: each looks some ten times in a minute.
+func missingWait(fails int, err error) time.Duration {
+	const least, most = 250 * time.Millisecond, 16 * time.Second
+	if !errors.Is(err, kerr.UnknownTopicOrPartition) {
+		return min(mostWait, retryBackoff(fails))
+	}
+	return service.Jitter(min(least<<min(fails, 10), most))
+}
 
 // answered says whether an error is a broker's answer.
 func answered(err error) bool {
@@ -145,10 +195,19 @@ func (s *source) refresh(ctx context.Context) (view, error) { return s.ask(ctx, 
 func (s *source) ask(ctx context.Context, whom kmsg.Requestor) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	asked := time.Now()
 	m, err := topicMetadata(ctx, whom, s.topic)
+	if m != nil {
+		s.known().learn(m, asked)
+	}
 	if err != nil {
 		return view{}, err
 	}
+	return s.take(m, time.Now())
+}
+
+// take follows an answer about this topic alone.
+func (s *source) take(m *kmsg.MetadataResponse, asked time.Time) (view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next, err := s.view.follow(m, s.only)
@@ -159,7 +218,7 @@ func (s *source) ask(ctx context.Context, whom kmsg.Requestor) (view, error) {
 		close(s.moved)
 		s.moved = nil
 	}
-	s.view, s.asked = next, time.Now()
+	s.view, s.asked = next, asked
 	return next, nil
 }
 
@@ -181,9 +240,12 @@ func (s *source) doubtful(now time.Time) bool {
 // doubt asks about each partition some broker that does not lead it. Who is
 // alone has nobody to ask.
 func (s *source) doubt(ctx context.Context) error {
+	if s.joint != nil {
+		return s.joint.doubt(ctx, s)
+	}
 	v := s.current()
 	for _, broker := range v.witnesses() {
-		if _, err := s.ask(ctx, s.client.Broker(int(broker))); err != nil {
+		if _, err := s.ask(ctx, s.broker(broker)); err != nil {
 			return err
 		}
 	}
@@ -339,7 +401,12 @@ func (s *source) offsetsAt(ctx context.Context, v view, broker int32, partitions
 		rt.Partitions = append(rt.Partitions, rp)
 	}
 	req.Topics = append(req.Topics, rt)
-	kresp, err := s.client.Broker(int(broker)).Request(ctx, req)
+	if s.joint != nil { // nothing else ends the wait for a frozen broker
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, offsetsTimeout)
+		defer cancel()
+	}
+	kresp, err := s.broker(broker).Request(ctx, req)
 	if err != nil {
 		return nil, err
 	}
