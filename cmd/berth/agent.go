@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // agentOptions say how an agent runs in this process.
@@ -137,6 +138,19 @@ func newHostAgents(c cell, s agentConfig) (service.Part, error) {
 		}))
 	}
 	return service.Together(agents...), nil
+}
+
+// streams are the topics of the hosts that this process runs.
+func (s agentConfig) streams(t wire.Topics) []string {
+	n := 1
+	if s.Driver.Kind == "fake" {
+		n = s.Driver.Fake.Hosts
+	}
+	var topics []string
+	for _, host := range hostNames(s.Host, n) {
+		topics = append(topics, t.Host(host))
+	}
+	return topics
 }
 
 func hostNames(host compute.HostID, n int) []compute.HostID {

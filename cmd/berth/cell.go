@@ -44,7 +44,7 @@ func newCell(k kafkaConfig, dial dialer, log *zap.Logger, name string) cell {
 	return cell{
 		kafka: kafka.Config{
 			Brokers: k.Brokers, ClientID: "berth-" + name, Topics: wire.Topics{Prefix: k.Prefix},
-			Dial: dial, Log: log.Named(name), Outage: kafka.NewOutage(log.Named(name)),
+			Dial: dial, Log: log.Named(name), Outage: kafka.NewOutage(log.Named(name)), Known: kafka.NewKnown(),
 		},
 		partitions: k.Partitions, replication: k.Replication, log: log.Named(name), gather: defaultGather,
 	}
@@ -72,6 +72,10 @@ func (c *cell) prepare(ctx context.Context) error {
 	}
 	if err := admin.CheckVersion(ctx); err != nil {
 		return err
+	}
+	if n := admin.Found(); n > 0 {
+		c.partitions = n
+		return nil
 	}
 	if err := admin.EnsureTopics(ctx, c.partitions, c.replication); err != nil {
 		return err

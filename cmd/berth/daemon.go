@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // daemon is one of the long-running commands.
@@ -20,6 +21,9 @@ type daemon[C daemonSettings] struct {
 	short    string
 	defaults func() C
 	serves   bool // build serves a handler through f; otherwise f says just ready
+	// streams are the topics it reads besides the cell's own; nil: none. They are asked
+	// about together.
+	streams func(settings C, t wire.Topics) []string
 	// build makes the part that runs until the daemon ends; f is its face.
 	build func(ctx context.Context, c cell, settings C, f *front.Front) (service.Part, error)
 }
@@ -90,6 +94,9 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	if err != nil {
 		return err
 	}
+	if d.streams != nil {
+		c.kafka.Known.Expect(d.streams(settings, c.topics())...)
+	}
 	for _, w := range loaded.Warnings {
 		c.log.Warn(w)
 	}
@@ -145,7 +152,7 @@ func conductorDaemon() daemon[conductorConfig] {
 
 func agentDaemon() daemon[agentConfig] {
 	return daemon[agentConfig]{
-		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig,
+		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig, streams: agentConfig.streams,
 		build: func(_ context.Context, c cell, s agentConfig, _ *front.Front) (service.Part, error) {
 			return newHostAgents(c, s)
 		},
