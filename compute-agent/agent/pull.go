@@ -144,14 +144,18 @@ func (l *loop) look(now time.Time) {
 		byName[c.Queue] = c
 	}
 	l.pull.placing = true
-	was, others := maps.Clone(l.pull.open), l.unasked()
+	was, others := maps.Clone(l.pull.open), l.unasked(refs)
 	l.workers.Go(func() {
+		asked := min(len(others), mostAsked)
+		if asked > 0 {
+			_, _ = l.place(others[:asked]) // one question for these too
+		}
 		lanes, err := l.place(refs)
 		l.a.inbox.put(func(l *loop) {
 			l.dropStale(lanes, was)
 			l.placed(byName, now, lanes, err)
 		})
-		for some := range slices.Chunk(others, mostAsked) {
+		for some := range slices.Chunk(others[asked:], mostAsked) {
 			_, _ = l.place(some) // their trouble is told when they are drawn
 		}
 	})
@@ -168,18 +172,24 @@ func (p *pull) ref(name compute.QueueName) wire.QueueRef {
 	return wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID}
 }
 
-// mostAsked bounds for how many queues brokers are asked at once.
-const mostAsked = 500
+// mostAsked bounds for how many queues brokers are asked at once: a request of 80 KB
+// and an answer of twice that. A broker pays for each queue it is asked about, however
+// many come in one request.
+const mostAsked = 2000
 
-// unasked are the queues that may be drawn some time: brokers are asked for all of
-// them at first, instead of whenever the lots bring up another.
-func (l *loop) unasked() (refs []wire.QueueRef) {
+// unasked are the queues that may be drawn some time, those that were drawn now first:
+// brokers are asked for all of them at first, instead of whenever the lots bring up
+// another.
+func (l *loop) unasked(drawn []wire.QueueRef) (refs []wire.QueueRef) {
 	if l.pull.asked {
 		return nil
 	}
 	l.pull.asked = true
+	refs = slices.Clone(drawn)
 	for _, q := range offer.Accepted(l.view.traits, l.pull.list()) {
-		refs = append(refs, l.pull.ref(q.Name))
+		if ref := l.pull.ref(q.Name); !slices.Contains(drawn, ref) {
+			refs = append(refs, ref)
+		}
 	}
 	return refs
 }
