@@ -50,14 +50,15 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	g := service.NewGroup()
 	defer unmade(g, &err)
 	g.Closes("journal", j.Close)
-	producer, err := c.producer(g)
+	reporter, err := kafka.NewReporter(c.kafka)
 	if err != nil {
 		return nil, err
 	}
+	g.Closes("reporter", func() error { reporter.Close(); return nil })
 	puller := kafka.NewPuller(c.kafka, kafka.PullerOptions{})
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.partitions, Topics: c.topics(), Journal: j, Driver: o.Driver,
-		Puller: puller, Reporter: producer, Log: c.log, Slots: o.Slots, Terms: o.Terms, Timing: o.Timing,
+		Puller: puller, Reporter: reporter, Log: c.log, Slots: o.Slots, Terms: o.Terms, Timing: o.Timing,
 		Metrics: agent.NewMetrics(c.metrics),
 	})
 	if err != nil {

@@ -33,13 +33,18 @@ func sending(t *testing.T, key kmsg.Key, do func(t *testing.T, c refusing, send 
 	})
 }
 
+// producePasses are the errors of a write that pass.
+func producePasses() []*kerr.Error {
+	return []*kerr.Error{
+		kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
+		kerr.KafkaStorageError, kerr.UnknownTopicID, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch,
+	}
+}
+
 // What passes the client tries again by itself, and nobody hears of it.
 func TestProducerTriesAgain(t *testing.T) {
 	for _, r := range []refusals{
-		{kmsg.Produce, []*kerr.Error{
-			kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
-			kerr.KafkaStorageError, kerr.UnknownTopicID, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch,
-		}},
+		{kmsg.Produce, producePasses()},
 		{kmsg.InitProducerID, []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.RequestTimedOut, kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.InvalidRequest}},
 		{kmsg.Metadata, []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
 	} {

@@ -1,0 +1,223 @@
+package kafka
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+func timesAsked(t *testing.T, reg prometheus.Gatherer, key kmsg.Key) int {
+	t.Helper()
+	n, _ := telemetrytest.Value(t, reg, "berth_kafka_request_duration_seconds", "api", kmsg.NameForKey(int16(key)))
+	return int(n)
+}
+
+// knowing is a process that has prepared: its Known holds the cell's topics, and those
+// of one host.
+func knowing(t *testing.T, cfg Config) (Config, *prometheus.Registry) {
+	t.Helper()
+	first, err := NewAdmin(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.EnsureTopics(t.Context(), 2, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.EnsureHostTopic(t.Context(), "h", 1); err != nil {
+		t.Fatal(err)
+	}
+	all := []string{cfg.Topics.Host("h")}
+	for _, own := range ownTopics(cfg.Topics, 2, 1) {
+		all = append(all, own.topics...)
+	}
+	if err := first.addIDs(t.Context(), "wait", map[string]compute.TopicID{}, all); err != nil { // brokers hear late of new topics
+		t.Fatal(err)
+	}
+	first.Close()
+	cfg, reg := counting(cfg)
+	cfg.Known = NewKnown()
+	cfg.Known.Expect(cfg.Topics.Host("h"))
+	a, err := NewAdmin(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.WaitReachable(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := a.Found(); n != 2 {
+		t.Fatalf("the cell has %d partitions, want 2", n)
+	}
+	return cfg, reg
+}
+
+// What a host's clients ask in their first minute. Where there is one broker: once
+// about the cell, once about queues. Where there are more, readers ask brokers that do
+// not lead whether another does, together: two at most when they start, and two after
+// half a minute.
+func TestFirstMinuteOfClients(t *testing.T) {
+	for brokers, most := range map[int]int{1: 2, 3: 6} {
+		t.Run(fmt.Sprint(brokers, " brokers"), func(t *testing.T) {
+			withRefusing(t, brokers, func(t *testing.T, c refusing) {
+				var q wire.QueueRef
+				a := admin(t, c.cfg)
+				q = queueIn(t, a, "g", "a")[0]
+				cfg, reg := knowing(t, c.cfg)
+				j := NewJoint(cfg)
+				var rs []*reading
+				for _, topic := range []string{cfg.Topics.Host("h"), cfg.Topics.Queues(), cfg.Topics.Advice()} {
+					rs = append(rs, j.read(t, ReaderOptions{Topic: topic}))
+				}
+				for _, r := range rs {
+					await(t, r.Ready(), "the reader is ready")
+				}
+				p := pull(t, cfg, PullerOptions{})
+				if _, err := p.Place(t.Context(), []wire.QueueRef{q}); err != nil {
+					t.Fatal(err)
+				}
+				w, err := NewReporter(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range 12 {
+					rec := wire.Record{Key: []byte("h"), Value: []byte("v")}
+					if err := w.Send(t.Context(), rec.To(cfg.Topics.Hosts(), wire.AnyPartition), rec.To(cfg.Topics.Reports(), wire.AnyPartition)); err != nil {
+						t.Fatal(err)
+					}
+					passes(DefaultReaderWait)
+				}
+
+				if n := timesAsked(t, reg, kmsg.Metadata); n > most {
+					t.Errorf("metadata was asked for %d times, want %d at most", n, most)
+				}
+				if n := timesAsked(t, reg, kmsg.InitProducerID); n > 0 {
+					t.Errorf("a producer id was asked for %d times", n)
+				}
+				w.Close()
+				p.end()
+				for _, r := range rs {
+					r.stop()
+					<-r.ended
+				}
+				a.Close()
+				passes(DefaultReaderWait) // what brokers still hold
+			})
+		})
+	}
+}
+
+// A reporter's records go where a producer's would, each where it says or where its
+// key says, and arrive once.
+func TestReporterWritesWhereAProducerWould(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg, reg := knowing(t, testConfig(b))
+		w, err := NewReporter(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		topic := cfg.Topics.Reports()
+		var recs []wire.Record
+		for i := range 20 {
+			recs = append(recs, wire.Record{Key: []byte(fmt.Sprint("key ", i)), Value: []byte("v"), Headers: []wire.Header{{Key: "h", Value: []byte("x")}}}.To(topic, wire.AnyPartition))
+		}
+		if err := w.Send(patient(t), recs...); err != nil {
+			t.Fatal(err)
+		}
+		if err := producer(t, testConfig(b)).Send(patient(t), recs...); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Send(patient(t), wire.Record{Value: []byte("last")}.To(topic, 0), wire.Record{Value: []byte("last")}.To(topic, 1)); err != nil {
+			t.Fatal(err)
+		}
+		at := map[string]map[int32]int{}
+		r := read(t, testConfig(b), ReaderOptions{Topic: topic})
+		for lasts := 0; lasts < 2; {
+			for _, rec := range (<-r.batches).Records {
+				if string(rec.Value) == "last" {
+					lasts++
+					continue
+				}
+				if at[string(rec.Key)] == nil {
+					at[string(rec.Key)] = map[int32]int{}
+				}
+				at[string(rec.Key)][rec.Partition]++
+				if len(rec.Headers) != 1 || string(rec.Headers[0].Value) != "x" {
+					t.Errorf("%s has headers %v", rec.Key, rec.Headers)
+				}
+			}
+		}
+		for key, n := range at {
+			if len(n) != 1 || n[wire.Partition(compute.Project(key), 2)] != 2 {
+				t.Errorf("%s is in %v", key, n)
+			}
+		}
+		if n := timesAsked(t, reg, kmsg.InitProducerID); len(at) != 20 || n > 0 {
+			t.Errorf("%d keys, and a producer id was asked for %d times", len(at), n)
+		}
+	})
+}
+
+// Whatever a broker answers, what a reporter could not write the producer does, and
+// goes on with.
+func TestReporterPassesEveryError(t *testing.T) {
+	for _, code := range producePasses() {
+		t.Run(code.Message, func(t *testing.T) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				cfg, reg := knowing(t, c.cfg)
+				w, err := NewReporter(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer w.Close()
+				send := func() {
+					t.Helper()
+					if err := w.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("v")}.To(cfg.Topics.Hosts(), wire.AnyPartition)); err != nil {
+						t.Error(err)
+					}
+				}
+				h := c.refuse(kmsg.Produce, code, 1)
+				send()
+				hitBy(t, h, 1)
+				if n := timesAsked(t, reg, kmsg.InitProducerID); n != 1 {
+					t.Errorf("a producer id was asked for %d times, want once: the producer writes now", n)
+				}
+				send()
+			})
+		})
+	}
+}
+
+// A leader that moves: what is written then arrives, by the producer.
+func TestReporterFollowsALeader(t *testing.T) {
+	withRefusing(t, 3, func(t *testing.T, c refusing) {
+		cfg, _ := knowing(t, c.cfg)
+		w, err := NewReporter(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		topic := cfg.Topics.Hosts()
+		r := read(t, c.cfg, ReaderOptions{Topic: topic})
+		for i := range 4 {
+			value := fmt.Sprint(i)
+			if err := w.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topic, wire.AnyPartition)); err != nil {
+				t.Fatal(err)
+			}
+			r.upTo(t, value)
+			if err := c.MoveTopicPartition(topic, 0, (c.LeaderFor(topic, 0)+1)%3); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.stop()
+		<-r.ended
+		passes(DefaultReaderWait)
+	})
+}
