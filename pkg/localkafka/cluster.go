@@ -18,6 +18,7 @@ type Options struct {
 	Heap       string            // for each node; empty: 512m
 	Optimized  bool              // full JIT: slower to start, faster once warm; for benchmarks
 	Properties map[string]string // broker settings over the ones Berth needs
+	Counted    bool              // Counts can be asked
 	// Places puts the nodes somewhere else than on loopback, one for each; nil: nobody moves.
 	Places []Place
 }
@@ -63,12 +64,12 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) up(ctx context.Context, o Options) error {
-	ports, err := FreePorts(2 * o.Nodes)
+	ports, err := FreePorts(3 * o.Nodes)
 	if err != nil {
 		return err
 	}
 	for i := range o.Nodes {
-		c.nodes = append(c.nodes, newNode(c, i+1, ports[2*i], ports[2*i+1], o))
+		c.nodes = append(c.nodes, newNode(c, i+1, ports[3*i:3*i+3], o))
 		if o.Places != nil {
 			c.nodes[i].place = o.Places[i]
 		}

@@ -19,6 +19,7 @@ type node struct {
 	libs       string
 	client     int // port
 	controller int // port
+	counts     int // port where Counts asks; 0: nowhere
 	jvm        []string
 	elsewhere  bool // its settings put the data somewhere else
 	place      Place
@@ -27,7 +28,8 @@ type node struct {
 	done chan struct{} // closed when the process is gone
 }
 
-func newNode(c *Cluster, id, client, controller int, o Options) *node {
+// newNode is a node with three ports of its own.
+func newNode(c *Cluster, id int, ports []int, o Options) *node {
 	heap := o.Heap
 	if heap == "" {
 		heap = "512m"
@@ -37,8 +39,12 @@ func newNode(c *Cluster, id, client, controller int, o Options) *node {
 		// Kafka's own jars need no verifying, a fifth of the time until it serves.
 		jvm = append(jvm, "-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 	}
-	return &node{id: id, dir: filepath.Join(c.dir, fmt.Sprintf("node%d", id)), libs: c.libs,
-		client: client, controller: controller, jvm: jvm, place: Place{Host: "127.0.0.1"}}
+	n := &node{id: id, dir: filepath.Join(c.dir, fmt.Sprintf("node%d", id)), libs: c.libs,
+		client: ports[0], controller: ports[1], jvm: jvm, place: Place{Host: "127.0.0.1"}}
+	if o.Counted {
+		n.counts = ports[2]
+	}
+	return n
 }
 
 func (n *node) addr() string            { return fmt.Sprintf("%s:%d", n.place.Host, n.client) }
@@ -66,7 +72,10 @@ func (n *node) configure(all []*node, over map[string]string) error {
 	if err := os.WriteFile(n.file("server.properties"), []byte(b.String()), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(n.file("log4j2.yaml"), []byte(log4j), 0o644)
+	if err := os.WriteFile(n.file("log4j2.yaml"), []byte(log4j), 0o644); err != nil || n.counts == 0 {
+		return err
+	}
+	return os.WriteFile(n.file(countedMain+".class"), countedClass, 0o644)
 }
 
 func (n *node) settings(voters string, replicas int) map[string]string {
@@ -127,7 +136,7 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	args := slices.Concat(n.place.Within, []string{"java"}, n.jvm, []string{"-Djava.io.tmpdir=" + n.file("tmp"), "-Dlog4j2.configurationFile=" + n.file("log4j2.yaml"), "-cp", n.classpath(), "kafka.Kafka", n.file("server.properties")})
+	args := slices.Concat(n.place.Within, []string{"java"}, n.jvm, []string{"-Djava.io.tmpdir=" + n.file("tmp"), "-Dlog4j2.configurationFile=" + n.file("log4j2.yaml")}, n.main(), []string{n.file("server.properties")})
 	n.cmd = exec.Command(args[0], args[1:]...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	n.cmd.SysProcAttr = dieWithParent()
@@ -137,6 +146,14 @@ func (n *node) start(ctx context.Context) error {
 		return fmt.Errorf("start node %d: %w", n.id, err)
 	}
 	return n.awaitStarted(ctx)
+}
+
+// main is the program: Kafka's own, or the one that counts and runs it.
+func (n *node) main() []string {
+	if n.counts == 0 {
+		return []string{"-cp", n.classpath(), "kafka.Kafka"}
+	}
+	return []string{"-cp", n.classpath() + string(filepath.ListSeparator) + n.file(""), countedMain, n.place.Host, fmt.Sprint(n.counts)}
 }
 
 func (n *node) running() bool {
