@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync/atomic"
 
@@ -23,7 +24,7 @@ func newBench() *cobra.Command { return benchOf(benched{}) }
 
 // benchOf measures a product.
 func benchOf(product bench.Product) *cobra.Command {
-	o := bench.Options{Warmup: bench.WarmupAuto}.WithDefaults()
+	o := bench.Options{Warmup: bench.WarmupAuto, Idle: bench.IdleAuto}.WithDefaults()
 	var set []string
 	var level string
 	cmd := &cobra.Command{
@@ -39,6 +40,9 @@ It runs on an embedded broker, on the Kafka at --kafka HOST:PORT, or, with
 --kafka local, on one that it starts itself (needs Java and Maven). All it makes
 there has a prefix of its own and is deleted at the end.
 
+With --apart API node, conductors, queue manager and agents have processes of their
+own, and the result says what each took: the centre's cost is told from the agents'.
+
 It exits 1 if anything was lost or doubled. docs/PERFORMANCE.md says what each
 number means.`,
 		Args: cobra.NoArgs,
@@ -52,7 +56,7 @@ number means.`,
 	brokerFlags(cmd, &o, &set, &level)
 	loadFlags(cmd, &o)
 	aloneFlags(cmd, &o)
-	cmd.AddCommand(benchClassic(product), benchSweep(product))
+	cmd.AddCommand(benchClassic(product), benchSweep(product), benchPart(product))
 	return cmd
 }
 
@@ -90,6 +94,9 @@ func loadFlags(cmd *cobra.Command, o *bench.Options) {
 	f.BoolVar(&o.OwnIDs, "own-ids", false, "choose the instances' ids, as callers do who may repeat a request")
 	f.BoolVar(&o.Churn, "churn", false, "delete the oldest machines while booting, so that hosts stay 70 % full")
 	f.BoolVar(&o.Floor, "floor", false, "also measure the same record work with nothing else, on the same broker")
+	f.BoolVar(&o.Apart, "apart", false, "give API node, conductors, queue manager and agents processes of their own, and say what each takes")
+	f.IntVar(&o.HostsEach, "hosts-per-process", o.HostsEach, "hosts in each process of agents, with --apart")
+	f.DurationVar(&o.Idle, "idle", o.Idle, "how long nothing is asked for before what is measured, to see what idle hosts cost; -1s: 20s with --apart, else not at all")
 	f.DurationVar(&o.PrepareTime, "prepare-time", 0, "what a simulated host takes to prepare a machine")
 	f.DurationVar(&o.LaunchTime, "launch-time", 0, "what a simulated host takes to launch a machine")
 }
@@ -108,6 +115,11 @@ func prepareBench(cmd *cobra.Command, o *bench.Options, set []string, level stri
 	if o.Properties, err = parsePairs[string, string]("kafka-set", set); err != nil {
 		return err
 	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	o.Self, o.Level = []string{self, "bench", partCommand}, level
 	o.Say = cmd.ErrOrStderr()
 	o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), level, "console")
 	return err
@@ -163,36 +175,38 @@ func wrongIn(r bench.Result) error {
 // benched is this product, as the bench knows it.
 type benched struct{}
 
-func (benched) cell(s bench.Site, name string) cell {
+func (benched) cell(s bench.Site, r bench.Role, name string) cell {
 	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions, Replication: s.Replication}, s.Dial, s.Log, name)
-	return c.measured(s.Metrics(name))
+	return c.measured(s.Metrics(r))
 }
 
-// Core joins everything but the agents.
-func (b benched) Core(ctx context.Context, s bench.Site) (service.Part, func() string, error) {
-	first := b.cell(s, "bench")
-	if err := first.prepare(ctx); err != nil {
-		return nil, nil, err
+// Prepare makes the topics.
+func (b benched) Prepare(ctx context.Context, s bench.Site) error {
+	c := b.cell(s, bench.RoleLoad, "bench")
+	return c.prepare(ctx)
+}
+
+// Part is one of the centre.
+func (b benched) Part(s bench.Site, r bench.Role, name string) (service.Part, func() string) {
+	nowhere := func() string { return "" }
+	c := b.cell(s, r, string(r))
+	switch r {
+	case bench.RoleQueues:
+		return service.Made(func(context.Context) (service.Part, error) { return newQueues(c, queuesOptions{}) }), nowhere
+	case bench.RoleConductor:
+		return service.Made(func(context.Context) (service.Part, error) { return newConductor(c, conductorOptions{Name: name}) }), nowhere
+	case bench.RoleAPI:
+		node, face := frontedAPI(c, front.Options{Address: "127.0.0.1:0"})
+		return node, func() string { return face.Addr().String() }
 	}
-	g := service.NewGroup()
-	add := func(name string, build func(context.Context, cell) (service.Part, error)) {
-		c := b.cell(s, name)
-		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
-	}
-	add("queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })
-	for i := range s.Conductors {
-		name := fmt.Sprintf("conductor-%d", i+1)
-		c := b.cell(s, "conductor")
-		g.Add(name, service.Made(func(context.Context) (service.Part, error) { return newConductor(c, conductorOptions{Name: name}) }))
-	}
-	node, face := frontedAPI(b.cell(s, "api"), front.Options{Address: "127.0.0.1:0"})
-	g.Add("api", node)
-	return g, func() string { return face.Addr().String() }, nil
+	return service.Made(func(context.Context) (service.Part, error) {
+		return nil, fmt.Errorf("the centre has no part of the role %q", r)
+	}), nowhere
 }
 
 // Agent is one host's.
 func (b benched) Agent(s bench.Site, h bench.Host) (service.Part, func() agent.Stats) {
-	c := b.cell(s, "agent")
+	c := b.cell(s, bench.RoleAgent, "agent")
 	var made atomic.Pointer[agent.Agent]
 	part := agentOn(c, agentOptions{Host: h.ID, State: s.Data, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal, Made: made.Store})
 	return part, func() agent.Stats {

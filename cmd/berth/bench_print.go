@@ -41,6 +41,12 @@ func printBench(w io.Writer, r bench.Result) error {
 	if err := g.print(w); err != nil {
 		return err
 	}
+	if r.CPU.Roles != nil {
+		fmt.Fprintln(w)
+		if err := benchRoles(r).print(w); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintln(w)
 	return benchFacts(r).print(w)
 }
@@ -89,6 +95,15 @@ func benchFacts(r bench.Result) grid {
 	if r.Floor != nil {
 		add("  the floor's:", "%s", traffic(r.Floor.Bytes))
 	}
+	if s := r.Served; s != nil {
+		add("brokers:", "%s", served(*s, "a boot"))
+	}
+	if i := r.Idle; i != nil {
+		add("idle:", "%.3f requests/s of a host, in %.0f s", i.HostRequests, i.Seconds)
+		if s := i.Served; s != nil {
+			add("  brokers:", "%s", served(*s, "a second"))
+		}
+	}
 	add("CPU:", "%s", cpu(r.CPU.Share, r.Boots))
 	if o, s := r.CPU.Others, r.CPU.Stolen; o != nil && s != nil && *o+*s > r.CPU.Berth/4 {
 		add("", "and %.1f s by other processes, %.1f s not given to this virtual machine: in quiet the latencies would be lower", *o, *s)
@@ -126,10 +141,13 @@ func cpuOfABoot(s bench.Share[float64], boots int) float64 {
 }
 
 // requests says how many requests a boot costs the brokers, and who makes them.
-func requests(r map[string]map[string]bench.Requests) string {
+func requests(r map[bench.Role]map[string]bench.Requests) string {
 	sum := 0.0
 	var parts []string
 	for _, part := range slices.Sorted(maps.Keys(r)) {
+		if part == bench.RoleLoad {
+			continue
+		}
 		n := 0.0
 		for _, api := range r[part] {
 			n += api.PerBoot
@@ -142,10 +160,13 @@ func requests(r map[string]map[string]bench.Requests) string {
 
 // traffic says how many bytes of a boot go to the brokers and come from them, and
 // whose they are.
-func traffic(b map[string]bench.Bytes) string {
+func traffic(b map[bench.Role]bench.Bytes) string {
 	var sum bench.Bytes
 	var parts []string
 	for _, part := range slices.Sorted(maps.Keys(b)) {
+		if part == bench.RoleLoad {
+			continue
+		}
 		sum.Sent += b[part].Sent
 		sum.Received += b[part].Received
 		parts = append(parts, fmt.Sprintf("%.1f + %.1f %s", b[part].Sent/1000, b[part].Received/1000, part))

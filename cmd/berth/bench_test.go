@@ -234,27 +234,24 @@ func TestBenchSlots(t *testing.T) {
 	}
 }
 
-// apart is a product whose conductors count each for itself.
-type apart struct {
+// counting is a product whose conductors count each for itself.
+type counting struct {
 	benched
 	conductors []*prometheus.Registry
 }
 
-func (p *apart) Core(ctx context.Context, s bench.Site) (service.Part, func() string, error) {
-	together := s.Metrics
-	s.Metrics = func(part string) prometheus.Registerer {
-		if part != "conductor" {
-			return together(part)
-		}
-		p.conductors = append(p.conductors, prometheus.NewRegistry())
-		return p.conductors[len(p.conductors)-1]
+func (p *counting) Part(s bench.Site, r bench.Role, name string) (service.Part, func() string) {
+	if r == bench.RoleConductor {
+		own := prometheus.NewRegistry()
+		p.conductors = append(p.conductors, own)
+		s.Metrics = func(bench.Role) prometheus.Registerer { return own }
 	}
-	return p.benched.Core(ctx, s)
+	return p.benched.Part(s, r, name)
 }
 
 // The boots are shared among all conductors.
 func TestBenchConductors(t *testing.T) {
-	p := &apart{}
+	p := &counting{}
 	_, said, code := benches(t, p, "--hosts", "2", "--count", "60", "--warmup", "0", "--conductors", "3", "--partitions", "6")
 	if code != 0 || len(p.conductors) != 3 {
 		t.Fatalf("exit %d, %d conductors: %s", code, len(p.conductors), said)

@@ -22,8 +22,9 @@ type broker struct {
 	kind    string // "embedded", "local" or "remote"
 	addrs   []string
 	version string
-	pids    []int        // of all nodes; none: of another machine, or of this process
-	close   func() error // ends a broker that is the run's own
+	pids    []int                                     // of all nodes; none: of another machine, or of this process
+	served  func(ctx context.Context) (served, error) // what all nodes have counted so far; nil: nobody knows
+	close   func() error                              // ends a broker that is the run's own
 }
 
 // startBroker starts, or finds, the brokers of a run.
@@ -49,12 +50,12 @@ func startBroker(ctx context.Context, o Options, data string) (*broker, error) {
 
 func startLocal(ctx context.Context, o Options, data string) (*broker, error) {
 	c, err := localkafka.Start(ctx, localkafka.Options{
-		Nodes: o.Replication, Dir: filepath.Join(data, "kafka"), Heap: o.Heap, Optimized: true, Properties: maps.Clone(o.Properties),
+		Nodes: o.Replication, Dir: filepath.Join(data, "kafka"), Heap: o.Heap, Optimized: true, Counted: true, Properties: maps.Clone(o.Properties),
 	})
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{kind: "local", addrs: c.Addrs(), version: localkafka.Version, close: c.Close}
+	b := &broker{kind: "local", addrs: c.Addrs(), version: localkafka.Version, served: func(ctx context.Context) (served, error) { return askServed(ctx, c) }, close: c.Close}
 	for id := range c.Nodes() {
 		b.pids = append(b.pids, c.PID(id+1))
 	}

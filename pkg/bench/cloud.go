@@ -39,17 +39,18 @@ const (
 	classes
 )
 
-type benchHost struct {
-	id        compute.HostID
-	inventory compute.Inventory
-}
-
 const (
 	gpuHost compute.Trait         = "CUSTOM_GPU_HOST"
 	a100    compute.ResourceClass = "CUSTOM_GPU_A100"
 	h100    compute.ResourceClass = "CUSTOM_GPU_H100"
 	gpu     compute.AxisName      = "gpu"
 )
+
+// benchHost is a simulated host.
+type benchHost struct {
+	ID        compute.HostID
+	Inventory compute.Inventory
+}
 
 // fleet is how many hosts there are of each kind.
 type fleet struct{ plain, a100, h100, both int }

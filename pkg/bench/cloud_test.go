@@ -78,7 +78,7 @@ func permute(t *rapid.T, c *cloud) []compute.Queue {
 
 func fitsSome(c *cloud, q compute.Queue) bool {
 	for _, h := range c.hosts {
-		if takes(h, q) && q.Resources.FitsIn(h.inventory.Totals) {
+		if takes(h, q) && q.Resources.FitsIn(h.Inventory.Totals) {
 			return true
 		}
 	}
@@ -87,7 +87,7 @@ func fitsSome(c *cloud, q compute.Queue) bool {
 
 func takes(h benchHost, q compute.Queue) bool {
 	traits := map[compute.Trait]bool{}
-	for _, t := range h.inventory.Traits {
+	for _, t := range h.Inventory.Traits {
 		traits[t] = true
 	}
 	return q.Accepts(traits)
@@ -112,14 +112,14 @@ func TestPlanHasRoomForAllBoots(t *testing.T) {
 			c.newHosts(f, o.Hosts*c.needs(f, boots)) // not one more
 			free := make([]compute.Resources, len(c.hosts))
 			for i, h := range c.hosts {
-				free[i] = h.inventory.Totals.Clone()
+				free[i] = h.Inventory.Totals.Clone()
 			}
 			order := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "order"), 0)).Perm(len(boots))
 			for _, i := range order {
 				q := offered[c.queues[boots[i]].name]
 				worst := -1
 				for h := range c.hosts {
-					if takes(c.hosts[h], q) && q.Resources.FitsIn(free[h]) && (worst < 0 || len(c.hosts[h].inventory.Traits) > len(c.hosts[worst].inventory.Traits) || free[h][compute.VCPU] < free[worst][compute.VCPU]) {
+					if takes(c.hosts[h], q) && q.Resources.FitsIn(free[h]) && (worst < 0 || len(c.hosts[h].Inventory.Traits) > len(c.hosts[worst].Inventory.Traits) || free[h][compute.VCPU] < free[worst][compute.VCPU]) {
 						worst = h
 					}
 				}
@@ -197,7 +197,7 @@ func TestPlanFillsHosts(t *testing.T) {
 		}
 		room, least, most := 0, c.size, 0
 		for _, h := range c.hosts {
-			n := int(h.inventory.Totals[compute.VCPU])
+			n := int(h.Inventory.Totals[compute.VCPU])
 			room, least, most = room+n, min(least, n), max(most, n)
 		}
 		n := float64(len(measured))

@@ -33,13 +33,15 @@ const (
 
 // floor runs it on the same brokers, after the product has stopped.
 func (r *run) floor(ctx context.Context) (Floor, error) {
-	cfg, counts := r.kafka("floor"), newCounters()
+	counts := newCounters()
+	r.own.counters = counts // the product has stopped
+	cfg := r.kafka("floor")
 	cfg.Topics.Prefix += "floor."
 	f := &floor{o: r.o, cfg: cfg, counts: counts, ledger: newLedger(), queues: r.cloud.queues}
 	if err := f.makeTopics(ctx); err != nil {
 		return Floor{}, err
 	}
-	producer, err := kafka.NewProducer(f.as("api"))
+	producer, err := kafka.NewProducer(f.as(RoleAPI))
 	if err != nil {
 		return Floor{}, err
 	}
@@ -53,19 +55,20 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 		if err := f.run(ctx, warmup); err != nil {
 			return err
 		}
-		if before, err = r.snapshot(counts); err != nil {
+		if before, err = r.opening(ctx); err != nil {
 			return err
 		}
 		if err := f.run(ctx, boots); err != nil {
 			return err
 		}
-		after, err = r.snapshot(counts)
+		after, err = r.closing(ctx)
 		return err
 	})
 	out := floorOf(boots)
-	out.CPU = after.usage.since(before.usage)
-	out.Requests = between(before.traffic, after.traffic, len(boots))
-	out.Bytes = bytesBetween(before.traffic, after.traffic, len(boots))
+	out.CPU = after.usage.since(before.usage, len(boots))
+	out.Requests = between(before.all.Traffic, after.all.Traffic, len(boots))
+	out.Bytes = bytesBetween(before.all.Traffic, after.all.Traffic, len(boots))
+	out.Served = after.served.since(before.served, float64(len(boots)))
 	return out, cmp.Or(err, ctx.Err())
 }
 
@@ -76,13 +79,13 @@ func (f *floor) parts() service.Part {
 		Topic: f.cfg.Topics.Instances(), Committed: true, From: kafka.End(), Handle: f.see,
 	}))
 	loop := kafka.LoopOptions{Group: f.cfg.Topics.ConductorGroup()}
-	g.Add("loop", kafka.NewLoop(f.as("conductor"), loop, floorHandler{f.cfg.Topics, f.queues}))
+	g.Add("loop", kafka.NewLoop(f.as(RoleConductor), loop, floorHandler{f.cfg.Topics, f.queues}))
 	g.Add("hosts", f.hosts())
 	return g
 }
 
 // as is how a part reaches the brokers that stands where one of Berth's does.
-func (f *floor) as(part string) kafka.Config {
+func (f *floor) as(part Role) kafka.Config {
 	cfg := f.cfg
 	cfg.Metrics = kafka.NewMetrics(f.counts.of(part))
 	return cfg

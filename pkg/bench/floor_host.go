@@ -31,7 +31,7 @@ func (f *floor) hosts() service.Part {
 // host joins one host: it pulls and claims, and says that it has started what it
 // is granted.
 func (f *floor) host(i int, refs []wire.QueueRef) (service.Part, error) {
-	cfg := f.as("agent")
+	cfg := f.as(RoleAgent)
 	producer, err := kafka.NewProducer(cfg)
 	if err != nil {
 		return nil, err

@@ -104,26 +104,31 @@ func wasted(boots []*boot, events []fake.Event) int64 {
 	return n
 }
 
-// fill is how much of the hosts' processors machines have, of which each takes
-// at least one.
-func fill(w *fake.World, c *cloud) float64 {
-	var taken, have int64
+// taken is how many processors machines have, of which each takes at least one.
+func taken(w *fake.World) int64 {
+	n := int64(0)
 	for _, h := range w.Hosts() {
 		for _, m := range h.Machines() {
-			taken += m.Resources[compute.VCPU]
+			n += m.Resources[compute.VCPU]
 		}
 	}
+	return n
+}
+
+// fill is how much of the hosts' processors is taken.
+func (c *cloud) fill(taken int64) float64 {
+	have := int64(0)
 	for _, h := range c.hosts {
-		have += h.inventory.Totals[compute.VCPU]
+		have += h.Inventory.Totals[compute.VCPU]
 	}
 	return round(float64(taken) / float64(have))
 }
 
 // overfull finds hosts that ever held more than they have.
-func overfull(w *fake.World, c *cloud) []string {
+func overfull(w *fake.World, hosts []benchHost) []string {
 	room := map[compute.HostID]compute.Resources{}
-	for _, h := range c.hosts {
-		room[h.id] = h.inventory.Totals
+	for _, h := range hosts {
+		room[h.ID] = h.Inventory.Totals
 	}
 	var wrong []string
 	for _, h := range w.Hosts() {

@@ -35,13 +35,17 @@ func raiseFiles(o Options) (uint64, error) {
 
 func enoughFiles(o Options, limit uint64) error {
 	each := filesOfAgent * max(1, o.Replication, 1+strings.Count(o.Kafka, ","))
-	if o.Kafka == "" {
+	hosts := o.Hosts
+	switch {
+	case o.Apart && o.Kafka != "":
+		hosts = min(hosts, o.HostsEach)
+	case !o.Apart && o.Kafka == "":
 		each *= 2 // both ends of every connection are in this process
 	}
-	if needs := uint64(o.Hosts*each + filesOfRest); needs > limit {
+	if needs := uint64(hosts*each + filesOfRest); needs > limit {
 		return &compute.Error{
 			Kind: compute.KindInvalid, Field: "hosts", Value: fmt.Sprint(o.Hosts),
-			Message: fmt.Sprintf("needs about %d open files, and this process may open %d", needs, limit),
+			Message: fmt.Sprintf("needs about %d open files, and a process may open %d", needs, limit),
 			Remedy:  fmt.Sprintf("raise the hard limit (ulimit -Hn), or give at most --hosts %d", (int(limit)-filesOfRest)/each),
 		}
 	}

@@ -56,6 +56,12 @@ type Options struct {
 	Churn  bool    // delete while booting, so that hosts stay 70 % full
 	Floor  bool    // measure the floor too
 
+	Apart     bool          // give each role processes of its own
+	HostsEach int           // hosts of each process of agents, with Apart; 250
+	Self      []string      // command that calls ServePart, with Apart
+	Level     string        // of the log of those processes: "debug" to "error"; error
+	Idle      time.Duration // how long nothing is asked for before what is measured; 0: not at all; negative: IdleAuto
+
 	Ramp      bool          // measure at rising rates, until one does not keep up
 	RampSteps int           // at most; 12
 	RampP99   time.Duration // of active_ms: more, and a step did not keep up; 1 s
@@ -66,6 +72,12 @@ type Options struct {
 	Title   string        // of the run, for who hears of more than one; empty: none
 	Log     *zap.Logger   // of the product; nil: silent
 }
+
+// IdleAuto is two of the longest polls of a host with Apart, and none without.
+const IdleAuto = -time.Second
+
+// idleTime is what IdleAuto stands for: hosts poll for 10 s.
+const idleTime = 20 * time.Second
 
 // WarmupAuto is as many boots as make the brokers warm.
 const WarmupAuto = -1
@@ -93,6 +105,8 @@ func (o Options) WithDefaults() Options {
 	or(&o.Count, 1000)
 	or(&o.Burst, 1)
 	or(&o.RampSteps, 12)
+	or(&o.HostsEach, 250)
+	or(&o.Level, "error")
 	or(&o.RampP99, time.Second)
 	or(&o.Stall, time.Minute)
 	if o.Say == nil {
@@ -136,6 +150,8 @@ func (o Options) Check() error {
 		{"warmup", float64(o.Warmup), WarmupAuto, 1e7},
 		{"prepare-time", o.PrepareTime.Seconds(), 0, 3600},
 		{"launch-time", o.LaunchTime.Seconds(), 0, 600},
+		{"hosts-per-process", float64(o.HostsEach), 1, maxHosts},
+		{"idle", o.Idle.Seconds(), IdleAuto.Seconds(), 3600},
 	} {
 		if !(n.is >= n.least && n.is <= n.most) {
 			return compute.Invalid(n.flag, fmt.Sprint(n.is), fmt.Sprintf("give a number from %v to %v", n.least, n.most))
@@ -156,6 +172,12 @@ func (o Options) Check() error {
 	if o.Ramp && (o.Closed > 0 || o.Churn || o.Floor) {
 		return compute.Invalid("ramp", "", "leave out --closed, --churn and --floor: rates rise while nothing else changes")
 	}
+	if o.Apart && o.Profile != "" {
+		return compute.Invalid("profile", o.Profile, "leave out --apart: what is profiled is the bench's own process, which then has the load alone")
+	}
+	if o.Apart && len(o.Self) == 0 {
+		return compute.Invalid("apart", "", "this program cannot start its own parts")
+	}
 	if o.Kafka != KafkaLocal && len(o.Properties) > 0 {
 		return compute.Invalid("kafka-set", fmt.Sprint(o.Properties), "only a broker of --kafka local is given settings")
 	}
@@ -173,9 +195,15 @@ func (o Options) mostReplicas() int {
 	return 100
 }
 
-// resolved replaces what was left to the bench by numbers: the warm-up, and with
+// resolved replaces what was left to the bench by numbers: the idle time, the warm-up, and with
 // churn the room of hosts and machines enough to fill them.
 func (o Options) resolved() Options {
+	if o.Idle < 0 {
+		o.Idle = 0
+		if o.Apart {
+			o.Idle = idleTime
+		}
+	}
 	if o.Churn {
 		or(&o.HostSize, churnSize)
 	}

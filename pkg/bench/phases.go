@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -30,6 +29,9 @@ func (r *run) use(ctx context.Context, api string) error {
 	l := newLoad(r.ledger, send, r.cloud)
 	work := func(ctx context.Context) error {
 		if err := r.warm(ctx, l); err != nil {
+			return err
+		}
+		if err := r.idle(ctx); err != nil {
 			return err
 		}
 		return r.profiled(ctx, l)
@@ -171,61 +173,28 @@ func (r *run) profiled(ctx context.Context, l *load) (err error) {
 // result.
 func (r *run) measured(ctx context.Context, l *load, o Options, boots []*boot) error {
 	r.say("measuring: %d boots %s via %s", len(boots), o.load(), o.Via)
-	before, err := r.snapshot(r.counters)
+	before, err := r.opening(ctx)
 	if err != nil {
 		return err
 	}
 	if err := r.send(ctx, l, o, boots); err != nil {
 		return err
 	}
-	after, err := r.snapshot(r.counters)
+	after, err := r.closing(ctx)
 	if err != nil {
 		return err
 	}
-	r.result.CPU = after.usage.since(before.usage)
-	r.result.RSS = measureRSS(r.broker.pids)
-	r.result.Connections = r.wires.open.Load()
-	r.result.Fsyncs = (after.journals - before.journals) * journal.Syncs
-	r.result.Warnings = r.warned.counts()
-	r.result.Denied, r.result.Released = after.agents.Denied-before.agents.Denied, after.agents.Released-before.agents.Released
-	r.result.Requests = between(before.traffic, after.traffic, len(boots))
-	r.result.Bytes = bytesBetween(before.traffic, after.traffic, len(boots))
-	r.result.Fill = fill(r.world, r.cloud)
+	was, is, n := before.all, after.all, float64(len(boots))
+	r.result.CPU = after.usage.since(before.usage, len(boots))
+	r.result.RSS = Share[int64]{Berth: is.RSS, Broker: allOf(r.broker.pids, resident)}
+	r.result.Connections = is.Connections
+	r.result.Fsyncs = (is.Journals - was.Journals) * journal.Syncs
+	r.result.Warnings = is.Warnings
+	r.result.Denied, r.result.Released = is.Denied-was.Denied, is.Released-was.Released
+	r.result.Requests = between(was.Traffic, is.Traffic, len(boots))
+	r.result.Bytes = bytesBetween(was.Traffic, is.Traffic, len(boots))
+	r.result.Served = after.served.since(before.served, n)
+	r.result.Fill = r.cloud.fill(is.Taken)
 	r.ledger.read(func() { r.result.count(boots) })
 	return nil
-}
-
-// snapshot is what was used and done up to a moment.
-type snapshot struct {
-	usage    usage
-	journals int64
-	agents   agent.Stats
-	traffic  map[string]traffic
-}
-
-func (r *run) snapshot(c *counters) (snapshot, error) {
-	traffic, err := c.read()
-	return snapshot{usage: measureUsage(r.broker.pids), journals: r.journals.Load(), agents: r.sum(), traffic: traffic}, err
-}
-
-// sum adds up what the agents have done so far.
-func (r *run) sum() agent.Stats {
-	var all agent.Stats
-	for _, stats := range r.stats {
-		s := stats()
-		all.Denied += s.Denied
-		all.Released += s.Released
-	}
-	return all
-}
-
-// ready says how many agents take work.
-func (r *run) ready() int {
-	n := 0
-	for _, stats := range r.stats {
-		if stats().Offering {
-			n++
-		}
-	}
-	return n
 }

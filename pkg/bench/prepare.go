@@ -37,9 +37,10 @@ func (r *run) offer(ctx context.Context, api string) error {
 
 // awaitAgents waits until all agents take work.
 func (r *run) awaitAgents(ctx context.Context) error {
-	return await(ctx, func(context.Context) (string, bool, error) {
-		n := r.ready()
-		return fmt.Sprintf("%d of %d agents take work", n, r.o.Hosts), n == r.o.Hosts, nil
+	return await(ctx, func(ctx context.Context) (string, bool, error) {
+		now, err := r.reports(ctx)
+		n := sum(now[RoleAgent]...).Offering + sum(now[RoleLoad]...).Offering
+		return fmt.Sprintf("%d of %d agents take work", n, r.o.Hosts), n == r.o.Hosts, err
 	})
 }
 

@@ -21,16 +21,16 @@ type Bytes struct {
 	Received float64 `json:"received"`
 }
 
-// counters are where the parts of Berth count, a registry for each kind.
+// counters are where the parts of Berth count, a registry for each role.
 type counters struct {
 	mu    sync.Mutex
-	parts map[string]*prometheus.Registry
+	parts map[Role]*prometheus.Registry
 }
 
-func newCounters() *counters { return &counters{parts: map[string]*prometheus.Registry{}} }
+func newCounters() *counters { return &counters{parts: map[Role]*prometheus.Registry{}} }
 
-// of is the registry of a kind of part.
-func (c *counters) of(part string) prometheus.Registerer {
+// of is the registry of the parts of a role.
+func (c *counters) of(part Role) prometheus.Registerer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.parts[part]
@@ -51,21 +51,22 @@ const (
 
 // answered is what a metric says of one API.
 type answered struct {
-	n       uint64
-	seconds float64
+	N       uint64  `json:"n"`
+	Seconds float64 `json:"s"`
 }
 
-// traffic is what the parts of one kind had with the brokers.
+// traffic is what the parts of one role had with the brokers.
 type traffic struct {
-	apis           map[string]answered
-	sent, received float64 // bytes
+	APIs     map[string]answered `json:"apis"`
+	Sent     float64             `json:"sent"`     // bytes
+	Received float64             `json:"received"` // bytes
 }
 
 // read answers, by part, what was asked so far.
-func (c *counters) read() (map[string]traffic, error) {
+func (c *counters) read() (map[Role]traffic, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[string]traffic{}
+	all := map[Role]traffic{}
 	for part, r := range c.parts {
 		families, err := r.Gather()
 		if err != nil {
@@ -77,18 +78,18 @@ func (c *counters) read() (map[string]traffic, error) {
 }
 
 func trafficIn(families []*dto.MetricFamily) traffic {
-	t := traffic{apis: map[string]answered{}}
+	t := traffic{APIs: map[string]answered{}}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			switch f.GetName() {
 			case sentMetric:
-				t.sent += m.GetCounter().GetValue()
+				t.Sent += m.GetCounter().GetValue()
 			case receivedMetric:
-				t.received += m.GetCounter().GetValue()
+				t.Received += m.GetCounter().GetValue()
 			case requestsMetric:
 				for _, l := range m.GetLabel() {
 					if h := m.GetHistogram(); l.GetName() == "api" {
-						t.apis[l.GetValue()] = answered{h.GetSampleCount(), h.GetSampleSum()}
+						t.APIs[l.GetValue()] = answered{h.GetSampleCount(), h.GetSampleSum()}
 					}
 				}
 			}
@@ -98,14 +99,14 @@ func trafficIn(families []*dto.MetricFamily) traffic {
 }
 
 // between is what was asked from one moment to another, for each boot.
-func between(before, after map[string]traffic, boots int) map[string]map[string]Requests {
-	out := map[string]map[string]Requests{}
+func between(before, after map[Role]traffic, boots int) map[Role]map[string]Requests {
+	out := map[Role]map[string]Requests{}
 	for part, t := range after {
 		out[part] = map[string]Requests{}
-		for api, a := range t.apis {
-			b := before[part].apis[api]
-			if n := a.n - b.n; n > 0 {
-				out[part][api] = Requests{PerBoot: round(float64(n) / float64(boots)), MeanMS: round(1000 * (a.seconds - b.seconds) / float64(n))}
+		for api, a := range t.APIs {
+			b := before[part].APIs[api]
+			if n := a.N - b.N; n > 0 {
+				out[part][api] = Requests{PerBoot: round(float64(n) / float64(boots)), MeanMS: round(1000 * (a.Seconds - b.Seconds) / float64(n))}
 			}
 		}
 	}
@@ -114,22 +115,31 @@ func between(before, after map[string]traffic, boots int) map[string]map[string]
 
 // bytesBetween is what went over the wire from one moment to another, by part,
 // for each boot.
-func bytesBetween(before, after map[string]traffic, boots int) map[string]Bytes {
-	out := map[string]Bytes{}
+func bytesBetween(before, after map[Role]traffic, boots int) map[Role]Bytes {
+	out := map[Role]Bytes{}
 	for part, a := range after {
 		b := before[part]
-		out[part] = Bytes{Sent: round((a.sent - b.sent) / float64(boots)), Received: round((a.received - b.received) / float64(boots))}
+		out[part] = Bytes{Sent: round((a.Sent - b.Sent) / float64(boots)), Received: round((a.Received - b.Received) / float64(boots))}
 	}
 	return out
 }
 
-// perBoot adds all up.
-func perBoot(r map[string]map[string]Requests) float64 {
+// perBoot adds up all that Berth asks: the bench's own is left out.
+func perBoot(r map[Role]map[string]Requests) float64 {
 	sum := 0.0
-	for _, apis := range r {
-		for _, a := range apis {
-			sum += a.PerBoot
+	for role := range r {
+		if role != RoleLoad {
+			sum += perBootOf(r, role)
 		}
+	}
+	return round(sum)
+}
+
+// perBootOf adds up all kinds of requests of a role.
+func perBootOf(r map[Role]map[string]Requests, role Role) float64 {
+	sum := 0.0
+	for _, a := range r[role] {
+		sum += a.PerBoot
 	}
 	return round(sum)
 }

@@ -37,6 +37,8 @@ type Result struct {
 
 	Ramp *Ramp `json:"ramp"`
 
+	Idle *Idle `json:"idle"` // before the measured boots; nil: not measured
+
 	CPU         CPU          `json:"cpu_s"`
 	RSS         Share[int64] `json:"rss"`
 	Connections int64        `json:"connections"`
@@ -52,8 +54,11 @@ type Result struct {
 	// Warnings are how often what was warned of until the end of the measured boots.
 	Warnings map[string]int `json:"warnings"`
 	// Requests to the brokers, by who asked ("agent": all of them) and API.
-	Requests map[string]map[string]Requests `json:"requests"`
-	Bytes    map[string]Bytes               `json:"bytes_per_boot"` // by who sent and received them
+	Requests map[Role]map[string]Requests `json:"requests"`
+	Bytes    map[Role]Bytes               `json:"bytes_per_boot"` // by who sent and received them
+	// Served is what the brokers counted, for each boot; nil where the bench has not
+	// started them.
+	Served *Served `json:"served_per_boot"`
 }
 
 // Floor is what the bare record work took.
@@ -65,8 +70,9 @@ type Floor struct {
 	BootsPerS         float64   `json:"boots_per_s"`
 	CPU               CPU       `json:"cpu_s"`
 
-	Requests map[string]map[string]Requests `json:"requests"`
-	Bytes    map[string]Bytes               `json:"bytes_per_boot"`
+	Requests map[Role]map[string]Requests `json:"requests"`
+	Bytes    map[Role]Bytes               `json:"bytes_per_boot"`
+	Served   *Served                      `json:"served_per_boot"`
 }
 
 // Ratio is Berth's number divided by the floor's.
@@ -105,6 +111,9 @@ type Settings struct {
 	PrepareMS  float64           `json:"prepare_ms"`
 	LaunchMS   float64           `json:"launch_ms"`
 	StallS     float64           `json:"stall_s"`
+	Apart      bool              `json:"apart"`
+	HostsEach  int               `json:"hosts_per_process"` // 0: all roles share one process
+	IdleS      float64           `json:"idle_s"`
 	Files      uint64            `json:"files"`       // that this process may open
 	JournalsOn string            `json:"journals_on"` // kind of file system
 }
@@ -115,6 +124,10 @@ func (o Options) settings(kind string, c *cloud) Settings {
 		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Closed: o.Closed, Warmup: o.Warmup, Churn: o.Churn, OwnIDs: o.OwnIDs,
 		HostSize: c.size, GPUHosts: f.gpus(), Flavors: len(c.flavors), Projects: o.Projects, Partitions: o.Partitions,
 		PrepareMS: millis(o.PrepareTime), Skew: o.Skew, Fill: o.Fill, Slots: o.Slots, Conductors: o.Conductors, Replicas: o.Replication, LaunchMS: millis(o.LaunchTime), StallS: o.Stall.Seconds(),
+	}
+	s.Apart, s.IdleS = o.Apart, o.Idle.Seconds()
+	if o.Apart {
+		s.HostsEach = o.HostsEach
 	}
 	if s.Closed > 0 {
 		s.Rate = 0

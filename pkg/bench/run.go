@@ -6,14 +6,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
-	"github.com/berth-project/berth/compute-agent/agent"
-	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
-	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -57,19 +55,18 @@ func Run(ctx context.Context, o Options, p Product) (_ Result, err error) {
 
 func newRun(o Options, p Product, b *broker, c *cloud, data string) *run {
 	r := &run{
-		o: o, cloud: c, broker: b, product: p, world: fake.NewWorld(), ledger: newLedger(),
-		wires: &counted{}, warned: newTally(), counters: newCounters(),
+		o: o, cloud: c, broker: b, product: p, ledger: newLedger(),
 	}
-	r.o.Log = r.warned.on(o.Log)
+	r.o.Say = &locked{to: o.Say}
 	r.result = Result{
 		Hosts: o.Hosts, Queues: o.Queues, Via: o.Via, Machine: thisMachine(), Versions: theseVersions(b.version),
 		Settings: o.settings(b.kind, c), Wrong: []string{}, Warnings: map[string]int{},
 	}
 	r.result.Settings.JournalsOn = fileSystem(data)
-	r.site = Site{
-		Brokers: b.addrs, Prefix: o.Prefix, Partitions: o.Partitions, Replication: int16(o.Replication), Conductors: o.Conductors, Data: data,
-		Dial: r.wires.dial, Log: r.o.Log, Metrics: r.counters.of,
-	}
+	r.own = newLocal(p, Site{
+		Brokers: b.addrs, Prefix: o.Prefix, Partitions: o.Partitions, Replication: int16(o.Replication), Data: data,
+	}, o.Log)
+	r.o.Log = r.own.site.Log
 	return r
 }
 
@@ -85,22 +82,17 @@ func (b *broker) endSoon(ctx context.Context, prefix string) error {
 
 // run is one run.
 type run struct {
-	o        Options
-	cloud    *cloud
-	broker   *broker
-	site     Site
-	product  Product
-	world    *fake.World
-	ledger   *ledger
-	wires    *counted
-	journals atomic.Int64 // changes on disk
-	stats    []func() agent.Stats
-	warmup   []*boot
-	boots    []*boot // those whose numbers are the result
-	sent     []*boot // or about to be
-	warned   *tally
-	counters *counters
-	result   Result
+	o       Options
+	cloud   *cloud
+	broker  *broker
+	product Product
+	own     *local   // what runs in this process
+	remotes []remote // what runs in others
+	ledger  *ledger
+	warmup  []*boot
+	boots   []*boot // those whose numbers are the result
+	sent    []*boot // or about to be
+	result  Result
 }
 
 func (r *run) say(format string, args ...any) { fmt.Fprintf(r.o.Say, format+"\n", args...) }
@@ -111,10 +103,10 @@ func (r *run) all(ctx context.Context) (Result, error) {
 		r.say("%s:", r.o.Title)
 	}
 	r.say("Berth on %s (%s): %d hosts with room for %d machines each, %d queues", r.broker.version, r.broker.kind, r.o.Hosts, r.cloud.size, r.o.Queues)
-	core, api, err := r.product.Core(ctx, r.site)
-	if err != nil {
+	if err := r.product.Prepare(ctx, r.own.site); err != nil {
 		return Result{}, err
 	}
+	core, api := core(r.o.Conductors, r.place)
 	agents, err := r.agents()
 	if err != nil {
 		return Result{}, err
@@ -131,12 +123,12 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return Result{}, err
 	}
-	events, err := r.world.Events()
+	happened, err := r.outcome()
 	if err != nil {
 		return Result{}, err
 	}
-	r.result.Wasted = wasted(r.boots, events)
-	v := judge(r.sent, events, overfull(r.world, r.cloud))
+	r.result.Wasted = wasted(r.boots, happened.Events)
+	v := judge(r.sent, happened.Events, happened.Overfull)
 	r.result.Lost, r.result.Doubled = v.lost, v.doubled
 	r.result.Wrong = append(r.result.Wrong, v.wrong...)
 	if r.o.Floor {
@@ -151,24 +143,21 @@ func (r *run) all(ctx context.Context) (Result, error) {
 
 // kafka is how the bench itself reaches the brokers.
 func (r *run) kafka(name string) kafka.Config {
-	return kafka.Config{Brokers: r.broker.addrs, ClientID: "berth-bench-" + name, Topics: wire.Topics{Prefix: r.o.Prefix}, Log: r.o.Log.Named(name)}
+	return kafka.Config{
+		Brokers: r.broker.addrs, ClientID: "berth-bench-" + name, Topics: wire.Topics{Prefix: r.o.Prefix}, Log: r.o.Log.Named(name),
+		Metrics: kafka.NewMetrics(r.own.counters.of(RoleLoad)),
+	}
 }
 
-// agents joins an agent for each host, each with connections, a journal that
-// waits for the disk, and a stream of its own.
-func (r *run) agents() (service.Part, error) {
-	driver := fake.Options{PrepareTime: r.o.PrepareTime, LaunchTime: r.o.LaunchTime}
-	parts := make([]service.Part, 0, len(r.cloud.hosts))
-	for _, h := range r.cloud.hosts {
-		host, err := r.world.Host(h.id, h.inventory)
-		if err != nil {
-			return nil, err
-		}
-		part, stats := r.product.Agent(r.site, Host{
-			ID: h.id, Slots: r.o.Slots, Driver: fake.NewDriver(host, driver),
-			Journal: journal.Options{Written: func() { r.journals.Add(1) }},
-		})
-		parts, r.stats = append(parts, part), append(r.stats, stats)
-	}
-	return service.Together(parts...), nil
+// locked is a writer that several write to: this process, and what copies the logs
+// of others.
+type locked struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (l *locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(b)
 }

@@ -261,11 +261,13 @@ func (r Result) floorGranted() Quantiles {
 	return r.Floor.AcceptedGrantedMS
 }
 
-// bytesPerBoot adds all up, both ways.
-func bytesPerBoot(b map[string]Bytes) float64 {
+// bytesPerBoot adds up Berth's own, both ways.
+func bytesPerBoot(b map[Role]Bytes) float64 {
 	sum := 0.0
-	for _, part := range b {
-		sum += part.Sent + part.Received
+	for role, part := range b {
+		if role != RoleLoad {
+			sum += part.Sent + part.Received
+		}
 	}
 	return round(sum)
 }

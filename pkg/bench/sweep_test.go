@@ -79,9 +79,14 @@ func TestSweepRefuses(t *testing.T) {
 // unwanted is a product that must not run.
 type unwanted struct{ t *testing.T }
 
-func (u unwanted) Core(context.Context, Site) (service.Part, func() string, error) {
+func (u unwanted) Prepare(context.Context, Site) error {
 	u.t.Error("a run began")
-	return nil, nil, errors.New("nothing is to run")
+	return errors.New("nothing is to run")
+}
+
+func (u unwanted) Part(Site, Role, string) (service.Part, func() string) {
+	u.t.Error("a part was made")
+	return nil, nil
 }
 
 func (u unwanted) Agent(Site, Host) (service.Part, func() agent.Stats) {
@@ -131,8 +136,8 @@ func TestSweepRows(t *testing.T) {
 		return Measured{value, Result{
 			Boots: 100, BootsPerS: n, AcceptedGrantedMS: Quantiles{P50: n, P99: 10 * n}, ActiveMS: Quantiles{P99: 20 * n}, Connections: int64(n),
 			CPU:      CPU{Share: Share[float64]{Broker: &broker, Berth: n}, Stolen: &stolen},
-			Requests: map[string]map[string]Requests{"agent": {"Fetch": {PerBoot: n}}, "api": {"Produce": {PerBoot: 1}}},
-			Bytes:    map[string]Bytes{"agent": {Sent: 1000 * n, Received: 500}, "api": {Sent: 500}},
+			Requests: map[Role]map[string]Requests{"agent": {"Fetch": {PerBoot: n}}, "api": {"Produce": {PerBoot: 1}}},
+			Bytes:    map[Role]Bytes{"agent": {Sent: 1000 * n, Received: 500}, "api": {Sent: 500}},
 			Retries:  1, Error: 1, Refused: 2, Lost: int(n), Doubled: 1,
 		}}
 	}

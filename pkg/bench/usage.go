@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Share is something of the brokers' processes, all together, and of this one. What cannot be
-// known of the brokers, because they are elsewhere or in this very process, is
-// nil.
+// Share is something of the brokers' processes, all together, and of all others of
+// the run. What cannot be known of the brokers, because they are elsewhere or in
+// this very process, is nil.
 type Share[T any] struct {
 	Broker *T `json:"broker"`
 	Berth  T  `json:"berth"`
@@ -20,6 +20,14 @@ type Share[T any] struct {
 // CPU is processor time, in seconds.
 type CPU struct {
 	Share[float64]
+	// Roles is nil where roles have no processes of their own; it has no broker
+	// where the brokers' is not known.
+	Roles map[Role]float64 `json:"roles"`
+	// Centre is that of brokers, API node, conductors and queue manager together,
+	// and CentreMS the same in milliseconds for each boot; nil where one of them is
+	// not known.
+	Centre   *float64 `json:"centre"`
+	CentreMS *float64 `json:"centre_ms_per_boot"`
 	// Others is what every other process of the machine used meanwhile, and Stolen
 	// what a virtual machine was not given though it had work: what this run could
 	// not have. nil where it is not known.
@@ -30,19 +38,26 @@ type CPU struct {
 // usage is processor time used so far, in seconds.
 type usage struct {
 	broker  *float64
-	berth   float64
+	berth   float64          // of all processes but brokers
+	roles   map[Role]float64 // the same by role; nil: not known
 	machine *machineTime
 }
 
 // machineTime is processor time of a whole machine, in seconds.
 type machineTime struct{ used, stolen float64 }
 
+// ownCPU is the processor time of this process, in seconds.
+func ownCPU() float64 {
+	var own syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) != nil {
+		return 0
+	}
+	return time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
+}
+
+// measureUsage looks at brokers and machine; what Berth used is the caller's to say.
 func measureUsage(brokers []int) usage {
 	var u usage
-	var own syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &own) == nil {
-		u.berth = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
-	}
 	u.broker = allOf(brokers, processCPU)
 	if stat, err := os.ReadFile("/proc/stat"); err == nil {
 		if m, ok := machineCPU(string(stat)); ok {
@@ -52,12 +67,22 @@ func measureUsage(brokers []int) usage {
 	return u
 }
 
-// since is what was used between two moments.
-func (u usage) since(before usage) CPU {
+// since is what was used between two moments, for so many boots.
+func (u usage) since(before usage, boots int) CPU {
 	c := CPU{Share: Share[float64]{Berth: round(u.berth - before.berth)}}
 	if u.broker != nil && before.broker != nil {
 		d := round(*u.broker - *before.broker)
 		c.Broker = &d
+	}
+	if u.roles != nil {
+		c.Roles = map[Role]float64{}
+		for role, used := range u.roles {
+			c.Roles[role] = round(used - before.roles[role])
+		}
+		if c.Broker != nil {
+			c.Roles[RoleBroker] = *c.Broker
+		}
+		c.addCentre(boots)
 	}
 	if u.machine != nil && before.machine != nil {
 		others := round(max(0, u.machine.used-before.machine.used-total(c.Share)))
@@ -65,6 +90,24 @@ func (u usage) since(before usage) CPU {
 		c.Others, c.Stolen = &others, &stolen
 	}
 	return c
+}
+
+// addCentre adds up the roles whose work all hosts share.
+func (c *CPU) addCentre(boots int) {
+	sum := 0.0
+	for _, role := range centre() {
+		used, known := c.Roles[role]
+		if !known {
+			return
+		}
+		sum += used
+	}
+	sum = round(sum)
+	c.Centre = &sum
+	if boots > 0 {
+		each := round(1000 * sum / float64(boots))
+		c.CentreMS = &each
+	}
 }
 
 // machineCPU finds in the first line of /proc/stat how long processors worked,
@@ -139,11 +182,6 @@ func resident(pid int) (int64, bool) {
 	}
 	pages, err := strconv.ParseInt(fields[1], 10, 64)
 	return pages * int64(os.Getpagesize()), err == nil
-}
-
-func measureRSS(brokers []int) Share[int64] {
-	own, _ := resident(os.Getpid())
-	return Share[int64]{Berth: own, Broker: allOf(brokers, resident)}
 }
 
 // allOf adds up what is known of each process; nil if it is not known of all, or
