@@ -14,7 +14,7 @@ import (
 
 // benchSweep measures how something grows.
 func benchSweep(product bench.Product) *cobra.Command {
-	o := bench.Options{Warmup: bench.WarmupAuto}.WithDefaults()
+	o := bench.Options{Warmup: bench.WarmupAuto, Idle: bench.IdleAuto}.WithDefaults()
 	var set []string
 	var level, vary string
 	repeat := 1
@@ -89,7 +89,10 @@ func printSweep(w io.Writer, sweep bench.Sweep, measured []bench.Measured) error
 		strings.ToUpper(sweep.Vary), "RUNS", "BOOTS/S", "P50", "P99", "ACTIVE P99", "CPU MS/BOOT", "OURS", "MISSING S",
 		"REQUESTS/BOOT", "KB/BOOT", "CONNECTIONS", "RETRIES", "NOT ACTIVE", "LOST", "DOUBLED",
 	}
-	withFloor := measured[0].Result.Floor != nil
+	withFloor, apart := measured[0].Result.Floor != nil, measured[0].Result.Settings.Apart
+	if apart {
+		heads = append(heads, "CENTRE MS/BOOT")
+	}
 	if withFloor {
 		heads = append(heads, "FLOOR P50", "P99")
 	}
@@ -102,6 +105,9 @@ func printSweep(w io.Writer, sweep bench.Sweep, measured []bench.Measured) error
 			r.Text, fmt.Sprint(r.Runs), fmt.Sprintf("%.1f", r.BootsPerS), ms(r.P50), ms(r.P99), ms(r.ActiveP99), ms(r.CPUMS), ms(r.OursMS),
 			fmt.Sprintf("%.1f", r.MissingS), fmt.Sprintf("%.1f", r.Requests), fmt.Sprintf("%.1f", r.KB), fmt.Sprintf("%.0f", r.Connections),
 			fmt.Sprint(r.Retries), fmt.Sprint(r.NotActive), fmt.Sprint(r.Lost), fmt.Sprint(r.Doubled),
+		}
+		if apart {
+			cells = append(cells, ms(r.CentreMS))
 		}
 		if withFloor {
 			cells = append(cells, ms(r.FloorP50), ms(r.FloorP99))

@@ -373,6 +373,9 @@ func TestBenchRefuses(t *testing.T) {
 		"--host-size 1 --count 1000":  "give --host-size",
 		"--kafka nowhere":             "give host:port",
 		"--kafka-set a=b":             "kafka-set",
+		"--apart --profile x":         "leave out --apart",
+		"--hosts-per-process 0":       "hosts-per-process",
+		"--idle 2h":                   "idle",
 		"--kafka local --kafka-set x": "give NAME=VALUE",
 	} {
 		_, said, code := benches(t, benched{}, strings.Fields(args)...)

@@ -168,6 +168,7 @@ type Row struct {
 	// CPUMS is processor time of a boot in ms, of brokers and Berth; OursMS is
 	// Berth's own.
 	CPUMS, OursMS float64
+	CentreMS      float64 // the centre's alone; zero where it is not known
 	Requests, KB  float64 // of a boot, both ways
 	Connections   float64
 	// MissingS is processor time that a run could not have, in seconds: what other
@@ -217,6 +218,7 @@ func rowOf(results []Result) Row {
 		ActiveP99:   of(func(r Result) float64 { return r.ActiveMS.P99 }),
 		CPUMS:       of(func(r Result) float64 { return 1000 * total(r.CPU.Share) / float64(max(r.Boots, 1)) }),
 		OursMS:      of(func(r Result) float64 { return 1000 * r.CPU.Berth / float64(max(r.Boots, 1)) }),
+		CentreMS:    of(func(r Result) float64 { return r.CPU.centreMS() }),
 		Requests:    of(func(r Result) float64 { return perBoot(r.Requests) }),
 		KB:          of(func(r Result) float64 { return bytesPerBoot(r.Bytes) / 1000 }),
 		Connections: of(func(r Result) float64 { return float64(r.Connections) }),
@@ -241,6 +243,14 @@ func median(of []float64) float64 {
 		return sorted[half]
 	}
 	return (sorted[half-1] + sorted[half]) / 2
+}
+
+// centreMS is zero where it is not known.
+func (c CPU) centreMS() float64 {
+	if c.CentreMS == nil {
+		return 0
+	}
+	return *c.CentreMS
 }
 
 // missing is what a run could not have, as far as it is known.
