@@ -144,7 +144,7 @@ func (l *loop) look(now time.Time) {
 		byName[c.Queue] = c
 	}
 	l.pull.placing = true
-	was, others := maps.Clone(l.pull.open), l.unasked(refs)
+	was, others := maps.Clone(l.pull.open), l.unasked(refs, now)
 	l.workers.Go(func() {
 		asked := min(len(others), mostAsked)
 		if asked > 0 {
@@ -177,11 +177,14 @@ func (p *pull) ref(name compute.QueueName) wire.QueueRef {
 // many come in one request.
 const mostAsked = 2000
 
+// mostAskedRung is how many queues there may be for a host that is rung to ask for all.
+const mostAskedRung = 200
+
 // unasked are the queues that may be drawn some time, those that were drawn now first:
 // brokers are asked for all of them at first, instead of whenever the lots bring up
-// another.
-func (l *loop) unasked(drawn []wire.QueueRef) (refs []wire.QueueRef) {
-	if l.pull.asked {
+// another. A host that is rung needs few of many: it asks for those it is rung for.
+func (l *loop) unasked(drawn []wire.QueueRef, now time.Time) (refs []wire.QueueRef) {
+	if l.pull.asked || l.pull.lots.Rung(now) && len(l.pull.queues) > mostAskedRung {
 		return nil
 	}
 	l.pull.asked = true
