@@ -86,5 +86,6 @@ func queueDetails(q client.Queue, now time.Time) []detail {
 	return append(details,
 		detail{"Unfinished", fmt.Sprintf("%d records", a.Depth)}, detail{"Oldest", oldest},
 		detail{"Hosts", fmt.Sprintf("%d: %s", a.Hosts.Total, a.Hosts.Compute())},
-		detail{"Should wait", fmt.Sprintf("%d of the %d that fit now", min(a.Wanted, uint64(a.Hosts.Eligible)), a.Hosts.Eligible)}, detail{"Told", age(a.At, now) + " ago"})
+		detail{"Unrung", fmt.Sprintf("%d of the %d that fit now wait, by lot", min(a.Wanted, uint64(a.Hosts.Eligible)), a.Hosts.Eligible)},
+		detail{"Told", age(a.At, now) + " ago"})
 }

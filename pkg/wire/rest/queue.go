@@ -26,7 +26,7 @@ type QueueAdvice struct {
 	At     time.Time  `json:"at"`
 	Depth  uint64     `json:"depth" doc:"Records in it that no host has finished."`
 	Oldest time.Time  `json:"oldest,omitzero" doc:"When the oldest of them was published."`
-	Wanted uint64     `json:"wanted" doc:"How many of the eligible hosts should wait on it, one for each record in it included. More than there are: all of them."`
+	Wanted uint64     `json:"wanted" doc:"How many of the eligible hosts wait on it by lot while no queue manager rings hosts, one for each record in it included. More than there are: all of them."`
 	Hosts  HostCounts `json:"hosts" doc:"What became of every host, as seen from this queue."`
 }
 
