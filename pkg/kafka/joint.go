@@ -102,7 +102,7 @@ func (j *Joint) enter() (_ *kgo.Client, leave func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.users == 0 {
-		if j.client, err = readClient(j.cfg); err != nil {
+		if j.client, err = newClient(j.cfg, kgo.ConnIdleTimeout(askedTimeout), kgo.MetadataMaxAge(noMetadata)); err != nil {
 			return nil, nil, err
 		}
 		j.shared, j.aside = newDirect(j.cfg, j.client), newDirect(j.cfg, j.client)

@@ -122,7 +122,7 @@ func (p *Puller) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := newClient(p.cfg, kgo.ConnIdleTimeout(askedTimeout))
+	client, err := newClient(p.cfg, kgo.ConnIdleTimeout(askedTimeout), kgo.MetadataMaxAge(noMetadata))
 	if err != nil {
 		return err
 	}
