@@ -57,7 +57,13 @@ func (r *rig) manyQueues(n int) {
 	for i := range n - 1 {
 		axis.Values = append(axis.Values, compute.CapabilityValue{Value: compute.AxisValue(fmt.Sprintf("k%04d", i))})
 	}
-	r.offer(r.as("p"), []compute.Capability{axis}, []compute.Flavor{small("m1.small", "kind")})
+	c := r.as("p")
+	r.offer(c, []compute.Capability{axis}, []compute.Flavor{small("m1.small", "kind")})
+	r.poll("queues are open", func() bool {
+		open, _, err := countQueues(r.t.Context(), c)
+		r.must(err)
+		return open == n
+	})
 }
 
 // Agents that start at once ask little: a thousand of them would keep brokers from
