@@ -244,6 +244,59 @@ func TestWalkThroughQueues(t *testing.T) {
 	equal(t, "marker that was never a queue", []string{"e", "f", "next="}, names(page("marker="+url.QueryEscape("d.zzz"))))
 }
 
+// TestHostsComeAndGo: a host that is forgotten is on no page any more.
+func TestHostsComeAndGo(t *testing.T) {
+	n := newNode(t)
+	for _, h := range []compute.HostID{"h2", "h1", "h3", "h1"} {
+		n.hears(compute.Beacon{Host: h})
+	}
+	n.Server.Hosts([]wire.Record{wire.Tombstone([]byte("h2")), wire.Tombstone([]byte("h9"))}, true)
+	equal(t, "hosts", []string{"h1", "h3"}, n.names("/v1/hosts", 1))
+}
+
+// TestBeginningsMatchAScan: what a ref finds by the beginning of an id or a name is
+// what a look at every instance finds, each once.
+func TestBeginningsMatchAScan(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		v, model := newInstances(4), map[compute.InstanceID]string{}
+		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
+			id := compute.InstanceID(rapid.StringMatching("[ab]{3}").Draw(rt, "id"))
+			if rapid.IntRange(0, 3).Draw(rt, "goes") == 0 {
+				v.apply([]change{{key: key{"default", id}}})
+				delete(model, id)
+				continue
+			}
+			i := instance(id, rapid.StringMatching("[ab]{1,4}").Draw(rt, "name"), compute.StateActive)
+			v.apply([]change{{key: key{"default", id}, instance: &i}})
+			model[id] = i.Boot.Name
+		}
+		ref := rapid.StringMatching("[ab]{1,4}").Draw(rt, "ref")
+		meant := func(is func(id, name string) bool) (out []compute.InstanceID) {
+			for id, name := range model {
+				if is(string(id), name) {
+					out = append(out, id)
+				}
+			}
+			slices.Sort(out)
+			return out
+		}
+		want := meant(func(id, _ string) bool { return id == ref })
+		if want == nil {
+			want = meant(func(_, name string) bool { return name == ref })
+		}
+		if want == nil {
+			want = meant(func(id, name string) bool { return strings.HasPrefix(id, ref) || strings.HasPrefix(name, ref) })
+		}
+		var got []compute.InstanceID
+		for _, k := range v.refer("default", ref) {
+			got = append(got, k.key().id)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			rt.Fatalf("%q finds %v, want %v", ref, got, want)
+		}
+	})
+}
+
 // TestRefusedLists: what cannot be meant is refused with its field, the value and
 // what to do.
 func TestRefusedLists(t *testing.T) {
