@@ -26,7 +26,8 @@ var fuzzed = map[string]string{
 	"compute-agent/hypervisor/exec.decode": "FuzzAnswers",
 	"pkg/config.parse":                     "FuzzLoad", "pkg/config.decode": "FuzzLoad",
 
-	"pkg/bench.ParseSweep": "FuzzParseSweep", "pkg/bench.parseWhole": "FuzzParseSweep", "pkg/bench.parseNumber": "FuzzParseSweep", "pkg/bench.parseSpan": "FuzzParseSweep",
+	"pkg/localkafka.parseCount": "FuzzParseCount",
+	"pkg/bench.ParseSweep":      "FuzzParseSweep", "pkg/bench.parseWhole": "FuzzParseSweep", "pkg/bench.parseNumber": "FuzzParseSweep", "pkg/bench.parseSpan": "FuzzParseSweep",
 
 	"cmd/berth.parseMemory": "FuzzSizes", "cmd/berth.parseDisk": "FuzzSizes", "cmd/berth.parseSize": "FuzzSizes",
 	"cmd/berth.parseCapability": "FuzzPairs", "cmd/berth.parseFormat": "FuzzPairs", "cmd/berth.parseAmounts": "FuzzPairs", "cmd/berth.parsePairs": "FuzzPairs",

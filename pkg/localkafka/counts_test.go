@@ -45,6 +45,19 @@ func TestParseCount(t *testing.T) {
 	}
 }
 
+// Whatever a line holds, a count has a domain's keys and its number.
+func FuzzParseCount(f *testing.F) {
+	f.Add("Count 12.0 kafka.network:type=RequestMetrics,name=RequestsPerSec,request=Fetch,version=17")
+	f.Add("incoming-byte-total NaN kafka.server:type=socket-server-metrics,listener=A")
+	f.Add("end")
+	f.Fuzz(func(t *testing.T, line string) {
+		c, err := parseCount(line)
+		if err == nil && (c.Keys == nil || len(c.Attribute)+len(c.Domain) >= len(line)) {
+			t.Errorf("%q was read as %+v", line, c)
+		}
+	})
+}
+
 // An answer without its last line is none: a broker that ends meanwhile must not
 // look like one that counted less.
 func TestCountsThatAreCutShort(t *testing.T) {
