@@ -2,6 +2,7 @@ package ring
 
 import (
 	"container/heap"
+	"slices"
 	"time"
 )
 
@@ -18,8 +19,21 @@ func (t turn) valid() bool { return t.at.Equal(t.queue.next) }
 func (r *Ringer) at(q *queue, when time.Time) {
 	if q.next.IsZero() || when.Before(q.next) {
 		q.next = when
+		if len(r.turns) > 2*len(r.queues)+fewTurns {
+			r.tidy()
+		}
 		heap.Push(&r.turns, turn{when, q})
 	}
+}
+
+// fewTurns are so few that it is not worth while to look for void ones among them.
+const fewTurns = 64
+
+// tidy drops the turns that are void. A queue manager that stands by hears of work all
+// the time and never asks for rings, which would take them out.
+func (r *Ringer) tidy() {
+	r.turns = slices.DeleteFunc(r.turns, func(t turn) bool { return !t.valid() })
+	heap.Init(&r.turns)
 }
 
 // turns are a heap, the first one first.
