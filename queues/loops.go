@@ -176,6 +176,7 @@ func (t *term) truncate(ctx context.Context, refs []wire.QueueRef) error {
 		}
 		if idle[refs[i].Name] && p.Depth > 0 {
 			t.view.stray[refs[i].Name] = uint64(p.Depth)
+			t.view.advisor.Look(refs[i].Name)
 		}
 	}
 	t.view.mu.Unlock()
