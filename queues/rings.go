@@ -84,8 +84,7 @@ func (t *term) ring(ctx context.Context, rings []ring.Ring) {
 func (t *term) reached(h compute.HostID) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	t.view.reached[h] = true
-	t.view.advisor.Reaches(h, true)
+	t.view.reach(h, time.Now())
 	wake(t.rings)
 }
 

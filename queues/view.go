@@ -158,19 +158,33 @@ func (v *view) host(rec wire.Record, now time.Time) (first bool) {
 	return first
 }
 
-// hear takes a beacon, and has the host rung if it fits now what waits.
+// hear takes a beacon.
 func (v *view) hear(b compute.Beacon, now time.Time) {
+	v.rises(b.Host, now, func() {
+		v.advisor.Hear(b, now)
+		v.advisor.Reaches(b.Host, v.reached[b.Host])
+	})
+}
+
+// reach takes note that a host's stream is there.
+func (v *view) reach(h compute.HostID, now time.Time) {
+	v.reached[h] = true
+	v.rises(h, now, func() { v.advisor.Reaches(h, true) })
+}
+
+// rises has a host rung if it can take, after something is known of it, what waits and
+// what it could not before.
+func (v *view) rises(h compute.HostID, now time.Time, known func()) {
 	var unfit []compute.QueueName
 	v.ringer.Hungry(func(q compute.QueueName) {
-		if !v.advisor.Fits(q, b.Host) {
+		if !v.advisor.Fits(q, h) {
 			unfit = append(unfit, q)
 		}
 	})
-	v.advisor.Hear(b, now)
-	v.advisor.Reaches(b.Host, v.reached[b.Host])
+	known()
 	for _, q := range unfit {
-		if v.advisor.Fits(q, b.Host) {
-			v.ringer.Rose(q, now)
+		if v.advisor.Fits(q, h) {
+			v.ringer.Rose(q, h, now)
 		}
 	}
 }
@@ -212,7 +226,6 @@ func (v *view) instance(rec wire.Record, now time.Time) turn {
 		out.told = v.add(key, is) || out.told
 	}
 	if is.waiting {
-		work.Due = is.due
 		v.ringer.Came(is.queue, work, now)
 		v.advisor.Look(is.queue)
 		out.came = true
@@ -221,8 +234,9 @@ func (v *view) instance(rec wire.Record, now time.Time) turn {
 }
 
 // workOf says where an instance's work must not run, and where it rather should not.
+// Work that does not back off is published now, whatever time it is for its conductor.
 func workOf(key string, i compute.Instance) ring.Work {
-	w := ring.Work{Key: key, Avoid: i.Boot.Avoid}
+	w := ring.Work{Key: key, Due: i.PublishAt, Avoid: i.Boot.Avoid}
 	for _, f := range i.Failures {
 		w.Failed = append(w.Failed, f.Host)
 	}

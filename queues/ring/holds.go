@@ -32,7 +32,7 @@ func (r *Ringer) holds(now time.Time) (out []Ring) {
 		}
 		drawn := r.hosts.Draw(q.name, missing, func(h compute.HostID) bool {
 			until, held := q.held[h]
-			return held && until.Sub(now) > r.rules.Early || !held && r.held[h] >= most || q.picky > 0 && q.picky == len(q.works) && q.unwelcome(h, true)
+			return held && until.Sub(now) > r.rules.Early || !held && r.held[h] >= most || q.refused(h)
 		})
 		for _, h := range drawn {
 			if _, again := q.held[h]; !again {
@@ -55,6 +55,7 @@ func (r *Ringer) busy(now time.Time) (out []*queue) {
 			out = append(out, q)
 		case len(q.works)+len(q.later) == 0:
 			if q.now(now) < forgotten {
+				q.next = time.Time{}
 				delete(r.queues, name)
 			}
 		}

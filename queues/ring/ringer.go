@@ -16,6 +16,7 @@ type Ringer struct {
 	rules  Rules
 	hosts  Hosts
 	queues map[compute.QueueName]*queue
+	hungry map[compute.QueueName]struct{} // of them: those in which work lies
 	turns  turns
 	held   map[compute.HostID]int // on how many queues each host is held
 	claims time.Duration          // how long claims take lately
@@ -36,6 +37,7 @@ type queue struct {
 	next   time.Time                    // when it is looked at again; zero: only when something comes
 	judged time.Time                    // when the last round was, if that left work
 	fewer  bool                         // work was claimed since
+	rose   []compute.HostID             // fit since the last round, and did not before: no more than are wanted
 	vain   int                          // rounds in a row after which no less work was there
 	rate   float64                      // builds a second, lately
 	rated  time.Time                    // when that was so
@@ -44,7 +46,8 @@ type queue struct {
 // New is a ringer that knows of no work.
 func New(r Rules, hosts Hosts) *Ringer {
 	return &Ringer{
-		rules: r, hosts: hosts, queues: map[compute.QueueName]*queue{}, held: map[compute.HostID]int{}, tokens: r.AtOnce,
+		rules: r, hosts: hosts, queues: map[compute.QueueName]*queue{}, hungry: map[compute.QueueName]struct{}{},
+		held: map[compute.HostID]int{}, tokens: r.AtOnce,
 	}
 }
 
@@ -71,8 +74,11 @@ func (r *Ringer) Came(name compute.QueueName, w Work, now time.Time) {
 	r.publish(q, w, now)
 }
 
+// publish counts a build among those that lie in the queue. How long claims take is
+// told from here on, by one clock: that of the conductor may be another.
 func (r *Ringer) publish(q *queue, w Work, now time.Time) {
-	q.works[w.Key] = w
+	w.Due = now
+	q.works[w.Key], r.hungry[q.name] = w, struct{}{}
 	if w.picks() {
 		q.picky++
 	}
@@ -98,12 +104,13 @@ func (r *Ringer) Went(name compute.QueueName, key string, claimed bool, now time
 		q.picky--
 	}
 	if q.fewer = q.fewer || claimed; claimed {
-		took := min(max(0, now.Sub(w.Due)), r.rules.Slowest)
+		took := min(now.Sub(w.Due), r.rules.Slowest)
 		r.claims += (took - r.claims) / claimsBelieved
 	}
 	if len(q.works) == 0 {
+		delete(r.hungry, name)
 		clear(q.rung)
-		q.next, q.judged, q.vain = time.Time{}, time.Time{}, 0
+		q.next, q.judged, q.vain, q.fewer, q.rose = time.Time{}, time.Time{}, 0, false, nil
 		r.later(q)
 	}
 }
@@ -128,10 +135,12 @@ func (r *Ringer) Forget(name compute.QueueName) {
 		r.letGo(q, h)
 	}
 	if len(q.works)+len(q.later) == 0 {
+		q.next = time.Time{}
 		delete(r.queues, name)
 		return
 	}
 	clear(q.rung)
+	q.rose = nil
 }
 
 // Again says that nobody can be counted on to have been rung: another queue manager
@@ -141,7 +150,7 @@ func (r *Ringer) Again(now time.Time) {
 	for _, q := range r.queues {
 		clear(q.held)
 		clear(q.rung)
-		q.judged, q.vain = time.Time{}, 0
+		q.judged, q.vain, q.fewer, q.rose = time.Time{}, 0, false, nil
 		if len(q.works) > 0 {
 			r.at(q, now)
 		}
@@ -150,18 +159,18 @@ func (r *Ringer) Again(now time.Time) {
 
 // Hungry calls each with every queue in which work waits.
 func (r *Ringer) Hungry(each func(compute.QueueName)) {
-	for name, q := range r.queues {
-		if len(q.works) > 0 {
-			each(name)
-		}
+	for name := range r.hungry {
+		each(name)
 	}
 }
 
 // Rose says that a host fits a queue's work that did not fit it before. It will look
 // by itself if it knows that work lies there; so it is rung a moment later.
-func (r *Ringer) Rose(name compute.QueueName, now time.Time) {
+func (r *Ringer) Rose(name compute.QueueName, h compute.HostID, now time.Time) {
 	if q := r.queues[name]; q != nil && len(q.works) > 0 {
-		q.vain = 0
+		if q.vain = 0; len(q.rose) < r.wanted(q) && !slices.Contains(q.rose, h) {
+			q.rose = append(q.rose, h)
+		}
 		r.at(q, now.Add(r.rules.Soonest/2))
 	}
 }
@@ -231,14 +240,19 @@ func (r *Ringer) round(q *queue, now time.Time) (out []Ring) {
 		return nil
 	}
 	r.judge(q, now)
+	ring := func(h compute.HostID) {
+		q.rung[h] = now.Add(r.patience(q.vain))
+		out = append(out, Ring{h, compute.Look{Queue: q.name}})
+		r.tokens--
+	}
+	for _, h := range r.risen(q) {
+		ring(h)
+	}
 	eligible, _ := r.hosts.Eligible(q.name)
-	missing := min(r.wanted(q), eligible) - len(q.rung) - r.serving(q)
-	if missing > 0 {
+	if missing := min(r.wanted(q), eligible) - len(q.rung) - r.serving(q); missing > 0 {
 		for _, h := range r.draw(q, min(missing, int(r.tokens))) {
-			q.rung[h] = now.Add(r.patience(q.vain))
-			out = append(out, Ring{h, compute.Look{Queue: q.name}})
+			ring(h)
 		}
-		r.tokens -= float64(len(out))
 	}
 	r.at(q, now.Add(r.patience(q.vain)))
 	for _, until := range q.rung {
@@ -247,9 +261,31 @@ func (r *Ringer) round(q *queue, now time.Time) (out []Ring) {
 	return out
 }
 
-// judge says whether the last round was in vain, once its rings count no more.
+// risen are the hosts to be rung because the work fits them now and did not before,
+// however many others were rung: those others had their chance.
+func (r *Ringer) risen(q *queue) (out []compute.HostID) {
+	for _, h := range q.rose {
+		_, rung := q.rung[h]
+		_, held := q.held[h]
+		if len(out) < int(r.tokens) && !rung && !held && r.hosts.Fits(q.name, h) && !q.refused(h) {
+			out = append(out, h)
+		}
+	}
+	q.rose = nil
+	return out
+}
+
+// refused says whether a host should not be rung: all the work avoids it, or failed there.
+func (q *queue) refused(h compute.HostID) bool {
+	return q.picky > 0 && q.picky == len(q.works) && q.unwelcome(h, true)
+}
+
+// judge says whether the last round was in vain, once its rings count no more. A host
+// that is full by now has nothing more to look for.
 func (r *Ringer) judge(q *queue, now time.Time) {
-	maps.DeleteFunc(q.rung, func(_ compute.HostID, until time.Time) bool { return !until.After(now) })
+	maps.DeleteFunc(q.rung, func(h compute.HostID, until time.Time) bool {
+		return !until.After(now) || !r.hosts.Fits(q.name, h)
+	})
 	if q.judged.IsZero() {
 		q.judged = now
 	}
