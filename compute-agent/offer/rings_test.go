@@ -1,0 +1,205 @@
+package offer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// rung writes down what a host should fetch, so long after epochZero: what it looks at,
+// and in brackets what it waits on.
+func (r *Rings) rung(after time.Duration) string {
+	var out []string
+	r.Listed(epochZero.Add(after), func(q compute.QueueName, look bool) {
+		if look {
+			out = append(out, string(q))
+		} else {
+			out = append(out, "("+string(q)+")")
+		}
+	})
+	return strings.Join(out, " ")
+}
+
+func TestRings(t *testing.T) {
+	const second = time.Second
+	look := func(q string) func(*Rings, time.Time) {
+		return func(r *Rings, now time.Time) { r.Ring(compute.Look{Queue: compute.QueueName(q)}, now) }
+	}
+	hold := func(q string, d time.Duration) func(*Rings, time.Time) {
+		return func(r *Rings, now time.Time) { r.Ring(compute.Look{Queue: compute.QueueName(q), Hold: d}, now) }
+	}
+	looked := func(q string) func(*Rings, time.Time) {
+		return func(r *Rings, _ time.Time) { r.Looked(compute.QueueName(q)) }
+	}
+	forget := func(q string) func(*Rings, time.Time) {
+		return func(r *Rings, _ time.Time) { r.Forget(compute.QueueName(q)) }
+	}
+	type step struct {
+		at   time.Duration
+		do   func(*Rings, time.Time) // nil: time passes
+		want string
+	}
+	for name, steps := range map[string][]step{
+		"nothing":                       {{0, nil, ""}, {0, looked("a"), ""}, {0, forget("a"), ""}},
+		"a look, by name":               {{0, look("b"), "b"}, {0, look("a"), "a b"}},
+		"a look that is owed":           {{0, look("a"), "a"}, {owed - 1, nil, "a"}, {owed, nil, ""}},
+		"rung again":                    {{0, look("a"), "a"}, {30 * second, look("a"), "a"}, {owed + second, nil, "a"}},
+		"looked at":                     {{0, look("a"), "a"}, {1, looked("a"), ""}, {2, look("a"), "a"}},
+		"looked at another":             {{0, look("a"), "a"}, {0, look("b"), "a b"}, {1, looked("a"), "b"}},
+		"a hold":                        {{0, hold("a", 15*second), "(a)"}, {14 * second, nil, "(a)"}, {15 * second, nil, ""}},
+		"a hold that goes on":           {{0, hold("a", 15*second), "(a)"}, {13 * second, hold("a", 15*second), "(a)"}, {27 * second, nil, "(a)"}},
+		"held, a ring asks for no look": {{0, hold("a", 15*second), "(a)"}, {1, look("a"), "(a)"}, {15 * second, nil, ""}},
+		"not held any more":             {{0, hold("a", 15*second), "(a)"}, {15 * second, look("a"), "a"}},
+		"a hold does not end a look":    {{0, look("a"), "a"}, {1, hold("a", 15*second), "a"}, {2, looked("a"), "(a)"}},
+		"looked at and held":            {{0, hold("a", 15*second), "(a)"}, {1, looked("a"), "(a)"}},
+		"a queue that is gone":          {{0, hold("a", 15*second), "(a)"}, {0, look("b"), "(a) b"}, {1, forget("a"), "b"}, {1, forget("b"), ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Rings
+			for i, s := range steps {
+				if s.do != nil {
+					s.do(&r, epochZero.Add(s.at))
+				}
+				if got := r.rung(s.at); got != s.want {
+					t.Fatalf("after step %d it fetches %q, and not %q", i, got, s.want)
+				}
+			}
+		})
+	}
+}
+
+func TestRingsThatAreOverAreForgotten(t *testing.T) {
+	var r Rings
+	for i := range 1000 {
+		r.Ring(compute.Look{Queue: compute.QueueName(fmt.Sprint(i))}, epochZero)
+	}
+	r.rung(owed)
+	if len(r.by) != 0 {
+		t.Errorf("%d rings are remembered", len(r.by))
+	}
+}
+
+// A host is rung as long as advice says so, and comes.
+func TestAHostIsRungWhileAdviceComes(t *testing.T) {
+	l := NewLots("h", Spread)
+	rung := func(after time.Duration, want bool) {
+		t.Helper()
+		if got := l.Rung(epochZero.Add(after)); got != want {
+			t.Errorf("after %s the host is rung: %t", after, got)
+		}
+	}
+	hear := func(after time.Duration, rings bool) {
+		now := epochZero.Add(after)
+		l.Hear(compute.Advice{At: now, Rings: rings}, now)
+	}
+	rung(0, false)
+	hear(0, true)
+	rung(compute.RingsLast-1, true)
+	rung(compute.RingsLast, false)
+	hear(40*time.Second, true)
+	rung(41*time.Second, true)
+	hear(42*time.Second, false) // a queue manager of before that knows no rings was elected
+	rung(43*time.Second, false)
+}
+
+// glancing is a host that was rung, told of work in all of n queues but the first.
+func glancing(n int) *Lots {
+	l := NewLots("h", Spread)
+	news := advice(n, 1000, 5)
+	news.At, news.Rings, news.About[0].Depth = epochZero, true, 0
+	for i := range news.About {
+		news.About[i].Oldest = epochZero.Add(-time.Second)
+	}
+	l.Hear(news, epochZero)
+	return l
+}
+
+func (l *Lots) glance(after time.Duration, fits, ours func(compute.QueueName) bool) (out []compute.QueueName) {
+	room := Room{free: compute.Resources{compute.VCPU: 1}}
+	needs := func(q compute.QueueName) (compute.Resources, bool) {
+		if !fits(q) {
+			return compute.Resources{compute.VCPU: 2}, ours(q)
+		}
+		return compute.Resources{compute.VCPU: 1}, ours(q)
+	}
+	for _, c := range l.Glances(room, epochZero.Add(after), needs) {
+		if !c.Deep || !c.Extra || c.Rung {
+			panic(fmt.Sprintf("%+v", c))
+		}
+		out = append(out, c.Queue)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func every(compute.QueueName) bool { return true }
+
+func TestGlances(t *testing.T) {
+	q := func(some ...int) (out []compute.QueueName) {
+		for _, i := range some {
+			out = append(out, many(i + 1)[i].Name)
+		}
+		return out
+	}
+	l := glancing(4)
+	expect := func(why string, after time.Duration, want []compute.QueueName) {
+		t.Helper()
+		if got := l.glance(after, every, every); !slices.Equal(got, want) {
+			t.Errorf("%s: the host glances at %v, and not %v", why, got, want)
+		}
+	}
+	turn := l.Turns(epochZero).Sub(epochZero)
+	expect("when it begins", 0, q(1, 2, 3))
+	expect("once", glances, nil)
+	expect("an epoch", turn, q(1, 2, 3))
+	expect("for a moment", turn+glances-1, q(1, 2, 3))
+	expect("no longer", turn+glances, nil)
+	l.Freed(epochZero.Add(turn + 5*time.Second))
+	expect("when room appeared", turn+5*time.Second, q(1, 2, 3))
+	expect("for a moment", turn+6*time.Second, nil)
+
+	turn += Epoch
+	l.Refute(q(2)[0], epochZero.Add(turn))
+	expect("where nothing was found", turn, q(1, 3))
+	l.Forget(q(1)[0])
+	expect("a queue that is gone", turn, q(3))
+	gone := advice(4, 1000, 0)
+	gone.About, gone.Full = gone.About[3:], false
+	l.Hear(gone, epochZero)
+	expect("where no work lies any more", turn, nil)
+	newer := advice(4, 1000, 5)
+	newer.At, newer.Full = epochZero.Add(turn), false
+	for i := range newer.About {
+		newer.About[i].Oldest = epochZero.Add(turn)
+	}
+	l.Hear(newer, epochZero.Add(turn))
+	expect("where newer work lies", turn, q(0, 1, 2, 3))
+	if got := l.glance(turn, func(n compute.QueueName) bool { return n != q(1)[0] }, func(n compute.QueueName) bool { return n != q(2)[0] }); !slices.Equal(got, q(0, 3)) {
+		t.Errorf("the host glances at %v", got)
+	}
+	l.Hear(compute.Advice{Full: true, Rings: true}, epochZero)
+	expect("where all was told, and nothing of it", turn, nil)
+}
+
+// A host glances at few queues, at others each time, and hosts at others than their
+// neighbours.
+func TestGlancesAreFew(t *testing.T) {
+	seen := map[compute.QueueName]bool{}
+	l := glancing(100)
+	for e := range 60 {
+		got := l.glance(l.Turns(epochZero).Sub(epochZero)+time.Duration(e)*Epoch, every, every)
+		if len(got) != MostExtra {
+			t.Fatalf("the host glances at %d queues", len(got))
+		}
+		for _, q := range got {
+			seen[q] = true
+		}
+	}
+	if len(seen) < 80 {
+		t.Errorf("in 60 epochs it glanced at %d of 99 queues", len(seen))
+	}
+}
