@@ -8,7 +8,8 @@
 //
 // For each queue with work that no host has claimed, so many hosts are kept rung:
 //
-//	D published builds, none claimed yet:  min(First·D, Batch·2 + D/Batch), and First more, doubled, each time in vain
+//	D published builds, none claimed yet:  min(First·D, 2·Batch + D/Batch)
+//	each time in vain:                     First more, then twice as many
 //
 // A ring counts until it should have led to a claim: four times as long as claims take
 // lately, between Soonest and Latest. After that others are rung in its place, and
