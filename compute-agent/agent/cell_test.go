@@ -44,6 +44,7 @@ type cell struct {
 	lost     int             // so many Sends fail, after they arrived
 	hold     bool            // the test itself feeds the stream
 	hang     bool            // fetches in spare lanes do not end by themselves
+	opens    []opening       // the fetches that were opened, the first one first
 	over     chan struct{}
 
 	node *node // the agent that runs, if one does
@@ -86,6 +87,13 @@ type node struct {
 	cancel  context.CancelFunc
 	done    chan error
 	trip    *trip
+}
+
+// opening is a fetch that was opened.
+type opening struct {
+	spare  bool
+	queues []wire.QueueRef
+	wait   time.Duration // 0: the puller's own
 }
 
 type fetch struct {

@@ -36,13 +36,14 @@ func (n *node) Open(lane wire.Lane, refs []wire.QueueRef, wait time.Duration) {
 	if len(refs) == 0 || len(refs) > 64 {
 		c.t.Errorf("a fetch lists %d queues", len(refs))
 	}
+	c.opens = append(c.opens, opening{lane.Spare, refs, wait})
 	f := &fetch{queues: refs}
 	n.open[lane] = f
 	if wait == 0 {
 		wait = 5 * time.Second
 	}
 	if lane.Spare {
-		wait = time.Second
+		wait = min(wait, time.Second)
 	}
 	if lane.Spare && c.hang {
 		wait = time.Hour
