@@ -23,7 +23,9 @@ func (h *hosts) Eligible(q compute.QueueName) (int, uint64) {
 	return len(h.fit[q]), h.room * uint64(len(h.fit[q]))
 }
 
-func (h *hosts) Fits(q compute.QueueName, id compute.HostID) bool { return slices.Contains(h.fit[q], id) }
+func (h *hosts) Fits(q compute.QueueName, id compute.HostID) bool {
+	return slices.Contains(h.fit[q], id)
+}
 
 func (h *hosts) Draw(q compute.QueueName, n int, not func(compute.HostID) bool) (out []compute.HostID) {
 	for _, i := range h.lots.Perm(len(h.fit[q])) {
