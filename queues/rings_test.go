@@ -182,6 +182,13 @@ func TestAnElectedManagerRingsForWhatWaits(t *testing.T) {
 			t.Errorf("b is active, and rang is %v", by)
 		}
 		mu.Unlock()
+		settle(20 * time.Second) // what it rang in vain counts for long by now
+		f.rung(t, "h1")
+		b.elected <- false
+		settle(0)
+		b.elected <- true
+		settle(100 * time.Millisecond)
+		f.expectRung(t, map[compute.HostID]int{"h1": 1})
 	})
 }
 
