@@ -94,13 +94,13 @@ func agentOn(c cell, o agentOptions) service.Part {
 
 // hostWait is how long a broker may hold a host's fetch: what a thousand idle hosts
 // cost is one answer each in this time. A frozen leader is noticed that much later.
-const hostWait = 15 * time.Second
+const hostWait = 20 * time.Second
 
-// advicePace is how long a host leaves between two looks at the advice. What it
-// says changes how often a host waits on a queue, not whether work is found, and
-// each record of it would wake every host there is. It goes with the fetch that is next,
-// and so waits for two at most.
-const advicePace = 4 * time.Second
+// advicePace is how long a host leaves between two looks at the advice. It tells a
+// host that the queue manager is there, which rings hosts, and what to do when it is
+// not. Each record of it would wake every host there is, and each look is a fetch of
+// its own. It goes with the fetch that is next, so an idle host looks at every second.
+const advicePace = 25 * time.Second
 
 // streamStart is where the journal says that the host's stream goes on.
 func streamStart(a *agent.Agent) kafka.Start {

@@ -100,8 +100,8 @@ const UsualWaiters = 8
 const AdviceBeat = 5 * time.Second
 
 // RingsLast is how long after the last advice a host counts on being rung. Advice
-// comes every AdviceBeat, and a host reads it up to some twenty seconds later.
-const RingsLast = 30 * time.Second
+// comes every AdviceBeat, and an idle host looks at it every forty seconds.
+const RingsLast = time.Minute
 
 // LotHolds is how long a host waits on the queues that it drew, if it has room.
 const LotHolds = 15 * time.Second
