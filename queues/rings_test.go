@@ -15,10 +15,9 @@ import (
 
 // ringing is the beacon of a host whose agent knows rings.
 func ringing(host string, vcpus int64) wire.Record {
-	r := compute.Resources{compute.VCPU: vcpus}
-	return wire.EncodeBeacon(compute.Beacon{
-		Host: compute.HostID(host), Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 4}}, Free: r, Rings: true,
-	})
+	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 4}}
+	free := compute.Resources{compute.VCPU: vcpus}
+	return wire.EncodeBeacon(compute.Beacon{Host: compute.HostID(host), Inventory: inv, Free: free, Rings: true})
 }
 
 // rung are the looks that each host was sent since the last time asked.
@@ -120,13 +119,15 @@ func TestAHostThatCanBeRungNowIsRung(t *testing.T) {
 // Work that backs off is rung for when it is published, and work of a conductor whose clock
 // is ahead at once.
 func TestWorkIsRungForWhenItIsPublished(t *testing.T) {
+	backsOff := func(i *compute.Instance) { i.PublishAt = time.Now().Add(10 * time.Second) }
+	ahead := func(i *compute.Instance) { i.QueuedAt = time.Now().Add(time.Hour) }
 	bubble(t, func(t *testing.T, f *far) {
 		m := f.join(t, "a")
 		m.elected <- true
 		f.publish(names.Hosts(), ringing("h1", 4))
 		f.publish(names.Catalog(), flavor("x"))
 		settle(5 * time.Second)
-		f.publish(names.Instances(), instance(1, "x", compute.StateQueued, func(i *compute.Instance) { i.PublishAt = time.Now().Add(10 * time.Second) }))
+		f.publish(names.Instances(), instance(1, "x", compute.StateQueued, backsOff))
 		settle(9900 * time.Millisecond)
 		f.expectRung(t, map[compute.HostID]int{})
 		settle(100 * time.Millisecond)
@@ -135,7 +136,7 @@ func TestWorkIsRungForWhenItIsPublished(t *testing.T) {
 		settle(time.Minute)
 		f.rung(t, "h1")
 		f.publish(names.Hosts(), ringing("h1", 4)) // or it is silent
-		f.publish(names.Instances(), instance(2, "x", compute.StateQueued, func(i *compute.Instance) { i.QueuedAt = time.Now().Add(time.Hour) }))
+		f.publish(names.Instances(), instance(2, "x", compute.StateQueued, ahead))
 		settle(0)
 		f.expectRung(t, map[compute.HostID]int{"h1": 1})
 	})
@@ -170,7 +171,7 @@ func TestAnElectedManagerRingsForWhatWaits(t *testing.T) {
 		mu.Unlock()
 		a.elected <- false
 		settle(time.Minute)
-		f.expectRung(t, map[compute.HostID]int{}) // nobody is active
+		f.expectRung(t, map[compute.HostID]int{})  // nobody is active
 		f.publish(names.Hosts(), ringing("h1", 4)) // or it is silent
 		b.elected <- true
 		settle(time.Second)

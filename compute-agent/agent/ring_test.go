@@ -33,7 +33,8 @@ func (c *cell) rest(d time.Duration) {
 func (c *cell) ring(q string, hold time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.say(compute.Command{Op: compute.CommandLook, Look: &compute.Look{Queue: compute.QueueName(q), Hold: hold}, At: time.Now()})
+	look := compute.Look{Queue: compute.QueueName(q), Hold: hold}
+	c.say(compute.Command{Op: compute.CommandLook, Look: &look, At: time.Now()})
 }
 
 // opened expects these fetches since the last time asked: the queues of each, with

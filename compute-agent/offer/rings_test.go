@@ -44,19 +44,24 @@ func TestRings(t *testing.T) {
 		want string
 	}
 	for name, steps := range map[string][]step{
-		"nothing":                       {{0, nil, ""}, {0, looked("a"), ""}, {0, forget("a"), ""}},
-		"a look, by name":               {{0, look("b"), "b"}, {0, look("a"), "a b"}},
-		"a look that is owed":           {{0, look("a"), "a"}, {owed - 1, nil, "a"}, {owed, nil, ""}},
-		"rung again":                    {{0, look("a"), "a"}, {30 * second, look("a"), "a"}, {owed + second, nil, "a"}},
-		"looked at":                     {{0, look("a"), "a"}, {1, looked("a"), ""}, {2, look("a"), "a"}},
-		"looked at another":             {{0, look("a"), "a"}, {0, look("b"), "a b"}, {1, looked("a"), "b"}},
-		"a hold":                        {{0, hold("a", 15*second), "(a)"}, {14 * second, nil, "(a)"}, {15 * second, nil, ""}},
-		"a hold that goes on":           {{0, hold("a", 15*second), "(a)"}, {13 * second, hold("a", 15*second), "(a)"}, {27 * second, nil, "(a)"}},
+		"nothing":             {{0, nil, ""}, {0, looked("a"), ""}, {0, forget("a"), ""}},
+		"a look, by name":     {{0, look("b"), "b"}, {0, look("a"), "a b"}},
+		"a look that is owed": {{0, look("a"), "a"}, {owed - 1, nil, "a"}, {owed, nil, ""}},
+		"rung again":          {{0, look("a"), "a"}, {30 * second, look("a"), "a"}, {owed + second, nil, "a"}},
+		"looked at":           {{0, look("a"), "a"}, {1, looked("a"), ""}, {2, look("a"), "a"}},
+		"looked at another":   {{0, look("a"), "a"}, {0, look("b"), "a b"}, {1, looked("a"), "b"}},
+		"a hold":              {{0, hold("a", 9*second), "(a)"}, {8 * second, nil, "(a)"}, {9 * second, nil, ""}},
+		"a hold that goes on": {
+			{0, hold("a", 15*second), "(a)"},
+			{13 * second, hold("a", 15*second), "(a)"}, {27 * second, nil, "(a)"},
+		},
 		"held, a ring asks for no look": {{0, hold("a", 15*second), "(a)"}, {1, look("a"), "(a)"}, {15 * second, nil, ""}},
 		"not held any more":             {{0, hold("a", 15*second), "(a)"}, {15 * second, look("a"), "a"}},
 		"a hold does not end a look":    {{0, look("a"), "a"}, {1, hold("a", 15*second), "a"}, {2, looked("a"), "(a)"}},
 		"looked at and held":            {{0, hold("a", 15*second), "(a)"}, {1, looked("a"), "(a)"}},
-		"a queue that is gone":          {{0, hold("a", 15*second), "(a)"}, {0, look("b"), "(a) b"}, {1, forget("a"), "b"}, {1, forget("b"), ""}},
+		"a queue that is gone": {
+			{0, hold("a", 15*second), "(a)"}, {0, look("b"), "(a) b"}, {1, forget("a"), "b"}, {1, forget("b"), ""},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Rings
@@ -178,7 +183,9 @@ func TestGlances(t *testing.T) {
 	}
 	l.Hear(newer, epochZero.Add(turn))
 	expect("where newer work lies", turn, q(0, 1, 2, 3))
-	if got := l.glance(turn, func(n compute.QueueName) bool { return n != q(1)[0] }, func(n compute.QueueName) bool { return n != q(2)[0] }); !slices.Equal(got, q(0, 3)) {
+	fits := func(n compute.QueueName) bool { return n != q(1)[0] }
+	ours := func(n compute.QueueName) bool { return n != q(2)[0] }
+	if got := l.glance(turn, fits, ours); !slices.Equal(got, q(0, 3)) {
 		t.Errorf("the host glances at %v", got)
 	}
 	l.Hear(compute.Advice{Full: true, Rings: true}, epochZero)

@@ -31,7 +31,10 @@ func TestInVainMoreAreRungLaterAndLater(t *testing.T) {
 	for _, round := range []struct {
 		pause time.Duration
 		rung  int
-	}{{500 * ms, 4}, {1000 * ms, 6}, {2000 * ms, 10}, {4000 * ms, 18}, {8000 * ms, 34}, {15000 * ms, 66}, {15000 * ms, 130}, {15000 * ms, 258}} {
+	}{
+		{500 * ms, 4}, {1000 * ms, 6}, {2000 * ms, 10}, {4000 * ms, 18}, {8000 * ms, 34},
+		{15000 * ms, 66}, {15000 * ms, 130}, {15000 * ms, 258},
+	} {
 		w.next(round.pause)
 		w.rung(round.rung)
 	}
@@ -132,6 +135,7 @@ func TestClaimsThatTakeLongHaveRingsCountLonger(t *testing.T) {
 func TestUnwelcomeHosts(t *testing.T) {
 	avoid := func(some ...compute.HostID) func(*Work) { return func(x *Work) { x.Avoid = some } }
 	failed := func(some ...compute.HostID) func(*Work) { return func(x *Work) { x.Failed = some } }
+	both := func(x *Work) { avoid("h0")(x); failed("h1")(x) }
 	for name, c := range map[string]struct {
 		hosts int
 		works []func(*Work)
@@ -141,7 +145,7 @@ func TestUnwelcomeHosts(t *testing.T) {
 		"all avoided":                    {2, []func(*Work){avoid("h0", "h1")}, nil},
 		"failed there":                   {3, []func(*Work){failed("h1")}, []compute.HostID{"h0", "h2"}},
 		"failed there, and nobody else":  {2, []func(*Work){failed("h0", "h1")}, []compute.HostID{"h0", "h1"}},
-		"failed there, avoided here":     {2, []func(*Work){func(x *Work) { avoid("h0")(x); failed("h1")(x) }}, []compute.HostID{"h1"}},
+		"failed there, avoided here":     {2, []func(*Work){both}, []compute.HostID{"h1"}},
 		"each avoids another":            {2, []func(*Work){avoid("h0"), avoid("h1")}, []compute.HostID{"h0", "h1"}},
 		"one of two does not mind":       {2, []func(*Work){avoid("h0", "h1"), func(*Work) {}}, []compute.HostID{"h0", "h1"}},
 		"one there, failed on the other": {2, []func(*Work){failed("h0")}, []compute.HostID{"h1"}},

@@ -37,7 +37,8 @@ func newModel(t *rapid.T) *model {
 	rules := DefaultRules()
 	rules.Often = rapid.SampledFrom([]float64{0.2, 1e9}).Draw(t, "often")
 	rules.AtOnce = rapid.SampledFrom([]float64{3, 4000}).Draw(t, "at once")
-	h := &hosts{fit: map[compute.QueueName][]compute.HostID{}, room: 2, lots: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "lots"), 1))}
+	lots := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "lots"), 1))
+	h := &hosts{fit: map[compute.QueueName][]compute.HostID{}, room: 2, lots: lots}
 	m := &model{Ringer: New(rules, h), t: t, hosts: h, now: zero, works: map[compute.QueueName]map[string]Work{}}
 	m.fed, m.until = map[compute.QueueName]time.Time{}, map[ringed]time.Time{}
 	for _, q := range modelQueues {
@@ -222,7 +223,7 @@ func (m *model) checkQueue(q compute.QueueName) {
 	if most := m.wanted(is) + m.rules.First; len(is.works) > 0 && len(is.rung) > max(most, modelHosts) {
 		m.t.Fatalf("%s: %d count as rung, and %d are wanted", q, len(is.rung), most)
 	}
-	if next := m.Next(); len(m.works[q]) > 0 && (next.IsZero() || next.After(is.next)) || len(m.works[q]) > 0 && is.next.IsZero() {
+	if next := m.Next(); len(m.works[q]) > 0 && (is.next.IsZero() || next.IsZero() || next.After(is.next)) {
 		m.t.Fatalf("%s is to be looked at at %v, and it wants to be asked at %v", q, is.next, next)
 	}
 }
