@@ -21,7 +21,6 @@ type model struct {
 	now   time.Time
 	works map[compute.QueueName]map[string]Work
 	fed   map[compute.QueueName]time.Time // since when it had work and a host to be rung, or was rung
-	until map[ringed]time.Time            // until when each ring counts at most
 }
 
 type ringed struct {
@@ -40,7 +39,7 @@ func newModel(t *rapid.T) *model {
 	lots := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "lots"), 1))
 	h := &hosts{fit: map[compute.QueueName][]compute.HostID{}, room: 2, lots: lots}
 	m := &model{Ringer: New(rules, h), t: t, hosts: h, now: zero, works: map[compute.QueueName]map[string]Work{}}
-	m.fed, m.until = map[compute.QueueName]time.Time{}, map[ringed]time.Time{}
+	m.fed = map[compute.QueueName]time.Time{}
 	for _, q := range modelQueues {
 		m.works[q], h.fit[q] = map[string]Work{}, ids(rapid.IntRange(0, modelHosts).Draw(t, "fit"))
 	}
@@ -92,17 +91,6 @@ func (m *model) change() {
 			m.Rose(q, h, m.now)
 		}
 	}
-}
-
-func (m *model) forget() {
-	q := m.queue("queue")
-	m.Forget(q)
-	maps.DeleteFunc(m.until, func(r ringed, _ time.Time) bool { return r.queue == q })
-}
-
-func (m *model) again() {
-	m.Again(m.now)
-	clear(m.until)
 }
 
 // published is the work that lies in a queue.
@@ -159,6 +147,13 @@ func later(a, b time.Time) time.Time {
 
 // ring takes the rings of now, and holds them to what is known.
 func (m *model) ring() {
+	for q, since := range m.fed {
+		// After a claim those that are held have their chance first.
+		if late := m.now.Sub(since); late > m.rules.Latest+m.rules.Slowest+step && m.feeds(q) {
+			m.t.Fatalf("%s has work, and nobody was rung for %s", q, late)
+		}
+	}
+	counting, rose := m.counting()
 	for _, r := range m.Rings(m.now) {
 		q := r.Look.Queue
 		if !slices.Contains(m.hosts.fit[q], r.Host) {
@@ -170,8 +165,11 @@ func (m *model) ring() {
 		if may, _ := m.welcome(q, r.Host); !may {
 			m.t.Fatalf("%s is rung for %s, and all work avoids it", r.Host, q)
 		}
-		if until := m.until[ringed{q, r.Host}]; until.After(m.now) && m.queues[q].vain > 0 {
+		if counting[ringed{q, r.Host}] {
 			m.t.Fatalf("%s is rung for %s twice", r.Host, q)
+		}
+		if is := m.queues[q]; !rose[q] && len(is.rung) > min(m.wanted(is), len(m.hosts.fit[q])) {
+			m.t.Fatalf("%s: %d count as rung, and %d are wanted", q, len(is.rung), m.wanted(is))
 		}
 		m.fed[q] = m.now
 	}
@@ -181,6 +179,19 @@ func (m *model) ring() {
 	m.checkHeld()
 }
 
+// counting are the rings that still count, and the queues whose work fits a host now and
+// did not before: it is rung beside those that are wanted.
+func (m *model) counting() (map[ringed]bool, map[compute.QueueName]bool) {
+	counting, rose := map[ringed]bool{}, map[compute.QueueName]bool{}
+	for name, q := range m.queues {
+		rose[name] = len(q.rose) > 0
+		for h, until := range q.rung {
+			counting[ringed{name, h}] = until.After(m.now) && m.hosts.Fits(name, h)
+		}
+	}
+	return counting, rose
+}
+
 // step is how much later than it should a ring may come because tokens are short.
 const step = 2 * time.Second
 
@@ -188,10 +199,8 @@ func (m *model) checkQueue(q compute.QueueName) {
 	is := m.queues[q]
 	if !m.feeds(q) {
 		delete(m.fed, q)
-	} else if since, hungry := m.fed[q]; !hungry {
+	} else if _, known := m.fed[q]; !known {
 		m.fed[q] = m.now
-	} else if late := m.now.Sub(since); late > m.rules.Latest+m.rules.Slowest+step { // after a claim those held come first
-		m.t.Fatalf("%s has work, and nobody was rung for %s", q, late)
 	}
 	if is == nil {
 		if len(m.works[q]) > 0 {
@@ -218,9 +227,6 @@ func (m *model) checkQueue(q compute.QueueName) {
 	}
 	if _, hungry := m.hungry[q]; hungry != (len(is.works) > 0) {
 		m.t.Fatalf("%s: work lies in it, and it is not said to: %v", q, is.works)
-	}
-	if most := m.wanted(is) + m.rules.First; len(is.works) > 0 && len(is.rung) > max(most, modelHosts) {
-		m.t.Fatalf("%s: %d count as rung, and %d are wanted", q, len(is.rung), most)
 	}
 	if next := m.Next(); len(m.works[q]) > 0 && (is.next.IsZero() || next.IsZero() || next.After(is.next)) {
 		m.t.Fatalf("%s is to be looked at at %v, and it wants to be asked at %v", q, is.next, next)
@@ -253,8 +259,8 @@ func TestNoWorkIsForgotten(t *testing.T) {
 			"came2":  func(*rapid.T) { m.came() },
 			"went":   func(*rapid.T) { m.went() },
 			"change": func(*rapid.T) { m.change() },
-			"forget": func(*rapid.T) { m.forget() },
-			"again":  func(*rapid.T) { m.again() },
+			"forget": func(*rapid.T) { m.Forget(m.queue("queue")) },
+			"again":  func(*rapid.T) { m.Again(m.now) },
 			"ask": func(t *rapid.T) {
 				m.ask(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "pass")) * ms)
 			},
