@@ -44,6 +44,9 @@ func (b *broker) start() error {
 	b.inits = map[string]bool{}
 	b.now.Look(kmsg.AlterShareGroupOffsets, b.initialised)
 	b.now.Look(kmsg.InitProducerID, b.play.rec.pen)
+	if slices.ContainsFunc(b.play.Faults, func(f Fault) bool { return f.Kind == FaultRing }) {
+		b.now.Look(kmsg.Produce, b.play.produced)
+	}
 	if b.play.World.Sips {
 		b.now.Look(kmsg.Fetch, sip)
 	}

@@ -19,6 +19,9 @@ const (
 	// looks within a minute, and what was lost on its way is missed after half of
 	// one (I6).
 	soon = 90 * time.Second
+	// resting is how long a schedule in which nothing goes wrong is watched when
+	// nothing is left to do.
+	resting = 10 * time.Second
 	// steady is how long it must have looked finished.
 	steady = 3 * time.Second
 )
@@ -34,6 +37,9 @@ func (w *play) calm() {
 	w.rec.Placed, w.rec.Awaited = time.Now().Add(-steady), w.rec.waiting
 	if !w.await(func() []string { return append(w.unsettled(), w.closing()...) }) {
 		return
+	}
+	if len(w.Faults) == 0 {
+		w.sleep(resting) // to see what hosts do to which nothing comes
 	}
 	w.rec.Settled = time.Now()
 	w.settled.Store(true)

@@ -34,7 +34,7 @@ func checks() []func(*Recording) []Violation {
 	return []func(*Recording) []Violation{
 		checkEnded, checkAccepted, checkInvented, checkLog, checkOnce, checkGranted, checkOver,
 		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots, checkQueues,
-		checkTimers, checkPublished, checkTaken,
+		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained,
 	}
 }
 

@@ -93,6 +93,9 @@ func (c *conn) Write(b []byte) (int, error) {
 	if err := c.writeBy.wait(&c.link.out, c.link.dead, c.closed); err != nil {
 		return 0, err
 	}
+	if err := c.regroup(kind); err != nil {
+		return 0, err
+	}
 	if c.left.Load() {
 		return 0, net.ErrClosed
 	}
@@ -104,6 +107,22 @@ func (c *conn) Write(b []byte) (int, error) {
 		c.link.at("sent:"+kind, c)
 	}
 	return n, err
+}
+
+// regroup holds up what keeps the process in its group while that is out of reach.
+// It also counts what is told of requests.
+func (c *conn) regroup(kind string) error {
+	switch kind {
+	case "Produce":
+		c.link.wrote.Store(time.Now().UnixNano())
+	case "ShareFetch":
+		if c.link.fetched != nil {
+			c.link.fetched()
+		}
+	case "Heartbeat", "JoinGroup", "SyncGroup", "LeaveGroup":
+		return c.writeBy.wait(&c.link.group, c.link.dead, c.closed)
+	}
+	return nil
 }
 
 func (c *conn) sleep(d time.Duration) error {

@@ -41,10 +41,12 @@ func (d *driver) do(ctx context.Context, method string, call func(context.Contex
 }
 
 func (d *driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
+	defer d.rec.works(d.host, s.Instance, "Prepare")()
 	return d.do(ctx, "Prepare", func(ctx context.Context) error { return d.Driver.Prepare(ctx, s) })
 }
 
 func (d *driver) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
+	defer d.rec.works(d.host, id, "Launch")()
 	return d.do(ctx, "Launch", func(ctx context.Context) error {
 		began := time.Now()
 		err := d.Driver.Launch(ctx, id, a, c)
@@ -54,6 +56,7 @@ func (d *driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 }
 
 func (d *driver) Destroy(ctx context.Context, id compute.InstanceID) error {
+	defer d.rec.works(d.host, id, "Destroy")()
 	return d.do(ctx, "Destroy", func(ctx context.Context) error { return d.Driver.Destroy(ctx, id) })
 }
 

@@ -13,7 +13,9 @@ import (
 func Generate(seed uint64) Schedule {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 1)), s: Schedule{Seed: seed}}
 	g.world()
+	g.many()
 	g.load()
+	g.spread()
 	if g.chance(0.9) {
 		g.faults()
 	}
@@ -21,6 +23,9 @@ func Generate(seed uint64) Schedule {
 	g.Rand = rand.New(rand.NewPCG(seed, 3)) // again not to change what the other numbers make
 	g.s.World.Sips = g.s.World.Sips || g.chance(0.2)
 	g.rare()
+	g.rings()
+	g.told()
+	g.orphaned()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s
@@ -32,6 +37,7 @@ type generator struct {
 	size   int     // 0: a small history, 2: a long one
 	length Seconds // of the time in which things happen
 	small  bool    // hosts fill up
+	wide   bool    // there are many queues
 	names  []booted
 }
 

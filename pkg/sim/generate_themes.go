@@ -18,6 +18,11 @@ func (g *generator) themed() {
 	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid, g.opening, g.robbed)()
 }
 
+// hostTo has an operator say what a host should do.
+func (g *generator) hostTo(at Seconds, h, wish string) {
+	g.add(Load{At: at, Op: LoadHost, Host: compute.HostID(h), Wish: wish})
+}
+
 func (g *generator) wrong(f Fault) { g.s.Faults = append(g.s.Faults, f) }
 
 // dead is a host that loses power when it has something, and is declared dead.
@@ -183,7 +188,7 @@ func (g *generator) late() {
 func (g *generator) unsaid() {
 	b := pick(g, g.names...)
 	refused := g.between(2.5, 6)
-	for _, q := range g.s.queues() {
+	for _, q := range g.s.booked() {
 		g.wrong(Fault{At: b.at, Kind: FaultCode, Who: "broker", Key: "Produce", Topic: "build." + string(q), Code: "NOT_LEADER_FOR_PARTITION", Nth: 1000, For: refused})
 	}
 	for i := range g.s.World.Conductors {

@@ -22,6 +22,9 @@ var errDead = errors.New("the process has ended")
 type link struct {
 	net     *embedded.Network
 	in, out gate
+	group   gate            // to what keeps the process in its group
+	wrote   atomic.Int64    // when it last wrote a record
+	fetched func()          // called when it asks for work; nil: nobody counts
 	life    context.Context // ends when it is killed
 	end     context.CancelFunc
 	dead    <-chan struct{} // of life

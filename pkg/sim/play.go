@@ -39,6 +39,7 @@ type play struct {
 	clients  *clients
 	bouts    bouts
 	laid     laid
+	rings    rings
 	procs    map[string]*process
 	order    []*process // as started
 	over     bool       // nothing is started any more
@@ -185,7 +186,10 @@ func (w *play) observe() (stop func()) {
 	read(kafka.ReaderOptions{Topic: topics.Hosts(), Gather: time.Second}, w.rec.beacon)
 	read(kafka.ReaderOptions{Topic: topics.Reports()}, w.rec.report)
 	read(kafka.ReaderOptions{Topic: topics.Queues()}, w.rec.queue)
-	for _, q := range w.queues() {
+	for _, h := range w.World.Hosts {
+		read(kafka.ReaderOptions{Topic: topics.Host(h.ID)}, func(rec wire.Record) { w.rec.rung(h.ID, rec) })
+	}
+	for _, q := range w.booked() {
 		read(kafka.ReaderOptions{Topic: topics.Build(q)}, w.rec.build)
 	}
 	return func() { cancel(); readers.Wait() }

@@ -131,6 +131,7 @@ func (p *process) current() *life {
 
 // furnish gives a life of an agent its disk: a copy of what the one before left.
 func (p *process) furnish(l *life) {
+	l.fetched = func() { p.play.rec.fetched(p.host.ID) }
 	l.dir = filepath.Join(p.play.dir, fmt.Sprintf("%s.%d", p.name, len(p.lives)))
 	file := p.journal(l)
 	p.play.must(os.MkdirAll(l.dir, 0o700))

@@ -30,10 +30,15 @@ type Recording struct {
 	Owners   []Owned      // who asked for a partition's pen, and so took it over
 	Machines []fake.Event // what hypervisors did
 	Launches []Launch     // by whose leave
+	Works    []Worked     // what hypervisors were busy with
+	Rings    []Rung       // what hosts were rung for
+	Offers   []Offered    // whether hosts offer
 	Asks     []Ask        // what clients and operators asked for, and were told
 	Quotas   []QuotaSeen  // as the API says when settled
 	Notes    []Note       // what went wrong, and whatever explains
 	Wrong    []Violation  // found while it went on
+
+	Fetches map[compute.HostID][]time.Time // when each host asked a broker for work
 
 	Came map[string]int // faults that took place, by kind: a trap may never spring
 
@@ -110,6 +115,7 @@ func newRecording(s Schedule) *Recording {
 		Beacons: map[compute.HostID]compute.Beacon{}, Closed: map[compute.QueueName]time.Time{}, Gone: map[compute.QueueName]bool{},
 		Worst: map[compute.HostID]compute.Resources{},
 		Left:  map[compute.HostID]map[compute.InstanceID]journal.Entry{}, Came: map[string]int{},
+		Fetches: map[compute.HostID][]time.Time{},
 	}
 }
 
@@ -188,6 +194,7 @@ func (r *Recording) beacon(rec wire.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Beacons[b.Host] = b
+	r.Offers = append(r.Offers, Offered{time.Now(), b.Host, b.State})
 }
 
 // queue keeps which queues are closed, and which are gone.

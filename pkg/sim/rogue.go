@@ -3,9 +3,11 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -59,12 +61,22 @@ func (w *play) readable(cfg kafka.Config, f Fault, end time.Time) (list []wire.Q
 	for err != nil && time.Now().Before(end) && w.sleep(time.Second) {
 		ids, err = a.QueueTopics(w.ours.life)
 	}
-	for _, q := range w.World.queues(w.World.Flavors) {
+	for _, q := range w.robbable() {
 		if id, ok := ids[q]; ok && (f.Topic == "" || cfg.Topics.Build(q) == prefix+f.Topic) {
 			list = append(list, wire.QueueRef{Name: q, Group: cfg.Topics.ShareGroup(0), TopicID: id})
 		}
 	}
 	return list
+}
+
+// robbable are the queues of the beginning; of many, those into which work comes.
+func (s Schedule) robbable() []compute.QueueName {
+	list := s.World.queues(s.World.Flavors)
+	if len(list) < manyQueues {
+		return list
+	}
+	booked := s.booked()
+	return slices.DeleteFunc(list, func(q compute.QueueName) bool { return !slices.Contains(booked, q) })
 }
 
 // robbed sees a rogue get what was in a queue.

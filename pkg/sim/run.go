@@ -46,7 +46,7 @@ func (w *play) ready() bool {
 	defer cancel()
 	c := w.clients.as(0, "default")
 	queues, err := c.Queues(ctx, "")
-	if err != nil || len(queues) == 0 {
+	if err != nil || len(queues) < len(w.World.queues(w.World.Flavors)) {
 		return false
 	}
 	for _, q := range queues {
@@ -107,6 +107,8 @@ func (w *play) fault(f Fault) {
 		w.wipe(p, f)
 	case FaultRogue:
 		w.rogue(f)
+	case FaultRing:
+		w.ring(f)
 	default:
 		w.disturb(p, f)
 	}

@@ -98,6 +98,17 @@ const (
 	FaultPower  = "power"  // a host loses power: its agent and its machines end
 	FaultWipe   = "wipe"   // a host is set up anew: its machines and its journal are gone
 	FaultRogue  = "rogue"  // a stranger takes work out of queues, acknowledges it, and does nothing with it
+	FaultRing   = "ring"   // what the queue manager tells hosts to look at goes wrong, as Key says
+)
+
+// What goes wrong with rings.
+const (
+	RingLost     = "lost"     // the broker acknowledges them, and no host reads them
+	RingLate     = "late"     // they come By later
+	RingDoubled  = "doubled"  // they come, and come again By later
+	RingDead     = "dead"     // the host is killed as soon as its next beacon is at the broker, for By
+	RingManagers = "managers" // the active queue manager does not reach its group, and goes on writing, so that there are two
+	RingWrong    = "wrong"    // a stranger writes Nth of them to each host, for queues of all kinds and none
 )
 
 // Fault is one thing that goes wrong.
@@ -116,12 +127,12 @@ type Fault struct {
 	Nth   int    `json:"nth,omitempty"`
 	Disk  string `json:"disk,omitempty"` // kill, power: "lost": without its journal; "old": without its last write, at the point "journal" only: no disk forgets later
 
-	Key   string  `json:"key,omitempty"`   // lose, code: the kind of request; driver: the method
+	Key   string  `json:"key,omitempty"`   // lose, code: the kind of request; driver: the method; ring: what is wrong with them
 	Code  string  `json:"code,omitempty"`  // code: the error; driver: the class of the failure
 	Topic string  `json:"topic,omitempty"` // code: of requests about this topic alone, rogue: of the one queue it reads; without the prefix
 	After bool    `json:"after,omitempty"` // driver: the work is done all the same
 	Hang  bool    `json:"hang,omitempty"`  // driver
-	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes
+	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes; ring: see there
 	Dead  string  `json:"dead,omitempty"`  // power: an operator declares it dead: "fence" or "forget"
 }
 

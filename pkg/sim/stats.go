@@ -19,6 +19,11 @@ type Stats struct {
 	Failed    int
 	Virtual   time.Duration
 	Boots     int
+	Wide      int // schedules with many queues
+	Fewest    int // queues in one of them
+	Most      int
+	Looks     int            // rings that hosts were sent
+	Holds     int            // of them: to wait
 	Planned   map[string]int // faults of schedules, by kind, and what there is to tell of it
 	Came      map[string]int // those that took place
 	States    map[string]int // from one state to the next, with the reason
@@ -45,8 +50,19 @@ func (s *Stats) Add(r *Recording, failed bool) {
 	if failed {
 		s.Failed++
 	}
+	if n := len(r.Schedule.World.queues(r.Schedule.World.Flavors)); n >= manyQueues {
+		if s.Wide++; s.Wide == 1 {
+			s.Fewest = n
+		}
+		s.Fewest, s.Most = min(s.Fewest, n), max(s.Most, n)
+	}
 	for _, f := range r.Schedule.Faults {
 		s.Planned[kindOf(f)]++
+	}
+	for _, x := range r.Rings {
+		if s.Looks++; x.Hold > 0 {
+			s.Holds++
+		}
 	}
 	for k, n := range r.Came {
 		s.Came[k] += n
@@ -87,6 +103,8 @@ func kindOf(f Fault) string {
 		return "lose " + f.Key
 	case FaultDriver:
 		return "driver " + f.Key
+	case FaultRing:
+		return "ring " + f.Key
 	case FaultPower:
 		return strings.TrimSpace("power " + f.Dead)
 	}
@@ -103,6 +121,8 @@ func (s *Stats) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d schedules in %s, %.1f a second; %d failed; %s of virtual time, %d boots, %d faults of %d planned\n",
 		s.Schedules, took.Round(time.Second), float64(s.Schedules)/took.Seconds(), s.Failed, s.Virtual.Round(time.Minute), s.Boots, injected, plans)
+	fmt.Fprintf(&b, "many queues: in %d schedules (%.0f %%), %d to %d of them; %d rings, of them %d holds\n",
+		s.Wide, 100*float64(s.Wide)/float64(max(s.Schedules, 1)), s.Fewest, s.Most, s.Looks, s.Holds)
 	fmt.Fprintf(&b, "faults that took place: %s\n", counts(came))
 	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Came), counts(s.Came))
 	fmt.Fprintf(&b, "faults that were planned: %s\n", counts(planned))

@@ -85,18 +85,28 @@ func (s Schedule) queues() []compute.QueueName {
 
 // queues are those of flavors.
 func (w World) queues(flavors []compute.Flavor) (list []compute.QueueName) {
+	axes := map[compute.AxisName]compute.Capability{}
+	for _, a := range w.Axes {
+		axes[a.Axis] = a
+	}
 	for _, f := range flavors {
-		list = append(list, compute.NameQueue(f.Name, nil))
-		for _, axis := range w.Axes {
-			for _, v := range axis.Values {
-				if slices.Contains(f.Capabilities, axis.Axis) {
-					list = append(list, compute.NameQueue(f.Name, compute.Choices{axis.Axis: v.Value}))
-				}
-			}
+		for _, q := range compute.Permutations(f, axes) {
+			list = append(list, q.Name)
 		}
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// booked are the queues that anything is ever booted in.
+func (s Schedule) booked() (list []compute.QueueName) {
+	for _, l := range s.Load {
+		if l.Op == LoadBoot {
+			list = append(list, compute.NameQueue(l.Boot.Flavor, l.Boot.With))
+		}
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(q compute.QueueName) bool { return !slices.Contains(s.queues(), q) })
 }
 
 // decides says whether nothing goes wrong with conductors, or with what the

@@ -1,0 +1,113 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+const (
+	// callsIn is in which time a host's calls for work are counted, and mostCalls how
+	// many it may send then, besides those for each build that it begins: it waits on
+	// few queues for seconds, and glances now and then.
+	callsIn    = 5 * time.Second
+	mostCalls  = 20
+	callsBuild = 4
+)
+
+// checkCalls: a host to which nothing comes does not ask for work again and again.
+func checkCalls(r *Recording) (wrong []Violation) {
+	if len(r.Schedule.Faults) > 0 {
+		return nil
+	}
+	for _, h := range r.Schedule.World.Hosts {
+		at := r.Fetches[h.ID]
+		for n := range at {
+			begun := 0
+			for _, w := range r.Works {
+				if w.Host == h.ID && w.Method == "Prepare" && !w.From.Before(at[n].Add(-time.Second)) && w.From.Before(at[n].Add(callsIn)) {
+					begun++
+				}
+			}
+			if m := n + mostCalls + callsBuild*begun; m < len(at) && at[m].Sub(at[n]) <= callsIn {
+				wrong = append(wrong, broken("calls", "", at[m], "%s asked for work %d times from %s to %s, and began with %d builds",
+					h.ID, m-n+1, r.at(at[n]), r.at(at[m]), begun)...)
+				break
+			}
+		}
+	}
+	return wrong
+}
+
+// Rung is a ring in a host's stream.
+type Rung struct {
+	Seen time.Time
+	Host compute.HostID
+	compute.Look
+}
+
+// rung sees what a host is told.
+func (r *Recording) rung(h compute.HostID, rec wire.Record) {
+	c, err := wire.DecodeCommand(rec)
+	if err != nil {
+		r.wrong("log", "", "a command cannot be read: %v", err)
+		return
+	}
+	if c.Op != compute.CommandLook {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Rings = append(r.Rings, Rung{time.Now(), h, *c.Look})
+}
+
+// stillRings is how long after the last work of a queue was claimed or ended hosts may
+// be rung for it: it takes a moment until the queue manager hears of that.
+const stillRings = 2 * time.Second
+
+// checkRung: nobody is told to look at a queue in which nothing waits. Holds are for
+// what may come.
+func checkRung(r *Recording) (wrong []Violation) {
+	if len(r.Schedule.Faults) > 0 {
+		return nil
+	}
+	waits := map[compute.QueueName][]span{}
+	for n, w := range r.Log {
+		if i := w.Instance; i.State == compute.StateQueued {
+			slack := stillRings + 60*r.Schedule.World.Latency.Duration()
+			waits[i.Queue] = append(waits[i.Queue], span{w.Seen.Add(-slack), r.over(n).Add(slack)})
+		}
+	}
+	for _, x := range r.Rings {
+		in := func(s span) bool { return !x.Seen.Before(s.from) && !x.Seen.After(s.to) }
+		if x.Hold == 0 && x.Seen.After(r.Start) && !slices.ContainsFunc(waits[x.Queue], in) {
+			return broken("rung", "", x.Seen, "%s is rung for %s, and nothing waits there", x.Host, x.Queue)
+		}
+	}
+	return nil
+}
+
+// checkDrained: a host that said that it offers nothing begins nothing.
+func checkDrained(r *Recording) (wrong []Violation) {
+	if slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool { return f.Kind != FaultRing || f.Key == RingDead }) {
+		return nil
+	}
+	for _, w := range r.Works {
+		var last Offered
+		for _, o := range r.Offers {
+			if o.Host == w.Host && o.Seen.Before(w.From) {
+				last = o
+			}
+		}
+		asked := func(a Ask) bool { // it says so later than it hears it
+			return a.Op == LoadHost && a.Host == w.Host && a.Wish == "enable" && a.Began.After(last.Seen) && a.Began.Before(w.From)
+		}
+		slack := time.Second + 60*r.Schedule.World.Latency.Duration()
+		if w.Method == "Prepare" && (last.State == compute.HostDisabled || last.State == compute.HostDraining) && w.From.Sub(last.Seen) > slack && !slices.ContainsFunc(r.Asks, asked) {
+			wrong = append(wrong, broken("drained", w.Instance, w.From, "%s is %s since %s, and begins with %s", w.Host, last.State, r.at(last.Seen), w.Instance)...)
+		}
+	}
+	return wrong
+}
