@@ -26,13 +26,15 @@ func checkCalls(r *Recording) (wrong []Violation) {
 		at := r.Fetches[h.ID]
 		for n := range at {
 			begun := 0
+			from, to := at[n].Add(-time.Second), at[n].Add(callsIn)
 			for _, w := range r.Works {
-				if w.Host == h.ID && w.Method == "Prepare" && !w.From.Before(at[n].Add(-time.Second)) && w.From.Before(at[n].Add(callsIn)) {
+				if w.Host == h.ID && w.Method == "Prepare" && !w.From.Before(from) && w.From.Before(to) {
 					begun++
 				}
 			}
 			if m := n + mostCalls + callsBuild*begun; m < len(at) && at[m].Sub(at[n]) <= callsIn {
-				wrong = append(wrong, broken("calls", "", at[m], "%s asked for work %d times from %s to %s, and began with %d builds",
+				wrong = append(wrong, broken("calls", "", at[m],
+					"%s asked for work %d times from %s to %s, and began with %d builds",
 					h.ID, m-n+1, r.at(at[n]), r.at(at[m]), begun)...)
 				break
 			}
@@ -89,11 +91,13 @@ func checkRung(r *Recording) (wrong []Violation) {
 	return nil
 }
 
-// checkDrained: a host that said that it offers nothing begins nothing.
+// checkDrained: a host that said that it offers nothing begins nothing, until an
+// operator asks it to offer again: it says so later than it hears it.
 func checkDrained(r *Recording) (wrong []Violation) {
 	if slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool { return f.Kind != FaultRing || f.Key == RingDead }) {
 		return nil
 	}
+	slack := time.Second + 60*r.Schedule.World.Latency.Duration()
 	for _, w := range r.Works {
 		var last Offered
 		for _, o := range r.Offers {
@@ -101,13 +105,19 @@ func checkDrained(r *Recording) (wrong []Violation) {
 				last = o
 			}
 		}
-		asked := func(a Ask) bool { // it says so later than it hears it
-			return a.Op == LoadHost && a.Host == w.Host && a.Wish == "enable" && a.Began.After(last.Seen) && a.Began.Before(w.From)
+		closed := last.State == compute.HostDisabled || last.State == compute.HostDraining
+		if w.Method != "Prepare" || !closed || w.From.Sub(last.Seen) <= slack || r.wishes(w.Host, last.Seen, w.From) {
+			continue
 		}
-		slack := time.Second + 60*r.Schedule.World.Latency.Duration()
-		if w.Method == "Prepare" && (last.State == compute.HostDisabled || last.State == compute.HostDraining) && w.From.Sub(last.Seen) > slack && !slices.ContainsFunc(r.Asks, asked) {
-			wrong = append(wrong, broken("drained", w.Instance, w.From, "%s is %s since %s, and begins with %s", w.Host, last.State, r.at(last.Seen), w.Instance)...)
-		}
+		wrong = append(wrong, broken("drained", w.Instance, w.From, "%s is %s since %s, and begins with %s",
+			w.Host, last.State, r.at(last.Seen), w.Instance)...)
 	}
 	return wrong
+}
+
+// wishes says whether an operator asked a host to offer between two moments.
+func (r *Recording) wishes(h compute.HostID, from, to time.Time) bool {
+	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		return a.Op == LoadHost && a.Host == h && a.Wish == "enable" && a.Began.After(from) && a.Began.Before(to)
+	})
 }

@@ -117,7 +117,8 @@ func checkIdle(r *Recording) (wrong []Violation) {
 				continue
 			}
 			if idle := lives[h.ID].idle(wait, w.instance.Resources, h.Totals); idle.to.Sub(idle.from) > most {
-				wrong = append(wrong, broken("idle", w.instance.ID, idle.to, "%s waits in %s from %s to %s, and %s has room and did nothing from %s to %s",
+				wrong = append(wrong, broken("idle", w.instance.ID, idle.to,
+					"%s waits in %s from %s to %s, and %s has room and did nothing from %s to %s",
 					w.instance.Boot.Name, w.instance.Queue, r.at(w.from), r.at(w.to), h.ID, r.at(idle.from), r.at(idle.to))...)
 				break
 			}

@@ -26,7 +26,8 @@ func (g *generator) told() {
 // host adds one with room for n small machines.
 func (g *generator) host(n int64, prepare Seconds) compute.HostID {
 	h := Host{
-		ID: compute.HostID(fmt.Sprintf("host-%d", len(g.s.World.Hosts)+1)), Totals: flavor("", n).Resources, Traits: []compute.Trait{ssdTrait},
+		ID:     compute.HostID(fmt.Sprintf("host-%d", len(g.s.World.Hosts)+1)),
+		Totals: flavor("", n).Resources, Traits: []compute.Trait{ssdTrait},
 		Prepare: prepare, Launch: 0.1, Destroy: 0.1,
 	}
 	g.s.World.Hosts = append(g.s.World.Hosts, h)

@@ -87,7 +87,8 @@ func (g *generator) spread() {
 // choose is a queue of those that there are many of.
 func (g *generator) choose() (compute.FlavorName, compute.Choices) {
 	w := g.s.World
-	wide := slices.DeleteFunc(slices.Clone(w.Flavors), func(f compute.Flavor) bool { return !slices.Contains(f.Capabilities, "net") })
+	few := func(f compute.Flavor) bool { return !slices.Contains(f.Capabilities, "net") }
+	wide := slices.DeleteFunc(slices.Clone(w.Flavors), few)
 	f := pick(g, wide...)
 	with := compute.Choices{}
 	for _, a := range w.Axes {

@@ -28,7 +28,8 @@ func (g *generator) rings() {
 }
 
 func (g *generator) ring() {
-	f := Fault{At: g.between(0, g.length/2), For: g.between(1, 15), Kind: FaultRing, Who: pick(g, "hosts", "hosts", g.one("host"))}
+	f := Fault{At: g.between(0, g.length/2), For: g.between(1, 15), Kind: FaultRing}
+	f.Who = pick(g, "hosts", "hosts", g.one("host"))
 	switch f.Key = pick(g, RingLost, RingLost, RingLate, RingDoubled, RingDead, RingManagers, RingWrong); f.Key {
 	case RingLost:
 		f.For = pick(g, g.between(0.5, 3), g.between(0.5, 3), f.For, g.length, g.between(20, 90))
@@ -46,13 +47,27 @@ func (g *generator) ring() {
 		f.Who, f.For = "queues", g.between(12, 40)
 	case RingWrong:
 		f.Nth = pick(g, 5, 50, 50, 3000)
-		if g.chance(0.4) {
-			h := g.one("host")
-			g.hostTo(f.At, h, pick(g, "drain", "disable"))
-			g.hostTo(f.At+g.between(3, 15), h, "enable")
+		if g.chance(0.5) {
+			g.closed(f.At)
 		}
 	}
 	g.wrong(f)
+}
+
+// closed are hosts that offer nothing when work comes that they are rung for.
+func (g *generator) closed(at Seconds) {
+	for _, h := range g.s.World.Hosts {
+		g.hostTo(max(0, at-2), string(h.ID), pick(g, "drain", "disable"))
+		g.hostTo(at+g.between(12, 25), string(h.ID), "enable")
+	}
+	for range 1 + g.IntN(3) {
+		g.boot(at + g.between(0, 5))
+		b := g.s.Load[len(g.s.Load)-1].Boot
+		b.Host, b.Avoid, b.Deadline, b.OnNoCapacity = "", nil, 0, compute.WaitForCapacity
+		if g.wide {
+			b.Flavor, b.With = g.choose()
+		}
+	}
 }
 
 // beaconTime is how long a host's next beacon is waited for.

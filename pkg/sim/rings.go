@@ -167,7 +167,7 @@ func (w *play) passing(topic string, host compute.HostID, looks []compute.Comman
 func (w *play) again(topic string, looks []compute.Command, d time.Duration) {
 	recs := make([]wire.Record, len(looks))
 	for i, c := range looks {
-		c.At = c.At.Truncate(time.Microsecond).Add(time.Nanosecond) // tells it from those that a queue manager sends
+		c.At = ours(c.At)
 		recs[i] = wire.EncodeCommand(c).To(topic, 0)
 	}
 	w.after(d, func() {
@@ -177,11 +177,15 @@ func (w *play) again(topic string, looks []compute.Command, d time.Duration) {
 	})
 }
 
+// ours marks the time of a ring that the simulation sends.
+func ours(t time.Time) time.Time { return t.Truncate(time.Microsecond).Add(time.Nanosecond) }
+
 // decoded are the records of a batch that is on its way to the broker.
 func decoded(topic string, batch []byte) []*kgo.Record {
 	var part kmsg.FetchResponseTopicPartition
 	part.RecordBatches = batch
-	read, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{Topic: topic}, &part, kgo.DefaultDecompressor(), nil)
+	opts := kgo.ProcessFetchPartitionOpts{Topic: topic}
+	read, _ := kgo.ProcessFetchPartition(opts, &part, kgo.DefaultDecompressor(), nil)
 	return read.Records
 }
 
@@ -247,7 +251,8 @@ func (w *play) writing() (last *process) {
 // another says whether another queue manager has written since.
 func (w *play) another(not *process, since time.Time) bool {
 	for _, p := range w.order {
-		if l := p.current(); l != nil && p != not && strings.HasPrefix(p.name, "queues-") && l.link.wrote.Load() > since.UnixNano() {
+		l := p.current()
+		if l != nil && p != not && strings.HasPrefix(p.name, "queues-") && l.link.wrote.Load() > since.UnixNano() {
 			return true
 		}
 	}
@@ -266,7 +271,7 @@ func (w *play) misring(f Fault) {
 			if lots.IntN(3) == 0 {
 				look.Hold = time.Duration(lots.IntN(60)) * time.Second
 			}
-			c := compute.Command{Op: compute.CommandLook, Look: &look, At: time.Now().Truncate(time.Microsecond).Add(time.Nanosecond)}
+			c := compute.Command{Op: compute.CommandLook, Look: &look, At: ours(time.Now())}
 			recs = append(recs, wire.EncodeCommand(c).To(wire.Topics{Prefix: prefix}.Host(h.ID), 0))
 		}
 	}
