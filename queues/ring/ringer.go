@@ -32,15 +32,16 @@ type queue struct {
 	picky int             // of them: how many will not run on some host
 	later map[string]Work // to be published
 
-	rung   map[compute.HostID]time.Time // until when each ring counts
-	held   map[compute.HostID]time.Time // until when each host waits on the queue
-	next   time.Time                    // when it is looked at again; zero: only when something comes
-	judged time.Time                    // when the last round was, if that left work
-	fewer  bool                         // work was claimed since
-	rose   []compute.HostID             // fit since the last round, and did not before: no more than are wanted
-	vain   int                          // rounds in a row after which no less work was there
-	rate   float64                      // builds a second, lately
-	rated  time.Time                    // when that was so
+	rung    map[compute.HostID]time.Time // until when each ring counts
+	held    map[compute.HostID]time.Time // until when each host waits on the queue
+	next    time.Time                    // when it is looked at again; zero: only when something comes
+	rounded time.Time                    // when it was last looked at
+	judged  time.Time                    // when the last round was, if that left work
+	fewer   bool                         // work was claimed since
+	rose    []compute.HostID             // fit since the last round, and did not before: no more than are wanted
+	vain    int                          // rounds in a row after which no less work was there
+	rate    float64                      // builds a second, lately
+	rated   time.Time                    // when that was so
 }
 
 // New is a ringer that knows of no work.
@@ -83,8 +84,19 @@ func (r *Ringer) publish(q *queue, w Work, now time.Time) {
 		q.picky++
 	}
 	q.came(now)
+	if when := q.rounded.Add(deepEvery); len(q.works) > deep && when.After(now) {
+		r.at(q, when)
+		return
+	}
 	r.at(q, now)
 }
+
+// A round looks at all hosts that were rung. Where much work lies one build more hardly
+// changes what it finds, so then rounds are some time apart.
+const (
+	deep      = 32
+	deepEvery = 50 * time.Millisecond
+)
 
 func (w Work) picks() bool { return len(w.Avoid)+len(w.Failed) > 0 }
 
@@ -227,6 +239,7 @@ func (r *Ringer) patience(vain int) time.Duration {
 
 // round rings as many hosts for a queue as are missing.
 func (r *Ringer) round(q *queue, now time.Time) (out []Ring) {
+	q.rounded = now
 	q.next = time.Time{}
 	for key, w := range q.later {
 		if !w.Due.After(now) {
