@@ -61,9 +61,9 @@ func (a *Agent) Queues(recs []wire.Record, end bool) {
 }
 
 // Advice takes records of the advice. It never blocks.
-func (a *Agent) Advice(recs []wire.Record, _ bool) {
+func (a *Agent) Advice(recs []wire.Record, end bool) {
 	recs = slices.Clone(recs)
-	a.inbox.put(func(l *loop) { l.readAdvice(recs) })
+	a.inbox.put(func(l *loop) { l.readAdvice(recs, end) })
 }
 
 // Stats may be called at any time.

@@ -43,6 +43,7 @@ type cell struct {
 	noGrants bool            // claims are not answered
 	lost     int             // so many Sends fail, after they arrived
 	hold     bool            // the test itself feeds the stream
+	silent   bool            // advice is not read
 	hang     bool            // fetches in spare lanes do not end by themselves
 	opens    []opening       // the fetches that were opened, the first one first
 	over     chan struct{}
@@ -194,6 +195,9 @@ func (c *cell) list() {
 		recs = append(recs, wire.EncodeQueue(c.queues[name].queue))
 	}
 	c.node.agent.Queues(recs, true)
+	if !c.silent {
+		c.node.agent.Advice(nil, true)
+	}
 }
 
 // end waits until a stopped or killed agent has ended, and drops its

@@ -42,8 +42,11 @@ func (l *loop) forgetQueue(q compute.QueueName) {
 	l.pull.rings.Forget(q)
 }
 
-func (l *loop) readAdvice(recs []wire.Record) {
+func (l *loop) readAdvice(recs []wire.Record, end bool) {
 	now := time.Now()
+	if end && !l.pull.advised {
+		l.pull.advised, l.pull.changed = true, true
+	}
 	for _, rec := range recs {
 		a, err := wire.DecodeAdvice(rec)
 		if err != nil {

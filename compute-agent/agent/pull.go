@@ -24,6 +24,7 @@ type pull struct {
 	listed    bool                            // lots are drawn from queues as they are, and traits
 	asked     bool                            // brokers were asked where they are
 	queuesEnd bool                            // the list was read to its end once
+	advised   bool                            // advice was read to its end once
 	open      map[wire.Lane]opened
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
 	held      []held                          // must not run here, and are kept for one more look
@@ -226,12 +227,20 @@ func (l *loop) chosen(room offer.Room, now time.Time) []offer.Candidate {
 	if l.pull.lots.Rung(now) {
 		return l.pull.lots.Glances(room, now, l.needs)
 	}
+	if waits := l.began.Add(adviceWithin); !l.pull.advised && now.Before(waits) {
+		l.pull.again = waits
+		return nil
+	}
 	if !l.pull.listed {
 		l.pull.lots.List(offer.Accepted(l.view.traits, l.pull.list()))
 		l.pull.listed = true
 	}
 	return l.pull.lots.Wait(room, offer.Used(l.view.host.Inventory.Totals, room.Free()), now)
 }
+
+// adviceWithin is how long a host that has just started draws no lots, for advice
+// probably says that it will be rung.
+const adviceWithin = 10 * time.Second
 
 // rung adds the queues that the host was rung for to those that it chose.
 func (l *loop) rung(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {

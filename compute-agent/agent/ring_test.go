@@ -274,3 +274,26 @@ func TestWithoutAQueueManagerTheHostDrawsLots(t *testing.T) {
 		}
 	})
 }
+
+// A host that has just started waits by lot only once it knows whether it will be rung:
+// when it has read advice to its end, or could not for a while.
+func TestAHostThatStartsReadsAdviceFirst(t *testing.T) {
+	for _, rings := range []bool{true, false} {
+		t.Run(fmt.Sprint("rings ", rings), func(t *testing.T) {
+			story(t, fake.Options{}, func(c *cell, dir string) {
+				c.silent = true
+				c.start(dir, fake.Options{}, nil)
+				pass(adviceWithin - time.Second)
+				c.opened()
+				if rings {
+					c.ringing(true)
+				}
+				pass(2 * time.Second)
+				if got := c.waits(); rings != (got == nil) {
+					t.Errorf("the host waits on %v", got)
+				}
+				stop(c, c.node)
+			}, queue("small", small))
+		})
+	}
+}
