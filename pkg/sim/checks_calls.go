@@ -118,6 +118,6 @@ func checkDrained(r *Recording) (wrong []Violation) {
 // wishes says whether an operator asked a host to offer between two moments.
 func (r *Recording) wishes(h compute.HostID, from, to time.Time) bool {
 	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
-		return a.Op == LoadHost && a.Host == h && a.Wish == "enable" && a.Began.After(from) && a.Began.Before(to)
+		return a.Op == LoadHost && a.Host == h && a.Wish == "enable" && a.Began.After(from) && !a.Began.After(to)
 	})
 }

@@ -263,11 +263,14 @@ func (w *play) another(not *process, since time.Time) bool {
 // nothing is in, and that do not fit it.
 func (w *play) misring(f Fault) {
 	lots := rand.New(rand.NewPCG(w.Seed, 9))
-	queues := append(w.World.queues(w.World.Flavors), "m1.nowhere", "m9.gone.gpu-none")
+	booked, queues := w.booked(), append(w.World.queues(w.World.Flavors), "m1.nowhere", "m9.gone.gpu-none")
 	var recs []wire.Record
 	for _, h := range w.World.Hosts {
 		for range f.Nth {
 			look := compute.Look{Queue: queues[lots.IntN(len(queues))]}
+			if len(booked) > 0 && lots.IntN(3) == 0 {
+				look.Queue = booked[lots.IntN(len(booked))] // where work may come
+			}
 			if lots.IntN(3) == 0 {
 				look.Hold = time.Duration(lots.IntN(60)) * time.Second
 			}
