@@ -111,7 +111,7 @@ func TestFirstMinuteOfNewHosts(t *testing.T) {
 				most := 8
 				if !made {
 					r.stop("queues")
-					most = 16
+					most = 50
 				}
 				hosts := smallHosts(20)
 				all := r.daemons(hosts...)

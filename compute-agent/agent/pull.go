@@ -53,7 +53,7 @@ type opened struct {
 // another fetch.
 func (p *pull) split(o opened, some []offer.Candidate) (missed, rest []offer.Candidate) {
 	for _, c := range some {
-		if c.Rung || !o.passed[c.Queue] && (!p.heard[c.Queue].Before(o.drawn) || !o.room.Fits(c.Needs)) {
+		if c.Called() || !o.passed[c.Queue] && (!p.heard[c.Queue].Before(o.drawn) || !o.room.Fits(c.Needs)) {
 			missed = append(missed, c)
 		} else {
 			rest = append(rest, c)
@@ -255,7 +255,7 @@ func (l *loop) rung(room offer.Room, chosen []offer.Candidate, now time.Time) []
 			i = len(chosen) - 1
 		}
 		c := &chosen[i]
-		c.Rung, c.Deep, c.Extra = look, c.Deep || look, false
+		c.Rung, c.Held, c.Deep, c.Extra = look, !look, c.Deep || look, false
 	})
 	return chosen
 }
@@ -271,7 +271,9 @@ func (l *loop) hearRing(look compute.Look) {
 	if !l.stream.live {
 		return
 	}
-	l.pull.rings.Ring(look, time.Now())
+	now := time.Now()
+	l.pull.lots.Heard(now)
+	l.pull.rings.Ring(look, l.waitsOn(look.Queue), now)
 	l.pull.changed = true
 }
 

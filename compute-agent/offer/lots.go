@@ -171,14 +171,24 @@ type Candidate struct {
 	Skipped int       // how often in a row it was drawn and not fetched
 	Deep    bool      // work lies in it
 	Extra   bool      // it is not the host's by lot: that is the only reason to wait on it
-	Rung    bool      // the host was rung for it: it looks, and does not wait
+	Rung    bool      // the host was rung to look at it: it looks, and does not wait
+	Held    bool      // the host was rung to wait on it
 	Oldest  time.Time // since when; zero: not known
 	Order   uint64    // by lot, where nothing else tells
 }
 
-// before is the order in which candidates are served: who was left out comes
-// first, then deep queues, the longest waiting first, then by lot.
+// Called says whether the host was rung for the queue.
+func (c Candidate) Called() bool { return c.Rung || c.Held }
+
+// before is the order in which candidates are served: those that the host was rung for
+// come first, then those that were left out, then deep queues, the longest waiting first, then by lot.
 func (c Candidate) before(d Candidate) int {
+	if c.Called() != d.Called() {
+		if c.Called() {
+			return -1
+		}
+		return 1
+	}
 	if c.Skipped != d.Skipped {
 		return d.Skipped - c.Skipped
 	}
@@ -242,6 +252,10 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 func (l *Lots) Rung(now time.Time) bool {
 	return l.rings && !l.heard.IsZero() && now.Sub(l.heard) < compute.RingsLast
 }
+
+// Heard takes note that the host was rung: so there is a queue manager that rings hosts,
+// whatever advice said last.
+func (l *Lots) Heard(now time.Time) { l.rings, l.heard = true, now }
 
 // Freed says that room appeared on the host: for a moment it may glance at queues in
 // which work is said to lie, since the queue manager hears of the room later.

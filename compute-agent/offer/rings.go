@@ -25,9 +25,9 @@ type ring struct {
 	hold time.Time // until when the host waits on the queue
 }
 
-// Ring takes a look command. A host that waits on the queue already owes no look:
-// its open fetch brings the work.
-func (r *Rings) Ring(l compute.Look, now time.Time) {
+// Ring takes a look command. A host that waits on the queue already, in a fetch that is
+// open, owes no look: that fetch brings the work.
+func (r *Rings) Ring(l compute.Look, waits bool, now time.Time) {
 	if r.by == nil {
 		r.by = map[compute.QueueName]ring{}
 	}
@@ -35,7 +35,7 @@ func (r *Rings) Ring(l compute.Look, now time.Time) {
 	switch {
 	case l.Hold > 0:
 		is.hold = now.Add(l.Hold)
-	case !now.Before(is.hold):
+	case !waits || !now.Before(is.hold):
 		is.look = now.Add(owed)
 	}
 	r.by[l.Queue] = is

@@ -27,10 +27,10 @@ func (r *Rings) rung(after time.Duration) string {
 func TestRings(t *testing.T) {
 	const second = time.Second
 	look := func(q string) func(*Rings, time.Time) {
-		return func(r *Rings, now time.Time) { r.Ring(compute.Look{Queue: compute.QueueName(q)}, now) }
+		return func(r *Rings, now time.Time) { r.Ring(compute.Look{Queue: compute.QueueName(q)}, true, now) }
 	}
 	hold := func(q string, d time.Duration) func(*Rings, time.Time) {
-		return func(r *Rings, now time.Time) { r.Ring(compute.Look{Queue: compute.QueueName(q), Hold: d}, now) }
+		return func(r *Rings, now time.Time) { r.Ring(compute.Look{Queue: compute.QueueName(q), Hold: d}, true, now) }
 	}
 	looked := func(q string) func(*Rings, time.Time) {
 		return func(r *Rings, _ time.Time) { r.Looked(compute.QueueName(q)) }
@@ -80,7 +80,7 @@ func TestRings(t *testing.T) {
 func TestRingsThatAreOverAreForgotten(t *testing.T) {
 	var r Rings
 	for i := range 1000 {
-		r.Ring(compute.Look{Queue: compute.QueueName(fmt.Sprint(i))}, epochZero)
+		r.Ring(compute.Look{Queue: compute.QueueName(fmt.Sprint(i))}, true, epochZero)
 	}
 	r.rung(owed)
 	if len(r.by) != 0 {
@@ -208,5 +208,40 @@ func TestGlancesAreFew(t *testing.T) {
 	}
 	if len(seen) < 80 {
 		t.Errorf("in 60 epochs it glanced at %d of 99 queues", len(seen))
+	}
+}
+
+// A host that is held on a queue, and has no open fetch of it, looks when it is rung.
+func TestAHeldHostThatDoesNotWaitLooks(t *testing.T) {
+	for _, waits := range []bool{true, false} {
+		var r Rings
+		r.Ring(compute.Look{Queue: "q", Hold: 15 * time.Second}, false, epochZero)
+		r.Ring(compute.Look{Queue: "q"}, waits, epochZero)
+		r.Listed(epochZero, func(_ compute.QueueName, look bool) {
+			if look == waits {
+				t.Errorf("waits %v: looks %v", waits, look)
+			}
+		})
+	}
+}
+
+// What a host was rung for is fetched before all else, however often that was left out.
+func TestRingsComeFirst(t *testing.T) {
+	list := []Candidate{{Queue: "left out", Skipped: 100}, {Queue: "deep", Deep: true}, {Queue: "held", Held: true}, {Queue: "rung", Rung: true}}
+	slices.SortFunc(list, Candidate.before)
+	if !list[0].Called() || !list[1].Called() || list[2].Queue != "left out" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// A ring says that hosts are rung, before any advice does.
+func TestARingSaysThatHostsAreRung(t *testing.T) {
+	l := NewLots("h", Spread)
+	if l.Rung(epochZero) {
+		t.Error("nobody has rung")
+	}
+	l.Heard(epochZero)
+	if !l.Rung(epochZero.Add(compute.RingsLast-1)) || l.Rung(epochZero.Add(compute.RingsLast)) {
+		t.Error("a ring counts as long as advice does")
 	}
 }

@@ -165,10 +165,11 @@ func retryAfter[T any](ctx context.Context, log *zap.Logger, what string, look *
 const waitTold = 8 * time.Second
 
 // missingWait is how long to wait for a topic that is not there, after so many looks
-// from 0: 250 ms, doubled up to 16 s, a part of it by chance. A thousand new hosts wait
-// at once for streams that one process makes: each looks some ten times in a minute.
+// from 0: 250 ms, doubled up to 2 s, a part of it by chance. A thousand new hosts wait
+// at once for streams that one process makes; a host whose stream is there must find it
+// soon, for it offers nothing before.
 func missingWait(fails int, err error) time.Duration {
-	const least, most = 250 * time.Millisecond, 16 * time.Second
+	const least, most = 250 * time.Millisecond, 2 * time.Second
 	if !errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return min(mostWait, retryBackoff(fails))
 	}
