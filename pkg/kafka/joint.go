@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,9 +27,9 @@ type Joint struct {
 
 	mu      sync.Mutex
 	users   int
-	client  *kgo.Client // asks who leads
-	shared  *direct     // carries the open fetch
-	aside   *direct     // for who cannot wait until the open fetch ends
+	client  *kgo.Client        // asks who leads
+	shared  *direct            // carries the open fetch
+	aside   map[string]*direct // by topic: for its reader, when it cannot wait until the open fetch ends
 	brokers map[int32]*coach
 	open    map[*source]bool // topics of readers that run
 	inquiry *inquiry         // others may join it; nil: none
@@ -105,7 +107,7 @@ func (j *Joint) enter() (_ *kgo.Client, leave func(), err error) {
 		if j.client, err = newClient(j.cfg, kgo.ConnIdleTimeout(askedTimeout), kgo.MetadataMaxAge(noMetadata)); err != nil {
 			return nil, nil, err
 		}
-		j.shared, j.aside = newDirect(j.cfg, j.client), newDirect(j.cfg, j.client)
+		j.shared, j.aside = newDirect(j.cfg, j.client), map[string]*direct{}
 	}
 	j.users++
 	return j.client, j.exit, nil
@@ -123,8 +125,10 @@ func (j *Joint) broker(id int32) kmsg.Requestor {
 func (j *Joint) exit() {
 	j.mu.Lock()
 	j.users--
-	last, client, shared, aside := j.users == 0, j.client, j.shared, j.aside
+	last, client, shared := j.users == 0, j.client, j.shared
+	var aside []*direct
 	if last {
+		aside = slices.Collect(maps.Values(j.aside))
 		for _, c := range j.brokers {
 			c.stay()
 		}
@@ -133,7 +137,9 @@ func (j *Joint) exit() {
 	j.mu.Unlock()
 	if last {
 		shared.close()
-		aside.close()
+		for _, d := range aside {
+			d.close()
+		}
 		client.Close()
 		j.rides.Wait() // whom nobody waits for was ended
 	}
@@ -154,7 +160,7 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 		if left := max(overtime, time.Until(c.until)); c.away && left < wait { // both end together, and go together the next time
 			req.MaxWaitMillis, early = waitMillis(left), true
 		}
-		aside := j.aside
+		aside := j.asideOf(topic)
 		c.outside[topic]++
 		j.mu.Unlock()
 		resp, err := requestFetch(ctx, aside.broker(broker), req)
@@ -179,6 +185,21 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 		j.mu.Unlock()
 		return answer{err: ctx.Err()}
 	}
+}
+
+// asideIdle is how long a connection stays open that a reader seldom needs.
+const asideIdle = time.Minute
+
+// asideOf is what one reader asks by itself with. A broker answers one request of a
+// connection after the other: two readers that shared one would wait for each other, and
+// what is said to a host would lie behind a fetch that waits for news of queues.
+func (j *Joint) asideOf(topic string) *direct {
+	d := j.aside[topic]
+	if d == nil {
+		d = newDirect(j.cfg, j.client, kgo.ConnIdleTimeout(asideIdle))
+		j.aside[topic] = d
+	}
+	return d
 }
 
 // unseat takes out who does not wait any more. A request for nobody is ended.
