@@ -107,37 +107,6 @@ func TestJointReaderThatComesLate(t *testing.T) {
 	})
 }
 
-// Two readers that both ask beside the shared fetch do not wait for each other: a broker
-// answers what comes over one connection one after the other.
-func TestJointReadersThatComeLateDoNotHoldUpEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		cfg := virtualCell(t)
-		p, j := producer(t, cfg), NewJoint(cfg)
-		topics := []string{cfg.Topics.Instances(), cfg.Topics.Requests(), cfg.Topics.Reports()}
-		var rs []*reading
-		for i, topic := range topics {
-			rs = append(rs, j.read(t, ReaderOptions{Topic: topic, Partitions: []int32{0}}))
-			await(t, rs[i].Ready(), "the reader is ready")
-			time.Sleep(DefaultReaderWait / 5)
-		}
-		for _, k := range []int{1, 2, 1} {
-			value, sent := fmt.Sprint(k, " at ", time.Now()), time.Now()
-			if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topics[k], 0)); err != nil {
-				t.Fatal(err)
-			}
-			rs[k].upTo(t, value)
-			if took := time.Since(sent); took > 10*time.Millisecond {
-				t.Errorf("reader %d heard after %s", k, took)
-			}
-		}
-		for _, r := range rs {
-			r.stop()
-			<-r.ended
-		}
-		p.Close()
-	})
-}
-
 // far is a connection to a broker that is a millisecond away.
 type far struct{ net.Conn }
 
