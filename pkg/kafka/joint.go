@@ -188,7 +188,7 @@ func (j *Joint) fetch(ctx context.Context, broker int32, topic string, req *kmsg
 }
 
 // asideIdle is how long a connection stays open that a reader seldom needs.
-const asideIdle = time.Minute
+const asideIdle = 20 * time.Second
 
 // asideOf is what one reader asks by itself with. A broker answers one request of a
 // connection after the other: two readers that shared one would wait for each other, and

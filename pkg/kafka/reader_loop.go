@@ -126,8 +126,8 @@ func (l *readLoop) ask(ctx context.Context) {
 
 // early is how long the next fetch should wait for more to come.
 func (l *readLoop) early(now time.Time) time.Duration {
-	if !l.told || len(l.targets) > 0 {
-		return 0 // somebody waits for what there is
+	if !l.told || len(l.targets) > 0 || !l.at.atEnd() {
+		return 0 // somebody waits for what there is, or there is more than one fetch brought
 	}
 	return l.began.Add(l.r.opts.Pace).Sub(now)
 }

@@ -47,14 +47,16 @@ const (
 	idleTime = 5 * time.Second
 	// rungAgain is how long a ring that was lost may count, whatever was rung before.
 	rungAgain = 16 * time.Second
-	// unrungTime is that where nothing but rings is at fault: advice is read up to
-	// half a minute late, and a host glances at what it tells of every 15 s.
-	unrungTime = 60 * time.Second
-	// orphanTime is that where queue managers end: hosts count on being rung for half
-	// a minute after the last advice, and then visit each queue once a minute.
+	// unrungTime is that where nothing but rings is at fault: an idle host reads advice
+	// every forty seconds, and glances at what it tells of every 15 s.
+	unrungTime = 70 * time.Second
+	// orphanTime is that where queue managers end: hosts count on being rung for a
+	// minute after the last advice, and then visit each queue once a minute.
 	orphanTime = 150 * time.Second
-	// recovers is how long after the last fault nothing counts as at fault any more.
-	recovers = 60 * time.Second
+	// recovers is how long after the last fault nothing counts as at fault any more:
+	// work that was taken away comes again a minute later, and is rung for in turns
+	// that are up to 15 s apart by then.
+	recovers = 90 * time.Second
 )
 
 // span is a time from one moment to another.
