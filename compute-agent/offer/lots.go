@@ -53,6 +53,8 @@ type Lots struct {
 	rings   bool                           // the queue manager rings hosts, by the last advice
 	deep    map[compute.QueueName]struct{} // of about: those in which work is said to lie
 	weighed bool                           // the lots follow from the last advice
+	read    read                           // the last time that advice was read
+	before  read                           // the time before
 	open    time.Time                      // until when a host that is rung glances at deep queues
 	turned  uint64                         // the epoch of the last glances
 }
@@ -145,7 +147,7 @@ func (l *Lots) draw(x *lot) uint64 { return hash(string(l.host), string(x.queue)
 
 // Hear takes advice that came now.
 func (l *Lots) Hear(a compute.Advice, now time.Time) {
-	l.heard, l.said, l.rings, l.weighed = now, a.At, a.Rings, false
+	l.heard, l.said, l.rings, l.weighed = now.Add(-l.age(a.At, now)), a.At, a.Rings, false
 	if a.Full {
 		clear(l.about)
 		clear(l.deep)
@@ -163,6 +165,25 @@ func (l *Lots) Hear(a compute.Advice, now time.Time) {
 		}
 	}
 }
+
+// age is how old advice is that is read now. A host reads it seldom, so what it reads
+// may be the last word of a queue manager that is gone: then less time has passed from
+// the last advice of the read before to this one than passed on the host. No clock is
+// compared with another.
+func (l *Lots) age(at, now time.Time) time.Duration {
+	if !now.Equal(l.read.now) {
+		l.before, l.read.now = l.read, now
+	}
+	l.read.at = at
+	if l.before.now.IsZero() || at.Before(l.before.at) {
+		return 0
+	}
+	return max(0, now.Sub(l.before.now)-at.Sub(l.before.at))
+}
+
+// read is a moment on the host, and when the last advice was made that it had read by
+// then, by the queue manager's clock.
+type read struct{ now, at time.Time }
 
 // Candidate is a queue this host would wait on.
 type Candidate struct {

@@ -245,3 +245,29 @@ func TestARingSaysThatHostsAreRung(t *testing.T) {
 		t.Error("a ring counts as long as advice does")
 	}
 }
+
+// What a queue manager that is gone said last is as old as it is, however late it is read.
+func TestAdviceThatIsReadLateIsOld(t *testing.T) {
+	l := NewLots("h", Spread)
+	skew := -3 * time.Hour // of the queue manager's clock
+	hear := func(said, now time.Duration) {
+		l.Hear(compute.Advice{At: epochZero.Add(said + skew), Rings: true}, epochZero.Add(now))
+	}
+	rung := func(at time.Duration, want bool) {
+		t.Helper()
+		if got := l.Rung(epochZero.Add(at)); got != want {
+			t.Errorf("at %s: rung %v", at, got)
+		}
+	}
+	hear(0, 0)
+	for said := 5 * time.Second; said <= 40*time.Second; said += 5 * time.Second {
+		hear(said, 40*time.Second)
+	}
+	rung(40*time.Second+compute.RingsLast-1, true)
+	hear(45*time.Second, 80*time.Second) // and then it was gone
+	rung(45*time.Second+compute.RingsLast-1, true)
+	rung(45*time.Second+compute.RingsLast, false)
+	skew = time.Hour // another one
+	hear(100*time.Second, 120*time.Second)
+	rung(120*time.Second+compute.RingsLast-1, true)
+}
