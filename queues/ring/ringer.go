@@ -262,7 +262,7 @@ func (r *Ringer) round(q *queue, now time.Time) (out []Ring) {
 		ring(h)
 	}
 	eligible, _ := r.hosts.Eligible(q.name)
-	if missing := min(r.wanted(q), eligible) - len(q.rung) - r.serving(q, now); missing > 0 {
+	if missing := min(r.wanted(q), eligible) - len(q.rung) - r.serving(q); missing > 0 {
 		for _, h := range r.draw(q, min(missing, int(r.tokens))) {
 			ring(h)
 		}
@@ -321,15 +321,14 @@ func (r *Ringer) wanted(q *queue) int {
 	return want
 }
 
-// serving is how many of the hosts that are wanted wait on the queue already. Where
-// work comes often, what lies there is mostly on its way to a claim: as much as comes
-// while a claim takes, if the hosts that wait can have as much in hand. Work that lies
-// there all the same, they do not take: then they do not count.
-func (r *Ringer) serving(q *queue, now time.Time) int {
+// serving is how many of the hosts that are wanted wait on the queue already. What lies
+// there is mostly on its way to a claim, as much of it as the hosts that wait can have
+// in hand. Work that lies there all the same, they do not take: then they do not count.
+func (r *Ringer) serving(q *queue) int {
 	if q.vain > 0 {
 		return 0
 	}
-	inHand := min(int(q.now(now)*r.claims.Seconds()), r.rules.Batch*len(q.held))
+	inHand := min(len(q.works), r.rules.Batch*len(q.held))
 	return len(q.held) + r.rules.First*inHand
 }
 
