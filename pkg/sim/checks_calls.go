@@ -106,7 +106,7 @@ func checkDrained(r *Recording) (wrong []Violation) {
 			}
 		}
 		closed := last.State == compute.HostDisabled || last.State == compute.HostDraining
-		if w.Method != "Prepare" || !closed || w.From.Sub(last.Seen) <= slack || r.wishes(w.Host, last.Seen, w.From) {
+		if w.Method != "Prepare" || !closed || w.From.Sub(last.Seen) <= slack || r.wishes(w.Host, last.Seen.Add(-seenLate-slack), w.From) {
 			continue
 		}
 		wrong = append(wrong, broken("drained", w.Instance, w.From, "%s is %s since %s, and begins with %s",
@@ -114,6 +114,10 @@ func checkDrained(r *Recording) (wrong []Violation) {
 	}
 	return wrong
 }
+
+// seenLate is how much later than it was so a beacon may say that a host is closed: two
+// are that far apart. By then the operator may have asked it to offer again.
+const seenLate = 5 * time.Second
 
 // wishes says whether an operator asked a host to offer between two moments.
 func (r *Recording) wishes(h compute.HostID, from, to time.Time) bool {
