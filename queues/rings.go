@@ -43,7 +43,7 @@ func (t *term) ringLoop(ctx context.Context) {
 				t.opts.Metrics.rang(len(rings), errBehind)
 			}
 		}
-		if !t.news(ctx, t.rings, wait) {
+		if _, on := await(ctx, t.rings, wait); !on { // at once: each moment of a ring is one of a boot
 			return
 		}
 	}
@@ -86,17 +86,4 @@ func (t *term) reached(h compute.HostID) {
 	defer t.view.mu.Unlock()
 	t.view.reach(h, time.Now())
 	wake(t.rings)
-}
-
-// news waits for a token, or for the time to be up; false if the term is over.
-func (t *term) news(ctx context.Context, news <-chan struct{}, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-	case <-news:
-	}
-	return true
 }

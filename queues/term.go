@@ -61,6 +61,16 @@ func (t *term) within(ctx context.Context, f func(context.Context) error) error 
 // next waits for news, which is collected a little, or for the time to be up;
 // false if the term is over. A wait of 0 is no limit.
 func (t *term) next(ctx context.Context, news <-chan struct{}, wait time.Duration) bool {
+	came, on := await(ctx, news, wait)
+	if came {
+		return service.Sleep(ctx, t.opts.Debounce)
+	}
+	return on
+}
+
+// await waits for news, or for the time to be up; on is false if ctx has ended. A wait
+// of 0 is no limit.
+func await(ctx context.Context, news <-chan struct{}, wait time.Duration) (came, on bool) {
 	var up <-chan time.Time
 	if wait > 0 {
 		timer := time.NewTimer(wait)
@@ -69,11 +79,11 @@ func (t *term) next(ctx context.Context, news <-chan struct{}, wait time.Duratio
 	}
 	select {
 	case <-ctx.Done():
-		return false
+		return false, false
 	case <-up:
-		return true
+		return false, true
 	case <-news:
-		return service.Sleep(ctx, t.opts.Debounce)
+		return true, true
 	}
 }
 

@@ -202,30 +202,14 @@ type Candidate struct {
 func (c Candidate) Called() bool { return c.Rung || c.Held }
 
 // before is the order in which candidates are served: those that the host was rung for
-// come first, then those that were left out, then deep queues, the longest waiting first, then by lot.
+// come first, then those that were left out, then deep queues, the longest waiting
+// first, then by lot.
 func (c Candidate) before(d Candidate) int {
-	if c.Called() != d.Called() {
-		if c.Called() {
-			return -1
-		}
-		return 1
-	}
-	if c.Skipped != d.Skipped {
-		return d.Skipped - c.Skipped
-	}
-	if c.Deep != d.Deep {
-		if c.Deep {
-			return -1
-		}
-		return 1
-	}
-	if c.Oldest.IsZero() != d.Oldest.IsZero() {
-		if d.Oldest.IsZero() {
-			return -1
-		}
-		return 1
-	}
-	return cmp.Or(c.Oldest.Compare(d.Oldest), cmp.Compare(c.Order, d.Order), cmp.Compare(c.Queue, d.Queue))
+	return cmp.Or(
+		first(c.Called(), d.Called()), cmp.Compare(d.Skipped, c.Skipped), first(c.Deep, d.Deep),
+		first(!c.Oldest.IsZero(), !d.Oldest.IsZero()), c.Oldest.Compare(d.Oldest), cmp.Compare(c.Order, d.Order),
+		cmp.Compare(c.Queue, d.Queue),
+	)
 }
 
 // Wait draws from the queues whose work has room; used is the share of the host
