@@ -338,11 +338,8 @@ func (r *Ringer) draw(q *queue, n int) []compute.HostID {
 		_, is := q.rung[h]
 		return is
 	}
-	if q.picky < len(q.works) {
-		return r.hosts.Draw(q.name, n, rung)
-	}
-	drawn := r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return rung(h) || q.unwelcome(h, true) })
-	if len(drawn) > 0 || len(q.rung) > 0 {
+	drawn := r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return rung(h) || q.refused(h) })
+	if len(drawn) > 0 || len(q.rung) > 0 || q.picky < len(q.works) {
 		return drawn
 	}
 	return r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return rung(h) || q.unwelcome(h, false) })
