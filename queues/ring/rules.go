@@ -27,7 +27,7 @@ type Rules struct {
 // DefaultRules are what was measured best (docs/PERFORMANCE.md).
 func DefaultRules() Rules {
 	return Rules{
-		First: 2, Batch: 4, Soonest: 500 * time.Millisecond, Latest: 15 * time.Second, Slowest: 5 * time.Second,
+		First: 2, Batch: 4, Soonest: 500 * time.Millisecond, Latest: 15 * time.Second, Slowest: 3 * time.Second,
 		Often: 0.2, Spare: 2, Away: 250 * time.Millisecond, Refresh: 2 * time.Second,
 		Hold: 15 * time.Second, Early: 2 * time.Second,
 		PerSecond: 1000, AtOnce: 4000,
