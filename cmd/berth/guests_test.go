@@ -116,7 +116,7 @@ func TestRealGuests(t *testing.T) {
 	h := newRealHosts(t, "alpha", "beta")
 	c := h.as("p")
 	tiny := compute.Flavor{Name: "tiny", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1}}
-	wide := compute.Flavor{Name: "wide", Resources: compute.Resources{compute.VCPU: 60, compute.MemoryMB: 128, compute.DiskGB: 1}}
+	wide := compute.Flavor{Name: "wide", Resources: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 128, compute.DiskGB: 1}}
 	h.offer(c, nil, []compute.Flavor{tiny, wide})
 	on := map[compute.InstanceID]compute.HostID{}
 	var ids []compute.InstanceID
@@ -178,32 +178,44 @@ func TestRealGuests(t *testing.T) {
 }
 
 // foreign starts a QEMU by hand. It is shown as used by others, and what does not
-// fit beside it is not offered as long as it is there.
+// fit beside it is not started as long as it is there.
 func (h *realHosts) foreign(c *client.Client) {
 	h.t.Helper()
-	seen := func(what string, unmanaged func(int64) bool, offered bool) {
+	seen := func(what string, is func(client.Host) bool) (host client.Host) {
 		h.t.Helper()
 		h.poll(what, func() bool {
-			host, err := c.Host(h.t.Context(), "alpha")
+			var err error
+			host, err = c.Host(h.t.Context(), "alpha")
 			h.must(err)
-			return unmanaged(host.Unmanaged[compute.VCPU]) && slices.Contains(host.Waiting, "wide") == offered
+			return is(host)
 		})
+		return host
 	}
-	seen("the offer", func(n int64) bool { return n < 50 }, true)
-	other := exec.Command("qemu-system-x86_64", "-name", "by-hand", "-S", "-display", "none", "-nodefaults", "-machine", "pc,accel=tcg", "-smp", "50", "-m", "256M")
+	seen("alpha almost alone", func(host client.Host) bool { return host.Unmanaged[compute.VCPU] < 50 })
+	other := exec.Command("qemu-system-x86_64", "-name", "by-hand", "-S", "-display", "none", "-nodefaults", "-machine", "pc,accel=tcg", "-smp", "90", "-m", "256M")
 	h.must(other.Start())
 	defer func() {
 		_ = other.Process.Kill() // it may have ended already
 		_ = other.Wait()
 	}()
-	seen("a foreign QEMU", func(n int64) bool { return n >= 50 }, false)
+	seen("a foreign QEMU", func(host client.Host) bool { return host.Unmanaged[compute.VCPU] >= 90 })
 	show := h.berth("host", "show", "alpha")
 	if !strings.Contains(show, "Not ours:") || !strings.Contains(show, "vCPU") {
 		h.t.Errorf("berth host show says:\n%s", show)
 	}
+
+	wide := h.boot(c, 1, compute.Boot{Flavor: "wide", Image: "linux", Avoid: []compute.HostID{"beta"}})
+	h.await(wide, compute.StateQueued)
+	before := seen("any beacon", func(client.Host) bool { return true })
+	seen("a later beacon", func(host client.Host) bool { return host.SaidAt.After(before.SaidAt) })
+	if i, err := c.Instance(h.t.Context(), wide[0]); err != nil || i.State != "queued" {
+		h.t.Errorf("beside a foreign QEMU of 90 processors, a boot of 8 on a host of 96 is %q: %v", i.State, err)
+	}
 	h.must(other.Process.Kill())
 	_ = other.Wait() // killed, as told
-	seen("the offer again", func(n int64) bool { return n < 50 }, true)
+	h.await(wide, compute.StateActive)
+	h.delete(c, wide)
+	h.await(wide, compute.StateDeleted)
 }
 
 // nothingLeft checks that no process, file, socket or reservation is left.
