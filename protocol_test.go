@@ -16,10 +16,10 @@ var (
 	invariant   = regexp.MustCompile(`(?m)^### I(\d+)$`)
 	ruleCited   = regexp.MustCompile(`(?i)\brules? (\d+)\b|\brule(\d\d)_`)
 	invCited    = regexp.MustCompile(`\bI(\d)\b`)
-	testNamed   = regexp.MustCompile("`(Test[A-Za-z0-9]+)`((?:, `Test[A-Za-z0-9]+`)*)\\s+\\(`([a-z/-]+)`\\)")
+	testNamed   = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9]+)`((?:, `Test[A-Za-z0-9]+`)*)\\s+\\(`([a-z/-]+)`\\)")
 )
 
-// TestProtocolPage holds docs/PROTOCOL.md true: each of its rules has a scenario and
+// TestProtocolPage holds docs/PROTOCOL.md and docs/PROMISES.md true: each rule has a scenario and
 // a planted bug of its number, each invariant a check that names it, each test that
 // the page names is there, and nothing cites a number that the page does not have.
 func TestProtocolPage(t *testing.T) {
@@ -46,7 +46,8 @@ func TestProtocolPage(t *testing.T) {
 			t.Errorf("no check of pkg/sim names I%d", n)
 		}
 	}
-	testsOfPage(t, text)
+	testsOfPage(t, "docs/PROTOCOL.md")
+	testsOfPage(t, "docs/PROMISES.md")
 	for name, cited := range citations(t) {
 		for _, n := range cited.rules {
 			if !slices.Contains(rules, n) {
@@ -61,12 +62,12 @@ func TestProtocolPage(t *testing.T) {
 	}
 }
 
-// testsOfPage looks for each test that the page names in the folder it names.
-func testsOfPage(t *testing.T, text string) {
+// testsOfPage looks for each test that a page names in the folder it names.
+func testsOfPage(t *testing.T, page string) {
 	t.Helper()
-	all := testNamed.FindAllStringSubmatch(text, -1)
+	all := testNamed.FindAllStringSubmatch(read(t, page), -1)
 	if len(all) == 0 {
-		t.Error("the page names no test")
+		t.Errorf("%s names no test", page)
 	}
 	for _, m := range all {
 		code := ""
