@@ -53,6 +53,13 @@ func (r *record) held(by compute.Report) bool {
 	return r != nil && r.project == by.Project && r.state.OnHost() && r.host == by.Host && r.attempt == by.Attempt && r.claim == by.Claim
 }
 
+// renamed says whether the report is about the very machine that the record means,
+// though by another host: nobody destroys that.
+func (r *record) renamed(by compute.Report) bool {
+	runs := r.state == compute.StateStarting || r.state == compute.StateActive
+	return runs && r.attempt == by.Attempt && r.claim == by.Claim && r.host != by.Host
+}
+
 // arbiter is the model: records, what each host was last fenced with, and who
 // was ever granted an attempt.
 type arbiter struct {
@@ -193,7 +200,7 @@ func (m *arbiter) says(r compute.Report) {
 			rec.state = compute.StateError
 		}
 	case !rec.held(r):
-		if r.Op == compute.ReportStarted && rec != nil && rec.project == r.Project {
+		if r.Op == compute.ReportStarted && rec != nil && rec.project == r.Project && !rec.renamed(r) {
 			answer = told(compute.CommandDelete, r)
 		}
 	case over && rec.state == compute.StateDeleting:
@@ -317,7 +324,8 @@ func (m *arbiter) allowed(tell Tell, asked bool) {
 			m.Fatalf("%s is denied attempt %d by %s, but it is %+v", tell.Host, c.Attempt, c.Claim, rec)
 		}
 	case compute.CommandDelete:
-		if holder && rec.state != compute.StateDeleting {
+		renamed := rec != nil && rec.renamed(compute.Report{Host: tell.Host, Attempt: c.Attempt, Claim: c.Claim})
+		if holder && rec.state != compute.StateDeleting || renamed {
 			m.Fatalf("%s is to destroy attempt %d by %s, but it is %+v", tell.Host, c.Attempt, c.Claim, rec)
 		}
 	}

@@ -185,13 +185,20 @@ func requeue(inst *compute.Instance, publish time.Time) {
 }
 
 // unexpected answers a machine that should not be: its delete, by the attempt
-// and claim it was started with. One that nobody knows is left alone.
+// and claim it was started with. One that nobody knows is left alone, and so is
+// the very machine of the record that another host name speaks for: claim ids are
+// random, so the machine is there once, and its host was renamed or its folder
+// has another agent. The record stays with the host that claimed it.
 func (s *step) unexpected(e *entry, r compute.Report) {
-	if e == nil {
+	switch {
+	case e == nil:
 		s.reject(fmt.Sprintf("host %s runs %s, which nobody knows: stray, left alone", r.Host, r.Instance))
-		return
+	case running(e.inst) && e.inst.Attempt == r.Attempt && e.inst.Claim == r.Claim:
+		s.reject(fmt.Sprintf("host %s runs the machine of %s that host %s claimed: left alone; "+
+			"give the host the name %[3]s again, or forget host %[3]s to end what it had", r.Host, r.Instance, e.inst.Host))
+	default:
+		s.emit(Tell{Host: r.Host, Command: s.answer(compute.CommandDelete, r)})
 	}
-	s.emit(Tell{Host: r.Host, Command: s.answer(compute.CommandDelete, r)})
 }
 
 // answer addresses what a report was about, whatever the record says.
