@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"conductor":                     {"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
 	"compute-agent/agent":           {"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
 	"compute-agent/journal":         {"pkg/compute", "pkg/wire"},
+	"compute-agent/home":            {"pkg/compute"},
 	"compute-agent/hypervisor":      {"pkg/compute", "compute-agent/hypervisor/"},
 	"compute-agent/hypervisor/fake": {"pkg/compute", "compute-agent/hypervisor"},
 	"pkg/service":                   {},

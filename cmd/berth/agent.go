@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
@@ -24,9 +25,11 @@ import (
 // agentOptions say how an agent runs in this process.
 type agentOptions struct {
 	Host    compute.HostID
-	State   string // folder of the journal
-	Driver  hypervisor.Driver
-	Slots   int // 0: the agent's default
+	State   string                            // folder of the journal
+	Home    home.Place                        // of the machines; none: nobody else can have them
+	Driver  hypervisor.Driver                 // nil: Open opens it
+	Open    func() (hypervisor.Driver, error) // called once the machines are known to be this agent's
+	Slots   int                               // 0: the agent's default
 	Terms   offer.Terms
 	Journal journal.Options
 	Timing  agent.Timing
@@ -40,7 +43,7 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	if err := os.MkdirAll(o.State, 0o755); err != nil {
 		return nil, &compute.Error{Op: "agent", Kind: compute.KindInvalid, Field: "state", Value: o.State, Message: "cannot be used", Cause: err}
 	}
-	j, aside, err := journal.Recover(filepath.Join(o.State, string(o.Host)+".journal"), o.Journal)
+	j, aside, err := journal.Recover(journalFile(o.State, o.Host), o.Journal)
 	if aside != "" {
 		c.log.Error("the journal was damaged: a new one begins, and the hypervisor is asked what runs", zap.String("kept", aside))
 	}
@@ -50,6 +53,16 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	g := service.NewGroup()
 	defer unmade(g, &err)
 	g.Closes("journal", j.Close)
+	lock, err := takeHome(c, j, o)
+	if err != nil {
+		return nil, err
+	}
+	g.Closes("home", lock.Release)
+	if o.Driver == nil {
+		if o.Driver, err = o.Open(); err != nil {
+			return nil, err
+		}
+	}
 	reporter, err := kafka.NewReporter(c.kafka)
 	if err != nil {
 		return nil, err
@@ -86,6 +99,27 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	return g, nil
 }
 
+// journalFile is where a host's journal is.
+func journalFile(state string, host compute.HostID) string {
+	return filepath.Join(state, string(host)+".journal")
+}
+
+// takeHome holds the machines of a host for its agent. Machines that are another's
+// are left alone: the agent does not start.
+func takeHome(c cell, j *journal.Journal, o agentOptions) (*home.Lock, error) {
+	known, err := j.Read()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := o.Home.Take(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused())
+	if err == nil && lock != nil && lock.Was().Journal != "" && lock.Was().Journal != j.ID() {
+		c.log.Warn("the journal before this one is lost: this one takes its machines over",
+			zap.String("host", string(o.Host)), zap.String("folder", o.Home.String()),
+			zap.String("before", string(lock.Was().Journal)), zap.String("journal", string(j.ID())))
+	}
+	return lock, err
+}
+
 // agentOn is a host's agent as a part of several: one that cannot be made ends
 // them all.
 func agentOn(c cell, o agentOptions) service.Part {
@@ -115,7 +149,7 @@ func (eager) Ready() <-chan struct{} { return service.Func(nil).Ready() }
 // newHostAgents joins what an agent's configuration asks for: one host, or
 // several simulated ones.
 func newHostAgents(c cell, s agentConfig) (service.Part, error) {
-	real := agentOptions{Host: s.Host, State: s.State, Slots: s.Slots, Terms: s.terms()}
+	real := agentOptions{Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms()}
 	switch s.Driver.Kind {
 	case "qemu":
 		return qemuAgent(c, real, s.Driver.QEMU.options()), nil
@@ -135,20 +169,25 @@ func newHostAgents(c cell, s agentConfig) (service.Part, error) {
 			return nil, err
 		}
 		agents = append(agents, agentOn(c, agentOptions{
-			Host: id, State: s.State, Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots, Terms: s.terms(),
+			Host: id, State: s.State, Home: s.homeOf(id), Driver: fake.NewDriver(host, s.Driver.Fake.options()),
+			Slots: s.Slots, Terms: s.terms(),
 		}))
 	}
 	return service.Together(agents...), nil
 }
 
+// hosts are those that this process runs.
+func (s agentConfig) hosts() []compute.HostID {
+	if s.Driver.Kind == "fake" {
+		return hostNames(s.Host, s.Driver.Fake.Hosts)
+	}
+	return []compute.HostID{s.Host}
+}
+
 // streams are the topics of the hosts that this process runs.
 func (s agentConfig) streams(t wire.Topics) []string {
-	n := 1
-	if s.Driver.Kind == "fake" {
-		n = s.Driver.Fake.Hosts
-	}
 	var topics []string
-	for _, host := range hostNames(s.Host, n) {
+	for _, host := range s.hosts() {
 		topics = append(topics, t.Host(host))
 	}
 	return topics

@@ -162,4 +162,9 @@ func agentDaemon() daemon[agentConfig] {
 func newAPIDaemon() *cobra.Command       { return apiDaemon().command() }
 func newQueuesDaemon() *cobra.Command    { return queuesDaemon().command() }
 func newConductorDaemon() *cobra.Command { return conductorDaemon().command() }
-func newAgentDaemon() *cobra.Command     { return agentDaemon().command() }
+
+func newAgentDaemon() *cobra.Command {
+	cmd := agentDaemon().command()
+	cmd.AddCommand(newAdopt())
+	return cmd
+}

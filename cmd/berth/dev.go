@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/compute-agent/journal"
@@ -168,7 +169,9 @@ func newDevAgents(c cell, o devOptions) (service.Part, error) {
 	}
 	var agents []service.Part
 	if o.QEMU != nil {
-		agents = append(agents, qemuAgent(c, agentOptions{Host: "host-01", State: o.Data, Journal: o.Journal, Timing: o.Timing}, *o.QEMU))
+		agents = append(agents, qemuAgent(c, agentOptions{
+			Host: "host-01", State: o.Data, Home: home.Place{Dir: o.QEMU.Dir}, Journal: o.Journal, Timing: o.Timing,
+		}, *o.QEMU))
 	}
 	for _, h := range o.Hosts {
 		host, err := world.Host(h.ID, h.Inventory)
@@ -176,7 +179,8 @@ func newDevAgents(c cell, o devOptions) (service.Part, error) {
 			return nil, err
 		}
 		agents = append(agents, agentOn(c, agentOptions{
-			Host: h.ID, State: o.Data, Driver: fake.NewDriver(host, h.Driver), Journal: o.Journal, Timing: o.Timing,
+			Host: h.ID, State: o.Data, Home: fakeHome(world.Dir(), h.ID), Driver: fake.NewDriver(host, h.Driver),
+			Journal: o.Journal, Timing: o.Timing,
 		}))
 	}
 	return service.Together(agents...), nil

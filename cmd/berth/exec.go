@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/exec"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
@@ -44,12 +45,14 @@ func atExec(err error) error {
 // the part is made.
 func execAgent(c cell, o agentOptions, e exec.Options) service.Part {
 	return service.Made(func(ctx context.Context) (service.Part, error) {
-		d, err := exec.Open(ctx, e)
-		if err != nil {
-			return nil, atExec(err)
+		o.Open = func() (hypervisor.Driver, error) {
+			d, err := exec.Open(ctx, e)
+			if err != nil {
+				return nil, atExec(err)
+			}
+			c.log.Info("machines are run by a command", zap.String("with", d.Capabilities().Detail))
+			return d, nil
 		}
-		c.log.Info("machines are run by a command", zap.String("with", d.Capabilities().Detail))
-		o.Driver = d
 		return newAgent(c, o)
 	})
 }

@@ -36,7 +36,8 @@ func TestExecSettings(t *testing.T) {
 	if err := with(); err == nil || !strings.Contains(err.Error(), "driver.exec.command") {
 		t.Errorf("without a command: %v", err)
 	}
-	err := execAgent(cell{}, agentOptions{}, exec.Options{Command: []string{"/no/such/command"}}).Run(t.Context())
+	o := agentOptions{Host: "h", State: t.TempDir()}
+	err := execAgent(cell{}, o, exec.Options{Command: []string{"/no/such/command"}}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "driver.exec.command") || compute.KindOf(err) != compute.KindInvalid {
 		t.Errorf("a command that is not there: %v", err)
 	}

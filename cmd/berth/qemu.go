@@ -73,15 +73,17 @@ func qemuAgent(c cell, o agentOptions, q qemu.Options) service.Part {
 }
 
 // opened is the agent of this host, with a driver that is opened when the part is
-// made.
+// made, and its machines are known to be this agent's.
 func opened(c cell, o agentOptions, open func(context.Context) (hypervisor.Driver, error)) service.Part {
 	return service.Made(func(ctx context.Context) (service.Part, error) {
-		d, err := open(ctx)
-		if err != nil {
-			return nil, err
+		o.Open = func() (hypervisor.Driver, error) {
+			d, err := open(ctx)
+			if err == nil {
+				can := d.Capabilities()
+				c.log.Info("machines are real", zap.String("driver", can.Driver), zap.String("with", can.Detail))
+			}
+			return d, err
 		}
-		c.log.Info("machines are real", zap.String("driver", d.Capabilities().Driver), zap.String("with", d.Capabilities().Detail))
-		o.Driver = d
 		return newAgent(c, o)
 	})
 }

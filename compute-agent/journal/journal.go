@@ -61,6 +61,10 @@ type State struct {
 	Host       Host
 }
 
+// Unused says whether nothing was ever done by this journal: no agent has read its
+// host's stream with it.
+func (s State) Unused() bool { return !s.Positioned && len(s.Entries) == 0 && len(s.Given) == 0 }
+
 // Change is what one Write does, all of it or nothing.
 type Change struct {
 	Put      []Entry

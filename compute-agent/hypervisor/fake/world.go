@@ -34,6 +34,9 @@ func newWorld(s store) *World {
 	return &World{store: s, hosts: map[compute.HostID]*Host{}}
 }
 
+// Dir is the world's folder; empty: it is in memory.
+func (w *World) Dir() string { return w.store.home() }
+
 // Host finds a host, or makes it with this inventory. A host that exists keeps
 // its machines and takes over the inventory.
 func (w *World) Host(id compute.HostID, inv compute.Inventory) (*Host, error) {

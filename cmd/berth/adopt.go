@@ -1,0 +1,95 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/compute-agent/home"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// homeOf is where the machines of a host are. A command keeps them where only it
+// knows; the folder of state says whose they are then.
+func (s agentConfig) homeOf(host compute.HostID) home.Place {
+	switch s.Driver.Kind {
+	case "qemu":
+		return home.Place{Dir: s.Driver.QEMU.Dir}
+	case "libvirt":
+		return home.Place{Dir: s.Driver.Libvirt.Dir, Mode: 0o711} // QEMU has another user in most places
+	case "exec":
+		command := sha256.Sum256([]byte(strings.Join(s.Driver.Exec.Command, "\x00")))
+		return home.Place{Dir: s.State, Name: "exec-" + hex.EncodeToString(command[:4]) + "."}
+	}
+	return fakeHome(s.Driver.Fake.World, host)
+}
+
+// fakeHome is a host's part of the world's folder; none: the world is in memory.
+func fakeHome(world string, host compute.HostID) home.Place {
+	return home.Place{Dir: world, Name: string(host) + ".", Mode: 0o755}
+}
+
+// newAdopt hands machines over to the agent whose settings it is given.
+func newAdopt() *cobra.Command {
+	var flags daemonFlags
+	cmd := &cobra.Command{
+		Use:   "adopt --config FILE",
+		Short: "Hand the machines' folder over to the agent with these settings",
+		Long: `An agent does not start on a folder of machines that belongs to another host, or to the same host
+with another journal. Where that is meant, adopt marks the folder as this agent's, with the same
+flags as "berth agent". No agent may run on it meanwhile.
+
+Records do not move with it: what another host claimed stays that host's until "berth host forget"
+ends it, and the machine with it. To give a host another name, empty it first (berth host drain).`,
+		Example: "  berth agent adopt --config agent.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			settings, _, err := agentDaemon().read(flags.from())
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, host := range settings.hosts() {
+				errs = append(errs, adopt(cmd.OutOrStdout(), settings, host))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+// adopt hands one host's machines over to its journal, which is made if there is
+// none: as long as it is open, no agent of this host runs.
+func adopt(w io.Writer, s agentConfig, host compute.HostID) (err error) {
+	if err := os.MkdirAll(s.State, 0o755); err != nil {
+		return &compute.Error{
+			Op: "agent adopt", Kind: compute.KindInvalid, Field: "state", Value: s.State, Message: "cannot be used", Cause: err,
+		}
+	}
+	j, err := journal.Open(journalFile(s.State, host), journal.Options{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.Close()) }()
+	place, is := s.homeOf(host), home.Owner{Host: host, Journal: j.ID()}
+	was, err := place.HandOver(is)
+	switch {
+	case err != nil:
+		return err
+	case was == is:
+		_, err = fmt.Fprintf(w, "%s is %s's already\n", place, is)
+	case was == home.Owner{}:
+		_, err = fmt.Fprintf(w, "%s is %s's now, and was nobody's\n", place, is)
+	default:
+		_, err = fmt.Fprintf(w, "%s is %s's now, and was %s's\n", place, is, was)
+	}
+	return err
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/home"
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// errOpened is a driver that was opened: from there on it may touch machines.
+var errOpened = errors.New("the driver was opened")
+
+// begin starts an agent up to where its driver is opened.
+func begin(o agentOptions) error {
+	o.Open = func() (hypervisor.Driver, error) { return nil, errOpened }
+	_, err := newAgent(cell{log: zap.NewNop()}, o)
+	return err
+}
+
+// An agent of another name, or with a journal of another time, does not even open
+// the driver of a machine folder; one that has only lost its journal does.
+func TestAnAgentOnAnothersMachines(t *testing.T) {
+	place, state := home.Place{Dir: filepath.Join(t.TempDir(), "machines")}, t.TempDir()
+	a := agentOptions{Host: "a", State: state, Home: place}
+	b := agentOptions{Host: "b", State: state, Home: place}
+	for range 2 {
+		if err := begin(a); !errors.Is(err, errOpened) {
+			t.Fatalf("its own machines: %v", err)
+		}
+	}
+	err := begin(b)
+	says := func(words string) bool { return strings.Contains(err.Error(), words) }
+	if codeOf(err) != exitUsage || !says(place.Dir) || !says("berth agent adopt") {
+		t.Errorf("renamed: exit code %d, %v", codeOf(err), err)
+	}
+	lost := a
+	lost.State = t.TempDir()
+	if err := begin(lost); !errors.Is(err, errOpened) {
+		t.Errorf("with a new journal of the same host: %v", err)
+	}
+	used(t, a)
+	if err := begin(a); codeOf(err) != exitUsage || !strings.Contains(err.Error(), "bring journal") {
+		t.Errorf("with the journal from before that one: exit code %d, %v", codeOf(err), err)
+	}
+	was, err := place.HandOver(home.Owner{Host: "b", Journal: id(t, b)})
+	if was.Host != "a" || err != nil {
+		t.Fatalf("handed over by %v: %v", was, err)
+	}
+	if err := begin(b); !errors.Is(err, errOpened) {
+		t.Errorf("handed over: %v", err)
+	}
+	if err := begin(lost); codeOf(err) != exitUsage {
+		t.Errorf("that of before: exit code %d, %v", codeOf(err), err)
+	}
+}
+
+// used has a journal know how far its host's stream was read.
+func used(t *testing.T, o agentOptions) {
+	t.Helper()
+	j := journalOf(t, o)
+	defer j.Close()
+	position := int64(7)
+	if err := j.Write(journal.Change{Position: &position}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func id(t *testing.T, o agentOptions) compute.JournalID {
+	t.Helper()
+	j := journalOf(t, o)
+	defer j.Close()
+	return j.ID()
+}
+
+func journalOf(t *testing.T, o agentOptions) *journal.Journal {
+	t.Helper()
+	j, err := journal.Open(journalFile(o.State, o.Host), journal.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// While an agent runs, nobody else gets its machines, whatever the host is called
+// there and wherever the journal is.
+func TestAnAgentHoldsItsMachines(t *testing.T) {
+	place := home.Place{Dir: t.TempDir()}
+	lock, err := place.Take(home.Owner{Host: "a", Journal: "j"}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(agentOptions{Host: "a", State: t.TempDir(), Home: place}); codeOf(err) != exitConflict {
+		t.Errorf("a second agent: exit code %d, %v", codeOf(err), err)
+	}
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEveryDriverHasAHome(t *testing.T) {
+	for _, kind := range []string{"fake", "qemu", "libvirt", "exec"} {
+		s := defaultAgentConfig()
+		s.Driver.Kind, s.Driver.Exec.Command = kind, []string{"/usr/lib/berth/machines.sh", "/var/lib/metal"}
+		if s.homeOf("h").Dir == "" {
+			t.Errorf("%s: nobody knows whose its machines are", kind)
+		}
+	}
+	s := defaultAgentConfig()
+	s.Driver.Kind, s.Driver.Exec.Command = "exec", []string{"/a"}
+	one := s.homeOf("h")
+	if s.Driver.Exec.Command = []string{"/b"}; s.homeOf("h") == one {
+		t.Error("two commands have the same machines")
+	}
+}

@@ -1,0 +1,221 @@
+// Package home says whose a folder of machines is: which host's, and by which
+// journal. An agent holds the folder for as long as it runs; an agent of another
+// host, or with another journal, does not start on it. What it would do there is
+// to report machines under a name that has no right to them.
+//
+// Beside the machines lie a mark, which is replaced whole, and an empty file,
+// which is locked while an agent runs:
+//
+//	mark            journal of this agent   the agent
+//	none            any                     takes the folder and marks it
+//	same host       the mark's              starts
+//	same host       new, never used         takes it over: the old journal is lost
+//	same host       another, used           is refused
+//	another host    any                     is refused
+//
+// Whatever is refused can be handed over on purpose (HandOver).
+package home
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Place is where machines are kept.
+type Place struct {
+	Dir  string      // the folder; empty: there is none, and it is nobody's
+	Name string      // before the names of the files, where hosts share the folder; empty: it is one host's
+	Mode fs.FileMode // of the folder, if it has to be made; 0: 0700
+}
+
+// Owner is an agent as far as its machines are concerned.
+type Owner struct {
+	Host    compute.HostID    `json:"host"`
+	Journal compute.JournalID `json:"journal"`
+}
+
+// String is for messages.
+func (o Owner) String() string { return fmt.Sprintf("host %s (journal %s)", o.Host, o.Journal) }
+
+// Lock is a folder that is held.
+type Lock struct {
+	file *os.File
+	was  Owner
+}
+
+// Was is what the folder's mark said before: the zero Owner if it had none.
+func (l *Lock) Was() Owner { return l.was }
+
+// Release lets others have the folder. A second call does nothing.
+func (l *Lock) Release() error {
+	if l == nil || l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return err
+}
+
+// Take holds a folder for an agent and sees to it that its mark is the agent's.
+// unused says that nothing was ever done by the agent's journal. Without a folder
+// there is nothing to hold, and it answers nil.
+//
+// Errors: KindConflict if another process holds the folder, KindInvalid if the
+// folder is another's or cannot be used, KindUnavailable if its disk has no room for
+// another mark. After an error nothing is held or changed.
+func (p Place) Take(o Owner, unused bool) (*Lock, error) {
+	return p.take(o, func(has Owner) error {
+		if has.Host != o.Host || has.Journal != o.Journal && !unused {
+			return p.foreign(has, o)
+		}
+		return nil
+	})
+}
+
+// HandOver marks a folder that no agent holds for another one, whoever had it, and
+// lets go of it. It answers whose it was: the zero Owner if it had no mark.
+func (p Place) HandOver(o Owner) (was Owner, err error) {
+	l, err := p.take(o, func(Owner) error { return nil })
+	if err != nil {
+		return Owner{}, err
+	}
+	if l != nil {
+		was = l.was
+	}
+	return was, l.Release()
+}
+
+func (p Place) take(o Owner, may func(has Owner) error) (_ *Lock, err error) {
+	if p.Dir == "" {
+		return nil, nil
+	}
+	l, err := p.lock()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = l.Release() // of an empty file
+		}
+	}()
+	if l.was, err = p.read(); err != nil {
+		return nil, err
+	}
+	if l.was == o {
+		return l, nil
+	}
+	if l.was != (Owner{}) {
+		if err := may(l.was); err != nil {
+			return nil, err
+		}
+	}
+	if err = p.write(o); compute.KindOf(err) == compute.KindUnavailable && l.was == (Owner{}) {
+		err = nil // a full disk keeps no agent from the machines that may make room; the next start marks them
+	}
+	return l, err
+}
+
+// lockWait is how long an agent that is just ending is waited for, and lockEvery
+// how often it is asked for meanwhile.
+const (
+	lockWait  = 2 * time.Second
+	lockEvery = 50 * time.Millisecond
+)
+
+func (p Place) lock() (*Lock, error) {
+	mode := p.Mode
+	if mode == 0 {
+		mode = 0o700
+	}
+	if err := os.MkdirAll(p.Dir, mode); err != nil {
+		return nil, p.unusable(err)
+	}
+	f, err := os.OpenFile(p.file(lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, p.unusable(err)
+	}
+	for end := time.Now().Add(lockWait); ; time.Sleep(lockEvery) {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return &Lock{file: f}, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, errors.Join(p.unusable(err), f.Close())
+		}
+		if !time.Now().Before(end) {
+			return nil, errors.Join(p.held(), f.Close())
+		}
+	}
+}
+
+// The files, behind Name.
+const (
+	markFile = "owner"
+	lockFile = "owner.lock"
+)
+
+func (p Place) file(name string) string { return filepath.Join(p.Dir, p.Name+name) }
+
+// mark is the form of the file.
+type mark struct {
+	V int `json:"v"` // 1
+	Owner
+}
+
+func (p Place) read() (Owner, error) {
+	b, err := os.ReadFile(p.file(markFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Owner{}, nil
+	}
+	var m mark
+	if err == nil {
+		err = json.Unmarshal(b, &m)
+	}
+	if err == nil && (m.V != 1 || m.Host == "" || m.Journal == "") {
+		err = fmt.Errorf("version %d of host %q, journal %q", m.V, m.Host, m.Journal)
+	}
+	if err != nil {
+		return Owner{}, &compute.Error{
+			Op: "agent", Kind: compute.KindInvalid, Field: "mark of the machines", Value: p.file(markFile),
+			Message: "cannot be read", Cause: err,
+			Remedy: "see whose machines these are, and then remove the file: the agent that starts next takes them",
+		}
+	}
+	return m.Owner, nil
+}
+
+// write replaces the mark; it is durable when write returns.
+func (p Place) write(o Owner) error {
+	b, err := json.Marshal(mark{V: 1, Owner: o})
+	if err != nil {
+		return err
+	}
+	next := p.file(markFile + ".next")
+	f, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return p.unusable(err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return p.unusable(err)
+	}
+	if err := os.Rename(next, p.file(markFile)); err != nil {
+		return p.unusable(err)
+	}
+	dir, err := os.Open(p.Dir)
+	if err != nil {
+		return p.unusable(err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return p.unusable(err)
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package home
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+var (
+	first   = Owner{Host: "a", Journal: "j1"}
+	renamed = Owner{Host: "b", Journal: "j2"}
+	newborn = Owner{Host: "a", Journal: "j3"}
+)
+
+// keep takes a folder and lets go of it again.
+func keep(t *testing.T, p Place, o Owner, unused bool) {
+	t.Helper()
+	l, err := p.Take(o, unused)
+	if err != nil {
+		t.Fatalf("%s does not get the folder: %v", o, err)
+	}
+	if err := l.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Release(); err != nil {
+		t.Errorf("a second release: %v", err)
+	}
+}
+
+// refused wants an error of a kind that says all of this.
+func refused(t *testing.T, p Place, o Owner, unused bool, kind compute.Kind, words ...string) {
+	t.Helper()
+	l, err := p.Take(o, unused)
+	if err == nil {
+		t.Fatalf("%s gets the folder: %+v", o, l)
+	}
+	if compute.KindOf(err) != kind {
+		t.Errorf("%v is of kind %s, want %s", err, compute.KindOf(err), kind)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the refusal does not say %q: %v", w, err)
+		}
+	}
+}
+
+func TestAFolderIsOneOwners(t *testing.T) {
+	p := Place{Dir: filepath.Join(t.TempDir(), "machines")}
+	keep(t, p, first, false) // one without a mark is whoever's comes first
+	keep(t, p, first, false)
+	refused(t, p, renamed, true, compute.KindInvalid,
+		p.Dir, "host a", "host b", "j1", "j2", "set host to a again", "berth agent adopt")
+	refused(t, p, newborn, false, compute.KindInvalid, p.Dir, "j1", "j3", "bring journal j1 back")
+	keep(t, p, first, false) // nothing of that has changed it
+	keep(t, p, newborn, true)
+	refused(t, p, first, false, compute.KindInvalid, "j1", "j3")
+}
+
+func TestHandOver(t *testing.T) {
+	p := Place{Dir: t.TempDir()}
+	if was, err := p.HandOver(first); err != nil || was != (Owner{}) {
+		t.Fatalf("of a folder without a mark: %v, %v", was, err)
+	}
+	if was, err := p.HandOver(renamed); err != nil || was != first {
+		t.Fatalf("it was %v: %v", was, err)
+	}
+	keep(t, p, renamed, false)
+	refused(t, p, first, false, compute.KindInvalid)
+}
+
+// The lock is the process's, so a second holder here is as one in another process:
+// each has the file open for itself.
+func TestOneHoldsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := Place{Dir: t.TempDir()}
+		l, err := p.Take(first, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused(t, p, first, false, compute.KindConflict, p.Dir, "another agent")
+		if _, err := p.HandOver(renamed); compute.KindOf(err) != compute.KindConflict {
+			t.Errorf("handed over while an agent runs: %v", err)
+		}
+		if err := l.Release(); err != nil {
+			t.Fatal(err)
+		}
+		keep(t, p, first, false)
+	})
+}
+
+func TestHostsMayShareAFolder(t *testing.T) {
+	dir := t.TempDir()
+	a, b := Place{Dir: dir, Name: "a."}, Place{Dir: dir, Name: "b."}
+	l, err := a.Take(first, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Release()
+	keep(t, b, renamed, false)
+	refused(t, b, first, true, compute.KindInvalid, dir+" (b)")
+}
+
+func TestNoFolderIsNobodys(t *testing.T) {
+	keep(t, Place{}, first, false)
+	keep(t, Place{}, renamed, false)
+	if was, err := (Place{}).HandOver(first); err != nil || was != (Owner{}) {
+		t.Errorf("%v, %v", was, err)
+	}
+}
+
+func TestADamagedMarkIsNotOverwritten(t *testing.T) {
+	for _, text := range []string{"", "{", `{"v":2,"host":"a","journal":"j1"}`, `{"v":1,"host":"a"}`} {
+		p := Place{Dir: t.TempDir()}
+		file := filepath.Join(p.Dir, "owner")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refused(t, p, first, true, compute.KindInvalid, file, "remove the file")
+		if b, err := os.ReadFile(file); err != nil || string(b) != text {
+			t.Errorf("it is %q now: %v", b, err)
+		}
+	}
+}
+
+func TestAFolderThatCannotBeUsed(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, Place{Dir: filepath.Join(file, "below")}, first, true, compute.KindInvalid, "cannot be used")
+}
