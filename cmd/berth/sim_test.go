@@ -56,7 +56,7 @@ func (p simulated) API(s sim.Site, address string) service.Part {
 
 func (p simulated) Agent(s sim.Site, h sim.AgentSite) service.Part {
 	return p.part(s, "agent", func(_ context.Context, c cell) (service.Part, error) {
-		return newAgent(c, agentOptions{Host: h.Host, State: h.State, Driver: h.Driver, Journal: h.Journal})
+		return newAgent(c, agentOptions{Host: h.Host, State: h.State, Home: h.Home, Driver: h.Driver, Journal: h.Journal})
 	})
 }
 

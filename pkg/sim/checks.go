@@ -35,6 +35,7 @@ func checks() []func(*Recording) []Violation {
 		checkEnded, checkAccepted, checkInvented, checkLog, checkOnce, checkGranted, checkOver,
 		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots, checkQueues,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained,
+		checkKept, checkLost,
 	}
 }
 

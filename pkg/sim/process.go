@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/home"
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/service"
@@ -25,6 +27,7 @@ type process struct {
 	held  int   // so many have reasons that it stays down
 	lives []*life
 	keep  []byte // agents: the journal for the next life; nil: a new one
+	as    identity
 }
 
 // life is one run of a process, from its start until nothing of it is left.
@@ -142,6 +145,7 @@ func (p *process) furnish(l *life) {
 	}
 	l.saved(file)
 	l.saved(file)
+	p.mark(l)
 }
 
 func (p *process) journal(l *life) string { return filepath.Join(l.dir, p.name+".journal") }
@@ -184,9 +188,13 @@ func (p *process) agent(l *life) service.Part {
 		PrepareTime: p.host.Prepare.Duration(), LaunchTime: p.host.Launch.Duration(), DestroyTime: p.host.Destroy.Duration(),
 		Fault: p.play.troubles.fault,
 	})
+	var reached hypervisor.Driver = &driver{Driver: inner, host: p.host.ID, link: l.link, rec: p.play.rec}
+	if p.as.name != "" {
+		reached = roomless{reached}
+	}
 	return p.play.product.Agent(p.play.site(l, p.name), AgentSite{
-		Host: p.host.ID, State: l.dir,
-		Driver:  &driver{Driver: inner, host: p.host.ID, link: l.link, rec: p.play.rec},
+		Host: p.called(), State: l.dir, Home: home.Place{Dir: l.dir},
+		Driver:  reached,
 		Journal: journal.Options{NoSync: true, Written: func() { p.written(l) }},
 	})
 }

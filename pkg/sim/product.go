@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
@@ -35,7 +36,8 @@ type Site struct {
 // AgentSite is what an agent has on its host.
 type AgentSite struct {
 	Host    compute.HostID
-	State   string // folder of the journal
+	State   string     // folder of the journal
+	Home    home.Place // says whose the machines are
 	Driver  hypervisor.Driver
 	Journal journal.Options
 }

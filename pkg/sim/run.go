@@ -109,6 +109,8 @@ func (w *play) fault(f Fault) {
 		w.rogue(f)
 	case FaultRing:
 		w.ring(f)
+	case FaultRename:
+		w.rename(p, f)
 	default:
 		w.disturb(p, f)
 	}

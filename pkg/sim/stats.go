@@ -107,6 +107,8 @@ func kindOf(f Fault) string {
 		return "ring " + f.Key
 	case FaultPower:
 		return strings.TrimSpace("power " + f.Dead)
+	case FaultRename:
+		return strings.TrimSpace("rename " + f.Key)
 	}
 	return f.Kind
 }

@@ -1,0 +1,26 @@
+package sim
+
+import "math/rand/v2"
+
+// renamed has some schedules give a host another name while it has something. It
+// has numbers of its own, as rare has.
+func (g *generator) renamed() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 11))
+	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.05) {
+		return
+	}
+	f := Fault{Kind: FaultRename, For: g.between(3, 90), Key: pick(g, "", Adopted, Adopted)}
+	g.befalls(&f)
+	g.wrong(f)
+}
+
+// befalls has a fault of a host meet an instance there that has just begun to run, or
+// whatever it has later.
+func (g *generator) befalls(f *Fault) {
+	if g.chance(0.3) {
+		b := pick(g, g.names...)
+		f.At, f.Name, f.When = b.at, b.name, pick(g, "starting", "active")
+		return
+	}
+	f.At, f.Who = g.between(g.length/2, g.length+5), g.one("host")
+}

@@ -1,0 +1,87 @@
+package sim
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/berth-project/berth/compute-agent/home"
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// FaultRename is an agent that is started under another name, with a journal of
+// that name, on the machines of its host, for For. Key says whether the operator
+// has handed the machines over to it.
+const FaultRename = "rename"
+
+// Adopted is the Key of a FaultRename whose agent starts: without it, the agent is
+// refused its machines, again and again.
+const Adopted = "adopted"
+
+// identity is under which name a host's agent runs.
+type identity struct {
+	name    compute.HostID // empty: the host's own
+	handing bool           // the machines are handed over to it when it starts
+}
+
+// rename gives a host another name for a while.
+func (w *play) rename(p *process, f Fault) {
+	w.rec.came(f)
+	adopted := f.Key == Adopted
+	p.become(identity{name: p.host.ID + "-new", handing: adopted})
+	w.rec.note(p.name, "has another name now")
+	w.lasts(f.For, nil)
+	w.after(f.For.Duration(), func() {
+		p.become(identity{handing: adopted})
+		w.rec.note(p.name, "has its name again")
+	})
+}
+
+// become restarts an agent under a name.
+func (p *process) become(id identity) {
+	p.kill(p.current(), "")
+	p.mu.Lock()
+	p.as = id
+	p.mu.Unlock()
+	p.start()
+}
+
+// called is the name that an agent is started under.
+func (p *process) called() compute.HostID {
+	if p.as.name != "" {
+		return p.as.name
+	}
+	return p.host.ID
+}
+
+// mark has the host's machines say to a new life whose they are: what they said to
+// the one before, or that they were handed over.
+func (p *process) mark(l *life) {
+	if n := len(p.lives); n > 0 {
+		if b, err := os.ReadFile(filepath.Join(p.lives[n-1].dir, "owner")); err == nil {
+			p.play.must(os.WriteFile(filepath.Join(l.dir, "owner"), b, 0o600))
+		}
+	}
+	if !p.as.handing {
+		return
+	}
+	j, err := journal.Open(filepath.Join(l.dir, string(p.called())+".journal"), journal.Options{NoSync: true})
+	p.play.must(err)
+	is := home.Owner{Host: p.called(), Journal: j.ID()}
+	p.play.must(j.Close())
+	_, err = home.Place{Dir: l.dir}.HandOver(is)
+	p.play.must(err)
+	p.as.handing = p.as.name != "" // its journal is a new one every time
+}
+
+// roomless is a hypervisor that has room for nothing: a renamed host takes no work,
+// which would be there under a name that soon is nobody's.
+type roomless struct{ hypervisor.Driver }
+
+func (d roomless) Inventory(ctx context.Context) (hypervisor.Inventory, error) {
+	inv, err := d.Driver.Inventory(ctx)
+	inv.Totals = compute.Resources{}
+	return inv, err
+}
