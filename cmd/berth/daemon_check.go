@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func (c conductorConfig) check() error {
 }
 
 func (c agentConfig) check() error {
-	errs := []error{c.Kafka.check(), c.Log.check(), c.Status.check(), config.At("host", c.Host.Check()), between("slots", c.Slots, 1, 1000), c.terms().Check()}
+	errs := []error{c.Kafka.check(), c.Log.check(), c.Status.check(), c.checkHost(), between("slots", c.Slots, 1, 1000), c.terms().Check()}
 	if c.State == "" {
 		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))
 	}
@@ -81,6 +82,21 @@ func (c agentConfig) check() error {
 		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake", "qemu", "libvirt" and "exec"`))
 	}
 	return errors.Join(errs...)
+}
+
+// checkHost refuses a name that no new host may have. One that has worked under it
+// keeps it: its machines are known by it.
+func (c agentConfig) checkHost() error {
+	err := c.Host.CheckNew()
+	if err == nil || c.Host.Check() != nil {
+		return config.At("host", err)
+	}
+	for _, host := range c.hosts() {
+		if _, no := os.Stat(journalFile(c.State, host)); no != nil {
+			return config.At("host", err)
+		}
+	}
+	return nil
 }
 
 func (k kafkaConfig) check() error {

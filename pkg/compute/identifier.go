@@ -50,6 +50,7 @@ type (
 // regular expressions: they took half the time of reading one.
 var (
 	nameShape  = shape{first: lower | digit, inner: lower | digit | dot | underscore | dash, last: lower | digit, most: 64}
+	hostShape  = shape{first: lower | digit, inner: lower | digit | dot | dash, last: lower | digit, most: 64}
 	axisShape  = shape{first: lower, inner: lower | digit, last: lower | digit, most: 32}
 	valueShape = shape{first: lower | digit, inner: lower | digit | dash, last: lower | digit, most: 32}
 	traitShape = shape{first: upper, inner: upper | digit | underscore, last: upper | digit | underscore, most: 255}
@@ -148,6 +149,13 @@ func (h HostID) Check() error {
 	return match(nameShape, "host", string(h), nameRemedy)
 }
 
+// CheckNew refuses besides what no agent may begin under: Kafka makes no topic for
+// a_b where there is one for a.b, so such a host would hear nothing. Records may
+// have such names, from agents of older versions.
+func (h HostID) CheckNew() error {
+	return match(hostShape, "host", string(h), hostRemedy)
+}
+
 // Check refuses a flavor name that could not be part of a topic name.
 func (f FlavorName) Check() error {
 	return match(nameShape, "flavor", string(f), nameRemedy)
@@ -169,6 +177,9 @@ func (t Trait) Check() error {
 }
 
 const nameRemedy = "use 1 to 64 lower-case letters, digits, dots, dashes and underscores, a letter or digit first and last"
+
+const hostRemedy = "use 1 to 64 lower-case letters, digits, dots and dashes, a letter or digit first and last; " +
+	"no underscores, for Kafka takes them for dots in the names of topics"
 
 func match(w shape, field, value, remedy string) error {
 	if w.fits(value) {

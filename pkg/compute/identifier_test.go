@@ -12,6 +12,7 @@ import (
 var patterns = map[string]*regexp.Regexp{
 	"id":    regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`),
 	"name":  regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?$`),
+	"host":  regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$`),
 	"axis":  regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`),
 	"value": regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`),
 	"trait": regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,254}$`),
@@ -21,7 +22,7 @@ var patterns = map[string]*regexp.Regexp{
 // checksAsPatterns compares each check with its pattern.
 func checksAsPatterns(t interface{ Errorf(string, ...any) }, s string) {
 	for what, err := range map[string]error{
-		"id": InstanceID(s).Check(), "name": Project(s).Check(), "axis": AxisName(s).Check(),
+		"id": InstanceID(s).Check(), "name": Project(s).Check(), "axis": AxisName(s).Check(), "host": HostID(s).CheckNew(),
 		"value": AxisValue(s).Check(), "trait": Trait(s).Check(), "class": ResourceClass(s).Check(),
 	} {
 		if want := patterns[what].MatchString(s) && !strings.Contains(s, ".."); want != (err == nil) {
@@ -32,7 +33,7 @@ func checksAsPatterns(t interface{ Errorf(string, ...any) }, s string) {
 
 func TestChecksAreTheirPatterns(t *testing.T) {
 	for _, s := range []string{
-		"", ".", "..", "a..b", "a.b", "-a", "a-", "_", "A", "9", "a\n", "\na", "é", "a\xff", "CUSTOM_", "CUSTOM__",
+		"", ".", "..", "a..b", "a.b", "a_b", "a-b", "-a", "a-", "_", "A", "9", "a\n", "\na", "é", "a\xff", "CUSTOM_", "CUSTOM__",
 		strings.Repeat("a", 32), strings.Repeat("a", 33), strings.Repeat("a", 64), strings.Repeat("a", 65),
 		strings.Repeat("A", 255), strings.Repeat("A", 256), "CUSTOM_" + strings.Repeat("9", 248), "CUSTOM_" + strings.Repeat("9", 249),
 		"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4A", "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4aa", "0b9cf4a2.3f0e-4c5e-9a55-0f6f1d2c3b4a",
