@@ -42,7 +42,10 @@ func (d *driver) do(ctx context.Context, method string, call func(context.Contex
 
 func (d *driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	defer d.rec.works(d.host, s.Instance, "Prepare")()
-	return d.do(ctx, "Prepare", func(ctx context.Context) error { return d.Driver.Prepare(ctx, s) })
+	return d.do(ctx, "Prepare", func(ctx context.Context) error {
+		d.rec.given(d.host, s)
+		return d.Driver.Prepare(ctx, s)
+	})
 }
 
 func (d *driver) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {

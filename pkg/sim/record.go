@@ -30,6 +30,7 @@ type Recording struct {
 	Owners   []Owned      // who asked for a partition's pen, and so took it over
 	Machines []fake.Event // what hypervisors did
 	Launches []Launch     // by whose leave
+	Given    []Given      // what hypervisors were asked to prepare
 	Works    []Worked     // what hypervisors were busy with
 	Rings    []Rung       // what hosts were rung for
 	Offers   []Offered    // whether hosts offer

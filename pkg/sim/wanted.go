@@ -1,0 +1,94 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Wanted is a boot as a client asked for it, and what has to come of it: worked out from
+// the schedule alone, by nothing that Berth has written.
+type Wanted struct {
+	Ask
+	Boot      compute.Boot // with the defaults that the API promises
+	Queue     compute.QueueName
+	Resources compute.Resources
+	Required  []compute.Trait
+	Offered   bool // something like it is offered at some time
+}
+
+// wanted are all boots of the schedule, by name.
+func (r *Recording) wanted() map[string]Wanted {
+	all := map[string]Wanted{}
+	for _, a := range r.Asks {
+		if a.Op == LoadBoot {
+			all[a.Name] = r.Schedule.want(a)
+		}
+	}
+	return all
+}
+
+func (s Schedule) want(a Ask) Wanted {
+	x := Wanted{Ask: a, Boot: *a.Load.Boot, Resources: compute.Resources{}}
+	x.Boot.Name = a.Name
+	x.Boot.Attempts = cmp.Or(x.Boot.Attempts, compute.DefaultAttempts)
+	x.Boot.Deadline = cmp.Or(x.Boot.Deadline, compute.DefaultDeadline)
+	f, ok := s.flavor(x.Boot.Flavor)
+	if !ok {
+		return x
+	}
+	x.Offered = true
+	parts := []string{string(f.Name)}
+	x.Resources = x.Resources.Plus(f.Resources)
+	x.Required = append(x.Required, f.Required...)
+	for axis, chosen := range x.Boot.With {
+		parts = append(parts, string(axis)+"-"+string(chosen))
+		for _, v := range s.axis(axis).Values {
+			if v.Value == chosen {
+				x.Resources = x.Resources.Plus(v.Consumes)
+				x.Required = append(x.Required, v.Requires...)
+			}
+		}
+	}
+	slices.Sort(parts[1:])
+	x.Queue = compute.QueueName(strings.Join(parts, "."))
+	slices.Sort(x.Required)
+	x.Required = slices.Compact(x.Required)
+	return x
+}
+
+// flavor is one that is offered at some time; all of one name are the same.
+func (s Schedule) flavor(name compute.FlavorName) (compute.Flavor, bool) {
+	for _, f := range s.World.Flavors {
+		if f.Name == name {
+			return f, true
+		}
+	}
+	for _, l := range s.Load {
+		if l.Op == LoadAddFlavor && l.Flavor.Name == name {
+			return *l.Flavor, true
+		}
+	}
+	return compute.Flavor{}, false
+}
+
+func (s Schedule) axis(name compute.AxisName) compute.Capability {
+	for _, a := range s.World.Axes {
+		if a.Axis == name {
+			return a
+		}
+	}
+	return compute.Capability{}
+}
+
+// host is one of the schedule's.
+func (s Schedule) host(id compute.HostID) (Host, bool) {
+	for _, h := range s.World.Hosts {
+		if h.ID == id {
+			return h, true
+		}
+	}
+	return Host{}, false
+}
