@@ -111,7 +111,7 @@ func (c *clients) until(i int, repeat bool, ask func(context.Context) error) {
 			c.play.rec.answered(i, func(a *Ask) { a.OK, a.Answered, a.Err = true, time.Now(), "" })
 			return
 		}
-		c.play.rec.answered(i, func(a *Ask) { a.Err = err.Error() })
+		c.play.rec.answered(i, func(a *Ask) { a.Err, a.Why = err.Error(), cause(err) })
 		if kind := compute.KindOf(err); kind != compute.KindUnavailable && kind != compute.KindTimeout && kind != compute.KindInternal {
 			c.play.rec.answered(i, func(a *Ask) { a.Answered = time.Now() })
 			return

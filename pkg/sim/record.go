@@ -82,6 +82,7 @@ type Ask struct {
 	Answered time.Time // zero: never
 	OK       bool      // it cannot be lost any more
 	Err      string
+	Why      *compute.Error // the last error, if it is one of Berth's
 	Tries    int
 }
 

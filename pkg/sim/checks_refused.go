@@ -1,0 +1,189 @@
+package sim
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// checkRefused: what is refused has a cause in what was asked, in what is offered, or in
+// what went wrong. What a client is told for good counts, and what the log says.
+func checkRefused(r *Recording) []Violation {
+	return slices.Concat(r.refusedAtOnce(), r.refusedLater())
+}
+
+// refusedAtOnce are the answers of API nodes. What was taken away is refused for as long
+// as it may be unknown that it is back.
+func (r *Recording) refusedAtOnce() (wrong []Violation) {
+	for _, a := range r.Asks {
+		if a.OK || a.Answered.IsZero() || a.Own == "id" && a.Op == LoadDelete {
+			continue // it has no answer, or Kafka gave it
+		}
+		if !r.mayRefuse(a) {
+			wrong = append(wrong, broken("refused", a.ID, a.Answered, "%s %s%s was refused without a cause: %s",
+				a.Op, a.Name, a.Host, a.Err)...)
+		}
+	}
+	return wrong
+}
+
+func (r *Recording) mayRefuse(a Ask) bool {
+	code := compute.ReasonCode("")
+	if a.Why != nil && a.Why.Reason != nil {
+		code = a.Why.Reason.Code
+	}
+	switch a.Op {
+	case LoadBoot:
+		switch {
+		case code == compute.NoSuchFlavor, code == compute.QueueClosedReason, code == compute.NoSuchCapability:
+			return r.mayLack(a.Load.Boot.Flavor, a.Began, a.Answered)
+		case a.Why != nil && a.Why.Field == "host":
+			return r.Schedule.forgets(a.Load.Boot.Host)
+		}
+		return false
+	case LoadDelete:
+		return a.Why != nil && a.Why.Kind == compute.KindNotFound && !r.known(a.ID, a.Began)
+	case LoadDropFlavor, LoadDropAxis:
+		return true // work may wait
+	case LoadHost:
+		return r.Schedule.forgets(a.Host)
+	}
+	return false
+}
+
+// known says whether a client had been told, before a time, that a boot is safe.
+func (r *Recording) known(id compute.InstanceID, before time.Time) bool {
+	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		return a.Op == LoadBoot && a.ID == id && a.OK && a.Answered.Before(before)
+	})
+}
+
+// forgets says whether an operator may declare a host gone.
+func (s Schedule) forgets(h compute.HostID) bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		return f.Dead == "forget" && (f.Who == "" || f.Who == string(h))
+	})
+}
+
+// nodesOpen is how long after the beginning a second API node, or a conductor, may not
+// have read everything: only the first node is waited for.
+const nodesOpen = 10 * time.Second
+
+// mayLack says whether somebody may have thought, between two moments, that a flavor is
+// not offered: it never is, not yet for as long as all have heard, or no more.
+func (r *Recording) mayLack(name compute.FlavorName, from, to time.Time) bool {
+	if _, ever := r.Schedule.flavor(name); !ever || from.Before(r.Start.Add(nodesOpen)) {
+		return true
+	}
+	first := time.Time{}
+	for _, a := range r.Asks {
+		switch {
+		case a.Flavor == nil || a.Flavor.Name != name:
+		case a.Op == LoadDropFlavor && !a.Began.After(to):
+			return true
+		case a.Op == LoadAddFlavor && a.OK && (first.IsZero() || a.Answered.Before(first)):
+			first = a.Answered
+		}
+	}
+	if len(r.Schedule.Faults) > 0 && !first.Before(r.Start) {
+		return true // whoever is hindered hears of it late
+	}
+	if first.IsZero() {
+		return !slices.ContainsFunc(r.Schedule.World.Flavors, func(f compute.Flavor) bool { return f.Name == name })
+	}
+	return from.Before(first.Add(quotaHeard))
+}
+
+// refusedLater are records that end in error.
+func (r *Recording) refusedLater() (wrong []Violation) {
+	last, asked := map[compute.InstanceID]compute.Instance{}, r.wanted()
+	for _, w := range r.Log {
+		i, old := w.Instance, last[w.Instance.ID]
+		last[i.ID] = i
+		x, ok := asked[i.Boot.Name]
+		if w.Removed || !ok || i.State != compute.StateError {
+			continue
+		}
+		if i.Reason == nil || !r.mayEnd(old, w, x) {
+			wrong = append(wrong, broken("refused", i.ID, w.Seen, "%s ended without a cause: %s", i.Boot.Name, i.Reason)...)
+		}
+	}
+	return wrong
+}
+
+// mayEnd says whether the schedule holds a cause for an error. Times are looked at by
+// checkInTime, attempts by checkAttempts, and quota by checkQuotaExact.
+func (r *Recording) mayEnd(old compute.Instance, w Written, x Wanted) bool {
+	reason := w.Instance.Reason
+	switch reason.Code {
+	case compute.QuotaExceeded:
+		return r.limits(x.Project, w.Seen)
+	case compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason:
+		return r.mayLack(x.Boot.Flavor, x.Began, w.Seen)
+	case compute.DeadlineExceeded:
+		return old.State == compute.StateQueued
+	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits:
+		return old.State == compute.StateQueued && x.Boot.OnNoCapacity == compute.FailAtOnce && x.Boot.Host == ""
+	case compute.PinnedHostUnavailable:
+		return x.Boot.Host != "" && (x.Boot.OnNoCapacity == compute.FailAtOnce || r.mayTurnAway(x.Boot.Host, x, w.Seen))
+	case compute.BuildFailed, compute.AttemptsExhausted, compute.HostLost:
+		return r.Schedule.hinders(reason.Host)
+	}
+	return false
+}
+
+// limits says whether anybody had asked for a quota of a project.
+func (r *Recording) limits(p compute.Project, before time.Time) bool {
+	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		return a.Op == LoadQuota && a.Project == p && !a.Began.After(before)
+	})
+}
+
+// mayTurnAway says whether a host may have been unable to take what only it may take.
+func (r *Recording) mayTurnAway(h compute.HostID, x Wanted, at time.Time) bool {
+	host, ok := r.Schedule.host(h)
+	if !ok || r.Schedule.hinders(h) || !x.Resources.FitsIn(host.Totals) {
+		return true
+	}
+	if slices.ContainsFunc(x.Required, func(t compute.Trait) bool { return !slices.Contains(host.Traits, t) }) {
+		return true
+	}
+	all := compute.Resources{}
+	for _, a := range r.Asks {
+		switch {
+		case a.Op == LoadHost && a.Host == h && a.Wish != "enable" && !a.Began.After(at):
+			return true
+		case a.Op == LoadBoot && !a.Began.After(at):
+			all = all.Plus(r.Schedule.want(a).Resources)
+		}
+	}
+	return !all.FitsIn(host.Totals) // others may have it
+}
+
+// hinders says whether anything may keep a host, or any if none is named, from building
+// or running something: what happens to it or to the broker, and a conductor that does not
+// answer its claims. What happens to rings does not.
+func (s Schedule) hinders(h compute.HostID) bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		_, host := s.host(compute.HostID(f.Who))
+		switch {
+		case f.Kind == FaultRing && f.Key != RingDead:
+			return false
+		case f.Who == "", f.Who == "broker", strings.HasPrefix(f.Who, "conductor-"):
+			return true
+		}
+		return host && (h == "" || f.Who == string(h))
+	})
+}
+
+// cause is why somebody was told no.
+func cause(err error) *compute.Error {
+	var e *compute.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
