@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -92,3 +93,6 @@ func (s Schedule) host(id compute.HostID) (Host, bool) {
 	}
 	return Host{}, false
 }
+
+// slack is how much later than it would be without a network something may be seen.
+func (s Schedule) slack() time.Duration { return 60 * s.World.Latency.Duration() }
