@@ -36,7 +36,7 @@ func checks() []func(*Recording) []Violation {
 		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots, checkQueues,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained,
 		checkKept, checkLost,
-		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed,
+		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
 	}
 }
 
