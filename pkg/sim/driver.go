@@ -42,20 +42,24 @@ func (d *driver) do(ctx context.Context, method string, call func(context.Contex
 
 func (d *driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	defer d.rec.works(d.host, s.Instance, "Prepare")()
-	return d.do(ctx, "Prepare", func(ctx context.Context) error {
+	err := d.do(ctx, "Prepare", func(ctx context.Context) error {
 		d.rec.given(d.host, s)
 		return d.Driver.Prepare(ctx, s)
 	})
+	d.rec.broke(d.host, s.Instance, s.Attempt, "Prepare", err)
+	return err
 }
 
 func (d *driver) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
 	defer d.rec.works(d.host, id, "Launch")()
-	return d.do(ctx, "Launch", func(ctx context.Context) error {
+	err := d.do(ctx, "Launch", func(ctx context.Context) error {
 		began := time.Now()
 		err := d.Driver.Launch(ctx, id, a, c)
 		d.rec.launched(Launch{At: began, Host: d.host, Instance: id, Attempt: a, Claim: c})
 		return err
 	})
+	d.rec.broke(d.host, id, a, "Launch", err)
+	return err
 }
 
 func (d *driver) Destroy(ctx context.Context, id compute.InstanceID) error {

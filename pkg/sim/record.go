@@ -31,6 +31,7 @@ type Recording struct {
 	Machines []fake.Event // what hypervisors did
 	Launches []Launch     // by whose leave
 	Given    []Given      // what hypervisors were asked to prepare
+	Broke    []Broke      // calls of theirs that failed
 	Works    []Worked     // what hypervisors were busy with
 	Rings    []Rung       // what hosts were rung for
 	Offers   []Offered    // whether hosts offer
