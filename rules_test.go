@@ -49,7 +49,8 @@ var arrows = map[string][]string{
 	"pkg/sorted":                    {},
 	"pkg/telemetry":                 {"pkg/compute"},
 	"pkg/config":                    {"pkg/compute"},
-	"pkg/kafka":                     {"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"pkg/kafka":                     {"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/unpack"},
+	"pkg/unpack":                    {"pkg/compute", "pkg/wire"},
 	"pkg/embedded":                  {},
 	"pkg/localkafka":                {},
 	"pkg/api":                       {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted"},
@@ -60,7 +61,7 @@ var arrows = map[string][]string{
 	"pkg/client":                    {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
 	"pkg/publish":                   {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish"},
 	"pkg/publish/publishtest":       {"*"},
-	"pkg/follow":                    {"pkg/compute", "pkg/wire", "pkg/follow"},
+	"pkg/follow":                    {"pkg/compute", "pkg/wire", "pkg/follow", "pkg/unpack"},
 	"pkg/follow/followtest":         {"*"},
 	"pkg/bench":                     {"*"},
 	"pkg/sim":                       {"*"},
@@ -73,7 +74,7 @@ var arrows = map[string][]string{
 
 // clients says who may use a Kafka client, and which.
 var clients = map[string][]string{
-	"github.com/twmb/franz-go":      {"pkg/kafka", "pkg/embedded", "pkg/bench", "pkg/sim", "pkg/kafkatest", "pkg/publish/franz", "pkg/publish/publishtest", "pkg/follow/franz", "pkg/follow/followtest"},
+	"github.com/twmb/franz-go":      {"pkg/kafka", "pkg/unpack", "pkg/embedded", "pkg/bench", "pkg/sim", "pkg/kafkatest", "pkg/publish/franz", "pkg/publish/publishtest", "pkg/follow/franz", "pkg/follow/followtest"},
 	"github.com/IBM/sarama":         {"pkg/publish/sarama", "pkg/publish/publishtest", "pkg/follow/sarama", "pkg/follow/followtest"},
 	"github.com/segmentio/kafka-go": {"pkg/publish/kafkago", "pkg/publish/publishtest", "pkg/follow/kafkago", "pkg/follow/followtest"},
 }

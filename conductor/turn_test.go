@@ -105,6 +105,8 @@ func TestPoison(t *testing.T) {
 		with(k.boot(4, "p"), func(r *wire.Record) { r.Topic = "elsewhere" }),
 		k.place(wire.Record{Key: []byte("p"), Value: make([]byte, compute.MaxRejectedValue+7)}, "requests", p),
 		k.requested(compute.Request{Op: compute.OpStop, Project: "p", Instance: id(77)}),
+		k.place(wire.Record{Value: []byte{}, Unread: errors.New("it unpacks to too much")}, "requests", p),
+		k.place(wire.Record{Value: []byte{}, Unread: errors.New("it unpacks to too much")}, "reports", p),
 	}
 	k.read(append(poison, good)...)
 	if len(k.bad) != len(poison) {

@@ -114,11 +114,12 @@ func TestUnreadableRecords(t *testing.T) {
 		pass(time.Second)
 		c.boot(1, "small", func(b *compute.Build) { b.Resources = nil; b.Attempt = 0 })
 		n.agent.Commands([]wire.Record{{Topic: "host.h1", Value: []byte("{"), Offset: 7}}, true)
+		n.agent.Commands([]wire.Record{{Topic: "host.h1", Value: []byte{}, Unread: errors.New("it unpacks to too much"), Offset: 8}}, true)
 		n.agent.Advice([]wire.Record{{Topic: "advice", Value: []byte("{")}}, true)
 		n.agent.Queues([]wire.Record{{Topic: "queues", Key: []byte("x"), Value: []byte("{")}}, true)
 		pass(time.Second)
 		c.mu.Lock()
-		if len(c.rejected) != 2 { // its work and its commands; the rest everybody reads
+		if len(c.rejected) != 3 { // its work and its commands; the rest everybody reads
 			c.t.Errorf("rejected: %+v", c.rejected)
 		}
 		if !c.queues["small"].items[0].done {

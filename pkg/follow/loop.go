@@ -252,6 +252,10 @@ func (l *loop) changes(recs []wire.Record) ([]Change, error) {
 // another log: the one writer of an instance only counts up.
 func (l *loop) change(rec wire.Record) (Change, error) {
 	ch := Change{Partition: rec.Partition, Offset: rec.Offset}
+	if rec.Unread != nil {
+		ch.Err = rec.Unread
+		return ch, nil
+	}
 	ch.Project, ch.ID, ch.Err = wire.ParseInstanceKey(rec.Key)
 	if ch.Err != nil {
 		return ch, nil

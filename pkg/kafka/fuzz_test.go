@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"encoding/hex"
-	"slices"
 	"strings"
 	"testing"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/unpack"
 )
 
 // batch is one record as a broker sends it.
@@ -24,20 +24,6 @@ func batch(f *testing.F) []byte {
 	return b.AppendTo(nil)
 }
 
-// FuzzDecodeRecord reads what a share fetch answers.
-func FuzzDecodeRecord(f *testing.F) {
-	good := batch(f)
-	f.Add(good, int64(0))
-	f.Add(good[:len(good)-3], int64(0))
-	f.Add(slices.Concat(good, good), int64(1))
-	f.Fuzz(func(t *testing.T, batches []byte, offset int64) {
-		rec, err := decodeRecord("t", batches, offset, kgo.DefaultDecompressor())
-		if (rec == nil) == (err == nil) || rec != nil && rec.Offset != offset {
-			t.Errorf("%+v, %v", rec, err)
-		}
-	})
-}
-
 // FuzzFetched reads what a fetch answers: it never goes back, whatever comes.
 func FuzzFetched(f *testing.F) {
 	f.Add(batch(f), int64(0), int64(1), int16(0))
@@ -46,7 +32,7 @@ func FuzzFetched(f *testing.F) {
 		p := kmsg.NewFetchResponseTopicPartition()
 		p.RecordBatches, p.HighWatermark, p.LastStableOffset, p.ErrorCode = batches, end, end, code
 		for _, committed := range []bool{true, false} {
-			part := s.part(&p, from, committed)
+			part := s.part(&p, from, committed, unpack.NewRoom())
 			if part.next < from {
 				t.Errorf("reads on at %d after %d", part.next, from)
 			}

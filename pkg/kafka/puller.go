@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -70,7 +71,7 @@ type Puller struct {
 	ready   chan struct{}
 	ended   chan struct{}
 	places  *places
-	decoder kgo.Decompressor
+	unpack  unpack.Reader
 	counts  counters
 
 	mu    sync.Mutex
@@ -97,8 +98,8 @@ func NewPuller(cfg Config, opts PullerOptions) *Puller {
 	p := &Puller{
 		cfg: cfg, opts: opts,
 		results: make(chan wire.Pulled, mostLanes), ready: make(chan struct{}), ended: make(chan struct{}),
-		places: newPlaces(cfg.Topics), decoder: kgo.DefaultDecompressor(),
-		lanes: map[wire.Lane]*lane{},
+		places: newPlaces(cfg.Topics),
+		lanes:  map[wire.Lane]*lane{},
 	}
 	p.counts.into(cfg.Metrics)
 	return p

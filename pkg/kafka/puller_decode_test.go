@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,11 +55,5 @@ func putBatch(t *testing.T, cfg Config, topic string, codec kgo.CompressionCodec
 	}
 	if err := cl.ProduceSync(patient(t), recs...).FirstErr(); err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestDecodeNothing(t *testing.T) {
-	if _, err := decodeRecord("t", nil, 5, kgo.DefaultDecompressor()); !errors.Is(err, errNoRecord) {
-		t.Errorf("got %v", err)
 	}
 }

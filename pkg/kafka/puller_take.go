@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -78,12 +79,13 @@ func (l *lane) receive(r *wire.Pulled, ref wire.WorkRef, t topicUUID, batches []
 	var err error
 	if r.Record == nil && ref.Queue.Name != "" {
 		var rec *wire.Record
-		if rec, err = decodeRecord(l.p.cfg.Topics.Build(ref.Queue.Name), batches, ref.Offset, l.p.decoder); err == nil {
+		// A batch is sent as it was written: it may hold records that are others'.
+		if rec, err = l.p.unpack.Record(batches, l.p.cfg.Topics.Build(ref.Queue.Name), ref.Offset); err == nil {
 			r.Record, r.Ref = rec, ref
 			return true
 		}
 		l.log().Warn("cannot read what was pulled", zap.String("queue", string(ref.Queue.Name)), zap.Int64("offset", ref.Offset), zap.Error(err))
-		if errors.Is(err, errNoRecord) {
+		if errors.Is(err, unpack.ErrNoRecord) {
 			how = ackGap
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/unpack"
 )
 
 const (
@@ -181,14 +181,14 @@ func (s *source) request(f fetch, committed bool) *kmsg.FetchRequest {
 }
 
 func (s *source) parse(f fetch, resp *kmsg.FetchResponse, committed bool) fetched {
-	out := fetched{fetch: f}
+	out, room := fetched{fetch: f}, unpack.NewRoom()
 	for _, t := range resp.Topics {
 		for i := range t.Partitions {
 			from, asked := f.from[t.Partitions[i].Partition]
 			if !asked {
 				continue
 			}
-			part := s.part(&t.Partitions[i], from, committed)
+			part := s.part(&t.Partitions[i], from, committed, room)
 			part.alone = len(f.from) == 1 && (s.joint == nil || f.wait == 0)
 			out.parts = append(out.parts, part)
 		}
@@ -196,20 +196,18 @@ func (s *source) parse(f fetch, resp *kmsg.FetchResponse, committed bool) fetche
 	return out
 }
 
-func (s *source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed bool) fetchedPart {
+func (s *source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed bool, room *unpack.Room) fetchedPart {
 	part := fetchedPart{partition: p.Partition, from: from, next: from, end: p.HighWatermark, bytes: len(p.RecordBatches)}
 	if part.err = kerr.ErrorForCode(p.ErrorCode); part.err != nil {
 		return part
 	}
-	opts := kgo.ProcessFetchPartitionOpts{Offset: from, Topic: s.topic, Partition: p.Partition}
 	if committed {
 		part.end = p.LastStableOffset
-		opts.IsolationLevel = kgo.ReadCommitted()
 	}
-	read, next := kgo.ProcessFetchPartition(opts, p, kgo.DefaultDecompressor(), nil)
-	part.next = max(from, next)
-	for _, k := range read.Records {
-		if r := fromKgo(k); !r.IsTakeover() { // between conductors
+	read := s.unpack.Part(p, unpack.Asked{Topic: s.topic, Partition: p.Partition, From: from, Committed: committed}, room)
+	part.next = read.Next
+	for _, r := range read.Records {
+		if !r.IsTakeover() { // between conductors
 			part.records = append(part.records, r)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/unpack"
 )
 
 // source knows where the partitions of one topic are led. It is safe for
@@ -31,6 +32,7 @@ type source struct {
 	// goes by itself; patient: it may wait for the others.
 	joint   *Joint
 	patient bool
+	unpack  unpack.Reader
 
 	mu    sync.Mutex
 	view  view

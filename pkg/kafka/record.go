@@ -16,19 +16,6 @@ func toKgo(r wire.Record) *kgo.Record {
 	return k
 }
 
-// fromKgo turns a record that was read into ours. The bytes belong to the
-// receiver; a small piece that is kept keeps the whole fetched batch alive.
-func fromKgo(k *kgo.Record) wire.Record {
-	r := wire.Record{
-		Topic: k.Topic, Partition: k.Partition, Offset: k.Offset,
-		Key: k.Key, Value: k.Value, Time: k.Timestamp.UTC(),
-	}
-	for _, h := range k.Headers {
-		r.Headers = append(r.Headers, wire.Header{Key: h.Key, Value: h.Value})
-	}
-	return r
-}
-
 // partitioner sends a record where its Partition says, and AnyPartition where
 // the key's hash says, exactly as wire.Partition does.
 func partitioner() kgo.Partitioner { return manualOrHash{hash: kgo.StickyKeyPartitioner(nil)} }

@@ -56,6 +56,9 @@ func EncodeQuota(q compute.Quota) Record {
 // DecodeCatalog reads a record of the catalog: the key says what it is, and a
 // tombstone that it was removed.
 func DecodeCatalog(rec Record) (CatalogEntry, error) {
+	if rec.Unread != nil {
+		return CatalogEntry{}, refused("catalog", rec.Unread)
+	}
 	kind, name, _ := strings.Cut(string(rec.Key), "/")
 	var entry CatalogEntry
 	switch {

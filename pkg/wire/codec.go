@@ -44,6 +44,9 @@ func decodeBody[M proto.Message, W any](kind string, rec Record, m M, body func(
 }
 
 func open(rec Record, m proto.Message, body func([]byte, proto.Message) error) error {
+	if rec.Unread != nil {
+		return rec.Unread
+	}
 	if err := checkSchema(rec); err != nil {
 		return err
 	}

@@ -12,6 +12,10 @@ type Record struct {
 	Value     []byte // nil is a tombstone
 	Headers   []Header
 	Time      time.Time // as read; ignored when sending
+	// Unread is why nothing can be read of the record batch that this record
+	// stands for, as read; nil: it is a record. It has no key, no headers and an
+	// empty value then, and every decoder refuses it with this error.
+	Unread error
 }
 
 // Header is one header of a record.

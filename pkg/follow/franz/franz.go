@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/follow"
+	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -28,6 +29,7 @@ func New(client *kgo.Client, o follow.Options) (*follow.Follower, error) {
 type asker struct {
 	client *kgo.Client
 	id     atomic.Pointer[[16]byte] // of the topic, as last heard
+	unpack unpack.Reader
 }
 
 // Leaders asks a broker.
@@ -106,10 +108,11 @@ func (a *asker) Fetch(ctx context.Context, broker int32, topic string, from map[
 	if err := classify(kerr.ErrorForCode(resp.ErrorCode)); err != nil {
 		return nil, err
 	}
+	room := unpack.NewRoom()
 	var parts []follow.Part
 	for _, t := range resp.Topics {
 		for i := range t.Partitions {
-			part, err := parse(topic, &t.Partitions[i], from[t.Partitions[i].Partition])
+			part, err := a.parse(topic, &t.Partitions[i], from[t.Partitions[i].Partition], room)
 			if err != nil {
 				return parts, err
 			}
@@ -119,28 +122,18 @@ func (a *asker) Fetch(ctx context.Context, broker int32, topic string, from map[
 	return parts, nil
 }
 
-// parse lets franz-go leave out what is not committed, and the markers.
-func parse(topic string, p *kmsg.FetchResponseTopicPartition, from int64) (follow.Part, error) {
+// parse leaves out what is not committed, and the markers.
+func (a *asker) parse(topic string, p *kmsg.FetchResponseTopicPartition, from int64, room *unpack.Room) (follow.Part, error) {
 	part := follow.Part{Partition: p.Partition, Code: p.ErrorCode, Highest: p.HighWatermark, Stable: p.LastStableOffset}
 	part.Empty = len(p.RecordBatches) == 0
 	if p.ErrorCode != 0 || part.Empty {
 		return part, nil
 	}
-	read, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
-		Offset: from, Topic: topic, Partition: p.Partition, IsolationLevel: kgo.ReadCommitted(),
-	}, p, kgo.DefaultDecompressor(), nil)
-	if read.Err != nil && next <= from {
-		return part, fmt.Errorf("partition %d, offset %d: a record batch cannot be read: %w", p.Partition, from, read.Err)
+	read := a.unpack.Part(p, unpack.Asked{Topic: topic, Partition: p.Partition, From: from, Committed: true}, room)
+	if read.Err != nil && read.Next == from {
+		return part, fmt.Errorf("partition %d, offset %d: %w", p.Partition, from, read.Err)
 	}
-	span := follow.Span{First: from, Last: next - 1}
-	for _, k := range read.Records {
-		r := wire.Record{Topic: topic, Partition: p.Partition, Offset: k.Offset, Key: k.Key, Value: k.Value, Time: k.Timestamp.UTC()}
-		for _, h := range k.Headers {
-			r.Headers = append(r.Headers, wire.Header{Key: h.Key, Value: h.Value})
-		}
-		span.Records = append(span.Records, r)
-	}
-	part.Spans = []follow.Span{span}
+	part.Spans = []follow.Span{{First: from, Last: read.Next - 1, Records: read.Records}}
 	return part, nil
 }
 
