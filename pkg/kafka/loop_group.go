@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -54,6 +55,7 @@ type membership struct {
 	ended  chan struct{} // closed before leaving: nobody listens to news
 	broken chan error    // holds one: the group will never take this process
 	cancel context.CancelFunc
+	heard  atomic.Pointer[time.Time] // when what the group last answered was asked
 
 	trouble *groupTrouble
 }
@@ -93,6 +95,7 @@ func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership
 // assigned says which partitions are ours in both topics.
 func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
 	m.lost.Store(false)
+	m.hears(time.Now())
 	m.trouble.over()
 	n := groupNews{kind: newsAssigned}
 	n.fence.member, n.fence.generation = cl.GroupMetadata()
@@ -108,6 +111,24 @@ func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
 func (m *membership) keeps() []int32 {
 	has, _ := m.has.Load().([]int32)
 	return has
+}
+
+// OnBrokerE2E hears when a heartbeat was answered. The group counts from when it
+// came in, so what is noted is when it went out.
+func (m *membership) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if kmsg.Key(key) == kmsg.Heartbeat && e2e.Err() == nil {
+		m.hears(time.Now().Add(-e2e.DurationE2E()))
+	}
+}
+
+func (m *membership) hears(at time.Time) { m.heard.Store(&at) }
+
+// silent says whether the group has not answered for so long that it may have
+// given the partitions to another process. Turns wait then: what they decided
+// would be refused, and nothing would come of it but work for the brokers.
+func (r *loopRun) silent(now time.Time) bool {
+	heard := r.group.heard.Load()
+	return heard != nil && now.Sub(*heard) >= r.loop.opts.SessionTimeout
 }
 
 // OnGroupManageError hears why the group does not work out; most of it passes.

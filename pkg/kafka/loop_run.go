@@ -134,7 +134,7 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 
 // chores does what has become due.
 func (r *loopRun) chores() error {
-	if r.suspended {
+	if r.suspended || r.silent(time.Now()) {
 		return nil
 	}
 	for _, o := range r.owned {
@@ -167,8 +167,11 @@ const mostPause = time.Minute
 // pause is how long nothing will become due.
 func (r *loopRun) pause(now time.Time) time.Duration {
 	d := mostPause
-	if r.suspended {
+	switch {
+	case r.suspended:
 		return d
+	case r.silent(now):
+		return min(d, r.loop.opts.Heartbeat) // nothing tells when the group is heard again
 	}
 	due := []time.Time{r.timers.due(), r.commitDue(now)}
 	if !r.pressed() && r.anyReady() {

@@ -20,7 +20,7 @@ var errGenerationLost = errors.New("the group went on without this process")
 func (r *loopRun) pressed() bool { return r.outbox.unsent > r.loop.opts.MaxUnsent }
 
 func (r *loopRun) turnDue(now time.Time) bool {
-	if r.suspended || !r.anyReady() {
+	if r.suspended || r.silent(now) || !r.anyReady() {
 		return false
 	}
 	if len(r.outbox.sent) > 0 || r.woken {
@@ -69,16 +69,18 @@ func (r *loopRun) turn() error {
 }
 
 // finish writes what the handler decided: rejects, then changes and positions
-// at once, then effects. of is the records of the log that effects without
-// changes follow from.
+// at once, then effects. No effect leaves before something was acknowledged in
+// its partition that was written after it was decided: the leader would have
+// refused it, had another process taken the partition over. of is the records of
+// the log that effects without changes follow from.
 func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]span) error {
 	r.timers.wake = res.Wake
 	r.soil(slices.Collect(maps.Keys(touched)))
 	if err := r.reject(res.Rejects); err != nil {
 		return r.undo(err)
 	}
-	if len(res.Changes) > 0 {
-		changed, err := r.write(res.Changes, len(touched) == 0 || r.most == 1)
+	if len(res.Changes) > 0 || len(res.Effects) > 0 {
+		changed, err := r.write(res, len(touched) == 0 || r.most == 1)
 		if errors.Is(err, errTurnTooLarge) {
 			r.most = max(1, r.most/2)
 		}
@@ -115,26 +117,16 @@ func (r *loopRun) reject(rejects []wire.Record) error {
 	return nil
 }
 
-// write writes changes, those of each partition together with its position. What
-// is more than a batch holds is refused, unless it may be written piecemeal: it
-// follows from no input, or from a single one that is no smaller than it is. The
-// position comes with the last piece then; whoever finds only some goes on from there,
-// as after a turn of its own that came to less.
-func (r *loopRun) write(changes []wire.Record, piecemeal bool) (map[int32]span, error) {
-	began, entries := time.Now(), map[int32]*entry{}
-	for _, c := range changes {
-		o := r.owned[c.Partition]
-		if o == nil || !o.ready {
-			return nil, &compute.Error{Op: "write changes", Kind: compute.KindInternal,
-				Message: fmt.Sprintf("the handler changed partition %d, which it does not have", c.Partition)}
-		}
-		if entries[o.id] == nil {
-			entries[o.id] = &entry{pen: o.pen}
-		}
-		entries[o.id].records = append(entries[o.id].records, c)
-	}
-	for p, e := range entries {
-		r.position(p).carry(e.records)
+// write writes changes, those of each partition together with its position, and
+// answers where. What is more than a batch holds is refused, unless it may be
+// written piecemeal: it follows from no input, or from a single one that is no
+// smaller than it is. The position comes with the last piece then; whoever finds
+// only some goes on from there, as after a turn of its own that came to less.
+func (r *loopRun) write(res wire.Result, piecemeal bool) (map[int32]span, error) {
+	began := time.Now()
+	entries, err := r.entries(res)
+	if err != nil {
+		return nil, err
 	}
 	if r.group.lost.Load() {
 		return nil, errGenerationLost
@@ -155,6 +147,9 @@ func (r *loopRun) write(changes []wire.Record, piecemeal bool) (map[int32]span, 
 			if rest[p] != nil {
 				rest[p].pen = r.owned[p].pen
 			}
+			if e.proof {
+				continue
+			}
 			wrote := span{e.offset, e.offset + int64(len(e.records))}
 			if before, ok := changed[p]; ok {
 				wrote.first = before.first
@@ -165,6 +160,44 @@ func (r *loopRun) write(changes []wire.Record, piecemeal bool) (map[int32]span, 
 	}
 	r.loop.cfg.Metrics.committed(began)
 	return changed, nil
+}
+
+// entries is what a result has written to each partition. One that has effects
+// and no changes gets a proof: the effects are its conductor's to publish only if
+// the leader takes it.
+func (r *loopRun) entries(res wire.Result) (map[int32]*entry, error) {
+	entries := map[int32]*entry{}
+	of := func(p int32, what string) (*entry, error) {
+		o := r.owned[p]
+		if o == nil || !o.ready {
+			return nil, &compute.Error{Op: "write " + what, Kind: compute.KindInternal,
+				Message: fmt.Sprintf("the handler decided them for partition %d, which it does not have", p)}
+		}
+		if entries[p] == nil {
+			entries[p] = &entry{pen: o.pen}
+		}
+		return entries[p], nil
+	}
+	for _, c := range res.Changes {
+		e, err := of(c.Partition, "changes")
+		if err != nil {
+			return nil, err
+		}
+		e.records = append(e.records, c)
+	}
+	for p, e := range entries {
+		r.position(p).carry(e.records)
+	}
+	for _, effect := range res.Effects {
+		e, err := of(effect.Partition, "effects")
+		if err != nil {
+			return nil, err
+		}
+		if len(e.records) == 0 {
+			e.proof, e.records = true, []wire.Record{wire.Takeover(r.scribe.name)}
+		}
+	}
+	return entries, nil
 }
 
 // cut leaves in each entry as many records as surely fit into a batch of most

@@ -25,7 +25,8 @@ type Result struct {
 	// Changes go to the instances topic, those of a partition together with the
 	// position behind its inputs: all of that or nothing. Partition is set on each; Topic need not be.
 	Changes []Record
-	// Effects are published after that, in order. They may be
+	// Effects are published after that, in order, and only once it is sure that nobody
+	// else owned their partition when they were decided. They may be
 	// lost or doubled when the process dies; the next owner sends them again.
 	Effects []Effect
 	// Wake is when the next timer of any partition is due; zero if there is none.
