@@ -13,7 +13,8 @@ import (
 
 // conductorOptions say how a conductor runs in this process.
 type conductorOptions struct {
-	Name string // written down in takeovers; may be empty
+	Name     string              // written down in takeovers; may be empty
+	SetAside func([]kafka.Aside) // is told the partitions that nobody decides about; may be nil
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -41,7 +42,9 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 		Starts:       starts{admin},
 		Wake:         func() { loop.Wake() },
 	})
-	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience}, decides)
+	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{
+		Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience, SetAside: o.SetAside,
+	}, decides)
 	g.Add("views", service.Together(
 		entries,
 		c.table(topics.Queues(), decides.Queues),

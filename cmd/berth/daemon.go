@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
@@ -144,8 +145,8 @@ func queuesDaemon() daemon[queuesConfig] {
 func conductorDaemon() daemon[conductorConfig] {
 	return daemon[conductorConfig]{
 		name: "conductor", short: "Run a conductor", defaults: defaultConductorConfig,
-		build: func(_ context.Context, c cell, s conductorConfig, _ *front.Front) (service.Part, error) {
-			return newConductor(c, conductorOptions{Name: s.Name})
+		build: func(_ context.Context, c cell, s conductorConfig, f *front.Front) (service.Part, error) {
+			return newConductor(c, conductorOptions{Name: s.Name, SetAside: func(all []kafka.Aside) { f.Trouble(asideTrouble(all)) }})
 		},
 	}
 }
@@ -159,9 +160,14 @@ func agentDaemon() daemon[agentConfig] {
 	}
 }
 
-func newAPIDaemon() *cobra.Command       { return apiDaemon().command() }
-func newQueuesDaemon() *cobra.Command    { return queuesDaemon().command() }
-func newConductorDaemon() *cobra.Command { return conductorDaemon().command() }
+func newAPIDaemon() *cobra.Command    { return apiDaemon().command() }
+func newQueuesDaemon() *cobra.Command { return queuesDaemon().command() }
+
+func newConductorDaemon() *cobra.Command {
+	cmd := conductorDaemon().command()
+	cmd.AddCommand(newResetPosition())
+	return cmd
+}
 
 func newAgentDaemon() *cobra.Command {
 	cmd := agentDaemon().command()

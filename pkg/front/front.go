@@ -48,9 +48,10 @@ type Front struct {
 	options Options
 	ready   chan struct{}
 
-	mu   sync.Mutex
-	addr net.Addr
-	face face
+	mu      sync.Mutex
+	addr    net.Addr
+	face    face
+	trouble []string
 }
 
 // face is what is shown at some time. Of a face that has passed, requests may
@@ -58,6 +59,7 @@ type Front struct {
 type face struct {
 	awaited string       // not ready: what is waited for
 	handler http.Handler // answers everything but /metrics; nil: our own answers
+	trouble []string     // what is wrong though it is ready
 	busy    *sync.WaitGroup
 }
 
@@ -100,6 +102,14 @@ func (f *Front) Up() { f.turn(face{}) }
 // Serve lets h answer everything but /metrics from now on.
 func (f *Front) Serve(h http.Handler) { f.turn(face{handler: h}) }
 
+// Trouble says what is wrong and keeps the daemon from only a part of its work, a
+// sentence for each; /readyz shows it, with 200. nil: nothing any more.
+func (f *Front) Trouble(what []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.trouble = what
+}
+
 func (f *Front) turn(to face) (from face) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,7 +124,9 @@ func (f *Front) now() face {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.face.busy.Add(1)
-	return f.face
+	now := f.face
+	now.trouble = f.trouble
+	return now
 }
 
 // Run listens and answers until ctx ends. Requests then under way are finished,

@@ -317,3 +317,23 @@ func TestTurnsWhileAsked(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with a part of the work is shown, and is no reason to be restarted.
+func TestTroubleIsShown(t *testing.T) {
+	f := New(Options{Address: "127.0.0.1:0"})
+	running(t, f)
+	f.Trouble([]string{"partition 3 is set aside"})
+	ask(t, f, "GET", "/readyz").problem(t, 503)
+	f.Up()
+	want := "{\"status\":\"ok\",\"trouble\":[\"partition 3 is set aside\"]}\n"
+	if g := ask(t, f, "GET", "/readyz"); g.status != 200 || g.body != want {
+		t.Errorf("readyz: %d %s", g.status, g.body)
+	}
+	if g := ask(t, f, "GET", "/healthz"); g.status != 200 || g.body != alive {
+		t.Errorf("healthz: %d %s", g.status, g.body)
+	}
+	f.Trouble(nil)
+	if g := ask(t, f, "GET", "/readyz"); g.status != 200 || g.body != alive {
+		t.Errorf("readyz: %d %s", g.status, g.body)
+	}
+}

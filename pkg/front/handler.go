@@ -1,7 +1,7 @@
 package front
 
 import (
-	"io"
+	"encoding/json"
 	"net"
 	"net/http"
 	"strings"
@@ -34,7 +34,7 @@ func (f face) handle(w http.ResponseWriter, r *http.Request) {
 	case f.handler != nil:
 		f.handler.ServeHTTP(w, r)
 	case r.URL.Path == "/healthz", r.URL.Path == "/readyz" && f.awaited == "":
-		readOnly(http.HandlerFunc(ok)).ServeHTTP(w, r)
+		readOnly(http.HandlerFunc(f.ok)).ServeHTTP(w, r)
 	case f.awaited != "":
 		notYet(w, f.awaited)
 	default:
@@ -42,9 +42,16 @@ func (f face) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func ok(w http.ResponseWriter, _ *http.Request) {
+func (f face) ok(w http.ResponseWriter, r *http.Request) {
+	status := struct {
+		Status  string   `json:"status"`
+		Trouble []string `json:"trouble,omitempty"`
+	}{Status: "ok"}
+	if r.URL.Path == "/readyz" {
+		status.Trouble = f.trouble
+	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = io.WriteString(w, "{\"status\":\"ok\"}\n") // the caller may be gone
+	_ = json.NewEncoder(w).Encode(status) // the caller may be gone
 }
 
 func notYet(w http.ResponseWriter, awaited string) {

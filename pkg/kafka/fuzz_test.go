@@ -44,16 +44,21 @@ func FuzzFetched(f *testing.F) {
 func FuzzCursor(f *testing.F) {
 	f.Add("outbox=7", int64(3))
 	f.Add("outbox=-1", int64(0))
+	f.Add("outbox=1 reset=2", int64(5))
+	f.Add("reset=-2 outbox=x", int64(5))
 	f.Add("outbox=99999999999999999999", int64(-1))
 	f.Fuzz(func(t *testing.T, metadata string, cursor int64) {
 		if id, err := parseTopicID(compute.TopicID(metadata)); err == nil && !strings.EqualFold(hex.EncodeToString(id[:]), metadata) {
 			t.Errorf("topic id %q is %x", metadata, id)
 		}
+		if n := parseReset(&metadata); n < 0 {
+			t.Errorf("%q is %d", metadata, n)
+		}
 		if n := parseCursor(&metadata); n < -1 {
 			t.Errorf("%q is %d", metadata, n)
 		}
-		p := position{cursor: cursor}
-		if n := parseCursor(p.metadata(requests)); n != max(cursor, -1) {
+		p := position{cursor: cursor, reset: cursor}
+		if n := parseCursor(p.metadata(requests)); n != max(cursor, -1) || parseReset(p.metadata(requests)) != max(p.reset, 0) {
 			t.Errorf("%d comes back as %d", cursor, n)
 		}
 	})

@@ -58,6 +58,9 @@ type LoopOptions struct {
 	// StopTimeout is how long the last turn, its effects and the leaving of the
 	// group may take at the end. 0: DefaultStopTimeout.
 	StopTimeout time.Duration
+	// SetAside, if set, is told all partitions of this process that are set aside,
+	// whenever they may have changed. It must not block.
+	SetAside func([]Aside)
 }
 
 // The defaults of LoopOptions.

@@ -143,7 +143,8 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int
 	defer cancel()
 	reader := NewReader(r.loop.cfg, ReaderOptions{
 		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: until, Committed: true, MaxWait: restoreWait,
-		Handle: func(b Batch) { r.hand(ctx, gained{records: b.Records, of: of}) },
+		takeovers: true,
+		Handle:    func(b Batch) { r.hand(ctx, gained{records: b.Records, of: of}) },
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- reader.Run(ctx) }()
@@ -230,7 +231,7 @@ func (r *loopRun) positionsIn(g kmsg.OffsetFetchResponseGroup) (map[int32]positi
 			}
 			pos.at[topic] = rp.Offset
 			if topic == requests {
-				pos.cursor = parseCursor(rp.Metadata)
+				pos.cursor, pos.reset = parseCursor(rp.Metadata), parseReset(rp.Metadata)
 			}
 			at[rp.Partition] = pos
 			seen[rp.Partition]++
@@ -268,10 +269,12 @@ func (r *loopRun) take(g gained) error {
 	r.loop.cfg.Metrics.read(len(g.records))
 	for _, rec := range g.records {
 		if o := r.owned[rec.Partition]; o != nil && slices.Contains(g.of, o) {
-			r.loop.handler.Restore(rec.Partition, rec)
-			o.behind = rec.Offset + 1
 			if at, ok := carried(rec); ok {
 				o.logged = o.logged.further(at)
+			}
+			if !rec.IsTakeover() {
+				r.loop.handler.Restore(rec.Partition, rec)
+				o.behind = rec.Offset + 1
 			}
 		}
 	}
@@ -296,7 +299,12 @@ func (r *loopRun) take(g gained) error {
 // begin lets a partition that was read from the log take part in turns.
 func (r *loopRun) begin(o *ownedPartition) error {
 	at := *o.restored
-	o.restored, o.ready = nil, true
+	if at.aside {
+		// The note of the owner before may be compacted away behind this one's takeover.
+		r.setAside(o, o.pen, at, nil)
+		return nil
+	}
+	o.restored, o.ready, o.reset = nil, true, at.reset
 	o.soil(time.Now())
 	r.inputs.add(o.id, at.at)
 	// Until its effects are acknowledged the cursor stays where it was found.

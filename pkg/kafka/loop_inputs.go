@@ -47,6 +47,7 @@ type inputs struct {
 	busy     map[int32]context.CancelCauseFunc // brokers with an open fetch
 	looking  bool                              // somebody asks who leads
 	fails    int                               // fetches that failed in a row
+	strays   []*astray                         // positions that seem to lie behind an end, and nobody looks into
 
 	answers chan inputAnswer
 	leaders chan inputLeaders
@@ -61,6 +62,7 @@ type inputKey struct {
 type feed struct {
 	cursor
 	buffer []wire.Record // read, and not taken yet
+	stray  *astray       // its position seems to lie behind the end: it is not fetched until that is known
 }
 
 // position is the offset of the first record that was not taken: what a commit
@@ -200,7 +202,7 @@ func (in *inputs) dispatch(ctx context.Context) {
 	fetches := map[int32]*inputFetch{}
 	for k, f := range in.feeds {
 		broker := in.views[k.topic].leaders[k.partition].broker
-		if f.lost || in.busy[broker] != nil {
+		if f.lost || f.stray != nil || in.busy[broker] != nil {
 			continue
 		}
 		plan := fetches[broker]
@@ -300,6 +302,10 @@ func (in *inputs) put(topic int, part fetchedPart) error {
 	f := in.feeds[k]
 	if f == nil || f.next != part.from {
 		return nil // it was removed, or even added again, since
+	}
+	if errors.As(part.err, &f.stray) {
+		in.strays = append(in.strays, f.stray)
+		return nil
 	}
 	if part.err != nil {
 		in.lost(k)

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,7 @@ func (r *loopRun) hear(n groupNews) error {
 	case newsLost:
 		r.suspended, r.fence = true, fence{}
 		r.lose(r.all()...)
+		r.forget(slices.Collect(maps.Keys(r.aside))...)
 	case newsAssigned:
 		return r.assigned(n)
 	}
@@ -65,8 +67,13 @@ func (r *loopRun) assigned(n groupNews) error {
 		}
 	}
 	r.lose(gone...)
+	for p := range r.aside {
+		if !keep || !slices.Contains(n.own, p) {
+			r.forget(p)
+		}
+	}
 	for _, p := range n.own {
-		if r.owned[p] == nil {
+		if r.owned[p] == nil && r.aside[p] == nil {
 			fresh = append(fresh, p)
 		}
 	}

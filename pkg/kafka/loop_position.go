@@ -29,10 +29,15 @@ type inputTopic struct {
 // the log that says what was decided says of what. Positions that moved without
 // a change are committed to the group, now and then. Both only ever say what is
 // true, so what is further counts.
+//
+// Unless one was reset, because it lies behind the end of its topic: what was said
+// before that is true no more, wherever it is kept.
 type position struct {
 	partition int32
 	at        [inputTopics]int64
 	cursor    int64
+	reset     int64 // how often it was; what was reset more often counts alone
+	aside     bool  // until it is reset again nobody goes on from it
 }
 
 // nowhere is the position of a partition of which nothing was ever written.
@@ -42,6 +47,13 @@ func nowhere(p int32) position {
 
 // further is the later of both in each respect.
 func (p position) further(q position) position {
+	switch {
+	case p.reset > q.reset:
+		return p
+	case p.reset < q.reset:
+		return q
+	}
+	p.aside = p.aside || q.aside
 	for i := range p.at {
 		p.at[i] = max(p.at[i], q.at[i])
 	}
@@ -52,9 +64,14 @@ func (p position) further(q position) position {
 // carry notes the position at the last of a batch's records.
 func (p position) carry(recs []wire.Record) {
 	last := &recs[len(recs)-1]
-	last.Headers = append(slices.Clip(last.Headers), wire.Header{
-		Key: wire.HeaderPosition, Value: fmt.Appendf(nil, "requests=%d reports=%d outbox=%d", p.at[requests], p.at[reports], p.cursor),
-	})
+	value := fmt.Appendf(nil, "requests=%d reports=%d outbox=%d", p.at[requests], p.at[reports], p.cursor)
+	if p.reset > 0 {
+		value = fmt.Appendf(value, " reset=%d", p.reset)
+	}
+	if p.aside {
+		value = append(value, " aside=1"...)
+	}
+	last.Headers = append(slices.Clip(last.Headers), wire.Header{Key: wire.HeaderPosition, Value: value})
 }
 
 // carried reads what carry noted; false if it is none.
@@ -73,6 +90,10 @@ func carried(rec wire.Record) (p position, ok bool) {
 			p.at[reports] = n
 		case "outbox":
 			p.cursor = n
+		case "reset":
+			p.reset = n
+		case "aside":
+			p.aside = n > 0
 		}
 	}
 	return p, p.at[requests] >= 0 && p.at[reports] >= 0
@@ -111,30 +132,39 @@ func commitPositions(ctx context.Context, client *kgo.Client, group string, f fe
 	return nil
 }
 
-// cursorPrefix marks the outbox cursor in the metadata of a committed position
-// of requests.
-const cursorPrefix = "outbox="
+// What the metadata of a committed position of requests says besides.
+const (
+	cursorPrefix = "outbox="
+	resetPrefix  = "reset="
+)
 
 func (p position) metadata(topic int) *string {
-	m := ""
+	var m []string
 	if topic == requests && p.cursor >= 0 {
-		m = fmt.Sprintf("%s%d", cursorPrefix, p.cursor)
+		m = append(m, fmt.Sprintf("%s%d", cursorPrefix, p.cursor))
 	}
-	return &m
+	if topic == requests && p.reset > 0 {
+		m = append(m, fmt.Sprintf("%s%d", resetPrefix, p.reset))
+	}
+	return kmsg.StringPtr(strings.Join(m, " "))
 }
 
 // parseCursor reads the outbox cursor; -1 if there is none.
-func parseCursor(metadata *string) int64 {
+func parseCursor(metadata *string) int64 { return parseMetadata(metadata, cursorPrefix) }
+
+// parseReset reads how often the position was reset.
+func parseReset(metadata *string) int64 { return max(0, parseMetadata(metadata, resetPrefix)) }
+
+func parseMetadata(metadata *string, prefix string) int64 {
 	if metadata == nil {
 		return -1
 	}
-	digits, ok := strings.CutPrefix(*metadata, cursorPrefix)
-	if !ok {
-		return -1
+	for field := range strings.FieldsSeq(*metadata) {
+		if digits, ok := strings.CutPrefix(field, prefix); ok {
+			if n, err := strconv.ParseInt(digits, 10, 64); err == nil && n >= 0 {
+				return n
+			}
+		}
 	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n < 0 {
-		return -1
-	}
-	return n
+	return -1
 }

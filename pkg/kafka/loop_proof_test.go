@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -117,7 +118,7 @@ func takeovers(t *testing.T, cfg Config, p int32) (n int) {
 		}
 		for r := range fetches.RecordsAll() {
 			next = r.Offset + 1
-			if fromKgo(r).IsTakeover() {
+			if unpack.FromKgo(r).IsTakeover() {
 				n++
 			}
 		}

@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,13 +35,16 @@ type loopRun struct {
 	tried     chan committed
 	trying    bool // positions are on their way to the group
 	raised    chan raised
-	renewing  bool      // one at a time
-	fence     fence     // of the generation in which the partitions are owned
-	suspended bool      // between two generations: nothing may be written
-	woken     bool      // a turn is wanted
-	fails     int       // turns undone in a row
-	plain     time.Time // when positions were last committed to the group
-	most      int       // inputs of a turn: fewer for a while after one whose changes were too large
+	aside     map[int32]*asidePartition
+	doubted   chan doubted         // positions that were looked at again
+	freed     chan *asidePartition // set aside, and somebody wrote to instances
+	renewing  bool                 // one at a time
+	fence     fence                // of the generation in which the partitions are owned
+	suspended bool                 // between two generations: nothing may be written
+	woken     bool                 // a turn is wanted
+	fails     int                  // turns undone in a row
+	plain     time.Time            // when positions were last committed to the group
+	most      int                  // inputs of a turn: fewer for a while after one whose changes were too large
 	gauges    loopGauges
 }
 
@@ -53,6 +58,7 @@ type ownedPartition struct {
 	gain      *gain
 	pen       pen // once restored
 	renewAt   time.Time
+	reset     int64     // how often its position was
 	behind    int64     // the offset behind the last record restored
 	logged    position  // what the last of them carried
 	restored  *position // read from the log, and not begun
@@ -79,6 +85,7 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
 		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
 		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), raised: make(chan raised, 1), suspended: true,
+		aside: map[int32]*asidePartition{}, doubted: make(chan doubted), freed: make(chan *asidePartition),
 	}
 }
 
@@ -114,8 +121,13 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 			r.committed(c)
 		case a := <-r.inputs.answers:
 			err = r.inputs.receive(r.ctx, a)
+			r.doubt()
 		case l := <-r.inputs.leaders:
 			err = r.inputs.follow(r.ctx, l)
+		case d := <-r.doubted:
+			r.settle(d)
+		case a := <-r.freed:
+			r.free(a)
 		case a := <-r.timers.heard:
 			r.timers.hear(a, r.owned)
 		case <-r.outbox.news:
@@ -223,6 +235,7 @@ func (r *loopRun) wrapUp() {
 func (r *loopRun) close(cancel context.CancelFunc) {
 	cancel()
 	r.lose(r.all()...)
+	r.forget(slices.Collect(maps.Keys(r.aside))...)
 	if r.group != nil {
 		r.group.leave(r.hard, r.ask)
 	}

@@ -218,7 +218,7 @@ func cut(entries map[int32]*entry, most int) map[int32]*entry {
 }
 
 func (r *loopRun) position(p int32) position {
-	return position{partition: p, at: r.inputs.at(p), cursor: r.outbox.cursor(p)}
+	return position{partition: p, at: r.inputs.at(p), cursor: r.outbox.cursor(p), reset: r.owned[p].reset}
 }
 
 // dirty is the positions that are not committed.

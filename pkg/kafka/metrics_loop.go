@@ -35,14 +35,14 @@ func (l *loopMetrics) define(b *Metrics) {
 	l.effects = b.Counters("berth_loop_effects_total",
 		"Builds and commands published after their turn, by result: ok, no-topic (its topic is gone), or failed (published again later).", "result")
 	l.delivered, l.homeless, l.undelivered = l.effects.WithLabelValues("ok"), l.effects.WithLabelValues("no-topic"), l.effects.WithLabelValues("failed")
-	l.partitions = b.Gauges("berth_loop_partitions", "Partitions of this process, by state: ready, or restoring.", "state")
+	l.partitions = b.Gauges("berth_loop_partitions", "Partitions of this process, by state: ready, restoring, or aside (its position lies behind the end of its topic).", "state")
 	l.behind = b.Gauges("berth_loop_lag_records", "Inputs of the owned partitions that are in the log and not decided.")
 	l.unsent = b.Gauges("berth_loop_unsent_effects", "Builds and commands of committed turns that no broker has acknowledged yet.")
 }
 
 // loopGauges is what a session says of itself, by the loop's goroutine, for
 // whoever asks.
-type loopGauges struct{ ready, restoring, behind, unsent atomic.Int64 }
+type loopGauges struct{ ready, restoring, aside, behind, unsent atomic.Int64 }
 
 // show is called by the loop's goroutine between two turns.
 func (g *loopGauges) show(r *loopRun) {
@@ -54,6 +54,7 @@ func (g *loopGauges) show(r *loopRun) {
 	}
 	g.ready.Store(ready)
 	g.restoring.Store(int64(len(r.owned)) - ready)
+	g.aside.Store(int64(len(r.aside)))
 	g.behind.Store(int64(r.inputs.buffered) + r.inputs.unread)
 	g.unsent.Store(int64(r.outbox.unsent))
 }
@@ -67,6 +68,7 @@ func (m *Metrics) show(g *loopGauges) (stop func()) {
 		m.loops.partitions.Ask(func(say telemetry.Say) {
 			say(float64(g.ready.Load()), "ready")
 			say(float64(g.restoring.Load()), "restoring")
+			say(float64(g.aside.Load()), "aside")
 		}),
 		m.loops.behind.Ask(func(say telemetry.Say) { say(float64(g.behind.Load())) }),
 		m.loops.unsent.Ask(func(say telemetry.Say) { say(float64(g.unsent.Load())) }),

@@ -73,6 +73,9 @@ type ReaderOptions struct {
 	// come while nobody waits in Sync: what comes alone is handed over at once, of
 	// a dense stream several at a time. 0: not at all.
 	Pace time.Duration
+	// takeovers has the records of no instance handed over too: conductors, and what
+	// helps them, find positions there.
+	takeovers bool
 }
 
 // DefaultReaderWait keeps idle readers cheap: a fetch every 5 s.
@@ -125,7 +128,7 @@ func (r *Reader) Run(ctx context.Context) error {
 	defer r.reads.show()()
 	look := r.cfg.look(r.cfg.readOf(r.opts.Topic))
 	defer look.fine()
-	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look, joint: r.joint, patient: r.opts.Pace > 0}
+	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look, joint: r.joint, patient: r.opts.Pace > 0, takeovers: r.opts.takeovers}
 	if r.joint != nil {
 		defer r.joint.opened(src)()
 	}

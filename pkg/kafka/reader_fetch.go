@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -123,11 +124,25 @@ func (s *source) place(ctx context.Context, v view, part fetchedPart) fetchedPar
 	case part.from < first[part.partition]:
 		part.next, part.skipped, part.err = first[part.partition], true, nil
 	case part.from > last[part.partition]:
-		part.err = compute.Conflict("topic", s.topic, "lost records that had been read", "start again with nothing known of it")
+		lost := compute.Conflict("topic", s.topic, "lost records that had been read", "start again with nothing known of it")
+		lost.Cause = &astray{topic: s.topic, partition: part.partition, at: part.from, end: last[part.partition]}
+		part.err = lost
 	default:
 		part.err = kerr.OffsetNotAvailable // a moment's disagreement
 	}
 	return part
+}
+
+// astray is a position that lies behind the end of its topic: the records before
+// it are gone, and what is written next would be passed over.
+type astray struct {
+	topic     string
+	partition int32
+	at, end   int64
+}
+
+func (a *astray) Error() string {
+	return fmt.Sprintf("partition %d was read up to offset %d, and ends at %d", a.partition, a.at, a.end)
 }
 
 // watch ends a fetch at a broker that no longer leads: when that becomes known,
@@ -207,7 +222,7 @@ func (s *source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 	read := s.unpack.Part(p, unpack.Asked{Topic: s.topic, Partition: p.Partition, From: from, Committed: committed}, room)
 	part.next = read.Next
 	for _, r := range read.Records {
-		if !r.IsTakeover() { // between conductors
+		if s.takeovers || !r.IsTakeover() { // between conductors
 			part.records = append(part.records, r)
 		}
 	}

@@ -33,6 +33,8 @@ type source struct {
 	joint   *Joint
 	patient bool
 	unpack  unpack.Reader
+	// takeovers says that records between conductors are handed over too.
+	takeovers bool
 
 	mu    sync.Mutex
 	view  view

@@ -1,0 +1,237 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// A position that lies behind the end of its topic is of records that are gone:
+// the tail of requests or reports was lost, or one of them was made again. Going
+// on from there would pass over what is written next, and beginning anew would
+// hear all again: a person must choose. Until then the partition is set aside,
+// that one alone, and its inputs wait.
+//
+//	ready ─▶ doubted ─▶ aside ─▶ gained again
+//	  ▲         │         ╰ somebody wrote to its partition of instances: Admin.ResetPosition,
+//	  ╰─────────╯           or another owner
+//	    it does not lie there: a leader had only not caught up
+//
+// That it is aside is written to instances. The topic may grow beyond the position
+// meanwhile, and a later owner would see nothing wrong.
+
+const (
+	// strayWait is for how many heartbeats a position is left alone before it is
+	// looked at again.
+	strayWait = 6
+	// asideLook is after how many heartbeats it is looked whether something was
+	// written to the partition of instances.
+	asideLook = 10
+	// asideTold is how often the log says that a partition is set aside.
+	asideTold = 10 * time.Minute
+)
+
+// Aside is a partition that no conductor decides about until its position is reset.
+type Aside struct {
+	Partition int32
+	Why       string // which position lies behind which end
+	Remedy    string
+}
+
+// asidePartition is a partition for as long as it is set aside.
+type asidePartition struct {
+	Aside
+	cancel context.CancelFunc
+}
+
+// doubted is what came of looking at a position again.
+type doubted struct {
+	of    *ownedPartition
+	topic int
+	stray *astray
+	end   int64
+	err   error
+}
+
+// doubt has positions looked at again that seem to lie behind the end of a topic.
+func (r *loopRun) doubt() {
+	strays := r.inputs.strays
+	r.inputs.strays = nil
+	for _, s := range strays {
+		d := doubted{of: r.owned[s.partition], stray: s}
+		for topic := range r.inputs.sources {
+			if f := r.inputs.feeds[inputKey{topic, s.partition}]; f != nil && f.stray == s {
+				d.topic = topic
+			}
+		}
+		r.gains.Go(func() {
+			if d.err = sleep(r.ctx, strayWait*r.loop.opts.Heartbeat); d.err == nil {
+				d.end, d.err = r.inputs.sources[d.topic].end(r.ctx, s.partition)
+			}
+			select {
+			case r.doubted <- d:
+			case <-r.ctx.Done():
+			}
+		})
+	}
+}
+
+// end is where a partition ends, as the broker says that leads it by the word of
+// others. It is asked until it answers.
+func (s *source) end(ctx context.Context, p int32) (int64, error) {
+	return retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for the end of a partition", s.look, func() (int64, error) {
+		v, err := s.viewOf(ctx, s.client, p)
+		if err != nil {
+			return 0, err
+		}
+		for _, broker := range v.witnesses() {
+			other, err := s.viewOf(ctx, s.broker(broker), p)
+			if err != nil {
+				return 0, err
+			}
+			if other.leaders[p] != v.leaders[p] {
+				return 0, errMoved
+			}
+		}
+		ends, err := s.offsets(ctx, v, []int32{p}, latest)
+		return ends[p], err
+	})
+}
+
+// viewOf is who leads one partition, by somebody's word.
+func (s *source) viewOf(ctx context.Context, whom kmsg.Requestor, p int32) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	m, err := topicMetadata(ctx, whom, s.topic)
+	if err != nil {
+		return view{}, err
+	}
+	return view{}.follow(m, []int32{p})
+}
+
+// settle sets a partition aside, or lets it go on.
+func (r *loopRun) settle(d doubted) {
+	p := d.stray.partition
+	f := r.inputs.feeds[inputKey{d.topic, p}]
+	if r.owned[p] != d.of || f == nil || f.stray != d.stray {
+		return // it was lost since
+	}
+	if d.err != nil || d.end >= d.stray.at {
+		f.stray = nil // it is fetched again, and so found out again
+		return
+	}
+	at := r.position(p)
+	at.at[d.topic] = d.end
+	at.reset++
+	at.aside = true
+	d.stray.end = d.end
+	r.setAside(d.of, d.of.pen, at, d.stray)
+}
+
+// setAside gives a partition up until something is written to it. at is what is
+// written down: where the topics ended when that was noticed.
+func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	a := &asidePartition{cancel: cancel, Aside: Aside{
+		Partition: o.id,
+		Why:       "an earlier conductor found its position behind the end of " + r.topics[requests].name + " or " + r.topics[reports].name,
+		Remedy:    fmt.Sprintf("berth conductor reset-position --partition %d", o.id),
+	}}
+	fields := []zap.Field{zap.Int32("partition", o.id), zap.String("remedy", a.Remedy)}
+	if why != nil {
+		a.Why = fmt.Sprintf("its position in %s is %d, behind the end %d", why.topic, why.at, why.end)
+		fields = append(fields, zap.String("topic", why.topic), zap.Int64("position", why.at), zap.Int64("end", why.end))
+	}
+	r.lose(o.id)
+	r.aside[o.id] = a
+	r.tellAside()
+	r.gains.Go(func() {
+		defer cancel()
+		r.watchAside(ctx, a, fields, r.markAside(ctx, o.id, with, at))
+	})
+}
+
+// markAside writes down that a partition is set aside, and answers where instances
+// ends then; -1 if that is not known.
+func (r *loopRun) markAside(ctx context.Context, p int32, with pen, at position) int64 {
+	ctx, cancel := context.WithTimeout(ctx, r.loop.opts.TurnTimeout)
+	defer cancel()
+	e := &entry{pen: with, records: []wire.Record{wire.Takeover(r.scribe.name)}}
+	at.carry(e.records)
+	if err := r.scribe.write(ctx, map[int32]*entry{p: e}); err != nil {
+		r.log.Warn("that a partition is set aside could not be written down", zap.Int32("partition", p), zap.Error(err))
+		return -1
+	}
+	return e.offset + int64(len(e.records))
+}
+
+// watchAside waits until somebody writes to a partition of instances, and says now
+// and then that it does.
+func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []zap.Field, end int64) {
+	told := time.Time{}
+	for {
+		if now := time.Now(); now.Sub(told) >= asideTold {
+			told = now
+			r.log.Error("a partition is set aside: "+a.Why, fields...)
+		}
+		if sleep(ctx, asideLook*r.loop.opts.Heartbeat) != nil {
+			return
+		}
+		ends, err := r.scribe.topic.offsets(ctx, r.scribe.topic.current(), []int32{a.Partition}, latest)
+		if err != nil {
+			_, _ = r.scribe.topic.refresh(ctx) // it is asked again
+			continue
+		}
+		if end < 0 {
+			end = ends[a.Partition]
+		}
+		if ends[a.Partition] == end {
+			continue
+		}
+		select {
+		case r.freed <- a:
+		case <-ctx.Done():
+		}
+		return
+	}
+}
+
+// free gains a partition again that was set aside.
+func (r *loopRun) free(a *asidePartition) {
+	if r.aside[a.Partition] != a {
+		return
+	}
+	r.log.Info("a partition that was set aside is taken over again", zap.Int32("partition", a.Partition))
+	r.forget(a.Partition)
+	r.gain(0, a.Partition)
+}
+
+// forget drops partitions that are set aside: another process has them, or this
+// one gains them again.
+func (r *loopRun) forget(partitions ...int32) {
+	for _, p := range partitions {
+		r.aside[p].cancel()
+		delete(r.aside, p)
+	}
+	r.tellAside()
+}
+
+// tellAside says which partitions are set aside.
+func (r *loopRun) tellAside() {
+	if r.loop.opts.SetAside == nil {
+		return
+	}
+	all := []Aside{}
+	for _, a := range r.aside {
+		all = append(all, a.Aside)
+	}
+	slices.SortFunc(all, func(a, b Aside) int { return cmp.Compare(a.Partition, b.Partition) })
+	r.loop.opts.SetAside(all)
+}
