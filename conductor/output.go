@@ -17,6 +17,12 @@ type publication struct {
 	at        time.Time
 }
 
+// told is the tag of a command of which the core wants to hear where it landed.
+type told struct {
+	partition int32
+	host      compute.HostID
+}
+
 // add encodes what a partition decided.
 func (t *turn) add(p int32, out admit.Output) *compute.Reason {
 	t.tally.add(p, out)
@@ -41,8 +47,11 @@ func (t *turn) effect(p int32, effect admit.Effect) {
 	case admit.Tell:
 		rec := wire.EncodeCommand(effect.Command).To(t.cfg.Topics.Host(effect.Host), 0)
 		e := wire.Effect{Partition: p, Record: rec}
-		if effect.Command.Build != nil {
+		switch {
+		case effect.Command.Build != nil:
 			e.Tag = tag(p, *effect.Command.Build)
+		case effect.Where:
+			e.Tag = told{p, effect.Host}
 		}
 		t.send(e)
 	case admit.AskStart:
@@ -62,6 +71,12 @@ func tag(p int32, b compute.Build) publication {
 // published passes on what became of a publication, unless its partition was
 // lost in the meantime.
 func (t *turn) published(sent wire.Sent) {
+	if to, ok := sent.Tag.(told); ok {
+		if sent.Err == nil && t.states[to.partition] != nil {
+			t.step(to.partition, admit.Landed{Host: to.host, Offset: sent.Offset})
+		}
+		return
+	}
 	pub, ok := sent.Tag.(publication)
 	if !ok || t.states[pub.partition] == nil {
 		return

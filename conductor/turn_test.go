@@ -196,6 +196,26 @@ func TestSent(t *testing.T) {
 }
 
 // TestCatalogIsReadBeforeRefusing: a flavor that was already added is never
+// TestEpochBeyondTheStream: a claim says under which fence it was made, and may say anything. What a fence
+// spares for it, it spares only until the host's stream is known to be shorter.
+func TestEpochBeyondTheStream(t *testing.T) {
+	k := newCell(t)
+	k.c.Hosts(nil, true)
+	k.read(k.boot(1, "p"))
+	claim := compute.Report{Op: compute.ReportClaim, Host: "h1", Project: "p", Instance: id(1), Attempt: 1, Claim: "c1", Fence: 1 << 62}
+	k.read(k.reported(claim))
+	k.read(k.report(compute.ReportStarted, 1, "p", "h1"))
+	res := k.read(k.place(wire.EncodeRequest(compute.Request{Op: compute.OpFence, Host: "h1", Fence: 8}), "requests", wire.Partition("p", partitions)))
+	k.want("p", 1, compute.StateActive, "")
+	if len(res.Effects) != 1 || res.Effects[0].Tag == nil || res.Effects[0].Record.Topic != "host.h1" {
+		t.Fatalf("it does not ask where the stream ends: %+v", res.Effects)
+	}
+	k.turn(wire.Turn{Sent: []wire.Sent{{Tag: res.Effects[0].Tag, Err: errors.New("lost")}}})
+	k.want("p", 1, compute.StateActive, "")
+	k.turn(wire.Turn{Sent: []wire.Sent{{Tag: res.Effects[0].Tag, Offset: 9}}})
+	k.want("p", 1, compute.StateQueued, compute.HostLost)
+}
+
 // refused because it was not read yet; and the catalog is read once a turn.
 func TestCatalogIsReadBeforeRefusing(t *testing.T) {
 	k := newCell(t)

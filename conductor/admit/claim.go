@@ -20,7 +20,7 @@ func (s *step) claim(e *entry, r compute.Report) {
 	case reason != nil:
 		deny := s.answer(compute.CommandDeny, r)
 		deny.Reason = reason
-		s.emit(Tell{Host: r.Host, Command: deny})
+		s.emit(Tell{Host: r.Host, Command: deny, Where: r.Fence < s.fences[r.Host]})
 	case e.inst.State == compute.StateQueued:
 		s.change(e, func(inst *compute.Instance) {
 			inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence

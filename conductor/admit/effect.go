@@ -18,10 +18,11 @@ type (
 	}
 
 	// Tell says something to one host. Published answers it if it is a
-	// CommandBuild, nothing does otherwise.
+	// CommandBuild, Landed if Where is set, nothing does otherwise.
 	Tell struct {
 		Host    compute.HostID
 		Command compute.Command
+		Where   bool // where in the host's stream it lands must be known
 	}
 
 	// AskStart wants to know up to where a queue's work is finished with;

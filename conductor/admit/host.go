@@ -117,16 +117,26 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 	if h == nil {
 		return
 	}
+	var spared *entry
 	for _, e := range sorted(h.instances) {
-		if outlives(e.inst, fence) {
-			continue
+		if !outlives(e.inst, fence) {
+			s.die(e, id, op)
+		} else if e.inst.Fence > fence {
+			spared, e.spared = e, op
 		}
-		if running(e.inst) {
-			// Should it come back all the same, this is the word that it must not run it.
-			s.emit(tell(e.inst, compute.CommandDelete, s.at()))
-		}
-		s.loseHost(e, id, op)
 	}
+	if spared != nil {
+		s.where(spared)
+	}
+}
+
+// die loses what a dead host has.
+func (s *step) die(e *entry, id compute.HostID, op compute.RequestOp) {
+	if running(e.inst) {
+		// Should it come back all the same, this is the word that it must not run it.
+		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
+	}
+	s.loseHost(e, id, op)
 }
 
 // outlives says whether a fence does not touch what the host has: it claimed it

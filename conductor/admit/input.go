@@ -48,6 +48,13 @@ type (
 		Offset   int64 // Delivered only
 	}
 
+	// Landed says where in a host's stream a Tell was written whose Where is set.
+	// One that was not written answers nothing.
+	Landed struct {
+		Host   compute.HostID
+		Offset int64
+	}
+
 	// Tick fires the timers due at Until or before.
 	Tick struct{ Until time.Time }
 )
@@ -69,6 +76,7 @@ func (HostsRead) input()     {}
 func (QueueStart) input()    {}
 func (QueuesChanged) input() {}
 func (Published) input()     {}
+func (Landed) input()        {}
 func (Tick) input()          {}
 
 // Output is what one input led to. What it points to is not changed later, and

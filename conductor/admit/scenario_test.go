@@ -24,6 +24,7 @@ import (
 //	hello host=H journal=J        beacon host=H journal=J       hosts-read
 //	fence|forget host=H [fence=7]
 //	sent ID offset=7|gone|failed  where its last publication landed
+//	landed HOST 8                 where in the host's stream the last such command landed
 //	starts QUEUE 8                the queue's share start offset
 //	list|close|drop QUEUE         it is listed, closed, not listed any more; list QUEUE topic=T: as another topic
 //	quota PROJECT VCPU=2
@@ -116,6 +117,8 @@ func (s *story) do(t *testing.T, line string) []string {
 		return s.hear(HostsRead{})
 	case "sent":
 		return s.sent(a)
+	case "landed":
+		return s.hear(Landed{Host: compute.HostID(a.bare[0]), Offset: number(t, a.bare[1])})
 	case "starts":
 		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})
 	case "list", "close", "drop", "withdraw":
@@ -217,6 +220,9 @@ func (s *story) effect(effect Effect) string {
 		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)
+		}
+		if effect.Where {
+			text += ", where?"
 		}
 		if c.Build != nil {
 			s.builds[c.Instance] = *c.Build

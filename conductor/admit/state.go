@@ -44,9 +44,10 @@ type entry struct {
 	inst *compute.Instance // replaced, never changed
 	timer
 	// Begun anew with every load:
-	pub    *publication // queued; nil in any other state
-	told   time.Time    // when its host was last told what it should do
-	asking bool         // its host came back from silence and was asked to confirm
+	pub    *publication      // queued; nil in any other state
+	told   time.Time         // when its host was last told what it should do
+	asking bool              // its host came back from silence and was asked to confirm
+	spared compute.RequestOp // the word that its epoch kept from it, until it is known whether there can be such an epoch
 }
 
 // host is a host that has instances here, or that pinned work waits for.
@@ -120,6 +121,9 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 		s.unpublish(e)
 		e.pub = nil
 		e.asking = e.asking && next != nil && next.Attempt == old.Attempt && next.State != compute.StateDeleting
+	}
+	if old != nil && next != nil && next.Attempt != old.Attempt {
+		e.spared = compute.OpNone
 	}
 	s.usage.Replace(old, next)
 	e.inst = next

@@ -32,6 +32,8 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 		st.release(in.Queues)
 	case Published:
 		st.published(in)
+	case Landed:
+		st.landed(in)
 	case Tick:
 		st.tick(in.Until)
 	}

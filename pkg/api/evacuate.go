@@ -151,7 +151,8 @@ func (s *Server) declareDead(ctx context.Context, h compute.HostID, op compute.R
 		return out, again(err, false)
 	}
 	out.Fence = compute.FenceEpoch(offset) + 1
-	out.Instances = s.views.instances.count(h, func(i *compute.Instance) bool { return !i.State.OnHost() || i.Fence < out.Fence })
+	// A later epoch than the newest is none: the conductors find that out, and spare nothing for it.
+	out.Instances = s.views.instances.count(h, func(i *compute.Instance) bool { return !i.State.OnHost() || i.Fence != out.Fence })
 	word := wire.EncodeRequest(compute.Request{Op: op, Host: h, Fence: out.Fence, At: now, Trace: trace})
 	recs := make([]wire.Record, s.config.Partitions)
 	for p := range recs {
