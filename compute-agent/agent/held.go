@@ -8,10 +8,10 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Work that must not run here, and that nobody else takes, is the first that a
+// Work that must not or cannot run here, and that nobody else takes, is the first that a
 // queue hands out: given back at once it would keep this host from all that lies
 // behind it. So it is kept locked while the host looks once more at the queue, and
-// what comes and must not run here either is kept with it. All of it is given back
+// what comes and cannot run here either is kept with it. All of it is given back
 // together when a look has brought nothing.
 
 // held is such work.
@@ -23,9 +23,11 @@ type held struct {
 // mostHeld bounds how much work is held at once.
 const mostHeld = 64
 
-// hides says whether work is to be held.
-func (l *loop) hides(b compute.Build, ref wire.WorkRef, now time.Time) bool {
-	return slices.Contains(b.Avoid, l.o.Host) && l.offers(now) && len(l.pull.held) < mostHeld &&
+// hides says whether work that is not taken is to be held: the request avoids this
+// host, or its flavor was another when it was asked for, and that is not for this host.
+func (l *loop) hides(b compute.Build, ref wire.WorkRef, fits bool, now time.Time) bool {
+	never := slices.Contains(b.Avoid, l.o.Host) || !accepts(b, l.view.traits) || !fits && l.outgrown(b)
+	return never && l.offers(now) && len(l.pull.held) < mostHeld &&
 		(ref.Delivery >= thirdDelivery || l.pull.hiding(ref.Queue.Name))
 }
 

@@ -32,7 +32,7 @@ func (l *loop) pulled(p wire.Pulled) {
 		err = checkBuild(b)
 	}
 	if err == nil {
-		err = l.checkPlace(b, p.Ref.Queue.Name)
+		err = checkPlace(b, p.Ref.Queue.Name)
 	}
 	if err != nil {
 		l.reject(*p.Record, err)
@@ -58,17 +58,22 @@ func checkBuild(b compute.Build) error {
 
 // checkPlace refuses work that is not its queue's. A host would give it back
 // again and again, and keep from the queue each time.
-func (l *loop) checkPlace(b compute.Build, name compute.QueueName) error {
+func checkPlace(b compute.Build, name compute.QueueName) error {
 	if b.Queue != name {
 		return compute.Invalid("queue", string(b.Queue), "it lies in queue "+string(name))
-	}
-	if q, ok := l.pull.queues[name]; ok && !b.Resources.FitsIn(q.Resources) {
-		return compute.Invalid("resources", b.Resources.String(), "the queue is for "+q.Resources.String())
 	}
 	return nil
 }
 
 // receive decides what becomes of a record that came from a queue, by a fetch that
+// outgrown says whether work needs more than its queue is for now: its flavor was
+// made smaller after it was asked for. It keeps what it was given, and runs where
+// there is room for that.
+func (l *loop) outgrown(b compute.Build) bool {
+	q, ok := l.pull.queues[b.Queue]
+	return ok && !b.Resources.FitsIn(q.Resources)
+}
+
 // had this place for it.
 func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
 	now := time.Now()
@@ -80,7 +85,7 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	case wire.AckRelease:
 		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), zap.String("why", why))
 		l.a.counts.released.Add(1)
-		if l.hides(b, ref, now) {
+		if l.hides(b, ref, fits, now) {
 			l.pull.held = append(l.pull.held, held{ref, now.Add(l.o.Timing.LeaveAlone)})
 			return
 		}

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"testing"
+	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -32,15 +34,39 @@ func TestWorkForWhatIsHere(t *testing.T) {
 
 // Work that is not its queue's would be given back for ever.
 func TestWorkOfAnotherQueue(t *testing.T) {
-	l := &loop{pull: pull{queues: map[compute.QueueName]compute.Queue{"q": {Name: "q", Resources: compute.Resources{compute.VCPU: 2}}}}}
-	for _, c := range []struct {
-		queue compute.QueueName
-		vcpus int64
-		ok    bool
-	}{{"q", 2, true}, {"q", 1, true}, {"q", 3, false}, {"other", 1, false}} {
-		err := l.checkPlace(compute.Build{Queue: c.queue, Resources: compute.Resources{compute.VCPU: c.vcpus}}, "q")
-		if (err == nil) != c.ok || err != nil && compute.KindOf(err) != compute.KindInvalid {
-			t.Errorf("%s, %d: %v", c.queue, c.vcpus, err)
+	for queue, ok := range map[compute.QueueName]bool{"q": true, "other": false} {
+		err := checkPlace(compute.Build{Queue: queue, Resources: compute.Resources{compute.VCPU: 1}}, "q")
+		if (err == nil) != ok || err != nil && compute.KindOf(err) != compute.KindInvalid {
+			t.Errorf("%s: %v", queue, err)
 		}
 	}
+}
+
+// A flavor is made smaller while work of it waits, or runs on a host that dies: the work
+// keeps what it was given. It runs where there is room for that, and where there is not it
+// is given back and keeps nothing behind it from the host.
+func TestWorkOfASmallerFlavor(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		pass(time.Second)
+		c.boot(1, "small", func(b *compute.Build) { b.Resources = compute.Resources{compute.VCPU: 3, compute.MemoryMB: 2048} })
+		pass(8 * time.Second)
+		c.wantOne(1, compute.StateActive)
+		const larger = 12
+		for i := 2; i < 2+larger; i++ {
+			c.boot(i, "small", func(b *compute.Build) { b.Resources = compute.Resources{compute.VCPU: 17, compute.MemoryMB: 2048} })
+		}
+		c.boot(2+larger, "small")
+		pass(8 * time.Second)
+		c.wantOne(2+larger, compute.StateActive)
+		stop(c, n)
+		for _, it := range c.queues["small"].items[1 : 1+larger] {
+			if it.holder != nil || it.done {
+				c.t.Errorf("what has no room here is not given back: held %t, done %t", it.holder != nil, it.done)
+			}
+		}
+		if len(c.rejected) > 0 {
+			c.t.Errorf("rejected: %+v", c.rejected)
+		}
+	})
 }
