@@ -211,7 +211,7 @@ func (m *arbiter) says(r compute.Report) {
 		} else {
 			rec.state, rec.attempt = compute.StateQueued, rec.attempt+1
 		}
-	case over && r.Op != compute.ReportReturned:
+	case over:
 		rec.state = compute.StateError
 	case r.Op == compute.ReportStarted && rec.state == compute.StateStarting:
 		rec.state = compute.StateActive

@@ -45,7 +45,7 @@ func holds(inst *compute.Instance, r compute.Report) bool {
 //
 //	           started     changed   failed           returned      gone
 //	starting   active      –         next attempt     next attempt  next attempt
-//	active     (confirms)  power     error            –             error
+//	active     (confirms)  power     error            error         error
 //	deleting   –           –         deleted          deleted       deleted
 func (s *step) matched(e *entry, r compute.Report) {
 	state := e.inst.State
@@ -58,7 +58,8 @@ func (s *step) matched(e *entry, r compute.Report) {
 			s.deleted(e, e.inst.Reason)
 		case state == compute.StateStarting:
 			s.failedAttempt(e, failure(r, s.at()))
-		case r.Op != compute.ReportReturned:
+		default:
+			// Returned, too: an agent whose journal forgot the grant finds no machine.
 			s.lostActive(e, r)
 		}
 	}
