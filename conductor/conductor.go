@@ -14,13 +14,15 @@ import (
 // Config says how a conductor works. The zero value of a field is its default.
 type Config struct {
 	Topics        wire.Topics
-	Partitions    int32         // of requests, reports and instances; required
-	Times         admit.Options // default admit.Defaults()
-	SyncTimeout   time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
-	CatalogAge    time.Duration // how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
-	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
-	Log           *zap.Logger   // default: none
-	Metrics       *Metrics      // nil: nobody counts
+	Partitions    int32            // of requests, reports and instances; required
+	Times         admit.Options    // default admit.Defaults()
+	SyncTimeout   time.Duration    // how long a turn waits for the catalog before it decides without; default 5 s
+	CatalogAge    time.Duration    // how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
+	StartsTimeout time.Duration    // how long start offsets may take to be asked; default 15 s
+	LivesFor      time.Duration    // a host that was heard within this is not dead, whoever says so; default compute.SilentAfter/2
+	Now           func() time.Time // this process's clock; default time.Now
+	Log           *zap.Logger      // default: none
+	Metrics       *Metrics         // nil: nobody counts
 }
 
 func (c Config) withDefaults() Config {
@@ -35,6 +37,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StartsTimeout == 0 {
 		c.StartsTimeout = 15 * time.Second
+	}
+	if c.LivesFor == 0 {
+		c.LivesFor = compute.SilentAfter / 2
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	if c.Log == nil {
 		c.Log = zap.NewNop()

@@ -37,7 +37,8 @@ type news struct {
 // anywhere in this package.
 type sign struct {
 	journal compute.JournalID
-	at      time.Time
+	at      time.Time // when its beacon was read, by this process's clock
+	heard   heard     // by the time of the log, and by reports too
 }
 
 func newNews() news {
@@ -141,20 +142,28 @@ func (c *Conductor) Advice(recs []wire.Record, _ bool) {
 // Hosts takes records of the hosts topic. Before its end they are of the past:
 // a journal's id to compare with, no sign of life.
 func (c *Conductor) Hosts(recs []wire.Record, end bool) {
-	if c.inbox.hear(recs, end, c.cfg.Times.SilentAfter, c.unread) {
+	now := c.cfg.Now()
+	if c.inbox.hear(recs, end, now, now, c.cfg, c.unread) {
 		c.joints.Wake()
 	}
 }
 
 // hear says whether something was heard that a turn should not be kept
 // waiting for: a host that comes back, or one that has lost its memory.
-func (b *inbox) hear(recs []wire.Record, end bool, silent time.Duration, unread func(wire.Record, error)) (urgent bool) {
+func (b *inbox) hear(recs []wire.Record, end bool, now, log time.Time, cfg Config, unread func(wire.Record, error)) (urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now := time.Now()
+	silent, quiet := cfg.Times.SilentAfter, cfg.LivesFor
 	for _, rec := range recs {
+		at := logged(rec, log)
+		if !b.hostsEnd && rec.Time.Unix() > 0 && rec.Time.Before(log) {
+			at = rec.Time // of the past, and nothing says more exactly of when
+		}
 		if rec.Value == nil {
-			delete(b.lastHeard, compute.HostID(rec.Key))
+			// A word that nobody has to vouch for is no reason to take a host for dead.
+			if h := compute.HostID(rec.Key); !b.lastHeard[h].heard.alive(at, quiet) {
+				delete(b.lastHeard, h)
+			}
 			continue
 		}
 		beacon, err := wire.DecodeBeacon(rec)
@@ -162,8 +171,9 @@ func (b *inbox) hear(recs []wire.Record, end bool, silent time.Duration, unread 
 			unread(rec, err)
 			continue
 		}
-		host, next := beacon.Host, sign{journal: beacon.Journal, at: now}
-		last := b.lastHeard[host]
+		last := b.lastHeard[beacon.Host]
+		host, next := beacon.Host, sign{journal: beacon.Journal, at: now, heard: last.heard}
+		next.heard.sign(at, quiet)
 		b.lastHeard[host] = next
 		if b.hostsEnd {
 			b.news.heard[host] = next.journal

@@ -141,6 +141,9 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if reason := t.belongs(r.Project, rec, r.Op.OfHost()); reason != nil {
 			return reason
 		}
+		if reason := t.lives(r, rec); reason != nil {
+			return reason
+		}
 		t.catchUp(rec.Partition, r)
 		return t.step(rec.Partition, admit.Requested{Request: r})
 	case t.cfg.Topics.Reports():
@@ -151,6 +154,7 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if reason := t.belongs(r.Project, rec, r.Op == compute.ReportHello); reason != nil {
 			return reason
 		}
+		t.inbox.heard(r.Host, logged(rec, t.now), t.cfg.LivesFor)
 		return t.step(rec.Partition, admit.Reported{Report: r})
 	}
 	return malformed(errors.New("a conductor reads requests and reports"))

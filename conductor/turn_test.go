@@ -132,6 +132,7 @@ func TestPoison(t *testing.T) {
 // TestEverywhere: what is written to every partition is at home in each.
 func TestEverywhere(t *testing.T) {
 	k := newCell(t)
+	k.c.Hosts(nil, true)
 	k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"))
 	for p := range int32(partitions) {
 		k.read(

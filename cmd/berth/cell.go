@@ -24,6 +24,7 @@ type cell struct {
 	log         *zap.Logger
 	metrics     prometheus.Registerer // where components register theirs; nil: nobody counts
 	gather      time.Duration         // how long beacons may be held back to come together
+	deadAfter   time.Duration         // how long a host must have been silent before it may be declared dead; 0: compute.SilentAfter
 }
 
 // dialer opens connections to brokers; nil is plain TCP.

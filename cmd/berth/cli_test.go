@@ -78,7 +78,7 @@ func setUp(e *testscript.Env) error {
 	f.catalog = flavors.New(flavors.Options{Topics: f.topics, Log: f, View: f, Work: func(q compute.QueueName) int { return f.node.Work(q) }})
 	node, err := api.New(api.Config{
 		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: offers{f.catalog},
-		ConsoleTimeout: time.Second,
+		ConsoleTimeout: time.Second, DeadAfter: 3 * time.Second,
 	})
 	if err != nil {
 		return err
@@ -89,6 +89,7 @@ func setUp(e *testscript.Env) error {
 	}
 	f.beacons()
 	ctx, cancel := context.WithCancel(context.Background())
+	go f.beat(ctx)
 	done := make(chan error, 1)
 	face := front.New(front.Options{Address: "127.0.0.1:0"})
 	face.Serve(node.Handler())
@@ -378,5 +379,20 @@ func (f *far) beacons() {
 			Free: compute.Resources{compute.VCPU: 7, compute.MemoryMB: 14 << 10, compute.DiskGB: 180, "CUSTOM_GPU": 1},
 		}
 		f.node.Hosts([]wire.Record{wire.EncodeBeacon(f.hosts[h])}, true)
+	}
+}
+
+// beat has host-3 be heard of again and again; the others are silent.
+func (f *far) beat(ctx context.Context) {
+	for every := time.NewTicker(500 * time.Millisecond); ; {
+		select {
+		case <-every.C:
+		case <-ctx.Done():
+			every.Stop()
+			return
+		}
+		f.mu.Lock()
+		f.node.Hosts([]wire.Record{wire.EncodeBeacon(f.hosts["host-3"])}, true)
+		f.mu.Unlock()
 	}
 }

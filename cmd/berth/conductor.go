@@ -36,7 +36,9 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 		topics  = c.topics()
 	)
 	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r records, end bool) { decides.Catalog(r, end) })
-	decides = conductor.New(conductor.Config{Topics: topics, Partitions: c.partitions, Log: c.log, Metrics: conductor.NewMetrics(c.metrics)}, conductor.Joints{
+	decides = conductor.New(conductor.Config{
+		Topics: topics, Partitions: c.partitions, LivesFor: c.deadAfter / 2, Log: c.log, Metrics: conductor.NewMetrics(c.metrics),
+	}, conductor.Joints{
 		SyncCatalog:  entries.Sync,
 		CatalogHeard: entries.Heard,
 		Starts:       starts{admin},

@@ -150,7 +150,7 @@ func TestFenceCommand(t *testing.T) {
 	r.startQueues()
 	off, address := filepath.Join(r.data, "off"), freeAddress(t)
 	r.daemonOf("api", "api", map[string]any{"listen": address, "fence": map[string]any{
-		"command": []string{"sh", "-c", `echo "$1 has power still"; test "$1" = "$(cat ` + off + `)" && test "$1" = "$BERTH_HOST"`, "fence"},
+		"command": []string{"sh", "-c", `echo "$1 has power still"; test "$1" = "$(cat ` + off + `)" && test "$1" = "$BERTH_HOST" && touch ` + off + `.done`, "fence"},
 	}})
 	r.api = address
 	r.startAgents(r.hosts...)
@@ -162,10 +162,25 @@ func TestFenceCommand(t *testing.T) {
 		t.Fatalf("it has power, and: %v", err)
 	}
 	r.must(os.WriteFile(off, []byte("host-01"), 0o644))
-	dead, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true})
-	if err != nil || dead.Fence == 0 {
-		t.Fatalf("it is off, and: %+v, %v", dead, err)
+	// A daemon waits until the host has been silent for a minute, and this test does not.
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Evacuate(ctx, "host-01", client.DeadHost{Force: true})
+		ended <- err
+	}()
+	r.poll("the host is off for certain", func() bool {
+		_, err := os.Stat(off + ".done")
+		return err == nil
+	})
+	select {
+	case err := <-ended:
+		t.Fatalf("the host was heard of a moment ago, and: %v", err)
+	default:
 	}
+	cancel()
+	<-ended
 }
 
 // A host reads that it was declared dead, destroys all it had and takes new work,

@@ -71,7 +71,7 @@ func (d *death) command(s *settings, use, short, long string) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&d.Fenced, "fenced", false, "the host is off for certain: I have seen to it")
-	cmd.Flags().BoolVar(&d.Force, "force", false, "also if it was heard a moment ago; what still runs on it may then run twice")
+	cmd.Flags().BoolVar(&d.Force, "force", false, "if it was heard a moment ago, wait until it has been silent for a minute, instead of failing")
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "why, for the API's log")
 	return cmd
 }

@@ -113,7 +113,11 @@ func (r *rig) cell(name string) cell {
 	if os.Getenv("BERTH_TEST_LOG") != "" {
 		log = zaptest.NewLogger(r.t)
 	}
-	return newCell(r.kafka, r.net.dial, log, name).measured(r.metrics.Registerer())
+	c := newCell(r.kafka, r.net.dial, log, name).measured(r.metrics.Registerer())
+	if r.net.dial == nil { // a minute of the test's own time
+		c.deadAfter = 3 * time.Second
+	}
+	return c
 }
 
 // prepared is a cell that knows its partitions.

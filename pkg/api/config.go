@@ -103,9 +103,12 @@ type Config struct {
 	Publisher  Publisher
 	Syncer     Syncer
 	Catalog    Catalog
-	Fencer     Fencer      // nil: operators have to say themselves that a host is dead
-	Consoles   Listener    // nil: the consoles topic is read all the time
-	Log        *zap.Logger // nil: none
+	// DeadAfter is how long a host must not have been heard of before it may be
+	// declared dead; default compute.SilentAfter. Conductors refuse it for half as long.
+	DeadAfter time.Duration
+	Fencer    Fencer      // nil: operators have to say themselves that a host is dead
+	Consoles  Listener    // nil: the consoles topic is read all the time
+	Log       *zap.Logger // nil: none
 
 	Metrics prometheus.Registerer // of the node's metrics; nil: none
 	// Publishing is how many publications may be in flight, and how many more may
@@ -136,6 +139,7 @@ func (c Config) withDefaults() Config {
 		field     *time.Duration
 		otherwise time.Duration
 	}{
+		{&c.DeadAfter, compute.SilentAfter},
 		{&c.ConsoleTimeout, 10 * time.Second},
 		{&c.PublishTimeout, 20 * time.Second},
 		{&c.SyncTimeout, 10 * time.Second},

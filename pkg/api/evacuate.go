@@ -82,15 +82,20 @@ func (s *Server) deadHost(ctx context.Context, in *deadHostInput, op compute.Req
 	if err := s.mayBeDead(ctx, in.Host, word.Force); err != nil {
 		return nil, err
 	}
-	ctx = context.WithoutCancel(ctx) // who asks may go away; a half-told fence has to be told again
 	log := s.log.With(zap.String("host", string(in.Host)), zap.String("what", verb), zap.Bool("by_the_operators_word", word.Fenced), zap.Bool("force", word.Force),
 		zap.String("reason", word.Reason), zap.String("by", word.By), zap.String("from", in.from))
 	if !word.Fenced {
-		if err := s.makeCertain(ctx, in.Host); err != nil {
+		// Who asks may go away while the host is switched off.
+		if err := s.makeCertain(context.WithoutCancel(ctx), in.Host); err != nil {
 			log.Warn("host is not declared dead: it is not certain that it is", zap.Error(err))
 			return nil, err
 		}
 	}
+	if err := s.untilSilent(ctx, in.Host); err != nil {
+		log.Warn("host is not declared dead: it was heard of lately", zap.Error(err))
+		return nil, err
+	}
+	ctx = context.WithoutCancel(ctx) // a half-told fence has to be told again
 	out, err := s.declareDead(ctx, in.Host, op, traceOf(in.Traceparent))
 	log = log.With(zap.Uint64("fence", uint64(out.Fence)), zap.String("instances", countsOf(out)))
 	if err != nil {
@@ -101,7 +106,8 @@ func (s *Server) deadHost(ctx context.Context, in *deadHostInput, op compute.Req
 	return &deadHostOutput{Body: out}, nil
 }
 
-// mayBeDead refuses a host that nobody knows, and one that lives.
+// mayBeDead refuses a host that nobody knows, and one that lives; not that with
+// force.
 func (s *Server) mayBeDead(ctx context.Context, h compute.HostID, force bool) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -114,15 +120,52 @@ func (s *Server) mayBeDead(ctx context.Context, h compute.HostID, force bool) er
 		_, err := s.host(h)
 		return err
 	}
-	if ago := time.Since(last.at); known && ago <= compute.SilentAfter && !force {
-		return &compute.Error{
-			Kind: compute.KindConflict, Field: "host", Value: string(h),
-			Message: fmt.Sprintf("it is alive: it was heard %s ago", ago.Truncate(time.Second)),
-			Remedy: fmt.Sprintf("drain it instead; or wait until it is silent (%s), or, if it is dead for certain, say force: what runs on it all the same may run twice",
-				compute.SilentAfter),
-		}
+	if ago := time.Since(last.at); known && ago <= s.config.DeadAfter && !force {
+		return s.alive(h, ago)
 	}
 	return nil
+}
+
+func (s *Server) alive(h compute.HostID, ago time.Duration) error {
+	return &compute.Error{
+		Kind: compute.KindConflict, Field: "host", Value: string(h),
+		Message: fmt.Sprintf("it is alive: it was heard %s ago", ago.Truncate(time.Second)),
+		Remedy: fmt.Sprintf("drain it instead; or, if it is dead for certain, say so again in %s, when it has been silent for %s, or say force, which waits for that",
+			s.wait(ago), s.config.DeadAfter),
+	}
+}
+
+// wait is how long a host has to be silent yet.
+func (s *Server) wait(ago time.Duration) time.Duration {
+	return (s.config.DeadAfter - ago).Truncate(time.Second) + time.Second
+}
+
+// lastWord is how long after a host has ended its last beacon may be heard.
+const lastWord = 10 * time.Second
+
+// untilSilent waits until a host was not heard of for so long that conductors
+// believe that it is dead: until then they reject that, and the host has destroyed
+// what it had for nothing. One that goes on to be heard is not dead.
+func (s *Server) untilSilent(ctx context.Context, h compute.HostID) error {
+	began := time.Now()
+	for {
+		last, known := s.views.hosts.get(h)
+		ago := time.Since(last.at)
+		switch {
+		case !known, ago > s.config.DeadAfter:
+			return nil
+		case last.at.Sub(began) > lastWord:
+			return s.alive(h, ago)
+		}
+		select {
+		case <-time.After(min(s.config.DeadAfter-ago+time.Millisecond, time.Second)):
+		case <-ctx.Done():
+			return &compute.Error{
+				Kind: compute.KindTimeout, Field: "host", Value: string(h), Message: "it has not been silent for long enough, and nothing was done",
+				Remedy: fmt.Sprintf("say it again in %s", s.wait(ago)), Cause: ctx.Err(),
+			}
+		}
+	}
 }
 
 // makeCertain runs the operator's fence command.

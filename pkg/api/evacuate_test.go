@@ -112,10 +112,44 @@ func TestDeadHostRefusals(t *testing.T) {
 		if recs := n.published(); len(recs) != 0 {
 			t.Fatalf("a refusal published %+v", recs)
 		}
+		// With force it is done once the host has been silent for long enough.
+		began := time.Now()
 		into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true, Force: true}), 202)
+		if waited := time.Since(began); waited < compute.SilentAfter || waited > compute.SilentAfter+2*time.Second {
+			t.Errorf("it has waited for %s", waited)
+		}
 		// Whoever is not listed any more, but has something, is known.
 		n.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("h1"))}, true)
 		into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}), 202)
+	})
+}
+
+// TestForceIsNoWordAgainstBeacons: a host that goes on to be heard is not declared dead, and does not read
+// that it is.
+func TestForceIsNoWordAgainstBeacons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := silentHost(t)
+		stop := make(chan struct{})
+		defer close(stop)
+		beats := func() {
+			for {
+				n.hears(compute.Beacon{Host: "h1"})
+				select {
+				case <-time.After(15 * time.Second):
+				case <-stop:
+					return
+				}
+			}
+		}
+		go beats()
+		synctest.Wait()
+		p := n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true, Force: true}).refused(409, compute.KindConflict)
+		if !strings.Contains(p.Message, "alive") {
+			t.Errorf("%+v", p)
+		}
+		if recs := n.published(); len(recs) != 0 {
+			t.Fatalf("a refusal published %+v", recs)
+		}
 	})
 }
 

@@ -89,6 +89,18 @@ func TestAWrongClockWrites(t *testing.T) {
 			t.Errorf("%s: %v", topic, err)
 		}
 	}
+	reader, err := newClient(cfg, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topics.Requests(): {0: kgo.NewOffset().AtStart()}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	fetched := reader.PollFetches(patient(t))
+	if fetched.NumRecords() != 1 {
+		t.Fatalf("read %d records: %v", fetched.NumRecords(), fetched.Errors())
+	}
+	if rec := fromKgo(fetched.Records()[0]); !rec.Logged || rec.Time.After(time.Now().Add(time.Hour)) {
+		t.Errorf("a record is of %s, by its broker: %t", rec.Time, rec.Logged)
+	}
 }
 
 func TestEnsureTopicsMakesTheMissingLikeTheOthers(t *testing.T) {

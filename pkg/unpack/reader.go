@@ -168,13 +168,16 @@ func (r *Reader) read(h header, a Asked, room *Room) (recs []wire.Record, why st
 func FromKgo(k *kgo.Record) wire.Record {
 	r := wire.Record{
 		Topic: k.Topic, Partition: k.Partition, Offset: k.Offset,
-		Key: k.Key, Value: k.Value, Time: k.Timestamp.UTC(),
+		Key: k.Key, Value: k.Value, Time: k.Timestamp.UTC(), Logged: k.Attrs.TimestampType() == logAppendTime,
 	}
 	for _, h := range k.Headers {
 		r.Headers = append(r.Headers, wire.Header{Key: h.Key, Value: h.Value})
 	}
 	return r
 }
+
+// logAppendTime is what a record's attributes say where its timestamp is the broker's.
+const logAppendTime = 1
 
 // bounded unpacks for kgo, and remembers how that went.
 type bounded struct {

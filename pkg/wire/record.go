@@ -12,6 +12,7 @@ type Record struct {
 	Value     []byte // nil is a tombstone
 	Headers   []Header
 	Time      time.Time // as read; ignored when sending
+	Logged    bool      // as read: Time is when the broker appended it (LogAppendTime), not what its producer says
 	// Unread is why nothing can be read of the record batch that this record
 	// stands for, as read; nil: it is a record. It has no key, no headers and an
 	// empty value then, and every decoder refuses it with this error.

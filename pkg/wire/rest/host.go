@@ -61,7 +61,7 @@ type HostWish struct {
 // DeadHost is an operator's word that a host is dead.
 type DeadHost struct {
 	Fenced bool   `json:"fenced,omitempty" doc:"The host is dead for certain: it does not run now. Without it the node's own fence command has to make that certain."`
-	Force  bool   `json:"force,omitempty" doc:"Also if the host was heard within the last 60 s. What runs on it all the same may then run twice."`
+	Force  bool   `json:"force,omitempty" doc:"If the host was heard within the last 60 s, wait until it has been silent for so long, instead of refusing at once. One that goes on to be heard is refused."`
 	Reason string `json:"reason,omitempty" maxLength:"255" doc:"Why, for the log."`
 	By     string `json:"by,omitempty" maxLength:"255" doc:"Who says so, for the log. Nobody checks it."`
 }

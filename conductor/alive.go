@@ -1,0 +1,98 @@
+package conductor
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Whoever may write to requests may say that a host is dead. A host that was heard
+// of lately is not: its machines run, and what is built elsewhere would run twice.
+// So such a word is rejected, whoever says it. An API node says it of no host that
+// was heard of within compute.SilentAfter. Conductors refuse for half of that: they
+// hear of hosts a little later than API nodes, and by reports, too, which come up to
+// a beacon's interval (15 s) behind the last beacon.
+//
+// All is judged by the time of the log: a conductor that is behind hears the word,
+// and the host, minutes later, and not in the order in which they were written.
+
+// heard is when a host was heard of.
+type heard struct {
+	last time.Time
+	// The last time that it was silent for long: from the sign before to the one after.
+	from, to time.Time
+}
+
+// sign notes a sign of life. Of a host never heard of nothing is known from before.
+func (h *heard) sign(at time.Time, quiet time.Duration) {
+	if !h.last.IsZero() && at.Sub(h.last) >= quiet {
+		h.from, h.to = h.last, at
+	}
+	if at.After(h.last) {
+		h.last = at
+	}
+}
+
+// alive says whether it was heard of within quiet before a moment. One that has come
+// back since counts as alive then, unless it is known to have been silent.
+func (h heard) alive(at time.Time, quiet time.Duration) bool {
+	switch {
+	case h.last.IsZero():
+		return false
+	case !h.last.After(at):
+		return at.Sub(h.last) < quiet
+	}
+	return at.After(h.to) || at.Sub(h.from) < quiet
+}
+
+// heard notes a sign of life that is no beacon, of a host that has beacons.
+func (b *inbox) heard(h compute.HostID, at time.Time, quiet time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s, known := b.lastHeard[h]; known {
+		s.heard.sign(at, quiet)
+		b.lastHeard[h] = s
+	}
+}
+
+// when is when a host was heard of; known is false before the hosts topic was read.
+func (b *inbox) when(h compute.HostID) (s heard, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lastHeard[h].heard, b.hostsEnd
+}
+
+// logged is when a record was written, by the time of the log where that is known.
+func logged(rec wire.Record, now time.Time) time.Time {
+	if rec.Logged {
+		return rec.Time
+	}
+	return now
+}
+
+// lives refuses the word that a host is dead which was heard of lately.
+func (t *turn) lives(r compute.Request, rec wire.Record) *compute.Reason {
+	if r.Op != compute.OpFence && r.Op != compute.OpForget {
+		return nil
+	}
+	at, quiet := logged(rec, t.now), t.cfg.LivesFor
+	h, known := t.inbox.when(r.Host)
+	why := ""
+	switch {
+	case !known:
+		why = "the hosts have not been read yet"
+	case h.alive(at, quiet):
+		why = fmt.Sprintf("it is alive: it was heard at %s, and is said to be dead at %s", h.last.Format(time.RFC3339), at.Format(time.RFC3339))
+	default:
+		return nil
+	}
+	t.cfg.Log.Warn("a host is not taken for dead", zap.String("host", string(r.Host)), zap.Stringer("word", r.Op), zap.String("why", why))
+	return &compute.Reason{
+		Code: compute.Malformed, Host: r.Host,
+		Detail: fmt.Sprintf("%s of host %s: %s; say it again once the host has been silent for %s", r.Op, r.Host, why, compute.SilentAfter),
+	}
+}
