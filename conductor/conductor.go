@@ -16,6 +16,7 @@ type Config struct {
 	Topics        wire.Topics
 	Partitions    int32            // of requests, reports and instances; required
 	Times         admit.Options    // default admit.Defaults()
+	MostEnded     int              // as in Times, which it changes; 0: as there
 	SyncTimeout   time.Duration    // how long a turn waits for the catalog before it decides without; default 5 s
 	CatalogAge    time.Duration    // how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
 	StartsTimeout time.Duration    // how long start offsets may take to be asked; default 15 s
@@ -28,6 +29,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Times == (admit.Options{}) {
 		c.Times = admit.Defaults()
+	}
+	if c.MostEnded != 0 {
+		c.Times.MostEnded = c.MostEnded
 	}
 	if c.SyncTimeout == 0 {
 		c.SyncTimeout = 5 * time.Second

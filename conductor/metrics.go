@@ -41,7 +41,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.active = m.Histogram("berth_conductor_active_seconds",
 		"Time from an API node taking a boot to its machine running, by the clocks of both.", telemetry.Long())
 	m.instances = m.Gauges("berth_conductor_instances",
-		"Instances of the partitions of this process, by state; deleted ones are kept as long as requests are.", "state")
+		"Instances of the partitions of this process, by state; deleted and failed ones are kept as long as requests are, at most 10,000 of a project.", "state")
 	m.admitted, m.grants = m.decisions.WithLabelValues("admitted", ""), m.decisions.WithLabelValues("granted", "")
 	m.actives, m.publishes = m.decisions.WithLabelValues("active", ""), m.effects.WithLabelValues("publish")
 	return telemetry.Shared(r, m)

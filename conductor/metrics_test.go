@@ -144,7 +144,7 @@ func TestMetricsOfInstances(t *testing.T) {
 
 	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "p2", Instance: id(2)}))
 	states(1, 1, 1, 0, 1, 0)
-	k.pass(admit.Defaults().KeepDeleted)
+	k.pass(admit.Defaults().KeepEnded)
 	if _, there := telemetrytest.Value(t, reg, "berth_conductor_instances", "state", "deleted"); !there {
 		t.Error("a state without instances is not shown")
 	}

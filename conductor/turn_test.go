@@ -175,6 +175,26 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
+// TestMostEnded: of a project that is refused on and on, no more is kept than the conductor is told to keep.
+func TestMostEnded(t *testing.T) {
+	k := newCell(t)
+	k.c = New(Config{Partitions: partitions, MostEnded: 2}, k.c.joints)
+	k.c.Catalog(offers(), true)
+	k.c.Queues(nil, true)
+	k.gainAll()
+	for n := range 5 {
+		k.read(k.bootOf(n, "p", "none"))
+	}
+	p := wire.Partition("p", partitions)
+	last := k.log[p][len(k.log[p])-1]
+	if n := k.c.states[p].Len(); n != 2 || last.Value != nil || string(last.Key) != string(wire.KeyInstance("p", id(2))) {
+		t.Errorf("%d are kept; the last record is of %s, and a tombstone: %t", n, last.Key, last.Value == nil)
+	}
+	if data := k.last("p", 4).Boot.UserData; data != nil {
+		t.Errorf("a refused boot keeps its user data: %v", data)
+	}
+}
+
 // TestSent: what became of a publication comes back to the instance.
 func TestSent(t *testing.T) {
 	k := newCell(t)

@@ -15,6 +15,7 @@ import (
 type conductorOptions struct {
 	Name     string              // written down in takeovers; may be empty
 	SetAside func([]kafka.Aside) // is told the partitions that nobody decides about; may be nil
+	Ended    int                 // most ended instances of a project that are kept; 0: as many as conductor.Config says
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -37,7 +38,7 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 	)
 	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r records, end bool) { decides.Catalog(r, end) })
 	decides = conductor.New(conductor.Config{
-		Topics: topics, Partitions: c.partitions, LivesFor: c.deadAfter / 2, Log: c.log, Metrics: conductor.NewMetrics(c.metrics),
+		Topics: topics, Partitions: c.partitions, LivesFor: c.deadAfter / 2, MostEnded: o.Ended, Log: c.log, Metrics: conductor.NewMetrics(c.metrics),
 	}, conductor.Joints{
 		SyncCatalog:  entries.Sync,
 		CatalogHeard: entries.Heard,

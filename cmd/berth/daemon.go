@@ -146,7 +146,7 @@ func conductorDaemon() daemon[conductorConfig] {
 	return daemon[conductorConfig]{
 		name: "conductor", short: "Run a conductor", defaults: defaultConductorConfig,
 		build: func(_ context.Context, c cell, s conductorConfig, f *front.Front) (service.Part, error) {
-			return newConductor(c, conductorOptions{Name: s.Name, SetAside: func(all []kafka.Aside) { f.Trouble(asideTrouble(all)) }})
+			return newConductor(c, conductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: func(all []kafka.Aside) { f.Trouble(asideTrouble(all)) }})
 		},
 	}
 }

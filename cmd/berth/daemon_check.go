@@ -61,7 +61,7 @@ func (c conductorConfig) check() error {
 	if len(c.Name) > 200 {
 		name = compute.Invalid("name", c.Name, "give at most 200 letters")
 	}
-	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), name)
+	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), name, between("limits.ended", c.Limits.Ended, 100, 1_000_000))
 }
 
 func (c agentConfig) check() error {

@@ -67,6 +67,12 @@ type conductorConfig struct {
 	Log    logConfig    `yaml:"log"`
 	Status statusConfig `yaml:"status"`
 	Name   string       `yaml:"name"`
+	Limits endedConfig  `yaml:"limits"`
+}
+
+// endedConfig keeps a conductor from growing with what is over.
+type endedConfig struct {
+	Ended int `yaml:"ended"` // instances of a project
 }
 
 // agentConfig is the file of `berth agent`.
@@ -135,7 +141,7 @@ func defaultQueuesConfig() queuesConfig {
 }
 
 func defaultConductorConfig() conductorConfig {
-	return conductorConfig{Kafka: defaultKafka(), Log: defaultLog()}
+	return conductorConfig{Kafka: defaultKafka(), Log: defaultLog(), Limits: endedConfig{Ended: 10_000}}
 }
 
 func defaultAgentConfig() agentConfig {

@@ -48,7 +48,7 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 		c.log = append(c.log, inst)
 	}
 	for _, inst := range out.Removed {
-		if c.last[inst.ID].State != compute.StateDeleted {
+		if !c.last[inst.ID].State.Ended() {
 			c.t.Fatalf("%s is forgotten in state %s", inst.ID, inst.State)
 		}
 		delete(c.last, inst.ID)

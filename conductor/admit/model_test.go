@@ -156,7 +156,7 @@ func (m *arbiter) boot(id compute.InstanceID, p compute.Project) {
 		b.Avoid, rec.avoid = []compute.HostID{"h2"}, "h2"
 	}
 	if m.live(p) >= quotaOfAll {
-		*rec = record{project: p, state: compute.StateError}
+		*rec = record{project: p, state: compute.StateError, ended: m.now}
 	}
 	if m.records[id] == nil {
 		m.records[id] = rec
@@ -197,7 +197,7 @@ func (m *arbiter) says(r compute.Report) {
 	switch {
 	case r.Op == compute.ReportPinned:
 		if rec != nil && rec.project == r.Project && rec.state == compute.StateQueued && rec.pinned == r.Host && rec.attempt == r.Attempt {
-			rec.state = compute.StateError
+			rec.state, rec.ended = compute.StateError, m.now
 		}
 	case !rec.held(r):
 		if r.Op == compute.ReportStarted && rec != nil && rec.project == r.Project && !rec.renamed(r) {
@@ -207,12 +207,12 @@ func (m *arbiter) says(r compute.Report) {
 		rec.state, rec.ended = compute.StateDeleted, m.now
 	case over && rec.state == compute.StateStarting:
 		if rec.failures++; rec.failures == 3 || r.Class == compute.FailureRequest {
-			rec.state = compute.StateError
+			rec.state, rec.ended = compute.StateError, m.now
 		} else {
 			rec.state, rec.attempt = compute.StateQueued, rec.attempt+1
 		}
 	case over:
-		rec.state = compute.StateError
+		rec.state, rec.ended = compute.StateError, m.now
 	case r.Op == compute.ReportStarted && rec.state == compute.StateStarting:
 		rec.state = compute.StateActive
 	}
@@ -226,12 +226,12 @@ func (m *arbiter) fence(h compute.HostID, op compute.RequestOp, epoch compute.Fe
 		forget := op == compute.OpForget
 		switch {
 		case rec.state == compute.StateQueued && rec.pinned == h && forget:
-			rec.state = compute.StateError
+			rec.state, rec.ended = compute.StateError, m.now
 		case !there:
 		case rec.state == compute.StateDeleting:
 			rec.state, rec.ended = compute.StateDeleted, m.now
 		case rec.state == compute.StateActive && rec.pinned != "", forget && rec.pinned != "", forget && rec.state == compute.StateActive:
-			rec.state = compute.StateError
+			rec.state, rec.ended = compute.StateError, m.now
 		default:
 			if rec.state == compute.StateActive {
 				rec.failures = 0
@@ -247,8 +247,8 @@ func (m *arbiter) pass(d time.Duration) {
 	for id, rec := range m.records {
 		switch {
 		case rec.state == compute.StateQueued && !rec.deadline.After(m.now):
-			rec.state = compute.StateError
-		case rec.state == compute.StateDeleted && !rec.ended.Add(15*24*time.Hour).After(m.now):
+			rec.state, rec.ended = compute.StateError, m.now
+		case rec.state.Ended() && !rec.ended.Add(15*24*time.Hour).After(m.now):
 			delete(m.records, id)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Options are the protocol's times. All must be positive.
+// Options are the protocol's times and bounds. All must be positive.
 type Options struct {
 	RetryFirst      time.Duration // before the second attempt is published; doubles with each failure …
 	RetryMost       time.Duration // … up to this
@@ -16,7 +16,8 @@ type Options struct {
 	AskEvery        time.Duration // how often at most one queue's start offset is asked
 	RepeatEvery     time.Duration // how often an unanswered command is said again
 	SilentAfter     time.Duration // a host not heard this long is silent
-	KeepDeleted     time.Duration // a deleted record stays this long; at least the retention of requests
+	KeepEnded       time.Duration // a deleted or failed record stays this long; at least the retention of requests
+	MostEnded       int           // of a project as many that have ended stay, the newest
 }
 
 // Defaults are the times of the protocol.
@@ -30,7 +31,8 @@ func Defaults() Options {
 		AskEvery:        10 * time.Second,
 		RepeatEvery:     15 * time.Second,
 		SilentAfter:     compute.SilentAfter,
-		KeepDeleted:     15 * 24 * time.Hour,
+		KeepEnded:       15 * 24 * time.Hour,
+		MostEnded:       10_000,
 	}
 }
 

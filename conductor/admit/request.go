@@ -44,6 +44,7 @@ func (s *step) boot(r compute.Request) {
 	inst := &compute.Instance{ID: r.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace}
 	if reason := s.admit(inst, *r.Boot); reason != nil {
 		inst.State, inst.Reason, inst.EndedAt = compute.StateError, reason, s.at()
+		inst.Boot.UserData = nil
 	}
 	s.create(inst)
 }
@@ -107,7 +108,7 @@ func (s *step) delete(r compute.Request) {
 
 func cancelled() *compute.Reason { return &compute.Reason{Code: compute.Cancelled} }
 
-// deleted keeps the record, but not the user's data: nobody will need it again.
+// deleted keeps the record, but not the user's data, as end does.
 func (s *step) deleted(e *entry, reason *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()

@@ -20,6 +20,8 @@ type State struct {
 	fences    map[compute.HostID]compute.FenceEpoch // the last heard of here; begun anew with every load
 	queues    map[compute.QueueName]*queue
 	usage     *quota.Index
+	over      map[compute.Project]*endings
+	crowded   map[compute.Project]bool // have more that have ended than are kept
 	timers    heap[*timer]
 	made      uint64 // timers made so far
 	hostsRead bool
@@ -35,6 +37,8 @@ func New(opts Options) *State {
 		fences:    map[compute.HostID]compute.FenceEpoch{},
 		queues:    map[compute.QueueName]*queue{},
 		usage:     quota.NewIndex(),
+		over:      map[compute.Project]*endings{},
+		crowded:   map[compute.Project]bool{},
 		timers:    heap[*timer]{less: sooner, place: func(t *timer) *int { return &t.place }},
 	}
 }
@@ -43,6 +47,7 @@ func New(opts Options) *State {
 type entry struct {
 	inst *compute.Instance // replaced, never changed
 	timer
+	ending int // in endings
 	// Begun anew with every load:
 	pub    *publication      // queued; nil in any other state
 	told   time.Time         // when its host was last told what it should do
@@ -63,6 +68,9 @@ type host struct {
 // Load puts one record in, as read from the log. It must be there only once, and
 // may share with others what compute.Shared does.
 func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
+	if inst.State.Ended() {
+		inst.Boot.UserData = nil // in records of before
+	}
 	e := s.newEntry()
 	e.told = now
 	s.replace(e, inst, now)
@@ -117,6 +125,9 @@ func (s *State) newEntry() *entry {
 // on which host, what is published where. Nil for next forgets it.
 func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	old := e.inst
+	if old != nil && old.State.Ended() {
+		s.revoked(e)
+	}
 	if old != nil && (next == nil || next.State != old.State || next.Attempt != old.Attempt) {
 		s.unpublish(e)
 		e.pub = nil
@@ -133,6 +144,9 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 			e.pub = &publication{}
 		}
 		s.enter(e, now)
+		if next.State.Ended() {
+			s.ended(e)
+		}
 	}
 	if old == nil {
 		return

@@ -41,6 +41,7 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 }
 
 func (s *step) done() Output {
+	s.trim()
 	s.out.Due = s.NextDue()
 	return s.out
 }
@@ -126,13 +127,15 @@ func (s *step) reject(detail string) {
 	s.out.Rejected = &compute.Reason{Code: compute.Malformed, Detail: detail}
 }
 
-// end is the one way into error: only once no host may hold the machine.
+// end is the one way into error: only once no host may hold the machine. The
+// user's data is not kept: nobody will need it again.
 func (s *step) end(e *entry, reason *compute.Reason) { s.endWith(e, reason, e.inst.Failures) }
 
 func (s *step) endWith(e *entry, reason *compute.Reason, failures []compute.Failure) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Reason, inst.Failures, inst.EndedAt = compute.StateError, reason, failures, s.at()
 		inst.Command, inst.Confirm, inst.PublishAt = nil, false, time.Time{}
+		inst.Boot.UserData = nil
 		off(inst)
 	})
 }

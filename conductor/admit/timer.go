@@ -62,8 +62,8 @@ func (s *State) next(e *entry) time.Time {
 	switch {
 	case inst.State == compute.StateQueued:
 		return earliest(inst.Deadline, s.noCapacity(inst), inst.PublishAt, s.again(e))
-	case inst.State == compute.StateDeleted:
-		return inst.EndedAt.Add(s.opts.KeepDeleted)
+	case inst.State.Ended():
+		return endedAt(inst).Add(s.opts.KeepEnded)
 	case s.unanswered(e):
 		return e.told.Add(s.opts.RepeatEvery)
 	}
@@ -99,9 +99,12 @@ func (e *entry) fire(s *step, until time.Time) {
 	due := func(t time.Time) bool { return !t.IsZero() && !t.After(until) }
 	inst := e.inst
 	switch {
-	case inst.State == compute.StateDeleted:
-		s.out.Removed = append(s.out.Removed, inst)
-		s.replace(e, nil, s.now)
+	case inst.State.Ended():
+		if !due(s.next(e)) {
+			s.reschedule(e)
+			return
+		}
+		s.forget(e)
 	case inst.State != compute.StateQueued:
 		s.repeat(e)
 	case due(inst.Deadline):

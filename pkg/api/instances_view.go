@@ -194,6 +194,9 @@ func (v *instances) apply(changes []change) {
 		if c.instance == nil {
 			continue
 		}
+		if c.instance.State.Ended() {
+			c.instance.Boot.UserData = nil // in records of before
+		}
 		v.shared.Instance(c.instance)
 		v.yield(c.key)
 		if known.place = nanos(known.since()); before.key() != (key{}) {

@@ -78,7 +78,7 @@ func (s *Server) remembered(ctx context.Context, at key) (known, bool, error) {
 // under the same id is a mistake.
 func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
 	before, now := *k.boot(), *req.Boot
-	if k.instance != nil && k.instance.State == compute.StateDeleted { // its user data is not kept
+	if k.instance != nil && k.instance.State.Ended() { // its user data is not kept
 		before.UserData, now.UserData = nil, nil
 	}
 	differs := differences(before, now)

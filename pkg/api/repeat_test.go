@@ -160,9 +160,9 @@ func TestKeyAfterTheEnd(t *testing.T) {
 	}
 }
 
-// TestUserDataOfTheDeleted is dropped with the machine: a repetition cannot be
+// TestUserDataOfTheEnded is dropped with the machine: a repetition cannot be
 // told from it by its user data, but by everything else.
-func TestUserDataOfTheDeleted(t *testing.T) {
+func TestUserDataOfTheEnded(t *testing.T) {
 	const with, without, differs = `{"flavor":"m1.small","name":"web","user_data":"aGk="}`, plain, `{"flavor":"m1.small","name":"db","user_data":"aGk="}`
 	id := wire.KeyedInstance("default", "deploy-42")
 	for _, c := range []struct {
@@ -172,7 +172,8 @@ func TestUserDataOfTheDeleted(t *testing.T) {
 	}{
 		{compute.StateActive, with, ""},
 		{compute.StateActive, without, "user_data"},
-		{compute.StateError, without, "user_data"},
+		{compute.StateError, with, ""},
+		{compute.StateError, without, ""},
 		{compute.StateDeleted, with, ""},
 		{compute.StateDeleted, without, ""},
 		{compute.StateDeleted, differs, "name"},
@@ -180,7 +181,7 @@ func TestUserDataOfTheDeleted(t *testing.T) {
 		n := newNode(t)
 		n.offer()
 		n.has(instance(id, "web", c.state, func(i *compute.Instance) {
-			if c.state != compute.StateDeleted {
+			if !c.state.Ended() {
 				i.Boot.UserData = []byte("hi")
 			}
 		}))

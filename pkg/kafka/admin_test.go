@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -98,7 +99,7 @@ func TestAWrongClockWrites(t *testing.T) {
 	if fetched.NumRecords() != 1 {
 		t.Fatalf("read %d records: %v", fetched.NumRecords(), fetched.Errors())
 	}
-	if rec := fromKgo(fetched.Records()[0]); !rec.Logged || rec.Time.After(time.Now().Add(time.Hour)) {
+	if rec := unpack.FromKgo(fetched.Records()[0]); !rec.Logged || rec.Time.After(time.Now().Add(time.Hour)) {
 		t.Errorf("a record is of %s, by its broker: %t", rec.Time, rec.Logged)
 	}
 }
