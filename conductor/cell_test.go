@@ -25,7 +25,9 @@ type cell struct {
 	c *Conductor
 
 	metrics *Metrics
-	now     time.Time
+	now     time.Time               // the brokers' clocks
+	off     time.Duration           // how far the conductor's clock is ahead of them
+	logged  bool                    // records carry the brokers' time
 	log     map[int32][]wire.Record // of the instances topic, by partition
 	sent    []wire.Effect           // every effect, in order
 	bad     []wire.Record           // every reject
@@ -49,10 +51,10 @@ func newCellWith(t testing.TB, m *Metrics) *cell {
 }
 
 func (k *cell) conductor(starts QueueStarts) *Conductor {
-	return New(Config{Partitions: partitions, Metrics: k.metrics}, Joints{
+	return New(Config{Partitions: partitions, Metrics: k.metrics, Now: k.own}, Joints{
 		Starts:       starts,
 		Wake:         func() { k.wakes <- struct{}{} },
-		CatalogHeard: func() time.Time { return k.now.Add(-k.deaf) },
+		CatalogHeard: func() time.Time { return k.own().Add(-k.deaf) },
 		SyncCatalog: func(context.Context) error {
 			if k.synced++; k.sync != nil {
 				return k.sync(k.c)
@@ -61,6 +63,9 @@ func (k *cell) conductor(starts QueueStarts) *Conductor {
 		},
 	})
 }
+
+// own is the conductor's clock.
+func (k *cell) own() time.Time { return k.now.Add(k.off) }
 
 func (k *cell) gainAll() {
 	for p := range int32(partitions) {
@@ -74,7 +79,7 @@ func (k *cell) gain(p int32, cursor int64) wire.Result {
 	for _, rec := range k.log[p] {
 		k.c.Restore(p, rec)
 	}
-	return k.c.Restored(p, cursor, k.now)
+	return k.c.Restored(p, cursor, k.own())
 }
 
 // offers is a catalog with one flavor and the quota of project rich.
@@ -110,7 +115,7 @@ func (k *cell) reported(r compute.Report) wire.Record {
 func (k *cell) place(rec wire.Record, topic string, p int32) wire.Record {
 	rec = rec.To(topic, p)
 	at := fmt.Sprintf("%s/%d", topic, p)
-	rec.Offset, rec.Time = k.next[at], k.now
+	rec.Offset, rec.Time, rec.Logged = k.next[at], k.now, k.logged
 	k.next[at]++
 	return rec
 }
@@ -130,7 +135,7 @@ func (k *cell) report(op compute.ReportOp, n int, p compute.Project, host comput
 
 // turn runs one and commits it.
 func (k *cell) turn(in wire.Turn) wire.Result {
-	in.Now = k.now
+	in.Now = k.own()
 	res := k.c.Turn(in)
 	k.commit(res)
 	k.sent = append(k.sent, res.Effects...)
@@ -144,7 +149,7 @@ func (k *cell) pass(d time.Duration) wire.Result {
 	k.now = k.now.Add(d)
 	until := map[int32]time.Time{}
 	for p := range k.c.states {
-		until[p] = k.now
+		until[p] = k.own()
 	}
 	return k.turn(wire.Turn{TimersUntil: until})
 }

@@ -83,6 +83,7 @@ type Conductor struct {
 	cfg    Config
 	joints Joints
 	inbox  *inbox
+	clock  wire.Clock // what is decided is decided by the time of the log
 	asker  *asker
 
 	// Owned by the goroutine that calls the handler:

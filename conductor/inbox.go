@@ -82,6 +82,7 @@ func (b *inbox) end(view *bool) {
 // Catalog takes records of the catalog topic, in order. end: there were no more
 // when they were read.
 func (c *Conductor) Catalog(recs []wire.Record, end bool) {
+	c.clock.Hear(recs, c.cfg.Now())
 	c.inbox.mu.Lock()
 	defer c.inbox.mu.Unlock()
 	for _, rec := range recs {
@@ -100,6 +101,7 @@ func (c *Conductor) Catalog(recs []wire.Record, end bool) {
 // Queues takes records of the queues topic, as Catalog does, and makes a turn
 // come: work may wait for a queue to be listed.
 func (c *Conductor) Queues(recs []wire.Record, end bool) {
+	c.clock.Hear(recs, c.cfg.Now())
 	c.inbox.mu.Lock()
 	for _, rec := range recs {
 		if rec.Value == nil {
@@ -125,6 +127,7 @@ func (c *Conductor) Queues(recs []wire.Record, end bool) {
 // Advice takes records of the advice topic. It only explains why something
 // waits.
 func (c *Conductor) Advice(recs []wire.Record, _ bool) {
+	c.clock.Hear(recs, c.cfg.Now())
 	c.inbox.mu.Lock()
 	defer c.inbox.mu.Unlock()
 	for _, rec := range recs {
@@ -143,7 +146,8 @@ func (c *Conductor) Advice(recs []wire.Record, _ bool) {
 // a journal's id to compare with, no sign of life.
 func (c *Conductor) Hosts(recs []wire.Record, end bool) {
 	now := c.cfg.Now()
-	if c.inbox.hear(recs, end, now, now, c.cfg, c.unread) {
+	c.clock.Hear(recs, now)
+	if c.inbox.hear(recs, end, now, c.clock.At(now), c.cfg, c.unread) {
 		c.joints.Wake()
 	}
 }

@@ -37,9 +37,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.rejected = m.Counters("berth_conductor_rejected_records_total",
 		"Records that could not be read or made no sense, by topic; each is in the rejected topic with the reason.", "topic")
 	m.granted = m.Histogram("berth_conductor_granted_seconds",
-		"Time from an API node taking a boot to its claim being granted, by the clocks of both; of later attempts too.", telemetry.Long())
+		"Time from an API node taking a boot to its claim being granted, by the time of the log; of later attempts too.", telemetry.Long())
 	m.active = m.Histogram("berth_conductor_active_seconds",
-		"Time from an API node taking a boot to its machine running, by the clocks of both.", telemetry.Long())
+		"Time from an API node taking a boot to its machine running, by the time of the log.", telemetry.Long())
 	m.instances = m.Gauges("berth_conductor_instances",
 		"Instances of the partitions of this process, by state; deleted and failed ones are kept as long as requests are, at most 10,000 of a project.", "state")
 	m.admitted, m.grants = m.decisions.WithLabelValues("admitted", ""), m.decisions.WithLabelValues("granted", "")

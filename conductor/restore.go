@@ -102,11 +102,11 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	records := slices.SortedFunc(maps.Values(l.records), func(a, b loaded) int { return cmp.Compare(a.offset, b.offset) })
 	s := admit.New(c.cfg.Times)
 	if c.hostsRead {
-		s.Step(admit.HostsRead{}, c.view, now)
+		s.Step(admit.HostsRead{}, c.view, t.now)
 	}
 	records = slices.DeleteFunc(records, func(r loaded) bool {
 		if s.Instance(r.inst.ID) == nil {
-			s.Load(r.inst, c.view, now)
+			s.Load(r.inst, c.view, t.now)
 			return false
 		}
 		c.cfg.Log.Error("two projects have an instance of this id in one partition; the older record is kept",
@@ -118,7 +118,7 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	c.counts.load(p, l)
 	for _, r := range records {
 		if r.offset >= cursor {
-			t.add(p, s.Resend(r.inst.ID, c.view, now))
+			t.add(p, s.Resend(r.inst.ID, c.view, t.now))
 		}
 	}
 	t.rejectPoison(l)

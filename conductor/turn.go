@@ -18,7 +18,8 @@ import (
 // turn is one call of Turn or Restored: what comes out of it so far.
 type turn struct {
 	*Conductor
-	now    time.Time
+	now    time.Time // the time of the log
+	own    time.Time // the same moment by this process's clock
 	heard  time.Time // up to when the view has all that was said in the catalog
 	synced bool
 	result wire.Result
@@ -30,6 +31,7 @@ type turn struct {
 // the log can beat any more.
 func (c *Conductor) Turn(in wire.Turn) wire.Result {
 	c.mustBeReady(in)
+	c.clock.Hear(in.Records, in.Now)
 	t := c.turn(in.Now)
 	t.heard = c.joints.CatalogHeard() // first: what is heard from here on is not in the view
 	t.takeNews()
@@ -40,7 +42,7 @@ func (c *Conductor) Turn(in wire.Turn) wire.Result {
 		t.record(rec)
 	}
 	for _, p := range slices.Sorted(maps.Keys(in.TimersUntil)) {
-		t.step(p, admit.Tick{Until: in.TimersUntil[p]})
+		t.step(p, admit.Tick{Until: t.now.Add(in.TimersUntil[p].Sub(t.own))})
 	}
 	return t.done()
 }
@@ -58,7 +60,7 @@ func (c *Conductor) mustBeReady(in wire.Turn) {
 }
 
 func (c *Conductor) turn(now time.Time) *turn {
-	t := &turn{Conductor: c, now: now}
+	t := &turn{Conductor: c, now: c.clock.At(now), own: now}
 	if c.cfg.Metrics != nil {
 		t.tally = &tally{}
 	}
@@ -73,6 +75,9 @@ func (t *turn) done() wire.Result {
 		if due := s.NextDue(); !due.IsZero() && (t.result.Wake.IsZero() || due.Before(t.result.Wake)) {
 			t.result.Wake = due
 		}
+	}
+	if !t.result.Wake.IsZero() {
+		t.result.Wake = t.own.Add(t.result.Wake.Sub(t.now)) // by this process's clock
 	}
 	return t.result
 }
@@ -191,9 +196,9 @@ func (t *turn) catchUp(p int32, r compute.Request) {
 	defer cancel()
 	if err := t.joints.SyncCatalog(ctx); err != nil {
 		t.cfg.Log.Warn("catalog could not be read to its end; boots are decided by what is known of it", zap.Error(err))
-		t.deafUntil = t.now.Add(deafFor)
+		t.deafUntil = t.own.Add(deafFor)
 	} else {
-		t.syncedAt = t.now
+		t.syncedAt = t.own
 	}
 	t.takeNews()
 }
@@ -209,7 +214,7 @@ func (t *turn) stale() bool {
 	if t.syncedAt.After(heard) {
 		heard = t.syncedAt
 	}
-	return t.now.After(t.deafUntil) && t.now.Sub(heard) > t.cfg.CatalogAge
+	return t.own.After(t.deafUntil) && t.own.Sub(heard) > t.cfg.CatalogAge
 }
 
 // unnamed says whether a boot asks for what the catalog does not name.

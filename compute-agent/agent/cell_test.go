@@ -45,6 +45,7 @@ type cell struct {
 	hold     bool            // the test itself feeds the stream
 	silent   bool            // advice is not read
 	hang     bool            // fetches in spare lanes do not end by themselves
+	off      time.Duration   // how far the host's clock is ahead of the broker's; then work carries the broker's time
 	opens    []opening       // the fetches that were opened, the first one first
 	over     chan struct{}
 
@@ -120,6 +121,9 @@ func newCell(t *testing.T, queues ...compute.Queue) *cell {
 	go c.repeat()
 	return c
 }
+
+// broker is the broker's clock.
+func (c *cell) broker() time.Time { return time.Now().Add(-c.off) }
 
 // add makes a queue; list tells the agent of all.
 func (c *cell) add(q compute.Queue) {

@@ -36,6 +36,19 @@ func (l *loop) console(c compute.Command) {
 	}
 }
 
+// askedFor says by this host's clock until when an answer about a console is waited for:
+// as long as its asker said, from when the log has the question. The asker's clock
+// and this host's need not agree.
+func (l *loop) askedFor(c *compute.Command, rec wire.Record) {
+	if c.Console == nil || !rec.Logged || c.At.IsZero() {
+		return
+	}
+	ask, now := *c.Console, time.Now()
+	left := rec.Time.Add(ask.Deadline.Sub(c.At)).Sub(l.clock.At(now))
+	ask.Deadline = now.Add(left)
+	c.Console = &ask
+}
+
 // answerConsoles runs beside the loop until it ends.
 func (l *loop) answerConsoles() {
 	for range consoleHands {

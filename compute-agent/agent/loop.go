@@ -27,6 +27,7 @@ type loop struct {
 	log    *zap.Logger
 	sender *sender
 	began  time.Time
+	clock  wire.Clock // deadlines of others are judged by the time of the log
 
 	work    context.Context // of calls to the outside; ends with the loop
 	stop    context.CancelFunc

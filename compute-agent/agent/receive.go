@@ -27,6 +27,7 @@ func (l *loop) pulled(p wire.Pulled) {
 	if p.Record == nil {
 		return
 	}
+	l.clock.Hear([]wire.Record{*p.Record}, time.Now())
 	b, err := wire.DecodeBuild(*p.Record)
 	if err == nil {
 		err = checkBuild(b)
@@ -65,7 +66,6 @@ func checkPlace(b compute.Build, name compute.QueueName) error {
 	return nil
 }
 
-// receive decides what becomes of a record that came from a queue, by a fetch that
 // outgrown says whether work needs more than its queue is for now: its flavor was
 // made smaller after it was asked for. It keeps what it was given, and runs where
 // there is room for that.
@@ -74,6 +74,7 @@ func (l *loop) outgrown(b compute.Build) bool {
 	return ok && !b.Resources.FitsIn(q.Resources)
 }
 
+// receive decides what becomes of a record that came from a queue, by a fetch that
 // had this place for it.
 func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
 	now := time.Now()
@@ -112,16 +113,21 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Ti
 		return wire.AckRelease, "the request avoids this host"
 	case slices.Contains(b.Failed, l.o.Host) && ref.Delivery < thirdDelivery:
 		return wire.AckRelease, "an earlier attempt failed here"
-	case !b.Deadline.IsZero() && now.After(b.Deadline):
-		// One host whose clock is wrong must not eat a queue: two must say so.
+	case l.late(b, now):
+		// One host whose clock is wrong must not eat a queue, where it has to go by that: two must say so.
 		if ref.Delivery > 1 {
 			return wire.AckAccept, "its deadline has passed"
 		}
-		return wire.AckRelease, "its deadline has passed by this host's clock"
+		return wire.AckRelease, "its deadline seems to have passed"
 	case !fits || !accepts(b, l.view.traits) || l.slots() < 1:
 		return wire.AckRelease, "it does not fit any more"
 	}
 	return 0, ""
+}
+
+// late says whether work is void: its conductor ends it, or has.
+func (l *loop) late(b compute.Build, now time.Time) bool {
+	return !b.Deadline.IsZero() && l.clock.At(now).After(b.Deadline)
 }
 
 // thirdDelivery is when an earlier failure here does not count any more: it

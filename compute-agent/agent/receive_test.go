@@ -70,3 +70,30 @@ func TestWorkOfASmallerFlavor(t *testing.T) {
 		}
 	})
 }
+
+// Whether work is too late is judged by the time of the log, whatever the host's clock shows.
+func TestAHostWithAWrongClock(t *testing.T) {
+	for _, off := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
+		story(t, fake.Options{}, func(c *cell, dir string) {
+			c.off = off
+			n := c.start(dir, fake.Options{}, nil)
+			pass(time.Second)
+			until := func(left time.Duration) func(*compute.Build) {
+				return func(b *compute.Build) { b.Deadline = c.broker().Add(left) }
+			}
+			c.boot(1, "small", until(time.Minute))
+			pass(8 * time.Second)
+			c.wantOne(1, compute.StateActive)
+			c.boot(2, "small", until(-time.Second))
+			pass(8 * time.Second)
+			c.wantOne(2, compute.StateQueued)
+			c.delete(2)
+			stop(c, n)
+			for i, deliveries := range []int16{1, 2} {
+				if it := c.queues["small"].items[i]; it.delivery != deliveries || !it.done {
+					t.Errorf("off by %s: %d was delivered %d times, done %t", off, i+1, it.delivery, it.done)
+				}
+			}
+		})
+	}
+}

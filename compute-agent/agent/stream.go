@@ -33,6 +33,7 @@ type stream struct {
 // readStream keeps what was read until the end is reached: a delete or a fence
 // behind a grant must be known before the grant is acted upon.
 func (l *loop) readStream(recs []wire.Record, end bool) {
+	l.clock.Hear(recs, time.Now())
 	l.stream.unread = append(l.stream.unread, recs...)
 	l.stream.ended = end
 	if end && l.stream.caughtUp {
@@ -54,6 +55,7 @@ func (l *loop) apply() {
 			// Said to the journal before this one. What is still open of it, the
 			// conductors repeat after our hello.
 		default:
+			l.askedFor(&c, rec)
 			l.command(c, rec.Offset)
 		}
 		if !passing(c.Op) || l.stream.history || rec.Offset-l.stream.written > asksAgain {

@@ -21,13 +21,13 @@ func EncodeAdvice(a compute.Advice) Record {
 	return seal(nil, m, "")
 }
 
-// DecodeAdvice reads advice.
+// DecodeAdvice reads advice. At is the broker's time where that is known.
 func DecodeAdvice(rec Record) (compute.Advice, error) {
 	return decode("advice", rec, &pb.Advice{}, adviceFrom)
 }
 
 func adviceFrom(r *reader, m *pb.Advice) compute.Advice {
-	a := compute.Advice{At: r.time("at", m.GetAt()), Full: m.GetFull(), Rings: m.GetRings()}
+	a := compute.Advice{At: r.said("at", m.GetAt()), Full: m.GetFull(), Rings: m.GetRings()}
 	for _, q := range m.GetAbout() {
 		a.About = append(a.About, compute.QueueAdvice{
 			Queue:    compute.QueueName(q.GetQueue()),

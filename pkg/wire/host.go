@@ -26,7 +26,8 @@ func EncodeBeacon(b compute.Beacon) Record {
 	}, "")
 }
 
-// DecodeBeacon reads a beacon.
+// DecodeBeacon reads a beacon. At is the broker's time where that is known: the host's
+// clock may be wrong.
 func DecodeBeacon(rec Record) (compute.Beacon, error) {
 	return decode("beacon", rec, &pb.Beacon{}, beaconFrom)
 }
@@ -45,7 +46,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Machines:    m.GetMachines(),
 		Building:    m.GetBuilding(),
 		Waiting:     words[compute.QueueName](m.GetWaiting()),
-		At:          r.time("at", m.GetAt()),
+		At:          r.said("at", m.GetAt()),
 		Deadline:    r.time("deadline", m.GetDeadline()),
 		Rings:       m.GetRings(),
 	}

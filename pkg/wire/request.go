@@ -57,7 +57,7 @@ func requestKey(q compute.Request) []byte {
 
 // DecodeRequest reads a request, in protobuf or, if its content type says so,
 // in JSON. What it answers has passed Request.Check; At is set if the record has
-// a time.
+// a time, and is the broker's where that is known: the API node's clock may be wrong.
 func DecodeRequest(rec Record) (compute.Request, error) {
 	return decodeBody("request", rec, &pb.Request{}, requestBody(rec), requestFrom)
 }
@@ -67,7 +67,7 @@ func requestFrom(r *reader, m *pb.Request) compute.Request {
 		Project:  compute.Project(m.GetProject()),
 		Instance: compute.InstanceID(m.GetInstance()),
 		Command:  compute.CommandID(m.GetCommand()),
-		At:       r.time("at", m.GetAt()),
+		At:       r.said("at", m.GetAt()),
 		Trace:    r.trace(),
 	}
 	if q.At.IsZero() && r.rec.Time.Unix() > 0 { // a record may have no time: Kafka says -1 then

@@ -69,6 +69,16 @@ func (r *reader) time(field string, t *timestamppb.Timestamp) time.Time {
 	return t.AsTime()
 }
 
+// said is when a record was written: by the broker's clock where that is known, else
+// by its producer's.
+func (r *reader) said(field string, t *timestamppb.Timestamp) time.Time {
+	at := r.time(field, t)
+	if r.rec.Logged && r.rec.Time.Unix() > 0 {
+		return r.rec.Time.UTC()
+	}
+	return at
+}
+
 func (r *reader) duration(field string, d *durationpb.Duration) time.Duration {
 	if d != nil && !d.IsValid() {
 		r.refuse(compute.Invalid(field, fmt.Sprintf("%d s %d ns", d.Seconds, d.Nanos), "give seconds and nanoseconds of the same sign, below 10,000 years"))
