@@ -44,6 +44,7 @@ func (w *play) calm() {
 	w.rec.Settled = time.Now()
 	w.settled.Store(true)
 	w.askQuotas()
+	w.askLists()
 	for _, i := range w.byID() {
 		if i.State != compute.StateDeleted {
 			w.clients.do(Load{Op: LoadDelete, Name: i.Boot.Name, Project: i.Project})
@@ -221,29 +222,35 @@ func (w *play) askQuotas() {
 		}
 		return used
 	}
-	for _, p := range w.projects() {
-		before := logged(p)
-		var q client.Quota
-		var err error
-		for range 30 {
-			ctx, cancel := context.WithTimeout(w.ours.life, askTime)
-			q, err = w.clients.as(0, p).Quota(ctx, p)
-			cancel()
-			if err == nil {
-				break
+	for n := range w.World.Nodes {
+		for _, p := range w.projects() {
+			before := logged(p)
+			if used, err := w.quotaBy(n, p); err != nil {
+				w.rec.wrong("API", "", "node %d does not say what %s uses: %v", n+1, p, err)
+			} else {
+				w.rec.Quotas = append(w.rec.Quotas, QuotaSeen{p, used, before, logged(p)})
 			}
-			w.sleep(time.Second)
 		}
-		if err != nil {
-			w.rec.wrong("API", "", "does not say what %s uses: %v", p, err)
-			continue
-		}
-		used := compute.Resources{}
-		for _, r := range q.Resources {
-			used[r.Class] = r.Used
-		}
-		w.rec.Quotas = append(w.rec.Quotas, QuotaSeen{p, used, before, logged(p)})
 	}
+}
+
+// quotaBy is what a node says that a project uses.
+func (w *play) quotaBy(n int, p compute.Project) (used compute.Resources, err error) {
+	var q client.Quota
+	for range 30 {
+		ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+		q, err = w.clients.as(n, p).Quota(ctx, p)
+		cancel()
+		if err == nil {
+			break
+		}
+		w.sleep(time.Second)
+	}
+	used = compute.Resources{}
+	for _, r := range q.Resources {
+		used[r.Class] = r.Used
+	}
+	return used, err
 }
 
 func (s Schedule) projects() (list []compute.Project) {

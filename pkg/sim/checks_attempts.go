@@ -74,7 +74,8 @@ func miscounted(old, i compute.Instance, x Wanted) string {
 	seen := map[compute.Attempt]bool{}
 	for _, f := range i.Failures {
 		if seen[f.Attempt] || f.Attempt > i.Attempt {
-			return fmt.Sprintf("counts a failure of attempt %d, of %d, that it has already, or that never was", f.Attempt, i.Attempt)
+			return fmt.Sprintf("counts a failure of attempt %d, of %d, that it has already, or that never was",
+				f.Attempt, i.Attempt)
 		}
 		seen[f.Attempt] = true
 	}

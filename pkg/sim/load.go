@@ -98,6 +98,9 @@ func (c *clients) do(l Load) {
 		ask = func(ctx context.Context) error { return c.operate(ctx, l) }
 	}
 	c.until(i, repeat, ask)
+	if a := c.play.rec.ask(i); l.Op == LoadBoot && a.OK {
+		c.accepted(l, a.ID)
+	}
 }
 
 // until asks until there is an answer that says yes or no.

@@ -161,6 +161,13 @@ func (r *Recording) answered(i int, change func(*Ask)) {
 	change(&r.Asks[i])
 }
 
+// ask is what became of something that was asked.
+func (r *Recording) ask(i int) Ask {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Asks[i]
+}
+
 // instance hears what was committed.
 func (r *Recording) instance(rec wire.Record) {
 	w := Written{Partition: rec.Partition, Offset: rec.Offset, Seen: time.Now()}
