@@ -252,14 +252,15 @@ func power(i *compute.Instance, req compute.Request, now time.Time) {
 	}
 }
 
-// lose builds a dead host's instances on host-2, or ends them.
+// lose builds a dead host's instances on host-2, or ends them: all if the host is
+// forgotten, and those pinned to it.
 func (f *far) lose(req compute.Request, now time.Time) {
 	for id, i := range f.instances {
 		if i.Host != req.Host || !i.State.OnHost() {
 			continue
 		}
 		i.Version, i.ChangedAt, i.Host, i.Fence = i.Version+1, now, "host-2", 0
-		if req.Op == compute.OpForget {
+		if req.Op == compute.OpForget || i.Boot.Host != "" {
 			i.State, i.EndedAt, i.Reason = compute.StateError, now, &compute.Reason{Code: compute.HostLost, Host: req.Host}
 		}
 		f.instances[id] = i

@@ -11,15 +11,15 @@ import (
 )
 
 func newDelete(s *settings) *cobra.Command {
-	var wait bool
+	var wait, prefix bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:     "delete NAME|ID|PREFIX...",
+		Use:     "delete NAME|ID...",
 		Aliases: []string{"rm"},
 		Short:   "Delete instances, in whatever state",
-		Long: `Delete instances. Each is named by its id, its name, or the beginning of either.
-A name that may mean several deletes none of them: the candidates are listed.
-Returns once the requests cannot be lost; with --wait, once the machines are gone.`,
+		Long: `Delete instances. Each is named by its whole name or its whole id; with --prefix
+the beginning of either will do. What may mean several deletes none of them: the
+candidates are listed. Returns once the requests cannot be lost; with --wait, once the machines are gone.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, out, err := s.open()
@@ -27,13 +27,9 @@ Returns once the requests cannot be lost; with --wait, once the machines are gon
 				return err
 			}
 			defer c.Close()
-			var meant []client.Instance
-			for _, ref := range args {
-				i, err := resolve(cmd.Context(), c, cmd.ErrOrStderr(), ref)
-				if err != nil {
-					return err
-				}
-				meant = append(meant, i)
+			meant, err := targets(cmd.Context(), c, cmd.ErrOrStderr(), args, prefix)
+			if err != nil {
+				return err
 			}
 			gone, err := deleteAll(cmd, c, meant, wait, timeout)
 			if printed := deletedSheet(time.Now(), out).list(cmd.OutOrStdout(), out, gone); err == nil {
@@ -43,6 +39,7 @@ Returns once the requests cannot be lost; with --wait, once the machines are gon
 		},
 	}
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until they are gone")
+	prefixFlag(cmd, &prefix)
 	cmd.Flags().DurationVar(&timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
 }

@@ -26,18 +26,19 @@ type death struct {
 	wait    bool
 	timeout time.Duration
 	say     func(*client.Client, context.Context, compute.HostID, client.DeadHost) (client.HostDead, error)
-	becomes string // what becomes of its instances
 }
 
 func newHostEvacuate(s *settings) *cobra.Command {
-	d := death{say: (*client.Client).Evacuate, becomes: "built elsewhere"}
+	d := death{say: (*client.Client).Evacuate}
 	cmd := d.command(s, "evacuate HOST", "Build elsewhere what a dead host had", `Build elsewhere what a dead host had.
 
 The host must be dead for certain, or its machines would run twice. The API's own
 fence.command makes that certain; where there is none, see to it that the host is
 off, and say so with --fenced. What was starting or active on it is built on other
-hosts, what was being deleted is deleted, and what is pinned to it waits for it. If
-it comes back, it first destroys what it had.
+hosts, and what was being deleted is deleted. What is pinned to it is built nowhere
+else: if it was active it ends (HostLost), otherwise it waits for the host. What was
+active and is no longer offered ends too. Each is listed with what becomes of it. If
+the host comes back, it first destroys what it had.
 
 It may be repeated. After an error that says so, it has to be.`)
 	cmd.Flags().BoolVar(&d.wait, "wait", false, "wait until nothing is left on the host")
@@ -46,7 +47,7 @@ It may be repeated. After an error that says so, it has to be.`)
 }
 
 func newHostForget(s *settings) *cobra.Command {
-	d := death{say: (*client.Client).Forget, becomes: "ended, or built elsewhere if they had not run yet"}
+	d := death{say: (*client.Client).Forget}
 	return d.command(s, "forget HOST", "End what a host had that is gone for good", `End what a host had that is gone for good.
 
 As evacuate, but what was active there is lost (HostLost) and not built again, and the
@@ -84,7 +85,7 @@ func (d *death) run(cmd *cobra.Command, c *client.Client, f format, h compute.Ho
 		return err
 	}
 	if f == formatTable || f == formatWide {
-		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is declared dead; %s\n", h, d.told(dead))
+		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is declared dead; %s\n", h, fateOf(dead))
 	}
 	if d.wait {
 		err = d.left(ctx, c, newLiveLine(cmd.ErrOrStderr()), dead)
@@ -92,12 +93,22 @@ func (d *death) run(cmd *cobra.Command, c *client.Client, f format, h compute.Ho
 	return cmp.Or(deadSheet().one(cmd.OutOrStdout(), f, dead, deadDetails), err)
 }
 
-// told is what becomes of what it had, in one sentence.
-func (d *death) told(dead client.HostDead) string {
+// fateOf is what becomes of what the host had, in one sentence.
+func fateOf(dead client.HostDead) string {
 	if dead.Total() == 0 {
 		return "it had nothing"
 	}
-	return plural(dead.Total(), "instance") + " (" + byState(dead.Instances) + "): " + d.becomes
+	had := plural(dead.Total(), "instance") + " (" + byState(dead.Instances) + ")"
+	var parts []string
+	for _, f := range []compute.Fate{compute.FateRebuilt, compute.FateWaits, compute.FateEnded, compute.FateDeleted} {
+		if n := dead.Becomes[string(f)]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, f))
+		}
+	}
+	if len(parts) == 0 { // an API node of before: it does not say
+		return had
+	}
+	return had + ": " + strings.Join(parts, ", ")
 }
 
 // left waits until the API shows nothing on the host any more.
@@ -135,7 +146,25 @@ func byState(counts map[string]int) string {
 }
 
 func deadDetails(d client.HostDead) []detail {
-	return []detail{{"Host", string(d.Host)}, {"Had", byState(d.Instances)}, {"Fence", fmt.Sprint(d.Fence)}}
+	return []detail{
+		{"Host", string(d.Host)}, {"Had", byState(d.Instances)}, {"Becomes", fates(d)}, {"Fence", fmt.Sprint(d.Fence)},
+	}
+}
+
+// fates is a line for each instance of a dead host: "web-1 (default, <id>), active: built elsewhere".
+func fates(d client.HostDead) string {
+	var lines []string
+	for _, f := range d.Fates {
+		line := fmt.Sprintf("%s (%s, %s), %s: %s", f.Name, f.Project, f.ID, f.State, f.Becomes)
+		if f.Reason != "" {
+			line += " as " + string(f.Reason)
+		}
+		lines = append(lines, line)
+	}
+	if more := d.Total() - len(lines); more > 0 && len(lines) > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func deadSheet() sheet[client.HostDead] {

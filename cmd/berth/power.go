@@ -14,19 +14,21 @@ import (
 
 func newPower(s *settings, op compute.RequestOp) *cobra.Command {
 	p := powering{op: op}
+	var prefix bool
 	long := map[compute.RequestOp]string{
 		compute.OpStop:   "Stop machines. Guests are asked to shut down, and cut off if they do not within 30 s.\nThey keep their share of their host and of the quota.",
 		compute.OpStart:  "Start stopped machines again, from their disks.",
 		compute.OpReboot: "Reboot running machines: soft as stop and start do, with --hard by a reset.",
 	}[op]
 	cmd := &cobra.Command{
-		Use:   op.String() + " NAME|ID|PREFIX...",
+		Use:   op.String() + " NAME|ID...",
 		Short: map[compute.RequestOp]string{compute.OpStop: "Stop machines", compute.OpStart: "Start stopped machines", compute.OpReboot: "Reboot machines"}[op],
 		Long: long + `
 
-Each is named by its id, its name, or the beginning of either. A name that may
-mean several does nothing to any: the candidates are listed. Returns once the
-requests cannot be lost; with --wait, once the hosts have answered.`,
+Each is named by its whole name or its whole id; with --prefix the beginning of
+either will do. What may mean several does nothing to any: the candidates are
+listed. Returns once the requests cannot be lost; with --wait, once the hosts
+have answered.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, out, err := s.open()
@@ -34,12 +36,8 @@ requests cannot be lost; with --wait, once the hosts have answered.`,
 				return err
 			}
 			defer c.Close()
-			for _, ref := range args {
-				i, err := resolve(cmd.Context(), c, cmd.ErrOrStderr(), ref)
-				if err != nil {
-					return err
-				}
-				p.meant = append(p.meant, i)
+			if p.meant, err = targets(cmd.Context(), c, cmd.ErrOrStderr(), args, prefix); err != nil {
+				return err
 			}
 			done, err := p.all(cmd, c)
 			if printed := instanceSheet(time.Now()).list(cmd.OutOrStdout(), out, done); err == nil {
@@ -51,6 +49,7 @@ requests cannot be lost; with --wait, once the hosts have answered.`,
 	if op != compute.OpStart {
 		cmd.Flags().BoolVar(&p.hard, "hard", false, "at once, without asking the guest")
 	}
+	prefixFlag(cmd, &prefix)
 	cmd.Flags().BoolVar(&p.wait, "wait", false, "wait until the hosts have answered")
 	cmd.Flags().DurationVar(&p.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd

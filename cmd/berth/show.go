@@ -1,15 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/client"
-	"github.com/berth-project/berth/pkg/compute"
 )
 
 func newShow(s *settings) *cobra.Command {
@@ -31,25 +28,6 @@ func newShow(s *settings) *cobra.Command {
 			return instanceSheet(now).one(cmd.OutOrStdout(), out, i, func(i client.Instance) []detail { return instanceDetails(i, now) })
 		},
 	}
-}
-
-// resolve finds the one instance a person means. If it may be several, it lists
-// them and refuses: nothing is ever done to one that was not meant.
-func resolve(ctx context.Context, c *client.Client, candidates io.Writer, ref string) (client.Instance, error) {
-	found, err := c.Instances(ctx, client.Filter{Ref: ref})
-	if err != nil {
-		return client.Instance{}, err
-	}
-	switch len(found) {
-	case 0:
-		return client.Instance{}, compute.NotFound("instance", ref, "berth list shows those of project "+string(c.Project()))
-	case 1:
-		return found[0], nil
-	}
-	if err := instanceSheet(time.Now()).list(candidates, formatTable, found); err != nil {
-		return client.Instance{}, err
-	}
-	return client.Instance{}, compute.Conflict("instance", ref, fmt.Sprintf("may mean %d instances", len(found)), "give more of its id or name")
 }
 
 func instanceDetails(i client.Instance, now time.Time) []detail {

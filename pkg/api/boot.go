@@ -103,14 +103,8 @@ func (s *Server) request(in *bootInput) (*compute.Request, error) {
 // offered refuses at once what no host will ever be asked for. What a host has
 // free plays no part.
 func (s *Server) offered(b compute.Boot) error {
-	f, ok := s.config.Catalog.Flavor(b.Flavor)
-	if !ok {
-		return s.noFlavor(b.Flavor)
-	}
-	for _, axis := range slices.Sorted(maps.Keys(b.With)) {
-		if err := s.offersChoice(f, axis, b.With[axis]); err != nil {
-			return err
-		}
+	if err := s.inCatalog(b); err != nil {
+		return err
 	}
 	if b.Host != "" {
 		if _, ok := s.views.hosts.get(b.Host); !ok {
@@ -128,6 +122,20 @@ func (s *Server) offered(b compute.Boot) error {
 		e := compute.NotFound("queue", string(name), "it was removed and takes no new requests")
 		e.Message, e.Reason = "is closed", &compute.Reason{Code: compute.QueueClosedReason}
 		return e
+	}
+	return nil
+}
+
+// inCatalog refuses what the catalog does not offer.
+func (s *Server) inCatalog(b compute.Boot) error {
+	f, ok := s.config.Catalog.Flavor(b.Flavor)
+	if !ok {
+		return s.noFlavor(b.Flavor)
+	}
+	for _, axis := range slices.Sorted(maps.Keys(b.With)) {
+		if err := s.offersChoice(f, axis, b.With[axis]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -32,12 +32,15 @@ func (s *Server) routeDeadHosts(api huma.API) {
 		{
 			compute.OpFence, "evacuate", "Build elsewhere what a dead host had",
 			"For a host that is dead for certain. What was starting or active there is built elsewhere, with a new attempt; what was being deleted is deleted. " +
-				"May be repeated; after a 504 it has to be.",
+				"What is pinned to it ends with HostLost if it was active and waits for the host otherwise; " +
+				"what was active and is no longer offered ends, too. " +
+				"The answer says what becomes of each. May be repeated; after a 504 it has to be.",
 		},
 		{
 			compute.OpForget, "forget", "End what a host had that is gone for good",
 			"For a host that is dead for certain and never comes back. What was active there ends with HostLost, what was starting is built elsewhere, " +
-				"and the host is not listed any more. May be repeated; after a 504 it has to be.",
+				"what is pinned to it ends, and the host is not listed any more. The answer says what becomes of each. " +
+				"May be repeated; after a 504 it has to be.",
 		},
 	} {
 		route(s, api, huma.Operation{
@@ -194,8 +197,7 @@ func (s *Server) declareDead(ctx context.Context, h compute.HostID, op compute.R
 		return out, again(err, false)
 	}
 	out.Fence = compute.FenceEpoch(offset) + 1
-	// A later epoch than the newest is none: the conductors find that out, and spare nothing for it.
-	out.Instances = s.views.instances.count(h, func(i *compute.Instance) bool { return !i.State.OnHost() || i.Fence != out.Fence })
+	s.foresee(&out, op)
 	word := wire.EncodeRequest(compute.Request{Op: op, Host: h, Fence: out.Fence, At: now, Trace: trace})
 	recs := make([]wire.Record, s.config.Partitions)
 	for p := range recs {
@@ -206,6 +208,47 @@ func (s *Server) declareDead(ctx context.Context, h compute.HostID, op compute.R
 	}
 	err = s.gated(ctx, s.config.Topics.Requests(), func(ctx context.Context) error { return s.config.Publisher.Send(ctx, recs...) })
 	return out, again(err, true)
+}
+
+// mostFates is how many instances an answer names.
+const mostFates = 1000
+
+// foresee says what a fence makes of what the host has, and of what is pinned to
+// it and queued. A fence does not touch what the host claimed under it.
+func (s *Server) foresee(out *rest.HostDead, op compute.RequestOp) {
+	touched := slices.DeleteFunc(s.views.instances.on(out.Host), func(k known) bool {
+		// A later epoch than the newest is none: the conductors find that out, and spare nothing for it.
+		return k.instance.State.OnHost() && k.instance.Fence == out.Fence
+	})
+	slices.SortFunc(touched, known.compare)
+	slices.SortStableFunc(touched, func(a, b known) int { // queued ones last
+		switch on := a.state().OnHost(); {
+		case on == b.state().OnHost():
+			return 0
+		case on:
+			return -1
+		}
+		return 1
+	})
+	for _, k := range touched {
+		i := k.instance
+		fate, reason := compute.FateOf(i, op, s.buildable(i))
+		out.Instances[i.State.String()]++
+		if out.Becomes == nil {
+			out.Becomes = map[string]int{}
+		}
+		out.Becomes[string(fate)]++
+		if len(out.Fates) < mostFates {
+			out.Fates = append(out.Fates, rest.HostFate{
+				ID: i.ID, Project: i.Project, Name: i.Boot.Name, State: i.State.String(), Becomes: fate, Reason: reason,
+			})
+		}
+	}
+}
+
+// buildable says whether there is a queue to build it from, or will be.
+func (s *Server) buildable(i *compute.Instance) bool {
+	return s.views.queues.get(i.Queue) != nil || s.inCatalog(i.Boot) == nil
 }
 
 // again says of an error that the whole may be said again. Once begun, it is a

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -24,6 +25,7 @@ func on(h compute.HostID, fence compute.FenceEpoch) func(*compute.Instance) {
 // silentHost is a node that has not heard of h1 for long; it has three instances.
 func silentHost(t *testing.T) *node {
 	n := newNode(t)
+	n.offer()
 	n.hears(compute.Beacon{Host: "h1"})
 	n.has(
 		instance(id1, "a", compute.StateActive, on("h1", 0)), instance(id2, "b", compute.StateStarting, on("h1", 41)),
@@ -44,7 +46,19 @@ func TestDeadHost(t *testing.T) {
 				n.log = zap.New(core)
 				for range 2 { // said twice, it is done twice: nothing is lost by it
 					got := into[rest.HostDead](n.do("POST", "/v1/hosts/h1/"+verb, rest.DeadHost{Fenced: true, Reason: "burnt", By: "eve"}), 202)
-					equal(t, "answered", rest.HostDead{Host: "h1", Fence: 42, Instances: map[string]int{"active": 1, "starting": 1}}, got)
+					want := rest.HostDead{
+						Host: "h1", Fence: 42,
+						Instances: map[string]int{"active": 1, "starting": 1}, Becomes: map[string]int{"rebuilt": 2},
+						Fates: []rest.HostFate{
+							{ID: id1, Project: "default", Name: "a", State: "active", Becomes: compute.FateRebuilt},
+							{ID: id2, Project: "default", Name: "b", State: "starting", Becomes: compute.FateRebuilt},
+						},
+					}
+					if op == compute.OpForget {
+						want.Becomes = map[string]int{"rebuilt": 1, "ended": 1}
+						want.Fates[0].Becomes, want.Fates[0].Reason = compute.FateEnded, compute.HostLost
+					}
+					equal(t, "answered", want, got)
 					n.toldEverybody(op, verb == "forget")
 				}
 				entry := logged.FilterMessage("host is declared dead").All()
@@ -60,6 +74,48 @@ func TestDeadHost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What becomes of each is told: pinned ones, those that are no longer offered, and, last
+// and not all of them, those that wait for this host.
+func TestFatesOfADeadHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer()
+		n.hears(compute.Beacon{Host: "h1"})
+		pinned := func(i *compute.Instance) { i.Boot.Host = "h1" }
+		gone := func(i *compute.Instance) { i.Boot.Flavor, i.Queue = "m0", "m0" }
+		id := func(begin, n int) compute.InstanceID {
+			return compute.InstanceID(fmt.Sprintf("%08d-0000-4000-8000-%012d", begin, n))
+		}
+		var all []compute.Instance
+		for n := range mostFates + 3 {
+			all = append(all, instance(id(0, n), fmt.Sprint("q", n), compute.StateQueued, pinned))
+		}
+		for i, c := range []struct {
+			state  compute.State
+			change func(*compute.Instance)
+		}{
+			{compute.StateActive, on("h1", 0)}, {compute.StateActive, pinned}, {compute.StateActive, gone},
+			{compute.StateStarting, pinned}, {compute.StateDeleting, pinned},
+		} {
+			all = append(all, instance(id(99999999, i), fmt.Sprint("h", i), c.state, c.change))
+		}
+		n.has(all...)
+		time.Sleep(compute.SilentAfter + time.Second)
+		got := into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}), 202)
+		equal(t, "becomes", map[string]int{"rebuilt": 1, "ended": 2, "deleted": 1, "waits": mostFates + 4}, got.Becomes)
+		if len(got.Fates) != mostFates || got.Total() != len(all) {
+			t.Errorf("%d fates of %d instances", len(got.Fates), got.Total())
+		}
+		var first []string
+		for _, f := range got.Fates[:6] {
+			first = append(first, f.Name+" "+string(f.Becomes)+" "+string(f.Reason))
+		}
+		equal(t, "fates", []string{
+			"h0 rebuilt ", "h1 ended HostLost", "h2 ended HostLost", "h3 waits ", "h4 deleted ", "q0 waits ",
+		}, first)
+	})
 }
 
 // toldEverybody wants the fence first, then the request in every partition once.

@@ -72,6 +72,18 @@ type HostDead struct {
 	Host      compute.HostID     `json:"host"`
 	Fence     compute.FenceEpoch `json:"fence" doc:"What the host claimed under a lower one is meant."`
 	Instances map[string]int     `json:"instances" doc:"How many it had, by state, as far as this node knows; queued are those pinned to it."`
+	Becomes   map[string]int     `json:"becomes,omitempty" doc:"How many of them are rebuilt on other hosts, wait (waits) for this host because they are pinned to it, are ended as errors, and are deleted."`
+	Fates     []HostFate         `json:"fates,omitempty" nullable:"false" doc:"What becomes of each, as far as this node knows; at most 1,000, those on the host first."`
+}
+
+// HostFate is what becomes of one instance of a dead host.
+type HostFate struct {
+	ID      compute.InstanceID `json:"id"`
+	Project compute.Project    `json:"project"`
+	Name    string             `json:"name,omitempty"`
+	State   string             `json:"state" doc:"What it was."`
+	Becomes compute.Fate       `json:"becomes" enum:"rebuilt,waits,ended,deleted"`
+	Reason  compute.ReasonCode `json:"reason,omitempty" doc:"If it is ended: HostLost or PinnedHostUnavailable."`
 }
 
 // Total is how many instances are meant.
