@@ -36,7 +36,7 @@ func (d devDriver) choose(o *devOptions) error {
 		return err
 	}
 	o.Data, o.Hosts = data, nil
-	o.QEMU = &qemu.Options{Dir: filepath.Join(data, "qemu"), Images: images}
+	o.QEMU = &qemu.Options{Dir: filepath.Join(data, "qemu"), Images: images, ImagesTrusted: true} // whose it is has just named it
 	return o.QEMU.Check()
 }
 

@@ -251,6 +251,7 @@ func texts(ids []compute.InstanceID) (out []string) {
 func TestMachinesThatCannotBe(t *testing.T) {
 	h := newRealHosts(t, "alpha")
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/broken.qcow2"), []byte("no disk at all"), 0o644))
+	h.must(guesttest.Sum(filepath.Join(h.dir, "images/broken.qcow2")))
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw"), make([]byte, 512), 0o644))
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw.sha256"), []byte(strings.Repeat("0", 64)+"  other.raw\n"), 0o644))
 	h.minFree = 1 << 60

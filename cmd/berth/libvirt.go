@@ -11,18 +11,19 @@ import (
 
 // libvirtConfig is this host with machines on libvirt.
 type libvirtConfig struct {
-	URI          string            `yaml:"uri"`
-	Socket       string            `yaml:"socket"`
-	Dir          string            `yaml:"dir"`
-	Images       string            `yaml:"images"`
-	Machine      string            `yaml:"machine"`
-	Accel        string            `yaml:"accel"`
-	Network      string            `yaml:"network"`
-	Totals       compute.Resources `yaml:"totals"`
-	Reserved     compute.Resources `yaml:"reserved"`
-	Traits       []compute.Trait   `yaml:"traits"`
-	ConsoleBytes int64             `yaml:"console_bytes"`
-	MinFree      int64             `yaml:"min_free"`
+	URI           string            `yaml:"uri"`
+	Socket        string            `yaml:"socket"`
+	Dir           string            `yaml:"dir"`
+	Images        string            `yaml:"images"`
+	ImagesTrusted bool              `yaml:"images_trusted"`
+	Machine       string            `yaml:"machine"`
+	Accel         string            `yaml:"accel"`
+	Network       string            `yaml:"network"`
+	Totals        compute.Resources `yaml:"totals"`
+	Reserved      compute.Resources `yaml:"reserved"`
+	Traits        []compute.Trait   `yaml:"traits"`
+	ConsoleBytes  int64             `yaml:"console_bytes"`
+	MinFree       int64             `yaml:"min_free"`
 }
 
 func defaultLibvirt() libvirtConfig {
@@ -35,7 +36,7 @@ func defaultLibvirt() libvirtConfig {
 
 func (l libvirtConfig) options() libvirt.Options {
 	return libvirt.Options{
-		URI: l.URI, Socket: l.Socket, Dir: l.Dir, Images: l.Images, Machine: l.Machine, Accel: l.Accel, Network: l.Network,
+		URI: l.URI, Socket: l.Socket, Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted, Machine: l.Machine, Accel: l.Accel, Network: l.Network,
 		Totals: l.Totals, Reserved: l.Reserved, Traits: l.Traits, ConsoleBytes: l.ConsoleBytes, MinFree: l.MinFree,
 	}
 }

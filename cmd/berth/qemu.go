@@ -15,16 +15,17 @@ import (
 
 // qemuConfig is this host with machines on QEMU.
 type qemuConfig struct {
-	Dir          string            `yaml:"dir"`
-	Images       string            `yaml:"images"`
-	Machine      string            `yaml:"machine"`
-	Accel        string            `yaml:"accel"`
-	Network      string            `yaml:"network"`
-	Totals       compute.Resources `yaml:"totals"`
-	Reserved     compute.Resources `yaml:"reserved"`
-	Traits       []compute.Trait   `yaml:"traits"`
-	ConsoleBytes int64             `yaml:"console_bytes"`
-	MinFree      int64             `yaml:"min_free"`
+	Dir           string            `yaml:"dir"`
+	Images        string            `yaml:"images"`
+	ImagesTrusted bool              `yaml:"images_trusted"`
+	Machine       string            `yaml:"machine"`
+	Accel         string            `yaml:"accel"`
+	Network       string            `yaml:"network"`
+	Totals        compute.Resources `yaml:"totals"`
+	Reserved      compute.Resources `yaml:"reserved"`
+	Traits        []compute.Trait   `yaml:"traits"`
+	ConsoleBytes  int64             `yaml:"console_bytes"`
+	MinFree       int64             `yaml:"min_free"`
 }
 
 func defaultQEMU() qemuConfig {
@@ -36,7 +37,7 @@ func defaultQEMU() qemuConfig {
 
 func (q qemuConfig) options() qemu.Options {
 	return qemu.Options{
-		Dir: q.Dir, Images: q.Images, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
+		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
 		Totals: q.Totals, Reserved: q.Reserved, Traits: q.Traits, ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
 	}
 }

@@ -53,15 +53,12 @@ func Need(t testing.TB) Guest {
 // Cmdline. Without any the image says nothing of parameters: it boots with the
 // drivers' own.
 func (g Guest) Image(dir string, parameters ...string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	err := errors.Join(os.Symlink(g.Kernel, filepath.Join(dir, "kernel")), os.Symlink(g.Initrd, filepath.Join(dir, "initrd")))
+	err := errors.Join(Put(g.Kernel, filepath.Join(dir, "kernel")), Put(g.Initrd, filepath.Join(dir, "initrd")))
 	if err != nil || len(parameters) == 0 {
 		return err
 	}
-	line := Cmdline + " " + strings.Join(parameters, " ")
-	return os.WriteFile(filepath.Join(dir, "cmdline"), []byte(line), 0o644)
+	line, file := Cmdline+" "+strings.Join(parameters, " "), filepath.Join(dir, "cmdline")
+	return errors.Join(os.WriteFile(file, []byte(line), 0o644), Sum(file))
 }
 
 // Missing ends a test for want of something besides a guest.

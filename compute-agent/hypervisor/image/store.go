@@ -2,19 +2,12 @@ package image
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 )
@@ -25,9 +18,10 @@ import (
 //	web.raw    a disk         web/cmdline  its parameters, and web/disk.qcow2 or
 //	                          web/disk.raw if they are there
 //
-// A file next to any of them with .sha256 behind its name, as sha256sum writes it,
-// is what it must be. All hosts have the same images, so one that is not there is
-// the request's fault; one that is broken is the host's.
+// A file next to each of them with .sha256 behind its name, as sha256sum writes it,
+// is what it must be; only a folder that the operator trusts may be without. All
+// hosts have the same images, so one that is not there, or that names other files of
+// the host, is the request's fault; one that is broken is the host's.
 type Image struct {
 	Disk, Format           string // file; "qcow2" or "raw"
 	Bytes                  int64  // what a guest sees of the disk
@@ -39,20 +33,21 @@ var imagePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
 // Store remembers which files were looked at, and what they are.
 type Store struct {
 	dir, program string
+	trusted      bool
 	mu           sync.Mutex
-	sound        map[string]sound
+	sound        map[string]sound // by path
 }
 
 // sound is a file that was found to be well, as it was then.
 type sound struct {
-	size    int64
-	changed time.Time
-	bytes   int64
+	is    identity
+	bytes int64
 }
 
-// NewStore looks for images in a folder, with a qemu-img.
-func NewStore(dir, program string) *Store {
-	return &Store{dir: dir, program: program, sound: map[string]sound{}}
+// NewStore looks for images in a folder, with a qemu-img. trusted: a file may be
+// without its sum.
+func NewStore(dir, program string, trusted bool) *Store {
+	return &Store{dir: dir, program: program, trusted: trusted, sound: map[string]sound{}}
 }
 
 // Find looks an image up and checks it.
@@ -60,141 +55,118 @@ func (s *Store) Find(ctx context.Context, name string) (Image, error) {
 	if !imagePattern.MatchString(name) {
 		return Image{}, hypervisor.Reject("image %q: use letters, digits, dots, dashes and underscores", name)
 	}
-	base := filepath.Join(s.dir, name)
-	if info, err := os.Stat(base); err == nil && info.IsDir() {
-		return s.folder(ctx, name, base)
+	if s.isFolder(name) {
+		return s.folder(ctx, name)
 	}
-	img, err := s.disk(ctx, base)
+	img, err := s.disk(ctx, name)
 	if err == nil && img.Disk == "" {
 		return img, hypervisor.Reject("image %q: %s has no %[1]s.qcow2, %[1]s.raw or folder %[1]s: give the name of an image, or put it there on every host", name, s.dir)
 	}
 	return img, err
 }
 
-func (s *Store) folder(ctx context.Context, name, base string) (Image, error) {
-	img, err := s.disk(ctx, filepath.Join(base, "disk"))
+// mostParameters is more than a kernel reads.
+const mostParameters = 16 << 10
+
+func (s *Store) folder(ctx context.Context, name string) (Image, error) {
+	img, err := s.disk(ctx, name, "disk")
 	if err != nil {
 		return img, err
 	}
-	if img.Kernel, err = s.file(ctx, filepath.Join(base, "kernel"), ""); err != nil {
+	if img.Kernel, _, err = s.file(ctx, "", name, "kernel"); err != nil {
 		return img, err
 	}
 	if img.Kernel == "" && img.Disk == "" {
 		return img, hypervisor.Reject("image %q: its folder has neither kernel nor disk.qcow2 nor disk.raw", name)
 	}
-	if img.Initrd, err = s.file(ctx, filepath.Join(base, "initrd"), ""); err != nil {
+	if img.Initrd, _, err = s.file(ctx, "", name, "initrd"); err != nil {
 		return img, err
 	}
-	line, err := os.ReadFile(filepath.Join(base, "cmdline"))
-	if errors.Is(err, os.ErrNotExist) {
-		line, err = []byte("console=ttyS0 root=/dev/vda1"), nil
+	if _, _, err = s.file(ctx, "", name, "cmdline"); err != nil {
+		return img, err
 	}
-	img.Append = strings.TrimSpace(string(line))
+	line, there, err := s.short(mostParameters, name, "cmdline")
+	if img.Append = line; !there {
+		img.Append = "console=ttyS0 root=/dev/vda1"
+	}
 	return img, err
 }
 
-// disk finds base.qcow2 or base.raw. What a file is follows from its name alone:
-// a raw image is what a guest wrote, and may look like anything.
-func (s *Store) disk(ctx context.Context, base string) (Image, error) {
+// disk finds a file of this name, with .qcow2 or .raw behind it. What a file is
+// follows from its name alone: a raw image is what a guest wrote, and QEMU must
+// never guess at it. One that begins as another format does was misnamed.
+func (s *Store) disk(ctx context.Context, base ...string) (Image, error) {
 	for _, format := range []string{"qcow2", "raw"} {
-		file, err := s.file(ctx, base+"."+format, format)
-		if err != nil {
-			return Image{}, err
-		}
-		if file != "" {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			return Image{Disk: file, Format: format, Bytes: s.sound[file].bytes}, nil
+		parts := append(base[:len(base)-1:len(base)-1], base[len(base)-1]+"."+format)
+		path, bytes, err := s.file(ctx, format, parts...)
+		if err != nil || path != "" {
+			return Image{Disk: path, Format: format, Bytes: bytes}, err
 		}
 	}
 	return Image{}, nil
 }
 
-// file checks a file once for as long as it does not change; one that is not
-// there is "".
-func (s *Store) file(ctx context.Context, path, format string) (string, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", hypervisor.Refuse("image file %s is not a file", path)
-	}
-	s.mu.Lock()
-	known, ok := s.sound[path]
-	s.mu.Unlock()
-	if ok && known.size == info.Size() && known.changed.Equal(info.ModTime()) {
-		return path, nil
-	}
-	now := sound{size: info.Size(), changed: info.ModTime(), bytes: info.Size()}
-	if err := checksum(ctx, path); err != nil {
-		return "", err
-	}
-	if format == "qcow2" {
-		if now.bytes, err = s.qcow2(ctx, path); err != nil {
-			return "", err
-		}
-	}
-	s.mu.Lock()
-	s.sound[path] = now
-	s.mu.Unlock()
-	return path, nil
-}
-
-// qcow2 checks an image's tables, for QEMU starts with a broken one without
-// complaint, and says how large a disk the guest sees.
-func (s *Store) qcow2(ctx context.Context, path string) (int64, error) {
-	err := Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", path)
-	var exit *exec.ExitError
-	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 3) { // 3: clusters that nobody uses
-		return 0, fmt.Errorf("image file %s is broken; copy it to this host again: %w", path, err)
-	}
-	out, err := exec.CommandContext(ctx, s.program, "info", "-U", "-f", "qcow2", "--output=json", path).Output()
-	if err != nil {
-		return 0, fmt.Errorf("image file %s: %w", path, err)
-	}
-	var info struct {
-		Bytes int64 `json:"virtual-size"`
-	}
-	return info.Bytes, json.Unmarshal(out, &info)
-}
-
-func checksum(ctx context.Context, path string) error {
-	want, err := os.ReadFile(path + ".sha256")
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
+// file checks a file once for as long as it does not change, and says how large a
+// disk it is; one that is not there is "".
+func (s *Store) file(ctx context.Context, format string, parts ...string) (path string, bytes int64, err error) {
+	f, err := s.open(parts...)
+	if err != nil || f == nil {
+		return "", 0, err
 	}
 	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, reader{ctx, f}); err != nil {
-		return err
+	s.mu.Lock()
+	known, ok := s.sound[f.Name()]
+	s.mu.Unlock()
+	if ok && known.is == f.is {
+		return f.Name(), known.bytes, nil
 	}
-	got := hex.EncodeToString(h.Sum(nil))
-	if first, _, _ := strings.Cut(strings.TrimSpace(string(want)), " "); !strings.EqualFold(first, got) {
-		return hypervisor.Refuse("image file %s has the SHA-256 %s, and %s.sha256 says %q: copy it to this host again", path, got, filepath.Base(path), first)
+	if err := s.checksum(ctx, f, parts); err != nil {
+		return "", 0, err
 	}
-	return nil
+	now := sound{f.is, f.is.size}
+	switch format {
+	case "qcow2":
+		now.bytes, err = s.qcow2(ctx, f)
+	case "raw":
+		err = raw(f)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	s.mu.Lock()
+	s.sound[f.Name()] = now
+	s.mu.Unlock()
+	return f.Name(), now.bytes, nil
 }
 
-// reader ends with its context.
-type reader struct {
-	ctx context.Context
-	r   io.Reader
+// raw refuses what is no raw disk by its beginning.
+func raw(f *opened) error {
+	begin, err := begins(f, 4<<10)
+	if is := probed(begin); err == nil && is != "raw" {
+		return hypervisor.Reject("image file %s is of the format %s, not raw as its name says: convert it (qemu-img convert -O qcow2)", f.Name(), is)
+	}
+	return err
 }
 
-func (r reader) Read(b []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
+func begins(f *opened, most int64) ([]byte, error) {
+	return io.ReadAll(io.NewSectionReader(f, 0, most))
+}
+
+// qcow2 checks an image's header and then its tables, for QEMU starts with a broken
+// one without complaint, and says how large a disk the guest sees.
+func (s *Store) qcow2(ctx context.Context, f *opened) (int64, error) {
+	begin, err := begins(f, longestHeader)
+	if err != nil {
 		return 0, err
 	}
-	return r.r.Read(b)
+	bytes, err := readQCOW2(f.Name(), begin)
+	if err != nil {
+		return 0, err
+	}
+	err = Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", f.Name())
+	var exit *exec.ExitError
+	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 3) { // 3: clusters that nobody uses
+		return 0, fmt.Errorf("image file %s is broken; copy it to this host again: %w", f.Name(), err)
+	}
+	return bytes, nil
 }

@@ -97,6 +97,7 @@ type (
 		Device   string     `xml:"device,attr"`
 		Driver   diskDriver `xml:"driver"`
 		Source   file       `xml:"source"`
+		Backing  backing    `xml:"backingStore"`
 		Target   target     `xml:"target"`
 		ReadOnly *struct{}  `xml:"readonly"`
 		Boot     *order     `xml:"boot"`
@@ -108,6 +109,12 @@ type (
 	}
 	file struct {
 		File string `xml:"file,attr"`
+	}
+	backing struct { // below a disk; empty: nothing for sure, whatever the disk's file says
+		Type   string   `xml:"type,attr,omitempty"`
+		Format *typed   `xml:"format"`
+		Source *file    `xml:"source"`
+		Below  *backing `xml:"backingStore"`
 	}
 	target struct {
 		Dev string `xml:"dev,attr"`
@@ -194,7 +201,7 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 	x.Devices.RNG.Model, x.Devices.RNG.Backend.Model, x.Devices.RNG.Backend.File = "virtio", "random", "/dev/urandom"
 	disks := &x.Devices.Disks
 	if img.HasDisk(m.Resources) {
-		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"}, Source: file{filepath.Join(dir, diskFile)}, Boot: &order{1}})
+		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"}, Source: file{filepath.Join(dir, diskFile)}, Backing: below(img), Boot: &order{1}})
 	}
 	*disks = append(*disks, disk{Driver: diskDriver{Type: "raw"}, Source: file{filepath.Join(dir, seedFile)}, ReadOnly: &struct{}{}})
 	for i := range *disks {
@@ -206,6 +213,15 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 	}
 	b, err := xml.MarshalIndent(x, "", "  ")
 	return string(b), err
+}
+
+// below is the image's disk below a machine's own. It is named with its format, so
+// that libvirt guesses at nothing and follows nothing that is written in it.
+func below(img image.Image) backing {
+	if img.Disk == "" {
+		return backing{}
+	}
+	return backing{Type: "file", Format: &typed{img.Format}, Source: &file{img.Disk}, Below: &backing{}}
 }
 
 func (d *Driver) network(id compute.InstanceID) []network {

@@ -51,7 +51,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := os.MkdirAll(d.o.Dir, 0o711); err != nil {
 		return nil, &compute.Error{Op: "libvirt", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
 	}
-	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin), d.o.ConsoleBytes
+	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin, d.o.ImagesTrusted), d.o.ConsoleBytes
 	programs := map[string]string{"image_binary": d.o.ImageBin}
 	if d.o.Accel == "auto" {
 		programs["binary"] = d.o.Binary

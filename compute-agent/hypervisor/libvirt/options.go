@@ -16,6 +16,8 @@ type Options struct {
 	Socket string // libvirtd's; default "/run/libvirt/libvirt-sock", none for a session
 	Dir    string // the machines' folders; survives a reboot. Required.
 	Images string // see package image. Required.
+	// ImagesTrusted takes images without a checksum beside them.
+	ImagesTrusted bool
 
 	Binary   string // QEMU, for the probe alone; default "qemu-system-x86_64"
 	ImageBin string // default "qemu-img"

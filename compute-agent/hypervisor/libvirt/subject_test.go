@@ -61,6 +61,7 @@ func (b *bench) image(name string, content []byte) {
 	file := filepath.Join(b.o.Images, name)
 	b.ok(os.MkdirAll(filepath.Dir(file), 0o755))
 	b.ok(os.WriteFile(file, content, 0o644))
+	b.ok(guesttest.Sum(file))
 }
 
 func (b *bench) open() *Driver {
@@ -229,10 +230,11 @@ func (b *bench) broken() []hypervisortest.Breakage {
 	spoil := func(name string, class compute.FailureClass, how func(*hypervisor.Spec)) hypervisortest.Breakage {
 		return hypervisortest.Breakage{Name: name, Class: class, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
 	}
-	return []hypervisortest.Breakage{
+	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
 		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
 		spoil("image larger than the flavor's disk", compute.FailureRequest, func(s *hypervisor.Spec) {
 			b.ok(image.Run(b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2", filepath.Join(b.o.Images, "large.qcow2"), "2G"))
+			b.ok(guesttest.Sum(filepath.Join(b.o.Images, "large.qcow2")))
 			s.Image = "large"
 		}),
 		spoil("image is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("garbage.qcow2", []byte("garbage")); s.Image = "garbage" }),
@@ -245,5 +247,5 @@ func (b *bench) broken() []hypervisortest.Breakage {
 			b.full.Store(true)
 			return func() { b.full.Store(false) }
 		}},
-	}
+	}...)
 }

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,8 @@ type plan struct {
 	CPUs     int64
 	MemoryMB int64
 	Disk     bool                 // it has a disk.qcow2
+	Base     string               `json:",omitempty"` // the image's disk below it; empty: none, or made before this was written down
+	Format   string               `json:",omitempty"` // of Base: "qcow2" or "raw"
 	Kernel   string               `json:",omitempty"` // boots this instead of the disk
 	Initrd   string               `json:",omitempty"`
 	Append   string               `json:",omitempty"`
@@ -71,7 +74,7 @@ func (p plan) args(dir string) []string {
 		}
 	}
 	if p.Disk {
-		a = append(a, "-drive", "file="+in(diskFile)+",format=qcow2,if=none,id=disk,discard=unmap", "-device", "virtio-blk-pci,drive=disk,bootindex=1")
+		a = append(a, "-blockdev", p.disk(filepath.Join(dir, diskFile)), "-device", "virtio-blk-pci,drive=disk,bootindex=1")
 	}
 	a = append(a, "-drive", "file="+in(seedFile)+",format=raw,if=none,id=seed,read-only=on", "-device", "virtio-blk-pci,drive=seed")
 	a = append(a, p.network()...)
@@ -86,6 +89,31 @@ func (p plan) args(dir string) []string {
 		a = append(a, "-object", memory)
 	}
 	return a
+}
+
+// node is one of QEMU's block devices.
+type node struct {
+	Driver   string `json:"driver"`
+	Name     string `json:"node-name,omitempty"`
+	Filename string `json:"filename,omitempty"`
+	ReadOnly bool   `json:"read-only,omitempty"`
+	Discard  string `json:"discard,omitempty"`
+	File     *node  `json:"file,omitempty"`
+	Backing  any    `json:"backing,omitempty"` // *node, or nothing for sure: json's null
+}
+
+// disk is the machine's own disk upon the image's. Each file and its format is named
+// here, so that QEMU guesses at none and follows nothing that is written in one.
+func (p plan) disk(file string) string {
+	n := node{Driver: "qcow2", Name: "disk", Discard: "unmap", File: &node{Driver: "file", Filename: file, Discard: "unmap"}}
+	if p.Base != "" {
+		base := &node{Driver: p.Format, ReadOnly: true, File: &node{Driver: "file", Filename: p.Base, ReadOnly: true}}
+		if n.Backing = base; p.Format == "qcow2" {
+			base.Backing = json.RawMessage("null")
+		}
+	}
+	b, _ := json.Marshal(n) // strings and null
+	return string(b)
 }
 
 func (p plan) machine() string {

@@ -14,11 +14,13 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // The command lines, one argument with its value a line, are reviewed as files.
 func TestArgs(t *testing.T) {
-	base := plan{ID: "00000000-0000-4000-8000-000000000001", Machine: "q35", Accel: "kvm", CPUs: 2, MemoryMB: 2048, Disk: true, Network: "user"}
+	base := plan{ID: "00000000-0000-4000-8000-000000000001", Machine: "q35", Accel: "kvm", CPUs: 2, MemoryMB: 2048, Disk: true, Base: "/images/web.qcow2", Format: "qcow2", Network: "user"}
 	direct := base
+	direct.Base, direct.Format = "", ""
 	direct.Machine, direct.Accel, direct.Disk, direct.Network = "pc", "tcg", false, "none"
 	direct.Kernel, direct.Initrd, direct.Append = "/images/k/kernel", "/images/k/initrd", "console=ttyS0 a,b"
 	full := base
+	full.Base, full.Format = "/odd,place/web.raw", "raw"
 	full.Network, full.Devices, full.Nodes = "bridge:br0", []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}, []int{0, 1}
 	for name, c := range map[string]struct {
 		plan plan

@@ -51,7 +51,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := os.MkdirAll(d.o.Dir, 0o700); err != nil {
 		return nil, &compute.Error{Op: "qemu", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
 	}
-	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin), d.o.ConsoleBytes
+	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin, d.o.ImagesTrusted), d.o.ConsoleBytes
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
 		if _, err := exec.LookPath(binary); err != nil {
 			return nil, compute.Invalid(field, binary, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program")

@@ -63,7 +63,7 @@ func TestKernelPanics(t *testing.T) {
 	g := guesttest.Need(t)
 	b := newBench(t, g)
 	b.image("panics/cmdline", []byte(guesttest.Cmdline))
-	b.ok(os.Symlink(g.Kernel, filepath.Join(b.o.Images, "panics/kernel")))
+	b.ok(guesttest.Put(g.Kernel, filepath.Join(b.o.Images, "panics/kernel")))
 	d := b.open()
 	b.run(d, spec("panics"))
 	b.await("panic", func() bool {

@@ -13,7 +13,9 @@ import (
 // Options say how a host runs its machines. Zero values are the defaults.
 type Options struct {
 	Dir    string // the machines' folders; survives a reboot. Required.
-	Images string // see images.go. Required.
+	Images string // see package image. Required.
+	// ImagesTrusted takes images without a checksum beside them.
+	ImagesTrusted bool
 
 	Binary   string // default "qemu-system-x86_64"
 	ImageBin string // default "qemu-img"

@@ -56,6 +56,7 @@ func (b *bench) image(name string, content []byte) {
 	file := filepath.Join(b.o.Images, name)
 	b.ok(os.MkdirAll(filepath.Dir(file), 0o755))
 	b.ok(os.WriteFile(file, content, 0o644))
+	b.ok(guesttest.Sum(file))
 }
 
 func (b *bench) open() *Driver {
@@ -214,9 +215,11 @@ func (b *bench) broken() []hypervisortest.Breakage {
 		return hypervisortest.Breakage{Name: name, Class: class, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
 	}
 	qcow2 := func(name string, args ...string) {
-		b.ok(image.Run(b.t.Context(), "qemu-img", append([]string{"create", "-q", "-f", "qcow2"}, append(args, filepath.Join(b.o.Images, name), "2G")...)...))
+		file := filepath.Join(b.o.Images, name)
+		b.ok(image.Run(b.t.Context(), "qemu-img", append([]string{"create", "-q", "-f", "qcow2"}, append(args, file, "2G")...)...))
+		b.ok(guesttest.Sum(file))
 	}
-	return []hypervisortest.Breakage{
+	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
 		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
 		spoil("image elsewhere", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "../i/tiny" }),
 		spoil("image of nothing", compute.FailureRequest, func(s *hypervisor.Spec) { b.image("empty/cmdline", nil); s.Image = "empty" }),
@@ -225,11 +228,12 @@ func (b *bench) broken() []hypervisortest.Breakage {
 		spoil("image is cut off", compute.FailureHost, func(s *hypervisor.Spec) {
 			qcow2("cut.qcow2", "-o", "preallocation=metadata")
 			b.ok(os.Truncate(filepath.Join(b.o.Images, "cut.qcow2"), 300<<10))
+			b.ok(guesttest.Sum(filepath.Join(b.o.Images, "cut.qcow2")))
 			s.Image, s.Resources[compute.DiskGB] = "cut", 2
 		}),
 		spoil("image is another", compute.FailureHost, func(s *hypervisor.Spec) {
 			b.image("other.raw", guesttest.BootDisk("x"))
-			b.image("other.raw.sha256", []byte(strings.Repeat("0", 64)+"  other.raw\n"))
+			b.ok(os.WriteFile(filepath.Join(b.o.Images, "other.raw.sha256"), []byte(strings.Repeat("0", 64)+"  other.raw\n"), 0o644))
 			s.Image = "other"
 		}),
 		spoil("kernel is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("bad/kernel", []byte("garbage")); s.Image = "bad" }),
@@ -242,5 +246,5 @@ func (b *bench) broken() []hypervisortest.Breakage {
 			b.full.Store(true)
 			return func() { b.full.Store(false) }
 		}},
-	}
+	}...)
 }

@@ -1,0 +1,189 @@
+package image
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// well is no failure.
+const well = compute.FailureUnknown
+
+// shelf is a folder of images, whose qemu-img finds nothing wrong with anything.
+func shelf(t *testing.T, files map[string]string, trusted bool) *Store {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return NewStore(dir, "true", trusted)
+}
+
+func sum(content string) string { return fmt.Sprintf("%x  file\n", sha256.Sum256([]byte(content))) }
+
+// qcow is a header of version 3, changed.
+func qcow(change func([]byte)) string {
+	b := make([]byte, 64<<10)
+	copy(b, qcowMagic)
+	binary.BigEndian.PutUint32(b[4:], 3)
+	binary.BigEndian.PutUint32(b[20:], 16)
+	binary.BigEndian.PutUint64(b[24:], 3<<30)
+	binary.BigEndian.PutUint32(b[100:], 104)
+	change(b)
+	return string(b)
+}
+
+func TestFind(t *testing.T) {
+	u32 := func(at int, v uint32) func([]byte) { return func(b []byte) { binary.BigEndian.PutUint32(b[at:], v) } }
+	u64 := func(at int, v uint64) func([]byte) { return func(b []byte) { binary.BigEndian.PutUint64(b[at:], v) } }
+	behind := func(kind uint32) func([]byte) { // as the second extension
+		return func(b []byte) {
+			u32(104, 0x6803f857)(b)
+			u32(108, 5)(b)
+			u32(120, kind)(b)
+		}
+	}
+	good := qcow(func([]byte) {})
+	for name, c := range map[string]struct {
+		file, content string
+		class         compute.FailureClass // well: it is found
+		says          string
+	}{
+		"raw":               {"web.raw", "a disk", well, ""},
+		"raw of LUKS":       {"web.raw", "LUKS\xba\xbe", well, ""},
+		"qcow2":             {"web.qcow2", good, well, ""},
+		"old qcow2":         {"web.qcow2", qcow(u32(4, 2)), well, ""},
+		"compressed":        {"web.qcow2", qcow(u64(72, featureCompression)), well, ""},
+		"no qcow2":          {"web.qcow2", "garbage", compute.FailureHost, "web.qcow2 is broken"},
+		"cut in its header": {"web.qcow2", good[:80], compute.FailureHost, "cut off"},
+		"odd clusters":      {"web.qcow2", qcow(u32(20, 63)), compute.FailureHost, "clusters"},
+		"odd header":        {"web.qcow2", qcow(u32(100, 8)), compute.FailureHost, "header"},
+		"endless":           {"web.qcow2", qcow(u64(24, 1<<63)), compute.FailureHost, "bytes"},
+		"corrupt":           {"web.qcow2", qcow(u64(72, featureCorrupt)), compute.FailureHost, "says so itself"},
+		"qcow 1":            {"web.qcow2", qcow(u32(4, 1)), compute.FailureRequest, "version 1"},
+		"backing file":      {"web.qcow2", qcow(u64(8, 400)), compute.FailureRequest, "backing file"},
+		"backing name":      {"web.qcow2", qcow(u32(16, 4)), compute.FailureRequest, "backing file"},
+		"old backing file":  {"web.qcow2", qcow(func(b []byte) { u32(4, 2)(b); u64(8, 400)(b) }), compute.FailureRequest, "backing file"},
+		"encrypted":         {"web.qcow2", qcow(u32(32, 2)), compute.FailureRequest, "encrypted"},
+		"key":               {"web.qcow2", qcow(behind(extensionEncryption)), compute.FailureRequest, "encrypted"},
+		"data file":         {"web.qcow2", qcow(u64(72, featureDataFile)), compute.FailureRequest, "external data file"},
+		"data file's name":  {"web.qcow2", qcow(behind(extensionDataFile)), compute.FailureRequest, "external data file"},
+		"data file, old":    {"web.qcow2", qcow(func(b []byte) { u32(4, 2)(b); u32(72, extensionDataFile)(b) }), compute.FailureRequest, "external data file"},
+		"new feature":       {"web.qcow2", qcow(u64(72, 1<<40)), compute.FailureRequest, "not known"},
+		"qcow2 as raw":      {"web.raw", good, compute.FailureRequest, "format qcow2, not raw"},
+		"vdi as raw":        {"web.raw", strings.Repeat("<", 0x40) + "\x7f\x10\xda\xbe", compute.FailureRequest, "format vdi, not raw"},
+		"vhdx as qcow2":     {"web.qcow2", "vhdxfile" + strings.Repeat("\x00", 100), compute.FailureRequest, "format vhdx, not qcow2"},
+	} {
+		s := shelf(t, map[string]string{c.file: c.content, c.file + ".sha256": sum(c.content)}, false)
+		for range 2 { // also what was looked at before
+			img, err := s.Find(t.Context(), "web")
+			if want(t, name, err, c.class, c.says) && c.class == well && (img.Disk != filepath.Join(s.dir, c.file) || img.Bytes == 0) {
+				t.Errorf("%s: %+v", name, img)
+			}
+		}
+	}
+}
+
+// want says whether an error is of a class and says why.
+func want(t *testing.T, name string, err error, class compute.FailureClass, says string) bool {
+	t.Helper()
+	var e *hypervisor.Error
+	switch {
+	case class == well && err != nil, class != well && (!errors.As(err, &e) || e.Class != class || !strings.Contains(err.Error(), says)):
+		t.Errorf("%s: %v; want class %s, %q", name, err, class, says)
+		return false
+	}
+	return true
+}
+
+// A file without a sum beside it is taken from a folder that is trusted, and from no
+// other; one that is not what its sum says from none.
+func TestSums(t *testing.T) {
+	const other = "0000000000000000000000000000000000000000000000000000000000000000  web.raw"
+	all := map[string]string{"k/kernel": "k", "k/kernel.sha256": sum("k"), "k/initrd": "i", "k/initrd.sha256": sum("i"), "k/cmdline": "c", "k/cmdline.sha256": sum("c")}
+	for file := range all {
+		for _, trusted := range []bool{true, false} {
+			files := map[string]string{}
+			for name, content := range all {
+				files[name] = content
+			}
+			if !strings.HasSuffix(file, ".sha256") {
+				_, err := shelf(t, files, trusted).Find(t.Context(), "k")
+				want(t, "all sums", err, well, "")
+				continue
+			}
+			delete(files, file)
+			class := compute.FailureHost
+			if trusted {
+				class = well
+			}
+			_, err := shelf(t, files, trusted).Find(t.Context(), "k")
+			want(t, "no "+file, err, class, "sha256sum "+strings.TrimSuffix(filepath.Base(file), ".sha256"))
+			files[file] = other
+			_, err = shelf(t, files, trusted).Find(t.Context(), "k")
+			want(t, "another "+file, err, compute.FailureHost, "has the SHA-256")
+		}
+	}
+}
+
+// What was found well is looked at again once it has changed, also by something of
+// the same size and age.
+func TestChangedImage(t *testing.T) {
+	s := shelf(t, map[string]string{"web.raw": "a disk", "web.raw.sha256": sum("a disk")}, false)
+	_, err := s.Find(t.Context(), "web")
+	want(t, "before", err, well, "")
+	file := filepath.Join(s.dir, "web.raw")
+	info, err := os.Stat(file)
+	if err == nil {
+		err = errors.Join(os.WriteFile(file+".new", []byte("b disk"), 0o644), os.Chtimes(file+".new", info.ModTime(), info.ModTime()), os.Rename(file+".new", file))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Find(t.Context(), "web")
+	want(t, "after", err, compute.FailureHost, "has the SHA-256")
+}
+
+// No link is followed below the folder, which may be one itself.
+func TestLinks(t *testing.T) {
+	for name, link := range map[string]string{"a link": "web.raw", "a linked folder": "web"} {
+		s := shelf(t, map[string]string{"else/disk.raw": "a disk", "else/disk.raw.sha256": sum("a disk")}, true)
+		to := map[string]string{"web.raw": "else/disk.raw", "web": "else"}[link]
+		if err := os.Symlink(to, filepath.Join(s.dir, link)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Find(t.Context(), "web")
+		want(t, name, err, compute.FailureHost, "is a symbolic link")
+		itself := filepath.Join(t.TempDir(), "images")
+		if err := os.Symlink(s.dir, itself); err != nil {
+			t.Fatal(err)
+		}
+		_, err = NewStore(itself, "true", false).Find(t.Context(), "else")
+		want(t, "folder by a link", err, well, "")
+	}
+}
+
+// FuzzHeader reads what any file may begin with: it must not panic, and what is taken
+// names no other file.
+func FuzzHeader(f *testing.F) {
+	f.Add([]byte(qcow(func([]byte) {}))[:256])
+	f.Add([]byte(qcow(func(b []byte) { b[104], b[108], b[120] = 1, 5, 0x44 }))[:256])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		size, err := readQCOW2("f", b)
+		if err == nil && (size < 0 || !bytes.HasPrefix(b, []byte(qcowMagic)) || !bytes.Equal(b[8:20], make([]byte, 12))) {
+			t.Errorf("%q is taken, with %d bytes", b, size)
+		}
+	})
+}
