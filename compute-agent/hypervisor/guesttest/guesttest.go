@@ -25,6 +25,8 @@ const (
 	Goodbye = "BERTH goodbye" // shuts down because it was asked to
 	Listen  = "berth.listen"  // parameter: it hears when it is asked
 	Panics  = "berth.panic"   // parameter: its kernel panics once it is up
+	Calls   = "berth.call="   // parameter, a port behind it: it calls the host there by QEMU's user networking
+	Heard   = "BERTH heard: " // before Up: and what the host said
 	Cmdline = "console=ttyS0 quiet panic=-1"
 )
 
@@ -71,10 +73,10 @@ func Missing(t testing.TB, what string) {
 }
 
 // modules are what the guest loads, in this order: disks, ISO 9660, the power
-// button, and what tells the hypervisor of a panic. All else that it needs is in the
+// button, the network, and what tells the hypervisor of a panic. All else that it needs is in the
 // kernel.
 func modules() []string {
-	return strings.Fields("virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk cdrom isofs button evdev pvpanic pvpanic-mmio")
+	return strings.Fields("virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk cdrom isofs button evdev failover net_failover virtio_net pvpanic pvpanic-mmio")
 }
 
 // find gives the folder with kernel, busybox and modules, and fills it first if
@@ -91,7 +93,7 @@ func find() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		dir = filepath.Join(cache, "berth-guest-2") // another number for other modules
+		dir = filepath.Join(cache, "berth-guest-3") // another number for other modules
 	}
 	if _, err := os.Stat(filepath.Join(dir, "vmlinuz")); err == nil {
 		return dir, nil

@@ -25,6 +25,10 @@ case "$($b cat /proc/cmdline)" in *berth.listen*)
     n=$((n+1))
   done;;
 esac
+case "$($b cat /proc/cmdline)" in *berth.call=*)
+  $b ifconfig eth0 10.0.2.15 netmask 255.255.255.0 up
+  echo "BERTH heard: $($b timeout 10 $b nc -w 5 10.0.2.2 "$($b sed 's/.*berth.call=\([0-9]*\).*/\1/' /proc/cmdline)" </dev/null 2>&1)";;
+esac
 echo "BERTH up"
 case "$($b cat /proc/cmdline)" in *berth.panic*) echo c >/proc/sysrq-trigger;; esac
 while :; do $b sleep 1000; done

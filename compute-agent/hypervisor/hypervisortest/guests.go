@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,10 @@ type Guests struct {
 	Subject
 	// Panics asks for a guest whose kernel panics once it is up.
 	Panics func(*hypervisor.Spec)
+	// Calls asks for a guest that calls this port of the host's loopback before it is up.
+	Calls func(s *hypervisor.Spec, port int)
+	// Network is a driver for the same host with this network.
+	Network func(kind string) hypervisor.Driver
 	// Hardware is a driver for the same host that reads there what it reads below
 	// /sys elsewhere.
 	Hardware func(sys string) hypervisor.Driver
@@ -82,6 +88,42 @@ func MachineOnItsNode(t *testing.T, g Guests) {
 	if !strings.Contains(string(maps), fmt.Sprintf(" bind:%d ", node)) {
 		t.Errorf("none of its memory is bound to the node:\n%s", maps)
 	}
+}
+
+// GuestCallsHost: a guest does not reach what listens on the host's loopback, the
+// API among others, unless the operator has opened it to guests.
+func GuestCallsHost(t *testing.T, g Guests) {
+	const says = "berth answers"
+	loopback, err := net.Listen("tcp", "127.0.0.1:0")
+	ok(t, err)
+	defer loopback.Close()
+	var called atomic.Int32
+	go func() {
+		for {
+			c, err := loopback.Accept()
+			if err != nil {
+				return
+			}
+			called.Add(1)
+			_, _ = c.Write([]byte(says + "\n"))
+			_ = c.Close()
+		}
+	}()
+	for _, x := range []struct {
+		network string
+		reaches bool
+	}{{"user:open", true}, {"user", false}, {"", false}} {
+		called.Store(0)
+		g.Driver = g.Network(x.network)
+		g.launch(t, first, func(s *hypervisor.Spec) { g.Calls(s, loopback.Addr().(*net.TCPAddr).Port) })
+		await(t, "the guest is up", func() bool { return strings.Contains(g.printed(t, first), guesttest.Up) })
+		heard := strings.Contains(g.printed(t, first), guesttest.Heard+says)
+		if n := called.Load(); (n > 0) != x.reaches || heard != x.reaches {
+			t.Errorf("network %q: the guest has called the host's loopback %d times: %s", x.network, n, g.printed(t, first))
+		}
+		ok(t, g.Driver.Destroy(t.Context(), first))
+	}
+	g.empty(t)
 }
 
 // await looks until it is so.

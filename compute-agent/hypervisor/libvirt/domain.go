@@ -40,6 +40,16 @@ type (
 		Reboot   string   `xml:"on_reboot"`
 		Crash    string   `xml:"on_crash"`
 		Devices  devices  `xml:"devices"`
+
+		// What libvirt has no words for.
+		QEMU string     `xml:"xmlns:qemu,attr,omitempty"`
+		Args *arguments `xml:"qemu:commandline"`
+	}
+	arguments struct {
+		All []value `xml:"qemu:arg"`
+	}
+	value struct {
+		Is string `xml:"value,attr"`
 	}
 	pinned struct { // to the host's processors, if it names some
 		CPUs string `xml:"cpuset,attr,omitempty"`
@@ -208,6 +218,9 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 		p := &(*disks)[i]
 		p.Type, p.Device, p.Driver.Name, p.Target = "file", "disk", "qemu", target{fmt.Sprintf("vd%c", 'a'+i), "virtio"}
 	}
+	if d.o.Network == networkUser {
+		x.QEMU, x.Args = "http://libvirt.org/schemas/domain/qemu/1.0", &arguments{closed(m.Instance, d.o.Machine)}
+	}
 	for _, a := range m.Devices {
 		x.Devices.Host = append(x.Devices.Host, hostPCI{Mode: "subsystem", Type: "pci", Managed: "no", At: split(a)})
 	}
@@ -224,15 +237,27 @@ func below(img image.Image) backing {
 	return backing{Type: "file", Format: &typed{img.Format}, Source: &file{img.Disk}, Below: &backing{}}
 }
 
+// closed is a network card by which nothing can be reached, neither the host, whose
+// loopback is 10.0.2.2 in QEMU's user networking, nor anything behind it. libvirt
+// knows user networking only without that. QEMU makes what is asked for so before what
+// libvirt asks for, so the card is put where libvirt puts nothing by itself.
+func closed(id compute.InstanceID, machine string) []value {
+	bus := map[string]string{"q35": "pcie.0", "pc": "pci.0"}[machine]
+	return []value{
+		{"-netdev"}, {"user,id=berth,restrict=on"},
+		{"-device"}, {"virtio-net-pci,netdev=berth,bus=" + bus + ",addr=0x1c,mac=" + hypervisor.MAC(id)},
+	}
+}
+
 func (d *Driver) network(id compute.InstanceID) []network {
-	n := network{Type: "user", MAC: address{hypervisor.MAC(id)}, Model: typed{"virtio"}}
+	n := network{MAC: address{hypervisor.MAC(id)}, Model: typed{"virtio"}}
 	kind, name, _ := strings.Cut(d.o.Network, ":")
-	switch n.Type = kind; kind {
-	case "none":
+	switch n.Type = kind; {
+	case kind == "none" || d.o.Network == networkUser:
 		return nil
-	case "bridge":
+	case kind == "bridge":
 		n.Source = &where{Bridge: name}
-	case "network":
+	case kind == "network":
 		n.Source = &where{Network: name}
 	}
 	return []network{n}

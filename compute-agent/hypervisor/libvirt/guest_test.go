@@ -359,6 +359,11 @@ func TestGuestPanics(t *testing.T) {
 	hypervisortest.GuestPanics(t, guests(t))
 }
 
+func TestGuestCallsHost(t *testing.T) {
+	t.Parallel()
+	hypervisortest.GuestCallsHost(t, guests(t))
+}
+
 func TestDeviceInUse(t *testing.T) {
 	t.Parallel()
 	hypervisortest.DeviceInUse(t, guests(t))

@@ -23,7 +23,7 @@ type Options struct {
 	ImageBin string // default "qemu-img"
 	Machine  string // "q35" (default) or "pc"
 	Accel    string // "auto" (default), "kvm" or "tcg"
-	Network  string // "user" (default), "none", "bridge:<name>" or "network:<name>"
+	Network  string // "user" (default), "user:open", "none", "bridge:<name>" or "network:<name>"
 
 	// Totals replace, class by class, what is found on the host.
 	Totals   compute.Resources
@@ -57,7 +57,7 @@ func (o Options) defaults() Options {
 	set(&o.ImageBin, "qemu-img")
 	set(&o.Machine, "q35")
 	set(&o.Accel, "auto")
-	set(&o.Network, "user")
+	set(&o.Network, networkUser)
 	if o.ConsoleBytes == 0 {
 		o.ConsoleBytes = 1 << 20
 	}
@@ -73,7 +73,14 @@ func (o Options) defaults() Options {
 // longestPath is what fits a unix socket's address.
 const longestPath = 107
 
-var networkPattern = regexp.MustCompile(`^(user|none|bridge:[a-zA-Z0-9._-]{1,15}|network:[a-zA-Z0-9._-]{1,50})$`)
+// QEMU's user networking: closed, or with a way to the host, its loopback included,
+// and beyond.
+const (
+	networkUser = "user"
+	networkOpen = "user:open"
+)
+
+var networkPattern = regexp.MustCompile(`^(user|user:open|none|bridge:[a-zA-Z0-9._-]{1,15}|network:[a-zA-Z0-9._-]{1,50})$`)
 
 // Check refuses what cannot work, with all reasons at once.
 func (o Options) Check() error {
@@ -100,7 +107,7 @@ func (o Options) Check() error {
 		bad("accel", o.Accel, "give auto, kvm or tcg")
 	}
 	if !networkPattern.MatchString(o.Network) {
-		bad("network", o.Network, "give user, none, bridge:<name of the bridge> or network:<name of libvirt's network>")
+		bad("network", o.Network, "give user, user:open, none, bridge:<name of the bridge> or network:<name of libvirt's network>")
 	}
 	if o.ConsoleBytes < 1<<10 {
 		bad("console_bytes", fmt.Sprint(o.ConsoleBytes), "give at least 1024")

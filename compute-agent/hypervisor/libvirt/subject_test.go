@@ -93,8 +93,15 @@ func guests(t *testing.T) hypervisortest.Guests {
 	b := newBench(t, g)
 	b.ok(g.Image(filepath.Join(b.o.Images, "panics"), guesttest.Panics))
 	return hypervisortest.Guests{
-		Subject:  b.subject(),
-		Panics:   func(s *hypervisor.Spec) { s.Image = "panics" },
+		Subject: b.subject(),
+		Panics:  func(s *hypervisor.Spec) { s.Image = "panics" },
+		Calls: func(s *hypervisor.Spec, port int) {
+			dir := filepath.Join(b.o.Images, "calls")
+			b.ok(os.RemoveAll(dir))
+			b.ok(g.Image(dir, fmt.Sprint(guesttest.Calls, port)))
+			s.Image = "calls"
+		},
+		Network:  func(kind string) hypervisor.Driver { b.o.Network = kind; return b.open() },
 		Hardware: func(sys string) hypervisor.Driver { d := b.open(); d.host.Sys = sys; return d },
 		PID:      func(id compute.InstanceID) int { return b.qemus(id)[0].PID },
 	}

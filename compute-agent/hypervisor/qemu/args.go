@@ -26,7 +26,7 @@ type plan struct {
 	Kernel   string               `json:",omitempty"` // boots this instead of the disk
 	Initrd   string               `json:",omitempty"`
 	Append   string               `json:",omitempty"`
-	Network  string               // "user", "none" or "bridge:<name>"
+	Network  string               // as in Options
 	Devices  []compute.PCIAddress `json:",omitempty"`
 	Nodes    []int                `json:",omitempty"` // its memory is on these NUMA nodes, and it runs on their processors
 }
@@ -129,7 +129,9 @@ func (p plan) network() []string {
 	switch bridge, ok := strings.CutPrefix(p.Network, "bridge:"); {
 	case ok:
 		return []string{"-netdev", "bridge,id=net,br=" + comma(bridge), "-device", device}
-	case p.Network == "user":
+	case p.Network == networkUser: // neither the host, whose loopback is 10.0.2.2 there, nor anything behind it
+		return []string{"-netdev", "user,id=net,restrict=on", "-device", device}
+	case p.Network == networkOpen:
 		return []string{"-netdev", "user,id=net", "-device", device}
 	}
 	return nil

@@ -19,6 +19,8 @@ func TestArgs(t *testing.T) {
 	direct.Base, direct.Format = "", ""
 	direct.Machine, direct.Accel, direct.Disk, direct.Network = "pc", "tcg", false, "none"
 	direct.Kernel, direct.Initrd, direct.Append = "/images/k/kernel", "/images/k/initrd", "console=ttyS0 a,b"
+	open := base
+	open.Network, open.Base = "user:open", "" // and from before the image was written down
 	full := base
 	full.Base, full.Format = "/odd,place/web.raw", "raw"
 	full.Network, full.Devices, full.Nodes = "bridge:br0", []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}, []int{0, 1}
@@ -26,7 +28,7 @@ func TestArgs(t *testing.T) {
 		plan plan
 		dir  string
 	}{
-		"disk": {base, "/var/lib/berth/qemu/i"}, "kernel": {direct, "/var/lib/berth/qemu/i"}, "bridge-devices": {full, "/odd,place/i"},
+		"disk": {base, "/var/lib/berth/qemu/i"}, "kernel": {direct, "/var/lib/berth/qemu/i"}, "open": {open, "/var/lib/berth/qemu/i"}, "bridge-devices": {full, "/odd,place/i"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.ReplaceAll(strings.Join(c.plan.args(c.dir), "\n"), "\n-", "\x00")

@@ -21,7 +21,7 @@ type Options struct {
 	ImageBin string // default "qemu-img"
 	Machine  string // "q35" (default) or "pc"
 	Accel    string // "auto" (default), "kvm" or "tcg"
-	Network  string // "user" (default), "none" or "bridge:<name>"
+	Network  string // "user" (default), "user:open", "none" or "bridge:<name>"
 
 	// Totals replace, class by class, what is found on the host.
 	Totals   compute.Resources
@@ -46,7 +46,7 @@ func (o Options) defaults() Options {
 	set(&o.ImageBin, "qemu-img")
 	set(&o.Machine, "q35")
 	set(&o.Accel, "auto")
-	set(&o.Network, "user")
+	set(&o.Network, networkUser)
 	if o.ConsoleBytes == 0 {
 		o.ConsoleBytes = 1 << 20
 	}
@@ -62,7 +62,14 @@ func (o Options) defaults() Options {
 // longestPath is what fits a unix socket's address.
 const longestPath = 107
 
-var networkPattern = regexp.MustCompile(`^(user|none|bridge:[a-zA-Z0-9._-]{1,15})$`)
+// QEMU's user networking: closed, or with a way to the host, its loopback included,
+// and beyond.
+const (
+	networkUser = "user"
+	networkOpen = "user:open"
+)
+
+var networkPattern = regexp.MustCompile(`^(user|user:open|none|bridge:[a-zA-Z0-9._-]{1,15})$`)
 
 // Check refuses what cannot work, with all reasons at once.
 func (o Options) Check() error {
@@ -85,7 +92,7 @@ func (o Options) Check() error {
 		bad("accel", o.Accel, "give auto, kvm or tcg")
 	}
 	if !networkPattern.MatchString(o.Network) {
-		bad("network", o.Network, "give user, none or bridge:<name of the bridge>")
+		bad("network", o.Network, "give user, user:open, none or bridge:<name of the bridge>")
 	}
 	if o.ConsoleBytes < 1<<10 {
 		bad("console_bytes", fmt.Sprint(o.ConsoleBytes), "give at least 1024")

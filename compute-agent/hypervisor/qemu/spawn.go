@@ -83,7 +83,7 @@ func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(d.o.Binary, p.args(dir)...)
+	cmd := exec.Command(d.o.Binary, d.asNow(p).args(dir)...)
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log // files, for a pipe would break with the agent
 	cmd.ExtraFiles = []*os.File{lockFD - 3: lock, socketFD - 3: socket}
@@ -93,6 +93,16 @@ func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 		return nil, err
 	}
 	return cmd, startOn(cmd, cpus)
+}
+
+// asNow is a plan as the operator wants it now: whether user networking is open
+// is not the machine's affair.
+func (d *Driver) asNow(p plan) plan {
+	user := func(network string) bool { return network == networkUser || network == networkOpen }
+	if user(p.Network) && user(d.o.Network) {
+		p.Network = d.o.Network
+	}
+	return p
 }
 
 // greet waits until QEMU answers on its socket, or has ended.
