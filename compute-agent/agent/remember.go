@@ -104,7 +104,7 @@ func machines(list []hypervisor.Machine) []task.Machine {
 
 // stopped is why a machine does not run.
 func stopped(m hypervisor.Machine) task.Stopped {
-	if !m.Launched || m.Power != compute.PowerStopped {
+	if !m.Launched || m.Power != compute.PowerStopped && m.Power != compute.PowerPaused {
 		return task.Stopped{}
 	}
 	return task.Stopped{Why: m.Why, Detail: m.Detail}

@@ -27,7 +27,7 @@ type Machine struct {
 // Verdict is what a driver finds that a machine does, and why.
 type Verdict struct {
 	Power  compute.PowerState
-	Why    compute.ReasonCode // launched and stopped: why, as far as the driver can tell; empty: it cannot
+	Why    compute.ReasonCode // launched and stopped or paused: why, as far as the driver can tell; empty: it cannot
 	Detail string             // for the operator: why it stopped, where its files are
 	Waits  bool               // Launched, but what was to let its guest go was broken off: it stands still until Launch, or Start, is called
 }
@@ -41,6 +41,11 @@ func Waiting() Verdict {
 // Stopped is the verdict on what does not run.
 func Stopped(why compute.ReasonCode, detail string) Verdict {
 	return Verdict{Power: compute.PowerStopped, Why: why, Detail: detail}
+}
+
+// Paused is the verdict on what stands still where it was, until Start lets it go on.
+func Paused(why compute.ReasonCode, detail string) Verdict {
+	return Verdict{Power: compute.PowerPaused, Why: why, Detail: detail}
 }
 
 // Running is the verdict on what runs.
@@ -118,7 +123,8 @@ type Driver interface {
 
 	// List gives every machine of Berth on this host, prepared ones included, by
 	// instance. One that was ended by anybody else, or by its own guest, is there
-	// and PowerStopped, with the reason in Why and Detail. An error is no answer: the
+	// and PowerStopped, one that stands still PowerPaused, with the reason in Why and
+	// Detail. An error is no answer: the
 	// caller must not conclude that nothing is there.
 	List(ctx context.Context) ([]Machine, error)
 
@@ -137,12 +143,14 @@ type Driver interface {
 // For a machine that was not launched each answers FailureHost.
 type Power interface {
 	// Stop ends the guest: it is asked to shut down, and after grace it is ended
-	// as if power were cut; grace 0 is that at once. Stopped already: nil. A
+	// as if power were cut; grace 0 is that at once. A paused one is let go on before
+	// it is asked, for it hears nothing. Stopped already: nil. A
 	// context that ends while the guest is asked leaves it running, or shutting
 	// down by itself.
 	Stop(ctx context.Context, id compute.InstanceID, grace time.Duration) error
-	// Start runs a stopped, launched machine again, from its disk. Running
-	// already: nil.
+	// Start runs a stopped, launched machine again, from its disk, and lets a paused
+	// one go on where it stands. Running already: nil; what paused it may pause it
+	// again at once.
 	Start(ctx context.Context, id compute.InstanceID) error
 	// Reboot restarts a running guest: with grace as Stop and Start do, with
 	// grace 0 by a reset. Stopped: FailureHost. The caller guards against doing it

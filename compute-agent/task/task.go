@@ -123,7 +123,8 @@ type Failure struct {
 	Message string
 }
 
-// Stopped is why a launched machine does not run; the zero value while it does.
+// Stopped is why a launched machine does not run, or is paused; the zero value while
+// it runs.
 type Stopped struct {
 	Why    compute.ReasonCode
 	Detail string // from the hypervisor
@@ -133,7 +134,7 @@ func (s Stopped) known() bool { return s.Why != "" && s.Why != compute.StoppedUn
 
 // reason is as the report says it.
 func (s Stopped) reason(p compute.PowerState) *compute.Reason {
-	if p != compute.PowerStopped {
+	if p != compute.PowerStopped && p != compute.PowerPaused {
 		return nil
 	}
 	return &compute.Reason{Code: cmp.Or(s.Why, compute.StoppedUnknown), Detail: s.Detail}

@@ -43,6 +43,15 @@ const (
 	StoppedUnknown   ReasonCode = "StoppedUnknown"   // the driver does not know
 )
 
+// The reasons why a machine is paused: it stands still where it was, and a start lets
+// it go on.
+const (
+	DiskError      ReasonCode = "DiskError"      // its disk could not be written, mostly because the host's is full
+	PausedOutside  ReasonCode = "PausedOutside"  // somebody paused it outside of Berth, or saves it, moves it or debugs it
+	GuestSuspended ReasonCode = "GuestSuspended" // the guest put itself to sleep
+	WatchdogFired  ReasonCode = "WatchdogFired"  // the guest's watchdog did
+)
+
 // Reason is a code with the numbers behind it. Which fields are set follows
 // from the code; the others are zero.
 type Reason struct {

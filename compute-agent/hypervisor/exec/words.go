@@ -126,13 +126,14 @@ type listed struct {
 	Machine json.RawMessage `json:"machine"`
 	State   string          `json:"state"`
 	Power   string          `json:"power"` // once launched
-	Why     string          `json:"why"`   // once launched and stopped: one of stops; empty: nobody knows
+	Why     string          `json:"why"`   // once launched and stopped or paused: one of stops; empty: nobody knows
 	Detail  string          `json:"detail"`
 }
 
-// stops are why a machine may be stopped.
+// stops are why a machine may be stopped or paused.
 var stops = []compute.ReasonCode{
 	compute.StoppedByCommand, compute.GuestShutdown, compute.GuestPanicked, compute.MachineKilled, compute.HostRestarted, compute.HypervisorError, compute.StoppedUnknown,
+	compute.DiskError, compute.PausedOutside, compute.GuestSuspended, compute.WatchdogFired,
 }
 
 // found is a machine as the command has it.

@@ -82,6 +82,18 @@ func (h *Host) Kill(id compute.InstanceID) error {
 	return h.put(m, Stopped)
 }
 
+// Pause holds up a running machine, as a hypervisor does whose disk is full.
+func (h *Host) Pause(id compute.InstanceID) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m, ok := h.machines[id]
+	if !ok || m.Power != compute.PowerRunning {
+		return fmt.Errorf("%s does not run", id)
+	}
+	m.Power, m.Why, m.Detail = compute.PowerPaused, compute.DiskError, "the host's disk is full"
+	return h.put(m, Paused)
+}
+
 // PowerOff lets a running guest shut itself down.
 func (h *Host) PowerOff(id compute.InstanceID) error {
 	h.mu.Lock()
@@ -99,7 +111,7 @@ func (h *Host) Crash() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, m := range h.machines {
-		if m.Power != compute.PowerRunning {
+		if m.Power != compute.PowerRunning && m.Power != compute.PowerPaused {
 			continue
 		}
 		m.Power, m.Why, m.Detail = compute.PowerStopped, compute.HostRestarted, "the host lost power"

@@ -27,7 +27,11 @@ func (d *Driver) Start(ctx context.Context, id compute.InstanceID) error {
 		if m.Power == compute.PowerRunning {
 			return "", nil
 		}
+		was := m.Power
 		m.Power, m.Why, m.Detail = compute.PowerRunning, "", ""
+		if was == compute.PowerPaused {
+			return WentOn, nil
+		}
 		m.print("instance %s boots", id)
 		return Resumed, nil
 	})
@@ -37,9 +41,10 @@ func (d *Driver) Start(ctx context.Context, id compute.InstanceID) error {
 func (d *Driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
 	how, takes := d.ask(id, grace)
 	return d.power(ctx, "Reboot", id, takes, func(m *machine) (EventKind, error) {
-		if m.Power != compute.PowerRunning {
+		if m.Power == compute.PowerStopped {
 			return "", hypervisor.Refuse("%s is stopped: start it instead", id)
 		}
+		m.Power, m.Why, m.Detail = compute.PowerRunning, "", ""
 		m.print("%s", how)
 		m.print("instance %s boots", id)
 		return Rebooted, nil

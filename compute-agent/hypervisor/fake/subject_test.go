@@ -45,6 +45,7 @@ func subject(t *testing.T, open func() *fake.World) hypervisortest.Subject {
 		},
 		Crashes:   []hypervisortest.Crash{b.dies("Prepare", false), b.dies("Prepare", true), b.dies("Launch", false), b.dies("Launch", true)},
 		Kill:      func(id compute.InstanceID) { b.ok(b.host.Kill(id)) },
+		Pause:     func(id compute.InstanceID) { b.ok(b.host.Pause(id)) },
 		Foreign:   b.foreign,
 		Listening: func(*hypervisor.Spec) {},
 		Deaf: func(s *hypervisor.Spec) {

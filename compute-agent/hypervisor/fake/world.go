@@ -63,6 +63,8 @@ const (
 	Launched  EventKind = "launched" // begins to run for the first time
 	Resumed   EventKind = "resumed"  // runs again after a stop
 	Stopped   EventKind = "stopped"
+	Paused    EventKind = "paused"  // stands still, and may go on
+	WentOn    EventKind = "went-on" // after a pause
 	Rebooted  EventKind = "rebooted"
 	Destroyed EventKind = "destroyed" // of a machine that was launched
 	Undone    EventKind = "undone"    // of one that was only prepared

@@ -26,6 +26,7 @@ const (
 	Listen  = "berth.listen"  // parameter: it hears when it is asked
 	Panics  = "berth.panic"   // parameter: its kernel panics once it is up
 	Calls   = "berth.call="   // parameter, a port behind it: it calls the host there by QEMU's user networking
+	Writes  = "berth.writes"  // parameter: it writes 16 MiB to its disk before it is up
 	Heard   = "BERTH heard: " // before Up: and what the host said
 	Cmdline = "console=ttyS0 quiet panic=-1"
 )

@@ -29,6 +29,7 @@ case "$($b cat /proc/cmdline)" in *berth.call=*)
   $b ifconfig eth0 10.0.2.15 netmask 255.255.255.0 up
   echo "BERTH heard: $($b timeout 10 $b nc -w 5 10.0.2.2 "$($b sed 's/.*berth.call=\([0-9]*\).*/\1/' /proc/cmdline)" </dev/null 2>&1)";;
 esac
+case "$($b cat /proc/cmdline)" in *berth.writes*) $b dd if=/dev/urandom of=/dev/vda bs=65536 count=256 conv=fsync 2>/dev/null;; esac
 echo "BERTH up"
 case "$($b cat /proc/cmdline)" in *berth.panic*) echo c >/proc/sysrq-trigger;; esac
 while :; do $b sleep 1000; done

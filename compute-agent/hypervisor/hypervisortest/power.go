@@ -55,6 +55,59 @@ func powerRefuses(t *testing.T, s Subject) {
 	}
 }
 
+// paused: what stands still says so and why, however the agent came to it, and every
+// power command brings it where it should be.
+func paused(t *testing.T, s Subject) {
+	if s.Pause == nil {
+		return
+	}
+	s.launch(t, first, s.Listening)
+	s.Up(first)
+	pause := func() {
+		t.Helper()
+		s.Pause(first)
+		for _, d := range []hypervisor.Driver{s.Driver, s.Reopen()} {
+			if m := only(t, d); m.Power != compute.PowerPaused || m.Why == "" || m.Detail == "" || !m.Launched || m.Waits {
+				t.Fatalf("paused, and List gives %+v", m)
+			}
+		}
+	}
+	runs := func(after string) {
+		t.Helper()
+		if m := only(t, s.Driver); m.Power != compute.PowerRunning {
+			t.Errorf("%s of a paused machine, and List gives %+v", after, m)
+		}
+	}
+	pause()
+	ok(t, s.Driver.Launch(t.Context(), first, 1, "c1"))
+	if m := only(t, s.Driver); m.Power != compute.PowerPaused {
+		t.Errorf("a second Launch let a paused machine go on: %+v", m)
+	}
+	ok(t, s.Driver.Start(t.Context(), first))
+	runs("Start")
+	s.launched(t, first, 1)
+	pause()
+	ok(t, s.Driver.Reboot(t.Context(), first, 0))
+	runs("Reboot")
+	s.Up(first)
+	if s.Driver.Capabilities().SoftStop {
+		pause()
+		ok(t, s.Driver.Stop(t.Context(), first, patience))
+		s.goodbyes(t, 1)
+		ok(t, s.Driver.Start(t.Context(), first))
+		s.Up(first)
+	}
+	pause()
+	ok(t, s.Driver.Stop(t.Context(), first, 0))
+	if m := only(t, s.Driver); m.Power != compute.PowerStopped || m.Why != compute.StoppedByCommand {
+		t.Errorf("paused and stopped, and List gives %+v", m)
+	}
+	ok(t, s.Driver.Start(t.Context(), first))
+	pause()
+	ok(t, s.Driver.Destroy(t.Context(), first))
+	s.empty(t)
+}
+
 // patience is longer than any guest takes to boot or to shut down. No test waits
 // for it.
 const patience = 2 * time.Minute

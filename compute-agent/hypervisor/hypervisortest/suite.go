@@ -35,6 +35,9 @@ type Subject struct {
 	// Kill ends what runs a machine, behind the driver's back, and returns when
 	// it is dead.
 	Kill func(compute.InstanceID)
+	// Pause holds up a running machine behind the driver's back, so that it stands
+	// still; nil: the hypervisor knows no such thing.
+	Pause func(compute.InstanceID)
 	// Foreign starts a machine that is not Berth's, until the test ends. It says
 	// what it uses and how to see whether it still runs.
 	Foreign func() (uses compute.Resources, alive func() bool)
@@ -91,6 +94,7 @@ func Run(t *testing.T, empty func(t *testing.T) Subject) {
 		"StopStartKeepsResources":        stopStart,
 		"StopTwiceStartTwice":            stopTwiceStartTwice,
 		"PowerRefusesPreparedAndUnknown": powerRefuses,
+		"PausedGoesOn":                   paused,
 		"SoftStop":                       softStop,
 		"SoftReboot":                     softReboot,
 		"DeafStop":                       deafStop,

@@ -218,7 +218,7 @@ func TestByHand(t *testing.T) {
 		t.Errorf("it starts with the host:\n%s", info)
 	}
 	b.virsh("suspend", string(one))
-	if m := b.only(b.open()); m.Power != compute.PowerRunning || !strings.Contains(m.Detail, "virsh suspend") {
+	if m := b.only(b.open()); m.Power != compute.PowerPaused || !strings.Contains(m.Detail, "virsh suspend") {
 		t.Errorf("suspended, and List gives %+v", m)
 	}
 	b.ok(d.Launch(t.Context(), one, 1, "c"))
@@ -394,7 +394,7 @@ func TestLetGoAndNotWrittenDown(t *testing.T) {
 	b.virsh("suspend", string(one))
 	list, err := next.List(t.Context())
 	b.ok(err)
-	if m := list[0]; m.Waits || m.Power != compute.PowerRunning || !strings.Contains(m.Detail, "virsh suspend") {
+	if m := list[0]; m.Waits || m.Power != compute.PowerPaused || !strings.Contains(m.Detail, "virsh suspend") {
 		t.Errorf("suspended by hand, and List gives %+v", m)
 	}
 }

@@ -35,6 +35,8 @@ func judge(f found, boot string) hypervisor.Verdict {
 		return hypervisor.Stopped("", "prepared, paused")
 	case f.active():
 		return active(f)
+	case f.state == libvirt.DomainNostate:
+		return unknown(f)
 	case s.Stopped:
 		return hypervisor.Stopped(cmp.Or(s.Code, compute.StoppedByCommand), s.Why)
 	case s.Boot != boot:
@@ -50,27 +52,42 @@ func active(f found) hypervisor.Verdict {
 		if !f.stamp.Released {
 			return hypervisor.Waiting()
 		}
-		return hypervisor.Running("held up: " + paused(libvirt.DomainPausedReason(f.reason)))
+		return paused(libvirt.DomainPausedReason(f.reason))
 	case libvirt.DomainCrashed:
 		return hypervisor.Stopped(compute.GuestPanicked, "the guest panicked")
 	case libvirt.DomainShutdown:
 		return hypervisor.Running("shutting down")
 	case libvirt.DomainPmsuspended:
-		return hypervisor.Running("the guest put itself to sleep")
+		return hypervisor.Paused(compute.GuestSuspended, "the guest put itself to sleep: start it, and it wakes up")
+	case libvirt.DomainRunning, libvirt.DomainBlocked:
+		return hypervisor.Running(fmt.Sprintf("libvirt's number %d", f.domain.ID))
 	}
-	return hypervisor.Running(fmt.Sprintf("libvirt's number %d", f.domain.ID))
+	return unknown(f)
 }
 
-func paused(why libvirt.DomainPausedReason) string {
+func unknown(f found) hypervisor.Verdict {
+	return hypervisor.Verdict{Power: compute.PowerUnknown, Detail: fmt.Sprintf("libvirt gives state %d, reason %d, which this agent does not know", f.state, f.reason)}
+}
+
+func paused(why libvirt.DomainPausedReason) hypervisor.Verdict {
 	switch why {
 	case libvirt.DomainPausedUser:
-		return "paused from outside (virsh suspend)"
+		return hypervisor.Paused(compute.PausedOutside, "paused from outside (virsh suspend): start it, and it goes on")
 	case libvirt.DomainPausedIoerror:
-		return "its disk cannot be written: is the host's full?"
-	case libvirt.DomainPausedSave, libvirt.DomainPausedDump, libvirt.DomainPausedSnapshot, libvirt.DomainPausedMigration:
-		return "libvirt saves, dumps or moves it"
+		return hypervisor.Paused(compute.DiskError, "its disk cannot be written: is the host's full? Make room, and start it: it goes on where it stands")
+	case libvirt.DomainPausedWatchdog:
+		return hypervisor.Paused(compute.WatchdogFired, "the guest's watchdog fired: start it, and it goes on, or reboot it --hard")
+	case libvirt.DomainPausedSave, libvirt.DomainPausedDump, libvirt.DomainPausedSnapshot, libvirt.DomainPausedFromSnapshot,
+		libvirt.DomainPausedMigration, libvirt.DomainPausedPostcopy, libvirt.DomainPausedPostcopyFailed:
+		return hypervisor.Paused(compute.PausedOutside, "libvirt saves, dumps or moves it, or has restored it")
+	case libvirt.DomainPausedCrashed:
+		return hypervisor.Stopped(compute.GuestPanicked, "the guest panicked")
+	case libvirt.DomainPausedShuttingDown:
+		return hypervisor.Running("shutting down")
+	case libvirt.DomainPausedStartingUp:
+		return hypervisor.Running("starting")
 	}
-	return fmt.Sprintf("paused, libvirt's reason %d", why)
+	return hypervisor.Paused(compute.PausedOutside, fmt.Sprintf("paused, for libvirt's reason %d: start it, and it goes on", why))
 }
 
 func off(why libvirt.DomainShutoffReason) (compute.ReasonCode, string) {

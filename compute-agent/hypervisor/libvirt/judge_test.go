@@ -32,11 +32,7 @@ func TestJudge(t *testing.T) {
 		"crashed between": {found{stamp: waits, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"},
 		"runs":            {found{stamp: let, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"},
 		"runs on":         {found{stamp: stopped, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"}, // Stop got no further
-		"suspended":       {found{stamp: let, state: libvirt.DomainPaused, reason: int32(libvirt.DomainPausedUser)}, "b", compute.PowerRunning, "", "virsh suspend"},
-		"disk full":       {found{stamp: let, state: libvirt.DomainPaused, reason: int32(libvirt.DomainPausedIoerror)}, "b", compute.PowerRunning, "", "full"},
-		"going":           {found{stamp: let, state: libvirt.DomainShutdown}, "b", compute.PowerRunning, "", "shutting down"},
 		"panicked":        {found{stamp: let, state: libvirt.DomainCrashed, reason: int32(libvirt.DomainCrashedPanicked)}, "b", compute.PowerStopped, compute.GuestPanicked, "panicked"},
-		"asleep":          {found{stamp: let, state: libvirt.DomainPmsuspended}, "b", compute.PowerRunning, "", "sleep"},
 		"powered off":     {shut(libvirt.DomainShutoffShutdown), "b", compute.PowerStopped, compute.GuestShutdown, "shut itself down"},
 		"destroyed":       {shut(libvirt.DomainShutoffDestroyed), "b", compute.PowerStopped, compute.MachineKilled, "virsh destroy"},
 		"killed":          {shut(libvirt.DomainShutoffCrashed), "b", compute.PowerStopped, compute.MachineKilled, "its QEMU is gone"},
@@ -48,6 +44,40 @@ func TestJudge(t *testing.T) {
 		v := judge(c.found, c.boot)
 		if v.Power != c.power || v.Why != c.why || !strings.Contains(v.Detail, c.says) {
 			t.Errorf("%s: %+v; want %s, %q, %q", name, v, c.power, c.why, c.says)
+		}
+	}
+}
+
+// Every state that libvirt knows, and every reason for a pause, of a machine that was
+// launched.
+func TestStates(t *testing.T) {
+	let := stamp{Ready: true, Boot: "b", Launched: true, Released: true}
+	type want struct {
+		power compute.PowerState
+		why   compute.ReasonCode
+	}
+	runs, unknown := want{compute.PowerRunning, ""}, want{compute.PowerUnknown, ""}
+	for state, want := range map[libvirt.DomainState]want{
+		libvirt.DomainNostate: unknown, libvirt.DomainRunning: runs, libvirt.DomainBlocked: runs, libvirt.DomainShutdown: runs,
+		libvirt.DomainPaused: {compute.PowerPaused, compute.PausedOutside}, libvirt.DomainShutoff: {compute.PowerStopped, compute.StoppedUnknown},
+		libvirt.DomainCrashed: {compute.PowerStopped, compute.GuestPanicked}, libvirt.DomainPmsuspended: {compute.PowerPaused, compute.GuestSuspended},
+		libvirt.DomainPmsuspended + 1: unknown,
+	} {
+		if v := judge(found{stamp: let, state: state}, "b"); v.Power != want.power || v.Why != want.why || v.Detail == "" {
+			t.Errorf("state %d: %+v; want %+v and words", state, v, want)
+		}
+	}
+	outside := want{compute.PowerPaused, compute.PausedOutside}
+	for why, want := range map[libvirt.DomainPausedReason]want{
+		libvirt.DomainPausedUnknown: outside, libvirt.DomainPausedUser: outside, libvirt.DomainPausedMigration: outside, libvirt.DomainPausedSave: outside,
+		libvirt.DomainPausedDump: outside, libvirt.DomainPausedFromSnapshot: outside, libvirt.DomainPausedSnapshot: outside,
+		libvirt.DomainPausedPostcopy: outside, libvirt.DomainPausedPostcopyFailed: outside, libvirt.DomainPausedPostcopyFailed + 1: outside,
+		libvirt.DomainPausedIoerror:  {compute.PowerPaused, compute.DiskError},
+		libvirt.DomainPausedWatchdog: {compute.PowerPaused, compute.WatchdogFired},
+		libvirt.DomainPausedCrashed:  {compute.PowerStopped, compute.GuestPanicked}, libvirt.DomainPausedShuttingDown: runs, libvirt.DomainPausedStartingUp: runs,
+	} {
+		if v := judge(found{stamp: let, state: libvirt.DomainPaused, reason: int32(why)}, "b"); v.Power != want.power || v.Why != want.why || v.Detail == "" {
+			t.Errorf("paused for reason %d: %+v; want %+v and words", why, v, want)
 		}
 	}
 }

@@ -26,6 +26,9 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	case v.Power == compute.PowerStopped:
 		code, why = v.Why, v.Detail // it stopped before
 	case grace > 0:
+		if v.Power == compute.PowerPaused {
+			_ = d.goOn(ctx, f) // if it does not: the plug, after grace
+		}
 		soft, err := d.press(ctx, f, grace)
 		if err != nil {
 			return err
@@ -76,8 +79,11 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 	if err != nil {
 		return err
 	}
-	if judge(f, d.host.BootID()).Power == compute.PowerRunning {
+	switch judge(f, d.host.BootID()).Power {
+	case compute.PowerRunning:
 		return nil
+	case compute.PowerPaused, compute.PowerUnknown:
+		return d.goOn(ctx, f)
 	}
 	if f.active() && !f.stamp.Stopped && !f.stamp.Released {
 		return d.release(ctx, f)
@@ -94,6 +100,16 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 	return d.create(ctx, f, 0)
 }
 
+// goOn lets a machine go on that stands still.
+func (d *Driver) goOn(ctx context.Context, f found) error {
+	return d.short(ctx, func(c conn) error {
+		if f.state == libvirt.DomainPmsuspended {
+			return c.DomainPmWakeup(f.domain, 0)
+		}
+		return c.DomainResume(f.domain)
+	})
+}
+
 // Reboot restarts a running guest.
 func (d *Driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
 	return classed(ctx, "reboot "+string(id), d.reboot(ctx, id, grace))
@@ -104,11 +120,16 @@ func (d *Driver) reboot(ctx context.Context, id compute.InstanceID, grace time.D
 	if err != nil {
 		return err
 	}
-	if v := judge(f, d.host.BootID()); v.Power != compute.PowerRunning {
+	v := judge(f, d.host.BootID())
+	if v.Power == compute.PowerStopped {
 		return hypervisor.Refuse("%s is stopped (%s): start it instead", id, v.Detail)
 	}
 	if grace <= 0 {
-		return d.short(ctx, func(c conn) error { return c.DomainReset(f.domain, 0) })
+		err := d.short(ctx, func(c conn) error { return c.DomainReset(f.domain, 0) })
+		if err == nil && v.Power == compute.PowerPaused { // a reset does not let go what stands still
+			err = d.short(ctx, func(c conn) error { return c.DomainResume(f.domain) })
+		}
+		return err
 	}
 	if err := d.stop(ctx, id, grace); err != nil {
 		return err

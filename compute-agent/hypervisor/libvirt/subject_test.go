@@ -81,7 +81,7 @@ func (b *bench) subject() hypervisortest.Subject {
 	return hypervisortest.Subject{
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
-		Broken: b.broken(), Crashes: b.crashes(), Kill: b.killed, Foreign: b.foreign,
+		Broken: b.broken(), Crashes: b.crashes(), Kill: b.killed, Pause: func(id compute.InstanceID) { b.virsh("suspend", string(id)) }, Foreign: b.foreign,
 		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
 		Goodbye: guesttest.Goodbye, Up: b.up,
 	}

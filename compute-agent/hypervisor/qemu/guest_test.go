@@ -1,10 +1,12 @@
 package qemu
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +34,16 @@ func (b *bench) run(d *Driver, s hypervisor.Spec) {
 	b.t.Helper()
 	b.ok(d.Prepare(b.t.Context(), s))
 	b.ok(d.Launch(b.t.Context(), s.Instance, s.Attempt, s.Claim))
+}
+
+func (b *bench) only(d *Driver) hypervisor.Machine {
+	b.t.Helper()
+	list, err := d.List(b.t.Context())
+	b.ok(err)
+	if len(list) != 1 {
+		b.t.Fatalf("List gives %+v", list)
+	}
+	return list[0]
 }
 
 // A guest on the default machine finds its id in the firmware and the rest on
@@ -271,6 +283,61 @@ func TestAuto(t *testing.T) {
 func TestGuestPanics(t *testing.T) {
 	t.Parallel()
 	hypervisortest.GuestPanics(t, guests(t))
+}
+
+// The QEMU of this host knows no run state that the table of them does not.
+func TestQEMUHasNoOtherRunStates(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.ok(d.Prepare(t.Context(), spec("tiny")))
+	var schema []struct {
+		Kind   string   `json:"meta-type"`
+		Values []string `json:"values"`
+	}
+	b.ok(d.ask(t.Context(), one, "query-qmp-schema", &schema))
+	for _, x := range schema {
+		if x.Kind != "enum" || !slices.Contains(x.Values, "guest-panicked") || !slices.Contains(x.Values, "prelaunch") {
+			continue
+		}
+		for _, state := range x.Values {
+			if _, known := runStates[state]; !known {
+				t.Errorf("this QEMU knows the run state %q", state)
+			}
+		}
+		return
+	}
+	t.Error("QEMU's schema has no run states")
+}
+
+// A guest whose disk has no room on the host stands still, says so, and goes on once
+// there is room and it is started.
+func TestDiskFillsUnderAGuest(t *testing.T) {
+	b := newBench(t, guesttest.Need(t))
+	b.o.MinFree = 1
+	b.ok(os.Mkdir(b.o.Dir, 0o700))
+	if err := syscall.Mount("tmpfs", b.o.Dir, "tmpfs", 0, "size=8m"); err != nil {
+		guesttest.Missing(t, "a small file system: "+err.Error())
+	}
+	b.ok(b.guest.Image(filepath.Join(b.o.Images, "writes"), guesttest.Writes))
+	d := b.open()
+	defer func() {
+		b.ok(d.Destroy(context.Background(), one))
+		b.ok(syscall.Unmount(b.o.Dir, 0))
+	}()
+	b.run(d, spec("writes"))
+	b.await("the pause", func() bool { return b.only(d).Power == compute.PowerPaused })
+	if m := b.only(b.open()); m.Why != compute.DiskError || !strings.Contains(m.Detail, "full") {
+		t.Errorf("its disk is full, and List gives %+v", m)
+	}
+	b.ok(d.Start(t.Context(), one)) // and stands still again
+	b.await("the next pause", func() bool { return b.only(d).Power == compute.PowerPaused })
+	b.ok(syscall.Mount("", b.o.Dir, "", syscall.MS_REMOUNT, "size=64m"))
+	b.ok(d.Start(t.Context(), one))
+	b.up(one)
+	if m := b.only(d); m.Power != compute.PowerRunning {
+		t.Errorf("there is room and it was started, and List gives %+v", m)
+	}
 }
 
 func TestGuestCallsHost(t *testing.T) {

@@ -3,6 +3,7 @@ package qemu
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
@@ -54,7 +55,8 @@ func judge(r record, f found) hypervisor.Verdict {
 	return hypervisor.Stopped(compute.MachineKilled, why)
 }
 
-// alive judges a launched machine by what QEMU says of it.
+// alive judges a launched machine by what QEMU says of it: its run state, of which
+// qapi/run-state.json has the list.
 func alive(r record, f found) hypervisor.Verdict {
 	switch f.status {
 	case "running":
@@ -65,6 +67,8 @@ func alive(r record, f found) hypervisor.Verdict {
 		return hypervisor.Stopped(compute.GuestPanicked, "the guest panicked")
 	case "internal-error":
 		return hypervisor.Stopped(compute.HypervisorError, "QEMU stopped the guest for an error of its own or of KVM; see its qemu.log")
+	case "postmigrate":
+		return hypervisor.Stopped(compute.MachineKilled, "it was moved elsewhere or saved from outside (QMP migrate)")
 	case "prelaunch":
 		if r.Again {
 			return hypervisor.Stopped(compute.StoppedUnknown, "its start was broken off: start it again")
@@ -73,5 +77,32 @@ func alive(r record, f found) hypervisor.Verdict {
 	case "":
 		return hypervisor.Running(fmt.Sprintf("process %d, which does not answer", r.PID))
 	}
-	return hypervisor.Running(fmt.Sprintf("process %d, held up: QEMU says %s", r.PID, f.status))
+	return held(f.status)
+}
+
+// held judges by the run states in which a machine stands still for a while.
+func held(status string) hypervisor.Verdict {
+	switch status {
+	case "io-error":
+		return hypervisor.Paused(compute.DiskError, "its disk cannot be written: is the host's full? Make room, and start it: it goes on where it stands")
+	case "paused":
+		return hypervisor.Paused(compute.PausedOutside, "paused from outside (QMP stop): start it, and it goes on")
+	case "suspended":
+		return hypervisor.Paused(compute.GuestSuspended, "the guest put itself to sleep: start it, and it wakes up")
+	case "watchdog":
+		return hypervisor.Paused(compute.WatchdogFired, "the guest's watchdog fired: start it, and it goes on, or reboot it --hard")
+	case "debug":
+		return hypervisor.Paused(compute.PausedOutside, "a debugger holds it: start it, and it goes on")
+	case "save-vm", "restore-vm", "inmigrate", "finish-migrate", "colo":
+		return hypervisor.Paused(compute.PausedOutside, "saved, restored or moved from outside: QEMU says "+status)
+	}
+	return hypervisor.Verdict{Power: compute.PowerUnknown, Detail: "QEMU says " + strconv.Quote(status) + ", which this agent does not know"}
+}
+
+// goesOn is the QMP command by which a machine in a run state goes on.
+func goesOn(status string) string {
+	if status == "suspended" {
+		return "system_wakeup"
+	}
+	return "cont"
 }

@@ -24,7 +24,6 @@ func TestJudge(t *testing.T) {
 		"rebooted":    {record{Ready: true}, found{}, compute.PowerStopped, "", "anew at launch"},
 		"runs":        {launched, found{alive: true, status: "running", boot: "b"}, compute.PowerRunning, "", "process 42"},
 		"silent":      {launched, found{alive: true, boot: "b"}, compute.PowerRunning, "", "does not answer"},
-		"paused":      {launched, found{alive: true, status: "paused", boot: "b"}, compute.PowerRunning, "", "QEMU says paused"},
 		"powered off": {launched, found{alive: true, status: "shutdown", boot: "b"}, compute.PowerStopped, compute.GuestShutdown, "shut itself down"},
 		"panicked":    {launched, found{alive: true, status: "guest-panicked", boot: "b"}, compute.PowerStopped, compute.GuestPanicked, "panicked"},
 		"kvm broke":   {launched, found{alive: true, status: "internal-error", boot: "b"}, compute.PowerStopped, compute.HypervisorError, "error"},
@@ -36,6 +35,45 @@ func TestJudge(t *testing.T) {
 		v := judge(c.record, c.found)
 		if v.Power != c.power || v.Why != c.why || !strings.Contains(v.Detail, c.says) {
 			t.Errorf("%s: %+v; want %s, %q, %q", name, v, c.power, c.why, c.says)
+		}
+	}
+}
+
+// runStates are all that QEMU knows, and what each is for a machine that was
+// launched.
+var runStates = map[string]struct {
+	power   compute.PowerState
+	why     compute.ReasonCode
+	command string // by which Start lets it go on; of what is paused
+}{
+	"running":        {compute.PowerRunning, "", ""},
+	"shutdown":       {compute.PowerStopped, compute.GuestShutdown, ""},
+	"guest-panicked": {compute.PowerStopped, compute.GuestPanicked, ""},
+	"internal-error": {compute.PowerStopped, compute.HypervisorError, ""},
+	"postmigrate":    {compute.PowerStopped, compute.MachineKilled, ""},
+	"prelaunch":      {compute.PowerStopped, compute.StoppedUnknown, ""},
+	"io-error":       {compute.PowerPaused, compute.DiskError, "cont"},
+	"paused":         {compute.PowerPaused, compute.PausedOutside, "cont"},
+	"suspended":      {compute.PowerPaused, compute.GuestSuspended, "system_wakeup"},
+	"watchdog":       {compute.PowerPaused, compute.WatchdogFired, "cont"},
+	"debug":          {compute.PowerPaused, compute.PausedOutside, "cont"},
+	"save-vm":        {compute.PowerPaused, compute.PausedOutside, "cont"},
+	"restore-vm":     {compute.PowerPaused, compute.PausedOutside, "cont"},
+	"inmigrate":      {compute.PowerPaused, compute.PausedOutside, "cont"},
+	"finish-migrate": {compute.PowerPaused, compute.PausedOutside, "cont"},
+	"colo":           {compute.PowerPaused, compute.PausedOutside, "cont"},
+	"of next year":   {compute.PowerUnknown, "", "cont"},
+}
+
+func TestRunStates(t *testing.T) {
+	launched := record{Ready: true, Machine: hypervisor.Machine{Launched: true}, Wanted: compute.PowerRunning, PID: 42, Boot: "b"}
+	for status, want := range runStates {
+		v := judge(launched, found{alive: true, status: status, boot: "b"})
+		if v.Power != want.power || v.Why != want.why || v.Detail == "" {
+			t.Errorf("%s: %+v; want %s, %q, and words", status, v, want.power, want.why)
+		}
+		if command := goesOn(status); want.command != "" && command != want.command {
+			t.Errorf("%s goes on by %s, want %s", status, command, want.command)
 		}
 	}
 }

@@ -25,6 +25,9 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	case v.Power == compute.PowerStopped:
 		code, why = r.Code, r.Why
 	case grace > 0:
+		if v.Power == compute.PowerPaused {
+			_ = d.tell(ctx, id, goesOn(f.status)) // if it does not: the plug, after grace
+		}
 		soft, err := d.press(ctx, id, grace)
 		if err != nil {
 			return err
@@ -85,8 +88,11 @@ func (d *Driver) start(ctx context.Context, id compute.InstanceID) error {
 	if err != nil {
 		return err
 	}
-	if judge(r, f).Power == compute.PowerRunning {
+	switch judge(r, f).Power {
+	case compute.PowerRunning:
 		return nil
+	case compute.PowerPaused, compute.PowerUnknown:
+		return d.tell(ctx, id, goesOn(f.status))
 	}
 	if f.alive && f.status != "prelaunch" { // shut down, panicked
 		if err := d.quit(ctx, id); err != nil {
@@ -116,11 +122,17 @@ func (d *Driver) reboot(ctx context.Context, id compute.InstanceID, grace time.D
 	if err != nil {
 		return err
 	}
-	if v := judge(r, f); v.Power != compute.PowerRunning {
+	v := judge(r, f)
+	switch {
+	case v.Power == compute.PowerStopped:
 		return hypervisor.Refuse("%s is stopped (%s): start it instead", id, v.Detail)
-	}
-	if grace <= 0 {
+	case grace <= 0 && v.Power == compute.PowerRunning:
 		return d.tell(ctx, id, "system_reset")
+	case grace <= 0: // a reset does not let go what stands still
+		if err := d.tell(ctx, id, "system_reset"); err != nil {
+			return err
+		}
+		return d.tell(ctx, id, "cont")
 	}
 	if err := d.stop(ctx, id, grace); err != nil {
 		return err

@@ -27,9 +27,10 @@ var small = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.Di
 // bench is an empty host: two folders of its own. What the machines are on is
 // the real one.
 type bench struct {
-	t    *testing.T
-	o    Options
-	full atomic.Bool // its disk
+	t     *testing.T
+	guest guesttest.Guest
+	o     Options
+	full  atomic.Bool // its disk
 
 	mu   sync.Mutex
 	seen map[compute.InstanceID]int // how often it was up
@@ -37,7 +38,7 @@ type bench struct {
 
 func newBench(t *testing.T, g guesttest.Guest) *bench {
 	dir := guesttest.Folder(t)
-	b := &bench{t: t, seen: map[compute.InstanceID]int{}}
+	b := &bench{t: t, guest: g, seen: map[compute.InstanceID]int{}}
 	b.o = Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"} // q35 boots a second slower
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
 	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
@@ -76,7 +77,7 @@ func (b *bench) subject() hypervisortest.Subject {
 	return hypervisortest.Subject{
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
-		Broken: b.broken(), Crashes: b.crashes(), Kill: b.kill, Foreign: b.foreign,
+		Broken: b.broken(), Crashes: b.crashes(), Kill: b.kill, Pause: b.pause, Foreign: b.foreign,
 		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
 		Goodbye: guesttest.Goodbye, Up: b.up,
 	}
@@ -147,6 +148,11 @@ func (b *bench) kill(id compute.InstanceID) {
 			b.await("its death", func() bool { _, there := host.This().Look(p.PID); return !there })
 		}
 	}
+}
+
+// pause stops a machine's processors behind the driver's back.
+func (b *bench) pause(id compute.InstanceID) {
+	b.ok((&Driver{o: b.o}).tell(b.t.Context(), id, "stop"))
 }
 
 // await looks until it is so.
