@@ -17,7 +17,7 @@ func newHost(s *settings) *cobra.Command {
 	cmd := group("host", "The hosts that run machines")
 	cmd.AddCommand(newHostList(s), newHostShow(s), newHostInstances(s), newHostDrain(s),
 		newHostAsk(s, "disable", "Make no more offers; machines stay"),
-		newHostAsk(s, "enable", "Offer again"),
+		newHostAsk(s, "enable", "Offer again; a quarantine for failed starts ends"),
 		newHostEvacuate(s), newHostForget(s))
 	return cmd
 }
@@ -59,6 +59,7 @@ func newHostAsk(s *settings, verb, short string) *cobra.Command {
 			if !w.wait {
 				tellAsked(cmd, h, err)
 			}
+			w.tellQuarantine(cmd, h)
 			return hostSheet().list(cmd.OutOrStdout(), out, []client.Host{h})
 		},
 	}
@@ -73,6 +74,19 @@ func tellAsked(cmd *cobra.Command, h client.Host, err error) {
 	if err == nil {
 		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is asked; it acts as soon as it reads this\n", h.Host)
 	}
+}
+
+// tellQuarantine says what becomes of a quarantine that a host is in, as far as one
+// knows from here.
+func (w wish) tellQuarantine(cmd *cobra.Command, h client.Host) {
+	if w.verb != "enable" || h.State != compute.HostQuarantined.String() {
+		return
+	}
+	if w.wait { // it has acted, and is still what it was
+		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is quarantined still: %s\n", h.Host, h.Reason)
+		return
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "if it is quarantined for starts that failed, that ends: %s\n", h.Reason)
 }
 
 func (w wish) ask(ctx context.Context, c *client.Client, h compute.HostID) (client.Host, error) {

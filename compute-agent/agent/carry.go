@@ -23,7 +23,8 @@ func (l *loop) carryOut(p pending) {
 			op.cancel()
 		}
 	case task.Prepare:
-		l.start(p, task.Preparing, l.o.Timing.Prepare, l.prepare(p.id))
+		image := l.builds[p.id].Image
+		l.start(p, task.Preparing, l.o.Timing.Prepare, l.prepare(p.id)).image = image
 	case task.Launch:
 		l.start(p, task.Launching, l.o.Timing.Launch, l.launch(p.id))
 	case task.DoPower:

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
@@ -195,6 +197,92 @@ func TestBlackHole(t *testing.T) {
 		}
 		stop(c, n)
 	})
+}
+
+// An operator who enables a host that is in quarantine ends that, and the next one is
+// as short as the first.
+func TestEnableEndsQuarantine(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.attempts = 1
+		var healed atomic.Bool
+		logged, logs := observer.New(zap.InfoLevel)
+		n := c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "Prepare" && !healed.Load() {
+				return &fake.Fault{Err: &hypervisor.Error{Class: compute.FailureHost, Message: "no disk"}}
+			}
+			return nil
+		}}, func(o *Options) { o.Slots, o.Log = 1, zap.New(logged) })
+		for i := 1; i <= 4; i++ {
+			c.boot(i, "small")
+		}
+		pass(20 * time.Second)
+		c.wantOne(4, compute.StateQueued)
+		c.desire(compute.HostDraining, 1) // is no word about it
+		c.desire(compute.HostDisabled, 2)
+		pass(time.Second)
+		healed.Store(true)
+		c.desire(compute.HostEnabled, 3)
+		pass(5 * time.Second)
+		c.wantOne(4, compute.StateActive)
+		if b := c.beacon(); b.State != compute.HostEnabled || b.DesiredSeen != 3 {
+			c.t.Errorf("the beacon says %+v", b)
+		}
+		if said := logs.FilterMessageSnippet("ends the quarantine").All(); len(said) != 1 || said[0].ContextMap()["it was for"] != "no disk" {
+			c.t.Errorf("the log has %+v", said)
+		}
+		stop(c, n)
+	})
+}
+
+// An image that is broken here is no fault of the host: other work goes on. It
+// is left to others for a while, and if nobody wants it, it fails with its reason.
+func TestBadImage(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.attempts = 1
+		var healed atomic.Bool
+		var tried atomic.Int32
+		n := c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "Prepare" && c.image(call.Instance) == "bad" && !healed.Load() {
+				tried.Add(1)
+				return &fake.Fault{Err: hypervisor.RefuseImage("image bad is broken")}
+			}
+			return nil
+		}}, func(o *Options) { o.Slots = 1 })
+		bad := func(b *compute.Build) { b.Image = "bad" }
+		good := func(b *compute.Build) { b.Image = "good" }
+		for i := 1; i <= 3; i++ {
+			c.boot(i, "small", bad)
+		}
+		pass(20 * time.Second)
+		c.want(compute.StateError, compute.StateError, compute.StateError)
+		c.boot(4, "small", good)
+		pass(5 * time.Second)
+		c.wantOne(4, compute.StateActive)
+		if b := c.beacon(); b.State != compute.HostEnabled {
+			c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
+		}
+		c.boot(5, "small", bad)
+		pass(time.Second)
+		c.wantOne(5, compute.StateQueued) // left to others
+		if n := tried.Load(); n != 3 {
+			c.t.Errorf("the image was tried %d times", n)
+		}
+		pass(time.Minute)
+		c.wantOne(5, compute.StateError) // nobody wants it
+		c.boot(6, "small", bad)
+		healed.Store(true)
+		c.desire(compute.HostEnabled, 1)
+		pass(5 * time.Second)
+		c.wantOne(6, compute.StateActive)
+		stop(c, n)
+	})
+}
+
+// image is that of an instance that was booted.
+func (c *cell) image(id compute.InstanceID) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.insts[id].build.Image
 }
 
 func TestPinned(t *testing.T) {

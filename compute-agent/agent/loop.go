@@ -39,6 +39,7 @@ type loop struct {
 	given  given
 	host   journal.Host
 	guard  offer.Guard
+	images images
 
 	change   journal.Change // to be written: at the end of the turn if it is urgent, soon if not
 	urgent   bool
@@ -77,7 +78,7 @@ func newLoop(a *Agent) *loop {
 		a: a, o: &a.opts, rules: a.opts.Timing.rules(), log: a.opts.Log, began: time.Now(),
 		tasks: map[compute.InstanceID]*task.Task{}, refs: map[compute.InstanceID]wire.WorkRef{},
 		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given),
-		host: a.begin.Host, guard: guardOf(a.begin.Host),
+		host: a.begin.Host, guard: guardOf(a.begin.Host), images: images{},
 		stream: stream{written: a.begin.Position}, dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, ops: map[compute.InstanceID]*op{},
 		consoles: make(chan consoleAsk, consolesQueue),
 		pull:     newPull(a.opts), view: view{moved: map[compute.InstanceID]bool{}},

@@ -113,6 +113,8 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Ti
 		return wire.AckRelease, "the request avoids this host"
 	case slices.Contains(b.Failed, l.o.Host) && ref.Delivery < thirdDelivery:
 		return wire.AckRelease, "an earlier attempt failed here"
+	case l.mistrusts(b.Image, now) && ref.Delivery < thirdDelivery:
+		return wire.AckRelease, "its image has failed here lately"
 	case l.late(b, now):
 		// One host whose clock is wrong must not eat a queue, where it has to go by that: two must say so.
 		if ref.Delivery > 1 {

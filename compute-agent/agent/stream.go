@@ -158,6 +158,9 @@ func (l *loop) desire(d compute.HostDesired) {
 	}
 	l.log.Info("the operator wants the host", zap.Stringer("state", d.State), zap.String("reason", d.Reason), zap.Time("deadline", d.Deadline))
 	l.host.Desired = d
+	if d.State == compute.HostEnabled {
+		l.trust(time.Now())
+	}
 	l.keepHost()
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -13,6 +14,7 @@ import (
 // op is one call of the hypervisor. For an instance there is one at a time.
 type op struct {
 	id     compute.InstanceID
+	image  string // of a preparation
 	claim  compute.ClaimID
 	stage  task.Stage
 	within time.Duration
@@ -27,14 +29,15 @@ type op struct {
 func (o *op) waits() bool { return o.stage > task.Launching }
 
 // start begins a call, or waits for a free hand.
-func (l *loop) start(p pending, stage task.Stage, within time.Duration, do func(context.Context) (task.Event, error)) {
+func (l *loop) start(p pending, stage task.Stage, within time.Duration, do func(context.Context) (task.Event, error)) *op {
 	o := &op{id: p.id, claim: p.claim, stage: stage, within: within, do: do}
 	if !o.waits() {
 		l.call(o)
-		return
+		return o
 	}
 	l.queued = append(l.queued, o)
 	l.lendHands()
+	return o
 }
 
 // handsPerSlot bounds how many calls that wait for a hand there are at once.
@@ -86,15 +89,19 @@ func (l *loop) called(o *op, e task.Event, err error) {
 	if err != nil {
 		l.log.Warn("the hypervisor failed", zap.String("instance", string(o.id)), zap.Uint32("attempt", uint32(t.Attempt)), zap.Stringer("in", o.stage), zap.Error(err))
 	}
-	l.judge(t, e)
+	l.judge(t, e, o.image, err)
 	l.step(o.id, e)
 }
 
 // judge counts starts for the black hole guard. What was interrupted, and what
-// is the request's own fault, says nothing about the host.
-func (l *loop) judge(t *task.Task, e task.Event) {
+// is the request's own fault, says nothing about the host; nor does an image that is
+// broken here, which is counted by itself.
+func (l *loop) judge(t *task.Task, e task.Event, image string, err error) {
 	var f task.Failure
 	switch e := e.(type) {
+	case task.Prepared:
+		delete(l.images, image)
+		return
 	case task.Launched:
 		if t.Stage != task.Launching {
 			return
@@ -120,7 +127,10 @@ func (l *loop) judge(t *task.Task, e task.Event) {
 	}
 	l.a.counts.failed.Add(1)
 	l.o.Metrics.failedAs(f.Class)
-	if f.Class != compute.FailureRequest {
+	switch {
+	case hypervisor.OfImage(err):
+		l.badImage(image, f.Message)
+	case f.Class != compute.FailureRequest:
 		l.guard = l.guard.Failed(f.Message, l.o.Timing.Quarantine, time.Now())
 		l.keepHost()
 	}

@@ -14,6 +14,17 @@ func Refuse(format string, args ...any) error {
 	return &Error{Class: compute.FailureHost, Message: fmt.Sprintf(format, args...)}
 }
 
+// RefuseImage is the fault of an image as it lies on this host.
+func RefuseImage(format string, args ...any) error {
+	return &Error{Class: compute.FailureHost, Message: fmt.Sprintf(format, args...), Image: true}
+}
+
+// OfImage says whether an error is the fault of an image as it lies on a host.
+func OfImage(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Class == compute.FailureHost && e.Image
+}
+
 // Reject is the request's own fault.
 func Reject(format string, args ...any) error {
 	return &Error{Class: compute.FailureRequest, Message: fmt.Sprintf(format, args...)}

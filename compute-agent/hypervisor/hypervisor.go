@@ -86,7 +86,8 @@ type Spec struct {
 //	                flavor's disk, user data that cannot be read. Not tried again.
 //	FailureHost     this host cannot: a full disk, a broken image file, a device
 //	                in use, a hypervisor that does not start, a call that does not
-//	                fit the machine's state. Tried elsewhere; counts against the host.
+//	                fit the machine's state. Tried elsewhere; counts against the host,
+//	                or with Image against the image as it lies on this host.
 //	FailureTimeout  the driver's own patience ended, and it was undone. A context
 //	                that ended is answered with the context's error instead.
 //
@@ -234,6 +235,7 @@ type Error struct {
 	Class   compute.FailureClass
 	Message string // one line for the operator: which part, its value, what to do
 	Cause   error
+	Image   bool // of FailureHost: the image on this host is at fault, and other images are well
 }
 
 // Error is the message with its cause.

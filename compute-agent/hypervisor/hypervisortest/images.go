@@ -20,7 +20,7 @@ func BadImages(t *testing.T, dir string) []Breakage {
 	ok(t, os.WriteFile(secret, make([]byte, 1<<20), 0o600))
 	in := func(name string) string { return filepath.Join(dir, name) }
 	bad := func(name string, class compute.FailureClass, make func(), sums ...string) Breakage {
-		return Breakage{Name: "image " + name, Class: class, Break: func(s *hypervisor.Spec) func() {
+		return Breakage{Name: "image " + name, Class: class, Image: class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() {
 			make()
 			for _, file := range sums {
 				ok(t, guesttest.Sum(in(file)))
@@ -47,7 +47,7 @@ func BadImages(t *testing.T, dir string) []Breakage {
 	kernel := func(and func()) func() {
 		return func() {
 			ok(t, os.Mkdir(in("bad"), 0o755))
-			ok(t, os.WriteFile(in("bad/kernel"), make([]byte, 4<<10), 0o644))
+			ok(t, os.WriteFile(in("bad/kernel"), []byte("\x7fELF"), 0o644))
 			and()
 		}
 	}

@@ -19,7 +19,11 @@ func broken(t *testing.T, s Subject) {
 		t.Run(b.Name, func(t *testing.T) {
 			spec := s.spec(first, 1, "c1")
 			mend := b.Break(&spec)
-			refused(t, "Prepare", s.Driver.Prepare(t.Context(), spec), b.Class)
+			err := s.Driver.Prepare(t.Context(), spec)
+			refused(t, "Prepare", err, b.Class)
+			if hypervisor.OfImage(err) != b.Image {
+				t.Errorf("the image is said to be at fault: %t, and is: %t: %v", !b.Image, b.Image, err)
+			}
 			s.empty(t)
 			mend()
 			ok(t, s.Driver.Prepare(t.Context(), s.spec(first, 2, "c2")))

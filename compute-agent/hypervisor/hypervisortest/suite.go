@@ -54,6 +54,7 @@ type Subject struct {
 type Breakage struct {
 	Name  string
 	Class compute.FailureClass // of Prepare's error
+	Image bool                 // the image on this host is at fault, and is to be said so
 	// Break spoils; mend undoes it, so that Prepare of the suite's own request
 	// works again.
 	Break func(*hypervisor.Spec) (mend func())

@@ -32,6 +32,20 @@ func probed(begin []byte) string {
 	return "raw"
 }
 
+// bootable says whether a file begins as one of the kernels does that QEMU boots: Linux
+// for x86, ELF (PVH), multiboot.
+func bootable(begin []byte) bool {
+	if len(begin) >= 0x206 && string(begin[0x202:0x206]) == "HdrS" || bytes.HasPrefix(begin, []byte("\x7fELF")) {
+		return true
+	}
+	for at := 0; at+4 <= len(begin); at += 4 {
+		if binary.LittleEndian.Uint32(begin[at:]) == 0x1badb002 {
+			return true
+		}
+	}
+	return false
+}
+
 const (
 	qcowMagic = "QFI\xfb"
 	// longestHeader is the largest cluster that qcow2 knows: all that is read here lies
@@ -63,7 +77,7 @@ const (
 // refused: with it a guest would read what the host's users own.
 func readQCOW2(path string, b []byte) (int64, error) {
 	broken := func(what string, args ...any) error {
-		return hypervisor.Refuse("image file %s is broken: %s; copy it to this host again", path, fmt.Sprintf(what, args...))
+		return hypervisor.RefuseImage("image file %s is broken: %s; copy it to this host again", path, fmt.Sprintf(what, args...))
 	}
 	if is := probed(b); is != "qcow2" && is != "raw" {
 		return 0, hypervisor.Reject("image file %s is of the format %s, not qcow2 as its name says: convert it (qemu-img convert -O qcow2)", path, is)

@@ -84,12 +84,15 @@ func TestFind(t *testing.T) {
 		"new feature":       {"web.qcow2", qcow(u64(72, 1<<40)), compute.FailureRequest, "not known"},
 		"qcow2 as raw":      {"web.raw", good, compute.FailureRequest, "format qcow2, not raw"},
 		"vdi as raw":        {"web.raw", strings.Repeat("<", 0x40) + "\x7f\x10\xda\xbe", compute.FailureRequest, "format vdi, not raw"},
+		"Linux":             {"web/kernel", strings.Repeat("x", 0x202) + "HdrS", well, ""},
+		"multiboot":         {"web/kernel", "1234\x02\xb0\xad\x1b", well, ""},
+		"no kernel":         {"web/kernel", "garbage", compute.FailureHost, "no kernel"},
 		"vhdx as qcow2":     {"web.qcow2", "vhdxfile" + strings.Repeat("\x00", 100), compute.FailureRequest, "format vhdx, not qcow2"},
 	} {
 		s := shelf(t, map[string]string{c.file: c.content, c.file + ".sha256": sum(c.content)}, false)
 		for range 2 { // also what was looked at before
 			img, err := s.Find(t.Context(), "web")
-			if want(t, name, err, c.class, c.says) && c.class == well && (img.Disk != filepath.Join(s.dir, c.file) || img.Bytes == 0) {
+			if want(t, name, err, c.class, c.says) && c.class == well && (img.Disk+img.Kernel != filepath.Join(s.dir, c.file) || img.Disk != "" && img.Bytes == 0) {
 				t.Errorf("%s: %+v", name, img)
 			}
 		}
@@ -104,6 +107,8 @@ func want(t *testing.T, name string, err error, class compute.FailureClass, says
 	case class == well && err != nil, class != well && (!errors.As(err, &e) || e.Class != class || !strings.Contains(err.Error(), says)):
 		t.Errorf("%s: %v; want class %s, %q", name, err, class, says)
 		return false
+	case hypervisor.OfImage(err) != (class == compute.FailureHost):
+		t.Errorf("%s: %v is the image's fault: %t", name, err, hypervisor.OfImage(err))
 	}
 	return true
 }
@@ -112,7 +117,7 @@ func want(t *testing.T, name string, err error, class compute.FailureClass, says
 // other; one that is not what its sum says from none.
 func TestSums(t *testing.T) {
 	const other = "0000000000000000000000000000000000000000000000000000000000000000  web.raw"
-	all := map[string]string{"k/kernel": "k", "k/kernel.sha256": sum("k"), "k/initrd": "i", "k/initrd.sha256": sum("i"), "k/cmdline": "c", "k/cmdline.sha256": sum("c")}
+	all := map[string]string{"k/kernel": "\x7fELF", "k/kernel.sha256": sum("\x7fELF"), "k/initrd": "i", "k/initrd.sha256": sum("i"), "k/cmdline": "c", "k/cmdline.sha256": sum("c")}
 	for file := range all {
 		for _, trusted := range []bool{true, false} {
 			files := map[string]string{}

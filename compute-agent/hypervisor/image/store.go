@@ -3,13 +3,13 @@ package image
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"regexp"
 	"sync"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // Image is one that was found. An image named web is one of these in the folder of images:
@@ -73,7 +73,7 @@ func (s *Store) folder(ctx context.Context, name string) (Image, error) {
 	if err != nil {
 		return img, err
 	}
-	if img.Kernel, _, err = s.file(ctx, "", name, "kernel"); err != nil {
+	if img.Kernel, _, err = s.file(ctx, "kernel", name, "kernel"); err != nil {
 		return img, err
 	}
 	if img.Kernel == "" && img.Disk == "" {
@@ -129,6 +129,8 @@ func (s *Store) file(ctx context.Context, format string, parts ...string) (path 
 		now.bytes, err = s.qcow2(ctx, f)
 	case "raw":
 		err = raw(f)
+	case "kernel":
+		err = kernel(f)
 	}
 	if err != nil {
 		return "", 0, err
@@ -144,6 +146,16 @@ func raw(f *opened) error {
 	begin, err := begins(f, 4<<10)
 	if is := probed(begin); err == nil && is != "raw" {
 		return hypervisor.Reject("image file %s is of the format %s, not raw as its name says: convert it (qemu-img convert -O qcow2)", f.Name(), is)
+	}
+	return err
+}
+
+// kernel refuses what QEMU would end over, for what it says then comes from libvirt
+// now and then only.
+func kernel(f *opened) error {
+	begin, err := begins(f, 8<<10)
+	if err == nil && !bootable(begin) {
+		err = hypervisor.RefuseImage("image file %s is broken: it is no kernel that QEMU boots; copy it to this host again", f.Name())
 	}
 	return err
 }
@@ -166,7 +178,7 @@ func (s *Store) qcow2(ctx context.Context, f *opened) (int64, error) {
 	err = Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", f.Name())
 	var exit *exec.ExitError
 	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 3) { // 3: clusters that nobody uses
-		return 0, fmt.Errorf("image file %s is broken; copy it to this host again: %w", f.Name(), err)
+		return 0, &hypervisor.Error{Class: compute.FailureHost, Image: true, Message: "image file " + f.Name() + " is broken; copy it to this host again", Cause: err}
 	}
 	return bytes, nil
 }

@@ -291,7 +291,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 	b.image("bad/kernel", []byte("garbage"))
 	d := b.open()
 	for want, change := range map[string]func(*hypervisor.Spec){
-		"monitor":                      func(s *hypervisor.Spec) { s.Image = "bad" }, // QEMU has ended; and mostly why: libvirt passes on its last line if it is there in time
+		"is no kernel":                 func(s *hypervisor.Spec) { s.Image = "bad" },
 		"PCI device":                   func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
 		"put it there on every host":   func(s *hypervisor.Spec) { s.Image = "none" },
 		"this host has":                func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 },

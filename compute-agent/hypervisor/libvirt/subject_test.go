@@ -235,7 +235,7 @@ func (b *bench) crashes() (all []hypervisortest.Crash) {
 func (b *bench) broken() []hypervisortest.Breakage {
 	nothing := func() {}
 	spoil := func(name string, class compute.FailureClass, how func(*hypervisor.Spec)) hypervisortest.Breakage {
-		return hypervisortest.Breakage{Name: name, Class: class, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
+		return hypervisortest.Breakage{Name: name, Class: class, Image: strings.Contains(name, " is ") && class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
 	}
 	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
 		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),

@@ -229,7 +229,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 	b.image("garbage.qcow2", []byte("garbage"))
 	d := b.open()
 	for want, change := range map[string]func(*hypervisor.Spec){
-		"invalid kernel header":        func(s *hypervisor.Spec) { s.Image = "bad" },
+		"is no kernel":                 func(s *hypervisor.Spec) { s.Image = "bad" },
 		"garbage.qcow2 is broken":      func(s *hypervisor.Spec) { s.Image = "garbage" },
 		"vfio":                         func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
 		"put it there on every host":   func(s *hypervisor.Spec) { s.Image = "none" },
