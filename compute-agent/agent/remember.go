@@ -107,7 +107,7 @@ func stopped(m hypervisor.Machine) task.Stopped {
 	if !m.Launched || m.Power != compute.PowerStopped && m.Power != compute.PowerPaused {
 		return task.Stopped{}
 	}
-	return task.Stopped{Why: m.Why, Detail: m.Detail}
+	return task.Stopped{Why: m.Why, Detail: hypervisor.Brief(m.Detail)}
 }
 
 func guardOf(h journal.Host) offer.Guard {

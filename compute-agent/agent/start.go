@@ -46,8 +46,8 @@ func (l *loop) begin() {
 				l.a.inbox.put(func(l *loop) { l.reconcile(answer) })
 				return
 			}
-			l.a.inbox.put(func(l *loop) { l.view.trouble = "the hypervisor does not answer: " + err.Error() })
-			l.log.Warn("the hypervisor does not answer; nothing is done before it does", zap.Duration("again within", pause), zap.Error(err))
+			l.a.inbox.put(func(l *loop) { l.view.trouble = "the hypervisor does not answer: " + hypervisor.Brief(err.Error()) })
+			l.log.Warn("the hypervisor does not answer; nothing is done before it does", zap.Duration("again within", pause), zap.String("error", hypervisor.Brief(err.Error())))
 			if !service.Sleep(l.work, service.Jitter(pause)) {
 				return
 			}
@@ -217,8 +217,8 @@ func (l *loop) polled(answer seen, err error) {
 	}
 	l.view.pollAt = time.Now().Add(l.o.Timing.Poll)
 	if err != nil {
-		l.view.trouble = fmt.Sprint("the hypervisor does not answer: ", err)
-		l.log.Warn("the hypervisor does not answer", zap.Error(err))
+		l.view.trouble = fmt.Sprint("the hypervisor does not answer: ", hypervisor.Brief(err.Error()))
+		l.log.Warn("the hypervisor does not answer", zap.String("error", hypervisor.Brief(err.Error())))
 		return
 	}
 	l.know(answer)

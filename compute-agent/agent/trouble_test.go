@@ -3,10 +3,16 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
@@ -257,6 +263,49 @@ func TestNothingWithoutTheJournal(t *testing.T) {
 			if r.Op != compute.ReportHello {
 				c.t.Errorf("it said %+v", r)
 			}
+		}
+	})
+}
+
+// A driver that says very much does not fill journal, topics and log with it.
+func TestMuchIsSaid(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		c.attempts = 1
+		const much = 10 << 20
+		var list atomic.Bool
+		logged, logs := observer.New(zap.DebugLevel)
+		n := c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
+			if call.Method == "Prepare" || call.Method == "List" && list.Load() {
+				return &fake.Fault{Err: &hypervisor.Error{Class: compute.FailureHost, Message: "first " + strings.Repeat("x", much) + " last"}}
+			}
+			return nil
+		}}, func(o *Options) { o.Log = zap.New(logged) })
+		c.boot(1, "small")
+		pass(20 * time.Second)
+		c.want(compute.StateError)
+		list.Store(true)
+		pass(time.Minute)
+		stop(c, n)
+		said := 0
+		for _, r := range c.reports {
+			if said = max(said, len(r.Message)); r.Op == compute.ReportFailed && (!strings.HasPrefix(r.Message, "first x") || !strings.HasSuffix(r.Message, "x last")) {
+				c.t.Errorf("it reports %.40q", r.Message)
+			}
+		}
+		for _, b := range c.beacons {
+			said = max(said, len(b.Reason))
+		}
+		for _, e := range logs.All() {
+			for _, v := range e.ContextMap() {
+				said = max(said, len(fmt.Sprint(v)))
+			}
+		}
+		if said < 1000 || said > 5000 {
+			c.t.Errorf("%d bytes are passed on", said)
+		}
+		info, err := os.Stat(filepath.Join(dir, "journal"))
+		if err != nil || info.Size() > 1<<20 {
+			c.t.Errorf("the journal has %+v, %v", info, err)
 		}
 	})
 }

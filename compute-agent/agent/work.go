@@ -87,7 +87,7 @@ func (l *loop) called(o *op, e task.Event, err error) {
 		return
 	}
 	if err != nil {
-		l.log.Warn("the hypervisor failed", zap.String("instance", string(o.id)), zap.Uint32("attempt", uint32(t.Attempt)), zap.Stringer("in", o.stage), zap.Error(err))
+		l.log.Warn("the hypervisor failed", zap.String("instance", string(o.id)), zap.Uint32("attempt", uint32(t.Attempt)), zap.Stringer("in", o.stage), zap.String("error", hypervisor.Brief(err.Error())))
 	}
 	l.judge(t, e, o.image, err)
 	l.step(o.id, e)

@@ -59,7 +59,7 @@ func (d *Driver) do(ctx context.Context, c call) error {
 		args = append(args, string(c.instance))
 	}
 	cmd := exec.CommandContext(patience, d.o.Command[0], args...)
-	out, said := &page{full: cancel}, &tail{}
+	out, said := &page{full: cancel}, &hypervisor.Said{}
 	cmd.Stdin, cmd.Stderr, cmd.Env, cmd.Dir = in, said, environment(), "/"
 	if c.answer != nil {
 		cmd.Stdout = out
@@ -118,7 +118,7 @@ func stdin(lines []any) (io.Reader, error) {
 	return &b, nil
 }
 
-func (d *Driver) decode(c call, b []byte, said *tail) error {
+func (d *Driver) decode(c call, b []byte, said *hypervisor.Said) error {
 	var v struct {
 		Version int `json:"version"`
 	}
@@ -145,7 +145,7 @@ func (d *Driver) ended(ctx context.Context, c call) error {
 }
 
 // exited is the class of an exit status.
-func (d *Driver) exited(c call, err error, said *tail) error {
+func (d *Driver) exited(c call, err error, said *hypervisor.Said) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
 		return d.fail(c, fmt.Sprintf("cannot be run (%v): put it there, executable for the agent's user, with an interpreter that exists", err), said)
@@ -164,13 +164,13 @@ func (d *Driver) exited(c call, err error, said *tail) error {
 	return e
 }
 
-func (d *Driver) fail(c call, what string, said *tail) *hypervisor.Error {
+func (d *Driver) fail(c call, what string, said *hypervisor.Said) *hypervisor.Error {
 	return &hypervisor.Error{Class: compute.FailureHost, Message: d.says(c, what, said)}
 }
 
-func (d *Driver) says(c call, what string, said *tail) string {
+func (d *Driver) says(c call, what string, said *hypervisor.Said) string {
 	message := d.name(c) + " " + what
-	if last := said.lines(); last != "" {
+	if last := said.Lines(); last != "" {
 		message += "; it said: " + last
 	}
 	return message

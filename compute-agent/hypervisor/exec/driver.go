@@ -72,7 +72,7 @@ func (d *Driver) whole() hypervisor.Driver {
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
 		Driver: "exec", Home: strings.Join(d.o.Command, " "), SoftStop: d.can.SoftStop, Console: d.can.Console, Foreign: d.can.Foreign,
-		Detail: d.o.Command[0] + ": " + printable(short(d.can.Detail)),
+		Detail: d.o.Command[0] + ": " + hypervisor.Printable(short(d.can.Detail)),
 	}
 }
 
@@ -94,7 +94,7 @@ func (d *Driver) list(ctx context.Context) ([]found, error) {
 	}
 	all, err := l.machines()
 	if err != nil {
-		return nil, d.fail(c, "answers what cannot be: "+err.Error(), &tail{})
+		return nil, d.fail(c, "answers what cannot be: "+err.Error(), &hypervisor.Said{})
 	}
 	return all, nil
 }
@@ -119,7 +119,7 @@ func (d *Driver) Inventory(ctx context.Context) (hypervisor.Inventory, error) {
 	}
 	inv, err := h.inventory()
 	if err != nil {
-		return hypervisor.Inventory{}, d.fail(c, "answers what cannot be: "+err.Error(), &tail{})
+		return hypervisor.Inventory{}, d.fail(c, "answers what cannot be: "+err.Error(), &hypervisor.Said{})
 	}
 	return inv, nil
 }

@@ -3,6 +3,7 @@ package exec
 import (
 	"testing"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -15,7 +16,7 @@ func FuzzAnswers(f *testing.F) {
 		var l listing
 		var h holdings
 		d := &Driver{o: Options{Command: []string{"/c"}}}
-		if d.decode(call{verb: "list", answer: &l}, printed, &tail{}) == nil {
+		if d.decode(call{verb: "list", answer: &l}, printed, &hypervisor.Said{}) == nil {
 			all, _ := l.machines()
 			for i, m := range all {
 				if m.Instance.Check() != nil || i > 0 && all[i-1].Instance >= m.Instance || m.Power == compute.PowerStopped && m.Detail == "" {
@@ -23,7 +24,7 @@ func FuzzAnswers(f *testing.F) {
 				}
 			}
 		}
-		if d.decode(call{verb: "inventory", answer: &h}, printed, &tail{}) == nil {
+		if d.decode(call{verb: "inventory", answer: &h}, printed, &hypervisor.Said{}) == nil {
 			if inv, err := h.inventory(); err == nil && (len(inv.Totals) == 0 || within("unmanaged", inv.Totals) != nil) {
 				t.Errorf("%q gives %+v", printed, inv)
 			}

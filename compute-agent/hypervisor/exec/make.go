@@ -62,7 +62,7 @@ func (d *Driver) make(ctx context.Context, s hypervisor.Spec) error {
 	}
 	f, there, err := d.find(ctx, s.Instance)
 	if err == nil && (!there || f.state != prepared || f.Attempt != s.Attempt || f.Claim != s.Claim || f.Fence != s.Fence || f.Project != s.Project || !f.Resources.Equal(s.Resources)) {
-		err = d.fail(c, "exits with 0, but list does not give the machine as prepared with the metadata it was given", &tail{})
+		err = d.fail(c, "exits with 0, but list does not give the machine as prepared with the metadata it was given", &hypervisor.Said{})
 	}
 	return err
 }
@@ -95,7 +95,7 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 	}
 	f, there, err = d.find(ctx, id)
 	if err == nil && (!there || !f.Launched) {
-		err = d.fail(c, "exits with 0, but list does not give the machine as launched", &tail{})
+		err = d.fail(c, "exits with 0, but list does not give the machine as launched", &hypervisor.Said{})
 	}
 	return err
 }
@@ -117,7 +117,7 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 	}
 	_, there, err := d.find(ctx, id)
 	if err == nil && there {
-		err = d.fail(c, "exits with 0, but list still gives the machine", &tail{})
+		err = d.fail(c, "exits with 0, but list still gives the machine", &hypervisor.Said{})
 	}
 	return err
 }

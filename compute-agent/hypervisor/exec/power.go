@@ -22,7 +22,7 @@ func (d *Driver) Stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	}
 	f, there, err := d.find(ctx, id)
 	if err == nil && (!there || f.Power != compute.PowerStopped) {
-		err = d.fail(c, "exits with 0, but list does not give the machine as stopped", &tail{})
+		err = d.fail(c, "exits with 0, but list does not give the machine as stopped", &hypervisor.Said{})
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func (d talking) Console(ctx context.Context, id compute.InstanceID, offset int6
 	}
 	p := hypervisor.Part{Offset: answer.Offset, Data: answer.Data, End: answer.End}
 	if p.Offset < 0 || len(p.Data) > limit || p.Offset+int64(len(p.Data)) > p.End {
-		return hypervisor.Part{}, d.fail(c, "answers an offset, data and end that do not fit each other, or more than was asked for", &tail{})
+		return hypervisor.Part{}, d.fail(c, "answers an offset, data and end that do not fit each other, or more than was asked for", &hypervisor.Said{})
 	}
 	return p, nil
 }

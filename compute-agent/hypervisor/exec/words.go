@@ -88,7 +88,7 @@ func (h holdings) inventory() (hypervisor.Inventory, error) {
 	}
 	for _, f := range h.Foreign {
 		errs = append(errs, within("foreign", f.Uses))
-		inv.Foreign = append(inv.Foreign, compute.Foreign{Name: f.Name, PID: f.PID, Uses: f.Uses})
+		inv.Foreign = append(inv.Foreign, compute.Foreign{Name: short(f.Name), PID: f.PID, Uses: f.Uses})
 		inv.Unmanaged = inv.Unmanaged.Plus(f.Uses)
 	}
 	return inv, errors.Join(errs...)
@@ -148,7 +148,7 @@ func (l listed) machine() (found, error) {
 	if err := json.Unmarshal(l.Machine, &id); err != nil {
 		return found{}, fmt.Errorf(`"machine" is %q, and has to be the first line that prepare has read: %w`, short(string(l.Machine)), err)
 	}
-	if id.Version != version || id.Instance.Check() != nil || id.Attempt == 0 || id.Claim == "" || within("resources", id.Resources) != nil {
+	if id.Version != version || id.Instance.Check() != nil || id.Attempt == 0 || id.Claim == "" || len(id.Claim)+len(id.Project) > mostNames || within("resources", id.Resources) != nil {
 		return found{}, fmt.Errorf(`"machine" is %q, and has to be the first line that prepare has read`, short(string(l.Machine)))
 	}
 	if !slices.Contains([]string{preparing, prepared, launched}, l.State) {
@@ -156,7 +156,7 @@ func (l listed) machine() (found, error) {
 	}
 	f := found{state: l.State, Machine: hypervisor.Machine{
 		Instance: id.Instance, Project: id.Project, Attempt: id.Attempt, Claim: id.Claim, Fence: id.Fence, Resources: id.Resources,
-		Launched: l.State == launched, Verdict: hypervisor.Stopped("", l.Detail),
+		Launched: l.State == launched, Verdict: hypervisor.Stopped("", hypervisor.Brief(l.Detail)),
 	}}
 	if !f.Launched {
 		f.Detail = l.State

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
@@ -40,11 +39,13 @@ func (s *Store) Make(ctx context.Context, file, name string, img Image, r comput
 	return os.Chmod(file, 0o600) // it is the guest's alone
 }
 
-// Run runs a program whose complaints are its error.
+// Run runs a program whose complaints are its error, the last of them.
 func Run(ctx context.Context, program string, args ...string) error {
-	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%s %s: %w: %s", filepath.Base(program), args[0], err, strings.TrimSpace(string(out)))
+	var said hypervisor.Said
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(program), args[0], err, said.Lines())
 	}
 	return nil
 }

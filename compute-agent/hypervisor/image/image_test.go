@@ -180,6 +180,19 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// A tool that complains without end fills nothing.
+func TestToolThatSaysMuch(t *testing.T) {
+	s := shelf(t, map[string]string{"web.qcow2": qcow(func([]byte) {}), "tool": "#!/bin/sh\nseq -f 'ERROR cluster %.0f refcount=0 reference=1' 300000 >&2\nexit 2\n"}, true)
+	s.program = filepath.Join(s.dir, "tool")
+	if err := os.Chmod(s.program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Find(t.Context(), "web")
+	if want(t, "much", err, compute.FailureHost, "cluster 300000 "); len(err.Error()) > 3<<10 {
+		t.Errorf("the error has %d bytes", len(err.Error()))
+	}
+}
+
 // FuzzHeader reads what any file may begin with: it must not panic, and what is taken
 // names no other file.
 func FuzzHeader(f *testing.F) {

@@ -40,6 +40,7 @@ const (
 	diskFile   = "disk.qcow2"
 	seedFile   = "seed.iso"
 	logFile    = "qemu.log"
+	oldLogFile = "qemu.log.old"
 )
 
 // socketFD is where QEMU finds its listening QMP socket. The lock's descriptor

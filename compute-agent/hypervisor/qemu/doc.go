@@ -8,7 +8,7 @@
 //	                 console.log   what the guest prints; console.old-<n> the part before
 //	                 disk.qcow2    its disk, on top of the image
 //	                 seed.iso      its cloud-init seed
-//	                 qemu.log      what QEMU complains of
+//	                 qemu.log      what QEMU complains of; qemu.log.old the end of the part before
 //
 // Prepare starts the process with its processors stopped, Launch lets them go. A
 // process belongs to no agent: it goes on when its agent ends and is found again

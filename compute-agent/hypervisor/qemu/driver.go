@@ -61,7 +61,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s --version: %w", d.o.Binary, err)
 	}
-	d.version, _, _ = strings.Cut(string(out), "\n")
+	first, _, _ := strings.Cut(string(out), "\n")
+	d.version = hypervisor.Printable(first[:min(len(first), lineBytes)])
 	probe := accel.Probe{Binary: d.o.Binary, Machine: d.o.Machine, Disk: filepath.Join(d.o.Dir, unborn+"probe"), Time: d.o.ProbeTime}
 	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
 		return nil, err

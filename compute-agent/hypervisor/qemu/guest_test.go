@@ -246,6 +246,35 @@ func TestRefusalsSayWhy(t *testing.T) {
 	}
 }
 
+// What QEMU complains of is kept in part, however much it is.
+func TestLogIsCut(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.run(d, spec("tiny"))
+	file := filepath.Join(d.dir(one), logFile)
+	theirs, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+	b.ok(err)
+	defer theirs.Close()
+	for range 3 {
+		_, err = theirs.WriteString(strings.Repeat("qemu: a guest has me complain\n", 10_000) + "qemu: for the last time\n")
+		b.ok(err)
+		b.only(d)
+		info, err := os.Stat(file)
+		b.ok(err)
+		old, err := os.ReadFile(filepath.Join(d.dir(one), oldLogFile))
+		b.ok(err)
+		if info.Size() > 2*logBytes || len(old) > logBytes || !strings.HasSuffix(string(old), "for the last time\n") {
+			t.Errorf("%d bytes of the log are left, and %d of the part before", info.Size(), len(old))
+		}
+	}
+	_, err = theirs.WriteString(strings.Repeat("x", 10<<20) + "\nqemu: the end " + strings.Repeat("x", 10<<10) + "\n")
+	b.ok(err)
+	if last := lastLine(file); !strings.HasPrefix(last, "qemu: the end x") || len(last) > lineBytes {
+		t.Errorf("the last line is %q", last)
+	}
+}
+
 // A disk that is full only when it is written to.
 func TestDiskFillsUp(t *testing.T) {
 	b := newBench(t, guesttest.Need(t))

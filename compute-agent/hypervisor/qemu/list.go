@@ -65,6 +65,9 @@ func (d *Driver) one(ctx context.Context, id compute.InstanceID, all []host.Proc
 	if err := d.consoles.Trim(d.dir(id)); err != nil { // a full disk, perhaps; the machine is there all the same
 		m.Detail += "; its console was not cut to size: " + err.Error()
 	}
+	if err := cutLog(d.dir(id)); err != nil {
+		m.Detail += "; its qemu.log was not cut to size: " + err.Error()
+	}
 	return m, nil
 }
 

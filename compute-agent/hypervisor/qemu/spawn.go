@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
 )
@@ -123,17 +125,47 @@ func greet(ctx context.Context, dir string, ended <-chan struct{}) error {
 	return err
 }
 
+// What is kept of qemu.log, and of it in a message.
+const (
+	logBytes  = 64 << 10
+	lineBytes = 500
+)
+
 // lastLine is the last that a program complained with, warnings left out.
 func lastLine(file string) string {
-	b, _ := os.ReadFile(file)
 	last := ""
-	for line := range strings.Lines(string(b)) {
-		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "warning:") {
+	for line := range strings.Lines(string(end(file, logBytes))) {
+		if line = hypervisor.Printable(line); line != "" && !strings.Contains(line, "warning:") {
 			last = line
 		}
 	}
-	if len(last) > 500 {
-		last = last[:500]
+	return strings.ToValidUTF8(last[:min(len(last), lineBytes)], "")
+}
+
+// end reads the last bytes of a file; none if it cannot be read.
+func end(file string, most int64) []byte {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
 	}
-	return last
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	b, _ := io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-most), most))
+	return b
+}
+
+// cutLog begins qemu.log anew where it has grown too long, for a guest may have QEMU
+// complain as often as it likes. The end of what was there stays; QEMU writes at the
+// end, wherever that is.
+func cutLog(dir string) error {
+	file := filepath.Join(dir, logFile)
+	info, err := os.Stat(file)
+	if err != nil || info.Size() <= 2*logBytes {
+		return nil
+	}
+	kept := end(file, logBytes)
+	return errors.Join(os.WriteFile(filepath.Join(dir, oldLogFile), kept, 0o600), os.Truncate(file, 0))
 }
