@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -54,6 +55,9 @@ func open(ctx context.Context, o Options) (*Driver, error) {
 			Kind: compute.KindInvalid, Field: "command", Value: program, Message: "cannot be run",
 			Remedy: "put the program there, executable for the agent's user", Cause: err,
 		}
+	}
+	if err := host.This().OwnDescriptors(); err != nil {
+		return nil, err
 	}
 	asked := &Driver{o: d.o}
 	asked.o.Timeout = min(d.o.Timeout, askTime)

@@ -129,6 +129,16 @@ func softStop(t *testing.T, s Subject) {
 	s.goodbyes(t, 1)
 }
 
+// stopBooting: a guest that is asked before it hears shuts down by itself all the same.
+func stopBooting(t *testing.T, s Subject) {
+	if !s.Driver.Capabilities().SoftStop {
+		return
+	}
+	s.launch(t, first, s.Listening)
+	ok(t, s.Driver.Stop(t.Context(), first, patience))
+	s.goodbyes(t, 1)
+}
+
 func softReboot(t *testing.T, s Subject) {
 	if !s.Driver.Capabilities().SoftStop {
 		return

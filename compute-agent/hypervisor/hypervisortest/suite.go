@@ -97,6 +97,7 @@ func Run(t *testing.T, empty func(t *testing.T) Subject) {
 		"PowerRefusesPreparedAndUnknown": powerRefuses,
 		"PausedGoesOn":                   paused,
 		"SoftStop":                       softStop,
+		"SoftStopWhileBooting":           stopBooting,
 		"SoftReboot":                     softReboot,
 		"DeafStop":                       deafStop,
 		"EndedContextChangesNothing":     endedContext,

@@ -51,6 +51,9 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := os.MkdirAll(d.o.Dir, 0o711); err != nil {
 		return nil, &compute.Error{Op: "libvirt", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
 	}
+	if err := d.host.OwnDescriptors(); err != nil {
+		return nil, err
+	}
 	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin, d.o.ImagesTrusted), d.o.ConsoleBytes
 	programs := map[string]string{"image_binary": d.o.ImageBin}
 	if d.o.Accel == "auto" {
@@ -72,7 +75,9 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if d.accel == "kvm" {
 		d.kind = "kvm"
 	}
-	if err := d.long(ctx, d.learn); err != nil {
+	if err := d.long(ctx, d.learn); errors.Is(err, errLost) {
+		return nil, fmt.Errorf("libvirt has not said within %s what its QEMU can do: it tries that with KVM, which hangs on some hosts; keep libvirt from /dev/kvm (docs/REAL-HOST.md says how) and set accel to tcg: %w", longTime, err)
+	} else if err != nil {
 		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is installed: %w", d.o.Machine, d.kind, err)
 	}
 	return d, d.mend(ctx)

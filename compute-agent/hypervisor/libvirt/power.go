@@ -47,11 +47,17 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 // lookEvery is how often a guest that was asked to shut down is looked at.
 const lookEvery = 200 * time.Millisecond
 
-// press asks the guest to shut down and says whether it did within grace.
+// pressEvery is how often the power button is pressed: a guest that boots does not hear
+// it, and one that shuts down does not mind.
+const pressEvery = 3 * time.Second
+
+// press asks the guest to shut down, again and again, and says whether it did within
+// grace.
 func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	err := d.short(waiting, func(c conn) error { return c.DomainShutdownFlags(f.domain, libvirt.DomainShutdownAcpiPowerBtn) })
+	button := func(c conn) error { return c.DomainShutdownFlags(f.domain, libvirt.DomainShutdownAcpiPowerBtn) }
+	err := d.short(waiting, button)
 	var no libvirt.Error
 	switch {
 	case ctx.Err() != nil:
@@ -61,9 +67,14 @@ func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool,
 	case err != nil && waiting.Err() == nil:
 		return false, err
 	}
+	pressed := time.Now()
 	for hypervisor.Pause(waiting, lookEvery) {
 		if now, whose, err := d.find(waiting, f.stamp.Instance); err == nil && (whose != ours || !now.active()) {
 			return true, nil
+		}
+		if time.Since(pressed) >= pressEvery {
+			_ = d.short(waiting, button) // it was told once, and may be ending
+			pressed = time.Now()
 		}
 	}
 	return false, ctx.Err()

@@ -51,6 +51,9 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := os.MkdirAll(d.o.Dir, 0o700); err != nil {
 		return nil, &compute.Error{Op: "qemu", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
 	}
+	if err := d.host.OwnDescriptors(); err != nil {
+		return nil, err
+	}
 	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin, d.o.ImagesTrusted), d.o.ConsoleBytes
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
 		if _, err := exec.LookPath(binary); err != nil {

@@ -3,6 +3,7 @@ package qemu
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -192,6 +193,27 @@ func TestMachineOutlivesItsAgent(t *testing.T) {
 	b.ok(d.Destroy(t.Context(), one))
 	if left := b.left(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// A machine has none of the descriptors that its agent was started with.
+func TestNothingIsInherited(t *testing.T) {
+	b := newBench(t, guesttest.Need(t))
+	var inherited [2]int
+	b.ok(syscall.Pipe(inherited[:]))
+	defer syscall.Close(inherited[0])
+	defer syscall.Close(inherited[1])
+	pipe, err := os.Readlink(fmt.Sprint("/proc/self/fd/", inherited[0]))
+	b.ok(err)
+	d := b.open()
+	b.run(d, spec("tiny"))
+	dir := fmt.Sprintf("/proc/%d/fd", b.processes()[0].PID)
+	entries, err := os.ReadDir(dir)
+	b.ok(err)
+	for _, e := range entries {
+		if is, _ := os.Readlink(filepath.Join(dir, e.Name())); is == pipe {
+			t.Errorf("descriptor %s of the machine is the launcher's %s", e.Name(), pipe)
+		}
 	}
 }
 

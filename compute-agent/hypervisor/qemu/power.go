@@ -46,17 +46,27 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 // lookEvery is how often a guest that was asked to shut down is looked at.
 const lookEvery = 200 * time.Millisecond
 
-// press asks the guest to shut down and says whether it did within grace.
+// pressEvery is how often the power button is pressed: a guest that boots does not hear
+// it, and one that shuts down does not mind.
+const pressEvery = 3 * time.Second
+
+// press asks the guest to shut down, again and again, and says whether it did within
+// grace.
 func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Duration) (bool, error) {
 	waiting, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := d.tell(waiting, id, "system_powerdown"); err != nil {
 		return false, ctx.Err() // it does not even answer: the plug, unless nobody waits any more
 	}
+	pressed := time.Now()
 	for hypervisor.Pause(waiting, lookEvery) {
 		all, err := d.host.Processes()
 		if err == nil && len(of(all, d.dir(id))) == 0 || d.status(waiting, id) == "shutdown" {
 			return true, nil
+		}
+		if time.Since(pressed) >= pressEvery {
+			_ = d.tell(waiting, id, "system_powerdown") // it was told once, and may be ending
+			pressed = time.Now()
 		}
 	}
 	return false, ctx.Err()
