@@ -123,7 +123,7 @@ func takeHome(c cell, j *journal.Journal, o agentOptions) (*home.Lock, error) {
 // agentOn is a host's agent as a part of several: one that cannot be made ends
 // them all.
 func agentOn(c cell, o agentOptions) service.Part {
-	return service.Made(func(context.Context) (service.Part, error) { return newAgent(c, o) })
+	return service.Made(func(ctx context.Context) (service.Part, error) { return agentWithRoom(ctx, c, o) })
 }
 
 // hostWait is how long a broker may hold a host's fetch: what a thousand idle hosts

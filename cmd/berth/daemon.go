@@ -113,6 +113,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 			return nil, err
 		}
 		tell.starting()
+		c.waiting = tell.waiting
 		return d.build(ctx, c, settings, tell.face)
 	}))
 	return tell.through(cmd.Context(), g)

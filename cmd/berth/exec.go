@@ -53,6 +53,6 @@ func execAgent(c cell, o agentOptions, e exec.Options) service.Part {
 			c.log.Info("machines are run by a command", zap.String("with", d.Capabilities().Detail))
 			return d, nil
 		}
-		return newAgent(c, o)
+		return agentWithRoom(ctx, c, o)
 	})
 }

@@ -85,6 +85,6 @@ func opened(c cell, o agentOptions, open func(context.Context) (hypervisor.Drive
 			}
 			return d, err
 		}
-		return newAgent(c, o)
+		return agentWithRoom(ctx, c, o)
 	})
 }

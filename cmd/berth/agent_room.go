@@ -1,0 +1,39 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"syscall"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/service"
+)
+
+// withRoom makes a part of an agent, and waits where its disk is full: what fills it
+// may be machines, and an agent that ended over it could be started again and again,
+// and would say nothing. Whoever makes room need not think of the agent.
+func withRoom[T any](ctx context.Context, c cell, make func(context.Context) (T, error)) (T, error) {
+	said := ""
+	for {
+		made, err := make(ctx)
+		if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+			return made, err
+		}
+		switch why := "waiting for room on this host's disk: " + err.Error(); {
+		case c.waiting != nil:
+			c.waiting(why)
+		case why != said:
+			c.log.Warn(why, zap.Duration("again within", againAfter))
+			said = why
+		}
+		if !service.Sleep(ctx, service.Jitter(againAfter)) {
+			return made, ctx.Err()
+		}
+	}
+}
+
+// agentWithRoom is newAgent on a disk that may be full.
+func agentWithRoom(ctx context.Context, c cell, o agentOptions) (service.Part, error) {
+	return withRoom(ctx, c, func(context.Context) (service.Part, error) { return newAgent(c, o) })
+}
