@@ -2,6 +2,7 @@ package follow
 
 import (
 	"slices"
+	"time"
 
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -15,6 +16,10 @@ type cursor struct {
 	by     *ask  // the open question about it; nil: none
 	lost   bool  // not asked for until it is known who leads
 	alone  bool  // asked for by itself next: see take
+	// missing is since when, and how often, nobody has what was read; zero: the last
+	// answer had.
+	missing time.Time
+	misses  int
 }
 
 func newCursor(oldest int64) *cursor { return &cursor{next: oldest, target: -1, end: -1} }
@@ -24,6 +29,23 @@ func (c *cursor) caughtUp() bool { return c.target >= 0 && c.next >= c.target }
 
 // atEnd says whether all has been handed over that there was at the last answer.
 func (c *cursor) atEnd() bool { return c.end >= 0 && c.next >= c.end }
+
+const (
+	// missedFor and missedOften are how long, and how often, brokers must say that
+	// what was read is not in the log before that is believed. One that was frozen, or
+	// cut off from the others, says so when it wakes, for it does not know yet that
+	// another leads and has gone on.
+	missedFor   = 10 * time.Second
+	missedOften = 3
+)
+
+// gone takes note of such an answer, and says whether it is believed.
+func (c *cursor) gone(now time.Time) bool {
+	if c.misses++; c.misses == 1 {
+		c.missing = now
+	}
+	return c.misses >= missedOften && now.Sub(c.missing) >= missedFor
+}
 
 // take moves the cursor over an answer and gives what a reader of committed
 // records may see of it.
@@ -39,6 +61,7 @@ func (c *cursor) atEnd() bool { return c.end >= 0 && c.next >= c.end }
 // offset: one on. The same holds if it brings spans whose records all lie below
 // the position, and the client does not tell where they end.
 func (c *cursor) take(p Part, alone bool) []wire.Record {
+	c.missing, c.misses = time.Time{}, 0
 	if c.target < 0 {
 		c.target = p.Highest
 	}

@@ -222,6 +222,8 @@ func (a *ask) about(p int32) bool {
 func (l *loop) refused(c *cursor, part Part) error {
 	cause := fmt.Errorf("partition %d, offset %d: Kafka's error %d", part.Partition, c.next, part.Code)
 	switch {
+	case part.Code == offsetOutOfRange && c.began && !c.gone(time.Now()):
+		return nil // asked again, once it was asked who leads
 	case part.Code == offsetOutOfRange && c.began:
 		return replaced(l.f.topic, "it lost records that had been read")
 	case part.Code == offsetOutOfRange:
