@@ -295,6 +295,38 @@ func TestPenThatCannotBeRenewedYet(t *testing.T) {
 	})
 }
 
+// A pen that cannot be renewed because somebody else has it is not used any more: the
+// partition is given up, and gained again if it is still this process's. The other
+// partition goes on.
+func TestAPenThatSomebodyElseTook(t *testing.T) {
+	for _, code := range []*kerr.Error{kerr.ProducerFenced, kerr.InvalidProducerEpoch} {
+		t.Run(code.Message, func(t *testing.T) {
+			withRefusing(t, 1, func(t *testing.T, c refusing) {
+				l := newLooping(t, c)
+				l.startWith(t, LoopOptions{Group: "g", RenewEvery: time.Hour})
+				l.decided(t)
+				h := l.ours(kmsg.InitProducerID, code, 1)
+				for h.Hits() == 0 {
+					passes(time.Minute)
+				}
+				passes(time.Second)
+				l.send(t)
+				l.decided(t)
+				if l.gains[0]+l.gains[1] != 3 {
+					t.Errorf("gained %v times", l.gains)
+				}
+				passes(2 * time.Hour) // both are renewed
+				l.send(t)
+				l.decided(t)
+				if l.gains[0]+l.gains[1] != 3 {
+					t.Errorf("gained %v times", l.gains)
+				}
+				l.end(t)
+			})
+		})
+	}
+}
+
 // A group's coordinator moves: who does not try again by himself must look for it
 // again.
 func TestCoordinatorsMove(t *testing.T) {

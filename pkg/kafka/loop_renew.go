@@ -10,7 +10,8 @@ import (
 // A pen is raised now and then while it is held, lest Kafka forgets the producer
 // id (transactional.id.expiration.ms) or who wrote last (producer.id.expiration.ms):
 // it would not know then whom to refuse. Nothing hurries: what fails is tried
-// again much later, with the pen as it was.
+// again much later, with the pen as it was. A refusal is no failure: somebody else
+// has taken the pen, and with it the partition.
 
 // renewRetry is how soon a pen that could not be raised is tried again.
 const renewRetry = 5 * time.Minute
@@ -50,6 +51,9 @@ func (r *loopRun) renewed(n raised) error {
 	if r.owned[n.of.id] != n.of {
 		return nil
 	}
+	if isFatal(n.err) && !isForbidden(n.err) {
+		return r.giveUp(n.of.id, n.err)
+	}
 	if n.err != nil {
 		n.of.renewAt = time.Now().Add(min(renewRetry, r.loop.opts.RenewEvery))
 		r.log.Info("a pen could not be renewed yet", zap.Int32("partition", n.of.id), zap.Error(n.err))
@@ -62,6 +66,16 @@ func (r *loopRun) renewed(n raised) error {
 		return r.undo(err)
 	}
 	n.of.hold(e.pen, r.loop.opts.RenewEvery)
+	return nil
+}
+
+// giveUp lets go of a partition that somebody else has taken. It is gained again,
+// and that waits until the group says that it is this process's: then who took the
+// pen was not in the group, or is not any more.
+func (r *loopRun) giveUp(p int32, why error) error {
+	r.log.Warn("a partition is given up: its pen was taken by somebody else", zap.Int32("partition", p), zap.Error(why))
+	r.lose(p)
+	r.gain(retryBackoff(1), p)
 	return nil
 }
 
