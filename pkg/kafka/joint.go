@@ -330,7 +330,7 @@ func (s *seat) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
 func (s *seat) news(resp *kmsg.FetchResponse) bool {
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			if len(p.RecordBatches) > 0 || p.ErrorCode != 0 || p.HighWatermark != s.from(p.Partition) {
+			if len(p.RecordBatches) > 0 || p.ErrorCode != 0 || diverges(&p) || p.HighWatermark != s.from(p.Partition) {
 				return true
 			}
 		}

@@ -123,6 +123,9 @@ func (r *loopRun) settle(d doubted) {
 	if r.owned[p] != d.of || f == nil || f.stray != d.stray {
 		return // it was lost since
 	}
+	if d.stray.parted && d.err == nil {
+		d.end = min(d.end, d.stray.end) // what has been written since is of another log
+	}
 	if d.err != nil || d.end >= d.stray.at {
 		f.stray = nil // it is fetched again, and so found out again
 		return
@@ -147,6 +150,9 @@ func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray
 	fields := []zap.Field{zap.Int32("partition", o.id), zap.String("remedy", a.Remedy)}
 	if why != nil {
 		a.Why = fmt.Sprintf("its position in %s is %d, behind the end %d", why.topic, why.at, why.end)
+		if why.parted {
+			a.Why = fmt.Sprintf("its position in %s is %d, of a log that ended at %d and has grown anew", why.topic, why.at, why.end)
+		}
 		fields = append(fields, zap.String("topic", why.topic), zap.Int64("position", why.at), zap.Int64("end", why.end))
 	}
 	r.lose(o.id)

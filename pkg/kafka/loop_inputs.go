@@ -213,7 +213,7 @@ func (in *inputs) dispatch(ctx context.Context) {
 			plan = in.plan(broker)
 			fetches[broker] = plan
 		}
-		plan.of[k.topic].from[k.partition] = f.next
+		plan.of[k.topic].add(k.partition, &f.cursor)
 		if f.end < 0 || f.next < f.end {
 			plan.wait = 0 // there is something to know at once
 		}
@@ -228,7 +228,7 @@ func (in *inputs) dispatch(ctx context.Context) {
 func (in *inputs) plan(broker int32) *inputFetch {
 	plan := &inputFetch{broker: broker, wait: inputWait}
 	for topic := range plan.of {
-		plan.of[topic] = fetch{broker: broker, view: in.views[topic], from: map[int32]int64{}}
+		plan.of[topic] = fetchAt(broker, in.views[topic])
 	}
 	return plan
 }
@@ -308,7 +308,7 @@ func (in *inputs) put(topic int, part fetchedPart) error {
 		return nil
 	}
 	if part.err != nil {
-		in.lost(k)
+		f.forsake(part)
 		return part.err
 	}
 	if part.skipped {
@@ -443,9 +443,7 @@ func (in *inputs) parse(ctx context.Context, f inputFetch, resp *kmsg.FetchRespo
 			parts := s.parse(f.of[topic], &kmsg.FetchResponse{Topics: []kmsg.FetchResponseTopic{t}}, false).parts
 			for i := range parts {
 				parts[i].alone = alone
-				if errors.Is(parts[i].err, kerr.OffsetOutOfRange) {
-					parts[i] = s.place(ctx, f.of[topic].view, parts[i])
-				}
+				parts[i] = s.place(ctx, f.of[topic].view, parts[i])
 			}
 			a.parts[topic] = append(a.parts[topic], parts...)
 		}

@@ -13,6 +13,37 @@ type cursor struct {
 	lost  bool      // not fetched until it is known who leads it
 	alone bool      // fetched by itself next: see advance
 	heard time.Time // up to when all that was said is known; zero: never
+	wrote term      // of the leader that wrote what lies just before next
+}
+
+// term is a leader's epoch. The zero value is one that is not known.
+type term struct {
+	epoch int32
+	known bool
+}
+
+// termOf is an epoch as Kafka says it: below 0 it is not known.
+func termOf(epoch int32) term {
+	if epoch < 0 {
+		return term{}
+	}
+	return term{epoch, true}
+}
+
+// number is the term as Kafka is told it.
+func (t term) number() int32 {
+	if !t.known {
+		return -1
+	}
+	return t.epoch
+}
+
+// forsake leaves a partition alone until it is known who leads it, after an answer
+// that says what is wrong.
+func (c *cursor) forsake(f fetchedPart) {
+	if c.lost = true; f.unsure {
+		c.wrote = term{} // or it would be asked in vain for ever
+	}
 }
 
 // behind is how many offsets there are that have not been read.
@@ -62,8 +93,11 @@ type fetchedPart struct {
 	next      int64 // the offset after the last one that was looked at
 	end       int64 // where the partition ends for this reader
 	bytes     int   // of the log, whether or not they held a record for this reader
+	wrote     term  // of the leader that wrote the last batch
 	skipped   bool  // from was not in the log any more; next is the oldest offset that is
 	alone     bool  // no other partition was in the request
+	diverged  bool  // the log does not have what was read, and is another one from end on: see fetch.add
+	unsure    bool  // the leader cannot say whether it has
 	err       error
 }
 
@@ -75,15 +109,20 @@ type fetchedPart struct {
 // records, and next passes them. The third comes as no bytes below the end;
 // but so does a partition whose turn did not come in a request for many. Only
 // when it is asked for alone, no bytes mean that there is nothing.
+//
+// Who wrote what lies before the position is known only where it was read: behind
+// a gap the leader may have been another.
 func (c *cursor) advance(f fetchedPart) {
-	c.next = max(c.next, f.next)
+	if f.next > c.next {
+		c.next, c.wrote = f.next, f.wrote
+	}
 	if f.skipped {
 		return // the end is not known from this
 	}
 	c.end = f.end
 	gap := f.bytes == 0 && c.next < c.end
 	if gap && f.alone {
-		c.next = c.end
+		c.next, c.wrote = c.end, term{}
 	}
 	c.alone = gap && !f.alone
 }

@@ -38,10 +38,22 @@ type fetch struct {
 	broker int32
 	view   view
 	from   map[int32]int64 // offset by partition
+	wrote  map[int32]term  // who wrote what lies just before it
 	asked  time.Time
 	wait   time.Duration
 	least  int32 // bytes to wait for; below 1: 1
 }
+
+// fetchAt is a fetch of nothing yet.
+func fetchAt(broker int32, v view) fetch {
+	return fetch{broker: broker, view: v, from: map[int32]int64{}, wrote: map[int32]term{}}
+}
+
+// add has a partition read on. The leader is told under which epoch what was read
+// last was written (KIP-320): where another history of the log won, in an unclean
+// election, it ends that epoch elsewhere, and says so, even if the log has grown
+// beyond the offset again.
+func (f fetch) add(p int32, c *cursor) { f.from[p], f.wrote[p] = c.next, c.wrote }
 
 // fetched is how a fetch ended.
 type fetched struct {
@@ -91,9 +103,7 @@ func (s *source) fetch(ctx context.Context, f fetch, committed bool) fetched {
 	out := s.parse(f, resp, committed)
 	out.early = a.early
 	for i := range out.parts {
-		if errors.Is(out.parts[i].err, kerr.OffsetOutOfRange) {
-			out.parts[i] = s.place(ctx, f.view, out.parts[i])
-		}
+		out.parts[i] = s.place(ctx, f.view, out.parts[i])
 	}
 	return out
 }
@@ -107,10 +117,15 @@ func (s *source) carry(ctx context.Context, f fetch, req *kmsg.FetchRequest) ans
 	return answer{resp: resp, err: err}
 }
 
-// place finds out what an offset out of range means. Below the log: records
-// were removed before they were read, and reading goes on at the oldest. Above
-// it: records that had been handed over are gone.
+// place finds out what it means that a leader does not have what was asked for.
+// Below the log: records were removed before they were read, and reading goes on at
+// the oldest. Above it, or in another history of it: records that had been handed
+// over are gone. Nobody believes that of a leader before another broker was asked
+// whether it still is one: a broker that was frozen or cut off does not know.
 func (s *source) place(ctx context.Context, v view, part fetchedPart) fetchedPart {
+	if !part.diverged && !errors.Is(part.err, kerr.OffsetOutOfRange) {
+		return part
+	}
 	one := []int32{part.partition}
 	first, err := s.offsets(ctx, v, one, earliest)
 	if err != nil {
@@ -123,14 +138,27 @@ func (s *source) place(ctx context.Context, v view, part fetchedPart) fetchedPar
 		part.err = err
 	case part.from < first[part.partition]:
 		part.next, part.skipped, part.err = first[part.partition], true, nil
+	case part.diverged:
+		part.err = s.lost(ctx, v, &astray{topic: s.topic, partition: part.partition, at: part.from, end: part.end, parted: true})
 	case part.from > last[part.partition]:
-		lost := compute.Conflict("topic", s.topic, "lost records that had been read", "start again with nothing known of it")
-		lost.Cause = &astray{topic: s.topic, partition: part.partition, at: part.from, end: last[part.partition]}
-		part.err = lost
-	default:
-		part.err = kerr.OffsetNotAvailable // a moment's disagreement
+		part.err = s.lost(ctx, v, &astray{topic: s.topic, partition: part.partition, at: part.from, end: last[part.partition]})
+	default: // a moment's disagreement, or a leader that knows of no such epoch
+		part.err, part.unsure = kerr.OffsetNotAvailable, true
 	}
 	return part
+}
+
+// lost is the error of a partition whose leader has lost records, if it is the leader.
+func (s *source) lost(ctx context.Context, v view, why *astray) error {
+	if err := s.doubt(ctx); err != nil {
+		return err
+	}
+	if s.current().leaders[why.partition] != v.leaders[why.partition] {
+		return errMoved
+	}
+	lost := compute.Conflict("topic", s.topic, "lost records that had been read", "start again with nothing known of it")
+	lost.Cause = why
+	return lost
 }
 
 // astray is a position that lies behind the end of its topic: the records before
@@ -139,9 +167,13 @@ type astray struct {
 	topic     string
 	partition int32
 	at, end   int64
+	parted    bool // the log has grown beyond the position since; it is another one from end on
 }
 
 func (a *astray) Error() string {
+	if a.parted {
+		return fmt.Sprintf("partition %d was read up to offset %d, and is another log from %d on", a.partition, a.at, a.end)
+	}
 	return fmt.Sprintf("partition %d was read up to offset %d, and ends at %d", a.partition, a.at, a.end)
 }
 
@@ -188,7 +220,7 @@ func (s *source) request(f fetch, committed bool) *kmsg.FetchRequest {
 	for p, offset := range f.from {
 		rp := kmsg.NewFetchRequestTopicPartition()
 		rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = p, offset, partitionBytes
-		rp.CurrentLeaderEpoch = f.view.leaders[p].epoch
+		rp.CurrentLeaderEpoch, rp.LastFetchedEpoch = f.view.leaders[p].epoch, f.wrote[p].number()
 		rt.Partitions = append(rt.Partitions, rp)
 	}
 	req.Topics = append(req.Topics, rt)
@@ -216,11 +248,15 @@ func (s *source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 	if part.err = kerr.ErrorForCode(p.ErrorCode); part.err != nil {
 		return part
 	}
+	if part.diverged = diverges(p); part.diverged {
+		part.end = p.DivergingEpoch.EndOffset
+		return part
+	}
 	if committed {
 		part.end = p.LastStableOffset
 	}
 	read := s.unpack.Part(p, unpack.Asked{Topic: s.topic, Partition: p.Partition, From: from, Committed: committed}, room)
-	part.next = read.Next
+	part.next, part.wrote = read.Next, termOf(read.Epoch)
 	for _, r := range read.Records {
 		if s.takeovers || !r.IsTakeover() { // between conductors
 			part.records = append(part.records, r)
@@ -230,4 +266,10 @@ func (s *source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 		part.err = &compute.Error{Op: "read " + s.topic, Kind: compute.KindInternal, Message: "a record batch cannot be read", Cause: read.Err}
 	}
 	return part
+}
+
+// diverges says whether a leader answers that its log is another than the one that
+// was read.
+func diverges(p *kmsg.FetchResponseTopicPartition) bool {
+	return p.ErrorCode == 0 && p.DivergingEpoch.Epoch >= 0 && p.DivergingEpoch.EndOffset >= 0
 }

@@ -147,7 +147,7 @@ func (l *readLoop) dispatch(ctx context.Context) {
 		if !ok || c.alone {
 			f = l.r.opts.fetch(broker, l.view)
 		}
-		f.from[p] = c.next
+		f.add(p, c)
 		if c.end < 0 || c.next < c.end {
 			f.wait = 0 // there is something to know at once
 		}
@@ -162,7 +162,8 @@ func (l *readLoop) dispatch(ctx context.Context) {
 
 // fetch is a patient one of nothing yet.
 func (o ReaderOptions) fetch(broker int32, v view) fetch {
-	f := fetch{broker: broker, view: v, from: map[int32]int64{}, wait: o.MaxWait, least: 1}
+	f := fetchAt(broker, v)
+	f.wait, f.least = o.MaxWait, 1
 	if o.Gather > 0 {
 		f.wait, f.least = o.Gather, gatherBytes
 	}
@@ -192,7 +193,7 @@ func (l *readLoop) take(ctx context.Context, f fetched) error {
 	slices.SortFunc(f.parts, func(a, b fetchedPart) int { return int(a.partition - b.partition) })
 	for _, part := range f.parts {
 		if part.err != nil {
-			l.at[part.partition].lost = true
+			l.at[part.partition].forsake(part)
 			if trouble == nil || isFatal(part.err) {
 				trouble = part.err
 			}
