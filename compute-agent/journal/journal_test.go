@@ -315,3 +315,21 @@ func TestWrittenHearsOfEveryChangeOnDisk(t *testing.T) {
 		t.Errorf("heard of %d changes, want 2: an empty one is not written", heard)
 	}
 }
+
+// Only tests do not wait for the disk, and they say so: by default every change is
+// synced before Write answers. What a disk does not have yet cannot be seen from
+// here, so bbolt is asked whether it syncs.
+func TestWritesWaitForTheDisk(t *testing.T) {
+	for _, noSync := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "journal")
+		for _, life := range []string{"made", "opened again"} {
+			j, err := Open(path, Options{NoSync: noSync})
+			must(t, err)
+			must(t, j.Write(Change{Put: []Entry{entry("a", StageTaken)}}))
+			if j.db.NoSync != noSync || j.db.NoGrowSync && !noSync {
+				t.Errorf("%s with NoSync %t: bbolt has NoSync %t, NoGrowSync %t", life, noSync, j.db.NoSync, j.db.NoGrowSync)
+			}
+			must(t, j.Close())
+		}
+	}
+}
