@@ -120,7 +120,8 @@ func TestUnreadableRecords(t *testing.T) {
 		pass(time.Second)
 		c.boot(1, "small", func(b *compute.Build) { b.Resources = nil; b.Attempt = 0 })
 		n.agent.Commands([]wire.Record{{Topic: "host.h1", Value: []byte("{"), Offset: 7}}, true)
-		n.agent.Commands([]wire.Record{{Topic: "host.h1", Value: []byte{}, Unread: errors.New("it unpacks to too much"), Offset: 8}}, true)
+		tooMuch := wire.Record{Topic: "host.h1", Offset: 8, Value: []byte{}, Unread: errors.New("it unpacks to too much")}
+		n.agent.Commands([]wire.Record{tooMuch}, true)
 		n.agent.Advice([]wire.Record{{Topic: "advice", Value: []byte("{")}}, true)
 		n.agent.Queues([]wire.Record{{Topic: "queues", Key: []byte("x"), Value: []byte("{")}}, true)
 		pass(time.Second)
