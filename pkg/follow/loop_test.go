@@ -152,11 +152,17 @@ func TestWhatEndsAFollower(t *testing.T) {
 func TestWhatAFollowerSurvives(t *testing.T) {
 	const moved = 6
 	for name, f := range map[string]*far{
-		"no topic yet":                   {leaders: []any{wire.ErrNoTopic, wire.ErrNoTopic, led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)}},
-		"nobody answers":                 {leaders: []any{errors.New("refused"), led(1, 1)}, oldest: []int64{0}, fetches: []any{errors.New("cut"), errors.New("cut"), holds(0, 9)}},
-		"nobody leads yet":               {leaders: []any{led(1, -1), led(1, -1), led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)}},
-		"another leads":                  {leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0}, fetches: []any{holds(0, 1), Part{Code: moved}, holds(1, 9)}},
-		"a leader of before that wakes":  {leaders: []any{led(1, 1), led(1, 2), led(1, 1), led(1, 1), led(1, 2)}, oldest: []int64{0}, fetches: []any{holds(0, 1), Part{Code: moved}, holds(1, 2), Part{Code: moved}, Part{Code: offsetOutOfRange}, Part{Code: offsetOutOfRange}, holds(2, 9)}},
+		"no topic yet":     {leaders: []any{wire.ErrNoTopic, wire.ErrNoTopic, led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)}},
+		"nobody answers":   {leaders: []any{errors.New("refused"), led(1, 1)}, oldest: []int64{0}, fetches: []any{errors.New("cut"), errors.New("cut"), holds(0, 9)}},
+		"nobody leads yet": {leaders: []any{led(1, -1), led(1, -1), led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)}},
+		"another leads":    {leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0}, fetches: []any{holds(0, 1), Part{Code: moved}, holds(1, 9)}},
+		"a leader of before that wakes": {
+			leaders: []any{led(1, 1), led(1, 2), led(1, 1), led(1, 1), led(1, 2)}, oldest: []int64{0},
+			fetches: []any{
+				holds(0, 1), Part{Code: moved}, holds(1, 2), Part{Code: moved},
+				Part{Code: offsetOutOfRange}, Part{Code: offsetOutOfRange}, holds(2, 9),
+			},
+		},
 		"a log shortened as it is begun": {leaders: []any{led(1, 1)}, oldest: []int64{0, 5}, fetches: []any{Part{Code: offsetOutOfRange}, holds(5, 9)}},
 		"a partition that is forgotten":  {leaders: []any{led(1, 1), Leaders{ID: [16]byte{1}, Of: map[int32]int32{1: 1}}, led(1, 1)}, oldest: []int64{0}, fetches: []any{Part{Code: moved}, holds(0, 9)}},
 	} {

@@ -151,7 +151,8 @@ func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray
 	if why != nil {
 		a.Why = fmt.Sprintf("its position in %s is %d, behind the end %d", why.topic, why.at, why.end)
 		if why.parted {
-			a.Why = fmt.Sprintf("its position in %s is %d, of a log that ended at %d and has grown anew", why.topic, why.at, why.end)
+			const anew = "its position in %s is %d, of a log that ended at %d and has grown anew"
+			a.Why = fmt.Sprintf(anew, why.topic, why.at, why.end)
 		}
 		fields = append(fields, zap.String("topic", why.topic), zap.Int64("position", why.at), zap.Int64("end", why.end))
 	}

@@ -139,9 +139,9 @@ func (s *source) place(ctx context.Context, v view, part fetchedPart) fetchedPar
 	case part.from < first[part.partition]:
 		part.next, part.skipped, part.err = first[part.partition], true, nil
 	case part.diverged:
-		part.err = s.lost(ctx, v, &astray{topic: s.topic, partition: part.partition, at: part.from, end: part.end, parted: true})
+		part.err = s.lost(ctx, v, &astray{s.topic, part.partition, part.from, part.end, true})
 	case part.from > last[part.partition]:
-		part.err = s.lost(ctx, v, &astray{topic: s.topic, partition: part.partition, at: part.from, end: last[part.partition]})
+		part.err = s.lost(ctx, v, &astray{s.topic, part.partition, part.from, last[part.partition], false})
 	default: // a moment's disagreement, or a leader that knows of no such epoch
 		part.err, part.unsure = kerr.OffsetNotAvailable, true
 	}
