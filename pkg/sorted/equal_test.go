@@ -38,3 +38,22 @@ func TestOfEqualsTheLastStays(t *testing.T) {
 		}
 	})
 }
+
+// Whatever the order in which items come, there are few runs: what finding one costs
+// depends on how many there are.
+func TestRunsAreFew(t *testing.T) {
+	const n = 20 * most
+	for name, at := range map[string]func(i int) int{
+		"rising":  func(i int) int { return i },
+		"falling": func(i int) int { return -i },
+		"mixed":   func(i int) int { return i * 7919 % n },
+	} {
+		l := New(cmp.Compare[int])
+		for i := range n {
+			l.Add(at(i))
+		}
+		if l.Len() != n || len(l.runs) > 2*n/most+1 {
+			t.Errorf("%s: %d items in %d runs", name, l.Len(), len(l.runs))
+		}
+	}
+}
