@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -185,10 +186,17 @@ func TestSeparateProcesses(t *testing.T) {
 	r.conductorProcess("conductor-a")
 	r.conductorProcess("conductor-b")
 	r.apiProcess("api")
-	for i := range 5 {
-		r.agentProcess(fmt.Sprintf("rack%d", i), 20, 0)
+	const racks, perRack = 5, 20
+	for i := range racks {
+		r.agentProcess(fmt.Sprintf("rack%d", i), perRack, 0)
 	}
 	c := r.as("p")
+	r.poll("all hosts are there, and take work", func() bool {
+		hosts, err := c.Hosts(t.Context())
+		r.must(err)
+		off := func(h client.Host) bool { return h.State != compute.HostEnabled.String() }
+		return len(hosts) == racks*perRack && !slices.ContainsFunc(hosts, off)
+	})
 	var flavors []compute.Flavor
 	for i := range 10 {
 		flavors = append(flavors, small(compute.FlavorName(fmt.Sprintf("m1.f%d", i))))
