@@ -15,7 +15,8 @@ const (
 )
 
 // checkInTime: what waits for a host ends when it was asked to, within seconds and never
-// before: at its deadline, or, if it does not want to wait for room, after 10 s.
+// before: at its deadline, or, if it does not want to wait for room, after 10 s. What a host
+// gives back after that ends at once.
 func checkInTime(r *Recording) (wrong []Violation) {
 	asked, last := r.wanted(), map[compute.InstanceID]compute.Instance{}
 	sound := latest(r.Calm, r.Up).Add(recovers)
@@ -37,7 +38,7 @@ func checkInTime(r *Recording) (wrong []Violation) {
 			continue
 		}
 		due, what := r.waitsUntil(i, w.Seen, x)
-		if over := r.over(n); over.After(latest(due, sound).Add(inTime + r.Schedule.slack())) {
+		if over := r.over(n); over.After(latest(due, sound, w.Seen).Add(inTime + r.Schedule.slack())) {
 			wrong = append(wrong, broken("time", i.ID, over, "%s waits until %s, and its %s was over at %s",
 				i.Boot.Name, r.at(over), what, r.at(due))...)
 		}

@@ -27,6 +27,13 @@ func TestCheckInTime(t *testing.T) {
 		"ended without a host after 9s":                   func(r *Recording) { waits(r, 11) },
 		"right: unclaimed for ten seconds":                func(r *Recording) { waits(r, 12) },
 		"and its time without a host was over at 12.000s": func(r *Recording) { waits(r, 15.5) },
-		"vm-1 waits until 120.000s":                       func(r *Recording) { r.Log = r.Log[:1] },
+		"right: it comes back behind its deadline": func(r *Recording) {
+			i := r.Log[0].Instance
+			i.Attempt = 2
+			r.logged(80, i)
+			i.State, i.Reason = compute.StateError, &compute.Reason{Code: compute.DeadlineExceeded}
+			r.logged(81, i)
+		},
+		"vm-1 waits until 120.000s": func(r *Recording) { r.Log = r.Log[:1] },
 	})
 }
