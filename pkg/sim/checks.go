@@ -37,7 +37,7 @@ func checks() []func(*Recording) []Violation {
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained,
 		checkKept, checkLost,
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
-		checkAttempts,
+		checkAttempts, checkObserver,
 	}
 }
 

@@ -76,6 +76,7 @@ func Play(p Product, s Schedule, o Options) (*Recording, error) {
 	w.open()
 	w.schedule()
 	w.calm()
+	w.reread()
 	w.finish()
 	stop()
 	w.broker.stop()

@@ -37,10 +37,13 @@ type Recording struct {
 	Offers   []Offered    // whether hosts offer
 	Asks     []Ask        // what clients and operators asked for, and were told
 	Quotas   []QuotaSeen  // as the API says when settled
+	Reread   []Reread     // the log, as another reader has it
 	Notes    []Note       // what went wrong, and whatever explains
 	Wrong    []Violation  // found while it went on
 
 	Fetches map[compute.HostID][]time.Time // when each host asked a broker for work
+
+	RereadAll bool // that reader came to the end of each partition
 
 	Came map[string]int // faults that took place, by kind: a trap may never spring
 
