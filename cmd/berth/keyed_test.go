@@ -94,9 +94,9 @@ func TestKeyedBootOnEveryNodeAndAfterRestarts(t *testing.T) {
 	})
 }
 
-// Many clients give one key to two nodes at the same moment: there is one
-// machine. Where their bodies differ, whatever the nodes answer, the machine is
-// the one that the log says, and from then on both nodes say so.
+// Many clients give one key to two nodes at the same moment: there is one machine.
+// Where their bodies differ, all with its body are answered by it and all others by
+// 409, at that moment and from then on.
 func TestKeyedBootsAtTheSameMoment(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, smallHosts(1)...)
@@ -109,9 +109,11 @@ func TestKeyedBootsAtTheSameMoment(t *testing.T) {
 		r.offer(c, nil, []compute.Flavor{small("m1.small")})
 		bodies := []string{keyedBody, otherBody}
 		var all sync.WaitGroup
-		for i := range 12 {
+		accepted := make([]bool, 12)
+		for i := range accepted {
 			all.Go(func() {
-				if _, problem := r.keyed(nodes[i%2], "deploy-42", bodies[i/2%2]); problem != nil && problem.Status != http.StatusConflict {
+				_, problem := r.keyed(nodes[i%2], "deploy-42", bodies[i/2%2])
+				if accepted[i] = problem == nil; problem != nil && problem.Status != http.StatusConflict {
 					t.Errorf("%+v", problem)
 				}
 			})
@@ -121,6 +123,11 @@ func TestKeyedBootsAtTheSameMoment(t *testing.T) {
 		r.await([]compute.InstanceID{id}, compute.StateActive)
 		r.exactlyOnce([]compute.InstanceID{id})
 		won := r.seen.get(id).Boot.Name
+		for i, ok := range accepted {
+			if body := bodies[i/2%2]; ok != strings.Contains(body, won) {
+				t.Errorf("%s is accepted: %v, and the machine is %s", body, ok, won)
+			}
+		}
 		for _, node := range nodes {
 			for _, body := range bodies {
 				got, problem := r.keyed(node, "deploy-42", body)

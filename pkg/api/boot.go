@@ -40,7 +40,8 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		return nil, err
 	}
 	at := key{req.Project, req.Instance}
-	if in.Body.ID != "" || len(in.keys) > 0 { // it may be known: nobody else makes the ids that we make
+	own := in.Body.ID != "" || len(in.keys) > 0 // it may be known: nobody else makes the ids that we make
+	if own {
 		done, err := s.turns.take(ctx, at)
 		if err != nil {
 			return nil, err
@@ -55,9 +56,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		}
 	}
 	if _, others := s.views.instances.owned(at); others {
-		e := compute.Conflict("id", string(at.id), "belongs to another project's instance", "leave the id out, or give a new one")
-		e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "project"}
-		return nil, e
+		return nil, taken(at)
 	}
 	if err := s.offered(*req.Boot); err != nil {
 		return nil, err
@@ -65,9 +64,20 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	if err := s.publish(ctx, req); err != nil {
 		return nil, err
 	}
+	if own {
+		return s.settle(ctx, req, in)
+	}
 	s.views.instances.accept([]*compute.Request{req})
 	s.metrics.accepted()
 	return s.accepted(at)
+}
+
+// taken is the refusal of an id that another project has.
+func taken(at key) error {
+	e := compute.Conflict("id", string(at.id), "belongs to another project's instance",
+		"leave the id out, or give a new one")
+	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "project"}
+	return e
 }
 
 // request is what the caller wants, checked as far as needs no catalog.

@@ -16,9 +16,9 @@ import (
 
 const bootDescription = `Answered once the request cannot be lost. Unknown flavors, capabilities and values are refused at once; everything else, quota included, shows in the instance's state.
 
-A request with an id or an Idempotency-Key of the caller's own may be repeated, at any node and after any restart. The same again answers the instance of the first, in whatever state it is: also when it has failed, or was deleted. For another machine give another key. A different request under the same id or key is refused with 409 and the reason RequestDiffers. If two nodes are given different requests under one key at the same moment, both may answer 202; there is one instance, the one whose request came first in the log, and both nodes show it from then on. A key is known for as long as requests are retained (14 days or more) after its instance has ended. The user data of a deleted instance is not kept, so from then on it is not compared.
+A request with an id or an Idempotency-Key of the caller's own may be repeated, at any node and after any restart. The same again answers the instance of the first, in whatever state it is: also when it has failed, or was deleted. For another machine give another key. A different request under the same id or key is refused with 409 and the reason RequestDiffers. Of different requests under one key at the same moment, whichever nodes they come to, the one that is first in the log is answered 202 and the others 409. A key is known for as long as requests are retained (14 days or more) after its instance has ended. The user data of a deleted instance is not kept, so from then on it is not compared.
 
-When Kafka does not answer: 504 with the id to ask for if it is not known whether the request was kept, and 503 with Retry-After, with nothing done, from then on until Kafka answers again. 429 with Retry-After when too many requests wait.`
+When Kafka does not answer: 504 with the id to ask for if it is not known whether the request was kept, or whether it was the first under its key, and 503 with Retry-After, with nothing done, from then on until Kafka answers again. 429 with Retry-After when too many requests wait.`
 
 func (s *Server) routeInstances(api huma.API) {
 	tags := []string{"instances"}

@@ -96,6 +96,31 @@ func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedO
 	return nil, e
 }
 
+// settle answers a request under an id of the caller's own once it is written. Another
+// node may have written another request under that id since this one looked, and the
+// conductor keeps the one that comes first in the log. What is before a record is
+// there once that record is, so reading up to here says which it is (decision 0043).
+func (s *Server) settle(ctx context.Context, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
+	at := key{req.Project, req.Instance}
+	if err := s.catchUp(ctx); err != nil {
+		return nil, &compute.Error{
+			Op: "settle", Kind: compute.KindTimeout, Field: "id", Value: string(at.id),
+			Message: "the request was kept, but it is not known whether another one under the same id came before it",
+			Remedy:  "ask for instance " + string(at.id) + ", or repeat the request with this id", Cause: err,
+		}
+	}
+	s.views.instances.accept([]*compute.Request{req}) // it was read: nothing, unless the conductor will refuse it
+	k, ok := s.views.instances.get(at)
+	switch {
+	case !ok:
+		return nil, taken(at)
+	case k.since().Equal(req.At) && len(differences(*k.boot(), *req.Boot)) == 0: // it is this one
+		s.metrics.accepted()
+		return s.accepted(at)
+	}
+	return s.again(k, req, in)
+}
+
 // neverBooted is an instance that was deleted before any request to boot it was
 // read: nobody knows what it would have been.
 func neverBooted(k known) bool {

@@ -34,10 +34,10 @@ func checks() []func(*Recording) []Violation {
 	return []func(*Recording) []Violation{
 		checkEnded, checkAccepted, checkInvented, checkLog, checkOnce, checkGranted, checkOver,
 		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots, checkQueues,
-		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained,
 		checkKept, checkLost,
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
 		checkAttempts, checkObserver,
+		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 	}
 }
 
