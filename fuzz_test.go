@@ -65,7 +65,7 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 			t.Errorf("%s is in the list and not in the code", name)
 		}
 	}
-	for _, name := range []string{"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/client.FuzzAnswer", "compute-agent/journal.FuzzValue", "compute-agent/hypervisor/host.FuzzProc", "pkg/wire/rest.FuzzBoot", "pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums"} {
+	for _, name := range []string{"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/api.FuzzStrictJSON", "pkg/client.FuzzAnswer", "compute-agent/journal.FuzzValue", "compute-agent/hypervisor/host.FuzzProc", "pkg/wire/rest.FuzzBoot", "pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums"} {
 		if !targets[name] {
 			t.Errorf("%s is gone", name)
 		}

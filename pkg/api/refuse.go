@@ -101,6 +101,9 @@ func fromHuma(m *huma.ErrorModel) *rest.Problem {
 		if strings.HasPrefix(first.Message, "expected") {
 			p.Message, p.Remedy = "does not fit", first.Message
 		}
+		if d, ok := defectIn(first.Message); ok {
+			d.apply(p)
+		}
 	default:
 		p.Field, p.Remedy = "body", remedyFor(m.Status)
 	}

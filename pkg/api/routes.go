@@ -26,7 +26,7 @@ const (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	api := humago.New(mux, humaConfig(s.ourProblems))
-	api.UseMiddleware(s.metrics.count)
+	api.UseMiddleware(s.metrics.count, strictly(api))
 	s.routeInstances(api)
 	s.routePower(api)
 	s.routeConsole(api)
@@ -58,7 +58,7 @@ func humaConfig(transform huma.Transformer) huma.Config {
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 			},
 		},
-		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		Formats:                      map[string]huma.Format{"application/json": strictJSON(), "json": strictJSON()},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
 		Transformers:                 []huma.Transformer{transform},

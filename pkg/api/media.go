@@ -1,0 +1,73 @@
+package api
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// strictly refuses what would be read in another way than it may have been meant:
+// a body that says it is no JSON, and a query that has a parameter twice or cannot
+// be decoded, which Go leaves out without a word.
+func strictly(api huma.API) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		r, _ := humago.Unwrap(ctx)
+		if ctx.Operation().RequestBody != nil && !isJSON(r.Header) {
+			is := strings.Join(r.Header["Content-Type"], ", ")
+			_ = huma.WriteErr(api, ctx, http.StatusUnsupportedMediaType, "is not said to be JSON in UTF-8, but "+is)
+			return
+		}
+		if wrong := wrongQuery(r.URL.RawQuery, ctx.Operation().Parameters); wrong != nil {
+			_ = huma.WriteErr(api, ctx, http.StatusUnprocessableEntity, "validation failed", wrong)
+			return
+		}
+		next(ctx)
+	}
+}
+
+// isJSON says whether the header lets the body be JSON. Without a type it is taken
+// for JSON: the API takes nothing else. What huma would not recognise, as with a
+// space before the semicolon or in upper case, is put as it does.
+func isJSON(h http.Header) bool {
+	types := h["Content-Type"]
+	if len(types) == 0 || len(types) == 1 && types[0] == "" {
+		return true
+	}
+	kind, params, err := mime.ParseMediaType(types[0])
+	charset, said := params["charset"]
+	if err != nil || len(types) > 1 || kind != "application/json" || said && !strings.EqualFold(charset, "utf-8") {
+		return false
+	}
+	h["Content-Type"] = []string{"application/json"}
+	return true
+}
+
+// wrongQuery is what is wrong with a query that Go would take all the same.
+func wrongQuery(raw string, params []*huma.Param) *huma.ErrorDetail {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return &huma.ErrorDetail{Location: "query", Message: "cannot be decoded: " + err.Error()}
+	}
+	lists := map[string]bool{}
+	for _, p := range params {
+		lists[p.Name] = p.In == "query" && p.Schema != nil && p.Schema.Type == huma.TypeArray
+	}
+	for name, values := range query {
+		for _, v := range append(values, name) {
+			if !utf8.ValidString(v) {
+				return &huma.ErrorDetail{Location: "query." + strings.ToValidUTF8(name, "�"), Message: "is not valid UTF-8"}
+			}
+		}
+		if list, known := lists[name]; known && !list && len(values) > 1 {
+			return &huma.ErrorDetail{
+				Location: "query." + name, Message: "is given more than once", Value: strings.Join(values, ", "),
+			}
+		}
+	}
+	return nil
+}

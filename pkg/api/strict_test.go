@@ -1,0 +1,218 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// TestStrictJSON: what two readers of JSON might take for two requests is refused,
+// by the field that it is about.
+func TestStrictJSON(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	n.published()
+	for body, want := range map[string]struct{ field, message string }{
+		`{"flavor":"m1.small","name":"a","name":"b"}`:                               {"name", "more than once"},
+		`{"flavor":"m1.small","flavor":"m1.small"}`:                                 {"flavor", "more than once"},
+		`{"flavor":"m1.small","n\u0061me":"a","name":"b"}`:                          {"name", "more than once"},
+		`{"flavor":"m1.small","metadata":{"role":"a","role":"b"}}`:                  {"metadata.role", "more than once"},
+		`{"Flavor":"m1.small"}`:                                                     {"Flavor", "no field"},
+		`{"flavor":"m1.small","NAME":"a"}`:                                          {"NAME", "no field"},
+		`{"flavor":"m1.small","name":"a","Name":"b"}`:                               {"Name", "no field"},
+		`{"flavor":"m1.small","userdata":"aGk="}`:                                   {"userdata", "unexpected"},
+		`{"flavor":"m1.small","u\u017fer_data":"aGk="}`:                             {"uſer_data", "no field"}, // folds to s
+		"{\"flavor\":\"m1.small\",\"name\":\"a\xff\"}":                              {"body", "UTF-8"},
+		"{\"flavor\":\"m1.small\",\"metadata\":{\"\xc3\":\"a\",\"\xc3\x28\":\"\"}}": {"body", "UTF-8"},
+		`{"flavor":"m1.small","name":"\ud83d"}`:                                     {"body", "UTF-8"},
+		`{"flavor":"m1.small","name":"\ud83d\ud83d\ude00"}`:                         {"body", "UTF-8"},
+		`{"flavor":"m1.small","name":"\ude00\ud83d"}`:                               {"body", "UTF-8"},
+	} {
+		a := n.do("POST", "/v1/instances", body)
+		if a.status != 400 && a.status != 422 {
+			t.Errorf("%s: answered %d %s", body, a.status, a.body)
+			continue
+		}
+		p := a.refused(a.status, compute.KindInvalid)
+		if p.Field != want.field || !strings.Contains(p.Message, want.message) || p.Remedy == "" || !utf8.Valid(a.body) {
+			t.Errorf("%s: %s", body, a.body)
+		}
+	}
+	for path, body := range map[string]string{
+		"/v1/capabilities":      `{"axis":"disk","values":[{"value":"ssd"},{"value":"hdd","Requires":["CUSTOM_HDD"]}]}`,
+		"/v1/flavors":           `{"name":"x","resources":{"VCPU":1,"VCPU":2,"MEMORY_MB":1,"DISK_GB":1}}`,
+		"/v1/hosts/h1/evacuate": `{"Fenced":true}`,
+		"/v1/hosts/h1/drain":    `{"reason":"a","reason":"b"}`,
+	} {
+		if a := n.do("POST", path, body); a.status != 400 && a.status != 422 {
+			t.Errorf("%s %s: answered %d %s", path, body, a.status, a.body)
+		}
+	}
+	if sent := n.published(); len(sent) != 0 {
+		t.Errorf("something was done all the same: %v", sent)
+	}
+	for _, body := range []string{
+		`{"flavor":"m1.small","name":"\ud83d\ude00 \\ud83d","metadata":{"a":"","A":"\ufffd"}}`, `{"flavor":"m1.small","name":"😀"}`,
+	} {
+		into[rest.Instance](n.do("POST", "/v1/instances", body), 202)
+	}
+}
+
+// TestContentTypes: a body is JSON in UTF-8, and says so or nothing.
+func TestContentTypes(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	for header, want := range map[string]int{
+		"":                                      202,
+		"application/json":                      202,
+		"Application/JSON ; Charset=UTF-8":      202,
+		`application/json;charset="utf-8"`:      202,
+		"json":                                  415,
+		"text/json":                             415,
+		"text/plain":                            415,
+		"text/xml+json":                         415,
+		"application/merge-patch+json":          415,
+		"application/json; charset=utf-16":      415,
+		"application/json, text/plain":          415,
+		"application/x-www-form-urlencoded":     415,
+		"multipart/form-data; boundary=x":       415,
+		"application/json\x00application/plain": 415, // two headers
+	} {
+		req := httptest.NewRequest("POST", "/v1/instances", strings.NewReader(plain))
+		if header != "" {
+			req.Header["Content-Type"] = strings.Split(header, "\x00")
+		}
+		a := n.ask(req)
+		if a.status != want {
+			t.Errorf("%q: answered %d, want %d: %s", header, a.status, want, a.body)
+		}
+		if want == 415 {
+			if p := a.refused(415, compute.KindInvalid); !strings.Contains(p.Remedy, "application/json") {
+				t.Errorf("%q: %+v", header, p)
+			}
+		}
+	}
+}
+
+// TestStrictQuery: a query that could be read in two ways is not read at all.
+func TestStrictQuery(t *testing.T) {
+	n := newNode(t)
+	n.has(instance(id1, "web", compute.StateActive))
+	for query, field := range map[string]string{
+		"project=default&project=web": "project",
+		"project=%zz":                 "query",
+		"project=web;all=true":        "query",
+		"name=%ff":                    "name",
+		"all=true&all=false":          "all",
+	} {
+		p := n.do("GET", "/v1/instances?"+query, nil).refused(422, compute.KindInvalid)
+		if p.Field != field || p.Remedy == "" {
+			t.Errorf("%s: %+v", query, p)
+		}
+	}
+	n.do("DELETE", path(id1)+"?project=%zz", nil).refused(422, compute.KindInvalid)
+	if sent := n.published(); len(sent) != 0 {
+		t.Errorf("something was done all the same: %v", sent)
+	}
+	into[rest.Instances](n.do("GET", "/v1/instances?state=active&state=queued&id="+string(id1)+"&id="+string(id2), nil), 200)
+}
+
+// FuzzStrictJSON: a body that is taken means the same to a reader that keeps the
+// first of two equal names and knows each name in one case only.
+func FuzzStrictJSON(f *testing.F) {
+	for _, seed := range []string{
+		plain, other, `{"flavor":"a","flavor":"b"}`, `{"Flavor":"a"}`, `{"flavor":"\ud83d"}`, "{\"flavor\":\"\xff\"}", `{"metadata":{"a":"1","A":"2","a":"3"}}`,
+		`{"with":{"gpu":"a100"},"avoid":["h1"],"deadline":"1h","user_data":"aGk="}`, `{"ſsh_keys":[]}`, `[1,{"a":[{"a":1,"a":2}]}]`, `"\\u12"`, `{"\u0061":1,"a":2}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	strict := strictJSON()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var doc any
+		if err := strict.Unmarshal(data, &doc); err == nil {
+			if !utf8.Valid(data) {
+				t.Fatalf("%q is no UTF-8 and taken", data)
+			}
+			if names, kept := namesIn(data), members(doc); names != kept {
+				t.Fatalf("%q has %d names, of which %d are kept", data, names, kept)
+			}
+		} else if _, named := defectIn(err.Error()); json.Valid(data) && !named {
+			t.Fatalf("%q: %v", data, err)
+		}
+		var boot, again rest.Boot
+		if strict.Unmarshal(data, &boot) != nil {
+			return
+		}
+		exact, ok := doc.(map[string]any)
+		if !ok {
+			return // null
+		}
+		known := namesOf(reflect.TypeFor[rest.Boot]())
+		for name := range exact {
+			if known[name] == nil {
+				t.Fatalf("%q: %s is taken", data, name)
+			}
+		}
+		text, err := json.Marshal(exact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &again); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(boot, again); diff != "" {
+			t.Fatalf("%q: %s", data, diff)
+		}
+	})
+}
+
+// namesIn counts the names of all objects of a document, in the text.
+func namesIn(data []byte) (n int) {
+	type level struct{ object, value bool } // value: a name has been read
+	var in []level
+	d := json.NewDecoder(bytes.NewReader(data))
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return n
+		}
+		top := len(in) - 1
+		if top >= 0 && in[top].object && token != json.Delim('}') {
+			if in[top].value = !in[top].value; in[top].value {
+				n++
+				continue
+			}
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			in = append(in, level{object: token == json.Delim('{')})
+		case json.Delim('}'), json.Delim(']'):
+			in = in[:top]
+		}
+	}
+}
+
+// members counts the members of all objects of a document, as read.
+func members(v any) (n int) {
+	switch v := v.(type) {
+	case map[string]any:
+		n = len(v)
+		for _, x := range v {
+			n += members(x)
+		}
+	case []any:
+		for _, x := range v {
+			n += members(x)
+		}
+	}
+	return n
+}
