@@ -3,6 +3,7 @@ package conductor
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -17,6 +18,7 @@ import (
 // loading is a partition whose records are still being handed over: the last
 // one of each key.
 type loading struct {
+	later   map[string]int64 // keys whose last record a later Berth wrote, with its offset
 	records map[string]loaded
 	poison  []poison // in the order of the log, the first mostPoison
 	spoiled int      // how many there were
@@ -45,7 +47,7 @@ type loaded struct {
 func (c *Conductor) Gain(p int32) {
 	delete(c.states, p)
 	c.counts.drop(p)
-	c.loading[p] = &loading{records: map[string]loaded{}}
+	c.loading[p] = &loading{records: map[string]loaded{}, later: map[string]int64{}}
 }
 
 // Restore hands over one record of the instances topic.
@@ -55,7 +57,12 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 		return
 	}
 	delete(l.records, key) // also before what cannot be read: what it replaced is not true any more
+	delete(l.later, key)
 	if rec.Value == nil {
+		return
+	}
+	if wire.IsLater(rec) {
+		l.later[key] = rec.Offset
 		return
 	}
 	inst, reason := c.truth(p, rec)
@@ -99,6 +106,9 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	if l == nil {
 		return t.done()
 	}
+	if len(l.later) > 0 {
+		return wire.Result{Aside: l.tooLate(c.cfg.Topics.Instances())}
+	}
 	records := slices.SortedFunc(maps.Values(l.records), func(a, b loaded) int { return cmp.Compare(a.offset, b.offset) })
 	s := admit.New(c.cfg.Times)
 	if c.hostsRead {
@@ -123,6 +133,18 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	}
 	t.rejectPoison(l)
 	return t.done()
+}
+
+// tooLate is why a conductor must not decide about a partition: what it cannot read
+// may use quota and run on a host, and it would count neither. Unlike what nobody can read
+// it is no poison: a later conductor knows what it means.
+func (l *loading) tooLate(topic string) *compute.Error {
+	first := slices.Min(slices.Collect(maps.Values(l.later)))
+	return &compute.Error{
+		Kind:    compute.KindConflict,
+		Message: fmt.Sprintf("%d records of it in %s, the first at offset %d, are of a later schema than %d, the newest that this conductor reads", len(l.later), topic, first, wire.Schema),
+		Remedy:  "upgrade this conductor",
+	}
 }
 
 // rejectPoison keeps what cannot be read of the truth itself in sight: the

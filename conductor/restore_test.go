@@ -2,6 +2,8 @@ package conductor
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,6 +200,45 @@ func TestPoisonInTheTruth(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int64{1, 2, 4, 5, 6}, at); diff != "" || k.c.states[p].Len() != 1 {
 		t.Errorf("%d records; rejected (-want +got):\n%s", k.c.states[p].Len(), diff)
+	}
+}
+
+// TestRecordsOfALaterSchema: a conductor decides nothing about a partition whose records it cannot read. It would
+// give back their quota, deny their claims, and write deleted over a machine that runs.
+func TestRecordsOfALaterSchema(t *testing.T) {
+	k := newCell(t)
+	k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"), k.report(compute.ReportStarted, 1, "p", "h1"))
+	p := wire.Partition("p", partitions)
+	of := k.log[p]
+	later := of[len(of)-1]
+	later.Offset = int64(len(of))
+	for i, h := range later.Headers {
+		if h.Key == wire.HeaderSchema {
+			later.Headers = slices.Clone(later.Headers)
+			later.Headers[i].Value = []byte(fmt.Sprint(wire.Schema + 1))
+		}
+	}
+	k.log[p] = append(of, later)
+	k.c = k.conductor(nil)
+	k.c.Catalog(offers(), true)
+	k.c.Queues([]wire.Record{listed("m1.small")}, true)
+	res := k.gain(p, -1)
+	if res.Aside == nil || !strings.Contains(res.Aside.Message, fmt.Sprintf("the first at offset %d", later.Offset)) || res.Aside.Remedy == "" {
+		t.Fatalf("it is set aside for %+v", res.Aside)
+	}
+	if len(res.Effects)+len(res.Changes)+len(res.Rejects) != 0 || k.c.states[p] != nil {
+		t.Errorf("it decides nevertheless: %+v", res)
+	}
+	k.c.Lose(p)
+	if res := k.gain((p+1)%partitions, -1); res.Aside != nil || k.c.states[(p+1)%partitions] == nil {
+		t.Errorf("another partition is set aside: %v", res.Aside)
+	}
+	// Written once more by this version, or gone: it can go on.
+	for _, rec := range []wire.Record{of[len(of)-1], wire.Tombstone(later.Key)} {
+		k.log[p] = append(slices.Clone(of), later, rec)
+		if res := k.gain(p, -1); res.Aside != nil || k.c.states[p] == nil {
+			t.Errorf("it is set aside still: %v", res.Aside)
+		}
 	}
 }
 

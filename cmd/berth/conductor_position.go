@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,11 @@ import (
 // asideTrouble is what /readyz says of partitions that are set aside.
 func asideTrouble(all []kafka.Aside) (lines []string) {
 	for _, a := range all {
-		lines = append(lines, fmt.Sprintf("partition %d is set aside: %s; run %q", a.Partition, a.Why, a.Remedy))
+		remedy := a.Remedy
+		if strings.HasPrefix(remedy, "berth ") {
+			remedy = fmt.Sprintf("run %q", remedy)
+		}
+		lines = append(lines, fmt.Sprintf("partition %d is set aside: %s; %s", a.Partition, a.Why, remedy))
 	}
 	return lines
 }

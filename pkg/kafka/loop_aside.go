@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -24,7 +25,8 @@ import (
 //	  ╰─────────╯           or another owner
 //	    it does not lie there: a leader had only not caught up
 //
-// That it is aside is written to instances. The topic may grow beyond the position
+// A partition that the handler cannot decide about is set aside, too, by this process
+// alone. That one is aside for its position is written to instances. The topic may grow beyond the position
 // meanwhile, and a later owner would see nothing wrong.
 
 const (
@@ -38,11 +40,12 @@ const (
 	asideTold = 10 * time.Minute
 )
 
-// Aside is a partition that no conductor decides about until its position is reset.
+// Aside is a partition that no conductor decides about until its position is reset,
+// or that this one cannot decide about.
 type Aside struct {
 	Partition int32
-	Why       string // which position lies behind which end
-	Remedy    string
+	Why       string // which position lies behind which end, or what the handler says
+	Remedy    string // a command of berth, or what to do
 }
 
 // asidePartition is a partition for as long as it is set aside.
@@ -162,6 +165,22 @@ func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray
 	r.gains.Go(func() {
 		defer cancel()
 		r.watchAside(ctx, a, fields, r.markAside(ctx, o.id, with, at))
+	})
+}
+
+// giveUp sets a partition aside that the handler cannot decide about. Another
+// process may be able to, so it is not written down.
+func (r *loopRun) giveUp(o *ownedPartition, why *compute.Error) {
+	ctx, cancel := context.WithCancel(r.ctx)
+	a := &asidePartition{cancel: cancel, Aside: Aside{Partition: o.id, Why: why.Message, Remedy: why.Remedy}}
+	fields := []zap.Field{zap.Int32("partition", o.id), zap.String("remedy", a.Remedy)}
+	end := o.end
+	r.lose(o.id)
+	r.aside[o.id] = a
+	r.tellAside()
+	r.gains.Go(func() {
+		defer cancel()
+		r.watchAside(ctx, a, fields, end)
 	})
 }
 

@@ -286,6 +286,7 @@ func (r *loopRun) take(g gained) error {
 		if r.owned[o.id] == o {
 			at := g.done[o.id].at.further(o.logged)
 			o.restored = &at
+			o.end = g.done[o.id].end
 			o.hold(g.done[o.id].pen, r.loop.opts.RenewEvery)
 			restored = append(restored, o.id)
 			r.loop.cfg.Metrics.restored(g.began)
@@ -311,5 +312,9 @@ func (r *loopRun) begin(o *ownedPartition) error {
 	first := max(at.cursor, 0)
 	r.outbox.gain(o.id, first)
 	res := r.loop.handler.Restored(o.id, at.cursor, time.Now())
+	if res.Aside != nil {
+		r.giveUp(o, res.Aside)
+		return nil
+	}
 	return r.finish(res, nil, map[int32]span{o.id: {first, max(o.behind, first)}})
 }

@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -39,6 +40,7 @@ type ledger struct {
 	effects string                                  // topic; empty: none
 	onTurn  func(in wire.Turn, res *wire.Result)    // called in Turn, without the lock
 	onReady func(p int32, now time.Time) *time.Time // wake at
+	unfit   map[int32]*compute.Error                // what it cannot decide about, and why
 }
 
 func newLedger(t testing.TB, name string) *ledger {
@@ -107,6 +109,9 @@ func (l *ledger) Restored(p int32, cursor int64, now time.Time) (res wire.Result
 		l.t.Errorf("%s: restored %d, which is %q", l.name, p, l.owned[p])
 	}
 	l.owned[p] = "ready"
+	if why := l.unfit[p]; why != nil {
+		return wire.Result{Aside: why, Changes: []wire.Record{{Partition: p, Key: []byte("k"), Value: []byte("not to be written")}}}
+	}
 	l.cursor[p] = cursor
 	for _, rec := range l.tail[p] {
 		if rec.Offset >= cursor {

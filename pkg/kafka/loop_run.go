@@ -60,6 +60,7 @@ type ownedPartition struct {
 	renewAt   time.Time
 	reset     int64     // how often its position was
 	behind    int64     // the offset behind the last record restored
+	end       int64     // the offset behind its takeover
 	logged    position  // what the last of them carried
 	restored  *position // read from the log, and not begun
 	ready     bool

@@ -35,7 +35,7 @@ func (l *loopMetrics) define(b *Metrics) {
 	l.effects = b.Counters("berth_loop_effects_total",
 		"Builds and commands published after their turn, by result: ok, no-topic (its topic is gone), or failed (published again later).", "result")
 	l.delivered, l.homeless, l.undelivered = l.effects.WithLabelValues("ok"), l.effects.WithLabelValues("no-topic"), l.effects.WithLabelValues("failed")
-	l.partitions = b.Gauges("berth_loop_partitions", "Partitions of this process, by state: ready, restoring, or aside (its position lies behind the end of its topic).", "state")
+	l.partitions = b.Gauges("berth_loop_partitions", "Partitions of this process, by state: ready, restoring, or aside (its position lies behind the end of its topic, or its records are of a later version).", "state")
 	l.behind = b.Gauges("berth_loop_lag_records", "Inputs of the owned partitions that are in the log and not decided.")
 	l.unsent = b.Gauges("berth_loop_unsent_effects", "Builds and commands of committed turns that no broker has acknowledged yet.")
 }

@@ -79,6 +79,13 @@ func checkSchema(rec Record) error {
 	return nil
 }
 
+// IsLater says whether a later Berth than this one wrote a record: it is not wrong, and
+// means something that this one does not know.
+func IsLater(rec Record) bool {
+	n, err := strconv.Atoi(string(rec.Header(HeaderSchema)))
+	return err == nil && n > Schema
+}
+
 func unmarshal(value []byte, m proto.Message) error {
 	err := proto.Unmarshal(value, m)
 	if err == nil {

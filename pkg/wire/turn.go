@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
 
 // The types below are how a handler (the conductor) and the loop that runs it
 // over Kafka (pkg/kafka) meet without knowing each other: records in, records out.
@@ -29,6 +33,10 @@ type Result struct {
 	// else owned their partition when they were decided. They may be
 	// lost or doubled when the process dies; the next owner sends them again.
 	Effects []Effect
+	// Aside, of Restored alone, is why the handler cannot decide about the partition,
+	// with what to do about it; nil: it can. Then the partition is set aside, and nothing else
+	// of the result counts.
+	Aside *compute.Error
 	// Wake is when the next timer of any partition is due; zero if there is none.
 	Wake time.Time
 	// Committed, if set, is called once Rejects are acknowledged and Changes are

@@ -1,0 +1,35 @@
+package kafka
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// A partition that the handler cannot decide about is set aside, with the handler's reason, and no other. Its inputs
+// wait for a process that can, or until something is written to its partition of instances.
+func TestHandlerThatCannotDecide(t *testing.T) {
+	eachCell(t, 2, func(t *testing.T, cfg Config) {
+		f := feeding(t, cfg, "k0", "k1")
+		heard, old := newAsides(), newLedger(t, "old")
+		old.unfit = map[int32]*compute.Error{1: {Message: "it is of a later version", Remedy: "upgrade"}}
+		a := loop(t, cfg, LoopOptions{SetAside: heard.set}, old)
+		heard.await(t, 1)
+		await(t, a.Ready(), "the loop is ready without it")
+		f.more(3, 2)
+		a.await(t, "apply 0 k0 3")
+		heard.mu.Lock()
+		if why := heard.now[0]; why.Why != "it is of a later version" || why.Remedy != "upgrade" {
+			t.Errorf("set aside: %+v", why)
+		}
+		heard.mu.Unlock()
+		// Whoever wrote what it cannot read has taken that back.
+		old.mu.Lock()
+		old.unfit = nil
+		old.mu.Unlock()
+		put(t, cfg, cfg.Topics.Instances(), 1, "7")
+		heard.await(t)
+		a.await(t, "apply 1 k1 3")
+		a.stop(t)
+	})
+}
