@@ -161,7 +161,9 @@ func (k *cell) commit(res wire.Result) {
 	}
 	k.bad = append(k.bad, res.Rejects...)
 	if res.Committed != nil {
-		res.Committed()
+		for p := range int32(partitions) {
+			res.Committed(p)
+		}
 	}
 }
 

@@ -35,7 +35,9 @@ func BenchmarkDecisions(b *testing.B) {
 			b.StartTimer()
 			res := k.c.Turn(wire.Turn{Records: recs, Now: k.now})
 			if res.Committed != nil {
-				res.Committed()
+				for p := range int32(partitions) {
+					res.Committed(p)
+				}
 			}
 			if len(res.Changes) != n || len(res.Rejects) > 0 {
 				b.Fatalf("step %d changed %d of %d, %d rejected", i, len(res.Changes), n, len(res.Rejects))

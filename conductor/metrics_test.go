@@ -192,13 +192,13 @@ func BenchmarkTurn(b *testing.B) {
 			for b.Loop() {
 				t.tally = nil
 				if m != nil {
-					t.tally = &tally{}
+					t.tally = map[int32]*tally{}
 				}
 				for range 100 {
-					t.tally.add(0, out)
+					t.of(0).add(0, out)
 				}
 				if m != nil {
-					t.committed()
+					t.committed(0)
 				}
 			}
 		})

@@ -25,7 +25,7 @@ type told struct {
 
 // add encodes what a partition decided.
 func (t *turn) add(p int32, out admit.Output) *compute.Reason {
-	t.tally.add(p, out)
+	t.of(p).add(p, out)
 	for _, inst := range out.Changed {
 		t.result.Changes = append(t.result.Changes, wire.EncodeInstance(*inst).To(t.cfg.Topics.Instances(), p))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/pkg/telemetry"
 )
 
-// tally is what a turn decided, to be counted when it is committed.
+// tally is what a turn decided of a partition, to be counted when it is committed.
 type tally struct {
 	moves     []move
 	published int
@@ -55,25 +55,36 @@ func (t *tally) reject(topic string) {
 	}
 }
 
-// committed counts: what was decided has happened.
-func (t *turn) committed() {
-	m := t.cfg.Metrics
-	for _, mv := range t.tally.moves {
+// of is the tally of a partition; nil if nobody counts.
+func (t *turn) of(p int32) *tally {
+	if t.tally == nil {
+		return nil
+	}
+	if t.tally[p] == nil {
+		t.tally[p] = &tally{}
+	}
+	return t.tally[p]
+}
+
+// committed counts: what was decided of a partition has happened.
+func (t *turn) committed(p int32) {
+	m, done := t.cfg.Metrics, t.of(p)
+	for _, mv := range done.moves {
 		if mv.is != compute.StateNone {
 			m.decided(mv.was, mv.inst)
 		}
 	}
-	t.counts.move(t.tally.moves)
-	m.publishes.Add(float64(t.tally.published))
-	for op, n := range t.tally.told {
+	t.counts.move(done.moves)
+	m.publishes.Add(float64(done.published))
+	for op, n := range done.told {
 		if n > 0 {
 			m.effects.WithLabelValues(compute.CommandOp(op).String()).Add(float64(n))
 		}
 	}
-	for _, reason := range t.tally.denied {
+	for _, reason := range done.denied {
 		m.decisions.WithLabelValues("denied", codeOf(reason)).Inc()
 	}
-	for _, topic := range t.tally.rejected {
+	for _, topic := range done.rejected {
 		m.rejected.WithLabelValues(t.kindOf(topic)).Inc()
 	}
 }

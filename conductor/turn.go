@@ -23,7 +23,7 @@ type turn struct {
 	heard  time.Time // up to when the view has all that was said in the catalog
 	synced bool
 	result wire.Result
-	tally  *tally // nil without metrics
+	tally  map[int32]*tally // by partition; nil without metrics
 }
 
 // Turn decides what its records lead to: news of the world first, then what
@@ -62,7 +62,7 @@ func (c *Conductor) mustBeReady(in wire.Turn) {
 func (c *Conductor) turn(now time.Time) *turn {
 	t := &turn{Conductor: c, now: c.clock.At(now), own: now}
 	if c.cfg.Metrics != nil {
-		t.tally = &tally{}
+		t.tally = map[int32]*tally{}
 	}
 	return t
 }
@@ -132,7 +132,7 @@ func (t *turn) reject(rec wire.Record, reason *compute.Reason) {
 		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key,
 		Value: rec.Value[:min(len(rec.Value), compute.MaxRejectedValue)], Reason: *reason, At: t.now.Round(0).UTC(),
 	}
-	t.tally.reject(rec.Topic)
+	t.of(rec.Partition).reject(rec.Topic)
 	t.result.Rejects = append(t.result.Rejects, wire.EncodeRejected(rejected).To(t.cfg.Topics.Rejected(), rec.Partition))
 }
 

@@ -56,7 +56,8 @@ conductors can go on with.
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !cmd.Flags().Changed("partition") || partition < 0 {
-			return compute.Invalid("partition", strconv.Itoa(int(partition)), "name it with --partition, as a conductor's log and /readyz do")
+			remedy := "name it with --partition, as a conductor's log and /readyz do"
+			return compute.Invalid("partition", strconv.Itoa(int(partition)), remedy)
 		}
 		if err := kafka.ResetTo(to).Check(); err != nil {
 			return err

@@ -97,7 +97,8 @@ func (a *Admin) Position(ctx context.Context, p int32) (Position, error) {
 		begins, ok1 := first.Lookup(topic, p)
 		ends, ok2 := last.Lookup(topic, p)
 		if !ok1 || !ok2 {
-			return Position{}, compute.NotFound("partition", strconv.Itoa(int(p)), "name a partition that "+topic+" has")
+			remedy := "name a partition that " + topic + " has"
+			return Position{}, compute.NotFound("partition", strconv.Itoa(int(p)), remedy)
 		}
 		if err := begins.Err; err != nil {
 			return Position{}, classify(op, err)
@@ -105,7 +106,9 @@ func (a *Admin) Position(ctx context.Context, p int32) (Position, error) {
 		if err := ends.Err; err != nil {
 			return Position{}, classify(op, err)
 		}
-		pos.Inputs = append(pos.Inputs, InputPosition{Topic: topic, At: pos.at.at[i], Begins: begins.Offset, End: ends.Offset})
+		pos.Inputs = append(pos.Inputs, InputPosition{
+			Topic: topic, At: pos.at.at[i], Begins: begins.Offset, End: ends.Offset,
+		})
 	}
 	return pos, nil
 }
@@ -143,7 +146,8 @@ func (a *Admin) loggedPosition(ctx context.Context, p int32) (position, error) {
 // Reset is what a position becomes.
 func (p Position) Reset(to ResetTo) (Position, error) {
 	if !p.Astray() {
-		return p, compute.Conflict("partition", strconv.Itoa(int(p.Partition)), "has a position that conductors can go on from", "leave it as it is")
+		return p, compute.Conflict("partition", strconv.Itoa(int(p.Partition)),
+			"has a position that conductors can go on from", "leave it as it is")
 	}
 	if err := to.Check(); err != nil {
 		return p, err

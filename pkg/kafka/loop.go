@@ -33,6 +33,9 @@ type LoopOptions struct {
 	// TurnTimeout is how long writing a turn is tried; then it is undone.
 	// 0: DefaultTurnTimeout.
 	TurnTimeout time.Duration
+	// ParkAfter is how long all partitions wait until a turn is written. One that
+	// is not by then goes on waiting alone. 0: DefaultParkAfter.
+	ParkAfter time.Duration
 	// SessionTimeout is how long a process may be silent before others take
 	// its partitions. 0: DefaultSessionTimeout.
 	SessionTimeout time.Duration
@@ -68,6 +71,7 @@ const (
 	DefaultTurnRecords    = 2000
 	DefaultTurnBytes      = 32 << 20
 	DefaultTurnTimeout    = 20 * time.Second
+	DefaultParkAfter      = 500 * time.Millisecond
 	DefaultSessionTimeout = 10 * time.Second
 	DefaultHeartbeat      = 500 * time.Millisecond
 	DefaultTimerGap       = 50 * time.Millisecond
@@ -82,6 +86,7 @@ func (o LoopOptions) withDefaults() LoopOptions {
 	orDefault(&o.TurnRecords, DefaultTurnRecords)
 	orDefault(&o.TurnBytes, DefaultTurnBytes)
 	orDefault(&o.TurnTimeout, DefaultTurnTimeout)
+	orDefault(&o.ParkAfter, DefaultParkAfter)
 	orDefault(&o.SessionTimeout, DefaultSessionTimeout)
 	orDefault(&o.Heartbeat, DefaultHeartbeat)
 	orDefault(&o.TimerGap, DefaultTimerGap)

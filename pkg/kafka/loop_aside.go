@@ -89,7 +89,8 @@ func (r *loopRun) doubt() {
 // end is where a partition ends, as the broker says that leads it by the word of
 // others. It is asked until it answers.
 func (s *source) end(ctx context.Context, p int32) (int64, error) {
-	return retry(ctx, s.log.With(zap.String("topic", s.topic)), "waiting for the end of a partition", s.look, func() (int64, error) {
+	log := s.log.With(zap.String("topic", s.topic))
+	return retry(ctx, log, "waiting for the end of a partition", s.look, func() (int64, error) {
 		v, err := s.viewOf(ctx, s.client, p)
 		if err != nil {
 			return 0, err
@@ -116,7 +117,7 @@ func (s *source) viewOf(ctx context.Context, whom kmsg.Requestor, p int32) (view
 	if err != nil {
 		return view{}, err
 	}
-	return view{}.follow(m, []int32{p})
+	return view{}.follow(m, []int32{p}, false)
 }
 
 // settle sets a partition aside, or lets it go on.
@@ -129,7 +130,7 @@ func (r *loopRun) settle(d doubted) {
 	if d.stray.parted && d.err == nil {
 		d.end = min(d.end, d.stray.end) // what has been written since is of another log
 	}
-	if d.err != nil || d.end >= d.stray.at {
+	if d.err != nil || d.end >= d.stray.at || d.of.writing != nil {
 		f.stray = nil // it is fetched again, and so found out again
 		return
 	}
@@ -147,8 +148,9 @@ func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray
 	ctx, cancel := context.WithCancel(r.ctx)
 	a := &asidePartition{cancel: cancel, Aside: Aside{
 		Partition: o.id,
-		Why:       "an earlier conductor found its position behind the end of " + r.topics[requests].name + " or " + r.topics[reports].name,
-		Remedy:    fmt.Sprintf("berth conductor reset-position --partition %d", o.id),
+		Why: fmt.Sprintf("an earlier conductor found its position behind the end of %s or %s",
+			r.topics[requests].name, r.topics[reports].name),
+		Remedy: fmt.Sprintf("berth conductor reset-position --partition %d", o.id),
 	}}
 	fields := []zap.Field{zap.Int32("partition", o.id), zap.String("remedy", a.Remedy)}
 	if why != nil {

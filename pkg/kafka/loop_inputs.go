@@ -39,10 +39,11 @@ type inputs struct {
 	patience func(wire.Record) time.Duration // of reports; nil: none has any
 
 	feeds    map[inputKey]*feed
-	buffered int
-	due      time.Time // when what is buffered should be taken; zero: nothing is
-	unread   int64     // in the log, as brokers last said, and not read
-	turn     int       // where the next take begins, so that no partition is always last
+	parked   map[int32]bool // partitions of which nothing is taken
+	buffered int            // of the others
+	due      time.Time      // when what is buffered should be taken; zero: nothing is
+	unread   int64          // in the log, as brokers last said, and not read
+	turn     int            // where the next take begins, so that no partition is always last
 	views    [inputTopics]view
 	busy     map[int32]context.CancelCauseFunc // brokers with an open fetch
 	looking  bool                              // somebody asks who leads
@@ -100,7 +101,7 @@ var errInterrupted = errors.New("there is more to ask for")
 func newInputs(client *kgo.Client, sources [inputTopics]*source, log *zap.Logger, most int) *inputs {
 	in := &inputs{
 		sources: sources, client: client, log: log, most: most,
-		feeds: map[inputKey]*feed{}, busy: map[int32]context.CancelCauseFunc{},
+		feeds: map[inputKey]*feed{}, parked: map[int32]bool{}, busy: map[int32]context.CancelCauseFunc{},
 		answers: make(chan inputAnswer), leaders: make(chan inputLeaders),
 	}
 	for i, s := range sources {
@@ -121,14 +122,42 @@ func (in *inputs) add(p int32, at [inputTopics]int64) {
 
 // remove forgets partition p.
 func (in *inputs) remove(p int32) {
+	if !in.parked[p] {
+		in.buffered -= in.bufferedOf(p)
+	}
+	delete(in.parked, p)
 	for topic := range inputTopics {
 		if f := in.feeds[inputKey{topic, p}]; f != nil {
-			in.buffered -= len(f.buffer)
 			in.unread -= f.behind()
 			delete(in.feeds, inputKey{topic, p})
 		}
 	}
 	in.rest()
+}
+
+func (in *inputs) bufferedOf(p int32) (n int) {
+	for topic := range inputTopics {
+		if f := in.feeds[inputKey{topic, p}]; f != nil {
+			n += len(f.buffer)
+		}
+	}
+	return n
+}
+
+// park has nothing taken of a partition until unpark. It is still read, for a while.
+func (in *inputs) park(p int32) {
+	in.parked[p] = true
+	in.buffered -= in.bufferedOf(p)
+	in.rest()
+}
+
+func (in *inputs) unpark(p int32) {
+	delete(in.parked, p)
+	n, now := in.bufferedOf(p), time.Now()
+	in.buffered += n
+	if n > 0 && (in.due.IsZero() || now.Before(in.due)) {
+		in.due = now
+	}
 }
 
 // at is the positions of partition p.
@@ -146,7 +175,9 @@ func (in *inputs) take(most int) ([]wire.Record, map[int32]bool) {
 	}
 	keys := make([]inputKey, 0, len(in.feeds))
 	for k := range in.feeds {
-		keys = append(keys, k)
+		if !in.parked[k.partition] {
+			keys = append(keys, k)
+		}
 	}
 	slices.SortFunc(keys, func(a, b inputKey) int {
 		return int(a.partition-b.partition)*inputTopics + a.topic - b.topic
@@ -202,7 +233,7 @@ func (in *inputs) dispatch(ctx context.Context) {
 	fetches := map[int32]*inputFetch{}
 	for k, f := range in.feeds {
 		broker := in.views[k.topic].leaders[k.partition].broker
-		if f.lost || f.stray != nil || in.busy[broker] != nil {
+		if f.lost || f.stray != nil || in.busy[broker] != nil || in.parked[k.partition] && len(f.buffer) >= in.most {
 			continue
 		}
 		plan := fetches[broker]
@@ -319,8 +350,10 @@ func (in *inputs) put(topic int, part fetchedPart) error {
 	f.advance(part)
 	in.unread += f.behind()
 	f.buffer = append(f.buffer, part.records...)
-	in.buffered += len(part.records)
-	in.wants(topic, part.records)
+	if !in.parked[part.partition] {
+		in.buffered += len(part.records)
+		in.wants(topic, part.records)
+	}
 	return nil
 }
 
@@ -357,7 +390,7 @@ func (in *inputs) look(ctx context.Context, why error) error {
 
 func (in *inputs) refresh(ctx context.Context) (views [inputTopics]view, err error) {
 	for topic, s := range in.sources {
-		if views[topic], err = s.refresh(ctx); err != nil {
+		if views[topic], err = s.refreshKnown(ctx); err != nil {
 			return views, err
 		}
 	}

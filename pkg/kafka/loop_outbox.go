@@ -80,6 +80,14 @@ func (o *outbox) cursor(p int32) int64 {
 // the offset behind the last.
 type span struct{ first, behind int64 }
 
+// and is from the first of both to the last.
+func (s *span) and(t span) *span {
+	if s != nil {
+		t = span{min(s.first, t.first), max(s.behind, t.behind)}
+	}
+	return &t
+}
+
 // publish sends the effects of a committed turn. The cursor of a partition stays
 // at the first record of its span until they are acknowledged; those where there
 // is nothing to wait for it answers.

@@ -2,35 +2,20 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"time"
-
-	"go.uber.org/zap"
 )
 
-// undo drops everything that is believed of any partition, because a turn was
-// not written, or may have been: what is true is read from the log again.
-func (r *loopRun) undo(why error) error {
-	if ends(why) {
-		return classify("write a turn", why)
-	}
+// lostGeneration drops everything: the group went on without this process, and will
+// say how. There is nothing to gain before.
+func (r *loopRun) lostGeneration() {
 	r.fails++
 	r.loop.cfg.Metrics.undid()
-	if telling(r.fails) {
-		r.log.Warn("a turn was undone; restoring from the log", zap.Int("in a row", r.fails), zap.Error(why))
-	}
-	all := r.all()
-	r.lose(all...)
-	if errors.Is(why, errGenerationLost) {
-		// The group went on, and will say how: there is nothing to gain before.
-		r.suspended, r.fence = true, fence{}
-		r.group.client.ForceRebalance()
-		return nil
-	}
-	r.gain(retryBackoff(r.fails), all...)
-	return nil
+	r.log.Warn("a turn was undone: the group went on without this process")
+	r.lose(r.all()...)
+	r.suspended, r.fence = true, fence{}
+	r.group.client.ForceRebalance()
 }
 
 // hear acts on what the group says, and lets it go on.
@@ -38,8 +23,8 @@ func (r *loopRun) hear(n groupNews) error {
 	defer close(n.done)
 	switch n.kind {
 	case newsRevoked:
-		// The turn before is finished, and this is the last that is written under
-		// this generation. What comes back in the next one goes on as it was.
+		// No turn is under way. What comes back in the next generation goes on as it
+		// was; what does not, its next owner fences.
 		r.commitPositions()
 		r.suspended = true
 	case newsLost:

@@ -51,80 +51,114 @@ type entry struct {
 // errTurnTooLarge is a turn that changes more of a partition than one batch holds.
 var errTurnTooLarge = errors.New("more changes than one batch holds")
 
-// write writes entries, each to its partition, in one request to each leader. It
-// tries again until all are written, a partition refuses, or ctx ends; then any
-// may be written, and only the log knows. Written twice is none: the sequence
-// number tells Kafka.
+// write writes entries, each to its partition, and waits for all of them.
 func (s *scribe) write(ctx context.Context, entries map[int32]*entry) error {
+	var mu sync.Mutex
+	var errs []error
+	s.writeEach(ctx, entries, func(_ int32, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		errs = append(errs, err)
+	})
+	return errors.Join(errs...)
+}
+
+// ending hears how writing an entry ended. It is called from any goroutine.
+type ending func(p int32, err error)
+
+// writeEach writes entries, each to its partition, in one request to each leader. It
+// tries again until a partition has its entry or refuses it, or ctx ends; then it may
+// be written, and only the log knows. Written twice is none: the sequence number tells
+// Kafka. It says of each how that ended as soon as it has, from any goroutine, and
+// returns when all have: what one broker leads waits for no other.
+func (s *scribe) writeEach(ctx context.Context, entries map[int32]*entry, ended ending) {
 	left := map[int32]*entry{}
 	now := time.Now()
 	for p, e := range entries {
 		e.batch = encodeBatch(e.pen, e.records, now)
 		if len(e.batch) > s.most {
-			return fmt.Errorf("%w: %d records of partition %d are %d bytes, and %d go into one", errTurnTooLarge, len(e.records), p, len(e.batch), s.most)
+			ended(p, fmt.Errorf("%w: %d records of partition %d are %d bytes, and %d go into one",
+				errTurnTooLarge, len(e.records), p, len(e.batch), s.most))
+			continue
 		}
 		left[p] = e
 	}
-	for fails := 1; ; fails++ {
-		err := s.tryWrite(ctx, left)
-		switch {
-		case len(left) == 0:
-			return nil
-		case isFatal(err), errors.Is(err, errTurnTooLarge):
-			return err
-		}
-		if waited := sleep(ctx, min(retryBackoff(fails)/5, mostWait)); waited != nil {
-			return fmt.Errorf("%w: %w", waited, err)
-		}
-		if _, err := s.topic.refresh(ctx); isFatal(err) {
-			return err
-		}
+	s.send(ctx, left, 1, ended)
+}
+
+// send sends what is left to who leads it.
+func (s *scribe) send(ctx context.Context, left map[int32]*entry, fails int, ended ending) {
+	v := s.topic.current()
+	var each sync.WaitGroup
+	for _, r := range s.requests(v, left) {
+		each.Go(func() {
+			again, err := s.try(ctx, v, r, left, ended)
+			if len(again) > 0 {
+				s.retry(ctx, again, fails, err, ended)
+			}
+		})
+	}
+	each.Wait()
+}
+
+// retry sends again, in a while, what was not written because of why.
+func (s *scribe) retry(ctx context.Context, left map[int32]*entry, fails int, why error, ended ending) {
+	err := sleep(ctx, min(retryBackoff(fails)/5, mostWait))
+	if err != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	} else if _, changed := s.topic.refreshKnown(ctx); isFatal(changed) {
+		err = changed
+	}
+	if err == nil {
+		s.send(ctx, left, fails+1, ended)
+		return
+	}
+	for p := range left {
+		ended(p, err)
 	}
 }
 
-// tryWrite sends what is left to who leads it, and takes away what was written.
-func (s *scribe) tryWrite(ctx context.Context, left map[int32]*entry) error {
-	v := s.topic.current()
-	type answer struct {
-		resp *kmsg.ProduceResponse
-		err  error
+// try makes one request, and answers what may be tried again, and why.
+func (s *scribe) try(
+	ctx context.Context, v view, r *produceRequest, of map[int32]*entry, ended ending,
+) (map[int32]*entry, error) {
+	left := map[int32]*entry{}
+	for _, p := range r.partitions {
+		left[p] = of[p]
 	}
-	requests := s.requests(v, left)
-	answers := make(chan answer, len(requests))
-	for _, r := range requests {
-		go func() {
-			resp, err := s.send(ctx, v, r, left)
-			answers <- answer{resp, err}
-		}()
+	resp, err := s.request(ctx, v, r, of)
+	if isFatal(err) {
+		for p := range left {
+			ended(p, err)
+		}
+		return nil, nil
 	}
-	var all []answer
-	for range requests {
-		all = append(all, <-answers)
+	if err != nil {
+		return left, err
 	}
 	errs := []error{errNotAnswered}
-	for _, a := range all {
-		if a.err != nil {
-			errs = append(errs, a.err)
-			continue
-		}
-		for _, rt := range a.resp.Topics {
-			for _, rp := range rt.Partitions {
-				e, err := left[rp.Partition], kerr.ErrorForCode(rp.ErrorCode)
-				switch {
-				case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-					return fmt.Errorf("%w: partition %d: %w", errTurnTooLarge, rp.Partition, err)
-				case isFatal(err):
-					return fmt.Errorf("write to partition %d: %w", rp.Partition, err)
-				case err != nil:
-					errs = append(errs, fmt.Errorf("write to partition %d: %w", rp.Partition, err))
-				case e != nil:
-					e.offset = rp.BaseOffset
-					delete(left, rp.Partition)
-				}
+	for _, rt := range resp.Topics {
+		for _, rp := range rt.Partitions {
+			e, err := left[rp.Partition], kerr.ErrorForCode(rp.ErrorCode)
+			switch {
+			case e == nil:
+				continue
+			case err == nil:
+				e.offset = rp.BaseOffset
+			case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+				err = fmt.Errorf("%w: partition %d: %w", errTurnTooLarge, rp.Partition, err)
+			default:
+				err = fmt.Errorf("write to partition %d: %w", rp.Partition, err)
 			}
+			if err != nil && !isFatal(err) && !errors.Is(err, errTurnTooLarge) {
+				errs = append(errs, err)
+				continue
+			}
+			delete(left, rp.Partition)
+			ended(rp.Partition, err)
 		}
 	}
-	return errors.Join(errs...)
+	return left, errors.Join(errs...)
 }
 
 var errNotAnswered = errors.New("not all partitions were written to")
@@ -153,7 +187,9 @@ func (s *scribe) requests(v view, left map[int32]*entry) []*produceRequest {
 	return all
 }
 
-func (s *scribe) send(ctx context.Context, v view, r *produceRequest, of map[int32]*entry) (*kmsg.ProduceResponse, error) {
+func (s *scribe) request(
+	ctx context.Context, v view, r *produceRequest, of map[int32]*entry,
+) (*kmsg.ProduceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	watched := make(chan struct{})
 	go func() {
@@ -186,7 +222,7 @@ func (s *scribe) send(ctx context.Context, v view, r *produceRequest, of map[int
 // never will, and one that has too much to do is not helped by questions.
 func (s *scribe) watch(ctx context.Context, giveUp context.CancelFunc, v view, partitions []int32) {
 	for asked := 0; sleep(ctx, overdue(asked)) == nil; asked++ {
-		now, err := s.topic.refresh(ctx)
+		now, err := s.topic.refreshKnown(ctx)
 		if err == nil && slices.ContainsFunc(partitions, func(p int32) bool { return now.leaders[p] != v.leaders[p] }) {
 			giveUp()
 			return

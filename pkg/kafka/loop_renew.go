@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -29,7 +30,7 @@ func (r *loopRun) renew(now time.Time) {
 		return
 	}
 	for _, o := range r.owned {
-		if !o.ready || now.Before(o.renewAt) {
+		if !o.ready || o.writing != nil || now.Before(o.renewAt) {
 			continue
 		}
 		r.renewing = true
@@ -52,32 +53,32 @@ func (r *loopRun) renewed(n raised) error {
 		return nil
 	}
 	if isFatal(n.err) && !isForbidden(n.err) {
-		return r.giveUp(n.of.id, n.err)
+		return r.letGo(n.of.id, n.err)
 	}
 	if n.err != nil {
 		n.of.renewAt = time.Now().Add(min(renewRetry, r.loop.opts.RenewEvery))
 		r.log.Info("a pen could not be renewed yet", zap.Int32("partition", n.of.id), zap.Error(n.err))
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(r.hard, takeTimeout)
-	defer cancel()
-	e, err := r.scribe.begin(ctx, n.of.id, n.pen)
-	if err != nil {
-		return r.undo(err)
+	if n.of.writing != nil {
+		return r.undo(n.of, errWrittenMeanwhile)
 	}
-	n.of.hold(e.pen, r.loop.opts.RenewEvery)
-	return nil
+	return r.write(map[int32]*writing{n.of.id: {of: n.of, renewed: &n.pen}})
 }
 
-// giveUp lets go of a partition that somebody else has taken. It is gained again,
+// letGo leaves a partition that somebody else has taken. It is gained again,
 // and that waits until the group says that it is this process's: then who took the
 // pen was not in the group, or is not any more.
-func (r *loopRun) giveUp(p int32, why error) error {
+func (r *loopRun) letGo(p int32, why error) error {
 	r.log.Warn("a partition is given up: its pen was taken by somebody else", zap.Int32("partition", p), zap.Error(why))
 	r.lose(p)
 	r.gain(retryBackoff(1), p)
 	return nil
 }
+
+// errWrittenMeanwhile is a batch under the old pen that nobody knows of whether it
+// will be written.
+var errWrittenMeanwhile = errors.New("the pen was renewed while a batch was on its way")
 
 // hold notes the pen, and when it should be renewed.
 func (o *ownedPartition) hold(p pen, every time.Duration) {

@@ -14,7 +14,7 @@ import (
 
 // loopRun is a loop at work, as one member of the group. One goroutine runs it
 // and calls the handler; what waits for brokers has goroutines of its own, which
-// answer over channels. Only a turn's own writes are waited for.
+// answer over channels. Only a turn's own writes are waited for, and not for long.
 type loopRun struct {
 	loop   *Loop
 	log    *zap.Logger
@@ -35,6 +35,8 @@ type loopRun struct {
 	tried     chan committed
 	trying    bool // positions are on their way to the group
 	raised    chan raised
+	wrote     chan wrote
+	undone    map[int32]int // times in a row, by partition
 	aside     map[int32]*asidePartition
 	doubted   chan doubted         // positions that were looked at again
 	freed     chan *asidePartition // set aside, and somebody wrote to instances
@@ -58,6 +60,8 @@ type ownedPartition struct {
 	gain      *gain
 	pen       pen // once restored
 	renewAt   time.Time
+	writing   *writing  // on its way to the log
+	parked    bool      // it takes no part in turns until that is known
 	reset     int64     // how often its position was
 	behind    int64     // the offset behind the last record restored
 	end       int64     // the offset behind its takeover
@@ -86,6 +90,7 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
 		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
 		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), raised: make(chan raised, 1), suspended: true,
+		wrote: make(chan wrote), undone: map[int32]int{},
 		aside: map[int32]*asidePartition{}, doubted: make(chan doubted), freed: make(chan *asidePartition),
 	}
 }
@@ -117,6 +122,8 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 			err = r.take(g)
 		case n := <-r.raised:
 			err = r.renewed(n)
+		case w := <-r.wrote:
+			err = r.written(w)
 		case c := <-r.tried:
 			r.trying = false
 			r.committed(c)
@@ -208,13 +215,17 @@ func (r *loopRun) tellReady() {
 	r.loop.once.Do(func() { close(r.loop.ready) })
 }
 
-// wrapUp ends in order: effects acknowledged as far as that is quick, so that
+// wrapUp ends in order: what is on its way written, effects acknowledged as far as that is quick, so that
 // the next owner has none to repeat, then the positions.
 func (r *loopRun) wrapUp() {
 	enough := time.NewTimer(r.loop.opts.StopTimeout / 2)
 	defer enough.Stop()
-	for r.outbox.unsent > 0 && !r.suspended {
+	for (r.outbox.unsent > 0 || r.anyWriting()) && !r.suspended {
 		select {
+		case w := <-r.wrote:
+			if r.written(w) == nil {
+				continue
+			}
 		case <-r.outbox.news:
 			r.collect()
 			continue
@@ -230,6 +241,15 @@ func (r *loopRun) wrapUp() {
 		return
 	}
 	r.commitPositions()
+}
+
+func (r *loopRun) anyWriting() bool {
+	for _, o := range r.owned {
+		if o.writing != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // close ends the session, whatever state it is in.

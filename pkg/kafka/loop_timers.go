@@ -93,6 +93,9 @@ func (t *timers) hear(a timerAnswer, owned map[int32]*ownedPartition) {
 func (t *timers) reached() map[int32]time.Time {
 	var until map[int32]time.Time
 	for p, e := range t.ends {
+		if t.in.parked[p] {
+			continue
+		}
 		at := t.in.at(p)
 		if at[requests] < e.ends[requests] || at[reports] < e.ends[reports] {
 			continue

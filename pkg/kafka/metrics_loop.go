@@ -30,7 +30,8 @@ func (l *loopMetrics) define(b *Metrics) {
 	l.restores = b.Histogram("berth_loop_restore_duration_seconds",
 		"Time from being given a partition until all its instances were read.", telemetry.Long())
 	l.restored = b.Counter("berth_loop_restored_records_total", "Records of instances read in restoring partitions.")
-	l.undone = b.Counter("berth_loop_undone_turns_total", "Turns that could not be written; all partitions were then restored from the log.")
+	l.undone = b.Counter("berth_loop_undone_turns_total",
+		"Times that what a turn decided of a partition could not be written; the partition was then restored from the log.")
 	l.anew = b.Counter("berth_loop_restarts_total", "Times the loop began anew as another member of the group, after an error.")
 	l.effects = b.Counters("berth_loop_effects_total",
 		"Builds and commands published after their turn, by result: ok, no-topic (its topic is gone), or failed (published again later).", "result")
@@ -55,7 +56,11 @@ func (g *loopGauges) show(r *loopRun) {
 	g.ready.Store(ready)
 	g.restoring.Store(int64(len(r.owned)) - ready)
 	g.aside.Store(int64(len(r.aside)))
-	g.behind.Store(int64(r.inputs.buffered) + r.inputs.unread)
+	behind := int64(r.inputs.buffered) + r.inputs.unread
+	for p := range r.inputs.parked {
+		behind += int64(r.inputs.bufferedOf(p))
+	}
+	g.behind.Store(behind)
 	g.unsent.Store(int64(r.outbox.unsent))
 }
 

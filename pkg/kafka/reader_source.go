@@ -197,7 +197,17 @@ func sleep(ctx context.Context, d time.Duration) error {
 // partition has a leader that is at least as new as the one known.
 func (s *source) refresh(ctx context.Context) (view, error) { return s.ask(ctx, s.client) }
 
+// refreshKnown is refresh, but a partition without a leader keeps the one it had: who
+// leads the others is no worse known for it.
+func (s *source) refreshKnown(ctx context.Context) (view, error) {
+	return s.askAll(ctx, s.client, true)
+}
+
 func (s *source) ask(ctx context.Context, whom kmsg.Requestor) (view, error) {
+	return s.askAll(ctx, whom, false)
+}
+
+func (s *source) askAll(ctx context.Context, whom kmsg.Requestor, leaderless bool) (view, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	asked := time.Now()
@@ -208,14 +218,18 @@ func (s *source) ask(ctx context.Context, whom kmsg.Requestor) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	return s.take(m, time.Now())
+	return s.takeAll(m, time.Now(), leaderless)
 }
 
 // take follows an answer about this topic alone.
 func (s *source) take(m *kmsg.MetadataResponse, asked time.Time) (view, error) {
+	return s.takeAll(m, asked, false)
+}
+
+func (s *source) takeAll(m *kmsg.MetadataResponse, asked time.Time, leaderless bool) (view, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, err := s.view.follow(m, s.only)
+	next, err := s.view.follow(m, s.only, leaderless)
 	if err != nil {
 		return view{}, err
 	}
@@ -335,8 +349,9 @@ func topicMetadata(ctx context.Context, whom kmsg.Requestor, topic string) (*kms
 	return m, kerr.ErrorForCode(m.Topics[0].ErrorCode)
 }
 
-// follow is the view after an answer about this topic alone.
-func (v view) follow(m *kmsg.MetadataResponse, only []int32) (view, error) {
+// follow is the view after an answer about this topic alone. leaderless: a partition
+// that has no leader now keeps the one it had.
+func (v view) follow(m *kmsg.MetadataResponse, only []int32, leaderless bool) (view, error) {
 	t := m.Topics[0]
 	if v.leaders != nil && t.TopicID != v.id {
 		return view{}, replaced(*t.Topic)
@@ -351,6 +366,10 @@ func (v view) follow(m *kmsg.MetadataResponse, only []int32) (view, error) {
 				continue // added later: not this reader's
 			}
 		} else if only != nil && !slices.Contains(only, p.Partition) {
+			continue
+		}
+		if old, known := v.leaders[p.Partition]; p.Leader < 0 && known && leaderless {
+			next.leaders[p.Partition] = old
 			continue
 		}
 		if p.Leader < 0 {

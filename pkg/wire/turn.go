@@ -24,13 +24,14 @@ type Turn struct {
 // Result is what a handler answers to a Turn.
 type Result struct {
 	// Rejects are sent and acknowledged before Changes are written, so that
-	// no input is passed over without its record in the rejected topic.
+	// no input is passed over without its record in the rejected topic. Partition
+	// is that of the input.
 	Rejects []Record
 	// Changes go to the instances topic, those of a partition together with the
 	// position behind its inputs: all of that or nothing. Partition is set on each; Topic need not be.
 	Changes []Record
-	// Effects are published after that, in order, and only once it is sure that nobody
-	// else owned their partition when they were decided. They may be
+	// Effects are published after that, those of a partition in order, and only once
+	// it is sure that nobody else owned it when they were decided. They may be
 	// lost or doubled when the process dies; the next owner sends them again.
 	Effects []Effect
 	// Aside, of Restored alone, is why the handler cannot decide about the partition,
@@ -39,9 +40,10 @@ type Result struct {
 	Aside *compute.Error
 	// Wake is when the next timer of any partition is due; zero if there is none.
 	Wake time.Time
-	// Committed, if set, is called once Rejects are acknowledged and Changes are
-	// written, before Effects are published; never if the turn is undone.
-	Committed func()
+	// Committed, if set, is called for each partition that has any of these once its
+	// Rejects are acknowledged and its Changes are written, before its Effects are
+	// published; never for one whose part of the turn is undone.
+	Committed func(partition int32)
 }
 
 // Effect is a record to publish once the turn that made it is written.
@@ -70,8 +72,8 @@ type Handler interface {
 	// records at or behind cursor may never have been published: they are
 	// answered, and published before anything newer. cursor < 0: unknown, so all.
 	Restored(p int32, cursor int64, now time.Time) Result
-	// Lose drops p: somebody else owns it now, or a turn was not written
-	// and what the handler believes about p is not what the log says.
+	// Lose drops p: somebody else owns it now, or what a turn decided of it was not
+	// written, and what the handler believes about p is not what the log says.
 	Lose(p int32)
 	// Turn decides. It must not block on anything outside the process for long.
 	Turn(in Turn) Result
