@@ -19,7 +19,7 @@ const module = "github.com/berth-project/berth"
 // no log.
 var cores = []string{
 	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring",
-	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/size",
+	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/size", "pkg/twins",
 }
 
 // arrows says, for each folder, which folders of ours it may import besides
@@ -38,8 +38,8 @@ var arrows = map[string][]string{
 	"compute-agent/offer": {"pkg/compute"},
 
 	"flavors":                       {"flavors/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
-	"queues":                        {"queues/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sorted"},
-	"conductor":                     {"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"queues":                        {"queues/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sorted", "pkg/twins"},
+	"conductor":                     {"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/twins"},
 	"compute-agent/agent":           {"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
 	"compute-agent/journal":         {"pkg/compute", "pkg/wire"},
 	"compute-agent/home":            {"pkg/compute"},
@@ -47,6 +47,7 @@ var arrows = map[string][]string{
 	"compute-agent/hypervisor/fake": {"pkg/compute", "compute-agent/hypervisor"},
 	"pkg/service":                   {},
 	"pkg/sorted":                    {},
+	"pkg/twins":                     {"pkg/compute"},
 	"pkg/telemetry":                 {"pkg/compute"},
 	"pkg/config":                    {"pkg/compute"},
 	"pkg/kafka":                     {"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/unpack"},

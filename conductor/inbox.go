@@ -2,12 +2,14 @@ package conductor
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/twins"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -20,6 +22,7 @@ type inbox struct {
 	catalogEnd, queuesEnd bool
 	ready                 chan struct{} // closed once both are true
 	lastHeard             map[compute.HostID]sign
+	watch                 twins.Watch
 	hostsEnd              bool
 }
 
@@ -29,7 +32,8 @@ type news struct {
 	queues    map[compute.QueueName]*compute.Queue // nil: not listed any more
 	advice    map[compute.QueueName]compute.QueueAdvice
 	starts    map[compute.QueueName]int64
-	heard     map[compute.HostID]compute.JournalID
+	heard     map[compute.HostID][]compute.Voice // each process once
+	twins     map[compute.HostID][]compute.Voice // hosts of which this is new; nothing: it is one agent
 	hostsRead bool
 }
 
@@ -47,7 +51,8 @@ func newNews() news {
 		queues:  map[compute.QueueName]*compute.Queue{},
 		advice:  map[compute.QueueName]compute.QueueAdvice{},
 		starts:  map[compute.QueueName]int64{},
-		heard:   map[compute.HostID]compute.JournalID{},
+		heard:   map[compute.HostID][]compute.Voice{},
+		twins:   map[compute.HostID][]compute.Voice{},
 	}
 }
 
@@ -167,6 +172,7 @@ func (b *inbox) hear(recs []wire.Record, end bool, now, log time.Time, cfg Confi
 			// A word that nobody has to vouch for is no reason to take a host for dead.
 			if h := compute.HostID(rec.Key); !b.lastHeard[h].heard.alive(at, quiet) {
 				delete(b.lastHeard, h)
+				b.watch.Forget(h)
 			}
 			continue
 		}
@@ -180,7 +186,7 @@ func (b *inbox) hear(recs []wire.Record, end bool, now, log time.Time, cfg Confi
 		next.heard.sign(at, quiet)
 		b.lastHeard[host] = next
 		if b.hostsEnd {
-			b.news.heard[host] = next.journal
+			b.speaks(host, beacon.Voice(), now)
 			urgent = urgent || last.journal != next.journal || now.Sub(last.at) >= silent
 		}
 	}
@@ -188,6 +194,14 @@ func (b *inbox) hear(recs []wire.Record, end bool, now, log time.Time, cfg Confi
 		b.hostsEnd, b.news.hostsRead, urgent = true, true, true
 	}
 	return urgent
+}
+
+// speaks notes which process speaks for a host; with the lock held.
+func (b *inbox) speaks(host compute.HostID, by compute.Voice, now time.Time) {
+	if heard := b.news.heard[host]; !slices.ContainsFunc(heard, by.Same) {
+		b.news.heard[host] = append(heard, by)
+	}
+	b.news.twins[host] = b.watch.Hear(host, by, now)
 }
 
 // unread is about a record of a view that cannot be read. The view goes on

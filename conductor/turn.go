@@ -109,7 +109,9 @@ func (t *turn) takeNews() {
 		t.all(admit.HostsRead{})
 	}
 	for _, h := range slices.Sorted(maps.Keys(n.heard)) {
-		t.all(admit.HostHeard{Host: h, Journal: n.heard[h]})
+		for _, by := range n.heard[h] {
+			t.all(admit.HostHeard{Host: h, Voice: by})
+		}
 	}
 	for _, q := range slices.Sorted(maps.Keys(n.starts)) {
 		t.all(admit.QueueStart{Queue: q, Start: n.starts[q]})

@@ -21,6 +21,11 @@ func (c *Conductor) apply(n news) {
 	for name, advice := range n.advice {
 		c.view.Advice[name] = advice
 	}
+	for host, voices := range n.twins {
+		if delete(c.view.Twins, host); len(voices) > 0 {
+			c.view.Twins[host] = voices
+		}
+	}
 }
 
 func (c *Conductor) applyCatalog(e wire.CatalogEntry) {

@@ -16,7 +16,7 @@ type Manager struct {
 	ready chan struct{}
 	left  [4]bool // which streams have been read to their end; guarded by view.mu
 
-	reconcile, hosts, advice, rejects, rings chan struct{} // hold one token: there is news
+	reconcile, hosts, advice, rejects, rings, twins chan struct{} // hold one token: there is news
 }
 
 // New is a manager that has read nothing yet.
@@ -25,6 +25,7 @@ func New(o Options) *Manager {
 	m := &Manager{
 		opts: o, view: newView(o), ready: make(chan struct{}), rejects: make(chan struct{}, 1),
 		reconcile: make(chan struct{}, 1), hosts: make(chan struct{}, 1), advice: make(chan struct{}, 1), rings: make(chan struct{}, 1),
+		twins: make(chan struct{}, 1),
 	}
 	m.view.spoiled = m.unreadable
 	return m
@@ -62,8 +63,12 @@ func (m *Manager) Queues(recs []wire.Record, end bool) {
 // Hosts takes records of the hosts topic.
 func (m *Manager) Hosts(recs []wire.Record, end bool) {
 	m.take(hostsStream, recs, end, func(rec wire.Record, now time.Time) {
-		if m.view.host(rec, now) {
+		first, twins := m.view.host(rec, now)
+		if first {
 			wake(m.hosts)
+		}
+		if twins {
+			wake(m.twins)
 		}
 		wake(m.rings)
 	})
@@ -150,7 +155,9 @@ func (m *Manager) begin(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	t := newTerm(m)
 	var all sync.WaitGroup
-	for _, loop := range []func(context.Context){t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.rejectLoop, t.ringLoop} {
+	for _, loop := range []func(context.Context){
+		t.reconcileLoop, t.hostLoop, t.adviceLoop, t.truncateLoop, t.rejectLoop, t.ringLoop, t.twinsLoop,
+	} {
 		all.Go(func() {
 			if t.caughtUp(ctx) {
 				loop(ctx)

@@ -20,6 +20,7 @@ type Metrics struct {
 	telemetry.Bundle
 	depth, oldest, eligible *telemetry.Gauges
 	queues, hosts, active   *telemetry.Gauges
+	twins                   *telemetry.Gauges
 	steps                   *prometheus.CounterVec
 	advice                  prometheus.Counter
 	rings                   *prometheus.CounterVec
@@ -39,6 +40,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		"Hosts that could take a queue's work now, by their last beacons. From the active queue manager, as the depth.", "queue")
 	m.queues = m.Gauges("berth_queues", "Queues that are listed, by state: open, closed, or missing (could not be made yet). From the active queue manager.", "state")
 	m.hosts = m.Gauges("berth_hosts", "Hosts by state: enabled, disabled, draining, quarantined or silent (not heard of for 60 s). From the active queue manager.", "state")
+	m.twins = m.Gauges("berth_hosts_with_twins",
+		"Hosts that several agents speak for: a copied disk, or one name given twice. From the active queue manager.")
 	m.active = m.Gauges("berth_queue_manager_active", "Queue managers of this process that are active: 1, or 0 while standing by.")
 	m.steps = m.Counters("berth_queue_manager_steps_total",
 		"Steps of making and removing queues, one for each queue, by result: ok, or failed (tried again).", "step", "result")
@@ -67,7 +70,7 @@ func (m *Metrics) show(v *view) (stop func()) {
 	stops := []func(){
 		m.active.Ask(func(say telemetry.Say) { say(1) }),
 		m.depth.Ask(v.sayDepth), m.oldest.Ask(v.sayOldest), m.eligible.Ask(v.sayEligible),
-		m.queues.Ask(v.sayQueues), m.hosts.Ask(v.sayHosts),
+		m.queues.Ask(v.sayQueues), m.hosts.Ask(v.sayHosts), m.twins.Ask(v.sayTwins),
 	}
 	return func() {
 		for _, stop := range stops {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/sorted"
+	"github.com/berth-project/berth/pkg/twins"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues/advise"
 	"github.com/berth-project/berth/queues/ring"
@@ -34,7 +35,10 @@ type view struct {
 	came     map[compute.QueueName]uint64 // how much work came since this view began to read
 	stray    map[compute.QueueName]uint64 // records that no instance waits for
 	hosts    map[compute.HostID]bool
+	unread   map[compute.HostID]bool // hosts whose last beacon cannot be read
 	reached  map[compute.HostID]bool // hosts whose streams are known to be there
+	twins    twins.Watch
+	warned   map[compute.HostID]time.Time // when the agents of a host were told last that they are several
 	advisor  *advise.Advisor
 	ringer   *ring.Ringer
 	rejects  rejects
@@ -75,7 +79,8 @@ func newView(o Options) *view {
 		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
 		listed: map[compute.QueueName]compute.Queue{}, closed: map[compute.QueueName]time.Time{},
 		need: map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{}, stray: map[compute.QueueName]uint64{},
-		hosts: map[compute.HostID]bool{}, reached: map[compute.HostID]bool{}, advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
+		hosts: map[compute.HostID]bool{}, unread: map[compute.HostID]bool{}, reached: map[compute.HostID]bool{},
+		warned: map[compute.HostID]time.Time{}, advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
 	}
 }
 
@@ -140,22 +145,26 @@ func (v *view) queue(rec wire.Record, now time.Time) {
 	}
 }
 
-func (v *view) host(rec wire.Record, now time.Time) (first bool) {
+func (v *view) host(rec wire.Record, now time.Time) (first, twins bool) {
 	id := compute.HostID(rec.Key)
 	if rec.Value == nil {
 		delete(v.hosts, id)
+		delete(v.unread, id)
 		v.advisor.Forget(id)
-		return false
+		v.twins.Forget(id)
+		return false, false
 	}
 	b, err := wire.DecodeBeacon(rec)
 	if err != nil {
 		v.spoiled(rec, err)
-		return false
+		v.unread[id] = true
+		return false, false
 	}
+	delete(v.unread, id)
 	v.hear(b, now)
 	first = !v.hosts[b.Host]
 	v.hosts[b.Host] = true
-	return first
+	return first, v.speaks(b, now)
 }
 
 // hear takes a beacon.

@@ -26,6 +26,8 @@ func (l *loop) state(now time.Time) (compute.HostState, string) {
 	switch desired := l.host.Desired; {
 	case desired.State == compute.HostDisabled || desired.State == compute.HostDraining:
 		return desired.State, desired.Reason
+	case l.view.twins != "":
+		return compute.HostQuarantined, l.view.twins
 	case l.view.trouble != "":
 		return compute.HostQuarantined, l.view.trouble
 	case l.view.full != "":
@@ -80,8 +82,9 @@ func (l *loop) said(b compute.Beacon, now time.Time) wire.Record {
 
 func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
-		Host: l.o.Host, Journal: l.a.begin.ID, Started: l.began.UTC(), DesiredSeen: l.host.Desired.Version,
-		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: now.UTC(), Rings: true,
+		Host: l.o.Host, Journal: l.voice().Journal, Started: l.voice().Started, DesiredSeen: l.host.Desired.Version,
+		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: now.UTC(),
+		Rings: true, Twins: true,
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
 		b.Deadline = l.host.Desired.Deadline.UTC()

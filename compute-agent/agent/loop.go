@@ -132,6 +132,7 @@ func (l *loop) turn() {
 		}
 	}
 	l.giveUp(now)
+	l.aloneAgain(now)
 	l.pollHost(now)
 	l.takePinned(now)
 	l.giveBack(now)
@@ -157,6 +158,7 @@ func (l *loop) due() time.Time {
 		at(l.rules.Due(*t))
 	}
 	at(l.view.pollAt)
+	at(l.view.alone)
 	at(l.pull.again)
 	at(l.heldUntil())
 	at(l.beacon.due)

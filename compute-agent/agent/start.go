@@ -20,6 +20,8 @@ type view struct {
 	known   bool // it has answered since the agent began
 	trouble string
 	full    string     // why the journal has no room; empty: it has
+	twins   string     // which agents speak for this host; empty: only this one, as far as it knows
+	alone   time.Time  // when that is over unless it is said again
 	host    offer.Host // as it is offered
 	traits  map[compute.Trait]bool
 	pollAt  time.Time
@@ -136,7 +138,10 @@ func (l *loop) catchUp() {
 func (l *loop) hello() {
 	now := time.Now().UTC()
 	for p := range l.o.Partitions {
-		rec := wire.EncodeReport(compute.Report{Op: compute.ReportHello, Host: l.o.Host, Journal: l.a.begin.ID, At: now})
+		me := l.voice()
+		rec := wire.EncodeReport(compute.Report{
+			Op: compute.ReportHello, Host: l.o.Host, Journal: me.Journal, Started: me.Started, At: now,
+		})
 		l.saying = append(l.saying, said{rec: rec.To(l.o.Topics.Reports(), p)})
 	}
 	l.speak(now)

@@ -79,7 +79,7 @@ const asksAgain = 1000
 
 // passing says whether a command means nothing any more once the agent has ended.
 func passing(op compute.CommandOp) bool {
-	return op == compute.CommandConsole || op == compute.CommandLook
+	return op == compute.CommandConsole || op == compute.CommandLook || op == compute.CommandTwins
 }
 
 func (l *loop) position(next int64) { l.change.Position, l.stream.written = &next, next }
@@ -115,6 +115,8 @@ func (l *loop) command(c compute.Command, offset int64) {
 		l.console(c)
 	case compute.CommandLook:
 		l.hearRing(*c.Look)
+	case compute.CommandTwins:
+		l.hearTwins(c.Voices)
 	case compute.CommandFenced:
 		l.fenced(compute.FenceEpoch(offset) + 1)
 	default:
@@ -241,7 +243,7 @@ func (l *loop) reject(rec wire.Record, err error) {
 
 // tell says something about an instance until Kafka has it.
 func (l *loop) tell(r compute.Report) {
-	r.Host, r.At = l.o.Host, time.Now().UTC()
+	r.Host, r.Journal, r.Started, r.At = l.o.Host, l.voice().Journal, l.voice().Started, time.Now().UTC()
 	if r.Op == compute.ReportClaim {
 		l.a.counts.claims.Add(1)
 	}

@@ -24,8 +24,9 @@ func (s *step) claim(e *entry, r compute.Report) {
 	case e.inst.State == compute.StateQueued:
 		s.change(e, func(inst *compute.Instance) {
 			inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
-			inst.StartingAt, inst.PublishAt = s.at(), time.Time{}
+			inst.Journal, inst.StartingAt, inst.PublishAt = r.Journal, s.at(), time.Time{}
 		})
+		s.hear(s.hosts[r.Host], r.Voice()) // perhaps it is the first that is here
 	default:
 		s.regrant(e)
 	}
@@ -61,6 +62,8 @@ func (s *step) offered(inst *compute.Instance, r compute.Report) *compute.Reason
 	switch {
 	case r.Attempt != inst.Attempt:
 		return over(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
+	case len(s.view.Twins[r.Host]) > 1:
+		return over(r, twins(s.view.Twins[r.Host]))
 	case r.Fence < s.fences[r.Host]:
 		return over(r, "the host was declared dead after it had claimed this")
 	case pinned(inst) && inst.Boot.Host != r.Host:

@@ -64,10 +64,14 @@ func Effects(inst *compute.Instance, now time.Time) []Effect {
 // tell addresses whoever has the instance, about the attempt and claim it has
 // it by.
 func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
-	return Tell{Host: inst.Host, Command: compute.Command{
+	c := compute.Command{
 		Op: op, Project: inst.Project, Instance: inst.ID, Attempt: inst.Attempt, Claim: inst.Claim,
 		At: now, Trace: inst.Trace,
-	}}
+	}
+	if op == compute.CommandGrant || op == compute.CommandConfirm {
+		c.Journal = inst.Journal
+	}
+	return Tell{Host: inst.Host, Command: c}
 }
 
 // offer is the work: in its queue, or to the one host the request names.

@@ -16,6 +16,9 @@ func (s *step) countSilence() {
 	s.hostsRead = true
 	for _, h := range s.hosts {
 		h.heard = s.now
+		if !h.since.IsZero() {
+			h.since = s.now
+		}
 		s.expect(h)
 	}
 }
@@ -38,40 +41,60 @@ func (h *host) fire(s *step, until time.Time) {
 
 // heard takes note of a sign of life. Nothing here moves an instance: a host
 // that comes back is told again what it should do and asked what it has.
-func (s *step) heard(id compute.HostID, journal compute.JournalID) {
+func (s *step) heard(id compute.HostID, by compute.Voice) {
 	h := s.hosts[id]
 	if h == nil {
 		return
 	}
-	forgot := journal != "" && h.journal != "" && journal != h.journal
-	switch back := s.alive(h, journal); {
+	s.rival(h)
+	forgot := by.Journal != "" && h.journal != "" && by.Journal != h.journal && !s.speaks(h, by.Journal)
+	switch back := s.alive(h, by); {
 	case forgot:
 		s.confirmAll(h, true)
 	case back:
-		for _, e := range sorted(h.instances) {
-			e.asking = running(e.inst)
-			s.retell(e)
-		}
+		s.back(h)
+	}
+}
+
+// spoke takes note of a report. Whose journal is in it is said by beacons and by
+// its hello.
+func (s *step) spoke(r compute.Report) {
+	h := s.hosts[r.Host]
+	if h == nil {
+		return
+	}
+	if s.alive(h, compute.Voice{}) {
+		s.back(h)
+	}
+	s.hear(h, r.Voice())
+}
+
+// back has a host that was silent told again what it should do, and asked.
+func (s *step) back(h *host) {
+	for _, e := range sorted(h.instances) {
+		e.asking = running(e.inst)
+		s.retell(e)
 	}
 }
 
 // hello is said by an agent that begins a new journal at the end of its stream:
 // it has missed whatever was said before.
-func (s *step) hello(id compute.HostID, journal compute.JournalID) {
+func (s *step) hello(id compute.HostID, by compute.Voice) {
 	if h := s.hosts[id]; h != nil {
-		s.alive(h, journal)
+		s.alive(h, by)
 		s.confirmAll(h, true)
 	}
 }
 
 // alive ends a silence; it says whether there was one.
-func (s *step) alive(h *host, journal compute.JournalID) (back bool) {
+func (s *step) alive(h *host, by compute.Voice) (back bool) {
 	back = h.silent
 	if h.heard, h.silent = s.now, false; back {
 		s.expect(h)
 	}
-	if journal != "" {
-		h.journal = journal
+	if by.Journal != "" {
+		h.journal = by.Journal
+		s.hear(h, by)
 	}
 	return back
 }

@@ -20,8 +20,8 @@ type (
 	// holds no more of the beacon on purpose: nobody is admitted or placed by
 	// what a host says it has free.
 	HostHeard struct {
-		Host    compute.HostID
-		Journal compute.JournalID
+		Host  compute.HostID
+		Voice compute.Voice
 	}
 
 	// HostsRead says that the hosts topic was read to its end: from now on

@@ -113,7 +113,8 @@ func (m *arbiter) anything() {
 	case 14:
 		m.restore()
 	case 15:
-		m.hear(HostHeard{Host: someHost.Draw(m.T, "host"), Journal: compute.JournalID(someClaim.Draw(m.T, "journal"))}, "")
+		by := compute.Voice{Journal: compute.JournalID(someClaim.Draw(m.T, "journal"))}
+		m.hear(HostHeard{Host: someHost.Draw(m.T, "host"), Voice: by}, "")
 	}
 }
 

@@ -16,6 +16,7 @@ type Options struct {
 	AskEvery        time.Duration // how often at most one queue's start offset is asked
 	RepeatEvery     time.Duration // how often an unanswered command is said again
 	SilentAfter     time.Duration // a host not heard this long is silent
+	QuietAfter      time.Duration // an agent not heard this long has perhaps been started again: it says so twice as often
 	KeepEnded       time.Duration // a deleted or failed record stays this long; at least the retention of requests
 	MostEnded       int           // of a project as many that have ended stay, the newest
 }
@@ -28,6 +29,7 @@ func Defaults() Options {
 		NoCapacityAfter: 10 * time.Second,
 		LostAfter:       30 * time.Second,
 		LostMost:        5 * time.Minute,
+		QuietAfter:      compute.SilentAfter / 2,
 		AskEvery:        10 * time.Second,
 		RepeatEvery:     15 * time.Second,
 		SilentAfter:     compute.SilentAfter,

@@ -18,10 +18,10 @@ func (s *step) report(r compute.Report) {
 		return
 	}
 	if r.Op == compute.ReportHello {
-		s.hello(r.Host, r.Journal)
+		s.hello(r.Host, r.Voice())
 		return
 	}
-	s.heard(r.Host, "")
+	s.spoke(r)
 	e := s.find(r.Project, r.Instance)
 	switch {
 	case r.Op == compute.ReportClaim:
@@ -49,6 +49,10 @@ func holds(inst *compute.Instance, r compute.Report) bool {
 //	deleting   –           –         deleted          deleted       deleted
 func (s *step) matched(e *entry, r compute.Report) {
 	state := e.inst.State
+	if due := s.countsFrom(e, r); !due.IsZero() && absent(r.Op) {
+		s.askAgain(e, due)
+		return
+	}
 	switch r.Op {
 	case compute.ReportStarted, compute.ReportChanged:
 		s.runs(e, r)
@@ -72,8 +76,11 @@ func (s *step) runs(e *entry, r compute.Report) {
 		return
 	}
 	e.asking = false
+	if due := s.countsFrom(e, r); !due.IsZero() && r.Op == compute.ReportStarted {
+		defer s.askAgain(e, due)
+	}
 	next := *e.inst
-	next.Confirm = false
+	next.Confirm, next.Journal = false, s.holder(e, r)
 	if r.Power != compute.PowerUnknown {
 		next.Power, next.Stopped = r.Power, stopped(r)
 	}
@@ -86,13 +93,14 @@ func (s *step) runs(e *entry, r compute.Report) {
 			next.Power = compute.PowerRunning
 		}
 	}
-	if next.State == e.inst.State && next.Confirm == e.inst.Confirm && next.Power == e.inst.Power && next.Command == e.inst.Command && same(next.Stopped, e.inst.Stopped) {
+	if next.State == e.inst.State && next.Confirm == e.inst.Confirm && next.Journal == e.inst.Journal &&
+		next.Power == e.inst.Power && next.Command == e.inst.Command && same(next.Stopped, e.inst.Stopped) {
 		s.reschedule(e)
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Reason, inst.ActiveAt = next.State, next.Reason, next.ActiveAt
-		inst.Confirm, inst.Power, inst.Stopped = next.Confirm, next.Power, next.Stopped
+		inst.Confirm, inst.Journal, inst.Power, inst.Stopped = next.Confirm, next.Journal, next.Power, next.Stopped
 		inst.Command, inst.Answer = next.Command, next.Answer
 	})
 }
@@ -180,7 +188,7 @@ func (s *step) lostActive(e *entry, r compute.Report) {
 // own is behind the times from now on.
 func requeue(inst *compute.Instance, publish time.Time) {
 	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
-	inst.Host, inst.Claim, inst.Fence, inst.StartingAt = "", "", 0, time.Time{}
+	inst.Host, inst.Claim, inst.Fence, inst.Journal, inst.StartingAt = "", "", 0, "", time.Time{}
 	inst.Command, inst.Answer, inst.Confirm = nil, nil, false
 	off(inst)
 }

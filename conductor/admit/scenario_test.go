@@ -112,7 +112,13 @@ func (s *story) do(t *testing.T, line string) []string {
 	case "claim", "started", "failed", "returned", "gone", "changed", "refused", "hello":
 		return s.hear(Reported{Report: report(t, words[0], a)})
 	case "beacon":
-		return s.hear(HostHeard{Host: compute.HostID(a.key["host"]), Journal: compute.JournalID(a.key["journal"])})
+		return s.hear(HostHeard{Host: compute.HostID(a.key["host"]), Voice: voice(a)})
+	case "twins": // of a host with this journal and another; of no host
+		clear(s.view.Twins)
+		if h := compute.HostID(a.key["host"]); h != "" {
+			s.view.Twins[h] = []compute.Voice{voice(a), {Journal: "another"}}
+		}
+		return nil
 	case "hosts-read":
 		return s.hear(HostsRead{})
 	case "sent":

@@ -60,8 +60,12 @@ type host struct {
 	id        compute.HostID
 	timer     // of its silence
 	instances map[*entry]bool
-	journal   compute.JournalID // as last heard; empty: not heard yet
-	heard     time.Time         // the last sign of life, or when it began to matter here
+	journal   compute.JournalID           // as last heard; empty: not heard yet
+	voices    map[compute.Voice]time.Time // when each process that speaks for it was last heard
+	rivals    map[compute.Voice]bool      // processes that spoke for it at the same time
+	again     map[*entry]time.Time        // when what is here is asked about again, for its last answer did not count; see countsFrom
+	since     time.Time                   // from when on voices are complete; zero: they are
+	heard     time.Time                   // the last sign of life, or when it began to matter here
 	silent    bool
 }
 
@@ -74,6 +78,9 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	e := s.newEntry()
 	e.told = now
 	s.replace(e, inst, now)
+	if h := s.hosts[place(inst)]; h != nil {
+		h.since = now
+	}
 	if inst.State == compute.StateQueued && inst.PublishAt.IsZero() {
 		e.pub.state, e.pub.at = unknown, now
 		if !pinned(inst) && !view.listed(inst.Queue) {
@@ -179,7 +186,7 @@ func (s *State) enter(e *entry, now time.Time) {
 	}
 	h := s.hosts[id]
 	if h == nil {
-		h = &host{id: id, instances: map[*entry]bool{}, heard: now}
+		h = &host{id: id, instances: map[*entry]bool{}, heard: now, voices: map[compute.Voice]time.Time{}}
 		h.timer = s.newTimer(h)
 		s.hosts[id] = h
 		s.expect(h)
@@ -194,6 +201,7 @@ func (s *State) leave(id compute.HostID, e *entry) {
 	if h == nil {
 		return
 	}
+	delete(h.again, e)
 	if delete(h.instances, e); len(h.instances) == 0 {
 		s.schedule(&h.timer, time.Time{})
 		delete(s.hosts, id)

@@ -23,7 +23,7 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 	case Reported:
 		st.report(in.Report)
 	case HostHeard:
-		st.heard(in.Host, in.Journal)
+		st.heard(in.Host, in.Voice)
 	case HostsRead:
 		st.countSilence()
 	case QueueStart:

@@ -65,7 +65,11 @@ func (s *State) next(e *entry) time.Time {
 	case inst.State.Ended():
 		return endedAt(inst).Add(s.opts.KeepEnded)
 	case s.unanswered(e):
-		return e.told.Add(s.opts.RepeatEvery)
+		repeat := e.told.Add(s.opts.RepeatEvery)
+		if again := s.hosts[inst.Host].again[e]; again.After(e.told) {
+			return earliest(repeat, again)
+		}
+		return repeat
 	}
 	return time.Time{}
 }

@@ -18,6 +18,7 @@ type View struct {
 	Quotas       map[compute.Project]compute.Resources
 	Queues       map[compute.QueueName]compute.Queue // those listed, open or closed
 	Advice       map[compute.QueueName]compute.QueueAdvice
+	Twins        map[compute.HostID][]compute.Voice // hosts that several agents speak for
 }
 
 // NewView is a view of nothing, ready to be filled.
@@ -28,6 +29,7 @@ func NewView() View {
 		Quotas:       map[compute.Project]compute.Resources{},
 		Queues:       map[compute.QueueName]compute.Queue{},
 		Advice:       map[compute.QueueName]compute.QueueAdvice{},
+		Twins:        map[compute.HostID][]compute.Voice{},
 	}
 }
 

@@ -94,6 +94,16 @@ func bootOf(t *testing.T, a args) *compute.Boot {
 	return b
 }
 
+// voice is who speaks: journal=j1, and started=n if a process with that journal was
+// started again.
+func voice(a args) compute.Voice {
+	v := compute.Voice{Journal: compute.JournalID(a.key["journal"])}
+	if n := a.key["started"]; n != "" {
+		v.Started = epoch.Add(time.Duration(len(n)) * time.Hour).Add(time.Duration(n[0]) * time.Second)
+	}
+	return v
+}
+
 func report(t *testing.T, op string, a args) compute.Report {
 	ops := map[string]compute.ReportOp{
 		"claim": compute.ReportClaim, "started": compute.ReportStarted, "failed": compute.ReportFailed,
@@ -101,7 +111,7 @@ func report(t *testing.T, op string, a args) compute.Report {
 		"refused": compute.ReportPinned, "hello": compute.ReportHello,
 	}
 	r := compute.Report{
-		Op: ops[op], Host: compute.HostID(a.key["host"]), Journal: compute.JournalID(a.key["journal"]),
+		Op: ops[op], Host: compute.HostID(a.key["host"]), Journal: voice(a).Journal, Started: voice(a).Started,
 		Claim: compute.ClaimID(a.or("claim", "c1")), Attempt: compute.Attempt(number(t, a.or("attempt", "1"))),
 		Command: compute.CommandID(a.key["command"]), Version: compute.Version(number(t, a.or("version", "0"))),
 	}

@@ -105,7 +105,7 @@ func (w *world) happen() {
 	case 12:
 		w.takeover(int64(rapid.IntRange(0, len(w.state.log)).Draw(w.t, "cursor")))
 	case 13:
-		w.hear(HostHeard{Host: a.id, Journal: a.name()})
+		w.hear(HostHeard{Host: a.id, Voice: a.voice()})
 	case 14:
 		w.feedback(rapid.IntRange(0, 4).Draw(w.t, "undelivered") == 0)
 	case 16:
@@ -234,6 +234,8 @@ func (w *world) claim(a *agent, b compute.Build) {
 	a.say(m, compute.ReportClaim)
 }
 
+func (a *agent) voice() compute.Voice { return compute.Voice{Journal: a.name()} }
+
 func (a *agent) name() compute.JournalID {
 	return compute.JournalID(fmt.Sprintf("%s-%d", a.id, a.journal))
 }
@@ -241,6 +243,7 @@ func (a *agent) name() compute.JournalID {
 func (a *agent) say(m *machine, op compute.ReportOp) {
 	a.out = append(a.out, compute.Report{
 		Op: op, Host: a.id, Project: "p", Instance: m.build.Instance, Attempt: m.build.Attempt, Claim: m.claim, Fence: a.fence,
+		Journal: a.name(),
 	})
 }
 
@@ -291,6 +294,7 @@ func (w *world) deliverCommand(a *agent) {
 func (a *agent) unknown(c compute.Command, op compute.ReportOp) {
 	a.out = append(a.out, compute.Report{
 		Op: op, Host: a.id, Project: "p", Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim, Class: compute.FailureUnknownHere,
+		Journal: a.name(),
 	})
 }
 
@@ -383,7 +387,7 @@ func (w *world) settle() {
 			return
 		}
 		for _, a := range w.agents {
-			w.hear(HostHeard{Host: a.id, Journal: a.name()})
+			w.hear(HostHeard{Host: a.id, Voice: a.voice()})
 			a.repeat()
 		}
 		w.pass(20 * time.Second)

@@ -18,11 +18,15 @@ type Report struct {
 	Message  string       // ReportFailed, ReportReturned; ReportChanged: why the command failed. For the operator
 	Command  CommandID    // ReportChanged: the command that did it, if one did
 	Version  Version      // ReportChanged: of the command that did it
-	Journal  JournalID    // ReportHello
+	Journal  JournalID    // of the agent that says it; empty: one of an older version, but in ReportHello
 	Fence    FenceEpoch   // ReportClaim: of the last fence that the host has acted on
+	Started  time.Time    // when the agent that says it began; with Journal it is its Voice
 	At       time.Time
 	Trace    Trace
 }
+
+// Voice is the process that says it; without a journal it is not known.
+func (r Report) Voice() Voice { return Voice{r.Journal, r.Started} }
 
 // ReportOp is what a report says.
 type ReportOp uint8
@@ -77,6 +81,8 @@ type Command struct {
 	Desired  *HostDesired  // CommandHost
 	Console  *ConsoleAsk   // CommandConsole
 	Look     *Look         // CommandLook
+	Journal  JournalID     // grant, confirm: of the agent whose claim was granted; empty: not known
+	Voices   []Voice       // CommandTwins
 	At       time.Time
 	Trace    Trace
 }
@@ -98,6 +104,7 @@ const (
 	CommandFenced            // this host was declared dead: destroy all it has from before
 	CommandConsole           // read a part of its serial console
 	CommandLook              // look at a queue: work that fits lies in it
+	CommandTwins             // two agents speak for this host, as Voices says: neither may take anything
 )
 
 // Look is the queue manager's hint that a queue has, or will soon have, work that
@@ -123,7 +130,7 @@ func (l Look) Check() error {
 	return nil
 }
 
-var commandOpNames = [...]string{"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced", "console", "look"}
+var commandOpNames = [...]string{"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced", "console", "look", "twins"}
 
 // String is the command's name in logs.
 func (o CommandOp) String() string { return name(commandOpNames[:], o, "command") }

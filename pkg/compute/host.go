@@ -1,6 +1,9 @@
 package compute
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Inventory is what a host has, as its hypervisor says it.
 type Inventory struct {
@@ -30,7 +33,25 @@ type Beacon struct {
 	At          time.Time
 	Deadline    time.Time // HostDraining: when its operator wants it to be empty; zero: no hurry
 	Rings       bool      // the agent knows CommandLook
+	Twins       bool      // the agent knows CommandTwins
 }
+
+// Voice is one process that speaks for a host.
+type Voice struct {
+	Journal JournalID
+	Started time.Time
+}
+
+// Same says whether it is the same process.
+func (v Voice) Same(w Voice) bool { return v.Journal == w.Journal && v.Started.Equal(w.Started) }
+
+// String is for messages.
+func (v Voice) String() string {
+	return fmt.Sprintf("journal %s, started %s", v.Journal, v.Started.UTC().Format(time.RFC3339))
+}
+
+// Voice is the process that says a beacon.
+func (b Beacon) Voice() Voice { return Voice{b.Journal, b.Started} }
 
 // HostState is whether a host offers, and if not, why.
 type HostState uint8

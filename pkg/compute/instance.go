@@ -22,16 +22,17 @@ type Instance struct {
 	Forbidden []Trait
 
 	Attempt   Attempt    // the current try, from 1
+	Power     PowerState // as the host last said
+	Delete    bool       // asked to be deleted
+	Confirm   bool       // its host lost its memory and was asked whether it still has it; until answered
 	Host      HostID     // who has it; from starting on it may be running there
 	Claim     ClaimID    // the granted claim of the current attempt
 	Fence     FenceEpoch // what that claim carried
+	Journal   JournalID  // of the agent that has it; empty: one of an older version
 	Failures  []Failure
-	Power     PowerState    // as the host last said
 	Stopped   *Reason       // why it does not run, as the host last said; nil: it runs, or nobody knows
 	Command   *PowerCommand // the user's last power command, until answered
 	Answer    *PowerAnswer  // how the last one that was answered ended
-	Delete    bool          // asked to be deleted
-	Confirm   bool          // its host lost its memory and was asked whether it still has it; until answered
 	PublishAt time.Time     // queued: when the work is due in its queue (back-off)
 
 	AcceptedAt time.Time // when an API node took the request

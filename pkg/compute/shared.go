@@ -23,7 +23,7 @@ const mostShared = 1 << 16
 func (s *Shared) Instance(inst *Instance) {
 	inst.Project = word(s, inst.Project)
 	inst.Host, inst.Boot.Host = word(s, inst.Host), word(s, inst.Boot.Host)
-	inst.Boot.Image = word(s, inst.Boot.Image)
+	inst.Boot.Image, inst.Journal = word(s, inst.Boot.Image), word(s, inst.Journal)
 	if inst.Queue == "" {
 		return
 	}

@@ -60,14 +60,14 @@ func (r *Recording) meant(e fake.Event) (last compute.Instance, ok bool) {
 // they know of them. Its own agent may say that a machine is gone only if somebody
 // took it.
 func checkLost(r *Recording) (wrong []Violation) {
-	renamed := false
+	other := false
 	for _, f := range r.Schedule.Faults {
-		renamed = renamed || f.Kind == FaultRename
+		other = other || f.Kind == FaultRename || f.Kind == FaultClone
 		if f.Kind == FaultWipe || f.Kind == FaultDriver || f.Dead != "" || f.Disk != "" {
 			return nil
 		}
 	}
-	if !renamed {
+	if !other {
 		return nil
 	}
 	was := map[compute.InstanceID]compute.State{}
@@ -75,7 +75,7 @@ func checkLost(r *Recording) (wrong []Violation) {
 		i := w.Instance
 		if i.State == compute.StateError && was[i.ID] == compute.StateActive {
 			wrong = append(wrong, broken("kept", i.ID, w.Seen,
-				"%s was lost, and its host has only had another name: %s", i.Boot.Name, i.Reason)...)
+				"%s was lost, and its host has only had another name, or a twin: %s", i.Boot.Name, i.Reason)...)
 		}
 		was[i.ID] = i.State
 	}

@@ -24,3 +24,23 @@ func (g *generator) befalls(f *Fault) {
 	}
 	f.At, f.Who = g.between(g.length/2, g.length+5), g.one("host")
 }
+
+// longest is how long anything else may last where a host is cloned: of one that
+// nobody hears, nobody knows any more that it is not what its clone became.
+const longest Seconds = 25
+
+// cloned has some schedules start a second agent with the name of a host.
+func (g *generator) cloned() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 12))
+	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.08) {
+		return
+	}
+	for _, f := range g.s.Faults {
+		if f.For+f.By > longest || f.Kind == FaultRename {
+			return
+		}
+	}
+	f := Fault{Kind: FaultClone, For: g.between(5, 120), Key: pick(g, "", CopiedJournal)}
+	g.befalls(&f)
+	g.wrong(f)
+}

@@ -42,6 +42,8 @@ type play struct {
 	rings    rings
 	procs    map[string]*process
 	order    []*process // as started
+	mu       sync.Mutex
+	clones   []*process // guarded by mu
 	over     bool       // nothing is started any more
 	busy     sync.WaitGroup
 	asking   atomic.Int64 // things that were asked and may still be
@@ -202,7 +204,7 @@ func (w *play) finish() {
 	w.ours.end()
 	w.busy.Wait()
 	var all sync.WaitGroup
-	for _, p := range w.order {
+	for _, p := range append(w.order, w.clones...) {
 		all.Go(p.stop)
 	}
 	all.Wait()

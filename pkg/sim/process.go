@@ -28,6 +28,7 @@ type process struct {
 	lives []*life
 	keep  []byte // agents: the journal for the next life; nil: a new one
 	as    identity
+	clone *fake.Host // agents that have the name of another: their machines
 }
 
 // life is one run of a process, from its start until nothing of it is left.
@@ -145,10 +146,11 @@ func (p *process) furnish(l *life) {
 	}
 	l.saved(file)
 	l.saved(file)
+	p.copied(l)
 	p.mark(l)
 }
 
-func (p *process) journal(l *life) string { return filepath.Join(l.dir, p.name+".journal") }
+func (p *process) journal(l *life) string { return filepath.Join(l.dir, string(p.host.ID)+".journal") }
 
 func makeJournal(file string) error {
 	j, err := journal.Open(file, journal.Options{NoSync: true})
@@ -183,13 +185,13 @@ func (p *process) written(l *life) {
 
 // agent makes the part of a host's agent.
 func (p *process) agent(l *life) service.Part {
-	host := p.play.hosts[p.host.ID]
+	host, name := p.machines()
 	inner := fake.NewDriver(host, fake.Options{
 		PrepareTime: p.host.Prepare.Duration(), LaunchTime: p.host.Launch.Duration(), DestroyTime: p.host.Destroy.Duration(),
 		Fault: p.play.troubles.fault,
 	})
-	var reached hypervisor.Driver = &driver{Driver: inner, host: p.host.ID, link: l.link, rec: p.play.rec}
-	if p.as.name != "" {
+	var reached hypervisor.Driver = &driver{Driver: inner, host: name, link: l.link, rec: p.play.rec}
+	if p.as.name != "" || p.clone != nil {
 		reached = roomless{reached}
 	}
 	return p.play.product.Agent(p.play.site(l, p.name), AgentSite{

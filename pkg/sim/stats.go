@@ -107,8 +107,8 @@ func kindOf(f Fault) string {
 		return "ring " + f.Key
 	case FaultPower:
 		return strings.TrimSpace("power " + f.Dead)
-	case FaultRename:
-		return strings.TrimSpace("rename " + f.Key)
+	case FaultRename, FaultClone:
+		return strings.TrimSpace(f.Kind + " " + f.Key)
 	}
 	return f.Kind
 }

@@ -60,6 +60,7 @@ func (r *reader) instance(i compute.Instance) {
 	perhaps(r, i.Host)
 	perhaps(r, i.Boot.Host)
 	r.atMost("claim", len(i.Claim), MaxID)
+	r.atMost("journal", len(i.Journal), MaxID)
 	r.atMost("queue", len(i.Queue), maxQueueName)
 	if !i.State.Ended() { // what was refused need not make sense
 		r.check(i.Resources.Check())
@@ -73,7 +74,8 @@ func (r *reader) instance(i compute.Instance) {
 }
 
 func (r *reader) command(c compute.Command) {
-	about := c.Op != compute.CommandHost && c.Op != compute.CommandFenced && c.Op != compute.CommandLook
+	about := c.Op != compute.CommandHost && c.Op != compute.CommandFenced &&
+		c.Op != compute.CommandLook && c.Op != compute.CommandTwins
 	if about {
 		r.whose(c.Project, c.Instance)
 		r.key([]byte(c.Instance))

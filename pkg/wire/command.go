@@ -21,6 +21,8 @@ func EncodeCommand(c compute.Command) Record {
 		Desired:  hostDesiredTo(c.Desired),
 		Console:  consoleAskTo(c.Console),
 		Look:     lookTo(c.Look),
+		Journal:  text(c.Journal),
+		Voices:   voicesTo(c.Voices),
 		At:       stamp(c.At),
 	}, c.Trace)
 }
@@ -43,6 +45,8 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 		Desired:  hostDesiredFrom(r, m.GetDesired()),
 		Console:  consoleAskFrom(r, m.GetConsole()),
 		Look:     lookFrom(r, m.GetLook()),
+		Journal:  compute.JournalID(m.GetJournal()),
+		Voices:   voicesFrom(r, m.GetVoices()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
 	}
@@ -60,8 +64,33 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 	needs(compute.CommandHost, "desired", c.Desired != nil)
 	needs(compute.CommandConsole, "console", c.Console != nil)
 	needs(compute.CommandLook, "look", c.Look != nil)
+	needs(compute.CommandTwins, "voices", len(c.Voices) > 1)
+	r.atMost("journal", len(c.Journal), MaxID)
 	r.command(c)
 	return c
+}
+
+// maxVoices bounds how many agents are told of at once.
+const maxVoices = 16
+
+func voicesTo(list []compute.Voice) []*pb.Voice {
+	var out []*pb.Voice
+	for _, v := range list[:min(len(list), maxVoices)] {
+		out = append(out, &pb.Voice{Journal: text(v.Journal), Started: stamp(v.Started)})
+	}
+	return out
+}
+
+func voicesFrom(r *reader, list []*pb.Voice) []compute.Voice {
+	r.atMost("voices", len(list), maxVoices)
+	var out []compute.Voice
+	for _, v := range list[:min(len(list), maxVoices)] {
+		r.atMost("voices.journal", len(v.GetJournal()), MaxID)
+		out = append(out, compute.Voice{
+			Journal: compute.JournalID(v.GetJournal()), Started: r.time("voices.started", v.GetStarted()),
+		})
+	}
+	return out
 }
 
 func lookTo(l *compute.Look) *pb.Look {

@@ -79,6 +79,7 @@ var commandOps = table[compute.CommandOp, pb.CommandOp]{
 	{compute.CommandFenced, pb.CommandOp_COMMAND_OP_FENCED},
 	{compute.CommandConsole, pb.CommandOp_COMMAND_OP_CONSOLE},
 	{compute.CommandLook, pb.CommandOp_COMMAND_OP_LOOK},
+	{compute.CommandTwins, pb.CommandOp_COMMAND_OP_TWINS},
 }
 
 var consoleRefusals = table[compute.ConsoleRefusal, pb.ConsoleRefusal]{

@@ -23,6 +23,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		At:          stamp(b.At),
 		Deadline:    stamp(b.Deadline),
 		Rings:       b.Rings,
+		Twins:       b.Twins,
 	}, "")
 }
 
@@ -49,6 +50,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		At:          r.said("at", m.GetAt()),
 		Deadline:    r.time("deadline", m.GetDeadline()),
 		Rings:       m.GetRings(),
+		Twins:       m.GetTwins(),
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

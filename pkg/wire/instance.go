@@ -25,6 +25,7 @@ func EncodeInstance(i compute.Instance) Record {
 		Host:     text(i.Host),
 		Claim:    text(i.Claim),
 		Fence:    uint64(i.Fence),
+		Journal:  text(i.Journal),
 		Failures: failuresTo(i.Failures),
 		Power:    powerStates.out(i.Power),
 
@@ -70,6 +71,7 @@ func instanceFrom(r *reader, m *pb.Instance) compute.Instance {
 		Host:      compute.HostID(m.GetHost()),
 		Claim:     compute.ClaimID(m.GetClaim()),
 		Fence:     compute.FenceEpoch(m.GetFence()),
+		Journal:   compute.JournalID(m.GetJournal()),
 		Failures:  failuresFrom(r, m.GetFailures()),
 		Power:     powerStates.in(r, "power", m.GetPower()),
 		Stopped:   stoppedFrom(r, m.GetPowerReason()),

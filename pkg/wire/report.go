@@ -22,6 +22,7 @@ func EncodeReport(p compute.Report) Record {
 		Version:  uint64(p.Version),
 		Journal:  text(p.Journal),
 		Fence:    uint64(p.Fence),
+		Started:  stamp(p.Started),
 		At:       stamp(p.At),
 
 		PowerReason: reasonTo(p.Stopped),
@@ -56,6 +57,7 @@ func reportFrom(r *reader, m *pb.Report) compute.Report {
 		Version:  compute.Version(m.GetVersion()),
 		Journal:  compute.JournalID(m.GetJournal()),
 		Fence:    compute.FenceEpoch(m.GetFence()),
+		Started:  r.time("started", m.GetStarted()),
 		At:       r.time("at", m.GetAt()),
 		Trace:    r.trace(),
 	}

@@ -188,6 +188,10 @@ func commands() *rapid.Generator[compute.Command] {
 		if c.Op == compute.CommandLook && c.Look == nil {
 			c.Look = &compute.Look{Queue: "small"}
 		}
+		c.Voices = c.Voices[:min(len(c.Voices), maxVoices)]
+		for c.Op == compute.CommandTwins && len(c.Voices) < 2 {
+			c.Voices = append(c.Voices, compute.Voice{Journal: "j", Started: at(len(c.Voices))})
+		}
 		if l := c.Look; l != nil {
 			l.Queue, l.Hold = "q"+l.Queue, max(0, l.Hold)%compute.MaxHold
 		}

@@ -256,7 +256,23 @@ func machineSamples() []sample {
 	}
 	refused := console
 	refused.Offset, refused.Data, refused.End, refused.Refusal, refused.Message = 0, nil, 0, compute.ConsoleFailed, "permission denied"
+	had := sampleInstanceRecord()
+	had.Journal = "journal-3"
+	granted := sampleCommand(compute.CommandGrant)
+	granted.Journal = "journal-3"
+	started := sampleReport(compute.ReportStarted)
+	started.Started = at(27)
+	twins := compute.Command{Op: compute.CommandTwins, At: at(28), Voices: []compute.Voice{
+		{Journal: "journal-3", Started: at(27)}, {Journal: "journal-4", Started: at(28)},
+	}}
+	knowing := sampleBeacon()
+	knowing.Twins = true
 	return []sample{
+		{"instance-journal", EncodeInstance(had), had, of(DecodeInstance)},
+		{"command-grant-journal", EncodeCommand(granted), granted, of(DecodeCommand)},
+		{"report-voice", EncodeReport(started), started, of(DecodeReport)},
+		{"command-twins", EncodeCommand(twins), twins, of(DecodeCommand)},
+		{"beacon-twins", EncodeBeacon(knowing), knowing, of(DecodeBeacon)},
 		{"instance-stopped", EncodeInstance(inst), inst, of(DecodeInstance)},
 		{"report-changed-stopped", EncodeReport(changed), changed, of(DecodeReport)},
 		{"build-ssh-keys", EncodeBuild(build), build, of(DecodeBuild)},

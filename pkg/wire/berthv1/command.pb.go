@@ -50,6 +50,8 @@ const (
 	CommandOp_COMMAND_OP_CONSOLE CommandOp = 9
 	// Look at a queue.
 	CommandOp_COMMAND_OP_LOOK CommandOp = 10
+	// Two agents speak for this host: neither may take anything.
+	CommandOp_COMMAND_OP_TWINS CommandOp = 11
 )
 
 // Enum value maps for CommandOp.
@@ -66,6 +68,7 @@ var (
 		8:  "COMMAND_OP_FENCED",
 		9:  "COMMAND_OP_CONSOLE",
 		10: "COMMAND_OP_LOOK",
+		11: "COMMAND_OP_TWINS",
 	}
 	CommandOp_value = map[string]int32{
 		"COMMAND_OP_UNSPECIFIED": 0,
@@ -79,6 +82,7 @@ var (
 		"COMMAND_OP_FENCED":      8,
 		"COMMAND_OP_CONSOLE":     9,
 		"COMMAND_OP_LOOK":        10,
+		"COMMAND_OP_TWINS":       11,
 	}
 )
 
@@ -137,7 +141,12 @@ type Command struct {
 	// console is what to read: console.
 	Console *ConsoleAsk `protobuf:"bytes,11,opt,name=console,proto3" json:"console,omitempty"`
 	// look is the queue to look at: look.
-	Look          *Look `protobuf:"bytes,12,opt,name=look,proto3" json:"look,omitempty"`
+	Look *Look `protobuf:"bytes,12,opt,name=look,proto3" json:"look,omitempty"`
+	// journal is that of the agent whose claim was granted, where it is known:
+	// grant, confirm. At most 128 bytes.
+	Journal string `protobuf:"bytes,13,opt,name=journal,proto3" json:"journal,omitempty"`
+	// voices are the agents that speak for this host: twins. At most 16.
+	Voices        []*Voice `protobuf:"bytes,14,rep,name=voices,proto3" json:"voices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -256,6 +265,75 @@ func (x *Command) GetLook() *Look {
 	return nil
 }
 
+func (x *Command) GetJournal() string {
+	if x != nil {
+		return x.Journal
+	}
+	return ""
+}
+
+func (x *Command) GetVoices() []*Voice {
+	if x != nil {
+		return x.Voices
+	}
+	return nil
+}
+
+// Voice is one process that speaks for a host.
+type Voice struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// journal is the id of its journal; at most 128 bytes.
+	Journal string `protobuf:"bytes,1,opt,name=journal,proto3" json:"journal,omitempty"`
+	// started is when the process began, by its own clock.
+	Started       *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=started,proto3" json:"started,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Voice) Reset() {
+	*x = Voice{}
+	mi := &file_berth_v1_command_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Voice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Voice) ProtoMessage() {}
+
+func (x *Voice) ProtoReflect() protoreflect.Message {
+	mi := &file_berth_v1_command_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Voice.ProtoReflect.Descriptor instead.
+func (*Voice) Descriptor() ([]byte, []int) {
+	return file_berth_v1_command_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Voice) GetJournal() string {
+	if x != nil {
+		return x.Journal
+	}
+	return ""
+}
+
+func (x *Voice) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
+	}
+	return nil
+}
+
 // Look tells a host that a queue has, or will soon have, work that fits it. It
 // is a hint: a host that does nothing on it breaks nothing.
 type Look struct {
@@ -271,7 +349,7 @@ type Look struct {
 
 func (x *Look) Reset() {
 	*x = Look{}
-	mi := &file_berth_v1_command_proto_msgTypes[1]
+	mi := &file_berth_v1_command_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -283,7 +361,7 @@ func (x *Look) String() string {
 func (*Look) ProtoMessage() {}
 
 func (x *Look) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_command_proto_msgTypes[1]
+	mi := &file_berth_v1_command_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -296,7 +374,7 @@ func (x *Look) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Look.ProtoReflect.Descriptor instead.
 func (*Look) Descriptor() ([]byte, []int) {
-	return file_berth_v1_command_proto_rawDescGZIP(), []int{1}
+	return file_berth_v1_command_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Look) GetQueue() string {
@@ -332,7 +410,7 @@ type ConsoleAsk struct {
 
 func (x *ConsoleAsk) Reset() {
 	*x = ConsoleAsk{}
-	mi := &file_berth_v1_command_proto_msgTypes[2]
+	mi := &file_berth_v1_command_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -344,7 +422,7 @@ func (x *ConsoleAsk) String() string {
 func (*ConsoleAsk) ProtoMessage() {}
 
 func (x *ConsoleAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_berth_v1_command_proto_msgTypes[2]
+	mi := &file_berth_v1_command_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -357,7 +435,7 @@ func (x *ConsoleAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConsoleAsk.ProtoReflect.Descriptor instead.
 func (*ConsoleAsk) Descriptor() ([]byte, []int) {
-	return file_berth_v1_command_proto_rawDescGZIP(), []int{2}
+	return file_berth_v1_command_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ConsoleAsk) GetId() string {
@@ -392,7 +470,7 @@ var File_berth_v1_command_proto protoreflect.FileDescriptor
 
 const file_berth_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc4\x03\n" +
+	"\x16berth/v1/command.proto\x12\bberth.v1\x1a\x14berth/v1/build.proto\x1a\x13berth/v1/host.proto\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x87\x04\n" +
 	"\aCommand\x12#\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x13.berth.v1.CommandOpR\x02op\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x1a\n" +
@@ -406,7 +484,12 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x02at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12.\n" +
 	"\aconsole\x18\v \x01(\v2\x14.berth.v1.ConsoleAskR\aconsole\x12\"\n" +
-	"\x04look\x18\f \x01(\v2\x0e.berth.v1.LookR\x04look\"K\n" +
+	"\x04look\x18\f \x01(\v2\x0e.berth.v1.LookR\x04look\x12\x18\n" +
+	"\ajournal\x18\r \x01(\tR\ajournal\x12'\n" +
+	"\x06voices\x18\x0e \x03(\v2\x0f.berth.v1.VoiceR\x06voices\"W\n" +
+	"\x05Voice\x12\x18\n" +
+	"\ajournal\x18\x01 \x01(\tR\ajournal\x124\n" +
+	"\astarted\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"K\n" +
 	"\x04Look\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12-\n" +
 	"\x04hold\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04hold\"\x82\x01\n" +
@@ -415,7 +498,7 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x126\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\x86\x02\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\x9c\x02\n" +
 	"\tCommandOp\x12\x1a\n" +
 	"\x16COMMAND_OP_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10COMMAND_OP_GRANT\x10\x01\x12\x13\n" +
@@ -428,7 +511,8 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x11COMMAND_OP_FENCED\x10\b\x12\x16\n" +
 	"\x12COMMAND_OP_CONSOLE\x10\t\x12\x13\n" +
 	"\x0fCOMMAND_OP_LOOK\x10\n" +
-	"B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x12\x14\n" +
+	"\x10COMMAND_OP_TWINS\x10\vB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_command_proto_rawDescOnce sync.Once
@@ -443,35 +527,38 @@ func file_berth_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_berth_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_berth_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_berth_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_berth_v1_command_proto_goTypes = []any{
 	(CommandOp)(0),                // 0: berth.v1.CommandOp
 	(*Command)(nil),               // 1: berth.v1.Command
-	(*Look)(nil),                  // 2: berth.v1.Look
-	(*ConsoleAsk)(nil),            // 3: berth.v1.ConsoleAsk
-	(*Reason)(nil),                // 4: berth.v1.Reason
-	(*Build)(nil),                 // 5: berth.v1.Build
-	(*PowerCommand)(nil),          // 6: berth.v1.PowerCommand
-	(*HostDesired)(nil),           // 7: berth.v1.HostDesired
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 9: google.protobuf.Duration
+	(*Voice)(nil),                 // 2: berth.v1.Voice
+	(*Look)(nil),                  // 3: berth.v1.Look
+	(*ConsoleAsk)(nil),            // 4: berth.v1.ConsoleAsk
+	(*Reason)(nil),                // 5: berth.v1.Reason
+	(*Build)(nil),                 // 6: berth.v1.Build
+	(*PowerCommand)(nil),          // 7: berth.v1.PowerCommand
+	(*HostDesired)(nil),           // 8: berth.v1.HostDesired
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 10: google.protobuf.Duration
 }
 var file_berth_v1_command_proto_depIdxs = []int32{
 	0,  // 0: berth.v1.Command.op:type_name -> berth.v1.CommandOp
-	4,  // 1: berth.v1.Command.reason:type_name -> berth.v1.Reason
-	5,  // 2: berth.v1.Command.build:type_name -> berth.v1.Build
-	6,  // 3: berth.v1.Command.power:type_name -> berth.v1.PowerCommand
-	7,  // 4: berth.v1.Command.desired:type_name -> berth.v1.HostDesired
-	8,  // 5: berth.v1.Command.at:type_name -> google.protobuf.Timestamp
-	3,  // 6: berth.v1.Command.console:type_name -> berth.v1.ConsoleAsk
-	2,  // 7: berth.v1.Command.look:type_name -> berth.v1.Look
-	9,  // 8: berth.v1.Look.hold:type_name -> google.protobuf.Duration
-	8,  // 9: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
-	10, // [10:10] is the sub-list for method output_type
-	10, // [10:10] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	5,  // 1: berth.v1.Command.reason:type_name -> berth.v1.Reason
+	6,  // 2: berth.v1.Command.build:type_name -> berth.v1.Build
+	7,  // 3: berth.v1.Command.power:type_name -> berth.v1.PowerCommand
+	8,  // 4: berth.v1.Command.desired:type_name -> berth.v1.HostDesired
+	9,  // 5: berth.v1.Command.at:type_name -> google.protobuf.Timestamp
+	4,  // 6: berth.v1.Command.console:type_name -> berth.v1.ConsoleAsk
+	3,  // 7: berth.v1.Command.look:type_name -> berth.v1.Look
+	2,  // 8: berth.v1.Command.voices:type_name -> berth.v1.Voice
+	9,  // 9: berth.v1.Voice.started:type_name -> google.protobuf.Timestamp
+	10, // 10: berth.v1.Look.hold:type_name -> google.protobuf.Duration
+	9,  // 11: berth.v1.ConsoleAsk.deadline:type_name -> google.protobuf.Timestamp
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_command_proto_init() }
@@ -489,7 +576,7 @@ func file_berth_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_command_proto_rawDesc), len(file_berth_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

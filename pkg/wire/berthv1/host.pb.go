@@ -122,7 +122,10 @@ type Beacon struct {
 	Largest map[string]int64 `protobuf:"bytes,14,rep,name=largest,proto3" json:"largest,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// rings says that the agent knows what a look command is; a host of an older
 	// version, where this is absent, is never rung.
-	Rings         bool `protobuf:"varint,15,opt,name=rings,proto3" json:"rings,omitempty"`
+	Rings bool `protobuf:"varint,15,opt,name=rings,proto3" json:"rings,omitempty"`
+	// twins says that the agent knows what a twins command is; it is sent to no
+	// host of an older version.
+	Twins         bool `protobuf:"varint,16,opt,name=twins,proto3" json:"twins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -258,6 +261,13 @@ func (x *Beacon) GetLargest() map[string]int64 {
 func (x *Beacon) GetRings() bool {
 	if x != nil {
 		return x.Rings
+	}
+	return false
+}
+
+func (x *Beacon) GetTwins() bool {
+	if x != nil {
+		return x.Twins
 	}
 	return false
 }
@@ -422,7 +432,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xaf\x05\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\x05\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -439,7 +449,8 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x02at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x126\n" +
 	"\bdeadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x127\n" +
 	"\alargest\x18\x0e \x03(\v2\x1d.berth.v1.Beacon.LargestEntryR\alargest\x12\x14\n" +
-	"\x05rings\x18\x0f \x01(\bR\x05rings\x1a7\n" +
+	"\x05rings\x18\x0f \x01(\bR\x05rings\x12\x14\n" +
+	"\x05twins\x18\x10 \x01(\bR\x05twins\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +

@@ -272,7 +272,10 @@ type Instance struct {
 	// runs, or nobody knows why not.
 	PowerReason *Reason `protobuf:"bytes,28,opt,name=power_reason,json=powerReason,proto3" json:"power_reason,omitempty"`
 	// answer is how the last power command that was answered ended.
-	Answer        *PowerAnswer `protobuf:"bytes,29,opt,name=answer,proto3" json:"answer,omitempty"`
+	Answer *PowerAnswer `protobuf:"bytes,29,opt,name=answer,proto3" json:"answer,omitempty"`
+	// journal is the id of the journal of the agent that has it; absent: it has an
+	// agent of an older version. At most 128 bytes.
+	Journal       string `protobuf:"bytes,30,opt,name=journal,proto3" json:"journal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,6 +513,13 @@ func (x *Instance) GetAnswer() *PowerAnswer {
 	return nil
 }
 
+func (x *Instance) GetJournal() string {
+	if x != nil {
+		return x.Journal
+	}
+	return ""
+}
+
 // PowerCommand is a user's wish about an active machine.
 type PowerCommand struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -669,7 +679,7 @@ var File_berth_v1_instance_proto protoreflect.FileDescriptor
 
 const file_berth_v1_instance_proto_rawDesc = "" +
 	"\n" +
-	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\t\n" +
+	"\x17berth/v1/instance.proto\x12\bberth.v1\x1a\x15berth/v1/reason.proto\x1a\x16berth/v1/request.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\t\n" +
 	"\bInstance\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x18\n" +
@@ -704,7 +714,8 @@ const file_berth_v1_instance_proto_rawDesc = "" +
 	"\aconfirm\x18\x1a \x01(\bR\aconfirm\x12\x14\n" +
 	"\x05fence\x18\x1b \x01(\x04R\x05fence\x123\n" +
 	"\fpower_reason\x18\x1c \x01(\v2\x10.berth.v1.ReasonR\vpowerReason\x12-\n" +
-	"\x06answer\x18\x1d \x01(\v2\x15.berth.v1.PowerAnswerR\x06answer\x1a<\n" +
+	"\x06answer\x18\x1d \x01(\v2\x15.berth.v1.PowerAnswerR\x06answer\x12\x18\n" +
+	"\ajournal\x18\x1e \x01(\tR\ajournal\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"\xa5\x01\n" +

@@ -132,7 +132,8 @@ type Report struct {
 	Command string `protobuf:"bytes,10,opt,name=command,proto3" json:"command,omitempty"`
 	// version is that command's version of the instance record: changed.
 	Version uint64 `protobuf:"varint,11,opt,name=version,proto3" json:"version,omitempty"`
-	// journal is the id of the agent's journal: hello. At most 128 bytes.
+	// journal is the id of the agent's journal; absent: an agent of an older
+	// version, which says it in hello alone. At most 128 bytes.
 	Journal string `protobuf:"bytes,12,opt,name=journal,proto3" json:"journal,omitempty"`
 	// at is when the agent said it, by its own clock.
 	At *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=at,proto3" json:"at,omitempty"`
@@ -141,7 +142,9 @@ type Report struct {
 	Fence uint64 `protobuf:"varint,14,opt,name=fence,proto3" json:"fence,omitempty"`
 	// power_reason is why it does not run: started, changed. Absent: it runs, or
 	// nobody knows why not.
-	PowerReason   *Reason `protobuf:"bytes,15,opt,name=power_reason,json=powerReason,proto3" json:"power_reason,omitempty"`
+	PowerReason *Reason `protobuf:"bytes,15,opt,name=power_reason,json=powerReason,proto3" json:"power_reason,omitempty"`
+	// started is when the agent that says it began, by its own clock.
+	Started       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=started,proto3" json:"started,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -281,11 +284,18 @@ func (x *Report) GetPowerReason() *Reason {
 	return nil
 }
 
+func (x *Report) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
+	}
+	return nil
+}
+
 var File_berth_v1_report_proto protoreflect.FileDescriptor
 
 const file_berth_v1_report_proto_rawDesc = "" +
 	"\n" +
-	"\x15berth/v1/report.proto\x12\bberth.v1\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x03\n" +
+	"\x15berth/v1/report.proto\x12\bberth.v1\x1a\x17berth/v1/instance.proto\x1a\x15berth/v1/reason.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\x04\n" +
 	"\x06Report\x12\"\n" +
 	"\x02op\x18\x01 \x01(\x0e2\x12.berth.v1.ReportOpR\x02op\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
@@ -302,7 +312,8 @@ const file_berth_v1_report_proto_rawDesc = "" +
 	"\ajournal\x18\f \x01(\tR\ajournal\x12*\n" +
 	"\x02at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x14\n" +
 	"\x05fence\x18\x0e \x01(\x04R\x05fence\x123\n" +
-	"\fpower_reason\x18\x0f \x01(\v2\x10.berth.v1.ReasonR\vpowerReason*\xe1\x01\n" +
+	"\fpower_reason\x18\x0f \x01(\v2\x10.berth.v1.ReasonR\vpowerReason\x124\n" +
+	"\astarted\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\astarted*\xe1\x01\n" +
 	"\bReportOp\x12\x19\n" +
 	"\x15REPORT_OP_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fREPORT_OP_CLAIM\x10\x01\x12\x15\n" +
@@ -342,11 +353,12 @@ var file_berth_v1_report_proto_depIdxs = []int32{
 	3, // 2: berth.v1.Report.power:type_name -> berth.v1.PowerState
 	4, // 3: berth.v1.Report.at:type_name -> google.protobuf.Timestamp
 	5, // 4: berth.v1.Report.power_reason:type_name -> berth.v1.Reason
-	5, // [5:5] is the sub-list for method output_type
-	5, // [5:5] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	4, // 5: berth.v1.Report.started:type_name -> google.protobuf.Timestamp
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_report_proto_init() }

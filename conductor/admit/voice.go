@@ -1,0 +1,140 @@
+package admit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// What an agent says of a machine that it does not have is true of *its* machines.
+// Two agents may have one host name (a cloned disk), and both read the host's
+// stream: what is asked of one, the other answers too. So "it is not here" counts
+// only from the agent that has the instance, or once that one is known to be dead:
+//
+//	said by                         counts
+//	the journal of the record       at once; but while another process with that
+//	                                journal was heard of in the last QuietAfter, not;
+//	                                in the last SilentAfter if both spoke at one time
+//	another journal                 once the record's was not heard of for SilentAfter;
+//	                                not at all if both spoke for the host at one time
+//	no journal, or none in the      at once: agents of older versions
+//	record
+//
+// What does not count yet is asked again as soon as it would. Nothing here is kept
+// with the records: whoever takes over a partition has heard of nobody, and listens
+// for QuietAfter or SilentAfter before it believes anybody about what was there.
+
+// hear takes note of which process spoke for a host.
+func (s *step) hear(h *host, by compute.Voice) {
+	if by.Journal == "" {
+		return
+	}
+	h.voices[by] = s.now
+	for v, at := range h.voices {
+		if s.now.Sub(at) >= s.opts.SilentAfter {
+			delete(h.voices, v)
+		}
+	}
+}
+
+// rival takes note of agents that speak for a host at the same time: none of them
+// is what another one became.
+func (s *step) rival(h *host) {
+	for _, v := range s.view.Twins[h.id] {
+		if h.rivals == nil {
+			h.rivals = map[compute.Voice]bool{}
+		}
+		h.rivals[v] = true
+	}
+}
+
+// contested says whether a rival speaks about what the other one has.
+func (s *step) contested(h *host, e *entry, r compute.Report) bool {
+	for v := range h.rivals {
+		if v.Journal == e.inst.Journal {
+			return h.rivals[r.Voice()] && r.Journal != e.inst.Journal
+		}
+	}
+	return false
+}
+
+// speaks says whether a journal was heard of lately.
+func (s *step) speaks(h *host, journal compute.JournalID) bool {
+	for v, at := range h.voices {
+		if v.Journal == journal && s.now.Sub(at) < s.opts.SilentAfter {
+			return true
+		}
+	}
+	return false
+}
+
+// absent says whether a report is that a machine is not there.
+func absent(op compute.ReportOp) bool {
+	return op == compute.ReportFailed || op == compute.ReportGone || op == compute.ReportReturned
+}
+
+// countsFrom is when a report of the record's host, attempt and claim will count; zero:
+// it does.
+func (s *step) countsFrom(e *entry, r compute.Report) time.Time {
+	has, h := e.inst.Journal, s.hosts[e.inst.Host]
+	if has == "" || r.Journal == "" || h == nil {
+		return time.Time{}
+	}
+	var due time.Time
+	until := func(at time.Time) {
+		if at.After(due) {
+			due = at
+		}
+	}
+	wait := s.opts.QuietAfter
+	if h.rivals[r.Voice()] {
+		wait = s.opts.SilentAfter
+	}
+	if r.Journal != has {
+		wait = s.opts.SilentAfter
+	}
+	until(h.since.Add(wait))
+	if s.contested(h, e, r) {
+		until(s.now.Add(wait))
+	}
+	for v, at := range h.voices {
+		if v.Journal == has && v != r.Voice() {
+			until(at.Add(wait))
+		}
+	}
+	if !due.After(s.now) {
+		return time.Time{}
+	}
+	return due
+}
+
+// holder is the journal that has an instance of which this report says that it is
+// there.
+func (s *step) holder(e *entry, r compute.Report) compute.JournalID {
+	if r.Op != compute.ReportStarted || r.Journal == "" || !s.countsFrom(e, r).IsZero() {
+		return e.inst.Journal
+	}
+	return r.Journal
+}
+
+// askAgain has a host asked about an instance once its answer counts.
+func (s *step) askAgain(e *entry, due time.Time) {
+	e.asking = running(e.inst)
+	h := s.hosts[e.inst.Host]
+	if h.again == nil {
+		h.again = map[*entry]time.Time{}
+	}
+	h.again[e] = due
+	s.reschedule(e)
+}
+
+// twins says which agents speak for one host.
+func twins(list []compute.Voice) string {
+	var each []string
+	for _, v := range list {
+		each = append(each, v.String())
+	}
+	return fmt.Sprintf("%d agents speak for this host: %s", len(list), strings.Join(each, "; "))
+}

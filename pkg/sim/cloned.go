@@ -1,0 +1,66 @@
+package sim
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
+)
+
+// FaultClone is a second agent with the name of a host, for For: the disk of the
+// host was copied, and the copy runs beside it, with a hypervisor of its own in
+// which there is nothing. Key says whether the copy has the host's journal.
+const FaultClone = "clone"
+
+// CopiedJournal is the Key of a FaultClone with the host's journal as it was.
+const CopiedJournal = "journal"
+
+// clone starts a second agent with a host's name, and ends it.
+func (w *play) clone(of *process, f Fault) {
+	machines, err := w.world.Host(of.host.ID+"-clone", compute.Inventory{Totals: of.host.Totals, Traits: of.host.Traits})
+	w.must(err)
+	p := &process{play: w, name: string(machines.ID()), host: of.host, clone: machines}
+	p.build = func(l *life) service.Part { return p.agent(l) }
+	if l := of.current(); l != nil && f.Key == CopiedJournal {
+		l.mu.Lock()
+		p.keep = l.disk
+		l.mu.Unlock()
+	}
+	w.rec.came(f)
+	w.rec.note(p.name, "has the name of "+of.name)
+	w.mu.Lock()
+	w.clones = append(w.clones, p)
+	w.mu.Unlock()
+	p.start()
+	w.lasts(f.For, nil)
+	w.after(f.For.Duration(), func() {
+		p.hold()
+		p.kill(p.current(), "")
+		w.rec.note(p.name, "is gone")
+	})
+}
+
+// copied gives the first life of a clone the mark of the machines that were copied
+// with the disk.
+func (p *process) copied(l *life) {
+	if p.clone == nil || len(p.lives) > 0 {
+		return
+	}
+	of := p.play.procs[string(p.host.ID)].current()
+	if of == nil {
+		return
+	}
+	if b, err := os.ReadFile(filepath.Join(of.dir, "owner")); err == nil {
+		p.play.must(os.WriteFile(filepath.Join(l.dir, "owner"), b, 0o600))
+	}
+}
+
+// machines are those that an agent has, and the name they are known by outside.
+func (p *process) machines() (*fake.Host, compute.HostID) {
+	if p.clone != nil {
+		return p.clone, p.clone.ID()
+	}
+	return p.play.hosts[p.host.ID], p.host.ID
+}

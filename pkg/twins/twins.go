@@ -1,0 +1,99 @@
+// Package twins finds hosts that two agents speak for: a disk that was copied with
+// its host's name on it. It is pure.
+//
+// An agent that was started again is another process, too, but then the one before
+// is not heard any more, but for a beacon that was still on its way. So two are
+// there if the older of them is heard again, and once more, after the younger was:
+//
+//	restart   A A A B B B     A A A B A B B
+//	twins     A A B A B A …
+//
+// Which is which, the journal's id and the beginning of the process say: a copied
+// disk may have the journal on it.
+package twins
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Watch hears beacons. The zero value is ready. It is not safe for concurrent use.
+type Watch struct{ hosts map[compute.HostID]*host }
+
+type host struct {
+	voices []voice // as first heard
+	last   compute.Voice
+}
+
+type voice struct {
+	compute.Voice
+	at    time.Time // last heard
+	again int       // how often it was heard after another had been
+}
+
+// enough is how often the older voice has to be heard again: the first time it may
+// have been late.
+const enough = 2
+
+// Hear takes a beacon and answers which agents speak for its host: nothing if it is
+// one, and the one that began last is last.
+func (w *Watch) Hear(id compute.HostID, by compute.Voice, now time.Time) []compute.Voice {
+	if w.hosts == nil {
+		w.hosts = map[compute.HostID]*host{}
+	}
+	h := w.hosts[id]
+	if h == nil {
+		h = &host{}
+		w.hosts[id] = h
+	}
+	h.hear(by, now)
+	return w.Of(id, now)
+}
+
+func (h *host) hear(by compute.Voice, now time.Time) {
+	h.voices = slices.DeleteFunc(h.voices, func(v voice) bool { return now.Sub(v.at) >= compute.SilentAfter })
+	i := slices.IndexFunc(h.voices, func(v voice) bool { return v.Same(by) })
+	if i < 0 {
+		h.voices, i = append(h.voices, voice{Voice: by}), len(h.voices)
+	} else if !h.last.Same(by) {
+		h.voices[i].again++
+	}
+	h.voices[i].at, h.last = now, by
+}
+
+// Of is which agents speak for a host, as Hear answers it.
+func (w *Watch) Of(id compute.HostID, now time.Time) (all []compute.Voice) {
+	h := w.hosts[id]
+	if h == nil {
+		return nil
+	}
+	both := false
+	for i, v := range h.voices {
+		if now.Sub(v.at) >= compute.SilentAfter {
+			continue
+		}
+		all = append(all, v.Voice)
+		both = both || i < len(h.voices)-1 && v.again >= enough
+	}
+	if !both || len(all) < 2 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b compute.Voice) int { return a.Started.Compare(b.Started) })
+	return all
+}
+
+// All are the hosts that several agents speak for.
+func (w *Watch) All(now time.Time) (ids []compute.HostID) {
+	for id := range w.hosts {
+		if w.Of(id, now) != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Forget drops a host.
+func (w *Watch) Forget(id compute.HostID) { delete(w.hosts, id) }

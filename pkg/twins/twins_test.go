@@ -1,0 +1,81 @@
+package twins
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// voiceOf is a process by its letter: a and A have one journal, and A began later.
+func voiceOf(letter string) compute.Voice {
+	v := compute.Voice{Journal: compute.JournalID(strings.ToLower(letter)), Started: epoch}
+	if letter != strings.ToLower(letter) {
+		v.Started = epoch.Add(time.Hour)
+	}
+	return v
+}
+
+// heard is who speaks for a host after beacons, one every five seconds; a dot is
+// five seconds without any.
+func heard(beacons string) string {
+	var w Watch
+	now := epoch
+	for _, b := range beacons {
+		now = now.Add(5 * time.Second)
+		if b != '.' && b != ' ' {
+			w.Hear("h", voiceOf(string(b)), now)
+		}
+	}
+	var out string
+	for _, v := range w.Of("h", now) {
+		letter := string(v.Journal)
+		if !v.Started.Equal(epoch) {
+			letter = strings.ToUpper(letter)
+		}
+		out += letter
+	}
+	if all := w.All(now); (len(all) > 0) != (out != "") {
+		return "All says something else"
+	}
+	return out
+}
+
+func TestTwins(t *testing.T) {
+	for beacons, want := range map[string]string{
+		"aaaaaa":                   "",
+		"aaabbb":                   "", // a journal was lost
+		"aaaAAA":                   "", // the agent was started again
+		"aaababbbb":                "", // and a beacon of before came late
+		"aaabaabbbb":               "", // or two
+		"aabababa":                 "ab",
+		"aaBaBaB":                  "aB",
+		"BBaBaBa":                  "aB", // what began last is last, whoever was heard first
+		"aAaAaA":                   "aA", // the journal was copied as well
+		"aabababbbbbbbbb":          "ab", // a has just gone
+		"aabababbbbbbbbbbbbbb":     "",   // and now it is certain
+		"aababa..............":     "",
+		"aababa..............baba": "", // each began anew
+		"abcabcabc":                "abc",
+	} {
+		if got := heard(beacons); got != want {
+			t.Errorf("%s: %q, want %q", beacons, got, want)
+		}
+	}
+	var w Watch
+	if w.Of("h", epoch) != nil || w.All(epoch) != nil {
+		t.Error("a host that was never heard has twins")
+	}
+	for i := range 6 {
+		w.Hear("h", voiceOf([]string{"a", "b"}[i%2]), epoch)
+	}
+	if w.Of("h", epoch) == nil {
+		t.Fatal("twins are not seen")
+	}
+	if w.Forget("h"); w.Of("h", epoch) != nil {
+		t.Error("a host that was forgotten has twins")
+	}
+}
