@@ -22,7 +22,8 @@ var names = wire.Topics{Prefix: "t."}
 type far struct {
 	mu       sync.Mutex
 	topics   map[compute.QueueName]*topic
-	hosts    map[compute.HostID]int
+	hosts    map[compute.HostID]int       // streams, and how often each was made
+	said     map[compute.HostID]time.Time // when something was said to a host last
 	logs     map[string][]wire.Record
 	managers []*member
 	ids      int
@@ -131,7 +132,7 @@ type member struct {
 // join starts a manager on the far end.
 func (f *far) join(t *testing.T, name string, change ...func(*Options)) *member {
 	m := &member{far: f, name: name, elected: make(chan bool, 1), ended: make(chan error, 1), read: map[string]int{}}
-	o := Options{Topics: names, Leader: m, View: m, Log: m, Far: Far{Topics: m, Hosts: m, Shares: m}}
+	o := Options{Topics: names, Leader: m, View: m, Log: m, Far: Far{Topics: m, Hosts: m, Streams: m, Shares: m}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -297,6 +298,36 @@ func (m *member) DeleteQueueTopic(ctx context.Context, q compute.QueueName, id c
 func (m *member) MakeHostTopic(ctx context.Context, h compute.HostID) error {
 	return m.far.call(ctx, m.name, "host", string(h), func() error {
 		m.far.hosts[h]++
+		return nil
+	})
+}
+
+func (m *member) HostTopics(ctx context.Context) (all map[compute.HostID]compute.TopicID, err error) {
+	err = m.far.call(ctx, m.name, "list streams", "", func() error {
+		all = map[compute.HostID]compute.TopicID{}
+		for h, n := range m.far.hosts {
+			all[h] = compute.TopicID(fmt.Sprint(h, n))
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (m *member) QuietHosts(ctx context.Context, hosts []compute.HostID, since time.Time) (quiet []compute.HostID, err error) {
+	err = m.far.call(ctx, m.name, "quiet", fmt.Sprint(hosts), func() error {
+		for _, h := range hosts {
+			if m.far.said[h].Before(since) {
+				quiet = append(quiet, h)
+			}
+		}
+		return nil
+	})
+	return quiet, err
+}
+
+func (m *member) DeleteHostTopic(ctx context.Context, h compute.HostID, _ compute.TopicID) error {
+	return m.far.call(ctx, m.name, "delete stream", string(h), func() error {
+		delete(m.far.hosts, h)
 		return nil
 	})
 }

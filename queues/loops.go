@@ -17,8 +17,9 @@ import (
 // hostLoop makes the command stream of every host that was heard of.
 func (t *term) hostLoop(ctx context.Context) {
 	made, failures := map[compute.HostID]bool{}, map[compute.HostID]failure{}
+	sweep := time.Now().Add(t.opts.Settle)
 	for {
-		wait := time.Duration(0)
+		wait := t.sweepDue(ctx, &sweep, made)
 		for _, h := range t.unmade(made) {
 			if left := time.Until(failures[h].again); left > 0 {
 				wait = sooner(wait, left)

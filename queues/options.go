@@ -51,6 +51,18 @@ type HostTopics interface {
 	MakeHostTopic(ctx context.Context, host compute.HostID) error
 }
 
+// Streams are the command streams of hosts that are there, for those that nobody
+// needs any more. An error leaves open what was done.
+type Streams interface {
+	// HostTopics lists every stream that exists.
+	HostTopics(ctx context.Context) (map[compute.HostID]compute.TopicID, error)
+	// QuietHosts says to which of these nothing was said since a time.
+	QuietHosts(ctx context.Context, hosts []compute.HostID, since time.Time) ([]compute.HostID, error)
+	// DeleteHostTopic deletes the stream if it still has this id. One that is
+	// gone, or was made anew, is no error.
+	DeleteHostTopic(ctx context.Context, host compute.HostID, id compute.TopicID) error
+}
+
 // Shares is the share state of queues.
 type Shares interface {
 	// InitShares makes the share state of these queues, from the beginning of
@@ -75,9 +87,10 @@ type Progress struct {
 
 // Far is where the manager works: topics and share state.
 type Far struct {
-	Topics Topics
-	Hosts  HostTopics
-	Shares Shares
+	Topics  Topics
+	Hosts   HostTopics
+	Streams Streams // nil: none is ever removed
+	Shares  Shares
 }
 
 // Options are what a manager needs of the outside, and its numbers.
@@ -98,6 +111,8 @@ type Options struct {
 	CloseFor    time.Duration // a queue is closed at least so long before it goes; default 1 min
 	Debounce    time.Duration // news is collected for so long; default 50 ms
 	Resync      time.Duration // everything is looked at this often, news or not; default 1 min
+	Forgotten   time.Duration // a stream of a host without a beacon goes once nothing was said to it for so long; 0: never
+	Sweep       time.Duration // such streams are looked for this often; default 1 h
 	Truncate    time.Duration // finished records are removed this often; default 1 min
 	StepTimeout time.Duration // for one request to Kafka; default 30 s
 	Backoff     time.Duration // after the first failure of a queue, doubled with each; default 500 ms
@@ -125,6 +140,7 @@ func (o Options) withDefaults() Options {
 	or(&o.CloseFor, time.Minute)
 	or(&o.Debounce, 50*time.Millisecond)
 	or(&o.Resync, time.Minute)
+	or(&o.Sweep, time.Hour)
 	or(&o.Truncate, time.Minute)
 	or(&o.StepTimeout, 30*time.Second)
 	or(&o.Backoff, 500*time.Millisecond)

@@ -138,7 +138,7 @@ func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
 		build: func(_ context.Context, c cell, s queuesConfig, _ *front.Front) (service.Part, error) {
-			return newQueues(c, queuesOptions{GroupLimit: s.GroupLimit})
+			return newQueues(c, queuesOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams})
 		},
 	}
 }

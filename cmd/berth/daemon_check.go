@@ -53,7 +53,12 @@ func (c apiConfig) checkListen() error {
 }
 
 func (c queuesConfig) check() error {
-	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), between("group_limit", c.GroupLimit, 1, 1_000_000))
+	var streams error
+	if c.ForgottenStreams != 0 && c.ForgottenStreams < time.Hour {
+		streams = compute.Invalid("forgotten_streams", c.ForgottenStreams.String(), "give at least 1h, or 0 to remove none")
+	}
+	limit := between("group_limit", c.GroupLimit, 1, 1_000_000)
+	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), limit, streams)
 }
 
 func (c conductorConfig) check() error {
@@ -65,7 +70,9 @@ func (c conductorConfig) check() error {
 }
 
 func (c agentConfig) check() error {
-	errs := []error{c.Kafka.check(), c.Log.check(), c.Status.check(), c.checkHost(), between("slots", c.Slots, 1, 1000), c.terms().Check()}
+	errs := []error{
+		c.Kafka.check(), c.Log.check(), c.Status.check(), c.checkHost(), between("slots", c.Slots, 1, 1000), c.terms().Check(),
+	}
 	if c.State == "" {
 		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))
 	}

@@ -59,6 +59,8 @@ type queuesConfig struct {
 	Log        logConfig    `yaml:"log"`
 	Status     statusConfig `yaml:"status"`
 	GroupLimit int          `yaml:"group_limit"`
+
+	ForgottenStreams time.Duration `yaml:"forgotten_streams"` // 0: they stay
 }
 
 // conductorConfig is the file of `berth conductor`.
@@ -137,7 +139,7 @@ func defaultAPIConfig() apiConfig {
 }
 
 func defaultQueuesConfig() queuesConfig {
-	return queuesConfig{Kafka: defaultKafka(), Log: defaultLog(), GroupLimit: 14_000}
+	return queuesConfig{Kafka: defaultKafka(), Log: defaultLog(), GroupLimit: 14_000, ForgottenStreams: 14 * 24 * time.Hour}
 }
 
 func defaultConductorConfig() conductorConfig {

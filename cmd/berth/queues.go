@@ -13,7 +13,8 @@ import (
 
 // queuesOptions say how a queue manager runs in this process.
 type queuesOptions struct {
-	GroupLimit int // queues in one share group; 0: the manager's default
+	GroupLimit int           // queues in one share group; 0: the manager's default
+	Forgotten  time.Duration // how long the stream of a forgotten host stays; 0: for ever
 }
 
 // ringPace is how long the queue manager leaves between two looks at instances: work
@@ -46,7 +47,7 @@ func newQueues(c cell, o queuesOptions) (_ service.Part, err error) {
 	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: ringPace}, func(r records, end bool) { manager.Instances(r, end) })
 	manager = queues.New(queues.Options{
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
-		Far: queues.Far{Topics: works, Hosts: works, Shares: works}, Logger: c.log, PerGroup: o.GroupLimit,
+		Far: queues.Far{Topics: works, Hosts: works, Streams: works, Shares: works}, Forgotten: o.Forgotten, Logger: c.log, PerGroup: o.GroupLimit,
 		Metrics: queues.NewMetrics(c.metrics),
 	})
 	advice := c.table(topics.Advice(), func(r records, end bool) { manager.Advice(r, end) })
@@ -77,6 +78,18 @@ func (f groundwork) DeleteQueueTopic(ctx context.Context, _ compute.QueueName, i
 
 func (f groundwork) MakeHostTopic(ctx context.Context, h compute.HostID) error {
 	return f.admin.EnsureHostTopic(ctx, h, f.replication)
+}
+
+func (f groundwork) HostTopics(ctx context.Context) (map[compute.HostID]compute.TopicID, error) {
+	return f.admin.HostTopics(ctx)
+}
+
+func (f groundwork) QuietHosts(ctx context.Context, h []compute.HostID, since time.Time) ([]compute.HostID, error) {
+	return f.admin.QuietHosts(ctx, h, since)
+}
+
+func (f groundwork) DeleteHostTopic(ctx context.Context, _ compute.HostID, id compute.TopicID) error {
+	return f.admin.DeleteHostTopic(ctx, id)
 }
 
 func (f groundwork) InitShares(ctx context.Context, group string, q []compute.QueueName) error {

@@ -15,19 +15,23 @@ import (
 // id. It asks the brokers each time: kadm would answer from memory for a while,
 // and a topic just made or deleted is what the caller looks for.
 func (a *Admin) QueueTopics(ctx context.Context) (map[compute.QueueName]compute.TopicID, error) {
-	const op = "list queues"
+	return topicsFor(ctx, a, "list queues", a.cfg.Topics.QueueOf)
+}
+
+// topicsFor lists the topics of one kind, by what they are for.
+func topicsFor[K comparable](ctx context.Context, a *Admin, op string, of func(topic string) (K, bool)) (map[K]compute.TopicID, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = nil // all there are
 	resp, err := req.RequestWith(ctx, a.client)
 	if err != nil {
 		return nil, classify(op, err)
 	}
-	queues := map[compute.QueueName]compute.TopicID{}
+	found := map[K]compute.TopicID{}
 	for _, t := range resp.Topics {
 		if t.Topic == nil {
 			continue
 		}
-		q, ok := a.cfg.Topics.QueueOf(*t.Topic)
+		k, ok := of(*t.Topic)
 		if !ok {
 			continue
 		}
@@ -37,19 +41,22 @@ func (a *Admin) QueueTopics(ctx context.Context) (map[compute.QueueName]compute.
 			return nil, classify(op+": "+*t.Topic, err)
 		}
 		if err == nil || errors.Is(err, kerr.LeaderNotAvailable) {
-			queues[q] = topicID(t.TopicID)
+			found[k] = topicID(t.TopicID)
 		}
 	}
-	return queues, nil
+	return found, nil
 }
 
 // DeleteQueueTopic deletes one incarnation of a queue's topic, by its id: one
 // that was made anew meanwhile is not touched, and one that is gone is no error.
 func (a *Admin) DeleteQueueTopic(ctx context.Context, id compute.TopicID) error {
-	const op = "delete a queue"
+	return a.deleteTopic(ctx, "delete a queue", id)
+}
+
+func (a *Admin) deleteTopic(ctx context.Context, op string, id compute.TopicID) error {
 	t := kmsg.NewDeleteTopicsRequestTopic()
 	if n, err := hex.Decode(t.TopicID[:], []byte(id)); err != nil || n != len(t.TopicID) {
-		return compute.Invalid("topic id", string(id), "give the 32 hex digits of the queue's record")
+		return compute.Invalid("topic id", string(id), "give its 32 hex digits")
 	}
 	req := kmsg.NewPtrDeleteTopicsRequest()
 	req.TimeoutMillis = int32(a.cfg.RequestTimeout.Milliseconds())

@@ -1,0 +1,88 @@
+package queues
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// sweepDue removes streams that nobody needs any more, if it is time, and says how
+// long it is until it is time again; 0: never. It is the host loop's, which makes
+// streams: so none is removed that is just being made.
+func (t *term) sweepDue(ctx context.Context, due *time.Time, made map[compute.HostID]bool) time.Duration {
+	if t.opts.Forgotten <= 0 || t.opts.Far.Streams == nil {
+		return 0
+	}
+	if left := time.Until(*due); left > 0 {
+		return left
+	}
+	*due = time.Now().Add(t.opts.Sweep)
+	if err := t.sweep(ctx, made); err != nil && ctx.Err() == nil {
+		t.opts.Logger.Warn("cannot remove the streams of forgotten hosts", zap.Error(err))
+	}
+	return t.opts.Sweep
+}
+
+// sweep removes the streams of hosts that have no beacon, for they were forgotten,
+// and to which nothing was said for long. The last beacon of every other host stays
+// in its topic for ever, however long the host is silent.
+func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
+	var topics map[compute.HostID]compute.TopicID
+	err := t.within(ctx, func(ctx context.Context) (err error) {
+		topics, err = t.opts.Far.Streams.HostTopics(ctx)
+		return err
+	})
+	nobodys := t.nobodys(topics)
+	if err != nil || len(nobodys) == 0 {
+		return err
+	}
+	var quiet []compute.HostID
+	err = t.within(ctx, func(ctx context.Context) (err error) {
+		quiet, err = t.opts.Far.Streams.QuietHosts(ctx, nobodys, time.Now().Add(-t.opts.Forgotten))
+		return err
+	})
+	if err == nil {
+		err = t.sync(ctx) // who came back meanwhile has a beacon
+	}
+	if err != nil {
+		return err
+	}
+	for _, h := range quiet {
+		if len(t.nobodys(map[compute.HostID]compute.TopicID{h: topics[h]})) == 0 {
+			continue
+		}
+		err := t.within(ctx, func(ctx context.Context) error { return t.opts.Far.Streams.DeleteHostTopic(ctx, h, topics[h]) })
+		if err != nil {
+			return err
+		}
+		delete(made, h)
+		t.unreach(h)
+		t.opts.Logger.Info("the stream of a forgotten host is removed", zap.String("host", string(h)))
+	}
+	return nil
+}
+
+// nobodys are the streams of hosts that no beacon is known of, one that cannot be
+// read included.
+func (t *term) nobodys(topics map[compute.HostID]compute.TopicID) (list []compute.HostID) {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	for h := range topics {
+		if !t.view.hosts[h] && !t.view.unread[h] {
+			list = append(list, h)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// unreach takes note that a host has no stream.
+func (t *term) unreach(h compute.HostID) {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	delete(t.view.reached, h)
+}

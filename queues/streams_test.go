@@ -1,0 +1,89 @@
+package queues
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// forgets is a manager that removes streams after an hour, and looks every minute.
+func forgets(o *Options) { o.Forgotten, o.Sweep = time.Hour, time.Minute }
+
+func (f *far) wantStreams(t *testing.T, want ...compute.HostID) {
+	t.Helper()
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(f.streams()))); diff != "" {
+		t.Errorf("streams: %s", diff)
+	}
+}
+
+// tell says something to a host.
+func (f *far) tell(h compute.HostID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.said == nil {
+		f.said = map[compute.HostID]time.Time{}
+	}
+	f.said[h] = time.Now()
+}
+
+// The stream of a host that was forgotten goes once nothing was said to it for long.
+// That of a silent host stays, and so does that of one whose beacon cannot be read.
+func TestStreamsOfForgottenHostsGo(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a", forgets)
+		m.elected <- true
+		f.publish(names.Hosts(), beacon("gone", 4), beacon("silent", 4), beacon("strange", 4))
+		settle(5 * time.Second)
+		f.wantStreams(t, "gone", "silent", "strange")
+		f.tell("gone") // that it is fenced
+		f.publish(names.Hosts(), wire.Tombstone(wire.KeyHost("gone")))
+		f.publish(names.Hosts(), wire.Record{Key: wire.KeyHost("strange"), Value: []byte("?")})
+		settle(50 * time.Minute)
+		f.wantStreams(t, "gone", "silent", "strange")
+		f.tell("gone") // an old conductor says something still
+		settle(50 * time.Minute)
+		f.wantStreams(t, "gone", "silent", "strange")
+		settle(15 * time.Minute)
+		f.wantStreams(t, "silent", "strange")
+		f.publish(names.Hosts(), beacon("gone", 4)) // it is set up again
+		settle(5 * time.Second)
+		f.wantStreams(t, "gone", "silent", "strange")
+	})
+}
+
+// A host that comes back while its stream is looked at keeps it.
+func TestAHostThatComesBackKeepsItsStream(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		f.mu.Lock()
+		f.hosts["back"] = 1 // nobody knows who made it
+		f.fault = func(c call) fault {
+			if c.op != "quiet" {
+				return fault{}
+			}
+			return fault{hook: func() { f.publish(names.Hosts(), beacon("back", 4)) }}
+		}
+		f.mu.Unlock()
+		m := f.join(t, "a", forgets)
+		m.elected <- true
+		settle(3 * time.Minute)
+		f.wantStreams(t, "back")
+	})
+}
+
+func TestStreamsStayWithoutASetting(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		f.mu.Lock()
+		f.hosts["nobodys"] = 1
+		f.mu.Unlock()
+		m := f.join(t, "a")
+		m.elected <- true
+		settle(3 * time.Hour)
+		f.wantStreams(t, "nobodys")
+	})
+}
