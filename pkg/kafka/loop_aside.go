@@ -51,6 +51,7 @@ type Aside struct {
 // asidePartition is a partition for as long as it is set aside.
 type asidePartition struct {
 	Aside
+	told   bool // it is written down
 	cancel context.CancelFunc
 }
 
@@ -163,10 +164,18 @@ func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray
 	}
 	r.lose(o.id)
 	r.aside[o.id] = a
-	r.tellAside()
 	r.gains.Go(func() {
 		defer cancel()
-		r.watchAside(ctx, a, fields, r.markAside(ctx, o.id, with, at))
+		end, ok := r.markAside(ctx, o.id, with, at)
+		if !ok {
+			return
+		}
+		select {
+		case r.marked <- a:
+		case <-ctx.Done():
+			return
+		}
+		r.watchAside(ctx, a, fields, end)
 	})
 }
 
@@ -187,17 +196,27 @@ func (r *loopRun) giveUp(o *ownedPartition, why *compute.Error) {
 }
 
 // markAside writes down that a partition is set aside, and answers where instances
-// ends then; -1 if that is not known.
-func (r *loopRun) markAside(ctx context.Context, p int32, with pen, at position) int64 {
-	ctx, cancel := context.WithTimeout(ctx, r.loop.opts.TurnTimeout)
-	defer cancel()
-	e := &entry{pen: with, records: []wire.Record{wire.Takeover(r.scribe.name)}}
-	at.carry(e.records)
-	if err := r.scribe.write(ctx, map[int32]*entry{p: e}); err != nil {
-		r.log.Warn("that a partition is set aside could not be written down", zap.Int32("partition", p), zap.Error(err))
-		return -1
+// ends then. It tries until it has, under a new producer epoch if need be and the
+// group still says that the partition is this process's; false: ctx has ended.
+func (r *loopRun) markAside(ctx context.Context, p int32, with pen, at position) (end int64, ok bool) {
+	for fails := 1; ; fails++ {
+		e := &entry{pen: with, records: []wire.Record{wire.Takeover(r.scribe.name)}}
+		at.carry(e.records)
+		err := r.scribe.write(ctx, map[int32]*entry{p: e})
+		if err == nil {
+			return e.offset + int64(len(e.records)), true
+		}
+		if sleep(ctx, retryBackoff(fails)) != nil {
+			return 0, false
+		}
+		r.log.Warn("that a partition is set aside could not be written down yet", zap.Int32("partition", p), zap.Error(err))
+		if r.group.current(ctx, r.ask) != nil {
+			continue
+		}
+		if next, err := r.scribe.raise(ctx, p, pen{producer: -1, epoch: -1}); err == nil {
+			with = next
+		}
 	}
-	return e.offset + int64(len(e.records))
 }
 
 // watchAside waits until somebody writes to a partition of instances, and says now
@@ -217,9 +236,6 @@ func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []za
 			_, _ = r.scribe.topic.refresh(ctx) // it is asked again
 			continue
 		}
-		if end < 0 {
-			end = ends[a.Partition]
-		}
 		if ends[a.Partition] == end {
 			continue
 		}
@@ -228,6 +244,15 @@ func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []za
 		case <-ctx.Done():
 		}
 		return
+	}
+}
+
+// toldAside says that a partition is set aside once that is written down: whoever
+// hears of it may rely on that.
+func (r *loopRun) toldAside(a *asidePartition) {
+	if r.aside[a.Partition] == a {
+		a.told = true
+		r.tellAside()
 	}
 }
 
@@ -258,7 +283,9 @@ func (r *loopRun) tellAside() {
 	}
 	all := []Aside{}
 	for _, a := range r.aside {
-		all = append(all, a.Aside)
+		if a.told {
+			all = append(all, a.Aside)
+		}
 	}
 	slices.SortFunc(all, func(a, b Aside) int { return cmp.Compare(a.Partition, b.Partition) })
 	r.loop.opts.SetAside(all)

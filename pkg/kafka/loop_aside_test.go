@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
@@ -28,6 +29,12 @@ func (a *asides) set(now []Aside) {
 	case a.is <- struct{}{}:
 	default:
 	}
+}
+
+// setAsideTold has a loop tell it. The session is long: a member of the embedded
+// broker's group that is put out while it joins keeps its partitions.
+func setAsideTold(a *asides) LoopOptions {
+	return LoopOptions{SetAside: a.set, SessionTimeout: 30 * time.Second}
 }
 
 // await waits until just these partitions are set aside.
@@ -80,7 +87,7 @@ func TestPartitionIsSetAside(t *testing.T) {
 				put(t, cfg, cfg.Topics.Reports(), 1, "before")
 				f := feeding(t, cfg, "k0", "k1", "report0", "report1")
 				heard := newAsides()
-				a := loop(t, cfg, LoopOptions{SetAside: heard.set}, newLedger(t, "a"))
+				a := loop(t, cfg, setAsideTold(heard), newLedger(t, "a"))
 				heard.await(t, 1)
 				await(t, a.Ready(), "the loop is ready without it")
 				f.more(far+1, 2) // now the topic is longer than the position says
@@ -88,7 +95,7 @@ func TestPartitionIsSetAside(t *testing.T) {
 				a.stop(t)
 
 				heard = newAsides()
-				b := loop(t, cfg, LoopOptions{SetAside: heard.set}, newLedger(t, "b"))
+				b := loop(t, cfg, setAsideTold(heard), newLedger(t, "b"))
 				heard.await(t, 1)
 				f.more(1, 2)
 				b.await(t, "apply 0 report0 7")
@@ -116,7 +123,7 @@ func TestPartitionIsSetAside(t *testing.T) {
 				b.stop(t)
 				// What was said before the reset is true no more, for nobody.
 				heard = newAsides()
-				c := loop(t, cfg, LoopOptions{SetAside: heard.set}, newLedger(t, "c"))
+				c := loop(t, cfg, setAsideTold(heard), newLedger(t, "c"))
 				await(t, c.Ready(), "the next is ready")
 				f.more(1, 2)
 				c.await(t, "apply 1 k1 8")

@@ -39,6 +39,7 @@ type loopRun struct {
 	undone    map[int32]int // times in a row, by partition
 	aside     map[int32]*asidePartition
 	doubted   chan doubted         // positions that were looked at again
+	marked    chan *asidePartition // that it is set aside is written down
 	freed     chan *asidePartition // set aside, and somebody wrote to instances
 	renewing  bool                 // one at a time
 	fence     fence                // of the generation in which the partitions are owned
@@ -91,7 +92,7 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [
 		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
 		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), raised: make(chan raised, 1), suspended: true,
 		wrote: make(chan wrote), undone: map[int32]int{},
-		aside: map[int32]*asidePartition{}, doubted: make(chan doubted), freed: make(chan *asidePartition),
+		aside: map[int32]*asidePartition{}, doubted: make(chan doubted), freed: make(chan *asidePartition), marked: make(chan *asidePartition),
 	}
 }
 
@@ -134,6 +135,8 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 			err = r.inputs.follow(r.ctx, l)
 		case d := <-r.doubted:
 			r.settle(d)
+		case a := <-r.marked:
+			r.toldAside(a)
 		case a := <-r.freed:
 			r.free(a)
 		case a := <-r.timers.heard:
