@@ -147,7 +147,8 @@ func conductorDaemon() daemon[conductorConfig] {
 	return daemon[conductorConfig]{
 		name: "conductor", short: "Run a conductor", defaults: defaultConductorConfig,
 		build: func(_ context.Context, c cell, s conductorConfig, f *front.Front) (service.Part, error) {
-			return newConductor(c, conductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: func(all []kafka.Aside) { f.Trouble(asideTrouble(all)) }})
+			aside := func(all []kafka.Aside) { f.Trouble(asideTrouble(all)) }
+			return newConductor(c, conductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside})
 		},
 	}
 }

@@ -58,7 +58,8 @@ func FuzzCursor(f *testing.F) {
 			t.Errorf("%q is %d", metadata, n)
 		}
 		p := position{cursor: cursor, reset: cursor}
-		if n := parseCursor(p.metadata(requests)); n != max(cursor, -1) || parseReset(p.metadata(requests)) != max(p.reset, 0) {
+		m := p.metadata(requests)
+		if n := parseCursor(m); n != max(cursor, -1) || parseReset(m) != max(p.reset, 0) {
 			t.Errorf("%d comes back as %d", cursor, n)
 		}
 	})

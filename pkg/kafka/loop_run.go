@@ -92,7 +92,8 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*source, topics [
 		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
 		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), raised: make(chan raised, 1), suspended: true,
 		wrote: make(chan wrote), undone: map[int32]int{},
-		aside: map[int32]*asidePartition{}, doubted: make(chan doubted), freed: make(chan *asidePartition), marked: make(chan *asidePartition),
+		aside: map[int32]*asidePartition{}, doubted: make(chan doubted),
+		freed: make(chan *asidePartition), marked: make(chan *asidePartition),
 	}
 }
 

@@ -128,7 +128,10 @@ func (r *Reader) Run(ctx context.Context) error {
 	defer r.reads.show()()
 	look := r.cfg.look(r.cfg.readOf(r.opts.Topic))
 	defer look.fine()
-	src := &source{client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look, joint: r.joint, patient: r.opts.Pace > 0, takeovers: r.opts.takeovers}
+	src := &source{
+		client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look,
+		joint: r.joint, patient: r.opts.Pace > 0, takeovers: r.opts.takeovers,
+	}
 	if r.joint != nil {
 		defer r.joint.opened(src)()
 	}
