@@ -26,6 +26,8 @@ type Stats struct {
 	Holds     int            // of them: to wait
 	Planned   map[string]int // faults of schedules, by kind, and what there is to tell of it
 	Came      map[string]int // those that took place
+	PlannedIn map[string]int // schedules in which a sort of fault was planned
+	CameIn    map[string]int // … and took place
 	States    map[string]int // from one state to the next, with the reason
 	Slow      []Slow         // those that took longest to settle once everything was well
 }
@@ -39,7 +41,9 @@ type Slow struct {
 
 // NewStats begins to count now.
 func NewStats() *Stats {
-	return &Stats{began: time.Now(), Planned: map[string]int{}, Came: map[string]int{}, States: map[string]int{}}
+	s := &Stats{began: time.Now(), Planned: map[string]int{}, Came: map[string]int{}, States: map[string]int{}}
+	s.PlannedIn, s.CameIn = map[string]int{}, map[string]int{}
+	return s
 }
 
 // Add counts a schedule that was played.
@@ -67,6 +71,7 @@ func (s *Stats) Add(r *Recording, failed bool) {
 	for k, n := range r.Came {
 		s.Came[k] += n
 	}
+	s.share(r)
 	if !r.Settled.IsZero() {
 		s.Slow = append(s.Slow, Slow{r.Schedule.Seed, r.Placed.Sub(r.Calm), r.Awaited})
 		slices.SortFunc(s.Slow, func(a, b Slow) int { return int(b.Took - a.Took) })
@@ -128,6 +133,7 @@ func (s *Stats) String() string {
 	fmt.Fprintf(&b, "faults that took place: %s\n", counts(came))
 	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Came), counts(s.Came))
 	fmt.Fprintf(&b, "faults that were planned: %s\n", counts(planned))
+	b.WriteString(s.shares())
 	fmt.Fprintf(&b, "states: %s\n", counts(s.States))
 	for _, x := range s.Slow {
 		fmt.Fprintf(&b, "seed %d took %s to settle: %s\n", x.Seed, x.Took.Round(time.Second), x.Last)
