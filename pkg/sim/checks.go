@@ -36,8 +36,8 @@ func checks() []func(*Recording) []Violation {
 		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots, checkQueues,
 		checkKept, checkLost,
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
-		checkAttempts, checkObserver,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
+		checkAttempts, checkObserver, checkQuarantine,
 	}
 }
 

@@ -1,0 +1,98 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+const (
+	// mostStarts is how many starts in a row fail until a host is quarantined, for
+	// quarantine at least.
+	mostStarts = 3
+	quarantine = 30 * time.Second
+)
+
+// checkQuarantine: a host on which three starts in a row failed begins with nothing for a
+// while, and for twice as long if the next fails too. What was given up, what the request
+// itself is at fault for, and what happens to an agent that is started again is left out.
+func checkQuarantine(r *Recording) []Violation {
+	for _, h := range r.Schedule.World.Hosts {
+		if r.Schedule.stops(h.ID) || r.Schedule.forgets(h.ID) {
+			continue
+		}
+		for _, q := range r.quarantines(h.ID) {
+			for _, g := range r.Given {
+				if g.Host == h.ID && g.At.After(q.from.Add(time.Second)) && g.At.Before(q.to) {
+					return broken("quarantine", g.Spec.Instance, g.At,
+						"%d starts failed in a row on %s until %s, and it begins with another at %s, before %s",
+						mostStarts, h.ID, r.at(q.from), r.at(g.At), r.at(q.to))
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// quarantines are the times in which a host is to begin with nothing. An operator who
+// enables it may end one.
+func (r *Recording) quarantines(h compute.HostID) (all []span) {
+	fails, next := 0, quarantine
+	for _, s := range r.starts(h) {
+		if s.ok {
+			fails, next = 0, quarantine
+			continue
+		}
+		fails++
+		if quiet := len(all) > 0 && s.at.Before(all[len(all)-1].to); fails >= mostStarts && !quiet {
+			all = append(all, span{s.at, s.at.Add(next)})
+			next = min(2*next, 30*time.Minute)
+		}
+	}
+	for n := range all {
+		for _, a := range r.Asks {
+			if a.Op == LoadHost && a.Host == h && a.Wish == "enable" && a.Began.After(all[n].from) {
+				all[n].to = earliest(all[n].to, a.Began)
+			}
+		}
+	}
+	return all
+}
+
+// start is how a start of a machine ended.
+type start struct {
+	at time.Time
+	ok bool
+}
+
+func (r *Recording) starts(h compute.HostID) (all []start) {
+	for _, b := range r.Broke {
+		if b.Host == h && b.Class != compute.FailureRequest && r.wantedThen(b) {
+			all = append(all, start{b.At, false})
+		}
+	}
+	for _, w := range r.Works {
+		failed := slices.ContainsFunc(r.Broke, func(b Broke) bool {
+			return b.Host == h && b.Instance == w.Instance && b.Method == w.Method && b.At.Equal(w.To)
+		})
+		if w.Host == h && w.Method == "Launch" && !failed {
+			all = append(all, start{w.To, true})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b start) int { return a.at.Compare(b.at) })
+	return all
+}
+
+// wantedThen says whether an attempt that failed was wanted until then: one that was
+// deleted, or taken by another, does not count.
+func (r *Recording) wantedThen(b Broke) bool {
+	for n, w := range r.Log {
+		i := w.Instance
+		if i.ID == b.Instance && !w.Seen.After(b.At) && r.over(n).After(b.At) {
+			waits := i.State == compute.StateQueued || i.State == compute.StateStarting && i.Host == b.Host
+			return waits && i.Attempt == b.Attempt
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func TestCheckQuarantine(t *testing.T) {
+	fails := func(r *Recording, at Seconds, class compute.FailureClass) {
+		id := compute.InstanceID(r.at(moment(at)))
+		i := compute.Instance{ID: id, State: compute.StateQueued, Attempt: 1}
+		r.refused(at-0.5, i)
+		r.Broke = append(r.Broke, Broke{moment(at), "host-1", id, 1, "Prepare", class})
+	}
+	begins := func(r *Recording, at Seconds) {
+		r.Given = append(r.Given, Given{moment(at), "host-1", hypervisor.Spec{Instance: "vm-9", Attempt: 1}})
+	}
+	three := func(class compute.FailureClass, begin Seconds) func(*Recording) {
+		return func(r *Recording) {
+			for _, at := range []Seconds{10, 11, 12} {
+				fails(r, at, class)
+			}
+			begins(r, begin)
+		}
+	}
+	sees(t, checkQuarantine, map[string]func(*Recording){
+		"host-1 until 12.000s, and it begins with another at 20.000s": three(compute.FailureHost, 20),
+		"right: the request is at fault":                              three(compute.FailureRequest, 20),
+		"right: it is over":                                           three(compute.FailureHost, 42.5),
+		"right: an operator ends it": func(r *Recording) {
+			r.asks(19, Load{Op: LoadHost, Host: "host-1", Wish: "enable"}, nil)
+			three(compute.FailureHost, 20)(r)
+		},
+		"until 43.000s, and it begins with another at 50.000s, before 103.000s": func(r *Recording) {
+			three(compute.FailureHost, 50)(r)
+			fails(r, 43, 0)
+		},
+		"right: one of them succeeded": func(r *Recording) {
+			fails(r, 10, 0)
+			fails(r, 11, 0)
+			r.Works = append(r.Works, Worked{"host-1", "vm-8", "Launch", moment(11.2), moment(11.5)})
+			fails(r, 12, 0)
+			begins(r, 20)
+		},
+		"right: the agent is started again": func(r *Recording) {
+			r.Schedule.Faults = []Fault{{Kind: FaultKill, Who: "host-1"}}
+			three(compute.FailureHost, 20)(r)
+		},
+	})
+}
