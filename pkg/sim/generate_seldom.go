@@ -9,7 +9,7 @@ import (
 
 // few is how many faults a schedule may have so that something seldom takes their place:
 // what tells a story has more.
-const few = 2
+const few = 3
 
 // seldom has schedules in which little goes wrong meet what chance hardly ever brings
 // about instead: errors and lost answers of requests that are made once in a process's
@@ -18,7 +18,7 @@ const few = 2
 func (g *generator) seldom() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 12))
 	n := len(g.s.Faults)
-	if n == 0 || n > few || len(g.names) == 0 || !g.chance(0.75) {
+	if n == 0 || n > few || len(g.names) == 0 || !g.chance(0.8) {
 		return
 	}
 	for _, f := range g.s.Faults {
@@ -32,7 +32,7 @@ func (g *generator) seldom() {
 		return
 	}
 	rare := g.rarities()
-	for range 5 {
+	for range 6 {
 		pick(g, rare...)()
 	}
 }
@@ -44,7 +44,10 @@ func (g *generator) rarities() (all []func()) {
 			all = append(all, func() { do(key) })
 		}
 	}
-	each(g.codeAtStart, "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "InitProducerID", "Metadata")
+	for range 2 { // these have errors planned by chance, too, which hardly ever take place
+		each(g.codeAtStart, "JoinGroup", "SyncGroup", "FindCoordinator", "OffsetFetch", "InitProducerID")
+		each(g.calls, "Destroy", "List", "Inventory")
+	}
 	queue := []string{"CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "DeleteTopics"}
 	each(g.codeOfQueue, append(queue, "DeleteTopics")...)
 	each(g.codeOfWork, "ShareAcknowledge", "OffsetCommit")
@@ -54,7 +57,7 @@ func (g *generator) rarities() (all []func()) {
 		each(g.loseOfWork, "ShareFetch", "ShareAcknowledge", "Fetch")
 	}
 	each(g.loseOfQueue, queue...)
-	each(g.calls, "Prepare", "Destroy", "Destroy", "List", "Inventory", "Stop", "Start", "Reboot")
+	each(g.calls, "Prepare", "Stop", "Start", "Reboot")
 	each(g.apart, FaultPower, FaultRogue, "fence", "forget")
 	return all
 }
@@ -138,13 +141,17 @@ func (g *generator) loseOfWork(key string) {
 // calls are calls of a hypervisor that go wrong, with what has them made.
 func (g *generator) calls(key string) {
 	b := pick(g, g.names...)
+	at := b.at
 	ask := func(after Seconds, l Load) {
 		l.At, l.Name, l.Project, l.When = b.at+after, b.name, b.project, "active"
 		g.add(l)
 	}
 	switch key {
 	case "Destroy":
-		ask(g.between(0.5, 5), Load{Op: LoadDelete})
+		for range 3 { // one may have ended before
+			ask(g.between(0.5, 5), Load{Op: LoadDelete})
+			b = pick(g, g.names...)
+		}
 	case "Stop", "Reboot":
 		ask(g.between(0.5, 3), Load{Op: LoadPower, Power: map[string]string{"Stop": "stop", "Reboot": "reboot"}[key]})
 	case "Start":
@@ -152,7 +159,7 @@ func (g *generator) calls(key string) {
 		ask(2, Load{Op: LoadPower, Power: "start"})
 	}
 	for _, h := range g.s.World.Hosts {
-		f := Fault{At: max(0, b.at-0.1)}
+		f := Fault{At: max(0, at-0.1)}
 		g.driver(&f)
 		f.Kind, f.Who, f.Key, f.Nth, f.For = FaultDriver, string(h.ID), key, 1+g.IntN(3), 45
 		if f.After = f.After && key != "Prepare"; f.Hang {
