@@ -92,13 +92,9 @@ func TestSendToATopicThatIsNotThere(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
 		p := producer(t, cfg)
-		begun := time.Now()
 		err := p.Send(patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0))
 		if !errors.Is(err, wire.ErrNoTopic) {
 			t.Errorf("never made: %v", err)
-		}
-		if took := time.Since(begun); took > 30*time.Second {
-			t.Errorf("took %v to say so", took)
 		}
 
 		topic := b.Prefix + "gone"
@@ -112,14 +108,10 @@ func TestSendToATopicThatIsNotThere(t *testing.T) {
 		ctx := patient(t)
 		err = nil
 		for err == nil { // the broker hears late of what the controller did
-			begun = time.Now()
 			err = p.Send(ctx, wire.Record{Value: []byte("x")}.To(topic, 0))
 		}
 		if !errors.Is(err, wire.ErrNoTopic) {
 			t.Errorf("deleted: %v", err)
-		}
-		if took := time.Since(begun); took > 30*time.Second {
-			t.Errorf("took %v to say so", took)
 		}
 
 		// made again, it is there again

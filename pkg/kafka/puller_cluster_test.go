@@ -18,6 +18,8 @@ func TestLeaderIsLost(t *testing.T) {
 		"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
 	}})
 	cfg := Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "t."}, RequestTimeout: time.Minute}
+	slow := cfg
+	slow.RequestTimeout = 10 * time.Minute // whoever waits for that waits in vain
 	q := replicated(t, cfg, "a")
 	for _, f := range []struct {
 		name       string
@@ -28,7 +30,7 @@ func TestLeaderIsLost(t *testing.T) {
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			awaitReplicas(t, cfg, c.Nodes())
-			p := pull(t, cfg, PullerOptions{MaxWait: time.Second})
+			p := pull(t, slow, PullerOptions{MaxWait: time.Second})
 			put(t, cfg, cfg.Topics.Build("a"), 0, f.name)
 			first := p.takes(t, f.name, q)
 			p.Open(first.Lane, []wire.QueueRef{q}, 0)
@@ -36,11 +38,7 @@ func TestLeaderIsLost(t *testing.T) {
 			if err := f.fail(leader); err != nil {
 				t.Fatal(err)
 			}
-			begun := time.Now()
 			again := p.persist(t, q)
-			if d := time.Since(begun); d > 20*time.Second {
-				t.Errorf("it took %v", d)
-			}
 			if string(again.Record.Value) != f.name || again.Ref.Offset != first.Offset || again.Ref.Lane == first.Lane {
 				t.Errorf("pulled %q, %+v", again.Record.Value, again.Ref)
 			}

@@ -213,17 +213,13 @@ func TestLanesAreIndependent(t *testing.T) {
 		a, other := initialised(t, cfg, b.Prefix+"g", "a")[0], initialised(t, cfg, b.Prefix+"h", "b")[0]
 		put(t, cfg, cfg.Topics.Build("b"), 0, "0", "1")
 		cfg.Dial = tap.dial
-		p := pull(t, cfg, PullerOptions{MaxWait: 30 * time.Second})
+		p := pull(t, cfg, PullerOptions{MaxWait: time.Hour}) // whoever waits for that waits in vain
 		tap.expect(t, fetchKey, 1, func() { p.open(t, a) })
-		begun := time.Now()
 		p.Ack(p.takes(t, "0", other), wire.AckAccept)
 		if c := p.settled(t, 1); c.AcksDone != 1 {
 			t.Errorf("%+v", c)
 		}
 		p.takes(t, "1", other)
-		if d := time.Since(begun); d > 20*time.Second {
-			t.Errorf("one group waited %v for the other", d)
-		}
 	})
 }
 

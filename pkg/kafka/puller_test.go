@@ -150,14 +150,13 @@ func TestARecordEndsTheWait(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
 		qs := initialised(t, cfg, b.Prefix+"g", "a", "b")
-		p := pull(t, cfg, PullerOptions{MaxWait: 30 * time.Second})
+		p := pull(t, cfg, PullerOptions{MaxWait: time.Hour}) // what does not end it comes too late
 		put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		p.takes(t, "0", qs...) // and the session is open
 		p.open(t, qs...)
 		put(t, cfg, cfg.Topics.Build("b"), 0, "1")
-		begun := time.Now()
-		if r := p.result(t); r.Record == nil || string(r.Record.Value) != "1" || time.Since(begun) > 10*time.Second {
-			t.Errorf("after %v: %+v", time.Since(begun), r)
+		if r := p.result(t); r.Record == nil || string(r.Record.Value) != "1" {
+			t.Errorf("%+v", r)
 		}
 	})
 }
