@@ -133,7 +133,7 @@ func (v *view) sayDepth(say telemetry.Say) {
 		v.mu.Lock()
 		p := v.progress(q, now)
 		v.mu.Unlock()
-		say(float64(p.Depth), string(q))
+		say(float64(p.Depth-p.Stray), string(q))
 	}
 }
 

@@ -51,12 +51,14 @@ type need struct {
 	queue   compute.QueueName
 	waiting bool      // its work is in the queue, or will be
 	due     time.Time // when it is published
+	avoid   string    // the hosts where it is never to be built, each once, with spaces between
 }
 
 // load is the need for one queue.
 type load struct {
 	work    int                  // queued and starting instances
 	waiting *sorted.List[waiter] // those with work in the queue, the first published first
+	avoid   map[string]int       // by host: how many of them are never to be built there
 }
 
 // waiter is an instance with work in a queue.
@@ -261,11 +263,51 @@ func needOf(i compute.Instance) need {
 		if i.PublishAt.After(due) {
 			due = i.PublishAt
 		}
-		return need{queue: i.Queue, waiting: i.Boot.Host == "", due: due} // pinned work is in no queue
+		waiting := i.Boot.Host == "" // pinned work is in no queue
+		return need{queue: i.Queue, waiting: waiting, due: due, avoid: hostList(i.Boot.Avoid)}
 	case compute.StateStarting:
 		return need{queue: i.Queue}
 	}
 	return need{}
+}
+
+// hostList is the hosts, each once, with spaces between.
+func hostList(hosts []compute.HostID) string {
+	var names []string
+	for _, h := range hosts {
+		names = append(names, string(h))
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), " ")
+}
+
+// avoids counts a waiter more, or less, for each host where it is never to be built.
+func (l *load) avoids(is need, more int) {
+	for _, h := range strings.Fields(is.avoid) {
+		if l.avoid == nil {
+			l.avoid = map[string]int{}
+		}
+		if l.avoid[h] += more; l.avoid[h] == 0 {
+			delete(l.avoid, h)
+		}
+	}
+}
+
+// avoided are the hosts on which nothing that waits is ever to be built. What avoids
+// nothing is enough for none.
+func (v *view) avoided(l *load) (hosts []compute.HostID) {
+	if len(l.avoid) == 0 {
+		return nil
+	}
+	for first := range l.waiting.From(nil) {
+		for _, h := range strings.Fields(v.need[first.key].avoid) {
+			if l.avoid[h] == l.waiting.Len() {
+				hosts = append(hosts, compute.HostID(h))
+			}
+		}
+		break
+	}
+	return hosts
 }
 
 func (v *view) add(key string, is need) (began bool) {
@@ -278,6 +320,7 @@ func (v *view) add(key string, is need) (began bool) {
 	l.work++
 	if is.waiting {
 		l.waiting.Add(waiter{is.due, key})
+		l.avoids(is, 1)
 	}
 	return is.waiting && l.waiting.Len() == 1
 }
@@ -288,7 +331,10 @@ func (v *view) drop(key string, was need) (out turn) {
 	}
 	l := v.loads[was.queue]
 	delete(v.need, key)
-	l.waiting.Remove(waiter{was.due, key})
+	if was.waiting {
+		l.waiting.Remove(waiter{was.due, key})
+		l.avoids(was, -1)
+	}
 	out.told = was.waiting && l.waiting.Len() == 0
 	if l.work--; l.work == 0 {
 		delete(v.loads, was.queue)
@@ -300,13 +346,14 @@ func (v *view) drop(key string, was need) (out turn) {
 
 // progress is what agents shall know of a queue's work.
 func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
-	p := advise.Progress{Came: v.came[q], Depth: v.stray[q]}
+	p := advise.Progress{Came: v.came[q], Depth: v.stray[q], Stray: v.stray[q]}
 	l := v.loads[q]
 	if l == nil {
 		return p
 	}
 	published := l.waiting.Count(func(w waiter) bool { return !w.due.After(now) })
 	p.Depth += uint64(published)
+	p.Avoided = v.avoided(l)
 	for first := range l.waiting.From(nil) {
 		if published > 0 {
 			p.Oldest = first.due

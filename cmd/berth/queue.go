@@ -84,8 +84,18 @@ func queueDetails(q client.Queue, now time.Time) []detail {
 		oldest = "since " + age(a.Oldest, now)
 	}
 	return append(details,
-		detail{"Unfinished", fmt.Sprintf("%d records", a.Depth)}, detail{"Oldest", oldest},
+		detail{"Unfinished", unfinished(a.Depth, a.Stray)}, detail{"Oldest", oldest},
 		detail{"Hosts", fmt.Sprintf("%d: %s", a.Hosts.Total, a.Hosts.Compute())},
 		detail{"Unrung", fmt.Sprintf("%d of the %d that fit now wait, by lot", min(a.Wanted, uint64(a.Hosts.Eligible)), a.Hosts.Eligible)},
 		detail{"Told", age(a.At, now) + " ago"})
+}
+
+// unfinished is "3 records", and how many there are beside them that no instance
+// waits for.
+func unfinished(depth, stray uint64) string {
+	text := fmt.Sprintf("%d records", depth)
+	if stray > 0 {
+		text += fmt.Sprintf(", and %d that no instance waits for any more", stray)
+	}
+	return text
 }

@@ -99,6 +99,7 @@ func (v View) capacity(q compute.QueueName) *compute.Reason {
 		return &compute.Reason{Code: compute.NoEligibleHost, Hosts: hosts}
 	}
 	return &compute.Reason{
-		Code: compute.WaitingForCapacity, Position: max(advice.Depth, 1) - 1, Depth: advice.Depth, Oldest: advice.Oldest, Hosts: hosts,
+		Code: compute.WaitingForCapacity, Position: max(advice.Waiting(), 1) - 1, Depth: advice.Waiting(),
+		Oldest: advice.Oldest, Hosts: hosts,
 	}
 }

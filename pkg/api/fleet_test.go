@@ -18,12 +18,12 @@ func TestQueues(t *testing.T) {
 	n.offer()
 	n.has(instance(id1, "a", compute.StateQueued), instance(id2, "b", compute.StateStarting))
 	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, About: []compute.QueueAdvice{{
-		Queue: "m1.small", Depth: 4, Oldest: start.Add(-time.Minute), Eligible: 2, Hosts: compute.HostCounts{Eligible: 2, Full: 1},
+		Queue: "m1.small", Depth: 20, Stray: 16, Oldest: start.Add(-time.Minute), Eligible: 2, Hosts: compute.HostCounts{Eligible: 2, Avoided: 3, Full: 1},
 	}}})}, true)
 	want := rest.QueueView{
 		Name: "m1.small", Flavor: "m1.small", State: "open", Group: "agents-0", Queued: 1,
 		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
-		Advice:    &rest.QueueAdvice{At: start, Depth: 4, Oldest: start.Add(-time.Minute), Wanted: 12, Hosts: rest.HostCounts{Total: 3, Eligible: 2, Full: 1}},
+		Advice:    &rest.QueueAdvice{At: start, Depth: 4, Stray: 16, Oldest: start.Add(-time.Minute), Wanted: 28, Hosts: rest.HostCounts{Total: 6, Eligible: 2, Avoided: 3, Full: 1}},
 	}
 	equal(t, "shown", want, into[rest.QueueView](n.do("GET", "/v1/queues/m1.small", nil), 200))
 	list := into[rest.Queues](n.do("GET", "/v1/queues", nil), 200)

@@ -81,15 +81,19 @@ type Advice struct {
 // QueueAdvice is the news of one queue.
 type QueueAdvice struct {
 	Queue    QueueName
-	Eligible uint32    // W: hosts that would fit its work now and are offering
+	Eligible uint32    // W: hosts that would fit its work now and are offering, but those that all of it avoids
 	Waiters  uint32    // how many of them should wait on it though no work lies in it; 0: UsualWaiters
 	Depth    uint64    // D: records in it that no host has finished
+	Stray    uint64    // of them: those that no instance waits for any more; hosts take and drop them
 	Oldest   time.Time // when the oldest of them was published; zero if none
 	Hosts    HostCounts
 }
 
 // Wanted is how many hosts should wait on the queue, those for the work in it included.
 func (a QueueAdvice) Wanted() uint64 { return uint64(cmp.Or(a.Waiters, UsualWaiters)) + a.Depth }
+
+// Waiting is how much of what lies in the queue an instance waits for.
+func (a QueueAdvice) Waiting() uint64 { return a.Depth - min(a.Stray, a.Depth) }
 
 // UsualWaiters is how many hosts should wait on a queue without work in it into which
 // little comes.
@@ -115,10 +119,11 @@ type HostCounts struct {
 	Draining    uint32 // being emptied
 	Quarantined uint32 // stopped offering after failed starts
 	Full        uint32 // would fit when emptier
+	Avoided     uint32 // fits now, but all that waits is never to be built there
 	Eligible    uint32 // fits now
 }
 
 // Total is the number of hosts there are.
 func (c HostCounts) Total() uint32 {
-	return c.NeverFits + c.Silent + c.Disabled + c.Draining + c.Quarantined + c.Full + c.Eligible
+	return c.NeverFits + c.Silent + c.Disabled + c.Draining + c.Quarantined + c.Full + c.Avoided + c.Eligible
 }

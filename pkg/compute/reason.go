@@ -111,7 +111,8 @@ func (c HostCounts) String() string {
 		n    uint32
 		what string
 	}{
-		{c.Eligible, "eligible"}, {c.Full, "full"}, {c.Disabled, "disabled"}, {c.Draining, "draining"},
+		{c.Eligible, "eligible"}, {c.Full, "full"}, {c.Avoided, "avoided"},
+		{c.Disabled, "disabled"}, {c.Draining, "draining"},
 		{c.Silent, "silent"}, {c.Quarantined, "quarantined"}, {c.NeverFits, "too small or lacking a trait"},
 	} {
 		if p.n > 0 {

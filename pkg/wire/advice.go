@@ -14,6 +14,7 @@ func EncodeAdvice(a compute.Advice) Record {
 			Eligible: q.Eligible,
 			Waiters:  q.Waiters,
 			Depth:    q.Depth,
+			Stray:    q.Stray,
 			Oldest:   stamp(q.Oldest),
 			Hosts:    hostCountsTo(q.Hosts),
 		})
@@ -34,6 +35,7 @@ func adviceFrom(r *reader, m *pb.Advice) compute.Advice {
 			Eligible: q.GetEligible(),
 			Waiters:  q.GetWaiters(),
 			Depth:    q.GetDepth(),
+			Stray:    q.GetStray(),
 			Oldest:   r.time("about.oldest", q.GetOldest()),
 			Hosts:    hostCountsFrom(q.GetHosts()),
 		})

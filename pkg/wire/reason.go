@@ -67,6 +67,7 @@ func hostCountsTo(c compute.HostCounts) *pb.HostCounts {
 		Quarantined: c.Quarantined,
 		Full:        c.Full,
 		Eligible:    c.Eligible,
+		Avoided:     c.Avoided,
 	}
 }
 
@@ -79,6 +80,7 @@ func hostCountsFrom(m *pb.HostCounts) compute.HostCounts {
 		Quarantined: m.GetQuarantined(),
 		Full:        m.GetFull(),
 		Eligible:    m.GetEligible(),
+		Avoided:     m.GetAvoided(),
 	}
 }
 

@@ -51,8 +51,12 @@ func RingingRules() Rules {
 // Progress is what is known of a queue's work.
 type Progress struct {
 	Came   uint64    // records that ever came into it, as far as anybody counted
-	Depth  uint64    // records that no host has finished
+	Depth  uint64    // records that no host has finished, strays among them
+	Stray  uint64    // of them: those that no instance waits for
 	Oldest time.Time // when the oldest of them was published; zero if none
+	// Avoided are the hosts on which nothing that waits is ever to be built, each once;
+	// none where nothing waits.
+	Avoided []compute.HostID
 }
 
 // Advisor remembers hosts, queues and what was told. It is not safe for
@@ -242,13 +246,26 @@ func (a *Advisor) room() int {
 func (a *Advisor) about(i int, p Progress, now time.Time) compute.QueueAdvice {
 	c, q := a.counts[i], &a.queues[i]
 	q.flow.see(p.Came, now)
+	avoided := a.eligibleOf(i, p.Avoided)
+	fit := c[eligible] - avoided
 	return compute.QueueAdvice{
-		Queue: q.name, Eligible: c[eligible], Waiters: q.flow.waiters(c[eligible], a.rooms[i]), Depth: p.Depth, Oldest: p.Oldest,
+		Queue: q.name, Eligible: fit, Waiters: min(q.flow.waiters(c[eligible], a.rooms[i]), fit),
+		Depth: p.Depth, Stray: p.Stray, Oldest: p.Oldest,
 		Hosts: compute.HostCounts{
 			NeverFits: c[neverFits], Silent: c[silent], Disabled: c[disabled], Draining: c[draining],
-			Quarantined: c[quarantined], Full: c[full], Eligible: c[eligible],
+			Quarantined: c[quarantined], Full: c[full], Avoided: avoided, Eligible: fit,
 		},
 	}
+}
+
+// eligibleOf is how many of some hosts are eligible for a queue.
+func (a *Advisor) eligibleOf(queue int, hosts []compute.HostID) (n uint32) {
+	for _, id := range hosts {
+		if h := a.hosts[id]; h != nil && h.is[queue] == eligible {
+			n++
+		}
+	}
+	return n
 }
 
 // news says whether hosts would now wait half or twice as often as they were

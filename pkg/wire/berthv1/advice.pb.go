@@ -105,7 +105,7 @@ type QueueAdvice struct {
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	// eligible counts the hosts that would fit its work now and are offering.
 	Eligible uint32 `protobuf:"varint,2,opt,name=eligible,proto3" json:"eligible,omitempty"`
-	// depth counts the records in it that no host has finished.
+	// depth counts the records in it that no host has finished, strays among them.
 	Depth uint64 `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"`
 	// oldest is when the oldest of them was published; absent if there is none.
 	Oldest *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=oldest,proto3" json:"oldest,omitempty"`
@@ -114,7 +114,10 @@ type QueueAdvice struct {
 	// waiters is how many hosts should wait on it though no work lies in it; absent
 	// where eight are enough. More must where so much comes that eight are full before
 	// others take their turn.
-	Waiters       uint32 `protobuf:"varint,6,opt,name=waiters,proto3" json:"waiters,omitempty"`
+	Waiters uint32 `protobuf:"varint,6,opt,name=waiters,proto3" json:"waiters,omitempty"`
+	// stray counts those of depth that no instance waits for any more, as far as they were
+	// last counted: hosts take and drop them. It is looked up once a minute.
+	Stray         uint64 `protobuf:"varint,7,opt,name=stray,proto3" json:"stray,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -191,6 +194,13 @@ func (x *QueueAdvice) GetWaiters() uint32 {
 	return 0
 }
 
+func (x *QueueAdvice) GetStray() uint64 {
+	if x != nil {
+		return x.Stray
+	}
+	return 0
+}
+
 var File_berth_v1_advice_proto protoreflect.FileDescriptor
 
 const file_berth_v1_advice_proto_rawDesc = "" +
@@ -200,14 +210,15 @@ const file_berth_v1_advice_proto_rawDesc = "" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04full\x18\x02 \x01(\bR\x04full\x12+\n" +
 	"\x05about\x18\x03 \x03(\v2\x15.berth.v1.QueueAdviceR\x05about\x12\x14\n" +
-	"\x05rings\x18\x04 \x01(\bR\x05rings\"\xcf\x01\n" +
+	"\x05rings\x18\x04 \x01(\bR\x05rings\"\xe5\x01\n" +
 	"\vQueueAdvice\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1a\n" +
 	"\beligible\x18\x02 \x01(\rR\beligible\x12\x14\n" +
 	"\x05depth\x18\x03 \x01(\x04R\x05depth\x122\n" +
 	"\x06oldest\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\x12*\n" +
 	"\x05hosts\x18\x05 \x01(\v2\x14.berth.v1.HostCountsR\x05hosts\x12\x18\n" +
-	"\awaiters\x18\x06 \x01(\rR\awaitersB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\awaiters\x18\x06 \x01(\rR\awaiters\x12\x14\n" +
+	"\x05stray\x18\a \x01(\x04R\x05strayB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_advice_proto_rawDescOnce sync.Once

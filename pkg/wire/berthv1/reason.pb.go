@@ -257,7 +257,9 @@ type HostCounts struct {
 	// full would fit it when emptier.
 	Full uint32 `protobuf:"varint,6,opt,name=full,proto3" json:"full,omitempty"`
 	// eligible fit it now.
-	Eligible      uint32 `protobuf:"varint,7,opt,name=eligible,proto3" json:"eligible,omitempty"`
+	Eligible uint32 `protobuf:"varint,7,opt,name=eligible,proto3" json:"eligible,omitempty"`
+	// avoided would fit it now, but all that waits in the queue is never to be built there.
+	Avoided       uint32 `protobuf:"varint,8,opt,name=avoided,proto3" json:"avoided,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -337,6 +339,13 @@ func (x *HostCounts) GetFull() uint32 {
 func (x *HostCounts) GetEligible() uint32 {
 	if x != nil {
 		return x.Eligible
+	}
+	return 0
+}
+
+func (x *HostCounts) GetAvoided() uint32 {
+	if x != nil {
+		return x.Avoided
 	}
 	return 0
 }
@@ -442,7 +451,7 @@ const file_berth_v1_reason_proto_rawDesc = "" +
 	" \x01(\x04R\x05depth\x122\n" +
 	"\x06oldest\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x06oldest\x12*\n" +
 	"\x05hosts\x18\f \x01(\v2\x14.berth.v1.HostCountsR\x05hosts\x12\x16\n" +
-	"\x06detail\x18\r \x01(\tR\x06detail\"\xcd\x01\n" +
+	"\x06detail\x18\r \x01(\tR\x06detail\"\xe7\x01\n" +
 	"\n" +
 	"HostCounts\x12\x1d\n" +
 	"\n" +
@@ -452,7 +461,8 @@ const file_berth_v1_reason_proto_rawDesc = "" +
 	"\bdraining\x18\x04 \x01(\rR\bdraining\x12 \n" +
 	"\vquarantined\x18\x05 \x01(\rR\vquarantined\x12\x12\n" +
 	"\x04full\x18\x06 \x01(\rR\x04full\x12\x1a\n" +
-	"\beligible\x18\a \x01(\rR\beligible\"\xab\x01\n" +
+	"\beligible\x18\a \x01(\rR\beligible\x12\x18\n" +
+	"\aavoided\x18\b \x01(\rR\aavoided\"\xab\x01\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\rR\aattempt\x12,\n" +

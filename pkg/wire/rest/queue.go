@@ -24,7 +24,8 @@ type QueueView struct {
 // QueueAdvice is what the queue manager last said about a queue.
 type QueueAdvice struct {
 	At     time.Time  `json:"at"`
-	Depth  uint64     `json:"depth" doc:"Records in it that no host has finished."`
+	Depth  uint64     `json:"depth" doc:"Records in it that an instance waits for and no host has finished."`
+	Stray  uint64     `json:"stray,omitempty" doc:"Other records in it, of instances that do not wait any more, as of the last minute: hosts take and drop them."`
 	Oldest time.Time  `json:"oldest,omitzero" doc:"When the oldest of them was published."`
 	Wanted uint64     `json:"wanted" doc:"How many of the eligible hosts wait on it by lot while no queue manager rings hosts, one for each record in it included. More than there are: all of them."`
 	Hosts  HostCounts `json:"hosts" doc:"What became of every host, as seen from this queue."`
@@ -40,7 +41,10 @@ func FromQueue(q compute.Queue) QueueView {
 
 // FromAdvice shows advice.
 func FromAdvice(at time.Time, a compute.QueueAdvice) *QueueAdvice {
-	return &QueueAdvice{At: utc(at), Depth: a.Depth, Oldest: utc(a.Oldest), Wanted: a.Wanted(), Hosts: FromHostCounts(a.Hosts)}
+	return &QueueAdvice{
+		At: utc(at), Depth: a.Waiting(), Stray: a.Stray, Oldest: utc(a.Oldest), Wanted: a.Wanted(),
+		Hosts: FromHostCounts(a.Hosts),
+	}
 }
 
 // Queues is a list.

@@ -42,6 +42,7 @@ type HostCounts struct {
 	Total       uint32 `json:"total"`
 	Eligible    uint32 `json:"eligible" doc:"Fits now and offers."`
 	Full        uint32 `json:"full" doc:"Would fit when emptier."`
+	Avoided     uint32 `json:"avoided" doc:"Fits now and offers, but all that waits is never to be built there (avoid)."`
 	Disabled    uint32 `json:"disabled"`
 	Draining    uint32 `json:"draining"`
 	Silent      uint32 `json:"silent"`
@@ -104,7 +105,7 @@ func parseClass(s string) compute.FailureClass {
 // FromHostCounts shows counts.
 func FromHostCounts(c compute.HostCounts) HostCounts {
 	return HostCounts{
-		Total: c.Total(), Eligible: c.Eligible, Full: c.Full, Disabled: c.Disabled,
+		Total: c.Total(), Eligible: c.Eligible, Full: c.Full, Avoided: c.Avoided, Disabled: c.Disabled,
 		Draining: c.Draining, Silent: c.Silent, Quarantined: c.Quarantined, NeverFits: c.NeverFits,
 	}
 }
@@ -112,7 +113,7 @@ func FromHostCounts(c compute.HostCounts) HostCounts {
 // Compute is the counts in the words of package compute.
 func (c HostCounts) Compute() compute.HostCounts {
 	return compute.HostCounts{
-		Eligible: c.Eligible, Full: c.Full, Disabled: c.Disabled, Draining: c.Draining,
+		Eligible: c.Eligible, Full: c.Full, Avoided: c.Avoided, Disabled: c.Disabled, Draining: c.Draining,
 		Silent: c.Silent, Quarantined: c.Quarantined, NeverFits: c.NeverFits,
 	}
 }
