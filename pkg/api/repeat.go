@@ -102,7 +102,7 @@ func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedO
 // there once that record is, so reading up to here says which it is (decision 0043).
 func (s *Server) settle(ctx context.Context, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
 	at := key{req.Project, req.Instance}
-	if err := s.catchUp(ctx); err != nil {
+	if err := s.catchUp(context.WithoutCancel(ctx)); err != nil { // what was begun is finished, for whoever asks next
 		return nil, &compute.Error{
 			Op: "settle", Kind: compute.KindTimeout, Field: "id", Value: string(at.id),
 			Message: "the request was kept, but it is not known whether another one under the same id came before it",
