@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -40,8 +39,8 @@ type agentOptions struct {
 // once: a second agent of the same host is refused here. It is closed when the
 // part has ended, or at once if the part cannot be made.
 func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
-	if err := os.MkdirAll(o.State, 0o755); err != nil {
-		return nil, &compute.Error{Op: "agent", Kind: compute.KindInvalid, Field: "state", Value: o.State, Message: "cannot be used", Cause: err}
+	if err := stateFolder(o.State, c.log); err != nil {
+		return nil, err
 	}
 	j, aside, err := journal.Recover(journalFile(o.State, o.Host), o.Journal)
 	if aside != "" {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -65,6 +66,7 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 			if err := api.CheckAddress(o.Listen); err != nil {
 				return err
 			}
+			syscall.Umask(0o077) // what the embedded broker keeps is for nobody else, too
 			var err error
 			if o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "console"); err != nil {
 				return err
@@ -114,6 +116,9 @@ func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, ad
 	o = o.withDefaults()
 	kept := ""
 	if o.Data != "" {
+		if err := privateFolder("data", o.Data); err != nil {
+			return err
+		}
 		kept = filepath.Join(o.Data, "broker")
 	} else {
 		if o.Data, err = os.MkdirTemp("", "berth-dev-"); err != nil {

@@ -98,6 +98,9 @@ func Open(path string, o Options) (j *Journal, err error) {
 		if file, err = o.OpenFile(name, flag, perm); err != nil {
 			return nil, err
 		}
+		if err := private(file); err != nil {
+			return file, err
+		}
 		return file, begun(file, o.Reserve)
 	}
 	err = contain(path, func() error {
@@ -123,6 +126,19 @@ func (o Options) withDefaults() Options {
 		o.OpenFile = os.OpenFile
 	}
 	return o
+}
+
+// private takes the file from everybody else, if a copy that was put back let them
+// read it: user data and keys are in it. One that is not ours stays as it is.
+func private(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		_ = f.Chmod(0o600)
+	}
+	return nil
 }
 
 // Close releases the file; a second call does nothing.

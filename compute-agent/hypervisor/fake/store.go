@@ -69,7 +69,7 @@ type folder struct {
 func (f *folder) home() string { return f.dir }
 
 func openFolder(dir string) (*folder, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	return &folder{dir: dir}, nil
@@ -96,7 +96,7 @@ func (f *folder) save(h compute.HostID, m machines) error {
 		return err
 	}
 	next := f.file(h) + ".next"
-	if err := os.WriteFile(next, b, 0o644); err != nil {
+	if err := os.WriteFile(next, b, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(next, f.file(h))
@@ -114,7 +114,7 @@ func (f *folder) append(e Event) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.log == nil {
-		if f.log, err = os.OpenFile(f.eventsFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644); err != nil {
+		if f.log, err = os.OpenFile(f.eventsFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
 			return err
 		}
 	}
