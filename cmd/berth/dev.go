@@ -75,12 +75,7 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 				fmt.Fprintln(cmd.ErrOrStderr(), "Waiting for Kafka at", strings.Join(o.Kafka, ", "))
 			}
 			return withDev(cmd.Context(), o, func(ctx context.Context, address string) error {
-				fmt.Fprintf(cmd.OutOrStdout(), "Berth is up: %s, API on http://%s, its documentation on http://%[2]s/docs,\n"+
-					"metrics of every part on http://%[2]s/metrics\n"+
-					"  export BERTH_API=http://%[2]s\n"+
-					"  berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB\n"+
-					"  berth boot --flavor m1.small --name web --wait\n"+
-					"Ctrl-C stops it.\n", real.what(hosts), address)
+				fmt.Fprint(cmd.OutOrStdout(), real.banner(address, hosts))
 				<-ctx.Done()
 				return nil
 			})

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/pkg/compute"
@@ -40,9 +41,40 @@ func (d devDriver) choose(o *devOptions) error {
 	return o.QEMU.Check()
 }
 
-func (d devDriver) what(hosts int) string {
-	if d.kind == "qemu" {
-		return "one real host"
+// banner is what is said once Berth is up. What it says to type works as it stands
+// there.
+func (d devDriver) banner(address string, hosts int) string {
+	what, note := fmt.Sprintf("%d simulated hosts", hosts), ""
+	lines := []string{
+		"berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB",
+		"berth boot --flavor m1.small --name web --wait",
 	}
-	return fmt.Sprintf("%d simulated hosts", hosts)
+	if d.kind == "qemu" {
+		what = "one real host"
+		image := anImage(d.images)
+		if image == "" {
+			image, note = "IMAGE", "with the name of an image that you put into "+d.images+"\n"
+		}
+		lines = []string{
+			"berth flavor add small --vcpus 1 --memory 1GiB --disk 10GiB",
+			"berth boot --flavor small --name web --image " + image + " --wait",
+		}
+	}
+	return fmt.Sprintf("Berth is up: %s, API on http://%s, its documentation on http://%[2]s/docs,\n"+
+		"metrics of every part on http://%[2]s/metrics\n"+
+		"  export BERTH_API=http://%[2]s\n  %s\n%sCtrl-C stops it.\n", what, address, strings.Join(lines, "\n  "), note)
+}
+
+// anImage is the name of some image in a folder; empty if there is none.
+func anImage(dir string) string {
+	for _, pattern := range []string{"*.qcow2", "*.raw", "*/kernel"} {
+		if found, err := filepath.Glob(filepath.Join(dir, pattern)); err == nil && len(found) > 0 {
+			file, _ := filepath.Rel(dir, found[0]) // it is in the folder
+			if file, kernel := strings.CutSuffix(file, string(filepath.Separator)+"kernel"); kernel {
+				return file
+			}
+			return strings.TrimSuffix(file, filepath.Ext(file))
+		}
+	}
+	return ""
 }

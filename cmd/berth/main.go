@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/spf13/cobra"
 )
 
 func main() { os.Exit(run()) }
@@ -16,7 +18,13 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	return Execute(ctx, whole(), os.Args[1:])
+}
+
+// whole is the command line with all of its commands.
+func whole() *cobra.Command {
 	root := NewRoot()
-	root.AddCommand(newDemo(), newBench(), newSim(), newDevCommand(), newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(), newDoctor(), newVerify(), newVersion())
-	return Execute(ctx, root, os.Args[1:])
+	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
+		newDemo(), newBench(), newSim(), newDevCommand(), newDoctor(), newVerify(), newVersion())
+	return root
 }

@@ -23,9 +23,25 @@ func (c *comparison) compareQuotas() {
 			if used := c.used[p][class]; used > limit[class] {
 				c.find(Difference{
 					Level: Warn, About: "project " + string(p), Says: fmt.Sprintf("%d %s", used, class), Want: fmt.Sprintf("%d at most", limit[class]),
-					Why: "the limit was lowered since: what runs stays, nothing new is admitted", Fix: fmt.Sprintf("delete machines, or raise it: berth quota set %s %s=%d", p, class, used),
+					Why: "the limit was lowered since: what runs stays, nothing new is admitted",
+					Fix: fmt.Sprintf("delete machines, or raise it: berth quota set %s %s", p, limitFlag(class, used)),
 				})
 			}
 		}
 	}
+}
+
+// limitFlag is how `berth quota set` is told a limit.
+func limitFlag(class compute.ResourceClass, n int64) string {
+	switch class {
+	case compute.Instances:
+		return fmt.Sprintf("--instances %d", n)
+	case compute.VCPU:
+		return fmt.Sprintf("--vcpus %d", n)
+	case compute.MemoryMB:
+		return fmt.Sprintf("--memory %dMiB", n)
+	case compute.DiskGB:
+		return fmt.Sprintf("--disk %dGiB", n)
+	}
+	return fmt.Sprintf("--resource %s=%d", class, n)
 }

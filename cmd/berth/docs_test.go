@@ -1,0 +1,237 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// notRun are the commands of README and REAL-HOST that the tests do not run, and why.
+// Those of ours among them are parsed: the command and its flags are there.
+var notRun = map[string]string{
+	"make demo":                               "TestDemo is it",
+	"make test":                               "this is a part of it",
+	"make build && bin/berth dev":             "the tests run it from their own binary",
+	"export PATH=$PWD/bin:$PATH":              "changes nothing but the shell",
+	"export PATH=~/berth/bin:$PATH":           "changes nothing but the shell",
+	"berth api       --config api.yaml":       "needs a Kafka; daemon_test.go runs it",
+	"berth queues    --config queues.yaml":    "needs a Kafka; daemon_test.go runs it",
+	"berth conductor --config conductor.yaml": "needs a Kafka; daemon_test.go runs it",
+	"berth agent     --config agent.yaml":     "needs a Kafka; daemon_test.go runs it",
+	"berth bench --kafka local --hosts 100 --rate 100 --count 2000 --floor": "needs a Kafka's jars and a minute; bench_test.go runs less of it",
+
+	"sudo apt install --no-install-recommends qemu-system-x86 qemu-utils":                  "installs packages",
+	"git clone https://github.com/berth-project/berth ~/berth && cd ~/berth && make build": "needs a network",
+	"mkdir -p ~/images": "is for the image below",
+	"(cd ~/images && curl -LO https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-genericcloud-amd64.qcow2 &&": "needs a network",
+	"sha256sum debian-12-genericcloud-amd64.qcow2 > debian-12-genericcloud-amd64.qcow2.sha256)":                            "needs the image",
+	"~/berth/bin/berth dev --driver qemu --data ~/berth-data --images ~/images":                                            "TestDevOnQEMU is it, with QEMU",
+	"berth console web --follow": "has no end, and simulated hosts keep no consoles; TestConsoleOfGuests runs it",
+}
+
+// TestCommandsOfTheDocs runs every command of README and REAL-HOST as it stands there,
+// in the order in which they stand there, on simulated hosts. A line that ends in
+// "echo $?" says behind the last colon of its comment what it prints.
+func TestCommandsOfTheDocs(t *testing.T) {
+	readme := commandsOf(t, "../../README.md", "```")
+	realHost := commandsOf(t, "../../docs/REAL-HOST.md", "```sh")
+	if len(readme) < 20 || len(realHost) < 10 {
+		t.Fatalf("%d commands in README and %d in REAL-HOST: they are not found any more", len(readme), len(realHost))
+	}
+	for line := range notRun {
+		is := func(c typedLine) bool { return c.command == line }
+		if !slices.ContainsFunc(readme, is) && !slices.ContainsFunc(realHost, is) {
+			t.Errorf("notRun has %q, which stands nowhere", line)
+		}
+	}
+	home := aHome(t)
+	o := devOptions{Hosts: devHosts(20), Listen: "127.0.0.1:0"}
+	if err := withDev(t.Context(), o, func(ctx context.Context, address string) error {
+		for project, lines := range map[string][]typedLine{"default": readme, "real": realHost} {
+			for _, c := range lines {
+				if _, listed := notRun[c.command]; listed {
+					parsed(t, c.command)
+					continue
+				}
+				run := exec.CommandContext(ctx, "sh", "-c", c.command)
+				run.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"),
+					asBerth+"=1", envAPI+"=http://"+address, envProject+"="+project)
+				out, err := run.CombinedOutput()
+				if err != nil {
+					t.Errorf("%s: %v\n%s", c.command, err, out)
+				}
+				if want := c.prints(); want != "" && !strings.HasSuffix(string(out), "\n"+want+"\n") {
+					t.Errorf("%s: does not print %s in the end:\n%s", c.command, want, out)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// typedLine is a line of the docs that a person may type.
+type typedLine struct{ command, comment string }
+
+var printsCode = regexp.MustCompile(`: (\d+)\b`)
+
+// prints is what the line says that it prints; empty if it does not say.
+func (c typedLine) prints() string {
+	if codes := printsCode.FindAllStringSubmatch(c.comment, 1); strings.HasSuffix(c.command, "echo $?") && codes != nil {
+		return codes[0][1]
+	}
+	return ""
+}
+
+// commandsOf are the lines of a document between a fence of this kind and the next,
+// and, written like `berth …` in its text, those of a sentence that begins with one.
+func commandsOf(t *testing.T, file, fence string) (out []typedLine) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside, ours := false, false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside, ours = !inside, !inside && line == fence
+		case inside && ours && line != "":
+			command, comment, _ := strings.Cut(line, " # ")
+			out = append(out, typedLine{strings.TrimSpace(command), comment})
+		case !inside:
+			for _, quoted := range inText.FindAllStringSubmatch(line, -1) {
+				out = append(out, typedLine{command: quoted[1]})
+			}
+		}
+	}
+	return out
+}
+
+// inText is a step of REAL-HOST that is a command: "**8. Away with it.** `berth delete web --wait` leaves…".
+var inText = regexp.MustCompile(`^\*\*\d+\. [^*]*\*\* ` + "`(berth [^`]*)`")
+
+// aHome is a home with what the commands take for granted: berth, and a public key.
+func aHome(t *testing.T) string {
+	t.Helper()
+	home := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"bin", ".ssh"} {
+		if err := os.Mkdir(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(self, filepath.Join(home, "bin/berth")); err != nil {
+		t.Fatal(err)
+	}
+	key := "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f me@home\n"
+	if err := os.WriteFile(filepath.Join(home, ".ssh/id_ed25519.pub"), []byte(key), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return home
+}
+
+var quotes = regexp.MustCompile(`"([^"]*)"|'([^']*)'|\S+`)
+
+// parsed wants each command of ours in a line to be there, with its flags and as many
+// arguments as it takes.
+func parsed(t *testing.T, line string) {
+	t.Helper()
+	for _, one := range regexp.MustCompile(`&&|;|\|`).Split(line, -1) {
+		words := quotes.FindAllString(one, -1)
+		if len(words) == 0 || filepath.Base(words[0]) != "berth" {
+			continue
+		}
+		cmd, rest, err := whole().Find(words[1:])
+		if err == nil {
+			err = cmd.ParseFlags(rest)
+		}
+		if err == nil {
+			err = cmd.ValidateArgs(cmd.Flags().Args())
+		}
+		if err != nil || !cmd.Runnable() {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// TestExamplesOfTheHelp: what the help of a command shows as an example is a command.
+func TestExamplesOfTheHelp(t *testing.T) {
+	n := 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for line := range strings.Lines(cmd.Example) {
+			line, _, _ = strings.Cut(strings.TrimSpace(line), " > ")
+			if at := strings.Index(line, "berth "); at >= 0 { // BERTH_LISTEN=… berth …
+				n++
+				parsed(t, line[at:])
+			}
+		}
+		for _, below := range cmd.Commands() {
+			walk(below)
+		}
+	}
+	walk(whole())
+	if n < 10 {
+		t.Errorf("only %d examples", n)
+	}
+}
+
+// TestBannerOfDev: what `berth dev` says to type can be typed, and on QEMU it names an
+// image: there is no default one.
+func TestBannerOfDev(t *testing.T) {
+	images := t.TempDir()
+	typedBy := func(d devDriver) (commands []string) {
+		t.Helper()
+		for line := range strings.Lines(d.banner("127.0.0.1:7070", 20)) {
+			if command, ok := strings.CutPrefix(line, "  berth "); ok {
+				commands = append(commands, "berth "+strings.TrimSpace(command))
+				parsed(t, commands[len(commands)-1])
+			}
+		}
+		return commands
+	}
+	simulated := typedBy(devDriver{kind: "fake"})
+	o := devOptions{Hosts: devHosts(1), Listen: "127.0.0.1:0"}
+	if err := withDev(t.Context(), o, func(ctx context.Context, address string) error {
+		for _, line := range simulated {
+			if code, out, errs := typed(ctx, append(strings.Fields(line)[1:], "--api", "http://"+address)); code != 0 {
+				t.Errorf("%s: exit code %d: %s%s", line, code, out, errs)
+			}
+		}
+		return nil
+	}); err != nil || len(simulated) != 2 {
+		t.Errorf("%q: %v", simulated, err)
+	}
+	for _, c := range []struct{ put, image string }{
+		{"", "IMAGE"}, {"linux/kernel", "linux"}, {"debian-12.qcow2", "debian-12"},
+	} {
+		if c.put != "" {
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(images, c.put)), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(images, c.put), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := devDriver{kind: "qemu", images: images}
+		if lines := typedBy(d); len(lines) != 2 || !strings.Contains(lines[1], " --image "+c.image+" ") {
+			t.Errorf("with %q in the folder: %q", c.put, lines)
+		}
+		if said := strings.Contains(d.banner("a:1", 0), "put into "+images); said != (c.put == "") {
+			t.Errorf("with %q in the folder: %s", c.put, d.banner("a:1", 0))
+		}
+	}
+}
