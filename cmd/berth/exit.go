@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -44,7 +46,7 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 		return int(exitOK)
 	}
 	if !started {
-		err = usageError{err}
+		err = usageError{inWords(err)}
 	}
 	fmt.Fprintln(root.ErrOrStderr(), "berth: "+err.Error())
 	if code := codeOf(err); code != exitUsage || started {
@@ -55,6 +57,27 @@ func Execute(ctx context.Context, root *cobra.Command, args []string) int {
 	}
 	fmt.Fprintf(root.ErrOrStderr(), "\"%s --help\" shows what there is\n", cmd.CommandPath())
 	return int(exitUsage)
+}
+
+// inWords says of a value that a flag does not take what it takes, where pflag says
+// what strconv says.
+func inWords(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	remedy, known := map[string]string{
+		"int": "give a whole number", "int64": "give a whole number", "uint32": "give a whole number from 0 on",
+		"float64": "give a number, as in 0.5", "duration": "give a duration with its unit, as in 15s or 10m",
+		"bool": "give true or false",
+	}[bad.GetFlag().Value.Type()]
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		remedy = "that is more than it may be"
+	case !known:
+		return err
+	}
+	return compute.Invalid(bad.GetFlag().Name, bad.GetValue(), remedy)
 }
 
 // markStart notes when any command's own work begins.
