@@ -16,7 +16,7 @@ import (
 // notRun are the commands of README and REAL-HOST that the tests do not run, and why.
 // Those of ours among them are parsed: the command and its flags are there.
 var notRun = map[string]string{
-	"make demo":                               "TestDemo is it",
+	"make demo":                               "needs a build of Berth; no test plays the tour",
 	"make test":                               "this is a part of it",
 	"make build && bin/berth dev":             "the tests run it from their own binary",
 	"export PATH=$PWD/bin:$PATH":              "changes nothing but the shell",
@@ -33,7 +33,7 @@ var notRun = map[string]string{
 	"(cd ~/images && curl -LO https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-genericcloud-amd64.qcow2 &&": "needs a network",
 	"sha256sum debian-12-genericcloud-amd64.qcow2 > debian-12-genericcloud-amd64.qcow2.sha256)":                            "needs the image",
 	"~/berth/bin/berth dev --driver qemu --data ~/berth-data --images ~/images":                                            "TestDevOnQEMU is it, with QEMU",
-	"berth console web --follow": "has no end, and simulated hosts keep no consoles; TestConsoleOfGuests runs it",
+	"berth console web --follow": "has no end, and simulated hosts keep no consoles",
 }
 
 // TestCommandsOfTheDocs runs every command of README and REAL-HOST as it stands there,
