@@ -21,6 +21,7 @@ type qemuConfig struct {
 	Machine       string            `yaml:"machine"`
 	Accel         string            `yaml:"accel"`
 	Network       string            `yaml:"network"`
+	Users         string            `yaml:"users"`
 	Totals        compute.Resources `yaml:"totals"`
 	Reserved      compute.Resources `yaml:"reserved"`
 	Traits        []compute.Trait   `yaml:"traits"`
@@ -37,7 +38,7 @@ func defaultQEMU() qemuConfig {
 
 func (q qemuConfig) options() qemu.Options {
 	return qemu.Options{
-		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
+		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Machine: q.Machine, Accel: q.Accel, Network: q.Network, Users: q.Users,
 		Totals: q.Totals, Reserved: q.Reserved, Traits: q.Traits, ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
 	}
 }
@@ -82,6 +83,10 @@ func opened(c cell, o agentOptions, open func(context.Context) (hypervisor.Drive
 			if err == nil {
 				can := d.Capabilities()
 				c.log.Info("machines are real", zap.String("driver", can.Driver), zap.String("with", can.Detail))
+			}
+			if q, ok := d.(*qemu.Driver); ok && q.AsRoot() {
+				c.log.Warn("machines run as root: a guest that breaks out of QEMU is root on this host; " +
+					"give driver.qemu.users a range of users, or run the agent as another user")
 			}
 			return d, err
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type Probe struct {
 	Machine string        // "q35" or "pc"
 	Disk    string        // a file that may be made, and is removed again
 	Time    time.Duration // how long KVM may take
+
+	As *syscall.Credential // whom guests run as; nil: this process's user
 }
 
 // Choose is what was asked for, or if that is "auto", KVM if it really boots a
@@ -56,15 +59,17 @@ func CPU(accel string) string {
 // Boots says whether a small machine, with the processor that guests have, gets to
 // its boot sector in time. With another a KVM may boot that fails every guest.
 func (p Probe) Boots(ctx context.Context, accel string) (bool, error) {
-	if err := os.WriteFile(p.Disk, bootDisk(bootCode), 0o600); err != nil {
+	if err := os.WriteFile(p.Disk, bootDisk(bootCode), 0o644); err != nil { // nothing in it is anybody's
 		return false, err
 	}
 	defer os.Remove(p.Disk)
 	probing, cancel := context.WithTimeout(ctx, p.Time)
 	defer cancel()
-	err := exec.CommandContext(probing, p.Binary, "-nodefaults", "-no-user-config", "-display", "none", "-snapshot",
+	cmd := exec.CommandContext(probing, p.Binary, "-nodefaults", "-no-user-config", "-display", "none", "-snapshot",
 		"-machine", p.Machine+",accel="+accel, "-cpu", CPU(accel), "-m", "64", "-drive", "file="+strings.ReplaceAll(p.Disk, ",", ",,")+",format=raw,if=none,id=d",
-		"-device", "virtio-blk-pci,drive=d,bootindex=0", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x01").Run()
+		"-device", "virtio-blk-pci,drive=d,bootindex=0", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x01")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.As}
+	err := cmd.Run()
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}

@@ -28,6 +28,7 @@ type plan struct {
 	Append   string               `json:",omitempty"`
 	Network  string               // as in Options
 	Devices  []compute.PCIAddress `json:",omitempty"`
+	User     int                  `json:",omitempty"` // whom its process runs as; 0: the agent's user
 	Nodes    []int                `json:",omitempty"` // its memory is on these NUMA nodes, and it runs on their processors
 }
 

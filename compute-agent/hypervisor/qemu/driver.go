@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -28,6 +30,8 @@ type Driver struct {
 	images   *image.Store
 	host     host.Host
 	consoles console.Logs
+	users    users
+	choosing sync.Mutex // held from when a user is chosen until its record is written
 
 	crash func(moment string) error // a test's; answers errors.Is(err, errCrash): the agent dies here
 }
@@ -48,8 +52,16 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{o: o.defaults(), host: host.This(), crash: func(string) error { return nil }}
-	if err := os.MkdirAll(d.o.Dir, 0o700); err != nil {
+	d.users, _ = usersOf(d.o.Users) // it was checked
+	mode := fs.FileMode(0o700)
+	if !d.users.none() {
+		mode = 0o711
+	}
+	if err := os.MkdirAll(d.o.Dir, mode); err != nil {
 		return nil, &compute.Error{Op: "qemu", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
+	}
+	if err := d.users.usable(map[string]string{"dir": d.o.Dir, "images": d.o.Images}); err != nil {
+		return nil, err
 	}
 	if err := d.host.OwnDescriptors(); err != nil {
 		return nil, err
@@ -67,6 +79,9 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	first, _, _ := strings.Cut(string(out), "\n")
 	d.version = hypervisor.Printable(first[:min(len(first), lineBytes)])
 	probe := accel.Probe{Binary: d.o.Binary, Machine: d.o.Machine, Disk: filepath.Join(d.o.Dir, unborn+"probe"), Time: d.o.ProbeTime}
+	if !d.users.none() {
+		probe.As = credential(d.users.first)
+	}
 	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
 		return nil, err
 	}
@@ -76,8 +91,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
-		Detail: d.version + ", " + d.accel + ", " + d.o.Machine,
+		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm" && d.users.none(), Nodes: true,
+		Detail: d.version + ", " + d.accel + ", " + d.o.Machine + ", " + d.whom(),
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
 	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
 	"github.com/berth-project/berth/pkg/compute"
@@ -193,6 +194,71 @@ func TestMachineOutlivesItsAgent(t *testing.T) {
 	b.ok(d.Destroy(t.Context(), one))
 	if left := b.left(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Each machine runs as a user of its own, whom only its own files are for, from its
+// first start to its last.
+func TestEachMachineHasAUser(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	if os.Geteuid() != 0 {
+		guesttest.Missing(t, "root, who starts programs as others")
+	}
+	b.ok(os.Chmod(filepath.Dir(b.o.Dir), 0o711))
+	b.o.Users = "900000-900001"
+	d := b.open()
+	two := spec("tiny")
+	two.Instance = "00000000-0000-4000-8000-00000000000b"
+	b.run(d, spec("linux"))
+	b.run(d, two)
+	b.up(one)
+	b.up(two.Instance)
+	three := spec("tiny")
+	three.Instance = "00000000-0000-4000-8000-00000000000c"
+	if err := d.Prepare(t.Context(), three); err == nil || !strings.Contains(err.Error(), "widen the range") {
+		t.Errorf("more machines than users: %v", err)
+	}
+	b.ok(d.Stop(t.Context(), one, 0))
+	b.ok(b.open().Start(t.Context(), one)) // with all that belongs to its user by now
+	b.up(one)
+	part, err := d.Console(t.Context(), one, 0, 1<<20)
+	b.ok(err)
+	if n := strings.Count(string(part.Data), guesttest.Up); n != 2 {
+		t.Errorf("it was up twice, and the console says so %d times", n)
+	}
+	users := map[string]bool{}
+	for _, p := range b.processes() {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+		b.ok(err)
+		line := func(key string) string {
+			_, rest, _ := strings.Cut(string(status), "\n"+key+":")
+			value, _, _ := strings.Cut(rest, "\n")
+			return strings.Join(strings.Fields(value), " ")
+		}
+		users[line("Uid")] = true
+		if line("Gid") != line("Uid") || line("NoNewPrivs") != "1" || strings.Trim(line("CapEff"), "0") != "" {
+			t.Errorf("it runs as user %q, group %q, new privileges forbidden %q, capabilities %q", line("Uid"), line("Gid"), line("NoNewPrivs"), line("CapEff"))
+		}
+	}
+	if !users["900000 900000 900000 900000"] || !users["900001 900001 900001 900001"] || len(users) != 2 {
+		t.Errorf("they run as %v", users)
+	}
+	for _, name := range []string{diskFile, seedFile, console.File} {
+		info, err := os.Stat(filepath.Join(d.dir(one), name))
+		b.ok(err)
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s is %s", name, info.Mode())
+		}
+	}
+	b.ok(d.Destroy(t.Context(), one))
+	b.ok(d.Destroy(t.Context(), two.Instance))
+	if left := b.left(); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	b.ok(os.Chmod(filepath.Dir(b.o.Dir), 0o700))
+	if _, err := Open(t.Context(), b.o); err == nil || !strings.Contains(err.Error(), "chmod o+x") {
+		t.Errorf("with a folder that nobody gets through Open answers %v", err)
 	}
 }
 

@@ -23,6 +23,11 @@ type Options struct {
 	Accel    string // "auto" (default), "kvm" or "tcg"
 	Network  string // "user" (default), "user:open", "none" or "bridge:<name>"
 
+	// Users is a range of user ids that nobody else on the host has, as in
+	// "900000-900999": each machine runs as one of them. The agent has to be root.
+	// Empty (default): machines run as the agent's user.
+	Users string
+
 	// Totals replace, class by class, what is found on the host.
 	Totals   compute.Resources
 	Reserved compute.Resources // for the host itself
@@ -93,6 +98,9 @@ func (o Options) Check() error {
 	}
 	if !networkPattern.MatchString(o.Network) {
 		bad("network", o.Network, "give user, user:open, none or bridge:<name of the bridge>")
+	}
+	if _, err := usersOf(o.Users); err != nil {
+		bad("users", o.Users, fmt.Sprintf("give a range of user ids from %d on that nobody has, as in 900000-900999, or nothing", leastUser))
 	}
 	if o.ConsoleBytes < 1<<10 {
 		bad("console_bytes", fmt.Sprint(o.ConsoleBytes), "give at least 1024")

@@ -17,6 +17,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"accel":         func(o *Options) { o.Accel = "hvf" },
 		"network":       func(o *Options) { o.Network = "bridge:a,script=/bin/sh" },
 		"console_bytes": func(o *Options) { o.ConsoleBytes = 1 },
+		"users":         func(o *Options) { o.Users = "900-1000" },
 		"min_free":      func(o *Options) { o.MinFree = -1 },
 	} {
 		o := good

@@ -58,7 +58,7 @@ func (d *Driver) make(ctx context.Context, s hypervisor.Spec) error {
 	if err := d.host.Enough(d.share(), s.Resources, s.Place); err != nil {
 		return err
 	}
-	if err := d.create(r); err != nil {
+	if err := d.born(&r); err != nil {
 		return err
 	}
 	if err := d.crash("recorded"); err != nil {

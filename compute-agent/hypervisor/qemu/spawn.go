@@ -89,12 +89,15 @@ func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log // files, for a pipe would break with the agent
 	cmd.ExtraFiles = []*os.File{lockFD - 3: lock, socketFD - 3: socket}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: p.as()}
+	if err := p.give(dir); err != nil {
+		return nil, err
+	}
 	cpus, err := d.host.CPUs(p.Nodes)
 	if err != nil {
 		return nil, err
 	}
-	return cmd, startOn(cmd, cpus)
+	return cmd, startOn(cmd, cpus, !strings.HasPrefix(p.Network, "bridge:")) // whose helper has to gain some
 }
 
 // asNow is a plan as the operator wants it now: whether user networking is open

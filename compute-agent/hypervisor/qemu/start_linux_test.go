@@ -21,7 +21,7 @@ func TestStartOn(t *testing.T) {
 		}
 	}
 	cmd := exec.Command("sleep", "1000")
-	if err := startOn(cmd, []int{last}); err != nil {
+	if err := startOn(cmd, []int{last}, true); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
@@ -37,7 +37,7 @@ func TestStartOn(t *testing.T) {
 		}
 	}
 	for n, says := range map[int]string{1023: "cannot be had", 5000: "processor 5000"} {
-		if err := startOn(exec.Command("true"), []int{n}); err == nil || !strings.Contains(err.Error(), says) {
+		if err := startOn(exec.Command("true"), []int{n}, false); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("processor %d, which is not there, is answered %v", n, err)
 		}
 	}
