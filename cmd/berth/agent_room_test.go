@@ -34,12 +34,13 @@ func TestAgentWaitsForRoom(t *testing.T) {
 		}
 		says.Add(1)
 	}
-	o := agentOptions{Host: host.ID, State: r.data, Timing: chatty, Journal: journal.Options{OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
-		if !room.Load() {
-			return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOSPC}
-		}
-		return os.OpenFile(name, flag, perm)
-	}}}
+	o := agentOptions{Host: host.ID, State: r.data, Timing: chatty,
+		Journal: journal.Options{OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
+			if !room.Load() {
+				return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOSPC}
+			}
+			return os.OpenFile(name, flag, perm)
+		}}}
 	r.start("agent", eager{opened(c, o, func(context.Context) (hypervisor.Driver, error) {
 		opens.Add(1)
 		return fake.NewDriver(on, host.Driver), nil
@@ -70,12 +71,14 @@ func TestWithRoom(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if _, err := withRoom(t.Context(), c, func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
+	_, err := withRoom(t.Context(), c, func(context.Context) (int, error) { return 0, broken })
+	if !errors.Is(err, broken) {
 		t.Errorf("a fault of another kind is answered %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c.waiting = func(string) { cancel() }
-	if _, err := withRoom(ctx, c, func(context.Context) (int, error) { return 0, syscall.ENOSPC }); !errors.Is(err, context.Canceled) {
+	_, err = withRoom(ctx, c, func(context.Context) (int, error) { return 0, syscall.ENOSPC })
+	if !errors.Is(err, context.Canceled) {
 		t.Errorf("told to end, it answers %v", err)
 	}
 }

@@ -37,7 +37,8 @@ func (d devDriver) choose(o *devOptions) error {
 		return err
 	}
 	o.Data, o.Hosts = data, nil
-	o.QEMU = &qemu.Options{Dir: filepath.Join(data, "qemu"), Images: images, ImagesTrusted: true} // whose it is has just named it
+	o.QEMU = &qemu.Options{Dir: filepath.Join(data, "qemu"), Images: images,
+		ImagesTrusted: true} // whose it is has just named it
 	return o.QEMU.Check()
 }
 

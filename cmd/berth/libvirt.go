@@ -36,7 +36,8 @@ func defaultLibvirt() libvirtConfig {
 
 func (l libvirtConfig) options() libvirt.Options {
 	return libvirt.Options{
-		URI: l.URI, Socket: l.Socket, Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted, Machine: l.Machine, Accel: l.Accel, Network: l.Network,
+		URI: l.URI, Socket: l.Socket, Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted,
+		Machine: l.Machine, Accel: l.Accel, Network: l.Network,
 		Totals: l.Totals, Reserved: l.Reserved, Traits: l.Traits, ConsoleBytes: l.ConsoleBytes, MinFree: l.MinFree,
 	}
 }

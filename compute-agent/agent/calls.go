@@ -97,7 +97,8 @@ func classify(err error) task.Failure {
 	var e *hypervisor.Error
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		return task.Failure{Class: compute.FailureTimeout, Message: hypervisor.Brief("the hypervisor took too long: " + err.Error())}
+		return task.Failure{Class: compute.FailureTimeout,
+			Message: hypervisor.Brief("the hypervisor took too long: " + err.Error())}
 	case errors.As(err, &e):
 		return task.Failure{Class: e.Class, Message: hypervisor.Brief(e.Error())}
 	}

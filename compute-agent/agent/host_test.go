@@ -227,7 +227,8 @@ func TestEnableEndsQuarantine(t *testing.T) {
 		if b := c.beacon(); b.State != compute.HostEnabled || b.DesiredSeen != 3 {
 			c.t.Errorf("the beacon says %+v", b)
 		}
-		if said := logs.FilterMessageSnippet("ends the quarantine").All(); len(said) != 1 || said[0].ContextMap()["it was for"] != "no disk" {
+		if said := logs.FilterMessageSnippet("ends the quarantine").All(); len(said) != 1 ||
+			said[0].ContextMap()["it was for"] != "no disk" {
 			c.t.Errorf("the log has %+v", said)
 		}
 		stop(c, n)

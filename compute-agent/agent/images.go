@@ -39,7 +39,8 @@ func (l *loop) mistrusts(image string, now time.Time) bool { return l.images[ima
 // offer, and has mended what was wrong.
 func (l *loop) trust(now time.Time) {
 	if l.guard.Quarantined(now) {
-		l.log.Info("the operator ends the quarantine", zap.String("it was for", l.guard.Reason), zap.Time("it was until", l.guard.Until))
+		l.log.Info("the operator ends the quarantine", zap.String("it was for", l.guard.Reason),
+			zap.Time("it was until", l.guard.Until))
 	}
 	l.guard = offer.Guard{}
 	clear(l.images)

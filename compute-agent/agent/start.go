@@ -48,8 +48,11 @@ func (l *loop) begin() {
 				l.a.inbox.put(func(l *loop) { l.reconcile(answer) })
 				return
 			}
-			l.a.inbox.put(func(l *loop) { l.view.trouble = "the hypervisor does not answer: " + hypervisor.Brief(err.Error()) })
-			l.log.Warn("the hypervisor does not answer; nothing is done before it does", zap.Duration("again within", pause), zap.String("error", hypervisor.Brief(err.Error())))
+			l.a.inbox.put(func(l *loop) {
+				l.view.trouble = "the hypervisor does not answer: " + hypervisor.Brief(err.Error())
+			})
+			l.log.Warn("the hypervisor does not answer; nothing is done before it does",
+				zap.Duration("again within", pause), zap.String("error", hypervisor.Brief(err.Error())))
 			if !service.Sleep(l.work, service.Jitter(pause)) {
 				return
 			}

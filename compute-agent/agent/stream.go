@@ -202,7 +202,8 @@ func (l *loop) answerStrangers(about []compute.Command, list []hypervisor.Machin
 	l.stream.asking = false
 	defer l.askStrangers()
 	if err != nil {
-		l.log.Warn("cannot answer for what is not in the journal: the hypervisor does not list", zap.Int("commands", len(about)), zap.String("error", hypervisor.Brief(err.Error())))
+		l.log.Warn("cannot answer for what is not in the journal: the hypervisor does not list",
+			zap.Int("commands", len(about)), zap.String("error", hypervisor.Brief(err.Error())))
 		return
 	}
 	there := map[compute.InstanceID]task.Machine{}

@@ -277,7 +277,8 @@ func TestMuchIsSaid(t *testing.T) {
 		logged, logs := observer.New(zap.DebugLevel)
 		n := c.start(dir, fake.Options{Fault: func(call fake.Call) *fake.Fault {
 			if call.Method == "Prepare" || call.Method == "List" && list.Load() {
-				return &fake.Fault{Err: &hypervisor.Error{Class: compute.FailureHost, Message: "first " + strings.Repeat("x", much) + " last"}}
+				return &fake.Fault{Err: &hypervisor.Error{Class: compute.FailureHost,
+					Message: "first " + strings.Repeat("x", much) + " last"}}
 			}
 			return nil
 		}}, func(o *Options) { o.Log = zap.New(logged) })
@@ -289,7 +290,8 @@ func TestMuchIsSaid(t *testing.T) {
 		stop(c, n)
 		said := 0
 		for _, r := range c.reports {
-			if said = max(said, len(r.Message)); r.Op == compute.ReportFailed && (!strings.HasPrefix(r.Message, "first x") || !strings.HasSuffix(r.Message, "x last")) {
+			if said = max(said, len(r.Message)); r.Op == compute.ReportFailed &&
+				(!strings.HasPrefix(r.Message, "first x") || !strings.HasSuffix(r.Message, "x last")) {
 				c.t.Errorf("it reports %.40q", r.Message)
 			}
 		}

@@ -29,7 +29,9 @@ type op struct {
 func (o *op) waits() bool { return o.stage > task.Launching }
 
 // start begins a call, or waits for a free hand.
-func (l *loop) start(p pending, stage task.Stage, within time.Duration, do func(context.Context) (task.Event, error)) *op {
+func (l *loop) start(
+	p pending, stage task.Stage, within time.Duration, do func(context.Context) (task.Event, error),
+) *op {
 	o := &op{id: p.id, claim: p.claim, stage: stage, within: within, do: do}
 	if !o.waits() {
 		l.call(o)
@@ -87,7 +89,9 @@ func (l *loop) called(o *op, e task.Event, err error) {
 		return
 	}
 	if err != nil {
-		l.log.Warn("the hypervisor failed", zap.String("instance", string(o.id)), zap.Uint32("attempt", uint32(t.Attempt)), zap.Stringer("in", o.stage), zap.String("error", hypervisor.Brief(err.Error())))
+		l.log.Warn("the hypervisor failed", zap.String("instance", string(o.id)),
+			zap.Uint32("attempt", uint32(t.Attempt)), zap.Stringer("in", o.stage),
+			zap.String("error", hypervisor.Brief(err.Error())))
 	}
 	l.judge(t, e, o.image, err)
 	l.step(o.id, e)

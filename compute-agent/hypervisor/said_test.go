@@ -16,7 +16,8 @@ func TestSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := s.Lines(), "line 99995 [2J / line 99996 [2J / line 99997 [2J / line 99998 [2J / line 99999 [2J"; got != want {
+	if got, want := s.Lines(), "line 99995 [2J / line 99996 [2J / line 99997 [2J / line 99998 [2J / line 99999 "+
+		"[2J"; got != want {
 		t.Errorf("kept is %q, want %q", got, want)
 	}
 	_, _ = s.Write([]byte(strings.Repeat("x", 10<<20)))
@@ -30,7 +31,8 @@ func TestBrief(t *testing.T) {
 		t.Errorf("short is %q", got)
 	}
 	got := hypervisor.Brief("begin " + strings.Repeat("ä", 1<<20) + " end")
-	if len(got) > 4<<10 || !utf8.ValidString(got) || !strings.HasPrefix(got, "begin ä") || !strings.HasSuffix(got, "ä end") {
+	if len(got) > 4<<10 || !utf8.ValidString(got) || !strings.HasPrefix(got, "begin ä") || !strings.HasSuffix(got,
+		"ä end") {
 		t.Errorf("%d bytes, valid: %t: %.20q", len(got), utf8.ValidString(got), got)
 	}
 }

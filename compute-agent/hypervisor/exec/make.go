@@ -62,7 +62,8 @@ func (d *Driver) make(ctx context.Context, s hypervisor.Spec) error {
 	}
 	f, there, err := d.find(ctx, s.Instance)
 	if err == nil && (!there || f.state != prepared || f.Attempt != s.Attempt || f.Claim != s.Claim || f.Fence != s.Fence || f.Project != s.Project || !f.Resources.Equal(s.Resources)) {
-		err = d.fail(c, "exits with 0, but list does not give the machine as prepared with the metadata it was given", &hypervisor.Said{})
+		err = d.fail(c, "exits with 0, but list does not give the machine as prepared with the metadata it was given",
+			&hypervisor.Said{})
 	}
 	return err
 }

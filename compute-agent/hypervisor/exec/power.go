@@ -105,7 +105,8 @@ func (d talking) Console(ctx context.Context, id compute.InstanceID, offset int6
 	}
 	p := hypervisor.Part{Offset: answer.Offset, Data: answer.Data, End: answer.End}
 	if p.Offset < 0 || len(p.Data) > limit || p.Offset+int64(len(p.Data)) > p.End {
-		return hypervisor.Part{}, d.fail(c, "answers an offset, data and end that do not fit each other, or more than was asked for", &hypervisor.Said{})
+		return hypervisor.Part{}, d.fail(c, "answers an offset, data and end that do not fit each other, or more "+
+			"than was asked for", &hypervisor.Said{})
 	}
 	return p, nil
 }

@@ -148,7 +148,8 @@ func (l listed) machine() (found, error) {
 	if err := json.Unmarshal(l.Machine, &id); err != nil {
 		return found{}, fmt.Errorf(`"machine" is %q, and has to be the first line that prepare has read: %w`, short(string(l.Machine)), err)
 	}
-	if id.Version != version || id.Instance.Check() != nil || id.Attempt == 0 || id.Claim == "" || len(id.Claim)+len(id.Project) > mostNames || within("resources", id.Resources) != nil {
+	if id.Version != version || id.Instance.Check() != nil || id.Attempt == 0 || id.Claim == "" ||
+		len(id.Claim)+len(id.Project) > mostNames || within("resources", id.Resources) != nil {
 		return found{}, fmt.Errorf(`"machine" is %q, and has to be the first line that prepare has read`, short(string(l.Machine)))
 	}
 	if !slices.Contains([]string{preparing, prepared, launched}, l.State) {

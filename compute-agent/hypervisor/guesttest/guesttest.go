@@ -77,7 +77,8 @@ func Missing(t testing.TB, what string) {
 // button, the network, and what tells the hypervisor of a panic. All else that it needs is in the
 // kernel.
 func modules() []string {
-	return strings.Fields("virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk cdrom isofs button evdev failover net_failover virtio_net pvpanic pvpanic-mmio")
+	return strings.Fields("virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci virtio_blk " +
+		"cdrom isofs button evdev failover net_failover virtio_net pvpanic pvpanic-mmio")
 }
 
 // find gives the folder with kernel, busybox and modules, and fills it first if

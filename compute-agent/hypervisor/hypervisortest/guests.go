@@ -119,7 +119,8 @@ func GuestCallsHost(t *testing.T, g Guests) {
 		await(t, "the guest is up", func() bool { return strings.Contains(g.printed(t, first), guesttest.Up) })
 		heard := strings.Contains(g.printed(t, first), guesttest.Heard+says)
 		if n := called.Load(); (n > 0) != x.reaches || heard != x.reaches {
-			t.Errorf("network %q: the guest has called the host's loopback %d times: %s", x.network, n, g.printed(t, first))
+			t.Errorf("network %q: the guest has called the host's loopback %d times: %s",
+				x.network, n, g.printed(t, first))
 		}
 		ok(t, g.Driver.Destroy(t.Context(), first))
 	}

@@ -20,20 +20,21 @@ func BadImages(t *testing.T, dir string) []Breakage {
 	ok(t, os.WriteFile(secret, make([]byte, 1<<20), 0o600))
 	in := func(name string) string { return filepath.Join(dir, name) }
 	bad := func(name string, class compute.FailureClass, make func(), sums ...string) Breakage {
-		return Breakage{Name: "image " + name, Class: class, Image: class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() {
-			make()
-			for _, file := range sums {
-				ok(t, guesttest.Sum(in(file)))
-			}
-			s.Image = "bad"
-			return func() {
-				files, err := filepath.Glob(in("bad*"))
-				for _, file := range files {
-					err = errors.Join(err, os.RemoveAll(file))
+		return Breakage{Name: "image " + name, Class: class, Image: class == compute.FailureHost,
+			Break: func(s *hypervisor.Spec) func() {
+				make()
+				for _, file := range sums {
+					ok(t, guesttest.Sum(in(file)))
 				}
-				ok(t, err)
-			}
-		}}
+				s.Image = "bad"
+				return func() {
+					files, err := filepath.Glob(in("bad*"))
+					for _, file := range files {
+						err = errors.Join(err, os.RemoveAll(file))
+					}
+					ok(t, err)
+				}
+			}}
 	}
 	tool := func(args ...string) func() {
 		return func() {
@@ -53,11 +54,16 @@ func BadImages(t *testing.T, dir string) []Breakage {
 	}
 	const request, host = compute.FailureRequest, compute.FailureHost
 	return []Breakage{
-		bad("has a backing file", request, create("-f", "qcow2", "-b", secret, "-F", "raw", in("bad.qcow2")), "bad.qcow2"),
-		bad("of version 2 has a backing file", request, create("-f", "qcow2", "-o", "compat=0.10", "-b", secret, "-F", "raw", in("bad.qcow2")), "bad.qcow2"),
-		bad("has an external data file", request, create("-f", "qcow2", "-o", "data_file="+secret+",data_file_raw=on", in("bad.qcow2"), "1M"), "bad.qcow2"),
-		bad("is encrypted", request, create("--object", "secret,id=k,data=x", "-f", "qcow2", "-o", "encrypt.format=luks,encrypt.key-secret=k,encrypt.iter-time=10", in("bad.qcow2"), "1M"), "bad.qcow2"),
-		bad("is qcow2 and says raw", request, create("-f", "qcow2", "-b", secret, "-F", "raw", in("bad.raw")), "bad.raw"),
+		bad("has a backing file", request, create("-f", "qcow2", "-b", secret, "-F", "raw", in("bad.qcow2")),
+			"bad.qcow2"),
+		bad("of version 2 has a backing file", request, create("-f", "qcow2", "-o", "compat=0.10", "-b", secret, "-F",
+			"raw", in("bad.qcow2")), "bad.qcow2"),
+		bad("has an external data file", request, create("-f", "qcow2", "-o", "data_file="+secret+",data_file_raw=on",
+			in("bad.qcow2"), "1M"), "bad.qcow2"),
+		bad("is encrypted", request, create("--object", "secret,id=k,data=x", "-f", "qcow2", "-o",
+			"encrypt.format=luks,encrypt.key-secret=k,encrypt.iter-time=10", in("bad.qcow2"), "1M"), "bad.qcow2"),
+		bad("is qcow2 and says raw", request, create("-f", "qcow2", "-b", secret, "-F", "raw", in("bad.raw")),
+			"bad.raw"),
 		bad("is vmdk and says raw", request, create("-f", "vmdk", in("bad.raw"), "1M"), "bad.raw"),
 		bad("is vdi and says qcow2", request, create("-f", "vdi", in("bad.qcow2"), "1M"), "bad.qcow2"),
 		bad("is raw and says qcow2", host, create("-f", "raw", in("bad.qcow2"), "1M"), "bad.qcow2"),

@@ -67,7 +67,8 @@ func paused(t *testing.T, s Subject) {
 		t.Helper()
 		s.Pause(first)
 		for _, d := range []hypervisor.Driver{s.Driver, s.Reopen()} {
-			if m := only(t, d); m.Power != compute.PowerPaused || m.Why == "" || m.Detail == "" || !m.Launched || m.Waits {
+			if m := only(t, d); m.Power != compute.PowerPaused || m.Why == "" || m.Detail == "" || !m.Launched ||
+				m.Waits {
 				t.Fatalf("paused, and List gives %+v", m)
 			}
 		}

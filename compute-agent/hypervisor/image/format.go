@@ -77,10 +77,12 @@ const (
 // refused: with it a guest would read what the host's users own.
 func readQCOW2(path string, b []byte) (int64, error) {
 	broken := func(what string, args ...any) error {
-		return hypervisor.RefuseImage("image file %s is broken: %s; copy it to this host again", path, fmt.Sprintf(what, args...))
+		return hypervisor.RefuseImage("image file %s is broken: %s; copy it to this host again", path,
+			fmt.Sprintf(what, args...))
 	}
 	if is := probed(b); is != "qcow2" && is != "raw" {
-		return 0, hypervisor.Reject("image file %s is of the format %s, not qcow2 as its name says: convert it (qemu-img convert -O qcow2)", path, is)
+		return 0, hypervisor.Reject("image file %s is of the format %s, not qcow2 as its name says: convert it "+
+			"(qemu-img convert -O qcow2)", path, is)
 	}
 	if len(b) < 72 || probed(b) != "qcow2" {
 		return 0, broken("it does not begin as a qcow2 file does")
@@ -90,15 +92,18 @@ func readQCOW2(path string, b []byte) (int64, error) {
 	version, clusterBits, bytes := u32(4), u32(20), u64(24)
 	switch {
 	case version != 2 && version != 3:
-		return 0, hypervisor.Reject("image file %s is of qcow's version %d: convert it to 2 or 3 (qemu-img convert -O qcow2)", path, version)
+		return 0, hypervisor.Reject("image file %s is of qcow's version %d: convert it to 2 or 3 (qemu-img "+
+			"convert -O qcow2)", path, version)
 	case clusterBits < 9 || clusterBits > 21:
 		return 0, broken("its clusters have 2^%d bytes", clusterBits)
 	case bytes > mostBytes:
 		return 0, broken("its disk has %d bytes", bytes)
 	case u64(8) != 0 || u32(16) != 0:
-		return 0, hypervisor.Reject("image file %s has a backing file, which a guest would read: write it all into one file (qemu-img convert -O qcow2)", path)
+		return 0, hypervisor.Reject("image file %s has a backing file, which a guest would read: write it all "+
+			"into one file (qemu-img convert -O qcow2)", path)
 	case u32(32) != 0:
-		return 0, hypervisor.Reject("image file %s is encrypted, and there is no key: decrypt it (qemu-img convert -O qcow2)", path)
+		return 0, hypervisor.Reject("image file %s is encrypted, and there is no key: decrypt it (qemu-img "+
+			"convert -O qcow2)", path)
 	}
 	length := 72
 	if version == 3 {
@@ -112,7 +117,8 @@ func readQCOW2(path string, b []byte) (int64, error) {
 		case features&featureDataFile != 0:
 			return 0, external(path)
 		case features&^featuresKnown != 0:
-			return 0, hypervisor.Reject("image file %s has the qcow2 features %#x, which are not known here: convert it (qemu-img convert -O qcow2)", path, features)
+			return 0, hypervisor.Reject("image file %s has the qcow2 features %#x, which are not known here: "+
+				"convert it (qemu-img convert -O qcow2)", path, features)
 		case features&featureCorrupt != 0:
 			return 0, broken("it says so itself")
 		}
@@ -129,7 +135,8 @@ func extensions(path string, b []byte, at int) error {
 		case extensionDataFile:
 			return external(path)
 		case extensionEncryption:
-			return hypervisor.Reject("image file %s is encrypted, and there is no key: decrypt it (qemu-img convert -O qcow2)", path)
+			return hypervisor.Reject("image file %s is encrypted, and there is no key: decrypt it (qemu-img "+
+				"convert -O qcow2)", path)
 		}
 		at += 8 + (int(binary.BigEndian.Uint32(b[at+4:]))+7)&^7
 	}
@@ -137,5 +144,6 @@ func extensions(path string, b []byte, at int) error {
 }
 
 func external(path string) error {
-	return hypervisor.Reject("image file %s has an external data file, which a guest would read: write it all into one file (qemu-img convert -O qcow2)", path)
+	return hypervisor.Reject("image file %s has an external data file, which a guest would read: write it all "+
+		"into one file (qemu-img convert -O qcow2)", path)
 }

@@ -24,7 +24,8 @@ func shelf(t *testing.T, files map[string]string, trusted bool) *Store {
 	dir := t.TempDir()
 	for name, content := range files {
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(content), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(content), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,24 +76,31 @@ func TestFind(t *testing.T) {
 		"qcow 1":            {"web.qcow2", qcow(u32(4, 1)), compute.FailureRequest, "version 1"},
 		"backing file":      {"web.qcow2", qcow(u64(8, 400)), compute.FailureRequest, "backing file"},
 		"backing name":      {"web.qcow2", qcow(u32(16, 4)), compute.FailureRequest, "backing file"},
-		"old backing file":  {"web.qcow2", qcow(func(b []byte) { u32(4, 2)(b); u64(8, 400)(b) }), compute.FailureRequest, "backing file"},
-		"encrypted":         {"web.qcow2", qcow(u32(32, 2)), compute.FailureRequest, "encrypted"},
-		"key":               {"web.qcow2", qcow(behind(extensionEncryption)), compute.FailureRequest, "encrypted"},
-		"data file":         {"web.qcow2", qcow(u64(72, featureDataFile)), compute.FailureRequest, "external data file"},
-		"data file's name":  {"web.qcow2", qcow(behind(extensionDataFile)), compute.FailureRequest, "external data file"},
-		"data file, old":    {"web.qcow2", qcow(func(b []byte) { u32(4, 2)(b); u32(72, extensionDataFile)(b) }), compute.FailureRequest, "external data file"},
-		"new feature":       {"web.qcow2", qcow(u64(72, 1<<40)), compute.FailureRequest, "not known"},
-		"qcow2 as raw":      {"web.raw", good, compute.FailureRequest, "format qcow2, not raw"},
-		"vdi as raw":        {"web.raw", strings.Repeat("<", 0x40) + "\x7f\x10\xda\xbe", compute.FailureRequest, "format vdi, not raw"},
-		"Linux":             {"web/kernel", strings.Repeat("x", 0x202) + "HdrS", well, ""},
-		"multiboot":         {"web/kernel", "1234\x02\xb0\xad\x1b", well, ""},
-		"no kernel":         {"web/kernel", "garbage", compute.FailureHost, "no kernel"},
-		"vhdx as qcow2":     {"web.qcow2", "vhdxfile" + strings.Repeat("\x00", 100), compute.FailureRequest, "format vhdx, not qcow2"},
+		"old backing file": {"web.qcow2", qcow(func(b []byte) { u32(4, 2)(b); u64(8, 400)(b) }),
+			compute.FailureRequest, "backing file"},
+		"encrypted": {"web.qcow2", qcow(u32(32, 2)), compute.FailureRequest, "encrypted"},
+		"key":       {"web.qcow2", qcow(behind(extensionEncryption)), compute.FailureRequest, "encrypted"},
+		"data file": {"web.qcow2", qcow(u64(72, featureDataFile)), compute.FailureRequest,
+			"external data file"},
+		"data file's name": {"web.qcow2", qcow(behind(extensionDataFile)), compute.FailureRequest,
+			"external data file"},
+		"data file, old": {"web.qcow2", qcow(func(b []byte) { u32(4, 2)(b); u32(72, extensionDataFile)(b) }),
+			compute.FailureRequest, "external data file"},
+		"new feature":  {"web.qcow2", qcow(u64(72, 1<<40)), compute.FailureRequest, "not known"},
+		"qcow2 as raw": {"web.raw", good, compute.FailureRequest, "format qcow2, not raw"},
+		"vdi as raw": {"web.raw", strings.Repeat("<", 0x40) + "\x7f\x10\xda\xbe", compute.FailureRequest,
+			"format vdi, not raw"},
+		"Linux":     {"web/kernel", strings.Repeat("x", 0x202) + "HdrS", well, ""},
+		"multiboot": {"web/kernel", "1234\x02\xb0\xad\x1b", well, ""},
+		"no kernel": {"web/kernel", "garbage", compute.FailureHost, "no kernel"},
+		"vhdx as qcow2": {"web.qcow2", "vhdxfile" + strings.Repeat("\x00", 100), compute.FailureRequest,
+			"format vhdx, not qcow2"},
 	} {
 		s := shelf(t, map[string]string{c.file: c.content, c.file + ".sha256": sum(c.content)}, false)
 		for range 2 { // also what was looked at before
 			img, err := s.Find(t.Context(), "web")
-			if want(t, name, err, c.class, c.says) && c.class == well && (img.Disk+img.Kernel != filepath.Join(s.dir, c.file) || img.Disk != "" && img.Bytes == 0) {
+			if want(t, name, err, c.class, c.says) && c.class == well &&
+				(img.Disk+img.Kernel != filepath.Join(s.dir, c.file) || img.Disk != "" && img.Bytes == 0) {
 				t.Errorf("%s: %+v", name, img)
 			}
 		}
@@ -104,7 +112,8 @@ func want(t *testing.T, name string, err error, class compute.FailureClass, says
 	t.Helper()
 	var e *hypervisor.Error
 	switch {
-	case class == well && err != nil, class != well && (!errors.As(err, &e) || e.Class != class || !strings.Contains(err.Error(), says)):
+	case class == well && err != nil, class != well && (!errors.As(err, &e) || e.Class != class ||
+		!strings.Contains(err.Error(), says)):
 		t.Errorf("%s: %v; want class %s, %q", name, err, class, says)
 		return false
 	case hypervisor.OfImage(err) != (class == compute.FailureHost):
@@ -117,7 +126,8 @@ func want(t *testing.T, name string, err error, class compute.FailureClass, says
 // other; one that is not what its sum says from none.
 func TestSums(t *testing.T) {
 	const other = "0000000000000000000000000000000000000000000000000000000000000000  web.raw"
-	all := map[string]string{"k/kernel": "\x7fELF", "k/kernel.sha256": sum("\x7fELF"), "k/initrd": "i", "k/initrd.sha256": sum("i"), "k/cmdline": "c", "k/cmdline.sha256": sum("c")}
+	all := map[string]string{"k/kernel": "\x7fELF", "k/kernel.sha256": sum("\x7fELF"), "k/initrd": "i",
+		"k/initrd.sha256": sum("i"), "k/cmdline": "c", "k/cmdline.sha256": sum("c")}
 	for file := range all {
 		for _, trusted := range []bool{true, false} {
 			files := map[string]string{}
@@ -152,7 +162,8 @@ func TestChangedImage(t *testing.T) {
 	file := filepath.Join(s.dir, "web.raw")
 	info, err := os.Stat(file)
 	if err == nil {
-		err = errors.Join(os.WriteFile(file+".new", []byte("b disk"), 0o644), os.Chtimes(file+".new", info.ModTime(), info.ModTime()), os.Rename(file+".new", file))
+		err = errors.Join(os.WriteFile(file+".new", []byte("b disk"), 0o644),
+			os.Chtimes(file+".new", info.ModTime(), info.ModTime()), os.Rename(file+".new", file))
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +193,8 @@ func TestLinks(t *testing.T) {
 
 // A tool that complains without end fills nothing.
 func TestToolThatSaysMuch(t *testing.T) {
-	s := shelf(t, map[string]string{"web.qcow2": qcow(func([]byte) {}), "tool": "#!/bin/sh\nseq -f 'ERROR cluster %.0f refcount=0 reference=1' 300000 >&2\nexit 2\n"}, true)
+	s := shelf(t, map[string]string{"web.qcow2": qcow(func([]byte) {}),
+		"tool": "#!/bin/sh\nseq -f 'ERROR cluster %.0f refcount=0 reference=1' 300000 >&2\nexit 2\n"}, true)
 	s.program = filepath.Join(s.dir, "tool")
 	if err := os.Chmod(s.program, 0o755); err != nil {
 		t.Fatal(err)
@@ -200,7 +212,8 @@ func FuzzHeader(f *testing.F) {
 	f.Add([]byte(qcow(func(b []byte) { b[104], b[108], b[120] = 1, 5, 0x44 }))[:256])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		size, err := readQCOW2("f", b)
-		if err == nil && (size < 0 || !bytes.HasPrefix(b, []byte(qcowMagic)) || !bytes.Equal(b[8:20], make([]byte, 12))) {
+		if err == nil && (size < 0 || !bytes.HasPrefix(b, []byte(qcowMagic)) ||
+			!bytes.Equal(b[8:20], make([]byte, 12))) {
 			t.Errorf("%q is taken, with %d bytes", b, size)
 		}
 	})

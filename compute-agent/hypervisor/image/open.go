@@ -46,7 +46,8 @@ func (s *Store) open(parts ...string) (*opened, error) {
 		}
 		var next int
 		if next, err = unix.Openat(at, part, how, 0); err != nil && isLink(at, part) {
-			err = hypervisor.RefuseImage("image file %s: %s is a symbolic link, and none is followed: put the file itself there, or a hard link", path, part)
+			err = hypervisor.RefuseImage("image file %s: %s is a symbolic link, and none is followed: put the "+
+				"file itself there, or a hard link", path, part)
 		}
 		unix.Close(at)
 		at = next
@@ -90,7 +91,8 @@ func (s *Store) short(most int64, parts ...string) (string, bool, error) {
 	}
 	defer f.Close()
 	if f.is.size > most {
-		return "", true, hypervisor.RefuseImage("image file %s has %d bytes, and may have %d", f.Name(), f.is.size, most)
+		return "", true, hypervisor.RefuseImage("image file %s has %d bytes, and may have %d", f.Name(), f.is.size,
+			most)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, most))
 	return strings.TrimSpace(string(b)), true, err
@@ -111,7 +113,8 @@ func (s *Store) checksum(ctx context.Context, f *opened, parts []string) error {
 	case !there && s.trusted:
 		return nil
 	case !there:
-		return hypervisor.RefuseImage("image file %s has no %s.sha256: write one on every host (cd %s && sha256sum %[2]s > %[2]s.sha256), or say images_trusted: true in the agent's settings",
+		return hypervisor.RefuseImage("image file %s has no %s.sha256: write one on every host (cd %s && "+
+			"sha256sum %[2]s > %[2]s.sha256), or say images_trusted: true in the agent's settings",
 			f.Name(), name, filepath.Dir(f.Name()))
 	}
 	h := sha256.New()
@@ -120,7 +123,8 @@ func (s *Store) checksum(ctx context.Context, f *opened, parts []string) error {
 	}
 	got := hex.EncodeToString(h.Sum(nil))
 	if first, _, _ := strings.Cut(want, " "); !strings.EqualFold(first, got) {
-		return hypervisor.RefuseImage("image file %s has the SHA-256 %s, and %s.sha256 says %.100q: copy it to this host again", f.Name(), got, name, first)
+		return hypervisor.RefuseImage("image file %s has the SHA-256 %s, and %s.sha256 says %.100q: copy it to "+
+			"this host again", f.Name(), got, name, first)
 	}
 	return nil
 }

@@ -145,7 +145,8 @@ func (s *Store) file(ctx context.Context, format string, parts ...string) (path 
 func raw(f *opened) error {
 	begin, err := begins(f, 4<<10)
 	if is := probed(begin); err == nil && is != "raw" {
-		return hypervisor.Reject("image file %s is of the format %s, not raw as its name says: convert it (qemu-img convert -O qcow2)", f.Name(), is)
+		return hypervisor.Reject("image file %s is of the format %s, not raw as its name says: convert it "+
+			"(qemu-img convert -O qcow2)", f.Name(), is)
 	}
 	return err
 }
@@ -155,7 +156,8 @@ func raw(f *opened) error {
 func kernel(f *opened) error {
 	begin, err := begins(f, 8<<10)
 	if err == nil && !bootable(begin) {
-		err = hypervisor.RefuseImage("image file %s is broken: it is no kernel that QEMU boots; copy it to this host again", f.Name())
+		err = hypervisor.RefuseImage("image file %s is broken: it is no kernel that QEMU boots; copy it to this "+
+			"host again", f.Name())
 	}
 	return err
 }
@@ -178,7 +180,8 @@ func (s *Store) qcow2(ctx context.Context, f *opened) (int64, error) {
 	err = Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", f.Name())
 	var exit *exec.ExitError
 	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 3) { // 3: clusters that nobody uses
-		return 0, &hypervisor.Error{Class: compute.FailureHost, Image: true, Message: "image file " + f.Name() + " is broken; copy it to this host again", Cause: err}
+		return 0, &hypervisor.Error{Class: compute.FailureHost, Image: true,
+			Message: "image file " + f.Name() + " is broken; copy it to this host again", Cause: err}
 	}
 	return bytes, nil
 }

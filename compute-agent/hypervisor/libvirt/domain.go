@@ -211,7 +211,8 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 	x.Devices.RNG.Model, x.Devices.RNG.Backend.Model, x.Devices.RNG.Backend.File = "virtio", "random", "/dev/urandom"
 	disks := &x.Devices.Disks
 	if img.HasDisk(m.Resources) {
-		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"}, Source: file{filepath.Join(dir, diskFile)}, Backing: below(img), Boot: &order{1}})
+		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"},
+			Source: file{filepath.Join(dir, diskFile)}, Backing: below(img), Boot: &order{1}})
 	}
 	*disks = append(*disks, disk{Driver: diskDriver{Type: "raw"}, Source: file{filepath.Join(dir, seedFile)}, ReadOnly: &struct{}{}})
 	for i := range *disks {

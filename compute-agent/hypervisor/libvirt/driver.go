@@ -76,7 +76,9 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		d.kind = "kvm"
 	}
 	if err := d.long(ctx, d.learn); errors.Is(err, errLost) {
-		return nil, fmt.Errorf("libvirt has not said within %s what its QEMU can do: it tries that with KVM, which hangs on some hosts; keep libvirt from /dev/kvm (docs/REAL-HOST.md says how) and set accel to tcg: %w", longTime, err)
+		return nil, fmt.Errorf("libvirt has not said within %s what its QEMU can do: it tries that with KVM, "+
+			"which hangs on some hosts; keep libvirt from /dev/kvm (docs/REAL-HOST.md says how) and set accel to "+
+			"tcg: %w", longTime, err)
 	} else if err != nil {
 		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is installed: %w", d.o.Machine, d.kind, err)
 	}

@@ -66,7 +66,8 @@ func active(f found) hypervisor.Verdict {
 }
 
 func unknown(f found) hypervisor.Verdict {
-	return hypervisor.Verdict{Power: compute.PowerUnknown, Detail: fmt.Sprintf("libvirt gives state %d, reason %d, which this agent does not know", f.state, f.reason)}
+	return hypervisor.Verdict{Power: compute.PowerUnknown,
+		Detail: fmt.Sprintf("libvirt gives state %d, reason %d, which this agent does not know", f.state, f.reason)}
 }
 
 func paused(why libvirt.DomainPausedReason) hypervisor.Verdict {
@@ -74,10 +75,13 @@ func paused(why libvirt.DomainPausedReason) hypervisor.Verdict {
 	case libvirt.DomainPausedUser:
 		return hypervisor.Paused(compute.PausedOutside, "paused from outside (virsh suspend): start it, and it goes on")
 	case libvirt.DomainPausedIoerror:
-		return hypervisor.Paused(compute.DiskError, "its disk cannot be written: is the host's full? Make room, and start it: it goes on where it stands")
+		return hypervisor.Paused(compute.DiskError, "its disk cannot be written: is the host's full? Make room, "+
+			"and start it: it goes on where it stands")
 	case libvirt.DomainPausedWatchdog:
-		return hypervisor.Paused(compute.WatchdogFired, "the guest's watchdog fired: start it, and it goes on, or reboot it --hard")
-	case libvirt.DomainPausedSave, libvirt.DomainPausedDump, libvirt.DomainPausedSnapshot, libvirt.DomainPausedFromSnapshot,
+		return hypervisor.Paused(compute.WatchdogFired,
+			"the guest's watchdog fired: start it, and it goes on, or reboot it --hard")
+	case libvirt.DomainPausedSave, libvirt.DomainPausedDump, libvirt.DomainPausedSnapshot,
+		libvirt.DomainPausedFromSnapshot,
 		libvirt.DomainPausedMigration, libvirt.DomainPausedPostcopy, libvirt.DomainPausedPostcopyFailed:
 		return hypervisor.Paused(compute.PausedOutside, "libvirt saves, dumps or moves it, or has restored it")
 	case libvirt.DomainPausedCrashed:
@@ -87,7 +91,8 @@ func paused(why libvirt.DomainPausedReason) hypervisor.Verdict {
 	case libvirt.DomainPausedStartingUp:
 		return hypervisor.Running("starting")
 	}
-	return hypervisor.Paused(compute.PausedOutside, fmt.Sprintf("paused, for libvirt's reason %d: start it, and it goes on", why))
+	return hypervisor.Paused(compute.PausedOutside, fmt.Sprintf("paused, for libvirt's reason %d: start it, and "+
+		"it goes on", why))
 }
 
 func off(why libvirt.DomainShutoffReason) (compute.ReasonCode, string) {

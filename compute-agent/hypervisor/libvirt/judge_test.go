@@ -58,25 +58,34 @@ func TestStates(t *testing.T) {
 	}
 	runs, unknown := want{compute.PowerRunning, ""}, want{compute.PowerUnknown, ""}
 	for state, want := range map[libvirt.DomainState]want{
-		libvirt.DomainNostate: unknown, libvirt.DomainRunning: runs, libvirt.DomainBlocked: runs, libvirt.DomainShutdown: runs,
-		libvirt.DomainPaused: {compute.PowerPaused, compute.PausedOutside}, libvirt.DomainShutoff: {compute.PowerStopped, compute.StoppedUnknown},
-		libvirt.DomainCrashed: {compute.PowerStopped, compute.GuestPanicked}, libvirt.DomainPmsuspended: {compute.PowerPaused, compute.GuestSuspended},
+		libvirt.DomainNostate: unknown, libvirt.DomainRunning: runs, libvirt.DomainBlocked: runs,
+		libvirt.DomainShutdown:        runs,
+		libvirt.DomainPaused:          {compute.PowerPaused, compute.PausedOutside},
+		libvirt.DomainShutoff:         {compute.PowerStopped, compute.StoppedUnknown},
+		libvirt.DomainCrashed:         {compute.PowerStopped, compute.GuestPanicked},
+		libvirt.DomainPmsuspended:     {compute.PowerPaused, compute.GuestSuspended},
 		libvirt.DomainPmsuspended + 1: unknown,
 	} {
-		if v := judge(found{stamp: let, state: state}, "b"); v.Power != want.power || v.Why != want.why || v.Detail == "" {
+		if v := judge(found{stamp: let, state: state}, "b"); v.Power != want.power || v.Why != want.why ||
+			v.Detail == "" {
 			t.Errorf("state %d: %+v; want %+v and words", state, v, want)
 		}
 	}
 	outside := want{compute.PowerPaused, compute.PausedOutside}
 	for why, want := range map[libvirt.DomainPausedReason]want{
-		libvirt.DomainPausedUnknown: outside, libvirt.DomainPausedUser: outside, libvirt.DomainPausedMigration: outside, libvirt.DomainPausedSave: outside,
-		libvirt.DomainPausedDump: outside, libvirt.DomainPausedFromSnapshot: outside, libvirt.DomainPausedSnapshot: outside,
-		libvirt.DomainPausedPostcopy: outside, libvirt.DomainPausedPostcopyFailed: outside, libvirt.DomainPausedPostcopyFailed + 1: outside,
-		libvirt.DomainPausedIoerror:  {compute.PowerPaused, compute.DiskError},
-		libvirt.DomainPausedWatchdog: {compute.PowerPaused, compute.WatchdogFired},
-		libvirt.DomainPausedCrashed:  {compute.PowerStopped, compute.GuestPanicked}, libvirt.DomainPausedShuttingDown: runs, libvirt.DomainPausedStartingUp: runs,
+		libvirt.DomainPausedUnknown: outside, libvirt.DomainPausedUser: outside,
+		libvirt.DomainPausedMigration: outside, libvirt.DomainPausedSave: outside,
+		libvirt.DomainPausedDump: outside, libvirt.DomainPausedFromSnapshot: outside,
+		libvirt.DomainPausedSnapshot: outside,
+		libvirt.DomainPausedPostcopy: outside, libvirt.DomainPausedPostcopyFailed: outside,
+		libvirt.DomainPausedPostcopyFailed + 1: outside,
+		libvirt.DomainPausedIoerror:            {compute.PowerPaused, compute.DiskError},
+		libvirt.DomainPausedWatchdog:           {compute.PowerPaused, compute.WatchdogFired},
+		libvirt.DomainPausedCrashed:            {compute.PowerStopped, compute.GuestPanicked},
+		libvirt.DomainPausedShuttingDown:       runs, libvirt.DomainPausedStartingUp: runs,
 	} {
-		if v := judge(found{stamp: let, state: libvirt.DomainPaused, reason: int32(why)}, "b"); v.Power != want.power || v.Why != want.why || v.Detail == "" {
+		if v := judge(found{stamp: let, state: libvirt.DomainPaused, reason: int32(why)},
+			"b"); v.Power != want.power || v.Why != want.why || v.Detail == "" {
 			t.Errorf("paused for reason %d: %+v; want %+v and words", why, v, want)
 		}
 	}

@@ -107,7 +107,8 @@ func (o Options) Check() error {
 		bad("accel", o.Accel, "give auto, kvm or tcg")
 	}
 	if !networkPattern.MatchString(o.Network) {
-		bad("network", o.Network, "give user, user:open, none, bridge:<name of the bridge> or network:<name of libvirt's network>")
+		bad("network", o.Network, "give user, user:open, none, bridge:<name of the bridge> or network:<name of "+
+			"libvirt's network>")
 	}
 	if o.ConsoleBytes < 1<<10 {
 		bad("console_bytes", fmt.Sprint(o.ConsoleBytes), "give at least 1024")

@@ -81,7 +81,8 @@ func (b *bench) subject() hypervisortest.Subject {
 	return hypervisortest.Subject{
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
-		Broken: b.broken(), Crashes: b.crashes(), Kill: b.killed, Pause: func(id compute.InstanceID) { b.virsh("suspend", string(id)) }, Foreign: b.foreign,
+		Broken: b.broken(), Crashes: b.crashes(), Kill: b.killed,
+		Pause: func(id compute.InstanceID) { b.virsh("suspend", string(id)) }, Foreign: b.foreign,
 		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
 		Goodbye: guesttest.Goodbye, Up: b.up,
 	}
@@ -235,7 +236,8 @@ func (b *bench) crashes() (all []hypervisortest.Crash) {
 func (b *bench) broken() []hypervisortest.Breakage {
 	nothing := func() {}
 	spoil := func(name string, class compute.FailureClass, how func(*hypervisor.Spec)) hypervisortest.Breakage {
-		return hypervisortest.Breakage{Name: name, Class: class, Image: strings.Contains(name, " is ") && class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
+		return hypervisortest.Breakage{Name: name, Class: class, Image: strings.Contains(name, " is ") &&
+			class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
 	}
 	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
 		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),

@@ -76,7 +76,8 @@ func (p plan) args(dir string) []string {
 		}
 	}
 	if p.Disk {
-		a = append(a, "-blockdev", p.disk(filepath.Join(dir, diskFile)), "-device", "virtio-blk-pci,drive=disk,bootindex=1")
+		a = append(a, "-blockdev", p.disk(filepath.Join(dir, diskFile)), "-device",
+			"virtio-blk-pci,drive=disk,bootindex=1")
 	}
 	a = append(a, "-drive", "file="+in(seedFile)+",format=raw,if=none,id=seed,read-only=on", "-device", "virtio-blk-pci,drive=seed")
 	a = append(a, p.network()...)
@@ -107,7 +108,8 @@ type node struct {
 // disk is the machine's own disk upon the image's. Each file and its format is named
 // here, so that QEMU guesses at none and follows nothing that is written in one.
 func (p plan) disk(file string) string {
-	n := node{Driver: "qcow2", Name: "disk", Discard: "unmap", File: &node{Driver: "file", Filename: file, Discard: "unmap"}}
+	n := node{Driver: "qcow2", Name: "disk", Discard: "unmap", File: &node{Driver: "file", Filename: file,
+		Discard: "unmap"}}
 	if p.Base != "" {
 		base := &node{Driver: p.Format, ReadOnly: true, File: &node{Driver: "file", Filename: p.Base, ReadOnly: true}}
 		if n.Backing = base; p.Format == "qcow2" {

@@ -14,7 +14,8 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // The command lines, one argument with its value a line, are reviewed as files.
 func TestArgs(t *testing.T) {
-	base := plan{ID: "00000000-0000-4000-8000-000000000001", Machine: "q35", Accel: "kvm", CPUs: 2, MemoryMB: 2048, Disk: true, Base: "/images/web.qcow2", Format: "qcow2", Network: "user"}
+	base := plan{ID: "00000000-0000-4000-8000-000000000001", Machine: "q35", Accel: "kvm", CPUs: 2, MemoryMB: 2048,
+		Disk: true, Base: "/images/web.qcow2", Format: "qcow2", Network: "user"}
 	direct := base
 	direct.Base, direct.Format = "", ""
 	direct.Machine, direct.Accel, direct.Disk, direct.Network = "pc", "tcg", false, "none"
@@ -28,7 +29,8 @@ func TestArgs(t *testing.T) {
 		plan plan
 		dir  string
 	}{
-		"disk": {base, "/var/lib/berth/qemu/i"}, "kernel": {direct, "/var/lib/berth/qemu/i"}, "open": {open, "/var/lib/berth/qemu/i"}, "bridge-devices": {full, "/odd,place/i"},
+		"disk": {base, "/var/lib/berth/qemu/i"}, "kernel": {direct, "/var/lib/berth/qemu/i"}, "open": {open,
+			"/var/lib/berth/qemu/i"}, "bridge-devices": {full, "/odd,place/i"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.ReplaceAll(strings.Join(c.plan.args(c.dir), "\n"), "\n-", "\x00")

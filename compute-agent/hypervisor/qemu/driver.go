@@ -91,7 +91,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm" && d.users.none(), Nodes: true,
+		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true,
+		Devices: d.accel == "kvm" && d.users.none(), Nodes: true,
 		Detail: d.version + ", " + d.accel + ", " + d.o.Machine + ", " + d.whom(),
 	}
 }

@@ -238,7 +238,8 @@ func TestEachMachineHasAUser(t *testing.T) {
 		}
 		users[line("Uid")] = true
 		if line("Gid") != line("Uid") || line("NoNewPrivs") != "1" || strings.Trim(line("CapEff"), "0") != "" {
-			t.Errorf("it runs as user %q, group %q, new privileges forbidden %q, capabilities %q", line("Uid"), line("Gid"), line("NoNewPrivs"), line("CapEff"))
+			t.Errorf("it runs as user %q, group %q, new privileges forbidden %q, capabilities %q", line("Uid"),
+				line("Gid"), line("NoNewPrivs"), line("CapEff"))
 		}
 	}
 	if !users["900000 900000 900000 900000"] || !users["900001 900001 900001 900001"] || len(users) != 2 {
@@ -345,7 +346,8 @@ func TestLogIsCut(t *testing.T) {
 	b.ok(err)
 	defer theirs.Close()
 	for range 3 {
-		_, err = theirs.WriteString(strings.Repeat("qemu: a guest has me complain\n", 10_000) + "qemu: for the last time\n")
+		_, err = theirs.WriteString(strings.Repeat("qemu: a guest has me complain\n",
+			10_000) + "qemu: for the last time\n")
 		b.ok(err)
 		b.only(d)
 		info, err := os.Stat(file)

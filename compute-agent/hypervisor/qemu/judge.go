@@ -84,19 +84,22 @@ func alive(r record, f found) hypervisor.Verdict {
 func held(status string) hypervisor.Verdict {
 	switch status {
 	case "io-error":
-		return hypervisor.Paused(compute.DiskError, "its disk cannot be written: is the host's full? Make room, and start it: it goes on where it stands")
+		return hypervisor.Paused(compute.DiskError, "its disk cannot be written: is the host's full? Make room, "+
+			"and start it: it goes on where it stands")
 	case "paused":
 		return hypervisor.Paused(compute.PausedOutside, "paused from outside (QMP stop): start it, and it goes on")
 	case "suspended":
 		return hypervisor.Paused(compute.GuestSuspended, "the guest put itself to sleep: start it, and it wakes up")
 	case "watchdog":
-		return hypervisor.Paused(compute.WatchdogFired, "the guest's watchdog fired: start it, and it goes on, or reboot it --hard")
+		return hypervisor.Paused(compute.WatchdogFired,
+			"the guest's watchdog fired: start it, and it goes on, or reboot it --hard")
 	case "debug":
 		return hypervisor.Paused(compute.PausedOutside, "a debugger holds it: start it, and it goes on")
 	case "save-vm", "restore-vm", "inmigrate", "finish-migrate", "colo":
 		return hypervisor.Paused(compute.PausedOutside, "saved, restored or moved from outside: QEMU says "+status)
 	}
-	return hypervisor.Verdict{Power: compute.PowerUnknown, Detail: "QEMU says " + strconv.Quote(status) + ", which this agent does not know"}
+	return hypervisor.Verdict{Power: compute.PowerUnknown,
+		Detail: "QEMU says " + strconv.Quote(status) + ", which this agent does not know"}
 }
 
 // goesOn is the QMP command by which a machine in a run state goes on.

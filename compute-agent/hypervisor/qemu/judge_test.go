@@ -66,7 +66,8 @@ var runStates = map[string]struct {
 }
 
 func TestRunStates(t *testing.T) {
-	launched := record{Ready: true, Machine: hypervisor.Machine{Launched: true}, Wanted: compute.PowerRunning, PID: 42, Boot: "b"}
+	launched := record{Ready: true, Machine: hypervisor.Machine{Launched: true}, Wanted: compute.PowerRunning,
+		PID: 42, Boot: "b"}
 	for status, want := range runStates {
 		v := judge(launched, found{alive: true, status: status, boot: "b"})
 		if v.Power != want.power || v.Why != want.why || v.Detail == "" {

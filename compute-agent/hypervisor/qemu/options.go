@@ -100,7 +100,8 @@ func (o Options) Check() error {
 		bad("network", o.Network, "give user, user:open, none or bridge:<name of the bridge>")
 	}
 	if _, err := usersOf(o.Users); err != nil {
-		bad("users", o.Users, fmt.Sprintf("give a range of user ids from %d on that nobody has, as in 900000-900999, or nothing", leastUser))
+		bad("users", o.Users, fmt.Sprintf("give a range of user ids from %d on that nobody has, as in "+
+			"900000-900999, or nothing", leastUser))
 	}
 	if o.ConsoleBytes < 1<<10 {
 		bad("console_bytes", fmt.Sprint(o.ConsoleBytes), "give at least 1024")

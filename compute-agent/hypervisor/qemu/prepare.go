@@ -90,7 +90,8 @@ func (d *Driver) make(ctx context.Context, s hypervisor.Spec) error {
 func (d *Driver) plan(s hypervisor.Spec, img image.Image) plan {
 	return plan{
 		ID: s.Instance, Machine: d.o.Machine, Accel: d.accel, CPUs: s.Resources[compute.VCPU], MemoryMB: s.Resources[compute.MemoryMB],
-		Disk: img.HasDisk(s.Resources), Base: img.Disk, Format: img.Format, Kernel: img.Kernel, Initrd: img.Initrd, Append: img.Append,
+		Disk: img.HasDisk(s.Resources), Base: img.Disk, Format: img.Format, Kernel: img.Kernel, Initrd: img.Initrd,
+		Append:  img.Append,
 		Network: d.o.Network, Devices: slices.Clone(s.Devices), Nodes: slices.Clone(s.Nodes),
 	}
 }

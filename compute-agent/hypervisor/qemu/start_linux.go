@@ -21,7 +21,8 @@ func startOn(cmd *exec.Cmd, cpus []int, humble bool) error {
 	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with this, for what it gives up it does not get back
+		// And never unlocked: the thread ends with this, for what it gives up it does not get back.
+		runtime.LockOSThread()
 		if len(cpus) > 0 {
 			if err := unix.SchedSetaffinity(0, &now); err != nil {
 				started <- fmt.Errorf("processors %v, those of its NUMA node, cannot be had: %w", cpus, err)

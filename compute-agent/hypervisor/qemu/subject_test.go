@@ -225,11 +225,13 @@ func (b *bench) crashes() (all []hypervisortest.Crash) {
 func (b *bench) broken() []hypervisortest.Breakage {
 	nothing := func() {}
 	spoil := func(name string, class compute.FailureClass, how func(*hypervisor.Spec)) hypervisortest.Breakage {
-		return hypervisortest.Breakage{Name: name, Class: class, Image: strings.Contains(name, " is ") && class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
+		return hypervisortest.Breakage{Name: name, Class: class, Image: strings.Contains(name, " is ") &&
+			class == compute.FailureHost, Break: func(s *hypervisor.Spec) func() { how(s); return nothing }}
 	}
 	qcow2 := func(name string, args ...string) {
 		file := filepath.Join(b.o.Images, name)
-		b.ok(image.Run(b.t.Context(), "qemu-img", append([]string{"create", "-q", "-f", "qcow2"}, append(args, file, "2G")...)...))
+		b.ok(image.Run(b.t.Context(), "qemu-img", append([]string{"create", "-q", "-f", "qcow2"}, append(args, file,
+			"2G")...)...))
 		b.ok(guesttest.Sum(file))
 	}
 	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
@@ -246,7 +248,8 @@ func (b *bench) broken() []hypervisortest.Breakage {
 		}),
 		spoil("image is another", compute.FailureHost, func(s *hypervisor.Spec) {
 			b.image("other.raw", guesttest.BootDisk("x"))
-			b.ok(os.WriteFile(filepath.Join(b.o.Images, "other.raw.sha256"), []byte(strings.Repeat("0", 64)+"  other.raw\n"), 0o644))
+			b.ok(os.WriteFile(filepath.Join(b.o.Images, "other.raw.sha256"), []byte(strings.Repeat("0",
+				64)+"  other.raw\n"), 0o644))
 			s.Image = "other"
 		}),
 		spoil("kernel is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("bad/kernel", []byte("garbage")); s.Image = "bad" }),

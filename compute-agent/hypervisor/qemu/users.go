@@ -51,7 +51,8 @@ func (u users) free(taken map[int]bool) (int, error) {
 			return id, nil
 		}
 	}
-	return 0, hypervisor.Refuse("users %d-%d: all %d are taken by machines of this host: widen the range in driver.qemu.users", u.first, u.last, u.last-u.first+1)
+	return 0, hypervisor.Refuse("users %d-%d: all %d are taken by machines of this host: widen the range in "+
+		"driver.qemu.users", u.first, u.last, u.last-u.first+1)
 }
 
 // born makes a machine's folder with its record, and gives it a user of its own if
@@ -130,14 +131,16 @@ func (u users) usable(dirs map[string]string) error {
 		return nil
 	}
 	if os.Geteuid() != 0 {
-		return compute.Invalid("users", fmt.Sprintf("%d-%d", u.first, u.last), "run the agent as root, which alone can start programs as another user, or leave this empty")
+		return compute.Invalid("users", fmt.Sprintf("%d-%d", u.first, u.last),
+			"run the agent as root, which alone can start programs as another user, or leave this empty")
 	}
 	var errs []error
 	for field, dir := range dirs {
 		for at := dir; at != "/" && at != "."; at = filepath.Dir(at) {
 			info, err := os.Stat(at)
 			if err == nil && info.Mode()&0o001 == 0 {
-				errs = append(errs, compute.Invalid(field, dir, "with users, others have to get through "+at+": chmod o+x "+at))
+				errs = append(errs, compute.Invalid(field, dir,
+					"with users, others have to get through "+at+": chmod o+x "+at))
 			}
 		}
 	}
