@@ -31,6 +31,7 @@ type view struct {
 	relisted bool                            // the advisor has not been told
 	closed   map[compute.QueueName]time.Time // since when it is known to be closed
 	need     map[string]need                 // by instance key
+	later    map[string]bool                 // instances that only a later Berth can read, by key
 	loads    map[compute.QueueName]*load
 	came     map[compute.QueueName]uint64 // how much work came since this view began to read
 	stray    map[compute.QueueName]uint64 // records that no instance waits for
@@ -79,7 +80,7 @@ func newView(o Options) *view {
 	return &view{
 		log: o.Logger, most: o.MostQueues,
 		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
-		listed: map[compute.QueueName]compute.Queue{}, closed: map[compute.QueueName]time.Time{},
+		later: map[string]bool{}, listed: map[compute.QueueName]compute.Queue{}, closed: map[compute.QueueName]time.Time{},
 		need: map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{}, stray: map[compute.QueueName]uint64{},
 		hosts: map[compute.HostID]bool{}, unread: map[compute.HostID]bool{}, reached: map[compute.HostID]bool{},
 		warned: map[compute.HostID]time.Time{}, advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
@@ -212,7 +213,15 @@ func (v *view) instance(rec wire.Record, now time.Time) turn {
 	key := string(rec.Key)
 	var is need
 	var work ring.Work
-	if rec.Value != nil {
+	if delete(v.later, key); rec.Value != nil {
+		if wire.IsLater(rec) {
+			if len(v.later) == 0 {
+				v.log.Warn("no queue is removed: a later version of Berth wrote records of instances; upgrade this queue manager",
+					zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset))
+			}
+			v.later[key] = true
+			return turn{}
+		}
 		i, err := wire.DecodeInstance(rec)
 		if err != nil {
 			v.spoiled(rec, err)
@@ -363,11 +372,17 @@ func (v *view) progress(q compute.QueueName, now time.Time) advise.Progress {
 	return p
 }
 
-// work counts what each queue must still serve.
+// work counts what each queue must still serve. What only a later Berth can read may
+// need any of them.
 func (v *view) work() map[compute.QueueName]int {
 	out := make(map[compute.QueueName]int, len(v.loads))
 	for q, l := range v.loads {
 		out[q] = l.work
+	}
+	if len(v.later) > 0 {
+		for q := range v.listed {
+			out[q] += len(v.later)
+		}
 	}
 	return out
 }

@@ -13,7 +13,8 @@ import (
 
 type healthOutput struct {
 	Body struct {
-		Status string `json:"status" enum:"ok"`
+		Status  string   `json:"status" enum:"ok"`
+		Trouble []string `json:"trouble,omitempty" doc:"What is wrong, and keeps the node from only a part of its work."`
 	}
 }
 
@@ -27,7 +28,9 @@ func (s *Server) routeHealth(api huma.API) {
 		if err := s.answersKafka(ctx); err != nil {
 			return nil, err
 		}
-		return ok(ctx, in)
+		out, err := ok(ctx, in)
+		out.Body.Trouble = s.trouble()
+		return out, err
 	}
 	route(s, api, huma.Operation{
 		OperationID: "ready", Method: http.MethodGet, Path: "/readyz", Tags: []string{"health"},

@@ -93,6 +93,9 @@ func (s *Server) find(ctx context.Context, at key) (known, error) {
 	if err := s.catchUp(ctx); err != nil {
 		return known{}, err
 	}
+	if err := s.views.instances.unread(at); err != nil {
+		return known{}, err
+	}
 	k, ok := s.views.instances.get(at)
 	if !ok {
 		return known{}, compute.NotFound("instance", string(at.id), "project "+string(at.project)+" has no such instance")

@@ -24,6 +24,7 @@ type key struct {
 type change struct {
 	key      key
 	instance *compute.Instance
+	later    bool // a later Berth wrote it: nobody here knows what it says
 }
 
 // known is what is known of an instance: its record or, before the conductor
@@ -121,6 +122,7 @@ type instances struct {
 	host       map[compute.HostID]map[*known]bool // by known.host
 	partitions int32                              // of the topics; 0: not known
 	shared     compute.Shared
+	later      map[key]bool // those that only a later Berth can read; they are nowhere else
 }
 
 // tenant is what one project has.
@@ -170,7 +172,7 @@ func firstCome(a, b *known) int {
 func newInstances(partitions int32) *instances {
 	return &instances{
 		byID: map[compute.InstanceID]*known{}, others: map[key]*known{}, tenant: map[compute.Project]*tenant{},
-		work: map[compute.QueueName]*work{}, host: map[compute.HostID]map[*known]bool{}, partitions: partitions,
+		work: map[compute.QueueName]*work{}, host: map[compute.HostID]map[*known]bool{}, partitions: partitions, later: map[key]bool{},
 	}
 }
 
@@ -191,6 +193,9 @@ func (v *instances) apply(changes []change) {
 	defer v.mu.Unlock()
 	for _, c := range changes {
 		before, known := v.drop(c.key), known{instance: c.instance}
+		if delete(v.later, c.key); c.later {
+			v.later[c.key] = true
+		}
 		if c.instance == nil {
 			continue
 		}
@@ -215,7 +220,7 @@ func (v *instances) accept(boots []*compute.Request) {
 		if p, others := v.ownedByOther(at); others && v.together(p, r.Project) {
 			continue // the conductor will not have it
 		}
-		if v.at(at) == nil {
+		if v.at(at) == nil && !v.later[at] {
 			v.put(known{request: r, place: nanos(r.At)})
 		}
 	}

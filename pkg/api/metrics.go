@@ -23,6 +23,7 @@ type Metrics struct {
 	waiting  *telemetry.Gauges        // what
 	silent   *telemetry.Gauges        // what
 	age      *telemetry.Gauges        // view
+	later    *telemetry.Gauges
 }
 
 // NewMetrics registers with r, or answers what did before; a nil r gives nil.
@@ -39,6 +40,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.waiting = m.Gauges("berth_api_waiting", "Requests that wait for Kafka now: publications, and readers that catch up.", "what")
 	m.silent = m.Gauges("berth_api_kafka_silent_seconds", "Seconds since Kafka last failed to answer and nothing succeeded; 0 while it answers.", "what")
 	m.age = m.Gauges("berth_api_view_age_seconds", "Seconds since this node last took a record of the topic, or began to read it.", "view")
+	m.later = m.Gauges("berth_api_later_instances", "Instances whose record a later version of Berth wrote: this node shows none of them.")
 	return telemetry.Shared(r, m)
 }
 
@@ -58,6 +60,7 @@ func (m *Metrics) show(s *Server) (stop func()) {
 			say(time.Since(*s.views.taken[i].Load()).Seconds(), name)
 		}
 	}))
+	stops = append(stops, m.later.Ask(func(say telemetry.Say) { say(float64(s.views.instances.unreads())) }))
 	return func() {
 		for _, stop := range stops {
 			stop()

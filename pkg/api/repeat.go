@@ -70,6 +70,9 @@ func (s *Server) remembered(ctx context.Context, at key) (known, bool, error) {
 	if err := s.catchUp(ctx); err != nil {
 		return known{}, false, err
 	}
+	if err := s.views.instances.unread(at); err != nil {
+		return known{}, false, err
+	}
 	k, ok := s.views.instances.get(at)
 	return k, ok, nil
 }

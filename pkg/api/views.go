@@ -89,6 +89,11 @@ func (s *Server) Instances(recs []wire.Record, end bool) {
 			changes = append(changes, change{key: key{p, id}})
 			continue
 		}
+		if p, id, err := wire.ParseInstanceKey(rec.Key); err == nil && wire.IsLater(rec) {
+			v.unreadable("instances", rec, errLater)
+			changes = append(changes, change{key: key{p, id}, later: true})
+			continue
+		}
 		inst, err := wire.DecodeInstance(rec)
 		if err != nil {
 			v.unreadable("instances", rec, err)

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// TestInstancesOfALaterVersion: what only a later Berth can read is not shown as it was before, nor as
+// if it were not there.
+func TestInstancesOfALaterVersion(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	now := wire.EncodeInstance(instance(id1, "web", compute.StateActive))
+	later := now
+	later.Headers = nil
+	for _, h := range now.Headers {
+		if h.Key == wire.HeaderSchema {
+			h.Value = fmt.Append(nil, wire.Schema+1)
+		}
+		later.Headers = append(later.Headers, h)
+	}
+	n.Instances([]wire.Record{now, wire.EncodeInstance(instance(id2, "db", compute.StateActive)), later}, true)
+	trouble := func(want int) {
+		t.Helper()
+		got := into[struct{ Trouble []string }](n.do("GET", "/readyz", nil), 200).Trouble
+		if len(got) != want || want > 0 && !strings.Contains(got[0], "1 instances") {
+			t.Errorf("trouble: %q", got)
+		}
+	}
+	trouble(1)
+	n.do("GET", "/v1/instances/"+string(id1), nil).refused(503, compute.KindUnavailable)
+	n.do("DELETE", "/v1/instances/"+string(id1), nil).refused(503, compute.KindUnavailable)
+	n.do("POST", "/v1/instances", rest.Boot{ID: id1, Flavor: "m1.small"}).refused(503, compute.KindUnavailable)
+	if recs := n.published(); len(recs) != 0 {
+		t.Errorf("a refusal published %+v", recs)
+	}
+	n.Requests([]wire.Record{wire.EncodeRequest(compute.Request{Op: compute.OpBoot, Project: "default", Instance: id1, Boot: &compute.Boot{Flavor: "m1.small"}})}, true)
+	n.do("GET", "/v1/instances/"+string(id1), nil).refused(503, compute.KindUnavailable)
+	n.show(id2)
+	n.Instances([]wire.Record{now}, true) // by this version again
+	n.show(id1)
+	n.Instances([]wire.Record{later, wire.Tombstone(now.Key)}, true)
+	n.do("GET", "/v1/instances/"+string(id1), nil).refused(404, compute.KindNotFound)
+	trouble(0)
+}
