@@ -202,7 +202,6 @@ func TestBatchesThatLie(t *testing.T) {
 		"not packed so":               {unpacktest.Batch(kgo.CodecGzip, 1, 2, some, nil), "cannot be unpacked"},
 		"packed by nobody":            {unpacktest.Batch(7, 1, 2, some, nil), "codec 7 is not known"},
 		"a record of others":          {unpacktest.Batch(0, 1, 2, slices.Concat(unpacktest.Records([]byte("a")), far), nil), "holds a record of offset 1001"},
-		"the same record twice":       {unpacktest.Batch(0, 1, 2, slices.Concat(unpacktest.Records([]byte("a")), unpacktest.Records([]byte("a"))), nil), "does not hold the 2 records that it says"},
 		"of a later format":           {unpacktest.Batch(0, 2, 1, some, func(b *kmsg.RecordBatch) { b.Magic = 3 }), "is of format 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
