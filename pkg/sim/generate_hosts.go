@@ -32,7 +32,7 @@ const longest Seconds = 25
 // cloned has some schedules start a second agent with the name of a host.
 func (g *generator) cloned() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 12))
-	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.08) {
+	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.35) {
 		return
 	}
 	for _, f := range g.s.Faults {
