@@ -40,6 +40,8 @@ func (r *Recording) mayRefuse(a Ask) bool {
 		switch {
 		case code == compute.NoSuchFlavor, code == compute.QueueClosedReason, code == compute.NoSuchCapability:
 			return r.mayLack(a.Load.Boot.Flavor, a.Began, a.Answered)
+		case a.Why != nil && a.Why.Kind == compute.KindConflict:
+			return r.Schedule.twin(a.Name) // another request has the key
 		case a.Why != nil && a.Why.Field == "host":
 			return r.Schedule.forgets(a.Load.Boot.Host)
 		}

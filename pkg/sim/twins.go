@@ -3,6 +3,7 @@ package sim
 import (
 	"maps"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -28,6 +29,25 @@ func (g *generator) twins() {
 		l.At += pick(g, 0, 0, 0.001, g.between(0, 0.1))
 		g.s.Load = append(g.s.Load, l)
 	}
+}
+
+// twinOf says whether a request is the second one under its key.
+func twinOf(b compute.Boot) bool { return b.Metadata[twinMark] != "" }
+
+// twin says whether two requests that differ are made under one key.
+func (s Schedule) twin(name string) bool {
+	return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadBoot && l.Name == name && twinOf(*l.Boot) })
+}
+
+// twinsThatWon are the names of which the log has the second request, not the first.
+func (r *Recording) twinsThatWon() map[string]bool {
+	won := map[string]bool{}
+	for _, w := range slices.Backward(r.Log) {
+		if name := w.Instance.Boot.Name; !w.Removed && name != "" {
+			won[name] = twinOf(w.Instance.Boot)
+		}
+	}
+	return won
 }
 
 // checkKeys: a boot under an id or a key that was answered with 202 is the one in the

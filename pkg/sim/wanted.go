@@ -20,11 +20,13 @@ type Wanted struct {
 	Offered   bool // something like it is offered at some time
 }
 
-// wanted are all boots of the schedule, by name.
+// wanted are all boots of the schedule, by name. Of two requests under one key that
+// differ it is the one that the log has: which of them that is nobody promises, and
+// checkKeys looks at what their callers were told.
 func (r *Recording) wanted() map[string]Wanted {
-	all := map[string]Wanted{}
+	all, won := map[string]Wanted{}, r.twinsThatWon()
 	for _, a := range r.Asks {
-		if a.Op == LoadBoot {
+		if a.Op == LoadBoot && (!r.Schedule.twin(a.Name) || twinOf(*a.Load.Boot) == won[a.Name]) {
 			all[a.Name] = r.Schedule.want(a)
 		}
 	}
