@@ -99,7 +99,7 @@ func (v View) capacity(q compute.QueueName) *compute.Reason {
 		return &compute.Reason{Code: compute.NoEligibleHost, Hosts: hosts}
 	}
 	return &compute.Reason{
-		Code: compute.WaitingForCapacity, Position: max(advice.Waiting(), 1) - 1, Depth: advice.Waiting(),
+		Code: compute.WaitingForCapacity, Position: max(advice.Queued(), 1) - 1, Depth: advice.Queued(),
 		Oldest: advice.Oldest, Hosts: hosts,
 	}
 }

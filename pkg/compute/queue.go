@@ -92,8 +92,8 @@ type QueueAdvice struct {
 // Wanted is how many hosts should wait on the queue, those for the work in it included.
 func (a QueueAdvice) Wanted() uint64 { return uint64(cmp.Or(a.Waiters, UsualWaiters)) + a.Depth }
 
-// Waiting is how much of what lies in the queue an instance waits for.
-func (a QueueAdvice) Waiting() uint64 { return a.Depth - min(a.Stray, a.Depth) }
+// Queued is how much of what lies in the queue an instance waits for.
+func (a QueueAdvice) Queued() uint64 { return a.Depth - min(a.Stray, a.Depth) }
 
 // UsualWaiters is how many hosts should wait on a queue without work in it into which
 // little comes.

@@ -33,7 +33,7 @@ func TestAvoidedHostsAreNotEligible(t *testing.T) {
 			t.Errorf("%s: %d hosts of 4", about.Queue, n)
 		}
 	}
-	if n := adv.About[0].Waiting(); n != 2 {
+	if n := adv.About[0].Queued(); n != 2 {
 		t.Errorf("%d wait, want 2", n)
 	}
 	work["a"] = Progress{} // the work went

@@ -42,7 +42,7 @@ func FromQueue(q compute.Queue) QueueView {
 // FromAdvice shows advice.
 func FromAdvice(at time.Time, a compute.QueueAdvice) *QueueAdvice {
 	return &QueueAdvice{
-		At: utc(at), Depth: a.Waiting(), Stray: a.Stray, Oldest: utc(a.Oldest), Wanted: a.Wanted(),
+		At: utc(at), Depth: a.Queued(), Stray: a.Stray, Oldest: utc(a.Oldest), Wanted: a.Wanted(),
 		Hosts: FromHostCounts(a.Hosts),
 	}
 }
