@@ -108,16 +108,19 @@ func (r *run) remote(o order) *child.Process {
 // Apart this process counts as the load, whatever it does.
 func (r *run) reports(ctx context.Context) (map[Role][]report, error) {
 	reports := make([]report, len(r.remotes))
-	all, ctx := errgroup.WithContext(ctx)
+	all, asking := errgroup.WithContext(ctx)
 	for i, p := range r.remotes {
 		all.Go(func() error {
-			if err := p.Ask(ctx, &reports[i]); err != nil {
+			if err := p.Ask(asking, &reports[i]); err != nil {
 				return fmt.Errorf("ask a process of the role %s: %w", p.role, err)
 			}
 			return nil
 		})
 	}
 	err := all.Wait()
+	if off := ctx.Err(); off != nil {
+		err = off // processes end with the run, and one that has ended is no fault then
+	}
 	own, ownErr := r.own.report()
 	if err == nil {
 		err = ownErr
