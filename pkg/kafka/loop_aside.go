@@ -183,7 +183,7 @@ func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray
 // process may be able to, so it is not written down.
 func (r *loopRun) giveUp(o *ownedPartition, why *compute.Error) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	a := &asidePartition{cancel: cancel, Aside: Aside{Partition: o.id, Why: why.Message, Remedy: why.Remedy}}
+	a := &asidePartition{cancel: cancel, told: true, Aside: Aside{Partition: o.id, Why: why.Message, Remedy: why.Remedy}}
 	fields := []zap.Field{zap.Int32("partition", o.id), zap.String("remedy", a.Remedy)}
 	end := o.end
 	r.lose(o.id)
