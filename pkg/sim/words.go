@@ -209,13 +209,19 @@ func (r *Recording) over(n int) time.Time {
 	return latest(r.Calm, r.Settled, r.Empty)
 }
 
+// clones says whether a host has a second agent of its name for a while.
+func (s Schedule) clones() bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Kind == FaultClone })
+}
+
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // checkTaken: nothing that a host took is lost, so that it has to be put into its
 // queue again. A new owner of a project may do that, and so may one who does not
-// know whether the broker has it. What a rogue took is put there once more.
+// know whether the broker has it. What a rogue took is put there once more. Two agents
+// of one name are granted nothing, so what either took is lost until then.
 func checkTaken(r *Recording) (wrong []Violation) {
-	if !r.Schedule.decides() || r.Schedule.drops() || r.Schedule.buries("") {
+	if !r.Schedule.decides() || r.Schedule.drops() || r.Schedule.buries("") || r.Schedule.clones() {
 		return nil
 	}
 	last, times := map[compute.InstanceID]time.Time{}, map[compute.InstanceID]int{}
