@@ -38,9 +38,10 @@ func checkQuarantine(r *Recording) []Violation {
 // quarantines are the times in which a host is to begin with nothing. An operator who
 // enables it may end one.
 func (r *Recording) quarantines(h compute.HostID) (all []span) {
-	fails, next := 0, quarantine
+	fails, next, before := 0, quarantine, r.Start
 	for _, s := range r.starts(h) {
-		if s.ok {
+		enabled := r.enabled(h, before, s.at)
+		if before = s.at; s.ok || enabled {
 			fails, next = 0, quarantine
 			continue
 		}
@@ -58,6 +59,14 @@ func (r *Recording) quarantines(h compute.HostID) (all []span) {
 		}
 	}
 	return all
+}
+
+// enabled says whether an operator asked for a host to be enabled between two moments:
+// what failed before counts no more then.
+func (r *Recording) enabled(h compute.HostID, from, to time.Time) bool {
+	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		return a.Op == LoadHost && a.Host == h && a.Wish == "enable" && !a.Began.Before(from) && a.Began.Before(to)
+	})
 }
 
 // start is how a start of a machine ended.
