@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -294,12 +293,7 @@ func TestRejectsComeBeforeTheCommit(t *testing.T) {
 func TestLoopRestoresAfterAFailedTurn(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidRecord} {
 		t.Run(code.Message, func(t *testing.T) {
-			cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cluster.Close)
-			cfg := Config{Brokers: cluster.ListenAddrs(), Topics: wire.Topics{Prefix: "f."}}
+			cluster, cfg := fakeCluster(t)
 			makeCell(t, cfg, 2)
 			id := scribeOf(t, cfg).topic.current().id
 			a := loop(t, cfg, LoopOptions{SessionTimeout: 10 * time.Second}, newLedger(t, "a"))

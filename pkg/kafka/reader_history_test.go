@@ -52,12 +52,7 @@ func TestReaderEndsWhenTheLogIsAnother(t *testing.T) {
 		"joint": func(cfg Config) func(ReaderOptions) *Reader { return NewJoint(cfg).Reader },
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cluster.Close)
-			cfg := Config{Brokers: cluster.ListenAddrs()}
+			cluster, cfg := fakeCluster(t)
 			makeTopic(t, cfg, "t", 1, nil)
 			put(t, cfg, "t", 0, "0", "1", "2")
 			r := reads(t, ReaderOptions{Topic: "t", MaxWait: 100 * time.Millisecond}, of(cfg))

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
@@ -53,12 +52,7 @@ func TestReaderSkipsWhatWasRemovedBeforeIt(t *testing.T) {
 
 // A log that is shorter than what was read is another log.
 func TestReaderEndsWhenTheLogLostRecords(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	cfg := Config{Brokers: cluster.ListenAddrs()}
+	cluster, cfg := fakeCluster(t)
 	makeTopic(t, cfg, "t", 1, nil)
 	put(t, cfg, "t", 0, "0", "1", "2")
 	r := read(t, cfg, ReaderOptions{Topic: "t", MaxWait: 100 * time.Millisecond})
@@ -104,12 +98,7 @@ func offsetOne(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 // Compaction can leave a log whose last records are gone: a fetch below the
 // end brings nothing, and the end is reached all the same.
 func TestReaderReachesAnEndWithoutRecords(t *testing.T) {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	cfg := Config{Brokers: cluster.ListenAddrs()}
+	cluster, cfg := fakeCluster(t)
 	makeTopic(t, cfg, "t", 2, nil)
 	put(t, cfg, "t", 0, "0", "1")
 	put(t, cfg, "t", 1, "other")

@@ -72,38 +72,31 @@ func (h *Host) SetForeign(list ...compute.Foreign) {
 
 // Kill ends one running machine as if somebody had done it behind Berth's back.
 func (h *Host) Kill(id compute.InstanceID) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	m, ok := h.machines[id]
-	if !ok || m.Power != compute.PowerRunning {
-		return fmt.Errorf("%s does not run", id)
-	}
-	m.Power, m.Why, m.Detail = compute.PowerStopped, compute.MachineKilled, "killed from outside"
-	return h.put(m, Stopped)
+	return h.befalls(id, Stopped, compute.PowerStopped, compute.MachineKilled, "killed from outside")
 }
 
 // Pause holds up a running machine, as a hypervisor does whose disk is full.
 func (h *Host) Pause(id compute.InstanceID) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	m, ok := h.machines[id]
-	if !ok || m.Power != compute.PowerRunning {
-		return fmt.Errorf("%s does not run", id)
-	}
-	m.Power, m.Why, m.Detail = compute.PowerPaused, compute.DiskError, "the host's disk is full"
-	return h.put(m, Paused)
+	return h.befalls(id, Paused, compute.PowerPaused, compute.DiskError, "the host's disk is full")
 }
 
 // PowerOff lets a running guest shut itself down.
 func (h *Host) PowerOff(id compute.InstanceID) error {
+	return h.befalls(id, Stopped, compute.PowerStopped, compute.GuestShutdown, "the guest shut itself down")
+}
+
+// befalls has a running machine stand still for a reason that is not Berth's.
+func (h *Host) befalls(
+	id compute.InstanceID, what EventKind, power compute.PowerState, why compute.ReasonCode, detail string,
+) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m, ok := h.machines[id]
 	if !ok || m.Power != compute.PowerRunning {
 		return fmt.Errorf("%s does not run", id)
 	}
-	m.Power, m.Why, m.Detail = compute.PowerStopped, compute.GuestShutdown, "the guest shut itself down"
-	return h.put(m, Stopped)
+	m.Power, m.Why, m.Detail = power, why, detail
+	return h.put(m, what)
 }
 
 // Crash is a power cut: what ran is stopped, what was only prepared is there.
