@@ -25,9 +25,10 @@ import (
 //	  ╰─────────╯           or another owner
 //	    it does not lie there: a leader had only not caught up
 //
-// A partition that the handler cannot decide about is set aside, too, by this process
-// alone. That one is aside for its position is written to instances. The topic may grow beyond the position
-// meanwhile, and a later owner would see nothing wrong.
+// That a partition is aside for its position is written to instances: the topic may
+// grow beyond the position meanwhile, and a later owner would see nothing wrong.
+// A partition that the handler cannot decide about is set aside, too, but by this
+// process alone: another may be able to.
 
 const (
 	// strayWait is for how many heartbeats a position is left alone before it is
@@ -51,7 +52,7 @@ type Aside struct {
 // asidePartition is a partition for as long as it is set aside.
 type asidePartition struct {
 	Aside
-	told   bool // it is written down
+	told   bool // whoever asks may hear of it: what has to be written down is
 	cancel context.CancelFunc
 }
 
