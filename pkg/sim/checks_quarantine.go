@@ -36,18 +36,32 @@ func checkQuarantine(r *Recording) []Violation {
 }
 
 // quarantines are the times in which a host is to begin with nothing. An operator who
-// enables it may end one.
+// enables it may end one. A start that failed about when the operator enabled the host
+// may count or not: a quarantine is from the later of two moments to the earlier end.
 func (r *Recording) quarantines(h compute.HostID) (all []span) {
-	fails, next, before := 0, quarantine, r.Start
+	fails, perhaps, next, before := 0, 0, quarantine, r.Start
+	var first time.Time // when a quarantine began if what perhaps counts does
 	for _, s := range r.starts(h) {
 		enabled := r.enabled(h, before, s.at)
-		if before = s.at; s.ok || enabled {
-			fails, next = 0, quarantine
+		before = s.at
+		switch {
+		case s.ok:
+			fails, perhaps, next = 0, 0, quarantine
+			continue
+		case enabled:
+			fails, perhaps, next = 0, 1, quarantine
 			continue
 		}
 		fails++
+		if fails+perhaps == mostStarts {
+			first = s.at
+		}
 		if quiet := len(all) > 0 && s.at.Before(all[len(all)-1].to); fails >= mostStarts && !quiet {
-			all = append(all, span{s.at, s.at.Add(next)})
+			began := s.at
+			if perhaps > 0 {
+				began, perhaps = first, 0
+			}
+			all = append(all, span{s.at, began.Add(next)})
 			next = min(2*next, 30*time.Minute)
 		}
 	}

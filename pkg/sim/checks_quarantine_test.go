@@ -17,6 +17,15 @@ func TestCheckQuarantine(t *testing.T) {
 	begins := func(r *Recording, at Seconds) {
 		r.Given = append(r.Given, Given{moment(at), "host-1", hypervisor.Spec{Instance: "vm-9", Attempt: 1}})
 	}
+	enabledThen := func(begin Seconds) func(*Recording) {
+		return func(r *Recording) {
+			r.asks(9, Load{Op: LoadHost, Host: "host-1", Wish: "enable"}, nil)
+			for _, at := range []Seconds{9.5, 10, 11, 12} {
+				fails(r, at, compute.FailureHost)
+			}
+			begins(r, begin)
+		}
+	}
 	three := func(class compute.FailureClass, begin Seconds) func(*Recording) {
 		return func(r *Recording) {
 			for _, at := range []Seconds{10, 11, 12} {
@@ -44,6 +53,8 @@ func TestCheckQuarantine(t *testing.T) {
 			fails(r, 12, 0)
 			begins(r, 20)
 		},
+		"right: the one that failed as the operator enabled the host counted":         enabledThen(41.5),
+		"host-1 until 12.000s, and it begins with another at 40.500s, before 41.000s": enabledThen(40.5),
 		"right: the agent is started again": func(r *Recording) {
 			r.Schedule.Faults = []Fault{{Kind: FaultKill, Who: "host-1"}}
 			three(compute.FailureHost, 20)(r)

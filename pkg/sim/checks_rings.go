@@ -43,8 +43,10 @@ func (r *Recording) fetched(h compute.HostID) {
 
 const (
 	// idleTime is how long a host that offers may do nothing while work waits that
-	// it has room for, where nothing is at fault: the host is rung for it at once.
-	idleTime = 5 * time.Second
+	// it has room for, where nothing is at fault. It is rung for the work within a
+	// second or two; if it waits on another queue by then, with room for the work of
+	// only one of them, that fetch has to end first, which takes 5 s at most.
+	idleTime = 7 * time.Second
 	// rungAgain is how long a ring that was lost may count, whatever was rung before.
 	rungAgain = 16 * time.Second
 	// unrungTime is that where nothing but rings is at fault: an idle host reads advice
