@@ -154,5 +154,6 @@ func hostDetails(h client.Host) []detail {
 		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
 		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},
 		{"Heard", short(time.Duration(h.HeardFor)) + " ago"},
+		{"Warnings", strings.Join(h.Warnings, "\n")},
 	}
 }

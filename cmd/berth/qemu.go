@@ -83,10 +83,9 @@ func opened(c cell, o agentOptions, open func(context.Context) (hypervisor.Drive
 			if err == nil {
 				can := d.Capabilities()
 				c.log.Info("machines are real", zap.String("driver", can.Driver), zap.String("with", can.Detail))
-			}
-			if q, ok := d.(*qemu.Driver); ok && q.AsRoot() {
-				c.log.Warn("machines run as root: a guest that breaks out of QEMU is root on this host; " +
-					"give driver.qemu.users a range of users, or run the agent as another user")
+				for _, w := range can.Warnings {
+					c.log.Warn(w)
+				}
 			}
 			return d, err
 		}

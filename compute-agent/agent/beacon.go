@@ -84,7 +84,7 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
 		Host: l.o.Host, Journal: l.voice().Journal, Started: l.voice().Started, DesiredSeen: l.host.Desired.Version,
 		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: now.UTC(),
-		Rings: true, Twins: true,
+		Rings: true, Twins: true, Warnings: l.o.Driver.Capabilities().Warnings,
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
 		b.Deadline = l.host.Desired.Deadline.UTC()
@@ -129,5 +129,6 @@ func same(a, b compute.Beacon) bool {
 	return a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&
 		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) && maps.Equal(a.Largest, b.Largest) &&
 		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
-		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && maps.Equal(a.Inventory.Largest, b.Inventory.Largest) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits)
+		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && maps.Equal(a.Inventory.Largest, b.Inventory.Largest) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits) &&
+		slices.Equal(a.Warnings, b.Warnings)
 }

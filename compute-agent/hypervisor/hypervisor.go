@@ -212,6 +212,8 @@ type Capabilities struct {
 	Devices  bool   // it can give PCI devices to guests
 	Nodes    bool   // it can keep a machine on a NUMA node
 	Detail   string // for the operator: which version, which acceleration
+	// Warnings say what does not keep machines apart from each other and from the host; after "; " what to do.
+	Warnings []string
 }
 
 // As finds an optional interface of a driver, also through wrappers that have a

@@ -34,6 +34,7 @@ type Beacon struct {
 	Deadline    time.Time // HostDraining: when its operator wants it to be empty; zero: no hurry
 	Rings       bool      // the agent knows CommandLook
 	Twins       bool      // the agent knows CommandTwins
+	Warnings    []string  // what does not keep machines apart, and what to do
 }
 
 // Voice is one process that speaks for a host.

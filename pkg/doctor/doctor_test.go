@@ -182,8 +182,13 @@ func TestExamine(t *testing.T) {
 		"behind":        {func(f *Facts) { f.Conductor.Lag = 10_000 }, []string{"warn conductors: requests and reports that wait: 10000"}},
 		"no manager":    {func(f *Facts) { f.Manager = kafka.GroupFacts{} }, []string{"FAIL queue managers: running: 0", "warn queue managers: active: 0"}},
 		"silent host":   {func(f *Facts) { f.hosts(2); f.Beacons[1].At = now.Add(-61 * time.Second) }, []string{"warn hosts: heard of in the last 60 s: 1 of 2"}},
-		"no host":       {func(f *Facts) { f.Beacons = nil }, []string{"warn hosts: heard of in the last 60 s: 0 of 0"}},
-		"one broker":    {func(f *Facts) { f.alone() }, []string{"warn cluster: brokers: 1"}},
+		"kept apart": {func(f *Facts) {
+			f.hosts(3)
+			f.Beacons[0].Warnings, f.Beacons[2].Warnings = []string{"as root; another user"}, []string{"as root; another user", "alike"}
+		}, []string{"warn hosts h0, h2: machines are kept apart: not as well as they can be",
+			"warn hosts h2: machines are kept apart: not as well as they can be"}},
+		"no host":    {func(f *Facts) { f.Beacons = nil }, []string{"warn hosts: heard of in the last 60 s: 0 of 0"}},
+		"one broker": {func(f *Facts) { f.alone() }, []string{"warn cluster: brokers: 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := well(t)

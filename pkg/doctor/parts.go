@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -88,13 +90,13 @@ func parts(f Facts) []Finding {
 		About: "queue managers", Check: "active", Is: fmt.Sprint(f.Manager.Working), Wanted: "1", Why: "an election is under way, or none runs",
 		Fix: "look again in a moment",
 	}
-	return []Finding{
+	return append([]Finding{
 		conductors.with(count(len(f.Conductor.Members))),
 		lag.with(when(f.Conductor.Lag < lateAt, OK, Warn)),
 		managers.with(count(len(f.Manager.Members))),
 		active.with(when(f.Manager.Working == 1, OK, Warn)),
 		hosts(f),
-	}
+	}, apart(f)...)
 }
 
 func count(n int) Level { return when(n == 0, Fail, when(n == 1, Warn, OK)) }
@@ -116,6 +118,26 @@ func hosts(f Facts) Finding {
 		out.Fix = "look at the agents there, and whether they reach Kafka"
 	}
 	return out.with(when(len(silent) == 0 && len(f.Beacons) > 0, OK, Warn))
+}
+
+// apart tells what hosts warn of, each warning once.
+func apart(f Facts) []Finding {
+	by := map[string][]compute.HostID{}
+	for _, b := range f.Beacons {
+		for _, w := range b.Warnings {
+			by[w] = append(by[w], b.Host)
+		}
+	}
+	var all []Finding
+	for _, w := range slices.Sorted(maps.Keys(by)) {
+		why, fix, _ := strings.Cut(w, "; ")
+		out := Finding{
+			About: "hosts " + names(by[w]), Check: "machines are kept apart", Is: "not as well as they can be", Wanted: "no warning",
+			Why: why, Fix: cmp.Or(fix, "berth host show HOST"),
+		}
+		all = append(all, out.with(Warn))
+	}
+	return all
 }
 
 func short(d time.Duration) string { return fmt.Sprintf("%d s", int(d.Seconds())) }

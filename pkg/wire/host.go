@@ -24,6 +24,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Deadline:    stamp(b.Deadline),
 		Rings:       b.Rings,
 		Twins:       b.Twins,
+		Warnings:    messages(b.Warnings),
 	}, "")
 }
 
@@ -51,6 +52,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Deadline:    r.time("deadline", m.GetDeadline()),
 		Rings:       m.GetRings(),
 		Twins:       m.GetTwins(),
+		Warnings:    m.GetWarnings(),
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

@@ -12,6 +12,15 @@ const MaxMessage = 4 << 10
 // message is a text for operators as it travels.
 func message(s string) string { return cut(text(s), MaxMessage) }
 
+// messages are texts that people read, none too long.
+func messages(in []string) []string {
+	var out []string
+	for _, s := range in {
+		out = append(out, message(s))
+	}
+	return out
+}
+
 func reasonTo(r *compute.Reason) *pb.Reason {
 	if r == nil {
 		return nil

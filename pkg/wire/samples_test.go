@@ -267,7 +267,10 @@ func machineSamples() []sample {
 	}}
 	knowing := sampleBeacon()
 	knowing.Twins = true
+	warns := sampleBeacon()
+	warns.Warnings = []string{"machines run as root; run the agent as another user", "no AppArmor"}
 	return []sample{
+		{"beacon-warnings", EncodeBeacon(warns), warns, of(DecodeBeacon)},
 		{"instance-journal", EncodeInstance(had), had, of(DecodeInstance)},
 		{"command-grant-journal", EncodeCommand(granted), granted, of(DecodeCommand)},
 		{"report-voice", EncodeReport(started), started, of(DecodeReport)},

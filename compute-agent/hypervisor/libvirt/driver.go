@@ -26,6 +26,7 @@ type Driver struct {
 	accel    string // "kvm" or "tcg"
 	kind     string // what libvirt calls it: "kvm" or "qemu"
 	about    string // versions
+	warnings []string
 	images   *image.Store
 	host     host.Host
 	consoles console.Logs
@@ -115,7 +116,15 @@ func (d *Driver) meet(c conn) error {
 	}
 	qemus, err := c.ConnectGetVersion()
 	version := func(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000) }
+	if err != nil {
+		return err
+	}
 	d.about = "libvirt " + version(its) + ", QEMU " + version(qemus)
+	text, err := c.ConnectGetCapabilities()
+	if err != nil {
+		return err
+	}
+	d.warnings, err = warnings(text)
 	return err
 }
 
@@ -123,7 +132,8 @@ func (d *Driver) meet(c conn) error {
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
 		Driver: "libvirt", Home: strings.TrimSpace(d.o.Socket + " " + d.o.Dir), SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
-		Detail: d.about + ", " + d.accel + ", " + d.o.Machine,
+		Detail:   d.about + ", " + d.accel + ", " + d.o.Machine,
+		Warnings: d.warnings,
 	}
 }
 

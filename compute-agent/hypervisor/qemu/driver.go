@@ -93,7 +93,8 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
 		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true,
 		Devices: d.accel == "kvm" && d.users.none(), Nodes: true,
-		Detail: d.version + ", " + d.accel + ", " + d.o.Machine + ", " + d.whom(),
+		Detail:   d.version + ", " + d.accel + ", " + d.o.Machine + ", " + d.whom(),
+		Warnings: d.users.warnings(os.Geteuid()),
 	}
 }
 

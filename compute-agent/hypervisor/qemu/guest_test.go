@@ -227,6 +227,9 @@ func TestEachMachineHasAUser(t *testing.T) {
 	if n := strings.Count(string(part.Data), guesttest.Up); n != 2 {
 		t.Errorf("it was up twice, and the console says so %d times", n)
 	}
+	if w := d.Capabilities().Warnings; len(w) > 0 {
+		t.Errorf("each has a user of its own, and it warns of %q", w)
+	}
 	users := map[string]bool{}
 	for _, p := range b.processes() {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))

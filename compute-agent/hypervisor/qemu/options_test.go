@@ -36,3 +36,25 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Errorf("a folder as long as may be: %v", err)
 	}
 }
+
+// What an operator is warned of is what a guest that breaks out of QEMU would reach.
+func TestWarnings(t *testing.T) {
+	some := users{900000, 900001}
+	for _, c := range []struct {
+		users users
+		agent int
+		says  string // empty: nothing
+	}{
+		{users{}, 0, "as root"},
+		{users{}, 990, "as the agent's user"},
+		{some, 0, ""},
+	} {
+		got := strings.Join(c.users.warnings(c.agent), "\n")
+		if !strings.Contains(got, c.says) || (got == "") != (c.says == "") {
+			t.Errorf("users %v, agent %d: %q, wanted something of %q", c.users, c.agent, got, c.says)
+		}
+		if got != "" && !strings.Contains(got, "; ") {
+			t.Errorf("%q does not say what to do", got)
+		}
+	}
+}

@@ -147,14 +147,24 @@ func (u users) usable(dirs map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// AsRoot says whether machines run as root.
-func (d *Driver) AsRoot() bool { return d.users.none() && os.Geteuid() == 0 }
+// warnings say what a guest that breaks out of QEMU reaches, where the agent runs as this user.
+func (u users) warnings(agent int) []string {
+	switch {
+	case !u.none():
+		return nil
+	case agent == 0:
+		return []string{"machines run as root: a guest that breaks out of QEMU is root on this host; " +
+			"give driver.qemu.users a range of users, or run the agent as another user"}
+	}
+	return []string{"all machines run as the agent's user: a guest that breaks out of QEMU reaches the disks of all; " +
+		"give driver.qemu.users a range of users, for which the agent has to be root"}
+}
 
 func (d *Driver) whom() string {
 	switch {
 	case !d.users.none():
 		return fmt.Sprintf("users %d-%d", d.users.first, d.users.last)
-	case d.AsRoot():
+	case os.Geteuid() == 0:
 		return "as root"
 	}
 	return "as user " + strconv.Itoa(os.Geteuid())

@@ -125,7 +125,10 @@ type Beacon struct {
 	Rings bool `protobuf:"varint,15,opt,name=rings,proto3" json:"rings,omitempty"`
 	// twins says that the agent knows what a twins command is; it is sent to no
 	// host of an older version.
-	Twins         bool `protobuf:"varint,16,opt,name=twins,proto3" json:"twins,omitempty"`
+	Twins bool `protobuf:"varint,16,opt,name=twins,proto3" json:"twins,omitempty"`
+	// warnings say what does not keep machines apart from each other and from the
+	// host; after "; " what to do.
+	Warnings      []string `protobuf:"bytes,20,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -270,6 +273,13 @@ func (x *Beacon) GetTwins() bool {
 		return x.Twins
 	}
 	return false
+}
+
+func (x *Beacon) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
 }
 
 // Inventory is what a host has, as its hypervisor says it.
@@ -432,7 +442,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc5\x05\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x05\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -450,7 +460,8 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\bdeadline\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x127\n" +
 	"\alargest\x18\x0e \x03(\v2\x1d.berth.v1.Beacon.LargestEntryR\alargest\x12\x14\n" +
 	"\x05rings\x18\x0f \x01(\bR\x05rings\x12\x14\n" +
-	"\x05twins\x18\x10 \x01(\bR\x05twins\x1a7\n" +
+	"\x05twins\x18\x10 \x01(\bR\x05twins\x12\x1a\n" +
+	"\bwarnings\x18\x14 \x03(\tR\bwarnings\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +

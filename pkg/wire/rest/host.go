@@ -17,6 +17,7 @@ type HostView struct {
 	Free        compute.Resources   `json:"free"`
 	Largest     compute.Resources   `json:"largest,omitempty" doc:"The most that one machine may have now, where that is less than is free."`
 	Traits      []compute.Trait     `json:"traits,omitempty" nullable:"false"`
+	Warnings    []string            `json:"warnings,omitempty" nullable:"false" doc:"What does not keep its machines apart, and what to do."`
 	Deadline    time.Time           `json:"deadline,omitzero" doc:"When a draining host should be empty; absent: no hurry. What is left then stays."`
 	Machines    uint32              `json:"machines" doc:"Ours, running or not."`
 	Building    uint32              `json:"building" doc:"Taken, not yet running."`
@@ -33,7 +34,7 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 	v := HostView{
 		Host: b.Host, State: b.State.String(), Reason: b.Reason,
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
-		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Machines: b.Machines, Building: b.Building,
+		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Warnings: b.Warnings, Machines: b.Machines, Building: b.Building,
 		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started), SaidAt: utc(b.At),
 		HeardFor: Duration(ago.Truncate(time.Millisecond)),
 	}

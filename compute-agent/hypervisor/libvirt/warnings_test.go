@@ -1,0 +1,40 @@
+package libvirt
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestWarnings: what libvirt says of its security models is what an operator is told.
+func TestWarnings(t *testing.T) {
+	const (
+		root     = "<secmodel><model>dac</model><doi>0</doi><baselabel type='kvm'>+0:+0</baselabel><baselabel type='qemu'>+0:+0</baselabel></secmodel>"
+		own      = "<secmodel><model>dac</model><doi>0</doi><baselabel type='kvm'>+64055:+108</baselabel></secmodel>"
+		confined = "<secmodel><model>apparmor</model><doi>0</doi></secmodel>"
+	)
+	for name, c := range map[string]struct {
+		models string
+		wants  []string
+	}{
+		"all is well":               {confined + own, nil},
+		"machines run as root":      {confined + root, []string{"as root"}},
+		"nothing confines them":     {own, []string{"neither SELinux nor AppArmor"}},
+		"neither":                   {root, []string{"as root", "neither SELinux nor AppArmor"}},
+		"a session, without models": {"", []string{"neither SELinux nor AppArmor"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := warnings("<capabilities><host>" + c.models + "</host></capabilities>")
+			if err != nil || len(got) != len(c.wants) {
+				t.Fatalf("%q, %v; wanted %q", got, err, c.wants)
+			}
+			for n, want := range c.wants {
+				if !strings.Contains(got[n], want) {
+					t.Errorf("%q, wanted something of %q", got[n], want)
+				}
+			}
+		})
+	}
+	if _, err := warnings("<capabilities"); err == nil {
+		t.Error("what is no document is believed")
+	}
+}
