@@ -56,7 +56,7 @@ $(TOOLS)/govulncheck:
 
 GRAPHS := $(wildcard docs/graphs/data/*.json)
 
-graphs: ## draws every docs/graphs/data/*.json as docs/graphs/*.svg; docs/PERFORMANCE.md
+graphs: ## draws every docs/graphs/data/*.json as docs/graphs/*.svg; docs/BENCH.md
 ifeq ($(GRAPHS),)
 	@echo "nothing to draw: there is no docs/graphs/data/*.json"
 else

@@ -43,7 +43,7 @@ there has a prefix of its own and is deleted at the end.
 With --apart API node, conductors, queue manager and agents have processes of their
 own, and the result says what each took: the centre's cost is told from the agents'.
 
-It exits 1 if anything was lost or doubled. docs/PERFORMANCE.md says what each
+It exits 1 if anything was lost or doubled. docs/BENCH.md says what each
 number means.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,7 +25,7 @@ fill nine tenths of what the hosts have, and each time on a cell of its own. It
 says how many had to be tried again, what was prepared in vain and how long each
 step took, next to what was published of schedulers that share their state.
 
-It exits 1 if anything was lost or doubled. docs/PERFORMANCE.md says what each
+It exits 1 if anything was lost or doubled. docs/BENCH.md says what each
 number means.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

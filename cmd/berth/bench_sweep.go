@@ -27,7 +27,7 @@ a row for each value. With --repeat each is measured more than once, in turns, a
 the row shows the medians; what was lost or doubled is added up.
 
 All values are checked before the first is measured. It exits 1 if anything was lost
-or doubled. docs/PERFORMANCE.md says what each number means, and how to draw them.`,
+or doubled. docs/BENCH.md says what each number means, and how to draw them.`,
 		Example: "berth bench sweep --vary hosts=10,100,1000 --repeat 3 -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -68,8 +68,7 @@ func newSimSize() *cobra.Command {
 		Long: `size simulates hosts and queued requests in discrete time, in this process and without
 Kafka. What decides is what decides in Berth: what fits, lots, weigher, advice. What brokers
 and conductors cost is a model: a constant for each kind of request, fitted to what was
-measured. docs/PERFORMANCE.md, "A simulator of size", has the model, the constants, and how
-far it is off.
+measured. docs/SIZE.md has the model, the constants, and how far it is off.
 
 First one cell does it all, then it is divided until no broker and no conductor is busier
 than --busy, and no broker has more handles or partitions than it may. Each cell is its own

@@ -2,7 +2,7 @@
 // -o json` have measured, an SVG for each file.
 //
 // It is a module of its own, so that Berth depends on nothing that draws. Of what
-// the bench writes it knows only the keys that docs/PERFORMANCE.md promises.
+// the bench writes it knows only the keys that docs/BENCH.md promises.
 package main
 
 import (

@@ -3,5 +3,5 @@
 // really ran, and says how long everything took.
 //
 // It knows the product only by the interface Product, the HTTP API and the
-// topics. docs/PERFORMANCE.md says what each number means.
+// topics. docs/BENCH.md says what each number means.
 package bench

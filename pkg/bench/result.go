@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Result is what a run found. docs/PERFORMANCE.md says what each number means;
+// Result is what a run found. docs/BENCH.md says what each number means;
 // the keys are promised to scripts.
 type Result struct {
 	Boots    int   `json:"boots"`

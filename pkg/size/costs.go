@@ -7,7 +7,7 @@ import (
 )
 
 // Costs are what the model charges, on a processor like those that were measured
-// (Xeon, 2.5 GHz). docs/PERFORMANCE.md says where each is from and how well they fit.
+// (Xeon, 2.5 GHz). docs/SIZE.md says where each is from and how well they fit.
 type Costs struct {
 	Request   time.Duration // broker, a request that finds it busy
 	Wake      time.Duration // broker, more for one that finds it idle: a thread is woken
@@ -33,7 +33,7 @@ type Costs struct {
 	Decide     time.Duration // conductor, an input
 }
 
-// DefaultCosts are fitted to what KAFKA.md's and docs/PERFORMANCE.md's rows say.
+// DefaultCosts are fitted to what KAFKA.md's and docs/SIZE.md's rows say.
 func DefaultCosts() Costs {
 	const µs = time.Microsecond
 	return Costs{

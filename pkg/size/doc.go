@@ -7,6 +7,6 @@
 // what may be fetched beside it (offer.Room, offer.Plan), the chance of a lot and the
 // weigher (offer.Share, offer.Weigher), advice and its rule of news (advise.Advisor).
 // What Kafka and the processes cost is a constant a request, see Costs and
-// docs/PERFORMANCE.md. Left out: failures, deletes, deadlines, quotas, traits, spare
+// docs/SIZE.md. Left out: failures, deletes, deadlines, quotas, traits, spare
 // lanes.
 package size

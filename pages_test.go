@@ -1,0 +1,128 @@
+package berth
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// pages are all documents that people read, decisions too.
+func pages(t *testing.T) (all []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".":
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".md"):
+			all = append(all, path)
+		}
+		return nil
+	})
+	if err != nil || len(all) < 20 {
+		t.Fatalf("%d pages found: %v", len(all), err)
+	}
+	return all
+}
+
+var (
+	linked   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	noAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchor is where a heading is found, as GitHub makes it.
+func anchor(heading string) string {
+	return strings.ReplaceAll(noAnchor.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+}
+
+// TestLinks: each link between pages leads to a file, and to a heading where it names one.
+func TestLinks(t *testing.T) {
+	seen := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range linked.FindAllStringSubmatch(string(text), -1) {
+			to, at, _ := strings.Cut(m[1], "#")
+			if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
+				continue
+			}
+			seen++
+			file := page
+			if to != "" {
+				file = filepath.Join(filepath.Dir(page), to)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s links to %s: there is no such file", page, m[1])
+				continue
+			}
+			if at != "" && !hasAnchor(t, file, at) {
+				t.Errorf("%s links to %s: the page has no such heading", page, m[1])
+			}
+		}
+	}
+	if seen < 50 {
+		t.Errorf("only %d links found", seen)
+	}
+}
+
+func hasAnchor(t *testing.T, file, at string) bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
+		if anchor(h[1]) == at {
+			return true
+		}
+	}
+	return false
+}
+
+// TestNamedPages: what code, tests and scripts call docs/….md is there.
+func TestNamedPages(t *testing.T) {
+	named := regexp.MustCompile(`docs/[A-Za-z0-9/_-]+\.md`)
+	seen := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != "." {
+			if err == nil {
+				err = filepath.SkipDir
+			}
+			return err
+		}
+		if d.IsDir() || !strings.HasSuffix(path, ".go") && d.Name() != "Makefile" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		for _, page := range named.FindAllString(string(text), -1) {
+			seen++
+			if _, err := os.Stat(page); err != nil {
+				t.Errorf("%s names %s, which is not there", path, page)
+			}
+		}
+		return nil
+	})
+	if err != nil || seen < 10 {
+		t.Fatalf("%d pages named: %v", seen, err)
+	}
+}
+
+// TestPagesSayWhatTheyAreFor: each page begins with the readers it is for.
+func TestPagesSayWhatTheyAreFor(t *testing.T) {
+	for _, page := range glob(t, "docs/*.md") {
+		_, text, _ := strings.Cut(read(t, page), "\n")
+		if !strings.HasPrefix(strings.TrimSpace(text), "For ") {
+			t.Errorf("%s does not begin with the readers it is for (\"For operators who …\")", page)
+		}
+	}
+}
