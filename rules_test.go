@@ -68,6 +68,7 @@ var arrows = map[string][]string{
 	"pkg/sim":                       {"*"},
 	"pkg/size":                      {"pkg/compute", "compute-agent/offer", "queues/advise"},
 	"pkg/kafkatest":                 {"*"},
+	"pkg/lab":                       {}, // tools for those who work on Berth
 	"cmd":                           {"*"},
 	"docs/graphs":                   {}, // a module of its own: what draws is no dependency of Berth
 	"":                              {"*"},
@@ -81,7 +82,7 @@ var clients = map[string][]string{
 }
 
 // mains are the programs, which may exit.
-var mains = []string{"cmd/berth", "docs/graphs"}
+var mains = []string{"cmd/berth", "docs/graphs", "pkg/lab/house", "pkg/lab/testrun"}
 
 // impure are the packages no core may import; time is allowed for its types.
 var impure = []string{

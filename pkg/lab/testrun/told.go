@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// event is a line of go test -json.
+type event struct {
+	Action  string
+	Package string
+	Test    string
+	Output  string
+	Elapsed float64
+}
+
+// told tells what came of tests, as it comes.
+type told struct {
+	w           io.Writer
+	total, done int
+	output      map[string][]string // of tests and packages that go on, by package and test
+	failed      map[string]int      // tests, by package
+	detector    map[string]bool     // packages in which the race detector ended
+	bad         []string            // packages that failed
+	skipped     map[string][]string // tests, by why
+}
+
+func newTold(w io.Writer, total int) *told {
+	return &told{
+		w: w, total: total, output: map[string][]string{}, failed: map[string]int{}, detector: map[string]bool{},
+		skipped: map[string][]string{},
+	}
+}
+
+// read takes events until there are no more. What is no event, as the compiler's
+// words, is shown as it is.
+func (t *told) read(r io.Reader) error {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			var e event
+			if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
+				fmt.Fprint(t.w, line)
+			} else {
+				t.hear(e)
+			}
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+var (
+	detectorEnds = regexp.MustCompile(`^(ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation$)`)
+	because      = regexp.MustCompile(`^\s+\S+_test\.go:\d+: (?:skipped: )?(.+)$`)
+)
+
+func (t *told) hear(e event) {
+	key := e.Package + " " + e.Test
+	switch e.Action {
+	case "build-output":
+		fmt.Fprint(t.w, e.Output)
+	case "output":
+		t.output[key] = append(t.output[key], e.Output)
+		if detectorEnds.MatchString(e.Output) {
+			t.detector[e.Package] = true
+		}
+	case "skip", "pass", "fail":
+		if e.Test == "" {
+			t.finish(e)
+		} else {
+			t.test(e, t.output[key])
+		}
+		delete(t.output, key)
+	}
+}
+
+// test is the end of one test: only those that failed or were skipped are worth a word.
+func (t *told) test(e event, output []string) {
+	switch e.Action {
+	case "fail":
+		t.failed[e.Package]++
+		fmt.Fprintf(t.w, "FAIL %s %s\n%s", e.Package, e.Test, strings.Join(output, ""))
+	case "skip":
+		why := "it does not say why"
+		for _, line := range output {
+			if m := because.FindStringSubmatch(strings.TrimRight(line, "\n")); m != nil {
+				why = m[1]
+			}
+		}
+		t.skipped[why] = append(t.skipped[why], e.Test)
+	}
+}
+
+// finish is the end of a package.
+func (t *told) finish(e event) {
+	t.done++
+	if e.Action == "fail" {
+		t.bad = append(t.bad, e.Package)
+		fmt.Fprint(t.w, strings.Join(t.output[e.Package+" "], "")) // a panic, or what the race detector says
+	}
+	word := map[string]string{"pass": "ok", "fail": "FAIL", "skip": "--"}[e.Action]
+	fmt.Fprintf(t.w, "%3d/%d  %-4s  %6.1f s  %s\n", t.done, t.total, word, e.Elapsed, e.Package)
+}
+
+// died is the one package in which the race detector ended and no test failed; empty
+// if that is not all that went wrong.
+func (t *told) died() string {
+	if len(t.bad) != 1 || t.failed[t.bad[0]] > 0 || !t.detector[t.bad[0]] {
+		return ""
+	}
+	return t.bad[0]
+}
+
+// end says what was left out, and whether all is well.
+func (t *told) end(took time.Duration) {
+	for _, why := range slices.Sorted(maps.Keys(t.skipped)) {
+		tests := t.skipped[why]
+		fmt.Fprintf(t.w, "skipped: %s: %s\n", why, strings.Join(tests, ", "))
+	}
+	if len(t.bad) > 0 {
+		fmt.Fprintf(t.w, "FAILED after %s: %s\n", took.Round(time.Second), strings.Join(t.bad, ", "))
+		return
+	}
+	fmt.Fprintf(t.w, "all passed after %s\n", took.Round(time.Second))
+}
