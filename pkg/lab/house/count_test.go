@@ -11,7 +11,7 @@ import (
 // TestCount counts a small tree of which all is known.
 func TestCount(t *testing.T) {
 	root := fstest.MapFS{
-		"docs/A.md":                            {Data: []byte("# A page\n\nof six words\n")},
+		path.Join("docs", "A.md"):              {Data: []byte("# A page\n\nof six words\n")},
 		path.Join("docs", "decisions", "1.md"): {Data: []byte("not counted")},
 		".hidden/x.go":                         {Data: []byte("package x\n")},
 		"few/testdata/x.go":                    {Data: []byte("no Go")},
