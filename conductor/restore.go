@@ -99,15 +99,16 @@ func (l *loading) spoil(rec wire.Record, reason *compute.Reason) {
 // Restored makes the partition's state of what was handed over and answers the
 // effects that may not have been published.
 func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
-	t := c.turn(now)
-	t.takeNews()
 	l := c.loading[p]
 	delete(c.loading, p)
+	if l != nil && len(l.later) > 0 {
+		// The news of the world waits for a turn: what it leads to elsewhere would not count here.
+		return wire.Result{Aside: l.tooLate(c.cfg.Topics.Instances())}
+	}
+	t := c.turn(now)
+	t.takeNews()
 	if l == nil {
 		return t.done()
-	}
-	if len(l.later) > 0 {
-		return wire.Result{Aside: l.tooLate(c.cfg.Topics.Instances())}
 	}
 	records := slices.SortedFunc(maps.Values(l.records), func(a, b loaded) int { return cmp.Compare(a.offset, b.offset) })
 	s := admit.New(c.cfg.Times)

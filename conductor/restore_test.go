@@ -242,6 +242,38 @@ func TestRecordsOfALaterSchema(t *testing.T) {
 	}
 }
 
+// TestNewsIsNotLostOnAPartitionThatIsSetAside: what happened in the world is told to all other partitions, though
+// nothing that comes of the partition which cannot be decided about counts.
+func TestNewsIsNotLostOnAPartitionThatIsSetAside(t *testing.T) {
+	k := newCell(t)
+	k.c = k.conductor(nil)
+	k.c.Catalog(offers(), true)
+	k.c.Queues(nil, true)
+	p := wire.Partition("p", partitions)
+	k.gain(p, -1)
+	if k.read(k.boot(1, "p")); len(k.sent) != 0 {
+		t.Fatalf("published to a queue that is not listed: %v", k.sent)
+	}
+	k.c.Queues([]wire.Record{listed("m1.small")}, true)
+	other := (p + 1) % partitions
+	rec := k.log[p][0]
+	rec.Partition, rec.Offset = other, 0
+	rec.Headers = slices.Clone(rec.Headers)
+	for i, h := range rec.Headers {
+		if h.Key == wire.HeaderSchema {
+			rec.Headers[i].Value = []byte(fmt.Sprint(wire.Schema + 1))
+		}
+	}
+	k.log[other] = []wire.Record{rec}
+	if res := k.gain(other, -1); res.Aside == nil {
+		t.Fatal("it is not set aside")
+	}
+	k.c.Lose(other)
+	if k.turn(wire.Turn{}); len(k.sent) != 1 {
+		t.Errorf("%d effects since the queue is listed, want its work", len(k.sent))
+	}
+}
+
 // TestNotOwned: what is not owned is not decided, and does no harm.
 func TestNotOwned(t *testing.T) {
 	k := newCell(t)
