@@ -168,8 +168,8 @@ func (r *loopRun) chores() error {
 		if err := r.begin(o); err != nil {
 			return err
 		}
-		if r.suspended || r.owned[o.id] != o {
-			return nil // undone: everything is gained again
+		if r.suspended {
+			return nil // the group went on without this process: nothing is owned any more
 		}
 	}
 	r.tellReady()

@@ -1,7 +1,9 @@
 package kafka
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -31,5 +33,28 @@ func TestHandlerThatCannotDecide(t *testing.T) {
 		heard.await(t)
 		a.await(t, "apply 1 k1 3")
 		a.stop(t)
+	})
+}
+
+// Partitions that are set aside as the loop begins with them do not keep the others waiting, whichever it begins with.
+func TestBeginsWithTheOthersAtOnce(t *testing.T) {
+	const partitions, fit = 6, 3
+	withRefusing(t, 1, func(t *testing.T, c refusing) {
+		for _, topic := range []string{c.cfg.Topics.Requests(), c.cfg.Topics.Reports(), c.cfg.Topics.Instances()} {
+			makeTopic(t, c.cfg, topic, partitions, nil)
+		}
+		l := newLedger(t, "a")
+		l.unfit = map[int32]*compute.Error{}
+		for p := range int32(partitions) {
+			if p != fit {
+				l.unfit[p] = &compute.Error{Message: "it is of a later version", Remedy: "upgrade"}
+			}
+		}
+		began := time.Now()
+		defer startLoop(t, c.cfg, l)()
+		l.await(t, fmt.Sprintf("ready %d", fit))
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("partition %d waited for %v", fit, took)
+		}
 	})
 }
