@@ -141,7 +141,7 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 		case a := <-r.freed:
 			r.free(a)
 		case a := <-r.timers.heard:
-			r.timers.hear(a, r.owned)
+			r.timers.hear(a)
 		case <-r.outbox.news:
 			r.collect()
 		case <-r.loop.wake:

@@ -8,41 +8,44 @@ import (
 // timers lets the handler's timers fire, but only behind the inputs: when one
 // is due, the ends of the inputs are asked for, and the handler may go by the
 // time of that question once everything up to those ends has been handed over.
-// What was in the log by then has so been heard first.
+// What was in the log by then has so been heard first. Each leader is asked by
+// itself: one that does not answer holds up what it leads, and nothing else.
 type timers struct {
-	in     *inputs
-	gap    time.Duration
-	wake   time.Time // when the handler's next timer is due; zero: none
-	asked  time.Time // when the last question began
-	asking bool
-	ends   map[int32]timerEnds // partitions that have an answer and are not there yet
-	heard  chan timerAnswer
+	in    *inputs
+	gap   time.Duration
+	wake  time.Time            // when the handler's next timer is due; zero: none
+	asked time.Time            // when the last question began
+	open  map[int32]*timerEnds // partitions of which not all is answered
+	ends  map[int32]*timerEnds // partitions that have an answer and are not there yet
+	away  int                  // questions that are not answered
+	heard chan timerAnswer
 }
 
 // timerEnds is where the inputs of a partition ended at a time.
 type timerEnds struct {
-	at   time.Time
-	ends [inputTopics]int64
+	partition int32
+	at        time.Time
+	ends      [inputTopics]int64
+	left      int // topics that are not answered
 }
 
-// timerAnswer is the ends of all partitions that were asked for.
+// timerAnswer is what one leader said of one topic.
 type timerAnswer struct {
-	at   time.Time
-	of   []*ownedPartition
-	ends [inputTopics]map[int32]int64
-	err  error
+	topic int
+	of    []*timerEnds
+	ends  map[int32]int64
+	err   error
 }
 
 func newTimers(in *inputs, gap time.Duration) *timers {
-	return &timers{in: in, gap: gap, ends: map[int32]timerEnds{}, heard: make(chan timerAnswer)}
+	return &timers{
+		in: in, gap: gap, open: map[int32]*timerEnds{}, ends: map[int32]*timerEnds{}, heard: make(chan timerAnswer),
+	}
 }
 
 // due is when the ends should be asked for next; zero: nothing waits for it.
 func (t *timers) due() time.Time {
-	if t.wake.IsZero() || t.asking {
-		return time.Time{}
-	}
-	if next := t.asked.Add(t.gap); t.wake.Before(next) {
+	if next := t.asked.Add(t.gap); !t.wake.IsZero() && t.wake.Before(next) {
 		return next
 	}
 	return t.wake
@@ -51,40 +54,59 @@ func (t *timers) due() time.Time {
 // ask asks for the ends of partitions that have no answer waiting: a newer one
 // would move the goal of those that are behind further away.
 func (t *timers) ask(ctx context.Context, now time.Time, owned map[int32]*ownedPartition) {
-	a := timerAnswer{at: now}
-	var ids []int32
-	for p, o := range owned {
-		if _, waits := t.ends[p]; o.ready && !waits {
-			a.of = append(a.of, o)
-			ids = append(ids, p)
-		}
-	}
 	t.asked = now
-	if len(ids) == 0 {
-		return
-	}
-	t.asking = true
-	views := t.in.views
-	go func() {
-		for topic, s := range t.in.sources {
-			if a.err == nil {
-				a.ends[topic], a.err = s.offsets(ctx, views[topic], ids, latest)
-			}
+	var questions [inputTopics]map[int32][]*timerEnds // by leader
+	for p, o := range owned {
+		if !o.ready || t.open[p] != nil || t.ends[p] != nil {
+			continue
 		}
+		e := &timerEnds{partition: p, at: now, left: inputTopics}
+		t.open[p] = e
+		for topic := range questions {
+			if questions[topic] == nil {
+				questions[topic] = map[int32][]*timerEnds{}
+			}
+			broker := t.in.views[topic].leaders[p].broker
+			questions[topic][broker] = append(questions[topic][broker], e)
+		}
+	}
+	for topic, by := range questions {
+		for _, of := range by {
+			t.question(ctx, timerAnswer{topic: topic, of: of})
+		}
+	}
+}
+
+func (t *timers) question(ctx context.Context, a timerAnswer) {
+	t.away++
+	s, v := t.in.sources[a.topic], t.in.views[a.topic]
+	var partitions []int32
+	for _, e := range a.of {
+		partitions = append(partitions, e.partition)
+	}
+	go func() {
+		a.ends, a.err = s.offsets(ctx, v, partitions, latest)
 		t.heard <- a
 	}()
 }
 
 // hear takes an answer. Without one the question is asked again in its time;
 // the partitions' own fetches find out what is wrong.
-func (t *timers) hear(a timerAnswer, owned map[int32]*ownedPartition) {
-	t.asking = false
-	if a.err != nil {
-		return
-	}
-	for _, o := range a.of {
-		if owned[o.id] == o {
-			t.ends[o.id] = timerEnds{a.at, [inputTopics]int64{a.ends[requests][o.id], a.ends[reports][o.id]}}
+func (t *timers) hear(a timerAnswer) {
+	t.away--
+	for _, e := range a.of {
+		p := e.partition
+		if t.open[p] != e {
+			continue // it was lost since, or the other topic's leader did not answer
+		}
+		if a.err != nil {
+			delete(t.open, p)
+			continue
+		}
+		e.ends[a.topic] = a.ends[p]
+		if e.left--; e.left == 0 {
+			delete(t.open, p)
+			t.ends[p] = e
 		}
 	}
 }
@@ -116,12 +138,14 @@ func (t *timers) fired(until map[int32]time.Time) {
 }
 
 // lose forgets partition p.
-func (t *timers) lose(p int32) { delete(t.ends, p) }
+func (t *timers) lose(p int32) {
+	delete(t.open, p)
+	delete(t.ends, p)
+}
 
-// drain waits for the goroutine, which ends because its context has.
+// drain waits for the goroutines, which end because their context has.
 func (t *timers) drain() {
-	if t.asking {
+	for ; t.away > 0; t.away-- {
 		<-t.heard
-		t.asking = false
 	}
 }
