@@ -168,6 +168,16 @@ func (in *inputs) at(p int32) (at [inputTopics]int64) {
 	return at
 }
 
+// astray says that a position of partition p seems to lie behind an end.
+func (in *inputs) astray(p int32) bool {
+	for topic := range inputTopics {
+		if in.feeds[inputKey{topic, p}].stray != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // take hands out what was read, most records at most, and the partitions it is of.
 func (in *inputs) take(most int) ([]wire.Record, map[int32]bool) {
 	if in.buffered == 0 {

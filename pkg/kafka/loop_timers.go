@@ -25,6 +25,7 @@ type timers struct {
 type timerEnds struct {
 	partition int32
 	at        time.Time
+	from      [inputTopics]int64 // the positions then
 	ends      [inputTopics]int64
 	left      int // topics that are not answered
 }
@@ -60,7 +61,7 @@ func (t *timers) ask(ctx context.Context, now time.Time, owned map[int32]*ownedP
 		if !o.ready || t.open[p] != nil || t.ends[p] != nil {
 			continue
 		}
-		e := &timerEnds{partition: p, at: now, left: inputTopics}
+		e := &timerEnds{partition: p, at: now, from: t.in.at(p), left: inputTopics}
 		t.open[p] = e
 		for topic := range questions {
 			if questions[topic] == nil {
@@ -91,7 +92,8 @@ func (t *timers) question(ctx context.Context, a timerAnswer) {
 }
 
 // hear takes an answer. Without one the question is asked again in its time;
-// the partitions' own fetches find out what is wrong.
+// the partitions' own fetches find out what is wrong. An end before the position
+// is no answer: there is nothing that this position is behind.
 func (t *timers) hear(a timerAnswer) {
 	t.away--
 	for _, e := range a.of {
@@ -99,7 +101,7 @@ func (t *timers) hear(a timerAnswer) {
 		if t.open[p] != e {
 			continue // it was lost since, or the other topic's leader did not answer
 		}
-		if a.err != nil {
+		if a.err != nil || a.ends[p] < e.from[a.topic] {
 			delete(t.open, p)
 			continue
 		}
@@ -115,7 +117,7 @@ func (t *timers) hear(a timerAnswer) {
 func (t *timers) reached() map[int32]time.Time {
 	var until map[int32]time.Time
 	for p, e := range t.ends {
-		if t.in.parked[p] {
+		if t.in.parked[p] || t.in.astray(p) {
 			continue
 		}
 		at := t.in.at(p)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -64,4 +65,35 @@ func TestTimersOfOnePartitionHoldUpNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A position behind the end of a topic is behind no inputs: until it is known to lie in the log no timer fires by it.
+// What was written since would be heard after a timer that it should beat.
+func TestNoTimersBehindAWrongPosition(t *testing.T) {
+	withRefusing(t, 1, func(t *testing.T, c refusing) {
+		l := newLooping(t, c)
+		adm, err := NewAdmin(l.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var offsets kadm.Offsets
+		offsets.AddOffset(l.cfg.Topics.Requests(), 1, 0, -1)
+		offsets.AddOffset(l.cfg.Topics.Reports(), 1, 5, -1)
+		if err := adm.kadm.CommitAllOffsets(t.Context(), "g", offsets); err != nil {
+			t.Fatal(err)
+		}
+		adm.Close()
+		l.onReady = func(_ int32, now time.Time) *time.Time { return &now }
+		l.onTurn = func(in wire.Turn, res *wire.Result) {
+			if _, fires := in.TimersUntil[1]; fires {
+				t.Error("a timer fired behind a position that is not in the log")
+			}
+			res.Wake = in.Now
+		}
+		heard := newAsides()
+		l.startWith(t, LoopOptions{Group: "g", SetAside: heard.set})
+		defer l.end(t)
+		heard.await(t, 1)
+		l.await(t, "timers 0")
+	})
 }
