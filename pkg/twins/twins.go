@@ -30,7 +30,7 @@ type host struct {
 type voice struct {
 	compute.Voice
 	at    time.Time // last heard
-	again int       // how often it was heard after another had been
+	again int       // how often it was heard after a younger one, since it was last alone
 }
 
 // enough is how often the older voice has to be heard again: the first time it may
@@ -54,10 +54,13 @@ func (w *Watch) Hear(id compute.HostID, by compute.Voice, now time.Time) []compu
 
 func (h *host) hear(by compute.Voice, now time.Time) {
 	h.voices = slices.DeleteFunc(h.voices, func(v voice) bool { return now.Sub(v.at) >= compute.SilentAfter })
+	if len(h.voices) == 1 { // whatever there was beside it has gone: what begins now may be the same agent, started again
+		h.voices[0].again = 0
+	}
 	i := slices.IndexFunc(h.voices, func(v voice) bool { return v.Same(by) })
 	if i < 0 {
 		h.voices, i = append(h.voices, voice{Voice: by}), len(h.voices)
-	} else if !h.last.Same(by) {
+	} else if slices.ContainsFunc(h.voices[i+1:], func(v voice) bool { return v.Same(h.last) }) {
 		h.voices[i].again++
 	}
 	h.voices[i].at, h.last = now, by
@@ -70,12 +73,12 @@ func (w *Watch) Of(id compute.HostID, now time.Time) (all []compute.Voice) {
 		return nil
 	}
 	both := false
-	for i, v := range h.voices {
+	for _, v := range h.voices {
 		if now.Sub(v.at) >= compute.SilentAfter {
 			continue
 		}
 		all = append(all, v.Voice)
-		both = both || i < len(h.voices)-1 && v.again >= enough
+		both = both || v.again >= enough
 	}
 	if !both || len(all) < 2 {
 		return nil

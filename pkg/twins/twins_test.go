@@ -1,6 +1,7 @@
 package twins
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,11 @@ func TestTwins(t *testing.T) {
 		"aababa..............":     "",
 		"aababa..............baba": "", // each began anew
 		"abcabcabc":                "abc",
+		"aababa...........":        "", // b is silent, a not yet
+		"ab..........aba":          "", // each was silent for a minute, to the second
+		// One of two has gone for long: the other is started again, and nobody else is there.
+		"aabababaaaaaaaaaaaaaac": "",
+		"aabababbbbbbbbbbbbbbbc": "",
 	} {
 		if got := heard(beacons); got != want {
 			t.Errorf("%s: %q, want %q", beacons, got, want)
@@ -75,7 +81,22 @@ func TestTwins(t *testing.T) {
 	if w.Of("h", epoch) == nil {
 		t.Fatal("twins are not seen")
 	}
+	if w.Of("h", epoch.Add(compute.SilentAfter)) != nil {
+		t.Error("twins that are silent are twins")
+	}
 	if w.Forget("h"); w.Of("h", epoch) != nil {
 		t.Error("a host that was forgotten has twins")
+	}
+}
+
+func TestAllAreSorted(t *testing.T) {
+	var w Watch
+	for _, id := range "fbadceg" {
+		for _, letter := range "ababab" {
+			w.Hear(compute.HostID(id), voiceOf(string(letter)), epoch)
+		}
+	}
+	if all := w.All(epoch); len(all) != 7 || !slices.IsSorted(all) {
+		t.Error(all)
 	}
 }
