@@ -57,3 +57,14 @@ func TestRunsAreFew(t *testing.T) {
 		}
 	}
 }
+
+// What comes in order leaves full runs behind: half as many as what comes mixed.
+func TestInOrderRunsAreFull(t *testing.T) {
+	l := New(cmp.Compare[int])
+	for i := range 3 * most {
+		l.Add(i)
+	}
+	if len(l.runs) != 3 {
+		t.Errorf("%d runs, want 3", len(l.runs))
+	}
+}
