@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -113,10 +114,10 @@ func (s *story) do(t *testing.T, line string) []string {
 		return s.hear(Reported{Report: report(t, words[0], a)})
 	case "beacon":
 		return s.hear(HostHeard{Host: compute.HostID(a.key["host"]), Voice: voice(a)})
-	case "twins": // of a host with this journal and another; of no host
+	case "twins": // of a host with this journal and another, or the same one; of no host
 		clear(s.view.Twins)
 		if h := compute.HostID(a.key["host"]); h != "" {
-			s.view.Twins[h] = []compute.Voice{voice(a), {Journal: "another"}}
+			s.view.Twins[h] = []compute.Voice{voice(a), {Journal: compute.JournalID(cmp.Or(a.key["other"], "another"))}}
 		}
 		return nil
 	case "hosts-read":

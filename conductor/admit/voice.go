@@ -50,14 +50,20 @@ func (s *step) rival(h *host) {
 	}
 }
 
-// contested says whether a rival speaks about what the other one has.
-func (s *step) contested(h *host, e *entry, r compute.Report) bool {
+// contested says whether a report's journal spoke at the same time as the one that has the instance. What either
+// was started as since has the same journal, and is not what the other one became.
+func (h *host) contested(e *entry, r compute.Report) bool {
+	return r.Journal != e.inst.Journal && h.rivalsWith(e.inst.Journal) > 0 && h.rivalsWith(r.Journal) > 0
+}
+
+// rivalsWith is how many of the processes that spoke at the same time had a journal: two are a copied one.
+func (h *host) rivalsWith(journal compute.JournalID) (n int) {
 	for v := range h.rivals {
-		if v.Journal == e.inst.Journal {
-			return h.rivals[r.Voice()] && r.Journal != e.inst.Journal
+		if v.Journal == journal {
+			n++
 		}
 	}
-	return false
+	return n
 }
 
 // speaks says whether a journal was heard of lately.
@@ -89,14 +95,11 @@ func (s *step) countsFrom(e *entry, r compute.Report) time.Time {
 		}
 	}
 	wait := s.opts.QuietAfter
-	if h.rivals[r.Voice()] {
-		wait = s.opts.SilentAfter
-	}
-	if r.Journal != has {
+	if r.Journal != has || h.rivals[r.Voice()] || h.rivalsWith(has) > 1 {
 		wait = s.opts.SilentAfter
 	}
 	until(h.since.Add(wait))
-	if s.contested(h, e, r) {
+	if h.contested(e, r) {
 		until(s.now.Add(wait))
 	}
 	for v, at := range h.voices {
