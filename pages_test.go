@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // pages are all documents that people read, decisions too.
@@ -119,10 +121,74 @@ func TestNamedPages(t *testing.T) {
 
 // TestPagesSayWhatTheyAreFor: each page begins with the readers it is for.
 func TestPagesSayWhatTheyAreFor(t *testing.T) {
-	for _, page := range glob(t, "docs/*.md") {
+	for _, page := range slices.Concat(glob(t, "docs/*.md"), glob(t, "docs/non-obvious/*.md")) {
 		_, text, _ := strings.Cut(read(t, page), "\n")
 		if !strings.HasPrefix(strings.TrimSpace(text), "For ") {
 			t.Errorf("%s does not begin with the readers it is for (\"For operators who …\")", page)
 		}
+	}
+}
+
+// TestNonObviousItems: each item is a sentence in bold that names the trap, and short.
+func TestNonObviousItems(t *testing.T) {
+	const most, columns = 4, 120
+	pages := glob(t, "docs/non-obvious/*.md")
+	if len(pages) < 5 {
+		t.Fatalf("only %d pages", len(pages))
+	}
+	for _, page := range pages {
+		lines := 0 // of the item
+		for i, line := range strings.Split(read(t, page), "\n") {
+			switch {
+			case strings.HasPrefix(line, "* "):
+				if lines = 1; !strings.HasPrefix(line, "* **") {
+					t.Errorf("%s:%d: the item does not begin with its trap in bold", page, i+1)
+				}
+			case strings.HasPrefix(line, "  "):
+				if lines++; lines == most+1 {
+					t.Errorf("%s:%d: the item has more than %d lines", page, i+1, most)
+				}
+			}
+			if n := utf8.RuneCountInString(line); n > columns {
+				t.Errorf("%s:%d: %d columns, at most %d", page, i+1, n, columns)
+			}
+		}
+	}
+}
+
+// TestNamedTests: a test, a story or a schedule that a page names is there. Decisions
+// are not changed afterwards, so they may name what is gone.
+func TestNamedTests(t *testing.T) {
+	there := map[string]bool{}
+	made := regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".":
+			return filepath.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			for _, m := range made.FindAllStringSubmatch(read(t, path), -1) {
+				there[m[1]] = true
+			}
+		case strings.Contains(path, "testdata"):
+			there[d.Name()] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`(?:(Test[A-Z][A-Za-z0-9]+)|([a-z0-9_]+_[a-z0-9_]+\\.(?:txt|json)))[`/]")
+	seen := 0
+	for _, page := range slices.Concat(glob(t, "docs/*.md"), glob(t, "docs/non-obvious/*.md")) {
+		for _, m := range named.FindAllStringSubmatch(read(t, page), -1) {
+			if seen++; !there[m[1]+m[2]] {
+				t.Errorf("%s names %s, which is not there", page, m[1]+m[2])
+			}
+		}
+	}
+	if seen < 200 {
+		t.Errorf("only %d names found", seen)
 	}
 }
