@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/localkafka"
@@ -28,7 +29,7 @@ func onJars(t *testing.T, f form) (on brokers, what string, own []fault) {
 		what += fmt.Sprintf(", on loopback (no namespaces: %v)", err)
 	} else {
 		what += ", each in a network namespace"
-		o.Places, own = places, append(own, cutFromBrokers(nodes), cutFromAll())
+		o.Places, own = places, append(own, cutFromBrokers(nodes), cutFromEachOther(), cutFromAll())
 	}
 	o.Dir = t.TempDir()
 	if err := disks(t, o.Dir, nodes); err != nil {
@@ -120,6 +121,15 @@ func cutFromBrokers(nodes int) fault {
 			}
 		}
 		return broker(id), dropped(c, id, rules...)
+	}}
+}
+
+// cutFromEachOther leaves two brokers their clients and the third broker.
+func cutFromEachOther() fault {
+	return fault{name: "cut the leader of `instances` and another broker from each other", lasts: 25 * time.Second, strike: func(c *chaos) (string, func()) {
+		id := c.the((*chaos).leaderOfInstances)
+		other := id%c.on.Nodes() + 1
+		return broker(id, other), dropped(c, id, "in ip saddr "+address(other), "out ip daddr "+address(other))
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -104,7 +105,8 @@ type chaos struct {
 	form
 	on      brokers
 	leads   *kafkatest.Leads
-	line    *line // of the agents in this process
+	line    *line  // of the agents in this process
+	board   *board // of a conductor in this process
 	makes   map[string]func() *process
 	running map[string]*process
 	users   []*client.Client
@@ -123,14 +125,14 @@ func TestChaos(t *testing.T) {
 	on, where, own := attacked(t, f)
 	c := newChaos(t, f, on)
 	c.where = where
-	c.suffers(append(own, faults()...))
+	c.suffers(slices.Concat(own, trusting(), faults()))
 }
 
 // newChaos starts everything, and the load.
 func newChaos(t *testing.T, f form, on brokers) *chaos {
 	t.Helper()
 	r := newRig(t, kafkatest.Broker{Addrs: on.Addrs(), Prefix: "chaos.", Real: true})
-	c := &chaos{rig: r, form: f, on: on, line: newLine(), makes: map[string]func() *process{}, running: map[string]*process{}}
+	c := &chaos{rig: r, form: f, on: on, line: newLine(), board: newBoard(), makes: map[string]func() *process{}, running: map[string]*process{}}
 	var err error
 	c.leads, err = kafkatest.AskLeads(on.Addrs())
 	r.must(err)
@@ -147,6 +149,9 @@ func newChaos(t *testing.T, f form, on brokers) *chaos {
 		c.run(name)
 	}
 	c.startCuttable()
+	if c.level >= inFull {
+		c.startAlone()
+	}
 	c.offers()
 	c.load = c.streams(apis)
 	t.Cleanup(func() { c.tell() })

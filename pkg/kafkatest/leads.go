@@ -91,6 +91,14 @@ func (l *Leads) Coordinator(ctx context.Context, of int8, key string) (int, erro
 	return int(resp.Coordinators[0].NodeID), kerr.ErrorForCode(resp.Coordinators[0].ErrorCode)
 }
 
+// Commit has a consumer group without members say how far it is in a partition. While
+// it has members the coordinator refuses.
+func (l *Leads) Commit(ctx context.Context, group, topic string, partition int32, at int64) error {
+	var offsets kadm.Offsets
+	offsets.AddOffset(topic, partition, at, -1)
+	return l.admin.CommitAllOffsets(ctx, group, offsets)
+}
+
 // ShareCoordinator keeps what a share group has finished of a partition.
 func (l *Leads) ShareCoordinator(ctx context.Context, group, topic string, partition int32) (int, error) {
 	topics, err := l.metadata(ctx, topic)
