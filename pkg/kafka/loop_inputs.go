@@ -178,38 +178,49 @@ func (in *inputs) astray(p int32) bool {
 	return false
 }
 
-// take hands out what was read, most records at most, and the partitions it is of.
+// take hands out what was read, most records at most, and the partitions it is of. What does not all go is shared:
+// whoever floods one partition keeps no other out of a turn.
 func (in *inputs) take(most int) ([]wire.Record, map[int32]bool) {
 	if in.buffered == 0 {
 		return nil, nil
 	}
-	keys := make([]inputKey, 0, len(in.feeds))
-	for k := range in.feeds {
-		if !in.parked[k.partition] {
-			keys = append(keys, k)
+	keys, full := make([]inputKey, 0, len(in.feeds)), 0
+	for k, f := range in.feeds {
+		if in.parked[k.partition] {
+			continue
+		}
+		keys = append(keys, k)
+		if len(f.buffer) > 0 {
+			full++
 		}
 	}
 	slices.SortFunc(keys, func(a, b inputKey) int {
 		return int(a.partition-b.partition)*inputTopics + a.topic - b.topic
 	})
 	records, of := make([]wire.Record, 0, min(most, in.buffered)), map[int32]bool{}
-	for i := range keys {
-		k := keys[(i+in.turn)%len(keys)]
-		f := in.feeds[k]
-		n := min(len(f.buffer), most-len(records))
-		if n == 0 {
-			continue
+	for _, share := range []int{max(1, most/full), most} { // a share for each, and then what is left
+		for i := range keys {
+			k := keys[(i+in.turn)%len(keys)]
+			if some := in.feeds[k].shift(min(share, most-len(records))); len(some) > 0 {
+				records = append(records, some...)
+				of[k.partition] = true
+			}
 		}
-		records = append(records, f.buffer[:n]...)
-		if f.buffer = f.buffer[n:]; len(f.buffer) == 0 {
-			f.buffer = nil
-		}
-		in.buffered -= n
-		of[k.partition] = true
 	}
+	in.buffered -= len(records)
 	in.turn++
 	in.rest()
 	return records, of
+}
+
+// shift takes the first of what was read, n records at most.
+func (f *feed) shift(n int) []wire.Record {
+	n = min(n, len(f.buffer))
+	first := f.buffer[:n]
+	if f.buffer = f.buffer[n:]; len(f.buffer) == 0 {
+		f.buffer = nil
+	}
+	return first
 }
 
 // wants notes when these records should be taken at the latest.
