@@ -245,8 +245,11 @@ func (r *loopRun) positionsIn(g kmsg.OffsetFetchResponseGroup) (map[int32]positi
 	return at, nil
 }
 
-// hand gives the loop what was found, unless it ends.
+// hand gives the loop what was found, unless it ends or nobody wants it any more.
 func (r *loopRun) hand(ctx context.Context, g gained) {
+	if ctx.Err() != nil {
+		return // why it could not go on is that it was called off
+	}
 	select {
 	case r.found <- g:
 	case <-ctx.Done():
