@@ -43,6 +43,9 @@ func (f *far) step(e Event) {
 	f.task = next
 	f.check(before, e, actions)
 	f.act(actions)
+	if (f.op == nil) != (f.task.Busy == Idle) {
+		f.Fatalf("after %T the hypervisor does %T, and the task says %d", e, f.op, f.task.Busy)
+	}
 }
 
 // check holds the rules that need no memory of the world.

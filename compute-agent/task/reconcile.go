@@ -33,7 +33,8 @@ type Adopted struct {
 // Reconcile brings together what the journal remembers and what the hypervisor
 // lists, one task for each instance that either knows, in order of instance.
 // The list must be an answer: a hypervisor that cannot list knows nothing, and
-// nothing follows from it.
+// nothing follows from it. Of what was granted the journal remembers no more than
+// that, as Launching.
 //
 //	journal \ hypervisor   nothing                 prepared               launched
 //	nothing                –                       give back, undo        adopt: started
@@ -114,7 +115,7 @@ func (s *step) missing() {
 		s.claim()
 	case s.Stage == Claiming:
 		s.end(EndReturned, nil)
-	case s.Stage == Launching || s.Stage == Running:
+	case s.Stage == Launching:
 		s.end(EndFailed, &Failure{Class: compute.FailureHost, Message: "the machine is not on the host any more"})
 		s.conclude()
 	default:
@@ -126,11 +127,11 @@ func (s *step) missing() {
 func (s *step) adopt(m Machine, unknown bool) {
 	switch {
 	case m.Waits && s.Stage != Ending:
-		s.dirty = unknown || s.Stage < Launching
+		s.dirty = s.Stage < Launching
 		s.Stage, s.Broken, s.Busy = Launching, nil, BusyLaunching
 		s.do(Launch{})
 	case m.Launched && s.Stage != Ending:
-		s.dirty = unknown || s.Stage < Launching
+		s.dirty = s.Stage < Launching
 		s.Stage, s.Broken, s.Power, s.Stopped = Running, nil, m.Power, m.Stopped
 		s.started()
 	case unknown, s.Stage == Claiming && s.Broken != nil:
@@ -140,8 +141,8 @@ func (s *step) adopt(m Machine, unknown bool) {
 	case s.Stage == Claiming:
 		s.Since = s.now
 		s.claim()
-	case s.Stage == Launching || s.Stage == Running:
-		s.Stage, s.Busy = Launching, BusyLaunching
+	case s.Stage == Launching:
+		s.Busy = BusyLaunching
 		s.do(Launch{})
 	default:
 		s.resumeEnding()

@@ -24,7 +24,7 @@ import (
 //	power OP version=2 [command=C] [attempt=1] [claim=c1]
 //	fenced [fence=9], quit, acked REPORT, seen POWER|nothing
 //	+30s                                   time passes; ticks come as they are due
-//	crash nothing|prepared|launched [attempt=1] [claim=c1]   a restart, and what the hypervisor lists
+//	crash nothing|prepared|launched|waits [attempt=1] [claim=c1]   a restart, and what the hypervisor lists
 //	stranger COMMAND [given]               about something that nobody here knows
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -210,8 +210,11 @@ func reported(r compute.Report) string {
 	if r.Fence != 0 {
 		line += fmt.Sprintf(" fence %d", r.Fence)
 	}
-	if r.Op == compute.ReportFailed {
+	switch {
+	case r.Op == compute.ReportFailed:
 		line += fmt.Sprintf(": %s, %s", r.Class, r.Message)
+	case r.Op != compute.ReportChanged && r.Message != "":
+		line += ": " + r.Message
 	}
 	if r.Power != compute.PowerUnknown {
 		line += " " + r.Power.String()
@@ -268,7 +271,7 @@ func (s *tale) crash(w words) []string {
 	}
 	var there []Machine
 	if !w.is("nothing") {
-		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0), Launched: w.is("launched"), Power: compute.PowerStopped, Stopped: w.stopped()}
+		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0), Launched: w.is("launched") || w.is("waits"), Waits: w.is("waits"), Power: compute.PowerStopped, Stopped: w.stopped()}
 		if p, ok := w.args["power"]; ok {
 			m.Power = powers[p]
 		}
