@@ -6,7 +6,7 @@ TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
 
-.PHONY: build demo dev test sim sim-teeth chaos chaos-full fuzz vuln graphs lint fmt proto proto-check clean
+.PHONY: build demo dev test sim sim-teeth mutate chaos chaos-full fuzz vuln graphs lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -31,6 +31,11 @@ sim: ## N simulated schedules, from SEED on or anywhere, each COUNT times; docs/
 
 sim-teeth: ## plants each bug of pkg/sim/testdata/bugs in a copy and says after how many of N schedules it was seen
 	pkg/sim/testdata/bugs/try $(N)
+
+PKG ?= ./compute-agent/offer
+
+mutate: ## plants small faults in PKG, one at a time, and says which its own tests let pass
+	$(GO) run ./pkg/lab/mutate $(PKG)
 
 chaos: ## three brokers, killed, frozen and cut off under load; a few minutes
 	BERTH_CHAOS=short $(GO) test -count=1 -v -timeout 30m -run 'TestChaos$$' ./cmd/berth

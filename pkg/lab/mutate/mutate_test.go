@@ -1,0 +1,54 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write testdata/weak.txt")
+
+// The mutants of a package whose tests miss something, and what becomes of each.
+func TestWeak(t *testing.T) {
+	var out strings.Builder
+	if err := (run{timeout: time.Hour, slow: "Swap", out: &out}).try("testdata/weak"); err != nil {
+		t.Fatal(err)
+	}
+	const file = "testdata/weak.txt"
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(out.String(), "\n")); diff != "" {
+		t.Errorf("(-%s +now) %s", file, diff)
+	}
+}
+
+func TestOnly(t *testing.T) {
+	var out strings.Builder
+	if err := (run{timeout: time.Hour, only: "weak.go:6:", out: &out}).try("testdata/weak"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(out.String(), "testdata/weak: 4 mutants, 3 killed, 0 timed out, 1 survived\n") {
+		t.Error(out.String())
+	}
+}
+
+// Tests that fail without any fault say nothing of mutants.
+func TestFailsAnyway(t *testing.T) {
+	t.Setenv("MUTANT_WEAK_FAILS", "1")
+	var out strings.Builder
+	err := (run{timeout: time.Hour, out: &out}).try("testdata/weak")
+	if err == nil || !strings.Contains(err.Error(), "fail without any fault") {
+		t.Error(err)
+	}
+}
