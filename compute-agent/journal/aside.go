@@ -54,10 +54,15 @@ func setAside(path string) (string, error) {
 		return "", unusable(path, err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
+	return moveAside(f, path)
+}
+
+// moveAside renames the file that was opened at path, if it is there still.
+func moveAside(f *os.File, path string) (string, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return "", inUse(path)
 	}
-	if same, err := isAt(f, path); err != nil || !same {
+	if !isAt(f, path) {
 		return "", inUse(path)
 	}
 	aside := fmt.Sprintf("%s.damaged-%s", path, time.Now().UTC().Format("20060102T150405.000000000"))
@@ -67,14 +72,11 @@ func setAside(path string) (string, error) {
 	return aside, nil
 }
 
-// isAt says whether path still is this file.
-func isAt(f *os.File, path string) (bool, error) {
-	ours, err := f.Stat()
-	if err != nil {
-		return false, err
-	}
-	there, err := os.Stat(path)
-	return err == nil && os.SameFile(ours, there), err
+// isAt says whether path still is this file. What cannot be found out is the same as nothing.
+func isAt(f *os.File, path string) bool {
+	ours, _ := f.Stat()
+	there, _ := os.Stat(path)
+	return os.SameFile(ours, there)
 }
 
 func inUse(path string) error {

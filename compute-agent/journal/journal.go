@@ -90,7 +90,7 @@ func Open(path string, o Options) (j *Journal, err error) {
 	o = o.withDefaults()
 	var file *os.File
 	defer func() {
-		if err != nil && file != nil {
+		if err != nil {
 			release(file)
 		}
 	}()
@@ -98,9 +98,7 @@ func Open(path string, o Options) (j *Journal, err error) {
 		if file, err = o.OpenFile(name, flag, perm); err != nil {
 			return nil, err
 		}
-		if err := private(file); err != nil {
-			return file, err
-		}
+		private(file)
 		return file, begun(file, o.Reserve)
 	}
 	err = contain(path, func() error {
@@ -130,22 +128,13 @@ func (o Options) withDefaults() Options {
 
 // private takes the file from everybody else, if a copy that was put back let them
 // read it: user data and keys are in it. One that is not ours stays as it is.
-func private(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		_ = f.Chmod(0o600)
-	}
-	return nil
-}
+func private(f *os.File) { _ = f.Chmod(0o600) }
 
 // Close releases the file; a second call does nothing.
 func (j *Journal) Close() error { return j.db.Close() }
 
 // release lets go of a file that bbolt may have panicked over: then it is still
-// mapped, and a mapped file keeps its lock though it is closed.
+// mapped, and a mapped file keeps its lock though it is closed. Of nil there is nothing to let go of.
 func release(f *os.File) {
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // of a file that bbolt closed there is none
 	_ = f.Close()

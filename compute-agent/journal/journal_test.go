@@ -2,6 +2,7 @@ package journal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -61,9 +63,13 @@ func TestEverythingComesBack(t *testing.T) {
 	}
 	given := []Given{{Instance: "d", Attempt: 1, Claim: "c1", At: at}}
 	must(t, j.Write(Change{Put: []Entry{entry("a", StageTaken), failed, broken}, Position: &position, Host: &host, GiveBack: given}))
-	must(t, j.Write(Change{Put: []Entry{entry("a", StageGranted), entry("e", StageTaken)}, Forget: []compute.InstanceID{"e", "never"}}))
+	must(t, j.Write(Change{Put: []Entry{entry("a", StageGranted), entry("e", StageTaken), entry("f", StageTaken)}}))
+	position++ // a change with all there can be
+	given = append(given, Given{Instance: "f", Attempt: 2, Claim: "c2", At: at})
+	host.Fails = 4
+	must(t, j.Write(Change{Forget: []compute.InstanceID{"e", "never", "f"}, Position: &position, Host: &host, GiveBack: given[1:]}))
 	want := State{
-		ID: j.ID(), Position: 41, Positioned: true, Host: host, Given: given,
+		ID: j.ID(), Position: 42, Positioned: true, Host: host, Given: given,
 		Entries: map[compute.InstanceID]Entry{"a": entry("a", StageGranted), "b": failed, "c": broken},
 	}
 	j = reopen(t, j, path)
@@ -89,12 +95,13 @@ func TestPositionZeroIsAPosition(t *testing.T) {
 
 func TestOldGivenBackClaimsAreForgotten(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal"))
-	for i := range keepGiven + 5 {
+	for i := range keepGiven + 2 {
 		must(t, j.Write(Change{GiveBack: []Given{{Instance: "i", Claim: compute.ClaimID(fmt.Sprint(i))}}}))
 	}
+	must(t, j.Write(Change{GiveBack: []Given{{}, {}, {Claim: "last"}}}))
 	s, err := j.Read()
 	must(t, err)
-	if len(s.Given) != keepGiven || s.Given[0].Claim != "5" {
+	if len(s.Given) != keepGiven || s.Given[0].Claim != "5" || s.Given[keepGiven-1].Claim != "last" {
 		t.Errorf("keeps %d, the oldest %s", len(s.Given), s.Given[0].Claim)
 	}
 }
@@ -119,6 +126,7 @@ func damages() map[string]func([]byte) []byte {
 	return map[string]func([]byte) []byte{
 		"another file": func([]byte) []byte { return bytes.Repeat([]byte("no journal "), 3000) },
 		"cut short":    func(b []byte) []byte { return b[:2*os.Getpagesize()+100] },
+		"cut later":    func(b []byte) []byte { return b[:8*os.Getpagesize()+100] }, // what is looked for behind the end is a fault of memory
 		"zeros":        func(b []byte) []byte { return make([]byte, len(b)) },
 		"bad pages": func(b []byte) []byte {
 			out := bytes.Clone(b)
@@ -150,12 +158,19 @@ func TestDamage(t *testing.T) {
 	for name, damage := range damages() {
 		t.Run(name, func(t *testing.T) {
 			path, _ := damagedJournal(t, damage)
-			j, err := Open(path, Options{})
+			var file *os.File
+			j, err := Open(path, Options{OpenFile: func(name string, flag int, perm fs.FileMode) (_ *os.File, err error) {
+				file, err = os.OpenFile(name, flag, perm)
+				return file, err
+			}})
 			if err == nil {
-				defer j.Close()
 				_, err = j.Read()
+				must(t, j.Close())
 			}
 			refused(t, err, compute.KindInvalid, path, "damaged", "move it aside")
+			if err := file.Close(); !errors.Is(err, os.ErrClosed) {
+				t.Errorf("it stays open: closing it answers %v", err)
+			}
 		})
 	}
 }
@@ -173,6 +188,10 @@ func TestRecoverKeepsWhatIsDamaged(t *testing.T) {
 				t.Errorf("the new one has %+v", s)
 			}
 			must(t, j.Close())
+			f, err := os.Open(aside)
+			must(t, err)
+			defer f.Close()
+			must(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)) // nobody has it any more
 			if kept, err := os.ReadFile(aside); err != nil || !bytes.Equal(kept, was) {
 				t.Errorf("%s is not what was damaged: %v", aside, err)
 			}
@@ -237,6 +256,27 @@ func TestLaterVersionsAndBrokenValuesAreRefused(t *testing.T) {
 	}
 }
 
+// What is known of the host as a whole is not made up where it cannot be read.
+func TestBrokenValuesOfTheHostAreRefused(t *testing.T) {
+	for _, key := range []string{positionKey, hostKey} {
+		j := open(t, filepath.Join(t.TempDir(), "journal"))
+		must(t, j.db.Update(func(tx *bbolt.Tx) error { return bucket(tx, metaBucket).Put([]byte(key), []byte(`{"v":1,"x":"no"}`)) }))
+		_, err := j.Read()
+		refused(t, err, compute.KindInvalid, "damaged", key)
+	}
+}
+
+// A change of which a part cannot be written is not written at all.
+func TestAllOrNothing(t *testing.T) {
+	j := open(t, filepath.Join(t.TempDir(), "journal"))
+	if err := j.Write(Change{Put: []Entry{entry("a", StageTaken), {}, entry("b", StageTaken)}}); err == nil {
+		t.Error("an entry about no instance is written")
+	}
+	if s, err := j.Read(); err != nil || len(s.Entries) != 0 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
 // What a power cut leaves is what the last synced write left: the copy is taken
 // while the file is open, as a disk would have it.
 func TestWritesAreThereWhenWriteReturns(t *testing.T) {
@@ -264,6 +304,85 @@ func TestWritesAreThereWhenWriteReturns(t *testing.T) {
 	}
 }
 
+// Each part of a change is enough for it to be written.
+func TestOnlyNothingIsEmpty(t *testing.T) {
+	position := int64(0)
+	for i, c := range []Change{
+		{Put: []Entry{{}}}, {Forget: []compute.InstanceID{"a"}}, {GiveBack: []Given{{}}}, {Position: &position}, {Host: &Host{}},
+	} {
+		if c.Empty() {
+			t.Errorf("change %d is empty: %+v", i, c)
+		}
+	}
+	if !(Change{Put: []Entry{}}).Empty() {
+		t.Error("nothing is a change")
+	}
+}
+
+func TestUnused(t *testing.T) {
+	if !(State{ID: "j", Entries: map[compute.InstanceID]Entry{}, Host: Host{Greeted: true}}).Unused() {
+		t.Error("a new one is used")
+	}
+	for i, s := range []State{
+		{Positioned: true}, {Entries: map[compute.InstanceID]Entry{"a": {}}}, {Given: []Given{{}}},
+	} {
+		if s.Unused() {
+			t.Errorf("state %d is unused: %+v", i, s)
+		}
+	}
+}
+
+// Whoever opens it says neither how long to wait for a lock nor how much room to keep.
+func TestDefaults(t *testing.T) {
+	if o := (Options{}).withDefaults(); o.LockWait != 2*time.Second || o.Reserve != 1<<20 {
+		t.Errorf("%+v", o)
+	}
+	if o := (Options{NoSync: true}).withDefaults(); o.Reserve != 0 {
+		t.Errorf("what is not synced keeps room: %+v", o)
+	}
+	if o := (Options{LockWait: time.Hour, Reserve: -1}).withDefaults(); o.LockWait != time.Hour || o.Reserve != -1 {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestWhatIsWrong(t *testing.T) {
+	for _, c := range []struct {
+		cause error
+		kind  compute.Kind
+		says  string
+	}{
+		{bolterrors.ErrInvalid, compute.KindInvalid, "is damaged"},
+		{bolterrors.ErrChecksum, compute.KindInvalid, "is damaged"},
+		{bolterrors.ErrVersionMismatch, compute.KindInvalid, "is damaged"},
+		{errValue, compute.KindInvalid, "is damaged"},
+		{bolterrors.ErrTimeout, compute.KindConflict, "in use"},
+		{syscall.ENOSPC, compute.KindUnavailable, "no room"},
+		{syscall.EDQUOT, compute.KindUnavailable, "no room"},
+		{syscall.EIO, compute.KindUnavailable, "cannot be used"},
+	} {
+		refused(t, classify("/j", fmt.Errorf("somewhere: %w", c.cause)), c.kind, "/j", c.says)
+	}
+}
+
+// A file that cannot be opened is told of with why.
+func TestOpenSaysWhyNot(t *testing.T) {
+	why := errors.New("the disk is on fire")
+	_, err := Open(filepath.Join(t.TempDir(), "journal"), Options{OpenFile: func(string, int, fs.FileMode) (*os.File, error) { return nil, why }})
+	if refused(t, err, compute.KindUnavailable, "cannot be used"); !errors.Is(err, why) {
+		t.Errorf("the cause of %v is not in it", err)
+	}
+}
+
+// An id that this agent cannot read is no id: it does not go on without.
+func TestAnIDOfLater(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	j := open(t, path)
+	must(t, j.db.Update(func(tx *bbolt.Tx) error { return bucket(tx, metaBucket).Put([]byte(idKey), []byte(`{"v":2,"x":{}}`)) }))
+	must(t, j.Close())
+	_, err := Open(path, Options{})
+	refused(t, err, compute.KindInvalid, "newer than 1")
+}
+
 func TestNoFolder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, nil, 0o600))
@@ -273,6 +392,7 @@ func TestNoFolder(t *testing.T) {
 
 func TestClosedJournalRefusesWrites(t *testing.T) {
 	j := open(t, filepath.Join(t.TempDir(), "journal"))
+	j.written = func() { t.Error("it is said to be on disk") }
 	must(t, j.Close())
 	must(t, j.Close())
 	err := j.Write(Change{Put: []Entry{entry("a", StageTaken)}})
