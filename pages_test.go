@@ -192,3 +192,17 @@ func TestNamedTests(t *testing.T) {
 		t.Errorf("only %d names found", seen)
 	}
 }
+
+// TestReasonsAreExplained: each code of a reason, or of why a machine does not run, is in STATES.
+func TestReasonsAreExplained(t *testing.T) {
+	states := read(t, "docs/STATES.md")
+	codes := regexp.MustCompile(`ReasonCode += "([A-Za-z]+)"`).FindAllStringSubmatch(read(t, "pkg/compute/reason.go"), -1)
+	if len(codes) < 20 {
+		t.Fatalf("only %d codes found", len(codes))
+	}
+	for _, m := range codes {
+		if !strings.Contains(states, "| `"+m[1]+"`") && !strings.Contains(states, ", `"+m[1]+"` |") {
+			t.Errorf("docs/STATES.md has no line for %s", m[1])
+		}
+	}
+}
