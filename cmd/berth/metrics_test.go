@@ -203,17 +203,6 @@ func (f family) labelNames() []string {
 	return strings.FieldsFunc(f.labels, func(r rune) bool { return r == ',' })
 }
 
-// unit follows from the name.
-func (f family) unit() string {
-	name := strings.TrimSuffix(f.name, "_total")
-	for _, unit := range []string{"seconds", "bytes", "records"} {
-		if strings.HasSuffix(name, "_"+unit) {
-			return unit
-		}
-	}
-	return ""
-}
-
 // families lists Berth's own metrics: also those that show nothing yet, of which
 // only the name tells the kind.
 func families(t *testing.T, m *telemetry.Metrics) []family {
@@ -273,7 +262,7 @@ func tables(t *testing.T, all []family) string {
 	var out strings.Builder
 	left := slices.Clone(all)
 	for _, s := range sections {
-		fmt.Fprintf(&out, "### %s\n\n| metric | type | unit | labels | what it is |\n|---|---|---|---|---|\n", s.title)
+		fmt.Fprintf(&out, "### %s\n\n| metric | type | labels | what it is |\n|---|---|---|---|\n", s.title)
 		left = slices.DeleteFunc(left, func(f family) bool {
 			if !slices.ContainsFunc(strings.Fields(s.prefixes), func(p string) bool { return strings.HasPrefix(f.name, p) }) {
 				return false
@@ -282,7 +271,7 @@ func tables(t *testing.T, all []family) string {
 			for _, l := range f.labelNames() {
 				labels += " `" + l + "`"
 			}
-			fmt.Fprintf(&out, "| `%s` | %s | %s |%s | %s |\n", f.name, f.kind, f.unit(), labels+strings.Repeat(" ", 1-min(len(labels), 1)), f.help)
+			fmt.Fprintf(&out, "| `%s` | %s |%s | %s |\n", f.name, f.kind, labels+strings.Repeat(" ", 1-min(len(labels), 1)), f.help)
 			return true
 		})
 		out.WriteString("\n")
