@@ -19,7 +19,7 @@ func bench(m Mode, hosts, queues int, rate float64, count int) Options {
 	return o
 }
 
-// measured is a row of KAFKA.md's or docs/SIZE.md's tables. Zero: it does not say.
+// measured is what a row of docs/SIZE.md, or an older one, was measured at. Zero: it was not.
 type measured struct {
 	row                  string
 	o                    Options

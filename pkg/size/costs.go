@@ -33,7 +33,7 @@ type Costs struct {
 	Decide     time.Duration // conductor, an input
 }
 
-// DefaultCosts are fitted to what KAFKA.md's and docs/SIZE.md's rows say.
+// DefaultCosts are fitted to the rows of docs/SIZE.md.
 func DefaultCosts() Costs {
 	const µs = time.Microsecond
 	return Costs{
