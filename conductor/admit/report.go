@@ -50,9 +50,11 @@ func holds(inst *compute.Instance, r compute.Report) bool {
 func (s *step) matched(e *entry, r compute.Report) {
 	state := e.inst.State
 	if due := s.countsFrom(e, r); !due.IsZero() && absent(r.Op) {
+		e.remember(r)
 		s.askAgain(e, due)
 		return
 	}
+	r = e.remembered(r)
 	switch r.Op {
 	case compute.ReportStarted, compute.ReportChanged:
 		s.runs(e, r)

@@ -53,6 +53,7 @@ type entry struct {
 	told   time.Time         // when its host was last told what it should do
 	asking bool              // its host came back from silence and was asked to confirm
 	spared compute.RequestOp // the word that its epoch kept from it, until it is known whether there can be such an epoch
+	early  *compute.Report   // why its start failed, said before that counted; an agent says it once
 }
 
 // host is a host that has instances here, or that pinned work waits for.

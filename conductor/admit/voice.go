@@ -133,6 +133,25 @@ func (s *step) askAgain(e *entry, due time.Time) {
 	s.reschedule(e)
 }
 
+// remember keeps why a start failed. The agent forgets it with its task, and answers
+// only that nothing is there when it is asked again.
+func (e *entry) remember(r compute.Report) {
+	if r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere && e.inst.State == compute.StateStarting {
+		e.early = &r
+	}
+}
+
+// remembered is a report that counts, with what the same agent said before of why.
+func (e *entry) remembered(r compute.Report) compute.Report {
+	was := e.early
+	if was == nil || !absent(r.Op) || r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere ||
+		e.inst.State != compute.StateStarting || !holds(e.inst, *was) || was.Journal != r.Journal {
+		return r
+	}
+	r.Op, r.Class, r.Message = was.Op, was.Class, was.Message
+	return r
+}
+
 // twins says which agents speak for one host.
 func twins(list []compute.Voice) string {
 	var each []string
