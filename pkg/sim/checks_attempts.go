@@ -19,6 +19,7 @@ type Broke struct {
 	Attempt  compute.Attempt
 	Method   string
 	Class    compute.FailureClass
+	Image    bool // it is the image's fault
 }
 
 // broke notes that a call failed, unless whoever made it gave it up or is dead.
@@ -29,7 +30,7 @@ func (r *Recording) broke(h compute.HostID, id compute.InstanceID, a compute.Att
 	b := Broke{At: time.Now(), Host: h, Instance: id, Attempt: a, Method: method}
 	var e *hypervisor.Error
 	if errors.As(err, &e) {
-		b.Class = e.Class
+		b.Class, b.Image = e.Class, e.Image
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -62,7 +62,7 @@ func TestCheckAttempts(t *testing.T) {
 			r.Given = append(r.Given, Given{moment(4.5), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
 		},
 		"attempt 2 begins on host-2 at 9.000s, and at 2.700s host-1 said of attempt 1": func(r *Recording) {
-			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest}}
+			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest, false}}
 			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
 		},
 	})

@@ -91,7 +91,7 @@ type start struct {
 
 func (r *Recording) starts(h compute.HostID) (all []start) {
 	for _, b := range r.Broke {
-		if b.Host == h && b.Class != compute.FailureRequest && r.wantedThen(b) {
+		if b.Host == h && b.Class != compute.FailureRequest && !b.Image && r.wantedThen(b) {
 			all = append(all, start{b.At, false})
 		}
 	}

@@ -12,7 +12,7 @@ func TestCheckQuarantine(t *testing.T) {
 		id := compute.InstanceID(r.at(moment(at)))
 		i := compute.Instance{ID: id, State: compute.StateQueued, Attempt: 1}
 		r.refused(at-0.5, i)
-		r.Broke = append(r.Broke, Broke{moment(at), "host-1", id, 1, "Prepare", class})
+		r.Broke = append(r.Broke, Broke{moment(at), "host-1", id, 1, "Prepare", class, false})
 	}
 	begins := func(r *Recording, at Seconds) {
 		r.Given = append(r.Given, Given{moment(at), "host-1", hypervisor.Spec{Instance: "vm-9", Attempt: 1}})

@@ -131,7 +131,11 @@ func (r *Recording) mayEnd(old compute.Instance, w Written, x Wanted) bool {
 		return old.State == compute.StateQueued && x.Boot.OnNoCapacity == compute.FailAtOnce && x.Boot.Host == ""
 	case compute.PinnedHostUnavailable:
 		return x.Boot.Host != "" && (x.Boot.OnNoCapacity == compute.FailAtOnce || r.mayTurnAway(x.Boot.Host, x, w.Seen))
-	case compute.BuildFailed, compute.AttemptsExhausted, compute.HostLost:
+	case compute.AttemptsExhausted:
+		return r.Schedule.hinders(reason.Host) || slices.ContainsFunc(w.Instance.Failures, func(f compute.Failure) bool {
+			return r.Schedule.World.broken(f.Host, x.Boot.Image) != nil
+		})
+	case compute.BuildFailed, compute.HostLost:
 		return r.Schedule.hinders(reason.Host)
 	}
 	return false

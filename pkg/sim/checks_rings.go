@@ -113,6 +113,7 @@ func checkIdle(r *Recording) (wrong []Violation) {
 	lives := r.hostLives()
 	for _, w := range r.waits() {
 		wait := span{latest(w.from, sound.from), earliest(w.to, sound.to)}
+		most := most + r.behindBroken(w.instance.Queue)
 		if wait.to.Sub(wait.from) <= most {
 			continue
 		}
@@ -146,6 +147,7 @@ func (r *Recording) mayRun(i compute.Instance, h Host) bool {
 	}
 	failed := slices.ContainsFunc(i.Failures, func(f compute.Failure) bool { return f.Host == h.ID })
 	q := compute.Queue{Required: i.Required, Forbidden: i.Forbidden}
+	failed = failed || r.Schedule.World.broken(h.ID, i.Boot.Image) != nil
 	return !failed && !slices.Contains(i.Boot.Avoid, h.ID) && q.Accepts(traits) && i.Resources.FitsIn(h.Totals)
 }
 

@@ -44,6 +44,9 @@ func (d *driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	defer d.rec.works(d.host, s.Instance, "Prepare")()
 	err := d.do(ctx, "Prepare", func(ctx context.Context) error {
 		d.rec.given(d.host, s)
+		if err := d.image(s); err != nil {
+			return err
+		}
 		return d.Driver.Prepare(ctx, s)
 	})
 	d.rec.broke(d.host, s.Instance, s.Attempt, "Prepare", err)

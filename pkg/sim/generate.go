@@ -29,6 +29,7 @@ func Generate(seed uint64) Schedule {
 	g.orphaned()
 	g.renamed()
 	g.furnished()
+	g.spoiled()
 	g.twins()
 	g.cloned()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })

@@ -38,6 +38,7 @@ type World struct {
 	Partitions int32                `json:"partitions"`
 	Latency    Seconds              `json:"latency,omitempty"` // of each message, at most
 	Sips       bool                 `json:"sips,omitempty"`    // a fetch brings one batch of a partition
+	Bad        []BadImage           `json:"bad,omitempty"`
 }
 
 // Host is a host and how fast its hypervisor is.

@@ -29,6 +29,9 @@ func (s *Stats) share(r *Recording) {
 		}
 		planned[sortOf(kindOf(f))] = true
 	}
+	for _, kind := range r.Schedule.World.kinds() {
+		planned[kind] = true
+	}
 	for kind, n := range r.Came {
 		came[sortOf(kind)] = came[sortOf(kind)] || n > 0
 	}
