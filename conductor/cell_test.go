@@ -25,6 +25,7 @@ type cell struct {
 	c *Conductor
 
 	metrics *Metrics
+	reads   compute.Schema          // of the conductor; 0: this version's
 	now     time.Time               // the brokers' clocks
 	off     time.Duration           // how far the conductor's clock is ahead of them
 	logged  bool                    // records carry the brokers' time
@@ -51,7 +52,7 @@ func newCellWith(t testing.TB, m *Metrics) *cell {
 }
 
 func (k *cell) conductor(starts QueueStarts) *Conductor {
-	return New(Config{Partitions: partitions, Metrics: k.metrics, Now: k.own}, Joints{
+	return New(Config{Partitions: partitions, Metrics: k.metrics, Now: k.own, Reads: k.reads}, Joints{
 		Starts:       starts,
 		Wake:         func() { k.wakes <- struct{}{} },
 		CatalogHeard: func() time.Time { return k.own().Add(-k.deaf) },

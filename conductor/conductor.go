@@ -21,6 +21,7 @@ type Config struct {
 	CatalogAge    time.Duration    // how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
 	StartsTimeout time.Duration    // how long start offsets may take to be asked; default 15 s
 	LivesFor      time.Duration    // a host that was heard within this is not dead, whoever says so; default compute.SilentAfter/2
+	Reads         compute.Schema   // the newest schema it reads, in tests of versions; default wire.Schema
 	Now           func() time.Time // this process's clock; default time.Now
 	Log           *zap.Logger      // default: none
 	Metrics       *Metrics         // nil: nobody counts
@@ -44,6 +45,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LivesFor == 0 {
 		c.LivesFor = compute.SilentAfter / 2
+	}
+	if c.Reads == 0 {
+		c.Reads = wire.Schema
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -93,6 +97,7 @@ type Conductor struct {
 	hostsRead bool
 	states    map[int32]*admit.State
 	loading   map[int32]*loading
+	writes    compute.Schema // the newest that all conductors read; 0: nobody has said so
 
 	counts *stateCounts // nil without metrics
 }

@@ -24,6 +24,7 @@ type inbox struct {
 	lastHeard             map[compute.HostID]sign
 	watch                 twins.Watch
 	hostsEnd              bool
+	agents                agents
 }
 
 // news is what a turn takes in.
@@ -172,6 +173,7 @@ func (b *inbox) hear(recs []wire.Record, end bool, now, log time.Time, cfg Confi
 			// A word that nobody has to vouch for is no reason to take a host for dead.
 			if h := compute.HostID(rec.Key); !b.lastHeard[h].heard.alive(at, quiet) {
 				delete(b.lastHeard, h)
+				b.agents.forget(h)
 				b.watch.Forget(h)
 			}
 			continue
@@ -185,6 +187,7 @@ func (b *inbox) hear(recs []wire.Record, end bool, now, log time.Time, cfg Confi
 		host, next := beacon.Host, sign{journal: beacon.Journal, at: now, heard: last.heard}
 		next.heard.sign(at, quiet)
 		b.lastHeard[host] = next
+		b.agents.say(host, beacon.Reads)
 		if b.hostsEnd {
 			b.speaks(host, beacon.Voice(), now)
 			urgent = urgent || last.journal != next.journal || now.Sub(last.at) >= silent

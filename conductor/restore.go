@@ -61,7 +61,7 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 	if rec.Value == nil {
 		return
 	}
-	if wire.IsLater(rec) {
+	if wire.LaterThan(rec, c.cfg.Reads) {
 		l.later[key] = rec.Offset
 		return
 	}
@@ -76,7 +76,7 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 
 // truth reads a record that a conductor of this partition must have written.
 func (c *Conductor) truth(p int32, rec wire.Record) (*compute.Instance, *compute.Reason) {
-	inst, err := wire.DecodeInstance(rec)
+	inst, err := wire.DecodeInstance(rec.ReadUpTo(c.cfg.Reads))
 	switch {
 	case err != nil:
 		return nil, malformed(err)
@@ -103,7 +103,7 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	delete(c.loading, p)
 	if l != nil && len(l.later) > 0 {
 		// The news of the world waits for a turn: what it leads to elsewhere would not count here.
-		return wire.Result{Aside: l.tooLate(c.cfg.Topics.Instances())}
+		return wire.Result{Aside: l.tooLate(c.cfg.Topics.Instances(), c.cfg.Reads)}
 	}
 	t := c.turn(now)
 	t.takeNews()
@@ -139,12 +139,13 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 // tooLate is why a conductor must not decide about a partition: what it cannot read
 // may use quota and run on a host, and it would count neither. Unlike what nobody can read
 // it is no poison: a later conductor knows what it means.
-func (l *loading) tooLate(topic string) *compute.Error {
+func (l *loading) tooLate(topic string, reads compute.Schema) *compute.Error {
 	first := slices.Min(slices.Collect(maps.Values(l.later)))
 	return &compute.Error{
-		Kind:    compute.KindConflict,
-		Message: fmt.Sprintf("%d records of it in %s, the first at offset %d, are of a later schema than %d, the newest that this conductor reads", len(l.later), topic, first, wire.Schema),
-		Remedy:  "upgrade this conductor",
+		Kind: compute.KindConflict,
+		Message: fmt.Sprintf("%d records of it in %s, the first at offset %d, are of a later schema than %d, "+
+			"the newest that this conductor reads", len(l.later), topic, first, reads),
+		Remedy: "upgrade this conductor",
 	}
 }
 

@@ -38,7 +38,8 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 	)
 	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r records, end bool) { decides.Catalog(r, end) })
 	decides = conductor.New(conductor.Config{
-		Topics: topics, Partitions: c.partitions, LivesFor: c.deadAfter / 2, MostEnded: o.Ended, Log: c.log, Metrics: conductor.NewMetrics(c.metrics),
+		Topics: topics, Partitions: c.partitions, LivesFor: c.deadAfter / 2, MostEnded: o.Ended, Reads: c.reads, Log: c.log,
+		Metrics: conductor.NewMetrics(c.metrics),
 	}, conductor.Joints{
 		SyncCatalog:  entries.Sync,
 		CatalogHeard: entries.Heard,
@@ -47,6 +48,7 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 	})
 	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{
 		Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience, SetAside: o.SetAside,
+		Reads: c.reads, Agreed: func(n compute.Schema) { decides.Agreed(n) },
 	}, decides)
 	g.Add("views", service.Together(
 		entries,

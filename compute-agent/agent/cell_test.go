@@ -46,6 +46,7 @@ type cell struct {
 	silent   bool            // advice is not read
 	hang     bool            // fetches in spare lanes do not end by themselves
 	off      time.Duration   // how far the host's clock is ahead of the broker's; then work carries the broker's time
+	schema   compute.Schema  // in which builds are written
 	opens    []opening       // the fetches that were opened, the first one first
 	over     chan struct{}
 

@@ -34,7 +34,8 @@ type Options struct {
 	Slots      int         // builds prepared at once; 0: 4
 	Terms      offer.Terms // how what the driver says there is is offered
 	Weigher    offer.Weigher
-	Timing     Timing // zero fields take the defaults
+	Timing     Timing         // zero fields take the defaults
+	Reads      compute.Schema // the newest schema it reads, in tests of versions; 0: wire.Schema
 }
 
 // Timing is how long things take. The zero value of a field is its default.
@@ -88,6 +89,7 @@ const defaultSlots = 4
 func (o Options) withDefaults() Options {
 	o.Timing = o.Timing.withDefaults()
 	o.Slots = cmp.Or(o.Slots, defaultSlots)
+	o.Reads = cmp.Or(o.Reads, wire.Schema)
 	if o.Random == nil {
 		o.Random = rand.Reader
 	}

@@ -28,7 +28,16 @@ func (l *loop) pulled(p wire.Pulled) {
 		return
 	}
 	l.clock.Hear([]wire.Record{*p.Record}, time.Now())
-	b, err := wire.DecodeBuild(*p.Record)
+	if wire.LaterThan(*p.Record, l.o.Reads) {
+		// Some other host reads it: this one's agent is older, and was not known when it was written.
+		l.log.Warn("work of a later schema is left to others: upgrade this agent",
+			zap.String("queue", string(p.Ref.Queue.Name)))
+		l.a.counts.released.Add(1)
+		l.leaveAlone(p.Ref.Queue.Name)
+		l.o.Puller.Ack(p.Ref, wire.AckRelease)
+		return
+	}
+	b, err := wire.DecodeBuild(p.Record.ReadUpTo(l.o.Reads))
 	if err == nil {
 		err = checkBuild(b)
 	}

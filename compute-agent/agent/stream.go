@@ -47,7 +47,7 @@ func (l *loop) readStream(recs []wire.Record, end bool) {
 func (l *loop) apply() {
 	l.urgent = l.urgent || l.stream.history
 	for _, rec := range l.stream.unread {
-		c, err := wire.DecodeCommand(rec)
+		c, err := wire.DecodeCommand(rec.ReadUpTo(l.o.Reads))
 		switch {
 		case err != nil:
 			l.reject(rec, err)

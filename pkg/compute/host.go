@@ -35,6 +35,7 @@ type Beacon struct {
 	Rings       bool      // the agent knows CommandLook
 	Twins       bool      // the agent knows CommandTwins
 	Warnings    []string  // what does not keep machines apart, and what to do
+	Reads       Schema    // the newest schema of builds and commands that the agent reads; 0: it does not say
 }
 
 // Voice is one process that speaks for a host.

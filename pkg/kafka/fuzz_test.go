@@ -68,7 +68,7 @@ func FuzzCursor(f *testing.F) {
 // FuzzAssignor shares out partitions by what members say of themselves: every
 // partition goes to exactly one of them.
 func FuzzAssignor(f *testing.F) {
-	mine := together{has: func() []int32 { return []int32{1, 3} }}
+	mine := together{has: func() []int32 { return []int32{1, 3} }, agreed: func(compute.Schema) {}}
 	good := mine.JoinGroupMetadata([]string{"a", "b"}, nil, 4)
 	f.Add(good, good, int32(4))
 	f.Add([]byte{0}, good, int32(0))
@@ -81,7 +81,7 @@ func FuzzAssignor(f *testing.F) {
 		}
 		plan := mine.Balance(b, map[string]int32{"a": n, "b": n})
 		given := map[int32]int{}
-		for _, a := range plan.(*kgo.BalancePlan).AsMemberIDMap() {
+		for _, a := range plan.(agreedPlan).AsMemberIDMap() {
 			for _, p := range a["a"] {
 				given[p]++
 			}

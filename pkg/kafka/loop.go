@@ -61,6 +61,13 @@ type LoopOptions struct {
 	// StopTimeout is how long the last turn, its effects and the leaving of the
 	// group may take at the end. 0: DefaultStopTimeout.
 	StopTimeout time.Duration
+	// Reads is the newest schema of records that the handler reads, which the
+	// group is told. 0: wire.Schema.
+	Reads compute.Schema
+	// Agreed, if set, is told the newest schema that all members of the group read,
+	// and so the newest that the handler may write: in the goroutine that calls the
+	// handler, before anything is decided in a generation of the group.
+	Agreed func(compute.Schema)
 	// SetAside, if set, is told all partitions of this process that are set aside,
 	// whenever they may have changed. It must not block.
 	SetAside func([]Aside)
@@ -95,6 +102,7 @@ func (o LoopOptions) withDefaults() LoopOptions {
 	orDefault(&o.RenewEvery, DefaultRenewEvery)
 	orDefault(&o.MaxUnsent, DefaultMaxUnsent)
 	orDefault(&o.StopTimeout, DefaultStopTimeout)
+	orDefault(&o.Reads, wire.Schema)
 	return o
 }
 

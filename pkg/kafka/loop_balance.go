@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // together is the group's assignor: partition p of every topic goes to one
@@ -15,7 +17,15 @@ import (
 //
 // The client knows of nothing to keep, because an eager assignor's members give
 // everything up before they join again; so the loop says what it has.
-type together struct{ has func() []int32 }
+//
+// Members say, too, which schema of records they read up to, and the one that shares
+// out tells all which one they may write: the newest that each of them reads. Both are
+// in user data, of which older versions say nothing and read nothing.
+type together struct {
+	has    func() []int32
+	reads  compute.Schema
+	agreed func(compute.Schema) // is told what this member may write
+}
 
 var _ kgo.GroupBalancer = together{}
 
@@ -30,7 +40,7 @@ func (together) IsCooperative() bool { return false }
 func (t together) JoinGroupMetadata(topics []string, _ map[string][]int32, generation int32) []byte {
 	m := kmsg.NewConsumerMemberMetadata()
 	m.Version = 3
-	m.Topics, m.Generation = topics, generation
+	m.Topics, m.Generation, m.UserData = topics, generation, schemaSaid(readsWord, t.reads)
 	has := t.has()
 	for _, topic := range topics {
 		o := kmsg.NewConsumerMemberMetadataOwnedPartition()
@@ -41,7 +51,8 @@ func (t together) JoinGroupMetadata(topics []string, _ map[string][]int32, gener
 }
 
 // ParseSyncAssignment reads what the leader made.
-func (together) ParseSyncAssignment(b []byte) (map[string][]int32, error) {
+func (t together) ParseSyncAssignment(b []byte) (map[string][]int32, error) {
+	t.agreed(agreedIn(b))
 	return kgo.ParseConsumerSyncAssignment(b)
 }
 
@@ -54,9 +65,10 @@ func (t together) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.Gr
 // Balance shares out as many partitions as every topic has; where one has more
 // there is nothing to go with them.
 func (together) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
-	claims := make([]claim, len(b.Members()))
+	claims, reads := make([]claim, len(b.Members())), make([]compute.Schema, len(b.Members()))
 	for i := range claims {
 		member, meta := b.MemberAt(i)
+		reads[i] = schemaOf(readsWord, meta.UserData)
 		claims[i] = claim{member: member.MemberID, generation: meta.Generation, has: common(meta)}
 	}
 	n := int32(-1)
@@ -72,7 +84,7 @@ func (together) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.In
 			of[member][topic] = slices.Clone(partitions)
 		}
 	}
-	return plan
+	return agreedPlan{plan, compute.ReadByAll(reads...)}
 }
 
 // common is the partitions a member has of the first topic it names; it has

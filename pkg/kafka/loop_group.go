@@ -25,9 +25,10 @@ type fence struct {
 // closed: the group goes on only after the loop has acted on it.
 type groupNews struct {
 	kind  newsKind
-	fence fence   // of assigned
-	own   []int32 // of assigned: the partitions of this process from now on
-	err   error   // the assignment makes no sense
+	fence fence          // of assigned
+	own   []int32        // of assigned: the partitions of this process from now on
+	write compute.Schema // of assigned: the newest schema that all members read
+	err   error          // the assignment makes no sense
 	done  chan struct{}
 }
 
@@ -56,6 +57,7 @@ type membership struct {
 	broken chan error    // holds one: the group will never take this process
 	cancel context.CancelFunc
 	heard  atomic.Pointer[time.Time] // when what the group last answered was asked
+	agreed atomic.Uint32             // the schema that the last assignment lets this process write
 
 	trouble *groupTrouble
 }
@@ -71,7 +73,7 @@ func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership
 		kgo.WithHooks(m, m.trouble),
 		kgo.ConsumerGroup(opts.Group),
 		kgo.ConsumeTopics(topics[:]...),
-		kgo.Balancers(together{has: m.keeps}),
+		kgo.Balancers(together{has: m.keeps, reads: opts.Reads, agreed: m.agree}),
 		kgo.SessionTimeout(opts.SessionTimeout),
 		kgo.RebalanceTimeout(rebalanceTimeout(opts)),
 		kgo.HeartbeatInterval(opts.Heartbeat),
@@ -97,7 +99,7 @@ func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
 	m.lost.Store(false)
 	m.hears(time.Now())
 	m.trouble.over()
-	n := groupNews{kind: newsAssigned}
+	n := groupNews{kind: newsAssigned, write: compute.Schema(m.agreed.Load())}
 	n.fence.member, n.fence.generation = cl.GroupMetadata()
 	n.own = slices.Sorted(slices.Values(own[m.topics[requests]]))
 	if !slices.Equal(n.own, slices.Sorted(slices.Values(own[m.topics[reports]]))) {
@@ -107,6 +109,8 @@ func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
 	m.has.Store(n.own)
 	m.tell(n)
 }
+
+func (m *membership) agree(n compute.Schema) { m.agreed.Store(uint32(n)) }
 
 func (m *membership) keeps() []int32 {
 	has, _ := m.has.Load().([]int32)

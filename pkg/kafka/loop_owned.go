@@ -63,6 +63,7 @@ func (r *loopRun) assigned(n groupNews) error {
 		}
 	}
 	r.fence, r.suspended = n.fence, false
+	r.agree(n.write.OrFirst())
 	r.gain(0, fresh...)
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // loopRun is a loop at work, as one member of the group. One goroutine runs it
@@ -45,6 +47,7 @@ type loopRun struct {
 	fence     fence                // of the generation in which the partitions are owned
 	suspended bool                 // between two generations: nothing may be written
 	woken     bool                 // a turn is wanted
+	writes    compute.Schema       // what the group lets the handler write
 	fails     int                  // turns undone in a row
 	plain     time.Time            // when positions were last committed to the group
 	most      int                  // inputs of a turn: fewer for a while after one whose changes were too large

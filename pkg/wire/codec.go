@@ -17,7 +17,7 @@ func seal(key []byte, m proto.Message, trace compute.Trace) Record {
 		// Only text that is not UTF-8 could do it, and text sees to that.
 		panic("wire: " + err.Error())
 	}
-	headers := []Header{{Key: HeaderSchema, Value: schemaValue()}}
+	headers := []Header{{Key: HeaderSchema, Value: schemaValue(compute.FirstSchema)}}
 	if travels(trace) {
 		headers = append(headers, Header{Key: HeaderTrace, Value: []byte(trace)})
 	}
@@ -79,13 +79,6 @@ func checkSchema(rec Record) error {
 	return nil
 }
 
-// IsLater says whether a later Berth than this one wrote a record: it is not wrong, and
-// means something that this one does not know.
-func IsLater(rec Record) bool {
-	n, err := strconv.Atoi(string(rec.Header(HeaderSchema)))
-	return err == nil && n > Schema
-}
-
 func unmarshal(value []byte, m proto.Message) error {
 	err := proto.Unmarshal(value, m)
 	if err == nil {
@@ -120,8 +113,6 @@ const maxShown = 256
 
 // brief is err, with a text of bounded length.
 func brief(err error) error { return errors.New(cut(err.Error(), maxShown)) }
-
-func schemaValue() []byte { return strconv.AppendInt(nil, Schema, 10) }
 
 // maxTrace is well above a W3C traceparent (55 bytes).
 const maxTrace = 128

@@ -25,6 +25,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Rings:       b.Rings,
 		Twins:       b.Twins,
 		Warnings:    messages(b.Warnings),
+		Reads:       uint32(b.Reads),
 	}, "")
 }
 
@@ -53,6 +54,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Rings:       m.GetRings(),
 		Twins:       m.GetTwins(),
 		Warnings:    m.GetWarnings(),
+		Reads:       compute.Schema(m.GetReads()),
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

@@ -71,5 +71,5 @@ func KeyQueue(q compute.QueueName) []byte { return []byte(q) }
 
 // Tombstone removes the key from its compacted topic.
 func Tombstone(key []byte) Record {
-	return Record{Key: key, Headers: []Header{{Key: HeaderSchema, Value: schemaValue()}}}
+	return Record{Key: key, Headers: []Header{{Key: HeaderSchema, Value: schemaValue(compute.FirstSchema)}}}
 }

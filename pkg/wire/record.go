@@ -74,9 +74,5 @@ const (
 	HeaderTakeover = "berth-takeover" // on a takeover: who took the partition over
 )
 
-// Schema is the version of the bodies this code writes. It reads this one and
-// all before it; a record of a later one is refused, not guessed at.
-const Schema = 1
-
 // ContentJSON marks a request whose body is protojson.
 const ContentJSON = "application/json"

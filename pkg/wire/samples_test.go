@@ -269,6 +269,8 @@ func machineSamples() []sample {
 	knowing.Twins = true
 	warns := sampleBeacon()
 	warns.Warnings = []string{"machines run as root; run the agent as another user", "no AppArmor"}
+	reading := sampleBeacon()
+	reading.Reads = 2
 	return []sample{
 		{"beacon-warnings", EncodeBeacon(warns), warns, of(DecodeBeacon)},
 		{"instance-journal", EncodeInstance(had), had, of(DecodeInstance)},
@@ -276,6 +278,7 @@ func machineSamples() []sample {
 		{"report-voice", EncodeReport(started), started, of(DecodeReport)},
 		{"command-twins", EncodeCommand(twins), twins, of(DecodeCommand)},
 		{"beacon-twins", EncodeBeacon(knowing), knowing, of(DecodeBeacon)},
+		{"beacon-reads", EncodeBeacon(reading), reading, of(DecodeBeacon)},
 		{"instance-stopped", EncodeInstance(inst), inst, of(DecodeInstance)},
 		{"report-changed-stopped", EncodeReport(changed), changed, of(DecodeReport)},
 		{"build-ssh-keys", EncodeBuild(build), build, of(DecodeBuild)},

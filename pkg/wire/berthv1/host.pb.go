@@ -128,7 +128,10 @@ type Beacon struct {
 	Twins bool `protobuf:"varint,16,opt,name=twins,proto3" json:"twins,omitempty"`
 	// warnings say what does not keep machines apart from each other and from the
 	// host; after "; " what to do.
-	Warnings      []string `protobuf:"bytes,20,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Warnings []string `protobuf:"bytes,18,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// reads is the newest schema of builds and commands that the agent reads; absent:
+	// an agent of an older version, which reads schema 1.
+	Reads         uint32 `protobuf:"varint,17,opt,name=reads,proto3" json:"reads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -280,6 +283,13 @@ func (x *Beacon) GetWarnings() []string {
 		return x.Warnings
 	}
 	return nil
+}
+
+func (x *Beacon) GetReads() uint32 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
 }
 
 // Inventory is what a host has, as its hypervisor says it.
@@ -442,7 +452,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x05\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x05\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -461,7 +471,8 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\alargest\x18\x0e \x03(\v2\x1d.berth.v1.Beacon.LargestEntryR\alargest\x12\x14\n" +
 	"\x05rings\x18\x0f \x01(\bR\x05rings\x12\x14\n" +
 	"\x05twins\x18\x10 \x01(\bR\x05twins\x12\x1a\n" +
-	"\bwarnings\x18\x14 \x03(\tR\bwarnings\x1a7\n" +
+	"\bwarnings\x18\x12 \x03(\tR\bwarnings\x12\x14\n" +
+	"\x05reads\x18\x11 \x01(\rR\x05reads\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +

@@ -1,0 +1,65 @@
+package conductor
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// A record is written in a schema only once all who read it read that (decision 0046):
+// instances, what all conductors read, which their group says; a command, what the agent
+// of its host reads besides; a build, what the agents of all hosts read, as any may take it.
+
+// Agreed says which schema all conductors of the group read up to. It is called by the
+// goroutine that calls the methods of wire.Handler; without it the first one is written.
+func (c *Conductor) Agreed(n compute.Schema) { c.writes = min(n.OrFirst(), c.cfg.Reads) }
+
+// agents is what the agents of hosts say that they read. The zero value knows none.
+type agents struct {
+	of    map[compute.HostID]compute.Schema
+	count map[compute.Schema]int // of hosts, by what they read
+}
+
+func (a *agents) say(h compute.HostID, reads compute.Schema) {
+	a.forget(h)
+	if a.of == nil {
+		a.of, a.count = map[compute.HostID]compute.Schema{}, map[compute.Schema]int{}
+	}
+	a.of[h] = reads.OrFirst()
+	a.count[reads.OrFirst()]++
+}
+
+func (a *agents) forget(h compute.HostID) {
+	if was, known := a.of[h]; known {
+		delete(a.of, h)
+		if a.count[was]--; a.count[was] == 0 {
+			delete(a.count, was)
+		}
+	}
+}
+
+// all is what the agents of all hosts read that were not forgotten: a silent one may
+// speak again, and it fetches at once.
+func (a *agents) all() compute.Schema {
+	said := make([]compute.Schema, 0, len(a.count))
+	for s := range a.count {
+		said = append(said, s)
+	}
+	return compute.ReadByAll(said...)
+}
+
+// reads is what the agent of a host reads.
+func (b *inbox) reads(h compute.HostID) compute.Schema {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.agents.of[h].OrFirst()
+}
+
+// allRead is what the agents of all hosts read. Before all beacons were read, there may
+// be one that says less.
+func (b *inbox) allRead() compute.Schema {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.hostsEnd {
+		return compute.FirstSchema
+	}
+	return b.agents.all()
+}
