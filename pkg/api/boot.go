@@ -69,7 +69,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	}
 	s.views.instances.accept([]*compute.Request{req})
 	s.metrics.accepted()
-	return s.accepted(at)
+	return s.accepted(known{request: req}), nil
 }
 
 // taken is the refusal of an id that another project has.
@@ -199,12 +199,13 @@ func (s *Server) noFlavor(name compute.FlavorName) error {
 	return e
 }
 
-func (s *Server) accepted(at key) (*acceptedOutput, error) {
-	k, ok := s.views.instances.get(at)
-	if !ok {
-		return nil, compute.NotFound("instance", string(at.id), "it ended long ago")
+// accepted answers for what is safe, with what is known of it now, or else of before:
+// the conductor may have written it meanwhile in a schema that this node does not read.
+func (s *Server) accepted(was known) *acceptedOutput {
+	if k, ok := s.views.instances.get(was.key()); ok {
+		was = k
 	}
-	return &acceptedOutput{Location: location(at), Body: s.shower().instance(k, nil)}, nil
+	return &acceptedOutput{Location: location(was.key()), Body: s.shower().instance(was, nil)}
 }
 
 func location(at key) string {

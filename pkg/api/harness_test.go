@@ -45,8 +45,9 @@ type node struct {
 	sync func() error  // what a Sync does
 	mute bool          // nothing is answered any more
 
-	deaf    string            // Send fails for this topic alone
-	answers func(wire.Record) // hears what is written to hosts; nil: nobody does
+	deaf    string              // Send fails for this topic alone
+	after   func([]wire.Record) // hears what was written; nil: nobody does
+	answers func(wire.Record)   // hears what is written to hosts; nil: nobody does
 }
 
 // holds lets nothing that is sent from now on arrive until n.hold is closed.
@@ -89,6 +90,9 @@ func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 		if _, host := n.config.Topics.HostOf(rec.Topic); host && n.answers != nil {
 			n.answers(rec)
 		}
+	}
+	if n.after != nil {
+		n.after(recs)
 	}
 	return nil
 }

@@ -48,3 +48,34 @@ func TestInstancesOfALaterVersion(t *testing.T) {
 	n.do("GET", "/v1/instances/"+string(id1), nil).refused(404, compute.KindNotFound)
 	trouble(0)
 }
+
+// TestBootThatALaterVersionHasWrittenAlready: what a node has just accepted is written by a later conductor
+// before the node answers. It is no less accepted: a caller that is told otherwise boots another machine. Under a
+// key of the caller's own the node cannot say whose request it is, and a repetition elsewhere does no harm.
+func TestBootThatALaterVersionHasWrittenAlready(t *testing.T) {
+	n := newNode(t)
+	n.offer()
+	writes := func(recs []wire.Record) {
+		for _, rec := range recs {
+			if req, err := wire.DecodeRequest(rec); err == nil && req.Op == compute.OpBoot {
+				i := instance(req.Instance, "web", compute.StateQueued)
+				n.Instances([]wire.Record{wire.EncodeInstance(i).InSchema(wire.Schema + 1)}, true)
+			}
+		}
+	}
+	n.after = writes
+	got := into[rest.Instance](n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}), 202)
+	if got.ID == "" || got.State != "accepted" {
+		t.Errorf("%+v", got)
+	}
+	n.do("GET", "/v1/instances/"+string(got.ID), nil).refused(503, compute.KindUnavailable)
+
+	n.do("POST", "/v1/instances", rest.Boot{ID: id1, Flavor: "m1.small"}).refused(503, compute.KindUnavailable)
+	if recs := n.published(); len(recs) != 2 {
+		t.Errorf("%d requests are published", len(recs))
+	}
+	n.do("POST", "/v1/instances", rest.Boot{ID: id1, Flavor: "m1.small"}).refused(503, compute.KindUnavailable)
+	if recs := n.published(); len(recs) != 0 {
+		t.Errorf("a repetition is published: %+v", recs)
+	}
+}

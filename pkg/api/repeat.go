@@ -87,7 +87,7 @@ func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedO
 	differs := differences(before, now)
 	if len(differs) == 0 || neverBooted(k) {
 		s.metrics.repeated()
-		return s.accepted(k.key())
+		return s.accepted(k), nil
 	}
 	field, value := "id", string(req.Instance)
 	if len(in.keys) > 0 {
@@ -116,10 +116,13 @@ func (s *Server) settle(ctx context.Context, req *compute.Request, in *bootInput
 	k, ok := s.views.instances.get(at)
 	switch {
 	case !ok:
+		if err := s.views.instances.unread(at); err != nil {
+			return nil, err // whoever repeats it is told by another node whether it is this one
+		}
 		return nil, taken(at)
 	case len(differences(*k.boot(), *req.Boot)) == 0: // it is this one, or the very same; when it came the log says by its own clock
 		s.metrics.accepted()
-		return s.accepted(at)
+		return s.accepted(known{request: req}), nil
 	}
 	return s.again(k, req, in)
 }
