@@ -206,3 +206,41 @@ func TestReasonsAreExplained(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesAreUsed: a word of NAMES is in the code or on a page for users, or nobody
+// needs to learn it.
+func TestNamesAreUsed(t *testing.T) {
+	var said strings.Builder
+	for _, page := range []string{"README.md", "docs/OPERATIONS.md", "docs/HYPERVISORS.md"} {
+		said.WriteString(strings.ToLower(read(t, page)))
+	}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".":
+			return filepath.SkipDir
+		case strings.HasSuffix(path, ".go"):
+			said.WriteString(strings.ToLower(read(t, path)))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, line := range strings.Split(read(t, "docs/NAMES.md"), "\n") {
+		word, _, row := strings.Cut(line, " | ")
+		if !row || !strings.HasPrefix(line, "| **") {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`\*\*(.+?)\*\*`).FindAllStringSubmatch(word, -1) {
+			if seen++; !strings.Contains(said.String(), strings.ToLower(m[1])) {
+				t.Errorf("docs/NAMES.md explains %q, which nothing says", m[1])
+			}
+		}
+	}
+	if seen < 60 {
+		t.Errorf("only %d words found", seen)
+	}
+}
