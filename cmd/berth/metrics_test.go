@@ -262,16 +262,16 @@ func tables(t *testing.T, all []family) string {
 	var out strings.Builder
 	left := slices.Clone(all)
 	for _, s := range sections {
-		fmt.Fprintf(&out, "### %s\n\n| metric | type | labels | what it is |\n|---|---|---|---|\n", s.title)
+		fmt.Fprintf(&out, "### %s\n\n| metric and labels | type | what it is |\n|---|---|---|\n", s.title)
 		left = slices.DeleteFunc(left, func(f family) bool {
 			if !slices.ContainsFunc(strings.Fields(s.prefixes), func(p string) bool { return strings.HasPrefix(f.name, p) }) {
 				return false
 			}
 			labels := ""
-			for _, l := range f.labelNames() {
-				labels += " `" + l + "`"
+			if f.labels != "" {
+				labels = "{" + strings.Join(f.labelNames(), ", ") + "}"
 			}
-			fmt.Fprintf(&out, "| `%s` | %s |%s | %s |\n", f.name, f.kind, labels+strings.Repeat(" ", 1-min(len(labels), 1)), f.help)
+			fmt.Fprintf(&out, "| `%s%s` | %s | %s |\n", f.name, labels, f.kind, f.help)
 			return true
 		})
 		out.WriteString("\n")
