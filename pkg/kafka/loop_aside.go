@@ -144,54 +144,57 @@ func (r *loopRun) settle(d doubted) {
 	r.setAside(d.of, d.of.pen, at, d.stray)
 }
 
-// setAside gives a partition up until something is written to it. at is what is
-// written down: where the topics ended when that was noticed.
+// setAside sets a partition aside for its position. at is what is written down:
+// where the topics ended when that was noticed.
 func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray) {
-	ctx, cancel := context.WithCancel(r.ctx)
-	a := &asidePartition{cancel: cancel, Aside: Aside{
+	about := Aside{
 		Partition: o.id,
 		Why: fmt.Sprintf("an earlier conductor found its position behind the end of %s or %s",
 			r.topics[requests].name, r.topics[reports].name),
 		Remedy: fmt.Sprintf("berth conductor reset-position --partition %d", o.id),
-	}}
-	fields := []zap.Field{zap.Int32("partition", o.id), zap.String("remedy", a.Remedy)}
+	}
+	var fields []zap.Field
 	if why != nil {
-		a.Why = fmt.Sprintf("its position in %s is %d, behind the end %d", why.topic, why.at, why.end)
+		about.Why = fmt.Sprintf("its position in %s is %d, behind the end %d", why.topic, why.at, why.end)
 		if why.parted {
 			const anew = "its position in %s is %d, of a log that ended at %d and has grown anew"
-			a.Why = fmt.Sprintf(anew, why.topic, why.at, why.end)
+			about.Why = fmt.Sprintf(anew, why.topic, why.at, why.end)
 		}
 		fields = append(fields, zap.String("topic", why.topic), zap.Int64("position", why.at), zap.Int64("end", why.end))
 	}
-	r.lose(o.id)
-	r.aside[o.id] = a
-	r.gains.Go(func() {
-		defer cancel()
-		end, ok := r.markAside(ctx, o.id, with, at)
-		if !ok {
-			return
-		}
-		select {
-		case r.marked <- a:
-		case <-ctx.Done():
-			return
-		}
-		r.watchAside(ctx, a, fields, end)
-	})
+	r.leave(o, about, func(ctx context.Context) (int64, bool) { return r.markAside(ctx, o.id, with, at) }, fields...)
 }
 
 // giveUp sets a partition aside that the handler cannot decide about. Another
 // process may be able to, so it is not written down.
 func (r *loopRun) giveUp(o *ownedPartition, why *compute.Error) {
+	r.leave(o, Aside{Partition: o.id, Why: why.Message, Remedy: why.Remedy}, nil)
+}
+
+// leave gives a partition up until something more is written to it. note, if there
+// is one, writes down why, and answers where instances ends then: nobody is told before.
+func (r *loopRun) leave(
+	o *ownedPartition, about Aside, note func(context.Context) (end int64, ok bool), fields ...zap.Field,
+) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	a := &asidePartition{cancel: cancel, told: true, Aside: Aside{Partition: o.id, Why: why.Message, Remedy: why.Remedy}}
-	fields := []zap.Field{zap.Int32("partition", o.id), zap.String("remedy", a.Remedy)}
-	end := o.end
+	a := &asidePartition{Aside: about, told: note == nil, cancel: cancel}
+	fields = append(fields, zap.Int32("partition", o.id), zap.String("remedy", about.Remedy))
 	r.lose(o.id)
 	r.aside[o.id] = a
 	r.tellAside()
 	r.gains.Go(func() {
 		defer cancel()
+		end, ok := o.end, true
+		if note != nil {
+			if end, ok = note(ctx); !ok {
+				return
+			}
+			select {
+			case r.marked <- a:
+			case <-ctx.Done():
+				return
+			}
+		}
 		r.watchAside(ctx, a, fields, end)
 	})
 }
