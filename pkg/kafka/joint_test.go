@@ -200,7 +200,8 @@ func TestReadersOfAJoint(t *testing.T) {
 		"starts": TestReaderStarts, "markers": TestReaderPassesMarkersAtTheTail, "sync": TestReaderSyncSeesWhatWasAcknowledged,
 		"syncs": TestSyncsAtTheSameTimeShareOneQuestion, "no topic yet": TestReaderWaitsForItsTopic, "another topic": TestReaderEndsWhenItsTopicIsAnother,
 		"removed": TestReaderSkipsWhatWasRemovedBeforeIt, "lost": TestReaderEndsWhenTheLogLostRecords, "no records": TestReaderReachesAnEndWithoutRecords,
-		"frozen": TestFrozenLeader, "cut off": TestALeaderThatIsCutOff, "pace": TestPacedReader, "heard": TestReaderKnowsUpToWhenItHasHeard,
+		"frozen": TestFrozenLeader, "cut off": TestALeaderThatIsCutOff, "another history": TestReaderEndsWhenTheLogIsAnother,
+		"pace": TestPacedReader, "heard": TestReaderKnowsUpToWhenItHasHeard,
 		"idle": TestIdleConnectionsEnd, "nothing is left": TestClientsLeaveNothingBehind,
 	} {
 		t.Run(name, test)

@@ -25,46 +25,37 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 		}, time.Second},
 		{"reading", func(*testing.T, *reading) {}, doubtEvery + DefaultReaderWait + time.Second},
 	}
-	alone := func(cfg Config) func(ReaderOptions) *Reader {
-		return func(o ReaderOptions) *Reader { return reader(cfg, o) }
-	}
-	joint := func(cfg Config) func(ReaderOptions) *Reader { return NewJoint(cfg).Reader }
-	for _, of := range []struct {
-		name string
-		made func(Config) func(ReaderOptions) *Reader
-	}{{"alone", alone}, {"joint", joint}} {
-		for _, c := range cases {
-			t.Run(of.name+"/"+c.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					var network kfake.VirtualNetwork
-					cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(9001, 9002, 9003), kfake.ListenFn(network.Listen))
-					if err != nil {
-						t.Fatal(err)
-					}
-					t.Cleanup(cluster.Close)
-					cfg := Config{Brokers: cluster.ListenAddrs(), Dial: network.DialContext}
-					makeTopic(t, cfg, "t", 1, nil)
-					put(t, cfg, "t", 0, "before")
-					r := reads(t, ReaderOptions{Topic: "t"}, of.made(cfg))
-					r.upTo(t, "before")
-					old := cluster.LeaderFor("t", 0)
-					cutOff(t, cluster, cfg, old)
-					if err := cluster.MoveTopicPartition("t", 0, (old+1)%3); err != nil {
-						t.Fatal(err)
-					}
-					put(t, cfg, "t", 0, "since")
-					began := time.Now()
-					c.finds(t, r)
-					r.upTo(t, "since")
-					if took := time.Since(began); took > c.within {
-						t.Errorf("that took %s", took)
-					}
-					r.stop()
-					<-r.ended
-					time.Sleep(DefaultReaderWait) // what the broker still holds
-				})
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var network kfake.VirtualNetwork
+				cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(9001, 9002, 9003), kfake.ListenFn(network.Listen))
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(cluster.Close)
+				cfg := Config{Brokers: cluster.ListenAddrs(), Dial: network.DialContext}
+				makeTopic(t, cfg, "t", 1, nil)
+				put(t, cfg, "t", 0, "before")
+				r := read(t, cfg, ReaderOptions{Topic: "t"})
+				r.upTo(t, "before")
+				old := cluster.LeaderFor("t", 0)
+				cutOff(t, cluster, cfg, old)
+				if err := cluster.MoveTopicPartition("t", 0, (old+1)%3); err != nil {
+					t.Fatal(err)
+				}
+				put(t, cfg, "t", 0, "since")
+				began := time.Now()
+				c.finds(t, r)
+				r.upTo(t, "since")
+				if took := time.Since(began); took > c.within {
+					t.Errorf("that took %s", took)
+				}
+				r.stop()
+				<-r.ended
+				time.Sleep(DefaultReaderWait) // what the broker still holds
 			})
-		}
+		})
 	}
 }
 

@@ -45,29 +45,20 @@ func anotherHistory(cluster *kfake.Cluster) {
 }
 
 func TestReaderEndsWhenTheLogIsAnother(t *testing.T) {
-	for name, of := range map[string]func(Config) func(ReaderOptions) *Reader{
-		"alone": func(cfg Config) func(ReaderOptions) *Reader {
-			return func(o ReaderOptions) *Reader { return NewReader(cfg, o) }
-		},
-		"joint": func(cfg Config) func(ReaderOptions) *Reader { return NewJoint(cfg).Reader },
-	} {
-		t.Run(name, func(t *testing.T) {
-			cluster, cfg := fakeCluster(t)
-			makeTopic(t, cfg, "t", 1, nil)
-			put(t, cfg, "t", 0, "0", "1", "2")
-			r := reads(t, ReaderOptions{Topic: "t", MaxWait: 100 * time.Millisecond}, of(cfg))
-			r.upTo(t, "2")
-			anotherHistory(cluster)
-			put(t, cfg, "t", 0, "another 3", "another 4")
-			select {
-			case err := <-r.stopped:
-				if compute.KindOf(err) != compute.KindConflict {
-					t.Errorf("ended with %v", err)
-				}
-			case <-patient(t).Done():
-				t.Fatal("reads on as if nothing were")
-			}
-		})
+	cluster, cfg := fakeCluster(t)
+	makeTopic(t, cfg, "t", 1, nil)
+	put(t, cfg, "t", 0, "0", "1", "2")
+	r := read(t, cfg, ReaderOptions{Topic: "t", MaxWait: 100 * time.Millisecond})
+	r.upTo(t, "2")
+	anotherHistory(cluster)
+	put(t, cfg, "t", 0, "another 3", "another 4")
+	select {
+	case err := <-r.stopped:
+		if compute.KindOf(err) != compute.KindConflict {
+			t.Errorf("ended with %v", err)
+		}
+	case <-patient(t).Done():
+		t.Fatal("reads on as if nothing were")
 	}
 }
 
@@ -107,7 +98,7 @@ func TestWhoLedBeforeIsNotBelieved(t *testing.T) {
 				cfg := Config{Brokers: cluster.ListenAddrs(), Dial: network.DialContext}
 				makeTopic(t, cfg, "t", 1, nil)
 				put(t, cfg, "t", 0, "one", "two")
-				r := reads(t, ReaderOptions{Topic: "t"}, func(o ReaderOptions) *Reader { return reader(cfg, o) })
+				r := read(t, cfg, ReaderOptions{Topic: "t"})
 				r.upTo(t, "two")
 				old := cluster.LeaderFor("t", 0)
 				cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
