@@ -10,23 +10,14 @@ import "github.com/berth-project/berth/pkg/compute"
 
 // Index holds the usage of every project that has any.
 //
-// Invariant: for each project it equals the sum of Of over the newest version
-// of all its instances.
+// Invariant: for each project it equals the sum, over the newest version of all
+// its instances that have not ended, of their resources and one of class INSTANCES.
 type Index struct {
 	used map[compute.Project]compute.Resources
 }
 
 // NewIndex is the index of no records.
 func NewIndex() *Index { return &Index{used: map[compute.Project]compute.Resources{}} }
-
-// Of is what one record uses of its project's quota: its resources and one of
-// class INSTANCES, or nothing once it has ended. Nil is no record.
-func Of(inst *compute.Instance) compute.Resources {
-	if inst == nil || !inst.State.Counts() {
-		return nil
-	}
-	return asked(inst.Resources)
-}
 
 // Replace says that old gave way to new: nil for old is a new instance, nil for
 // new a forgotten one.
@@ -35,8 +26,9 @@ func (x *Index) Replace(old, new *compute.Instance) {
 	x.add(new, 1)
 }
 
-// add adds times what one record uses, as Of says, without making a map for it.
-// It keeps no zeros, so that what nobody uses takes no memory.
+// add adds times what one record uses: its resources and one instance, or nothing
+// once it has ended. Nil is no record. It keeps no zeros, so that what nobody uses
+// takes no memory.
 func (x *Index) add(inst *compute.Instance, times int64) {
 	if inst == nil || !inst.State.Counts() {
 		return
