@@ -62,7 +62,7 @@ func (s *step) offered(inst *compute.Instance, r compute.Report) *compute.Reason
 	switch {
 	case r.Attempt != inst.Attempt:
 		return over(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
-	case len(s.view.Twins[r.Host]) > 1:
+	case len(s.view.Twins[r.Host]) > 0:
 		return over(r, twins(s.view.Twins[r.Host]))
 	case r.Fence < s.fences[r.Host]:
 		return over(r, "the host was declared dead after it had claimed this")
@@ -98,7 +98,7 @@ func (s *step) pinnedRefused(e *entry, r compute.Report) {
 		return
 	}
 	inst := e.inst
-	if inst.State == compute.StateQueued && pinned(inst) && inst.Boot.Host == r.Host && inst.Attempt == r.Attempt {
+	if inst.State == compute.StateQueued && inst.Boot.Host == r.Host && inst.Attempt == r.Attempt {
 		s.end(e, &compute.Reason{Code: compute.PinnedHostUnavailable, Host: r.Host, Attempt: r.Attempt, Detail: r.Message})
 	}
 }

@@ -39,9 +39,6 @@ func (s *State) ended(e *entry) {
 func (s *State) revoked(e *entry) {
 	p := e.inst.Project
 	x := s.over[p]
-	if x == nil {
-		return
-	}
 	if x.remove(e); len(x.items) == 0 {
 		delete(s.over, p)
 	}

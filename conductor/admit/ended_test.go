@@ -119,3 +119,72 @@ func TestManyThatEndedGoPiecemeal(t *testing.T) {
 		t.Errorf("%d are left, with %d timers", s.Len(), len(s.timers.items))
 	}
 }
+
+// TestEndedAtOnceGoInOrder: of those that ended at the same time the first goes first.
+func TestEndedAtOnceGoInOrder(t *testing.T) {
+	opts := Defaults()
+	opts.MostEnded = 3
+	c := fresh(t)
+	c.State = New(opts)
+	for n := 1; n <= 9; n++ {
+		c.refuse("p", n, epoch)
+		for before := 1; before <= n; before++ {
+			if there := c.Instance(long(fmt.Sprint(before))) != nil; there != (before > n-3) {
+				t.Fatalf("after %d: %d is there: %t", n, before, there)
+			}
+		}
+	}
+}
+
+// TestEndedAt: records of before say only when they were changed.
+func TestEndedAt(t *testing.T) {
+	later := epoch.Add(time.Hour)
+	if at := endedAt(&compute.Instance{ChangedAt: later}); !at.Equal(later) {
+		t.Error(at)
+	}
+	if at := endedAt(&compute.Instance{ChangedAt: later, EndedAt: epoch}); !at.Equal(epoch) {
+		t.Error(at)
+	}
+}
+
+// TestRecordsSayWhen: what happened when is in the record, and of an attempt only as long as it is that.
+func TestRecordsSayWhen(t *testing.T) {
+	s := newStory(t)
+	times := func(line string, queued, starting, active, ended int) {
+		t.Helper()
+		s.now = s.now.Add(time.Second)
+		s.do(t, line)
+		inst := s.state.Instance(long("1"))
+		at := func(n int) time.Time {
+			if n == 0 {
+				return time.Time{}
+			}
+			return epoch.Add(time.Duration(n) * time.Second)
+		}
+		got := []time.Time{inst.QueuedAt, inst.StartingAt, inst.ActiveAt, inst.EndedAt}
+		for i, want := range []time.Time{at(queued), at(starting), at(active), at(ended)} {
+			if !got[i].Equal(want) {
+				t.Errorf("%s: %v", line, got)
+				break
+			}
+		}
+	}
+	times("boot 1", 1, 0, 0, 0)
+	times("claim 1 host=h1", 1, 2, 0, 0)
+	times("failed 1 host=h1", 1, 0, 0, 0)
+	times("claim 1 host=h2 attempt=2", 1, 4, 0, 0)
+	times("started 1 host=h2 attempt=2", 1, 4, 5, 0)
+	times("delete 1", 1, 4, 5, 0)
+	times("gone 1 host=h2 attempt=2", 1, 4, 5, 7)
+}
+
+// TestEndedWithoutReason: a record that does not say why it ended denies claims all the same.
+func TestEndedWithoutReason(t *testing.T) {
+	s := newStory(t)
+	inst := &compute.Instance{ID: long("1"), Project: "p", State: compute.StateError, Version: 1, Attempt: 1, EndedAt: epoch}
+	s.state.Load(inst, s.view, s.now)
+	out := s.state.Step(Reported{Report: report(t, "claim", parse([]string{"1", "host=h1"}))}, s.view, s.now)
+	if len(out.Effects) != 1 || out.Effects[0].(Tell).Command.Op != compute.CommandDeny {
+		t.Errorf("%+v", out)
+	}
+}

@@ -129,6 +129,11 @@ func (c *checked) verifyIndexes() {
 			c.t.Fatalf("usage of %s is %v, the sum is %v", p, c.Used(p), used[p])
 		}
 	}
+	for p, x := range c.over {
+		if len(x.items) == 0 || c.crowded[p] != (len(x.items) > c.opts.MostEnded) {
+			c.t.Fatalf("of %s %d have ended, crowded: %t", p, len(x.items), c.crowded[p])
+		}
+	}
 	for id, h := range c.hosts {
 		if len(h.instances) != there[id] || there[id] == 0 {
 			c.t.Fatalf("%d instances under host %s, %d are there", len(h.instances), id, there[id])

@@ -15,6 +15,8 @@ func TestReportsThatMakeNoSenseAreRejected(t *testing.T) {
 		"no word":     func(r *compute.Report) { r.Op = compute.ReportNone },
 		"no project":  func(r *compute.Report) { r.Project = "" },
 		"no instance": func(r *compute.Report) { r.Instance = "" },
+		"no claim":    func(r *compute.Report) { r.Op, r.Attempt = compute.ReportClaim, 1 },
+		"no attempt":  func(r *compute.Report) { r.Op, r.Claim = compute.ReportClaim, "c1" },
 	} {
 		r := good
 		change(&r)

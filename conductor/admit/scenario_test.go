@@ -225,6 +225,9 @@ func (s *story) effect(effect Effect) string {
 		if c.Claim != "" {
 			text += " claim " + string(c.Claim)
 		}
+		if c.Journal != "" {
+			text += " of journal " + string(c.Journal)
+		}
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)
 		}
