@@ -28,6 +28,9 @@ func (h *hosts) Fits(q compute.QueueName, id compute.HostID) bool {
 }
 
 func (h *hosts) Draw(q compute.QueueName, n int, not func(compute.HostID) bool) (out []compute.HostID) {
+	if n < 0 {
+		panic("less than nobody is to be drawn")
+	}
 	for _, i := range h.lots.Perm(len(h.fit[q])) {
 		if id := h.fit[q][i]; len(out) < n && !not(id) {
 			out = append(out, id)

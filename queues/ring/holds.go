@@ -31,8 +31,8 @@ func (r *Ringer) holds(now time.Time) (out []Ring) {
 			continue
 		}
 		drawn := r.hosts.Draw(q.name, missing, func(h compute.HostID) bool {
-			until, held := q.held[h]
-			return held && until.Sub(now) > r.rules.Early || !held && r.held[h] >= most || q.refused(h)
+			until, held := q.held[h] // zero, and so long over, if it is not
+			return until.Sub(now) > r.rules.Early || !held && r.held[h] >= most || q.refused(h)
 		})
 		for _, h := range drawn {
 			if _, again := q.held[h]; !again {
@@ -73,7 +73,7 @@ const forgotten = 1e-3
 func (r *Ringer) waiters(q *queue, now time.Time) (want, most int) {
 	eligible, room := r.hosts.Eligible(q.name)
 	rate := q.now(now)
-	if eligible == 0 || room == 0 || rate < r.rules.Often {
+	if room == 0 || rate < r.rules.Often {
 		return 0, 0
 	}
 	away := max(r.rules.Away.Seconds(), r.rules.Refresh.Seconds()*float64(eligible)/float64(room))

@@ -30,9 +30,12 @@ func TestAQueueOnWhichHostsWaitIsNotRungForEachBuild(t *testing.T) {
 		t.Fatalf("%v wait", w.holders())
 	}
 	key := w.came()
+	w.Rose("q", w.holders()[0], w.now) // it waits there already
 	if looks := w.until(400 * ms); len(looks) != 0 {
 		t.Fatalf("%v are rung for work that the hosts that wait will take", looks)
 	}
+	other := slices.IndexFunc(ids(100), func(h compute.HostID) bool { return !slices.Contains(w.holders(), h) })
+	w.Rose("q", ids(100)[other], w.now) // for work that is gone a moment later
 	w.claimed(key)
 	w.came()
 	if looks := w.until(400 * ms); len(looks) != 0 {
@@ -89,6 +92,75 @@ func TestExactlyTheMissingAreDrawn(t *testing.T) {
 	w.next(time.Second)
 	if _, holds := w.rings(); len(holds) != 0 {
 		t.Errorf("%v are drawn beside them", holds)
+	}
+	w.letGo(q, w.holders()[0])
+	w.pass(999 * ms)
+	if _, holds := w.rings(); len(holds) != 0 {
+		t.Errorf("%v are drawn before a second has passed", holds)
+	}
+}
+
+// How many should wait, and on how many queues each, by how many there are.
+func TestWaiters(t *testing.T) {
+	for _, c := range []struct {
+		hosts      int
+		room       uint64
+		rate       float64
+		want, most int
+	}{
+		{0, 1, 10, 0, 0},
+		{10, 0, 10, 0, 0}, // there is room on none
+		{10, 1, 0.1, 0, 0},
+		{1, 1, 10, 1, 32},
+		{40, 1000, 10, 2 + 3, 5},
+		{5000, 1000, 10, 2 + 3, 1},
+	} {
+		w := newWorld(t, c.hosts, holding)
+		w.hosts.room = c.room
+		q := w.queue("q")
+		q.rate, q.rated = c.rate, w.now
+		if want, most := w.waiters(q, w.now); want != c.want || most != c.most {
+			t.Errorf("%+v: %d should wait, each on %d", c, want, most)
+		}
+	}
+}
+
+// Where all hosts are wanted, each waits on: it is drawn again before its hold ends.
+func TestHoldsDoNotLapse(t *testing.T) {
+	for _, hosts := range []int{1, 500} { // of 500 each waits on one queue
+		w := newWorld(t, hosts, holding)
+		w.hosts.room = 1
+		w.queue("q").rate, w.queue("q").rated = 1e6, w.now
+		for range 100 {
+			w.rings()
+			if n := len(w.holders()); n != hosts {
+				t.Fatalf("after %s %d of %d wait", w.now.Sub(zero), n, hosts)
+			}
+			w.pass(300 * ms)
+		}
+	}
+}
+
+// Holds are rings, too.
+func TestHoldsTakeTokens(t *testing.T) {
+	w := newWorld(t, 0, holding, func(r *Rules) { r.AtOnce, r.PerSecond = 10, 1 })
+	for _, name := range []compute.QueueName{"a", "b"} {
+		w.hosts.fit[name] = ids(8)
+		w.queue(name).rate, w.queue(name).rated = 1000, w.now
+	}
+	if _, holds := w.rings(); len(holds) != 10 {
+		t.Errorf("%d hold", len(holds))
+	}
+}
+
+// Holds are looked at every second, also where the next work is due much later.
+func TestHoldsAreLookedAtMeanwhile(t *testing.T) {
+	w := newWorld(t, 10, holding)
+	w.stream(5, 5*time.Second)
+	w.came(func(x *Work) { x.Due = w.now.Add(time.Hour) })
+	w.looks()
+	if next := w.Next(); len(w.held) == 0 || next.After(w.now.Add(holdsEvery)) {
+		t.Errorf("it wants to be asked at %v", next)
 	}
 }
 

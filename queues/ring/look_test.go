@@ -181,9 +181,14 @@ func TestAHostThatRoseIsRung(t *testing.T) {
 	w.until(10 * time.Second) // many were rung in vain, a moment ago
 	w.hosts.fit["q"] = append(w.hosts.fit["q"], "new")
 	w.Rose("q", "new", w.now)
+	w.Rose("q", "new", w.now)
 	w.next(250 * ms)
-	if looks := w.looks(); !slices.Contains(looks, "new") {
+	looks := w.looks()
+	if n := len(looks); !slices.Contains(looks, "new") || len(slices.Compact(slices.Sorted(slices.Values(looks)))) != n {
 		t.Errorf("rung are %v", looks)
+	}
+	if rose := w.queues["q"].rose; len(rose) != 0 {
+		t.Errorf("%v are still to be rung for that they rose", rose)
 	}
 	w.Rose("q", "new", w.now) // it is rung already
 	w.Rose("none", "new", w.now)
@@ -283,9 +288,14 @@ func TestAgain(t *testing.T) {
 	w.came()
 	w.came(func(x *Work) { x.Due = w.now.Add(time.Minute) })
 	w.until(20 * time.Second)
+	w.hosts.fit["later"] = ids(10)
+	w.Came("later", Work{Key: "later", Due: w.now.Add(time.Hour)}, w.now)
 	w.Again(w.now)
 	if len(w.held) != 0 {
 		t.Errorf("held are %v", w.held)
+	}
+	if next := w.queues["later"].next; !next.Equal(w.now.Add(time.Hour)) {
+		t.Errorf("a queue in which nothing lies is looked at at %v", next)
 	}
 	w.rung(2)
 	w.next(500 * ms)
@@ -307,6 +317,13 @@ func TestWhatIsNotKnownWent(t *testing.T) {
 	w.claimed(key)
 	if len(w.works()) != 0 || !w.Next().IsZero() {
 		t.Errorf("waiting is %v, next %v", w.works(), w.Next())
+	}
+	if w.claims != 0 {
+		t.Errorf("claims take %s, and none took any time", w.claims)
+	}
+	w.Rose("q", "h1", w.now)
+	if !w.Next().IsZero() {
+		t.Errorf("no work lies there, and it wants to be asked at %v", w.Next())
 	}
 }
 

@@ -218,7 +218,7 @@ func (m *model) checkQueue(q compute.QueueName) {
 	}
 	picky := 0
 	for _, w := range is.works {
-		if w.picks() {
+		if len(w.Avoid) > 0 || len(w.Failed) > 0 {
 			picky++
 		}
 	}

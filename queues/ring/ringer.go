@@ -41,7 +41,7 @@ type queue struct {
 	rose    []compute.HostID             // fit since the last round, and did not before: no more than are wanted
 	vain    int                          // rounds in a row after which no less work was there
 	rate    float64                      // builds a second, lately
-	rated   time.Time                    // when that was so
+	rated   time.Time                    // when that was so; zero: nothing came yet
 }
 
 // New is a ringer that knows of no work.
@@ -152,7 +152,6 @@ func (r *Ringer) Forget(name compute.QueueName) {
 		return
 	}
 	clear(q.rung)
-	q.rose = nil
 }
 
 // Again says that nobody can be counted on to have been rung: another queue manager
@@ -162,7 +161,7 @@ func (r *Ringer) Again(now time.Time) {
 	for _, q := range r.queues {
 		clear(q.held)
 		clear(q.rung)
-		q.judged, q.vain, q.fewer, q.rose = time.Time{}, 0, false, nil
+		q.judged, q.vain, q.fewer = time.Time{}, 0, false
 		if len(q.works) > 0 {
 			r.at(q, now)
 		}
@@ -205,7 +204,7 @@ func (r *Ringer) Next() (next time.Time) {
 func (r *Ringer) Rings(now time.Time) []Ring {
 	r.fill(now)
 	var out []Ring
-	for len(r.turns) > 0 && (!r.turns[0].valid() || !r.turns[0].at.After(now)) {
+	for len(r.turns) > 0 && !r.turns[0].at.After(now) {
 		t := heap.Pop(&r.turns).(turn)
 		if !t.valid() {
 			continue
@@ -225,9 +224,7 @@ func (r *Ringer) Rings(now time.Time) []Ring {
 }
 
 func (r *Ringer) fill(now time.Time) {
-	if !r.filled.IsZero() {
-		r.tokens = min(r.rules.AtOnce, r.tokens+now.Sub(r.filled).Seconds()*r.rules.PerSecond)
-	}
+	r.tokens = min(r.rules.AtOnce, r.tokens+now.Sub(r.filled).Seconds()*r.rules.PerSecond)
 	r.filled = now
 }
 
@@ -240,7 +237,6 @@ func (r *Ringer) patience(vain int) time.Duration {
 // round rings as many hosts for a queue as are missing.
 func (r *Ringer) round(q *queue, now time.Time) (out []Ring) {
 	q.rounded = now
-	q.next = time.Time{}
 	for key, w := range q.later {
 		if !w.Due.After(now) {
 			delete(q.later, key)
@@ -339,10 +335,10 @@ func (r *Ringer) draw(q *queue, n int) []compute.HostID {
 		return is
 	}
 	drawn := r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return rung(h) || q.refused(h) })
-	if len(drawn) > 0 || len(q.rung) > 0 || q.picky < len(q.works) {
+	if len(drawn) > 0 || len(q.rung) > 0 {
 		return drawn
 	}
-	return r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return rung(h) || q.unwelcome(h, false) })
+	return r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return q.unwelcome(h, false) })
 }
 
 // mostAsked bounds how much work is asked whether it may run on a host.
@@ -370,8 +366,5 @@ func (q *queue) came(now time.Time) { q.rate, q.rated = q.now(now)+1/settles.Sec
 
 // now is the rate as it is now.
 func (q *queue) now(at time.Time) float64 {
-	if q.rated.IsZero() {
-		return 0
-	}
 	return q.rate * math.Exp(-at.Sub(q.rated).Seconds()/settles.Seconds())
 }
