@@ -73,7 +73,7 @@ func (l *Lock) Release() error {
 // another mark. After an error nothing is held or changed.
 func (p Place) Take(o Owner, unused bool) (*Lock, error) {
 	return p.take(o, func(has Owner) error {
-		if has.Host != o.Host || has.Journal != o.Journal && !unused {
+		if has.Host != o.Host || !unused {
 			return p.foreign(has, o)
 		}
 		return nil
@@ -93,6 +93,7 @@ func (p Place) HandOver(o Owner) (was Owner, err error) {
 	return was, l.Release()
 }
 
+// take asks may about a folder that is another's.
 func (p Place) take(o Owner, may func(has Owner) error) (_ *Lock, err error) {
 	if p.Dir == "" {
 		return nil, nil

@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -81,6 +83,9 @@ func TestOneHoldsIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if was := l.Was(); was != (Owner{}) {
+			t.Errorf("a folder without a mark was %s's", was)
+		}
 		refused(t, p, first, false, compute.KindConflict, p.Dir, "another agent")
 		if _, err := p.HandOver(renamed); compute.KindOf(err) != compute.KindConflict {
 			t.Errorf("handed over while an agent runs: %v", err)
@@ -90,6 +95,62 @@ func TestOneHoldsIt(t *testing.T) {
 		}
 		keep(t, p, first, false)
 	})
+}
+
+// An agent that is just ending is waited for.
+func TestOneThatEndsIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := Place{Dir: t.TempDir()}
+		l, err := p.Take(first, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			time.Sleep(lockWait / 2)
+			_ = l.Release() // of an empty file
+		}()
+		next, err := p.Take(first, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was := next.Was(); was != first {
+			t.Errorf("it was %s's", was)
+		}
+		if err := next.Release(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestTheFolderIsMade(t *testing.T) {
+	for mode, want := range map[os.FileMode]os.FileMode{0: 0o700, 0o710: 0o710} {
+		p := Place{Dir: filepath.Join(t.TempDir(), "machines"), Mode: mode}
+		keep(t, p, first, false)
+		if info, err := os.Stat(p.Dir); err != nil || info.Mode().Perm() != want {
+			t.Errorf("mode %o: %v, %v", mode, info.Mode(), err)
+		}
+	}
+}
+
+// A full disk keeps no agent from machines that may make room, but it takes them over
+// from nobody.
+func TestAFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skipf("skipped: needs /dev/full: %v", err)
+	}
+	p := Place{Dir: t.TempDir()}
+	next := filepath.Join(p.Dir, "owner.next")
+	must(t, os.Symlink("/dev/full", next))
+	keep(t, p, first, false)
+	if _, err := os.Stat(filepath.Join(p.Dir, "owner")); !os.IsNotExist(err) {
+		t.Errorf("there is a mark: %v", err)
+	}
+	must(t, os.Remove(next))
+	keep(t, p, first, false)
+	must(t, os.Symlink("/dev/full", next))
+	refused(t, p, newborn, true, compute.KindUnavailable, "no space left", p.Dir)
+	must(t, os.Remove(next))
+	keep(t, p, first, false)
 }
 
 func TestHostsMayShareAFolder(t *testing.T) {
@@ -113,13 +174,16 @@ func TestNoFolderIsNobodys(t *testing.T) {
 }
 
 func TestADamagedMarkIsNotOverwritten(t *testing.T) {
-	for _, text := range []string{"", "{", `{"v":2,"host":"a","journal":"j1"}`, `{"v":1,"host":"a"}`} {
+	for text, why := range map[string]string{
+		"": "end of JSON", "{": "end of JSON", `{"v":2,"host":"a","journal":"j1"}`: "version 2",
+		`{"v":1,"host":"a"}`: `journal ""`, `{"v":1,"journal":"j1"}`: `host ""`,
+	} {
 		p := Place{Dir: t.TempDir()}
 		file := filepath.Join(p.Dir, "owner")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		refused(t, p, first, true, compute.KindInvalid, file, "remove the file")
+		refused(t, p, first, true, compute.KindInvalid, file, "remove the file", why)
 		if b, err := os.ReadFile(file); err != nil || string(b) != text {
 			t.Errorf("it is %q now: %v", b, err)
 		}
@@ -132,4 +196,27 @@ func TestAFolderThatCannotBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, Place{Dir: filepath.Join(file, "below")}, first, true, compute.KindInvalid, "cannot be used")
+	for name, why := range map[string]string{"owner.lock": "cannot be used", "owner.next": "cannot be used", "owner": "cannot be read"} {
+		p := Place{Dir: t.TempDir()}
+		must(t, os.Mkdir(filepath.Join(p.Dir, name), 0o700))
+		refused(t, p, first, true, compute.KindInvalid, why, "is a directory", p.Dir)
+	}
+	if err := (Place{}).unusable(syscall.EDQUOT); compute.KindOf(err) != compute.KindUnavailable {
+		t.Errorf("a quota that is used up is of kind %s", compute.KindOf(err))
+	}
+}
+
+func TestPlaceIsSaid(t *testing.T) {
+	for want, p := range map[string]Place{"/m": {Dir: "/m"}, "/n (a)": {Dir: "/n", Name: "a."}} {
+		if p.String() != want {
+			t.Errorf("%q, want %q", p, want)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
