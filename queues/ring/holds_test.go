@@ -151,6 +151,11 @@ func TestHoldsTakeTokens(t *testing.T) {
 	if _, holds := w.rings(); len(holds) != 10 {
 		t.Errorf("%d hold", len(holds))
 	}
+	for h := range w.queues["b"].held {
+		if w.letGo(w.queues["b"], h); w.held[h] != 1 {
+			t.Errorf("%s is held on %d queues, want 1", h, w.held[h])
+		}
+	}
 }
 
 // Holds are looked at every second, also where the next work is due much later.
