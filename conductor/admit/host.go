@@ -108,7 +108,7 @@ func running(inst *compute.Instance) bool {
 // is asked is part of the record, so that it is asked even if this process dies.
 func (s *step) confirmAll(h *host, forgot bool) {
 	for _, e := range sorted(h.instances) {
-		if running(e.inst) && !e.inst.Confirm {
+		if running(e.inst) && (!e.inst.Confirm || forgot && reboots(e.inst)) {
 			s.change(e, func(inst *compute.Instance) {
 				if inst.Confirm = true; forgot {
 					s.neverAgain(inst)
@@ -120,10 +120,14 @@ func (s *step) confirmAll(h *host, forgot bool) {
 	}
 }
 
+func reboots(inst *compute.Instance) bool {
+	return inst.Command != nil && inst.Command.Op == compute.OpReboot
+}
+
 // neverAgain answers a reboot that a host without memory may have done: it is
 // done at most once.
 func (s *step) neverAgain(inst *compute.Instance) {
-	if c := inst.Command; c != nil && c.Op == compute.OpReboot {
+	if c := inst.Command; reboots(inst) {
 		inst.Command = nil
 		inst.Answer = &compute.PowerAnswer{Op: c.Op, Command: c.Command, Failed: "its host has lost its journal: whether it was done, nobody knows", At: s.at()}
 	}
@@ -166,7 +170,7 @@ func (s *step) die(e *entry, id compute.HostID, op compute.RequestOp) {
 // after it had destroyed all that it had before. A fence without an epoch
 // touches everything.
 func outlives(inst *compute.Instance, fence compute.FenceEpoch) bool {
-	return fence != 0 && inst.State.OnHost() && inst.Fence >= fence
+	return fence != 0 && inst.Fence >= fence
 }
 
 // loseHost ends or moves one instance of a dead host.
