@@ -15,13 +15,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"regexp"
 	"time"
 )
 
 func main() {
 	r := run{out: os.Stdout}
-	flag.StringVar(&r.only, "only", "", "try only the mutants that are printed with this `text` in them: room.go:49:")
+	flag.StringVar(&r.only, "only", "", "a `pattern`: try only the mutants that are printed so: ^room.go:49:")
 	flag.StringVar(&r.slow, "slow", "", "a `pattern`: tests that only those mutants meet that the other tests let live")
 	flag.DurationVar(&r.timeout, "timeout", time.Minute, "how long the tests of one mutant may take")
 	flag.Parse()
@@ -42,6 +42,10 @@ type run struct {
 
 // try tries all mutants of the package in a folder.
 func (r run) try(dir string) error {
+	only, err := regexp.Compile(r.only)
+	if err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
@@ -56,7 +60,7 @@ func (r run) try(dir string) error {
 	}
 	counts := map[fate]int{}
 	for i, m := range b.mutants {
-		if !strings.Contains(m.String(), r.only) {
+		if !only.MatchString(m.String()) {
 			continue
 		}
 		f := b.fate(i+1, r.slow, r.timeout)

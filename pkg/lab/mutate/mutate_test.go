@@ -35,7 +35,7 @@ func TestWeak(t *testing.T) {
 
 func TestOnly(t *testing.T) {
 	var out strings.Builder
-	if err := (run{timeout: time.Hour, only: "weak.go:6:", out: &out}).try("testdata/weak"); err != nil {
+	if err := (run{timeout: time.Hour, only: "^weak.go:6:", out: &out}).try("testdata/weak"); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasSuffix(out.String(), "testdata/weak: 4 mutants, 3 killed, 0 timed out, 1 survived\n") {
