@@ -161,7 +161,7 @@ func (s *State) askAt(q *queue) time.Time {
 		return time.Time{}
 	}
 	due := q.known.top().pub.at.Add(s.opts.LostAfter)
-	if next := q.asked.Add(s.opts.AskEvery); !q.asked.IsZero() && next.After(due) {
+	if next := q.asked.Add(s.opts.AskEvery); next.After(due) {
 		return next
 	}
 	return due
