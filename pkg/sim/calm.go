@@ -275,11 +275,13 @@ func (w *play) watch(node int) {
 		}
 		p := projects[i%len(projects)]
 		ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+		began := time.Now()
 		list, err := w.clients.as(node, p).Instances(ctx, client.Filter{All: true})
 		cancel()
 		if err != nil {
 			continue
 		}
+		w.rec.shownUnknown(node, list, began)
 		now := map[compute.InstanceID]bool{}
 		for _, i := range list {
 			now[i.ID] = true

@@ -38,7 +38,7 @@ func checks() []func(*Recording) []Violation {
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,
-		checkImages,
+		checkImages, checkWords,
 	}
 }
 
@@ -173,10 +173,11 @@ func follows(old, i compute.Instance) bool {
 
 // checkOnce: I2: never two hosts with one instance, no attempt launched twice.
 func checkOnce(r *Recording) (wrong []Violation) {
-	for n := range r.Machines {
-		before, now := fake.Violations(r.Machines[:n]), fake.Violations(r.Machines[:n+1])
+	events := r.spared()
+	for n := range events {
+		before, now := fake.Violations(events[:n]), fake.Violations(events[:n+1])
 		if len(now) > len(before) {
-			e := r.Machines[n]
+			e := events[n]
 			wrong = append(wrong, broken("I2", e.Instance, e.At, "%s", now[len(now)-1])...)
 		}
 	}

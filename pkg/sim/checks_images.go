@@ -32,7 +32,7 @@ func (r *Recording) blamed() (wrong []Violation) {
 }
 
 // mayQuarantine says whether a host has a cause to offer nothing of its own accord: calls of
-// its hypervisor go wrong, it has a twin, or it has lost its journal, so that it is taken for
+// its hypervisor go wrong or hang, it has a twin, or it has lost its journal, so that it is taken for
 // a twin of what it was.
 func (s Schedule) mayQuarantine(h compute.HostID) bool {
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
@@ -40,7 +40,7 @@ func (s Schedule) mayQuarantine(h compute.HostID) bool {
 			return false
 		}
 		switch f.Kind {
-		case FaultDriver, FaultClone, FaultRename, FaultWipe, FaultPower:
+		case FaultDriver, FaultPause, FaultMute, FaultDeaf, FaultClone, FaultRename, FaultWipe, FaultPower:
 			return true
 		}
 		return f.Disk != ""

@@ -72,14 +72,17 @@ type run struct {
 	from, to time.Time
 }
 
-// runs works out when which machine ran. What still runs does so for ever.
-func (r *Recording) runs() (list []run) {
+// runs works out when which machine ran. What still runs does so for ever; what was written
+// off is over.
+func (r *Recording) runs() []run { return runsOf(r.spared()) }
+
+func runsOf(events []fake.Event) (list []run) {
 	type place struct {
 		id compute.InstanceID
 		h  compute.HostID
 	}
 	open := map[place]int{}
-	for _, e := range r.Machines {
+	for _, e := range events {
 		k := place{e.Instance, e.Host}
 		n, running := open[k]
 		switch e.Kind {

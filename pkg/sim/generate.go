@@ -30,6 +30,7 @@ func Generate(seed uint64) Schedule {
 	g.renamed()
 	g.furnished()
 	g.spoiled()
+	g.doubted()
 	g.twins()
 	g.cloned()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })

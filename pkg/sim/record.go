@@ -35,6 +35,7 @@ type Recording struct {
 	Works    []Worked     // what hypervisors were busy with
 	Rings    []Rung       // what hosts were rung for
 	Offers   []Offered    // whether hosts offer
+	Words    []Word       // who said that hosts are dead that have power
 	Asks     []Ask        // what clients and operators asked for, and were told
 	Quotas   []QuotaSeen  // as the API says when settled
 	Reread   []Reread     // the log, as another reader has it

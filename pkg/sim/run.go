@@ -111,6 +111,8 @@ func (w *play) fault(f Fault) {
 		w.ring(f)
 	case FaultRename:
 		w.rename(p, f)
+	case FaultWord:
+		w.word(f)
 	case FaultClone:
 		w.clone(p, f)
 	default:

@@ -134,7 +134,7 @@ type Fault struct {
 	After bool    `json:"after,omitempty"` // driver: the work is done all the same
 	Hang  bool    `json:"hang,omitempty"`  // driver
 	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes; ring: see there
-	Dead  string  `json:"dead,omitempty"`  // power: an operator declares it dead: "fence" or "forget"
+	Dead  string  `json:"dead,omitempty"`  // power: an operator declares it dead: "fence" or "forget"; word: what is said
 }
 
 func (f Fault) String() string {

@@ -112,6 +112,8 @@ func kindOf(f Fault) string {
 		return "ring " + f.Key
 	case FaultPower:
 		return strings.TrimSpace("power " + f.Dead)
+	case FaultWord:
+		return f.Kind + " " + f.Key
 	case FaultRename, FaultClone:
 		return strings.TrimSpace(f.Kind + " " + f.Key)
 	}

@@ -1,0 +1,310 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+const (
+	// livesFor is how long after a sign of life no word that a host is dead is believed, by
+	// conductors, and operatorsWait by API nodes; both but for what a sign takes to be seen.
+	livesFor      = compute.SilentAfter/2 - 2*time.Second
+	operatorsWait = compute.SilentAfter - 2*time.Second
+	// surelySilent is how long after the last sign of life an API node shows what a host
+	// has as unknown, and believes an operator.
+	surelySilent = compute.SilentAfter + 6*time.Second
+	// cleared is how long after it is heard again a host may still run what was written off.
+	cleared = 30 * time.Second
+)
+
+// checkWords: a host that was heard of lately is not dead, whoever says so: no operator is told
+// that it is, and nothing of it is built elsewhere or ends. Of one that was silent for long
+// enough all that becomes what the operator was told, and when it comes back, it ends its
+// machines. No operator is refused who speaks of a silent one.
+func checkWords(r *Recording) []Violation {
+	return slices.Concat(r.believed(), r.taken(), r.fates(), r.runsOn())
+}
+
+// signs are when a host was heard of, as far as that was seen.
+func (r *Recording) signs(h compute.HostID) (all []time.Time) {
+	for _, o := range r.Offers {
+		if o.Host == h {
+			all = append(all, o.Seen)
+		}
+	}
+	return all
+}
+
+// silentFor says whether, at some moment between two, a host had not been heard of for so long.
+func (r *Recording) silentFor(h compute.HostID, long time.Duration, from, to time.Time) bool {
+	last, slack := r.Start.Add(-time.Hour), time.Second+r.Schedule.slack()
+	for _, next := range append(r.signs(h), to) {
+		if !latest(from, last.Add(long)).After(earliest(to, next.Add(slack))) {
+			return true
+		}
+		last = next
+	}
+	return false
+}
+
+// believed are operators who were told that a host is dead that was heard of, and those who
+// were not told so of one that was not.
+func (r *Recording) believed() (wrong []Violation) {
+	for _, x := range r.Words {
+		h := compute.HostID(x.Who)
+		switch {
+		case x.Key == WordRecord:
+		case x.OK && !r.silentFor(h, operatorsWait, x.First, x.Answered):
+			wrong = append(wrong, broken("alive", "", x.Answered,
+				"an operator who asked at %s is told at %s that %s is dead, and it was heard of all the time",
+				r.at(x.First), r.at(x.Answered), h)...)
+		case !x.OK && strings.Contains(x.Err, "it is alive") && !r.Schedule.answersWrong() && r.silentAll(h, x):
+			wrong = append(wrong, broken("alive", "", x.Answered,
+				"an operator who asked at %s is told at %s that %s lives, and nothing was heard of it: %s",
+				r.at(x.Began), r.at(x.Answered), h, x.Err)...)
+		}
+	}
+	return wrong
+}
+
+// silentAll says whether nothing was heard of a host from long before somebody asked until
+// the answer.
+func (r *Recording) silentAll(h compute.HostID, x Word) bool {
+	return !slices.ContainsFunc(r.signs(h), func(at time.Time) bool {
+		return at.After(x.Began.Add(-surelySilent)) && !at.After(x.Answered)
+	})
+}
+
+// answersWrong says whether an API node may be behind: it does not hear, or the broker does
+// not answer.
+func (s Schedule) answersWrong() bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		return f.Who == "" || f.Who == "broker" || strings.HasPrefix(f.Who, "api-")
+	})
+}
+
+// declared says whether a record says that its host was declared dead.
+func declared(old, i compute.Instance) bool {
+	return old.State.OnHost() && !i.State.OnHost() && i.Reason != nil && i.Reason.Host == old.Host &&
+		(i.Reason.Code == compute.HostLost || i.Reason.Code == compute.PinnedHostUnavailable) &&
+		strings.Contains(i.Reason.Detail, "declared")
+}
+
+// words are those about a host, unless it loses its power.
+func (r *Recording) words(h compute.HostID) (all []Word) {
+	if slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool {
+		return f.Kind != FaultWord && f.Dead != "" && (f.Who == "" || f.Who == string(h))
+	}) {
+		return nil
+	}
+	for _, x := range r.Words {
+		if x.Who == string(h) {
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// taken are instances that were built elsewhere, or ended, for a host is said to be dead that
+// was heard of.
+func (r *Recording) taken() (wrong []Violation) {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		i, old := w.Instance, last[w.Instance.ID]
+		last[i.ID] = i
+		words := r.words(old.Host)
+		if !declared(old, i) || len(words) == 0 {
+			continue
+		}
+		if !slices.ContainsFunc(words, func(x Word) bool {
+			return !x.First.After(w.Seen) && r.silentFor(old.Host, livesFor, x.First, earliest(latest(x.Answered, x.First), w.Seen))
+		}) {
+			wrong = append(wrong, broken("alive", i.ID, w.Seen, "%s was %s on %s, and is %s: %s; and that was heard of all the time",
+				i.Boot.Name, old.State, old.Host, i.State, i.Reason)...)
+		}
+	}
+	return wrong
+}
+
+// fates are instances of which an operator was told what becomes of them, and something else
+// does.
+func (r *Recording) fates() (wrong []Violation) {
+	for _, x := range r.Words {
+		for _, f := range x.Fates {
+			if what := r.otherFate(x, f); x.OK && what != "" {
+				wrong = append(wrong, broken("fate", f.ID, x.Answered, "an operator was told at %s that %s, %s on %s, is %s, and %s",
+					r.at(x.Answered), f.Name, f.State, x.Who, f.Becomes, what)...)
+			}
+		}
+	}
+	return wrong
+}
+
+// otherFate says what became of an instance otherwise; empty: nothing, or something came
+// between.
+func (r *Recording) otherFate(x Word, f rest.HostFate) string {
+	var was compute.Instance
+	for _, w := range r.Log {
+		i := w.Instance
+		if i.ID != f.ID {
+			continue
+		}
+		if !w.Seen.After(x.Began) {
+			was = i
+			continue
+		}
+		if was.State.String() != f.State || string(was.Host) != x.Who && was.Boot.Host != compute.HostID(x.Who) || i.Delete != was.Delete {
+			return "" // something else happened to it meanwhile
+		}
+		if i.State == was.State {
+			was = i
+			continue
+		}
+		code := compute.ReasonCode("")
+		if i.Reason != nil {
+			code = i.Reason.Code
+		}
+		is := map[compute.State]compute.Fate{
+			compute.StateQueued: compute.FateRebuilt, compute.StateError: compute.FateEnded, compute.StateDeleted: compute.FateDeleted,
+		}[i.State]
+		if f.Becomes == compute.FateWaits || !declared(was, i) {
+			return "" // what waits may go on, and others have a say in what becomes of it
+		}
+		if is != f.Becomes || f.Reason != "" && f.Reason != code {
+			return fmt.Sprintf("becomes %s at %s: %s", i.State, r.at(w.Seen), i.Reason)
+		}
+		return ""
+	}
+	if f.Becomes != compute.FateWaits && was.State.String() == f.State && !r.Settled.IsZero() && was.Version > 0 {
+		return "stays what it was"
+	}
+	return ""
+}
+
+// off is a machine that was written off: its host was declared dead, and may run it all the
+// same until it comes back.
+type off struct {
+	id      compute.InstanceID
+	host    compute.HostID
+	attempt compute.Attempt
+	at      time.Time
+}
+
+// writtenOff are all machines of hosts that were declared dead by a word alone.
+func (r *Recording) writtenOff() (all []off) {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		i, old := w.Instance, last[w.Instance.ID]
+		last[i.ID] = i
+		if !old.State.OnHost() || i.State.OnHost() {
+			continue
+		}
+		if slices.ContainsFunc(r.words(old.Host), func(x Word) bool { return !x.First.After(w.Seen) }) &&
+			(declared(old, i) || old.State == compute.StateDeleting) {
+			all = append(all, off{i.ID, old.Host, old.Attempt, earliest(i.ChangedAt, w.Seen)})
+		}
+	}
+	return all
+}
+
+// spared is what hypervisors did, but for what was written off: that counts as over.
+func (r *Recording) spared() []fake.Event {
+	gone := r.writtenOff()
+	if len(gone) == 0 {
+		return r.Machines
+	}
+	var kept []fake.Event
+	for _, e := range r.Machines {
+		if !slices.ContainsFunc(gone, func(o off) bool {
+			return o.id == e.Instance && o.host == e.Host && e.Attempt <= o.attempt && e.At.After(o.at)
+		}) {
+			kept = append(kept, e)
+		}
+	}
+	for _, o := range gone {
+		kept = append(kept, fake.Event{Kind: fake.Stopped, Host: o.host, Instance: o.id, Attempt: o.attempt, At: o.at})
+	}
+	slices.SortStableFunc(kept, func(a, b fake.Event) int { return a.At.Compare(b.At) })
+	return kept
+}
+
+// runsOn are machines that were written off and run for long after their host was heard again.
+func (r *Recording) runsOn() (wrong []Violation) {
+	for _, o := range r.writtenOff() {
+		if r.stopsOtherwise(o.host) {
+			continue
+		}
+		var back time.Time
+		for _, at := range r.signs(o.host) {
+			if back.IsZero() && at.After(latest(o.at, r.healed(o.host))) {
+				back = at
+			}
+		}
+		host, _ := r.Schedule.host(o.host)
+		due := back.Add(cleared + r.Schedule.slack() + host.Destroy.Duration())
+		for _, m := range runsOf(r.Machines) {
+			if !back.IsZero() && m.instance == o.id && m.host == o.host && m.attempt <= o.attempt && m.from.Before(due) && m.to.After(due) {
+				wrong = append(wrong, broken("alive", o.id, due, "attempt %d runs on %s, which was declared dead at %s, and heard again at %s",
+					m.attempt, m.host, r.at(o.at), r.at(back))...)
+			}
+		}
+	}
+	return wrong
+}
+
+// healed is when the last thing that keeps a host from being heard, or from hearing, is over.
+func (r *Recording) healed(h compute.HostID) (at time.Time) {
+	for _, f := range r.Schedule.Faults {
+		if f.Kind != FaultWord && f.Who == string(h) {
+			at = latest(at, r.Start.Add((f.At + f.For).Duration()))
+		}
+	}
+	return at
+}
+
+// stopsOtherwise says whether more happens to a host than that it is not heard, or to those who
+// tell it what to do.
+func (r *Recording) stopsOtherwise(h compute.HostID) bool {
+	return !r.Schedule.decides() || slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool {
+		return f.Who == string(h) && !slices.Contains([]string{FaultWord, FaultPause, FaultMute, FaultOff, FaultDeaf}, f.Kind)
+	})
+}
+
+// shownUnknown notes what a node shows as unknown, or does not, otherwise than hosts are
+// silent.
+func (r *Recording) shownUnknown(node int, list []client.Instance, began time.Time) {
+	if r.Schedule.answersWrong() || slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool { return f.Dead == "forget" }) {
+		return
+	}
+	r.mu.Lock()
+	heard := map[compute.HostID]time.Time{}
+	for _, o := range r.Offers {
+		heard[o.Host] = o.Seen
+	}
+	r.mu.Unlock()
+	for _, i := range list {
+		last, ok := heard[i.Host]
+		if what := unknownDiffers(i, began.Sub(last), time.Since(last), r.Schedule.slack()); ok && what != "" {
+			r.wrong("unknown", i.ID, "node %d shows %s %s", node+1, i.Name, what)
+		}
+	}
+}
+
+// unknownDiffers says how the state of an instance is shown otherwise than its host is silent,
+// which was heard so long before the question and before the answer; empty: it is not.
+func unknownDiffers(i client.Instance, before, after, slack time.Duration) string {
+	switch is := i.State.Compute(); {
+	case is == compute.StateUnknown && after < operatorsWait-slack:
+		return fmt.Sprintf("as unknown, and %s was heard %s ago", i.Host, after)
+	case (is == compute.StateActive || is == compute.StateStarting) && before > surelySilent+slack:
+		return fmt.Sprintf("as %s, and %s was not heard for %s", is, i.Host, before)
+	}
+	return ""
+}
