@@ -227,7 +227,7 @@ const heading = `| fault | lasted | accepted | lost | doubled | longest stall | 
 // tell prints the table, and writes it where BERTH_CHAOS_REPORT says.
 func (c *chaos) tell() {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, the %s form: %d agents, %d boots/s, %d CPUs, %s, Kafka %s, %d brokers: %s.\n\n%s\n",
+	fmt.Fprintf(&b, "%s, the %s form: %d agents, %d boots/s, %d CPUs, %s, Kafka %s,\n%d brokers: %s.\n\n%s\n",
 		time.Now().UTC().Format(time.DateOnly), c.name, c.agents, c.rate, runtime.NumCPU(), runtime.Version(), kafkatest.Version(), c.on.Nodes(), c.where, heading)
 	for _, r := range c.rows {
 		fmt.Fprintln(&b, r.line())
