@@ -36,33 +36,35 @@ func checkQuarantine(r *Recording) []Violation {
 }
 
 // quarantines are the times in which a host is to begin with nothing. An operator who
-// enables it may end one. A start that failed about when the operator enabled the host
-// may count or not: a quarantine is from the later of two moments to the earlier end.
+// enables it may end one. A start that failed about when the operator enabled the host,
+// or that of what was deleted or taken by another, may count or not: a quarantine is
+// from the latest moment that it may begin at to the earliest that it may end at.
 func (r *Recording) quarantines(h compute.HostID) (all []span) {
 	fails, perhaps, next, before := 0, 0, quarantine, r.Start
-	var first time.Time // when a quarantine began if what perhaps counts does
+	var first time.Time // when a quarantine begins if what perhaps counts does; zero: none does
 	for _, s := range r.starts(h) {
 		enabled := r.enabled(h, before, s.at)
 		before = s.at
 		switch {
 		case s.ok:
-			fails, perhaps, next = 0, 0, quarantine
+			fails, perhaps, next, first = 0, 0, quarantine, time.Time{}
 			continue
 		case enabled:
-			fails, perhaps, next = 0, 1, quarantine
+			fails, perhaps, next, first = 0, 1, quarantine, time.Time{}
+		case s.perhaps:
+			perhaps++
+		default:
+			fails++
+		}
+		if quiet := len(all) > 0 && s.at.Before(all[len(all)-1].to); fails+perhaps < mostStarts || quiet {
 			continue
 		}
-		fails++
-		if fails+perhaps == mostStarts {
+		if first.IsZero() || !s.at.Before(first.Add(next)) {
 			first = s.at
 		}
-		if quiet := len(all) > 0 && s.at.Before(all[len(all)-1].to); fails >= mostStarts && !quiet {
-			began := s.at
-			if perhaps > 0 {
-				began, perhaps = first, 0
-			}
-			all = append(all, span{s.at, began.Add(next)})
-			next = min(2*next, 30*time.Minute)
+		if fails >= mostStarts && !s.perhaps && !enabled {
+			all = append(all, span{s.at, first.Add(next)})
+			first, perhaps, next = time.Time{}, 0, min(2*next, 30*time.Minute)
 		}
 	}
 	for n := range all {
@@ -85,14 +87,15 @@ func (r *Recording) enabled(h compute.HostID, from, to time.Time) bool {
 
 // start is how a start of a machine ended.
 type start struct {
-	at time.Time
-	ok bool
+	at      time.Time
+	ok      bool
+	perhaps bool // it failed, and the host may have known that it is not wanted
 }
 
 func (r *Recording) starts(h compute.HostID) (all []start) {
 	for _, b := range r.Broke {
-		if b.Host == h && b.Class != compute.FailureRequest && !b.Image && r.wantedThen(b) {
-			all = append(all, start{b.At, false})
+		if b.Host == h && b.Class != compute.FailureRequest && !b.Image {
+			all = append(all, start{at: b.At, perhaps: !r.wantedThen(b)})
 		}
 	}
 	for _, w := range r.Works {
@@ -100,15 +103,15 @@ func (r *Recording) starts(h compute.HostID) (all []start) {
 			return b.Host == h && b.Instance == w.Instance && b.Method == w.Method && b.At.Equal(w.To)
 		})
 		if w.Host == h && w.Method == "Launch" && !failed {
-			all = append(all, start{w.To, true})
+			all = append(all, start{at: w.To, ok: true})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b start) int { return a.at.Compare(b.at) })
 	return all
 }
 
-// wantedThen says whether an attempt that failed was wanted until then: one that was
-// deleted, or taken by another, does not count.
+// wantedThen says whether an attempt that failed was wanted until then: neither
+// deleted nor taken by another.
 func (r *Recording) wantedThen(b Broke) bool {
 	for n, w := range r.Log {
 		i := w.Instance

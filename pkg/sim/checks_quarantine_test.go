@@ -26,6 +26,15 @@ func TestCheckQuarantine(t *testing.T) {
 			begins(r, begin)
 		}
 	}
+	unwanted := func(begin Seconds) func(*Recording) {
+		return func(r *Recording) {
+			r.Broke = append(r.Broke, Broke{At: moment(11), Host: "host-1", Instance: "vm-8", Attempt: 1, Method: "Prepare"})
+			for _, at := range []Seconds{10, 12, 13} {
+				fails(r, at, compute.FailureHost)
+			}
+			begins(r, begin)
+		}
+	}
 	three := func(class compute.FailureClass, begin Seconds) func(*Recording) {
 		return func(r *Recording) {
 			for _, at := range []Seconds{10, 11, 12} {
@@ -55,6 +64,8 @@ func TestCheckQuarantine(t *testing.T) {
 		},
 		"right: the one that failed as the operator enabled the host counted":         enabledThen(41.5),
 		"host-1 until 12.000s, and it begins with another at 40.500s, before 41.000s": enabledThen(40.5),
+		"right: one of what was deleted counted":                                      unwanted(42.5),
+		"host-1 until 13.000s, and it begins with another at 41.000s, before 42.000s": unwanted(41),
 		"right: the agent is started again": func(r *Recording) {
 			r.Schedule.Faults = []Fault{{Kind: FaultKill, Who: "host-1"}}
 			three(compute.FailureHost, 20)(r)
