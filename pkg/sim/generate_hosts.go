@@ -1,6 +1,9 @@
 package sim
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"slices"
+)
 
 // renamed has some schedules give a host another name while it has something. It
 // has numbers of its own, as rare has.
@@ -29,6 +32,9 @@ func (g *generator) befalls(f *Fault) {
 // nobody hears, nobody knows any more that it is not what its clone became.
 const longest Seconds = 25
 
+// losesJournal says whether a host forgets by this fault what it has.
+func (f Fault) losesJournal() bool { return f.Kind == FaultWipe || f.Disk == "lost" }
+
 // cloned has some schedules start a second agent with the name of a host.
 func (g *generator) cloned() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 12))
@@ -41,6 +47,9 @@ func (g *generator) cloned() {
 		}
 	}
 	f := Fault{Kind: FaultClone, For: g.between(5, 120), Key: pick(g, "", CopiedJournal)}
+	if slices.ContainsFunc(g.s.Faults, Fault.losesJournal) {
+		f.Key = "" // a copy that alone has the journal is the host, as far as anybody can know
+	}
 	g.befalls(&f)
 	g.wrong(f)
 }
