@@ -6,7 +6,7 @@ TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
 
-.PHONY: build demo dev test sim sim-teeth mutate chaos chaos-full fuzz vuln graphs lint fmt proto proto-check clean
+.PHONY: build demo dev test sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln graphs lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -39,6 +39,9 @@ mutate: ## plants small faults in PKG, one at a time, and says which its own tes
 
 chaos: ## three brokers, killed, frozen and cut off under load; a few minutes
 	BERTH_CHAOS=short $(GO) test -count=1 -v -timeout 30m -run 'TestChaos$$' ./cmd/berth
+
+upgrade: ## the version before beside this one, there and back under load (about 5 min)
+	BERTH_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run 'TestUpgradeAndBack$$' ./cmd/berth
 
 chaos-full: ## every fault, a hundred agents, 50 boots/s; the table goes to docs/CHAOS.md
 	BERTH_CHAOS=full BERTH_CHAOS_ON=jars BERTH_CHAOS_REPORT=$(CURDIR)/docs/CHAOS.md $(GO) test -count=1 -v -timeout 90m -run 'TestChaos$$' ./cmd/berth

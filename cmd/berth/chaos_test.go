@@ -144,7 +144,7 @@ func newChaos(t *testing.T, f form, on brokers) *chaos {
 	c.add("queues", "queues", map[string]any{})
 	c.add("conductor-a", "conductor", map[string]any{"name": "conductor-a"})
 	c.add("conductor-b", "conductor", map[string]any{"name": "conductor-b"})
-	c.addRack()
+	c.addRack("rack")
 	for _, name := range []string{"queues", "conductor-a", "conductor-b", "api-a", "api-b", "rack"} {
 		c.run(name)
 	}
@@ -174,9 +174,9 @@ func (c *chaos) addAPI(name string) string {
 }
 
 // addRack is some hosts whose agents die together.
-func (c *chaos) addRack() {
-	c.add("rack", "agent", map[string]any{
-		"host": "rack", "state": filepath.Join(c.data, "rack"),
+func (c *chaos) addRack(name string) {
+	c.add(name, "agent", map[string]any{
+		"host": name, "state": filepath.Join(c.data, name),
 		"driver": map[string]any{"kind": "fake", "fake": map[string]any{
 			"world": filepath.Join(c.data, "world"), "hosts": c.rack,
 			"totals": map[string]any{"VCPU": perHost, "MEMORY_MB": 64 << 10, "DISK_GB": 500},

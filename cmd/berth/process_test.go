@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -72,7 +73,7 @@ func (r *rig) daemonOf(name, kind string, settings map[string]any) *process {
 	file := filepath.Join(r.data, name+".yaml")
 	r.must(os.WriteFile(file, body, 0o644))
 	p := &process{t: r.t, name: name, out: &lines{news: make(chan struct{})}, done: make(chan struct{})}
-	p.cmd = exec.Command(os.Args[0], kind, "--config", file)
+	p.cmd = exec.Command(cmp.Or(r.binary, os.Args[0]), kind, "--config", file)
 	p.cmd.Env = append(os.Environ(), asBerth+"=1")
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -27,15 +27,17 @@ import (
 // rig is a whole Berth under test, in this process, with simulated hosts in a
 // world that is looked at from outside. Its parts can be stopped and started.
 type rig struct {
-	t     *testing.T
-	kafka kafkaConfig
-	data  string
-	world *fake.World
-	hosts []devHost
-	api   string
-	parts map[string]*running
-	seen  *witness
-	net   network
+	t      *testing.T
+	kafka  kafkaConfig
+	data   string
+	world  *fake.World
+	hosts  []devHost
+	api    string
+	parts  map[string]*running
+	seen   *witness
+	net    network
+	binary string         // of the processes that are started from now on; empty: this one
+	reads  compute.Schema // of the parts that are started from now on; 0: this version's
 
 	metrics *telemetry.Metrics // of all parts; nil: none
 }
@@ -117,6 +119,7 @@ func (r *rig) cell(name string) cell {
 	if r.net.dial == nil { // a minute of the test's own time
 		c.deadAfter = 3 * time.Second
 	}
+	c.reads = r.reads
 	return c
 }
 
@@ -393,7 +396,7 @@ func (w *witness) take(recs []wire.Record, _ bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, rec := range recs {
-		inst, err := wire.DecodeInstance(rec)
+		inst, err := wire.DecodeInstance(rec.ReadUpTo(wire.Schema + 1))
 		if err != nil {
 			if !w.foreign {
 				w.err = err
