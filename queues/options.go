@@ -104,6 +104,8 @@ type Options struct {
 
 	Metrics *Metrics // nil: nobody counts
 
+	Reads compute.Schema // the newest schema of instances it reads, in tests of versions; 0: wire.Schema
+
 	PerGroup    int           // most queues of one share group; default 14,000
 	MostQueues  int           // flavors that would make more are left out; default 50,000
 	Batch       int           // most queues in one request; default 1,000

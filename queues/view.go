@@ -31,6 +31,7 @@ type view struct {
 	relisted bool                            // the advisor has not been told
 	closed   map[compute.QueueName]time.Time // since when it is known to be closed
 	need     map[string]need                 // by instance key
+	reads    compute.Schema                  // the newest schema of instances that it reads
 	later    map[string]bool                 // instances that only a later Berth can read, by key
 	loads    map[compute.QueueName]*load
 	came     map[compute.QueueName]uint64 // how much work came since this view began to read
@@ -78,7 +79,7 @@ func firstDue(a, b waiter) int {
 func newView(o Options) *view {
 	advisor := advise.New(o.Advice)
 	return &view{
-		log: o.Logger, most: o.MostQueues,
+		log: o.Logger, most: o.MostQueues, reads: o.Reads,
 		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
 		later: map[string]bool{}, listed: map[compute.QueueName]compute.Queue{}, closed: map[compute.QueueName]time.Time{},
 		need: map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{}, stray: map[compute.QueueName]uint64{},
@@ -214,7 +215,7 @@ func (v *view) instance(rec wire.Record, now time.Time) turn {
 	var is need
 	var work ring.Work
 	if delete(v.later, key); rec.Value != nil {
-		if wire.IsLater(rec) {
+		if wire.LaterThan(rec, v.reads) {
 			if len(v.later) == 0 {
 				v.log.Warn("no queue is removed: a later version of Berth wrote records of instances; upgrade this queue manager",
 					zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset))
@@ -222,7 +223,7 @@ func (v *view) instance(rec wire.Record, now time.Time) turn {
 			v.later[key] = true
 			return turn{}
 		}
-		i, err := wire.DecodeInstance(rec)
+		i, err := wire.DecodeInstance(rec.ReadUpTo(v.reads))
 		if err != nil {
 			v.spoiled(rec, err)
 			return turn{}

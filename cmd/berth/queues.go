@@ -48,7 +48,7 @@ func newQueues(c cell, o queuesOptions) (_ service.Part, err error) {
 	manager = queues.New(queues.Options{
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
 		Far: queues.Far{Topics: works, Hosts: works, Streams: works, Shares: works}, Forgotten: o.Forgotten, Logger: c.log, PerGroup: o.GroupLimit,
-		Metrics: queues.NewMetrics(c.metrics),
+		Metrics: queues.NewMetrics(c.metrics), Reads: c.reads,
 	})
 	advice := c.table(topics.Advice(), func(r records, end bool) { manager.Advice(r, end) })
 	g.Add("views", service.Together(entries, listed, hosts, instances, advice))

@@ -106,9 +106,10 @@ type Config struct {
 	// DeadAfter is how long a host must not have been heard of before it may be
 	// declared dead; default compute.SilentAfter. Conductors refuse it for half as long.
 	DeadAfter time.Duration
-	Fencer    Fencer      // nil: operators have to say themselves that a host is dead
-	Consoles  Listener    // nil: the consoles topic is read all the time
-	Log       *zap.Logger // nil: none
+	Reads     compute.Schema // the newest schema it reads, in tests of versions; 0: wire.Schema
+	Fencer    Fencer         // nil: operators have to say themselves that a host is dead
+	Consoles  Listener       // nil: the consoles topic is read all the time
+	Log       *zap.Logger    // nil: none
 
 	Metrics prometheus.Registerer // of the node's metrics; nil: none
 	// Publishing is how many publications may be in flight, and how many more may

@@ -89,12 +89,12 @@ func (s *Server) Instances(recs []wire.Record, end bool) {
 			changes = append(changes, change{key: key{p, id}})
 			continue
 		}
-		if p, id, err := wire.ParseInstanceKey(rec.Key); err == nil && wire.IsLater(rec) {
+		if p, id, err := wire.ParseInstanceKey(rec.Key); err == nil && wire.LaterThan(rec, s.config.Reads) {
 			v.unreadable("instances", rec, errLater)
 			changes = append(changes, change{key: key{p, id}, later: true})
 			continue
 		}
-		inst, err := wire.DecodeInstance(rec)
+		inst, err := wire.DecodeInstance(rec.ReadUpTo(s.config.Reads))
 		if err != nil {
 			v.unreadable("instances", rec, err)
 			continue

@@ -52,7 +52,8 @@ type Rung struct {
 
 // rung sees what a host is told.
 func (r *Recording) rung(h compute.HostID, rec wire.Record) {
-	c, err := wire.DecodeCommand(rec)
+	r.unreadable(h, rec)
+	c, err := wire.DecodeCommand(rec.ReadUpTo(laterSchema))
 	if err != nil {
 		r.wrong("log", "", "a command cannot be read: %v", err)
 		return

@@ -33,6 +33,7 @@ func Generate(seed uint64) Schedule {
 	g.doubted()
 	g.twins()
 	g.cloned()
+	g.versions()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
 	return g.s

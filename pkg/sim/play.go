@@ -136,7 +136,7 @@ func (w *play) link(name string, life int) *link {
 func (w *play) site(l *life, name string) Site {
 	return Site{
 		Brokers: []string{"localhost" + brokerPort}, Prefix: prefix, Partitions: w.World.Partitions,
-		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name),
+		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.reads(name),
 	}
 }
 

@@ -31,6 +31,7 @@ type Site struct {
 	Dial       func(ctx context.Context, network, address string) (net.Conn, error)
 	Listen     func(ctx context.Context, network, address string) (net.Listener, error)
 	Log        *zap.Logger
+	Reads      compute.Schema // the newest schema that the process reads
 }
 
 // AgentSite is what an agent has on its host.

@@ -46,7 +46,8 @@ type Recording struct {
 
 	RereadAll bool // that reader came to the end of each partition
 
-	Came map[string]int // faults that took place, by kind: a trap may never spring
+	Later int            // records of instances in a later schema than this version's
+	Came  map[string]int // faults that took place, by kind: a trap may never spring
 
 	Beacons map[compute.HostID]compute.Beacon                       // the last of each host
 	Closed  map[compute.QueueName]time.Time                         // queues that are closed, and not gone; since when
@@ -180,7 +181,8 @@ func (r *Recording) instance(rec wire.Record) {
 		w.Removed = true
 		_, w.Instance.ID, err = wire.ParseInstanceKey(rec.Key)
 	} else {
-		w.Instance, err = wire.DecodeInstance(rec)
+		w.Instance, err = wire.DecodeInstance(rec.ReadUpTo(laterSchema))
+		r.writtenIn(rec)
 	}
 	if err != nil {
 		r.wrong("log", "", "instances-%d@%d cannot be read: %v", rec.Partition, rec.Offset, err)

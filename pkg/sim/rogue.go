@@ -81,7 +81,7 @@ func (s Schedule) robbable() []compute.QueueName {
 
 // robbed sees a rogue get what was in a queue.
 func (r *Recording) robbed(rec wire.Record) {
-	b, err := wire.DecodeBuild(rec)
+	b, err := wire.DecodeBuild(rec.ReadUpTo(laterSchema))
 	if err != nil {
 		r.wrong("log", "", "a record of a queue cannot be read: %v", err)
 		return

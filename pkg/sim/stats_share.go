@@ -35,6 +35,11 @@ func (s *Stats) share(r *Recording) {
 	for kind, n := range r.Came {
 		came[sortOf(kind)] = came[sortOf(kind)] || n > 0
 	}
+	if w := r.Schedule.World; w.Later {
+		if planned[w.versions()] = true; r.Later > 0 {
+			came[w.versions()] = true
+		}
+	}
 	for sort := range planned {
 		s.PlannedIn[sort]++
 	}

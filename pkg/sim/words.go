@@ -62,7 +62,7 @@ func (r *Recording) report(rec wire.Record) {
 
 // build hears what is put into queues.
 func (r *Recording) build(rec wire.Record) {
-	b, err := wire.DecodeBuild(rec)
+	b, err := wire.DecodeBuild(rec.ReadUpTo(laterSchema))
 	if err != nil {
 		r.wrong("log", "", "a record of a queue cannot be read: %v", err)
 		return
