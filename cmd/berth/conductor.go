@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/conductor"
+	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
@@ -16,6 +17,7 @@ type conductorOptions struct {
 	Name     string              // written down in takeovers; may be empty
 	SetAside func([]kafka.Aside) // is told the partitions that nobody decides about; may be nil
 	Ended    int                 // most ended instances of a project that are kept; 0: as many as conductor.Config says
+	Times    admit.Options       // of the protocol; zero: its defaults
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -38,8 +40,8 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 	)
 	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r records, end bool) { decides.Catalog(r, end) })
 	decides = conductor.New(conductor.Config{
-		Topics: topics, Partitions: c.partitions, LivesFor: c.deadAfter / 2, MostEnded: o.Ended, Reads: c.reads, Log: c.log,
-		Metrics: conductor.NewMetrics(c.metrics),
+		Topics: topics, Partitions: c.partitions, Times: o.Times, LivesFor: c.deadAfter / 2, MostEnded: o.Ended,
+		Reads: c.reads, Log: c.log, Metrics: conductor.NewMetrics(c.metrics),
 	}, conductor.Joints{
 		SyncCatalog:  entries.Sync,
 		CatalogHeard: entries.Heard,

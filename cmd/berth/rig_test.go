@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
@@ -40,6 +41,7 @@ type rig struct {
 	reads  compute.Schema // of the parts that are started from now on; 0: this version's
 
 	metrics *telemetry.Metrics // of all parts; nil: none
+	times   admit.Options      // of conductors that are started from now on; zero: the protocol's
 }
 
 // network is how the parts of a rig reach each other; the zero value is TCP.
@@ -142,7 +144,7 @@ func (r *rig) startQueues() {
 
 func (r *rig) startConductor(name string) {
 	r.t.Helper()
-	part, err := newConductor(r.prepared(name), conductorOptions{Name: name})
+	part, err := newConductor(r.prepared(name), conductorOptions{Name: name, Times: r.times})
 	r.must(err)
 	r.start(name, part)
 }
