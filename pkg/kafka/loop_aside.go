@@ -28,7 +28,8 @@ import (
 // That a partition is aside for its position is written to instances: the topic may
 // grow beyond the position meanwhile, and a later owner would see nothing wrong.
 // A partition that the handler cannot decide about is set aside, too, but by this
-// process alone: another may be able to.
+// process alone: another may be able to. So is one whose next input is not what was
+// written, by its checksum: that is tried again now and then.
 
 const (
 	// strayWait is for how many heartbeats a position is left alone before it is
@@ -39,6 +40,9 @@ const (
 	asideLook = 10
 	// asideTold is how often the log says that a partition is set aside.
 	asideTold = 10 * time.Minute
+	// spoiltAgain is after how long a partition is taken over again whose input could
+	// not be read.
+	spoiltAgain = 5 * time.Minute
 )
 
 // Aside is a partition that no conductor decides about until its position is reset,
@@ -52,7 +56,9 @@ type Aside struct {
 // asidePartition is a partition for as long as it is set aside.
 type asidePartition struct {
 	Aside
-	told   bool // whoever asks may hear of it: what has to be written down is
+	told   bool          // whoever asks may hear of it: what has to be written down is
+	end    int64         // of its partition of instances then; below 0: as it is seen first
+	again  time.Duration // after which it is taken over again though nothing is written; 0: never
 	cancel context.CancelFunc
 }
 
@@ -63,6 +69,21 @@ type doubted struct {
 	stray *astray
 	end   int64
 	err   error
+}
+
+// spoil sets partitions aside whose next input cannot be read.
+func (r *loopRun) spoil() {
+	bad := r.inputs.spoilt
+	r.inputs.spoilt = nil
+	for _, s := range bad {
+		if o := r.owned[s.partition]; o != nil {
+			r.leave(o, &asidePartition{end: -1, again: spoiltAgain, told: true, Aside: Aside{
+				Partition: o.id, Why: s.Error(),
+				Remedy: fmt.Sprintf("have another replica lead the partition, or restore its log: it is tried again every %s",
+					spoiltAgain),
+			}}, nil)
+		}
+	}
 }
 
 // doubt has positions looked at again that seem to lie behind the end of a topic.
@@ -147,46 +168,47 @@ func (r *loopRun) settle(d doubted) {
 // setAside sets a partition aside for its position. at is what is written down:
 // where the topics ended when that was noticed.
 func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *astray) {
-	about := Aside{
+	a := &asidePartition{Aside: Aside{
 		Partition: o.id,
 		Why: fmt.Sprintf("an earlier conductor found its position behind the end of %s or %s",
 			r.topics[requests].name, r.topics[reports].name),
 		Remedy: fmt.Sprintf("berth conductor reset-position --partition %d", o.id),
-	}
+	}}
 	var fields []zap.Field
 	if why != nil {
-		about.Why = fmt.Sprintf("its position in %s is %d, behind the end %d", why.topic, why.at, why.end)
+		a.Why = fmt.Sprintf("its position in %s is %d, behind the end %d", why.topic, why.at, why.end)
 		if why.parted {
 			const anew = "its position in %s is %d, of a log that ended at %d and has grown anew"
-			about.Why = fmt.Sprintf(anew, why.topic, why.at, why.end)
+			a.Why = fmt.Sprintf(anew, why.topic, why.at, why.end)
 		}
 		fields = append(fields, zap.String("topic", why.topic), zap.Int64("position", why.at), zap.Int64("end", why.end))
 	}
-	r.leave(o, about, func(ctx context.Context) (int64, bool) { return r.markAside(ctx, o.id, with, at) }, fields...)
+	r.leave(o, a, func(ctx context.Context) (int64, bool) { return r.markAside(ctx, o.id, with, at) }, fields...)
 }
 
 // giveUp sets a partition aside that the handler cannot decide about. Another
 // process may be able to, so it is not written down.
 func (r *loopRun) giveUp(o *ownedPartition, why *compute.Error) {
-	r.leave(o, Aside{Partition: o.id, Why: why.Message, Remedy: why.Remedy}, nil)
+	about := Aside{Partition: o.id, Why: why.Message, Remedy: why.Remedy}
+	r.leave(o, &asidePartition{end: o.end, told: true, Aside: about}, nil)
 }
 
 // leave gives a partition up until something more is written to it. note, if there
 // is one, writes down why, and answers where instances ends then: nobody is told before.
 func (r *loopRun) leave(
-	o *ownedPartition, about Aside, note func(context.Context) (end int64, ok bool), fields ...zap.Field,
+	o *ownedPartition, a *asidePartition, note func(context.Context) (end int64, ok bool), fields ...zap.Field,
 ) {
 	ctx, cancel := context.WithCancel(r.ctx)
-	a := &asidePartition{Aside: about, told: note == nil, cancel: cancel}
-	fields = append(fields, zap.Int32("partition", o.id), zap.String("remedy", about.Remedy))
+	a.cancel = cancel
+	fields = append(fields, zap.Int32("partition", o.id), zap.String("remedy", a.Remedy))
 	r.lose(o.id)
 	r.aside[o.id] = a
 	r.tellAside()
 	r.gains.Go(func() {
 		defer cancel()
-		end, ok := o.end, true
 		if note != nil {
-			if end, ok = note(ctx); !ok {
+			var ok bool
+			if a.end, ok = note(ctx); !ok {
 				return
 			}
 			select {
@@ -195,7 +217,7 @@ func (r *loopRun) leave(
 				return
 			}
 		}
-		r.watchAside(ctx, a, fields, end)
+		r.watchAside(ctx, a, fields)
 	})
 }
 
@@ -225,8 +247,8 @@ func (r *loopRun) markAside(ctx context.Context, p int32, with pen, at position)
 
 // watchAside waits until somebody writes to a partition of instances, and says now
 // and then that it does.
-func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []zap.Field, end int64) {
-	told := time.Time{}
+func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []zap.Field) {
+	told, began := time.Time{}, time.Now()
 	for {
 		if now := time.Now(); now.Sub(told) >= asideTold {
 			told = now
@@ -240,7 +262,10 @@ func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []za
 			_, _ = r.scribe.topic.refresh(ctx) // it is asked again
 			continue
 		}
-		if ends[a.Partition] == end {
+		if a.end < 0 {
+			a.end = ends[a.Partition]
+		}
+		if ends[a.Partition] == a.end && (a.again == 0 || time.Since(began) < a.again) {
 			continue
 		}
 		select {

@@ -49,6 +49,7 @@ type inputs struct {
 	looking  bool                              // somebody asks who leads
 	fails    int                               // fetches that failed in a row
 	strays   []*astray                         // positions that seem to lie behind an end, and nobody looks into
+	spoilt   []*spoilt                         // batches that could not be read again and again
 
 	answers chan inputAnswer
 	leaders chan inputLeaders
@@ -64,7 +65,12 @@ type feed struct {
 	cursor
 	buffer []wire.Record // read, and not taken yet
 	stray  *astray       // its position seems to lie behind the end: it is not fetched until that is known
+	spoilt int           // how often in a row what comes next could not be read
 }
+
+// spoiltTries is how often a batch is fetched that cannot be read: it may have been
+// spoilt on its way.
+const spoiltTries = 3
 
 // position is the offset of the first record that was not taken: what a commit
 // of everything taken says.
@@ -359,10 +365,19 @@ func (in *inputs) put(topic int, part fetchedPart) error {
 		in.strays = append(in.strays, f.stray)
 		return nil
 	}
+	var bad *spoilt
+	if errors.As(part.err, &bad) {
+		f.forsake(part)
+		if f.spoilt++; f.spoilt >= spoiltTries {
+			in.spoilt = append(in.spoilt, bad)
+		}
+		return bad // which passes, for others
+	}
 	if part.err != nil {
 		f.forsake(part)
 		return part.err
 	}
+	f.spoilt = 0
 	if part.skipped {
 		in.log.Warn("inputs were removed before they were read", zap.String("topic", in.sources[topic].topic),
 			zap.Int32("partition", part.partition), zap.Int64("from", part.from), zap.Int64("to", part.next))

@@ -135,6 +135,7 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 		case a := <-r.inputs.answers:
 			err = r.inputs.receive(r.ctx, a)
 			r.doubt()
+			r.spoil()
 		case l := <-r.inputs.leaders:
 			err = r.inputs.follow(r.ctx, l)
 		case d := <-r.doubted:

@@ -263,9 +263,24 @@ func (s *source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 		}
 	}
 	if read.Err != nil && part.next == from {
-		part.err = &compute.Error{Op: "read " + s.topic, Kind: compute.KindInternal, Message: "a record batch cannot be read", Cause: read.Err}
+		part.err = &compute.Error{
+			Op: "read " + s.topic, Kind: compute.KindInternal, Message: "a record batch cannot be read",
+			Cause: &spoilt{s.topic, p.Partition, from, read.Err},
+		}
 	}
 	return part
+}
+
+// spoilt is a batch that is not what was written: what that was, another replica may have.
+type spoilt struct {
+	topic     string
+	partition int32
+	at        int64
+	why       error
+}
+
+func (s *spoilt) Error() string {
+	return fmt.Sprintf("offset %d of %s, partition %d, cannot be read: %v", s.at, s.topic, s.partition, s.why)
 }
 
 // diverges says whether a leader answers that its log is another than the one that
