@@ -27,7 +27,8 @@ import (
 //  6. begin with the inputs at the furthest of the positions, those of the log
 //     and those of the group.
 //
-// Partitions that are taken together are read together. The loop goes on
+// Partitions that are taken together are read together, and each goes on once it has
+// been read: one whose leader does not answer keeps no other waiting. The loop goes on
 // with the others meanwhile, one fetched batch of records between two turns.
 
 // gain is some partitions on their way to this process.
@@ -141,10 +142,17 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int
 	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	left := of // for the reader's goroutine, and behind its end
 	reader := NewReader(r.loop.cfg, ReaderOptions{
 		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: until, Committed: true, MaxWait: restoreWait,
 		takeovers: true,
-		Handle:    func(b Batch) { r.hand(ctx, gained{records: b.Records, of: of}) },
+		Handle: func(b Batch) {
+			var whole []*ownedPartition
+			whole, left = r.read(parent, b.Records, left, until)
+			if len(whole) > 0 {
+				r.hand(parent, gained{of: whole, done: has, began: began})
+			}
+		},
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- reader.Run(ctx) }()
@@ -152,12 +160,39 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int
 	case <-reader.Ready():
 		cancel()
 		<-ended // nothing is handed over any more
-		r.hand(parent, gained{of: of, done: has, began: began})
+		if len(left) > 0 {
+			r.hand(parent, gained{of: left, done: has, began: began})
+		}
 	case err := <-ended:
 		if err != nil {
 			r.hand(ctx, gained{err: err})
 		}
 	}
+}
+
+// read hands records over of partitions that are not whole yet, and answers which are
+// with them: their takeover is among them, which may also be compacted away.
+func (r *loopRun) read(
+	ctx context.Context, records []wire.Record, of []*ownedPartition, until map[int32]int64,
+) (whole, left []*ownedPartition) {
+	ends, wanted := map[int32]bool{}, ids(of)
+	records = slices.DeleteFunc(records, func(rec wire.Record) bool {
+		if rec.Offset >= until[rec.Partition]-1 {
+			ends[rec.Partition] = true
+		}
+		return !slices.Contains(wanted, rec.Partition)
+	})
+	if len(records) > 0 {
+		r.hand(ctx, gained{records: records, of: of})
+	}
+	for _, o := range of {
+		if ends[o.id] {
+			whole = append(whole, o)
+		} else {
+			left = append(left, o)
+		}
+	}
+	return whole, left
 }
 
 // fillIn begins at the oldest input where nothing was ever committed.
