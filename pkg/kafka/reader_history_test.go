@@ -100,6 +100,7 @@ func TestWhoLedBeforeIsNotBelieved(t *testing.T) {
 				put(t, cfg, "t", 0, "one", "two")
 				r := read(t, cfg, ReaderOptions{Topic: "t"})
 				r.upTo(t, "two")
+				synctest.Wait() // its next fetch is open: another would be answered while the old leader leads
 				old := cluster.LeaderFor("t", 0)
 				cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
 					cluster.KeepControl()
