@@ -147,37 +147,6 @@ func TestEndedAt(t *testing.T) {
 	}
 }
 
-// TestRecordsSayWhen: what happened when is in the record, and of an attempt only as long as it is that.
-func TestRecordsSayWhen(t *testing.T) {
-	s := newStory(t)
-	times := func(line string, queued, starting, active, ended int) {
-		t.Helper()
-		s.now = s.now.Add(time.Second)
-		s.do(t, line)
-		inst := s.state.Instance(long("1"))
-		at := func(n int) time.Time {
-			if n == 0 {
-				return time.Time{}
-			}
-			return epoch.Add(time.Duration(n) * time.Second)
-		}
-		got := []time.Time{inst.QueuedAt, inst.StartingAt, inst.ActiveAt, inst.EndedAt}
-		for i, want := range []time.Time{at(queued), at(starting), at(active), at(ended)} {
-			if !got[i].Equal(want) {
-				t.Errorf("%s: %v", line, got)
-				break
-			}
-		}
-	}
-	times("boot 1", 1, 0, 0, 0)
-	times("claim 1 host=h1", 1, 2, 0, 0)
-	times("failed 1 host=h1", 1, 0, 0, 0)
-	times("claim 1 host=h2 attempt=2", 1, 4, 0, 0)
-	times("started 1 host=h2 attempt=2", 1, 4, 5, 0)
-	times("delete 1", 1, 4, 5, 0)
-	times("gone 1 host=h2 attempt=2", 1, 4, 5, 7)
-}
-
 // TestEndedWithoutReason: a record that does not say why it ended denies claims all the same.
 func TestEndedWithoutReason(t *testing.T) {
 	s := newStory(t)
