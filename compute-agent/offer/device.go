@@ -49,9 +49,9 @@ func (l devices) have(class compute.ResourceClass) bool {
 	return slices.ContainsFunc(l, func(d device) bool { return d.class == class })
 }
 
-// count says whether some of what is needed is devices.
+// count says whether some of what is needed is devices; nobody needs what has no class.
 func (l devices) count(needs compute.Resources) bool {
-	return slices.ContainsFunc(l, func(d device) bool { return d.class != "" && needs[d.class] > 0 })
+	return slices.ContainsFunc(l, func(d device) bool { return needs[d.class] > 0 })
 }
 
 // excludes says whether two machines cannot have one of them each: a physical

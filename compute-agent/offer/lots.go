@@ -46,7 +46,7 @@ type Lots struct {
 	used    float64                   // of the host, when they were dealt
 	at      map[compute.QueueName]int // places in lots
 	about   map[compute.QueueName]compute.QueueAdvice
-	heard   time.Time                 // when the last advice came; zero: never
+	heard   time.Time                 // when the last advice came; zero, and so long ago: never
 	skipped map[compute.QueueName]int // how often in a row a queue was drawn and not fetched
 	said    time.Time                 // when the last advice was made, by the clock of who made it
 	refuted map[compute.QueueName]refuted
@@ -215,7 +215,7 @@ func (c Candidate) before(d Candidate) int {
 // Wait draws from the queues whose work has room; used is the share of the host
 // in use. The answer is in the order in which they should be served.
 func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
-	e, advised := l.epoch(now), !l.heard.IsZero() && now.Sub(l.heard) < stale
+	e, advised := l.epoch(now), now.Sub(l.heard) < stale
 	if !l.weighed {
 		l.weigh()
 	}
@@ -255,7 +255,7 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 // Rung says whether the queue manager rings hosts: then this one draws no lots. A
 // queue manager that was not heard of for long rings nobody.
 func (l *Lots) Rung(now time.Time) bool {
-	return l.rings && !l.heard.IsZero() && now.Sub(l.heard) < compute.RingsLast
+	return l.rings && now.Sub(l.heard) < compute.RingsLast
 }
 
 // Heard takes note that the host was rung: so there is a queue manager that rings hosts,

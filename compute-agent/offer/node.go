@@ -72,9 +72,6 @@ func fitting(nodes []node, needs compute.Resources) (fit []node) {
 // hold takes a machine's processors and memory from the nodes it is on. What is
 // bound to none, or to nodes that are gone, is counted on each by its size.
 func hold(nodes []node, amounts compute.Resources, on []int) []node {
-	if len(nodes) == 0 {
-		return nil
-	}
 	bound := slices.ContainsFunc(nodes, func(n node) bool { return slices.Contains(on, n.id) })
 	out := slices.Clone(nodes)
 	for i, n := range out {

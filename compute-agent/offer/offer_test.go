@@ -475,6 +475,9 @@ func TestGuard(t *testing.T) {
 		t.Error("quarantined after two failures")
 	}
 	fail()
+	if !g.Quarantined(now) || g.Reason != "no disk" {
+		t.Errorf("after three failures: %+v", g)
+	}
 	fail() // was under way
 	if !g.Quarantined(now.Add(29*time.Second)) || g.Quarantined(now.Add(30*time.Second)) {
 		t.Errorf("after three failures: %+v", g)

@@ -180,7 +180,6 @@ func (p *plan) beside(room Room, lane int) Room {
 	case !slices.Equal(open.Place.Nodes, next.Place.Nodes):
 		return room.Hold(open.Most, open.Place).Hold(next.Most, next.Place)
 	}
-	devices := slices.Concat(open.Place.Devices, next.Place.Devices)
-	slices.Sort(devices)
-	return room.Hold(open.Most.Max(next.Most), compute.Place{Devices: slices.Compact(devices), Nodes: open.Place.Nodes})
+	devices := slices.Concat(open.Place.Devices, next.Place.Devices) // what is in both is lost once
+	return room.Hold(open.Most.Max(next.Most), compute.Place{Devices: devices, Nodes: open.Place.Nodes})
 }

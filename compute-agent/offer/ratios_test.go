@@ -52,7 +52,36 @@ func TestRatiosThatCannotBe(t *testing.T) {
 			t.Errorf("%v: %v", c.ratios, err)
 		}
 	}
+	if err := (Ratios{compute.VCPU: 0.5}).Check(); err != nil {
+		t.Error(err)
+	}
 	if err := (Ratios{compute.VCPU: 16, compute.MemoryMB: 1.5, compute.DiskGB: 64}).Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+// One machine may have what there is once, of what is promised more than once.
+func TestLargestOfWhatIsPromisedTwice(t *testing.T) {
+	inv := compute.Inventory{
+		Totals:   compute.Resources{compute.VCPU: 8, compute.MemoryMB: 1024},
+		Reserved: compute.Resources{compute.VCPU: 1},
+	}
+	for _, c := range []struct {
+		ratios, want map[compute.ResourceClass]float64
+	}{
+		{Ratios{compute.VCPU: 4, compute.MemoryMB: 1, compute.DiskGB: 2}, Ratios{compute.VCPU: 7}},
+		{Ratios{compute.VCPU: 0.5, compute.MemoryMB: 1.5}, Ratios{compute.MemoryMB: 1024}},
+	} {
+		want := compute.Resources{}
+		for class, n := range c.want {
+			want[class] = int64(n)
+		}
+		if diff := cmp.Diff(want, Ratios(c.ratios).largest(inv)); diff != "" {
+			t.Errorf("%v: %s", c.ratios, diff)
+		}
+	}
+	inv.Reserved[compute.VCPU] = 9
+	if got := (Ratios{compute.VCPU: 4}).largest(inv)[compute.VCPU]; got != 0 {
+		t.Errorf("where the host keeps all, a machine may have %d", got)
 	}
 }

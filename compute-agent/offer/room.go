@@ -23,7 +23,7 @@ func (r Room) Largest() (out compute.Resources) {
 			if out == nil {
 				out = compute.Resources{}
 			}
-			out[class] = max(0, n)
+			out[class] = n
 		}
 	}
 	for class, n := range r.largest {

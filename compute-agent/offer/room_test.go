@@ -93,6 +93,7 @@ func TestHiddenDevicesDoNotCount(t *testing.T) {
 		{"empty", nil, none.Plus(compute.Resources{wholeClass: 2, partClass: 4})},
 		{"a part", []Held{{compute.Resources{partClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:01:00.2"}}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 3})},
 		{"a card", []Held{{compute.Resources{wholeClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:02:00.0"}}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 2})},
+		{"one that is gone", []Held{{compute.Resources{partClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:01:00.9"}}}}, none.Plus(compute.Resources{wholeClass: 2, partClass: 4})},
 		{"which one is not known", []Held{{compute.Resources{wholeClass: 1}, compute.Place{}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 4})},
 	} {
 		if diff := cmp.Diff(c.want, free(c.held...)); diff != "" {
@@ -114,6 +115,7 @@ func TestDevicesInUseAreNotOffered(t *testing.T) {
 	devices = append(devices, card(5, 0, 0)...) // with its host's sound in one group
 	devices = append(devices, compute.PCIDevice{Address: "0000:05:00.1", Driver: "snd", InUse: true, Group: "5"})
 	set("0000:05:00.0", group("5"))
+	devices = append(devices, compute.PCIDevice{Address: "0000:05:00.2", Vendor: 0x10de, Device: 1, Driver: "vfio-pci", Group: "5"})
 	devices = append(devices, card(7, 1, 0)...) // the whole is for machines, and so its part is not
 	set("0000:07:00.1", func(d *compute.PCIDevice) { d.Barred = true })
 	devices = append(devices, card(6, 0, 0)...) // behind a bridge
@@ -145,6 +147,40 @@ func TestGroupsAreNotDivided(t *testing.T) {
 	}
 }
 
+// Of devices that would do, the nearest are taken, then those by which fewest others are
+// lost; if so there is no way, those by which fewest are lost come first.
+func TestWhichDevices(t *testing.T) {
+	one := func(class compute.ResourceClass) compute.Resources { return compute.Resources{class: 1} }
+	both := compute.Resources{wholeClass: 1, partClass: 1}
+	parts := []DeviceRule{{Class: wholeClass, Addresses: []compute.PCIAddress{"0000:01:00.0"}}, rules()[1]}
+	alone := card(1, 0, 0)
+	alone[0].Group = "8"
+	for _, c := range []struct {
+		when    string
+		devices []compute.PCIDevice
+		rules   []DeviceRule
+		held    compute.PCIAddress // a part of a card
+		needs   compute.Resources
+		want    []compute.PCIAddress
+	}{
+		{"near, though a card is lost", slices.Concat(card(1, 2, 0), card(2, 2, 1)), rules(), "0000:02:00.1", one(partClass), []compute.PCIAddress{"0000:01:00.1"}},
+		{"of a card that is lost", slices.Concat(card(1, 2, 0), card(2, 2, 0)), rules(), "0000:02:00.1", one(partClass), []compute.PCIAddress{"0000:02:00.2"}},
+		{"of a card that is not offered", slices.Concat(card(1, 2, 0), card(2, 2, 0)), parts, "", one(partClass), []compute.PCIAddress{"0000:02:00.1"}},
+		{"alone in a group", slices.Concat(alone, card(2, 0, 0)), rules(), "", one(wholeClass), []compute.PCIAddress{"0000:01:00.0"}},
+		{"far, or there is no part", slices.Concat(card(1, 2, 0), card(2, 0, 1)), rules(), "", both, []compute.PCIAddress{"0000:01:00.1", "0000:02:00.0"}},
+		{"the nearest of those", slices.Concat(card(1, 2, 0), card(2, 0, 1), card(4, 0, 1), card(5, 0, 0)), rules(), "",
+			compute.Resources{wholeClass: 2, partClass: 1}, []compute.PCIAddress{"0000:01:00.1", "0000:02:00.0", "0000:05:00.0"}},
+	} {
+		room := Terms{Devices: c.rules}.Offer(compute.Inventory{}, nil, c.devices).Room()
+		if c.held != "" {
+			room = room.Hold(one(partClass), compute.Place{Devices: []compute.PCIAddress{c.held}})
+		}
+		if got, ok := room.devices.pick(c.needs, []int{0}, nil); !ok || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.when, got, c.want)
+		}
+	}
+}
+
 // Machines outlive the rules that they got their devices by: those are nobody
 // else's, and neither is what they exclude; the rest is counted as it is offered.
 func TestRulesThatChange(t *testing.T) {
@@ -167,6 +203,9 @@ func TestRulesThatChange(t *testing.T) {
 			if free[class] != n {
 				t.Errorf("%s: %d %s are free, want %d", c.when, free[class], class, n)
 			}
+		}
+		if n, there := free[""]; there {
+			t.Errorf("%s: of what is not offered %d are free", c.when, n)
 		}
 	}
 }
@@ -215,6 +254,97 @@ func TestLargest(t *testing.T) {
 	}
 	if most := numaHost(Terms{}).Room().Largest(); most != nil {
 		t.Errorf("nothing is promised twice, and one machine may have %v", most)
+	}
+}
+
+// What a machine has that is bound to no node is counted on each by its size, what is on
+// several is divided among them; nodes may have nothing of a class.
+func TestNodesAreCounted(t *testing.T) {
+	h := numaHost(Terms{OneNode: true})
+	for _, c := range []struct {
+		held Held
+		want int64
+	}{
+		{Held{compute.Resources{compute.VCPU: 2}, compute.Place{}}, 3},
+		{Held{compute.Resources{compute.VCPU: 3}, compute.Place{}}, 2},
+		{Held{compute.Resources{compute.VCPU: 3}, compute.Place{Nodes: []int{0, 1}}}, 2},
+		{Held{compute.Resources{compute.VCPU: 4}, compute.Place{Nodes: []int{0, 1}}}, 2},
+	} {
+		if got := h.Room(c.held).Largest()[compute.VCPU]; got != c.want {
+			t.Errorf("beside %+v a machine may have %d processors, want %d", c.held, got, c.want)
+		}
+	}
+	for _, n := range split([]compute.NUMANode{{ID: 0}, {ID: 1}}, compute.Resources{compute.VCPU: 8, compute.MemoryMB: 8}, nil, nil) {
+		if n.free[compute.VCPU] != 0 || n.free[compute.MemoryMB] != 0 {
+			t.Errorf("a node without anything has %v", n.free)
+		}
+	}
+}
+
+// Fits says what Take would find, and Largest is told only where it is less than is free.
+func TestFits(t *testing.T) {
+	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 16384}}
+	twice := Terms{OverCommit: Ratios{compute.VCPU: 4}}.Offer(inv, nil, nil)
+	nodes := numaHost(Terms{OneNode: true, OverCommit: Ratios{compute.VCPU: 4}})
+	busy := Held{compute.Resources{compute.VCPU: 14}, compute.Place{Nodes: []int{0}}}
+	cpus := func(n int64) compute.Resources { return compute.Resources{compute.VCPU: n} }
+	for _, c := range []struct {
+		when    string
+		room    Room
+		largest compute.Resources
+		fits    map[string]compute.Resources
+		not     compute.Resources
+	}{
+		{"promised twice", twice.Room(), cpus(8), map[string]compute.Resources{"as many": cpus(8)}, cpus(9)},
+		{"nearly full", twice.Room(Held{Resources: cpus(25)}), nil, map[string]compute.Resources{"all": cpus(7)}, cpus(8)},
+		{"just as many are free", twice.Room(Held{Resources: cpus(24)}), nil, map[string]compute.Resources{"all": cpus(8)}, cpus(9)},
+		{
+			"promised twice, on nodes", nodes.Room(), compute.Resources{compute.VCPU: 4, compute.MemoryMB: 8192},
+			map[string]compute.Resources{"as many": cpus(4)}, cpus(5),
+		},
+		{
+			"one node is nearly full", nodes.Room(busy), compute.Resources{compute.VCPU: 4, compute.MemoryMB: 8192},
+			map[string]compute.Resources{"on the other": cpus(3)}, cpus(5),
+		},
+		{
+			"a card and parts of it", Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, card(1, 2, 0)).Room(), nil,
+			map[string]compute.Resources{"the card": {wholeClass: 1}, "the parts": {partClass: 2}}, compute.Resources{wholeClass: 1, partClass: 1},
+		},
+	} {
+		if diff := cmp.Diff(c.largest, c.room.Largest()); diff != "" {
+			t.Errorf("%s: %s", c.when, diff)
+		}
+		for what, needs := range c.fits {
+			if _, _, ok := c.room.Take(needs, compute.Place{}); !ok || !c.room.Fits(needs) {
+				t.Errorf("%s: %s does not fit", c.when, what)
+			}
+		}
+		if _, _, ok := c.room.Take(c.not, compute.Place{}); ok || c.room.Fits(c.not) {
+			t.Errorf("%s: %v fits", c.when, c.not)
+		}
+	}
+	small := Room{free: cpus(9), largest: cpus(2), nodes: nodes.Room().nodes}
+	if got := small.Largest()[compute.VCPU]; got != 2 {
+		t.Errorf("of what is promised twice, less than a node has, a machine may have %d", got)
+	}
+}
+
+// A host with one node is one node: nothing has to be kept on it.
+func TestOneNode(t *testing.T) {
+	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 4, compute.MemoryMB: 1024}}
+	for _, nodes := range [][]compute.NUMANode{nil, {{ID: 0, CPUs: []int{0, 1}, MemoryMB: 1024}}} {
+		if got := taken(Terms{OneNode: true}.Offer(inv, nodes, nil).Room(), compute.Resources{compute.VCPU: 4}); got != "[][]" {
+			t.Errorf("%d nodes: %s", len(nodes), got)
+		}
+	}
+}
+
+// Of a class that devices count as there is what there are devices, whatever the driver says.
+func TestTotalsAreDevices(t *testing.T) {
+	inv := compute.Inventory{Totals: compute.Resources{wholeClass: 5, compute.VCPU: 1}}
+	got := Terms{Devices: rules()}.Offer(inv, nil, append(card(1, 0, 0), compute.PCIDevice{Address: "0000:09:00.0"})).Inventory.Totals
+	if diff := cmp.Diff(compute.Resources{wholeClass: 1, partClass: 0, compute.VCPU: 1}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,0 +1,204 @@
+package offer
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+var plenty = Room{free: compute.Resources{compute.VCPU: 1}}
+
+// told is a host of very many that was told about n queues, and waits on none by lot.
+func told(n int, depth uint64) *Lots {
+	l := NewLots("h", Spread)
+	l.List(many(n))
+	l.Hear(advice(n, 1<<30, depth), epochZero)
+	return l
+}
+
+// A full advice says all there is: what it does not name is not known any more.
+func TestFullAdviceForgetsTheRest(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		l := told(3, 0)
+		if got := l.Wait(plenty, 0.5, epochZero); len(got) != 0 {
+			t.Fatalf("it waits on %v", listed(got))
+		}
+		l.Hear(advice(1, 1<<30, 0), epochZero)
+		if again { // from what is remembered
+			l.List(many(3))
+		}
+		if got := sorted(l.Wait(plenty, 0.5, epochZero)); !slices.Equal(got, []compute.QueueName{"q001", "q002"}) {
+			t.Errorf("listed again %t: it waits on %v", again, got)
+		}
+	}
+}
+
+// A queue that is gone leaves nothing; one made anew under its name is one of which nothing is known.
+func TestForgetLeavesNothing(t *testing.T) {
+	l := told(2, 1<<40)
+	l.Planned(nil, []Candidate{{Queue: "q001"}})
+	l.Refute("q001", epochZero)
+	l.Forget("q001")
+	if _, known := l.about["q001"]; known || len(l.skipped)+len(l.refuted) != 0 || len(l.deep) != 1 {
+		t.Errorf("left are %v, %v, %v, %v", l.about, l.skipped, l.refuted, l.deep)
+	}
+	drawn := l.Wait(plenty, 0.5, epochZero)
+	i := slices.IndexFunc(drawn, func(c Candidate) bool { return c.Queue == "q001" })
+	if i < 0 || drawn[i].Deep || drawn[i].Extra {
+		t.Errorf("it waits on %+v", drawn)
+	}
+}
+
+// What is drawn says why, and nothing that is not so.
+func TestWhatIsDrawn(t *testing.T) {
+	l := NewLots("h", Spread)
+	l.List(many(1))
+	since := epochZero.Add(-time.Minute)
+	l.Hear(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1, Depth: 1, Oldest: since}}}, epochZero)
+	drawn := func(deep bool, oldest time.Time) {
+		t.Helper()
+		got := l.Wait(plenty, 0.5, epochZero)
+		if len(got) != 1 || got[0].Deep != deep || !got[0].Oldest.Equal(oldest) || got[0].Extra {
+			t.Errorf("%+v", got)
+		}
+	}
+	drawn(true, since)
+	l.Refute("q000", epochZero)
+	drawn(false, time.Time{})
+	l.Hear(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1}}}, epochZero)
+	drawn(false, time.Time{})
+	if got := l.Wait(Room{free: compute.Resources{}}, 0.5, epochZero); len(got) != 0 {
+		t.Errorf("without room it waits on %+v", got)
+	}
+}
+
+// One build is work, too.
+func TestOneBuildIsGlancedAt(t *testing.T) {
+	l := NewLots("h", Spread)
+	l.Hear(advice(1, 1000, 1), epochZero)
+	if got := l.glance(0, every, every); len(got) != 1 {
+		t.Errorf("glances at %v", got)
+	}
+}
+
+// Where work lies in many queues, a host waits on others of them each time.
+func TestExtrasRotate(t *testing.T) {
+	l := told(50, 1<<40)
+	seen := map[compute.QueueName]bool{}
+	for e := range 40 {
+		now := epochZero.Add(time.Duration(e) * Epoch)
+		l.Hear(advice(50, 1<<30, 1<<40), now)
+		drawn := l.Wait(plenty, 0.5, now)
+		if len(drawn) != MostExtra {
+			t.Fatalf("it waits on %v", listed(drawn))
+		}
+		for _, c := range drawn {
+			seen[c.Queue] = true
+		}
+	}
+	if len(seen) < 40 {
+		t.Errorf("in 40 epochs it waited on %d of 50 queues", len(seen))
+	}
+	var is []int
+	for own := range 6 {
+		is = append(is, Extra(own))
+	}
+	if diff := cmp.Diff([]int{4, 3, 2, 1, 1, 1}, is); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What was fetched was not left out.
+func TestFetchedIsNotLeftOut(t *testing.T) {
+	l := told(2, 0)
+	c := Candidate{Queue: "q000"}
+	for want := 1; want < 4; want++ {
+		c.Skipped = l.Skipped(c.Queue)
+		if l.Planned(nil, []Candidate{c}); l.Skipped(c.Queue) != want {
+			t.Errorf("left out %d times, want %d", l.Skipped(c.Queue), want)
+		}
+	}
+	if l.Planned([]Candidate{c}, nil); l.Skipped(c.Queue) != 0 || len(l.skipped) != 0 {
+		t.Errorf("fetched, and left out %d times", l.Skipped(c.Queue))
+	}
+}
+
+// A doubt ends with its time, and is forgotten then.
+func TestDoubtsEnd(t *testing.T) {
+	l := told(1, 1<<40)
+	l.Refute("q000", epochZero)
+	if got := l.Wait(plenty, 0.5, epochZero.Add(Epoch)); len(got) != 1 || len(l.refuted) != 0 {
+		t.Errorf("it waits on %v, in doubt are %v", got, l.refuted)
+	}
+}
+
+// Where nobody is eligible, whoever finds that it is waits.
+func TestChancesWhereNobodyIs(t *testing.T) {
+	if own, all := Share(0).Chances(compute.QueueAdvice{}); own != 1 || all != 1 {
+		t.Errorf("%v, %v", own, all)
+	}
+	if own, all := Share(1000).Chances(compute.QueueAdvice{Depth: 3}); own != 1 || all != 1 {
+		t.Errorf("%v, %v", own, all)
+	}
+}
+
+// Hosts do not all change over at once.
+func TestHostsTurnAtOtherTimes(t *testing.T) {
+	seen := map[time.Time]bool{}
+	for h := range 100 {
+		seen[NewLots(compute.HostID(fmt.Sprint("h", h)), Spread).Turns(epochZero)] = true
+	}
+	if len(seen) < 99 {
+		t.Errorf("100 hosts turn at %d moments", len(seen))
+	}
+}
+
+// Of several pieces of advice that are read at once, each is as old as it is; of another
+// queue manager, whose clock is behind, none is old.
+func TestAdviceThatIsReadAtOnce(t *testing.T) {
+	l := NewLots("h", Spread)
+	hear := func(said, now time.Duration) {
+		l.Hear(compute.Advice{At: epochZero.Add(said), Rings: true}, epochZero.Add(now))
+	}
+	const late = 2 * compute.RingsLast
+	hear(0, 0)
+	hear(time.Second, late)
+	hear(2*time.Second, late)
+	if l.Rung(epochZero.Add(late)) {
+		t.Error("it was read late, and counts as new")
+	}
+	hear(-time.Hour, late+10*time.Second)
+	if !l.Rung(epochZero.Add(late + 10*time.Second)) {
+		t.Error("what another queue manager said counts as old")
+	}
+}
+
+// Names are told apart, and every bit of a hash depends on every bit of the number.
+func TestHash(t *testing.T) {
+	if hash("ab", "c", 0) == hash("a", "bc", 0) {
+		t.Error("two names are as one")
+	}
+	const samples = 400
+	var flips [64][64]int
+	for i := range uint64(samples) {
+		h := hash("h", "q", i*i)
+		for in := range 64 {
+			changed := h ^ hash("h", "q", i*i^1<<in)
+			for out := range 64 {
+				flips[in][out] += int(changed >> out & 1)
+			}
+		}
+	}
+	for in := range 64 {
+		for out, n := range flips[in] {
+			if n < samples/4 || n > samples*3/4 {
+				t.Fatalf("bit %d changes bit %d in %d of %d", in, out, n, samples)
+			}
+		}
+	}
+}
