@@ -2,6 +2,7 @@ package offer
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -199,6 +200,73 @@ func TestHash(t *testing.T) {
 			if n < samples/4 || n > samples*3/4 {
 				t.Fatalf("bit %d changes bit %d in %d of %d", in, out, n, samples)
 			}
+		}
+	}
+}
+
+// Only queues of which something is known are shared out among hosts.
+func TestShareIsOfWhatIsKnown(t *testing.T) {
+	l := NewLots("h", Spread)
+	l.List(many(10))
+	l.Hear(advice(2, 8, 0), epochZero)
+	if l.Wait(plenty, 0.5, epochZero); l.share != 2 {
+		t.Errorf("it would wait on %v queues, want 2", l.share)
+	}
+}
+
+// A queue that is told of in the middle of an epoch was not dealt: its chance decides.
+func TestWhatIsToldLater(t *testing.T) {
+	for eligible, want := range map[uint32]int{8: 1, 1 << 30: 0} {
+		l := NewLots("h", Spread)
+		l.List(many(1))
+		if got := l.Wait(plenty, 0.5, epochZero); len(got) != 1 {
+			t.Fatalf("where nothing is known it waits on %v", got)
+		}
+		l.Hear(advice(1, eligible, 0), epochZero)
+		if got := l.Wait(plenty, 0.5, epochZero); len(got) != want {
+			t.Errorf("of %d hosts: it waits on %v", eligible, got)
+		}
+	}
+}
+
+// Whatever the chance was that a host was dealt a queue with, it waits with the one of now.
+func TestWaitsWithTheChanceOfNow(t *testing.T) {
+	const lots = 20_000
+	for _, w := range []Weigher{Spread, Pack} {
+		for _, c := range []struct{ dealt, now, used float64 }{{0.2, 0.6, 0.1}, {0.6, 0.2, 0.1}, {0.3, 0.5, 0.9}, {0.5, 0.3, 0.9}, {0.4, 1, 0.5}, {0, 0.3, 0.5}} {
+			waits := 0
+			for i := range uint64(lots) {
+				mine := part(hash("dealt", "", i)) < w.Chance(c.dealt, c.used)
+				if w.Waits(mine, c.dealt, c.now, hash("now", "", i), c.used) {
+					waits++
+				}
+			}
+			want := w.Chance(c.now, c.used)
+			if off := math.Abs(float64(waits) - want*lots); off > 5*math.Sqrt(want*(1-want)*lots)+1e-6 {
+				t.Errorf("weigher %d, %+v: %d of %d wait, want %v of them", w, c, waits, lots, want)
+			}
+		}
+		if got := w.Chance(1, 0.5+float64(1-w)/2); got != 1 {
+			t.Errorf("weigher %d keeps somebody away where all should wait: %v", w, got)
+		}
+	}
+}
+
+func TestUsed(t *testing.T) {
+	for _, c := range []struct {
+		totals, free compute.Resources
+		want         float64
+	}{
+		{nil, nil, 0},
+		{compute.Resources{compute.VCPU: 4, compute.MemoryMB: 10}, compute.Resources{compute.VCPU: 3, compute.MemoryMB: 5}, 0.5},
+		{compute.Resources{compute.VCPU: 1}, compute.Resources{compute.VCPU: 0}, 1},
+		{compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: -4}, 1},
+		{compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 4}, 0},
+		{compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 6}, 0},
+		{compute.Resources{compute.VCPU: 0, compute.DiskGB: 4}, compute.Resources{compute.VCPU: -1, compute.DiskGB: 3}, 0.25},
+	} {
+		if got := Used(c.totals, c.free); got != c.want {
+			t.Errorf("%v of %v free: %v is used, want %v", c.free, c.totals, got, c.want)
 		}
 	}
 }

@@ -348,6 +348,35 @@ func TestTotalsAreDevices(t *testing.T) {
 	}
 }
 
+// A machine that has devices, nobody knows which, has as many of them.
+func TestUnknownDevicesAreHeld(t *testing.T) {
+	if got := numaHost(Terms{}).Room().Hold(compute.Resources{wholeClass: 1}, compute.Place{}).Free()[wholeClass]; got != 1 {
+		t.Errorf("%d cards are free", got)
+	}
+}
+
+func TestRulesMatch(t *testing.T) {
+	d := compute.PCIDevice{Address: "0000:01:00.0", Vendor: 0x10de, Device: 0x2230}
+	for want, rules := range map[bool][]DeviceRule{
+		true:  {{ID: "10de:2230"}, {Addresses: []compute.PCIAddress{"0000:02:00.0", "0000:01:00.0"}}},
+		false: {{ID: "10de:2231"}, {ID: "10df:2230"}, {Addresses: []compute.PCIAddress{"0000:02:00.0"}}},
+	} {
+		for _, r := range rules {
+			if r.matches(d) != want {
+				t.Errorf("%+v matches: %t", r, !want)
+			}
+		}
+	}
+	for _, r := range []DeviceRule{
+		{Class: compute.MemoryMB, ID: "10de:0001"}, {Class: compute.DiskGB, ID: "10de:0001"},
+		{Class: "CUSTOM_GPU", Addresses: []compute.PCIAddress{"0000:01:00.0", "01:00.0"}},
+	} {
+		if r.Check() == nil {
+			t.Errorf("%+v is taken", r)
+		}
+	}
+}
+
 func TestTermsThatCannotBe(t *testing.T) {
 	for says, terms := range map[string]Terms{
 		"a class of your own":        {Devices: []DeviceRule{{Class: compute.VCPU, ID: "10de:0001"}}},

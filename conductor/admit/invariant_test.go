@@ -129,7 +129,16 @@ func (c *checked) verifyIndexes() {
 			c.t.Fatalf("usage of %s is %v, the sum is %v", p, c.Used(p), used[p])
 		}
 	}
+	ended := map[compute.Project]int{}
+	for _, inst := range c.last {
+		if inst.State.Ended() {
+			ended[inst.Project]++
+		}
+	}
 	for p, x := range c.over {
+		if len(x.items) != ended[p] {
+			c.t.Fatalf("of %s %d have ended, and %d are known", p, ended[p], len(x.items))
+		}
 		if len(x.items) == 0 || c.crowded[p] != (len(x.items) > c.opts.MostEnded) {
 			c.t.Fatalf("of %s %d have ended, crowded: %t", p, len(x.items), c.crowded[p])
 		}

@@ -148,3 +148,10 @@ func TestPausesAreBounded(t *testing.T) {
 		t.Errorf("after 1000 publications it waits %s", got)
 	}
 }
+
+// TestResendOfNothing: an id that is not known here answers nothing.
+func TestResendOfNothing(t *testing.T) {
+	if out := New(Defaults()).Resend(long("1"), catalog(), epoch); len(out.Effects)+len(out.Changed) != 0 {
+		t.Errorf("%+v", out)
+	}
+}

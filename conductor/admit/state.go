@@ -136,7 +136,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	if old != nil && old.State.Ended() {
 		s.revoked(e)
 	}
-	if old != nil && (next == nil || next.State != old.State || next.Attempt != old.Attempt) {
+	if old != nil && (next == nil || next.State != old.State) {
 		s.unpublish(e)
 		e.pub = nil
 		e.asking = e.asking && next != nil && next.Attempt == old.Attempt && next.State != compute.StateDeleting
