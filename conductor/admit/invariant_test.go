@@ -41,7 +41,17 @@ var diagram = map[compute.State][]compute.State{
 
 func (c *checked) verify(out Output, view View, now time.Time) {
 	c.t.Helper()
-	for _, inst := range out.Changed {
+	if len(out.Was) != len(out.Changed) {
+		c.t.Fatalf("%d records changed, and of %d it is known what they were", len(out.Changed), len(out.Was))
+	}
+	for i, inst := range out.Changed {
+		was := compute.StateNone
+		if before := c.last[inst.ID]; before != nil {
+			was = before.State
+		}
+		if out.Was[i] != was || inst.State.Ended() != inst.EndedAt.Equal(now) {
+			c.t.Fatalf("%s was %s, and %s by its own word; it is %s, and ended at %v", inst.ID, was, out.Was[i], inst.State, inst.EndedAt)
+		}
 		c.verifyVersion(inst)
 		c.verifyEffects(inst, out, view, now)
 		c.last[inst.ID] = inst
