@@ -196,7 +196,8 @@ func TestAFolderThatCannotBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(t, Place{Dir: filepath.Join(file, "below")}, first, true, compute.KindInvalid, "cannot be used")
-	for name, why := range map[string]string{"owner.lock": "cannot be used", "owner.next": "cannot be used", "owner": "cannot be read"} {
+	for name, why := range map[string]string{"owner.lock": "cannot be used", "owner.next": "cannot be used",
+		"owner": "cannot be read"} {
 		p := Place{Dir: t.TempDir()}
 		must(t, os.Mkdir(filepath.Join(p.Dir, name), 0o700))
 		refused(t, p, first, true, compute.KindInvalid, why, "is a directory", p.Dir)

@@ -67,7 +67,8 @@ func TestEverythingComesBack(t *testing.T) {
 	position++ // a change with all there can be
 	given = append(given, Given{Instance: "f", Attempt: 2, Claim: "c2", At: at})
 	host.Fails = 4
-	must(t, j.Write(Change{Forget: []compute.InstanceID{"e", "never", "f"}, Position: &position, Host: &host, GiveBack: given[1:]}))
+	must(t, j.Write(Change{Forget: []compute.InstanceID{"e", "never", "f"}, Position: &position, Host: &host,
+		GiveBack: given[1:]}))
 	want := State{
 		ID: j.ID(), Position: 42, Positioned: true, Host: host, Given: given,
 		Entries: map[compute.InstanceID]Entry{"a": entry("a", StageGranted), "b": failed, "c": broken},
@@ -126,8 +127,9 @@ func damages() map[string]func([]byte) []byte {
 	return map[string]func([]byte) []byte{
 		"another file": func([]byte) []byte { return bytes.Repeat([]byte("no journal "), 3000) },
 		"cut short":    func(b []byte) []byte { return b[:2*os.Getpagesize()+100] },
-		"cut later":    func(b []byte) []byte { return b[:8*os.Getpagesize()+100] }, // what is looked for behind the end is a fault of memory
-		"zeros":        func(b []byte) []byte { return make([]byte, len(b)) },
+		// What is looked for behind this end is a fault of memory.
+		"cut later": func(b []byte) []byte { return b[:8*os.Getpagesize()+100] },
+		"zeros":     func(b []byte) []byte { return make([]byte, len(b)) },
 		"bad pages": func(b []byte) []byte {
 			out := bytes.Clone(b)
 			for i := 2 * os.Getpagesize(); i < len(out); i++ {
@@ -260,7 +262,9 @@ func TestLaterVersionsAndBrokenValuesAreRefused(t *testing.T) {
 func TestBrokenValuesOfTheHostAreRefused(t *testing.T) {
 	for _, key := range []string{positionKey, hostKey} {
 		j := open(t, filepath.Join(t.TempDir(), "journal"))
-		must(t, j.db.Update(func(tx *bbolt.Tx) error { return bucket(tx, metaBucket).Put([]byte(key), []byte(`{"v":1,"x":"no"}`)) }))
+		must(t, j.db.Update(func(tx *bbolt.Tx) error {
+			return bucket(tx, metaBucket).Put([]byte(key), []byte(`{"v":1,"x":"no"}`))
+		}))
 		_, err := j.Read()
 		refused(t, err, compute.KindInvalid, "damaged", key)
 	}
@@ -308,7 +312,8 @@ func TestWritesAreThereWhenWriteReturns(t *testing.T) {
 func TestOnlyNothingIsEmpty(t *testing.T) {
 	position := int64(0)
 	for i, c := range []Change{
-		{Put: []Entry{{}}}, {Forget: []compute.InstanceID{"a"}}, {GiveBack: []Given{{}}}, {Position: &position}, {Host: &Host{}},
+		{Put: []Entry{{}}}, {Forget: []compute.InstanceID{"a"}}, {GiveBack: []Given{{}}}, {Position: &position},
+		{Host: &Host{}},
 	} {
 		if c.Empty() {
 			t.Errorf("change %d is empty: %+v", i, c)
@@ -367,7 +372,8 @@ func TestWhatIsWrong(t *testing.T) {
 // A file that cannot be opened is told of with why.
 func TestOpenSaysWhyNot(t *testing.T) {
 	why := errors.New("the disk is on fire")
-	_, err := Open(filepath.Join(t.TempDir(), "journal"), Options{OpenFile: func(string, int, fs.FileMode) (*os.File, error) { return nil, why }})
+	no := func(string, int, fs.FileMode) (*os.File, error) { return nil, why }
+	_, err := Open(filepath.Join(t.TempDir(), "journal"), Options{OpenFile: no})
 	if refused(t, err, compute.KindUnavailable, "cannot be used"); !errors.Is(err, why) {
 		t.Errorf("the cause of %v is not in it", err)
 	}
@@ -377,7 +383,9 @@ func TestOpenSaysWhyNot(t *testing.T) {
 func TestAnIDOfLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
 	j := open(t, path)
-	must(t, j.db.Update(func(tx *bbolt.Tx) error { return bucket(tx, metaBucket).Put([]byte(idKey), []byte(`{"v":2,"x":{}}`)) }))
+	must(t, j.db.Update(func(tx *bbolt.Tx) error {
+		return bucket(tx, metaBucket).Put([]byte(idKey), []byte(`{"v":2,"x":{}}`))
+	}))
 	must(t, j.Close())
 	_, err := Open(path, Options{})
 	refused(t, err, compute.KindInvalid, "newer than 1")

@@ -60,7 +60,8 @@ func TestWhatIsDrawn(t *testing.T) {
 	l := NewLots("h", Spread)
 	l.List(many(1))
 	since := epochZero.Add(-time.Minute)
-	l.Hear(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1, Depth: 1, Oldest: since}}}, epochZero)
+	l.Hear(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1, Depth: 1,
+		Oldest: since}}}, epochZero)
 	drawn := func(deep bool, oldest time.Time) {
 		t.Helper()
 		got := l.Wait(plenty, 0.5, epochZero)
@@ -233,7 +234,8 @@ func TestWhatIsToldLater(t *testing.T) {
 func TestWaitsWithTheChanceOfNow(t *testing.T) {
 	const lots = 20_000
 	for _, w := range []Weigher{Spread, Pack} {
-		for _, c := range []struct{ dealt, now, used float64 }{{0.2, 0.6, 0.1}, {0.6, 0.2, 0.1}, {0.3, 0.5, 0.9}, {0.5, 0.3, 0.9}, {0.4, 1, 0.5}, {0, 0.3, 0.5}} {
+		for _, c := range []struct{ dealt, now, used float64 }{{0.2, 0.6, 0.1}, {0.6, 0.2, 0.1}, {0.3, 0.5, 0.9},
+			{0.5, 0.3, 0.9}, {0.4, 1, 0.5}, {0, 0.3, 0.5}} {
 			waits := 0
 			for i := range uint64(lots) {
 				mine := part(hash("dealt", "", i)) < w.Chance(c.dealt, c.used)
@@ -258,7 +260,8 @@ func TestUsed(t *testing.T) {
 		want         float64
 	}{
 		{nil, nil, 0},
-		{compute.Resources{compute.VCPU: 4, compute.MemoryMB: 10}, compute.Resources{compute.VCPU: 3, compute.MemoryMB: 5}, 0.5},
+		{compute.Resources{compute.VCPU: 4, compute.MemoryMB: 10}, compute.Resources{compute.VCPU: 3,
+			compute.MemoryMB: 5}, 0.5},
 		{compute.Resources{compute.VCPU: 1}, compute.Resources{compute.VCPU: 0}, 1},
 		{compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: -4}, 1},
 		{compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 4}, 0},

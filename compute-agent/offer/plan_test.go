@@ -16,27 +16,30 @@ func TestWhoIsServedFirst(t *testing.T) {
 	open := func(most int64, c Candidate) Lane {
 		return Lane{Open: &Reserved{Most: cpus(most)}, Candidates: []Candidate{c}}
 	}
-	none := Candidate{Queue: "none", Needs: cpus(1)}
+	of := func(q compute.QueueName, n int64, skipped int, deep bool) Candidate {
+		return Candidate{Queue: q, Needs: cpus(n), Skipped: skipped, Deep: deep}
+	}
+	just := func(q compute.QueueName) []compute.QueueName { return []compute.QueueName{q} }
+	none, small := of("none", 1, 0, false), one(of("b", 2, 0, false))
 	for _, c := range []struct {
 		when  string
 		room  int64
 		lanes []Lane
 		want  []compute.QueueName
 	}{
-		{"work lies there", 4, []Lane{one(Candidate{Queue: "a", Needs: cpus(4)}), one(Candidate{Queue: "b", Needs: cpus(4), Deep: true})}, []compute.QueueName{"b"}},
-		{"left out in an open lane", 4, []Lane{open(1, Candidate{Queue: "a", Needs: cpus(4), Skipped: 1}), one(Candidate{Queue: "b", Needs: cpus(3)})}, nil},
-		{"not left out in an open lane", 4, []Lane{open(1, Candidate{Queue: "a", Needs: cpus(4)}), one(Candidate{Queue: "b", Needs: cpus(3)})}, []compute.QueueName{"b"}},
-		{"as often, the lane that is idle", 5, []Lane{open(1, Candidate{Queue: "a", Needs: cpus(4), Skipped: 1}), one(Candidate{Queue: "b", Needs: cpus(4), Skipped: 1})}, []compute.QueueName{"b"}},
-		{"large, and nothing lies there", 4, []Lane{open(1, none), one(Candidate{Queue: "a", Needs: cpus(4), Skipped: 1}), one(Candidate{Queue: "b", Needs: cpus(2)})}, []compute.QueueName{"b"}},
-		{"large, and work lies there", 4, []Lane{open(1, none), one(Candidate{Queue: "a", Needs: cpus(4), Skipped: 1, Deep: true}), one(Candidate{Queue: "b", Needs: cpus(2)})}, nil},
-		{"large, and not left out yet", 4, []Lane{open(1, none), one(Candidate{Queue: "a", Needs: cpus(4), Deep: true}), one(Candidate{Queue: "b", Needs: cpus(2)})}, []compute.QueueName{"b"}},
-		{"large, in an open lane", 4, []Lane{open(1, none), open(1, Candidate{Queue: "a", Needs: cpus(4), Skipped: 1, Deep: true}), one(Candidate{Queue: "b", Needs: cpus(2)})}, []compute.QueueName{"b"}},
-		{"larger than the host", 4, []Lane{open(1, none), one(Candidate{Queue: "a", Needs: cpus(5), Skipped: 1, Deep: true}), one(Candidate{Queue: "b", Needs: cpus(2)})}, []compute.QueueName{"b"}},
+		{"work lies there", 4, []Lane{one(of("a", 4, 0, false)), one(of("b", 4, 0, true))}, just("b")},
+		{"left out in an open lane", 4, []Lane{open(1, of("a", 4, 1, false)), one(of("b", 3, 0, false))}, nil},
+		{"not left out in an open lane", 4, []Lane{open(1, of("a", 4, 0, false)), one(of("b", 3, 0, false))}, just("b")},
+		{"as often, the idle lane", 5, []Lane{open(1, of("a", 4, 1, false)), one(of("b", 4, 1, false))}, just("b")},
+		{"large, nothing lies there", 4, []Lane{open(1, none), one(of("a", 4, 1, false)), small}, just("b")},
+		{"large, work lies there", 4, []Lane{open(1, none), one(of("a", 4, 1, true)), small}, nil},
+		{"large, not left out yet", 4, []Lane{open(1, none), one(of("a", 4, 0, true)), small}, just("b")},
+		{"large, in an open lane", 4, []Lane{open(1, none), open(1, of("a", 4, 1, true)), small}, just("b")},
+		{"larger than the host", 4, []Lane{open(1, none), one(of("a", 5, 1, true)), small}, just("b")},
 		{"in a lane of which more was left out", 4, []Lane{
-			open(1, none), one(Candidate{Queue: "a", Needs: cpus(4), Skipped: 1, Deep: true}),
-			{Candidates: []Candidate{{Queue: "b", Needs: cpus(9), Skipped: 2}, {Queue: "c", Needs: cpus(2)}}},
+			open(1, none), one(of("a", 4, 1, true)), {Candidates: []Candidate{of("b", 9, 2, false), of("c", 2, 0, false)}},
 		}, nil},
-		{"the next fetch of an open lane, in place of that one", 5, []Lane{open(2, Candidate{Queue: "a", Needs: cpus(3), Skipped: 1}), one(Candidate{Queue: "b", Needs: cpus(2)})}, []compute.QueueName{"b"}},
+		{"in place of the open fetch", 5, []Lane{open(2, of("a", 3, 1, false)), small}, just("b")},
 	} {
 		for range 2 {
 			var got []compute.QueueName
@@ -105,7 +108,8 @@ func TestAFullListHoldsNothingBack(t *testing.T) {
 	for range MostListed + 1 {
 		many.Candidates = append(many.Candidates, Candidate{Queue: "a", Needs: one, Skipped: 1, Deep: true})
 	}
-	got := fetched(Room{free: compute.Resources{compute.VCPU: 2}}, 9, many, Lane{Candidates: []Candidate{{Queue: "b", Needs: one}}})
+	got := fetched(Room{free: compute.Resources{compute.VCPU: 2}}, 9, many,
+		Lane{Candidates: []Candidate{{Queue: "b", Needs: one}}})
 	if len(got[0]) != MostListed || len(got[1]) != 1 {
 		t.Errorf("%d and %d queues are listed", len(got[0]), len(got[1]))
 	}
@@ -113,7 +117,8 @@ func TestAFullListHoldsNothingBack(t *testing.T) {
 
 // What needs nothing is fetched like everything else: that a fetch is open is known by what it may bring.
 func TestNothingIsReserved(t *testing.T) {
-	p := Plan(Room{free: compute.Resources{}}, []Lane{{Candidates: []Candidate{{Queue: "a", Needs: compute.Resources{}}}}}, 1)[0]
+	lane := Lane{Candidates: []Candidate{{Queue: "a", Needs: compute.Resources{}}}}
+	p := Plan(Room{free: compute.Resources{}}, []Lane{lane}, 1)[0]
 	if len(p.Listed) != 1 || p.Most == nil {
 		t.Errorf("%+v", p)
 	}

@@ -93,7 +93,9 @@ func TestHiddenDevicesDoNotCount(t *testing.T) {
 		{"empty", nil, none.Plus(compute.Resources{wholeClass: 2, partClass: 4})},
 		{"a part", []Held{{compute.Resources{partClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:01:00.2"}}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 3})},
 		{"a card", []Held{{compute.Resources{wholeClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:02:00.0"}}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 2})},
-		{"one that is gone", []Held{{compute.Resources{partClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:01:00.9"}}}}, none.Plus(compute.Resources{wholeClass: 2, partClass: 4})},
+		{"one that is gone", []Held{{compute.Resources{partClass: 1},
+			compute.Place{Devices: []compute.PCIAddress{"0000:01:00.9"}}}}, none.Plus(compute.Resources{wholeClass: 2,
+			partClass: 4})},
 		{"which one is not known", []Held{{compute.Resources{wholeClass: 1}, compute.Place{}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 4})},
 	} {
 		if diff := cmp.Diff(c.want, free(c.held...)); diff != "" {
@@ -115,7 +117,8 @@ func TestDevicesInUseAreNotOffered(t *testing.T) {
 	devices = append(devices, card(5, 0, 0)...) // with its host's sound in one group
 	devices = append(devices, compute.PCIDevice{Address: "0000:05:00.1", Driver: "snd", InUse: true, Group: "5"})
 	set("0000:05:00.0", group("5"))
-	devices = append(devices, compute.PCIDevice{Address: "0000:05:00.2", Vendor: 0x10de, Device: 1, Driver: "vfio-pci", Group: "5"})
+	devices = append(devices, compute.PCIDevice{Address: "0000:05:00.2", Vendor: 0x10de, Device: 1,
+		Driver: "vfio-pci", Group: "5"})
 	devices = append(devices, card(7, 1, 0)...) // the whole is for machines, and so its part is not
 	set("0000:07:00.1", func(d *compute.PCIDevice) { d.Barred = true })
 	devices = append(devices, card(6, 0, 0)...) // behind a bridge
@@ -163,13 +166,19 @@ func TestWhichDevices(t *testing.T) {
 		needs   compute.Resources
 		want    []compute.PCIAddress
 	}{
-		{"near, though a card is lost", slices.Concat(card(1, 2, 0), card(2, 2, 1)), rules(), "0000:02:00.1", one(partClass), []compute.PCIAddress{"0000:01:00.1"}},
-		{"of a card that is lost", slices.Concat(card(1, 2, 0), card(2, 2, 0)), rules(), "0000:02:00.1", one(partClass), []compute.PCIAddress{"0000:02:00.2"}},
-		{"of a card that is not offered", slices.Concat(card(1, 2, 0), card(2, 2, 0)), parts, "", one(partClass), []compute.PCIAddress{"0000:02:00.1"}},
-		{"alone in a group", slices.Concat(alone, card(2, 0, 0)), rules(), "", one(wholeClass), []compute.PCIAddress{"0000:01:00.0"}},
-		{"far, or there is no part", slices.Concat(card(1, 2, 0), card(2, 0, 1)), rules(), "", both, []compute.PCIAddress{"0000:01:00.1", "0000:02:00.0"}},
+		{"near, though a card is lost", slices.Concat(card(1, 2, 0), card(2, 2, 1)), rules(), "0000:02:00.1",
+			one(partClass), []compute.PCIAddress{"0000:01:00.1"}},
+		{"of a card that is lost", slices.Concat(card(1, 2, 0), card(2, 2, 0)), rules(), "0000:02:00.1",
+			one(partClass), []compute.PCIAddress{"0000:02:00.2"}},
+		{"of a card that is not offered", slices.Concat(card(1, 2, 0), card(2, 2, 0)), parts, "", one(partClass),
+			[]compute.PCIAddress{"0000:02:00.1"}},
+		{"alone in a group", slices.Concat(alone, card(2, 0, 0)), rules(), "", one(wholeClass),
+			[]compute.PCIAddress{"0000:01:00.0"}},
+		{"far, or there is no part", slices.Concat(card(1, 2, 0), card(2, 0, 1)), rules(), "", both,
+			[]compute.PCIAddress{"0000:01:00.1", "0000:02:00.0"}},
 		{"the nearest of those", slices.Concat(card(1, 2, 0), card(2, 0, 1), card(4, 0, 1), card(5, 0, 0)), rules(), "",
-			compute.Resources{wholeClass: 2, partClass: 1}, []compute.PCIAddress{"0000:01:00.1", "0000:02:00.0", "0000:05:00.0"}},
+			compute.Resources{wholeClass: 2, partClass: 1}, []compute.PCIAddress{"0000:01:00.1", "0000:02:00.0",
+				"0000:05:00.0"}},
 	} {
 		room := Terms{Devices: c.rules}.Offer(compute.Inventory{}, nil, c.devices).Room()
 		if c.held != "" {
@@ -274,7 +283,8 @@ func TestNodesAreCounted(t *testing.T) {
 			t.Errorf("beside %+v a machine may have %d processors, want %d", c.held, got, c.want)
 		}
 	}
-	for _, n := range split([]compute.NUMANode{{ID: 0}, {ID: 1}}, compute.Resources{compute.VCPU: 8, compute.MemoryMB: 8}, nil, nil) {
+	for _, n := range split([]compute.NUMANode{{ID: 0}, {ID: 1}}, compute.Resources{compute.VCPU: 8,
+		compute.MemoryMB: 8}, nil, nil) {
 		if n.free[compute.VCPU] != 0 || n.free[compute.MemoryMB] != 0 {
 			t.Errorf("a node without anything has %v", n.free)
 		}
@@ -297,7 +307,8 @@ func TestFits(t *testing.T) {
 	}{
 		{"promised twice", twice.Room(), cpus(8), map[string]compute.Resources{"as many": cpus(8)}, cpus(9)},
 		{"nearly full", twice.Room(Held{Resources: cpus(25)}), nil, map[string]compute.Resources{"all": cpus(7)}, cpus(8)},
-		{"just as many are free", twice.Room(Held{Resources: cpus(24)}), nil, map[string]compute.Resources{"all": cpus(8)}, cpus(9)},
+		{"just as many are free", twice.Room(Held{Resources: cpus(24)}), nil,
+			map[string]compute.Resources{"all": cpus(8)}, cpus(9)},
 		{
 			"promised twice, on nodes", nodes.Room(), compute.Resources{compute.VCPU: 4, compute.MemoryMB: 8192},
 			map[string]compute.Resources{"as many": cpus(4)}, cpus(5),
@@ -308,7 +319,8 @@ func TestFits(t *testing.T) {
 		},
 		{
 			"a card and parts of it", Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, card(1, 2, 0)).Room(), nil,
-			map[string]compute.Resources{"the card": {wholeClass: 1}, "the parts": {partClass: 2}}, compute.Resources{wholeClass: 1, partClass: 1},
+			map[string]compute.Resources{"the card": {wholeClass: 1}, "the parts": {partClass: 2}},
+			compute.Resources{wholeClass: 1, partClass: 1},
 		},
 	} {
 		if diff := cmp.Diff(c.largest, c.room.Largest()); diff != "" {
@@ -333,7 +345,8 @@ func TestFits(t *testing.T) {
 func TestOneNode(t *testing.T) {
 	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 4, compute.MemoryMB: 1024}}
 	for _, nodes := range [][]compute.NUMANode{nil, {{ID: 0, CPUs: []int{0, 1}, MemoryMB: 1024}}} {
-		if got := taken(Terms{OneNode: true}.Offer(inv, nodes, nil).Room(), compute.Resources{compute.VCPU: 4}); got != "[][]" {
+		if got := taken(Terms{OneNode: true}.Offer(inv, nodes, nil).Room(),
+			compute.Resources{compute.VCPU: 4}); got != "[][]" {
 			t.Errorf("%d nodes: %s", len(nodes), got)
 		}
 	}
@@ -342,7 +355,8 @@ func TestOneNode(t *testing.T) {
 // Of a class that devices count as there is what there are devices, whatever the driver says.
 func TestTotalsAreDevices(t *testing.T) {
 	inv := compute.Inventory{Totals: compute.Resources{wholeClass: 5, compute.VCPU: 1}}
-	got := Terms{Devices: rules()}.Offer(inv, nil, append(card(1, 0, 0), compute.PCIDevice{Address: "0000:09:00.0"})).Inventory.Totals
+	got := Terms{Devices: rules()}.Offer(inv, nil, append(card(1, 0, 0),
+		compute.PCIDevice{Address: "0000:09:00.0"})).Inventory.Totals
 	if diff := cmp.Diff(compute.Resources{wholeClass: 1, partClass: 0, compute.VCPU: 1}, got); diff != "" {
 		t.Error(diff)
 	}
@@ -350,7 +364,8 @@ func TestTotalsAreDevices(t *testing.T) {
 
 // A machine that has devices, nobody knows which, has as many of them.
 func TestUnknownDevicesAreHeld(t *testing.T) {
-	if got := numaHost(Terms{}).Room().Hold(compute.Resources{wholeClass: 1}, compute.Place{}).Free()[wholeClass]; got != 1 {
+	if got := numaHost(Terms{}).Room().Hold(compute.Resources{wholeClass: 1},
+		compute.Place{}).Free()[wholeClass]; got != 1 {
 		t.Errorf("%d cards are free", got)
 	}
 }

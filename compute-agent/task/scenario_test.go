@@ -271,7 +271,8 @@ func (s *tale) crash(w words) []string {
 	}
 	var there []Machine
 	if !w.is("nothing") {
-		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0), Launched: w.is("launched") || w.is("waits"), Waits: w.is("waits"), Power: compute.PowerStopped, Stopped: w.stopped()}
+		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0),
+			Launched: w.is("launched") || w.is("waits"), Waits: w.is("waits"), Power: compute.PowerStopped, Stopped: w.stopped()}
 		if p, ok := w.args["power"]; ok {
 			m.Power = powers[p]
 		}

@@ -150,7 +150,8 @@ func TestEndedAt(t *testing.T) {
 // TestEndedWithoutReason: a record that does not say why it ended denies claims all the same.
 func TestEndedWithoutReason(t *testing.T) {
 	s := newStory(t)
-	inst := &compute.Instance{ID: long("1"), Project: "p", State: compute.StateError, Version: 1, Attempt: 1, EndedAt: epoch}
+	inst := &compute.Instance{ID: long("1"), Project: "p", State: compute.StateError, Version: 1, Attempt: 1,
+		EndedAt: epoch}
 	s.state.Load(inst, s.view, s.now)
 	out := s.state.Step(Reported{Report: report(t, "claim", parse([]string{"1", "host=h1"}))}, s.view, s.now)
 	if len(out.Effects) != 1 || out.Effects[0].(Tell).Command.Op != compute.CommandDeny {

@@ -50,7 +50,8 @@ func (c *checked) verify(out Output, view View, now time.Time) {
 			was = before.State
 		}
 		if out.Was[i] != was || inst.State.Ended() != inst.EndedAt.Equal(now) {
-			c.t.Fatalf("%s was %s, and %s by its own word; it is %s, and ended at %v", inst.ID, was, out.Was[i], inst.State, inst.EndedAt)
+			c.t.Fatalf("%s was %s, and %s by its own word; it is %s, and ended at %v", inst.ID, was, out.Was[i],
+				inst.State, inst.EndedAt)
 		}
 		c.verifyVersion(inst)
 		c.verifyEffects(inst, out, view, now)

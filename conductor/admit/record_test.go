@@ -56,7 +56,8 @@ func TestTheNextAttemptBeginsAnew(t *testing.T) {
 		fence host=h1 fence=4`)
 	is := *s.state.Instance(long("1"))
 	want := compute.Instance{
-		ID: is.ID, Project: "p", Version: is.Version, State: compute.StateQueued, Attempt: 2, Boot: is.Boot, Queue: "m1.small", Resources: is.Resources,
+		ID: is.ID, Project: "p", Version: is.Version, State: compute.StateQueued, Attempt: 2, Boot: is.Boot,
+		Queue: "m1.small", Resources: is.Resources,
 		Reason: is.Reason, AcceptedAt: epoch, QueuedAt: epoch, ActiveAt: epoch, ChangedAt: epoch, Deadline: is.Deadline,
 	}
 	if diff := cmp.Diff(want, is); diff != "" {
@@ -80,7 +81,8 @@ func TestRequestsThatMakeNoSenseAreRejected(t *testing.T) {
 			t.Errorf("%s: %+v", name, out)
 		}
 	}
-	out := fresh(t).step(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: long("1"), Boot: boot}}, catalog(), epoch)
+	out := fresh(t).step(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p",
+		Instance: long("1"), Boot: boot}}, catalog(), epoch)
 	if len(out.Changed) != 1 || out.Changed[0].State != compute.StateDeleted {
 		t.Errorf("a delete with a boot in it: %+v", out)
 	}
@@ -90,11 +92,13 @@ func TestRequestsThatMakeNoSenseAreRejected(t *testing.T) {
 func TestWhatARequestLeaves(t *testing.T) {
 	view := catalog()
 	view.Flavors["m1.odd"] = compute.Flavor{
-		Name: "m1.odd", Resources: compute.Resources{compute.VCPU: 1}, Required: []compute.Trait{"A"}, Forbidden: []compute.Trait{"B"},
+		Name: "m1.odd", Resources: compute.Resources{compute.VCPU: 1}, Required: []compute.Trait{"A"},
+		Forbidden: []compute.Trait{"B"},
 	}
 	boot := func(b compute.Boot) *compute.Instance {
 		c := fresh(t)
-		c.step(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: long("1"), Boot: &b}}, view, epoch)
+		c.step(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: long("1"), Boot: &b}},
+			view, epoch)
 		return c.Instance(long("1"))
 	}
 	odd := boot(compute.Boot{Flavor: "m1.odd"})
@@ -102,7 +106,8 @@ func TestWhatARequestLeaves(t *testing.T) {
 		t.Errorf("%+v", odd)
 	}
 	wrong := boot(compute.Boot{Name: "web" + strings.Repeat("ü", 10_000)})
-	if name := wrong.Boot.Name; wrong.State != compute.StateError || !strings.HasPrefix(name, "webü") || len(name) > compute.MaxNameLength || !utf8.ValidString(name) {
+	if name := wrong.Boot.Name; wrong.State != compute.StateError || !strings.HasPrefix(name, "webü") ||
+		len(name) > compute.MaxNameLength || !utf8.ValidString(name) {
 		t.Errorf("%s with name %q", wrong.State, name)
 	}
 }
@@ -128,7 +133,8 @@ func TestDeleteIsRemembered(t *testing.T) {
 
 // TestLoadDropsUserDataOfTheEnded: records of before had it.
 func TestLoadDropsUserDataOfTheEnded(t *testing.T) {
-	for state, kept := range map[compute.State]bool{compute.StateQueued: true, compute.StateError: false, compute.StateDeleted: false} {
+	for state, kept := range map[compute.State]bool{compute.StateQueued: true, compute.StateError: false,
+		compute.StateDeleted: false} {
 		s := New(Defaults())
 		inst := &compute.Instance{ID: long("1"), Project: "p", State: state, Version: 1, Attempt: 1, Queue: "m1.small"}
 		inst.Boot.UserData = []byte("secret")

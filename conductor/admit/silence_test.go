@@ -10,7 +10,8 @@ import (
 // TestSilenceCountsFromWhenHostsAreRead: before that nobody was listened to.
 func TestSilenceCountsFromWhenHostsAreRead(t *testing.T) {
 	s := New(Defaults())
-	inst := &compute.Instance{ID: long("1"), Project: "p", State: compute.StateActive, Version: 1, Attempt: 1, Host: "h1", Claim: "c1"}
+	inst := &compute.Instance{ID: long("1"), Project: "p", State: compute.StateActive, Version: 1, Attempt: 1,
+		Host: "h1", Claim: "c1"}
 	s.Load(inst, catalog(), epoch)
 	other := parse([]string{"2", "host=h2"})
 	s.Step(Requested{Request: (&story{now: epoch}).request(t, "boot", parse([]string{"2"}))}, catalog(), epoch)

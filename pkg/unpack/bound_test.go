@@ -30,7 +30,8 @@ func TestJustAsMuch(t *testing.T) {
 			if out, err := d.unpack(int8(codec), packed[name], len(raw)-1); !errors.Is(err, errTooLarge) {
 				t.Errorf("%s: %d bytes of which %d are allowed: %v", name, len(out), len(raw)-1, err)
 			}
-			if out, err := d.unpack(int8(codec), packed[name][:len(packed[name])-6], len(raw)); err == nil || errors.Is(err, errTooLarge) {
+			if out, err := d.unpack(int8(codec), packed[name][:len(packed[name])-6], len(raw)); err == nil ||
+				errors.Is(err, errTooLarge) {
 				t.Errorf("%s, cut off: %d bytes, %v", name, len(out), err)
 			}
 		}

@@ -22,7 +22,8 @@ func TestHeader(t *testing.T) {
 		t.Fatalf("%+v, %q, %t", h, rest, ok)
 	}
 	h.whole, h.body = nil, nil
-	if want := (header{first: 7, last: 8, epoch: 11, magic: 2, transactional: true, producer: 12, records: 2, time: 13, intact: true}); !same(h, want) {
+	if want := (header{first: 7, last: 8, epoch: 11, magic: 2, transactional: true, producer: 12, records: 2,
+		time: 13, intact: true}); !same(h, want) {
 		t.Errorf("%+v, want %+v", h, want)
 	}
 	h, _, _ = parse(unpacktest.Batch(kgo.CodecNone, 7, 0, nil, nil))

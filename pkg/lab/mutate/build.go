@@ -160,14 +160,16 @@ var endless = regexp.MustCompile("panic: test timed out after|SIGXCPU")
 
 // judge runs tests with one mutant in place; 0 is none.
 func (b *built) judge(id int, which string, timeout time.Duration) (fate, string) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout+10*time.Second) // for one that cannot even stop itself
+	ctx, cancel := context.WithTimeout(context.Background(),
+		timeout+10*time.Second) // for one that cannot even stop itself
 	defer cancel()
 	c := exec.CommandContext(ctx, b.binary, "-test.failfast", "-test.timeout="+timeout.String(), "-test.paniconexit0")
 	if which != "" {
 		c.Args = append(c.Args, which)
 	}
 	c.Dir, c.WaitDelay = b.dir, time.Second
-	c.Env = append(os.Environ(), fmt.Sprint("MUTANT=", id), "RAPID_NOFAILFILE=1", "RAPID_SHRINKTIME=0s") // the tree stays as it is
+	c.Env = append(os.Environ(), fmt.Sprint("MUTANT=", id), "RAPID_NOFAILFILE=1",
+		"RAPID_SHRINKTIME=0s") // the tree stays as it is
 	out, err := c.CombinedOutput()
 	switch {
 	case err == nil:
