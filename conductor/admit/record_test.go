@@ -161,3 +161,27 @@ func TestResendOfNothing(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// TestNobodyTakesWhatIsNotPublished: that nobody has taken it counts from when anybody can.
+func TestNobodyTakesWhatIsNotPublished(t *testing.T) {
+	s := New(Defaults())
+	later := epoch.Add(time.Minute)
+	inst := &compute.Instance{Boot: compute.Boot{OnNoCapacity: compute.FailAtOnce}, ChangedAt: epoch}
+	if due := s.noCapacity(inst); !due.Equal(epoch.Add(s.opts.NoCapacityAfter)) {
+		t.Errorf("published, it ends at %v", due)
+	}
+	inst.PublishAt = later
+	if due := s.noCapacity(inst); !due.Equal(later.Add(s.opts.NoCapacityAfter)) {
+		t.Errorf("to be published at %v, it ends at %v", later, due)
+	}
+}
+
+// TestARecordOfNoHost: a record that should have a host and has none ends nothing.
+func TestARecordOfNoHost(t *testing.T) {
+	s := New(Defaults())
+	inst := &compute.Instance{ID: long("1"), Project: "p", State: compute.StateStarting, Version: 1, Attempt: 1}
+	s.Load(inst, catalog(), epoch)
+	if due := s.NextDue(); !due.IsZero() {
+		t.Errorf("something is due at %v", due)
+	}
+}

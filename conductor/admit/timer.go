@@ -91,7 +91,7 @@ func (s *State) noCapacity(inst *compute.Instance) time.Time {
 // and can hear it again.
 func (s *State) unanswered(e *entry) bool {
 	inst := e.inst
-	if h := s.hosts[inst.Host]; !inst.State.OnHost() || h == nil || h.silent {
+	if h := s.hosts[inst.Host]; h == nil || h.silent {
 		return false
 	}
 	return inst.State != compute.StateActive || inst.Command != nil || inst.Confirm || e.asking
