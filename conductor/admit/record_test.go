@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,16 @@ func TestWhatARequestLeaves(t *testing.T) {
 	odd := boot(compute.Boot{Flavor: "m1.odd"})
 	if !odd.AcceptedAt.Equal(epoch) || odd.Required[0] != "A" || odd.Forbidden[0] != "B" {
 		t.Errorf("%+v", odd)
+	}
+	view.Capabilities["disk"] = compute.Capability{Axis: "disk", Values: []compute.CapabilityValue{
+		{Value: "fast", Requires: []compute.Trait{"C", "A"}, Consumes: compute.Resources{compute.DiskGB: 3}},
+	}}
+	with := view.Flavors["m1.odd"]
+	with.Capabilities = []compute.AxisName{"disk"}
+	view.Flavors["m1.odd"] = with
+	fast := boot(compute.Boot{Flavor: "m1.odd", With: compute.Choices{"disk": "fast"}})
+	if !slices.Equal(fast.Required, []compute.Trait{"A", "C"}) || fast.Resources[compute.DiskGB] != 3 || fast.Resources[compute.VCPU] != 1 {
+		t.Errorf("%+v", fast)
 	}
 	wrong := boot(compute.Boot{Name: "web" + strings.Repeat("ü", 10_000)})
 	if name := wrong.Boot.Name; wrong.State != compute.StateError || !strings.HasPrefix(name, "webü") ||

@@ -43,3 +43,31 @@ func TestAHostThatGoesHasNoTimer(t *testing.T) {
 		t.Errorf("%d hosts, and the next timer is due at %v", len(s.state.hosts), due)
 	}
 }
+
+// TestVoicesThatAreSilentAreForgotten: an agent that is started again and again is many of them.
+func TestVoicesThatAreSilentAreForgotten(t *testing.T) {
+	s := newStory(t)
+	s.tell(t, "boot 1\nclaim 1 host=h1 journal=j0")
+	for i := range 10 {
+		s.now = s.now.Add(10 * time.Second)
+		s.hear(HostHeard{Host: "h1", Voice: compute.Voice{Journal: "j", Started: epoch.Add(time.Duration(i))}})
+	}
+	if n := len(s.state.hosts["h1"].voices); n != 6 { // of the last minute
+		t.Errorf("%d voices are known", n)
+	}
+}
+
+// TestWhoHasIt: only what an agent says of itself makes it the one that has an instance.
+func TestWhoHasIt(t *testing.T) {
+	for last, want := range map[string]compute.JournalID{
+		"started 1 host=h1 journal=j2":               "j2",
+		"started 1 host=h1":                          "j1",
+		"changed 1 host=h1 journal=j2 power=stopped": "j1",
+	} {
+		s := newStory(t)
+		s.tell(t, "boot 1\nclaim 1 host=h1 journal=j1\nstarted 1 host=h1 journal=j1\n+61s\n"+last)
+		if is := s.state.Instance(long("1")).Journal; is != want {
+			t.Errorf("%s: journal %s has it, want %s", last, is, want)
+		}
+	}
+}
