@@ -2,6 +2,7 @@ package unpack
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,5 +75,67 @@ func TestFromKgo(t *testing.T) {
 	var r Reader
 	if rec, err := r.Record(logged, "t", 0); err != nil || !rec.Logged || !rec.Time.Equal(at) {
 		t.Errorf("by the broker's clock: %+v, %v", rec, err)
+	}
+}
+
+// Only a record at the very offset is answered: not the next one, and not that the next
+// batch is damaged.
+func TestThereIsNoRecord(t *testing.T) {
+	gap := unpacktest.Records([]byte("a"))
+	r := kmsg.NewRecord()
+	r.OffsetDelta, r.Value = 2, []byte("c")
+	r.Length = int32(len(r.AppendTo(nil)) - 1)
+	batch := unpacktest.Batch(kgo.CodecNone, 0, 2, r.AppendTo(gap), func(b *kmsg.RecordBatch) { b.LastOffsetDelta = 2 })
+	bad := plainBatch(9, "damaged")
+	bad[len(bad)-1] ^= 1
+	var reader Reader
+	for _, offset := range []int64{1, 5} {
+		if rec, err := reader.Record(slices.Concat(batch, bad), "t", offset); err != ErrNoRecord {
+			t.Errorf("at %d: %+v, %v", offset, rec, err)
+		}
+	}
+}
+
+// How many records a batch may hold: packed, they and what each takes are bounded; as
+// they are, there are no more than bytes for them.
+func TestHowManyRecords(t *testing.T) {
+	many := func(n, size int) []byte {
+		values := make([][]byte, n)
+		for i := range values {
+			values[i] = make([]byte, size)
+		}
+		return unpacktest.Records(values...)
+	}
+	zstd := func(n, size int) []byte {
+		return unpacktest.Batch(kgo.CodecZstd, 0, int32(n), unpacktest.Pack(t, kgo.CodecZstd, many(n, size)), nil)
+	}
+	little := many(10, 1)
+	most := int32(len(little) / leastRecord)
+	for name, c := range map[string]struct {
+		batch []byte
+		why   string
+	}{
+		"alike, packed small":        {zstd(1000, 1), ""},
+		"large with what they take":  {zstd(100_000, 100), "unpacks to more than 32 MiB"},
+		"many, as they are":          {unpacktest.Batch(kgo.CodecNone, 0, 140_000, many(140_000, 0), nil), ""},
+		"more than bytes":            {unpacktest.Batch(kgo.CodecNone, 0, most+1, little, nil), "says that it holds"},
+		"more than it can hold, yet": {unpacktest.Batch(kgo.CodecNone, 0, most, little, nil), "does not hold"},
+	} {
+		var r Reader
+		h, _, _ := parse(c.batch)
+		if recs, why := r.read(h, Asked{}, NewRoom()); !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
+			t.Errorf("%s: %d records, %q", name, len(recs), why)
+		}
+	}
+}
+
+// What could not be unpacked may have taken as much as it was allowed: so much less may come.
+func TestWhatFailsTakesRoom(t *testing.T) {
+	packed := []byte{0x28, 0xb5, 0x2f, 0xfd, 0xe0, 0, 0, 0, 0, 4, 0, 0, 0, 1, 0, 0} // that it is 16 GiB
+	room := NewRoom()
+	var r Reader
+	part := r.Part(answer(unpacktest.Batch(kgo.CodecZstd, 0, 1, packed, nil)), Asked{}, room)
+	if len(part.Records) != 1 || part.Records[0].Unread == nil || room.left != MostOfAnswer-MostOfBatch {
+		t.Errorf("%v, and room for %d", said(part.Records), room.left)
 	}
 }
