@@ -13,9 +13,9 @@ type weight struct{ n, place int }
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := heap[*weight]{less: func(a, b *weight) bool { return a.n < b.n }, place: func(w *weight) *int { return &w.place }}
-		all := make([]weight, 8)
+		all := make([]weight, rapid.SampledFrom([]int{8, 40}).Draw(t, "items"))
 		in := map[*weight]bool{}
-		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+		for range rapid.IntRange(1, 10*len(all)).Draw(t, "steps") {
 			w := &all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
 			if rapid.IntRange(0, 2).Draw(t, "remove") == 0 {
 				h.remove(w)
@@ -37,6 +37,9 @@ func sameHeap(t *rapid.T, h *heap[*weight], in map[*weight]bool) {
 	for i, w := range h.items {
 		if !in[w] || w.place != i+1 {
 			t.Fatalf("item %d says it is at %d", i, w.place-1)
+		}
+		if i > 0 && h.less(w, h.items[(i-1)/2]) {
+			t.Fatalf("%d lies below %d", w.n, h.items[(i-1)/2].n)
 		}
 	}
 	if len(in) > 0 && h.top().n != slices.MinFunc(h.items, func(a, b *weight) int { return a.n - b.n }).n {
