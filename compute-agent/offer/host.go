@@ -18,9 +18,6 @@ func (t Terms) Check() error {
 		if err := d.Check(); err != nil {
 			return err
 		}
-		if _, twice := t.OverCommit[d.Class]; twice {
-			return compute.Invalid("over_commit", string(d.Class), "a device is there or not: take it out")
-		}
 	}
 	return nil
 }

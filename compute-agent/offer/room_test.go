@@ -400,6 +400,7 @@ func TestTermsThatCannotBe(t *testing.T) {
 		"give one of them: id":       {Devices: []DeviceRule{{Class: "CUSTOM_GPU", ID: "10de:0001", Addresses: []compute.PCIAddress{"0000:01:00.0"}}}},
 		"lspci -n":                   {Devices: []DeviceRule{{Class: "CUSTOM_GPU", ID: "10DE:1"}}},
 		"domain, bus, device":        {Devices: []DeviceRule{{Class: "CUSTOM_GPU", Addresses: []compute.PCIAddress{"01:00.0"}}}},
+		"CUSTOM_SECOND":              {Devices: []DeviceRule{rules()[0], {Class: "CUSTOM_SECOND"}}},
 		"can be promised more than ": {OverCommit: Ratios{"CUSTOM_GPU": 2}},
 	} {
 		if err := terms.Check(); err == nil || !strings.Contains(err.Error(), says) {
