@@ -71,7 +71,7 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.partitions, Topics: c.topics(), Journal: j, Driver: o.Driver,
 		Puller: puller, Reporter: reporter, Log: c.log, Slots: o.Slots, Terms: o.Terms, Timing: o.Timing,
-		Metrics: agent.NewMetrics(c.metrics), Reads: c.reads,
+		Metrics: agent.NewMetrics(c.metrics), Reads: c.reads, Now: c.clock.now(),
 	})
 	if err != nil {
 		return nil, err

@@ -55,6 +55,7 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 		Topics: topics, Partitions: c.partitions, Publisher: producer,
 		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fence.fencer(), DeadAfter: c.deadAfter, Consoles: listening, Reads: c.reads,
+		Now: c.clock.now(),
 	})
 	if err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ type cell struct {
 	gather      time.Duration         // how long beacons may be held back to come together
 	deadAfter   time.Duration         // how long a host must have been silent before it may be declared dead; 0: compute.SilentAfter
 	reads       compute.Schema        // the newest schema its parts read, in tests of versions; 0: this one's
+	clock       clocks                // shows another time than is right; nil: the machine's
 	waiting     func(why string)      // hears what a part waits for before it can be made; nil: the log does
 }
 

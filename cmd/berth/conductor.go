@@ -41,17 +41,17 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r records, end bool) { decides.Catalog(r, end) })
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.partitions, Times: o.Times, LivesFor: c.deadAfter / 2, MostEnded: o.Ended,
-		Reads: c.reads, Log: c.log, Metrics: conductor.NewMetrics(c.metrics),
+		Reads: c.reads, Log: c.log, Metrics: conductor.NewMetrics(c.metrics), Now: c.clock.now(),
 	}, conductor.Joints{
 		SyncCatalog:  entries.Sync,
-		CatalogHeard: entries.Heard,
+		CatalogHeard: func() time.Time { return c.clock.shown(entries.Heard()) },
 		Starts:       starts{admin},
 		Wake:         func() { loop.Wake() },
 	})
 	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{
 		Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience, SetAside: o.SetAside,
 		Reads: c.reads, Agreed: func(n compute.Schema) { decides.Agreed(n) },
-	}, decides)
+	}, c.clock.handler(decides))
 	g.Add("views", service.Together(
 		entries,
 		c.table(topics.Queues(), decides.Queues),

@@ -83,7 +83,7 @@ func (l *loop) said(b compute.Beacon, now time.Time) wire.Record {
 func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
 		Host: l.o.Host, Journal: l.voice().Journal, Started: l.voice().Started, DesiredSeen: l.host.Desired.Version,
-		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: now.UTC(),
+		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
 		Rings: true, Twins: true, Warnings: l.o.Driver.Capabilities().Warnings, Reads: l.o.Reads,
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {

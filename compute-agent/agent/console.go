@@ -43,9 +43,9 @@ func (l *loop) askedFor(c *compute.Command, rec wire.Record) {
 	if c.Console == nil || !rec.Logged || c.At.IsZero() {
 		return
 	}
-	ask, now := *c.Console, time.Now()
-	left := rec.Time.Add(ask.Deadline.Sub(c.At)).Sub(l.clock.At(now))
-	ask.Deadline = now.Add(left)
+	ask := *c.Console
+	left := rec.Time.Add(ask.Deadline.Sub(c.At)).Sub(l.clock.At(l.o.Now()))
+	ask.Deadline = time.Now().Add(left)
 	c.Console = &ask
 }
 
@@ -78,7 +78,7 @@ func (l *loop) answerConsole(c consoleAsk) {
 	if ctx.Err() != nil {
 		return // nobody waits any more
 	}
-	answer.Host, answer.At = l.o.Host, time.Now().UTC()
+	answer.Host, answer.At = l.o.Host, l.o.Now().UTC()
 	if err := l.o.Reporter.Send(ctx, wire.EncodeConsole(answer).To(l.o.Topics.Consoles(), 0)); err != nil {
 		l.log.Debug("a console was not sent", zap.String("instance", string(c.Instance)), zap.Error(err))
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func (l *loop) readQueues(recs []wire.Record, end bool) {
-	l.clock.Hear(recs, time.Now())
+	l.clock.Hear(recs, l.o.Now())
 	for _, rec := range recs {
 		name := compute.QueueName(rec.Key)
 		if rec.Value == nil {
@@ -45,7 +45,7 @@ func (l *loop) forgetQueue(q compute.QueueName) {
 
 func (l *loop) readAdvice(recs []wire.Record, end bool) {
 	now := time.Now()
-	l.clock.Hear(recs, now)
+	l.clock.Hear(recs, l.o.Now())
 	if end && !l.pull.advised {
 		l.pull.advised, l.pull.changed = true, true
 	}

@@ -28,11 +28,12 @@ type Options struct {
 	Driver     hypervisor.Driver
 	Puller     Puller
 	Reporter   Reporter
-	Random     io.Reader   // makes claim ids; nil: crypto/rand
-	Log        *zap.Logger // nil: none
-	Metrics    *Metrics    // nil: nobody counts
-	Slots      int         // builds prepared at once; 0: 4
-	Terms      offer.Terms // how what the driver says there is is offered
+	Random     io.Reader        // makes claim ids; nil: crypto/rand
+	Log        *zap.Logger      // nil: none
+	Metrics    *Metrics         // nil: nobody counts
+	Now        func() time.Time // this host's clock, which may be wrong, for what others read and for what they wrote; default time.Now
+	Slots      int              // builds prepared at once; 0: 4
+	Terms      offer.Terms      // how what the driver says there is is offered
 	Weigher    offer.Weigher
 	Timing     Timing         // zero fields take the defaults
 	Reads      compute.Schema // the newest schema it reads, in tests of versions; 0: wire.Schema
@@ -95,6 +96,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	o.Log = o.Log.With(zap.String("host", string(o.Host)))
 	return o

@@ -41,7 +41,7 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	switch {
 	case known && t.Project != b.Project:
 		why = "an instance of another project with this id is here"
-	case l.stopping, l.late(b, now):
+	case l.stopping, l.late(b):
 		return true
 	case state != compute.HostEnabled:
 		why = fmt.Sprintf("the host is %s: %s", state, reason)

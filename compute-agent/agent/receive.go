@@ -27,7 +27,7 @@ func (l *loop) pulled(p wire.Pulled) {
 	if p.Record == nil {
 		return
 	}
-	l.clock.Hear([]wire.Record{*p.Record}, time.Now())
+	l.clock.Hear([]wire.Record{*p.Record}, l.o.Now())
 	if wire.LaterThan(*p.Record, l.o.Reads) {
 		// Some other host reads it: this one's agent is older, and was not known when it was written.
 		l.log.Warn("work of a later schema is left to others: upgrade this agent",
@@ -124,7 +124,7 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Ti
 		return wire.AckRelease, "an earlier attempt failed here"
 	case l.mistrusts(b.Image, now) && ref.Delivery < thirdDelivery:
 		return wire.AckRelease, "its image has failed here lately"
-	case l.late(b, now):
+	case l.late(b):
 		// One host whose clock is wrong must not eat a queue, where it has to go by that: two must say so.
 		if ref.Delivery > 1 {
 			return wire.AckAccept, "its deadline has passed"
@@ -137,8 +137,8 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Ti
 }
 
 // late says whether work is void: its conductor ends it, or has.
-func (l *loop) late(b compute.Build, now time.Time) bool {
-	return !b.Deadline.IsZero() && l.clock.At(now).After(b.Deadline)
+func (l *loop) late(b compute.Build) bool {
+	return !b.Deadline.IsZero() && l.clock.At(l.o.Now()).After(b.Deadline)
 }
 
 // thirdDelivery is when an earlier failure here does not count any more: it

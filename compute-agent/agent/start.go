@@ -143,7 +143,7 @@ func (l *loop) hello() {
 	for p := range l.o.Partitions {
 		me := l.voice()
 		rec := wire.EncodeReport(compute.Report{
-			Op: compute.ReportHello, Host: l.o.Host, Journal: me.Journal, Started: me.Started, At: now,
+			Op: compute.ReportHello, Host: l.o.Host, Journal: me.Journal, Started: me.Started, At: l.o.Now().UTC(),
 		})
 		l.saying = append(l.saying, said{rec: rec.To(l.o.Topics.Reports(), p)})
 	}

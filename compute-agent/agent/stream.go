@@ -33,7 +33,7 @@ type stream struct {
 // readStream keeps what was read until the end is reached: a delete or a fence
 // behind a grant must be known before the grant is acted upon.
 func (l *loop) readStream(recs []wire.Record, end bool) {
-	l.clock.Hear(recs, time.Now())
+	l.clock.Hear(recs, l.o.Now())
 	l.stream.unread = append(l.stream.unread, recs...)
 	l.stream.ended = end
 	if end && l.stream.caughtUp {
@@ -237,14 +237,14 @@ func (l *loop) reject(rec wire.Record, err error) {
 	l.unreadable(rec, err)
 	out := wire.EncodeRejected(compute.Rejected{
 		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value,
-		Reason: compute.Reason{Code: compute.Malformed, Host: l.o.Host, Detail: err.Error()}, At: time.Now().UTC(),
+		Reason: compute.Reason{Code: compute.Malformed, Host: l.o.Host, Detail: err.Error()}, At: l.o.Now().UTC(),
 	})
 	l.saying = append(l.saying, said{rec: out.To(l.o.Topics.Rejected(), wire.AnyPartition)})
 }
 
 // tell says something about an instance until Kafka has it.
 func (l *loop) tell(r compute.Report) {
-	r.Host, r.Journal, r.Started, r.At = l.o.Host, l.voice().Journal, l.voice().Started, time.Now().UTC()
+	r.Host, r.Journal, r.Started, r.At = l.o.Host, l.voice().Journal, l.voice().Started, l.o.Now().UTC()
 	if r.Op == compute.ReportClaim {
 		l.a.counts.claims.Add(1)
 	}

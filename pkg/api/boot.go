@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -105,7 +104,7 @@ func (s *Server) request(in *bootInput) (*compute.Request, error) {
 	}
 	req := &compute.Request{
 		Project: project, Instance: id, Op: compute.OpBoot, Boot: &boot,
-		At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
+		At: s.config.Now().UTC(), Trace: traceOf(in.Traceparent),
 	}
 	return req, req.Check()
 }

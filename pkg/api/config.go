@@ -106,10 +106,11 @@ type Config struct {
 	// DeadAfter is how long a host must not have been heard of before it may be
 	// declared dead; default compute.SilentAfter. Conductors refuse it for half as long.
 	DeadAfter time.Duration
-	Reads     compute.Schema // the newest schema it reads, in tests of versions; 0: wire.Schema
-	Fencer    Fencer         // nil: operators have to say themselves that a host is dead
-	Consoles  Listener       // nil: the consoles topic is read all the time
-	Log       *zap.Logger    // nil: none
+	Reads     compute.Schema   // the newest schema it reads, in tests of versions; 0: wire.Schema
+	Fencer    Fencer           // nil: operators have to say themselves that a host is dead
+	Consoles  Listener         // nil: the consoles topic is read all the time
+	Log       *zap.Logger      // nil: none
+	Now       func() time.Time // this node's clock, which may be wrong, for what others read; default time.Now
 
 	Metrics prometheus.Registerer // of the node's metrics; nil: none
 	// Publishing is how many publications may be in flight, and how many more may
@@ -127,6 +128,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	for _, n := range []*int{&c.Publishing, &c.CatchingUp} {
 		if *n == 0 {

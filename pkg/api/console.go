@@ -63,7 +63,7 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 		defer deaf()
 	}
 	cmd := compute.Command{
-		Op: compute.CommandConsole, Project: at.project, Instance: at.id, Console: &ask, At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
+		Op: compute.CommandConsole, Project: at.project, Instance: at.id, Console: &ask, At: s.config.Now().UTC(), Trace: traceOf(in.Traceparent),
 	}
 	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(host), 0)); err != nil {
 		return nil, err

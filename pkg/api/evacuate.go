@@ -186,7 +186,7 @@ func (s *Server) makeCertain(ctx context.Context, h compute.HostID) error {
 // holds, as far as it came, also with an error.
 func (s *Server) declareDead(ctx context.Context, h compute.HostID, op compute.RequestOp, trace compute.Trace) (rest.HostDead, error) {
 	out := rest.HostDead{Host: h, Instances: map[string]int{}}
-	now := time.Now().UTC()
+	now := s.config.Now().UTC()
 	rec := wire.EncodeCommand(compute.Command{Op: compute.CommandFenced, At: now, Trace: trace}).To(s.config.Topics.Host(h), 0)
 	var offset int64
 	err := s.gated(ctx, rec.Topic, func(ctx context.Context) (err error) {

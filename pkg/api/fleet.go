@@ -169,7 +169,7 @@ func (s *Server) askHost(ctx context.Context, in *askHostInput, state compute.Ho
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now().UTC()
+	now := s.config.Now().UTC()
 	desired := compute.HostDesired{
 		State:   state,
 		Version: max(compute.Version(now.UnixMilli()), h.beacon.DesiredSeen+1),

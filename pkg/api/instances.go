@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -115,7 +114,7 @@ func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*accept
 	if k.instance == nil || k.instance.State != compute.StateDeleted {
 		err := s.publish(ctx, &compute.Request{
 			Project: at.project, Instance: at.id, Op: compute.OpDelete,
-			At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
+			At: s.config.Now().UTC(), Trace: traceOf(in.Traceparent),
 		})
 		if err != nil {
 			return nil, err

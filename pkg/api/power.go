@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -76,7 +75,7 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 	if _, was := k.instance.Commanded(wish.Command); !was {
 		err := s.publish(ctx, &compute.Request{
 			Project: at.project, Instance: at.id, Op: op, Hard: wish.Hard, Command: wish.Command,
-			At: time.Now().UTC(), Trace: traceOf(in.Traceparent),
+			At: s.config.Now().UTC(), Trace: traceOf(in.Traceparent),
 		})
 		if err != nil {
 			return nil, err
