@@ -139,7 +139,7 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	if old != nil && (next == nil || next.State != old.State) {
 		s.unpublish(e)
 		e.pub = nil
-		e.asking = e.asking && next != nil && next.Attempt == old.Attempt && next.State != compute.StateDeleting
+		e.asking = false // it was about what is over
 	}
 	if old != nil && next != nil && next.Attempt != old.Attempt {
 		e.spared = compute.OpNone
