@@ -29,6 +29,7 @@ type simulated struct{}
 func (simulated) part(s sim.Site, name string, build func(context.Context, cell) (service.Part, error)) service.Part {
 	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
 	c.reads = s.Reads
+	c.clock = clocks{s.Clock}
 	c.gather = time.Second // less often: it is most of what an idle process does
 	return service.Made(func(ctx context.Context) (service.Part, error) {
 		if err := c.await(ctx, func(string) {}); err != nil {

@@ -57,7 +57,7 @@ func (w *play) calm() {
 
 // heal starts what is down and asks hosts to offer again.
 func (w *play) heal() {
-	w.must(w.broker.start())
+	w.must(w.startBroker())
 	wished := map[compute.HostID]bool{}
 	for _, l := range w.Load {
 		if l.Op == LoadHost && !wished[l.Host] {

@@ -24,7 +24,7 @@ func checkGranted(r *Recording) (wrong []Violation) {
 		}
 	}
 	for _, l := range r.Launches {
-		if at, ok := granted[key(l.Instance, l.Host, l.Attempt, l.Claim)]; !ok || l.At.Before(at) {
+		if at, ok := granted[key(l.Instance, l.Host, l.Attempt, l.Claim)]; !ok || l.At.Before(at.Add(-r.Schedule.World.drifts())) {
 			wrong = append(wrong, broken("I2", l.Instance, l.At, "%s launches attempt %d claim %s without a grant in the log", l.Host, l.Attempt, l.Claim)...)
 		}
 	}
@@ -54,7 +54,7 @@ func checkOver(r *Recording) (wrong []Violation) {
 	}
 	for _, m := range r.runs() {
 		for _, o := range ends[m.instance] {
-			if m.attempt <= o.attempt && m.to.After(o.at) {
+			if m.attempt <= o.attempt && m.to.After(o.at.Add(r.Schedule.World.drifts())) {
 				wrong = append(wrong, broken("I2", m.instance, o.at, "attempt %d runs on %s from %s to %s, and at %s %s",
 					m.attempt, m.host, r.at(m.from), r.at(m.to), r.at(o.at), o.what)...)
 				break

@@ -76,7 +76,7 @@ func (r *Recording) followCommand(a Ask, id compute.CommandID) (x course) {
 
 // checkAnswer compares the answer with what the machine did between the question and it.
 func (r *Recording) checkAnswer(a Ask, x course) []Violation {
-	did := r.powerOf(a.ID, x.host, a.Began, x.answer.At)
+	did := r.powerOf(a.ID, x.host, a.Began, x.answer.At.Add(r.Schedule.World.drifts()))
 	well := map[string]bool{"stop": did.stopped, "start": did.ran, "reboot": did.rebooted}[a.Power]
 	switch {
 	case x.answer.Failed == "" && !well:

@@ -31,6 +31,7 @@ func Generate(seed uint64) Schedule {
 	g.furnished()
 	g.spoiled()
 	g.doubted()
+	g.misled()
 	g.twins()
 	g.cloned()
 	g.versions()

@@ -6,7 +6,7 @@ import "math/rand/v2"
 // one that nobody hears for longer than a host should be silent, while its machines run on.
 func (g *generator) doubted() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 22))
-	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.14) {
+	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.17) {
 		return
 	}
 	for _, f := range g.s.Faults {

@@ -19,7 +19,7 @@ func (g *generator) spoiled() {
 	if g.chance(0.5) {
 		w.Bad[0].Host = pick(g, w.Hosts...).ID
 	}
-	if g.chance(0.5) { // of what nothing else happens to more is expected
+	if g.chance(0.5) && len(g.s.Faults) <= few { // of what nothing else happens to more is expected
 		g.s.Faults = nil
 	}
 	at, flavors := g.between(0, g.length), w.Flavors[:2]

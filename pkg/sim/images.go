@@ -52,5 +52,8 @@ func (w World) kinds() (all []string) {
 	for _, b := range w.Bad {
 		all = append(all, b.kind())
 	}
+	for _, c := range w.Clocks {
+		all = append(all, c.kind())
+	}
 	return all
 }

@@ -74,6 +74,9 @@ func Play(p Product, s Schedule, o Options) (*Recording, error) {
 	for _, p := range w.order {
 		p.start()
 	}
+	for _, c := range w.World.Clocks {
+		w.rec.met(c.kind())
+	}
 	w.clients = newClients(w)
 	w.open()
 	w.schedule()
@@ -95,7 +98,7 @@ func (w *play) prepare() (err error) {
 		}
 	}
 	w.broker = &broker{play: w}
-	if err := w.broker.start(); err != nil {
+	if err := w.startBroker(); err != nil {
 		return err
 	}
 	for i := range w.World.Managers {
@@ -137,6 +140,7 @@ func (w *play) site(l *life, name string) Site {
 	return Site{
 		Brokers: []string{"localhost" + brokerPort}, Prefix: prefix, Partitions: w.World.Partitions,
 		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.reads(name),
+		Clock: w.World.clockOf(name),
 	}
 }
 

@@ -32,6 +32,7 @@ type Site struct {
 	Listen     func(ctx context.Context, network, address string) (net.Listener, error)
 	Log        *zap.Logger
 	Reads      compute.Schema // the newest schema that the process reads
+	Clock      WrongClock     // nil: it is right
 }
 
 // AgentSite is what an agent has on its host.

@@ -91,7 +91,7 @@ func (w *play) fault(f Fault) {
 		w.rec.came(f)
 		w.broker.stop()
 		w.lasts(f.For, nil)
-		w.after(f.For.Duration(), func() { w.must(w.broker.start()); w.rec.note("broker", "is back") })
+		w.after(f.For.Duration(), func() { w.must(w.startBroker()); w.rec.note("broker", "is back") })
 	case FaultCode:
 		stop, spent, came := w.broker.answer(f)
 		w.laid.lay(f, came)

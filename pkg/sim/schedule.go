@@ -39,8 +39,9 @@ type World struct {
 	Latency    Seconds              `json:"latency,omitempty"` // of each message, at most
 	Sips       bool                 `json:"sips,omitempty"`    // a fetch brings one batch of a partition
 	Bad        []BadImage           `json:"bad,omitempty"`
-	Later      bool                 `json:"later,omitempty"` // all are of a later version, which reads a schema more
-	Older      bool                 `json:"older,omitempty"` // but for the agents
+	Later      bool                 `json:"later,omitempty"`  // all are of a later version, which reads a schema more
+	Older      bool                 `json:"older,omitempty"`  // but for the agents
+	Clocks     []Clock              `json:"clocks,omitempty"` // those that are wrong
 }
 
 // Host is a host and how fast its hypervisor is.

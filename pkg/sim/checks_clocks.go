@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// driftedMost is how much earlier than asked for, by the right time, something may end where
+// clocks drift: what a process knows of the log's time is up to ten minutes old.
+const driftedMost = time.Second
+
+// checkClocks: whatever clocks show, nothing ends before it was to, by the right time; and what
+// the log says of when something was asked for is when it was.
+func checkClocks(r *Recording) (wrong []Violation) {
+	asked, last := r.wanted(), map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		i, old := w.Instance, last[w.Instance.ID]
+		last[i.ID] = i
+		x, ok := asked[i.Boot.Name]
+		if w.Removed || !ok {
+			continue
+		}
+		if what := early(old, w, x); what != "" {
+			wrong = append(wrong, broken("clock", i.ID, w.Seen, "%s, which was asked for at %s, ended by its %s at %s",
+				i.Boot.Name, r.at(x.Began), what, r.at(w.Seen))...)
+		}
+		late := w.Seen.Add(driftedMost)
+		if at := i.AcceptedAt; old.Version == 0 && !at.IsZero() && (at.Before(x.Began.Add(-driftedMost)) || at.After(late)) {
+			wrong = append(wrong, broken("clock", i.ID, w.Seen, "%s is said to be accepted at %s, and was asked for at %s",
+				i.Boot.Name, r.at(at), r.at(x.Began))...)
+		}
+		if at := i.ChangedAt; at.After(late) || at.Before(x.Began.Add(-driftedMost)) {
+			wrong = append(wrong, broken("clock", i.ID, w.Seen, "%s is said to have changed at %s, and that was seen at %s",
+				i.Boot.Name, r.at(at), r.at(w.Seen))...)
+		}
+	}
+	return wrong
+}
+
+// drifts is how far what a conductor takes for the log's time may be beside the time: the log
+// counts in milliseconds.
+func (w World) drifts() time.Duration {
+	if slices.ContainsFunc(w.Clocks, func(c Clock) bool { return c.Drift != 0 }) {
+		return driftedMost
+	}
+	if len(w.Clocks) > 0 {
+		return time.Millisecond
+	}
+	return 0
+}
+
+// early says by what something ended before its time; empty: it did not.
+func early(old compute.Instance, w Written, x Wanted) string {
+	i := w.Instance
+	if i.State != compute.StateError || old.State != compute.StateQueued || i.Reason == nil {
+		return ""
+	}
+	switch waited := w.Seen.Sub(x.Began) + driftedMost; i.Reason.Code {
+	case compute.DeadlineExceeded:
+		if waited < x.Boot.Deadline {
+			return "deadline"
+		}
+	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits:
+		if waited < unclaimedFor {
+			return "time without a host"
+		}
+	}
+	return ""
+}
