@@ -19,7 +19,8 @@ import (
 // Options say how the broker runs. The zero value is a broker on a free
 // loopback port that forgets everything at the end.
 type Options struct {
-	Port    int                                                 // 0: a free one
+	Port    int                                                 // 0: a free one; of several brokers the first one's, and the next ones are the others'
+	Brokers int                                                 // 0: one; see several.go
 	DataDir string                                              // of one broker at a time; empty: memory only
 	Listen  func(network, address string) (net.Listener, error) // nil: net.Listen
 	Configs map[string]string                                   // broker settings over ours
@@ -30,17 +31,14 @@ type Options struct {
 type Broker struct {
 	cluster *kfake.Cluster
 	lock    *os.File // of DataDir; nil: none
+	ports   []int    // of each broker, by its number
 }
 
 // Start runs a broker until Close.
 func Start(o Options) (*Broker, error) {
 	opts := []kfake.Opt{
-		kfake.NumBrokers(1),
-		kfake.Ports(o.Port),
+		kfake.Ports(o.ports()...),
 		kfake.BrokerConfigs(settings(o.Configs)),
-	}
-	if o.Port == 0 && o.Listen != nil {
-		opts[1] = kfake.Ports(virtualPort) // a virtual network has no port 0
 	}
 	if o.APIsOf != "" {
 		versions := kversion.FromString(o.APIsOf)
@@ -65,6 +63,7 @@ func Start(o Options) (*Broker, error) {
 		_ = b.lock.Close() // nil has nothing to close
 		return nil, fmt.Errorf("start the embedded broker: %w", err)
 	}
+	b.ports = portsOf(b.cluster.ListenAddrs())
 	if o.DataDir != "" {
 		b.Look(kmsg.DeleteRecords, keepLast)
 	}
@@ -102,6 +101,21 @@ func lock(dir string) (*os.File, error) {
 }
 
 const virtualPort = 9092
+
+// ports are where the brokers listen. A virtual network has no port 0.
+func (o Options) ports() []int {
+	first := o.Port
+	if first == 0 && o.Listen != nil {
+		first = virtualPort
+	}
+	ports := make([]int, max(o.Brokers, 1))
+	for i := range ports {
+		if first > 0 {
+			ports[i] = first + i
+		}
+	}
+	return ports
+}
 
 // settings are the broker settings Berth needs everywhere.
 func settings(over map[string]string) map[string]string {
