@@ -19,7 +19,8 @@ import (
 //   - what a member of a share group holds stays with it when the leader of its queue
 //     moves: Kafka forgets it, and hands the records out again at once. A share session is
 //     of one broker, as on Kafka, and ends with its connection;
-//   - the first broker that is not away answers for a group at once; Kafka's loads it.
+//   - a broker answers for a group as soon as it is its coordinator; Kafka's loads it first;
+//   - the members of a group are known on its next coordinator, with the time they have left.
 //
 // And in one thing they are not: where a broker goes away, coordinators of all groups
 // move, those too that were on another.

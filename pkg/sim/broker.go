@@ -31,7 +31,7 @@ func (b *broker) start() error {
 	if b.now != nil {
 		return nil
 	}
-	o := embedded.Options{Listen: func(network, address string) (net.Listener, error) {
+	o := embedded.Options{Brokers: b.play.World.Brokers, Listen: func(network, address string) (net.Listener, error) {
 		return b.play.net.Listen(context.Background(), network, address)
 	}}
 	if b.play.restarts() {
@@ -50,6 +50,9 @@ func (b *broker) start() error {
 	if b.play.World.Sips {
 		b.now.Look(kmsg.Fetch, sip)
 	}
+	if b.play.World.Brokers > 1 {
+		b.play.stale.watch(b.now)
+	}
 	return nil
 }
 
@@ -66,7 +69,9 @@ func (b *broker) initialised(req kmsg.Request) {
 // repeats says whether a queue's share state may be initialised more than once:
 // the queue is made anew, or the first time was refused.
 func (s Schedule) repeats() bool {
-	return s.drops() || slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets" })
+	return s.drops() || slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		return f.ofBrokers() || f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets"
+	})
 }
 
 // sip has a fetch bring no more of a partition than its next batch.
@@ -76,6 +81,13 @@ func sip(req kmsg.Request) {
 			t.Partitions[i].PartitionMaxBytes = 1
 		}
 	}
+}
+
+// up is the broker; nil: it is down.
+func (b *broker) up() *embedded.Broker {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now
 }
 
 func (b *broker) stop() {

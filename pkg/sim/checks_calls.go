@@ -58,12 +58,14 @@ func (r *Recording) rung(h compute.HostID, rec wire.Record) {
 		r.wrong("log", "", "a command cannot be read: %v", err)
 		return
 	}
-	if c.Op != compute.CommandLook {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Rings = append(r.Rings, Rung{time.Now(), h, *c.Look})
+	switch c.Op {
+	case compute.CommandLook:
+		r.Rings = append(r.Rings, Rung{time.Now(), h, *c.Look})
+	case compute.CommandDeny:
+		r.Denials = append(r.Denials, Denied{time.Now(), h, c})
+	}
 }
 
 // stillRings is how long after the last work of a queue was claimed or ended hosts may

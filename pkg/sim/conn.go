@@ -15,7 +15,7 @@ import (
 type conn struct {
 	net.Conn
 	link    *link
-	broker  bool // it leads to the broker
+	broker  int // the broker it leads to, or noBroker
 	readBy  deadline
 	writeBy deadline
 	lost    atomic.Bool // the next answer is lost, and the connection with it
@@ -66,12 +66,12 @@ func (c *conn) Read(b []byte) (int, error) {
 			_ = c.Close()
 			return 0, io.ErrUnexpectedEOF
 		}
-		if c.link.in.opens() == nil {
+		if c.link.in.opens() == nil && c.way().in.opens() == nil {
 			return n, nil
 		}
 		c.held = append([]byte(nil), b[:n]...)
 	}
-	if err := c.readBy.wait(&c.link.in, c.link.dead, c.closed); err != nil {
+	if err := c.pass(&c.readBy, &c.link.in, &c.way().in); err != nil {
 		return 0, err
 	}
 	n := copy(b, c.held)
@@ -90,9 +90,10 @@ func (c *conn) Write(b []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if err := c.writeBy.wait(&c.link.out, c.link.dead, c.closed); err != nil {
+	if err := c.pass(&c.writeBy, &c.link.out, &c.way().out); err != nil {
 		return 0, err
 	}
+	c.joined(kind, b)
 	if err := c.regroup(kind); err != nil {
 		return 0, err
 	}
@@ -140,7 +141,7 @@ func (c *conn) sleep(d time.Duration) error {
 
 // request is the kind of a request to the broker. Clients write each at once.
 func (c *conn) request(b []byte) string {
-	if !c.broker || len(b) < 8 {
+	if c.broker == noBroker || len(b) < 8 {
 		return ""
 	}
 	return kmsg.NameForKey(int16(binary.BigEndian.Uint16(b[4:])))

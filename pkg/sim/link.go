@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,10 +21,13 @@ var errDead = errors.New("the process has ended")
 type link struct {
 	net     *embedded.Network
 	in, out gate
-	group   gate            // to what keeps the process in its group
-	wrote   atomic.Int64    // when it last wrote a record
-	fetched func()          // called when it asks for work; nil: nobody counts
-	life    context.Context // ends when it is killed
+	group   gate // to what keeps the process in its group
+	ways    [mostBrokers]way
+	reach   *reach                 // which brokers there are for anybody; nil: all
+	member  atomic.Pointer[string] // of a group, as it last said
+	wrote   atomic.Int64           // when it last wrote a record
+	fetched func()                 // called when it asks for work; nil: nobody counts
+	life    context.Context        // ends when it is killed
 	end     context.CancelFunc
 	dead    <-chan struct{} // of life
 
@@ -191,14 +193,15 @@ func (l *link) Dial(ctx context.Context, network, address string) (net.Conn, err
 	l.mu.Lock()
 	off := l.ended || l.off > 0
 	l.mu.Unlock()
-	if off {
+	n := number(address)
+	if off || !l.reaches(ctx, n) {
 		return nil, refused
 	}
 	c, err := l.net.Dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	return l.wrap(c, strings.HasSuffix(address, brokerPort))
+	return l.wrap(c, n)
 }
 
 // Listen opens a port of the process.
@@ -228,17 +231,17 @@ func (x *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if wrapped, err := x.link.wrap(c, false); err == nil {
+		if wrapped, err := x.link.wrap(c, noBroker); err == nil {
 			return wrapped, nil
 		}
 	}
 }
 
-func (l *link) wrap(inner net.Conn, broker bool) (net.Conn, error) {
+func (l *link) wrap(inner net.Conn, broker int) (net.Conn, error) {
 	c := &conn{Conn: inner, link: l, broker: broker, closed: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended || l.off > 0 {
+	if l.ended || l.off > 0 || l.closedTo(broker) {
 		_ = inner.Close()
 		return nil, io.ErrClosedPipe
 	}

@@ -31,7 +31,7 @@ const readTime = time.Minute
 // and protobuf alone. What the checks know of the log comes through Berth's own reader and
 // decoder: what those lose or misread would be hidden from all of them.
 func (w *play) reread() {
-	cl, err := kgo.NewClient(kgo.SeedBrokers("localhost"+brokerPort), kgo.Dialer(w.ours.Dial), kgo.ClientID("observer"),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.World.seeds()...), kgo.Dialer(w.ours.Dial), kgo.ClientID("observer"),
 		kgo.ConsumeTopics(w.kafka().Topics.Instances()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchMaxWait(time.Second))
 	w.must(err)

@@ -49,11 +49,14 @@ type play struct {
 	asking   atomic.Int64 // things that were asked and may still be
 	settled  atomic.Bool  // nobody need watch any more
 	ours     *link        // of clients, operators and observers: nothing happens to it
+	reach    reach        // which brokers are there, if there are several
+	stale    stale        // what brokers answer that have not heard
 }
 
 const (
-	prefix     = "sim."
-	brokerPort = ":9092"
+	prefix = "sim."
+	// firstPort is the first broker's; the next ones are the others'.
+	firstPort = 9092
 )
 
 // Play plays a schedule to its end and answers what happened. It must be called
@@ -61,6 +64,9 @@ const (
 func Play(p Product, s Schedule, o Options) (*Recording, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
+	}
+	if !Several {
+		s = s.withOneBroker()
 	}
 	w := &play{
 		Schedule: s, product: p, dir: o.Dir, log: o.Log, world: fake.NewWorld(),
@@ -133,12 +139,14 @@ func (w *play) add(name string, build func(*process, *life) service.Part) *proce
 func (w *play) link(name string, life int) *link {
 	h := fnv.New64a()
 	fmt.Fprint(h, w.Seed, name, life)
-	return newLink(&w.net, w.World.Latency.Duration(), h.Sum64())
+	l := newLink(&w.net, w.World.Latency.Duration(), h.Sum64())
+	w.reach.add(l)
+	return l
 }
 
 func (w *play) site(l *life, name string) Site {
 	return Site{
-		Brokers: []string{"localhost" + brokerPort}, Prefix: prefix, Partitions: w.World.Partitions,
+		Brokers: w.World.seeds(), Prefix: prefix, Partitions: w.World.Partitions,
 		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.reads(name),
 		Clock: w.World.clockOf(name),
 	}
@@ -167,7 +175,7 @@ func (w *play) must(err error) {
 
 // kafka is how we look at the log ourselves.
 func (w *play) kafka() kafka.Config {
-	return kafka.Config{Brokers: []string{"localhost" + brokerPort}, ClientID: "sim", Topics: wire.Topics{Prefix: prefix}, Dial: w.ours.Dial}
+	return kafka.Config{Brokers: w.World.seeds(), ClientID: "sim", Topics: wire.Topics{Prefix: prefix}, Dial: w.ours.Dial}
 }
 
 // observe writes down what the log says, until stop.

@@ -34,6 +34,7 @@ type Recording struct {
 	Broke    []Broke      // calls of theirs that failed
 	Works    []Worked     // what hypervisors were busy with
 	Rings    []Rung       // what hosts were rung for
+	Denials  []Denied     // claims that were denied
 	Offers   []Offered    // whether hosts offer
 	Words    []Word       // who said that hosts are dead that have power
 	Asks     []Ask        // what clients and operators asked for, and were told

@@ -70,13 +70,7 @@ func (r *rings) end(x *ringing) {
 
 // learnTopics asks the broker which topics there are.
 func (w *play) learnTopics() {
-	cl, err := kgo.NewClient(kgo.SeedBrokers("localhost"+brokerPort), kgo.Dialer(w.ours.Dial))
-	w.must(err)
-	defer cl.Close()
-	ctx, cancel := context.WithTimeout(w.ours.life, askTime)
-	defer cancel()
-	req := kmsg.NewPtrMetadataRequest()
-	resp, err := req.RequestWith(ctx, cl)
+	resp, err := w.metadata()
 	if err != nil {
 		return // the broker is away, and so are rings
 	}

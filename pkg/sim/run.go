@@ -115,6 +115,8 @@ func (w *play) fault(f Fault) {
 		w.word(f)
 	case FaultClone:
 		w.clone(p, f)
+	case FaultLink, FaultLeaders, FaultCoordinators, FaultNode, FaultDeposed, FaultParked:
+		w.ofBrokers(p, f)
 	default:
 		w.disturb(p, f)
 	}

@@ -42,6 +42,8 @@ type World struct {
 	Later      bool                 `json:"later,omitempty"`  // all are of a later version, which reads a schema more
 	Older      bool                 `json:"older,omitempty"`  // but for the agents
 	Clocks     []Clock              `json:"clocks,omitempty"` // those that are wrong
+
+	Brokers int `json:"brokers,omitempty"` // 0: one
 }
 
 // Host is a host and how fast its hypervisor is.
@@ -103,6 +105,7 @@ const (
 	FaultWipe   = "wipe"   // a host is set up anew: its machines and its journal are gone
 	FaultRogue  = "rogue"  // a stranger takes work out of queues, acknowledges it, and does nothing with it
 	FaultRing   = "ring"   // what the queue manager tells hosts to look at goes wrong, as Key says
+	// Those of several brokers are in brokers.go.
 )
 
 // What goes wrong with rings.
@@ -138,6 +141,8 @@ type Fault struct {
 	Hang  bool    `json:"hang,omitempty"`  // driver
 	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes; ring: see there
 	Dead  string  `json:"dead,omitempty"`  // power: an operator declares it dead: "fence" or "forget"; word: what is said
+
+	Broker string `json:"broker,omitempty"` // link, node: "1", "2" or "3", or what it does: see brokers.go
 }
 
 func (f Fault) String() string {

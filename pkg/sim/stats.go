@@ -22,6 +22,7 @@ type Stats struct {
 	Wide      int // schedules with many queues
 	Fewest    int // queues in one of them
 	Most      int
+	Several   int            // schedules with several brokers
 	Looks     int            // rings that hosts were sent
 	Holds     int            // of them: to wait
 	Planned   map[string]int // faults of schedules, by kind, and what there is to tell of it
@@ -59,6 +60,9 @@ func (s *Stats) Add(r *Recording, failed bool) {
 			s.Fewest = n
 		}
 		s.Fewest, s.Most = min(s.Fewest, n), max(s.Most, n)
+	}
+	if r.Schedule.World.Brokers > 1 {
+		s.Several++
 	}
 	for _, f := range r.Schedule.Faults {
 		s.Planned[kindOf(f)]++
@@ -114,7 +118,7 @@ func kindOf(f Fault) string {
 		return strings.TrimSpace("power " + f.Dead)
 	case FaultWord:
 		return f.Kind + " " + f.Key
-	case FaultRename, FaultClone:
+	case FaultRename, FaultClone, FaultLink, FaultLeaders, FaultCoordinators:
 		return strings.TrimSpace(f.Kind + " " + f.Key)
 	}
 	return f.Kind
@@ -132,6 +136,7 @@ func (s *Stats) String() string {
 		s.Schedules, took.Round(time.Second), float64(s.Schedules)/took.Seconds(), s.Failed, s.Virtual.Round(time.Minute), s.Boots, injected, plans)
 	fmt.Fprintf(&b, "many queues: in %d schedules (%.0f %%), %d to %d of them; %d rings, of them %d holds\n",
 		s.Wide, 100*float64(s.Wide)/float64(max(s.Schedules, 1)), s.Fewest, s.Most, s.Looks, s.Holds)
+	fmt.Fprintf(&b, "several brokers: in %d schedules (%.0f %%)\n", s.Several, 100*float64(s.Several)/float64(max(s.Schedules, 1)))
 	fmt.Fprintf(&b, "faults that took place: %s\n", counts(came))
 	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Came), counts(s.Came))
 	fmt.Fprintf(&b, "faults that were planned: %s\n", counts(planned))
