@@ -50,6 +50,8 @@ func (r *Recording) mayRefuse(a Ask) bool {
 		return a.Why != nil && a.Why.Kind == compute.KindNotFound && !r.known(a.ID, a.Began)
 	case LoadDropFlavor, LoadDropAxis:
 		return true // work may wait
+	case LoadAddFlavor, LoadAddAxis:
+		return a.Why != nil && a.Why.Kind == compute.KindConflict && r.racesForTheCatalog(a)
 	case LoadHost:
 		return r.Schedule.forgets(a.Host)
 	}
