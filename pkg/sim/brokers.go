@@ -61,7 +61,7 @@ const Stale = "stale"
 // ofBrokers says whether a fault needs several brokers.
 func (f Fault) ofBrokers() bool {
 	switch f.Kind {
-	case FaultLink, FaultLeaders, FaultCoordinators, FaultNode, FaultDeposed, FaultParked:
+	case FaultLink, FaultLeaders, FaultCoordinators, FaultNode, FaultDeposed, FaultParked, FaultQuorum:
 		return true
 	}
 	return false
@@ -103,6 +103,8 @@ func (w *play) ofBrokers(p *process, f Fault) {
 		w.depose(f)
 	case FaultParked:
 		w.parkAndKill(f)
+	case FaultQuorum:
+		w.quorumLost(f)
 	}
 }
 

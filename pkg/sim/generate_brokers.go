@@ -22,9 +22,9 @@ func (g *generator) several() {
 		return
 	}
 	clones := g.s.clones()
-	if !clones && !g.s.Has(FaultRename) && g.chance(0.25) { // of those there are few enough
+	if !clones && !g.s.Has(FaultRename) && g.chance(0.3) { // of those there are few enough
 		g.s.Faults = nil // a short story
-		pick(g, g.deposed, g.deposed, g.parked)()
+		pick(g, g.deposed, g.parked, g.outage)()
 		return
 	}
 	for range pick(g, 1, 1, 2, 3, 4) {

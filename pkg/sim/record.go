@@ -18,6 +18,7 @@ type Recording struct {
 	Schedule Schedule
 	Start    time.Time
 	Calm     time.Time // everything healed
+	Back     time.Time // two of three brokers came back; zero: they never went
 	Up       time.Time // when something was last down: an operator may hold a host back for longer
 	Placed   time.Time // all that has room runs, and closed queues may still be there
 	Settled  time.Time // nothing was left to be done; zero: that never came

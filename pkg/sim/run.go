@@ -115,7 +115,7 @@ func (w *play) fault(f Fault) {
 		w.word(f)
 	case FaultClone:
 		w.clone(p, f)
-	case FaultLink, FaultLeaders, FaultCoordinators, FaultNode, FaultDeposed, FaultParked:
+	case FaultLink, FaultLeaders, FaultCoordinators, FaultNode, FaultDeposed, FaultParked, FaultQuorum:
 		w.ofBrokers(p, f)
 	default:
 		w.disturb(p, f)
