@@ -29,6 +29,7 @@ type host struct {
 
 type voice struct {
 	compute.Voice
+	first time.Time
 	at    time.Time // last heard
 	again int       // how often it was heard after a younger one, since it was last alone
 }
@@ -59,7 +60,7 @@ func (h *host) hear(by compute.Voice, now time.Time) {
 	}
 	i := slices.IndexFunc(h.voices, func(v voice) bool { return v.Same(by) })
 	if i < 0 {
-		h.voices, i = append(h.voices, voice{Voice: by}), len(h.voices)
+		h.voices, i = append(h.voices, voice{Voice: by, first: now}), len(h.voices)
 	} else if slices.ContainsFunc(h.voices[i+1:], func(v voice) bool { return v.Same(h.last) }) {
 		h.voices[i].again++
 	}
@@ -72,19 +73,24 @@ func (w *Watch) Of(id compute.HostID, now time.Time) (all []compute.Voice) {
 	if h == nil {
 		return nil
 	}
-	both := false
-	for _, v := range h.voices {
-		if now.Sub(v.at) >= compute.SilentAfter {
-			continue
+	for i, v := range h.voices {
+		if now.Sub(v.at) < compute.SilentAfter && h.beside(i, now) {
+			all = append(all, v.Voice)
 		}
-		all = append(all, v.Voice)
-		both = both || v.again >= enough
 	}
-	if !both || len(all) < 2 {
+	if len(all) < 2 {
 		return nil
 	}
 	slices.SortStableFunc(all, func(a, b compute.Voice) int { return a.Started.Compare(b.Started) })
 	return all
+}
+
+// beside says whether a voice spoke while another did. One that ended before the others
+// began is what one of them may have become.
+func (h *host) beside(i int, now time.Time) bool {
+	return h.voices[i].again >= enough || slices.ContainsFunc(h.voices[:i], func(v voice) bool {
+		return now.Sub(v.at) < compute.SilentAfter && v.again >= enough && !v.at.Before(h.voices[i].first)
+	})
 }
 
 // All are the hosts that several agents speak for.

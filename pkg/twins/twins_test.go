@@ -61,8 +61,10 @@ func TestTwins(t *testing.T) {
 		"aababa..............":     "",
 		"aababa..............baba": "", // each began anew
 		"abcabcabc":                "abc",
-		"aababa...........":        "", // b is silent, a not yet
-		"ab..........aba":          "", // each was silent for a minute, to the second
+		"aaabBbBb":                 "bB", // a journal was lost, and the disk copied soon after
+		"aaababBbBb":               "bB", // and a beacon of before came late
+		"aababa...........":        "",   // b is silent, a not yet
+		"ab..........aba":          "",   // each was silent for a minute, to the second
 		// One of two has gone for long: the other is started again, and nobody else is there.
 		"aabababaaaaaaaaaaaaaac": "",
 		"aabababbbbbbbbbbbbbbbc": "",
