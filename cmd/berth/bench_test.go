@@ -182,7 +182,7 @@ func TestBenchClosed(t *testing.T) {
 // Two rates on one cell, of which the second finds it empty again, and a bound
 // that no boot keeps.
 func TestBenchRamp(t *testing.T) {
-	args := []string{"--hosts", "3", "--count", "60", "--rate", "20", "--warmup", "5", "--ramp", "--ramp-steps", "2"}
+	args := []string{"--hosts", "3", "--count", "24", "--rate", "2", "--warmup", "5", "--ramp", "--ramp-steps", "2"}
 	out, said, code := benches(t, benched{}, append(args, "--ramp-p99", "1h", "-o", "json")...)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
@@ -191,7 +191,7 @@ func TestBenchRamp(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Ramp == nil || len(r.Ramp.Steps) != 2 || r.Ramp.Steps[0].Active != 60 || r.Ramp.Steps[1].Active != 90 || r.Ramp.Steps[1].Rate != 30 {
+	if r.Ramp == nil || len(r.Ramp.Steps) != 2 || r.Ramp.Steps[0].Active != 24 || r.Ramp.Steps[1].Active != 36 || r.Ramp.Steps[1].Rate != 3 {
 		t.Fatalf("got %+v", r.Ramp)
 	}
 	if knee := r.Ramp.Knee; knee == nil || knee.Boots != r.Boots || knee.ActiveMS != r.ActiveMS {
@@ -201,7 +201,7 @@ func TestBenchRamp(t *testing.T) {
 		t.Errorf("fill %v, want %v: the step before was to be deleted", r.Fill, want)
 	}
 	out, said, code = benches(t, benched{}, append(args, "--ramp-p99", "1ns")...)
-	if code != 0 || !strings.Contains(out, "knee: below the first rate: at 20/s the p99 of active is") || !strings.Contains(out, "60 active") {
+	if code != 0 || !strings.Contains(out, "knee: below the first rate: at 2/s ") || !strings.Contains(out, "24 active") {
 		t.Errorf("exit %d, %s, printed\n%s", code, said, out)
 	}
 }
