@@ -154,6 +154,16 @@ func (s *Server) host(name compute.HostID) (heard, error) {
 	return h, nil
 }
 
+// wished is the time that orders what operators want of a host: that of its beacons,
+// which all nodes read in one log, for their own clocks may differ. A host that is silent
+// has none that is recent enough.
+func (s *Server) wished(h heard, now time.Time) time.Time {
+	if ago := time.Since(h.at); !h.beacon.At.IsZero() && ago < compute.SilentAfter {
+		return h.beacon.At.Add(ago)
+	}
+	return now
+}
+
 type askHostInput struct {
 	Host        compute.HostID `path:"host"`
 	Traceparent string         `header:"traceparent" hidden:"true"`
@@ -172,7 +182,7 @@ func (s *Server) askHost(ctx context.Context, in *askHostInput, state compute.Ho
 	now := s.config.Now().UTC()
 	desired := compute.HostDesired{
 		State:   state,
-		Version: max(compute.Version(now.UnixMilli()), h.beacon.DesiredSeen+1),
+		Version: max(compute.Version(s.wished(h, now).UnixMilli()), h.beacon.DesiredSeen+1),
 	}
 	if in.Body != nil {
 		desired.Reason, desired.Deadline = in.Body.Reason, in.Body.Deadline

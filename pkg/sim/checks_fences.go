@@ -174,7 +174,8 @@ func (r *Recording) otherFate(x Word, f rest.HostFate) string {
 		is := map[compute.State]compute.Fate{
 			compute.StateQueued: compute.FateRebuilt, compute.StateError: compute.FateEnded, compute.StateDeleted: compute.FateDeleted,
 		}[i.State]
-		if f.Becomes == compute.FateWaits || !declared(was, i) {
+		others := slices.ContainsFunc(r.words(compute.HostID(x.Who)), func(y Word) bool { return !y.First.Equal(x.First) && y.First.Before(w.Seen) })
+		if f.Becomes == compute.FateWaits || !declared(was, i) || others {
 			return "" // what waits may go on, and others have a say in what becomes of it
 		}
 		if is != f.Becomes || f.Reason != "" && f.Reason != code {

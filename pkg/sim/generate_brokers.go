@@ -14,7 +14,7 @@ import (
 // numbers of its own, as all that came later.
 func (g *generator) several() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 20))
-	if !g.chance(0.35) {
+	if !g.chance(0.35) || g.s.Has(FaultBroker) { // when all come back, they have forgotten which epoch each leader had
 		return
 	}
 	g.s.World.Brokers = mostBrokers

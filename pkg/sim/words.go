@@ -139,7 +139,7 @@ func checkTimers(r *Recording) (wrong []Violation) {
 			continue
 		}
 		for _, c := range r.Claims {
-			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) && !r.Schedule.buries(c.Host) {
+			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) && !r.Schedule.buries(c.Host) && !r.Schedule.clones() {
 				wrong = append(wrong, broken("timer", i.ID, w.Seen, "%s was ended by its deadline at %s, and %s had claimed it at %s",
 					i.Boot.Name, r.at(old.Deadline), c.Host, r.at(c.Seen))...)
 				break
