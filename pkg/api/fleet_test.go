@@ -173,3 +173,26 @@ func TestAskHost(t *testing.T) {
 		n.do("POST", "/v1/hosts/h1/drain", nil).refused(504, compute.KindTimeout)
 	})
 }
+
+// What operators want of a host by nodes whose clocks differ is ordered by the time of
+// the log that all of them read, as long as the host is heard.
+func TestWishesAreOrderedByTheLog(t *testing.T) {
+	for _, off := range []time.Duration{-time.Hour, 0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.config.Now = func() time.Time { return time.Now().Add(off) }
+			n.hears(compute.Beacon{Host: "h1", At: time.Now()})
+			time.Sleep(10 * time.Second)
+			wished := func() compute.Version {
+				return into[rest.HostAsked](n.do("POST", "/v1/hosts/h1/disable", nil), 202).Version
+			}
+			if got, want := wished(), compute.Version(time.Now().UnixMilli()); got != want {
+				t.Errorf("a clock that is %s off: version %d, want %d", off, got, want)
+			}
+			time.Sleep(compute.SilentAfter)
+			if got, want := wished(), compute.Version(n.config.Now().UnixMilli()); got != want {
+				t.Errorf("of a silent host, by a clock that is %s off: version %d, want %d", off, got, want)
+			}
+		})
+	}
+}
