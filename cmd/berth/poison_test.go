@@ -320,8 +320,12 @@ func ofToday(next func() wire.Record) func() wire.Record {
 	}
 }
 
-// senselessBuild is what is no work of the queue of honest.
+// senselessBuild is what is no work of the queue of honest. Work of a later schema is left
+// to hosts that read it.
 func senselessBuild(rec wire.Record) bool {
+	if wire.LaterThan(rec, wire.Schema) {
+		return false
+	}
 	b, err := wire.DecodeBuild(rec)
 	return err != nil || b.Queue != "honest"
 }

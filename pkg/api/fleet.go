@@ -154,12 +154,20 @@ func (s *Server) host(name compute.HostID) (heard, error) {
 	return h, nil
 }
 
-// wished is the time that orders what operators want of a host: that of its beacons,
-// which all nodes read in one log, for their own clocks may differ. A host that is silent
-// has none that is recent enough.
+// rightWithin is how far a node's clock may be from the log's time and still orders
+// wishes better: when each node hears a beacon differs by less.
+const rightWithin = 10 * time.Second
+
+// wished is the time that orders what operators want of a host: this node's, or, where
+// that is wrong, the time of the host's beacons, which all nodes read in one log. A host
+// that is silent has none that is recent enough.
 func (s *Server) wished(h heard, now time.Time) time.Time {
-	if ago := time.Since(h.at); !h.beacon.At.IsZero() && ago < compute.SilentAfter {
-		return h.beacon.At.Add(ago)
+	ago := time.Since(h.at)
+	if h.beacon.At.IsZero() || ago >= compute.SilentAfter {
+		return now
+	}
+	if log := h.beacon.At.Add(ago); log.Sub(now).Abs() > rightWithin {
+		return log
 	}
 	return now
 }
