@@ -106,7 +106,7 @@ func (r *Recording) tooSoon(i compute.Instance) []Violation {
 		if b.Instance != i.ID || b.Attempt != i.Attempt {
 			continue
 		}
-		if b.Seen.Before(due) {
+		if b.Seen.Add(reckoned).Before(due) {
 			return broken("attempts", i.ID, b.Seen,
 				"attempt %d of %s comes into its queue at %s, and %d failed by %s: %s is to pass",
 				i.Attempt, i.Boot.Name, r.at(b.Seen), len(i.Failures), r.at(i.ChangedAt), pause)
@@ -120,7 +120,7 @@ func (r *Recording) tooSoon(i compute.Instance) []Violation {
 		}
 	}
 	for _, g := range r.Given {
-		if g.Spec.Instance == i.ID && g.Spec.Attempt == i.Attempt && g.At.Before(due) {
+		if g.Spec.Instance == i.ID && g.Spec.Attempt == i.Attempt && g.At.Add(reckoned).Before(due) {
 			return broken("attempts", i.ID, g.At, "attempt %d of %s begins on %s at %s, and %d failed by %s: %s is to pass",
 				i.Attempt, i.Boot.Name, g.Host, r.at(g.At), len(i.Failures), r.at(i.ChangedAt), pause)
 		}

@@ -34,9 +34,9 @@ func TestCheckAttempts(t *testing.T) {
 			fails(r, 4, compute.FailureHost)
 			again(r, 5, "host-1")
 		},
-		"attempt 2 of vm-1 comes into its queue at 4.900s": func(r *Recording) {
+		"attempt 2 of vm-1 comes into its queue at 4.800s": func(r *Recording) {
 			fails(r, 4, compute.FailureHost)
-			again(r, 4.9, "host-1")
+			again(r, 4.8, "host-1")
 		},
 		"does not say that one failed on host-1": func(r *Recording) {
 			fails(r, 4, compute.FailureHost)
