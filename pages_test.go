@@ -1,7 +1,6 @@
 package berth
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,19 +13,13 @@ import (
 // pages are all documents that people read, decisions too.
 func pages(t *testing.T) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".":
-			return filepath.SkipDir
-		case strings.HasSuffix(path, ".md"):
-			all = append(all, path)
+	walk(t, func(file string) {
+		if strings.HasSuffix(file, ".md") {
+			all = append(all, file)
 		}
-		return nil
 	})
-	if err != nil || len(all) < 20 {
-		t.Fatalf("%d pages found: %v", len(all), err)
+	if len(all) < 20 {
+		t.Fatalf("%d pages found", len(all))
 	}
 	return all
 }
@@ -46,11 +39,7 @@ func anchor(heading string) string {
 func TestLinks(t *testing.T) {
 	seen := 0
 	for _, page := range pages(t) {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range linked.FindAllStringSubmatch(string(text), -1) {
+		for _, m := range linked.FindAllStringSubmatch(read(t, page), -1) {
 			to, at, _ := strings.Cut(m[1], "#")
 			if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
 				continue
@@ -76,11 +65,7 @@ func TestLinks(t *testing.T) {
 
 func hasAnchor(t *testing.T, file, at string) bool {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
+	for _, h := range heading.FindAllStringSubmatch(read(t, file), -1) {
 		if anchor(h[1]) == at {
 			return true
 		}
@@ -92,30 +77,19 @@ func hasAnchor(t *testing.T, file, at string) bool {
 func TestNamedPages(t *testing.T) {
 	named := regexp.MustCompile(`docs/[A-Za-z0-9/_-]+\.md`)
 	seen := 0
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != "." {
-			if err == nil {
-				err = filepath.SkipDir
-			}
-			return err
+	walk(t, func(file string) {
+		if !strings.HasSuffix(file, ".go") && filepath.Base(file) != "Makefile" {
+			return
 		}
-		if d.IsDir() || !strings.HasSuffix(path, ".go") && d.Name() != "Makefile" {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, page := range named.FindAllString(string(text), -1) {
+		for _, page := range named.FindAllString(read(t, file), -1) {
 			seen++
 			if _, err := os.Stat(page); err != nil {
-				t.Errorf("%s names %s, which is not there", path, page)
+				t.Errorf("%s names %s, which is not there", file, page)
 			}
 		}
-		return nil
 	})
-	if err != nil || seen < 10 {
-		t.Fatalf("%d pages named: %v", seen, err)
+	if seen < 10 {
+		t.Fatalf("%d pages named", seen)
 	}
 }
 
@@ -161,24 +135,16 @@ func TestNonObviousItems(t *testing.T) {
 func TestNamedTests(t *testing.T) {
 	there := map[string]bool{}
 	made := regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9]+)\(`)
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	walk(t, func(file string) {
 		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".":
-			return filepath.SkipDir
-		case strings.HasSuffix(path, "_test.go"):
-			for _, m := range made.FindAllStringSubmatch(read(t, path), -1) {
+		case strings.HasSuffix(file, "_test.go"):
+			for _, m := range made.FindAllStringSubmatch(read(t, file), -1) {
 				there[m[1]] = true
 			}
-		case strings.Contains(path, "testdata"):
-			there[d.Name()] = true
+		case strings.Contains(file, "testdata"):
+			there[filepath.Base(file)] = true
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	named := regexp.MustCompile("`(?:(Test[A-Z][A-Za-z0-9]+)|([a-z0-9_]+_[a-z0-9_]+\\.(?:txt|json)))[`/]")
 	seen := 0
 	for _, page := range slices.Concat(glob(t, "docs/*.md"), glob(t, "docs/non-obvious/*.md")) {
@@ -214,20 +180,11 @@ func TestNamesAreUsed(t *testing.T) {
 	for _, page := range []string{"README.md", "docs/OPERATIONS.md", "docs/HYPERVISORS.md"} {
 		said.WriteString(strings.ToLower(read(t, page)))
 	}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != ".":
-			return filepath.SkipDir
-		case strings.HasSuffix(path, ".go"):
-			said.WriteString(strings.ToLower(read(t, path)))
+	walk(t, func(file string) {
+		if strings.HasSuffix(file, ".go") {
+			said.WriteString(strings.ToLower(read(t, file)))
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen := 0
 	for _, line := range strings.Split(read(t, "docs/NAMES.md"), "\n") {
 		word, _, row := strings.Cut(line, " | ")

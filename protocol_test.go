@@ -1,7 +1,6 @@
 package berth
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,22 +87,12 @@ type cited struct{ rules, invariants []int }
 func citations(t *testing.T) map[string]cited {
 	t.Helper()
 	all := map[string]cited{}
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin"):
-			return fs.SkipDir
-		case d.IsDir() || !slices.Contains([]string{".go", ".md", ".patch", ".proto", ".txt"}, filepath.Ext(name)):
-			return nil
+	walk(t, func(name string) {
+		if slices.Contains([]string{".go", ".md", ".patch", ".proto", ".txt"}, filepath.Ext(name)) {
+			text := name + "\n" + read(t, name)
+			all[name] = cited{numbers(ruleCited, text), numbers(invCited, text)}
 		}
-		text := name + "\n" + read(t, name)
-		all[name] = cited{numbers(ruleCited, text), numbers(invCited, text)}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return all
 }
 

@@ -276,23 +276,37 @@ func (f source) imports() []string {
 	return out
 }
 
+// walk visits each file of the repository; what tools keep in folders of their own, and what was
+// built, is none.
+func walk(t *testing.T, visit func(file string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir():
+			visit(filepath.ToSlash(file))
+		case file != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin"):
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func eachFile(t *testing.T, check func(*testing.T, source)) {
 	t.Helper()
 	seen := 0
-	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && p != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, ".pb.go") {
-			return nil
+	walk(t, func(p string) {
+		if !strings.HasSuffix(p, ".go") || strings.HasSuffix(p, ".pb.go") || strings.Contains(p, "testdata/") {
+			return
 		}
 		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, p, nil, parser.ParseComments)
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
 		folder := filepath.ToSlash(filepath.Dir(p))
 		if folder == "." {
@@ -300,11 +314,7 @@ func eachFile(t *testing.T, check func(*testing.T, source)) {
 		}
 		seen++
 		check(t, source{path: p, folder: folder, test: strings.HasSuffix(p, "_test.go"), ast: file, fset: fset})
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if seen < 10 {
 		t.Fatalf("only %d files were checked: the walk is broken", seen)
 	}
