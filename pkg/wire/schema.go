@@ -18,6 +18,9 @@ const Schema = 1
 // there are so far are the same: the first that differs makes the schema an argument
 // of its encoder.
 func (r Record) InSchema(n compute.Schema) Record {
+	if string(r.Header(HeaderSchema)) == strconv.Itoa(int(n.OrFirst())) {
+		return r // as encoders write it: nearly every record is
+	}
 	r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), func(h Header) bool { return h.Key == HeaderSchema })
 	r.Headers = append([]Header{{Key: HeaderSchema, Value: schemaValue(n.OrFirst())}}, r.Headers...)
 	return r
