@@ -281,7 +281,7 @@ func (w *play) watch(node int) {
 		if err != nil {
 			continue
 		}
-		w.rec.shownUnknown(node, list, began)
+		w.rec.showed(node, list, began)
 		now := map[compute.InstanceID]bool{}
 		for _, i := range list {
 			now[i.ID] = true

@@ -278,34 +278,43 @@ func (r *Recording) stopsOtherwise(h compute.HostID) bool {
 	})
 }
 
-// shownUnknown notes what a node shows as unknown, or does not, otherwise than hosts are
-// silent.
-func (r *Recording) shownUnknown(node int, list []client.Instance, began time.Time) {
-	if r.Schedule.answersWrong() || slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool { return f.Dead == "forget" }) {
-		return
-	}
+// Showed is an instance that is on a host as a node showed it to somebody.
+type Showed struct {
+	Node            int
+	Instance        client.Instance
+	Began, Answered time.Time
+}
+
+// showed keeps what of an answer says how hosts are.
+func (r *Recording) showed(node int, list []client.Instance, began time.Time) {
 	r.mu.Lock()
-	heard := map[compute.HostID]time.Time{}
-	for _, o := range r.Offers {
-		heard[o.Host] = o.Seen
-	}
-	r.mu.Unlock()
+	defer r.mu.Unlock()
 	for _, i := range list {
-		last, ok := heard[i.Host]
-		if what := unknownDiffers(i, began.Sub(last), time.Since(last), r.Schedule.slack()); ok && what != "" {
-			r.wrong("unknown", i.ID, "node %d shows %s %s", node+1, i.Name, what)
+		if s := i.State.Compute(); s == compute.StateUnknown || s == compute.StateActive || s == compute.StateStarting {
+			r.Showed = append(r.Showed, Showed{node, i, began, time.Now()})
 		}
 	}
 }
 
-// unknownDiffers says how the state of an instance is shown otherwise than its host is silent,
-// which was heard so long before the question and before the answer; empty: it is not.
-func unknownDiffers(i client.Instance, before, after, slack time.Duration) string {
-	switch is := i.State.Compute(); {
-	case is == compute.StateUnknown && after < operatorsWait-slack:
-		return fmt.Sprintf("as unknown, and %s was heard %s ago", i.Host, after)
-	case (is == compute.StateActive || is == compute.StateStarting) && before > surelySilent+slack:
-		return fmt.Sprintf("as %s, and %s was not heard for %s", is, i.Host, before)
+// checkShown: what a host has is shown as unknown while that host is silent, and only then. A
+// sign of life may be seen here a moment before or after a node sees it.
+func checkShown(r *Recording) (wrong []Violation) {
+	if r.Schedule.answersWrong() || slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool { return f.Dead == "forget" }) {
+		return nil
 	}
-	return ""
+	for _, x := range r.Showed {
+		i, slack := x.Instance, r.Schedule.slack()
+		heard := func(from, to time.Time) bool {
+			return slices.ContainsFunc(r.signs(i.Host), func(at time.Time) bool { return at.After(from) && !at.After(to) })
+		}
+		silent := !heard(x.Began.Add(-surelySilent-slack), x.Answered.Add(time.Second+slack))
+		switch is := i.State.Compute(); {
+		case !heard(time.Time{}, x.Answered): // nobody knows since when
+		case is == compute.StateUnknown && !r.silentFor(i.Host, operatorsWait-slack, x.Began, x.Answered):
+			wrong = append(wrong, broken("unknown", i.ID, x.Answered, "node %d shows %s as unknown, and %s was heard of", x.Node+1, i.Name, i.Host)...)
+		case is != compute.StateUnknown && silent:
+			wrong = append(wrong, broken("unknown", i.ID, x.Answered, "node %d shows %s as %s, and %s was silent", x.Node+1, i.Name, is, i.Host)...)
+		}
+	}
+	return wrong
 }

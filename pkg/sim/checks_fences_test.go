@@ -2,7 +2,6 @@ package sim
 
 import (
 	"testing"
-	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/client"
@@ -103,19 +102,28 @@ func TestSpared(t *testing.T) {
 	}
 }
 
-func TestUnknownDiffers(t *testing.T) {
+func TestUnknownIsShownOfSilentHosts(t *testing.T) {
 	for _, c := range []struct {
 		state compute.State
-		ago   time.Duration
+		signs []Seconds // seconds before the answer; less than nothing: after it
 		well  bool
 	}{
-		{compute.StateActive, time.Second, true}, {compute.StateActive, 70 * time.Second, false},
-		{compute.StateUnknown, 50 * time.Second, false}, {compute.StateUnknown, 62 * time.Second, true},
-		{compute.StateActive, 62 * time.Second, true}, {compute.StateError, time.Hour, true},
+		{compute.StateActive, []Seconds{1}, true},
+		{compute.StateActive, []Seconds{70}, false},
+		{compute.StateActive, []Seconds{70, -0.01}, true},
+		{compute.StateActive, []Seconds{62}, true},
+		{compute.StateUnknown, []Seconds{50}, false},
+		{compute.StateUnknown, []Seconds{62}, true},
+		{compute.StateUnknown, []Seconds{100, 0.01}, true},
+		{compute.StateUnknown, []Seconds{100, 5}, false},
 	} {
-		i := client.Instance{Host: "host-1", State: rest.State(c.state.String())}
-		if what := unknownDiffers(i, c.ago, c.ago, 0); (what == "") != c.well {
-			t.Errorf("%s after %s: %q", c.state, c.ago, what)
+		r := &Recording{Start: moment(0)}
+		for _, s := range c.signs {
+			r.Offers = append(r.Offers, Offered{Host: "host-1", Seen: moment(200 - s)})
+		}
+		r.Showed = []Showed{{Instance: client.Instance{Host: "host-1", State: rest.State(c.state.String())}, Began: moment(200), Answered: moment(200)}}
+		if wrong := checkShown(r); (len(wrong) == 0) != c.well {
+			t.Errorf("%s, heard %v s before: %v", c.state, c.signs, wrong)
 		}
 	}
 }

@@ -39,6 +39,7 @@ type Recording struct {
 	Offers   []Offered    // whether hosts offer
 	Words    []Word       // who said that hosts are dead that have power
 	Asks     []Ask        // what clients and operators asked for, and were told
+	Showed   []Showed     // what nodes showed of hosts that may be silent
 	Quotas   []QuotaSeen  // as the API says when settled
 	Reread   []Reread     // the log, as another reader has it
 	Notes    []Note       // what went wrong, and whatever explains
