@@ -399,6 +399,21 @@ func (l *loop) refute(o opened, p wire.Pulled, now time.Time) {
 	}
 }
 
+// untilOwed is how long a fetch may last at most because the host was rung for another
+// queue, for which there may be no room beside it: until that queue is no longer left to
+// other hosts, or for a glance. Zero: for as long as any.
+func (l *loop) untilOwed(o opened) (wait time.Duration) {
+	l.pull.rings.Listed(o.began, func(q compute.QueueName, look bool) {
+		alone, is := l.pull.alone[q]
+		if look && !o.queues[q] && (is || o.passed[q]) {
+			if after := max(glance, alone.Sub(o.began)); wait == 0 || after < wait {
+				wait = after
+			}
+		}
+	})
+	return wait
+}
+
 func (l *loop) open(lane wire.Lane, p offer.Planned, drawn time.Time, refs []wire.QueueRef) {
 	l.pull.lots.Planned(p.Listed, p.Left)
 	if len(p.Listed) == 0 {
@@ -425,6 +440,9 @@ func (l *loop) open(lane wire.Lane, p offer.Planned, drawn time.Time, refs []wir
 	}
 	for _, c := range p.Left {
 		o.passed[c.Queue] = true
+	}
+	if wait == 0 {
+		wait = l.untilOwed(o)
 	}
 	l.pull.open[lane] = o
 	l.a.counts.offers.Add(1)

@@ -153,6 +153,23 @@ func TestARungHostLooksBesideAnOpenFetch(t *testing.T) {
 	})
 }
 
+// A host that left the queue it was rung for to others, and has no room for its work beside
+// what it waits for meanwhile, waits for no longer than that.
+func TestARungHostWaitsElsewhereForAMoment(t *testing.T) {
+	rungStory(t, func(c *cell, _ string) {
+		c.add(queue("whole", big.Totals))
+		c.list()
+		c.ring("small", time.Minute)
+		pass(time.Second)
+		c.boot(1, "whole", func(b *compute.Build) { b.Avoid = []compute.HostID{"h1"} })
+		c.boot(2, "whole")
+		c.ring("whole", 0)
+		pass(10 * time.Second)
+		c.wantOne(2, compute.StateActive)
+		c.opened("small", "small whole 100ms", "small 2s", "small whole 100ms", "small 2s", "small whole 100ms", "small whole 100ms")
+	})
+}
+
 // A ring that cannot be followed leads to nothing, and to a look if it can be soon.
 func TestRingsThatCannotBeFollowed(t *testing.T) {
 	for name, c := range map[string]struct {

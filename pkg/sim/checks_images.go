@@ -146,12 +146,13 @@ func (r *Recording) failedByImage(id compute.InstanceID, f compute.Failure) bool
 	return is
 }
 
-// behindBroken is how much longer work may wait for a host that offers, beside work of a
-// broken image: each of those is left to others twice, for two seconds.
-func (r *Recording) behindBroken(q compute.QueueName) time.Duration {
+// behindOthers is how much longer work may wait for a host that offers, beside work of a
+// broken image, or that avoids hosts: each of those is left to others twice, for two seconds.
+func (r *Recording) behindOthers(q compute.QueueName) time.Duration {
 	n := 0
 	for _, x := range r.wanted() {
-		if x.Queue == q && slices.ContainsFunc(r.Schedule.World.Bad, func(b BadImage) bool { return b.Image == x.Boot.Image }) {
+		broken := slices.ContainsFunc(r.Schedule.World.Bad, func(b BadImage) bool { return b.Image == x.Boot.Image })
+		if x.Queue == q && (broken || len(x.Boot.Avoid) > 0) {
 			n++
 		}
 	}

@@ -45,9 +45,8 @@ const (
 	// idleTime is how long a host that offers may do nothing while work waits that
 	// it has room for, where nothing is at fault. It is rung for the work within a
 	// second or two; if it waits on another queue by then, with room for the work of
-	// only one of them, that fetch has to end first, which takes 5 s at most. A ring that
-	// comes between two such fetches and is too old for the second counts anew.
-	idleTime = 12 * time.Second
+	// only one of them, that fetch has to end first, which takes 5 s at most.
+	idleTime = 7 * time.Second
 	// rungAgain is how long a ring that was lost may count, whatever was rung before.
 	rungAgain = 16 * time.Second
 	// unrungTime is that where nothing but rings is at fault: an idle host reads advice
@@ -114,7 +113,7 @@ func checkIdle(r *Recording) (wrong []Violation) {
 	lives := r.hostLives()
 	for _, w := range r.waits() {
 		wait := span{latest(w.from, sound.from), earliest(w.to, sound.to)}
-		most := most + r.behindBroken(w.instance.Queue)
+		most := most + r.behindOthers(w.instance.Queue)
 		if wait.to.Sub(wait.from) <= most {
 			continue
 		}
