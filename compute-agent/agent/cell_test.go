@@ -61,6 +61,7 @@ type line struct {
 
 type item struct {
 	build    compute.Build
+	schema   compute.Schema
 	delivery int16
 	holder   *node
 	lane     wire.Lane

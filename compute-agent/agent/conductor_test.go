@@ -138,6 +138,6 @@ func (c *cell) publish(x *inst) {
 		return
 	}
 	l := c.queues[b.Queue]
-	l.items = append(l.items, &item{build: b})
+	l.items = append(l.items, &item{build: b, schema: c.schema})
 	c.serve()
 }

@@ -23,12 +23,25 @@ type held struct {
 // mostHeld bounds how much work is held at once.
 const mostHeld = 64
 
-// hides says whether work that is not taken is to be held: the request avoids this
-// host, or its flavor was another when it was asked for, and that is not for this host.
-func (l *loop) hides(b compute.Build, ref wire.WorkRef, fits bool, now time.Time) bool {
-	never := slices.Contains(b.Avoid, l.o.Host) || !accepts(b, l.view.traits) || !fits && l.outgrown(b)
-	return never && l.offers(now) && len(l.pull.held) < mostHeld &&
-		(ref.Delivery >= thirdDelivery || l.pull.hiding(ref.Queue.Name))
+// never says whether work that is not taken cannot run here later either: the request avoids
+// this host, or its flavor was another when it was asked for, and that is not for this host.
+func (l *loop) never(b compute.Build, fits bool) bool {
+	return slices.Contains(b.Avoid, l.o.Host) || !accepts(b, l.view.traits) || !fits && l.outgrown(b)
+}
+
+// release leaves work to other hosts: at once, or, if it can never run here and nobody else
+// took it twice, once the host has looked at what lies behind it.
+func (l *loop) release(ref wire.WorkRef, never bool, now time.Time) {
+	l.a.counts.released.Add(1)
+	again := ref.Delivery >= thirdDelivery || l.pull.hiding(ref.Queue.Name)
+	if never && again && l.offers(now) && len(l.pull.held) < mostHeld {
+		l.pull.held = append(l.pull.held, held{ref, now.Add(l.o.Timing.LeaveAlone)})
+		return
+	}
+	// Together: what is given back on a fetch that lists its queue comes back.
+	l.letGo(func(h held) bool { return h.ref.Queue.Name == ref.Queue.Name })
+	l.leaveAlone(ref.Queue.Name)
+	l.o.Puller.Ack(ref, wire.AckRelease)
 }
 
 // looked gives back what a fetch that has ended found nothing behind.

@@ -74,7 +74,7 @@ func (c *cell) serve() {
 		delete(n.open, lane)
 		it.holder, it.lane, it.since = n, lane, time.Now()
 		it.delivery++
-		rec := wire.EncodeBuild(it.build).InSchema(c.schema)
+		rec := wire.EncodeBuild(it.build).InSchema(it.schema)
 		rec.Time, rec.Logged = c.broker(), c.off != 0
 		n.results <- wire.Pulled{Lane: lane, Record: &rec, Queues: f.queues, Ref: wire.WorkRef{
 			Lane: lane, Queue: ref, Offset: c.offset(it), Delivery: it.delivery,

@@ -32,9 +32,7 @@ func (l *loop) pulled(p wire.Pulled) {
 		// Some other host reads it: this one's agent is older, and was not known when it was written.
 		l.log.Warn("work of a later schema is left to others: upgrade this agent",
 			zap.String("queue", string(p.Ref.Queue.Name)))
-		l.a.counts.released.Add(1)
-		l.leaveAlone(p.Ref.Queue.Name)
-		l.o.Puller.Ack(p.Ref, wire.AckRelease)
+		l.release(p.Ref, true, time.Now())
 		return
 	}
 	b, err := wire.DecodeBuild(p.Record.ReadUpTo(l.o.Reads))
@@ -94,15 +92,7 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 		l.o.Puller.Ack(ref, wire.AckAccept)
 	case wire.AckRelease:
 		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), zap.String("why", why))
-		l.a.counts.released.Add(1)
-		if l.hides(b, ref, fits, now) {
-			l.pull.held = append(l.pull.held, held{ref, now.Add(l.o.Timing.LeaveAlone)})
-			return
-		}
-		// Together: what is given back on a fetch that lists its queue comes back.
-		l.letGo(func(h held) bool { return h.ref.Queue.Name == ref.Queue.Name })
-		l.leaveAlone(ref.Queue.Name)
-		l.o.Puller.Ack(ref, wire.AckRelease)
+		l.release(ref, l.never(b, fits), now)
 	case wire.AckRenew:
 		l.refs[b.Instance] = ref // another delivery of what is being built here
 	default:

@@ -41,6 +41,27 @@ func TestWorkOfALaterSchema(t *testing.T) {
 	})
 }
 
+// Work of a later schema holds up nothing that lies behind it.
+func TestWorkBehindWorkOfALaterSchema(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		pass(time.Second)
+		c.mu.Lock()
+		c.schema = wire.Schema + 1
+		c.mu.Unlock()
+		for i := range 3 {
+			c.boot(i+1, "small")
+		}
+		c.mu.Lock()
+		c.schema = wire.Schema
+		c.mu.Unlock()
+		c.boot(4, "small")
+		pass(time.Minute)
+		c.want(compute.StateQueued, compute.StateQueued, compute.StateQueued, compute.StateActive)
+		stop(c, n)
+	})
+}
+
 // An agent reads commands up to the schema that it says.
 func TestCommandsOfALaterSchema(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
