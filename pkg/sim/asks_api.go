@@ -184,6 +184,9 @@ func (r *Recording) listDiffers(got []rest.Instance, p compute.Project, wants fu
 			return fmt.Sprintf("%s is shown as version %d, %s on %q, and is version %d, %s on %q",
 				g.Name, g.Version, g.State, g.Host, i.Version, i.State, i.Host)
 		}
+		if wrong := r.placeDiffers(g, logged); wrong != "" {
+			return wrong
+		}
 		seen[g.ID] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(logged)) {
