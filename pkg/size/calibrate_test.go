@@ -19,7 +19,7 @@ func bench(m Mode, hosts, queues int, rate float64, count int) Options {
 	return o
 }
 
-// measured is what a row of docs/SIZE.md, or an older one, was measured at. Zero: it was not.
+// measured is what a row was measured at. Zero: it was not.
 type measured struct {
 	row                  string
 	o                    Options
@@ -89,7 +89,7 @@ func rows() []measured {
 const near = 0.3
 
 // Each number is within 30 % of what was measured, or known not to be. With -v it prints
-// the table of docs/SIZE.md.
+// them as a table.
 func TestCalibration(t *testing.T) {
 	for _, m := range rows() {
 		r := run(t, m.o)

@@ -33,7 +33,7 @@ type Costs struct {
 	Decide     time.Duration // conductor, an input
 }
 
-// DefaultCosts are fitted to the rows of docs/SIZE.md.
+// DefaultCosts are fitted to the rows of TestCalibration.
 func DefaultCosts() Costs {
 	const µs = time.Microsecond
 	return Costs{
