@@ -1,7 +1,7 @@
 #!/bin/sh
 # A sample for `driver: {kind: exec}`, which passes the whole contract. Its machines are
 # processes of this host that do nothing: put what switches yours on and off in their place.
-# What each verb has to do is in docs/HYPERVISORS.md. It needs Linux, flock and setsid.
+# What each verb has to do is in README.md beside this file. It needs Linux, flock and setsid.
 #
 #   machines.sh DIR VERB [INSTANCE]     both paths in full
 #

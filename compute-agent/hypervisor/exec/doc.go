@@ -1,6 +1,6 @@
 // Package exec runs machines through a command of the operator's own: a script
 // that switches servers on and off, say. What the command is asked and has to
-// answer is in docs/HYPERVISORS.md, a sample in deploy/exec.
+// answer is in deploy/exec/README.md, with a sample beside it.
 //
 //	command… VERB [INSTANCE]     stdin: lines of JSON; stdout: one JSON document
 //
