@@ -40,10 +40,15 @@ func thisBuild(b *debug.BuildInfo, ok bool) buildInfo {
 	return v
 }
 
+// whatBerthIs is for those who find the program and not its pages.
+const whatBerthIs = "Berth schedules virtual machines without a scheduler: " +
+	"requests wait in queues in Kafka, and hosts pull what they can start."
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print which build this is",
+		Long:  whatBerthIs + "\n\nPrints which build this is.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, err := parseFormat(cmd.Flag("output").Value.String())
@@ -63,6 +68,6 @@ func (v buildInfo) print(w io.Writer, f format) error {
 	if v.Modified {
 		commit += " and changes"
 	}
-	_, err := fmt.Fprintf(w, "berth %s, commit %s, %s, %s\n", v.Version, commit, v.Go, v.Platform)
+	_, err := fmt.Fprintf(w, "berth %s, commit %s, %s, %s\n%s\n", v.Version, commit, v.Go, v.Platform, whatBerthIs)
 	return err
 }

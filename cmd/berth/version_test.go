@@ -16,7 +16,7 @@ func TestVersion(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for args, pattern := range map[string]string{"table": `^berth \S+, commit .+, go\S+, \w+/\w+\n$`, "json": `"go": "go`} {
+	for args, pattern := range map[string]string{"table": `^berth \S+, commit .+, go\S+, \w+/\w+\nBerth schedules .+\n$`, "json": `"go": "go`} {
 		if code, out, errs := typed(t.Context(), []string{"version", "-o", args}, newVersion()); code != 0 || !regexp.MustCompile(pattern).MatchString(out) {
 			t.Errorf("exit %d: %q, %q", code, out, errs)
 		}
