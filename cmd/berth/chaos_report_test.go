@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // row is the account of one fault.
@@ -75,6 +76,7 @@ func (c *chaos) settled() {
 	}
 	c.judgeAll()
 	if c.t.Failed() {
+		c.whereLost(active, deleted)
 		return
 	}
 	for _, u := range c.users {
@@ -131,6 +133,28 @@ func (c *chaos) became(ids []compute.InstanceID, want compute.State) {
 		if state := c.seen.get(id).State; state != want {
 			c.t.Errorf("%s is lost: %s, and was to be %s", id, state, want)
 		}
+	}
+}
+
+// whereLost counts what is not as it was to be by what it may have in common: its state, the
+// conductors' partition that its project is in, its queue and its host.
+func (c *chaos) whereLost(active, deleted []compute.InstanceID) {
+	lost := map[string]int{}
+	count := func(ids []compute.InstanceID, want compute.State) {
+		for _, id := range ids {
+			if i := c.seen.get(id); i.State != want {
+				lost[fmt.Sprintf("%s in partition %d, queue %s, host %q", i.State, wire.Partition(i.Project, c.kafka.Partitions), i.Queue, i.Host)]++
+			}
+		}
+	}
+	count(active, compute.StateActive)
+	count(deleted, compute.StateDeleted)
+	for _, what := range slices.Sorted(maps.Keys(lost)) {
+		c.t.Logf("%d %s", lost[what], what)
+	}
+	for _, f := range c.flavors {
+		queues, err := c.users[0].Queues(c.t.Context(), f.Name)
+		c.t.Logf("%s: %+v, %v", f.Name, queues, err)
 	}
 }
 
