@@ -1,13 +1,10 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -15,26 +12,6 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
 )
-
-// homeOf is where the machines of a host are. A command keeps them where only it
-// knows; the folder of state says whose they are then.
-func (s agentConfig) homeOf(host compute.HostID) home.Place {
-	switch s.Driver.Kind {
-	case "qemu":
-		return home.Place{Dir: s.Driver.QEMU.Dir}
-	case "libvirt":
-		return home.Place{Dir: s.Driver.Libvirt.Dir, Mode: 0o711} // QEMU has another user in most places
-	case "exec":
-		command := sha256.Sum256([]byte(strings.Join(s.Driver.Exec.Command, "\x00")))
-		return home.Place{Dir: s.State, Name: "exec-" + hex.EncodeToString(command[:4]) + "."}
-	}
-	return fakeHome(s.Driver.Fake.World, host)
-}
-
-// fakeHome is a host's part of the world's folder; none: the world is in memory.
-func fakeHome(world string, host compute.HostID) home.Place {
-	return home.Place{Dir: world, Name: string(host) + ".", Mode: 0o755}
-}
 
 // newAdopt hands machines over to the agent whose settings it is given.
 func newAdopt() *cobra.Command {

@@ -8,7 +8,6 @@ import (
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/fence"
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
@@ -19,8 +18,8 @@ type apiOptions struct {
 	// Front is what the node answers through, from now on and until the part
 	// ends. It runs longer than the part.
 	Front      *front.Front
-	Publishing int // most publications in flight; 0: 10,000
-	Fence      fenceConfig
+	Publishing int        // most publications in flight; 0: 10,000
+	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
 }
 
 // newAPI joins an API node: the HTTP handler with its views, the catalog, and
@@ -54,7 +53,7 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 	server, err = api.New(api.Config{
 		Topics: topics, Partitions: c.partitions, Publisher: producer,
 		Syncer: syncers{requests, instances}, Catalog: offers{offered}, Log: c.log, Metrics: c.metrics,
-		Publishing: o.Publishing, Fencer: o.Fence.fencer(), DeadAfter: c.deadAfter, Consoles: listening, Reads: c.reads,
+		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.deadAfter, Consoles: listening, Reads: c.reads,
 		Now: c.clock.now(),
 	})
 	if err != nil {
@@ -71,14 +70,6 @@ func newAPI(ctx context.Context, c cell, o apiOptions) (_ service.Part, err erro
 	g.Add("consoles", listening)
 	g.Add("http", o.Front.Serving(server.Handler()))
 	return g, nil
-}
-
-// fencer runs the operator's command; nil if there is none.
-func (f fenceConfig) fencer() api.Fencer {
-	if len(f.Command) == 0 {
-		return nil
-	}
-	return fence.Command{Args: f.Command, Timeout: f.Timeout}
 }
 
 // frontedAPI is an API node with a front of its own.

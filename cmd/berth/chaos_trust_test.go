@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -117,7 +116,13 @@ func positionMoved(c *chaos) (string, func()) {
 		return err == nil && p.Aside
 	})
 	return fmt.Sprint("partition ", movedPartition), func() {
-		test := c.cell("test")
-		c.must(test.resetPosition(c.t.Context(), io.Discard, formatTable, movedPartition, kafka.ResetNoticed, true))
+		admin, err := kafka.NewAdmin(c.cell("test").kafka)
+		c.must(err)
+		defer admin.Close()
+		was, err := admin.Position(c.t.Context(), movedPartition)
+		c.must(err)
+		becomes, err := was.Reset(kafka.ResetNoticed)
+		c.must(err)
+		c.must(admin.ResetPosition(c.t.Context(), becomes))
 	}
 }

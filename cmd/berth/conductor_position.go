@@ -52,7 +52,7 @@ conductors can go on with.
 		Args: cobra.NoArgs,
 	}
 	reset := at.runs("reset-position", func(ctx context.Context, c cell, w io.Writer, f format) error {
-		return c.resetPosition(ctx, w, f, partition, kafka.ResetTo(to), yes)
+		return resetPosition(ctx, c, w, f, partition, kafka.ResetTo(to), yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !cmd.Flags().Changed("partition") || partition < 0 {
@@ -80,7 +80,7 @@ type positionReset struct {
 	Becomes  int64  `json:"becomes" yaml:"becomes"`
 }
 
-func (c cell) resetPosition(ctx context.Context, w io.Writer, f format, p int32, to kafka.ResetTo, do bool) error {
+func resetPosition(ctx context.Context, c cell, w io.Writer, f format, p int32, to kafka.ResetTo, do bool) error {
 	admin, err := kafka.NewAdmin(c.kafka)
 	if err != nil {
 		return err

@@ -129,7 +129,7 @@ func apiDaemon() daemon[apiConfig] {
 			if s.InsecureListen {
 				c.log.Warn("anyone who can reach this address may do anything: there is no authentication yet", zap.String("listen", s.Listen))
 			}
-			return newAPI(ctx, c, apiOptions{Front: f, Publishing: s.Limits.Publishing, Fence: s.Fence})
+			return newAPI(ctx, c, apiOptions{Front: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer()})
 		},
 	}
 }

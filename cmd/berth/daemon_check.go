@@ -2,11 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-project/berth/pkg/api"
@@ -27,7 +24,7 @@ func (c conductorConfig) face() string { return c.Status.Listen }
 func (c agentConfig) face() string     { return c.Status.Listen }
 
 func (c apiConfig) check() error {
-	return errors.Join(c.Kafka.check(), c.Log.check(), c.checkListen(), between("limits.publishing", c.Limits.Publishing, 1, 1_000_000), c.Fence.check())
+	return errors.Join(c.Kafka.check(), c.Log.check(), c.checkListen(), config.Between("limits.publishing", c.Limits.Publishing, 1, 1_000_000), c.Fence.check())
 }
 
 func (f fenceConfig) check() error {
@@ -57,7 +54,7 @@ func (c queuesConfig) check() error {
 	if c.ForgottenStreams != 0 && c.ForgottenStreams < time.Hour {
 		streams = compute.Invalid("forgotten_streams", c.ForgottenStreams.String(), "give at least 1h, or 0 to remove none")
 	}
-	limit := between("group_limit", c.GroupLimit, 1, 1_000_000)
+	limit := config.Between("group_limit", c.GroupLimit, 1, 1_000_000)
 	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), limit, streams)
 }
 
@@ -66,12 +63,12 @@ func (c conductorConfig) check() error {
 	if len(c.Name) > 200 {
 		name = compute.Invalid("name", c.Name, "give at most 200 letters")
 	}
-	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), name, between("limits.ended", c.Limits.Ended, 100, 1_000_000))
+	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), name, config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000))
 }
 
 func (c agentConfig) check() error {
 	errs := []error{
-		c.Kafka.check(), c.Log.check(), c.Status.check(), c.checkHost(), between("slots", c.Slots, 1, 1000), c.terms().Check(),
+		c.Kafka.check(), c.Log.check(), c.Status.check(), c.checkHost(), config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
 	}
 	if c.State == "" {
 		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))
@@ -106,29 +103,10 @@ func (c agentConfig) checkHost() error {
 	return nil
 }
 
-func (k kafkaConfig) check() error {
-	var errs []error
-	if len(k.Brokers) == 0 {
-		errs = append(errs, compute.Invalid("kafka.brokers", "", "name at least one broker as host:port"))
-	}
-	for _, b := range k.Brokers {
-		if _, port, err := net.SplitHostPort(b); err != nil || port == "" {
-			errs = append(errs, compute.Invalid("kafka.brokers", b, "give host:port, as in 127.0.0.1:9092"))
-		}
-	}
-	if len(k.Prefix) > 40 || k.Prefix != "" && compute.Project(k.Prefix+"x").Check() != nil {
-		errs = append(errs, compute.Invalid("kafka.prefix", k.Prefix, "use at most 40 lower-case letters, digits, dots, dashes and underscores"))
-	}
-	if k.Replication < 0 {
-		errs = append(errs, compute.Invalid("kafka.replication", fmt.Sprint(k.Replication), "give 0 for the brokers' default, or a positive number"))
-	}
-	return errors.Join(append(errs, between("kafka.partitions", int(k.Partitions), 1, 1000), k.TLS.check(), k.SASL.check(k.TLS.CA != ""))...)
-}
-
 func (l logConfig) check() error {
 	return errors.Join(
-		oneOf("log.level", l.Level, "debug", "info", "warn", "error"),
-		oneOf("log.format", l.Format, "console", "json"),
+		config.OneOf("log.level", l.Level, "debug", "info", "warn", "error"),
+		config.OneOf("log.format", l.Format, "console", "json"),
 	)
 }
 
@@ -141,11 +119,11 @@ func (s statusConfig) check() error {
 
 func (f fakeConfig) check() error {
 	errs := []error{
-		between("driver.fake.hosts", f.Hosts, 1, 10_000),
+		config.Between("driver.fake.hosts", f.Hosts, 1, 10_000),
 		config.At("driver.fake.totals", f.Totals.Check()),
 	}
 	for _, class := range f.Reserved.Classes() { // nothing of a class is allowed here
-		errs = append(errs, config.At("driver.fake.reserved", class.Check()), between("driver.fake.reserved", int(f.Reserved[class]), 0, compute.MaxAmount))
+		errs = append(errs, config.At("driver.fake.reserved", class.Check()), config.Between("driver.fake.reserved", int(f.Reserved[class]), 0, compute.MaxAmount))
 	}
 	if f.World == "" {
 		errs = append(errs, compute.Invalid("driver.fake.world", "", "give a folder for the simulated machines"))
@@ -162,18 +140,4 @@ func checkAddress(key, address string) error {
 		return compute.Invalid(key, address, "give host:port, as in 127.0.0.1:7070, or :7070 for every address of this machine")
 	}
 	return nil
-}
-
-func between(key string, n, least, most int) error {
-	if n >= least && n <= most {
-		return nil
-	}
-	return compute.Invalid(key, fmt.Sprint(n), fmt.Sprintf("give a number from %d to %d", least, most))
-}
-
-func oneOf(key, value string, known ...string) error {
-	if value == "" || slices.Contains(known, value) {
-		return nil // empty is the default
-	}
-	return compute.Invalid(key, value, "give one of "+strings.Join(known, ", "))
 }

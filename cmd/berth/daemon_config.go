@@ -4,21 +4,10 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/fence"
 )
-
-// kafkaConfig is how a daemon reaches its cell. All daemons of a cell say the
-// same.
-type kafkaConfig struct {
-	Brokers     []string `yaml:"brokers"`
-	Prefix      string   `yaml:"prefix"`
-	Partitions  int32    `yaml:"partitions"`  // used when the topics are made, never afterwards
-	Replication int16    `yaml:"replication"` // 0: the brokers' default
-
-	TLS  tlsConfig  `yaml:"tls"`
-	SASL saslConfig `yaml:"sasl"`
-}
 
 // logConfig is what a daemon says, and how.
 type logConfig struct {
@@ -128,10 +117,6 @@ type fakeConfig struct {
 	DestroyTime time.Duration     `yaml:"destroy_time"`
 }
 
-func defaultKafka() kafkaConfig {
-	return kafkaConfig{Brokers: []string{"127.0.0.1:9092"}, Prefix: wire.DefaultPrefix, Partitions: 12}
-}
-
 func defaultLog() logConfig { return logConfig{Level: "info", Format: "console"} }
 
 func defaultAPIConfig() apiConfig {
@@ -154,4 +139,12 @@ func defaultAgentConfig() agentConfig {
 			Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500},
 		}},
 	}
+}
+
+// fencer runs the operator's command; nil if there is none.
+func (f fenceConfig) fencer() api.Fencer {
+	if len(f.Command) == 0 {
+		return nil
+	}
+	return fence.Command{Args: f.Command, Timeout: f.Timeout}
 }

@@ -4,16 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/doctor"
-	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/service"
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 // errUnwell is the answer of a doctor who has said what fails.
@@ -51,92 +44,4 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 	cmd.Flags().StringVar(&text, "broker-heap", "", "the heap of each broker (-Xmx), as in 4GiB: no broker tells it")
 	at.add(cmd, time.Minute)
 	return cmd
-}
-
-// facts asks for everything the doctor looks at.
-func (c *cell) facts(ctx context.Context) (doctor.Facts, error) {
-	none := doctor.Facts{}
-	admin, err := kafka.NewAdmin(c.kafka)
-	if err != nil {
-		return none, err
-	}
-	defer admin.Close()
-	f := doctor.Facts{Now: time.Now(), Bootstrap: c.kafka.Brokers[0], Topics: c.topics(), Plan: admin.Plan, Plans: admin.Plans}
-	if f.Cluster, err = admin.LookAtCluster(ctx); err != nil {
-		return none, err
-	}
-	names, err := admin.CellTopics(ctx)
-	if err != nil {
-		return none, err
-	}
-	for _, r := range doctor.Internals() {
-		names = append(names, r.Topic)
-	}
-	if f.Own, err = admin.LookAtTopics(ctx, names...); err != nil {
-		return none, err
-	}
-	if err := c.lists(ctx, &f); err != nil {
-		return none, err
-	}
-	return f, c.shares(ctx, admin, &f)
-}
-
-// lists reads the queue list and the last beacon of every host.
-func (c *cell) lists(ctx context.Context, f *doctor.Facts) error {
-	queues, hosts := newBook(), newBook()
-	var readers []service.Part
-	for topic, into := range map[string]*book{c.topics().Queues(): queues, c.topics().Hosts(): hosts} {
-		if _, there := f.Own[topic]; there {
-			readers = append(readers, c.table(topic, into.take))
-		}
-	}
-	if err := service.During(ctx, service.Together(readers...), func(context.Context) error { return nil }); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return compute.Unavailable("read the lists of queues and hosts", err)
-	}
-	f.Queues = slices.DeleteFunc(decoded(queues, wire.DecodeQueue), func(q compute.Queue) bool { return q.TopicID == "" })
-	f.Beacons = decoded(hosts, wire.DecodeBeacon)
-	return nil
-}
-
-// shares asks for the share state of every queue, and who is there.
-func (c *cell) shares(ctx context.Context, admin *kafka.Admin, f *doctor.Facts) (err error) {
-	f.Progress, err = patiently(ctx, func() ([]kafka.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) })
-	if err != nil { // everything else can still be told
-		f.Progress = nil
-		for _, q := range refs(f.Queues) {
-			f.Progress = append(f.Progress, kafka.QueueProgress{Queue: q, Err: err})
-		}
-	}
-	f.Groups = map[string]map[string]string{}
-	for _, q := range f.Queues {
-		if f.Groups[q.Group] == nil {
-			f.Groups[q.Group], err = patiently(ctx, func() (map[string]string, error) { return admin.LookAtShareGroup(ctx, q.Group) })
-			if err != nil {
-				return err
-			}
-		}
-	}
-	group := func(name string) (kafka.GroupFacts, error) {
-		return patiently(ctx, func() (kafka.GroupFacts, error) { return admin.LookAtGroup(ctx, name) })
-	}
-	if f.Conductor, err = group(c.topics().ConductorGroup()); err != nil {
-		return err
-	}
-	f.Manager, err = group(c.topics().ManagerGroup())
-	return err
-}
-
-// patiently asks again for a while: a cluster whose groups nobody has used makes
-// the internal topics for them only when it is asked, and refuses until then.
-func patiently[T any](ctx context.Context, ask func() (T, error)) (T, error) {
-	const tries, pause = 20, 500 * time.Millisecond
-	for try := 1; ; try++ {
-		answer, err := ask()
-		if err == nil || compute.KindOf(err) != compute.KindUnavailable || try == tries || !service.Sleep(ctx, pause) {
-			return answer, err
-		}
-	}
 }

@@ -3,18 +3,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/service"
-	"github.com/berth-project/berth/pkg/verify"
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 // errUnsound is the answer of a comparison that has said what differs.
@@ -58,119 +52,4 @@ warn: it explains itself, or passes. It exits with 1 if anything fails.`,
 	at.add(cmd, 5*time.Minute)
 	cmd.Flags().BoolVar(&repair, "repair", false, "have the hosts that differ asked about each of their machines")
 	return cmd
-}
-
-// verify compares what the cell's topics say.
-func (c cell) verify(ctx context.Context) (tally verify.Tally, found []verify.Difference, err error) {
-	b := newBooks(c.topics())
-	readers := syncers{c.committed(b.topics.Instances(), b.instances.take), c.table(b.topics.Hosts(), b.hosts.take), c.table(b.topics.Queues(), b.queues.take), c.table(b.topics.Catalog(), b.catalog.take)}
-	var parts []service.Part
-	for _, r := range readers {
-		parts = append(parts, r)
-	}
-	err = service.During(ctx, service.Together(parts...), func(ctx context.Context) error {
-		tally, found = verify.Compare(b.facts(c.partitions, time.Now()))
-		if !slices.ContainsFunc(found, restsOnHost) {
-			return nil
-		}
-		// Both sides move: a host is asked for nothing here, so it is waited for.
-		if err := b.awaitBeacons(ctx, found, time.Now()); err != nil {
-			return err
-		}
-		if err := readers.Sync(ctx); err != nil {
-			return err
-		}
-		first := found
-		tally, found = verify.Compare(b.facts(c.partitions, time.Now()))
-		found = slices.DeleteFunc(found, func(d verify.Difference) bool { return restsOnHost(d) && !foundBefore(first, d) })
-		return nil
-	})
-	if err == nil && ctx.Err() != nil {
-		err = compute.Unavailable("read the cell's topics", ctx.Err())
-	}
-	return tally, found, err
-}
-
-// confirm has the hosts that differences rest on asked about what they have.
-func (c cell) confirm(ctx context.Context, found []verify.Difference) (asked []compute.HostID, err error) {
-	producer, err := kafka.NewProducer(c.kafka)
-	if err != nil {
-		return nil, err
-	}
-	defer producer.Close()
-	for _, d := range found {
-		if d.Level != verify.Fail || !restsOnHost(d) || slices.Contains(asked, d.Host) {
-			continue
-		}
-		rec := wire.EncodeRequest(compute.Request{Op: compute.OpConfirm, Host: d.Host, At: time.Now()})
-		var everywhere []wire.Record
-		for p := range c.partitions {
-			everywhere = append(everywhere, rec.To(c.topics().Requests(), p))
-		}
-		if err := producer.Send(ctx, everywhere...); err != nil {
-			return asked, fmt.Errorf("have host %s asked: %w", d.Host, err)
-		}
-		asked = append(asked, d.Host)
-	}
-	return asked, nil
-}
-
-func restsOnHost(d verify.Difference) bool { return d.Host != "" }
-
-// foundBefore says whether the same was found at the first look.
-func foundBefore(first []verify.Difference, d verify.Difference) bool {
-	return slices.ContainsFunc(first, func(e verify.Difference) bool { return e.About == d.About && e.Why == d.Why })
-}
-
-// books are all that is compared.
-type books struct {
-	topics                            wire.Topics
-	instances, hosts, queues, catalog *book
-}
-
-func newBooks(t wire.Topics) *books {
-	return &books{topics: t, instances: newBook(), hosts: newBook(), queues: newBook(), catalog: newBook()}
-}
-
-func (b *books) facts(partitions int32, now time.Time) verify.Facts {
-	f := verify.Facts{Now: now, Home: func(p compute.Project) int32 { return wire.Partition(p, partitions) }, Beacons: b.beacons(), Queues: decoded(b.queues, wire.DecodeQueue)}
-	for _, r := range b.instances.all() {
-		inst, err := wire.DecodeInstance(r)
-		f.Records = append(f.Records, verify.Record{Partition: r.Partition, Key: string(r.Key), Instance: inst, Err: err})
-	}
-	for _, e := range decoded(b.catalog, wire.DecodeCatalog) {
-		if e.Quota != nil {
-			f.Quotas = append(f.Quotas, *e.Quota)
-		}
-	}
-	return f
-}
-
-func (b *books) beacons() []compute.Beacon { return decoded(b.hosts, wire.DecodeBeacon) }
-
-// beaconPatience is how long a host's next word is waited for: it comes every
-// 15 s from one that is well.
-const beaconPatience = 40 * time.Second
-
-// awaitBeacons waits until every host that a difference rests on has spoken
-// again. One that does not is silent soon, and shows as that.
-func (b *books) awaitBeacons(ctx context.Context, found []verify.Difference, since time.Time) error {
-	enough := time.NewTimer(beaconPatience)
-	defer enough.Stop()
-	for {
-		spoken := map[compute.HostID]bool{}
-		for _, beacon := range b.beacons() {
-			spoken[beacon.Host] = beacon.At.After(since)
-		}
-		if !slices.ContainsFunc(found, func(d verify.Difference) bool { return restsOnHost(d) && !spoken[d.Host] }) {
-			return nil
-		}
-		select {
-		case <-b.hosts.news:
-		case <-enough.C:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -1,17 +1,29 @@
 package main
 
 import (
-	"context"
 	"errors"
+	"time"
 
-	"go.uber.org/zap"
-
-	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/exec"
+	"github.com/berth-project/berth/compute-agent/hypervisor/libvirt"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
-	"github.com/berth-project/berth/pkg/service"
 )
+
+// execConfig is this host with machines that a command of the operator's runs.
+type execConfig struct {
+	Command []string      `yaml:"command"`
+	Timeout time.Duration `yaml:"timeout"`
+}
+
+func defaultExec() execConfig { return execConfig{Timeout: exec.DefaultTimeout} }
+
+func (e execConfig) options() exec.Options {
+	return exec.Options{Command: e.Command, Timeout: e.Timeout}
+}
+
+func (e execConfig) check() error { return atExec(e.options().Check()) }
 
 // qemuConfig is this host with machines on QEMU.
 type qemuConfig struct {
@@ -60,7 +72,7 @@ func realHost(key string, driver interface{ Check() error }, totals, reserved co
 	}
 	errs = append(errs, config.At(key+".totals", totals.Check()))
 	for _, class := range reserved.Classes() { // nothing of a class is allowed here
-		errs = append(errs, config.At(key+".reserved", class.Check()), between(key+".reserved", int(reserved[class]), 0, compute.MaxAmount))
+		errs = append(errs, config.At(key+".reserved", class.Check()), config.Between(key+".reserved", int(reserved[class]), 0, compute.MaxAmount))
 	}
 	for _, t := range traits {
 		errs = append(errs, config.At(key+".traits", t.Check()))
@@ -68,27 +80,39 @@ func realHost(key string, driver interface{ Check() error }, totals, reserved co
 	return errors.Join(errs...)
 }
 
-// qemuAgent is the agent of this host. Its driver is opened when the part is
-// made: the probe of KVM may take some seconds.
-func qemuAgent(c cell, o agentOptions, q qemu.Options) service.Part {
-	return opened(c, o, func(ctx context.Context) (hypervisor.Driver, error) { return qemu.Open(ctx, q) })
+// libvirtConfig is this host with machines on libvirt.
+type libvirtConfig struct {
+	URI           string            `yaml:"uri"`
+	Socket        string            `yaml:"socket"`
+	Dir           string            `yaml:"dir"`
+	Images        string            `yaml:"images"`
+	ImagesTrusted bool              `yaml:"images_trusted"`
+	Machine       string            `yaml:"machine"`
+	Accel         string            `yaml:"accel"`
+	Network       string            `yaml:"network"`
+	Totals        compute.Resources `yaml:"totals"`
+	Reserved      compute.Resources `yaml:"reserved"`
+	Traits        []compute.Trait   `yaml:"traits"`
+	ConsoleBytes  int64             `yaml:"console_bytes"`
+	MinFree       int64             `yaml:"min_free"`
 }
 
-// opened is the agent of this host, with a driver that is opened when the part is
-// made, and its machines are known to be this agent's.
-func opened(c cell, o agentOptions, open func(context.Context) (hypervisor.Driver, error)) service.Part {
-	return service.Made(func(ctx context.Context) (service.Part, error) {
-		o.Open = func() (hypervisor.Driver, error) {
-			d, err := open(ctx)
-			if err == nil {
-				can := d.Capabilities()
-				c.log.Info("machines are real", zap.String("driver", can.Driver), zap.String("with", can.Detail))
-				for _, w := range can.Warnings {
-					c.log.Warn(w)
-				}
-			}
-			return d, err
-		}
-		return agentWithRoom(ctx, c, o)
-	})
+func defaultLibvirt() libvirtConfig {
+	q := defaultQEMU()
+	return libvirtConfig{
+		URI: "qemu:///system", Dir: "/var/lib/berth/libvirt", Images: q.Images, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
+		ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
+	}
+}
+
+func (l libvirtConfig) options() libvirt.Options {
+	return libvirt.Options{
+		URI: l.URI, Socket: l.Socket, Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted,
+		Machine: l.Machine, Accel: l.Accel, Network: l.Network,
+		Totals: l.Totals, Reserved: l.Reserved, Traits: l.Traits, ConsoleBytes: l.ConsoleBytes, MinFree: l.MinFree,
+	}
+}
+
+func (l libvirtConfig) check() error {
+	return realHost("driver.libvirt", l.options(), l.Totals, l.Reserved, l.Traits)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/kafka"
 )
 
@@ -111,7 +112,7 @@ func (s saslConfig) check(encrypted bool) error {
 		}
 		return nil
 	}
-	errs := []error{oneOf("kafka.sasl.mechanism", s.Mechanism, kafka.Mechanisms()...)}
+	errs := []error{config.OneOf("kafka.sasl.mechanism", s.Mechanism, kafka.Mechanisms()...)}
 	if s.Mechanism == "PLAIN" && !encrypted {
 		errs = append(errs, compute.Invalid("kafka.sasl.mechanism", s.Mechanism, "it sends the password as it is: set kafka.tls.ca too, or use SCRAM-SHA-512"))
 	}

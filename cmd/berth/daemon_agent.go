@@ -1,0 +1,95 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/berth-project/berth/compute-agent/home"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// newHostAgents joins what an agent's configuration asks for: one host, or
+// several simulated ones.
+func newHostAgents(c cell, s agentConfig) (service.Part, error) {
+	real := agentOptions{Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms()}
+	switch s.Driver.Kind {
+	case "qemu":
+		return qemuAgent(c, real, s.Driver.QEMU.options()), nil
+	case "libvirt":
+		return libvirtAgent(c, real, s.Driver.Libvirt.options()), nil
+	case "exec":
+		return execAgent(c, real, s.Driver.Exec.options()), nil
+	}
+	world, err := fake.OpenWorld(s.Driver.Fake.World)
+	if err != nil {
+		return nil, err
+	}
+	var agents []service.Part
+	for _, id := range hostNames(s.Host, s.Driver.Fake.Hosts) {
+		host, err := world.Host(id, s.Driver.Fake.inventory())
+		if err != nil {
+			return nil, err
+		}
+		agents = append(agents, agentOn(c, agentOptions{
+			Host: id, State: s.State, Home: s.homeOf(id), Driver: fake.NewDriver(host, s.Driver.Fake.options()),
+			Slots: s.Slots, Terms: s.terms(),
+		}))
+	}
+	return service.Together(agents...), nil
+}
+
+// hosts are those that this process runs.
+func (s agentConfig) hosts() []compute.HostID {
+	if s.Driver.Kind == "fake" {
+		return hostNames(s.Host, s.Driver.Fake.Hosts)
+	}
+	return []compute.HostID{s.Host}
+}
+
+// streams are the topics of the hosts that this process runs.
+func (s agentConfig) streams(t wire.Topics) []string {
+	var topics []string
+	for _, host := range s.hosts() {
+		topics = append(topics, t.Host(host))
+	}
+	return topics
+}
+
+func hostNames(host compute.HostID, n int) []compute.HostID {
+	if n == 1 {
+		return []compute.HostID{host}
+	}
+	var names []compute.HostID
+	for i := range n {
+		names = append(names, compute.HostID(fmt.Sprintf("%s-%d", host, i+1)))
+	}
+	return names
+}
+
+func (f fakeConfig) inventory() compute.Inventory {
+	return compute.Inventory{Totals: f.Totals, Reserved: f.Reserved, Traits: f.Traits}
+}
+
+func (f fakeConfig) options() fake.Options {
+	return fake.Options{PrepareTime: f.PrepareTime, LaunchTime: f.LaunchTime, DestroyTime: f.DestroyTime}
+}
+
+// homeOf is where the machines of a host are. A command keeps them where only it
+// knows; the folder of state says whose they are then.
+func (s agentConfig) homeOf(host compute.HostID) home.Place {
+	switch s.Driver.Kind {
+	case "qemu":
+		return home.Place{Dir: s.Driver.QEMU.Dir}
+	case "libvirt":
+		return home.Place{Dir: s.Driver.Libvirt.Dir, Mode: 0o711} // QEMU has another user in most places
+	case "exec":
+		command := sha256.Sum256([]byte(strings.Join(s.Driver.Exec.Command, "\x00")))
+		return home.Place{Dir: s.State, Name: "exec-" + hex.EncodeToString(command[:4]) + "."}
+	}
+	return fakeHome(s.Driver.Fake.World, host)
+}
