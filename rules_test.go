@@ -64,6 +64,11 @@ var arrows = map[string][]string{
 	"pkg/publish/publishtest":       {"*"},
 	"pkg/follow":                    {"pkg/compute", "pkg/wire", "pkg/follow", "pkg/unpack"},
 	"pkg/follow/followtest":         {"*"},
+	"pkg/cell": {
+		"flavors", "flavors/", "queues", "queues/", "conductor", "conductor/", "compute-agent/",
+		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/config", "pkg/kafka", "pkg/kafka/", "pkg/embedded",
+		"pkg/api", "pkg/front", "pkg/doctor", "pkg/verify",
+	},
 	"pkg/bench":                     {"*"},
 	"pkg/sim":                       {"*"},
 	"pkg/lab":                       {}, // what is played with Berth's code, and is no part of it

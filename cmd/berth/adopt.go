@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -51,7 +52,7 @@ func adopt(w io.Writer, s agentConfig, host compute.HostID) (err error) {
 			Op: "agent adopt", Kind: compute.KindInvalid, Field: "state", Value: s.State, Message: "cannot be used", Cause: err,
 		}
 	}
-	j, err := journal.Open(journalFile(s.State, host), journal.Options{})
+	j, err := journal.Open(cell.JournalFile(s.State, host), journal.Options{})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -18,9 +19,9 @@ import (
 var errOpened = errors.New("the driver was opened")
 
 // begin starts an agent up to where its driver is opened.
-func begin(o agentOptions) error {
+func begin(o cell.AgentOptions) error {
 	o.Open = func() (hypervisor.Driver, error) { return nil, errOpened }
-	_, err := newAgent(cell{log: zap.NewNop()}, o)
+	_, err := cell.NewAgent(cell.Cell{Log: zap.NewNop()}, o)
 	return err
 }
 
@@ -28,8 +29,8 @@ func begin(o agentOptions) error {
 // the driver of a machine folder; one that has only lost its journal does.
 func TestAnAgentOnAnothersMachines(t *testing.T) {
 	place, state := home.Place{Dir: filepath.Join(t.TempDir(), "machines")}, t.TempDir()
-	a := agentOptions{Host: "a", State: state, Home: place}
-	b := agentOptions{Host: "b", State: state, Home: place}
+	a := cell.AgentOptions{Host: "a", State: state, Home: place}
+	b := cell.AgentOptions{Host: "b", State: state, Home: place}
 	for range 2 {
 		if err := begin(a); !errors.Is(err, errOpened) {
 			t.Fatalf("its own machines: %v", err)
@@ -62,7 +63,7 @@ func TestAnAgentOnAnothersMachines(t *testing.T) {
 }
 
 // used has a journal know how far its host's stream was read.
-func used(t *testing.T, o agentOptions) {
+func used(t *testing.T, o cell.AgentOptions) {
 	t.Helper()
 	j := journalOf(t, o)
 	defer j.Close()
@@ -72,16 +73,16 @@ func used(t *testing.T, o agentOptions) {
 	}
 }
 
-func id(t *testing.T, o agentOptions) compute.JournalID {
+func id(t *testing.T, o cell.AgentOptions) compute.JournalID {
 	t.Helper()
 	j := journalOf(t, o)
 	defer j.Close()
 	return j.ID()
 }
 
-func journalOf(t *testing.T, o agentOptions) *journal.Journal {
+func journalOf(t *testing.T, o cell.AgentOptions) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(journalFile(o.State, o.Host), journal.Options{NoSync: true})
+	j, err := journal.Open(cell.JournalFile(o.State, o.Host), journal.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,7 @@ func TestAnAgentHoldsItsMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := begin(agentOptions{Host: "a", State: t.TempDir(), Home: place}); codeOf(err) != exitConflict {
+	if err := begin(cell.AgentOptions{Host: "a", State: t.TempDir(), Home: place}); codeOf(err) != exitConflict {
 		t.Errorf("a second agent: exit code %d, %v", codeOf(err), err)
 	}
 	if err := lock.Release(); err != nil {

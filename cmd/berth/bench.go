@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/pkg/bench"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/service"
@@ -175,15 +176,15 @@ func wrongIn(r bench.Result) error {
 // benched is this product, as the bench knows it.
 type benched struct{}
 
-func (benched) cell(s bench.Site, r bench.Role, name string) cell {
-	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions, Replication: s.Replication}, s.Dial, s.Log, name)
-	return c.measured(s.Metrics(r))
+func (benched) cell(s bench.Site, r bench.Role, name string) cell.Cell {
+	c := cell.New(cell.KafkaSettings{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions, Replication: s.Replication}, s.Dial, s.Log, name)
+	return c.Measured(s.Metrics(r))
 }
 
 // Prepare makes the topics.
 func (b benched) Prepare(ctx context.Context, s bench.Site) error {
 	c := b.cell(s, bench.RoleLoad, "bench")
-	return c.prepare(ctx)
+	return c.Prepare(ctx)
 }
 
 // Part is one of the centre.
@@ -192,11 +193,15 @@ func (b benched) Part(s bench.Site, r bench.Role, name string) (service.Part, fu
 	c := b.cell(s, r, string(r))
 	switch r {
 	case bench.RoleQueues:
-		return service.Made(func(context.Context) (service.Part, error) { return newQueues(c, queuesOptions{}) }), nowhere
+		return service.Made(func(context.Context) (service.Part, error) {
+			return cell.NewQueueManager(c, cell.QueueManagerOptions{})
+		}), nowhere
 	case bench.RoleConductor:
-		return service.Made(func(context.Context) (service.Part, error) { return newConductor(c, conductorOptions{Name: name}) }), nowhere
+		return service.Made(func(context.Context) (service.Part, error) {
+			return cell.NewConductor(c, cell.ConductorOptions{Name: name})
+		}), nowhere
 	case bench.RoleAPI:
-		node, face := frontedAPI(c, front.Options{Address: "127.0.0.1:0"})
+		node, face := cell.NewAPIWithFront(c, front.Options{Address: "127.0.0.1:0"})
 		return node, func() string { return face.Addr().String() }
 	}
 	return service.Made(func(context.Context) (service.Part, error) {
@@ -208,7 +213,7 @@ func (b benched) Part(s bench.Site, r bench.Role, name string) (service.Part, fu
 func (b benched) Agent(s bench.Site, h bench.Host) (service.Part, func() agent.Stats) {
 	c := b.cell(s, bench.RoleAgent, "agent")
 	var made atomic.Pointer[agent.Agent]
-	part := agentOn(c, agentOptions{Host: h.ID, State: s.Data, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal, Made: made.Store})
+	part := cell.AgentPart(c, cell.AgentOptions{Host: h.ID, State: s.Data, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal, Made: made.Store})
 	return part, func() agent.Stats {
 		if a := made.Load(); a != nil {
 			return a.Stats()

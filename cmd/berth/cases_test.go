@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -58,14 +59,14 @@ func broken(method string, class compute.FailureClass) func(fake.Call) *fake.Fau
 	}
 }
 
-func hostWith(n int, fault func(fake.Call) *fake.Fault) devHost {
+func hostWith(n int, fault func(fake.Call) *fake.Fault) cell.SimulatedHost {
 	h := smallHost(n)
 	h.Driver.Fault = fault
 	return h
 }
 
 // oneFlavor is a rig with one flavor on these hosts.
-func oneFlavor(t *testing.T, b kafkatest.Broker, hosts ...devHost) (*rig, *client.Client) {
+func oneFlavor(t *testing.T, b kafkatest.Broker, hosts ...cell.SimulatedHost) (*rig, *client.Client) {
 	t.Helper()
 	r := newRig(t, b, hosts...).up()
 	c := r.as("p")
@@ -184,13 +185,13 @@ func TestDeleteBeforeItsBoot(t *testing.T) {
 // publish writes a request as an API node would, past the API.
 func (r *rig) publish(req compute.Request) {
 	r.t.Helper()
-	r.send(wire.EncodeRequest(req).To(r.cell("").topics().Requests(), wire.AnyPartition))
+	r.send(wire.EncodeRequest(req).To(r.cell("").Topics().Requests(), wire.AnyPartition))
 }
 
 // send writes records past all of Berth.
 func (r *rig) send(recs ...wire.Record) {
 	r.t.Helper()
-	p, err := kafka.NewProducer(r.cell("publisher").kafka)
+	p, err := kafka.NewProducer(r.cell("publisher").Kafka)
 	r.must(err)
 	defer p.Close()
 	r.must(p.Send(r.t.Context(), recs...))
@@ -260,7 +261,7 @@ func TestFailedAttemptGoesElsewhere(t *testing.T) {
 
 func TestAttemptsExhausted(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		var hosts []devHost
+		var hosts []cell.SimulatedHost
 		for i := range 3 {
 			hosts = append(hosts, hostWith(i+1, broken("Launch", compute.FailureHost)))
 		}

@@ -61,7 +61,7 @@ func (c *chaos) the(w who) int {
 }
 
 func (c *chaos) topics() (build, instances, group string) {
-	t := c.cell("test").topics()
+	t := c.cell("test").Topics()
 	return t.Build(c.queue.Name), t.Instances(), t.ConductorGroup()
 }
 

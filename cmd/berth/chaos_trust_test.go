@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/kafka"
 )
 
@@ -69,7 +70,7 @@ func twinStarted(c *chaos) (string, func()) {
 	world := fake.NewWorld()
 	host, err := world.Host(h.ID, h.Inventory)
 	c.must(err)
-	part, err := newAgent(c.prepared("twin"), agentOptions{Host: h.ID, State: c.t.TempDir(), Driver: fake.NewDriver(host, h.Driver), Timing: chatty})
+	part, err := cell.NewAgent(c.prepared("twin"), cell.AgentOptions{Host: h.ID, State: c.t.TempDir(), Driver: fake.NewDriver(host, h.Driver), Timing: chatty})
 	c.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- part.Run(c.t.Context()) }()
@@ -96,7 +97,7 @@ const movedPartition = 1
 // positionMoved has a partition's position say more than there is, as when the tail of its inputs
 // is lost. The partition is set aside, and no other, until an operator resets it.
 func positionMoved(c *chaos) (string, func()) {
-	topics := c.cell("test").topics()
+	topics := c.cell("test").Topics()
 	c.kill("conductor-a")
 	c.kill("conductor-b")
 	c.stop(aloneConductor)
@@ -108,7 +109,7 @@ func positionMoved(c *chaos) (string, func()) {
 	c.run("conductor-a")
 	c.run("conductor-b")
 	c.startAlone()
-	admin, err := kafka.NewAdmin(c.cell("test").kafka)
+	admin, err := kafka.NewAdmin(c.cell("test").Kafka)
 	c.must(err)
 	defer admin.Close()
 	c.poll("the partition is set aside", func() bool {
@@ -116,7 +117,7 @@ func positionMoved(c *chaos) (string, func()) {
 		return err == nil && p.Aside
 	})
 	return fmt.Sprint("partition ", movedPartition), func() {
-		admin, err := kafka.NewAdmin(c.cell("test").kafka)
+		admin, err := kafka.NewAdmin(c.cell("test").Kafka)
 		c.must(err)
 		defer admin.Close()
 		was, err := admin.Position(c.t.Context(), movedPartition)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-project/berth/flavors"
 	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/wire"
@@ -77,7 +78,7 @@ func setUp(e *testscript.Env) error {
 	f := &far{topics: wire.Topics{Prefix: "test."}, instances: map[compute.InstanceID]compute.Instance{}}
 	f.catalog = flavors.New(flavors.Options{Topics: f.topics, Log: f, View: f, Work: func(q compute.QueueName) int { return f.node.Work(q) }})
 	node, err := api.New(api.Config{
-		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: offers{f.catalog},
+		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: cell.Offers{Service: f.catalog},
 		ConsoleTimeout: time.Second, DeadAfter: 3 * time.Second,
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 )
@@ -51,7 +52,7 @@ conductors can go on with.
 			"  berth conductor reset-position --partition 3 --kafka k1:9092 --yes",
 		Args: cobra.NoArgs,
 	}
-	reset := at.runs("reset-position", func(ctx context.Context, c cell, w io.Writer, f format) error {
+	reset := at.runs("reset-position", func(ctx context.Context, c cell.Cell, w io.Writer, f format) error {
 		return resetPosition(ctx, c, w, f, partition, kafka.ResetTo(to), yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -80,8 +81,8 @@ type positionReset struct {
 	Becomes  int64  `json:"becomes" yaml:"becomes"`
 }
 
-func resetPosition(ctx context.Context, c cell, w io.Writer, f format, p int32, to kafka.ResetTo, do bool) error {
-	admin, err := kafka.NewAdmin(c.kafka)
+func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f format, p int32, to kafka.ResetTo, do bool) error {
+	admin, err := kafka.NewAdmin(c.Kafka)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -26,13 +27,13 @@ type daemon[C daemonSettings] struct {
 	// about together.
 	streams func(settings C, t wire.Topics) []string
 	// build makes the part that runs until the daemon ends; f is its face.
-	build func(ctx context.Context, c cell, settings C, f *front.Front) (service.Part, error)
+	build func(ctx context.Context, c cell.Cell, settings C, f *front.Front) (service.Part, error)
 }
 
 // daemonSettings is what the configuration of every daemon has.
 type daemonSettings interface {
 	check() error
-	common() (kafkaConfig, logConfig)
+	common() (cell.KafkaSettings, logConfig)
 	face() string // where it answers over HTTP; empty: nowhere
 }
 
@@ -91,45 +92,47 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 		return err
 	}
 	metrics := telemetry.NewMetrics()
-	c, err := newCell(k, nil, log, d.name).measured(metrics.Registerer()).secured(k)
+	c, err := cell.New(k, nil, log, d.name).Measured(metrics.Registerer()).Secured(k)
 	if err != nil {
 		return err
 	}
 	if d.streams != nil {
-		c.kafka.Known.Expect(d.streams(settings, c.topics())...)
+		c.Kafka.Known.Expect(d.streams(settings, c.Topics())...)
 	}
 	for _, w := range loaded.Warnings {
-		c.log.Warn(w)
+		c.Log.Warn(w)
 	}
-	c.log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
-	tell := teller{log: c.log, notify: notifySystemd, serves: d.serves}
-	tell.face = front.New(front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.log, Waiting: awaited(k)})
+	c.Log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
+	tell := teller{log: c.Log, notify: notifySystemd, serves: d.serves}
+	tell.face = front.New(front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)})
 	g := service.NewGroup()
 	if settings.face() != "" {
 		g.Add("status", tell.face)
 	}
 	g.Add(d.name, service.Made(func(ctx context.Context) (service.Part, error) {
-		if err := c.await(ctx, tell.waiting); err != nil {
+		if err := c.Await(ctx, tell.waiting); err != nil {
 			return nil, err
 		}
 		tell.starting()
-		c.waiting = tell.waiting
+		c.Waiting = tell.waiting
 		return d.build(ctx, c, settings, tell.face)
 	}))
 	return tell.through(cmd.Context(), g)
 }
 
 // awaited is what /readyz says as long as nothing worse is known.
-func awaited(k kafkaConfig) string { return "waiting for Kafka at " + strings.Join(k.Brokers, ", ") }
+func awaited(k cell.KafkaSettings) string {
+	return "waiting for Kafka at " + strings.Join(k.Brokers, ", ")
+}
 
 func apiDaemon() daemon[apiConfig] {
 	return daemon[apiConfig]{
 		name: "api", short: "Run an API node", defaults: defaultAPIConfig, serves: true,
-		build: func(ctx context.Context, c cell, s apiConfig, f *front.Front) (service.Part, error) {
+		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *front.Front) (service.Part, error) {
 			if s.InsecureListen {
-				c.log.Warn("anyone who can reach this address may do anything: there is no authentication yet", zap.String("listen", s.Listen))
+				c.Log.Warn("anyone who can reach this address may do anything: there is no authentication yet", zap.String("listen", s.Listen))
 			}
-			return newAPI(ctx, c, apiOptions{Front: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer()})
+			return cell.NewAPI(ctx, c, cell.APIOptions{Front: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer()})
 		},
 	}
 }
@@ -137,8 +140,8 @@ func apiDaemon() daemon[apiConfig] {
 func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
-		build: func(_ context.Context, c cell, s queuesConfig, _ *front.Front) (service.Part, error) {
-			return newQueues(c, queuesOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams})
+		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *front.Front) (service.Part, error) {
+			return cell.NewQueueManager(c, cell.QueueManagerOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams})
 		},
 	}
 }
@@ -146,9 +149,9 @@ func queuesDaemon() daemon[queuesConfig] {
 func conductorDaemon() daemon[conductorConfig] {
 	return daemon[conductorConfig]{
 		name: "conductor", short: "Run a conductor", defaults: defaultConductorConfig,
-		build: func(_ context.Context, c cell, s conductorConfig, f *front.Front) (service.Part, error) {
+		build: func(_ context.Context, c cell.Cell, s conductorConfig, f *front.Front) (service.Part, error) {
 			aside := func(all []kafka.Aside) { f.Trouble(asideTrouble(all)) }
-			return newConductor(c, conductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside})
+			return cell.NewConductor(c, cell.ConductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside})
 		},
 	}
 }
@@ -156,7 +159,7 @@ func conductorDaemon() daemon[conductorConfig] {
 func agentDaemon() daemon[agentConfig] {
 	return daemon[agentConfig]{
 		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig, streams: agentConfig.streams,
-		build: func(_ context.Context, c cell, s agentConfig, _ *front.Front) (service.Part, error) {
+		build: func(_ context.Context, c cell.Cell, s agentConfig, _ *front.Front) (service.Part, error) {
 			return newHostAgents(c, s)
 		},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -15,15 +16,15 @@ import (
 
 // newHostAgents joins what an agent's configuration asks for: one host, or
 // several simulated ones.
-func newHostAgents(c cell, s agentConfig) (service.Part, error) {
-	real := agentOptions{Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms()}
+func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
+	real := cell.AgentOptions{Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms()}
 	switch s.Driver.Kind {
 	case "qemu":
-		return qemuAgent(c, real, s.Driver.QEMU.options()), nil
+		return cell.QEMUAgent(c, real, s.Driver.QEMU.options()), nil
 	case "libvirt":
-		return libvirtAgent(c, real, s.Driver.Libvirt.options()), nil
+		return cell.LibvirtAgent(c, real, s.Driver.Libvirt.options()), nil
 	case "exec":
-		return execAgent(c, real, s.Driver.Exec.options()), nil
+		return cell.ExecAgent(c, real, s.Driver.Exec.options()), nil
 	}
 	world, err := fake.OpenWorld(s.Driver.Fake.World)
 	if err != nil {
@@ -35,7 +36,7 @@ func newHostAgents(c cell, s agentConfig) (service.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		agents = append(agents, agentOn(c, agentOptions{
+		agents = append(agents, cell.AgentPart(c, cell.AgentOptions{
 			Host: id, State: s.State, Home: s.homeOf(id), Driver: fake.NewDriver(host, s.Driver.Fake.options()),
 			Slots: s.Slots, Terms: s.terms(),
 		}))
@@ -91,5 +92,5 @@ func (s agentConfig) homeOf(host compute.HostID) home.Place {
 		command := sha256.Sum256([]byte(strings.Join(s.Driver.Exec.Command, "\x00")))
 		return home.Place{Dir: s.State, Name: "exec-" + hex.EncodeToString(command[:4]) + "."}
 	}
-	return fakeHome(s.Driver.Fake.World, host)
+	return cell.FakeHome(s.Driver.Fake.World, host)
 }

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 )
 
 // Every check answers all that is wrong, joined, each with the key it is about.
 
-func (c apiConfig) common() (kafkaConfig, logConfig)       { return c.Kafka, c.Log }
-func (c queuesConfig) common() (kafkaConfig, logConfig)    { return c.Kafka, c.Log }
-func (c conductorConfig) common() (kafkaConfig, logConfig) { return c.Kafka, c.Log }
-func (c agentConfig) common() (kafkaConfig, logConfig)     { return c.Kafka, c.Log }
+func (c apiConfig) common() (cell.KafkaSettings, logConfig)       { return c.Kafka, c.Log }
+func (c queuesConfig) common() (cell.KafkaSettings, logConfig)    { return c.Kafka, c.Log }
+func (c conductorConfig) common() (cell.KafkaSettings, logConfig) { return c.Kafka, c.Log }
+func (c agentConfig) common() (cell.KafkaSettings, logConfig)     { return c.Kafka, c.Log }
 
 func (c apiConfig) face() string       { return c.Listen }
 func (c queuesConfig) face() string    { return c.Status.Listen }
@@ -24,7 +25,7 @@ func (c conductorConfig) face() string { return c.Status.Listen }
 func (c agentConfig) face() string     { return c.Status.Listen }
 
 func (c apiConfig) check() error {
-	return errors.Join(c.Kafka.check(), c.Log.check(), c.checkListen(), config.Between("limits.publishing", c.Limits.Publishing, 1, 1_000_000), c.Fence.check())
+	return errors.Join(c.Kafka.Check(), c.Log.check(), c.checkListen(), config.Between("limits.publishing", c.Limits.Publishing, 1, 1_000_000), c.Fence.check())
 }
 
 func (f fenceConfig) check() error {
@@ -55,7 +56,7 @@ func (c queuesConfig) check() error {
 		streams = compute.Invalid("forgotten_streams", c.ForgottenStreams.String(), "give at least 1h, or 0 to remove none")
 	}
 	limit := config.Between("group_limit", c.GroupLimit, 1, 1_000_000)
-	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), limit, streams)
+	return errors.Join(c.Kafka.Check(), c.Log.check(), c.Status.check(), limit, streams)
 }
 
 func (c conductorConfig) check() error {
@@ -63,12 +64,12 @@ func (c conductorConfig) check() error {
 	if len(c.Name) > 200 {
 		name = compute.Invalid("name", c.Name, "give at most 200 letters")
 	}
-	return errors.Join(c.Kafka.check(), c.Log.check(), c.Status.check(), name, config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000))
+	return errors.Join(c.Kafka.Check(), c.Log.check(), c.Status.check(), name, config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000))
 }
 
 func (c agentConfig) check() error {
 	errs := []error{
-		c.Kafka.check(), c.Log.check(), c.Status.check(), c.checkHost(), config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
+		c.Kafka.Check(), c.Log.check(), c.Status.check(), c.checkHost(), config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
 	}
 	if c.State == "" {
 		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))
@@ -96,7 +97,7 @@ func (c agentConfig) checkHost() error {
 		return config.At("host", err)
 	}
 	for _, host := range c.hosts() {
-		if _, no := os.Stat(journalFile(c.State, host)); no != nil {
+		if _, no := os.Stat(cell.JournalFile(c.State, host)); no != nil {
 			return config.At("host", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/fence"
 )
@@ -23,12 +24,12 @@ type statusConfig struct {
 
 // apiConfig is the file of `berth api`.
 type apiConfig struct {
-	Kafka          kafkaConfig  `yaml:"kafka"`
-	Log            logConfig    `yaml:"log"`
-	Listen         string       `yaml:"listen"`
-	InsecureListen bool         `yaml:"insecure_listen"` // whoever can reach Listen may do anything
-	Limits         limitsConfig `yaml:"limits"`
-	Fence          fenceConfig  `yaml:"fence"`
+	Kafka          cell.KafkaSettings `yaml:"kafka"`
+	Log            logConfig          `yaml:"log"`
+	Listen         string             `yaml:"listen"`
+	InsecureListen bool               `yaml:"insecure_listen"` // whoever can reach Listen may do anything
+	Limits         limitsConfig       `yaml:"limits"`
+	Fence          fenceConfig        `yaml:"fence"`
 }
 
 // fenceConfig is how an API node makes certain that a host is dead.
@@ -44,21 +45,21 @@ type limitsConfig struct {
 
 // queuesConfig is the file of `berth queues`.
 type queuesConfig struct {
-	Kafka      kafkaConfig  `yaml:"kafka"`
-	Log        logConfig    `yaml:"log"`
-	Status     statusConfig `yaml:"status"`
-	GroupLimit int          `yaml:"group_limit"`
+	Kafka      cell.KafkaSettings `yaml:"kafka"`
+	Log        logConfig          `yaml:"log"`
+	Status     statusConfig       `yaml:"status"`
+	GroupLimit int                `yaml:"group_limit"`
 
 	ForgottenStreams time.Duration `yaml:"forgotten_streams"` // 0: they stay
 }
 
 // conductorConfig is the file of `berth conductor`.
 type conductorConfig struct {
-	Kafka  kafkaConfig  `yaml:"kafka"`
-	Log    logConfig    `yaml:"log"`
-	Status statusConfig `yaml:"status"`
-	Name   string       `yaml:"name"`
-	Limits endedConfig  `yaml:"limits"`
+	Kafka  cell.KafkaSettings `yaml:"kafka"`
+	Log    logConfig          `yaml:"log"`
+	Status statusConfig       `yaml:"status"`
+	Name   string             `yaml:"name"`
+	Limits endedConfig        `yaml:"limits"`
 }
 
 // endedConfig keeps a conductor from growing with what is over.
@@ -68,16 +69,16 @@ type endedConfig struct {
 
 // agentConfig is the file of `berth agent`.
 type agentConfig struct {
-	Kafka      kafkaConfig    `yaml:"kafka"`
-	Log        logConfig      `yaml:"log"`
-	Status     statusConfig   `yaml:"status"`
-	Host       compute.HostID `yaml:"host"`
-	State      string         `yaml:"state"`
-	Slots      int            `yaml:"slots"`
-	OverCommit offer.Ratios   `yaml:"over_commit"`
-	Devices    []deviceConfig `yaml:"devices"`
-	NUMA       bool           `yaml:"numa"`
-	Driver     driverConfig   `yaml:"driver"`
+	Kafka      cell.KafkaSettings `yaml:"kafka"`
+	Log        logConfig          `yaml:"log"`
+	Status     statusConfig       `yaml:"status"`
+	Host       compute.HostID     `yaml:"host"`
+	State      string             `yaml:"state"`
+	Slots      int                `yaml:"slots"`
+	OverCommit offer.Ratios       `yaml:"over_commit"`
+	Devices    []deviceConfig     `yaml:"devices"`
+	NUMA       bool               `yaml:"numa"`
+	Driver     driverConfig       `yaml:"driver"`
 }
 
 // deviceConfig says what devices of a host count as.
@@ -120,20 +121,20 @@ type fakeConfig struct {
 func defaultLog() logConfig { return logConfig{Level: "info", Format: "console"} }
 
 func defaultAPIConfig() apiConfig {
-	return apiConfig{Kafka: defaultKafka(), Log: defaultLog(), Listen: "127.0.0.1:7070", Limits: limitsConfig{Publishing: 10_000}, Fence: fenceConfig{Timeout: time.Minute}}
+	return apiConfig{Kafka: cell.DefaultKafka(), Log: defaultLog(), Listen: "127.0.0.1:7070", Limits: limitsConfig{Publishing: 10_000}, Fence: fenceConfig{Timeout: time.Minute}}
 }
 
 func defaultQueuesConfig() queuesConfig {
-	return queuesConfig{Kafka: defaultKafka(), Log: defaultLog(), GroupLimit: 14_000, ForgottenStreams: 14 * 24 * time.Hour}
+	return queuesConfig{Kafka: cell.DefaultKafka(), Log: defaultLog(), GroupLimit: 14_000, ForgottenStreams: 14 * 24 * time.Hour}
 }
 
 func defaultConductorConfig() conductorConfig {
-	return conductorConfig{Kafka: defaultKafka(), Log: defaultLog(), Limits: endedConfig{Ended: 10_000}}
+	return conductorConfig{Kafka: cell.DefaultKafka(), Log: defaultLog(), Limits: endedConfig{Ended: 10_000}}
 }
 
 func defaultAgentConfig() agentConfig {
 	return agentConfig{
-		Kafka: defaultKafka(), Log: defaultLog(), State: "/var/lib/berth", Slots: 4,
+		Kafka: cell.DefaultKafka(), Log: defaultLog(), State: "/var/lib/berth", Slots: 4,
 		Driver: driverConfig{Kind: "fake", QEMU: defaultQEMU(), Libvirt: defaultLibvirt(), Exec: defaultExec(), Fake: fakeConfig{
 			World: "/var/lib/berth/world", Hosts: 1,
 			Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500},

@@ -7,6 +7,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/exec"
 	"github.com/berth-project/berth/compute-agent/hypervisor/libvirt"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 )
@@ -23,7 +24,7 @@ func (e execConfig) options() exec.Options {
 	return exec.Options{Command: e.Command, Timeout: e.Timeout}
 }
 
-func (e execConfig) check() error { return atExec(e.options().Check()) }
+func (e execConfig) check() error { return cell.ExecErrors(e.options().Check()) }
 
 // qemuConfig is this host with machines on QEMU.
 type qemuConfig struct {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -200,10 +201,10 @@ func TestWorkBehindAFenceStays(t *testing.T) {
 		r.dies("host-01")
 
 		test := r.prepared("operator")
-		producer, err := kafka.NewProducer(test.kafka)
+		producer, err := kafka.NewProducer(test.Kafka)
 		r.must(err)
 		defer producer.Close()
-		offset, err := producer.Append(t.Context(), wire.EncodeCommand(compute.Command{Op: compute.CommandFenced}).To(test.topics().Host("host-01"), 0))
+		offset, err := producer.Append(t.Context(), wire.EncodeCommand(compute.Command{Op: compute.CommandFenced}).To(test.Topics().Host("host-01"), 0))
 		r.must(err)
 		r.startAgents(r.hosts[0])
 		r.poll("the host destroys what it had", func() bool { return len(r.machinesOn("host-01")) == 0 })
@@ -223,10 +224,10 @@ func TestWorkBehindAFenceStays(t *testing.T) {
 }
 
 // toAll publishes a request to every partition.
-func toAll(ctx context.Context, p *kafka.Producer, c cell, q compute.Request) error {
-	recs := make([]wire.Record, c.partitions)
+func toAll(ctx context.Context, p *kafka.Producer, c cell.Cell, q compute.Request) error {
+	recs := make([]wire.Record, c.Partitions)
 	for i := range recs {
-		recs[i] = wire.EncodeRequest(q).To(c.topics().Requests(), int32(i))
+		recs[i] = wire.EncodeRequest(q).To(c.Topics().Requests(), int32(i))
 	}
 	return p.Send(ctx, recs...)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/service"
@@ -24,7 +25,7 @@ hosts, boots 100 machines, shows what is refused and why, deletes half, and ends
 Nothing is left behind. "berth dev" starts the same and stays up.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return withDev(cmd.Context(), devOptions{Hosts: devHosts(demoHostCount), Listen: "127.0.0.1:0"}, func(ctx context.Context, address string) error {
+			return cell.WithEverything(cmd.Context(), cell.EverythingOptions{Hosts: cell.SimulatedHosts(demoHostCount), Listen: "127.0.0.1:0"}, func(ctx context.Context, address string) error {
 				return tour(ctx, cmd.OutOrStdout(), address)
 			})
 		},

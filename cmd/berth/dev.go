@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
@@ -16,7 +17,7 @@ import (
 
 // newDevCommand is a whole Berth in one process that stays up.
 func newDevCommand() *cobra.Command {
-	var o devOptions
+	var o cell.EverythingOptions
 	var hosts int
 	var real devDriver
 	cmd := &cobra.Command{
@@ -30,7 +31,7 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 			if hosts < 0 || hosts > 10_000 {
 				return compute.Invalid("hosts", fmt.Sprint(hosts), "give a number from 0 to 10000")
 			}
-			o.Hosts = devHosts(hosts)
+			o.Hosts = cell.SimulatedHosts(hosts)
 			if err := real.choose(&o); err != nil {
 				return err
 			}
@@ -45,7 +46,7 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 			if len(o.Kafka) > 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "Waiting for Kafka at", strings.Join(o.Kafka, ", "))
 			}
-			return withDev(cmd.Context(), o, func(ctx context.Context, address string) error {
+			return cell.WithEverything(cmd.Context(), o, func(ctx context.Context, address string) error {
 				fmt.Fprint(cmd.OutOrStdout(), real.banner(address, hosts))
 				<-ctx.Done()
 				return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/pkg/cell"
 )
 
 // berth dev boots a real machine, which runs on when it ends; the next one with the
@@ -17,14 +18,14 @@ func TestDevOnQEMU(t *testing.T) {
 	if err := g.Image(filepath.Join(dir, "i/linux")); err != nil {
 		t.Fatal(err)
 	}
-	o := devOptions{Data: filepath.Join(dir, "d"), Listen: "127.0.0.1:0"}
+	o := cell.EverythingOptions{Data: filepath.Join(dir, "d"), Listen: "127.0.0.1:0"}
 	if err := (devDriver{kind: "qemu", images: filepath.Join(dir, "i")}).choose(&o); err != nil {
 		t.Fatal(err)
 	}
 	o.QEMU.Accel, o.QEMU.Machine, o.QEMU.Network = "tcg", "pc", "none"
 	said := func(commands ...string) (all []string) {
 		t.Helper()
-		err := withDev(t.Context(), o, func(ctx context.Context, address string) error {
+		err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
 			for _, line := range commands {
 				code, out, errs := typed(ctx, append(strings.Fields(line), "--api", "http://"+address))
 				if code != 0 {

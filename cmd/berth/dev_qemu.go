@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -14,7 +15,7 @@ type devDriver struct{ kind, images string }
 
 // choose makes this machine the only host if QEMU is asked for. Its machines
 // outlive this process, so they need a folder that stays.
-func (d devDriver) choose(o *devOptions) error {
+func (d devDriver) choose(o *cell.EverythingOptions) error {
 	switch d.kind {
 	case "fake":
 		return nil

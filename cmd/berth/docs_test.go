@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/cell"
 )
 
 // notRun are the commands of README and REAL-HOST that the tests do not run, and why.
@@ -56,8 +58,8 @@ func TestCommandsOfTheDocs(t *testing.T) {
 		}
 	}
 	home := aHome(t)
-	o := devOptions{Hosts: devHosts(20), Listen: "127.0.0.1:0"}
-	if err := withDev(t.Context(), o, func(ctx context.Context, address string) error {
+	o := cell.EverythingOptions{Hosts: cell.SimulatedHosts(20), Listen: "127.0.0.1:0"}
+	if err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
 		for project, lines := range map[string][]typedLine{"default": readme, "real": realHost} {
 			for _, c := range lines {
 				if _, listed := notRun[c.command]; listed {
@@ -212,8 +214,8 @@ func TestBannerOfDev(t *testing.T) {
 		return commands
 	}
 	simulated := typedBy(devDriver{kind: "fake"})
-	o := devOptions{Hosts: devHosts(1), Listen: "127.0.0.1:0"}
-	if err := withDev(t.Context(), o, func(ctx context.Context, address string) error {
+	o := cell.EverythingOptions{Hosts: cell.SimulatedHosts(1), Listen: "127.0.0.1:0"}
+	if err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
 		for _, line := range simulated {
 			if code, out, errs := typed(ctx, append(strings.Fields(line)[1:], "--api", "http://"+address)); code != 0 {
 				t.Errorf("%s: exit code %d: %s%s", line, code, out, errs)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/cell"
 )
 
 // errUnwell is the answer of a doctor who has said what fails.
@@ -26,8 +28,8 @@ FAIL: something does not work, or what was acknowledged can be lost. warn: it wo
 slower or with less reserve than it should. It exits with 1 if anything fails.`,
 		Example: "  berth doctor --config api.yaml\n  berth doctor --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
-		RunE: at.runs("doctor", func(ctx context.Context, c cell, w io.Writer, f format) error {
-			facts, err := c.facts(ctx)
+		RunE: at.runs("doctor", func(ctx context.Context, c cell.Cell, w io.Writer, f format) error {
+			facts, err := c.Facts(ctx)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/doctor"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -46,7 +47,7 @@ func findings(t *testing.T, text string, level doctor.Level) []string {
 // A cell in which all runs has nothing that fails; what the doctor warns of is
 // what a test's Kafka is: one broker, with Kafka's own session time.
 func TestDoctorOnAHealthyCell(t *testing.T) {
-	r := newRig(t, kafkatest.Kafka(t), plainHost(1), plainHost(2)).up()
+	r := newRig(t, kafkatest.Kafka(t), cell.PlainHost(1), cell.PlainHost(2)).up()
 	r.startConductor("second")
 	c := r.as("p")
 	r.offer(c, nil, []compute.Flavor{small("m1.small")})
@@ -124,14 +125,14 @@ func TestDoctorFindsFaultsAndTheirFix(t *testing.T) {
 func (r *rig) plantQueue(name compute.QueueName) {
 	r.t.Helper()
 	c := r.cell("plant")
-	admin, err := kafka.NewAdmin(c.kafka)
+	admin, err := kafka.NewAdmin(c.Kafka)
 	r.must(err)
 	defer admin.Close()
 	ids, err := admin.EnsureQueueTopics(r.t.Context(), []compute.QueueName{name}, 0)
 	r.must(err)
 	r.send(wire.EncodeQueue(compute.Queue{
-		Name: name, Flavor: "m1", State: compute.QueueOpen, Group: c.topics().ShareGroup(0), TopicID: ids[name],
-	}).To(c.topics().Queues(), 0))
+		Name: name, Flavor: "m1", State: compute.QueueOpen, Group: c.Topics().ShareGroup(0), TopicID: ids[name],
+	}).To(c.Topics().Queues(), 0))
 }
 
 // kafkaConfigs is kafka-configs.sh of the very Kafka.
@@ -151,7 +152,7 @@ func TestDoctorWithoutKafka(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, kafka: kafkaConfig{Brokers: []string{"127.0.0.1:" + strconv.Itoa(ports[0])}, Prefix: "x."}}
+	r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: []string{"127.0.0.1:" + strconv.Itoa(ports[0])}, Prefix: "x."}}
 	code, out, errs := r.examine()
 	if code != 1 || out != "" || !strings.Contains(errs, "reach Kafka at "+r.kafka.Brokers[0]) || !strings.Contains(errs, "connection refused") {
 		t.Errorf("exit %d %s %s", code, out, errs)

@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
 )
 
 // smallHost is a simulated host with room for sixteen small machines.
-func smallHost(n int, traits ...compute.Trait) devHost {
-	h := plainHost(n, traits...)
+func smallHost(n int, traits ...compute.Trait) cell.SimulatedHost {
+	h := cell.PlainHost(n, traits...)
 	h.Inventory.Reserved = nil
 	h.Inventory.Totals = compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500}
 	return h
@@ -21,8 +22,8 @@ func small(name compute.FlavorName, axes ...compute.AxisName) compute.Flavor {
 	return compute.Flavor{Name: name, Capabilities: axes, Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024, compute.DiskGB: 10}}
 }
 
-func smallHosts(n int) []devHost {
-	var hosts []devHost
+func smallHosts(n int) []cell.SimulatedHost {
+	var hosts []cell.SimulatedHost
 	for i := 1; i <= n; i++ {
 		hosts = append(hosts, smallHost(i))
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/exec"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -36,8 +37,8 @@ func TestExecSettings(t *testing.T) {
 	if err := with(); err == nil || !strings.Contains(err.Error(), "driver.exec.command") {
 		t.Errorf("without a command: %v", err)
 	}
-	o := agentOptions{Host: "h", State: t.TempDir()}
-	err := execAgent(cell{}, o, exec.Options{Command: []string{"/no/such/command"}}).Run(t.Context())
+	o := cell.AgentOptions{Host: "h", State: t.TempDir()}
+	err := cell.ExecAgent(cell.Cell{}, o, exec.Options{Command: []string{"/no/such/command"}}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "driver.exec.command") || compute.KindOf(err) != compute.KindInvalid {
 		t.Errorf("a command that is not there: %v", err)
 	}
@@ -61,7 +62,7 @@ func TestBareMetal(t *testing.T) {
 		command := exec.Options{Command: []string{script, dir}}
 		metal := func() {
 			t.Helper()
-			r.start("metal-01", execAgent(r.prepared("agent"), agentOptions{Host: "metal-01", State: r.data, Timing: chatty}, command))
+			r.start("metal-01", cell.ExecAgent(r.prepared("agent"), cell.AgentOptions{Host: "metal-01", State: r.data, Timing: chatty}, command))
 		}
 		t.Cleanup(func() { // of a test that failed
 			d, err := exec.Open(context.Background(), command)
@@ -73,7 +74,7 @@ func TestBareMetal(t *testing.T) {
 			}
 		})
 		metal()
-		r.known(devHost{ID: "metal-01"})
+		r.known(cell.SimulatedHost{ID: "metal-01"})
 		c := r.as("p")
 		r.offer(c, nil, []compute.Flavor{
 			{Name: "metal.large", Resources: compute.Resources{compute.VCPU: 64, compute.MemoryMB: 262144, compute.DiskGB: 1000, "CUSTOM_BAREMETAL": 1}},

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
@@ -27,20 +28,20 @@ func (a asks) times(t *testing.T, api string) int {
 
 // daemons starts each of these hosts' agents as `berth agent` does, in a process of
 // its own as far as Kafka can tell: it waits for Kafka, prepares, and runs.
-func (r *rig) daemons(hosts ...devHost) []asks {
+func (r *rig) daemons(hosts ...cell.SimulatedHost) []asks {
 	r.t.Helper()
 	var all []asks
 	for _, h := range hosts {
 		host, err := r.world.Host(h.ID, h.Inventory)
 		r.must(err)
 		a := asks{telemetry.NewMetrics()}
-		c := newCell(r.kafka, r.net.dial, zap.NewNop(), "agent").measured(a.metrics.Registerer())
-		c.kafka.Known.Expect(agentConfig{Host: h.ID}.streams(c.topics())...)
+		c := cell.New(r.kafka, r.net.dial, zap.NewNop(), "agent").Measured(a.metrics.Registerer())
+		c.Kafka.Known.Expect(agentConfig{Host: h.ID}.streams(c.Topics())...)
 		r.begin(string(h.ID), service.Made(func(ctx context.Context) (service.Part, error) {
-			if err := c.await(ctx, func(why string) { r.t.Errorf("%s waits: %s", h.ID, why) }); err != nil {
+			if err := c.Await(ctx, func(why string) { r.t.Errorf("%s waits: %s", h.ID, why) }); err != nil {
 				return nil, err
 			}
-			return newAgent(c, agentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver)})
+			return cell.NewAgent(c, cell.AgentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver)})
 		}))
 		all = append(all, a)
 	}

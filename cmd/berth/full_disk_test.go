@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/kafkatest"
 )
 
@@ -26,13 +27,13 @@ func TestAgentWaitsForRoom(t *testing.T) {
 	var room atomic.Bool
 	var opens, says atomic.Int32
 	c := r.prepared("agent")
-	c.waiting = func(why string) {
+	c.Waiting = func(why string) {
 		if !strings.Contains(why, "make room there") {
 			t.Errorf("it waits for %s", why)
 		}
 		says.Add(1)
 	}
-	o := agentOptions{Host: host.ID, State: r.data, Timing: chatty,
+	o := cell.AgentOptions{Host: host.ID, State: r.data, Timing: chatty,
 		Journal: journal.Options{OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
 			if !room.Load() {
 				return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOSPC}
@@ -43,7 +44,7 @@ func TestAgentWaitsForRoom(t *testing.T) {
 		opens.Add(1)
 		return fake.NewDriver(on, host.Driver), nil
 	}
-	r.begin("agent", agentOn(c, o))
+	r.begin("agent", cell.AgentPart(c, o))
 	r.poll("it says twice that it waits", func() bool { return says.Load() > 1 })
 	room.Store(true)
 	r.known(host)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -40,7 +41,7 @@ func newRealHosts(t *testing.T, names ...compute.HostID) *realHosts {
 	h.startAPI()
 	for _, name := range names {
 		h.agent(name)
-		h.known(devHost{ID: name})
+		h.known(cell.SimulatedHost{ID: name})
 	}
 	return h
 }
@@ -269,7 +270,7 @@ func TestMachinesThatCannotBe(t *testing.T) {
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw.sha256"), []byte(strings.Repeat("0", 64)+"  other.raw\n"), 0o644))
 	h.minFree = 1 << 60
 	h.agent("full")
-	h.known(devHost{ID: "full"})
+	h.known(cell.SimulatedHost{ID: "full"})
 	c := h.as("p")
 	tiny := compute.Flavor{Name: "tiny", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1}}
 	huge := compute.Flavor{Name: "huge", Resources: compute.Resources{compute.VCPU: 1000, compute.MemoryMB: 128, compute.DiskGB: 1}}

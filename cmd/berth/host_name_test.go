@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -26,7 +27,7 @@ func TestHostNamesWhereAnAgentStarts(t *testing.T) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	if err := os.WriteFile(journalFile(s.State, "a_b"), nil, 0o600); err != nil {
+	if err := os.WriteFile(cell.JournalFile(s.State, "a_b"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := check("a_b"); err != nil {

@@ -191,7 +191,7 @@ func (r *rig) refusedByCLI() {
 func TestAbsurdRecords(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r, c := oneFlavor(t, b, smallHosts(2)...)
-		refused, topics := r.refusals(), r.cell("").topics()
+		refused, topics := r.refusals(), r.cell("").Topics()
 		flavor := func(f compute.Flavor) wire.Record { return wire.EncodeFlavor(f).To(topics.Catalog(), 0) }
 		amount := func(n int64) compute.Resources { return compute.Resources{compute.VCPU: n} }
 		classes := compute.Resources{}
@@ -244,7 +244,7 @@ func TestAbsurdRecords(t *testing.T) {
 
 // absurdRequests are boots of project p in its partition.
 func (r *rig) absurdRequests() []wire.Record {
-	topics := r.cell("").topics()
+	topics := r.cell("").Topics()
 	boot := func(change func(*compute.Request)) wire.Record {
 		q := compute.Request{Project: "p", Instance: compute.InstanceID(uuid.NewString()), Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"}}
 		change(&q)
@@ -280,7 +280,7 @@ func (r *rig) absurdRequests() []wire.Record {
 // throwAll writes records that know their topic and partition.
 func (r *rig) throwAll(n int, next func() wire.Record) []wire.Record {
 	r.t.Helper()
-	p, err := kafka.NewProducer(r.cell("attacker").kafka)
+	p, err := kafka.NewProducer(r.cell("attacker").Kafka)
 	r.must(err)
 	defer p.Close()
 	out, errs := make([]wire.Record, n), make(chan error, n)

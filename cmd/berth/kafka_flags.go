@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/wire"
@@ -30,7 +31,7 @@ func (k *kafkaFlags) add(cmd *cobra.Command, patience time.Duration) {
 }
 
 // cell is the cell that the flags name.
-func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell, error) {
+func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell.Cell, error) {
 	from := daemonFlags{file: k.file}.from()
 	from.Part = true
 	if len(k.brokers) > 0 {
@@ -39,21 +40,21 @@ func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell, error) {
 	if cmd.Flags().Changed("prefix") {
 		from.Set = append(from.Set, "kafka.prefix="+k.prefix)
 	}
-	settings := kafkaSection{Kafka: defaultKafka()}
+	settings := kafkaSection{Kafka: cell.DefaultKafka()}
 	loaded := config.Load(&settings, from)
-	if err := loaded.Err(settings.Kafka.check()); err != nil {
-		return cell{}, err
+	if err := loaded.Err(settings.Kafka.Check()); err != nil {
+		return cell.Cell{}, err
 	}
-	return newCell(settings.Kafka, nil, zap.NewNop(), name).secured(settings.Kafka)
+	return cell.New(settings.Kafka, nil, zap.NewNop(), name).Secured(settings.Kafka)
 }
 
 // kafkaSection is the part of any daemon's file that such a command needs.
 type kafkaSection struct {
-	Kafka kafkaConfig `yaml:"kafka"`
+	Kafka cell.KafkaSettings `yaml:"kafka"`
 }
 
 // runs is the RunE of such a command: do has a cell whose Kafka is reached.
-func (k *kafkaFlags) runs(name string, do func(ctx context.Context, c cell, w io.Writer, f format) error) func(*cobra.Command, []string) error {
+func (k *kafkaFlags) runs(name string, do func(ctx context.Context, c cell.Cell, w io.Writer, f format) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		f, err := parseFormat(cmd.Flag("output").Value.String())
 		if err != nil {
@@ -65,8 +66,8 @@ func (k *kafkaFlags) runs(name string, do func(ctx context.Context, c cell, w io
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), k.patience)
 		defer cancel()
-		if err := c.reach(ctx); err != nil {
-			return compute.Unavailable("reach Kafka at "+strings.Join(c.kafka.Brokers, ", "), err)
+		if err := c.Reach(ctx); err != nil {
+			return compute.Unavailable("reach Kafka at "+strings.Join(c.Kafka.Brokers, ", "), err)
 		}
 		return do(ctx, c, cmd.OutOrStdout(), f)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
@@ -18,7 +19,7 @@ import (
 // secondAPI starts another API node of the rig and answers its address.
 func (r *rig) secondAPI(name string) string {
 	r.t.Helper()
-	part, f := frontedAPI(r.prepared(name), front.Options{Address: "127.0.0.1:0", Listen: r.net.listen})
+	part, f := cell.NewAPIWithFront(r.prepared(name), front.Options{Address: "127.0.0.1:0", Listen: r.net.listen})
 	r.start(name, part)
 	return f.Addr().String()
 }

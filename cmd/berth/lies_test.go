@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -25,17 +26,17 @@ type liar struct {
 func (r *rig) lie() *liar {
 	r.t.Helper()
 	c := r.cell("liar")
-	p, err := kafka.NewProducer(c.kafka)
+	p, err := kafka.NewProducer(c.Kafka)
 	r.must(err)
 	r.t.Cleanup(p.Close)
-	l := &liar{topics: c.topics(), send: p, last: map[compute.HostID]bool{}, news: make(chan struct{}, 1)}
-	r.start("liar", c.table(l.topics.Hosts(), l.hear))
+	l := &liar{topics: c.Topics(), send: p, last: map[compute.HostID]bool{}, news: make(chan struct{}, 1)}
+	r.start("liar", c.Table(l.topics.Hosts(), l.hear))
 	return l
 }
 
 // hear answers the truth with a lie. Nothing is locked meanwhile: a producer that is
 // closed fails a record before it has taken it.
-func (l *liar) hear(recs records, _ bool) {
+func (l *liar) hear(recs cell.Records, _ bool) {
 	for _, lie := range l.lies(recs) {
 		l.send.SendAsync(lie, l.fail)
 	}
@@ -46,7 +47,7 @@ func (l *liar) hear(recs records, _ bool) {
 }
 
 // lies are the answers to what is not a lie already.
-func (l *liar) lies(recs records) (lies []wire.Record) {
+func (l *liar) lies(recs cell.Records) (lies []wire.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, rec := range recs {

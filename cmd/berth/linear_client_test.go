@@ -33,21 +33,21 @@ type contest struct {
 func newContest(r *rig) *contest {
 	cell := r.prepared("test")
 	c := &contest{
-		rig: r, topics: cell.topics(), news: make(chan struct{}),
+		rig: r, topics: cell.Topics(), news: make(chan struct{}),
 		log: map[compute.InstanceID][]compute.Instance{}, told: map[compute.ClaimID]bool{},
 	}
-	admin, err := kafka.NewAdmin(cell.kafka)
+	admin, err := kafka.NewAdmin(cell.Kafka)
 	r.must(err)
 	defer admin.Close()
-	c.to, err = kafka.NewProducer(cell.kafka)
+	c.to, err = kafka.NewProducer(cell.Kafka)
 	r.must(err)
 	c.send(wire.EncodeFlavor(small("m1.small")).To(c.topics.Catalog(), 0))
 	c.send(wire.EncodeQuota(compute.Quota{Project: compute.DefaultQuota, Limits: compute.Resources{compute.Instances: roomFor}}).To(c.topics.Catalog(), 0))
-	c.reader = cell.committed(c.topics.Instances(), c.writes)
+	c.reader = cell.Committed(c.topics.Instances(), c.writes)
 	r.start("log", c.reader)
 	for _, h := range contenders {
 		r.must(admin.EnsureHostTopic(r.t.Context(), h, 1))
-		r.start(string(h), cell.table(c.topics.Host(h), c.tells))
+		r.start(string(h), cell.Table(c.topics.Host(h), c.tells))
 	}
 	return c
 }

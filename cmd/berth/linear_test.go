@@ -10,6 +10,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -86,7 +87,7 @@ type life struct {
 
 func (l *life) start() {
 	c := l.rig.cell(l.name)
-	part, err := newConductor(c, conductorOptions{Name: l.name})
+	part, err := cell.NewConductor(c, cell.ConductorOptions{Name: l.name})
 	l.rig.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	l.run = &running{cancel: cancel, done: make(chan struct{})}

@@ -5,12 +5,13 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 // roomyHosts have room for 64 small machines each.
-func roomyHosts(n int) []devHost {
+func roomyHosts(n int) []cell.SimulatedHost {
 	hosts := smallHosts(n)
 	for i := range hosts {
 		hosts[i].Inventory.Totals = compute.Resources{compute.VCPU: 64, compute.MemoryMB: 256 << 10, compute.DiskGB: 2000}

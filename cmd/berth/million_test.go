@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
@@ -36,12 +37,14 @@ func TestMillionRestart(t *testing.T) {
 	var face *front.Front
 	made := func(p service.Part, err error) service.Part { r.must(err); return p }
 	parts := map[string]func() service.Part{
-		"queues": func() service.Part { return made(newQueues(r.prepared("queues"), queuesOptions{})) },
+		"queues": func() service.Part {
+			return made(cell.NewQueueManager(r.prepared("queues"), cell.QueueManagerOptions{}))
+		},
 		"conductor": func() service.Part {
-			return made(newConductor(r.prepared("conductor"), conductorOptions{Name: "conductor"}))
+			return made(cell.NewConductor(r.prepared("conductor"), cell.ConductorOptions{Name: "conductor"}))
 		},
 		"api": func() (p service.Part) {
-			p, face = frontedAPI(r.prepared("api"), front.Options{Address: "127.0.0.1:0"})
+			p, face = cell.NewAPIWithFront(r.prepared("api"), front.Options{Address: "127.0.0.1:0"})
 			return p
 		},
 	}
@@ -99,7 +102,7 @@ func fillLog(t *testing.T, r *rig, crowd wiretest.Crowd, many int) {
 	t.Helper()
 	c := r.cell("fill")
 	g := service.NewGroup()
-	log, err := c.producer(g)
+	log, err := c.Producer(g)
 	r.must(err)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -108,7 +111,7 @@ func fillLog(t *testing.T, r *rig, crowd wiretest.Crowd, many int) {
 		var recs []wire.Record
 		for j := i; j < min(i+1000, many); j++ {
 			inst := crowd.Instance(j)
-			recs = append(recs, wire.EncodeInstance(inst).To(c.topics().Instances(), wire.Partition(inst.Project, r.kafka.Partitions)))
+			recs = append(recs, wire.EncodeInstance(inst).To(c.Topics().Instances(), wire.Partition(inst.Project, r.kafka.Partitions)))
 		}
 		r.must(log.Send(ctx, recs...))
 	}

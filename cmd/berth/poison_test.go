@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -34,7 +35,7 @@ func mutants(pulled bool) int {
 // partition.
 func (r *rig) throw(topic string, partition int32, n int, next func() wire.Record) []wire.Record {
 	r.t.Helper()
-	p, err := kafka.NewProducer(r.cell("attacker").kafka)
+	p, err := kafka.NewProducer(r.cell("attacker").Kafka)
 	r.must(err)
 	defer p.Close()
 	var (
@@ -90,11 +91,11 @@ func (r *rig) refusals() *refusals {
 	r.t.Helper()
 	f := &refusals{at: map[place]int{}, why: map[place]string{}, news: make(chan struct{})}
 	c := r.prepared("refusals")
-	r.start("refusals", c.table(c.topics().Rejected(), f.take))
+	r.start("refusals", c.Table(c.Topics().Rejected(), f.take))
 	return f
 }
 
-func (f *refusals) take(recs records, _ bool) {
+func (f *refusals) take(recs cell.Records, _ bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, rec := range recs {
@@ -229,7 +230,7 @@ func TestMutatedRecords(t *testing.T) {
 			compute.Instances: 1000, compute.VCPU: 1000, compute.MemoryMB: 1 << 30, compute.DiskGB: 1 << 20,
 		}})
 		r.must(err)
-		refused, topics := r.refusals(), r.cell("").topics()
+		refused, topics := r.refusals(), r.cell("").Topics()
 
 		half := func(from uint64, keyed bool, kinds ...string) func() wire.Record {
 			fixed, chance := newMutator(t, from, keyed, kinds...), newMutator(t, seed+from, keyed, kinds...)
@@ -347,7 +348,7 @@ func (r *rig) senselessReport(rec wire.Record) bool {
 // senselessRequest is what the conductor must reject of requests for what is not
 // offered: the first boot or delete of an id makes it its project's, in the
 // partition, and nothing is ever active. No host that works is dead.
-func (r *rig) senselessRequest(hosts []devHost) func(rec wire.Record) bool {
+func (r *rig) senselessRequest(hosts []cell.SimulatedHost) func(rec wire.Record) bool {
 	owner := map[compute.InstanceID]map[int32]compute.Project{}
 	return func(rec wire.Record) bool {
 		x, err := wire.DecodeRequest(rec)
@@ -355,7 +356,7 @@ func (r *rig) senselessRequest(hosts []devHost) func(rec wire.Record) bool {
 		case err != nil:
 			return true
 		case x.Op == compute.OpFence, x.Op == compute.OpForget:
-			return slices.ContainsFunc(hosts, func(h devHost) bool { return h.ID == x.Host }) // it is alive
+			return slices.ContainsFunc(hosts, func(h cell.SimulatedHost) bool { return h.ID == x.Host }) // it is alive
 		case x.Op.OfHost():
 			return false
 		case wire.Partition(x.Project, r.kafka.Partitions) != rec.Partition:

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -61,7 +62,7 @@ func TestDevDataIsPrivate(t *testing.T) {
 			t.Fatal(err)
 		}
 		never := func(context.Context, string) error { t.Error("it runs all the same"); return nil }
-		err := withDev(t.Context(), devOptions{Data: data, Listen: "127.0.0.1:0"}, never)
+		err := cell.WithEverything(t.Context(), cell.EverythingOptions{Data: data, Listen: "127.0.0.1:0"}, never)
 		if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), "chmod -R go-rwx "+data) {
 			t.Errorf("%s: %v", mode, err)
 		}

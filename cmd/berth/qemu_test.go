@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/config"
 )
 
@@ -50,7 +51,7 @@ func TestDevDriver(t *testing.T) {
 		{devDriver{kind: "qemu", images: "i"}, strings.Repeat("d", 80), "shorter"},
 		{devDriver{kind: "xen"}, "", "driver"},
 	} {
-		o := devOptions{Data: c.data, Hosts: devHosts(3)}
+		o := cell.EverythingOptions{Data: c.data, Hosts: cell.SimulatedHosts(3)}
 		err := c.driver.choose(&o)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v with data %q: %v", c.driver, c.data, err)

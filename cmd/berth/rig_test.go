@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/conductor/admit"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
@@ -29,10 +30,10 @@ import (
 // world that is looked at from outside. Its parts can be stopped and started.
 type rig struct {
 	t      *testing.T
-	kafka  kafkaConfig
+	kafka  cell.KafkaSettings
 	data   string
 	world  *fake.World
-	hosts  []devHost
+	hosts  []cell.SimulatedHost
 	api    string
 	parts  map[string]*running
 	seen   *witness
@@ -46,8 +47,8 @@ type rig struct {
 
 // network is how the parts of a rig reach each other; the zero value is TCP.
 type network struct {
-	dial   dialer
-	listen listener
+	dial   cell.Dialer
+	listen cell.Listener
 }
 
 // running is a part that runs until stopped.
@@ -67,24 +68,24 @@ var chatty = agent.Timing{BeaconApart: 100 * time.Millisecond}
 
 // newRig prepares a cell on these brokers and watches its instances; nothing
 // of Berth runs yet.
-func newRig(t *testing.T, b kafkatest.Broker, hosts ...devHost) *rig {
+func newRig(t *testing.T, b kafkatest.Broker, hosts ...cell.SimulatedHost) *rig {
 	t.Helper()
 	return newRigOn(t, network{}, b, hosts...)
 }
 
 // newRigOn is newRig on a network of the test's own.
-func newRigOn(t *testing.T, n network, b kafkatest.Broker, hosts ...devHost) *rig {
+func newRigOn(t *testing.T, n network, b kafkatest.Broker, hosts ...cell.SimulatedHost) *rig {
 	t.Helper()
 	r := &rig{
-		t: t, net: n, kafka: kafkaConfig{Brokers: b.Addrs, Prefix: b.Prefix, Partitions: 4},
+		t: t, net: n, kafka: cell.KafkaSettings{Brokers: b.Addrs, Prefix: b.Prefix, Partitions: 4},
 		data: t.TempDir(), world: fake.NewWorld(), hosts: hosts, parts: map[string]*running{},
 	}
 	c := r.cell("test")
-	if err := c.prepare(t.Context()); err != nil {
+	if err := c.Prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	r.seen = newWitness()
-	r.start("witness", c.committed(c.topics().Instances(), r.seen.take))
+	r.start("witness", c.Committed(c.Topics().Instances(), r.seen.take))
 	t.Cleanup(r.stopAll)
 	return r
 }
@@ -101,7 +102,7 @@ func (r *rig) up() *rig {
 }
 
 // known waits until the API has heard of these hosts.
-func (r *rig) known(hosts ...devHost) {
+func (r *rig) known(hosts ...cell.SimulatedHost) {
 	r.t.Helper()
 	c := r.as("default")
 	for _, h := range hosts {
@@ -112,24 +113,24 @@ func (r *rig) known(hosts ...devHost) {
 	}
 }
 
-func (r *rig) cell(name string) cell {
+func (r *rig) cell(name string) cell.Cell {
 	log := zap.NewNop()
 	if os.Getenv("BERTH_TEST_LOG") != "" {
 		log = zaptest.NewLogger(r.t)
 	}
-	c := newCell(r.kafka, r.net.dial, log, name).measured(r.metrics.Registerer())
+	c := cell.New(r.kafka, r.net.dial, log, name).Measured(r.metrics.Registerer())
 	if r.net.dial == nil { // a minute of the test's own time
-		c.deadAfter = 3 * time.Second
+		c.DeadAfter = 3 * time.Second
 	}
-	c.reads = r.reads
+	c.Reads = r.reads
 	return c
 }
 
 // prepared is a cell that knows its partitions.
-func (r *rig) prepared(name string) cell {
+func (r *rig) prepared(name string) cell.Cell {
 	r.t.Helper()
 	c := r.cell(name)
-	if err := c.prepare(r.t.Context()); err != nil {
+	if err := c.Prepare(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
 	return c
@@ -137,14 +138,14 @@ func (r *rig) prepared(name string) cell {
 
 func (r *rig) startQueues() {
 	r.t.Helper()
-	part, err := newQueues(r.prepared("queues"), queuesOptions{})
+	part, err := cell.NewQueueManager(r.prepared("queues"), cell.QueueManagerOptions{})
 	r.must(err)
 	r.start("queues", part)
 }
 
 func (r *rig) startConductor(name string) {
 	r.t.Helper()
-	part, err := newConductor(r.prepared(name), conductorOptions{Name: name, Times: r.times})
+	part, err := cell.NewConductor(r.prepared(name), cell.ConductorOptions{Name: name, Times: r.times})
 	r.must(err)
 	r.start(name, part)
 }
@@ -155,19 +156,19 @@ func (r *rig) startAPI() {
 	if r.metrics != nil {
 		o.Metrics = r.metrics.Handler()
 	}
-	part, f := frontedAPI(r.prepared("api"), o)
+	part, f := cell.NewAPIWithFront(r.prepared("api"), o)
 	r.start("api", part)
 	r.api = f.Addr().String()
 }
 
 // startAgents starts the agents of these hosts, all at once.
-func (r *rig) startAgents(hosts ...devHost) {
+func (r *rig) startAgents(hosts ...cell.SimulatedHost) {
 	r.t.Helper()
 	c := r.prepared("agent")
 	for _, h := range hosts {
 		host, err := r.world.Host(h.ID, h.Inventory)
 		r.must(err)
-		part, err := newAgent(c, agentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver), Timing: chatty})
+		part, err := cell.NewAgent(c, cell.AgentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver), Timing: chatty})
 		r.must(err)
 		r.begin(string(h.ID), part)
 	}

@@ -39,7 +39,7 @@ func TestNewerSchemaIsWrittenOnceAllReadIt(t *testing.T) {
 		r := newRigOn(t, n, n.broker(t), smallHosts(3)...)
 		seen := &written{in: map[compute.InstanceID]string{}}
 		c := r.cell("schemas")
-		r.start("schemas", c.committed(c.topics().Instances(), seen.take))
+		r.start("schemas", c.Committed(c.Topics().Instances(), seen.take))
 		r.startQueues()
 		r.startAPI()
 		r.startConductor("old")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/front"
@@ -36,7 +37,7 @@ func inBubble(t *testing.T, try func(t *testing.T, n network)) {
 // broker is an embedded broker on the network.
 func (n network) broker(t *testing.T) kafkatest.Broker {
 	t.Helper()
-	b, err := embedded.Start(embedded.Options{Listen: n.listen.within(t.Context())})
+	b, err := embedded.Start(embedded.Options{Listen: n.listen.Within(t.Context())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,31 +107,35 @@ func stacks() []byte {
 }
 
 // builders make the parts of a cell whose broker nobody has heard of yet.
-func builders(t *testing.T, n network) map[string]func(context.Context, cell) (service.Part, error) {
+func builders(t *testing.T, n network) map[string]func(context.Context, cell.Cell) (service.Part, error) {
 	host, err := fake.NewWorld().Host("host-01", smallHost(1).Inventory)
 	if err != nil {
 		t.Fatal(err)
 	}
 	state := t.TempDir()
-	return map[string]func(context.Context, cell) (service.Part, error){
-		"queues":    func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) },
-		"conductor": func(_ context.Context, c cell) (service.Part, error) { return newConductor(c, conductorOptions{}) },
-		"api": func(_ context.Context, c cell) (service.Part, error) {
-			part, _ := frontedAPI(c, front.Options{Address: "127.0.0.1:0", Listen: n.listen})
+	return map[string]func(context.Context, cell.Cell) (service.Part, error){
+		"queues": func(_ context.Context, c cell.Cell) (service.Part, error) {
+			return cell.NewQueueManager(c, cell.QueueManagerOptions{})
+		},
+		"conductor": func(_ context.Context, c cell.Cell) (service.Part, error) {
+			return cell.NewConductor(c, cell.ConductorOptions{})
+		},
+		"api": func(_ context.Context, c cell.Cell) (service.Part, error) {
+			part, _ := cell.NewAPIWithFront(c, front.Options{Address: "127.0.0.1:0", Listen: n.listen})
 			return part, nil
 		},
-		"agent": func(_ context.Context, c cell) (service.Part, error) {
-			return newAgent(c, agentOptions{Host: "host-01", State: state, Driver: fake.NewDriver(host, fake.Options{})})
+		"agent": func(_ context.Context, c cell.Cell) (service.Part, error) {
+			return cell.NewAgent(c, cell.AgentOptions{Host: "host-01", State: state, Driver: fake.NewDriver(host, fake.Options{})})
 		},
-		"cell": func(ctx context.Context, c cell) (service.Part, error) {
-			return service.Together(), c.prepare(ctx)
+		"cell": func(ctx context.Context, c cell.Cell) (service.Part, error) {
+			return service.Together(), c.Prepare(ctx)
 		},
 	}
 }
 
 // nobody are the ways in which a broker is out of reach.
-func nobody() map[string]dialer {
-	return map[string]dialer{
+func nobody() map[string]cell.Dialer {
+	return map[string]cell.Dialer{
 		"refuses": new(embedded.Network).Dial,
 		"is lost": func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
@@ -154,7 +159,7 @@ func TestStopsSoonWithoutABroker(t *testing.T) {
 				inBubble(t, func(t *testing.T, n network) {
 					build := builders(t, n)[name]
 					for _, after := range []time.Duration{0, time.Second, 17 * time.Second, 5 * time.Minute} {
-						c := newCell(kafkaConfig{Brokers: []string{"localhost:9092"}, Prefix: "seams.", Partitions: 4}, dial, zap.NewNop(), name)
+						c := cell.New(cell.KafkaSettings{Brokers: []string{"localhost:9092"}, Prefix: "seams.", Partitions: 4}, dial, zap.NewNop(), name)
 						p := service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) })
 						if took := stopping(t, p.Run, after); took > soon {
 							t.Errorf("stopped after %s, it took another %s", after, took)
@@ -180,7 +185,7 @@ func stopping(t *testing.T, run func(context.Context) error, after time.Duration
 
 func TestStopsSoonWhenTheBrokerIsGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, n network) {
-		b, err := embedded.Start(embedded.Options{Listen: n.listen.within(t.Context())})
+		b, err := embedded.Start(embedded.Options{Listen: n.listen.Within(t.Context())})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,12 +227,12 @@ func TestDevStopsWhileItStarts(t *testing.T) {
 	for after := time.Duration(0); up < 3; after += 4 * time.Millisecond {
 		inBubble(t, func(t *testing.T, n network) {
 			n = n.slow(time.Millisecond)
-			o := devOptions{
+			o := cell.EverythingOptions{
 				Hosts: smallHosts(3), Listen: "127.0.0.1:0", World: fake.NewWorld(),
 				Journal: journal.Options{NoSync: true}, Dial: n.dial, Open: n.listen,
 			}
 			took := stopping(t, func(ctx context.Context) error {
-				err := withDev(ctx, o, func(ctx context.Context, _ string) error {
+				err := cell.WithEverything(ctx, o, func(ctx context.Context, _ string) error {
 					up++
 					<-ctx.Done()
 					return nil

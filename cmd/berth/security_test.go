@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -106,7 +107,7 @@ func guarded(t *testing.T, a *authority) (sasl, mutual string) {
 		"listener.name.guarded.scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
 		"listener.name.guarded.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
 	}})
-	r := &rig{t: t, kafka: kafkaConfig{Brokers: []string{at(0)}}}
+	r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: []string{at(0)}}}
 	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} { // two at once Kafka refuses
 		r.kafkaConfigs("--alter --entity-type users --entity-name berth --add-config " + mechanism + "=[password=pw]")
 	}
@@ -124,35 +125,35 @@ func TestKafkaOverTLSAndSASL(t *testing.T) {
 	ours.must(os.WriteFile(password, []byte("pw\n"), 0o600))
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	ours.must(os.WriteFile(wrong, []byte("wp"), 0o600))
-	as := func(mechanism, file string) saslConfig {
-		return saslConfig{Mechanism: mechanism, User: "berth", PasswordFile: file}
+	as := func(mechanism, file string) cell.SASLSettings {
+		return cell.SASLSettings{Mechanism: mechanism, User: "berth", PasswordFile: file}
 	}
 	for name, c := range map[string]struct {
 		broker string
-		tls    tlsConfig
-		sasl   saslConfig
+		tls    cell.TLSSettings
+		sasl   cell.SASLSettings
 		fails  string // in the error; empty: it gets in
 	}{
-		"PLAIN":                {sasl, tlsConfig{CA: ours.file}, as("PLAIN", password), ""},
-		"SCRAM-SHA-256":        {sasl, tlsConfig{CA: ours.file}, as("SCRAM-SHA-256", password), ""},
-		"SCRAM-SHA-512":        {sasl, tlsConfig{CA: ours.file}, as("SCRAM-SHA-512", password), ""},
-		"wrong password":       {sasl, tlsConfig{CA: ours.file}, as("SCRAM-SHA-512", wrong), "SASL_AUTHENTICATION_FAILED"},
-		"wrong authority":      {sasl, tlsConfig{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
-		"certificate":          {mutual, tlsConfig{CA: ours.file, Cert: mine.cert, Key: mine.key}, saslConfig{}, ""},
-		"no certificate":       {mutual, tlsConfig{CA: ours.file}, saslConfig{}, "certificate"},
-		"another's":            {mutual, tlsConfig{CA: ours.file, Cert: stranger.cert, Key: stranger.key}, saslConfig{}, "certificate"},
-		"not at all encrypted": {mutual, tlsConfig{}, saslConfig{}, "does this port want TLS"},
+		"PLAIN":                {sasl, cell.TLSSettings{CA: ours.file}, as("PLAIN", password), ""},
+		"SCRAM-SHA-256":        {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-256", password), ""},
+		"SCRAM-SHA-512":        {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", password), ""},
+		"wrong password":       {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", wrong), "SASL_AUTHENTICATION_FAILED"},
+		"wrong authority":      {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
+		"certificate":          {mutual, cell.TLSSettings{CA: ours.file, Cert: mine.cert, Key: mine.key}, cell.SASLSettings{}, ""},
+		"no certificate":       {mutual, cell.TLSSettings{CA: ours.file}, cell.SASLSettings{}, "certificate"},
+		"another's":            {mutual, cell.TLSSettings{CA: ours.file, Cert: stranger.cert, Key: stranger.key}, cell.SASLSettings{}, "certificate"},
+		"not at all encrypted": {mutual, cell.TLSSettings{}, cell.SASLSettings{}, "does this port want TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k := kafkaConfig{Brokers: []string{c.broker}, Prefix: "s.", Partitions: 1, TLS: c.tls, SASL: c.sasl}
-			ours.must(k.check())
-			secured, err := newCell(k, nil, zap.NewNop(), "test").secured(k)
+			k := cell.KafkaSettings{Brokers: []string{c.broker}, Prefix: "s.", Partitions: 1, TLS: c.tls, SASL: c.sasl}
+			ours.must(k.Check())
+			secured, err := cell.New(k, nil, zap.NewNop(), "test").Secured(k)
 			ours.must(err)
 			ctx, stop := context.WithTimeout(t.Context(), patience)
 			defer stop()
 			said := ""
-			err = secured.await(ctx, func(why string) { said = why; stop() })
+			err = secured.Await(ctx, func(why string) { said = why; stop() })
 			if c.fails == "" {
 				if err != nil {
 					t.Error(err, said)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/sim"
@@ -26,13 +27,13 @@ import (
 type simulated struct{}
 
 // part is a process: it waits for its broker as the daemons do.
-func (simulated) part(s sim.Site, name string, build func(context.Context, cell) (service.Part, error)) service.Part {
-	c := newCell(kafkaConfig{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
-	c.reads = s.Reads
-	c.clock = clocks{s.Clock}
-	c.gather = time.Second // less often: it is most of what an idle process does
+func (simulated) part(s sim.Site, name string, build func(context.Context, cell.Cell) (service.Part, error)) service.Part {
+	c := cell.New(cell.KafkaSettings{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
+	c.Reads = s.Reads
+	c.Clock = cell.Clocks{Clock: s.Clock}
+	c.Gather = time.Second // less often: it is most of what an idle process does
 	return service.Made(func(ctx context.Context) (service.Part, error) {
-		if err := c.await(ctx, func(string) {}); err != nil {
+		if err := c.Await(ctx, func(string) {}); err != nil {
 			return nil, err
 		}
 		return build(ctx, c)
@@ -40,25 +41,27 @@ func (simulated) part(s sim.Site, name string, build func(context.Context, cell)
 }
 
 func (p simulated) Queues(s sim.Site) service.Part {
-	return p.part(s, "queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })
+	return p.part(s, "queues", func(_ context.Context, c cell.Cell) (service.Part, error) {
+		return cell.NewQueueManager(c, cell.QueueManagerOptions{})
+	})
 }
 
 func (p simulated) Conductor(s sim.Site, name string) service.Part {
-	return p.part(s, "conductor", func(_ context.Context, c cell) (service.Part, error) {
-		return newConductor(c, conductorOptions{Name: name})
+	return p.part(s, "conductor", func(_ context.Context, c cell.Cell) (service.Part, error) {
+		return cell.NewConductor(c, cell.ConductorOptions{Name: name})
 	})
 }
 
 func (p simulated) API(s sim.Site, address string) service.Part {
-	return p.part(s, "api", func(_ context.Context, c cell) (service.Part, error) {
-		part, _ := frontedAPI(c, front.Options{Address: address, Listen: s.Listen})
+	return p.part(s, "api", func(_ context.Context, c cell.Cell) (service.Part, error) {
+		part, _ := cell.NewAPIWithFront(c, front.Options{Address: address, Listen: s.Listen})
 		return part, nil
 	})
 }
 
 func (p simulated) Agent(s sim.Site, h sim.AgentSite) service.Part {
-	return p.part(s, "agent", func(_ context.Context, c cell) (service.Part, error) {
-		return newAgent(c, agentOptions{Host: h.Host, State: h.State, Home: h.Home, Driver: h.Driver, Journal: h.Journal})
+	return p.part(s, "agent", func(_ context.Context, c cell.Cell) (service.Part, error) {
+		return cell.NewAgent(c, cell.AgentOptions{Host: h.Host, State: h.State, Home: h.Home, Driver: h.Driver, Journal: h.Journal})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
 )
@@ -27,7 +28,7 @@ func TestAgentFinishesWhatItHasClaimed(t *testing.T) {
 		return nil
 	}}
 	var a *agent.Agent
-	part, err := newAgent(r.prepared("agent"), agentOptions{
+	part, err := cell.NewAgent(r.prepared("agent"), cell.AgentOptions{
 		Host: host.ID, State: r.data, Driver: fake.NewDriver(on, waits), Timing: agent.Timing{BeaconApart: chatty.BeaconApart, Stop: 2 * patience},
 		Made: func(made *agent.Agent) { a = made },
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -28,7 +29,7 @@ import (
 func TestStrangeRequests(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r, c := oneFlavor(t, b, smallHosts(1)...)
-		refused, topics := r.refusals(), r.cell("").topics()
+		refused, topics := r.refusals(), r.cell("").Topics()
 		mine := r.boot(c, 3, compute.Boot{Flavor: "m1.small"})
 		r.await(mine, compute.StateActive)
 		home := wire.Partition("p", r.kafka.Partitions)
@@ -103,7 +104,7 @@ func (r *rig) neighbours(p compute.Project) (near, far compute.Project) {
 func TestDuplicateIDs(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r, c := oneFlavor(t, b, smallHosts(2)...)
-		refused, topics := r.refusals(), r.cell("").topics()
+		refused, topics := r.refusals(), r.cell("").Topics()
 		near, far := r.neighbours("p")
 		id := compute.InstanceID(uuid.NewString())
 		for range 3 {
@@ -178,12 +179,12 @@ func (s *specs) Prepare(ctx context.Context, spec hypervisor.Spec) error {
 func TestUserData(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r, c := oneFlavor(t, b)
-		refused, topics := r.refusals(), r.cell("").topics()
+		refused, topics := r.refusals(), r.cell("").Topics()
 		h := smallHost(1)
 		host, err := r.world.Host(h.ID, h.Inventory)
 		r.must(err)
 		seen := &specs{Driver: fake.NewDriver(host, h.Driver), got: map[compute.InstanceID][]byte{}}
-		part, err := newAgent(r.prepared("agent"), agentOptions{Host: h.ID, State: r.data, Driver: seen, Timing: chatty})
+		part, err := cell.NewAgent(r.prepared("agent"), cell.AgentOptions{Host: h.ID, State: r.data, Driver: seen, Timing: chatty})
 		r.must(err)
 		r.start("agent", part)
 		r.poll("the host is known", func() bool { _, err := c.Host(t.Context(), h.ID); return err == nil })

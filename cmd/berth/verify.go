@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -32,17 +33,17 @@ FAIL: something does not hold that always should, or nothing will put it right b
 warn: it explains itself, or passes. It exits with 1 if anything fails.`,
 		Example: "  berth verify --config api.yaml\n  berth verify --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
-		RunE: at.runs("verify", func(ctx context.Context, c cell, w io.Writer, f format) (err error) {
-			if c.partitions, err = c.count(ctx); err != nil {
+		RunE: at.runs("verify", func(ctx context.Context, c cell.Cell, w io.Writer, f format) (err error) {
+			if c.Partitions, err = c.CountPartitions(ctx); err != nil {
 				return err
 			}
-			tally, found, err := c.verify(ctx)
+			tally, found, err := c.Verify(ctx)
 			if err != nil {
 				return err
 			}
 			var asked []compute.HostID
 			if repair {
-				if asked, err = c.confirm(ctx, found); err != nil {
+				if asked, err = c.Confirm(ctx, found); err != nil {
 					return err
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -33,7 +34,7 @@ func TestVerify(t *testing.T) {
 		// What no conductor wrote: a machine that its host has never heard of.
 		ghost := r.seen.get(ids[5])
 		ghost.ID, ghost.Version, ghost.ChangedAt = "0f0f0f0f-0000-4000-8000-000000000000", 1, time.Now()
-		r.send(wire.EncodeInstance(ghost).To(r.cell("test").topics().Instances(), wire.Partition("p", r.kafka.Partitions)))
+		r.send(wire.EncodeInstance(ghost).To(r.cell("test").Topics().Instances(), wire.Partition("p", r.kafka.Partitions)))
 		code, out = r.verifies("-o", "json")
 		var said compared
 		end := strings.LastIndex(out, "}")
@@ -61,7 +62,7 @@ func TestVerify(t *testing.T) {
 
 func TestVerifyWithoutACell(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		r := &rig{t: t, kafka: kafkaConfig{Brokers: b.Addrs, Prefix: b.Prefix + "nothing."}}
+		r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: b.Addrs, Prefix: b.Prefix + "nothing."}}
 		if code, out := r.verifies("--timeout", "1m"); code == 0 || !strings.Contains(out, "nothing.") {
 			t.Errorf("exit code %d\n%s", code, out)
 		}

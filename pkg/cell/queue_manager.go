@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 	"github.com/berth-project/berth/queues"
 )
 
-// queuesOptions say how a queue manager runs in this process.
-type queuesOptions struct {
+// QueueManagerOptions say how a queue manager runs in this process.
+type QueueManagerOptions struct {
 	GroupLimit int           // queues in one share group; 0: the manager's default
 	Forgotten  time.Duration // how long the stream of a forgotten host stays; 0: for ever
 }
@@ -22,35 +22,35 @@ type queuesOptions struct {
 // second at most.
 const ringPace = 20 * time.Millisecond
 
-// newQueues joins a queue manager: the election, the readers, and Kafka's topics
+// NewQueueManager joins a queue manager: the election, the readers, and Kafka's topics
 // and share state, where it works.
-func newQueues(c cell, o queuesOptions) (_ service.Part, err error) {
+func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) {
 	g := service.NewGroup()
 	defer unmade(g, &err)
 	admin, err := c.admin(g)
 	if err != nil {
 		return nil, err
 	}
-	producer, err := c.producer(g)
+	producer, err := c.Producer(g)
 	if err != nil {
 		return nil, err
 	}
 	var (
 		manager *queues.Manager
-		topics  = c.topics()
+		topics  = c.Topics()
 		works   = groundwork{admin, c.replication}
 	)
-	elector := kafka.NewElector(c.kafka, topics.ManagerGroup(), topics.Catalog())
-	entries := c.table(topics.Catalog(), func(r records, end bool) { manager.Catalog(r, end) })
-	listed := c.table(topics.Queues(), func(r records, end bool) { manager.Queues(r, end) })
-	hosts := c.beacons(func(r records, end bool) { manager.Hosts(r, end) })
-	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: ringPace}, func(r records, end bool) { manager.Instances(r, end) })
+	elector := kafka.NewElector(c.Kafka, topics.ManagerGroup(), topics.Catalog())
+	entries := c.Table(topics.Catalog(), func(r Records, end bool) { manager.Catalog(r, end) })
+	listed := c.Table(topics.Queues(), func(r Records, end bool) { manager.Queues(r, end) })
+	hosts := c.beacons(func(r Records, end bool) { manager.Hosts(r, end) })
+	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: ringPace}, func(r Records, end bool) { manager.Instances(r, end) })
 	manager = queues.New(queues.Options{
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
-		Far: queues.Far{Topics: works, Hosts: works, Streams: works, Shares: works}, Forgotten: o.Forgotten, Logger: c.log, PerGroup: o.GroupLimit,
-		Metrics: queues.NewMetrics(c.metrics), Reads: c.reads,
+		Far: queues.Far{Topics: works, Hosts: works, Streams: works, Shares: works}, Forgotten: o.Forgotten, Logger: c.Log, PerGroup: o.GroupLimit,
+		Metrics: queues.NewMetrics(c.metrics), Reads: c.Reads,
 	})
-	advice := c.table(topics.Advice(), func(r records, end bool) { manager.Advice(r, end) })
+	advice := c.Table(topics.Advice(), func(r Records, end bool) { manager.Advice(r, end) })
 	g.Add("views", service.Together(entries, listed, hosts, instances, advice))
 	g.Add("manager", manager)
 	g.Add("election", elector)

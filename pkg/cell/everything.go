@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// devOptions say what a whole Berth in one process is made of.
-type devOptions struct {
-	Hosts      []devHost
+// EverythingOptions say what a whole Berth in one process is made of.
+type EverythingOptions struct {
+	Hosts      []SimulatedHost
 	Listen     string   // of the API
 	Data       string   // where everything is kept; empty: a temporary folder
 	Kafka      []string // brokers; empty: an embedded one
@@ -32,12 +32,12 @@ type devOptions struct {
 	QEMU       *qemu.Options   // host-01 is this machine, besides the simulated Hosts; nil: it is not
 	Journal    journal.Options // of every agent
 	Timing     agent.Timing    // of every agent
-	Dial       dialer          // to the brokers
-	Open       listener        // of the API and of an embedded broker
+	Dial       Dialer          // to the brokers
+	Open       Listener        // of the API and of an embedded broker
 	Log        *zap.Logger     // nil: silent
 }
 
-func (o devOptions) withDefaults() devOptions {
+func (o EverythingOptions) withDefaults() EverythingOptions {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -50,9 +50,9 @@ func (o devOptions) withDefaults() devOptions {
 	return o
 }
 
-// withDev runs a whole Berth while use does, and stops it afterwards. use gets
+// WithEverything runs a whole Berth while use does, and stops it afterwards. use gets
 // the API's address and a context that ends when any part of Berth does.
-func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, address string) error) (err error) {
+func WithEverything(ctx context.Context, o EverythingOptions, use func(ctx context.Context, address string) error) (err error) {
 	o = o.withDefaults()
 	kept := ""
 	if o.Data != "" {
@@ -67,44 +67,46 @@ func withDev(ctx context.Context, o devOptions, use func(ctx context.Context, ad
 		defer func() { _ = os.RemoveAll(o.Data) }() // a temporary folder that stays does no harm
 	}
 	if len(o.Kafka) == 0 {
-		broker, err := embedded.Start(embedded.Options{DataDir: kept, Listen: o.Open.within(ctx)})
+		broker, err := embedded.Start(embedded.Options{DataDir: kept, Listen: o.Open.Within(ctx)})
 		if err != nil {
 			return err
 		}
 		defer broker.Close()
 		o.Kafka = broker.Addrs()
 	}
-	k := kafkaConfig{Brokers: o.Kafka, Prefix: o.Prefix, Partitions: o.Partitions}
-	c := newCell(k, o.Dial, o.Log, "dev")
-	if err := c.prepare(ctx); err != nil {
+	k := KafkaSettings{Brokers: o.Kafka, Prefix: o.Prefix, Partitions: o.Partitions}
+	c := New(k, o.Dial, o.Log, "dev")
+	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
-	k.Partitions = c.partitions // of a cell that was there before
-	part, f := newDev(k, o)
+	k.Partitions = c.Partitions // of a cell that was there before
+	part, f := newEverything(k, o)
 	return service.During(ctx, part, func(ctx context.Context) error { return use(ctx, f.Addr().String()) })
 }
 
-// newDev joins a whole Berth on some brokers, each part made when it is to run.
+// newEverything joins a whole Berth on some brokers, each part made when it is to run.
 // The front answers before the rest is there.
-func newDev(k kafkaConfig, o devOptions) (service.Part, *front.Front) {
+func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *front.Front) {
 	g := service.NewGroup()
 	metrics, outage := telemetry.NewMetrics(), kafka.NewOutage(o.Log.Named("dev"))
 	f := front.New(front.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")})
 	g.Add("front", f)
-	add := func(name string, build func(context.Context, cell) (service.Part, error)) {
-		c := newCell(k, o.Dial, o.Log, name).measured(metrics.Registerer())
-		c.kafka.Outage = outage // of all parts: they have the same brokers
+	add := func(name string, build func(context.Context, Cell) (service.Part, error)) {
+		c := New(k, o.Dial, o.Log, name).Measured(metrics.Registerer())
+		c.Kafka.Outage = outage // of all parts: they have the same brokers
 		g.Add(name, service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) }))
 	}
-	add("queues", func(_ context.Context, c cell) (service.Part, error) { return newQueues(c, queuesOptions{}) })
-	add("conductor", func(_ context.Context, c cell) (service.Part, error) { return newConductor(c, conductorOptions{}) })
-	add("api", func(ctx context.Context, c cell) (service.Part, error) { return newAPI(ctx, c, apiOptions{Front: f}) })
-	add("agent", func(_ context.Context, c cell) (service.Part, error) { return newDevAgents(c, o) })
+	add("queues", func(_ context.Context, c Cell) (service.Part, error) {
+		return NewQueueManager(c, QueueManagerOptions{})
+	})
+	add("conductor", func(_ context.Context, c Cell) (service.Part, error) { return NewConductor(c, ConductorOptions{}) })
+	add("api", func(ctx context.Context, c Cell) (service.Part, error) { return NewAPI(ctx, c, APIOptions{Front: f}) })
+	add("agent", func(_ context.Context, c Cell) (service.Part, error) { return newSimulatedAgents(c, o) })
 	return g, f
 }
 
-// newDevAgents joins an agent for each simulated host.
-func newDevAgents(c cell, o devOptions) (service.Part, error) {
+// newSimulatedAgents joins an agent for each simulated host.
+func newSimulatedAgents(c Cell, o EverythingOptions) (service.Part, error) {
 	world := o.World
 	if world == nil {
 		var err error
@@ -114,7 +116,7 @@ func newDevAgents(c cell, o devOptions) (service.Part, error) {
 	}
 	var agents []service.Part
 	if o.QEMU != nil {
-		agents = append(agents, qemuAgent(c, agentOptions{
+		agents = append(agents, QEMUAgent(c, AgentOptions{
 			Host: "host-01", State: o.Data, Home: home.Place{Dir: o.QEMU.Dir}, Journal: o.Journal, Timing: o.Timing,
 		}, *o.QEMU))
 	}
@@ -123,8 +125,8 @@ func newDevAgents(c cell, o devOptions) (service.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		agents = append(agents, agentOn(c, agentOptions{
-			Host: h.ID, State: o.Data, Home: fakeHome(world.Dir(), h.ID), Driver: fake.NewDriver(host, h.Driver),
+		agents = append(agents, AgentPart(c, AgentOptions{
+			Host: h.ID, State: o.Data, Home: FakeHome(world.Dir(), h.ID), Driver: fake.NewDriver(host, h.Driver),
 			Journal: o.Journal, Timing: o.Timing,
 		}))
 	}

@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"context"
@@ -12,15 +12,15 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// facts asks for everything the doctor looks at.
-func (c *cell) facts(ctx context.Context) (doctor.Facts, error) {
+// Facts asks for everything the doctor looks at.
+func (c *Cell) Facts(ctx context.Context) (doctor.Facts, error) {
 	none := doctor.Facts{}
-	admin, err := kafka.NewAdmin(c.kafka)
+	admin, err := kafka.NewAdmin(c.Kafka)
 	if err != nil {
 		return none, err
 	}
 	defer admin.Close()
-	f := doctor.Facts{Now: time.Now(), Bootstrap: c.kafka.Brokers[0], Topics: c.topics(), Plan: admin.Plan, Plans: admin.Plans}
+	f := doctor.Facts{Now: time.Now(), Bootstrap: c.Kafka.Brokers[0], Topics: c.Topics(), Plan: admin.Plan, Plans: admin.Plans}
 	if f.Cluster, err = admin.LookAtCluster(ctx); err != nil {
 		return none, err
 	}
@@ -41,12 +41,12 @@ func (c *cell) facts(ctx context.Context) (doctor.Facts, error) {
 }
 
 // lists reads the queue list and the last beacon of every host.
-func (c *cell) lists(ctx context.Context, f *doctor.Facts) error {
-	queues, hosts := newBook(), newBook()
+func (c *Cell) lists(ctx context.Context, f *doctor.Facts) error {
+	queues, hosts := newLatest(), newLatest()
 	var readers []service.Part
-	for topic, into := range map[string]*book{c.topics().Queues(): queues, c.topics().Hosts(): hosts} {
+	for topic, into := range map[string]*latest{c.Topics().Queues(): queues, c.Topics().Hosts(): hosts} {
 		if _, there := f.Own[topic]; there {
-			readers = append(readers, c.table(topic, into.take))
+			readers = append(readers, c.Table(topic, into.take))
 		}
 	}
 	if err := service.During(ctx, service.Together(readers...), func(context.Context) error { return nil }); err != nil {
@@ -61,7 +61,7 @@ func (c *cell) lists(ctx context.Context, f *doctor.Facts) error {
 }
 
 // shares asks for the share state of every queue, and who is there.
-func (c *cell) shares(ctx context.Context, admin *kafka.Admin, f *doctor.Facts) (err error) {
+func (c *Cell) shares(ctx context.Context, admin *kafka.Admin, f *doctor.Facts) (err error) {
 	f.Progress, err = patiently(ctx, func() ([]kafka.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) })
 	if err != nil { // everything else can still be told
 		f.Progress = nil
@@ -81,10 +81,10 @@ func (c *cell) shares(ctx context.Context, admin *kafka.Admin, f *doctor.Facts) 
 	group := func(name string) (kafka.GroupFacts, error) {
 		return patiently(ctx, func() (kafka.GroupFacts, error) { return admin.LookAtGroup(ctx, name) })
 	}
-	if f.Conductor, err = group(c.topics().ConductorGroup()); err != nil {
+	if f.Conductor, err = group(c.Topics().ConductorGroup()); err != nil {
 		return err
 	}
-	f.Manager, err = group(c.topics().ManagerGroup())
+	f.Manager, err = group(c.Topics().ManagerGroup())
 	return err
 }
 

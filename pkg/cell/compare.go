@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"context"
@@ -13,16 +13,16 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// verify compares what the cell's topics say.
-func (c cell) verify(ctx context.Context) (tally verify.Tally, found []verify.Difference, err error) {
-	b := newBooks(c.topics())
-	readers := syncers{c.committed(b.topics.Instances(), b.instances.take), c.table(b.topics.Hosts(), b.hosts.take), c.table(b.topics.Queues(), b.queues.take), c.table(b.topics.Catalog(), b.catalog.take)}
+// Verify compares what the cell's topics say.
+func (c Cell) Verify(ctx context.Context) (tally verify.Tally, found []verify.Difference, err error) {
+	b := newTables(c.Topics())
+	readers := syncers{c.Committed(b.topics.Instances(), b.instances.take), c.Table(b.topics.Hosts(), b.hosts.take), c.Table(b.topics.Queues(), b.queues.take), c.Table(b.topics.Catalog(), b.catalog.take)}
 	var parts []service.Part
 	for _, r := range readers {
 		parts = append(parts, r)
 	}
 	err = service.During(ctx, service.Together(parts...), func(ctx context.Context) error {
-		tally, found = verify.Compare(b.facts(c.partitions, time.Now()))
+		tally, found = verify.Compare(b.facts(c.Partitions, time.Now()))
 		if !slices.ContainsFunc(found, restsOnHost) {
 			return nil
 		}
@@ -34,7 +34,7 @@ func (c cell) verify(ctx context.Context) (tally verify.Tally, found []verify.Di
 			return err
 		}
 		first := found
-		tally, found = verify.Compare(b.facts(c.partitions, time.Now()))
+		tally, found = verify.Compare(b.facts(c.Partitions, time.Now()))
 		found = slices.DeleteFunc(found, func(d verify.Difference) bool { return restsOnHost(d) && !foundBefore(first, d) })
 		return nil
 	})
@@ -44,9 +44,9 @@ func (c cell) verify(ctx context.Context) (tally verify.Tally, found []verify.Di
 	return tally, found, err
 }
 
-// confirm has the hosts that differences rest on asked about what they have.
-func (c cell) confirm(ctx context.Context, found []verify.Difference) (asked []compute.HostID, err error) {
-	producer, err := kafka.NewProducer(c.kafka)
+// Confirm has the hosts that differences rest on asked about what they have.
+func (c Cell) Confirm(ctx context.Context, found []verify.Difference) (asked []compute.HostID, err error) {
+	producer, err := kafka.NewProducer(c.Kafka)
 	if err != nil {
 		return nil, err
 	}
@@ -57,8 +57,8 @@ func (c cell) confirm(ctx context.Context, found []verify.Difference) (asked []c
 		}
 		rec := wire.EncodeRequest(compute.Request{Op: compute.OpConfirm, Host: d.Host, At: time.Now()})
 		var everywhere []wire.Record
-		for p := range c.partitions {
-			everywhere = append(everywhere, rec.To(c.topics().Requests(), p))
+		for p := range c.Partitions {
+			everywhere = append(everywhere, rec.To(c.Topics().Requests(), p))
 		}
 		if err := producer.Send(ctx, everywhere...); err != nil {
 			return asked, fmt.Errorf("have host %s asked: %w", d.Host, err)
@@ -75,17 +75,17 @@ func foundBefore(first []verify.Difference, d verify.Difference) bool {
 	return slices.ContainsFunc(first, func(e verify.Difference) bool { return e.About == d.About && e.Why == d.Why })
 }
 
-// books are all that is compared.
-type books struct {
+// tables are all that is compared.
+type tables struct {
 	topics                            wire.Topics
-	instances, hosts, queues, catalog *book
+	instances, hosts, queues, catalog *latest
 }
 
-func newBooks(t wire.Topics) *books {
-	return &books{topics: t, instances: newBook(), hosts: newBook(), queues: newBook(), catalog: newBook()}
+func newTables(t wire.Topics) *tables {
+	return &tables{topics: t, instances: newLatest(), hosts: newLatest(), queues: newLatest(), catalog: newLatest()}
 }
 
-func (b *books) facts(partitions int32, now time.Time) verify.Facts {
+func (b *tables) facts(partitions int32, now time.Time) verify.Facts {
 	f := verify.Facts{Now: now, Home: func(p compute.Project) int32 { return wire.Partition(p, partitions) }, Beacons: b.beacons(), Queues: decoded(b.queues, wire.DecodeQueue)}
 	for _, r := range b.instances.all() {
 		inst, err := wire.DecodeInstance(r)
@@ -99,7 +99,7 @@ func (b *books) facts(partitions int32, now time.Time) verify.Facts {
 	return f
 }
 
-func (b *books) beacons() []compute.Beacon { return decoded(b.hosts, wire.DecodeBeacon) }
+func (b *tables) beacons() []compute.Beacon { return decoded(b.hosts, wire.DecodeBeacon) }
 
 // beaconPatience is how long a host's next word is waited for: it comes every
 // 15 s from one that is well.
@@ -107,7 +107,7 @@ const beaconPatience = 40 * time.Second
 
 // awaitBeacons waits until every host that a difference rests on has spoken
 // again. One that does not is silent soon, and shows as that.
-func (b *books) awaitBeacons(ctx context.Context, found []verify.Difference, since time.Time) error {
+func (b *tables) awaitBeacons(ctx context.Context, found []verify.Difference, since time.Time) error {
 	enough := time.NewTimer(beaconPatience)
 	defer enough.Stop()
 	for {

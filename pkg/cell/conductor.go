@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// conductorOptions say how a conductor runs in this process.
-type conductorOptions struct {
+// ConductorOptions say how a conductor runs in this process.
+type ConductorOptions struct {
 	Name     string              // written down in takeovers; may be empty
 	SetAside func([]kafka.Aside) // is told the partitions that nobody decides about; may be nil
 	Ended    int                 // most ended instances of a project that are kept; 0: as many as conductor.Config says
@@ -25,9 +25,9 @@ type conductorOptions struct {
 // seconds, it reads that to its end.
 const catalogWait = 2 * time.Second
 
-// newConductor joins a conductor: the readers that tell it what is offered and
+// NewConductor joins a conductor: the readers that tell it what is offered and
 // who is alive, and the loop that runs it over the partitions it owns.
-func newConductor(c cell, o conductorOptions) (service.Part, error) {
+func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	g := service.NewGroup()
 	admin, err := c.admin(g)
 	if err != nil {
@@ -36,27 +36,27 @@ func newConductor(c cell, o conductorOptions) (service.Part, error) {
 	var (
 		decides *conductor.Conductor
 		loop    *kafka.Loop
-		topics  = c.topics()
+		topics  = c.Topics()
 	)
-	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r records, end bool) { decides.Catalog(r, end) })
+	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r Records, end bool) { decides.Catalog(r, end) })
 	decides = conductor.New(conductor.Config{
-		Topics: topics, Partitions: c.partitions, Times: o.Times, LivesFor: c.deadAfter / 2, MostEnded: o.Ended,
-		Reads: c.reads, Log: c.log, Metrics: conductor.NewMetrics(c.metrics), Now: c.clock.now(),
+		Topics: topics, Partitions: c.Partitions, Times: o.Times, LivesFor: c.DeadAfter / 2, MostEnded: o.Ended,
+		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Now: c.Clock.now(),
 	}, conductor.Joints{
 		SyncCatalog:  entries.Sync,
-		CatalogHeard: func() time.Time { return c.clock.shown(entries.Heard()) },
+		CatalogHeard: func() time.Time { return c.Clock.shown(entries.Heard()) },
 		Starts:       starts{admin},
 		Wake:         func() { loop.Wake() },
 	})
-	loop = kafka.NewLoop(c.kafka, kafka.LoopOptions{
+	loop = kafka.NewLoop(c.Kafka, kafka.LoopOptions{
 		Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience, SetAside: o.SetAside,
-		Reads: c.reads, Agreed: func(n compute.Schema) { decides.Agreed(n) },
-	}, c.clock.handler(decides))
+		Reads: c.Reads, Agreed: func(n compute.Schema) { decides.Agreed(n) },
+	}, c.Clock.handler(decides))
 	g.Add("views", service.Together(
 		entries,
-		c.table(topics.Queues(), decides.Queues),
+		c.Table(topics.Queues(), decides.Queues),
 		c.beacons(decides.Hosts),
-		c.table(topics.Advice(), decides.Advice),
+		c.Table(topics.Advice(), decides.Advice),
 	))
 	g.Add("start offsets", decides)
 	g.Add("loop", loop)

@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"time"
@@ -6,42 +6,42 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// clock is what a process's clock shows when it is another time than it shows. Only
+// Clock is what a process's clock shows when it is another time than it shows. Only
 // simulations have one; nil is right.
-type clock interface {
+type Clock interface {
 	Shows(now time.Time) time.Time
 	When(shown time.Time) time.Time // the contrary
 }
 
-// clocks gives a process a wrong clock.
-type clocks struct{ clock }
+// Clocks gives a process a wrong clock.
+type Clocks struct{ Clock }
 
-func (c clocks) now() func() time.Time {
-	if c.clock == nil {
+func (c Clocks) now() func() time.Time {
+	if c.Clock == nil {
 		return nil
 	}
 	return func() time.Time { return c.Shows(time.Now()) }
 }
 
 // shown is what the clock showed at a time; never is never.
-func (c clocks) shown(at time.Time) time.Time {
-	if c.clock == nil || at.IsZero() {
+func (c Clocks) shown(at time.Time) time.Time {
+	if c.Clock == nil || at.IsZero() {
 		return at
 	}
 	return c.Shows(at)
 }
 
 // handler decides by a wrong clock what a loop reads by the right one.
-func (c clocks) handler(h wire.Handler) wire.Handler {
-	if c.clock == nil {
+func (c Clocks) handler(h wire.Handler) wire.Handler {
+	if c.Clock == nil {
 		return h
 	}
-	return misled{h, c.clock}
+	return misled{h, c.Clock}
 }
 
 type misled struct {
 	wire.Handler
-	clock clock
+	clock Clock
 }
 
 func (m misled) Turn(in wire.Turn) wire.Result {

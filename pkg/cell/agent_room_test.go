@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 // A hypervisor that finds no room is opened again; any other fault ends the agent, and so
 // does its own end.
 func TestWithRoom(t *testing.T) {
-	var c cell
-	c.waiting = func(string) {}
+	var c Cell
+	c.Waiting = func(string) {}
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		n := 0
 		got, err := withRoom(t.Context(), c, func(context.Context) (int, error) {
@@ -31,7 +31,7 @@ func TestWithRoom(t *testing.T) {
 		t.Errorf("a fault of another kind is answered %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	c.waiting = func(string) { cancel() }
+	c.Waiting = func(string) { cancel() }
 	_, err = withRoom(ctx, c, func(context.Context) (int, error) { return 0, syscall.ENOSPC })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("told to end, it answers %v", err)

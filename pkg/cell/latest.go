@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"sync"
@@ -6,16 +6,18 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// book is what a compacted topic says now. Its reader writes it, others read.
-type book struct {
+// latest is what a compacted topic says now. Its reader writes it, others read.
+type latest struct {
 	mu   sync.Mutex
 	recs map[string]wire.Record
 	news chan struct{} // holds one: something came
 }
 
-func newBook() *book { return &book{recs: map[string]wire.Record{}, news: make(chan struct{}, 1)} }
+func newLatest() *latest {
+	return &latest{recs: map[string]wire.Record{}, news: make(chan struct{}, 1)}
+}
 
-func (b *book) take(recs records, _ bool) {
+func (b *latest) take(recs Records, _ bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	keepLast(b.recs, recs)
@@ -25,7 +27,7 @@ func (b *book) take(recs records, _ bool) {
 	}
 }
 
-func (b *book) all() []wire.Record {
+func (b *latest) all() []wire.Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var out []wire.Record
@@ -36,7 +38,7 @@ func (b *book) all() []wire.Record {
 }
 
 // decoded is what can be read of what a book says.
-func decoded[T any](b *book, decode func(wire.Record) (T, error)) []T {
+func decoded[T any](b *latest, decode func(wire.Record) (T, error)) []T {
 	var out []T
 	for _, r := range b.all() {
 		if x, err := decode(r); err == nil {
@@ -47,7 +49,7 @@ func decoded[T any](b *book, decode func(wire.Record) (T, error)) []T {
 }
 
 // keepLast is what a compacted topic says of each key.
-func keepLast(into map[string]wire.Record, recs records) {
+func keepLast(into map[string]wire.Record, recs Records) {
 	for _, r := range recs {
 		if r.Value == nil {
 			delete(into, string(r.Key))

@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"testing"
@@ -20,13 +20,13 @@ func (d *decider) Turn(in wire.Turn) wire.Result { d.turn = in; return wire.Resu
 // A loop that goes by the right time runs a handler whose clock is wrong.
 func TestMisled(t *testing.T) {
 	now := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
-	fast := clocks{sim.Clock{Off: 3600}}
+	fast := Clocks{sim.Clock{Off: 3600}}
 	d := &decider{wake: now.Add(time.Hour + time.Second)}
 	res := fast.handler(d).Turn(wire.Turn{Now: now, TimersUntil: map[int32]time.Time{1: now}})
 	if !d.turn.Now.Equal(now.Add(time.Hour)) || !d.turn.TimersUntil[1].Equal(now.Add(time.Hour)) || !res.Wake.Equal(now.Add(time.Second)) {
 		t.Errorf("decides at %s until %v, and wakes at %s", d.turn.Now, d.turn.TimersUntil, res.Wake)
 	}
-	if h := (clocks{}).handler(d); h != wire.Handler(d) || (clocks{}).now() != nil || !fast.shown(time.Time{}).IsZero() {
+	if h := (Clocks{}).handler(d); h != wire.Handler(d) || (Clocks{}).now() != nil || !fast.shown(time.Time{}).IsZero() {
 		t.Error("a right clock changes something")
 	}
 }

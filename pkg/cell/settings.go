@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"errors"
@@ -10,23 +10,25 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// kafkaConfig is how a daemon reaches its cell. All daemons of a cell say the
+// KafkaSettings is how a daemon reaches its cell. All daemons of a cell say the
 // same.
-type kafkaConfig struct {
+type KafkaSettings struct {
 	Brokers     []string `yaml:"brokers"`
 	Prefix      string   `yaml:"prefix"`
 	Partitions  int32    `yaml:"partitions"`  // used when the topics are made, never afterwards
 	Replication int16    `yaml:"replication"` // 0: the brokers' default
 
-	TLS  tlsConfig  `yaml:"tls"`
-	SASL saslConfig `yaml:"sasl"`
+	TLS  TLSSettings  `yaml:"tls"`
+	SASL SASLSettings `yaml:"sasl"`
 }
 
-func defaultKafka() kafkaConfig {
-	return kafkaConfig{Brokers: []string{"127.0.0.1:9092"}, Prefix: wire.DefaultPrefix, Partitions: 12}
+// DefaultKafka is a broker of this machine.
+func DefaultKafka() KafkaSettings {
+	return KafkaSettings{Brokers: []string{"127.0.0.1:9092"}, Prefix: wire.DefaultPrefix, Partitions: 12}
 }
 
-func (k kafkaConfig) check() error {
+// Check answers all that is wrong, joined, each with the key it is about.
+func (k KafkaSettings) Check() error {
 	var errs []error
 	if len(k.Brokers) == 0 {
 		errs = append(errs, compute.Invalid("kafka.brokers", "", "name at least one broker as host:port"))

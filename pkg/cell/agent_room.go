@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // withRoom makes a part of an agent, and waits where its disk is full: what fills it
 // may be machines, and an agent that ended over it could be started again and again,
 // and would say nothing. Whoever makes room need not think of the agent.
-func withRoom[T any](ctx context.Context, c cell, make func(context.Context) (T, error)) (T, error) {
+func withRoom[T any](ctx context.Context, c Cell, make func(context.Context) (T, error)) (T, error) {
 	said := ""
 	for {
 		made, err := make(ctx)
@@ -21,10 +21,10 @@ func withRoom[T any](ctx context.Context, c cell, make func(context.Context) (T,
 			return made, err
 		}
 		switch why := "waiting for room on this host's disk: " + err.Error(); {
-		case c.waiting != nil:
-			c.waiting(why)
+		case c.Waiting != nil:
+			c.Waiting(why)
 		case why != said:
-			c.log.Warn(why, zap.Duration("again within", againAfter))
+			c.Log.Warn(why, zap.Duration("again within", againAfter))
 			said = why
 		}
 		if !service.Sleep(ctx, service.Jitter(againAfter)) {
@@ -33,7 +33,7 @@ func withRoom[T any](ctx context.Context, c cell, make func(context.Context) (T,
 	}
 }
 
-// agentWithRoom is newAgent on a disk that may be full.
-func agentWithRoom(ctx context.Context, c cell, o agentOptions) (service.Part, error) {
-	return withRoom(ctx, c, func(context.Context) (service.Part, error) { return newAgent(c, o) })
+// agentWithRoom is NewAgent on a disk that may be full.
+func agentWithRoom(ctx context.Context, c Cell, o AgentOptions) (service.Part, error) {
+	return withRoom(ctx, c, func(context.Context) (service.Part, error) { return NewAgent(c, o) })
 }

@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"crypto/tls"
@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/pkg/kafka"
 )
 
-// tlsConfig is how connections to brokers are encrypted, and whom they trust.
-type tlsConfig struct {
+// TLSSettings is how connections to brokers are encrypted, and whom they trust.
+type TLSSettings struct {
 	CA   string `yaml:"ca"`   // PEM file; systemCA: whom this machine trusts; empty: no TLS
 	Cert string `yaml:"cert"` // PEM file of this process's own certificate; empty: none
 	Key  string `yaml:"key"`  // PEM file of its key
@@ -23,31 +23,31 @@ type tlsConfig struct {
 // systemCA stands for the authorities that this machine trusts.
 const systemCA = "system"
 
-// saslConfig is who this process is to the brokers.
-type saslConfig struct {
+// SASLSettings is who this process is to the brokers.
+type SASLSettings struct {
 	Mechanism    string `yaml:"mechanism"`     // of kafka.Mechanisms; empty: none
 	User         string `yaml:"user"`          //
 	PasswordFile string `yaml:"password_file"` // read for every connection, so that it may change
 }
 
-// secured is the cell with its connections as the settings say.
-func (c cell) secured(k kafkaConfig) (cell, error) {
+// Secured is the cell with its connections as the settings say.
+func (c Cell) Secured(k KafkaSettings) (Cell, error) {
 	config, err := k.TLS.load()
 	if err != nil {
 		return c, err
 	}
 	if config != nil {
-		c.kafka.Dial = kafka.DialTLS(c.kafka.Dial, config)
+		c.Kafka.Dial = kafka.DialTLS(c.Kafka.Dial, config)
 	}
 	if k.SASL.Mechanism != "" {
-		c.kafka.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.password}
+		c.Kafka.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.password}
 	}
 	return c, nil
 }
 
 // load reads the files; nil: no TLS. The certificate is read again for every
 // connection, so that it may be renewed.
-func (t tlsConfig) load() (*tls.Config, error) {
+func (t TLSSettings) load() (*tls.Config, error) {
 	if t.CA == "" {
 		return nil, nil
 	}
@@ -73,7 +73,7 @@ func (t tlsConfig) load() (*tls.Config, error) {
 }
 
 // own is this process's certificate as it is on the disk now.
-func (t tlsConfig) own() (*tls.Certificate, error) {
+func (t TLSSettings) own() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 	if err != nil {
 		return nil, unreadable("kafka.tls.cert", t.Cert+", "+t.Key, err)
@@ -82,7 +82,7 @@ func (t tlsConfig) own() (*tls.Certificate, error) {
 }
 
 // password is without the line break that editors put behind it.
-func (s saslConfig) password() (string, error) {
+func (s SASLSettings) password() (string, error) {
 	text, err := os.ReadFile(s.PasswordFile)
 	if err != nil {
 		return "", unreadable("kafka.sasl.password_file", s.PasswordFile, err)
@@ -94,7 +94,7 @@ func unreadable(key, file string, err error) error {
 	return &compute.Error{Kind: compute.KindInvalid, Field: key, Value: file, Message: "cannot be used", Remedy: "give a file that this process may read", Cause: err}
 }
 
-func (t tlsConfig) check() error {
+func (t TLSSettings) check() error {
 	if t.CA == "" && t.Cert != "" {
 		return compute.Invalid("kafka.tls.cert", t.Cert, fmt.Sprintf("set kafka.tls.ca too, to a PEM file or %q: without it there is no TLS", systemCA))
 	}
@@ -105,7 +105,7 @@ func (t tlsConfig) check() error {
 	return err
 }
 
-func (s saslConfig) check(encrypted bool) error {
+func (s SASLSettings) check(encrypted bool) error {
 	if s.Mechanism == "" {
 		if s.User+s.PasswordFile != "" {
 			return compute.Invalid("kafka.sasl.mechanism", "", "give one of "+strings.Join(kafka.Mechanisms(), ", ")+", or no user and password_file either")

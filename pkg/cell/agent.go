@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 	"github.com/berth-project/berth/pkg/service"
 )
 
-// agentOptions say how an agent runs in this process.
-type agentOptions struct {
+// AgentOptions say how an agent runs in this process.
+type AgentOptions struct {
 	Host    compute.HostID
 	State   string                            // folder of the journal
 	Home    home.Place                        // of the machines; none: nobody else can have them
@@ -32,16 +32,16 @@ type agentOptions struct {
 	Made    func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
 }
 
-// newAgent joins one host's agent. Its journal is opened, and so locked, at
+// NewAgent joins one host's agent. Its journal is opened, and so locked, at
 // once: a second agent of the same host is refused here. It is closed when the
 // part has ended, or at once if the part cannot be made.
-func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
-	if err := stateFolder(o.State, c.log); err != nil {
+func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
+	if err := stateFolder(o.State, c.Log); err != nil {
 		return nil, err
 	}
-	j, aside, err := journal.Recover(journalFile(o.State, o.Host), o.Journal)
+	j, aside, err := journal.Recover(JournalFile(o.State, o.Host), o.Journal)
 	if aside != "" {
-		c.log.Error("the journal was damaged: a new one begins, and the hypervisor is asked what runs", zap.String("kept", aside))
+		c.Log.Error("the journal was damaged: a new one begins, and the hypervisor is asked what runs", zap.String("kept", aside))
 	}
 	if err != nil {
 		return nil, err
@@ -59,16 +59,16 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 			return nil, err
 		}
 	}
-	reporter, err := kafka.NewReporter(c.kafka)
+	reporter, err := kafka.NewReporter(c.Kafka)
 	if err != nil {
 		return nil, err
 	}
 	g.Closes("reporter", func() error { reporter.Close(); return nil })
-	puller := kafka.NewPuller(c.kafka, kafka.PullerOptions{})
+	puller := kafka.NewPuller(c.Kafka, kafka.PullerOptions{})
 	a, err := agent.New(agent.Options{
-		Host: o.Host, Partitions: c.partitions, Topics: c.topics(), Journal: j, Driver: o.Driver,
-		Puller: puller, Reporter: reporter, Log: c.log, Slots: o.Slots, Terms: o.Terms, Timing: o.Timing,
-		Metrics: agent.NewMetrics(c.metrics), Reads: c.reads, Now: c.clock.now(),
+		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
+		Puller: puller, Reporter: reporter, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Timing: o.Timing,
+		Metrics: agent.NewMetrics(c.metrics), Reads: c.Reads, Now: c.Clock.now(),
 	})
 	if err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	if o.Made != nil {
 		o.Made(a)
 	}
-	topics := c.topics()
-	joint := kafka.NewJoint(c.kafka)
+	topics := c.Topics()
+	joint := kafka.NewJoint(c.Kafka)
 	read := func(o kafka.ReaderOptions, to feed) service.Part {
 		o.MaxWait = cmp.Or(o.MaxWait, hostWait)
 		return joint.Reader(to.takes(o))
@@ -95,30 +95,30 @@ func newAgent(c cell, o agentOptions) (_ service.Part, err error) {
 	return g, nil
 }
 
-// journalFile is where a host's journal is.
-func journalFile(state string, host compute.HostID) string {
+// JournalFile is where a host's journal is.
+func JournalFile(state string, host compute.HostID) string {
 	return filepath.Join(state, string(host)+".journal")
 }
 
 // takeHome holds the machines of a host for its agent. Machines that are another's
 // are left alone: the agent does not start.
-func takeHome(c cell, j *journal.Journal, o agentOptions) (*home.Lock, error) {
+func takeHome(c Cell, j *journal.Journal, o AgentOptions) (*home.Lock, error) {
 	known, err := j.Read()
 	if err != nil {
 		return nil, err
 	}
 	lock, err := o.Home.Take(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused())
 	if err == nil && lock != nil && lock.Was().Journal != "" && lock.Was().Journal != j.ID() {
-		c.log.Warn("the journal before this one is lost: this one takes its machines over",
+		c.Log.Warn("the journal before this one is lost: this one takes its machines over",
 			zap.String("host", string(o.Host)), zap.String("folder", o.Home.String()),
 			zap.String("before", string(lock.Was().Journal)), zap.String("journal", string(j.ID())))
 	}
 	return lock, err
 }
 
-// agentOn is a host's agent as a part of several: one that cannot be made ends
+// AgentPart is a host's agent as a part of several: one that cannot be made ends
 // them all.
-func agentOn(c cell, o agentOptions) service.Part {
+func AgentPart(c Cell, o AgentOptions) service.Part {
 	return service.Made(func(ctx context.Context) (service.Part, error) { return agentWithRoom(ctx, c, o) })
 }
 
@@ -142,7 +142,7 @@ type eager struct{ service.Part }
 
 func (eager) Ready() <-chan struct{} { return service.Func(nil).Ready() }
 
-// fakeHome is a host's part of the world's folder; none: the world is in memory.
-func fakeHome(world string, host compute.HostID) home.Place {
+// FakeHome is a host's part of the world's folder; none: the world is in memory.
+func FakeHome(world string, host compute.HostID) home.Place {
 	return home.Place{Dir: world, Name: string(host) + ".", Mode: 0o755}
 }

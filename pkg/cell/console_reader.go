@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"context"
@@ -13,32 +13,32 @@ import (
 // follows a console asks again within that.
 const keepListening = 15 * time.Second
 
-// ears read the consoles topic while somebody waits for an answer, and otherwise
+// consoleReader reads the consoles topic while somebody waits for an answer, and otherwise
 // not at all: every node would get every answer. It is a part and an
 // api.Listener.
-type ears struct {
+type consoleReader struct {
 	reader func() *kafka.Reader // reads what comes from now on
 
-	mu     sync.Mutex
-	users  int
-	last   time.Time     // when the last user went
-	hears  chan struct{} // closed while the topic is read; anew each time
-	wanted chan struct{} // holds a token while somebody waits for that
+	mu      sync.Mutex
+	users   int
+	last    time.Time     // when the last user went
+	reading chan struct{} // closed while the topic is read; anew each time
+	wanted  chan struct{} // holds a token while somebody waits for that
 }
 
-func newEars(reader func() *kafka.Reader) *ears {
-	return &ears{reader: reader, hears: make(chan struct{}), wanted: make(chan struct{}, 1)}
+func newConsoleReader(reader func() *kafka.Reader) *consoleReader {
+	return &consoleReader{reader: reader, reading: make(chan struct{}), wanted: make(chan struct{}, 1)}
 }
 
 // Ready is closed from the beginning.
-func (e *ears) Ready() <-chan struct{} { return service.Func(nil).Ready() }
+func (e *consoleReader) Ready() <-chan struct{} { return service.Func(nil).Ready() }
 
 // Listen returns once nothing that is written from now on is missed, until done
 // is called.
-func (e *ears) Listen(ctx context.Context) (done func(), err error) {
+func (e *consoleReader) Listen(ctx context.Context) (done func(), err error) {
 	e.mu.Lock()
 	e.users++
-	hears := e.hears
+	hears := e.reading
 	e.mu.Unlock()
 	done = func() {
 		e.mu.Lock()
@@ -59,20 +59,20 @@ func (e *ears) Listen(ctx context.Context) (done func(), err error) {
 }
 
 // Run reads whenever somebody listens.
-func (e *ears) Run(ctx context.Context) error {
+func (e *consoleReader) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-e.wanted:
-			e.hear(ctx)
+			e.readWhileUsed(ctx)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// hear reads until nobody has listened for a while. A reader that ends by itself
+// readWhileUsed reads until nobody has listened for a while. A reader that ends by itself
 // is replaced by the next one who listens.
-func (e *ears) hear(ctx context.Context) {
+func (e *consoleReader) readWhileUsed(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	r, ended := e.reader(), make(chan struct{})
 	go func() {
@@ -86,7 +86,7 @@ func (e *ears) hear(ctx context.Context) {
 	select {
 	case <-r.Ready():
 		e.mu.Lock()
-		close(e.hears)
+		close(e.reading)
 		e.mu.Unlock()
 	case <-ended:
 		return
@@ -96,24 +96,24 @@ func (e *ears) hear(ctx context.Context) {
 	for {
 		select {
 		case <-ended:
-			e.deaf(true)
+			e.endIfUnused(true)
 			return
 		case <-tick.C:
-			if e.deaf(false) {
+			if e.endIfUnused(false) {
 				return
 			}
 		}
 	}
 }
 
-// deaf ends the time in which the topic is read, if nobody needs it any more or
+// endIfUnused ends the time in which the topic is read, if nobody needs it any more or
 // it has to be.
-func (e *ears) deaf(must bool) bool {
+func (e *consoleReader) endIfUnused(must bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !must && (e.users > 0 || time.Since(e.last) < keepListening) {
 		return false
 	}
-	e.hears = make(chan struct{})
+	e.reading = make(chan struct{})
 	return true
 }

@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"cmp"
@@ -25,15 +25,15 @@ const (
 	againAfter = 2 * time.Second
 )
 
-// await prepares the cell however long it takes: brokers that are not there yet,
+// Await prepares the cell however long it takes: brokers that are not there yet,
 // or too old, or that do not let us, are no reason to end. They are being
 // started, upgraded or given a setting, and nobody wants to restart every
 // agent afterwards. say hears what it waits for. The error is the end of ctx.
-func (c *cell) await(ctx context.Context, say func(why string)) error {
+func (c *Cell) Await(ctx context.Context, say func(why string)) error {
 	for {
-		err := c.reach(ctx)
+		err := c.Reach(ctx)
 		if err != nil {
-			err = fmt.Errorf("waiting for Kafka at %s: %w", strings.Join(c.kafka.Brokers, ", "), err)
+			err = fmt.Errorf("waiting for Kafka at %s: %w", strings.Join(c.Kafka.Brokers, ", "), err)
 		} else if err = c.tryPrepare(ctx); err != nil {
 			err = fmt.Errorf("waiting for a Kafka that can be used: %w", err)
 		}
@@ -47,11 +47,11 @@ func (c *cell) await(ctx context.Context, say func(why string)) error {
 	}
 }
 
-// reach answers nil once a broker answers, or why none does.
-func (c *cell) reach(ctx context.Context) error {
+// Reach answers nil once a broker answers, or why none does.
+func (c *Cell) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	quiet, seen := c.kafka, &dialed{open: c.kafka.Dial}
+	quiet, seen := c.Kafka, &dialed{open: c.Kafka.Dial}
 	quiet.Log, quiet.Dial = nil, seen.dial // whoever awaits says it
 	admin, err := kafka.NewAdmin(quiet)
 	if err != nil {
@@ -67,7 +67,7 @@ func (c *cell) reach(ctx context.Context) error {
 // dialed notes why the last connection could not be opened, or ended: the client
 // tries again and again, and in the end says only that time was up.
 type dialed struct {
-	open dialer // nil: plain TCP
+	open Dialer // nil: plain TCP
 
 	mu  sync.Mutex
 	err error
@@ -127,8 +127,8 @@ func (h heard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func (c *cell) tryPrepare(ctx context.Context) error {
+func (c *Cell) tryPrepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, prepareTime)
 	defer cancel()
-	return c.prepare(ctx)
+	return c.Prepare(ctx)
 }

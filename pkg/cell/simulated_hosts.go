@@ -1,4 +1,4 @@
-package main
+package cell
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// devHost is one simulated host of this process.
-type devHost struct {
+// SimulatedHost is one simulated host of this process.
+type SimulatedHost struct {
 	ID        compute.HostID
 	Inventory compute.Inventory
 	Driver    fake.Options
@@ -16,10 +16,10 @@ type devHost struct {
 
 const ssd compute.Trait = "CUSTOM_SSD"
 
-// plainHost is a simulated host without devices: 64 processors, 256 GiB of
+// PlainHost is a simulated host without devices: 64 processors, 256 GiB of
 // memory, 2 TB of disk, of which it keeps a little for itself.
-func plainHost(n int, traits ...compute.Trait) devHost {
-	return devHost{
+func PlainHost(n int, traits ...compute.Trait) SimulatedHost {
+	return SimulatedHost{
 		ID: compute.HostID(fmt.Sprintf("host-%02d", n)),
 		Inventory: compute.Inventory{
 			Totals:   compute.Resources{compute.VCPU: 64, compute.MemoryMB: 256 << 10, compute.DiskGB: 2000},
@@ -30,16 +30,16 @@ func plainHost(n int, traits ...compute.Trait) devHost {
 }
 
 // gpuHost is a simulated host with four GPUs of one kind.
-func gpuHost(n int, class compute.ResourceClass) devHost {
-	h := plainHost(n, ssd)
+func gpuHost(n int, class compute.ResourceClass) SimulatedHost {
+	h := PlainHost(n, ssd)
 	h.Inventory.Totals[class] = 4
 	return h
 }
 
-// devHosts are n simulated hosts: every second of the plain ones has an SSD,
+// SimulatedHosts are n simulated hosts: every second of the plain ones has an SSD,
 // three in ten have GPUs, half of those of each kind.
-func devHosts(n int) []devHost {
-	var hosts []devHost
+func SimulatedHosts(n int) []SimulatedHost {
+	var hosts []SimulatedHost
 	gpus := n * 3 / 10
 	for i := 1; i <= n; i++ {
 		switch {
@@ -48,9 +48,9 @@ func devHosts(n int) []devHost {
 		case i > n-gpus:
 			hosts = append(hosts, gpuHost(i, "CUSTOM_GPU_A100"))
 		case i%2 == 0:
-			hosts = append(hosts, plainHost(i, ssd))
+			hosts = append(hosts, PlainHost(i, ssd))
 		default:
-			hosts = append(hosts, plainHost(i))
+			hosts = append(hosts, PlainHost(i))
 		}
 	}
 	return hosts

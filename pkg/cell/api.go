@@ -1,0 +1,147 @@
+package cell
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-project/berth/flavors"
+	"github.com/berth-project/berth/flavors/catalog"
+	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+)
+
+// APIOptions say how an API node runs in this process.
+type APIOptions struct {
+	// Front is what the node answers through, from now on and until the part
+	// ends. It runs longer than the part.
+	Front      *front.Front
+	Publishing int        // most publications in flight; 0: 10,000
+	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
+}
+
+// NewAPI joins an API node: the HTTP handler with its views, the catalog, and
+// the readers that feed them.
+func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err error) {
+	since, err := c.decided(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := service.NewGroup()
+	defer unmade(g, &err)
+	producer, err := c.Producer(g)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		server  *api.Server
+		offered *flavors.Service
+		topics  = c.Topics()
+	)
+	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: readPace}, func(r Records, end bool) { server.Instances(r, end) })
+	requests := c.reader(kafka.ReaderOptions{Topic: topics.Requests(), From: kafka.At(since), Pace: readPace}, func(r Records, end bool) { server.Requests(r, end) })
+	entries := c.Table(topics.Catalog(), func(r Records, end bool) { offered.Apply(r, end) })
+	listening := newConsoleReader(func() *kafka.Reader {
+		return c.reader(kafka.ReaderOptions{Topic: topics.Consoles(), From: kafka.End()}, func(r Records, end bool) { server.Consoles(r, end) })
+	})
+	offered = flavors.New(flavors.Options{
+		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.Log, Metrics: flavors.NewMetrics(c.metrics),
+		Work: func(q compute.QueueName) int { return server.Work(q) },
+	})
+	server, err = api.New(api.Config{
+		Topics: topics, Partitions: c.Partitions, Publisher: producer,
+		Syncer: syncers{requests, instances}, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
+		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
+		Now: c.Clock.now(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.Closes("metrics", func() error { server.Close(); return nil })
+	o.Front.Serve(server.Handler()) // it says what it still reads
+	g.Add("views", service.Together(
+		entries, instances, requests,
+		c.Table(topics.Queues(), server.Queues),
+		c.beacons(server.Hosts),
+		c.Table(topics.Advice(), server.Advice),
+	))
+	g.Add("consoles", listening)
+	g.Add("http", o.Front.Serving(server.Handler()))
+	return g, nil
+}
+
+// NewAPIWithFront is an API node with a front of its own.
+func NewAPIWithFront(c Cell, o front.Options) (service.Part, *front.Front) {
+	o.Log = c.Log
+	f := front.New(o)
+	g := service.NewGroup()
+	g.Add("front", f)
+	g.Add("api", service.Made(func(ctx context.Context) (service.Part, error) {
+		return NewAPI(ctx, c, APIOptions{Front: f})
+	}))
+	return g, f
+}
+
+// decided is up to where the conductors have decided the requests: what comes
+// after is accepted and not yet in any instance record.
+func (c Cell) decided(ctx context.Context) (map[int32]int64, error) {
+	admin, err := kafka.NewAdmin(c.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	return admin.Committed(ctx, c.Topics().ConductorGroup(), c.Topics().Requests())
+}
+
+// Offers lets the API read and change the catalog.
+type Offers struct{ Service *flavors.Service }
+
+func (o Offers) Flavors() []compute.Flavor          { return o.Service.Catalog().Flavors() }
+func (o Offers) Capabilities() []compute.Capability { return o.Service.Catalog().Capabilities() }
+func (o Offers) Quotas() []compute.Quota            { return o.Service.Catalog().Quotas() }
+func (o Offers) Flavor(n compute.FlavorName) (compute.Flavor, bool) {
+	return o.Service.Catalog().Flavor(n)
+}
+
+func (o Offers) Capability(a compute.AxisName) (compute.Capability, bool) {
+	return o.Service.Catalog().Capability(a)
+}
+
+func (o Offers) Quota(p compute.Project) (compute.Quota, bool) { return o.Service.Catalog().Quota(p) }
+
+func (o Offers) AddFlavor(ctx context.Context, f compute.Flavor, dry bool) (api.Change, error) {
+	ch, err := o.Service.AddFlavor(ctx, f, flavors.How{DryRun: dry})
+	return shown(ch), err
+}
+
+func (o Offers) RemoveFlavor(ctx context.Context, n compute.FlavorName, dry bool) (api.Change, error) {
+	ch, err := o.Service.RemoveFlavor(ctx, n, flavors.How{DryRun: dry})
+	return shown(ch), err
+}
+
+func (o Offers) AddCapability(ctx context.Context, a compute.Capability, dry bool) (api.Change, error) {
+	ch, err := o.Service.AddCapability(ctx, a, flavors.How{DryRun: dry})
+	return shown(ch), err
+}
+
+func (o Offers) RemoveCapability(ctx context.Context, a compute.AxisName, dry bool) (api.Change, error) {
+	ch, err := o.Service.RemoveCapability(ctx, a, nil, flavors.How{DryRun: dry})
+	return shown(ch), err
+}
+
+func (o Offers) SetQuota(ctx context.Context, q compute.Quota) error {
+	_, err := o.Service.SetQuota(ctx, q, flavors.How{})
+	return err
+}
+
+// shown is a catalog change in the API's words.
+func shown(ch catalog.Change) api.Change {
+	return api.Change{Added: ch.Added, Removed: ch.Removed, Total: ch.Total, Limit: ch.Limit}
+}
+
+// readPace is how much later than it could an API node may know of what many
+// others wait for too. Who must know of something asks for it (Sync), and does
+// not wait.
+const readPace = 20 * time.Millisecond

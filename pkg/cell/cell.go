@@ -1,0 +1,183 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Cell is how a process reaches its cell: the brokers, the names, the log, the metrics.
+type Cell struct {
+	Kafka       kafka.Config
+	Partitions  int32 // of requests, reports and instances
+	replication int16 // of topics it makes; 0: the brokers' default
+	Log         *zap.Logger
+	metrics     prometheus.Registerer // where components register theirs; nil: nobody counts
+	Gather      time.Duration         // how long beacons may be held back to come together
+	DeadAfter   time.Duration         // how long a host must have been silent before it may be declared dead; 0: compute.SilentAfter
+	Reads       compute.Schema        // the newest schema its parts read, in tests of versions; 0: this one's
+	Clock       Clocks                // shows another time than is right; nil: the machine's
+	Waiting     func(why string)      // hears what a part waits for before it can be made; nil: the log does
+}
+
+// Dialer opens connections to brokers; nil is plain TCP.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Listener opens what others connect to; nil is plain TCP.
+type Listener func(ctx context.Context, network, address string) (net.Listener, error)
+
+// Within is the listener for callers that have no context.
+func (l Listener) Within(ctx context.Context) func(network, address string) (net.Listener, error) {
+	if l == nil {
+		return nil
+	}
+	return func(network, address string) (net.Listener, error) { return l(ctx, network, address) }
+}
+
+// New is a process named name, on TCP where dial is nil. Nobody counts until Measured.
+func New(k KafkaSettings, dial Dialer, log *zap.Logger, name string) Cell {
+	return Cell{
+		Kafka: kafka.Config{
+			Brokers: k.Brokers, ClientID: "berth-" + name, Topics: wire.Topics{Prefix: k.Prefix},
+			Dial: dial, Log: log.Named(name), Outage: kafka.NewOutage(log.Named(name)), Known: kafka.NewKnown(),
+		},
+		Partitions: k.Partitions, replication: k.Replication, Log: log.Named(name), Gather: defaultGather,
+	}
+}
+
+// Measured is the cell with its metrics, and those of its Kafka clients, in r;
+// nil: nobody counts.
+func (c Cell) Measured(r prometheus.Registerer) Cell {
+	c.metrics, c.Kafka.Metrics = r, kafka.NewMetrics(r)
+	return c
+}
+
+// Topics are the names of all that the cell has in Kafka.
+func (c Cell) Topics() wire.Topics { return c.Kafka.Topics }
+
+// Prepare waits for Kafka, refuses one that is too old, makes the cell's own
+// topics where they are missing, and learns how many partitions there are.
+func (c *Cell) Prepare(ctx context.Context) error {
+	admin, err := kafka.NewAdmin(c.Kafka)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	if err := admin.WaitReachable(ctx); err != nil {
+		return err
+	}
+	if err := admin.CheckVersion(ctx); err != nil {
+		return err
+	}
+	if n := admin.Found(); n > 0 {
+		c.Partitions = n
+		return nil
+	}
+	if err := admin.EnsureTopics(ctx, c.Partitions, c.replication); err != nil {
+		return err
+	}
+	c.Partitions, err = admin.Partitions(ctx, c.Topics().Requests())
+	return err
+}
+
+// CountPartitions asks how many partitions a cell has that is there already.
+func (c Cell) CountPartitions(ctx context.Context) (int32, error) {
+	admin, err := kafka.NewAdmin(c.Kafka)
+	if err != nil {
+		return 0, err
+	}
+	defer admin.Close()
+	n, err := admin.Partitions(ctx, c.Topics().Requests())
+	if err != nil {
+		return 0, &compute.Error{
+			Op: "look for the cell", Kind: compute.KindOf(err), Field: "prefix", Value: c.Topics().Prefix, Message: "has no topics that can be asked for",
+			Remedy: "give the prefix of a cell; its first daemon makes the topics", Cause: err,
+		}
+	}
+	return n, nil
+}
+
+// feed is how a component takes the records of one topic.
+type feed func(recs Records, end bool)
+
+// takes is what a reader is made of that feeds it.
+func (to feed) takes(o kafka.ReaderOptions) kafka.ReaderOptions {
+	o.Handle = func(b kafka.Batch) { to(b.Records, b.End) }
+	return o
+}
+
+// Records is what a reader brings at once.
+type Records = []wire.Record
+
+// Table reads a whole topic into a component.
+func (c Cell) Table(topic string, to feed) *kafka.Reader {
+	return c.reader(kafka.ReaderOptions{Topic: topic}, to)
+}
+
+// defaultGather is how long beacons may be held back to come together: nobody acts
+// on them within less.
+const defaultGather = 250 * time.Millisecond
+
+// beacons reads what the hosts say of themselves.
+func (c Cell) beacons(to feed) *kafka.Reader {
+	return c.reader(kafka.ReaderOptions{Topic: c.Topics().Hosts(), Gather: c.Gather}, to)
+}
+
+// Committed reads a whole topic, and of what others may write in transactions
+// only what they commit.
+func (c Cell) Committed(topic string, to feed) *kafka.Reader {
+	return c.reader(kafka.ReaderOptions{Topic: topic, Committed: true}, to)
+}
+
+func (c Cell) reader(o kafka.ReaderOptions, to feed) *kafka.Reader {
+	return kafka.NewReader(c.Kafka, to.takes(o))
+}
+
+// Producer makes a producer that the group closes.
+func (c Cell) Producer(g *service.Group) (*kafka.Producer, error) {
+	p, err := kafka.NewProducer(c.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	g.Closes("producer", func() error { p.Close(); return nil })
+	return p, nil
+}
+
+// admin makes an admin client that the group closes.
+func (c Cell) admin(g *service.Group) (*kafka.Admin, error) {
+	a, err := kafka.NewAdmin(c.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	g.Closes("admin", func() error { a.Close(); return nil })
+	return a, nil
+}
+
+// unmade closes, after an error, what a group that will not run was given.
+func unmade(g *service.Group, err *error) {
+	if *err != nil {
+		*err = errors.Join(*err, g.Close())
+	}
+}
+
+// syncers brings several readers up to now.
+type syncers []*kafka.Reader
+
+// Sync asks all at once and answers when all are there.
+func (s syncers) Sync(ctx context.Context) error {
+	var all errgroup.Group
+	for _, r := range s {
+		all.Go(func() error { return r.Sync(ctx) })
+	}
+	return all.Wait()
+}
