@@ -38,8 +38,8 @@ func TestAnAgentOnAnothersMachines(t *testing.T) {
 	}
 	err := begin(b)
 	says := func(words string) bool { return strings.Contains(err.Error(), words) }
-	if codeOf(err) != exitUsage || !says(place.Dir) || !says("berth agent adopt") {
-		t.Errorf("renamed: exit code %d, %v", codeOf(err), err)
+	if compute.KindOf(err) != compute.KindInvalid || !says(place.Dir) || !says("berth agent adopt") {
+		t.Errorf("renamed: %s, %v", compute.KindOf(err), err)
 	}
 	lost := a
 	lost.State = t.TempDir()
@@ -47,8 +47,8 @@ func TestAnAgentOnAnothersMachines(t *testing.T) {
 		t.Errorf("with a new journal of the same host: %v", err)
 	}
 	used(t, a)
-	if err := begin(a); codeOf(err) != exitUsage || !strings.Contains(err.Error(), "bring journal") {
-		t.Errorf("with the journal from before that one: exit code %d, %v", codeOf(err), err)
+	if err := begin(a); compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), "bring journal") {
+		t.Errorf("with the journal from before that one: %s, %v", compute.KindOf(err), err)
 	}
 	was, err := place.HandOver(home.Owner{Host: "b", Journal: id(t, b)})
 	if was.Host != "a" || err != nil {
@@ -57,8 +57,8 @@ func TestAnAgentOnAnothersMachines(t *testing.T) {
 	if err := begin(b); !errors.Is(err, errOpened) {
 		t.Errorf("handed over: %v", err)
 	}
-	if err := begin(lost); codeOf(err) != exitUsage {
-		t.Errorf("that of before: exit code %d, %v", codeOf(err), err)
+	if err := begin(lost); compute.KindOf(err) != compute.KindInvalid {
+		t.Errorf("that of before: %s, %v", compute.KindOf(err), err)
 	}
 }
 
@@ -97,8 +97,8 @@ func TestAnAgentHoldsItsMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := begin(cell.AgentOptions{Host: "a", State: t.TempDir(), Home: place}); codeOf(err) != exitConflict {
-		t.Errorf("a second agent: exit code %d, %v", codeOf(err), err)
+	if err := begin(cell.AgentOptions{Host: "a", State: t.TempDir(), Home: place}); compute.KindOf(err) != compute.KindConflict {
+		t.Errorf("a second agent: %s, %v", compute.KindOf(err), err)
 	}
 	if err := lock.Release(); err != nil {
 		t.Fatal(err)

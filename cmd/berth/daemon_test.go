@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/localkafka"
 )
@@ -158,20 +156,5 @@ func TestDaemonWaitsForKafka(t *testing.T) {
 				t.Errorf("exit code %d\n%s", code, text)
 			}
 		})
-	}
-}
-
-// What a daemon waits for is in its log once in a minute, however often it looks.
-func TestReminder(t *testing.T) {
-	var r reminder
-	var said []int
-	start := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
-	for second := 0; second <= 130; second += 2 {
-		if r.due(start.Add(time.Duration(second) * time.Second)) {
-			said = append(said, second)
-		}
-	}
-	if diff := cmp.Diff([]int{0, 60, 120}, said); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -9,14 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/service"
 )
 
-// newDemo is a tour of Berth in one process and half a minute.
-func newDemo() *cobra.Command {
+// newDemo is a tour of Berth in one process and half a minute. start runs a whole Berth with so many
+// simulated hosts while use does, and stops it afterwards; use gets the API's address.
+func newDemo(start func(ctx context.Context, hosts int, use func(ctx context.Context, address string) error) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
 		Short: "Show it: 20 simulated hosts, 100 machines, everything in this process",
@@ -25,7 +25,7 @@ hosts, boots 100 machines, shows what is refused and why, deletes half, and ends
 Nothing is left behind. "berth dev" starts the same and stays up.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return cell.WithEverything(cmd.Context(), cell.EverythingOptions{Hosts: cell.SimulatedHosts(demoHostCount), Listen: "127.0.0.1:0"}, func(ctx context.Context, address string) error {
+			return start(cmd.Context(), demoHostCount, func(ctx context.Context, address string) error {
 				return tour(ctx, cmd.OutOrStdout(), address)
 			})
 		},

@@ -63,3 +63,9 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 	f.StringVar(&o.Prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics")
 	return cmd
 }
+
+// withSimulatedHosts runs a whole Berth with so many simulated hosts while use does, and stops it afterwards.
+func withSimulatedHosts(ctx context.Context, hosts int, use func(ctx context.Context, address string) error) error {
+	o := cell.EverythingOptions{Hosts: cell.SimulatedHosts(hosts), Listen: "127.0.0.1:0"}
+	return cell.WithEverything(ctx, o, use)
+}

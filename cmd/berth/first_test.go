@@ -61,7 +61,7 @@ func (r *rig) manyQueues(n int) {
 	c := r.as("p")
 	r.offer(c, []compute.Capability{axis}, []compute.Flavor{small("m1.small", "kind")})
 	r.poll("queues are open", func() bool {
-		open, _, err := countQueues(r.t.Context(), c)
+		open, _, err := openQueues(r.t.Context(), c)
 		r.must(err)
 		return open == n
 	})

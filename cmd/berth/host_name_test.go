@@ -23,7 +23,7 @@ func TestHostNamesWhereAnAgentStarts(t *testing.T) {
 	}
 	for _, bad := range []compute.HostID{"a_b", "A", "a..b", "-a", ""} {
 		err := check(bad)
-		if codeOf(err) != exitUsage || !strings.Contains(fmt.Sprint(err), `host "`+string(bad)+`" is not valid; use 1 to 64`) {
+		if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(fmt.Sprint(err), `host "`+string(bad)+`" is not valid; use 1 to 64`) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -25,6 +25,6 @@ func run() int {
 func whole() *cobra.Command {
 	root := NewRoot()
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
-		newDemo(), newBench(), newSim(), newDevCommand(), newDoctor(), newVerify(), newVersion())
+		newDemo(withSimulatedHosts), newConfig(), newBench(), newSim(), newDevCommand(), newDoctor(), newVerify(), newVersion())
 	return root
 }

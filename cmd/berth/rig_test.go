@@ -262,7 +262,7 @@ func (r *rig) offer(c *client.Client, axes []compute.Capability, flavors []compu
 		r.must(err)
 	}
 	r.poll("all queues open", func() bool {
-		open, wanted, err := countQueues(r.t.Context(), c)
+		open, wanted, err := openQueues(r.t.Context(), c)
 		r.must(err)
 		return open == wanted
 	})
@@ -455,4 +455,14 @@ func (w *witness) summary() string {
 		n[i.State]++
 	}
 	return fmt.Sprintf("states: %v", n)
+}
+
+// openQueues is how many queues the flavors have, and how many of them are open.
+func openQueues(ctx context.Context, c *client.Client) (open, wanted int, err error) {
+	flavors, err := c.Flavors(ctx)
+	for _, f := range flavors {
+		open += f.Queues.Open
+		wanted += f.Queues.Wanted
+	}
+	return open, wanted, err
 }

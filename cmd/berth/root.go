@@ -58,7 +58,7 @@ not empty by its deadline.`,
 		newFlavor(&s), newCapability(&s), newQuota(&s),
 		newBoot(&s), newList(&s), newShow(&s), newDelete(&s),
 		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot), newConsole(&s),
-		newQueue(&s), newHost(&s), newConfig(),
+		newQueue(&s), newHost(&s),
 	)
 	return root
 }

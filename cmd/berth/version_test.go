@@ -3,6 +3,7 @@ package main
 import (
 	"regexp"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,7 +18,13 @@ func TestVersion(t *testing.T) {
 		t.Error(diff)
 	}
 	for args, pattern := range map[string]string{"table": `^berth \S+, commit .+, go\S+, \w+/\w+\nBerth schedules .+\n$`, "json": `"go": "go`} {
-		if code, out, errs := typed(t.Context(), []string{"version", "-o", args}, newVersion()); code != 0 || !regexp.MustCompile(pattern).MatchString(out) {
+		var printed, said strings.Builder
+		root := NewRoot()
+		root.AddCommand(newVersion())
+		root.SetOut(&printed)
+		root.SetErr(&said)
+		code := Execute(t.Context(), root, []string{"version", "-o", args})
+		if out, errs := printed.String(), said.String(); code != 0 || !regexp.MustCompile(pattern).MatchString(out) {
 			t.Errorf("exit %d: %q, %q", code, out, errs)
 		}
 	}
