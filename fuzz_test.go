@@ -29,8 +29,8 @@ var fuzzed = map[string]string{
 	"pkg/localkafka.parseCount": "FuzzParseCount",
 	"pkg/bench.ParseSweep":      "FuzzParseSweep", "pkg/bench.parseWhole": "FuzzParseSweep", "pkg/bench.parseNumber": "FuzzParseSweep", "pkg/bench.parseSpan": "FuzzParseSweep",
 
-	"cmd/berth.parseMemory": "FuzzSizes", "cmd/berth.parseDisk": "FuzzSizes", "cmd/berth.parseSize": "FuzzSizes",
-	"cmd/berth.parseCapability": "FuzzPairs", "cmd/berth.parseFormat": "FuzzPairs", "cmd/berth.parseAmounts": "FuzzPairs", "cmd/berth.parsePairs": "FuzzPairs",
+	"pkg/cli.ParseMemory": "FuzzSizes", "pkg/cli.parseDisk": "FuzzSizes", "pkg/cli.parseSize": "FuzzSizes",
+	"pkg/cli.parseCapability": "FuzzPairs", "pkg/cli.ParseFormat": "FuzzPairs", "pkg/cli.parseAmounts": "FuzzPairs", "pkg/cli.ParsePairs": "FuzzPairs",
 }
 
 // decoder is how a function is called that reads what others wrote.

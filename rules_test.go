@@ -69,14 +69,15 @@ var arrows = map[string][]string{
 		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/config", "pkg/kafka", "pkg/kafka/", "pkg/embedded",
 		"pkg/api", "pkg/front", "pkg/doctor", "pkg/verify",
 	},
-	"pkg/bench":                     {"*"},
-	"pkg/sim":                       {"*"},
-	"pkg/lab":                       {}, // what is played with Berth's code, and is no part of it
-	"pkg/size":                      {"pkg/compute", "compute-agent/offer", "queues/advise"},
-	"pkg/kafkatest":                 {"*"},
-	"cmd":                           {"*"},
-	"docs/graphs":                   {}, // a module of its own: what draws is no dependency of Berth
-	"":                              {"*"},
+	"pkg/cli":       {"pkg/client", "pkg/compute", "pkg/service"},
+	"pkg/bench":     {"*"},
+	"pkg/sim":       {"*"},
+	"pkg/lab":       {}, // what is played with Berth's code, and is no part of it
+	"pkg/size":      {"pkg/compute", "compute-agent/offer", "queues/advise"},
+	"pkg/kafkatest": {"*"},
+	"cmd":           {"*"},
+	"docs/graphs":   {}, // a module of its own: what draws is no dependency of Berth
+	"":              {"*"},
 }
 
 // clients says who may use a Kafka client, and which.

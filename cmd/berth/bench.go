@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/service"
@@ -113,7 +114,7 @@ func aloneFlags(cmd *cobra.Command, o *bench.Options) {
 
 // prepareBench fills in what flags say only in words.
 func prepareBench(cmd *cobra.Command, o *bench.Options, set []string, level string) (err error) {
-	if o.Properties, err = parsePairs[string, string]("kafka-set", set); err != nil {
+	if o.Properties, err = cli.ParsePairs[string, string]("kafka-set", set); err != nil {
 		return err
 	}
 	self, err := os.Executable()
@@ -128,7 +129,7 @@ func prepareBench(cmd *cobra.Command, o *bench.Options, set []string, level stri
 
 // runBench measures, prints, and says what was wrong.
 func runBench(cmd *cobra.Command, o bench.Options, product bench.Product) error {
-	f, err := parseFormat(cmd.Flag("output").Value.String())
+	f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err
 	}
@@ -151,9 +152,9 @@ func calledOff(ctx context.Context, err error) error {
 	return err
 }
 
-func printResult(w io.Writer, f format, r bench.Result) error {
-	if f == formatJSON || f == formatYAML {
-		return printData(w, f, r)
+func printResult(w io.Writer, f cli.Format, r bench.Result) error {
+	if f == cli.FormatJSON || f == cli.FormatYAML {
+		return cli.PrintData(w, f, r)
 	}
 	return printBench(w, r)
 }

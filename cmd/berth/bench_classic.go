@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/bench"
+	"github.com/berth-project/berth/pkg/cli"
 )
 
 // benchClassic repeats a published experiment.
@@ -52,7 +53,7 @@ type classic struct {
 }
 
 func runClassic(cmd *cobra.Command, o bench.Options, product bench.Product) error {
-	f, err := parseFormat(cmd.Flag("output").Value.String())
+	f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err
 	}
@@ -66,8 +67,8 @@ func runClassic(cmd *cobra.Command, o bench.Options, product bench.Product) erro
 	for _, r := range results {
 		errs = append(errs, wrongIn(r))
 	}
-	if f == formatJSON || f == formatYAML {
-		errs = append(errs, printData(cmd.OutOrStdout(), f, found))
+	if f == cli.FormatJSON || f == cli.FormatYAML {
+		errs = append(errs, cli.PrintData(cmd.OutOrStdout(), f, found))
 	} else {
 		errs = append(errs, printClassic(cmd.OutOrStdout(), found))
 	}
@@ -76,22 +77,22 @@ func runClassic(cmd *cobra.Command, o bench.Options, product bench.Product) erro
 
 // printClassic shows what was measured, and below it what was published.
 func printClassic(w io.Writer, c classic) error {
-	g := grid{right: []bool{true, true, true, true, true, true, true, true, true, true, true, true}}
-	g.rows = append(g.rows, []string{"HOSTS", "BOOTS", "CONDUCTORS", "FILL", "RETRIES", "OF BOOTS", "WASTED", "ACCEPT", "QUEUED", "GRANTED", "ACTIVE", "LOST, DOUBLED"})
+	g := cli.Grid{Right: []bool{true, true, true, true, true, true, true, true, true, true, true, true}}
+	g.Rows = append(g.Rows, []string{"HOSTS", "BOOTS", "CONDUCTORS", "FILL", "RETRIES", "OF BOOTS", "WASTED", "ACCEPT", "QUEUED", "GRANTED", "ACTIVE", "LOST, DOUBLED"})
 	stage := func(q bench.Quantiles) string { return ms(q.P50) + " / " + ms(q.P99) }
 	for _, r := range c.Runs {
-		g.rows = append(g.rows, []string{
+		g.Rows = append(g.Rows, []string{
 			fmt.Sprint(r.Hosts), fmt.Sprint(r.Boots), fmt.Sprint(r.Settings.Conductors), percent(r.Fill),
 			fmt.Sprint(r.Retries), percent(float64(r.Retries) / float64(max(r.Boots, 1))), fmt.Sprint(r.Wasted),
 			stage(r.AcceptMS), stage(r.QueuedMS), stage(r.GrantedMS), stage(r.ActiveMS), fmt.Sprintf("%d, %d", r.Lost, r.Doubled),
 		})
 	}
 	fmt.Fprintf(w, "\nBerth: retries are claims denied, records released and attempts above 1; steps are p50 / p99 in ms from when a boot was due\n\n")
-	if err := g.print(w); err != nil {
+	if err := g.Print(w); err != nil {
 		return err
 	}
-	p := grid{right: []bool{false, true, true, true, true, true}}
-	p.rows = append(p.rows, []string{"PUBLISHED", "SCHEDULERS", "REQUESTS", "RETRIES", "OF REQUESTS", "MS BLOCKED"})
+	p := cli.Grid{Right: []bool{false, true, true, true, true, true}}
+	p.Rows = append(p.Rows, []string{"PUBLISHED", "SCHEDULERS", "REQUESTS", "RETRIES", "OF REQUESTS", "MS BLOCKED"})
 	for _, x := range c.Published {
 		schedulers, blocked := "", fmt.Sprint(x.BlockedMS[0])
 		if x.Schedulers > 0 {
@@ -100,10 +101,10 @@ func printClassic(w io.Writer, c classic) error {
 		if x.BlockedMS[1] > x.BlockedMS[0] {
 			blocked += fmt.Sprintf("–%v", x.BlockedMS[1])
 		}
-		p.rows = append(p.rows, []string{x.Design, schedulers, fmt.Sprint(x.Requests), fmt.Sprint(x.Retries), percent(x.Retried), blocked})
+		p.Rows = append(p.Rows, []string{x.Design, schedulers, fmt.Sprint(x.Requests), fmt.Sprint(x.Retries), percent(x.Retried), blocked})
 	}
 	fmt.Fprintf(w, "\nPublished of schedulers that share their state, 31 requests for 3 hosts; on other machines under another load, so shares compare and milliseconds do not:\n\n")
-	return p.print(w)
+	return p.Print(w)
 }
 
 // percent is a share as people write it.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/pkg/bench"
+	"github.com/berth-project/berth/pkg/cli"
 )
 
 // printBench shows a result to a person.
@@ -25,10 +26,10 @@ func printBench(w io.Writer, r bench.Result) error {
 		load = fmt.Sprintf("%d in flight", n)
 	}
 	fmt.Fprintf(w, "\n%d boots %s via %s on %d hosts, %d queues\n\n", r.Boots, load, r.Via, r.Hosts, r.Queues)
-	g := grid{right: []bool{false, true, true, true, true}}
-	g.rows = append(g.rows, []string{"MILLISECONDS", "P50", "P90", "P99", "MAX", ""})
+	g := cli.Grid{Right: []bool{false, true, true, true, true}}
+	g.Rows = append(g.Rows, []string{"MILLISECONDS", "P50", "P90", "P99", "MAX", ""})
 	row := func(name string, q bench.Quantiles, what string) {
-		g.rows = append(g.rows, []string{name, ms(q.P50), ms(q.P90), ms(q.P99), ms(q.Max), what})
+		g.Rows = append(g.Rows, []string{name, ms(q.P50), ms(q.P90), ms(q.P99), ms(q.Max), what})
 	}
 	row("accept", r.AcceptMS, "from when it was due until the 202")
 	row("queued", r.QueuedMS, "until seen queued")
@@ -38,31 +39,31 @@ func printBench(w io.Writer, r bench.Result) error {
 	if r.Floor != nil {
 		row("  the floor's", r.Floor.AcceptedGrantedMS, "the same record work and nothing else")
 	}
-	if err := g.print(w); err != nil {
+	if err := g.Print(w); err != nil {
 		return err
 	}
 	if r.CPU.Roles != nil {
 		fmt.Fprintln(w)
-		if err := benchRoles(r).print(w); err != nil {
+		if err := benchRoles(r).Print(w); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(w)
-	return benchFacts(r).print(w)
+	return benchFacts(r).Print(w)
 }
 
 // printRamp shows a row for each rate, and where the knee is.
 func printRamp(w io.Writer, r bench.Ramp) error {
-	g := grid{right: []bool{true, true, true, true, true, true, true, true, true}}
-	g.rows = append(g.rows, []string{"RATE/S", "BOOTS", "ACTIVE/S", "GRANTED P50", "P99", "ACTIVE P50", "P99", "RETRIES", "CPU MS A BOOT"})
+	g := cli.Grid{Right: []bool{true, true, true, true, true, true, true, true, true}}
+	g.Rows = append(g.Rows, []string{"RATE/S", "BOOTS", "ACTIVE/S", "GRANTED P50", "P99", "ACTIVE P50", "P99", "RETRIES", "CPU MS A BOOT"})
 	for _, s := range r.Steps {
-		g.rows = append(g.rows, []string{
+		g.Rows = append(g.Rows, []string{
 			fmt.Sprintf("%.1f", s.Rate), fmt.Sprint(s.Boots), fmt.Sprintf("%.1f", s.BootsPerS), ms(s.AcceptedGrantedMS.P50), ms(s.AcceptedGrantedMS.P99),
 			ms(s.ActiveMS.P50), ms(s.ActiveMS.P99), fmt.Sprint(s.Retries), ms(cpuOfABoot(s.CPU.Share, s.Boots)),
 		})
 	}
 	fmt.Fprintln(w)
-	if err := g.print(w); err != nil {
+	if err := g.Print(w); err != nil {
 		return err
 	}
 	knee := "below the first rate"
@@ -74,10 +75,10 @@ func printRamp(w io.Writer, r bench.Ramp) error {
 }
 
 // benchFacts are the numbers that are no latencies.
-func benchFacts(r bench.Result) grid {
-	var g grid
+func benchFacts(r bench.Result) cli.Grid {
+	var g cli.Grid
 	add := func(name, format string, args ...any) {
-		g.rows = append(g.rows, []string{name, fmt.Sprintf(format, args...)})
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	add("outcome:", "%d active, %d error, %d refused, %d lost, %d doubled", r.Active, r.Error, r.Refused, r.Lost, r.Doubled)
 	add("throughput:", "%.1f boots/s", r.BootsPerS)
@@ -108,16 +109,16 @@ func benchFacts(r bench.Result) grid {
 	if o, s := r.CPU.Others, r.CPU.Stolen; o != nil && s != nil && *o+*s > r.CPU.Berth/4 {
 		add("", "and %.1f s by other processes, %.1f s not given to this virtual machine: in quiet the latencies would be lower", *o, *s)
 	}
-	memory := inUnits(r.RSS.Berth>>20) + " Berth and bench"
+	memory := cli.InUnits(r.RSS.Berth>>20) + " Berth and bench"
 	if r.RSS.Broker != nil {
-		memory += ", " + inUnits(*r.RSS.Broker>>20) + " broker"
+		memory += ", " + cli.InUnits(*r.RSS.Broker>>20) + " broker"
 	}
 	add("memory:", "%s", memory)
 	add("agents:", "%d connections in all, %d fsyncs (%s)", r.Connections, r.Fsyncs, r.Settings.JournalsOn)
 	for _, said := range slices.Sorted(maps.Keys(r.Warnings)) {
 		add("warned:", "%d × %s", r.Warnings[said], said)
 	}
-	add("machine:", "%d × %s, %s, Linux %s", r.Machine.Cores, r.Machine.CPU, inUnits(r.Machine.Memory>>20), r.Machine.Kernel)
+	add("machine:", "%d × %s, %s, Linux %s", r.Machine.Cores, r.Machine.CPU, cli.InUnits(r.Machine.Memory>>20), r.Machine.Kernel)
 	add("versions:", "berth %s, %s, Kafka %s (%s), franz-go %s", r.Versions.Berth, r.Versions.Go, r.Versions.Kafka, r.Settings.Kafka, r.Versions.FranzGo)
 	return g
 }

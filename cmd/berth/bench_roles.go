@@ -5,18 +5,19 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/pkg/bench"
+	"github.com/berth-project/berth/pkg/cli"
 )
 
 // benchRoles shows what each role took, the centre as a sum of its roles.
-func benchRoles(r bench.Result) grid {
-	g := grid{right: []bool{false, true, true, true, true, true, true, true}}
-	g.rows = append(g.rows, []string{"ROLE", "CPU S", "CPU MS/BOOT", "REQUESTS/BOOT", "KB SENT/BOOT", "KB RECEIVED/BOOT", "IDLE CPU MS/S", "IDLE REQUESTS/S"})
+func benchRoles(r bench.Result) cli.Grid {
+	g := cli.Grid{Right: []bool{false, true, true, true, true, true, true, true}}
+	g.Rows = append(g.Rows, []string{"ROLE", "CPU S", "CPU MS/BOOT", "REQUESTS/BOOT", "KB SENT/BOOT", "KB RECEIVED/BOOT", "IDLE CPU MS/S", "IDLE REQUESTS/S"})
 	for _, role := range []bench.Role{bench.RoleBroker, bench.RoleAPI, bench.RoleConductor, bench.RoleQueues} {
-		g.rows = append(g.rows, roleRow(r, string(role), role))
+		g.Rows = append(g.Rows, roleRow(r, string(role), role))
 	}
-	g.rows = append(g.rows, roleRow(r, "centre", bench.RoleBroker, bench.RoleAPI, bench.RoleConductor, bench.RoleQueues))
+	g.Rows = append(g.Rows, roleRow(r, "centre", bench.RoleBroker, bench.RoleAPI, bench.RoleConductor, bench.RoleQueues))
 	for _, role := range []bench.Role{bench.RoleAgent, bench.RoleLoad} {
-		g.rows = append(g.rows, roleRow(r, string(role), role))
+		g.Rows = append(g.Rows, roleRow(r, string(role), role))
 	}
 	return g
 }

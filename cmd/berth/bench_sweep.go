@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/bench"
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -59,7 +60,7 @@ type swept struct {
 }
 
 func runSweep(cmd *cobra.Command, sweep bench.Sweep, o bench.Options, product bench.Product) error {
-	f, err := parseFormat(cmd.Flag("output").Value.String())
+	f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err
 	}
@@ -74,8 +75,8 @@ func runSweep(cmd *cobra.Command, sweep bench.Sweep, o bench.Options, product be
 			errs = append(errs, fmt.Errorf("%s %v: %w", sweep.Vary, m.Value, wrong))
 		}
 	}
-	if f == formatJSON || f == formatYAML {
-		errs = append(errs, printData(cmd.OutOrStdout(), f, swept{sweep.Vary, measured}))
+	if f == cli.FormatJSON || f == cli.FormatYAML {
+		errs = append(errs, cli.PrintData(cmd.OutOrStdout(), f, swept{sweep.Vary, measured}))
 	} else {
 		errs = append(errs, printSweep(cmd.OutOrStdout(), sweep, measured))
 	}
@@ -96,9 +97,9 @@ func printSweep(w io.Writer, sweep bench.Sweep, measured []bench.Measured) error
 	if withFloor {
 		heads = append(heads, "FLOOR P50", "P99")
 	}
-	g := grid{rows: [][]string{heads}}
+	g := cli.Grid{Rows: [][]string{heads}}
 	for range heads {
-		g.right = append(g.right, true)
+		g.Right = append(g.Right, true)
 	}
 	for _, r := range rows {
 		cells := []string{
@@ -112,7 +113,7 @@ func printSweep(w io.Writer, sweep bench.Sweep, measured []bench.Measured) error
 		if withFloor {
 			cells = append(cells, ms(r.FloorP50), ms(r.FloorP99))
 		}
-		g.rows = append(g.rows, cells)
+		g.Rows = append(g.Rows, cells)
 	}
 	fmt.Fprint(w, `
 Medians of the runs of a value. P50 and P99 are accepted→granted in ms, ACTIVE P99 from when a boot was due until it
@@ -120,5 +121,5 @@ ran. CPU is the brokers' and OURS, which has the bench in it (and an embedded br
 processes or was not given to this virtual machine. RETRIES to DOUBLED are sums.
 
 `)
-	return g.print(w)
+	return g.Print(w)
 }

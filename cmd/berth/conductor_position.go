@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 )
@@ -52,7 +53,7 @@ conductors can go on with.
 			"  berth conductor reset-position --partition 3 --kafka k1:9092 --yes",
 		Args: cobra.NoArgs,
 	}
-	reset := at.runs("reset-position", func(ctx context.Context, c cell.Cell, w io.Writer, f format) error {
+	reset := at.runs("reset-position", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
 		return resetPosition(ctx, c, w, f, partition, kafka.ResetTo(to), yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -81,7 +82,7 @@ type positionReset struct {
 	Becomes  int64  `json:"becomes" yaml:"becomes"`
 }
 
-func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f format, p int32, to kafka.ResetTo, do bool) error {
+func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format, p int32, to kafka.ResetTo, do bool) error {
 	admin, err := kafka.NewAdmin(c.Kafka)
 	if err != nil {
 		return err
@@ -104,7 +105,7 @@ func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f format, p in
 			return err
 		}
 	}
-	if err := resetSheet().list(w, f, rows); err != nil || f != formatTable && f != formatWide {
+	if err := resetSheet().List(w, f, rows); err != nil || f != cli.FormatTable && f != cli.FormatWide {
 		return err
 	}
 	told := "Nothing was changed. Say --yes to do it."
@@ -115,18 +116,18 @@ func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f format, p in
 	return err
 }
 
-func resetSheet() sheet[positionReset] {
+func resetSheet() cli.Sheet[positionReset] {
 	number := func(of func(positionReset) int64) func(positionReset) string {
 		return func(r positionReset) string { return strconv.FormatInt(of(r), 10) }
 	}
-	return sheet[positionReset]{
-		name: func(r positionReset) string { return r.Topic },
-		columns: []column[positionReset]{
-			{title: "TOPIC", cell: func(r positionReset) string { return r.Topic }},
-			{title: "POSITION", right: true, cell: number(func(r positionReset) int64 { return r.Position })},
-			{title: "BEGINS", right: true, cell: number(func(r positionReset) int64 { return r.Begins })},
-			{title: "ENDS", right: true, cell: number(func(r positionReset) int64 { return r.End })},
-			{title: "BECOMES", right: true, cell: number(func(r positionReset) int64 { return r.Becomes })},
+	return cli.Sheet[positionReset]{
+		Name: func(r positionReset) string { return r.Topic },
+		Columns: []cli.Column[positionReset]{
+			{Title: "TOPIC", Cell: func(r positionReset) string { return r.Topic }},
+			{Title: "POSITION", Right: true, Cell: number(func(r positionReset) int64 { return r.Position })},
+			{Title: "BEGINS", Right: true, Cell: number(func(r positionReset) int64 { return r.Begins })},
+			{Title: "ENDS", Right: true, Cell: number(func(r positionReset) int64 { return r.End })},
+			{Title: "BECOMES", Right: true, Cell: number(func(r positionReset) int64 { return r.Becomes })},
 		},
 	}
 }

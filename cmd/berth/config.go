@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 )
@@ -52,7 +53,7 @@ func daemonFileOf(name string) (daemonFile, error) {
 }
 
 func newConfig() *cobra.Command {
-	cmd := group("config", "Files that daemons read")
+	cmd := cli.Group("config", "Files that daemons read")
 	cmd.AddCommand(newConfigSample(), newConfigShow(), newConfigCheck())
 	return cmd
 }
@@ -103,13 +104,13 @@ type settingRow struct {
 	Source string `json:"source"`
 }
 
-func settingSheet() sheet[settingRow] {
-	return sheet[settingRow]{
-		name: func(s settingRow) string { return s.Key },
-		columns: []column[settingRow]{
-			{title: "KEY", cell: func(s settingRow) string { return s.Key }},
-			{title: "VALUE", cell: func(s settingRow) string { return inline(s.Value) }},
-			{title: "FROM", cell: func(s settingRow) string { return s.Source }},
+func settingSheet() cli.Sheet[settingRow] {
+	return cli.Sheet[settingRow]{
+		Name: func(s settingRow) string { return s.Key },
+		Columns: []cli.Column[settingRow]{
+			{Title: "KEY", Cell: func(s settingRow) string { return s.Key }},
+			{Title: "VALUE", Cell: func(s settingRow) string { return inline(s.Value) }},
+			{Title: "FROM", Cell: func(s settingRow) string { return s.Source }},
 		},
 	}
 }
@@ -139,7 +140,7 @@ its value, and where that is from: default, file and line, variable, or flag. Se
 		ValidArgs: daemonNames(),
 		Args:      cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f, err := parseFormat(cmd.Flag("output").Value.String())
+			f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 			if err != nil {
 				return err
 			}
@@ -151,7 +152,7 @@ its value, and where that is from: default, file and line, variable, or flag. Se
 			for _, s := range loaded.Settings() {
 				rows = append(rows, settingRow{s.Key, plainValue(s.Value()), s.Source.String()})
 			}
-			if err := settingSheet().list(cmd.OutOrStdout(), f, rows); err != nil {
+			if err := settingSheet().List(cmd.OutOrStdout(), f, rows); err != nil {
 				return err
 			}
 			return wrong // what cannot be used is shown too

@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/config"
 )
 
@@ -94,7 +95,7 @@ func TestLastMonthsSamplesStillStart(t *testing.T) {
 func TestVariablesAreDistinct(t *testing.T) {
 	for _, d := range daemonFiles() {
 		loaded, _ := d.read(config.From{})
-		seen := map[string]string{envAPI: "--api", envProject: "--project"}
+		seen := map[string]string{cli.EnvAPI: "--api", cli.EnvProject: "--project"}
 		for _, s := range loaded.Settings() {
 			v := config.Variable(s.Key)
 			if seen[v] != "" {

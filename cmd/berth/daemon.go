@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -50,7 +51,7 @@ func (o *daemonFlags) add(cmd *cobra.Command) {
 
 // from is the command line over the environment over the file.
 func (o daemonFlags) from() config.From {
-	return config.From{File: o.file, Environ: os.Environ(), Set: o.set, Others: []string{envAPI, envProject}}
+	return config.From{File: o.file, Environ: os.Environ(), Set: o.set, Others: []string{cli.EnvAPI, cli.EnvProject}}
 }
 
 // read answers the settings, where each is from, and everything that is wrong.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/localkafka"
 )
@@ -116,13 +117,13 @@ func TestDaemonWaitsForKafka(t *testing.T) {
 			for _, s := range d.settings {
 				args = append(args, "--set", s)
 			}
-			root, log := NewRoot(), &lines{news: make(chan struct{})}
+			root, log := cli.NewRoot(), &lines{news: make(chan struct{})}
 			root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon())
 			root.SetErr(log)
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			ended := make(chan int, 1)
-			go func() { ended <- Execute(ctx, root, args) }()
+			go func() { ended <- cli.Execute(ctx, root, args) }()
 
 			base := "http://" + awaitLog(t, log, `listening.*"address": "([0-9.:]+)"`)
 			awaitLog(t, log, `(waiting for Kafka at `+broker+`: .*connection refused)`)

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/cli"
 )
 
 // notRun are the commands of README and REAL-HOST that the tests do not run, and why.
@@ -72,7 +73,7 @@ func TestCommandsOfTheDocs(t *testing.T) {
 				}
 				run := exec.CommandContext(ctx, "sh", "-c", c.command)
 				run.Env = append(os.Environ(), "HOME="+home, "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"),
-					asBerth+"=1", envAPI+"=http://"+address, envProject+"="+project)
+					asBerth+"=1", cli.EnvAPI+"=http://"+address, cli.EnvProject+"="+project)
 				out, err := run.CombinedOutput()
 				if err != nil {
 					t.Errorf("%s: %v\n%s", c.command, err, out)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/cli"
 )
 
 // errUnwell is the answer of a doctor who has said what fails.
@@ -28,7 +29,7 @@ FAIL: something does not work, or what was acknowledged can be lost. warn: it wo
 slower or with less reserve than it should. It exits with 1 if anything fails.`,
 		Example: "  berth doctor --config api.yaml\n  berth doctor --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
-		RunE: at.runs("doctor", func(ctx context.Context, c cell.Cell, w io.Writer, f format) error {
+		RunE: at.runs("doctor", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
 			facts, err := c.Facts(ctx)
 			if err != nil {
 				return err
@@ -39,7 +40,7 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 	}
 	cmd.PreRunE = func(*cobra.Command, []string) (err error) { // before Kafka is asked
 		if text != "" {
-			heap, err = parseMemory("broker-heap", text)
+			heap, err = cli.ParseMemory("broker-heap", text)
 		}
 		return err
 	}

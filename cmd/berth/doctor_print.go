@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/doctor"
 )
 
@@ -41,11 +42,11 @@ func reportOf(f doctor.Facts) report {
 }
 
 // printDoctor writes what was found; the error says that something fails.
-func printDoctor(w io.Writer, f format, facts doctor.Facts) error {
+func printDoctor(w io.Writer, f cli.Format, facts doctor.Facts) error {
 	r := reportOf(facts)
 	var err error
-	if f == formatJSON || f == formatYAML {
-		err = printData(w, f, r)
+	if f == cli.FormatJSON || f == cli.FormatYAML {
+		err = cli.PrintData(w, f, r)
 	} else {
 		err = r.print(w, facts)
 	}
@@ -59,35 +60,35 @@ func printDoctor(w io.Writer, f format, facts doctor.Facts) error {
 // table what is well.
 func (r report) print(w io.Writer, facts doctor.Facts) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Cell %s on Kafka %s: %s\n\n", orDash(facts.Topics.Prefix), r.Kafka.Cluster, r.brokers())
+	fmt.Fprintf(&b, "Cell %s on Kafka %s: %s\n\n", cli.OrDash(facts.Topics.Prefix), r.Kafka.Cluster, r.brokers())
 	var counts = map[doctor.Level]int{}
-	well := grid{rows: [][]string{{"", "WHAT", "CHECK", "IS", "WANTED"}}}
+	well := cli.Grid{Rows: [][]string{{"", "WHAT", "CHECK", "IS", "WANTED"}}}
 	at := map[string]int{}
 	for _, f := range r.Findings {
 		counts[f.Level]++
 		if f.Level != doctor.OK {
-			fmt.Fprintf(&b, "%s  %s: %s is %s, wanted %s\n", f.Level, f.About, f.Check, orDash(f.Is), f.Wanted)
+			fmt.Fprintf(&b, "%s  %s: %s is %s, wanted %s\n", f.Level, f.About, f.Check, cli.OrDash(f.Is), f.Wanted)
 			fmt.Fprintf(&b, "      %s\n      → %s\n", f.Why, f.Fix)
 			continue
 		}
 		same := f.Check + "\x00" + f.Is + "\x00" + f.Wanted
 		if i, seen := at[same]; seen {
-			well.rows[i][1] += ", " + f.About
+			well.Rows[i][1] += ", " + f.About
 			continue
 		}
-		at[same] = len(well.rows)
-		well.rows = append(well.rows, []string{"ok", f.About, f.Check, orDash(f.Is), f.Wanted})
+		at[same] = len(well.Rows)
+		well.Rows = append(well.Rows, []string{"ok", f.About, f.Check, cli.OrDash(f.Is), f.Wanted})
 	}
 	if counts[doctor.Fail]+counts[doctor.Warn] > 0 {
 		b.WriteString("\n")
 	}
-	for _, row := range well.rows[1:] {
+	for _, row := range well.Rows[1:] {
 		row[1] = together(strings.Split(row[1], ", "))
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	if err := well.print(w); err != nil {
+	if err := well.Print(w); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "\n%d fail, %d warnings, %d ok\n", counts[doctor.Fail], counts[doctor.Warn], counts[doctor.OK])
@@ -98,7 +99,7 @@ func (r report) print(w io.Writer, facts doctor.Facts) error {
 func (r report) brokers() string {
 	var each []string
 	for _, b := range r.Kafka.Brokers {
-		each = append(each, fmt.Sprintf("%d %s (%s)", b.ID, b.Address, orDash(b.Version)))
+		each = append(each, fmt.Sprintf("%d %s (%s)", b.ID, b.Address, cli.OrDash(b.Version)))
 	}
 	leader := ""
 	if r.Kafka.Controller >= 0 {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
 )
@@ -40,12 +41,12 @@ func TestBootWaitSaysWhyOnAFullCloud(t *testing.T) {
 		r.await(first, compute.StateActive)
 
 		said := &shared{}
-		root := NewRoot()
+		root := cli.NewRoot()
 		root.SetErr(said)
 		root.SetOut(io.Discard)
 		code := make(chan int, 1)
 		go func() {
-			code <- Execute(t.Context(), root, []string{"--api", r.api, "--project", "p", "boot", "--flavor", "m1.small", "--name", "late", "--wait", "--timeout", "0"})
+			code <- cli.Execute(t.Context(), root, []string{"--api", r.api, "--project", "p", "boot", "--flavor", "m1.small", "--name", "late", "--wait", "--timeout", "0"})
 		}()
 		r.poll("the reason with its counts", func() bool {
 			return strings.Contains(said.String(), "late: queued, waiting: NoEligibleHost 2 full, position 1 of 1, oldest ")

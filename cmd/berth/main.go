@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/cli"
 )
 
 func main() { os.Exit(run()) }
@@ -18,13 +20,13 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return Execute(ctx, whole(), os.Args[1:])
+	return cli.Execute(ctx, whole(), os.Args[1:])
 }
 
 // whole is the command line with all of its commands.
 func whole() *cobra.Command {
-	root := NewRoot()
+	root := cli.NewRoot()
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
-		newDemo(withSimulatedHosts), newConfig(), newBench(), newSim(), newDevCommand(), newDoctor(), newVerify(), newVersion())
+		cli.NewDemo(withSimulatedHosts), newConfig(), newBench(), newSim(), newDevCommand(), newDoctor(), newVerify(), cli.NewVersion())
 	return root
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -53,13 +54,13 @@ func spawn(t *testing.T, env []string, args ...string) *process {
 // refusesToStart runs a daemon here that must not start: how it ends and what it says.
 func refusesToStart(t *testing.T, args ...string) (int, string) {
 	t.Helper()
-	root, log := NewRoot(), &lines{news: make(chan struct{})}
+	root, log := cli.NewRoot(), &lines{news: make(chan struct{})}
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon())
 	root.SetOut(log)
 	root.SetErr(log)
 	ctx, cancel := context.WithTimeout(t.Context(), patience) // it starts all the same, if it needs that
 	defer cancel()
-	code := Execute(ctx, root, args)
+	code := cli.Execute(ctx, root, args)
 	text, _ := log.text()
 	return code, text
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/size"
 )
@@ -136,7 +137,7 @@ func (s *sizing) complete() error {
 	default:
 		return compute.Invalid("weigher", s.weigher, "give spread or pack")
 	}
-	pairs, err := parsePairs[string, string]("cost", s.costs)
+	pairs, err := cli.ParsePairs[string, string]("cost", s.costs)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (s *sizing) complete() error {
 }
 
 func (s *sizing) run(cmd *cobra.Command) error {
-	f, err := parseFormat(cmd.Flag("output").Value.String())
+	f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err
 	}
@@ -183,8 +184,8 @@ func (s *sizing) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f == formatJSON || f == formatYAML {
-		return printData(cmd.OutOrStdout(), f, out)
+	if f == cli.FormatJSON || f == cli.FormatYAML {
+		return cli.PrintData(cmd.OutOrStdout(), f, out)
 	}
 	return printSized(cmd.OutOrStdout(), out)
 }

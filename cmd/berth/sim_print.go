@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/size"
 )
 
@@ -20,24 +21,24 @@ func printSized(w io.Writer, s sized) error {
 	fmt.Fprintf(w, "%d hosts, %d requests, %s, %d queues; a cell is %d brokers of %v processors, %d conductors\n\n",
 		r.Hosts, r.Requests, due, r.Queues, s.Options.Brokers, s.Options.Processors, s.Options.Conductors)
 	fmt.Fprintln(w, "One cell for all of it")
-	if err := cellFacts(r).print(w); err != nil || s.Cells == nil {
+	if err := cellFacts(r).Print(w); err != nil || s.Cells == nil {
 		return err
 	}
 	c := *s.Cells
 	fmt.Fprintf(w, "\nCells for %.0f boots/s together, brokers and conductors at most %.0f %% busy\n", c.Rate, 100*s.Options.Limits.Busy)
-	var g grid
+	var g cli.Grid
 	add := func(name, format string, args ...any) {
-		g.rows = append(g.rows, []string{name, fmt.Sprintf(format, args...)})
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	add("needed:", "%s", orNone(c.Needed))
 	add("  for processors:", "%s", orNone(c.Processors))
 	add("  for handles:", "%s (%d a broker)", orNone(c.Handles), s.Options.Limits.Handles)
 	add("  for partitions:", "%s (%d replicas a broker)", orNone(c.Partitions), s.Options.Limits.Partitions)
-	if err := g.print(w); err != nil || c.Each == nil {
+	if err := g.Print(w); err != nil || c.Each == nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nEach of them: %d hosts, %.0f boots/s\n", c.Each.Hosts, c.Each.Rate)
-	return cellFacts(*c.Each).print(w)
+	return cellFacts(*c.Each).Print(w)
 }
 
 func orNone(n int) string {
@@ -48,10 +49,10 @@ func orNone(n int) string {
 }
 
 // cellFacts are what one cell does and uses.
-func cellFacts(r size.Result) grid {
-	var g grid
+func cellFacts(r size.Result) cli.Grid {
+	var g cli.Grid
 	add := func(name, format string, args ...any) {
-		g.rows = append(g.rows, []string{name, fmt.Sprintf(format, args...)})
+		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
 	add("granted:", "%d in %.1f s, %.0f boots/s", r.Granted, r.Seconds, r.BootsPerS)
 	if r.Left > 0 {

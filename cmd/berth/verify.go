@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -33,7 +34,7 @@ FAIL: something does not hold that always should, or nothing will put it right b
 warn: it explains itself, or passes. It exits with 1 if anything fails.`,
 		Example: "  berth verify --config api.yaml\n  berth verify --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
-		RunE: at.runs("verify", func(ctx context.Context, c cell.Cell, w io.Writer, f format) (err error) {
+		RunE: at.runs("verify", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) (err error) {
 			if c.Partitions, err = c.CountPartitions(ctx); err != nil {
 				return err
 			}

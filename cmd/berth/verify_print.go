@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/verify"
 )
@@ -18,10 +19,10 @@ type compared struct {
 }
 
 // printVerify writes what differs; the error says that something fails.
-func printVerify(w io.Writer, f format, tally verify.Tally, found []verify.Difference, asked []compute.HostID) error {
+func printVerify(w io.Writer, f cli.Format, tally verify.Tally, found []verify.Difference, asked []compute.HostID) error {
 	var err error
-	if f == formatJSON || f == formatYAML {
-		err = printData(w, f, compared{verify.Sound(found), tally, append([]verify.Difference{}, found...), asked})
+	if f == cli.FormatJSON || f == cli.FormatYAML {
+		err = cli.PrintData(w, f, compared{verify.Sound(found), tally, append([]verify.Difference{}, found...), asked})
 	} else {
 		_, err = io.WriteString(w, verifyText(tally, found, asked))
 	}
@@ -44,7 +45,7 @@ func verifyText(tally verify.Tally, found []verify.Difference, asked []compute.H
 		b.WriteString("\n")
 	}
 	fmt.Fprintf(&b, "Compared %d instances (%s) with %d hosts and the quotas of %d projects: %d fail, %d warnings\n",
-		tally.Instances, orDash(byState(tally.States)), tally.Hosts, tally.Projects, fails, len(found)-fails)
+		tally.Instances, cli.OrDash(cli.ByState(tally.States)), tally.Hosts, tally.Projects, fails, len(found)-fails)
 	for _, h := range asked {
 		fmt.Fprintf(&b, "%s is asked about each of its machines; look again in a minute\n", h)
 	}

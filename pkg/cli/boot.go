@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// defaultWait is how long --wait waits if --timeout does not say.
+const defaultWait = 10 * time.Minute
+
+// maxCount bounds --count, and bootsAtOnce how many requests are under way.
+const (
+	maxCount    = 10_000
+	bootsAtOnce = 16
+)
+
+// bootFlags are the command line of boot.
+type bootFlags struct {
+	flavor, name, image, userData, onNoCapacity, host, id, key string
+	with, metadata, avoid, sshKeys                             []string
+	count                                                      int
+	attempts                                                   uint32
+	deadline, timeout                                          time.Duration
+	wait                                                       bool
+}
+
+func newBoot(s *settings) *cobra.Command {
+	var f bootFlags
+	cmd := &cobra.Command{
+		Use:   "boot --flavor FLAVOR --name NAME",
+		Short: "Boot machines",
+		Long: `Boot machines. Returns once the requests cannot be lost; with --wait, once the
+machines run or have failed.
+
+With --count N the names are NAME-1 to NAME-N.
+
+A request whose answer is lost is repeated and still makes one machine. For the
+same in a script that may run again, give --key: the same key and the same
+flags answer the machine of the first time, whatever became of it.`,
+		Example: `  berth boot --flavor m1.small --name web --count 3
+  berth boot --flavor m1.small --with gpu=a100 --name train --wait --timeout 30s`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBoot(cmd, s, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.flavor, "flavor", "", "size of the machine")
+	flags.StringVar(&f.name, "name", "", "what people call it")
+	flags.StringArrayVar(&f.with, "with", nil, "a choice on a capability, as in gpu=a100; repeatable")
+	flags.IntVar(&f.count, "count", 1, "how many")
+	flags.DurationVar(&f.deadline, "deadline", 0, "how long it may wait for a host (default 1h)")
+	flags.Uint32Var(&f.attempts, "attempts", 0, "most tries to build it (default 3)")
+	flags.StringVar(&f.onNoCapacity, "on-no-capacity", "wait", "when no host takes it: wait or fail")
+	flags.StringVar(&f.host, "host", "", "build it there and nowhere else")
+	flags.StringArrayVar(&f.avoid, "avoid", nil, "never build it on this host; repeatable")
+	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE; repeatable")
+	flags.StringVar(&f.userData, "user-data", "", "file with data for the first start")
+	flags.StringArrayVar(&f.sshKeys, "ssh-key", nil, "file with public keys, as in authorized_keys, of those who may log in; repeatable")
+	flags.StringVar(&f.id, "id", "", "id of your own, so that a repeated request changes nothing")
+	flags.StringVar(&f.key, "key", "", "any text of your own, for the same: an Idempotency-Key; with --count N, KEY-1 to KEY-N")
+	flags.BoolVar(&f.wait, "wait", false, "wait until the machines run or have failed")
+	flags.DurationVar(&f.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	return cmd
+}
+
+// boot is the request, as far as the command line alone can tell.
+func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
+	b := compute.Boot{Name: f.name, Flavor: compute.FlavorName(f.flavor), Image: f.image, Host: compute.HostID(f.host)}
+	for _, needed := range []struct{ flag, value string }{{"flavor", f.flavor}, {"name", f.name}} {
+		if needed.value == "" {
+			return b, compute.Invalid(needed.flag, "", "give --"+needed.flag)
+		}
+	}
+	switch {
+	case f.count < 1 || f.count > maxCount:
+		return b, compute.Invalid("count", fmt.Sprint(f.count), fmt.Sprintf("give a number from 1 to %d", maxCount))
+	case f.id != "" && f.key != "":
+		return b, compute.Invalid("key", f.key, "a key stands for an id: leave out --id")
+	case len(f.key) > f.maxKey() || strings.ContainsFunc(f.key, func(r rune) bool { return r < ' ' || r > '~' }):
+		return b, compute.Invalid("key", f.key, fmt.Sprintf("give at most %d printable ASCII characters", f.maxKey()))
+	case f.count > 1 && f.id != "":
+		return b, compute.Invalid("id", f.id, "an id names one machine: leave out --count")
+	case cmd.Flags().Changed("deadline") && f.deadline <= 0:
+		return b, compute.Invalid("deadline", f.deadline.String(), "give a duration above 0, as in 10m")
+	case cmd.Flags().Changed("attempts") && f.attempts == 0:
+		return b, compute.Invalid("attempts", "0", "give at least 1")
+	}
+	b.Deadline, b.Attempts = f.deadline, compute.Attempt(f.attempts)
+	for _, h := range f.avoid {
+		b.Avoid = append(b.Avoid, compute.HostID(h))
+	}
+	var err error
+	if b.OnNoCapacity, err = compute.ParseNoCapacity(f.onNoCapacity); err != nil {
+		return b, err
+	}
+	if b.With, err = ParsePairs[compute.AxisName, compute.AxisValue]("with", f.with); err != nil {
+		return b, err
+	}
+	if b.Metadata, err = ParsePairs[string, string]("metadata", f.metadata); err != nil {
+		return b, err
+	}
+	if f.userData != "" {
+		if b.UserData, err = os.ReadFile(f.userData); err != nil {
+			return b, &compute.Error{Kind: compute.KindInvalid, Field: "user-data", Value: f.userData, Message: "cannot be read", Cause: err}
+		}
+	}
+	if b.SSHKeys, err = readKeys(f.sshKeys); err != nil {
+		return b, err
+	}
+	return b, b.Check()
+}
+
+// readKeys reads files as authorized_keys is read: empty lines and comments count
+// for nothing.
+func readKeys(files []string) ([]string, error) {
+	var keys []string
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, &compute.Error{Kind: compute.KindInvalid, Field: "ssh-key", Value: file, Message: "cannot be read", Cause: err}
+		}
+		if strings.Contains(string(text), "PRIVATE KEY") { // it must not leave this machine
+			return nil, compute.Invalid("ssh-key", file, "it holds a private key: give the file that ends in .pub")
+		}
+		before := len(keys)
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				keys = append(keys, line)
+			}
+		}
+		if len(keys) == before {
+			return nil, compute.Invalid("ssh-key", file, "it holds no key: give a file of public keys")
+		}
+	}
+	return keys, nil
+}
+
+func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
+	c, out, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	b, err := f.boot(cmd)
+	if err != nil {
+		return err
+	}
+	ids := f.ids(c.Project())
+	booted, err := bootAll(cmd.Context(), c, b, ids)
+	if err == nil && f.wait {
+		booted, err = waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), f.timeout, ids, settled)
+	}
+	if len(booted) > 0 {
+		if printed := instanceSheet(time.Now()).List(cmd.OutOrStdout(), out, booted); err == nil {
+			err = printed
+		}
+	}
+	if err != nil || !f.wait {
+		return err
+	}
+	return firstFailure(booted)
+}
+
+// maxKey is the longest --key, in bytes: as long as the API takes one, and with
+// --count less by what is put behind it.
+func (f bootFlags) maxKey() int {
+	if f.count > 1 {
+		return 240
+	}
+	return 255
+}
+
+// ids are made here, so that a boot whose answer is lost can be asked for again
+// and stays one machine.
+func (f bootFlags) ids(p compute.Project) []compute.InstanceID {
+	ids := make([]compute.InstanceID, f.count)
+	for n := range ids {
+		switch {
+		case f.id != "":
+			ids[n] = compute.InstanceID(f.id)
+		case f.key != "" && f.count > 1:
+			ids[n] = client.KeyedID(p, fmt.Sprintf("%s-%d", f.key, n+1))
+		case f.key != "":
+			ids[n] = client.KeyedID(p, f.key)
+		default:
+			ids[n] = compute.InstanceID(uuid.NewString())
+		}
+	}
+	return ids
+}
+
+// bootAll asks for all machines, several at once, and returns those that were
+// accepted. The ids are made here, so what became of each can be told.
+func bootAll(ctx context.Context, c *client.Client, b compute.Boot, ids []compute.InstanceID) ([]client.Instance, error) {
+	made := make([]client.Instance, len(ids))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(bootsAtOnce)
+	for n, id := range ids {
+		one := b
+		if len(ids) > 1 {
+			one.Name = fmt.Sprintf("%s-%d", b.Name, n+1)
+		}
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return nil // another one failed and says so
+			}
+			i, err := c.Boot(ctx, id, one)
+			if compute.KindOf(err) == compute.KindTimeout && ctx.Err() == nil { // it may have been kept; with its id it stays one
+				i, err = c.Boot(ctx, id, one)
+			}
+			made[n] = i
+			return withID(err, id)
+		})
+	}
+	err := group.Wait()
+	var accepted []client.Instance
+	for _, i := range made {
+		if i.ID != "" {
+			accepted = append(accepted, i)
+		}
+	}
+	return accepted, err
+}
+
+// withID tells how to find out about a request whose fate is open.
+func withID(err error, id compute.InstanceID) error {
+	var e *compute.Error
+	if errors.As(err, &e) && e.Kind == compute.KindTimeout {
+		e.Remedy = fmt.Sprintf("it may have been kept: see berth show %s, or repeat it with --id %[1]s", id)
+	}
+	return err
+}
+
+// settled says that a boot has come to an end, good or bad.
+func settled(i client.Instance) bool {
+	return i.State == "active" || i.State == "error" || i.State == "deleted"
+}
+
+// firstFailure is the error for the first instance that does not run.
+func firstFailure(all []client.Instance) error {
+	failed, first := 0, client.Instance{}
+	for _, i := range all {
+		if i.State == "active" {
+			continue
+		}
+		if failed++; failed == 1 {
+			first = i
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	e := &compute.Error{
+		Kind:   compute.KindInternal,
+		Field:  "instance",
+		Value:  first.Name,
+		Reason: first.Reason.Compute(),
+	}
+	e.Message = fmt.Sprintf("ended as %s", first.State)
+	if text := why(first); text != "" {
+		e.Message += ": " + text
+	}
+	if len(all) > 1 {
+		e.Message += fmt.Sprintf(" (%d of %d failed)", failed, len(all))
+	}
+	if first.Reason != nil {
+		e.Kind = kindOfReason(first.Reason.Code)
+	} else if first.State == "deleted" {
+		e.Kind = compute.KindConflict
+	}
+	return e
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newCapability(s *settings) *cobra.Command {
+	cmd := Group("capability", "Axes of choices that flavors may be combined with")
+	cmd.AddCommand(newCapabilityAdd(s), newCapabilityList(s), newCapabilityRemove(s))
+	return cmd
+}
+
+func newCapabilityAdd(s *settings) *cobra.Command {
+	var requires, consumes []string
+	var w queueWaiting
+	cmd := &cobra.Command{
+		Use:   "add AXIS VALUE...",
+		Short: "Offer an axis, or more values on it",
+		Example: `  berth capability add disk ssd
+  berth capability add gpu a100 h100 --requires gpu=a100:CUSTOM_TRAIT --consumes gpu=a100:CUSTOM_GPU=1`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			axis, err := parseCapability(args[0], args[1:], requires, consumes)
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			done, err := w.change(cmd, c, "capability "+args[0], func(dry bool) (client.Change, error) { return c.AddCapability(ctx, axis, dry) },
+				func(f client.Flavor) bool { return slices.Contains(f.Capabilities, axis.Axis) })
+			if err != nil || !done {
+				return err
+			}
+			v, err := c.Capability(ctx, axis.Axis)
+			if err != nil {
+				return err
+			}
+			return capabilitySheet().List(cmd.OutOrStdout(), out, []client.Capability{v})
+		},
+	}
+	cmd.Flags().StringArrayVar(&requires, "requires", nil, "a trait a value requires of the host, as in gpu=a100:CUSTOM_TRAIT; repeatable")
+	cmd.Flags().StringArrayVar(&consumes, "consumes", nil, "what a value uses of the host, as in gpu=a100:CUSTOM_GPU=1; repeatable")
+	w.add(cmd)
+	return cmd
+}
+
+// parseCapability joins the values with what --requires and --consumes say of
+// them. Both name the axis too, so that a line can be read by itself.
+func parseCapability(axis string, values, requires, consumes []string) (compute.Capability, error) {
+	c := compute.Capability{Axis: compute.AxisName(axis)}
+	for _, v := range values {
+		if slices.ContainsFunc(c.Values, func(o compute.CapabilityValue) bool { return string(o.Value) == v }) {
+			return c, compute.Invalid("value", v, "give each value once")
+		}
+		c.Values = append(c.Values, compute.CapabilityValue{Value: compute.AxisValue(v)})
+	}
+	about := func(field, text, as string) (*compute.CapabilityValue, string, error) {
+		choice, what, found := strings.Cut(text, ":")
+		named, value, equals := strings.Cut(choice, "=")
+		if !found || !equals || what == "" {
+			return nil, "", compute.Invalid(field, text, "give "+axis+"=VALUE:"+as)
+		}
+		n := slices.IndexFunc(c.Values, func(v compute.CapabilityValue) bool { return string(v.Value) == value })
+		if named != axis || n < 0 {
+			return nil, "", compute.Invalid(field, text, fmt.Sprintf("it is about %s, but this adds %s=%s", choice, axis, strings.Join(values, ", ")))
+		}
+		return &c.Values[n], what, nil
+	}
+	for _, text := range requires {
+		v, trait, err := about("requires", text, "TRAIT")
+		if err != nil {
+			return c, err
+		}
+		v.Requires = append(v.Requires, compute.Trait(trait))
+	}
+	for _, text := range consumes {
+		v, amount, err := about("consumes", text, "CLASS=NUMBER")
+		if err != nil {
+			return c, err
+		}
+		amounts, err := parseAmounts("consumes", []string{amount})
+		if err != nil {
+			return c, err
+		}
+		v.Consumes = v.Consumes.Plus(amounts)
+	}
+	return c, nil
+}
+
+func newCapabilityList(s *settings) *cobra.Command {
+	return newListing(s, "List capabilities", capabilitySheet, func(ctx context.Context, c *client.Client) ([]client.Capability, error) {
+		return c.Capabilities(ctx)
+	})
+}
+
+func newCapabilityRemove(s *settings) *cobra.Command {
+	var w queueWaiting
+	cmd := &cobra.Command{
+		Use: "remove AXIS", Aliases: []string{"rm"}, Short: "Stop offering an axis",
+		Long: "Stop offering an axis. Refused while a flavor may be combined with it.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, _, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			_, err = w.change(cmd, c, "capability "+args[0], func(dry bool) (client.Change, error) {
+				return c.RemoveCapability(cmd.Context(), compute.AxisName(args[0]), dry)
+			}, nil)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&w.dry, "dry-run", false, "only say what it would do")
+	return cmd
+}
+
+func capabilitySheet() Sheet[client.Capability] {
+	return Sheet[client.Capability]{
+		Name: func(c client.Capability) string { return string(c.Axis) },
+		none: "No capabilities. berth capability add makes one.",
+		Columns: []Column[client.Capability]{
+			{Title: "AXIS", Cell: func(c client.Capability) string { return string(c.Axis) }},
+			{Title: "VALUES", Cell: valuesOf},
+		},
+	}
+}
+
+// valuesOf is "a100 (requires CUSTOM_TRAIT; uses 1 CUSTOM_GPU), h100".
+func valuesOf(c client.Capability) string {
+	var out []string
+	for _, v := range c.Values {
+		var notes []string
+		if len(v.Requires) > 0 {
+			notes = append(notes, "requires "+joined(v.Requires))
+		}
+		if len(v.Consumes) > 0 {
+			notes = append(notes, "uses "+humanResources(v.Consumes))
+		}
+		text := string(v.Value)
+		if len(notes) > 0 {
+			text += " (" + strings.Join(notes, "; ") + ")"
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, ", ")
+}

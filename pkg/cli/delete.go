@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newDelete(s *settings) *cobra.Command {
+	var wait, prefix bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:     "delete NAME|ID...",
+		Aliases: []string{"rm"},
+		Short:   "Delete instances, in whatever state",
+		Long: `Delete instances. Each is named by its whole name or its whole id; with --prefix
+the beginning of either will do. What may mean several deletes none of them: the
+candidates are listed. Returns once the requests cannot be lost; with --wait, once the machines are gone.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			meant, err := targets(cmd.Context(), c, cmd.ErrOrStderr(), args, prefix)
+			if err != nil {
+				return err
+			}
+			gone, err := deleteAll(cmd, c, meant, wait, timeout)
+			if printed := deletedSheet(time.Now(), out).List(cmd.OutOrStdout(), out, gone); err == nil {
+				err = printed
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until they are gone")
+	prefixFlag(cmd, &prefix)
+	cmd.Flags().DurationVar(&timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	return cmd
+}
+
+// deletedSheet is how instances are listed that were asked to be deleted: the
+// state is the one they go to, also where their record still says another.
+func deletedSheet(now time.Time, f Format) Sheet[client.Instance] {
+	s := instanceSheet(now)
+	if f == FormatJSON || f == FormatYAML {
+		return s // as the API says it
+	}
+	for n, c := range s.Columns {
+		switch c.Title {
+		case "STATE":
+			s.Columns[n].Cell = func(i client.Instance) string {
+				if i.State == "deleted" {
+					return "deleted"
+				}
+				return "deleting"
+			}
+		case "WHY":
+			s.Columns[n].Cell = func(i client.Instance) string {
+				switch i.State {
+				case "deleted", "deleting":
+					return why(i)
+				}
+				return strings.TrimSuffix("was "+string(i.State)+": "+why(i), ": ")
+			}
+		}
+	}
+	return s
+}
+
+func deleteAll(cmd *cobra.Command, c *client.Client, meant []client.Instance, wait bool, timeout time.Duration) ([]client.Instance, error) {
+	var asked []client.Instance
+	var ids []compute.InstanceID
+	for _, m := range meant {
+		i, err := c.Delete(cmd.Context(), m.ID)
+		if err != nil {
+			return asked, err
+		}
+		asked, ids = append(asked, i), append(ids, i.ID)
+	}
+	if !wait {
+		return asked, nil
+	}
+	return waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), timeout, ids, func(i client.Instance) bool {
+		return i.State == "deleted"
+	})
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// TestExitCodes pins the numbers themselves: scripts rely on them.
+func TestExitCodes(t *testing.T) {
+	for kind, want := range map[compute.Kind]int{
+		compute.KindInternal: 1, compute.KindUnavailable: 1, compute.KindInvalid: 2, compute.KindNotFound: 3, compute.KindQuota: 4,
+		compute.KindNoCapacity: 5, compute.KindForbidden: 6, compute.KindTimeout: 7, compute.KindConflict: 8,
+	} {
+		err := fmt.Errorf("outer: %w", &compute.Error{Kind: kind})
+		if got := int(codeOf(err)); got != want {
+			t.Errorf("%s: %d, want %d", kind, got, want)
+		}
+	}
+	if got := int(codeOf(notEmptyError{&compute.Error{Kind: compute.KindConflict}})); got != 9 {
+		t.Errorf("not empty: %d, want 9", got)
+	}
+	if codeOf(nil) != 0 || codeOf(io.EOF) != 1 {
+		t.Error("no error is 0, an unclassified one 1")
+	}
+}
+
+func TestReasonsHaveKinds(t *testing.T) {
+	for reason, want := range map[compute.ReasonCode]exitCode{
+		compute.QuotaExceeded: exitQuota, compute.DeadlineExceeded: exitNoCapacity, compute.NeverFits: exitNoCapacity,
+		compute.NoEligibleHost: exitNoCapacity, compute.WaitingForCapacity: exitNoCapacity, compute.PinnedHostUnavailable: exitNoCapacity,
+		compute.GroupRule: exitNoCapacity, compute.NoSuchFlavor: exitNotFound, compute.NoSuchCapability: exitNotFound,
+		compute.QueueClosedReason: exitNotFound, compute.Malformed: exitUsage, compute.Cancelled: exitConflict,
+		compute.AttemptsExhausted: exitError, compute.BuildFailed: exitError, compute.HostLost: exitError,
+	} {
+		failed := client.Instance{Name: "x", State: "error", Reason: &client.Reason{Code: reason, Message: "so"}}
+		if got := codeOf(firstFailure([]client.Instance{{State: "active"}, failed})); got != want {
+			t.Errorf("%s: %d, want %d", reason, got, want)
+		}
+	}
+	if firstFailure([]client.Instance{{State: "active"}}) != nil {
+		t.Error("all run")
+	}
+	if codeOf(firstFailure([]client.Instance{{State: "deleted"}})) != exitConflict {
+		t.Error("deleted while waiting")
+	}
+}
+
+func TestExecute(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		args []string
+		code int
+		said string
+	}{
+		"well":          {nil, []string{"do"}, 0, ""},
+		"fails":         {errors.New("broken"), []string{"do"}, 1, "berth: broken\n"},
+		"not found":     {compute.NotFound("host", "h", "look"), []string{"do"}, 3, "berth: host \"h\": does not exist; look\n"},
+		"invalid":       {compute.Invalid("size", "x", "write it"), []string{"do"}, 2, "berth: size \"x\" is not valid; write it\n"},
+		"unknown":       {nil, []string{"zzz"}, 2, "berth: unknown command \"zzz\" for \"berth\"\n\"berth --help\" shows what there is\n"},
+		"unknown flag":  {nil, []string{"do", "--it"}, 2, "berth: unknown flag: --it\nusage: berth do [flags]\n\"berth do --help\" shows what there is\n"},
+		"too much":      {nil, []string{"do", "it"}, 2, "berth: unknown command \"it\" for \"berth do\"\nusage: berth do [flags]\n\"berth do --help\" shows what there is\n"},
+		"required flag": {nil, []string{"need"}, 2, "berth: required flag(s) \"file\" not set\nusage: berth need [flags]\n\"berth need --help\" shows what there is\n"},
+		"help":          {nil, []string{"--help"}, 0, ""},
+	} {
+		root := &cobra.Command{Use: "berth", SilenceErrors: true, SilenceUsage: true}
+		do := &cobra.Command{Use: "do", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return c.err }}
+		need := &cobra.Command{Use: "need", RunE: func(*cobra.Command, []string) error { return nil }}
+		need.Flags().String("file", "", "")
+		if err := need.MarkFlagRequired("file"); err != nil {
+			t.Fatal(err)
+		}
+		root.AddCommand(do, need)
+		var stderr bytes.Buffer
+		root.SetErr(&stderr)
+		root.SetOut(io.Discard)
+		if code := Execute(t.Context(), root, c.args); code != c.code || stderr.String() != c.said {
+			t.Errorf("%s: %d, said %q; want %d, %q", name, code, stderr.String(), c.code, c.said)
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newHost(s *settings) *cobra.Command {
+	cmd := Group("host", "The hosts that run machines")
+	cmd.AddCommand(newHostList(s), newHostShow(s), newHostInstances(s), newHostDrain(s),
+		newHostAsk(s, "disable", "Make no more offers; machines stay"),
+		newHostAsk(s, "enable", "Offer again; a quarantine for failed starts ends"),
+		newHostEvacuate(s), newHostForget(s))
+	return cmd
+}
+
+func newHostList(s *settings) *cobra.Command {
+	return newListing(s, "List hosts", hostSheet, func(ctx context.Context, c *client.Client) ([]client.Host, error) {
+		return c.Hosts(ctx)
+	})
+}
+
+func newHostShow(s *settings) *cobra.Command {
+	return newShowing(s, "show HOST", "Show what a host last said", hostSheet, hostDetails,
+		func(ctx context.Context, c *client.Client, name string) (client.Host, error) {
+			return c.Host(ctx, compute.HostID(name))
+		})
+}
+
+// wish is what an operator wants of a host.
+type wish struct {
+	verb, reason string
+	timeout      time.Duration
+	wait         bool
+}
+
+func newHostAsk(s *settings, verb, short string) *cobra.Command {
+	w := wish{verb: verb}
+	cmd := &cobra.Command{
+		Use: verb + " HOST", Short: short, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			h, err := w.ask(cmd.Context(), c, compute.HostID(args[0]))
+			if err != nil {
+				return err
+			}
+			if !w.wait {
+				tellAsked(cmd, h, err)
+			}
+			w.tellQuarantine(cmd, h)
+			return hostSheet().List(cmd.OutOrStdout(), out, []client.Host{h})
+		},
+	}
+	cmd.Flags().StringVar(&w.reason, "reason", "", "shown with the host")
+	cmd.Flags().BoolVar(&w.wait, "wait", false, "wait until the host has acted")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", time.Minute, "how long --wait waits; 0 waits for ever")
+	return cmd
+}
+
+// tellAsked says that a wish is on its way.
+func tellAsked(cmd *cobra.Command, h client.Host, err error) {
+	if err == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is asked; it acts as soon as it reads this\n", h.Host)
+	}
+}
+
+// tellQuarantine says what becomes of a quarantine that a host is in, as far as one
+// knows from here.
+func (w wish) tellQuarantine(cmd *cobra.Command, h client.Host) {
+	if w.verb != "enable" || h.State != compute.HostQuarantined.String() {
+		return
+	}
+	if w.wait { // it has acted, and is still what it was
+		fmt.Fprintf(cmd.ErrOrStderr(), "host %s is quarantined still: %s\n", h.Host, h.Reason)
+		return
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "if it is quarantined for starts that failed, that ends: %s\n", h.Reason)
+}
+
+func (w wish) ask(ctx context.Context, c *client.Client, h compute.HostID) (client.Host, error) {
+	var asked client.HostAsked
+	var err error
+	switch w.verb {
+	case "disable":
+		asked, err = c.Disable(ctx, h, w.reason)
+	default:
+		asked, err = c.Enable(ctx, h, w.reason)
+	}
+	if err != nil || !w.wait {
+		if err != nil {
+			return client.Host{}, err
+		}
+		return c.Host(ctx, h)
+	}
+	var now client.Host
+	err = until(ctx, w.timeout, func(ctx context.Context) (bool, string, error) {
+		seen, err := c.Host(ctx, h)
+		if err != nil {
+			return false, "", err
+		}
+		now = seen
+		return now.DesiredSeen >= asked.Version, "host " + string(h) + " is " + now.State, nil
+	})
+	return now, err
+}
+
+func hostSheet() Sheet[client.Host] {
+	return Sheet[client.Host]{
+		Name: func(h client.Host) string { return string(h.Host) },
+		none: "No hosts. An agent announces its host by itself.",
+		Columns: []Column[client.Host]{
+			{Title: "HOST", Cell: func(h client.Host) string { return string(h.Host) }},
+			{Title: "STATE", Cell: func(h client.Host) string { return h.State }},
+			{Title: "VCPUS FREE", Right: true, Cell: ofTotal(compute.VCPU)},
+			{Title: "MEMORY FREE", Right: true, Cell: ofTotal(compute.MemoryMB)},
+			{Title: "DISK FREE", Right: true, Cell: ofTotal(compute.DiskGB)},
+			{Title: "OTHER FREE", Cell: func(h client.Host) string { return humanResources(custom(h.Free)) }},
+			{Title: "MACHINES", Right: true, Cell: func(h client.Host) string { return strconv.Itoa(int(h.Machines)) }},
+			{Title: "WAITS ON", Right: true, Cell: func(h client.Host) string { return plural(len(h.Waiting), "queue") }},
+			{Title: "HEARD", Right: true, Cell: func(h client.Host) string { return short(time.Duration(h.HeardFor)) }},
+			{Title: "BUILDING", wide: true, Right: true, Cell: func(h client.Host) string { return strconv.Itoa(int(h.Building)) }},
+			{Title: "TRAITS", wide: true, Cell: func(h client.Host) string { return joined(h.Traits) }},
+			{Title: "WHY", Cell: func(h client.Host) string { return whyNoOffers(h, time.Now()) }},
+		},
+	}
+}
+
+// ofTotal is "3/8": what is free of what there is.
+func ofTotal(class compute.ResourceClass) func(client.Host) string {
+	return func(h client.Host) string {
+		return strings.Join([]string{humanSize(class, h.Free[class]), humanSize(class, h.Totals[class])}, "/")
+	}
+}
+
+func hostDetails(h client.Host) []detail {
+	return []detail{
+		{"Host", string(h.Host)}, {"State", h.State}, {"Why", h.Reason}, {"Drained", drainage(h, time.Now())},
+		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)}, {"One machine at most", humanResources(h.Largest)},
+		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
+		{"Traits", joined(h.Traits)},
+		{"Instances", ByState(h.Instances)},
+		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
+		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},
+		{"Heard", short(time.Duration(h.HeardFor)) + " ago"},
+		{"Warnings", strings.Join(h.Warnings, "\n")},
+	}
+}

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newList(s *settings) *cobra.Command {
+	var states []string
+	var f client.Filter
+	var host, queue, flavor string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List instances, oldest first",
+		Long:    "List the project's instances, oldest first. Deleted ones show with --all or --state deleted.",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for _, text := range states {
+				state, err := compute.ParseState(text)
+				if err != nil {
+					return err
+				}
+				f.States = append(f.States, state)
+			}
+			f.Host, f.Queue, f.Flavor = compute.HostID(host), compute.QueueName(queue), compute.FlavorName(flavor)
+			if out == formatName {
+				f.Fields = []string{"id"}
+			}
+			items, err := c.Instances(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			return instanceSheet(time.Now()).List(cmd.OutOrStdout(), out, items)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&states, "state", nil, "only these states: accepted, queued, starting, active, deleting, deleted, error, unknown")
+	flags.BoolVarP(&f.All, "all", "a", false, "deleted ones too")
+	flags.StringVar(&f.Name, "name", "", "only this name")
+	flags.StringVar(&host, "host", "", "only what this host has")
+	flags.StringVar(&queue, "queue", "", "only this queue's")
+	flags.StringVar(&flavor, "flavor", "", "only this flavor")
+	return cmd
+}
+
+// instanceSheet is how instances are listed.
+func instanceSheet(now time.Time) Sheet[client.Instance] {
+	return Sheet[client.Instance]{
+		Name: func(i client.Instance) string { return string(i.ID) },
+		none: "No instances.",
+		Columns: []Column[client.Instance]{
+			{Title: "ID", Cell: func(i client.Instance) string { return shortID(i.ID) }},
+			{Title: "FULL ID", wide: true, Cell: func(i client.Instance) string { return string(i.ID) }},
+			{Title: "NAME", Cell: func(i client.Instance) string { return i.Name }},
+			{Title: "STATE", Cell: doing},
+			{Title: "FLAVOR", Cell: func(i client.Instance) string { return strings.TrimSpace(string(i.Flavor) + " " + choices(i.With)) }},
+			{Title: "HOST", Cell: func(i client.Instance) string { return string(i.Host) }},
+			{Title: "AGE", Right: true, Cell: func(i client.Instance) string { return age(i.AcceptedAt, now) }},
+			{Title: "ATTEMPT", wide: true, Right: true, Cell: attempt},
+			{Title: "USES", wide: true, Cell: func(i client.Instance) string { return humanResources(i.Resources) }},
+			{Title: "WHY", Cell: why},
+		},
+	}
+}
+
+func attempt(i client.Instance) string {
+	if i.Attempt == 0 {
+		return ""
+	}
+	return humanSize("", int64(i.Attempt)) + "/" + humanSize("", int64(i.Attempts))
+}
+
+// why is what keeps an instance from running, in plain words.
+func why(i client.Instance) string {
+	switch {
+	case i.State == "unknown":
+		return "host " + string(i.Host) + " is silent"
+	case i.Waiting != nil && i.Reason != nil:
+		return i.Waiting.Message + " (" + i.Reason.Message + ")"
+	case i.Waiting != nil:
+		return i.Waiting.Message
+	case i.Reason != nil:
+		return i.Reason.Message
+	case i.Stopped != nil:
+		return i.Stopped.Message
+	}
+	return ""
+}
+
+// doing is the state, and with it what an active machine does if it does not run.
+func doing(i client.Instance) string {
+	if i.State == "active" && i.Power != "" && i.Power != "running" {
+		return "active, " + i.Power
+	}
+	return string(i.State)
+}
+
+// choices is "disk=ssd gpu=a100".
+func choices(with compute.Choices) string {
+	var parts []string
+	for _, axis := range slices.Sorted(maps.Keys(with)) {
+		parts = append(parts, string(axis)+"="+string(with[axis]))
+	}
+	return strings.Join(parts, " ")
+}

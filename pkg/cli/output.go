@@ -1,0 +1,273 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Format is how results are printed. JSON and YAML are promised to scripts,
+// tables are not.
+type Format string
+
+// The formats.
+const (
+	FormatTable Format = "table"
+	FormatWide  Format = "wide"
+	FormatJSON  Format = "json"
+	FormatYAML  Format = "yaml"
+	formatName  Format = "name"
+)
+
+// ParseFormat reads what --output says.
+func ParseFormat(text string) (Format, error) {
+	switch f := Format(text); f {
+	case FormatTable, FormatWide, FormatJSON, FormatYAML, formatName:
+		return f, nil
+	}
+	return "", compute.Invalid("output", text, "give table, wide, json, yaml or name")
+}
+
+// Column is one column of a table.
+type Column[T any] struct {
+	Title string
+	Cell  func(T) string
+	Right bool // numbers
+	wide  bool // only with -o wide
+}
+
+// Sheet is how one kind of thing is printed.
+type Sheet[T any] struct {
+	Name    func(T) string // -o name: what other commands take
+	Columns []Column[T]
+	none    string // said of an empty list
+}
+
+// List prints several things.
+func (s Sheet[T]) List(w io.Writer, f Format, items []T) error {
+	switch f {
+	case FormatJSON, FormatYAML:
+		if items == nil {
+			items = []T{}
+		}
+		return PrintData(w, f, items)
+	case formatName:
+		for _, item := range items {
+			if _, err := fmt.Fprintln(w, s.Name(item)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(items) == 0 {
+		_, err := fmt.Fprintln(w, s.none)
+		return err
+	}
+	return s.table(w, f == FormatWide, items)
+}
+
+// pages prints several things that come page by page, until the first error. Names
+// are printed as they come. The other formats need all of them first: a column is
+// as wide as its widest cell, and JSON is one list.
+func (s Sheet[T]) pages(w io.Writer, f Format, pages iter.Seq2[[]T, error]) error {
+	var all []T
+	for page, err := range pages {
+		if err != nil {
+			return err
+		}
+		if f != formatName {
+			all = append(all, page...)
+			continue
+		}
+		if err := s.List(w, f, page); err != nil {
+			return err
+		}
+	}
+	if f == formatName {
+		return nil
+	}
+	return s.List(w, f, all)
+}
+
+func (s Sheet[T]) table(w io.Writer, wide bool, items []T) error {
+	var t Grid
+	var titles []string
+	for _, c := range s.Columns {
+		if c.wide && !wide {
+			continue
+		}
+		titles = append(titles, c.Title)
+		t.Right = append(t.Right, c.Right)
+	}
+	t.Rows = append(t.Rows, titles)
+	for _, item := range items {
+		var row []string
+		for _, c := range s.Columns {
+			if !c.wide || wide {
+				row = append(row, OrDash(printable(c.Cell(item))))
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t.Print(w)
+}
+
+// Grid is text in columns as wide as they need to be.
+type Grid struct {
+	Rows  [][]string // the first is the head
+	Right []bool     // columns of numbers
+}
+
+// Print writes the rows in columns that align.
+func (g Grid) Print(w io.Writer) error {
+	var widths []int
+	for _, row := range g.Rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range g.Rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i < len(g.Right) && g.Right[i] {
+				line.WriteString(pad + cell + "  ")
+			} else {
+				line.WriteString(cell + pad + "  ")
+			}
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// one prints a single thing: as data, its name, or the lines of its details.
+func (s Sheet[T]) one(w io.Writer, f Format, item T, details func(T) []detail) error {
+	switch f {
+	case FormatJSON, FormatYAML:
+		return PrintData(w, f, item)
+	case formatName:
+		_, err := fmt.Fprintln(w, s.Name(item))
+		return err
+	}
+	var g Grid
+	for _, d := range details(item) {
+		if d.value == "" {
+			continue
+		}
+		for i, line := range strings.Split(d.value, "\n") {
+			title := d.title + ":"
+			if i > 0 {
+				title = ""
+			}
+			g.Rows = append(g.Rows, []string{title, printable(line)})
+		}
+	}
+	return g.Print(w)
+}
+
+// detail is one line about a single thing; an empty value is left out, a line
+// break goes on below.
+type detail struct{ title, value string }
+
+// PrintData writes JSON, or the same as YAML: same fields, same order.
+func PrintData(w io.Writer, f Format, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	if f == FormatJSON {
+		_, err := fmt.Fprintf(w, "%s\n", data)
+		return err
+	}
+	var node yaml.Node // JSON is YAML: reading it so keeps the order
+	if err := yaml.Unmarshal(data, &node); err != nil {
+		return err
+	}
+	plain(&node)
+	encoder := yaml.NewEncoder(w)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&node); err != nil {
+		return err
+	}
+	return encoder.Close()
+}
+
+// plain drops JSON's brackets and the quotes that YAML does not need.
+func plain(n *yaml.Node) {
+	n.Style = 0
+	for _, c := range n.Content {
+		plain(c)
+	}
+}
+
+// printable keeps what users named from steering a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Bidi_Control, r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// OrDash is the text, or a dash for none.
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// age is how long ago, in one unit: "12s", "5m", "3h", "2d".
+func age(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return short(now.Sub(t))
+}
+
+// short is a duration in its largest unit.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// shortID is enough of an id to tell it apart and to type.
+func shortID(id compute.InstanceID) string {
+	if len(id) <= 8 {
+		return string(id)
+	}
+	return string(id[:8])
+}
+
+func joined[T ~string](items []T) string {
+	var out []string
+	for _, item := range items {
+		out = append(out, string(item))
+	}
+	return strings.Join(out, ", ")
+}

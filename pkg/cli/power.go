@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+func newPower(s *settings, op compute.RequestOp) *cobra.Command {
+	p := powering{op: op}
+	var prefix bool
+	long := map[compute.RequestOp]string{
+		compute.OpStop:   "Stop machines. Guests are asked to shut down, and cut off if they do not within 30 s.\nThey keep their share of their host and of the quota.",
+		compute.OpStart:  "Start stopped machines again, from their disks.",
+		compute.OpReboot: "Reboot running machines: soft as stop and start do, with --hard by a reset.",
+	}[op]
+	cmd := &cobra.Command{
+		Use:   op.String() + " NAME|ID...",
+		Short: map[compute.RequestOp]string{compute.OpStop: "Stop machines", compute.OpStart: "Start stopped machines", compute.OpReboot: "Reboot machines"}[op],
+		Long: long + `
+
+Each is named by its whole name or its whole id; with --prefix the beginning of
+either will do. What may mean several does nothing to any: the candidates are
+listed. Returns once the requests cannot be lost; with --wait, once the hosts
+have answered.`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, out, err := s.open()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if p.meant, err = targets(cmd.Context(), c, cmd.ErrOrStderr(), args, prefix); err != nil {
+				return err
+			}
+			done, err := p.all(cmd, c)
+			if printed := instanceSheet(time.Now()).List(cmd.OutOrStdout(), out, done); err == nil {
+				err = printed
+			}
+			return err
+		},
+	}
+	if op != compute.OpStart {
+		cmd.Flags().BoolVar(&p.hard, "hard", false, "at once, without asking the guest")
+	}
+	prefixFlag(cmd, &prefix)
+	cmd.Flags().BoolVar(&p.wait, "wait", false, "wait until the hosts have answered")
+	cmd.Flags().DurationVar(&p.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
+	return cmd
+}
+
+// powering is one use of stop, start or reboot.
+type powering struct {
+	op         compute.RequestOp
+	hard, wait bool
+	timeout    time.Duration
+	meant      []client.Instance // as they were before
+}
+
+// all asks for all of them and, if wanted, waits for their hosts.
+func (p powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance, error) {
+	var ids []compute.InstanceID
+	commands := map[compute.InstanceID]compute.CommandID{}
+	before := map[compute.InstanceID]client.Instance{}
+	for _, i := range p.meant {
+		asked, err := c.Power(cmd.Context(), i.ID, p.op, compute.CommandID(uuid.NewString()), p.hard)
+		if err != nil {
+			return nil, err
+		}
+		ids, commands[i.ID], before[i.ID] = append(ids, i.ID), asked.Command, i
+	}
+	if !p.wait {
+		return p.show(cmd.Context(), c, ids)
+	}
+	now, err := waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), p.timeout, ids, func(i client.Instance) bool {
+		return powered(i, commands[i.ID]) || i.State != "active" && i.State != "unknown" || overtaken(before[i.ID], i, commands[i.ID])
+	})
+	for _, i := range now {
+		if err == nil {
+			err = p.failure(i, commands[i.ID])
+		}
+	}
+	return now, err
+}
+
+func (p powering) show(ctx context.Context, c *client.Client, ids []compute.InstanceID) ([]client.Instance, error) {
+	return c.Instances(ctx, client.Filter{IDs: ids, All: true})
+}
+
+// powered says that the host has answered this command.
+func powered(now client.Instance, c compute.CommandID) bool {
+	return now.Answer != nil && now.Answer.Command == c
+}
+
+// overtaken says that another command has taken its place, which was not there before.
+func overtaken(before, now client.Instance, c compute.CommandID) bool {
+	known := map[compute.CommandID]bool{c: true}
+	if before.Command != nil {
+		known[before.Command.Command] = true
+	}
+	if before.Answer != nil {
+		known[before.Answer.Command] = true
+	}
+	return now.Command != nil && !known[now.Command.Command] || now.Answer != nil && !known[now.Answer.Command]
+}
+
+// failure is why the command was not carried out; nil if it was.
+func (p powering) failure(i client.Instance, c compute.CommandID) error {
+	e := &compute.Error{Kind: compute.KindConflict, Field: "instance", Value: i.Name}
+	switch {
+	case powered(i, c) && i.Answer.Failed == "":
+		return nil
+	case powered(i, c):
+		e.Kind, e.Message = compute.KindInternal, fmt.Sprintf("%s failed on %s: %s", p.op, i.Host, i.Answer.Failed)
+	case i.State != "active":
+		e.Message = fmt.Sprintf("is %s: there is nothing to %s any more", i.State, p.op)
+	default:
+		e.Message = "another command came after this " + p.op.String()
+	}
+	return e
+}

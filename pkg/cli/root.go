@@ -1,0 +1,94 @@
+// Package cli is the command line that talks to an API node: a file for each noun or
+// verb that a user types, and what they share: how results are printed, how long a
+// command waits, which instance a word means, and what a process exits with. It knows
+// Berth by its HTTP API alone. NewRoot is the command with all of these; cmd/berth adds
+// the daemons and what needs Kafka.
+package cli
+
+import (
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// The variables a user's shell may set.
+const (
+	EnvAPI     = "BERTH_API"
+	EnvProject = "BERTH_PROJECT"
+)
+
+const (
+	defaultAPI     = "http://127.0.0.1:7070"
+	defaultProject = "default"
+)
+
+// settings are the flags every command has.
+type settings struct {
+	api     string
+	project string
+	output  string
+	timeout time.Duration // of one request to the API
+}
+
+// NewRoot is the command line with everything that talks to the API. The
+// commands that run daemons are added by main.
+func NewRoot() *cobra.Command {
+	var s settings
+	root := &cobra.Command{
+		Use:   "berth",
+		Short: "Boot machines: hosts pull the work they can start right now",
+		Long: `berth boots machines on hosts that pull their work from queues.
+
+It talks to the API node at --api (or $` + EnvAPI + `) for the project --project
+(or $` + EnvProject + `).
+
+Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 quota, 5 no capacity or
+deadline, 6 not allowed, 7 wait timed out, 8 conflict or ambiguous name, 9 a host
+not empty by its deadline.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := root.PersistentFlags()
+	flags.StringVar(&s.api, "api", env(EnvAPI, defaultAPI), "address of an API node ($"+EnvAPI+")")
+	flags.StringVar(&s.project, "project", env(EnvProject, defaultProject), "whose instances and quota ($"+EnvProject+")")
+	flags.StringVarP(&s.output, "output", "o", string(FormatTable), "table, wide, json, yaml or name")
+	flags.DurationVar(&s.timeout, "request-timeout", 30*time.Second, "how long one answer of the API may take")
+	root.AddCommand(
+		newFlavor(&s), newCapability(&s), newQuota(&s),
+		newBoot(&s), newList(&s), newShow(&s), newDelete(&s),
+		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot), newConsole(&s),
+		newQueue(&s), newHost(&s),
+	)
+	return root
+}
+
+// open makes the client and checks what all commands share.
+func (s *settings) open() (*client.Client, Format, error) {
+	f, err := ParseFormat(s.output)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := compute.Project(s.project).Check(); err != nil {
+		return nil, "", err
+	}
+	c, err := client.New(client.Config{
+		Address:  s.api,
+		Project:  compute.Project(s.project),
+		Timeout:  s.timeout,
+		Patience: min(s.timeout, 10*time.Second), // a person waits for it
+	})
+	return c, f, err
+}
+
+func env(name, otherwise string) string {
+	if v := os.Getenv(name); v != "" {
+		return v
+	}
+	return otherwise
+}
