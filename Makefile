@@ -38,13 +38,13 @@ mutate: ## plants small faults in PKG, one at a time, and says which its own tes
 	$(GO) run ./pkg/lab/mutate $(PKG)
 
 chaos: ## three brokers, killed, frozen and cut off under load; a few minutes
-	BERTH_CHAOS=short $(GO) test -count=1 -v -timeout 30m -run 'TestChaos$$' ./cmd/berth
+	BERTH_CHAOS=short $(GO) test -count=1 -v -timeout 30m -run 'TestChaos$$' ./pkg/celltest
 
 upgrade: ## the version before beside this one, there and back under load (about 5 min)
-	BERTH_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run 'TestUpgradeAndBack$$' ./cmd/berth
+	BERTH_TEST_LONG=1 $(GO) test -count=1 -v -timeout 30m -run 'TestUpgradeAndBack$$' ./pkg/celltest
 
 chaos-full: ## every fault, a hundred agents, 50 boots/s; the table goes to docs/CHAOS.md
-	BERTH_CHAOS=full BERTH_CHAOS_ON=jars BERTH_CHAOS_REPORT=$(CURDIR)/docs/CHAOS.md $(GO) test -count=1 -v -timeout 90m -run 'TestChaos$$' ./cmd/berth
+	BERTH_CHAOS=full BERTH_CHAOS_ON=jars BERTH_CHAOS_REPORT=$(CURDIR)/docs/CHAOS.md $(GO) test -count=1 -v -timeout 90m -run 'TestChaos$$' ./pkg/celltest
 
 FUZZTIME ?= 30s
 

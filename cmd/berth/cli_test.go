@@ -48,7 +48,7 @@ func TestScripts(t *testing.T) {
 				// soon REGEXP ARGS… runs berth again and again until what it prints matches.
 				"soon": func(ts *testscript.TestScript, _ bool, args []string) {
 					want := regexp.MustCompile("(?m)" + args[0])
-					for lost := time.Now().Add(patience); ; {
+					for lost := time.Now().Add(soonEnough); ; {
 						if code := runBerth(ts, args[1:]); code == 0 && want.MatchString(ts.ReadFile("stdout")) {
 							return
 						}

@@ -169,7 +169,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 
 // simulate plays the schedules of seeds, as many at once as there are processors.
 func simulate(t *testing.T, seeds []uint64) {
-	alone(t)
+	aloneSim(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	stats, again := sim.NewStats(), setting(t, "SIM_COUNT", 1)
 	next := make(chan uint64, len(seeds)*int(again))
@@ -206,7 +206,7 @@ func simulate(t *testing.T, seeds []uint64) {
 // changes. Schedules that nobody ever played before are for make sim.
 func TestSimulation(t *testing.T) {
 	n := 300
-	if raced {
+	if racedSim {
 		n = 8
 	}
 	var seeds []uint64
@@ -243,7 +243,7 @@ func TestScheduleFiles(t *testing.T) {
 	if own := os.Getenv("SIM_FILE"); own != "" {
 		files = []string{own}
 	}
-	alone(t)
+	aloneSim(t)
 	stats := sim.NewStats()
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {

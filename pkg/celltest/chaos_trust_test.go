@@ -1,0 +1,129 @@
+package celltest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/kafka"
+)
+
+// board has a line of its own to each broker.
+type board struct {
+	mu    sync.Mutex
+	lines map[string]*line // by address
+}
+
+func newBoard() *board { return &board{lines: map[string]*line{}} }
+
+func (b *board) to(address string) *line {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lines[address] == nil {
+		b.lines[address] = newLine()
+	}
+	return b.lines[address]
+}
+
+func (b *board) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return b.to(address).dial(ctx, network, address)
+}
+
+// aloneConductor is a conductor of this process that reaches each broker by a line of
+// its own.
+const aloneConductor = "conductor-c"
+
+func (c *chaos) startAlone() {
+	straight := c.net
+	c.net.dial = c.board.dial
+	c.startConductor(aloneConductor)
+	c.net = straight
+}
+
+// trusting are faults after which a part goes on though it must not, or is told what is not so.
+func trusting() []fault {
+	return []fault{
+		{
+			name: "cut a conductor from the coordinator of its group alone", level: inFull,
+			lasts: 20 * time.Second, strike: cutFromCoordinator,
+		},
+		{name: "start a second agent under the name of a host", level: inFull, strike: twinStarted},
+		{name: "move a partition's position behind the end of its topic", level: inFull, strike: positionMoved},
+	}
+}
+
+func cutFromCoordinator(c *chaos) (string, func()) {
+	id := c.the((*chaos).coordinatorOfTheGroup)
+	by := c.board.to(c.on.Addrs()[id-1])
+	by.cut()
+	return aloneConductor + " from " + broker(id), by.mend
+}
+
+// twinStarted runs an agent with a host's name, an empty journal and an empty
+// hypervisor, as on a copied disk. It is to end by itself, and to have launched nothing.
+func twinStarted(c *chaos) (string, func()) {
+	h := c.hosts[0]
+	world := fake.NewWorld()
+	host, err := world.Host(h.ID, h.Inventory)
+	c.must(err)
+	part, err := cell.NewAgent(c.prepared("twin"), cell.AgentOptions{Host: h.ID, State: c.t.TempDir(), Driver: fake.NewDriver(host, h.Driver), Timing: chatty})
+	c.must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- part.Run(c.t.Context()) }()
+	return string(h.ID), func() {
+		select {
+		case err := <-ended:
+			if err == nil {
+				c.t.Errorf("the second agent of %s ended without a word", h.ID)
+			}
+		case <-time.After(patience):
+			c.t.Errorf("the second agent of %s goes on after %s", h.ID, patience)
+		}
+		done, err := world.Events()
+		c.must(err)
+		for _, e := range done {
+			c.t.Errorf("the second agent of %s had its hypervisor do something: %+v", h.ID, e)
+		}
+	}
+}
+
+// movedPartition is the partition of which the position is moved.
+const movedPartition = 1
+
+// positionMoved has a partition's position say more than there is, as when the tail of its inputs
+// is lost. The partition is set aside, and no other, until an operator resets it.
+func positionMoved(c *chaos) (string, func()) {
+	topics := c.cell("test").Topics()
+	c.kill("conductor-a")
+	c.kill("conductor-b")
+	c.stop(aloneConductor)
+	c.poll("the group is empty", func() bool {
+		ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
+		defer cancel()
+		return c.leads.Commit(ctx, topics.ConductorGroup(), topics.Reports(), movedPartition, 1<<40) == nil
+	})
+	c.run("conductor-a")
+	c.run("conductor-b")
+	c.startAlone()
+	admin, err := kafka.NewAdmin(c.cell("test").Kafka)
+	c.must(err)
+	defer admin.Close()
+	c.poll("the partition is set aside", func() bool {
+		p, err := admin.Position(c.t.Context(), movedPartition)
+		return err == nil && p.Aside
+	})
+	return fmt.Sprint("partition ", movedPartition), func() {
+		admin, err := kafka.NewAdmin(c.cell("test").Kafka)
+		c.must(err)
+		defer admin.Close()
+		was, err := admin.Position(c.t.Context(), movedPartition)
+		c.must(err)
+		becomes, err := was.Reset(kafka.ResetNoticed)
+		c.must(err)
+		c.must(admin.ResetPosition(c.t.Context(), becomes))
+	}
+}

@@ -1,0 +1,65 @@
+package celltest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/berth-project/berth/pkg/kafkatest"
+)
+
+// envProgram is where the berth program is built that tests run as processes.
+const envProgram = "BERTH_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "berth-test-")
+	if err != nil {
+		panic(err)
+	}
+	if err := os.Setenv(envProgram, filepath.Join(dir, "berth")); err != nil {
+		panic(err)
+	}
+	code := kafkatest.Main(m)
+	_ = os.RemoveAll(dir) // a temporary folder that stays does no harm
+	os.Exit(code)
+}
+
+// program builds berth once for all tests, under the race detector if they are.
+var program = sync.OnceValues(func() (string, error) {
+	file := os.Getenv(envProgram)
+	args := []string{"build", "-o", file}
+	if raced {
+		args = append(args, "-race")
+	}
+	out, err := exec.Command("go", append(args, "github.com/berth-project/berth/cmd/berth")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build berth: %w\n%s", err, out)
+	}
+	return file, nil
+})
+
+// berth is the berth program of this tree.
+func berth(t *testing.T) string {
+	t.Helper()
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// ran runs the program as a user does: how it ends and what it prints.
+func ran(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs strings.Builder
+	cmd := exec.CommandContext(t.Context(), berth(t), args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}

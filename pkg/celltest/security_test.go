@@ -1,0 +1,213 @@
+package celltest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/localkafka"
+)
+
+// authority signs certificates for one test.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	file string
+}
+
+func newAuthority(t *testing.T, name string) *authority {
+	a := &authority{t: t, dir: t.TempDir()}
+	a.file = a.issue(name, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}).cert
+	return a
+}
+
+// pair are the files of a certificate.
+type pair struct{ cert, key, both string }
+
+func (a *authority) must(err error) {
+	a.t.Helper()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// issue signs a certificate, the first one itself.
+func (a *authority) issue(name string, c *x509.Certificate) pair {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	a.must(err)
+	c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<60))
+	a.must(err)
+	c.Subject = pkix.Name{CommonName: name}
+	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	parent, signer := a.cert, a.key
+	if parent == nil {
+		parent, signer = c, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
+	a.must(err)
+	if a.cert == nil {
+		a.cert, err = x509.ParseCertificate(der)
+		a.must(err)
+		a.key = key
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	a.must(err)
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	p := pair{cert: filepath.Join(a.dir, name+".crt"), key: filepath.Join(a.dir, name+".key"), both: filepath.Join(a.dir, name+".pem")}
+	a.must(os.WriteFile(p.cert, certPEM, 0o600))
+	a.must(os.WriteFile(p.key, keyPEM, 0o600))
+	a.must(os.WriteFile(p.both, append(keyPEM, certPEM...), 0o600))
+	return p
+}
+
+func (a *authority) client(name string) pair {
+	return a.issue(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+}
+
+// guarded is a Kafka that talks to strangers on one port only: the second wants
+// to know who it is over TLS, the third wants a certificate.
+func guarded(t *testing.T, a *authority) (sasl, mutual string) {
+	t.Helper()
+	ports, err := localkafka.FreePorts(4)
+	a.must(err)
+	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
+	broker := a.issue("broker", &x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	})
+	clients := "PLAINTEXT://" + at(0) + ",GUARDED://" + at(1) + ",MUTUAL://" + at(2)
+	kafkatest.StartT(t, localkafka.Options{Properties: map[string]string{
+		"listeners": clients + ",CONTROLLER://" + at(3), "advertised.listeners": clients, "controller.quorum.voters": "1@" + at(3),
+		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,GUARDED:SASL_SSL,MUTUAL:SSL",
+		"ssl.keystore.type":              "PEM", "ssl.keystore.location": broker.both, "ssl.truststore.type": "PEM", "ssl.truststore.location": a.file,
+		"listener.name.mutual.ssl.client.auth":                 "required",
+		"sasl.enabled.mechanisms":                              "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		"listener.name.guarded.plain.sasl.jaas.config":         `org.apache.kafka.common.security.plain.PlainLoginModule required user_berth="pw";`,
+		"listener.name.guarded.scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.guarded.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+	}})
+	r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: []string{at(0)}}}
+	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} { // two at once Kafka refuses
+		r.kafkaConfigs("--alter --entity-type users --entity-name berth --add-config " + mechanism + "=[password=pw]")
+	}
+	return at(1), at(2)
+}
+
+// Clients get in with what the settings say, and nobody else does; who does not
+// hears why.
+func TestKafkaOverTLSAndSASL(t *testing.T) {
+	kafkatest.Need(t)
+	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
+	sasl, mutual := guarded(t, ours)
+	mine, stranger := ours.client("agent"), theirs.client("agent")
+	password := filepath.Join(t.TempDir(), "password")
+	ours.must(os.WriteFile(password, []byte("pw\n"), 0o600))
+	wrong := filepath.Join(t.TempDir(), "wrong")
+	ours.must(os.WriteFile(wrong, []byte("wp"), 0o600))
+	as := func(mechanism, file string) cell.SASLSettings {
+		return cell.SASLSettings{Mechanism: mechanism, User: "berth", PasswordFile: file}
+	}
+	for name, c := range map[string]struct {
+		broker string
+		tls    cell.TLSSettings
+		sasl   cell.SASLSettings
+		fails  string // in the error; empty: it gets in
+	}{
+		"PLAIN":                {sasl, cell.TLSSettings{CA: ours.file}, as("PLAIN", password), ""},
+		"SCRAM-SHA-256":        {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-256", password), ""},
+		"SCRAM-SHA-512":        {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", password), ""},
+		"wrong password":       {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", wrong), "SASL_AUTHENTICATION_FAILED"},
+		"wrong authority":      {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
+		"certificate":          {mutual, cell.TLSSettings{CA: ours.file, Cert: mine.cert, Key: mine.key}, cell.SASLSettings{}, ""},
+		"no certificate":       {mutual, cell.TLSSettings{CA: ours.file}, cell.SASLSettings{}, "certificate"},
+		"another's":            {mutual, cell.TLSSettings{CA: ours.file, Cert: stranger.cert, Key: stranger.key}, cell.SASLSettings{}, "certificate"},
+		"not at all encrypted": {mutual, cell.TLSSettings{}, cell.SASLSettings{}, "does this port want TLS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := cell.KafkaSettings{Brokers: []string{c.broker}, Prefix: "s.", Partitions: 1, TLS: c.tls, SASL: c.sasl}
+			ours.must(k.Check())
+			secured, err := cell.New(k, nil, zap.NewNop(), "test").Secured(k)
+			ours.must(err)
+			ctx, stop := context.WithTimeout(t.Context(), patience)
+			defer stop()
+			said := ""
+			err = secured.Await(ctx, func(why string) { said = why; stop() })
+			if c.fails == "" {
+				if err != nil {
+					t.Error(err, said)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(said, c.fails) {
+				t.Errorf("%v, said %q", err, said)
+			}
+		})
+	}
+}
+
+func TestSecuritySettings(t *testing.T) {
+	a := newAuthority(t, "ca")
+	own := a.client("own")
+	password := filepath.Join(a.dir, "password")
+	a.must(os.WriteFile(password, []byte("pw"), 0o600))
+	missing := filepath.Join(a.dir, "missing")
+	for text, want := range map[string]string{
+		"":                         "",
+		"tls.ca=system":            "",
+		"tls.ca=" + a.file:         "",
+		"tls.ca=" + missing:        "kafka.tls.ca",
+		"tls.ca=" + own.key:        "kafka.tls.ca",
+		"tls.cert=" + own.cert:     "kafka.tls.cert",
+		"tls.ca=system tls.cert=x": "kafka.tls.key",
+		"tls.ca=system tls.key=x":  "kafka.tls.key",
+		"sasl.user=u":              "kafka.sasl.mechanism",
+		"sasl.mechanism=NONE":      "kafka.sasl.mechanism kafka.sasl.user kafka.sasl.password_file",
+		"sasl.mechanism=PLAIN sasl.user=u sasl.password_file=" + password:               "kafka.sasl.mechanism",
+		"tls.ca=system sasl.mechanism=PLAIN sasl.user=u sasl.password_file=" + password: "",
+		"sasl.mechanism=SCRAM-SHA-512 sasl.user=u sasl.password_file=" + password:       "",
+		"sasl.mechanism=SCRAM-SHA-512 sasl.user=u sasl.password_file=" + missing:        "kafka.sasl.password_file",
+		"tls.ca=system tls.cert=" + own.cert + " tls.key=" + own.key:                    "",
+		"tls.ca=system tls.cert=" + own.cert + " tls.key=" + missing:                    "kafka.tls.cert",
+	} {
+		var from config.From
+		for _, s := range strings.Fields(text) {
+			from.Set = append(from.Set, "kafka."+s)
+		}
+		section := struct {
+			Kafka cell.KafkaSettings `yaml:"kafka"`
+		}{cell.DefaultKafka()}
+		err := config.Load(&section, from).Err(section.Kafka.Check())
+		var keys []string
+		for _, problem := range config.All(err) {
+			keys = append(keys, strings.Fields(problem.Error())[0])
+			if compute.KindOf(problem) != compute.KindInvalid {
+				t.Errorf("%s: %v", text, problem)
+			}
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("%s: complains of %q, should of %q: %v", text, got, want, err)
+		}
+	}
+}

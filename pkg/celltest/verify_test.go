@@ -1,0 +1,74 @@
+package celltest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/verify"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// verifies runs the command on the rig's cell.
+func (r *rig) verifies(args ...string) (code int, out string) {
+	r.t.Helper()
+	code, out, errs := ran(r.t, append([]string{"verify", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix}, args...)...)
+	return code, out + errs
+}
+
+func TestVerify(t *testing.T) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
+		r, c := oneFlavor(t, b, smallHosts(3)...)
+		ids := r.boot(c, 12, compute.Boot{Flavor: "m1.small"})
+		r.await(ids, compute.StateActive)
+		r.delete(c, ids[:2])
+		r.await(ids[:2], compute.StateDeleted)
+		code, out := r.verifies()
+		if code != 0 || !strings.Contains(out, "Compared 12 instances (10 active, 2 deleted) with 3 hosts and the quotas of 1 projects: 0 fail, 0 warnings") {
+			t.Errorf("sound: exit code %d\n%s", code, out)
+		}
+
+		// What no conductor wrote: a machine that its host has never heard of.
+		ghost := r.seen.get(ids[5])
+		ghost.ID, ghost.Version, ghost.ChangedAt = "0f0f0f0f-0000-4000-8000-000000000000", 1, time.Now()
+		r.send(wire.EncodeInstance(ghost).To(r.cell("test").Topics().Instances(), wire.Partition("p", r.kafka.Partitions)))
+		code, out = r.verifies("-o", "json")
+		var said struct {
+			Sound       bool                `json:"sound"`
+			Differences []verify.Difference `json:"differences"`
+		}
+		end := strings.LastIndex(out, "}")
+		if err := json.Unmarshal([]byte(out[:end+1]), &said); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if code != 1 || said.Sound || len(said.Differences) == 0 || said.Differences[0].Host != ghost.Host || !strings.Contains(said.Differences[0].Why, "machines are gone") {
+			t.Errorf("a ghost: exit code %d\n%s", code, out)
+		}
+
+		// A conductor that reads the log believes it, until the host is asked.
+		r.stop("conductor")
+		r.startConductor("conductor")
+		if code, out = r.verifies("--repair"); code != 1 || !strings.Contains(out, string(ghost.Host)+" is asked") {
+			t.Errorf("repair: exit code %d\n%s", code, out)
+		}
+		r.await([]compute.InstanceID{ghost.ID}, compute.StateError)
+		r.reason(ghost.ID, compute.HostLost)
+		if code, out = r.verifies(); code != 0 {
+			t.Errorf("repaired: exit code %d\n%s", code, out)
+		}
+		r.exactlyOnce(ids)
+	})
+}
+
+func TestVerifyWithoutACell(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: b.Addrs, Prefix: b.Prefix + "nothing."}}
+		if code, out := r.verifies("--timeout", "1m"); code == 0 || !strings.Contains(out, "nothing.") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+	})
+}
