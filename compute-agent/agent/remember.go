@@ -8,60 +8,59 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// stages and outcomes are the journal's names for the task's; Running is
-// remembered as granted, because the hypervisor knows better.
-func stageName(s task.Stage) journal.Stage {
-	switch s {
-	case task.Preparing:
-		return journal.StageTaken
-	case task.Claiming:
-		return journal.StageClaimed
-	case task.Launching, task.Running:
-		return journal.StageGranted
-	}
-	return journal.StageEnding
+// pairs say which word of the journal stands for which of a task, in both directions. Where two
+// words of one side have the same on the other, the first pair counts; a word that is in no pair
+// is taken for the last pair's.
+type pairs[T, J comparable] []struct {
+	task    T
+	journal J
 }
 
-func stageOf(s journal.Stage) task.Stage {
-	switch s {
-	case journal.StageTaken:
-		return task.Preparing
-	case journal.StageClaimed:
-		return task.Claiming
-	case journal.StageGranted:
-		return task.Launching
+func (p pairs[T, J]) toJournal(word T) J {
+	for _, x := range p {
+		if x.task == word {
+			return x.journal
+		}
 	}
-	return task.Ending
+	return p[len(p)-1].journal
 }
 
-func outcomeName(o task.Outcome) journal.Outcome {
-	return [...]journal.Outcome{journal.OutcomeQuiet, journal.OutcomeReturned, journal.OutcomeFailed, journal.OutcomeGone}[o]
+func (p pairs[T, J]) toTask(word J) T {
+	for _, x := range p {
+		if x.journal == word {
+			return x.task
+		}
+	}
+	return p[len(p)-1].task
 }
 
-func outcomeOf(o journal.Outcome) task.Outcome {
-	switch o {
-	case journal.OutcomeReturned:
-		return task.EndReturned
-	case journal.OutcomeFailed:
-		return task.EndFailed
-	case journal.OutcomeGone:
-		return task.EndGone
+// stages: that a machine runs is remembered as granted, because the hypervisor knows better.
+func stages() pairs[task.Stage, journal.Stage] {
+	return pairs[task.Stage, journal.Stage]{
+		{task.Preparing, journal.StageTaken}, {task.Claiming, journal.StageClaimed},
+		{task.Launching, journal.StageGranted}, {task.Running, journal.StageGranted}, {task.Ending, journal.StageEnding},
 	}
-	return task.EndQuiet
+}
+
+func outcomes() pairs[task.Outcome, journal.Outcome] {
+	return pairs[task.Outcome, journal.Outcome]{
+		{task.EndReturned, journal.OutcomeReturned}, {task.EndFailed, journal.OutcomeFailed},
+		{task.EndGone, journal.OutcomeGone}, {task.EndQuiet, journal.OutcomeQuiet},
+	}
 }
 
 // remember is what the journal keeps of a task.
 func remember(t task.Task) journal.Entry {
 	e := journal.Entry{
 		Instance: t.Instance, Project: t.Project, Name: t.Name, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
-		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace, Stage: stageName(t.Stage),
+		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace, Stage: stages().toJournal(t.Stage),
 		Version: t.Version, Reboots: t.Reboots,
 	}
 	if t.Broken != nil {
 		e.Broken = &journal.Failure{Class: t.Broken.Class, Message: t.Broken.Message}
 	}
 	if t.End != nil {
-		e.End = &journal.End{How: outcomeName(t.End.How)}
+		e.End = &journal.End{How: outcomes().toJournal(t.End.How)}
 		if t.End.How == task.EndFailed {
 			e.End.Failure = &journal.Failure{Class: t.End.Failure.Class, Message: t.End.Failure.Message}
 		}
@@ -73,7 +72,7 @@ func remember(t task.Task) journal.Entry {
 func recall(e journal.Entry) task.Task {
 	t := task.Task{
 		Instance: e.Instance, Project: e.Project, Name: e.Name, Queue: e.Queue, Pinned: e.Pinned, Attempt: e.Attempt,
-		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes}, Trace: e.Trace, Stage: stageOf(e.Stage),
+		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes}, Trace: e.Trace, Stage: stages().toTask(e.Stage),
 		Version: e.Version, Reboots: e.Reboots,
 	}
 	if e.Broken != nil {
@@ -82,7 +81,7 @@ func recall(e journal.Entry) task.Task {
 	if t.Stage == task.Ending {
 		t.End = &task.End{}
 		if e.End != nil {
-			t.End.How = outcomeOf(e.End.How)
+			t.End.How = outcomes().toTask(e.End.How)
 			if f := e.End.Failure; f != nil {
 				t.End.Failure = task.Failure{Class: f.Class, Message: f.Message}
 			}

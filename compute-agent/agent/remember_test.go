@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -37,5 +38,14 @@ func TestRemember(t *testing.T) {
 				t.Errorf("%s %s: %s", stage, how, diff)
 			}
 		}
+	}
+}
+
+// A word that the journal of another version has is read as the most careful one: the machine
+// ends, and nothing is told of it.
+func TestRememberUnknownWords(t *testing.T) {
+	got := recall(journal.Entry{Stage: "half-done", End: &journal.End{How: "moved"}})
+	if got.Stage != task.Ending || got.End.How != task.EndQuiet {
+		t.Errorf("it is read as %s, %s", got.Stage, got.End.How)
 	}
 }
