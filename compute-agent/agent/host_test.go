@@ -483,7 +483,7 @@ func TestNewJournalKnowsWhatTheOperatorWants(t *testing.T) {
 		c.say(compute.Command{Op: compute.CommandFenced})
 		c.mu.Unlock()
 		c.boot(1, "small")
-		pass(20 * time.Second)
+		pass(70 * time.Second) // the host was known before
 		c.want(compute.StateActive)
 		stop(c, n)
 		n = c.start(c.t.TempDir(), fake.Options{}, nil)

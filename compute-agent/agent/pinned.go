@@ -14,7 +14,7 @@ import (
 // not. What only has to wait for fetches to end or a slot waits, and its share
 // is kept from other fetches.
 func (l *loop) takePinned(now time.Time) {
-	if !l.stream.caughtUp {
+	if !l.stream.caughtUp || l.view.fresh {
 		return
 	}
 	l.pull.pinned = slices.DeleteFunc(l.pull.pinned, func(b compute.Build) bool {

@@ -109,6 +109,7 @@ func (n *node) entry(id compute.InstanceID) journal.Entry {
 func TestPinnedWorkThatNoNodeHasRoomFor(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, gpus(c))
+		pass(time.Second)
 		c.pin(1, "small", compute.Resources{compute.VCPU: 9, compute.MemoryMB: 1024})
 		pass(5 * time.Second)
 		c.want(compute.StateError)

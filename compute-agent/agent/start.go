@@ -22,6 +22,7 @@ type view struct {
 	full    string     // why the journal has no room; empty: it has
 	twins   string     // which agents speak for this host; empty: only this one, as far as it knows
 	alone   time.Time  // when that is over unless it is said again
+	fresh   bool       // the journal is new and the name is not: that is what is waited for
 	host    offer.Host // as it is offered
 	traits  map[compute.Trait]bool
 	pollAt  time.Time

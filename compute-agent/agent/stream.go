@@ -19,6 +19,7 @@ type stream struct {
 	ended    bool          // what is unread goes up to the end
 	caughtUp bool          // and acted upon: commands are carried out from now on
 	live     bool          // what is read from now on was said a moment ago
+	used     bool          // some of it was said to an agent that had machines
 	history  bool          // what is unread was said before this journal had a position
 	written  int64         // the position that the journal has, or is to have
 	toGreet  int           // reports to be acknowledged until the hello has arrived; 0: it has
@@ -52,6 +53,7 @@ func (l *loop) apply() {
 		case err != nil:
 			l.reject(rec, err)
 		case l.stream.history && c.Op != compute.CommandHost && c.Op != compute.CommandFenced:
+			l.stream.used = l.stream.used || c.Instance != "" && c.Op != compute.CommandBuild
 			// Said to the journal before this one. What is still open of it, the
 			// conductors repeat after our hello.
 		default:
@@ -69,6 +71,7 @@ func (l *loop) apply() {
 		// Whether all that was said before was acted on, nobody knows; from now on
 		// it has been. What is claimed from here on is newer than any fence in it.
 		l.fence(compute.FenceEpoch(*l.change.Position))
+		l.succeed(time.Now())
 	}
 	l.stream.unread, l.stream.history, l.stream.live = nil, false, true
 }

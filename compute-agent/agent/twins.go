@@ -38,13 +38,25 @@ func (l *loop) hearTwins(voices []compute.Voice) {
 		l.fail(twin(l.o.Host, others))
 		return
 	}
-	if l.view.twins == "" {
+	why := "another agent speaks for this host: " + strings.Join(others, "; ")
+	if l.view.twins != why {
 		l.log.Error("another agent speaks for this host: nothing is taken until it has been silent for a minute",
 			zap.Strings("others", others))
-		l.pull.changed = true
+		l.view.twins, l.pull.changed = why, true
 	}
-	l.view.twins = "another agent speaks for this host: " + strings.Join(others, "; ")
-	l.view.alone = time.Now().Add(compute.SilentAfter)
+	l.view.alone, l.view.fresh = time.Now().Add(compute.SilentAfter), false
+}
+
+// succeed has a new journal under the name of a host that had machines, which its stream tells,
+// take nothing for a minute: if the agent with the journal before this one lives (a copied
+// disk), the stream says so by then.
+func (l *loop) succeed(now time.Time) {
+	if !l.stream.used {
+		return
+	}
+	l.log.Info("this journal is new and the host's name is not: nothing is taken for a minute, in case another agent speaks for it")
+	l.view.twins = "its journal is new, and another agent may speak for this host: nothing is taken for a minute"
+	l.view.alone, l.view.fresh = now.Add(compute.SilentAfter), true
 }
 
 // begunAfter says whether v began after w; of two that began together it is decided
@@ -59,7 +71,7 @@ func (l *loop) aloneAgain(now time.Time) {
 		return
 	}
 	l.log.Info("no other agent speaks for this host any more")
-	l.view.twins, l.view.alone = "", time.Time{}
+	l.view.twins, l.view.alone, l.view.fresh = "", time.Time{}, false
 	l.pull.changed = true
 }
 

@@ -48,6 +48,30 @@ func TestReportsCarryTheVoice(t *testing.T) {
 	})
 }
 
+// An agent with a new journal under a name that was used before takes nothing for a minute, by
+// when it would know of a twin: what it took until then would run where nobody expects it.
+// What is pinned to the host waits, and what runs there is adopted.
+func TestANewJournalUnderAUsedName(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(10 * time.Second)
+		stop(c, n)
+		n = c.start(t.TempDir(), fake.Options{}, nil)
+		pass(time.Second)
+		c.boot(2, "small")
+		c.pin(3, "small", small)
+		pass(50 * time.Second)
+		c.want(compute.StateActive, compute.StateQueued, compute.StateQueued)
+		if b := c.speaks(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, "its journal is new") {
+			t.Errorf("it is %s: %s", b.State, b.Reason)
+		}
+		pass(20 * time.Second)
+		c.want(compute.StateActive, compute.StateActive, compute.StateActive)
+		stop(c, n)
+	})
+}
+
 // The agent that began first takes nothing while another one speaks for its host,
 // says why, and works again a minute after it has heard of it for the last time.
 func TestATwinThatBeganLater(t *testing.T) {

@@ -10,12 +10,16 @@ import (
 
 // placeDiffers says how the place that a node shows something at which waits is not the one it
 // has by the log: among all that waits in its queue, what came first is first. What came
-// within a second of each other may stand either way. Empty: it is there.
+// within a second of each other may stand either way, within a minute where something goes
+// wrong: what was decided first may be written last. Empty: it is there.
 func (r *Recording) placeDiffers(g rest.Instance, logged map[compute.InstanceID]compute.Instance) string {
 	if g.Waiting == nil || g.Waiting.Place == nil {
 		return ""
 	}
-	came := r.firstSeen()
+	came, apart := r.firstSeen(), time.Second+r.Schedule.slack()
+	if len(r.Schedule.Faults) > 0 {
+		apart = time.Minute
+	}
 	var before, perhaps, depth uint64
 	for id, i := range logged {
 		if i.State != compute.StateQueued || string(i.Queue) != string(g.Queue) || i.Boot.Host != "" {
@@ -24,9 +28,9 @@ func (r *Recording) placeDiffers(g rest.Instance, logged map[compute.InstanceID]
 		depth++
 		switch after := came[g.ID].Sub(came[id]); {
 		case id == g.ID:
-		case after > time.Second:
+		case after > apart:
 			before++
-		case after > -time.Second:
+		case after > -apart:
 			perhaps++
 		}
 	}
