@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/exec"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/libvirt"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/pkg/cell"
@@ -50,10 +51,10 @@ func defaultQEMU() qemuConfig {
 }
 
 func (q qemuConfig) options() qemu.Options {
-	return qemu.Options{
-		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Machine: q.Machine, Accel: q.Accel, Network: q.Network, Users: q.Users,
+	return qemu.Options{Users: q.Users, Options: host.Options{
+		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
 		Totals: q.Totals, Reserved: q.Reserved, Traits: q.Traits, ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
-	}
+	}}
 }
 
 func (q qemuConfig) check() error {
@@ -107,11 +108,10 @@ func defaultLibvirt() libvirtConfig {
 }
 
 func (l libvirtConfig) options() libvirt.Options {
-	return libvirt.Options{
-		URI: l.URI, Socket: l.Socket, Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted,
-		Machine: l.Machine, Accel: l.Accel, Network: l.Network,
+	return libvirt.Options{URI: l.URI, Socket: l.Socket, Options: host.Options{
+		Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted, Machine: l.Machine, Accel: l.Accel, Network: l.Network,
 		Totals: l.Totals, Reserved: l.Reserved, Traits: l.Traits, ConsoleBytes: l.ConsoleBytes, MinFree: l.MinFree,
-	}
+	}}
 }
 
 func (l libvirtConfig) check() error {

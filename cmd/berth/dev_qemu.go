@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
@@ -38,8 +39,9 @@ func (d devDriver) choose(o *cell.EverythingOptions) error {
 		return err
 	}
 	o.Data, o.Hosts = data, nil
-	o.QEMU = &qemu.Options{Dir: filepath.Join(data, "qemu"), Images: images,
-		ImagesTrusted: true} // whose it is has just named it
+	o.QEMU = &qemu.Options{Options: host.Options{
+		Dir: filepath.Join(data, "qemu"), Images: images, ImagesTrusted: true, // whose it is has just named it
+	}}
 	return o.QEMU.Check()
 }
 

@@ -17,16 +17,13 @@ type Driver struct {
 	o     Options
 	can   abilities
 	turns turns
-	crash func(moment string) error // a test's: answers errors.Is(err, errCrash), and the agent dies here
+	crash hypervisor.CrashPoint
 }
 
 var (
 	_ hypervisor.Driver  = (*Driver)(nil)
 	_ hypervisor.Console = talking{}
 )
-
-// errCrash is a death that a test has planned.
-var errCrash = errors.New("the agent dies here")
 
 // Open asks the command what it can do. The driver is a Console if the command
 // can show one.
@@ -45,7 +42,7 @@ func open(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	d := &Driver{o: o.defaults(), crash: func(string) error { return nil }}
+	d := &Driver{o: o.defaults(), crash: hypervisor.NoCrash}
 	program := o.Command[0]
 	if info, err := os.Stat(program); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 		if err == nil {

@@ -37,7 +37,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 			return err
 		}
 	}
-	if err = d.make(ctx, s); err == nil || errors.Is(err, errCrash) {
+	if err = d.make(ctx, s); err == nil || errors.Is(err, hypervisor.ErrCrash) {
 		return err
 	}
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)

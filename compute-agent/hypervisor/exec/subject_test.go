@@ -208,12 +208,7 @@ func (b *bench) crashes() (all []hypervisortest.Crash) {
 	dies := func(name, moment, behind string) {
 		all = append(all, hypervisortest.Crash{Name: name, Driver: func() hypervisor.Driver {
 			d := b.open(b.sample(behind, "kill -s KILL $$"))
-			d.crash = func(now string) error {
-				if now == moment {
-					return fmt.Errorf("%w: %w", errCrash, hypervisortest.ErrDied)
-				}
-				return nil
-			}
+			d.crash = hypervisortest.DieAt(moment)
 			return d
 		}})
 	}

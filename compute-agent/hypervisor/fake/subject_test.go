@@ -96,7 +96,7 @@ func (b *bench) dies(method string, after bool) hypervisortest.Crash {
 		Driver: func() hypervisor.Driver {
 			return b.driver(func(c fake.Call) *fake.Fault {
 				if c.Method == method {
-					return &fake.Fault{Err: hypervisortest.ErrDied, After: after}
+					return &fake.Fault{Err: hypervisor.ErrCrash, After: after}
 				}
 				return nil
 			})

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,6 +35,101 @@ type Guests struct {
 	Hardware func(sys string) hypervisor.Driver
 	// PID is that of the one process of a machine.
 	PID func(compute.InstanceID) int
+	// Processes counts those of all machines.
+	Processes func() int
+	// Default is a driver for the same host with the machines that an operator gets who says nothing.
+	Default func() hypervisor.Driver
+	// PutImage makes a file among the images, with its checksum.
+	PutImage func(name string, content []byte)
+	// PowerOff presses a machine's power button behind the driver's back, and returns when it is off.
+	PowerOff func(compute.InstanceID)
+}
+
+// GuestKnowsWhoItIs: a guest on the default machine finds its id in the firmware and the rest on
+// the seed, and all of it can be read on its console.
+func GuestKnowsWhoItIs(t *testing.T, g Guests) {
+	g.Driver = g.Default()
+	g.launch(t, first, g.Listening, func(s *hypervisor.Spec) {
+		s.Project, s.Name, s.Metadata = "shop", "web-1", map[string]string{"role": "front, \"quoted\""}
+		s.SSHKeys, s.UserData = []string{"ssh-ed25519 AAAA me"}, []byte("#!/bin/sh\necho hello\n")
+	})
+	g.Up(first)
+	printed := g.printed(t, first)
+	for _, want := range []string{
+		"BERTH instance " + string(first), `"instance-id":"` + string(first) + `"`, `"local-hostname":"web-1"`,
+		`"public-keys":["ssh-ed25519 AAAA me"]`, `"project":"shop"`, `"role":"front, \"quoted\""`,
+		"BERTH user #!/bin/sh", "BERTH user echo hello",
+	} {
+		if !strings.Contains(printed, want) {
+			t.Errorf("the console does not show %q:\n%s", want, printed)
+		}
+	}
+	ok(t, g.Driver.Destroy(t.Context(), first))
+	g.empty(t)
+}
+
+// GuestPowersOff: a guest that powers off by itself is stopped, says so, after a Stop as well, and
+// can be started.
+func GuestPowersOff(t *testing.T, g Guests) {
+	g.launch(t, first, g.Listening)
+	g.Up(first)
+	g.PowerOff(first)
+	for range 2 {
+		if m := only(t, g.Reopen()); m.Power != compute.PowerStopped || !strings.Contains(m.Detail, "the guest shut itself down") {
+			t.Errorf("powered off, and List gives %+v", m)
+		}
+		ok(t, g.Driver.Stop(t.Context(), first, 0))
+	}
+	ok(t, g.Driver.Start(t.Context(), first))
+	if m := only(t, g.Driver); m.Power != compute.PowerRunning {
+		t.Errorf("started again, and List gives %+v", m)
+	}
+	ok(t, g.Driver.Destroy(t.Context(), first))
+	g.empty(t)
+}
+
+// OneProcess: a prepared machine whose process is gone, after the host's restart say, is launched all
+// the same, once, and many agents that start a stopped one make one process.
+func OneProcess(t *testing.T, g Guests) {
+	ok(t, g.Driver.Prepare(t.Context(), g.spec(first, 1, "c1")))
+	g.Kill(first)
+	ok(t, g.Reopen().Prepare(t.Context(), g.spec(first, 1, "c1")))
+	for range 2 {
+		ok(t, g.Driver.Launch(t.Context(), first, 1, "c1"))
+	}
+	g.Up(first)
+	g.launched(t, first, 1)
+	g.Kill(first)
+	var starts sync.WaitGroup
+	for range 4 {
+		d := g.Reopen()
+		starts.Go(func() { _ = d.Start(t.Context(), first) }) // those that come too late may fail
+	}
+	starts.Wait()
+	ok(t, g.Reopen().Start(t.Context(), first))
+	if n := g.Processes(); n != 1 {
+		t.Errorf("%d processes", n)
+	}
+}
+
+// RefusalsSayWhy: what the hypervisor and its tools complain of reaches the operator.
+func RefusalsSayWhy(t *testing.T, g Guests) {
+	g.PutImage("bad/kernel", []byte("garbage"))
+	g.PutImage("garbage.qcow2", []byte("garbage"))
+	for want, change := range map[string]func(*hypervisor.Spec){
+		"is no kernel":                 func(s *hypervisor.Spec) { s.Image = "bad" },
+		"garbage.qcow2 is broken":      func(s *hypervisor.Spec) { s.Image = "garbage" },
+		"vfio":                         func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
+		"put it there on every host":   func(s *hypervisor.Spec) { s.Image = "none" },
+		"this host has":                func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 },
+		"add them to its flavor":       func(s *hypervisor.Spec) { s.Resources = nil },
+		"give a UUID in lower case":    func(s *hypervisor.Spec) { s.Instance = "../../etc" },
+		"give domain, bus, device and": func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"1"} },
+	} {
+		if err := g.Driver.Prepare(t.Context(), g.spec(first, 1, "c1", change)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Prepare answers %v, want %q", err, want)
+		}
+	}
 }
 
 // GuestPanics: a guest whose kernel says that it panicked is stopped, says so, and

@@ -58,7 +58,7 @@ func (s Subject) die(t *testing.T, c Crash) {
 	if err == nil {
 		err = d.Launch(t.Context(), first, 1, "c1")
 	}
-	if !errors.Is(err, ErrDied) {
+	if !errors.Is(err, hypervisor.ErrCrash) {
 		t.Fatalf("it was to die, and answers %v", err)
 	}
 }

@@ -63,13 +63,28 @@ type Breakage struct {
 // Crash is a moment inside Prepare or Launch.
 type Crash struct {
 	Name string
-	// Driver dies at that moment: its call answers ErrDied, having done nothing
+	// Driver dies at that moment: its call answers hypervisor.ErrCrash, having done nothing
 	// more, and it is not used again.
 	Driver func() hypervisor.Driver
 }
 
-// ErrDied is what a driver of a Crash answers.
-var ErrDied = errors.New("the agent died")
+// Crashes are those at moments that a driver names; open is a driver with this CrashPoint.
+func Crashes(open func(hypervisor.CrashPoint) hypervisor.Driver, moments ...string) (all []Crash) {
+	for _, moment := range moments {
+		all = append(all, Crash{Name: moment, Driver: func() hypervisor.Driver { return open(DieAt(moment)) }})
+	}
+	return all
+}
+
+// DieAt has an agent die at one moment.
+func DieAt(moment string) hypervisor.CrashPoint {
+	return func(now string) error {
+		if now == moment {
+			return hypervisor.ErrCrash
+		}
+		return nil
+	}
+}
 
 // Run tries everything the contract says, each on an empty host.
 func Run(t *testing.T, empty func(t *testing.T) Subject) {

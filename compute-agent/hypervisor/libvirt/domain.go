@@ -9,14 +9,10 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
-)
-
-// The files of a machine's folder, besides its console.
-const (
-	diskFile = "disk.qcow2"
-	seedFile = "seed.iso"
 )
 
 // As much of libvirt's format as Berth writes; libvirt.org/formatdomain.html says
@@ -212,14 +208,14 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 	disks := &x.Devices.Disks
 	if img.HasDisk(m.Resources) {
 		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"},
-			Source: file{filepath.Join(dir, diskFile)}, Backing: below(img), Boot: &order{1}})
+			Source: file{filepath.Join(dir, prepare.DiskFile)}, Backing: below(img), Boot: &order{1}})
 	}
-	*disks = append(*disks, disk{Driver: diskDriver{Type: "raw"}, Source: file{filepath.Join(dir, seedFile)}, ReadOnly: &struct{}{}})
+	*disks = append(*disks, disk{Driver: diskDriver{Type: "raw"}, Source: file{filepath.Join(dir, prepare.SeedFile)}, ReadOnly: &struct{}{}})
 	for i := range *disks {
 		p := &(*disks)[i]
 		p.Type, p.Device, p.Driver.Name, p.Target = "file", "disk", "qemu", target{fmt.Sprintf("vd%c", 'a'+i), "virtio"}
 	}
-	if d.o.Network == networkUser {
+	if d.o.Network == host.NetworkUser {
 		x.QEMU, x.Args = "http://libvirt.org/schemas/domain/qemu/1.0", &arguments{closed(m.Instance, d.o.Machine)}
 	}
 	for _, a := range m.Devices {
@@ -254,7 +250,7 @@ func (d *Driver) network(id compute.InstanceID) []network {
 	n := network{MAC: address{hypervisor.MAC(id)}, Model: typed{"virtio"}}
 	kind, name, _ := strings.Cut(d.o.Network, ":")
 	switch n.Type = kind; {
-	case kind == "none" || d.o.Network == networkUser:
+	case kind == "none" || d.o.Network == host.NetworkUser:
 		return nil
 	case kind == "bridge":
 		n.Source = &where{Bridge: name}

@@ -39,10 +39,10 @@ func TestDescribe(t *testing.T) {
 		img   image.Image
 	}{
 		"disk":   {Options{}, "kvm", s, image.Image{Disk: "/i/web.qcow2", Format: "qcow2"}},
-		"kernel": {Options{Machine: "pc", Network: "none", Dir: "/odd & <place>"}, "tcg", bare, image.Image{Kernel: "/i/k/kernel", Initrd: "/i/k/initrd", Append: "console=ttyS0 a,b"}},
-		"bridge": {Options{Network: "bridge:br0"}, "kvm", pci, image.Image{Disk: "/i/web.raw", Format: "raw"}},
-		"open":   {Options{Network: "user:open"}, "kvm", s, image.Image{}},
-		"net":    {Options{Network: "network:default"}, "tcg", s, image.Image{Disk: "/i/web.raw", Format: "raw"}},
+		"kernel": {Options{Options: host.Options{Machine: "pc", Network: "none", Dir: "/odd & <place>"}}, "tcg", bare, image.Image{Kernel: "/i/k/kernel", Initrd: "/i/k/initrd", Append: "console=ttyS0 a,b"}},
+		"bridge": {Options{Options: host.Options{Network: "bridge:br0"}}, "kvm", pci, image.Image{Disk: "/i/web.raw", Format: "raw"}},
+		"open":   {Options{Options: host.Options{Network: "user:open"}}, "kvm", s, image.Image{}},
+		"net":    {Options{Options: host.Options{Network: "network:default"}}, "tcg", s, image.Image{Disk: "/i/web.raw", Format: "raw"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.o.Dir == "" {

@@ -30,7 +30,7 @@ type Driver struct {
 	images   *image.Store
 	host     host.Host
 	consoles console.Logs
-	crash    func(moment string) error // a test's; answers errors.Is(err, errCrash): the agent dies here
+	crash    hypervisor.CrashPoint
 }
 
 var (
@@ -39,16 +39,13 @@ var (
 	_ hypervisor.Events  = (*Driver)(nil)
 )
 
-// errCrash is a death that a test has planned.
-var errCrash = errors.New("the agent dies here")
-
 // Open looks at the host and boots a probe if accel is auto. It takes as long as a
 // probe may. libvirt has to be there.
 func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	d := &Driver{o: o.defaults(), kind: "qemu", host: host.This(), crash: func(string) error { return nil }}
+	d := &Driver{o: o.defaults(), kind: "qemu", host: host.This(), crash: hypervisor.NoCrash}
 	if err := os.MkdirAll(d.o.Dir, 0o711); err != nil {
 		return nil, &compute.Error{Op: "libvirt", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
 	}

@@ -43,41 +43,6 @@ func (b *bench) only(d *Driver) hypervisor.Machine {
 	return list[0]
 }
 
-// A guest on the default machine finds its id in the firmware and the rest on
-// the seed, and all of it can be read on its console. What it does by itself, and
-// what is done to it behind Berth's back, is told.
-func TestGuestKnowsWhoItIs(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	b.o.Machine = "q35"
-	d := b.open()
-	b.run(d, spec("linux"))
-	b.up(one)
-	part, err := d.Console(t.Context(), one, 0, 1<<20)
-	b.ok(err)
-	for _, want := range []string{
-		"BERTH instance " + string(one), `"instance-id":"` + string(one) + `"`, `"local-hostname":"web-1"`, `"public-keys":["ssh-ed25519 AAAA me"]`,
-		`"project":"shop"`, `"role":"front, \"quoted\""`, "BERTH user #!/bin/sh", "BERTH user echo hello",
-	} {
-		if !strings.Contains(string(part.Data), want) {
-			t.Errorf("the console does not show %q:\n%s", want, part.Data)
-		}
-	}
-	b.virsh("shutdown", string(one))
-	b.await("power off", func() bool { return b.state(one) == libvirt.DomainShutoff })
-	for range 2 { // and after a Stop as well
-		if m := b.only(b.open()); m.Power != compute.PowerStopped || !strings.Contains(m.Detail, "the guest shut itself down") {
-			t.Errorf("powered off, and List gives %+v", m)
-		}
-		b.ok(d.Stop(t.Context(), one, 0))
-	}
-	b.ok(d.Start(t.Context(), one))
-	b.ok(d.Destroy(t.Context(), one))
-	if left := b.left(); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
 // A daemon that goes away takes nothing with it: its machines run on, calls fail
 // meanwhile without a word about what is there, and when it is back so are the
 // machines and the events, those missed included.
@@ -257,63 +222,6 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// A prepared machine whose process is gone, after the host's restart say, is
-// launched all the same, and many agents that start a stopped one make one
-// process.
-func TestOneProcess(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	d := b.open()
-	b.ok(d.Prepare(t.Context(), spec("tiny")))
-	b.killed(one)
-	b.ok(b.open().Prepare(t.Context(), spec("tiny")))
-	many := func(call func(*Driver) error) {
-		t.Helper()
-		var calls errgroup.Group
-		for range 4 {
-			d := b.open()
-			calls.Go(func() error { return call(d) })
-		}
-		b.ok(calls.Wait())
-		if n := len(b.qemus(one)); n != 1 || b.state(one) != libvirt.DomainRunning {
-			t.Errorf("%d processes, state %d", n, b.state(one))
-		}
-	}
-	many(func(d *Driver) error { return d.Launch(t.Context(), one, 1, "c") })
-	b.killed(one)
-	many(func(d *Driver) error { return d.Start(t.Context(), one) })
-}
-
-// What libvirt, QEMU and its tools complain of reaches the operator.
-func TestRefusalsSayWhy(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	b.image("bad/kernel", []byte("garbage"))
-	d := b.open()
-	for want, change := range map[string]func(*hypervisor.Spec){
-		"is no kernel":                 func(s *hypervisor.Spec) { s.Image = "bad" },
-		"PCI device":                   func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
-		"put it there on every host":   func(s *hypervisor.Spec) { s.Image = "none" },
-		"this host has":                func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 },
-		"give a UUID in lower case":    func(s *hypervisor.Spec) { s.Instance = "../../etc" },
-		"give domain, bus, device and": func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"1"} },
-	} {
-		s := spec("tiny")
-		change(&s)
-		if err := d.Prepare(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Prepare answers %v, want %q", err, want)
-		}
-	}
-	b.o.Socket = filepath.Join(b.root, "none")
-	if _, err := Open(t.Context(), b.o); err == nil || !strings.Contains(err.Error(), "libvirtd runs") {
-		t.Errorf("without libvirt Open answers %v", err)
-	}
-	b.o.Dir = "here"
-	if _, err := Open(t.Context(), b.o); err == nil || !strings.Contains(err.Error(), "dir") {
-		t.Errorf("without a folder Open answers %v", err)
-	}
-}
-
 // A guest that never stops printing does not fill the disk, nor does virtlogd,
 // which begins the file anew, lead the offsets astray.
 func TestConsoleIsBounded(t *testing.T) {
@@ -354,6 +262,65 @@ func TestConsoleIsBounded(t *testing.T) {
 	t.Logf("%d bytes printed, %d kept, seen begun anew %d times", end, kept, turned)
 }
 
+func TestGuestKnowsWhoItIs(t *testing.T) {
+	t.Parallel()
+	hypervisortest.GuestKnowsWhoItIs(t, guests(t))
+}
+
+func TestGuestPowersOff(t *testing.T) {
+	t.Parallel()
+	hypervisortest.GuestPowersOff(t, guests(t))
+}
+
+func TestOneProcess(t *testing.T) {
+	t.Parallel()
+	hypervisortest.OneProcess(t, guests(t))
+}
+
+func TestRefusalsSayWhy(t *testing.T) {
+	t.Parallel()
+	hypervisortest.RefusalsSayWhy(t, guests(t))
+}
+
+// Many agents that launch a prepared machine whose process is gone, or start one that is stopped, make one
+// process, and none of them fails: libvirt sees to that.
+func TestManyCallsAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	d := b.open()
+	b.ok(d.Prepare(t.Context(), spec("tiny")))
+	b.killed(one)
+	b.ok(b.open().Prepare(t.Context(), spec("tiny")))
+	many := func(call func(*Driver) error) {
+		t.Helper()
+		var calls errgroup.Group
+		for range 4 {
+			d := b.open()
+			calls.Go(func() error { return call(d) })
+		}
+		b.ok(calls.Wait())
+		if n := len(b.qemus(one)); n != 1 || b.state(one) != libvirt.DomainRunning {
+			t.Errorf("%d processes, state %d", n, b.state(one))
+		}
+	}
+	many(func(d *Driver) error { return d.Launch(t.Context(), one, 1, "c") })
+	b.killed(one)
+	many(func(d *Driver) error { return d.Start(t.Context(), one) })
+}
+
+func TestOpenSaysWhyNot(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, guesttest.Need(t))
+	b.o.Socket = filepath.Join(b.root, "none")
+	if _, err := Open(t.Context(), b.o); err == nil || !strings.Contains(err.Error(), "libvirtd runs") {
+		t.Errorf("without libvirt Open answers %v", err)
+	}
+	b.o.Dir = "here"
+	if _, err := Open(t.Context(), b.o); err == nil || !strings.Contains(err.Error(), "dir") {
+		t.Errorf("without a folder Open answers %v", err)
+	}
+}
+
 func TestGuestPanics(t *testing.T) {
 	t.Parallel()
 	hypervisortest.GuestPanics(t, guests(t))
@@ -381,13 +348,8 @@ func TestLetGoAndNotWrittenDown(t *testing.T) {
 	b := newBench(t, guesttest.Need(t))
 	d := b.open()
 	b.ok(d.Prepare(t.Context(), spec("linux")))
-	d.crash = func(moment string) error {
-		if moment == "let go" {
-			return errCrash
-		}
-		return nil
-	}
-	if err := d.Launch(t.Context(), one, 1, "c"); !errors.Is(err, errCrash) {
+	d.crash = hypervisortest.DieAt("let go")
+	if err := d.Launch(t.Context(), one, 1, "c"); !errors.Is(err, hypervisor.ErrCrash) {
 		t.Fatalf("it was to die, and answers %v", err)
 	}
 	next := b.open()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -49,7 +50,7 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 			case err != nil:
 				return err
 			case whose == ours:
-				disks = append(disks, filepath.Join(d.dir(id), diskFile))
+				disks = append(disks, filepath.Join(d.dir(id), prepare.DiskFile))
 			case whose == others:
 				f, err := other(c, dom)
 				if err != nil {
@@ -69,7 +70,7 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 			foreign = append(foreign, p.Foreign())
 		}
 	}
-	return d.host.Inventory(d.share(), cpus, memory, disks, foreign)
+	return d.host.Inventory(d.o.Share(d.accel), cpus, memory, disks, foreign)
 }
 
 // other is somebody else's domain. One that does not run uses nothing.

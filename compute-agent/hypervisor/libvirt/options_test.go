@@ -3,10 +3,12 @@ package libvirt
 import (
 	"strings"
 	"testing"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
-	good := Options{Dir: "/var/lib/berth/libvirt", Images: "/var/lib/berth/images"}
+	good := Options{Options: host.Options{Dir: "/var/lib/berth/libvirt", Images: "/var/lib/berth/images"}}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}

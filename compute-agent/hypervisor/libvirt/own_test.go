@@ -23,8 +23,8 @@ import (
 // in the daemon's memory, one of them, "test", there from the first.
 func onTestDriver(t *testing.T) (*Driver, *daemon) {
 	b := newDaemon(t)
-	o := Options{URI: "test:///default", Socket: b.socket(), Dir: filepath.Join(b.root, "m"), Accel: "tcg", Machine: "pc", Network: "none"}
-	d := &Driver{o: o.defaults(), accel: "tcg", kind: "test", host: host.This(), crash: func(string) error { return nil }}
+	o := Options{URI: "test:///default", Socket: b.socket(), Options: host.Options{Dir: filepath.Join(b.root, "m"), Accel: "tcg", Machine: "pc", Network: "none"}}
+	d := &Driver{o: o.defaults(), accel: "tcg", kind: "test", host: host.This(), crash: hypervisor.NoCrash}
 	b.ok(os.Mkdir(d.o.Dir, 0o700))
 	_, hangUp, err := d.connect(t.Context()) // its domains last as long as a connection
 	b.ok(err)

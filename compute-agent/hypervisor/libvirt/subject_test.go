@@ -50,7 +50,9 @@ func cache(t *testing.T) string {
 
 func newBench(t *testing.T, g guesttest.Guest) *bench {
 	b := &bench{daemon: newDaemon(t), seen: map[compute.InstanceID]int{}}
-	b.o = Options{URI: session, Socket: b.socket(), Dir: filepath.Join(b.root, "m"), Images: filepath.Join(b.root, "i"), Accel: "tcg", Machine: "pc"} // q35 boots a second slower
+	b.o = Options{URI: session, Socket: b.socket(), Options: host.Options{
+		Dir: filepath.Join(b.root, "m"), Images: filepath.Join(b.root, "i"), Accel: "tcg", Machine: "pc", // q35 boots a second slower
+	}}
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
 	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
 	return b
@@ -77,11 +79,18 @@ func (b *bench) open() *Driver {
 	return d
 }
 
+// dying is a driver of an agent that dies.
+func (b *bench) dying(crash hypervisor.CrashPoint) hypervisor.Driver {
+	d := b.open()
+	d.crash = crash
+	return d
+}
+
 func (b *bench) subject() hypervisortest.Subject {
 	return hypervisortest.Subject{
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
-		Broken: b.broken(), Crashes: b.crashes(), Kill: b.killed,
+		Broken: b.broken(), Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"), Kill: b.killed,
 		Pause: func(id compute.InstanceID) { b.virsh("suspend", string(id)) }, Foreign: b.foreign,
 		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
 		Goodbye: guesttest.Goodbye, Up: b.up,
@@ -105,6 +114,14 @@ func guests(t *testing.T) hypervisortest.Guests {
 		Network:  func(kind string) hypervisor.Driver { b.o.Network = kind; return b.open() },
 		Hardware: func(sys string) hypervisor.Driver { d := b.open(); d.host.Sys = sys; return d },
 		PID:      func(id compute.InstanceID) int { return b.qemus(id)[0].PID },
+
+		Processes: func() int { return len(b.qemus("")) },
+		Default:   func() hypervisor.Driver { b.o.Machine = ""; return b.open() },
+		PutImage:  b.image,
+		PowerOff: func(id compute.InstanceID) {
+			b.virsh("shutdown", string(id))
+			b.await("power off", func() bool { return b.state(id) == libvirt.DomainShutoff })
+		},
 	}
 }
 
@@ -215,22 +232,6 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 	return compute.Resources{compute.VCPU: 3, compute.MemoryMB: 67}, func() bool {
 		return b.domains()["theirs"] == libvirt.DomainPaused
 	}
-}
-
-func (b *bench) crashes() (all []hypervisortest.Crash) {
-	for _, moment := range []string{"recorded", "made", "spawned", "prepared", "launched", "let go"} {
-		all = append(all, hypervisortest.Crash{Name: moment, Driver: func() hypervisor.Driver {
-			d := b.open()
-			d.crash = func(now string) error {
-				if now == moment {
-					return fmt.Errorf("%w: %w", errCrash, hypervisortest.ErrDied)
-				}
-				return nil
-			}
-			return d
-		}})
-	}
-	return all
 }
 
 func (b *bench) broken() []hypervisortest.Breakage {

@@ -9,6 +9,8 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/accel"
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -32,14 +34,12 @@ type plan struct {
 	Nodes    []int                `json:",omitempty"` // its memory is on these NUMA nodes, and it runs on their processors
 }
 
-// The files of a machine's folder.
+// The files of a machine's folder, besides its disk, its seed and its console.
 const (
 	recordFile = "machine.json"
 	lockFile   = "lock"
 	pidFile    = "pid"
 	socketFile = "qmp.sock"
-	diskFile   = "disk.qcow2"
-	seedFile   = "seed.iso"
 	logFile    = "qemu.log"
 	oldLogFile = "qemu.log.old"
 )
@@ -76,10 +76,10 @@ func (p plan) args(dir string) []string {
 		}
 	}
 	if p.Disk {
-		a = append(a, "-blockdev", p.disk(filepath.Join(dir, diskFile)), "-device",
+		a = append(a, "-blockdev", p.disk(filepath.Join(dir, prepare.DiskFile)), "-device",
 			"virtio-blk-pci,drive=disk,bootindex=1")
 	}
-	a = append(a, "-drive", "file="+in(seedFile)+",format=raw,if=none,id=seed,read-only=on", "-device", "virtio-blk-pci,drive=seed")
+	a = append(a, "-drive", "file="+in(prepare.SeedFile)+",format=raw,if=none,id=seed,read-only=on", "-device", "virtio-blk-pci,drive=seed")
 	a = append(a, p.network()...)
 	for _, d := range p.Devices {
 		a = append(a, "-device", "vfio-pci,host="+string(d))
@@ -133,9 +133,9 @@ func (p plan) network() []string {
 	switch bridge, ok := strings.CutPrefix(p.Network, "bridge:"); {
 	case ok:
 		return []string{"-netdev", "bridge,id=net,br=" + comma(bridge), "-device", device}
-	case p.Network == networkUser: // neither the host, whose loopback is 10.0.2.2 there, nor anything behind it
+	case p.Network == host.NetworkUser: // neither the host, whose loopback is 10.0.2.2 there, nor anything behind it
 		return []string{"-netdev", "user,id=net,restrict=on", "-device", device}
-	case p.Network == networkOpen:
+	case p.Network == host.NetworkOpen:
 		return []string{"-netdev", "user,id=net", "-device", device}
 	}
 	return nil

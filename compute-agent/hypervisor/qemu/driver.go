@@ -2,7 +2,6 @@ package qemu
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -33,7 +32,7 @@ type Driver struct {
 	users    users
 	choosing sync.Mutex // held from when a user is chosen until its record is written
 
-	crash func(moment string) error // a test's; answers errors.Is(err, errCrash): the agent dies here
+	crash hypervisor.CrashPoint
 }
 
 var (
@@ -42,16 +41,13 @@ var (
 	_ hypervisor.Events  = (*Driver)(nil)
 )
 
-// errCrash is a death that a test has planned.
-var errCrash = errors.New("the agent dies here")
-
 // Open looks at the host and boots a probe if accel is auto. It takes as long as a
 // probe may.
 func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	d := &Driver{o: o.defaults(), host: host.This(), crash: func(string) error { return nil }}
+	d := &Driver{o: o.defaults(), host: host.This(), crash: hypervisor.NoCrash}
 	d.users, _ = usersOf(d.o.Users) // it was checked
 	mode := fs.FileMode(0o700)
 	if !d.users.none() {

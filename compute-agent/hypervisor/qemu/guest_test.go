@@ -13,13 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/guesttest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/hypervisortest"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -48,28 +49,6 @@ func (b *bench) only(d *Driver) hypervisor.Machine {
 	return list[0]
 }
 
-// A guest on the default machine finds its id in the firmware and the rest on
-// the seed, and all of it can be read on its console.
-func TestGuestKnowsWhoItIs(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	b.o.Machine = "q35"
-	d := b.open()
-	b.run(d, spec("linux"))
-	b.up(one)
-	part, err := d.Console(t.Context(), one, 0, 1<<20)
-	b.ok(err)
-	for _, want := range []string{
-		"BERTH instance " + string(one), `"instance-id":"` + string(one) + `"`, `"local-hostname":"web-1"`, `"public-keys":["ssh-ed25519 AAAA me"]`,
-		`"project":"shop"`, `"role":"front, \"quoted\""`, "BERTH user #!/bin/sh", "BERTH user echo hello",
-	} {
-		if !strings.Contains(string(part.Data), want) {
-			t.Errorf("the console does not show %q:\n%s", want, part.Data)
-		}
-	}
-	b.ok(d.Destroy(t.Context(), one))
-}
-
 // A kernel without a root panics and starts again and again: that is its own
 // affair, it can be read, and it goes as any other.
 func TestKernelPanics(t *testing.T) {
@@ -91,70 +70,11 @@ func TestKernelPanics(t *testing.T) {
 	}
 }
 
-// A guest that powers off by itself is stopped, says so, and can be started.
-func TestGuestPowersOff(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	d := b.open()
-	b.run(d, spec("linux"))
-	b.up(one)
-	b.ok(d.tell(t.Context(), one, "system_powerdown"))
-	b.await("power off", func() bool { return d.status(t.Context(), one) == "shutdown" })
-	for _, want := range []string{"the guest shut itself down", "the guest shut itself down"} { // by itself, and after a Stop as well
-		list, err := b.open().List(t.Context())
-		b.ok(err)
-		if list[0].Power != compute.PowerStopped || !strings.Contains(list[0].Detail, want) {
-			t.Errorf("powered off, and List gives %+v", list[0])
-		}
-		b.ok(d.Stop(t.Context(), one, 0))
-	}
-	b.ok(d.Start(t.Context(), one))
-	if status := d.status(t.Context(), one); status != "running" {
-		t.Errorf("started again, and it is %q", status)
-	}
-}
-
-// A prepared machine whose process is gone, after the host's restart say, is
-// launched all the same, once.
-func TestPreparedProcessIsGone(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	d := b.open()
-	b.ok(d.Prepare(t.Context(), spec("tiny")))
-	b.kill(one)
-	b.ok(b.open().Prepare(t.Context(), spec("tiny")))
-	for range 2 {
-		b.ok(d.Launch(t.Context(), one, 1, "c"))
-	}
-	b.up(one)
-	if n := b.launches(one); n != 1 {
-		t.Errorf("launched %d times", n)
-	}
-}
-
-// Many agents that start one stopped machine at the same time make one process.
-func TestManyStartsOneProcess(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	b.run(b.open(), spec("tiny"))
-	b.kill(one)
-	var starts errgroup.Group
-	for range 4 {
-		d := b.open()
-		starts.Go(func() error { _ = d.Start(t.Context(), one); return nil }) // those who come too late may fail
-	}
-	b.ok(starts.Wait())
-	b.ok(b.open().Start(t.Context(), one))
-	if n := len(b.processes()); n != 1 {
-		t.Errorf("%d processes", n)
-	}
-}
-
 // Machines outlive their agent, whatever ends it. The agent here is another
 // process and, if that can be, an unprivileged one.
 func TestMachineOutlivesItsAgent(t *testing.T) {
 	if dir := os.Getenv("BERTH_TEST_AGENT"); dir != "" {
-		b := &bench{t: t, o: Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"}}
+		b := &bench{t: t, o: Options{Options: host.Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"}}}
 		b.run(b.open(), spec("tiny"))
 		b.ok(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 	}
@@ -248,7 +168,7 @@ func TestEachMachineHasAUser(t *testing.T) {
 	if !users["900000 900000 900000 900000"] || !users["900001 900001 900001 900001"] || len(users) != 2 {
 		t.Errorf("they run as %v", users)
 	}
-	for _, name := range []string{diskFile, seedFile, console.File} {
+	for _, name := range []string{prepare.DiskFile, prepare.SeedFile, console.File} {
 		info, err := os.Stat(filepath.Join(d.dir(one), name))
 		b.ok(err)
 		if info.Mode().Perm()&0o077 != 0 {
@@ -309,31 +229,6 @@ func TestWhoseProcess(t *testing.T) {
 			if _, there := d.host.Look(f.PID); !there {
 				t.Error("a process that began at another time was killed")
 			}
-		}
-	}
-}
-
-// What QEMU and its tools complain of reaches the operator.
-func TestRefusalsSayWhy(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, guesttest.Need(t))
-	b.image("bad/kernel", []byte("garbage"))
-	b.image("garbage.qcow2", []byte("garbage"))
-	d := b.open()
-	for want, change := range map[string]func(*hypervisor.Spec){
-		"is no kernel":                 func(s *hypervisor.Spec) { s.Image = "bad" },
-		"garbage.qcow2 is broken":      func(s *hypervisor.Spec) { s.Image = "garbage" },
-		"vfio":                         func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
-		"put it there on every host":   func(s *hypervisor.Spec) { s.Image = "none" },
-		"this host has":                func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 },
-		"add them to its flavor":       func(s *hypervisor.Spec) { s.Resources = nil },
-		"give a UUID in lower case":    func(s *hypervisor.Spec) { s.Instance = "../../etc" },
-		"give domain, bus, device and": func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"1"} },
-	} {
-		s := spec("tiny")
-		change(&s)
-		if err := d.Prepare(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Prepare answers %v, want %q", err, want)
 		}
 	}
 }
@@ -400,6 +295,26 @@ func TestAuto(t *testing.T) {
 	t.Logf("here auto is %s", auto.accel)
 	b.run(auto, spec("tiny"))
 	b.up(one)
+}
+
+func TestGuestKnowsWhoItIs(t *testing.T) {
+	t.Parallel()
+	hypervisortest.GuestKnowsWhoItIs(t, guests(t))
+}
+
+func TestGuestPowersOff(t *testing.T) {
+	t.Parallel()
+	hypervisortest.GuestPowersOff(t, guests(t))
+}
+
+func TestOneProcess(t *testing.T) {
+	t.Parallel()
+	hypervisortest.OneProcess(t, guests(t))
+}
+
+func TestRefusalsSayWhy(t *testing.T) {
+	t.Parallel()
+	hypervisortest.RefusalsSayWhy(t, guests(t))
 }
 
 func TestGuestPanics(t *testing.T) {
@@ -488,13 +403,8 @@ func TestStartIsBrokenOff(t *testing.T) {
 	b.up(one)
 	b.ok(d.Stop(t.Context(), one, 0))
 	dies := b.open()
-	dies.crash = func(moment string) error {
-		if moment == "started" {
-			return errCrash
-		}
-		return nil
-	}
-	if err := dies.Start(t.Context(), one); !errors.Is(err, errCrash) {
+	dies.crash = hypervisortest.DieAt("started")
+	if err := dies.Start(t.Context(), one); !errors.Is(err, hypervisor.ErrCrash) {
 		t.Fatalf("it was to die, and answers %v", err)
 	}
 	next := b.open()
@@ -519,13 +429,8 @@ func TestLaunchIsBrokenOffAfterItsProcess(t *testing.T) {
 	d := b.open()
 	b.ok(d.Prepare(t.Context(), spec("tiny")))
 	b.kill(one)
-	d.crash = func(moment string) error {
-		if moment == "started" {
-			return errCrash
-		}
-		return nil
-	}
-	if err := d.Launch(t.Context(), one, 1, "c"); !errors.Is(err, errCrash) {
+	d.crash = hypervisortest.DieAt("started")
+	if err := d.Launch(t.Context(), one, 1, "c"); !errors.Is(err, hypervisor.ErrCrash) {
 		t.Fatalf("it was to die, and answers %v", err)
 	}
 	next := b.open()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -27,7 +28,7 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 	}
 	var disks []string
 	for _, id := range ids {
-		disks = append(disks, filepath.Join(d.dir(id), diskFile))
+		disks = append(disks, filepath.Join(d.dir(id), prepare.DiskFile))
 	}
 	all, err := d.host.Processes()
 	if err != nil {
@@ -39,7 +40,7 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 			foreign = append(foreign, p.Foreign())
 		}
 	}
-	return d.host.Inventory(d.share(), int64(runtime.NumCPU()), d.host.MemoryMB(), disks, foreign)
+	return d.host.Inventory(d.o.Share(d.accel), int64(runtime.NumCPU()), d.host.MemoryMB(), disks, foreign)
 }
 
 func (d *Driver) share() host.Share {

@@ -3,10 +3,12 @@ package qemu
 import (
 	"strings"
 	"testing"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 )
 
 func TestOptionsAreChecked(t *testing.T) {
-	good := Options{Dir: "/var/lib/berth/qemu", Images: "/var/lib/berth/images"}
+	good := Options{Options: host.Options{Dir: "/var/lib/berth/qemu", Images: "/var/lib/berth/images"}}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}

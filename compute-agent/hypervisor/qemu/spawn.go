@@ -103,7 +103,7 @@ func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 // asNow is a plan as the operator wants it now: whether user networking is open
 // is not the machine's affair.
 func (d *Driver) asNow(p plan) plan {
-	user := func(network string) bool { return network == networkUser || network == networkOpen }
+	user := func(network string) bool { return network == host.NetworkUser || network == host.NetworkOpen }
 	if user(p.Network) && user(d.o.Network) {
 		p.Network = d.o.Network
 	}

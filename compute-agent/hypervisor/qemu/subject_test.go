@@ -39,7 +39,7 @@ type bench struct {
 func newBench(t *testing.T, g guesttest.Guest) *bench {
 	dir := guesttest.Folder(t)
 	b := &bench{t: t, guest: g, seen: map[compute.InstanceID]int{}}
-	b.o = Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"} // q35 boots a second slower
+	b.o = Options{Options: host.Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"}} // q35 boots a second slower
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
 	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
 	return b
@@ -73,11 +73,18 @@ func (b *bench) open() *Driver {
 	return d
 }
 
+// dying is a driver of an agent that dies.
+func (b *bench) dying(crash hypervisor.CrashPoint) hypervisor.Driver {
+	d := b.open()
+	d.crash = crash
+	return d
+}
+
 func (b *bench) subject() hypervisortest.Subject {
 	return hypervisortest.Subject{
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
-		Broken: b.broken(), Crashes: b.crashes(), Kill: b.kill, Pause: b.pause, Foreign: b.foreign,
+		Broken: b.broken(), Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"), Kill: b.kill, Pause: b.pause, Foreign: b.foreign,
 		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
 		Goodbye: guesttest.Goodbye, Up: b.up,
 	}
@@ -101,6 +108,14 @@ func guests(t *testing.T) hypervisortest.Guests {
 		Hardware: func(sys string) hypervisor.Driver { d := b.open(); d.host.Sys = sys; return d },
 		PID: func(id compute.InstanceID) int {
 			return guesttest.Below(b.t, filepath.Join(b.o.Dir, string(id)))[0].PID
+		},
+		Processes: func() int { return len(b.processes()) },
+		Default:   func() hypervisor.Driver { b.o.Machine = ""; return b.open() },
+		PutImage:  b.image,
+		PowerOff: func(id compute.InstanceID) {
+			d := b.open()
+			b.ok(d.tell(t.Context(), id, "system_powerdown"))
+			b.await("power off", func() bool { return d.status(t.Context(), id) == "shutdown" })
 		},
 	}
 }
@@ -204,22 +219,6 @@ func (b *bench) foreign() (compute.Resources, func() bool) {
 			return true
 		}
 	}
-}
-
-func (b *bench) crashes() (all []hypervisortest.Crash) {
-	for _, moment := range []string{"recorded", "made", "spawned", "prepared", "launched", "let go"} {
-		all = append(all, hypervisortest.Crash{Name: moment, Driver: func() hypervisor.Driver {
-			d := b.open()
-			d.crash = func(now string) error {
-				if now == moment {
-					return fmt.Errorf("%w: %w", errCrash, hypervisortest.ErrDied)
-				}
-				return nil
-			}
-			return d
-		}})
-	}
-	return all
 }
 
 func (b *bench) broken() []hypervisortest.Breakage {

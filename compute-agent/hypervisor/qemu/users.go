@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -90,7 +91,7 @@ func (p plan) give(dir string) error {
 		return nil
 	}
 	err := errors.Join(os.Chown(dir, -1, p.User), os.Chmod(dir, 0o710))
-	for _, name := range []string{diskFile, seedFile, console.File, pidFile} {
+	for _, name := range []string{prepare.DiskFile, prepare.SeedFile, console.File, pidFile} {
 		file := filepath.Join(dir, name)
 		if name == console.File || name == pidFile { // which QEMU would make
 			f, made := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
