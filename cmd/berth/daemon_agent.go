@@ -17,7 +17,13 @@ import (
 // newHostAgents joins what an agent's configuration asks for: one host, or
 // several simulated ones.
 func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
-	real := cell.AgentOptions{Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms()}
+	weigher, err := compute.ParseWeigher(s.Weigher)
+	if err != nil {
+		return nil, err
+	}
+	real := cell.AgentOptions{
+		Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
+	}
 	switch s.Driver.Kind {
 	case "qemu":
 		return cell.QEMUAgent(c, real, s.Driver.QEMU.options()), nil
@@ -38,7 +44,7 @@ func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
 		}
 		agents = append(agents, cell.AgentPart(c, cell.AgentOptions{
 			Host: id, State: s.State, Home: s.homeOf(id), Driver: fake.NewDriver(host, s.Driver.Fake.options()),
-			Slots: s.Slots, Terms: s.terms(),
+			Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
 		}))
 	}
 	return service.Together(agents...), nil

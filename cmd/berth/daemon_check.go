@@ -70,6 +70,7 @@ func (c conductorConfig) check() error {
 func (c agentConfig) check() error {
 	errs := []error{
 		c.Kafka.Check(), c.Log.check(), c.Status.check(), c.checkHost(), config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
+		config.OneOf("weigher", c.Weigher, compute.Spread.String(), compute.Pack.String()),
 	}
 	if c.State == "" {
 		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))

@@ -75,6 +75,7 @@ type agentConfig struct {
 	Host       compute.HostID     `yaml:"host"`
 	State      string             `yaml:"state"`
 	Slots      int                `yaml:"slots"`
+	Weigher    string             `yaml:"weigher"`
 	OverCommit offer.Ratios       `yaml:"over_commit"`
 	Devices    []deviceConfig     `yaml:"devices"`
 	NUMA       bool               `yaml:"numa"`
@@ -134,7 +135,7 @@ func defaultConductorConfig() conductorConfig {
 
 func defaultAgentConfig() agentConfig {
 	return agentConfig{
-		Kafka: cell.DefaultKafka(), Log: defaultLog(), State: "/var/lib/berth", Slots: 4,
+		Kafka: cell.DefaultKafka(), Log: defaultLog(), State: "/var/lib/berth", Slots: 4, Weigher: compute.Spread.String(),
 		Driver: driverConfig{Kind: "fake", QEMU: defaultQEMU(), Libvirt: defaultLibvirt(), Exec: defaultExec(), Fake: fakeConfig{
 			World: "/var/lib/berth/world", Hosts: 1,
 			Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500},

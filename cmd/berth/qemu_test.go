@@ -38,6 +38,24 @@ func TestQEMUSettings(t *testing.T) {
 	}
 }
 
+// Which hosts get work more often is a setting of each host's agent; emptier ones by default.
+func TestWeigherSetting(t *testing.T) {
+	daemon := agentDaemon()
+	for given, want := range map[string]string{"": "spread", "spread": "spread", "pack": "pack"} {
+		set := []string{"host=h1"}
+		if given != "" {
+			set = append(set, "weigher="+given)
+		}
+		if c, _, err := daemon.read(config.From{Set: set}); err != nil || c.Weigher != want {
+			t.Errorf("given %q it is %q: %v", given, c.Weigher, err)
+		}
+	}
+	_, _, err := daemon.read(config.From{Set: []string{"host=h1", "weigher=heavy"}})
+	if err == nil || !strings.Contains(err.Error(), "weigher") || !strings.Contains(err.Error(), "pack") {
+		t.Errorf("an unknown weigher: %v", err)
+	}
+}
+
 func TestDevDriver(t *testing.T) {
 	for _, c := range []struct {
 		driver devDriver

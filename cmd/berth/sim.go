@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/size"
@@ -129,14 +128,11 @@ func costDefaults(c size.Costs) string {
 
 // complete reads the flags that are no plain numbers.
 func (s *sizing) complete() error {
-	switch s.weigher {
-	case "spread":
-		s.o.Weigher = offer.Spread
-	case "pack":
-		s.o.Weigher = offer.Pack
-	default:
-		return compute.Invalid("weigher", s.weigher, "give spread or pack")
+	weigher, err := compute.ParseWeigher(s.weigher)
+	if err != nil {
+		return err
 	}
+	s.o.Weigher = weigher
 	pairs, err := cli.ParsePairs[string, string]("cost", s.costs)
 	if err != nil {
 		return err

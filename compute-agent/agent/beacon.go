@@ -84,7 +84,7 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
 		Host: l.o.Host, Journal: l.voice().Journal, Started: l.voice().Started, DesiredSeen: l.host.Desired.Version,
 		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
-		Rings: true, Twins: true, Warnings: l.o.Driver.Capabilities().Warnings, Reads: l.o.Reads,
+		Weigher: l.o.Weigher, Rings: true, Twins: true, Warnings: l.o.Driver.Capabilities().Warnings, Reads: l.o.Reads,
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
 		b.Deadline = l.host.Desired.Deadline.UTC()

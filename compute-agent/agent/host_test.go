@@ -129,6 +129,20 @@ func (c *cell) wantOne(n int, want compute.State) {
 	}
 }
 
+// The agent's weigher is the host's own affair, and it says which it has.
+func TestBeaconSaysTheWeigher(t *testing.T) {
+	for _, w := range []compute.Weigher{compute.Spread, compute.Pack} {
+		story(t, fake.Options{}, func(c *cell, dir string) {
+			n := c.start(dir, fake.Options{}, func(o *Options) { o.Weigher = w })
+			pass(time.Second)
+			if b := c.beacon(); b.Weigher != w {
+				t.Errorf("it has %s, and the beacon says %s", w, b.Weigher)
+			}
+			stop(c, n)
+		})
+	}
+}
+
 // The operator's word: the highest version wins, restarts do not forget it.
 func TestDesiredState(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {

@@ -34,9 +34,9 @@ type Options struct {
 	Now        func() time.Time // this host's clock, which may be wrong, for what others read and for what they wrote; default time.Now
 	Slots      int              // builds prepared at once; 0: 4
 	Terms      offer.Terms      // how what the driver says there is is offered
-	Weigher    offer.Weigher
-	Timing     Timing         // zero fields take the defaults
-	Reads      compute.Schema // the newest schema it reads, in tests of versions; 0: wire.Schema
+	Weigher    compute.Weigher  // which hosts look for work more often, this one being as full as it is
+	Timing     Timing           // zero fields take the defaults
+	Reads      compute.Schema   // the newest schema it reads, in tests of versions; 0: wire.Schema
 }
 
 // Timing is how long things take. The zero value of a field is its default.

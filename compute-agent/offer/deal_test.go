@@ -63,7 +63,7 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 	waiters := map[compute.QueueName]int{}
 	beside := map[compute.QueueName]int{} // what those who wait on the first wait on too
 	for h := range hosts {
-		l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+		l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 		l.Hear(advice(queues, hosts, 0), epochZero)
 		got := l.draws(many(queues), 0.5, epochZero.Add(time.Second))
 		least, most = min(least, len(got)), max(most, len(got))
@@ -94,7 +94,7 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 // work comes into them.
 func TestABuildDealsNothingElse(t *testing.T) {
 	for h := range 50 {
-		l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+		l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 		l.Hear(advice(100, 100, 0), epochZero)
 		l.List(many(100))
 		room := Room{free: compute.Resources{compute.VCPU: 1}}
@@ -142,7 +142,7 @@ func TestAdviceDealsNothingElse(t *testing.T) {
 	} {
 		waiting, turned := 0, 0
 		for h := range hosts {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Hear(advice(queues, hosts, 0), epochZero)
 			l.Hear(about("q003", c.before), epochZero)
 			before := sorted(l.draws(many(queues), 0.5, epochZero))
@@ -177,7 +177,7 @@ func TestWorkBringsAsManyAsShould(t *testing.T) {
 	for _, depth := range []uint64{0, 1, 4, 10} {
 		waiting := 0
 		for h := range hosts {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Hear(compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 20, Depth: depth}}}, epochZero)
 			waiting += len(l.draws(many(1), 0.5, epochZero))
 		}

@@ -35,11 +35,11 @@ const (
 // queue and epoch: nobody needs to ask anybody, and about 8 wait, more where so much
 // comes that advice says so, fewer on an empty queue where queues are many (Share). When an epoch
 // begins, queues are dealt by what is known then (Deal), so that the host waits on about as many in each; what is told
-// meanwhile of one queue changes that one (Weigher.Waits). Work that lies somewhere is news that everybody may act on,
+// meanwhile of one queue changes that one (Waits). Work that lies somewhere is news that everybody may act on,
 // a host on a few at a time.
 type Lots struct {
 	host    compute.HostID
-	weigher Weigher
+	weigher compute.Weigher
 	lots    []lot                     // of the queues listed, in an order of the host's own
 	share   Share                     // of the queues listed
 	in      uint64                    // the epoch that queues are dealt for
@@ -81,7 +81,7 @@ type lot struct {
 }
 
 // NewLots draws for one host.
-func NewLots(h compute.HostID, w Weigher) *Lots {
+func NewLots(h compute.HostID, w compute.Weigher) *Lots {
 	return &Lots{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}, refuted: map[compute.QueueName]refuted{},
 		deep: map[compute.QueueName]struct{}{}}
 }
@@ -128,7 +128,7 @@ func (l *Lots) deal(e uint64, used float64) {
 	for i := range l.lots {
 		x := &l.lots[i]
 		if x.dealt, x.mine = 0, false; x.advised {
-			x.dealt, x.mine = x.idle, d.Next(l.weigher.Chance(x.idle, used))
+			x.dealt, x.mine = x.idle, d.Next(Chance(l.weigher, x.idle, used))
 		}
 		x.own = x.mine
 	}
@@ -139,7 +139,7 @@ func (l *Lots) waits(x *lot, chance float64) bool {
 	if chance == x.dealt {
 		return x.mine
 	}
-	return l.weigher.Waits(x.mine, x.dealt, chance, l.draw(x), l.used)
+	return Waits(l.weigher, x.mine, x.dealt, chance, l.draw(x), l.used)
 }
 
 // draw is a queue's lot in the epoch.

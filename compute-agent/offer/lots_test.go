@@ -16,7 +16,7 @@ var plenty = Room{free: compute.Resources{compute.VCPU: 1}}
 
 // told is a host of very many that was told about n queues, and waits on none by lot.
 func told(n int, depth uint64) *Lots {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	l.List(many(n))
 	l.Hear(advice(n, 1<<30, depth), epochZero)
 	return l
@@ -57,7 +57,7 @@ func TestForgetLeavesNothing(t *testing.T) {
 
 // What is drawn says why, and nothing that is not so.
 func TestWhatIsDrawn(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	l.List(many(1))
 	since := epochZero.Add(-time.Minute)
 	l.Hear(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1, Depth: 1,
@@ -81,7 +81,7 @@ func TestWhatIsDrawn(t *testing.T) {
 
 // One build is work, too.
 func TestOneBuildIsGlancedAt(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	l.Hear(advice(1, 1000, 1), epochZero)
 	if got := l.glance(0, every, every); len(got) != 1 {
 		t.Errorf("glances at %v", got)
@@ -153,7 +153,7 @@ func TestChancesWhereNobodyIs(t *testing.T) {
 func TestHostsTurnAtOtherTimes(t *testing.T) {
 	seen := map[time.Time]bool{}
 	for h := range 100 {
-		seen[NewLots(compute.HostID(fmt.Sprint("h", h)), Spread).Turns(epochZero)] = true
+		seen[NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread).Turns(epochZero)] = true
 	}
 	if len(seen) < 99 {
 		t.Errorf("100 hosts turn at %d moments", len(seen))
@@ -163,7 +163,7 @@ func TestHostsTurnAtOtherTimes(t *testing.T) {
 // Of several pieces of advice that are read at once, each is as old as it is; of another
 // queue manager, whose clock is behind, none is old.
 func TestAdviceThatIsReadAtOnce(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	hear := func(said, now time.Duration) {
 		l.Hear(compute.Advice{At: epochZero.Add(said), Rings: true}, epochZero.Add(now))
 	}
@@ -207,7 +207,7 @@ func TestHash(t *testing.T) {
 
 // Only queues of which something is known are shared out among hosts.
 func TestShareIsOfWhatIsKnown(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	l.List(many(10))
 	l.Hear(advice(2, 8, 0), epochZero)
 	if l.Wait(plenty, 0.5, epochZero); l.share != 2 {
@@ -218,7 +218,7 @@ func TestShareIsOfWhatIsKnown(t *testing.T) {
 // A queue that is told of in the middle of an epoch was not dealt: its chance decides.
 func TestWhatIsToldLater(t *testing.T) {
 	for eligible, want := range map[uint32]int{8: 1, 1 << 30: 0} {
-		l := NewLots("h", Spread)
+		l := NewLots("h", compute.Spread)
 		l.List(many(1))
 		if got := l.Wait(plenty, 0.5, epochZero); len(got) != 1 {
 			t.Fatalf("where nothing is known it waits on %v", got)
@@ -233,23 +233,23 @@ func TestWhatIsToldLater(t *testing.T) {
 // Whatever the chance was that a host was dealt a queue with, it waits with the one of now.
 func TestWaitsWithTheChanceOfNow(t *testing.T) {
 	const lots = 20_000
-	for _, w := range []Weigher{Spread, Pack} {
+	for _, w := range []compute.Weigher{compute.Spread, compute.Pack} {
 		for _, c := range []struct{ dealt, now, used float64 }{{0.2, 0.6, 0.1}, {0.6, 0.2, 0.1}, {0.3, 0.5, 0.9},
 			{0.5, 0.3, 0.9}, {0.4, 1, 0.5}, {0, 0.3, 0.5}} {
 			waits := 0
 			for i := range uint64(lots) {
-				mine := part(hash("dealt", "", i)) < w.Chance(c.dealt, c.used)
-				if w.Waits(mine, c.dealt, c.now, hash("now", "", i), c.used) {
+				mine := part(hash("dealt", "", i)) < Chance(w, c.dealt, c.used)
+				if Waits(w, mine, c.dealt, c.now, hash("now", "", i), c.used) {
 					waits++
 				}
 			}
-			want := w.Chance(c.now, c.used)
+			want := Chance(w, c.now, c.used)
 			if off := math.Abs(float64(waits) - want*lots); off > 5*math.Sqrt(want*(1-want)*lots)+1e-6 {
-				t.Errorf("weigher %d, %+v: %d of %d wait, want %v of them", w, c, waits, lots, want)
+				t.Errorf("weigher %s, %+v: %d of %d wait, want %v of them", w, c, waits, lots, want)
 			}
 		}
-		if got := w.Chance(1, 0.5+float64(1-w)/2); got != 1 {
-			t.Errorf("weigher %d keeps somebody away where all should wait: %v", w, got)
+		if got := Chance(w, 1, 0.5+float64(1-w)/2); got != 1 {
+			t.Errorf("weigher %s keeps somebody away where all should wait: %v", w, got)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestTheExample(t *testing.T) {
 	all := []compute.QueueName{"large", "large.pci-yes", "medium", "medium.pci-yes", "tiny", "tiny.pci-yes"}
 	waits := func(held ...compute.Resources) []compute.QueueName {
 		room := Terms{}.Offer(inv, nil, nil).Room(amounts(held...)...)
-		lots := NewLots("h", Spread)
+		lots := NewLots("h", compute.Spread)
 		lots.List(Accepted(Traits(inv.Traits), queues))
 		plan := Plan(room, []Lane{{Candidates: lots.Wait(room, Used(inv.Totals, room.Free()), epochZero)}}, 4)
 		return listed(plan[0].Listed)
@@ -135,7 +135,7 @@ func TestAboutEightWait(t *testing.T) {
 	} {
 		var sum int
 		for h := range c.hosts {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Hear(advice(c.queues, c.hosts, c.depth), epochZero)
 			sum += len(l.draws(many(c.queues), 0.5, epochZero.Add(time.Second)))
 		}
@@ -158,7 +158,7 @@ func TestAsManyWaitAsAreWanted(t *testing.T) {
 		}
 		sum := 0
 		for h := range c.hosts {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), Spread)
+			l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Hear(told, epochZero)
 			sum += len(l.draws(many(c.queues), 0.5, epochZero.Add(time.Second)))
 		}
@@ -171,7 +171,7 @@ func TestAsManyWaitAsAreWanted(t *testing.T) {
 // The lots rotate: over an hour every host waits on every queue now and then,
 // and none on a queue all the time.
 func TestLotsRotate(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	times := map[compute.QueueName]int{}
 	for i := range 240 {
 		now := epochZero.Add(time.Duration(i) * 15 * time.Second)
@@ -188,7 +188,7 @@ func TestLotsRotate(t *testing.T) {
 }
 
 func TestWeighersTilt(t *testing.T) {
-	count := func(w Weigher, used float64) (n int) {
+	count := func(w compute.Weigher, used float64) (n int) {
 		for h := range 400 {
 			l := NewLots(compute.HostID(fmt.Sprint("h", h)), w)
 			l.Hear(advice(20, 100, 0), epochZero)
@@ -196,10 +196,10 @@ func TestWeighersTilt(t *testing.T) {
 		}
 		return n
 	}
-	if empty, full := count(Spread, 0), count(Spread, 1); empty < 2*full {
+	if empty, full := count(compute.Spread, 0), count(compute.Spread, 1); empty < 2*full {
 		t.Errorf("spread: empty hosts wait %d times, full ones %d", empty, full)
 	}
-	if empty, full := count(Pack, 0), count(Pack, 1); full < 2*empty {
+	if empty, full := count(compute.Pack, 0), count(compute.Pack, 1); full < 2*empty {
 		t.Errorf("pack: empty hosts wait %d times, full ones %d", empty, full)
 	}
 }
@@ -208,11 +208,11 @@ func TestWeighersTilt(t *testing.T) {
 // host visits every queue that fits once a minute.
 func TestWithoutAdvice(t *testing.T) {
 	queues := many(50)
-	fresh := NewLots("h", Spread)
+	fresh := NewLots("h", compute.Spread)
 	if got := len(fresh.draws(queues, 0.5, epochZero)); got != 50 {
 		t.Errorf("no advice ever: waits on %d of 50", got)
 	}
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	l.Hear(advice(50, 1_000_000, 2_000_000), epochZero)
 	if got := len(l.draws(queues, 0.5, epochZero.Add(59*time.Second))); got != MostExtra {
 		t.Errorf("everybody should wait on some deep queues: %d of 50", got)
@@ -239,7 +239,7 @@ func TestWithoutAdvice(t *testing.T) {
 
 func TestTurnsIsWhenTheLotsChange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := NewLots(compute.HostID(rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "host")), Spread)
+		l := NewLots(compute.HostID(rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "host")), compute.Spread)
 		now := epochZero.Add(time.Duration(rapid.Int64Range(0, 1e15).Draw(t, "now")))
 		next := l.Turns(now)
 		if !next.After(now) || next.Sub(now) > Epoch {
@@ -254,7 +254,7 @@ func TestTurnsIsWhenTheLotsChange(t *testing.T) {
 // A fetch lists 64 queues at most: deep ones first, the longest waiting first,
 // and none is left out twice in a row as long as two fetches hold all.
 func TestSixtyFourAtMost(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	a := advice(100, 1, 0)
 	for i := range 10 {
 		a.About[90+i].Depth, a.About[90+i].Oldest = 1, epochZero.Add(-time.Duration(i)*time.Second)
@@ -380,7 +380,7 @@ func TestLanesTakeTurns(t *testing.T) {
 }
 
 func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	var queues [2][]compute.Queue
 	for i := range queues {
 		for size, needs := range map[string]compute.Resources{"small": small, "large": large} {
@@ -429,7 +429,7 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 // Three brokers: two lanes with small work, whose fetches end in turn, do not keep
 // the host's whole room from a third, in which work lies.
 func TestWhatNeedsAllTakesTurns(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	room := Room{free: compute.Resources{compute.VCPU: 4}}
 	queues := []compute.Queue{
 		{Name: "a", Resources: compute.Resources{compute.VCPU: 1}}, {Name: "b", Resources: compute.Resources{compute.VCPU: 1}},
@@ -513,7 +513,7 @@ func TestWorkThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 		}
 		return a
 	}
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	l.Hear(deep(said.Add(-time.Second)), epochZero)
 	drawn := func(at time.Time) (n int) {
 		for _, c := range l.draws(many(3), 0.5, at) {

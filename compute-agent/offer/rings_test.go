@@ -90,7 +90,7 @@ func TestRingsThatAreOverAreForgotten(t *testing.T) {
 
 // A host is rung as long as advice says so, and comes.
 func TestAHostIsRungWhileAdviceComes(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	rung := func(after time.Duration, want bool) {
 		t.Helper()
 		if got := l.Rung(epochZero.Add(after)); got != want {
@@ -113,7 +113,7 @@ func TestAHostIsRungWhileAdviceComes(t *testing.T) {
 
 // glancing is a host that was rung, told of work in all of n queues but the first.
 func glancing(n int) *Lots {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	news := advice(n, 1000, 5)
 	news.At, news.Rings, news.About[0].Depth = epochZero, true, 0
 	for i := range news.About {
@@ -236,7 +236,7 @@ func TestRingsComeFirst(t *testing.T) {
 
 // A ring says that hosts are rung, before any advice does.
 func TestARingSaysThatHostsAreRung(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	if l.Rung(epochZero) {
 		t.Error("nobody has rung")
 	}
@@ -248,7 +248,7 @@ func TestARingSaysThatHostsAreRung(t *testing.T) {
 
 // What a queue manager that is gone said last is as old as it is, however late it is read.
 func TestAdviceThatIsReadLateIsOld(t *testing.T) {
-	l := NewLots("h", Spread)
+	l := NewLots("h", compute.Spread)
 	skew := -3 * time.Hour // of the queue manager's clock
 	hear := func(said, now time.Duration) {
 		l.Hear(compute.Advice{At: epochZero.Add(said + skew), Rings: true}, epochZero.Add(now))

@@ -2,19 +2,10 @@ package offer
 
 import "github.com/berth-project/berth/pkg/compute"
 
-// Weigher tilts which hosts wait for work.
-type Weigher uint8
-
-// The weighers. Spread is the default.
-const (
-	Spread Weigher = iota // emptier hosts wait more often
-	Pack                  // fuller hosts wait more often
-)
-
 // tilt multiplies the chance of waiting; used is the share of the host in use,
 // from 0 to 1. It is between ½ and 1½, so that it never shuts anybody out.
-func (w Weigher) tilt(used float64) float64 {
-	if w == Pack {
+func tilt(w compute.Weigher, used float64) float64 {
+	if w == compute.Pack {
 		return 0.5 + used
 	}
 	return 1.5 - used
@@ -22,17 +13,17 @@ func (w Weigher) tilt(used float64) float64 {
 
 // Chance is how likely a host of which this share is in use should wait, if any does with
 // such a chance. Where everybody should, no weigher keeps anybody away.
-func (w Weigher) Chance(of, used float64) float64 {
+func Chance(w compute.Weigher, of, used float64) float64 {
 	if of >= 1 {
 		return 1
 	}
-	return min(1, of*w.tilt(used))
+	return min(1, of*tilt(w, used))
 }
 
 // Waits says whether a host waits on a queue that it should now wait on with another chance than the one
 // it was dealt with: it joins, or leaves, only as far as the chance has changed.
-func (w Weigher) Waits(mine bool, dealt, now float64, lot uint64, used float64) bool {
-	dealt, now = w.Chance(dealt, used), w.Chance(now, used)
+func Waits(w compute.Weigher, mine bool, dealt, now float64, lot uint64, used float64) bool {
+	dealt, now = Chance(w, dealt, used), Chance(w, now, used)
 	if mine {
 		return part(lot)*dealt < now
 	}

@@ -53,7 +53,7 @@ func TestHosts(t *testing.T) {
 			Host: "h2", State: "quarantined", Reason: "3 failed starts", Machines: 2, Building: 1, DesiredSeen: 9,
 			Totals: compute.Resources{compute.VCPU: 8}, Reserved: compute.Resources{compute.VCPU: 1}, Free: compute.Resources{compute.VCPU: 5},
 			Traits: []compute.Trait{"CUSTOM_GPU"}, Waiting: []compute.QueueName{"m1.small"},
-			SaidAt: start, Started: start, HeardFor: rest.Duration(2 * time.Second),
+			Weigher: "spread", SaidAt: start, Started: start, HeardFor: rest.Duration(2 * time.Second),
 		}
 		equal(t, "shown", want, into[rest.HostView](n.do("GET", "/v1/hosts/h2", nil), 200))
 		list := into[rest.Hosts](n.do("GET", "/v1/hosts", nil), 200)

@@ -27,6 +27,7 @@ type AgentOptions struct {
 	Open    func() (hypervisor.Driver, error) // called once the machines are known to be this agent's
 	Slots   int                               // 0: the agent's default
 	Terms   offer.Terms
+	Weigher compute.Weigher
 	Journal journal.Options
 	Timing  agent.Timing
 	Made    func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
@@ -67,7 +68,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	puller := kafka.NewPuller(c.Kafka, kafka.PullerOptions{})
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
-		Puller: puller, Reporter: reporter, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Timing: o.Timing,
+		Puller: puller, Reporter: reporter, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher, Timing: o.Timing,
 		Metrics: agent.NewMetrics(c.metrics), Reads: c.Reads, Now: c.Clock.now(),
 	})
 	if err != nil {

@@ -149,7 +149,7 @@ func hostDetails(h client.Host) []detail {
 		{"Host", string(h.Host)}, {"State", h.State}, {"Why", h.Reason}, {"Drained", drainage(h, time.Now())},
 		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)}, {"One machine at most", humanResources(h.Largest)},
 		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
-		{"Traits", joined(h.Traits)},
+		{"Traits", joined(h.Traits)}, {"Weigher", h.Weigher},
 		{"Instances", ByState(h.Instances)},
 		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
 		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},

@@ -32,6 +32,9 @@ func FuzzNames(f *testing.F) {
 		if n, err := ParseNoCapacity(s); err == nil && s != "" && n.String() != s {
 			t.Errorf("%q is %s", s, n)
 		}
+		if w, err := ParseWeigher(s); err == nil && w.String() != s {
+			t.Errorf("weigher %q is %s", s, w)
+		}
 		if k := ParseKind(s); k != KindInternal && k.String() != s {
 			t.Errorf("kind %q is %s", s, k)
 		}

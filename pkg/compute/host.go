@@ -34,6 +34,7 @@ type Beacon struct {
 	Deadline    time.Time // HostDraining: when its operator wants it to be empty; zero: no hurry
 	Rings       bool      // the agent knows CommandLook
 	Twins       bool      // the agent knows CommandTwins
+	Weigher     Weigher   // which hosts it is one of: that are rung more often when emptier, or when fuller
 	Warnings    []string  // what does not keep machines apart, and what to do
 	Reads       Schema    // the newest schema of builds and commands that the agent reads; 0: it does not say
 }

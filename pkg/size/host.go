@@ -152,13 +152,13 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 	for i := range w.queues {
 		q := w.nth(x, i)
 		was, about := x.dealt.of[q].idle, &x.heard.of[q] // not told of then: 0
-		mine := deal.Next(w.o.Weigher.Chance(was, x.used))
+		mine := deal.Next(offer.Chance(w.o.Weigher, was, x.used))
 		if !mine && about.told && about.about.Depth == 0 && about.idle <= was {
 			continue
 		}
 		lot := mix(x.seed ^ w.queues[q].seed + e*0x9e3779b97f4a7c15)
-		own := !about.told || w.o.Weigher.Waits(mine, was, about.idle, lot, x.used)
-		if !own && !w.o.Weigher.Waits(mine, was, about.all, lot, x.used) || !w.fits(x, q, fits) {
+		own := !about.told || offer.Waits(w.o.Weigher, mine, was, about.idle, lot, x.used)
+		if !own && !offer.Waits(w.o.Weigher, mine, was, about.all, lot, x.used) || !w.fits(x, q, fits) {
 			continue
 		}
 		if own {

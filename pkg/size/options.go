@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/queues/advise"
 )
@@ -37,14 +36,14 @@ type Options struct {
 	Conductors  int
 	Shared      bool // clients and conductors run on the first broker's processors, as on a bench
 
-	HostSize int           // processors a host has for machines; 0: what the run needs and a quarter more
-	Sizes    []int         // of machines, in processors; queue i is for the i-th of them, again and again
-	Slots    int           // builds a host has under way
-	Weigher  offer.Weigher // who waits
-	Waiters  int           // hosts that wait on each queue, always the same ones; 0: by lot
-	Prepare  time.Duration // of a machine
-	Launch   time.Duration // of a machine
-	Journal  time.Duration // until a disk has what was taken
+	HostSize int             // processors a host has for machines; 0: what the run needs and a quarter more
+	Sizes    []int           // of machines, in processors; queue i is for the i-th of them, again and again
+	Slots    int             // builds a host has under way
+	Weigher  compute.Weigher // which hosts wait more often
+	Waiters  int             // hosts that wait on each queue, always the same ones; 0: by lot
+	Prepare  time.Duration   // of a machine
+	Launch   time.Duration   // of a machine
+	Journal  time.Duration   // until a disk has what was taken
 
 	Wait     time.Duration // how long an open fetch is held
 	Pace     time.Duration // how often a host hears advice

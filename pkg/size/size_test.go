@@ -211,7 +211,7 @@ func TestDrawsLikeLots(t *testing.T) {
 		depth    uint64
 		used     int
 	}{{2000, 0, 0}, {2000, 0, 8}, {2000, 300, 4}, {2000, 5000, 4}, {100, 0, 4}, {4, 0, 4}, {0, 0, 4}} {
-		for _, weigher := range []offer.Weigher{offer.Spread, offer.Pack} {
+		for _, weigher := range []compute.Weigher{compute.Spread, compute.Pack} {
 			o := DefaultOptions()
 			o.Hosts, o.Queues, o.HostSize, o.Weigher = hosts, queues, 10, weigher
 			w := fresh(o)
@@ -237,7 +237,7 @@ func TestDrawsLikeLots(t *testing.T) {
 				theirs.add(lots.Wait(x.room, offer.Used(w.inventory.Totals, x.room.Free()), clock(1)))
 			}
 			if !ours.like(theirs) {
-				t.Errorf("%+v, weigher %d: %+v drawn, by offer.Lots %+v", c, weigher, ours, theirs)
+				t.Errorf("%+v, weigher %s: %+v drawn, by offer.Lots %+v", c, weigher, ours, theirs)
 			}
 		}
 	}
@@ -405,13 +405,13 @@ func TestRefused(t *testing.T) {
 // Packed hosts leave more of them empty, and more room for large machines, and no more
 // or less room in all.
 func TestPackLeavesRoomForLargeMachines(t *testing.T) {
-	at := func(w offer.Weigher) Result {
+	at := func(w compute.Weigher) Result {
 		o := DefaultOptions()
 		o.Hosts, o.HostSize, o.Queues, o.Sizes, o.Weigher = 300, 32, 12, []int{1, 2, 4, 8}, w
 		o.Requests, o.Rate = 1000, 50 // 40 % of what there is
 		return run(t, o)
 	}
-	spread, pack := at(offer.Spread), at(offer.Pack)
+	spread, pack := at(compute.Spread), at(compute.Pack)
 	for _, r := range []Result{spread, pack} {
 		if r.Left > 0 || r.Used < 0.3 || r.Used > 0.5 || len(r.Room) != 4 || r.Room[0].Fits != r.Room[0].Enough {
 			t.Fatalf("%d left, %v used, room %+v", r.Left, r.Used, r.Room)

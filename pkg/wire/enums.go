@@ -122,6 +122,12 @@ var hostStates = table[compute.HostState, pb.HostState]{
 	{compute.HostQuarantined, pb.HostState_HOST_STATE_QUARANTINED},
 }
 
+// A host that does not say is of an older version, and spreads.
+var weighers = table[compute.Weigher, pb.Weigher]{
+	{compute.Spread, pb.Weigher_WEIGHER_UNSPECIFIED},
+	{compute.Pack, pb.Weigher_WEIGHER_PACK},
+}
+
 var queueStates = table[compute.QueueState, pb.QueueState]{
 	{compute.QueueOpen, pb.QueueState_QUEUE_STATE_OPEN},
 	{compute.QueueClosed, pb.QueueState_QUEUE_STATE_CLOSED},

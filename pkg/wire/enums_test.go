@@ -60,6 +60,7 @@ func TestEnums(t *testing.T) {
 	covers(t, powerStates, compute.PowerUnknown, compute.PowerPaused, nil, nil)
 	covers(t, powerOps, compute.OpStop, compute.OpReboot, nil, []pb.PowerOp{0})
 	covers(t, hostStates, compute.HostEnabled, compute.HostSilent, []compute.HostState{compute.HostSilent}, []pb.HostState{0})
+	covers(t, weighers, compute.Spread, compute.Pack, nil, nil)
 	covers(t, queueStates, compute.QueueOpen, compute.QueueClosed, nil, []pb.QueueState{0})
 }
 

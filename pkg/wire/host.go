@@ -26,6 +26,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Twins:       b.Twins,
 		Warnings:    messages(b.Warnings),
 		Reads:       uint32(b.Reads),
+		Weigher:     weighers.out(b.Weigher),
 	}, "")
 }
 
@@ -55,6 +56,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Twins:       m.GetTwins(),
 		Warnings:    m.GetWarnings(),
 		Reads:       compute.Schema(m.GetReads()),
+		Weigher:     weighers.in(r, "weigher", m.GetWeigher()),
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

@@ -32,6 +32,7 @@ func generate[W any]() *rapid.Generator[W] {
 		typeOf[compute.FailureClass]():   wordsOf(failureClasses),
 		typeOf[compute.NoCapacity]():     wordsOf(noCapacities),
 		typeOf[compute.HostState]():      wordsOf(hostStates),
+		typeOf[compute.Weigher]():        wordsOf(weighers),
 		typeOf[compute.QueueState]():     wordsOf(queueStates),
 		typeOf[compute.ReportOp]():       wordsOf(reportOps),
 		typeOf[compute.CommandOp]():      wordsOf(commandOps),

@@ -269,6 +269,8 @@ func machineSamples() []sample {
 	knowing.Twins = true
 	warns := sampleBeacon()
 	warns.Warnings = []string{"machines run as root; run the agent as another user", "no AppArmor"}
+	packs := sampleBeacon()
+	packs.Weigher = compute.Pack
 	reading := sampleBeacon()
 	reading.Reads = 2
 	return []sample{
@@ -278,6 +280,7 @@ func machineSamples() []sample {
 		{"report-voice", EncodeReport(started), started, of(DecodeReport)},
 		{"command-twins", EncodeCommand(twins), twins, of(DecodeCommand)},
 		{"beacon-twins", EncodeBeacon(knowing), knowing, of(DecodeBeacon)},
+		{"beacon-weigher", EncodeBeacon(packs), packs, of(DecodeBeacon)},
 		{"beacon-reads", EncodeBeacon(reading), reading, of(DecodeBeacon)},
 		{"instance-stopped", EncodeInstance(inst), inst, of(DecodeInstance)},
 		{"report-changed-stopped", EncodeReport(changed), changed, of(DecodeReport)},

@@ -30,8 +30,8 @@ func (a *Advisor) Fits(q compute.QueueName, id compute.HostID) bool {
 func (h *host) takes(i int) bool { return h.stream && h.beacon.Rings && h.is[i] == eligible }
 
 // Draw draws up to n hosts that fit a queue's work now and can be rung, and none of
-// which not is true. Of two that it draws at a time it takes the emptier one: that
-// spreads machines almost as evenly as looking at all hosts does.
+// which not is true. Of two that it draws at a time it takes the one with the lower rank, the
+// emptier one where both spread: that spreads machines almost as evenly as looking at all hosts does.
 func (a *Advisor) Draw(q compute.QueueName, n int, not func(compute.HostID) bool) []compute.HostID {
 	i, listed := a.at[q]
 	if !listed || n <= 0 || a.counts[i][eligible] == 0 {
@@ -52,7 +52,7 @@ func (a *Advisor) Draw(q compute.QueueName, n int, not func(compute.HostID) bool
 	var out []compute.HostID
 	for len(out) < n && len(pool) > 0 {
 		at := a.below(len(pool))
-		if other := a.below(len(pool)); pool[other].used < pool[at].used {
+		if other := a.below(len(pool)); pool[other].rank < pool[at].rank {
 			at = other
 		}
 		out = append(out, pool[at].beacon.Host)
@@ -75,7 +75,7 @@ func (a *Advisor) probe(n, tries int, usable func(*host) bool) (out []compute.Ho
 			first = h
 			continue
 		}
-		if h.used < first.used {
+		if h.rank < first.rank {
 			first = h
 		}
 		drawn[first] = true
@@ -94,6 +94,14 @@ func (a *Advisor) below(n int) int {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return int((x ^ x>>31) % uint64(n))
+}
+
+// rank is lower the more often a host should be drawn: by how full it is, or by how empty if it packs.
+func rank(b compute.Beacon) float64 {
+	if b.Weigher == compute.Pack {
+		return 1 - used(b)
+	}
+	return used(b)
 }
 
 // used is the largest share of any class that is in use on a host, from 0 to 1.

@@ -177,6 +177,28 @@ func TestEmptierHostsAreDrawnMoreOften(t *testing.T) {
 	}
 }
 
+// Of hosts that pack, the fuller ones are drawn more often.
+func TestFullerHostsAreDrawnMoreOftenIfTheyPack(t *testing.T) {
+	a := New(RingingRules())
+	a.SetQueues([]compute.Queue{q("a", 1)})
+	packs := func(b *compute.Beacon) { b.Weigher = compute.Pack }
+	for id, free := range []int64{8, 4, 2} {
+		a.Hear(beacon(id, free, rings), at(0))
+		a.Hear(beacon(id, free, rings, packs), at(1))
+		a.Reaches(beacon(id, 0).Host, true)
+	}
+	drawn := map[compute.HostID]int{}
+	const each = 900
+	for range each {
+		drawn[a.Draw("a", 1, func(compute.HostID) bool { return false })[0]]++
+	}
+	for host, ninths := range map[compute.HostID]int{"h0": 1, "h1": 3, "h2": 5} {
+		if want := each * ninths / 9; drawn[host] < want*4/5 || drawn[host] > want*6/5 {
+			t.Errorf("%s is drawn %d times, and not about %d", host, drawn[host], want)
+		}
+	}
+}
+
 func BenchmarkDraw(b *testing.B) {
 	for name, free := range map[string]int64{"empty": 8, "full": 0} {
 		b.Run(name, func(b *testing.B) {

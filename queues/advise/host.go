@@ -83,7 +83,7 @@ type host struct {
 	silent bool
 	place  int     // in the order of all hosts
 	stream bool    // its command stream is there
-	used   float64 // the largest share of any class that is in use
+	rank   float64 // of two hosts the one with the lower rank is drawn
 
 	empty, free []int64 // what one machine may have at most, of each class, numbered by names
 	left        []int64 // what all may have together
@@ -95,7 +95,7 @@ type host struct {
 // measure numbers what the beacon says.
 func (h *host) measure(n *names) {
 	inv := h.beacon.Inventory
-	h.used = used(h.beacon)
+	h.rank = rank(h.beacon)
 	h.empty, h.free, h.left, h.traits = make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]bool, len(n.traits))
 	for c, i := range n.classes {
 		h.empty[i] = most(inv.Totals[c]-inv.Reserved[c], inv.Largest, c)
@@ -120,7 +120,7 @@ func most(there int64, largest compute.Resources, c compute.ResourceClass) int64
 // sameAs says whether a beacon brings nothing that matters here.
 func (h *host) sameAs(b compute.Beacon) bool {
 	old := h.beacon
-	return old.State == b.State && old.Rings == b.Rings && old.Free.Equal(b.Free) && maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
+	return old.State == b.State && old.Rings == b.Rings && old.Weigher == b.Weigher && old.Free.Equal(b.Free) && maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
 		old.Inventory.Totals.Equal(b.Inventory.Totals) && old.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		slices.Equal(old.Inventory.Traits, b.Inventory.Traits)
 }

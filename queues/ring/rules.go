@@ -56,6 +56,6 @@ type Hosts interface {
 	// Fits says whether a host fits the queue's work now and can be rung.
 	Fits(compute.QueueName, compute.HostID) bool
 	// Draw draws up to n hosts that fit the queue's work now and can be rung,
-	// emptier ones more often, none of which not is true. n is not negative.
+	// more often those that should be (compute.Weigher), none of which not is true. n is not negative.
 	Draw(q compute.QueueName, n int, not func(compute.HostID) bool) []compute.HostID
 }

@@ -83,6 +83,55 @@ func (HostState) EnumDescriptor() ([]byte, []int) {
 	return file_berth_v1_host_proto_rawDescGZIP(), []int{0}
 }
 
+// Weigher is whether emptier or fuller hosts look for work, and are rung, more often.
+type Weigher int32
+
+const (
+	// Not said, as by agents of older versions: emptier ones.
+	Weigher_WEIGHER_UNSPECIFIED Weigher = 0
+	// Fuller ones.
+	Weigher_WEIGHER_PACK Weigher = 1
+)
+
+// Enum value maps for Weigher.
+var (
+	Weigher_name = map[int32]string{
+		0: "WEIGHER_UNSPECIFIED",
+		1: "WEIGHER_PACK",
+	}
+	Weigher_value = map[string]int32{
+		"WEIGHER_UNSPECIFIED": 0,
+		"WEIGHER_PACK":        1,
+	}
+)
+
+func (x Weigher) Enum() *Weigher {
+	p := new(Weigher)
+	*p = x
+	return p
+}
+
+func (x Weigher) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Weigher) Descriptor() protoreflect.EnumDescriptor {
+	return file_berth_v1_host_proto_enumTypes[1].Descriptor()
+}
+
+func (Weigher) Type() protoreflect.EnumType {
+	return &file_berth_v1_host_proto_enumTypes[1]
+}
+
+func (x Weigher) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Weigher.Descriptor instead.
+func (Weigher) EnumDescriptor() ([]byte, []int) {
+	return file_berth_v1_host_proto_rawDescGZIP(), []int{1}
+}
+
 // Beacon is a record of the hosts topic: what an agent says about its host,
 // every 15 s and on change. The topic is compacted; the record's key is the
 // host. Nobody places by it.
@@ -131,7 +180,10 @@ type Beacon struct {
 	Warnings []string `protobuf:"bytes,18,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// reads is the newest schema of builds and commands that the agent reads; absent:
 	// an agent of an older version, which reads schema 1.
-	Reads         uint32 `protobuf:"varint,17,opt,name=reads,proto3" json:"reads,omitempty"`
+	Reads uint32 `protobuf:"varint,17,opt,name=reads,proto3" json:"reads,omitempty"`
+	// weigher says whether the host looks for work, and is to be rung, more often when
+	// it is emptier or when it is fuller.
+	Weigher       Weigher `protobuf:"varint,19,opt,name=weigher,proto3,enum=berth.v1.Weigher" json:"weigher,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -290,6 +342,13 @@ func (x *Beacon) GetReads() uint32 {
 		return x.Reads
 	}
 	return 0
+}
+
+func (x *Beacon) GetWeigher() Weigher {
+	if x != nil {
+		return x.Weigher
+	}
+	return Weigher_WEIGHER_UNSPECIFIED
 }
 
 // Inventory is what a host has, as its hypervisor says it.
@@ -452,7 +511,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf7\x05\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x06\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -472,7 +531,8 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x05rings\x18\x0f \x01(\bR\x05rings\x12\x14\n" +
 	"\x05twins\x18\x10 \x01(\bR\x05twins\x12\x1a\n" +
 	"\bwarnings\x18\x12 \x03(\tR\bwarnings\x12\x14\n" +
-	"\x05reads\x18\x11 \x01(\rR\x05reads\x1a7\n" +
+	"\x05reads\x18\x11 \x01(\rR\x05reads\x12+\n" +
+	"\aweigher\x18\x13 \x01(\x0e2\x11.berth.v1.WeigherR\aweigher\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -507,7 +567,10 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x12HOST_STATE_ENABLED\x10\x01\x12\x17\n" +
 	"\x13HOST_STATE_DISABLED\x10\x02\x12\x17\n" +
 	"\x13HOST_STATE_DRAINING\x10\x03\x12\x1a\n" +
-	"\x16HOST_STATE_QUARANTINED\x10\x04B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x16HOST_STATE_QUARANTINED\x10\x04*4\n" +
+	"\aWeigher\x12\x17\n" +
+	"\x13WEIGHER_UNSPECIFIED\x10\x00\x12\x10\n" +
+	"\fWEIGHER_PACK\x10\x01B9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_host_proto_rawDescOnce sync.Once
@@ -521,40 +584,42 @@ func file_berth_v1_host_proto_rawDescGZIP() []byte {
 	return file_berth_v1_host_proto_rawDescData
 }
 
-var file_berth_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_berth_v1_host_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_berth_v1_host_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
 var file_berth_v1_host_proto_goTypes = []any{
 	(HostState)(0),                // 0: berth.v1.HostState
-	(*Beacon)(nil),                // 1: berth.v1.Beacon
-	(*Inventory)(nil),             // 2: berth.v1.Inventory
-	(*HostDesired)(nil),           // 3: berth.v1.HostDesired
-	nil,                           // 4: berth.v1.Beacon.FreeEntry
-	nil,                           // 5: berth.v1.Beacon.LargestEntry
-	nil,                           // 6: berth.v1.Inventory.TotalsEntry
-	nil,                           // 7: berth.v1.Inventory.ReservedEntry
-	nil,                           // 8: berth.v1.Inventory.UnmanagedEntry
-	nil,                           // 9: berth.v1.Inventory.LargestEntry
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(Weigher)(0),                  // 1: berth.v1.Weigher
+	(*Beacon)(nil),                // 2: berth.v1.Beacon
+	(*Inventory)(nil),             // 3: berth.v1.Inventory
+	(*HostDesired)(nil),           // 4: berth.v1.HostDesired
+	nil,                           // 5: berth.v1.Beacon.FreeEntry
+	nil,                           // 6: berth.v1.Beacon.LargestEntry
+	nil,                           // 7: berth.v1.Inventory.TotalsEntry
+	nil,                           // 8: berth.v1.Inventory.ReservedEntry
+	nil,                           // 9: berth.v1.Inventory.UnmanagedEntry
+	nil,                           // 10: berth.v1.Inventory.LargestEntry
+	(*timestamppb.Timestamp)(nil), // 11: google.protobuf.Timestamp
 }
 var file_berth_v1_host_proto_depIdxs = []int32{
-	10, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
+	11, // 0: berth.v1.Beacon.started:type_name -> google.protobuf.Timestamp
 	0,  // 1: berth.v1.Beacon.state:type_name -> berth.v1.HostState
-	2,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
-	4,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
-	10, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
-	10, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
-	5,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
-	6,  // 7: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	7,  // 8: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	8,  // 9: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	9,  // 10: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
-	0,  // 11: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	10, // 12: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	3,  // 2: berth.v1.Beacon.inventory:type_name -> berth.v1.Inventory
+	5,  // 3: berth.v1.Beacon.free:type_name -> berth.v1.Beacon.FreeEntry
+	11, // 4: berth.v1.Beacon.at:type_name -> google.protobuf.Timestamp
+	11, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
+	6,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
+	1,  // 7: berth.v1.Beacon.weigher:type_name -> berth.v1.Weigher
+	7,  // 8: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	8,  // 9: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	9,  // 10: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	10, // 11: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
+	0,  // 12: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	11, // 13: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }
@@ -567,7 +632,7 @@ func file_berth_v1_host_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_berth_v1_host_proto_rawDesc), len(file_berth_v1_host_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   9,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -18,6 +18,7 @@ type HostView struct {
 	Largest     compute.Resources   `json:"largest,omitempty" doc:"The most that one machine may have now, where that is less than is free."`
 	Traits      []compute.Trait     `json:"traits,omitempty" nullable:"false"`
 	Warnings    []string            `json:"warnings,omitempty" nullable:"false" doc:"What does not keep its machines apart, and what to do."`
+	Weigher     string              `json:"weigher" enum:"spread,pack" doc:"Whether it looks for work, and is rung, more often when it is emptier (spread) or fuller (pack)."`
 	Deadline    time.Time           `json:"deadline,omitzero" doc:"When a draining host should be empty; absent: no hurry. What is left then stays."`
 	Machines    uint32              `json:"machines" doc:"Ours, running or not."`
 	Building    uint32              `json:"building" doc:"Taken, not yet running."`
@@ -36,7 +37,7 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
 		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Warnings: b.Warnings, Machines: b.Machines, Building: b.Building,
 		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started), SaidAt: utc(b.At),
-		HeardFor: Duration(ago.Truncate(time.Millisecond)),
+		HeardFor: Duration(ago.Truncate(time.Millisecond)), Weigher: b.Weigher.String(),
 	}
 	if v.Waiting == nil {
 		v.Waiting = []compute.QueueName{}
