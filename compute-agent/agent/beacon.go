@@ -53,7 +53,7 @@ func (l *loop) shine(now time.Time) {
 	b := l.beaconNow(now)
 	l.a.see(b)
 	apart := l.o.Timing.Beacon
-	if !l.pull.placing && !same(b, l.beacon.last) { // while placing, what it waits on is about to be known
+	if !l.fetches.Placing() && !same(b, l.beacon.last) { // while placing, what it waits on is about to be known
 		apart = l.o.Timing.BeaconApart
 	}
 	if l.beacon.due = l.beacon.sentAt.Add(apart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
@@ -93,11 +93,7 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 		b.Free[class] = max(0, n)
 	}
 	b.Machines, b.Building = l.count()
-	waiting := map[compute.QueueName]bool{}
-	for _, o := range l.pull.open {
-		maps.Copy(waiting, o.queues)
-	}
-	b.Waiting = slices.Sorted(maps.Keys(waiting))
+	b.Waiting = l.fetches.Waiting()
 	return b
 }
 

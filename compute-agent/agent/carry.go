@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"time"
+
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -45,7 +47,7 @@ func (l *loop) answer(id compute.InstanceID, how wire.Ack) {
 	}
 	if how == wire.AckRelease {
 		l.a.counts.released.Add(1)
-		l.leaveAlone(ref.Queue.Name)
+		l.fetches.LeaveAlone(ref.Queue.Name, time.Now())
 	}
 	l.o.Puller.Ack(ref, how)
 }

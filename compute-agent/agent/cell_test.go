@@ -87,7 +87,7 @@ type node struct {
 	agent   *Agent
 	journal *journal.Journal
 	results chan wire.Pulled
-	open    map[wire.Lane]*fetch
+	open    map[wire.Lane]*openFetch
 	cancel  context.CancelFunc
 	done    chan error
 	trip    *trip
@@ -100,7 +100,7 @@ type opening struct {
 	wait   time.Duration // 0: the puller's own
 }
 
-type fetch struct {
+type openFetch struct {
 	queues []wire.QueueRef
 	timer  *time.Timer
 }
@@ -169,7 +169,7 @@ func (c *cell) start(dir string, d fake.Options, change func(*Options)) *node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n := &node{cell: c, journal: j, results: make(chan wire.Pulled, 64), open: map[wire.Lane]*fetch{}, done: make(chan error, 1)}
+	n := &node{cell: c, journal: j, results: make(chan wire.Pulled, 64), open: map[wire.Lane]*openFetch{}, done: make(chan error, 1)}
 	o := Options{
 		Host: "h1", Partitions: 2, Topics: wire.Topics{}, Journal: j, Driver: fake.NewDriver(c.host, d), Puller: n, Reporter: n,
 		Log: zap.NewNop(),

@@ -59,11 +59,12 @@ type loop struct {
 
 	consoles chan consoleAsk // asks that wait for a hand
 
-	stream stream
-	view   view
-	pull   pull
-	beacon beacons
-	drain  drain
+	stream  stream
+	view    view
+	fetches *Fetcher
+	free    *offer.Room // what nothing on the host holds; nil: to be worked out anew
+	beacon  beacons
+	drain   drain
 }
 
 // pending is an action that waits for the journal.
@@ -81,8 +82,12 @@ func newLoop(a *Agent) *loop {
 		host: a.begin.Host, guard: guardOf(a.begin.Host), images: images{},
 		stream: stream{written: a.begin.Position}, dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, ops: map[compute.InstanceID]*op{},
 		consoles: make(chan consoleAsk, consolesQueue),
-		pull:     newPull(a.opts), view: view{moved: map[compute.InstanceID]bool{}},
+		view:     view{moved: map[compute.InstanceID]bool{}},
 	}
+	l.fetches = newFetcher(fetchOptions{
+		Host: a.opts.Host, Weigher: a.opts.Weigher, Puller: a.opts.Puller, LeaveAlone: a.opts.Timing.LeaveAlone,
+		Retry: a.opts.Timing.Retry, Log: a.opts.Log, Opened: func() { a.counts.offers.Add(1) },
+	})
 	l.sender = newSender(a.opts, func(batch []said) { a.inbox.put(func(l *loop) { l.acknowledged(batch) }) })
 	return l
 }
@@ -135,7 +140,7 @@ func (l *loop) turn() {
 	l.aloneAgain(now)
 	l.pollHost(now)
 	l.takePinned(now)
-	l.giveBack(now)
+	l.fetches.GiveBack(now)
 	committed := l.commit(now)
 	l.speak(now)
 	if committed {
@@ -159,8 +164,7 @@ func (l *loop) due() time.Time {
 	}
 	at(l.view.pollAt)
 	at(l.view.alone)
-	at(l.pull.again)
-	at(l.heldUntil())
+	at(l.fetches.Due())
 	at(l.beacon.due)
 	at(l.drain.due)
 	at(l.writeBy)
@@ -230,7 +234,9 @@ func (l *loop) step(id compute.InstanceID, e task.Event) {
 		return
 	}
 	next, actions := l.rules.Step(*t, e, time.Now())
-	l.pull.changed = l.pull.changed || hasSlot(next) != hasSlot(*t)
+	if hasSlot(next) != hasSlot(*t) {
+		l.fetches.Changed()
+	}
 	l.view.moved[id] = l.view.moved[id] || next.Busy != t.Busy || next.Stage != t.Stage
 	*t = next
 	l.follow(id, t.Claim, actions)
@@ -261,8 +267,8 @@ func (l *loop) forget(id compute.InstanceID) {
 	delete(l.builds, id)
 	delete(l.dirty, id)
 	l.forgot[id] = true
-	l.pull.room, l.pull.changed = nil, true
-	l.pull.lots.Freed(time.Now())
+	l.free = nil
+	l.fetches.Freed(time.Now())
 }
 
 // fail ends the loop: the agent cannot go on safely.

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/offer"
@@ -17,12 +16,12 @@ func (l *loop) takePinned(now time.Time) {
 	if !l.stream.caughtUp || l.view.fresh {
 		return
 	}
-	l.pull.pinned = slices.DeleteFunc(l.pull.pinned, func(b compute.Build) bool {
+	l.fetches.Pinned(func(b compute.Build) bool {
 		if l.pinnedOver(b, now) {
 			return true
 		}
-		place, _, fits := l.beside(l.room()).Take(b.Resources, compute.Place{})
-		if !fits || l.slots() <= len(l.pull.open) || l.tasks[b.Instance] != nil {
+		place, _, fits := l.fetches.Beside(l.room()).Take(b.Resources, compute.Place{})
+		if !fits || l.slots() <= l.fetches.Open() || l.tasks[b.Instance] != nil {
 			return false
 		}
 		l.take(b, nil, place)

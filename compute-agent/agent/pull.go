@@ -10,13 +10,27 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/offer"
-	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// pull is what the host waits on.
-type pull struct {
+// fetchOptions are what a Fetcher is made of.
+type fetchOptions struct {
+	Host       compute.HostID
+	Weigher    compute.Weigher
+	Puller     Puller
+	LeaveAlone time.Duration // how long a queue is left to other hosts after a release
+	Retry      time.Duration // after brokers could not be asked
+	Log        *zap.Logger
+	Opened     func() // called for each fetch that is opened
+}
+
+// Fetcher keeps a host's fetches. One goroutine owns it, and none of its methods blocks.
+type Fetcher struct {
+	o         fetchOptions
+	began     time.Time
+	totals    compute.Resources // of the host, as it is offered
+	traits    map[compute.Trait]bool
 	lots      *offer.Lots
 	rings     offer.Rings
 	queues    map[compute.QueueName]compute.Queue
@@ -29,10 +43,71 @@ type pull struct {
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
 	held      []held                          // must not run here, and are kept for one more look
 	pinned    []compute.Build                 // offered to this host alone, oldest first
-	room      *offer.Room                     // nil: to be worked out anew
 	changed   bool                            // what fits, or what may be fetched, may be something else now
-	placing   bool
-	again     time.Time // when to look again though nothing changed
+	placing   bool                            // a Question is not answered yet
+	again     time.Time                       // when to look again though nothing changed
+}
+
+// newFetcher is a host's Fetcher before anything is known.
+func newFetcher(o fetchOptions) *Fetcher {
+	return &Fetcher{
+		o: o, began: time.Now(), lots: offer.NewLots(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{},
+		heard: map[compute.QueueName]time.Time{}, open: map[wire.Lane]opened{}, alone: map[compute.QueueName]time.Time{},
+		changed: true,
+	}
+}
+
+// Supply is what the host has to offer at a moment.
+type Supply struct {
+	Offers bool       // it takes work
+	Until  time.Time  // when it does again, if it does not now and that is known
+	Room   offer.Room // what nothing on the host holds, running or not, taken or not
+	Slots  int        // how many more builds it may take, open fetches not counted
+}
+
+// Describe says what the host is: how much of each class it offers, and its traits.
+func (f *Fetcher) Describe(totals compute.Resources, traits map[compute.Trait]bool) {
+	f.totals, f.traits, f.listed, f.changed = totals, traits, false, true
+}
+
+// Changed says that what fits, or what may be fetched, may be something else now.
+func (f *Fetcher) Changed() { f.changed = true }
+
+// Freed says that room has appeared on the host.
+func (f *Fetcher) Freed(now time.Time) {
+	f.changed = true
+	f.lots.Freed(now)
+}
+
+// Ring takes a ring.
+func (f *Fetcher) Ring(look compute.Look, now time.Time) {
+	f.lots.Heard(now)
+	f.rings.Ring(look, f.waitsOn(look.Queue), now)
+	f.changed = true
+}
+
+// Open is how many fetches are open.
+func (f *Fetcher) Open() int { return len(f.open) }
+
+// Waiting are the queues that open fetches list, sorted.
+func (f *Fetcher) Waiting() []compute.QueueName {
+	waiting := map[compute.QueueName]bool{}
+	for _, o := range f.open {
+		maps.Copy(waiting, o.queues)
+	}
+	return slices.Sorted(maps.Keys(waiting))
+}
+
+// Placing says that what the host waits on is about to change.
+func (f *Fetcher) Placing() bool { return f.placing }
+
+// Due is when to look, or to give something back, though nothing happens before; zero: never.
+func (f *Fetcher) Due() time.Time {
+	held := f.heldUntil()
+	if f.again.IsZero() || !held.IsZero() && held.Before(f.again) {
+		return held
+	}
+	return f.again
 }
 
 // opened is a fetch under way.
@@ -43,7 +118,7 @@ type opened struct {
 	began  time.Time
 	room   offer.Room                 // of the host when it was opened
 	passed map[compute.QueueName]bool // drawn then, and left out
-	extra  []compute.QueueName        // waited on for a glance only: work is said to lie there
+	extra  []compute.QueueName        // waited on for a short poll only: work is said to lie there
 	rung   []compute.QueueName        // looked at because the host was rung
 }
 
@@ -51,9 +126,9 @@ type opened struct {
 // not there, or their work did not fit then. Other lots, and work that is known to lie somewhere, wait for the
 // next fetch: where there is more work than hosts can take, every host would open
 // another fetch.
-func (p *pull) split(o opened, some []offer.Candidate) (missed, rest []offer.Candidate) {
+func (f *Fetcher) split(o opened, some []offer.Candidate) (missed, rest []offer.Candidate) {
 	for _, c := range some {
-		if c.Called() || !o.passed[c.Queue] && (!p.heard[c.Queue].Before(o.drawn) || !o.room.Fits(c.Needs)) {
+		if c.Called() || !o.passed[c.Queue] && (!f.heard[c.Queue].Before(o.drawn) || !o.room.Fits(c.Needs)) {
 			missed = append(missed, c)
 		} else {
 			rest = append(rest, c)
@@ -62,114 +137,79 @@ func (p *pull) split(o opened, some []offer.Candidate) (missed, rest []offer.Can
 	return missed, rest
 }
 
-func newPull(o Options) pull {
-	return pull{
-		lots: offer.NewLots(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{}, heard: map[compute.QueueName]time.Time{},
-		open: map[wire.Lane]opened{}, alone: map[compute.QueueName]time.Time{}, changed: true,
-	}
-}
-
-// room is what nothing on the host holds, running or not, taken or not. It is
-// asked several times a turn, and seldom changes: whoever adds or removes a task,
-// or learns of another inventory, forgets the answer.
-func (l *loop) room() offer.Room {
-	if l.pull.room == nil {
-		held := make([]offer.Held, 0, len(l.tasks))
-		for _, t := range l.tasks {
-			held = append(held, offer.Held{Resources: t.Resources, Place: t.Place})
-		}
-		room := l.view.host.Room(held...)
-		l.pull.room = &room
-	}
-	return *l.pull.room
-}
-
-// beside is the room beside all that open fetches may bring.
-func (l *loop) beside(room offer.Room) offer.Room {
-	for _, o := range l.pull.open {
+// Beside is the room beside all that open fetches may bring.
+func (f *Fetcher) Beside(room offer.Room) offer.Room {
+	for _, o := range f.open {
 		room = room.Hold(o.Most, o.Place)
 	}
 	return room
 }
 
-// slots is how many more builds may be taken, open fetches not counted.
-func (l *loop) slots() int {
-	n := l.o.Slots
-	for _, t := range l.tasks {
-		if hasSlot(*t) {
-			n--
-		}
+// Look finds what to wait on. The answer has to be asked of brokers, and then given back by Placed; nil: there is
+// nothing to ask. Until then there is no other.
+func (f *Fetcher) Look(has Supply, now time.Time) *Question {
+	if !f.again.IsZero() && !now.Before(f.again) {
+		f.changed, f.again = true, time.Time{}
 	}
-	return n
-}
-
-// hasSlot says whether a build is one of the few that are made at once.
-func hasSlot(t task.Task) bool {
-	return t.Busy == task.BusyPreparing || t.Stage == task.Preparing || t.Stage == task.Claiming && !t.Answered
-}
-
-// offers says whether the host takes work, and if not, why.
-func (l *loop) offers(now time.Time) bool {
-	state, _ := l.state(now)
-	ok := l.stream.settled && l.pull.queuesEnd && !l.stopping && state == compute.HostEnabled
-	l.a.counts.offering.Store(ok)
-	return ok
-}
-
-// look finds what to wait on and has it placed; placed goes on.
-func (l *loop) look(now time.Time) {
-	if !l.pull.again.IsZero() && !now.Before(l.pull.again) {
-		l.pull.changed, l.pull.again = true, time.Time{}
+	if !has.Offers {
+		f.again = has.Until
+		return nil
 	}
-	if !l.offers(now) {
-		if l.pull.again = (time.Time{}); l.guard.Quarantined(now) {
-			l.pull.again = l.guard.Until
-		}
-		return
+	if f.placing || !f.changed {
+		return nil
 	}
-	if l.pull.placing || !l.pull.changed {
-		return
+	f.changed, f.again = false, f.lots.Turns(now)
+	if has.Slots <= len(f.open) {
+		return nil
 	}
-	l.pull.changed, l.pull.again = false, l.pull.lots.Turns(now)
-	if l.slots() <= len(l.pull.open) {
-		return
-	}
-	candidates := l.draw(now)
+	candidates := f.draw(has.Room, now)
 	if len(candidates) == 0 {
-		return
+		return nil
 	}
-	refs := make([]wire.QueueRef, 0, len(candidates))
-	byName := make(map[compute.QueueName]offer.Candidate, len(candidates))
+	q := &Question{puller: f.o.Puller, drawn: make(map[compute.QueueName]offer.Candidate, len(candidates)), when: now, was: maps.Clone(f.open)}
 	for _, c := range candidates {
-		refs = append(refs, l.pull.ref(c.Queue))
-		byName[c.Queue] = c
+		q.refs = append(q.refs, f.ref(c.Queue))
+		q.drawn[c.Queue] = c
 	}
-	l.pull.placing = true
-	was, others := maps.Clone(l.pull.open), l.unasked(refs, now)
-	l.workers.Go(func() {
-		asked := min(len(others), mostAsked)
-		if asked > 0 {
-			_, _ = l.place(others[:asked]) // one question for these too
-		}
-		lanes, err := l.place(refs)
-		l.a.inbox.put(func(l *loop) {
-			l.dropStale(lanes, was)
-			l.placed(byName, now, lanes, err)
-		})
-		for some := range slices.Chunk(others[asked:], mostAsked) {
-			_, _ = l.place(some) // their trouble is told when they are drawn
-		}
-	})
+	q.others = f.unasked(q.refs, now)
+	f.placing = true
+	return q
 }
 
-func (l *loop) place(refs []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
-	ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Poll)
-	defer cancel()
-	return l.o.Puller.Place(ctx, refs)
+// Question is in which lanes queues are to be fetched. It is asked outside the Fetcher's goroutine.
+type Question struct {
+	puller Placer
+	drawn  map[compute.QueueName]offer.Candidate
+	refs   []wire.QueueRef // of those drawn
+	others []wire.QueueRef // that may be drawn some time
+	when   time.Time       // when they were drawn
+	was    map[wire.Lane]opened
+	at     map[wire.Lane][]wire.QueueRef
+	err    error
 }
 
-func (p *pull) ref(name compute.QueueName) wire.QueueRef {
-	q := p.queues[name]
+// Ask asks brokers for what was drawn, and with it for some others: one question for these too.
+func (q *Question) Ask(ctx context.Context) {
+	if n := min(len(q.others), mostAsked); n > 0 {
+		_, _ = q.puller.Place(ctx, q.others[:n])
+		q.others = q.others[n:]
+	}
+	q.at, q.err = q.puller.Place(ctx, q.refs)
+}
+
+// Rest asks for some more of the others, after Ask; false: there are none. Their trouble is told when they
+// are drawn.
+func (q *Question) Rest(ctx context.Context) bool {
+	n := min(len(q.others), mostAsked)
+	if n > 0 {
+		_, _ = q.puller.Place(ctx, q.others[:n])
+		q.others = q.others[n:]
+	}
+	return n > 0
+}
+
+func (f *Fetcher) ref(name compute.QueueName) wire.QueueRef {
+	q := f.queues[name]
 	return wire.QueueRef{Name: q.Name, Group: q.Group, TopicID: q.TopicID}
 }
 
@@ -184,14 +224,14 @@ const mostAskedRung = 200
 // unasked are the queues that may be drawn some time, those that were drawn now first:
 // brokers are asked for all of them at first, instead of whenever the lots bring up
 // another. A host that is rung needs few of many: it asks for those it is rung for.
-func (l *loop) unasked(drawn []wire.QueueRef, now time.Time) (refs []wire.QueueRef) {
-	if l.pull.asked || l.pull.lots.Rung(now) && len(l.pull.queues) > mostAskedRung {
+func (f *Fetcher) unasked(drawn []wire.QueueRef, now time.Time) (refs []wire.QueueRef) {
+	if f.asked || f.lots.Rung(now) && len(f.queues) > mostAskedRung {
 		return nil
 	}
-	l.pull.asked = true
+	f.asked = true
 	refs = slices.Clone(drawn)
-	for _, q := range offer.Accepted(l.view.traits, l.pull.list()) {
-		if ref := l.pull.ref(q.Name); !slices.Contains(drawn, ref) {
+	for _, q := range offer.Accepted(f.traits, f.list()) {
+		if ref := f.ref(q.Name); !slices.Contains(drawn, ref) {
 			refs = append(refs, ref)
 		}
 	}
@@ -201,57 +241,56 @@ func (l *loop) unasked(drawn []wire.QueueRef, now time.Time) (refs []wire.QueueR
 // dropStale leaves out lanes of which a fetch has ended since it was drawn: what
 // that fetch listed was not drawn, and would be missing from the next one for as
 // long as that lasts. Everything is drawn again at once.
-func (l *loop) dropStale(at map[wire.Lane][]wire.QueueRef, was map[wire.Lane]opened) {
-	for lane := range was {
-		if _, open := l.pull.open[lane]; !open {
-			delete(at, first(lane))
-			l.pull.changed = true
+func (f *Fetcher) dropStale(q *Question) {
+	for lane := range q.was {
+		if _, open := f.open[lane]; !open {
+			delete(q.at, first(lane))
+			f.changed = true
 		}
 	}
 }
 
 // draw lists the queues this host would wait on now and does not yet.
-func (l *loop) draw(now time.Time) []offer.Candidate {
-	room := l.room()
+func (f *Fetcher) draw(room offer.Room, now time.Time) []offer.Candidate {
 	waiting := map[compute.QueueName]bool{}
-	for _, o := range l.pull.open {
+	for _, o := range f.open {
 		maps.Copy(waiting, o.queues)
 	}
-	drawn := l.rung(room, l.chosen(room, now), now)
-	return slices.DeleteFunc(drawn, func(c offer.Candidate) bool { return waiting[c.Queue] || l.leftAlone(c.Queue, now) })
+	drawn := f.rung(room, f.chosen(room, now), now)
+	return slices.DeleteFunc(drawn, func(c offer.Candidate) bool { return waiting[c.Queue] || f.leftAlone(c.Queue, now) })
 }
 
 // chosen are the queues that the host finds by itself: by lot, or, while it is rung,
 // those in which work is said to lie.
-func (l *loop) chosen(room offer.Room, now time.Time) []offer.Candidate {
-	if l.pull.lots.Rung(now) {
-		return l.pull.lots.Glances(room, now, l.needs)
+func (f *Fetcher) chosen(room offer.Room, now time.Time) []offer.Candidate {
+	if f.lots.Rung(now) {
+		return f.lots.Glances(room, now, f.needs)
 	}
-	if waits := l.began.Add(adviceWithin); !l.pull.advised && now.Before(waits) {
-		l.pull.again = waits
+	if waits := f.began.Add(AdviceWithin); !f.advised && now.Before(waits) {
+		f.again = waits
 		return nil
 	}
-	if !l.pull.listed {
-		l.pull.lots.List(offer.Accepted(l.view.traits, l.pull.list()))
-		l.pull.listed = true
+	if !f.listed {
+		f.lots.List(offer.Accepted(f.traits, f.list()))
+		f.listed = true
 	}
-	return l.pull.lots.Wait(room, offer.Used(l.view.host.Inventory.Totals, room.Free()), now)
+	return f.lots.Wait(room, offer.Used(f.totals, room.Free()), now)
 }
 
-// adviceWithin is how long a host that has just started draws no lots, for advice
+// AdviceWithin is how long a host that has just started draws no lots, for advice
 // probably says that it will be rung.
-const adviceWithin = 10 * time.Second
+const AdviceWithin = 10 * time.Second
 
 // rung adds the queues that the host was rung for to those that it chose.
-func (l *loop) rung(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {
-	l.pull.rings.Listed(now, func(q compute.QueueName, look bool) {
-		needs, ours := l.needs(q)
+func (f *Fetcher) rung(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {
+	f.rings.Listed(now, func(q compute.QueueName, look bool) {
+		needs, ours := f.needs(q)
 		if !ours || !room.Fits(needs) {
 			return
 		}
 		i := slices.IndexFunc(chosen, func(c offer.Candidate) bool { return c.Queue == q })
 		if i < 0 {
-			chosen = append(chosen, offer.Candidate{Queue: q, Needs: needs, Skipped: l.pull.lots.Skipped(q)})
+			chosen = append(chosen, offer.Candidate{Queue: q, Needs: needs, Skipped: f.lots.Skipped(q)})
 			i = len(chosen) - 1
 		}
 		c := &chosen[i]
@@ -261,67 +300,56 @@ func (l *loop) rung(room offer.Room, chosen []offer.Candidate, now time.Time) []
 }
 
 // needs is what a queue's work needs, if it is for this host.
-func (l *loop) needs(q compute.QueueName) (compute.Resources, bool) {
-	is, there := l.pull.queues[q]
-	return is.Resources, there && is.Accepts(l.view.traits)
+func (f *Fetcher) needs(q compute.QueueName) (compute.Resources, bool) {
+	is, there := f.queues[q]
+	return is.Resources, there && is.Accepts(f.traits)
 }
 
-// hearRing takes a ring. One that was said before the agent had caught up is old.
-func (l *loop) hearRing(look compute.Look) {
-	if !l.stream.live {
-		return
-	}
-	now := time.Now()
-	l.pull.lots.Heard(now)
-	l.pull.rings.Ring(look, l.waitsOn(look.Queue), now)
-	l.pull.changed = true
+// LeaveAlone gives others the chance to take what this host should not.
+func (f *Fetcher) LeaveAlone(q compute.QueueName, now time.Time) {
+	f.alone[q] = now.Add(f.o.LeaveAlone)
+	f.changed = true
 }
 
-// leaveAlone gives others the chance to take what this host should not.
-func (l *loop) leaveAlone(q compute.QueueName) {
-	l.pull.alone[q] = time.Now().Add(l.o.Timing.LeaveAlone)
-	l.pull.changed = true
-}
-
-func (l *loop) leftAlone(q compute.QueueName, now time.Time) bool {
-	until, ok := l.pull.alone[q]
+func (f *Fetcher) leftAlone(q compute.QueueName, now time.Time) bool {
+	until, ok := f.alone[q]
 	switch {
 	case !ok:
 		return false
 	case !now.Before(until):
-		delete(l.pull.alone, q)
+		delete(f.alone, q)
 		return false
-	case until.Before(l.pull.again):
-		l.pull.again = until
+	case until.Before(f.again):
+		f.again = until
 	}
 	return true
 }
 
-// placed opens a fetch in every idle lane, and in spare ones, that has something
+// Placed opens a fetch in every idle lane, and in spare ones, that has something
 // to list which fits beside all others. Things may have changed since it was drawn.
-func (l *loop) placed(drawn map[compute.QueueName]offer.Candidate, when time.Time, at map[wire.Lane][]wire.QueueRef, err error) {
-	l.pull.placing = false
-	now := time.Now()
-	if err != nil {
-		l.log.Debug("some queues cannot be fetched now", zap.Error(err))
-		l.pull.again = now.Add(l.o.Timing.Retry)
+func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
+	f.dropStale(q)
+	f.placing = false
+	if q.err != nil {
+		f.o.Log.Debug("some queues cannot be fetched now", zap.Error(q.err))
+		f.again = now.Add(f.o.Retry)
 	}
-	if !l.offers(now) {
+	if !has.Offers {
 		return
 	}
-	lanes, plan := l.lay(drawn, at, now)
-	room, slots := l.room(), l.slots()
-	for lane, o := range l.pull.open {
+	lanes, plan := f.lay(q, now)
+	room, slots := has.Room, has.Slots
+	for lane, o := range f.open {
 		if !slices.Contains(lanes, lane) {
 			room, slots = room.Hold(o.Most, o.Place), slots-1
 		}
 	}
-	for _, b := range l.pull.pinned {
-		place, _, _ := l.beside(room).Take(b.Resources, compute.Place{}) // nowhere: its amounts are kept
+	for _, b := range f.pinned {
+		place, _, _ := f.Beside(room).Take(b.Resources, compute.Place{}) // nowhere: its amounts are kept
 		room = room.Hold(b.Resources, place)
 	}
 	for i, p := range offer.Plan(room, plan, slots) {
-		l.open(lanes[i], p, when, at[first(lanes[i])])
+		f.begin(lanes[i], p, opened{drawn: q.when, began: now, room: has.Room}, q.at[first(lanes[i])])
 	}
 }
 
@@ -332,29 +360,29 @@ const spareOverdue = 1500 * time.Millisecond
 // lay gives the candidates of each lane to the lane, or if a fetch is open there,
 // those that came up since to the spare one beside it. While one is open in the
 // spare lane alone, which is not for long, the other waits: then it lists all.
-func (l *loop) lay(drawn map[compute.QueueName]offer.Candidate, at map[wire.Lane][]wire.QueueRef, now time.Time) (lanes []wire.Lane, plan []offer.Lane) {
+func (f *Fetcher) lay(q *Question, now time.Time) (lanes []wire.Lane, plan []offer.Lane) {
 	add := func(lane wire.Lane, p offer.Lane) { lanes, plan = append(lanes, lane), append(plan, p) }
-	for _, lane := range slices.SortedFunc(maps.Keys(at), byLane) {
+	for _, lane := range slices.SortedFunc(maps.Keys(q.at), byLane) {
 		var some []offer.Candidate
-		for _, ref := range at[lane] {
-			if q, ok := l.pull.queues[ref.Name]; ok && q.TopicID == ref.TopicID && !l.leftAlone(ref.Name, now) {
-				some = append(some, drawn[ref.Name])
+		for _, ref := range q.at[lane] {
+			if is, ok := f.queues[ref.Name]; ok && is.TopicID == ref.TopicID && !f.leftAlone(ref.Name, now) {
+				some = append(some, q.drawn[ref.Name])
 			}
 		}
 		spare := lane
 		spare.Spare = true
-		o, busy := l.pull.open[lane]
-		s, spared := l.pull.open[spare]
+		o, busy := f.open[lane]
+		s, spared := f.open[spare]
 		if overdue := s.began.Add(spareOverdue); spared && !busy {
-			if spared = now.Before(overdue); spared && (l.pull.again.IsZero() || overdue.Before(l.pull.again)) {
-				l.pull.again = overdue
+			if spared = now.Before(overdue); spared && (f.again.IsZero() || overdue.Before(f.again)) {
+				f.again = overdue
 			}
 		}
 		switch {
 		case !busy && !spared:
 			add(lane, offer.Lane{Candidates: some})
 		case busy && !spared:
-			missed, rest := l.pull.split(o, some)
+			missed, rest := f.split(o, some)
 			add(lane, offer.Lane{Open: &o.Reserved, Candidates: rest})
 			add(spare, offer.Lane{Candidates: missed})
 		case busy:
@@ -374,39 +402,50 @@ func byLane(a, b wire.Lane) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Broker, b.Broker))
 }
 
-// glance is how long a host waits for work that is said to lie somewhere: it would
+// ShortPoll is how long a host waits for work that is said to lie somewhere: it would
 // come at once.
-const glance = 500 * time.Millisecond
+const ShortPoll = 500 * time.Millisecond
 
-// ringLook is how long a host that was rung waits for work: a ring may come a moment
+// RungPoll is how long a host that was rung waits for work: a ring may come a moment
 // before the work does. While it lasts, the host cannot follow its other rings.
-const ringLook = 100 * time.Millisecond
+const RungPoll = 100 * time.Millisecond
+
+// Ended takes note of how a fetch ended; the answer is where its fetch had room for what came. What came is the
+// caller's from now on.
+func (f *Fetcher) Ended(p wire.Pulled, now time.Time) compute.Place {
+	o := f.open[p.Lane]
+	f.refute(o, p, now)
+	delete(f.open, p.Lane)
+	f.changed = true
+	f.looked(o, p, now)
+	return o.Place
+}
 
 // refute takes note of what a fetch looked for in vain.
-func (l *loop) refute(o opened, p wire.Pulled, now time.Time) {
+func (f *Fetcher) refute(o opened, p wire.Pulled, now time.Time) {
 	if p.Err == nil && p.Record == nil {
 		for _, q := range o.rung {
-			l.pull.rings.Looked(q)
+			f.rings.Looked(q)
 		}
 	}
-	if p.Err != nil || p.Record != nil && now.Sub(o.began) < glance {
+	if p.Err != nil || p.Record != nil && now.Sub(o.began) < ShortPoll {
 		return
 	}
 	for _, q := range o.extra {
-		if (p.Record == nil || p.Ref.Queue.Name != q) && !l.pull.hiding(q) { // what lies there may be what is held
-			l.pull.lots.Refute(q, now)
+		if (p.Record == nil || p.Ref.Queue.Name != q) && !f.hiding(q) { // what lies there may be what is held
+			f.lots.Refute(q, now)
 		}
 	}
 }
 
 // untilOwed is how long a fetch may last at most because the host was rung for another
 // queue, for which there may be no room beside it: until that queue is no longer left to
-// other hosts, or for a glance. Zero: for as long as any.
-func (l *loop) untilOwed(o opened) (wait time.Duration) {
-	l.pull.rings.Listed(o.began, func(q compute.QueueName, look bool) {
-		alone, is := l.pull.alone[q]
+// other hosts, or for a short poll. Zero: for as long as any.
+func (f *Fetcher) untilOwed(o opened) (wait time.Duration) {
+	f.rings.Listed(o.began, func(q compute.QueueName, look bool) {
+		alone, is := f.alone[q]
 		if look && !o.queues[q] && (is || o.passed[q]) {
-			if after := max(glance, alone.Sub(o.began)); wait == 0 || after < wait {
+			if after := max(ShortPoll, alone.Sub(o.began)); wait == 0 || after < wait {
 				wait = after
 			}
 		}
@@ -414,37 +453,35 @@ func (l *loop) untilOwed(o opened) (wait time.Duration) {
 	return wait
 }
 
-func (l *loop) open(lane wire.Lane, p offer.Planned, drawn time.Time, refs []wire.QueueRef) {
-	l.pull.lots.Planned(p.Listed, p.Left)
+// begin opens a fetch of what is planned for a lane, if anything is.
+func (f *Fetcher) begin(lane wire.Lane, p offer.Planned, o opened, refs []wire.QueueRef) {
+	f.lots.Planned(p.Listed, p.Left)
 	if len(p.Listed) == 0 {
 		return
 	}
-	o := opened{
-		Reserved: p.Reserved, queues: map[compute.QueueName]bool{}, passed: map[compute.QueueName]bool{},
-		drawn: drawn, began: time.Now(), room: l.room(),
-	}
+	o.Reserved, o.queues, o.passed = p.Reserved, map[compute.QueueName]bool{}, map[compute.QueueName]bool{}
 	var wait time.Duration
 	for _, c := range p.Listed {
 		o.queues[c.Queue] = true
 		if c.Extra {
-			o.extra, wait = append(o.extra, c.Queue), glance
+			o.extra, wait = append(o.extra, c.Queue), ShortPoll
 		}
-		if l.pull.hiding(c.Queue) {
-			wait = glance
+		if f.hiding(c.Queue) {
+			wait = ShortPoll
 		}
 	}
 	for _, c := range p.Listed {
 		if c.Rung {
-			o.rung, wait = append(o.rung, c.Queue), ringLook
+			o.rung, wait = append(o.rung, c.Queue), RungPoll
 		}
 	}
 	for _, c := range p.Left {
 		o.passed[c.Queue] = true
 	}
 	if wait == 0 {
-		wait = l.untilOwed(o)
+		wait = f.untilOwed(o)
 	}
-	l.pull.open[lane] = o
-	l.a.counts.offers.Add(1)
-	l.o.Puller.Open(lane, slices.DeleteFunc(slices.Clone(refs), func(r wire.QueueRef) bool { return !o.queues[r.Name] }), wait)
+	f.open[lane] = o
+	f.o.Opened()
+	f.o.Puller.Open(lane, slices.DeleteFunc(slices.Clone(refs), func(r wire.QueueRef) bool { return !o.queues[r.Name] }), wait)
 }

@@ -37,7 +37,7 @@ func (n *node) Open(lane wire.Lane, refs []wire.QueueRef, wait time.Duration) {
 		c.t.Errorf("a fetch lists %d queues", len(refs))
 	}
 	c.opens = append(c.opens, opening{lane.Spare, refs, wait})
-	f := &fetch{queues: refs}
+	f := &openFetch{queues: refs}
 	n.open[lane] = f
 	if wait == 0 {
 		wait = 5 * time.Second
@@ -82,7 +82,7 @@ func (c *cell) serve() {
 	}
 }
 
-func (c *cell) next(f *fetch) (*item, wire.QueueRef) {
+func (c *cell) next(f *openFetch) (*item, wire.QueueRef) {
 	for _, ref := range f.queues {
 		for _, it := range c.queues[ref.Name].items {
 			if !it.done && it.holder == nil {

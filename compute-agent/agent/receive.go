@@ -15,12 +15,7 @@ import (
 
 // pulled hears how a fetch ended.
 func (l *loop) pulled(p wire.Pulled) {
-	o := l.pull.open[p.Lane]
-	reserved := o.Place
-	l.refute(o, p, time.Now())
-	delete(l.pull.open, p.Lane)
-	l.pull.changed = true
-	l.looked(o, p)
+	reserved := l.fetches.Ended(p, time.Now())
 	if p.Err != nil {
 		l.log.Debug("a fetch failed", zap.Int32("broker", p.Lane.Broker), zap.Error(p.Err))
 	}
@@ -73,19 +68,23 @@ func checkPlace(b compute.Build, name compute.QueueName) error {
 	return nil
 }
 
-// outgrown says whether work needs more than its queue is for now: its flavor was
-// made smaller after it was asked for. It keeps what it was given, and runs where
-// there is room for that.
-func (l *loop) outgrown(b compute.Build) bool {
-	q, ok := l.pull.queues[b.Queue]
-	return ok && !b.Resources.FitsIn(q.Resources)
+// never says whether work that is not taken cannot run here later either: the request avoids
+// this host, or its flavor was another when it was asked for, and that is not for this host.
+func (l *loop) never(b compute.Build, fits bool) bool {
+	return slices.Contains(b.Avoid, l.o.Host) || !accepts(b, l.view.traits) || !fits && l.fetches.Outgrown(b)
+}
+
+// release leaves work to other hosts.
+func (l *loop) release(ref wire.WorkRef, never bool, now time.Time) {
+	l.a.counts.released.Add(1)
+	l.fetches.Release(ref, never, l.offers(now), now)
 }
 
 // receive decides what becomes of a record that came from a queue, by a fetch that
 // had this place for it.
 func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
 	now := time.Now()
-	place, _, fits := l.beside(l.room()).Take(b.Resources, reserved)
+	place, _, fits := l.fetches.Beside(l.room()).Take(b.Resources, reserved)
 	switch how, why := l.verdict(b, ref, fits, now); how {
 	case wire.AckAccept:
 		l.log.Debug("work is void", zap.String("instance", string(b.Instance)), zap.String("why", why))
@@ -110,9 +109,9 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Ti
 		return wire.AckRelease, "this host does not offer any more"
 	case slices.Contains(b.Avoid, l.o.Host):
 		return wire.AckRelease, "the request avoids this host"
-	case slices.Contains(b.Failed, l.o.Host) && ref.Delivery < thirdDelivery:
+	case slices.Contains(b.Failed, l.o.Host) && ref.Delivery < ThirdDelivery:
 		return wire.AckRelease, "an earlier attempt failed here"
-	case l.mistrusts(b.Image, now) && ref.Delivery < thirdDelivery:
+	case l.mistrusts(b.Image, now) && ref.Delivery < ThirdDelivery:
 		return wire.AckRelease, "its image has failed here lately"
 	case l.late(b):
 		// One host whose clock is wrong must not eat a queue, where it has to go by that: two must say so.
@@ -130,10 +129,6 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Ti
 func (l *loop) late(b compute.Build) bool {
 	return !b.Deadline.IsZero() && l.clock.At(l.o.Now()).After(b.Deadline)
 }
-
-// thirdDelivery is when an earlier failure here does not count any more: it
-// seems that nobody else wants the work.
-const thirdDelivery = 3
 
 // known decides about work for an instance that is here already.
 func known(t task.Task, b compute.Build) (wire.Ack, string) {
@@ -165,7 +160,7 @@ func (l *loop) take(b compute.Build, ref *wire.WorkRef, place compute.Place) {
 	}
 	t := task.Take(b, place, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, ref == nil)
 	l.tasks[b.Instance], l.builds[b.Instance] = &t, b
-	l.pull.room = nil
+	l.free = nil
 	if ref != nil {
 		l.refs[b.Instance] = *ref
 	}

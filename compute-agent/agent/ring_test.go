@@ -89,7 +89,7 @@ func TestARungHostWaitsOnNothing(t *testing.T) {
 func TestARungHostLooks(t *testing.T) {
 	rungStory(t, func(c *cell, _ string) {
 		c.ring("small", 0)
-		pass(ringLook / 2)
+		pass(RungPoll / 2)
 		if diff := cmp.Diff([]compute.QueueName{"small"}, c.waits()); diff != "" {
 			t.Error(diff)
 		}
@@ -98,7 +98,7 @@ func TestARungHostLooks(t *testing.T) {
 
 		c.ring("small", 0)
 		for i := range 3 {
-			pass(ringLook / 2)
+			pass(RungPoll / 2)
 			c.boot(i+1, "small")
 		}
 		c.rest(time.Minute)
@@ -109,7 +109,7 @@ func TestARungHostLooks(t *testing.T) {
 			c.boot(i+4, "small") // it lies there already
 		}
 		c.ring("small", 0)
-		pass(ringLook)
+		pass(RungPoll)
 		for i := range 3 {
 			c.wantOne(i+4, compute.StateActive)
 		}
@@ -300,7 +300,7 @@ func TestAHostThatStartsReadsAdviceFirst(t *testing.T) {
 			story(t, fake.Options{}, func(c *cell, dir string) {
 				c.silent = true
 				c.start(dir, fake.Options{}, nil)
-				pass(adviceWithin - time.Second)
+				pass(AdviceWithin - time.Second)
 				c.opened()
 				if rings {
 					c.ringing(true)

@@ -97,7 +97,7 @@ func (l *loop) reconcile(answer seen) {
 func (l *loop) adopt(x task.Adopted) {
 	t := x.Task
 	l.tasks[t.Instance] = &t
-	l.pull.room = nil
+	l.free = nil
 	l.follow(t.Instance, t.Claim, x.Actions)
 }
 
@@ -106,7 +106,8 @@ func (l *loop) know(answer seen) {
 	l.view.trouble = ""
 	l.makeRoom(answer.room)
 	l.view.host, l.view.traits = l.o.Terms.Offer(inv.Inventory, inv.Nodes, inv.Devices), offer.Traits(inv.Traits)
-	l.pull.room, l.pull.listed, l.pull.changed = nil, false, true
+	l.free = nil
+	l.fetches.Describe(l.view.host.Inventory.Totals, l.view.traits)
 }
 
 // makeRoom hears whether the journal has room. Without it the host offers nothing:
@@ -172,7 +173,8 @@ func (l *loop) settle() {
 		fallthrough
 	default:
 		if _, done := l.sender.progress(); done >= l.stream.toSettle {
-			l.stream.settled, l.pull.changed = true, true
+			l.stream.settled = true
+			l.fetches.Changed()
 			l.log.Info("caught up", zap.Int("instances", len(l.tasks)))
 		}
 	}

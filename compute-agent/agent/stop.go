@@ -16,7 +16,7 @@ func (l *loop) quit() {
 	l.stopping, l.stopBy, l.giveUpAt = true, now.Add(l.o.Timing.Stop), now.Add(l.o.Timing.Stop/2)
 	l.view.pollAt = time.Time{}
 	l.log.Info("stopping", zap.Int("instances", len(l.tasks)))
-	l.letGo(func(held) bool { return true })
+	l.fetches.GiveAllBack(now)
 	for id := range l.tasks {
 		l.step(id, task.Quit{})
 	}

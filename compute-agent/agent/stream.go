@@ -113,7 +113,7 @@ func (l *loop) command(c compute.Command, offset int64) {
 	case compute.CommandHost:
 		l.desire(*c.Desired)
 	case compute.CommandBuild:
-		l.pull.pinned = append(l.pull.pinned, *c.Build)
+		l.fetches.Pin(*c.Build)
 	case compute.CommandConsole:
 		l.console(c)
 	case compute.CommandLook:
@@ -172,7 +172,7 @@ func (l *loop) desire(d compute.HostDesired) {
 func (l *loop) keepHost() {
 	h := withGuard(l.host, l.guard)
 	l.host, l.change.Host, l.urgent = h, &h, true
-	l.pull.changed = true
+	l.fetches.Changed()
 }
 
 // strange has the hypervisor asked before anything is said about what the

@@ -42,7 +42,8 @@ func (l *loop) hearTwins(voices []compute.Voice) {
 	if l.view.twins != why {
 		l.log.Error("another agent speaks for this host: nothing is taken until it has been silent for a minute",
 			zap.Strings("others", others))
-		l.view.twins, l.pull.changed = why, true
+		l.view.twins = why
+		l.fetches.Changed()
 	}
 	l.view.alone, l.view.fresh = time.Now().Add(compute.SilentAfter), false
 }
@@ -72,7 +73,7 @@ func (l *loop) aloneAgain(now time.Time) {
 	}
 	l.log.Info("no other agent speaks for this host any more")
 	l.view.twins, l.view.alone, l.view.fresh = "", time.Time{}, false
-	l.pull.changed = true
+	l.fetches.Changed()
 }
 
 func twin(host compute.HostID, others []string) error {

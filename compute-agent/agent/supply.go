@@ -1,0 +1,91 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// room is what nothing on the host holds, running or not, taken or not. It is
+// asked several times a turn, and seldom changes: whoever adds or removes a task,
+// or learns of another inventory, forgets the answer.
+func (l *loop) room() offer.Room {
+	if l.free == nil {
+		held := make([]offer.Held, 0, len(l.tasks))
+		for _, t := range l.tasks {
+			held = append(held, offer.Held{Resources: t.Resources, Place: t.Place})
+		}
+		room := l.view.host.Room(held...)
+		l.free = &room
+	}
+	return *l.free
+}
+
+// slots is how many more builds may be taken, open fetches not counted.
+func (l *loop) slots() int {
+	n := l.o.Slots
+	for _, t := range l.tasks {
+		if hasSlot(*t) {
+			n--
+		}
+	}
+	return n
+}
+
+// hasSlot says whether a build is one of the few that are made at once.
+func hasSlot(t task.Task) bool {
+	return t.Busy == task.BusyPreparing || t.Stage == task.Preparing || t.Stage == task.Claiming && !t.Answered
+}
+
+// offers says whether the host takes work, and if not, why.
+func (l *loop) offers(now time.Time) bool {
+	state, _ := l.state(now)
+	ok := l.stream.settled && l.fetches.KnowsQueues() && !l.stopping && state == compute.HostEnabled
+	l.a.counts.offering.Store(ok)
+	return ok
+}
+
+// supply is what the host has to offer now.
+func (l *loop) supply(now time.Time) Supply {
+	s := Supply{Offers: l.offers(now), Room: l.room(), Slots: l.slots()}
+	if l.guard.Quarantined(now) {
+		s.Until = l.guard.Until
+	}
+	return s
+}
+
+// look finds what to wait on and has brokers asked where that is; then fetches are opened.
+func (l *loop) look(now time.Time) {
+	q := l.fetches.Look(l.supply(now), now)
+	if q == nil {
+		return
+	}
+	l.workers.Go(func() {
+		l.within(l.o.Timing.Poll, q.Ask)
+		l.a.inbox.put(func(l *loop) {
+			now := time.Now()
+			l.fetches.Placed(q, l.supply(now), now)
+		})
+		for more := true; more; {
+			l.within(l.o.Timing.Poll, func(ctx context.Context) { more = q.Rest(ctx) })
+		}
+	})
+}
+
+// within calls what takes so long at most. It is called from workers.
+func (l *loop) within(long time.Duration, call func(context.Context)) {
+	ctx, cancel := context.WithTimeout(l.work, long)
+	defer cancel()
+	call(ctx)
+}
+
+// hearRing takes a ring. One that was said before the agent had caught up is old.
+func (l *loop) hearRing(look compute.Look) {
+	if !l.stream.live {
+		return
+	}
+	l.fetches.Ring(look, time.Now())
+}
