@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"queues":                        {"queues/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sorted", "pkg/twins"},
 	"conductor":                     {"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/twins"},
 	"compute-agent/agent":           {"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"compute-agent/fetch":           {"compute-agent/offer", "pkg/compute", "pkg/wire"},
 	"compute-agent/journal":         {"pkg/compute", "pkg/wire"},
 	"compute-agent/home":            {"pkg/compute"},
 	"compute-agent/hypervisor":      {"pkg/compute", "compute-agent/hypervisor/"},

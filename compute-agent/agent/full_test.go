@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
@@ -90,7 +91,7 @@ func (j *fullJournal) Room() error {
 // written down at that moment.
 type witness struct {
 	hypervisor.Driver
-	Puller
+	fetch.Puller
 	Reporter
 	cell    *cell
 	journal *journal.Journal

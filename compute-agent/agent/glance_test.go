@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -30,16 +31,16 @@ func TestGlance(t *testing.T) {
 		pass(30 * time.Second) // what was drawn before is over
 		waits()
 		tell(1<<30, time.Now())
-		pass(ShortPoll / 2)
+		pass(fetch.ShortPoll / 2)
 		waits("deep")
-		pass(ShortPoll)
+		pass(fetch.ShortPoll)
 		waits()
 		tell(1<<30, time.Now().Add(-time.Second)) // as before: it is on its way somewhere
-		pass(ShortPoll / 2)
+		pass(fetch.ShortPoll / 2)
 		waits()
 		c.boot(1, "deep")
 		tell(1<<30, time.Now())
-		pass(ShortPoll / 2)
+		pass(fetch.ShortPoll / 2)
 		c.want(compute.StateActive)
 		stop(c, n)
 	}, queue("deep", compute.Resources{compute.VCPU: 1}))

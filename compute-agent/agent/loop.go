@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
@@ -61,7 +62,7 @@ type loop struct {
 
 	stream  stream
 	view    view
-	fetches *Fetcher
+	fetches *fetch.Fetcher
 	free    *offer.Room // what nothing on the host holds; nil: to be worked out anew
 	beacon  beacons
 	drain   drain
@@ -84,7 +85,7 @@ func newLoop(a *Agent) *loop {
 		consoles: make(chan consoleAsk, consolesQueue),
 		view:     view{moved: map[compute.InstanceID]bool{}},
 	}
-	l.fetches = newFetcher(fetchOptions{
+	l.fetches = fetch.New(fetch.Options{
 		Host: a.opts.Host, Weigher: a.opts.Weigher, Puller: a.opts.Puller, LeaveAlone: a.opts.Timing.LeaveAlone,
 		Retry: a.opts.Timing.Retry, Log: a.opts.Log, Opened: func() { a.counts.offers.Add(1) },
 	})

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/offer"
@@ -26,7 +27,7 @@ type Options struct {
 	Topics     wire.Topics
 	Journal    Journal // stays the caller's to close, after Run
 	Driver     hypervisor.Driver
-	Puller     Puller
+	Puller     fetch.Puller
 	Reporter   Reporter
 	Random     io.Reader        // makes claim ids; nil: crypto/rand
 	Log        *zap.Logger      // nil: none

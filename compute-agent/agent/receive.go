@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -109,9 +110,9 @@ func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Ti
 		return wire.AckRelease, "this host does not offer any more"
 	case slices.Contains(b.Avoid, l.o.Host):
 		return wire.AckRelease, "the request avoids this host"
-	case slices.Contains(b.Failed, l.o.Host) && ref.Delivery < ThirdDelivery:
+	case slices.Contains(b.Failed, l.o.Host) && ref.Delivery < fetch.ThirdDelivery:
 		return wire.AckRelease, "an earlier attempt failed here"
-	case l.mistrusts(b.Image, now) && ref.Delivery < ThirdDelivery:
+	case l.mistrusts(b.Image, now) && ref.Delivery < fetch.ThirdDelivery:
 		return wire.AckRelease, "its image has failed here lately"
 	case l.late(b):
 		// One host whose clock is wrong must not eat a queue, where it has to go by that: two must say so.

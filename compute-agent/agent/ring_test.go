@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -89,7 +90,7 @@ func TestARungHostWaitsOnNothing(t *testing.T) {
 func TestARungHostLooks(t *testing.T) {
 	rungStory(t, func(c *cell, _ string) {
 		c.ring("small", 0)
-		pass(RungPoll / 2)
+		pass(fetch.RungPoll / 2)
 		if diff := cmp.Diff([]compute.QueueName{"small"}, c.waits()); diff != "" {
 			t.Error(diff)
 		}
@@ -98,7 +99,7 @@ func TestARungHostLooks(t *testing.T) {
 
 		c.ring("small", 0)
 		for i := range 3 {
-			pass(RungPoll / 2)
+			pass(fetch.RungPoll / 2)
 			c.boot(i+1, "small")
 		}
 		c.rest(time.Minute)
@@ -109,7 +110,7 @@ func TestARungHostLooks(t *testing.T) {
 			c.boot(i+4, "small") // it lies there already
 		}
 		c.ring("small", 0)
-		pass(RungPoll)
+		pass(fetch.RungPoll)
 		for i := range 3 {
 			c.wantOne(i+4, compute.StateActive)
 		}
@@ -300,7 +301,7 @@ func TestAHostThatStartsReadsAdviceFirst(t *testing.T) {
 			story(t, fake.Options{}, func(c *cell, dir string) {
 				c.silent = true
 				c.start(dir, fake.Options{}, nil)
-				pass(AdviceWithin - time.Second)
+				pass(fetch.AdviceWithin - time.Second)
 				c.opened()
 				if rings {
 					c.ringing(true)

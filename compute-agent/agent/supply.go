@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
@@ -49,8 +50,8 @@ func (l *loop) offers(now time.Time) bool {
 }
 
 // supply is what the host has to offer now.
-func (l *loop) supply(now time.Time) Supply {
-	s := Supply{Offers: l.offers(now), Room: l.room(), Slots: l.slots()}
+func (l *loop) supply(now time.Time) fetch.Supply {
+	s := fetch.Supply{Offers: l.offers(now), Room: l.room(), Slots: l.slots()}
 	if l.guard.Quarantined(now) {
 		s.Until = l.guard.Until
 	}

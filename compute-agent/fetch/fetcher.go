@@ -1,4 +1,4 @@
-package agent
+package fetch
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// fetchOptions are what a Fetcher is made of.
-type fetchOptions struct {
+// Options are what a Fetcher is made of.
+type Options struct {
 	Host       compute.HostID
 	Weigher    compute.Weigher
 	Puller     Puller
@@ -27,7 +27,7 @@ type fetchOptions struct {
 
 // Fetcher keeps a host's fetches. One goroutine owns it, and none of its methods blocks.
 type Fetcher struct {
-	o         fetchOptions
+	o         Options
 	began     time.Time
 	totals    compute.Resources // of the host, as it is offered
 	traits    map[compute.Trait]bool
@@ -48,8 +48,8 @@ type Fetcher struct {
 	again     time.Time                       // when to look again though nothing changed
 }
 
-// newFetcher is a host's Fetcher before anything is known.
-func newFetcher(o fetchOptions) *Fetcher {
+// New is a host's Fetcher before anything is known.
+func New(o Options) *Fetcher {
 	return &Fetcher{
 		o: o, began: time.Now(), lots: offer.NewLots(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{},
 		heard: map[compute.QueueName]time.Time{}, open: map[wire.Lane]opened{}, alone: map[compute.QueueName]time.Time{},

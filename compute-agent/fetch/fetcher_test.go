@@ -1,0 +1,256 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// puller has a broker for each letter that queues begin with, and writes down what it is told.
+type puller struct {
+	told []string
+}
+
+func (p *puller) Place(_ context.Context, refs []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
+	at := map[wire.Lane][]wire.QueueRef{}
+	for _, r := range refs {
+		lane := wire.Lane{Group: "g", Broker: int32(r.Name[0])}
+		at[lane] = append(at[lane], r)
+	}
+	return at, nil
+}
+
+func (p *puller) Open(lane wire.Lane, refs []wire.QueueRef, wait time.Duration) {
+	words := []string{"open"}
+	if lane.Spare {
+		words = append(words, "beside")
+	}
+	for _, r := range refs {
+		words = append(words, string(r.Name))
+	}
+	if wait > 0 {
+		words = append(words, wait.String())
+	}
+	p.told = append(p.told, strings.Join(words, " "))
+}
+
+func (p *puller) Ack(ref wire.WorkRef, how wire.Ack) {
+	p.told = append(p.told, fmt.Sprint([...]string{"?", "accept", "release", "reject", "renew"}[how], " ", ref.Queue.Name, " ", ref.Offset))
+}
+
+func (p *puller) Results() <-chan wire.Pulled { return nil }
+
+// fixture is a Fetcher of a host with ten processors, and the time there.
+type fixture struct {
+	*Fetcher
+	t     *testing.T
+	p     *puller
+	now   time.Time
+	slots int
+	uses  int64 // processors in use
+}
+
+func newFixture(t *testing.T, queues ...string) *fixture {
+	d := &fixture{t: t, p: &puller{}, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), slots: 4}
+	d.Fetcher = New(Options{
+		Host: "h", Puller: d.p, LeaveAlone: 2 * time.Second, Retry: time.Second, Log: zap.NewNop(), Opened: func() {},
+	})
+	d.began = d.now
+	d.Describe(compute.Resources{compute.VCPU: 10}, nil)
+	for _, q := range queues {
+		d.add(q)
+	}
+	d.QueuesRead()
+	d.AdviceRead()
+	return d
+}
+
+// add lists a queue: its name, and how many processors its work needs.
+func (d *fixture) add(q string) {
+	d.t.Helper()
+	var name string
+	var needs int64
+	if _, err := fmt.Sscan(q, &name, &needs); err != nil {
+		d.t.Fatal(err)
+	}
+	d.SetQueue(compute.Queue{Name: compute.QueueName(name), Group: "g", TopicID: "t", Resources: compute.Resources{compute.VCPU: needs}}, d.now)
+}
+
+func (d *fixture) supply() Supply {
+	host := offer.Terms{}.Offer(compute.Inventory{Totals: compute.Resources{compute.VCPU: 10}}, nil, nil)
+	return Supply{
+		Offers: true, Slots: d.slots,
+		Room: host.Room(offer.Held{Resources: compute.Resources{compute.VCPU: d.uses}}),
+	}
+}
+
+func (d *fixture) look() {
+	if q := d.Look(d.supply(), d.now); q != nil {
+		q.Ask(context.Background())
+		d.Placed(q, d.supply(), d.now)
+	}
+}
+
+// ended tells how the fetch in a queue's lane ended; offset < 0: with nothing.
+func (d *fixture) ended(queue string, offset int64, delivery int16) {
+	lane := wire.Lane{Group: "g", Broker: int32(queue[0])}
+	p := wire.Pulled{Lane: lane}
+	if offset >= 0 {
+		p.Record = &wire.Record{}
+		p.Ref = wire.WorkRef{Lane: lane, Queue: wire.QueueRef{Name: compute.QueueName(queue)}, Offset: offset, Delivery: delivery}
+	}
+	d.Ended(p, d.now)
+	if offset >= 0 {
+		d.Release(p.Ref, true, true, d.now)
+	}
+}
+
+// told expects what the puller was told since the last time asked.
+func (d *fixture) told(want ...string) {
+	d.t.Helper()
+	if diff := cmp.Diff(want, d.p.told); diff != "" {
+		d.t.Errorf("the puller was told (-want +got): %s", diff)
+	}
+	d.p.told = nil
+}
+
+// Whatever all open fetches bring has room at once: what does not fit beside them waits for one to end.
+func TestOpenFetchesFitTogether(t *testing.T) {
+	d := newFixture(t, "a 6", "b 6", "c 4")
+	d.look()
+	if n := d.Open(); n != 2 {
+		t.Errorf("%d fetches are open", n)
+	}
+	waiting := d.Waiting()
+	d.p.told = nil
+	d.look()
+	d.told()
+	for _, q := range waiting {
+		d.ended(string(q), -1, 0)
+	}
+	d.look()
+	if again := d.Waiting(); len(again) != 2 || cmp.Equal(again, waiting) {
+		t.Errorf("first it waits on %v, then on %v: what was left out comes first", waiting, again)
+	}
+}
+
+// A host without a free slot opens nothing, and no more fetches than it has slots.
+func TestSlotsBoundOpenFetches(t *testing.T) {
+	d := newFixture(t, "a 1", "b 1", "c 1")
+	d.slots = 0
+	d.look()
+	d.told()
+	d.slots = 2
+	d.Changed()
+	d.look()
+	if n := d.Open(); n != 2 {
+		t.Errorf("with two slots %d fetches are open", n)
+	}
+}
+
+// What is for this host alone is kept from fetches until it is taken.
+func TestPinnedWorkKeepsItsRoom(t *testing.T) {
+	d := newFixture(t, "a 6")
+	d.Pin(compute.Build{Resources: compute.Resources{compute.VCPU: 6}})
+	d.look()
+	d.told()
+	d.Pinned(func(compute.Build) bool { return true })
+	d.Changed()
+	d.look()
+	d.told("open a")
+}
+
+// Work that can never run here and that nobody else takes is held while the host looks behind it, and all of it
+// is given back when a look has brought nothing.
+func TestHeldWork(t *testing.T) {
+	d := newFixture(t, "a 1")
+	d.look()
+	d.told("open a")
+	d.ended("a", 1, 1)
+	d.told("release a 1")
+	d.look()
+	d.told() // left to others for a while
+	d.now = d.Due()
+	d.look()
+	d.told("open a")
+	d.ended("a", 1, ThirdDelivery)
+	d.look()
+	d.told("open a 500ms")
+	d.ended("a", 2, 1) // behind it, and as useless here
+	d.look()
+	d.told("open a 500ms")
+	d.ended("a", -1, 0)
+	d.told("release a 1", "release a 2")
+}
+
+// Nothing is held when the agent stops, nor for longer than a while.
+func TestHeldWorkIsGivenBack(t *testing.T) {
+	d := newFixture(t, "a 1")
+	d.look()
+	d.ended("a", 1, ThirdDelivery)
+	d.told("open a")
+	d.GiveBack(d.now)
+	d.told()
+	if due := d.Due(); due.After(d.now.Add(2 * time.Second)) {
+		t.Errorf("it is given back in %s", due.Sub(d.now))
+	}
+	d.GiveBack(d.now.Add(2 * time.Second))
+	d.told("release a 1")
+	d.now = d.now.Add(4 * time.Second)
+	d.Changed()
+	d.look()
+	d.ended("a", 3, ThirdDelivery)
+	d.GiveAllBack(d.now)
+	d.told("open a", "release a 3")
+}
+
+// A fetch that ends while brokers are asked listed what is not in the question: its lane is asked for anew.
+func TestFetchEndsWhileBrokersAreAsked(t *testing.T) {
+	d := newFixture(t, "aa 1")
+	d.look()
+	d.add("ab 1")
+	q := d.Look(d.supply(), d.now)
+	if q == nil || !d.Placing() {
+		t.Fatal("a new queue is not asked for")
+	}
+	q.Ask(context.Background())
+	d.ended("aa", -1, 0)
+	d.told("open aa")
+	d.Placed(q, d.supply(), d.now)
+	d.told()
+	d.look()
+	if diff := cmp.Diff([]compute.QueueName{"aa", "ab"}, d.Waiting()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What comes up while a fetch is open is fetched beside it at once.
+func TestNewQueueBesideAnOpenFetch(t *testing.T) {
+	d := newFixture(t, "aa 1")
+	d.look()
+	d.now = d.now.Add(time.Second)
+	d.add("ab 1")
+	d.look()
+	d.told("open aa", "open beside ab")
+}
+
+// A host that offers nothing looks again when it may.
+func TestHostThatOffersNothing(t *testing.T) {
+	d := newFixture(t, "a 1")
+	until := d.now.Add(time.Minute)
+	if d.Look(Supply{Until: until}, d.now) != nil || !d.Due().Equal(until) {
+		t.Errorf("it looks again at %s", d.Due())
+	}
+	d.now = until
+	d.look()
+	d.told("open a")
+}
