@@ -3,74 +3,58 @@ package agent
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// The functions below make a call of the hypervisor from what is known now; it
-// is made elsewhere, without looking at the loop again.
+// work is one call of the hypervisor, made of what was known when it was decided: it is made by a
+// worker, and knows nothing of the loop.
+type work func(context.Context) (task.Event, error)
 
-func (l *loop) prepare(id compute.InstanceID) func(context.Context) (task.Event, error) {
-	t, b := l.tasks[id], l.builds[id]
-	if t == nil {
-		return nil
-	}
+func prepare(d hypervisor.Driver, t task.Task, b compute.Build) work {
 	spec := hypervisor.Spec{
 		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Fence: t.Fence, Name: t.Name,
 		Resources: t.Resources, Place: t.Place, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData, SSHKeys: b.SSHKeys,
 	}
-	delete(l.builds, id)
+	return func(ctx context.Context) (task.Event, error) { return task.Prepared{}, d.Prepare(ctx, spec) }
+}
+
+func launch(d hypervisor.Driver, t task.Task) work {
 	return func(ctx context.Context) (task.Event, error) {
-		return task.Prepared{}, l.o.Driver.Prepare(ctx, spec)
+		return task.Launched{}, d.Launch(ctx, t.Instance, t.Attempt, t.Claim)
 	}
 }
 
-func (l *loop) launch(id compute.InstanceID) func(context.Context) (task.Event, error) {
-	t := l.tasks[id]
-	if t == nil {
-		return nil
-	}
-	attempt, claim := t.Attempt, t.Claim
-	return func(ctx context.Context) (task.Event, error) {
-		return task.Launched{}, l.o.Driver.Launch(ctx, id, attempt, claim)
-	}
+func destroy(d hypervisor.Driver, id compute.InstanceID) work {
+	return func(ctx context.Context) (task.Event, error) { return task.Destroyed{}, d.Destroy(ctx, id) }
 }
 
-func (l *loop) destroy(id compute.InstanceID) func(context.Context) (task.Event, error) {
-	return func(ctx context.Context) (task.Event, error) {
-		return task.Destroyed{}, l.o.Driver.Destroy(ctx, id)
-	}
-}
-
-func (l *loop) power(id compute.InstanceID) func(context.Context) (task.Event, error) {
-	t := l.tasks[id]
-	if t == nil || t.Command == nil {
-		return nil
-	}
-	c, grace := *t.Command, l.o.Timing.StopGrace
+// power carries out a command; grace is what a guest gets to stop softly.
+func power(d hypervisor.Driver, id compute.InstanceID, c compute.PowerCommand, grace time.Duration) work {
 	if c.Hard {
 		grace = 0
 	}
 	return func(ctx context.Context) (task.Event, error) {
 		switch c.Op {
 		case compute.OpStop:
-			if err := l.o.Driver.Stop(ctx, id, grace); err != nil {
+			if err := d.Stop(ctx, id, grace); err != nil {
 				return nil, err
 			}
-			return task.PowerDone{Power: compute.PowerStopped, Stopped: l.whyStopped(ctx, id)}, nil
+			return task.PowerDone{Power: compute.PowerStopped, Stopped: whyStopped(ctx, d, id)}, nil
 		case compute.OpStart:
-			return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Start(ctx, id)
+			return task.PowerDone{Power: compute.PowerRunning}, d.Start(ctx, id)
 		}
-		return task.PowerDone{Power: compute.PowerRunning}, l.o.Driver.Reboot(ctx, id, grace)
+		return task.PowerDone{Power: compute.PowerRunning}, d.Reboot(ctx, id, grace)
 	}
 }
 
 // whyStopped asks how a machine that was told to stop has ended: it may have
-// been cut off, or have stopped before. It is called from workers.
-func (l *loop) whyStopped(ctx context.Context, id compute.InstanceID) task.Stopped {
-	list, err := l.o.Driver.List(ctx)
+// been cut off, or have stopped before.
+func whyStopped(ctx context.Context, d hypervisor.Driver, id compute.InstanceID) task.Stopped {
+	list, err := d.List(ctx)
 	for _, m := range list {
 		if err == nil && m.Instance == id && m.Power == compute.PowerStopped {
 			return stopped(m)

@@ -21,18 +21,32 @@ func (l *loop) carryOut(p pending) {
 	case task.Renew:
 		l.answer(p.id, wire.AckRenew)
 	case task.Interrupt:
-		if op := l.ops[p.id]; op != nil && op.cancel != nil {
-			op.cancel()
-		}
-	case task.Prepare:
-		image := l.builds[p.id].Image
-		l.start(p, task.Preparing, l.o.Timing.Prepare, l.prepare(p.id)).image = image
-	case task.Launch:
-		l.start(p, task.Launching, l.o.Timing.Launch, l.launch(p.id))
-	case task.DoPower:
-		l.start(p, task.Running, l.o.Timing.Power, l.power(p.id))
+		l.calls.interrupt(p.id)
 	case task.Destroy:
-		l.start(p, task.Ending, l.o.Timing.Destroy, l.destroy(p.id))
+		l.start(p, task.Ending, l.o.Timing.Destroy, destroy(l.o.Driver, p.id))
+	default:
+		l.carryOutFor(l.tasks[p.id], p)
+	}
+}
+
+// carryOutFor has the hypervisor do something for a task that is still there.
+func (l *loop) carryOutFor(t *task.Task, p pending) {
+	if t == nil {
+		return
+	}
+	switch p.action.(type) {
+	case task.Prepare:
+		b := l.builds[p.id]
+		delete(l.builds, p.id)
+		l.start(p, task.Preparing, l.o.Timing.Prepare, prepare(l.o.Driver, *t, b)).image = b.Image
+	case task.Launch:
+		l.start(p, task.Launching, l.o.Timing.Launch, launch(l.o.Driver, *t))
+	case task.DoPower:
+		var do work // none: the task has dropped the command, so the call ends without being made
+		if t.Command != nil {
+			do = power(l.o.Driver, p.id, *t.Command, l.o.Timing.StopGrace)
+		}
+		l.start(p, task.Running, l.o.Timing.Power, do)
 	}
 }
 

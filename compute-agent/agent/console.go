@@ -12,76 +12,82 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Asks about consoles pass the loop by: they are neither journaled nor repeated,
-// and nothing that matters waits for one. Where there are more than this host
-// answers at once, some are not answered; who asked knows after ten seconds.
+// consoles answers asks about consoles. They pass the loop by: they are neither journaled nor
+// repeated, and nothing that matters waits for one. Where there are more than this host answers at
+// once, some are not answered; whoever asked knows after ten seconds.
+type consoles struct {
+	o    *Options
+	asks chan consoleAsk // that wait for a worker
+}
+
 const (
-	consoleHands  = 2  // answer at once
-	consolesQueue = 32 // wait for that
+	consoleWorkers = 2  // answer at once
+	consolesQueue  = 32 // wait for that
 )
 
-// consoleAsk is an ask that waits for a hand.
+// consoleAsk is an ask that waits for a worker.
 type consoleAsk struct {
 	compute.Command
 	here bool // this host has the machine, and for this project: an id alone is no proof of that
 }
 
-// console takes an ask, or leaves it.
-func (l *loop) console(c compute.Command) {
-	t, ok := l.tasks[c.Instance]
+func newConsoles(o *Options) *consoles {
+	return &consoles{o: o, asks: make(chan consoleAsk, consolesQueue)}
+}
+
+// ask queues an ask, or drops it.
+func (c *consoles) ask(a consoleAsk) {
 	select {
-	case l.consoles <- consoleAsk{c, ok && t.Project == c.Project}:
+	case c.asks <- a:
 	default:
-		l.log.Debug("an ask for a console is left: there are too many", zap.String("instance", string(c.Instance)))
+		c.o.Log.Debug("an ask for a console is left: there are too many", zap.String("instance", string(a.Instance)))
 	}
 }
 
-// askedFor says by this host's clock until when an answer about a console is waited for:
-// as long as its asker said, from when the log has the question. The asker's clock
-// and this host's need not agree.
-func (l *loop) askedFor(c *compute.Command, rec wire.Record) {
-	if c.Console == nil || !rec.Logged || c.At.IsZero() {
-		return
-	}
-	ask := *c.Console
-	left := rec.Time.Add(ask.Deadline.Sub(c.At)).Sub(l.clock.At(l.o.Now()))
-	ask.Deadline = time.Now().Add(left)
-	c.Console = &ask
-}
-
-// answerConsoles runs beside the loop until it ends.
-func (l *loop) answerConsoles() {
-	for range consoleHands {
-		l.workers.Go(func() {
-			for {
-				select {
-				case <-l.work.Done():
-					return
-				case c := <-l.consoles:
-					l.answerConsole(c)
-				}
-			}
-		})
+// run answers asks, one at a time, until ctx ends.
+func (c *consoles) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case a := <-c.asks:
+			c.answer(ctx, a)
+		}
 	}
 }
 
-// answerConsole answers once, or not at all: an ask that is too old, as all are
-// that waited for an agent to come back, is nobody's any more.
-func (l *loop) answerConsole(c consoleAsk) {
-	ctx, cancel := context.WithDeadline(l.work, c.Console.Deadline)
+// answer answers once, or not at all: an ask that is too old, as all are that waited for an agent to
+// come back, has nobody that waits for it.
+func (c *consoles) answer(ctx context.Context, a consoleAsk) {
+	ctx, cancel := context.WithDeadline(ctx, a.Console.Deadline)
 	defer cancel()
 	if ctx.Err() != nil {
-		l.log.Debug("an ask for a console is too old to be answered", zap.String("instance", string(c.Instance)), zap.Time("deadline", c.Console.Deadline))
+		c.o.Log.Debug("an ask for a console is too old to be answered",
+			zap.String("instance", string(a.Instance)), zap.Time("deadline", a.Console.Deadline))
 		return
 	}
-	answer := readConsole(ctx, l.o.Driver, c)
+	answer := readConsole(ctx, c.o.Driver, a)
 	if ctx.Err() != nil {
 		return // nobody waits any more
 	}
-	answer.Host, answer.At = l.o.Host, l.o.Now().UTC()
-	if err := l.o.Reporter.Send(ctx, wire.EncodeConsole(answer).To(l.o.Topics.Consoles(), 0)); err != nil {
-		l.log.Debug("a console was not sent", zap.String("instance", string(c.Instance)), zap.Error(err))
+	answer.Host, answer.At = c.o.Host, c.o.Now().UTC()
+	if err := c.o.Reporter.Send(ctx, wire.EncodeConsole(answer).To(c.o.Topics.Consoles(), 0)); err != nil {
+		c.o.Log.Debug("a console was not sent", zap.String("instance", string(a.Instance)), zap.Error(err))
 	}
+}
+
+// byOwnClock says by this host's clock until when an answer about a console is waited for: as long
+// as its asker said, from when the log has the question; at is the log's time now. The asker's clock
+// and this host's need not agree.
+func byOwnClock(c compute.Command, rec wire.Record, at time.Time) compute.Command {
+	if c.Console == nil || !rec.Logged || c.At.IsZero() {
+		return c
+	}
+	ask := *c.Console
+	left := rec.Time.Add(ask.Deadline.Sub(c.At)).Sub(at)
+	ask.Deadline = time.Now().Add(left)
+	c.Console = &ask
+	return c
 }
 
 // readConsole asks the hypervisor.

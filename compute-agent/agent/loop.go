@@ -54,11 +54,8 @@ type loop struct {
 	stopBy   time.Time // zero: not stopping
 	giveUpAt time.Time // when what is claimed then is given back; zero: not stopping, or done
 
-	ops    map[compute.InstanceID]*op // what the hypervisor is doing
-	queued []*op                      // what it will do when a hand is free
-	hands  int                        // of those under way that needed one
-
-	consoles chan consoleAsk // asks that wait for a hand
+	calls    calls
+	consoles *consoles
 
 	stream  stream
 	view    view
@@ -81,8 +78,8 @@ func newLoop(a *Agent) *loop {
 		tasks: map[compute.InstanceID]*task.Task{}, refs: map[compute.InstanceID]wire.WorkRef{},
 		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given),
 		host: a.begin.Host, guard: guardOf(a.begin.Host), images: images{},
-		stream: stream{written: a.begin.Position}, dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, ops: map[compute.InstanceID]*op{},
-		consoles: make(chan consoleAsk, consolesQueue),
+		stream: stream{written: a.begin.Position}, dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, calls: newCalls(a.opts.Slots),
+		consoles: newConsoles(&a.opts),
 		view:     view{moved: map[compute.InstanceID]bool{}},
 	}
 	l.fetches = fetch.New(fetch.Options{
@@ -100,7 +97,9 @@ func (l *loop) run(ctx context.Context) error {
 	l.workers.Go(func() { l.sender.run(l.work) })
 	l.begin()
 	l.listen()
-	l.answerConsoles()
+	for range consoleWorkers {
+		l.workers.Go(func() { l.consoles.run(l.work) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	done := ctx.Done()

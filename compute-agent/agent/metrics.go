@@ -119,15 +119,15 @@ func (a *Agent) see(b compute.Beacon) {
 }
 
 // called counts a call of the hypervisor; one that never began is none.
-func (m *Metrics) called(o *op, err error) {
-	if m == nil || o.began.IsZero() {
+func (m *Metrics) called(c *call, err error) {
+	if m == nil || c.began.IsZero() {
 		return
 	}
 	result := "ok"
 	if err != nil {
 		result = "failed"
 	}
-	m.calls.WithLabelValues(operation(o.stage), result).Observe(telemetry.Since(o.began))
+	m.calls.WithLabelValues(operation(c.stage), result).Observe(telemetry.Since(c.began))
 }
 
 // operation is what a task in this stage has the hypervisor do.

@@ -135,8 +135,8 @@ func BenchmarkMetrics(b *testing.B) {
 				a.counts.taken.Add(1)
 				a.counts.claims.Add(1)
 				a.counts.launches.Add(1)
-				m.called(&op{began: began}, nil)
-				m.called(&op{began: began, stage: 2}, nil)
+				m.called(&call{began: began}, nil)
+				m.called(&call{began: began, stage: 2}, nil)
 				m.wrote(began)
 				a.see(compute.Beacon{})
 			}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -154,4 +155,21 @@ func (o Options) checkHome(begin journal.State) error {
 		Message: fmt.Sprintf("does not see this host's machines: its journal has %d made by %q", len(begin.Entries), was),
 		Remedy:  "set the old driver and its folder again, and delete what the host has before you change them",
 	}
+}
+
+// Reporter writes records that must not be lost.
+type Reporter interface {
+	// Send returns when Kafka has all of them, or the first error; then any of
+	// them may be there or not.
+	Send(ctx context.Context, recs ...wire.Record) error
+}
+
+// Journal is what this host has taken. The agent is its only writer.
+type Journal interface {
+	Read() (journal.State, error)
+	// Write is durable when it returns. After an error the agent ends.
+	Write(journal.Change) error
+	// Room says why there is no room for what will be written; nil: there is. It is
+	// asked while Write may be under way.
+	Room() error
 }

@@ -53,5 +53,5 @@ func (l *loop) finished() bool {
 		return true
 	}
 	put, done := l.sender.progress()
-	return put == done && !l.claiming() && len(l.ops) == 0 && len(l.queued) == 0 && len(l.decided) == 0 && l.a.inbox.empty()
+	return put == done && !l.claiming() && l.calls.none() && len(l.decided) == 0 && l.a.inbox.empty()
 }

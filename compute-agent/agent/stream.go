@@ -57,8 +57,7 @@ func (l *loop) apply() {
 			// Said to the journal before this one. What is still open of it, the
 			// conductors repeat after our hello.
 		default:
-			l.askedFor(&c, rec)
-			l.command(c, rec.Offset)
+			l.command(byOwnClock(c, rec, l.clock.At(l.o.Now())), rec.Offset)
 		}
 		if !passing(c.Op) || l.stream.history || rec.Offset-l.stream.written > asksAgain {
 			l.position(rec.Offset + 1)
@@ -115,7 +114,8 @@ func (l *loop) command(c compute.Command, offset int64) {
 	case compute.CommandBuild:
 		l.fetches.Pin(*c.Build)
 	case compute.CommandConsole:
-		l.console(c)
+		t, known := l.tasks[c.Instance]
+		l.consoles.ask(consoleAsk{c, known && t.Project == c.Project})
 	case compute.CommandLook:
 		l.hearRing(*c.Look)
 	case compute.CommandTwins:

@@ -11,90 +11,123 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// op is one call of the hypervisor. For an instance there is one at a time.
-type op struct {
+// call is one call of the hypervisor. For an instance there is one at a time.
+type call struct {
 	id     compute.InstanceID
 	image  string // of a preparation
 	claim  compute.ClaimID
 	stage  task.Stage
 	within time.Duration
-	do     func(context.Context) (task.Event, error)
+	do     work
 	began  time.Time          // zero: it was never begun
 	cancel context.CancelFunc // nil until it begins
 }
 
-// waits says whether a call needs a free hand. Preparations have the build slots for
-// that, which were free when the work was taken; a launch is short, and would wait
-// for guests that are slow to stop.
-func (o *op) waits() bool { return o.stage > task.Launching }
+// needsWorker says whether a call needs a free worker. Preparations have the build slots for that,
+// which were free when the work was taken; a launch is short, and would wait for guests that are slow
+// to stop.
+func (c *call) needsWorker() bool { return c.stage > task.Launching }
 
-// start begins a call, or waits for a free hand.
-func (l *loop) start(
-	p pending, stage task.Stage, within time.Duration, do func(context.Context) (task.Event, error),
-) *op {
-	o := &op{id: p.id, claim: p.claim, stage: stage, within: within, do: do}
-	if !o.waits() {
-		l.call(o)
-		return o
-	}
-	l.queued = append(l.queued, o)
-	l.lendHands()
-	return o
+// calls are what the hypervisor is doing, and what it will do when a worker is free.
+type calls struct {
+	running map[compute.InstanceID]*call
+	waiting []*call // for a worker, the first one first
+	busy    int     // workers
+	workers int
 }
 
-// handsPerSlot bounds how many calls that wait for a hand there are at once.
-const handsPerSlot = 4
+// workersPerSlot bounds how many calls that need a worker there are at once.
+const workersPerSlot = 4
 
-func (l *loop) lendHands() {
-	for len(l.queued) > 0 && l.hands < handsPerSlot*l.o.Slots {
-		o := l.queued[0]
-		l.queued = l.queued[1:]
-		l.hands++
-		l.call(o)
+func newCalls(slots int) calls {
+	return calls{running: map[compute.InstanceID]*call{}, workers: workersPerSlot * slots}
+}
+
+// next has a worker take the next call that waits for one; nil: none waits, or all workers are busy.
+func (c *calls) next() *call {
+	if len(c.waiting) == 0 || c.busy == c.workers {
+		return nil
+	}
+	x := c.waiting[0]
+	c.waiting = c.waiting[1:]
+	c.busy++
+	return x
+}
+
+// ended takes note that a call is over, whether or not it was begun.
+func (c *calls) ended(x *call) {
+	if c.running[x.id] == x {
+		delete(c.running, x.id)
+	}
+	if x.needsWorker() {
+		c.busy--
+	}
+}
+
+// none says that nothing is done, or waits to be done.
+func (c *calls) none() bool { return len(c.running)+len(c.waiting) == 0 }
+
+// interrupt ends what is being done for an instance.
+func (c *calls) interrupt(id compute.InstanceID) {
+	if x := c.running[id]; x != nil {
+		x.cancel()
+	}
+}
+
+// start begins a call, or has it wait for a worker.
+func (l *loop) start(p pending, stage task.Stage, within time.Duration, do work) *call {
+	c := &call{id: p.id, claim: p.claim, stage: stage, within: within, do: do}
+	if !c.needsWorker() {
+		l.call(c)
+		return c
+	}
+	l.calls.waiting = append(l.calls.waiting, c)
+	l.startWaiting()
+	return c
+}
+
+func (l *loop) startWaiting() {
+	for c := l.calls.next(); c != nil; c = l.calls.next() {
+		l.call(c)
 	}
 }
 
 // call makes the call, unless the task has gone on while it waited.
-func (l *loop) call(o *op) {
-	t, ok := l.tasks[o.id]
-	if !ok || t.Claim != o.claim || t.Stage != o.stage {
-		l.a.inbox.put(func(l *loop) { l.called(o, failed(o.stage, task.Failure{Message: "interrupted"}), nil) })
+func (l *loop) call(c *call) {
+	t, ok := l.tasks[c.id]
+	if !ok || t.Claim != c.claim || t.Stage != c.stage {
+		l.a.inbox.put(func(l *loop) { l.called(c, failed(c.stage, task.Failure{Message: "interrupted"}), nil) })
 		return
 	}
-	ctx, cancel := context.WithTimeout(l.work, o.within)
-	o.cancel, o.began = cancel, time.Now()
-	l.ops[o.id] = o
+	ctx, cancel := context.WithTimeout(l.work, c.within)
+	c.cancel, c.began = cancel, time.Now()
+	l.calls.running[c.id] = c
 	l.workers.Go(func() {
 		defer cancel()
-		event, err := o.do(ctx)
+		event, err := c.do(ctx)
 		if err != nil {
-			event = failed(o.stage, classify(err))
+			event = failed(c.stage, classify(err))
 		}
-		l.a.inbox.put(func(l *loop) { l.called(o, event, err) })
+		l.a.inbox.put(func(l *loop) { l.called(c, event, err) })
 	})
 }
 
-// called hears how a call ended.
-func (l *loop) called(o *op, e task.Event, err error) {
-	l.o.Metrics.called(o, err)
-	if l.ops[o.id] == o {
-		delete(l.ops, o.id)
-	}
-	if o.waits() {
-		l.hands--
-		defer l.lendHands()
-	}
-	t, ok := l.tasks[o.id]
-	if !ok || t.Claim != o.claim {
+// called takes note of how a call ended.
+func (l *loop) called(c *call, e task.Event, err error) {
+	l.o.Metrics.called(c, err)
+	l.calls.ended(c)
+	defer l.startWaiting()
+	t, ok := l.tasks[c.id]
+	if !ok || t.Claim != c.claim {
 		return
 	}
 	if err != nil {
-		l.log.Warn("the hypervisor failed", zap.String("instance", string(o.id)),
-			zap.Uint32("attempt", uint32(t.Attempt)), zap.Stringer("in", o.stage),
+		l.log.Warn("the hypervisor failed", zap.String("instance", string(c.id)),
+			zap.Uint32("attempt", uint32(t.Attempt)), zap.Stringer("in", c.stage),
 			zap.String("error", hypervisor.Brief(err.Error())))
 	}
-	l.judge(t, e, o.image, err)
-	l.step(o.id, e)
+	l.judge(t, e, c.image, err)
+	l.step(c.id, e)
 }
 
 // judge counts starts for the black hole guard. What was interrupted, and what
