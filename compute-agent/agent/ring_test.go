@@ -269,11 +269,11 @@ func TestRingsAreNotWrittenDown(t *testing.T) {
 
 // Without advice for long the host is not counted on to be rung: it waits by lot. It does
 // so too when the queue manager says that it does not ring.
-func TestWithoutAQueueManagerTheHostDrawsLots(t *testing.T) {
+func TestWithoutAQueueManagerTheHostSamples(t *testing.T) {
 	rungStory(t, func(c *cell, _ string) {
 		pass(compute.RingsLast - 6*time.Second)
 		c.opened()
-		pass(compute.LotHolds + 6*time.Second)
+		pass(compute.SampleHolds + 6*time.Second)
 		both := []compute.QueueName{"other", "small"}
 		if diff := cmp.Diff(both, c.waits()); diff != "" {
 			t.Error(diff)

@@ -31,11 +31,11 @@ type Fetcher struct {
 	began     time.Time
 	totals    compute.Resources // of the host, as it is offered
 	traits    map[compute.Trait]bool
-	lots      *offer.Lots
+	sampler   *offer.Sampler
 	rings     offer.Rings
 	queues    map[compute.QueueName]compute.Queue
 	heard     map[compute.QueueName]time.Time // when each was first heard of
-	listed    bool                            // lots are drawn from queues as they are, and traits
+	listed    bool                            // the sampler has the queues as they are, and traits
 	asked     bool                            // brokers were asked where they are
 	queuesEnd bool                            // the list was read to its end once
 	advised   bool                            // advice was read to its end once
@@ -51,7 +51,7 @@ type Fetcher struct {
 // New is a host's Fetcher before anything is known.
 func New(o Options) *Fetcher {
 	return &Fetcher{
-		o: o, began: time.Now(), lots: offer.NewLots(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{},
+		o: o, began: time.Now(), sampler: offer.NewSampler(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{},
 		heard: map[compute.QueueName]time.Time{}, open: map[wire.Lane]opened{}, alone: map[compute.QueueName]time.Time{},
 		changed: true,
 	}
@@ -76,12 +76,12 @@ func (f *Fetcher) Changed() { f.changed = true }
 // Freed says that room has appeared on the host.
 func (f *Fetcher) Freed(now time.Time) {
 	f.changed = true
-	f.lots.Freed(now)
+	f.sampler.Freed(now)
 }
 
 // Ring takes a ring.
 func (f *Fetcher) Ring(look compute.Look, now time.Time) {
-	f.lots.Heard(now)
+	f.sampler.NoteRing(now)
 	f.rings.Ring(look, f.waitsOn(look.Queue), now)
 	f.changed = true
 }
@@ -114,21 +114,21 @@ func (f *Fetcher) Due() time.Time {
 type opened struct {
 	offer.Reserved
 	queues map[compute.QueueName]bool
-	drawn  time.Time // when queues were drawn for it
+	chosen time.Time // when queues were chosen for it
 	began  time.Time
 	room   offer.Room                 // of the host when it was opened
-	passed map[compute.QueueName]bool // drawn then, and left out
+	passed map[compute.QueueName]bool // chosen then, and left out
 	extra  []compute.QueueName        // waited on for a short poll only: work is said to lie there
 	rung   []compute.QueueName        // looked at because the host was rung
 }
 
 // split finds the queues that came up since: the host was rung for them, they were
-// not there, or their work did not fit then. Other lots, and work that is known to lie somewhere, wait for the
+// not there, or their work did not fit then. Queues sampled since, and work that is known to lie somewhere, wait for the
 // next fetch: where there is more work than hosts can take, every host would open
 // another fetch.
 func (f *Fetcher) split(o opened, some []offer.Candidate) (missed, rest []offer.Candidate) {
 	for _, c := range some {
-		if c.Called() || !o.passed[c.Queue] && (!f.heard[c.Queue].Before(o.drawn) || !o.room.Fits(c.Needs)) {
+		if c.Called() || !o.passed[c.Queue] && (!f.heard[c.Queue].Before(o.chosen) || !o.room.Fits(c.Needs)) {
 			missed = append(missed, c)
 		} else {
 			rest = append(rest, c)
@@ -158,18 +158,18 @@ func (f *Fetcher) Look(has Supply, now time.Time) *Question {
 	if f.placing || !f.changed {
 		return nil
 	}
-	f.changed, f.again = false, f.lots.Turns(now)
+	f.changed, f.again = false, f.sampler.NextEpoch(now)
 	if has.Slots <= len(f.open) {
 		return nil
 	}
-	candidates := f.draw(has.Room, now)
+	candidates := f.candidates(has.Room, now)
 	if len(candidates) == 0 {
 		return nil
 	}
-	q := &Question{puller: f.o.Puller, drawn: make(map[compute.QueueName]offer.Candidate, len(candidates)), when: now, was: maps.Clone(f.open)}
+	q := &Question{puller: f.o.Puller, chosen: make(map[compute.QueueName]offer.Candidate, len(candidates)), when: now, was: maps.Clone(f.open)}
 	for _, c := range candidates {
 		q.refs = append(q.refs, f.ref(c.Queue))
-		q.drawn[c.Queue] = c
+		q.chosen[c.Queue] = c
 	}
 	q.others = f.unasked(q.refs, now)
 	f.placing = true
@@ -179,16 +179,16 @@ func (f *Fetcher) Look(has Supply, now time.Time) *Question {
 // Question is in which lanes queues are to be fetched. It is asked outside the Fetcher's goroutine.
 type Question struct {
 	puller Placer
-	drawn  map[compute.QueueName]offer.Candidate
-	refs   []wire.QueueRef // of those drawn
-	others []wire.QueueRef // that may be drawn some time
-	when   time.Time       // when they were drawn
+	chosen map[compute.QueueName]offer.Candidate
+	refs   []wire.QueueRef // of those chosen
+	others []wire.QueueRef // that may be chosen some time
+	when   time.Time       // when they were chosen
 	was    map[wire.Lane]opened
 	at     map[wire.Lane][]wire.QueueRef
 	err    error
 }
 
-// Ask asks brokers for what was drawn, and with it for some others: one question for these too.
+// Ask asks brokers for what was chosen, and with it for some others: one question for these too.
 func (q *Question) Ask(ctx context.Context) {
 	if n := min(len(q.others), mostAsked); n > 0 {
 		_, _ = q.puller.Place(ctx, q.others[:n])
@@ -198,7 +198,7 @@ func (q *Question) Ask(ctx context.Context) {
 }
 
 // Rest asks for some more of the others, after Ask; false: there are none. Their trouble is told when they
-// are drawn.
+// are chosen.
 func (q *Question) Rest(ctx context.Context) bool {
 	n := min(len(q.others), mostAsked)
 	if n > 0 {
@@ -221,26 +221,25 @@ const mostAsked = 2000
 // mostAskedRung is how many queues there may be for a host that is rung to ask for all.
 const mostAskedRung = 200
 
-// unasked are the queues that may be drawn some time, those that were drawn now first:
-// brokers are asked for all of them at first, instead of whenever the lots bring up
-// another. A host that is rung needs few of many: it asks for those it is rung for.
-func (f *Fetcher) unasked(drawn []wire.QueueRef, now time.Time) (refs []wire.QueueRef) {
-	if f.asked || f.lots.Rung(now) && len(f.queues) > mostAskedRung {
+// unasked are the queues that may be chosen some time, those that were chosen now first:
+// brokers are asked for all of them at first, instead of whenever another is sampled. A host that is rung needs few of many: it asks for those it is rung for.
+func (f *Fetcher) unasked(chosen []wire.QueueRef, now time.Time) (refs []wire.QueueRef) {
+	if f.asked || f.sampler.Rung(now) && len(f.queues) > mostAskedRung {
 		return nil
 	}
 	f.asked = true
-	refs = slices.Clone(drawn)
+	refs = slices.Clone(chosen)
 	for _, q := range offer.Accepted(f.traits, f.list()) {
-		if ref := f.ref(q.Name); !slices.Contains(drawn, ref) {
+		if ref := f.ref(q.Name); !slices.Contains(chosen, ref) {
 			refs = append(refs, ref)
 		}
 	}
 	return refs
 }
 
-// dropStale leaves out lanes of which a fetch has ended since it was drawn: what
-// that fetch listed was not drawn, and would be missing from the next one for as
-// long as that lasts. Everything is drawn again at once.
+// dropStale leaves out lanes of which a fetch has ended since it was asked for: what
+// that fetch listed was not chosen, and would be missing from the next one for as
+// long as that lasts. Everything is chosen again at once.
 func (f *Fetcher) dropStale(q *Question) {
 	for lane := range q.was {
 		if _, open := f.open[lane]; !open {
@@ -250,34 +249,34 @@ func (f *Fetcher) dropStale(q *Question) {
 	}
 }
 
-// draw lists the queues this host would wait on now and does not yet.
-func (f *Fetcher) draw(room offer.Room, now time.Time) []offer.Candidate {
+// candidates are the queues that this host would wait on now and does not yet.
+func (f *Fetcher) candidates(room offer.Room, now time.Time) []offer.Candidate {
 	waiting := map[compute.QueueName]bool{}
 	for _, o := range f.open {
 		maps.Copy(waiting, o.queues)
 	}
-	drawn := f.rung(room, f.chosen(room, now), now)
-	return slices.DeleteFunc(drawn, func(c offer.Candidate) bool { return waiting[c.Queue] || f.leftAlone(c.Queue, now) })
+	all := f.rung(room, f.own(room, now), now)
+	return slices.DeleteFunc(all, func(c offer.Candidate) bool { return waiting[c.Queue] || f.leftAlone(c.Queue, now) })
 }
 
-// chosen are the queues that the host finds by itself: by lot, or, while it is rung,
+// own are the queues that the host finds by itself: by sampling, or, while it is rung,
 // those in which work is said to lie.
-func (f *Fetcher) chosen(room offer.Room, now time.Time) []offer.Candidate {
-	if f.lots.Rung(now) {
-		return f.lots.Glances(room, now, f.needs)
+func (f *Fetcher) own(room offer.Room, now time.Time) []offer.Candidate {
+	if f.sampler.Rung(now) {
+		return f.sampler.ShortPolls(room, now, f.needs)
 	}
 	if waits := f.began.Add(AdviceWithin); !f.advised && now.Before(waits) {
 		f.again = waits
 		return nil
 	}
 	if !f.listed {
-		f.lots.List(offer.Accepted(f.traits, f.list()))
+		f.sampler.List(offer.Accepted(f.traits, f.list()))
 		f.listed = true
 	}
-	return f.lots.Wait(room, offer.Used(f.totals, room.Free()), now)
+	return f.sampler.Sample(room, offer.Used(f.totals, room.Free()), now)
 }
 
-// AdviceWithin is how long a host that has just started draws no lots, for advice
+// AdviceWithin is how long a host that has just started samples nothing, for advice
 // probably says that it will be rung.
 const AdviceWithin = 10 * time.Second
 
@@ -290,7 +289,7 @@ func (f *Fetcher) rung(room offer.Room, chosen []offer.Candidate, now time.Time)
 		}
 		i := slices.IndexFunc(chosen, func(c offer.Candidate) bool { return c.Queue == q })
 		if i < 0 {
-			chosen = append(chosen, offer.Candidate{Queue: q, Needs: needs, Skipped: f.lots.Skipped(q)})
+			chosen = append(chosen, offer.Candidate{Queue: q, Needs: needs, Skipped: f.sampler.Skipped(q)})
 			i = len(chosen) - 1
 		}
 		c := &chosen[i]
@@ -326,7 +325,7 @@ func (f *Fetcher) leftAlone(q compute.QueueName, now time.Time) bool {
 }
 
 // Placed opens a fetch in every idle lane, and in spare ones, that has something
-// to list which fits beside all others. Things may have changed since it was drawn.
+// to list which fits beside all others. Things may have changed since it was asked for.
 func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 	f.dropStale(q)
 	f.placing = false
@@ -337,7 +336,7 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 	if !has.Offers {
 		return
 	}
-	lanes, plan := f.lay(q, now)
+	lanes, plan := f.assign(q, now)
 	room, slots := has.Room, has.Slots
 	for lane, o := range f.open {
 		if !slices.Contains(lanes, lane) {
@@ -349,7 +348,7 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		room = room.Hold(b.Resources, place)
 	}
 	for i, p := range offer.Plan(room, plan, slots) {
-		f.begin(lanes[i], p, opened{drawn: q.when, began: now, room: has.Room}, q.at[first(lanes[i])])
+		f.begin(lanes[i], p, opened{chosen: q.when, began: now, room: has.Room}, q.at[first(lanes[i])])
 	}
 }
 
@@ -357,16 +356,16 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 // trouble, and the first lane does not wait for it.
 const spareOverdue = 1500 * time.Millisecond
 
-// lay gives the candidates of each lane to the lane, or if a fetch is open there,
+// assign gives the candidates of each lane to the lane, or if a fetch is open there,
 // those that came up since to the spare one beside it. While one is open in the
 // spare lane alone, which is not for long, the other waits: then it lists all.
-func (f *Fetcher) lay(q *Question, now time.Time) (lanes []wire.Lane, plan []offer.Lane) {
+func (f *Fetcher) assign(q *Question, now time.Time) (lanes []wire.Lane, plan []offer.Lane) {
 	add := func(lane wire.Lane, p offer.Lane) { lanes, plan = append(lanes, lane), append(plan, p) }
 	for _, lane := range slices.SortedFunc(maps.Keys(q.at), byLane) {
 		var some []offer.Candidate
 		for _, ref := range q.at[lane] {
 			if is, ok := f.queues[ref.Name]; ok && is.TopicID == ref.TopicID && !f.leftAlone(ref.Name, now) {
-				some = append(some, q.drawn[ref.Name])
+				some = append(some, q.chosen[ref.Name])
 			}
 		}
 		spare := lane
@@ -417,7 +416,7 @@ func (f *Fetcher) Ended(p wire.Pulled, now time.Time) compute.Place {
 	f.refute(o, p, now)
 	delete(f.open, p.Lane)
 	f.changed = true
-	f.looked(o, p, now)
+	f.giveBackBehind(o, p, now)
 	return o.Place
 }
 
@@ -433,7 +432,7 @@ func (f *Fetcher) refute(o opened, p wire.Pulled, now time.Time) {
 	}
 	for _, q := range o.extra {
 		if (p.Record == nil || p.Ref.Queue.Name != q) && !f.hiding(q) { // what lies there may be what is held
-			f.lots.Refute(q, now)
+			f.sampler.Refute(q, now)
 		}
 	}
 }
@@ -455,7 +454,7 @@ func (f *Fetcher) untilOwed(o opened) (wait time.Duration) {
 
 // begin opens a fetch of what is planned for a lane, if anything is.
 func (f *Fetcher) begin(lane wire.Lane, p offer.Planned, o opened, refs []wire.QueueRef) {
-	f.lots.Planned(p.Listed, p.Left)
+	f.sampler.Planned(p.Listed, p.Left)
 	if len(p.Listed) == 0 {
 		return
 	}

@@ -40,8 +40,8 @@ func (f *Fetcher) Release(ref wire.WorkRef, never, offers bool, now time.Time) {
 	f.o.Puller.Ack(ref, wire.AckRelease)
 }
 
-// looked gives back what a fetch that has ended found nothing behind.
-func (f *Fetcher) looked(o opened, p wire.Pulled, now time.Time) {
+// giveBackBehind gives back what a fetch that has ended found nothing behind.
+func (f *Fetcher) giveBackBehind(o opened, p wire.Pulled, now time.Time) {
 	f.letGo(now, func(h held) bool { return p.Record == nil && o.queues[h.ref.Queue.Name] })
 }
 

@@ -26,7 +26,7 @@ func (f *Fetcher) SetQueue(q compute.Queue, now time.Time) {
 func (f *Fetcher) RemoveQueue(q compute.QueueName) {
 	delete(f.queues, q)
 	delete(f.heard, q)
-	f.lots.Forget(q)
+	f.sampler.Forget(q)
 	f.rings.Forget(q)
 	f.relist()
 }
@@ -44,7 +44,7 @@ func (f *Fetcher) KnowsQueues() bool { return f.queuesEnd }
 
 // Advise takes advice.
 func (f *Fetcher) Advise(a compute.Advice, now time.Time) {
-	f.lots.Hear(a, now)
+	f.sampler.Advise(a, now)
 	f.changed = true
 }
 

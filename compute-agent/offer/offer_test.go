@@ -55,9 +55,9 @@ func TestTheExample(t *testing.T) {
 	all := []compute.QueueName{"large", "large.pci-yes", "medium", "medium.pci-yes", "tiny", "tiny.pci-yes"}
 	waits := func(held ...compute.Resources) []compute.QueueName {
 		room := Terms{}.Offer(inv, nil, nil).Room(amounts(held...)...)
-		lots := NewLots("h", compute.Spread)
+		lots := NewSampler("h", compute.Spread)
 		lots.List(Accepted(Traits(inv.Traits), queues))
-		plan := Plan(room, []Lane{{Candidates: lots.Wait(room, Used(inv.Totals, room.Free()), epochZero)}}, 4)
+		plan := Plan(room, []Lane{{Candidates: lots.Sample(room, Used(inv.Totals, room.Free()), epochZero)}}, 4)
 		return listed(plan[0].Listed)
 	}
 	tinyPCI := compute.Resources{compute.MemoryMB: 1 << 10, "CUSTOM_PCI": 1}
@@ -95,13 +95,13 @@ func TestTraitsDecideToo(t *testing.T) {
 }
 
 // draws is Wait with room for everything.
-func (l *Lots) draws(queues []compute.Queue, used float64, now time.Time) []Candidate {
+func (l *Sampler) draws(queues []compute.Queue, used float64, now time.Time) []Candidate {
 	room := Room{free: compute.Resources{}}
 	for _, q := range queues {
 		room.free = room.free.Max(q.Resources)
 	}
 	l.List(queues)
-	return l.Wait(room, used, now)
+	return l.Sample(room, used, now)
 }
 
 func many(n int) []compute.Queue {
@@ -135,8 +135,8 @@ func TestAboutEightWait(t *testing.T) {
 	} {
 		var sum int
 		for h := range c.hosts {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
-			l.Hear(advice(c.queues, c.hosts, c.depth), epochZero)
+			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
+			l.Advise(advice(c.queues, c.hosts, c.depth), epochZero)
 			sum += len(l.draws(many(c.queues), 0.5, epochZero.Add(time.Second)))
 		}
 		if avg := sum / c.queues; avg < c.min || avg > c.max {
@@ -158,8 +158,8 @@ func TestAsManyWaitAsAreWanted(t *testing.T) {
 		}
 		sum := 0
 		for h := range c.hosts {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
-			l.Hear(told, epochZero)
+			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
+			l.Advise(told, epochZero)
 			sum += len(l.draws(many(c.queues), 0.5, epochZero.Add(time.Second)))
 		}
 		if avg := sum / c.queues; avg < c.min || avg > c.max {
@@ -170,12 +170,12 @@ func TestAsManyWaitAsAreWanted(t *testing.T) {
 
 // The lots rotate: over an hour every host waits on every queue now and then,
 // and none on a queue all the time.
-func TestLotsRotate(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+func TestSamplesRotate(t *testing.T) {
+	l := NewSampler("h", compute.Spread)
 	times := map[compute.QueueName]int{}
 	for i := range 240 {
 		now := epochZero.Add(time.Duration(i) * 15 * time.Second)
-		l.Hear(advice(10, 32, 0), now)
+		l.Advise(advice(10, 32, 0), now)
 		for _, c := range l.draws(many(10), 0.5, now) {
 			times[c.Queue]++
 		}
@@ -190,8 +190,8 @@ func TestLotsRotate(t *testing.T) {
 func TestWeighersTilt(t *testing.T) {
 	count := func(w compute.Weigher, used float64) (n int) {
 		for h := range 400 {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), w)
-			l.Hear(advice(20, 100, 0), epochZero)
+			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), w)
+			l.Advise(advice(20, 100, 0), epochZero)
 			n += len(l.draws(many(20), used, epochZero))
 		}
 		return n
@@ -208,12 +208,12 @@ func TestWeighersTilt(t *testing.T) {
 // host visits every queue that fits once a minute.
 func TestWithoutAdvice(t *testing.T) {
 	queues := many(50)
-	fresh := NewLots("h", compute.Spread)
+	fresh := NewSampler("h", compute.Spread)
 	if got := len(fresh.draws(queues, 0.5, epochZero)); got != 50 {
 		t.Errorf("no advice ever: waits on %d of 50", got)
 	}
-	l := NewLots("h", compute.Spread)
-	l.Hear(advice(50, 1_000_000, 2_000_000), epochZero)
+	l := NewSampler("h", compute.Spread)
+	l.Advise(advice(50, 1_000_000, 2_000_000), epochZero)
 	if got := len(l.draws(queues, 0.5, epochZero.Add(59*time.Second))); got != MostExtra {
 		t.Errorf("everybody should wait on some deep queues: %d of 50", got)
 	}
@@ -237,11 +237,11 @@ func TestWithoutAdvice(t *testing.T) {
 	}
 }
 
-func TestTurnsIsWhenTheLotsChange(t *testing.T) {
+func TestNextEpochIsWhenTheSampleChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := NewLots(compute.HostID(rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "host")), compute.Spread)
+		l := NewSampler(compute.HostID(rapid.StringMatching(`[a-z]{1,8}`).Draw(t, "host")), compute.Spread)
 		now := epochZero.Add(time.Duration(rapid.Int64Range(0, 1e15).Draw(t, "now")))
-		next := l.Turns(now)
+		next := l.NextEpoch(now)
 		if !next.After(now) || next.Sub(now) > Epoch {
 			t.Fatalf("turns %s after now", next.Sub(now))
 		}
@@ -254,12 +254,12 @@ func TestTurnsIsWhenTheLotsChange(t *testing.T) {
 // A fetch lists 64 queues at most: deep ones first, the longest waiting first,
 // and none is left out twice in a row as long as two fetches hold all.
 func TestSixtyFourAtMost(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+	l := NewSampler("h", compute.Spread)
 	a := advice(100, 1, 0)
 	for i := range 10 {
 		a.About[90+i].Depth, a.About[90+i].Oldest = 1, epochZero.Add(-time.Duration(i)*time.Second)
 	}
-	l.Hear(a, epochZero)
+	l.Advise(a, epochZero)
 	left := map[compute.QueueName]bool{}
 	room := Room{free: compute.Resources{compute.VCPU: 1}}
 	for round := range 6 {
@@ -380,7 +380,7 @@ func TestLanesTakeTurns(t *testing.T) {
 }
 
 func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
-	l := NewLots("h", compute.Spread)
+	l := NewSampler("h", compute.Spread)
 	var queues [2][]compute.Queue
 	for i := range queues {
 		for size, needs := range map[string]compute.Resources{"small": small, "large": large} {
@@ -429,13 +429,13 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 // Three brokers: two lanes with small work, whose fetches end in turn, do not keep
 // the host's whole room from a third, in which work lies.
 func TestWhatNeedsAllTakesTurns(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+	l := NewSampler("h", compute.Spread)
 	room := Room{free: compute.Resources{compute.VCPU: 4}}
 	queues := []compute.Queue{
 		{Name: "a", Resources: compute.Resources{compute.VCPU: 1}}, {Name: "b", Resources: compute.Resources{compute.VCPU: 1}},
 		{Name: "all", Resources: compute.Resources{compute.VCPU: 4}},
 	}
-	l.Hear(compute.Advice{About: []compute.QueueAdvice{{Queue: "all", Depth: 1, Eligible: 1}}}, epochZero)
+	l.Advise(compute.Advice{About: []compute.QueueAdvice{{Queue: "all", Depth: 1, Eligible: 1}}}, epochZero)
 	open := make([]Planned, len(queues))
 	times := map[compute.QueueName]int{}
 	for round := range 60 {
@@ -513,8 +513,8 @@ func TestWorkThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 		}
 		return a
 	}
-	l := NewLots("h", compute.Spread)
-	l.Hear(deep(said.Add(-time.Second)), epochZero)
+	l := NewSampler("h", compute.Spread)
+	l.Advise(deep(said.Add(-time.Second)), epochZero)
 	drawn := func(at time.Time) (n int) {
 		for _, c := range l.draws(many(3), 0.5, at) {
 			if !c.Extra || !c.Deep {
@@ -532,7 +532,7 @@ func TestWorkThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 	if n := drawn(now); n != 2 {
 		t.Errorf("%d queues, want the other 2", n)
 	}
-	l.Hear(deep(said), now)
+	l.Advise(deep(said), now)
 	if n := drawn(now); n != 2 {
 		t.Errorf("%d queues after the same was said again, want 2", n)
 	}
@@ -540,12 +540,12 @@ func TestWorkThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 		t.Errorf("%d queues when the lots have turned, want 3", n)
 	}
 	l.Refute("q000", now)
-	l.Hear(deep(said.Add(time.Millisecond)), now)
+	l.Advise(deep(said.Add(time.Millisecond)), now)
 	if n := drawn(now); n != 3 {
 		t.Errorf("%d queues with newer work, want 3", n)
 	}
 	l.Refute("q000", now)
-	l.Hear(advice(3, 1, 1<<30), now)
+	l.Advise(advice(3, 1, 1<<30), now)
 	if all := l.draws(many(3), 0.5, now); len(all) != 3 {
 		t.Errorf("%d queues that are its by lot, want 3", len(all))
 	}

@@ -19,7 +19,7 @@ type Reserved struct {
 // Lane is one lane as Plan sees it.
 type Lane struct {
 	Open *Reserved // of the fetch that is open in it; nil if the lane is idle
-	// Candidates are the queues drawn that are fetched there; for an open lane
+	// Candidates are the queues chosen that are fetched there; for an open lane
 	// those that its fetch does not list.
 	Candidates []Candidate
 }
@@ -27,7 +27,7 @@ type Lane struct {
 // Planned is what is to be fetched in one lane.
 type Planned struct {
 	Listed   []Candidate // nothing: no fetch
-	Left     []Candidate // drawn, and not listed now; of idle lanes only
+	Left     []Candidate // chosen, and not listed now; of idle lanes only
 	Reserved             // to be held while it is open
 }
 

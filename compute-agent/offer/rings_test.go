@@ -90,7 +90,7 @@ func TestRingsThatAreOverAreForgotten(t *testing.T) {
 
 // A host is rung as long as advice says so, and comes.
 func TestAHostIsRungWhileAdviceComes(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+	l := NewSampler("h", compute.Spread)
 	rung := func(after time.Duration, want bool) {
 		t.Helper()
 		if got := l.Rung(epochZero.Add(after)); got != want {
@@ -99,7 +99,7 @@ func TestAHostIsRungWhileAdviceComes(t *testing.T) {
 	}
 	hear := func(after time.Duration, rings bool) {
 		now := epochZero.Add(after)
-		l.Hear(compute.Advice{At: now, Rings: rings}, now)
+		l.Advise(compute.Advice{At: now, Rings: rings}, now)
 	}
 	rung(0, false)
 	hear(0, true)
@@ -112,18 +112,18 @@ func TestAHostIsRungWhileAdviceComes(t *testing.T) {
 }
 
 // glancing is a host that was rung, told of work in all of n queues but the first.
-func glancing(n int) *Lots {
-	l := NewLots("h", compute.Spread)
+func glancing(n int) *Sampler {
+	l := NewSampler("h", compute.Spread)
 	news := advice(n, 1000, 5)
 	news.At, news.Rings, news.About[0].Depth = epochZero, true, 0
 	for i := range news.About {
 		news.About[i].Oldest = epochZero.Add(-time.Second)
 	}
-	l.Hear(news, epochZero)
+	l.Advise(news, epochZero)
 	return l
 }
 
-func (l *Lots) glance(after time.Duration, fits, ours func(compute.QueueName) bool) (out []compute.QueueName) {
+func (l *Sampler) glance(after time.Duration, fits, ours func(compute.QueueName) bool) (out []compute.QueueName) {
 	room := Room{free: compute.Resources{compute.VCPU: 1}}
 	needs := func(q compute.QueueName) (compute.Resources, bool) {
 		if !fits(q) {
@@ -131,7 +131,7 @@ func (l *Lots) glance(after time.Duration, fits, ours func(compute.QueueName) bo
 		}
 		return compute.Resources{compute.VCPU: 1}, ours(q)
 	}
-	for _, c := range l.Glances(room, epochZero.Add(after), needs) {
+	for _, c := range l.ShortPolls(room, epochZero.Add(after), needs) {
 		if !c.Deep || !c.Extra || c.Rung {
 			panic(fmt.Sprintf("%+v", c))
 		}
@@ -143,7 +143,7 @@ func (l *Lots) glance(after time.Duration, fits, ours func(compute.QueueName) bo
 
 func every(compute.QueueName) bool { return true }
 
-func TestGlances(t *testing.T) {
+func TestShortPolls(t *testing.T) {
 	q := func(some ...int) (out []compute.QueueName) {
 		for _, i := range some {
 			out = append(out, many(i + 1)[i].Name)
@@ -154,15 +154,15 @@ func TestGlances(t *testing.T) {
 	expect := func(why string, after time.Duration, want []compute.QueueName) {
 		t.Helper()
 		if got := l.glance(after, every, every); !slices.Equal(got, want) {
-			t.Errorf("%s: the host glances at %v, and not %v", why, got, want)
+			t.Errorf("%s: the host pollsFor at %v, and not %v", why, got, want)
 		}
 	}
-	turn := l.Turns(epochZero).Sub(epochZero)
+	turn := l.NextEpoch(epochZero).Sub(epochZero)
 	expect("when it begins", 0, q(1, 2, 3))
-	expect("once", glances, nil)
+	expect("once", pollsFor, nil)
 	expect("an epoch", turn, q(1, 2, 3))
-	expect("for a moment", turn+glances-1, q(1, 2, 3))
-	expect("no longer", turn+glances, nil)
+	expect("for a moment", turn+pollsFor-1, q(1, 2, 3))
+	expect("no longer", turn+pollsFor, nil)
 	l.Freed(epochZero.Add(turn + 5*time.Second))
 	expect("when room appeared", turn+5*time.Second, q(1, 2, 3))
 	expect("for a moment", turn+6*time.Second, nil)
@@ -174,33 +174,33 @@ func TestGlances(t *testing.T) {
 	expect("a queue that is gone", turn, q(3))
 	gone := advice(4, 1000, 0)
 	gone.About, gone.Full = gone.About[3:], false
-	l.Hear(gone, epochZero)
+	l.Advise(gone, epochZero)
 	expect("where no work lies any more", turn, nil)
 	newer := advice(4, 1000, 5)
 	newer.At, newer.Full = epochZero.Add(turn), false
 	for i := range newer.About {
 		newer.About[i].Oldest = epochZero.Add(turn)
 	}
-	l.Hear(newer, epochZero.Add(turn))
+	l.Advise(newer, epochZero.Add(turn))
 	expect("where newer work lies", turn, q(0, 1, 2, 3))
 	fits := func(n compute.QueueName) bool { return n != q(1)[0] }
 	ours := func(n compute.QueueName) bool { return n != q(2)[0] }
 	if got := l.glance(turn, fits, ours); !slices.Equal(got, q(0, 3)) {
-		t.Errorf("the host glances at %v", got)
+		t.Errorf("the host pollsFor at %v", got)
 	}
-	l.Hear(compute.Advice{Full: true, Rings: true}, epochZero)
+	l.Advise(compute.Advice{Full: true, Rings: true}, epochZero)
 	expect("where all was told, and nothing of it", turn, nil)
 }
 
-// A host glances at few queues, at others each time, and hosts at others than their
+// A host pollsFor at few queues, at others each time, and hosts at others than their
 // neighbours.
-func TestGlancesAreFew(t *testing.T) {
+func TestShortPollsAreFew(t *testing.T) {
 	seen := map[compute.QueueName]bool{}
 	l := glancing(100)
 	for e := range 60 {
-		got := l.glance(l.Turns(epochZero).Sub(epochZero)+time.Duration(e)*Epoch, every, every)
+		got := l.glance(l.NextEpoch(epochZero).Sub(epochZero)+time.Duration(e)*Epoch, every, every)
 		if len(got) != MostExtra {
-			t.Fatalf("the host glances at %d queues", len(got))
+			t.Fatalf("the host pollsFor at %d queues", len(got))
 		}
 		for _, q := range got {
 			seen[q] = true
@@ -236,11 +236,11 @@ func TestRingsComeFirst(t *testing.T) {
 
 // A ring says that hosts are rung, before any advice does.
 func TestARingSaysThatHostsAreRung(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+	l := NewSampler("h", compute.Spread)
 	if l.Rung(epochZero) {
 		t.Error("nobody has rung")
 	}
-	l.Heard(epochZero)
+	l.NoteRing(epochZero)
 	if !l.Rung(epochZero.Add(compute.RingsLast-1)) || l.Rung(epochZero.Add(compute.RingsLast)) {
 		t.Error("a ring counts as long as advice does")
 	}
@@ -248,10 +248,10 @@ func TestARingSaysThatHostsAreRung(t *testing.T) {
 
 // What a queue manager that is gone said last is as old as it is, however late it is read.
 func TestAdviceThatIsReadLateIsOld(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+	l := NewSampler("h", compute.Spread)
 	skew := -3 * time.Hour // of the queue manager's clock
 	hear := func(said, now time.Duration) {
-		l.Hear(compute.Advice{At: epochZero.Add(said + skew), Rings: true}, epochZero.Add(now))
+		l.Advise(compute.Advice{At: epochZero.Add(said + skew), Rings: true}, epochZero.Add(now))
 	}
 	rung := func(at time.Duration, want bool) {
 		t.Helper()

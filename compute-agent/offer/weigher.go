@@ -21,13 +21,13 @@ func Chance(w compute.Weigher, of, used float64) float64 {
 }
 
 // Waits says whether a host waits on a queue that it should now wait on with another chance than the one
-// it was dealt with: it joins, or leaves, only as far as the chance has changed.
-func Waits(w compute.Weigher, mine bool, dealt, now float64, lot uint64, used float64) bool {
-	dealt, now = Chance(w, dealt, used), Chance(w, now, used)
-	if mine {
-		return part(lot)*dealt < now
+// it was sampled with: it joins, or leaves, only as far as the chance has changed.
+func Waits(w compute.Weigher, sampled bool, then, now float64, random uint64, used float64) bool {
+	then, now = Chance(w, then, used), Chance(w, now, used)
+	if sampled {
+		return fraction(random)*then < now
 	}
-	return part(lot)*(1-dealt) < now-dealt
+	return fraction(random)*(1-then) < now-then
 }
 
 // Used is the largest share of any class that is in use, from 0 to 1.

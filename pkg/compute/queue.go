@@ -107,8 +107,8 @@ const AdviceBeat = 5 * time.Second
 // comes every AdviceBeat, and an idle host looks at it every forty seconds.
 const RingsLast = time.Minute
 
-// LotHolds is how long a host waits on the queues that it drew, if it has room.
-const LotHolds = 15 * time.Second
+// SampleHolds is how long a host waits on the queues that it sampled, if it has room.
+const SampleHolds = 15 * time.Second
 
 // HostCounts says what became of every host as seen from one queue. Each host
 // counts once, under the first that applies from top to bottom.

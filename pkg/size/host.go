@@ -115,7 +115,7 @@ func (w *world) lists(x *host, q int32) bool {
 	return slices.ContainsFunc(x.open, func(f int32) bool { return slices.Contains(w.fetches[f].listed, q) })
 }
 
-// planned notes what was left out, as offer.Lots does.
+// planned notes what was left out, as offer.Sampler does.
 func (x *host) planned(at map[compute.QueueName]int32, p offer.Planned) {
 	for _, c := range p.Listed {
 		delete(x.left, at[c.Queue])
@@ -128,7 +128,7 @@ func (x *host) planned(at map[compute.QueueName]int32, p offer.Planned) {
 	}
 }
 
-// draw is offer.Lots.Wait for a host that keeps no table of queues: the same chances, a
+// draw is offer.Sampler.Sample for a host that keeps no table of queues: the same chances, a
 // hash of numbers instead of names, and an order of its own that is worked out instead of a
 // sorted list.
 func (w *world) draw(x *host) (out []offer.Candidate) {
@@ -148,7 +148,7 @@ func (w *world) draw(x *host) (out []offer.Candidate) {
 	fits := make([]int8, len(w.o.Sizes))
 	var extra [offer.MostExtra]offer.Candidate
 	n := 0
-	deal := offer.NewDeal(mix(x.seed + e*0x9e3779b97f4a7c15))
+	deal := offer.NewSystematic(mix(x.seed + e*0x9e3779b97f4a7c15))
 	for i := range w.queues {
 		q := w.nth(x, i)
 		was, about := x.dealt.of[q].idle, &x.heard.of[q] // not told of then: 0

@@ -202,9 +202,9 @@ func TestWoken(t *testing.T) {
 	}
 }
 
-// What is drawn here is what offer.Lots draws of the same advice: as many queues, spread over
+// What is drawn here is what offer.Sampler draws of the same advice: as many queues, spread over
 // hosts as evenly.
-func TestDrawsLikeLots(t *testing.T) {
+func TestSamplesLikeTheSampler(t *testing.T) {
 	const hosts, queues = 400, 200
 	for _, c := range []struct {
 		eligible uint32
@@ -231,13 +231,13 @@ func TestDrawsLikeLots(t *testing.T) {
 				x.heard = told
 				x.room = x.room.Hold(compute.Resources{compute.VCPU: int64(c.used)}, compute.Place{})
 				ours.add(w.draw(x))
-				lots := offer.NewLots(x.id, weigher)
+				lots := offer.NewSampler(x.id, weigher)
 				lots.List(list)
-				lots.Hear(advice, clock(0))
-				theirs.add(lots.Wait(x.room, offer.Used(w.inventory.Totals, x.room.Free()), clock(1)))
+				lots.Advise(advice, clock(0))
+				theirs.add(lots.Sample(x.room, offer.Used(w.inventory.Totals, x.room.Free()), clock(1)))
 			}
 			if !ours.like(theirs) {
-				t.Errorf("%+v, weigher %s: %+v drawn, by offer.Lots %+v", c, weigher, ours, theirs)
+				t.Errorf("%+v, weigher %s: %+v drawn, by offer.Sampler %+v", c, weigher, ours, theirs)
 			}
 		}
 	}

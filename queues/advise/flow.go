@@ -52,7 +52,7 @@ func (f *flow) waiters(eligible uint32, room uint64) uint32 {
 		return 0
 	}
 	each := float64(room) / float64(eligible)
-	more := math.Round(f.rate * compute.LotHolds.Seconds() / each)
+	more := math.Round(f.rate * compute.SampleHolds.Seconds() / each)
 	if more < 1 {
 		return 0
 	}

@@ -14,7 +14,7 @@ import (
 
 // A host that waits on a queue only because work is said to lie there does so for a
 // moment, and not again until newer work is said to lie there; what lies there it takes.
-func TestGlance(t *testing.T) {
+func TestShortPoll(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)
 		tell := func(depth uint64, oldest time.Time) {

@@ -13,10 +13,10 @@ import (
 )
 
 // A host gets as many queues as their chances add up to, one more or less; all that are certain.
-func TestAsManyAreDealt(t *testing.T) {
+func TestAsManyAreChosen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chances := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(0, 1), rapid.Just(1.0)), 0, 200).Draw(t, "chances")
-		d, sum, n := NewDeal(rapid.Uint64().Draw(t, "lot")), 0.0, 0
+		d, sum, n := NewSystematic(rapid.Uint64().Draw(t, "lot")), 0.0, 0
 		for _, c := range chances {
 			sum += c
 			got := d.Next(c)
@@ -37,12 +37,12 @@ func TestAsManyAreDealt(t *testing.T) {
 }
 
 // Over many lots each is dealt with its chance.
-func TestDealtByChance(t *testing.T) {
+func TestChosenByChance(t *testing.T) {
 	chances := []float64{0.5, 0.01, 1, 0.3, 0.3, 0.99}
 	const lots = 100_000
 	got := make([]int, len(chances))
 	for i := range uint64(lots) {
-		d := NewDeal(hash("lot", "", i))
+		d := NewSystematic(hash("lot", "", i))
 		for q, c := range chances {
 			if d.Next(c) {
 				got[q]++
@@ -63,8 +63,8 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 	waiters := map[compute.QueueName]int{}
 	beside := map[compute.QueueName]int{} // what those who wait on the first wait on too
 	for h := range hosts {
-		l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
-		l.Hear(advice(queues, hosts, 0), epochZero)
+		l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
+		l.Advise(advice(queues, hosts, 0), epochZero)
 		got := l.draws(many(queues), 0.5, epochZero.Add(time.Second))
 		least, most = min(least, len(got)), max(most, len(got))
 		first := slices.ContainsFunc(got, func(c Candidate) bool { return c.Queue == "q000" })
@@ -92,19 +92,19 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 
 // What a host takes does not deal it other queues: those it waits on would lose it as soon as
 // work comes into them.
-func TestABuildDealsNothingElse(t *testing.T) {
+func TestABuildChangesNoSample(t *testing.T) {
 	for h := range 50 {
-		l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
-		l.Hear(advice(100, 100, 0), epochZero)
+		l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
+		l.Advise(advice(100, 100, 0), epochZero)
 		l.List(many(100))
 		room := Room{free: compute.Resources{compute.VCPU: 1}}
 		now := epochZero
-		before := sorted(l.Wait(room, 0.1, now))
-		after := sorted(l.Wait(room, 0.9, now))
+		before := sorted(l.Sample(room, 0.1, now))
+		after := sorted(l.Sample(room, 0.9, now))
 		if !slices.Equal(before, after) {
 			t.Fatalf("fuller, it waits on %v instead of %v", after, before)
 		}
-		if turned := l.Wait(room, 0.9, l.Turns(now)); 2*len(turned) > len(before) {
+		if turned := l.Sample(room, 0.9, l.NextEpoch(now)); 2*len(turned) > len(before) {
 			t.Errorf("when the lots have turned it waits on %d queues, on %d when it was empty", len(turned), len(before))
 		}
 	}
@@ -117,7 +117,7 @@ func sorted(cs []Candidate) []compute.QueueName {
 }
 
 // What is told of one queue deals a host no others: all hosts hear of it at once.
-func TestAdviceDealsNothingElse(t *testing.T) {
+func TestAdviceChangesOneQueue(t *testing.T) {
 	const hosts, queues = 1000, 100
 	other := compute.Queue{Name: "other", Resources: compute.Resources{compute.VCPU: 1}}
 	about := func(q compute.QueueName, waiters uint32) compute.Advice {
@@ -126,29 +126,29 @@ func TestAdviceDealsNothingElse(t *testing.T) {
 	for _, c := range []struct {
 		when   string
 		before uint32 // hosts that should wait on q003 when all are dealt
-		happen func(*Lots)
+		happen func(*Sampler)
 		of     compute.QueueName // which alone may be another's then
 		want   float64           // hosts that wait on it
 		turned float64           // and when lots have turned
 	}{
-		{"more comes into one", 8, func(l *Lots) { l.Hear(about("q003", 40), epochZero) }, "q003", 40, 40},
-		{"more comes, and no more", 8, func(l *Lots) { l.Hear(about("q003", 40), epochZero); l.Hear(about("q003", 8), epochZero) }, "q003", 8, 8},
-		{"less comes into one", 80, func(l *Lots) { l.Hear(about("q003", 20), epochZero) }, "q003", 20, 20},
-		{"hosts fell silent", 8, func(l *Lots) { l.Hear(advice(queues, hosts-100, 0), epochZero) }, "", 0, 0},
-		{"one is opened", 8, func(l *Lots) {
+		{"more comes into one", 8, func(l *Sampler) { l.Advise(about("q003", 40), epochZero) }, "q003", 40, 40},
+		{"more comes, and no more", 8, func(l *Sampler) { l.Advise(about("q003", 40), epochZero); l.Advise(about("q003", 8), epochZero) }, "q003", 8, 8},
+		{"less comes into one", 80, func(l *Sampler) { l.Advise(about("q003", 20), epochZero) }, "q003", 20, 20},
+		{"hosts fell silent", 8, func(l *Sampler) { l.Advise(advice(queues, hosts-100, 0), epochZero) }, "", 0, 0},
+		{"one is opened", 8, func(l *Sampler) {
 			l.List(append(many(queues), other))
-			l.Hear(about(other.Name, 0), epochZero)
+			l.Advise(about(other.Name, 0), epochZero)
 		}, other.Name, 8, 8},
 	} {
 		waiting, turned := 0, 0
 		for h := range hosts {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
-			l.Hear(advice(queues, hosts, 0), epochZero)
-			l.Hear(about("q003", c.before), epochZero)
+			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
+			l.Advise(advice(queues, hosts, 0), epochZero)
+			l.Advise(about("q003", c.before), epochZero)
 			before := sorted(l.draws(many(queues), 0.5, epochZero))
 			c.happen(l)
 			room := Room{free: compute.Resources{compute.VCPU: 1}}
-			after := sorted(l.Wait(room, 0.5, epochZero))
+			after := sorted(l.Sample(room, 0.5, epochZero))
 			for _, q := range before {
 				if q != c.of && !slices.Contains(after, q) {
 					t.Fatalf("%s: h%d waits on %v instead of %v", c.when, h, after, before)
@@ -160,7 +160,7 @@ func TestAdviceDealsNothingElse(t *testing.T) {
 			if slices.Contains(after, c.of) {
 				waiting++
 			}
-			if slices.Contains(sorted(l.Wait(room, 0.5, l.Turns(epochZero))), c.of) {
+			if slices.Contains(sorted(l.Sample(room, 0.5, l.NextEpoch(epochZero))), c.of) {
 				turned++
 			}
 		}
@@ -177,8 +177,8 @@ func TestWorkBringsAsManyAsShould(t *testing.T) {
 	for _, depth := range []uint64{0, 1, 4, 10} {
 		waiting := 0
 		for h := range hosts {
-			l := NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
-			l.Hear(compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 20, Depth: depth}}}, epochZero)
+			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
+			l.Advise(compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 20, Depth: depth}}}, epochZero)
 			waiting += len(l.draws(many(1), 0.5, epochZero))
 		}
 		want := float64(8+depth) / 20

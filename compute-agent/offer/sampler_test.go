@@ -15,10 +15,10 @@ import (
 var plenty = Room{free: compute.Resources{compute.VCPU: 1}}
 
 // told is a host of very many that was told about n queues, and waits on none by lot.
-func told(n int, depth uint64) *Lots {
-	l := NewLots("h", compute.Spread)
+func told(n int, depth uint64) *Sampler {
+	l := NewSampler("h", compute.Spread)
 	l.List(many(n))
-	l.Hear(advice(n, 1<<30, depth), epochZero)
+	l.Advise(advice(n, 1<<30, depth), epochZero)
 	return l
 }
 
@@ -26,14 +26,14 @@ func told(n int, depth uint64) *Lots {
 func TestFullAdviceForgetsTheRest(t *testing.T) {
 	for _, again := range []bool{false, true} {
 		l := told(3, 0)
-		if got := l.Wait(plenty, 0.5, epochZero); len(got) != 0 {
+		if got := l.Sample(plenty, 0.5, epochZero); len(got) != 0 {
 			t.Fatalf("it waits on %v", listed(got))
 		}
-		l.Hear(advice(1, 1<<30, 0), epochZero)
+		l.Advise(advice(1, 1<<30, 0), epochZero)
 		if again { // from what is remembered
 			l.List(many(3))
 		}
-		if got := sorted(l.Wait(plenty, 0.5, epochZero)); !slices.Equal(got, []compute.QueueName{"q001", "q002"}) {
+		if got := sorted(l.Sample(plenty, 0.5, epochZero)); !slices.Equal(got, []compute.QueueName{"q001", "q002"}) {
 			t.Errorf("listed again %t: it waits on %v", again, got)
 		}
 	}
@@ -48,7 +48,7 @@ func TestForgetLeavesNothing(t *testing.T) {
 	if _, known := l.about["q001"]; known || len(l.skipped)+len(l.refuted) != 0 || len(l.deep) != 1 {
 		t.Errorf("left are %v, %v, %v, %v", l.about, l.skipped, l.refuted, l.deep)
 	}
-	drawn := l.Wait(plenty, 0.5, epochZero)
+	drawn := l.Sample(plenty, 0.5, epochZero)
 	i := slices.IndexFunc(drawn, func(c Candidate) bool { return c.Queue == "q001" })
 	if i < 0 || drawn[i].Deep || drawn[i].Extra {
 		t.Errorf("it waits on %+v", drawn)
@@ -56,15 +56,15 @@ func TestForgetLeavesNothing(t *testing.T) {
 }
 
 // What is drawn says why, and nothing that is not so.
-func TestWhatIsDrawn(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+func TestWhatIsSampled(t *testing.T) {
+	l := NewSampler("h", compute.Spread)
 	l.List(many(1))
 	since := epochZero.Add(-time.Minute)
-	l.Hear(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1, Depth: 1,
+	l.Advise(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1, Depth: 1,
 		Oldest: since}}}, epochZero)
 	drawn := func(deep bool, oldest time.Time) {
 		t.Helper()
-		got := l.Wait(plenty, 0.5, epochZero)
+		got := l.Sample(plenty, 0.5, epochZero)
 		if len(got) != 1 || got[0].Deep != deep || !got[0].Oldest.Equal(oldest) || got[0].Extra {
 			t.Errorf("%+v", got)
 		}
@@ -72,19 +72,19 @@ func TestWhatIsDrawn(t *testing.T) {
 	drawn(true, since)
 	l.Refute("q000", epochZero)
 	drawn(false, time.Time{})
-	l.Hear(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1}}}, epochZero)
+	l.Advise(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1}}}, epochZero)
 	drawn(false, time.Time{})
-	if got := l.Wait(Room{free: compute.Resources{}}, 0.5, epochZero); len(got) != 0 {
+	if got := l.Sample(Room{free: compute.Resources{}}, 0.5, epochZero); len(got) != 0 {
 		t.Errorf("without room it waits on %+v", got)
 	}
 }
 
 // One build is work, too.
-func TestOneBuildIsGlancedAt(t *testing.T) {
-	l := NewLots("h", compute.Spread)
-	l.Hear(advice(1, 1000, 1), epochZero)
+func TestOneBuildIsPolledFor(t *testing.T) {
+	l := NewSampler("h", compute.Spread)
+	l.Advise(advice(1, 1000, 1), epochZero)
 	if got := l.glance(0, every, every); len(got) != 1 {
-		t.Errorf("glances at %v", got)
+		t.Errorf("pollsFor at %v", got)
 	}
 }
 
@@ -94,8 +94,8 @@ func TestExtrasRotate(t *testing.T) {
 	seen := map[compute.QueueName]bool{}
 	for e := range 40 {
 		now := epochZero.Add(time.Duration(e) * Epoch)
-		l.Hear(advice(50, 1<<30, 1<<40), now)
-		drawn := l.Wait(plenty, 0.5, now)
+		l.Advise(advice(50, 1<<30, 1<<40), now)
+		drawn := l.Sample(plenty, 0.5, now)
 		if len(drawn) != MostExtra {
 			t.Fatalf("it waits on %v", listed(drawn))
 		}
@@ -134,7 +134,7 @@ func TestFetchedIsNotLeftOut(t *testing.T) {
 func TestDoubtsEnd(t *testing.T) {
 	l := told(1, 1<<40)
 	l.Refute("q000", epochZero)
-	if got := l.Wait(plenty, 0.5, epochZero.Add(Epoch)); len(got) != 1 || len(l.refuted) != 0 {
+	if got := l.Sample(plenty, 0.5, epochZero.Add(Epoch)); len(got) != 1 || len(l.refuted) != 0 {
 		t.Errorf("it waits on %v, in doubt are %v", got, l.refuted)
 	}
 }
@@ -153,7 +153,7 @@ func TestChancesWhereNobodyIs(t *testing.T) {
 func TestHostsTurnAtOtherTimes(t *testing.T) {
 	seen := map[time.Time]bool{}
 	for h := range 100 {
-		seen[NewLots(compute.HostID(fmt.Sprint("h", h)), compute.Spread).Turns(epochZero)] = true
+		seen[NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread).NextEpoch(epochZero)] = true
 	}
 	if len(seen) < 99 {
 		t.Errorf("100 hosts turn at %d moments", len(seen))
@@ -163,9 +163,9 @@ func TestHostsTurnAtOtherTimes(t *testing.T) {
 // Of several pieces of advice that are read at once, each is as old as it is; of another
 // queue manager, whose clock is behind, none is old.
 func TestAdviceThatIsReadAtOnce(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+	l := NewSampler("h", compute.Spread)
 	hear := func(said, now time.Duration) {
-		l.Hear(compute.Advice{At: epochZero.Add(said), Rings: true}, epochZero.Add(now))
+		l.Advise(compute.Advice{At: epochZero.Add(said), Rings: true}, epochZero.Add(now))
 	}
 	const late = 2 * compute.RingsLast
 	hear(0, 0)
@@ -207,10 +207,10 @@ func TestHash(t *testing.T) {
 
 // Only queues of which something is known are shared out among hosts.
 func TestShareIsOfWhatIsKnown(t *testing.T) {
-	l := NewLots("h", compute.Spread)
+	l := NewSampler("h", compute.Spread)
 	l.List(many(10))
-	l.Hear(advice(2, 8, 0), epochZero)
-	if l.Wait(plenty, 0.5, epochZero); l.share != 2 {
+	l.Advise(advice(2, 8, 0), epochZero)
+	if l.Sample(plenty, 0.5, epochZero); l.share != 2 {
 		t.Errorf("it would wait on %v queues, want 2", l.share)
 	}
 }
@@ -218,13 +218,13 @@ func TestShareIsOfWhatIsKnown(t *testing.T) {
 // A queue that is told of in the middle of an epoch was not dealt: its chance decides.
 func TestWhatIsToldLater(t *testing.T) {
 	for eligible, want := range map[uint32]int{8: 1, 1 << 30: 0} {
-		l := NewLots("h", compute.Spread)
+		l := NewSampler("h", compute.Spread)
 		l.List(many(1))
-		if got := l.Wait(plenty, 0.5, epochZero); len(got) != 1 {
+		if got := l.Sample(plenty, 0.5, epochZero); len(got) != 1 {
 			t.Fatalf("where nothing is known it waits on %v", got)
 		}
-		l.Hear(advice(1, eligible, 0), epochZero)
-		if got := l.Wait(plenty, 0.5, epochZero); len(got) != want {
+		l.Advise(advice(1, eligible, 0), epochZero)
+		if got := l.Sample(plenty, 0.5, epochZero); len(got) != want {
 			t.Errorf("of %d hosts: it waits on %v", eligible, got)
 		}
 	}
@@ -238,7 +238,7 @@ func TestWaitsWithTheChanceOfNow(t *testing.T) {
 			{0.5, 0.3, 0.9}, {0.4, 1, 0.5}, {0, 0.3, 0.5}} {
 			waits := 0
 			for i := range uint64(lots) {
-				mine := part(hash("dealt", "", i)) < Chance(w, c.dealt, c.used)
+				mine := fraction(hash("dealt", "", i)) < Chance(w, c.dealt, c.used)
 				if Waits(w, mine, c.dealt, c.now, hash("now", "", i), c.used) {
 					waits++
 				}

@@ -16,12 +16,12 @@ const (
 	// mostOwn is on how many queues each of a thousand hosts waits at once before
 	// fewer wait on each; what a hundred hosts list costs a tenth of that.
 	mostOwn = 3
-	// Epoch is how long a lot holds.
-	Epoch = compute.LotHolds
+	// Epoch is how long a sample holds.
+	Epoch = compute.SampleHolds
 	// stale is how long without any advice until depths are forgotten.
 	stale = 60 * time.Second
 	// MostExtra is how many queues a host waits on only because work lies there, if
-	// none is its by lot. A fetch that lists many queues costs a broker many times
+	// it has sampled none. A fetch that lists many queues costs a broker many times
 	// one that lists few, and where work lies one queue is enough to bring some: when
 	// brokers fall behind, all queues are deep.
 	MostExtra = 4
@@ -30,33 +30,37 @@ const (
 	rounds = uint64(stale / Epoch)
 )
 
-// Lots draws the queues this host waits on. For a queue with W eligible hosts
-// and depth D a host waits with the chance (8+D)/W, decided by hashes of host,
-// queue and epoch: nobody needs to ask anybody, and about 8 wait, more where so much
-// comes that advice says so, fewer on an empty queue where queues are many (Share). When an epoch
-// begins, queues are dealt by what is known then (Deal), so that the host waits on about as many in each; what is told
-// meanwhile of one queue changes that one (Waits). Work that lies somewhere is news that everybody may act on,
-// a host on a few at a time.
-type Lots struct {
+// Sampler chooses the queues this host waits on while no queue manager rings it. For a queue with W
+// eligible hosts and depth D the host waits with the chance
+//
+//	p = min(1, (8+D)/W)        tilted by the weigher: p·(½+used) if it packs, p·(1½−used) if it spreads
+//
+// decided by hashes of host, queue and epoch, so that no host asks another: about 8 hosts wait, more where
+// advice says that so much comes, fewer on an empty queue where queues are many (Share).
+//
+// When an epoch begins, queues are sampled by what is known then (Systematic), so that the host waits on
+// about as many in each epoch. What advice says of one queue meanwhile changes that queue alone (Waits). Work
+// that is said to lie in a queue may be looked for by every host, by each in a few queues at a time (Extra).
+type Sampler struct {
 	host    compute.HostID
 	weigher compute.Weigher
-	lots    []lot                     // of the queues listed, in an order of the host's own
+	entries []entry                   // of the queues listed, in an order of the host's own
 	share   Share                     // of the queues listed
-	in      uint64                    // the epoch that queues are dealt for
-	used    float64                   // of the host, when they were dealt
-	at      map[compute.QueueName]int // places in lots
+	in      uint64                    // the epoch that queues were sampled for
+	used    float64                   // of the host, when they were sampled
+	at      map[compute.QueueName]int // places in entries
 	about   map[compute.QueueName]compute.QueueAdvice
 	heard   time.Time                 // when the last advice came; zero, and so long ago: never
-	skipped map[compute.QueueName]int // how often in a row a queue was drawn and not fetched
+	skipped map[compute.QueueName]int // how often in a row a queue was chosen and not fetched
 	said    time.Time                 // when the last advice was made, by the clock of who made it
 	refuted map[compute.QueueName]refuted
 	rings   bool                           // the queue manager rings hosts, by the last advice
 	deep    map[compute.QueueName]struct{} // of about: those in which work is said to lie
-	weighed bool                           // the lots follow from the last advice
+	current bool                           // the chances follow from the last advice
 	read    read                           // the last time that advice was read
 	before  read                           // the time before
-	open    time.Time                      // until when a host that is rung glances at deep queues
-	turned  uint64                         // the epoch of the last glances
+	open    time.Time                      // until when a host that is rung polls deep queues
+	polled  uint64                         // the epoch of the last short polls
 }
 
 // refuted is work that was said to lie in a queue, and did not come.
@@ -65,94 +69,94 @@ type refuted struct {
 	until time.Time // when the queue is tried again, whatever is said
 }
 
-// lot is what is drawn of one queue: again and again, of thousands, so that all it
-// takes is at hand.
-type lot struct {
+// entry is one queue that may be sampled: there are thousands, sampled again and again, so that all
+// that is needed is at hand.
+type entry struct {
 	queue   compute.QueueName
 	needs   compute.Resources
-	order   uint64 // its place in the deal, and its turn where nothing is known
+	order   uint64 // its place in the sample, and when it is due where nothing is known
 	news    compute.QueueAdvice
 	advised bool    // news is something
 	idle    float64 // the chance to wait, if no work lay there
 	all     float64 // the chance to wait, with the work that does
-	dealt   float64 // the chance it was dealt with; 0: it was not in the deal
-	mine    bool    // dealt to this host
-	own     bool    // this host's, whether work lies there or not
+	chance  float64 // that it was sampled with; 0: it was not there to be sampled
+	sampled bool    // for this epoch
+	own     bool    // the host waits on it, whether work lies there or not
 }
 
-// NewLots draws for one host.
-func NewLots(h compute.HostID, w compute.Weigher) *Lots {
-	return &Lots{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}, refuted: map[compute.QueueName]refuted{},
+// NewSampler is one host's.
+func NewSampler(h compute.HostID, w compute.Weigher) *Sampler {
+	return &Sampler{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}, refuted: map[compute.QueueName]refuted{},
 		deep: map[compute.QueueName]struct{}{}}
 }
 
-// List says which queues there are to draw from.
-func (l *Lots) List(queues []compute.Queue) {
-	before, was := l.lots, l.at
-	l.lots, l.at = make([]lot, len(queues)), make(map[compute.QueueName]int, len(queues))
+// List says which queues there are to sample.
+func (l *Sampler) List(queues []compute.Queue) {
+	before, was := l.entries, l.at
+	l.entries, l.at = make([]entry, len(queues)), make(map[compute.QueueName]int, len(queues))
 	for i, q := range queues {
 		news, advised := l.about[q.Name]
-		l.lots[i] = lot{queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news, advised: advised}
+		l.entries[i] = entry{queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news, advised: advised}
 		if j, listed := was[q.Name]; listed {
-			l.lots[i].dealt, l.lots[i].mine = before[j].dealt, before[j].mine
+			l.entries[i].chance, l.entries[i].sampled = before[j].chance, before[j].sampled
 		}
 	}
-	slices.SortFunc(l.lots, func(a, b lot) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.queue, b.queue)) })
-	for i := range l.lots {
-		l.at[l.lots[i].queue] = i
+	slices.SortFunc(l.entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.queue, b.queue)) })
+	for i := range l.entries {
+		l.at[l.entries[i].queue] = i
 	}
-	l.weighed = false
+	l.current = false
 }
 
-// weigh works out again on how many queues the host would wait, and so the chances.
-func (l *Lots) weigh() {
-	l.share, l.weighed = 0, true
-	for i := range l.lots {
-		if x := &l.lots[i]; x.advised {
+// update works out again on how many queues the host would wait, and so the chances.
+func (l *Sampler) update() {
+	l.share, l.current = 0, true
+	for i := range l.entries {
+		if x := &l.entries[i]; x.advised {
 			l.share.Add(x.news)
 		}
 	}
-	for i := range l.lots {
-		if x := &l.lots[i]; x.advised {
+	for i := range l.entries {
+		if x := &l.entries[i]; x.advised {
 			x.idle, x.all = l.share.Chances(x.news)
 			x.own = l.waits(x, x.idle)
 		}
 	}
 }
 
-// deal deals the queues of an epoch, once: the chance of one moves all that come after it, so each
-// piece of advice would deal every host others, and each build, which changes what is used of it, its own.
-func (l *Lots) deal(e uint64, used float64) {
+// sample chooses the queues of an epoch, once: the chance of one moves all that come after it, so each
+// piece of advice would change the sample of every host, and each build, which changes what is used of it, its own.
+func (l *Sampler) sample(e uint64, used float64) {
 	l.in, l.used = e, used
-	d := NewDeal(hash(string(l.host), "", e))
-	for i := range l.lots {
-		x := &l.lots[i]
-		if x.dealt, x.mine = 0, false; x.advised {
-			x.dealt, x.mine = x.idle, d.Next(Chance(l.weigher, x.idle, used))
+	next := NewSystematic(hash(string(l.host), "", e))
+	for i := range l.entries {
+		x := &l.entries[i]
+		if x.chance, x.sampled = 0, false; x.advised {
+			x.chance, x.sampled = x.idle, next.Next(Chance(l.weigher, x.idle, used))
 		}
-		x.own = x.mine
+		x.own = x.sampled
 	}
 }
 
 // waits says whether the host waits on a queue with a chance.
-func (l *Lots) waits(x *lot, chance float64) bool {
-	if chance == x.dealt {
-		return x.mine
+func (l *Sampler) waits(x *entry, chance float64) bool {
+	if chance == x.chance {
+		return x.sampled
 	}
-	return Waits(l.weigher, x.mine, x.dealt, chance, l.draw(x), l.used)
+	return Waits(l.weigher, x.sampled, x.chance, chance, l.random(x), l.used)
 }
 
-// draw is a queue's lot in the epoch.
-func (l *Lots) draw(x *lot) uint64 { return hash(string(l.host), string(x.queue), l.in) }
+// random is a queue's random number in the epoch.
+func (l *Sampler) random(x *entry) uint64 { return hash(string(l.host), string(x.queue), l.in) }
 
-// Hear takes advice that came now.
-func (l *Lots) Hear(a compute.Advice, now time.Time) {
-	l.heard, l.said, l.rings, l.weighed = now.Add(-l.age(a.At, now)), a.At, a.Rings, false
+// Advise takes advice that came now.
+func (l *Sampler) Advise(a compute.Advice, now time.Time) {
+	l.heard, l.said, l.rings, l.current = now.Add(-l.age(a.At, now)), a.At, a.Rings, false
 	if a.Full {
 		clear(l.about)
 		clear(l.deep)
-		for i := range l.lots {
-			l.lots[i].news, l.lots[i].advised = compute.QueueAdvice{}, false
+		for i := range l.entries {
+			l.entries[i].news, l.entries[i].advised = compute.QueueAdvice{}, false
 		}
 	}
 	for _, q := range a.About {
@@ -161,7 +165,7 @@ func (l *Lots) Hear(a compute.Advice, now time.Time) {
 			l.deep[q.Queue] = struct{}{}
 		}
 		if i, listed := l.at[q.Queue]; listed {
-			l.lots[i].news, l.lots[i].advised = q, true
+			l.entries[i].news, l.entries[i].advised = q, true
 		}
 	}
 }
@@ -170,7 +174,7 @@ func (l *Lots) Hear(a compute.Advice, now time.Time) {
 // may be the last word of a queue manager that is gone: then less time has passed from
 // the last advice of the read before to this one than passed on the host. No clock is
 // compared with another.
-func (l *Lots) age(at, now time.Time) time.Duration {
+func (l *Sampler) age(at, now time.Time) time.Duration {
 	if !now.Equal(l.read.now) {
 		l.before, l.read.now = l.read, now
 	}
@@ -189,13 +193,13 @@ type read struct{ now, at time.Time }
 type Candidate struct {
 	Queue   compute.QueueName
 	Needs   compute.Resources
-	Skipped int       // how often in a row it was drawn and not fetched
+	Skipped int       // how often in a row it was chosen and not fetched
 	Deep    bool      // work lies in it
-	Extra   bool      // it is not the host's by lot: that is the only reason to wait on it
+	Extra   bool      // the host has not sampled it: work is the only reason to wait on it
 	Rung    bool      // the host was rung to look at it: it looks, and does not wait
 	Held    bool      // the host was rung to wait on it
 	Oldest  time.Time // since when; zero: not known
-	Order   uint64    // by lot, where nothing else tells
+	Order   uint64    // random, where nothing else tells
 }
 
 // Called says whether the host was rung for the queue.
@@ -203,7 +207,7 @@ func (c Candidate) Called() bool { return c.Rung || c.Held }
 
 // before is the order in which candidates are served: those that the host was rung for
 // come first, then those that were left out, then deep queues, the longest waiting
-// first, then by lot.
+// first, then a random one.
 func (c Candidate) before(d Candidate) int {
 	return cmp.Or(
 		first(c.Called(), d.Called()), cmp.Compare(d.Skipped, c.Skipped), first(c.Deep, d.Deep),
@@ -212,28 +216,28 @@ func (c Candidate) before(d Candidate) int {
 	)
 }
 
-// Wait draws from the queues whose work has room; used is the share of the host
+// Sample chooses among the queues whose work has room; used is the share of the host
 // in use. The answer is in the order in which they should be served.
-func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
+func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
 	e, advised := l.epoch(now), now.Sub(l.heard) < stale
-	if !l.weighed {
-		l.weigh()
+	if !l.current {
+		l.update()
 	}
 	if l.in != e {
-		l.deal(e, used)
+		l.sample(e, used)
 	}
 	var out, extra []Candidate
-	for i := range l.lots {
-		x := &l.lots[i]
-		own := !x.advised || x.own || !advised && x.turn(e)
-		work := x.news.Depth > 0 && advised && !l.doubtful(x.news, now)
+	for i := range l.entries {
+		x := &l.entries[i]
+		own := !x.advised || x.own || !advised && x.due(e)
+		work := x.news.Depth > 0 && advised && !l.isRefuted(x.news, now)
 		if !own && !work {
 			continue
 		}
 		if !own && !l.waits(x, x.all) || !room.Fits(x.needs) {
 			continue
 		}
-		c := Candidate{Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: l.draw(x)}
+		c := Candidate{Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: l.random(x)}
 		if work {
 			c.Oldest = x.news.Oldest
 		}
@@ -252,27 +256,27 @@ func (l *Lots) Wait(room Room, used float64, now time.Time) []Candidate {
 	return out
 }
 
-// Rung says whether the queue manager rings hosts: then this one draws no lots. A
+// Rung says whether the queue manager rings hosts: then this one samples nothing. A
 // queue manager that was not heard of for long rings nobody.
-func (l *Lots) Rung(now time.Time) bool {
+func (l *Sampler) Rung(now time.Time) bool {
 	return l.rings && now.Sub(l.heard) < compute.RingsLast
 }
 
-// Heard takes note that the host was rung: so there is a queue manager that rings hosts,
+// NoteRing takes note that the host was rung: so there is a queue manager that rings hosts,
 // whatever advice said last.
-func (l *Lots) Heard(now time.Time) { l.rings, l.heard = true, now }
+func (l *Sampler) NoteRing(now time.Time) { l.rings, l.heard = true, now }
 
-// Freed says that room appeared on the host: for a moment it may glance at queues in
+// Freed says that room appeared on the host: for a moment it may poll queues in
 // which work is said to lie, since the queue manager hears of the room later.
-func (l *Lots) Freed(now time.Time) { l.open = now.Add(glances) }
+func (l *Sampler) Freed(now time.Time) { l.open = now.Add(pollsFor) }
 
-// Glances are the queues at which a host that is rung glances all the same: those in
+// ShortPolls are the queues that a host that is rung polls all the same: those in
 // which work is said to lie, for a moment after room appeared and once an epoch, so
 // that a ring that was lost costs no more than that. needs answers what the queue's
 // work needs, and false for a queue that is not for this host.
-func (l *Lots) Glances(room Room, now time.Time, needs func(compute.QueueName) (compute.Resources, bool)) []Candidate {
-	if e := l.epoch(now); e != l.turned {
-		l.turned, l.open = e, now.Add(glances)
+func (l *Sampler) ShortPolls(room Room, now time.Time, needs func(compute.QueueName) (compute.Resources, bool)) []Candidate {
+	if e := l.epoch(now); e != l.polled {
+		l.polled, l.open = e, now.Add(pollsFor)
 	}
 	if !now.Before(l.open) {
 		return nil
@@ -281,23 +285,23 @@ func (l *Lots) Glances(room Room, now time.Time, needs func(compute.QueueName) (
 	for q := range l.deep {
 		news := l.about[q]
 		n, ours := needs(q)
-		if !ours || l.doubtful(news, now) || !room.Fits(n) {
+		if !ours || l.isRefuted(news, now) || !room.Fits(n) {
 			continue
 		}
 		out = append(out, Candidate{
-			Queue: q, Needs: n, Skipped: l.skipped[q], Deep: true, Extra: true, Oldest: news.Oldest, Order: hash(string(l.host), string(q), l.turned),
+			Queue: q, Needs: n, Skipped: l.skipped[q], Deep: true, Extra: true, Oldest: news.Oldest, Order: hash(string(l.host), string(q), l.polled),
 		})
 	}
 	slices.SortFunc(out, func(a, b Candidate) int { return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Queue, b.Queue)) })
 	return out[:min(len(out), MostExtra)]
 }
 
-// glances is how long after room appeared, or an epoch began, a host glances at
+// pollsFor is how long after room appeared, or an epoch began, a host polls
 // queues that it was not rung for.
-const glances = time.Second
+const pollsFor = time.Second
 
-// Skipped is how often in a row a queue was drawn and not fetched.
-func (l *Lots) Skipped(q compute.QueueName) int { return l.skipped[q] }
+// Skipped is how often in a row a queue was chosen and not fetched.
+func (l *Sampler) Skipped(q compute.QueueName) int { return l.skipped[q] }
 
 // Extra is on how many queues a host waits only because work lies there, beside so
 // many of its own.
@@ -306,13 +310,13 @@ func Extra(own int) int { return max(1, MostExtra-own) }
 // Refute takes note that no work came from a queue in which some was said to lie: it
 // is on its way somewhere already. Where brokers and conductors fall behind, much is,
 // and all who wait for it make them slower.
-func (l *Lots) Refute(q compute.QueueName, now time.Time) {
+func (l *Sampler) Refute(q compute.QueueName, now time.Time) {
 	l.refuted[q] = refuted{l.said, now.Add(Epoch)}
 }
 
-// doubtful says whether what is said to lie in a queue was looked for in vain, and
+// isRefuted says whether what is said to lie in a queue was looked for in vain, and
 // nothing of it is newer than that.
-func (l *Lots) doubtful(news compute.QueueAdvice, now time.Time) bool {
+func (l *Sampler) isRefuted(news compute.QueueAdvice, now time.Time) bool {
 	r, ok := l.refuted[news.Queue]
 	if ok && (!now.Before(r.until) || news.Oldest.After(r.said)) {
 		delete(l.refuted, news.Queue)
@@ -358,28 +362,28 @@ func chance(eligible uint32, want float64) float64 {
 	return min(1, want/float64(eligible))
 }
 
-// turn says whether it is the queue's turn to be visited without advice: once
+// due says whether the queue is due to be visited without advice: once
 // in a minute, each host at another time.
-func (x *lot) turn(e uint64) bool { return (x.order+e)%rounds == 0 }
+func (x *entry) due(e uint64) bool { return (x.order+e)%rounds == 0 }
 
 // epoch counts up every 15 s, at another moment on each host so that they do
 // not all change over at once.
-func (l *Lots) epoch(now time.Time) uint64 {
+func (l *Sampler) epoch(now time.Time) uint64 {
 	return uint64(now.Add(l.shift()).UnixNano()) / uint64(Epoch)
 }
 
-// Turns is when the lots are next drawn anew.
-func (l *Lots) Turns(now time.Time) time.Time {
+// NextEpoch is when queues are next sampled anew.
+func (l *Sampler) NextEpoch(now time.Time) time.Time {
 	return time.Unix(0, int64((l.epoch(now)+1)*uint64(Epoch))).Add(-l.shift())
 }
 
-func (l *Lots) shift() time.Duration {
+func (l *Sampler) shift() time.Duration {
 	return time.Duration(hash(string(l.host), "", 0) % uint64(Epoch))
 }
 
-// Planned takes note of which of the drawn queues are fetched and which were
+// Planned takes note of which of the chosen queues are fetched and which were
 // left out, so that these come first the next time.
-func (l *Lots) Planned(listed, left []Candidate) {
+func (l *Sampler) Planned(listed, left []Candidate) {
 	for _, c := range listed {
 		delete(l.skipped, c.Queue)
 	}
@@ -389,13 +393,13 @@ func (l *Lots) Planned(listed, left []Candidate) {
 }
 
 // Forget drops what is known of queues that do not exist any more.
-func (l *Lots) Forget(q compute.QueueName) {
+func (l *Sampler) Forget(q compute.QueueName) {
 	delete(l.about, q)
 	delete(l.deep, q)
 	delete(l.skipped, q)
 	delete(l.refuted, q)
 	if i, listed := l.at[q]; listed {
-		l.lots[i].news, l.lots[i].advised = compute.QueueAdvice{}, false
+		l.entries[i].news, l.entries[i].advised = compute.QueueAdvice{}, false
 	}
 }
 
