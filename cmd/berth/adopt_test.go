@@ -93,7 +93,7 @@ func journalOf(t *testing.T, o cell.AgentOptions) *journal.Journal {
 // there and wherever the journal is.
 func TestAnAgentHoldsItsMachines(t *testing.T) {
 	place := home.Place{Dir: t.TempDir()}
-	lock, err := place.Take(home.Owner{Host: "a", Journal: "j"}, true)
+	lock, err := place.Acquire(home.Owner{Host: "a", Journal: "j"}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,8 +38,8 @@ func (l *loop) state(now time.Time) (compute.HostState, string) {
 	return compute.HostEnabled, ""
 }
 
-// shine says what the host is, every now and then, and soon when it changed.
-func (l *loop) shine(now time.Time) {
+// publishBeacon says what the host is, every now and then, and soon when it changed.
+func (l *loop) publishBeacon(now time.Time) {
 	late := now.Sub(l.beacon.sentAt) >= l.o.Timing.Beacon
 	if l.beacon.sending && !late || !l.view.known && l.view.trouble == "" {
 		if l.beacon.due = (time.Time{}); l.beacon.sending {
@@ -119,7 +119,7 @@ func (l *loop) count() (machines, building uint32) {
 	return machines, building
 }
 
-// same says whether nothing changed that anybody waits to hear. Which queues a host
+// same says whether nothing changed that anybody waits to be told. Which queues a host
 // waits on changes all the time, and is no news.
 func same(a, b compute.Beacon) bool {
 	return a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&

@@ -63,7 +63,7 @@ func whyStopped(ctx context.Context, d hypervisor.Driver, id compute.InstanceID)
 	return task.Stopped{Why: compute.StoppedUnknown}
 }
 
-// failed is the event by which a task hears that a call failed.
+// failed is the event that tells a task that a call failed.
 func failed(s task.Stage, f task.Failure) task.Event {
 	switch s {
 	case task.Preparing:

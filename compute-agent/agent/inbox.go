@@ -27,7 +27,7 @@ func (b *inbox) put(m message) {
 	}
 }
 
-func (b *inbox) take() []message {
+func (b *inbox) all() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := b.queued

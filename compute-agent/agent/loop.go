@@ -125,7 +125,7 @@ func (l *loop) run(ctx context.Context) error {
 
 // turn takes in all that has come, then acts.
 func (l *loop) turn() {
-	for _, m := range l.a.inbox.take() {
+	for _, m := range l.a.inbox.all() {
 		m(l)
 	}
 	now := time.Now()
@@ -147,7 +147,7 @@ func (l *loop) turn() {
 		l.settle()
 		l.look(now)
 		l.drained(now)
-		l.shine(now)
+		l.publishBeacon(now)
 	}
 }
 

@@ -20,11 +20,11 @@ func (l *loop) takePinned(now time.Time) {
 		if l.pinnedOver(b, now) {
 			return true
 		}
-		place, _, fits := l.fetches.Beside(l.room()).Take(b.Resources, compute.Place{})
+		place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, compute.Place{})
 		if !fits || l.slots() <= l.fetches.Open() || l.tasks[b.Instance] != nil {
 			return false
 		}
-		l.take(b, nil, place)
+		l.beginTask(b, nil, place)
 		return true
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// pulled hears how a fetch ended.
+// pulled takes in how a fetch ended, and what it brought.
 func (l *loop) pulled(p wire.Pulled) {
 	reserved := l.fetches.Ended(p, time.Now())
 	if p.Err != nil {
@@ -85,7 +85,7 @@ func (l *loop) release(ref wire.WorkRef, never bool, now time.Time) {
 // had this place for it.
 func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
 	now := time.Now()
-	place, _, fits := l.fetches.Beside(l.room()).Take(b.Resources, reserved)
+	place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, reserved)
 	switch how, why := l.verdict(b, ref, fits, now); how {
 	case wire.AckAccept:
 		l.log.Debug("work is void", zap.String("instance", string(b.Instance)), zap.String("why", why))
@@ -96,7 +96,7 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	case wire.AckRenew:
 		l.refs[b.Instance] = ref // another delivery of what is being built here
 	default:
-		l.take(b, &ref, place)
+		l.beginTask(b, &ref, place)
 	}
 }
 
@@ -151,15 +151,15 @@ func accepts(b compute.Build, traits map[compute.Trait]bool) bool {
 	return compute.Queue{Required: b.Required, Forbidden: b.Forbidden}.Accepts(traits)
 }
 
-// take begins a task at a place that is free. It is in the journal before anything
+// beginTask begins a task at a place that is free. It is in the journal before anything
 // is done for it.
-func (l *loop) take(b compute.Build, ref *wire.WorkRef, place compute.Place) {
+func (l *loop) beginTask(b compute.Build, ref *wire.WorkRef, place compute.Place) {
 	var id [16]byte
 	if _, err := io.ReadFull(l.o.Random, id[:]); err != nil {
 		l.fail(&compute.Error{Op: "make a claim id", Message: "the source of randomness failed", Cause: err})
 		return
 	}
-	t := task.Take(b, place, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, ref == nil)
+	t := task.New(b, place, compute.ClaimID(hex.EncodeToString(id[:])), l.host.Fence, ref == nil)
 	l.tasks[b.Instance], l.builds[b.Instance] = &t, b
 	l.free = nil
 	if ref != nil {

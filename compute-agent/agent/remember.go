@@ -95,7 +95,7 @@ func machines(list []hypervisor.Machine) []task.Machine {
 	for _, m := range list {
 		out = append(out, task.Machine{
 			Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence,
-			Resources: m.Resources, Place: m.Place, Launched: m.Launched, Waits: m.Waits, Power: m.Power, Stopped: stopped(m),
+			Resources: m.Resources, Place: m.Place, Launched: m.Launched, Paused: m.Waits, Power: m.Power, Stopped: stopped(m),
 		})
 	}
 	return out

@@ -110,7 +110,7 @@ func (l *loop) know(answer seen) {
 	l.fetches.Describe(l.view.host.Inventory.Totals, l.view.traits)
 }
 
-// makeRoom hears whether the journal has room. Without it the host offers nothing:
+// makeRoom takes note of whether the journal has room. Without it the host offers nothing:
 // it would take work, end over its first write, and do so again with each start,
 // which wears the work out. What is on the host already goes on as far as it can.
 func (l *loop) makeRoom(err error) {
@@ -194,8 +194,8 @@ func (l *loop) pollHost(now time.Time) {
 	})
 }
 
-// listen hears of machines that change without us before they are asked for. What
-// it hears is a hint and no more: one that is missed is seen by the next poll.
+// listen is told of machines that change without us before they are asked for. What
+// it is told is a hint and no more: one that is missed is seen by the next poll.
 func (l *loop) listen() {
 	events, ok := hypervisor.As[hypervisor.Events](l.o.Driver)
 	if !ok {

@@ -42,7 +42,7 @@ func (l *loop) readStream(recs []wire.Record, end bool) {
 	}
 }
 
-// apply hears everything that was read. How far, is written down together with
+// apply acts on everything that was read. How far, is written down together with
 // what follows from it. That a new journal has left its host's past behind is
 // written down before anything else: a life after this one must not do so again.
 func (l *loop) apply() {
@@ -106,7 +106,7 @@ func (l *loop) fenced(epoch compute.FenceEpoch) {
 	l.fence(epoch)
 }
 
-// command hears what the stream says at an offset.
+// command acts on what the stream says at an offset.
 func (l *loop) command(c compute.Command, offset int64) {
 	switch c.Op {
 	case compute.CommandHost:
@@ -117,9 +117,9 @@ func (l *loop) command(c compute.Command, offset int64) {
 		t, known := l.tasks[c.Instance]
 		l.consoles.ask(consoleAsk{c, known && t.Project == c.Project})
 	case compute.CommandLook:
-		l.hearRing(*c.Look)
+		l.ring(*c.Look)
 	case compute.CommandTwins:
-		l.hearTwins(c.Voices)
+		l.meetTwins(c.Voices)
 	case compute.CommandFenced:
 		l.fenced(compute.FenceEpoch(offset) + 1)
 	default:
@@ -273,7 +273,7 @@ func (l *loop) speak(now time.Time) {
 // beaconRides is how far beacons that go along with reports are apart at least.
 const beaconRides = 100 * time.Millisecond
 
-// acknowledged hears what Kafka has.
+// acknowledged takes note of what Kafka has.
 func (l *loop) acknowledged(batch []said) {
 	for _, x := range batch {
 		l.beacon.sending = l.beacon.sending && !x.beacon

@@ -83,8 +83,8 @@ func (l *loop) within(long time.Duration, call func(context.Context)) {
 	call(ctx)
 }
 
-// hearRing takes a ring. One that was said before the agent had caught up is old.
-func (l *loop) hearRing(look compute.Look) {
+// ring takes a ring. One that was said before the agent had caught up is old.
+func (l *loop) ring(look compute.Look) {
 	if !l.stream.live {
 		return
 	}

@@ -16,10 +16,10 @@ func (l *loop) voice() compute.Voice {
 	return compute.Voice{Journal: l.a.begin.ID, Started: l.began.UTC()}
 }
 
-// hearTwins is told that several agents speak for this host: a disk was copied with
+// meetTwins is told that several agents speak for this host: a disk was copied with
 // the name on it, or one name was given twice. Each takes what is said to the other
 // for its own, so none may take anything. The one that began last ends.
-func (l *loop) hearTwins(voices []compute.Voice) {
+func (l *loop) meetTwins(voices []compute.Voice) {
 	if !l.stream.live || !slices.ContainsFunc(voices, l.voice().Same) {
 		return
 	}

@@ -23,12 +23,12 @@ type call struct {
 	cancel context.CancelFunc // nil until it begins
 }
 
-// needsWorker says whether a call needs a free worker. Preparations have the build slots for that,
+// needsWorker says whether a call needs a worker slot. Preparations have the build slots for that,
 // which were free when the work was taken; a launch is short, and would wait for guests that are slow
 // to stop.
 func (c *call) needsWorker() bool { return c.stage > task.Launching }
 
-// calls are what the hypervisor is doing, and what it will do when a worker is free.
+// calls are what the hypervisor is doing, and what it will do when a worker slot is free.
 type calls struct {
 	running map[compute.InstanceID]*call
 	waiting []*call // for a worker, the first one first
@@ -36,7 +36,7 @@ type calls struct {
 	workers int
 }
 
-// workersPerSlot bounds how many calls that need a worker there are at once.
+// workersPerSlot is how many worker slots there are for each build slot.
 const workersPerSlot = 4
 
 func newCalls(slots int) calls {

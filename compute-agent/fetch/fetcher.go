@@ -344,7 +344,7 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		}
 	}
 	for _, b := range f.pinned {
-		place, _, _ := f.Beside(room).Take(b.Resources, compute.Place{}) // nowhere: its amounts are kept
+		place, _, _ := f.Beside(room).Allocate(b.Resources, compute.Place{}) // nowhere: its amounts are kept
 		room = room.Hold(b.Resources, place)
 	}
 	for i, p := range offer.Plan(room, plan, slots) {

@@ -64,15 +64,15 @@ func (l *Lock) Release() error {
 	return err
 }
 
-// Take holds a folder for an agent and sees to it that its mark is the agent's.
+// Acquire holds a folder for an agent and sees to it that its mark is the agent's.
 // unused says that nothing was ever done by the agent's journal. Without a folder
 // there is nothing to hold, and it answers nil.
 //
 // Errors: KindConflict if another process holds the folder, KindInvalid if the
 // folder is another's or cannot be used, KindUnavailable if its disk has no room for
 // another mark. After an error nothing is held or changed.
-func (p Place) Take(o Owner, unused bool) (*Lock, error) {
-	return p.take(o, func(has Owner) error {
+func (p Place) Acquire(o Owner, unused bool) (*Lock, error) {
+	return p.acquire(o, func(has Owner) error {
 		if has.Host != o.Host || !unused {
 			return p.foreign(has, o)
 		}
@@ -83,7 +83,7 @@ func (p Place) Take(o Owner, unused bool) (*Lock, error) {
 // HandOver marks a folder that no agent holds for another one, whoever had it, and
 // lets go of it. It answers whose it was: the zero Owner if it had no mark.
 func (p Place) HandOver(o Owner) (was Owner, err error) {
-	l, err := p.take(o, func(Owner) error { return nil })
+	l, err := p.acquire(o, func(Owner) error { return nil })
 	if err != nil {
 		return Owner{}, err
 	}
@@ -93,8 +93,8 @@ func (p Place) HandOver(o Owner) (was Owner, err error) {
 	return was, l.Release()
 }
 
-// take asks may about a folder that is another's.
-func (p Place) take(o Owner, may func(has Owner) error) (_ *Lock, err error) {
+// acquire asks may about a folder that is another's.
+func (p Place) acquire(o Owner, may func(has Owner) error) (_ *Lock, err error) {
 	if p.Dir == "" {
 		return nil, nil
 	}

@@ -21,7 +21,7 @@ var (
 // keep takes a folder and lets go of it again.
 func keep(t *testing.T, p Place, o Owner, unused bool) {
 	t.Helper()
-	l, err := p.Take(o, unused)
+	l, err := p.Acquire(o, unused)
 	if err != nil {
 		t.Fatalf("%s does not get the folder: %v", o, err)
 	}
@@ -36,7 +36,7 @@ func keep(t *testing.T, p Place, o Owner, unused bool) {
 // refused wants an error of a kind that says all of this.
 func refused(t *testing.T, p Place, o Owner, unused bool, kind compute.Kind, words ...string) {
 	t.Helper()
-	l, err := p.Take(o, unused)
+	l, err := p.Acquire(o, unused)
 	if err == nil {
 		t.Fatalf("%s gets the folder: %+v", o, l)
 	}
@@ -79,7 +79,7 @@ func TestHandOver(t *testing.T) {
 func TestOneHoldsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Place{Dir: t.TempDir()}
-		l, err := p.Take(first, false)
+		l, err := p.Acquire(first, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestOneHoldsIt(t *testing.T) {
 func TestOneThatEndsIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Place{Dir: t.TempDir()}
-		l, err := p.Take(first, false)
+		l, err := p.Acquire(first, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestOneThatEndsIsWaitedFor(t *testing.T) {
 			time.Sleep(lockWait / 2)
 			_ = l.Release() // of an empty file
 		}()
-		next, err := p.Take(first, false)
+		next, err := p.Acquire(first, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestAFullDisk(t *testing.T) {
 func TestHostsMayShareAFolder(t *testing.T) {
 	dir := t.TempDir()
 	a, b := Place{Dir: dir, Name: "a."}, Place{Dir: dir, Name: "b."}
-	l, err := a.Take(first, false)
+	l, err := a.Acquire(first, false)
 	if err != nil {
 		t.Fatal(err)
 	}

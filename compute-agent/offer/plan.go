@@ -124,7 +124,7 @@ func (p *plan) reserve(x pair) bool {
 		prefer = open.Place
 	}
 	room, most := p.others(x.lane), next.Most.Max(x.Needs)
-	place, _, ok := room.Take(most, prefer)
+	place, _, ok := room.Allocate(most, prefer)
 	if ok {
 		*next = Reserved{most, place}
 		clear(p.around)
@@ -141,7 +141,7 @@ func (p *plan) holdBack(x pair) {
 	for _, h := range p.held {
 		room = room.Hold(h.Most, h.Place)
 	}
-	if place, _, ok := room.Take(x.Needs, compute.Place{}); ok {
+	if place, _, ok := room.Allocate(x.Needs, compute.Place{}); ok {
 		p.held = append(p.held, Reserved{x.Needs, place})
 		clear(p.around)
 	}

@@ -111,8 +111,8 @@ func TestAHostIsRungWhileAdviceComes(t *testing.T) {
 	rung(43*time.Second, false)
 }
 
-// glancing is a host that was rung, told of work in all of n queues but the first.
-func glancing(n int) *Sampler {
+// polling is a host that was rung, told of work in all of n queues but the first.
+func polling(n int) *Sampler {
 	l := NewSampler("h", compute.Spread)
 	news := advice(n, 1000, 5)
 	news.At, news.Rings, news.About[0].Depth = epochZero, true, 0
@@ -123,7 +123,7 @@ func glancing(n int) *Sampler {
 	return l
 }
 
-func (l *Sampler) glance(after time.Duration, fits, ours func(compute.QueueName) bool) (out []compute.QueueName) {
+func (l *Sampler) shortPoll(after time.Duration, fits, ours func(compute.QueueName) bool) (out []compute.QueueName) {
 	room := Room{free: compute.Resources{compute.VCPU: 1}}
 	needs := func(q compute.QueueName) (compute.Resources, bool) {
 		if !fits(q) {
@@ -150,10 +150,10 @@ func TestShortPolls(t *testing.T) {
 		}
 		return out
 	}
-	l := glancing(4)
+	l := polling(4)
 	expect := func(why string, after time.Duration, want []compute.QueueName) {
 		t.Helper()
-		if got := l.glance(after, every, every); !slices.Equal(got, want) {
+		if got := l.shortPoll(after, every, every); !slices.Equal(got, want) {
 			t.Errorf("%s: the host pollsFor at %v, and not %v", why, got, want)
 		}
 	}
@@ -185,7 +185,7 @@ func TestShortPolls(t *testing.T) {
 	expect("where newer work lies", turn, q(0, 1, 2, 3))
 	fits := func(n compute.QueueName) bool { return n != q(1)[0] }
 	ours := func(n compute.QueueName) bool { return n != q(2)[0] }
-	if got := l.glance(turn, fits, ours); !slices.Equal(got, q(0, 3)) {
+	if got := l.shortPoll(turn, fits, ours); !slices.Equal(got, q(0, 3)) {
 		t.Errorf("the host pollsFor at %v", got)
 	}
 	l.Advise(compute.Advice{Full: true, Rings: true}, epochZero)
@@ -196,9 +196,9 @@ func TestShortPolls(t *testing.T) {
 // neighbours.
 func TestShortPollsAreFew(t *testing.T) {
 	seen := map[compute.QueueName]bool{}
-	l := glancing(100)
+	l := polling(100)
 	for e := range 60 {
-		got := l.glance(l.NextEpoch(epochZero).Sub(epochZero)+time.Duration(e)*Epoch, every, every)
+		got := l.shortPoll(l.NextEpoch(epochZero).Sub(epochZero)+time.Duration(e)*Epoch, every, every)
 		if len(got) != MostExtra {
 			t.Fatalf("the host pollsFor at %d queues", len(got))
 		}
@@ -207,7 +207,7 @@ func TestShortPollsAreFew(t *testing.T) {
 		}
 	}
 	if len(seen) < 80 {
-		t.Errorf("in 60 epochs it glanced at %d of 99 queues", len(seen))
+		t.Errorf("in 60 epochs it polled %d of 99 queues", len(seen))
 	}
 }
 

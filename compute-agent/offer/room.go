@@ -43,7 +43,7 @@ func (r Room) Fits(needs compute.Resources) bool {
 	case !r.allows(needs):
 		return false
 	case r.devices.count(needs):
-		_, _, ok := r.Take(needs, compute.Place{})
+		_, _, ok := r.Allocate(needs, compute.Place{})
 		return ok
 	}
 	return len(r.nodes) == 0 || len(fitting(r.nodes, needs)) > 0
@@ -58,10 +58,10 @@ func (r Room) allows(needs compute.Resources) bool {
 	return needs.FitsIn(r.free)
 }
 
-// Take finds a place for a machine, and what is left beside it. It takes of the
+// Allocate finds a place for a machine, and what is left beside it. It takes of the
 // preferred place what it can: where that is free, and was taken for as much or
 // more, there is always room.
-func (r Room) Take(needs compute.Resources, prefer compute.Place) (compute.Place, Room, bool) {
+func (r Room) Allocate(needs compute.Resources, prefer compute.Place) (compute.Place, Room, bool) {
 	if !r.allows(needs) {
 		return compute.Place{}, r, false
 	}

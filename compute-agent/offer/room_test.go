@@ -45,7 +45,7 @@ func numaHost(t Terms) Host {
 func taken(room Room, needs ...compute.Resources) string {
 	var out []string
 	for _, n := range needs {
-		place, rest, ok := room.Take(n, compute.Place{})
+		place, rest, ok := room.Allocate(n, compute.Place{})
 		if !ok {
 			out = append(out, "no")
 			continue
@@ -327,11 +327,11 @@ func TestFits(t *testing.T) {
 			t.Errorf("%s: %s", c.when, diff)
 		}
 		for what, needs := range c.fits {
-			if _, _, ok := c.room.Take(needs, compute.Place{}); !ok || !c.room.Fits(needs) {
+			if _, _, ok := c.room.Allocate(needs, compute.Place{}); !ok || !c.room.Fits(needs) {
 				t.Errorf("%s: %s does not fit", c.when, what)
 			}
 		}
-		if _, _, ok := c.room.Take(c.not, compute.Place{}); ok || c.room.Fits(c.not) {
+		if _, _, ok := c.room.Allocate(c.not, compute.Place{}); ok || c.room.Fits(c.not) {
 			t.Errorf("%s: %v fits", c.when, c.not)
 		}
 	}
@@ -473,7 +473,7 @@ func (b *busy) arrive() {
 	b.open[i] = Planned{}
 	if n := rapid.IntRange(-1, len(p.Listed)-1).Draw(b.T, "brings"); n >= 0 {
 		needs := p.Listed[n].Needs
-		place, _, ok := b.room().Take(needs, p.Place)
+		place, _, ok := b.room().Allocate(needs, p.Place)
 		if !ok {
 			b.Fatalf("a fetch that reserved %v at %v brought %v, which has no room", p.Most, p.Place, needs)
 		}

@@ -267,7 +267,7 @@ func (l *Sampler) Rung(now time.Time) bool {
 func (l *Sampler) NoteRing(now time.Time) { l.rings, l.heard = true, now }
 
 // Freed says that room appeared on the host: for a moment it may poll queues in
-// which work is said to lie, since the queue manager hears of the room later.
+// which work is said to lie, since the queue manager is told of the room later.
 func (l *Sampler) Freed(now time.Time) { l.open = now.Add(pollsFor) }
 
 // ShortPolls are the queues that a host that is rung polls all the same: those in

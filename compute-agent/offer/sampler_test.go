@@ -83,7 +83,7 @@ func TestWhatIsSampled(t *testing.T) {
 func TestOneBuildIsPolledFor(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
 	l.Advise(advice(1, 1000, 1), epochZero)
-	if got := l.glance(0, every, every); len(got) != 1 {
+	if got := l.shortPoll(0, every, every); len(got) != 1 {
 		t.Errorf("pollsFor at %v", got)
 	}
 }

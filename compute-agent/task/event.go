@@ -57,7 +57,7 @@ type (
 	}
 	// Fenced says that this host was declared dead: whatever is here from
 	// before must end. What was taken after that was acted on is not meant: only
-	// who has lost the journal can hear it again.
+	// an agent that has lost its journal is told so again.
 	Fenced struct{ Epoch compute.FenceEpoch }
 
 	// Acked says that Kafka has a report of this task.

@@ -225,7 +225,7 @@ func (f *far) wait() {
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &far{T: t, rules: DefaultRules(), now: time.Unix(1e9, 0)}
-		f.task = Take(compute.Build{Instance: "i", Project: "p", Attempt: 1}, compute.Place{}, "c1", 0, rapid.Bool().Draw(t, "pinned"))
+		f.task = New(compute.Build{Instance: "i", Project: "p", Attempt: 1}, compute.Place{}, "c1", 0, rapid.Bool().Draw(t, "pinned"))
 		f.step(Taken{})
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			if f.task.Stage == Over {

@@ -18,7 +18,7 @@ type Machine struct {
 	Resources compute.Resources
 	compute.Place
 	Launched bool // it may have run
-	Waits    bool // launched, and stands still until Launch is called again
+	Paused   bool // launched, and stands still until Launch is called again
 	Power    compute.PowerState
 	Stopped  Stopped
 }
@@ -126,7 +126,7 @@ func (s *step) missing() {
 // adopt goes on with a task whose machine is there.
 func (s *step) adopt(m Machine, unknown bool) {
 	switch {
-	case m.Waits && s.Stage != Ending:
+	case m.Paused && s.Stage != Ending:
 		s.dirty = s.Stage < Launching
 		s.Stage, s.Broken, s.Busy = Launching, nil, BusyLaunching
 		s.do(Launch{})

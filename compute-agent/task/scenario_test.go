@@ -103,7 +103,7 @@ func (s *tale) do(t *testing.T, line string) []string {
 	case strings.HasPrefix(line, "+"):
 		return s.pass(t, line)
 	case w.verb == "take":
-		s.task = Take(compute.Build{Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(), Resources: compute.Resources{compute.VCPU: 1}}, compute.Place{}, w.claim(), w.fence(0), w.is("pinned"))
+		s.task = New(compute.Build{Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(), Resources: compute.Resources{compute.VCPU: 1}}, compute.Place{}, w.claim(), w.fence(0), w.is("pinned"))
 		return s.step(Taken{})
 	case w.verb == "crash":
 		return s.crash(w)
@@ -272,7 +272,7 @@ func (s *tale) crash(w words) []string {
 	var there []Machine
 	if !w.is("nothing") {
 		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0),
-			Launched: w.is("launched") || w.is("waits"), Waits: w.is("waits"), Power: compute.PowerStopped, Stopped: w.stopped()}
+			Launched: w.is("launched") || w.is("waits"), Paused: w.is("waits"), Power: compute.PowerStopped, Stopped: w.stopped()}
 		if p, ok := w.args["power"]; ok {
 			m.Power = powers[p]
 		}

@@ -81,7 +81,7 @@ func (s *step) on(e Event) {
 	}
 }
 
-// told hears a word of the conductor. One that is about another attempt or
+// told acts on a word of the conductor. One that is about another attempt or
 // claim than this task's is for Stranger to answer.
 func (s *step) told(e Event) {
 	switch e := e.(type) {

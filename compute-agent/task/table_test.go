@@ -96,7 +96,7 @@ func hypervisors() []listed {
 	m := Machine{Instance: "i", Project: "p", Attempt: 1, Claim: "c1", Power: compute.PowerStopped}
 	launched, waits, other := m, m, m
 	launched.Launched, launched.Power = true, compute.PowerRunning
-	waits.Launched, waits.Waits = true, true
+	waits.Launched, waits.Paused = true, true
 	other.Claim = "c0"
 	return []listed{{"nothing", nil}, {"prepared", &m}, {"launched", &launched}, {"launched, not let go", &waits}, {"prepared for another claim", &other}}
 }

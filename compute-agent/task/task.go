@@ -156,8 +156,8 @@ func DefaultRules() Rules {
 	return Rules{Claim: 5 * time.Second, GiveBack: 60 * time.Second, Renew: 10 * time.Second, Retry: time.Second}
 }
 
-// Take makes the task of work that was offered to this host, with the place that it has there.
-func Take(b compute.Build, place compute.Place, claim compute.ClaimID, fence compute.FenceEpoch, pinned bool) Task {
+// New makes the task of work that was offered to this host, with the place that it has there.
+func New(b compute.Build, place compute.Place, claim compute.ClaimID, fence compute.FenceEpoch, pinned bool) Task {
 	return Task{
 		Instance: b.Instance, Project: b.Project, Name: b.Name, Queue: b.Queue, Pinned: pinned, Attempt: b.Attempt,
 		Claim: claim, Fence: fence, Resources: b.Resources, Place: place, Trace: b.Trace, Answered: pinned,

@@ -108,7 +108,7 @@ func takeHome(c Cell, j *journal.Journal, o AgentOptions) (*home.Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := o.Home.Take(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused())
+	lock, err := o.Home.Acquire(home.Owner{Host: o.Host, Journal: j.ID()}, known.Unused())
 	if err == nil && lock != nil && lock.Was().Journal != "" && lock.Was().Journal != j.ID() {
 		c.Log.Warn("the journal before this one is lost: this one takes its machines over",
 			zap.String("host", string(o.Host)), zap.String("folder", o.Home.String()),

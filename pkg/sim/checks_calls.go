@@ -11,7 +11,7 @@ import (
 const (
 	// callsIn is in which time a host's calls for work are counted, and mostCalls how
 	// many it may send then, besides those for each build that it begins: it waits on
-	// few queues for seconds, and glances now and then.
+	// few queues for seconds, and short polls now and then.
 	callsIn    = 5 * time.Second
 	mostCalls  = 20
 	callsBuild = 4

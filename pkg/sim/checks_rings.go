@@ -50,7 +50,7 @@ const (
 	// rungAgain is how long a ring that was lost may count, whatever was rung before.
 	rungAgain = 16 * time.Second
 	// unrungTime is that where nothing but rings is at fault: an idle host reads advice
-	// every forty seconds, and glances at what it tells of every 15 s.
+	// every forty seconds, and polls what it tells of every 15 s.
 	unrungTime = 70 * time.Second
 	// orphanTime is that where queue managers end: hosts count on being rung for a
 	// minute after the last advice, and then visit each queue once a minute.

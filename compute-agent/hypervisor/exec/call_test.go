@@ -238,24 +238,24 @@ func TestSampleListsAllOrNothing(t *testing.T) {
 
 // One call at a time for an instance; the next one waits, or gives up.
 func TestTurns(t *testing.T) {
-	var turns turns
-	over, err := turns.take(t.Context(), one)
+	var locks locks
+	over, err := locks.lock(t.Context(), one)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if _, err := turns.take(ctx, one); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := locks.lock(ctx, one); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("two have a turn: %v", err)
 	}
-	other, err := turns.take(t.Context(), "another")
+	other, err := locks.lock(t.Context(), "another")
 	if err != nil {
 		t.Fatal(err)
 	}
 	other()
 	next := make(chan error)
 	go func() {
-		over, err := turns.take(t.Context(), one)
+		over, err := locks.lock(t.Context(), one)
 		if err == nil {
 			over()
 		}

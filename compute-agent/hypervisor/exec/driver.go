@@ -16,7 +16,7 @@ import (
 type Driver struct {
 	o     Options
 	can   abilities
-	turns turns
+	locks locks
 	crash hypervisor.CrashPoint
 }
 

@@ -123,12 +123,12 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 	return err
 }
 
-// begin waits for the instance's turn.
+// begin waits until no other call changes the instance.
 func (d *Driver) begin(ctx context.Context, verb string, id compute.InstanceID) (over func(), err error) {
 	if err := id.Check(); err != nil {
 		return nil, hypervisor.Reject("%v", err)
 	}
-	over, err = d.turns.take(ctx, id)
+	over, err = d.locks.lock(ctx, id)
 	if err != nil {
 		return nil, d.ended(ctx, call{verb: verb, instance: id})
 	}

@@ -40,7 +40,7 @@ func (h Host) Processes() ([]Process, error) {
 	var all []Process
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if p, ok := h.Look(pid); ok {
+			if p, ok := h.Inspect(pid); ok {
 				all = append(all, p)
 			}
 		}
@@ -48,8 +48,8 @@ func (h Host) Processes() ([]Process, error) {
 	return all, nil
 }
 
-// Look reads one process; false if it is none of QEMU, or is no more.
-func (h Host) Look(pid int) (Process, bool) {
+// Inspect reads one process; false if it is none of QEMU, or is no more.
+func (h Host) Inspect(pid int) (Process, bool) {
 	read := func(name string) []byte {
 		b, _ := os.ReadFile(filepath.Join(h.Proc, strconv.Itoa(pid), name))
 		return b

@@ -16,7 +16,7 @@ const againEvery = time.Second
 // Events hears from libvirt. Where the connection ends, it tells afterwards what
 // has changed meanwhile.
 func (d *Driver) Events(ctx context.Context, tell func(hypervisor.Event)) error {
-	e := ears{d: d, tell: tell}
+	e := listener{d: d, tell: tell}
 	for {
 		_ = e.listen(ctx)
 		if !hypervisor.Pause(ctx, againEvery) {
@@ -25,8 +25,8 @@ func (d *Driver) Events(ctx context.Context, tell func(hypervisor.Event)) error 
 	}
 }
 
-// ears know what was heard last of each machine.
-type ears struct {
+// listener knows what was last seen of each machine.
+type listener struct {
 	d     *Driver
 	tell  func(hypervisor.Event)
 	known map[compute.InstanceID]compute.PowerState // nil until all was looked at once
@@ -35,19 +35,19 @@ type ears struct {
 // listen hears until ctx or the connection ends. The library may be cut off, and
 // only so: a stream of its events that is called off while one comes blocks it
 // for ever.
-func (e *ears) listen(ctx context.Context) error {
+func (e *listener) listen(ctx context.Context) error {
 	c, hangUp, err := e.d.connect(ctx)
 	if err != nil {
 		return err
 	}
-	heard, err := c.LifecycleEvents(context.Background())
+	changes, err := c.LifecycleEvents(context.Background())
 	if err != nil {
 		hangUp()
 		return err
 	}
 	defer func() {
 		hangUp()
-		for range heard {
+		for range changes {
 		}
 	}()
 	all, err := e.d.list(ctx)
@@ -65,16 +65,16 @@ func (e *ears) listen(ctx context.Context) error {
 		}
 		e.pass(m)
 	}
-	for event := range heard {
-		if err := e.hear(ctx, event.Dom); err != nil {
+	for event := range changes {
+		if err := e.examine(ctx, event.Dom); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hear looks at a domain of which there is news.
-func (e *ears) hear(ctx context.Context, dom libvirt.Domain) error {
+// examine reads a domain of which there is news.
+func (e *listener) examine(ctx context.Context, dom libvirt.Domain) error {
 	id := uuidOf(dom)
 	f, whose, err := e.d.find(ctx, id)
 	if err != nil {
@@ -88,7 +88,7 @@ func (e *ears) hear(ctx context.Context, dom libvirt.Domain) error {
 	return nil
 }
 
-func (e *ears) pass(m hypervisor.Machine) {
+func (e *listener) pass(m hypervisor.Machine) {
 	e.known[m.Instance] = m.Power
 	if m.Launched {
 		e.tell(hypervisor.Event{Instance: m.Instance, Power: m.Power, Detail: m.Detail})

@@ -22,7 +22,7 @@ func (d *Driver) end(ctx context.Context, p host.Process, signal unix.Signal) er
 		return fmt.Errorf("process %d: %w", p.PID, err)
 	}
 	defer unix.Close(fd)
-	if now, ok := d.host.Look(p.PID); !ok || now.Start != p.Start {
+	if now, ok := d.host.Inspect(p.PID); !ok || now.Start != p.Start {
 		return nil
 	}
 	if signal != 0 {

@@ -32,11 +32,11 @@ func (d *Driver) list(ctx context.Context) ([]hypervisor.Machine, error) {
 	list := make([]hypervisor.Machine, len(ids))
 	failed := make([]error, len(ids))
 	var asking sync.WaitGroup
-	hands := make(chan struct{}, 8)
+	workers := make(chan struct{}, 8)
 	for i, id := range ids {
-		hands <- struct{}{}
+		workers <- struct{}{}
 		asking.Go(func() {
-			defer func() { <-hands }()
+			defer func() { <-workers }()
 			list[i], failed[i] = d.one(ctx, id, all)
 		})
 	}

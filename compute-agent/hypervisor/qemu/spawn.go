@@ -55,7 +55,7 @@ func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 		}
 		return host.Process{}, err
 	}
-	found, ok := d.host.Look(cmd.Process.Pid)
+	found, ok := d.host.Inspect(cmd.Process.Pid)
 	if !ok {
 		return host.Process{}, fmt.Errorf("QEMU ended at once: %s", lastLine(filepath.Join(dir, logFile)))
 	}
