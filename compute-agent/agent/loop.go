@@ -78,7 +78,8 @@ func newLoop(a *Agent) *loop {
 		tasks: map[compute.InstanceID]*task.Task{}, refs: map[compute.InstanceID]wire.WorkRef{},
 		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given),
 		host: a.begin.Host, guard: guardOf(a.begin.Host), images: images{},
-		stream: stream{written: a.begin.Position}, dirty: map[compute.InstanceID]bool{}, forgot: map[compute.InstanceID]bool{}, calls: newCalls(a.opts.Slots),
+		stream: stream{written: a.begin.Position}, dirty: map[compute.InstanceID]bool{},
+		forgot: map[compute.InstanceID]bool{}, calls: newCalls(a.opts.Slots),
 		consoles: newConsoles(&a.opts),
 		view:     view{moved: map[compute.InstanceID]bool{}},
 	}

@@ -44,7 +44,8 @@ func (p *puller) Open(lane wire.Lane, refs []wire.QueueRef, wait time.Duration) 
 }
 
 func (p *puller) Ack(ref wire.WorkRef, how wire.Ack) {
-	p.told = append(p.told, fmt.Sprint([...]string{"?", "accept", "release", "reject", "renew"}[how], " ", ref.Queue.Name, " ", ref.Offset))
+	words := [...]string{"?", "accept", "release", "reject", "renew"}
+	p.told = append(p.told, fmt.Sprint(words[how], " ", ref.Queue.Name, " ", ref.Offset))
 }
 
 func (p *puller) Results() <-chan wire.Pulled { return nil }
@@ -82,7 +83,9 @@ func (d *fixture) add(q string) {
 	if _, err := fmt.Sscan(q, &name, &needs); err != nil {
 		d.t.Fatal(err)
 	}
-	d.SetQueue(compute.Queue{Name: compute.QueueName(name), Group: "g", TopicID: "t", Resources: compute.Resources{compute.VCPU: needs}}, d.now)
+	d.SetQueue(compute.Queue{
+		Name: compute.QueueName(name), Group: "g", TopicID: "t", Resources: compute.Resources{compute.VCPU: needs},
+	}, d.now)
 }
 
 func (d *fixture) supply() Supply {
@@ -106,7 +109,8 @@ func (d *fixture) ended(queue string, offset int64, delivery int16) {
 	p := wire.Pulled{Lane: lane}
 	if offset >= 0 {
 		p.Record = &wire.Record{}
-		p.Ref = wire.WorkRef{Lane: lane, Queue: wire.QueueRef{Name: compute.QueueName(queue)}, Offset: offset, Delivery: delivery}
+		ref := wire.QueueRef{Name: compute.QueueName(queue)}
+		p.Ref = wire.WorkRef{Lane: lane, Queue: ref, Offset: offset, Delivery: delivery}
 	}
 	d.Ended(p, d.now)
 	if offset >= 0 {

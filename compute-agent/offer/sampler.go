@@ -86,8 +86,10 @@ type entry struct {
 
 // NewSampler is one host's.
 func NewSampler(h compute.HostID, w compute.Weigher) *Sampler {
-	return &Sampler{host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{}, refuted: map[compute.QueueName]refuted{},
-		deep: map[compute.QueueName]struct{}{}}
+	return &Sampler{
+		host: h, weigher: w, about: map[compute.QueueName]compute.QueueAdvice{}, skipped: map[compute.QueueName]int{},
+		refuted: map[compute.QueueName]refuted{}, deep: map[compute.QueueName]struct{}{},
+	}
 }
 
 // List says which queues there are to sample.
@@ -96,12 +98,16 @@ func (l *Sampler) List(queues []compute.Queue) {
 	l.entries, l.at = make([]entry, len(queues)), make(map[compute.QueueName]int, len(queues))
 	for i, q := range queues {
 		news, advised := l.about[q.Name]
-		l.entries[i] = entry{queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news, advised: advised}
+		l.entries[i] = entry{
+			queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news, advised: advised,
+		}
 		if j, listed := was[q.Name]; listed {
 			l.entries[i].chance, l.entries[i].sampled = before[j].chance, before[j].sampled
 		}
 	}
-	slices.SortFunc(l.entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.queue, b.queue)) })
+	slices.SortFunc(l.entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.queue, b.queue))
+	})
 	for i := range l.entries {
 		l.at[l.entries[i].queue] = i
 	}
@@ -237,7 +243,9 @@ func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
 		if !own && !l.waits(x, x.all) || !room.Fits(x.needs) {
 			continue
 		}
-		c := Candidate{Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: l.random(x)}
+		c := Candidate{
+			Queue: x.queue, Needs: x.needs, Skipped: l.skipped[x.queue], Deep: work, Extra: !own, Order: l.random(x),
+		}
 		if work {
 			c.Oldest = x.news.Oldest
 		}
@@ -274,7 +282,9 @@ func (l *Sampler) Freed(now time.Time) { l.open = now.Add(pollsFor) }
 // which work is said to lie, for a moment after room appeared and once an epoch, so
 // that a ring that was lost costs no more than that. needs answers what the queue's
 // work needs, and false for a queue that is not for this host.
-func (l *Sampler) ShortPolls(room Room, now time.Time, needs func(compute.QueueName) (compute.Resources, bool)) []Candidate {
+func (l *Sampler) ShortPolls(
+	room Room, now time.Time, needs func(compute.QueueName) (compute.Resources, bool),
+) []Candidate {
 	if e := l.epoch(now); e != l.polled {
 		l.polled, l.open = e, now.Add(pollsFor)
 	}
@@ -289,10 +299,13 @@ func (l *Sampler) ShortPolls(room Room, now time.Time, needs func(compute.QueueN
 			continue
 		}
 		out = append(out, Candidate{
-			Queue: q, Needs: n, Skipped: l.skipped[q], Deep: true, Extra: true, Oldest: news.Oldest, Order: hash(string(l.host), string(q), l.polled),
+			Queue: q, Needs: n, Skipped: l.skipped[q], Deep: true, Extra: true, Oldest: news.Oldest,
+			Order: hash(string(l.host), string(q), l.polled),
 		})
 	}
-	slices.SortFunc(out, func(a, b Candidate) int { return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Queue, b.Queue)) })
+	slices.SortFunc(out, func(a, b Candidate) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Queue, b.Queue))
+	})
 	return out[:min(len(out), MostExtra)]
 }
 

@@ -1,0 +1,85 @@
+package fetch
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/offer"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// candidates are the queues that this host would wait on now and does not yet.
+func (f *Fetcher) candidates(room offer.Room, now time.Time) []offer.Candidate {
+	waiting := map[compute.QueueName]bool{}
+	for _, o := range f.open {
+		maps.Copy(waiting, o.queues)
+	}
+	all := f.rung(room, f.own(room, now), now)
+	return slices.DeleteFunc(all, func(c offer.Candidate) bool { return waiting[c.Queue] || f.leftAlone(c.Queue, now) })
+}
+
+// own are the queues that the host finds by itself: by sampling, or, while it is rung,
+// those in which work is said to lie.
+func (f *Fetcher) own(room offer.Room, now time.Time) []offer.Candidate {
+	if f.sampler.Rung(now) {
+		return f.sampler.ShortPolls(room, now, f.needs)
+	}
+	if waits := f.began.Add(AdviceWithin); !f.advised && now.Before(waits) {
+		f.again = waits
+		return nil
+	}
+	if !f.listed {
+		f.sampler.List(offer.Accepted(f.traits, f.list()))
+		f.listed = true
+	}
+	return f.sampler.Sample(room, offer.Used(f.totals, room.Free()), now)
+}
+
+// AdviceWithin is how long a host that has just started samples nothing, for advice
+// probably says that it will be rung.
+const AdviceWithin = 10 * time.Second
+
+// rung adds the queues that the host was rung for to those that it chose.
+func (f *Fetcher) rung(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {
+	f.rings.Listed(now, func(q compute.QueueName, look bool) {
+		needs, ours := f.needs(q)
+		if !ours || !room.Fits(needs) {
+			return
+		}
+		i := slices.IndexFunc(chosen, func(c offer.Candidate) bool { return c.Queue == q })
+		if i < 0 {
+			chosen = append(chosen, offer.Candidate{Queue: q, Needs: needs, Skipped: f.sampler.Skipped(q)})
+			i = len(chosen) - 1
+		}
+		c := &chosen[i]
+		c.Rung, c.Held, c.Deep, c.Extra = look, !look, c.Deep || look, false
+	})
+	return chosen
+}
+
+// needs is what a queue's work needs, if it is for this host.
+func (f *Fetcher) needs(q compute.QueueName) (compute.Resources, bool) {
+	is, there := f.queues[q]
+	return is.Resources, there && is.Accepts(f.traits)
+}
+
+// LeaveAlone gives others the chance to take what this host should not.
+func (f *Fetcher) LeaveAlone(q compute.QueueName, now time.Time) {
+	f.alone[q] = now.Add(f.o.LeaveAlone)
+	f.changed = true
+}
+
+func (f *Fetcher) leftAlone(q compute.QueueName, now time.Time) bool {
+	until, ok := f.alone[q]
+	switch {
+	case !ok:
+		return false
+	case !now.Before(until):
+		delete(f.alone, q)
+		return false
+	case until.Before(f.again):
+		f.again = until
+	}
+	return true
+}
