@@ -29,8 +29,8 @@ sim: ## N simulated schedules, from SEED on or anywhere, each COUNT times; docs/
 	$(GO) test -tags synctests -c -o bin/sim.test ./cmd/berth
 	cd cmd/berth && SIM_N=$(N) SIM_SEED=$(SEED) SIM_COUNT=$(COUNT) ../../bin/sim.test -test.run '^TestManySchedules$$' -test.timeout 0
 
-sim-teeth: ## plants each bug of pkg/sim/testdata/bugs in a copy and says after how many of N schedules it was seen
-	pkg/sim/testdata/bugs/try $(N)
+sim-teeth: ## plants each bug of pkg/lab/sim/testdata/bugs in a copy and says after how many of N schedules it was seen
+	pkg/lab/sim/testdata/bugs/try $(N)
 
 PKG ?= ./compute-agent/offer
 

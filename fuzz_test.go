@@ -27,7 +27,7 @@ var fuzzed = map[string]string{
 	"pkg/config.parse":                     "FuzzLoad", "pkg/config.decode": "FuzzLoad",
 
 	"pkg/localkafka.parseCount": "FuzzParseCount",
-	"pkg/bench.ParseSweep":      "FuzzParseSweep", "pkg/bench.parseWhole": "FuzzParseSweep", "pkg/bench.parseNumber": "FuzzParseSweep", "pkg/bench.parseSpan": "FuzzParseSweep",
+	"pkg/lab/bench.ParseSweep":  "FuzzParseSweep", "pkg/lab/bench.parseWhole": "FuzzParseSweep", "pkg/lab/bench.parseNumber": "FuzzParseSweep", "pkg/lab/bench.parseSpan": "FuzzParseSweep",
 
 	"pkg/cli.ParseMemory": "FuzzSizes", "pkg/cli.parseDisk": "FuzzSizes", "pkg/cli.parseSize": "FuzzSizes",
 	"pkg/cli.parseCapability": "FuzzPairs", "pkg/cli.ParseFormat": "FuzzPairs", "pkg/cli.parseAmounts": "FuzzPairs", "pkg/cli.ParsePairs": "FuzzPairs",

@@ -28,7 +28,7 @@ func TestProtocolPage(t *testing.T) {
 		t.Fatalf("%d rules and %d invariants on the page", len(rules), len(invariants))
 	}
 	for _, n := range rules {
-		for _, kind := range []string{"conductor/admit/testdata/rule%_*.txt", "pkg/sim/testdata/bugs/rule%_*.patch"} {
+		for _, kind := range []string{"conductor/admit/testdata/rule%_*.txt", "pkg/lab/sim/testdata/bugs/rule%_*.patch"} {
 			name := strings.ReplaceAll(kind, "%", twoDigits(n))
 			if found, err := filepath.Glob(name); err != nil || len(found) == 0 {
 				t.Errorf("rule %d has no %s (%v)", n, name, err)
@@ -36,13 +36,13 @@ func TestProtocolPage(t *testing.T) {
 		}
 	}
 	checks := ""
-	for _, name := range glob(t, "pkg/sim/checks*.go") {
+	for _, name := range glob(t, "pkg/lab/sim/checks*.go") {
 		checks += read(t, name)
 	}
 	named := numbers(invCited, checks)
 	for _, n := range invariants {
 		if !slices.Contains(named, n) {
-			t.Errorf("no check of pkg/sim names I%d", n)
+			t.Errorf("no check of pkg/lab/sim names I%d", n)
 		}
 	}
 	testsOfPage(t, "docs/PROTOCOL.md")

@@ -19,7 +19,7 @@ const module = "github.com/berth-project/berth"
 // no log.
 var cores = []string{
 	"pkg/compute", "flavors/catalog", "queues/plan", "queues/advise", "queues/ring",
-	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/size", "pkg/twins",
+	"conductor/admit", "conductor/quota", "compute-agent/task", "compute-agent/offer", "pkg/lab/size", "pkg/twins",
 }
 
 // arrows says, for each folder, which folders of ours it may import besides
@@ -71,10 +71,10 @@ var arrows = map[string][]string{
 		"pkg/api", "pkg/front", "pkg/doctor", "pkg/verify",
 	},
 	"pkg/cli":       {"pkg/client", "pkg/compute", "pkg/service"},
-	"pkg/bench":     {"*"},
-	"pkg/sim":       {"*"},
+	"pkg/lab/bench": {"*"},
+	"pkg/lab/sim":   {"*"},
 	"pkg/lab":       {}, // what is played with Berth's code, and is no part of it
-	"pkg/size":      {"pkg/compute", "compute-agent/offer", "queues/advise"},
+	"pkg/lab/size":  {"pkg/compute", "compute-agent/offer", "queues/advise"},
 	"pkg/kafkatest": {"*"},
 	"cmd":           {"*"},
 	"docs/graphs":   {}, // a module of its own: what draws is no dependency of Berth
@@ -83,7 +83,7 @@ var arrows = map[string][]string{
 
 // clients says who may use a Kafka client, and which.
 var clients = map[string][]string{
-	"github.com/twmb/franz-go":      {"pkg/kafka", "pkg/unpack", "pkg/embedded", "pkg/bench", "pkg/sim", "pkg/kafkatest", "pkg/publish/franz", "pkg/publish/publishtest", "pkg/follow/franz", "pkg/follow/followtest"},
+	"github.com/twmb/franz-go":      {"pkg/kafka", "pkg/unpack", "pkg/embedded", "pkg/lab/bench", "pkg/lab/sim", "pkg/kafkatest", "pkg/publish/franz", "pkg/publish/publishtest", "pkg/follow/franz", "pkg/follow/followtest"},
 	"github.com/IBM/sarama":         {"pkg/publish/sarama", "pkg/publish/publishtest", "pkg/follow/sarama", "pkg/follow/followtest"},
 	"github.com/segmentio/kafka-go": {"pkg/publish/kafkago", "pkg/publish/publishtest", "pkg/follow/kafkago", "pkg/follow/followtest"},
 }

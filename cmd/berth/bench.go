@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/compute-agent/agent"
-	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/lab/bench"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // benchesApart runs `berth bench --apart`, whose processes are this test binary

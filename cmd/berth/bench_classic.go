@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // benchClassic repeats a published experiment.

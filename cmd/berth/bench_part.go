@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/pkg/bench"
+	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // partCommand is how a bench with --apart starts its processes.

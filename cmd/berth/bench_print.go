@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // printBench shows a result to a person.

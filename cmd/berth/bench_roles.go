@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // benchRoles shows what each role took, the centre as a sum of its roles.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // benchSweep measures how something grows.

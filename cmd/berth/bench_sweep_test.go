@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
-	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 func TestBenchSweep(t *testing.T) {

@@ -19,10 +19,10 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor"
-	"github.com/berth-project/berth/pkg/bench"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/lab/bench"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )

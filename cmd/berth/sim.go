@@ -14,7 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/size"
+	"github.com/berth-project/berth/pkg/lab/size"
 )
 
 // newSim holds the simulators that need nothing but this process.

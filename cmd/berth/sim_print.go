@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/pkg/cli"
-	"github.com/berth-project/berth/pkg/size"
+	"github.com/berth-project/berth/pkg/lab/size"
 )
 
 // printSized shows a person what a simulation of size says.

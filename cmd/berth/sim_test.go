@@ -19,8 +19,8 @@ import (
 
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/lab/sim"
 	"github.com/berth-project/berth/pkg/service"
-	"github.com/berth-project/berth/pkg/sim"
 )
 
 // simulated is this product, as the simulation knows it.
@@ -133,7 +133,7 @@ func shrunk(t *testing.T, s sim.Schedule) (sim.Schedule, string) {
 }
 
 // tell says all about a schedule that failed, and writes the smallest that does
-// to a file which belongs in pkg/sim/testdata once the fault is found.
+// to a file which belongs in pkg/lab/sim/testdata once the fault is found.
 func tell(t *testing.T, s sim.Schedule, wrong []string, story string) {
 	t.Errorf("seed %d: %d things wrong, the first: %s", s.Seed, len(wrong), wrong[0])
 	if os.Getenv("SIM_SHRINK") != "0" {
@@ -236,7 +236,7 @@ func TestManySchedules(t *testing.T) {
 
 // TestScheduleFiles plays what once failed, and one of your own with SIM_FILE.
 func TestScheduleFiles(t *testing.T) {
-	files, err := filepath.Glob("../../pkg/sim/testdata/*.json")
+	files, err := filepath.Glob("../../pkg/lab/sim/testdata/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/pkg/sim"
+	"github.com/berth-project/berth/pkg/lab/sim"
 	"github.com/berth-project/berth/pkg/wire"
 )
 

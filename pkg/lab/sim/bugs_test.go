@@ -17,8 +17,8 @@ func TestPlantedBugsApply(t *testing.T) {
 		t.Fatalf("%d patches (%v)", len(patches), err)
 	}
 	for _, patch := range patches {
-		cmd := exec.Command("git", "apply", "--check", filepath.Join("pkg/sim", patch))
-		cmd.Dir = filepath.Join("..", "..")
+		cmd := exec.Command("git", "apply", "--check", filepath.Join("pkg/lab/sim", patch))
+		cmd.Dir = filepath.Join("..", "..", "..")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %s", filepath.Base(patch), out)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/berth-project/berth/pkg/bench/child"
+	"github.com/berth-project/berth/pkg/lab/bench/child"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
 )
