@@ -19,15 +19,15 @@ dev: build ## the same, and it stays up
 
 test: ## everything; needs Java and Maven for the parts on real Kafka
 	GO=$(GO) $(GO) run ./pkg/lab/testrun -again -- -race -timeout 40m ./...
-	$(GO) test -count=1 -tags synctests -run '^(TestSimulation|TestScheduleFiles)$$' ./cmd/berth # -race leaves time for a few schedules only; the tag is for worlds of several brokers
+	$(GO) test -count=1 -tags synctests -run '^(TestSimulation|TestScheduleFiles)$$' ./pkg/lab/sim # -race leaves time for a few schedules only; the tag is for worlds of several brokers
 	cd docs/graphs && $(GO) test ./...
 
 N     ?= 500
 COUNT ?= 1
 
 sim: ## N simulated schedules, from SEED on or anywhere, each COUNT times; docs/SIMULATION.md
-	$(GO) test -tags synctests -c -o bin/sim.test ./cmd/berth
-	cd cmd/berth && SIM_N=$(N) SIM_SEED=$(SEED) SIM_COUNT=$(COUNT) ../../bin/sim.test -test.run '^TestManySchedules$$' -test.timeout 0
+	$(GO) test -tags synctests -c -o bin/sim.test ./pkg/lab/sim
+	cd pkg/lab/sim && SIM_N=$(N) SIM_SEED=$(SEED) SIM_COUNT=$(COUNT) ../../../bin/sim.test -test.run '^TestManySchedules$$' -test.timeout 0
 
 sim-teeth: ## plants each bug of pkg/lab/sim/testdata/bugs in a copy and says after how many of N schedules it was seen
 	pkg/lab/sim/testdata/bugs/try $(N)

@@ -7,25 +7,21 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
-	"github.com/berth-project/berth/compute-agent/agent"
-	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
-	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
 )
 
 // newBench measures a whole Berth in this process.
-func newBench() *cobra.Command { return benchOf(benched{}) }
+func newBench() *cobra.Command { return benchOf(lab.Berth{}) }
 
 // benchOf measures a product.
-func benchOf(product bench.Product) *cobra.Command {
+func benchOf(product lab.Product) *cobra.Command {
 	o := bench.Options{Warmup: bench.WarmupAuto, Idle: bench.IdleAuto}.WithDefaults()
 	var set []string
 	var level string
@@ -128,7 +124,7 @@ func prepareBench(cmd *cobra.Command, o *bench.Options, set []string, level stri
 }
 
 // runBench measures, prints, and says what was wrong.
-func runBench(cmd *cobra.Command, o bench.Options, product bench.Product) error {
+func runBench(cmd *cobra.Command, o bench.Options, product lab.Product) error {
 	f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err
@@ -172,53 +168,4 @@ func wrongIn(r bench.Result) error {
 		more = fmt.Sprintf("\n  and %d more", rest)
 	}
 	return &compute.Error{Op: "bench", Message: fmt.Sprintf("%d lost, %d doubled\n  %s%s", r.Lost, r.Doubled, strings.Join(some, "\n  "), more)}
-}
-
-// benched is this product, as the bench knows it.
-type benched struct{}
-
-func (benched) cell(s bench.Site, r bench.Role, name string) cell.Cell {
-	c := cell.New(cell.KafkaSettings{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions, Replication: s.Replication}, s.Dial, s.Log, name)
-	return c.Measured(s.Metrics(r))
-}
-
-// Prepare makes the topics.
-func (b benched) Prepare(ctx context.Context, s bench.Site) error {
-	c := b.cell(s, bench.RoleLoad, "bench")
-	return c.Prepare(ctx)
-}
-
-// Part is one of the centre.
-func (b benched) Part(s bench.Site, r bench.Role, name string) (service.Part, func() string) {
-	nowhere := func() string { return "" }
-	c := b.cell(s, r, string(r))
-	switch r {
-	case bench.RoleQueues:
-		return service.Made(func(context.Context) (service.Part, error) {
-			return cell.NewQueueManager(c, cell.QueueManagerOptions{})
-		}), nowhere
-	case bench.RoleConductor:
-		return service.Made(func(context.Context) (service.Part, error) {
-			return cell.NewConductor(c, cell.ConductorOptions{Name: name})
-		}), nowhere
-	case bench.RoleAPI:
-		node, face := cell.NewAPIWithFront(c, front.Options{Address: "127.0.0.1:0"})
-		return node, func() string { return face.Addr().String() }
-	}
-	return service.Made(func(context.Context) (service.Part, error) {
-		return nil, fmt.Errorf("the centre has no part of the role %q", r)
-	}), nowhere
-}
-
-// Agent is one host's.
-func (b benched) Agent(s bench.Site, h bench.Host) (service.Part, func() agent.Stats) {
-	c := b.cell(s, bench.RoleAgent, "agent")
-	var made atomic.Pointer[agent.Agent]
-	part := cell.AgentPart(c, cell.AgentOptions{Host: h.ID, State: s.Data, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal, Made: made.Store})
-	return part, func() agent.Stats {
-		if a := made.Load(); a != nil {
-			return a.Stats()
-		}
-		return agent.Stats{}
-	}
 }

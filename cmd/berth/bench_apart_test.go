@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
@@ -19,7 +20,7 @@ import (
 func benchesApart(t *testing.T, args ...string) (r bench.Result, said string) {
 	t.Helper()
 	t.Setenv(asBerth, "1")
-	out, said, code := benches(t, benched{}, append([]string{"--apart", "--hosts", "5", "--hosts-per-process", "2", "--warmup", "10", "-o", "json"}, args...)...)
+	out, said, code := benches(t, lab.Berth{}, append([]string{"--apart", "--hosts", "5", "--hosts-per-process", "2", "--warmup", "10", "-o", "json"}, args...)...)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -42,15 +43,15 @@ func TestBenchApart(t *testing.T) {
 	if r.Fsyncs < 60 || r.Connections < 15 {
 		t.Errorf("%d fsyncs, %d connections: the agents' processes are left out", r.Fsyncs, r.Connections)
 	}
-	for _, role := range []bench.Role{bench.RoleAPI, bench.RoleConductor, bench.RoleQueues, bench.RoleAgent, bench.RoleLoad} {
+	for _, role := range []lab.Role{lab.RoleAPI, lab.RoleConductor, lab.RoleQueues, lab.RoleAgent, lab.RoleLoad} {
 		if r.CPU.Roles[role] <= 0 || r.Bytes[role].Sent <= 0 || len(r.Requests[role]) == 0 {
 			t.Errorf("%s: %v s, %+v bytes, requests %v", role, r.CPU.Roles[role], r.Bytes[role], r.Requests[role])
 		}
 	}
-	if _, known := r.CPU.Roles[bench.RoleBroker]; known || r.CPU.Centre != nil {
+	if _, known := r.CPU.Roles[lab.RoleBroker]; known || r.CPU.Centre != nil {
 		t.Errorf("of an embedded broker is known %v, of the centre %v", r.CPU.Roles, r.CPU.Centre)
 	}
-	if r.Idle == nil || r.Idle.Seconds < 1 || r.Idle.CPU.Roles[bench.RoleAgent] < 0 {
+	if r.Idle == nil || r.Idle.Seconds < 1 || r.Idle.CPU.Roles[lab.RoleAgent] < 0 {
 		t.Errorf("idle: %+v", r.Idle)
 	}
 	if len(r.Warnings) > 0 {
@@ -88,7 +89,7 @@ func TestBenchApartCountsWhatTheBrokerCounts(t *testing.T) {
 		t.Errorf("served: %+v", s)
 	}
 	sum := 0.0
-	for _, role := range []bench.Role{bench.RoleBroker, bench.RoleAPI, bench.RoleConductor, bench.RoleQueues} {
+	for _, role := range []lab.Role{lab.RoleBroker, lab.RoleAPI, lab.RoleConductor, lab.RoleQueues} {
 		sum += r.CPU.Roles[role]
 	}
 	if r.CPU.Centre == nil || math.Abs(*r.CPU.Centre-sum) > 0.002 || *r.CPU.Centre <= *r.CPU.Broker {
@@ -102,7 +103,7 @@ func TestBenchApartCountsWhatTheBrokerCounts(t *testing.T) {
 // The table has a row for each role.
 func TestBenchApartTable(t *testing.T) {
 	t.Setenv(asBerth, "1")
-	out, said, code := benches(t, benched{}, "--apart", "--hosts", "2", "--count", "5", "--warmup", "1", "--idle", "100ms")
+	out, said, code := benches(t, lab.Berth{}, "--apart", "--hosts", "2", "--count", "5", "--warmup", "1", "--idle", "100ms")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -127,7 +128,7 @@ func TestBenchApartInterrupted(t *testing.T) {
 		_, err := bench.Run(ctx, bench.Options{
 			Kafka: strings.Join(broker.Addrs, ","), Prefix: broker.Prefix, Data: data, Hosts: 3, HostsEach: 2, Count: 50, Warmup: 10,
 			Apart: true, Self: []string{self, "bench", partCommand}, Idle: time.Second, Say: interrupting{when, cancel},
-		}, benched{})
+		}, lab.Berth{})
 		cancel()
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v, want that it was called off", when, err)
@@ -151,7 +152,7 @@ func TestBenchApartProcessThatFails(t *testing.T) {
 	var said strings.Builder
 	_, err = bench.Run(t.Context(), bench.Options{
 		Data: t.TempDir(), Hosts: 3, Count: 5, Apart: true, Self: []string{self, "bench", "nothing-of-this-name"}, Say: &said,
-	}, benched{})
+	}, lab.Berth{})
 	if err == nil || !strings.Contains(said.String(), "nothing-of-this-name") {
 		t.Errorf("%v, said %q", err, said.String())
 	}

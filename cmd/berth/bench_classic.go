@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // benchClassic repeats a published experiment.
-func benchClassic(product bench.Product) *cobra.Command {
+func benchClassic(product lab.Product) *cobra.Command {
 	o := bench.Options{Warmup: bench.WarmupAuto, Hosts: 1000, Queues: 1}.WithDefaults()
 	o.Count = 0
 	var set []string
@@ -52,7 +53,7 @@ type classic struct {
 	Published []bench.Published `json:"published"`
 }
 
-func runClassic(cmd *cobra.Command, o bench.Options, product bench.Product) error {
+func runClassic(cmd *cobra.Command, o bench.Options, product lab.Product) error {
 	f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
@@ -10,7 +11,7 @@ import (
 const partCommand = "part"
 
 // benchPart is a process of a bench: the bench says over standard input what it is.
-func benchPart(product bench.Product) *cobra.Command {
+func benchPart(product lab.Product) *cobra.Command {
 	return &cobra.Command{
 		Use:    partCommand,
 		Short:  "A part of berth bench --apart, which starts it; not for people",

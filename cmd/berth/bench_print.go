@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
@@ -142,11 +143,11 @@ func cpuOfABoot(s bench.Share[float64], boots int) float64 {
 }
 
 // requests says how many requests a boot costs the brokers, and who makes them.
-func requests(r map[bench.Role]map[string]bench.Requests) string {
+func requests(r map[lab.Role]map[string]bench.Requests) string {
 	sum := 0.0
 	var parts []string
 	for _, part := range slices.Sorted(maps.Keys(r)) {
-		if part == bench.RoleLoad {
+		if part == lab.RoleLoad {
 			continue
 		}
 		n := 0.0
@@ -161,11 +162,11 @@ func requests(r map[bench.Role]map[string]bench.Requests) string {
 
 // traffic says how many bytes of a boot go to the brokers and come from them, and
 // whose they are.
-func traffic(b map[bench.Role]bench.Bytes) string {
+func traffic(b map[lab.Role]bench.Bytes) string {
 	var sum bench.Bytes
 	var parts []string
 	for _, part := range slices.Sorted(maps.Keys(b)) {
-		if part == bench.RoleLoad {
+		if part == lab.RoleLoad {
 			continue
 		}
 		sum.Sent += b[part].Sent

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
@@ -12,11 +13,11 @@ import (
 func benchRoles(r bench.Result) cli.Grid {
 	g := cli.Grid{Right: []bool{false, true, true, true, true, true, true, true}}
 	g.Rows = append(g.Rows, []string{"ROLE", "CPU S", "CPU MS/BOOT", "REQUESTS/BOOT", "KB SENT/BOOT", "KB RECEIVED/BOOT", "IDLE CPU MS/S", "IDLE REQUESTS/S"})
-	for _, role := range []bench.Role{bench.RoleBroker, bench.RoleAPI, bench.RoleConductor, bench.RoleQueues} {
+	for _, role := range []lab.Role{lab.RoleBroker, lab.RoleAPI, lab.RoleConductor, lab.RoleQueues} {
 		g.Rows = append(g.Rows, roleRow(r, string(role), role))
 	}
-	g.Rows = append(g.Rows, roleRow(r, "centre", bench.RoleBroker, bench.RoleAPI, bench.RoleConductor, bench.RoleQueues))
-	for _, role := range []bench.Role{bench.RoleAgent, bench.RoleLoad} {
+	g.Rows = append(g.Rows, roleRow(r, "centre", lab.RoleBroker, lab.RoleAPI, lab.RoleConductor, lab.RoleQueues))
+	for _, role := range []lab.Role{lab.RoleAgent, lab.RoleLoad} {
 		g.Rows = append(g.Rows, roleRow(r, string(role), role))
 	}
 	return g
@@ -24,9 +25,9 @@ func benchRoles(r bench.Result) cli.Grid {
 
 // roleRow adds up some roles. Of what is not known of one of them the sum is not
 // known either; requests are those that roles make, and a broker makes none here.
-func roleRow(r bench.Result, name string, roles ...bench.Role) []string {
+func roleRow(r bench.Result, name string, roles ...lab.Role) []string {
 	cells := []string{name, sumOf(r.CPU, roles, 1, "%.2f"), sumOf(r.CPU, roles, 1000/float64(max(r.Boots, 1)), "%.2f")}
-	if slices.Equal(roles, []bench.Role{bench.RoleBroker}) {
+	if slices.Equal(roles, []lab.Role{lab.RoleBroker}) {
 		cells = append(cells, "", "", "")
 	} else {
 		requests, sent, received := 0.0, 0.0, 0.0
@@ -48,7 +49,7 @@ func roleRow(r bench.Result, name string, roles ...bench.Role) []string {
 		}
 	}
 	asked := fmt.Sprintf("%.2f", idle)
-	if slices.Equal(roles, []bench.Role{bench.RoleBroker}) {
+	if slices.Equal(roles, []lab.Role{lab.RoleBroker}) {
 		asked = ""
 	}
 	return append(cells, sumOf(r.Idle.CPU, roles, 1000/r.Idle.Seconds, "%.1f"), asked)
@@ -56,7 +57,7 @@ func roleRow(r bench.Result, name string, roles ...bench.Role) []string {
 
 // sumOf is the processor time of roles, times something; a question mark if it is
 // not known of all.
-func sumOf(c bench.CPU, roles []bench.Role, times float64, format string) string {
+func sumOf(c bench.CPU, roles []lab.Role, times float64, format string) string {
 	sum := 0.0
 	for _, role := range roles {
 		used, known := c.Roles[role]

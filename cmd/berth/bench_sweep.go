@@ -10,11 +10,12 @@ import (
 
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 // benchSweep measures how something grows.
-func benchSweep(product bench.Product) *cobra.Command {
+func benchSweep(product lab.Product) *cobra.Command {
 	o := bench.Options{Warmup: bench.WarmupAuto, Idle: bench.IdleAuto}.WithDefaults()
 	var set []string
 	var level, vary string
@@ -59,7 +60,7 @@ type swept struct {
 	Runs []bench.Measured `json:"runs"`
 }
 
-func runSweep(cmd *cobra.Command, sweep bench.Sweep, o bench.Options, product bench.Product) error {
+func runSweep(cmd *cobra.Command, sweep bench.Sweep, o bench.Options, product lab.Product) error {
 	f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 	if err != nil {
 		return err

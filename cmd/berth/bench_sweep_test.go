@@ -13,12 +13,13 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
 )
 
 func TestBenchSweep(t *testing.T) {
 	args := []string{"sweep", "--vary", "hosts=2,3", "--repeat", "2", "--count", "20", "--rate", "200", "--warmup", "2"}
-	out, said, code := benches(t, benched{}, append(args, "-o", "json")...)
+	out, said, code := benches(t, lab.Berth{}, append(args, "-o", "json")...)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -86,7 +87,7 @@ func TestBenchSweepInterrupted(t *testing.T) {
 	defer cancel()
 	cmd.SetContext(ctx)
 	o := bench.Options{Data: t.TempDir(), Hosts: 2, Count: 10, Rate: 200, Say: interrupting{"slots 3:", cancel}}.WithDefaults()
-	err = runSweep(cmd, sweep, o, benched{})
+	err = runSweep(cmd, sweep, o, lab.Berth{})
 	if err == nil || !strings.Contains(err.Error(), "was interrupted") {
 		t.Errorf("said %v, want that it was interrupted", err)
 	}
@@ -109,7 +110,7 @@ func TestBenchSweepRefuses(t *testing.T) {
 		"--vary hosts=2,3 --ramp":        "unknown flag",
 		"--vary hosts=2,3 --profile dir": "unknown flag",
 	} {
-		_, said, code := benches(t, benched{}, append([]string{"sweep"}, strings.Fields(args)...)...)
+		_, said, code := benches(t, lab.Berth{}, append([]string{"sweep"}, strings.Fields(args)...)...)
 		if code != 2 || !strings.Contains(said, want) {
 			t.Errorf("%s: exit %d, said %q, want %q in it", args, code, said, want)
 		}

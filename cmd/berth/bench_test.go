@@ -22,6 +22,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -29,7 +30,7 @@ import (
 
 // benches runs `berth bench` on a product and answers what it printed and its
 // exit code.
-func benches(t *testing.T, product bench.Product, args ...string) (out, said string, code int) {
+func benches(t *testing.T, product lab.Product, args ...string) (out, said string, code int) {
 	t.Helper()
 	code, out, said = typed(t.Context(), append([]string{"bench", "--data", t.TempDir()}, args...), benchOf(product))
 	return out, said, code
@@ -37,7 +38,7 @@ func benches(t *testing.T, product bench.Product, args ...string) (out, said str
 
 func TestBench(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		out, said, code := benches(t, benched{}, "--kafka", strings.Join(b.Addrs, ","),
+		out, said, code := benches(t, lab.Berth{}, "--kafka", strings.Join(b.Addrs, ","),
 			"--hosts", "20", "--count", "100", "--rate", "200", "--warmup", "20", "--floor", "-o", "json")
 		if code != 0 {
 			t.Fatalf("exit %d: %s", code, said)
@@ -83,7 +84,7 @@ var update = flag.Bool("update-bench", false, "write the golden shape of a resul
 
 // The keys are promised to scripts, and so is what kind of thing each holds.
 func TestBenchShape(t *testing.T) {
-	out, said, code := benches(t, benched{}, "--hosts", "3", "--count", "5", "--warmup", "1", "--floor", "-o", "json")
+	out, said, code := benches(t, lab.Berth{}, "--hosts", "3", "--count", "5", "--warmup", "1", "--floor", "-o", "json")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -142,7 +143,7 @@ func shapeOf(v any) any {
 }
 
 func TestBenchTable(t *testing.T) {
-	out, said, code := benches(t, benched{}, "--hosts", "3", "--count", "5", "--warmup", "0", "--via", "kafka")
+	out, said, code := benches(t, lab.Berth{}, "--hosts", "3", "--count", "5", "--warmup", "0", "--via", "kafka")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -154,7 +155,7 @@ func TestBenchTable(t *testing.T) {
 }
 
 func TestBenchChurn(t *testing.T) {
-	out, said, code := benches(t, benched{}, "--hosts", "8", "--host-size", "10", "--count", "100", "--rate", "100", "--churn", "-o", "json")
+	out, said, code := benches(t, lab.Berth{}, "--hosts", "8", "--host-size", "10", "--count", "100", "--rate", "100", "--churn", "-o", "json")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -168,7 +169,7 @@ func TestBenchChurn(t *testing.T) {
 }
 
 func TestBenchClosed(t *testing.T) {
-	out, said, code := benches(t, benched{}, "--hosts", "3", "--count", "40", "--closed", "4", "--warmup", "4", "--floor")
+	out, said, code := benches(t, lab.Berth{}, "--hosts", "3", "--count", "40", "--closed", "4", "--warmup", "4", "--floor")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -183,7 +184,7 @@ func TestBenchClosed(t *testing.T) {
 // that no boot keeps.
 func TestBenchRamp(t *testing.T) {
 	args := []string{"--hosts", "3", "--count", "24", "--rate", "2", "--warmup", "5", "--ramp", "--ramp-steps", "2"}
-	out, said, code := benches(t, benched{}, append(args, "--ramp-p99", "1h", "-o", "json")...)
+	out, said, code := benches(t, lab.Berth{}, append(args, "--ramp-p99", "1h", "-o", "json")...)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -200,7 +201,7 @@ func TestBenchRamp(t *testing.T) {
 	if want := float64(r.Boots) / float64(3*r.Settings.HostSize); math.Abs(r.Fill-want) > 0.001 {
 		t.Errorf("fill %v, want %v: the step before was to be deleted", r.Fill, want)
 	}
-	out, said, code = benches(t, benched{}, append(args, "--ramp-p99", "1ns")...)
+	out, said, code = benches(t, lab.Berth{}, append(args, "--ramp-p99", "1ns")...)
 	if code != 0 || !strings.Contains(out, "knee: below the first rate: at 2/s ") || !strings.Contains(out, "24 active") {
 		t.Errorf("exit %d, %s, printed\n%s", code, said, out)
 	}
@@ -209,7 +210,7 @@ func TestBenchRamp(t *testing.T) {
 // Hosts end as full as was asked, though the warm-up has more boots than they have
 // room for.
 func TestBenchFill(t *testing.T) {
-	out, said, code := benches(t, benched{}, "--hosts", "3", "--count", "31", "--fill", "0.9", "--skew", "0.8", "--warmup", "70", "--burst", "31", "-o", "json")
+	out, said, code := benches(t, lab.Berth{}, "--hosts", "3", "--count", "31", "--fill", "0.9", "--skew", "0.8", "--warmup", "70", "--burst", "31", "-o", "json")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -224,7 +225,7 @@ func TestBenchFill(t *testing.T) {
 
 // One slot takes ten builds one after the other.
 func TestBenchSlots(t *testing.T) {
-	out, said, code := benches(t, benched{}, "--hosts", "1", "--count", "10", "--burst", "10", "--warmup", "0", "--slots", "1", "--prepare-time", "50ms", "-o", "json")
+	out, said, code := benches(t, lab.Berth{}, "--hosts", "1", "--count", "10", "--burst", "10", "--warmup", "0", "--slots", "1", "--prepare-time", "50ms", "-o", "json")
 	var r bench.Result
 	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
 		t.Fatalf("exit %d: %s, %v", code, said, err)
@@ -236,17 +237,17 @@ func TestBenchSlots(t *testing.T) {
 
 // counting is a product whose conductors count each for itself.
 type counting struct {
-	benched
+	lab.Berth
 	conductors []*prometheus.Registry
 }
 
-func (p *counting) Part(s bench.Site, r bench.Role, name string) (service.Part, func() string) {
-	if r == bench.RoleConductor {
+func (p *counting) Part(s lab.Site, r lab.Role, name string) (service.Part, func() string) {
+	if r == lab.RoleConductor {
 		own := prometheus.NewRegistry()
 		p.conductors = append(p.conductors, own)
-		s.Metrics = func(bench.Role) prometheus.Registerer { return own }
+		s.Metrics = func(lab.Role) prometheus.Registerer { return own }
 	}
-	return p.benched.Part(s, r, name)
+	return p.Berth.Part(s, r, name)
 }
 
 // The boots are shared among all conductors.
@@ -291,7 +292,7 @@ func decided(t *testing.T, r *prometheus.Registry, decision string) float64 {
 // Every node of a local Kafka counts.
 func TestBenchReplication(t *testing.T) {
 	kafkatest.Need(t)
-	out, said, code := benches(t, benched{}, "--kafka", "local", "--kafka-heap", "256m", "--replication", "2", "--hosts", "2", "--count", "10", "--warmup", "5", "-o", "json")
+	out, said, code := benches(t, lab.Berth{}, "--kafka", "local", "--kafka-heap", "256m", "--replication", "2", "--hosts", "2", "--count", "10", "--warmup", "5", "-o", "json")
 	var r bench.Result
 	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
 		t.Fatalf("exit %d: %s, %v", code, said, err)
@@ -303,7 +304,7 @@ func TestBenchReplication(t *testing.T) {
 }
 
 func TestBenchClassic(t *testing.T) {
-	out, said, code := benches(t, benched{}, "classic", "--hosts", "5", "--rate", "200", "--warmup", "10", "-o", "json")
+	out, said, code := benches(t, lab.Berth{}, "classic", "--hosts", "5", "--rate", "200", "--warmup", "10", "-o", "json")
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -378,7 +379,7 @@ func TestBenchRefuses(t *testing.T) {
 		"--idle 2h":                   "idle",
 		"--kafka local --kafka-set x": "give NAME=VALUE",
 	} {
-		_, said, code := benches(t, benched{}, strings.Fields(args)...)
+		_, said, code := benches(t, lab.Berth{}, strings.Fields(args)...)
 		if code == 0 || !strings.Contains(said, want) {
 			t.Errorf("%s: exit %d, said %q, want %q in it", args, code, said, want)
 		}
@@ -387,7 +388,7 @@ func TestBenchRefuses(t *testing.T) {
 
 // planted is a product with a fault in the first launch.
 type planted struct {
-	benched
+	lab.Berth
 	fault func(p *planted, own hypervisor.Driver, l launch) error
 
 	mu      sync.Mutex
@@ -403,10 +404,10 @@ type launch struct {
 	claim   compute.ClaimID
 }
 
-func (p *planted) Agent(s bench.Site, h bench.Host) (service.Part, func() agent.Stats) {
+func (p *planted) Agent(s lab.Site, h lab.Host) (service.Part, func() agent.Stats) {
 	p.drivers = append(p.drivers, h.Driver)
 	h.Driver = &faulty{Driver: h.Driver, of: p}
-	return p.benched.Agent(s, h)
+	return p.Berth.Agent(s, h)
 }
 
 // first says once that it is the first launch.
@@ -499,7 +500,7 @@ func TestBenchInterrupted(t *testing.T) {
 			_, err := bench.Run(ctx, bench.Options{
 				Kafka: strings.Join(b.Addrs, ","), Prefix: prefix, Data: data, Hosts: 5, Count: 50, Warmup: 10, Floor: true,
 				Say: interrupting{when, cancel},
-			}, benched{})
+			}, lab.Berth{})
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%s: %v, want that it was called off", when, err)
 			}

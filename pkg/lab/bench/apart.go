@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench/child"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
@@ -19,9 +20,9 @@ import (
 
 // order says what a process of a run does.
 type order struct {
-	Role       Role        `json:"role"`
+	Role       lab.Role    `json:"role"`
 	Name       string      `json:"name"` // of a part of the centre
-	Site       Site        `json:"site"`
+	Site       lab.Site    `json:"site"`
 	Level      string      `json:"level"` // of its log
 	Hosts      []benchHost `json:"hosts"` // of a process of agents
 	Simulation simulation  `json:"simulation"`
@@ -34,13 +35,13 @@ type told struct {
 
 // remote is a process of a run that this one has started, or will.
 type remote struct {
-	role Role
+	role lab.Role
 	*child.Process
 }
 
 // ServePart is the whole life of such a process: what Options.Self runs. It speaks
 // with the run over in and out; its log goes to errs.
-func ServePart(ctx context.Context, in io.Reader, out, errs io.Writer, p Product) error {
+func ServePart(ctx context.Context, in io.Reader, out, errs io.Writer, p lab.Product) error {
 	return child.Serve(ctx, in, out, func(raw json.RawMessage) (child.Work, error) {
 		var o order
 		if err := json.Unmarshal(raw, &o); err != nil {
@@ -62,7 +63,7 @@ func ServePart(ctx context.Context, in io.Reader, out, errs io.Writer, p Product
 }
 
 func (l *local) obey(o order) (service.Part, func() string, error) {
-	if o.Role == RoleAgent {
+	if o.Role == lab.RoleAgent {
 		part, err := l.agents(o.Hosts, o.Simulation)
 		return part, func() string { return "" }, err
 	}
@@ -71,7 +72,7 @@ func (l *local) obey(o order) (service.Part, func() string, error) {
 }
 
 // place puts a part of the centre where it belongs.
-func (r *run) place(role Role, name string) (service.Part, func() string) {
+func (r *run) place(role lab.Role, name string) (service.Part, func() string) {
 	if !r.o.Apart {
 		return r.own.part(role, name)
 	}
@@ -91,7 +92,7 @@ func (r *run) agents() (service.Part, error) {
 	}
 	var parts []service.Part
 	for hosts := range slices.Chunk(r.cloud.hosts, r.o.HostsEach) {
-		parts = append(parts, r.remote(order{Role: RoleAgent, Hosts: hosts, Simulation: s}))
+		parts = append(parts, r.remote(order{Role: lab.RoleAgent, Hosts: hosts, Simulation: s}))
 	}
 	return service.Together(parts...), nil
 }
@@ -106,7 +107,7 @@ func (r *run) remote(o order) *child.Process {
 
 // reports asks all processes what they have used and done so far, by role. Without
 // Apart this process counts as the load, whatever it does.
-func (r *run) reports(ctx context.Context) (map[Role][]report, error) {
+func (r *run) reports(ctx context.Context) (map[lab.Role][]report, error) {
 	reports := make([]report, len(r.remotes))
 	all, asking := errgroup.WithContext(ctx)
 	for i, p := range r.remotes {
@@ -125,7 +126,7 @@ func (r *run) reports(ctx context.Context) (map[Role][]report, error) {
 	if err == nil {
 		err = ownErr
 	}
-	out := map[Role][]report{RoleLoad: {own}}
+	out := map[lab.Role][]report{lab.RoleLoad: {own}}
 	for i, p := range r.remotes {
 		out[p.role] = append(out[p.role], reports[i])
 	}
@@ -149,4 +150,9 @@ func (r *run) outcome() (outcome, error) {
 	}
 	r.remotes = nil
 	return merge(all...), nil
+}
+
+// centre is the roles whose work all hosts share.
+func centre() []lab.Role {
+	return []lab.Role{lab.RoleBroker, lab.RoleAPI, lab.RoleConductor, lab.RoleQueues}
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/lab"
 )
 
 func TestCentre(t *testing.T) {
 	broker := func(x float64) *float64 { return &x }
-	before := usage{broker: broker(100), berth: 10, roles: map[Role]float64{RoleAPI: 1, RoleConductor: 2, RoleQueues: 3, RoleAgent: 4, RoleLoad: 0}}
-	after := usage{broker: broker(104), berth: 20, roles: map[Role]float64{RoleAPI: 1.5, RoleConductor: 3, RoleQueues: 3.25, RoleAgent: 9, RoleLoad: 3.25}}
+	before := usage{broker: broker(100), berth: 10, roles: map[lab.Role]float64{lab.RoleAPI: 1, lab.RoleConductor: 2, lab.RoleQueues: 3, lab.RoleAgent: 4, lab.RoleLoad: 0}}
+	after := usage{broker: broker(104), berth: 20, roles: map[lab.Role]float64{lab.RoleAPI: 1.5, lab.RoleConductor: 3, lab.RoleQueues: 3.25, lab.RoleAgent: 9, lab.RoleLoad: 3.25}}
 	c := after.since(before, 10)
-	want := map[Role]float64{RoleBroker: 4, RoleAPI: 0.5, RoleConductor: 1, RoleQueues: 0.25, RoleAgent: 5, RoleLoad: 3.25}
+	want := map[lab.Role]float64{lab.RoleBroker: 4, lab.RoleAPI: 0.5, lab.RoleConductor: 1, lab.RoleQueues: 0.25, lab.RoleAgent: 5, lab.RoleLoad: 3.25}
 	if diff := cmp.Diff(want, c.Roles); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -28,7 +29,7 @@ func TestCentre(t *testing.T) {
 		t.Errorf("without boots: centre %v, %v ms a boot", c.Centre, c.CentreMS)
 	}
 	before.broker, after.broker = nil, nil
-	if c := after.since(before, 10); c.Centre != nil || c.CentreMS != nil || c.Roles[RoleAgent] != 5 {
+	if c := after.since(before, 10); c.Centre != nil || c.CentreMS != nil || c.Roles[lab.RoleAgent] != 5 {
 		t.Errorf("with a broker that is not known: centre %v, roles %v", c.Centre, c.Roles)
 	}
 	after.roles = nil
@@ -41,12 +42,12 @@ func TestCentre(t *testing.T) {
 func TestSumOfReports(t *testing.T) {
 	one := report{
 		CPU: 1, RSS: 2, Connections: 3, Journals: 4, Offering: 5, Denied: 6, Released: 7, Taken: 8,
-		Traffic:  map[Role]traffic{RoleAgent: {APIs: map[string]answered{"Fetch": {1, 2}}, Sent: 3, Received: 4}},
+		Traffic:  map[lab.Role]traffic{lab.RoleAgent: {APIs: map[string]answered{"Fetch": {1, 2}}, Sent: 3, Received: 4}},
 		Warnings: map[string]int{"x": 1},
 	}
 	want := report{
 		CPU: 2, RSS: 4, Connections: 6, Journals: 8, Offering: 10, Denied: 12, Released: 14, Taken: 16,
-		Traffic:  map[Role]traffic{RoleAgent: {APIs: map[string]answered{"Fetch": {2, 4}}, Sent: 6, Received: 8}},
+		Traffic:  map[lab.Role]traffic{lab.RoleAgent: {APIs: map[string]answered{"Fetch": {2, 4}}, Sent: 6, Received: 8}},
 		Warnings: map[string]int{"x": 2},
 	}
 	for range 2 {
@@ -58,12 +59,12 @@ func TestSumOfReports(t *testing.T) {
 
 func TestIdle(t *testing.T) {
 	fetched := func(n uint64) report {
-		return report{Traffic: map[Role]traffic{
-			RoleAgent: {APIs: map[string]answered{"Fetch": {N: n}, "Produce": {N: 7}}}, RoleAPI: {APIs: map[string]answered{"Fetch": {N: n}}},
+		return report{Traffic: map[lab.Role]traffic{
+			lab.RoleAgent: {APIs: map[string]answered{"Fetch": {N: n}, "Produce": {N: 7}}}, lab.RoleAPI: {APIs: map[string]answered{"Fetch": {N: n}}},
 		}}
 	}
 	i := idleBetween(snapshot{all: fetched(10)}, snapshot{all: fetched(50)}, 20, 4)
-	want := map[Role]map[string]float64{RoleAgent: {"Fetch": 2}, RoleAPI: {"Fetch": 2}}
+	want := map[lab.Role]map[string]float64{lab.RoleAgent: {"Fetch": 2}, lab.RoleAPI: {"Fetch": 2}}
 	if diff := cmp.Diff(want, i.Requests); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

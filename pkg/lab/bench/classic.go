@@ -1,6 +1,10 @@
 package bench
 
-import "context"
+import (
+	"context"
+
+	"github.com/berth-project/berth/pkg/lab"
+)
 
 // The classic experiment compares designs of schedulers by how many requests they
 // must try again because another one was faster: a few hosts that take almost all
@@ -60,7 +64,7 @@ func Classic(o Options) []Options {
 // RunAll measures one after the other, and answers the results of those that came
 // to their end. All are checked before the first begins; they have their defaults
 // filled in.
-func RunAll(ctx context.Context, runs []Options, p Product) ([]Result, error) {
+func RunAll(ctx context.Context, runs []Options, p lab.Product) ([]Result, error) {
 	for _, o := range runs {
 		if err := o.Check(); err != nil {
 			return nil, err

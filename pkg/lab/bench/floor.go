@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -41,7 +42,7 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 	if err := f.makeTopics(ctx); err != nil {
 		return Floor{}, err
 	}
-	producer, err := kafka.NewProducer(f.as(RoleAPI))
+	producer, err := kafka.NewProducer(f.as(lab.RoleAPI))
 	if err != nil {
 		return Floor{}, err
 	}
@@ -79,13 +80,13 @@ func (f *floor) parts() service.Part {
 		Topic: f.cfg.Topics.Instances(), Committed: true, From: kafka.End(), Handle: f.see,
 	}))
 	loop := kafka.LoopOptions{Group: f.cfg.Topics.ConductorGroup()}
-	g.Add("loop", kafka.NewLoop(f.as(RoleConductor), loop, floorHandler{f.cfg.Topics, f.queues}))
+	g.Add("loop", kafka.NewLoop(f.as(lab.RoleConductor), loop, floorHandler{f.cfg.Topics, f.queues}))
 	g.Add("hosts", f.hosts())
 	return g
 }
 
 // as is how a part reaches the brokers that stands where one of Berth's does.
-func (f *floor) as(part Role) kafka.Config {
+func (f *floor) as(part lab.Role) kafka.Config {
 	cfg := f.cfg
 	cfg.Metrics = kafka.NewMetrics(f.counts.of(part))
 	return cfg

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -31,7 +32,7 @@ func (f *floor) hosts() service.Part {
 // host joins one host: it pulls and claims, and says that it has started what it
 // is granted.
 func (f *floor) host(i int, refs []wire.QueueRef) (service.Part, error) {
-	cfg := f.as(RoleAgent)
+	cfg := f.as(lab.RoleAgent)
 	producer, err := kafka.NewProducer(cfg)
 	if err != nil {
 		return nil, err

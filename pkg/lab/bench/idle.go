@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -12,7 +13,7 @@ import (
 type Idle struct {
 	Seconds float64 `json:"seconds"`
 	// Requests a second, by role and API.
-	Requests map[Role]map[string]float64 `json:"requests_per_s"`
+	Requests map[lab.Role]map[string]float64 `json:"requests_per_s"`
 	// HostRequests is how many of them one host's agent makes.
 	HostRequests float64 `json:"requests_per_s_of_a_host"`
 	CPU          CPU     `json:"cpu_s"`
@@ -47,7 +48,7 @@ func idleBetween(before, after snapshot, seconds float64, hosts int) Idle {
 		Seconds: round(seconds), Requests: rates(before.all.Traffic, after.all.Traffic, seconds),
 		CPU: after.usage.since(before.usage, 0), Served: after.served.since(before.served, seconds),
 	}
-	for _, n := range i.Requests[RoleAgent] {
+	for _, n := range i.Requests[lab.RoleAgent] {
 		i.HostRequests += n
 	}
 	i.HostRequests = round(i.HostRequests / float64(hosts))
@@ -55,8 +56,8 @@ func idleBetween(before, after snapshot, seconds float64, hosts int) Idle {
 }
 
 // rates is how many requests were answered a second, by role and API.
-func rates(before, after map[Role]traffic, seconds float64) map[Role]map[string]float64 {
-	out := map[Role]map[string]float64{}
+func rates(before, after map[lab.Role]traffic, seconds float64) map[lab.Role]map[string]float64 {
+	out := map[lab.Role]map[string]float64{}
 	for role, t := range after {
 		out[role] = map[string]float64{}
 		for api, a := range t.APIs {

@@ -13,14 +13,15 @@ import (
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 )
 
 // local is what runs in this process of a run, and what is counted of it: with
 // --apart one of several processes, else all there is.
 type local struct {
-	product  Product
-	site     Site
+	product  lab.Product
+	site     lab.Site
 	world    *fake.World
 	hosts    []benchHost
 	wires    *counted
@@ -32,7 +33,7 @@ type local struct {
 
 // newLocal is a process of a site, of which Dial, Log and Metrics are still to be
 // found.
-func newLocal(p Product, s Site, log *zap.Logger) *local {
+func newLocal(p lab.Product, s lab.Site, log *zap.Logger) *local {
 	l := &local{product: p, site: s, world: fake.NewWorld(), wires: &counted{}, counters: newCounters(), warned: newTally()}
 	l.site.Dial, l.site.Log, l.site.Metrics = l.wires.dial, l.warned.on(log), l.counters.of
 	return l
@@ -56,8 +57,8 @@ func (l *local) agents(hosts []benchHost, s simulation) (service.Part, error) {
 		if err != nil {
 			return nil, err
 		}
-		part, stats := l.product.Agent(l.site, Host{
-			ID: h.ID, Slots: s.Slots, Driver: fake.NewDriver(host, driver),
+		part, stats := l.product.Agent(l.site, lab.Host{
+			ID: h.ID, State: l.site.Data, Slots: s.Slots, Driver: fake.NewDriver(host, driver),
 			Journal: journal.Options{Written: func() { l.journals.Add(1) }},
 		})
 		parts, l.stats = append(parts, part), append(l.stats, stats)
@@ -67,16 +68,16 @@ func (l *local) agents(hosts []benchHost, s simulation) (service.Part, error) {
 
 // report is what a process has used and done so far.
 type report struct {
-	CPU         float64          `json:"cpu_s"`
-	RSS         int64            `json:"rss"`
-	Connections int64            `json:"connections"` // open now
-	Journals    int64            `json:"journals"`    // changes on disk
-	Offering    int              `json:"offering"`    // agents that take work now
-	Denied      int64            `json:"denied"`
-	Released    int64            `json:"released"`
-	Taken       int64            `json:"taken"` // processors that machines have now
-	Traffic     map[Role]traffic `json:"traffic"`
-	Warnings    map[string]int   `json:"warnings"`
+	CPU         float64              `json:"cpu_s"`
+	RSS         int64                `json:"rss"`
+	Connections int64                `json:"connections"` // open now
+	Journals    int64                `json:"journals"`    // changes on disk
+	Offering    int                  `json:"offering"`    // agents that take work now
+	Denied      int64                `json:"denied"`
+	Released    int64                `json:"released"`
+	Taken       int64                `json:"taken"` // processors that machines have now
+	Traffic     map[lab.Role]traffic `json:"traffic"`
+	Warnings    map[string]int       `json:"warnings"`
 }
 
 func (l *local) report() (report, error) {
@@ -102,7 +103,7 @@ func (l *local) report() (report, error) {
 
 // sum adds up what several processes report.
 func sum(reports ...report) report {
-	all := report{Traffic: map[Role]traffic{}, Warnings: map[string]int{}}
+	all := report{Traffic: map[lab.Role]traffic{}, Warnings: map[string]int{}}
 	for _, r := range reports {
 		all.CPU += r.CPU
 		all.RSS += r.RSS
@@ -159,21 +160,21 @@ func merge(all ...outcome) outcome {
 }
 
 // core joins everything of a cell but the agents, each part as place says where.
-func core(conductors int, place func(r Role, name string) (service.Part, func() string)) (service.Part, func() string) {
+func core(conductors int, place func(r lab.Role, name string) (service.Part, func() string)) (service.Part, func() string) {
 	g := service.NewGroup()
-	queues, _ := place(RoleQueues, "queues")
+	queues, _ := place(lab.RoleQueues, "queues")
 	g.Add("queues", queues)
 	for i := range conductors {
 		name := fmt.Sprintf("conductor-%d", i+1)
-		part, _ := place(RoleConductor, name)
+		part, _ := place(lab.RoleConductor, name)
 		g.Add(name, part)
 	}
-	api, address := place(RoleAPI, "api")
+	api, address := place(lab.RoleAPI, "api")
 	g.Add("api", api)
 	return g, address
 }
 
 // part is one of this product in this process.
-func (l *local) part(r Role, name string) (service.Part, func() string) {
+func (l *local) part(r lab.Role, name string) (service.Part, func() string) {
 	return l.product.Part(l.site, r, name)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab"
 )
 
 // readyTime is how long nothing may change while queues and agents get ready.
@@ -39,7 +40,7 @@ func (r *run) offer(ctx context.Context, api string) error {
 func (r *run) awaitAgents(ctx context.Context) error {
 	return await(ctx, func(ctx context.Context) (string, bool, error) {
 		now, err := r.reports(ctx)
-		n := sum(now[RoleAgent]...).Offering + sum(now[RoleLoad]...).Offering
+		n := sum(now[lab.RoleAgent]...).Offering + sum(now[lab.RoleLoad]...).Offering
 		return fmt.Sprintf("%d of %d agents take work", n, r.o.Hosts), n == r.o.Hosts, err
 	})
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/berth-project/berth/pkg/lab"
 )
 
 // Requests are one kind of request to the brokers.
@@ -24,13 +26,13 @@ type Bytes struct {
 // counters are where the parts of Berth count, a registry for each role.
 type counters struct {
 	mu    sync.Mutex
-	parts map[Role]*prometheus.Registry
+	parts map[lab.Role]*prometheus.Registry
 }
 
-func newCounters() *counters { return &counters{parts: map[Role]*prometheus.Registry{}} }
+func newCounters() *counters { return &counters{parts: map[lab.Role]*prometheus.Registry{}} }
 
 // of is the registry of the parts of a role.
-func (c *counters) of(part Role) prometheus.Registerer {
+func (c *counters) of(part lab.Role) prometheus.Registerer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.parts[part]
@@ -63,10 +65,10 @@ type traffic struct {
 }
 
 // read answers, by part, what was asked so far.
-func (c *counters) read() (map[Role]traffic, error) {
+func (c *counters) read() (map[lab.Role]traffic, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := map[Role]traffic{}
+	all := map[lab.Role]traffic{}
 	for part, r := range c.parts {
 		families, err := r.Gather()
 		if err != nil {
@@ -99,8 +101,8 @@ func trafficIn(families []*dto.MetricFamily) traffic {
 }
 
 // between is what was asked from one moment to another, for each boot.
-func between(before, after map[Role]traffic, boots int) map[Role]map[string]Requests {
-	out := map[Role]map[string]Requests{}
+func between(before, after map[lab.Role]traffic, boots int) map[lab.Role]map[string]Requests {
+	out := map[lab.Role]map[string]Requests{}
 	for part, t := range after {
 		out[part] = map[string]Requests{}
 		for api, a := range t.APIs {
@@ -115,8 +117,8 @@ func between(before, after map[Role]traffic, boots int) map[Role]map[string]Requ
 
 // bytesBetween is what went over the wire from one moment to another, by part,
 // for each boot.
-func bytesBetween(before, after map[Role]traffic, boots int) map[Role]Bytes {
-	out := map[Role]Bytes{}
+func bytesBetween(before, after map[lab.Role]traffic, boots int) map[lab.Role]Bytes {
+	out := map[lab.Role]Bytes{}
 	for part, a := range after {
 		b := before[part]
 		out[part] = Bytes{Sent: round((a.Sent - b.Sent) / float64(boots)), Received: round((a.Received - b.Received) / float64(boots))}
@@ -125,10 +127,10 @@ func bytesBetween(before, after map[Role]traffic, boots int) map[Role]Bytes {
 }
 
 // perBoot adds up all that Berth asks: the bench's own is left out.
-func perBoot(r map[Role]map[string]Requests) float64 {
+func perBoot(r map[lab.Role]map[string]Requests) float64 {
 	sum := 0.0
 	for role := range r {
-		if role != RoleLoad {
+		if role != lab.RoleLoad {
 			sum += perBootOf(r, role)
 		}
 	}
@@ -136,7 +138,7 @@ func perBoot(r map[Role]map[string]Requests) float64 {
 }
 
 // perBootOf adds up all kinds of requests of a role.
-func perBootOf(r map[Role]map[string]Requests, role Role) float64 {
+func perBootOf(r map[lab.Role]map[string]Requests, role lab.Role) float64 {
 	sum := 0.0
 	for _, a := range r[role] {
 		sum += a.PerBoot

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab"
 )
 
 // Result is what a run found. docs/BENCH.md says what each number means;
@@ -54,8 +55,8 @@ type Result struct {
 	// Warnings are how often what was warned of until the end of the measured boots.
 	Warnings map[string]int `json:"warnings"`
 	// Requests to the brokers, by who asked ("agent": all of them) and API.
-	Requests map[Role]map[string]Requests `json:"requests"`
-	Bytes    map[Role]Bytes               `json:"bytes_per_boot"` // by who sent and received them
+	Requests map[lab.Role]map[string]Requests `json:"requests"`
+	Bytes    map[lab.Role]Bytes               `json:"bytes_per_boot"` // by who sent and received them
 	// Served is what the brokers counted, for each boot; nil where the bench has not
 	// started them.
 	Served *Served `json:"served_per_boot"`
@@ -70,9 +71,9 @@ type Floor struct {
 	BootsPerS         float64   `json:"boots_per_s"`
 	CPU               CPU       `json:"cpu_s"`
 
-	Requests map[Role]map[string]Requests `json:"requests"`
-	Bytes    map[Role]Bytes               `json:"bytes_per_boot"`
-	Served   *Served                      `json:"served_per_boot"`
+	Requests map[lab.Role]map[string]Requests `json:"requests"`
+	Bytes    map[lab.Role]Bytes               `json:"bytes_per_boot"`
+	Served   *Served                          `json:"served_per_boot"`
 }
 
 // Ratio is Berth's number divided by the floor's.

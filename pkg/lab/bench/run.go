@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -20,7 +21,7 @@ import (
 // Run measures a product. What the run made is gone when it answers, also when
 // ctx ends before; a result that tells of something lost or doubled is no error
 // here.
-func Run(ctx context.Context, o Options, p Product) (_ Result, err error) {
+func Run(ctx context.Context, o Options, p lab.Product) (_ Result, err error) {
 	o = o.WithDefaults()
 	if err := o.Check(); err != nil {
 		return Result{}, err
@@ -53,7 +54,7 @@ func Run(ctx context.Context, o Options, p Product) (_ Result, err error) {
 	return r.all(ctx)
 }
 
-func newRun(o Options, p Product, b *broker, c *cloud, data string) *run {
+func newRun(o Options, p lab.Product, b *broker, c *cloud, data string) *run {
 	r := &run{
 		o: o, cloud: c, broker: b, product: p, ledger: newLedger(),
 	}
@@ -63,7 +64,7 @@ func newRun(o Options, p Product, b *broker, c *cloud, data string) *run {
 		Settings: o.settings(b.kind, c), Wrong: []string{}, Warnings: map[string]int{},
 	}
 	r.result.Settings.JournalsOn = fileSystem(data)
-	r.own = newLocal(p, Site{
+	r.own = newLocal(p, lab.Site{
 		Brokers: b.addrs, Prefix: o.Prefix, Partitions: o.Partitions, Replication: int16(o.Replication), Data: data,
 	}, o.Log)
 	r.o.Log = r.own.site.Log
@@ -85,7 +86,7 @@ type run struct {
 	o       Options
 	cloud   *cloud
 	broker  *broker
-	product Product
+	product lab.Product
 	own     *local   // what runs in this process
 	remotes []remote // what runs in others
 	ledger  *ledger
@@ -145,7 +146,7 @@ func (r *run) all(ctx context.Context) (Result, error) {
 func (r *run) kafka(name string) kafka.Config {
 	return kafka.Config{
 		Brokers: r.broker.addrs, ClientID: "berth-bench-" + name, Topics: wire.Topics{Prefix: r.o.Prefix}, Log: r.o.Log.Named(name),
-		Metrics: kafka.NewMetrics(r.own.counters.of(RoleLoad)),
+		Metrics: kafka.NewMetrics(r.own.counters.of(lab.RoleLoad)),
 	}
 }
 

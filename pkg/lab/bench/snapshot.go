@@ -1,6 +1,10 @@
 package bench
 
-import "context"
+import (
+	"context"
+
+	"github.com/berth-project/berth/pkg/lab"
+)
 
 // snapshot is what was used and done up to a moment.
 type snapshot struct {
@@ -31,7 +35,7 @@ func (r *run) closing(ctx context.Context) (snapshot, error) {
 func (r *run) used(ctx context.Context, s *served) (snapshot, error) {
 	reports, err := r.reports(ctx)
 	out := snapshot{usage: measureUsage(r.broker.pids), served: s}
-	roles := map[Role]float64{}
+	roles := map[lab.Role]float64{}
 	var all []report
 	for role, of := range reports {
 		roles[role] = sum(of...).CPU

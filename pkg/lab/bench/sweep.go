@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab"
 )
 
 // Sweep is one thing of which several values are measured, all else being equal.
@@ -147,7 +148,7 @@ func (s Sweep) Options(o Options) []Options {
 
 // Run measures all values, each run on a cell of its own, and answers those runs
 // that came to their end. o has its defaults filled in.
-func (s Sweep) Run(ctx context.Context, o Options, p Product) ([]Measured, error) {
+func (s Sweep) Run(ctx context.Context, o Options, p lab.Product) ([]Measured, error) {
 	results, err := RunAll(ctx, s.Options(o), p)
 	measured := make([]Measured, 0, len(results))
 	for i, r := range results {
@@ -272,10 +273,10 @@ func (r Result) floorGranted() Quantiles {
 }
 
 // bytesPerBoot adds up Berth's own, both ways.
-func bytesPerBoot(b map[Role]Bytes) float64 {
+func bytesPerBoot(b map[lab.Role]Bytes) float64 {
 	sum := 0.0
 	for role, part := range b {
-		if role != RoleLoad {
+		if role != lab.RoleLoad {
 			sum += part.Sent + part.Received
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -79,17 +80,17 @@ func TestSweepRefuses(t *testing.T) {
 // unwanted is a product that must not run.
 type unwanted struct{ t *testing.T }
 
-func (u unwanted) Prepare(context.Context, Site) error {
+func (u unwanted) Prepare(context.Context, lab.Site) error {
 	u.t.Error("a run began")
 	return errors.New("nothing is to run")
 }
 
-func (u unwanted) Part(Site, Role, string) (service.Part, func() string) {
+func (u unwanted) Part(lab.Site, lab.Role, string) (service.Part, func() string) {
 	u.t.Error("a part was made")
 	return nil, nil
 }
 
-func (u unwanted) Agent(Site, Host) (service.Part, func() agent.Stats) {
+func (u unwanted) Agent(lab.Site, lab.Host) (service.Part, func() agent.Stats) {
 	u.t.Error("an agent was made")
 	return nil, nil
 }
@@ -136,8 +137,8 @@ func TestSweepRows(t *testing.T) {
 		return Measured{value, Result{
 			Boots: 100, BootsPerS: n, AcceptedGrantedMS: Quantiles{P50: n, P99: 10 * n}, ActiveMS: Quantiles{P99: 20 * n}, Connections: int64(n),
 			CPU:      CPU{Share: Share[float64]{Broker: &broker, Berth: n}, Stolen: &stolen},
-			Requests: map[Role]map[string]Requests{"agent": {"Fetch": {PerBoot: n}}, "api": {"Produce": {PerBoot: 1}}},
-			Bytes:    map[Role]Bytes{"agent": {Sent: 1000 * n, Received: 500}, "api": {Sent: 500}},
+			Requests: map[lab.Role]map[string]Requests{"agent": {"Fetch": {PerBoot: n}}, "api": {"Produce": {PerBoot: 1}}},
+			Bytes:    map[lab.Role]Bytes{"agent": {Sent: 1000 * n, Received: 500}, "api": {Sent: 500}},
 			Retries:  1, Error: 1, Refused: 2, Lost: int(n), Doubled: 1,
 		}}
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/berth-project/berth/pkg/lab"
 )
 
 // Share is something of the brokers' processes, all together, and of all others of
@@ -22,7 +24,7 @@ type CPU struct {
 	Share[float64]
 	// Roles is nil where roles have no processes of their own; it has no broker
 	// where the brokers' is not known.
-	Roles map[Role]float64 `json:"roles"`
+	Roles map[lab.Role]float64 `json:"roles"`
 	// Centre is that of brokers, API node, conductors and queue manager together,
 	// and CentreMS the same in milliseconds for each boot; nil where one of them is
 	// not known.
@@ -38,8 +40,8 @@ type CPU struct {
 // usage is processor time used so far, in seconds.
 type usage struct {
 	broker  *float64
-	berth   float64          // of all processes but brokers
-	roles   map[Role]float64 // the same by role; nil: not known
+	berth   float64              // of all processes but brokers
+	roles   map[lab.Role]float64 // the same by role; nil: not known
 	machine *machineTime
 }
 
@@ -75,12 +77,12 @@ func (u usage) since(before usage, boots int) CPU {
 		c.Broker = &d
 	}
 	if u.roles != nil {
-		c.Roles = map[Role]float64{}
+		c.Roles = map[lab.Role]float64{}
 		for role, used := range u.roles {
 			c.Roles[role] = round(used - before.roles[role])
 		}
 		if c.Broker != nil {
-			c.Roles[RoleBroker] = *c.Broker
+			c.Roles[lab.RoleBroker] = *c.Broker
 		}
 		c.addCentre(boots)
 	}

@@ -3,6 +3,8 @@ package sim
 import (
 	"strings"
 	"time"
+
+	"github.com/berth-project/berth/pkg/cell"
 )
 
 // Clock is a clock of a process that is wrong: by so much at the beginning of the bubble, and
@@ -13,13 +15,7 @@ type Clock struct {
 	Drift float64 `json:"drift,omitempty"`
 }
 
-// WrongClock is what a process takes for the time.
-type WrongClock interface {
-	Shows(now time.Time) time.Time
-	When(shown time.Time) time.Time // the contrary
-}
-
-var _ WrongClock = Clock{}
+var _ cell.Clock = Clock{}
 
 // bubble is when time begins in a testing/synctest bubble.
 var bubble = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -42,7 +38,7 @@ func (c Clock) kind() string {
 }
 
 // clockOf is the clock of a process; nil: it is right.
-func (w World) clockOf(process string) WrongClock {
+func (w World) clockOf(process string) cell.Clock {
 	for _, c := range w.Clocks {
 		if c.Who == process {
 			return c

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -27,7 +28,7 @@ type Options struct {
 // play is a schedule being played.
 type play struct {
 	Schedule
-	product  Product
+	product  lab.Product
 	dir      string
 	log      *zap.Logger
 	net      embedded.Network
@@ -61,7 +62,7 @@ const (
 
 // Play plays a schedule to its end and answers what happened. It must be called
 // in a testing/synctest bubble.
-func Play(p Product, s Schedule, o Options) (*Recording, error) {
+func Play(p lab.Product, s Schedule, o Options) (*Recording, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
@@ -108,13 +109,13 @@ func (w *play) prepare() (err error) {
 		return err
 	}
 	for i := range w.World.Managers {
-		w.add(fmt.Sprintf("queues-%d", i+1), func(p *process, l *life) service.Part { return w.product.Queues(w.site(l, p.name)) })
+		w.add(fmt.Sprintf("queues-%d", i+1), func(p *process, l *life) service.Part { return w.part(l, lab.RoleQueues, p.name, "") })
 	}
 	for i := range w.World.Conductors {
-		w.add(fmt.Sprintf("conductor-%d", i+1), func(p *process, l *life) service.Part { return w.product.Conductor(w.site(l, p.name), p.name) })
+		w.add(fmt.Sprintf("conductor-%d", i+1), func(p *process, l *life) service.Part { return w.part(l, lab.RoleConductor, p.name, "") })
 	}
 	for i := range w.World.Nodes {
-		w.add(fmt.Sprintf("api-%d", i+1), func(p *process, l *life) service.Part { return w.product.API(w.site(l, p.name), node(i)) })
+		w.add(fmt.Sprintf("api-%d", i+1), func(p *process, l *life) service.Part { return w.part(l, lab.RoleAPI, p.name, node(i)) })
 	}
 	for i := range w.World.Hosts {
 		h := &w.World.Hosts[i]
@@ -144,12 +145,20 @@ func (w *play) link(name string, life int) *link {
 	return l
 }
 
-func (w *play) site(l *life, name string) Site {
-	return Site{
-		Brokers: w.World.seeds(), Prefix: prefix, Partitions: w.World.Partitions,
+func (w *play) site(l *life, name string) lab.Site {
+	return lab.Site{
+		Brokers: w.World.seeds(), Prefix: prefix, Waits: true, Partitions: w.World.Partitions,
 		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.reads(name),
 		Clock: w.World.clockOf(name),
 	}
+}
+
+// part makes a process of the centre; address is where an API node answers.
+func (w *play) part(l *life, r lab.Role, name, address string) service.Part {
+	s := w.site(l, name)
+	s.Address = address
+	part, _ := w.product.Part(s, r, name)
+	return part
 }
 
 // after does something later; nothing that is still due at the end.

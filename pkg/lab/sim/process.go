@@ -12,6 +12,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -194,11 +195,12 @@ func (p *process) agent(l *life) service.Part {
 	if p.as.name != "" || p.clone != nil {
 		reached = roomless{reached}
 	}
-	return p.play.product.Agent(p.play.site(l, p.name), AgentSite{
-		Host: p.called(), State: l.dir, Home: home.Place{Dir: l.dir},
+	part, _ := p.play.product.Agent(p.play.site(l, p.name), lab.Host{
+		ID: p.called(), State: l.dir, Home: home.Place{Dir: l.dir},
 		Driver:  reached,
 		Journal: journal.Options{NoSync: true, Written: func() { p.written(l) }},
 	})
+	return part
 }
 
 // stop ends a process in order and waits for all its lives.

@@ -1,7 +1,6 @@
-package main
+package sim_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -12,58 +11,13 @@ import (
 	"strconv"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
-	"github.com/berth-project/berth/pkg/cell"
-	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/sim"
-	"github.com/berth-project/berth/pkg/service"
 )
-
-// simulated is this product, as the simulation knows it.
-type simulated struct{}
-
-// part is a process: it waits for its broker as the daemons do.
-func (simulated) part(s sim.Site, name string, build func(context.Context, cell.Cell) (service.Part, error)) service.Part {
-	c := cell.New(cell.KafkaSettings{Brokers: s.Brokers, Prefix: s.Prefix, Partitions: s.Partitions}, s.Dial, s.Log, name)
-	c.Reads = s.Reads
-	c.Clock = cell.Clocks{Clock: s.Clock}
-	c.Gather = time.Second // less often: it is most of what an idle process does
-	return service.Made(func(ctx context.Context) (service.Part, error) {
-		if err := c.Await(ctx, func(string) {}); err != nil {
-			return nil, err
-		}
-		return build(ctx, c)
-	})
-}
-
-func (p simulated) Queues(s sim.Site) service.Part {
-	return p.part(s, "queues", func(_ context.Context, c cell.Cell) (service.Part, error) {
-		return cell.NewQueueManager(c, cell.QueueManagerOptions{})
-	})
-}
-
-func (p simulated) Conductor(s sim.Site, name string) service.Part {
-	return p.part(s, "conductor", func(_ context.Context, c cell.Cell) (service.Part, error) {
-		return cell.NewConductor(c, cell.ConductorOptions{Name: name})
-	})
-}
-
-func (p simulated) API(s sim.Site, address string) service.Part {
-	return p.part(s, "api", func(_ context.Context, c cell.Cell) (service.Part, error) {
-		part, _ := cell.NewAPIWithFront(c, front.Options{Address: address, Listen: s.Listen})
-		return part, nil
-	})
-}
-
-func (p simulated) Agent(s sim.Site, h sim.AgentSite) service.Part {
-	return p.part(s, "agent", func(_ context.Context, c cell.Cell) (service.Part, error) {
-		return cell.NewAgent(c, cell.AgentOptions{Host: h.Host, State: h.State, Home: h.Home, Driver: h.Driver, Journal: h.Journal})
-	})
-}
 
 // played plays a schedule in a bubble of its own. A bubble in which nothing can
 // ever happen again, or that is left with something in it, is an error.
@@ -83,7 +37,7 @@ func played(t *testing.T, s sim.Schedule) (rec *sim.Recording, err error) {
 		if os.Getenv("BERTH_TEST_LOG") != "" {
 			log = zaptest.NewLogger(t)
 		}
-		rec, err = sim.Play(simulated{}, s, sim.Options{Dir: dir, Log: log})
+		rec, err = sim.Play(lab.Berth{}, s, sim.Options{Dir: dir, Log: log})
 	})
 	return rec, err
 }
@@ -169,7 +123,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 
 // simulate plays the schedules of seeds, as many at once as there are processors.
 func simulate(t *testing.T, seeds []uint64) {
-	aloneSim(t)
+	alone(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	stats, again := sim.NewStats(), setting(t, "SIM_COUNT", 1)
 	next := make(chan uint64, len(seeds)*int(again))
@@ -206,7 +160,7 @@ func simulate(t *testing.T, seeds []uint64) {
 // changes. Schedules that nobody ever played before are for make sim.
 func TestSimulation(t *testing.T) {
 	n := 300
-	if racedSim {
+	if raced {
 		n = 8
 	}
 	var seeds []uint64
@@ -236,14 +190,14 @@ func TestManySchedules(t *testing.T) {
 
 // TestScheduleFiles plays what once failed, and one of your own with SIM_FILE.
 func TestScheduleFiles(t *testing.T) {
-	files, err := filepath.Glob("../../pkg/lab/sim/testdata/*.json")
+	files, err := filepath.Glob("testdata/*.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if own := os.Getenv("SIM_FILE"); own != "" {
 		files = []string{own}
 	}
-	aloneSim(t)
+	alone(t)
 	stats := sim.NewStats()
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {

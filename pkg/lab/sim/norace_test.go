@@ -1,0 +1,11 @@
+//go:build !race
+
+package sim_test
+
+import "testing"
+
+// raced says that the race detector watches: everything takes many times as long.
+const raced = false
+
+// alone is for the race detector's sake.
+func alone(*testing.T) {}
