@@ -83,12 +83,7 @@ type positionReset struct {
 }
 
 func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format, p int32, to kafka.ResetTo, do bool) error {
-	admin, err := kafka.NewAdmin(c.Kafka)
-	if err != nil {
-		return err
-	}
-	defer admin.Close()
-	was, err := admin.Position(ctx, p)
+	was, err := kafka.ReadPosition(ctx, c.Kafka, p)
 	if err != nil {
 		return err
 	}
@@ -101,7 +96,7 @@ func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format, 
 		rows = append(rows, positionReset{in.Topic, in.At, in.Begins, in.End, becomes.Inputs[i].At})
 	}
 	if do {
-		if err := admin.ResetPosition(ctx, becomes); err != nil {
+		if err := kafka.ResetPosition(ctx, c.Kafka, becomes); err != nil {
 			return err
 		}
 	}

@@ -59,6 +59,11 @@ func New(k KafkaSettings, dial Dialer, log *zap.Logger, name string) Cell {
 // nil: nobody counts.
 func (c Cell) Measured(r prometheus.Registerer) Cell {
 	c.metrics, c.Kafka.Metrics = r, kafka.NewMetrics(r)
+	// What this process does not do is shown as 0, too.
+	kafka.RegisterProduceMetrics(r)
+	kafka.RegisterPullMetrics(r)
+	kafka.RegisterReadMetrics(r)
+	kafka.RegisterLoopMetrics(r)
 	return c
 }
 

@@ -109,21 +109,16 @@ func positionMoved(c *chaos) (string, func()) {
 	c.run("conductor-a")
 	c.run("conductor-b")
 	c.startAlone()
-	admin, err := kafka.NewAdmin(c.cell("test").Kafka)
-	c.must(err)
-	defer admin.Close()
 	c.poll("the partition is set aside", func() bool {
-		p, err := admin.Position(c.t.Context(), movedPartition)
+		p, err := kafka.ReadPosition(c.t.Context(), c.cell("test").Kafka, movedPartition)
 		return err == nil && p.Aside
 	})
 	return fmt.Sprint("partition ", movedPartition), func() {
-		admin, err := kafka.NewAdmin(c.cell("test").Kafka)
-		c.must(err)
-		defer admin.Close()
-		was, err := admin.Position(c.t.Context(), movedPartition)
+		cfg := c.cell("test").Kafka
+		was, err := kafka.ReadPosition(c.t.Context(), cfg, movedPartition)
 		c.must(err)
 		becomes, err := was.Reset(kafka.ResetNoticed)
 		c.must(err)
-		c.must(admin.ResetPosition(c.t.Context(), becomes))
+		c.must(kafka.ResetPosition(c.t.Context(), cfg, becomes))
 	}
 }

@@ -106,7 +106,7 @@ func TestShareStateIsInitialisedOnce(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg, tap := testConfig(b), &wireTap{}
 		cfg.Dial = tap.dial
-		a, ctx, group := admin(t, cfg), patient(t), cfg.Topics.ShareGroup(1)
+		a, ctx, group := adminOf(t, cfg), patient(t), cfg.Topics.ShareGroup(1)
 		warm(t, a, "a", "b", "c")
 		warmed := tap.count(alterKey)
 		refs := queueIn(t, a, group, "a", "b")
@@ -140,7 +140,7 @@ func TestShareStateOfATopicMadeAgain(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg, tap := testConfig(b), &wireTap{}
 		cfg.Dial = tap.dial
-		a, ctx, group := admin(t, cfg), patient(t), cfg.Topics.ShareGroup(1)
+		a, ctx, group := adminOf(t, cfg), patient(t), cfg.Topics.ShareGroup(1)
 		for range 2 {
 			warm(t, a, "a")
 			warmed := tap.count(alterKey)
@@ -166,7 +166,7 @@ func TestLostAnswerToInitialising(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg, tap := testConfig(b), &wireTap{}
 		cfg.Dial = tap.dial
-		a, group := admin(t, cfg), cfg.Topics.ShareGroup(1)
+		a, group := adminOf(t, cfg), cfg.Topics.ShareGroup(1)
 		a.share.settle = time.Second
 		warm(t, a, "a")
 		alters, asks := tap.count(alterKey), tap.count(describeKey)
@@ -189,7 +189,7 @@ func TestLostAnswerToInitialising(t *testing.T) {
 // be left to refuse.
 func TestGroupWithMembersIsRefused(t *testing.T) {
 	cfg := testConfig(kafkatest.Kafka(t))
-	a, group := admin(t, cfg), cfg.Topics.ShareGroup(1)
+	a, group := adminOf(t, cfg), cfg.Topics.ShareGroup(1)
 	queueIn(t, a, group, "a", "other")
 	joined := make(chan struct{})
 	answered := onAnswer{new(kmsg.ShareGroupHeartbeatRequest).Key(), sync.OnceFunc(func() { close(joined) })}
@@ -229,7 +229,7 @@ func progress(t testing.TB, a *Admin, refs []wire.QueueRef) []QueueProgress {
 func TestQueueProgress(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
-		a, group := admin(t, cfg), cfg.Topics.ShareGroup(1)
+		a, group := adminOf(t, cfg), cfg.Topics.ShareGroup(1)
 		warm(t, a, "a", "other")
 		refs := append(queueIn(t, a, group, "a"), queueIn(t, a, cfg.Topics.ShareGroup(2), "other")...)
 		refs = append(refs, wire.QueueRef{Name: "gone", Group: group})

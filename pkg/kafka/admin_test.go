@@ -15,13 +15,12 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/unpack"
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 func TestEnsureTopics(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
-		a, ctx, topics := admin(t, cfg), patient(t), cfg.Topics
+		a, ctx, topics := adminOf(t, cfg), patient(t), cfg.Topics
 		for range 2 { // the second time all exist
 			if err := a.EnsureTopics(ctx, 5, 1); err != nil {
 				t.Fatal(err)
@@ -54,7 +53,7 @@ func TestEnsureTopics(t *testing.T) {
 			}
 			largest := maxMessageBytes
 			if topic == topics.Instances() {
-				largest = DefaultTurnBytes
+				largest = maxTurnBytes
 			}
 			checkConfig(t, a, topic, "max.message.bytes", fmt.Sprint(largest))
 			checkConfig(t, a, topic, "message.timestamp.type", "LogAppendTime")
@@ -65,7 +64,7 @@ func TestEnsureTopics(t *testing.T) {
 // Kafka refuses records of the future: whose clock is wrong would write nothing.
 func TestAWrongClockWrites(t *testing.T) {
 	cfg := testConfig(kafkatest.Kafka(t)) // the embedded broker looks at no record's time
-	a, topics := admin(t, cfg), cfg.Topics
+	a, topics := adminOf(t, cfg), cfg.Topics
 	if err := a.EnsureTopics(patient(t), 1, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +74,7 @@ func TestAWrongClockWrites(t *testing.T) {
 	if err := a.EnsureHostTopic(patient(t), "h", 1); err != nil {
 		t.Fatal(err)
 	}
-	cl, err := newClient(cfg, kgo.RecordPartitioner(partitioner()))
+	cl, err := newClient(cfg, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func TestAWrongClockWrites(t *testing.T) {
 		topics.Requests(), topics.Reports(), topics.Instances(), topics.Rejected(), topics.Catalog(), topics.Hosts(), topics.Queues(),
 		topics.Advice(), topics.Consoles(), topics.Build("q"), topics.Host("h"),
 	} {
-		ahead := toKgo(wire.Record{Key: []byte("k"), Value: []byte("v")}.To(topic, 0))
+		ahead := &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}
 		ahead.Timestamp = time.Now().Add(2 * time.Hour)
 		if err := cl.ProduceSync(patient(t), ahead).FirstErr(); err != nil {
 			t.Errorf("%s: %v", topic, err)
@@ -108,7 +107,7 @@ func TestEnsureTopicsMakesTheMissingLikeTheOthers(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
 		makeTopic(t, cfg, cfg.Topics.Requests(), 3, nil)
-		a := admin(t, cfg)
+		a := adminOf(t, cfg)
 		if err := a.EnsureTopics(patient(t), 7, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +122,7 @@ func TestEnsureTopicsRefusesPartitionsThatDiffer(t *testing.T) {
 		cfg := testConfig(b)
 		makeTopic(t, cfg, cfg.Topics.Requests(), 3, nil)
 		makeTopic(t, cfg, cfg.Topics.Instances(), 4, nil)
-		err := admin(t, cfg).EnsureTopics(patient(t), 3, 1)
+		err := adminOf(t, cfg).EnsureTopics(patient(t), 3, 1)
 		if compute.KindOf(err) != compute.KindConflict {
 			t.Errorf("got %v", err)
 		}
@@ -153,7 +152,7 @@ func checkConfig(t *testing.T, a *Admin, topic, key, want string) {
 func TestQueueTopics(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
-		a, ctx := admin(t, cfg), patient(t)
+		a, ctx := adminOf(t, cfg), patient(t)
 		queues := make([]compute.QueueName, 1100) // more than one request
 		if b.Real {
 			queues = queues[:20] // each is a folder on disk
@@ -210,7 +209,7 @@ func TestQueueTopics(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		a := admin(t, testConfig(b))
+		a := adminOf(t, testConfig(b))
 		if err := a.WaitReachable(patient(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +228,7 @@ func TestWaitReachableGivesUpWithItsContext(t *testing.T) {
 	logs, logged := logTo(&cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- admin(t, cfg).WaitReachable(ctx) }()
+	go func() { done <- adminOf(t, cfg).WaitReachable(ctx) }()
 	await(t, logged, "the log says that it waits")
 	cancel()
 	if err := <-done; compute.KindOf(err) != compute.KindTimeout && compute.KindOf(err) != compute.KindUnavailable {

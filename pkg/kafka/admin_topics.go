@@ -60,7 +60,7 @@ type alike struct {
 func ownTopics(t wire.Topics, partitions int32, replication int16) []alike {
 	return []alike{
 		{partitions, retained(replication, inputRetention), []string{t.Requests(), t.Reports(), t.Rejected()}},
-		{partitions, compacted(replication).with("max.message.bytes", strconv.Itoa(DefaultTurnBytes)), []string{t.Instances()}},
+		{partitions, compacted(replication).with("max.message.bytes", strconv.Itoa(maxTurnBytes)), []string{t.Instances()}},
 		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
 		{1, retained(replication, adviceRetention), []string{t.Advice()}},
 		{1, passing(replication), []string{t.Consoles()}},

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -52,6 +51,9 @@ const (
 	// one to ask who leads, and another for every kind of request, and a thousand
 	// agents would keep a broker's file handles for nothing.
 	askedTimeout = 10 * time.Second
+	// noMetadata is how often a client of one broker asks who leads, which it need not
+	// know: as seldom as it can be told to.
+	noMetadata = time.Hour
 )
 
 func (c Config) withDefaults() Config {
@@ -99,15 +101,6 @@ func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		return nil, &compute.Error{Op: "kafka client", Kind: compute.KindInvalid, Message: "the settings contradict each other", Cause: err}
 	}
 	return cl, nil
-}
-
-// retryBackoff is how long a client waits after so many failures in a row:
-// 50 ms, doubled up to 1 s, so that a leader change is followed quickly and a
-// dead cluster is not hammered; a part of it, so that a thousand hosts do not
-// come back together.
-func retryBackoff(fails int) time.Duration {
-	const least, most = 50 * time.Millisecond, time.Second
-	return service.Jitter(min(least<<min(max(fails-1, 0), 10), most))
 }
 
 // clientLog passes what franz-go says on. Its warnings are about things that

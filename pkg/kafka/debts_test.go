@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -15,8 +17,8 @@ func TestFrozenBrokerIsDropped(t *testing.T) {
 		"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
 	}})
 	cfg := Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "debts."}, RequestTimeout: 5 * time.Minute}
-	a, topic := admin(t, cfg), "debts.table"
-	if _, err := a.create(patient(t), "make", 1, 3, retained(3, day), []string{topic}); err != nil {
+	cl, topic := anyClient(t, cfg), "debts.table"
+	if _, err := kadm.NewClient(cl).CreateTopic(patient(t), 1, 3, nil, topic); err != nil {
 		t.Fatal(err)
 	}
 	p, err := NewProducer(cfg)
@@ -27,7 +29,11 @@ func TestFrozenBrokerIsDropped(t *testing.T) {
 	if err := p.Send(patient(t), wire.Record{Topic: topic, Value: []byte("before")}); err != nil {
 		t.Fatal(err)
 	}
-	leader := int(leaderOf(t, a, topic))
+	m, err := describe(patient(t), cl, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := int(m.Partitions[0].Leader)
 	if err := c.Pause(leader); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync/atomic"
 	"time"
+
+	"github.com/berth-project/berth/pkg/service"
 )
 
 // dialer opens connections to brokers.
@@ -34,7 +36,7 @@ func impatient(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
 		if err != nil {
-			_ = sleep(ctx, refusedPause) // its end is no other reason
+			service.Sleep(ctx, refusedPause) // its end is no other reason
 			return nil, err
 		}
 		young := &youngConn{Conn: c, opened: ctx}

@@ -68,17 +68,17 @@ func TestConnectionOutlivesWhoOpenedIt(t *testing.T) {
 		}
 		defer b.Close()
 		dials := 0
-		a, err := NewAdmin(Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "t."}, Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
+		cl, err := newClient(Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "t."}, Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
 			dials++
 			return network.Dial(ctx, n, addr)
 		}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer a.Close()
+		defer cl.Close()
 		for range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
-			if _, err := a.client.Request(ctx, kmsg.NewPtrMetadataRequest()); err != nil {
+			if _, err := cl.Request(ctx, kmsg.NewPtrMetadataRequest()); err != nil {
 				t.Error(err)
 			}
 			cancel()

@@ -41,7 +41,7 @@ func (e *Elector) Elected() <-chan bool { return e.elected }
 
 // Run takes part until ctx ends, then leaves so that another is elected at once.
 func (e *Elector) Run(ctx context.Context) error {
-	trouble := e.cfg.groupTrouble(e.group)
+	trouble := newGroupTrouble(e.cfg, e.group)
 	defer trouble.over()
 	cl, err := newClient(e.cfg,
 		kgo.WithHooks(trouble),

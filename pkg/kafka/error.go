@@ -31,6 +31,7 @@ func classify(op string, err error) error {
 	return compute.Unavailable(op, err)
 }
 
+// isForbidden says whether Kafka's ACLs refuse this process.
 func isForbidden(err error) bool {
 	for _, e := range []error{
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
@@ -41,4 +42,20 @@ func isForbidden(err error) bool {
 		}
 	}
 	return false
+}
+
+// isFatal says whether trying again cannot help: the answer is a refusal.
+func isFatal(err error) bool {
+	var ours *compute.Error
+	if errors.As(err, &ours) {
+		return ours.Kind != compute.KindUnavailable && ours.Kind != compute.KindTimeout
+	}
+	var code *kerr.Error
+	return errors.As(err, &code) && !code.Retriable && code != kerr.UnknownServerError
+}
+
+// answered says whether an error is a broker's answer.
+func answered(err error) bool {
+	var code *kerr.Error
+	return errors.As(err, &code)
 }

@@ -15,7 +15,7 @@ import (
 func TestStreamsOfHosts(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
-		a := admin(t, cfg)
+		a := adminOf(t, cfg)
 		for _, h := range []compute.HostID{"a", "b.c"} {
 			if err := a.EnsureHostTopic(patient(t), h, 1); err != nil {
 				t.Fatal(err)

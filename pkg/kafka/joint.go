@@ -64,12 +64,6 @@ type ride struct {
 	until  time.Time
 }
 
-type answer struct {
-	resp  *kmsg.FetchResponse
-	early bool // the broker was not asked to wait for as long as the reader wants to
-	err   error
-}
-
 // boarding is how long a fetch waits at most for readers that were just answered.
 // They hand over what they got and come back at once, where a processor is free;
 // who goes without them has them ask by themselves.
@@ -349,13 +343,5 @@ func (s *seat) from(partition int32) int64 {
 
 // readClient is one that is asked for records and who leads, and nothing else.
 func readClient(cfg Config) (*kgo.Client, error) {
-	return newClient(cfg, kgo.RecordPartitioner(partitioner()), kgo.ConnIdleTimeout(askedTimeout))
-}
-
-func requestFetch(ctx context.Context, broker kmsg.Requestor, req *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
-	resp, err := broker.Request(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	return resp.(*kmsg.FetchResponse), nil
+	return newClient(cfg, kgo.ConnIdleTimeout(askedTimeout))
 }

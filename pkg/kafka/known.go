@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -35,7 +34,7 @@ type told struct {
 const (
 	// knownFor is how long an answer is good enough to begin with: a reader asks
 	// anew whether a broker still leads as often anyway.
-	knownFor = doubtEvery
+	knownFor = 30 * time.Second
 	// reachedFor is how long brokers count as reachable after they answered.
 	reachedFor = 5 * time.Second
 )
@@ -138,80 +137,4 @@ func (k *Known) listening(since time.Time) []int32 {
 
 func addressOf(b kmsg.MetadataResponseBroker) string {
 	return net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-}
-
-// direct sends requests to brokers by their ids, with a client for each whose only
-// seed is that broker. So none of these clients ever asks for metadata: a kgo client
-// asks once before it can reach a broker by its id. A broker whose address nobody has
-// said yet is reached through the client that asks.
-type direct struct {
-	cfg  Config
-	any  *kgo.Client // nil: such a broker is not reached
-	opts []kgo.Opt
-
-	mu     sync.Mutex
-	closed bool
-	to     map[int32]line
-}
-
-// line is a client for one broker.
-type line struct {
-	client  *kgo.Client
-	address string
-}
-
-func newDirect(cfg Config, any *kgo.Client, opts ...kgo.Opt) *direct {
-	return &direct{cfg: cfg, any: any, opts: opts, to: map[int32]line{}}
-}
-
-// broker is whom to send requests for a broker, nil if it is not reached. If it listens
-// elsewhere since, the requests under way to the old address fail.
-func (d *direct) broker(id int32) kmsg.Requestor {
-	address := d.cfg.Known.address(id)
-	if address == "" {
-		return d.unknown(id)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l, ok := d.to[id]
-	if ok && l.address == address || d.closed {
-		return d.seed(l, id)
-	}
-	cfg := d.cfg
-	cfg.Brokers = []string{address}
-	client, err := newClient(cfg, append([]kgo.Opt{kgo.ConnIdleTimeout(askedTimeout), kgo.MetadataMaxAge(noMetadata)}, d.opts...)...)
-	if err != nil {
-		return d.unknown(id) // the settings were good enough for others
-	}
-	if ok {
-		go l.client.Close() // it may wait for its connections
-	}
-	d.to[id] = line{client, address}
-	return d.seed(d.to[id], id)
-}
-
-func (d *direct) seed(l line, id int32) kmsg.Requestor {
-	if l.client == nil {
-		return d.unknown(id)
-	}
-	return l.client.SeedBrokers()[0]
-}
-
-func (d *direct) unknown(id int32) kmsg.Requestor {
-	if d.any == nil {
-		return nil
-	}
-	return d.any.Broker(int(id))
-}
-
-// close ends the connections; not those of the client that asks.
-func (d *direct) close() {
-	d.mu.Lock()
-	d.closed = true
-	all := d.to
-	d.to = map[int32]line{}
-	d.mu.Unlock()
-	for _, l := range all {
-		l.client.Close()
-	}
 }

@@ -1,14 +1,18 @@
 package kafka
 
 import (
+	"context"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -33,12 +37,20 @@ func knowing(t *testing.T, cfg Config) (Config, *prometheus.Registry) {
 	if err := first.EnsureHostTopic(t.Context(), "h", 1); err != nil {
 		t.Fatal(err)
 	}
-	all := []string{cfg.Topics.Host("h")}
-	for _, own := range ownTopics(cfg.Topics, 2, 1) {
-		all = append(all, own.topics...)
+	topics := cfg.Topics
+	all := []string{
+		topics.Host("h"), topics.Requests(), topics.Reports(), topics.Rejected(), topics.Instances(), topics.Catalog(),
+		topics.Hosts(), topics.Queues(), topics.Advice(), topics.Consoles(),
 	}
-	if err := first.addIDs(t.Context(), "wait", map[string]compute.TopicID{}, all); err != nil { // brokers hear late of new topics
-		t.Fatal(err)
+	for { // brokers hear late of new topics
+		ids, err := first.TopicIDs(t.Context(), all...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) == len(all) {
+			break
+		}
+		service.Sleep(t.Context(), 50*time.Millisecond)
 	}
 	first.Close()
 	cfg, reg := counting(cfg)
@@ -66,19 +78,30 @@ func TestFirstMinuteOfClients(t *testing.T) {
 	for brokers, most := range map[int]int{1: 2, 3: 6} {
 		t.Run(fmt.Sprint(brokers, " brokers"), func(t *testing.T) {
 			withRefusing(t, brokers, func(t *testing.T, c refusing) {
-				var q wire.QueueRef
-				a := admin(t, c.cfg)
-				q = queueIn(t, a, "g", "a")[0]
+				a := adminOf(t, c.cfg)
+				ids, err := a.EnsureQueueTopics(t.Context(), []compute.QueueName{"a"}, 1)
+				if err == nil {
+					err = a.InitShareState(t.Context(), "g", []compute.QueueName{"a"})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				q := wire.QueueRef{Name: "a", Group: "g", TopicID: ids["a"]}
 				cfg, reg := knowing(t, c.cfg)
 				j := NewJoint(cfg)
-				var rs []*reading
+				var rs []*Reader
+				var ran sync.WaitGroup
+				reading, end := context.WithCancel(t.Context())
 				for _, topic := range []string{cfg.Topics.Host("h"), cfg.Topics.Queues(), cfg.Topics.Advice()} {
-					rs = append(rs, j.read(t, ReaderOptions{Topic: topic}))
+					r := j.Reader(ReaderOptions{Topic: topic, Handle: func(Batch) {}})
+					ran.Go(func() { _ = r.Run(reading) }) // whatever is wrong, it is not ready
+					rs = append(rs, r)
 				}
 				for _, r := range rs {
 					await(t, r.Ready(), "the reader is ready")
 				}
-				p := pull(t, cfg, PullerOptions{})
+				p := NewPuller(cfg, PullerOptions{})
+				ran.Go(func() { _ = p.Run(reading) }) // whatever is wrong, it places nothing
 				if _, err := p.Place(t.Context(), []wire.QueueRef{q}); err != nil {
 					t.Fatal(err)
 				}
@@ -101,11 +124,8 @@ func TestFirstMinuteOfClients(t *testing.T) {
 					t.Errorf("a producer id was asked for %d times", n)
 				}
 				w.Close()
-				p.end()
-				for _, r := range rs {
-					r.stop()
-					<-r.ended
-				}
+				end()
+				ran.Wait()
 				a.Close()
 				passes(DefaultReaderWait) // what brokers still hold
 			})
@@ -138,7 +158,7 @@ func TestReporterWritesWhereAProducerWould(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := map[string]map[int32]int{}
-		r := read(t, testConfig(b), ReaderOptions{Topic: topic})
+		r := follow(t, testConfig(b), ReaderOptions{Topic: topic})
 		for lasts := 0; lasts < 2; {
 			for _, rec := range (<-r.batches).Records {
 				if string(rec.Value) == "last" {
@@ -205,7 +225,7 @@ func TestReporterFollowsALeader(t *testing.T) {
 		}
 		defer w.Close()
 		topic := cfg.Topics.Hosts()
-		r := read(t, c.cfg, ReaderOptions{Topic: topic})
+		r := follow(t, c.cfg, ReaderOptions{Topic: topic})
 		for i := range 4 {
 			value := fmt.Sprint(i)
 			if err := w.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topic, wire.AnyPartition)); err != nil {
@@ -217,7 +237,6 @@ func TestReporterFollowsALeader(t *testing.T) {
 			}
 		}
 		r.stop()
-		<-r.ended
 		passes(DefaultReaderWait)
 	})
 }

@@ -76,7 +76,7 @@ type LoopOptions struct {
 // The defaults of LoopOptions.
 const (
 	DefaultTurnRecords    = 2000
-	DefaultTurnBytes      = 32 << 20
+	DefaultTurnBytes      = maxTurnBytes
 	DefaultTurnTimeout    = 20 * time.Second
 	DefaultParkAfter      = 500 * time.Millisecond
 	DefaultSessionTimeout = 10 * time.Second
@@ -131,13 +131,14 @@ type Loop struct {
 	once    sync.Once     // of closing ready
 	wake    chan struct{} // holds one: a turn is wanted
 	look    *lookout
+	metrics *loopMetrics
 }
 
 // NewLoop makes a loop; Run starts it.
 func NewLoop(cfg Config, opts LoopOptions, h wire.Handler) *Loop {
 	cfg = cfg.withDefaults()
 	return &Loop{
-		cfg: cfg, opts: opts.withDefaults(), handler: h, look: cfg.look("read requests and reports"),
+		cfg: cfg, opts: opts.withDefaults(), handler: h, look: cfg.look("read requests and reports"), metrics: newLoopMetrics(cfg.Metrics.Registerer()),
 		ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 }
@@ -162,13 +163,13 @@ func (l *Loop) Wake() {
 func (l *Loop) Run(ctx context.Context) error {
 	hard, cancel := outlive(ctx, l.opts.StopTimeout)
 	defer cancel()
-	producer, err := newProducer(l.cfg)
+	producer, err := NewProducer(l.cfg)
 	if err != nil {
 		return err
 	}
 	defer producer.Close()
 	defer l.look.fine()
-	out := newOutbox(producer)
+	out := newOutbox(producer, l.metrics)
 	for fails := 1; ; fails++ {
 		err := l.session(ctx, hard, out)
 		if ctx.Err() != nil {
@@ -177,7 +178,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		if ends(err) {
 			return classify("decide", err)
 		}
-		l.cfg.Metrics.beganAnew()
+		l.metrics.beganAnew()
 		if telling(fails) {
 			l.cfg.Log.Warn("the loop starts anew", zap.String("group", l.opts.Group), zap.Int("time", fails), zap.Error(err))
 		}
@@ -215,7 +216,7 @@ func (l *Loop) session(ctx, hard context.Context, out *outbox) error {
 		return err
 	}
 	r.hard = hard
-	defer l.cfg.Metrics.show(&r.gauges)()
+	defer l.metrics.show(&r.gauges)()
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.ctx = work
 	defer r.close(cancel)

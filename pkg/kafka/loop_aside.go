@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -21,7 +20,7 @@ import (
 // that one alone, and its inputs wait.
 //
 //	ready ─▶ doubted ─▶ aside ─▶ gained again
-//	  ▲         │         ╰ somebody wrote to its partition of instances: Admin.ResetPosition,
+//	  ▲         │         ╰ somebody wrote to its partition of instances: ResetPosition,
 //	  ╰─────────╯           or another owner
 //	    it does not lie there: a leader had only not caught up
 //
@@ -107,40 +106,6 @@ func (r *loopRun) doubt() {
 			}
 		})
 	}
-}
-
-// end is where a partition ends, as the broker says that leads it by the word of
-// others. It is asked until it answers.
-func (s *source) end(ctx context.Context, p int32) (int64, error) {
-	log := s.log.With(zap.String("topic", s.topic))
-	return retry(ctx, log, "waiting for the end of a partition", s.look, func() (int64, error) {
-		v, err := s.viewOf(ctx, s.client, p)
-		if err != nil {
-			return 0, err
-		}
-		for _, broker := range v.witnesses() {
-			other, err := s.viewOf(ctx, s.broker(broker), p)
-			if err != nil {
-				return 0, err
-			}
-			if other.leaders[p] != v.leaders[p] {
-				return 0, errMoved
-			}
-		}
-		ends, err := s.offsets(ctx, v, []int32{p}, latest)
-		return ends[p], err
-	})
-}
-
-// viewOf is who leads one partition, by somebody's word.
-func (s *source) viewOf(ctx context.Context, whom kmsg.Requestor, p int32) (view, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	m, err := topicMetadata(ctx, whom, s.topic)
-	if err != nil {
-		return view{}, err
-	}
-	return view{}.follow(m, []int32{p}, false)
 }
 
 // settle sets a partition aside, or lets it go on.
@@ -239,7 +204,7 @@ func (r *loopRun) markAside(ctx context.Context, p int32, with pen, at position)
 		if r.group.current(ctx, r.ask) != nil {
 			continue
 		}
-		if next, err := r.scribe.raise(ctx, p, pen{producer: -1, epoch: -1}); err == nil {
+		if next, err := r.scribe.raise(ctx, p, none); err == nil {
 			with = next
 		}
 	}

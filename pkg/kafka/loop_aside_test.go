@@ -76,7 +76,7 @@ func TestPartitionIsSetAside(t *testing.T) {
 			var offsets kadm.Offsets
 			offsets.AddOffset(cfg.Topics.Requests(), 1, 0, -1)
 			offsets.AddOffset(cfg.Topics.Reports(), 1, far, -1)
-			if err := admin(t, cfg).kadm.CommitAllOffsets(patient(t), cfg.Topics.ConductorGroup(), offsets); err != nil {
+			if err := kadm.NewClient(anyClient(t, cfg)).CommitAllOffsets(patient(t), cfg.Topics.ConductorGroup(), offsets); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -100,8 +100,7 @@ func TestPartitionIsSetAside(t *testing.T) {
 				f.more(1, 2)
 				b.await(t, "apply 0 report0 7")
 
-				adm := admin(t, cfg)
-				from, err := adm.Position(patient(t), 1)
+				from, err := ReadPosition(patient(t), cfg, 1)
 				if err != nil || !from.Aside || !from.Astray() {
 					t.Fatalf("%+v, %v", from, err)
 				}
@@ -109,13 +108,13 @@ func TestPartitionIsSetAside(t *testing.T) {
 				if err != nil || to.Inputs[reports].At != 1 {
 					t.Fatalf("%+v, %v", to, err)
 				}
-				if err := adm.ResetPosition(patient(t), to); err != nil {
+				if err := ResetPosition(patient(t), cfg, to); err != nil {
 					t.Fatal(err)
 				}
 				heard.await(t)
 				b.await(t, "apply 1 k1 7")
 				b.await(t, "apply 1 report1 7")
-				if healed, err := adm.Position(patient(t), 1); err != nil || healed.Astray() {
+				if healed, err := ReadPosition(patient(t), cfg, 1); err != nil || healed.Astray() {
 					t.Errorf("%+v, %v", healed, err)
 				} else if _, err := healed.Reset(ResetEnd); compute.KindOf(err) != compute.KindConflict {
 					t.Errorf("what is right was reset: %v", err)

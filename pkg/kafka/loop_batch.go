@@ -12,8 +12,8 @@ import (
 )
 
 // The client builds batches as it likes, and only of its own producer; what a
-// turn writes to a partition must be one batch, under the partition's pen. The
-// format is of Kafka's documentation, "Record Batch".
+// turn writes to a partition must be one batch, under the partition's producer
+// epoch. The format is of Kafka's documentation, "Record Batch".
 
 const (
 	batchMagic = 2
@@ -26,18 +26,29 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// writer is what a batch says of the producer that wrote it: Kafka refuses an older
+// epoch, and a sequence number that does not follow.
+type writer struct {
+	producer int64
+	epoch    int16
+	next     int32 // the sequence number of the next record
+}
+
+// unnumbered is the writer of batches that no producer id numbers.
+var unnumbered = writer{producer: -1, epoch: -1, next: -1}
+
 // encodeBatch is records as one batch, uncompressed: Kafka takes all of it or
 // nothing.
-func encodeBatch(p pen, records []wire.Record, now time.Time) []byte {
+func encodeBatch(w writer, records []wire.Record, now time.Time) []byte {
 	b := kmsg.RecordBatch{
 		PartitionLeaderEpoch: -1,
 		Magic:                batchMagic,
 		LastOffsetDelta:      int32(len(records) - 1),
 		FirstTimestamp:       now.UnixMilli(),
 		MaxTimestamp:         now.UnixMilli(),
-		ProducerID:           p.producer,
-		ProducerEpoch:        p.epoch,
-		FirstSequence:        p.next,
+		ProducerID:           w.producer,
+		ProducerEpoch:        w.epoch,
+		FirstSequence:        w.next,
 		NumRecords:           int32(len(records)),
 	}
 	var body []byte
@@ -57,9 +68,9 @@ func encodeBatch(p pen, records []wire.Record, now time.Time) []byte {
 	return out
 }
 
-// after is the pen once n records were written with it. Kafka counts to the
+// after is the writer once it has written n records. Kafka counts to the
 // largest int32, and on from 0.
-func (p pen) after(n int) pen {
-	p.next = int32((int64(p.next) + int64(n)) % (math.MaxInt32 + 1))
-	return p
+func (w writer) after(n int) writer {
+	w.next = int32((int64(w.next) + int64(n)) % (math.MaxInt32 + 1))
+	return w
 }

@@ -204,7 +204,7 @@ func TestOnlyTheNextGenerationKeepsPartitions(t *testing.T) {
 		for i := range sources {
 			sources[i] = &source{client: ask}
 		}
-		r := newLoopRun(NewLoop(Config{}, LoopOptions{}, l), ask, sources, [inputTopics]inputTopic{}, &source{client: ask}, newOutbox(nil))
+		r := newLoopRun(NewLoop(Config{}, LoopOptions{}, l), ask, sources, [inputTopics]inputTopic{}, &source{client: ask}, newOutbox(nil, nil))
 		r.group = &membership{client: ask}
 		ctx, cancel := context.WithCancel(t.Context())
 		r.ctx = ctx

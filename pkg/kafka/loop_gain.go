@@ -304,7 +304,7 @@ func (r *loopRun) take(g gained) error {
 	if g.err != nil {
 		return g.err
 	}
-	r.loop.cfg.Metrics.read(len(g.records))
+	r.loop.metrics.read(len(g.records))
 	for _, rec := range g.records {
 		if o := r.owned[rec.Partition]; o != nil && slices.Contains(g.of, o) {
 			if at, ok := carried(rec); ok {
@@ -327,7 +327,7 @@ func (r *loopRun) take(g gained) error {
 			o.end = g.done[o.id].end
 			o.hold(g.done[o.id].pen, r.loop.opts.RenewEvery)
 			restored = append(restored, o.id)
-			r.loop.cfg.Metrics.restored(g.began)
+			r.loop.metrics.restoredSince(g.began)
 			r.log.Debug("partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind), zap.Int64("cursor", at.cursor))
 		}
 	}

@@ -66,7 +66,7 @@ func join(cfg Config, opts LoopOptions, topics [inputTopics]string) (*membership
 	m := &membership{group: opts.Group, topics: topics, news: make(chan groupNews), ended: make(chan struct{}), broken: make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
-	m.trouble = cfg.groupTrouble(opts.Group)
+	m.trouble = newGroupTrouble(cfg, opts.Group)
 	var err error
 	m.client, err = newClient(cfg,
 		kgo.WithContext(ctx),

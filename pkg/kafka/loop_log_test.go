@@ -13,14 +13,14 @@ import (
 // log is a topic as it is read committed, as it grows.
 type log struct {
 	t    testing.TB
-	r    *reading
+	r    *followed
 	seen map[string][]int // numbers by key
 	recs []wire.Record
 }
 
 func openLog(t *testing.T, cfg Config, topic string) *log {
 	t.Helper()
-	return &log{t: t, r: read(t, cfg, ReaderOptions{Topic: topic, Committed: true, MaxWait: 250 * time.Millisecond}), seen: map[string][]int{}}
+	return &log{t: t, r: follow(t, cfg, ReaderOptions{Topic: topic, Committed: true, MaxWait: 250 * time.Millisecond}), seen: map[string][]int{}}
 }
 
 // until reads until want is true of it.
@@ -40,7 +40,9 @@ func (l *log) until(what string, want func() bool) {
 // sync reads what is there.
 func (l *log) sync() {
 	l.t.Helper()
-	syncUp(l.t.(*testing.T), l.r)
+	if err := l.r.Sync(patient(l.t)); err != nil {
+		l.t.Fatal(err)
+	}
 	for {
 		select {
 		case b := <-l.r.batches:

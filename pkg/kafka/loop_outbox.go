@@ -14,6 +14,7 @@ import (
 // the partition now. All but report is for the loop's goroutine.
 type outbox struct {
 	producer *Producer
+	metrics  *loopMetrics
 	shelves  map[int32]*shelf // of owned partitions
 	unsent   int              // effects that are not answered yet
 	sent     []wire.Sent      // for the handler's next turn
@@ -49,8 +50,8 @@ type outcome struct {
 	err    error
 }
 
-func newOutbox(p *Producer) *outbox {
-	return &outbox{producer: p, shelves: map[int32]*shelf{}, news: make(chan struct{}, 1)}
+func newOutbox(p *Producer, m *loopMetrics) *outbox {
+	return &outbox{producer: p, metrics: m, shelves: map[int32]*shelf{}, news: make(chan struct{}, 1)}
 }
 
 // gain begins partition p; everything before next is in the log.
@@ -120,7 +121,7 @@ func (o *outbox) send(e wire.Effect, out outcome) {
 	o.unsent++
 	o.producer.SendAsync(e.Record, func(offset int64, err error) {
 		out.offset, out.err = offset, err
-		o.producer.metrics.published(err)
+		o.metrics.published(err)
 		o.report(out)
 	})
 }

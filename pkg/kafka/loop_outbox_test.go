@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -100,7 +101,7 @@ func TestEffectToNowhereIsSettled(t *testing.T) {
 }
 
 func TestOutboxCursor(t *testing.T) {
-	o := newOutbox(nil)
+	o := newOutbox(nil, nil)
 	cursor := func(want int64) {
 		t.Helper()
 		if got := o.cursor(0); got != want {
@@ -129,16 +130,17 @@ func TestOutboxCursor(t *testing.T) {
 	cursor(5)
 	arrive(one, wire.ErrNoTopic)
 	cursor(10)
-	for i, hopeless := range unfit {
-		next := int64(i) + 11
-		arrive(ship(next-1, next, 1), sendError(hopeless))
+	const hopeless = 4
+	for i := range int64(hopeless) {
+		next := i + 11
+		arrive(ship(next-1, next, 1), compute.Invalid("record", "", "no broker takes it as it is"))
 		cursor(next)
 	}
 	stuck, after := ship(16, 17, 1), ship(18, 19, 1)
 	arrive(stuck, fmt.Errorf("no broker"))
 	arrive(after, nil)
 	cursor(16)
-	if n := len(o.takeSent()); n != 5+len(unfit) || o.unsent != 0 {
+	if n := len(o.takeSent()); n != 5+hopeless || o.unsent != 0 {
 		t.Errorf("%d were told, %d are unsent", n, o.unsent)
 	}
 	late := ship(20, 21, 1)

@@ -11,7 +11,7 @@ import (
 // say how. There is nothing to gain before.
 func (r *loopRun) lostGeneration() {
 	r.fails++
-	r.loop.cfg.Metrics.undid()
+	r.loop.metrics.undid()
 	r.log.Warn("a turn was undone: the group went on without this process")
 	r.lose(r.all()...)
 	r.suspended, r.fence = true, fence{}

@@ -23,10 +23,17 @@ import (
 // before the partition is read: all that lies before it is there, and nothing
 // of an earlier owner can follow.
 type pen struct {
-	producer int64
-	epoch    int16
-	next     int32 // the sequence number of the next record
-	taken    time.Time
+	writer
+	taken time.Time
+}
+
+// none is the pen of a partition that nobody is known to have.
+var none = pen{writer: unnumbered}
+
+// after is the pen once n records were written with it.
+func (p pen) after(n int) pen {
+	p.writer = p.writer.after(n)
+	return p
 }
 
 // scribe writes to instances, and takes pens.
@@ -75,7 +82,7 @@ func (s *scribe) writeEach(ctx context.Context, entries map[int32]*entry, ended 
 	left := map[int32]*entry{}
 	now := time.Now()
 	for p, e := range entries {
-		e.batch = encodeBatch(e.pen, e.records, now)
+		e.batch = encodeBatch(e.pen.writer, e.records, now)
 		if len(e.batch) > s.most {
 			ended(p, fmt.Errorf("%w: %d records of partition %d are %d bytes, and %d go into one",
 				errTurnTooLarge, len(e.records), p, len(e.batch), s.most))
@@ -259,7 +266,7 @@ func (s *scribe) take(ctx context.Context, partitions []int32) (map[int32]*entry
 }
 
 func (s *scribe) takeOne(ctx context.Context, p int32) (*entry, error) {
-	next, err := s.raise(ctx, p, pen{producer: -1, epoch: -1})
+	next, err := s.raise(ctx, p, none)
 	if err != nil {
 		return nil, err
 	}
@@ -290,5 +297,5 @@ func (s *scribe) raise(ctx context.Context, p int32, old pen) (pen, error) {
 	if err != nil {
 		return pen{}, fmt.Errorf("transactional id %q: %w", *req.TransactionalID, err)
 	}
-	return pen{producer: resp.ProducerID, epoch: resp.ProducerEpoch, taken: time.Now()}, nil
+	return pen{writer{producer: resp.ProducerID, epoch: resp.ProducerEpoch}, time.Now()}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/unpack"
@@ -99,7 +100,7 @@ func TestEffectsCostABatchOnlyWithoutChanges(t *testing.T) {
 // takeovers counts the records of a partition of instances that are no instance's.
 func takeovers(t *testing.T, cfg Config, p int32) (n int) {
 	t.Helper()
-	ends, err := admin(t, cfg).kadm.ListEndOffsets(patient(t), cfg.Topics.Instances())
+	ends, err := kadm.NewClient(anyClient(t, cfg)).ListEndOffsets(patient(t), cfg.Topics.Instances())
 	if err != nil {
 		t.Fatal(err)
 	}

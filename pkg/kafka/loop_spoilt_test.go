@@ -62,7 +62,7 @@ func spoiltAnswer(req *kmsg.FetchRequest) kmsg.Response {
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {
 			rp := kmsg.NewFetchResponseTopicPartition()
-			batch := encodeBatch(pen{producer: -1, epoch: -1}, []wire.Record{{Key: []byte("k"), Value: []byte("1")}}, time.Now())
+			batch := encodeBatch(writer{producer: -1, epoch: -1}, []wire.Record{{Key: []byte("k"), Value: []byte("1")}}, time.Now())
 			batch[7], batch[len(batch)-1] = byte(p.FetchOffset), batch[len(batch)-1]^1
 			rp.Partition, rp.RecordBatches, rp.HighWatermark = p.Partition, batch, p.FetchOffset+1
 			rp.LastStableOffset = rp.HighWatermark

@@ -72,17 +72,14 @@ func TestTimersOfOnePartitionHoldUpNoOther(t *testing.T) {
 func TestNoTimersBehindAWrongPosition(t *testing.T) {
 	withRefusing(t, 1, func(t *testing.T, c refusing) {
 		l := newLooping(t, c)
-		adm, err := NewAdmin(l.cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cl := anyClient(t, l.cfg)
 		var offsets kadm.Offsets
 		offsets.AddOffset(l.cfg.Topics.Requests(), 1, 0, -1)
 		offsets.AddOffset(l.cfg.Topics.Reports(), 1, 5, -1)
-		if err := adm.kadm.CommitAllOffsets(t.Context(), "g", offsets); err != nil {
+		if err := kadm.NewClient(cl).CommitAllOffsets(t.Context(), "g", offsets); err != nil {
 			t.Fatal(err)
 		}
-		adm.Close()
+		cl.Close()
 		l.onReady = func(_ int32, now time.Time) *time.Time { return &now }
 		l.onTurn = func(in wire.Turn, res *wire.Result) {
 			if _, fires := in.TimersUntil[1]; fires {

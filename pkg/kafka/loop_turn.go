@@ -58,7 +58,7 @@ func (r *loopRun) turn() error {
 	err := r.finish(r.loop.handler.Turn(in), touched, nil)
 	if r.fails == before {
 		r.most = min(r.most+1, r.loop.opts.TurnRecords)
-		r.loop.cfg.Metrics.turned(in.Now, len(in.Records))
+		r.loop.metrics.turned(in.Now, len(in.Records))
 	}
 	return err
 }

@@ -117,7 +117,7 @@ func (r *loopRun) write(parts map[int32]*writing) error {
 			return nil
 		}
 	}
-	r.loop.cfg.Metrics.committed(began)
+	r.loop.metrics.committed(began)
 	return nil
 }
 
@@ -298,7 +298,7 @@ func (r *loopRun) undo(o *ownedPartition, why error) error {
 	}
 	r.fails++
 	r.undone[o.id]++
-	r.loop.cfg.Metrics.undid()
+	r.loop.metrics.undid()
 	if n := r.undone[o.id]; telling(n) {
 		r.log.Warn("a turn was undone; its partition is restored from the log",
 			zap.Int32("partition", o.id), zap.Int("in a row", n), zap.Error(why))

@@ -6,16 +6,13 @@ import (
 	"github.com/berth-project/berth/pkg/telemetry"
 )
 
-// Metrics counts what all Kafka clients of a process do: requests, what the
-// producers write, what the pullers take, how the loops turn. A nil *Metrics
-// counts nothing and costs next to nothing.
+// Metrics counts the requests of all Kafka clients of a process. What producers
+// write, pullers take, readers read and loops decide is counted beside them, in the
+// same registry. A nil *Metrics counts nothing and costs next to nothing.
 type Metrics struct {
 	telemetry.Bundle
 	requests requestMetrics
-	produces produceMetrics
-	pulls    pullMetrics
-	loops    loopMetrics
-	reads    readMetrics
+	registry prometheus.Registerer
 }
 
 // NewMetrics registers with r, or answers what did before; a nil r gives nil.
@@ -23,11 +20,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	if r == nil {
 		return nil
 	}
-	m := &Metrics{}
+	m := &Metrics{registry: r}
 	m.requests.define(m)
-	m.produces.define(m)
-	m.pulls.define(m)
-	m.loops.define(m)
-	m.reads.define(m)
 	return telemetry.Shared(r, m)
+}
+
+// Registerer is where these metrics are registered; nil if m is nil.
+func (m *Metrics) Registerer() prometheus.Registerer {
+	if m == nil {
+		return nil
+	}
+	return m.registry
 }

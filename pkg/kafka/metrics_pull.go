@@ -11,6 +11,7 @@ import (
 
 // pullMetrics are about what pullers take.
 type pullMetrics struct {
+	telemetry.Bundle
 	open                                            atomic.Int64
 	withRecord, empty, failed                       prometheus.Counter
 	acksDone, acksRefused, acksUnknown, acksDropped prometheus.Counter
@@ -18,52 +19,66 @@ type pullMetrics struct {
 	deliveries                                      prometheus.Histogram
 }
 
-func (p *pullMetrics) define(b *Metrics) {
-	fetches := b.Counters("berth_pull_fetches_total", "Fetches from queues that have ended, by result: record, empty or failed.", "result")
+// RegisterPullMetrics registers the metrics of pullers with r, so that they are shown before any is
+// counted. It may be called again.
+func RegisterPullMetrics(r prometheus.Registerer) { newPullMetrics(r) }
+
+// newPullMetrics answers what was registered with r before, if anything; nil for a nil r.
+func newPullMetrics(r prometheus.Registerer) *pullMetrics {
+	if r == nil {
+		return nil
+	}
+	p := &pullMetrics{}
+	p.define()
+	return telemetry.Shared(r, p)
+}
+
+func (p *pullMetrics) define() {
+	fetches := p.Counters("berth_pull_fetches_total", "Fetches from queues that have ended, by result: record, empty or failed.", "result")
 	p.withRecord, p.empty, p.failed = fetches.WithLabelValues("record"), fetches.WithLabelValues("empty"), fetches.WithLabelValues("failed")
-	acks := b.Counters("berth_pull_acks_total",
+	acks := p.Counters("berth_pull_acks_total",
 		"Acknowledgements and renewals of pulled records, by result: done, refused (the lock had ended), unanswered (may be done or not), or dropped (not sent: the session was gone). None is repeated; grants make that harmless.", "result")
 	p.acksDone, p.acksRefused = acks.WithLabelValues("done"), acks.WithLabelValues("refused")
 	p.acksUnknown, p.acksDropped = acks.WithLabelValues("unanswered"), acks.WithLabelValues("dropped")
-	p.sessions = b.Counter("berth_pull_lost_sessions_total", "Share sessions lost by an error: a broker went, or did not answer.")
-	p.deliveries = b.Histogram("berth_pull_deliveries",
+	p.sessions = p.Counter("berth_pull_lost_sessions_total", "Share sessions lost by an error: a broker went, or did not answer.")
+	p.deliveries = p.Histogram("berth_pull_deliveries",
 		"How often Kafka had delivered a record when it was pulled, this time included; after 25 Kafka drops it, and Berth publishes it again.", []float64{1, 2, 3, 5, 10, 20, 25})
-	b.Gauges("berth_pull_open_fetches", "Fetches from queues that are open: what this process waits on.").
+	p.Gauges("berth_pull_open_fetches", "Fetches from queues that are open: what this process waits on.").
 		Ask(func(say telemetry.Say) { say(float64(p.open.Load())) })
 }
 
 // opened counts a fetch that begins.
-func (m *Metrics) opened() {
+func (m *pullMetrics) opened() {
 	if m != nil {
-		m.pulls.open.Add(1)
+		m.open.Add(1)
 	}
 }
 
 // pulled counts a fetch that has ended.
-func (m *Metrics) pulled(r wire.Pulled) {
+func (m *pullMetrics) pulled(r wire.Pulled) {
 	if m == nil {
 		return
 	}
-	m.pulls.open.Add(-1)
+	m.open.Add(-1)
 	switch {
 	case r.Err != nil:
-		m.pulls.failed.Inc()
+		m.failed.Inc()
 	case r.Record == nil:
-		m.pulls.empty.Inc()
+		m.empty.Inc()
 	default:
-		m.pulls.withRecord.Inc()
-		m.pulls.deliveries.Observe(float64(r.Ref.Delivery))
+		m.withRecord.Inc()
+		m.deliveries.Observe(float64(r.Ref.Delivery))
 	}
 }
 
 // into has the counts of one puller go into the process's metrics too.
-func (c *counters) into(m *Metrics) {
+func (c *counters) into(m *pullMetrics) {
 	if m == nil {
 		return
 	}
-	c.sessions.too = m.pulls.sessions
-	c.acksDone.too, c.acksRefused.too = m.pulls.acksDone, m.pulls.acksRefused
-	c.acksUnknown.too, c.acksDropped.too = m.pulls.acksUnknown, m.pulls.acksDropped
+	c.sessions.too = m.sessions
+	c.acksDone.too, c.acksRefused.too = m.acksDone, m.acksRefused
+	c.acksUnknown.too, c.acksDropped.too = m.acksUnknown, m.acksDropped
 }
 
 // tally is read by whoever has the puller and, if there are metrics, from those.

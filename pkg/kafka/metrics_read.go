@@ -12,15 +12,30 @@ import (
 
 // readMetrics are about the topics that are read into views.
 type readMetrics struct {
+	telemetry.Bundle
 	records, gaps, errors *prometheus.CounterVec
 	behind                *telemetry.Gauges
 }
 
-func (r *readMetrics) define(b *Metrics) {
-	r.records = b.Counters("berth_read_records_total", "Records read from whole topics, by topic without the cell's prefix; host is any host's stream.", "topic")
-	r.gaps = b.Counters("berth_read_gaps_total", "Times that records were removed before they were read, by topic.", "topic")
-	r.errors = b.Counters("berth_read_errors_total", "Failed tries to read, by topic; each is tried again.", "topic")
-	r.behind = b.Gauges("berth_read_behind", "Readers that have not reached the end of their topic as they last saw it, by topic.", "topic")
+// RegisterReadMetrics registers the metrics of readers with r, so that they are shown before any is
+// counted. It may be called again.
+func RegisterReadMetrics(r prometheus.Registerer) { newReadMetrics(r) }
+
+// newReadMetrics answers what was registered with r before, if anything; nil for a nil r.
+func newReadMetrics(r prometheus.Registerer) *readMetrics {
+	if r == nil {
+		return nil
+	}
+	m := &readMetrics{}
+	m.define()
+	return telemetry.Shared(r, m)
+}
+
+func (r *readMetrics) define() {
+	r.records = r.Counters("berth_read_records_total", "Records read from whole topics, by topic without the cell's prefix; host is any host's stream.", "topic")
+	r.gaps = r.Counters("berth_read_gaps_total", "Times that records were removed before they were read, by topic.", "topic")
+	r.errors = r.Counters("berth_read_errors_total", "Failed tries to read, by topic; each is tried again.", "topic")
+	r.behind = r.Gauges("berth_read_behind", "Readers that have not reached the end of their topic as they last saw it, by topic.", "topic")
 }
 
 // readerMetrics is what one reader does; nil counts nothing.
@@ -31,14 +46,13 @@ type readerMetrics struct {
 	atEnd                   atomic.Bool
 }
 
-func (m *Metrics) reading(topic string) *readerMetrics {
+func (m *readMetrics) reading(topic string) *readerMetrics {
 	if m == nil {
 		return nil
 	}
-	r := &m.reads
 	return &readerMetrics{
-		all: r, topic: topic,
-		records: r.records.WithLabelValues(topic), gaps: r.gaps.WithLabelValues(topic), failures: r.errors.WithLabelValues(topic),
+		all: m, topic: topic,
+		records: m.records.WithLabelValues(topic), gaps: m.gaps.WithLabelValues(topic), failures: m.errors.WithLabelValues(topic),
 	}
 }
 

@@ -180,7 +180,7 @@ func TestMetricsOfProducersAndReaders(t *testing.T) {
 		telemetrytest.Is(t, reg, 2, "berth_produce_duration_seconds")
 		telemetrytest.Is(t, reg, 1, "berth_produce_errors_total", "kind", "no-topic")
 		becomes(t, reg, 0, "berth_produce_buffered_records") // counted a moment after who sent it has heard
-		r := read(t, cfg, ReaderOptions{Topic: cfg.Topics.Hosts()})
+		r := follow(t, cfg, ReaderOptions{Topic: cfg.Topics.Hosts()})
 		await(t, r.Ready(), "the topic is read")
 		telemetrytest.Is(t, reg, 2, "berth_read_records_total", "topic", "hosts")
 		telemetrytest.Is(t, reg, 0, "berth_read_behind", "topic", "hosts")
@@ -251,7 +251,7 @@ func BenchmarkMetricsOfARequest(b *testing.B) {
 }
 
 func BenchmarkMetricsOfATurn(b *testing.B) {
-	for name, m := range map[string]*Metrics{"on": NewMetrics(prometheus.NewRegistry()), "off": nil} {
+	for name, m := range map[string]*loopMetrics{"on": newLoopMetrics(prometheus.NewRegistry()), "off": nil} {
 		b.Run(name, func(b *testing.B) {
 			began := time.Now()
 			for b.Loop() {
@@ -263,11 +263,10 @@ func BenchmarkMetricsOfATurn(b *testing.B) {
 }
 
 func BenchmarkMetricsOfARecord(b *testing.B) {
-	for name, m := range map[string]*Metrics{"on": NewMetrics(prometheus.NewRegistry()), "off": nil} {
+	for name, m := range map[string]*produceMetrics{"on": newProduceMetrics(prometheus.NewRegistry()), "off": nil} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				m.produced(time.Now(), nil)
-				m.published(nil)
 			}
 		})
 	}

@@ -20,7 +20,7 @@ func TestCommitted(t *testing.T) {
 		committed := func(when string, want map[int32]int64) {
 			t.Helper()
 			// A new client each time: the last may remember that there was no topic.
-			at, err := admin(t, cfg).Committed(patient(t), group, topic)
+			at, err := adminOf(t, cfg).Committed(patient(t), group, topic)
 			if diff := cmp.Diff(want, at, cmpopts.EquateEmpty()); diff != "" || err != nil {
 				t.Errorf("%s: %v\n%s", when, err, diff)
 			}
@@ -31,7 +31,7 @@ func TestCommitted(t *testing.T) {
 		var at kadm.Offsets
 		at.AddOffset(topic, 0, 0, -1)
 		at.AddOffset(topic, 2, 7, -1)
-		if err := admin(t, cfg).kadm.CommitAllOffsets(patient(t), group, at); err != nil {
+		if err := adminOf(t, cfg).kadm.CommitAllOffsets(patient(t), group, at); err != nil {
 			t.Fatal(err)
 		}
 		committed("of two partitions of three", map[int32]int64{0: 0, 2: 7})
@@ -60,7 +60,7 @@ func TestCommittedOnAYoungCluster(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	if at, err := admin(t, cfg).Committed(patient(t), "readers", "requests"); err != nil || len(at) > 0 {
+	if at, err := adminOf(t, cfg).Committed(patient(t), "readers", "requests"); err != nil || len(at) > 0 {
 		t.Errorf("committed at %v: %v", at, err)
 	}
 	if n <= refusals {
@@ -82,7 +82,7 @@ func TestCommittedForbidden(t *testing.T) {
 		}
 		return resp, nil, true
 	})
-	_, err := admin(t, cfg).Committed(patient(t), "readers", "requests")
+	_, err := adminOf(t, cfg).Committed(patient(t), "readers", "requests")
 	if compute.KindOf(err) != compute.KindForbidden {
 		t.Errorf("a group that may not be read: %v", err)
 	}

@@ -47,14 +47,6 @@ func (o *Outage) news(msg string) bool {
 	return true
 }
 
-// readOf is what a reader of a topic does; the streams of hosts are many.
-func (c Config) readOf(topic string) string {
-	if _, ok := c.Topics.HostOf(topic); ok {
-		return "read host streams"
-	}
-	return "read " + topic
-}
-
 // lookout is what one client that uses brokers for something sees of them. A
 // nil one sees nothing.
 type lookout struct {
@@ -129,7 +121,7 @@ type groupTrouble struct {
 	fails atomic.Int32
 }
 
-func (c Config) groupTrouble(group string) *groupTrouble {
+func newGroupTrouble(c Config, group string) *groupTrouble {
 	return &groupTrouble{look: c.look("be a member of " + group)}
 }
 
@@ -145,7 +137,3 @@ func (g *groupTrouble) over() {
 	g.fails.Store(0)
 	g.look.fine()
 }
-
-// telling says whether the n-th failure in a row is worth a line: the first, the
-// second, the fourth, and so on.
-func telling(n int) bool { return n&(n-1) == 0 }

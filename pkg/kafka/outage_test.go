@@ -82,8 +82,8 @@ func TestClientsOfAProcessDoNotRepeatEachOther(t *testing.T) {
 }
 
 func TestHostStreamsAreManyAndOneThing(t *testing.T) {
-	cfg := Config{Topics: wire.Topics{Prefix: "p."}}
-	if a, b := cfg.readOf("p.host.h1"), cfg.readOf("p.hosts"); a != "read host streams" || b != "read p.hosts" {
+	topics := wire.Topics{Prefix: "p."}
+	if a, b := readOf(topics, "p.host.h1"), readOf(topics, "p.hosts"); a != "read host streams" || b != "read p.hosts" {
 		t.Errorf("%q %q", a, b)
 	}
 }

@@ -42,7 +42,7 @@ type Producer struct {
 	tries time.Duration // how long a record may be tried
 
 	look    *lookout
-	metrics *Metrics
+	metrics *produceMetrics
 	unshown func() // ends what the metrics ask
 }
 
@@ -64,8 +64,6 @@ const (
 	// unknownTopicRetries bounds how long a missing topic is looked for: about
 	// a second, so that a topic made a moment ago is found.
 	unknownTopicRetries = 6
-	// maxRecordBytes is the largest batch: the largest request with room to spare.
-	maxRecordBytes = 1 << 20
 )
 
 // NewProducer makes a producer. It connects when it first sends.
@@ -78,7 +76,7 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	all := append(producerOpts(cfg.withDefaults()), kgo.AllowIdempotentProduceCancellation())
 	p := &Producer{
 		connect:    func() (*kgo.Client, error) { return newClient(cfg, append(all, opts...)...) },
-		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes}, look: cfg.withDefaults().look("write"), metrics: cfg.Metrics, tries: deliveryTimeout(cfg.withDefaults()),
+		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes}, look: cfg.withDefaults().look("write"), metrics: newProduceMetrics(cfg.Metrics.Registerer()), tries: deliveryTimeout(cfg.withDefaults()),
 	}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	client, err := p.connect()
@@ -89,7 +87,7 @@ func newProducer(cfg Config, opts ...kgo.Opt) (*Producer, error) {
 	p.answered = sync.NewCond(&p.mu)
 	p.client.Store(client)
 	p.nudge(client)
-	p.unshown = cfg.Metrics.producing(p.buffered)
+	p.unshown = p.metrics.producing(p.buffered)
 	return p, nil
 }
 

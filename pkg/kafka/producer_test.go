@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -63,8 +64,8 @@ func TestProducerKeepsTheOrder(t *testing.T) {
 				t.Fatal("not all were acknowledged")
 			}
 		}
-		r := read(t, cfg, ReaderOptions{Topic: topic, Partitions: []int32{1}})
-		got, _ := r.upTo(t, fmt.Sprint(n-1))
+		r := follow(t, cfg, ReaderOptions{Topic: topic, Partitions: []int32{1}})
+		got := r.upTo(t, fmt.Sprint(n-1))
 		if len(got) != n || !slices.Equal(got[:3], []string{"0", "1", "2"}) {
 			t.Errorf("%d records, first %q", len(got), got[:3])
 		}
@@ -102,7 +103,7 @@ func TestSendToATopicThatIsNotThere(t *testing.T) {
 		if err := p.Send(patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := admin(t, cfg).DeleteTopics(patient(t), topic); err != nil {
+		if err := adminOf(t, cfg).DeleteTopics(patient(t), topic); err != nil {
 			t.Fatal(err)
 		}
 		ctx := patient(t)
@@ -131,7 +132,7 @@ func TestSendToATopicThatIsNotThere(t *testing.T) {
 func TestSendFailsOnlyWhatIsWrong(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg := testConfig(b)
-		a := admin(t, cfg)
+		a := adminOf(t, cfg)
 		if err := a.EnsureTopics(patient(t), 2, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -338,9 +339,9 @@ func TestARefusedRecordHarmsNobody(t *testing.T) {
 				if !b.Real && c.bad.Key == nil {
 					t.Skip("the embedded broker takes it")
 				}
-				cfg, topic, s := testConfig(b), b.Prefix+"stream", settings{}
+				cfg, topic, s := testConfig(b), b.Prefix+"stream", map[string]*string{}
 				for k, v := range c.settings {
-					s = s.with(k, v)
+					s[k] = kmsg.StringPtr(v)
 				}
 				makeTopic(t, cfg, topic, partitions, s)
 				p := producer(t, cfg)

@@ -73,6 +73,7 @@ type Puller struct {
 	places  *places
 	unpack  unpack.Reader
 	counts  counters
+	metrics *pullMetrics
 
 	mu    sync.Mutex
 	lanes map[wire.Lane]*lane
@@ -99,9 +100,9 @@ func NewPuller(cfg Config, opts PullerOptions) *Puller {
 		cfg: cfg, opts: opts,
 		results: make(chan wire.Pulled, mostLanes), ready: make(chan struct{}), ended: make(chan struct{}),
 		places: newPlaces(cfg.Topics),
-		lanes:  map[wire.Lane]*lane{},
+		lanes:  map[wire.Lane]*lane{}, metrics: newPullMetrics(cfg.Metrics.Registerer()),
 	}
-	p.counts.into(cfg.Metrics)
+	p.counts.into(p.metrics)
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -108,9 +109,7 @@ func locked(t *testing.T, lock time.Duration, suite func(t *testing.T, b kafkate
 	t.Run("kafka", func(t *testing.T) {
 		b := kafkatest.Kafka(t)
 		settings := map[string]string{"share.record.lock.duration.ms": ms}
-		if err := admin(t, testConfig(b)).setGroup(patient(t), b.Prefix+"g", settings); err != nil {
-			t.Fatal(err)
-		}
+		setGroup(t, testConfig(b), b.Prefix+"g", settings)
 		suite(t, b)
 	})
 }
@@ -233,5 +232,26 @@ func (w *wireTap) expect(t testing.TB, key int16, n int, do func()) {
 		case <-ctx.Done():
 			t.Fatalf("%d requests %d were written, want %d", w.count(key), key, n)
 		}
+	}
+}
+
+// setGroup sets what a share group is told to do.
+func setGroup(t *testing.T, cfg Config, group string, settings map[string]string) {
+	t.Helper()
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	rr := kmsg.NewIncrementalAlterConfigsRequestResource()
+	rr.ResourceType, rr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	for name, value := range settings {
+		rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		rc.Name, rc.Op, rc.Value = name, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(value)
+		rr.Configs = append(rr.Configs, rc)
+	}
+	req.Resources = append(req.Resources, rr)
+	resp, err := req.RequestWith(patient(t), anyClient(t, cfg))
+	if err == nil {
+		err = kerr.ErrorForCode(resp.Resources[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

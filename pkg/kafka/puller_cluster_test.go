@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+	"go.uber.org/zap"
+
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -80,7 +83,7 @@ func (p *testPuller) persist(t testing.TB, q wire.QueueRef) wire.Pulled {
 // replicated makes a queue with a replica at each of three brokers.
 func replicated(t testing.TB, cfg Config, name compute.QueueName) wire.QueueRef {
 	t.Helper()
-	a := admin(t, cfg)
+	a := adminOf(t, cfg)
 	ids, err := a.EnsureQueueTopics(patient(t), []compute.QueueName{name}, 3)
 	if err == nil {
 		err = a.InitShareState(patient(t), "g", []compute.QueueName{name})
@@ -94,11 +97,11 @@ func replicated(t testing.TB, cfg Config, name compute.QueueName) wire.QueueRef 
 // awaitReplicas waits until every broker is in sync with all there is.
 func awaitReplicas(t testing.TB, cfg Config, brokers int) {
 	t.Helper()
-	a := admin(t, cfg)
-	_, err := retry(patient(t), a.cfg.Log, "waiting for replicas", nil, func() (struct{}, error) {
+	ask := kadm.NewClient(anyClient(t, cfg))
+	_, err := retry(patient(t), zap.NewNop(), "waiting for replicas", nil, func() (struct{}, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), askTimeout)
 		defer cancel()
-		m, err := a.kadm.Metadata(ctx)
+		m, err := ask.Metadata(ctx)
 		if err != nil {
 			return struct{}{}, err
 		}

@@ -165,7 +165,7 @@ func TestUninitialisedQueue(t *testing.T) {
 	b := kafkatest.Kafka(t) // the embedded broker initialises by itself
 	cfg, group := testConfig(b), b.Prefix+"g"
 	a := initialised(t, cfg, group, "a")[0]
-	bare := queueIn(t, admin(t, cfg), group, "bare")[0]
+	bare := queueIn(t, adminOf(t, cfg), group, "bare")[0]
 	logs, logged := logTo(&cfg)
 	put(t, cfg, cfg.Topics.Build("bare"), 0, "lost")
 	p := pull(t, cfg, PullerOptions{MaxWait: short})

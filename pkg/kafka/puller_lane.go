@@ -74,7 +74,7 @@ func (l *lane) order(queues []wire.QueueRef, wait time.Duration) error {
 		return compute.Conflict("lane", l.id.Group, "has an open fetch already", "read its result before opening the lane again")
 	}
 	l.busy = true
-	l.p.cfg.Metrics.opened()
+	l.p.metrics.opened()
 	if wait == 0 || wait > l.wait {
 		wait = l.wait
 	}
@@ -141,7 +141,7 @@ func (l *lane) finish(r wire.Pulled) {
 	l.mu.Lock()
 	l.busy = false
 	l.mu.Unlock()
-	l.p.cfg.Metrics.pulled(r)
+	l.p.metrics.pulled(r)
 	l.p.answer(r)
 }
 

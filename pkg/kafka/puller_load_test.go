@@ -60,7 +60,7 @@ func TestManyPullers(t *testing.T) {
 		if len(seen) != records || sum.Records != records || sum.AcksRefused+sum.AcksUnknown+sum.Sessions != 0 {
 			t.Errorf("%d of %d records came: %+v", len(seen), records, sum)
 		}
-		for _, q := range progress(t, admin(t, cfg), qs) {
+		for _, q := range progress(t, adminOf(t, cfg), qs) {
 			if q.Start != q.LogEnd {
 				t.Errorf("queue %s: finished up to %d of %d", q.Queue.Name, q.Start, q.LogEnd)
 			}

@@ -103,7 +103,7 @@ func TestTopicMadeAgainIsNotFetched(t *testing.T) {
 		if r := p.fetch(t, old); r.Record != nil {
 			t.Fatalf("%+v", r)
 		}
-		if err := admin(t, cfg).DeleteTopics(patient(t), cfg.Topics.Build("a")); err != nil {
+		if err := adminOf(t, cfg).DeleteTopics(patient(t), cfg.Topics.Build("a")); err != nil {
 			t.Fatal(err)
 		}
 		made := initialised(t, cfg, group, "a")[0]

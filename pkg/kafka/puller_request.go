@@ -28,9 +28,6 @@ const (
 	// spareWait is how long a fetch in a spare lane waits at most: soon the first
 	// lane lists everything again, at less cost.
 	spareWait = time.Second
-	// noMetadata is how often a lane's client asks who leads, which it need not
-	// know: as seldom as it can be told to.
-	noMetadata = time.Hour
 	// goodbye is how long a stop waits for a broker.
 	goodbye = time.Second
 )

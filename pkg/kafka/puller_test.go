@@ -114,7 +114,7 @@ func (p *testPuller) settled(t testing.TB, acks uint64) PullerCounts {
 // initialised makes queues that can be pulled from.
 func initialised(t testing.TB, cfg Config, group string, names ...compute.QueueName) []wire.QueueRef {
 	t.Helper()
-	a := admin(t, cfg)
+	a := adminOf(t, cfg)
 	refs := queueIn(t, a, group, names...)
 	if err := a.InitShareState(patient(t), group, names); err != nil {
 		t.Fatal(err)

@@ -107,7 +107,7 @@ func NewReader(cfg Config, opts ReaderOptions) *Reader {
 		opts.MaxWait = DefaultReaderWait
 	}
 	return &Reader{
-		cfg: cfg.withDefaults(), opts: opts, reads: cfg.Metrics.reading(kindOf(cfg.Topics, opts.Topic)),
+		cfg: cfg.withDefaults(), opts: opts, reads: newReadMetrics(cfg.Metrics.Registerer()).reading(kindOf(cfg.Topics, opts.Topic)),
 		ready: make(chan struct{}), ended: make(chan struct{}), syncs: make(chan chan struct{}), made: time.Now(),
 	}
 }
@@ -126,13 +126,14 @@ func (r *Reader) Run(ctx context.Context) error {
 	}
 	defer leave()
 	defer r.reads.show()()
-	look := r.cfg.look(r.cfg.readOf(r.opts.Topic))
+	look := r.cfg.look(readOf(r.cfg.Topics, r.opts.Topic))
 	defer look.fine()
 	src := &source{
 		client: client, topic: r.opts.Topic, only: r.opts.Partitions, log: r.cfg.Log, look: look,
-		joint: r.joint, patient: r.opts.Pace > 0, takeovers: r.opts.takeovers,
+		patient: r.opts.Pace > 0, takeovers: r.opts.takeovers,
 	}
 	if r.joint != nil {
+		src.shared, src.known = r.joint, r.joint.cfg.Known
 		defer r.joint.opened(src)()
 	}
 	err = r.read(ctx, src)
@@ -240,4 +241,12 @@ func (r *Reader) Sync(ctx context.Context) error {
 
 func ended(op string) error {
 	return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "the reader has ended"}
+}
+
+// readOf is what a reader of a topic does; the streams of hosts are many.
+func readOf(t wire.Topics, topic string) string {
+	if _, ok := t.HostOf(topic); ok {
+		return "read host streams"
+	}
+	return "read " + topic
 }

@@ -1,6 +1,8 @@
 package kafka
 
-import "testing"
+import (
+	"testing"
+)
 
 // What advance must know: bytes without records are passed, no bytes below the
 // end are believed only of a partition that was asked for alone.

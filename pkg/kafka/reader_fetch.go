@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/unpack"
 )
 
@@ -19,19 +18,7 @@ const (
 	partitionBytes = 4 << 20  // of one partition in one answer
 	answerBytes    = 32 << 20 // of one answer
 	gatherBytes    = 1 << 20  // are enough to stop gathering
-	// patience is how long a broker may overstay a fetch before somebody else is
-	// asked whether it still leads. A frozen broker's connections stay open.
-	patience = time.Second
 )
-
-// overdue is how long a request may be late before who leads is asked for the n-th
-// time, from 0: brokers that have too much to do are not helped by questions.
-func overdue(n int) time.Duration {
-	if n == 0 {
-		return patience
-	}
-	return service.Jitter(patience << min(n, 3))
-}
 
 // fetch is one request to one broker.
 type fetch struct {
@@ -110,11 +97,19 @@ func (s *source) fetch(ctx context.Context, f fetch, committed bool) fetched {
 
 // carry brings a fetch to its broker, and its answer back.
 func (s *source) carry(ctx context.Context, f fetch, req *kmsg.FetchRequest) answer {
-	if s.joint != nil {
-		return s.joint.fetch(ctx, f.broker, s.topic, req, f.wait, s.patient)
+	if s.shared != nil {
+		return s.shared.fetch(ctx, f.broker, s.topic, req, f.wait, s.patient)
 	}
 	resp, err := requestFetch(ctx, s.broker(f.broker), req)
 	return answer{resp: resp, err: err}
+}
+
+func requestFetch(ctx context.Context, broker kmsg.Requestor, req *kmsg.FetchRequest) (*kmsg.FetchResponse, error) {
+	resp, err := broker.Request(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return resp.(*kmsg.FetchResponse), nil
 }
 
 // place finds out what it means that a leader does not have what was asked for.
@@ -236,7 +231,7 @@ func (s *source) parse(f fetch, resp *kmsg.FetchResponse, committed bool) fetche
 				continue
 			}
 			part := s.part(&t.Partitions[i], from, committed, room)
-			part.alone = len(f.from) == 1 && (s.joint == nil || f.wait == 0)
+			part.alone = len(f.from) == 1 && (s.shared == nil || f.wait == 0)
 			out.parts = append(out.parts, part)
 		}
 	}

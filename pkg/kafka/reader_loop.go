@@ -293,9 +293,6 @@ func (l *readLoop) look(ctx context.Context, why error) error {
 	return nil
 }
 
-// logAfter failures in a row an operator hears of it: a leader change makes a few.
-const logAfter = 8
-
 // follow takes news of who leads, and asks again if there is none.
 func (l *readLoop) follow(ctx context.Context, v looked) error {
 	l.looking = false

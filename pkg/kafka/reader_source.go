@@ -28,10 +28,11 @@ type source struct {
 	only   []int32 // nil: all partitions
 	log    *zap.Logger
 	look   *lookout
-	// joint carries what is fetched together with what other readers fetch, nil: it
+	// shared carries what is fetched together with what other readers fetch, nil: it
 	// goes by itself; patient: it may wait for the others.
-	joint   *Joint
+	shared  sharer
 	patient bool
+	known   *Known // what the process knows already; nil: nothing
 	unpack  unpack.Reader
 	// takeovers says that records between conductors are handed over too.
 	takeovers bool
@@ -40,6 +41,24 @@ type source struct {
 	view  view
 	moved chan struct{} // closed and replaced when another leads
 	asked time.Time     // when somebody was last asked
+}
+
+// sharer carries the requests of several sources together.
+type sharer interface {
+	// fetch answers what a broker says to one topic's part of a request. A patient one
+	// waits for the next request that goes anyway.
+	fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) answer
+	// doubt asks brokers that do not lead who leads the source's topic.
+	doubt(context.Context, *source) error
+	// broker is where other questions for a broker go.
+	broker(id int32) kmsg.Requestor
+}
+
+// answer is what came of a fetch.
+type answer struct {
+	resp  *kmsg.FetchResponse
+	early bool // the broker was not asked to wait for as long as the reader wants to
+	err   error
 }
 
 // view is who leads the partitions of a topic, as far as known.
@@ -57,15 +76,9 @@ const (
 	earliest int64 = -2 // the oldest offset there is
 )
 
-const (
-	// askTimeout is how long one question of who leads may take. A frozen
-	// broker never answers, the next one asked may.
-	askTimeout = 3 * time.Second
-	mostWait   = 2 * time.Second // between tries of what cannot be done yet
-	// offsetsTimeout is how long a joint's reader waits for a leader to say where a
-	// partition ends, before it asks who leads.
-	offsetsTimeout = 2 * askTimeout
-)
+// offsetsTimeout is how long a joint's reader waits for a leader to say where a
+// partition ends, before it asks who leads.
+const offsetsTimeout = 2 * askTimeout
 
 func (s *source) current() view {
 	s.mu.Lock()
@@ -75,23 +88,15 @@ func (s *source) current() view {
 
 // broker is whom to send a request for a broker.
 func (s *source) broker(id int32) kmsg.Requestor {
-	if s.joint != nil {
-		return s.joint.broker(id)
+	if s.shared != nil {
+		return s.shared.broker(id)
 	}
 	return s.client.Broker(int(id))
 }
 
-// known is what the process knows already; only a joint's readers use it.
-func (s *source) known() *Known {
-	if s.joint != nil {
-		return s.joint.cfg.Known
-	}
-	return nil
-}
-
 // open waits until the topic exists and is led.
 func (s *source) open(ctx context.Context) error {
-	if m, asked := s.known().about(s.topic, time.Now().Add(-knownFor)); m != nil {
+	if m, asked := s.known.about(s.topic, time.Now().Add(-knownFor)); m != nil {
 		if _, err := s.take(m, asked); err == nil {
 			return nil
 		}
@@ -110,7 +115,7 @@ func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, erro
 		v := s.current()
 		doubted := make(chan error, 1)
 		go func() {
-			if what == earliest && s.joint != nil { // one of the past is as good: what is gone since is skipped
+			if what == earliest && s.shared != nil { // one of the past is as good: what is gone since is skipped
 				doubted <- nil
 				return
 			}
@@ -130,44 +135,6 @@ func (s *source) persist(ctx context.Context, what int64) (map[int32]int64, erro
 	})
 }
 
-// retry tries with growing waits until it works, trying is no use, or ctx
-// ends. What does not pass soon it tells: nobody else hears of it. That brokers
-// do not answer is told to look, if there is one.
-func retry[T any](ctx context.Context, log *zap.Logger, what string, look *lookout, try func() (T, error)) (T, error) {
-	wait := func(fails int, _ error) time.Duration { return min(mostWait, retryBackoff(fails)) }
-	return retryAfter(ctx, log, what, look, wait, try)
-}
-
-// retryAfter is retry with other waits: wait is asked how long, after so many failures
-// before, from 0, and the last error.
-func retryAfter[T any](ctx context.Context, log *zap.Logger, what string, look *lookout, wait func(int, error) time.Duration, try func() (T, error)) (T, error) {
-	told := time.Now().Add(waitTold)
-	for fails := 0; ; fails++ {
-		v, err := try()
-		switch {
-		case err == nil || isFatal(err):
-			look.fine()
-			return v, err
-		case ctx.Err() != nil:
-			return v, fmt.Errorf("%w: %w", ctx.Err(), err) // whatever it was, it is called off
-		}
-		switch {
-		case fails >= logAfter && look != nil && !answered(err):
-			look.failed(err)
-		case !told.IsZero() && !time.Now().Before(told):
-			told = time.Time{}
-			log.Info(what, zap.Error(err))
-		}
-		if err := sleep(ctx, wait(fails, err)); err != nil {
-			return v, err
-		}
-	}
-}
-
-// waitTold is how long a wait lasts before it is told. What passes sooner is how a
-// young cluster begins.
-const waitTold = 8 * time.Second
-
 // missingWait is how long to wait for a topic that is not there, after so many looks
 // from 0: 250 ms, doubled up to 2 s, a part of it by chance. A thousand new hosts wait
 // at once for streams that one process makes; a host whose stream is there must find it
@@ -178,19 +145,6 @@ func missingWait(fails int, err error) time.Duration {
 		return min(mostWait, retryBackoff(fails))
 	}
 	return service.Jitter(min(least<<min(fails, 10), most))
-}
-
-// answered says whether an error is a broker's answer.
-func answered(err error) bool {
-	var code *kerr.Error
-	return errors.As(err, &code)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if !service.Sleep(ctx, d) {
-		return ctx.Err()
-	}
-	return nil
 }
 
 // refresh asks some broker who leads. An answer is kept only if every
@@ -213,7 +167,7 @@ func (s *source) askAll(ctx context.Context, whom kmsg.Requestor, leaderless boo
 	asked := time.Now()
 	m, err := topicMetadata(ctx, whom, s.topic)
 	if m != nil {
-		s.known().learn(m, asked)
+		s.known.learn(m, asked)
 	}
 	if err != nil {
 		return view{}, err
@@ -243,7 +197,7 @@ func (s *source) takeAll(m *kmsg.MetadataResponse, asked time.Time, leaderless b
 
 // doubtEvery is how often a leader that answers is doubted. A broker that is cut
 // off from the others does not know that another leads, and goes on answering.
-const doubtEvery = 30 * time.Second
+const doubtEvery = knownFor
 
 // doubtful says that nobody was asked for long, and counts as asking.
 func (s *source) doubtful(now time.Time) bool {
@@ -259,8 +213,8 @@ func (s *source) doubtful(now time.Time) bool {
 // doubt asks about each partition some broker that does not lead it. Who is
 // alone has nobody to ask.
 func (s *source) doubt(ctx context.Context) error {
-	if s.joint != nil {
-		return s.joint.doubt(ctx, s)
+	if s.shared != nil {
+		return s.shared.doubt(ctx, s)
 	}
 	v := s.current()
 	for _, broker := range v.witnesses() {
@@ -300,53 +254,6 @@ func (s *source) change(of view) <-chan struct{} {
 		s.moved = make(chan struct{})
 	}
 	return s.moved
-}
-
-// describeTopics asks a broker for the metadata of topics. It is never
-// answered from what the client remembers, as kadm's question is: that may be
-// of a topic that was deleted and made again since.
-func describeTopics(ctx context.Context, client *kgo.Client, topics ...string) ([]kmsg.MetadataResponseTopic, error) {
-	m, err := metadata(ctx, client, topics...)
-	if err != nil {
-		return nil, err
-	}
-	return m.Topics, nil
-}
-
-func metadata(ctx context.Context, whom kmsg.Requestor, topics ...string) (*kmsg.MetadataResponse, error) {
-	req := kmsg.NewPtrMetadataRequest()
-	req.Topics = []kmsg.MetadataRequestTopic{} // none, where nil would be all
-	for _, topic := range topics {
-		rt := kmsg.NewMetadataRequestTopic()
-		rt.Topic = kmsg.StringPtr(topic)
-		req.Topics = append(req.Topics, rt)
-	}
-	resp, err := req.RequestWith(ctx, whom)
-	if err != nil {
-		return nil, err
-	}
-	if len(resp.Topics) != len(topics) || slices.ContainsFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic == nil }) {
-		return nil, kerr.UnknownServerError
-	}
-	return resp, nil
-}
-
-// describeTopic asks for one topic's metadata.
-func describeTopic(ctx context.Context, client *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
-	m, err := topicMetadata(ctx, client, topic)
-	if err != nil {
-		return nil, err
-	}
-	return &m.Topics[0], nil
-}
-
-// topicMetadata is a broker's answer about a topic that there is.
-func topicMetadata(ctx context.Context, whom kmsg.Requestor, topic string) (*kmsg.MetadataResponse, error) {
-	m, err := metadata(ctx, whom, topic)
-	if err != nil {
-		return nil, err
-	}
-	return m, kerr.ErrorForCode(m.Topics[0].ErrorCode)
 }
 
 // follow is the view after an answer about this topic alone. leaderless: a partition
@@ -425,7 +332,7 @@ func (s *source) offsetsAt(ctx context.Context, v view, broker int32, partitions
 		rt.Partitions = append(rt.Partitions, rp)
 	}
 	req.Topics = append(req.Topics, rt)
-	if s.joint != nil { // nothing else ends the wait for a frozen broker
+	if s.shared != nil { // nothing else ends the wait for a frozen broker
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, offsetsTimeout)
 		defer cancel()
@@ -453,12 +360,36 @@ func replaced(topic string) error {
 	return compute.Conflict("topic", topic, "was deleted and made again", "start again with nothing known of it")
 }
 
-// isFatal says whether trying again cannot help: the answer is a refusal.
-func isFatal(err error) bool {
-	var ours *compute.Error
-	if errors.As(err, &ours) {
-		return ours.Kind != compute.KindUnavailable && ours.Kind != compute.KindTimeout
+// end is where a partition ends, as the broker says that leads it by the word of
+// others. It is asked until it answers.
+func (s *source) end(ctx context.Context, p int32) (int64, error) {
+	log := s.log.With(zap.String("topic", s.topic))
+	return retry(ctx, log, "waiting for the end of a partition", s.look, func() (int64, error) {
+		v, err := s.viewOf(ctx, s.client, p)
+		if err != nil {
+			return 0, err
+		}
+		for _, broker := range v.witnesses() {
+			other, err := s.viewOf(ctx, s.broker(broker), p)
+			if err != nil {
+				return 0, err
+			}
+			if other.leaders[p] != v.leaders[p] {
+				return 0, errMoved
+			}
+		}
+		ends, err := s.offsets(ctx, v, []int32{p}, latest)
+		return ends[p], err
+	})
+}
+
+// viewOf is who leads one partition, by somebody's word.
+func (s *source) viewOf(ctx context.Context, whom kmsg.Requestor, p int32) (view, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	m, err := topicMetadata(ctx, whom, s.topic)
+	if err != nil {
+		return view{}, err
 	}
-	var code *kerr.Error
-	return errors.As(err, &code) && !code.Retriable && code != kerr.UnknownServerError
+	return view{}.follow(m, []int32{p}, false)
 }

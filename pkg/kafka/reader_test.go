@@ -104,7 +104,7 @@ func transact(t *testing.T, cfg Config, topic string, commit kgo.TransactionEndT
 // begin writes values in a transaction that stays open until the answer is called.
 func begin(t *testing.T, cfg Config, topic string, values ...string) func(kgo.TransactionEndTry) {
 	t.Helper()
-	cl, err := newClient(cfg, kgo.TransactionalID(topic+"-"+t.Name()), kgo.ProducerLinger(0), kgo.RecordPartitioner(partitioner()))
+	cl, err := newClient(cfg, kgo.TransactionalID(topic+"-"+t.Name()), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -453,7 +453,7 @@ func TestReaderEndsWhenItsTopicIsAnother(t *testing.T) {
 		put(t, cfg, topic, 0, "old")
 		r := read(t, cfg, ReaderOptions{Topic: topic, MaxWait: 200 * time.Millisecond})
 		r.upTo(t, "old")
-		if err := admin(t, cfg).DeleteTopics(patient(t), topic); err != nil {
+		if err := adminOf(t, cfg).DeleteTopics(patient(t), topic); err != nil {
 			t.Fatal(err)
 		}
 		makeTopic(t, cfg, topic, 1, nil)

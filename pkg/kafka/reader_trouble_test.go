@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
+	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -127,11 +130,11 @@ func TestClientsLeaveNothingBehind(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	for i := range 5 {
 		topic := fmt.Sprint(b.Prefix, i)
-		a, err := NewAdmin(cfg)
+		a, err := newClient(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := a.create(patient(t), "make", 1, 1, nil, []string{topic}); err != nil {
+		if _, err := kadm.NewClient(a).CreateTopic(patient(t), 1, 1, nil, topic); err != nil {
 			t.Fatal(err)
 		}
 		p, err := NewProducer(cfg)
@@ -154,7 +157,6 @@ func TestClientsLeaveNothingBehind(t *testing.T) {
 		}
 		p.Close()
 		a.Close()
-		a.Close()
 	}
 	// kfake keeps a goroutine or two for each connection until it notices.
 	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"), goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).write"))
@@ -168,8 +170,8 @@ func TestFrozenLeader(t *testing.T) {
 		"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
 	}})
 	cfg := Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "frozen."}}
-	a, topic := admin(t, cfg), "frozen.table"
-	if _, err := a.create(patient(t), "make", 1, 3, retained(3, day), []string{topic}); err != nil {
+	topic := "frozen.table"
+	if _, err := kadm.NewClient(anyClient(t, cfg)).CreateTopic(patient(t), 1, 3, nil, topic); err != nil {
 		t.Fatal(err)
 	}
 	patience := cfg
@@ -177,11 +179,11 @@ func TestFrozenLeader(t *testing.T) {
 	r := read(t, patience, ReaderOptions{Topic: topic, MaxWait: time.Second})
 	put(t, cfg, topic, 0, "before")
 	r.upTo(t, "before")
-	frozen := leaderOf(t, a, topic)
+	frozen := leaderOf(t, anyClient(t, cfg), topic)
 	live := cfg
 	live.Brokers = slices.Delete(slices.Clone(cfg.Brokers), int(frozen)-1, int(frozen))
 	live.RequestTimeout = 2 * time.Second
-	other := admin(t, live)
+	other := anyClient(t, live)
 	if err := c.Pause(int(frozen)); err != nil {
 		t.Fatal(err)
 	}
@@ -203,10 +205,10 @@ func TestFrozenLeader(t *testing.T) {
 }
 
 // leaderOf asks until some broker answers.
-func leaderOf(t *testing.T, a *Admin, topic string) int32 {
+func leaderOf(t *testing.T, cl *kgo.Client, topic string) int32 {
 	t.Helper()
-	found, err := retry(patient(t), a.cfg.Log, "", nil, func() (*kmsg.MetadataResponseTopic, error) {
-		return describeTopic(patient(t), a.client, topic)
+	found, err := retry(patient(t), zap.NewNop(), "", nil, func() (kmsg.MetadataResponseTopic, error) {
+		return describe(patient(t), cl, topic)
 	})
 	if err != nil {
 		t.Fatal(err)

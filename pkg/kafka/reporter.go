@@ -50,7 +50,7 @@ func (r *Reporter) Send(ctx context.Context, recs ...wire.Record) error {
 	began := time.Now()
 	left := r.direct(ctx, recs)
 	for range len(recs) - len(left) {
-		r.cfg.Metrics.produced(began, nil)
+		r.producer.metrics.produced(began, nil)
 	}
 	if len(left) == 0 {
 		return nil
@@ -99,9 +99,6 @@ func (r *Reporter) direct(ctx context.Context, recs []wire.Record) (left []wire.
 	}
 	return left
 }
-
-// unnumbered is the pen of batches that no producer id numbers.
-var unnumbered = pen{producer: -1, epoch: -1, next: -1}
 
 // sort shares records out to partitions, each in the order given; left is for the
 // producer.

@@ -7,12 +7,15 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -51,28 +54,57 @@ func logTo(cfg *Config) (*observer.ObservedLogs, <-chan struct{}) {
 	return logs, first
 }
 
-func makeTopic(t testing.TB, cfg Config, topic string, partitions int32, configs map[string]*string) {
+// anyClient is a client until the test ends.
+func anyClient(t testing.TB, cfg Config) *kgo.Client {
 	t.Helper()
 	cl, err := newClient(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+func makeTopic(t testing.TB, cfg Config, topic string, partitions int32, configs map[string]*string) {
+	t.Helper()
+	cl := anyClient(t, cfg)
 	defer cl.Close()
 	if _, err := kadm.NewClient(cl).CreateTopic(patient(t), partitions, 1, configs, topic); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := retry(patient(t), zap.NewNop(), "", nil, func() (*kmsg.MetadataResponseTopic, error) {
-		return describeTopic(patient(t), cl, topic) // a broker hears late of a new topic
-	}); err != nil {
-		t.Fatal(err)
+	for ctx := patient(t); ; { // a broker hears late of a new topic
+		if _, err := describe(ctx, cl, topic); err == nil {
+			return
+		} else if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+		service.Sleep(ctx, 50*time.Millisecond)
 	}
+}
+
+// describe asks a broker who leads the partitions of a topic.
+func describe(ctx context.Context, cl *kgo.Client, topic string) (kmsg.MetadataResponseTopic, error) {
+	req := kmsg.NewPtrMetadataRequest()
+	rt := kmsg.NewMetadataRequestTopic()
+	rt.Topic = kmsg.StringPtr(topic)
+	req.Topics = append(req.Topics, rt)
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return kmsg.MetadataResponseTopic{}, err
+	}
+	return resp.Topics[0], kerr.ErrorForCode(resp.Topics[0].ErrorCode)
 }
 
 func put(t testing.TB, cfg Config, topic string, partition int32, values ...string) {
 	t.Helper()
-	p := producer(t, cfg)
+	cl, err := newClient(cfg, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cl.Close)
 	for _, v := range values {
-		if err := p.Send(patient(t), wire.Record{Key: []byte("k" + v), Value: []byte(v)}.To(topic, partition)); err != nil {
+		rec := &kgo.Record{Topic: topic, Partition: partition, Key: []byte("k" + v), Value: []byte(v)}
+		if err := cl.ProduceSync(patient(t), rec).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -88,7 +120,7 @@ func producer(t testing.TB, cfg Config) *Producer {
 	return p
 }
 
-func admin(t testing.TB, cfg Config) *Admin {
+func adminOf(t testing.TB, cfg Config) *Admin {
 	t.Helper()
 	a, err := NewAdmin(cfg)
 	if err != nil {

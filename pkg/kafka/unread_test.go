@@ -24,7 +24,7 @@ func putRaw(t *testing.T, cfg Config, topic string, partition int32, batch []byt
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	m, err := describeTopic(patient(t), cl, topic)
+	m, err := describe(patient(t), cl, topic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestPullersPassBombs(t *testing.T) {
 		offset := int64(0)
 		for name, codec := range unpacktest.Codecs() {
 			bomb := unpacktest.Bomb(t, codec, 48)
-			if len(bomb) > maxMessageBytes {
+			if len(bomb) > maxRecordBytes {
 				t.Logf("%s: %d bytes are more than a queue takes", name, len(bomb))
 				continue
 			}

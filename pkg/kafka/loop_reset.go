@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -61,24 +62,31 @@ func (r ResetTo) Check() error {
 	return compute.Invalid("to", string(r), fmt.Sprintf("use %s, %s or %s", ResetNoticed, ResetEnd, ResetBeginning))
 }
 
-// Position reads the position of a partition from instances and from the group of
+// ReadPosition reads the position of a partition from instances and from the group of
 // the conductors.
-func (a *Admin) Position(ctx context.Context, p int32) (Position, error) {
+func ReadPosition(ctx context.Context, cfg Config, p int32) (Position, error) {
 	const op = "read a position"
-	logged, err := a.loggedPosition(ctx, p)
+	cfg = cfg.withDefaults()
+	client, err := newClient(cfg)
+	if err != nil {
+		return Position{}, err
+	}
+	defer client.Close()
+	ask := kadm.NewClient(client)
+	logged, err := loggedPosition(ctx, cfg, p)
 	if err != nil {
 		return Position{}, classify(op, err)
 	}
-	topics := []string{a.cfg.Topics.Requests(), a.cfg.Topics.Reports()}
-	first, err := a.kadm.ListStartOffsets(ctx, topics...)
+	topics := []string{cfg.Topics.Requests(), cfg.Topics.Reports()}
+	first, err := ask.ListStartOffsets(ctx, topics...)
 	if err != nil {
 		return Position{}, classify(op, err)
 	}
-	last, err := a.kadm.ListEndOffsets(ctx, topics...)
+	last, err := ask.ListEndOffsets(ctx, topics...)
 	if err != nil {
 		return Position{}, classify(op, err)
 	}
-	groups, err := a.kadm.FetchOffsetsForTopics(ctx, a.cfg.Topics.ConductorGroup(), topics...)
+	groups, err := ask.FetchOffsetsForTopics(ctx, cfg.Topics.ConductorGroup(), topics...)
 	if err != nil {
 		return Position{}, classify(op, err)
 	}
@@ -114,12 +122,12 @@ func (a *Admin) Position(ctx context.Context, p int32) (Position, error) {
 }
 
 // loggedPosition reads a partition of instances to its end.
-func (a *Admin) loggedPosition(ctx context.Context, p int32) (position, error) {
+func loggedPosition(ctx context.Context, cfg Config, p int32) (position, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	at := nowhere(p)
-	reader := NewReader(a.cfg, ReaderOptions{
-		Topic: a.cfg.Topics.Instances(), Partitions: []int32{p}, Committed: true, MaxWait: restoreWait, takeovers: true,
+	reader := NewReader(cfg, ReaderOptions{
+		Topic: cfg.Topics.Instances(), Partitions: []int32{p}, Committed: true, MaxWait: restoreWait, takeovers: true,
 		Handle: func(b Batch) {
 			for _, rec := range b.Records {
 				if said, ok := carried(rec); ok {
@@ -175,25 +183,26 @@ func (p Position) Reset(to ResetTo) (Position, error) {
 // ResetPosition writes down a position that Reset has made, in one record that is a
 // takeover too: whoever owns the partition is fenced by it. A conductor that has set
 // the partition aside takes it over again within seconds.
-func (a *Admin) ResetPosition(ctx context.Context, to Position) error {
+func ResetPosition(ctx context.Context, cfg Config, to Position) error {
 	const op = "reset a position"
-	client, err := newClient(a.cfg, kgo.RequestRetries(0))
+	cfg = cfg.withDefaults()
+	client, err := newClient(cfg, kgo.RequestRetries(0))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	topic := &source{client: client, topic: a.cfg.Topics.Instances(), log: a.cfg.Log}
+	topic := &source{client: client, topic: cfg.Topics.Instances(), log: cfg.Log}
 	if err := topic.open(ctx); err != nil {
 		return classify(op, err)
 	}
 	s := &scribe{
-		cfg: a.cfg, group: a.cfg.Topics.ConductorGroup(), name: "reset-position",
+		cfg: cfg, group: cfg.Topics.ConductorGroup(), name: "reset-position",
 		most: DefaultTurnBytes, client: client, topic: topic,
 	}
-	with, err := retry(ctx, a.cfg.Log, "waiting for the right to write to instances", nil, func() (pen, error) {
+	with, err := retry(ctx, cfg.Log, "waiting for the right to write to instances", nil, func() (pen, error) {
 		ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 		defer cancel()
-		return s.raise(ctx, to.Partition, pen{producer: -1, epoch: -1})
+		return s.raise(ctx, to.Partition, none)
 	})
 	if err != nil {
 		return classify(op, err)

@@ -1,0 +1,9 @@
+package kafka
+
+const (
+	// maxRecordBytes is the largest batch that producers write: the largest request
+	// with room to spare.
+	maxRecordBytes = 1 << 20
+	// maxTurnBytes is the largest batch that a turn writes to a partition of instances.
+	maxTurnBytes = 32 << 20
+)
