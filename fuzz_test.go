@@ -19,8 +19,8 @@ var fuzzed = map[string]string{
 
 	"pkg/wire/rest.UnmarshalText": "FuzzDuration", "pkg/wire/rest.parseClass": "FuzzProblem",
 	"pkg/compute.ParseState": "FuzzNames", "pkg/compute.ParseKind": "FuzzNames", "pkg/compute.ParseNoCapacity": "FuzzNames", "pkg/compute.ParseWeigher": "FuzzNames",
-	"pkg/unpack.parse": "FuzzRecord", "pkg/kafka.parse": "FuzzFetched", "pkg/kafka.parseCursor": "FuzzCursor", "pkg/kafka.parseReset": "FuzzCursor", "pkg/kafka.parseMetadata": "FuzzCursor", "pkg/kafka.ParseSyncAssignment": "FuzzAssignor",
-	"pkg/kafka.parseTopicID": "FuzzTopicID", "pkg/api.parseCursor": "FuzzMarker", "pkg/api.parseFields": "FuzzMarker",
+	"pkg/unpack.parse": "FuzzRecord", "pkg/kafka/internal/fetch.Parse": "FuzzFetched", "pkg/kafka/loop.parse": "-", "pkg/kafka/loop.parseCursor": "FuzzCursor", "pkg/kafka/loop.parseReset": "FuzzCursor", "pkg/kafka/loop.parseMetadata": "FuzzCursor", "pkg/kafka/loop.ParseSyncAssignment": "FuzzAssignor",
+	"pkg/kafka/share.parseTopicID": "FuzzTopicID", "pkg/api.parseCursor": "FuzzMarker", "pkg/api.parseFields": "FuzzMarker",
 	"pkg/follow/franz.parse": "-", "pkg/follow/sarama.parse": "-", "pkg/follow/kafkago.parse": "-", "pkg/follow/kafkago.parseSpan": "-", // of what the client has decoded
 	"compute-agent/hypervisor/qemu/qmp.decode": "FuzzDecode", "compute-agent/hypervisor/libvirt.decodeStamp": "FuzzStamp",
 	"compute-agent/hypervisor/exec.decode": "FuzzAnswers",

@@ -11,6 +11,10 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/elect"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -56,8 +60,8 @@ func TestOnABroker(t *testing.T) {
 type rig struct {
 	config   kafka.Config
 	topics   wire.Topics
-	admin    *kafka.Admin
-	producer *kafka.Producer
+	admin    *kafkaadmin.Admin
+	producer *write.Producer
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced with every record
@@ -70,10 +74,10 @@ func newRig(t *testing.T, b kafkatest.Broker) *rig {
 	r := &rig{config: kafka.Config{Brokers: b.Addrs, Topics: topics}, topics: topics,
 		changed: make(chan struct{}), listed: map[compute.QueueName]compute.Queue{}, advised: map[compute.QueueName]bool{}}
 	var err error
-	if r.admin, err = kafka.NewAdmin(r.config); err != nil {
+	if r.admin, err = kafkaadmin.New(r.config); err != nil {
 		t.Fatal(err)
 	}
-	if r.producer, err = kafka.NewProducer(r.config); err != nil {
+	if r.producer, err = write.NewProducer(r.config); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.admin.Close)
@@ -86,8 +90,8 @@ func newRig(t *testing.T, b kafkatest.Broker) *rig {
 	return r
 }
 
-func (r *rig) reader(topic string, to func([]wire.Record, bool)) *kafka.Reader {
-	return kafka.NewReader(r.config, kafka.ReaderOptions{Topic: topic, Handle: func(b kafka.Batch) { to(b.Records, b.End) }})
+func (r *rig) reader(topic string, to func([]wire.Record, bool)) *read.Reader {
+	return read.NewReader(r.config, read.Options{Topic: topic, Handle: func(b read.Batch) { to(b.Records, b.End) }})
 }
 
 func (r *rig) see(recs []wire.Record, each func(wire.Record)) {
@@ -124,7 +128,7 @@ func (r *rig) manager(t *testing.T) (stop func()) {
 		r.reader(r.topics.Hosts(), func(recs []wire.Record, end bool) { m.Hosts(recs, end) }),
 		r.reader(r.topics.Instances(), func(recs []wire.Record, end bool) { m.Instances(recs, end) }),
 	}
-	elector := kafka.NewElector(r.config, r.topics.ManagerGroup(), r.topics.Catalog())
+	elector := elect.NewElector(r.config, r.topics.ManagerGroup(), r.topics.Catalog())
 	m = queues.New(queues.Options{
 		Topics: r.topics, Leader: elector, View: readers, Log: r.producer,
 		Far:      queues.Far{Topics: far{r.admin}, Hosts: far{r.admin}, Shares: far{r.admin}},
@@ -166,7 +170,7 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-type syncers []*kafka.Reader
+type syncers []*read.Reader
 
 func (s syncers) Sync(ctx context.Context) error {
 	for _, r := range s {
@@ -178,7 +182,7 @@ func (s syncers) Sync(ctx context.Context) error {
 }
 
 // far is Kafka in the manager's words.
-type far struct{ admin *kafka.Admin }
+type far struct{ admin *kafkaadmin.Admin }
 
 func (f far) QueueTopics(ctx context.Context) (map[compute.QueueName]compute.TopicID, error) {
 	return f.admin.QueueTopics(ctx)

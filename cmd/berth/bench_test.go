@@ -21,6 +21,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/bench"
@@ -523,7 +524,7 @@ func cellTopics(t *testing.T, addrs []string, prefix string) []string {
 	var left []string
 	for _, prefix := range []string{prefix, prefix + "floor."} {
 		names := wire.Topics{Prefix: prefix}
-		admin, err := kafka.NewAdmin(kafka.Config{Brokers: addrs, Topics: names})
+		admin, err := kafkaadmin.New(kafka.Config{Brokers: addrs, Topics: names})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,11 +13,11 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/loop"
 )
 
 // asideTrouble is what /readyz says of partitions that are set aside.
-func asideTrouble(all []kafka.Aside) (lines []string) {
+func asideTrouble(all []loop.Aside) (lines []string) {
 	for _, a := range all {
 		remedy := a.Remedy
 		if strings.HasPrefix(remedy, "berth ") {
@@ -54,21 +54,21 @@ conductors can go on with.
 		Args: cobra.NoArgs,
 	}
 	reset := at.runs("reset-position", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
-		return resetPosition(ctx, c, w, f, partition, kafka.ResetTo(to), yes)
+		return resetPosition(ctx, c, w, f, partition, loop.ResetTo(to), yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !cmd.Flags().Changed("partition") || partition < 0 {
 			remedy := "name it with --partition, as a conductor's log and /readyz do"
 			return compute.Invalid("partition", strconv.Itoa(int(partition)), remedy)
 		}
-		if err := kafka.ResetTo(to).Check(); err != nil {
+		if err := loop.ResetTo(to).Check(); err != nil {
 			return err
 		}
 		return reset(cmd, args)
 	}
 	at.add(cmd, time.Minute)
 	cmd.Flags().Int32Var(&partition, "partition", 0, "which partition of requests, reports and instances")
-	cmd.Flags().StringVar(&to, "to", string(kafka.ResetNoticed), "noticed, end or beginning")
+	cmd.Flags().StringVar(&to, "to", string(loop.ResetNoticed), "noticed, end or beginning")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it, and do not only say what would be done")
 	return cmd
 }
@@ -82,8 +82,8 @@ type positionReset struct {
 	Becomes  int64  `json:"becomes" yaml:"becomes"`
 }
 
-func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format, p int32, to kafka.ResetTo, do bool) error {
-	was, err := kafka.ReadPosition(ctx, c.Kafka, p)
+func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format, p int32, to loop.ResetTo, do bool) error {
+	was, err := loop.PositionOf(ctx, c.Kafka, p)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format, 
 		rows = append(rows, positionReset{in.Topic, in.At, in.Begins, in.End, becomes.Inputs[i].At})
 	}
 	if do {
-		if err := kafka.ResetPosition(ctx, c.Kafka, becomes); err != nil {
+		if err := loop.ResetPosition(ctx, c.Kafka, becomes); err != nil {
 			return err
 		}
 	}

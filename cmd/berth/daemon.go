@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/front"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/loop"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
@@ -151,7 +151,7 @@ func conductorDaemon() daemon[conductorConfig] {
 	return daemon[conductorConfig]{
 		name: "conductor", short: "Run a conductor", defaults: defaultConductorConfig,
 		build: func(_ context.Context, c cell.Cell, s conductorConfig, f *front.Front) (service.Part, error) {
-			aside := func(all []kafka.Aside) { f.Trouble(asideTrouble(all)) }
+			aside := func(all []loop.Aside) { f.Trouble(asideTrouble(all)) }
 			return cell.NewConductor(c, cell.ConductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside})
 		},
 	}

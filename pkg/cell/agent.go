@@ -14,7 +14,9 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkaread "github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/kafka/share"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -60,12 +62,12 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 			return nil, err
 		}
 	}
-	reporter, err := kafka.NewReporter(c.Kafka)
+	reporter, err := write.NewReporter(c.Kafka)
 	if err != nil {
 		return nil, err
 	}
 	g.Closes("reporter", func() error { reporter.Close(); return nil })
-	puller := kafka.NewPuller(c.Kafka, kafka.PullerOptions{})
+	puller := share.NewPuller(c.Kafka, share.Options{})
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
 		Puller: puller, Reporter: reporter, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher, Timing: o.Timing,
@@ -78,8 +80,8 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 		o.Made(a)
 	}
 	topics := c.Topics()
-	joint := kafka.NewJoint(c.Kafka)
-	read := func(o kafka.ReaderOptions, to feed) service.Part {
+	joint := kafkaread.NewJoint(c.Kafka)
+	read := func(o kafkaread.Options, to feed) service.Part {
 		o.MaxWait = cmp.Or(o.MaxWait, hostWait)
 		return joint.Reader(to.takes(o))
 	}
@@ -88,9 +90,9 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	// it is no condition for being ready. It is read until the agent has ended: to
 	// what was claimed an answer may still come.
 	g.Add("streams", eager{service.Together(
-		read(kafka.ReaderOptions{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands),
-		read(kafka.ReaderOptions{Topic: topics.Queues()}, a.Queues),
-		read(kafka.ReaderOptions{Topic: topics.Advice(), Pace: advicePace, MaxWait: 2 * hostWait}, a.Advice),
+		read(kafkaread.Options{Topic: topics.Host(o.Host), From: streamStart(a)}, a.Commands),
+		read(kafkaread.Options{Topic: topics.Queues()}, a.Queues),
+		read(kafkaread.Options{Topic: topics.Advice(), Pace: advicePace, MaxWait: 2 * hostWait}, a.Advice),
 	)})
 	g.Add("agent", a)
 	return g, nil
@@ -134,8 +136,8 @@ const hostWait = 20 * time.Second
 const advicePace = 25 * time.Second
 
 // streamStart is where the journal says that the host's stream goes on.
-func streamStart(a *agent.Agent) kafka.Start {
-	return kafka.At(map[int32]int64{0: a.StartOffset()})
+func streamStart(a *agent.Agent) kafkaread.Start {
+	return kafkaread.At(map[int32]int64{0: a.StartOffset()})
 }
 
 // eager is a part that others do not wait for.

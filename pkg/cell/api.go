@@ -9,7 +9,8 @@ import (
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/front"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -40,11 +41,11 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		offered *flavors.Service
 		topics  = c.Topics()
 	)
-	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: readPace}, func(r Records, end bool) { server.Instances(r, end) })
-	requests := c.reader(kafka.ReaderOptions{Topic: topics.Requests(), From: kafka.At(since), Pace: readPace}, func(r Records, end bool) { server.Requests(r, end) })
+	instances := c.reader(read.Options{Topic: topics.Instances(), Committed: true, Pace: readPace}, func(r Records, end bool) { server.Instances(r, end) })
+	requests := c.reader(read.Options{Topic: topics.Requests(), From: read.At(since), Pace: readPace}, func(r Records, end bool) { server.Requests(r, end) })
 	entries := c.Table(topics.Catalog(), func(r Records, end bool) { offered.Apply(r, end) })
-	listening := newConsoleReader(func() *kafka.Reader {
-		return c.reader(kafka.ReaderOptions{Topic: topics.Consoles(), From: kafka.End()}, func(r Records, end bool) { server.Consoles(r, end) })
+	listening := newConsoleReader(func() *read.Reader {
+		return c.reader(read.Options{Topic: topics.Consoles(), From: read.End()}, func(r Records, end bool) { server.Consoles(r, end) })
 	})
 	offered = flavors.New(flavors.Options{
 		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.Log, Metrics: flavors.NewMetrics(c.metrics),
@@ -87,7 +88,7 @@ func NewAPIWithFront(c Cell, o front.Options) (service.Part, *front.Front) {
 // decided is up to where the conductors have decided the requests: what comes
 // after is accepted and not yet in any instance record.
 func (c Cell) decided(ctx context.Context) (map[int32]int64, error) {
-	admin, err := kafka.NewAdmin(c.Kafka)
+	admin, err := kafkaadmin.New(c.Kafka)
 	if err != nil {
 		return nil, err
 	}

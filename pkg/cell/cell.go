@@ -12,6 +12,11 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/loop"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/kafka/share"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -60,10 +65,10 @@ func New(k KafkaSettings, dial Dialer, log *zap.Logger, name string) Cell {
 func (c Cell) Measured(r prometheus.Registerer) Cell {
 	c.metrics, c.Kafka.Metrics = r, kafka.NewMetrics(r)
 	// What this process does not do is shown as 0, too.
-	kafka.RegisterProduceMetrics(r)
-	kafka.RegisterPullMetrics(r)
-	kafka.RegisterReadMetrics(r)
-	kafka.RegisterLoopMetrics(r)
+	write.RegisterMetrics(r)
+	share.RegisterMetrics(r)
+	read.RegisterMetrics(r)
+	loop.RegisterMetrics(r)
 	return c
 }
 
@@ -73,7 +78,7 @@ func (c Cell) Topics() wire.Topics { return c.Kafka.Topics }
 // Prepare waits for Kafka, refuses one that is too old, makes the cell's own
 // topics where they are missing, and learns how many partitions there are.
 func (c *Cell) Prepare(ctx context.Context) error {
-	admin, err := kafka.NewAdmin(c.Kafka)
+	admin, err := kafkaadmin.New(c.Kafka)
 	if err != nil {
 		return err
 	}
@@ -97,7 +102,7 @@ func (c *Cell) Prepare(ctx context.Context) error {
 
 // CountPartitions asks how many partitions a cell has that is there already.
 func (c Cell) CountPartitions(ctx context.Context) (int32, error) {
-	admin, err := kafka.NewAdmin(c.Kafka)
+	admin, err := kafkaadmin.New(c.Kafka)
 	if err != nil {
 		return 0, err
 	}
@@ -116,8 +121,8 @@ func (c Cell) CountPartitions(ctx context.Context) (int32, error) {
 type feed func(recs Records, end bool)
 
 // takes is what a reader is made of that feeds it.
-func (to feed) takes(o kafka.ReaderOptions) kafka.ReaderOptions {
-	o.Handle = func(b kafka.Batch) { to(b.Records, b.End) }
+func (to feed) takes(o read.Options) read.Options {
+	o.Handle = func(b read.Batch) { to(b.Records, b.End) }
 	return o
 }
 
@@ -125,8 +130,8 @@ func (to feed) takes(o kafka.ReaderOptions) kafka.ReaderOptions {
 type Records = []wire.Record
 
 // Table reads a whole topic into a component.
-func (c Cell) Table(topic string, to feed) *kafka.Reader {
-	return c.reader(kafka.ReaderOptions{Topic: topic}, to)
+func (c Cell) Table(topic string, to feed) *read.Reader {
+	return c.reader(read.Options{Topic: topic}, to)
 }
 
 // defaultGather is how long beacons may be held back to come together: nobody acts
@@ -134,23 +139,23 @@ func (c Cell) Table(topic string, to feed) *kafka.Reader {
 const defaultGather = 250 * time.Millisecond
 
 // beacons reads what the hosts say of themselves.
-func (c Cell) beacons(to feed) *kafka.Reader {
-	return c.reader(kafka.ReaderOptions{Topic: c.Topics().Hosts(), Gather: c.Gather}, to)
+func (c Cell) beacons(to feed) *read.Reader {
+	return c.reader(read.Options{Topic: c.Topics().Hosts(), Gather: c.Gather}, to)
 }
 
 // Committed reads a whole topic, and of what others may write in transactions
 // only what they commit.
-func (c Cell) Committed(topic string, to feed) *kafka.Reader {
-	return c.reader(kafka.ReaderOptions{Topic: topic, Committed: true}, to)
+func (c Cell) Committed(topic string, to feed) *read.Reader {
+	return c.reader(read.Options{Topic: topic, Committed: true}, to)
 }
 
-func (c Cell) reader(o kafka.ReaderOptions, to feed) *kafka.Reader {
-	return kafka.NewReader(c.Kafka, to.takes(o))
+func (c Cell) reader(o read.Options, to feed) *read.Reader {
+	return read.NewReader(c.Kafka, to.takes(o))
 }
 
 // Producer makes a producer that the group closes.
-func (c Cell) Producer(g *service.Group) (*kafka.Producer, error) {
-	p, err := kafka.NewProducer(c.Kafka)
+func (c Cell) Producer(g *service.Group) (*write.Producer, error) {
+	p, err := write.NewProducer(c.Kafka)
 	if err != nil {
 		return nil, err
 	}
@@ -159,8 +164,8 @@ func (c Cell) Producer(g *service.Group) (*kafka.Producer, error) {
 }
 
 // admin makes an admin client that the group closes.
-func (c Cell) admin(g *service.Group) (*kafka.Admin, error) {
-	a, err := kafka.NewAdmin(c.Kafka)
+func (c Cell) admin(g *service.Group) (*kafkaadmin.Admin, error) {
+	a, err := kafkaadmin.New(c.Kafka)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +181,7 @@ func unmade(g *service.Group, err *error) {
 }
 
 // syncers brings several readers up to now.
-type syncers []*kafka.Reader
+type syncers []*read.Reader
 
 // Sync asks all at once and answers when all are there.
 func (s syncers) Sync(ctx context.Context) error {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/verify"
 	"github.com/berth-project/berth/pkg/wire"
@@ -46,7 +46,7 @@ func (c Cell) Verify(ctx context.Context) (tally verify.Tally, found []verify.Di
 
 // Confirm has the hosts that differences rest on asked about what they have.
 func (c Cell) Confirm(ctx context.Context, found []verify.Difference) (asked []compute.HostID, err error) {
-	producer, err := kafka.NewProducer(c.Kafka)
+	producer, err := write.NewProducer(c.Kafka)
 	if err != nil {
 		return nil, err
 	}

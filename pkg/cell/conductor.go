@@ -7,17 +7,19 @@ import (
 	"github.com/berth-project/berth/conductor"
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	kafkaloop "github.com/berth-project/berth/pkg/kafka/loop"
+	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 // ConductorOptions say how a conductor runs in this process.
 type ConductorOptions struct {
-	Name     string              // written down in takeovers; may be empty
-	SetAside func([]kafka.Aside) // is told the partitions that nobody decides about; may be nil
-	Ended    int                 // most ended instances of a project that are kept; 0: as many as conductor.Config says
-	Times    admit.Options       // of the protocol; zero: its defaults
+	Name     string                  // written down in takeovers; may be empty
+	SetAside func([]kafkaloop.Aside) // is told the partitions that nobody decides about; may be nil
+	Ended    int                     // most ended instances of a project that are kept; 0: as many as conductor.Config says
+	Times    admit.Options           // of the protocol; zero: its defaults
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -35,10 +37,10 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	}
 	var (
 		decides *conductor.Conductor
-		loop    *kafka.Loop
+		loop    *kafkaloop.Loop
 		topics  = c.Topics()
 	)
-	entries := c.reader(kafka.ReaderOptions{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r Records, end bool) { decides.Catalog(r, end) })
+	entries := c.reader(read.Options{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r Records, end bool) { decides.Catalog(r, end) })
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.Partitions, Times: o.Times, LivesFor: c.DeadAfter / 2, MostEnded: o.Ended,
 		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Now: c.Clock.now(),
@@ -48,7 +50,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 		Starts:       starts{admin},
 		Wake:         func() { loop.Wake() },
 	})
-	loop = kafka.NewLoop(c.Kafka, kafka.LoopOptions{
+	loop = kafkaloop.New(c.Kafka, kafkaloop.Options{
 		Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience, SetAside: o.SetAside,
 		Reads: c.Reads, Agreed: func(n compute.Schema) { decides.Agreed(n) },
 	}, c.Clock.handler(decides))
@@ -64,7 +66,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 }
 
 // starts asks Kafka up to where queues are finished with.
-type starts struct{ admin *kafka.Admin }
+type starts struct{ admin *kafkaadmin.Admin }
 
 // Starts leaves out queues whose topic is not the listed one: their offsets
 // would be another topic's.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -17,7 +17,7 @@ const keepListening = 15 * time.Second
 // not at all: every node would get every answer. It is a part and an
 // api.Listener.
 type consoleReader struct {
-	reader func() *kafka.Reader // reads what comes from now on
+	reader func() *read.Reader // reads what comes from now on
 
 	mu      sync.Mutex
 	users   int
@@ -26,7 +26,7 @@ type consoleReader struct {
 	wanted  chan struct{} // holds a token while somebody waits for that
 }
 
-func newConsoleReader(reader func() *kafka.Reader) *consoleReader {
+func newConsoleReader(reader func() *read.Reader) *consoleReader {
 	return &consoleReader{reader: reader, reading: make(chan struct{}), wanted: make(chan struct{}, 1)}
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/doctor"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -15,7 +15,7 @@ import (
 // Facts asks for everything the doctor looks at.
 func (c *Cell) Facts(ctx context.Context) (doctor.Facts, error) {
 	none := doctor.Facts{}
-	admin, err := kafka.NewAdmin(c.Kafka)
+	admin, err := kafkaadmin.New(c.Kafka)
 	if err != nil {
 		return none, err
 	}
@@ -61,12 +61,12 @@ func (c *Cell) lists(ctx context.Context, f *doctor.Facts) error {
 }
 
 // shares asks for the share state of every queue, and who is there.
-func (c *Cell) shares(ctx context.Context, admin *kafka.Admin, f *doctor.Facts) (err error) {
-	f.Progress, err = patiently(ctx, func() ([]kafka.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) })
+func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Facts) (err error) {
+	f.Progress, err = patiently(ctx, func() ([]kafkaadmin.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) })
 	if err != nil { // everything else can still be told
 		f.Progress = nil
 		for _, q := range refs(f.Queues) {
-			f.Progress = append(f.Progress, kafka.QueueProgress{Queue: q, Err: err})
+			f.Progress = append(f.Progress, kafkaadmin.QueueProgress{Queue: q, Err: err})
 		}
 	}
 	f.Groups = map[string]map[string]string{}
@@ -78,8 +78,8 @@ func (c *Cell) shares(ctx context.Context, admin *kafka.Admin, f *doctor.Facts) 
 			}
 		}
 	}
-	group := func(name string) (kafka.GroupFacts, error) {
-		return patiently(ctx, func() (kafka.GroupFacts, error) { return admin.LookAtGroup(ctx, name) })
+	group := func(name string) (kafkaadmin.GroupFacts, error) {
+		return patiently(ctx, func() (kafkaadmin.GroupFacts, error) { return admin.LookAtGroup(ctx, name) })
 	}
 	if f.Conductor, err = group(c.Topics().ConductorGroup()); err != nil {
 		return err

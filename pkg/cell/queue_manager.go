@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/elect"
+	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues"
@@ -40,11 +42,11 @@ func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) 
 		topics  = c.Topics()
 		works   = groundwork{admin, c.replication}
 	)
-	elector := kafka.NewElector(c.Kafka, topics.ManagerGroup(), topics.Catalog())
+	elector := elect.NewElector(c.Kafka, topics.ManagerGroup(), topics.Catalog())
 	entries := c.Table(topics.Catalog(), func(r Records, end bool) { manager.Catalog(r, end) })
 	listed := c.Table(topics.Queues(), func(r Records, end bool) { manager.Queues(r, end) })
 	hosts := c.beacons(func(r Records, end bool) { manager.Hosts(r, end) })
-	instances := c.reader(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true, Pace: ringPace}, func(r Records, end bool) { manager.Instances(r, end) })
+	instances := c.reader(read.Options{Topic: topics.Instances(), Committed: true, Pace: ringPace}, func(r Records, end bool) { manager.Instances(r, end) })
 	manager = queues.New(queues.Options{
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
 		Far: queues.Far{Topics: works, Hosts: works, Streams: works, Shares: works}, Forgotten: o.Forgotten, Logger: c.Log, PerGroup: o.GroupLimit,
@@ -59,7 +61,7 @@ func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) 
 
 // groundwork is Kafka in the queue manager's words.
 type groundwork struct {
-	admin       *kafka.Admin
+	admin       *kafkaadmin.Admin
 	replication int16
 }
 

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -53,7 +53,7 @@ func (c *Cell) Reach(ctx context.Context) error {
 	defer cancel()
 	quiet, seen := c.Kafka, &dialed{open: c.Kafka.Dial}
 	quiet.Log, quiet.Dial = nil, seen.dial // whoever awaits says it
-	admin, err := kafka.NewAdmin(quiet)
+	admin, err := kafkaadmin.New(quiet)
 	if err != nil {
 		return err
 	}

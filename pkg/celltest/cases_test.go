@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -191,7 +191,7 @@ func (r *rig) publish(req compute.Request) {
 // send writes records past all of Berth.
 func (r *rig) send(recs ...wire.Record) {
 	r.t.Helper()
-	p, err := kafka.NewProducer(r.cell("publisher").Kafka)
+	p, err := write.NewProducer(r.cell("publisher").Kafka)
 	r.must(err)
 	defer p.Close()
 	r.must(p.Send(r.t.Context(), recs...))

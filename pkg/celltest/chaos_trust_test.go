@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/cell"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/loop"
 )
 
 // board has a line of its own to each broker.
@@ -110,15 +110,15 @@ func positionMoved(c *chaos) (string, func()) {
 	c.run("conductor-b")
 	c.startAlone()
 	c.poll("the partition is set aside", func() bool {
-		p, err := kafka.ReadPosition(c.t.Context(), c.cell("test").Kafka, movedPartition)
+		p, err := loop.PositionOf(c.t.Context(), c.cell("test").Kafka, movedPartition)
 		return err == nil && p.Aside
 	})
 	return fmt.Sprint("partition ", movedPartition), func() {
 		cfg := c.cell("test").Kafka
-		was, err := kafka.ReadPosition(c.t.Context(), cfg, movedPartition)
+		was, err := loop.PositionOf(c.t.Context(), cfg, movedPartition)
 		c.must(err)
-		becomes, err := was.Reset(kafka.ResetNoticed)
+		becomes, err := was.Reset(loop.ResetNoticed)
 		c.must(err)
-		c.must(kafka.ResetPosition(c.t.Context(), cfg, becomes))
+		c.must(loop.ResetPosition(c.t.Context(), cfg, becomes))
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -201,7 +201,7 @@ func TestWorkBehindAFenceStays(t *testing.T) {
 		r.dies("host-01")
 
 		test := r.prepared("operator")
-		producer, err := kafka.NewProducer(test.Kafka)
+		producer, err := write.NewProducer(test.Kafka)
 		r.must(err)
 		defer producer.Close()
 		offset, err := producer.Append(t.Context(), wire.EncodeCommand(compute.Command{Op: compute.CommandFenced}).To(test.Topics().Host("host-01"), 0))
@@ -224,7 +224,7 @@ func TestWorkBehindAFenceStays(t *testing.T) {
 }
 
 // toAll publishes a request to every partition.
-func toAll(ctx context.Context, p *kafka.Producer, c cell.Cell, q compute.Request) error {
+func toAll(ctx context.Context, p *write.Producer, c cell.Cell, q compute.Request) error {
 	recs := make([]wire.Record, c.Partitions)
 	for i := range recs {
 		recs[i] = wire.EncodeRequest(q).To(c.Topics().Requests(), int32(i))

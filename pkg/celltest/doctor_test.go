@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/doctor"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/localkafka"
 	"github.com/berth-project/berth/pkg/wire"
@@ -130,7 +130,7 @@ func TestDoctorFindsFaultsAndTheirFix(t *testing.T) {
 func (r *rig) plantQueue(name compute.QueueName) {
 	r.t.Helper()
 	c := r.cell("plant")
-	admin, err := kafka.NewAdmin(c.Kafka)
+	admin, err := kafkaadmin.New(c.Kafka)
 	r.must(err)
 	defer admin.Close()
 	ids, err := admin.EnsureQueueTopics(r.t.Context(), []compute.QueueName{name}, 0)

@@ -17,7 +17,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
@@ -280,7 +280,7 @@ func (r *rig) absurdRequests() []wire.Record {
 // throwAll writes records that know their topic and partition.
 func (r *rig) throwAll(n int, next func() wire.Record) []wire.Record {
 	r.t.Helper()
-	p, err := kafka.NewProducer(r.cell("attacker").Kafka)
+	p, err := write.NewProducer(r.cell("attacker").Kafka)
 	r.must(err)
 	defer p.Close()
 	out, errs := make([]wire.Record, n), make(chan error, n)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -15,7 +15,7 @@ import (
 // liar says after every beacon, in the host's name, that the host has nothing.
 type liar struct {
 	topics wire.Topics
-	send   *kafka.Producer
+	send   *write.Producer
 	mu     sync.Mutex
 	last   map[compute.HostID]bool // whether the last word about a host is a lie
 	news   chan struct{}           // has room for one word that there is news
@@ -26,7 +26,7 @@ type liar struct {
 func (r *rig) lie() *liar {
 	r.t.Helper()
 	c := r.cell("liar")
-	p, err := kafka.NewProducer(c.Kafka)
+	p, err := write.NewProducer(c.Kafka)
 	r.must(err)
 	r.t.Cleanup(p.Close)
 	l := &liar{topics: c.Topics(), send: p, last: map[compute.HostID]bool{}, news: make(chan struct{}, 1)}

@@ -10,7 +10,9 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -18,8 +20,8 @@ import (
 type contest struct {
 	rig    *rig
 	topics wire.Topics
-	to     *kafka.Producer
-	reader *kafka.Reader // of the log
+	to     *write.Producer
+	reader *read.Reader // of the log
 
 	mu   sync.Mutex
 	news chan struct{} // closed and replaced with all that is read
@@ -36,10 +38,10 @@ func newContest(r *rig) *contest {
 		rig: r, topics: cell.Topics(), news: make(chan struct{}),
 		log: map[compute.InstanceID][]compute.Instance{}, told: map[compute.ClaimID]bool{},
 	}
-	admin, err := kafka.NewAdmin(cell.Kafka)
+	admin, err := kafkaadmin.New(cell.Kafka)
 	r.must(err)
 	defer admin.Close()
-	c.to, err = kafka.NewProducer(cell.Kafka)
+	c.to, err = write.NewProducer(cell.Kafka)
 	r.must(err)
 	c.send(wire.EncodeFlavor(small("m1.small")).To(c.topics.Catalog(), 0))
 	c.send(wire.EncodeQuota(compute.Quota{Project: compute.DefaultQuota, Limits: compute.Resources{compute.Instances: roomFor}}).To(c.topics.Catalog(), 0))

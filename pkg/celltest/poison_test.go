@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -35,7 +35,7 @@ func mutants(pulled bool) int {
 // partition.
 func (r *rig) throw(topic string, partition int32, n int, next func() wire.Record) []wire.Record {
 	r.t.Helper()
-	p, err := kafka.NewProducer(r.cell("attacker").Kafka)
+	p, err := write.NewProducer(r.cell("attacker").Kafka)
 	r.must(err)
 	defer p.Close()
 	var (

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/admin"
 )
 
 func brokers(f Facts) []Finding {
@@ -25,10 +25,10 @@ func brokers(f Facts) []Finding {
 	return all
 }
 
-func broker(b kafka.BrokerFacts) string { return fmt.Sprintf("broker %d", b.ID) }
+func broker(b admin.BrokerFacts) string { return fmt.Sprintf("broker %d", b.ID) }
 
 // at judges the setting at one broker.
-func (s Setting) at(b kafka.BrokerFacts, f Facts) Finding {
+func (s Setting) at(b admin.BrokerFacts, f Facts) Finding {
 	value, there := b.Settings[s.Name]
 	out := Finding{
 		About: broker(b), Check: s.Name, Is: value, Wanted: s.wanted(f), Why: s.Why,
@@ -143,7 +143,7 @@ func internals(f Facts) []Finding {
 }
 
 // made judges the topic as it is.
-func (r Replicated) made(t kafka.TopicFacts, f Facts) Finding {
+func (r Replicated) made(t admin.TopicFacts, f Facts) Finding {
 	if !r.InSync {
 		out := replicas(t, f)
 		out.Check = "replicas (" + r.Name + ")"
@@ -153,7 +153,7 @@ func (r Replicated) made(t kafka.TopicFacts, f Facts) Finding {
 }
 
 // planned judges the setting of a topic to come.
-func (r Replicated) planned(b kafka.BrokerFacts, f Facts) Finding {
+func (r Replicated) planned(b admin.BrokerFacts, f Facts) Finding {
 	brokers := len(f.Cluster.Brokers)
 	value, _ := strconv.Atoi(b.Settings[r.Name])
 	want := when(brokers >= 3, r.Value, "1")

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -40,16 +40,16 @@ type Facts struct {
 	Now       time.Time
 	Bootstrap string // host:port for the commands
 	Topics    wire.Topics
-	Cluster   kafka.ClusterFacts
+	Cluster   admin.ClusterFacts
 	Heap      int64                       // of each broker, in MB; 0: not known
-	Own       map[string]kafka.TopicFacts // by name: Kafka's internal ones and all of the cell's
-	Plan      func(topic string, replicas int16) (kafka.TopicPlan, bool)
-	Plans     func(replicas int16) []kafka.TopicPlan
+	Own       map[string]admin.TopicFacts // by name: Kafka's internal ones and all of the cell's
+	Plan      func(topic string, replicas int16) (admin.TopicPlan, bool)
+	Plans     func(replicas int16) []admin.TopicPlan
 	Queues    []compute.Queue // the queue list
-	Progress  []kafka.QueueProgress
+	Progress  []admin.QueueProgress
 	Groups    map[string]map[string]string // settings of the share groups
-	Conductor kafka.GroupFacts
-	Manager   kafka.GroupFacts
+	Conductor admin.GroupFacts
+	Manager   admin.GroupFacts
 	Beacons   []compute.Beacon
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -19,21 +20,21 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // well is a cell on three brokers in which nothing is wrong.
 func well(t *testing.T) *Facts {
 	t.Helper()
-	admin, err := kafka.NewAdmin(kafka.Config{Brokers: []string{"k:9092"}, Topics: wire.Topics{Prefix: "b."}})
+	admin, err := kafkaadmin.New(kafka.Config{Brokers: []string{"k:9092"}, Topics: wire.Topics{Prefix: "b."}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(admin.Close)
 	f := &Facts{
 		Now: now, Bootstrap: "k:9092", Topics: wire.Topics{Prefix: "b."}, Plan: admin.Plan, Plans: admin.Plans,
-		Cluster:   kafka.ClusterFacts{ID: "c", Controller: 1, Features: map[string]int16{"share.version": 1}},
-		Own:       map[string]kafka.TopicFacts{},
-		Groups:    map[string]map[string]string{"b.agents-0": kafka.ShareGroupSettings()},
-		Conductor: kafka.GroupFacts{Members: []string{"a", "b"}},
-		Manager:   kafka.GroupFacts{Members: []string{"a", "b"}, Working: 1},
+		Cluster:   kafkaadmin.ClusterFacts{ID: "c", Controller: 1, Features: map[string]int16{"share.version": 1}},
+		Own:       map[string]kafkaadmin.TopicFacts{},
+		Groups:    map[string]map[string]string{"b.agents-0": kafkaadmin.ShareGroupSettings()},
+		Conductor: kafkaadmin.GroupFacts{Members: []string{"a", "b"}},
+		Manager:   kafkaadmin.GroupFacts{Members: []string{"a", "b"}, Working: 1},
 	}
 	for i := range int32(3) {
-		b := kafka.BrokerFacts{ID: i + 1, Address: "k:9092", Version: "v4.3", Settings: map[string]string{}}
+		b := kafkaadmin.BrokerFacts{ID: i + 1, Address: "k:9092", Version: "v4.3", Settings: map[string]string{}}
 		for _, s := range Settings() {
 			b.Settings[s.Name] = s.Value
 		}
@@ -50,18 +51,18 @@ func well(t *testing.T) *Facts {
 		f.have(p, 1)
 	}
 	for _, q := range []compute.QueueName{"q1", "q2"} {
-		f.Progress = append(f.Progress, kafka.QueueProgress{Queue: wire.QueueRef{Name: q, Group: "b.agents-0", TopicID: "id"}, TopicID: "id"})
+		f.Progress = append(f.Progress, kafkaadmin.QueueProgress{Queue: wire.QueueRef{Name: q, Group: "b.agents-0", TopicID: "id"}, TopicID: "id"})
 	}
 	f.Beacons = []compute.Beacon{{Host: "h1", At: now.Add(-10 * time.Second)}}
 	return f
 }
 
-func (f *Facts) have(p kafka.TopicPlan, partitions int) {
-	f.Own[p.Name] = kafka.TopicFacts{Name: p.Name, Partitions: partitions, Replicas: 3, Settings: p.Settings}
+func (f *Facts) have(p kafkaadmin.TopicPlan, partitions int) {
+	f.Own[p.Name] = kafkaadmin.TopicFacts{Name: p.Name, Partitions: partitions, Replicas: 3, Settings: p.Settings}
 }
 
 // change makes a topic another one.
-func (f *Facts) change(name string, how func(*kafka.TopicFacts)) {
+func (f *Facts) change(name string, how func(*kafkaadmin.TopicFacts)) {
 	t := f.Own[name]
 	how(&t)
 	f.Own[name] = t
@@ -73,8 +74,8 @@ func (f *Facts) setting(name, value string) {
 	}
 }
 
-func set(key, value string) func(*kafka.TopicFacts) {
-	return func(t *kafka.TopicFacts) { t.Settings[key] = value }
+func set(key, value string) func(*kafkaadmin.TopicFacts) {
+	return func(t *kafkaadmin.TopicFacts) { t.Settings[key] = value }
 }
 
 // complaints are what is not ok, in short.
@@ -133,11 +134,11 @@ func TestExamine(t *testing.T) {
 		"too many replicas": {func(f *Facts) { f.setting("offsets.topic.replication.factor", "4") }, all("FAIL broker %d: offsets.topic.replication.factor: 4")},
 		"internal as it is": {func(f *Facts) {
 			f.setting("offsets.topic.replication.factor", "1") // how it is counts, not how it would be
-			f.have(kafka.TopicPlan{Name: "__consumer_offsets", Settings: map[string]string{"min.insync.replicas": "2"}}, 50)
+			f.have(kafkaadmin.TopicPlan{Name: "__consumer_offsets", Settings: map[string]string{"min.insync.replicas": "2"}}, 50)
 		}, nil},
 		"internal on one": {func(f *Facts) {
-			f.have(kafka.TopicPlan{Name: "__transaction_state", Settings: map[string]string{"min.insync.replicas": "1"}}, 50)
-			f.change("__transaction_state", func(t *kafka.TopicFacts) { t.Replicas = 1 })
+			f.have(kafkaadmin.TopicPlan{Name: "__transaction_state", Settings: map[string]string{"min.insync.replicas": "1"}}, 50)
+			f.change("__transaction_state", func(t *kafkaadmin.TopicFacts) { t.Replicas = 1 })
 		}, []string{"FAIL topic __transaction_state: replicas (transaction.state.log.replication.factor): 1"}},
 
 		"many queues":     {func(f *Facts) { f.queues(5_120) }, nil},
@@ -156,16 +157,16 @@ func TestExamine(t *testing.T) {
 		"large messages":  {func(f *Facts) { f.change("b.queues", set("max.message.bytes", "10485880")) }, nil},
 		"their own time":  {func(f *Facts) { f.change("b.reports", set("message.timestamp.type", "CreateTime")) }, []string{"warn topic b.reports: message.timestamp.type: CreateTime"}},
 		"two replicas": {func(f *Facts) {
-			f.change("b.hosts", func(t *kafka.TopicFacts) { t.Replicas = 2; t.Settings["min.insync.replicas"] = "1" })
+			f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Replicas = 2; t.Settings["min.insync.replicas"] = "1" })
 		}, []string{"warn topic b.hosts: replicas: 2"}},
 		"one replica": {func(f *Facts) {
-			f.change("b.hosts", func(t *kafka.TopicFacts) { t.Replicas = 1; t.Settings["min.insync.replicas"] = "1" })
+			f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Replicas = 1; t.Settings["min.insync.replicas"] = "1" })
 		}, []string{"FAIL topic b.hosts: replicas: 1"}},
 		"one in sync":      {func(f *Facts) { f.change("b.hosts", set("min.insync.replicas", "1")) }, []string{"FAIL topic b.hosts: min.insync.replicas: 1"}},
 		"all in sync":      {func(f *Facts) { f.change("b.hosts", set("min.insync.replicas", "3")) }, []string{"FAIL topic b.hosts: min.insync.replicas: 3"}},
-		"offline":          {func(f *Facts) { f.change("b.hosts", func(t *kafka.TopicFacts) { t.Offline = []int32{0} }) }, []string{"FAIL topic b.hosts: leaders: partitions [0] have none"}},
-		"under-replicated": {func(f *Facts) { f.change("b.hosts", func(t *kafka.TopicFacts) { t.Under = []int32{0} }) }, []string{"warn topic b.hosts: replicas in sync: not all of partitions [0]"}},
-		"partitions":       {func(f *Facts) { f.change("b.reports", func(t *kafka.TopicFacts) { t.Partitions = 9 }) }, []string{"FAIL cell: partitions: b.requests 1, b.reports 9, b.instances 1"}},
+		"offline":          {func(f *Facts) { f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Offline = []int32{0} }) }, []string{"FAIL topic b.hosts: leaders: partitions [0] have none"}},
+		"under-replicated": {func(f *Facts) { f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Under = []int32{0} }) }, []string{"warn topic b.hosts: replicas in sync: not all of partitions [0]"}},
+		"partitions":       {func(f *Facts) { f.change("b.reports", func(t *kafkaadmin.TopicFacts) { t.Partitions = 9 }) }, []string{"FAIL cell: partitions: b.requests 1, b.reports 9, b.instances 1"}},
 		"a queue's topic":  {func(f *Facts) { f.change("b.build.q2", set("retention.ms", "1")) }, []string{"FAIL topic b.build.q2: retention.ms: 1"}},
 		"a host's topic":   {func(f *Facts) { f.change("b.host.h1", set("cleanup.policy", "compact")) }, []string{"FAIL topic b.host.h1: cleanup.policy: compact"}},
 
@@ -180,7 +181,7 @@ func TestExamine(t *testing.T) {
 		"no conductor":  {func(f *Facts) { f.Conductor.Members = nil }, []string{"FAIL conductors: running: 0"}},
 		"one conductor": {func(f *Facts) { f.Conductor.Members = f.Conductor.Members[:1] }, []string{"warn conductors: running: 1"}},
 		"behind":        {func(f *Facts) { f.Conductor.Lag = 10_000 }, []string{"warn conductors: requests and reports that wait: 10000"}},
-		"no manager":    {func(f *Facts) { f.Manager = kafka.GroupFacts{} }, []string{"FAIL queue managers: running: 0", "warn queue managers: active: 0"}},
+		"no manager":    {func(f *Facts) { f.Manager = kafkaadmin.GroupFacts{} }, []string{"FAIL queue managers: running: 0", "warn queue managers: active: 0"}},
 		"silent host":   {func(f *Facts) { f.hosts(2); f.Beacons[1].At = now.Add(-61 * time.Second) }, []string{"warn hosts: heard of in the last 60 s: 1 of 2"}},
 		"kept apart": {func(f *Facts) {
 			f.hosts(3)
@@ -239,7 +240,7 @@ func (f *Facts) alone() {
 		f.setting(r.Name, "1")
 	}
 	for name := range f.Own {
-		f.change(name, func(t *kafka.TopicFacts) { t.Replicas = 1; t.Settings["min.insync.replicas"] = "1" })
+		f.change(name, func(t *kafkaadmin.TopicFacts) { t.Replicas = 1; t.Settings["min.insync.replicas"] = "1" })
 	}
 }
 
@@ -250,7 +251,7 @@ func TestOrderAndAmount(t *testing.T) {
 		p, _ := f.Plan(fmt.Sprintf("b.build.many-%03d", i), 3)
 		p.Settings["retention.ms"] = "1"
 		f.have(p, 1)
-		f.Progress = append(f.Progress, kafka.QueueProgress{Queue: wire.QueueRef{Name: compute.QueueName(fmt.Sprint(i)), TopicID: "id"}, TopicID: "id", Start: -1})
+		f.Progress = append(f.Progress, kafkaadmin.QueueProgress{Queue: wire.QueueRef{Name: compute.QueueName(fmt.Sprint(i)), TopicID: "id"}, TopicID: "id", Start: -1})
 	}
 	f.setting("auto.create.topics.enable", "true")
 	all := Examine(*f)

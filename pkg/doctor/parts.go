@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -55,7 +55,7 @@ func queues(f Facts) []Finding {
 // groups judges what the share groups are told to do.
 func groups(f Facts) []Finding {
 	var all []Finding
-	want := kafka.ShareGroupSettings()
+	want := admin.ShareGroupSettings()
 	for _, g := range slices.Sorted(maps.Keys(f.Groups)) {
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			out := Finding{

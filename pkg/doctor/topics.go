@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/admin"
 )
 
 // cell judges the cell's own topics one by one, and those of queues and hosts
@@ -30,7 +30,7 @@ func cell(f Facts) []Finding {
 func wantedReplicas(f Facts) int16 { return int16(min(3, max(1, len(f.Cluster.Brokers)))) }
 
 // topic judges one topic.
-func topic(t kafka.TopicFacts, p kafka.TopicPlan, f Facts) []Finding {
+func topic(t admin.TopicFacts, p admin.TopicPlan, f Facts) []Finding {
 	all := []Finding{replicas(t, f), inSync(t, f)}
 	for _, key := range []string{"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type"} {
 		want, planned := p.Settings[key]
@@ -83,7 +83,7 @@ func alter(f Facts, topic, key, value string) string {
 	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=%s", f.Bootstrap, topic, key, value)
 }
 
-func replicas(t kafka.TopicFacts, f Facts) Finding {
+func replicas(t admin.TopicFacts, f Facts) Finding {
 	want := int(wantedReplicas(f))
 	out := Finding{
 		About: "topic " + t.Name, Check: "replicas", Is: fmt.Sprint(t.Replicas), Wanted: fmt.Sprint(want),
@@ -95,7 +95,7 @@ func replicas(t kafka.TopicFacts, f Facts) Finding {
 
 // inSync: with three replicas, two must have a record before it counts; as many
 // as there are replicas, and the loss of one stops everything.
-func inSync(t kafka.TopicFacts, f Facts) Finding {
+func inSync(t admin.TopicFacts, f Facts) Finding {
 	n, _ := strconv.Atoi(t.Settings["min.insync.replicas"])
 	want := when(t.Replicas >= 3, 2, 1)
 	out := Finding{
@@ -113,7 +113,7 @@ func inSync(t kafka.TopicFacts, f Facts) Finding {
 	return out.with(OK)
 }
 
-func alive(t kafka.TopicFacts) []Finding {
+func alive(t admin.TopicFacts) []Finding {
 	var all []Finding
 	if len(t.Offline) > 0 {
 		all = append(all, Finding{
@@ -186,7 +186,7 @@ func many(f Facts) []Finding {
 	return []Finding{sum}
 }
 
-func sorted(m map[string]kafka.TopicFacts) []string {
+func sorted(m map[string]admin.TopicFacts) []string {
 	var names []string
 	for n := range m {
 		names = append(names, n)

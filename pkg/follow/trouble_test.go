@@ -10,6 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/follow/followtest"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -105,9 +106,9 @@ func readByBerth(t *testing.T, brokers []string, topics wire.Topics, want map[co
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	got := map[compute.InstanceID]compute.Version{}
-	r := kafka.NewReader(kafka.Config{Brokers: brokers, Topics: topics}, kafka.ReaderOptions{
+	r := read.NewReader(kafka.Config{Brokers: brokers, Topics: topics}, read.Options{
 		Topic: topics.Instances(), Committed: true,
-		Handle: func(b kafka.Batch) {
+		Handle: func(b read.Batch) {
 			for _, rec := range b.Records {
 				inst, err := wire.DecodeInstance(rec)
 				if err != nil {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -46,17 +47,17 @@ const (
 	// be the time a leader change or a new topic costs.
 	metadataMinAge = 100 * time.Millisecond
 	// idleTimeout keeps a connection that is used now and then.
-	idleTimeout = 2 * time.Minute
+	IdleTimeout = 2 * time.Minute
 	// askedTimeout ends a connection that was good for a question: a client opens
 	// one to ask who leads, and another for every kind of request, and a thousand
 	// agents would keep a broker's file handles for nothing.
-	askedTimeout = 10 * time.Second
+	AskedTimeout = 10 * time.Second
 	// noMetadata is how often a client of one broker asks who leads, which it need not
 	// know: as seldom as it can be told to.
-	noMetadata = time.Hour
+	NoMetadata = time.Hour
 )
 
-func (c Config) withDefaults() Config {
+func (c Config) WithDefaults() Config {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
@@ -72,8 +73,8 @@ func (c Config) withDefaults() Config {
 
 // newClient makes a client with the settings all of Berth's have; opts come on
 // top. It connects to nobody yet.
-func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
-	cfg = cfg.withDefaults()
+func NewClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
+	cfg = cfg.WithDefaults()
 	if len(cfg.Brokers) == 0 {
 		return nil, compute.Invalid("brokers", "", "name at least one broker as host:port")
 	}
@@ -82,9 +83,9 @@ func newClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.ClientID(cfg.ClientID),
 		kgo.RequestTimeoutOverhead(cfg.RequestTimeout),
 		kgo.RetryTimeout(2 * cfg.RequestTimeout),
-		kgo.RetryBackoffFn(retryBackoff),
+		kgo.RetryBackoffFn(pace.Backoff),
 		kgo.MetadataMinAge(metadataMinAge),
-		kgo.ConnIdleTimeout(idleTimeout),
+		kgo.ConnIdleTimeout(IdleTimeout),
 		kgo.DisableClientMetrics(),
 		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar(), cfg.Outage}),
 		kgo.Dialer(cfg.dial()),

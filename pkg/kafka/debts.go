@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
 // debts watches for brokers that owe a client answers and say nothing. When
@@ -132,7 +134,7 @@ func (s *debts) watch() {
 		return
 	}
 	s.checking = true
-	time.AfterFunc(patience+overdue(s.asked), s.check)
+	time.AfterFunc(pace.Patience+pace.Overdue(s.asked), s.check)
 }
 
 func (s *debts) check() {
@@ -166,7 +168,7 @@ func (s *debts) suspects(now time.Time) (ids []int32, client *kgo.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, d := range s.brokers {
-		if !d.since.IsZero() && now.Sub(d.since) >= patience {
+		if !d.since.IsZero() && now.Sub(d.since) >= pace.Patience {
 			ids = append(ids, id)
 		}
 	}
@@ -196,7 +198,7 @@ func living(ctx context.Context, client *kgo.Client) []int32 {
 	if several < 2 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, pace.AskTimeout)
 	defer cancel()
 	answers := make(chan []int32, most)
 	for range several { // the client takes brokers in turn

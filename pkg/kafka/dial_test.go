@@ -11,35 +11,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/wire"
 )
-
-// A broker that takes connections and never says a word holds nobody up who has
-// given up.
-func TestFrozenBrokerHoldsUpNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, err := NewAdmin(Config{Brokers: []string{"localhost:9092"}, Dial: func(context.Context, string, string) (net.Conn, error) {
-			ours, theirs := net.Pipe()
-			go func() { _, _ = io.Copy(io.Discard, theirs) }() // as the buffers of a real connection
-			return ours, nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		if err := a.WaitReachable(ctx); compute.KindOf(err) != compute.KindTimeout {
-			t.Errorf("got %v of a broker that says nothing", err)
-		}
-		a.Close()
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("given up after 1 s, and it took %s", took)
-		}
-	})
-}
 
 // Whoever tries again at once does not spin, and whoever gives up does not wait.
 func TestRefusalTakesAMoment(t *testing.T) {
@@ -68,7 +42,7 @@ func TestConnectionOutlivesWhoOpenedIt(t *testing.T) {
 		}
 		defer b.Close()
 		dials := 0
-		cl, err := newClient(Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "t."}, Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
+		cl, err := NewClient(Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "t."}, Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
 			dials++
 			return network.Dial(ctx, n, addr)
 		}})

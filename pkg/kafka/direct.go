@@ -11,7 +11,7 @@ import (
 // seed is that broker. So none of these clients ever asks for metadata: a kgo client
 // asks once before it can reach a broker by its id. A broker whose address nobody has
 // said yet is reached through the client that asks.
-type direct struct {
+type Direct struct {
 	cfg  Config
 	any  *kgo.Client // nil: such a broker is not reached
 	opts []kgo.Opt
@@ -27,13 +27,13 @@ type line struct {
 	address string
 }
 
-func newDirect(cfg Config, any *kgo.Client, opts ...kgo.Opt) *direct {
-	return &direct{cfg: cfg, any: any, opts: opts, to: map[int32]line{}}
+func NewDirect(cfg Config, any *kgo.Client, opts ...kgo.Opt) *Direct {
+	return &Direct{cfg: cfg, any: any, opts: opts, to: map[int32]line{}}
 }
 
 // broker is whom to send requests for a broker, nil if it is not reached. If it listens
 // elsewhere since, the requests under way to the old address fail.
-func (d *direct) broker(id int32) kmsg.Requestor {
+func (d *Direct) Broker(id int32) kmsg.Requestor {
 	address := d.cfg.Known.address(id)
 	if address == "" {
 		return d.unknown(id)
@@ -46,7 +46,7 @@ func (d *direct) broker(id int32) kmsg.Requestor {
 	}
 	cfg := d.cfg
 	cfg.Brokers = []string{address}
-	client, err := newClient(cfg, append([]kgo.Opt{kgo.ConnIdleTimeout(askedTimeout), kgo.MetadataMaxAge(noMetadata)}, d.opts...)...)
+	client, err := NewClient(cfg, append([]kgo.Opt{kgo.ConnIdleTimeout(AskedTimeout), kgo.MetadataMaxAge(NoMetadata)}, d.opts...)...)
 	if err != nil {
 		return d.unknown(id) // the settings were good enough for others
 	}
@@ -57,14 +57,14 @@ func (d *direct) broker(id int32) kmsg.Requestor {
 	return d.seed(d.to[id], id)
 }
 
-func (d *direct) seed(l line, id int32) kmsg.Requestor {
+func (d *Direct) seed(l line, id int32) kmsg.Requestor {
 	if l.client == nil {
 		return d.unknown(id)
 	}
 	return l.client.SeedBrokers()[0]
 }
 
-func (d *direct) unknown(id int32) kmsg.Requestor {
+func (d *Direct) unknown(id int32) kmsg.Requestor {
 	if d.any == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (d *direct) unknown(id int32) kmsg.Requestor {
 }
 
 // close ends the connections; not those of the client that asks.
-func (d *direct) close() {
+func (d *Direct) Close() {
 	d.mu.Lock()
 	d.closed = true
 	all := d.to

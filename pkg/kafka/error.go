@@ -11,7 +11,7 @@ import (
 
 // classify gives an error of the client or a broker its kind: what a caller
 // can do about it. nil stays nil; what has a kind already keeps it.
-func classify(op string, err error) error {
+func Classify(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -21,7 +21,7 @@ func classify(op string, err error) error {
 		return err
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &compute.Error{Op: op, Kind: compute.KindTimeout, Message: "no answer came in time", Cause: err}
-	case isForbidden(err):
+	case IsForbidden(err):
 		return &compute.Error{Op: op, Kind: compute.KindForbidden, Message: "Kafka does not allow it", Remedy: "check the ACLs of this process's Kafka user", Cause: err}
 	}
 	var code *kerr.Error
@@ -32,7 +32,7 @@ func classify(op string, err error) error {
 }
 
 // isForbidden says whether Kafka's ACLs refuse this process.
-func isForbidden(err error) bool {
+func IsForbidden(err error) bool {
 	for _, e := range []error{
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
 		kerr.TransactionalIDAuthorizationFailed, kerr.SaslAuthenticationFailed,
@@ -45,7 +45,7 @@ func isForbidden(err error) bool {
 }
 
 // isFatal says whether trying again cannot help: the answer is a refusal.
-func isFatal(err error) bool {
+func IsFatal(err error) bool {
 	var ours *compute.Error
 	if errors.As(err, &ours) {
 		return ours.Kind != compute.KindUnavailable && ours.Kind != compute.KindTimeout
@@ -55,7 +55,7 @@ func isFatal(err error) bool {
 }
 
 // answered says whether an error is a broker's answer.
-func answered(err error) bool {
+func Answered(err error) bool {
 	var code *kerr.Error
 	return errors.As(err, &code)
 }

@@ -34,9 +34,9 @@ type told struct {
 const (
 	// knownFor is how long an answer is good enough to begin with: a reader asks
 	// anew whether a broker still leads as often anyway.
-	knownFor = 30 * time.Second
+	KnownFor = 30 * time.Second
 	// reachedFor is how long brokers count as reachable after they answered.
-	reachedFor = 5 * time.Second
+	ReachedFor = 5 * time.Second
 )
 
 // NewKnown is for the clients of one process and one cell.
@@ -57,7 +57,7 @@ func (k *Known) Expect(topics ...string) {
 	}
 }
 
-func (k *Known) expects() []string {
+func (k *Known) Expects() []string {
 	if k == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (k *Known) expects() []string {
 
 // learn takes an answer that was asked for at some time. A topic that has an error is
 // forgotten.
-func (k *Known) learn(m *kmsg.MetadataResponse, asked time.Time) {
+func (k *Known) Learn(m *kmsg.MetadataResponse, asked time.Time) {
 	if k == nil {
 		return
 	}
@@ -96,7 +96,7 @@ func (k *Known) learn(m *kmsg.MetadataResponse, asked time.Time) {
 
 // about is the last answer about a topic, as if it had been asked for alone; nil if
 // there is none that was asked for since.
-func (k *Known) about(topic string, since time.Time) (_ *kmsg.MetadataResponse, asked time.Time) {
+func (k *Known) About(topic string, since time.Time) (_ *kmsg.MetadataResponse, asked time.Time) {
 	if k == nil {
 		return nil, time.Time{}
 	}
@@ -123,7 +123,7 @@ func (k *Known) address(broker int32) string {
 
 // listening are the brokers that are alive by the last answer, in order; none if that
 // was asked for before.
-func (k *Known) listening(since time.Time) []int32 {
+func (k *Known) Listening(since time.Time) []int32 {
 	if k == nil {
 		return nil
 	}

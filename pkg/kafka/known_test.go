@@ -1,4 +1,4 @@
-package kafka
+package kafka_test
 
 import (
 	"context"
@@ -11,6 +11,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/readtest"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/kafka/share"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
@@ -25,9 +32,9 @@ func timesAsked(t *testing.T, reg prometheus.Gatherer, key kmsg.Key) int {
 
 // knowing is a process that has prepared: its Known holds the cell's topics, and those
 // of one host.
-func knowing(t *testing.T, cfg Config) (Config, *prometheus.Registry) {
+func knowing(t *testing.T, cfg kafka.Config) (kafka.Config, *prometheus.Registry) {
 	t.Helper()
-	first, err := NewAdmin(cfg)
+	first, err := admin.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,10 +60,10 @@ func knowing(t *testing.T, cfg Config) (Config, *prometheus.Registry) {
 		service.Sleep(t.Context(), 50*time.Millisecond)
 	}
 	first.Close()
-	cfg, reg := counting(cfg)
-	cfg.Known = NewKnown()
+	cfg, reg := celltest.Counting(cfg)
+	cfg.Known = kafka.NewKnown()
 	cfg.Known.Expect(cfg.Topics.Host("h"))
-	a, err := NewAdmin(cfg)
+	a, err := admin.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,8 +84,8 @@ func knowing(t *testing.T, cfg Config) (Config, *prometheus.Registry) {
 func TestFirstMinuteOfClients(t *testing.T) {
 	for brokers, most := range map[int]int{1: 2, 3: 6} {
 		t.Run(fmt.Sprint(brokers, " brokers"), func(t *testing.T) {
-			withRefusing(t, brokers, func(t *testing.T, c refusing) {
-				a := adminOf(t, c.cfg)
+			celltest.WithRefusing(t, brokers, func(t *testing.T, c celltest.Refusing) {
+				a := adminOf(t, c.Cfg)
 				ids, err := a.EnsureQueueTopics(t.Context(), []compute.QueueName{"a"}, 1)
 				if err == nil {
 					err = a.InitShareState(t.Context(), "g", []compute.QueueName{"a"})
@@ -87,25 +94,25 @@ func TestFirstMinuteOfClients(t *testing.T) {
 					t.Fatal(err)
 				}
 				q := wire.QueueRef{Name: "a", Group: "g", TopicID: ids["a"]}
-				cfg, reg := knowing(t, c.cfg)
-				j := NewJoint(cfg)
-				var rs []*Reader
+				cfg, reg := knowing(t, c.Cfg)
+				j := read.NewJoint(cfg)
+				var rs []*read.Reader
 				var ran sync.WaitGroup
 				reading, end := context.WithCancel(t.Context())
 				for _, topic := range []string{cfg.Topics.Host("h"), cfg.Topics.Queues(), cfg.Topics.Advice()} {
-					r := j.Reader(ReaderOptions{Topic: topic, Handle: func(Batch) {}})
+					r := j.Reader(read.Options{Topic: topic, Handle: func(read.Batch) {}})
 					ran.Go(func() { _ = r.Run(reading) }) // whatever is wrong, it is not ready
 					rs = append(rs, r)
 				}
 				for _, r := range rs {
-					await(t, r.Ready(), "the reader is ready")
+					celltest.Await(t, r.Ready(), "the reader is ready")
 				}
-				p := NewPuller(cfg, PullerOptions{})
+				p := share.NewPuller(cfg, share.Options{})
 				ran.Go(func() { _ = p.Run(reading) }) // whatever is wrong, it places nothing
 				if _, err := p.Place(t.Context(), []wire.QueueRef{q}); err != nil {
 					t.Fatal(err)
 				}
-				w, err := NewReporter(cfg)
+				w, err := write.NewReporter(cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -114,7 +121,7 @@ func TestFirstMinuteOfClients(t *testing.T) {
 					if err := w.Send(t.Context(), rec.To(cfg.Topics.Hosts(), wire.AnyPartition), rec.To(cfg.Topics.Reports(), wire.AnyPartition)); err != nil {
 						t.Fatal(err)
 					}
-					passes(DefaultReaderWait)
+					celltest.Passes(read.DefaultWait)
 				}
 
 				if n := timesAsked(t, reg, kmsg.Metadata); n > most {
@@ -127,7 +134,7 @@ func TestFirstMinuteOfClients(t *testing.T) {
 				end()
 				ran.Wait()
 				a.Close()
-				passes(DefaultReaderWait) // what brokers still hold
+				celltest.Passes(read.DefaultWait) // what brokers still hold
 			})
 		})
 	}
@@ -137,8 +144,8 @@ func TestFirstMinuteOfClients(t *testing.T) {
 // key says, and arrive once.
 func TestReporterWritesWhereAProducerWould(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, reg := knowing(t, testConfig(b))
-		w, err := NewReporter(cfg)
+		cfg, reg := knowing(t, celltest.TestConfig(b))
+		w, err := write.NewReporter(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,19 +155,19 @@ func TestReporterWritesWhereAProducerWould(t *testing.T) {
 		for i := range 20 {
 			recs = append(recs, wire.Record{Key: []byte(fmt.Sprint("key ", i)), Value: []byte("v"), Headers: []wire.Header{{Key: "h", Value: []byte("x")}}}.To(topic, wire.AnyPartition))
 		}
-		if err := w.Send(patient(t), recs...); err != nil {
+		if err := w.Send(celltest.Patient(t), recs...); err != nil {
 			t.Fatal(err)
 		}
-		if err := producer(t, testConfig(b)).Send(patient(t), recs...); err != nil {
+		if err := producer(t, celltest.TestConfig(b)).Send(celltest.Patient(t), recs...); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Send(patient(t), wire.Record{Value: []byte("last")}.To(topic, 0), wire.Record{Value: []byte("last")}.To(topic, 1)); err != nil {
+		if err := w.Send(celltest.Patient(t), wire.Record{Value: []byte("last")}.To(topic, 0), wire.Record{Value: []byte("last")}.To(topic, 1)); err != nil {
 			t.Fatal(err)
 		}
 		at := map[string]map[int32]int{}
-		r := follow(t, testConfig(b), ReaderOptions{Topic: topic})
+		r := readtest.Follow(t, celltest.TestConfig(b), read.Options{Topic: topic})
 		for lasts := 0; lasts < 2; {
-			for _, rec := range (<-r.batches).Records {
+			for _, rec := range (<-r.Batches).Records {
 				if string(rec.Value) == "last" {
 					lasts++
 					continue
@@ -188,11 +195,11 @@ func TestReporterWritesWhereAProducerWould(t *testing.T) {
 // Whatever a broker answers, what a reporter could not write the producer does, and
 // goes on with.
 func TestReporterPassesEveryError(t *testing.T) {
-	for _, code := range producePasses() {
+	for _, code := range celltest.ProducePasses() {
 		t.Run(code.Message, func(t *testing.T) {
-			withRefusing(t, 1, func(t *testing.T, c refusing) {
-				cfg, reg := knowing(t, c.cfg)
-				w, err := NewReporter(cfg)
+			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+				cfg, reg := knowing(t, c.Cfg)
+				w, err := write.NewReporter(cfg)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -203,9 +210,9 @@ func TestReporterPassesEveryError(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				h := c.refuse(kmsg.Produce, code, 1)
+				h := c.Refuse(kmsg.Produce, code, 1)
 				send()
-				hitBy(t, h, 1)
+				celltest.HitBy(t, h, 1)
 				if n := timesAsked(t, reg, kmsg.InitProducerID); n != 1 {
 					t.Errorf("a producer id was asked for %d times, want once: the producer writes now", n)
 				}
@@ -217,26 +224,26 @@ func TestReporterPassesEveryError(t *testing.T) {
 
 // A leader that moves: what is written then arrives, by the producer.
 func TestReporterFollowsALeader(t *testing.T) {
-	withRefusing(t, 3, func(t *testing.T, c refusing) {
-		cfg, _ := knowing(t, c.cfg)
-		w, err := NewReporter(cfg)
+	celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+		cfg, _ := knowing(t, c.Cfg)
+		w, err := write.NewReporter(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.Close()
 		topic := cfg.Topics.Hosts()
-		r := follow(t, c.cfg, ReaderOptions{Topic: topic})
+		r := readtest.Follow(t, c.Cfg, read.Options{Topic: topic})
 		for i := range 4 {
 			value := fmt.Sprint(i)
 			if err := w.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topic, wire.AnyPartition)); err != nil {
 				t.Fatal(err)
 			}
-			r.upTo(t, value)
+			r.UpTo(t, value)
 			if err := c.MoveTopicPartition(topic, 0, (c.LeaderFor(topic, 0)+1)%3); err != nil {
 				t.Fatal(err)
 			}
 		}
-		r.stop()
-		passes(DefaultReaderWait)
+		r.Stop()
+		celltest.Passes(read.DefaultWait)
 	})
 }

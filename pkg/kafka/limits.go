@@ -3,7 +3,7 @@ package kafka
 const (
 	// maxRecordBytes is the largest batch that producers write: the largest request
 	// with room to spare.
-	maxRecordBytes = 1 << 20
+	MaxRecordBytes = 1 << 20
 	// maxTurnBytes is the largest batch that a turn writes to a partition of instances.
-	maxTurnBytes = 32 << 20
+	MaxTurnBytes = 32 << 20
 )

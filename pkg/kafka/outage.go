@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
 // Outage tells the log that brokers cannot be used: once when that begins, once
@@ -17,7 +19,7 @@ type Outage struct {
 	log *zap.Logger
 
 	mu    sync.Mutex
-	open  map[*lookout]error // who is in trouble, and why
+	open  map[*OutageReporter]error // who is in trouble, and why
 	since time.Time
 	told  time.Time            // zero: not yet
 	said  map[string]time.Time // what kgo says, and when it last was passed on
@@ -28,7 +30,7 @@ const stillEvery = time.Minute
 
 // NewOutage is told of nothing yet. Give it to all clients of a process by Config.
 func NewOutage(log *zap.Logger) *Outage {
-	return &Outage{log: log, open: map[*lookout]error{}, said: map[string]time.Time{}}
+	return &Outage{log: log, open: map[*OutageReporter]error{}, said: map[string]time.Time{}}
 }
 
 // news says whether a message of kgo's, which are few, is worth a line: not if
@@ -49,24 +51,24 @@ func (o *Outage) news(msg string) bool {
 
 // lookout is what one client that uses brokers for something sees of them. A
 // nil one sees nothing.
-type lookout struct {
+type OutageReporter struct {
 	outage *Outage
 	what   string
 	in     atomic.Bool // in trouble
 }
 
 // look begins to look after a client. Without a common outage each has its own.
-func (c Config) look(what string) *lookout {
+func (c Config) OutageReporter(what string) *OutageReporter {
 	o := c.Outage
 	if o == nil {
 		o = NewOutage(c.Log)
 	}
-	return &lookout{outage: o, what: what}
+	return &OutageReporter{outage: o, what: what}
 }
 
 // failed says that what was tried failed, and will be tried again. Who calls it
 // has tried often enough that it is no change of leaders.
-func (w *lookout) failed(err error) {
+func (w *OutageReporter) Failed(err error) {
 	if w == nil {
 		return
 	}
@@ -89,7 +91,7 @@ func (w *lookout) failed(err error) {
 }
 
 // fine says that something succeeded, or that nobody tries any more.
-func (w *lookout) fine() {
+func (w *OutageReporter) Fine() {
 	if w == nil || !w.in.Load() || !w.in.Swap(false) {
 		return
 	}
@@ -116,24 +118,24 @@ func (o *Outage) whats() []string {
 
 // groupTrouble sees that a member of a group does not get on. It is a hook of
 // kgo, which tells of each try that failed.
-type groupTrouble struct {
-	look  *lookout
+type GroupTrouble struct {
+	look  *OutageReporter
 	fails atomic.Int32
 }
 
-func newGroupTrouble(c Config, group string) *groupTrouble {
-	return &groupTrouble{look: c.look("be a member of " + group)}
+func NewGroupTrouble(c Config, group string) *GroupTrouble {
+	return &GroupTrouble{look: c.OutageReporter("be a member of " + group)}
 }
 
 // OnGroupManageError hears of one try that failed.
-func (g *groupTrouble) OnGroupManageError(err error) {
-	if g.fails.Add(1) >= logAfter {
-		g.look.failed(err)
+func (g *GroupTrouble) OnGroupManageError(err error) {
+	if g.fails.Add(1) >= pace.LogAfter {
+		g.look.Failed(err)
 	}
 }
 
 // over says that the group has taken this member, or that it wants to be none.
-func (g *groupTrouble) over() {
+func (g *GroupTrouble) Over() {
 	g.fails.Store(0)
-	g.look.fine()
+	g.look.Fine()
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
-
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 // One outage is one line at its beginning, one a minute and one at its end,
@@ -20,21 +18,21 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.DebugLevel)
 		cfg := Config{Outage: NewOutage(zap.New(core))}
-		read, pull := cfg.look("read berth.hosts"), cfg.look("pull work")
-		read.fine()
+		read, pull := cfg.OutageReporter("read berth.hosts"), cfg.OutageReporter("pull work")
+		read.Fine()
 		refused := errors.New("refused")
 		for range 150 { // seconds
-			read.failed(refused)
-			pull.failed(refused)
+			read.Failed(refused)
+			pull.Failed(refused)
 			time.Sleep(time.Second)
 		}
-		pull.fine()
-		pull.fine()
+		pull.Fine()
+		pull.Fine()
 		time.Sleep(time.Second)
-		read.fine()
+		read.Fine()
 		time.Sleep(time.Hour)
-		pull.failed(refused)
-		pull.fine()
+		pull.Failed(refused)
+		pull.Fine()
 		type line struct {
 			Text   string
 			Fields map[string]any
@@ -79,23 +77,4 @@ func TestClientsOfAProcessDoNotRepeatEachOther(t *testing.T) {
 			t.Errorf("without a common outage nothing is left out: %d lines", n)
 		}
 	})
-}
-
-func TestHostStreamsAreManyAndOneThing(t *testing.T) {
-	topics := wire.Topics{Prefix: "p."}
-	if a, b := readOf(topics, "p.host.h1"), readOf(topics, "p.hosts"); a != "read host streams" || b != "read p.hosts" {
-		t.Errorf("%q %q", a, b)
-	}
-}
-
-func TestFailuresInARowAreToldEverLessOften(t *testing.T) {
-	var told []int
-	for n := 1; n <= 100; n++ {
-		if telling(n) {
-			told = append(told, n)
-		}
-	}
-	if diff := cmp.Diff([]int{1, 2, 4, 8, 16, 32, 64}, told); diff != "" {
-		t.Error(diff)
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/publish"
 	"github.com/berth-project/berth/pkg/publish/publishtest"
@@ -61,7 +62,7 @@ func table() []compute.Request {
 // everyone is every client, and last Berth's own API nodes.
 func everyone(partitions int32) []publishtest.Way {
 	return append(publishtest.Adapters(), publishtest.Way{Name: "berth", New: func(t testing.TB, brokers []string, o publish.Options) publishtest.Publish {
-		own, err := kafka.NewProducer(kafka.Config{Brokers: brokers, Topics: o.Topics})
+		own, err := write.NewProducer(kafka.Config{Brokers: brokers, Topics: o.Topics})
 		if err != nil {
 			t.Fatal(err)
 		}

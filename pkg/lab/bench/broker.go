@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/localkafka"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -68,7 +69,7 @@ func askVersion(ctx context.Context, addrs []string) (string, error) {
 			return "", fmt.Errorf("kafka %q: give host:port, several with commas between them, or %q: %w", a, KafkaLocal, err)
 		}
 	}
-	admin, err := kafka.NewAdmin(kafka.Config{Brokers: addrs, Topics: wire.Topics{}})
+	admin, err := kafkaadmin.New(kafka.Config{Brokers: addrs, Topics: wire.Topics{}})
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -49,7 +50,7 @@ func makeCell(t *testing.T, b kafkatest.Broker, prefix string) {
 	}
 	defer client.Close()
 	topics := wire.Topics{Prefix: prefix}
-	admin, err := kafka.NewAdmin(kafka.Config{Brokers: b.Addrs, Topics: topics})
+	admin, err := kafkaadmin.New(kafka.Config{Brokers: b.Addrs, Topics: topics})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,10 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	kafkaloop "github.com/berth-project/berth/pkg/kafka/loop"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	kafkawrite "github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -42,7 +46,7 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 	if err := f.makeTopics(ctx); err != nil {
 		return Floor{}, err
 	}
-	producer, err := kafka.NewProducer(f.as(lab.RoleAPI))
+	producer, err := kafkawrite.NewProducer(f.as(lab.RoleAPI))
 	if err != nil {
 		return Floor{}, err
 	}
@@ -76,11 +80,11 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 // parts are all that works.
 func (f *floor) parts() service.Part {
 	g := service.NewGroup()
-	g.Add("observer", kafka.NewReader(f.cfg, kafka.ReaderOptions{
-		Topic: f.cfg.Topics.Instances(), Committed: true, From: kafka.End(), Handle: f.see,
+	g.Add("observer", read.NewReader(f.cfg, read.Options{
+		Topic: f.cfg.Topics.Instances(), Committed: true, From: read.End(), Handle: f.see,
 	}))
-	loop := kafka.LoopOptions{Group: f.cfg.Topics.ConductorGroup()}
-	g.Add("loop", kafka.NewLoop(f.as(lab.RoleConductor), loop, floorHandler{f.cfg.Topics, f.queues}))
+	loop := kafkaloop.Options{Group: f.cfg.Topics.ConductorGroup()}
+	g.Add("loop", kafkaloop.New(f.as(lab.RoleConductor), loop, floorHandler{f.cfg.Topics, f.queues}))
 	g.Add("hosts", f.hosts())
 	return g
 }
@@ -99,13 +103,13 @@ type floor struct {
 	ledger   *ledger
 	queues   []queue
 	refs     []wire.QueueRef
-	producer *kafka.Producer
+	producer *kafkawrite.Producer
 }
 
 // makeTopics makes what Berth makes: its own topics, the queues with their share
 // state, the hosts' streams.
 func (f *floor) makeTopics(ctx context.Context) error {
-	admin, err := kafka.NewAdmin(f.cfg)
+	admin, err := kafkaadmin.New(f.cfg)
 	if err != nil {
 		return err
 	}
@@ -156,7 +160,7 @@ func (f *floor) run(ctx context.Context, boots []*boot) error {
 }
 
 // see notes what the log of instances says.
-func (f *floor) see(b kafka.Batch) {
+func (f *floor) see(b read.Batch) {
 	now := time.Now()
 	all := make([]sight, 0, len(b.Records))
 	for _, rec := range b.Records {

@@ -6,7 +6,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/kafka/share"
+	kafkawrite "github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -33,18 +35,18 @@ func (f *floor) hosts() service.Part {
 // is granted.
 func (f *floor) host(i int, refs []wire.QueueRef) (service.Part, error) {
 	cfg := f.as(lab.RoleAgent)
-	producer, err := kafka.NewProducer(cfg)
+	producer, err := kafkawrite.NewProducer(cfg)
 	if err != nil {
 		return nil, err
 	}
 	h := &floorHost{
 		index: i, refs: refs, topics: cfg.Topics, producer: producer,
-		puller: kafka.NewPuller(cfg, kafka.PullerOptions{}), log: cfg.Log,
+		puller: share.NewPuller(cfg, share.Options{}), log: cfg.Log,
 	}
 	g := service.NewGroup()
 	g.Closes("producer", func() error { producer.Close(); return nil })
 	g.Add("puller", h.puller)
-	g.Add("stream", kafka.NewReader(cfg, kafka.ReaderOptions{Topic: cfg.Topics.Host(floorHostID(i)), Handle: h.granted}))
+	g.Add("stream", read.NewReader(cfg, read.Options{Topic: cfg.Topics.Host(floorHostID(i)), Handle: h.granted}))
 	g.Add("host", service.Func(h.run))
 	return g, nil
 }
@@ -53,8 +55,8 @@ type floorHost struct {
 	index    int
 	refs     []wire.QueueRef
 	topics   wire.Topics
-	producer *kafka.Producer
-	puller   *kafka.Puller
+	producer *kafkawrite.Producer
+	puller   *share.Puller
 	log      *zap.Logger
 }
 
@@ -110,7 +112,7 @@ func (h *floorHost) claim(rec wire.Record) {
 }
 
 // granted takes what the host's stream brings.
-func (h *floorHost) granted(b kafka.Batch) {
+func (h *floorHost) granted(b read.Batch) {
 	for _, rec := range b.Records {
 		if n, ok := readNote(rec); ok {
 			h.report(n.as(floorStarted))

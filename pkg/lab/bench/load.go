@@ -10,7 +10,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkawrite "github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -146,7 +146,7 @@ func (h overHTTP) close() {
 
 // overKafka writes records of the requests topic, as an API node would.
 type overKafka struct {
-	producer *kafka.Producer
+	producer *kafkawrite.Producer
 	topics   wire.Topics
 }
 

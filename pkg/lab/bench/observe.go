@@ -4,15 +4,16 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 // observer reads the log of instances as anybody may, committed records only,
 // and notes when it saw what. The moment is that of the batch it was read in.
-func observer(cfg kafka.Config, l *ledger) *kafka.Reader {
-	return kafka.NewReader(cfg, kafka.ReaderOptions{
-		Topic: cfg.Topics.Instances(), Committed: true, From: kafka.End(),
-		Handle: func(b kafka.Batch) {
+func observer(cfg kafka.Config, l *ledger) *read.Reader {
+	return read.NewReader(cfg, read.Options{
+		Topic: cfg.Topics.Instances(), Committed: true, From: read.End(),
+		Handle: func(b read.Batch) {
 			now := time.Now()
 			l.see(now, sights(b.Records))
 		},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	kafkawrite "github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -62,7 +62,7 @@ func (r *run) churning(ctx context.Context, l *load, work func(context.Context) 
 // sender is the way in.
 func (r *run) sender(api string) (sender, func(), error) {
 	if r.o.Via == ViaKafka {
-		p, err := kafka.NewProducer(r.kafka("sender"))
+		p, err := kafkawrite.NewProducer(r.kafka("sender"))
 		if err != nil {
 			return nil, nil, err
 		}

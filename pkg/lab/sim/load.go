@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -22,7 +22,7 @@ type clients struct {
 	mu       sync.Mutex
 	made     map[clientKey]*client.Client
 	http     *http.Client
-	producer *kafka.Producer
+	producer *write.Producer
 }
 
 type clientKey struct {
@@ -34,7 +34,7 @@ func newClients(w *play) *clients {
 	c := &clients{play: w, made: map[clientKey]*client.Client{}}
 	c.http = &http.Client{Transport: &http.Transport{DialContext: w.ours.Dial}, Timeout: askTime}
 	var err error
-	c.producer, err = kafka.NewProducer(w.kafka())
+	c.producer, err = write.NewProducer(w.kafka())
 	w.must(err)
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
+	kafkaread "github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
@@ -192,29 +193,29 @@ func (w *play) observe() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	topics := w.kafka().Topics
 	var readers sync.WaitGroup
-	read := func(o kafka.ReaderOptions, each func(wire.Record)) {
+	read := func(o kafkaread.Options, each func(wire.Record)) {
 		o.MaxWait = time.Minute // the broker answers as soon as there is something
-		o.Handle = func(b kafka.Batch) {
+		o.Handle = func(b kafkaread.Batch) {
 			for _, r := range b.Records {
 				each(r)
 			}
 		}
-		r := kafka.NewReader(w.kafka(), o)
+		r := kafkaread.NewReader(w.kafka(), o)
 		readers.Go(func() {
 			if err := r.Run(ctx); err != nil {
 				w.rec.note("observer", err.Error())
 			}
 		})
 	}
-	read(kafka.ReaderOptions{Topic: topics.Instances(), Committed: true}, w.rec.instance)
-	read(kafka.ReaderOptions{Topic: topics.Hosts(), Gather: time.Second}, w.rec.beacon)
-	read(kafka.ReaderOptions{Topic: topics.Reports()}, w.rec.report)
-	read(kafka.ReaderOptions{Topic: topics.Queues()}, w.rec.queue)
+	read(kafkaread.Options{Topic: topics.Instances(), Committed: true}, w.rec.instance)
+	read(kafkaread.Options{Topic: topics.Hosts(), Gather: time.Second}, w.rec.beacon)
+	read(kafkaread.Options{Topic: topics.Reports()}, w.rec.report)
+	read(kafkaread.Options{Topic: topics.Queues()}, w.rec.queue)
 	for _, h := range w.World.Hosts {
-		read(kafka.ReaderOptions{Topic: topics.Host(h.ID)}, func(rec wire.Record) { w.rec.rung(h.ID, rec) })
+		read(kafkaread.Options{Topic: topics.Host(h.ID)}, func(rec wire.Record) { w.rec.rung(h.ID, rec) })
 	}
 	for _, q := range w.booked() {
-		read(kafka.ReaderOptions{Topic: topics.Build(q)}, w.rec.build)
+		read(kafkaread.Options{Topic: topics.Build(q)}, w.rec.build)
 	}
 	return func() { cancel(); readers.Wait() }
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/share"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -22,7 +24,7 @@ func (w *play) rogue(f Fault) {
 	cfg := w.kafka()
 	cfg.ClientID = "rogue"
 	queues := w.readable(cfg, f, end)
-	p := kafka.NewPuller(cfg, kafka.PullerOptions{MaxWait: wait})
+	p := share.NewPuller(cfg, share.Options{MaxWait: wait})
 	ctx, cancel := context.WithCancel(w.ours.life)
 	var running sync.WaitGroup
 	running.Go(func() { w.must(p.Run(ctx)) })
@@ -54,7 +56,7 @@ func (w *play) rogue(f Fault) {
 // readable are the queues that a rogue reads: those of the beginning, which are
 // open.
 func (w *play) readable(cfg kafka.Config, f Fault, end time.Time) (list []wire.QueueRef) {
-	a, err := kafka.NewAdmin(cfg)
+	a, err := admin.New(cfg)
 	w.must(err)
 	defer a.Close()
 	ids, err := a.QueueTopics(w.ours.life)

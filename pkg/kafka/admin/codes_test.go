@@ -1,0 +1,222 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// A thing that is asked of an admin, on a cell with a queue "old".
+type asked func(ctx context.Context, a *Admin) error
+
+var old = []compute.QueueName{"old"}
+
+func makesAQueue(ctx context.Context, a *Admin) error {
+	_, err := a.EnsureQueueTopics(ctx, []compute.QueueName{"new"}, 1)
+	return err
+}
+
+func findsAQueue(ctx context.Context, a *Admin) error {
+	_, err := a.EnsureQueueTopics(ctx, old, 1)
+	return err
+}
+
+func deletesAQueue(ctx context.Context, a *Admin) error {
+	ids, err := a.EnsureQueueTopics(ctx, old, 1)
+	if err != nil {
+		return err
+	}
+	return a.DeleteQueueTopic(ctx, ids["old"])
+}
+
+func initialises(ctx context.Context, a *Admin) error { return a.InitShareState(ctx, "g", old) }
+
+func asksHowFar(ctx context.Context, a *Admin) error {
+	p, err := a.QueueProgress(ctx, []wire.QueueRef{{Name: "old", Group: "g"}})
+	if err != nil {
+		return err
+	}
+	return p[0].Err
+}
+
+func trims(ctx context.Context, a *Admin) error {
+	return a.DeleteRecordsBelow(ctx, map[compute.QueueName]int64{"old": 0})
+}
+
+func counts(ctx context.Context, a *Admin) error {
+	_, err := a.Partitions(ctx, a.cfg.Topics.Build("old"))
+	return err
+}
+
+func asksForPositions(ctx context.Context, a *Admin) error {
+	_, err := a.Committed(ctx, "readers", a.cfg.Topics.Build("old"))
+	return err
+}
+
+func ensures(ctx context.Context, a *Admin) error { return a.EnsureTopics(ctx, 2, 1) }
+
+// asking does something while two requests of a kind are refused.
+func asking(t *testing.T, do asked, key kmsg.Key, code *kerr.Error) (took time.Duration, err error) {
+	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+		a, clientErr := New(c.Cfg)
+		if clientErr != nil {
+			t.Fatal(clientErr)
+		}
+		defer a.Close()
+		if err := findsAQueue(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		h, began := c.Refuse(key, code, 2), time.Now()
+		err = do(t.Context(), a)
+		took = time.Since(began)
+		if h.Hits() == 0 {
+			t.Error("nothing was refused")
+		}
+		h.Remove()
+		if err != nil && !errors.Is(err, wire.ErrNoTopic) {
+			celltest.Passes(time.Second) // kadm answers from memory
+			if err := do(t.Context(), a); err != nil {
+				t.Errorf("once more: %v", err)
+			}
+		}
+	})
+	return took, err
+}
+
+// What passes soon is waited for.
+func TestAdminWaits(t *testing.T) {
+	moving := []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator}
+	for name, of := range map[string]struct {
+		do asked
+		celltest.Refusals
+	}{
+		"make a queue":                    {makesAQueue, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.NotController}}},
+		"find a queue":                    {findsAQueue, celltest.Refusals{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}}},
+		"delete a queue":                  {deletesAQueue, celltest.Refusals{Key: kmsg.DeleteTopics, Codes: []*kerr.Error{kerr.NotController}}},
+		"delete a queue that is gone":     {deletesAQueue, celltest.Refusals{Key: kmsg.DeleteTopics, Codes: []*kerr.Error{kerr.UnknownTopicID, kerr.UnknownTopicOrPartition}}},
+		"count partitions":                {counts, celltest.Refusals{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}}},
+		"initialise, finding out where":   {initialises, celltest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
+		"initialise, asking before":       {initialises, celltest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound, kerr.UnknownTopicOrPartition, kerr.UnknownServerError)}},
+		"initialise":                      {initialises, celltest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: append(moving, kerr.UnknownTopicOrPartition)}},
+		"ask how far, where it begins":    {asksHowFar, celltest.Refusals{Key: kmsg.ListOffsets, Codes: []*kerr.Error{kerr.NotLeaderForPartition}}},
+		"ask how far":                     {asksHowFar, celltest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound)}},
+		"ask for positions":               {asksForPositions, celltest.Refusals{Key: kmsg.OffsetFetch, Codes: append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError, kerr.GroupIDNotFound)}},
+		"ask for positions, finding them": {asksForPositions, celltest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
+		"trim":                            {trims, celltest.Refusals{Key: kmsg.DeleteRecords, Codes: []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of.Each(t, func(t *testing.T, code *kerr.Error) {
+				if took, err := asking(t, of.do, of.Key, code); err != nil || took > time.Second {
+					t.Errorf("took %v: %v", took, err)
+				}
+			})
+		})
+	}
+}
+
+// Whether something was initialised is not asked before it is either done or dead.
+func TestInitialisingWaitsUntilItIsSettled(t *testing.T) {
+	celltest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.RequestTimedOut}}.Each(t, func(t *testing.T, code *kerr.Error) {
+		if took, err := asking(t, initialises, kmsg.AlterShareGroupOffsets, code); err != nil || took < defaultShareTimes().settle {
+			t.Errorf("took %v: %v", took, err)
+		}
+	})
+}
+
+// The rest is answered, so that who asked knows whether to try again: the queue
+// manager does, with growing pauses, and says in the queue's record what is wrong.
+func TestAdminSaysWhatIsWrong(t *testing.T) {
+	for name, of := range map[string]struct {
+		do asked
+		celltest.Refusals
+		kind compute.Kind
+	}{
+		"make a queue later":    {makesAQueue, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.RequestTimedOut, kerr.ThrottlingQuotaExceeded, kerr.UnknownServerError}}, compute.KindUnavailable},
+		"make no queue":         {makesAQueue, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.InvalidReplicationFactor, kerr.PolicyViolation, kerr.InvalidConfig}}, compute.KindInternal},
+		"may make no queue":     {makesAQueue, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
+		"make topics later":     {ensures, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.RequestTimedOut, kerr.UnknownServerError}}, compute.KindUnavailable},
+		"may make no topics":    {ensures, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
+		"delete no queue":       {deletesAQueue, celltest.Refusals{Key: kmsg.DeleteTopics, Codes: []*kerr.Error{kerr.TopicDeletionDisabled}}, compute.KindInternal},
+		"may delete no queue":   {deletesAQueue, celltest.Refusals{Key: kmsg.DeleteTopics, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
+		"may not initialise":    {initialises, celltest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
+		"initialise with users": {initialises, celltest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: []*kerr.Error{kerr.NonEmptyGroup}}, compute.KindConflict},
+		"do not know how far":   {asksHowFar, celltest.Refusals{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.LeaderNotAvailable, kerr.UnknownServerError}}, compute.KindUnavailable},
+		"may not know how far":  {asksHowFar, celltest.Refusals{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
+		"trim later":            {trims, celltest.Refusals{Key: kmsg.DeleteRecords, Codes: []*kerr.Error{kerr.RequestTimedOut, kerr.UnknownServerError}}, compute.KindUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of.Each(t, func(t *testing.T, code *kerr.Error) {
+				_, err := asking(t, of.do, of.Key, code)
+				celltest.WantKind(t, err, of.kind)
+			})
+		})
+	}
+}
+
+// Only that a topic is not known says that there is none.
+func TestATopicThatIsNotThere(t *testing.T) {
+	if _, err := asking(t, asksHowFar, kmsg.Metadata, kerr.UnknownTopicOrPartition); !errors.Is(err, wire.ErrNoTopic) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A limit that the brokers do not grant is a warning. The rest is said, and the
+// share state is not begun.
+func TestSettingsOfAGroupThatAreRefused(t *testing.T) {
+	for _, of := range []struct {
+		code  *kerr.Error
+		limit bool // only the delivery limit is refused
+		kind  compute.Kind
+		fine  bool
+	}{
+		{kerr.InvalidConfig, true, 0, true},
+		{kerr.InvalidRequest, true, 0, true},
+		{kerr.InvalidConfig, false, compute.KindInternal, false},
+		{kerr.RequestTimedOut, false, compute.KindUnavailable, false},
+		{kerr.UnknownServerError, true, compute.KindUnavailable, false},
+		{kerr.ClusterAuthorizationFailed, false, compute.KindForbidden, false},
+		{kerr.GroupAuthorizationFailed, true, compute.KindForbidden, false},
+	} {
+		t.Run(of.code.Message, func(t *testing.T) {
+			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+				a, err := New(c.Cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				if err := findsAQueue(t.Context(), a); err != nil {
+					t.Fatal(err)
+				}
+				c.ControlKey(int16(kmsg.IncrementalAlterConfigs), func(k kmsg.Request) (kmsg.Response, error, bool) {
+					c.KeepControl()
+					asked := k.(*kmsg.IncrementalAlterConfigsRequest).Resources[0]
+					if of.limit && asked.Configs[0].Name != "share.delivery.count.limit" {
+						return nil, nil, false
+					}
+					resp := k.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)
+					r := kmsg.NewIncrementalAlterConfigsResponseResource()
+					r.ResourceType, r.ResourceName, r.ErrorCode = asked.ResourceType, asked.ResourceName, of.code.Code
+					resp.Resources = append(resp.Resources, r)
+					return resp, nil, true
+				})
+				alters := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AlterShareGroupOffsets}, Observe: true, Count: -1})
+				err = initialises(t.Context(), a)
+				if of.fine && err != nil || of.fine != (alters.Hits() == 1) {
+					t.Errorf("initialised %d times: %v", alters.Hits(), err)
+				}
+				if !of.fine {
+					celltest.WantKind(t, err, of.kind)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/kafka"
+)
+
+// What a share group is told to do.
+const (
+	deliveryLimit = "25"    // deliveries of a record before it is dropped: far more than hosts that decline it
+	lockMillis    = "30000" // how long a record is its taker's without a renewal
+)
+
+// configureGroup sets what the agents count on. It may be done at any time and
+// any number of times.
+func (a *Admin) configureGroup(ctx context.Context, group string) error {
+	const op = "configure a share group"
+	err := a.setGroup(ctx, group, map[string]string{
+		"share.auto.offset.reset":       "earliest",
+		"share.isolation.level":         "read_uncommitted", // queues are written outside of transactions
+		"share.record.lock.duration.ms": lockMillis,
+	})
+	if err != nil {
+		return kafka.Classify(op, err)
+	}
+	err = a.setGroup(ctx, group, map[string]string{"share.delivery.count.limit": deliveryLimit})
+	if errors.Is(err, kerr.InvalidConfig) || errors.Is(err, kerr.InvalidRequest) {
+		// The work of a queue whose records are dropped early is published
+		// again, later than it could be: no reason not to start.
+		a.cfg.Log.Warn("the brokers do not let a record be delivered that often; set group.share.max.delivery.count.limit",
+			zap.String("group", group), zap.String("share.delivery.count.limit", deliveryLimit), zap.Error(err))
+		return nil
+	}
+	return kafka.Classify(op, err)
+}
+
+func (a *Admin) setGroup(ctx context.Context, group string, configs map[string]string) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	rr := kmsg.NewIncrementalAlterConfigsRequestResource()
+	rr.ResourceType, rr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	for name, value := range configs {
+		rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		rc.Name, rc.Op, rc.Value = name, kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(value)
+		rr.Configs = append(rr.Configs, rc)
+	}
+	req.Resources = append(req.Resources, rr)
+	resp, err := req.RequestWith(ctx, a.client)
+	if err != nil {
+		return err
+	}
+	for _, r := range resp.Resources {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package admin
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// QueueProgress is how far a share group is with one queue.
+type QueueProgress struct {
+	Queue   wire.QueueRef
+	TopicID compute.TopicID // the incarnation this is about; compare with Queue.TopicID
+	// Start: every record below is done or removed. -1: no share state. The
+	// brokers write the share start offset down only with the next
+	// acknowledgement after the one that moved it, so while others remain it may
+	// be behind by what was acknowledged last; when nothing remains it is LogEnd.
+	Start    int64
+	LogStart int64 // the oldest offset that still exists
+	LogEnd   int64 // the offset the next record gets
+	Depth    int64 // records that are not done; without share state, all there are
+	Err      error // wire.ErrNoTopic, or why nothing is known; then the rest means nothing
+}
+
+// QueueProgress asks how far queues are; the answers are in the order of
+// queues. The error is that of asking at all; what is wrong with one queue is
+// in its answer. Records may come and go between the questions it takes.
+func (a *Admin) QueueProgress(ctx context.Context, queues []wire.QueueRef) ([]QueueProgress, error) {
+	const op = "ask how far queues are"
+	all := make([]QueueProgress, 0, len(queues))
+	for piece := range pieces(queues) {
+		part, err := a.progress(ctx, piece)
+		if err != nil {
+			return nil, kafka.Classify(op, err)
+		}
+		all = append(all, part...)
+	}
+	return all, nil
+}
+
+// progress asks for the ends before the state: what the state calls done then
+// covers all up to these ends.
+func (a *Admin) progress(ctx context.Context, queues []wire.QueueRef) ([]QueueProgress, error) {
+	topics := make([]string, len(queues))
+	groups := map[string][]string{}
+	for i, q := range queues {
+		topics[i] = a.cfg.Topics.Build(q.Name)
+		groups[q.Group] = append(groups[q.Group], topics[i])
+	}
+	starts, err := a.kadm.ListStartOffsets(ctx, topics...)
+	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
+		return nil, err
+	}
+	ends, err := a.kadm.ListEndOffsets(ctx, topics...)
+	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
+		return nil, err
+	}
+	states := map[string]map[string]shareState{}
+	for g, ts := range groups {
+		if states[g], err = a.describe(ctx, g, ts); err != nil {
+			return nil, err
+		}
+	}
+	all := make([]QueueProgress, len(queues))
+	for i, q := range queues {
+		all[i] = progressOf(q, states[q.Group][topics[i]], starts[topics[i]], ends[topics[i]])
+	}
+	return all, nil
+}
+
+// worse is what is left of an error when an expected one is taken out of what
+// the single brokers said.
+func worse(err, expected error) error {
+	var shards *kadm.ShardErrors
+	if !errors.As(err, &shards) {
+		return err
+	}
+	for _, s := range shards.Errs {
+		if !errors.Is(s.Err, expected) {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholeTopic is where kadm puts what a broker says of a topic instead of where its
+// partitions are.
+const wholeTopic = -1
+
+func progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedOffset) QueueProgress {
+	p := QueueProgress{Queue: q, TopicID: topicID(s.topic), Start: s.start}
+	first, ok1 := start[0]
+	next, ok2 := end[0]
+	trouble := errors.Join(first.Err, next.Err, start[wholeTopic].Err, end[wholeTopic].Err)
+	if errors.Is(trouble, kerr.UnknownTopicOrPartition) || trouble == nil && !(ok1 && ok2) {
+		p.Err = wire.ErrNoTopic
+		return p
+	}
+	if p.Err = kafka.Classify("ask how far a queue is", errors.Join(s.err, trouble)); p.Err != nil {
+		return p
+	}
+	p.LogStart, p.LogEnd = first.Offset, next.Offset
+	switch {
+	case s.start < 0:
+		p.Depth = p.LogEnd - p.LogStart
+	case s.lag == 0:
+		p.Start = max(p.Start, p.LogEnd)
+	default:
+		p.Start = max(p.Start, p.LogStart)
+		p.Depth = min(s.lag, p.LogEnd-p.Start)
+		if s.lag < 0 { // not known for a moment
+			p.Depth = max(0, p.LogEnd-p.Start)
+		}
+	}
+	return p
+}
+
+// DeleteRecordsBelow removes the records of queues below these offsets; it
+// must be called with nothing above the share start offset. Queues that do not
+// exist are no error.
+func (a *Admin) DeleteRecordsBelow(ctx context.Context, below map[compute.QueueName]int64) error {
+	const op = "remove finished records"
+	offsets := kadm.Offsets{}
+	for q, offset := range below {
+		offsets.AddOffset(a.cfg.Topics.Build(q), 0, offset, -1)
+	}
+	answers, err := a.kadm.DeleteRecords(ctx, offsets)
+	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
+		return kafka.Classify(op, err)
+	}
+	for _, d := range answers.Sorted() {
+		if d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
+			return kafka.Classify(op+": "+d.Topic, d.Err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+package admin
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/write"
+)
+
+func producer(t testing.TB, cfg kafka.Config) *write.Producer {
+	t.Helper()
+	p, err := write.NewProducer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func adminOf(t testing.TB, cfg kafka.Config) *Admin {
+	t.Helper()
+	a, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}

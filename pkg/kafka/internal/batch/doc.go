@@ -1,0 +1,2 @@
+// Package batch makes record batches as Kafka stores them.
+package batch

@@ -1,0 +1,36 @@
+package celltest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
+)
+
+// counting gives a configuration metrics of its own.
+func Counting(cfg kafka.Config) (kafka.Config, *prometheus.Registry) {
+	reg := prometheus.NewRegistry()
+	cfg.Metrics = kafka.NewMetrics(reg)
+	return cfg, reg
+}
+
+// becomes waits until a metric has a value.
+func Becomes(t *testing.T, g prometheus.Gatherer, want float64, family string, labels ...string) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ctx := Patient(t); ; {
+		got, _ := telemetrytest.Value(t, g, family, labels...)
+		if got == want {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s %v stays at %v, want %v", family, labels, got, want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package fetch
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// cursor is how far one partition has been read.
+type Cursor struct {
+	Next  int64     // the offset to fetch next: everything below has been handled
+	End   int64     // where the partition ended when it was last fetched; -1: not known yet
+	Lost  bool      // not fetched until it is known who leads it
+	Alone bool      // fetched by itself next: see advance
+	Heard time.Time // up to when all that was said is known; zero: never
+	wrote term      // of the leader that wrote what lies just before next
+}
+
+// term is a leader's epoch. The zero value is one that is not known.
+type term struct {
+	epoch int32
+	known bool
+}
+
+// termOf is an epoch as Kafka says it: below 0 it is not known.
+func termOf(epoch int32) term {
+	if epoch < 0 {
+		return term{}
+	}
+	return term{epoch, true}
+}
+
+// number is the term as Kafka is told it.
+func (t term) number() int32 {
+	if !t.known {
+		return -1
+	}
+	return t.epoch
+}
+
+// forsake leaves a partition alone until it is known who leads it, after an answer
+// that says what is wrong.
+func (c *Cursor) Forsake(f Part) {
+	if c.Lost = true; f.unsure {
+		c.wrote = term{} // or it would be asked in vain for ever
+	}
+}
+
+// behind is how many offsets there are that have not been read.
+func (c *Cursor) Behind() int64 { return max(0, c.End-c.Next) }
+
+// cursors is how far each partition has been read.
+type Cursors map[int32]*Cursor
+
+// atEnd says whether every partition has been read to the end it last had.
+func (c Cursors) AtEnd() bool {
+	for _, p := range c {
+		if p.End < 0 || p.Next < p.End {
+			return false
+		}
+	}
+	return true
+}
+
+// heard is up to when all that was said in every partition is known.
+func (c Cursors) Heard() (oldest time.Time) {
+	for _, p := range c {
+		if oldest.IsZero() || p.Heard.Before(oldest) {
+			oldest = p.Heard
+		}
+		if p.Heard.IsZero() {
+			break
+		}
+	}
+	return oldest
+}
+
+// reached says whether every partition has been read to these offsets.
+func (c Cursors) Reached(ends map[int32]int64) bool {
+	for p, end := range ends {
+		if at, ok := c[p]; ok && at.Next < end {
+			return false
+		}
+	}
+	return true
+}
+
+// fetchedPart is what a fetch brought of one partition.
+type Part struct {
+	Partition int32
+	Records   []wire.Record
+	From      int64 // the offset that was asked for
+	Next      int64 // the offset after the last one that was looked at
+	End       int64 // where the partition ends for this reader
+	Bytes     int   // of the log, whether or not they held a record for this reader
+	wrote     term  // of the leader that wrote the last batch
+	Skipped   bool  // from was not in the log any more; next is the oldest offset that is
+	Alone     bool  // no other partition was in the request
+	diverged  bool  // the log does not have what was read, and is another one from end on: see fetch.add
+	unsure    bool  // the leader cannot say whether it has
+	Err       error
+}
+
+// advance moves the cursor over what was fetched.
+//
+// A position must get to the end even where no record sits: what is behind the
+// last record may be markers of transactions, aborted records, or nothing at
+// all where compaction removed the tail. The first two come as bytes without
+// records, and next passes them. The third comes as no bytes below the end;
+// but so does a partition whose turn did not come in a request for many. Only
+// when it is asked for alone, no bytes mean that there is nothing.
+//
+// Who wrote what lies before the position is known only where it was read: behind
+// a gap the leader may have been another.
+func (c *Cursor) Advance(f Part) {
+	if f.Next > c.Next {
+		c.Next, c.wrote = f.Next, f.wrote
+	}
+	if f.Skipped {
+		return // the end is not known from this
+	}
+	c.End = f.End
+	gap := f.Bytes == 0 && c.Next < c.End
+	if gap && f.Alone {
+		c.Next, c.wrote = c.End, term{}
+	}
+	c.Alone = gap && !f.Alone
+}

@@ -1,0 +1,2 @@
+// Package pace says how long Kafka's clients wait, and how often they ask and log.
+package pace

@@ -1,0 +1,2 @@
+// Package readtest follows a topic in the tests of what writes there.
+package readtest

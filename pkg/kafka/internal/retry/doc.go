@@ -1,0 +1,2 @@
+// Package retry tries again what brokers cannot do yet.
+package retry

@@ -1,0 +1,162 @@
+package loop
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// asides hears which partitions a loop has set aside.
+type asides struct {
+	mu  sync.Mutex
+	now []Aside
+	is  chan struct{} // rung with every word
+}
+
+func newAsides() *asides { return &asides{is: make(chan struct{}, 1)} }
+
+func (a *asides) set(now []Aside) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now = now
+	select {
+	case a.is <- struct{}{}:
+	default:
+	}
+}
+
+// setAsideTold has a loop tell it. The session is long: a member of the embedded
+// broker's group that is put out while it joins keeps its partitions.
+func setAsideTold(a *asides) Options {
+	return Options{SetAside: a.set, SessionTimeout: 30 * time.Second}
+}
+
+// await waits until just these partitions are set aside.
+func (a *asides) await(t *testing.T, want ...int32) {
+	t.Helper()
+	for ctx := celltest.Patient(t); ; {
+		a.mu.Lock()
+		var has []int32
+		for _, one := range a.now {
+			has = append(has, one.Partition)
+		}
+		a.mu.Unlock()
+		if slices.Equal(has, want) {
+			return
+		}
+		select {
+		case <-a.is:
+		case <-ctx.Done():
+			t.Fatalf("set aside are %v, want %v", has, want)
+		}
+	}
+}
+
+// A position behind the end of a topic, whether instances has it or the group, sets
+// its partition aside and no other; it stays so for every later owner, though the
+// topic grows beyond the position, until somebody resets it.
+func TestPartitionIsSetAside(t *testing.T) {
+	const far = 5 // behind the end, and soon before it
+	for name, astray := range map[string]func(t *testing.T, cfg kafka.Config){
+		"in instances": func(t *testing.T, cfg kafka.Config) {
+			s := scribeOf(t, cfg)
+			recs := []wire.Record{{Key: []byte("before"), Value: []byte("1")}}
+			position{at: [inputTopics]int64{0, far}, cursor: 0}.carry(recs)
+			if err := s.write(celltest.Patient(t), map[int32]*entry{1: {pen: penOf(t, s, 1)[1].pen, records: recs}}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"in the group": func(t *testing.T, cfg kafka.Config) {
+			var offsets kadm.Offsets
+			offsets.AddOffset(cfg.Topics.Requests(), 1, 0, -1)
+			offsets.AddOffset(cfg.Topics.Reports(), 1, far, -1)
+			if err := kadm.NewClient(celltest.AnyClient(t, cfg)).CommitAllOffsets(celltest.Patient(t), cfg.Topics.ConductorGroup(), offsets); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
+				astray(t, cfg)
+				celltest.Put(t, cfg, cfg.Topics.Reports(), 1, "before")
+				f := feeding(t, cfg, "k0", "k1", "report0", "report1")
+				heard := newAsides()
+				a := loop(t, cfg, setAsideTold(heard), newLedger(t, "a"))
+				heard.await(t, 1)
+				celltest.Await(t, a.Ready(), "the loop is ready without it")
+				f.more(far+1, 2) // now the topic is longer than the position says
+				a.await(t, "apply 0 report0 6")
+				a.stop(t)
+
+				heard = newAsides()
+				b := loop(t, cfg, setAsideTold(heard), newLedger(t, "b"))
+				heard.await(t, 1)
+				f.more(1, 2)
+				b.await(t, "apply 0 report0 7")
+
+				from, err := PositionOf(celltest.Patient(t), cfg, 1)
+				if err != nil || !from.Aside || !from.Astray() {
+					t.Fatalf("%+v, %v", from, err)
+				}
+				to, err := from.Reset(ResetNoticed)
+				if err != nil || to.Inputs[reports].At != 1 {
+					t.Fatalf("%+v, %v", to, err)
+				}
+				if err := ResetPosition(celltest.Patient(t), cfg, to); err != nil {
+					t.Fatal(err)
+				}
+				heard.await(t)
+				b.await(t, "apply 1 k1 7")
+				b.await(t, "apply 1 report1 7")
+				if healed, err := PositionOf(celltest.Patient(t), cfg, 1); err != nil || healed.Astray() {
+					t.Errorf("%+v, %v", healed, err)
+				} else if _, err := healed.Reset(ResetEnd); compute.KindOf(err) != compute.KindConflict {
+					t.Errorf("what is right was reset: %v", err)
+				}
+				b.stop(t)
+				// What was said before the reset is true no more, for nobody.
+				heard = newAsides()
+				c := loop(t, cfg, setAsideTold(heard), newLedger(t, "c"))
+				celltest.Await(t, c.Ready(), "the next is ready")
+				f.more(1, 2)
+				c.await(t, "apply 1 k1 8")
+				heard.await(t)
+			})
+		})
+	}
+}
+
+func TestPositionReset(t *testing.T) {
+	at := func(reset, r int64, aside bool) position {
+		return position{at: [inputTopics]int64{r, r}, cursor: r, reset: reset, aside: aside}
+	}
+	for _, c := range []struct{ a, b, want position }{
+		{at(0, 5, false), at(0, 7, false), at(0, 7, false)},
+		{at(0, 5, false), at(1, 3, false), at(1, 3, false)},
+		{at(2, 1, false), at(1, 3, true), at(2, 1, false)},
+		{at(1, 1, true), at(1, 3, false), at(1, 3, true)},
+	} {
+		if got := c.a.further(c.b); got != c.want {
+			t.Errorf("%+v and %+v: %+v, want %+v", c.a, c.b, got, c.want)
+		}
+		if got := c.b.further(c.a); got != c.want {
+			t.Errorf("%+v and %+v: %+v, want %+v", c.b, c.a, got, c.want)
+		}
+		recs := []wire.Record{{}}
+		c.want.carry(recs)
+		if got, ok := carried(recs[0]); !ok || got != c.want {
+			t.Errorf("%+v came back as %+v", c.want, got)
+		}
+		if m := c.want.metadata(requests); parseCursor(m) != c.want.cursor || parseReset(m) != c.want.reset {
+			t.Errorf("%+v came back as %q", c.want, *m)
+		}
+	}
+}

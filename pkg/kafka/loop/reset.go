@@ -1,0 +1,217 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
+	"github.com/berth-project/berth/pkg/kafka/internal/retry"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Position is where the conductors go on in a partition.
+type Position struct {
+	Partition int32
+	Inputs    []InputPosition // of requests and reports
+	// Aside says that a conductor has found it behind an end, and that nobody
+	// decides about the partition until it is reset. The positions are then where
+	// the topics ended when that was noticed.
+	Aside bool
+	at    position
+}
+
+// InputPosition is a position in one topic, and where that begins and ends.
+type InputPosition struct {
+	Topic           string
+	At, Begins, End int64 // At is -1 if nothing was ever decided
+}
+
+// Astray says whether a conductor cannot go on from there.
+func (p Position) Astray() bool {
+	for _, in := range p.Inputs {
+		if in.At > in.End {
+			return true
+		}
+	}
+	return p.Aside
+}
+
+// ResetTo is where a position that is astray is set.
+type ResetTo string
+
+const (
+	// ResetNoticed is where the topics ended when a conductor noticed, or, if none
+	// has, where they end now. Nothing is decided twice or passed over that came after.
+	ResetNoticed ResetTo = "noticed"
+	// ResetEnd passes over all that is there: requests in it were accepted, and are
+	// never decided.
+	ResetEnd ResetTo = "end"
+	// ResetBeginning has all decided again that the topics still have.
+	ResetBeginning ResetTo = "beginning"
+)
+
+// Check refuses any other.
+func (r ResetTo) Check() error {
+	switch r {
+	case ResetNoticed, ResetEnd, ResetBeginning:
+		return nil
+	}
+	return compute.Invalid("to", string(r), fmt.Sprintf("use %s, %s or %s", ResetNoticed, ResetEnd, ResetBeginning))
+}
+
+// ReadPosition reads the position of a partition from instances and from the group of
+// the conductors.
+func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error) {
+	const op = "read a position"
+	cfg = cfg.WithDefaults()
+	client, err := kafka.NewClient(cfg)
+	if err != nil {
+		return Position{}, err
+	}
+	defer client.Close()
+	ask := kadm.NewClient(client)
+	logged, err := loggedPosition(ctx, cfg, p)
+	if err != nil {
+		return Position{}, kafka.Classify(op, err)
+	}
+	topics := []string{cfg.Topics.Requests(), cfg.Topics.Reports()}
+	first, err := ask.ListStartOffsets(ctx, topics...)
+	if err != nil {
+		return Position{}, kafka.Classify(op, err)
+	}
+	last, err := ask.ListEndOffsets(ctx, topics...)
+	if err != nil {
+		return Position{}, kafka.Classify(op, err)
+	}
+	groups, err := ask.FetchOffsetsForTopics(ctx, cfg.Topics.ConductorGroup(), topics...)
+	if err != nil {
+		return Position{}, kafka.Classify(op, err)
+	}
+	committed := nowhere(p)
+	for i, topic := range topics {
+		if o, ok := groups.Lookup(topic, p); ok && o.Err == nil {
+			committed.at[i] = o.At
+			if i == requests {
+				committed.cursor, committed.reset = parseCursor(&o.Metadata), parseReset(&o.Metadata)
+			}
+		}
+	}
+	pos := Position{Partition: p, at: logged.further(committed)}
+	pos.Aside = pos.at.aside
+	for i, topic := range topics {
+		begins, ok1 := first.Lookup(topic, p)
+		ends, ok2 := last.Lookup(topic, p)
+		if !ok1 || !ok2 {
+			remedy := "name a partition that " + topic + " has"
+			return Position{}, compute.NotFound("partition", strconv.Itoa(int(p)), remedy)
+		}
+		if err := begins.Err; err != nil {
+			return Position{}, kafka.Classify(op, err)
+		}
+		if err := ends.Err; err != nil {
+			return Position{}, kafka.Classify(op, err)
+		}
+		pos.Inputs = append(pos.Inputs, InputPosition{
+			Topic: topic, At: pos.at.at[i], Begins: begins.Offset, End: ends.Offset,
+		})
+	}
+	return pos, nil
+}
+
+// loggedPosition reads a partition of instances to its end.
+func loggedPosition(ctx context.Context, cfg kafka.Config, p int32) (position, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	at := nowhere(p)
+	reader := read.NewReader(cfg, read.Options{
+		Topic: cfg.Topics.Instances(), Partitions: []int32{p}, Committed: true, MaxWait: restoreWait, Takeovers: true,
+		Handle: func(b read.Batch) {
+			for _, rec := range b.Records {
+				if said, ok := carried(rec); ok {
+					at = at.further(said)
+				}
+			}
+		},
+	})
+	ended := make(chan error, 1)
+	go func() { ended <- reader.Run(ctx) }()
+	select {
+	case <-reader.Ready():
+		cancel()
+		<-ended // nothing is handed over any more
+		return at, nil
+	case err := <-ended:
+		if err == nil {
+			err = ctx.Err()
+		}
+		return at, err
+	}
+}
+
+// Reset is what a position becomes.
+func (p Position) Reset(to ResetTo) (Position, error) {
+	if !p.Astray() {
+		return p, compute.Conflict("partition", strconv.Itoa(int(p.Partition)),
+			"has a position that conductors can go on from", "leave it as it is")
+	}
+	if err := to.Check(); err != nil {
+		return p, err
+	}
+	next := p
+	next.Inputs = nil
+	next.Aside, next.at.aside = false, false
+	next.at.reset++
+	for i, in := range p.Inputs {
+		switch to {
+		case ResetNoticed:
+			in.At = min(in.At, in.End)
+		case ResetEnd:
+			in.At = in.End
+		case ResetBeginning:
+			in.At = in.Begins
+		}
+		in.At = max(in.At, in.Begins)
+		next.at.at[i] = in.At
+		next.Inputs = append(next.Inputs, in)
+	}
+	return next, nil
+}
+
+// ResetPosition writes down a position that Reset has made, in one record that is a
+// takeover too: whoever owns the partition is fenced by it. A conductor that has set
+// the partition aside takes it over again within seconds.
+func ResetPosition(ctx context.Context, cfg kafka.Config, to Position) error {
+	const op = "reset a position"
+	cfg = cfg.WithDefaults()
+	client, err := kafka.NewClient(cfg, kgo.RequestRetries(0))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	topic := &fetch.Source{Client: client, Topic: cfg.Topics.Instances(), Log: cfg.Log}
+	if err := topic.Open(ctx); err != nil {
+		return kafka.Classify(op, err)
+	}
+	s := &scribe{
+		cfg: cfg, group: cfg.Topics.ConductorGroup(), name: "reset-position",
+		most: DefaultTurnBytes, client: client, topic: topic,
+	}
+	with, err := retry.Do(ctx, cfg.Log, "waiting for the right to write to instances", nil, func() (pen, error) {
+		ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+		defer cancel()
+		return s.raise(ctx, to.Partition, none)
+	})
+	if err != nil {
+		return kafka.Classify(op, err)
+	}
+	note := &entry{pen: with, records: []wire.Record{wire.Takeover(s.name)}}
+	to.at.carry(note.records)
+	return kafka.Classify(op, s.write(ctx, map[int32]*entry{to.Partition: note}))
+}

@@ -1,0 +1,76 @@
+package loop
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/kafka/internal/batch"
+	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// An input whose batch has a wrong checksum may have been good: nobody passes it. Its partition is set aside and no
+// other is, and it goes on once the batch can be read, from another replica perhaps.
+func TestSpoiltInputSetsItsPartitionAside(t *testing.T) {
+	celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+		h := newParking(t, c, 1)
+		lone, topic := c.LeaderFor(h.loop.Cfg.Topics.Instances(), 1), h.loop.Cfg.Topics.Requests()
+		if err := c.MoveTopicPartition(topic, 1, lone); err != nil {
+			t.Fatal(err)
+		}
+		h.loop.effects = effectsOf(c.Cfg)
+		var spoilt atomic.Bool
+		c.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			if req := k.(*kmsg.FetchRequest); spoilt.Load() && c.CurrentNode() == lone {
+				return spoiltAnswer(req), nil, true
+			}
+			return nil, nil, false
+		})
+		heard := newAsides()
+		h.loop.startWith(t, Options{Group: "g", SetAside: heard.set})
+		defer h.loop.end(t)
+		h.both(t)
+		spoilt.Store(true)
+		h.send(t, 1) // ends the fetch that is open
+		heard.await(t, 1)
+		heard.mu.Lock()
+		if why := heard.now[0]; !strings.Contains(why.Why, "cannot be read") || why.Remedy == "" {
+			t.Errorf("set aside: %+v", why)
+		}
+		heard.mu.Unlock()
+		h.send(t, 1)
+		h.send(t, 0)
+		h.done(t, 0)
+		spoilt.Store(false)
+		celltest.Passes(spoiltAgain + time.Second)
+		heard.await(t)
+		h.done(t, 1)
+		if n := h.loop.gains[0]; n != 1 {
+			t.Errorf("the other partition was gained %d times", n)
+		}
+	})
+}
+
+// spoiltAnswer answers a fetch with a batch that is not as it was written.
+func spoiltAnswer(req *kmsg.FetchRequest) kmsg.Response {
+	resp := req.ResponseKind().(*kmsg.FetchResponse)
+	for _, t := range req.Topics {
+		rt := kmsg.NewFetchResponseTopic()
+		rt.Topic, rt.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			rp := kmsg.NewFetchResponseTopicPartition()
+			batch := batch.Encode(batch.Writer{Producer: -1, Epoch: -1}, []wire.Record{{Key: []byte("k"), Value: []byte("1")}}, time.Now())
+			batch[7], batch[len(batch)-1] = byte(p.FetchOffset), batch[len(batch)-1]^1
+			rp.Partition, rp.RecordBatches, rp.HighWatermark = p.Partition, batch, p.FetchOffset+1
+			rp.LastStableOffset = rp.HighWatermark
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		resp.Topics = append(resp.Topics, rt)
+	}
+	return resp
+}

@@ -1,0 +1,350 @@
+package read
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
+)
+
+// Joint lets readers of several topics share one connection to each broker, and
+// one open fetch on it: a broker is asked once for all of them, and an idle host
+// costs it a third. Each of them is a reader like any other, and ends by itself.
+//
+//	reader ──fetch──▶ seat ─┐                 ┌─▶ there is something for it: answered
+//	reader ──fetch──▶ seat ─┼─▶ one request ──┤
+//	reader ──fetch──▶ seat ─┘                 └─▶ for others only: stays, and goes with the next
+//	reader ──fetch──▶ while one is open: asks by itself
+type Joint struct {
+	cfg kafka.Config
+
+	rides sync.WaitGroup
+
+	mu      sync.Mutex
+	users   int
+	client  *kgo.Client              // asks who leads
+	shared  *kafka.Direct            // carries the open fetch
+	aside   map[string]*kafka.Direct // by topic: for its reader, when it cannot wait until the open fetch ends
+	brokers map[int32]*coach
+	open    map[*fetch.Source]bool // topics of readers that run
+	inquiry *inquiry               // others may join it; nil: none
+}
+
+// coach is the fetch that goes to one broker, again and again.
+type coach struct {
+	seats    map[string]*seat // by topic
+	away     bool             // a request is open
+	until    time.Time        // when that ends at the latest, if the broker answers
+	outside  map[string]int   // fetches that readers make by themselves meanwhile
+	expected map[string]bool  // topics whose reader was answered, and is about to ask on
+	leaves   *time.Timer      // goes without them; nil: waits for nobody
+}
+
+// seat is one reader's fetch that waits for its answer.
+type seat struct {
+	topic    string
+	patient  bool // its reader comes back when it likes to
+	req      *kmsg.FetchRequest
+	wait     time.Duration
+	deadline time.Time         // ends the wait
+	done     chan fetch.Answer // takes one
+	riding   *ride             // nil: waits for the next request
+}
+
+// ride is one request for several.
+type ride struct {
+	seats  []*seat
+	left   int // who still wants its answer
+	cancel context.CancelFunc
+	until  time.Time
+}
+
+// boarding is how long a fetch waits at most for readers that were just answered.
+// They hand over what they got and come back at once, where a processor is free;
+// who goes without them has them ask by themselves.
+const boarding = 200 * time.Millisecond
+
+// overtime is how long who asks by himself waits at least beside a fetch that
+// should have ended: its answer is on its way, or lost. Without it he would ask on
+// and on, as fast as he is answered. It ends while the others would wait for him.
+const overtime = boarding / 2
+
+// NewJoint is for the readers of one part of a process.
+func NewJoint(cfg kafka.Config) *Joint {
+	if cfg.Known == nil {
+		cfg.Known = kafka.NewKnown()
+	}
+	return &Joint{cfg: cfg.WithDefaults(), brokers: map[int32]*coach{}, open: map[*fetch.Source]bool{}}
+}
+
+// Reader makes a reader that shares the connection; Run starts it. A reader with a
+// Pace waits for the next fetch that goes anyway. A Committed one shares nothing:
+// what a request may bring is the same for all of it.
+func (j *Joint) Reader(opts Options) *Reader {
+	r := NewReader(j.cfg, opts)
+	if !opts.Committed {
+		r.joint = j
+	}
+	return r
+}
+
+// enter gives a reader the client that all of them share, and the way out.
+func (j *Joint) enter() (_ *kgo.Client, leave func(), err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.users == 0 {
+		if j.client, err = kafka.NewClient(j.cfg, kgo.ConnIdleTimeout(kafka.AskedTimeout), kgo.MetadataMaxAge(kafka.NoMetadata)); err != nil {
+			return nil, nil, err
+		}
+		j.shared, j.aside = kafka.NewDirect(j.cfg, j.client), map[string]*kafka.Direct{}
+	}
+	j.users++
+	return j.client, j.exit, nil
+}
+
+// broker is whom a reader sends a question for a broker that no other reader has.
+func (j *Joint) Broker(id int32) kmsg.Requestor {
+	j.mu.Lock()
+	shared := j.shared
+	j.mu.Unlock()
+	return shared.Broker(id)
+}
+
+// exit is called by a reader that has no fetch any more.
+func (j *Joint) exit() {
+	j.mu.Lock()
+	j.users--
+	last, client, shared := j.users == 0, j.client, j.shared
+	var aside []*kafka.Direct
+	if last {
+		aside = slices.Collect(maps.Values(j.aside))
+		for _, c := range j.brokers {
+			c.stay()
+		}
+		clear(j.brokers)
+	}
+	j.mu.Unlock()
+	if last {
+		shared.Close()
+		for _, d := range aside {
+			d.Close()
+		}
+		client.Close()
+		j.rides.Wait() // whom nobody waits for was ended
+	}
+}
+
+// fetch has a request for one topic carried to a broker. Who knows that there is
+// something, and who is not patient while a request is open, asks by itself.
+func (j *Joint) Fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) fetch.Answer {
+	j.mu.Lock()
+	c := j.brokers[broker]
+	if c == nil {
+		c = &coach{seats: map[string]*seat{}, outside: map[string]int{}, expected: map[string]bool{}}
+		j.brokers[broker] = c
+	}
+	delete(c.expected, topic)
+	if wait == 0 || c.seats[topic] != nil || c.away && !patient {
+		early := false
+		if left := max(overtime, time.Until(c.until)); c.away && left < wait { // both end together, and go together the next time
+			req.MaxWaitMillis, early = waitMillis(left), true
+		}
+		aside := j.asideOf(topic)
+		c.outside[topic]++
+		j.mu.Unlock()
+		resp, err := fetch.RequestFetch(ctx, aside.Broker(broker), req)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if c.outside[topic]--; c.outside[topic] == 0 {
+			delete(c.outside, topic)
+		}
+		return fetch.Answer{Resp: resp, Early: early, Err: err}
+	}
+	s := &seat{topic: topic, patient: patient, req: req, wait: wait, deadline: time.Now().Add(wait), done: make(chan fetch.Answer, 1)}
+	c.seats[topic] = s
+	j.depart(c, broker)
+	j.mu.Unlock()
+	select {
+	case a := <-s.done:
+		return a
+	case <-ctx.Done():
+		j.mu.Lock()
+		j.unseat(c, s)
+		j.depart(c, broker)
+		j.mu.Unlock()
+		return fetch.Answer{Err: ctx.Err()}
+	}
+}
+
+// asideIdle is how long a connection stays open that a reader seldom needs.
+const asideIdle = 20 * time.Second
+
+// asideOf is what one reader asks by itself with. A broker answers one request of a
+// connection after the other: two readers that shared one would wait for each other, and
+// what is said to a host would lie behind a fetch that waits for news of queues.
+func (j *Joint) asideOf(topic string) *kafka.Direct {
+	d := j.aside[topic]
+	if d == nil {
+		d = kafka.NewDirect(j.cfg, j.client, kgo.ConnIdleTimeout(asideIdle))
+		j.aside[topic] = d
+	}
+	return d
+}
+
+// unseat takes out who does not wait any more. A request for nobody is ended.
+func (j *Joint) unseat(c *coach, s *seat) {
+	if c.seats[s.topic] == s {
+		delete(c.seats, s.topic)
+	}
+	if r := s.riding; r != nil {
+		if r.left--; r.left == 0 {
+			r.cancel()
+		}
+	}
+}
+
+// depart sends a request for all who wait, unless one is open or somebody is
+// about to come. Where somebody is patient and others are not it only looks what there
+// is: what a thousand hosts would be woken by at once, each finds when a fetch of its
+// own has ended.
+func (j *Joint) depart(c *coach, broker int32) {
+	if c.away || len(c.seats) == 0 {
+		return
+	}
+	if len(c.expected) > 0 {
+		if c.leaves == nil {
+			c.leaves = time.AfterFunc(boarding, func() {
+				j.mu.Lock()
+				defer j.mu.Unlock()
+				clear(c.expected)
+				c.leaves = nil
+				j.depart(c, broker)
+			})
+		}
+		return
+	}
+	c.stay()
+	r, now := &ride{}, time.Now()
+	req := kmsg.NewPtrFetchRequest()
+	req.SessionEpoch, req.MaxBytes, req.MinBytes = -1, fetch.AnswerBytes, fetch.GatherBytes
+	patient := 0
+	for _, s := range c.seats {
+		if s.patient {
+			patient++
+		}
+		if r.until.IsZero() || s.deadline.Before(r.until) {
+			r.until = s.deadline
+		}
+		s.riding = r
+		r.seats = append(r.seats, s)
+		req.MinBytes = min(req.MinBytes, s.req.MinBytes)
+		req.Topics = append(req.Topics, s.req.Topics...)
+	}
+	if patient > 0 && patient < len(r.seats) {
+		r.until = now
+	}
+	req.MaxWaitMillis = waitMillis(r.until.Sub(now))
+	r.left = len(r.seats)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	c.away, c.until = true, r.until
+	shared := j.shared
+	j.rides.Go(func() {
+		defer cancel()
+		resp, err := fetch.RequestFetch(ctx, shared.Broker(broker), req)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		c.away = false
+		for topic := range c.outside {
+			c.expected[topic] = true
+		}
+		j.arrive(c, r, resp, err)
+		j.depart(c, broker)
+	})
+}
+
+// stay stops the clock of a fetch that was about to go.
+func (c *coach) stay() {
+	if c.leaves != nil {
+		c.leaves.Stop()
+		c.leaves = nil
+	}
+}
+
+// arrive answers who has something to hear, or was patient. The others stay: what they
+// asked for still holds. But who has waited for long is answered as well, and waits
+// anew with the others: a fetch for what is left of each one's wait would be one for
+// each of them.
+func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	for _, s := range r.seats {
+		if s.riding = nil; c.seats[s.topic] != s {
+			continue // it has left
+		}
+		var of *kmsg.FetchResponse
+		if err == nil {
+			if of = s.of(resp); !s.news(of) && !s.patient && time.Until(s.deadline) > s.wait/2 {
+				continue
+			}
+		}
+		delete(c.seats, s.topic)
+		if !s.patient {
+			c.expected[s.topic] = true
+		}
+		s.done <- fetch.Answer{Resp: of, Early: s.deadline.After(r.until), Err: err}
+	}
+}
+
+// waitMillis is a wait as Kafka takes it, not shorter.
+func waitMillis(d time.Duration) int32 {
+	return int32((max(0, d) + time.Millisecond - 1).Milliseconds())
+}
+
+// of is what an answer says to one of those who asked.
+func (s *seat) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
+	own := *resp
+	own.Topics = nil
+	for _, t := range resp.Topics {
+		if asked := s.req.Topics[0]; t.TopicID == asked.TopicID && t.TopicID != [16]byte{} || t.Topic == asked.Topic && t.Topic != "" {
+			own.Topics = append(own.Topics, t)
+		}
+	}
+	return &own
+}
+
+// news says whether an answer holds anything: records, errors, or that there is
+// more than was asked for.
+func (s *seat) news(resp *kmsg.FetchResponse) bool {
+	for _, t := range resp.Topics {
+		for _, p := range t.Partitions {
+			if len(p.RecordBatches) > 0 || p.ErrorCode != 0 || fetch.Diverges(&p) || p.HighWatermark != s.from(p.Partition) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *seat) from(partition int32) int64 {
+	for _, p := range s.req.Topics[0].Partitions {
+		if p.Partition == partition {
+			return p.FetchOffset
+		}
+	}
+	return -1
+}
+
+// readClient is one that is asked for records and who leads, and nothing else.
+func readClient(cfg kafka.Config) (*kgo.Client, error) {
+	return kafka.NewClient(cfg, kgo.ConnIdleTimeout(kafka.AskedTimeout))
+}

@@ -1,0 +1,313 @@
+package read
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
+	"github.com/berth-project/berth/pkg/kafka/internal/pace"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// readLoop is a reader at work. One goroutine runs it and calls Handle; each
+// open fetch and the question of who leads have one of their own, and answer
+// over channels.
+type readLoop struct {
+	r       *Reader
+	src     *fetch.Source
+	at      fetch.Cursors
+	targets []target        // who waits for the reader to get where
+	unasked []chan struct{} // who waits for the ends as they are after now
+	asking  bool            // somebody asks for the ends
+	view    fetch.View      // what fetches go by
+	busy    map[int32]bool  // brokers with an open fetch
+	looking bool            // somebody asks who leads
+	fails   int             // fetches that failed in a row
+	sawEnd  bool            // the last batch that was handed over said End
+	began   time.Time       // when the last fetch was
+	told    bool            // some batch has said End: before, nobody is told of any
+
+	answers chan fetch.Fetched
+	views   chan looked
+	ends    chan target
+}
+
+// target is where some wait for the reader to get to.
+type target struct {
+	ends map[int32]int64
+	done []chan struct{}
+	err  error // the ends cannot be known
+}
+
+// looked is the answer to who leads.
+type looked struct {
+	view fetch.View
+	err  error
+}
+
+func newReadLoop(r *Reader, src *fetch.Source, at fetch.Cursors) *readLoop {
+	return &readLoop{
+		r: r, src: src, at: at, view: src.Current(), busy: map[int32]bool{},
+		answers: make(chan fetch.Fetched), views: make(chan looked), ends: make(chan target),
+	}
+}
+
+func (l *readLoop) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer l.drain()
+	defer cancel()
+	pace := time.NewTimer(0)
+	defer pace.Stop()
+	for {
+		if wait := l.early(time.Now()); wait > 0 {
+			pace.Reset(wait)
+		} else {
+			l.dispatch(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pace.C:
+		case done := <-l.r.syncs:
+			l.unasked = append(l.unasked, done)
+			l.ask(ctx)
+		case t := <-l.ends:
+			l.asking = false
+			if ctx.Err() != nil {
+				return nil
+			}
+			if t.err != nil {
+				return kafka.Classify("read "+l.src.Topic, t.err)
+			}
+			l.targets = append(l.targets, t)
+			l.settle()
+			l.ask(ctx)
+		case f := <-l.answers:
+			delete(l.busy, f.Fetch.Broker)
+			if err := l.take(ctx, f); err != nil {
+				return err
+			}
+		case v := <-l.views:
+			if err := l.follow(ctx, v); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// drain waits for the goroutines of the loop, which end because ctx has.
+func (l *readLoop) drain() {
+	for len(l.busy) > 0 || l.looking || l.asking {
+		select {
+		case f := <-l.answers:
+			delete(l.busy, f.Fetch.Broker)
+		case <-l.views:
+			l.looking = false
+		case <-l.ends:
+			l.asking = false
+		}
+	}
+}
+
+// ask asks for the ends on behalf of all who wait for that. Who comes while it
+// is under way waits for the next: these ends may be older than his call.
+func (l *readLoop) ask(ctx context.Context) {
+	if l.asking || len(l.unasked) == 0 {
+		return
+	}
+	t := target{done: l.unasked}
+	l.asking, l.unasked = true, nil
+	go func() {
+		t.ends, t.err = l.src.Persist(ctx, fetch.Latest)
+		l.ends <- t
+	}()
+}
+
+// early is how long the next fetch should wait for more to come.
+func (l *readLoop) early(now time.Time) time.Duration {
+	if !l.told || len(l.targets) > 0 || !l.at.AtEnd() {
+		return 0 // somebody waits for what there is, or there is more than one fetch brought
+	}
+	return l.began.Add(l.r.opts.Pace).Sub(now)
+}
+
+// dispatch begins a fetch at every broker that has none open.
+func (l *readLoop) dispatch(ctx context.Context) {
+	fetches := map[int32]fetch.Request{}
+	for p, c := range l.at {
+		broker := l.view.Leaders[p].Broker
+		if c.Lost || l.busy[broker] {
+			continue
+		}
+		f, ok := fetches[broker]
+		if ok && l.aloneIn(f) {
+			continue
+		}
+		if !ok || c.Alone {
+			f = l.r.opts.fetch(broker, l.view)
+		}
+		f.Add(p, c)
+		if c.End < 0 || c.Next < c.End {
+			f.Wait = 0 // there is something to know at once
+		}
+		fetches[broker] = f
+	}
+	for broker, f := range fetches {
+		l.busy[broker], l.began = true, time.Now()
+		f.Asked = l.began
+		go func() { l.answers <- l.src.Fetch(ctx, f, l.r.opts.Committed) }()
+	}
+}
+
+// fetch is a patient one of nothing yet.
+func (o Options) fetch(broker int32, v fetch.View) fetch.Request {
+	f := fetch.At(broker, v)
+	f.Wait, f.Least = o.MaxWait, 1
+	if o.Gather > 0 {
+		f.Wait, f.Least = o.Gather, fetch.GatherBytes
+	}
+	return f
+}
+
+// aloneIn says whether a fetch is for a partition that must be asked for alone.
+func (l *readLoop) aloneIn(f fetch.Request) bool {
+	for p := range f.From {
+		if l.at[p].Alone {
+			return true
+		}
+	}
+	return false
+}
+
+// take hands over what a fetch brought.
+func (l *readLoop) take(ctx context.Context, f fetch.Fetched) error {
+	if f.Err != nil {
+		for p := range f.Fetch.From {
+			l.at[p].Lost = true
+		}
+		return l.look(ctx, f.Err)
+	}
+	var records []wire.Record
+	var trouble error
+	slices.SortFunc(f.Parts, func(a, b fetch.Part) int { return int(a.Partition - b.Partition) })
+	for _, part := range f.Parts {
+		if part.Err != nil {
+			l.at[part.Partition].Forsake(part)
+			if trouble == nil || kafka.IsFatal(part.Err) {
+				trouble = part.Err
+			}
+			continue
+		}
+		if l.at[part.Partition].Next != part.From {
+			continue // asked of the leader before this one too, and that answer has come
+		}
+		if part.Skipped {
+			l.r.reads.gap()
+			l.r.cfg.Log.Warn("records were removed before they were read", zap.String("topic", l.src.Topic),
+				zap.Int32("partition", part.Partition), zap.Int64("from", part.From), zap.Int64("to", part.Next))
+		}
+		c := l.at[part.Partition]
+		if c.Advance(part); c.End == c.Next && !part.Skipped {
+			c.Heard = f.Said()
+		}
+		records = append(records, part.Records...)
+	}
+	l.handle(records)
+	if trouble != nil {
+		return l.look(ctx, trouble)
+	}
+	l.fails = 0
+	l.src.Look.Fine()
+	l.doubt(ctx)
+	return nil
+}
+
+// doubt asks now and then whether those who answer still lead.
+func (l *readLoop) doubt(ctx context.Context) {
+	if l.looking || !l.src.Doubtful(time.Now()) {
+		return
+	}
+	l.looking = true
+	go func() {
+		err := l.src.Doubt(ctx)
+		if !kafka.IsFatal(err) {
+			err = nil // nobody says otherwise
+		}
+		l.views <- looked{l.src.Current(), err}
+	}()
+}
+
+func (l *readLoop) handle(records []wire.Record) {
+	end := l.at.AtEnd()
+	if len(records) > 0 || end && !l.sawEnd {
+		l.r.opts.Handle(Batch{Records: records, End: end})
+	}
+	l.sawEnd = end
+	if heard := l.at.Heard(); !heard.IsZero() {
+		l.r.heard.Store(int64(heard.Sub(l.r.made)))
+	}
+	l.r.reads.took(len(records), end)
+	l.told = l.told || end
+	l.settle()
+}
+
+// settle tells those who waited for what has been handled by now. Who waits for
+// an empty topic waits for the receiver to hear that it is empty.
+func (l *readLoop) settle() {
+	l.targets = slices.DeleteFunc(l.targets, func(t target) bool {
+		if !l.told || !l.at.Reached(t.ends) {
+			return false
+		}
+		for _, done := range t.done {
+			close(done)
+		}
+		return true
+	})
+}
+
+// look asks who leads, because of an error that will pass; other errors it
+// returns.
+func (l *readLoop) look(ctx context.Context, why error) error {
+	if kafka.IsFatal(why) {
+		return kafka.Classify("read "+l.src.Topic, why)
+	}
+	l.fails++
+	l.r.reads.failed()
+	if l.fails >= pace.LogAfter {
+		l.src.Look.Failed(why)
+	}
+	if l.looking {
+		return nil
+	}
+	l.looking = true
+	wait := min(pace.MostWait, pace.Backoff(l.fails))
+	go func() {
+		if err := pace.Sleep(ctx, wait); err != nil {
+			l.views <- looked{err: err}
+			return
+		}
+		v, err := l.src.Refresh(ctx)
+		l.views <- looked{v, err}
+	}()
+	return nil
+}
+
+// follow takes news of who leads, and asks again if there is none.
+func (l *readLoop) follow(ctx context.Context, v looked) error {
+	l.looking = false
+	if v.err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return l.look(ctx, v.err)
+	}
+	l.view = v.view
+	for _, c := range l.at {
+		c.Lost = false
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package read
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/pace"
+	"github.com/berth-project/berth/pkg/kafka/internal/retry"
+	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// A reader that is slower than retention goes on with what there is, and says so.
+func TestReaderSkipsWhatWasRemovedBeforeIt(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg := celltest.TestConfig(b)
+		topic := b.Prefix + "advice"
+		celltest.MakeTopic(t, cfg, topic, 1, nil)
+		celltest.Put(t, cfg, topic, 0, "0")
+		logs, _ := celltest.LogTo(&cfg)
+		batches, proceed := make(chan Batch), make(chan struct{})
+		r := reader(cfg, Options{Topic: topic, MaxWait: 100 * time.Millisecond, Handle: func(b Batch) {
+			batches <- b
+			<-proceed
+		}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		<-batches // the reader now hangs in Handle
+		celltest.Put(t, cfg, topic, 0, "1", "2", "3")
+		celltest.RemoveBelow(t, cfg, topic, 3)
+		close(proceed)
+		if got := <-batches; len(got.Records) != 1 || string(got.Records[0].Value) != "3" || !got.End {
+			t.Errorf("got %+v", got)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := logs.FilterMessage("records were removed before they were read").Len(); n != 1 {
+			t.Errorf("said so %d times: %v", n, logs.All())
+		}
+	})
+}
+
+// A log that is shorter than what was read is another log.
+func TestReaderEndsWhenTheLogLostRecords(t *testing.T) {
+	cluster, cfg := celltest.FakeCluster(t)
+	celltest.MakeTopic(t, cfg, "t", 1, nil)
+	celltest.Put(t, cfg, "t", 0, "0", "1", "2")
+	r := read(t, cfg, Options{Topic: "t", MaxWait: 100 * time.Millisecond})
+	r.upTo(t, "2")
+	cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		return outOfRange(k.(*kmsg.FetchRequest)), nil, true
+	})
+	cluster.ControlKey(new(kmsg.ListOffsetsRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		return offsetOne(k.(*kmsg.ListOffsetsRequest)), nil, true
+	})
+	select {
+	case err := <-r.stopped:
+		if compute.KindOf(err) != compute.KindConflict {
+			t.Errorf("ended with %v", err)
+		}
+	case <-celltest.Patient(t).Done():
+		t.Fatal("reads on as if nothing were")
+	}
+}
+
+func outOfRange(req *kmsg.FetchRequest) *kmsg.FetchResponse {
+	resp := req.ResponseKind().(*kmsg.FetchResponse)
+	rp := kmsg.NewFetchResponseTopicPartition()
+	rp.ErrorCode = kerr.OffsetOutOfRange.Code
+	rt := kmsg.NewFetchResponseTopic()
+	rt.TopicID, rt.Partitions = req.Topics[0].TopicID, []kmsg.FetchResponseTopicPartition{rp}
+	resp.Topics = append(resp.Topics, rt)
+	return resp
+}
+
+func offsetOne(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
+	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+	rp := kmsg.NewListOffsetsResponseTopicPartition()
+	rp.Offset = 1
+	rt := kmsg.NewListOffsetsResponseTopic()
+	rt.Topic, rt.Partitions = req.Topics[0].Topic, []kmsg.ListOffsetsResponseTopicPartition{rp}
+	resp.Topics = append(resp.Topics, rt)
+	return resp
+}
+
+// Compaction can leave a log whose last records are gone: a fetch below the
+// end brings nothing, and the end is reached all the same.
+func TestReaderReachesAnEndWithoutRecords(t *testing.T) {
+	cluster, cfg := celltest.FakeCluster(t)
+	celltest.MakeTopic(t, cfg, "t", 2, nil)
+	celltest.Put(t, cfg, "t", 0, "0", "1")
+	celltest.Put(t, cfg, "t", 1, "other")
+	cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		req := k.(*kmsg.FetchRequest)
+		asks0 := slices.ContainsFunc(req.Topics[0].Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.Partition == 0 && p.FetchOffset < 2 })
+		if !asks0 {
+			return nil, nil, false
+		}
+		resp := outOfRange(req)
+		resp.Topics[0].Partitions[0].ErrorCode, resp.Topics[0].Partitions[0].HighWatermark = 0, 2
+		return resp, nil, true
+	})
+	r := read(t, cfg, Options{Topic: "t", MaxWait: 100 * time.Millisecond})
+	celltest.Await(t, r.Ready(), "the reader is ready")
+	syncUp(t, r)
+	if got, end := r.now(); !cmp.Equal(got, []string{"other"}) || !end {
+		t.Errorf("got %q, end %t", got, end)
+	}
+}
+
+func TestClientsLeaveNothingBehind(t *testing.T) {
+	b := kafkatest.Embedded(t)
+	cfg := celltest.TestConfig(b)
+	before := goleak.IgnoreCurrent()
+	for i := range 5 {
+		topic := fmt.Sprint(b.Prefix, i)
+		a, err := kafka.NewClient(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := kadm.NewClient(a).CreateTopic(celltest.Patient(t), 1, 1, nil, topic); err != nil {
+			t.Fatal(err)
+		}
+		p, err := write.NewProducer(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reader(cfg, Options{Topic: topic, Handle: func(Batch) {}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		if err := p.Send(celltest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Sync(celltest.Patient(t)); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		p.Close()
+		a.Close()
+	}
+	// kfake keeps a goroutine or two for each connection until it notices.
+	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"), goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).write"))
+}
+
+// A leader that freezes keeps its connections and says nothing. Another leads
+// after a while, and the reader must find out, long before its request times
+// out.
+func TestFrozenLeader(t *testing.T) {
+	c := kafkatest.StartT(t, kafkatest.Options{Nodes: 3, Properties: map[string]string{
+		"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
+	}})
+	cfg := kafka.Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "frozen."}}
+	topic := "frozen.table"
+	if _, err := kadm.NewClient(celltest.AnyClient(t, cfg)).CreateTopic(celltest.Patient(t), 1, 3, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	patience := cfg
+	patience.RequestTimeout = 10 * time.Minute // a reader that waits for it waits in vain
+	r := read(t, patience, Options{Topic: topic, MaxWait: time.Second})
+	celltest.Put(t, cfg, topic, 0, "before")
+	r.upTo(t, "before")
+	frozen := leaderOf(t, celltest.AnyClient(t, cfg), topic)
+	live := cfg
+	live.Brokers = slices.Delete(slices.Clone(cfg.Brokers), int(frozen)-1, int(frozen))
+	live.RequestTimeout = 2 * time.Second
+	other := celltest.AnyClient(t, live)
+	if err := c.Pause(int(frozen)); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for leaderOf(t, other, topic) == frozen {
+		if err := pace.Sleep(celltest.Patient(t), 50*time.Millisecond); err != nil {
+			t.Fatal("nobody else leads")
+		}
+	}
+	t.Logf("another leads after %v", time.Since(begun).Round(time.Millisecond))
+	celltest.Put(t, live, topic, 0, "after") // by a client that never met the frozen one
+	written := time.Now()
+	r.upTo(t, "after")
+	t.Logf("read %v later", time.Since(written).Round(time.Millisecond))
+	if err := c.Resume(int(frozen)); err != nil {
+		t.Fatal(err)
+	}
+	syncUp(t, r)
+}
+
+// leaderOf asks until some broker answers.
+func leaderOf(t *testing.T, cl *kgo.Client, topic string) int32 {
+	t.Helper()
+	found, err := retry.Do(celltest.Patient(t), zap.NewNop(), "", nil, func() (kmsg.MetadataResponseTopic, error) {
+		return celltest.Describe(celltest.Patient(t), cl, topic)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found.Partitions[0].Leader
+}

@@ -1,0 +1,238 @@
+package share
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// cable is a network whose connections can be cut.
+type cable struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func (c *cable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err == nil {
+		c.mu.Lock()
+		c.conns = append(c.conns, conn)
+		c.mu.Unlock()
+	}
+	return conn, err
+}
+
+func (c *cable) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+	c.conns = nil
+}
+
+func TestCutConnection(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg, wires := celltest.TestConfig(b), new(cable)
+		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
+		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+		cutCfg := cfg
+		cutCfg.Dial = wires.dial
+		p, other := pull(t, cutCfg, Options{MaxWait: short, AckWait: time.Millisecond}), pull(t, cfg, Options{MaxWait: short})
+		zero := p.takes(t, "0", q)
+		wires.cut()
+		other.takes(t, "0", q) // at once: nobody waits for a lock
+
+		p.Ack(zero, wire.AckAccept) // meets the cut, or the session after it
+		p.open(t, q)
+		if r := p.result(t); r.Err == nil && (r.Record == nil || r.Ref.Session == zero.Session) {
+			t.Errorf("the session outlived its connection: %+v", r)
+		} else if r.Record == nil {
+			p.takes(t, "1", q)
+		}
+		p.Ack(zero, wire.AckAccept)
+		c := p.Counts()
+		if c.Sessions != 1 || c.AcksDone+c.AcksRefused != 0 || c.AcksUnknown+c.AcksDropped != 2 {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
+// Whatever a broker answers, the next Open begins a new session as the same
+// member, and what the old one held is not acknowledged any more.
+func TestErrorsOfSessions(t *testing.T) {
+	for _, code := range []int16{
+		kerr.NotLeaderForPartition.Code, kerr.ShareSessionNotFound.Code, kerr.InvalidShareSessionEpoch.Code, kerr.InvalidRecordState.Code,
+		kerr.InvalidRequest.Code, kerr.NotCoordinator.Code, kerr.UnknownServerError.Code, kerr.UnknownTopicID.Code, kerr.ShareSessionLimitReached.Code,
+	} {
+		err := kerr.ErrorForCode(code)
+		t.Run(err.(*kerr.Error).Message, func(t *testing.T) {
+			cluster, cfg := celltest.FakeCluster(t)
+			q := initialised(t, cfg, "g", "a")[0]
+			celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+			p := pull(t, cfg, Options{MaxWait: short, Backoff: time.Millisecond, AckWait: never})
+			zero := p.takes(t, "0", q)
+			var asked []*kmsg.ShareFetchRequest
+			cluster.ControlKey(fetchKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				req := kreq.(*kmsg.ShareFetchRequest)
+				asked = append(asked, req)
+				if len(asked) > 1 {
+					return nil, nil, false
+				}
+				resp := req.ResponseKind().(*kmsg.ShareFetchResponse)
+				resp.ErrorCode = code
+				return resp, nil, true
+			})
+			p.open(t, q)
+			if r := p.result(t); compute.KindOf(r.Err) != compute.KindUnavailable || r.Record != nil {
+				t.Errorf("got %+v", r)
+			}
+			p.Ack(zero, wire.AckAccept)
+			p.record(t, q)
+			p.end()
+			if c := p.Counts(); c.AcksDropped != 1 || c.AcksDone != 0 || c.Sessions != 1 {
+				t.Errorf("%+v", c)
+			}
+			if e := []int32{asked[0].ShareSessionEpoch, asked[1].ShareSessionEpoch}; e[0] != 1 || e[1] != 0 {
+				t.Errorf("epochs %v, want the next and then a new session", e)
+			}
+			if *asked[0].MemberID != *asked[1].MemberID || len(*asked[0].MemberID) > 36 {
+				t.Errorf("members %q and %q", *asked[0].MemberID, *asked[1].MemberID)
+			}
+		})
+	}
+}
+
+// A broker may answer a record of one queue and an error of another, and more
+// records than it was asked for.
+func TestNothingAcquiredIsLost(t *testing.T) {
+	cluster, cfg := celltest.FakeCluster(t)
+	qs := initialised(t, cfg, "g", "a", "b")
+	celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+	refs, err := byTopic(qs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bTopic, _ := parseTopicID(qs[1].TopicID)
+	cluster.ControlKey(fetchKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		kreq.(*kmsg.ShareFetchRequest).MaxRecords = 2 // a broker that is not strict
+		return nil, nil, false
+	})
+	p := pull(t, cfg, Options{MaxWait: short, AckWait: time.Millisecond})
+	ref := p.takes(t, "0", qs...)
+	if c := p.settled(t, 1); c.AcksDone != 1 {
+		t.Errorf("the second record was not released: %+v", c)
+	}
+	p.takes(t, "1", qs[0])
+
+	l := p.lane(ref.Lane)
+	resp := kmsg.NewPtrShareFetchResponse()
+	rt := kmsg.NewShareFetchResponseTopic()
+	rp := kmsg.NewShareFetchResponseTopicPartition()
+	rt.TopicID, rp.ErrorCode = bTopic, kerr.NotLeaderForPartition.Code
+	rt.Partitions = append(rt.Partitions, rp)
+	resp.Topics = append(resp.Topics, rt)
+	var r wire.Pulled
+	l.take(&r, resp, refs)
+	if r.Err != nil || r.Record != nil || l.fails != 1 || !p.places.known["b"].suspect || p.places.known["a"].suspect {
+		t.Errorf("after an error of one queue: %+v, %d fails", r, l.fails)
+	}
+}
+
+// A queue nobody initialised is refused, and what else is in the lane is pulled.
+func TestUninitialisedQueue(t *testing.T) {
+	b := kafkatest.Kafka(t) // the embedded broker initialises by itself
+	cfg, group := celltest.TestConfig(b), b.Prefix+"g"
+	a := initialised(t, cfg, group, "a")[0]
+	bare := queueIn(t, adminOf(t, cfg), group, "bare")[0]
+	logs, logged := celltest.LogTo(&cfg)
+	celltest.Put(t, cfg, cfg.Topics.Build("bare"), 0, "lost")
+	p := pull(t, cfg, Options{MaxWait: short})
+	for range 3 {
+		if r := p.fetch(t, bare); r.Record != nil {
+			t.Fatalf("%+v", r)
+		}
+	}
+	celltest.Await(t, logged, "an operator is told")
+	celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+	p.takes(t, "0", bare, a)
+	if c := p.Counts(); c.Sessions != 0 || logs.Len() != 1 {
+		t.Errorf("%+v, logged %v", c, logs.All())
+	}
+}
+
+func TestBrokersAreNotHammered(t *testing.T) {
+	const backoff, tries = 100 * time.Millisecond, 4
+	cluster, cfg := celltest.FakeCluster(t)
+	q := initialised(t, cfg, "g", "a")[0]
+	cluster.ControlKey(fetchKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		resp := kreq.ResponseKind().(*kmsg.ShareFetchResponse)
+		resp.ErrorCode = kerr.ShareSessionLimitReached.Code
+		return resp, nil, true
+	})
+	p := pull(t, cfg, Options{MaxWait: short, Backoff: backoff})
+	begun := time.Now()
+	for range tries {
+		p.open(t, q)
+		if r := p.result(t); r.Err == nil {
+			t.Errorf("%+v", r)
+		}
+	}
+	if d := time.Since(begun); d < (tries-1)*backoff/2 {
+		t.Errorf("asked %d times in %v", tries, d)
+	}
+}
+
+// Groups at one broker do not wait for each other: a long poll in one lane
+// holds up neither fetches nor acks in another.
+func TestLanesAreIndependent(t *testing.T) {
+	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		a, other := initialised(t, cfg, b.Prefix+"g", "a")[0], initialised(t, cfg, b.Prefix+"h", "b")[0]
+		celltest.Put(t, cfg, cfg.Topics.Build("b"), 0, "0", "1")
+		cfg.Dial = tap.Dial
+		p := pull(t, cfg, Options{MaxWait: time.Hour}) // whoever waits for that waits in vain
+		tap.Expect(t, fetchKey, 1, func() { p.open(t, a) })
+		p.Ack(p.takes(t, "0", other), wire.AckAccept)
+		if c := p.settled(t, 1); c.AcksDone != 1 {
+			t.Errorf("%+v", c)
+		}
+		p.takes(t, "1", other)
+	})
+}
+
+func TestMisuseIsAnswered(t *testing.T) {
+	b := kafkatest.Embedded(t)
+	cfg := celltest.TestConfig(b)
+	q := initialised(t, cfg, b.Prefix+"g", "a")[0]
+	p := pull(t, cfg, Options{MaxWait: short})
+	p.open(t, q)
+	lane := wire.Lane{Broker: 0, Group: q.Group}
+	p.Open(lane, []wire.QueueRef{q}, 0)
+	if r := p.result(t); compute.KindOf(r.Err) != compute.KindConflict {
+		t.Errorf("a second open: %v", r.Err)
+	}
+	if r := p.result(t); r.Err != nil {
+		t.Errorf("the first: %v", r.Err)
+	}
+	p.Open(lane, nil, 0)
+	if r := p.result(t); compute.KindOf(r.Err) != compute.KindInvalid {
+		t.Errorf("nothing to fetch: %v", r.Err)
+	}
+	p.Open(wire.Lane{Broker: 77, Group: q.Group}, []wire.QueueRef{q}, 0)
+	if r := p.result(t); compute.KindOf(r.Err) != compute.KindUnavailable {
+		t.Errorf("an unknown broker: %v", r.Err)
+	}
+}

@@ -1,0 +1,239 @@
+package share
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/unpack"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// PullerOptions say how a puller waits. The zero value takes the defaults.
+type Options struct {
+	// MaxWait is how long a broker may hold a fetch that finds nothing. It must
+	// be well below the time a record stays locked (30 s): while a fetch is
+	// open, no ack and no renewal can be sent in its lane. 0: DefaultPullWait.
+	MaxWait time.Duration
+	// AckWait is how long an ack waits for a fetch to ride on before it is sent
+	// by itself. 0: DefaultAckWait.
+	AckWait time.Duration
+	// Backoff is about how long a lane waits after an error before it asks its
+	// broker again; up to four times as long after more in a row.
+	// 0: DefaultPullBackoff.
+	Backoff time.Duration
+	// Random makes the member id, which must be a secret: whoever knows it can
+	// acknowledge in this puller's name. nil: crypto/rand.
+	Random io.Reader
+}
+
+const (
+	// DefaultPullWait keeps idle waiters cheap. A record that comes ends the
+	// wait early.
+	DefaultPullWait = 5 * time.Second
+	// DefaultAckWait is longer than it takes to look again at what fits, and
+	// shorter than anybody notices.
+	DefaultAckWait = 200 * time.Millisecond
+	// DefaultPullBackoff is about how long leaders take to move.
+	DefaultPullBackoff = 200 * time.Millisecond
+)
+
+// mostLanes bounds the results nobody has read yet: one a lane.
+const mostLanes = 256
+
+// Puller takes work from share-group queues, one record at a time, without
+// being a member of any group. It is a service.Part.
+//
+// A lane is one share session at one broker for one group, with a connection of
+// its own: Kafka knows one session a connection, and releases what it holds
+// when the connection closes. In a lane one thing happens at a time, a fetch
+// or some acks.
+//
+// Any error of a session ends it: its connection is closed, so that what it
+// held is released at once, its acks are forgotten, and the next Open begins
+// another, after a moment. The outcome of an ack whose answer is lost is
+// unknown and cannot be settled by asking. It is never sent again: the
+// conductor's record says whose the work is.
+type Puller struct {
+	cfg    kafka.Config
+	opts   Options
+	member string
+
+	results chan wire.Pulled
+	ready   chan struct{}
+	ended   chan struct{}
+	places  *places
+	unpack  unpack.Reader
+	counts  counters
+	metrics *pullMetrics
+
+	mu    sync.Mutex
+	lanes map[wire.Lane]*lane
+	begin func(*lane) // runs a lane; nil until Run
+	over  bool        // Run has ended its lanes
+}
+
+// NewPuller makes a puller; Run starts it.
+func NewPuller(cfg kafka.Config, opts Options) *Puller {
+	if opts.MaxWait == 0 {
+		opts.MaxWait = DefaultPullWait
+	}
+	if opts.AckWait == 0 {
+		opts.AckWait = DefaultAckWait
+	}
+	if opts.Backoff == 0 {
+		opts.Backoff = DefaultPullBackoff
+	}
+	if opts.Random == nil {
+		opts.Random = rand.Reader
+	}
+	cfg = cfg.WithDefaults()
+	p := &Puller{
+		cfg: cfg, opts: opts,
+		results: make(chan wire.Pulled, mostLanes), ready: make(chan struct{}), ended: make(chan struct{}),
+		places: newPlaces(cfg.Topics),
+		lanes:  map[wire.Lane]*lane{}, metrics: newMetrics(cfg.Metrics.Registerer()),
+	}
+	p.counts.into(p.metrics)
+	return p
+}
+
+// Ready is closed once the puller takes calls of Place. Whether brokers can be
+// reached, Place tells.
+func (p *Puller) Ready() <-chan struct{} { return p.ready }
+
+// Run pulls until ctx ends. Then it ends the sessions, answers every open fetch
+// with an error, and returns nil.
+//
+// What a lane without an open fetch holds is released at once. A broker reads
+// nothing from a connection while a fetch is open on it, not even that it was
+// closed: then it releases what is held in the listed queues when the fetch
+// would have ended, and the rest when its locks end. Who wants a gentle end
+// first waits for the results.
+func (p *Puller) Run(ctx context.Context) error {
+	defer close(p.ended)
+	member, err := memberID(p.opts.Random)
+	if err != nil {
+		return err
+	}
+	client, err := kafka.NewClient(p.cfg, kgo.ConnIdleTimeout(kafka.AskedTimeout), kgo.MetadataMaxAge(kafka.NoMetadata))
+	if err != nil {
+		return err
+	}
+	p.member = member
+	p.places.client = client
+	defer p.places.close()
+	close(p.ready)
+	var running sync.WaitGroup
+	p.mu.Lock()
+	p.begin = func(l *lane) { running.Go(func() { l.run(ctx) }) }
+	for _, l := range p.lanes {
+		p.begin(l)
+	}
+	p.mu.Unlock()
+	<-ctx.Done()
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	running.Wait()
+	return nil
+}
+
+// memberID is a random id of 32 characters; Kafka takes 36 at most.
+func memberID(random io.Reader) (string, error) {
+	var b [24]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", &compute.Error{Op: "make a member id", Message: "the source of randomness failed", Cause: err}
+	}
+	return base64.RawURLEncoding.EncodeToString(b[:]), nil
+}
+
+// Place says in which lane each of the queues is to be fetched now. It answers
+// from memory, and asks brokers about queues it does not know and those that
+// gave trouble.
+//
+// Queues that cannot be fetched are left out, and the error says why: it joins
+// one error a queue, KindNotFound (no such topic), KindConflict (the topic was
+// made again and is not the one the ref names) or KindUnavailable (no leader,
+// or no broker answers). What was placed can be fetched whatever the error is.
+func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
+	const op = "place queues"
+	select {
+	case <-p.ready:
+	case <-p.ended: // without ever being ready
+	case <-ctx.Done():
+		return nil, kafka.Classify(op, ctx.Err())
+	}
+	select {
+	case <-p.ended:
+		return nil, pullerEnded(op)
+	default:
+	}
+	return p.places.place(ctx, queues)
+}
+
+// Open begins a fetch in a lane of these queues, whose order means nothing, and
+// returns at once. Exactly one result follows: the record, or nothing after wait
+// (0, or more than it: MaxWait) at the latest, or an error. Only then may the lane be opened again;
+// a second Open before is answered with KindConflict. Without queues it is
+// answered with KindInvalid.
+//
+// After an error, and when a broker refused some of the queues, the lane waits
+// a moment before it asks the broker again.
+func (p *Puller) Open(id wire.Lane, queues []wire.QueueRef, wait time.Duration) {
+	l := p.lane(id)
+	if err := l.order(slices.Clone(queues), wait); err != nil {
+		p.answer(wire.Pulled{Lane: id, Queues: queues, Err: err})
+	}
+}
+
+// Results are the ends of fetches, one for each Open. The channel is never
+// closed. A reader that reads each before it opens the same lane again may
+// take its time: nothing waits for it.
+func (p *Puller) Results() <-chan wire.Pulled { return p.results }
+
+// Ack says what becomes of a record that was pulled, and returns at once. The
+// ack is sent with the next fetch in its lane, or by itself if none comes
+// within a moment, but not while a fetch is open. It is sent once at most, and
+// not at all if the session that brought the record is gone, or if the record
+// was already accepted, released or rejected.
+func (p *Puller) Ack(ref wire.WorkRef, how wire.Ack) { p.lane(ref.Lane).ack(ref, how) }
+
+func (p *Puller) lane(id wire.Lane) *lane {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.lanes[id]
+	if l == nil {
+		l = newLane(p, id)
+		p.lanes[id] = l
+		switch {
+		case p.over:
+			l.over = true
+		case p.begin != nil:
+			p.begin(l)
+		}
+	}
+	return l
+}
+
+// answer never blocks for a reader that keeps to Results.
+func (p *Puller) answer(r wire.Pulled) {
+	select {
+	case p.results <- r:
+	default:
+		p.cfg.Log.Error("the result of a fetch was dropped: too many wait to be read", zap.Int("waiting", mostLanes))
+	}
+}
+
+func pullerEnded(op string) error {
+	return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "the puller has ended"}
+}

@@ -1,0 +1,55 @@
+package share
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// queueIn makes queues of a group and answers refs to them.
+func queueIn(t testing.TB, a *admin.Admin, group string, names ...compute.QueueName) []wire.QueueRef {
+	t.Helper()
+	ids, err := a.EnsureQueueTopics(celltest.Patient(t), names, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refs []wire.QueueRef
+	for _, n := range names {
+		refs = append(refs, wire.QueueRef{Name: n, Group: group, TopicID: ids[n]})
+	}
+	return refs
+}
+
+func progress(t testing.TB, a *admin.Admin, refs []wire.QueueRef) []admin.QueueProgress {
+	t.Helper()
+	ps, err := a.QueueProgress(celltest.Patient(t), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ps
+}
+
+func producer(t testing.TB, cfg kafka.Config) *write.Producer {
+	t.Helper()
+	p, err := write.NewProducer(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+func adminOf(t testing.TB, cfg kafka.Config) *admin.Admin {
+	t.Helper()
+	a, err := admin.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	return a
+}

@@ -1,0 +1,97 @@
+package share
+
+import (
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/unpack"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// take looks at each queue's part of an answer: there may be a record of one
+// and an error of another.
+func (l *lane) take(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[topicUUID]wire.QueueRef) {
+	var troubled []wire.QueueRef
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		q, listed := refs[t.TopicID]
+		for j := range t.Partitions {
+			part := &t.Partitions[j]
+			if listed && l.refusal(q, t.TopicID, part.ErrorCode) {
+				troubled = append(troubled, q)
+			}
+			for _, got := range part.AcquiredRecords {
+				for offset := got.FirstOffset; offset <= got.LastOffset; offset++ {
+					ref := wire.WorkRef{Lane: l.id, Queue: q, Offset: offset, Delivery: got.DeliveryCount}
+					if !l.receive(r, ref, t.TopicID, part.Records) {
+						troubled = append(troubled, q)
+					}
+				}
+			}
+		}
+	}
+	switch {
+	case r.Record != nil:
+		l.p.counts.records.Add(1)
+		l.fails = 0
+	case len(troubled) == 0:
+		l.fails = 0
+	default:
+		l.fails++ // or the lane would ask on and on, as fast as it is refused
+	}
+	if l.fails == 0 {
+		l.look.Fine()
+	}
+	l.p.places.doubt(troubled)
+}
+
+// refusal says whether a broker refuses a queue. News of it are logged: what
+// passes by itself for those who look closely, the rest for the operator.
+func (l *lane) refusal(q wire.QueueRef, t topicUUID, code int16) bool {
+	if code == 0 {
+		delete(l.refused, t)
+		return false
+	}
+	if l.refused[t] != code {
+		l.refused[t] = code
+		err := kerr.ErrorForCode(code)
+		log := l.log().Warn
+		if kerr.IsRetriable(err) {
+			log = l.log().Debug // another leader, or none for a moment
+		}
+		log("a broker refuses a queue", zap.String("queue", string(q.Name)), zap.Error(err))
+	}
+	return true
+}
+
+// receive makes a record of an acquired offset the result, if it is the first.
+// A broker in strict mode acquires one; any other is released. It answers false
+// if the record cannot be read.
+func (l *lane) receive(r *wire.Pulled, ref wire.WorkRef, t topicUUID, batches []byte) bool {
+	d, how := delivery{t, ref.Offset}, wire.AckRelease
+	l.mu.Lock()
+	l.session.acquire(d)
+	ref.Session = l.session.number
+	l.mu.Unlock()
+	var err error
+	if r.Record == nil && ref.Queue.Name != "" {
+		var rec *wire.Record
+		// A batch is sent as it was written: it may hold records that are others'.
+		if rec, err = l.p.unpack.Record(batches, l.p.cfg.Topics.Build(ref.Queue.Name), ref.Offset); err == nil {
+			r.Record, r.Ref = rec, ref
+			return true
+		}
+		l.log().Warn("cannot read what was pulled", zap.String("queue", string(ref.Queue.Name)), zap.Int64("offset", ref.Offset), zap.Error(err))
+		if errors.Is(err, unpack.ErrNoRecord) {
+			how = ackGap
+		}
+	}
+	l.mu.Lock()
+	l.session.ack(ref.Session, d, how)
+	l.mu.Unlock()
+	l.wake()
+	return err == nil
+}
