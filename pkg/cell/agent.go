@@ -80,7 +80,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 		o.Made(a)
 	}
 	topics := c.Topics()
-	joint := kafkaread.NewJoint(c.Kafka)
+	joint := kafkaread.NewSharedFetch(c.Kafka)
 	read := func(o kafkaread.Options, to feed) service.Part {
 		o.MaxWait = cmp.Or(o.MaxWait, hostWait)
 		return joint.Reader(to.takes(o))

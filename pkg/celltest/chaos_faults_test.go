@@ -25,7 +25,7 @@ func faults() []fault {
 		{name: "kill -9 the leader of a queue", strike: killed((*chaos).leaderOfAQueue)},
 		{name: "kill -9 the leader of `instances`", level: inFull, strike: killed((*chaos).leaderOfInstances)},
 		{name: "kill -9 the coordinator of the conductors' group", level: inFull, strike: killed((*chaos).coordinatorOfTheGroup)},
-		{name: "kill -9 the coordinator of a partition's pen", level: inFull, strike: killed((*chaos).coordinatorOfAPen)},
+		{name: "kill -9 the coordinator of a partition's producer epoch", level: inFull, strike: killed((*chaos).coordinatorOfAnEpoch)},
 		{name: "kill -9 the coordinator of a queue's share state", level: inFull, strike: killed((*chaos).coordinatorOfShares)},
 		{name: "kill -9 the active controller", level: inShort, strike: killed((*chaos).controller)},
 		{name: "kill -9 two of three brokers", level: inShort, stands: true, lasts: longerThan, strike: twoKilled},
@@ -80,7 +80,7 @@ func (c *chaos) coordinatorOfTheGroup(ctx context.Context) (int, error) {
 	return c.leads.Coordinator(ctx, kafkatest.OfGroup, group)
 }
 
-func (c *chaos) coordinatorOfAPen(ctx context.Context) (int, error) {
+func (c *chaos) coordinatorOfAnEpoch(ctx context.Context) (int, error) {
 	_, _, group := c.topics()
 	return c.leads.Coordinator(ctx, kafkatest.OfTransaction, group+".0")
 }

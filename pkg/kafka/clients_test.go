@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/admin"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/readtest"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/kafka/write"
@@ -48,22 +48,22 @@ func TestFrozenBrokerHoldsUpNobody(t *testing.T) {
 
 func TestMetricsOfProducersAndReaders(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, reg := celltest.Counting(celltest.TestConfig(b))
-		celltest.MakeTopic(t, cfg, cfg.Topics.Hosts(), 1, nil)
+		cfg, reg := brokertest.Counting(brokertest.TestConfig(b))
+		brokertest.MakeTopic(t, cfg, cfg.Topics.Hosts(), 1, nil)
 		one, two := producer(t, cfg), producer(t, cfg)
 		for _, p := range []*write.Producer{one, two} {
-			if err := p.Send(celltest.Patient(t), wire.Record{Key: []byte("h"), Value: []byte("v")}.To(cfg.Topics.Hosts(), 0)); err != nil {
+			if err := p.Send(brokertest.Patient(t), wire.Record{Key: []byte("h"), Value: []byte("v")}.To(cfg.Topics.Hosts(), 0)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := one.Send(celltest.Patient(t), wire.Record{Key: []byte("h")}.To(cfg.Topics.Build("none"), 0)); !errors.Is(err, wire.ErrNoTopic) {
+		if err := one.Send(brokertest.Patient(t), wire.Record{Key: []byte("h")}.To(cfg.Topics.Build("none"), 0)); !errors.Is(err, wire.ErrNoTopic) {
 			t.Fatal(err)
 		}
 		telemetrytest.Is(t, reg, 2, "berth_produce_duration_seconds")
 		telemetrytest.Is(t, reg, 1, "berth_produce_errors_total", "kind", "no-topic")
-		celltest.Becomes(t, reg, 0, "berth_produce_buffered_records") // counted a moment after who sent it has heard
+		brokertest.Becomes(t, reg, 0, "berth_produce_buffered_records") // counted a moment after who sent it has heard
 		r := readtest.Follow(t, cfg, read.Options{Topic: cfg.Topics.Hosts()})
-		celltest.Await(t, r.Ready(), "the topic is read")
+		brokertest.Await(t, r.Ready(), "the topic is read")
 		telemetrytest.Is(t, reg, 2, "berth_read_records_total", "topic", "hosts")
 		telemetrytest.Is(t, reg, 0, "berth_read_behind", "topic", "hosts")
 		if sent, _ := telemetrytest.Value(t, reg, "berth_kafka_sent_bytes_total"); sent < 100 {

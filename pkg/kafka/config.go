@@ -46,13 +46,13 @@ const (
 	// metadataMinAge is how soon a client asks again who leads. kgo's 5 s would
 	// be the time a leader change or a new topic costs.
 	metadataMinAge = 100 * time.Millisecond
-	// idleTimeout keeps a connection that is used now and then.
+	// IdleTimeout keeps a connection that is used now and then.
 	IdleTimeout = 2 * time.Minute
-	// askedTimeout ends a connection that was good for a question: a client opens
+	// AskedTimeout ends a connection that was good for a question: a client opens
 	// one to ask who leads, and another for every kind of request, and a thousand
 	// agents would keep a broker's file handles for nothing.
 	AskedTimeout = 10 * time.Second
-	// noMetadata is how often a client of one broker asks who leads, which it need not
+	// NoMetadata is how often a client of one broker asks who leads, which it need not
 	// know: as seldom as it can be told to.
 	NoMetadata = time.Hour
 )
@@ -71,7 +71,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// newClient makes a client with the settings all of Berth's have; opts come on
+// NewClient makes a client with the settings all of Berth's have; opts come on
 // top. It connects to nobody yet.
 func NewClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 	cfg = cfg.WithDefaults()
@@ -89,7 +89,7 @@ func NewClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.DisableClientMetrics(),
 		kgo.WithLogger(clientLog{cfg.Log.Named("kgo").Sugar(), cfg.Outage}),
 		kgo.Dialer(cfg.dial()),
-		kgo.WithHooks(newDebts()),
+		kgo.WithHooks(watchSilence()),
 	}
 	if cfg.SASL != nil {
 		base = append(base, kgo.SASL(cfg.SASL.mechanism()))

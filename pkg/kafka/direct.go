@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// direct sends requests to brokers by their ids, with a client for each whose only
+// Direct sends requests to brokers by their ids, with a client for each whose only
 // seed is that broker. So none of these clients ever asks for metadata: a kgo client
 // asks once before it can reach a broker by its id. A broker whose address nobody has
 // said yet is reached through the client that asks.
@@ -31,7 +31,7 @@ func NewDirect(cfg Config, any *kgo.Client, opts ...kgo.Opt) *Direct {
 	return &Direct{cfg: cfg, any: any, opts: opts, to: map[int32]line{}}
 }
 
-// broker is whom to send requests for a broker, nil if it is not reached. If it listens
+// Broker is whom to send requests for a broker, nil if it is not reached. If it listens
 // elsewhere since, the requests under way to the old address fail.
 func (d *Direct) Broker(id int32) kmsg.Requestor {
 	address := d.cfg.Known.address(id)
@@ -71,7 +71,7 @@ func (d *Direct) unknown(id int32) kmsg.Requestor {
 	return d.any.Broker(int(id))
 }
 
-// close ends the connections; not those of the client that asks.
+// Close ends the connections; not those of the client that asks.
 func (d *Direct) Close() {
 	d.mu.Lock()
 	d.closed = true

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// classify gives an error of the client or a broker its kind: what a caller
+// Classify gives an error of the client or a broker its kind: what a caller
 // can do about it. nil stays nil; what has a kind already keeps it.
 func Classify(op string, err error) error {
 	if err == nil {
@@ -31,7 +31,7 @@ func Classify(op string, err error) error {
 	return compute.Unavailable(op, err)
 }
 
-// isForbidden says whether Kafka's ACLs refuse this process.
+// IsForbidden says whether Kafka's ACLs refuse this process.
 func IsForbidden(err error) bool {
 	for _, e := range []error{
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
@@ -44,7 +44,7 @@ func IsForbidden(err error) bool {
 	return false
 }
 
-// isFatal says whether trying again cannot help: the answer is a refusal.
+// IsFatal says whether trying again cannot help: the answer is a refusal.
 func IsFatal(err error) bool {
 	var ours *compute.Error
 	if errors.As(err, &ours) {
@@ -54,7 +54,7 @@ func IsFatal(err error) bool {
 	return errors.As(err, &code) && !code.Retriable && code != kerr.UnknownServerError
 }
 
-// answered says whether an error is a broker's answer.
+// Answered says whether an error is a broker's answer.
 func Answered(err error) bool {
 	var code *kerr.Error
 	return errors.As(err, &code)

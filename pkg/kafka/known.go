@@ -32,10 +32,10 @@ type told struct {
 }
 
 const (
-	// knownFor is how long an answer is good enough to begin with: a reader asks
+	// KnownFor is how long an answer is good enough to begin with: a reader asks
 	// anew whether a broker still leads as often anyway.
 	KnownFor = 30 * time.Second
-	// reachedFor is how long brokers count as reachable after they answered.
+	// ReachedFor is how long brokers count as reachable after they answered.
 	ReachedFor = 5 * time.Second
 )
 
@@ -66,7 +66,7 @@ func (k *Known) Expects() []string {
 	return slices.Clone(k.expected)
 }
 
-// learn takes an answer that was asked for at some time. A topic that has an error is
+// Learn takes an answer that was asked for at some time. A topic that has an error is
 // forgotten.
 func (k *Known) Learn(m *kmsg.MetadataResponse, asked time.Time) {
 	if k == nil {
@@ -94,7 +94,7 @@ func (k *Known) Learn(m *kmsg.MetadataResponse, asked time.Time) {
 	}
 }
 
-// about is the last answer about a topic, as if it had been asked for alone; nil if
+// About is the last answer about a topic, as if it had been asked for alone; nil if
 // there is none that was asked for since.
 func (k *Known) About(topic string, since time.Time) (_ *kmsg.MetadataResponse, asked time.Time) {
 	if k == nil {
@@ -121,7 +121,7 @@ func (k *Known) address(broker int32) string {
 	return k.brokers[broker]
 }
 
-// listening are the brokers that are alive by the last answer, in order; none if that
+// Listening are the brokers that are alive by the last answer, in order; none if that
 // was asked for before.
 func (k *Known) Listening(since time.Time) []int32 {
 	if k == nil {

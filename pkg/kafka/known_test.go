@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/admin"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/readtest"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/kafka/share"
@@ -60,7 +60,7 @@ func knowing(t *testing.T, cfg kafka.Config) (kafka.Config, *prometheus.Registry
 		service.Sleep(t.Context(), 50*time.Millisecond)
 	}
 	first.Close()
-	cfg, reg := celltest.Counting(cfg)
+	cfg, reg := brokertest.Counting(cfg)
 	cfg.Known = kafka.NewKnown()
 	cfg.Known.Expect(cfg.Topics.Host("h"))
 	a, err := admin.New(cfg)
@@ -84,7 +84,7 @@ func knowing(t *testing.T, cfg kafka.Config) (kafka.Config, *prometheus.Registry
 func TestFirstMinuteOfClients(t *testing.T) {
 	for brokers, most := range map[int]int{1: 2, 3: 6} {
 		t.Run(fmt.Sprint(brokers, " brokers"), func(t *testing.T) {
-			celltest.WithRefusing(t, brokers, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, brokers, func(t *testing.T, c brokertest.Refusing) {
 				a := adminOf(t, c.Cfg)
 				ids, err := a.EnsureQueueTopics(t.Context(), []compute.QueueName{"a"}, 1)
 				if err == nil {
@@ -95,7 +95,7 @@ func TestFirstMinuteOfClients(t *testing.T) {
 				}
 				q := wire.QueueRef{Name: "a", Group: "g", TopicID: ids["a"]}
 				cfg, reg := knowing(t, c.Cfg)
-				j := read.NewJoint(cfg)
+				j := read.NewSharedFetch(cfg)
 				var rs []*read.Reader
 				var ran sync.WaitGroup
 				reading, end := context.WithCancel(t.Context())
@@ -105,7 +105,7 @@ func TestFirstMinuteOfClients(t *testing.T) {
 					rs = append(rs, r)
 				}
 				for _, r := range rs {
-					celltest.Await(t, r.Ready(), "the reader is ready")
+					brokertest.Await(t, r.Ready(), "the reader is ready")
 				}
 				p := share.NewPuller(cfg, share.Options{})
 				ran.Go(func() { _ = p.Run(reading) }) // whatever is wrong, it places nothing
@@ -121,7 +121,7 @@ func TestFirstMinuteOfClients(t *testing.T) {
 					if err := w.Send(t.Context(), rec.To(cfg.Topics.Hosts(), wire.AnyPartition), rec.To(cfg.Topics.Reports(), wire.AnyPartition)); err != nil {
 						t.Fatal(err)
 					}
-					celltest.Passes(read.DefaultWait)
+					brokertest.Passes(read.DefaultWait)
 				}
 
 				if n := timesAsked(t, reg, kmsg.Metadata); n > most {
@@ -134,7 +134,7 @@ func TestFirstMinuteOfClients(t *testing.T) {
 				end()
 				ran.Wait()
 				a.Close()
-				celltest.Passes(read.DefaultWait) // what brokers still hold
+				brokertest.Passes(read.DefaultWait) // what brokers still hold
 			})
 		})
 	}
@@ -144,7 +144,7 @@ func TestFirstMinuteOfClients(t *testing.T) {
 // key says, and arrive once.
 func TestReporterWritesWhereAProducerWould(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, reg := knowing(t, celltest.TestConfig(b))
+		cfg, reg := knowing(t, brokertest.TestConfig(b))
 		w, err := write.NewReporter(cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -155,17 +155,17 @@ func TestReporterWritesWhereAProducerWould(t *testing.T) {
 		for i := range 20 {
 			recs = append(recs, wire.Record{Key: []byte(fmt.Sprint("key ", i)), Value: []byte("v"), Headers: []wire.Header{{Key: "h", Value: []byte("x")}}}.To(topic, wire.AnyPartition))
 		}
-		if err := w.Send(celltest.Patient(t), recs...); err != nil {
+		if err := w.Send(brokertest.Patient(t), recs...); err != nil {
 			t.Fatal(err)
 		}
-		if err := producer(t, celltest.TestConfig(b)).Send(celltest.Patient(t), recs...); err != nil {
+		if err := producer(t, brokertest.TestConfig(b)).Send(brokertest.Patient(t), recs...); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Send(celltest.Patient(t), wire.Record{Value: []byte("last")}.To(topic, 0), wire.Record{Value: []byte("last")}.To(topic, 1)); err != nil {
+		if err := w.Send(brokertest.Patient(t), wire.Record{Value: []byte("last")}.To(topic, 0), wire.Record{Value: []byte("last")}.To(topic, 1)); err != nil {
 			t.Fatal(err)
 		}
 		at := map[string]map[int32]int{}
-		r := readtest.Follow(t, celltest.TestConfig(b), read.Options{Topic: topic})
+		r := readtest.Follow(t, brokertest.TestConfig(b), read.Options{Topic: topic})
 		for lasts := 0; lasts < 2; {
 			for _, rec := range (<-r.Batches).Records {
 				if string(rec.Value) == "last" {
@@ -195,9 +195,9 @@ func TestReporterWritesWhereAProducerWould(t *testing.T) {
 // Whatever a broker answers, what a reporter could not write the producer does, and
 // goes on with.
 func TestReporterPassesEveryError(t *testing.T) {
-	for _, code := range celltest.ProducePasses() {
+	for _, code := range brokertest.ProducePasses() {
 		t.Run(code.Message, func(t *testing.T) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				cfg, reg := knowing(t, c.Cfg)
 				w, err := write.NewReporter(cfg)
 				if err != nil {
@@ -212,7 +212,7 @@ func TestReporterPassesEveryError(t *testing.T) {
 				}
 				h := c.Refuse(kmsg.Produce, code, 1)
 				send()
-				celltest.HitBy(t, h, 1)
+				brokertest.HitBy(t, h, 1)
 				if n := timesAsked(t, reg, kmsg.InitProducerID); n != 1 {
 					t.Errorf("a producer id was asked for %d times, want once: the producer writes now", n)
 				}
@@ -224,7 +224,7 @@ func TestReporterPassesEveryError(t *testing.T) {
 
 // A leader that moves: what is written then arrives, by the producer.
 func TestReporterFollowsALeader(t *testing.T) {
-	celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 		cfg, _ := knowing(t, c.Cfg)
 		w, err := write.NewReporter(cfg)
 		if err != nil {
@@ -244,6 +244,6 @@ func TestReporterFollowsALeader(t *testing.T) {
 			}
 		}
 		r.Stop()
-		celltest.Passes(read.DefaultWait)
+		brokertest.Passes(read.DefaultWait)
 	})
 }

@@ -1,9 +1,9 @@
 package kafka
 
 const (
-	// maxRecordBytes is the largest batch that producers write: the largest request
+	// MaxRecordBytes is the largest batch that producers write: the largest request
 	// with room to spare.
 	MaxRecordBytes = 1 << 20
-	// maxTurnBytes is the largest batch that a turn writes to a partition of instances.
+	// MaxTurnBytes is the largest batch that a turn writes to a partition of instances.
 	MaxTurnBytes = 32 << 20
 )

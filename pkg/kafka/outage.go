@@ -49,7 +49,7 @@ func (o *Outage) news(msg string) bool {
 	return true
 }
 
-// lookout is what one client that uses brokers for something sees of them. A
+// OutageReporter is what one client that uses brokers for something sees of them. A
 // nil one sees nothing.
 type OutageReporter struct {
 	outage *Outage
@@ -57,7 +57,7 @@ type OutageReporter struct {
 	in     atomic.Bool // in trouble
 }
 
-// look begins to look after a client. Without a common outage each has its own.
+// OutageReporter begins to look after a client. Without a common outage each has its own.
 func (c Config) OutageReporter(what string) *OutageReporter {
 	o := c.Outage
 	if o == nil {
@@ -66,7 +66,7 @@ func (c Config) OutageReporter(what string) *OutageReporter {
 	return &OutageReporter{outage: o, what: what}
 }
 
-// failed says that what was tried failed, and will be tried again. Who calls it
+// Failed says that what was tried failed, and will be tried again. Who calls it
 // has tried often enough that it is no change of leaders.
 func (w *OutageReporter) Failed(err error) {
 	if w == nil {
@@ -90,7 +90,7 @@ func (w *OutageReporter) Failed(err error) {
 	}
 }
 
-// fine says that something succeeded, or that nobody tries any more.
+// Fine says that something succeeded, or that nobody tries any more.
 func (w *OutageReporter) Fine() {
 	if w == nil || !w.in.Load() || !w.in.Swap(false) {
 		return
@@ -116,26 +116,26 @@ func (o *Outage) whats() []string {
 	return slices.Sorted(maps.Keys(what))
 }
 
-// groupTrouble sees that a member of a group does not get on. It is a hook of
+// GroupTrouble sees that a member of a group does not get on. It is a hook of
 // kgo, which tells of each try that failed.
 type GroupTrouble struct {
-	look  *OutageReporter
-	fails atomic.Int32
+	outage *OutageReporter
+	fails  atomic.Int32
 }
 
 func NewGroupTrouble(c Config, group string) *GroupTrouble {
-	return &GroupTrouble{look: c.OutageReporter("be a member of " + group)}
+	return &GroupTrouble{outage: c.OutageReporter("be a member of " + group)}
 }
 
 // OnGroupManageError hears of one try that failed.
 func (g *GroupTrouble) OnGroupManageError(err error) {
 	if g.fails.Add(1) >= pace.LogAfter {
-		g.look.Failed(err)
+		g.outage.Failed(err)
 	}
 }
 
-// over says that the group has taken this member, or that it wants to be none.
+// Over says that the group has taken this member, or that it wants to be none.
 func (g *GroupTrouble) Over() {
 	g.fails.Store(0)
-	g.look.Fine()
+	g.outage.Fine()
 }

@@ -31,7 +31,7 @@ type Admin struct {
 // most topics in one request.
 const most = 1000
 
-// NewAdmin makes an admin client. It connects when it is first used.
+// New makes an admin client. It connects when it is first used.
 func New(cfg kafka.Config) (*Admin, error) { return newAdmin(cfg) }
 
 func newAdmin(cfg kafka.Config, opts ...kgo.Opt) (*Admin, error) {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/unpack"
@@ -22,8 +22,8 @@ import (
 
 func TestEnsureTopics(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
-		a, ctx, topics := adminOf(t, cfg), celltest.Patient(t), cfg.Topics
+		cfg := brokertest.TestConfig(b)
+		a, ctx, topics := adminOf(t, cfg), brokertest.Patient(t), cfg.Topics
 		for range 2 { // the second time all exist
 			if err := a.EnsureTopics(ctx, 5, 1); err != nil {
 				t.Fatal(err)
@@ -66,15 +66,15 @@ func TestEnsureTopics(t *testing.T) {
 
 // Kafka refuses records of the future: whose clock is wrong would write nothing.
 func TestAWrongClockWrites(t *testing.T) {
-	cfg := celltest.TestConfig(kafkatest.Kafka(t)) // the embedded broker looks at no record's time
+	cfg := brokertest.TestConfig(kafkatest.Kafka(t)) // the embedded broker looks at no record's time
 	a, topics := adminOf(t, cfg), cfg.Topics
-	if err := a.EnsureTopics(celltest.Patient(t), 1, 1); err != nil {
+	if err := a.EnsureTopics(brokertest.Patient(t), 1, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.EnsureQueueTopics(celltest.Patient(t), []compute.QueueName{"q"}, 1); err != nil {
+	if _, err := a.EnsureQueueTopics(brokertest.Patient(t), []compute.QueueName{"q"}, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.EnsureHostTopic(celltest.Patient(t), "h", 1); err != nil {
+	if err := a.EnsureHostTopic(brokertest.Patient(t), "h", 1); err != nil {
 		t.Fatal(err)
 	}
 	cl, err := kafka.NewClient(cfg, kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -88,7 +88,7 @@ func TestAWrongClockWrites(t *testing.T) {
 	} {
 		ahead := &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}
 		ahead.Timestamp = time.Now().Add(2 * time.Hour)
-		if err := cl.ProduceSync(celltest.Patient(t), ahead).FirstErr(); err != nil {
+		if err := cl.ProduceSync(brokertest.Patient(t), ahead).FirstErr(); err != nil {
 			t.Errorf("%s: %v", topic, err)
 		}
 	}
@@ -97,7 +97,7 @@ func TestAWrongClockWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	fetched := reader.PollFetches(celltest.Patient(t))
+	fetched := reader.PollFetches(brokertest.Patient(t))
 	if fetched.NumRecords() != 1 {
 		t.Fatalf("read %d records: %v", fetched.NumRecords(), fetched.Errors())
 	}
@@ -108,13 +108,13 @@ func TestAWrongClockWrites(t *testing.T) {
 
 func TestEnsureTopicsMakesTheMissingLikeTheOthers(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
-		celltest.MakeTopic(t, cfg, cfg.Topics.Requests(), 3, nil)
+		cfg := brokertest.TestConfig(b)
+		brokertest.MakeTopic(t, cfg, cfg.Topics.Requests(), 3, nil)
 		a := adminOf(t, cfg)
-		if err := a.EnsureTopics(celltest.Patient(t), 7, 1); err != nil {
+		if err := a.EnsureTopics(brokertest.Patient(t), 7, 1); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := a.Partitions(celltest.Patient(t), cfg.Topics.Instances()); n != 3 || err != nil {
+		if n, err := a.Partitions(brokertest.Patient(t), cfg.Topics.Instances()); n != 3 || err != nil {
 			t.Errorf("instances has %d partitions, requests 3 (%v)", n, err)
 		}
 	})
@@ -122,10 +122,10 @@ func TestEnsureTopicsMakesTheMissingLikeTheOthers(t *testing.T) {
 
 func TestEnsureTopicsRefusesPartitionsThatDiffer(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
-		celltest.MakeTopic(t, cfg, cfg.Topics.Requests(), 3, nil)
-		celltest.MakeTopic(t, cfg, cfg.Topics.Instances(), 4, nil)
-		err := adminOf(t, cfg).EnsureTopics(celltest.Patient(t), 3, 1)
+		cfg := brokertest.TestConfig(b)
+		brokertest.MakeTopic(t, cfg, cfg.Topics.Requests(), 3, nil)
+		brokertest.MakeTopic(t, cfg, cfg.Topics.Instances(), 4, nil)
+		err := adminOf(t, cfg).EnsureTopics(brokertest.Patient(t), 3, 1)
 		if compute.KindOf(err) != compute.KindConflict {
 			t.Errorf("got %v", err)
 		}
@@ -134,8 +134,8 @@ func TestEnsureTopicsRefusesPartitionsThatDiffer(t *testing.T) {
 
 func checkConfig(t *testing.T, a *Admin, topic, key, want string) {
 	t.Helper()
-	rs, err := retry.Do(celltest.Patient(t), a.cfg.Log, "", nil, func() (kadm.ResourceConfigs, error) { // a broker hears late of a new topic
-		rs, err := a.kadm.DescribeTopicConfigs(celltest.Patient(t), topic)
+	rs, err := retry.Do(brokertest.Patient(t), a.cfg.Log, "", nil, func() (kadm.ResourceConfigs, error) { // a broker hears late of a new topic
+		rs, err := a.kadm.DescribeTopicConfigs(brokertest.Patient(t), topic)
 		return rs, errors.Join(err, rs[0].Err)
 	})
 	if err != nil {
@@ -154,8 +154,8 @@ func checkConfig(t *testing.T, a *Admin, topic, key, want string) {
 
 func TestQueueTopics(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
-		a, ctx := adminOf(t, cfg), celltest.Patient(t)
+		cfg := brokertest.TestConfig(b)
+		a, ctx := adminOf(t, cfg), brokertest.Patient(t)
 		queues := make([]compute.QueueName, 1100) // more than one request
 		if b.Real {
 			queues = queues[:20] // each is a folder on disk
@@ -212,11 +212,11 @@ func TestQueueTopics(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		a := adminOf(t, celltest.TestConfig(b))
-		if err := a.WaitReachable(celltest.Patient(t)); err != nil {
+		a := adminOf(t, brokertest.TestConfig(b))
+		if err := a.WaitReachable(brokertest.Patient(t)); err != nil {
 			t.Fatal(err)
 		}
-		v, err := a.Version(celltest.Patient(t))
+		v, err := a.Version(brokertest.Patient(t))
 		if err != nil || v.Brokers != 1 {
 			t.Errorf("%+v %v", v, err)
 		}
@@ -228,11 +228,11 @@ func TestVersion(t *testing.T) {
 
 func TestWaitReachableGivesUpWithItsContext(t *testing.T) {
 	cfg := kafka.Config{Brokers: []string{"127.0.0.1:1"}}
-	logs, logged := celltest.LogTo(&cfg)
+	logs, logged := brokertest.LogTo(&cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- adminOf(t, cfg).WaitReachable(ctx) }()
-	celltest.Await(t, logged, "the log says that it waits")
+	brokertest.Await(t, logged, "the log says that it waits")
 	cancel()
 	if err := <-done; compute.KindOf(err) != compute.KindTimeout && compute.KindOf(err) != compute.KindUnavailable {
 		t.Errorf("got %v", err)

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -66,7 +66,7 @@ func ensures(ctx context.Context, a *Admin) error { return a.EnsureTopics(ctx, 2
 
 // asking does something while two requests of a kind are refused.
 func asking(t *testing.T, do asked, key kmsg.Key, code *kerr.Error) (took time.Duration, err error) {
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		a, clientErr := New(c.Cfg)
 		if clientErr != nil {
 			t.Fatal(clientErr)
@@ -83,7 +83,7 @@ func asking(t *testing.T, do asked, key kmsg.Key, code *kerr.Error) (took time.D
 		}
 		h.Remove()
 		if err != nil && !errors.Is(err, wire.ErrNoTopic) {
-			celltest.Passes(time.Second) // kadm answers from memory
+			brokertest.Passes(time.Second) // kadm answers from memory
 			if err := do(t.Context(), a); err != nil {
 				t.Errorf("once more: %v", err)
 			}
@@ -97,21 +97,21 @@ func TestAdminWaits(t *testing.T) {
 	moving := []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator}
 	for name, of := range map[string]struct {
 		do asked
-		celltest.Refusals
+		brokertest.Refusals
 	}{
-		"make a queue":                    {makesAQueue, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.NotController}}},
-		"find a queue":                    {findsAQueue, celltest.Refusals{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}}},
-		"delete a queue":                  {deletesAQueue, celltest.Refusals{Key: kmsg.DeleteTopics, Codes: []*kerr.Error{kerr.NotController}}},
-		"delete a queue that is gone":     {deletesAQueue, celltest.Refusals{Key: kmsg.DeleteTopics, Codes: []*kerr.Error{kerr.UnknownTopicID, kerr.UnknownTopicOrPartition}}},
-		"count partitions":                {counts, celltest.Refusals{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}}},
-		"initialise, finding out where":   {initialises, celltest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
-		"initialise, asking before":       {initialises, celltest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound, kerr.UnknownTopicOrPartition, kerr.UnknownServerError)}},
-		"initialise":                      {initialises, celltest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: append(moving, kerr.UnknownTopicOrPartition)}},
-		"ask how far, where it begins":    {asksHowFar, celltest.Refusals{Key: kmsg.ListOffsets, Codes: []*kerr.Error{kerr.NotLeaderForPartition}}},
-		"ask how far":                     {asksHowFar, celltest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound)}},
-		"ask for positions":               {asksForPositions, celltest.Refusals{Key: kmsg.OffsetFetch, Codes: append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError, kerr.GroupIDNotFound)}},
-		"ask for positions, finding them": {asksForPositions, celltest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
-		"trim":                            {trims, celltest.Refusals{Key: kmsg.DeleteRecords, Codes: []*kerr.Error{kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition}}},
+		"make a queue":                    {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.NotController)},
+		"find a queue":                    {findsAQueue, brokertest.Refuse(kmsg.Metadata, kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable)},
+		"delete a queue":                  {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.NotController)},
+		"delete a queue that is gone":     {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.UnknownTopicID, kerr.UnknownTopicOrPartition)},
+		"count partitions":                {counts, brokertest.Refuse(kmsg.Metadata, kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable)},
+		"initialise, finding out where":   {initialises, brokertest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
+		"initialise, asking before":       {initialises, brokertest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound, kerr.UnknownTopicOrPartition, kerr.UnknownServerError)}},
+		"initialise":                      {initialises, brokertest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: append(moving, kerr.UnknownTopicOrPartition)}},
+		"ask how far, where it begins":    {asksHowFar, brokertest.Refuse(kmsg.ListOffsets, kerr.NotLeaderForPartition)},
+		"ask how far":                     {asksHowFar, brokertest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound)}},
+		"ask for positions":               {asksForPositions, brokertest.Refusals{Key: kmsg.OffsetFetch, Codes: append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError, kerr.GroupIDNotFound)}},
+		"ask for positions, finding them": {asksForPositions, brokertest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
+		"trim":                            {trims, brokertest.Refuse(kmsg.DeleteRecords, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of.Each(t, func(t *testing.T, code *kerr.Error) {
@@ -125,7 +125,7 @@ func TestAdminWaits(t *testing.T) {
 
 // Whether something was initialised is not asked before it is either done or dead.
 func TestInitialisingWaitsUntilItIsSettled(t *testing.T) {
-	celltest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.RequestTimedOut}}.Each(t, func(t *testing.T, code *kerr.Error) {
+	brokertest.Refuse(kmsg.AlterShareGroupOffsets, kerr.UnknownServerError, kerr.RequestTimedOut).Each(t, func(t *testing.T, code *kerr.Error) {
 		if took, err := asking(t, initialises, kmsg.AlterShareGroupOffsets, code); err != nil || took < defaultShareTimes().settle {
 			t.Errorf("took %v: %v", took, err)
 		}
@@ -137,26 +137,26 @@ func TestInitialisingWaitsUntilItIsSettled(t *testing.T) {
 func TestAdminSaysWhatIsWrong(t *testing.T) {
 	for name, of := range map[string]struct {
 		do asked
-		celltest.Refusals
+		brokertest.Refusals
 		kind compute.Kind
 	}{
-		"make a queue later":    {makesAQueue, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.RequestTimedOut, kerr.ThrottlingQuotaExceeded, kerr.UnknownServerError}}, compute.KindUnavailable},
-		"make no queue":         {makesAQueue, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.InvalidReplicationFactor, kerr.PolicyViolation, kerr.InvalidConfig}}, compute.KindInternal},
-		"may make no queue":     {makesAQueue, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
-		"make topics later":     {ensures, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.RequestTimedOut, kerr.UnknownServerError}}, compute.KindUnavailable},
-		"may make no topics":    {ensures, celltest.Refusals{Key: kmsg.CreateTopics, Codes: []*kerr.Error{kerr.ClusterAuthorizationFailed}}, compute.KindForbidden},
-		"delete no queue":       {deletesAQueue, celltest.Refusals{Key: kmsg.DeleteTopics, Codes: []*kerr.Error{kerr.TopicDeletionDisabled}}, compute.KindInternal},
-		"may delete no queue":   {deletesAQueue, celltest.Refusals{Key: kmsg.DeleteTopics, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
-		"may not initialise":    {initialises, celltest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
-		"initialise with users": {initialises, celltest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: []*kerr.Error{kerr.NonEmptyGroup}}, compute.KindConflict},
-		"do not know how far":   {asksHowFar, celltest.Refusals{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.LeaderNotAvailable, kerr.UnknownServerError}}, compute.KindUnavailable},
-		"may not know how far":  {asksHowFar, celltest.Refusals{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}}, compute.KindForbidden},
-		"trim later":            {trims, celltest.Refusals{Key: kmsg.DeleteRecords, Codes: []*kerr.Error{kerr.RequestTimedOut, kerr.UnknownServerError}}, compute.KindUnavailable},
+		"make a queue later":    {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.RequestTimedOut, kerr.ThrottlingQuotaExceeded, kerr.UnknownServerError), compute.KindUnavailable},
+		"make no queue":         {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.InvalidReplicationFactor, kerr.PolicyViolation, kerr.InvalidConfig), compute.KindInternal},
+		"may make no queue":     {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed), compute.KindForbidden},
+		"make topics later":     {ensures, brokertest.Refuse(kmsg.CreateTopics, kerr.RequestTimedOut, kerr.UnknownServerError), compute.KindUnavailable},
+		"may make no topics":    {ensures, brokertest.Refuse(kmsg.CreateTopics, kerr.ClusterAuthorizationFailed), compute.KindForbidden},
+		"delete no queue":       {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.TopicDeletionDisabled), compute.KindInternal},
+		"may delete no queue":   {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.TopicAuthorizationFailed), compute.KindForbidden},
+		"may not initialise":    {initialises, brokertest.Refuse(kmsg.AlterShareGroupOffsets, kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed), compute.KindForbidden},
+		"initialise with users": {initialises, brokertest.Refuse(kmsg.AlterShareGroupOffsets, kerr.NonEmptyGroup), compute.KindConflict},
+		"do not know how far":   {asksHowFar, brokertest.Refuse(kmsg.Metadata, kerr.LeaderNotAvailable, kerr.UnknownServerError), compute.KindUnavailable},
+		"may not know how far":  {asksHowFar, brokertest.Refuse(kmsg.Metadata, kerr.TopicAuthorizationFailed), compute.KindForbidden},
+		"trim later":            {trims, brokertest.Refuse(kmsg.DeleteRecords, kerr.RequestTimedOut, kerr.UnknownServerError), compute.KindUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of.Each(t, func(t *testing.T, code *kerr.Error) {
 				_, err := asking(t, of.do, of.Key, code)
-				celltest.WantKind(t, err, of.kind)
+				brokertest.WantKind(t, err, of.kind)
 			})
 		})
 	}
@@ -187,7 +187,7 @@ func TestSettingsOfAGroupThatAreRefused(t *testing.T) {
 		{kerr.GroupAuthorizationFailed, true, compute.KindForbidden, false},
 	} {
 		t.Run(of.code.Message, func(t *testing.T) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				a, err := New(c.Cfg)
 				if err != nil {
 					t.Fatal(err)
@@ -214,7 +214,7 @@ func TestSettingsOfAGroupThatAreRefused(t *testing.T) {
 					t.Errorf("initialised %d times: %v", alters.Hits(), err)
 				}
 				if !of.fine {
-					celltest.WantKind(t, err, of.kind)
+					brokertest.WantKind(t, err, of.kind)
 				}
 			})
 		})

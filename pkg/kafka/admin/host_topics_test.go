@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -15,37 +15,37 @@ import (
 // A stream is quiet if nothing was written to it since a time, and goes by its id.
 func TestStreamsOfHosts(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		a := adminOf(t, cfg)
 		for _, h := range []compute.HostID{"a", "b.c"} {
-			if err := a.EnsureHostTopic(celltest.Patient(t), h, 1); err != nil {
+			if err := a.EnsureHostTopic(brokertest.Patient(t), h, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
 		p := producer(t, cfg)
 		began := time.Now().Add(-time.Minute)
-		if err := p.Send(celltest.Patient(t), wire.Record{Value: []byte("v")}.To(cfg.Topics.Host("a"), 0)); err != nil {
+		if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("v")}.To(cfg.Topics.Host("a"), 0)); err != nil {
 			t.Fatal(err)
 		}
 		quiet := func(since time.Time, want ...compute.HostID) {
 			t.Helper()
-			got, err := a.QuietHosts(celltest.Patient(t), []compute.HostID{"a", "b.c"}, since)
+			got, err := a.QuietHosts(brokertest.Patient(t), []compute.HostID{"a", "b.c"}, since)
 			if diff := cmp.Diff(want, got); diff != "" || err != nil {
 				t.Errorf("quiet since %s: %s %v", since, diff, err)
 			}
 		}
 		quiet(began, "b.c")
 		quiet(time.Now().Add(time.Minute), "a", "b.c")
-		topics, err := a.HostTopics(celltest.Patient(t))
+		topics, err := a.HostTopics(brokertest.Patient(t))
 		if err != nil || len(topics) != 2 {
 			t.Fatalf("%v: %v", topics, err)
 		}
 		for range 2 { // one that is gone is no error
-			if err := a.DeleteHostTopic(celltest.Patient(t), topics["a"]); err != nil {
+			if err := a.DeleteHostTopic(brokertest.Patient(t), topics["a"]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for ctx := celltest.Patient(t); ; { // a broker may know it for a moment longer
+		for ctx := brokertest.Patient(t); ; { // a broker may know it for a moment longer
 			left, err := a.HostTopics(ctx)
 			if err != nil {
 				t.Fatalf("%v: %v", left, err)

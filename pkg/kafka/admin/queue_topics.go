@@ -20,7 +20,9 @@ func (a *Admin) QueueTopics(ctx context.Context) (map[compute.QueueName]compute.
 }
 
 // topicsFor lists the topics of one kind, by what they are for.
-func topicsFor[K comparable](ctx context.Context, a *Admin, op string, of func(topic string) (K, bool)) (map[K]compute.TopicID, error) {
+func topicsFor[K comparable](
+	ctx context.Context, a *Admin, op string, of func(topic string) (K, bool)) (map[K]compute.TopicID, error,
+) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = nil // all there are
 	resp, err := req.RequestWith(ctx, a.client)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -44,7 +44,7 @@ func TestQueueTopicsAreListedAndDeletedByTheirID(t *testing.T) {
 			t.Fatalf("an incarnation that is gone: %v", err)
 		}
 		want := map[compute.QueueName]compute.TopicID{"a": again["a"], "b": made["b"]}
-		_, err = retry.Do(celltest.Patient(t), zap.NewNop(), "", nil, func() (int, error) { // a broker hears late of what the controller did
+		_, err = retry.Do(brokertest.Patient(t), zap.NewNop(), "", nil, func() (int, error) { // a broker hears late of what the controller did
 			got, err := a.QueueTopics(ctx)
 			if err == nil && !maps.Equal(got, want) {
 				err = fmt.Errorf("listed %v, want %v", got, want)

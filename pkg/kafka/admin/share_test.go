@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -30,7 +30,7 @@ func warm(t testing.TB, a *Admin, names ...compute.QueueName) {
 	t.Helper()
 	group := a.cfg.Topics.ShareGroup(99)
 	queueIn(t, a, group, names...)
-	if err := a.InitShareState(celltest.Patient(t), group, names); err != nil {
+	if err := a.InitShareState(brokertest.Patient(t), group, names); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -38,7 +38,7 @@ func warm(t testing.TB, a *Admin, names ...compute.QueueName) {
 // queueIn makes queues of a group and answers refs to them.
 func queueIn(t testing.TB, a *Admin, group string, names ...compute.QueueName) []wire.QueueRef {
 	t.Helper()
-	ids, err := a.EnsureQueueTopics(celltest.Patient(t), names, 1)
+	ids, err := a.EnsureQueueTopics(brokertest.Patient(t), names, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +51,9 @@ func queueIn(t testing.TB, a *Admin, group string, names ...compute.QueueName) [
 
 func TestShareStateIsInitialisedOnce(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		cfg.Dial = tap.Dial
-		a, ctx, group := adminOf(t, cfg), celltest.Patient(t), cfg.Topics.ShareGroup(1)
+		a, ctx, group := adminOf(t, cfg), brokertest.Patient(t), cfg.Topics.ShareGroup(1)
 		warm(t, a, "a", "b", "c")
 		warmed := tap.Count(alterKey)
 		refs := queueIn(t, a, group, "a", "b")
@@ -85,9 +85,9 @@ func TestShareStateIsInitialisedOnce(t *testing.T) {
 
 func TestShareStateOfATopicMadeAgain(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		cfg.Dial = tap.Dial
-		a, ctx, group := adminOf(t, cfg), celltest.Patient(t), cfg.Topics.ShareGroup(1)
+		a, ctx, group := adminOf(t, cfg), brokertest.Patient(t), cfg.Topics.ShareGroup(1)
 		for range 2 {
 			warm(t, a, "a")
 			warmed := tap.Count(alterKey)
@@ -111,7 +111,7 @@ func TestShareStateOfATopicMadeAgain(t *testing.T) {
 // The answer is lost, the work is done: it must be asked for, not done again.
 func TestLostAnswerToInitialising(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		cfg.Dial = tap.Dial
 		a, group := adminOf(t, cfg), cfg.Topics.ShareGroup(1)
 		a.share.settle = time.Second
@@ -120,7 +120,7 @@ func TestLostAnswerToInitialising(t *testing.T) {
 		tap.Mu.Lock()
 		tap.Swallow = alterKey
 		tap.Mu.Unlock()
-		if err := a.InitShareState(celltest.Patient(t), group, []compute.QueueName{"a"}); err != nil {
+		if err := a.InitShareState(brokertest.Patient(t), group, []compute.QueueName{"a"}); err != nil {
 			t.Fatal(err)
 		}
 		if n := tap.Count(alterKey) - alters; n != 1 {
@@ -135,7 +135,7 @@ func TestLostAnswerToInitialising(t *testing.T) {
 // The embedded broker gives a member's queues a state at once, so nothing would
 // be left to refuse.
 func TestGroupWithMembersIsRefused(t *testing.T) {
-	cfg := celltest.TestConfig(kafkatest.Kafka(t))
+	cfg := brokertest.TestConfig(kafkatest.Kafka(t))
 	a, group := adminOf(t, cfg), cfg.Topics.ShareGroup(1)
 	queueIn(t, a, group, "a", "other")
 	joined := make(chan struct{})
@@ -145,8 +145,8 @@ func TestGroupWithMembersIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	celltest.Await(t, joined, "a member has joined")
-	err = a.InitShareState(celltest.Patient(t), group, []compute.QueueName{"a"})
+	brokertest.Await(t, joined, "a member has joined")
+	err = a.InitShareState(brokertest.Patient(t), group, []compute.QueueName{"a"})
 	if compute.KindOf(err) != compute.KindConflict || !strings.Contains(err.Error(), "members") {
 		t.Errorf("got %v", err)
 	}
@@ -166,7 +166,7 @@ func (o onAnswer) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time
 
 func progress(t testing.TB, a *Admin, refs []wire.QueueRef) []QueueProgress {
 	t.Helper()
-	ps, err := a.QueueProgress(celltest.Patient(t), refs)
+	ps, err := a.QueueProgress(brokertest.Patient(t), refs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,17 +175,17 @@ func progress(t testing.TB, a *Admin, refs []wire.QueueRef) []QueueProgress {
 
 func TestQueueProgress(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		a, group := adminOf(t, cfg), cfg.Topics.ShareGroup(1)
 		warm(t, a, "a", "other")
 		refs := append(queueIn(t, a, group, "a"), queueIn(t, a, cfg.Topics.ShareGroup(2), "other")...)
 		refs = append(refs, wire.QueueRef{Name: "gone", Group: group})
-		if err := a.InitShareState(celltest.Patient(t), group, []compute.QueueName{"a"}); err != nil {
+		if err := a.InitShareState(brokertest.Patient(t), group, []compute.QueueName{"a"}); err != nil {
 			t.Fatal(err)
 		}
 		queue := cfg.Topics.Build("a")
-		celltest.Put(t, cfg, cfg.Topics.Build("other"), 0, "x")
-		celltest.Put(t, cfg, queue, 0, "0", "1", "2", "3", "4")
+		brokertest.Put(t, cfg, cfg.Topics.Build("other"), 0, "x")
+		brokertest.Put(t, cfg, queue, 0, "0", "1", "2", "3", "4")
 		want := []QueueProgress{
 			{Queue: refs[0], TopicID: refs[0].TopicID, Start: 0, LogEnd: 5, Depth: 5},
 			{Queue: refs[1], TopicID: refs[1].TopicID, Start: -1, LogEnd: 1, Depth: 1},
@@ -206,7 +206,7 @@ func TestQueueProgress(t *testing.T) {
 		acknowledge(t, cfg, group, queue, "0", "1", "3")
 		want[0].Start, want[0].Depth = 2, 2
 		compare("after three were acknowledged")
-		if err := a.DeleteRecordsBelow(celltest.Patient(t), map[compute.QueueName]int64{"a": 2, "gone": 7}); err != nil {
+		if err := a.DeleteRecordsBelow(brokertest.Patient(t), map[compute.QueueName]int64{"a": 2, "gone": 7}); err != nil {
 			t.Fatal(err)
 		}
 		want[0].LogStart = 2
@@ -214,7 +214,7 @@ func TestQueueProgress(t *testing.T) {
 		acknowledge(t, cfg, group, queue, "2", "4")
 		want[0].Start, want[0].Depth = 5, 0
 		compare("after all were acknowledged")
-		celltest.Put(t, cfg, queue, 0, "5")
+		brokertest.Put(t, cfg, queue, 0, "5")
 		want[0].LogEnd, want[0].Depth = 6, 1
 		compare("after another was published")
 		acknowledge(t, cfg, group, queue, "5")
@@ -237,7 +237,7 @@ func acknowledge(t testing.TB, cfg kafka.Config, group, topic string, values ...
 		left[v] = true
 	}
 	for len(left) > 0 {
-		fetches := cl.PollFetches(celltest.Patient(t))
+		fetches := cl.PollFetches(brokertest.Patient(t))
 		if err := fetches.Err0(); err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func acknowledge(t testing.TB, cfg kafka.Config, group, topic string, values ...
 			r.Ack(ack)
 		})
 	}
-	if err := cl.FlushAcks(celltest.Patient(t)); err != nil {
+	if err := cl.FlushAcks(brokertest.Patient(t)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -106,7 +106,9 @@ func agree(t wire.Topics, found []kmsg.MetadataResponseTopic) (int32, error) {
 
 // EnsureQueueTopics makes the topics of these queues where they are missing and
 // answers the id of each.
-func (a *Admin) EnsureQueueTopics(ctx context.Context, queues []compute.QueueName, replication int16) (map[compute.QueueName]compute.TopicID, error) {
+func (a *Admin) EnsureQueueTopics(
+	ctx context.Context, queues []compute.QueueName, replication int16) (map[compute.QueueName]compute.TopicID, error,
+) {
 	topics := make([]string, len(queues))
 	for i, q := range queues {
 		topics[i] = a.cfg.Topics.Build(q)

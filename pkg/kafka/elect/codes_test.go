@@ -7,21 +7,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
 // Who is elected is so again soon, whatever the group's coordinator says.
 func TestElectorPassesEveryError(t *testing.T) {
-	forbidden := celltest.Refusals{Key: kmsg.JoinGroup, Codes: []*kerr.Error{kerr.GroupAuthorizationFailed}} // until somebody allows it
-	for _, r := range append([]celltest.Refusals{forbidden}, celltest.PassingErrors...) {
+	forbidden := brokertest.Refuse(kmsg.JoinGroup, kerr.GroupAuthorizationFailed) // until somebody allows it
+	for _, r := range append([]brokertest.Refusals{forbidden}, brokertest.PassingErrors...) {
 		switch r.Key {
 		case kmsg.FindCoordinator, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat:
 		default:
 			continue
 		}
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
-				celltest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+				brokertest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
 				h := c.Refuse(r.Key, code, 3)
 				e, stop := elector(t, c.Cfg, "r.x")
 				began, elected := time.Now(), false
@@ -35,7 +35,7 @@ func TestElectorPassesEveryError(t *testing.T) {
 				if !elected {
 					t.Errorf("not elected after %v", time.Since(began))
 				}
-				celltest.HitBy(t, h, 3)
+				brokertest.HitBy(t, h, 3)
 				stop()
 			})
 		})

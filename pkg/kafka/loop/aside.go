@@ -129,12 +129,12 @@ func (r *loopRun) settle(d doubted) {
 	at.reset++
 	at.aside = true
 	d.stray.End = d.end
-	r.setAside(d.of, d.of.pen, at, d.stray)
+	r.setAside(d.of, d.of.epoch, at, d.stray)
 }
 
 // setAside sets a partition aside for its position. at is what is written down:
 // where the topics ended when that was noticed.
-func (r *loopRun) setAside(o *ownedPartition, with pen, at position, why *fetch.Astray) {
+func (r *loopRun) setAside(o *ownedPartition, with producerEpoch, at position, why *fetch.Astray) {
 	a := &asidePartition{Aside: Aside{
 		Partition: o.id,
 		Why: fmt.Sprintf("an earlier conductor found its position behind the end of %s or %s",
@@ -191,11 +191,11 @@ func (r *loopRun) leave(
 // markAside writes down that a partition is set aside, and answers where instances
 // ends then. It tries until it has, under a new producer epoch if need be and the
 // group still says that the partition is this process's; false: ctx has ended.
-func (r *loopRun) markAside(ctx context.Context, p int32, with pen, at position) (end int64, ok bool) {
+func (r *loopRun) markAside(ctx context.Context, p int32, with producerEpoch, at position) (end int64, ok bool) {
 	for fails := 1; ; fails++ {
-		e := &entry{pen: with, records: []wire.Record{wire.Takeover(r.scribe.name)}}
+		e := &entry{epoch: with, records: []wire.Record{wire.Takeover(r.writer.name)}}
 		at.carry(e.records)
-		err := r.scribe.write(ctx, map[int32]*entry{p: e})
+		err := r.writer.write(ctx, map[int32]*entry{p: e})
 		if err == nil {
 			return e.offset + int64(len(e.records)), true
 		}
@@ -206,7 +206,7 @@ func (r *loopRun) markAside(ctx context.Context, p int32, with pen, at position)
 		if r.group.current(ctx, r.ask) != nil {
 			continue
 		}
-		if next, err := r.scribe.raise(ctx, p, none); err == nil {
+		if next, err := r.writer.raise(ctx, p, noEpoch); err == nil {
 			with = next
 		}
 	}
@@ -224,9 +224,9 @@ func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []za
 		if pace.Sleep(ctx, asideLook*r.loop.opts.Heartbeat) != nil {
 			return
 		}
-		ends, err := r.scribe.topic.Offsets(ctx, r.scribe.topic.Current(), []int32{a.Partition}, fetch.Latest)
+		ends, err := r.writer.topic.Offsets(ctx, r.writer.topic.Current(), []int32{a.Partition}, fetch.Latest)
 		if err != nil {
-			_, _ = r.scribe.topic.Refresh(ctx) // it is asked again
+			_, _ = r.writer.topic.Refresh(ctx) // it is asked again
 			continue
 		}
 		if a.end < 0 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -42,7 +42,7 @@ func setAsideTold(a *asides) Options {
 // await waits until just these partitions are set aside.
 func (a *asides) await(t *testing.T, want ...int32) {
 	t.Helper()
-	for ctx := celltest.Patient(t); ; {
+	for ctx := brokertest.Patient(t); ; {
 		a.mu.Lock()
 		var has []int32
 		for _, one := range a.now {
@@ -67,10 +67,10 @@ func TestPartitionIsSetAside(t *testing.T) {
 	const far = 5 // behind the end, and soon before it
 	for name, astray := range map[string]func(t *testing.T, cfg kafka.Config){
 		"in instances": func(t *testing.T, cfg kafka.Config) {
-			s := scribeOf(t, cfg)
+			s := fencedWriterOf(t, cfg)
 			recs := []wire.Record{{Key: []byte("before"), Value: []byte("1")}}
 			position{at: [inputTopics]int64{0, far}, cursor: 0}.carry(recs)
-			if err := s.write(celltest.Patient(t), map[int32]*entry{1: {pen: penOf(t, s, 1)[1].pen, records: recs}}); err != nil {
+			if err := s.write(brokertest.Patient(t), map[int32]*entry{1: {epoch: epochsOf(t, s, 1)[1].epoch, records: recs}}); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -78,7 +78,7 @@ func TestPartitionIsSetAside(t *testing.T) {
 			var offsets kadm.Offsets
 			offsets.AddOffset(cfg.Topics.Requests(), 1, 0, -1)
 			offsets.AddOffset(cfg.Topics.Reports(), 1, far, -1)
-			if err := kadm.NewClient(celltest.AnyClient(t, cfg)).CommitAllOffsets(celltest.Patient(t), cfg.Topics.ConductorGroup(), offsets); err != nil {
+			if err := kadm.NewClient(brokertest.AnyClient(t, cfg)).CommitAllOffsets(brokertest.Patient(t), cfg.Topics.ConductorGroup(), offsets); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -86,12 +86,12 @@ func TestPartitionIsSetAside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
 				astray(t, cfg)
-				celltest.Put(t, cfg, cfg.Topics.Reports(), 1, "before")
+				brokertest.Put(t, cfg, cfg.Topics.Reports(), 1, "before")
 				f := feeding(t, cfg, "k0", "k1", "report0", "report1")
 				heard := newAsides()
 				a := loop(t, cfg, setAsideTold(heard), newLedger(t, "a"))
 				heard.await(t, 1)
-				celltest.Await(t, a.Ready(), "the loop is ready without it")
+				brokertest.Await(t, a.Ready(), "the loop is ready without it")
 				f.more(far+1, 2) // now the topic is longer than the position says
 				a.await(t, "apply 0 report0 6")
 				a.stop(t)
@@ -102,7 +102,7 @@ func TestPartitionIsSetAside(t *testing.T) {
 				f.more(1, 2)
 				b.await(t, "apply 0 report0 7")
 
-				from, err := PositionOf(celltest.Patient(t), cfg, 1)
+				from, err := PositionOf(brokertest.Patient(t), cfg, 1)
 				if err != nil || !from.Aside || !from.Astray() {
 					t.Fatalf("%+v, %v", from, err)
 				}
@@ -110,13 +110,13 @@ func TestPartitionIsSetAside(t *testing.T) {
 				if err != nil || to.Inputs[reports].At != 1 {
 					t.Fatalf("%+v, %v", to, err)
 				}
-				if err := ResetPosition(celltest.Patient(t), cfg, to); err != nil {
+				if err := ResetPosition(brokertest.Patient(t), cfg, to); err != nil {
 					t.Fatal(err)
 				}
 				heard.await(t)
 				b.await(t, "apply 1 k1 7")
 				b.await(t, "apply 1 report1 7")
-				if healed, err := PositionOf(celltest.Patient(t), cfg, 1); err != nil || healed.Astray() {
+				if healed, err := PositionOf(brokertest.Patient(t), cfg, 1); err != nil || healed.Astray() {
 					t.Errorf("%+v, %v", healed, err)
 				} else if _, err := healed.Reset(ResetEnd); compute.KindOf(err) != compute.KindConflict {
 					t.Errorf("what is right was reset: %v", err)
@@ -125,7 +125,7 @@ func TestPartitionIsSetAside(t *testing.T) {
 				// What was said before the reset is true no more, for nobody.
 				heard = newAsides()
 				c := loop(t, cfg, setAsideTold(heard), newLedger(t, "c"))
-				celltest.Await(t, c.Ready(), "the next is ready")
+				brokertest.Await(t, c.Ready(), "the next is ready")
 				f.more(1, 2)
 				c.await(t, "apply 1 k1 8")
 				heard.await(t)

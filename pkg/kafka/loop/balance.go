@@ -57,7 +57,9 @@ func (t together) ParseSyncAssignment(b []byte) (map[string][]int32, error) {
 }
 
 // MemberBalancer is for the leader.
-func (t together) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+func (t together) MemberBalancer(
+	members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error,
+) {
 	b, err := kgo.NewConsumerBalancer(t, members)
 	return b, b.MemberTopics(), err
 }

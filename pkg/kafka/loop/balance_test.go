@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
 // Whoever comes, goes or claims what it does not have: every partition is given
@@ -93,7 +93,7 @@ func TestLoopKeepsWhatItHasWhenOthersJoin(t *testing.T) {
 			l := newLedger(t, fmt.Sprint(i))
 			l.bell = bell
 			all = append(all, loop(t, cfg, Options{}, l))
-			celltest.Await(t, all[i].Ready(), "it is ready")
+			brokertest.Await(t, all[i].Ready(), "it is ready")
 			owners(t, bell, partitions, all...)
 		}
 		// Both topics of a partition are read by its owner: ledgers fail on others.

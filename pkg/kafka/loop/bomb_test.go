@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/unpack/unpacktest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -16,7 +16,7 @@ import (
 func TestLoopsPassBombs(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
 		for _, topic := range []string{cfg.Topics.Requests(), cfg.Topics.Reports(), cfg.Topics.Instances()} {
-			celltest.PutRaw(t, cfg, topic, 0, unpacktest.Bomb(t, kgo.CodecZstd, 48))
+			brokertest.PutRaw(t, cfg, topic, 0, unpacktest.Bomb(t, kgo.CodecZstd, 48))
 		}
 		f := feeding(t, cfg, "k", "report")
 		f.more(1, 1)
@@ -33,17 +33,17 @@ func TestLoopsPassBombs(t *testing.T) {
 		loop(t, cfg, Options{}, l)
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		instances.until("has what was decided", func() bool { return len(instances.recs) >= 3 })
-		celltest.TooLarge(t, instances.recs[0], 0)
+		brokertest.TooLarge(t, instances.recs[0], 0)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, topic := range []string{cfg.Topics.Requests(), cfg.Topics.Reports()} {
 			if len(seen[topic]) != 2 || string(seen[topic][1].Value) != "1" {
 				t.Fatalf("%+v", seen[topic])
 			}
-			celltest.TooLarge(t, seen[topic][0], 0)
+			brokertest.TooLarge(t, seen[topic][0], 0)
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		celltest.TooLarge(t, l.tail[0][0], 0) // what was restored
+		brokertest.TooLarge(t, l.tail[0][0], 0) // what was restored
 	})
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/admin"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -20,7 +20,7 @@ import (
 // looping is a loop in such a bubble, with a ledger that knows whether each input
 // was decided once and in order.
 type looping struct {
-	celltest.Refusing
+	brokertest.Refusing
 	*ledger
 	p    *write.Producer
 	loop *Loop
@@ -29,10 +29,10 @@ type looping struct {
 	done chan error
 }
 
-func newLooping(t *testing.T, c celltest.Refusing) *looping {
+func newLooping(t *testing.T, c brokertest.Refusing) *looping {
 	t.Helper()
 	for _, topic := range []string{c.Cfg.Topics.Requests(), c.Cfg.Topics.Reports(), c.Cfg.Topics.Instances()} {
-		celltest.MakeTopic(t, c.Cfg, topic, 2, nil)
+		brokertest.MakeTopic(t, c.Cfg, topic, 2, nil)
 	}
 	p, err := write.NewProducer(c.Cfg)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *looping) end(t *testing.T) {
 
 // ours is an error of what the loop itself asks, not of those who send to it.
 func (l *looping) ours(key kmsg.Key, code *kerr.Error, n int) *kfake.FaultHandle {
-	f := kfake.Fault{Keys: []kmsg.Key{key}, Err: code, Count: n, TopLevel: celltest.Whole[key]}
+	f := kfake.Fault{Keys: []kmsg.Key{key}, Err: code, Count: n, TopLevel: brokertest.Whole[key]}
 	switch key {
 	case kmsg.Produce:
 		f.Topic = l.Cfg.Topics.Instances()
@@ -91,12 +91,12 @@ const soon = DefaultSessionTimeout + 5*time.Second
 // Whatever of that a loop hears while it takes its partitions over, it has them
 // soon, and has missed nothing.
 func TestTakeoverPassesEveryError(t *testing.T) {
-	for _, r := range celltest.PassingErrors {
+	for _, r := range brokertest.PassingErrors {
 		if r.Key == kmsg.OffsetCommit || r.Key == kmsg.Heartbeat {
 			continue // comes later
 		}
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
 				h, began := l.ours(r.Key, code, 3), time.Now()
 				l.start(t)
@@ -104,7 +104,7 @@ func TestTakeoverPassesEveryError(t *testing.T) {
 				if took := time.Since(began); took > soon {
 					t.Errorf("it took %v", took)
 				}
-				celltest.HitBy(t, h, 3)
+				brokertest.HitBy(t, h, 3)
 				l.send(t)
 				l.decided(t)
 				l.end(t)
@@ -117,12 +117,12 @@ func TestTakeoverPassesEveryError(t *testing.T) {
 func TestTakeoverWaitsForPositions(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.UnstableOffsetCommit, kerr.UnknownTopicOrPartition, kerr.UnknownServerError} {
 		t.Run(code.Message, func(t *testing.T) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
 				h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Topic: l.Cfg.Topics.Requests(), Err: code, Count: 3})
 				l.start(t)
 				l.decided(t)
-				celltest.HitBy(t, h, 3)
+				brokertest.HitBy(t, h, 3)
 				l.end(t)
 			})
 		})
@@ -131,9 +131,9 @@ func TestTakeoverWaitsForPositions(t *testing.T) {
 
 // And so while it works. What follows a heartbeat that says so is a new generation.
 func TestTurnsPassEveryError(t *testing.T) {
-	for _, r := range celltest.PassingErrors {
+	for _, r := range brokertest.PassingErrors {
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
 				l.start(t)
 				l.decided(t)
@@ -147,13 +147,13 @@ func TestTurnsPassEveryError(t *testing.T) {
 				}
 				for time.Since(began) < soon {
 					l.send(t)
-					celltest.Passes(time.Second)
+					brokertest.Passes(time.Second)
 				}
 				l.decided(t)
 				if took := time.Since(began); took > soon+time.Second {
 					t.Errorf("it took %v", took)
 				}
-				celltest.HitBy(t, h, 3)
+				brokertest.HitBy(t, h, 3)
 				l.end(t)
 			})
 		})
@@ -162,18 +162,18 @@ func TestTurnsPassEveryError(t *testing.T) {
 
 // A commit of positions that failed is made again, though nothing new came.
 func TestPositionsAreCommittedAgain(t *testing.T) {
-	for _, r := range celltest.PassingErrors {
+	for _, r := range brokertest.PassingErrors {
 		if r.Key != kmsg.OffsetCommit {
 			continue
 		}
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
 				h := l.ours(r.Key, code, 3)
 				l.start(t)
 				l.decided(t)
-				celltest.Passes(soon)
-				celltest.HitBy(t, h, 3)
+				brokertest.Passes(soon)
+				brokertest.HitBy(t, h, 3)
 				a, err := admin.New(c.Cfg)
 				if err != nil {
 					t.Fatal(err)
@@ -190,7 +190,7 @@ func TestPositionsAreCommittedAgain(t *testing.T) {
 
 // What somebody must put right ends the loop, with what it is.
 func TestLoopEndsWhereItIsForbidden(t *testing.T) {
-	for _, r := range []celltest.Refusals{
+	for _, r := range []brokertest.Refusals{
 		{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}},
 		{Key: kmsg.FindCoordinator, Codes: []*kerr.Error{kerr.GroupAuthorizationFailed}},
 		{Key: kmsg.JoinGroup, Codes: []*kerr.Error{kerr.GroupAuthorizationFailed}},
@@ -202,13 +202,13 @@ func TestLoopEndsWhereItIsForbidden(t *testing.T) {
 		{Key: kmsg.Produce, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed}},
 	} {
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
 				l.ours(r.Key, code, -1)
 				l.start(t)
 				select {
 				case err := <-l.done:
-					celltest.WantKind(t, err, compute.KindForbidden)
+					brokertest.WantKind(t, err, compute.KindForbidden)
 				case <-time.After(time.Minute):
 					t.Error("it goes on")
 					l.stop()
@@ -224,35 +224,35 @@ func TestLoopEndsWhereItIsForbidden(t *testing.T) {
 func TestLoopEndsWhereTheGroupCannotBeJoined(t *testing.T) {
 	for code, kind := range map[*kerr.Error]compute.Kind{kerr.InconsistentGroupProtocol: compute.KindConflict, kerr.InvalidSessionTimeout: compute.KindInvalid} {
 		t.Run(code.Message, func(t *testing.T) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
 				defer l.p.Close()
 				l.ours(kmsg.JoinGroup, code, 1)
 				l.start(t)
-				celltest.WantKind(t, <-l.done, kind)
+				brokertest.WantKind(t, <-l.done, kind)
 				l.stop()
 			})
 		})
 	}
 }
 
-// A pen that cannot be renewed now is held as it is, and renewed later.
+// A producer epoch that cannot be renewed now is held as it is, and renewed later.
 func TestPenThatCannotBeRenewedYet(t *testing.T) {
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		l := newLooping(t, c)
 		l.startWith(t, Options{Group: "g", RenewEvery: 2 * time.Second})
 		l.decided(t)
 		h := l.ours(kmsg.InitProducerID, kerr.CoordinatorNotAvailable, 3)
-		// Nothing is written while a pen is raised: kfake refuses the old one from then
+		// Nothing is written while a producer epoch is raised: kfake refuses the old one from then
 		// on, Kafka only once the new one has written.
 		for range 20 {
-			celltest.Passes(time.Second)
+			brokertest.Passes(time.Second)
 			l.loop.Wake()
 		}
-		celltest.Passes(time.Second / 2)
+		brokertest.Passes(time.Second / 2)
 		l.send(t)
 		l.decided(t)
-		celltest.HitBy(t, h, 3)
+		brokertest.HitBy(t, h, 3)
 		l.end(t)
 		if l.gains[0] != 1 || l.gains[1] != 1 {
 			t.Errorf("gained %v times", l.gains)
@@ -260,27 +260,27 @@ func TestPenThatCannotBeRenewedYet(t *testing.T) {
 	})
 }
 
-// A pen that cannot be renewed because somebody else has it is not used any more: the
+// A producer epoch that cannot be renewed because somebody else has it is not used any more: the
 // partition is given up, and gained again if it is still this process's. The other
 // partition goes on.
 func TestAPenThatSomebodyElseTook(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.ProducerFenced, kerr.InvalidProducerEpoch} {
 		t.Run(code.Message, func(t *testing.T) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
 				l.startWith(t, Options{Group: "g", RenewEvery: time.Hour})
 				l.decided(t)
 				h := l.ours(kmsg.InitProducerID, code, 1)
 				for h.Hits() == 0 {
-					celltest.Passes(time.Minute)
+					brokertest.Passes(time.Minute)
 				}
-				celltest.Passes(time.Second)
+				brokertest.Passes(time.Second)
 				l.send(t)
 				l.decided(t)
 				if l.gains[0]+l.gains[1] != 3 {
 					t.Errorf("gained %v times", l.gains)
 				}
-				celltest.Passes(2 * time.Hour) // both are renewed
+				brokertest.Passes(2 * time.Hour) // both are renewed
 				l.send(t)
 				l.decided(t)
 				if l.gains[0]+l.gains[1] != 3 {
@@ -295,7 +295,7 @@ func TestAPenThatSomebodyElseTook(t *testing.T) {
 // A group's coordinator moves: who does not try again by himself must look for it
 // again.
 func TestCoordinatorsMove(t *testing.T) {
-	celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 		l := newLooping(t, c)
 		l.start(t)
 		l.decided(t)
@@ -305,7 +305,7 @@ func TestCoordinatorsMove(t *testing.T) {
 		}
 		for range 20 {
 			l.send(t)
-			celltest.Passes(time.Second)
+			brokertest.Passes(time.Second)
 		}
 		l.decided(t)
 		l.end(t)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -39,13 +39,13 @@ func TestZombieDoesNotCommit(t *testing.T) {
 		}
 		// It does not notice in time: its heart beats too slowly.
 		zombie := loop(t, cfg, Options{SessionTimeout: 60 * time.Second, Heartbeat: 50 * time.Second, TurnTimeout: 60 * time.Second}, l)
-		celltest.Await(t, zombie.Ready(), "the zombie is ready")
+		brokertest.Await(t, zombie.Ready(), "the zombie is ready")
 		f := feeding(t, cfg, "k")
 		f.more(1, 1)
 		zombie.await(t, "apply 0 k 1")
 		awaitCursor(t, cfg, 1) // everything is committed: no position moves in the turn to come
 		zombie.Wake()
-		celltest.Await(t, entered, "its turn began")
+		brokertest.Await(t, entered, "its turn began")
 		expel(t, cfg)
 		heir := loop(t, cfg, Options{}, newLedger(t, "heir"))
 		heir.await(t, "ready 0")
@@ -70,8 +70,8 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
 		f := feeding(t, cfg, "k", "report")
 		f.more(2, 1)
-		before := scribeOf(t, cfg)
-		taken := penOf(t, before, 0)
+		before := fencedWriterOf(t, cfg)
+		taken := epochsOf(t, before, 0)
 		numbers := func(key string, ns ...int) (recs []wire.Record) {
 			for _, n := range ns {
 				recs = append(recs, wire.Record{Key: []byte(key), Value: fmt.Append(nil, n)})
@@ -80,13 +80,13 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 		}
 		both := append(numbers("k", 1, 2), numbers("report", 1)...)
 		position{at: [inputTopics]int64{2, 1}, cursor: 0}.carry(both)
-		e := &entry{pen: taken[0].pen, records: both}
-		if err := before.write(celltest.Patient(t), map[int32]*entry{0: e}); err != nil {
+		e := &entry{epoch: taken[0].epoch, records: both}
+		if err := before.write(brokertest.Patient(t), map[int32]*entry{0: e}); err != nil {
 			t.Fatal(err)
 		}
 		// Sent again, as after an answer that was lost, it is not there twice.
-		again := &entry{pen: taken[0].pen, records: both}
-		if err := before.write(celltest.Patient(t), map[int32]*entry{0: again}); err != nil || again.offset != e.offset {
+		again := &entry{epoch: taken[0].epoch, records: both}
+		if err := before.write(brokertest.Patient(t), map[int32]*entry{0: again}); err != nil || again.offset != e.offset {
 			t.Fatalf("again: at %d and %d, %v", e.offset, again.offset, err)
 		}
 		heir := newLedger(t, "heir")
@@ -95,8 +95,8 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 		if heir.cursor[0] != 0 {
 			t.Errorf("the cursor was %d", heir.cursor[0])
 		}
-		late := &entry{pen: e.pen.after(3), records: numbers("from the grave", 1)}
-		if err := before.write(celltest.Patient(t), map[int32]*entry{0: late}); !errors.Is(err, kerr.InvalidProducerEpoch) {
+		late := &entry{epoch: e.epoch.after(3), records: numbers("from the grave", 1)}
+		if err := before.write(brokertest.Patient(t), map[int32]*entry{0: late}); !errors.Is(err, kerr.InvalidProducerEpoch) {
 			t.Errorf("the one before wrote: %v", err)
 		}
 		f.more(1, 1)
@@ -107,34 +107,34 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 	})
 }
 
-// A pen that was renewed is good; one that somebody else took meanwhile is not.
+// A producer epoch that was renewed is good; one that somebody else took meanwhile is not.
 func TestPenRenewed(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
-		s := scribeOf(t, cfg)
-		first := penOf(t, s, 0, 1)
-		had := map[int32]pen{0: first[0].pen, 1: first[1].pen}
-		raised, err := s.raise(celltest.Patient(t), 0, had[0])
+		s := fencedWriterOf(t, cfg)
+		first := epochsOf(t, s, 0, 1)
+		had := map[int32]producerEpoch{0: first[0].epoch, 1: first[1].epoch}
+		raised, err := s.raise(brokertest.Patient(t), 0, had[0])
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := s.begin(celltest.Patient(t), 0, raised)
+		again, err := s.begin(brokertest.Patient(t), 0, raised)
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := func(p pen) map[int32]*entry {
-			return map[int32]*entry{0: {pen: p, records: []wire.Record{{Key: []byte("k"), Value: []byte("1")}}}}
+		one := func(p producerEpoch) map[int32]*entry {
+			return map[int32]*entry{0: {epoch: p, records: []wire.Record{{Key: []byte("k"), Value: []byte("1")}}}}
 		}
-		if err := s.write(celltest.Patient(t), one(again.pen)); err != nil {
+		if err := s.write(brokertest.Patient(t), one(again.epoch)); err != nil {
 			t.Error(err)
 		}
-		if err := s.write(celltest.Patient(t), one(had[0])); !errors.Is(err, kerr.InvalidProducerEpoch) {
-			t.Errorf("with the pen before: %v", err)
+		if err := s.write(brokertest.Patient(t), one(had[0])); !errors.Is(err, kerr.InvalidProducerEpoch) {
+			t.Errorf("with the producer epoch before: %v", err)
 		}
-		if _, err := scribeOf(t, cfg).take(celltest.Patient(t), []int32{1}); err != nil {
+		if _, err := fencedWriterOf(t, cfg).take(brokertest.Patient(t), []int32{1}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(t.Name(), "kafka") { // kfake raises whatever epoch it is shown
-			if _, err := s.raise(celltest.Patient(t), 1, had[1]); err == nil {
+			if _, err := s.raise(brokertest.Patient(t), 1, had[1]); err == nil {
 				t.Error("renewed although somebody else has it")
 			}
 		}
@@ -145,7 +145,7 @@ func TestPenRenewed(t *testing.T) {
 func TestLoopRenewsItsPens(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
 		a := loop(t, cfg, Options{RenewEvery: 50 * time.Millisecond}, newLedger(t, "a"))
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k0", "k1")
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		for i := range 3 {
@@ -153,18 +153,18 @@ func TestLoopRenewsItsPens(t *testing.T) {
 			instances.until("has all", func() bool { return len(instances.recs) == 20*(i+1) })
 		}
 		instances.exact(f.n)
-		// kfake refuses the old pen at once, Kafka when the new one has written.
+		// kfake refuses the old producer epoch at once, Kafka when the new one has written.
 		if strings.HasSuffix(t.Name(), "kafka") && (a.gains[0] != 1 || a.gains[1] != 1) {
 			t.Errorf("gained %v times", a.gains)
 		}
 	})
 }
 
-// penOf takes pens, however young the cluster is.
-func penOf(t *testing.T, s *scribe, partitions ...int32) map[int32]*entry {
+// epochsOf takes producer epochs, however young the cluster is.
+func epochsOf(t *testing.T, s *fencedWriter, partitions ...int32) map[int32]*entry {
 	t.Helper()
-	taken, err := retry.Do(celltest.Patient(t), s.cfg.Log, "waiting for pens", nil, func() (map[int32]*entry, error) {
-		return s.take(celltest.Patient(t), partitions)
+	taken, err := retry.Do(brokertest.Patient(t), s.cfg.Log, "waiting for producer epochs", nil, func() (map[int32]*entry, error) {
+		return s.take(brokertest.Patient(t), partitions)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func penOf(t *testing.T, s *scribe, partitions ...int32) map[int32]*entry {
 	return taken
 }
 
-func scribeOf(t *testing.T, cfg kafka.Config) *scribe {
+func fencedWriterOf(t *testing.T, cfg kafka.Config) *fencedWriter {
 	t.Helper()
 	cfg = cfg.WithDefaults()
 	cl, err := kafka.NewClient(cfg, kgo.RequestRetries(0))
@@ -180,8 +180,8 @@ func scribeOf(t *testing.T, cfg kafka.Config) *scribe {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	s := &scribe{cfg: cfg, group: cfg.Topics.ConductorGroup(), most: DefaultTurnBytes, client: cl, topic: &fetch.Source{Client: cl, Topic: cfg.Topics.Instances(), Log: cfg.Log, Look: cfg.OutageReporter("write")}}
-	if err := s.topic.Open(celltest.Patient(t)); err != nil {
+	s := &fencedWriter{cfg: cfg, group: cfg.Topics.ConductorGroup(), most: DefaultTurnBytes, client: cl, topic: &fetch.Source{Client: cl, Topic: cfg.Topics.Instances(), Log: cfg.Log, Outage: cfg.OutageReporter("write")}}
+	if err := s.topic.Open(brokertest.Patient(t)); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -236,7 +236,7 @@ func expel(t *testing.T, cfg kafka.Config) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	groups, err := kadm.NewClient(cl).DescribeGroups(celltest.Patient(t), cfg.Topics.ConductorGroup())
+	groups, err := kadm.NewClient(cl).DescribeGroups(brokertest.Patient(t), cfg.Topics.ConductorGroup())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func expel(t *testing.T, cfg kafka.Config) {
 	if len(req.Members) != 1 {
 		t.Fatalf("%d members", len(req.Members))
 	}
-	resp, err := req.RequestWith(celltest.Patient(t), cl)
+	resp, err := req.RequestWith(brokertest.Patient(t), cl)
 	if err != nil || resp.ErrorCode != 0 || resp.Members[0].ErrorCode != 0 {
 		t.Fatalf("%+v, %v", resp, err)
 	}
@@ -269,8 +269,8 @@ func TestRejectsComeBeforeTheCommit(t *testing.T) {
 			}
 		}
 		a := loop(t, cfg, Options{}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
-		celltest.Put(t, cfg, cfg.Topics.Requests(), 0, "nonsense")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "nonsense")
 		f := feeding(t, cfg, "k")
 		f.more(1, 1)
 		for range 3 { // it tries, and does not get past
@@ -280,7 +280,7 @@ func TestRejectsComeBeforeTheCommit(t *testing.T) {
 		if at, _ := committedOf(t, cfg, 0); at[requests] > 0 {
 			t.Errorf("committed %v", at)
 		}
-		celltest.MakeTopic(t, cfg, later, 1, nil)
+		brokertest.MakeTopic(t, cfg, later, 1, nil)
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		instances.until("has the change", func() bool { return len(instances.recs) > 0 })
 		instances.exact(f.n)
@@ -297,11 +297,11 @@ func TestRejectsComeBeforeTheCommit(t *testing.T) {
 func TestLoopRestoresAfterAFailedTurn(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidRecord} {
 		t.Run(code.Message, func(t *testing.T) {
-			cluster, cfg := celltest.FakeCluster(t)
+			cluster, cfg := brokertest.FakeCluster(t)
 			makeCell(t, cfg, 2)
-			id := scribeOf(t, cfg).topic.Current().Id
+			id := fencedWriterOf(t, cfg).topic.Current().Id
 			a := loop(t, cfg, Options{SessionTimeout: 10 * time.Second}, newLedger(t, "a"))
-			celltest.Await(t, a.Ready(), "the loop is ready")
+			brokertest.Await(t, a.Ready(), "the loop is ready")
 			f := feeding(t, cfg, "k0", "k1")
 			f.more(3, 2)
 			instances := openLog(t, cfg, cfg.Topics.Instances())
@@ -319,7 +319,7 @@ func TestLoopRestoresAfterAFailedTurn(t *testing.T) {
 				return refusal(req, code), nil, true
 			})
 			f.more(3, 2)
-			celltest.Await(t, refused, "a turn was refused")
+			brokertest.Await(t, refused, "a turn was refused")
 			instances.until("has all", func() bool { return len(instances.recs) >= 12 })
 			instances.sync()
 			instances.exact(f.n)
@@ -378,7 +378,7 @@ func TestLargeTurnsWithoutInputs(t *testing.T) {
 			many = 0
 		}
 		a := loop(t, cfg, Options{TurnBytes: 800}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k")
 		f.more(3, 1)
 		a.await(t, "apply 0 k 3")
@@ -396,11 +396,11 @@ func TestLargeTurnsWithoutInputs(t *testing.T) {
 // The partitions of the three topics must meet.
 func TestLoopRefusesTopicsThatDoNotMatch(t *testing.T) {
 	b := kafkatest.Embedded(t)
-	cfg := celltest.TestConfig(b)
-	celltest.MakeTopic(t, cfg, cfg.Topics.Requests(), 4, nil)
-	celltest.MakeTopic(t, cfg, cfg.Topics.Reports(), 3, nil)
-	celltest.MakeTopic(t, cfg, cfg.Topics.Instances(), 4, nil)
-	err := New(cfg, Options{Group: "g"}, newLedger(t, "a")).Run(celltest.Patient(t))
+	cfg := brokertest.TestConfig(b)
+	brokertest.MakeTopic(t, cfg, cfg.Topics.Requests(), 4, nil)
+	brokertest.MakeTopic(t, cfg, cfg.Topics.Reports(), 3, nil)
+	brokertest.MakeTopic(t, cfg, cfg.Topics.Instances(), 4, nil)
+	err := New(cfg, Options{Group: "g"}, newLedger(t, "a")).Run(brokertest.Patient(t))
 	if compute.KindOf(err) != compute.KindConflict || !strings.Contains(err.Error(), cfg.Topics.Reports()) {
 		t.Errorf("ended with %v", err)
 	}

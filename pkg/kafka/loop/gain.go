@@ -22,10 +22,10 @@ import (
 // A partition is gained in this order, and no other would do:
 //
 //  1. ask the group whether this process is still in its present generation;
-//  2. take the pen, and write down the takeover: from there on nothing of an
+//  2. take the producer epoch, and write down the takeover: from there on nothing of an
 //     earlier owner is written, and what it wrote lies before;
 //  3. ask for the positions that no change carried;
-//  4. ask the group once more: had it gone on before the pen was taken, the pen
+//  4. ask the group once more: had it gone on before the producer epoch was taken, the producer epoch
 //     would be the next owner's by right, who has taken it perhaps before;
 //  5. read instances from the beginning to the takeover, and hand that to the
 //     handler;
@@ -57,9 +57,9 @@ type gained struct {
 
 // found is what a partition is gained with.
 type found struct {
-	pen pen
-	at  position // as the group knows it
-	end int64    // the offset behind the takeover
+	epoch producerEpoch
+	at    position // as the group knows it
+	end   int64    // the offset behind the takeover
 }
 
 // restoreWait is how long a broker may hold a fetch of instances that finds nothing.
@@ -78,7 +78,7 @@ func (g *gain) work(ctx context.Context) {
 	began, told := time.Now(), false
 	waiting := slices.Clone(g.of)
 	for fails := 1; ; fails++ {
-		// Whose these are now has taken their pens, and would lose them to us.
+		// Whose these are now has taken their producer epochs, and would lose them to us.
 		waiting = slices.DeleteFunc(waiting, func(o *ownedPartition) bool { return o.lost.Load() })
 		if len(waiting) == 0 {
 			return
@@ -109,14 +109,14 @@ func (g *gain) work(ctx context.Context) {
 	}
 }
 
-// takeOver takes pens, and answers with those it got.
+// takeOver takes producer epochs, and answers with those it got.
 func (r *loopRun) takeOver(ctx context.Context, partitions []int32) (map[int32]found, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.loop.opts.TurnTimeout)
 	defer cancel()
 	if err := r.group.current(ctx, r.ask); err != nil {
 		return nil, err
 	}
-	taken, some := r.scribe.take(ctx, partitions)
+	taken, some := r.writer.take(ctx, partitions)
 	if len(taken) == 0 {
 		return nil, some
 	}
@@ -129,7 +129,7 @@ func (r *loopRun) takeOver(ctx context.Context, partitions []int32) (map[int32]f
 	}
 	has := map[int32]found{}
 	for p, pos := range at {
-		has[p] = found{taken[p].pen, pos, taken[p].offset + 1}
+		has[p] = found{taken[p].epoch, pos, taken[p].offset + 1}
 	}
 	return has, some
 }
@@ -330,7 +330,7 @@ func (r *loopRun) take(g gained) error {
 			at := g.done[o.id].at.further(o.logged)
 			o.restored = &at
 			o.end = g.done[o.id].end
-			o.hold(g.done[o.id].pen, r.loop.opts.RenewEvery)
+			o.hold(g.done[o.id].epoch, r.loop.opts.RenewEvery)
 			restored = append(restored, o.id)
 			r.loop.metrics.restoredSince(g.began)
 			r.log.Debug("partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind), zap.Int64("cursor", at.cursor))
@@ -345,11 +345,11 @@ func (r *loopRun) begin(o *ownedPartition) error {
 	at := *o.restored
 	if at.aside {
 		// The note of the owner before may be compacted away behind this one's takeover.
-		r.setAside(o, o.pen, at, nil)
+		r.setAside(o, o.epoch, at, nil)
 		return nil
 	}
 	o.restored, o.ready, o.reset = nil, true, at.reset
-	o.soil(time.Now())
+	o.markDirty(time.Now())
 	r.inputs.add(o.id, at.at)
 	// Until its effects are acknowledged the cursor stays where it was found.
 	first := max(at.cursor, 0)

@@ -333,7 +333,7 @@ func (in *inputs) receive(ctx context.Context, a inputAnswer) error {
 		return in.look(ctx, trouble)
 	}
 	in.fails = 0
-	in.sources[requests].Look.Fine()
+	in.sources[requests].Outage.Fine()
 	in.doubt(ctx)
 	return nil
 }
@@ -341,14 +341,14 @@ func (in *inputs) receive(ctx context.Context, a inputAnswer) error {
 // doubt asks now and then whether those who answer still lead.
 func (in *inputs) doubt(ctx context.Context) {
 	now := time.Now()
-	if in.looking || !in.sources[requests].Doubtful(now) && !in.sources[reports].Doubtful(now) {
+	if in.looking || !in.sources[requests].VerifyDue(now) && !in.sources[reports].VerifyDue(now) {
 		return
 	}
 	in.looking = true
 	go func() {
 		var l inputLeaders
 		for topic, s := range in.sources {
-			if err := s.Doubt(ctx); kafka.IsFatal(err) {
+			if err := s.VerifyLeaders(ctx); kafka.IsFatal(err) {
 				l.err = err
 			}
 			l.views[topic] = s.Current()
@@ -410,7 +410,7 @@ func (in *inputs) look(ctx context.Context, why error) error {
 	}
 	in.fails++
 	if in.fails >= pace.LogAfter {
-		in.sources[requests].Look.Failed(why)
+		in.sources[requests].Outage.Failed(why)
 	}
 	if in.looking {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -66,7 +66,7 @@ func (l *ledger) say(format string, args ...any) {
 // owners waits until some ledgers have all partitions between them, each once.
 func owners(t testing.TB, bell <-chan struct{}, partitions int, of ...*running) {
 	t.Helper()
-	ctx := celltest.Patient(t)
+	ctx := brokertest.Patient(t)
 	for {
 		var has []int32
 		for _, r := range of {
@@ -217,7 +217,7 @@ func (l *ledger) state() map[string]int {
 // await waits for an event of the ledger.
 func (l *ledger) await(t testing.TB, event string) {
 	t.Helper()
-	ctx := celltest.Patient(t)
+	ctx := brokertest.Patient(t)
 	for {
 		select {
 		case e := <-l.events:
@@ -280,7 +280,7 @@ func (r *running) stop(t testing.TB) {
 	r.ctx()
 	select {
 	case <-r.done:
-	case <-celltest.Patient(t).Done():
+	case <-brokertest.Patient(t).Done():
 		t.Fatalf("%s does not stop", r.name)
 	}
 }
@@ -372,7 +372,7 @@ func eachCell(t *testing.T, partitions int32, suite func(t *testing.T, cfg kafka
 		suite(t, cfg)
 	})
 	t.Run("kafka", func(t *testing.T) {
-		cfg := celltest.TestConfig(kafkatest.Kafka(t))
+		cfg := brokertest.TestConfig(kafkatest.Kafka(t))
 		makeCell(t, cfg, partitions)
 		suite(t, cfg)
 	})
@@ -381,7 +381,7 @@ func eachCell(t *testing.T, partitions int32, suite func(t *testing.T, cfg kafka
 func makeCell(t testing.TB, cfg kafka.Config, partitions int32) {
 	t.Helper()
 	for _, topic := range []string{cfg.Topics.Requests(), cfg.Topics.Reports(), cfg.Topics.Instances(), cfg.Topics.Rejected(), effectsOf(cfg)} {
-		celltest.MakeTopic(t, cfg, topic, partitions, nil)
+		brokertest.MakeTopic(t, cfg, topic, partitions, nil)
 	}
 }
 
@@ -415,7 +415,7 @@ func (f *feeder) more(n int, partitions int32) {
 			recs = append(recs, wire.Record{Key: []byte(key), Value: fmt.Append(nil, f.n[key])}.To(topic, int32(i)%partitions))
 		}
 	}
-	if err := f.p.Send(celltest.Patient(f.t), recs...); err != nil {
+	if err := f.p.Send(brokertest.Patient(f.t), recs...); err != nil {
 		f.t.Fatal(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -20,7 +20,7 @@ import (
 func TestLoopStopsWithoutABroker(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
 		a := loop(t, cfg, Options{StopTimeout: 300 * time.Millisecond, TurnTimeout: time.Hour}, newLedger(t, "a"))
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		feeding(t, cfg, "k").more(20, 1)
 		a.await(t, "apply 0 k 10")
 		a.kill(t) // which waits for its end, and not for an hour
@@ -36,7 +36,7 @@ func TestLoopStartsAndStops(t *testing.T) {
 		for i := range 8 {
 			a := loop(t, cfg, Options{}, newLedger(t, fmt.Sprint(i)))
 			if i%2 == 0 {
-				celltest.Await(t, a.Ready(), "the loop is ready")
+				brokertest.Await(t, a.Ready(), "the loop is ready")
 				f.more(1, 2)
 				a.await(t, fmt.Sprintf("apply 1 k1 %d", f.n["k1"]))
 			}
@@ -81,7 +81,7 @@ func TestWakeMakesATurn(t *testing.T) {
 // The whole of it in virtual time, with a timer of an hour.
 func TestLoopInVirtualTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := celltest.VirtualCell(t)
+		cfg := brokertest.VirtualCell(t)
 		l := newLedger(t, "a")
 		began := time.Now()
 		due := began.Add(time.Hour)
@@ -127,7 +127,7 @@ func TestLoopInVirtualTime(t *testing.T) {
 // What somebody must put right ends the loop, with the reason.
 func TestLoopEndsWhenTheGroupRefuses(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
-		err := New(cfg, Options{Group: "g", SessionTimeout: 10 * time.Hour}, newLedger(t, "a")).Run(celltest.Patient(t))
+		err := New(cfg, Options{Group: "g", SessionTimeout: 10 * time.Hour}, newLedger(t, "a")).Run(brokertest.Patient(t))
 		if compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("ended with %v", err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/readtest"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/wire"
@@ -30,7 +30,7 @@ func openLog(t *testing.T, cfg kafka.Config, topic string) *log {
 // until reads until want is true of it.
 func (l *log) until(what string, want func() bool) {
 	l.t.Helper()
-	ctx := celltest.Patient(l.t)
+	ctx := brokertest.Patient(l.t)
 	for !want() {
 		select {
 		case b := <-l.r.Batches:
@@ -44,7 +44,7 @@ func (l *log) until(what string, want func() bool) {
 // sync reads what is there.
 func (l *log) sync() {
 	l.t.Helper()
-	if err := l.r.Sync(celltest.Patient(l.t)); err != nil {
+	if err := l.r.Sync(brokertest.Patient(l.t)); err != nil {
 		l.t.Fatal(err)
 	}
 	for {
@@ -90,7 +90,7 @@ func committedOf(t testing.TB, cfg kafka.Config, p int32) (at [inputTopics]int64
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	all, err := kadm.NewClient(cl).FetchOffsets(celltest.Patient(t), cfg.Topics.ConductorGroup())
+	all, err := kadm.NewClient(cl).FetchOffsets(brokertest.Patient(t), cfg.Topics.ConductorGroup())
 	if err != nil {
 		return [inputTopics]int64{-1, -1}, -1
 	}

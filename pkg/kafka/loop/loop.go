@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// LoopOptions say how a loop runs. Only Group must be set.
+// Options say how a loop runs. Only Group must be set.
 type Options struct {
 	// Group is the consumer group that shares the partitions out.
 	Group string
@@ -55,7 +55,7 @@ type Options struct {
 	// IdleCommit is how often positions are committed that have not moved, so
 	// that the group does not forget them. 0: DefaultIdleCommit.
 	IdleCommit time.Duration
-	// RenewEvery is how often a pen is raised, lest Kafka forgets whom to refuse.
+	// RenewEvery is how often a producer epoch is raised, lest Kafka forgets whom to refuse.
 	// It must be well below the brokers' producer.id.expiration.ms and
 	// transactional.id.expiration.ms. 0: DefaultRenewEvery.
 	RenewEvery time.Duration
@@ -125,7 +125,7 @@ func orDefault[T comparable](v *T, def T) {
 // One goroutine calls the handler. A turn is one fetch of whatever all owned
 // partitions have, one call of the handler and, if it changes something, one
 // batch for each partition that changes: the changes to instances together with
-// the positions of the inputs, under a pen that only the owner has. Effects are
+// the positions of the inputs, under a producer epoch that only the owner has. Effects are
 // published after that.
 type Loop struct {
 	cfg     kafka.Config
@@ -134,15 +134,15 @@ type Loop struct {
 	ready   chan struct{}
 	once    sync.Once     // of closing ready
 	wake    chan struct{} // holds one: a turn is wanted
-	look    *kafka.OutageReporter
+	outage  *kafka.OutageReporter
 	metrics *loopMetrics
 }
 
-// NewLoop makes a loop; Run starts it.
+// New makes a loop; Run starts it.
 func New(cfg kafka.Config, opts Options, h wire.Handler) *Loop {
 	cfg = cfg.WithDefaults()
 	return &Loop{
-		cfg: cfg, opts: opts.withDefaults(), handler: h, look: cfg.OutageReporter("read requests and reports"), metrics: newMetrics(cfg.Metrics.Registerer()),
+		cfg: cfg, opts: opts.withDefaults(), handler: h, outage: cfg.OutageReporter("read requests and reports"), metrics: newMetrics(cfg.Metrics.Registerer()),
 		ready: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 }
@@ -172,7 +172,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		return err
 	}
 	defer producer.Close()
-	defer l.look.Fine()
+	defer l.outage.Fine()
 	out := newOutbox(producer, l.metrics)
 	for fails := 1; ; fails++ {
 		err := l.session(ctx, hard, out)
@@ -246,14 +246,14 @@ func (l *Loop) prepare(ctx context.Context, out *outbox) (*loopRun, error) {
 	var sources [inputTopics]*fetch.Source
 	var topics [inputTopics]inputTopic
 	for i, name := range names {
-		sources[i] = &fetch.Source{Client: ask, Topic: name, Log: l.cfg.Log, Look: l.look}
+		sources[i] = &fetch.Source{Client: ask, Topic: name, Log: l.cfg.Log, Outage: l.outage}
 		if err := sources[i].Open(ctx); err != nil {
 			ask.Close()
 			return nil, err
 		}
 		topics[i] = inputTopic{name, sources[i].Current().Id}
 	}
-	instances := &fetch.Source{Client: ask, Topic: l.cfg.Topics.Instances(), Log: l.cfg.Log, Look: l.look}
+	instances := &fetch.Source{Client: ask, Topic: l.cfg.Topics.Instances(), Log: l.cfg.Log, Outage: l.outage}
 	if err := instances.Open(ctx); err != nil {
 		ask.Close()
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -18,7 +18,7 @@ var _ service.Part = (*Loop)(nil)
 func TestLoopAppliesEachInputOnce(t *testing.T) {
 	eachCell(t, 3, func(t *testing.T, cfg kafka.Config) {
 		a := loop(t, cfg, Options{TurnRecords: 7}, newLedger(t, "a"))
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k0", "k1", "k2", "report3", "report4", "report5")
 		f.more(50, 3)
 		instances := openLog(t, cfg, cfg.Topics.Instances())

@@ -21,11 +21,11 @@ type loopMetrics struct {
 	partitions, behind, unsent        *telemetry.Gauges
 }
 
-// RegisterLoopMetrics registers the metrics of loops with r, so that they are shown before any is
+// RegisterMetrics registers the metrics of loops with r, so that they are shown before any is
 // counted. It may be called again.
 func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }
 
-// newLoopMetrics answers what was registered with r before, if anything; nil for a nil r.
+// newMetrics answers what was registered with r before, if anything; nil for a nil r.
 func newMetrics(r prometheus.Registerer) *loopMetrics {
 	if r == nil {
 		return nil

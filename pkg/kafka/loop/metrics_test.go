@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -15,17 +15,17 @@ import (
 
 func TestMetricsOfALoop(t *testing.T) {
 	eachCell(t, 3, func(t *testing.T, cfg kafka.Config) {
-		counted, reg := celltest.Counting(cfg)
+		counted, reg := brokertest.Counting(cfg)
 		l := newLedger(t, "a")
 		l.effects = effectsOf(cfg)
 		a := loop(t, counted, Options{TurnRecords: 7}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
-		celltest.Becomes(t, reg, 3, "berth_loop_partitions", "state", "ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Becomes(t, reg, 3, "berth_loop_partitions", "state", "ready")
 		feeding(t, cfg, "k0", "k1", "k2", "report3", "report4", "report5").more(5, 3)
 		openLog(t, cfg, cfg.Topics.Instances()).has(30)
-		celltest.Becomes(t, reg, 30, "berth_loop_effects_total", "result", "ok")
-		celltest.Becomes(t, reg, 0, "berth_loop_lag_records")
-		celltest.Becomes(t, reg, 0, "berth_loop_unsent_effects")
+		brokertest.Becomes(t, reg, 30, "berth_loop_effects_total", "result", "ok")
+		brokertest.Becomes(t, reg, 0, "berth_loop_lag_records")
+		brokertest.Becomes(t, reg, 0, "berth_loop_unsent_effects")
 		telemetrytest.Is(t, reg, 3, "berth_loop_restore_duration_seconds")
 		if sum := telemetrytest.Sum(t, reg, "berth_loop_turn_records"); sum != 30 {
 			t.Errorf("%v inputs decided", sum)
@@ -39,7 +39,7 @@ func TestMetricsOfALoop(t *testing.T) {
 		if _, shown := telemetrytest.Value(t, reg, "berth_loop_partitions"); shown {
 			t.Error("a loop that has ended still shows partitions")
 		}
-		celltest.Becomes(t, reg, 0, "berth_kafka_connections")
+		brokertest.Becomes(t, reg, 0, "berth_kafka_connections")
 		telemetrytest.Is(t, reg, 0, "berth_kafka_request_errors_total")
 		telemetrytest.Is(t, reg, 0, "berth_loop_undone_turns_total")
 	})
@@ -54,7 +54,7 @@ func (l *log) has(n int) {
 // What is in the log and not decided is seen while the handler is busy.
 func TestMetricsOfALoopThatIsBehind(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
-		counted, reg := celltest.Counting(cfg)
+		counted, reg := brokertest.Counting(cfg)
 		l, busy, free := newLedger(t, "a"), make(chan struct{}, 1000), make(chan struct{})
 		l.onTurn = func(in wire.Turn, _ *wire.Result) {
 			if len(in.Records) > 0 {
@@ -63,15 +63,15 @@ func TestMetricsOfALoopThatIsBehind(t *testing.T) {
 			}
 		}
 		a := loop(t, counted, Options{TurnRecords: 10, TurnTimeout: time.Minute, SessionTimeout: time.Minute}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k0")
 		f.more(100, 1)
-		celltest.Await(t, busy, "a turn is under way")
+		brokertest.Await(t, busy, "a turn is under way")
 		if behind, _ := telemetrytest.Value(t, reg, "berth_loop_lag_records"); behind < 1 {
 			t.Errorf("%v behind in the middle of a turn", behind)
 		}
 		close(free)
-		celltest.Becomes(t, reg, 0, "berth_loop_lag_records")
+		brokertest.Becomes(t, reg, 0, "berth_loop_lag_records")
 		if sum := telemetrytest.Sum(t, reg, "berth_loop_turn_records"); sum != 100 {
 			t.Errorf("%v inputs decided", sum)
 		}
@@ -80,7 +80,7 @@ func TestMetricsOfALoopThatIsBehind(t *testing.T) {
 
 func TestMetricsOfUndoneTurns(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
-		counted, reg := celltest.Counting(cfg)
+		counted, reg := brokertest.Counting(cfg)
 		l := newLedger(t, "a")
 		l.onTurn = func(_ wire.Turn, res *wire.Result) {
 			for i := range res.Changes {
@@ -90,11 +90,11 @@ func TestMetricsOfUndoneTurns(t *testing.T) {
 			}
 		}
 		a := loop(t, counted, Options{}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		feeding(t, cfg, "k0").more(1, 1)
 		openLog(t, cfg, cfg.Topics.Instances()).has(1)
-		celltest.Becomes(t, reg, 1, "berth_loop_undone_turns_total")
-		celltest.Becomes(t, reg, 2, "berth_loop_restore_duration_seconds")
+		brokertest.Becomes(t, reg, 1, "berth_loop_undone_turns_total")
+		brokertest.Becomes(t, reg, 2, "berth_loop_restore_duration_seconds")
 	})
 }
 

@@ -14,61 +14,61 @@ import (
 // that has come. It outlives a session: what is committed is sent, whoever owns
 // the partition now. All but report is for the loop's goroutine.
 type outbox struct {
-	producer *write.Producer
-	metrics  *loopMetrics
-	shelves  map[int32]*shelf // of owned partitions
-	unsent   int              // effects that are not answered yet
-	sent     []wire.Sent      // for the handler's next turn
+	producer   *write.Producer
+	metrics    *loopMetrics
+	partitions map[int32]*partitionEffects // of owned partitions
+	unsent     int                         // effects that are not answered yet
+	sent       []wire.Sent                 // for the handler's next turn
 
 	mu       sync.Mutex
 	outcomes []outcome
 	news     chan struct{} // holds one: there are outcomes
 }
 
-// shelf is the effects of one partition for as long as this process has it.
+// partitionEffects is the effects of one partition for as long as this process has it.
 //
 // Kafka forgets nothing of a turn but its effects: the new owner sends again
 // what follows from every record at or behind the cursor. So the cursor is the
 // first record whose effects are not all acknowledged, and as long as it stays
 // behind, doubles are the price; ahead, effects would be lost.
-type shelf struct {
-	open []*parcel // in the order of their turns
-	next int64     // the offset behind the last turn's changes
-	gone bool      // the partition is not ours any more, or ours anew
+type partitionEffects struct {
+	open []*turnEffects // in the order of their turns
+	next int64          // the offset behind the last turn's changes
+	gone bool           // the partition is not ours any more, or ours anew
 }
 
-// parcel is the effects of one turn for one partition.
-type parcel struct {
+// turnEffects is the effects of one turn for one partition.
+type turnEffects struct {
 	offset int64 // of the turn's first change
 	left   int   // effects that are not acknowledged
 }
 
 type outcome struct {
-	shelf  *shelf
-	parcel *parcel // nil: no cursor waits for it
-	tag    any
-	offset int64
-	err    error
+	partition *partitionEffects
+	turn      *turnEffects // nil: no cursor waits for it
+	tag       any
+	offset    int64
+	err       error
 }
 
 func newOutbox(p *write.Producer, m *loopMetrics) *outbox {
-	return &outbox{producer: p, metrics: m, shelves: map[int32]*shelf{}, news: make(chan struct{}, 1)}
+	return &outbox{producer: p, metrics: m, partitions: map[int32]*partitionEffects{}, news: make(chan struct{}, 1)}
 }
 
 // gain begins partition p; everything before next is in the log.
-func (o *outbox) gain(p int32, next int64) { o.shelves[p] = &shelf{next: next} }
+func (o *outbox) gain(p int32, next int64) { o.partitions[p] = &partitionEffects{next: next} }
 
 // lose forgets partition p: what becomes of its effects is another's concern.
 func (o *outbox) lose(p int32) {
-	if s := o.shelves[p]; s != nil {
+	if s := o.partitions[p]; s != nil {
 		s.gone = true
-		delete(o.shelves, p)
+		delete(o.partitions, p)
 	}
 }
 
 // cursor is what to commit with the position of p, before a turn is published.
 func (o *outbox) cursor(p int32) int64 {
-	s := o.shelves[p]
+	s := o.partitions[p]
 	if s == nil {
 		return -1
 	}
@@ -94,17 +94,17 @@ func (s *span) and(t span) *span {
 // at the first record of its span until they are acknowledged; those where there
 // is nothing to wait for it answers.
 func (o *outbox) publish(effects []wire.Effect, of map[int32]span) (moved []int32) {
-	parcels := map[int32]*parcel{}
+	turns := map[int32]*turnEffects{}
 	for p, s := range of {
-		parcels[p] = &parcel{offset: s.first}
+		turns[p] = &turnEffects{offset: s.first}
 	}
 	for _, e := range effects {
-		if c := parcels[e.Partition]; c != nil {
+		if c := turns[e.Partition]; c != nil {
 			c.left++
 		}
 	}
-	for p, c := range parcels {
-		s := o.shelves[p]
+	for p, c := range turns {
+		s := o.partitions[p]
 		s.next = max(s.next, of[p].behind)
 		if c.left > 0 {
 			s.open = append(s.open, c)
@@ -113,7 +113,7 @@ func (o *outbox) publish(effects []wire.Effect, of map[int32]span) (moved []int3
 		}
 	}
 	for _, e := range effects {
-		o.send(e, outcome{shelf: o.shelves[e.Partition], parcel: parcels[e.Partition], tag: e.Tag})
+		o.send(e, outcome{partition: o.partitions[e.Partition], turn: turns[e.Partition], tag: e.Tag})
 	}
 	return moved
 }
@@ -146,15 +146,15 @@ func (o *outbox) collect() []int32 {
 	o.mu.Unlock()
 	o.unsent -= len(outcomes)
 	before := map[int32]int64{}
-	for p := range o.shelves {
+	for p := range o.partitions {
 		before[p] = o.cursor(p)
 	}
 	for _, out := range outcomes {
 		o.settle(out)
 	}
 	var moved []int32
-	for p, s := range o.shelves {
-		s.open = slices.DeleteFunc(s.open, func(c *parcel) bool { return c.left == 0 })
+	for p, s := range o.partitions {
+		s.open = slices.DeleteFunc(s.open, func(c *turnEffects) bool { return c.left == 0 })
 		if o.cursor(p) != before[p] {
 			moved = append(moved, p)
 		}
@@ -167,10 +167,10 @@ func (o *outbox) collect() []int32 {
 // is: the next owner tries again.
 func (o *outbox) settle(out outcome) {
 	hopeless := errors.Is(out.err, wire.ErrNoTopic) || compute.KindOf(out.err) == compute.KindInvalid
-	if out.parcel != nil && (out.err == nil || hopeless) {
-		out.parcel.left--
+	if out.turn != nil && (out.err == nil || hopeless) {
+		out.turn.left--
 	}
-	if out.tag != nil && out.shelf != nil && !out.shelf.gone {
+	if out.tag != nil && out.partition != nil && !out.partition.gone {
 		o.sent = append(o.sent, wire.Sent{Tag: out.tag, Offset: out.offset, Err: out.err})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -22,7 +22,7 @@ func TestNextOwnerSendsTheTail(t *testing.T) {
 		l := newLedger(t, "a")
 		l.effects = effectsOf(cfg)
 		a := loop(t, cfg, Options{}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k")
 		f.more(5, 1)
 		a.await(t, "sent k5 <nil>")
@@ -37,7 +37,7 @@ func TestNextOwnerSendsTheTail(t *testing.T) {
 			return true
 		})
 		f.more(1, 1)
-		celltest.Await(t, held, "its effect is on its way")
+		brokertest.Await(t, held, "its effect is on its way")
 		f.more(2, 1)
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		instances.until("has eight", func() bool { return len(instances.recs) == 8 })
@@ -76,7 +76,7 @@ func awaitCursor(t *testing.T, cfg kafka.Config, n int) {
 	instances := openLog(t, cfg, cfg.Topics.Instances())
 	instances.until("has them", func() bool { return len(instances.recs) >= n })
 	last := instances.recs[n-1].Offset
-	for ctx := celltest.Patient(t); ; {
+	for ctx := brokertest.Patient(t); ; {
 		_, cursor := committedOf(t, cfg, 0)
 		if cursor > last {
 			return
@@ -94,7 +94,7 @@ func TestEffectToNowhereIsSettled(t *testing.T) {
 		l := newLedger(t, "a")
 		l.effects = cfg.Topics.Prefix + "gone"
 		a := loop(t, cfg, Options{}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		feeding(t, cfg, "k").more(1, 1)
 		a.await(t, fmt.Sprintf("sent k1 %v", wire.ErrNoTopic))
 		awaitCursor(t, cfg, 1)
@@ -110,15 +110,15 @@ func TestOutboxCursor(t *testing.T) {
 			t.Errorf("cursor %d, want %d", got, want)
 		}
 	}
-	ship := func(first, behind int64, effects int) *parcel {
-		o.shelves[0].next = behind
-		p := &parcel{offset: first, left: effects}
-		o.shelves[0].open = append(o.shelves[0].open, p)
+	ship := func(first, behind int64, effects int) *turnEffects {
+		o.partitions[0].next = behind
+		p := &turnEffects{offset: first, left: effects}
+		o.partitions[0].open = append(o.partitions[0].open, p)
 		o.unsent += effects
 		return p
 	}
-	arrive := func(p *parcel, err error) {
-		o.report(outcome{shelf: o.shelves[0], parcel: p, tag: "t", err: err})
+	arrive := func(p *turnEffects, err error) {
+		o.report(outcome{partition: o.partitions[0], turn: p, tag: "t", err: err})
 		o.collect()
 	}
 	cursor(-1)
@@ -146,10 +146,10 @@ func TestOutboxCursor(t *testing.T) {
 		t.Errorf("%d were told, %d are unsent", n, o.unsent)
 	}
 	late := ship(20, 21, 1)
-	old := o.shelves[0]
+	old := o.partitions[0]
 	o.lose(0)
 	o.gain(0, 12)
-	o.report(outcome{shelf: old, parcel: late, tag: "late"})
+	o.report(outcome{partition: old, turn: late, tag: "late"})
 	o.collect()
 	cursor(12)
 	if n := len(o.takeSent()); n != 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -23,15 +23,15 @@ func TestOnePartitionHoldsUpNoOther(t *testing.T) {
 	} {
 		for _, how := range []string{"refusing", "mute"} {
 			t.Run(how+" "+name, func(t *testing.T) {
-				celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+				brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 					h := newParking(t, c, alone)
 					h.loop.effects = effectsOf(c.Cfg)
 					h.loop.start(t)
 					h.both(t)
 					free := h.block(t, how)
 					h.send(t, alone)
-					celltest.Passes(time.Second)
-					for began := time.Now(); time.Since(began) < blocked; celltest.Passes(time.Second) {
+					brokertest.Passes(time.Second)
+					for began := time.Now(); time.Since(began) < blocked; brokertest.Passes(time.Second) {
 						sent := time.Now()
 						h.send(t, 1-alone)
 						h.done(t, 1-alone)
@@ -61,10 +61,10 @@ type parking struct {
 	n     map[int32]int
 }
 
-func newParking(t *testing.T, c celltest.Refusing, alone int32) *parking {
+func newParking(t *testing.T, c brokertest.Refusing, alone int32) *parking {
 	t.Helper()
 	l := newLooping(t, c) // which has sent one to partition 1
-	celltest.MakeTopic(t, c.Cfg, effectsOf(c.Cfg), 2, nil)
+	brokertest.MakeTopic(t, c.Cfg, effectsOf(c.Cfg), 2, nil)
 	lone := (c.CoordinatorFor("g") + 1) % 3
 	other := (lone + 1) % 3
 	topics := l.Cfg.Topics
@@ -125,14 +125,14 @@ func (h *parking) both(t *testing.T) {
 // What was taken of a partition that is parked is not passed over by an owner that
 // comes before it is written: no position behind it is committed.
 func TestParkedInputsAreNotPassedOver(t *testing.T) {
-	celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 		h := newParking(t, c, 1)
 		h.loop.effects = effectsOf(c.Cfg)
 		h.loop.start(t)
 		h.both(t)
 		free := h.block(t, "refusing")
 		h.send(t, 1)
-		celltest.Passes(5 * time.Second)
+		brokertest.Passes(5 * time.Second)
 		h.loop.stop()
 		if err := <-h.loop.done; err != nil {
 			t.Error(err)

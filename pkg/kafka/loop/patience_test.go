@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -17,7 +17,7 @@ import (
 // does not wait, and neither does any request.
 func TestPatientReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := celltest.VirtualCell(t)
+		cfg := brokertest.VirtualCell(t)
 		const patience = time.Second
 		l := newLedger(t, "a")
 		began := time.Now()
@@ -37,7 +37,7 @@ func TestPatientReports(t *testing.T) {
 			}
 			return 0
 		}}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		p := producer(t, cfg)
 		at := func(after time.Duration, topic string, partition int32, value string) {
 			time.Sleep(time.Until(began.Add(after)))

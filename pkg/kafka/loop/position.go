@@ -102,7 +102,9 @@ func carried(rec wire.Record) (p position, ok bool) {
 // commitPositions commits positions to the group, which refuses them from any
 // generation but the present one. One that was given up may still arrive after
 // a newer one: then some inputs that changed nothing are looked at once more.
-func commitPositions(ctx context.Context, client *kgo.Client, group string, f fence, topics [inputTopics]inputTopic, at []position) error {
+func commitPositions(
+	ctx context.Context, client *kgo.Client, group string, f fence, topics [inputTopics]inputTopic, at []position,
+) error {
 	if f.member == "" {
 		return errNoMember
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -33,7 +33,7 @@ func TestDeposedConductorPublishesNothing(t *testing.T) {
 		// It does not notice in time: its heart beats too slowly.
 		o := Options{SessionTimeout: 60 * time.Second, Heartbeat: 50 * time.Second, TurnTimeout: 60 * time.Second}
 		zombie := loop(t, cfg, o, l)
-		celltest.Await(t, zombie.Ready(), "the zombie is ready")
+		brokertest.Await(t, zombie.Ready(), "the zombie is ready")
 		feeding(t, cfg, "k").more(1, 1)
 		zombie.await(t, "apply 0 k 1")
 		expel(t, cfg)
@@ -82,7 +82,7 @@ func TestEffectsCostABatchOnlyWithoutChanges(t *testing.T) {
 			}
 		}
 		a := loop(t, cfg, Options{}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k")
 		for n := range 5 {
 			f.more(1, 1)
@@ -91,7 +91,7 @@ func TestEffectsCostABatchOnlyWithoutChanges(t *testing.T) {
 		if n := takeovers(t, cfg, 0); n != 1 {
 			t.Errorf("%d records without an instance, want the takeover alone", n)
 		}
-		celltest.Put(t, cfg, cfg.Topics.Requests(), 0, "alone")
+		brokertest.Put(t, cfg, cfg.Topics.Requests(), 0, "alone")
 		a.await(t, "sent alone <nil>")
 		if n := takeovers(t, cfg, 0); n != 2 {
 			t.Errorf("%d records without an instance, want one more", n)
@@ -102,7 +102,7 @@ func TestEffectsCostABatchOnlyWithoutChanges(t *testing.T) {
 // takeovers counts the records of a partition of instances that are no instance's.
 func takeovers(t *testing.T, cfg kafka.Config, p int32) (n int) {
 	t.Helper()
-	ends, err := kadm.NewClient(celltest.AnyClient(t, cfg)).ListEndOffsets(celltest.Patient(t), cfg.Topics.Instances())
+	ends, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).ListEndOffsets(brokertest.Patient(t), cfg.Topics.Instances())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func takeovers(t *testing.T, cfg kafka.Config, p int32) (n int) {
 	}
 	defer cl.Close()
 	for next := int64(0); next < end.Offset; {
-		fetches := cl.PollFetches(celltest.Patient(t))
+		fetches := cl.PollFetches(brokertest.Patient(t))
 		if err := fetches.Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func takeovers(t *testing.T, cfg kafka.Config, p int32) (n int) {
 // A conductor that is cut off from the group's coordinator alone, and from no
 // leader, decides nothing once another may have its partitions.
 func TestNoTurnsWithoutTheGroup(t *testing.T) {
-	celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 		l := newLooping(t, c)
 		coordinator := c.CoordinatorFor("g")
 		for _, topic := range []string{l.Cfg.Topics.Requests(), l.Cfg.Topics.Reports(), l.Cfg.Topics.Instances()} {
@@ -159,7 +159,7 @@ func TestNoTurnsWithoutTheGroup(t *testing.T) {
 		heir.await(t, "ready 1")
 		for range 60 {
 			l.loop.Wake()
-			celltest.Passes(500 * time.Millisecond)
+			brokertest.Passes(500 * time.Millisecond)
 		}
 		if late := last.Load().Sub(began); late >= DefaultSessionTimeout {
 			t.Errorf("it decided %v after it was last heard", late)

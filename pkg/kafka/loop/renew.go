@@ -11,23 +11,23 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// A pen is raised now and then while it is held, lest Kafka forgets the producer
+// A producer epoch is raised now and then while it is held, lest Kafka forgets the producer
 // id (transactional.id.expiration.ms) or who wrote last (producer.id.expiration.ms):
 // it would not know then whom to refuse. Nothing hurries: what fails is tried
-// again much later, with the pen as it was. A refusal is no failure: somebody else
-// has taken the pen, and with it the partition.
+// again much later, with the producer epoch as it was. A refusal is no failure: somebody else
+// has taken the producer epoch, and with it the partition.
 
-// renewRetry is how soon a pen that could not be raised is tried again.
+// renewRetry is how soon a producer epoch that could not be raised is tried again.
 const renewRetry = 5 * time.Minute
 
-// raised is how raising a held pen ended.
+// raised is how raising a held producer epoch ended.
 type raised struct {
-	of  *ownedPartition
-	pen pen
-	err error
+	of    *ownedPartition
+	epoch producerEpoch
+	err   error
 }
 
-// renew has a pen raised whose time has come, one at once.
+// renew has a producer epoch raised whose time has come, one at once.
 func (r *loopRun) renew(now time.Time) {
 	if r.renewing {
 		return
@@ -37,11 +37,11 @@ func (r *loopRun) renew(now time.Time) {
 			continue
 		}
 		r.renewing = true
-		id, old := o.id, o.pen
+		id, old := o.id, o.epoch
 		r.gains.Go(func() {
 			ctx, cancel := context.WithTimeout(r.ctx, takeTimeout)
 			defer cancel()
-			next, err := r.scribe.raise(ctx, id, old)
+			next, err := r.writer.raise(ctx, id, old)
 			r.raised <- raised{o, next, err}
 		})
 		return
@@ -49,7 +49,7 @@ func (r *loopRun) renew(now time.Time) {
 }
 
 // renewed writes down the takeover of a partition from oneself. Until that is
-// written the old pen was good.
+// written the old producer epoch was good.
 func (r *loopRun) renewed(n raised) error {
 	r.renewing = false
 	if r.owned[n.of.id] != n.of {
@@ -60,30 +60,30 @@ func (r *loopRun) renewed(n raised) error {
 	}
 	if n.err != nil {
 		n.of.renewAt = time.Now().Add(min(renewRetry, r.loop.opts.RenewEvery))
-		r.log.Info("a pen could not be renewed yet", zap.Int32("partition", n.of.id), zap.Error(n.err))
+		r.log.Info("a producer epoch could not be renewed yet", zap.Int32("partition", n.of.id), zap.Error(n.err))
 		return nil
 	}
 	if n.of.writing != nil {
 		return r.undo(n.of, errWrittenMeanwhile)
 	}
-	return r.write(map[int32]*writing{n.of.id: {of: n.of, renewed: &n.pen}})
+	return r.write(map[int32]*writing{n.of.id: {of: n.of, renewed: &n.epoch}})
 }
 
 // letGo leaves a partition that somebody else has taken. It is gained again,
 // and that waits until the group says that it is this process's: then who took the
-// pen was not in the group, or is not any more.
+// producer epoch was not in the group, or is not any more.
 func (r *loopRun) letGo(p int32, why error) error {
-	r.log.Warn("a partition is given up: its pen was taken by somebody else", zap.Int32("partition", p), zap.Error(why))
+	r.log.Warn("a partition is given up: its producer epoch was taken by somebody else", zap.Int32("partition", p), zap.Error(why))
 	r.lose(p)
 	r.gain(pace.Backoff(1), p)
 	return nil
 }
 
-// errWrittenMeanwhile is a batch under the old pen that nobody knows of whether it
+// errWrittenMeanwhile is a batch under the old producer epoch that nobody knows of whether it
 // will be written.
-var errWrittenMeanwhile = errors.New("the pen was renewed while a batch was on its way")
+var errWrittenMeanwhile = errors.New("the producer epoch was renewed while a batch was on its way")
 
-// hold notes the pen, and when it should be renewed.
-func (o *ownedPartition) hold(p pen, every time.Duration) {
-	o.pen, o.renewAt = p, p.taken.Add(every)
+// hold notes the producer epoch, and when it should be renewed.
+func (o *ownedPartition) hold(p producerEpoch, every time.Duration) {
+	o.epoch, o.renewAt = p, p.taken.Add(every)
 }

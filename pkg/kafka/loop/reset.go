@@ -66,7 +66,7 @@ func (r ResetTo) Check() error {
 	return compute.Invalid("to", string(r), fmt.Sprintf("use %s, %s or %s", ResetNoticed, ResetEnd, ResetBeginning))
 }
 
-// ReadPosition reads the position of a partition from instances and from the group of
+// PositionOf reads the position of a partition from instances and from the group of
 // the conductors.
 func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error) {
 	const op = "read a position"
@@ -199,19 +199,19 @@ func ResetPosition(ctx context.Context, cfg kafka.Config, to Position) error {
 	if err := topic.Open(ctx); err != nil {
 		return kafka.Classify(op, err)
 	}
-	s := &scribe{
+	s := &fencedWriter{
 		cfg: cfg, group: cfg.Topics.ConductorGroup(), name: "reset-position",
 		most: DefaultTurnBytes, client: client, topic: topic,
 	}
-	with, err := retry.Do(ctx, cfg.Log, "waiting for the right to write to instances", nil, func() (pen, error) {
+	with, err := retry.Do(ctx, cfg.Log, "waiting for the right to write to instances", nil, func() (producerEpoch, error) {
 		ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 		defer cancel()
-		return s.raise(ctx, to.Partition, none)
+		return s.raise(ctx, to.Partition, noEpoch)
 	})
 	if err != nil {
 		return kafka.Classify(op, err)
 	}
-	note := &entry{pen: with, records: []wire.Record{wire.Takeover(s.name)}}
+	note := &entry{epoch: with, records: []wire.Record{wire.Takeover(s.name)}}
 	to.at.carry(note.records)
 	return kafka.Classify(op, s.write(ctx, map[int32]*entry{to.Partition: note}))
 }

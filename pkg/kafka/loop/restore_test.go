@@ -8,12 +8,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
 // Partitions that are taken over together are read together, but one that cannot be read keeps no other waiting.
 func TestPartitionsAreRestoredEachInItsTime(t *testing.T) {
-	celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 		h := newParking(t, c, 1)
 		h.loop.effects = effectsOf(c.Cfg)
 		unread := h.loop.Fault(kfake.Fault{

@@ -29,7 +29,7 @@ type loopRun struct {
 	group  *membership
 	inputs *inputs
 	timers *timers
-	scribe *scribe
+	writer *fencedWriter
 	outbox *outbox
 
 	owned     map[int32]*ownedPartition
@@ -63,7 +63,7 @@ type loopRun struct {
 type ownedPartition struct {
 	id        int32
 	gain      *gain
-	pen       pen // once restored
+	epoch     producerEpoch // once restored
 	renewAt   time.Time
 	writing   *writing  // on its way to the log
 	parked    bool      // it takes no part in turns until that is known
@@ -79,8 +79,8 @@ type ownedPartition struct {
 	lost      atomic.Bool
 }
 
-// soil says that the position or the cursor has to be committed.
-func (o *ownedPartition) soil(now time.Time) {
+// markDirty says that the position or the cursor has to be committed.
+func (o *ownedPartition) markDirty(now time.Time) {
 	if o.dirty.IsZero() {
 		o.dirty = now
 	}
@@ -93,7 +93,7 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*fetch.Source, to
 	return &loopRun{
 		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
-		scribe: &scribe{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
+		writer: &fencedWriter{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
 		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), raised: make(chan raised, 1), suspended: true,
 		wrote: make(chan wrote), undone: map[int32]int{},
 		aside: map[int32]*asidePartition{}, doubted: make(chan doubted),

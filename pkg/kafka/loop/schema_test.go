@@ -9,7 +9,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
 // older is how the version before members said what they read takes part in the group.
@@ -121,11 +121,11 @@ func TestLoopsAgreeOnASchema(t *testing.T) {
 		}
 		a = start("a", 2)
 		a.await(t, "agreed 2")
-		celltest.Await(t, a.Ready(), "a is ready")
+		brokertest.Await(t, a.Ready(), "a is ready")
 		b = start("b", 1)
 		b.await(t, "agreed 1")
 		a.await(t, "agreed 1")
-		celltest.Await(t, b.Ready(), "b is ready")
+		brokertest.Await(t, b.Ready(), "b is ready")
 		b.stop(t)
 		a.await(t, "agreed 2")
 		a.stop(t)

@@ -9,14 +9,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/kafka/internal/batch"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 // An input whose batch has a wrong checksum may have been good: nobody passes it. Its partition is set aside and no
 // other is, and it goes on once the batch can be read, from another replica perhaps.
 func TestSpoiltInputSetsItsPartitionAside(t *testing.T) {
-	celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 		h := newParking(t, c, 1)
 		lone, topic := c.LeaderFor(h.loop.Cfg.Topics.Instances(), 1), h.loop.Cfg.Topics.Requests()
 		if err := c.MoveTopicPartition(topic, 1, lone); err != nil {
@@ -47,7 +47,7 @@ func TestSpoiltInputSetsItsPartitionAside(t *testing.T) {
 		h.send(t, 0)
 		h.done(t, 0)
 		spoilt.Store(false)
-		celltest.Passes(spoiltAgain + time.Second)
+		brokertest.Passes(spoiltAgain + time.Second)
 		heard.await(t)
 		h.done(t, 1)
 		if n := h.loop.gains[0]; n != 1 {

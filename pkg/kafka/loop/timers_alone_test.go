@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -19,7 +19,7 @@ func TestTimersOfOnePartitionHoldUpNoOther(t *testing.T) {
 	const alone = 1
 	for _, how := range []string{"refusing", "mute"} {
 		t.Run(how, func(t *testing.T) {
-			celltest.WithRefusing(t, 3, func(t *testing.T, c celltest.Refusing) {
+			brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
 				lone := (c.CoordinatorFor("g") + 1) % 3
 				topics := l.Cfg.Topics
@@ -71,9 +71,9 @@ func TestTimersOfOnePartitionHoldUpNoOther(t *testing.T) {
 // A position behind the end of a topic is behind no inputs: until it is known to lie in the log no timer fires by it.
 // What was written since would be heard after a timer that it should beat.
 func TestNoTimersBehindAWrongPosition(t *testing.T) {
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		l := newLooping(t, c)
-		cl := celltest.AnyClient(t, l.Cfg)
+		cl := brokertest.AnyClient(t, l.Cfg)
 		var offsets kadm.Offsets
 		offsets.AddOffset(l.Cfg.Topics.Requests(), 1, 0, -1)
 		offsets.AddOffset(l.Cfg.Topics.Reports(), 1, 5, -1)

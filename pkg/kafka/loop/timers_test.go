@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -43,13 +43,13 @@ func TestTimerWaitsForWhatWasInTheLog(t *testing.T) {
 			}
 		}
 		a := loop(t, cfg, Options{TurnRecords: 10}, l)
-		celltest.Await(t, a.Ready(), "the loop is ready")
+		brokertest.Await(t, a.Ready(), "the loop is ready")
 		f := feeding(t, cfg, "k")
 		f.more(1, 1)
-		celltest.Await(t, entered, "the first turn began")
+		brokertest.Await(t, entered, "the first turn began")
 		f.more(300, 1)
-		celltest.Put(t, cfg, cfg.Topics.Reports(), 0, words(200)...)
-		celltest.Put(t, cfg, cfg.Topics.Reports(), 0, "started")
+		brokertest.Put(t, cfg, cfg.Topics.Reports(), 0, words(200)...)
+		brokertest.Put(t, cfg, cfg.Topics.Reports(), 0, "started")
 		due = time.Now()
 		close(proceed)
 		a.await(t, "fired")
@@ -69,9 +69,9 @@ func words(n int) []string {
 // records that no reader sees, nor where all was removed by age.
 func TestTimerFiresWhereThereIsNothingToRead(t *testing.T) {
 	eachCell(t, 4, func(t *testing.T, cfg kafka.Config) {
-		celltest.Transact(t, cfg, cfg.Topics.Requests(), kgo.TryAbort, "never", "ever", "more", "of these", "in", "any", "partition")
-		celltest.Put(t, cfg, cfg.Topics.Reports(), 0, "old", "older")
-		celltest.RemoveBelow(t, cfg, cfg.Topics.Reports(), 2)
+		brokertest.Transact(t, cfg, cfg.Topics.Requests(), kgo.TryAbort, "never", "ever", "more", "of these", "in", "any", "partition")
+		brokertest.Put(t, cfg, cfg.Topics.Reports(), 0, "old", "older")
+		brokertest.RemoveBelow(t, cfg, cfg.Topics.Reports(), 2)
 		l := newLedger(t, "a")
 		soon := time.Now()
 		l.onReady = func(int32, time.Time) *time.Time { return &soon }

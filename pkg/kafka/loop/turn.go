@@ -70,7 +70,7 @@ func (r *loopRun) turn() error {
 // records of the log that effects without changes follow from.
 func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]span) error {
 	r.timers.wake = res.Wake
-	r.soil(slices.Collect(maps.Keys(touched)))
+	r.markDirty(slices.Collect(maps.Keys(touched)))
 	parts, err := r.parts(res, len(touched) == 0 || r.most == 1)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]s
 		if w := parts[p]; w != nil {
 			w.follows = &s
 		} else {
-			r.soil(r.outbox.publish(nil, map[int32]span{p: s}))
+			r.markDirty(r.outbox.publish(nil, map[int32]span{p: s}))
 		}
 	}
 	if len(parts) > 0 && r.group.lost.Load() {
@@ -124,7 +124,7 @@ func (r *loopRun) commitDue(now time.Time) time.Time {
 			continue
 		}
 		if o.ready && now.Sub(o.committed) >= r.loop.opts.IdleCommit {
-			o.soil(now)
+			o.markDirty(now)
 		}
 		if o.ready && !o.dirty.IsZero() && (oldest.IsZero() || o.dirty.Before(oldest)) {
 			oldest = o.dirty
@@ -191,13 +191,13 @@ func (r *loopRun) committed(c committed) {
 
 // collect hears how effects fared.
 func (r *loopRun) collect() {
-	r.soil(r.outbox.collect())
+	r.markDirty(r.outbox.collect())
 }
 
-// soil says that positions or cursors have to be committed.
-func (r *loopRun) soil(partitions []int32) {
+// markDirty says that positions or cursors have to be committed.
+func (r *loopRun) markDirty(partitions []int32) {
 	now := time.Now()
 	for _, p := range partitions {
-		r.owned[p].soil(now)
+		r.owned[p].markDirty(now)
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
 // A partition that the handler cannot decide about is set aside, with the handler's reason, and no other. Its inputs
@@ -19,7 +19,7 @@ func TestHandlerThatCannotDecide(t *testing.T) {
 		old.unfit = map[int32]*compute.Error{1: {Message: "it is of a later version", Remedy: "upgrade"}}
 		a := loop(t, cfg, Options{SetAside: heard.set}, old)
 		heard.await(t, 1)
-		celltest.Await(t, a.Ready(), "the loop is ready without it")
+		brokertest.Await(t, a.Ready(), "the loop is ready without it")
 		f.more(3, 2)
 		a.await(t, "apply 0 k0 3")
 		heard.mu.Lock()
@@ -31,7 +31,7 @@ func TestHandlerThatCannotDecide(t *testing.T) {
 		old.mu.Lock()
 		old.unfit = nil
 		old.mu.Unlock()
-		celltest.Put(t, cfg, cfg.Topics.Instances(), 1, "7")
+		brokertest.Put(t, cfg, cfg.Topics.Instances(), 1, "7")
 		heard.await(t)
 		a.await(t, "apply 1 k1 3")
 		a.stop(t)
@@ -41,9 +41,9 @@ func TestHandlerThatCannotDecide(t *testing.T) {
 // Partitions that are set aside as the loop begins with them do not keep the others waiting, whichever it begins with.
 func TestBeginsWithTheOthersAtOnce(t *testing.T) {
 	const partitions, fit = 6, 3
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		for _, topic := range []string{c.Cfg.Topics.Requests(), c.Cfg.Topics.Reports(), c.Cfg.Topics.Instances()} {
-			celltest.MakeTopic(t, c.Cfg, topic, partitions, nil)
+			brokertest.MakeTopic(t, c.Cfg, topic, partitions, nil)
 		}
 		l := newLedger(t, "a")
 		l.unfit = map[int32]*compute.Error{}

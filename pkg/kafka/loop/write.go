@@ -29,12 +29,12 @@ type writing struct {
 	rejects   []wire.Record
 	changes   []wire.Record
 	effects   []wire.Effect
-	follows   *span         // the records of the log that the effects follow from, as far as known
-	committed func(p int32) // nil: nobody counts
-	next      *writing      // decided since, and written after it
-	renewed   *pen          // nothing but a takeover from oneself is written, with this pen
-	piecemeal bool          // changes may be written in several batches
-	rest      []wire.Record // changes that are not on their way
+	follows   *span          // the records of the log that the effects follow from, as far as known
+	committed func(p int32)  // nil: nobody counts
+	next      *writing       // decided since, and written after it
+	renewed   *producerEpoch // nothing but a takeover from oneself is written, with this producer epoch
+	piecemeal bool           // changes may be written in several batches
+	rest      []wire.Record  // changes that are not on their way
 }
 
 // wrote is how writing one batch ended.
@@ -145,12 +145,12 @@ func (r *loopRun) start(all ...*writing) {
 				r.tell(wrote{w, nil, err})
 				return
 			}
-			r.scribe.writeEach(ctx, map[int32]*entry{w.of.id: e}, func(_ int32, err error) { r.tell(wrote{w, e, err}) })
+			r.writer.writeEach(ctx, map[int32]*entry{w.of.id: e}, func(_ int32, err error) { r.tell(wrote{w, e, err}) })
 		})
 	}
 	if len(together) > 0 {
 		r.goWrite(func(ctx context.Context) {
-			r.scribe.writeEach(ctx, together, func(p int32, err error) { r.tell(wrote{by[p], together[p], err}) })
+			r.writer.writeEach(ctx, together, func(p int32, err error) { r.tell(wrote{by[p], together[p], err}) })
 		})
 	}
 }
@@ -175,26 +175,26 @@ func (r *loopRun) tell(w wrote) {
 // entry is the next batch of a partition: changes with the position at the last, or
 // a proof that the effects are this process's to publish, or a takeover.
 func (r *loopRun) entry(w *writing) *entry {
-	e := &entry{pen: w.of.pen}
+	e := &entry{epoch: w.of.epoch}
 	switch {
 	case w.renewed != nil:
-		e.pen, e.proof = *w.renewed, true
+		e.epoch, e.proof = *w.renewed, true
 	case len(w.changes) > 0:
 		e.records, w.changes = w.changes, nil
 		r.position(w.of.id).carry(e.records)
 		if w.piecemeal {
-			e.records, w.rest = cut(e.records, r.scribe.most)
+			e.records, w.rest = cut(e.records, r.writer.most)
 		}
 		return e
 	case len(w.rest) > 0:
-		e.records, w.rest = cut(w.rest, r.scribe.most)
+		e.records, w.rest = cut(w.rest, r.writer.most)
 		return e
 	case len(w.effects) > 0:
 		e.proof = true
 	default:
 		return nil
 	}
-	e.records = []wire.Record{wire.Takeover(r.scribe.name)}
+	e.records = []wire.Record{wire.Takeover(r.writer.name)}
 	return e
 }
 
@@ -234,7 +234,7 @@ func (r *loopRun) written(x wrote) error {
 	}
 	w.rejects = nil
 	if e := x.entry; e != nil {
-		o.pen = e.pen.after(len(e.records))
+		o.epoch = e.epoch.after(len(e.records))
 		if !e.proof {
 			w.follows = w.follows.and(span{e.offset, e.offset + int64(len(e.records))})
 		}
@@ -258,7 +258,7 @@ func (r *loopRun) written(x wrote) error {
 func (r *loopRun) conclude(w *writing) {
 	o := w.of
 	if w.renewed != nil {
-		o.hold(o.pen, r.loop.opts.RenewEvery)
+		o.hold(o.epoch, r.loop.opts.RenewEvery)
 	}
 	if w.committed != nil {
 		w.committed(o.id)
@@ -267,7 +267,7 @@ func (r *loopRun) conclude(w *writing) {
 	if w.follows != nil {
 		of[o.id] = *w.follows
 	}
-	r.soil(r.outbox.publish(w.effects, of))
+	r.markDirty(r.outbox.publish(w.effects, of))
 }
 
 // park takes a partition out of the turns for as long as nobody knows whether what

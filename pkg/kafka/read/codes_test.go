@@ -8,11 +8,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
 // readerErrors are those of every kind of request that a reader makes.
-var readerErrors = []celltest.Refusals{
+var readerErrors = []brokertest.Refusals{
 	{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
 	{Key: kmsg.ListOffsets, Codes: []*kerr.Error{
 		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable,
@@ -27,13 +27,13 @@ var readerErrors = []celltest.Refusals{
 func TestReaderPassesEveryError(t *testing.T) {
 	for _, r := range readerErrors {
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
-				celltest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
-				celltest.Put(t, c.Cfg, "r.x", 0, "0", "1")
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+				brokertest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
+				brokertest.Put(t, c.Cfg, "r.x", 0, "0", "1")
 				h, began := c.Refuse(r.Key, code, 3), time.Now()
 				reading := read(t, c.Cfg, Options{Topic: "r.x"})
 				reading.upTo(t, "1")
-				celltest.HitBy(t, h, 3)
+				brokertest.HitBy(t, h, 3)
 				<-reading.Ready()
 				c.Refuse(kmsg.Fetch, kerr.NotLeaderForPartition, 1) // so that who leads is asked
 				h = c.Refuse(r.Key, code, 3)
@@ -41,10 +41,10 @@ func TestReaderPassesEveryError(t *testing.T) {
 					syncUp(t, reading)
 				}
 				for h.Hits() < 3 && time.Since(began) < time.Minute {
-					celltest.Passes(time.Second)
+					brokertest.Passes(time.Second)
 				}
-				celltest.HitBy(t, h, 3)
-				celltest.Put(t, c.Cfg, "r.x", 0, "2")
+				brokertest.HitBy(t, h, 3)
+				brokertest.Put(t, c.Cfg, "r.x", 0, "2")
 				syncUp(t, reading)
 				if values, _ := reading.now(); len(values) != 1 || values[0] != "2" {
 					t.Errorf("read %q", values)
@@ -62,12 +62,12 @@ func TestReaderPassesEveryError(t *testing.T) {
 // What somebody must put right ends it, with what it is.
 func TestReaderEndsWhereItIsForbidden(t *testing.T) {
 	for _, r := range readerErrors {
-		celltest.Refusals{Key: r.Key, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}}.Each(t, func(t *testing.T, code *kerr.Error) {
-			celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
-				celltest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
+		brokertest.Refuse(r.Key, kerr.TopicAuthorizationFailed).Each(t, func(t *testing.T, code *kerr.Error) {
+			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+				brokertest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
 				c.Refuse(r.Key, code, 1)
 				reading := read(t, c.Cfg, Options{Topic: "r.x"})
-				celltest.WantKind(t, <-reading.stopped, compute.KindForbidden)
+				brokertest.WantKind(t, <-reading.stopped, compute.KindForbidden)
 			})
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 )
 
@@ -39,8 +39,8 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 				}
 				t.Cleanup(cluster.Close)
 				cfg := kafka.Config{Brokers: cluster.ListenAddrs(), Dial: network.DialContext}
-				celltest.MakeTopic(t, cfg, "t", 1, nil)
-				celltest.Put(t, cfg, "t", 0, "before")
+				brokertest.MakeTopic(t, cfg, "t", 1, nil)
+				brokertest.Put(t, cfg, "t", 0, "before")
 				r := read(t, cfg, Options{Topic: "t"})
 				r.upTo(t, "before")
 				old := cluster.LeaderFor("t", 0)
@@ -48,7 +48,7 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 				if err := cluster.MoveTopicPartition("t", 0, (old+1)%3); err != nil {
 					t.Fatal(err)
 				}
-				celltest.Put(t, cfg, "t", 0, "since")
+				brokertest.Put(t, cfg, "t", 0, "since")
 				began := time.Now()
 				c.finds(t, r)
 				r.upTo(t, "since")

@@ -11,23 +11,23 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
 func TestReaderEndsWhenTheLogIsAnother(t *testing.T) {
-	cluster, cfg := celltest.FakeCluster(t)
-	celltest.MakeTopic(t, cfg, "t", 1, nil)
-	celltest.Put(t, cfg, "t", 0, "0", "1", "2")
+	cluster, cfg := brokertest.FakeCluster(t)
+	brokertest.MakeTopic(t, cfg, "t", 1, nil)
+	brokertest.Put(t, cfg, "t", 0, "0", "1", "2")
 	r := read(t, cfg, Options{Topic: "t", MaxWait: 100 * time.Millisecond})
 	r.upTo(t, "2")
-	celltest.AnotherHistory(cluster)
-	celltest.Put(t, cfg, "t", 0, "another 3", "another 4")
+	brokertest.AnotherHistory(cluster)
+	brokertest.Put(t, cfg, "t", 0, "another 3", "another 4")
 	select {
 	case err := <-r.stopped:
 		if compute.KindOf(err) != compute.KindConflict {
 			t.Errorf("ended with %v", err)
 		}
-	case <-celltest.Patient(t).Done():
+	case <-brokertest.Patient(t).Done():
 		t.Fatal("reads on as if nothing were")
 	}
 }
@@ -50,8 +50,8 @@ func TestWhoLedBeforeIsNotBelieved(t *testing.T) {
 				}
 				t.Cleanup(cluster.Close)
 				cfg := kafka.Config{Brokers: cluster.ListenAddrs(), Dial: network.DialContext}
-				celltest.MakeTopic(t, cfg, "t", 1, nil)
-				celltest.Put(t, cfg, "t", 0, "one", "two")
+				brokertest.MakeTopic(t, cfg, "t", 1, nil)
+				brokertest.Put(t, cfg, "t", 0, "one", "two")
 				r := read(t, cfg, Options{Topic: "t"})
 				r.upTo(t, "two")
 				synctest.Wait() // its next fetch is open: another would be answered while the old leader leads
@@ -71,7 +71,7 @@ func TestWhoLedBeforeIsNotBelieved(t *testing.T) {
 				if err := cluster.MoveTopicPartition("t", 0, (old+1)%3); err != nil {
 					t.Fatal(err)
 				}
-				celltest.Put(t, cfg, "t", 0, "since")
+				brokertest.Put(t, cfg, "t", 0, "since")
 				r.upTo(t, "since")
 				r.stop()
 				<-r.ended

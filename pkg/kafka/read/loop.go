@@ -221,19 +221,19 @@ func (l *readLoop) take(ctx context.Context, f fetch.Fetched) error {
 		return l.look(ctx, trouble)
 	}
 	l.fails = 0
-	l.src.Look.Fine()
+	l.src.Outage.Fine()
 	l.doubt(ctx)
 	return nil
 }
 
 // doubt asks now and then whether those who answer still lead.
 func (l *readLoop) doubt(ctx context.Context) {
-	if l.looking || !l.src.Doubtful(time.Now()) {
+	if l.looking || !l.src.VerifyDue(time.Now()) {
 		return
 	}
 	l.looking = true
 	go func() {
-		err := l.src.Doubt(ctx)
+		err := l.src.VerifyLeaders(ctx)
 		if !kafka.IsFatal(err) {
 			err = nil // nobody says otherwise
 		}
@@ -278,7 +278,7 @@ func (l *readLoop) look(ctx context.Context, why error) error {
 	l.fails++
 	l.r.reads.failed()
 	if l.fails >= pace.LogAfter {
-		l.src.Look.Failed(why)
+		l.src.Outage.Failed(why)
 	}
 	if l.looking {
 		return nil

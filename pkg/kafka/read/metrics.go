@@ -17,11 +17,11 @@ type readMetrics struct {
 	behind                *telemetry.Gauges
 }
 
-// RegisterReadMetrics registers the metrics of readers with r, so that they are shown before any is
+// RegisterMetrics registers the metrics of readers with r, so that they are shown before any is
 // counted. It may be called again.
 func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }
 
-// newReadMetrics answers what was registered with r before, if anything; nil for a nil r.
+// newMetrics answers what was registered with r before, if anything; nil for a nil r.
 func newMetrics(r prometheus.Registerer) *readMetrics {
 	if r == nil {
 		return nil

@@ -24,7 +24,7 @@ func TestReaderHandsOverInOrderFromTwoLeaders(t *testing.T) {
 			}
 		}})
 		end := rapid.Int64Range(0, 20).Draw(rt, "end")
-		l := newReadLoop(r, &fetch.Source{Topic: "t", Look: r.cfg.OutageReporter("read t")}, fetch.Cursors{0: {End: -1}})
+		l := newReadLoop(r, &fetch.Source{Topic: "t", Outage: r.cfg.OutageReporter("read t")}, fetch.Cursors{0: {End: -1}})
 		var open []int64 // from where the open fetches were asked
 		for range rapid.IntRange(0, 40).Draw(rt, "steps") {
 			if len(open) < 2 && rapid.Bool().Draw(rt, "asks") {

@@ -51,7 +51,7 @@ func End() Start { return Start{kind: startEnd} }
 // record there is.
 func At(offsets map[int32]int64) Start { return Start{kind: startAt, offsets: offsets} }
 
-// ReaderOptions say what is read.
+// Options say what is read.
 type Options struct {
 	Topic      string
 	Partitions []int32 // nil: all the topic has when the reader starts
@@ -75,12 +75,12 @@ type Options struct {
 	// come while nobody waits in Sync: what comes alone is handed over at once, of
 	// a dense stream several at a time. 0: not at all.
 	Pace time.Duration
-	// takeovers has the records of no instance handed over too: conductors, and what
+	// Takeovers has the records of no instance handed over too: conductors, and what
 	// helps them, find positions there.
 	Takeovers bool
 }
 
-// DefaultReaderWait keeps idle readers cheap: a fetch every 5 s.
+// DefaultWait keeps idle readers cheap: a fetch every 5 s.
 const DefaultWait = 5 * time.Second
 
 // Reader reads a topic by itself, without a consumer group: the table behind a
@@ -92,15 +92,15 @@ const DefaultWait = 5 * time.Second
 // that no longer exists: Run ends with an error of KindConflict, and only a
 // new reader with an empty table helps.
 type Reader struct {
-	cfg   kafka.Config
-	opts  Options
-	ready chan struct{}
-	ended chan struct{}      // closed when Run returns
-	syncs chan chan struct{} // calls of Sync; closed when answered
-	heard atomic.Int64       // see Heard; in nanoseconds since made
-	made  time.Time
-	reads *readerMetrics
-	joint *Joint // whose connections it uses; nil: its own
+	cfg    kafka.Config
+	opts   Options
+	ready  chan struct{}
+	ended  chan struct{}      // closed when Run returns
+	syncs  chan chan struct{} // calls of Sync; closed when answered
+	heard  atomic.Int64       // see Heard; in nanoseconds since made
+	made   time.Time
+	reads  *readerMetrics
+	shared *SharedFetch // whose connections it uses; nil: its own
 }
 
 // NewReader makes a reader; Run starts it.
@@ -131,12 +131,12 @@ func (r *Reader) Run(ctx context.Context) error {
 	look := r.cfg.OutageReporter(readOf(r.cfg.Topics, r.opts.Topic))
 	defer look.Fine()
 	src := &fetch.Source{
-		Client: client, Topic: r.opts.Topic, Only: r.opts.Partitions, Log: r.cfg.Log, Look: look,
+		Client: client, Topic: r.opts.Topic, Only: r.opts.Partitions, Log: r.cfg.Log, Outage: look,
 		Patient: r.opts.Pace > 0, Takeovers: r.opts.Takeovers,
 	}
-	if r.joint != nil {
-		src.Shared, src.Known = r.joint, r.joint.cfg.Known
-		defer r.joint.opened(src)()
+	if r.shared != nil {
+		src.Shared, src.Known = r.shared, r.shared.cfg.Known
+		defer r.shared.opened(src)()
 	}
 	err = r.read(ctx, src)
 	if ctx.Err() != nil {
@@ -147,8 +147,8 @@ func (r *Reader) Run(ctx context.Context) error {
 
 // enter is the client to read with, and what to do when it is not needed any more.
 func (r *Reader) enter() (*kgo.Client, func(), error) {
-	if r.joint != nil {
-		return r.joint.enter()
+	if r.shared != nil {
+		return r.shared.enter()
 	}
 	client, err := readClient(r.cfg)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -55,7 +55,7 @@ func reads(t *testing.T, opts Options, made func(Options) *Reader) *reading {
 // batch that had it said End.
 func (r *reading) upTo(t *testing.T, last string) (values []string, end bool) {
 	t.Helper()
-	ctx := celltest.Patient(t)
+	ctx := brokertest.Patient(t)
 	for {
 		select {
 		case b := <-r.batches:
@@ -90,23 +90,23 @@ func (r *reading) now() (values []string, end bool) {
 
 func syncUp(t *testing.T, r *reading) {
 	t.Helper()
-	if err := r.Sync(celltest.Patient(t)); err != nil {
+	if err := r.Sync(brokertest.Patient(t)); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestReaderReadsAllThenTheTail(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "stream"
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		var want []string
 		for i := range 500 {
 			want = append(want, fmt.Sprint(i))
 		}
-		celltest.Put(t, cfg, topic, 0, want[:400]...)
+		brokertest.Put(t, cfg, topic, 0, want[:400]...)
 		r := read(t, cfg, Options{Topic: topic})
-		celltest.Await(t, r.Ready(), "the reader is ready")
+		brokertest.Await(t, r.Ready(), "the reader is ready")
 		got, end := r.now()
 		if diff := cmp.Diff(want[:400], got); diff != "" {
 			t.Fatal(diff)
@@ -114,7 +114,7 @@ func TestReaderReadsAllThenTheTail(t *testing.T) {
 		if !end {
 			t.Error("at the end, and no batch said so")
 		}
-		celltest.Put(t, cfg, topic, 0, want[400:]...)
+		brokertest.Put(t, cfg, topic, 0, want[400:]...)
 		tail, end := r.upTo(t, "499")
 		if diff := cmp.Diff(want[400:], tail); diff != "" {
 			t.Fatal(diff)
@@ -127,9 +127,9 @@ func TestReaderReadsAllThenTheTail(t *testing.T) {
 
 func TestReaderHandsOverTheWholeRecord(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "stream"
-		celltest.MakeTopic(t, cfg, topic, 3, nil)
+		brokertest.MakeTopic(t, cfg, topic, 3, nil)
 		p := producer(t, cfg)
 		sent := []wire.Record{
 			{Key: []byte("a"), Value: []byte("v"), Headers: []wire.Header{{Key: "h", Value: []byte("1")}, {Key: "h", Value: []byte("2")}}},
@@ -138,7 +138,7 @@ func TestReaderHandsOverTheWholeRecord(t *testing.T) {
 		}
 		before := time.Now().Add(-time.Second)
 		for _, s := range sent {
-			if err := p.Send(celltest.Patient(t), s.To(topic, 2)); err != nil {
+			if err := p.Send(brokertest.Patient(t), s.To(topic, 2)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -164,11 +164,11 @@ func TestReaderHandsOverTheWholeRecord(t *testing.T) {
 
 func TestReaderOfAnEmptyTopicIsAtItsEnd(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "stream"
-		celltest.MakeTopic(t, cfg, topic, 2, nil)
+		brokertest.MakeTopic(t, cfg, topic, 2, nil)
 		r := read(t, cfg, Options{Topic: topic})
-		celltest.Await(t, r.Ready(), "the reader is ready")
+		brokertest.Await(t, r.Ready(), "the reader is ready")
 		select {
 		case got := <-r.batches:
 			if !got.End || len(got.Records) > 0 {
@@ -182,7 +182,7 @@ func TestReaderOfAnEmptyTopicIsAtItsEnd(t *testing.T) {
 
 func TestReaderStarts(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		for name, c := range map[string]struct {
 			from Start
 			want []string
@@ -196,12 +196,12 @@ func TestReaderStarts(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				topic := b.Prefix + name
-				celltest.MakeTopic(t, cfg, topic, 1, nil)
-				celltest.Put(t, cfg, topic, 0, "0", "1", "2", "3", "4")
-				celltest.RemoveBelow(t, cfg, topic, 2)
+				brokertest.MakeTopic(t, cfg, topic, 1, nil)
+				brokertest.Put(t, cfg, topic, 0, "0", "1", "2", "3", "4")
+				brokertest.RemoveBelow(t, cfg, topic, 2)
 				r := read(t, cfg, Options{Topic: topic, From: c.from})
-				celltest.Await(t, r.Ready(), "the reader is ready")
-				celltest.Put(t, cfg, topic, 0, "5")
+				brokertest.Await(t, r.Ready(), "the reader is ready")
+				brokertest.Put(t, cfg, topic, 0, "5")
 				got, _ := r.upTo(t, "5")
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Error(diff)
@@ -215,7 +215,7 @@ func TestReaderStarts(t *testing.T) {
 // at the end offset.
 func TestReaderPassesMarkersAtTheTail(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		for name, c := range map[string]struct {
 			commit    kgo.TransactionEndTry
 			committed bool
@@ -228,11 +228,11 @@ func TestReaderPassesMarkersAtTheTail(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				topic := fmt.Sprintf("%s%t.%t", b.Prefix, c.commit, c.committed)
-				celltest.MakeTopic(t, cfg, topic, 1, nil)
-				celltest.Put(t, cfg, topic, 0, "before")
-				celltest.Transact(t, cfg, topic, c.commit, "in")
+				brokertest.MakeTopic(t, cfg, topic, 1, nil)
+				brokertest.Put(t, cfg, topic, 0, "before")
+				brokertest.Transact(t, cfg, topic, c.commit, "in")
 				r := read(t, cfg, Options{Topic: topic, Committed: c.committed})
-				celltest.Await(t, r.Ready(), "the reader is ready")
+				brokertest.Await(t, r.Ready(), "the reader is ready")
 				got, end := r.now()
 				if diff := cmp.Diff(c.want, got); diff != "" {
 					t.Error(diff)
@@ -248,19 +248,19 @@ func TestReaderPassesMarkersAtTheTail(t *testing.T) {
 
 func TestCommittedReaderWaitsForOpenTransactions(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "instances"
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
-		celltest.Put(t, cfg, topic, 0, "before")
-		decide := celltest.Begin(t, cfg, topic, "in")
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.Put(t, cfg, topic, 0, "before")
+		decide := brokertest.Begin(t, cfg, topic, "in")
 		r := read(t, cfg, Options{Topic: topic, Committed: true, MaxWait: 100 * time.Millisecond})
 		got, end := r.upTo(t, "before")
 		if !cmp.Equal(got, []string{"before"}) || !end {
 			t.Fatalf("got %q, end %t: want what is decided, and its end", got, end)
 		}
 		synced := make(chan error, 1)
-		go func() { synced <- r.Sync(celltest.Patient(t)) }()
-		celltest.Put(t, cfg, topic, 0, "after") // behind the open transaction: not stable either
+		go func() { synced <- r.Sync(brokertest.Patient(t)) }()
+		brokertest.Put(t, cfg, topic, 0, "after") // behind the open transaction: not stable either
 		select {
 		case <-r.Ready():
 			t.Error("ready with an undecided transaction before the end seen at start")
@@ -275,7 +275,7 @@ func TestCommittedReaderWaitsForOpenTransactions(t *testing.T) {
 		if diff := cmp.Diff([]string{"in", "after"}, got); diff != "" {
 			t.Error(diff)
 		}
-		celltest.Await(t, r.Ready(), "the reader is ready")
+		brokertest.Await(t, r.Ready(), "the reader is ready")
 		if err := <-synced; err != nil {
 			t.Error(err)
 		}
@@ -285,16 +285,16 @@ func TestCommittedReaderWaitsForOpenTransactions(t *testing.T) {
 // A gathering reader hears of many records at once, and of all of them.
 func TestReaderGathers(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "table"
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		r := read(t, cfg, Options{Topic: topic, Gather: 5 * time.Second})
-		celltest.Await(t, r.Ready(), "the reader is ready")
+		brokertest.Await(t, r.Ready(), "the reader is ready")
 		var want []string
 		for i := range 50 {
 			want = append(want, fmt.Sprint(i))
 		}
-		celltest.Put(t, cfg, topic, 0, want...) // one by one
+		brokertest.Put(t, cfg, topic, 0, want...) // one by one
 		syncUp(t, r)
 		var got []string
 		filled := 0
@@ -317,14 +317,14 @@ func TestReaderGathers(t *testing.T) {
 
 func TestReaderSyncSeesWhatWasAcknowledged(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "table"
-		celltest.MakeTopic(t, cfg, topic, 4, nil)
+		brokertest.MakeTopic(t, cfg, topic, 4, nil)
 		r := read(t, cfg, Options{Topic: topic})
 		p := producer(t, cfg)
 		for i := range 20 {
 			v := fmt.Sprint(i)
-			if err := p.Send(celltest.Patient(t), wire.Record{Value: []byte(v)}.To(topic, int32(i%4))); err != nil {
+			if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte(v)}.To(topic, int32(i%4))); err != nil {
 				t.Fatal(err)
 			}
 			syncUp(t, r)
@@ -334,17 +334,17 @@ func TestReaderSyncSeesWhatWasAcknowledged(t *testing.T) {
 		}
 		r.stop()
 		<-r.ended
-		if err := r.Sync(celltest.Patient(t)); compute.KindOf(err) != compute.KindUnavailable {
+		if err := r.Sync(brokertest.Patient(t)); compute.KindOf(err) != compute.KindUnavailable {
 			t.Errorf("sync of an ended reader: %v", err)
 		}
 	})
 }
 
 func TestSyncsAtTheSameTimeShareOneQuestion(t *testing.T) {
-	cfg, tap := celltest.TestConfig(kafkatest.Embedded(t)), &celltest.WireTap{}
+	cfg, tap := brokertest.TestConfig(kafkatest.Embedded(t)), &brokertest.WireTap{}
 	cfg.Dial = tap.Dial
 	topic := cfg.Topics.Hosts()
-	celltest.MakeTopic(t, cfg, topic, 1, nil)
+	brokertest.MakeTopic(t, cfg, topic, 1, nil)
 	r := read(t, cfg, Options{Topic: topic})
 	syncUp(t, r)
 	key := new(kmsg.ListOffsetsRequest).Key()
@@ -353,7 +353,7 @@ func TestSyncsAtTheSameTimeShareOneQuestion(t *testing.T) {
 	var wg sync.WaitGroup
 	for range calls {
 		wg.Go(func() {
-			if err := r.Sync(celltest.Patient(t)); err != nil {
+			if err := r.Sync(brokertest.Patient(t)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -366,11 +366,11 @@ func TestSyncsAtTheSameTimeShareOneQuestion(t *testing.T) {
 
 func TestReaderOfSomePartitions(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "table"
-		celltest.MakeTopic(t, cfg, topic, 3, nil)
+		brokertest.MakeTopic(t, cfg, topic, 3, nil)
 		for p := range int32(3) {
-			celltest.Put(t, cfg, topic, p, fmt.Sprint("of ", p))
+			brokertest.Put(t, cfg, topic, p, fmt.Sprint("of ", p))
 		}
 		r := read(t, cfg, Options{Topic: topic, Partitions: []int32{2}})
 		syncUp(t, r)
@@ -378,7 +378,7 @@ func TestReaderOfSomePartitions(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 		wrong := NewReader(cfg, Options{Topic: topic, Partitions: []int32{3}})
-		if err := wrong.Run(celltest.Patient(t)); compute.KindOf(err) != compute.KindNotFound {
+		if err := wrong.Run(brokertest.Patient(t)); compute.KindOf(err) != compute.KindNotFound {
 			t.Errorf("a partition that is not there: %v", err)
 		}
 	})
@@ -386,15 +386,15 @@ func TestReaderOfSomePartitions(t *testing.T) {
 
 func TestReaderWaitsForItsTopic(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "late"
-		logs, logged := celltest.LogTo(&cfg)
+		logs, logged := brokertest.LogTo(&cfg)
 		r := read(t, cfg, Options{Topic: topic})
-		celltest.Await(t, logged, "the log says that the reader waits")
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
-		celltest.Put(t, cfg, topic, 0, "first")
+		brokertest.Await(t, logged, "the log says that the reader waits")
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.Put(t, cfg, topic, 0, "first")
 		r.upTo(t, "first")
-		celltest.Await(t, r.Ready(), "the reader is ready")
+		brokertest.Await(t, r.Ready(), "the reader is ready")
 		if n := logs.Len(); n != 1 {
 			t.Errorf("logged %d lines for one wait: %v", n, logs.All())
 		}
@@ -403,22 +403,22 @@ func TestReaderWaitsForItsTopic(t *testing.T) {
 
 func TestReaderEndsWhenItsTopicIsAnother(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "gone"
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
-		celltest.Put(t, cfg, topic, 0, "old")
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.Put(t, cfg, topic, 0, "old")
 		r := read(t, cfg, Options{Topic: topic, MaxWait: 200 * time.Millisecond})
 		r.upTo(t, "old")
-		if err := adminOf(t, cfg).DeleteTopics(celltest.Patient(t), topic); err != nil {
+		if err := adminOf(t, cfg).DeleteTopics(brokertest.Patient(t), topic); err != nil {
 			t.Fatal(err)
 		}
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		select {
 		case err := <-r.stopped:
 			if compute.KindOf(err) != compute.KindConflict || !strings.Contains(err.Error(), "made again") {
 				t.Errorf("ended with %v", err)
 			}
-		case <-celltest.Patient(t).Done():
+		case <-brokertest.Patient(t).Done():
 			t.Fatal("reads on as if nothing were")
 		}
 	})

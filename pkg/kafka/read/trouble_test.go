@@ -17,7 +17,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/kafka/write"
@@ -28,11 +28,11 @@ import (
 // A reader that is slower than retention goes on with what there is, and says so.
 func TestReaderSkipsWhatWasRemovedBeforeIt(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "advice"
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
-		celltest.Put(t, cfg, topic, 0, "0")
-		logs, _ := celltest.LogTo(&cfg)
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.Put(t, cfg, topic, 0, "0")
+		logs, _ := brokertest.LogTo(&cfg)
 		batches, proceed := make(chan Batch), make(chan struct{})
 		r := reader(cfg, Options{Topic: topic, MaxWait: 100 * time.Millisecond, Handle: func(b Batch) {
 			batches <- b
@@ -42,8 +42,8 @@ func TestReaderSkipsWhatWasRemovedBeforeIt(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
 		<-batches // the reader now hangs in Handle
-		celltest.Put(t, cfg, topic, 0, "1", "2", "3")
-		celltest.RemoveBelow(t, cfg, topic, 3)
+		brokertest.Put(t, cfg, topic, 0, "1", "2", "3")
+		brokertest.RemoveBelow(t, cfg, topic, 3)
 		close(proceed)
 		if got := <-batches; len(got.Records) != 1 || string(got.Records[0].Value) != "3" || !got.End {
 			t.Errorf("got %+v", got)
@@ -60,9 +60,9 @@ func TestReaderSkipsWhatWasRemovedBeforeIt(t *testing.T) {
 
 // A log that is shorter than what was read is another log.
 func TestReaderEndsWhenTheLogLostRecords(t *testing.T) {
-	cluster, cfg := celltest.FakeCluster(t)
-	celltest.MakeTopic(t, cfg, "t", 1, nil)
-	celltest.Put(t, cfg, "t", 0, "0", "1", "2")
+	cluster, cfg := brokertest.FakeCluster(t)
+	brokertest.MakeTopic(t, cfg, "t", 1, nil)
+	brokertest.Put(t, cfg, "t", 0, "0", "1", "2")
 	r := read(t, cfg, Options{Topic: "t", MaxWait: 100 * time.Millisecond})
 	r.upTo(t, "2")
 	cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
@@ -78,7 +78,7 @@ func TestReaderEndsWhenTheLogLostRecords(t *testing.T) {
 		if compute.KindOf(err) != compute.KindConflict {
 			t.Errorf("ended with %v", err)
 		}
-	case <-celltest.Patient(t).Done():
+	case <-brokertest.Patient(t).Done():
 		t.Fatal("reads on as if nothing were")
 	}
 }
@@ -106,10 +106,10 @@ func offsetOne(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 // Compaction can leave a log whose last records are gone: a fetch below the
 // end brings nothing, and the end is reached all the same.
 func TestReaderReachesAnEndWithoutRecords(t *testing.T) {
-	cluster, cfg := celltest.FakeCluster(t)
-	celltest.MakeTopic(t, cfg, "t", 2, nil)
-	celltest.Put(t, cfg, "t", 0, "0", "1")
-	celltest.Put(t, cfg, "t", 1, "other")
+	cluster, cfg := brokertest.FakeCluster(t)
+	brokertest.MakeTopic(t, cfg, "t", 2, nil)
+	brokertest.Put(t, cfg, "t", 0, "0", "1")
+	brokertest.Put(t, cfg, "t", 1, "other")
 	cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		req := k.(*kmsg.FetchRequest)
@@ -122,7 +122,7 @@ func TestReaderReachesAnEndWithoutRecords(t *testing.T) {
 		return resp, nil, true
 	})
 	r := read(t, cfg, Options{Topic: "t", MaxWait: 100 * time.Millisecond})
-	celltest.Await(t, r.Ready(), "the reader is ready")
+	brokertest.Await(t, r.Ready(), "the reader is ready")
 	syncUp(t, r)
 	if got, end := r.now(); !cmp.Equal(got, []string{"other"}) || !end {
 		t.Errorf("got %q, end %t", got, end)
@@ -131,7 +131,7 @@ func TestReaderReachesAnEndWithoutRecords(t *testing.T) {
 
 func TestClientsLeaveNothingBehind(t *testing.T) {
 	b := kafkatest.Embedded(t)
-	cfg := celltest.TestConfig(b)
+	cfg := brokertest.TestConfig(b)
 	before := goleak.IgnoreCurrent()
 	for i := range 5 {
 		topic := fmt.Sprint(b.Prefix, i)
@@ -139,7 +139,7 @@ func TestClientsLeaveNothingBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := kadm.NewClient(a).CreateTopic(celltest.Patient(t), 1, 1, nil, topic); err != nil {
+		if _, err := kadm.NewClient(a).CreateTopic(brokertest.Patient(t), 1, 1, nil, topic); err != nil {
 			t.Fatal(err)
 		}
 		p, err := write.NewProducer(cfg)
@@ -150,10 +150,10 @@ func TestClientsLeaveNothingBehind(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- r.Run(ctx) }()
-		if err := p.Send(celltest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil {
+		if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Sync(celltest.Patient(t)); err != nil {
+		if err := r.Sync(brokertest.Patient(t)); err != nil {
 			t.Fatal(err)
 		}
 		stop()
@@ -176,30 +176,30 @@ func TestFrozenLeader(t *testing.T) {
 	}})
 	cfg := kafka.Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "frozen."}}
 	topic := "frozen.table"
-	if _, err := kadm.NewClient(celltest.AnyClient(t, cfg)).CreateTopic(celltest.Patient(t), 1, 3, nil, topic); err != nil {
+	if _, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).CreateTopic(brokertest.Patient(t), 1, 3, nil, topic); err != nil {
 		t.Fatal(err)
 	}
 	patience := cfg
 	patience.RequestTimeout = 10 * time.Minute // a reader that waits for it waits in vain
 	r := read(t, patience, Options{Topic: topic, MaxWait: time.Second})
-	celltest.Put(t, cfg, topic, 0, "before")
+	brokertest.Put(t, cfg, topic, 0, "before")
 	r.upTo(t, "before")
-	frozen := leaderOf(t, celltest.AnyClient(t, cfg), topic)
+	frozen := leaderOf(t, brokertest.AnyClient(t, cfg), topic)
 	live := cfg
 	live.Brokers = slices.Delete(slices.Clone(cfg.Brokers), int(frozen)-1, int(frozen))
 	live.RequestTimeout = 2 * time.Second
-	other := celltest.AnyClient(t, live)
+	other := brokertest.AnyClient(t, live)
 	if err := c.Pause(int(frozen)); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()
 	for leaderOf(t, other, topic) == frozen {
-		if err := pace.Sleep(celltest.Patient(t), 50*time.Millisecond); err != nil {
+		if err := pace.Sleep(brokertest.Patient(t), 50*time.Millisecond); err != nil {
 			t.Fatal("nobody else leads")
 		}
 	}
 	t.Logf("another leads after %v", time.Since(begun).Round(time.Millisecond))
-	celltest.Put(t, live, topic, 0, "after") // by a client that never met the frozen one
+	brokertest.Put(t, live, topic, 0, "after") // by a client that never met the frozen one
 	written := time.Now()
 	r.upTo(t, "after")
 	t.Logf("read %v later", time.Since(written).Round(time.Millisecond))
@@ -212,8 +212,8 @@ func TestFrozenLeader(t *testing.T) {
 // leaderOf asks until some broker answers.
 func leaderOf(t *testing.T, cl *kgo.Client, topic string) int32 {
 	t.Helper()
-	found, err := retry.Do(celltest.Patient(t), zap.NewNop(), "", nil, func() (kmsg.MetadataResponseTopic, error) {
-		return celltest.Describe(celltest.Patient(t), cl, topic)
+	found, err := retry.Do(brokertest.Patient(t), zap.NewNop(), "", nil, func() (kmsg.MetadataResponseTopic, error) {
+		return brokertest.Describe(brokertest.Patient(t), cl, topic)
 	})
 	if err != nil {
 		t.Fatal(err)

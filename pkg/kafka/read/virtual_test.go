@@ -13,7 +13,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -33,9 +33,9 @@ func TestIdleConnectionsEnd(t *testing.T) {
 			if err == nil {
 				open.Add(1)
 			}
-			return &celltest.CountedConn{Conn: c, Open: &open}, err
+			return &brokertest.CountedConn{Conn: c, Open: &open}, err
 		}}
-		celltest.MakeTopic(t, cfg, "t.x", 1, nil)
+		brokertest.MakeTopic(t, cfg, "t.x", 1, nil)
 		r := read(t, cfg, Options{Topic: "t.x"})
 		<-r.Ready()
 		if err := r.Sync(t.Context()); err != nil {
@@ -54,7 +54,7 @@ func TestIdleConnectionsEnd(t *testing.T) {
 // stream in a few fetches; who waits in Sync does not wait for the pace.
 func TestPacedReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := celltest.VirtualCell(t)
+		cfg := brokertest.VirtualCell(t)
 		const pace = time.Second
 		p := producer(t, cfg)
 		send := func(value string) {
@@ -63,7 +63,7 @@ func TestPacedReader(t *testing.T) {
 			}
 		}
 		r := read(t, cfg, Options{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, Pace: pace})
-		celltest.Await(t, r.Ready(), "the reader is ready")
+		brokertest.Await(t, r.Ready(), "the reader is ready")
 		time.Sleep(2 * pace)
 		alone := time.Now()
 		send("alone")
@@ -104,7 +104,7 @@ func TestPacedReader(t *testing.T) {
 // wait ago at most; when its answers are held up, no later than they were given.
 func TestReaderKnowsUpToWhenItHasHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := celltest.VirtualCell(t)
+		cfg := brokertest.VirtualCell(t)
 		hold := &held{}
 		dial := cfg.Dial
 		cfg.Dial = func(ctx context.Context, n, a string) (net.Conn, error) {
@@ -116,7 +116,7 @@ func TestReaderKnowsUpToWhenItHasHeard(t *testing.T) {
 		if !r.Heard().IsZero() {
 			t.Error("it has heard something before it began")
 		}
-		celltest.Await(t, r.Ready(), "the reader is ready")
+		brokertest.Await(t, r.Ready(), "the reader is ready")
 		time.Sleep(10 * wait)
 		if age := time.Since(r.Heard()); age > wait {
 			t.Errorf("nothing heard for %s", age)

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -29,10 +29,10 @@ func TestAckRidesOnTheNextFetch(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		for _, next := range []string{"the same queue", "another queue"} {
 			t.Run(next, func(t *testing.T) {
-				cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+				cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 				cfg.Topics.Prefix += next[:3]
 				qs := initialised(t, cfg, cfg.Topics.Prefix+"g", "a", "b")
-				celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1", "2")
+				brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1", "2")
 				tapped := cfg
 				tapped.Dial = tap.Dial
 				p := pull(t, tapped, Options{MaxWait: short, AckWait: never})
@@ -51,7 +51,7 @@ func TestAckRidesOnTheNextFetch(t *testing.T) {
 					t.Errorf("%d acks went by themselves", n)
 				}
 				if next == "another queue" {
-					celltest.Put(t, cfg, cfg.Topics.Build("b"), 0, "3")
+					brokertest.Put(t, cfg, cfg.Topics.Build("b"), 0, "3")
 					p.takes(t, "3", qs[1]) // a is not listed again by the acks
 					p.takes(t, "0", qs[0])
 				}
@@ -65,9 +65,9 @@ func TestAckRidesOnTheNextFetch(t *testing.T) {
 
 func TestAckWaitsWhileAFetchIsOpen(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		cfg.Dial = tap.Dial
 		p := pull(t, cfg, Options{MaxWait: short, AckWait: time.Millisecond})
 		ref := p.takes(t, "0", q)
@@ -111,7 +111,7 @@ func locked(t *testing.T, lock time.Duration, suite func(t *testing.T, b kafkate
 	t.Run("kafka", func(t *testing.T) {
 		b := kafkatest.Kafka(t)
 		settings := map[string]string{"share.record.lock.duration.ms": ms}
-		setGroup(t, celltest.TestConfig(b), b.Prefix+"g", settings)
+		setGroup(t, brokertest.TestConfig(b), b.Prefix+"g", settings)
 		suite(t, b)
 	})
 }
@@ -120,9 +120,9 @@ func locked(t *testing.T, lock time.Duration, suite func(t *testing.T, b kafkate
 // whether fetches are open or not, and is somebody else's after that.
 func TestRenewal(t *testing.T) {
 	locked(t, briefLock, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		qs := initialised(t, cfg, b.Prefix+"g", "a", "b")
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		holder := pull(t, cfg, Options{MaxWait: 100 * time.Millisecond})
 		ref := holder.takes(t, "0", qs[0])
 		stop := renew(t, holder, ref, qs[1])
@@ -176,10 +176,10 @@ func renew(t *testing.T, p *testPuller, ref wire.WorkRef, other wire.QueueRef) (
 // queue is still listed or not.
 func TestStopReleases(t *testing.T) {
 	locked(t, longLock, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		qs := initialised(t, cfg, b.Prefix+"g", "a", "b")
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
-		celltest.Put(t, cfg, cfg.Topics.Build("b"), 0, "2")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+		brokertest.Put(t, cfg, cfg.Topics.Build("b"), 0, "2")
 		p, other := pull(t, cfg, Options{MaxWait: short, AckWait: never}), pull(t, cfg, Options{MaxWait: short})
 		accepted, taken := p.takes(t, "0", qs[0]), time.Now()
 		p.takes(t, "1", qs[0])
@@ -200,10 +200,10 @@ func TestStopReleases(t *testing.T) {
 
 func TestStopAnswersTheOpenFetch(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		cfg.Dial = tap.Dial
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		p, other := pull(t, cfg, Options{MaxWait: 2 * time.Second}), pull(t, cfg, Options{MaxWait: short})
 		lane := p.takes(t, "0", q).Lane
 		tap.Expect(t, fetchKey, tap.Count(fetchKey)+1, func() { p.open(t, q) })
@@ -233,7 +233,7 @@ func setGroup(t *testing.T, cfg kafka.Config, group string, settings map[string]
 		rr.Configs = append(rr.Configs, rc)
 	}
 	req.Resources = append(req.Resources, rr)
-	resp, err := req.RequestWith(celltest.Patient(t), celltest.AnyClient(t, cfg))
+	resp, err := req.RequestWith(brokertest.Patient(t), brokertest.AnyClient(t, cfg))
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Resources[0].ErrorCode)
 	}

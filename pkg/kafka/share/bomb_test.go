@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/unpack/unpacktest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -13,7 +13,7 @@ import (
 // What is pulled comes with the reason, so that the agent can reject it.
 func TestPullersPassBombs(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
 		p := pull(t, cfg, Options{MaxWait: short})
 		offset := int64(0)
@@ -23,13 +23,13 @@ func TestPullersPassBombs(t *testing.T) {
 				t.Logf("%s: %d bytes are more than a queue takes", name, len(bomb))
 				continue
 			}
-			celltest.PutRaw(t, cfg, cfg.Topics.Build("a"), 0, bomb)
+			brokertest.PutRaw(t, cfg, cfg.Topics.Build("a"), 0, bomb)
 			r := p.record(t, q)
-			celltest.TooLarge(t, *r.Record, offset)
+			brokertest.TooLarge(t, *r.Record, offset)
 			p.Ack(r.Ref, wire.AckReject)
 			offset++
 		}
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "behind")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "behind")
 		if r := p.record(t, q); string(r.Record.Value) != "behind" || r.Ref.Offset != offset {
 			t.Errorf("%+v", r)
 		}

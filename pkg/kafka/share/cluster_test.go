@@ -11,7 +11,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -33,12 +33,12 @@ func TestLeaderIsLost(t *testing.T) {
 		fail, heal func(id int) error
 	}{
 		{"frozen", c.Pause, c.Resume},
-		{"killed", c.Kill, func(id int) error { return c.Restart(celltest.Patient(t), id) }},
+		{"killed", c.Kill, func(id int) error { return c.Restart(brokertest.Patient(t), id) }},
 	} {
 		t.Run(f.name, func(t *testing.T) {
 			awaitReplicas(t, cfg, c.Nodes())
 			p := pull(t, slow, Options{MaxWait: time.Second})
-			celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, f.name)
+			brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, f.name)
 			first := p.takes(t, f.name, q)
 			p.Open(first.Lane, []wire.QueueRef{q}, 0)
 			leader := int(first.Lane.Broker)
@@ -65,7 +65,7 @@ func TestLeaderIsLost(t *testing.T) {
 // comes.
 func (p *testPuller) persist(t testing.TB, q wire.QueueRef) wire.Pulled {
 	t.Helper()
-	for ctx := celltest.Patient(t); ; {
+	for ctx := brokertest.Patient(t); ; {
 		if r := p.result(t); r.Record != nil {
 			return r
 		}
@@ -88,9 +88,9 @@ func (p *testPuller) persist(t testing.TB, q wire.QueueRef) wire.Pulled {
 func replicated(t testing.TB, cfg kafka.Config, name compute.QueueName) wire.QueueRef {
 	t.Helper()
 	a := adminOf(t, cfg)
-	ids, err := a.EnsureQueueTopics(celltest.Patient(t), []compute.QueueName{name}, 3)
+	ids, err := a.EnsureQueueTopics(brokertest.Patient(t), []compute.QueueName{name}, 3)
 	if err == nil {
-		err = a.InitShareState(celltest.Patient(t), "g", []compute.QueueName{name})
+		err = a.InitShareState(brokertest.Patient(t), "g", []compute.QueueName{name})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -101,8 +101,8 @@ func replicated(t testing.TB, cfg kafka.Config, name compute.QueueName) wire.Que
 // awaitReplicas waits until every broker is in sync with all there is.
 func awaitReplicas(t testing.TB, cfg kafka.Config, brokers int) {
 	t.Helper()
-	ask := kadm.NewClient(celltest.AnyClient(t, cfg))
-	_, err := retry.Do(celltest.Patient(t), zap.NewNop(), "waiting for replicas", nil, func() (struct{}, error) {
+	ask := kadm.NewClient(brokertest.AnyClient(t, cfg))
+	_, err := retry.Do(brokertest.Patient(t), zap.NewNop(), "waiting for replicas", nil, func() (struct{}, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), pace.AskTimeout)
 		defer cancel()
 		m, err := ask.Metadata(ctx)

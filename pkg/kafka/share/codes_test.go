@@ -11,13 +11,13 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/admin"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 // pulling has a puller at a queue with one record.
-func pulling(t *testing.T, do func(t *testing.T, c celltest.Refusing, p *testPuller, q wire.QueueRef)) {
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
+func pulling(t *testing.T, do func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef)) {
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		a, err := admin.New(c.Cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func pulling(t *testing.T, do func(t *testing.T, c celltest.Refusing, p *testPul
 			t.Fatal(err)
 		}
 		a.Close()
-		celltest.Put(t, c.Cfg, c.Cfg.Topics.Build("a"), 0, "v")
+		brokertest.Put(t, c.Cfg, c.Cfg.Topics.Build("a"), 0, "v")
 		p := pull(t, c.Cfg, Options{AckWait: time.Millisecond})
 		defer p.end()
 		do(t, c, p, q)
@@ -42,7 +42,7 @@ func TestErrorsOfQueues(t *testing.T) {
 		kerr.FencedLeaderEpoch, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.TopicAuthorizationFailed, kerr.FencedStateEpoch,
 	} {
 		t.Run(code.Message, func(t *testing.T) {
-			pulling(t, func(t *testing.T, c celltest.Refusing, p *testPuller, q wire.QueueRef) {
+			pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 				h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ShareFetch}, Topic: c.Cfg.Topics.Build("a"), Err: code, Count: 2})
 				began := time.Now()
 				for range 2 {
@@ -54,7 +54,7 @@ func TestErrorsOfQueues(t *testing.T) {
 				if took := time.Since(began); took > 5*time.Second {
 					t.Errorf("it took %v", took)
 				}
-				celltest.HitBy(t, h, 2)
+				brokertest.HitBy(t, h, 2)
 			})
 		})
 	}
@@ -67,12 +67,12 @@ func TestRefusedAcksAreNotRepeated(t *testing.T) {
 		kerr.UnknownServerError, kerr.InvalidRecordState, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedStateEpoch, kerr.TopicAuthorizationFailed,
 	} {
 		t.Run(code.Message, func(t *testing.T) {
-			pulling(t, func(t *testing.T, c celltest.Refusing, p *testPuller, q wire.QueueRef) {
+			pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 				ref := p.takes(t, "v", q)
 				h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ShareAcknowledge}, Topic: c.Cfg.Topics.Build("a"), Err: code, Count: -1})
 				p.Ack(ref, wire.AckAccept)
-				celltest.Passes(time.Minute)
-				celltest.HitBy(t, h, 1)
+				brokertest.Passes(time.Minute)
+				brokertest.HitBy(t, h, 1)
 				if got := p.Counts(); got.AcksRefused != 1 || got.AcksDone != 0 || got.Sessions != 0 {
 					t.Errorf("%+v", got)
 				}
@@ -84,15 +84,15 @@ func TestRefusedAcksAreNotRepeated(t *testing.T) {
 // An acknowledgement that goes by itself and is answered with an error of the
 // session ends the session, as a fetch does.
 func TestErrorsOfSessionsInAcks(t *testing.T) {
-	celltest.Refusals{Key: kmsg.ShareAcknowledge, Codes: []*kerr.Error{
+	brokertest.Refuse(kmsg.ShareAcknowledge,
 		kerr.UnknownServerError, kerr.ShareSessionNotFound, kerr.InvalidShareSessionEpoch, kerr.InvalidRequest, kerr.GroupAuthorizationFailed,
-	}}.Each(t, func(t *testing.T, code *kerr.Error) {
-		pulling(t, func(t *testing.T, c celltest.Refusing, p *testPuller, q wire.QueueRef) {
+	).Each(t, func(t *testing.T, code *kerr.Error) {
+		pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 			ref := p.takes(t, "v", q)
 			h := c.Refuse(kmsg.ShareAcknowledge, code, 1)
 			p.Ack(ref, wire.AckAccept)
-			celltest.Passes(time.Second)
-			celltest.HitBy(t, h, 1)
+			brokertest.Passes(time.Second)
+			brokertest.HitBy(t, h, 1)
 			if got := p.Counts(); got.AcksUnknown != 1 || got.Sessions != 1 {
 				t.Errorf("%+v", got)
 			}
@@ -103,10 +103,10 @@ func TestErrorsOfSessionsInAcks(t *testing.T) {
 
 // Who may not pull hears so, in each answer.
 func TestPullingIsForbidden(t *testing.T) {
-	pulling(t, func(t *testing.T, c celltest.Refusing, p *testPuller, q wire.QueueRef) {
+	pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 		c.Refuse(kmsg.ShareFetch, kerr.GroupAuthorizationFailed, 1)
 		p.open(t, q)
-		celltest.WantKind(t, p.result(t).Err, compute.KindForbidden)
+		brokertest.WantKind(t, p.result(t).Err, compute.KindForbidden)
 		p.takes(t, "v", q)
 	})
 }
@@ -125,13 +125,13 @@ func TestPlacePassesErrors(t *testing.T) {
 		{kerr.TopicAuthorizationFailed, compute.KindForbidden, false},
 	} {
 		t.Run(of.code.Message, func(t *testing.T) {
-			pulling(t, func(t *testing.T, c celltest.Refusing, p *testPuller, q wire.QueueRef) {
+			pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 				c.Refuse(kmsg.Metadata, of.code, 1)
 				lanes, err := p.Place(t.Context(), []wire.QueueRef{q})
-				if celltest.WantKind(t, err, of.kind); len(lanes) > 0 || errors.Is(err, wire.ErrNoTopic) != of.none {
+				if brokertest.WantKind(t, err, of.kind); len(lanes) > 0 || errors.Is(err, wire.ErrNoTopic) != of.none {
 					t.Errorf("placed at %v: %v", lanes, err)
 				}
-				celltest.Passes(askAgain)
+				brokertest.Passes(askAgain)
 				p.takes(t, "v", q)
 			})
 		})

@@ -1,6 +1,6 @@
 package share
 
-// PullerCounts is what a puller has done since it was made.
+// Counts is what a puller has done since it was made.
 type Counts struct {
 	Fetches  uint64 // answered by a broker, with a record or without
 	Records  uint64 // handed over

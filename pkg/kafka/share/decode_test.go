@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -23,7 +23,7 @@ func TestRecordsOfCompressedBatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-				cfg := celltest.TestConfig(b)
+				cfg := brokertest.TestConfig(b)
 				q := initialised(t, cfg, b.Prefix+"g", "a")[0]
 				values := []string{"0", strings.Repeat("1", 100_000), "", "3"}
 				putBatch(t, cfg, cfg.Topics.Build("a"), codec, values)
@@ -55,7 +55,7 @@ func putBatch(t *testing.T, cfg kafka.Config, topic string, codec kgo.Compressio
 	for i, v := range values {
 		recs = append(recs, &kgo.Record{Topic: topic, Value: []byte(v), Headers: []kgo.RecordHeader{{Key: "h", Value: fmt.Append(nil, i)}}})
 	}
-	if err := cl.ProduceSync(celltest.Patient(t), recs...).FirstErr(); err != nil {
+	if err := cl.ProduceSync(brokertest.Patient(t), recs...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 }

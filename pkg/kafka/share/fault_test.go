@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -43,9 +43,9 @@ func (c *cable) cut() {
 
 func TestCutConnection(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, wires := celltest.TestConfig(b), new(cable)
+		cfg, wires := brokertest.TestConfig(b), new(cable)
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
 		cutCfg := cfg
 		cutCfg.Dial = wires.dial
 		p, other := pull(t, cutCfg, Options{MaxWait: short, AckWait: time.Millisecond}), pull(t, cfg, Options{MaxWait: short})
@@ -77,9 +77,9 @@ func TestErrorsOfSessions(t *testing.T) {
 	} {
 		err := kerr.ErrorForCode(code)
 		t.Run(err.(*kerr.Error).Message, func(t *testing.T) {
-			cluster, cfg := celltest.FakeCluster(t)
+			cluster, cfg := brokertest.FakeCluster(t)
 			q := initialised(t, cfg, "g", "a")[0]
-			celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+			brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
 			p := pull(t, cfg, Options{MaxWait: short, Backoff: time.Millisecond, AckWait: never})
 			zero := p.takes(t, "0", q)
 			var asked []*kmsg.ShareFetchRequest
@@ -117,9 +117,9 @@ func TestErrorsOfSessions(t *testing.T) {
 // A broker may answer a record of one queue and an error of another, and more
 // records than it was asked for.
 func TestNothingAcquiredIsLost(t *testing.T) {
-	cluster, cfg := celltest.FakeCluster(t)
+	cluster, cfg := brokertest.FakeCluster(t)
 	qs := initialised(t, cfg, "g", "a", "b")
-	celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
+	brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
 	refs, err := byTopic(qs)
 	if err != nil {
 		t.Fatal(err)
@@ -153,19 +153,19 @@ func TestNothingAcquiredIsLost(t *testing.T) {
 // A queue nobody initialised is refused, and what else is in the lane is pulled.
 func TestUninitialisedQueue(t *testing.T) {
 	b := kafkatest.Kafka(t) // the embedded broker initialises by itself
-	cfg, group := celltest.TestConfig(b), b.Prefix+"g"
+	cfg, group := brokertest.TestConfig(b), b.Prefix+"g"
 	a := initialised(t, cfg, group, "a")[0]
 	bare := queueIn(t, adminOf(t, cfg), group, "bare")[0]
-	logs, logged := celltest.LogTo(&cfg)
-	celltest.Put(t, cfg, cfg.Topics.Build("bare"), 0, "lost")
+	logs, logged := brokertest.LogTo(&cfg)
+	brokertest.Put(t, cfg, cfg.Topics.Build("bare"), 0, "lost")
 	p := pull(t, cfg, Options{MaxWait: short})
 	for range 3 {
 		if r := p.fetch(t, bare); r.Record != nil {
 			t.Fatalf("%+v", r)
 		}
 	}
-	celltest.Await(t, logged, "an operator is told")
-	celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+	brokertest.Await(t, logged, "an operator is told")
+	brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 	p.takes(t, "0", bare, a)
 	if c := p.Counts(); c.Sessions != 0 || logs.Len() != 1 {
 		t.Errorf("%+v, logged %v", c, logs.All())
@@ -174,7 +174,7 @@ func TestUninitialisedQueue(t *testing.T) {
 
 func TestBrokersAreNotHammered(t *testing.T) {
 	const backoff, tries = 100 * time.Millisecond, 4
-	cluster, cfg := celltest.FakeCluster(t)
+	cluster, cfg := brokertest.FakeCluster(t)
 	q := initialised(t, cfg, "g", "a")[0]
 	cluster.ControlKey(fetchKey, func(kreq kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
@@ -199,9 +199,9 @@ func TestBrokersAreNotHammered(t *testing.T) {
 // holds up neither fetches nor acks in another.
 func TestLanesAreIndependent(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		a, other := initialised(t, cfg, b.Prefix+"g", "a")[0], initialised(t, cfg, b.Prefix+"h", "b")[0]
-		celltest.Put(t, cfg, cfg.Topics.Build("b"), 0, "0", "1")
+		brokertest.Put(t, cfg, cfg.Topics.Build("b"), 0, "0", "1")
 		cfg.Dial = tap.Dial
 		p := pull(t, cfg, Options{MaxWait: time.Hour}) // whoever waits for that waits in vain
 		tap.Expect(t, fetchKey, 1, func() { p.open(t, a) })
@@ -215,7 +215,7 @@ func TestLanesAreIndependent(t *testing.T) {
 
 func TestMisuseIsAnswered(t *testing.T) {
 	b := kafkatest.Embedded(t)
-	cfg := celltest.TestConfig(b)
+	cfg := brokertest.TestConfig(b)
 	q := initialised(t, cfg, b.Prefix+"g", "a")[0]
 	p := pull(t, cfg, Options{MaxWait: short})
 	p.open(t, q)

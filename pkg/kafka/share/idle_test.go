@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/admin"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -32,7 +32,7 @@ func TestIdleConnectionsOfAPullerEnd(t *testing.T) {
 			if err == nil {
 				open.Add(1)
 			}
-			return &celltest.CountedConn{Conn: c, Open: &open}, err
+			return &brokertest.CountedConn{Conn: c, Open: &open}, err
 		}}
 		a, err := admin.New(cfg)
 		if err != nil {

@@ -38,14 +38,14 @@ type lane struct {
 	used    time.Time           // when the broker last answered
 	fails   int                 // errors in a row
 	refused map[topicUUID]int16 // why the broker refuses queues
-	look    *kafka.OutageReporter
+	outage  *kafka.OutageReporter
 }
 
 func newLane(p *Puller, id wire.Lane) *lane {
 	l := &lane{
 		p: p, id: id, wait: p.opts.MaxWait, idle: laneIdleTimeout, sessionIdle: sessionIdleTimeout,
 		orders: make(chan order, 1), acked: make(chan struct{}, 1),
-		session: newSession(id.Group), refused: map[topicUUID]int16{}, look: p.cfg.OutageReporter("pull work"),
+		session: newSession(id.Group), refused: map[topicUUID]int16{}, outage: p.cfg.OutageReporter("pull work"),
 	}
 	if id.Spare {
 		l.wait, l.idle, l.sessionIdle = min(l.wait, spareWait), spareIdleTimeout, spareSessionIdleTimeout
@@ -194,7 +194,7 @@ func (l *lane) lose(ctx context.Context, err error) error {
 	l.p.places.doubt(l.queues)
 	l.fails++
 	if l.fails >= pace.LogAfter {
-		l.look.Failed(err)
+		l.outage.Failed(err)
 	}
 	l.log().Debug("lost a session", zap.Error(err))
 	if kafka.IsForbidden(err) {
@@ -222,5 +222,5 @@ func (l *lane) stop() {
 		l.log().Debug("ended a session", zap.Error(err))
 	}
 	l.disconnect()
-	l.look.Fine()
+	l.outage.Fine()
 }

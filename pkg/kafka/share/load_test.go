@@ -12,7 +12,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -21,7 +21,7 @@ import (
 func TestManyPullers(t *testing.T) {
 	const pullers, queues, records = 100, 10, 2000
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		var names []compute.QueueName
 		for i := range queues {
 			names = append(names, compute.QueueName(fmt.Sprint("q", i)))
@@ -96,7 +96,7 @@ func fill(t testing.TB, cfg kafka.Config, names []compute.QueueName, records int
 	}
 	p := producer(t, cfg)
 	for some := range slices.Chunk(recs, 50) {
-		if err := p.Send(celltest.Patient(t), some...); err != nil {
+		if err := p.Send(brokertest.Patient(t), some...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,12 +104,12 @@ func fill(t testing.TB, cfg kafka.Config, names []compute.QueueName, records int
 
 func TestPullersLeaveNothingBehind(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
 		before := goleak.IgnoreCurrent()
 		for i := range 5 {
 			put := producer(t, cfg)
-			if err := put.Send(celltest.Patient(t), wire.Record{Value: fmt.Append(nil, i)}.To(cfg.Topics.Build("a"), 0)); err != nil {
+			if err := put.Send(brokertest.Patient(t), wire.Record{Value: fmt.Append(nil, i)}.To(cfg.Topics.Build("a"), 0)); err != nil {
 				t.Fatal(err)
 			}
 			put.Close()

@@ -19,11 +19,11 @@ type pullMetrics struct {
 	deliveries                                      prometheus.Histogram
 }
 
-// RegisterPullMetrics registers the metrics of pullers with r, so that they are shown before any is
+// RegisterMetrics registers the metrics of pullers with r, so that they are shown before any is
 // counted. It may be called again.
 func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }
 
-// newPullMetrics answers what was registered with r before, if anything; nil for a nil r.
+// newMetrics answers what was registered with r before, if anything; nil for a nil r.
 func newMetrics(r prometheus.Registerer) *pullMetrics {
 	if r == nil {
 		return nil

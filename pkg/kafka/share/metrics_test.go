@@ -3,7 +3,7 @@ package share
 import (
 	"testing"
 
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -11,10 +11,10 @@ import (
 
 func TestMetricsOfAPuller(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
-		counted, reg := celltest.Counting(cfg)
+		cfg := brokertest.TestConfig(b)
+		counted, reg := brokertest.Counting(cfg)
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		other := pull(t, cfg, Options{MaxWait: short})
 		other.Ack(other.takes(t, "0", q), wire.AckRelease)
 		other.settled(t, 1)

@@ -219,7 +219,9 @@ func (p *places) close() {
 
 // watch ends a request that takes too long at a broker that no longer leads
 // all of these queues. A frozen broker's connections stay open.
-func (p *places) watch(ctx context.Context, broker int32, queues []wire.QueueRef, wait time.Duration, cancel context.CancelCauseFunc) {
+func (p *places) watch(
+	ctx context.Context, broker int32, queues []wire.QueueRef, wait time.Duration, cancel context.CancelCauseFunc,
+) {
 	names := make([]compute.QueueName, len(queues))
 	for i, q := range queues {
 		names[i] = q.Name

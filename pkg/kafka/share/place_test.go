@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -50,13 +50,13 @@ func TestPlaceFollowsTheNewestLeader(t *testing.T) {
 
 func TestPlace(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, group := celltest.TestConfig(b), b.Prefix+"g"
+		cfg, group := brokertest.TestConfig(b), b.Prefix+"g"
 		qs := initialised(t, cfg, group, "a", "b")
 		p := pull(t, cfg, Options{MaxWait: short})
 		gone := wire.QueueRef{Name: "gone", Group: group, TopicID: qs[0].TopicID}
 		other := qs[1]
 		other.Group = b.Prefix + "h"
-		got, err := p.Place(celltest.Patient(t), []wire.QueueRef{qs[0], gone, qs[1], other})
+		got, err := p.Place(brokertest.Patient(t), []wire.QueueRef{qs[0], gone, qs[1], other})
 		if compute.KindOf(err) != compute.KindNotFound || !errors.Is(err, wire.ErrNoTopic) {
 			t.Errorf("a queue without a topic: %v", err)
 		}
@@ -76,13 +76,13 @@ func TestPlace(t *testing.T) {
 
 func TestPlaceAnswersFromMemory(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		qs := initialised(t, cfg, b.Prefix+"g", "a", "b")
 		cfg.Dial = tap.Dial
 		p := pull(t, cfg, Options{MaxWait: short})
 		metadata := new(kmsg.MetadataRequest).Key()
 		for range 10 {
-			if _, err := p.Place(celltest.Patient(t), qs); err != nil {
+			if _, err := p.Place(brokertest.Patient(t), qs); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -90,7 +90,7 @@ func TestPlaceAnswersFromMemory(t *testing.T) {
 			t.Errorf("asked %d times", n)
 		}
 		p.places.doubt(qs[:1])
-		if _, err := p.Place(celltest.Patient(t), qs); err != nil || tap.Count(metadata) != 2 {
+		if _, err := p.Place(brokertest.Patient(t), qs); err != nil || tap.Count(metadata) != 2 {
 			t.Errorf("after trouble asked %d times: %v", tap.Count(metadata)-1, err)
 		}
 	})
@@ -99,18 +99,18 @@ func TestPlaceAnswersFromMemory(t *testing.T) {
 // A ref is to one incarnation of a topic: what waits in another is not its work.
 func TestTopicMadeAgainIsNotFetched(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, group := celltest.TestConfig(b), b.Prefix+"g"
+		cfg, group := brokertest.TestConfig(b), b.Prefix+"g"
 		old := initialised(t, cfg, group, "a")[0]
 		p := pull(t, cfg, Options{MaxWait: short})
 		if r := p.fetch(t, old); r.Record != nil {
 			t.Fatalf("%+v", r)
 		}
-		if err := adminOf(t, cfg).DeleteTopics(celltest.Patient(t), cfg.Topics.Build("a")); err != nil {
+		if err := adminOf(t, cfg).DeleteTopics(brokertest.Patient(t), cfg.Topics.Build("a")); err != nil {
 			t.Fatal(err)
 		}
 		made := initialised(t, cfg, group, "a")[0]
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
-		for ctx := celltest.Patient(t); ; {
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		for ctx := brokertest.Patient(t); ; {
 			lanes, err := p.Place(ctx, []wire.QueueRef{old})
 			if len(lanes) == 0 {
 				if compute.KindOf(err) != compute.KindConflict {

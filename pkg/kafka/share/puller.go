@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// PullerOptions say how a puller waits. The zero value takes the defaults.
+// Options say how a puller waits. The zero value takes the defaults.
 type Options struct {
 	// MaxWait is how long a broker may hold a fetch that finds nothing. It must
 	// be well below the time a record stays locked (30 s): while a fetch is

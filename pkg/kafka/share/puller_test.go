@@ -8,7 +8,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -42,7 +42,7 @@ func (p *testPuller) end() {
 // open begins a fetch of queues that are all in one lane.
 func (p *testPuller) open(t testing.TB, queues ...wire.QueueRef) {
 	t.Helper()
-	lanes, err := p.Place(celltest.Patient(t), queues)
+	lanes, err := p.Place(brokertest.Patient(t), queues)
 	if err != nil || len(lanes) != 1 {
 		t.Fatalf("placed in %v: %v", lanes, err)
 	}
@@ -56,7 +56,7 @@ func (p *testPuller) result(t testing.TB) wire.Pulled {
 	select {
 	case r := <-p.Results():
 		return r
-	case <-celltest.Patient(t).Done():
+	case <-brokertest.Patient(t).Done():
 		t.Fatal("a fetch was never answered")
 	}
 	panic("unreachable")
@@ -76,7 +76,7 @@ func (p *testPuller) fetch(t testing.TB, queues ...wire.QueueRef) wire.Pulled {
 // record fetches until there is a record.
 func (p *testPuller) record(t testing.TB, queues ...wire.QueueRef) wire.Pulled {
 	t.Helper()
-	for ctx := celltest.Patient(t); ctx.Err() == nil; {
+	for ctx := brokertest.Patient(t); ctx.Err() == nil; {
 		if r := p.fetch(t, queues...); r.Record != nil {
 			return r
 		}
@@ -100,7 +100,7 @@ func (p *testPuller) settled(t testing.TB, acks uint64) Counts {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for ctx := celltest.Patient(t); ; {
+	for ctx := brokertest.Patient(t); ; {
 		c := p.Counts()
 		if c.AcksDone+c.AcksRefused+c.AcksUnknown >= acks {
 			return c
@@ -118,7 +118,7 @@ func initialised(t testing.TB, cfg kafka.Config, group string, names ...compute.
 	t.Helper()
 	a := adminOf(t, cfg)
 	refs := queueIn(t, a, group, names...)
-	if err := a.InitShareState(celltest.Patient(t), group, names); err != nil {
+	if err := a.InitShareState(brokertest.Patient(t), group, names); err != nil {
 		t.Fatal(err)
 	}
 	return refs
@@ -130,9 +130,9 @@ const short = 300 * time.Millisecond
 
 func TestPulledOnceAndOneAtATime(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1", "2")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1", "2")
 		one, two := pull(t, cfg, Options{MaxWait: short}), pull(t, cfg, Options{MaxWait: short})
 		zero := one.record(t, q)
 		if string(zero.Record.Value) != "0" || string(zero.Record.Key) != "k0" || zero.Record.Topic != cfg.Topics.Build("a") || zero.Ref.Delivery != 1 {
@@ -150,13 +150,13 @@ func TestPulledOnceAndOneAtATime(t *testing.T) {
 
 func TestARecordEndsTheWait(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		qs := initialised(t, cfg, b.Prefix+"g", "a", "b")
 		p := pull(t, cfg, Options{MaxWait: time.Hour}) // what does not end it comes too late
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		p.takes(t, "0", qs...) // and the session is open
 		p.open(t, qs...)
-		celltest.Put(t, cfg, cfg.Topics.Build("b"), 0, "1")
+		brokertest.Put(t, cfg, cfg.Topics.Build("b"), 0, "1")
 		if r := p.result(t); r.Record == nil || string(r.Record.Value) != "1" {
 			t.Errorf("%+v", r)
 		}
@@ -165,11 +165,11 @@ func TestARecordEndsTheWait(t *testing.T) {
 
 func TestTopicListChangesBetweenFetches(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		qs := initialised(t, cfg, b.Prefix+"g", "a", "b", "c")
 		a, bb, c := qs[0], qs[1], qs[2]
 		for _, name := range []compute.QueueName{"a", "b", "c"} {
-			celltest.Put(t, cfg, cfg.Topics.Build(name), 0, string(name)+"0", string(name)+"1")
+			brokertest.Put(t, cfg, cfg.Topics.Build(name), 0, string(name)+"0", string(name)+"1")
 		}
 		p := pull(t, cfg, Options{MaxWait: short})
 		p.takes(t, "a0", a)     // opens
@@ -191,9 +191,9 @@ func TestAcks(t *testing.T) {
 	for how, again := range map[wire.Ack]bool{wire.AckAccept: false, wire.AckRelease: true, wire.AckReject: false} {
 		t.Run(fmt.Sprint(how), func(t *testing.T) {
 			kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-				cfg := celltest.TestConfig(b)
+				cfg := brokertest.TestConfig(b)
 				q := initialised(t, cfg, b.Prefix+"g", "a")[0]
-				celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
+				brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 				one, two := pull(t, cfg, Options{MaxWait: short}), pull(t, cfg, Options{MaxWait: short})
 				one.Ack(one.takes(t, "0", q), how)
 				one.settled(t, 1)
@@ -202,7 +202,7 @@ func TestAcks(t *testing.T) {
 					t.Fatalf("%+v", c)
 				}
 				if !again {
-					celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "1")
+					brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "1")
 					two.takes(t, "1", q)
 					return
 				}

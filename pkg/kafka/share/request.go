@@ -76,7 +76,9 @@ func (l *lane) disconnect() {
 }
 
 // sendFetch sends a fetch with the acks that ride on it.
-func (l *lane) sendFetch(ctx context.Context, topics []topicUUID, wait time.Duration) (*kmsg.ShareFetchResponse, error) {
+func (l *lane) sendFetch(
+	ctx context.Context, topics []topicUUID, wait time.Duration) (*kmsg.ShareFetchResponse, error,
+) {
 	l.mu.Lock()
 	req, sent := l.session.fetch(topics, wait)
 	l.mu.Unlock()

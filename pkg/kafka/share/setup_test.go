@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/admin"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -14,7 +14,7 @@ import (
 // queueIn makes queues of a group and answers refs to them.
 func queueIn(t testing.TB, a *admin.Admin, group string, names ...compute.QueueName) []wire.QueueRef {
 	t.Helper()
-	ids, err := a.EnsureQueueTopics(celltest.Patient(t), names, 1)
+	ids, err := a.EnsureQueueTopics(brokertest.Patient(t), names, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +27,7 @@ func queueIn(t testing.TB, a *admin.Admin, group string, names ...compute.QueueN
 
 func progress(t testing.TB, a *admin.Admin, refs []wire.QueueRef) []admin.QueueProgress {
 	t.Helper()
-	ps, err := a.QueueProgress(celltest.Patient(t), refs)
+	ps, err := a.QueueProgress(brokertest.Patient(t), refs)
 	if err != nil {
 		t.Fatal(err)
 	}

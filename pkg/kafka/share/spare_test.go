@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -13,11 +13,11 @@ import (
 // one, as if it were another host; its fetches do not last.
 func TestSpareLane(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, tap := celltest.TestConfig(b), &celltest.WireTap{}
+		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		queues := initialised(t, cfg, b.Prefix+"g", "a", "b")
 		cfg.Dial = tap.Dial
 		p := pull(t, cfg, Options{MaxWait: 20 * time.Second})
-		lanes, err := p.Place(celltest.Patient(t), queues)
+		lanes, err := p.Place(brokertest.Patient(t), queues)
 		if err != nil || len(lanes) != 1 {
 			t.Fatalf("%v %v", lanes, err)
 		}
@@ -32,7 +32,7 @@ func TestSpareLane(t *testing.T) {
 		if r := p.result(t); r.Lane != spare || r.Record != nil || r.Err != nil {
 			t.Errorf("%+v: want the end of the spare lane's fetch, long before the other's", r)
 		}
-		celltest.Put(t, cfg, cfg.Topics.Build("b"), 0, "1")
+		brokertest.Put(t, cfg, cfg.Topics.Build("b"), 0, "1")
 		p.Open(spare, queues[1:], 0)
 		r := p.result(t)
 		if r.Lane != spare || r.Err != nil || r.Record == nil || string(r.Record.Value) != "1" {
@@ -43,7 +43,7 @@ func TestSpareLane(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 
-		celltest.Put(t, cfg, cfg.Topics.Build("a"), 0, "2")
+		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "2")
 		if r := p.result(t); r.Lane != first || r.Err != nil || r.Record == nil || string(r.Record.Value) != "2" {
 			t.Errorf("%+v: want the record of a in the lane that waited all along", r)
 		}

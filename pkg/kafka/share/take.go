@@ -40,10 +40,10 @@ func (l *lane) take(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[topi
 	case len(troubled) == 0:
 		l.fails = 0
 	default:
-		l.fails++ // or the lane would ask on and on, as fast as it is refused
+		l.fails++ // or the lane would busy-loop on refusals
 	}
 	if l.fails == 0 {
-		l.look.Fine()
+		l.outage.Fine()
 	}
 	l.p.places.doubt(troubled)
 }

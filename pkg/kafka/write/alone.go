@@ -22,9 +22,9 @@ func isUnfit(err error) bool {
 	return slices.ContainsFunc(unfit[:], func(e error) bool { return errors.Is(err, e) })
 }
 
-// doubt has a record sent alone that was refused in company, perhaps. One that is
+// suspect has a record sent alone that was refused in company, perhaps. One that is
 // too large for any batch the client has refused itself.
-func (p *Producer) doubt(l letter, partition int32, err error) {
+func (p *Producer) suspect(l pendingRecord, partition int32, err error) {
 	if sizeOf(l.rec) > kafka.MaxRecordBytes {
 		p.sent(l, -1, err)
 		return
@@ -32,22 +32,22 @@ func (p *Producer) doubt(l letter, partition int32, err error) {
 	l.rec.Partition = partition // where the client would have had it
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.doubted = append(p.doubted, l)
-	if len(p.doubted) == 1 {
-		p.tellers.Go(p.sift)
+	p.suspects = append(p.suspects, l)
+	if len(p.suspects) == 1 {
+		p.running.Go(p.sendSuspectsAlone)
 	}
 }
 
-// sift sends what is doubted one by one, by a client that has nothing else to
+// sendSuspectsAlone sends what is doubted one by one, by a client that has nothing else to
 // send: so each is a batch.
-func (p *Producer) sift() {
+func (p *Producer) sendSuspectsAlone() {
 	client, err := p.connect()
 	if err == nil {
 		defer client.Close()
 	}
 	for {
 		p.mu.Lock()
-		l := p.doubted[0]
+		l := p.suspects[0]
 		p.mu.Unlock()
 		offset, why := int64(-1), err
 		if err == nil {
@@ -55,8 +55,8 @@ func (p *Producer) sift() {
 		}
 		p.sent(l, offset, why)
 		p.mu.Lock()
-		p.doubted = p.doubted[1:]
-		left := len(p.doubted)
+		p.suspects = p.suspects[1:]
+		left := len(p.suspects)
 		p.mu.Unlock()
 		if left == 0 {
 			return
@@ -65,7 +65,7 @@ func (p *Producer) sift() {
 }
 
 // alone sends a record by itself, unless it has been under way for too long.
-func (p *Producer) alone(client *kgo.Client, l letter) (offset int64, err error) {
+func (p *Producer) alone(client *kgo.Client, l pendingRecord) (offset int64, err error) {
 	if time.Since(l.began) >= p.tries {
 		return -1, kgo.ErrRecordTimeout
 	}

@@ -40,7 +40,7 @@ func (p *Producer) replace(refused *kgo.Client, told func(again bool)) {
 	if running {
 		return
 	}
-	p.tellers.Go(func() {
+	p.running.Go(func() {
 		again := p.swap(refused)
 		p.mu.Lock()
 		waiting := p.replacing
@@ -93,7 +93,7 @@ func (p *Producer) swap(old *kgo.Client) (again bool) {
 // lies there until the client asks who leads the next time: five minutes, where
 // nothing else moves it.
 func (p *Producer) nudge(client *kgo.Client) {
-	p.tellers.Go(func() {
+	p.running.Go(func() {
 		for n := 0; pace.Sleep(p.ctx, replacePause(n)) == nil && p.client.Load() == client && p.proven.Load() != client; {
 			if client.BufferedProduceRecords() > 0 {
 				client.ForceMetadataRefresh()

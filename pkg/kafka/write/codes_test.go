@@ -12,14 +12,14 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 // sending has a producer that has an id if it is to be refused something else.
-func sending(t *testing.T, key kmsg.Key, do func(t *testing.T, c celltest.Refusing, send func() error)) {
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
-		celltest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
+func sending(t *testing.T, key kmsg.Key, do func(t *testing.T, c brokertest.Refusing, send func() error)) {
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+		brokertest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
 		p, err := NewProducer(c.Cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -37,8 +37,8 @@ func sending(t *testing.T, key kmsg.Key, do func(t *testing.T, c celltest.Refusi
 
 // What passes the client tries again by itself, and nobody hears of it.
 func TestProducerTriesAgain(t *testing.T) {
-	for _, r := range []celltest.Refusals{
-		{Key: kmsg.Produce, Codes: celltest.ProducePasses()},
+	for _, r := range []brokertest.Refusals{
+		{Key: kmsg.Produce, Codes: brokertest.ProducePasses()},
 		{Key: kmsg.InitProducerID, Codes: []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.RequestTimedOut, kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.InvalidRequest}},
 		{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
 	} {
@@ -47,12 +47,12 @@ func TestProducerTriesAgain(t *testing.T) {
 			if key == kmsg.Metadata {
 				key = kmsg.InitProducerID // with the first record it asks who leads
 			}
-			sending(t, key, func(t *testing.T, c celltest.Refusing, send func() error) {
+			sending(t, key, func(t *testing.T, c brokertest.Refusing, send func() error) {
 				h := c.Refuse(r.Key, code, 2)
 				if err := send(); err != nil {
 					t.Error(err)
 				}
-				celltest.HitBy(t, h, 2)
+				brokertest.HitBy(t, h, 2)
 			})
 		})
 	}
@@ -62,24 +62,24 @@ func TestProducerTriesAgain(t *testing.T) {
 // was refused a producer id would fail whatever comes after it, for ever.
 func TestRefusedRecordsFailAlone(t *testing.T) {
 	for _, of := range []struct {
-		celltest.Refusals
+		brokertest.Refusals
 		kind compute.Kind
 		n    int // refusals: what may be another's fault is sent once more, alone
 	}{
-		{celltest.Refusals{Key: kmsg.Produce, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.CorruptMessage, kerr.InvalidTimestamp}}, compute.KindUnavailable, 1},
-		{celltest.Refusals{Key: kmsg.Produce, Codes: []*kerr.Error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.PolicyViolation}}, compute.KindInvalid, 2},
-		{celltest.Refusals{Key: kmsg.Produce, Codes: []*kerr.Error{kerr.InvalidRequest}}, compute.KindInternal, 1},
-		{celltest.Refusals{Key: kmsg.Produce, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed}}, compute.KindForbidden, 1},
-		{celltest.Refusals{Key: kmsg.InitProducerID, Codes: []*kerr.Error{kerr.ClusterAuthorizationFailed}}, compute.KindForbidden, 1},
+		{brokertest.Refuse(kmsg.Produce, kerr.UnknownServerError, kerr.CorruptMessage, kerr.InvalidTimestamp), compute.KindUnavailable, 1},
+		{brokertest.Refuse(kmsg.Produce, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.PolicyViolation), compute.KindInvalid, 2},
+		{brokertest.Refuse(kmsg.Produce, kerr.InvalidRequest), compute.KindInternal, 1},
+		{brokertest.Refuse(kmsg.Produce, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed), compute.KindForbidden, 1},
+		{brokertest.Refuse(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed), compute.KindForbidden, 1},
 	} {
 		of.Each(t, func(t *testing.T, code *kerr.Error) {
-			sending(t, of.Key, func(t *testing.T, c celltest.Refusing, send func() error) {
+			sending(t, of.Key, func(t *testing.T, c brokertest.Refusing, send func() error) {
 				h := c.Refuse(of.Key, code, of.n)
-				celltest.WantKind(t, send(), of.kind)
+				brokertest.WantKind(t, send(), of.kind)
 				if err := send(); err != nil {
 					t.Errorf("the next: %v", err)
 				}
-				celltest.HitBy(t, h, of.n)
+				brokertest.HitBy(t, h, of.n)
 			})
 		})
 	}
@@ -88,29 +88,29 @@ func TestRefusedRecordsFailAlone(t *testing.T) {
 // As long as no id is to be had, Kafka is asked for one now and then. Who is not
 // allowed to have one hears so at once, the others in time.
 func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
-	sending(t, kmsg.InitProducerID, func(t *testing.T, c celltest.Refusing, send func() error) {
+	sending(t, kmsg.InitProducerID, func(t *testing.T, c brokertest.Refusing, send func() error) {
 		h := c.Refuse(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed, -1)
 		for range 100 {
 			began := time.Now()
-			celltest.WantKind(t, send(), compute.KindForbidden)
+			brokertest.WantKind(t, send(), compute.KindForbidden)
 			if took := time.Since(began); took > replaceEvery {
 				t.Errorf("it took %v", took)
 			}
-			celltest.Passes(50 * time.Millisecond)
+			brokertest.Passes(50 * time.Millisecond)
 		}
 		if n := h.Hits(); n < 3 || n > 5 {
 			t.Errorf("asked %d times in 5 s", n)
 		}
 		h.Remove()
-		celltest.Passes(8 * replaceEvery)
+		brokertest.Passes(8 * replaceEvery)
 		_ = send() // finds out that the client is of no use
 		if err := send(); err != nil {
 			t.Errorf("it is allowed now: %v", err)
 		}
 	})
-	sending(t, kmsg.InitProducerID, func(t *testing.T, c celltest.Refusing, send func() error) {
+	sending(t, kmsg.InitProducerID, func(t *testing.T, c brokertest.Refusing, send func() error) {
 		h, began := c.Refuse(kmsg.InitProducerID, kerr.UnknownServerError, -1), time.Now()
-		celltest.WantKind(t, send(), compute.KindUnavailable)
+		brokertest.WantKind(t, send(), compute.KindUnavailable)
 		if took := time.Since(began); took < kafka.DefaultRequestTimeout || took > 2*kafka.DefaultRequestTimeout+8*replaceEvery {
 			t.Errorf("it took %v", took)
 		}
@@ -122,8 +122,8 @@ func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
 
 // A producer that waits for its id ends at once.
 func TestAProducerWithoutAnIDIsClosed(t *testing.T) {
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
-		celltest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+		brokertest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
 		p, err := NewProducer(c.Cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -132,12 +132,12 @@ func TestAProducerWithoutAnIDIsClosed(t *testing.T) {
 		answers := make(chan error, 1)
 		p.SendAsync(wire.Record{Value: []byte("v")}.To("r.x", 0), func(_ int64, err error) { answers <- err })
 		for h.Hits() < 2 {
-			celltest.Passes(10 * time.Millisecond)
+			brokertest.Passes(10 * time.Millisecond)
 		}
 		p.Close()
 		select {
 		case err := <-answers:
-			celltest.WantKind(t, err, compute.KindUnavailable)
+			brokertest.WantKind(t, err, compute.KindUnavailable)
 		default:
 			t.Error("nobody was told")
 		}
@@ -150,14 +150,14 @@ func TestAProducerWithoutAnIDIsClosed(t *testing.T) {
 // slowly has a client take its time over telling of each record.
 type slowly struct{}
 
-func (slowly) OnProduceRecordUnbuffered(*kgo.Record, error) { celltest.Passes(time.Millisecond) }
+func (slowly) OnProduceRecordUnbuffered(*kgo.Record, error) { brokertest.Passes(time.Millisecond) }
 
 // Whatever was handed over when a producer id was refused is written with the next,
 // also what is heard of when the client has been replaced.
 func TestARefusedProducerIDFailsNoRecord(t *testing.T) {
 	const records, partitions = 5000, 4
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
-		celltest.MakeTopic(t, c.Cfg, "r.x", partitions, nil)
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+		brokertest.MakeTopic(t, c.Cfg, "r.x", partitions, nil)
 		p, err := newProducer(c.Cfg, kgo.WithHooks(slowly{}))
 		if err != nil {
 			t.Fatal(err)
@@ -177,15 +177,15 @@ func TestARefusedProducerIDFailsNoRecord(t *testing.T) {
 		if len(failed) > 0 {
 			t.Error(failed)
 		}
-		celltest.HitBy(t, h, 1)
+		brokertest.HitBy(t, h, 1)
 	})
 }
 
 // What lies in a client when it is replaced is given to the next.
 func TestAReplacedClientFailsNoRecord(t *testing.T) {
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
-		celltest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
-		celltest.MakeTopic(t, c.Cfg, "r.y", 1, nil)
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+		brokertest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
+		brokertest.MakeTopic(t, c.Cfg, "r.y", 1, nil)
 		p := producer(t, c.Cfg)
 		defer p.Close()
 		ids := c.Refuse(kmsg.InitProducerID, kerr.UnknownServerError, 2)
@@ -196,11 +196,11 @@ func TestAReplacedClientFailsNoRecord(t *testing.T) {
 		}
 		send("r.x")
 		for ids.Hits() < 2 {
-			celltest.Passes(time.Millisecond)
+			brokertest.Passes(time.Millisecond)
 		}
 		send("r.y")
 		for refused := p.client.Load(); p.client.Load() == refused; {
-			celltest.Passes(time.Millisecond)
+			brokertest.Passes(time.Millisecond)
 		}
 		leaders.Remove()
 		for range 2 {
@@ -208,14 +208,14 @@ func TestAReplacedClientFailsNoRecord(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		celltest.HitBy(t, ids, 2)
+		brokertest.HitBy(t, ids, 2)
 	})
 }
 
 // What waits for a client counts as what lies in one.
 func TestWhatWaitsForAProducerIDIsCounted(t *testing.T) {
-	celltest.WithRefusing(t, 1, func(t *testing.T, c celltest.Refusing) {
-		celltest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
+	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+		brokertest.MakeTopic(t, c.Cfg, "r.x", 1, nil)
 		p := producer(t, c.Cfg)
 		defer p.Close()
 		p.most.records = 10
@@ -226,7 +226,7 @@ func TestWhatWaitsForAProducerIDIsCounted(t *testing.T) {
 		}
 		for range 10 {
 			send()
-			celltest.Passes(100 * time.Millisecond)
+			brokertest.Passes(100 * time.Millisecond)
 		}
 		send()
 		if err := <-answers; !errors.Is(err, wire.ErrFull) {

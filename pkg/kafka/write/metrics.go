@@ -19,11 +19,11 @@ type produceMetrics struct {
 	buffered  *telemetry.Gauges
 }
 
-// RegisterProduceMetrics registers the metrics of producers with r, so that they are shown before any is
+// RegisterMetrics registers the metrics of producers with r, so that they are shown before any is
 // counted. It may be called again.
 func RegisterMetrics(r prometheus.Registerer) { newMetrics(r) }
 
-// newProduceMetrics answers what was registered with r before, if anything; nil for a nil r.
+// newMetrics answers what was registered with r before, if anything; nil for a nil r.
 func newMetrics(r prometheus.Registerer) *produceMetrics {
 	if r == nil {
 		return nil

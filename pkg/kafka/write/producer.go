@@ -35,20 +35,20 @@ type Producer struct {
 	replacing  []func(again bool)  // who is told once it is known whether the client is of any more use
 	notBefore  time.Time           // when it may be replaced once more; of the one who does
 	vain       int                 // clients in a row that were replaced and had written nothing
-	doubted    []letter            // refused in company, each to be sent alone; the first is being sent
-	tellers    sync.WaitGroup
+	suspects   []pendingRecord     // refused in company, each to be sent alone; the first is being sent
+	running    sync.WaitGroup
 
 	ctx   context.Context // ends with Close
 	end   context.CancelFunc
 	tries time.Duration // how long a record may be tried
 
-	look    *kafka.OutageReporter
+	outage  *kafka.OutageReporter
 	metrics *produceMetrics
 	unshown func() // ends what the metrics ask
 }
 
-// letter is a record on its way.
-type letter struct {
+// pendingRecord is a record on its way.
+type pendingRecord struct {
 	rec   wire.Record
 	began time.Time
 	done  func(offset int64, err error)
@@ -77,7 +77,7 @@ func newProducer(cfg kafka.Config, opts ...kgo.Opt) (*Producer, error) {
 	all := append(producerOpts(cfg.WithDefaults()), kgo.AllowIdempotentProduceCancellation())
 	p := &Producer{
 		connect:    func() (*kgo.Client, error) { return kafka.NewClient(cfg, append(all, opts...)...) },
-		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes}, look: cfg.WithDefaults().OutageReporter("write"), metrics: newMetrics(cfg.Metrics.Registerer()), tries: deliveryTimeout(cfg.WithDefaults()),
+		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes}, outage: cfg.WithDefaults().OutageReporter("write"), metrics: newMetrics(cfg.Metrics.Registerer()), tries: deliveryTimeout(cfg.WithDefaults()),
 	}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	client, err := p.connect()
@@ -95,7 +95,8 @@ func newProducer(cfg kafka.Config, opts ...kgo.Opt) (*Producer, error) {
 func producerOpts(cfg kafka.Config) []kgo.Opt {
 	return []kgo.Opt{
 		kgo.RequiredAcks(kgo.AllISRAcks()),
-		kgo.AlwaysRetryEOF(), // a connection that ends before its first answer may be a broker that ends; kgo takes it for a wrong password
+		// a connection that ends before its first answer may be a broker that ends; kgo takes it for a wrong password
+		kgo.AlwaysRetryEOF(),
 		kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(partitioner()),
 		kgo.MaxBufferedRecords(maxBuffered),
@@ -110,7 +111,7 @@ func producerOpts(cfg kafka.Config) []kgo.Opt {
 // deliveryTimeout is how long a record is tried: a frozen leader, and then the new one.
 func deliveryTimeout(cfg kafka.Config) time.Duration { return 2 * cfg.RequestTimeout }
 
-// produceTimeout is how long a broker may wait for its replicas.
+// ProduceTimeout is how long a broker may wait for its replicas.
 func ProduceTimeout(cfg kafka.Config) time.Duration {
 	return max(cfg.RequestTimeout/2, 100*time.Millisecond)
 }
@@ -159,7 +160,7 @@ func (p *Producer) Append(ctx context.Context, rec wire.Record) (offset int64, e
 // before SendAsync returns; it must not block. A full buffer is an error of
 // KindUnavailable that wraps wire.ErrFull: nothing was written.
 func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)) {
-	l, bytes := letter{rec: rec, began: time.Now(), done: done}, sizeOf(rec)
+	l, bytes := pendingRecord{rec: rec, began: time.Now(), done: done}, sizeOf(rec)
 	if err := p.enter(bytes); err != nil {
 		p.sent(l, -1, err)
 		return
@@ -171,7 +172,7 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 	p.send(l)
 }
 
-func (p *Producer) send(l letter) {
+func (p *Producer) send(l pendingRecord) {
 	// Not under anybody's context: its end would fail all that waits for the
 	// same partition, whoever sent it.
 	client := p.client.Load()
@@ -183,7 +184,7 @@ func (p *Producer) send(l letter) {
 			}
 			p.sent(l, k.Offset, nil)
 		case isUnfit(err):
-			p.doubt(l, k.Partition, err)
+			p.suspect(l, k.Partition, err)
 		case isRefusal(err):
 			p.replace(client, func(again bool) { p.again(l, again, err) })
 		case errors.Is(err, kgo.ErrClientClosed):
@@ -195,7 +196,7 @@ func (p *Producer) send(l letter) {
 }
 
 // again tries a record again that failed with its client, or says why it failed.
-func (p *Producer) again(l letter, again bool, err error) {
+func (p *Producer) again(l pendingRecord, again bool, err error) {
 	if again && p.ctx.Err() == nil && time.Since(l.began) < p.tries {
 		p.send(l)
 		return
@@ -244,7 +245,7 @@ func sizeOf(r wire.Record) int64 {
 }
 
 // sent says how a record fared.
-func (p *Producer) sent(l letter, offset int64, err error) {
+func (p *Producer) sent(l pendingRecord, offset int64, err error) {
 	if err != nil {
 		err = sendError(err)
 	}
@@ -264,11 +265,11 @@ func (p *Producer) sent(l letter, offset int64, err error) {
 // tried for long.
 func (p *Producer) noticed(err error) {
 	if err == nil {
-		p.look.Fine()
+		p.outage.Fine()
 	} else if p.ctx.Err() != nil {
 		return // what Close fails says nothing about brokers
 	} else if kind := compute.KindOf(err); kind == compute.KindUnavailable || kind == compute.KindTimeout {
-		p.look.Failed(err)
+		p.outage.Failed(err)
 	}
 }
 
@@ -283,7 +284,7 @@ func (p *Producer) forget(topic string, told func()) {
 	if running {
 		return
 	}
-	p.tellers.Go(func() {
+	p.running.Go(func() {
 		p.client.Load().PurgeTopicsFromProducing(topic)
 		p.mu.Lock()
 		waiting := p.forgetting[topic]
@@ -307,9 +308,9 @@ func (p *Producer) Close() {
 		p.answered.Wait()
 	}
 	p.mu.Unlock()
-	p.tellers.Wait()
+	p.running.Wait()
 	p.unshown()
-	p.look.Fine()
+	p.outage.Fine()
 }
 
 // sendError says in our words why a record was not written.

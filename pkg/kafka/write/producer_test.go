@@ -19,7 +19,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/readtest"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -44,9 +44,9 @@ func TestAnyPartitionIsWhereTheKeyBelongs(t *testing.T) {
 
 func TestProducerKeepsTheOrder(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "stream"
-		celltest.MakeTopic(t, cfg, topic, 2, nil)
+		brokertest.MakeTopic(t, cfg, topic, 2, nil)
 		p := producer(t, cfg)
 		const n = 1000
 		offsets := make(chan int64, n)
@@ -64,7 +64,7 @@ func TestProducerKeepsTheOrder(t *testing.T) {
 				if got != i {
 					t.Fatalf("record %d is at offset %d", i, got)
 				}
-			case <-celltest.Patient(t).Done():
+			case <-brokertest.Patient(t).Done():
 				t.Fatal("not all were acknowledged")
 			}
 		}
@@ -78,16 +78,16 @@ func TestProducerKeepsTheOrder(t *testing.T) {
 
 func TestAppendAnswersTheOffset(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "stream"
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		p := producer(t, cfg)
 		for want := range int64(3) {
-			if got, err := p.Append(celltest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil || got != want {
+			if got, err := p.Append(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil || got != want {
 				t.Errorf("offset %d, want %d: %v", got, want, err)
 			}
 		}
-		if _, err := p.Append(celltest.Patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0)); !errors.Is(err, wire.ErrNoTopic) {
+		if _, err := p.Append(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0)); !errors.Is(err, wire.ErrNoTopic) {
 			t.Errorf("a topic that is not there: %v", err)
 		}
 	})
@@ -95,22 +95,22 @@ func TestAppendAnswersTheOffset(t *testing.T) {
 
 func TestSendToATopicThatIsNotThere(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		p := producer(t, cfg)
-		err := p.Send(celltest.Patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0))
+		err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0))
 		if !errors.Is(err, wire.ErrNoTopic) {
 			t.Errorf("never made: %v", err)
 		}
 
 		topic := b.Prefix + "gone"
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
-		if err := p.Send(celltest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil {
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
+		if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := adminOf(t, cfg).DeleteTopics(celltest.Patient(t), topic); err != nil {
+		if err := adminOf(t, cfg).DeleteTopics(brokertest.Patient(t), topic); err != nil {
 			t.Fatal(err)
 		}
-		ctx := celltest.Patient(t)
+		ctx := brokertest.Patient(t)
 		err = nil
 		for err == nil { // the broker hears late of what the controller did
 			err = p.Send(ctx, wire.Record{Value: []byte("x")}.To(topic, 0))
@@ -120,9 +120,9 @@ func TestSendToATopicThatIsNotThere(t *testing.T) {
 		}
 
 		// made again, it is there again
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		for tries := 0; ; tries++ {
-			err := p.Send(celltest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0))
+			err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0))
 			if err == nil {
 				break
 			}
@@ -135,9 +135,9 @@ func TestSendToATopicThatIsNotThere(t *testing.T) {
 
 func TestSendFailsOnlyWhatIsWrong(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg := celltest.TestConfig(b)
+		cfg := brokertest.TestConfig(b)
 		a := adminOf(t, cfg)
-		if err := a.EnsureTopics(celltest.Patient(t), 2, 1); err != nil {
+		if err := a.EnsureTopics(brokertest.Patient(t), 2, 1); err != nil {
 			t.Fatal(err)
 		}
 		p, topic := producer(t, cfg), cfg.Topics.Requests()
@@ -145,14 +145,14 @@ func TestSendFailsOnlyWhatIsWrong(t *testing.T) {
 		for i := range noise {
 			noise[i] = byte(i * i >> 3)
 		}
-		if err := p.Send(celltest.Patient(t), wire.Record{Value: noise}.To(topic, 0)); compute.KindOf(err) != compute.KindInvalid {
+		if err := p.Send(brokertest.Patient(t), wire.Record{Value: noise}.To(topic, 0)); compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("too large: %v", err)
 		}
-		if err := p.Send(celltest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 9)); err == nil {
+		if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 9)); err == nil {
 			t.Error("no such partition, and no error")
 		}
 		largest := wire.Record{Value: noise[:3*(compute.MaxUserData+compute.MaxMetadataSize)/2]} // in base64, as JSON has it
-		if err := p.Send(celltest.Patient(t), largest.To(topic, 1)); err != nil {
+		if err := p.Send(brokertest.Patient(t), largest.To(topic, 1)); err != nil {
 			t.Errorf("the largest request: %v", err)
 		}
 	})
@@ -196,7 +196,7 @@ func TestSendGivesUpWithItsContextAndInTime(t *testing.T) {
 	if err := p.Send(ctx, wire.Record{}.To("t", 0)); compute.KindOf(err) != compute.KindTimeout {
 		t.Errorf("its context ended: %v", err)
 	}
-	err := p.Send(celltest.Patient(t), wire.Record{}.To("t", 0))
+	err := p.Send(brokertest.Patient(t), wire.Record{}.To("t", 0))
 	if k := compute.KindOf(err); k != compute.KindUnavailable && k != compute.KindTimeout {
 		t.Errorf("nobody answers: %v", err)
 	}
@@ -239,12 +239,12 @@ func (c gated) Write(b []byte) (int, error) {
 // Who stops waiting must not take others with him who send to the same partition.
 func TestSendThatIsGivenUpHarmsNobody(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
-		cfg, g := celltest.TestConfig(b), newGate()
+		cfg, g := brokertest.TestConfig(b), newGate()
 		cfg.Dial = g.dial
 		topic := b.Prefix + "requests"
-		celltest.MakeTopic(t, cfg, topic, 1, nil)
+		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		p := producer(t, cfg)
-		if err := p.Send(celltest.Patient(t), wire.Record{Value: []byte("first")}.To(topic, 0)); err != nil {
+		if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("first")}.To(topic, 0)); err != nil {
 			t.Fatal(err)
 		}
 		g.set(false)
@@ -290,7 +290,7 @@ func TestSendAsyncNeverBlocks(t *testing.T) {
 			if compute.KindOf(err) != compute.KindUnavailable || !errors.Is(err, wire.ErrFull) || !errors.Is(err, kgo.ErrMaxBuffered) {
 				t.Error(err)
 			}
-		case <-celltest.Patient(t).Done():
+		case <-brokertest.Patient(t).Done():
 			t.Fatal("nobody was told that the buffer is full")
 		}
 	}
@@ -343,11 +343,11 @@ func TestARefusedRecordHarmsNobody(t *testing.T) {
 				if !b.Real && c.bad.Key == nil {
 					t.Skip("the embedded broker takes it")
 				}
-				cfg, topic, s := celltest.TestConfig(b), b.Prefix+"stream", map[string]*string{}
+				cfg, topic, s := brokertest.TestConfig(b), b.Prefix+"stream", map[string]*string{}
 				for k, v := range c.settings {
 					s[k] = kmsg.StringPtr(v)
 				}
-				celltest.MakeTopic(t, cfg, topic, partitions, s)
+				brokertest.MakeTopic(t, cfg, topic, partitions, s)
 				p := producer(t, cfg)
 				type answer struct {
 					i      int
@@ -365,7 +365,7 @@ func TestARefusedRecordHarmsNobody(t *testing.T) {
 				for range records {
 					switch a := <-answers; {
 					case a.i == worst:
-						celltest.WantKind(t, a.err, compute.KindInvalid)
+						brokertest.WantKind(t, a.err, compute.KindInvalid)
 					case a.err != nil || a.offset < 0:
 						t.Errorf("record %d: %d, %v", a.i, a.offset, a.err)
 					}

@@ -43,7 +43,7 @@ func (b *broker) start() error {
 	}
 	b.inits = map[string]bool{}
 	b.now.Look(kmsg.AlterShareGroupOffsets, b.initialised)
-	b.now.Look(kmsg.InitProducerID, b.play.rec.pen)
+	b.now.Look(kmsg.InitProducerID, b.play.rec.producerEpoch)
 	if slices.ContainsFunc(b.play.Faults, func(f Fault) bool { return f.Kind == FaultRing }) {
 		b.now.Look(kmsg.Produce, b.play.produced)
 	}

@@ -28,7 +28,7 @@ type Recording struct {
 	Claims   []Claimed    // what hosts asked for
 	Builds   []Published  // what was put into queues
 	Robbed   []Published  // what a rogue took out of them
-	Owners   []Owned      // who asked for a partition's pen, and so took it over
+	Owners   []Owned      // who asked for a partition's producer epoch, and so took it over
 	Machines []fake.Event // what hypervisors did
 	Launches []Launch     // by whose leave
 	Given    []Given      // what hypervisors were asked to prepare

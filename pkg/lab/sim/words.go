@@ -30,8 +30,8 @@ type Owned struct {
 	Partition int32
 }
 
-// pen sees conductors ask for pens.
-func (r *Recording) pen(req kmsg.Request) {
+// producerEpoch sees conductors ask for producer epochs.
+func (r *Recording) producerEpoch(req kmsg.Request) {
 	id := req.(*kmsg.InitProducerIDRequest).TransactionalID
 	if id == nil {
 		return

@@ -26,7 +26,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// writer is what a batch says of the producer that wrote it: Kafka refuses an older
+// Writer is what a batch says of the producer that wrote it: Kafka refuses an older
 // epoch, and a sequence number that does not follow.
 type Writer struct {
 	Producer int64
@@ -34,10 +34,10 @@ type Writer struct {
 	next     int32 // the sequence number of the next record
 }
 
-// unnumbered is the writer of batches that no producer id numbers.
+// Unnumbered is the writer of batches that no producer id numbers.
 var Unnumbered = Writer{Producer: -1, Epoch: -1, next: -1}
 
-// encodeBatch is records as one batch, uncompressed: Kafka takes all of it or
+// Encode is records as one batch, uncompressed: Kafka takes all of it or
 // nothing.
 func Encode(w Writer, records []wire.Record, now time.Time) []byte {
 	b := kmsg.RecordBatch{
@@ -68,7 +68,7 @@ func Encode(w Writer, records []wire.Record, now time.Time) []byte {
 	return out
 }
 
-// after is the writer once it has written n records. Kafka counts to the
+// After is the writer once it has written n records. Kafka counts to the
 // largest int32, and on from 0.
 func (w Writer) After(n int) Writer {
 	w.next = int32((int64(w.next) + int64(n)) % (math.MaxInt32 + 1))

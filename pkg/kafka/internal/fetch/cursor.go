@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// cursor is how far one partition has been read.
+// Cursor is how far one partition has been read.
 type Cursor struct {
 	Next  int64     // the offset to fetch next: everything below has been handled
 	End   int64     // where the partition ended when it was last fetched; -1: not known yet
@@ -38,7 +38,7 @@ func (t term) number() int32 {
 	return t.epoch
 }
 
-// forsake leaves a partition alone until it is known who leads it, after an answer
+// Forsake leaves a partition alone until it is known who leads it, after an answer
 // that says what is wrong.
 func (c *Cursor) Forsake(f Part) {
 	if c.Lost = true; f.unsure {
@@ -46,13 +46,13 @@ func (c *Cursor) Forsake(f Part) {
 	}
 }
 
-// behind is how many offsets there are that have not been read.
+// Behind is how many offsets there are that have not been read.
 func (c *Cursor) Behind() int64 { return max(0, c.End-c.Next) }
 
-// cursors is how far each partition has been read.
+// Cursors is how far each partition has been read.
 type Cursors map[int32]*Cursor
 
-// atEnd says whether every partition has been read to the end it last had.
+// AtEnd says whether every partition has been read to the end it last had.
 func (c Cursors) AtEnd() bool {
 	for _, p := range c {
 		if p.End < 0 || p.Next < p.End {
@@ -62,7 +62,7 @@ func (c Cursors) AtEnd() bool {
 	return true
 }
 
-// heard is up to when all that was said in every partition is known.
+// Heard is up to when all that was said in every partition is known.
 func (c Cursors) Heard() (oldest time.Time) {
 	for _, p := range c {
 		if oldest.IsZero() || p.Heard.Before(oldest) {
@@ -75,7 +75,7 @@ func (c Cursors) Heard() (oldest time.Time) {
 	return oldest
 }
 
-// reached says whether every partition has been read to these offsets.
+// Reached says whether every partition has been read to these offsets.
 func (c Cursors) Reached(ends map[int32]int64) bool {
 	for p, end := range ends {
 		if at, ok := c[p]; ok && at.Next < end {
@@ -85,7 +85,7 @@ func (c Cursors) Reached(ends map[int32]int64) bool {
 	return true
 }
 
-// fetchedPart is what a fetch brought of one partition.
+// Part is what a fetch brought of one partition.
 type Part struct {
 	Partition int32
 	Records   []wire.Record
@@ -101,7 +101,7 @@ type Part struct {
 	Err       error
 }
 
-// advance moves the cursor over what was fetched.
+// Advance moves the cursor over what was fetched.
 //
 // A position must get to the end even where no record sits: what is behind the
 // last record may be markers of transactions, aborted records, or nothing at

@@ -21,7 +21,7 @@ const (
 	GatherBytes    = 1 << 20  // are enough to stop gathering
 )
 
-// fetch is one request to one broker.
+// Request is one request to one broker.
 type Request struct {
 	Broker int32
 	View   View
@@ -32,18 +32,18 @@ type Request struct {
 	Least  int32 // bytes to wait for; below 1: 1
 }
 
-// fetchAt is a fetch of nothing yet.
+// At is a fetch of nothing yet.
 func At(broker int32, v View) Request {
 	return Request{Broker: broker, View: v, From: map[int32]int64{}, wrote: map[int32]term{}}
 }
 
-// add has a partition read on. The leader is told under which epoch what was read
+// Add has a partition read on. The leader is told under which epoch what was read
 // last was written (KIP-320): where another history of the log won, in an unclean
 // election, it ends that epoch elsewhere, and says so, even if the log has grown
 // beyond the offset again.
 func (f Request) Add(p int32, c *Cursor) { f.From[p], f.wrote[p] = c.Next, c.wrote }
 
-// fetched is how a fetch ended.
+// Fetched is how a fetch ended.
 type Fetched struct {
 	Fetch Request
 	Parts []Part
@@ -51,7 +51,7 @@ type Fetched struct {
 	Err   error // of the whole; then there are no parts
 }
 
-// said is when the broker said what it said, at the earliest. An answer may have
+// Said is when the broker said what it said, at the earliest. An answer may have
 // been on its way for long: only where there is nothing in it is it known that the
 // broker has waited as long as it was asked to.
 func (f Fetched) Said() time.Time {
@@ -63,10 +63,10 @@ func (f Fetched) Said() time.Time {
 	return waited
 }
 
-// errMoved is the end of a fetch whose broker no longer leads.
+// ErrMoved is the end of a fetch whose broker no longer leads.
 var ErrMoved = errors.New("the leader changed")
 
-// fetch asks a broker for records and waits. It gives up when another broker
+// Fetch asks a broker for records and waits. It gives up when another broker
 // says that this one no longer leads, long before the request times out.
 func (s *Source) Fetch(ctx context.Context, f Request, committed bool) Fetched {
 	fctx, cancel := context.WithCancelCause(ctx)
@@ -113,7 +113,7 @@ func RequestFetch(ctx context.Context, broker kmsg.Requestor, req *kmsg.FetchReq
 	return resp.(*kmsg.FetchResponse), nil
 }
 
-// place finds out what it means that a leader does not have what was asked for.
+// Place finds out what it means that a leader does not have what was asked for.
 // Below the log: records were removed before they were read, and reading goes on at
 // the oldest. Above it, or in another history of it: records that had been handed
 // over are gone. Nobody believes that of a leader before another broker was asked
@@ -146,7 +146,7 @@ func (s *Source) Place(ctx context.Context, v View, part Part) Part {
 
 // lost is the error of a partition whose leader has lost records, if it is the leader.
 func (s *Source) lost(ctx context.Context, v View, why *Astray) error {
-	if err := s.Doubt(ctx); err != nil {
+	if err := s.VerifyLeaders(ctx); err != nil {
 		return err
 	}
 	if s.Current().Leaders[why.Partition] != v.Leaders[why.Partition] {
@@ -157,7 +157,7 @@ func (s *Source) lost(ctx context.Context, v View, why *Astray) error {
 	return lost
 }
 
-// astray is a position that lies behind the end of its topic: the records before
+// Astray is a position that lies behind the end of its topic: the records before
 // it are gone, and what is written next would be passed over.
 type Astray struct {
 	Topic     string
@@ -173,7 +173,7 @@ func (a *Astray) Error() string {
 	return fmt.Sprintf("partition %d was read up to offset %d, and ends at %d", a.Partition, a.At, a.End)
 }
 
-// watch ends a fetch at a broker that no longer leads: when that becomes known,
+// Watch ends a fetch at a broker that no longer leads: when that becomes known,
 // and if the fetch takes too long it asks.
 func (s *Source) Watch(ctx context.Context, f Request, cancel context.CancelCauseFunc) {
 	late := time.NewTimer(f.Wait + pace.Overdue(0))
@@ -267,7 +267,7 @@ func (s *Source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 	return part
 }
 
-// spoilt is a batch that is not what was written: what that was, another replica may have.
+// Spoilt is a batch that is not what was written: what that was, another replica may have.
 type Spoilt struct {
 	topic     string
 	Partition int32
@@ -279,7 +279,7 @@ func (s *Spoilt) Error() string {
 	return fmt.Sprintf("offset %d of %s, partition %d, cannot be read: %v", s.at, s.topic, s.Partition, s.why)
 }
 
-// diverges says whether a leader answers that its log is another than the one that
+// Diverges says whether a leader answers that its log is another than the one that
 // was read.
 func Diverges(p *kmsg.FetchResponseTopicPartition) bool {
 	return p.ErrorCode == 0 && p.DivergingEpoch.Epoch >= 0 && p.DivergingEpoch.EndOffset >= 0

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// describeTopics asks a broker for the metadata of topics. It is never
+// DescribeTopics asks a broker for the metadata of topics. It is never
 // answered from what the client remembers, as kadm's question is: that may be
 // of a topic that was deleted and made again since.
 func DescribeTopics(ctx context.Context, client *kgo.Client, topics ...string) ([]kmsg.MetadataResponseTopic, error) {

@@ -23,21 +23,21 @@ import (
 	"github.com/berth-project/berth/pkg/unpack"
 )
 
-// source knows where the partitions of one topic are led. It is safe for
+// Source knows where the partitions of one topic are led. It is safe for
 // concurrent use once open has returned.
 type Source struct {
 	Client *kgo.Client
 	Topic  string
 	Only   []int32 // nil: all partitions
 	Log    *zap.Logger
-	Look   *kafka.OutageReporter
-	// shared carries what is fetched together with what other readers fetch, nil: it
+	Outage *kafka.OutageReporter
+	// Shared carries what is fetched together with what other readers fetch, nil: it
 	// goes by itself; patient: it may wait for the others.
 	Shared  sharer
 	Patient bool
 	Known   *kafka.Known // what the process knows already; nil: nothing
 	unpack  unpack.Reader
-	// takeovers says that records between conductors are handed over too.
+	// Takeovers says that records between conductors are handed over too.
 	Takeovers bool
 
 	mu    sync.Mutex
@@ -48,23 +48,23 @@ type Source struct {
 
 // sharer carries the requests of several sources together.
 type sharer interface {
-	// fetch answers what a broker says to one topic's part of a request. A patient one
+	// Fetch answers what a broker says to one topic's part of a request. A patient one
 	// waits for the next request that goes anyway.
 	Fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) Answer
-	// doubt asks brokers that do not lead who leads the source's topic.
-	Doubt(context.Context, *Source) error
-	// broker is where other questions for a broker go.
+	// VerifyLeaders asks brokers that do not lead who leads the source's topic.
+	VerifyLeaders(context.Context, *Source) error
+	// Broker is where other questions for a broker go.
 	Broker(id int32) kmsg.Requestor
 }
 
-// answer is what came of a fetch.
+// Answer is what came of a fetch.
 type Answer struct {
 	Resp  *kmsg.FetchResponse
 	Early bool // the broker was not asked to wait for as long as the reader wants to
 	Err   error
 }
 
-// view is who leads the partitions of a topic, as far as known.
+// View is who leads the partitions of a topic, as far as known.
 type View struct {
 	Id      [16]byte
 	Leaders map[int32]Leader
@@ -79,7 +79,7 @@ const (
 	Earliest int64 = -2 // the oldest offset there is
 )
 
-// offsetsTimeout is how long a joint's reader waits for a leader to say where a
+// offsetsTimeout is how long a shared fetch's reader waits for a leader to say where a
 // partition ends, before it asks who leads.
 const offsetsTimeout = 2 * pace.AskTimeout
 
@@ -97,24 +97,24 @@ func (s *Source) broker(id int32) kmsg.Requestor {
 	return s.Client.Broker(int(id))
 }
 
-// open waits until the topic exists and is led.
+// Open waits until the topic exists and is led.
 func (s *Source) Open(ctx context.Context) error {
 	if m, asked := s.Known.About(s.Topic, time.Now().Add(-kafka.KnownFor)); m != nil {
 		if _, err := s.Take(m, asked); err == nil {
 			return nil
 		}
 	}
-	_, err := retry.After(ctx, s.Log.With(zap.String("topic", s.Topic)), "waiting for a topic", s.Look, missingWait, func() (View, error) {
+	_, err := retry.After(ctx, s.Log.With(zap.String("topic", s.Topic)), "waiting for a topic", s.Outage, missingWait, func() (View, error) {
 		return s.Refresh(ctx)
 	})
 	return err
 }
 
-// persist lists offsets and goes on trying until ctx ends or trying is no use.
+// Persist lists offsets and goes on trying until ctx ends or trying is no use.
 // An answer counts only if no other broker knows of a newer leader: one that is
 // cut off from the others would name an end of the past.
 func (s *Source) Persist(ctx context.Context, what int64) (map[int32]int64, error) {
-	return retry.Do(ctx, s.Log.With(zap.String("topic", s.Topic)), "waiting for the ends of a topic", s.Look, func() (map[int32]int64, error) {
+	return retry.Do(ctx, s.Log.With(zap.String("topic", s.Topic)), "waiting for the ends of a topic", s.Outage, func() (map[int32]int64, error) {
 		v := s.Current()
 		doubted := make(chan error, 1)
 		go func() {
@@ -122,7 +122,7 @@ func (s *Source) Persist(ctx context.Context, what int64) (map[int32]int64, erro
 				doubted <- nil
 				return
 			}
-			doubted <- s.Doubt(ctx)
+			doubted <- s.VerifyLeaders(ctx)
 		}()
 		offsets, err := s.Offsets(ctx, v, slices.Collect(maps.Keys(v.Leaders)), what)
 		if err = errors.Join(err, <-doubted); err == nil && !maps.Equal(v.Leaders, s.Current().Leaders) {
@@ -150,11 +150,11 @@ func missingWait(fails int, err error) time.Duration {
 	return service.Jitter(min(least<<min(fails, 10), most))
 }
 
-// refresh asks some broker who leads. An answer is kept only if every
+// Refresh asks some broker who leads. An answer is kept only if every
 // partition has a leader that is at least as new as the one known.
 func (s *Source) Refresh(ctx context.Context) (View, error) { return s.Ask(ctx, s.Client) }
 
-// refreshKnown is refresh, but a partition without a leader keeps the one it had: who
+// RefreshKnown is refresh, but a partition without a leader keeps the one it had: who
 // leads the others is no worse known for it.
 func (s *Source) RefreshKnown(ctx context.Context) (View, error) {
 	return s.askAll(ctx, s.Client, true)
@@ -178,7 +178,7 @@ func (s *Source) askAll(ctx context.Context, whom kmsg.Requestor, leaderless boo
 	return s.takeAll(m, time.Now(), leaderless)
 }
 
-// take follows an answer about this topic alone.
+// Take follows an answer about this topic alone.
 func (s *Source) Take(m *kmsg.MetadataResponse, asked time.Time) (View, error) {
 	return s.takeAll(m, asked, false)
 }
@@ -198,12 +198,12 @@ func (s *Source) takeAll(m *kmsg.MetadataResponse, asked time.Time, leaderless b
 	return next, nil
 }
 
-// doubtEvery is how often a leader that answers is doubted. A broker that is cut
+// DoubtEvery is how often a leader that answers is doubted. A broker that is cut
 // off from the others does not know that another leads, and goes on answering.
 const DoubtEvery = kafka.KnownFor
 
-// doubtful says that nobody was asked for long, and counts as asking.
-func (s *Source) Doubtful(now time.Time) bool {
+// VerifyDue says that nobody was asked for long, and counts as asking.
+func (s *Source) VerifyDue(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.view.Brokers) < 2 || now.Sub(s.asked) < DoubtEvery {
@@ -213,11 +213,11 @@ func (s *Source) Doubtful(now time.Time) bool {
 	return true
 }
 
-// doubt asks about each partition some broker that does not lead it. Who is
-// alone has nobody to ask.
-func (s *Source) Doubt(ctx context.Context) error {
+// VerifyLeaders asks about each partition some broker that does not lead it. With one
+// broker it does nothing.
+func (s *Source) VerifyLeaders(ctx context.Context) error {
 	if s.Shared != nil {
-		return s.Shared.Doubt(ctx, s)
+		return s.Shared.VerifyLeaders(ctx, s)
 	}
 	v := s.Current()
 	for _, broker := range v.witnesses() {
@@ -298,7 +298,7 @@ func (v View) follow(m *kmsg.MetadataResponse, only []int32, leaderless bool) (V
 	return next, nil
 }
 
-// offsets asks the leaders where partitions begin or end, all or none.
+// Offsets asks the leaders where partitions begin or end, all or none.
 func (s *Source) Offsets(ctx context.Context, v View, partitions []int32, what int64) (map[int32]int64, error) {
 	byBroker := map[int32][]int32{}
 	for _, p := range partitions {
@@ -325,7 +325,9 @@ func (s *Source) Offsets(ctx context.Context, v View, partitions []int32, what i
 	return all, errors.Join(errs...)
 }
 
-func (s *Source) offsetsAt(ctx context.Context, v View, broker int32, partitions []int32, what int64) (map[int32]int64, error) {
+func (s *Source) offsetsAt(
+	ctx context.Context, v View, broker int32, partitions []int32, what int64) (map[int32]int64, error,
+) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	rt := kmsg.NewListOffsetsRequestTopic()
 	rt.Topic = s.Topic
@@ -363,11 +365,11 @@ func replaced(topic string) error {
 	return compute.Conflict("topic", topic, "was deleted and made again", "start again with nothing known of it")
 }
 
-// end is where a partition ends, as the broker says that leads it by the word of
+// End is where a partition ends, as the broker says that leads it by the word of
 // others. It is asked until it answers.
 func (s *Source) End(ctx context.Context, p int32) (int64, error) {
 	log := s.Log.With(zap.String("topic", s.Topic))
-	return retry.Do(ctx, log, "waiting for the end of a partition", s.Look, func() (int64, error) {
+	return retry.Do(ctx, log, "waiting for the end of a partition", s.Outage, func() (int64, error) {
 		v, err := s.viewOf(ctx, s.Client, p)
 		if err != nil {
 			return 0, err

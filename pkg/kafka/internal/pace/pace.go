@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// askTimeout is how long one question of who leads may take. A frozen
+	// AskTimeout is how long one question of who leads may take. A frozen
 	// broker never answers, the next one asked may.
 	AskTimeout = 3 * time.Second
 	MostWait   = 2 * time.Second // between tries of what cannot be done yet
-	// patience is how long a broker may overstay a fetch before somebody else is
+	// Patience is how long a broker may overstay a fetch before somebody else is
 	// asked whether it still leads. A frozen broker's connections stay open.
 	Patience = time.Second
 )
 
-// logAfter failures in a row an operator hears of it: a leader change makes a few.
+// LogAfter failures in a row an operator hears of it: a leader change makes a few.
 const LogAfter = 8
 
-// overdue is how long a request may be late before who leads is asked for the n-th
+// Overdue is how long a request may be late before who leads is asked for the n-th
 // time, from 0: brokers that have too much to do are not helped by questions.
 func Overdue(n int) time.Duration {
 	if n == 0 {
@@ -29,7 +29,7 @@ func Overdue(n int) time.Duration {
 	return service.Jitter(Patience << min(n, 3))
 }
 
-// retryBackoff is how long a client waits after so many failures in a row:
+// Backoff is how long a client waits after so many failures in a row:
 // 50 ms, doubled up to 1 s, so that a leader change is followed quickly and a
 // dead cluster is not hammered; a part of it, so that a thousand hosts do not
 // come back together.
@@ -38,11 +38,11 @@ func Backoff(fails int) time.Duration {
 	return service.Jitter(min(least<<min(max(fails-1, 0), 10), most))
 }
 
-// telling says whether the n-th failure in a row is worth a line: the first, the
+// Telling says whether the n-th failure in a row is worth a line: the first, the
 // second, the fourth, and so on.
 func Telling(n int) bool { return n&(n-1) == 0 }
 
-// sleep waits, and answers why it did not wait for as long.
+// Sleep waits, and answers why it did not wait for as long.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if !service.Sleep(ctx, d) {
 		return ctx.Err()

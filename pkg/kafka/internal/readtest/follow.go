@@ -6,18 +6,18 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/read"
 )
 
-// followed is a reader that runs, and what it handed over.
+// Followed is a reader that runs, and what it handed over.
 type Followed struct {
 	*read.Reader
 	Batches chan read.Batch
 	Stop    func() // ends the reader and waits for its end
 }
 
-// follow runs a reader until the test ends.
+// Follow runs a reader until the test ends.
 func Follow(t testing.TB, cfg kafka.Config, opts read.Options) *Followed {
 	t.Helper()
 	f := &Followed{Batches: make(chan read.Batch, 10_000)}
@@ -37,10 +37,10 @@ func Follow(t testing.TB, cfg kafka.Config, opts read.Options) *Followed {
 	return f
 }
 
-// upTo collects values until one is the last.
+// UpTo collects values until one is the last.
 func (f *Followed) UpTo(t testing.TB, last string) (values []string) {
 	t.Helper()
-	ctx := celltest.Patient(t)
+	ctx := brokertest.Patient(t)
 	for {
 		select {
 		case b := <-f.Batches:

@@ -11,15 +11,17 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// retry tries with growing waits until it works, trying is no use, or ctx
+// Do tries with growing waits until it works, trying is no use, or ctx
 // ends. What does not pass soon it tells: nobody else hears of it. That brokers
 // do not answer is told to look, if there is one.
-func Do[T any](ctx context.Context, log *zap.Logger, what string, look *kafka.OutageReporter, try func() (T, error)) (T, error) {
+func Do[T any](
+	ctx context.Context, log *zap.Logger, what string, look *kafka.OutageReporter, try func() (T, error)) (T, error,
+) {
 	wait := func(fails int, _ error) time.Duration { return min(pace.MostWait, pace.Backoff(fails)) }
 	return After(ctx, log, what, look, wait, try)
 }
 
-// retryAfter is retry with other waits: wait is asked how long, after so many failures
+// After is retry with other waits: wait is asked how long, after so many failures
 // before, from 0, and the last error.
 func After[T any](ctx context.Context, log *zap.Logger, what string, look *kafka.OutageReporter, wait func(int, error) time.Duration, try func() (T, error)) (T, error) {
 	told := time.Now().Add(ToldAfter)
@@ -45,6 +47,6 @@ func After[T any](ctx context.Context, log *zap.Logger, what string, look *kafka
 	}
 }
 
-// waitTold is how long a wait lasts before it is told. What passes sooner is how a
+// ToldAfter is how long a wait lasts before it is told. What passes sooner is how a
 // young cluster begins.
 const ToldAfter = 8 * time.Second

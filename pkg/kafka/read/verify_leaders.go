@@ -14,21 +14,21 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// inquiry is one question to brokers that do not lead, for all readers of a joint.
+// inquiry is one question to brokers that do not lead, for all readers of a shared fetch.
 type inquiry struct {
 	of   map[*fetch.Source]bool // whose readers wait for the answer
 	done chan struct{}
 	errs map[*fetch.Source]error // once done
 }
 
-// gatherDoubts is how long an inquiry waits for other readers to join it: those that
+// gatherQuestions is how long an inquiry waits for other readers to join it: those that
 // start together doubt within the same moment.
-const gatherDoubts = 10 * time.Millisecond
+const gatherQuestions = 10 * time.Millisecond
 
-// doubt asks brokers that do not lead what they know of a reader's topic. The question
+// VerifyLeaders asks brokers that do not lead what they know of a reader's topic. The question
 // is sent after the call, and carries the topics of all other readers that are open:
 // they need not ask for a while.
-func (j *Joint) Doubt(ctx context.Context, s *fetch.Source) error {
+func (j *SharedFetch) VerifyLeaders(ctx context.Context, s *fetch.Source) error {
 	if len(s.Current().Brokers) < 2 {
 		return nil // nobody else could know
 	}
@@ -37,7 +37,7 @@ func (j *Joint) Doubt(ctx context.Context, s *fetch.Source) error {
 	if q == nil {
 		q = &inquiry{of: map[*fetch.Source]bool{}, done: make(chan struct{}), errs: map[*fetch.Source]error{}}
 		j.inquiry = q
-		j.rides.Go(func() { j.inquire(q) })
+		j.running.Go(func() { j.inquire(q) })
 	}
 	q.of[s] = true
 	j.mu.Unlock()
@@ -50,7 +50,7 @@ func (j *Joint) Doubt(ctx context.Context, s *fetch.Source) error {
 }
 
 // opened counts a reader's topic in, until the answer is called.
-func (j *Joint) opened(s *fetch.Source) (left func()) {
+func (j *SharedFetch) opened(s *fetch.Source) (left func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.open[s] = true
@@ -61,9 +61,9 @@ func (j *Joint) opened(s *fetch.Source) (left func()) {
 	}
 }
 
-func (j *Joint) inquire(q *inquiry) {
+func (j *SharedFetch) inquire(q *inquiry) {
 	defer close(q.done)
-	_ = pace.Sleep(context.Background(), gatherDoubts) // nothing ends it
+	_ = pace.Sleep(context.Background(), gatherQuestions) // nothing ends it
 	j.mu.Lock()
 	j.inquiry = nil
 	all := maps.Clone(j.open)
@@ -113,7 +113,7 @@ func witnesses(views map[*fetch.Source]fetch.View) map[int32][]*fetch.Source {
 }
 
 // witness asks one broker, and answers why each of the topics is not as it was known.
-func (j *Joint) witness(broker int32, of []*fetch.Source) map[*fetch.Source]error {
+func (j *SharedFetch) witness(broker int32, of []*fetch.Source) map[*fetch.Source]error {
 	ctx, cancel := context.WithTimeout(context.Background(), pace.AskTimeout)
 	defer cancel()
 	var topics []string

@@ -1,4 +1,4 @@
-package celltest
+package brokertest
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// virtualCell is a broker and the topics of a loop inside a bubble.
+// VirtualCell is a broker and the topics of a loop inside a bubble.
 func VirtualCell(t *testing.T) kafka.Config {
 	t.Helper()
 	var network kfake.VirtualNetwork
@@ -59,14 +59,14 @@ func FakeCluster(t testing.TB) (*kfake.Cluster, kafka.Config) {
 	return c, kafka.Config{Brokers: c.ListenAddrs(), Topics: wire.Topics{Prefix: "t."}}
 }
 
-// transact writes values in one transaction for each list and ends it as told.
+// Transact writes values in one transaction for each list and ends it as told.
 func Transact(t *testing.T, cfg kafka.Config, topic string, commit kgo.TransactionEndTry, values ...string) {
 	t.Helper()
 	begun := Begin(t, cfg, topic, values...)
 	begun(commit)
 }
 
-// begin writes values in a transaction that stays open until the answer is called.
+// Begin writes values in a transaction that stays open until the answer is called.
 func Begin(t *testing.T, cfg kafka.Config, topic string, values ...string) func(kgo.TransactionEndTry) {
 	t.Helper()
 	cl, err := kafka.NewClient(cfg, kgo.TransactionalID(topic+"-"+t.Name()), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -104,12 +104,12 @@ func RemoveBelow(t *testing.T, cfg kafka.Config, topic string, offset int64) {
 	}
 }
 
-// testConfig is a cell of this test alone at a broker.
+// TestConfig is a cell of this test alone at a broker.
 func TestConfig(b kafkatest.Broker) kafka.Config {
 	return kafka.Config{Brokers: b.Addrs, Topics: wire.Topics{Prefix: b.Prefix}}
 }
 
-// patient is how long these tests wait for what must happen.
+// Patient is how long these tests wait for what must happen.
 func Patient(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -126,7 +126,7 @@ func Await(t testing.TB, ch <-chan struct{}, what string) {
 	}
 }
 
-// logTo makes the clients log, and answers what they logged and a channel that
+// LogTo makes the clients log, and answers what they logged and a channel that
 // is closed with the first line.
 func LogTo(cfg *kafka.Config) (*observer.ObservedLogs, <-chan struct{}) {
 	first := make(chan struct{})
@@ -139,7 +139,7 @@ func LogTo(cfg *kafka.Config) (*observer.ObservedLogs, <-chan struct{}) {
 	return logs, first
 }
 
-// anyClient is a client until the test ends.
+// AnyClient is a client until the test ends.
 func AnyClient(t testing.TB, cfg kafka.Config) *kgo.Client {
 	t.Helper()
 	cl, err := kafka.NewClient(cfg)
@@ -167,7 +167,7 @@ func MakeTopic(t testing.TB, cfg kafka.Config, topic string, partitions int32, c
 	}
 }
 
-// describe asks a broker who leads the partitions of a topic.
+// Describe asks a broker who leads the partitions of a topic.
 func Describe(ctx context.Context, cl *kgo.Client, topic string) (kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()

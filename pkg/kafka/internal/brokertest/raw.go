@@ -1,4 +1,4 @@
-package celltest
+package brokertest
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// putRaw writes a batch as it is.
+// PutRaw writes a batch as it is.
 func PutRaw(t *testing.T, cfg kafka.Config, topic string, partition int32, batch []byte) {
 	t.Helper()
 	cl, err := kafka.NewClient(cfg)
@@ -41,7 +41,7 @@ func PutRaw(t *testing.T, cfg kafka.Config, topic string, partition int32, batch
 	}
 }
 
-// tooLarge checks that a record stands for a batch that unpacks to too much.
+// TooLarge checks that a record stands for a batch that unpacks to too much.
 func TooLarge(t *testing.T, rec wire.Record, offset int64) {
 	t.Helper()
 	if rec.Unread == nil || rec.Offset != offset || !strings.Contains(rec.Unread.Error(), "unpacks to more than") {

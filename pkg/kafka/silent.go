@@ -13,48 +13,48 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// debts watches for brokers that owe a client answers and say nothing. When
+// silentBrokers watches for brokers that owe a client answers and say nothing. When
 // the others no longer count such a broker among the living, its connections are
 // closed, and kgo asks who leads now. A frozen broker's connections stay open,
 // and a producer would wait for its answer for twenty seconds and more; a killed
 // one's are closed by its machine.
-type debts struct {
+type silentBrokers struct {
 	ends context.CancelFunc
 	ctx  context.Context
 
 	mu       sync.Mutex
 	client   *kgo.Client
-	brokers  map[int32]*debtor
+	brokers  map[int32]*brokerAnswers
 	checking bool
 	asked    int // how often others were asked since nobody owed anything for long
 }
 
-// debtor is a broker as far as a client is connected to it.
-type debtor struct {
+// brokerAnswers is a broker as far as a client is connected to it.
+type brokerAnswers struct {
 	conns []net.Conn
 	open  int       // requests without an answer
 	since time.Time // it has said nothing since then though it was asked; zero: it owes nothing
 }
 
-func newDebts() *debts {
-	s := &debts{brokers: map[int32]*debtor{}}
+func watchSilence() *silentBrokers {
+	s := &silentBrokers{brokers: map[int32]*brokerAnswers{}}
 	s.ctx, s.ends = context.WithCancel(context.Background())
 	return s
 }
 
 // OnNewClient hears whose connections these are.
-func (s *debts) OnNewClient(cl *kgo.Client) {
+func (s *silentBrokers) OnNewClient(cl *kgo.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.client = cl
 }
 
 // OnClientClosed ends what is being asked.
-func (s *debts) OnClientClosed(*kgo.Client) { s.ends() }
+func (s *silentBrokers) OnClientClosed(*kgo.Client) { s.ends() }
 
 // OnBrokerConnect counts a connection in. Those to a broker whose number is not
 // known yet carry only the question which there are.
-func (s *debts) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, c net.Conn, err error) {
+func (s *silentBrokers) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, c net.Conn, err error) {
 	if err != nil || to.NodeID < 0 {
 		return
 	}
@@ -62,14 +62,14 @@ func (s *debts) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, c net.Co
 	defer s.mu.Unlock()
 	d := s.brokers[to.NodeID]
 	if d == nil {
-		d = &debtor{}
+		d = &brokerAnswers{}
 		s.brokers[to.NodeID] = d
 	}
 	d.conns = append(d.conns, c)
 }
 
 // OnBrokerDisconnect counts it out, with what it was to bring.
-func (s *debts) OnBrokerDisconnect(to kgo.BrokerMetadata, c net.Conn) {
+func (s *silentBrokers) OnBrokerDisconnect(to kgo.BrokerMetadata, c net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.brokers[to.NodeID]
@@ -84,8 +84,8 @@ func (s *debts) OnBrokerDisconnect(to kgo.BrokerMetadata, c net.Conn) {
 }
 
 // OnBrokerWrite notes that an answer is due.
-func (s *debts) OnBrokerWrite(to kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
-	s.note(to, key, err, func(d *debtor) {
+func (s *silentBrokers) OnBrokerWrite(to kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	s.note(to, key, err, func(d *brokerAnswers) {
 		d.open++
 		if d.since.IsZero() {
 			d.since = time.Now()
@@ -95,8 +95,8 @@ func (s *debts) OnBrokerWrite(to kgo.BrokerMetadata, key int16, _ int, _, _ time
 }
 
 // OnBrokerRead notes that the broker lives.
-func (s *debts) OnBrokerRead(to kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
-	s.note(to, key, err, func(d *debtor) {
+func (s *silentBrokers) OnBrokerRead(to kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	s.note(to, key, err, func(d *brokerAnswers) {
 		d.open, d.since = max(0, d.open-1), time.Time{}
 		if d.open > 0 {
 			d.since = time.Now()
@@ -106,7 +106,7 @@ func (s *debts) OnBrokerRead(to kgo.BrokerMetadata, key int16, _ int, _, _ time.
 
 // note changes what is known of a broker that a request went to, or an answer
 // came from, unless its answers say nothing about it.
-func (s *debts) note(to kgo.BrokerMetadata, key int16, err error, change func(*debtor)) {
+func (s *silentBrokers) note(to kgo.BrokerMetadata, key int16, err error, change func(*brokerAnswers)) {
 	if err != nil || polls(key) {
 		return
 	}
@@ -127,9 +127,9 @@ func polls(key int16) bool {
 	return false
 }
 
-// watch looks at the debtors after a while, again and again until there are
+// watch looks at the silent brokers after a while, again and again until there are
 // none. The caller holds the lock.
-func (s *debts) watch() {
+func (s *silentBrokers) watch() {
 	if s.checking || s.ctx.Err() != nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (s *debts) watch() {
 	time.AfterFunc(pace.Patience+pace.Overdue(s.asked), s.check)
 }
 
-func (s *debts) check() {
+func (s *silentBrokers) check() {
 	suspects, client := s.suspects(time.Now())
 	s.mu.Lock()
 	if s.asked++; len(suspects) == 0 {
@@ -164,7 +164,7 @@ func (s *debts) check() {
 }
 
 // suspects are the brokers that have been silent too long.
-func (s *debts) suspects(now time.Time) (ids []int32, client *kgo.Client) {
+func (s *silentBrokers) suspects(now time.Time) (ids []int32, client *kgo.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, d := range s.brokers {
@@ -177,7 +177,7 @@ func (s *debts) suspects(now time.Time) (ids []int32, client *kgo.Client) {
 
 // drop closes what leads to a broker. Its answers never come; who waits for one
 // is told that the connection ended.
-func (s *debts) drop(id int32) {
+func (s *silentBrokers) drop(id int32) {
 	s.mu.Lock()
 	var conns []net.Conn
 	if d := s.brokers[id]; d != nil && !d.since.IsZero() {

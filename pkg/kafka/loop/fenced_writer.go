@@ -21,28 +21,28 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// pen is the right to write to one partition of instances. Taking it makes
+// producerEpoch is the right to write to one partition of instances. Taking it makes
 // every earlier one useless: Kafka raises the epoch of the partition's producer
 // id, and the partition's leader refuses whatever has an older one, from the
 // first record of the new one on. So that record, the takeover, is written
 // before the partition is read: all that lies before it is there, and nothing
 // of an earlier owner can follow.
-type pen struct {
+type producerEpoch struct {
 	batch.Writer
 	taken time.Time
 }
 
-// none is the pen of a partition that nobody is known to have.
-var none = pen{Writer: batch.Unnumbered}
+// noEpoch is the producer epoch of a partition that nobody is known to have.
+var noEpoch = producerEpoch{Writer: batch.Unnumbered}
 
-// after is the pen once n records were written with it.
-func (p pen) after(n int) pen {
+// after is the producer epoch once n records were written with it.
+func (p producerEpoch) after(n int) producerEpoch {
 	p.Writer = p.Writer.After(n)
 	return p
 }
 
-// scribe writes to instances, and takes pens.
-type scribe struct {
+// fencedWriter is the fenced writer of instances: it takes producer epochs, and writes under them.
+type fencedWriter struct {
 	cfg    kafka.Config
 	group  string
 	name   string
@@ -53,9 +53,9 @@ type scribe struct {
 
 // entry is what a turn writes to a partition: all of it or nothing.
 type entry struct {
-	pen     pen
+	epoch   producerEpoch
 	records []wire.Record
-	proof   bool // changes nothing: it says that the pen is good, and readers pass over it
+	proof   bool // changes nothing: it says that the producer epoch is good, and readers pass over it
 	batch   []byte
 	offset  int64 // of the first record; once written
 }
@@ -64,7 +64,7 @@ type entry struct {
 var errTurnTooLarge = errors.New("more changes than one batch holds")
 
 // write writes entries, each to its partition, and waits for all of them.
-func (s *scribe) write(ctx context.Context, entries map[int32]*entry) error {
+func (s *fencedWriter) write(ctx context.Context, entries map[int32]*entry) error {
 	var mu sync.Mutex
 	var errs []error
 	s.writeEach(ctx, entries, func(_ int32, err error) {
@@ -83,11 +83,11 @@ type ending func(p int32, err error)
 // be written, and only the log knows. Written twice is none: the sequence number tells
 // Kafka. It says of each how that ended as soon as it has, from any goroutine, and
 // returns when all have: what one broker leads waits for no other.
-func (s *scribe) writeEach(ctx context.Context, entries map[int32]*entry, ended ending) {
+func (s *fencedWriter) writeEach(ctx context.Context, entries map[int32]*entry, ended ending) {
 	left := map[int32]*entry{}
 	now := time.Now()
 	for p, e := range entries {
-		e.batch = batch.Encode(e.pen.Writer, e.records, now)
+		e.batch = batch.Encode(e.epoch.Writer, e.records, now)
 		if len(e.batch) > s.most {
 			ended(p, fmt.Errorf("%w: %d records of partition %d are %d bytes, and %d go into one",
 				errTurnTooLarge, len(e.records), p, len(e.batch), s.most))
@@ -99,7 +99,7 @@ func (s *scribe) writeEach(ctx context.Context, entries map[int32]*entry, ended 
 }
 
 // send sends what is left to who leads it.
-func (s *scribe) send(ctx context.Context, left map[int32]*entry, fails int, ended ending) {
+func (s *fencedWriter) send(ctx context.Context, left map[int32]*entry, fails int, ended ending) {
 	v := s.topic.Current()
 	var each sync.WaitGroup
 	for _, r := range s.requests(v, left) {
@@ -114,7 +114,7 @@ func (s *scribe) send(ctx context.Context, left map[int32]*entry, fails int, end
 }
 
 // retry sends again, in a while, what was not written because of why.
-func (s *scribe) retry(ctx context.Context, left map[int32]*entry, fails int, why error, ended ending) {
+func (s *fencedWriter) retry(ctx context.Context, left map[int32]*entry, fails int, why error, ended ending) {
 	err := pace.Sleep(ctx, min(pace.Backoff(fails)/5, pace.MostWait))
 	if err != nil {
 		err = fmt.Errorf("%w: %w", err, why)
@@ -131,7 +131,7 @@ func (s *scribe) retry(ctx context.Context, left map[int32]*entry, fails int, wh
 }
 
 // try makes one request, and answers what may be tried again, and why.
-func (s *scribe) try(
+func (s *fencedWriter) try(
 	ctx context.Context, v fetch.View, r *produceRequest, of map[int32]*entry, ended ending,
 ) (map[int32]*entry, error) {
 	left := map[int32]*entry{}
@@ -184,7 +184,7 @@ type produceRequest struct {
 
 // requests shares entries out: one request to each leader, several where one
 // would be larger than brokers take (socket.request.max.bytes).
-func (s *scribe) requests(v fetch.View, left map[int32]*entry) []*produceRequest {
+func (s *fencedWriter) requests(v fetch.View, left map[int32]*entry) []*produceRequest {
 	var all []*produceRequest
 	open := map[int32]*produceRequest{}
 	for _, p := range slices.Sorted(maps.Keys(left)) {
@@ -199,7 +199,7 @@ func (s *scribe) requests(v fetch.View, left map[int32]*entry) []*produceRequest
 	return all
 }
 
-func (s *scribe) request(
+func (s *fencedWriter) request(
 	ctx context.Context, v fetch.View, r *produceRequest, of map[int32]*entry,
 ) (*kmsg.ProduceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
@@ -232,7 +232,7 @@ func (s *scribe) request(
 // watch gives a request up once another leads one of its partitions. While a
 // leader does not answer others are asked, less and less often: one that is frozen
 // never will, and one that has too much to do is not helped by questions.
-func (s *scribe) watch(ctx context.Context, giveUp context.CancelFunc, v fetch.View, partitions []int32) {
+func (s *fencedWriter) watch(ctx context.Context, giveUp context.CancelFunc, v fetch.View, partitions []int32) {
 	for asked := 0; pace.Sleep(ctx, pace.Overdue(asked)) == nil; asked++ {
 		now, err := s.topic.RefreshKnown(ctx)
 		if err == nil && slices.ContainsFunc(partitions, func(p int32) bool { return now.Leaders[p] != v.Leaders[p] }) {
@@ -242,13 +242,13 @@ func (s *scribe) watch(ctx context.Context, giveUp context.CancelFunc, v fetch.V
 	}
 }
 
-// takeTimeout is how long taking one pen may take: others need not wait for a
+// takeTimeout is how long taking one producer epoch may take: others need not wait for a
 // coordinator or a leader that does not answer, and it is tried again.
 const takeTimeout = 5 * time.Second
 
-// take takes the pens of partitions and writes down that it did. What it answers
+// take takes the producer epochs of partitions and writes down that it did. What it answers
 // is taken, and the offset of the takeover; an error is about the others.
-func (s *scribe) take(ctx context.Context, partitions []int32) (map[int32]*entry, error) {
+func (s *fencedWriter) take(ctx context.Context, partitions []int32) (map[int32]*entry, error) {
 	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
 	defer cancel()
 	var mu sync.Mutex
@@ -260,7 +260,7 @@ func (s *scribe) take(ctx context.Context, partitions []int32) (map[int32]*entry
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				errs = append(errs, fmt.Errorf("take the pen of partition %d: %w", p, err))
+				errs = append(errs, fmt.Errorf("take the producer epoch of partition %d: %w", p, err))
 				return
 			}
 			taken[p] = e
@@ -270,27 +270,27 @@ func (s *scribe) take(ctx context.Context, partitions []int32) (map[int32]*entry
 	return taken, errors.Join(errs...)
 }
 
-func (s *scribe) takeOne(ctx context.Context, p int32) (*entry, error) {
-	next, err := s.raise(ctx, p, none)
+func (s *fencedWriter) takeOne(ctx context.Context, p int32) (*entry, error) {
+	next, err := s.raise(ctx, p, noEpoch)
 	if err != nil {
 		return nil, err
 	}
 	return s.begin(ctx, p, next)
 }
 
-// begin writes down the takeover of a partition with a pen that was raised.
-func (s *scribe) begin(ctx context.Context, p int32, with pen) (*entry, error) {
-	e := &entry{pen: with, records: []wire.Record{wire.Takeover(s.name)}}
+// begin writes down the takeover of a partition with a producer epoch that was raised.
+func (s *fencedWriter) begin(ctx context.Context, p int32, with producerEpoch) (*entry, error) {
+	e := &entry{epoch: with, records: []wire.Record{wire.Takeover(s.name)}}
 	if err := s.write(ctx, map[int32]*entry{p: e}); err != nil {
 		return nil, err
 	}
-	e.pen = e.pen.after(len(e.records))
+	e.epoch = e.epoch.after(len(e.records))
 	return e, nil
 }
 
-// raise gets the partition's producer id with a new epoch. With an old pen it
+// raise gets the partition's producer id with a new epoch. With an old producer epoch it
 // does so only if nobody else has since.
-func (s *scribe) raise(ctx context.Context, p int32, old pen) (pen, error) {
+func (s *fencedWriter) raise(ctx context.Context, p int32, old producerEpoch) (producerEpoch, error) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID = kmsg.StringPtr(fmt.Sprintf("%s.%d", s.group, p))
 	req.TransactionTimeoutMillis = 1000 // must be something: there are no transactions
@@ -300,7 +300,7 @@ func (s *scribe) raise(ctx context.Context, p int32, old pen) (pen, error) {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		return pen{}, fmt.Errorf("transactional id %q: %w", *req.TransactionalID, err)
+		return producerEpoch{}, fmt.Errorf("transactional id %q: %w", *req.TransactionalID, err)
 	}
-	return pen{batch.Writer{Producer: resp.ProducerID, Epoch: resp.ProducerEpoch}, time.Now()}, nil
+	return producerEpoch{batch.Writer{Producer: resp.ProducerID, Epoch: resp.ProducerEpoch}, time.Now()}, nil
 }

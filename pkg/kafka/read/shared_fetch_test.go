@@ -11,14 +11,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// read runs one reader of a joint.
-func (j *Joint) read(t *testing.T, opts Options) *reading {
+// read runs one reader of a shared fetch.
+func (j *SharedFetch) read(t *testing.T, opts Options) *reading {
 	t.Helper()
 	return reads(t, opts, j.Reader)
 }
@@ -38,17 +38,17 @@ func fetches(t *testing.T, reg prometheus.Gatherer) func() float64 {
 // the others hear, and a broker is asked as often as by one of them.
 func TestJointReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, reg := celltest.Counting(celltest.VirtualCell(t))
+		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		fetched := fetches(t, reg)
 		p := producer(t, cfg)
-		j := NewJoint(cfg)
+		j := NewSharedFetch(cfg)
 		topics := []string{cfg.Topics.Instances(), cfg.Topics.Requests(), cfg.Topics.Reports()}
 		var rs []*reading
 		for _, topic := range topics {
 			rs = append(rs, j.read(t, Options{Topic: topic, Partitions: []int32{0}}))
 		}
 		for _, r := range rs {
-			celltest.Await(t, r.Ready(), "the reader is ready")
+			brokertest.Await(t, r.Ready(), "the reader is ready")
 		}
 		time.Sleep(time.Minute)
 		fetched()
@@ -87,14 +87,14 @@ func TestJointReaders(t *testing.T) {
 // A reader whose topic is made while the others wait does not wait for them.
 func TestJointReaderThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := celltest.VirtualCell(t)
-		p, j := producer(t, cfg), NewJoint(cfg)
+		cfg := brokertest.VirtualCell(t)
+		p, j := producer(t, cfg), NewSharedFetch(cfg)
 		first := j.read(t, Options{Topic: cfg.Topics.Instances()})
-		celltest.Await(t, first.Ready(), "the reader is ready")
+		brokertest.Await(t, first.Ready(), "the reader is ready")
 		time.Sleep(DefaultWait / 2)
 		began := time.Now()
 		late := j.read(t, Options{Topic: cfg.Topics.Requests(), Partitions: []int32{0}})
-		celltest.Await(t, late.Ready(), "the late reader is ready")
+		brokertest.Await(t, late.Ready(), "the late reader is ready")
 		if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("v")}.To(cfg.Topics.Requests(), 0)); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func (c far) Read(b []byte) (int, error) {
 // should have been there.
 func TestJointReaderBesideALateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, reg := celltest.Counting(celltest.VirtualCell(t))
+		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		near := cfg.Dial
 		cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := near(ctx, network, address)
@@ -133,9 +133,9 @@ func TestJointReaderBesideALateAnswer(t *testing.T) {
 			return far{c}, nil
 		}
 		fetched := fetches(t, reg)
-		j := NewJoint(cfg)
+		j := NewSharedFetch(cfg)
 		first := j.read(t, Options{Topic: cfg.Topics.Instances()})
-		celltest.Await(t, first.Ready(), "the reader is ready")
+		brokertest.Await(t, first.Ready(), "the reader is ready")
 		time.Sleep(DefaultWait / 2)
 		j.mu.Lock()
 		for _, c := range j.brokers {
@@ -143,10 +143,10 @@ func TestJointReaderBesideALateAnswer(t *testing.T) {
 		}
 		j.mu.Unlock()
 		beside := j.read(t, Options{Topic: cfg.Topics.Requests(), Partitions: []int32{0}})
-		celltest.Await(t, beside.Ready(), "the reader beside it is ready")
+		brokertest.Await(t, beside.Ready(), "the reader beside it is ready")
 		fetched()
 		time.Sleep(time.Second)
-		if n, most := fetched(), float64(time.Second/overtime); n > most+1 {
+		if n, most := fetched(), float64(time.Second/leastBeside); n > most+1 {
 			t.Errorf("%v fetches in a second, want %v at most", n, most)
 		}
 		for _, r := range []*reading{first, beside} {
@@ -160,13 +160,13 @@ func TestJointReaderBesideALateAnswer(t *testing.T) {
 // A reader with a pace goes along when the others go, and costs little.
 func TestJointReaderWithAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg, reg := celltest.Counting(celltest.VirtualCell(t))
+		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		fetched := fetches(t, reg)
-		p, j := producer(t, cfg), NewJoint(cfg)
+		p, j := producer(t, cfg), NewSharedFetch(cfg)
 		eager := j.read(t, Options{Topic: cfg.Topics.Instances()})
 		paced := j.read(t, Options{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, Pace: 3 * time.Second})
-		celltest.Await(t, eager.Ready(), "the reader is ready")
-		celltest.Await(t, paced.Ready(), "the paced reader is ready")
+		brokertest.Await(t, eager.Ready(), "the reader is ready")
+		brokertest.Await(t, paced.Ready(), "the paced reader is ready")
 		time.Sleep(time.Minute)
 		fetched()
 		for i := range 120 {
@@ -196,7 +196,7 @@ func TestJointReaderWithAPace(t *testing.T) {
 
 // What holds for a reader holds for one that shares its fetch.
 func TestReadersOfAJoint(t *testing.T) {
-	reader = func(cfg kafka.Config, opts Options) *Reader { return NewJoint(cfg).Reader(opts) }
+	reader = func(cfg kafka.Config, opts Options) *Reader { return NewSharedFetch(cfg).Reader(opts) }
 	defer func() { reader = NewReader }()
 	for name, test := range map[string]func(*testing.T){
 		"all, then the tail": TestReaderReadsAllThenTheTail, "an empty topic": TestReaderOfAnEmptyTopicIsAtItsEnd,
@@ -215,10 +215,10 @@ func TestReadersOfAJoint(t *testing.T) {
 // it with the others: what comes for him wakes nobody.
 func TestPatientOnesOnlyLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := celltest.VirtualCell(t)
-		j := NewJoint(cfg)
+		cfg := brokertest.VirtualCell(t)
+		j := NewSharedFetch(cfg)
 		other := j.read(t, Options{Topic: cfg.Topics.Instances()})
-		celltest.Await(t, other.Ready(), "the reader is ready")
+		brokertest.Await(t, other.Ready(), "the reader is ready")
 		src := &fetch.Source{Client: j.client, Topic: cfg.Topics.Requests()}
 		v, err := src.Refresh(t.Context())
 		if err != nil {
@@ -230,7 +230,7 @@ func TestPatientOnesOnlyLook(t *testing.T) {
 		if a := j.Fetch(t.Context(), leader, src.Topic, src.Request(f, false), f.Wait, true); a.Err != nil || !a.Early {
 			t.Errorf("answered %+v", a)
 		}
-		if took := time.Since(began); took > DefaultWait/2+boarding {
+		if took := time.Since(began); took > DefaultWait/2+gatherReaders {
 			t.Errorf("it waited %v, longer than the fetch that was open", took)
 		}
 		other.stop()

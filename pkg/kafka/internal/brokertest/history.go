@@ -1,4 +1,4 @@
-package celltest
+package brokertest
 
 import (
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -9,7 +9,7 @@ import (
 // broker leads, which did not have all of it (an unclean election), and others have
 // written since, so that the offset to read on at is in the log again (KIP-320).
 
-// anotherHistory makes brokers answer each fetch that says what it read last that the
+// AnotherHistory makes brokers answer each fetch that says what it read last that the
 // log is another from the last record that was read on.
 func AnotherHistory(cluster *kfake.Cluster) {
 	cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {

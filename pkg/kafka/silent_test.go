@@ -7,7 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/internal/celltest"
+	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -19,9 +19,9 @@ func TestFrozenBrokerIsDropped(t *testing.T) {
 	c := kafkatest.StartT(t, kafkatest.Options{Nodes: 3, Heap: "256m", Properties: map[string]string{
 		"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",
 	}})
-	cfg := kafka.Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "debts."}, RequestTimeout: 5 * time.Minute}
-	cl, topic := celltest.AnyClient(t, cfg), "debts.table"
-	if _, err := kadm.NewClient(cl).CreateTopic(celltest.Patient(t), 1, 3, nil, topic); err != nil {
+	cfg := kafka.Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "frozen."}, RequestTimeout: 5 * time.Minute}
+	cl, topic := brokertest.AnyClient(t, cfg), "frozen.table"
+	if _, err := kadm.NewClient(cl).CreateTopic(brokertest.Patient(t), 1, 3, nil, topic); err != nil {
 		t.Fatal(err)
 	}
 	p, err := write.NewProducer(cfg)
@@ -29,10 +29,10 @@ func TestFrozenBrokerIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	if err := p.Send(celltest.Patient(t), wire.Record{Topic: topic, Value: []byte("before")}); err != nil {
+	if err := p.Send(brokertest.Patient(t), wire.Record{Topic: topic, Value: []byte("before")}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := celltest.Describe(celltest.Patient(t), cl, topic)
+	m, err := brokertest.Describe(brokertest.Patient(t), cl, topic)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestFrozenBrokerIsDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	if err := p.Send(celltest.Patient(t), wire.Record{Topic: topic, Value: []byte("after")}); err != nil {
+	if err := p.Send(brokertest.Patient(t), wire.Record{Topic: topic, Value: []byte("after")}); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("written after %v", time.Since(begun).Round(time.Millisecond))

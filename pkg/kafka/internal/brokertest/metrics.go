@@ -1,4 +1,4 @@
-package celltest
+package brokertest
 
 import (
 	"testing"
@@ -10,14 +10,14 @@ import (
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 )
 
-// counting gives a configuration metrics of its own.
+// Counting gives a configuration metrics of its own.
 func Counting(cfg kafka.Config) (kafka.Config, *prometheus.Registry) {
 	reg := prometheus.NewRegistry()
 	cfg.Metrics = kafka.NewMetrics(reg)
 	return cfg, reg
 }
 
-// becomes waits until a metric has a value.
+// Becomes waits until a metric has a value.
 func Becomes(t *testing.T, g prometheus.Gatherer, want float64, family string, labels ...string) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)

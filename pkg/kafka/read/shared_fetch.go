@@ -15,89 +15,90 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 )
 
-// Joint lets readers of several topics share one connection to each broker, and
+// SharedFetch lets readers of several topics share one connection to each broker, and
 // one open fetch on it: a broker is asked once for all of them, and an idle host
 // costs it a third. Each of them is a reader like any other, and ends by itself.
 //
-//	reader ──fetch──▶ seat ─┐                 ┌─▶ there is something for it: answered
-//	reader ──fetch──▶ seat ─┼─▶ one request ──┤
-//	reader ──fetch──▶ seat ─┘                 └─▶ for others only: stays, and goes with the next
+//	reader ──fetch──▶ waits ─┐                 ┌─▶ there is something for it: answered
+//	reader ──fetch──▶ waits ─┼─▶ one request ──┤
+//	reader ──fetch──▶ waits ─┘                 └─▶ for others only: stays, and goes with the next
 //	reader ──fetch──▶ while one is open: asks by itself
-type Joint struct {
+type SharedFetch struct {
 	cfg kafka.Config
 
-	rides sync.WaitGroup
+	running sync.WaitGroup
 
 	mu      sync.Mutex
 	users   int
 	client  *kgo.Client              // asks who leads
 	shared  *kafka.Direct            // carries the open fetch
 	aside   map[string]*kafka.Direct // by topic: for its reader, when it cannot wait until the open fetch ends
-	brokers map[int32]*coach
+	brokers map[int32]*brokerFetch
 	open    map[*fetch.Source]bool // topics of readers that run
 	inquiry *inquiry               // others may join it; nil: none
 }
 
-// coach is the fetch that goes to one broker, again and again.
-type coach struct {
-	seats    map[string]*seat // by topic
-	away     bool             // a request is open
-	until    time.Time        // when that ends at the latest, if the broker answers
-	outside  map[string]int   // fetches that readers make by themselves meanwhile
-	expected map[string]bool  // topics whose reader was answered, and is about to ask on
-	leaves   *time.Timer      // goes without them; nil: waits for nobody
+// brokerFetch is the fetch that goes to one broker, again and again.
+type brokerFetch struct {
+	waiting  map[string]*waitingFetch // by topic
+	open     bool                     // a request is open
+	until    time.Time                // when that ends at the latest, if the broker answers
+	outside  map[string]int           // fetches that readers make by themselves meanwhile
+	expected map[string]bool          // topics whose reader was answered, and is about to ask on
+	timer    *time.Timer              // goes without them; nil: waits for nobody
 }
 
-// seat is one reader's fetch that waits for its answer.
-type seat struct {
+// waitingFetch is one reader's fetch that waits for its answer.
+type waitingFetch struct {
 	topic    string
 	patient  bool // its reader comes back when it likes to
 	req      *kmsg.FetchRequest
 	wait     time.Duration
 	deadline time.Time         // ends the wait
 	done     chan fetch.Answer // takes one
-	riding   *ride             // nil: waits for the next request
+	sent     *request          // nil: waits for the next request
 }
 
-// ride is one request for several.
-type ride struct {
-	seats  []*seat
-	left   int // who still wants its answer
+// request is one request for several.
+type request struct {
+	of     []*waitingFetch
+	left   int // readers that still want its answer
 	cancel context.CancelFunc
 	until  time.Time
 }
 
-// boarding is how long a fetch waits at most for readers that were just answered.
-// They hand over what they got and come back at once, where a processor is free;
-// who goes without them has them ask by themselves.
-const boarding = 200 * time.Millisecond
+// gatherReaders is how long a fetch waits at most for readers that were just answered.
+// They hand over what they got and come back at once, where a processor is free. A reader
+// that comes later fetches on a connection of its own.
+const gatherReaders = 200 * time.Millisecond
 
-// overtime is how long who asks by himself waits at least beside a fetch that
-// should have ended: its answer is on its way, or lost. Without it he would ask on
-// and on, as fast as he is answered. It ends while the others would wait for him.
-const overtime = boarding / 2
+// leastBeside is how long a reader that asks by itself waits at least beside a fetch that
+// should have ended: the answer of that fetch is on its way, or lost. Without such a wait
+// the reader would ask as fast as it is answered. The wait ends while the shared fetch
+// would still wait for this reader.
+const leastBeside = gatherReaders / 2
 
-// NewJoint is for the readers of one part of a process.
-func NewJoint(cfg kafka.Config) *Joint {
+// NewSharedFetch is for the readers of one part of a process.
+func NewSharedFetch(cfg kafka.Config) *SharedFetch {
 	if cfg.Known == nil {
 		cfg.Known = kafka.NewKnown()
 	}
-	return &Joint{cfg: cfg.WithDefaults(), brokers: map[int32]*coach{}, open: map[*fetch.Source]bool{}}
+	return &SharedFetch{cfg: cfg.WithDefaults(), brokers: map[int32]*brokerFetch{}, open: map[*fetch.Source]bool{}}
 }
 
 // Reader makes a reader that shares the connection; Run starts it. A reader with a
 // Pace waits for the next fetch that goes anyway. A Committed one shares nothing:
 // what a request may bring is the same for all of it.
-func (j *Joint) Reader(opts Options) *Reader {
+func (j *SharedFetch) Reader(opts Options) *Reader {
 	r := NewReader(j.cfg, opts)
 	if !opts.Committed {
-		r.joint = j
+		r.shared = j
 	}
 	return r
 }
 
 // enter gives a reader the client that all of them share, and the way out.
-func (j *Joint) enter() (_ *kgo.Client, leave func(), err error) {
+func (j *SharedFetch) enter() (_ *kgo.Client, leave func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.users == 0 {
@@ -110,8 +111,8 @@ func (j *Joint) enter() (_ *kgo.Client, leave func(), err error) {
 	return j.client, j.exit, nil
 }
 
-// broker is whom a reader sends a question for a broker that no other reader has.
-func (j *Joint) Broker(id int32) kmsg.Requestor {
+// Broker is whom a reader sends a question for a broker that no other reader has.
+func (j *SharedFetch) Broker(id int32) kmsg.Requestor {
 	j.mu.Lock()
 	shared := j.shared
 	j.mu.Unlock()
@@ -119,7 +120,7 @@ func (j *Joint) Broker(id int32) kmsg.Requestor {
 }
 
 // exit is called by a reader that has no fetch any more.
-func (j *Joint) exit() {
+func (j *SharedFetch) exit() {
 	j.mu.Lock()
 	j.users--
 	last, client, shared := j.users == 0, j.client, j.shared
@@ -127,7 +128,7 @@ func (j *Joint) exit() {
 	if last {
 		aside = slices.Collect(maps.Values(j.aside))
 		for _, c := range j.brokers {
-			c.stay()
+			c.stopTimer()
 		}
 		clear(j.brokers)
 	}
@@ -138,23 +139,27 @@ func (j *Joint) exit() {
 			d.Close()
 		}
 		client.Close()
-		j.rides.Wait() // whom nobody waits for was ended
+		j.running.Wait() // whom nobody waits for was ended
 	}
 }
 
-// fetch has a request for one topic carried to a broker. Who knows that there is
-// something, and who is not patient while a request is open, asks by itself.
-func (j *Joint) Fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) fetch.Answer {
+// Fetch has a request for one topic carried to a broker. A reader that knows that there is
+// something (wait is 0) fetches on a connection of its own, and so does one that is not
+// patient while the shared fetch is open.
+func (j *SharedFetch) Fetch(
+	ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool,
+) fetch.Answer {
 	j.mu.Lock()
 	c := j.brokers[broker]
 	if c == nil {
-		c = &coach{seats: map[string]*seat{}, outside: map[string]int{}, expected: map[string]bool{}}
+		c = &brokerFetch{waiting: map[string]*waitingFetch{}, outside: map[string]int{}, expected: map[string]bool{}}
 		j.brokers[broker] = c
 	}
 	delete(c.expected, topic)
-	if wait == 0 || c.seats[topic] != nil || c.away && !patient {
+	if wait == 0 || c.waiting[topic] != nil || c.open && !patient {
 		early := false
-		if left := max(overtime, time.Until(c.until)); c.away && left < wait { // both end together, and go together the next time
+		// both end together, and go together the next time
+		if left := max(leastBeside, time.Until(c.until)); c.open && left < wait {
 			req.MaxWaitMillis, early = waitMillis(left), true
 		}
 		aside := j.asideOf(topic)
@@ -168,17 +173,17 @@ func (j *Joint) Fetch(ctx context.Context, broker int32, topic string, req *kmsg
 		}
 		return fetch.Answer{Resp: resp, Early: early, Err: err}
 	}
-	s := &seat{topic: topic, patient: patient, req: req, wait: wait, deadline: time.Now().Add(wait), done: make(chan fetch.Answer, 1)}
-	c.seats[topic] = s
-	j.depart(c, broker)
+	s := &waitingFetch{topic: topic, patient: patient, req: req, wait: wait, deadline: time.Now().Add(wait), done: make(chan fetch.Answer, 1)}
+	c.waiting[topic] = s
+	j.send(c, broker)
 	j.mu.Unlock()
 	select {
 	case a := <-s.done:
 		return a
 	case <-ctx.Done():
 		j.mu.Lock()
-		j.unseat(c, s)
-		j.depart(c, broker)
+		j.withdraw(c, s)
+		j.send(c, broker)
 		j.mu.Unlock()
 		return fetch.Answer{Err: ctx.Err()}
 	}
@@ -190,7 +195,7 @@ const asideIdle = 20 * time.Second
 // asideOf is what one reader asks by itself with. A broker answers one request of a
 // connection after the other: two readers that shared one would wait for each other, and
 // what is said to a host would lie behind a fetch that waits for news of queues.
-func (j *Joint) asideOf(topic string) *kafka.Direct {
+func (j *SharedFetch) asideOf(topic string) *kafka.Direct {
 	d := j.aside[topic]
 	if d == nil {
 		d = kafka.NewDirect(j.cfg, j.client, kgo.ConnIdleTimeout(asideIdle))
@@ -199,96 +204,97 @@ func (j *Joint) asideOf(topic string) *kafka.Direct {
 	return d
 }
 
-// unseat takes out who does not wait any more. A request for nobody is ended.
-func (j *Joint) unseat(c *coach, s *seat) {
-	if c.seats[s.topic] == s {
-		delete(c.seats, s.topic)
+// withdraw takes out a reader that does not wait any more. A request that no reader waits
+// for is ended.
+func (j *SharedFetch) withdraw(c *brokerFetch, s *waitingFetch) {
+	if c.waiting[s.topic] == s {
+		delete(c.waiting, s.topic)
 	}
-	if r := s.riding; r != nil {
+	if r := s.sent; r != nil {
 		if r.left--; r.left == 0 {
 			r.cancel()
 		}
 	}
 }
 
-// depart sends a request for all who wait, unless one is open or somebody is
-// about to come. Where somebody is patient and others are not it only looks what there
-// is: what a thousand hosts would be woken by at once, each finds when a fetch of its
-// own has ended.
-func (j *Joint) depart(c *coach, broker int32) {
-	if c.away || len(c.seats) == 0 {
+// send sends a request for all readers that wait, unless one is open or a reader is about
+// to return. Where some readers are patient and others are not it polls without waiting, so
+// that one record does not wake every host (thundering herd): each host finds the record when
+// a fetch of its own has ended.
+func (j *SharedFetch) send(c *brokerFetch, broker int32) {
+	if c.open || len(c.waiting) == 0 {
 		return
 	}
 	if len(c.expected) > 0 {
-		if c.leaves == nil {
-			c.leaves = time.AfterFunc(boarding, func() {
+		if c.timer == nil {
+			c.timer = time.AfterFunc(gatherReaders, func() {
 				j.mu.Lock()
 				defer j.mu.Unlock()
 				clear(c.expected)
-				c.leaves = nil
-				j.depart(c, broker)
+				c.timer = nil
+				j.send(c, broker)
 			})
 		}
 		return
 	}
-	c.stay()
-	r, now := &ride{}, time.Now()
+	c.stopTimer()
+	r, now := &request{}, time.Now()
 	req := kmsg.NewPtrFetchRequest()
 	req.SessionEpoch, req.MaxBytes, req.MinBytes = -1, fetch.AnswerBytes, fetch.GatherBytes
 	patient := 0
-	for _, s := range c.seats {
+	for _, s := range c.waiting {
 		if s.patient {
 			patient++
 		}
 		if r.until.IsZero() || s.deadline.Before(r.until) {
 			r.until = s.deadline
 		}
-		s.riding = r
-		r.seats = append(r.seats, s)
+		s.sent = r
+		r.of = append(r.of, s)
 		req.MinBytes = min(req.MinBytes, s.req.MinBytes)
 		req.Topics = append(req.Topics, s.req.Topics...)
 	}
-	if patient > 0 && patient < len(r.seats) {
+	if patient > 0 && patient < len(r.of) {
 		r.until = now
 	}
 	req.MaxWaitMillis = waitMillis(r.until.Sub(now))
-	r.left = len(r.seats)
+	r.left = len(r.of)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel
-	c.away, c.until = true, r.until
+	c.open, c.until = true, r.until
 	shared := j.shared
-	j.rides.Go(func() {
+	j.running.Go(func() {
 		defer cancel()
 		resp, err := fetch.RequestFetch(ctx, shared.Broker(broker), req)
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		c.away = false
+		c.open = false
 		for topic := range c.outside {
 			c.expected[topic] = true
 		}
-		j.arrive(c, r, resp, err)
-		j.depart(c, broker)
+		j.deliver(c, r, resp, err)
+		j.send(c, broker)
 	})
 }
 
-// stay stops the clock of a fetch that was about to go.
-func (c *coach) stay() {
-	if c.leaves != nil {
-		c.leaves.Stop()
-		c.leaves = nil
+// stopTimer stops the clock of a fetch that was about to go.
+func (c *brokerFetch) stopTimer() {
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
 	}
 }
 
-// arrive answers who has something to hear, or was patient. The others stay: what they
-// asked for still holds. But who has waited for long is answered as well, and waits
-// anew with the others: a fetch for what is left of each one's wait would be one for
-// each of them.
-func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
+// deliver answers the readers for which something came, and the patient ones. The others
+// stay: what they asked for still holds. But a reader that has waited for more than half of
+// its time is answered as well, and waits anew with the others: else there would be a fetch
+// for what is left of each reader's wait.
+func (j *SharedFetch) deliver(c *brokerFetch, r *request, resp *kmsg.FetchResponse, err error) {
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
-	for _, s := range r.seats {
-		if s.riding = nil; c.seats[s.topic] != s {
+	for _, s := range r.of {
+		if s.sent = nil; c.waiting[s.topic] != s {
 			continue // it has left
 		}
 		var of *kmsg.FetchResponse
@@ -297,7 +303,7 @@ func (j *Joint) arrive(c *coach, r *ride, resp *kmsg.FetchResponse, err error) {
 				continue
 			}
 		}
-		delete(c.seats, s.topic)
+		delete(c.waiting, s.topic)
 		if !s.patient {
 			c.expected[s.topic] = true
 		}
@@ -311,7 +317,7 @@ func waitMillis(d time.Duration) int32 {
 }
 
 // of is what an answer says to one of those who asked.
-func (s *seat) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
+func (s *waitingFetch) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
 	own := *resp
 	own.Topics = nil
 	for _, t := range resp.Topics {
@@ -324,7 +330,7 @@ func (s *seat) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
 
 // news says whether an answer holds anything: records, errors, or that there is
 // more than was asked for.
-func (s *seat) news(resp *kmsg.FetchResponse) bool {
+func (s *waitingFetch) news(resp *kmsg.FetchResponse) bool {
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if len(p.RecordBatches) > 0 || p.ErrorCode != 0 || fetch.Diverges(&p) || p.HighWatermark != s.from(p.Partition) {
@@ -335,7 +341,7 @@ func (s *seat) news(resp *kmsg.FetchResponse) bool {
 	return false
 }
 
-func (s *seat) from(partition int32) int64 {
+func (s *waitingFetch) from(partition int32) int64 {
 	for _, p := range s.req.Topics[0].Partitions {
 		if p.Partition == partition {
 			return p.FetchOffset

@@ -1,4 +1,4 @@
-package celltest
+package brokertest
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// wireTap stands between a client and its brokers and sees which requests are
+// WireTap stands between a client and its brokers and sees which requests are
 // written. It can swallow the answer to one of them: the connection is cut
 // once the broker has answered.
 type WireTap struct {
@@ -61,7 +61,7 @@ func (c *tapped) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// expect does something and waits until so many requests of a kind were
+// Expect does something and waits until so many requests of a kind were
 // written in all.
 func (w *WireTap) Expect(t testing.TB, key int16, n int, do func()) {
 	t.Helper()
@@ -77,7 +77,7 @@ func (w *WireTap) Expect(t testing.TB, key int16, n int, do func()) {
 	}
 }
 
-// countedConn is open until it is closed once.
+// CountedConn is open until it is closed once.
 type CountedConn struct {
 	net.Conn
 	Open *atomic.Int64

@@ -1,4 +1,4 @@
-package celltest
+package brokertest
 
 import (
 	"testing"
@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// passingErrors are the errors after which a loop goes on by itself, in every kind of
+// PassingErrors are the errors after which a loop goes on by itself, in every kind of
 // request that it makes.
 var PassingErrors = []Refusals{
 	{kmsg.Metadata, []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
@@ -55,7 +55,7 @@ var PassingErrors = []Refusals{
 // What every part does when a broker answers with an error. docs/KAFKA-ERRORS.md
 // says it in words.
 
-// refusing is a broker in a bubble that can be made to answer with errors.
+// Refusing is a broker in a bubble that can be made to answer with errors.
 type Refusing struct {
 	*kfake.Cluster
 	Cfg kafka.Config
@@ -77,21 +77,24 @@ func WithRefusing(t *testing.T, brokers int, do func(t *testing.T, c Refusing)) 
 	})
 }
 
-// whole are the requests whose error is that of the whole answer.
+// Whole are the requests whose error is that of the whole answer.
 var Whole = map[kmsg.Key]bool{
 	kmsg.ShareFetch: true, kmsg.ShareAcknowledge: true, kmsg.InitProducerID: true, kmsg.Heartbeat: true, kmsg.JoinGroup: true, kmsg.SyncGroup: true, kmsg.LeaveGroup: true,
 }
 
-// refuse has the next n requests of a kind answered with an error.
+// Refuse has the next n requests of a kind answered with an error.
 func (c Refusing) Refuse(key kmsg.Key, code *kerr.Error, n int) *kfake.FaultHandle {
 	return c.Fault(kfake.Fault{Keys: []kmsg.Key{key}, Err: code, Count: n, TopLevel: Whole[key]})
 }
 
-// refusals are errors of one kind of request.
+// Refusals are errors of one kind of request.
 type Refusals struct {
 	Key   kmsg.Key
 	Codes []*kerr.Error
 }
+
+// Refuse is these errors of a kind of request.
+func Refuse(key kmsg.Key, codes ...*kerr.Error) Refusals { return Refusals{key, codes} }
 
 func (r Refusals) Each(t *testing.T, do func(t *testing.T, code *kerr.Error)) {
 	for _, code := range r.Codes {
@@ -99,7 +102,7 @@ func (r Refusals) Each(t *testing.T, do func(t *testing.T, code *kerr.Error)) {
 	}
 }
 
-// hitBy says that requests were refused as they should be.
+// HitBy says that requests were refused as they should be.
 func HitBy(t *testing.T, h *kfake.FaultHandle, n int) {
 	t.Helper()
 	if h.Hits() != n {
@@ -114,10 +117,10 @@ func WantKind(t *testing.T, err error, want compute.Kind) {
 	}
 }
 
-// passes lets time pass in the bubble.
+// Passes lets time pass in the bubble.
 func Passes(d time.Duration) { time.Sleep(d) }
 
-// producePasses are the errors of a write that pass.
+// ProducePasses are the errors of a write that pass.
 func ProducePasses() []*kerr.Error {
 	return []*kerr.Error{
 		kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,

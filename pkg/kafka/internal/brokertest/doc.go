@@ -1,0 +1,3 @@
+// Package brokertest has what the tests of Kafka's clients share: cells on brokers of all kinds, brokers that refuse,
+// and metrics that are waited for.
+package brokertest

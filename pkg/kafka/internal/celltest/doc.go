@@ -1,3 +1,0 @@
-// Package celltest has what the tests of Kafka's clients share: cells on brokers of all kinds, brokers that refuse, and
-// metrics that are waited for.
-package celltest
