@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/cmd/berth/measure"
 	"github.com/berth-project/berth/pkg/cli"
 )
 
@@ -27,6 +28,6 @@ func run() int {
 func whole() *cobra.Command {
 	root := cli.NewRoot()
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
-		cli.NewDemo(withSimulatedHosts), newConfig(), newBench(), newSim(), newDevCommand(), newDoctor(), newVerify(), cli.NewVersion())
+		cli.NewDemo(withSimulatedHosts), newConfig(), measure.NewBench(), measure.NewSim(), newDevCommand(), newDoctor(), newVerify(), cli.NewVersion())
 	return root
 }

@@ -1,10 +1,16 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/kafkatest"
 )
 
@@ -21,3 +27,47 @@ func TestMain(m *testing.M) {
 // soonEnough is how long a script waits for something that should happen soon, before it
 // calls it lost.
 const soonEnough = 4 * time.Minute
+
+// TestEveryCommandExplainsItself and keeps the spelling that was promised.
+func TestEveryCommandExplainsItself(t *testing.T) {
+	var seen []string
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: short help %q", c.CommandPath(), c.Short)
+		}
+		seen = append(seen, c.CommandPath())
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	root := whole()
+	walk(root)
+	all := strings.Join(seen, "\n") + "\n"
+	for _, want := range []string{
+		"flavor add", "flavor list", "flavor show", "flavor remove", "capability add", "capability list", "capability remove",
+		"quota set", "quota show", "boot", "list", "show", "delete", "queue list", "queue show",
+		"host list", "host show", "host instances", "host drain", "host enable", "host disable", "config sample", "config show", "config check",
+	} {
+		if !strings.Contains(all, "berth "+want+"\n") {
+			t.Errorf("there is no berth %s", want)
+		}
+	}
+	for _, flag := range []string{"project", "api", "output"} {
+		if root.PersistentFlags().Lookup(flag) == nil {
+			t.Errorf("--%s is not everywhere", flag)
+		}
+	}
+}
+
+// typed does here, in this process, what a user types behind berth: how it ends
+// and what it prints. more are commands that main adds.
+func typed(ctx context.Context, args []string, more ...*cobra.Command) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	root := cli.NewRoot()
+	root.AddCommand(more...)
+	root.SetOut(&out)
+	root.SetErr(&errs)
+	code = cli.Execute(ctx, root, args)
+	return code, out.String(), errs.String()
+}

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/pkg/telemetry"
 )
 
-// newBench measures a whole Berth in this process.
-func newBench() *cobra.Command { return benchOf(lab.Berth{}) }
+// NewBench measures a whole Berth in this process.
+func NewBench() *cobra.Command { return benchOf(lab.Berth{}) }
 
 // benchOf measures a product.
 func benchOf(product lab.Product) *cobra.Command {

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 // sizes runs `berth sim size`.
 func sizes(t *testing.T, args ...string) (out, said string, code int) {
 	t.Helper()
-	code, out, said = typed(t.Context(), append([]string{"sim", "size"}, args...), newSim())
+	code, out, said = typed(t.Context(), append([]string{"sim", "size"}, args...), NewSim())
 	return out, said, code
 }
 
@@ -65,7 +65,7 @@ func TestSimSizeFlags(t *testing.T) {
 func TestSimSizeInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	code, out, said := typed(ctx, []string{"sim", "size", "--hosts", "2000", "--requests", "100000"}, newSim())
+	code, out, said := typed(ctx, []string{"sim", "size", "--hosts", "2000", "--requests", "100000"}, NewSim())
 	if code != 1 || out != "" || !strings.Contains(said, "was interrupted") || !strings.Contains(said, "one cell, 2000 hosts: ") {
 		t.Errorf("exit %d, %q, %q", code, out, said)
 	}

@@ -1,4 +1,4 @@
-package main
+package measure
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/berth-project/berth/pkg/lab/size"
 )
 
-// newSim holds the simulators that need nothing but this process.
-func newSim() *cobra.Command {
+// NewSim holds the simulators that need nothing but this process.
+func NewSim() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "Simulate: what a cloud of some size would need",

@@ -1,0 +1,3 @@
+// Package measure is the commands that measure and simulate: berth bench and berth sim. What they run is in
+// pkg/lab; here are their flags, and how results are printed.
+package measure
