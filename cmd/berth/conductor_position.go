@@ -82,7 +82,9 @@ type positionReset struct {
 	Becomes  int64  `json:"becomes" yaml:"becomes"`
 }
 
-func resetPosition(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format, p int32, to loop.ResetTo, do bool) error {
+func resetPosition(
+	ctx context.Context, c cell.Cell, w io.Writer, f cli.Format, p int32, to loop.ResetTo, do bool,
+) error {
 	was, err := loop.PositionOf(ctx, c.Kafka, p)
 	if err != nil {
 		return err

@@ -104,21 +104,21 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 		c.Log.Warn(w)
 	}
 	c.Log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
-	tell := teller{log: c.Log, notify: notifySystemd, serves: d.serves}
-	tell.face = front.New(front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)})
+	reporter := statusReporter{log: c.Log, notify: notifySystemd, serves: d.serves}
+	reporter.face = front.New(front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)})
 	g := service.NewGroup()
 	if settings.face() != "" {
-		g.Add("status", tell.face)
+		g.Add("status", reporter.face)
 	}
 	g.Add(d.name, service.Made(func(ctx context.Context) (service.Part, error) {
-		if err := c.Await(ctx, tell.waiting); err != nil {
+		if err := c.Await(ctx, reporter.waiting); err != nil {
 			return nil, err
 		}
-		tell.starting()
-		c.Waiting = tell.waiting
-		return d.build(ctx, c, settings, tell.face)
+		reporter.starting()
+		c.Waiting = reporter.waiting
+		return d.build(ctx, c, settings, reporter.face)
 	}))
-	return tell.through(cmd.Context(), g)
+	return reporter.through(cmd.Context(), g)
 }
 
 // awaited is what /readyz says as long as nothing worse is known.

@@ -55,7 +55,9 @@ type kafkaSection struct {
 }
 
 // runs is the RunE of such a command: do has a cell whose Kafka is reached.
-func (k *kafkaFlags) runs(name string, do func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error) func(*cobra.Command, []string) error {
+func (k *kafkaFlags) runs(
+	name string, do func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
 		f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
 		if err != nil {

@@ -28,6 +28,7 @@ func run() int {
 func whole() *cobra.Command {
 	root := cli.NewRoot()
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
-		cli.NewDemo(withSimulatedHosts), newConfig(), measure.NewBench(), measure.NewSim(), newDevCommand(), newDoctor(), newVerify(), cli.NewVersion())
+		cli.NewDemo(withSimulatedHosts), newConfig(), measure.NewBench(), measure.NewSim(),
+		newDevCommand(), newDoctor(), newVerify(), cli.NewVersion())
 	return root
 }

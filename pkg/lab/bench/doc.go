@@ -4,4 +4,7 @@
 //
 // It knows the product only by the interface Product, the HTTP API and the
 // topics. docs/BENCH.md says what each number means.
+//
+// It has more files than other packages since a run, its floor, its processes and its observers work on
+// one ledger and one result.
 package bench

@@ -11,9 +11,9 @@ import (
 	"github.com/berth-project/berth/pkg/service"
 )
 
-// teller says how a daemon is: to whoever asks /readyz, to systemd, and in the
+// statusReporter says how a daemon is: at /readyz, to systemd, and in the
 // log. One goroutine at a time uses it.
-type teller struct {
+type statusReporter struct {
 	face   *front.Front
 	serves bool // the face is the part's own once it is there
 	notify func(state string)
@@ -23,38 +23,38 @@ type teller struct {
 
 // waiting says that the daemon is not ready and why; in the log not more than
 // once in a minute.
-func (t *teller) waiting(why string) {
-	t.face.Waiting(why)
-	t.notify("STATUS=" + why)
-	if t.last.due(time.Now()) {
-		t.log.Warn(why)
+func (r *statusReporter) waiting(why string) {
+	r.face.Waiting(why)
+	r.notify("STATUS=" + why)
+	if r.last.due(time.Now()) {
+		r.log.Warn(why)
 	}
 }
 
 // starting says that what was waited for is there.
-func (t *teller) starting() {
-	t.face.Waiting("starting")
-	t.notify("STATUS=starting")
+func (r *statusReporter) starting() {
+	r.face.Waiting("starting")
+	r.notify("STATUS=starting")
 }
 
 // through runs the part to its end, and says when it is ready and when it stops.
-func (t *teller) through(ctx context.Context, part service.Part) error {
+func (r *statusReporter) through(ctx context.Context, part service.Part) error {
 	err := service.During(ctx, part, func(ctx context.Context) error {
-		t.log.Info("ready")
-		if !t.serves {
-			t.face.Up()
+		r.log.Info("ready")
+		if !r.serves {
+			r.face.Up()
 		}
-		t.notify(systemd.SdNotifyReady + "\nSTATUS=ready")
+		r.notify(systemd.SdNotifyReady + "\nSTATUS=ready")
 		<-ctx.Done()
-		if !t.serves {
-			t.face.Waiting("stopping")
+		if !r.serves {
+			r.face.Waiting("stopping")
 		}
-		t.notify(systemd.SdNotifyStopping + "\nSTATUS=stopping")
-		t.log.Info("stopping")
+		r.notify(systemd.SdNotifyStopping + "\nSTATUS=stopping")
+		r.log.Info("stopping")
 		return nil
 	})
 	if err == nil {
-		t.log.Info("stopped")
+		r.log.Info("stopped")
 	}
 	return err
 }
