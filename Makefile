@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Berth. `make demo` shows it, `make test` proves it, `make lint` is what CI asks of every change.
 
 GO       ?= go

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package conductor is the shell around the admit core: records in, records
 // out. It decodes what users and agents write, lets each partition decide, and
 // encodes what was decided. It knows no Kafka: a loop calls it as a wire.Handler,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package deploy_test holds that what is deployed agrees with what the daemons
 // and the doctor say.
 package deploy_test

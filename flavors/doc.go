@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package flavors keeps what operators offer: it reads the catalog topic into
 // memory, answers from there, and writes changes that package catalog accepts.
 // The API daemon runs it.

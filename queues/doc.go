@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package queues is the queue manager: it makes one queue for each flavor and
 // choice of capabilities, ends those no longer wanted, makes each host's
 // command stream, tells agents how much work and how many hosts there are, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command berth is all of Berth: the daemons that make a cell, and the command
 // line that talks to its API. It is where the parts meet, and only here: each
 // file reads configuration, builds, runs, waits and closes.

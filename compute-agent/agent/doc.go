@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package agent is the host's own part of Berth: it offers what is free, takes
 // work, prepares, claims, launches what was granted, ends what it is told to
 // end, and says what is true.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fetch keeps the fetches of a host: which queues it asks for work, in which lanes, and what came of it.
 //
 // It promises that whatever all open fetches bring at once has room on the host, beside what is there and what

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package home says whose a folder of machines is: which host's, and by which
 // journal. An agent holds the folder for as long as it runs; an agent of another
 // host, or with another journal, does not start on it. What it would do there is

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package hypervisor is the contract between an agent and whatever runs
 // machines on its host. Drivers live in the folders below; package
 // hypervisortest is the contract as a test suite that every driver passes.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package journal is what this host has taken, written down before it is acted
 // upon: one entry for each instance, how far the host's stream has been read,
 // and what the operator wants of the host.

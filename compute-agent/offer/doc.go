@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package offer decides what a host waits on: what is free, whose work fits,
 // on which of those queues to wait, and what may be fetched at once so that
 // whatever comes fits.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package admit decides for one partition of projects: what is admitted, whose
 // an instance is, when it is tried again and when it is over. It is the centre
 // of the protocol and the only place where an instance's record is made.

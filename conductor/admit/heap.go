@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package admit
 
 // heap is a binary heap whose items know where they are in it, so that any of

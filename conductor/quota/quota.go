@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package quota counts what each project uses and says no when a request would
 // exceed what the project may have.
 //

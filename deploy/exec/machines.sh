@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # A sample for `driver: {kind: exec}`, which passes the whole contract. Its machines are
 # processes of this host that do nothing: put what switches yours on and off in their place.
 # What each verb has to do is in README.md beside this file. It needs Linux, flock and setsid.

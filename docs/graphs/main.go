@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command graphs draws what `berth bench sweep -o json` and `berth bench --ramp
 // -o json` have measured, an SVG for each file.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package catalog decides what operators may offer: flavors, capabilities and
 // quotas that are each right, fit together, and make queues that Kafka can
 // hold. It is pure: it says yes with the Change to write down, or no with the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package api is an API node: it publishes what users want and shows what the
 // records say. It decides nothing: whether a project may have a machine is the
 // conductor's to say, where it goes the hosts'.

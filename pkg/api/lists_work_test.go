@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build !race
 
 // With the race detector pools forget at random, so that what is allocated says nothing.

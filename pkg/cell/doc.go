@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cell puts the parts of Berth together: an API node, a queue manager, a
 // conductor, a host's agent, or all of them in one process. Each New… joins what
 // knows no Kafka (flavors, queues, conductor, compute-agent) with the readers,

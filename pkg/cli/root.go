@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cli is the command line that talks to an API node: a file for each noun or
 // verb that a user types, and what they share: how results are printed, how long a
 // command waits, which instance a word means, and what a process exits with. It knows

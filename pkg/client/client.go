@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package client talks to an API node over HTTP. Every method takes a context,
 // checks nothing the server checks, and answers a *compute.Error whose kind is
 // the server's own.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package compute holds the words of Berth: every identifier, state and record
 // that two parts of the system say to each other has its type here, once.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package compute
 
 // Fate is what becomes of an instance once its host is declared dead.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package compute
 
 // MaxTraits is how many traits one entry of the catalog may name in a list, and

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package compute
 
 // Schema numbers the forms that records have had, from 1. A form is new where an

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package config reads a daemon's settings: the defaults that the caller has
 // filled in, over them a YAML file, over that the environment, over that what
 // the command line sets. It knows where every value is from, refuses what is no

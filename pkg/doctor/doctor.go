@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package doctor judges whether a Kafka cluster and the cell on it are as Berth
 // needs them. It asks nobody: Examine is a function of facts, and says for each
 // thing what it is, what it should be, and what to type to make it so.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package embedded runs a Kafka-speaking broker (kfake) inside the process,
 // for `berth dev`, `berth demo`, tests and simulation. It is no Kafka: a kill
 // loses who holds what in a queue, one goroutine serves all, and uninitialised

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package follow reads the instances of a cell through a Kafka client that the
 // caller already has. The adapters are franz (twmb/franz-go), sarama
 // (IBM/sarama) and kafkago (segmentio/kafka-go); each makes a Follower.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kafka makes Berth's clients of Kafka: the settings that all of them share, security, what their errors mean,
 // and what a process knows and logs of its brokers. What is done with a client is in the folders below it:
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kafkatest gives tests brokers: an embedded one, or real Kafka as
 // pkg/localkafka runs it.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lab is what bench and sim stand on: Berth as a laboratory sees it. A Product makes
 // the parts, a Site says where they run and by what they reach each other.
 // Berth is what pkg/cell puts together; tests put something in front of it, or leave it out.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package service starts and stops long-lived parts: in order, once, and
 // without leaving a goroutine behind.
 package service

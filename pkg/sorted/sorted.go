@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sorted keeps many things in order while they come and go, so that a
 // few of them, or how many there are before one, can be found without looking
 // at the others.

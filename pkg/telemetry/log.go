@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package telemetry makes what processes say about themselves.
 package telemetry
 

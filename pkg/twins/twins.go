@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package twins finds hosts that two agents speak for: a disk that was copied with
 // its host's name on it. It is pure.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package unpack reads record batches as brokers send them, and bounds what they
 // become in memory.
 //

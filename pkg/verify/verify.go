@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package verify compares what the log says with what the hosts say and with
 // the quotas, and explains every difference. It asks nobody: Compare is a
 // function of what was read.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wire turns the words of package compute into Kafka records and back:
 // topic names, keys, partitions, headers and the protobuf bodies of
 // proto/berth/v1.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The schema of the records. Needs nothing but Go: buf and protoc-gen-go are
 # built into .cache/bin, protoc-gen-go in the version of go.mod's runtime.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package advise decides what the queue manager tells about queues: how many
 // hosts could take their work, and how much of it there is. It tells little:
 // an agent needs to hear of a queue only when it would now wait on it half or

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plan decides what the queue manager does next: from the queues that
 // are wanted and what is seen to be there, one layer of steps with reasons.
 // Whoever carries them out looks again and asks again, until there are none.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ring decides which hosts the queue manager rings, and for which queues.
 //
 // A ring tells a host by name to look at a queue, or to wait on it for a while

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package accel finds out what machines of a host run on.
 package accel
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package console keeps the end of what a guest prints, in files.
 package console
 

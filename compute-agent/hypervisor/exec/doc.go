@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package exec runs machines through a command of the operator's own: a script
 // that switches servers on and off, say. What the command is asked and has to
 // answer is in deploy/exec/README.md, with a sample beside it.

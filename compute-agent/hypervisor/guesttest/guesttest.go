@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package guesttest has real guests for tests: a kernel as the distribution
 // ships it and an initramfs made here. Tests that need them are skipped where they
 // cannot be had, and fail there if BERTH_REQUIRE_QEMU is 1.

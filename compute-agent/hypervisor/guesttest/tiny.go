@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package guesttest
 
 // Tiny is a boot sector that prints TinyUp on the serial port and halts: a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package host says what this host has and which QEMU processes are on it, as the
 // kernel's files show it.
 package host

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package hypervisortest is the contract of package hypervisor as a test suite.
 // Every driver passes it.
 package hypervisortest

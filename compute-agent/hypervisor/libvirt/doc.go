@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package libvirt runs machines as libvirt's domains, through the daemon's socket
 // on the same host. A machine is a domain with a stamp of Berth's in its metadata
 // and a folder:

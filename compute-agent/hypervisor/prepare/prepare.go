@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package prepare is the order in which drivers whose machines are QEMUs prepare one, and the moments
 // between its steps at which an agent may die. What it leaves after an error is undone; what an agent
 // that died has left, the next Prepare or Destroy of the instance removes.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package qemu runs machines as plain QEMU processes, without any daemon. Each
 // has a folder; what is in it, and the processes there are, is all that is known:
 //

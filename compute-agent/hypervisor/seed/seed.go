@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package seed makes the disks on which cloud-init finds who a guest is (NoCloud).
 package seed
 

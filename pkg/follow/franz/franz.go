@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package franz follows instances through a client of
 // github.com/twmb/franz-go.
 package franz

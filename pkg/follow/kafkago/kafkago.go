@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kafkago follows instances with github.com/segmentio/kafka-go.
 package kafkago
 

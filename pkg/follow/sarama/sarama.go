@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sarama follows instances with github.com/IBM/sarama.
 package sarama
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package admin makes and removes topics, initialises the share state of queues, and asks brokers how far queues and
 // groups are.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package loop runs a wire.Handler over the partitions that a consumer group gives to this process.
 //
 // What the handler decides about a partition is in instances exactly once, in order, whichever process owned the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package read reads topics without a consumer group: the table behind a compacted topic, or the tail of a stream.
 //
 // A Reader hands over every record of its partitions in order, and says when it has caught up

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package share
 
 // Counts is what a puller has done since it was made.

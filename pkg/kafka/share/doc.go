@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package share pulls work from share-group queues (KIP-932), one record at a time, without being a member of any group:
 // docs/decisions/0047 says why it is no client library's consumer.
 //

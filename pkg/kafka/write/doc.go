@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package write writes records that must not be lost.
 //
 // A Producer's record is in the log, on all replicas in sync, once Send answers nil (TestProducerTriesAgain); records for

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package containers runs Kafka brokers in containers, where a Docker engine
 // answers, as pkg/localkafka runs them as processes.
 package containers

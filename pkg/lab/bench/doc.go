@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bench measures a Berth from outside: it sends boots at given moments,
 // watches the log for what becomes of them, counts in a simulated world what
 // really ran, and says how long everything took.

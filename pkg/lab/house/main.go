@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command house counts what makes a code base hard to read: large packages, long
 // functions and lines, comments about persons where a process is meant, words of pages. Run it in
 // the root of the repository; each row says what is counted.

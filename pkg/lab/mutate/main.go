@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command mutate puts small faults into a package, one at a time, and says which of them the package's own
 // tests let pass: conditions that hold always or never, < for <=, + for -, 0 for 1, statements left out,
 // functions that return at once.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package sim plays whole Berth in one process and in virtual time: the real
 // parts on an embedded broker over a network in memory, with faults from a
 // schedule, in a testing/synctest bubble. What happened is written down from

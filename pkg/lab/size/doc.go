@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package size says what a cloud of a given size would ask of Kafka and of
 // conductors: how long until everything is granted, what is busiest, and how many
 // cells are needed. It is a model in discrete time: events in a heap, no clock, no

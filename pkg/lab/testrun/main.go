@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command testrun runs go test and tells what a newcomer wants to know: before it what
 // the tests will need and what of that is missing here, while it runs which packages are
 // done, and after it what was skipped and why. It ends with the exit code of go test.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package franz publishes requests to Berth through a client of
 // github.com/twmb/franz-go.
 package franz

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kafkago publishes requests to Berth through a writer of
 // github.com/segmentio/kafka-go.
 package kafkago

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package rest holds the bodies of the HTTP API, once for the server and the
 // client, and their translation from and to the words of package compute.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wiretest makes records such as a large cell has, for tests that
 // measure what they cost.
 package wiretest

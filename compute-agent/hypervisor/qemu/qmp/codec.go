@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package qmp speaks QEMU's machine protocol: lines of JSON on a unix socket. A
 // client is made for one or a few commands and closed, for QEMU serves one at a
 // time.

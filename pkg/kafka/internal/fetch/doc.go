@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fetch reads partitions where they are led, for readers and loops: who leads which partition of a topic
 // (Source), how far each has been read (Cursor), and one fetch at one broker (Request).
 //

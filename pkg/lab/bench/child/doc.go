@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package child runs a part in a process of its own, and asks it over pipes what
 // it has counted.
 //
