@@ -45,10 +45,6 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 	return d.host.Inventory(d.o.Share(d.accel), int64(runtime.NumCPU()), d.host.MemoryMB(), disks, foreign)
 }
 
-func (d *Driver) share() host.Share {
-	return host.Share{Dir: d.o.Dir, MinFree: d.o.MinFree, Totals: d.o.Totals, Reserved: d.o.Reserved, Traits: d.o.Traits, Accel: d.accel}
-}
-
 // owns says whether a process is in a folder of ours.
 func (d *Driver) owns(p host.Process) bool {
 	return filepath.Dir(filepath.Dir(p.Option("pidfile"))) == d.o.Dir

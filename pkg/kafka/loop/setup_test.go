@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/pkg/kafka"
-	"github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/write"
 )
 
@@ -18,14 +17,4 @@ func producer(t testing.TB, cfg kafka.Config) *write.Producer {
 	}
 	t.Cleanup(p.Close)
 	return p
-}
-
-func adminOf(t testing.TB, cfg kafka.Config) *admin.Admin {
-	t.Helper()
-	a, err := admin.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(a.Close)
-	return a
 }

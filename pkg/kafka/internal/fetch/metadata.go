@@ -40,15 +40,6 @@ func Metadata(ctx context.Context, whom kmsg.Requestor, topics ...string) (*kmsg
 	return resp, nil
 }
 
-// describeTopic asks for one topic's metadata.
-func describeTopic(ctx context.Context, client *kgo.Client, topic string) (*kmsg.MetadataResponseTopic, error) {
-	m, err := topicMetadata(ctx, client, topic)
-	if err != nil {
-		return nil, err
-	}
-	return &m.Topics[0], nil
-}
-
 // topicMetadata is a broker's answer about a topic that there is.
 func topicMetadata(ctx context.Context, whom kmsg.Requestor, topic string) (*kmsg.MetadataResponse, error) {
 	m, err := Metadata(ctx, whom, topic)
