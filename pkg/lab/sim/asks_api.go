@@ -174,7 +174,7 @@ func (w *play) compareList(n int, p compute.Project, l listing) {
 
 // listDiffers says how a list is not the log; empty: it is.
 func (r *Recording) listDiffers(got []rest.Instance, p compute.Project, wants func(compute.Instance) bool) string {
-	logged, seen := r.instances(), map[compute.InstanceID]bool{}
+	logged, came, seen := r.instances(), r.firstSeen(), map[compute.InstanceID]bool{}
 	for _, g := range got {
 		i, state := logged[g.ID], g.State.Compute()
 		switch {
@@ -186,7 +186,7 @@ func (r *Recording) listDiffers(got []rest.Instance, p compute.Project, wants fu
 			return fmt.Sprintf("%s is shown as version %d, %s on %q, and is version %d, %s on %q",
 				g.Name, g.Version, g.State, g.Host, i.Version, i.State, i.Host)
 		}
-		if wrong := r.placeDiffers(g, logged); wrong != "" {
+		if wrong := r.placeDiffers(g, logged, came); wrong != "" {
 			return wrong
 		}
 		seen[g.ID] = true

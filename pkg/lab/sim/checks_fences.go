@@ -305,9 +305,9 @@ func checkShown(r *Recording) (wrong []Violation) {
 		return nil
 	}
 	for _, x := range r.Showed {
-		i, slack := x.Instance, r.Schedule.slack()
+		i, slack, signs := x.Instance, r.Schedule.slack(), r.signs(x.Instance.Host)
 		heard := func(from, to time.Time) bool {
-			return slices.ContainsFunc(r.signs(i.Host), func(at time.Time) bool { return at.After(from) && !at.After(to) })
+			return slices.ContainsFunc(signs, func(at time.Time) bool { return at.After(from) && !at.After(to) })
 		}
 		silent := !heard(x.Began.Add(-surelySilent-slack), x.Answered.Add(time.Second+slack))
 		switch is := i.State.Compute(); {

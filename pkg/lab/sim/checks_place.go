@@ -14,11 +14,13 @@ import (
 // has by the log: among all that waits in its queue, what came first is first. What came
 // within a second of each other may stand either way, within a minute where something goes
 // wrong: what was decided first may be written last. Empty: it is there.
-func (r *Recording) placeDiffers(g rest.Instance, logged map[compute.InstanceID]compute.Instance) string {
+func (r *Recording) placeDiffers(
+	g rest.Instance, logged map[compute.InstanceID]compute.Instance, came map[compute.InstanceID]time.Time,
+) string {
 	if g.Waiting == nil || g.Waiting.Place == nil {
 		return ""
 	}
-	came, apart := r.firstSeen(), time.Second+r.Schedule.slack()
+	apart := time.Second + r.Schedule.slack()
 	if len(r.Schedule.Faults) > 0 {
 		apart = time.Minute
 	}

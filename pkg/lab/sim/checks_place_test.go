@@ -29,7 +29,7 @@ func TestPlaceDiffers(t *testing.T) {
 		{"d", 3, 4, true}, {"d", 2, 4, false},
 	} {
 		g := rest.Instance{ID: c.id, Queue: "q", Waiting: &rest.Reason{Place: &rest.Place{Position: c.position, Depth: c.depth}}}
-		if wrong := r.placeDiffers(g, logged); (wrong == "") != c.well {
+		if wrong := r.placeDiffers(g, logged, r.firstSeen()); (wrong == "") != c.well {
 			t.Errorf("%s at %d of %d: %q", c.id, c.position, c.depth, wrong)
 		}
 	}
