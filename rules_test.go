@@ -59,6 +59,7 @@ var arrows = map[string][]string{
 	"pkg/kafka/internal/batch":      {"pkg/wire"},
 	"pkg/kafka/internal/fetch":      {"pkg/compute", "pkg/wire", "pkg/service", "pkg/unpack", "pkg/kafka", "pkg/kafka/internal/pace", "pkg/kafka/internal/retry"},
 	"pkg/kafka/internal/brokertest": {"*"},
+	"pkg/kafka/internal/clienttest": {"*"},
 	"pkg/kafka/internal/readtest":   {"*"},
 	"pkg/kafka/write":               {"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/"},
 	"pkg/kafka/read":                {"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/"},

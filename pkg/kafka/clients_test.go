@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafka/internal/readtest"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/kafka/write"
@@ -52,7 +53,7 @@ func TestMetricsOfProducersAndReaders(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg, reg := brokertest.Counting(brokertest.TestConfig(b))
 		brokertest.MakeTopic(t, cfg, cfg.Topics.Hosts(), 1, nil)
-		one, two := producer(t, cfg), producer(t, cfg)
+		one, two := clienttest.Producer(t, cfg), clienttest.Producer(t, cfg)
 		for _, p := range []*write.Producer{one, two} {
 			if err := p.Send(brokertest.Patient(t), wire.Record{Key: []byte("h"), Value: []byte("v")}.To(cfg.Topics.Hosts(), 0)); err != nil {
 				t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafka/internal/readtest"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/kafka/share"
@@ -87,7 +88,7 @@ func TestFirstMinuteOfClients(t *testing.T) {
 	for brokers, most := range map[int]int{1: 2, 3: 6} {
 		t.Run(fmt.Sprint(brokers, " brokers"), func(t *testing.T) {
 			brokertest.WithRefusing(t, brokers, func(t *testing.T, c brokertest.Refusing) {
-				a := adminOf(t, c.Cfg)
+				a := clienttest.Admin(t, c.Cfg)
 				ids, err := a.EnsureQueueTopics(t.Context(), []compute.QueueName{"a"}, 1)
 				if err == nil {
 					err = a.InitShareState(t.Context(), "g", []compute.QueueName{"a"})
@@ -160,7 +161,7 @@ func TestReporterWritesWhereAProducerWould(t *testing.T) {
 		if err := w.Send(brokertest.Patient(t), recs...); err != nil {
 			t.Fatal(err)
 		}
-		if err := producer(t, brokertest.TestConfig(b)).Send(brokertest.Patient(t), recs...); err != nil {
+		if err := clienttest.Producer(t, brokertest.TestConfig(b)).Send(brokertest.Patient(t), recs...); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Send(brokertest.Patient(t), wire.Record{Value: []byte("last")}.To(topic, 0), wire.Record{Value: []byte("last")}.To(topic, 1)); err != nil {

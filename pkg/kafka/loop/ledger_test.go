@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -400,7 +401,7 @@ type feeder struct {
 
 // feeding makes a feeder; keys that begin with "report" go to reports.
 func feeding(t testing.TB, cfg kafka.Config, keys ...string) *feeder {
-	return &feeder{t: t, p: producer(t, cfg), cfg: cfg, n: map[string]int{}, keys: keys}
+	return &feeder{t: t, p: clienttest.Producer(t, cfg), cfg: cfg, n: map[string]int{}, keys: keys}
 }
 
 // more writes the next n numbers of every key; key i goes to partition i modulo partitions.

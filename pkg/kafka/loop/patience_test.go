@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -40,7 +41,7 @@ func TestPatientReports(t *testing.T) {
 			return 0
 		}}, l)
 		brokertest.Await(t, a.Ready(), "the loop is ready")
-		p := producer(t, cfg)
+		p := clienttest.Producer(t, cfg)
 		at := func(after time.Duration, topic string, partition int32, value string) {
 			time.Sleep(time.Until(began.Add(after)))
 			if err := p.Send(t.Context(), wire.Record{Key: []byte(value), Value: []byte(value)}.To(topic, partition)); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -132,7 +133,7 @@ func TestReaderHandsOverTheWholeRecord(t *testing.T) {
 		cfg := brokertest.TestConfig(b)
 		topic := b.Prefix + "stream"
 		brokertest.MakeTopic(t, cfg, topic, 3, nil)
-		p := producer(t, cfg)
+		p := clienttest.Producer(t, cfg)
 		sent := []wire.Record{
 			{Key: []byte("a"), Value: []byte("v"), Headers: []wire.Header{{Key: "h", Value: []byte("1")}, {Key: "h", Value: []byte("2")}}},
 			{Key: []byte("b"), Value: nil},
@@ -323,7 +324,7 @@ func TestReaderSyncSeesWhatWasAcknowledged(t *testing.T) {
 		topic := b.Prefix + "table"
 		brokertest.MakeTopic(t, cfg, topic, 4, nil)
 		r := read(t, cfg, Options{Topic: topic})
-		p := producer(t, cfg)
+		p := clienttest.Producer(t, cfg)
 		for i := range 20 {
 			v := fmt.Sprint(i)
 			if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte(v)}.To(topic, int32(i%4))); err != nil {
@@ -411,7 +412,7 @@ func TestReaderEndsWhenItsTopicIsAnother(t *testing.T) {
 		brokertest.Put(t, cfg, topic, 0, "old")
 		r := read(t, cfg, Options{Topic: topic, MaxWait: 200 * time.Millisecond})
 		r.upTo(t, "old")
-		if err := adminOf(t, cfg).DeleteTopics(brokertest.Patient(t), topic); err != nil {
+		if err := clienttest.Admin(t, cfg).DeleteTopics(brokertest.Patient(t), topic); err != nil {
 			t.Fatal(err)
 		}
 		brokertest.MakeTopic(t, cfg, topic, 1, nil)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -42,7 +43,7 @@ func TestJointReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		fetched := fetches(t, reg)
-		p := producer(t, cfg)
+		p := clienttest.Producer(t, cfg)
 		j := NewSharedFetch(cfg)
 		topics := []string{cfg.Topics.Instances(), cfg.Topics.Requests(), cfg.Topics.Reports()}
 		var rs []*reading
@@ -90,7 +91,7 @@ func TestJointReaders(t *testing.T) {
 func TestJointReaderThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := brokertest.VirtualCell(t)
-		p, j := producer(t, cfg), NewSharedFetch(cfg)
+		p, j := clienttest.Producer(t, cfg), NewSharedFetch(cfg)
 		first := j.read(t, Options{Topic: cfg.Topics.Instances()})
 		brokertest.Await(t, first.Ready(), "the reader is ready")
 		time.Sleep(DefaultWait / 2)
@@ -164,7 +165,7 @@ func TestJointReaderWithAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		fetched := fetches(t, reg)
-		p, j := producer(t, cfg), NewSharedFetch(cfg)
+		p, j := clienttest.Producer(t, cfg), NewSharedFetch(cfg)
 		eager := j.read(t, Options{Topic: cfg.Topics.Instances()})
 		paced := j.read(t, Options{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, Pace: 3 * time.Second})
 		brokertest.Await(t, eager.Ready(), "the reader is ready")

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/pkg/embedded"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -58,7 +59,7 @@ func TestPacedReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := brokertest.VirtualCell(t)
 		const pace = time.Second
-		p := producer(t, cfg)
+		p := clienttest.Producer(t, cfg)
 		send := func(value string) {
 			if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(cfg.Topics.Requests(), 0)); err != nil {
 				t.Fatal(err)

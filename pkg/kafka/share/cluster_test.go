@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/kafkatest"
@@ -89,7 +90,7 @@ func (p *testPuller) persist(t testing.TB, q wire.QueueRef) wire.Pulled {
 // replicated makes a queue with a replica at each of three brokers.
 func replicated(t testing.TB, cfg kafka.Config, name compute.QueueName) wire.QueueRef {
 	t.Helper()
-	a := adminOf(t, cfg)
+	a := clienttest.Admin(t, cfg)
 	ids, err := a.EnsureQueueTopics(brokertest.Patient(t), []compute.QueueName{name}, 3)
 	if err == nil {
 		err = a.InitShareState(brokertest.Patient(t), "g", []compute.QueueName{name})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -157,7 +158,7 @@ func TestUninitialisedQueue(t *testing.T) {
 	b := kafkatest.Kafka(t) // the embedded broker initialises by itself
 	cfg, group := brokertest.TestConfig(b), b.Prefix+"g"
 	a := initialised(t, cfg, group, "a")[0]
-	bare := queueIn(t, adminOf(t, cfg), group, "bare")[0]
+	bare := queueIn(t, clienttest.Admin(t, cfg), group, "bare")[0]
 	logs, logged := brokertest.LogTo(&cfg)
 	brokertest.Put(t, cfg, cfg.Topics.Build("bare"), 0, "lost")
 	p := pull(t, cfg, Options{MaxWait: short})

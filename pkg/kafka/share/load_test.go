@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -64,7 +65,7 @@ func TestManyPullers(t *testing.T) {
 		if len(seen) != records || sum.Records != records || sum.AcksRefused+sum.AcksUnknown+sum.Sessions != 0 {
 			t.Errorf("%d of %d records came: %+v", len(seen), records, sum)
 		}
-		for _, q := range progress(t, adminOf(t, cfg), qs) {
+		for _, q := range progress(t, clienttest.Admin(t, cfg), qs) {
 			if q.Start != q.LogEnd {
 				t.Errorf("queue %s: finished up to %d of %d", q.Queue.Name, q.Start, q.LogEnd)
 			}
@@ -96,7 +97,7 @@ func fill(t testing.TB, cfg kafka.Config, names []compute.QueueName, records int
 		v := fmt.Append(nil, i)
 		recs = append(recs, wire.Record{Key: v, Value: v}.To(cfg.Topics.Build(names[i%len(names)]), 0))
 	}
-	p := producer(t, cfg)
+	p := clienttest.Producer(t, cfg)
 	for some := range slices.Chunk(recs, 50) {
 		if err := p.Send(brokertest.Patient(t), some...); err != nil {
 			t.Fatal(err)
@@ -110,7 +111,7 @@ func TestPullersLeaveNothingBehind(t *testing.T) {
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
 		before := goleak.IgnoreCurrent()
 		for i := range 5 {
-			put := producer(t, cfg)
+			put := clienttest.Producer(t, cfg)
 			if err := put.Send(brokertest.Patient(t), wire.Record{Value: fmt.Append(nil, i)}.To(cfg.Topics.Build("a"), 0)); err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
@@ -107,7 +108,7 @@ func TestTopicMadeAgainIsNotFetched(t *testing.T) {
 		if r := p.fetch(t, old); r.Record != nil {
 			t.Fatalf("%+v", r)
 		}
-		if err := adminOf(t, cfg).DeleteTopics(brokertest.Patient(t), cfg.Topics.Build("a")); err != nil {
+		if err := clienttest.Admin(t, cfg).DeleteTopics(brokertest.Patient(t), cfg.Topics.Build("a")); err != nil {
 			t.Fatal(err)
 		}
 		made := initialised(t, cfg, group, "a")[0]

@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/clienttest"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -118,7 +119,7 @@ func (p *testPuller) settled(t testing.TB, acks uint64) Counts {
 // initialised makes queues that can be pulled from.
 func initialised(t testing.TB, cfg kafka.Config, group string, names ...compute.QueueName) []wire.QueueRef {
 	t.Helper()
-	a := adminOf(t, cfg)
+	a := clienttest.Admin(t, cfg)
 	refs := queueIn(t, a, group, names...)
 	if err := a.InitShareState(brokertest.Patient(t), group, names); err != nil {
 		t.Fatal(err)

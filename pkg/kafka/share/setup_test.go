@@ -6,10 +6,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
-	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -34,24 +32,4 @@ func progress(t testing.TB, a *admin.Admin, refs []wire.QueueRef) []admin.QueueP
 		t.Fatal(err)
 	}
 	return ps
-}
-
-func producer(t testing.TB, cfg kafka.Config) *write.Producer {
-	t.Helper()
-	p, err := write.NewProducer(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	return p
-}
-
-func adminOf(t testing.TB, cfg kafka.Config) *admin.Admin {
-	t.Helper()
-	a, err := admin.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(a.Close)
-	return a
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package read
+package clienttest
 
 import (
 	"testing"
@@ -10,7 +10,8 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/write"
 )
 
-func producer(t testing.TB, cfg kafka.Config) *write.Producer {
+// Producer is a producer until the test ends.
+func Producer(t testing.TB, cfg kafka.Config) *write.Producer {
 	t.Helper()
 	p, err := write.NewProducer(cfg)
 	if err != nil {
@@ -20,7 +21,8 @@ func producer(t testing.TB, cfg kafka.Config) *write.Producer {
 	return p
 }
 
-func adminOf(t testing.TB, cfg kafka.Config) *admin.Admin {
+// Admin is an admin until the test ends.
+func Admin(t testing.TB, cfg kafka.Config) *admin.Admin {
 	t.Helper()
 	a, err := admin.New(cfg)
 	if err != nil {
