@@ -21,7 +21,7 @@ func TestFinishedRecordsAreRemoved(t *testing.T) {
 		f.publish(names.Catalog(), flavor("x"), flavor("y"))
 		settle(time.Second)
 		f.mu.Lock()
-		f.topics["x"].start, f.topics["x"].end = 40, 43
+		f.topics["x"].start, f.topics["x"].unwritten, f.topics["x"].end = 42, 2, 45
 		f.mu.Unlock()
 		f.changes()
 		settle(5 * time.Minute)

@@ -23,7 +23,8 @@
 //     to be written (the conductor's CatalogAge, SyncTimeout and deafFor, and
 //     the loop's DefaultTurnTimeout): CloseFor is longer, lest one that was
 //     taken comes when its queue is gone.
-//   - DeleteBelow: never above the share start offset, which only rises.
+//   - DeleteBelow: never above the share start offset that is written down, which
+//     only rises.
 //   - Advice: the reader takes the newest; it is only advice.
 //   - InitShare: the one that harms. On a queue in use it answers that all is
 //     well, and at the next change of leader finished work comes back (hosts

@@ -41,6 +41,7 @@ type topic struct {
 	id         compute.TopicID
 	group      string // in which it is initialised
 	start, low int64  // share start offset, log start
+	unwritten  int64  // of the share start offset: so much of it is not written down yet
 	end        int64
 }
 
@@ -365,7 +366,7 @@ func (m *member) Progress(ctx context.Context, refs []wire.QueueRef) ([]Progress
 			case t.group != r.Group:
 				out[i] = Progress{Start: -1}
 			default:
-				out[i] = Progress{TopicID: t.id, Start: t.start, LogStart: t.low, Depth: t.end - t.start}
+				out[i] = Progress{TopicID: t.id, Start: t.start, Written: t.start - t.unwritten, LogStart: t.low, Depth: t.end - t.start}
 			}
 		}
 		return nil
@@ -377,7 +378,7 @@ func (m *member) DeleteBelow(ctx context.Context, below map[compute.QueueName]in
 	return m.far.call(ctx, m.name, "truncate", join(slices.Sorted(maps.Keys(below))), func() error {
 		for q, offset := range below {
 			if t := m.far.topics[q]; t != nil {
-				if offset > t.start {
+				if offset > t.start-t.unwritten {
 					m.far.breach("%s: unfinished records deleted", q)
 				}
 				t.low = offset

@@ -215,7 +215,7 @@ func (f far) Progress(ctx context.Context, refs []wire.QueueRef) ([]queues.Progr
 	all, err := f.admin.QueueProgress(ctx, refs)
 	var out []queues.Progress
 	for _, p := range all {
-		out = append(out, queues.Progress{TopicID: p.TopicID, Start: p.Start, LogStart: p.LogStart, Depth: p.Depth, Err: p.Err})
+		out = append(out, queues.Progress{TopicID: p.TopicID, Start: p.Start, Written: p.Written, LogStart: p.LogStart, Depth: p.Depth, Err: p.Err})
 	}
 	return out, err
 }

@@ -158,7 +158,9 @@ func (t *term) refs() []wire.QueueRef {
 }
 
 // truncate removes what is below the share start offsets as they were just
-// asked for, never above. Whether work was lost is asked of that offset, not of
+// asked for and are written down, never above: a broker that leads a queue next
+// begins there, and one that finds the records of a gap removed hands out nothing
+// ever after. Whether work was lost is asked of that offset, not of
 // the records, so nothing that check needs is removed.
 func (t *term) truncate(ctx context.Context, refs []wire.QueueRef) error {
 	idle := t.idle(refs, nil)
@@ -174,8 +176,8 @@ func (t *term) truncate(ctx context.Context, refs []wire.QueueRef) error {
 		if p.Err != nil || p.TopicID != refs[i].TopicID {
 			continue
 		}
-		if p.Start > p.LogStart {
-			below[refs[i].Name] = p.Start
+		if p.Written > p.LogStart {
+			below[refs[i].Name] = p.Written
 		}
 		if idle[refs[i].Name] && p.Depth > 0 {
 			t.view.stray[refs[i].Name] = uint64(p.Depth)

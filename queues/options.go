@@ -82,6 +82,7 @@ type Shares interface {
 type Progress struct {
 	TopicID  compute.TopicID // the incarnation this is about
 	Start    int64           // share start offset: everything below is done; -1: not initialised
+	Written  int64           // the share start offset as it is written down: only what is below it may be removed
 	LogStart int64           // the oldest offset that still exists
 	Depth    int64           // records that are not done
 	Err      error           // why nothing is known of it; then the rest means nothing

@@ -108,7 +108,7 @@ func (f groundwork) Progress(ctx context.Context, refs []wire.QueueRef) ([]queue
 	progress, err := f.admin.QueueProgress(ctx, refs)
 	out := make([]queues.Progress, len(progress))
 	for i, p := range progress {
-		out[i] = queues.Progress{TopicID: p.TopicID, Start: p.Start, LogStart: p.LogStart, Depth: p.Depth, Err: p.Err}
+		out[i] = queues.Progress{TopicID: p.TopicID, Start: p.Start, Written: p.Written, LogStart: p.LogStart, Depth: p.Depth, Err: p.Err}
 	}
 	return out, err
 }

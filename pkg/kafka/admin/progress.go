@@ -22,7 +22,11 @@ type QueueProgress struct {
 	// brokers write the share start offset down only with the next
 	// acknowledgement after the one that moved it, so while others remain it may
 	// be behind by what was acknowledged last; when nothing remains it is LogEnd.
-	Start    int64
+	Start int64
+	// Written is the share start offset as the brokers have written it down: never
+	// above Start, and where a broker that leads the queue next begins. Only what is
+	// below it may be removed.
+	Written  int64
 	LogStart int64 // the oldest offset that still exists
 	LogEnd   int64 // the offset the next record gets
 	Depth    int64 // records that are not done; without share state, all there are
@@ -95,7 +99,7 @@ func worse(err, expected error) error {
 const wholeTopic = -1
 
 func progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedOffset) QueueProgress {
-	p := QueueProgress{Queue: q, TopicID: topicID(s.topic), Start: s.start}
+	p := QueueProgress{Queue: q, TopicID: topicID(s.topic), Start: s.start, Written: s.start}
 	first, ok1 := start[0]
 	next, ok2 := end[0]
 	trouble := errors.Join(first.Err, next.Err, start[wholeTopic].Err, end[wholeTopic].Err)
@@ -120,25 +124,4 @@ func progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedO
 		}
 	}
 	return p
-}
-
-// DeleteRecordsBelow removes the records of queues below these offsets; it
-// must be called with nothing above the share start offset. Queues that do not
-// exist are no error.
-func (a *Admin) DeleteRecordsBelow(ctx context.Context, below map[compute.QueueName]int64) error {
-	const op = "remove finished records"
-	offsets := kadm.Offsets{}
-	for q, offset := range below {
-		offsets.AddOffset(a.cfg.Topics.Build(q), 0, offset, -1)
-	}
-	answers, err := a.kadm.DeleteRecords(ctx, offsets)
-	if err := worse(err, kerr.UnknownTopicOrPartition); err != nil {
-		return kafka.Classify(op, err)
-	}
-	for _, d := range answers.Sorted() {
-		if d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
-			return kafka.Classify(op+": "+d.Topic, d.Err)
-		}
-	}
-	return nil
 }

@@ -197,6 +197,10 @@ func TestQueueProgress(t *testing.T) {
 			t.Helper()
 			got := progress(t, a, refs)
 			got[2] = QueueProgress{Queue: got[2].Queue, Err: got[2].Err}
+			if w := got[0].Written; w < 0 || w > got[0].Start {
+				t.Errorf("%s: %d is written down, of a start at %d", when, w, got[0].Start)
+			}
+			got[0].Written, got[1].Written = 0, 0
 			if got[0].Start < want[0].Start && got[0].Start >= want[0].LogStart && got[0].Depth > 0 {
 				got[0].Start = want[0].Start // written down later
 			}
