@@ -177,7 +177,7 @@ func TestExamine(t *testing.T) {
 		"gone":            {func(f *Facts) { f.Progress[0].Err = wire.ErrNoTopic }, []string{"FAIL queue q1: its topic: does not exist"}},
 		"unknown":         {func(f *Facts) { f.Progress[0].Err = fmt.Errorf("not now") }, []string{"FAIL queue q1: its share state: not known: not now"}},
 		"group": {func(f *Facts) {
-			f.Groups["b.agents-0"] = map[string]string{"share.delivery.count.limit": "5", "share.record.lock.duration.ms": "30000"}
+			f.Groups["b.agents-0"] = map[string]string{"share.delivery.count.limit": "5", "share.record.lock.duration.ms": "30000", "share.partition.max.record.locks": "4000"}
 		}, []string{"warn share group b.agents-0: share.delivery.count.limit: 5"}},
 
 		"no conductor":  {func(f *Facts) { f.Conductor.Members = nil }, []string{"FAIL conductors: running: 0"}},

@@ -5,6 +5,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -201,7 +202,7 @@ func TestSettingsOfAGroupThatAreRefused(t *testing.T) {
 				c.ControlKey(int16(kmsg.IncrementalAlterConfigs), func(k kmsg.Request) (kmsg.Response, error, bool) {
 					c.KeepControl()
 					asked := k.(*kmsg.IncrementalAlterConfigsRequest).Resources[0]
-					if of.limit && asked.Configs[0].Name != "share.delivery.count.limit" {
+					if of.limit && !slices.Contains([]string{"share.delivery.count.limit", "share.partition.max.record.locks"}, asked.Configs[0].Name) {
 						return nil, nil, false
 					}
 					resp := k.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)

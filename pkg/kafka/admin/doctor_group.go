@@ -73,7 +73,10 @@ func (a *Admin) LookAtShareGroup(ctx context.Context, group string) (map[string]
 
 // ShareGroupSettings are what LookAtShareGroup should find.
 func ShareGroupSettings() map[string]string {
-	return map[string]string{"share.delivery.count.limit": deliveryLimit, "share.record.lock.duration.ms": lockMillis}
+	return map[string]string{
+		"share.delivery.count.limit": deliveryLimit, "share.record.lock.duration.ms": lockMillis,
+		"share.partition.max.record.locks": lockLimit,
+	}
 }
 
 // TopicPlan is how a topic should be.

@@ -17,6 +17,7 @@ import (
 const (
 	deliveryLimit = "25"    // deliveries of a record before it is dropped: far more than hosts that decline it
 	lockMillis    = "30000" // how long a record is its taker's without a renewal
+	lockLimit     = "4000"  // records handed out beyond the first that is not done; brokers allow no more by themselves
 )
 
 // configureGroup sets what the agents count on. It may be done at any time and
@@ -31,15 +32,23 @@ func (a *Admin) configureGroup(ctx context.Context, group string) error {
 	if err != nil {
 		return kafka.Classify(op, err)
 	}
-	err = a.setGroup(ctx, group, map[string]string{"share.delivery.count.limit": deliveryLimit})
-	if errors.Is(err, kerr.InvalidConfig) || errors.Is(err, kerr.InvalidRequest) {
-		// The work of a queue whose records are dropped early is published
-		// again, later than it could be: no reason not to start.
-		a.cfg.Log.Warn("the brokers do not let a record be delivered that often; set group.share.max.delivery.count.limit",
-			zap.String("group", group), zap.String("share.delivery.count.limit", deliveryLimit), zap.Error(err))
-		return nil
+	for _, limit := range []struct{ key, value, broker string }{
+		// The work of a queue whose records are dropped early is published again, later
+		// than it could be; and a build that takes long to prepare holds up what came
+		// long after it. Neither is a reason not to start.
+		{"share.delivery.count.limit", deliveryLimit, "group.share.max.delivery.count.limit"},
+		{"share.partition.max.record.locks", lockLimit, "group.share.max.partition.max.record.locks"},
+	} {
+		err := a.setGroup(ctx, group, map[string]string{limit.key: limit.value})
+		switch {
+		case errors.Is(err, kerr.InvalidConfig) || errors.Is(err, kerr.InvalidRequest):
+			a.cfg.Log.Warn("the brokers do not allow a limit of a share group as large as it should be: set "+limit.broker,
+				zap.String("group", group), zap.String(limit.key, limit.value), zap.Error(err))
+		case err != nil:
+			return kafka.Classify(op, err)
+		}
 	}
-	return kafka.Classify(op, err)
+	return nil
 }
 
 func (a *Admin) setGroup(ctx context.Context, group string, configs map[string]string) error {
