@@ -114,7 +114,6 @@ func TestAdminWaits(t *testing.T) {
 		"ask how far":                     {asksHowFar, brokertest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound)}},
 		"ask for positions":               {asksForPositions, brokertest.Refusals{Key: kmsg.OffsetFetch, Codes: append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError, kerr.GroupIDNotFound)}},
 		"ask for positions, finding them": {asksForPositions, brokertest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
-		"trim":                            {trims, brokertest.Refuse(kmsg.DeleteRecords, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of.Each(t, func(t *testing.T, code *kerr.Error) {
@@ -124,6 +123,31 @@ func TestAdminWaits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A queue that is gone or has another leader now keeps its records until the next round: another leader
+// may be one that not all replicas are in sync with.
+func TestRemovalIsLeftForTheNextRound(t *testing.T) {
+	brokertest.Refuse(kmsg.DeleteRecords, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition).Each(t, func(t *testing.T, code *kerr.Error) {
+		brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
+			a := adminOf(t, c.Cfg)
+			if err := findsAQueue(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+			queue := c.Cfg.Topics.Build("old")
+			brokertest.Put(t, c.Cfg, queue, 0, "0", "1")
+			hits := c.Refuse(kmsg.DeleteRecords, code, 1)
+			for _, want := range []int64{0, 1} {
+				if err := a.DeleteRecordsBelow(t.Context(), map[compute.QueueName]int64{"old": 1}); err != nil {
+					t.Fatal(err)
+				}
+				if at := logStart(t, a, queue); at != want {
+					t.Errorf("the log begins at %d, and not at %d", at, want)
+				}
+			}
+			brokertest.HitBy(t, hits, 1)
+		})
+	})
 }
 
 // Whether something was initialised is not asked before it is either done or dead.

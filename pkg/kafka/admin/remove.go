@@ -31,10 +31,12 @@ import (
 // many, is sent a batch that begins before its end, and gives the partition up for good
 // (UnexpectedAppendOffsetException, Kafka 4.3.1). It is never in sync again by itself, and
 // the next broker that dies stops the queue. What was removed while all replicas were in
-// sync lies below every later epoch. So the question and the removal go to the same
-// leader, without the retries of a client, which would find the next one.
+// sync lies below every later epoch. So the leader itself is asked whether they are, for
+// another broker may know an older leader, and the removal goes to the same broker
+// without the retries of a client, which would find the next leader.
 func (a *Admin) DeleteRecordsBelow(ctx context.Context, below map[compute.QueueName]int64) error {
 	const op = "remove finished records"
+	var all []error
 	for piece := range pieces(slices.Sorted(maps.Keys(below))) {
 		topics := make([]string, len(piece))
 		offsets := map[string]int64{}
@@ -42,29 +44,55 @@ func (a *Admin) DeleteRecordsBelow(ctx context.Context, below map[compute.QueueN
 			topics[i] = a.cfg.Topics.Build(q)
 			offsets[topics[i]] = below[q]
 		}
-		m, err := fetch.Metadata(ctx, a.client, topics...)
-		if err != nil {
-			return kafka.Classify(op, err)
-		}
-		for leader, topics := range byLeaderInSync(m.Topics) {
-			if err := a.deleteRecords(ctx, leader, topics, offsets); err != nil {
-				return kafka.Classify(op, err)
-			}
-		}
+		all = append(all, a.deleteFinished(ctx, topics, offsets))
 	}
-	return nil
+	return kafka.Classify(op, errors.Join(all...))
 }
 
-// byLeaderInSync sorts topics of one partition by its leader, and leaves out those of which a
-// replica is not in sync.
-func byLeaderInSync(topics []kmsg.MetadataResponseTopic) map[int32][]string {
-	out := map[int32][]string{}
+// deleteFinished asks any broker which one leads each topic, and then all leaders together. A broker that is
+// cut off holds up those alone that it leads.
+func (a *Admin) deleteFinished(ctx context.Context, topics []string, below map[string]int64) error {
+	m, err := fetch.Metadata(ctx, a.client, topics...)
+	if err != nil {
+		return err
+	}
+	byLeader := map[int32][]string{}
+	for _, t := range m.Topics {
+		if t.ErrorCode == 0 && len(t.Partitions) > 0 && t.Partitions[0].ErrorCode == 0 {
+			byLeader[t.Partitions[0].Leader] = append(byLeader[t.Partitions[0].Leader], *t.Topic)
+		}
+	}
+	errs := make(chan error, len(byLeader))
+	for leader, topics := range byLeader {
+		go func() { errs <- a.deleteAt(ctx, leader, topics, below) }()
+	}
+	var all []error
+	for range byLeader {
+		all = append(all, <-errs)
+	}
+	return errors.Join(all...)
+}
+
+// deleteAt has one broker remove records of those topics that it says that it leads with all replicas in sync.
+func (a *Admin) deleteAt(ctx context.Context, leader int32, topics []string, below map[string]int64) error {
+	m, err := fetch.Metadata(ctx, a.client.Broker(int(leader)), topics...)
+	if err != nil {
+		return err
+	}
+	if topics = inSyncAt(m.Topics, leader); len(topics) == 0 {
+		return nil
+	}
+	return a.deleteRecords(ctx, leader, topics, below)
+}
+
+// inSyncAt are the topics of one partition that a broker leads with all replicas in sync.
+func inSyncAt(topics []kmsg.MetadataResponseTopic, leader int32) (out []string) {
 	for _, t := range topics {
 		if t.ErrorCode != 0 || len(t.Partitions) == 0 {
 			continue
 		}
-		if p := t.Partitions[0]; p.ErrorCode == 0 && p.Leader >= 0 && len(p.ISR) == len(p.Replicas) {
-			out[p.Leader] = append(out[p.Leader], *t.Topic)
+		if p := t.Partitions[0]; p.ErrorCode == 0 && p.Leader == leader && len(p.ISR) == len(p.Replicas) {
+			out = append(out, *t.Topic)
 		}
 	}
 	return out
