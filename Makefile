@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Berth. `make demo` shows it, `make test` proves it, `make lint` is what CI asks of every change.
+# Berth. `make demo` shows it, `make test` tests it in minutes; `make test-all` and `make lint` are what CI asks of every change.
 
 GO       ?= go
 BIN      := bin/berth
@@ -7,7 +7,7 @@ TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
 
-.PHONY: build demo dev test sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln graphs lint fmt proto proto-check clean
+.PHONY: build demo dev test test-all sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln graphs lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -18,10 +18,25 @@ demo: build ## everything in one process, 20 simulated hosts, no set-up
 dev: build ## the same, and it stays up
 	$(BIN) dev
 
-test: ## everything; needs Java and Maven for the parts on real Kafka
-	GO=$(GO) $(GO) run ./pkg/lab/testrun -again -- -race -timeout 40m ./...
-	$(GO) test -count=1 -tags synctests -run '^(TestSimulation|TestScheduleFiles)$$' ./pkg/lab/sim # -race leaves time for a few schedules only; the tag is for worlds of several brokers
+# Packages that take longest begin, so that none of them runs alone at the end.
+SLOW   := ./pkg/celltest ./cmd/berth/measure ./compute-agent/hypervisor/qemu ./compute-agent/hypervisor/libvirt ./cmd/berth ./pkg/kafka/share ./pkg/lab/sim
+# Clients of Kafka are tested on real Kafka by make test too; what else runs on it is whole cells and benches, and takes long.
+CLIENT := ./pkg/kafka/... ./pkg/follow/... ./pkg/publish/... ./pkg/kafkatest
+# Nothing here runs beside anything else (cores, commands that end at once, checks of files): the race detector would only be slow.
+# What cmd/berth starts, the API node and everything in one process, has its races looked for in pkg/api and pkg/celltest.
+SINGLE := . ./cmd/berth ./deploy ./compute-agent/offer ./compute-agent/task ./conductor/admit ./conductor/quota ./flavors/catalog \
+	./queues/advise ./queues/plan ./queues/ring ./pkg/cli ./pkg/twins ./pkg/lab/house ./pkg/lab/mutate ./pkg/lab/size ./pkg/lab/testrun
+
+test: ## what shows within minutes that a change is sound; no guests, no whole cells on real Kafka, no race detector
 	cd docs/graphs && $(GO) test ./...
+	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "About 5 minutes on two idle cores, and 3 more where nothing is compiled yet." \
+		-first "$(SLOW)" -without "-short=$(CLIENT)" -- -short -p 3 -timeout 10m ./...
+
+test-all: ## everything, with the race detector; CI runs it
+	cd docs/graphs && $(GO) test ./...
+	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "About 20 minutes on two idle cores, and 3 more where nothing is compiled yet." \
+		-first "$(SLOW)" -without "-race=$(SINGLE)" -again -- -race -p 3 -timeout 40m ./...
+	$(GO) test -count=1 -tags synctests -run '^(TestSimulation|TestScheduleFiles)$$' ./pkg/lab/sim # -race leaves time for a few schedules only; the tag is for worlds of several brokers
 
 N     ?= 500
 COUNT ?= 1

@@ -21,7 +21,7 @@ const metalInventory = `{"version":1,"totals":{"VCPU":64,"MEMORY_MB":262144,"DIS
 // A flavor that takes a host's one CUSTOM_BAREMETAL has the host alone: the next
 // instance waits until the first is deleted.
 func TestBareMetal(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b)
 		r.startQueues()
 		r.startConductor("conductor")

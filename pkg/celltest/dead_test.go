@@ -149,6 +149,7 @@ func TestForget(t *testing.T) {
 // The node's own command makes certain that a host is dead: what it says is in
 // the refusal, and nothing is declared unless it exits with 0.
 func TestFenceCommand(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, kafkatest.Embedded(t), smallHosts(1)...)
 	r.startQueues()
 	off, address := filepath.Join(r.data, "off"), freeAddress(t)

@@ -33,7 +33,7 @@ func smallHosts(n int) []cell.SimulatedHost {
 }
 
 func TestBootAndDelete(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, smallHosts(5)...).up()
 		c := r.as("p")
 		r.offer(c, nil, []compute.Flavor{small("m1.small")})
@@ -53,7 +53,7 @@ func TestBootAndDelete(t *testing.T) {
 }
 
 func TestFullCloudFillsUpAsMachinesGo(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, smallHosts(2)...).up()
 		c := r.as("p")
 		r.offer(c, nil, []compute.Flavor{small("m1.small")})

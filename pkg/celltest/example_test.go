@@ -17,6 +17,7 @@ import (
 // it; once that is deleted, on all 6 again. Without the queue manager, what
 // exists goes on placing: the host draws lots once it has not heard of it for a minute.
 func TestTheDesignsExample(t *testing.T) {
+	t.Parallel()
 	const device = compute.ResourceClass("CUSTOM_PCI_DEVICE")
 	host := smallHost(1)
 	host.Inventory.Reserved = nil

@@ -20,6 +20,7 @@ import (
 // An agent whose disk is full when it starts waits, says for what, and goes on by
 // itself; its hypervisor is opened once.
 func TestAgentWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	host := smallHost(1)
 	r := newRig(t, kafkatest.Embedded(t), host)
 	r.startQueues()

@@ -35,7 +35,7 @@ func (s *shared) String() string {
 // Whoever waits on a full cloud is told why while it waits, with the number of
 // hosts that are full, and hears of the machine once there is room.
 func TestBootWaitSaysWhyOnAFullCloud(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, smallHosts(2)...).up()
 		c := r.as("p")
 		r.offer(c, nil, []compute.Flavor{small("m1.small")})

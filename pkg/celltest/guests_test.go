@@ -116,6 +116,7 @@ func (h *realHosts) stopped(c *client.Client, id compute.InstanceID, why compute
 // is not ours comes and goes; an agent is killed, and the one after it has
 // the same processes. In the end nothing is left.
 func TestRealGuests(t *testing.T) {
+	t.Parallel()
 	h := newRealHosts(t, "alpha", "beta")
 	c := h.as("p")
 	tiny := compute.Flavor{Name: "tiny", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1}}
@@ -265,6 +266,7 @@ func texts(ids []compute.InstanceID) (out []string) {
 // What cannot be built says why by its code, as any client sees it, and leaves
 // nothing on any host.
 func TestMachinesThatCannotBe(t *testing.T) {
+	t.Parallel()
 	h := newRealHosts(t, "alpha")
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/broken.qcow2"), []byte("no disk at all"), 0o644))
 	h.must(guesttest.Sum(filepath.Join(h.dir, "images/broken.qcow2")))

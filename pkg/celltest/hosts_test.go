@@ -85,6 +85,7 @@ func TestDisabledStaysDisabledAcrossARestart(t *testing.T) {
 // Of two queue managers one works; when it is killed the other makes the queues
 // of the next flavor, and meanwhile what exists goes on placing.
 func TestStandbyQueueManagerTakesOver(t *testing.T) {
+	t.Parallel()
 	r := processRig(t)
 	active := r.daemonOf("queues-a", "queues", map[string]any{})
 	active.says("elected")

@@ -56,7 +56,7 @@ const (
 // A key means one machine: on every node, before and after the conductor has
 // decided, after a restart, and after the machine is gone.
 func TestKeyedBootOnEveryNodeAndAfterRestarts(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, smallHosts(1)...)
 		r.startQueues()
 		r.startAPI()
@@ -101,7 +101,7 @@ func TestKeyedBootOnEveryNodeAndAfterRestarts(t *testing.T) {
 // Where their bodies differ, all with its body are answered by it and all others by
 // 409, at that moment and from then on.
 func TestKeyedBootsAtTheSameMoment(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, smallHosts(1)...)
 		r.startQueues()
 		r.startAPI()
@@ -144,7 +144,7 @@ func TestKeyedBootsAtTheSameMoment(t *testing.T) {
 
 // A list of more than one page, and one of queues, through a real node.
 func TestListsArePagedThroughARealNode(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, smallHosts(1)...)
 		r.startQueues()
 		r.startAPI()

@@ -107,7 +107,7 @@ func (l *liar) believed(t *testing.T, n int) bool {
 // A host is the only authority about itself: whatever the beacons say of what
 // hosts have, requests are admitted and placed.
 func TestNobodyPlacesByWhatHostsSay(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, smallHosts(5)...).up()
 		c := r.as("p")
 		r.offer(c, nil, []compute.Flavor{small("m1.small")})

@@ -70,7 +70,7 @@ func shareFetches(t *testing.T, r *rig) float64 {
 // Boots that avoid the only host with room wait, and hold up nobody else's in other
 // queues.
 func TestBootsThatAvoidTheOnlyHostHoldUpNobody(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := newRig(t, b, roomyHosts(1)...).up()
 		axes, names := axesOf(2, 13)
 		admin := r.as("p")

@@ -332,6 +332,7 @@ func (r *rig) survives(kill, revive func() error) {
 }
 
 func TestKafkaGoesAway(t *testing.T) {
+	t.Parallel()
 	kafka := kafkatest.StartT(t, kafkatest.Options{})
 	r := newRig(t, kafkatest.Broker{Addrs: kafka.Addrs(), Prefix: "away.", Real: true}, roomyHosts(8)...).up()
 	r.survives(
@@ -341,6 +342,7 @@ func TestKafkaGoesAway(t *testing.T) {
 }
 
 func TestEmbeddedBrokerGoesAway(t *testing.T) {
+	t.Parallel()
 	ports, err := localkafka.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)

@@ -173,6 +173,7 @@ func freeAddress(t *testing.T) string {
 // The same binary as separate processes places 2,000 boots at 100/s over 100
 // agents and 10 queues; fullLoad's quarter under the race detector.
 func TestSeparateProcesses(t *testing.T) {
+	t.Parallel()
 	r := processRig(t)
 	r.daemonOf("queues", "queues", map[string]any{})
 	r.conductorProcess("conductor-a")
@@ -205,6 +206,7 @@ func TestSeparateProcesses(t *testing.T) {
 // are active exactly once, and the quota is exact. The projects are in every
 // partition, so some are the victim's, whoever has which.
 func TestConductorKilled(t *testing.T) {
+	t.Parallel()
 	r := processRig(t)
 	r.daemonOf("queues", "queues", map[string]any{})
 	victim := r.conductorProcess("conductor-a")
@@ -266,6 +268,7 @@ func (r *rig) everywhere(n int, quota compute.Resources) []*client.Client {
 // Kill -9 of an agent: what it was preparing is built elsewhere by itself; what
 // it had launched runs on and is adopted when it comes back; never two.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel()
 	r := processRig(t)
 	r.daemonOf("queues", "queues", map[string]any{})
 	r.conductorProcess("conductor")
@@ -305,6 +308,7 @@ func TestAgentKilled(t *testing.T) {
 // Kill -9 of the API after a 202: the instance comes, and another node never
 // answers 404 for it.
 func TestAPIKilledAfterAccepting(t *testing.T) {
+	t.Parallel()
 	r := processRig(t)
 	r.daemonOf("queues", "queues", map[string]any{})
 	r.conductorProcess("conductor")
@@ -327,6 +331,7 @@ func TestAPIKilledAfterAccepting(t *testing.T) {
 
 // A daemon that is asked to stop does so, and says so.
 func TestDaemonsStopInOrder(t *testing.T) {
+	t.Parallel()
 	r := processRig(t)
 	all := []*process{
 		r.daemonOf("queues", "queues", map[string]any{}), r.conductorProcess("conductor"),

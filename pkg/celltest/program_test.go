@@ -3,10 +3,12 @@
 package celltest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +19,10 @@ import (
 // envProgram is where the berth program is built that tests run as processes.
 const envProgram = "BERTH_TEST_PROGRAM"
 
+// parallel is how many cells are tested at once on a machine of few processors: most of a
+// test is waiting.
+const parallel = 4
+
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "berth-test-")
 	if err != nil {
@@ -24,6 +30,12 @@ func TestMain(m *testing.M) {
 	}
 	if err := os.Setenv(envProgram, filepath.Join(dir, "berth")); err != nil {
 		panic(err)
+	}
+	flag.Parse()
+	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
+		if err := flag.Set(p.Name, fmt.Sprint(max(parallel, runtime.GOMAXPROCS(0)))); err != nil {
+			panic(err)
+		}
 	}
 	code := kafkatest.Main(m)
 	_ = os.RemoveAll(dir) // a temporary folder that stays does no harm

@@ -23,7 +23,7 @@ import (
 // published twice, as by a client that has no idempotent producer and lost an
 // answer: each machine is launched once all the same.
 func TestEveryPublisherBootsAndDeletesAHundred(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		for _, w := range publishtest.Distinct() {
 			t.Run(w.Name, func(t *testing.T) {
 				b := b

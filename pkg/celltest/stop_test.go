@@ -15,6 +15,7 @@ import (
 // An agent is told to stop while its claim is not answered: it still hears the
 // answer, launches, and only then ends.
 func TestAgentFinishesWhatItHasClaimed(t *testing.T) {
+	t.Parallel()
 	host := smallHost(1)
 	r := newRig(t, kafkatest.Embedded(t), host)
 	r.startQueues()

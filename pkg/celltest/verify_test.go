@@ -67,7 +67,7 @@ func TestVerify(t *testing.T) {
 }
 
 func TestVerifyWithoutACell(t *testing.T) {
-	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
 		r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: b.Addrs, Prefix: b.Prefix + "nothing."}}
 		if code, out := r.verifies("--timeout", "1m"); code == 0 || !strings.Contains(out, "nothing.") {
 			t.Errorf("exit code %d\n%s", code, out)

@@ -73,8 +73,8 @@ func StartT(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// Need skips the test in one line where Kafka cannot run, and fails it where
-// BERTH_REQUIRE_KAFKA=1 says that it must.
+// Need skips the test in one line where Kafka cannot run or -short was given, and
+// fails it where BERTH_REQUIRE_KAFKA=1 says that it must run.
 func Need(t testing.TB) {
 	t.Helper()
 	for _, tool := range []string{"java", "mvn"} {
@@ -86,7 +86,7 @@ func Need(t testing.TB) {
 		}
 	}
 	if testing.Short() && os.Getenv("BERTH_REQUIRE_KAFKA") != "1" {
-		t.Skip("skipped: needs Kafka, and -short was given")
+		t.Skip("skipped: takes long on real Kafka; make test-all runs it")
 	}
 }
 

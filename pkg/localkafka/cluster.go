@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -145,17 +147,25 @@ func (c *Cluster) Close() error {
 	return errors.Join(errs...)
 }
 
-// FreePorts finds ports nobody listens on. Another process may take one before
-// the broker does; the broker then fails to start, and says so.
+// FreePorts finds ports that nothing listens on, below those that Linux gives to connections:
+// one of those could be taken before the broker listens. Another listener may still take one;
+// the broker then fails to start, and says so.
 func FreePorts(n int) ([]int, error) {
+	const lowest, highest = 10_000, 32_000
 	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	var failed error
+	for tries := 0; len(ports) < n; tries++ {
+		if tries > 100*n {
+			return nil, failed
+		}
+		port := lowest + rand.IntN(highest-lowest)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
-			return nil, err
+			failed = err
+			continue
 		}
 		defer func() { _ = l.Close() }() // all stay taken until every one is found
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, port)
 	}
 	return ports, nil
 }

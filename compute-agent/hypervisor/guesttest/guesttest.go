@@ -38,7 +38,7 @@ func Need(t testing.TB) Guest {
 	t.Helper()
 	required := os.Getenv("BERTH_REQUIRE_QEMU") == "1"
 	if testing.Short() && !required {
-		t.Skip("skipped: boots real guests, and -short was given")
+		t.Skip("skipped: boots real guests, which takes long; make test-all runs it")
 	}
 	dir, err := find()
 	if err != nil {

@@ -162,8 +162,11 @@ func simulate(t *testing.T, seeds []uint64) {
 // changes. Schedules that nobody ever played before are for make sim.
 func TestSimulation(t *testing.T) {
 	n := 300
-	if raced {
+	switch {
+	case raced:
 		n = 8
+	case testing.Short():
+		n = 60
 	}
 	var seeds []uint64
 	for i := range n {
@@ -200,6 +203,10 @@ func TestScheduleFiles(t *testing.T) {
 		files = []string{own}
 	}
 	alone(t)
+	count := uint64(3)
+	if raced || testing.Short() { // test-all plays them three times besides, without the race detector
+		count = 1
+	}
 	stats := sim.NewStats()
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
@@ -211,7 +218,7 @@ func TestScheduleFiles(t *testing.T) {
 			if err := json.Unmarshal(b, &s); err != nil {
 				t.Fatal(err)
 			}
-			for range setting(t, "SIM_COUNT", 3) {
+			for range setting(t, "SIM_COUNT", count) {
 				wrong, story := judged(t, s, stats)
 				if len(wrong) > 0 {
 					t.Fatalf("%d things wrong, the first: %s\n%s", len(wrong), wrong[0], story)

@@ -117,24 +117,55 @@ func (t *told) finish(e event) {
 	fmt.Fprintf(t.w, "%3d/%d  %-4s  %6.1f s  %s\n", t.done, t.total, word, e.Elapsed, e.Package)
 }
 
-// died is the one package in which the race detector ended and no test failed; empty
-// if that is not all that went wrong.
-func (t *told) died() string {
-	if len(t.bad) != 1 || t.failed[t.bad[0]] > 0 || !t.detector[t.bad[0]] {
+// died is the one package in which the race detector ended and no test failed, of those that
+// failed after the first n; empty if that is not all that went wrong.
+func (t *told) died(n int) string {
+	if len(t.bad) != n+1 || t.failed[t.bad[n]] > 0 || !t.detector[t.bad[n]] {
 		return ""
 	}
-	return t.bad[0]
+	return t.bad[n]
 }
+
+// forget takes back that a package failed: it is tested once more.
+func (t *told) forget(p string) {
+	t.bad = slices.DeleteFunc(t.bad, func(b string) bool { return b == p })
+	delete(t.detector, p)
+	t.done--
+}
+
+// columns is how wide the list of skipped tests is.
+const columns = 120
 
 // end says what was left out, and whether all is well.
 func (t *told) end(took time.Duration) {
 	for _, why := range slices.Sorted(maps.Keys(t.skipped)) {
 		tests := t.skipped[why]
-		fmt.Fprintf(t.w, "skipped: %s: %s\n", why, strings.Join(tests, ", "))
+		slices.Sort(tests)
+		fmt.Fprintf(t.w, "skipped %d: %s\n%s\n", len(tests), why, wrapped(tests))
 	}
+	took = took.Round(time.Second)
 	if len(t.bad) > 0 {
-		fmt.Fprintf(t.w, "FAILED after %s: %s\n", took.Round(time.Second), strings.Join(t.bad, ", "))
+		fmt.Fprintf(t.w, "FAILED after %s: %s\n", took, strings.Join(t.bad, ", "))
 		return
 	}
-	fmt.Fprintf(t.w, "all passed after %s\n", took.Round(time.Second))
+	fmt.Fprintf(t.w, "all passed after %s\n", took)
+}
+
+// wrapped is a list of words in indented lines.
+func wrapped(words []string) string {
+	var b strings.Builder
+	at := columns
+	for _, w := range words {
+		switch {
+		case b.Len() == 0:
+			at = 3
+			b.WriteString("   ")
+		case at+1+len(w) > columns:
+			at = 3
+			b.WriteString("\n   ")
+		}
+		at += 1 + len(w)
+		b.WriteString(" " + w)
+	}
+	return b.String()
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestTold: of what go test says, failures are shown at once with all that they said, packages as
@@ -37,7 +39,8 @@ not an event
   1/2  FAIL     1.2 s  a
 not an event
   2/2  ok       2.0 s  b
-skipped: needs QEMU: TestThree, TestFour
+skipped 2: needs QEMU
+    TestFour TestThree
 FAILED after 3s: a
 `
 	if said.String() != want {
@@ -63,7 +66,7 @@ func TestDetectorEnds(t *testing.T) {
 		if err := x.read(strings.NewReader(events)); err != nil {
 			t.Fatal(err)
 		}
-		if got := x.died(); got != want {
+		if got := x.died(0); got != want {
 			t.Errorf("%q: %q is to be tested once more, wanted %q", events, got, want)
 		}
 	}
@@ -71,8 +74,56 @@ func TestDetectorEnds(t *testing.T) {
 
 // TestFlags: what is before the first package are flags.
 func TestFlags(t *testing.T) {
-	got := flags([]string{"-race", "-timeout", "40m", "./pkg/a", "./pkg/b"})
+	got := flagsOf([]string{"-race", "-timeout", "40m", "./pkg/a", "./pkg/b"})
 	if strings.Join(got, " ") != "-race -timeout 40m" {
 		t.Errorf("flags are %q", got)
+	}
+}
+
+// TestGrouped: packages without a flag are a run of their own, and what takes long begins.
+func TestGrouped(t *testing.T) {
+	flags, all := []string{"-race", "-v"}, []string{"a", "b", "c", "d"}
+	got := grouped(flags, all, []string{"d", "b"}, "-race", []string{"b", "c"})
+	want := []group{{[]string{"-race", "-v"}, []string{"d", "a"}}, {[]string{"-v"}, []string{"b", "c"}}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(group{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got := grouped(flags, all, nil, "", nil); len(got) != 1 || len(got[0].packages) != 4 {
+		t.Errorf("without a flag to drop: %v", got)
+	}
+}
+
+// TestForget: a package that the race detector ended counts once, by how it ended at last.
+func TestForget(t *testing.T) {
+	const (
+		ends   = `{"Action":"output","Package":"a","Output":"ThreadSanitizer: CHECK failed: x\n"}` + "\n"
+		failed = `{"Action":"fail","Package":"a"}` + "\n"
+		passed = `{"Action":"pass","Package":"a"}` + "\n"
+	)
+	var said bytes.Buffer
+	x := newTold(&said, 1)
+	if err := x.read(strings.NewReader(ends + failed)); err != nil {
+		t.Fatal(err)
+	}
+	x.forget(x.died(0))
+	if err := x.read(strings.NewReader(passed)); err != nil {
+		t.Fatal(err)
+	}
+	if len(x.bad) > 0 || x.done != 1 {
+		t.Errorf("%v failed, %d packages done", x.bad, x.done)
+	}
+}
+
+// TestWrapped: a long list is lines that fit.
+func TestWrapped(t *testing.T) {
+	words := strings.Fields(strings.Repeat("TestSomethingLong ", 20))
+	got := wrapped(words)
+	for line := range strings.Lines(got) {
+		if n := len(strings.TrimRight(line, "\n")); n > columns || !strings.HasPrefix(line, "    Test") {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if len(strings.Fields(got)) != 20 {
+		t.Errorf("words are lost: %q", got)
 	}
 }
