@@ -19,9 +19,8 @@ import (
 // What is done after a restart follows from three things: what the journal
 // remembers, what the hypervisor has, and what the host's stream says behind the
 // place up to where it was acted upon. The table of docs/STATES.md has a line for
-// each pair of the first two and a column for each word of the third ("=" where that
-// changes nothing); this test works each cell out and compares it. -rewrite writes the
-// table.
+// each pair of the first two, and in it what is done without a word, and which words
+// change that; this test works each cell out and compares it. -rewrite writes the table.
 func TestReconcileTable(t *testing.T) {
 	const doc, begin, end = "../../docs/STATES.md", "<!-- restart -->\n", "<!-- /restart -->\n"
 	b, err := os.ReadFile(doc)
@@ -103,7 +102,7 @@ func hypervisors() []listed {
 	return []listed{{"nothing", nil}, {"prepared", &m}, {"launched", &launched}, {"launched, not let go", &waits}, {"prepared for another claim", &other}}
 }
 
-// restartWords are the columns: the word that is found in the stream.
+// restartWords are the words that may be found in the stream, and none.
 func restartWords() []compute.CommandOp {
 	return []compute.CommandOp{
 		compute.CommandNone, compute.CommandGrant, compute.CommandDeny, compute.CommandDelete, compute.CommandConfirm, compute.CommandPower, compute.CommandFenced,
@@ -123,9 +122,6 @@ func TestReconcileOfAnotherClaim(t *testing.T) {
 		}
 	}
 }
-
-// asWithout stands where a word changes nothing.
-const asWithout = "="
 
 func restartTable() string {
 	type row struct{ journals, drivers, cells string }
@@ -152,25 +148,40 @@ func restartTable() string {
 		}
 	}
 	var out strings.Builder
-	out.WriteString("| journal | hypervisor | no word | grant | deny | delete | confirm | stop | fenced |\n|---|---|---|---|---|---|---|---|---|\n")
+	out.WriteString("| journal | hypervisor | no word | another word |\n|---|---|---|---|\n")
 	for _, r := range rows {
 		fmt.Fprintf(&out, "| %s | %s | %s |\n", r.journals, r.drivers, r.cells)
 	}
 	return out.String()
 }
 
-// restartCells are the columns of one line.
+// restartCells are what is done without a word, and what with those that change that.
 func restartCells(j remembered, d listed) string {
-	var cells []string
+	none := restart(j, d, compute.CommandNone)
+	var outcomes []string
+	words := map[string][]string{} // by what they lead to
 	for _, w := range restartWords() {
-		cells = append(cells, restart(j, d, w))
-	}
-	for i, cell := range cells[1:] { // said once
-		if cell == cells[0] {
-			cells[i+1] = asWithout
+		done := restart(j, d, w)
+		if done == none {
+			continue
 		}
+		if words[done] == nil {
+			outcomes = append(outcomes, done)
+		}
+		words[done] = append(words[done], wordName(w))
 	}
-	return strings.Join(cells, " | ")
+	for i, done := range outcomes {
+		outcomes[i] = fmt.Sprintf("**%s**: %s", strings.Join(words[done], ", "), done)
+	}
+	return none + " | " + strings.Join(outcomes, "; ")
+}
+
+// wordName is what the table calls a word.
+func wordName(op compute.CommandOp) string {
+	if op == compute.CommandPower {
+		return "stop"
+	}
+	return op.String()
 }
 
 // restart is what is done in one case, up to where somebody else has to say something.

@@ -241,14 +241,14 @@ func (r *row) line() string {
 	if said == nil {
 		said = []string{"none"}
 	}
-	return fmt.Sprintf("| %s (%s) | %s | %d | %d | %d | %s | %s | %s |", r.fault, r.target, seconds(r.healed.Sub(r.from)),
+	return fmt.Sprintf("| %s (%s) | %s | %d | %d, %d | %s | %s | %s |", r.fault, r.target, seconds(r.healed.Sub(r.from)),
 		r.accepted, r.lost, r.doubled, seconds(r.stall), seconds(r.recovery), strings.Join(said, ", "))
 }
 
-func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f", d.Seconds()) }
 
-const heading = `| fault | lasted | accepted | lost | doubled | longest stall | recovered after | clients were told |
-|---|---|---|---|---|---|---|---|`
+const heading = `| fault | lasted (s) | accepted | lost, doubled | longest stall (s) | recovered after (s) | clients were told |
+|---|---|---|---|---|---|---|`
 
 // tell prints the table, and writes it where BERTH_CHAOS_REPORT says.
 func (c *chaos) tell() {

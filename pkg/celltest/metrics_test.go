@@ -171,7 +171,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	for _, f := range all {
 		for _, l := range f.labelNames() {
-			if !strings.Contains(before, "\n| `"+l+"` | ") {
+			if !strings.Contains(before, "`"+l+"`: ") {
 				t.Errorf("%s does not say how many values label %s of %s may have", path, l, f.name)
 			}
 		}
@@ -264,7 +264,7 @@ func tables(t *testing.T, all []family) string {
 	var out strings.Builder
 	left := slices.Clone(all)
 	for _, s := range sections {
-		fmt.Fprintf(&out, "### %s\n\n| metric and labels | type | what it is |\n|---|---|---|\n", s.title)
+		fmt.Fprintf(&out, "### %s\n\n", s.title)
 		left = slices.DeleteFunc(left, func(f family) bool {
 			if !slices.ContainsFunc(strings.Fields(s.prefixes), func(p string) bool { return strings.HasPrefix(f.name, p) }) {
 				return false
@@ -273,7 +273,11 @@ func tables(t *testing.T, all []family) string {
 			if f.labels != "" {
 				labels = "{" + strings.Join(f.labelNames(), ", ") + "}"
 			}
-			fmt.Fprintf(&out, "| `%s%s` | %s | %s |\n", f.name, labels, f.kind, f.help)
+			kind := "" // of a counter the name tells it, and most others are gauges
+			if f.kind == "histogram" {
+				kind = "Histogram. "
+			}
+			fmt.Fprintf(&out, "* `%s%s`: %s%s\n", f.name, labels, kind, f.help)
 			return true
 		})
 		out.WriteString("\n")
