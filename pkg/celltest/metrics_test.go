@@ -277,7 +277,8 @@ func tables(t *testing.T, all []family) string {
 			if f.kind == "histogram" {
 				kind = "Histogram. "
 			}
-			fmt.Fprintf(&out, "* `%s%s`: %s%s\n", f.name, labels, kind, f.help)
+			first, _, _ := strings.Cut(f.help, ". ")
+			fmt.Fprintf(&out, "* `%s%s`: %s%s.\n", f.name, labels, kind, strings.TrimSuffix(first, "."))
 			return true
 		})
 		out.WriteString("\n")
