@@ -66,7 +66,7 @@ func (t *told) read(r io.Reader) error {
 
 var (
 	detectorEnds = regexp.MustCompile(`^(ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation$)`)
-	because      = regexp.MustCompile(`^\s+\S+_test\.go:\d+: (?:skipped: )?(.+)$`)
+	because      = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)$`)
 )
 
 func (t *told) hear(e event) {

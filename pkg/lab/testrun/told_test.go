@@ -24,7 +24,7 @@ func TestTold(t *testing.T) {
 {"Action":"skip","Package":"a","Test":"TestThree","Elapsed":0}
 {"Action":"fail","Package":"a","Elapsed":1.25}
 not an event
-{"Action":"output","Package":"b","Test":"TestFour","Output":"    four_test.go:3: needs QEMU\n"}
+{"Action":"output","Package":"b","Test":"TestFour","Output":"        each.go:3: needs QEMU\n"}
 {"Action":"skip","Package":"b","Test":"TestFour","Elapsed":0}
 {"Action":"pass","Package":"b","Elapsed":2}
 `
