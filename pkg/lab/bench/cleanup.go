@@ -115,7 +115,10 @@ func forgetConfig(ctx context.Context, client *kgo.Client, group string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	rr := kmsg.NewIncrementalAlterConfigsRequestResource()
 	rr.ResourceType, rr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
-	for _, name := range []string{"share.auto.offset.reset", "share.isolation.level", "share.record.lock.duration.ms", "share.delivery.count.limit"} {
+	for _, name := range []string{
+		"share.auto.offset.reset", "share.isolation.level", "share.record.lock.duration.ms",
+		"share.delivery.count.limit", "share.partition.max.record.locks",
+	} {
 		rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 		rc.Name, rc.Op = name, kmsg.IncrementalAlterConfigOpDelete
 		rr.Configs = append(rr.Configs, rc)
