@@ -29,12 +29,12 @@ SINGLE := . ./cmd/berth ./deploy ./compute-agent/offer ./compute-agent/task ./co
 
 test: ## what shows within minutes that a change is sound; no guests, no whole cells on real Kafka, no race detector
 	cd docs/graphs && $(GO) test ./...
-	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "About 5 minutes on two idle cores, and 3 more where nothing is compiled yet." \
+	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "At most 8 minutes on two idle cores, compiling them included." \
 		-first "$(SLOW)" -without "-short=$(CLIENT)" -- -short -p 3 -timeout 10m ./...
 
 test-all: ## everything, with the race detector; CI runs it
 	cd docs/graphs && $(GO) test ./...
-	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "About 20 minutes on two idle cores, and 3 more where nothing is compiled yet." \
+	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "About 25 minutes on two idle cores." \
 		-first "$(SLOW)" -without "-race=$(SINGLE)" -again -- -race -p 3 -timeout 40m ./...
 	$(GO) test -count=1 -tags synctests -run '^(TestSimulation|TestScheduleFiles)$$' ./pkg/lab/sim # -race leaves time for a few schedules only; the tag is for worlds of several brokers
 
