@@ -12,9 +12,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Whoever may write to requests may say that a host is dead. A host that was heard
-// of lately is not: its machines run, and what is built elsewhere would run twice.
-// So such a word is rejected, whoever says it. An API node says it of no host that
+// Every client that may write to requests may say that a host is dead. A host that was
+// heard of lately is not: its machines run, and what is built elsewhere would run twice.
+// So such a request is rejected, whichever client wrote it. An API node says it of no host that
 // was heard of within compute.SilentAfter. Conductors refuse for half of that: they
 // hear of hosts a little later than API nodes, and by reports, too, which come up to
 // a beacon's interval (15 s) behind the last beacon.

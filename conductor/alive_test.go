@@ -27,7 +27,7 @@ func (k *cell) dead(op compute.RequestOp, at time.Time) wire.Record {
 }
 
 // TestALivingHostIsNotFenced: one record is not enough to have the machines of a host that is heard of
-// built elsewhere, whoever writes it.
+// built elsewhere, whichever client writes it.
 func TestALivingHostIsNotFenced(t *testing.T) {
 	at := func(d time.Duration) time.Time { return epoch.Add(d) }
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ type loading struct {
 	shared  compute.Shared
 }
 
-// What is kept of what cannot be read is bounded, whoever wrote it: so many
+// What is kept of what cannot be read is bounded, since any client may have written it: so many
 // records of a partition, and so much of each.
 const (
 	mostPoison      = 20_000
@@ -152,8 +152,8 @@ func (l *loading) tooLate(topic string, reads compute.Schema) *compute.Error {
 }
 
 // rejectPoison keeps what cannot be read of the truth itself in sight: the
-// partition goes on without it. Every owner says it again, until compaction or
-// whoever put it there takes it away.
+// partition goes on without it. Every owner says it again, until compaction or an
+// operator takes it away.
 func (t *turn) rejectPoison(l *loading) {
 	for _, p := range l.poison {
 		t.reject(p.rec, p.reason)

@@ -6,7 +6,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// A record is written in a schema only once all who read it read that (decision 0046):
+// A record is written in a schema only once all its readers read that (decision 0046):
 // instances, what all conductors read, which their group says; a command, what the agent
 // of its host reads besides; a build, what the agents of all hosts read, as any may take it.
 

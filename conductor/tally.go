@@ -103,7 +103,7 @@ func (c *Conductor) kindOf(topic string) string {
 }
 
 // stateCounts is how many instances there are in each state, as committed. It is
-// kept up by every turn, so that whoever asks need not look at the instances.
+// kept up by every turn, so that a reader of metrics need not walk the instances.
 // A nil one counts nothing.
 type stateCounts struct {
 	mu sync.Mutex

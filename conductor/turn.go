@@ -184,7 +184,7 @@ func (t *turn) belongs(project compute.Project, rec wire.Record, everywhere bool
 }
 
 // catchUp reads the catalog to its end before a boot is refused for what it
-// does not name: whoever added the flavor was told that it is there. It does so,
+// does not name: the operator that added the flavor was told that it is there. It does so,
 // too, where nothing was heard of the catalog for long: after an outage requests
 // may come back before the catalog does, and a quota may have changed meanwhile.
 func (t *turn) catchUp(p int32, r compute.Request) {

@@ -160,7 +160,7 @@ func TestNobodyReadsFreeResources(t *testing.T) {
 	}
 }
 
-// TestAdviceExplains: the reason of who does not want to wait is the last advice's.
+// TestAdviceExplains: a request that does not want to wait gets the last advice as its reason.
 func TestAdviceExplains(t *testing.T) {
 	k := newCell(t)
 	k.c.Advice([]wire.Record{{Value: []byte("?")}, wire.EncodeAdvice(compute.Advice{At: epoch, About: []compute.QueueAdvice{

@@ -127,7 +127,7 @@ func (v *view) shown() []compute.QueueName {
 }
 
 // The functions below say what there is. They hold the lock for one queue at a
-// time, so that whoever reads records is not held up.
+// time, so that readers of records are not held up.
 
 func (v *view) sayDepth(say telemetry.Say) {
 	now := time.Now()

@@ -48,7 +48,7 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 		return err
 	})
 	if err == nil {
-		err = t.sync(ctx) // who came back meanwhile has a beacon
+		err = t.sync(ctx) // a host that came back meanwhile has a beacon
 	}
 	if err != nil {
 		return err

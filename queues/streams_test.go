@@ -63,7 +63,7 @@ func TestStreamsOfForgottenHostsGo(t *testing.T) {
 func TestAHostThatComesBackKeepsItsStream(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
 		f.mu.Lock()
-		f.hosts["back"] = 1 // nobody knows who made it
+		f.hosts["back"] = 1 // nobody knows which manager made it
 		f.fault = func(c call) fault {
 			if c.op != "quiet" {
 				return fault{}

@@ -128,7 +128,7 @@ func TestATopicStaysWhileItIsListed(t *testing.T) {
 	})
 }
 
-// Who is elected again does not count on what it told the time before.
+// A manager that is elected again does not count on what it told the time before.
 func TestEachTermBeginsWithAdviceInFull(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
 		m := f.join(t, "a")

@@ -20,7 +20,7 @@ import (
 )
 
 // view is what a manager has read. It goes on reading while another is active,
-// so that it knows everything, and who was heard when, once it is elected.
+// so that it knows everything, and when each host was heard, once it is elected.
 type view struct {
 	log  *zap.Logger
 	most int // queues
@@ -211,7 +211,7 @@ type turn struct {
 	freed bool // the last instance left a queue that does not stay: it may go now
 }
 
-// instance keeps only who needs a queue.
+// instance keeps only the instances that need a queue.
 func (v *view) instance(rec wire.Record, now time.Time) turn {
 	key := string(rec.Key)
 	var is need

@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// claim decides whose an instance is: the first claim of the current attempt
+// claim decides which host gets an instance: the first claim of the current attempt
 // wins, the same claim again is granted again, every other is denied. A claim
 // in the log beats a deadline that has not fired yet.
 func (s *step) claim(e *entry, r compute.Report) {

@@ -63,8 +63,8 @@ func Effects(inst *compute.Instance, now time.Time) []Effect {
 	return effects
 }
 
-// tell addresses whoever has the instance, about the attempt and claim it has
-// it by.
+// tell addresses the host that has the instance, about the attempt and claim it
+// has it by.
 func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
 	c := compute.Command{
 		Op: op, Project: inst.Project, Instance: inst.ID, Attempt: inst.Attempt, Claim: inst.Claim,

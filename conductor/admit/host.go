@@ -58,8 +58,8 @@ func (s *step) heard(id compute.HostID, by compute.Voice) {
 	}
 }
 
-// spoke takes note of a report. Whose journal is in it is said by beacons and by
-// its hello.
+// spoke takes note of a report. Which journal the host runs with is said by its
+// beacons and by its hello.
 func (s *step) spoke(r compute.Report) {
 	h := s.hosts[r.Host]
 	if h == nil {
@@ -136,8 +136,8 @@ func (s *step) neverAgain(inst *compute.Instance) {
 }
 
 // hostDead acts on the operator's word that a host is dead for certain. Its
-// stream holds "fenced" already, written by whoever fenced it: only so it is
-// there before anybody else can start what the host had. This word may come
+// stream holds "fenced" already, written by the API node that fenced it: only so
+// it is there before anybody else can start what the host had. This word may come
 // long after that one, and the host may have come back in between, and have
 // acted on it: what it claimed since then is not what the operator meant.
 func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.FenceEpoch) {

@@ -16,7 +16,7 @@ import (
 // TestArbitrationIsTheModel says anything at all to a partition: boots, deletes,
 // claims and reports of any host, attempt and claim id, right or not, fences old
 // and new, time, hosts heard again; and lets the process die before or after it
-// has committed. After each of these the records, who was told what, and the
+// has committed. After each of these the records, what each host was told, and the
 // usage are those of the model below. TestWorld has hosts that follow the
 // protocol; these here follow nothing.
 //
@@ -50,7 +50,7 @@ type record struct {
 	ended    time.Time
 }
 
-// held says whether the report is from whoever has it.
+// held says whether the report is from the host that has it.
 func (r *record) held(by compute.Report) bool {
 	return r != nil && r.project == by.Project && r.state.OnHost() && r.host == by.Host && r.attempt == by.Attempt && r.claim == by.Claim
 }
@@ -62,8 +62,8 @@ func (r *record) renamed(by compute.Report) bool {
 	return runs && r.attempt == by.Attempt && r.claim == by.Claim && r.host != by.Host
 }
 
-// arbiter is the model: records, what each host was last fenced with, and who
-// was ever granted an attempt.
+// arbiter is the model: records, what each host was last fenced with, and which
+// host was ever granted an attempt.
 type arbiter struct {
 	*rapid.T
 	state   *checked
@@ -283,7 +283,7 @@ func (m *arbiter) dies() {
 	m.restore()
 }
 
-// told is a word to whoever said this.
+// told is the command that answers a report.
 func told(op compute.CommandOp, r compute.Report) string {
 	return fmt.Sprintf("%s %s attempt %d %s to %s", op, short(r.Instance), r.Attempt, r.Claim, r.Host)
 }

@@ -125,7 +125,7 @@ func TestWhatARequestLeaves(t *testing.T) {
 	}
 }
 
-// TestDeleteIsRemembered: whoever was deleted by a user says so.
+// TestDeleteIsRemembered: an instance that a user deleted says so.
 func TestDeleteIsRemembered(t *testing.T) {
 	for lines, want := range map[string]bool{
 		"delete 1":                               true,

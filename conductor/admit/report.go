@@ -37,7 +37,7 @@ func (s *step) report(r compute.Report) {
 	}
 }
 
-// holds says whether the report is from whoever has the instance now, about
+// holds says whether the report is from the host that has the instance now, about
 // the attempt and claim it has it by.
 func holds(inst *compute.Instance, r compute.Report) bool {
 	return inst.State.OnHost() && inst.Host == r.Host && inst.Attempt == r.Attempt && inst.Claim == r.Claim

@@ -52,7 +52,7 @@ func (s *step) boot(r compute.Request) {
 }
 
 // admit fills in the record; the reason it answers is why it is refused. Quota
-// is reserved by the record itself: whoever comes next is counted after it.
+// is reserved by the record itself: the next request is counted after it.
 func (s *step) admit(inst *compute.Instance, b compute.Boot) *compute.Reason {
 	if err := b.Check(); err != nil {
 		// What was wrong is not kept: it may be of any size.

@@ -131,8 +131,8 @@ func (s *State) newEntry() *entry {
 	return e
 }
 
-// replace makes next the record of e and keeps every index true: usage, who is
-// on which host, what is published where. Nil for next forgets it.
+// replace makes next the record of e and keeps every index true: usage, which
+// instance is on which host, what is published where. Nil for next forgets it.
 func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	old := e.inst
 	if old != nil && old.State.Ended() {

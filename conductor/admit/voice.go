@@ -25,8 +25,8 @@ import (
 //	record
 //
 // What does not count yet is asked again as soon as it would. Nothing here is kept
-// with the records: whoever takes over a partition has heard of nobody, and listens
-// for QuietAfter or SilentAfter before it believes anybody about what was there.
+// with the records: a new owner of a partition has heard of no host yet, and listens
+// for QuietAfter or SilentAfter before it believes a report about what was there.
 
 // hear takes note of which process spoke for a host.
 func (s *step) hear(h *host, by compute.Voice) {

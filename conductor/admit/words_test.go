@@ -96,7 +96,7 @@ func bootOf(t *testing.T, a args) *compute.Boot {
 	return b
 }
 
-// voice is who speaks: journal=j1, and started=n if a process with that journal was
+// voice is the process that speaks: journal=j1, and started=n if a process with that journal was
 // started again.
 func voice(a args) compute.Voice {
 	v := compute.Voice{Journal: compute.JournalID(a.key["journal"])}

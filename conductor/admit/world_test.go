@@ -67,7 +67,7 @@ type world struct {
 	settled bool              // nobody dies any more
 	words   []compute.Request // the operator's word, in the hosts' streams already and not here yet
 	starts  bool              // somebody wants to know where the queue starts
-	grants  map[string]string // instance and attempt → who was granted
+	grants  map[string]string // instance and attempt → the host that was granted it
 	asked   map[compute.InstanceID]bool
 }
 

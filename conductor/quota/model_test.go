@@ -19,8 +19,8 @@ import (
 // TestLedgerIsTheModel compares the ledger with the simplest one there is: the
 // records themselves, summed up whenever somebody asks. Records are admitted,
 // change state and size, end and are forgotten, limits change, and partitions
-// are lost and loaded again in any order; after each of these, what is used, who
-// is admitted and what a refusal says are the model's.
+// are lost and loaded again in any order; after each of these, what is used, which
+// request is admitted and what a refusal says are the model's.
 //
 // Seen to fail when quota is given back twice, when a new version is counted
 // beside the old one, when a class that nobody uses any more is kept, when the

@@ -178,7 +178,7 @@ type projectInput struct {
 	Project compute.Project `path:"project" doc:"\"_default\" for all projects without limits of their own."`
 }
 
-// checkHolder accepts whoever can have a quota: projects, and the default.
+// checkHolder accepts what can have a quota: projects, and the default.
 func checkHolder(p compute.Project) error {
 	if p == compute.DefaultQuota {
 		return nil

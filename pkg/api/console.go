@@ -81,7 +81,7 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 	}
 }
 
-// hostOf finds who has the machine.
+// hostOf finds the host that has the machine.
 func (s *Server) hostOf(ctx context.Context, at key) (compute.HostID, error) {
 	k, err := s.find(ctx, at)
 	if err == nil && (k.instance == nil || !k.instance.State.OnHost()) { // others may know better
@@ -182,8 +182,8 @@ func (a *asks) open(id compute.AskID, h compute.HostID, at key) (answer <-chan c
 	}, nil
 }
 
-// answer hands an answer to who waits for it: the first, and by the host that
-// was asked about the instance that was asked about.
+// answer hands an answer to the request that waits for it: only the first one, and only
+// from the host that was asked, about the instance that was asked about.
 func (a *asks) answer(c compute.Console) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

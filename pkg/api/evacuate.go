@@ -23,7 +23,7 @@ import (
 )
 
 // fenceAnswer is how long an answer that waits for a fence command may take. The
-// command itself is bounded by whoever runs it.
+// command itself has a time-out of its own (fence.timeout).
 const fenceAnswer = 10 * time.Minute
 
 func (s *Server) routeDeadHosts(api huma.API) {
@@ -68,7 +68,7 @@ type deadHostInput struct {
 	from        string         // the caller's address
 }
 
-// Resolve notes who asks.
+// Resolve notes the caller's address.
 func (in *deadHostInput) Resolve(ctx huma.Context) []error {
 	in.from = ctx.RemoteAddr()
 	return nil
@@ -90,7 +90,7 @@ func (s *Server) deadHost(ctx context.Context, in *deadHostInput, op compute.Req
 	log := s.log.With(zap.String("host", string(in.Host)), zap.String("what", verb), zap.Bool("by_the_operators_word", word.Fenced), zap.Bool("force", word.Force),
 		zap.String("reason", word.Reason), zap.String("by", word.By), zap.String("from", in.from))
 	if !word.Fenced {
-		// Who asks may go away while the host is switched off.
+		// The caller may go away while the host is switched off.
 		if err := s.makeCertain(context.WithoutCancel(ctx), in.Host); err != nil {
 			log.Warn("host is not declared dead: it is not certain that it is", zap.Error(err))
 			return nil, err

@@ -176,7 +176,7 @@ func TestDeadHostRefusals(t *testing.T) {
 		if waited := time.Since(began); waited < compute.SilentAfter || waited > compute.SilentAfter+2*time.Second {
 			t.Errorf("it has waited for %s", waited)
 		}
-		// Whoever is not listed any more, but has something, is known.
+		// A host that is not listed any more, but has something, is known.
 		n.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("h1"))}, true)
 		into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}), 202)
 	})

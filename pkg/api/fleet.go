@@ -134,7 +134,7 @@ type hostInstancesInput struct {
 	Paging
 }
 
-// listHostInstances shows operators whose machines a host has. What it prepares
+// listHostInstances shows operators the machines of a host. What it prepares
 // and has not been granted yet is still queued, and not among them.
 func (s *Server) listHostInstances(_ context.Context, in *hostInstancesInput) (*listOutput, error) {
 	if _, err := s.host(in.Host); err != nil {

@@ -47,7 +47,7 @@ const refusedFor = 2 * time.Second
 
 func newGate(what string, most int) *gate { return &gate{what: what, most: most} }
 
-// enter lets the caller in, who must leave, or says why not. A trial finds out
+// enter lets the caller in, which must call leave, or says why not. A trial finds out
 // whether Kafka answers again, and should not take long.
 func (g *gate) enter(now time.Time) (trial bool, err error) {
 	g.mu.Lock()
@@ -105,7 +105,7 @@ func (g *gate) leave(now time.Time, trial bool, o outcome) {
 	}
 }
 
-// open is for who knows from elsewhere that Kafka answers.
+// open is called when something else has shown that Kafka answers.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -91,7 +91,7 @@ func (k known) state() compute.State {
 	return k.instance.State
 }
 
-// host is who has or had it, or who it waits for alone; empty if nobody.
+// host is the host that has or had it, or that pinned work waits for; empty: none.
 func (k known) host() compute.HostID {
 	switch {
 	case k.instance == nil:
@@ -241,7 +241,7 @@ func (v *instances) together(a, b compute.Project) bool {
 	return v.partitions > 0 && wire.Partition(a, v.partitions) == wire.Partition(b, v.partitions)
 }
 
-// owned says whose instance the id is, if it is another project's.
+// owned is the other project that has an instance of this id, if one does.
 func (v *instances) owned(at key) (compute.Project, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -410,7 +410,7 @@ func (v *instances) used(p compute.Project) compute.Resources {
 	return compute.Resources{}
 }
 
-// projects lists who has anything.
+// projects lists the projects that have an instance.
 func (v *instances) projects() []compute.Project {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -466,7 +466,7 @@ func (v *instances) count(h compute.HostID, meant func(*compute.Instance) bool) 
 	return n
 }
 
-// hosts lists who has or had anything.
+// hosts lists the hosts that have or had an instance.
 func (v *instances) hosts() []compute.HostID {
 	v.mu.RLock()
 	defer v.mu.RUnlock()

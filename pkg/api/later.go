@@ -11,8 +11,8 @@ import (
 )
 
 // An instance whose record a later Berth wrote is in no list and in no count of this
-// node, for what is known of it from before is not true any more. Whoever asks for it
-// by its id is told so, and /readyz and a metric say that there are any.
+// node, for what is known of it from before is not true any more. A request for it
+// by its id is refused, and /readyz and a metric say that there are any.
 
 var errLater = errors.New("a later version of Berth wrote it: upgrade this node")
 

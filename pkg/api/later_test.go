@@ -53,7 +53,7 @@ func TestInstancesOfALaterVersion(t *testing.T) {
 
 // TestBootThatALaterVersionHasWrittenAlready: what a node has just accepted is written by a later conductor
 // before the node answers. It is no less accepted: a caller that is told otherwise boots another machine. Under a
-// key of the caller's own the node cannot say whose request it is, and a repetition elsewhere does no harm.
+// key of the caller's own the node cannot say which project's request it is, and a repetition elsewhere does no harm.
 func TestBootThatALaterVersionHasWrittenAlready(t *testing.T) {
 	n := newNode(t)
 	n.offer()

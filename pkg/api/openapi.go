@@ -40,7 +40,7 @@ func openAPI(api huma.API) func() ([]byte, *compute.Error) {
 	}
 	for name, s := range schemas {
 		if !sent[name] {
-			s.AdditionalProperties = nil // answers gain fields with time; whoever reads them must not mind
+			s.AdditionalProperties = nil // answers gain fields with time; clients must not mind
 		}
 	}
 	return sync.OnceValues(func() ([]byte, *compute.Error) {

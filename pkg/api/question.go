@@ -22,7 +22,7 @@ type question struct {
 	queue   compute.QueueName
 	flavor  compute.FlavorName
 	states  []compute.State  // as shown; none: any
-	silent  []compute.HostID // onlyUnknown: whose instances are
+	silent  []compute.HostID // onlyUnknown: the hosts of those instances
 
 	after  cursor
 	most   int

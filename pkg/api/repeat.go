@@ -107,7 +107,7 @@ func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedO
 // there once that record is, so reading up to here says which it is (decision 0043).
 func (s *Server) settle(ctx context.Context, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
 	at := key{req.Project, req.Instance}
-	if err := s.catchUp(context.WithoutCancel(ctx)); err != nil { // what was begun is finished, for whoever asks next
+	if err := s.catchUp(context.WithoutCancel(ctx)); err != nil { // what was begun is finished, for the next request
 		return nil, &compute.Error{
 			Op: "settle", Kind: compute.KindTimeout, Field: "id", Value: string(at.id),
 			Message: "the request was kept, but it is not known whether another one under the same id came before it",
@@ -119,7 +119,7 @@ func (s *Server) settle(ctx context.Context, req *compute.Request, in *bootInput
 	switch {
 	case !ok:
 		if err := s.views.instances.unread(at); err != nil {
-			return nil, err // whoever repeats it is told by another node whether it is this one
+			return nil, err // a repetition at a newer node says whether it is this one
 		}
 		return nil, taken(at)
 	case len(differences(*k.boot(), *req.Boot)) == 0: // it is this one, or the very same; when it came the log says by its own clock

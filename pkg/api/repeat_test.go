@@ -196,7 +196,7 @@ func TestUserDataOfTheEnded(t *testing.T) {
 	}
 }
 
-// TestKeyWhenKafkaIsSilent: who does not know what others accepted accepts nothing.
+// TestKeyWhenKafkaIsSilent: a node that does not know what others accepted accepts nothing.
 func TestKeyWhenKafkaIsSilent(t *testing.T) {
 	n := newNode(t)
 	n.offer()
@@ -230,7 +230,7 @@ func TestKeyTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// TestTooManyWithOneKey: those who wait for their turn are bounded too, whatever
+// TestTooManyWithOneKey: requests that wait for an earlier one are bounded too, whatever
 // they wait for.
 func TestTooManyWithOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

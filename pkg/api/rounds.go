@@ -12,7 +12,7 @@ import (
 // ends before the record the reader looks for was written.
 type rounds struct {
 	syncer Syncer
-	turn   chan struct{} // holds one token: who has it runs a round
+	turn   chan struct{} // holds one token: its holder runs a Sync
 	begun  *atomic.Uint64
 	done   *uint64 // the newest round that succeeded; owned by the token's holder
 }

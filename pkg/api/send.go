@@ -84,8 +84,8 @@ func (s *Server) look(ctx context.Context) (outcome, error) {
 }
 
 // catchUp returns once everything that any node accepted before the call is
-// in the views. A trial finds out whether or not its caller waits for that: one
-// who always hangs up early, as a probe may, would never find out.
+// in the views. A trial goes on even if its caller hangs up: a caller that always
+// hangs up early, as a health check may, would otherwise never find out.
 func (s *Server) catchUp(ctx context.Context) error {
 	trial, err := s.reads.enter(time.Now())
 	if err != nil {

@@ -45,7 +45,7 @@ type (
 	State         = rest.State
 )
 
-// Config says where the API is and for whom to ask.
+// Config says where the API is and for which project to ask.
 type Config struct {
 	Address string          // "http://host:port"; "host:port" means http
 	Project compute.Project // of every request about instances; empty: the server's default
@@ -99,7 +99,7 @@ func New(c Config) (*Client, error) {
 // Close drops idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Project is whom the client asks for.
+// Project is the project that the client asks for.
 func (c *Client) Project() compute.Project { return c.project }
 
 // maxAnswer bounds what is read of an answer; a page of instances is far below.

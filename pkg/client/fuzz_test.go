@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzAnswer is what a client makes of a refusal, whoever wrote it and however
+// FuzzAnswer is what a client makes of a refusal, whichever server wrote it and however
 // it says when to come again.
 func FuzzAnswer(f *testing.F) {
 	f.Add(503, "1", []byte(`{"kind":"unavailable","detail":"d"}`))

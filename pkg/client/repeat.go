@@ -28,7 +28,7 @@ type attempt struct {
 
 // repeat tries until it works, trying again cannot help, or the next try would
 // be too late. Pauses are what the API asked for and up to half as much again,
-// so that those who were refused together do not come back together.
+// so that requests refused together do not come back together.
 func repeat(ctx context.Context, patience time.Duration, try func() attempt) error {
 	last := time.Now().Add(patience)
 	for pause := firstPause; ; pause *= 2 {

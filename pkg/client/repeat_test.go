@@ -179,7 +179,7 @@ func TestPausesAreAsLongAsAsked(t *testing.T) {
 	}
 }
 
-// TestNobodyThereIsNotRepeated: who typed a wrong address hears so at once.
+// TestNobodyThereIsNotRepeated: a user who typed a wrong address hears so at once.
 func TestNobodyThereIsNotRepeated(t *testing.T) {
 	dials := 0
 	c, err := New(Config{Address: "http://berth.test", Dial: func(context.Context, string, string) (net.Conn, error) {

@@ -32,7 +32,7 @@ type Boot struct {
 	Image        string  // how the hypervisor finds it; empty: the driver's default
 	Metadata     map[string]string
 	UserData     []byte
-	SSHKeys      []string      // who may log in: lines as in authorized_keys
+	SSHKeys      []string      // users who may log in: lines as in authorized_keys
 	Attempts     Attempt       // most tries to build it; 0: DefaultAttempts
 	Deadline     time.Duration // how long it may wait unclaimed; 0: DefaultDeadline
 	OnNoCapacity NoCapacity

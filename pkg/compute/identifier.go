@@ -4,7 +4,7 @@ package compute
 
 type (
 	// InstanceID names one requested machine for ever: a UUID in lower case,
-	// chosen by whoever asks (client or API node), so that a repeated request
+	// chosen by the client or the API node, so that a repeated request
 	// is recognised.
 	InstanceID string
 	// Project owns instances and is what quota is counted for. It is the
@@ -22,7 +22,7 @@ type (
 	// "m1.small.disk-ssd.gpu-a100". It is part of a topic name.
 	QueueName string
 	// ClaimID is random, one for each claim an agent makes; repeats of the
-	// claim keep it. Whoever reports about a machine must show it.
+	// claim keep it. Every report about a machine must show it.
 	ClaimID string
 	// CommandID names one user command (a reboot, say) so that it is done at
 	// most once.

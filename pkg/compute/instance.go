@@ -27,7 +27,7 @@ type Instance struct {
 	Power     PowerState // as the host last said
 	Delete    bool       // asked to be deleted
 	Confirm   bool       // its host lost its memory and was asked whether it still has it; until answered
-	Host      HostID     // who has it; from starting on it may be running there
+	Host      HostID     // the host that has it; from starting on it may be running there
 	Claim     ClaimID    // the granted claim of the current attempt
 	Fence     FenceEpoch // what that claim carried
 	Journal   JournalID  // of the agent that has it; empty: one of an older version

@@ -103,7 +103,7 @@ func parts(f Facts) []Finding {
 
 func count(n int) Level { return when(n == 0, Fail, when(n == 1, Warn, OK)) }
 
-// hosts judges who was heard of lately.
+// hosts judges how many hosts were heard of lately.
 func hosts(f Facts) Finding {
 	var silent []compute.HostID
 	for _, b := range f.Beacons {

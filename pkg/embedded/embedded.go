@@ -2,7 +2,7 @@
 
 // Package embedded runs a Kafka-speaking broker (kfake) inside the process,
 // for `berth dev`, `berth demo`, tests and simulation. It is no Kafka: a kill
-// loses who holds what in a queue, one goroutine serves all, and uninitialised
+// loses which records of a queue are locked, one goroutine serves all, and uninitialised
 // share state goes unnoticed. What is true, Kafka decides.
 package embedded
 

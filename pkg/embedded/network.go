@@ -10,7 +10,7 @@ import (
 )
 
 // Network is a network in memory, for everything that should run in virtual
-// time: who waits for it waits inside the process. It has ports on the loopback
+// time: a goroutine that waits for it waits inside the process. It has ports on the loopback
 // addresses and nothing else. The zero value is ready for use.
 type Network struct{ virtual kfake.VirtualNetwork }
 

@@ -49,8 +49,8 @@ func (b *Broker) MoveCoordinators() { b.cluster.RehashCoordinators() }
 func (b *Broker) Controller(node int32) bool { return int(node) == len(b.ports)-1 }
 
 // Leave has a broker go away: it listens no more, metadata does not name it, and all leaders
-// and coordinators move, to any of the others. Connections that are open stay so; whoever
-// has made them ends them. Leaders that had no reason to move come back by Lead.
+// and coordinators move, to any of the others. Connections that are open stay so; the
+// client that made them ends them. Leaders that had no reason to move come back by Lead.
 func (b *Broker) Leave(node int32) error {
 	if b.Controller(node) {
 		return fmt.Errorf("broker %d is the controller and has to stay: take another one away", node)

@@ -13,7 +13,7 @@ import (
 // brokers. Each call asks once; the follower asks again. Calls end with their
 // context. It is safe for concurrent use.
 type Client interface {
-	// Leaders says who leads the partitions of a topic now. It never makes a
+	// Leaders says which brokers lead the partitions of a topic now. It never makes a
 	// topic; one that is missing is wire.ErrNoTopic.
 	Leaders(ctx context.Context, topic string) (Leaders, error)
 	// Oldest is the first offset that each of these partitions of one broker
@@ -27,7 +27,7 @@ type Client interface {
 	Close() error
 }
 
-// Leaders is who leads a topic's partitions.
+// Leaders are the brokers that lead a topic's partitions.
 type Leaders struct {
 	ID [16]byte        // of this incarnation of the topic; zero where the client does not say
 	Of map[int32]int32 // broker by partition; -1: nobody now

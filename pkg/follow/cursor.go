@@ -16,7 +16,7 @@ type cursor struct {
 	end    int64 // the last stable offset as of the last answer; -1: not known yet
 	began  bool  // it was answered about: next is no guess any more
 	by     *ask  // the open question about it; nil: none
-	lost   bool  // not asked for until it is known who leads
+	lost   bool  // not asked for until its leader is known
 	alone  bool  // asked for by itself next: see take
 	// missing is since when, and how often, nobody has what was read; zero: the last
 	// answer had.

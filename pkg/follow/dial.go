@@ -22,7 +22,7 @@ func (c *Conns) Keep(conn net.Conn) net.Conn {
 	defer c.mu.Unlock()
 	kept := &kept{Conn: conn, of: c}
 	if c.closed {
-		_ = conn.Close() // whoever uses it hears of it
+		_ = conn.Close() // its user sees the connection fail
 		return kept
 	}
 	if c.open == nil {
@@ -38,7 +38,7 @@ func (c *Conns) Close() {
 	defer c.mu.Unlock()
 	c.closed = true
 	for conn := range c.open {
-		_ = conn.Close() // whoever uses it hears of it
+		_ = conn.Close() // its user sees the connection fail
 	}
 	c.open = nil
 }

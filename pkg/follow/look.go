@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// doubt asks who leads if an answer takes long.
+// doubt asks for the leaders if an answer takes long.
 func (l *loop) doubt(ctx context.Context, now time.Time) {
 	for _, a := range l.asks {
 		if now.Sub(a.since) > doubtAfter {
@@ -24,7 +24,7 @@ func (l *loop) doubt(ctx context.Context, now time.Time) {
 	}
 }
 
-// look asks who leads, after a while that grows with the failures.
+// look asks for the leaders, after a pause that grows with the failures.
 func (l *loop) look(ctx context.Context, why error) {
 	if l.looking {
 		return
@@ -34,7 +34,7 @@ func (l *loop) look(ctx context.Context, why error) {
 	if why != nil {
 		l.fails++
 		pause = min(mostPause, 50*time.Millisecond<<min(l.fails, 10))
-		pause -= rand.N(pause/2 + 1) // all who follow the topic would come at once
+		pause -= rand.N(pause/2 + 1) // all followers of the topic would come at once
 	}
 	if l.fails == logAfter {
 		l.f.opts.Log.Warn("cannot read; trying on", zap.String("topic", l.f.topic), zap.Error(why))
@@ -55,7 +55,7 @@ func (l *loop) look(ctx context.Context, why error) {
 	}()
 }
 
-// look asks who leads, and where partitions begin that are not known.
+// look asks for the leaders, and where partitions begin that are not known.
 func (f *Follower) look(ctx context.Context, known map[int32]bool) (v view) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -82,7 +82,7 @@ func (f *Follower) look(ctx context.Context, known map[int32]bool) (v view) {
 	return v
 }
 
-// follow takes news of who leads, and asks again if they are incomplete.
+// follow takes over the leaders that were found, and asks again if some are missing.
 func (l *loop) follow(ctx context.Context, v view) error {
 	l.looking = false
 	if v.err != nil || len(v.topic.Of) == 0 {

@@ -21,7 +21,7 @@ type loop struct {
 	at      map[int32]*cursor
 	asks    map[int32]*ask // by broker: the open question
 	late    []*ask         // given up, and not yet answered
-	looking bool           // somebody asks who leads
+	looking bool           // a goroutine asks for the leaders
 	fails   int            // failures in a row
 	seen    map[owned]compute.Version
 	told    bool // CaughtUp was said
@@ -47,7 +47,7 @@ type ask struct {
 	err    error
 }
 
-// view is the answer to who leads, and where unknown partitions begin.
+// view is which brokers lead, and where unknown partitions begin.
 type view struct {
 	topic  Leaders
 	oldest map[int32]int64
@@ -198,7 +198,7 @@ func (l *loop) take(ctx context.Context, a *ask) error {
 }
 
 // release lets the partitions of a question be asked about again; those that the
-// answer leaves out only once it is known who leads.
+// answer leaves out only once their leaders are known.
 func (l *loop) release(a *ask) (left bool) {
 	for p := range a.from {
 		c := l.at[p]
@@ -225,7 +225,7 @@ func (l *loop) refused(c *cursor, part Part) error {
 	cause := fmt.Errorf("partition %d, offset %d: Kafka's error %d", part.Partition, c.next, part.Code)
 	switch {
 	case part.Code == offsetOutOfRange && c.began && !c.gone(time.Now()):
-		return nil // asked again, once it was asked who leads
+		return nil // asked again, once the leaders were asked for
 	case part.Code == offsetOutOfRange && c.began:
 		return replaced(l.f.topic, "it lost records that had been read")
 	case part.Code == offsetOutOfRange:

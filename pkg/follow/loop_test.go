@@ -208,7 +208,7 @@ func TestAFrozenBrokerIsLeft(t *testing.T) {
 	}
 }
 
-// What an answer leaves out is not asked for again before it is known who leads:
+// What an answer leaves out is not asked for again before its leader is known:
 // a broker that has nothing to say says it at once, again and again.
 func TestAPartitionIsLeftOut(t *testing.T) {
 	f := &far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{aside{}, holds(0, 9)}}

@@ -25,7 +25,7 @@ type Options struct {
 	StopTimeout time.Duration // how long requests under way may take when stopping; 0: 5 s
 }
 
-// Limits of the HTTP server. Whoever handles a request bounds its body, and the
+// Limits of the HTTP server. The handler of a request bounds its body, and the
 // time until it answers: the write time-out is only the last resort. The header
 // time-out begins with the connection: clients open some ahead, or get no CPU.
 const (

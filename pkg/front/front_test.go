@@ -189,8 +189,8 @@ func serves(f *Front) bool {
 	return f.face.handler != nil
 }
 
-// TestServingEndsBeforeWhatItStandsOn: when Run returns, nobody is in the
-// handler, and whoever comes is told to come again; the front goes on.
+// TestServingEndsBeforeWhatItStandsOn: when Run returns, no request is in the
+// handler, and new ones are told to come again; the front goes on.
 func TestServingEndsBeforeWhatItStandsOn(t *testing.T) {
 	f := New(Options{Address: "127.0.0.1:0", StopTimeout: time.Hour})
 	running(t, f)
@@ -279,7 +279,7 @@ func TestOnlyOurNames(t *testing.T) {
 	}
 }
 
-// TestHugeHeadersAreRefused: whoever sends them is not read to the end.
+// TestHugeHeadersAreRefused: they are not read to the end.
 func TestHugeHeadersAreRefused(t *testing.T) {
 	f := New(Options{Address: "127.0.0.1:0"})
 	running(t, f)

@@ -6,7 +6,7 @@
 //
 // What is published is the same whichever client carries it, byte for byte:
 // key, value, headers, partition. A request that Berth could not read is
-// refused here, before it is sent. Who has no Berth package at hand publishes
+// refused here, before it is sent. A program without a Berth package publishes
 // JSON, as docs/PUBLISHING.md says.
 //
 // A boot names its instance (NewID makes a name). That is what makes every

@@ -177,7 +177,7 @@ func persist(t *testing.T, name string, p publishtest.Publish) {
 	}
 }
 
-// A caller who gives up is told that the outcome is unknown, and the id to
+// A caller that gives up is told that the outcome is unknown, and the id to
 // repeat it with.
 func TestWhoGivesUp(t *testing.T) {
 	b := kafkatest.Embedded(t)

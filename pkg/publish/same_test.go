@@ -78,7 +78,7 @@ func everyone(partitions int32) []publishtest.Way {
 // asText compares bytes as one thing: by themselves they take long.
 var asText = cmp.Transformer("text", func(b []byte) string { return string(b) })
 
-// Whoever publishes a request, the same record is in the same partition, in the
+// Whichever client publishes a request, the same record is in the same partition, in the
 // same order: each client writes the same requests into a topic of its own.
 func TestTheSameRecordWhoeverPublishes(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {

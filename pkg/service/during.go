@@ -41,7 +41,7 @@ func During(caller context.Context, p Part, use func(context.Context) error) err
 	return err
 }
 
-// Jitter is between half of d and d, so that those who wait for the same do not
+// Jitter is between half of d and d, so that those that wait for the same do not
 // all come at once.
 func Jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Gauges is one family of gauges that are worked out when somebody asks, by
-// whoever in this process has something to say. What several say of the same
-// labels is added up, and what nobody says any more is gone. It costs nothing
+// Gauges is one family of gauges that are worked out when metrics are collected, by
+// the sources in this process. What several sources say of the same labels is added
+// up, and what none says any more is gone. It costs nothing
 // between two questions. A nil *Gauges asks nobody.
 type Gauges struct {
 	desc *prometheus.Desc
@@ -30,8 +30,8 @@ func NewGauges(name, help string, labels ...string) *Gauges {
 }
 
 // Ask has source asked from now on until stop is called, and perhaps once more
-// just after. It is called from any goroutine, several at once too, and keeps
-// whoever asked for metrics waiting, so it takes no lock for long and asks
+// just after. It is called from any goroutine, several at once too, and the
+// collector waits for it, so it takes no lock for long and asks
 // nobody outside the process.
 func (g *Gauges) Ask(source func(Say)) (stop func()) {
 	if g == nil {

@@ -22,7 +22,7 @@ func voiceOf(letter string) compute.Voice {
 	return v
 }
 
-// heard is who speaks for a host after beacons, one every five seconds; a dot is
+// heard is which processes speak for a host after beacons, one every five seconds; a dot is
 // five seconds without any.
 func heard(beacons string) string {
 	var w Watch
@@ -56,7 +56,7 @@ func TestTwins(t *testing.T) {
 		"aaabaabbbb":               "", // or two
 		"aabababa":                 "ab",
 		"aaBaBaB":                  "aB",
-		"BBaBaBa":                  "aB", // what began last is last, whoever was heard first
+		"BBaBaBa":                  "aB", // what began last is last, whichever was heard first
 		"aAaAaA":                   "aA", // the journal was copied as well
 		"aabababbbbbbbbb":          "ab", // a has just gone
 		"aabababbbbbbbbbbbbbb":     "",   // and now it is certain

@@ -243,7 +243,7 @@ func TestADamagedBatchIsNotPassed(t *testing.T) {
 }
 
 // log is a partition that several producers wrote to, in transactions and without, as
-// it is answered to whoever asks from an offset on.
+// it is answered to a reader from an offset on.
 func log(t *rapid.T, from int64) *kmsg.FetchResponseTopicPartition {
 	var batches [][]byte
 	var p kmsg.FetchResponseTopicPartition

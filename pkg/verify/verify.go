@@ -28,7 +28,7 @@ const (
 type Difference struct {
 	Level Level          `json:"level"`
 	About string         `json:"about"`          // instance p/7f…, host h1, project p, partition 3
-	Host  compute.HostID `json:"host,omitempty"` // whose word it rests on; empty: the log's alone
+	Host  compute.HostID `json:"host,omitempty"` // the host that said so; empty: the log alone says it
 	Says  string         `json:"says"`           // what was found
 	Want  string         `json:"want"`           // what the rest says
 	Why   string         `json:"why"`            // what it means

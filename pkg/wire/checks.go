@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// What follows is for records that only Berth itself should write. Whoever may
-// write to Kafka may write them too, so nothing absurd gets past the decoders:
+// What follows is for records that only Berth itself should write. Any client that
+// may write to Kafka may write them too, so nothing absurd gets past the decoders:
 // neither a negative amount that would turn a quota round, nor a name that no
 // topic can have, nor an id too long for the report that would have to repeat it.
 

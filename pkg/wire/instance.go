@@ -50,7 +50,7 @@ func EncodeInstance(i compute.Instance) Record {
 }
 
 // DecodeInstance reads an instance. The error of a tombstone has the field
-// "value"; its key says whose it is (ParseInstanceKey).
+// "value"; its key says the project and the id (ParseInstanceKey).
 func DecodeInstance(rec Record) (compute.Instance, error) {
 	return decode("instance", rec, &pb.Instance{}, instanceFrom)
 }
@@ -124,7 +124,7 @@ func powerCommandFrom(r *reader, m *pb.PowerCommand) *compute.PowerCommand {
 	}
 }
 
-// stoppedFrom is why a machine does not run. Whoever shows it must not choke on
+// stoppedFrom is why a machine does not run. Readers must not choke on
 // it, so a text that is too long is cut and not refused.
 func stoppedFrom(r *reader, m *pb.Reason) *compute.Reason {
 	why := reasonFrom(r, m)

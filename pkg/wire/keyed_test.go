@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// TestKeyedInstanceNeverChanges: these are promised to whoever repeats a key
+// TestKeyedInstanceNeverChanges: these are promised to callers that repeat a key
 // after an upgrade.
 func TestKeyedInstanceNeverChanges(t *testing.T) {
 	for _, c := range []struct {

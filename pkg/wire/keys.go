@@ -52,7 +52,7 @@ const takeoverKey = "takeover"
 
 // Takeover is what a conductor writes to a partition of instances first when it
 // takes it over: a record of no instance, which says where the writing of all
-// earlier owners has ended. Who reads instances passes over it.
+// earlier owners has ended. Readers of instances pass over it.
 func Takeover(by string) Record {
 	r := Tombstone([]byte(takeoverKey))
 	r.Headers = append(r.Headers, Header{Key: HeaderTakeover, Value: []byte(cmp.Or(by, "unnamed"))})

@@ -73,7 +73,7 @@ const (
 	// inputs of the partition have been dealt with, and the effects of earlier
 	// batches published; offsets of requests, reports and instances.
 	HeaderPosition = "berth-position"
-	HeaderTakeover = "berth-takeover" // on a takeover: who took the partition over
+	HeaderTakeover = "berth-takeover" // on a takeover: the process that took the partition over
 )
 
 // ContentJSON marks a request whose body is protojson.

@@ -13,7 +13,7 @@ import (
 // record of a later one is refused, not guessed at.
 //
 // What is written is another matter: compute.FirstSchema, unless it is known that all
-// who read the record read a newer one (decision 0046). Then InSchema says so.
+// readers of the record read a newer one (decision 0046). Then InSchema says so.
 const Schema = 1
 
 // InSchema says in which schema a record is written. The bodies of all schemas that

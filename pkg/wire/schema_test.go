@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Nothing is written in another schema than the first unless somebody says so: who reads
-// it may be of a version that reads no other.
+// Nothing is written in another schema than the first unless the writer says so: its reader
+// may be of a version that reads no other.
 func TestWrittenInTheFirstSchema(t *testing.T) {
 	for _, s := range samples() {
 		if got := string(s.rec.Header(HeaderSchema)); got != "1" {

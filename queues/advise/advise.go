@@ -287,7 +287,7 @@ func (a *Advisor) tell(about compute.QueueAdvice, now time.Time) told {
 	return told{share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain}
 }
 
-// silence finds who was not heard for too long.
+// silence finds the hosts that were not heard for too long.
 func (a *Advisor) silence(now time.Time) {
 	for _, h := range a.hosts {
 		if !h.silent && now.Sub(h.heard) >= a.rules.Silent {

@@ -46,9 +46,9 @@ func (f *flow) see(came uint64, now time.Time) {
 func (f *flow) flows() bool { return f.rate > 1e-3 }
 
 // waiters is how many hosts should wait on a queue though no work lies in it, and 0
-// if as few are enough as on any other. Who waits does so until its lots turn, or
+// if as few are enough as on any other. A host waits until it samples anew, or
 // until it is full: while that lasts, what comes needs the room of so many hosts beside
-// those who are to be there in any case.
+// those that are to be there in any case.
 func (f *flow) waiters(eligible uint32, room uint64) uint32 {
 	if eligible == 0 || room == 0 {
 		return 0

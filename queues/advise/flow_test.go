@@ -156,7 +156,7 @@ func TestRoomsAreThoseOfADumbModel(t *testing.T) {
 				}
 			}
 			for i, x := range a.queues {
-				// A tick within a second of what was told does not look for who is silent.
+				// A tick within a second of what was told does not look for silent hosts.
 				if a.rooms[i] != want[x.name] && !a.early(at(now)) {
 					t.Fatalf("%s: room for %d, not %d", x.name, a.rooms[i], want[x.name])
 				}

@@ -15,7 +15,7 @@ import (
 )
 
 // An advisor that looks only at what changed tells the same as one that looks at all
-// queues at each tick, if it is told whose work is not what it was.
+// queues at each tick, if it is told which queues' work has changed.
 func TestOnlyWhatChangedIsLookedAt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rules := RingingRules()

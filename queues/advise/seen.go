@@ -13,8 +13,8 @@ func (a *Advisor) AllEligible() map[compute.QueueName]int {
 	return out
 }
 
-// States counts the hosts in each state. Who fell silent is known since the last
-// call of Next.
+// States counts the hosts in each state. Which hosts fell silent is known since the
+// last call of Next.
 func (a *Advisor) States() map[compute.HostState]int {
 	out := map[compute.HostState]int{}
 	for _, h := range a.hosts {

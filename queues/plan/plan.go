@@ -2,7 +2,7 @@
 
 // Package plan decides what the queue manager does next: from the queues that
 // are wanted and what is seen to be there, one layer of steps with reasons.
-// Whoever carries them out looks again and asks again, until there are none.
+// The queue manager carries them out, looks again and plans again, until there are none.
 //
 // The life of a queue, and the step that moves it on (what is seen decides, so
 // a plan may begin anywhere in it):
@@ -34,7 +34,7 @@ type Seen struct {
 	// Work counts the queued and starting instances that name a queue.
 	Work map[compute.QueueName]int
 	// Fresh holds the queues that were closed so recently that an instance may
-	// have been admitted by somebody who has not read of it.
+	// have been admitted by a conductor that has not read of it.
 	Fresh map[compute.QueueName]bool
 	// Settled says that nothing another manager set going can still arrive.
 	Settled bool
@@ -85,7 +85,7 @@ func (o Op) String() string {
 
 // Step is one thing to do, and why. Each is safe to do again, except InitShare:
 // on a queue in use it makes finished work come back. It is planned only for a
-// topic id that was not found initialised, and by whoever may be alone at it
+// topic id that was not found initialised, and where no other manager may be at it
 // (Seen.Settled, Topic.Ours).
 type Step struct {
 	Op    Op
@@ -166,7 +166,7 @@ func (p *planner) introduce(want compute.Queue, topic Topic, isListed bool) {
 		return
 	}
 	if !topic.Ours && !p.seen.Settled {
-		return // somebody who was the active manager before may be at it
+		return // the manager that was active before may be at it
 	}
 	why := "its topic is new"
 	if isListed {
@@ -203,7 +203,7 @@ func (p *planner) end(name compute.QueueName, why string) {
 		return
 	}
 	if p.seen.Work[name] > 0 || p.seen.Fresh[name] {
-		return // drains; whoever is queued or starting there may need it
+		return // drains; what is queued or starting there may need it
 	}
 	if isListed {
 		p.step(Unlist, listed, "no queued or starting instance names it")
@@ -227,7 +227,7 @@ type groups struct {
 	next  int
 }
 
-// newGroups counts who is in which group: what is listed, and what was
+// newGroups counts the queues of each group: what is listed, and what was
 // initialised and not yet listed.
 func newGroups(seen Seen, rules Rules) groups {
 	g := groups{rules: rules, used: map[string]int{}}

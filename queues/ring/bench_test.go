@@ -95,7 +95,7 @@ func BenchmarkHungry(b *testing.B) {
 	}
 }
 
-// Once a second it is looked at who waits on each queue.
+// Once a second the hosts that wait on each queue are looked at.
 func BenchmarkHolds(b *testing.B) {
 	r, now := loaded(b)
 	for b.Loop() {

@@ -5,7 +5,7 @@
 // A ring tells a host by name to look at a queue, or to wait on it for a while
 // (compute.Look). It is a hint and no more: the host decides by what it has, the
 // queue's lock hands the work to one host only, and the conductor's grant decides
-// whose it is. A ring that is lost, late or wrong costs time, so nothing here has to
+// which host has it. A ring that is lost, late or wrong costs time, so nothing here has to
 // be right, and two queue managers that ring at once do no harm.
 //
 // For each queue with work that no host has claimed, so many hosts are kept rung:

@@ -122,7 +122,7 @@ func (w *world) next(after time.Duration) {
 	w.now = next
 }
 
-// until goes on for so long, and answers who was rung meanwhile.
+// until goes on for so long, and answers which hosts were rung meanwhile.
 func (w *world) until(d time.Duration) (looks []compute.HostID) {
 	w.t.Helper()
 	end := w.now.Add(d)

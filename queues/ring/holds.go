@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// holdsEvery is how often it is looked at who waits on which queue.
+// holdsEvery is how often the hosts that wait on each queue are looked at.
 const holdsEvery = time.Second
 
 // holds draws the hosts that are missing on queues into which much comes, the busiest

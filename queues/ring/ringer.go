@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Ringer remembers what waits and who was rung. It is not safe for concurrent use;
+// Ringer remembers what waits and which hosts were rung. It is not safe for concurrent use;
 // times must not go backwards.
 type Ringer struct {
 	rules  Rules

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Hollow says whether a reader from the start of a topic of one partition, who
+// Hollow says whether a reader from the start of a topic of one partition, which
 // goes by records, gets an answer that holds batches and no record.
 func Hollow(ctx context.Context, t testing.TB, brokers []string, topic string) bool {
 	t.Helper()

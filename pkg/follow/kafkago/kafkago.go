@@ -129,7 +129,7 @@ func (a *asker) Oldest(ctx context.Context, _ int32, topic string, partitions []
 	return oldest, nil
 }
 
-// Fetch asks for records. Whom, the transport decides, by what it told Leaders.
+// Fetch asks for records. The transport chooses the broker, by what it told Leaders.
 func (a *asker) Fetch(ctx context.Context, _ int32, topic string, from map[int32]int64, wait time.Duration) ([]follow.Part, error) {
 	t := fetch.RequestTopic{Topic: topic}
 	for p, offset := range from {

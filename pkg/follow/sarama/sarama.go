@@ -43,7 +43,7 @@ func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, erro
 	return follow.Leaders{}, fmt.Errorf("no broker answers: %w", errors.Join(errs...))
 }
 
-// learn reads who leads, and where brokers are.
+// learn reads which brokers lead, and where they are.
 func (a *asker) learn(resp *sarama.MetadataResponse) (follow.Leaders, error) {
 	addrs := map[int32]string{}
 	for _, b := range resp.Brokers {

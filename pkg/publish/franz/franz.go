@@ -149,7 +149,7 @@ func (s *sender) Send(ctx context.Context, rec wire.Record) (int32, error) {
 	}
 	done := make(chan error, 1)
 	// Not under ctx: its end would fail everything that waits for the same
-	// partition, whoever sent it.
+	// partition, whichever caller sent it.
 	s.client.TryProduce(context.WithoutCancel(ctx), k, func(_ *kgo.Record, err error) { done <- err })
 	select {
 	case err := <-done:

@@ -34,7 +34,7 @@ import (
 //
 // kafka-go has no idempotent producer (issue 233 there): when an answer is
 // lost, the writer sends again what may have been written. The instance id, chosen
-// before the first try, makes that harmless: who reads it twice boots once. The
+// before the first try, makes that harmless: a conductor that reads it twice boots once. The
 // same holds for an OpReboot and its command.
 func New(w *kafka.Writer, o publish.Options) (*publish.Publisher, error) {
 	s := &sender{writer: w}

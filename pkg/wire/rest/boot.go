@@ -8,7 +8,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// DefaultProject is whose an instance is if nobody says.
+// DefaultProject is the project of an instance if the request names none.
 const DefaultProject compute.Project = "default"
 
 // Boot asks for one machine.

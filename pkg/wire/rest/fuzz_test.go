@@ -74,7 +74,7 @@ func FuzzDuration(f *testing.F) {
 	})
 }
 
-// FuzzProblem is what a client makes of a refusal, whoever wrote it.
+// FuzzProblem is what a client makes of a refusal, whichever server wrote it.
 func FuzzProblem(f *testing.F) {
 	f.Add([]byte(`{"kind":"unavailable","detail":"d","status":503,"reason":{"code":"QuotaExceeded","limit":1},"errors":[{"value":{}}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
