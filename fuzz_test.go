@@ -13,26 +13,39 @@ import (
 // outside, which fuzz target of its package feeds it anything. A "-" is for what
 // only sees what a fuzzed one has let through, or what Berth itself made.
 var fuzzed = map[string]string{
-	"pkg/wire.DecodeRequest": "FuzzDecodeRequest", "pkg/wire.DecodeReport": "FuzzDecodeReport", "pkg/wire.DecodeInstance": "FuzzDecodeInstance",
-	"pkg/wire.DecodeRejected": "FuzzDecodeRejected", "pkg/wire.DecodeBuild": "FuzzDecodeBuild", "pkg/wire.DecodeCommand": "FuzzDecodeCommand",
-	"pkg/wire.DecodeBeacon": "FuzzDecodeBeacon", "pkg/wire.DecodeQueue": "FuzzDecodeQueue", "pkg/wire.DecodeAdvice": "FuzzDecodeAdvice",
-	"pkg/wire.DecodeCatalog": "FuzzDecodeCatalog", "pkg/wire.DecodeConsole": "FuzzDecodeConsole", "pkg/wire.ParseInstanceKey": "FuzzParseInstanceKey", "pkg/wire.unmarshalJSON": "FuzzDecodeRequest",
-	"pkg/wire.decode": "FuzzDecodeRequest", "pkg/wire.decodeBody": "FuzzDecodeRequest", "pkg/wire.unmarshal": "FuzzDecodeRequest",
+	"pkg/wire.DecodeRequest": "FuzzDecodeRequest", "pkg/wire.DecodeReport": "FuzzDecodeReport",
+	"pkg/wire.DecodeInstance": "FuzzDecodeInstance",
+	"pkg/wire.DecodeRejected": "FuzzDecodeRejected", "pkg/wire.DecodeBuild": "FuzzDecodeBuild",
+	"pkg/wire.DecodeCommand": "FuzzDecodeCommand",
+	"pkg/wire.DecodeBeacon":  "FuzzDecodeBeacon", "pkg/wire.DecodeQueue": "FuzzDecodeQueue",
+	"pkg/wire.DecodeAdvice":  "FuzzDecodeAdvice",
+	"pkg/wire.DecodeCatalog": "FuzzDecodeCatalog", "pkg/wire.DecodeConsole": "FuzzDecodeConsole",
+	"pkg/wire.ParseInstanceKey": "FuzzParseInstanceKey", "pkg/wire.unmarshalJSON": "FuzzDecodeRequest",
+	"pkg/wire.decode": "FuzzDecodeRequest", "pkg/wire.decodeBody": "FuzzDecodeRequest",
+	"pkg/wire.unmarshal": "FuzzDecodeRequest",
 
 	"pkg/wire/rest.UnmarshalText": "FuzzDuration", "pkg/wire/rest.parseClass": "FuzzProblem",
-	"pkg/compute.ParseState": "FuzzNames", "pkg/compute.ParseKind": "FuzzNames", "pkg/compute.ParseNoCapacity": "FuzzNames", "pkg/compute.ParseWeigher": "FuzzNames",
-	"pkg/unpack.parse": "FuzzRecord", "pkg/kafka/internal/fetch.Parse": "FuzzFetched", "pkg/kafka/loop.parse": "-", "pkg/kafka/loop.parseCursor": "FuzzCursor", "pkg/kafka/loop.parseReset": "FuzzCursor", "pkg/kafka/loop.parseMetadata": "FuzzCursor", "pkg/kafka/loop.ParseSyncAssignment": "FuzzAssignor",
-	"pkg/kafka/share.parseTopicID": "FuzzTopicID", "pkg/api.parseCursor": "FuzzMarker", "pkg/api.parseFields": "FuzzMarker",
-	"pkg/follow/franz.parse": "-", "pkg/follow/sarama.parse": "-", "pkg/follow/kafkago.parse": "-", "pkg/follow/kafkago.parseSpan": "-", // of what the client has decoded
-	"compute-agent/hypervisor/qemu/qmp.decode": "FuzzDecode", "compute-agent/hypervisor/libvirt.decodeStamp": "FuzzStamp",
-	"compute-agent/hypervisor/exec.decode": "FuzzAnswers",
-	"pkg/config.parse":                     "FuzzLoad", "pkg/config.decode": "FuzzLoad",
+	"pkg/compute.ParseState": "FuzzNames", "pkg/compute.ParseKind": "FuzzNames",
+	"pkg/compute.ParseNoCapacity": "FuzzNames", "pkg/compute.ParseWeigher": "FuzzNames",
+	"pkg/unpack.parse": "FuzzRecord", "pkg/kafka/internal/fetch.Parse": "FuzzFetched", "pkg/kafka/loop.parse": "-",
+	"pkg/kafka/loop.parseCursor": "FuzzCursor", "pkg/kafka/loop.parseReset": "FuzzCursor",
+	"pkg/kafka/loop.parseMetadata": "FuzzCursor", "pkg/kafka/loop.ParseSyncAssignment": "FuzzAssignor",
+	"pkg/kafka/share.parseTopicID": "FuzzTopicID", "pkg/api.parseCursor": "FuzzMarker",
+	"pkg/api.parseFields":    "FuzzMarker",
+	"pkg/follow/franz.parse": "-", "pkg/follow/sarama.parse": "-", "pkg/follow/kafkago.parse": "-",
+	"pkg/follow/kafkago.parseSpan":                 "-", // of what the client has decoded
+	"compute-agent/hypervisor/qemu/qmp.decode":     "FuzzDecode",
+	"compute-agent/hypervisor/libvirt.decodeStamp": "FuzzStamp",
+	"compute-agent/hypervisor/exec.decode":         "FuzzAnswers",
+	"pkg/config.parse":                             "FuzzLoad", "pkg/config.decode": "FuzzLoad",
 
 	"pkg/localkafka.parseCount": "FuzzParseCount",
-	"pkg/lab/bench.ParseSweep":  "FuzzParseSweep", "pkg/lab/bench.parseWhole": "FuzzParseSweep", "pkg/lab/bench.parseNumber": "FuzzParseSweep", "pkg/lab/bench.parseSpan": "FuzzParseSweep",
+	"pkg/lab/bench.ParseSweep":  "FuzzParseSweep", "pkg/lab/bench.parseWhole": "FuzzParseSweep",
+	"pkg/lab/bench.parseNumber": "FuzzParseSweep", "pkg/lab/bench.parseSpan": "FuzzParseSweep",
 
 	"pkg/cli.ParseMemory": "FuzzSizes", "pkg/cli.parseDisk": "FuzzSizes", "pkg/cli.parseSize": "FuzzSizes",
-	"pkg/cli.parseCapability": "FuzzPairs", "pkg/cli.ParseFormat": "FuzzPairs", "pkg/cli.parseAmounts": "FuzzPairs", "pkg/cli.ParsePairs": "FuzzPairs",
+	"pkg/cli.parseCapability": "FuzzPairs", "pkg/cli.ParseFormat": "FuzzPairs", "pkg/cli.parseAmounts": "FuzzPairs",
+	"pkg/cli.ParsePairs": "FuzzPairs",
 }
 
 // decoder is how a function is called that reads what others wrote.
@@ -67,7 +80,11 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 			t.Errorf("%s is in the list and not in the code", name)
 		}
 	}
-	for _, name := range []string{"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/api.FuzzStrictJSON", "pkg/client.FuzzAnswer", "compute-agent/journal.FuzzValue", "compute-agent/hypervisor/host.FuzzProc", "pkg/wire/rest.FuzzBoot", "pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums"} {
+	for _, name := range []string{
+		"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/api.FuzzStrictJSON", "pkg/client.FuzzAnswer",
+		"compute-agent/journal.FuzzValue", "compute-agent/hypervisor/host.FuzzProc", "pkg/wire/rest.FuzzBoot",
+		"pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums",
+	} {
 		if !targets[name] {
 			t.Errorf("%s is gone", name)
 		}

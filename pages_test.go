@@ -164,7 +164,9 @@ func TestNamedTests(t *testing.T) {
 // TestReasonsAreExplained: each code of a reason, or of why a machine does not run, is in STATES.
 func TestReasonsAreExplained(t *testing.T) {
 	states := read(t, "docs/STATES.md")
-	codes := regexp.MustCompile(`ReasonCode += "([A-Za-z]+)"`).FindAllStringSubmatch(read(t, "pkg/compute/reason.go"), -1)
+	codes := regexp.MustCompile(`ReasonCode += "([A-Za-z]+)"`).FindAllStringSubmatch(
+		read(t, "pkg/compute/reason.go"), -1,
+	)
 	if len(codes) < 20 {
 		t.Fatalf("only %d codes found", len(codes))
 	}

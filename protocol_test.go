@@ -30,7 +30,9 @@ func TestProtocolPage(t *testing.T) {
 		t.Fatalf("%d rules and %d invariants on the page", len(rules), len(invariants))
 	}
 	for _, n := range rules {
-		for _, kind := range []string{"conductor/admit/testdata/rule%_*.txt", "pkg/lab/sim/testdata/bugs/rule%_*.patch"} {
+		for _, kind := range []string{
+			"conductor/admit/testdata/rule%_*.txt", "pkg/lab/sim/testdata/bugs/rule%_*.patch",
+		} {
 			name := strings.ReplaceAll(kind, "%", twoDigits(n))
 			if found, err := filepath.Glob(name); err != nil || len(found) == 0 {
 				t.Errorf("rule %d has no %s (%v)", n, name, err)

@@ -39,9 +39,13 @@ var arrows = map[string][]string{
 	"compute-agent/task":  {"pkg/compute"},
 	"compute-agent/offer": {"pkg/compute"},
 
-	"flavors":                       {"flavors/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
-	"queues":                        {"queues/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sorted", "pkg/twins"},
-	"conductor":                     {"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/twins"},
+	"flavors": {"flavors/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"queues": {
+		"queues/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sorted", "pkg/twins",
+	},
+	"conductor": {
+		"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/twins",
+	},
 	"compute-agent/agent":           {"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
 	"compute-agent/fetch":           {"compute-agent/offer", "pkg/compute", "pkg/wire"},
 	"compute-agent/journal":         {"pkg/compute", "pkg/wire"},
@@ -53,36 +57,49 @@ var arrows = map[string][]string{
 	"pkg/twins":                     {"pkg/compute"},
 	"pkg/telemetry":                 {"pkg/compute"},
 	"pkg/config":                    {"pkg/compute"},
-	"pkg/kafka":                     {"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/kafka/internal/pace"},
-	"pkg/kafka/internal/pace":       {"pkg/service"},
-	"pkg/kafka/internal/retry":      {"pkg/kafka", "pkg/kafka/internal/pace"},
-	"pkg/kafka/internal/batch":      {"pkg/wire"},
-	"pkg/kafka/internal/fetch":      {"pkg/compute", "pkg/wire", "pkg/service", "pkg/unpack", "pkg/kafka", "pkg/kafka/internal/pace", "pkg/kafka/internal/retry"},
+	"pkg/kafka": {
+		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/kafka/internal/pace",
+	},
+	"pkg/kafka/internal/pace":  {"pkg/service"},
+	"pkg/kafka/internal/retry": {"pkg/kafka", "pkg/kafka/internal/pace"},
+	"pkg/kafka/internal/batch": {"pkg/wire"},
+	"pkg/kafka/internal/fetch": {
+		"pkg/compute", "pkg/wire", "pkg/service", "pkg/unpack", "pkg/kafka", "pkg/kafka/internal/pace",
+		"pkg/kafka/internal/retry",
+	},
 	"pkg/kafka/internal/brokertest": {"*"},
 	"pkg/kafka/internal/clienttest": {"*"},
 	"pkg/kafka/internal/readtest":   {"*"},
-	"pkg/kafka/write":               {"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/"},
-	"pkg/kafka/read":                {"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/"},
-	"pkg/kafka/share":               {"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/unpack", "pkg/kafka", "pkg/kafka/internal/"},
-	"pkg/kafka/admin":               {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/internal/"},
-	"pkg/kafka/loop":                {"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/", "pkg/kafka/read", "pkg/kafka/write"},
-	"pkg/kafka/elect":               {"pkg/kafka"},
-	"pkg/unpack":                    {"pkg/compute", "pkg/wire"},
-	"pkg/embedded":                  {},
-	"pkg/localkafka":                {},
-	"pkg/api":                       {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted"},
-	"pkg/fence":                     {"pkg/compute"},
-	"pkg/front":                     {"pkg/compute", "pkg/wire/rest"},
-	"pkg/doctor":                    {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/admin"},
-	"pkg/verify":                    {"pkg/compute"},
-	"pkg/client":                    {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
-	"pkg/publish":                   {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish"},
-	"pkg/publish/publishtest":       {"*"},
-	"pkg/follow":                    {"pkg/compute", "pkg/wire", "pkg/follow", "pkg/unpack"},
-	"pkg/follow/followtest":         {"*"},
+	"pkg/kafka/write": {
+		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/",
+	},
+	"pkg/kafka/read": {"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/"},
+	"pkg/kafka/share": {
+		"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/unpack", "pkg/kafka", "pkg/kafka/internal/",
+	},
+	"pkg/kafka/admin": {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/internal/"},
+	"pkg/kafka/loop": {
+		"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/", "pkg/kafka/read",
+		"pkg/kafka/write",
+	},
+	"pkg/kafka/elect":         {"pkg/kafka"},
+	"pkg/unpack":              {"pkg/compute", "pkg/wire"},
+	"pkg/embedded":            {},
+	"pkg/localkafka":          {},
+	"pkg/api":                 {"pkg/compute", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted"},
+	"pkg/fence":               {"pkg/compute"},
+	"pkg/front":               {"pkg/compute", "pkg/wire/rest"},
+	"pkg/doctor":              {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/admin"},
+	"pkg/verify":              {"pkg/compute"},
+	"pkg/client":              {"pkg/compute", "pkg/wire", "pkg/wire/rest"},
+	"pkg/publish":             {"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/publish"},
+	"pkg/publish/publishtest": {"*"},
+	"pkg/follow":              {"pkg/compute", "pkg/wire", "pkg/follow", "pkg/unpack"},
+	"pkg/follow/followtest":   {"*"},
 	"pkg/cell": {
 		"flavors", "flavors/", "queues", "queues/", "conductor", "conductor/", "compute-agent/",
-		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/config", "pkg/kafka", "pkg/kafka/", "pkg/embedded",
+		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/config", "pkg/kafka", "pkg/kafka/",
+		"pkg/embedded",
 		"pkg/api", "pkg/front", "pkg/doctor", "pkg/verify",
 	},
 	"pkg/cli":         {"pkg/client", "pkg/compute", "pkg/service"},
@@ -101,9 +118,16 @@ var arrows = map[string][]string{
 
 // clients says who may use a Kafka client, and which.
 var clients = map[string][]string{
-	"github.com/twmb/franz-go":      {"pkg/kafka", "pkg/unpack", "pkg/embedded", "pkg/lab/bench", "pkg/lab/sim", "pkg/kafkatest", "pkg/publish/franz", "pkg/publish/publishtest", "pkg/follow/franz", "pkg/follow/followtest"},
-	"github.com/IBM/sarama":         {"pkg/publish/sarama", "pkg/publish/publishtest", "pkg/follow/sarama", "pkg/follow/followtest"},
-	"github.com/segmentio/kafka-go": {"pkg/publish/kafkago", "pkg/publish/publishtest", "pkg/follow/kafkago", "pkg/follow/followtest"},
+	"github.com/twmb/franz-go": {
+		"pkg/kafka", "pkg/unpack", "pkg/embedded", "pkg/lab/bench", "pkg/lab/sim", "pkg/kafkatest",
+		"pkg/publish/franz", "pkg/publish/publishtest", "pkg/follow/franz", "pkg/follow/followtest",
+	},
+	"github.com/IBM/sarama": {
+		"pkg/publish/sarama", "pkg/publish/publishtest", "pkg/follow/sarama", "pkg/follow/followtest",
+	},
+	"github.com/segmentio/kafka-go": {
+		"pkg/publish/kafkago", "pkg/publish/publishtest", "pkg/follow/kafkago", "pkg/follow/followtest",
+	},
 }
 
 // mains are the programs, which may exit.
@@ -157,7 +181,14 @@ func TestCoresArePure(t *testing.T) {
 			case *ast.GoStmt:
 				t.Errorf("%s: a goroutine in a core", f.at(n))
 			case *ast.SelectorExpr:
-				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && slices.Contains([]string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}, n.Sel.Name) {
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" &&
+					slices.Contains(
+						[]string{
+							"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker",
+							"Tick",
+						},
+						n.Sel.Name,
+					) {
 					t.Errorf("%s: time.%s in a core: time is an argument", f.at(n), n.Sel.Name)
 				}
 			}
@@ -206,7 +237,8 @@ func TestNobodyCentralReadsWhatAHostHas(t *testing.T) {
 			return
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
-			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains([]string{"Free", "Inventory", "Unmanaged", "Totals"}, s.Sel.Name) {
+			if s, ok := n.(*ast.SelectorExpr); ok &&
+				slices.Contains([]string{"Free", "Inventory", "Unmanaged", "Totals"}, s.Sel.Name) {
 				t.Errorf("%s: reads a host's .%s: placement is the host's own affair", f.at(s), s.Sel.Name)
 			}
 			return true

@@ -88,13 +88,16 @@ func (t *turn) lives(r compute.Request, rec wire.Record) *compute.Reason {
 	case !known:
 		why = "the hosts have not been read yet"
 	case h.alive(at, quiet):
-		why = fmt.Sprintf("it is alive: it was heard at %s, and is said to be dead at %s", h.last.Format(time.RFC3339), at.Format(time.RFC3339))
+		why = fmt.Sprintf("it is alive: it was heard at %s, and is said to be dead at %s",
+			h.last.Format(time.RFC3339), at.Format(time.RFC3339))
 	default:
 		return nil
 	}
-	t.cfg.Log.Warn("a host is not taken for dead", zap.String("host", string(r.Host)), zap.Stringer("word", r.Op), zap.String("why", why))
+	t.cfg.Log.Warn("a host is not taken for dead", zap.String("host", string(r.Host)),
+		zap.Stringer("word", r.Op), zap.String("why", why))
 	return &compute.Reason{
 		Code: compute.Malformed, Host: r.Host,
-		Detail: fmt.Sprintf("%s of host %s: %s; say it again once the host has been silent for %s", r.Op, r.Host, why, compute.SilentAfter),
+		Detail: fmt.Sprintf("%s of host %s: %s; say it again once the host has been silent for %s",
+			r.Op, r.Host, why, compute.SilentAfter),
 	}
 }

@@ -35,8 +35,12 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 		word  time.Duration // when that was appended
 		dies  bool
 	}{
-		"heard a moment ago": {func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(0))}, true) }, 29 * time.Second, false},
-		"silent":             {func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(0))}, true) }, 30 * time.Second, true},
+		"heard a moment ago": {
+			func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(0))}, true) }, 29 * time.Second, false,
+		},
+		"silent": {
+			func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(0))}, true) }, 30 * time.Second, true,
+		},
 		"never heard of":     {func(k *cell) { k.c.Hosts(nil, true) }, time.Hour, true},
 		"hosts not read yet": {func(*cell) {}, time.Hour, false},
 		"heard by the past":  {func(k *cell) { k.c.Hosts([]wire.Record{beaconAt(at(-time.Hour))}, true) }, 0, true},
@@ -52,10 +56,16 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 			k.read(rec)
 		}, 50 * time.Second, false},
 		"read late, of a host that was silent then and is back": {func(k *cell) {
-			k.c.Hosts([]wire.Record{beaconAt(at(0)), beaconAt(at(2 * time.Minute)), beaconAt(at(135 * time.Second))}, true)
+			k.c.Hosts(
+				[]wire.Record{beaconAt(at(0)), beaconAt(at(2 * time.Minute)), beaconAt(at(135 * time.Second))},
+				true,
+			)
 		}, time.Minute, true},
 		"read late, of a host that was never silent": {func(k *cell) {
-			k.c.Hosts([]wire.Record{beaconAt(at(0)), beaconAt(at(15 * time.Second)), beaconAt(at(30 * time.Second))}, true)
+			k.c.Hosts(
+				[]wire.Record{beaconAt(at(0)), beaconAt(at(15 * time.Second)), beaconAt(at(30 * time.Second))},
+				true,
+			)
 		}, 20 * time.Second, false},
 		"read late, of a host that nothing is known of from then": {func(k *cell) {
 			k.c.Hosts([]wire.Record{beaconAt(at(2 * time.Minute))}, true)
@@ -64,7 +74,8 @@ func TestALivingHostIsNotFenced(t *testing.T) {
 		for _, op := range []compute.RequestOp{compute.OpFence, compute.OpForget} {
 			t.Run(fmt.Sprint(name, "/", op), func(t *testing.T) {
 				k := newCell(t)
-				k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"), k.report(compute.ReportStarted, 1, "p", "h1"))
+				k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"),
+					k.report(compute.ReportStarted, 1, "p", "h1"))
 				c.heard(k)
 				k.read(k.dead(op, at(c.word)))
 				if moved := k.last("p", 1).State != compute.StateActive; moved != c.dies {

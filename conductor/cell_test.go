@@ -45,7 +45,10 @@ type cell struct {
 func newCell(t testing.TB) *cell { return newCellWith(t, nil) }
 
 func newCellWith(t testing.TB, m *Metrics) *cell {
-	k := &cell{t: t, metrics: m, now: epoch, log: map[int32][]wire.Record{}, next: map[string]int64{}, wakes: make(chan struct{}, 1000)}
+	k := &cell{
+		t: t, metrics: m, now: epoch, log: map[int32][]wire.Record{}, next: map[string]int64{},
+		wakes: make(chan struct{}, 1000),
+	}
 	k.c = k.conductor(nil)
 	k.c.Catalog(offers(), true)
 	k.c.Queues([]wire.Record{listed("m1.small")}, true)
@@ -88,7 +91,9 @@ func (k *cell) gain(p int32, cursor int64) wire.Result {
 // offers is a catalog with one flavor and the quota of project rich.
 func offers() []wire.Record {
 	return []wire.Record{
-		wire.EncodeFlavor(compute.Flavor{Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512}}),
+		wire.EncodeFlavor(compute.Flavor{
+			Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512},
+		}),
 		wire.EncodeQuota(compute.Quota{Project: compute.DefaultQuota, Limits: compute.Resources{compute.Instances: 5}}),
 		wire.EncodeQuota(compute.Quota{Project: "rich", Limits: compute.Resources{compute.Instances: 8000}}),
 	}
@@ -98,7 +103,8 @@ func listed(name compute.QueueName) wire.Record { return listedAs(name, compute.
 
 func listedAs(name compute.QueueName, state compute.QueueState) wire.Record {
 	return wire.EncodeQueue(compute.Queue{
-		Name: name, State: state, Flavor: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512}, Group: "agents-0",
+		Name: name, State: state, Flavor: compute.FlavorName(name),
+		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 512}, Group: "agents-0",
 	})
 }
 
@@ -127,13 +133,16 @@ func (k *cell) boot(n int, p compute.Project) wire.Record { return k.bootOf(n, p
 
 func (k *cell) bootOf(n int, p compute.Project, f compute.FlavorName) wire.Record {
 	return k.requested(compute.Request{
-		Op: compute.OpBoot, Project: p, Instance: id(n), Boot: &compute.Boot{Flavor: f, Name: fmt.Sprint(n), UserData: []byte{0xff}},
+		Op: compute.OpBoot, Project: p, Instance: id(n),
+		Boot:  &compute.Boot{Flavor: f, Name: fmt.Sprint(n), UserData: []byte{0xff}},
 		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	})
 }
 
 func (k *cell) report(op compute.ReportOp, n int, p compute.Project, host compute.HostID) wire.Record {
-	return k.reported(compute.Report{Op: op, Host: host, Project: p, Instance: id(n), Attempt: 1, Claim: compute.ClaimID(fmt.Sprint("c", n))})
+	return k.reported(compute.Report{
+		Op: op, Host: host, Project: p, Instance: id(n), Attempt: 1, Claim: compute.ClaimID(fmt.Sprint("c", n)),
+	})
 }
 
 // turn runs one and commits it.

@@ -44,10 +44,12 @@ func TestClocksThatAreWrong(t *testing.T) {
 						k.asked(3, api, compute.Boot{Flavor: "m1.small"}),
 						k.report(compute.ReportClaim, 3, "p", "h1"),
 					)
-					if res := k.read(k.report(compute.ReportFailed, 3, "p", "h1")); !res.Wake.Equal(k.own().Add(time.Second)) {
+					res := k.read(k.report(compute.ReportFailed, 3, "p", "h1"))
+					if !res.Wake.Equal(k.own().Add(time.Second)) {
 						t.Errorf("wakes in %s", res.Wake.Sub(k.own()))
 					}
-					if inst := k.last("p", 1); !inst.Deadline.Equal(k.now.Add(time.Hour)) || !inst.AcceptedAt.Equal(k.now) {
+					if inst := k.last("p", 1); !inst.Deadline.Equal(k.now.Add(time.Hour)) ||
+						!inst.AcceptedAt.Equal(k.now) {
 						t.Errorf("accepted at %s, deadline %s", inst.AcceptedAt, inst.Deadline)
 					}
 					k.takenOver(second)

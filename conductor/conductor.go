@@ -15,18 +15,20 @@ import (
 
 // Config says how a conductor works. The zero value of a field is its default.
 type Config struct {
-	Topics        wire.Topics
-	Partitions    int32            // of requests, reports and instances; required
-	Times         admit.Options    // default admit.Defaults()
-	MostEnded     int              // as in Times, which it changes; 0: as there
-	SyncTimeout   time.Duration    // how long a turn waits for the catalog before it decides without; default 5 s
-	CatalogAge    time.Duration    // how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
-	StartsTimeout time.Duration    // how long start offsets may take to be asked; default 15 s
-	LivesFor      time.Duration    // a host that was heard within this is not dead, whatever a request says; default compute.SilentAfter/2
-	Reads         compute.Schema   // the newest schema it reads, in tests of versions; default wire.Schema
-	Now           func() time.Time // this process's clock; default time.Now
-	Log           *zap.Logger      // default: none
-	Metrics       *Metrics         // nil: nobody counts
+	Topics      wire.Topics
+	Partitions  int32         // of requests, reports and instances; required
+	Times       admit.Options // default admit.Defaults()
+	MostEnded   int           // as in Times, which it changes; 0: as there
+	SyncTimeout time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
+	// how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
+	CatalogAge    time.Duration
+	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
+	// a host that was heard within this is not dead, whatever a request says; default compute.SilentAfter/2
+	LivesFor time.Duration
+	Reads    compute.Schema   // the newest schema it reads, in tests of versions; default wire.Schema
+	Now      func() time.Time // this process's clock; default time.Now
+	Log      *zap.Logger      // default: none
+	Metrics  *Metrics         // nil: nobody counts
 }
 
 func (c Config) withDefaults() Config {

@@ -162,7 +162,9 @@ func (c *Conductor) Hosts(recs []wire.Record, end bool) {
 
 // hear says whether something was heard that a turn should not be kept
 // waiting for: a host that comes back, or one that has lost its memory.
-func (b *inbox) hear(recs []wire.Record, end bool, now, log time.Time, cfg Config, unread func(wire.Record, error)) (urgent bool) {
+func (b *inbox) hear(
+	recs []wire.Record, end bool, now, log time.Time, cfg Config, unread func(wire.Record, error),
+) (urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	silent, quiet := cfg.Times.SilentAfter, cfg.LivesFor
@@ -213,5 +215,6 @@ func (b *inbox) speaks(host compute.HostID, by compute.Voice, now time.Time) {
 // without it; its writer is the one to mend it.
 func (c *Conductor) unread(rec wire.Record, err error) {
 	c.cfg.Log.Error("record cannot be read",
-		zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset), zap.Error(err))
+		zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset),
+		zap.Error(err))
 }

@@ -32,18 +32,23 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{}
 	m.decisions = m.Counters("berth_conductor_decisions_total",
-		"What became of requests, claims and instances: admitted, refused, granted, denied, active, requeued (next attempt), deleting, deleted or error; with the reason code, where there is one.",
+		"What became of requests, claims and instances: admitted, refused, granted, denied, active, requeued "+
+			"(next attempt), deleting, deleted or error; with the reason code, where there is one.",
 		"decision", "reason")
 	m.effects = m.Counters("berth_conductor_effects_total",
-		"What was sent: publish (work into its queue) or a command to a host; repeated ones are counted each time.", "effect")
+		"What was sent: publish (work into its queue) or a command to a host; repeated ones are counted each time.",
+		"effect")
 	m.rejected = m.Counters("berth_conductor_rejected_records_total",
-		"Records that could not be read or made no sense, by topic; each is in the rejected topic with the reason.", "topic")
+		"Records that could not be read or made no sense, by topic; each is in the rejected topic with the reason.",
+		"topic")
 	m.granted = m.Histogram("berth_conductor_granted_seconds",
-		"Time from an API node taking a boot to its claim being granted, by the time of the log; of later attempts too.", telemetry.Long())
+		"Time from an API node taking a boot to its claim being granted, by the time of the log; of later "+
+			"attempts too.", telemetry.Long())
 	m.active = m.Histogram("berth_conductor_active_seconds",
 		"Time from an API node taking a boot to its machine running, by the time of the log.", telemetry.Long())
 	m.instances = m.Gauges("berth_conductor_instances",
-		"Instances of the partitions of this process, by state; deleted and failed ones are kept as long as requests are, at most 10,000 of a project.", "state")
+		"Instances of the partitions of this process, by state; deleted and failed ones are kept as long as "+
+			"requests are, at most 10,000 of a project.", "state")
 	m.admitted, m.grants = m.decisions.WithLabelValues("admitted", ""), m.decisions.WithLabelValues("granted", "")
 	m.actives, m.publishes = m.decisions.WithLabelValues("active", ""), m.effects.WithLabelValues("publish")
 	return telemetry.Shared(r, m)
@@ -101,9 +106,10 @@ func codeOf(r *compute.Reason) string {
 		return ""
 	}
 	switch r.Code {
-	case compute.QuotaExceeded, compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason, compute.NeverFits,
-		compute.NoEligibleHost, compute.WaitingForCapacity, compute.GroupRule, compute.PinnedHostUnavailable, compute.BuildFailed,
-		compute.AttemptsExhausted, compute.DeadlineExceeded, compute.Cancelled, compute.HostLost, compute.Malformed, compute.AttemptOver:
+	case compute.QuotaExceeded, compute.NoSuchFlavor, compute.NoSuchCapability, compute.QueueClosedReason,
+		compute.NeverFits, compute.NoEligibleHost, compute.WaitingForCapacity, compute.GroupRule,
+		compute.PinnedHostUnavailable, compute.BuildFailed, compute.AttemptsExhausted, compute.DeadlineExceeded,
+		compute.Cancelled, compute.HostLost, compute.Malformed, compute.AttemptOver:
 		return string(r.Code)
 	}
 	return "other"

@@ -158,7 +158,10 @@ func TestReasonLabelsAreFew(t *testing.T) {
 	for _, c := range []struct {
 		reason *compute.Reason
 		want   string
-	}{{nil, ""}, {&compute.Reason{Code: compute.HostLost}, "HostLost"}, {&compute.Reason{Code: "Whatever-17"}, "other"}} {
+	}{
+		{nil, ""}, {&compute.Reason{Code: compute.HostLost}, "HostLost"},
+		{&compute.Reason{Code: "Whatever-17"}, "other"},
+	} {
 		if got := codeOf(c.reason); got != c.want {
 			t.Errorf("%v is %q, not %q", c.reason, got, c.want)
 		}

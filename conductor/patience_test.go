@@ -14,7 +14,8 @@ import (
 func TestPatience(t *testing.T) {
 	for op := compute.ReportClaim; op <= compute.ReportPinned; op++ {
 		rec := wire.EncodeReport(compute.Report{
-			Op: op, Project: "p", Instance: "00000000-0000-4000-8000-000000000001", Host: "h", Attempt: 1, Claim: "c", Journal: "j",
+			Op: op, Project: "p", Instance: "00000000-0000-4000-8000-000000000001", Host: "h", Attempt: 1,
+			Claim: "c", Journal: "j",
 			Class: compute.FailureTimeout, Power: compute.PowerRunning, Message: "m", Command: "c", At: time.Unix(1, 0),
 		})
 		if _, err := wire.DecodeReport(rec); err != nil {

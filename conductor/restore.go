@@ -112,7 +112,9 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	if l == nil {
 		return t.done()
 	}
-	records := slices.SortedFunc(maps.Values(l.records), func(a, b loaded) int { return cmp.Compare(a.offset, b.offset) })
+	records := slices.SortedFunc(maps.Values(l.records), func(a, b loaded) int {
+		return cmp.Compare(a.offset, b.offset)
+	})
 	s := admit.New(c.cfg.Times)
 	if c.hostsRead {
 		s.Step(admit.HostsRead{}, c.view, t.now)
@@ -124,7 +126,8 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 		}
 		c.cfg.Log.Error("two projects have an instance of this id in one partition; the older record is kept",
 			zap.String("instance", string(r.inst.ID)), zap.Int32("partition", p), zap.Int64("offset", r.offset))
-		l.spoil(wire.EncodeInstance(*r.inst).At(c.cfg.Topics.Instances(), p, r.offset), malformed(errors.New("another project's instance has this id")))
+		l.spoil(wire.EncodeInstance(*r.inst).At(c.cfg.Topics.Instances(), p, r.offset),
+			malformed(errors.New("another project's instance has this id")))
 		return true
 	})
 	c.states[p] = s
@@ -159,7 +162,8 @@ func (t *turn) rejectPoison(l *loading) {
 		t.reject(p.rec, p.reason)
 	}
 	if left := l.spoiled - len(l.poison); left > 0 {
-		t.cfg.Log.Error("more records of the instances cannot be read than are rejected one by one", zap.Int("left out", left))
+		t.cfg.Log.Error("more records of the instances cannot be read than are rejected one by one",
+			zap.Int("left out", left))
 	}
 }
 

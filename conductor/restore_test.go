@@ -21,7 +21,8 @@ import (
 func live(t *testing.T) *cell {
 	k := newCell(t)
 	for n, upTo := range []compute.ReportOp{
-		1: compute.ReportNone, 2: compute.ReportClaim, 3: compute.ReportStarted, 4: compute.ReportFailed, 5: compute.ReportGone,
+		1: compute.ReportNone, 2: compute.ReportClaim, 3: compute.ReportStarted, 4: compute.ReportFailed,
+		5: compute.ReportGone,
 	} {
 		if n == 0 {
 			continue
@@ -44,7 +45,8 @@ func live(t *testing.T) *cell {
 func same(t interface{ Errorf(string, ...any) }, a, b *Conductor, projects []compute.Project, ids int) {
 	for p := range int32(partitions) {
 		for n := range ids {
-			if diff := cmp.Diff(a.states[p].Instance(id(n)), b.states[p].Instance(id(n)), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(a.states[p].Instance(id(n)), b.states[p].Instance(id(n)),
+				cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("partition %d, instance %d: %s", p, n, diff)
 			}
 		}
@@ -73,7 +75,9 @@ func TestTakeoverIsEqual(t *testing.T) {
 			}
 			k.read(recs...)
 			if rapid.IntRange(0, 3).Draw(rt, "pass") == 0 {
-				k.pass(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 2 * time.Hour, 400 * time.Hour}).Draw(rt, "time"))
+				k.pass(rapid.SampledFrom([]time.Duration{
+					time.Second, time.Minute, 2 * time.Hour, 400 * time.Hour,
+				}).Draw(rt, "time"))
 			}
 		}
 		old := k.c
@@ -120,7 +124,10 @@ func TestOutbox(t *testing.T) {
 			{"build.m1.small", string(id(1))}, {"host.h1", string(id(2))}, {"host.h1", string(id(3))},
 		}},
 		{"all was sent", func(p int32) int64 { return int64(len(k.log[p])) }, nil},
-		{"all but the last", func(p int32) int64 { return int64(len(k.log[p])) - 1 }, []said{{"host.h1", string(id(3))}}},
+		{
+			"all but the last", func(p int32) int64 { return int64(len(k.log[p])) - 1 },
+			[]said{{"host.h1", string(id(3))}},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []said
@@ -145,7 +152,8 @@ func TestCrashBeforeEffects(t *testing.T) {
 	p := wire.Partition("p", partitions)
 	cursor := int64(len(k.log[p]))
 	lost := k.c.Turn(wire.Turn{Now: k.now, Records: []wire.Record{
-		k.report(compute.ReportClaim, 1, "p", "h1"), k.boot(3, "p"), k.requested(compute.Request{Op: compute.OpDelete, Project: "p", Instance: id(2)}),
+		k.report(compute.ReportClaim, 1, "p", "h1"), k.boot(3, "p"),
+		k.requested(compute.Request{Op: compute.OpDelete, Project: "p", Instance: id(2)}),
 	}})
 	k.commit(lost)
 	k.c.Lose(p)
@@ -186,12 +194,15 @@ func TestPoisonInTheTruth(t *testing.T) {
 	for wire.Partition(twin, partitions) != p {
 		twin += "q"
 	}
-	same := wire.EncodeInstance(compute.Instance{ID: id(1), Project: twin, State: compute.StateQueued, Resources: compute.Resources{compute.VCPU: 1}})
+	same := wire.EncodeInstance(compute.Instance{
+		ID: id(1), Project: twin, State: compute.StateQueued, Resources: compute.Resources{compute.VCPU: 1},
+	})
 	k.log[p] = append(k.log[p],
 		wire.Record{Key: []byte("garbage"), Value: []byte("?"), Offset: 1, Topic: "instances", Partition: p},
 		wire.Record{Key: []byte("gone"), Value: []byte("?"), Offset: 2}, wire.Record{Key: []byte("gone"), Offset: 3},
 		wire.Record{Key: stranger.Key, Value: stranger.Value, Offset: 4, Partition: p},
-		wire.Record{Value: same.Value, Offset: 5, Partition: p}, wire.Record{Key: same.Key, Value: same.Value, Offset: 6, Partition: p})
+		wire.Record{Value: same.Value, Offset: 5, Partition: p},
+		wire.Record{Key: same.Key, Value: same.Value, Offset: 6, Partition: p})
 	var at []int64
 	for _, rec := range k.gain(p, -1).Rejects {
 		rejected, err := wire.DecodeRejected(rec)
@@ -225,7 +236,8 @@ func TestRecordsOfALaterSchema(t *testing.T) {
 	k.c.Catalog(offers(), true)
 	k.c.Queues([]wire.Record{listed("m1.small")}, true)
 	res := k.gain(p, -1)
-	if res.Aside == nil || !strings.Contains(res.Aside.Message, fmt.Sprintf("the first at offset %d", later.Offset)) || res.Aside.Remedy == "" {
+	if res.Aside == nil || !strings.Contains(res.Aside.Message,
+		fmt.Sprintf("the first at offset %d", later.Offset)) || res.Aside.Remedy == "" {
 		t.Fatalf("it is set aside for %+v", res.Aside)
 	}
 	if len(res.Effects)+len(res.Changes)+len(res.Rejects) != 0 || k.c.states[p] != nil {

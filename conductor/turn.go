@@ -137,7 +137,8 @@ func (t *turn) reject(rec wire.Record, reason *compute.Reason) {
 		Value: rec.Value[:min(len(rec.Value), compute.MaxRejectedValue)], Reason: *reason, At: t.now.Round(0).UTC(),
 	}
 	t.of(rec.Partition).reject(rec.Topic)
-	t.result.Rejects = append(t.result.Rejects, wire.EncodeRejected(rejected).To(t.cfg.Topics.Rejected(), rec.Partition))
+	out := wire.EncodeRejected(rejected).To(t.cfg.Topics.Rejected(), rec.Partition)
+	t.result.Rejects = append(t.result.Rejects, out)
 }
 
 func (t *turn) decide(rec wire.Record) *compute.Reason {
@@ -178,7 +179,10 @@ func malformed(err error) *compute.Reason {
 // every partition is at home everywhere.
 func (t *turn) belongs(project compute.Project, rec wire.Record, everywhere bool) *compute.Reason {
 	if p := wire.Partition(project, t.cfg.Partitions); !everywhere && p != rec.Partition {
-		return malformed(fmt.Errorf("project %s belongs to partition %d, this is %d: set the key to the project", project, p, rec.Partition))
+		return malformed(fmt.Errorf(
+			"project %s belongs to partition %d, this is %d: set the key to the project", project, p,
+			rec.Partition,
+		))
 	}
 	return nil
 }

@@ -30,7 +30,8 @@ func TestBootEndToEnd(t *testing.T) {
 		t.Fatal(diff)
 	}
 	build, err := wire.DecodeBuild(res.Effects[0].Record)
-	if err != nil || build.Instance != id(1) || build.Trace == "" || len(build.UserData) != 1 || res.Effects[0].Partition != wire.Partition("p", partitions) {
+	if err != nil || build.Instance != id(1) || build.Trace == "" || len(build.UserData) != 1 ||
+		res.Effects[0].Partition != wire.Partition("p", partitions) {
 		t.Fatalf("%+v, %v", build, err)
 	}
 	if rec := res.Changes[0]; rec.Partition != wire.Partition("p", partitions) || rec.Topic != "instances" {
@@ -41,7 +42,8 @@ func TestBootEndToEnd(t *testing.T) {
 		t.Fatal(diff)
 	}
 	grant, err := wire.DecodeCommand(res.Effects[0].Record)
-	if err != nil || grant.Op != compute.CommandGrant || grant.Claim != "c1" || grant.Trace == "" || res.Effects[0].Tag != nil {
+	if err != nil || grant.Op != compute.CommandGrant || grant.Claim != "c1" || grant.Trace == "" ||
+		res.Effects[0].Tag != nil {
 		t.Fatalf("%+v, %v", grant, err)
 	}
 	k.read(k.report(compute.ReportStarted, 1, "p", "h1"))
@@ -103,7 +105,9 @@ func TestPoison(t *testing.T) {
 		k.place(wire.Record{Key: []byte("p"), Value: []byte{0xff, 0xff}}, "reports", p),
 		with(k.boot(2, "p"), func(r *wire.Record) { r.Partition = (p + 1) % partitions }),
 		with(k.report(compute.ReportClaim, 1, "p", "h1"), func(r *wire.Record) { r.Partition = (p + 1) % partitions }),
-		with(k.boot(3, "p"), func(r *wire.Record) { r.Headers = []wire.Header{{Key: wire.HeaderSchema, Value: []byte("99")}} }),
+		with(k.boot(3, "p"), func(r *wire.Record) {
+			r.Headers = []wire.Header{{Key: wire.HeaderSchema, Value: []byte("99")}}
+		}),
 		with(k.boot(4, "p"), func(r *wire.Record) { r.Topic = "elsewhere" }),
 		k.place(wire.Record{Key: []byte("p"), Value: make([]byte, compute.MaxRejectedValue+7)}, "requests", p),
 		k.requested(compute.Request{Op: compute.OpStop, Project: "p", Instance: id(77)}),
@@ -120,7 +124,8 @@ func TestPoison(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := poison[i]
-		if rec.Topic != "rejected" || rec.Partition != in.Partition || r.Topic != in.Topic || r.Partition != in.Partition || r.Offset != in.Offset ||
+		if rec.Topic != "rejected" || rec.Partition != in.Partition || r.Topic != in.Topic ||
+			r.Partition != in.Partition || r.Offset != in.Offset ||
 			r.Reason.Code != compute.Malformed || r.Reason.Detail == "" || len(r.Value) > compute.MaxRejectedValue {
 			t.Errorf("poison %d is rejected as %+v in %s/%d", i, r, rec.Topic, rec.Partition)
 		}
@@ -138,7 +143,8 @@ func TestEverywhere(t *testing.T) {
 	k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"))
 	for p := range int32(partitions) {
 		k.read(
-			k.place(wire.EncodeReport(compute.Report{Op: compute.ReportHello, Host: "h1", Journal: "j1"}), "reports", p),
+			k.place(wire.EncodeReport(compute.Report{Op: compute.ReportHello, Host: "h1", Journal: "j1"}),
+				"reports", p),
 			k.place(wire.EncodeRequest(compute.Request{Op: compute.OpFence, Host: "h1"}), "requests", p),
 			k.place(wire.EncodeRequest(compute.Request{Op: compute.OpForget, Host: "h1"}), "requests", p),
 		)
@@ -189,7 +195,8 @@ func TestMostEnded(t *testing.T) {
 	}
 	p := wire.Partition("p", partitions)
 	last := k.log[p][len(k.log[p])-1]
-	if n := k.c.states[p].Len(); n != 2 || last.Value != nil || string(last.Key) != string(wire.KeyInstance("p", id(2))) {
+	if n := k.c.states[p].Len(); n != 2 || last.Value != nil ||
+		string(last.Key) != string(wire.KeyInstance("p", id(2))) {
 		t.Errorf("%d are kept; the last record is of %s, and a tombstone: %t", n, last.Key, last.Value == nil)
 	}
 	if data := k.last("p", 4).Boot.UserData; data != nil {
@@ -225,10 +232,14 @@ func TestEpochBeyondTheStream(t *testing.T) {
 	k := newCell(t)
 	k.c.Hosts(nil, true)
 	k.read(k.boot(1, "p"))
-	claim := compute.Report{Op: compute.ReportClaim, Host: "h1", Project: "p", Instance: id(1), Attempt: 1, Claim: "c1", Fence: 1 << 62}
+	claim := compute.Report{
+		Op: compute.ReportClaim, Host: "h1", Project: "p", Instance: id(1), Attempt: 1, Claim: "c1",
+		Fence: 1 << 62,
+	}
 	k.read(k.reported(claim))
 	k.read(k.report(compute.ReportStarted, 1, "p", "h1"))
-	res := k.read(k.place(wire.EncodeRequest(compute.Request{Op: compute.OpFence, Host: "h1", Fence: 8}), "requests", wire.Partition("p", partitions)))
+	res := k.read(k.place(wire.EncodeRequest(compute.Request{Op: compute.OpFence, Host: "h1", Fence: 8}),
+		"requests", wire.Partition("p", partitions)))
 	k.want("p", 1, compute.StateActive, "")
 	if len(res.Effects) != 1 || res.Effects[0].Tag == nil || res.Effects[0].Record.Topic != "host.h1" {
 		t.Fatalf("it does not ask where the stream ends: %+v", res.Effects)
@@ -243,7 +254,10 @@ func TestEpochBeyondTheStream(t *testing.T) {
 func TestCatalogIsReadBeforeRefusing(t *testing.T) {
 	k := newCell(t)
 	k.sync = func(c *Conductor) error {
-		c.Catalog([]wire.Record{wire.EncodeFlavor(compute.Flavor{Name: "m2", Resources: compute.Resources{compute.VCPU: 2}})}, true)
+		c.Catalog(
+			[]wire.Record{wire.EncodeFlavor(compute.Flavor{Name: "m2", Resources: compute.Resources{compute.VCPU: 2}})},
+			true,
+		)
 		return nil
 	}
 	k.read(k.boot(1, "p"), k.bootOf(2, "p", "m2"), k.bootOf(3, "p", "m3"), k.bootOf(4, "p", "m4"))
@@ -260,7 +274,13 @@ func TestCatalogIsReadBeforeRefusing(t *testing.T) {
 	k.sync = func(*Conductor) error { return errors.New("broker is away") }
 	k.read(k.bootOf(5, "p", "m5"))
 	k.want("p", 5, compute.StateError, compute.NoSuchFlavor)
-	k.c.Catalog([]wire.Record{wire.Tombstone(wire.KeyFlavor("m2")), wire.Tombstone(wire.KeyQuota("rich")), {Key: []byte("?"), Value: []byte("?")}}, false)
+	k.c.Catalog(
+		[]wire.Record{
+			wire.Tombstone(wire.KeyFlavor("m2")), wire.Tombstone(wire.KeyQuota("rich")),
+			{Key: []byte("?"), Value: []byte("?")},
+		},
+		false,
+	)
 	k.read(k.bootOf(6, "p", "m2"))
 	k.want("p", 6, compute.StateError, compute.NoSuchFlavor)
 }
@@ -271,7 +291,12 @@ func TestAStaleCatalogIsReadBeforeABootIsDecided(t *testing.T) {
 	k := newCell(t)
 	k.deaf = time.Minute
 	k.sync = func(c *Conductor) error {
-		c.Catalog([]wire.Record{wire.EncodeQuota(compute.Quota{Project: "p", Limits: compute.Resources{compute.Instances: 1}})}, true)
+		c.Catalog(
+			[]wire.Record{
+				wire.EncodeQuota(compute.Quota{Project: "p", Limits: compute.Resources{compute.Instances: 1}}),
+			},
+			true,
+		)
 		return nil
 	}
 	k.read(k.boot(1, "p"), k.boot(2, "p"))

@@ -21,7 +21,9 @@ import (
 
 func beacon(host compute.HostID, journal compute.JournalID, free int64) wire.Record {
 	r := compute.Resources{compute.VCPU: free, compute.MemoryMB: free}
-	return wire.EncodeBeacon(compute.Beacon{Host: host, Journal: journal, Free: r, Inventory: compute.Inventory{Totals: r}})
+	return wire.EncodeBeacon(compute.Beacon{
+		Host: host, Journal: journal, Free: r, Inventory: compute.Inventory{Totals: r},
+	})
 }
 
 func commands(t *testing.T, effects []wire.Effect) []string {
@@ -43,7 +45,10 @@ func commands(t *testing.T, effects []wire.Effect) []string {
 // the news makes a turn come.
 func TestQueueListedLater(t *testing.T) {
 	k := newCell(t)
-	k.c.Catalog([]wire.Record{wire.EncodeFlavor(compute.Flavor{Name: "m2", Resources: compute.Resources{compute.VCPU: 2}})}, true)
+	k.c.Catalog(
+		[]wire.Record{wire.EncodeFlavor(compute.Flavor{Name: "m2", Resources: compute.Resources{compute.VCPU: 2}})},
+		true,
+	)
 	if res := k.read(k.bootOf(1, "p", "m2")); len(res.Effects) != 0 {
 		t.Fatalf("published to %v", topics(res.Effects))
 	}
@@ -73,7 +78,8 @@ func drain(c chan struct{}) {
 func TestHostNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newCell(t)
-		k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"), k.report(compute.ReportStarted, 1, "p", "h1"))
+		k.read(k.boot(1, "p"), k.report(compute.ReportClaim, 1, "p", "h1"),
+			k.report(compute.ReportStarted, 1, "p", "h1"))
 		hosts := func(journal compute.JournalID, end bool, woken bool, want ...string) {
 			t.Helper()
 			drain(k.wakes)
@@ -163,11 +169,13 @@ func TestNobodyReadsFreeResources(t *testing.T) {
 // TestAdviceExplains: a request that does not want to wait gets the last advice as its reason.
 func TestAdviceExplains(t *testing.T) {
 	k := newCell(t)
-	k.c.Advice([]wire.Record{{Value: []byte("?")}, wire.EncodeAdvice(compute.Advice{At: epoch, About: []compute.QueueAdvice{
-		{Queue: "m1.small", Hosts: compute.HostCounts{NeverFits: 3}},
-	}})}, true)
+	k.c.Advice([]wire.Record{{Value: []byte("?")},
+		wire.EncodeAdvice(compute.Advice{At: epoch, About: []compute.QueueAdvice{
+			{Queue: "m1.small", Hosts: compute.HostCounts{NeverFits: 3}},
+		}})}, true)
 	k.read(k.requested(compute.Request{
-		Op: compute.OpBoot, Project: "p", Instance: id(1), Boot: &compute.Boot{Flavor: "m1.small", OnNoCapacity: compute.FailAtOnce},
+		Op: compute.OpBoot, Project: "p", Instance: id(1),
+		Boot: &compute.Boot{Flavor: "m1.small", OnNoCapacity: compute.FailAtOnce},
 	}))
 	k.pass(10 * time.Second)
 	k.want("p", 1, compute.StateError, compute.NeverFits)

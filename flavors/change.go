@@ -90,7 +90,8 @@ func (s *Service) write(ctx context.Context, op string, ch catalog.Change, base 
 		return nil
 	case <-ctx.Done():
 		return &compute.Error{Op: op, Kind: compute.KindTimeout, Cause: ctx.Err(),
-			Message: "was written, but did not come back in time", Remedy: "look whether it is there, or ask for it again"}
+			Message: "was written, but did not come back in time",
+			Remedy:  "look whether it is there, or ask for it again"}
 	}
 }
 
@@ -98,7 +99,8 @@ func (s *Service) write(ctx context.Context, op string, ch catalog.Change, base 
 // changed the entry since.
 func (s *Service) takeBack(ctx context.Context, op string, ch catalog.Change, v verdict) error {
 	refusal := &compute.Error{Op: op, Kind: compute.KindConflict,
-		Message: "somebody else changed the catalog at the same time", Remedy: "look at what is there now, then try again"}
+		Message: "somebody else changed the catalog at the same time",
+		Remedy:  "look at what is there now, then try again"}
 	if err := s.opts.View.Sync(ctx); err != nil {
 		refusal.Cause = err
 		return refusal

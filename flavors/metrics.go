@@ -25,7 +25,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{}
 	m.changes = m.Counters("berth_catalog_changes_total",
-		"Changes of the catalog that were asked for, by result: ok, refused (the request was wrong, or another change came first), or failed (not written, or nobody knows). Dry runs are not counted.",
+		"Changes of the catalog that were asked for, by result: ok, refused (the request was wrong, or "+
+			"another change came first), or failed (not written, or nobody knows). Dry runs are not counted.",
 		"change", "result")
 	return telemetry.Shared(r, m)
 }

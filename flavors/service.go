@@ -96,7 +96,8 @@ func (s *Service) Apply(recs []wire.Record, end bool) {
 	for _, rec := range recs {
 		ch, err := read(rec)
 		if err != nil {
-			s.opts.Logger.Warn("unreadable catalog record", zap.Int64("offset", rec.Offset), zap.ByteString("key", rec.Key), zap.Error(err))
+			s.opts.Logger.Warn("unreadable catalog record", zap.Int64("offset", rec.Offset),
+				zap.ByteString("key", rec.Key), zap.Error(err))
 			continue
 		}
 		if p := s.pending; p != nil && string(rec.Header(headerChange)) == p.id {
@@ -152,7 +153,9 @@ func (s *Service) AddCapability(ctx context.Context, capability compute.Capabili
 
 // RemoveCapability ends an axis, or only some of its values. See
 // catalog.Catalog.RemoveCapability.
-func (s *Service) RemoveCapability(ctx context.Context, axis compute.AxisName, values []compute.AxisValue, how How) (catalog.Change, error) {
+func (s *Service) RemoveCapability(
+	ctx context.Context, axis compute.AxisName, values []compute.AxisValue, how How,
+) (catalog.Change, error) {
 	return s.change(ctx, "capability remove", how, func(c *catalog.Catalog) (catalog.Change, error) {
 		return c.RemoveCapability(axis, values, s.opts.Work, how.Drain)
 	})

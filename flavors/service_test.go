@@ -75,7 +75,9 @@ func (n *node) Sync(context.Context) error {
 }
 
 func small() compute.Flavor {
-	return compute.Flavor{Name: "small", Resources: compute.Resources{compute.VCPU: 1}, Capabilities: []compute.AxisName{"gpu"}}
+	return compute.Flavor{
+		Name: "small", Resources: compute.Resources{compute.VCPU: 1}, Capabilities: []compute.AxisName{"gpu"},
+	}
 }
 
 func gpu(values ...compute.AxisValue) compute.Capability {
@@ -118,7 +120,9 @@ func TestChangesAreReadBackFromTheLog(t *testing.T) {
 	if must(t, ch, err); !ch.Nothing() || len(log.recs) != 2 {
 		t.Errorf("the same again was written: %+v", ch)
 	}
-	ch, err = a.SetQuota(ctx, compute.Quota{Project: "web", Limits: compute.Resources{compute.Instances: 2}}, How{DryRun: true})
+	ch, err = a.SetQuota(ctx, compute.Quota{Project: "web", Limits: compute.Resources{compute.Instances: 2}}, How{
+		DryRun: true,
+	})
 	if must(t, ch, err); ch.Quota == nil || len(log.recs) != 2 {
 		t.Errorf("a dry run: %+v", ch)
 	}
@@ -161,19 +165,27 @@ func TestTwoNodesAtOnce(t *testing.T) {
 		want          string
 	}{
 		"the same name": {
-			first:  func(ctx context.Context, n *node) (catalog.Change, error) { return n.AddFlavor(ctx, other, How{}) },
-			second: func(ctx context.Context, n *node) (catalog.Change, error) { return n.AddFlavor(ctx, small(), How{}) },
-			want:   "flavor small 2, axis gpu",
+			first: func(ctx context.Context, n *node) (catalog.Change, error) {
+				return n.AddFlavor(ctx, other, How{})
+			},
+			second: func(ctx context.Context, n *node) (catalog.Change, error) {
+				return n.AddFlavor(ctx, small(), How{})
+			},
+			want: "flavor small 2, axis gpu",
 		},
 		"an axis goes": {
 			first: func(ctx context.Context, n *node) (catalog.Change, error) {
 				return n.RemoveCapability(ctx, "gpu", nil, How{})
 			},
-			second: func(ctx context.Context, n *node) (catalog.Change, error) { return n.AddFlavor(ctx, small(), How{}) },
-			want:   "",
+			second: func(ctx context.Context, n *node) (catalog.Change, error) {
+				return n.AddFlavor(ctx, small(), How{})
+			},
+			want: "",
 		},
 		"an axis goes too late": {
-			first: func(ctx context.Context, n *node) (catalog.Change, error) { return n.AddFlavor(ctx, small(), How{}) },
+			first: func(ctx context.Context, n *node) (catalog.Change, error) {
+				return n.AddFlavor(ctx, small(), How{})
+			},
 			second: func(ctx context.Context, n *node) (catalog.Change, error) {
 				return n.RemoveCapability(ctx, "gpu", nil, How{})
 			},

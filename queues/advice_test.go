@@ -76,7 +76,8 @@ func TestAdvice(t *testing.T) {
 		queued := time.Now()
 		pinned := func(i *compute.Instance) { i.Boot.Host = "h1" }
 		later := func(i *compute.Instance) { i.PublishAt = time.Now().Add(20 * time.Second) }
-		f.publish(names.Instances(), instance(1, "x", compute.StateQueued), instance(2, "x", compute.StateQueued, later),
+		f.publish(names.Instances(), instance(1, "x", compute.StateQueued),
+			instance(2, "x", compute.StateQueued, later),
 			instance(3, "y", compute.StateQueued, pinned))
 		settle(450 * time.Millisecond) // it may be taken any moment
 		if news := f.advice(t)[n:]; len(news) != 0 {
@@ -84,7 +85,8 @@ func TestAdvice(t *testing.T) {
 		}
 		settle(100 * time.Millisecond) // it lies there
 		news := f.advice(t)[n:]
-		if len(news) != 1 || len(news[0].About) != 1 || news[0].About[0].Queue != "x" || news[0].About[0].Depth != 1 || !news[0].About[0].Oldest.Equal(queued) {
+		if len(news) != 1 || len(news[0].About) != 1 || news[0].About[0].Queue != "x" ||
+			news[0].About[0].Depth != 1 || !news[0].About[0].Oldest.Equal(queued) {
 			t.Fatalf("%+v", news)
 		}
 		settle(40 * time.Second) // due by now, and told in full
@@ -157,9 +159,11 @@ func TestMuchComes(t *testing.T) {
 		for second := range 20 {
 			for i := range 4 {
 				n := 4*second + i
-				f.publish(names.Instances(), instance(n, "x", compute.StateQueued), instance(n, "x", compute.StateStarting))
+				f.publish(names.Instances(), instance(n, "x", compute.StateQueued),
+					instance(n, "x", compute.StateStarting))
 				if n%2 == 0 { // it comes back
-					f.publish(names.Instances(), instance(n, "x", compute.StateQueued), instance(n, "x", compute.StateActive))
+					f.publish(names.Instances(), instance(n, "x", compute.StateQueued),
+						instance(n, "x", compute.StateActive))
 				}
 			}
 			settle(time.Second)

@@ -28,13 +28,16 @@ func TestHostsThatAllTheWorkAvoids(t *testing.T) {
 			if _, known := avoid[n]; !known {
 				avoid[n] = rapid.SliceOfN(rapid.SampledFrom(hosts), 0, 3).Draw(rt, "avoid")
 			}
-			state := rapid.SampledFrom([]compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleted}).Draw(rt, "state")
+			state := rapid.SampledFrom([]compute.State{
+				compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleted,
+			}).Draw(rt, "state")
 			v.instance(instance(n, "q", state, func(i *compute.Instance) {
 				i.Boot.Avoid = avoid[n]
 				i.QueuedAt = now.Add(time.Duration(rapid.IntRange(-9, 9).Draw(rt, "queued")) * time.Second)
 			}), now)
 			waits[n] = state == compute.StateQueued
-			if want, got := avoidedByAll(hosts, avoid, waits), v.progress("q", now).Avoided; fmt.Sprint(want) != fmt.Sprint(got) {
+			if want, got := avoidedByAll(hosts, avoid, waits),
+				v.progress("q", now).Avoided; fmt.Sprint(want) != fmt.Sprint(got) {
 				rt.Fatalf("avoided are %v, want %v: %v of %v", got, want, waits, avoid)
 			}
 		}

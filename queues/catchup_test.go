@@ -34,9 +34,15 @@ func (b behind) Sync(ctx context.Context) error {
 func TestAnElectedManagerCatchesUpBeforeItActs(t *testing.T) {
 	bubble(t, func(t *testing.T, f *far) {
 		var reach atomic.Bool
-		late := &member{far: f, name: "late", elected: make(chan bool, 1), ended: make(chan error, 1), read: map[string]int{}}
+		late := &member{
+			far: f, name: "late", elected: make(chan bool, 1), ended: make(chan error, 1),
+			read: map[string]int{},
+		}
 		view := behind{late, &reach}
-		late.Manager = New(Options{Topics: names, Leader: late, View: view, Log: late, Far: Far{Topics: late, Hosts: late, Shares: late}})
+		late.Manager = New(Options{
+			Topics: names, Leader: late, View: view, Log: late,
+			Far: Far{Topics: late, Hosts: late, Shares: late},
+		})
 		ctx, cancel := context.WithCancel(t.Context())
 		late.cancel = cancel
 		go func() { late.ended <- late.Run(ctx) }()

@@ -70,7 +70,10 @@ const (
 )
 
 func newFar() *far {
-	return &far{topics: map[compute.QueueName]*topic{}, hosts: map[compute.HostID]int{}, logs: map[string][]wire.Record{}}
+	return &far{
+		topics: map[compute.QueueName]*topic{}, hosts: map[compute.HostID]int{},
+		logs: map[string][]wire.Record{},
+	}
 }
 
 func (f *far) breach(format string, args ...any) {
@@ -316,7 +319,9 @@ func (m *member) HostTopics(ctx context.Context) (all map[compute.HostID]compute
 	return all, err
 }
 
-func (m *member) QuietHosts(ctx context.Context, hosts []compute.HostID, since time.Time) (quiet []compute.HostID, err error) {
+func (m *member) QuietHosts(
+	ctx context.Context, hosts []compute.HostID, since time.Time,
+) (quiet []compute.HostID, err error) {
 	err = m.far.call(ctx, m.name, "quiet", fmt.Sprint(hosts), func() error {
 		for _, h := range hosts {
 			if m.far.said[h].Before(since) {

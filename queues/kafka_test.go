@@ -30,7 +30,8 @@ func TestOnABroker(t *testing.T) {
 		r := newRig(t, b)
 		first := r.manager(t)
 		r.publish(t, r.topics.Catalog(), axis("gpu", "a100"), flavor("small", "gpu"), flavor("large"))
-		r.publish(t, r.topics.Hosts(), wire.EncodeBeacon(compute.Beacon{Host: "h1", Free: compute.Resources{compute.VCPU: 8},
+		r.publish(t, r.topics.Hosts(), wire.EncodeBeacon(compute.Beacon{Host: "h1",
+			Free:      compute.Resources{compute.VCPU: 8},
 			Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 8}}}))
 		before := r.await(t, "large", "small", "small.gpu-a100")
 		if groups := groupsOf(before); len(groups) != 2 {
@@ -41,7 +42,8 @@ func TestOnABroker(t *testing.T) {
 
 		second := r.manager(t)
 		first()
-		r.publish(t, r.topics.Catalog(), axis("gpu", "a100", "h100"), wire.Tombstone(wire.KeyFlavor("large")), flavor("huge"))
+		r.publish(t, r.topics.Catalog(), axis("gpu", "a100", "h100"), wire.Tombstone(wire.KeyFlavor("large")),
+			flavor("huge"))
 		after := r.await(t, "huge", "small", "small.gpu-a100", "small.gpu-h100")
 		r.initialised(t, after)
 		for q, ref := range after {
@@ -50,7 +52,8 @@ func TestOnABroker(t *testing.T) {
 			}
 		}
 		r.publish(t, r.topics.Catalog(), flavor("large")) // made anew
-		if again := r.await(t, "huge", "large", "small", "small.gpu-a100", "small.gpu-h100"); again["large"].TopicID == before["large"].TopicID {
+		if again := r.await(t, "huge", "large", "small", "small.gpu-a100",
+			"small.gpu-h100"); again["large"].TopicID == before["large"].TopicID {
 			t.Error("a queue that was gone came back with its old topic")
 		}
 		r.awaitAdvice(t, "huge")
@@ -74,7 +77,8 @@ type rig struct {
 func newRig(t *testing.T, b kafkatest.Broker) *rig {
 	topics := wire.Topics{Prefix: b.Prefix}
 	r := &rig{config: kafka.Config{Brokers: b.Addrs, Topics: topics}, topics: topics,
-		changed: make(chan struct{}), listed: map[compute.QueueName]compute.Queue{}, advised: map[compute.QueueName]bool{}}
+		changed: make(chan struct{}), listed: map[compute.QueueName]compute.Queue{},
+		advised: map[compute.QueueName]bool{}}
 	var err error
 	if r.admin, err = kafkaadmin.New(r.config); err != nil {
 		t.Fatal(err)
@@ -215,7 +219,10 @@ func (f far) Progress(ctx context.Context, refs []wire.QueueRef) ([]queues.Progr
 	all, err := f.admin.QueueProgress(ctx, refs)
 	var out []queues.Progress
 	for _, p := range all {
-		out = append(out, queues.Progress{TopicID: p.TopicID, Start: p.Start, Written: p.Written, LogStart: p.LogStart, Depth: p.Depth, Err: p.Err})
+		out = append(out, queues.Progress{
+			TopicID: p.TopicID, Start: p.Start, Written: p.Written, LogStart: p.LogStart, Depth: p.Depth,
+			Err: p.Err,
+		})
 	}
 	return out, err
 }
@@ -324,7 +331,9 @@ func groupsOf(refs map[compute.QueueName]wire.QueueRef) []string {
 }
 
 func flavor(name string, axes ...compute.AxisName) wire.Record {
-	return wire.EncodeFlavor(compute.Flavor{Name: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: 1}, Capabilities: axes})
+	return wire.EncodeFlavor(compute.Flavor{
+		Name: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: 1}, Capabilities: axes,
+	})
 }
 
 func axis(name compute.AxisName, values ...compute.AxisValue) wire.Record {

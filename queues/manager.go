@@ -26,7 +26,8 @@ func New(o Options) *Manager {
 	o = o.withDefaults()
 	m := &Manager{
 		opts: o, view: newView(o), ready: make(chan struct{}), rejects: make(chan struct{}, 1),
-		reconcile: make(chan struct{}, 1), hosts: make(chan struct{}, 1), advice: make(chan struct{}, 1), rings: make(chan struct{}, 1),
+		reconcile: make(chan struct{}, 1), hosts: make(chan struct{}, 1), advice: make(chan struct{}, 1),
+		rings: make(chan struct{}, 1),
 		twins: make(chan struct{}, 1),
 	}
 	m.view.spoiled = m.unreadable

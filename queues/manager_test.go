@@ -31,7 +31,9 @@ func TestMain(m *testing.M) {
 }
 
 func flavor(name string, axes ...compute.AxisName) wire.Record {
-	return wire.EncodeFlavor(compute.Flavor{Name: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: 1}, Capabilities: axes})
+	return wire.EncodeFlavor(compute.Flavor{
+		Name: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: 1}, Capabilities: axes,
+	})
 }
 
 func noFlavor(name string) wire.Record {
@@ -47,7 +49,8 @@ func axis(name compute.AxisName, values ...compute.AxisValue) wire.Record {
 }
 
 func instance(n int, queue string, s compute.State, change ...func(*compute.Instance)) wire.Record {
-	i := compute.Instance{ID: compute.InstanceID(fmt.Sprintf("5f0c6f0e-3c41-4a53-9d0b-%012d", n)), Project: "p", Version: 1, State: s,
+	i := compute.Instance{ID: compute.InstanceID(fmt.Sprintf("5f0c6f0e-3c41-4a53-9d0b-%012d", n)), Project: "p",
+		Version: 1, State: s,
 		Queue: compute.QueueName(queue), Boot: compute.Boot{Flavor: "x"}, QueuedAt: time.Now()}
 	if s.OnHost() {
 		i.Host = "h"
@@ -60,7 +63,9 @@ func instance(n int, queue string, s compute.State, change ...func(*compute.Inst
 
 func beacon(host string, vcpus int64) wire.Record {
 	r := compute.Resources{compute.VCPU: vcpus, "CUSTOM_X": 1}
-	return wire.EncodeBeacon(compute.Beacon{Host: compute.HostID(host), Inventory: compute.Inventory{Totals: r}, Free: r})
+	return wire.EncodeBeacon(compute.Beacon{
+		Host: compute.HostID(host), Inventory: compute.Inventory{Totals: r}, Free: r,
+	})
 }
 
 // bubble runs a test on virtual time and holds the far end's rules at its end.
@@ -94,7 +99,8 @@ func (f *far) has(t *testing.T, want ...compute.QueueName) {
 	var open []compute.QueueName
 	for n, q := range f.listed() {
 		topic := f.topics[n]
-		if q.State == compute.QueueOpen && q.Error == "" && topic != nil && topic.id == q.TopicID && topic.group == q.Group {
+		if q.State == compute.QueueOpen && q.Error == "" && topic != nil && topic.id == q.TopicID &&
+			topic.group == q.Group {
 			open = append(open, n)
 		} else {
 			t.Errorf("%s is %+v, its topic %+v", n, q, topic)
@@ -302,7 +308,8 @@ func TestOneBadQueue(t *testing.T) {
 				}
 				settle(10 * time.Minute)
 				bad := f.list()["bad"]
-				if bad.State != compute.QueueClosed || bad.TopicID != "" || !strings.Contains(bad.Error, "cannot be made") {
+				if bad.State != compute.QueueClosed || bad.TopicID != "" ||
+					!strings.Contains(bad.Error, "cannot be made") {
 					t.Errorf("%+v", bad)
 				}
 				f.mu.Lock()

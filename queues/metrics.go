@@ -35,21 +35,33 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 	m := &Metrics{}
 	m.depth = m.Gauges("berth_queue_depth",
-		"Instances whose work waits in a queue, or is being prepared. From the active queue manager; of more than 20,000 queues, only those with work.", "queue")
+		"Instances whose work waits in a queue, or is being prepared. From the active queue manager; of more "+
+			"than 20,000 queues, only those with work.", "queue")
 	m.oldest = m.Gauges("berth_queue_oldest_age_seconds",
-		"For how long the oldest work of a queue has waited; 0 if none does. From the active queue manager, as the depth.", "queue")
+		"For how long the oldest work of a queue has waited; 0 if none does. From the active queue manager, as "+
+			"the depth.", "queue")
 	m.eligible = m.Gauges("berth_queue_eligible_hosts",
-		"Hosts that could take a queue's work now, by their last beacons. From the active queue manager, as the depth.", "queue")
-	m.queues = m.Gauges("berth_queues", "Queues that are listed, by state: open, closed, or missing (could not be made yet). From the active queue manager.", "state")
-	m.hosts = m.Gauges("berth_hosts", "Hosts by state: enabled, disabled, draining, quarantined or silent (not heard of for 60 s). From the active queue manager.", "state")
+		"Hosts that could take a queue's work now, by their last beacons. From the active queue manager, as the "+
+			"depth.", "queue")
+	m.queues = m.Gauges("berth_queues",
+		"Queues that are listed, by state: open, closed, or missing (could not be made yet). From the active "+
+			"queue manager.",
+		"state")
+	m.hosts = m.Gauges("berth_hosts",
+		"Hosts by state: enabled, disabled, draining, quarantined or silent (not heard of for 60 s). From "+
+			"the active queue manager.",
+		"state")
 	m.twins = m.Gauges("berth_hosts_with_twins",
 		"Hosts that several agents speak for: a copied disk, or one name given twice. From the active queue manager.")
-	m.active = m.Gauges("berth_queue_manager_active", "Queue managers of this process that are active: 1, or 0 while standing by.")
+	m.active = m.Gauges("berth_queue_manager_active",
+		"Queue managers of this process that are active: 1, or 0 while standing by.")
 	m.steps = m.Counters("berth_queue_manager_steps_total",
-		"Steps of making and removing queues, one for each queue, by result: ok, or failed (tried again).", "step", "result")
+		"Steps of making and removing queues, one for each queue, by result: ok, or failed (tried again).", "step",
+		"result")
 	m.advice = m.Counter("berth_queue_manager_advice_total", "Records of advice written.")
 	m.rings = m.Counters("berth_queue_manager_rings_total",
-		"Hosts that were rung to look at a queue, or to wait on it, by result: ok, or failed (dropped, or not acknowledged).", "result")
+		"Hosts that were rung to look at a queue, or to wait on it, by result: ok, or failed (dropped, or not "+
+			"acknowledged).", "result")
 	return telemetry.Shared(r, m)
 }
 

@@ -55,7 +55,8 @@ func TestMetrics(t *testing.T) {
 		is(0, "berth_queue_oldest_age_seconds", "queue", "y")
 
 		f.publish(names.Hosts(), beacon("h1", 5), beacon("h2", 0))
-		f.publish(names.Instances(), instance(9, "x", compute.StateStarting), instance(3, "y", compute.StateQueued), instance(4, "y", compute.StateQueued))
+		f.publish(names.Instances(), instance(9, "x", compute.StateStarting),
+			instance(3, "y", compute.StateQueued), instance(4, "y", compute.StateQueued))
 		settle(2 * time.Second)
 		is(2, "berth_hosts", "state", "enabled")
 		is(0, "berth_hosts", "state", "silent")

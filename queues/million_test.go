@@ -38,6 +38,7 @@ func TestMillion(t *testing.T) {
 			t.Errorf("advice about %d queues", len(advice.About))
 		}
 	})
-	t.Logf("%d that wait: taken in %s, %.0f bytes of heap each, a tick takes %.2f ms", many, took.String(), each, float64(tick.Microseconds())/1000)
+	t.Logf("%d that wait: taken in %s, %.0f bytes of heap each, a tick takes %.2f ms",
+		many, took.String(), each, float64(tick.Microseconds())/1000)
 	runtime.KeepAlive(m)
 }

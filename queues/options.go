@@ -109,14 +109,15 @@ type Options struct {
 
 	Reads compute.Schema // the newest schema of instances it reads, in tests of versions; 0: wire.Schema
 
-	PerGroup    int           // most queues of one share group; default 14,000
-	MostQueues  int           // flavors that would make more are left out; default 50,000
-	Batch       int           // most queues in one request; default 1,000
-	Settle      time.Duration // until what another manager sent has arrived or died; default 15 s
-	CloseFor    time.Duration // a queue is closed at least so long before it goes; default 1 min
-	Debounce    time.Duration // news is collected for so long; default 50 ms
-	Resync      time.Duration // everything is looked at this often, news or not; default 1 min
-	Forgotten   time.Duration // a stream of a host without a beacon goes once nothing was said to it for so long; 0: never
+	PerGroup   int           // most queues of one share group; default 14,000
+	MostQueues int           // flavors that would make more are left out; default 50,000
+	Batch      int           // most queues in one request; default 1,000
+	Settle     time.Duration // until what another manager sent has arrived or died; default 15 s
+	CloseFor   time.Duration // a queue is closed at least so long before it goes; default 1 min
+	Debounce   time.Duration // news is collected for so long; default 50 ms
+	Resync     time.Duration // everything is looked at this often, news or not; default 1 min
+	// a stream of a host without a beacon goes once nothing was said to it for so long; 0: never
+	Forgotten   time.Duration
 	Sweep       time.Duration // such streams are looked for this often; default 1 h
 	Truncate    time.Duration // finished records are removed this often; default 1 min
 	StepTimeout time.Duration // for one request to Kafka; default 30 s

@@ -80,7 +80,8 @@ func (t *term) rejectLoop(ctx context.Context) {
 		}
 		if err := t.within(ctx, func(ctx context.Context) error { return t.opts.Log.Send(ctx, recs...) }); err != nil {
 			fails = fails.after(err, time.Now(), t.opts.Backoff, t.opts.MaxBackoff, 0)
-			t.opts.Logger.Warn("cannot write down what could not be read", zap.Int("records", len(recs)), zap.Error(err))
+			t.opts.Logger.Warn("cannot write down what could not be read", zap.Int("records", len(recs)),
+				zap.Error(err))
 			if !service.Sleep(ctx, time.Until(fails.again)) {
 				return
 			}

@@ -73,7 +73,8 @@ func (t *term) ring(ctx context.Context, rings []ring.Ring) {
 	defer cancel()
 	recs, at := make([]wire.Record, len(rings)), time.Now().UTC()
 	for i, r := range rings {
-		recs[i] = wire.EncodeCommand(compute.Command{Op: compute.CommandLook, Look: &r.Look, At: at}).To(t.opts.Topics.Host(r.Host), 0)
+		look := compute.Command{Op: compute.CommandLook, Look: &r.Look, At: at}
+		recs[i] = wire.EncodeCommand(look).To(t.opts.Topics.Host(r.Host), 0)
 	}
 	err := t.opts.Log.Send(ctx, recs...)
 	if err != nil {

@@ -60,7 +60,8 @@ func (t *term) batches(steps []plan.Step) func(yield func([]plan.Step) bool) {
 		if a.Op == plan.InitShare && b.Op == plan.InitShare {
 			group = cmp.Compare(a.Queue.Group, b.Queue.Group)
 		}
-		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(t.failures[a.Queue.Name].times, t.failures[b.Queue.Name].times), group)
+		return cmp.Or(cmp.Compare(a.Op, b.Op),
+			cmp.Compare(t.failures[a.Queue.Name].times, t.failures[b.Queue.Name].times), group)
 	}
 	steps = slices.Clone(steps)
 	slices.SortStableFunc(steps, same)

@@ -57,7 +57,9 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 		if len(t.nobodys(map[compute.HostID]compute.TopicID{h: topics[h]})) == 0 {
 			continue
 		}
-		err := t.within(ctx, func(ctx context.Context) error { return t.opts.Far.Streams.DeleteHostTopic(ctx, h, topics[h]) })
+		err := t.within(ctx, func(ctx context.Context) error {
+			return t.opts.Far.Streams.DeleteHostTopic(ctx, h, topics[h])
+		})
 		if err != nil {
 			return err
 		}

@@ -83,8 +83,10 @@ func newView(o Options) *view {
 	return &view{
 		log: o.Logger, most: o.MostQueues, reads: o.Reads,
 		flavors: map[compute.FlavorName]compute.Flavor{}, axes: map[compute.AxisName]compute.Capability{},
-		later: map[string]bool{}, listed: map[compute.QueueName]compute.Queue{}, closed: map[compute.QueueName]time.Time{},
-		need: map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{}, stray: map[compute.QueueName]uint64{},
+		later: map[string]bool{}, listed: map[compute.QueueName]compute.Queue{},
+		closed: map[compute.QueueName]time.Time{},
+		need:   map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{},
+		stray: map[compute.QueueName]uint64{},
 		hosts: map[compute.HostID]bool{}, unread: map[compute.HostID]bool{}, reached: map[compute.HostID]bool{},
 		warned: map[compute.HostID]time.Time{}, advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
 	}
@@ -121,7 +123,8 @@ func (v *view) wantedQueues() []compute.Queue {
 	for _, name := range slices.Sorted(maps.Keys(v.flavors)) {
 		f := v.flavors[name]
 		if n := compute.CountPermutations(f, v.axes); len(v.wanted)+n > v.most {
-			v.log.Error("flavor left out: too many queues", zap.String("flavor", string(name)), zap.Int("queues", n), zap.Int("most", v.most))
+			v.log.Error("flavor left out: too many queues", zap.String("flavor", string(name)),
+				zap.Int("queues", n), zap.Int("most", v.most))
 			continue
 		}
 		v.wanted = append(v.wanted, compute.Permutations(f, v.axes)...)
@@ -219,7 +222,8 @@ func (v *view) instance(rec wire.Record, now time.Time) turn {
 	if delete(v.later, key); rec.Value != nil {
 		if wire.LaterThan(rec, v.reads) {
 			if len(v.later) == 0 {
-				v.log.Warn("no queue is removed: a later version of Berth wrote records of instances; upgrade this queue manager",
+				v.log.Warn("no queue is removed: a later version of Berth wrote records of instances; upgrade "+
+					"this queue manager",
 					zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset))
 			}
 			v.later[key] = true

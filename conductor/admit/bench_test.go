@@ -18,7 +18,8 @@ func BenchmarkAmongMany(b *testing.B) {
 			s, view := New(Defaults()), catalog()
 			boot := func(n int) {
 				s.Step(Requested{Request: compute.Request{
-					Op: compute.OpBoot, Project: "p", Instance: long(fmt.Sprint(n)), Boot: &compute.Boot{Flavor: "m1.small"},
+					Op: compute.OpBoot, Project: "p", Instance: long(fmt.Sprint(n)),
+					Boot: &compute.Boot{Flavor: "m1.small"},
 				}}, view, epoch)
 			}
 			for n := range many {
@@ -28,11 +29,17 @@ func BenchmarkAmongMany(b *testing.B) {
 			for i := range b.N {
 				n := many + i
 				boot(n)
-				r := compute.Report{Op: compute.ReportClaim, Project: "p", Instance: long(fmt.Sprint(n)), Host: "h1", Attempt: 1, Claim: "c1"}
+				r := compute.Report{
+					Op: compute.ReportClaim, Project: "p", Instance: long(fmt.Sprint(n)), Host: "h1",
+					Attempt: 1, Claim: "c1",
+				}
 				s.Step(Reported{Report: r}, view, epoch)
 				r.Op = compute.ReportStarted
 				s.Step(Reported{Report: r}, view, epoch)
-				s.Step(Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: r.Instance}}, view, epoch)
+				s.Step(
+					Requested{Request: compute.Request{Op: compute.OpDelete, Project: "p", Instance: r.Instance}},
+					view, epoch,
+				)
 				r.Op = compute.ReportGone
 				s.Step(Reported{Report: r}, view, epoch)
 				s.Step(Tick{Until: epoch.Add(time.Second)}, view, epoch)

@@ -101,6 +101,8 @@ func (s *step) pinnedRefused(e *entry, r compute.Report) {
 	}
 	inst := e.inst
 	if inst.State == compute.StateQueued && inst.Boot.Host == r.Host && inst.Attempt == r.Attempt {
-		s.end(e, &compute.Reason{Code: compute.PinnedHostUnavailable, Host: r.Host, Attempt: r.Attempt, Detail: r.Message})
+		s.end(e, &compute.Reason{
+			Code: compute.PinnedHostUnavailable, Host: r.Host, Attempt: r.Attempt, Detail: r.Message,
+		})
 	}
 }

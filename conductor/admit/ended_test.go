@@ -37,7 +37,9 @@ func TestUserDataGoesWithTheInstance(t *testing.T) {
 				boot.Flavor = "none"
 			}
 			s.state.t = t
-			s.hear(Requested{Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: long("1"), Boot: boot, At: s.now}})
+			s.hear(Requested{
+				Request: compute.Request{Op: compute.OpBoot, Project: "p", Instance: long("1"), Boot: boot, At: s.now},
+			})
 			s.tell(t, lines)
 			inst := s.state.Instance(long("1"))
 			if !inst.State.Ended() || inst.Boot.UserData != nil {
@@ -105,7 +107,12 @@ func TestManyThatEndedGoPiecemeal(t *testing.T) {
 	opts := Defaults()
 	s := New(opts)
 	for n := range 2*trimmedAtOnce + 100 {
-		s.Load(&compute.Instance{ID: long(fmt.Sprint(n)), Project: "p", State: compute.StateError, Version: 1, EndedAt: epoch}, catalog(), epoch)
+		s.Load(
+			&compute.Instance{
+				ID: long(fmt.Sprint(n)), Project: "p", State: compute.StateError, Version: 1, EndedAt: epoch,
+			},
+			catalog(), epoch,
+		)
 	}
 	s.opts.MostEnded = 50
 	for _, e := range s.instances {

@@ -14,7 +14,9 @@ type weight struct{ n, place int }
 // TestHeap moves things in, about and out; the top is always the least of them.
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		h := heap[*weight]{less: func(a, b *weight) bool { return a.n < b.n }, place: func(w *weight) *int { return &w.place }}
+		h := heap[*weight]{
+			less: func(a, b *weight) bool { return a.n < b.n }, place: func(w *weight) *int { return &w.place },
+		}
 		all := make([]weight, rapid.SampledFrom([]int{8, 40}).Draw(t, "items"))
 		in := map[*weight]bool{}
 		for range rapid.IntRange(1, 10*len(all)).Draw(t, "steps") {

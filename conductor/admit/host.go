@@ -131,7 +131,10 @@ func reboots(inst *compute.Instance) bool {
 func (s *step) neverAgain(inst *compute.Instance) {
 	if c := inst.Command; reboots(inst) {
 		inst.Command = nil
-		inst.Answer = &compute.PowerAnswer{Op: c.Op, Command: c.Command, Failed: "its host has lost its journal: whether it was done, nobody knows", At: s.at()}
+		inst.Answer = &compute.PowerAnswer{
+			Op: c.Op, Command: c.Command,
+			Failed: "its host has lost its journal: whether it was done, nobody knows", At: s.at(),
+		}
 	}
 }
 
@@ -189,13 +192,20 @@ func (s *step) loseHost(e *entry, id compute.HostID, op compute.RequestOp) {
 	case inst.State == compute.StateDeleting:
 		s.deleted(e, inst.Reason)
 	case inst.State == compute.StateActive && (forget || pinned(inst)):
-		s.end(e, &compute.Reason{Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead"})
+		s.end(e, &compute.Reason{
+			Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead",
+		})
 	case forget && pinned(inst):
-		s.end(e, &compute.Reason{Code: compute.PinnedHostUnavailable, Host: id, Attempt: inst.Attempt, Detail: "its host was declared gone"})
+		s.end(e, &compute.Reason{
+			Code: compute.PinnedHostUnavailable, Host: id, Attempt: inst.Attempt,
+			Detail: "its host was declared gone",
+		})
 	case inst.State == compute.StateActive && !s.buildable(inst):
 		s.end(e, &compute.Reason{
 			Code: compute.HostLost, Host: id, Attempt: inst.Attempt,
-			Detail: fmt.Sprintf("its host was declared dead, and queue %s was removed, so no other can build it", inst.Queue),
+			Detail: fmt.Sprintf(
+				"its host was declared dead, and queue %s was removed, so no other can build it", inst.Queue,
+			),
 		})
 	case inst.State != compute.StateQueued:
 		s.evacuate(e, id)
@@ -214,7 +224,9 @@ func (s *step) buildable(inst *compute.Instance) bool {
 func (s *step) evacuate(e *entry, id compute.HostID) {
 	ran := e.inst.State == compute.StateActive
 	s.change(e, func(inst *compute.Instance) {
-		inst.Reason = &compute.Reason{Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead"}
+		inst.Reason = &compute.Reason{
+			Code: compute.HostLost, Host: id, Attempt: inst.Attempt, Detail: "its host was declared dead",
+		}
 		requeue(inst, time.Time{})
 		inst.Deadline = s.at().Add(inst.Boot.Deadline)
 		if ran {

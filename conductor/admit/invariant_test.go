@@ -33,9 +33,12 @@ func (c *checked) step(in Input, view View, now time.Time) Output {
 
 // diagram is compute.State's, word for word.
 var diagram = map[compute.State][]compute.State{
-	compute.StateNone:     {compute.StateQueued, compute.StateError, compute.StateDeleted},
-	compute.StateQueued:   {compute.StateQueued, compute.StateStarting, compute.StateDeleted, compute.StateError},
-	compute.StateStarting: {compute.StateStarting, compute.StateActive, compute.StateQueued, compute.StateDeleting, compute.StateError},
+	compute.StateNone:   {compute.StateQueued, compute.StateError, compute.StateDeleted},
+	compute.StateQueued: {compute.StateQueued, compute.StateStarting, compute.StateDeleted, compute.StateError},
+	compute.StateStarting: {
+		compute.StateStarting, compute.StateActive, compute.StateQueued, compute.StateDeleting,
+		compute.StateError,
+	},
 	compute.StateActive:   {compute.StateActive, compute.StateDeleting, compute.StateQueued, compute.StateError},
 	compute.StateDeleting: {compute.StateDeleted},
 	compute.StateError:    {compute.StateDeleted},
@@ -87,7 +90,8 @@ func (c *checked) verifyVersion(inst *compute.Instance) {
 	if inst.Attempt < before.Attempt || inst.Project != before.Project {
 		c.t.Fatalf("attempt or project went astray: %+v after %+v", inst, before)
 	}
-	if moved := before.State.OnHost() && inst.State.OnHost() && (before.Host != inst.Host || before.Claim != inst.Claim); moved {
+	if moved := before.State.OnHost() && inst.State.OnHost() &&
+		(before.Host != inst.Host || before.Claim != inst.Claim); moved {
 		c.t.Fatalf("moved from %s to %s without being queued between", before.Host, inst.Host)
 	}
 	hasHost := inst.Host != "" && inst.Claim != ""
@@ -111,7 +115,8 @@ func (c *checked) verifyEffects(inst *compute.Instance, out Output, view View, n
 			return
 		}
 	}
-	c.t.Fatalf("the effects of %s v%d do not follow from its record: %s", inst.ID, inst.Version, cmp.Diff(want, out.Effects))
+	c.t.Fatalf("the effects of %s v%d do not follow from its record: %s",
+		inst.ID, inst.Version, cmp.Diff(want, out.Effects))
 }
 
 func (c *checked) verifyIndexes() {

@@ -148,7 +148,9 @@ func (s *step) promised(inst *compute.Instance) bool {
 
 func gone(inst *compute.Instance) *compute.Reason {
 	if pinned(inst) {
-		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: inst.Boot.Host, Detail: "there is no such host"}
+		return &compute.Reason{
+			Code: compute.PinnedHostUnavailable, Host: inst.Boot.Host, Detail: "there is no such host",
+		}
 	}
 	return &compute.Reason{Code: compute.QueueClosedReason, Detail: fmt.Sprintf("queue %s was removed", inst.Queue)}
 }

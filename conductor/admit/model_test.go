@@ -52,7 +52,8 @@ type record struct {
 
 // held says whether the report is from the host that has it.
 func (r *record) held(by compute.Report) bool {
-	return r != nil && r.project == by.Project && r.state.OnHost() && r.host == by.Host && r.attempt == by.Attempt && r.claim == by.Claim
+	return r != nil && r.project == by.Project && r.state.OnHost() && r.host == by.Host &&
+		r.attempt == by.Attempt && r.claim == by.Claim
 }
 
 // renamed says whether the report is about the very machine that the record means,
@@ -79,7 +80,8 @@ const quotaOfAll = 2
 func newArbiter(t *rapid.T) *arbiter {
 	m := &arbiter{
 		T: t, state: fresh(t), view: catalog(), now: epoch,
-		records: map[compute.InstanceID]*record{}, fences: map[compute.HostID]compute.FenceEpoch{}, grants: map[string]string{},
+		records: map[compute.InstanceID]*record{}, fences: map[compute.HostID]compute.FenceEpoch{},
+		grants: map[string]string{},
 	}
 	m.view.Quotas[compute.DefaultQuota] = compute.Resources{compute.Instances: quotaOfAll}
 	m.hear(HostsRead{}, "")
@@ -105,13 +107,18 @@ func (m *arbiter) anything() {
 		m.claim(m.report(compute.ReportClaim))
 	case 8, 9, 10, 11:
 		m.says(m.report(rapid.SampledFrom([]compute.ReportOp{
-			compute.ReportStarted, compute.ReportFailed, compute.ReportReturned, compute.ReportGone, compute.ReportPinned,
+			compute.ReportStarted, compute.ReportFailed, compute.ReportReturned, compute.ReportGone,
+			compute.ReportPinned,
 		}).Draw(m.T, "says")))
 	case 12:
-		m.fence(someHost.Draw(m.T, "host"), rapid.SampledFrom([]compute.RequestOp{compute.OpFence, compute.OpForget}).Draw(m.T, "op"),
+		m.fence(someHost.Draw(m.T, "host"),
+			rapid.SampledFrom([]compute.RequestOp{compute.OpFence, compute.OpForget}).Draw(m.T, "op"),
 			compute.FenceEpoch(rapid.IntRange(0, 3).Draw(m.T, "epoch")))
 	case 13:
-		m.pass(rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, 90 * time.Second, 90 * time.Second, 90 * time.Second, 2 * time.Hour, 16 * 24 * time.Hour}).Draw(m.T, "time"))
+		m.pass(rapid.SampledFrom([]time.Duration{
+			time.Second, 20 * time.Second, 90 * time.Second, 90 * time.Second, 90 * time.Second, 2 * time.Hour,
+			16 * 24 * time.Hour,
+		}).Draw(m.T, "time"))
 	case 14:
 		m.restore()
 	case 15:
@@ -123,9 +130,14 @@ func (m *arbiter) anything() {
 // report is of the holder, or nearly, or of anybody.
 func (m *arbiter) report(op compute.ReportOp) compute.Report {
 	r := compute.Report{
-		Op: op, Instance: someID.Draw(m.T, "id"), Project: mostlyP.Draw(m.T, "project"), Host: someHost.Draw(m.T, "host"), Claim: someClaim.Draw(m.T, "claim"),
-		Attempt: compute.Attempt(rapid.IntRange(1, 4).Draw(m.T, "attempt")), Fence: compute.FenceEpoch(rapid.IntRange(0, 3).Draw(m.T, "fence")),
-		Class: rapid.SampledFrom([]compute.FailureClass{compute.FailureUnknown, compute.FailureHost, compute.FailureTimeout, compute.FailureUnknownHere, compute.FailureRequest}).Draw(m.T, "class"),
+		Op: op, Instance: someID.Draw(m.T, "id"), Project: mostlyP.Draw(m.T, "project"),
+		Host: someHost.Draw(m.T, "host"), Claim: someClaim.Draw(m.T, "claim"),
+		Attempt: compute.Attempt(rapid.IntRange(1, 4).Draw(m.T, "attempt")),
+		Fence:   compute.FenceEpoch(rapid.IntRange(0, 3).Draw(m.T, "fence")),
+		Class: rapid.SampledFrom([]compute.FailureClass{
+			compute.FailureUnknown, compute.FailureHost, compute.FailureTimeout, compute.FailureUnknownHere,
+			compute.FailureRequest,
+		}).Draw(m.T, "class"),
 	}
 	if rec := m.records[r.Instance]; rec != nil && rapid.IntRange(0, 4).Draw(m.T, "stranger") > 0 {
 		r.Project, r.Attempt = rec.project, max(1, rec.attempt)
@@ -199,7 +211,8 @@ func (m *arbiter) says(r compute.Report) {
 	over := r.Op == compute.ReportFailed || r.Op == compute.ReportGone || r.Op == compute.ReportReturned
 	switch {
 	case r.Op == compute.ReportPinned:
-		if rec != nil && rec.project == r.Project && rec.state == compute.StateQueued && rec.pinned == r.Host && rec.attempt == r.Attempt {
+		if rec != nil && rec.project == r.Project && rec.state == compute.StateQueued && rec.pinned == r.Host &&
+			rec.attempt == r.Attempt {
 			rec.state, rec.ended = compute.StateError, m.now
 		}
 	case !rec.held(r):
@@ -233,7 +246,8 @@ func (m *arbiter) fence(h compute.HostID, op compute.RequestOp, epoch compute.Fe
 		case !there:
 		case rec.state == compute.StateDeleting:
 			rec.state, rec.ended = compute.StateDeleted, m.now
-		case rec.state == compute.StateActive && rec.pinned != "", forget && rec.pinned != "", forget && rec.state == compute.StateActive:
+		case rec.state == compute.StateActive && rec.pinned != "", forget && rec.pinned != "", forget &&
+			rec.state == compute.StateActive:
 			rec.state, rec.ended = compute.StateError, m.now
 		default:
 			if rec.state == compute.StateActive {
@@ -269,7 +283,10 @@ func (m *arbiter) restore() {
 
 func (m *arbiter) live(p compute.Project) (n int64) {
 	for _, rec := range m.records {
-		if rec.project == p && slices.Contains([]compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleting}, rec.state) {
+		if rec.project == p && slices.Contains(
+			[]compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleting},
+			rec.state,
+		) {
 			n++
 		}
 	}
@@ -278,7 +295,9 @@ func (m *arbiter) live(p compute.Project) (n int64) {
 
 // dies is a process that has decided something and ends before it is committed.
 func (m *arbiter) dies() {
-	r := m.report(rapid.SampledFrom([]compute.ReportOp{compute.ReportClaim, compute.ReportStarted, compute.ReportFailed, compute.ReportGone}).Draw(m.T, "lost"))
+	r := m.report(rapid.SampledFrom([]compute.ReportOp{
+		compute.ReportClaim, compute.ReportStarted, compute.ReportFailed, compute.ReportGone,
+	}).Draw(m.T, "lost"))
 	m.state.Step(Reported{Report: r}, m.view, m.now)
 	m.restore()
 }
@@ -292,13 +311,17 @@ func told(op compute.CommandOp, r compute.Report) string {
 func (m *arbiter) hear(in Input, answer string) {
 	out := m.state.step(in, m.view, m.now)
 	for _, gone := range out.Removed {
-		m.state.log = slices.DeleteFunc(slices.Clone(m.state.log), func(i *compute.Instance) bool { return i.ID == gone.ID })
+		m.state.log = slices.DeleteFunc(slices.Clone(m.state.log), func(i *compute.Instance) bool {
+			return i.ID == gone.ID
+		})
 	}
 	heard := answer == ""
 	for _, effect := range out.Effects {
 		if tell, ok := effect.(Tell); ok {
 			c := tell.Command
-			word := told(c.Op, compute.Report{Host: tell.Host, Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim})
+			word := told(c.Op, compute.Report{
+				Host: tell.Host, Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim,
+			})
 			m.allowed(tell, word == answer)
 			heard = heard || word == answer
 		}

@@ -18,9 +18,10 @@ type Options struct {
 	AskEvery        time.Duration // how often at most one queue's start offset is asked
 	RepeatEvery     time.Duration // how often an unanswered command is said again
 	SilentAfter     time.Duration // a host not heard this long is silent
-	QuietAfter      time.Duration // an agent not heard this long has perhaps been started again: it says so twice as often
-	KeepEnded       time.Duration // a deleted or failed record stays this long; at least the retention of requests
-	MostEnded       int           // of a project as many that have ended stay, the newest
+	// an agent not heard this long has perhaps been started again: it says so twice as often
+	QuietAfter time.Duration
+	KeepEnded  time.Duration // a deleted or failed record stays this long; at least the retention of requests
+	MostEnded  int           // of a project as many that have ended stay, the newest
 }
 
 // Defaults are the times of the protocol.

@@ -115,7 +115,8 @@ func TestWhatARequestLeaves(t *testing.T) {
 	with.Capabilities = []compute.AxisName{"disk"}
 	view.Flavors["m1.odd"] = with
 	fast := boot(compute.Boot{Flavor: "m1.odd", With: compute.Choices{"disk": "fast"}})
-	if !slices.Equal(fast.Required, []compute.Trait{"A", "C"}) || fast.Resources[compute.DiskGB] != 3 || fast.Resources[compute.VCPU] != 1 {
+	if !slices.Equal(fast.Required, []compute.Trait{"A", "C"}) || fast.Resources[compute.DiskGB] != 3 ||
+		fast.Resources[compute.VCPU] != 1 {
 		t.Errorf("%+v", fast)
 	}
 	wrong := boot(compute.Boot{Name: "web" + strings.Repeat("ü", 10_000)})

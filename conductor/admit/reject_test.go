@@ -11,7 +11,9 @@ import (
 // A report that names no host, says nothing that is known, or is about nothing, is
 // rejected with why, whatever let it through before.
 func TestReportsThatMakeNoSenseAreRejected(t *testing.T) {
-	good := compute.Report{Op: compute.ReportStarted, Host: "h1", Project: "p", Instance: "00000000-0000-0000-0000-000000000001"}
+	good := compute.Report{
+		Op: compute.ReportStarted, Host: "h1", Project: "p", Instance: "00000000-0000-0000-0000-000000000001",
+	}
 	for name, change := range map[string]func(*compute.Report){
 		"no host":     func(r *compute.Report) { r.Host = "" },
 		"no word":     func(r *compute.Report) { r.Op = compute.ReportNone },

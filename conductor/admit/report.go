@@ -89,7 +89,9 @@ func (s *step) runs(e *entry, r compute.Report) {
 		next.Power, next.Stopped = r.Power, stopped(r)
 	}
 	if c := next.Command; answers(r, c) {
-		next.Command, next.Answer = nil, &compute.PowerAnswer{Op: c.Op, Command: c.Command, Failed: r.Message, At: s.at()}
+		next.Command, next.Answer = nil, &compute.PowerAnswer{
+			Op: c.Op, Command: c.Command, Failed: r.Message, At: s.at(),
+		}
 	}
 	if starting {
 		next.State, next.Reason, next.ActiveAt = compute.StateActive, nil, s.at()
@@ -138,7 +140,9 @@ func failure(r compute.Report, at time.Time) compute.Failure {
 // what will not get better and what was tried often enough.
 func (s *step) failedAttempt(e *entry, f compute.Failure) {
 	failures := append(slices.Clone(e.inst.Failures), f)
-	reason := &compute.Reason{Code: compute.BuildFailed, Host: f.Host, Attempt: f.Attempt, Class: f.Class, Detail: f.Message}
+	reason := &compute.Reason{
+		Code: compute.BuildFailed, Host: f.Host, Attempt: f.Attempt, Class: f.Class, Detail: f.Message,
+	}
 	over := len(failures) >= int(e.inst.Boot.Attempts)
 	switch {
 	case !f.Class.Retryable():
@@ -181,7 +185,9 @@ func each(failures []compute.Failure) string {
 // lostActive ends a machine that ran and, by its own host's word, is not there
 // any more.
 func (s *step) lostActive(e *entry, r compute.Report) {
-	reason := &compute.Reason{Code: compute.HostLost, Host: r.Host, Attempt: r.Attempt, Class: r.Class, Detail: r.Message}
+	reason := &compute.Reason{
+		Code: compute.HostLost, Host: r.Host, Attempt: r.Attempt, Class: r.Class, Detail: r.Message,
+	}
 	if r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere {
 		reason.Code = compute.BuildFailed
 	}
@@ -208,7 +214,8 @@ func (s *step) unexpected(e *entry, r compute.Report) {
 		s.reject(fmt.Sprintf("host %s runs %s, which nobody knows: stray, left alone", r.Host, r.Instance))
 	case running(e.inst) && e.inst.Attempt == r.Attempt && e.inst.Claim == r.Claim:
 		s.reject(fmt.Sprintf("host %s runs the machine of %s that host %s claimed: left alone; "+
-			"give the host the name %[3]s again, or forget host %[3]s to end what it had", r.Host, r.Instance, e.inst.Host))
+			"give the host the name %[3]s again, or forget host %[3]s to end what it had", r.Host, r.Instance,
+			e.inst.Host))
 	default:
 		s.emit(Tell{Host: r.Host, Command: s.answer(compute.CommandDelete, r)})
 	}
@@ -217,6 +224,7 @@ func (s *step) unexpected(e *entry, r compute.Report) {
 // answer addresses what a report was about, whatever the record says.
 func (s *step) answer(op compute.CommandOp, r compute.Report) compute.Command {
 	return compute.Command{
-		Op: op, Project: r.Project, Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim, At: s.at(), Trace: r.Trace,
+		Op: op, Project: r.Project, Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim, At: s.at(),
+		Trace: r.Trace,
 	}
 }

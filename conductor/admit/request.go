@@ -128,17 +128,23 @@ func (s *step) power(r compute.Request) {
 		if e != nil {
 			state = e.inst.State.String()
 		}
-		s.reject(fmt.Sprintf("%s of %s, which is %s: only an active instance has a power state", r.Op, r.Instance, state))
+		s.reject(fmt.Sprintf("%s of %s, which is %s: only an active instance has a power state",
+			r.Op, r.Instance, state))
 		return
 	}
 	if op, was := e.inst.Commanded(r.Command); was {
 		if op != r.Op {
-			s.reject(fmt.Sprintf("%s of %s with command %s, which was given to %s: give each command an id of its own", r.Op, r.Instance, r.Command, op))
+			s.reject(fmt.Sprintf(
+				"%s of %s with command %s, which was given to %s: give each command an id of its own", r.Op,
+				r.Instance, r.Command, op,
+			))
 		}
 		return
 	}
 	s.change(e, func(inst *compute.Instance) {
-		inst.Command = &compute.PowerCommand{Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at()}
+		inst.Command = &compute.PowerCommand{
+			Op: r.Op, Command: r.Command, Hard: r.Hard, Version: inst.Version, At: s.at(),
+		}
 		if r.Command == "" {
 			inst.Command.Command = compute.CommandID(fmt.Sprintf("%s-v%d", inst.ID, inst.Version))
 		}

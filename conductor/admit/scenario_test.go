@@ -23,7 +23,8 @@ import (
 //
 //	boot ID [project=p] [flavor=m1.small] [gpu=a100] [attempts=3] [deadline=1h] [host=H] [avoid=H] [fail] [at=+5s]
 //	delete|stop|start|reboot ID [project=p] [command=C] [hard]
-//	claim|started|failed|returned|gone|changed|refused ID host=H [attempt=1] [claim=c1] [fence=7] [class=host] [power=stopped] [version=2] [command=C]
+//	claim|started|failed|returned|gone|changed|refused ID host=H
+//		[attempt=1] [claim=c1] [fence=7] [class=host] [power=stopped] [version=2] [command=C]
 //	hello host=H journal=J        beacon host=H journal=J       hosts-read
 //	fence|forget host=H [fence=7]
 //	sent ID offset=7|gone|failed  where its last publication landed
@@ -94,7 +95,9 @@ func catalog() View {
 	v.Capabilities["gpu"] = compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{
 		{Value: "a100", Requires: []compute.Trait{"CUSTOM_A100"}, Consumes: compute.Resources{"CUSTOM_GPU": 1}},
 	}}
-	v.Flavors["m1.small"] = compute.Flavor{Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1}, Capabilities: []compute.AxisName{"gpu"}}
+	v.Flavors["m1.small"] = compute.Flavor{
+		Name: "m1.small", Resources: compute.Resources{compute.VCPU: 1}, Capabilities: []compute.AxisName{"gpu"},
+	}
 	v.Flavors["m1.large"] = compute.Flavor{Name: "m1.large", Resources: compute.Resources{compute.VCPU: 4}}
 	for _, b := range []compute.Boot{{Flavor: "m1.small"}, {Flavor: "m1.small", With: compute.Choices{"gpu": "a100"}}} {
 		q, _ := v.Resolve(b)
@@ -166,7 +169,8 @@ func (s *story) say(out Output) []string {
 		said = append(said, "-> "+s.effect(effect))
 	}
 	if out.Rejected != nil {
-		said = append(said, "rejected: "+strings.ReplaceAll(out.Rejected.String(), "00000000-0000-0000-0000-00000000000", ""))
+		said = append(said,
+			"rejected: "+strings.ReplaceAll(out.Rejected.String(), "00000000-0000-0000-0000-00000000000", ""))
 	}
 	if len(said) == 0 {
 		return []string{"(nothing)"}
@@ -213,7 +217,8 @@ func (s *story) effect(effect Effect) string {
 	switch effect := effect.(type) {
 	case Publish:
 		s.builds[effect.Build.Instance] = effect.Build
-		text := fmt.Sprintf("publish to %s: %s attempt %d", effect.Queue, short(effect.Build.Instance), effect.Build.Attempt)
+		text := fmt.Sprintf("publish to %s: %s attempt %d",
+			effect.Queue, short(effect.Build.Instance), effect.Build.Attempt)
 		if len(effect.Build.Failed) > 0 {
 			text += fmt.Sprintf(" failed on %s", effect.Build.Failed)
 		}

@@ -51,11 +51,12 @@ type entry struct {
 	timer
 	ending int // in endings
 	// Begun anew with every load:
-	pub    *publication      // queued; nil in any other state
-	told   time.Time         // when its host was last told what it should do
-	asking bool              // its host came back from silence and was asked to confirm
-	spared compute.RequestOp // the word that its epoch kept from it, until it is known whether there can be such an epoch
-	early  *compute.Report   // why its start failed, said before that counted; an agent says it once
+	pub    *publication // queued; nil in any other state
+	told   time.Time    // when its host was last told what it should do
+	asking bool         // its host came back from silence and was asked to confirm
+	// the word that its epoch kept from it, until it is known whether there can be such an epoch
+	spared compute.RequestOp
+	early  *compute.Report // why its start failed, said before that counted; an agent says it once
 }
 
 // host is a host that has instances here, or that pinned work waits for.
@@ -66,10 +67,11 @@ type host struct {
 	journal   compute.JournalID           // as last heard; empty: not heard yet
 	voices    map[compute.Voice]time.Time // when each process that speaks for it was last heard
 	rivals    map[compute.Voice]bool      // processes that spoke for it at the same time
-	again     map[*entry]time.Time        // when what is here is asked about again, for its last answer did not count; see countsFrom
-	since     time.Time                   // from when on voices are complete; zero: they are
-	heard     time.Time                   // the last sign of life, or when it began to matter here
-	silent    bool
+	// when what is here is asked about again, for its last answer did not count; see countsFrom
+	again  map[*entry]time.Time
+	since  time.Time // from when on voices are complete; zero: they are
+	heard  time.Time // the last sign of life, or when it began to matter here
+	silent bool
 }
 
 // Load puts one record in, as read from the log. It must be there only once, and

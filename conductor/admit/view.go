@@ -70,7 +70,8 @@ func (v View) fromCatalog(b compute.Boot) (compute.Queue, *compute.Reason) {
 		value, known := v.Capabilities[axis].Value(b.With[axis])
 		if !known || !slices.Contains(flavor.Capabilities, axis) {
 			return compute.Queue{}, &compute.Reason{
-				Code: compute.NoSuchCapability, Detail: fmt.Sprintf("flavor %s is not offered with %s=%s", b.Flavor, axis, b.With[axis]),
+				Code:   compute.NoSuchCapability,
+				Detail: fmt.Sprintf("flavor %s is not offered with %s=%s", b.Flavor, axis, b.With[axis]),
 			}
 		}
 		q.Resources = q.Resources.Plus(value.Consumes)
@@ -94,7 +95,9 @@ func (v View) capacity(q compute.QueueName) *compute.Reason {
 	hosts := advice.Hosts
 	switch {
 	case !ok:
-		return &compute.Reason{Code: compute.WaitingForCapacity, Detail: "no host has taken it; nothing is known about the queue"}
+		return &compute.Reason{
+			Code: compute.WaitingForCapacity, Detail: "no host has taken it; nothing is known about the queue",
+		}
 	case hosts.Total() > 0 && hosts.NeverFits == hosts.Total():
 		return &compute.Reason{Code: compute.NeverFits, Hosts: hosts}
 	case hosts.Eligible == 0:

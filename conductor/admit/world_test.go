@@ -244,7 +244,8 @@ func (a *agent) name() compute.JournalID {
 
 func (a *agent) say(m *machine, op compute.ReportOp) {
 	a.out = append(a.out, compute.Report{
-		Op: op, Host: a.id, Project: "p", Instance: m.build.Instance, Attempt: m.build.Attempt, Claim: m.claim, Fence: a.fence,
+		Op: op, Host: a.id, Project: "p", Instance: m.build.Instance, Attempt: m.build.Attempt, Claim: m.claim,
+		Fence:   a.fence,
 		Journal: a.name(),
 	})
 }
@@ -295,7 +296,8 @@ func (w *world) deliverCommand(a *agent) {
 
 func (a *agent) unknown(c compute.Command, op compute.ReportOp) {
 	a.out = append(a.out, compute.Report{
-		Op: op, Host: a.id, Project: "p", Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim, Class: compute.FailureUnknownHere,
+		Op: op, Host: a.id, Project: "p", Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim,
+		Class:   compute.FailureUnknownHere,
 		Journal: a.name(),
 	})
 }
@@ -340,7 +342,9 @@ func (w *world) trouble(a *agent) {
 		a.machines, a.in, a.fence = nil, nil, a.said
 		a.journal++
 		a.out = append(a.out, compute.Report{Op: compute.ReportHello, Host: a.id, Journal: a.name()})
-	case 2, 3: // dead for certain, by the operator's word; it comes back, reads that, and is empty before the partition hears of it
+	case 2, 3:
+		// Dead for certain, by the operator's word; it comes back, reads that, and is empty before the
+		// partition hears of it.
 		a.machines = nil
 		a.said++
 		a.fence = a.said

@@ -67,7 +67,11 @@ func (m *model) uses(p compute.Project) map[compute.ResourceClass]*big.Int {
 		sum[class].Add(sum[class], big.NewInt(n))
 	}
 	for _, inst := range m.records {
-		if inst.Project != p || !slices.Contains([]compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleting}, inst.State) {
+		if inst.Project != p ||
+			!slices.Contains(
+				[]compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleting},
+				inst.State,
+			) {
 			continue
 		}
 		add(compute.Instances, 1)
@@ -171,7 +175,8 @@ func (m *model) forget(t *rapid.T) {
 
 func (m *model) limit(t *rapid.T) {
 	p := rapid.SampledFrom([]compute.Project{"p", "q", compute.DefaultQuota}).Draw(t, "of")
-	m.limits[p] = rapid.MapOf(rapid.SampledFrom(append([]compute.ResourceClass{compute.Instances}, classes...)), rapid.Int64Range(0, 12)).Draw(t, "limit")
+	m.limits[p] = rapid.MapOf(rapid.SampledFrom(append([]compute.ResourceClass{compute.Instances}, classes...)),
+		rapid.Int64Range(0, 12)).Draw(t, "limit")
 }
 
 func (m *model) unlimit(t *rapid.T) {
@@ -205,7 +210,10 @@ func (m *model) same(t *rapid.T) {
 	m.ask(p, sizes(most).Draw(t, "what"))
 }
 
-func put(to map[compute.Project]map[compute.ResourceClass]string, p compute.Project, class compute.ResourceClass, n string) {
+func put(
+	to map[compute.Project]map[compute.ResourceClass]string, p compute.Project, class compute.ResourceClass,
+	n string,
+) {
 	if to[p] == nil {
 		to[p] = map[compute.ResourceClass]string{}
 	}

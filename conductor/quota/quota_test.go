@@ -28,14 +28,23 @@ func TestCheck(t *testing.T) {
 			&compute.Reason{Code: compute.QuotaExceeded, Resource: compute.Instances, Limit: 3, Used: 3, Asked: 1}},
 		{"own limit beats the default", 2, compute.Resources{compute.VCPU: 3}, Limits{Own: own, Default: def},
 			&compute.Reason{Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 4, Used: 2, Asked: 3}},
-		{"a class the project has no limit for takes the default", 1, compute.Resources{compute.MemoryMB: 1000}, Limits{Own: own, Default: def},
-			&compute.Reason{Code: compute.QuotaExceeded, Resource: compute.MemoryMB, Limit: 1024, Used: 256, Asked: 1000}},
+		{"a class the project has no limit for takes the default", 1, compute.Resources{compute.MemoryMB: 1000},
+			Limits{Own: own, Default: def},
+			&compute.Reason{
+				Code: compute.QuotaExceeded, Resource: compute.MemoryMB, Limit: 1024, Used: 256, Asked: 1000,
+			}},
 		{"a limit of zero allows nothing", 0, compute.Resources{"CUSTOM_GPU": 1}, Limits{Own: own, Default: def},
 			&compute.Reason{Code: compute.QuotaExceeded, Resource: "CUSTOM_GPU", Limit: 0, Used: 0, Asked: 1}},
-		{"a limit of zero does not bind what asks for none", 0, small, Limits{Own: compute.Resources{"CUSTOM_GPU": 0}}, nil},
+		{
+			"a limit of zero does not bind what asks for none", 0, small,
+			Limits{Own: compute.Resources{"CUSTOM_GPU": 0}}, nil,
+		},
 		{"no sum overflows", 1, compute.Resources{compute.VCPU: math.MaxInt64}, Limits{Own: own},
-			&compute.Reason{Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 4, Used: 1, Asked: math.MaxInt64}},
-		{"a limit lowered below the usage", 3, compute.Resources{compute.VCPU: 1}, Limits{Own: compute.Resources{compute.VCPU: 1}},
+			&compute.Reason{
+				Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 4, Used: 1, Asked: math.MaxInt64,
+			}},
+		{"a limit lowered below the usage", 3, compute.Resources{compute.VCPU: 1},
+			Limits{Own: compute.Resources{compute.VCPU: 1}},
 			&compute.Reason{Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 1, Used: 3, Asked: 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,7 +63,9 @@ func TestCheck(t *testing.T) {
 }
 
 func TestLimitsOf(t *testing.T) {
-	quotas := map[compute.Project]compute.Resources{"p": {compute.VCPU: 1}, compute.DefaultQuota: {compute.VCPU: 2, compute.DiskGB: 3}}
+	quotas := map[compute.Project]compute.Resources{
+		"p": {compute.VCPU: 1}, compute.DefaultQuota: {compute.VCPU: 2, compute.DiskGB: 3},
+	}
 	for _, c := range []struct {
 		project compute.Project
 		class   compute.ResourceClass

@@ -132,7 +132,8 @@ func (f figure) svg() ([]byte, error) {
 
 // readable names fonts of the same widths for those who do not have ours.
 func readable(svg []byte) []byte {
-	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"), []byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
+	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"),
+		[]byte("font-family:'Liberation Sans',Arial,Helvetica,sans-serif;"))
 }
 
 // draw puts the panel's title and its names above the plot, where no line can

@@ -81,7 +81,8 @@ func TestSamplesAreDrawn(t *testing.T) {
 		"ramp": {
 			"berth bench --ramp", "100 hosts, 10 queues, embedded broker, 2 × Sample Processor",
 			"knee at 225/s: at 337.5/s the p99 of active is 1400 ms, more than 1000", "0 lost, 0 doubled",
-			"From when a boot was due until it ran", "p50", "p99", "ms", "boots/s offered", "knee at 225/s", "100", "337.5", "1,000",
+			"From when a boot was due until it ran", "p50", "p99", "ms", "boots/s offered", "knee at 225/s", "100",
+			"337.5", "1,000",
 		},
 	} {
 		to := t.TempDir()
@@ -165,12 +166,28 @@ func TestTheSameInputMakesTheSameBytes(t *testing.T) {
 // What is unusual is drawn too.
 func TestOddFigures(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
-		"one value":              {`{"vary": "queues", "runs": [{"value": 5, "result": {"boots_per_s": 10}}]}`, "one run a value; 0 lost, 0 doubled"},
-		"a value of zero":        {`{"vary": "prepare-time", "runs": [{"value": 0, "result": {}}, {"value": 5000, "result": {}}]}`, "prepare-time, ms"},
-		"granted before the 202": {`{"vary": "hosts", "runs": [{"value": 1, "result": {"accepted_granted_ms": {"p50": -1, "p99": 500}}}]}`, "hosts"},
-		"a closed loop":          {`{"vary": "hosts", "runs": [{"value": 1, "result": {"settings": {"closed": 1500}}}]}`, "0 queues, 1,500 boots in flight, Kafka  (), 0 × "},
-		"no knee":                {`{"ramp": {"steps": [{"rate": 10, "active_ms": {"p50": 1, "p99": 2000}}], "knee": null, "ended": "too slow"}}`, "no rate kept up: too slow"},
-		"letters of XML":         {`{"vary": "<b>", "runs": [{"value": 1, "result": {}}]}`, "<b>"},
+		"one value": {
+			`{"vary": "queues", "runs": [{"value": 5, "result": {"boots_per_s": 10}}]}`,
+			"one run a value; 0 lost, 0 doubled",
+		},
+		"a value of zero": {
+			`{"vary": "prepare-time", "runs": [{"value": 0, "result": {}}, {"value": 5000, "result": {}}]}`,
+			"prepare-time, ms",
+		},
+		"granted before the 202": {
+			`{"vary": "hosts", "runs": [{"value": 1, "result": {"accepted_granted_ms": {"p50": -1, "p99": 500}}}]}`,
+			"hosts",
+		},
+		"a closed loop": {
+			`{"vary": "hosts", "runs": [{"value": 1, "result": {"settings": {"closed": 1500}}}]}`,
+			"0 queues, 1,500 boots in flight, Kafka  (), 0 × ",
+		},
+		"no knee": {
+			`{"ramp": {"steps": [{"rate": 10, "active_ms": {"p50": 1, "p99": 2000}}], "knee": null, "ended": ` +
+				`"too slow"}}`,
+			"no rate kept up: too slow",
+		},
+		"letters of XML": {`{"vary": "<b>", "runs": [{"value": 1, "result": {}}]}`, "<b>"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, err := figureOf([]byte(c.data))
@@ -196,7 +213,8 @@ func TestBadFilesAreNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := drawAll(to, []string{bad, filepath.Join("testdata", "missing.json"), filepath.Join("testdata", "ramp.json")})
-	if err == nil || !strings.Contains(err.Error(), "bad.json: has no runs of a sweep") || !strings.Contains(err.Error(), "missing.json") {
+	if err == nil || !strings.Contains(err.Error(), "bad.json: has no runs of a sweep") ||
+		!strings.Contains(err.Error(), "missing.json") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(to, "ramp.svg")); err != nil {
@@ -244,7 +262,10 @@ func TestMedians(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for x, want := range map[float64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", 0.25: "0.25", 337.5: "337.5", 0.1 + 0.2: "0.3"} {
+	for x, want := range map[float64]string{
+		0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", 0.25: "0.25", 337.5: "337.5",
+		0.1 + 0.2: "0.3",
+	} {
 		if got := number(x); got != want {
 			t.Errorf("%v is %q, want %q", x, got, want)
 		}

@@ -12,7 +12,8 @@ func rampFigure(r result) figure {
 		p99.points = append(p99.points, point{s.Rate, s.ActiveMS.P99})
 	}
 	p := panel{
-		title: "From when a boot was due until it ran", x: axis{label: unitOf("rate")}, y: axis{label: "ms", zero: true},
+		title: "From when a boot was due until it ran", x: axis{label: unitOf("rate")},
+		y:      axis{label: "ms", zero: true},
 		series: []series{p50, p99},
 	}
 	knee := "no rate kept up"

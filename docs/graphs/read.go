@@ -80,7 +80,8 @@ func figureOf(data []byte) (figure, error) {
 	case d.Ramp != nil && len(d.Ramp.Steps) > 0:
 		return rampFigure(d.result), nil
 	}
-	return figure{}, errors.New("has no runs of a sweep and no steps of a ramp: give what `berth bench sweep -o json` or `berth bench --ramp -o json` wrote")
+	return figure{}, errors.New("has no runs of a sweep and no steps of a ramp: give what " +
+		"`berth bench sweep -o json` or `berth bench --ramp -o json` wrote")
 }
 
 // setting says what was measured, but for what varies, and on what.

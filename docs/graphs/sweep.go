@@ -45,7 +45,9 @@ func sweepFigure(vary string, runs []measured) figure {
 	x := axis{label: unitOf(vary)}
 	through := panel{title: "Boots that went through", x: x, y: axis{label: "boots/s", zero: true}}
 	if !slices.ContainsFunc(runs, func(m measured) bool { return m.Result.Settings.Rate == 0 }) {
-		through.series = append(through.series, over("offered", reference, func(r result) float64 { return r.Settings.Rate }))
+		through.series = append(through.series, over("offered", reference, func(r result) float64 {
+			return r.Settings.Rate
+		}))
 	}
 	through.series = append(through.series, over("became active", first, func(r result) float64 { return r.BootsPerS }))
 	took := panel{title: "From accepted to granted", x: x, y: axis{label: "ms", zero: true}, series: []series{
@@ -58,9 +60,14 @@ func sweepFigure(vary string, runs []measured) figure {
 			over("all", second, func(r result) float64 { return r.aBoot(r.CPU.all()) }),
 			over("without the broker", first, func(r result) float64 { return r.aBoot(r.CPU.Berth) }))
 	} else {
-		cost.series = append(cost.series, over("all of this process", first, func(r result) float64 { return r.aBoot(r.CPU.Berth) }))
+		cost.series = append(cost.series, over("all of this process", first, func(r result) float64 {
+			return r.aBoot(r.CPU.Berth)
+		}))
 	}
-	f := figure{title: "berth bench sweep: " + vary, lines: []string{runs[0].Result.setting(vary)}, panels: []panel{through, took, cost}}
+	f := figure{
+		title: "berth bench sweep: " + vary, lines: []string{runs[0].Result.setting(vary)},
+		panels: []panel{through, took, cost},
+	}
 	lost, doubled := 0, 0
 	for _, m := range runs {
 		lost, doubled = lost+m.Result.Lost, doubled+m.Result.Doubled

@@ -64,7 +64,8 @@ func (c *Catalog) AddCapability(capability compute.Capability) (Change, error) {
 		if !ok {
 			merged.Values = append(merged.Values, v)
 		} else if !sameValue(was, v) {
-			return Change{}, compute.Conflict("capability value", choice(capability.Axis, v.Value), "exists and is different",
+			return Change{}, compute.Conflict("capability value", choice(capability.Axis, v.Value),
+				"exists and is different",
 				"remove it first, or use another name")
 		}
 	}
@@ -92,14 +93,17 @@ func (c *Catalog) stillFits(capability compute.Capability) error {
 // RemoveCapability ends an axis, or only the values named. An axis is refused
 // while flavors use it; a value while instances wait in queues of it, unless
 // drain says that those shall still be built.
-func (c *Catalog) RemoveCapability(axis compute.AxisName, values []compute.AxisValue, work Work, drain bool) (Change, error) {
+func (c *Catalog) RemoveCapability(
+	axis compute.AxisName, values []compute.AxisValue, work Work, drain bool,
+) (Change, error) {
 	capability, ok := c.capabilities[axis]
 	if !ok {
 		return Change{}, compute.NotFound("capability", string(axis), "see the list of capabilities")
 	}
 	if len(values) == 0 {
 		if users := c.users(axis); len(users) > 0 {
-			return Change{}, compute.Conflict("capability", string(axis), "is used by flavor "+list(users), "remove the flavors first")
+			return Change{}, compute.Conflict("capability", string(axis), "is used by flavor "+list(users),
+				"remove the flavors first")
 		}
 		return c.counted(Change{RemoveCapability: axis}), nil
 	}
@@ -124,11 +128,13 @@ func (c *Catalog) RemoveCapability(axis compute.AxisName, values []compute.AxisV
 func mayLeave(capability, left compute.Capability, gone []compute.AxisValue) error {
 	for _, v := range gone {
 		if _, ok := capability.Value(v); !ok {
-			return compute.NotFound("capability value", choice(capability.Axis, v), "it has "+list(valuesOf(capability)))
+			return compute.NotFound("capability value", choice(capability.Axis, v),
+				"it has "+list(valuesOf(capability)))
 		}
 	}
 	if len(left.Values) == 0 {
-		return compute.Conflict("capability", string(capability.Axis), "would have no value left", "remove the capability itself")
+		return compute.Conflict("capability", string(capability.Axis), "would have no value left",
+			"remove the capability itself")
 	}
 	return nil
 }
@@ -191,7 +197,8 @@ func (c *Catalog) stranded(field, value string, ch Change, work Work) error {
 	if len(busy) > most {
 		busy = append(busy[:most], "…")
 	}
-	return compute.Conflict(field, value, fmt.Sprintf("%d queued or starting instances would be stranded (%s)", total, strings.Join(busy, ", ")),
+	return compute.Conflict(field, value,
+		fmt.Sprintf("%d queued or starting instances would be stranded (%s)", total, strings.Join(busy, ", ")),
 		"wait until they run, or delete them")
 }
 
@@ -200,7 +207,8 @@ func (c *Catalog) lost(ch Change) []compute.QueueName {
 	next, kept := c.Apply(ch), map[compute.QueueName]bool{}
 	var out []compute.QueueName
 	for _, f := range c.Flavors() {
-		if ch.Capability != nil && !has(f.Capabilities, ch.Capability.Axis) || ch.RemoveFlavor != "" && f.Name != ch.RemoveFlavor {
+		if ch.Capability != nil && !has(f.Capabilities, ch.Capability.Axis) ||
+			ch.RemoveFlavor != "" && f.Name != ch.RemoveFlavor {
 			continue // not touched
 		}
 		for _, q := range next.Permutations(f.Name) {

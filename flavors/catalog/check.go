@@ -75,7 +75,8 @@ func (c *Catalog) checkFlavor(f compute.Flavor) error {
 	for _, axis := range f.Capabilities {
 		capability, ok := c.capabilities[axis]
 		if !ok {
-			return compute.NotFound("capability", string(axis), "add it first, or leave it out of flavor "+string(f.Name))
+			return compute.NotFound("capability", string(axis),
+				"add it first, or leave it out of flavor "+string(f.Name))
 		}
 		for _, v := range capability.Values {
 			if err := checkPair(f, axis, v); err != nil {
@@ -108,7 +109,8 @@ func checkShape(f compute.Flavor) error {
 	}
 	for _, t := range f.Required {
 		if has(f.Forbidden, t) {
-			return said("trait", string(t), fmt.Sprintf("flavor %s both requires and forbids it", f.Name), "leave out one of the two")
+			return said("trait", string(t), fmt.Sprintf("flavor %s both requires and forbids it", f.Name),
+				"leave out one of the two")
 		}
 	}
 	return nil
@@ -138,7 +140,10 @@ func checkTraits(n int, where string) error {
 // amount, or whose choices together ask for more than a record should hold.
 func (c *Catalog) checkSums(f compute.Flavor) error {
 	if n := len(f.Capabilities); n > compute.MaxChoices {
-		return within(compute.Invalid("capabilities", fmt.Sprint(n), fmt.Sprintf("give at most %d", compute.MaxChoices)), string(f.Name))
+		return within(
+			compute.Invalid("capabilities", fmt.Sprint(n), fmt.Sprintf("give at most %d", compute.MaxChoices)),
+			string(f.Name),
+		)
 	}
 	sum, traits := f.Resources, len(f.Required)
 	for _, axis := range f.Capabilities {
@@ -157,7 +162,8 @@ func (c *Catalog) checkSums(f compute.Flavor) error {
 // checkCount refuses more queues than there may be, with the numbers.
 func (c *Catalog) checkCount() error {
 	if n := c.Queues(); n > c.limits.Queues {
-		return said("queues", fmt.Sprint(n), fmt.Sprintf("the catalog would make %d queues, the limit is %d", n, c.limits.Queues),
+		return said("queues", fmt.Sprint(n),
+			fmt.Sprintf("the catalog would make %d queues, the limit is %d", n, c.limits.Queues),
 			"remove flavors, values or axes no longer offered, or combine flavors with fewer axes")
 	}
 	return nil
@@ -168,11 +174,14 @@ func (c *Catalog) checkCount() error {
 func (c *Catalog) checkNames(mine compute.FlavorName) error {
 	taken := make(map[string]compute.Queue)
 	flavors := c.Flavors()
-	slices.SortStableFunc(flavors, func(a, b compute.Flavor) int { return order(a.Name == mine) - order(b.Name == mine) })
+	slices.SortStableFunc(flavors, func(a, b compute.Flavor) int {
+		return order(a.Name == mine) - order(b.Name == mine)
+	})
 	for _, f := range flavors {
 		for _, q := range compute.Permutations(f, c.capabilities) {
 			if len(q.Name) > c.limits.QueueName {
-				return said("queue", string(q.Name), fmt.Sprintf("is %d bytes long, the limit is %d", len(q.Name), c.limits.QueueName),
+				return said("queue", string(q.Name),
+					fmt.Sprintf("is %d bytes long, the limit is %d", len(q.Name), c.limits.QueueName),
 					"use shorter names, or combine the flavor with fewer axes")
 			}
 			key := strings.ReplaceAll(string(q.Name), ".", "_")
@@ -186,10 +195,14 @@ func (c *Catalog) checkNames(mine compute.FlavorName) error {
 }
 
 func collision(q, other compute.Queue) error {
-	e := compute.Conflict("queue", string(q.Name), fmt.Sprintf("flavor %s would share it with flavor %s", q.Flavor, other.Flavor),
+	e := compute.Conflict("queue", string(q.Name),
+		fmt.Sprintf("flavor %s would share it with flavor %s", q.Flavor, other.Flavor),
 		"choose another name for one of the flavors")
 	if q.Name != other.Name {
-		e.Message = fmt.Sprintf("flavor %s has queue %s, and Kafka refuses topics that differ only in dots and underscores", other.Flavor, other.Name)
+		e.Message = fmt.Sprintf(
+			"flavor %s has queue %s, and Kafka refuses topics that differ only in dots and underscores",
+			other.Flavor, other.Name,
+		)
 	}
 	return e
 }
@@ -215,7 +228,10 @@ func checkQuota(q compute.Quota) error {
 		}
 		if n := q.Limits[class]; n < 0 || n > compute.MaxAmount {
 			return compute.Invalid(string(class), fmt.Sprint(n),
-				fmt.Sprintf("give a whole number from 0 (none at all) to %d, or leave it out for no limit of its own", int64(compute.MaxAmount)))
+				fmt.Sprintf(
+					"give a whole number from 0 (none at all) to %d, or leave it out for no limit of its own",
+					int64(compute.MaxAmount),
+				))
 		}
 	}
 	return nil

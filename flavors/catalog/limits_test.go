@@ -23,16 +23,24 @@ func TestListsAreBounded(t *testing.T) {
 	}
 	half := traits[:compute.MaxTraits/2+1]
 	c := New(DefaultLimits())
-	for _, f := range []compute.Flavor{{Name: "a", Resources: many}, {Name: "b", Resources: one, Required: traits}, {Name: "c", Resources: one, Forbidden: traits}} {
+	for _, f := range []compute.Flavor{
+		{Name: "a", Resources: many}, {Name: "b", Resources: one, Required: traits},
+		{Name: "c", Resources: one, Forbidden: traits},
+	} {
 		if _, err := c.AddFlavor(f); compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("%s: %v", f.Name, err)
 		}
 	}
-	c = c.Apply(Change{Capability: &compute.Capability{Axis: "x", Values: []compute.CapabilityValue{{Value: "v", Requires: half}}}})
-	if _, err := c.AddFlavor(compute.Flavor{Name: "d", Resources: one, Required: half, Capabilities: []compute.AxisName{"x"}}); compute.KindOf(err) != compute.KindInvalid {
+	c = c.Apply(Change{
+		Capability: &compute.Capability{Axis: "x", Values: []compute.CapabilityValue{{Value: "v", Requires: half}}},
+	})
+	axes := []compute.AxisName{"x"}
+	f := compute.Flavor{Name: "d", Resources: one, Required: half, Capabilities: axes}
+	if _, err := c.AddFlavor(f); compute.KindOf(err) != compute.KindInvalid {
 		t.Errorf("together too many traits: %v", err)
 	}
-	if _, err := c.AddFlavor(compute.Flavor{Name: "e", Resources: one, Required: half[:1], Capabilities: []compute.AxisName{"x"}}); err != nil {
+	f = compute.Flavor{Name: "e", Resources: one, Required: half[:1], Capabilities: axes}
+	if _, err := c.AddFlavor(f); err != nil {
 		t.Error(err)
 	}
 }

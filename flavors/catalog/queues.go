@@ -58,7 +58,8 @@ func (c *Catalog) offers(f compute.Flavor, axis compute.AxisName, value compute.
 		return refuse("there is no such capability", "see the list of capabilities")
 	}
 	if !has(f.Capabilities, axis) {
-		return refuse(fmt.Sprintf("flavor %s is not offered with %s", f.Name, axis), "it is offered with "+list(f.Capabilities))
+		return refuse(fmt.Sprintf("flavor %s is not offered with %s", f.Name, axis),
+			"it is offered with "+list(f.Capabilities))
 	}
 	if _, ok := capability.Value(value); !ok {
 		return refuse(fmt.Sprintf("%s has no such value", axis), "it has "+list(valuesOf(capability)))

@@ -78,7 +78,8 @@ func (w *watched) partition() *logged {
 func (w *watched) boot() {
 	w.at = w.at.Add(time.Second)
 	r := compute.Request{
-		Project: rapid.SampledFrom([]compute.Project{"default", "p", "q", "r2"}).Draw(w.T, "project"), Op: compute.OpBoot, At: w.at,
+		Project: rapid.SampledFrom([]compute.Project{"default", "p", "q", "r2"}).Draw(w.T, "project"),
+		Op:      compute.OpBoot, At: w.at,
 		Boot: &compute.Boot{Flavor: "m1.small"},
 	}
 	r.Instance = wire.KeyedInstance(r.Project, rapid.StringOfN(rapid.RuneFrom([]rune("abc")), 1, 1, -1).Draw(w.T, "id"))
@@ -100,7 +101,9 @@ func (w *watched) decide() {
 			w.Fatal(err)
 		}
 		if l.decided++; l.newest(r.Instance) == nil {
-			inst := instance(r.Instance, "", compute.StateQueued, func(i *compute.Instance) { i.Project, i.AcceptedAt, i.ChangedAt = r.Project, r.At, w.at })
+			inst := instance(r.Instance, "", compute.StateQueued, func(i *compute.Instance) {
+				i.Project, i.AcceptedAt, i.ChangedAt = r.Project, r.At, w.at
+			})
 			l.records = append(l.records, &inst)
 		}
 		return
@@ -243,7 +246,8 @@ func (w *watched) list() {
 // sees compares with what was shown before. What is only accepted has version 0.
 func (w *watched) sees(inst rest.Instance) {
 	if old, ok := w.shown[inst.ID]; ok && (inst.Version < old.Version || inst.ChangedAt.Before(old.ChangedAt)) {
-		w.Fatalf("%s was shown %s version %d of %s, then %s version %d of %s", inst.ID, old.State, old.Version, old.ChangedAt, inst.State, inst.Version, inst.ChangedAt)
+		w.Fatalf("%s was shown %s version %d of %s, then %s version %d of %s",
+			inst.ID, old.State, old.Version, old.ChangedAt, inst.State, inst.Version, inst.ChangedAt)
 	}
 	w.shown[inst.ID] = inst
 }

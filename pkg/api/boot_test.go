@@ -25,7 +25,8 @@ func TestBootIsPublishedAsAsked(t *testing.T) {
 	n.offer()
 	n.hears(compute.Beacon{Host: "h7"})
 	body := `{"project":"web","name":"web-1","flavor":"m1.small","with":{"gpu":"a100"},"image":"debian",
-		"metadata":{"a":"b"},"user_data":"aGk=","attempts":5,"deadline":"10m","on_no_capacity":"fail","host":"h7","avoid":["h8"]}`
+		"metadata":{"a":"b"},"user_data":"aGk=","attempts":5,"deadline":"10m","on_no_capacity":"fail",
+		"host":"h7","avoid":["h8"]}`
 	req := httptest.NewRequest("POST", "/v1/instances", strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
@@ -50,7 +51,8 @@ func TestBootIsPublishedAsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := compute.Request{
-		Project: "web", Instance: got.ID, Op: compute.OpBoot, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+		Project: "web", Instance: got.ID, Op: compute.OpBoot,
+		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Boot: &compute.Boot{
 			Name: "web-1", Flavor: "m1.small", With: compute.Choices{"gpu": "a100"}, Image: "debian",
 			Metadata: map[string]string{"a": "b"}, UserData: []byte("hi"), Attempts: 5, Deadline: 600e9,
@@ -120,9 +122,17 @@ func TestBootAgain(t *testing.T) {
 func TestBootRefusals(t *testing.T) {
 	n := newNode(t)
 	n.offer()
-	closed := compute.Queue{Name: "m1.small.gpu-h100", Flavor: "m1.small", Choices: compute.Choices{"gpu": "h100"}, State: compute.QueueClosed}
+	closed := compute.Queue{
+		Name: "m1.small.gpu-h100", Flavor: "m1.small", Choices: compute.Choices{"gpu": "h100"},
+		State: compute.QueueClosed,
+	}
 	n.Queues([]wire.Record{wire.EncodeQueue(closed)}, true)
-	into[rest.Change](n.do("POST", "/v1/flavors", rest.Flavor{Name: "new", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1, compute.DiskGB: 1}}), 200)
+	into[rest.Change](
+		n.do("POST", "/v1/flavors", rest.Flavor{
+			Name: "new", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1, compute.DiskGB: 1},
+		}),
+		200,
+	)
 	long := strings.Repeat("x", 256)
 	many := func(n int, f string) string {
 		var parts []string
@@ -139,46 +149,143 @@ func TestBootRefusals(t *testing.T) {
 		field  string
 		reason compute.ReasonCode
 	}{
-		"no body":               {body: ``, status: 400, kind: compute.KindInvalid, field: "body"},
-		"no JSON":               {body: `{`, status: 400, kind: compute.KindInvalid, field: "body"},
-		"a list":                {body: `[]`, status: 422, kind: compute.KindInvalid, field: "body"},
-		"no flavor":             {body: `{}`, status: 422, kind: compute.KindInvalid, field: "body"},
-		"unknown key":           {body: `{"flavor":"m1.small","flavour":"x"}`, status: 422, kind: compute.KindInvalid, field: "flavour"},
-		"flavor of wrong type":  {body: `{"flavor":7}`, status: 422, kind: compute.KindInvalid, field: "flavor"},
-		"flavor malformed":      {body: `{"flavor":"M1 Small"}`, status: 422, kind: compute.KindInvalid, field: "flavor"},
-		"flavor unknown":        {body: `{"flavor":"m9"}`, status: 404, kind: compute.KindNotFound, field: "flavor", reason: compute.NoSuchFlavor},
-		"axis malformed":        {body: `{"flavor":"m1.small","with":{"g.p":"a"}}`, status: 422, kind: compute.KindInvalid, field: "capability"},
-		"axis unknown":          {body: `{"flavor":"m1.small","with":{"zone":"a"}}`, status: 404, kind: compute.KindNotFound, field: "capability", reason: compute.NoSuchCapability},
-		"axis not for it":       {body: `{"flavor":"m1.small","with":{"disk":"ssd"}}`, status: 404, kind: compute.KindNotFound, field: "capability", reason: compute.NoSuchCapability},
-		"value malformed":       {body: `{"flavor":"m1.small","with":{"gpu":"A.1"}}`, status: 422, kind: compute.KindInvalid, field: "capability value"},
-		"value unknown":         {body: `{"flavor":"m1.small","with":{"gpu":"b200"}}`, status: 404, kind: compute.KindNotFound, field: "gpu", reason: compute.NoSuchCapability},
-		"queue closed":          {body: `{"flavor":"m1.small","with":{"gpu":"h100"}}`, status: 404, kind: compute.KindNotFound, field: "queue", reason: compute.QueueClosedReason},
-		"queue not made yet":    {body: `{"flavor":"new"}`, status: 503, kind: compute.KindUnavailable, field: "queue"},
-		"id malformed":          {body: `{"flavor":"m1.small","id":"7"}`, status: 422, kind: compute.KindInvalid, field: "instance id"},
-		"project malformed":     {body: `{"flavor":"m1.small","project":"Web!"}`, status: 422, kind: compute.KindInvalid, field: "project"},
-		"two projects":          {body: `{"flavor":"m1.small","project":"a"}`, query: "?project=b", status: 422, kind: compute.KindInvalid, field: "project"},
-		"name too long":         {body: `{"flavor":"m1.small","name":"` + long + `"}`, status: 422, kind: compute.KindInvalid, field: "name"},
-		"image too long":        {body: `{"flavor":"m1.small","image":"` + long + `"}`, status: 422, kind: compute.KindInvalid, field: "image"},
-		"metadata too many":     {body: `{"flavor":"m1.small","metadata":{` + many(65, `"k%d":""`) + `}}`, status: 422, kind: compute.KindInvalid, field: "metadata"},
-		"metadata too big":      {body: `{"flavor":"m1.small","metadata":{"a":"` + strings.Repeat("x", compute.MaxMetadataSize) + `"}}`, status: 422, kind: compute.KindInvalid, field: "metadata"},
-		"user data too big":     {body: `{"flavor":"m1.small","user_data":"` + strings.Repeat("AAAA", compute.MaxUserData/3+1) + `"}`, status: 422, kind: compute.KindInvalid, field: "user_data"},
-		"user data no base64":   {body: `{"flavor":"m1.small","user_data":"%%"}`, status: 422, kind: compute.KindInvalid, field: "user_data"},
-		"ssh key malformed":     {body: `{"flavor":"m1.small","ssh_keys":["ssh-rsa AAAA me"]}`, status: 422, kind: compute.KindInvalid, field: "ssh_keys[0]"},
-		"ssh keys too many":     {body: `{"flavor":"m1.small","ssh_keys":[` + many(65, `"k%d"`) + `]}`, status: 422, kind: compute.KindInvalid, field: "ssh_keys"},
-		"body too big":          {body: `{"flavor":"m1.small","name":"` + strings.Repeat("x", maxBootBody) + `"}`, status: 413, kind: compute.KindInvalid, field: "body"},
-		"attempts too many":     {body: `{"flavor":"m1.small","attempts":21}`, status: 422, kind: compute.KindInvalid, field: "attempts"},
-		"attempts negative":     {body: `{"flavor":"m1.small","attempts":-1}`, status: 422, kind: compute.KindInvalid, field: "attempts"},
-		"attempts beyond 32bit": {body: `{"flavor":"m1.small","attempts":4294967297}`, status: 422, kind: compute.KindInvalid, field: "body"},
-		"deadline no duration":  {body: `{"flavor":"m1.small","deadline":"soon"}`, status: 422, kind: compute.KindInvalid, field: "body"},
-		"deadline negative":     {body: `{"flavor":"m1.small","deadline":"-1s"}`, status: 422, kind: compute.KindInvalid, field: "deadline"},
-		"deadline too long":     {body: `{"flavor":"m1.small","deadline":"169h"}`, status: 422, kind: compute.KindInvalid, field: "deadline"},
-		"on_no_capacity":        {body: `{"flavor":"m1.small","on_no_capacity":"cry"}`, status: 422, kind: compute.KindInvalid, field: "on_no_capacity"},
-		"host malformed":        {body: `{"flavor":"m1.small","host":"H 1"}`, status: 422, kind: compute.KindInvalid, field: "host"},
-		"host unknown":          {body: `{"flavor":"m1.small","host":"h99"}`, status: 404, kind: compute.KindNotFound, field: "host"},
-		"avoid malformed":       {body: `{"flavor":"m1.small","avoid":["-"]}`, status: 422, kind: compute.KindInvalid, field: "host"},
-		"avoid too many":        {body: `{"flavor":"m1.small","avoid":[` + many(65, `"h%d"`) + `]}`, status: 422, kind: compute.KindInvalid, field: "avoid"},
-		"avoid the very host":   {body: `{"flavor":"m1.small","host":"h1","avoid":["h1"]}`, status: 422, kind: compute.KindInvalid, field: "avoid"},
-		"unknown query":         {body: `{"flavor":"m1.small"}`, query: "?projekt=b", status: 422, kind: compute.KindInvalid, field: "projekt"},
+		"no body":   {body: ``, status: 400, kind: compute.KindInvalid, field: "body"},
+		"no JSON":   {body: `{`, status: 400, kind: compute.KindInvalid, field: "body"},
+		"a list":    {body: `[]`, status: 422, kind: compute.KindInvalid, field: "body"},
+		"no flavor": {body: `{}`, status: 422, kind: compute.KindInvalid, field: "body"},
+		"unknown key": {
+			body: `{"flavor":"m1.small","flavour":"x"}`, status: 422, kind: compute.KindInvalid,
+			field: "flavour",
+		},
+		"flavor of wrong type": {body: `{"flavor":7}`, status: 422, kind: compute.KindInvalid, field: "flavor"},
+		"flavor malformed": {
+			body: `{"flavor":"M1 Small"}`, status: 422, kind: compute.KindInvalid, field: "flavor",
+		},
+		"flavor unknown": {
+			body: `{"flavor":"m9"}`, status: 404, kind: compute.KindNotFound, field: "flavor",
+			reason: compute.NoSuchFlavor,
+		},
+		"axis malformed": {
+			body: `{"flavor":"m1.small","with":{"g.p":"a"}}`, status: 422, kind: compute.KindInvalid,
+			field: "capability",
+		},
+		"axis unknown": {
+			body: `{"flavor":"m1.small","with":{"zone":"a"}}`, status: 404, kind: compute.KindNotFound,
+			field: "capability", reason: compute.NoSuchCapability,
+		},
+		"axis not for it": {
+			body: `{"flavor":"m1.small","with":{"disk":"ssd"}}`, status: 404, kind: compute.KindNotFound,
+			field: "capability", reason: compute.NoSuchCapability,
+		},
+		"value malformed": {
+			body: `{"flavor":"m1.small","with":{"gpu":"A.1"}}`, status: 422, kind: compute.KindInvalid,
+			field: "capability value",
+		},
+		"value unknown": {
+			body: `{"flavor":"m1.small","with":{"gpu":"b200"}}`, status: 404, kind: compute.KindNotFound,
+			field: "gpu", reason: compute.NoSuchCapability,
+		},
+		"queue closed": {
+			body: `{"flavor":"m1.small","with":{"gpu":"h100"}}`, status: 404, kind: compute.KindNotFound,
+			field: "queue", reason: compute.QueueClosedReason,
+		},
+		"queue not made yet": {body: `{"flavor":"new"}`, status: 503, kind: compute.KindUnavailable, field: "queue"},
+		"id malformed": {
+			body: `{"flavor":"m1.small","id":"7"}`, status: 422, kind: compute.KindInvalid, field: "instance id",
+		},
+		"project malformed": {
+			body: `{"flavor":"m1.small","project":"Web!"}`, status: 422, kind: compute.KindInvalid,
+			field: "project",
+		},
+		"two projects": {
+			body: `{"flavor":"m1.small","project":"a"}`, query: "?project=b", status: 422,
+			kind: compute.KindInvalid, field: "project",
+		},
+		"name too long": {
+			body: `{"flavor":"m1.small","name":"` + long + `"}`, status: 422, kind: compute.KindInvalid,
+			field: "name",
+		},
+		"image too long": {
+			body: `{"flavor":"m1.small","image":"` + long + `"}`, status: 422, kind: compute.KindInvalid,
+			field: "image",
+		},
+		"metadata too many": {
+			body: `{"flavor":"m1.small","metadata":{` + many(65, `"k%d":""`) + `}}`, status: 422,
+			kind: compute.KindInvalid, field: "metadata",
+		},
+		"metadata too big": {
+			body:   `{"flavor":"m1.small","metadata":{"a":"` + strings.Repeat("x", compute.MaxMetadataSize) + `"}}`,
+			status: 422, kind: compute.KindInvalid, field: "metadata",
+		},
+		"user data too big": {
+			body:   `{"flavor":"m1.small","user_data":"` + strings.Repeat("AAAA", compute.MaxUserData/3+1) + `"}`,
+			status: 422, kind: compute.KindInvalid, field: "user_data",
+		},
+		"user data no base64": {
+			body: `{"flavor":"m1.small","user_data":"%%"}`, status: 422, kind: compute.KindInvalid,
+			field: "user_data",
+		},
+		"ssh key malformed": {
+			body: `{"flavor":"m1.small","ssh_keys":["ssh-rsa AAAA me"]}`, status: 422,
+			kind: compute.KindInvalid, field: "ssh_keys[0]",
+		},
+		"ssh keys too many": {
+			body: `{"flavor":"m1.small","ssh_keys":[` + many(65, `"k%d"`) + `]}`, status: 422,
+			kind: compute.KindInvalid, field: "ssh_keys",
+		},
+		"body too big": {
+			body: `{"flavor":"m1.small","name":"` + strings.Repeat("x", maxBootBody) + `"}`, status: 413,
+			kind: compute.KindInvalid, field: "body",
+		},
+		"attempts too many": {
+			body: `{"flavor":"m1.small","attempts":21}`, status: 422, kind: compute.KindInvalid,
+			field: "attempts",
+		},
+		"attempts negative": {
+			body: `{"flavor":"m1.small","attempts":-1}`, status: 422, kind: compute.KindInvalid,
+			field: "attempts",
+		},
+		"attempts beyond 32bit": {
+			body: `{"flavor":"m1.small","attempts":4294967297}`, status: 422, kind: compute.KindInvalid,
+			field: "body",
+		},
+		"deadline no duration": {
+			body: `{"flavor":"m1.small","deadline":"soon"}`, status: 422, kind: compute.KindInvalid,
+			field: "body",
+		},
+		"deadline negative": {
+			body: `{"flavor":"m1.small","deadline":"-1s"}`, status: 422, kind: compute.KindInvalid,
+			field: "deadline",
+		},
+		"deadline too long": {
+			body: `{"flavor":"m1.small","deadline":"169h"}`, status: 422, kind: compute.KindInvalid,
+			field: "deadline",
+		},
+		"on_no_capacity": {
+			body: `{"flavor":"m1.small","on_no_capacity":"cry"}`, status: 422, kind: compute.KindInvalid,
+			field: "on_no_capacity",
+		},
+		"host malformed": {
+			body: `{"flavor":"m1.small","host":"H 1"}`, status: 422, kind: compute.KindInvalid, field: "host",
+		},
+		"host unknown": {
+			body: `{"flavor":"m1.small","host":"h99"}`, status: 404, kind: compute.KindNotFound, field: "host",
+		},
+		"avoid malformed": {
+			body: `{"flavor":"m1.small","avoid":["-"]}`, status: 422, kind: compute.KindInvalid, field: "host",
+		},
+		"avoid too many": {
+			body: `{"flavor":"m1.small","avoid":[` + many(65, `"h%d"`) + `]}`, status: 422,
+			kind: compute.KindInvalid, field: "avoid",
+		},
+		"avoid the very host": {
+			body: `{"flavor":"m1.small","host":"h1","avoid":["h1"]}`, status: 422, kind: compute.KindInvalid,
+			field: "avoid",
+		},
+		"unknown query": {
+			body: `{"flavor":"m1.small"}`, query: "?projekt=b", status: 422, kind: compute.KindInvalid,
+			field: "projekt",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.TB = t
@@ -202,12 +309,15 @@ func TestRefusalsSayWhatThereIs(t *testing.T) {
 	n.offer()
 	for body, want := range map[string]string{
 		`{"flavor":"m9"}`: `flavor "m9": does not exist; choose one of m1.small`,
-		`{"flavor":"m1.small","with":{"gpu":"b200"}}`:  `gpu "b200": does not exist; choose one of a100, h100`,
-		`{"flavor":"m1.small","with":{"disk":"ssd"}}`:  `capability "disk": is not offered with flavor m1.small; flavor m1.small can be combined with [gpu]`,
-		`{"flavor":"m1.small","attempts":21}`:          `attempts "21 attempts" is not valid; give at most 20 attempts`,
-		`{"flavor":"m1.small","on_no_capacity":"cry"}`: `on_no_capacity "cry": does not fit; expected value to be one of "wait, fail"`,
+		`{"flavor":"m1.small","with":{"gpu":"b200"}}`: `gpu "b200": does not exist; choose one of a100, h100`,
+		`{"flavor":"m1.small","with":{"disk":"ssd"}}`: `capability "disk": is not offered with flavor m1.small; ` +
+			`flavor m1.small can be combined with [gpu]`,
+		`{"flavor":"m1.small","attempts":21}`: `attempts "21 attempts" is not valid; give at most 20 attempts`,
+		`{"flavor":"m1.small","on_no_capacity":"cry"}`: `on_no_capacity "cry": does not fit; ` +
+			`expected value to be one of "wait, fail"`,
 	} {
-		if got := into[rest.Problem](n.do("POST", "/v1/instances", body), n.do("POST", "/v1/instances", body).status).Detail; got != want {
+		if got := into[rest.Problem](n.do("POST", "/v1/instances", body),
+			n.do("POST", "/v1/instances", body).status).Detail; got != want {
 			t.Errorf("%s:\n got %s\nwant %s", body, got, want)
 		}
 	}

@@ -16,25 +16,35 @@ import (
 
 func (s *Server) routeCatalog(api huma.API) {
 	flavors, capabilities, quotas := []string{"flavors"}, []string{"capabilities"}, []string{"quotas"}
-	op := func(id, method, path, summary string, tags []string) huma.Operation {
+	get := func(id, path, summary string, tags []string) huma.Operation {
+		return huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Tags: tags}
+	}
+	change := func(id, method, path, summary string, tags []string) huma.Operation {
 		o := huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Tags: tags}
-		if method == http.MethodPost || method == http.MethodDelete {
-			o.DefaultStatus = http.StatusOK
-			o.Description = "With dry_run it checks and counts, and changes nothing."
-		}
+		o.DefaultStatus = http.StatusOK
+		o.Description = "With dry_run it checks and counts, and changes nothing."
 		return o
 	}
-	route(s, api, op("list-flavors", http.MethodGet, "/v1/flavors", "List flavors", flavors), s.listFlavors)
-	route(s, api, op("show-flavor", http.MethodGet, "/v1/flavors/{flavor}", "Show a flavor", flavors), s.showFlavor)
-	route(s, api, op("add-flavor", http.MethodPost, "/v1/flavors", "Add or change a flavor", flavors), s.addFlavor)
-	route(s, api, op("remove-flavor", http.MethodDelete, "/v1/flavors/{flavor}", "Remove a flavor", flavors), s.removeFlavor)
-	route(s, api, op("list-capabilities", http.MethodGet, "/v1/capabilities", "List capabilities", capabilities), s.listCapabilities)
-	route(s, api, op("show-capability", http.MethodGet, "/v1/capabilities/{axis}", "Show a capability", capabilities), s.showCapability)
-	route(s, api, op("add-capability", http.MethodPost, "/v1/capabilities", "Add or change a capability", capabilities), s.addCapability)
-	route(s, api, op("remove-capability", http.MethodDelete, "/v1/capabilities/{axis}", "Remove a capability", capabilities), s.removeCapability)
-	route(s, api, op("list-quotas", http.MethodGet, "/v1/quotas", "List quotas and usage", quotas), s.listQuotas)
-	route(s, api, op("show-quota", http.MethodGet, "/v1/quotas/{project}", "Show a project's quota and usage", quotas), s.showQuota)
-	route(s, api, op("set-quota", http.MethodPut, "/v1/quotas/{project}", "Replace a project's own limits", quotas), s.setQuota)
+	route(s, api, get("list-flavors", "/v1/flavors", "List flavors", flavors), s.listFlavors)
+	route(s, api, get("show-flavor", "/v1/flavors/{flavor}", "Show a flavor", flavors), s.showFlavor)
+	route(s, api, change("add-flavor", http.MethodPost, "/v1/flavors", "Add or change a flavor", flavors), s.addFlavor)
+	route(s, api, change("remove-flavor", http.MethodDelete, "/v1/flavors/{flavor}", "Remove a flavor", flavors),
+		s.removeFlavor)
+	route(s, api, get("list-capabilities", "/v1/capabilities", "List capabilities", capabilities), s.listCapabilities)
+	route(s, api, get("show-capability", "/v1/capabilities/{axis}", "Show a capability", capabilities),
+		s.showCapability)
+	route(s, api,
+		change("add-capability", http.MethodPost, "/v1/capabilities", "Add or change a capability", capabilities),
+		s.addCapability)
+	route(s, api,
+		change("remove-capability", http.MethodDelete, "/v1/capabilities/{axis}", "Remove a capability", capabilities),
+		s.removeCapability)
+	route(s, api, get("list-quotas", "/v1/quotas", "List quotas and usage", quotas), s.listQuotas)
+	route(s, api, get("show-quota", "/v1/quotas/{project}", "Show a project's quota and usage", quotas), s.showQuota)
+	route(s, api, huma.Operation{
+		OperationID: "set-quota", Method: http.MethodPut, Path: "/v1/quotas/{project}", Tags: quotas,
+		Summary: "Replace a project's own limits",
+	}, s.setQuota)
 }
 
 type nothing struct{}
@@ -44,7 +54,8 @@ type pageInput struct{ Paging }
 type flavorsOutput struct{ Body rest.Flavors }
 
 func (s *Server) listFlavors(_ context.Context, in *pageInput) (*flavorsOutput, error) {
-	page, next := named(in.Paging, s.config.Catalog.Flavors(), func(f compute.Flavor) compute.FlavorName { return f.Name })
+	name := func(f compute.Flavor) compute.FlavorName { return f.Name }
+	page, next := named(in.Paging, s.config.Catalog.Flavors(), name)
 	out := &flavorsOutput{Body: rest.Flavors{Items: []rest.FlavorView{}, Next: next}}
 	axes := s.axes()
 	for _, f := range page {
@@ -110,7 +121,9 @@ func (s *Server) change(ctx context.Context, dry bool, ask func() (Change, error
 	if !dry {
 		came = answered
 	}
-	return &changeOutput{Body: rest.Change{DryRun: dry, Added: c.Added, Removed: c.Removed, Total: c.Total, Limit: c.Limit}}, nil
+	return &changeOutput{Body: rest.Change{
+		DryRun: dry, Added: c.Added, Removed: c.Removed, Total: c.Total, Limit: c.Limit,
+	}}, nil
 }
 
 type addFlavorInput struct {
@@ -119,7 +132,9 @@ type addFlavorInput struct {
 }
 
 func (s *Server) addFlavor(ctx context.Context, in *addFlavorInput) (*changeOutput, error) {
-	return s.change(ctx, in.DryRun, func() (Change, error) { return s.config.Catalog.AddFlavor(ctx, in.Body.Compute(), in.DryRun) })
+	return s.change(ctx, in.DryRun, func() (Change, error) {
+		return s.config.Catalog.AddFlavor(ctx, in.Body.Compute(), in.DryRun)
+	})
 }
 
 type removeFlavorInput struct {
@@ -128,13 +143,16 @@ type removeFlavorInput struct {
 }
 
 func (s *Server) removeFlavor(ctx context.Context, in *removeFlavorInput) (*changeOutput, error) {
-	return s.change(ctx, in.DryRun, func() (Change, error) { return s.config.Catalog.RemoveFlavor(ctx, in.Flavor, in.DryRun) })
+	return s.change(ctx, in.DryRun, func() (Change, error) {
+		return s.config.Catalog.RemoveFlavor(ctx, in.Flavor, in.DryRun)
+	})
 }
 
 type capabilitiesOutput struct{ Body rest.Capabilities }
 
 func (s *Server) listCapabilities(_ context.Context, in *pageInput) (*capabilitiesOutput, error) {
-	page, next := named(in.Paging, s.config.Catalog.Capabilities(), func(c compute.Capability) compute.AxisName { return c.Axis })
+	axis := func(c compute.Capability) compute.AxisName { return c.Axis }
+	page, next := named(in.Paging, s.config.Catalog.Capabilities(), axis)
 	out := &capabilitiesOutput{Body: rest.Capabilities{Items: []rest.Capability{}, Next: next}}
 	for _, c := range page {
 		out.Body.Items = append(out.Body.Items, rest.FromCapability(c))
@@ -162,7 +180,9 @@ type addCapabilityInput struct {
 }
 
 func (s *Server) addCapability(ctx context.Context, in *addCapabilityInput) (*changeOutput, error) {
-	return s.change(ctx, in.DryRun, func() (Change, error) { return s.config.Catalog.AddCapability(ctx, in.Body.Compute(), in.DryRun) })
+	return s.change(ctx, in.DryRun, func() (Change, error) {
+		return s.config.Catalog.AddCapability(ctx, in.Body.Compute(), in.DryRun)
+	})
 }
 
 type removeCapabilityInput struct {
@@ -171,7 +191,9 @@ type removeCapabilityInput struct {
 }
 
 func (s *Server) removeCapability(ctx context.Context, in *removeCapabilityInput) (*changeOutput, error) {
-	return s.change(ctx, in.DryRun, func() (Change, error) { return s.config.Catalog.RemoveCapability(ctx, in.Axis, in.DryRun) })
+	return s.change(ctx, in.DryRun, func() (Change, error) {
+		return s.config.Catalog.RemoveCapability(ctx, in.Axis, in.DryRun)
+	})
 }
 
 type projectInput struct {

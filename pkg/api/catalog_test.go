@@ -24,7 +24,8 @@ func TestFlavors(t *testing.T) {
 		Queues: rest.QueueCounts{Wanted: 3, Open: 3},
 	}
 	equal(t, "shown", small, into[rest.FlavorView](n.do("GET", "/v1/flavors/m1.small", nil), 200))
-	equal(t, "listed", rest.Flavors{Items: []rest.FlavorView{small}}, into[rest.Flavors](n.do("GET", "/v1/flavors", nil), 200))
+	equal(t, "listed", rest.Flavors{Items: []rest.FlavorView{small}},
+		into[rest.Flavors](n.do("GET", "/v1/flavors", nil), 200))
 
 	n.Queues([]wire.Record{
 		wire.EncodeQueue(compute.Queue{Name: "m1.small", Flavor: "m1.small", State: compute.QueueClosed}),
@@ -34,7 +35,10 @@ func TestFlavors(t *testing.T) {
 	small.Queues = rest.QueueCounts{Wanted: 3, Closed: 1, Failed: 1}
 	equal(t, "its queues", small, into[rest.FlavorView](n.do("GET", "/v1/flavors/m1.small", nil), 200))
 
-	big := rest.Flavor{Name: "big", Capabilities: []compute.AxisName{"gpu", "disk"}, Resources: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 1024, compute.DiskGB: 1}}
+	big := rest.Flavor{
+		Name: "big", Capabilities: []compute.AxisName{"gpu", "disk"},
+		Resources: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 1024, compute.DiskGB: 1},
+	}
 	change := into[rest.Change](n.do("POST", "/v1/flavors?dry_run=true", big), 200)
 	equal(t, "dry run", rest.Change{DryRun: true, Added: 6, Total: 9, Limit: 20000}, change)
 	n.do("GET", "/v1/flavors/big", nil).refused(404, compute.KindNotFound)
@@ -58,16 +62,32 @@ func TestFlavorRefusals(t *testing.T) {
 		status int
 		kind   compute.Kind
 	}{
-		"no resources":       {`{"name":"x"}`, 422, compute.KindInvalid},
-		"empty resources":    {`{"name":"x","resources":{}}`, 422, compute.KindInvalid},
-		"name":               {`{"name":"X","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid},
-		"amount zero":        {`{"name":"x","resources":{"VCPU":0,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid},
-		"amount negative":    {`{"name":"x","resources":{"VCPU":-1,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid},
-		"amount a fraction":  {`{"name":"x","resources":{"VCPU":1.5,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid},
-		"class":              {`{"name":"x","resources":{"CPU":1}}`, 422, compute.KindInvalid},
-		"trait":              {`{"name":"x","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1},"required":["avx"]}`, 422, compute.KindInvalid},
-		"capability unknown": {`{"name":"x","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1},"capabilities":["zone"]}`, 404, compute.KindNotFound},
-		"there, different":   {`{"name":"m1.small","resources":{"VCPU":2,"MEMORY_MB":1,"DISK_GB":1}}`, 409, compute.KindConflict},
+		"no resources":    {`{"name":"x"}`, 422, compute.KindInvalid},
+		"empty resources": {`{"name":"x","resources":{}}`, 422, compute.KindInvalid},
+		"name": {
+			`{"name":"X","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid,
+		},
+		"amount zero": {
+			`{"name":"x","resources":{"VCPU":0,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid,
+		},
+		"amount negative": {
+			`{"name":"x","resources":{"VCPU":-1,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid,
+		},
+		"amount a fraction": {
+			`{"name":"x","resources":{"VCPU":1.5,"MEMORY_MB":1,"DISK_GB":1}}`, 422, compute.KindInvalid,
+		},
+		"class": {`{"name":"x","resources":{"CPU":1}}`, 422, compute.KindInvalid},
+		"trait": {
+			`{"name":"x","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1},"required":["avx"]}`, 422,
+			compute.KindInvalid,
+		},
+		"capability unknown": {
+			`{"name":"x","resources":{"VCPU":1,"MEMORY_MB":1,"DISK_GB":1},"capabilities":["zone"]}`, 404,
+			compute.KindNotFound,
+		},
+		"there, different": {
+			`{"name":"m1.small","resources":{"VCPU":2,"MEMORY_MB":1,"DISK_GB":1}}`, 409, compute.KindConflict,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.TB = t
@@ -80,7 +100,8 @@ func TestCapabilities(t *testing.T) {
 	n := newNode(t)
 	n.offer()
 	gpu := rest.Capability{Axis: "gpu", Values: []rest.CapabilityValue{
-		{Value: "a100", Requires: []compute.Trait{"CUSTOM_GPU"}, Consumes: compute.Resources{"CUSTOM_A100": 1}}, {Value: "h100"},
+		{Value: "a100", Requires: []compute.Trait{"CUSTOM_GPU"}, Consumes: compute.Resources{"CUSTOM_A100": 1}},
+		{Value: "h100"},
 	}}
 	equal(t, "shown", gpu, into[rest.Capability](n.do("GET", "/v1/capabilities/gpu", nil), 200))
 	list := into[rest.Capabilities](n.do("GET", "/v1/capabilities", nil), 200)
@@ -88,13 +109,15 @@ func TestCapabilities(t *testing.T) {
 		t.Errorf("listed %+v", list)
 	}
 	more := rest.Capability{Axis: "gpu", Values: []rest.CapabilityValue{{Value: "b200"}}}
-	equal(t, "one more value", rest.Change{DryRun: true, Added: 1, Total: 4, Limit: 20000}, into[rest.Change](n.do("POST", "/v1/capabilities?dry_run=true", more), 200))
+	equal(t, "one more value", rest.Change{DryRun: true, Added: 1, Total: 4, Limit: 20000},
+		into[rest.Change](n.do("POST", "/v1/capabilities?dry_run=true", more), 200))
 	into[rest.Change](n.do("DELETE", "/v1/capabilities/disk", nil), 200)
 	n.do("DELETE", "/v1/capabilities/gpu", nil).refused(409, compute.KindConflict)
 	n.do("GET", "/v1/capabilities/disk", nil).refused(404, compute.KindNotFound)
 	for name, body := range map[string]string{
 		"axis": `{"axis":"g-p","values":[{"value":"a"}]}`, "no values": `{"axis":"x","values":[]}`,
-		"value": `{"axis":"x","values":[{"value":"A"}]}`, "twice": `{"axis":"x","values":[{"value":"a"},{"value":"a"}]}`,
+		"value":  `{"axis":"x","values":[{"value":"A"}]}`,
+		"twice":  `{"axis":"x","values":[{"value":"a"},{"value":"a"}]}`,
 		"trait":  `{"axis":"x","values":[{"value":"a","requires":["t"]}]}`,
 		"amount": `{"axis":"x","values":[{"value":"a","consumes":{"CUSTOM_X":0}}]}`,
 	} {
@@ -117,7 +140,9 @@ func TestQuotas(t *testing.T) {
 		instance(id1, "a", compute.StateActive),
 		instance(id2, "b", compute.StateQueued),
 		instance(id3, "c", compute.StateError), // gives its quota back
-		instance("44444444-4444-4444-8444-444444444444", "d", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }),
+		instance("44444444-4444-4444-8444-444444444444", "d", compute.StateActive, func(i *compute.Instance) {
+			i.Project = "other"
+		}),
 	)
 	got := set("default", `{"limits":{"VCPU":5,"CUSTOM_A100":1}}`)
 	want := rest.QuotaView{Project: "default", Resources: []rest.QuotaResource{

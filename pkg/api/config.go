@@ -180,7 +180,8 @@ func CheckAddress(address string) error {
 		return compute.Invalid("listen", address, "give host:port, as in 127.0.0.1:7070")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return compute.Invalid("listen", address, "there is no authentication yet: listen on 127.0.0.1, ::1 or localhost")
+		return compute.Invalid("listen", address,
+			"there is no authentication yet: listen on 127.0.0.1, ::1 or localhost")
 	}
 	return nil
 }

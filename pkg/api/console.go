@@ -18,13 +18,17 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-const consoleDescription = `A part of what the machine printed, as its host has it now. Offsets count all that it ever printed, over stops and reboots; of the oldest part as much is kept as the host is told to. ` +
-	`To go on, ask for offset + the length of data. 409 if it is on no host, or its hypervisor keeps no consoles; 429 with Retry-After when too many ask this node at once; ` +
-	`504 with the host and when it was last heard if it does not answer.`
+const consoleDescription = "A part of what the machine printed, as its host has it now. Offsets count all that " +
+	"it ever printed, " +
+	"over stops and reboots; of the oldest part as much is kept as the host is told to. To go on, ask for " +
+	"offset + the length of data. 409 if it is on no host, or its hypervisor keeps no consoles; 429 with " +
+	"Retry-After when too many ask this node at once; 504 with the host and when it was last heard if it " +
+	"does not answer."
 
 func (s *Server) routeConsole(api huma.API) {
 	route(s, api, huma.Operation{
-		OperationID: "show-console", Method: http.MethodGet, Path: "/v1/instances/{id}/console", Tags: []string{"instances"},
+		OperationID: "show-console", Method: http.MethodGet, Path: "/v1/instances/{id}/console",
+		Tags:    []string{"instances"},
 		Summary: "Read a machine's serial console", Description: consoleDescription,
 	}, s.console)
 }
@@ -51,7 +55,10 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 	ctx, cancel := context.WithTimeout(ctx, s.config.ConsoleTimeout)
 	defer cancel()
 	deadline, _ := ctx.Deadline()
-	ask := compute.ConsoleAsk{ID: compute.AskID(uuid.NewString()), Offset: in.Offset, Limit: uint32(in.Limit), Deadline: deadline.Round(0).UTC()}
+	ask := compute.ConsoleAsk{
+		ID: compute.AskID(uuid.NewString()), Offset: in.Offset, Limit: uint32(in.Limit),
+		Deadline: deadline.Round(0).UTC(),
+	}
 	answer, done, err := s.asks.open(ask.ID, host, at)
 	if err != nil {
 		return nil, err
@@ -65,7 +72,8 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 		defer deaf()
 	}
 	cmd := compute.Command{
-		Op: compute.CommandConsole, Project: at.project, Instance: at.id, Console: &ask, At: s.config.Now().UTC(), Trace: traceOf(in.Traceparent),
+		Op: compute.CommandConsole, Project: at.project, Instance: at.id, Console: &ask, At: s.config.Now().UTC(),
+		Trace: traceOf(in.Traceparent),
 	}
 	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(host), 0)); err != nil {
 		return nil, err
@@ -102,7 +110,8 @@ func (s *Server) hostOf(ctx context.Context, at key) (compute.HostID, error) {
 	case state.Ended():
 		return "", compute.Conflict("instance", string(at.id), "is "+state.String(), "consoles go with their machines")
 	}
-	return "", compute.Conflict("instance", string(at.id), "is "+state.String()+" and on no host yet", "wait until it is active")
+	return "", compute.Conflict("instance", string(at.id), "is "+state.String()+" and on no host yet",
+		"wait until it is active")
 }
 
 // unansweredBy says which host did not answer, and what is known of it.
@@ -167,11 +176,14 @@ type asked struct {
 func newAsks(most int) *asks { return &asks{most: most, all: map[compute.AskID]asked{}} }
 
 // open begins to wait for an answer; done must be called.
-func (a *asks) open(id compute.AskID, h compute.HostID, at key) (answer <-chan compute.Console, done func(), err error) {
+func (a *asks) open(
+	id compute.AskID, h compute.HostID, at key,
+) (answer <-chan compute.Console, done func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.all) >= a.most {
-		return nil, nil, tooMany("limits.consoles", strconv.Itoa(a.most), "so many wait for consoles at this node already")
+		return nil, nil, tooMany("limits.consoles", strconv.Itoa(a.most),
+			"so many wait for consoles at this node already")
 	}
 	q := asked{h, at, make(chan compute.Console, 1)}
 	a.all[id] = q

@@ -33,7 +33,8 @@ func (n *node) hosted(f func(compute.Command) []compute.Console) {
 // answered is an answer as the host h1 gives it.
 func answeredBy(h compute.HostID, cmd compute.Command, data string) compute.Console {
 	return compute.Console{
-		Ask: cmd.Console.ID, Host: h, Project: cmd.Project, Instance: cmd.Instance, Offset: 100, Data: []byte(data), End: 100 + int64(len(data)),
+		Ask: cmd.Console.ID, Host: h, Project: cmd.Project, Instance: cmd.Instance, Offset: 100, Data: []byte(data),
+		End: 100 + int64(len(data)),
 	}
 }
 
@@ -48,11 +49,15 @@ func TestConsole(t *testing.T) {
 		stranger := answeredBy("h2", cmd, "of another host")
 		elsewhere := answeredBy("h1", cmd, "of another project")
 		elsewhere.Project = "p"
-		return []compute.Console{other, stranger, elsewhere, answeredBy("h1", cmd, "login: \xff"), answeredBy("h1", cmd, "twice")}
+		return []compute.Console{
+			other, stranger, elsewhere, answeredBy("h1", cmd, "login: \xff"), answeredBy("h1", cmd, "twice"),
+		}
 	})
 	got := into[rest.Console](n.do("GET", path(id1)+"/console?offset=-10&limit=20", nil), 200)
-	equal(t, "console", rest.Console{Instance: id1, Host: "h1", Offset: 100, Data: []byte("login: \xff"), End: 108}, got)
-	if a := asked.Console; asked.Instance != id1 || asked.Project != "default" || a.Offset != -10 || a.Limit != 20 || time.Until(a.Deadline) > 10*time.Second || time.Until(a.Deadline) < 0 {
+	equal(t, "console",
+		rest.Console{Instance: id1, Host: "h1", Offset: 100, Data: []byte("login: \xff"), End: 108}, got)
+	if a := asked.Console; asked.Instance != id1 || asked.Project != "default" || a.Offset != -10 ||
+		a.Limit != 20 || time.Until(a.Deadline) > 10*time.Second || time.Until(a.Deadline) < 0 {
 		t.Errorf("asked %+v, %+v", asked, asked.Console)
 	}
 	into[rest.Console](n.do("GET", path(id1)+"/console", nil), 200)
@@ -77,7 +82,9 @@ func TestConsoleRefusals(t *testing.T) {
 		compute.StateQueued: "on no host yet", compute.StateDeleted: "is deleted", compute.StateError: "is error",
 	} {
 		n.has(instance(id1, "web", state))
-		if p := n.do("GET", path(id1)+"/console", nil).refused(409, compute.KindConflict); !strings.Contains(p.Message, says) {
+		if p := n.do("GET", path(id1)+"/console", nil).refused(409, compute.KindConflict); !strings.Contains(
+			p.Message, says,
+		) {
 			t.Errorf("%s: %+v", state, p)
 		}
 	}
@@ -94,14 +101,16 @@ func TestConsoleRefusals(t *testing.T) {
 		status int
 		kind   compute.Kind
 	}{
-		compute.ConsoleNotKept: {409, compute.KindConflict}, compute.ConsoleNotHere: {409, compute.KindConflict}, compute.ConsoleFailed: {503, compute.KindUnavailable},
+		compute.ConsoleNotKept: {409, compute.KindConflict}, compute.ConsoleNotHere: {409, compute.KindConflict},
+		compute.ConsoleFailed: {503, compute.KindUnavailable},
 	} {
 		n.hosted(func(cmd compute.Command) []compute.Console {
 			c := answeredBy("h1", cmd, "")
 			c.Refusal, c.Message = refusal, "for a reason"
 			return []compute.Console{c}
 		})
-		if p := n.do("GET", path(id1)+"/console", nil).refused(want.status, want.kind); p.Field != "host" || p.Value != "h1" || !strings.HasSuffix(p.Message, ": for a reason") {
+		if p := n.do("GET", path(id1)+"/console", nil).refused(want.status, want.kind); p.Field != "host" ||
+			p.Value != "h1" || !strings.HasSuffix(p.Message, ": for a reason") {
 			t.Errorf("%s: %+v", refusal, p)
 		}
 	}
@@ -131,7 +140,8 @@ func TestConsoleUnanswered(t *testing.T) {
 		}
 		synctest.Wait()
 		a := n.do("GET", path(id1)+"/console", nil)
-		if p := a.refused(429, compute.KindUnavailable); p.Field != "limits.consoles" || p.Value != "64" || a.header.Get("Retry-After") != "1" {
+		if p := a.refused(429, compute.KindUnavailable); p.Field != "limits.consoles" || p.Value != "64" ||
+			a.header.Get("Retry-After") != "1" {
 			t.Errorf("%+v", p)
 		}
 		for range most {

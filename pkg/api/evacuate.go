@@ -33,21 +33,24 @@ func (s *Server) routeDeadHosts(api huma.API) {
 	}{
 		{
 			compute.OpFence, "evacuate", "Build elsewhere what a dead host had",
-			"For a host that is dead for certain. What was starting or active there is built elsewhere, with a new attempt; what was being deleted is deleted. " +
-				"What is pinned to it ends with HostLost if it was active and waits for the host otherwise; " +
-				"what was active and is no longer offered ends, too. " +
-				"The answer says what becomes of each. May be repeated; after a 504 it has to be.",
+			"For a host that is dead for certain. What was starting or active there is built elsewhere, with " +
+				"a new attempt; what was being deleted is deleted. What is pinned to it ends with HostLost " +
+				"if it was active and waits for the host otherwise; what was active and is no longer offered " +
+				"ends, too. The answer says what becomes of each. May be repeated; after a 504 it has to be.",
 		},
 		{
 			compute.OpForget, "forget", "End what a host had that is gone for good",
-			"For a host that is dead for certain and never comes back. What was active there ends with HostLost, what was starting is built elsewhere, " +
-				"what is pinned to it ends, and the host is not listed any more. The answer says what becomes of each. " +
-				"May be repeated; after a 504 it has to be.",
+			"For a host that is dead for certain and never comes back. What was active there ends with " +
+				"HostLost, what was starting is built elsewhere, what is pinned to it ends, and the host is " +
+				"not listed any more. The answer says what becomes of each. May be repeated; after a 504 it " +
+				"has to be.",
 		},
 	} {
 		route(s, api, huma.Operation{
-			OperationID: w.verb + "-host", Method: http.MethodPost, Path: "/v1/hosts/{host}/" + w.verb, Tags: []string{"hosts"},
-			DefaultStatus: http.StatusAccepted, Summary: w.summary, Description: w.details, Middlewares: huma.Middlewares{answersLate},
+			OperationID: w.verb + "-host", Method: http.MethodPost, Path: "/v1/hosts/{host}/" + w.verb,
+			Tags:          []string{"hosts"},
+			DefaultStatus: http.StatusAccepted, Summary: w.summary, Description: w.details,
+			Middlewares: huma.Middlewares{answersLate},
 		}, func(ctx context.Context, in *deadHostInput) (*deadHostOutput, error) {
 			return s.deadHost(ctx, in, w.op, w.verb)
 		})
@@ -57,7 +60,8 @@ func (s *Server) routeDeadHosts(api huma.API) {
 // answersLate lets an answer wait for longer than the server allows others.
 func answersLate(ctx huma.Context, next func(huma.Context)) {
 	_, w := humago.Unwrap(ctx)
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fenceAnswer)) // a writer without deadlines has none to put off
+	// a writer without deadlines has none to put off
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fenceAnswer))
 	next(ctx)
 }
 
@@ -79,7 +83,9 @@ type deadHostOutput struct{ Body rest.HostDead }
 // deadHost makes certain that a host is dead, says so in its stream, and only
 // then tells every conductor: a host that comes back reads that it must destroy
 // what it had before anybody else can start it.
-func (s *Server) deadHost(ctx context.Context, in *deadHostInput, op compute.RequestOp, verb string) (*deadHostOutput, error) {
+func (s *Server) deadHost(
+	ctx context.Context, in *deadHostInput, op compute.RequestOp, verb string,
+) (*deadHostOutput, error) {
 	var word rest.DeadHost
 	if in.Body != nil {
 		word = *in.Body
@@ -87,7 +93,8 @@ func (s *Server) deadHost(ctx context.Context, in *deadHostInput, op compute.Req
 	if err := s.mayBeDead(ctx, in.Host, word.Force); err != nil {
 		return nil, err
 	}
-	log := s.log.With(zap.String("host", string(in.Host)), zap.String("what", verb), zap.Bool("by_the_operators_word", word.Fenced), zap.Bool("force", word.Force),
+	log := s.log.With(zap.String("host", string(in.Host)), zap.String("what", verb),
+		zap.Bool("by_the_operators_word", word.Fenced), zap.Bool("force", word.Force),
 		zap.String("reason", word.Reason), zap.String("by", word.By), zap.String("from", in.from))
 	if !word.Fenced {
 		// The caller may go away while the host is switched off.
@@ -117,7 +124,8 @@ func (s *Server) mayBeDead(ctx context.Context, h compute.HostID, force bool) er
 	if err := h.Check(); err != nil {
 		return err
 	}
-	if err := s.catchUp(ctx); err != nil { // what it has is counted, and Kafka should answer before a host is switched off
+	// what it has is counted, and Kafka should answer before a host is switched off
+	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
 	last, known := s.views.hosts.get(h)
@@ -135,7 +143,8 @@ func (s *Server) alive(h compute.HostID, ago time.Duration) error {
 	return &compute.Error{
 		Kind: compute.KindConflict, Field: "host", Value: string(h),
 		Message: fmt.Sprintf("it is alive: it was heard %s ago", ago.Truncate(time.Second)),
-		Remedy: fmt.Sprintf("drain it instead; or, if it is dead for certain, say so again in %s, when it has been silent for %s, or say force, which waits for that",
+		Remedy: fmt.Sprintf("drain it instead; or, if it is dead for certain, say so again in %s, when it has "+
+			"been silent for %s, or say force, which waits for that",
 			s.wait(ago), s.config.DeadAfter),
 	}
 }
@@ -166,8 +175,9 @@ func (s *Server) untilSilent(ctx context.Context, h compute.HostID) error {
 		case <-time.After(min(s.config.DeadAfter-ago+time.Millisecond, time.Second)):
 		case <-ctx.Done():
 			return &compute.Error{
-				Kind: compute.KindTimeout, Field: "host", Value: string(h), Message: "it has not been silent for long enough, and nothing was done",
-				Remedy: fmt.Sprintf("say it again in %s", s.wait(ago)), Cause: ctx.Err(),
+				Kind: compute.KindTimeout, Field: "host", Value: string(h),
+				Message: "it has not been silent for long enough, and nothing was done",
+				Remedy:  fmt.Sprintf("say it again in %s", s.wait(ago)), Cause: ctx.Err(),
 			}
 		}
 	}
@@ -177,8 +187,10 @@ func (s *Server) untilSilent(ctx context.Context, h compute.HostID) error {
 func (s *Server) makeCertain(ctx context.Context, h compute.HostID) error {
 	if s.config.Fencer == nil {
 		return &compute.Error{
-			Kind: compute.KindConflict, Field: "host", Value: string(h), Message: "nobody has made certain that it is dead",
-			Remedy: "see to it that the host is off, and say so: --fenced, or \"fenced\": true; or give the API nodes a fence.command that switches hosts off",
+			Kind: compute.KindConflict, Field: "host", Value: string(h),
+			Message: "nobody has made certain that it is dead",
+			Remedy: "see to it that the host is off, and say so: --fenced, or \"fenced\": true; or give the API " +
+				"nodes a fence.command that switches hosts off",
 		}
 	}
 	return s.config.Fencer.Fence(ctx, h)
@@ -186,10 +198,13 @@ func (s *Server) makeCertain(ctx context.Context, h compute.HostID) error {
 
 // declareDead writes the fence, then tells every partition. What it answers
 // holds, as far as it came, also with an error.
-func (s *Server) declareDead(ctx context.Context, h compute.HostID, op compute.RequestOp, trace compute.Trace) (rest.HostDead, error) {
+func (s *Server) declareDead(
+	ctx context.Context, h compute.HostID, op compute.RequestOp, trace compute.Trace,
+) (rest.HostDead, error) {
 	out := rest.HostDead{Host: h, Instances: map[string]int{}}
 	now := s.config.Now().UTC()
-	rec := wire.EncodeCommand(compute.Command{Op: compute.CommandFenced, At: now, Trace: trace}).To(s.config.Topics.Host(h), 0)
+	fenced := compute.Command{Op: compute.CommandFenced, At: now, Trace: trace}
+	rec := wire.EncodeCommand(fenced).To(s.config.Topics.Host(h), 0)
 	var offset int64
 	err := s.gated(ctx, rec.Topic, func(ctx context.Context) (err error) {
 		offset, err = s.config.Publisher.Append(ctx, rec)
@@ -208,7 +223,9 @@ func (s *Server) declareDead(ctx context.Context, h compute.HostID, op compute.R
 	if op == compute.OpForget {
 		recs = append(recs, wire.Tombstone(wire.KeyHost(h)).To(s.config.Topics.Hosts(), wire.AnyPartition))
 	}
-	err = s.gated(ctx, s.config.Topics.Requests(), func(ctx context.Context) error { return s.config.Publisher.Send(ctx, recs...) })
+	err = s.gated(ctx, s.config.Topics.Requests(), func(ctx context.Context) error {
+		return s.config.Publisher.Send(ctx, recs...)
+	})
 	return out, again(err, true)
 }
 
@@ -261,8 +278,9 @@ func again(err error, begun bool) error {
 		return err
 	}
 	return &compute.Error{
-		Op: e.Op, Kind: compute.KindTimeout, Message: "it is not known whether all conductors have been told that the host is dead",
-		Remedy: "say it again, until it is answered: what was done is not done twice", Cause: err,
+		Op: e.Op, Kind: compute.KindTimeout,
+		Message: "it is not known whether all conductors have been told that the host is dead",
+		Remedy:  "say it again, until it is answered: what was done is not done twice", Cause: err,
 	}
 }
 

@@ -47,7 +47,10 @@ func TestDeadHost(t *testing.T) {
 				core, logged := observer.New(zapcore.InfoLevel)
 				n.log = zap.New(core)
 				for range 2 { // said twice, it is done twice: nothing is lost by it
-					got := into[rest.HostDead](n.do("POST", "/v1/hosts/h1/"+verb, rest.DeadHost{Fenced: true, Reason: "burnt", By: "eve"}), 202)
+					got := into[rest.HostDead](
+						n.do("POST", "/v1/hosts/h1/"+verb, rest.DeadHost{Fenced: true, Reason: "burnt", By: "eve"}),
+						202,
+					)
 					want := rest.HostDead{
 						Host: "h1", Fence: 42,
 						Instances: map[string]int{"active": 1, "starting": 1}, Becomes: map[string]int{"rebuilt": 2},
@@ -68,7 +71,10 @@ func TestDeadHost(t *testing.T) {
 					t.Fatalf("logged %v", logged.All())
 				}
 				about := entry[0].ContextMap()
-				for field, want := range map[string]any{"host": "h1", "what": verb, "by_the_operators_word": true, "reason": "burnt", "by": "eve", "fence": uint64(42)} {
+				for field, want := range map[string]any{
+					"host": "h1", "what": verb, "by_the_operators_word": true, "reason": "burnt", "by": "eve",
+					"fence": uint64(42),
+				} {
 					if about[field] != want {
 						t.Errorf("logged %s as %v, want %v", field, about[field], want)
 					}
@@ -201,7 +207,8 @@ func TestForceIsNoWordAgainstBeacons(t *testing.T) {
 		}
 		go beats()
 		synctest.Wait()
-		p := n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true, Force: true}).refused(409, compute.KindConflict)
+		p := n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true, Force: true}).refused(409,
+			compute.KindConflict)
 		if !strings.Contains(p.Message, "alive") {
 			t.Errorf("%+v", p)
 		}

@@ -25,7 +25,8 @@ func TestChosenFieldsAreThoseOfAll(t *testing.T) {
 				i.Reason = &compute.Reason{Code: compute.HostLost, Host: "h1"}
 			}
 			if set("maps") {
-				i.Boot.Metadata, i.Resources, i.Boot.Avoid = map[string]string{"k": "v"}, compute.Resources{compute.VCPU: 1}, []compute.HostID{"h2"}
+				i.Boot.Metadata, i.Resources, i.Boot.Avoid = map[string]string{"k": "v"},
+					compute.Resources{compute.VCPU: 1}, []compute.HostID{"h2"}
 			}
 			if set("ended") {
 				i.EndedAt, i.Delete = start, true

@@ -19,8 +19,10 @@ func (s *Server) routeFleet(api huma.API) {
 	route(s, api, huma.Operation{
 		OperationID: "list-queues", Method: http.MethodGet, Path: "/v1/queues", Tags: []string{"queues"},
 		Summary: "List queues with what waits in them",
-		Description: "By name, in pages. What is there throughout a walk from marker to marker is seen exactly once; a marker stays good " +
-			"when the queue at its place goes, and on every node. A page costs what is on it, however many queues there are.",
+		Description: "By name, in pages. What is there throughout a walk from marker to marker is seen exactly " +
+			"once; a marker stays good " +
+			"when the queue at its place goes, and on every node. A page costs what is on it, however many " +
+			"queues there are.",
 	}, s.listQueues)
 	route(s, api, huma.Operation{
 		OperationID: "show-queue", Method: http.MethodGet, Path: "/v1/queues/{queue}", Tags: []string{"queues"},
@@ -198,7 +200,8 @@ func (s *Server) askHost(ctx context.Context, in *askHostInput, state compute.Ho
 		desired.Reason, desired.Deadline = in.Body.Reason, in.Body.Deadline
 	}
 	if !desired.Deadline.IsZero() && (state != compute.HostDraining || !desired.Deadline.After(now)) {
-		return nil, compute.Invalid("deadline", desired.Deadline.Format(time.RFC3339), "give one in the future, and for drain only")
+		return nil, compute.Invalid("deadline", desired.Deadline.Format(time.RFC3339),
+			"give one in the future, and for drain only")
 	}
 	cmd := compute.Command{Op: compute.CommandHost, Desired: &desired, At: now, Trace: traceOf(in.Traceparent)}
 	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(in.Host), 0)); err != nil {

@@ -20,19 +20,24 @@ func TestQueues(t *testing.T) {
 	n.offer()
 	n.has(instance(id1, "a", compute.StateQueued), instance(id2, "b", compute.StateStarting))
 	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, About: []compute.QueueAdvice{{
-		Queue: "m1.small", Depth: 20, Stray: 16, Oldest: start.Add(-time.Minute), Eligible: 2, Hosts: compute.HostCounts{Eligible: 2, Avoided: 3, Full: 1},
+		Queue: "m1.small", Depth: 20, Stray: 16, Oldest: start.Add(-time.Minute), Eligible: 2,
+		Hosts: compute.HostCounts{Eligible: 2, Avoided: 3, Full: 1},
 	}}})}, true)
 	want := rest.QueueView{
 		Name: "m1.small", Flavor: "m1.small", State: "open", Group: "agents-0", Queued: 1,
 		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
-		Advice:    &rest.QueueAdvice{At: start, Depth: 4, Stray: 16, Oldest: start.Add(-time.Minute), Wanted: 28, Hosts: rest.HostCounts{Total: 6, Eligible: 2, Avoided: 3, Full: 1}},
+		Advice: &rest.QueueAdvice{
+			At: start, Depth: 4, Stray: 16, Oldest: start.Add(-time.Minute), Wanted: 28,
+			Hosts: rest.HostCounts{Total: 6, Eligible: 2, Avoided: 3, Full: 1},
+		},
 	}
 	equal(t, "shown", want, into[rest.QueueView](n.do("GET", "/v1/queues/m1.small", nil), 200))
 	list := into[rest.Queues](n.do("GET", "/v1/queues", nil), 200)
 	if len(list.Items) != 3 || list.Items[2].Name != "m1.small.gpu-h100" || list.Items[2].Advice != nil {
 		t.Errorf("listed %+v", list)
 	}
-	if list := into[rest.Queues](n.do("GET", "/v1/queues?flavor=none", nil), 200); list.Items == nil || len(list.Items) != 0 {
+	if list := into[rest.Queues](n.do("GET", "/v1/queues?flavor=none", nil), 200); list.Items == nil ||
+		len(list.Items) != 0 {
 		t.Errorf("another flavor's: %+v", list)
 	}
 	n.do("GET", "/v1/queues/m9", nil).refused(404, compute.KindNotFound)
@@ -45,15 +50,21 @@ func TestHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.hears(compute.Beacon{
-			Host: "h2", State: compute.HostQuarantined, Reason: "3 failed starts", Machines: 2, Building: 1, DesiredSeen: 9,
-			Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 8}, Reserved: compute.Resources{compute.VCPU: 1}, Traits: []compute.Trait{"CUSTOM_GPU"}},
-			Free:      compute.Resources{compute.VCPU: 5}, Waiting: []compute.QueueName{"m1.small"}, At: start, Started: start,
+			Host: "h2", State: compute.HostQuarantined, Reason: "3 failed starts", Machines: 2, Building: 1,
+			DesiredSeen: 9,
+			Inventory: compute.Inventory{
+				Totals: compute.Resources{compute.VCPU: 8}, Reserved: compute.Resources{compute.VCPU: 1},
+				Traits: []compute.Trait{"CUSTOM_GPU"},
+			},
+			Free: compute.Resources{compute.VCPU: 5}, Waiting: []compute.QueueName{"m1.small"}, At: start,
+			Started: start,
 		})
 		time.Sleep(2 * time.Second)
 		n.hears(compute.Beacon{Host: "h1", At: start})
 		want := rest.HostView{
 			Host: "h2", State: "quarantined", Reason: "3 failed starts", Machines: 2, Building: 1, DesiredSeen: 9,
-			Totals: compute.Resources{compute.VCPU: 8}, Reserved: compute.Resources{compute.VCPU: 1}, Free: compute.Resources{compute.VCPU: 5},
+			Totals: compute.Resources{compute.VCPU: 8}, Reserved: compute.Resources{compute.VCPU: 1},
+			Free:   compute.Resources{compute.VCPU: 5},
 			Traits: []compute.Trait{"CUSTOM_GPU"}, Waiting: []compute.QueueName{"m1.small"},
 			Weigher: "spread", SaidAt: start, Started: start, HeardFor: rest.Duration(2 * time.Second),
 		}
@@ -96,7 +107,8 @@ func TestHostInstances(t *testing.T) {
 		}
 		pinned := of("44444444-4444-4444-8444-444444444444", "a", "", compute.StateQueued)
 		pinned.Boot.Host = "h1"
-		n.has(of(id1, "a", "h1", compute.StateActive), of(id2, "b", "h1", compute.StateDeleting), of(id3, "a", "h1", compute.StateDeleted), pinned)
+		n.has(of(id1, "a", "h1", compute.StateActive), of(id2, "b", "h1", compute.StateDeleting),
+			of(id3, "a", "h1", compute.StateDeleted), pinned)
 		marker, seen := "", []compute.Project{}
 		for range 2 {
 			page := into[rest.Instances](n.do("GET", "/v1/hosts/h1/instances?limit=1&marker="+marker, nil), 200)
@@ -108,11 +120,13 @@ func TestHostInstances(t *testing.T) {
 		if !slices.Equal(seen, []compute.Project{"a", "b"}) || marker != "" {
 			t.Errorf("page by page %v, and then %q", seen, marker)
 		}
-		if page := into[rest.Instances](n.do("GET", "/v1/hosts/h2/instances", nil), 200); page.Items == nil || len(page.Items) != 0 {
+		if page := into[rest.Instances](n.do("GET", "/v1/hosts/h2/instances", nil), 200); page.Items == nil ||
+			len(page.Items) != 0 {
 			t.Errorf("h2 has %+v", page)
 		}
 		n.do("GET", "/v1/hosts/h9/instances", nil).refused(404, compute.KindNotFound)
-		if p := n.do("GET", "/v1/hosts/h1/instances?marker=x", nil).refused(422, compute.KindInvalid); p.Field != "marker" {
+		if p := n.do("GET", "/v1/hosts/h1/instances?marker=x", nil).refused(422,
+			compute.KindInvalid); p.Field != "marker" {
 			t.Errorf("refused for field %q", p.Field)
 		}
 	})
@@ -124,7 +138,9 @@ func TestAskHost(t *testing.T) {
 		future := compute.Version(time.Now().UnixMilli() + 3_600_000)
 		n.hears(compute.Beacon{Host: "h1"})
 		n.hears(compute.Beacon{Host: "fast", DesiredSeen: future})
-		for verb, state := range map[string]compute.HostState{"drain": compute.HostDraining, "disable": compute.HostDisabled, "enable": compute.HostEnabled} {
+		for verb, state := range map[string]compute.HostState{
+			"drain": compute.HostDraining, "disable": compute.HostDisabled, "enable": compute.HostEnabled,
+		} {
 			got := into[rest.HostAsked](n.do("POST", "/v1/hosts/h1/"+verb, rest.HostWish{Reason: "disk"}), 202)
 			recs := n.published()
 			if len(recs) != 1 || recs[0].Topic != "test.host.h1" || recs[0].Partition != 0 {

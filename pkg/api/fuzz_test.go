@@ -15,9 +15,11 @@ import (
 // FuzzHTTP asks anything of a node: it must answer, with a problem if it cannot
 // do it, and never with a fault of its own.
 func FuzzHTTP(f *testing.F) {
-	f.Add("POST", "/v1/instances", "", "key-1", []byte(`{"flavor":"m1.small","with":{"gpu":"a100"},"id":"5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"}`))
+	f.Add("POST", "/v1/instances", "", "key-1",
+		[]byte(`{"flavor":"m1.small","with":{"gpu":"a100"},"id":"5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11"}`))
 	f.Add("POST", "/v1/flavors", "dry_run=true", "", []byte(`{"name":"x","resources":{"VCPU":1}}`))
-	f.Add("POST", "/v1/capabilities", "", "", []byte(`{"axis":"gpu","values":[{"value":"a100","consumes":{"CUSTOM_X":-1}}]}`))
+	f.Add("POST", "/v1/capabilities", "", "",
+		[]byte(`{"axis":"gpu","values":[{"value":"a100","consumes":{"CUSTOM_X":-1}}]}`))
 	f.Add("PUT", "/v1/quotas/p", "", "", []byte(`{"limits":{"VCPU":9223372036854775808}}`))
 	f.Add("GET", "/v1/instances", "limit=1&marker=AAAA&fields=id,name&state=queued", "", []byte{})
 	f.Add("GET", "/v1/queues", "limit=-1&marker=%ff", "", []byte{})
@@ -59,7 +61,8 @@ func FuzzMarker(f *testing.F) {
 	f.Add("12_5f0c6f0e-3c41-4a53-9d0b-0f6c1b7a2d11", 1)
 	f.Add("id,name,state", 0)
 	f.Fuzz(func(t *testing.T, marker string, limit int) {
-		if c, err := parseCursor(marker); err != nil && compute.KindOf(err) != compute.KindInvalid || err == nil && c.id == "" && marker != "" {
+		if c, err := parseCursor(marker); err != nil && compute.KindOf(err) != compute.KindInvalid ||
+			err == nil && c.id == "" && marker != "" {
 			t.Fatalf("marker %q: %+v, %#v", marker, c, err)
 		}
 		if _, err := parseFields(marker); err != nil && compute.KindOf(err) != compute.KindInvalid {

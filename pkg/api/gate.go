@@ -76,8 +76,9 @@ func tooMany(field, value, message string) error {
 // unansweredFor refuses what Kafka was not asked for.
 func unansweredFor(d time.Duration) error {
 	return &later{after: refusedFor, why: &compute.Error{
-		Kind: compute.KindUnavailable, Message: "Kafka has not answered for " + max(d, time.Second).Truncate(time.Second).String(),
-		Remedy: "try again in a moment; nothing was done",
+		Kind:    compute.KindUnavailable,
+		Message: "Kafka has not answered for " + max(d, time.Second).Truncate(time.Second).String(),
+		Remedy:  "try again in a moment; nothing was done",
 	}}
 }
 

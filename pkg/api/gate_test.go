@@ -37,8 +37,10 @@ func TestGateHoldsItsPromises(t *testing.T) {
 				trial, err := g.enter(now)
 				mayTry := !silent || trials == 0 && now.Sub(lastFailed) >= trialEvery
 				switch {
-				case len(inside) >= most && err == nil, len(inside) < most && mayTry != (err == nil), err == nil && trial != silent:
-					rt.Fatalf("%d inside of %d, silent %v, %d trials: trial %v, %v", len(inside), most, silent, trials, trial, err)
+				case len(inside) >= most && err == nil, len(inside) < most && mayTry != (err == nil), err == nil &&
+					trial != silent:
+					rt.Fatalf("%d inside of %d, silent %v, %d trials: trial %v, %v",
+						len(inside), most, silent, trials, trial, err)
 				case err == nil:
 					inside = append(inside, trial)
 					if trial {
@@ -77,7 +79,8 @@ func TestSilentKafka(t *testing.T) {
 		n.silence(true)
 		began := time.Now()
 		p := boot().refused(504, compute.KindTimeout)
-		if time.Since(began) != n.config.PublishTimeout || p.Field != "id" || compute.InstanceID(p.Value).Check() != nil {
+		if time.Since(began) != n.config.PublishTimeout || p.Field != "id" ||
+			compute.InstanceID(p.Value).Check() != nil {
 			t.Errorf("after %s: %+v", time.Since(began), p)
 		}
 		for range 100 {
@@ -186,7 +189,8 @@ func TestCallerGoesAway(t *testing.T) {
 		n.holds()
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan answer, 1)
-		req := httptest.NewRequestWithContext(ctx, "POST", "/v1/instances", strings.NewReader(`{"flavor":"m1.small","id":"`+string(id1)+`"}`))
+		req := httptest.NewRequestWithContext(ctx, "POST", "/v1/instances",
+			strings.NewReader(`{"flavor":"m1.small","id":"`+string(id1)+`"}`))
 		req.Header.Set("Content-Type", "application/json")
 		go func() { done <- n.ask(req) }()
 		synctest.Wait()
@@ -220,7 +224,8 @@ func TestCatalogChangesCloseNothing(t *testing.T) {
 		n.holds()
 		done := make(chan answer)
 		change := func(ctx context.Context) {
-			req := httptest.NewRequestWithContext(ctx, "PUT", "/v1/quotas/web", strings.NewReader(`{"limits":{"VCPU":1}}`))
+			req := httptest.NewRequestWithContext(ctx, "PUT", "/v1/quotas/web",
+				strings.NewReader(`{"limits":{"VCPU":1}}`))
 			req.Header.Set("Content-Type", "application/json")
 			done <- n.ask(req)
 		}
@@ -308,7 +313,9 @@ func TestFullBuffer(t *testing.T) {
 	n := newNode(t)
 	n.offer()
 	n.has(instance(id1, "web", compute.StateActive))
-	n.fail = &compute.Error{Kind: compute.KindUnavailable, Message: "full", Cause: fmt.Errorf("too many: %w", wire.ErrFull)}
+	n.fail = &compute.Error{
+		Kind: compute.KindUnavailable, Message: "full", Cause: fmt.Errorf("too many: %w", wire.ErrFull),
+	}
 	for _, a := range []answer{
 		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}),
 		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small", ID: id2}),

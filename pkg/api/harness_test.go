@@ -157,7 +157,9 @@ func newNode(t testing.TB) *node {
 func unreadNode(t testing.TB) *node {
 	n := &node{TB: t}
 	topics := wire.Topics{Prefix: "test."}
-	n.catalog = flavors.New(flavors.Options{Topics: topics, Log: n, View: n, Work: func(q compute.QueueName) int { return n.Work(q) }})
+	n.catalog = flavors.New(flavors.Options{
+		Topics: topics, Log: n, View: n, Work: func(q compute.QueueName) int { return n.Work(q) },
+	})
 	s, err := New(Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: shelf{n.catalog}})
 	if err != nil {
 		t.Fatal(err)
@@ -291,9 +293,13 @@ func equal(t testing.TB, what string, want, got any, opts ...cmp.Option) {
 func (n *node) offer() {
 	n.Helper()
 	into[rest.Change](n.do("POST", "/v1/capabilities", rest.Capability{Axis: "gpu", Values: []rest.CapabilityValue{
-		{Value: "a100", Requires: []compute.Trait{"CUSTOM_GPU"}, Consumes: compute.Resources{"CUSTOM_A100": 1}}, {Value: "h100"},
+		{Value: "a100", Requires: []compute.Trait{"CUSTOM_GPU"}, Consumes: compute.Resources{"CUSTOM_A100": 1}},
+		{Value: "h100"},
 	}}), 200)
-	into[rest.Change](n.do("POST", "/v1/capabilities", rest.Capability{Axis: "disk", Values: []rest.CapabilityValue{{Value: "ssd"}}}), 200)
+	into[rest.Change](
+		n.do("POST", "/v1/capabilities", rest.Capability{Axis: "disk", Values: []rest.CapabilityValue{{Value: "ssd"}}}),
+		200,
+	)
 	into[rest.Change](n.do("POST", "/v1/flavors", rest.Flavor{
 		Name: "m1.small", Capabilities: []compute.AxisName{"gpu"},
 		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
@@ -313,7 +319,9 @@ func (n *node) flavor(name compute.FlavorName) compute.Flavor {
 }
 
 // instance is a record of m1.small in project default.
-func instance(id compute.InstanceID, name string, state compute.State, change ...func(*compute.Instance)) compute.Instance {
+func instance(
+	id compute.InstanceID, name string, state compute.State, change ...func(*compute.Instance),
+) compute.Instance {
 	i := compute.Instance{
 		ID: id, Project: "default", Version: 1, State: state,
 		Boot:      compute.Boot{Name: name, Flavor: "m1.small"}.WithDefaults(),

@@ -54,7 +54,8 @@ var (
 )
 
 // docsPolicy lets the page load nothing but what this node serves.
-const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // routeDocs serves the OpenAPI document and a page that renders it.
 func routeDocs(mux *http.ServeMux, document func() ([]byte, *compute.Error)) {

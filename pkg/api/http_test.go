@@ -36,7 +36,8 @@ func TestOpenAPIIsAsCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(want, a.body) {
-		equal(t, "openapi.json; run with -rewrite and review", strings.Split(string(want), "\n"), strings.Split(string(a.body), "\n"))
+		equal(t, "openapi.json; run with -rewrite and review", strings.Split(string(want), "\n"),
+			strings.Split(string(a.body), "\n"))
 	}
 }
 
@@ -56,7 +57,9 @@ func TestOpenAPIHolds(t *testing.T) {
 		t.Fatalf("version %q, %v", doc.OpenAPI, err)
 	}
 	used := map[string]bool{}
-	for _, m := range regexp.MustCompile(`"\$ref": "#/components/schemas/([^"]+)"`).FindAllStringSubmatch(string(body), -1) {
+	for _, m := range regexp.MustCompile(`"\$ref": "#/components/schemas/([^"]+)"`).FindAllStringSubmatch(
+		string(body), -1,
+	) {
 		used[m[1]] = true
 		if doc.Components.Schemas[m[1]] == nil {
 			t.Errorf("$ref to %s, which is not there", m[1])
@@ -71,7 +74,8 @@ func TestOpenAPIHolds(t *testing.T) {
 	for path, methods := range doc.Paths {
 		for method, op := range methods {
 			if op.OperationID == "" || op.Summary == "" || ids[op.OperationID] || len(op.Responses) < 2 {
-				t.Errorf("%s %s: id %q, summary %q, %d responses", method, path, op.OperationID, op.Summary, len(op.Responses))
+				t.Errorf("%s %s: id %q, summary %q, %d responses",
+					method, path, op.OperationID, op.Summary, len(op.Responses))
 			}
 			ids[op.OperationID] = true
 		}
@@ -179,7 +183,8 @@ func TestCausesGoToTheLog(t *testing.T) {
 }
 
 func TestConfigRefusals(t *testing.T) {
-	if _, err := New(Config{}); compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), "partitions") {
+	if _, err := New(Config{}); compute.KindOf(err) != compute.KindInvalid ||
+		!strings.Contains(err.Error(), "partitions") {
 		t.Error(err)
 	}
 	for _, address := range []string{"0.0.0.0:7070", ":7070", "192.0.2.1:80", "example.com:80", "127.0.0.1"} {

@@ -15,11 +15,19 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-const bootDescription = `Answered once the request cannot be lost. Unknown flavors, capabilities and values are refused at once; everything else, quota included, shows in the instance's state.
-
-A request with an id or an Idempotency-Key of the caller's own may be repeated, at any node and after any restart. The same again answers the instance of the first, in whatever state it is: also when it has failed, or was deleted. For another machine give another key. A different request under the same id or key is refused with 409 and the reason RequestDiffers. Of different requests under one key at the same moment, whichever nodes they come to, the one that is first in the log is answered 202 and the others 409. A key is known for as long as requests are retained (14 days or more) after its instance has ended. The user data of a deleted instance is not kept, so from then on it is not compared.
-
-When Kafka does not answer: 504 with the id to ask for if it is not known whether the request was kept, or whether it was the first under its key, and 503 with Retry-After, with nothing done, from then on until Kafka answers again. 429 with Retry-After when too many requests wait.`
+const bootDescription = "Answered once the request cannot be lost. Unknown flavors, capabilities and values are " +
+	"refused at once; " +
+	"everything else, quota included, shows in the instance's state.\n\n" +
+	"A request with an id or an Idempotency-Key of the caller's own may be repeated, at any node and after " +
+	"any restart. The same again answers the instance of the first, in whatever state it is: also when it " +
+	"has failed, or was deleted. For another machine give another key. A different request under the same id " +
+	"or key is refused with 409 and the reason RequestDiffers. Of different requests under one key at the " +
+	"same moment, whichever nodes they come to, the one that is first in the log is answered 202 and the " +
+	"others 409. A key is known for as long as requests are retained (14 days or more) after its instance " +
+	"has ended. The user data of a deleted instance is not kept, so from then on it is not compared.\n\n" +
+	"When Kafka does not answer: 504 with the id to ask for if it is not known whether the request was kept, " +
+	"or whether it was the first under its key, and 503 with Retry-After, with nothing done, from then on " +
+	"until Kafka answers again. 429 with Retry-After when too many requests wait."
 
 func (s *Server) routeInstances(api huma.API) {
 	tags := []string{"instances"}
@@ -30,12 +38,16 @@ func (s *Server) routeInstances(api huma.API) {
 	}, s.boot)
 	route(s, api, huma.Operation{
 		OperationID: "list-instances", Method: http.MethodGet, Path: "/v1/instances", Tags: tags,
-		Summary:     "List a project's instances, oldest first",
-		Description: "All filters that are given must apply. What is there throughout a walk from marker to marker on one node is seen exactly once. ref is how people look up: ids and names, whole or their beginnings.",
+		Summary: "List a project's instances, oldest first",
+		Description: "All filters that are given must apply. What is there throughout a walk from marker to " +
+			"marker on one node is seen exactly once. ref is how people look up: ids and names, whole or " +
+			"their beginnings.",
 	}, s.listInstances)
 	route(s, api, huma.Operation{
 		OperationID: "show-instance", Method: http.MethodGet, Path: "/v1/instances/{id}", Tags: tags,
-		Summary: "Show an instance", Description: "By its whole id, and nothing less: what a beginning or a name means changes with time (list with ref finds those). Never 404 once the boot was answered, on any node.",
+		Summary: "Show an instance",
+		Description: "By its whole id, and nothing less: what a beginning or a name means changes with time " +
+			"(list with ref finds those). Never 404 once the boot was answered, on any node.",
 	}, s.showInstance)
 	route(s, api, huma.Operation{
 		OperationID: "delete-instance", Method: http.MethodDelete, Path: "/v1/instances/{id}", Tags: tags,
@@ -57,7 +69,8 @@ func (in *InstanceInput) key() (key, error) {
 		return at, err
 	}
 	if at.id.Check() != nil {
-		return at, compute.Invalid("id", string(in.ID), "give the whole id in lower case; GET /v1/instances?ref= finds names and beginnings of ids")
+		return at, compute.Invalid("id", string(in.ID),
+			"give the whole id in lower case; GET /v1/instances?ref= finds names and beginnings of ids")
 	}
 	return at, nil
 }
@@ -99,7 +112,8 @@ func (s *Server) find(ctx context.Context, at key) (known, error) {
 	}
 	k, ok := s.views.instances.get(at)
 	if !ok {
-		return known{}, compute.NotFound("instance", string(at.id), "project "+string(at.project)+" has no such instance")
+		return known{}, compute.NotFound("instance", string(at.id),
+			"project "+string(at.project)+" has no such instance")
 	}
 	return k, nil
 }

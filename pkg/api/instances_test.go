@@ -43,8 +43,9 @@ func TestShowAll(t *testing.T) {
 		ID: id1, Project: "default", Name: "web", State: "active", Flavor: "m1.small",
 		With: compute.Choices{"gpu": "a100"}, Queue: "m1.small.gpu-a100",
 		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 2048, compute.DiskGB: 20},
-		Image:     "debian", Metadata: map[string]string{"a": "b"}, Attempts: 3, OnNoCapacity: "wait", Avoid: []compute.HostID{"h9"},
-		Host: "h1", Attempt: 2, Power: "running", Version: 7,
+		Image:     "debian", Metadata: map[string]string{"a": "b"}, Attempts: 3, OnNoCapacity: "wait",
+		Avoid: []compute.HostID{"h9"},
+		Host:  "h1", Attempt: 2, Power: "running", Version: 7,
 		Failures:   []rest.Failure{{Host: "h3", Attempt: 1, Class: "host", Message: "disk", At: start}},
 		AcceptedAt: start, QueuedAt: start.Add(time.Second), Deadline: start.Add(time.Hour),
 		StartingAt: start.Add(2 * time.Second), ActiveAt: start.Add(3 * time.Second), ChangedAt: start.Add(time.Second),
@@ -66,7 +67,9 @@ func TestNeverDecided(t *testing.T) {
 		twin += "q"
 	}
 	boot := func(p compute.Project) wire.Record {
-		return wire.EncodeRequest(compute.Request{Project: p, Instance: id1, Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"}, At: start})
+		return wire.EncodeRequest(compute.Request{
+			Project: p, Instance: id1, Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"}, At: start,
+		})
 	}
 	astray := boot("default")
 	astray.Partition = (wire.Partition("default", 4) + 1) % 4
@@ -79,7 +82,9 @@ func TestNeverDecided(t *testing.T) {
 	n.Requests([]wire.Record{boot(twin)}, true)
 	n.do("GET", path(id1)+"?project="+string(twin), nil).refused(404, compute.KindNotFound)
 	n.offer()
-	n.do("POST", "/v1/instances?project="+string(twin), map[string]any{"id": id1, "flavor": "m1.small"}).refused(409, compute.KindConflict)
+	n.do("POST", "/v1/instances?project="+string(twin), map[string]any{"id": id1, "flavor": "m1.small"}).refused(
+		409, compute.KindConflict,
+	)
 	if got := n.show(id1); got.Name != "mine" {
 		t.Errorf("%+v", got)
 	}
@@ -88,10 +93,14 @@ func TestNeverDecided(t *testing.T) {
 // TestAcceptedElsewhere: a GET after a 202 finds it on any node.
 func TestAcceptedElsewhere(t *testing.T) {
 	n := newNode(t)
-	boot := wire.EncodeRequest(compute.Request{Project: "default", Instance: id1, Op: compute.OpBoot, Boot: &compute.Boot{Name: "web", Flavor: "m1.small"}, At: start})
+	boot := wire.EncodeRequest(compute.Request{
+		Project: "default", Instance: id1, Op: compute.OpBoot,
+		Boot: &compute.Boot{Name: "web", Flavor: "m1.small"}, At: start,
+	})
 	n.sync = func() error { n.Requests([]wire.Record{boot}, true); return nil }
 	got := n.show(id1)
-	if got.State != "accepted" || got.Name != "web" || !got.AcceptedAt.Equal(start) || got.Attempts != compute.DefaultAttempts {
+	if got.State != "accepted" || got.Name != "web" || !got.AcceptedAt.Equal(start) ||
+		got.Attempts != compute.DefaultAttempts {
 		t.Errorf("shown as %+v", got)
 	}
 	n.do("GET", path(id2), nil).refused(404, compute.KindNotFound)
@@ -104,7 +113,10 @@ func TestAcceptedElsewhere(t *testing.T) {
 // TestRequestsAndRecordsMeetInAnyOrder: the two topics are read independently.
 func TestRequestsAndRecordsMeetInAnyOrder(t *testing.T) {
 	n := newNode(t)
-	boot := wire.EncodeRequest(compute.Request{Project: "default", Instance: id1, Op: compute.OpBoot, Boot: &compute.Boot{Name: "asked", Flavor: "m1.small"}})
+	boot := wire.EncodeRequest(compute.Request{
+		Project: "default", Instance: id1, Op: compute.OpBoot,
+		Boot: &compute.Boot{Name: "asked", Flavor: "m1.small"},
+	})
 	boot.Time = start
 	n.has(instance(id1, "decided", compute.StateQueued))
 	n.Requests([]wire.Record{boot}, true)
@@ -153,11 +165,13 @@ func TestDelete(t *testing.T) {
 			t.Fatalf("published %v", recs)
 		}
 		req, err := wire.DecodeRequest(recs[0])
-		if err != nil || req.Op != compute.OpDelete || req.Instance != id || req.Project != "default" || recs[0].Topic != "test.requests" {
+		if err != nil || req.Op != compute.OpDelete || req.Instance != id || req.Project != "default" ||
+			recs[0].Topic != "test.requests" {
 			t.Errorf("published %+v to %s, %v", req, recs[0].Topic, err)
 		}
 	}
-	if got := into[rest.Instance](n.do("DELETE", path(id3), nil), 202); got.State != "deleted" || len(n.published()) != 0 {
+	if got := into[rest.Instance](n.do("DELETE", path(id3), nil), 202); got.State != "deleted" ||
+		len(n.published()) != 0 {
 		t.Errorf("deleted already, so there is nothing to ask: %+v", got)
 	}
 	n.do("DELETE", path("44444444-4444-4444-8444-444444444444"), nil).refused(404, compute.KindNotFound)
@@ -187,12 +201,19 @@ func TestList(t *testing.T) {
 	}
 	n.has(
 		instance(id1, "c-active", compute.StateActive, later(3)),
-		instance(id2, "a-queued", compute.StateQueued, later(1), func(i *compute.Instance) { i.Queue, i.Boot.Flavor = "big", "big" }),
+		instance(id2, "a-queued", compute.StateQueued, later(1), func(i *compute.Instance) {
+			i.Queue, i.Boot.Flavor = "big", "big"
+		}),
 		instance(id3, "b-gone", compute.StateDeleted, later(2)),
 		instance("44444444-4444-4444-8444-444444444444", "d-gone", compute.StateDeleted, later(4)),
-		instance("55555555-5555-4555-8555-555555555555", "theirs", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }),
+		instance("55555555-5555-4555-8555-555555555555", "theirs", compute.StateActive, func(i *compute.Instance) {
+			i.Project = "other"
+		}),
 	)
-	boot := wire.EncodeRequest(compute.Request{Project: "default", Instance: "66666666-6666-4666-8666-666666666666", Op: compute.OpBoot, Boot: &compute.Boot{Name: "e-asked", Flavor: "m1.small"}, At: start.Add(5 * time.Second)})
+	boot := wire.EncodeRequest(compute.Request{
+		Project: "default", Instance: "66666666-6666-4666-8666-666666666666", Op: compute.OpBoot,
+		Boot: &compute.Boot{Name: "e-asked", Flavor: "m1.small"}, At: start.Add(5 * time.Second),
+	})
 	n.Requests([]wire.Record{boot}, true)
 	for query, want := range map[string]string{
 		"":                           "a-queued c-active e-asked",
@@ -257,7 +278,8 @@ func TestListRefusals(t *testing.T) {
 	n := newNode(t)
 	for query, field := range map[string]string{
 		"state=asleep": "state[0]", "limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "marker=x": "marker",
-		"marker=1_x": "marker", "id=1111": "id", "host=H%201": "host", "flavor=M1": "flavor", "fields=colour": "fields", "project=A": "project", "all=perhaps": "all", "nonsense=1": "nonsense",
+		"marker=1_x": "marker", "id=1111": "id", "host=H%201": "host", "flavor=M1": "flavor",
+		"fields=colour": "fields", "project=A": "project", "all=perhaps": "all", "nonsense=1": "nonsense",
 	} {
 		if p := n.do("GET", "/v1/instances?"+query, nil).refused(422, compute.KindInvalid); p.Field != field {
 			t.Errorf("%s: field %q, want %q", query, p.Field, field)
@@ -273,7 +295,8 @@ func TestPages(t *testing.T) {
 		count := rapid.IntRange(0, 30).Draw(rt, "count")
 		for c := range count {
 			at := start.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "second")) * time.Second)
-			n.has(instance(compute.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", c)), fmt.Sprint(c), compute.StateActive,
+			n.has(instance(compute.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", c)), fmt.Sprint(c),
+				compute.StateActive,
 				func(i *compute.Instance) { i.AcceptedAt = at }))
 		}
 		whole := n.list("")
@@ -304,13 +327,21 @@ func TestPages(t *testing.T) {
 func TestViewsMatchADumbOne(t *testing.T) {
 	ids := []compute.InstanceID{id1, id2, id3}
 	queues := []compute.QueueName{"a", "b"}
-	states := []compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleted, compute.StateError}
+	states := []compute.State{
+		compute.StateQueued, compute.StateStarting, compute.StateActive, compute.StateDeleted,
+		compute.StateError,
+	}
 	rapid.Check(t, func(rt *rapid.T) {
 		v := newInstances(0)
 		model := map[key]known{}
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-			at := key{rapid.SampledFrom([]compute.Project{"p", "q"}).Draw(rt, "project"), rapid.SampledFrom(ids).Draw(rt, "id")}
-			name, queue := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "name"), rapid.SampledFrom(queues).Draw(rt, "queue")
+			at := key{
+				rapid.SampledFrom([]compute.Project{"p", "q"}).Draw(rt, "project"),
+				rapid.SampledFrom(ids).Draw(rt, "id"),
+			}
+			name, queue := rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "name"), rapid.SampledFrom(queues).Draw(
+				rt, "queue",
+			)
 			boot := compute.Boot{Name: name, Flavor: compute.FlavorName(queue)}
 			host := rapid.SampledFrom([]compute.HostID{"h1", "h2"}).Draw(rt, "host")
 			switch rapid.IntRange(0, 2).Draw(rt, "what") {
@@ -324,8 +355,10 @@ func TestViewsMatchADumbOne(t *testing.T) {
 					model[at] = known{request: r}
 				}
 			case 2:
-				i := &compute.Instance{Project: at.project, ID: at.id, Boot: boot, Queue: queue, State: rapid.SampledFrom(states).Draw(rt, "state"),
-					QueuedAt: start.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "at")) * time.Second), Resources: compute.Resources{compute.VCPU: 2}}
+				i := &compute.Instance{Project: at.project, ID: at.id, Boot: boot, Queue: queue,
+					State:     rapid.SampledFrom(states).Draw(rt, "state"),
+					QueuedAt:  start.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "at")) * time.Second),
+					Resources: compute.Resources{compute.VCPU: 2}}
 				if i.State == compute.StateQueued && rapid.Bool().Draw(rt, "pinned") {
 					i.Boot.Host = host
 				} else if i.State != compute.StateQueued {
@@ -370,14 +403,17 @@ func checkViews(rt *rapid.T, v *instances, model map[key]known, queues []compute
 			}
 		}
 		if v.waiting(q) != waiting || v.working(q) != working {
-			rt.Fatalf("queue %s: waiting %d, working %d; want %d and %d", q, v.waiting(q), v.working(q), waiting, working)
+			rt.Fatalf("queue %s: waiting %d, working %d; want %d and %d",
+				q, v.waiting(q), v.working(q), waiting, working)
 		}
 		slices.SortFunc(line, func(a, b *compute.Instance) int {
 			return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Project, b.Project))
 		})
 		for n, i := range line {
-			if before, depth, oldest := v.place(i); int(before) != n || int(depth) != len(line) || !oldest.Equal(line[0].QueuedAt) {
-				rt.Fatalf("%s is at %d of %d since %v, want %d of %d since %v", i.ID, before, depth, oldest, n, len(line), line[0].QueuedAt)
+			if before, depth, oldest := v.place(i); int(before) != n || int(depth) != len(line) ||
+				!oldest.Equal(line[0].QueuedAt) {
+				rt.Fatalf("%s is at %d of %d since %v, want %d of %d since %v",
+					i.ID, before, depth, oldest, n, len(line), line[0].QueuedAt)
 			}
 		}
 	}
@@ -390,7 +426,9 @@ func checkViews(rt *rapid.T, v *instances, model map[key]known, queues []compute
 
 // checkLists asks by a filter of each kind, any of which may be left open.
 func checkLists(rt *rapid.T, v *instances, model map[key]known, states []compute.State) {
-	sh := &shower{views: views{instances: v, hosts: newHosts()}, now: start, silent: map[compute.HostID]bool{"h2": true}}
+	sh := &shower{
+		views: views{instances: v, hosts: newHosts()}, now: start, silent: map[compute.HostID]bool{"h2": true},
+	}
 	in := &listInput{
 		Name:   rapid.SampledFrom([]string{"", "x"}).Draw(rt, "by name"),
 		Host:   rapid.SampledFrom([]compute.HostID{"", "h1", "h2"}).Draw(rt, "by host"),
@@ -468,9 +506,11 @@ func TestWhyWaiting(t *testing.T) {
 		advised bool
 		want    compute.ReasonCode
 	}{
-		"nothing known":             {want: compute.WaitingForCapacity},
-		"no hosts at all":           {advised: true, want: compute.NoEligibleHost},
-		"one fits now":              {compute.HostCounts{NeverFits: 3, Full: 1, Eligible: 1}, true, compute.WaitingForCapacity},
+		"nothing known":   {want: compute.WaitingForCapacity},
+		"no hosts at all": {advised: true, want: compute.NoEligibleHost},
+		"one fits now": {
+			compute.HostCounts{NeverFits: 3, Full: 1, Eligible: 1}, true, compute.WaitingForCapacity,
+		},
 		"all full":                  {compute.HostCounts{Full: 4}, true, compute.NoEligibleHost},
 		"full or too small":         {compute.HostCounts{Full: 1, NeverFits: 4}, true, compute.NoEligibleHost},
 		"all too small":             {compute.HostCounts{NeverFits: 4}, true, compute.NeverFits},
@@ -495,7 +535,9 @@ func TestWaitingIsExplained(t *testing.T) {
 	)
 	second := func() *rest.Reason { return n.show(id2).Waiting }
 	place := &rest.Place{Position: 1, Depth: 2, Oldest: start.Add(time.Second)}
-	equal(t, "without advice", &rest.Reason{Code: compute.WaitingForCapacity, Message: "waiting for a host, 2 of 2 in line", Place: place}, second())
+	equal(t, "without advice",
+		&rest.Reason{Code: compute.WaitingForCapacity, Message: "waiting for a host, 2 of 2 in line", Place: place},
+		second())
 
 	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, About: []compute.QueueAdvice{{
 		Queue: "m1.small", Hosts: compute.HostCounts{Full: 2, Draining: 1},
@@ -509,7 +551,8 @@ func TestWaitingIsExplained(t *testing.T) {
 		t.Errorf("pinned work is in no line: %+v", got)
 	}
 	n.hears(compute.Beacon{Host: "h1", State: compute.HostDraining})
-	if got := n.show(id3).Waiting; got.Code != compute.PinnedHostUnavailable || got.Message != "host h1 cannot take it: it is draining" {
+	if got := n.show(id3).Waiting; got.Code != compute.PinnedHostUnavailable ||
+		got.Message != "host h1 cannot take it: it is draining" {
 		t.Errorf("pinned to a draining host: %+v", got)
 	}
 	n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, Full: true})}, true)

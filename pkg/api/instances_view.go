@@ -174,7 +174,8 @@ func firstCome(a, b *known) int {
 func newInstances(partitions int32) *instances {
 	return &instances{
 		byID: map[compute.InstanceID]*known{}, others: map[key]*known{}, tenant: map[compute.Project]*tenant{},
-		work: map[compute.QueueName]*work{}, host: map[compute.HostID]map[*known]bool{}, partitions: partitions, later: map[key]bool{},
+		work: map[compute.QueueName]*work{}, host: map[compute.HostID]map[*known]bool{}, partitions: partitions,
+		later: map[key]bool{},
 	}
 }
 

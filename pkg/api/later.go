@@ -40,7 +40,12 @@ func (v *instances) unreads() int {
 // trouble is what this node cannot do though it is ready.
 func (s *Server) trouble() (lines []string) {
 	if n := s.views.instances.unreads(); n > 0 {
-		lines = append(lines, fmt.Sprintf("the records of %d instances are of a later schema than %d, the newest that this node reads: upgrade it", n, wire.Schema))
+		lines = append(lines,
+			fmt.Sprintf(
+				"the records of %d instances are of a later schema than %d, the newest that this node reads: "+
+					"upgrade it",
+				n, wire.Schema,
+			))
 	}
 	return lines
 }

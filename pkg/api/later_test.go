@@ -41,7 +41,14 @@ func TestInstancesOfALaterVersion(t *testing.T) {
 	if recs := n.published(); len(recs) != 0 {
 		t.Errorf("a refusal published %+v", recs)
 	}
-	n.Requests([]wire.Record{wire.EncodeRequest(compute.Request{Op: compute.OpBoot, Project: "default", Instance: id1, Boot: &compute.Boot{Flavor: "m1.small"}})}, true)
+	n.Requests(
+		[]wire.Record{
+			wire.EncodeRequest(compute.Request{
+				Op: compute.OpBoot, Project: "default", Instance: id1, Boot: &compute.Boot{Flavor: "m1.small"},
+			}),
+		},
+		true,
+	)
 	n.do("GET", "/v1/instances/"+string(id1), nil).refused(503, compute.KindUnavailable)
 	n.show(id2)
 	n.Instances([]wire.Record{now}, true) // by this version again

@@ -75,7 +75,9 @@ func (w *wide) news(i int) compute.QueueAdvice {
 }
 
 func (w *wide) beacon(i int) compute.Beacon {
-	return compute.Beacon{Host: compute.HostID(fmt.Sprintf("h%05d", i)), Waiting: []compute.QueueName{w.queue(i % 100).Name}}
+	return compute.Beacon{
+		Host: compute.HostID(fmt.Sprintf("h%05d", i)), Waiting: []compute.QueueName{w.queue(i % 100).Name},
+	}
 }
 
 // get asks, and answers the marker of the next page.
@@ -117,10 +119,12 @@ func (w *wide) taken() map[string]func() {
 	one := wire.EncodeQueue(w.queue(7))
 	few := compute.Advice{At: start, About: []compute.QueueAdvice{w.news(3), w.news(5)}}
 	return map[string]func(){
-		"record of a queue":   func() { w.Queues([]wire.Record{one}, true) },
-		"queue goes, is back": func() { w.Queues([]wire.Record{wire.Tombstone(wire.KeyQueue(w.queue(7).Name)), one}, true) },
-		"advice about two":    func() { w.Advice([]wire.Record{wire.EncodeAdvice(few)}, true) },
-		"beacon":              func() { w.hears(w.beacon(1)) },
+		"record of a queue": func() { w.Queues([]wire.Record{one}, true) },
+		"queue goes, is back": func() {
+			w.Queues([]wire.Record{wire.Tombstone(wire.KeyQueue(w.queue(7).Name)), one}, true)
+		},
+		"advice about two": func() { w.Advice([]wire.Record{wire.EncodeAdvice(few)}, true) },
+		"beacon":           func() { w.hears(w.beacon(1)) },
 	}
 }
 
@@ -139,7 +143,8 @@ func TestQueuesMatchAModel(t *testing.T) {
 			}
 			q := compute.Queue{
 				Name: name, Flavor: rapid.SampledFrom(flavors[1:]).Draw(rt, "flavor"),
-				State: rapid.SampledFrom([]compute.QueueState{compute.QueueOpen, compute.QueueClosed}).Draw(rt, "state"),
+				State: rapid.SampledFrom([]compute.QueueState{compute.QueueOpen, compute.QueueClosed}).Draw(rt,
+					"state"),
 				Error: rapid.SampledFrom([]string{"", "", "no"}).Draw(rt, "error"),
 			}
 			v.put(&q)
@@ -184,7 +189,10 @@ func TestWalkThroughQueues(t *testing.T) {
 	n := newNode(t)
 	put := func(names ...string) {
 		for _, name := range names {
-			q := compute.Queue{Name: compute.QueueName(name), Flavor: "m1", Resources: compute.Resources{compute.VCPU: 1}, TopicID: "1"}
+			q := compute.Queue{
+				Name: compute.QueueName(name), Flavor: "m1", Resources: compute.Resources{compute.VCPU: 1},
+				TopicID: "1",
+			}
 			n.Queues([]wire.Record{wire.EncodeQueue(q)}, true)
 		}
 	}
@@ -207,7 +215,8 @@ func TestWalkThroughQueues(t *testing.T) {
 	equal(t, "last page", []string{"h", "next="}, names(page("limit=2&marker=f")))
 	gone("h")
 	equal(t, "behind all", []string{"next="}, names(page("marker=f")))
-	equal(t, "marker that was never a queue", []string{"e", "f", "next="}, names(page("marker="+url.QueryEscape("d.zzz"))))
+	equal(t, "marker that was never a queue", []string{"e", "f", "next="},
+		names(page("marker="+url.QueryEscape("d.zzz"))))
 }
 
 // TestHostsComeAndGo: a host that is forgotten is on no page any more.
@@ -251,7 +260,9 @@ func TestBeginningsMatchAScan(t *testing.T) {
 			want = meant(func(_, name string) bool { return name == ref })
 		}
 		if want == nil {
-			want = meant(func(id, name string) bool { return strings.HasPrefix(id, ref) || strings.HasPrefix(name, ref) })
+			want = meant(func(id, name string) bool {
+				return strings.HasPrefix(id, ref) || strings.HasPrefix(name, ref)
+			})
 		}
 		var got []compute.InstanceID
 		for _, k := range v.refer("default", ref) {
@@ -268,7 +279,8 @@ func TestBeginningsMatchAScan(t *testing.T) {
 func TestRefusedLists(t *testing.T) {
 	n := newNode(t)
 	for query, want := range map[string][2]string{
-		"limit=0": {"limit", "0"}, "limit=1001": {"limit", "1001"}, "limit=x": {"limit", "x"}, "limit=-1": {"limit", "-1"},
+		"limit=0": {"limit", "0"}, "limit=1001": {"limit", "1001"}, "limit=x": {"limit", "x"},
+		"limit=-1":                         {"limit", "-1"},
 		"flavor=" + url.QueryEscape("a b"): {"flavor", "a b"},
 	} {
 		p := n.do("GET", "/v1/queues?"+query, nil).refused(422, compute.KindInvalid)

@@ -62,7 +62,9 @@ func wrongQuery(raw string, params []*huma.Param) *huma.ErrorDetail {
 	for name, values := range query {
 		for _, v := range append(values, name) {
 			if !utf8.ValidString(v) {
-				return &huma.ErrorDetail{Location: "query." + strings.ToValidUTF8(name, "�"), Message: "is not valid UTF-8"}
+				return &huma.ErrorDetail{
+					Location: "query." + strings.ToValidUTF8(name, "�"), Message: "is not valid UTF-8",
+				}
 			}
 		}
 		if list, known := lists[name]; known && !list && len(values) > 1 {

@@ -34,15 +34,25 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return nil
 	}
 	m := &Metrics{}
-	m.requests = m.Counters("berth_api_requests_total", "HTTP requests answered, by operation and status.", "operation", "status")
-	m.took = m.Histograms("berth_api_request_seconds", "Seconds until a request was answered, by operation.", telemetry.Short(), "operation")
-	m.refused = m.Counters("berth_api_refused_total", "HTTP requests refused, by the kind of the problem and its reason code, if there is one.", "kind", "reason")
-	m.boots = m.Counters("berth_api_boots_total", "Boots answered with 202: new ones, and repetitions of earlier ones.", "boot")
-	m.publish = m.Histograms("berth_api_publish_seconds", "Seconds until Kafka answered a publication, by the kind of error or ok.", telemetry.Short(), "result")
-	m.waiting = m.Gauges("berth_api_waiting", "Requests that wait for Kafka now: publications, and readers that catch up.", "what")
-	m.silent = m.Gauges("berth_api_kafka_silent_seconds", "Seconds since Kafka last failed to answer and nothing succeeded; 0 while it answers.", "what")
-	m.age = m.Gauges("berth_api_view_age_seconds", "Seconds since this node last took a record of the topic, or began to read it.", "view")
-	m.later = m.Gauges("berth_api_later_instances", "Instances whose record a later version of Berth wrote: this node shows none of them.")
+	m.requests = m.Counters("berth_api_requests_total", "HTTP requests answered, by operation and status.",
+		"operation", "status")
+	m.took = m.Histograms("berth_api_request_seconds", "Seconds until a request was answered, by operation.",
+		telemetry.Short(), "operation")
+	m.refused = m.Counters("berth_api_refused_total",
+		"HTTP requests refused, by the kind of the problem and its reason code, if there is one.", "kind",
+		"reason")
+	m.boots = m.Counters("berth_api_boots_total",
+		"Boots answered with 202: new ones, and repetitions of earlier ones.", "boot")
+	m.publish = m.Histograms("berth_api_publish_seconds",
+		"Seconds until Kafka answered a publication, by the kind of error or ok.", telemetry.Short(), "result")
+	m.waiting = m.Gauges("berth_api_waiting",
+		"Requests that wait for Kafka now: publications, and readers that catch up.", "what")
+	m.silent = m.Gauges("berth_api_kafka_silent_seconds",
+		"Seconds since Kafka last failed to answer and nothing succeeded; 0 while it answers.", "what")
+	m.age = m.Gauges("berth_api_view_age_seconds",
+		"Seconds since this node last took a record of the topic, or began to read it.", "view")
+	m.later = m.Gauges("berth_api_later_instances",
+		"Instances whose record a later version of Berth wrote: this node shows none of them.")
 	return telemetry.Shared(r, m)
 }
 

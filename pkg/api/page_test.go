@@ -79,7 +79,9 @@ func (w *walked) step(rt *rapid.T) {
 		})}, true)
 		w.there[id] = true
 	case 1, 2: // decided or changed
-		state := rapid.SampledFrom([]compute.State{compute.StateQueued, compute.StateActive, compute.StateDeleted}).Draw(rt, "state")
+		state := rapid.SampledFrom([]compute.State{
+			compute.StateQueued, compute.StateActive, compute.StateDeleted,
+		}).Draw(rt, "state")
 		w.has(instance(id, "", state, func(i *compute.Instance) { i.AcceptedAt = at }))
 		w.there[id] = true
 	case 3: // forgotten
@@ -117,10 +119,13 @@ func TestListsOfNamesPage(t *testing.T) {
 		n.has(instance(compute.InstanceID(fmt.Sprintf("%08d-1111-4111-8111-111111111111", i)), "", compute.StateActive,
 			func(in *compute.Instance) { in.Project = compute.Project(fmt.Sprintf("p%d", i)) }))
 		into[rest.Change](n.do("POST", "/v1/flavors", rest.Flavor{
-			Name: compute.FlavorName(fmt.Sprintf("f%d", i)), Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1, compute.DiskGB: 1},
+			Name:      compute.FlavorName(fmt.Sprintf("f%d", i)),
+			Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1, compute.DiskGB: 1},
 		}), 200)
 	}
-	for path, count := range map[string]int{"/v1/queues": 3, "/v1/hosts": 7, "/v1/flavors": 8, "/v1/capabilities": 2, "/v1/quotas": 8} {
+	for path, count := range map[string]int{
+		"/v1/queues": 3, "/v1/hosts": 7, "/v1/flavors": 8, "/v1/capabilities": 2, "/v1/quotas": 8,
+	} {
 		whole := n.names(path, 1000)
 		if len(whole) != count || !slices.IsSorted(whole) {
 			t.Errorf("%s: %v, want %d", path, whole, count)
@@ -180,22 +185,26 @@ func TestFields(t *testing.T) {
 	n := newNode(t)
 	n.has(instance(id1, "web", compute.StateActive), instance(id2, "db", compute.StateQueued))
 	for query, want := range map[string]string{
-		"fields=name,state":        `{"items":[{"id":"` + string(id1) + `","name":"web","state":"active"},{"id":"` + string(id2) + `","name":"db","state":"queued"}]}`,
-		"fields=id&name=web":       `{"items":[{"id":"` + string(id1) + `"}]}`,
-		"fields=host,with":         `{"items":[{"id":"` + string(id1) + `","host":"h1"},{"id":"` + string(id2) + `"}]}`,
-		"fields=state&limit=1":     `{"items":[{"id":"` + string(id1) + `","state":"active"}],"next":"` + fmt.Sprint(start.UnixNano()) + "_" + string(id1) + `"}`,
+		"fields=name,state": `{"items":[{"id":"` + string(id1) +
+			`","name":"web","state":"active"},{"id":"` + string(id2) + `","name":"db","state":"queued"}]}`,
+		"fields=id&name=web": `{"items":[{"id":"` + string(id1) + `"}]}`,
+		"fields=host,with":   `{"items":[{"id":"` + string(id1) + `","host":"h1"},{"id":"` + string(id2) + `"}]}`,
+		"fields=state&limit=1": `{"items":[{"id":"` + string(id1) + `","state":"active"}],"next":"` +
+			fmt.Sprint(start.UnixNano()) + "_" + string(id1) + `"}`,
 		"fields=name&name=nothing": `{"items":[]}`,
 	} {
 		if a := n.do("GET", "/v1/instances?"+query, nil); a.status != 200 || strings.TrimSpace(string(a.body)) != want {
 			t.Errorf("%s: %d\n got %s\nwant %s", query, a.status, a.body, want)
 		}
 	}
-	if a := n.do("GET", path(id1)+"?fields=flavor", nil); strings.TrimSpace(string(a.body)) != `{"id":"`+string(id1)+`","flavor":"m1.small"}` {
+	if a := n.do("GET", path(id1)+"?fields=flavor",
+		nil); strings.TrimSpace(string(a.body)) != `{"id":"`+string(id1)+`","flavor":"m1.small"}` {
 		t.Errorf("%s", a.body)
 	}
 	for _, at := range []string{"/v1/instances?fields=id,colour", path(id1) + "?fields=colour"} {
 		p := n.do("GET", at, nil).refused(422, compute.KindInvalid)
-		if p.Field != "fields" || p.Value != "colour" || !strings.Contains(p.Remedy, "id, project, name, state, reason, waiting, flavor") {
+		if p.Field != "fields" || p.Value != "colour" ||
+			!strings.Contains(p.Remedy, "id, project, name, state, reason, waiting, flavor") {
 			t.Errorf("%s: %+v", at, p)
 		}
 	}
@@ -211,7 +220,8 @@ func TestAllFieldsCanBeChosen(t *testing.T) {
 	for _, f := range instanceFields {
 		names = append(names, f.name)
 	}
-	equal(t, "all fields", whole, into[map[string]any](n.do("GET", path(id1)+"?fields="+strings.Join(names, ","), nil), 200))
+	equal(t, "all fields", whole,
+		into[map[string]any](n.do("GET", path(id1)+"?fields="+strings.Join(names, ","), nil), 200))
 	data, err := json.Marshal(chosen{instance: rest.Instance{}, only: fields{"id"}})
 	if err != nil || string(data) != `{"id":""}` {
 		t.Errorf("%s %v", data, err)

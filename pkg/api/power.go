@@ -13,21 +13,32 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-const powerDescription = `Answered once the request cannot be lost; the instance shows it as command until its host has answered, and then as answer. ` +
-	`A newer command takes the place of one that is not answered yet. With a command id of the caller's own it may be repeated: the last command with the same id is not done again. ` +
-	`409 unless the instance is active (or unknown: then its host acts on it when it is back).`
+const powerDescription = "Answered once the request cannot be lost; the instance shows it as command until its " +
+	"host has answered, " +
+	"and then as answer. A newer command takes the place of one that is not answered yet. With a command id " +
+	"of the caller's own it may be repeated: the last command with the same id is not done again. 409 unless " +
+	"the instance is active (or unknown: then its host acts on it when it is back)."
 
 func (s *Server) routePower(api huma.API) {
 	for _, w := range []struct {
 		op            compute.RequestOp
 		summary, more string
 	}{
-		{compute.OpStop, "Stop a machine", " The guest is asked to shut down, and cut off if it does not within the host's patience (30 s); hard cuts it off at once. It keeps its share of its host and of the quota."},
+		{
+			compute.OpStop, "Stop a machine",
+			" The guest is asked to shut down, and cut off if it does not within the host's patience (30 s); " +
+				"hard cuts it off at once. It keeps its share of its host and of the quota.",
+		},
 		{compute.OpStart, "Start a stopped machine again, from its disk", ""},
-		{compute.OpReboot, "Reboot a running machine", " Soft as stop and start do, hard by a reset. 409 if it is stopped. Done at most once; answer.failed says why it was not."},
+		{
+			compute.OpReboot, "Reboot a running machine",
+			" Soft as stop and start do, hard by a reset. 409 if it is stopped. Done at most once; " +
+				"answer.failed says why it was not.",
+		},
 	} {
 		route(s, api, huma.Operation{
-			OperationID: w.op.String() + "-instance", Method: http.MethodPost, Path: "/v1/instances/{id}/" + w.op.String(), Tags: []string{"instances"},
+			OperationID: w.op.String() + "-instance", Method: http.MethodPost,
+			Path: "/v1/instances/{id}/" + w.op.String(), Tags: []string{"instances"},
 			DefaultStatus: http.StatusAccepted, Summary: w.summary, Description: powerDescription + w.more,
 		}, func(ctx context.Context, in *powerInput) (*powerOutput, error) { return s.power(ctx, in, w.op) })
 	}
@@ -83,7 +94,8 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 			return nil, err
 		}
 	}
-	return &powerOutput{Location: location(at), Body: rest.PowerAsked{ID: at.id, Op: op.String(), Command: wish.Command}}, nil
+	asked := rest.PowerAsked{ID: at.id, Op: op.String(), Command: wish.Command}
+	return &powerOutput{Location: location(at), Body: asked}, nil
 }
 
 // mayPower refuses what makes no sense as far as is known. The conductor has the
@@ -97,7 +109,8 @@ func mayPower(k known, op compute.RequestOp, c compute.CommandID) error {
 	before, was := i.Commanded(c)
 	switch {
 	case was && before != op:
-		return compute.Conflict("command", string(c), "was given to "+before.String(), "give each command an id of its own")
+		return compute.Conflict("command", string(c), "was given to "+before.String(),
+			"give each command an id of its own")
 	case was:
 		return nil
 	case i.State != compute.StateActive:

@@ -60,10 +60,14 @@ func TestPowerRefusals(t *testing.T) {
 	into[rest.Instance](n.do("POST", "/v1/instances", rest.Boot{ID: id2, Flavor: "m1.small"}), 202)
 	n.published()
 	n.do("POST", path(id2)+"/stop", nil).refused(409, compute.KindConflict)
-	for _, s := range []compute.State{compute.StateQueued, compute.StateStarting, compute.StateDeleting, compute.StateDeleted, compute.StateError} {
+	for _, s := range []compute.State{
+		compute.StateQueued, compute.StateStarting, compute.StateDeleting, compute.StateDeleted,
+		compute.StateError,
+	} {
 		n.has(instance(id1, "web", s))
 		for _, verb := range []string{"stop", "start", "reboot"} {
-			if p := n.do("POST", path(id1)+"/"+verb, nil).refused(409, compute.KindConflict); p.Field != "instance" || p.Message != "is "+s.String() {
+			if p := n.do("POST", path(id1)+"/"+verb, nil).refused(409,
+				compute.KindConflict); p.Field != "instance" || p.Message != "is "+s.String() {
 				t.Errorf("%s of what is %s: %+v", verb, s, p)
 			}
 		}
@@ -71,12 +75,14 @@ func TestPowerRefusals(t *testing.T) {
 	n.has(instance(id1, "web", compute.StateActive, func(i *compute.Instance) {
 		i.Power, i.Stopped = compute.PowerStopped, &compute.Reason{Code: compute.MachineKilled, Detail: "signal 9"}
 	}))
-	if p := n.do("POST", path(id1)+"/reboot", nil).refused(409, compute.KindConflict); p.Reason == nil || p.Reason.Code != compute.MachineKilled || p.Remedy != "start it instead" {
+	if p := n.do("POST", path(id1)+"/reboot", nil).refused(409, compute.KindConflict); p.Reason == nil ||
+		p.Reason.Code != compute.MachineKilled || p.Remedy != "start it instead" {
 		t.Errorf("reboot of a stopped one: %+v", p)
 	}
 	n.do("POST", path(id1)+"/start", rest.PowerWish{Hard: true}).refused(422, compute.KindInvalid)
 	n.do("POST", path(id1)+"/stop", `{"soft": true}`).refused(422, compute.KindInvalid)
-	n.do("POST", path(id1)+"/stop", rest.PowerWish{Command: compute.CommandID(make([]byte, 129))}).refused(422, compute.KindInvalid)
+	n.do("POST", path(id1)+"/stop", rest.PowerWish{Command: compute.CommandID(make([]byte, 129))}).refused(422,
+		compute.KindInvalid)
 	n.do("POST", path(id3)+"/stop", nil).refused(404, compute.KindNotFound)
 	n.do("POST", path("x")+"/stop", nil).refused(422, compute.KindInvalid)
 	if recs := n.published(); len(recs) != 0 {
@@ -94,12 +100,14 @@ func TestPowerAgain(t *testing.T) {
 		i.Answer = &compute.PowerAnswer{Op: compute.OpStop, Command: "s1"}
 	}))
 	for verb, c := range map[string]compute.CommandID{"reboot": "r2", "stop": "s1"} {
-		if got := into[rest.PowerAsked](n.do("POST", path(id1)+"/"+verb, rest.PowerWish{Command: c}), 202); got.Command != c || len(n.published()) != 0 {
+		if got := into[rest.PowerAsked](n.do("POST", path(id1)+"/"+verb, rest.PowerWish{Command: c}),
+			202); got.Command != c || len(n.published()) != 0 {
 			t.Errorf("%s again: %+v", verb, got)
 		}
 	}
 	for verb, c := range map[string]compute.CommandID{"reboot": "s1", "stop": "r2"} {
-		if p := n.do("POST", path(id1)+"/"+verb, rest.PowerWish{Command: c}).refused(409, compute.KindConflict); p.Field != "command" || p.Value != string(c) {
+		if p := n.do("POST", path(id1)+"/"+verb, rest.PowerWish{Command: c}).refused(409,
+			compute.KindConflict); p.Field != "command" || p.Value != string(c) {
 			t.Errorf("%s with the id of another command: %+v", verb, p)
 		}
 	}
@@ -129,7 +137,9 @@ func TestShowWhyStopped(t *testing.T) {
 	if got.Power != "stopped" {
 		t.Errorf("power %q", got.Power)
 	}
-	equal(t, "stopped", &rest.Reason{Code: compute.GuestPanicked, Message: "the guest panicked: vcpu 0", Detail: "vcpu 0"}, got.Stopped)
+	equal(t, "stopped",
+		&rest.Reason{Code: compute.GuestPanicked, Message: "the guest panicked: vcpu 0", Detail: "vcpu 0"},
+		got.Stopped)
 	equal(t, "command", &rest.PowerCommand{Op: "start", Command: "t1", At: start}, got.Command)
 	equal(t, "answer", &rest.PowerAnswer{Op: "reboot", Command: "r1", Failed: "it is stopped", At: start}, got.Answer)
 }

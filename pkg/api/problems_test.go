@@ -93,7 +93,8 @@ func TestEveryRefusalIsAProblem(t *testing.T) {
 // badRequests spoils an operation in all the ways its description allows.
 func (d document) badRequests(path, method string, op *operation) []bad {
 	asJSON := http.Header{"Content-Type": {"application/json"}}
-	target := strings.NewReplacer("{id}", string(id1), "{host}", "h1", "{queue}", "m1.small", "{flavor}", "m1.small", "{axis}", "gpu", "{project}", "web").Replace(path)
+	target := strings.NewReplacer("{id}", string(id1), "{host}", "h1", "{queue}", "m1.small", "{flavor}",
+		"m1.small", "{axis}", "gpu", "{project}", "web").Replace(path)
 	all := []bad{
 		{"unknown query parameter", method, target + "?nonsense=1", "{}", asJSON},
 	}
@@ -104,11 +105,16 @@ func (d document) badRequests(path, method string, op *operation) []bad {
 		switch p.In {
 		case "path":
 			for _, value := range []string{"Not A Name!", strings.Repeat("x", 300), "%00", "\x00"} {
-				all = append(all, bad{"path", method, strings.Replace(path, "{"+p.Name+"}", url.PathEscape(value), 1), valid(op), asJSON})
+				all = append(all, bad{
+					"path", method, strings.Replace(path, "{"+p.Name+"}", url.PathEscape(value), 1), valid(op),
+					asJSON,
+				})
 			}
 		case "query":
 			for _, value := range spoiled(p.Schema, p.Name) {
-				all = append(all, bad{"query", method, target + "?" + p.Name + "=" + url.QueryEscape(value), valid(op), asJSON})
+				all = append(all, bad{
+					"query", method, target + "?" + p.Name + "=" + url.QueryEscape(value), valid(op), asJSON,
+				})
 			}
 		}
 	}
@@ -148,7 +154,9 @@ func valid(op *operation) string {
 func spoiled(p property, name string) []string {
 	switch {
 	case p.Type == "integer":
-		return []string{"x", fmt.Sprintf("%.0f", *p.Minimum-1), fmt.Sprintf("%.0f", *p.Maximum+1), "99999999999999999999"}
+		return []string{
+			"x", fmt.Sprintf("%.0f", *p.Minimum-1), fmt.Sprintf("%.0f", *p.Maximum+1), "99999999999999999999",
+		}
 	case p.Type == "boolean":
 		return []string{"perhaps"}
 	case p.Type == "array" && name == "state":
@@ -200,7 +208,8 @@ func (j referee) wrong(a answer) string {
 		return fmt.Sprint("answered ", a.status)
 	case a.header.Get("Content-Type") != "application/problem+json":
 		return "content type " + a.header.Get("Content-Type")
-	case p.Status != a.status || p.Title != http.StatusText(a.status) || p.Type != "urn:berth:problem:"+p.Kind || p.Detail == "":
+	case p.Status != a.status || p.Title != http.StatusText(a.status) || p.Type != "urn:berth:problem:"+p.Kind ||
+		p.Detail == "":
 		return "incomplete"
 	case p.Remedy == "":
 		return "no remedy"

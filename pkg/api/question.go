@@ -101,7 +101,8 @@ func (t *tenant) inStates(q question) []source {
 	var out []source
 	for s, list := range t.in {
 		s := compute.State(s)
-		if len(q.states) == 0 || slices.Contains(q.states, s) || s.OnHost() && slices.Contains(q.states, compute.StateUnknown) {
+		if len(q.states) == 0 || slices.Contains(q.states, s) ||
+			s.OnHost() && slices.Contains(q.states, compute.StateUnknown) {
 			out = append(out, behind(list, q.after))
 		}
 	}

@@ -91,7 +91,9 @@ func fromHuma(m *huma.ErrorModel) *rest.Problem {
 	p := &rest.Problem{Status: m.Status, Title: m.Title, Message: m.Detail, Kind: rest.Foreign(m.Status).Kind}
 	for _, e := range m.Errors {
 		if e != nil {
-			p.Errors = append(p.Errors, rest.Defect{Message: e.Message, Location: e.Location, Value: shortValue(e.Value)})
+			p.Errors = append(p.Errors, rest.Defect{
+				Message: e.Message, Location: e.Location, Value: shortValue(e.Value),
+			})
 		}
 	}
 	switch {
@@ -99,7 +101,8 @@ func fromHuma(m *huma.ErrorModel) *rest.Problem {
 		p.Errors, p.Message, p.Remedy = nil, "something went wrong on the server", "see its log"
 	case len(p.Errors) > 0:
 		first := p.Errors[0]
-		p.Field, p.Value, p.Message, p.Remedy = fieldOf(first.Location), scalar(first.Value), first.Message, "see /docs for what it takes"
+		p.Field, p.Value, p.Message, p.Remedy = fieldOf(first.Location), scalar(first.Value), first.Message,
+			"see /docs for what it takes"
 		if strings.HasPrefix(first.Message, "expected") {
 			p.Message, p.Remedy = "does not fit", first.Message
 		}

@@ -42,7 +42,8 @@ func (in *bootInput) keyed(p compute.Project) (compute.InstanceID, error) {
 	refuse := func(message string) (compute.InstanceID, error) {
 		return "", &compute.Error{
 			Kind: compute.KindInvalid, Field: keyHeader, Value: key, Message: message,
-			Remedy: "give 1 to 255 printable ASCII characters, the same for every repetition of one request and for nothing else",
+			Remedy: "give 1 to 255 printable ASCII characters, the same for every repetition of one request and " +
+				"for nothing else",
 		}
 	}
 	switch {
@@ -57,7 +58,8 @@ func (in *bootInput) keyed(p compute.Project) (compute.InstanceID, error) {
 	}
 	id := wire.KeyedInstance(p, key)
 	if in.Body.ID != "" && in.Body.ID != id {
-		return "", compute.Invalid("id", string(in.Body.ID), "the "+keyHeader+" stands for "+string(id)+": leave the id out, or the header")
+		return "", compute.Invalid("id", string(in.Body.ID),
+			"the "+keyHeader+" stands for "+string(id)+": leave the id out, or the header")
 	}
 	return id, nil
 }
@@ -122,7 +124,8 @@ func (s *Server) settle(ctx context.Context, req *compute.Request, in *bootInput
 			return nil, err // a repetition at a newer node says whether it is this one
 		}
 		return nil, taken(at)
-	case len(differences(*k.boot(), *req.Boot)) == 0: // it is this one, or the very same; when it came the log says by its own clock
+	case len(differences(*k.boot(), *req.Boot)) == 0:
+		// It is this one, or the very same; when it came the log says by its own clock.
 		s.metrics.accepted()
 		return s.accepted(known{request: req}), nil
 	}
@@ -198,8 +201,9 @@ func (t *turns) take(ctx context.Context, at key) (done func(), err error) {
 		case <-before:
 		case <-ctx.Done():
 			return nil, &compute.Error{
-				Kind: compute.KindTimeout, Field: "id", Value: string(at.id), Message: "an earlier request for it is still under way",
-				Remedy: "ask for it, or repeat the request", Cause: ctx.Err(),
+				Kind: compute.KindTimeout, Field: "id", Value: string(at.id),
+				Message: "an earlier request for it is still under way",
+				Remedy:  "ask for it, or repeat the request", Cause: ctx.Err(),
 			}
 		}
 		if before, err = t.claim(at, mine, false); err != nil {
@@ -224,7 +228,8 @@ func (t *turns) claim(at key, mine chan struct{}, newcomer bool) (before chan st
 	case !taken:
 		t.busy[at] = mine
 	case newcomer && t.waiting >= t.most:
-		return nil, tooMany("limits.publishing", strconv.Itoa(t.most), "so many wait for earlier requests with their id or key already")
+		return nil, tooMany("limits.publishing", strconv.Itoa(t.most),
+			"so many wait for earlier requests with their id or key already")
 	case newcomer:
 		t.waiting++
 	}

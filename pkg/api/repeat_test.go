@@ -74,15 +74,20 @@ func TestKeyIsOneInstance(t *testing.T) {
 	if first.ID != wire.KeyedInstance("default", "deploy-42") {
 		t.Errorf("id %s", first.ID)
 	}
-	for name, n := range map[string]*node{"same node": c.nodes[0], "another node": c.nodes[1], "after a restart": c.join(t)} {
-		if again := into[rest.Instance](n.keyedBoot(plain, "deploy-42"), 202); again.ID != first.ID || !again.AcceptedAt.Equal(first.AcceptedAt) {
+	for name, n := range map[string]*node{
+		"same node": c.nodes[0], "another node": c.nodes[1], "after a restart": c.join(t),
+	} {
+		if again := into[rest.Instance](n.keyedBoot(plain, "deploy-42"), 202); again.ID != first.ID ||
+			!again.AcceptedAt.Equal(first.AcceptedAt) {
 			t.Errorf("%s: %+v, want %+v", name, again, first)
 		}
 		if len(n.published()) != 0 {
 			t.Errorf("%s: published again", name)
 		}
 	}
-	elsewhere := into[rest.Instance](c.nodes[0].keyedBoot(`{"flavor":"m1.small","name":"web","project":"p"}`, "deploy-42"), 202)
+	elsewhere := into[rest.Instance](
+		c.nodes[0].keyedBoot(`{"flavor":"m1.small","name":"web","project":"p"}`, "deploy-42"), 202,
+	)
 	if elsewhere.ID == first.ID {
 		t.Error("another project's key is another machine")
 	}
@@ -91,15 +96,19 @@ func TestKeyIsOneInstance(t *testing.T) {
 func TestKeyWithAnotherBody(t *testing.T) {
 	c := newCluster(t, 2)
 	first := into[rest.Instance](c.nodes[0].keyedBoot(plain, "deploy-42"), 202)
-	for name, n := range map[string]*node{"another node": c.nodes[1], "same node": c.nodes[0], "after a restart": c.join(t)} {
+	for name, n := range map[string]*node{
+		"another node": c.nodes[1], "same node": c.nodes[0], "after a restart": c.join(t),
+	} {
 		p := n.keyedBoot(other, "deploy-42").refused(409, compute.KindConflict)
-		if p.Field != keyHeader || p.Value != "deploy-42" || !strings.Contains(p.Remedy, "/v1/instances/"+string(first.ID)) {
+		if p.Field != keyHeader || p.Value != "deploy-42" ||
+			!strings.Contains(p.Remedy, "/v1/instances/"+string(first.ID)) {
 			t.Errorf("%s: %+v", name, p)
 		}
 		if p.Reason == nil || p.Reason.Code != compute.RequestDiffers || p.Reason.Detail != "name, attempts" {
 			t.Errorf("%s: reason %+v", name, p.Reason)
 		}
-		p = n.do("POST", "/v1/instances", rest.Boot{ID: first.ID, Flavor: "m1.small", Name: "db"}).refused(409, compute.KindConflict)
+		p = n.do("POST", "/v1/instances", rest.Boot{ID: first.ID, Flavor: "m1.small", Name: "db"}).refused(409,
+			compute.KindConflict)
 		if p.Field != "id" || p.Value != string(first.ID) || p.Reason.Detail != "name" {
 			t.Errorf("%s: %+v", name, p)
 		}
@@ -123,7 +132,9 @@ func TestKeyRefusals(t *testing.T) {
 		"not ASCII":          {plain, []string{"schlüssel"}, keyHeader, "not printable ASCII"},
 		"control characters": {plain, []string{"a\tb"}, keyHeader, "not printable ASCII"},
 		"given twice":        {plain, []string{"a", "b"}, keyHeader, "more than once"},
-		"an id besides":      {`{"flavor":"m1.small","id":"` + string(id1) + `"}`, []string{"a"}, "id", "leave the id out"},
+		"an id besides": {
+			`{"flavor":"m1.small","id":"` + string(id1) + `"}`, []string{"a"}, "id", "leave the id out",
+		},
 	} {
 		p := n.keyedBoot(c.body, c.keys...).refused(422, compute.KindInvalid)
 		if p.Field != c.field || !strings.Contains(p.Detail, c.want) || p.Remedy == "" {
@@ -135,7 +146,8 @@ func TestKeyRefusals(t *testing.T) {
 	}
 	id := wire.KeyedInstance("default", "a")
 	for _, ok := range []answer{
-		n.keyedBoot(`{"flavor":"m1.small","id":"`+string(id)+`"}`, "a"), n.keyedBoot(plain, strings.Repeat("k", maxKey)), n.keyedBoot(plain, "{ }~!"),
+		n.keyedBoot(`{"flavor":"m1.small","id":"`+string(id)+`"}`, "a"),
+		n.keyedBoot(plain, strings.Repeat("k", maxKey)), n.keyedBoot(plain, "{ }~!"),
 	} {
 		into[rest.Instance](ok, 202)
 	}
@@ -149,14 +161,16 @@ func TestKeyAfterTheEnd(t *testing.T) {
 		n := newNode(t)
 		n.offer()
 		n.has(instance(id, "web", state))
-		if got := into[rest.Instance](n.keyedBoot(plain, "deploy-42"), 202); got.State != rest.State(state.String()) || len(n.published()) != 0 {
+		if got := into[rest.Instance](n.keyedBoot(plain, "deploy-42"),
+			202); got.State != rest.State(state.String()) || len(n.published()) != 0 {
 			t.Errorf("%s: answered %s", state, got.State)
 		}
 		n.keyedBoot(other, "deploy-42").refused(409, compute.KindConflict)
 	}
 	n := newNode(t)
 	n.offer()
-	n.has(compute.Instance{ID: id, Project: "default", State: compute.StateDeleted, EndedAt: start}) // deleted before anybody booted it
+	// deleted before anybody booted it
+	n.has(compute.Instance{ID: id, Project: "default", State: compute.StateDeleted, EndedAt: start})
 	if got := into[rest.Instance](n.keyedBoot(plain, "deploy-42"), 202); got.State != "deleted" {
 		t.Errorf("answered %s", got.State)
 	}
@@ -165,7 +179,8 @@ func TestKeyAfterTheEnd(t *testing.T) {
 // TestUserDataOfTheEnded is dropped with the machine: a repetition cannot be
 // told from it by its user data, but by everything else.
 func TestUserDataOfTheEnded(t *testing.T) {
-	const with, without, differs = `{"flavor":"m1.small","name":"web","user_data":"aGk="}`, plain, `{"flavor":"m1.small","name":"db","user_data":"aGk="}`
+	const with, without, differs = `{"flavor":"m1.small","name":"web","user_data":"aGk="}`, plain,
+		`{"flavor":"m1.small","name":"db","user_data":"aGk="}`
 	id := wire.KeyedInstance("default", "deploy-42")
 	for _, c := range []struct {
 		state compute.State
@@ -202,7 +217,8 @@ func TestKeyWhenKafkaIsSilent(t *testing.T) {
 	n.offer()
 	n.sync = func() error { return errors.New("no leader") }
 	a := n.keyedBoot(plain, "deploy-42")
-	if p := a.refused(503, compute.KindUnavailable); a.header.Get("Retry-After") == "" || !strings.Contains(p.Remedy, "nothing was done") {
+	if p := a.refused(503, compute.KindUnavailable); a.header.Get("Retry-After") == "" ||
+		!strings.Contains(p.Remedy, "nothing was done") {
 		t.Errorf("%+v %v", p, a.header)
 	}
 	if len(n.published()) != 0 {

@@ -53,7 +53,8 @@ func humaConfig(transform huma.Transformer) huma.Config {
 				Title:   "Berth",
 				Version: version,
 				Description: "Boot machines on hosts that pull their work. " +
-					"Every refusal is a problem document (RFC 9457) with a stable kind and, where there is one, a reason with its numbers.",
+					"Every refusal is a problem document (RFC 9457) with a stable kind and, where there is " +
+					"one, a reason with its numbers.",
 				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
 			},
 			Components: &huma.Components{

@@ -62,8 +62,9 @@ func judge(topic string, err error) (outcome, error) {
 		return answered, err
 	case errors.As(err, &e) && e.Kind == compute.KindForbidden:
 		return answered, &compute.Error{
-			Op: "publish", Kind: compute.KindUnavailable, Field: "topic", Value: topic, Message: "Kafka does not let this node write to it",
-			Remedy: "the operator has to allow it", Cause: err,
+			Op: "publish", Kind: compute.KindUnavailable, Field: "topic", Value: topic,
+			Message: "Kafka does not let this node write to it",
+			Remedy:  "the operator has to allow it", Cause: err,
 		}
 	}
 	return unanswered, &compute.Error{
@@ -113,8 +114,9 @@ func (s *Server) sync(caller context.Context, patience time.Duration) (outcome, 
 		came = abandoned
 	}
 	return came, &later{after: refusedFor, why: &compute.Error{
-		Op: "catch up", Kind: compute.KindUnavailable, Message: "Kafka does not answer, so it is not known what other nodes accepted",
-		Remedy: "try again in a moment; nothing was done", Cause: err,
+		Op: "catch up", Kind: compute.KindUnavailable,
+		Message: "Kafka does not answer, so it is not known what other nodes accepted",
+		Remedy:  "try again in a moment; nothing was done", Cause: err,
 	}}
 }
 

@@ -30,7 +30,8 @@ func New(c Config) (*Server, error) {
 	}
 	c = c.withDefaults()
 	s := &Server{
-		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), rounds: newRounds(c.Syncer), turns: newTurns(c.Publishing), asks: newAsks(c.OpenAsks),
+		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), rounds: newRounds(c.Syncer),
+		turns: newTurns(c.Publishing), asks: newAsks(c.OpenAsks),
 		writes: newGate("publishing", c.Publishing), reads: newGate("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics),
 	}

@@ -52,7 +52,8 @@ func atOnce(t *testing.T, bodies []string, first int) {
 		}
 	} else {
 		p := lost.refused(409, compute.KindConflict)
-		if p.Field != keyHeader || p.Reason == nil || p.Reason.Code != compute.RequestDiffers || p.Reason.Detail != "name, attempts" {
+		if p.Field != keyHeader || p.Reason == nil || p.Reason.Code != compute.RequestDiffers ||
+			p.Reason.Detail != "name, attempts" {
 			t.Errorf("the second is answered %+v", p)
 		}
 	}
@@ -83,7 +84,8 @@ func TestUnsettledKey(t *testing.T) {
 	a := n.keyedBoot(plain, "deploy-42")
 	id := wire.KeyedInstance("default", "deploy-42")
 	p := a.refused(504, compute.KindTimeout)
-	if p.Field != "id" || p.Value != string(id) || !strings.Contains(p.Remedy, "repeat") || a.header.Get("Retry-After") == "" {
+	if p.Field != "id" || p.Value != string(id) || !strings.Contains(p.Remedy, "repeat") ||
+		a.header.Get("Retry-After") == "" {
 		t.Errorf("%+v %v", p, a.header)
 	}
 	into[rest.Instance](c.nodes[1].keyedBoot(plain, "deploy-42"), 202)

@@ -76,7 +76,9 @@ func (s *shower) waitingForHost(h compute.HostID) *compute.Reason {
 	case s.isSilent(h):
 		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is silent"}
 	case ok && last.beacon.State != compute.HostEnabled:
-		return &compute.Reason{Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is " + last.beacon.State.String()}
+		return &compute.Reason{
+			Code: compute.PinnedHostUnavailable, Host: h, Detail: "it is " + last.beacon.State.String(),
+		}
 	}
 	return &compute.Reason{Code: compute.WaitingForCapacity, Host: h}
 }

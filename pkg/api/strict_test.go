@@ -24,15 +24,16 @@ func TestStrictJSON(t *testing.T) {
 	n.offer()
 	n.published()
 	for body, want := range map[string]struct{ field, message string }{
-		`{"flavor":"m1.small","name":"a","name":"b"}`:                               {"name", "more than once"},
-		`{"flavor":"m1.small","flavor":"m1.small"}`:                                 {"flavor", "more than once"},
-		`{"flavor":"m1.small","n\u0061me":"a","name":"b"}`:                          {"name", "more than once"},
-		`{"flavor":"m1.small","metadata":{"role":"a","role":"b"}}`:                  {"metadata.role", "more than once"},
-		`{"Flavor":"m1.small"}`:                                                     {"Flavor", "no field"},
-		`{"flavor":"m1.small","NAME":"a"}`:                                          {"NAME", "no field"},
-		`{"flavor":"m1.small","name":"a","Name":"b"}`:                               {"Name", "no field"},
-		`{"flavor":"m1.small","userdata":"aGk="}`:                                   {"userdata", "unexpected"},
-		`{"flavor":"m1.small","u\u017fer_data":"aGk="}`:                             {"uſer_data", "no field"}, // folds to s
+		`{"flavor":"m1.small","name":"a","name":"b"}`:              {"name", "more than once"},
+		`{"flavor":"m1.small","flavor":"m1.small"}`:                {"flavor", "more than once"},
+		`{"flavor":"m1.small","n\u0061me":"a","name":"b"}`:         {"name", "more than once"},
+		`{"flavor":"m1.small","metadata":{"role":"a","role":"b"}}`: {"metadata.role", "more than once"},
+		`{"Flavor":"m1.small"}`:                                    {"Flavor", "no field"},
+		`{"flavor":"m1.small","NAME":"a"}`:                         {"NAME", "no field"},
+		`{"flavor":"m1.small","name":"a","Name":"b"}`:              {"Name", "no field"},
+		`{"flavor":"m1.small","userdata":"aGk="}`:                  {"userdata", "unexpected"},
+		// folds to s
+		`{"flavor":"m1.small","u\u017fer_data":"aGk="}`:                             {"uſer_data", "no field"},
 		"{\"flavor\":\"m1.small\",\"name\":\"a\xff\"}":                              {"body", "UTF-8"},
 		"{\"flavor\":\"m1.small\",\"metadata\":{\"\xc3\":\"a\",\"\xc3\x28\":\"\"}}": {"body", "UTF-8"},
 		`{"flavor":"m1.small","name":"\ud83d"}`:                                     {"body", "UTF-8"},
@@ -45,7 +46,8 @@ func TestStrictJSON(t *testing.T) {
 			continue
 		}
 		p := a.refused(a.status, compute.KindInvalid)
-		if p.Field != want.field || !strings.Contains(p.Message, want.message) || p.Remedy == "" || !utf8.Valid(a.body) {
+		if p.Field != want.field || !strings.Contains(p.Message, want.message) || p.Remedy == "" ||
+			!utf8.Valid(a.body) {
 			t.Errorf("%s: %s", body, a.body)
 		}
 	}
@@ -63,7 +65,8 @@ func TestStrictJSON(t *testing.T) {
 		t.Errorf("something was done all the same: %v", sent)
 	}
 	for _, body := range []string{
-		`{"flavor":"m1.small","name":"\ud83d\ude00 \\ud83d","metadata":{"a":"","A":"\ufffd"}}`, `{"flavor":"m1.small","name":"😀"}`,
+		`{"flavor":"m1.small","name":"\ud83d\ude00 \\ud83d","metadata":{"a":"","A":"\ufffd"}}`,
+		`{"flavor":"m1.small","name":"😀"}`,
 	} {
 		into[rest.Instance](n.do("POST", "/v1/instances", body), 202)
 	}
@@ -125,15 +128,19 @@ func TestStrictQuery(t *testing.T) {
 	if sent := n.published(); len(sent) != 0 {
 		t.Errorf("something was done all the same: %v", sent)
 	}
-	into[rest.Instances](n.do("GET", "/v1/instances?state=active&state=queued&id="+string(id1)+"&id="+string(id2), nil), 200)
+	into[rest.Instances](
+		n.do("GET", "/v1/instances?state=active&state=queued&id="+string(id1)+"&id="+string(id2), nil), 200,
+	)
 }
 
 // FuzzStrictJSON: a body that is taken means the same to a reader that keeps the
 // first of two equal names and knows each name in one case only.
 func FuzzStrictJSON(f *testing.F) {
 	for _, seed := range []string{
-		plain, other, `{"flavor":"a","flavor":"b"}`, `{"Flavor":"a"}`, `{"flavor":"\ud83d"}`, "{\"flavor\":\"\xff\"}", `{"metadata":{"a":"1","A":"2","a":"3"}}`,
-		`{"with":{"gpu":"a100"},"avoid":["h1"],"deadline":"1h","user_data":"aGk="}`, `{"ſsh_keys":[]}`, `[1,{"a":[{"a":1,"a":2}]}]`, `"\\u12"`, `{"\u0061":1,"a":2}`,
+		plain, other, `{"flavor":"a","flavor":"b"}`, `{"Flavor":"a"}`, `{"flavor":"\ud83d"}`,
+		"{\"flavor\":\"\xff\"}", `{"metadata":{"a":"1","A":"2","a":"3"}}`,
+		`{"with":{"gpu":"a100"},"avoid":["h1"],"deadline":"1h","user_data":"aGk="}`, `{"ſsh_keys":[]}`,
+		`[1,{"a":[{"a":1,"a":2}]}]`, `"\\u12"`, `{"\u0061":1,"a":2}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -120,8 +120,10 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 		if err == nil {
 			err = req.Check()
 		}
-		if home := wire.Partition(req.Project, max(s.config.Partitions, 1)); err == nil && req.Project != "" && home != rec.Partition && s.config.Partitions > 0 {
-			err = compute.Invalid("partition", fmt.Sprint(rec.Partition), fmt.Sprintf("its project belongs to partition %d", home))
+		if home := wire.Partition(req.Project, max(s.config.Partitions, 1)); err == nil && req.Project != "" &&
+			home != rec.Partition && s.config.Partitions > 0 {
+			err = compute.Invalid("partition", fmt.Sprint(rec.Partition),
+				fmt.Sprintf("its project belongs to partition %d", home))
 		}
 		if err != nil {
 			s.views.unreadable("requests", rec, err)

@@ -59,10 +59,14 @@ func TestWhatIsAsked(t *testing.T) {
 			_, err := c.Boot(ctx, "i", compute.Boot{Flavor: "f"})
 			return err
 		},
-		`GET /v1/instances/i?project=web`:        func(c *Client) error { _, err := c.Instance(ctx, "i"); return err },
-		`DELETE /v1/instances/i?project=web`:     func(c *Client) error { _, err := c.Delete(ctx, "i"); return err },
-		`GET /v1/instances/a%2Fb%3F?project=web`: func(c *Client) error { _, err := c.Instance(ctx, "a/b?"); return err },
-		`GET /v1/instances?all=true&flavor=f&host=h&id=a&id=b&name=n&project=web&queue=q&ref=r&state=active&state=error`: func(c *Client) error {
+		`GET /v1/instances/i?project=web`:    func(c *Client) error { _, err := c.Instance(ctx, "i"); return err },
+		`DELETE /v1/instances/i?project=web`: func(c *Client) error { _, err := c.Delete(ctx, "i"); return err },
+		`GET /v1/instances/a%2Fb%3F?project=web`: func(c *Client) error {
+			_, err := c.Instance(ctx, "a/b?")
+			return err
+		},
+		`GET /v1/instances?all=true&flavor=f&host=h&id=a&id=b&name=n&project=web&queue=q&ref=r` +
+			`&state=active&state=error`: func(c *Client) error {
 			_, err := c.Instances(ctx, Filter{
 				States: []compute.State{compute.StateActive, compute.StateError}, All: true, Name: "n", Host: "h",
 				Queue: "q", Flavor: "f", IDs: []compute.InstanceID{"a", "b"}, Ref: "r",
@@ -73,14 +77,24 @@ func TestWhatIsAsked(t *testing.T) {
 			_, err := c.AddFlavor(ctx, compute.Flavor{Name: "f", Resources: compute.Resources{compute.VCPU: 1}}, true)
 			return err
 		},
-		`GET /v1/flavors`:                        func(c *Client) error { _, err := c.Flavors(ctx); return err },
-		`GET /v1/flavors/f`:                      func(c *Client) error { _, err := c.Flavor(ctx, "f"); return err },
-		`DELETE /v1/flavors/f`:                   func(c *Client) error { _, err := c.RemoveFlavor(ctx, "f", false); return err },
-		`GET /v1/capabilities`:                   func(c *Client) error { _, err := c.Capabilities(ctx); return err },
-		`GET /v1/capabilities/a`:                 func(c *Client) error { _, err := c.Capability(ctx, "a"); return err },
-		`DELETE /v1/capabilities/a?dry_run=true`: func(c *Client) error { _, err := c.RemoveCapability(ctx, "a", true); return err },
+		`GET /v1/flavors`:   func(c *Client) error { _, err := c.Flavors(ctx); return err },
+		`GET /v1/flavors/f`: func(c *Client) error { _, err := c.Flavor(ctx, "f"); return err },
+		`DELETE /v1/flavors/f`: func(c *Client) error {
+			_, err := c.RemoveFlavor(ctx, "f", false)
+			return err
+		},
+		`GET /v1/capabilities`: func(c *Client) error { _, err := c.Capabilities(ctx); return err },
+		`GET /v1/capabilities/a`: func(c *Client) error {
+			_, err := c.Capability(ctx, "a")
+			return err
+		},
+		`DELETE /v1/capabilities/a?dry_run=true`: func(c *Client) error {
+			_, err := c.RemoveCapability(ctx, "a", true)
+			return err
+		},
 		`POST /v1/capabilities {"axis":"a","values":[{"value":"v"}]}`: func(c *Client) error {
-			_, err := c.AddCapability(ctx, compute.Capability{Axis: "a", Values: []compute.CapabilityValue{{Value: "v"}}}, false)
+			_, err := c.AddCapability(ctx,
+				compute.Capability{Axis: "a", Values: []compute.CapabilityValue{{Value: "v"}}}, false)
 			return err
 		},
 		`GET /v1/quotas`:          func(c *Client) error { _, err := c.Quotas(ctx); return err },
@@ -89,14 +103,38 @@ func TestWhatIsAsked(t *testing.T) {
 			_, err := c.SetQuota(ctx, compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: 1}})
 			return err
 		},
-		`GET /v1/queues?limit=1000`:                                  func(c *Client) error { _, err := c.Queues(ctx, ""); return err },
-		`GET /v1/queues?flavor=f&limit=1000`:                         func(c *Client) error { _, err := c.Queues(ctx, "f"); return err },
-		`GET /v1/queues/q`:                                           func(c *Client) error { _, err := c.Queue(ctx, "q"); return err },
-		`GET /v1/hosts`:                                              func(c *Client) error { _, err := c.Hosts(ctx); return err },
-		`GET /v1/hosts/h`:                                            func(c *Client) error { _, err := c.Host(ctx, "h"); return err },
-		`POST /v1/hosts/h/enable {"reason":"r"}`:                     func(c *Client) error { _, err := c.Enable(ctx, "h", "r"); return err },
-		`POST /v1/hosts/h/disable {}`:                                func(c *Client) error { _, err := c.Disable(ctx, "h", ""); return err },
-		`POST /v1/hosts/h/drain {"deadline":"2026-03-04T05:06:07Z"}`: func(c *Client) error { _, err := c.Drain(ctx, "h", "", by); return err },
+		`GET /v1/queues?limit=1000`: func(c *Client) error {
+			_, err := c.Queues(ctx, "")
+			return err
+		},
+		`GET /v1/queues?flavor=f&limit=1000`: func(c *Client) error {
+			_, err := c.Queues(ctx, "f")
+			return err
+		},
+		`GET /v1/queues/q`: func(c *Client) error {
+			_, err := c.Queue(ctx, "q")
+			return err
+		},
+		`GET /v1/hosts`: func(c *Client) error {
+			_, err := c.Hosts(ctx)
+			return err
+		},
+		`GET /v1/hosts/h`: func(c *Client) error {
+			_, err := c.Host(ctx, "h")
+			return err
+		},
+		`POST /v1/hosts/h/enable {"reason":"r"}`: func(c *Client) error {
+			_, err := c.Enable(ctx, "h", "r")
+			return err
+		},
+		`POST /v1/hosts/h/disable {}`: func(c *Client) error {
+			_, err := c.Disable(ctx, "h", "")
+			return err
+		},
+		`POST /v1/hosts/h/drain {"deadline":"2026-03-04T05:06:07Z"}`: func(c *Client) error {
+			_, err := c.Drain(ctx, "h", "", by)
+			return err
+		},
 	} {
 		f := &far{status: 200, body: "{}"}
 		if err := call(talk(t, f)); err != nil {
@@ -111,7 +149,10 @@ func TestWhatIsAsked(t *testing.T) {
 // TestEveryProblemComesBack with its kind and what there is to do.
 func TestEveryProblemComesBack(t *testing.T) {
 	for k := compute.KindInternal; k <= compute.KindTimeout; k++ {
-		want := &compute.Error{Kind: k, Field: "flavor", Value: "x", Message: "does not exist", Remedy: "try y", Reason: &compute.Reason{Code: compute.NoSuchFlavor, Detail: "x"}}
+		want := &compute.Error{
+			Kind: k, Field: "flavor", Value: "x", Message: "does not exist", Remedy: "try y",
+			Reason: &compute.Reason{Code: compute.NoSuchFlavor, Detail: "x"},
+		}
 		p := rest.NewProblem(want)
 		body, _ := json.Marshal(p)
 		_, err := talk(t, &far{status: p.Status, body: string(body)}).Flavors(t.Context())
@@ -127,14 +168,16 @@ func TestEveryProblemComesBack(t *testing.T) {
 
 func TestAnswersThatAreNotOurs(t *testing.T) {
 	for _, f := range []far{{status: 502, body: "<html>"}, {status: 503, body: `{}`}} {
-		if _, err := talk(t, &f).Flavors(t.Context()); compute.KindOf(err) != compute.KindUnavailable || !strings.Contains(err.Error(), "is this the address of a Berth API node?") {
+		if _, err := talk(t, &f).Flavors(t.Context()); compute.KindOf(err) != compute.KindUnavailable ||
+			!strings.Contains(err.Error(), "is this the address of a Berth API node?") {
 			t.Errorf("%d: %v", f.status, err)
 		}
 	}
 	if _, err := talk(t, &far{status: 200, body: "<html>"}).Flavors(t.Context()); err == nil {
 		t.Error("a page of HTML is no list of flavors")
 	}
-	if got, err := talk(t, &far{status: 200, body: `{"items":[{"name":"f","later":1}]}`}).Flavors(t.Context()); err != nil || len(got) != 1 {
+	newer := &far{status: 200, body: `{"items":[{"name":"f","later":1}]}`}
+	if got, err := talk(t, newer).Flavors(t.Context()); err != nil || len(got) != 1 {
 		t.Errorf("a newer server's fields are no error: %v", err)
 	}
 }
@@ -158,7 +201,9 @@ func TestAddresses(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	for good, want := range map[string]string{"127.0.0.1:7070": "http://127.0.0.1:7070", "https://x/berth/": "https://x/berth/"} {
+	for good, want := range map[string]string{
+		"127.0.0.1:7070": "http://127.0.0.1:7070", "https://x/berth/": "https://x/berth/",
+	} {
 		if c, err := New(Config{Address: good}); err != nil || c.base.String() != want {
 			t.Errorf("%q: %v %v", good, c, err)
 		}
@@ -171,7 +216,8 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Hosts(t.Context()); compute.KindOf(err) != compute.KindUnavailable || !strings.Contains(err.Error(), "BERTH_API") {
+	if _, err := c.Hosts(t.Context()); compute.KindOf(err) != compute.KindUnavailable ||
+		!strings.Contains(err.Error(), "BERTH_API") {
 		t.Error(err)
 	}
 }
@@ -181,7 +227,8 @@ func TestNoAnswerInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan struct{})
 		defer close(over)
-		silent := func(context.Context, string, string) (net.Conn, error) { <-over; return nil, net.ErrClosed } // a dial may go on for the next request
+		// a dial may go on for the next request
+		silent := func(context.Context, string, string) (net.Conn, error) { <-over; return nil, net.ErrClosed }
 		c, err := New(Config{Address: "http://berth.test", Dial: silent, Timeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +240,8 @@ func TestNoAnswerInTime(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := c.Hosts(ctx); compute.KindOf(err) != compute.KindUnavailable || !strings.Contains(err.Error(), "called off") {
+		if _, err := c.Hosts(ctx); compute.KindOf(err) != compute.KindUnavailable ||
+			!strings.Contains(err.Error(), "called off") {
 			t.Error(err)
 		}
 	})
@@ -220,7 +268,9 @@ func TestPagesAndManyIDs(t *testing.T) {
 	if err != nil || len(got) != 4 {
 		t.Errorf("%v %v", got, err)
 	}
-	if diff := cmp.Diff([]string{`200 ids after ""`, `200 ids after "here"`, `1 ids after ""`, `1 ids after "here"`}, asked); diff != "" {
+	if diff := cmp.Diff(
+		[]string{`200 ids after ""`, `200 ids after "here"`, `1 ids after ""`, `1 ids after "here"`}, asked,
+	); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -275,7 +325,8 @@ func TestQueuePages(t *testing.T) {
 
 // TestKeyWithoutAProject stands for what the server makes of it.
 func TestKeyWithoutAProject(t *testing.T) {
-	if got, want := KeyedID("", "deploy-42"), KeyedID("default", "deploy-42"); got != want || got == KeyedID("p", "deploy-42") {
+	if got, want := KeyedID("", "deploy-42"), KeyedID("default", "deploy-42"); got != want ||
+		got == KeyedID("p", "deploy-42") {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

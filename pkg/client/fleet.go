@@ -48,7 +48,8 @@ func (c *Client) Host(ctx context.Context, h compute.HostID) (Host, error) {
 // under a lower fence.
 func (c *Client) HostBefore(ctx context.Context, h compute.HostID, fence compute.FenceEpoch) (Host, error) {
 	var out Host
-	err := c.call(ctx, http.MethodGet, url.Values{"fence": {strconv.FormatUint(uint64(fence), 10)}}, nil, &out, "hosts", string(h))
+	err := c.call(ctx, http.MethodGet, url.Values{"fence": {strconv.FormatUint(uint64(fence), 10)}}, nil, &out,
+		"hosts", string(h))
 	return out, err
 }
 

@@ -14,7 +14,10 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(429, "99999999999999999999", []byte(`<html>`))
 	f.Add(0, "-1", []byte(`null`))
 	f.Fuzz(func(t *testing.T, status int, after string, body []byte) {
-		resp := &http.Response{StatusCode: status, Header: http.Header{"Retry-After": {after}, "Content-Type": {"application/problem+json"}}}
+		resp := &http.Response{
+			StatusCode: status,
+			Header:     http.Header{"Retry-After": {after}, "Content-Type": {"application/problem+json"}},
+		}
 		if err := problem(resp, body); err == nil || err.Error() == "" {
 			t.Fatal("a refusal is no error")
 		}

@@ -57,13 +57,16 @@ func (c *Client) Delete(ctx context.Context, id compute.InstanceID) (Instance, e
 // Power asks to stop, start or reboot an instance. The id of the command is the
 // caller's own, so that it may be repeated safely, and is. It returns once the
 // request cannot be lost; Instance.Answer then says how it ended.
-func (c *Client) Power(ctx context.Context, id compute.InstanceID, op compute.RequestOp, command compute.CommandID, hard bool) (PowerAsked, error) {
+func (c *Client) Power(
+	ctx context.Context, id compute.InstanceID, op compute.RequestOp, command compute.CommandID, hard bool,
+) (PowerAsked, error) {
 	var out PowerAsked
 	ask := c.single
 	if command != "" {
 		ask = c.harmless
 	}
-	err := ask(ctx, http.MethodPost, c.scoped(), rest.PowerWish{Hard: hard, Command: command}, &out, "instances", string(id), op.String())
+	err := ask(ctx, http.MethodPost, c.scoped(), rest.PowerWish{Hard: hard, Command: command}, &out,
+		"instances", string(id), op.String())
 	return out, err
 }
 

@@ -54,7 +54,9 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // play has a client ask a server that answers so, in virtual time.
-func play(t *testing.T, patience time.Duration, ask func(context.Context, *Client) error, answers ...scripted) (s *script, err error) {
+func play(
+	t *testing.T, patience time.Duration, ask func(context.Context, *Client) error, answers ...scripted,
+) (s *script, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var network embedded.Network
@@ -97,17 +99,19 @@ func TestComesAgainWhenAsked(t *testing.T) {
 		"too late":             {hosts, []scripted{{503, "11"}}, 0, 1, true},
 		"not that it may help": {hosts, []scripted{{404, "1"}}, 0, 1, true},
 		"no patience":          {hosts, []scripted{{503, "0"}}, -1, 1, true},
-		"a boot with an id":    {boots("11111111-1111-4111-8111-111111111111"), []scripted{{503, "1"}, {}, ok}, 0, 3, false},
-		"a boot without":       {boots(""), []scripted{{503, "1"}}, 0, 1, true},
-		"a boot without, cut":  {boots(""), []scripted{{}}, 0, 1, true},
-		"a delete":             {deletes, []scripted{{429, "1"}, ok}, 0, 2, false},
-		"a quota":              {limits, []scripted{{429, "1"}, ok}, 0, 2, false},
-		"a change of offers":   {offers, []scripted{{503, "1"}}, 0, 1, true},
-		"a flavor's removal":   {removesFlavor, []scripted{{503, "1"}}, 0, 1, true},
-		"the same, cut":        {removesFlavor, []scripted{{}}, 0, 1, true},
-		"an axis's removal":    {removesCapability, []scripted{{503, "1"}}, 0, 1, true},
-		"the same of it, cut":  {removesCapability, []scripted{{}}, 0, 1, true},
-		"more patience":        {hosts, []scripted{{503, "11"}, ok}, time.Minute, 2, false},
+		"a boot with an id": {
+			boots("11111111-1111-4111-8111-111111111111"), []scripted{{503, "1"}, {}, ok}, 0, 3, false,
+		},
+		"a boot without":      {boots(""), []scripted{{503, "1"}}, 0, 1, true},
+		"a boot without, cut": {boots(""), []scripted{{}}, 0, 1, true},
+		"a delete":            {deletes, []scripted{{429, "1"}, ok}, 0, 2, false},
+		"a quota":             {limits, []scripted{{429, "1"}, ok}, 0, 2, false},
+		"a change of offers":  {offers, []scripted{{503, "1"}}, 0, 1, true},
+		"a flavor's removal":  {removesFlavor, []scripted{{503, "1"}}, 0, 1, true},
+		"the same, cut":       {removesFlavor, []scripted{{}}, 0, 1, true},
+		"an axis's removal":   {removesCapability, []scripted{{503, "1"}}, 0, 1, true},
+		"the same of it, cut": {removesCapability, []scripted{{}}, 0, 1, true},
+		"more patience":       {hosts, []scripted{{503, "11"}, ok}, time.Minute, 2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := play(t, c.patience, c.ask, c.answers...)
@@ -150,7 +154,9 @@ func removesCapability(ctx context.Context, c *Client) error {
 // TestAPageInTheMiddle is asked for again where the walk stands, not from the
 // beginning.
 func TestAPageInTheMiddle(t *testing.T) {
-	s, err := play(t, 0, hosts, scripted{200, "h"}, scripted{503, "1"}, scripted{}, scripted{200, "i"}, scripted{status: 200})
+	s, err := play(t, 0, hosts, scripted{200, "h"}, scripted{503, "1"}, scripted{}, scripted{200, "i"}, scripted{
+		status: 200,
+	})
 	if want := []string{"", "h", "h", "h", "i"}; err != nil || !slices.Equal(s.markers, want) {
 		t.Errorf("asked for %q, want %q: %v", s.markers, want, err)
 	}

@@ -125,7 +125,8 @@ func (b Boot) checkSizes() error {
 		{"attempts", int(min(b.Attempts, 1<<20)), MaxAttempts, "attempts"},
 	} {
 		if limit.got > limit.most {
-			return Invalid(limit.field, fmt.Sprintf("%d %s", limit.got, limit.unit), fmt.Sprintf("give at most %d %s", limit.most, limit.unit))
+			return Invalid(limit.field, fmt.Sprintf("%d %s", limit.got, limit.unit),
+				fmt.Sprintf("give at most %d %s", limit.most, limit.unit))
 		}
 	}
 	if b.Deadline < 0 || b.Deadline > MaxDeadline {

@@ -47,7 +47,9 @@ const (
 	ReportPinned            // a pinned build cannot be taken: Message says why
 )
 
-var reportOpNames = [...]string{"none", "claim", "started", "failed", "returned", "gone", "changed", "hello", "pinned-unavailable"}
+var reportOpNames = [...]string{
+	"none", "claim", "started", "failed", "returned", "gone", "changed", "hello", "pinned-unavailable",
+}
 
 // String is the report's name in logs and metric labels.
 func (o ReportOp) String() string { return name(reportOpNames[:], o, "report") }
@@ -61,7 +63,8 @@ func (r Report) Check() error {
 		return nil
 	}
 	if r.Op == ReportNone || r.Op > ReportPinned {
-		return Invalid("report", r.Op.String(), "this version knows claim, started, failed, returned, gone, changed, hello and pinned-unavailable")
+		return Invalid("report", r.Op.String(),
+			"this version knows claim, started, failed, returned, gone, changed, hello and pinned-unavailable")
 	}
 	if err := r.Project.Check(); err != nil {
 		return err
@@ -132,7 +135,9 @@ func (l Look) Check() error {
 	return nil
 }
 
-var commandOpNames = [...]string{"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced", "console", "look", "twins"}
+var commandOpNames = [...]string{
+	"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced", "console", "look", "twins",
+}
 
 // String is the command's name in logs.
 func (o CommandOp) String() string { return name(commandOpNames[:], o, "command") }

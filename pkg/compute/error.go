@@ -25,7 +25,10 @@ const (
 	KindTimeout                 // the answer did not come in time; the outcome is unknown
 )
 
-var kindNames = [...]string{"internal", "invalid", "not-found", "conflict", "quota", "no-capacity", "forbidden", "unavailable", "timeout"}
+var kindNames = [...]string{
+	"internal", "invalid", "not-found", "conflict", "quota", "no-capacity", "forbidden", "unavailable",
+	"timeout",
+}
 
 // String is the kind's name on the wire.
 func (k Kind) String() string { return name(kindNames[:], k, "kind") }

@@ -7,14 +7,19 @@ import "testing"
 // FuzzNames: whatever passes its check can be part of a topic's name, and comes
 // back as it was from where it is parsed.
 func FuzzNames(f *testing.F) {
-	for _, s := range []string{"m1.small", "a..b", "gpu", "a100", "CPU_AVX2", "CUSTOM_X", "wait", "queued", "invalid", "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", "\xff", ""} {
+	for _, s := range []string{
+		"m1.small", "a..b", "gpu", "a100", "CPU_AVX2", "CUSTOM_X", "wait", "queued", "invalid",
+		"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", "\xff", "",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		checksAsPatterns(t, s)
 		for what, err := range map[string]error{
-			"project": Project(s).Check(), "host": HostID(s).Check(), "flavor": FlavorName(s).Check(), "axis": AxisName(s).Check(),
-			"value": AxisValue(s).Check(), "trait": Trait(s).Check(), "id": InstanceID(s).Check(), "class": ResourceClass(s).Check(),
+			"project": Project(s).Check(), "host": HostID(s).Check(), "flavor": FlavorName(s).Check(),
+			"axis":  AxisName(s).Check(),
+			"value": AxisValue(s).Check(), "trait": Trait(s).Check(), "id": InstanceID(s).Check(),
+			"class": ResourceClass(s).Check(),
 		} {
 			if err != nil {
 				if KindOf(err) != KindInvalid || len(err.Error()) > 1000 {

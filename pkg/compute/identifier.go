@@ -51,12 +51,17 @@ type (
 // The shapes of names. Names are checked whenever a record is read, so without
 // regular expressions: they took half the time of reading one.
 var (
-	nameShape  = shape{first: lower | digit, inner: lower | digit | dot | underscore | dash, last: lower | digit, most: 64}
+	nameShape = shape{
+		first: lower | digit, inner: lower | digit | dot | underscore | dash, last: lower | digit, most: 64,
+	}
 	hostShape  = shape{first: lower | digit, inner: lower | digit | dot | dash, last: lower | digit, most: 64}
 	axisShape  = shape{first: lower, inner: lower | digit, last: lower | digit, most: 32}
 	valueShape = shape{first: lower | digit, inner: lower | digit | dash, last: lower | digit, most: 32}
 	traitShape = shape{first: upper, inner: upper | digit | underscore, last: upper | digit | underscore, most: 255}
-	ownShape   = shape{first: upper | digit | underscore, inner: upper | digit | underscore, last: upper | digit | underscore, most: 248}
+	ownShape   = shape{
+		first: upper | digit | underscore, inner: upper | digit | underscore, last: upper | digit | underscore,
+		most: 248,
+	}
 )
 
 // ownPrefix begins the resource classes that operators make.
@@ -170,15 +175,18 @@ func (a AxisName) Check() error {
 
 // Check refuses a value that would make queue names ambiguous: no dot.
 func (v AxisValue) Check() error {
-	return match(valueShape, "capability value", string(v), "use 1 to 32 lower-case letters, digits and dashes, no dash first or last")
+	return match(valueShape, "capability value", string(v),
+		"use 1 to 32 lower-case letters, digits and dashes, no dash first or last")
 }
 
 // Check refuses what is not a trait name.
 func (t Trait) Check() error {
-	return match(traitShape, "trait", string(t), "use upper-case letters, digits and underscores, as in CPU_AVX2 or CUSTOM_RACK_9")
+	return match(traitShape, "trait", string(t),
+		"use upper-case letters, digits and underscores, as in CPU_AVX2 or CUSTOM_RACK_9")
 }
 
-const nameRemedy = "use 1 to 64 lower-case letters, digits, dots, dashes and underscores, a letter or digit first and last"
+const nameRemedy = "use 1 to 64 lower-case letters, digits, dots, dashes and underscores, a letter or digit " +
+	"first and last"
 
 const hostRemedy = "use 1 to 64 lower-case letters, digits, dots and dashes, a letter or digit first and last; " +
 	"no underscores, for Kafka takes them for dots in the names of topics"

@@ -24,7 +24,8 @@ var patterns = map[string]*regexp.Regexp{
 // checksAsPatterns compares each check with its pattern.
 func checksAsPatterns(t interface{ Errorf(string, ...any) }, s string) {
 	for what, err := range map[string]error{
-		"id": InstanceID(s).Check(), "name": Project(s).Check(), "axis": AxisName(s).Check(), "host": HostID(s).CheckNew(),
+		"id": InstanceID(s).Check(), "name": Project(s).Check(), "axis": AxisName(s).Check(),
+		"host":  HostID(s).CheckNew(),
 		"value": AxisValue(s).Check(), "trait": Trait(s).Check(), "class": ResourceClass(s).Check(),
 	} {
 		if want := patterns[what].MatchString(s) && !strings.Contains(s, ".."); want != (err == nil) {
@@ -35,17 +36,21 @@ func checksAsPatterns(t interface{ Errorf(string, ...any) }, s string) {
 
 func TestChecksAreTheirPatterns(t *testing.T) {
 	for _, s := range []string{
-		"", ".", "..", "a..b", "a.b", "a_b", "a-b", "-a", "a-", "_", "A", "9", "a\n", "\na", "é", "a\xff", "CUSTOM_", "CUSTOM__",
+		"", ".", "..", "a..b", "a.b", "a_b", "a-b", "-a", "a-", "_", "A", "9", "a\n", "\na", "é", "a\xff",
+		"CUSTOM_", "CUSTOM__",
 		strings.Repeat("a", 32), strings.Repeat("a", 33), strings.Repeat("a", 64), strings.Repeat("a", 65),
-		strings.Repeat("A", 255), strings.Repeat("A", 256), "CUSTOM_" + strings.Repeat("9", 248), "CUSTOM_" + strings.Repeat("9", 249),
-		"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4A", "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4aa", "0b9cf4a2.3f0e-4c5e-9a55-0f6f1d2c3b4a",
+		strings.Repeat("A", 255), strings.Repeat("A", 256), "CUSTOM_" + strings.Repeat("9", 248),
+		"CUSTOM_" + strings.Repeat("9", 249),
+		"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4A",
+		"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4aa", "0b9cf4a2.3f0e-4c5e-9a55-0f6f1d2c3b4a",
 	} {
 		checksAsPatterns(t, s)
 	}
 	likely := rapid.StringOfN(rapid.SampledFrom([]rune("abz09AZ._-CUSTOMé\n ")), 0, 80, -1)
 	near := rapid.Custom(func(t *rapid.T) string { // one byte of what is right is another
 		s := []byte(rapid.SampledFrom([]string{
-			"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", "m1.small-2_x", "CPU_AVX2", "CUSTOM_GPU_A100", strings.Repeat("x", 64), strings.Repeat("X", 255),
+			"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", "m1.small-2_x", "CPU_AVX2", "CUSTOM_GPU_A100",
+			strings.Repeat("x", 64), strings.Repeat("X", 255),
 		}).Draw(t, "right"))
 		s[rapid.IntRange(0, len(s)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
 		return string(s)

@@ -78,7 +78,9 @@ const (
 	StateUnknown
 )
 
-var stateNames = [...]string{"none", "queued", "starting", "active", "deleting", "deleted", "error", "accepted", "unknown"}
+var stateNames = [...]string{
+	"none", "queued", "starting", "active", "deleting", "deleted", "error", "accepted", "unknown",
+}
 
 // String is the state's name in APIs and metric labels.
 func (s State) String() string { return name(stateNames[:], s, "state") }
@@ -90,7 +92,8 @@ func ParseState(s string) (State, error) {
 			return State(i), nil
 		}
 	}
-	return StateNone, Invalid("state", s, "give one of accepted, queued, starting, active, deleting, deleted, error, unknown")
+	return StateNone, Invalid("state", s,
+		"give one of accepted, queued, starting, active, deleting, deleted, error, unknown")
 }
 
 // Counts says whether an instance in this state uses its project's quota.

@@ -14,7 +14,10 @@ func TestPermutations(t *testing.T) {
 			{Value: "a100", Requires: []Trait{"CUSTOM_GPU"}, Consumes: Resources{"CUSTOM_A100": 1}},
 			{Value: "h100", Requires: []Trait{"CUSTOM_GPU"}, Consumes: Resources{"CUSTOM_H100": 1}},
 		}},
-		"disk": {Axis: "disk", Values: []CapabilityValue{{Value: "ssd", Requires: []Trait{"A_SSD"}, Consumes: Resources{DiskGB: 5}}}},
+		"disk": {
+			Axis:   "disk",
+			Values: []CapabilityValue{{Value: "ssd", Requires: []Trait{"A_SSD"}, Consumes: Resources{DiskGB: 5}}},
+		},
 	}
 	f := Flavor{Name: "m1.small", Resources: Resources{VCPU: 1, DiskGB: 10}, Required: []Trait{"B_X"},
 		Forbidden: []Trait{"Z", "Y"}, Capabilities: []AxisName{"gpu", "disk", "gone"}}
@@ -52,7 +55,10 @@ func TestPermutations(t *testing.T) {
 }
 
 func TestSameNeeds(t *testing.T) {
-	q := Queue{Name: "a.x-y", Flavor: "a", Choices: Choices{"x": "y"}, Resources: Resources{VCPU: 1}, Required: []Trait{"A", "B"}}
+	q := Queue{
+		Name: "a.x-y", Flavor: "a", Choices: Choices{"x": "y"}, Resources: Resources{VCPU: 1},
+		Required: []Trait{"A", "B"},
+	}
 	same := q
 	same.Required, same.State, same.Group = []Trait{"B", "A"}, QueueClosed, "g"
 	if !q.SameNeeds(same) {

@@ -29,8 +29,9 @@ const (
 	Cancelled             ReasonCode = "Cancelled"             // deleted before it ran
 	HostLost              ReasonCode = "HostLost"              // Host
 	Malformed             ReasonCode = "Malformed"             // Detail says what could not be read
-	RequestDiffers        ReasonCode = "RequestDiffers"        // API only: the id or key belongs to another request; Detail says in what it differs
-	AttemptOver           ReasonCode = "AttemptOver"           // in denials only: taken by another, or an older attempt
+	// API only: the id or key belongs to another request; Detail says in what it differs
+	RequestDiffers ReasonCode = "RequestDiffers"
+	AttemptOver    ReasonCode = "AttemptOver" // in denials only: taken by another, or an older attempt
 )
 
 // The reasons why a machine that was launched does not run. They end nothing;
@@ -48,8 +49,9 @@ const (
 // The reasons why a machine is paused: it stands still where it was, and a start lets
 // it go on.
 const (
-	DiskError      ReasonCode = "DiskError"      // its disk could not be written, mostly because the host's is full
-	PausedOutside  ReasonCode = "PausedOutside"  // somebody paused it outside of Berth, or saves it, moves it or debugs it
+	DiskError ReasonCode = "DiskError" // its disk could not be written, mostly because the host's is full
+	// somebody paused it outside of Berth, or saves it, moves it or debugs it
+	PausedOutside  ReasonCode = "PausedOutside"
 	GuestSuspended ReasonCode = "GuestSuspended" // the guest put itself to sleep
 	WatchdogFired  ReasonCode = "WatchdogFired"  // the guest's watchdog did
 )

@@ -61,7 +61,8 @@ func (r Request) Check() error {
 		}
 	case OpDelete, OpStop, OpStart, OpReboot:
 	default:
-		return Invalid("operation", r.Op.String(), "give one of boot, delete, stop, start, reboot, fence, forget, confirm")
+		return Invalid("operation", r.Op.String(),
+			"give one of boot, delete, stop, start, reboot, fence, forget, confirm")
 	}
 	if err := r.Project.Check(); err != nil {
 		return err

@@ -26,7 +26,8 @@ func (c ResourceClass) Check() error {
 	if c == VCPU || c == MemoryMB || c == DiskGB || custom && ownShape.fits(own) {
 		return nil
 	}
-	return Invalid("resource class", string(c), "use VCPU, MEMORY_MB, DISK_GB or CUSTOM_ followed by upper-case letters, digits and underscores")
+	return Invalid("resource class", string(c),
+		"use VCPU, MEMORY_MB, DISK_GB or CUSTOM_ followed by upper-case letters, digits and underscores")
 }
 
 // MaxAmount is the most of one class that anything may have or ask for. Sums of
@@ -45,7 +46,8 @@ type Resources map[ResourceClass]int64
 // 1..MaxAmount.
 func (r Resources) Check() error {
 	if len(r) > MaxClasses {
-		return Invalid("resources", fmt.Sprintf("%d classes", len(r)), fmt.Sprintf("give at most %d classes", MaxClasses))
+		return Invalid("resources", fmt.Sprintf("%d classes", len(r)),
+			fmt.Sprintf("give at most %d classes", MaxClasses))
 	}
 	wrong := false
 	for c, n := range r {

@@ -34,7 +34,8 @@ func (s *Shared) Instance(inst *Instance) {
 		s.learn(inst)
 		return
 	}
-	inst.Queue, inst.Resources, inst.Required, inst.Forbidden = like.Queue, like.Resources, like.Required, like.Forbidden
+	inst.Queue, inst.Resources = like.Queue, like.Resources
+	inst.Required, inst.Forbidden = like.Required, like.Forbidden
 	inst.Boot.Flavor, inst.Boot.With = like.Boot.Flavor, like.Boot.With
 }
 
@@ -51,7 +52,8 @@ func (s *Shared) learn(inst *Instance) {
 }
 
 func sameNeeds(a, b *Instance) bool {
-	return a.Boot.Flavor == b.Boot.Flavor && maps.Equal(a.Boot.With, b.Boot.With) && maps.Equal(a.Resources, b.Resources) &&
+	return a.Boot.Flavor == b.Boot.Flavor && maps.Equal(a.Boot.With, b.Boot.With) &&
+		maps.Equal(a.Resources, b.Resources) &&
 		slices.Equal(a.Required, b.Required) && slices.Equal(a.Forbidden, b.Forbidden)
 }
 

@@ -21,8 +21,11 @@ func TestSharedChangesNothing(t *testing.T) {
 		few := func(what string) int { return rapid.IntRange(0, 2).Draw(rt, what) }
 		for range rapid.IntRange(1, 30).Draw(rt, "instances") {
 			inst := Instance{
-				Project: Project(fmt.Sprint("p", few("project"))), Queue: []QueueName{"", "a", "b"}[few("queue")], Host: HostID(fmt.Sprint("h", few("host"))),
-				Boot:      Boot{Flavor: FlavorName(fmt.Sprint("f", few("flavor"))), Image: fmt.Sprint("i", few("image"))},
+				Project: Project(fmt.Sprint("p", few("project"))), Queue: []QueueName{"", "a", "b"}[few("queue")],
+				Host: HostID(fmt.Sprint("h", few("host"))),
+				Boot: Boot{
+					Flavor: FlavorName(fmt.Sprint("f", few("flavor"))), Image: fmt.Sprint("i", few("image")),
+				},
 				Resources: Resources{VCPU: int64(few("vcpus"))},
 			}
 			if few("choice") > 0 {
@@ -44,7 +47,10 @@ func TestSharedChangesNothing(t *testing.T) {
 func TestSharedIsOneCopy(t *testing.T) {
 	var s Shared
 	made := func(host string) Instance {
-		inst := Instance{Queue: "m1.gpu-a100", Host: HostID([]byte(host)), Resources: Resources{VCPU: 1}, Boot: Boot{Flavor: "m1", With: Choices{"gpu": "a100"}}}
+		inst := Instance{
+			Queue: "m1.gpu-a100", Host: HostID([]byte(host)), Resources: Resources{VCPU: 1},
+			Boot: Boot{Flavor: "m1", With: Choices{"gpu": "a100"}},
+		}
 		s.Instance(&inst)
 		return inst
 	}

@@ -34,7 +34,8 @@ func TestSSHKeys(t *testing.T) {
 		`ssh_keys "40012 bytes"`:                    {"ssh-ed25519 " + strings.Repeat("A", 40000)},
 	} {
 		err := (Boot{Flavor: "f", SSHKeys: bad}).Check()
-		if err == nil || !strings.Contains(err.Error(), says) || KindOf(err) != KindInvalid || strings.Contains(err.Error(), "secret") {
+		if err == nil || !strings.Contains(err.Error(), says) || KindOf(err) != KindInvalid ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%.100q: %v, want %q", bad, err, says)
 		}
 	}

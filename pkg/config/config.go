@@ -96,7 +96,10 @@ func (l *Loaded) file(path string, root reflect.Value) {
 	case errors.Is(err, fs.ErrNotExist):
 		l.problem(compute.NotFound("config", path, "berth config sample shows one with every setting"))
 	case err != nil:
-		l.problem(&compute.Error{Op: "read config", Kind: compute.KindInvalid, Field: "config", Value: path, Message: "cannot be read", Cause: err})
+		l.problem(&compute.Error{
+			Op: "read config", Kind: compute.KindInvalid, Field: "config", Value: path,
+			Message: "cannot be read", Cause: err,
+		})
 	default:
 		l.parse(path, data, root)
 	}

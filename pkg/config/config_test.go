@@ -92,31 +92,39 @@ devices:
 func TestFileRefusals(t *testing.T) {
 	const known = "known here: kafka, wait, verbose, share, host, totals, devices"
 	for text, want := range map[string]string{
-		"kafak: {}":                         `key "kafak": x.yaml line 1: there is no such setting; did you mean kafka?`,
-		"\n\nkafka:\n  broker: a":           `key "kafka.broker": x.yaml line 4: there is no such setting; did you mean kafka.brokers?`,
-		"nonsense: 1":                       `key "nonsense": x.yaml line 1: there is no such setting; ` + known,
-		"devices:\n  - name: a\n    nam: b": `key "devices.nam": x.yaml line 3: there is no such setting; did you mean devices.name?`,
-		"Hidden: x":                         `key "Hidden": x.yaml line 1: there is no such setting; ` + known,
-		"a: &x {kafak: 1}":                  `key "a": x.yaml line 1: there is no such setting; ` + known,
-		"kafka: {copies: many}":             `kafka.copies "many": x.yaml line 1: give a whole number`,
-		"kafka: {copies: 40000}":            `kafka.copies "40000": x.yaml line 1: give a whole number`,
-		"kafka: {copies: 2.7}":              `kafka.copies "2.7": x.yaml line 1: give a whole number`,
-		"totals: {VCPU: 1.5}":               `totals "": x.yaml line 1: give a mapping to whole numbers, as in {VCPU: 16}`,
-		"kafka: {brokers: a}":               `kafka.brokers "a": x.yaml line 1: give a list, as in [a, b]`,
-		"kafka: {password: [secret]}":       `kafka.password "********": x.yaml line 1: give text`,
-		"\nwait: 15":                        `wait "15": x.yaml line 2: give a duration with its unit, as in 15s or 10m`,
-		"wait: soon":                        `wait "soon": x.yaml line 1: give a duration with its unit, as in 15s or 10m`,
-		"verbose: 7":                        `verbose "7": x.yaml line 1: give true or false`,
-		"share: much":                       `share "much": x.yaml line 1: give a number`,
-		"host: [a]":                         `host "": x.yaml line 1: give text`,
-		"totals: 16":                        `totals "16": x.yaml line 1: give a mapping to whole numbers, as in {VCPU: 16}`,
-		"kafka: text":                       `kafka "text": x.yaml line 1: give a section of settings`,
-		"devices: [a]":                      `devices "a": x.yaml line 1: give a section of settings`,
-		"devices: a":                        `devices "a": x.yaml line 1: give a list, as in [a, b]`,
-		"- a":                               `config "": x.yaml line 1: give a section of settings`,
-		"wait: 1s\nwait: 2s":                `key "wait": x.yaml line 2: it is in line 1 already`,
-		"wait: 1s\n---\nwait: 2s":           `config "x.yaml" is not valid; give one document: there is a second one after ---`,
-		"wait: [":                           `config "x.yaml": line 1: did not find expected node content`,
+		"kafak: {}": `key "kafak": x.yaml line 1: there is no such setting; did you ` +
+			`mean kafka?`,
+		"\n\nkafka:\n  broker: a": `key "kafka.broker": x.yaml line 4: there is no such setting; did ` +
+			`you mean kafka.brokers?`,
+		"nonsense: 1": `key "nonsense": x.yaml line 1: there is no such setting; ` + known,
+		"devices:\n  - name: a\n    nam: b": `key "devices.nam": x.yaml line 3: there is no such setting; did ` +
+			`you mean devices.name?`,
+		"Hidden: x":              `key "Hidden": x.yaml line 1: there is no such setting; ` + known,
+		"a: &x {kafak: 1}":       `key "a": x.yaml line 1: there is no such setting; ` + known,
+		"kafka: {copies: many}":  `kafka.copies "many": x.yaml line 1: give a whole number`,
+		"kafka: {copies: 40000}": `kafka.copies "40000": x.yaml line 1: give a whole number`,
+		"kafka: {copies: 2.7}":   `kafka.copies "2.7": x.yaml line 1: give a whole number`,
+		"totals: {VCPU: 1.5}": `totals "": x.yaml line 1: give a mapping to whole numbers, as in ` +
+			`{VCPU: 16}`,
+		"kafka: {brokers: a}":         `kafka.brokers "a": x.yaml line 1: give a list, as in [a, b]`,
+		"kafka: {password: [secret]}": `kafka.password "********": x.yaml line 1: give text`,
+		"\nwait: 15": `wait "15": x.yaml line 2: give a duration with its unit, as in ` +
+			`15s or 10m`,
+		"wait: soon": `wait "soon": x.yaml line 1: give a duration with its unit, as in ` +
+			`15s or 10m`,
+		"verbose: 7":  `verbose "7": x.yaml line 1: give true or false`,
+		"share: much": `share "much": x.yaml line 1: give a number`,
+		"host: [a]":   `host "": x.yaml line 1: give text`,
+		"totals: 16": `totals "16": x.yaml line 1: give a mapping to whole numbers, as ` +
+			`in {VCPU: 16}`,
+		"kafka: text":        `kafka "text": x.yaml line 1: give a section of settings`,
+		"devices: [a]":       `devices "a": x.yaml line 1: give a section of settings`,
+		"devices: a":         `devices "a": x.yaml line 1: give a list, as in [a, b]`,
+		"- a":                `config "": x.yaml line 1: give a section of settings`,
+		"wait: 1s\nwait: 2s": `key "wait": x.yaml line 2: it is in line 1 already`,
+		"wait: 1s\n---\nwait: 2s": `config "x.yaml" is not valid; give one document: there is a ` +
+			`second one after ---`,
+		"wait: [": `config "x.yaml": line 1: did not find expected node content`,
 	} {
 		got := defaults()
 		err := Load(&got, From{File: write(t, text)}).Err(nil)
@@ -158,7 +166,8 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
 	}
-	if text := err.Error(); !strings.HasPrefix(text, "10 problems with the settings\n  key ") || compute.KindOf(err) != compute.KindInvalid {
+	if text := err.Error(); !strings.HasPrefix(text, "10 problems with the settings\n  key ") ||
+		compute.KindOf(err) != compute.KindInvalid {
 		t.Error(text)
 	}
 }
@@ -166,24 +175,30 @@ func TestEveryProblemAtOnce(t *testing.T) {
 func TestSources(t *testing.T) {
 	got := defaults()
 	l := Load(&got, From{
-		File:    write(t, "wait: 5s\nhost: file\nkafka:\n  prefix: file.\n  password: x\n  copies: 3\n"),
-		Environ: []string{"BERTH_HOST=env", "BERTH_KAFKA_BROKERS=a:1, b:2,", "BERTH_KAFKA_COPIES=2", "BERTH_OTHER=x", "PATH=y"},
-		Set:     []string{"kafka.copies=1", "totals=VCPU=2"},
+		File: write(t, "wait: 5s\nhost: file\nkafka:\n  prefix: file.\n  password: x\n  copies: 3\n"),
+		Environ: []string{
+			"BERTH_HOST=env", "BERTH_KAFKA_BROKERS=a:1, b:2,", "BERTH_KAFKA_COPIES=2", "BERTH_OTHER=x", "PATH=y",
+		},
+		Set: []string{"kafka.copies=1", "totals=VCPU=2"},
 	})
 	if err := l.Err(nil); err != nil || len(l.Warnings) > 0 {
 		t.Fatal(err, l.Warnings)
 	}
 	want := defaults()
 	want.Wait, want.Host, want.Kafka.Brokers = 5*time.Second, "env", []string{"a:1", "b:2"}
-	want.Kafka.Prefix, want.Kafka.Password, want.Kafka.Copies, want.Totals = "file.", "x", 1, compute.Resources{compute.VCPU: 2}
+	want.Kafka.Prefix, want.Kafka.Password, want.Kafka.Copies, want.Totals = "file.", "x", 1, compute.Resources{
+		compute.VCPU: 2,
+	}
 	same(t, "flags over environment over file over defaults", got, want)
 	sources, values := map[string]string{}, map[string]any{}
 	for _, s := range l.Settings() {
 		sources[s.Key], values[s.Key] = s.Source.String(), s.Value()
 	}
 	if diff := cmp.Diff(map[string]string{
-		"kafka.brokers": "env BERTH_KAFKA_BROKERS", "kafka.prefix": "x.yaml:4", "kafka.copies": "flag --set", "kafka.password": "x.yaml:5",
-		"wait": "x.yaml:1", "host": "env BERTH_HOST", "totals": "flag --set", "verbose": "default", "share": "default", "devices": "default",
+		"kafka.brokers": "env BERTH_KAFKA_BROKERS", "kafka.prefix": "x.yaml:4", "kafka.copies": "flag --set",
+		"kafka.password": "x.yaml:5",
+		"wait":           "x.yaml:1", "host": "env BERTH_HOST", "totals": "flag --set", "verbose": "default",
+		"share": "default", "devices": "default",
 	}, sources); diff != "" {
 		t.Error(diff)
 	}
@@ -232,8 +247,13 @@ func TestTexts(t *testing.T) {
 		"verbose=true":      {want: func(s *settings) { s.Verbose = true }},
 		"host=7":            {want: func(s *settings) { s.Host = "7" }},
 		"totals=VCPU=4,D=8": {want: func(s *settings) { s.Totals = compute.Resources{compute.VCPU: 4, "D": 8} }},
-		"share=much":        {env: `BERTH_SHARE "much" is not valid; give a number`, set: `--set share "much" is not valid; give a number`},
-		"share=":            {env: `BERTH_SHARE "" is not valid; give a number`, set: `--set share "" is not valid; give a number`},
+		"share=much": {
+			env: `BERTH_SHARE "much" is not valid; give a number`,
+			set: `--set share "much" is not valid; give a number`,
+		},
+		"share=": {
+			env: `BERTH_SHARE "" is not valid; give a number`, set: `--set share "" is not valid; give a number`,
+		},
 		"totals=VCPU": {
 			env: `BERTH_TOTALS "VCPU" is not valid; give a mapping to whole numbers, as in VCPU=16,MEMORY_MB=65536`,
 			set: `--set totals "VCPU" is not valid; give a mapping to whole numbers, as in VCPU=16,MEMORY_MB=65536`,
@@ -242,7 +262,10 @@ func TestTexts(t *testing.T) {
 			env: `BERTH_DEVICES "a" is not valid; give it in a file: a list of sections has no other form`,
 			set: `--set devices "a" is not valid; give it in a file: a list of sections has no other form`,
 		},
-		"kafka=a":         {set: `key "kafka": --set: this is a section; set one of kafka.brokers, kafka.prefix, kafka.copies, kafka.password`},
+		"kafka=a": {
+			set: `key "kafka": --set: this is a section; set one of kafka.brokers, kafka.prefix, kafka.copies, ` +
+				`kafka.password`,
+		},
 		"kafka.prefx=a":   {set: `key "kafka.prefx": --set: there is no such setting; did you mean kafka.prefix?`},
 		"kafka.Xpassword": {set: `--set "kafka.Xpassword" is not valid; give key=value, as in kafka.prefix=test.`},
 	} {
@@ -280,8 +303,11 @@ func TestTexts(t *testing.T) {
 func TestNearMissesInTheEnvironment(t *testing.T) {
 	got := defaults()
 	l := Load(&got, From{
-		Environ: []string{"BERTH_KAFKA_BROKER=x", "BERTH_HOTS=x", "BERTH_SHARED=x", "BERTH_SOMETHING=x", "KAFKA_PREFIXX=x", "BERTH_WAIT=3s"},
-		Others:  []string{"BERTH_SHARED"},
+		Environ: []string{
+			"BERTH_KAFKA_BROKER=x", "BERTH_HOTS=x", "BERTH_SHARED=x", "BERTH_SOMETHING=x", "KAFKA_PREFIXX=x",
+			"BERTH_WAIT=3s",
+		},
+		Others: []string{"BERTH_SHARED"},
 	})
 	want := []string{
 		"BERTH_HOTS is no setting here and changes nothing; did you mean BERTH_HOST?",

@@ -44,7 +44,8 @@ func (l *Loaded) env(environ, others []string) {
 	}
 	for name := range given {
 		if near := nearest(strings.TrimPrefix(name, Prefix), words); near != "" && !slices.Contains(others, name) {
-			l.Warnings = append(l.Warnings, fmt.Sprintf("%s is no setting here and changes nothing; did you mean %s%s?", name, Prefix, near))
+			l.Warnings = append(l.Warnings,
+				fmt.Sprintf("%s is no setting here and changes nothing; did you mean %s%s?", name, Prefix, near))
 		}
 	}
 	slices.Sort(l.Warnings)
@@ -70,7 +71,10 @@ func (l *Loaded) set(text string) {
 		}
 	}
 	if len(inside) > 0 {
-		l.problem(&compute.Error{Kind: compute.KindInvalid, Field: "key", Value: key, Message: flag + ": this is a section", Remedy: "set one of " + strings.Join(inside, ", ")})
+		l.problem(&compute.Error{
+			Kind: compute.KindInvalid, Field: "key", Value: key, Message: flag + ": this is a section",
+			Remedy: "set one of " + strings.Join(inside, ", "),
+		})
 		return
 	}
 	l.problem(noSuch(flag, "", key, names))
@@ -108,7 +112,8 @@ func nodeOf(text string, kind reflect.Kind) (*yaml.Node, bool) {
 			if !found {
 				return nil, false
 			}
-			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: k}, &yaml.Node{Kind: yaml.ScalarNode, Value: value})
+			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: k},
+				&yaml.Node{Kind: yaml.ScalarNode, Value: value})
 		}
 		return node, true
 	}

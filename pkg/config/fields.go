@@ -25,7 +25,9 @@ func fieldsOf(t reflect.Type) []field {
 		if !f.IsExported() || name == "-" {
 			continue
 		}
-		out = append(out, field{name: orWord(name, strings.ToLower(f.Name)), index: i, secret: f.Tag.Get("secret") == "true"})
+		out = append(out, field{
+			name: orWord(name, strings.ToLower(f.Name)), index: i, secret: f.Tag.Get("secret") == "true",
+		})
 	}
 	return out
 }

@@ -24,7 +24,10 @@ func (l *Loaded) parse(name string, data []byte, root reflect.Value) {
 	case errors.Is(err, io.EOF):
 		return
 	case err != nil:
-		l.problem(&compute.Error{Kind: compute.KindInvalid, Field: "config", Value: name, Message: strings.TrimPrefix(err.Error(), "yaml: ")})
+		l.problem(&compute.Error{
+			Kind: compute.KindInvalid, Field: "config", Value: name,
+			Message: strings.TrimPrefix(err.Error(), "yaml: "),
+		})
 		return
 	}
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
@@ -97,7 +100,10 @@ func (l *Loaded) unreadable(where, path, value string, t reflect.Type) {
 			value = Masked
 		}
 	}
-	l.problem(&compute.Error{Kind: compute.KindInvalid, Field: orWord(path, "config"), Value: value, Message: where + ": give " + nounOf(t)})
+	l.problem(&compute.Error{
+		Kind: compute.KindInvalid, Field: orWord(path, "config"), Value: value,
+		Message: where + ": give " + nounOf(t),
+	})
 }
 
 // from notes where a setting is from; what is inside a list is no setting of

@@ -16,7 +16,8 @@ func brokers(f Facts) []Finding {
 		if b.Err != "" {
 			all = append(all, Finding{
 				Level: Fail, About: broker(b), Check: "answers", Is: b.Err, Wanted: "its version and settings",
-				Why: "nothing is known of it", Fix: "look into its log; with ACLs, allow DescribeConfigs on the cluster to whoever runs the doctor",
+				Why: "nothing is known of it",
+				Fix: "look into its log; with ACLs, allow DescribeConfigs on the cluster to whoever runs the doctor",
 			})
 			continue
 		}
@@ -34,7 +35,8 @@ func (s Setting) at(b admin.BrokerFacts, f Facts) Finding {
 	value, there := b.Settings[s.Name]
 	out := Finding{
 		About: broker(b), Check: s.Name, Is: value, Wanted: s.wanted(f), Why: s.Why,
-		Fix: fmt.Sprintf("put %s=%s into server.properties of broker %d (%s) and restart it", s.Name, s.Value, b.ID, b.Address),
+		Fix: fmt.Sprintf("put %s=%s into server.properties of broker %d (%s) and restart it",
+			s.Name, s.Value, b.ID, b.Address),
 	}
 	if !there {
 		out.Is = "not told"
@@ -52,7 +54,10 @@ func (s Setting) at(b admin.BrokerFacts, f Facts) Finding {
 
 // versions: too old to work with, or with a known fault.
 func versions(f Facts) Finding {
-	out := Finding{About: "brokers", Check: "Kafka version", Wanted: "4.3.1 or later", Why: "share groups", Fix: "upgrade the brokers, one at a time"}
+	out := Finding{
+		About: "brokers", Check: "Kafka version", Wanted: "4.3.1 or later", Why: "share groups",
+		Fix: "upgrade the brokers, one at a time",
+	}
 	level := OK
 	var seen []string
 	for _, b := range f.Cluster.Brokers {
@@ -71,7 +76,8 @@ func versions(f Facts) Finding {
 func shares(f Facts) Finding {
 	level, there := f.Cluster.Features["share.version"]
 	out := Finding{
-		About: "cluster", Check: "feature share.version", Is: fmt.Sprint(level), Wanted: "1", Why: "share groups are switched off",
+		About: "cluster", Check: "feature share.version", Is: fmt.Sprint(level), Wanted: "1",
+		Why: "share groups are switched off",
 		Fix: "kafka-features.sh --bootstrap-server " + f.Bootstrap + " upgrade --feature share.version=1",
 	}
 	if !there {
@@ -84,7 +90,8 @@ func size(f Facts) Finding {
 	n := len(f.Cluster.Brokers)
 	out := Finding{
 		About: "cluster", Check: "brokers", Is: fmt.Sprint(n), Wanted: "3 or more",
-		Why: "with fewer, losing one stops the cell or loses what it had", Fix: "add brokers, and give topics three replicas with kafka-reassign-partitions.sh",
+		Why: "with fewer, losing one stops the cell or loses what it had",
+		Fix: "add brokers, and give topics three replicas with kafka-reassign-partitions.sh",
 	}
 	return out.with(when(n >= 3, OK, Warn))
 }
@@ -112,11 +119,16 @@ func heap(f Facts) Finding {
 		has = usualHeap
 	}
 	out := Finding{
-		About: "brokers", Check: "heap for queues", Is: fmt.Sprintf("up to %.0f MB at each for %d queues", each, len(f.Queues)),
+		About: "brokers", Check: "heap for queues",
+		Is:     fmt.Sprintf("up to %.0f MB at each for %d queues", each, len(f.Queues)),
 		Wanted: fmt.Sprintf("at most %d MB, half of a heap of %d", has/2, has),
-		Why: "a broker keeps 0.2 MB of heap for each queue that hosts wait on, and stands still for seconds when its heap is full; " +
+		Why: "a broker keeps 0.2 MB of heap for each queue that hosts wait on, and stands still for seconds " +
+			"when its heap is full; " +
 			"before 4.3.2 and 4.4.0 it keeps that of deleted queues too, until it is started again (KAFKA-21096)",
-		Fix: fmt.Sprintf("start each broker with a heap of %d MB or more: KAFKA_HEAP_OPTS=\"-Xms%[1]dm -Xmx%[1]dm\"", int(each)+usualHeap),
+		Fix: fmt.Sprintf(
+			"start each broker with a heap of %d MB or more: KAFKA_HEAP_OPTS=\"-Xms%[1]dm -Xmx%[1]dm\"",
+			int(each)+usualHeap,
+		),
 	}
 	if !known {
 		out.Wanted += ", which is what a broker has if KAFKA_HEAP_OPTS does not say"
@@ -161,8 +173,10 @@ func (r Replicated) planned(b admin.BrokerFacts, f Facts) Finding {
 	want := when(brokers >= 3, r.Value, "1")
 	out := Finding{
 		About: broker(b), Check: r.Name, Is: b.Settings[r.Name], Wanted: want,
-		Why: r.Topic + " cannot be made with more replicas than brokers, and does not survive the loss of a broker with fewer than three",
-		Fix: fmt.Sprintf("put %s=%s into server.properties of broker %d (%s) and restart it", r.Name, want, b.ID, b.Address),
+		Why: r.Topic + " cannot be made with more replicas than brokers, and does not survive the loss of a " +
+			"broker with fewer than three",
+		Fix: fmt.Sprintf("put %s=%s into server.properties of broker %d (%s) and restart it",
+			r.Name, want, b.ID, b.Address),
 	}
 	level := OK
 	switch {

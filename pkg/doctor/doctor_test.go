@@ -53,7 +53,9 @@ func well(t *testing.T) *Facts {
 		f.have(p, 1)
 	}
 	for _, q := range []compute.QueueName{"q1", "q2"} {
-		f.Progress = append(f.Progress, kafkaadmin.QueueProgress{Queue: wire.QueueRef{Name: q, Group: "b.agents-0", TopicID: "id"}, TopicID: "id"})
+		f.Progress = append(f.Progress, kafkaadmin.QueueProgress{
+			Queue: wire.QueueRef{Name: q, Group: "b.agents-0", TopicID: "id"}, TopicID: "id",
+		})
 	}
 	f.Beacons = []compute.Beacon{{Host: "h1", At: now.Add(-10 * time.Second)}}
 	return f
@@ -108,86 +110,237 @@ func TestExamine(t *testing.T) {
 	}{
 		"nothing": {func(*Facts) {}, nil},
 
-		"no sessions":     {func(f *Facts) { f.setting("group.share.max.share.sessions", "0") }, all("FAIL broker %d: group.share.max.share.sessions: 0")},
-		"hardly sessions": {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "210") }, all("warn broker %d: group.share.max.share.sessions: 210")},
-		"sessions":        {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "250") }, nil},
+		"no sessions": {
+			func(f *Facts) { f.setting("group.share.max.share.sessions", "0") },
+			all("FAIL broker %d: group.share.max.share.sessions: 0"),
+		},
+		"hardly sessions": {
+			func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "210") },
+			all("warn broker %d: group.share.max.share.sessions: 210"),
+		},
+		"sessions": {func(f *Facts) { f.hosts(100); f.setting("group.share.max.share.sessions", "250") }, nil},
 		"two groups": {func(f *Facts) {
 			f.hosts(100)
 			f.Groups["b.agents-1"] = f.Groups["b.agents-0"]
 			f.setting("group.share.max.share.sessions", "399")
 		}, all("FAIL broker %d: group.share.max.share.sessions: 399")},
-		"deliveries":        {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "10") }, all("warn broker %d: group.share.max.delivery.count.limit: 10")},
-		"more deliveries":   {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "26") }, nil},
-		"topics by chance":  {func(f *Facts) { f.setting("auto.create.topics.enable", "true") }, all("warn broker %d: auto.create.topics.enable: true")},
-		"long session":      {func(f *Facts) { f.setting("broker.session.timeout.ms", "9000") }, all("warn broker %d: broker.session.timeout.ms: 9000")},
-		"too long session":  {func(f *Facts) { f.setting("broker.session.timeout.ms", "15000") }, all("FAIL broker %d: broker.session.timeout.ms: 15000")},
-		"few heartbeats":    {func(f *Facts) { f.setting("broker.heartbeat.interval.ms", "2000") }, all("warn broker %d: broker.heartbeat.interval.ms: 2000")},
-		"no heartbeats":     {func(f *Facts) { f.setting("broker.heartbeat.interval.ms", "3000") }, all("FAIL broker %d: broker.heartbeat.interval.ms: 3000")},
-		"one of three":      {func(f *Facts) { f.Cluster.Brokers[1].Settings["auto.create.topics.enable"] = "true" }, []string{"warn broker 2: auto.create.topics.enable: true"}},
-		"nonsense":          {func(f *Facts) { f.Cluster.Brokers[1].Settings["broker.session.timeout.ms"] = "x" }, []string{"warn broker 2: broker.session.timeout.ms: x"}},
-		"not told":          {func(f *Facts) { delete(f.Cluster.Brokers[2].Settings, "auto.create.topics.enable") }, []string{"warn broker 3: auto.create.topics.enable: not told"}},
-		"silent broker":     {func(f *Facts) { f.Cluster.Brokers[0].Err = "refused" }, []string{"FAIL broker 1: answers: refused"}},
-		"too old":           {func(f *Facts) { f.Cluster.Brokers[0].Version, f.Cluster.Brokers[0].Lacks = "v4.1", "it lacks" }, []string{"FAIL brokers: Kafka version: v4.1, v4.3"}},
-		"deadlock":          {func(f *Facts) { f.Cluster.Brokers[0].Version = "v4.2" }, []string{"warn brokers: Kafka version: v4.2, v4.3"}},
-		"no share groups":   {func(f *Facts) { f.Cluster.Features["share.version"] = 0 }, []string{"FAIL cluster: feature share.version: 0"}},
-		"never shared":      {func(f *Facts) { delete(f.Cluster.Features, "share.version") }, []string{"FAIL cluster: feature share.version: not there"}},
-		"internal to come":  {func(f *Facts) { f.setting("share.coordinator.state.topic.replication.factor", "1") }, all("FAIL broker %d: share.coordinator.state.topic.replication.factor: 1")},
-		"internal in sync":  {func(f *Facts) { f.setting("transaction.state.log.min.isr", "1") }, all("warn broker %d: transaction.state.log.min.isr: 1")},
-		"too many replicas": {func(f *Facts) { f.setting("offsets.topic.replication.factor", "4") }, all("FAIL broker %d: offsets.topic.replication.factor: 4")},
+		"deliveries": {
+			func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "10") },
+			all("warn broker %d: group.share.max.delivery.count.limit: 10"),
+		},
+		"more deliveries": {func(f *Facts) { f.setting("group.share.max.delivery.count.limit", "26") }, nil},
+		"topics by chance": {
+			func(f *Facts) { f.setting("auto.create.topics.enable", "true") },
+			all("warn broker %d: auto.create.topics.enable: true"),
+		},
+		"long session": {
+			func(f *Facts) { f.setting("broker.session.timeout.ms", "9000") },
+			all("warn broker %d: broker.session.timeout.ms: 9000"),
+		},
+		"too long session": {
+			func(f *Facts) { f.setting("broker.session.timeout.ms", "15000") },
+			all("FAIL broker %d: broker.session.timeout.ms: 15000"),
+		},
+		"few heartbeats": {
+			func(f *Facts) { f.setting("broker.heartbeat.interval.ms", "2000") },
+			all("warn broker %d: broker.heartbeat.interval.ms: 2000"),
+		},
+		"no heartbeats": {
+			func(f *Facts) { f.setting("broker.heartbeat.interval.ms", "3000") },
+			all("FAIL broker %d: broker.heartbeat.interval.ms: 3000"),
+		},
+		"one of three": {
+			func(f *Facts) { f.Cluster.Brokers[1].Settings["auto.create.topics.enable"] = "true" },
+			[]string{"warn broker 2: auto.create.topics.enable: true"},
+		},
+		"nonsense": {
+			func(f *Facts) { f.Cluster.Brokers[1].Settings["broker.session.timeout.ms"] = "x" },
+			[]string{"warn broker 2: broker.session.timeout.ms: x"},
+		},
+		"not told": {
+			func(f *Facts) { delete(f.Cluster.Brokers[2].Settings, "auto.create.topics.enable") },
+			[]string{"warn broker 3: auto.create.topics.enable: not told"},
+		},
+		"silent broker": {
+			func(f *Facts) { f.Cluster.Brokers[0].Err = "refused" }, []string{"FAIL broker 1: answers: refused"},
+		},
+		"too old": {
+			func(f *Facts) { f.Cluster.Brokers[0].Version, f.Cluster.Brokers[0].Lacks = "v4.1", "it lacks" },
+			[]string{"FAIL brokers: Kafka version: v4.1, v4.3"},
+		},
+		"deadlock": {
+			func(f *Facts) { f.Cluster.Brokers[0].Version = "v4.2" },
+			[]string{"warn brokers: Kafka version: v4.2, v4.3"},
+		},
+		"no share groups": {
+			func(f *Facts) { f.Cluster.Features["share.version"] = 0 },
+			[]string{"FAIL cluster: feature share.version: 0"},
+		},
+		"never shared": {
+			func(f *Facts) { delete(f.Cluster.Features, "share.version") },
+			[]string{"FAIL cluster: feature share.version: not there"},
+		},
+		"internal to come": {
+			func(f *Facts) { f.setting("share.coordinator.state.topic.replication.factor", "1") },
+			all("FAIL broker %d: share.coordinator.state.topic.replication.factor: 1"),
+		},
+		"internal in sync": {
+			func(f *Facts) { f.setting("transaction.state.log.min.isr", "1") },
+			all("warn broker %d: transaction.state.log.min.isr: 1"),
+		},
+		"too many replicas": {
+			func(f *Facts) { f.setting("offsets.topic.replication.factor", "4") },
+			all("FAIL broker %d: offsets.topic.replication.factor: 4"),
+		},
 		"internal as it is": {func(f *Facts) {
 			f.setting("offsets.topic.replication.factor", "1") // how it is counts, not how it would be
-			f.have(kafkaadmin.TopicPlan{Name: "__consumer_offsets", Settings: map[string]string{"min.insync.replicas": "2"}}, 50)
+			f.have(
+				kafkaadmin.TopicPlan{
+					Name: "__consumer_offsets", Settings: map[string]string{"min.insync.replicas": "2"},
+				},
+				50,
+			)
 		}, nil},
 		"internal on one": {func(f *Facts) {
-			f.have(kafkaadmin.TopicPlan{Name: "__transaction_state", Settings: map[string]string{"min.insync.replicas": "1"}}, 50)
+			f.have(
+				kafkaadmin.TopicPlan{
+					Name: "__transaction_state", Settings: map[string]string{"min.insync.replicas": "1"},
+				},
+				50,
+			)
 			f.change("__transaction_state", func(t *kafkaadmin.TopicFacts) { t.Replicas = 1 })
 		}, []string{"FAIL topic __transaction_state: replicas (transaction.state.log.replication.factor): 1"}},
 
-		"many queues":     {func(f *Facts) { f.queues(5_120) }, nil},
-		"too many queues": {func(f *Facts) { f.queues(5_130) }, []string{"warn brokers: heap for queues: up to 513 MB at each for 5130 queues"}},
-		"one broker's":    {func(f *Facts) { f.alone(); f.queues(20_000) }, []string{"warn brokers: heap for queues: up to 4000 MB at each for 20000 queues", "warn cluster: brokers: 1"}},
-		"enough heap":     {func(f *Facts) { f.queues(20_000); f.Heap = 4096 }, nil},
-		"not enough heap": {func(f *Facts) { f.queues(20_000); f.Heap = 3072 }, []string{"warn brokers: heap for queues: up to 2000 MB at each for 20000 queues"}},
+		"many queues": {func(f *Facts) { f.queues(5_120) }, nil},
+		"too many queues": {
+			func(f *Facts) { f.queues(5_130) },
+			[]string{"warn brokers: heap for queues: up to 513 MB at each for 5130 queues"},
+		},
+		"one broker's": {
+			func(f *Facts) { f.alone(); f.queues(20_000) },
+			[]string{
+				"warn brokers: heap for queues: up to 4000 MB at each for 20000 queues",
+				"warn cluster: brokers: 1",
+			},
+		},
+		"enough heap": {func(f *Facts) { f.queues(20_000); f.Heap = 4096 }, nil},
+		"not enough heap": {
+			func(f *Facts) { f.queues(20_000); f.Heap = 3072 },
+			[]string{"warn brokers: heap for queues: up to 2000 MB at each for 20000 queues"},
+		},
 
-		"no topic":        {func(f *Facts) { delete(f.Own, "b.catalog") }, []string{"FAIL topic b.catalog: exists: no"}},
-		"policy":          {func(f *Facts) { f.change("b.instances", set("cleanup.policy", "delete")) }, []string{"FAIL topic b.instances: cleanup.policy: delete"}},
-		"short retention": {func(f *Facts) { f.change("b.requests", set("retention.ms", "604800000")) }, []string{"FAIL topic b.requests: retention.ms: 604800000"}},
-		"long retention":  {func(f *Facts) { f.change("b.requests", set("retention.ms", "1209600001")) }, nil},
-		"for ever":        {func(f *Facts) { f.change("b.requests", set("retention.ms", "-1")) }, nil},
-		"by size":         {func(f *Facts) { f.change("b.reports", set("retention.bytes", "1000000000")) }, []string{"FAIL topic b.reports: retention.bytes: 1000000000"}},
-		"small messages":  {func(f *Facts) { f.change("b.queues", set("max.message.bytes", "1048588")) }, []string{"FAIL topic b.queues: max.message.bytes: 1048588"}},
-		"large messages":  {func(f *Facts) { f.change("b.queues", set("max.message.bytes", "10485880")) }, nil},
-		"their own time":  {func(f *Facts) { f.change("b.reports", set("message.timestamp.type", "CreateTime")) }, []string{"warn topic b.reports: message.timestamp.type: CreateTime"}},
+		"no topic": {
+			func(f *Facts) { delete(f.Own, "b.catalog") }, []string{"FAIL topic b.catalog: exists: no"},
+		},
+		"policy": {
+			func(f *Facts) { f.change("b.instances", set("cleanup.policy", "delete")) },
+			[]string{"FAIL topic b.instances: cleanup.policy: delete"},
+		},
+		"short retention": {
+			func(f *Facts) { f.change("b.requests", set("retention.ms", "604800000")) },
+			[]string{"FAIL topic b.requests: retention.ms: 604800000"},
+		},
+		"long retention": {func(f *Facts) { f.change("b.requests", set("retention.ms", "1209600001")) }, nil},
+		"for ever":       {func(f *Facts) { f.change("b.requests", set("retention.ms", "-1")) }, nil},
+		"by size": {
+			func(f *Facts) { f.change("b.reports", set("retention.bytes", "1000000000")) },
+			[]string{"FAIL topic b.reports: retention.bytes: 1000000000"},
+		},
+		"small messages": {
+			func(f *Facts) { f.change("b.queues", set("max.message.bytes", "1048588")) },
+			[]string{"FAIL topic b.queues: max.message.bytes: 1048588"},
+		},
+		"large messages": {func(f *Facts) { f.change("b.queues", set("max.message.bytes", "10485880")) }, nil},
+		"their own time": {
+			func(f *Facts) { f.change("b.reports", set("message.timestamp.type", "CreateTime")) },
+			[]string{"warn topic b.reports: message.timestamp.type: CreateTime"},
+		},
 		"two replicas": {func(f *Facts) {
-			f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Replicas = 2; t.Settings["min.insync.replicas"] = "1" })
+			f.change("b.hosts", func(t *kafkaadmin.TopicFacts) {
+				t.Replicas = 2
+				t.Settings["min.insync.replicas"] = "1"
+			})
 		}, []string{"warn topic b.hosts: replicas: 2"}},
 		"one replica": {func(f *Facts) {
-			f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Replicas = 1; t.Settings["min.insync.replicas"] = "1" })
+			f.change("b.hosts", func(t *kafkaadmin.TopicFacts) {
+				t.Replicas = 1
+				t.Settings["min.insync.replicas"] = "1"
+			})
 		}, []string{"FAIL topic b.hosts: replicas: 1"}},
-		"one in sync":      {func(f *Facts) { f.change("b.hosts", set("min.insync.replicas", "1")) }, []string{"FAIL topic b.hosts: min.insync.replicas: 1"}},
-		"all in sync":      {func(f *Facts) { f.change("b.hosts", set("min.insync.replicas", "3")) }, []string{"FAIL topic b.hosts: min.insync.replicas: 3"}},
-		"offline":          {func(f *Facts) { f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Offline = []int32{0} }) }, []string{"FAIL topic b.hosts: leaders: partitions [0] have none"}},
-		"under-replicated": {func(f *Facts) { f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Under = []int32{0} }) }, []string{"warn topic b.hosts: replicas in sync: not all of partitions [0]"}},
-		"partitions":       {func(f *Facts) { f.change("b.reports", func(t *kafkaadmin.TopicFacts) { t.Partitions = 9 }) }, []string{"FAIL cell: partitions: b.requests 1, b.reports 9, b.instances 1"}},
-		"a queue's topic":  {func(f *Facts) { f.change("b.build.q2", set("retention.ms", "1")) }, []string{"FAIL topic b.build.q2: retention.ms: 1"}},
-		"a host's topic":   {func(f *Facts) { f.change("b.host.h1", set("cleanup.policy", "compact")) }, []string{"FAIL topic b.host.h1: cleanup.policy: compact"}},
+		"one in sync": {
+			func(f *Facts) { f.change("b.hosts", set("min.insync.replicas", "1")) },
+			[]string{"FAIL topic b.hosts: min.insync.replicas: 1"},
+		},
+		"all in sync": {
+			func(f *Facts) { f.change("b.hosts", set("min.insync.replicas", "3")) },
+			[]string{"FAIL topic b.hosts: min.insync.replicas: 3"},
+		},
+		"offline": {
+			func(f *Facts) { f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Offline = []int32{0} }) },
+			[]string{"FAIL topic b.hosts: leaders: partitions [0] have none"},
+		},
+		"under-replicated": {
+			func(f *Facts) { f.change("b.hosts", func(t *kafkaadmin.TopicFacts) { t.Under = []int32{0} }) },
+			[]string{"warn topic b.hosts: replicas in sync: not all of partitions [0]"},
+		},
+		"partitions": {
+			func(f *Facts) { f.change("b.reports", func(t *kafkaadmin.TopicFacts) { t.Partitions = 9 }) },
+			[]string{"FAIL cell: partitions: b.requests 1, b.reports 9, b.instances 1"},
+		},
+		"a queue's topic": {
+			func(f *Facts) { f.change("b.build.q2", set("retention.ms", "1")) },
+			[]string{"FAIL topic b.build.q2: retention.ms: 1"},
+		},
+		"a host's topic": {
+			func(f *Facts) { f.change("b.host.h1", set("cleanup.policy", "compact")) },
+			[]string{"FAIL topic b.host.h1: cleanup.policy: compact"},
+		},
 
-		"not initialised": {func(f *Facts) { f.Progress[1].Start = -1 }, []string{"FAIL queue q2: its share state: not initialised"}},
-		"another topic":   {func(f *Facts) { f.Progress[0].TopicID = "other" }, []string{"FAIL queue q1: its topic: is other…, listed is id…"}},
-		"gone":            {func(f *Facts) { f.Progress[0].Err = wire.ErrNoTopic }, []string{"FAIL queue q1: its topic: does not exist"}},
-		"unknown":         {func(f *Facts) { f.Progress[0].Err = fmt.Errorf("not now") }, []string{"FAIL queue q1: its share state: not known: not now"}},
+		"not initialised": {
+			func(f *Facts) { f.Progress[1].Start = -1 },
+			[]string{"FAIL queue q2: its share state: not initialised"},
+		},
+		"another topic": {
+			func(f *Facts) { f.Progress[0].TopicID = "other" },
+			[]string{"FAIL queue q1: its topic: is other…, listed is id…"},
+		},
+		"gone": {
+			func(f *Facts) { f.Progress[0].Err = wire.ErrNoTopic },
+			[]string{"FAIL queue q1: its topic: does not exist"},
+		},
+		"unknown": {
+			func(f *Facts) { f.Progress[0].Err = fmt.Errorf("not now") },
+			[]string{"FAIL queue q1: its share state: not known: not now"},
+		},
 		"group": {func(f *Facts) {
-			f.Groups["b.agents-0"] = map[string]string{"share.delivery.count.limit": "5", "share.record.lock.duration.ms": "30000", "share.partition.max.record.locks": "4000"}
+			f.Groups["b.agents-0"] = map[string]string{
+				"share.delivery.count.limit": "5", "share.record.lock.duration.ms": "30000",
+				"share.partition.max.record.locks": "4000",
+			}
 		}, []string{"warn share group b.agents-0: share.delivery.count.limit: 5"}},
 
-		"no conductor":  {func(f *Facts) { f.Conductor.Members = nil }, []string{"FAIL conductors: running: 0"}},
-		"one conductor": {func(f *Facts) { f.Conductor.Members = f.Conductor.Members[:1] }, []string{"warn conductors: running: 1"}},
-		"behind":        {func(f *Facts) { f.Conductor.Lag = 10_000 }, []string{"warn conductors: requests and reports that wait: 10000"}},
-		"no manager":    {func(f *Facts) { f.Manager = kafkaadmin.GroupFacts{} }, []string{"FAIL queue managers: running: 0", "warn queue managers: active: 0"}},
-		"silent host":   {func(f *Facts) { f.hosts(2); f.Beacons[1].At = now.Add(-61 * time.Second) }, []string{"warn hosts: heard of in the last 60 s: 1 of 2"}},
+		"no conductor": {func(f *Facts) { f.Conductor.Members = nil }, []string{"FAIL conductors: running: 0"}},
+		"one conductor": {
+			func(f *Facts) { f.Conductor.Members = f.Conductor.Members[:1] },
+			[]string{"warn conductors: running: 1"},
+		},
+		"behind": {
+			func(f *Facts) { f.Conductor.Lag = 10_000 },
+			[]string{"warn conductors: requests and reports that wait: 10000"},
+		},
+		"no manager": {
+			func(f *Facts) { f.Manager = kafkaadmin.GroupFacts{} },
+			[]string{"FAIL queue managers: running: 0", "warn queue managers: active: 0"},
+		},
+		"silent host": {
+			func(f *Facts) { f.hosts(2); f.Beacons[1].At = now.Add(-61 * time.Second) },
+			[]string{"warn hosts: heard of in the last 60 s: 1 of 2"},
+		},
 		"kept apart": {func(f *Facts) {
 			f.hosts(3)
-			f.Beacons[0].Warnings, f.Beacons[2].Warnings = []string{"as root; another user"}, []string{"as root; another user", "alike"}
+			f.Beacons[0].Warnings, f.Beacons[2].Warnings = []string{"as root; another user"}, []string{
+				"as root; another user", "alike",
+			}
 		}, []string{"warn hosts h0, h2: machines are kept apart: not as well as they can be",
 			"warn hosts h2: machines are kept apart: not as well as they can be"}},
 		"no host":    {func(f *Facts) { f.Beacons = nil }, []string{"warn hosts: heard of in the last 60 s: 0 of 0"}},
@@ -220,10 +373,12 @@ func TestHeapSaysWhatToLookAt(t *testing.T) {
 	f.Heap = 2048
 	known := heap(*f)
 	const enough = `KAFKA_HEAP_OPTS="-Xms3024m -Xmx3024m"`
-	if !strings.Contains(unknown.Fix, enough) || !strings.Contains(unknown.Fix, "--broker-heap") || !strings.Contains(unknown.Wanted, "at most 512 MB") {
+	if !strings.Contains(unknown.Fix, enough) || !strings.Contains(unknown.Fix, "--broker-heap") ||
+		!strings.Contains(unknown.Wanted, "at most 512 MB") {
 		t.Errorf("%+v", unknown)
 	}
-	if !strings.Contains(known.Fix, enough) || strings.Contains(known.Fix, "--broker-heap") || known.Wanted != "at most 1024 MB, half of a heap of 2048" {
+	if !strings.Contains(known.Fix, enough) || strings.Contains(known.Fix, "--broker-heap") ||
+		known.Wanted != "at most 1024 MB, half of a heap of 2048" {
 		t.Errorf("%+v", known)
 	}
 }
@@ -253,7 +408,10 @@ func TestOrderAndAmount(t *testing.T) {
 		p, _ := f.Plan(fmt.Sprintf("b.build.many-%03d", i), 3)
 		p.Settings["retention.ms"] = "1"
 		f.have(p, 1)
-		f.Progress = append(f.Progress, kafkaadmin.QueueProgress{Queue: wire.QueueRef{Name: compute.QueueName(fmt.Sprint(i)), TopicID: "id"}, TopicID: "id", Start: -1})
+		f.Progress = append(f.Progress, kafkaadmin.QueueProgress{
+			Queue: wire.QueueRef{Name: compute.QueueName(fmt.Sprint(i)), TopicID: "id"}, TopicID: "id",
+			Start: -1,
+		})
 	}
 	f.setting("auto.create.topics.enable", "true")
 	all := Examine(*f)
@@ -270,7 +428,10 @@ func TestOrderAndAmount(t *testing.T) {
 		t.Error(diff)
 	}
 	text := strings.Join(complaints(f), "\n")
-	for _, want := range []string{"FAIL topic b.build.many-004 (and 995 more): retention.ms: 1", "FAIL queue 4 (and 995 more): its share state: not initialised"} {
+	for _, want := range []string{
+		"FAIL topic b.build.many-004 (and 995 more): retention.ms: 1",
+		"FAIL queue 4 (and 995 more): its share state: not initialised",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

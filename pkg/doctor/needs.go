@@ -19,10 +19,27 @@ type Setting struct {
 // Settings are those that have the same value in every cluster.
 func Settings() []Setting {
 	return []Setting{
-		{"group.share.max.share.sessions", "10000", "every agent has a share session or two at every broker and for every share group; who gets none pulls nothing", sessions},
-		{"group.share.max.delivery.count.limit", "25", "a record that was declined this often is dropped from its queue and placed 30 s later than it could be", atLeast(25)},
-		{"auto.create.topics.enable", "false", "Berth makes its topics with their settings; a topic made by accident has others", nil},
-		{"broker.session.timeout.ms", "3000", "placement stands still this long when a broker dies, and from 15 s on requests are given up before it is noticed", stall},
+		{
+			"group.share.max.share.sessions", "10000",
+			"every agent has a share session or two at every broker and for every share group; who gets none " +
+				"pulls nothing",
+			sessions,
+		},
+		{
+			"group.share.max.delivery.count.limit", "25",
+			"a record that was declined this often is dropped from its queue and placed 30 s later than it could be",
+			atLeast(25),
+		},
+		{
+			"auto.create.topics.enable", "false",
+			"Berth makes its topics with their settings; a topic made by accident has others", nil,
+		},
+		{
+			"broker.session.timeout.ms", "3000",
+			"placement stands still this long when a broker dies, and from 15 s on requests are given up " +
+				"before it is noticed",
+			stall,
+		},
 		{"broker.heartbeat.interval.ms", "500", "a broker that is heard of too seldom is taken for dead", heartbeat},
 	}
 }
@@ -70,7 +87,8 @@ func stall(v int64, _ Facts) Level { return when(v >= requestTime, Fail, when(v 
 func heartbeat(v int64, f Facts) Level {
 	session, known := int64(9000), false
 	for _, b := range f.Cluster.Brokers {
-		if n, err := strconv.ParseInt(b.Settings["broker.session.timeout.ms"], 10, 64); err == nil && (!known || n < session) {
+		if n, err := strconv.ParseInt(b.Settings["broker.session.timeout.ms"], 10, 64); err == nil &&
+			(!known || n < session) {
 			session, known = n, true
 		}
 	}

@@ -21,7 +21,9 @@ func queues(f Facts) []Finding {
 	wrong := map[string][]compute.QueueName{}
 	var all []Finding
 	for _, p := range f.Progress {
-		out := Finding{About: "queue " + string(p.Queue.Name), Wanted: "the listed topic, with its share state initialised"}
+		out := Finding{
+			About: "queue " + string(p.Queue.Name), Wanted: "the listed topic, with its share state initialised",
+		}
 		switch {
 		case errors.Is(p.Err, wire.ErrNoTopic):
 			out.Check, out.Is, out.Why = "its topic", "does not exist", "its work can be neither published nor pulled"
@@ -30,21 +32,27 @@ func queues(f Facts) []Finding {
 			out.Check, out.Is, out.Why = "its share state", "not known: "+p.Err.Error(), "the brokers do not say"
 			out.Fix = "look again in a moment; then look into the log of the share coordinator"
 		case p.TopicID != p.Queue.TopicID:
-			out.Check, out.Is, out.Why = "its topic", fmt.Sprintf("is %.8s…, listed is %.8s…", p.TopicID, p.Queue.TopicID), "it was deleted and made again: agents ask for one that is gone"
+			out.Check, out.Is = "its topic", fmt.Sprintf("is %.8s…, listed is %.8s…", p.TopicID, p.Queue.TopicID)
+			out.Why = "it was deleted and made again: agents ask for one that is gone"
 			out.Fix = "start a queue manager: it lists the queue anew"
 		case p.Start < 0:
 			out.Check, out.Is, out.Why = "its share state", "not initialised", "no agent can pull from it"
-			out.Fix = fmt.Sprintf("kafka-share-groups.sh --bootstrap-server %s --group %s --topic %s --reset-offsets --to-earliest --execute",
+			out.Fix = fmt.Sprintf("kafka-share-groups.sh --bootstrap-server %s --group %s --topic %s "+
+				"--reset-offsets --to-earliest --execute",
 				f.Bootstrap, p.Queue.Group, f.Topics.Build(p.Queue.Name))
 		default:
 			continue
 		}
-		if wrong[out.Check+out.Is] = append(wrong[out.Check+out.Is], p.Queue.Name); len(wrong[out.Check+out.Is]) <= most {
+		kind := out.Check + out.Is
+		if wrong[kind] = append(wrong[kind], p.Queue.Name); len(wrong[kind]) <= most {
 			all = append(all, out.with(Fail))
 		}
 	}
 	if len(all) == 0 {
-		return append(groups(f), Finding{Level: OK, About: "queues", Check: "topic and share state", Is: fmt.Sprintf("%d queues", len(f.Progress)), Wanted: "the listed topic, initialised"})
+		return append(groups(f), Finding{
+			Level: OK, About: "queues", Check: "topic and share state",
+			Is: fmt.Sprintf("%d queues", len(f.Progress)), Wanted: "the listed topic, initialised",
+		})
 	}
 	for _, names := range wrong {
 		if len(names) > most {
@@ -61,8 +69,13 @@ func groups(f Facts) []Finding {
 	for _, g := range slices.Sorted(maps.Keys(f.Groups)) {
 		for _, key := range slices.Sorted(maps.Keys(want)) {
 			out := Finding{
-				About: "share group " + g, Check: key, Is: f.Groups[g][key], Wanted: want[key], Why: "agents count on it",
-				Fix: fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type groups --entity-name %s --add-config %s=%s", f.Bootstrap, g, key, want[key]),
+				About: "share group " + g, Check: key, Is: f.Groups[g][key], Wanted: want[key],
+				Why: "agents count on it",
+				Fix: fmt.Sprintf(
+					"kafka-configs.sh --bootstrap-server %s --alter --entity-type groups --entity-name %s "+
+						"--add-config %s=%s",
+					f.Bootstrap, g, key, want[key],
+				),
 			}
 			all = append(all, out.with(when(out.Is == out.Wanted, OK, Warn)))
 		}
@@ -78,18 +91,24 @@ const lateAt = 10_000
 func parts(f Facts) []Finding {
 	conductors := Finding{
 		About: "conductors", Check: "running", Is: fmt.Sprint(len(f.Conductor.Members)), Wanted: "2 or more",
-		Why: "without any, requests are accepted and nothing is decided; with one, nobody takes over", Fix: "berth conductor --config conductor.yaml",
+		Why: "without any, requests are accepted and nothing is decided; with one, nobody takes over",
+		Fix: "berth conductor --config conductor.yaml",
 	}
 	lag := Finding{
-		About: "conductors", Check: "requests and reports that wait", Is: fmt.Sprint(f.Conductor.Lag), Wanted: fmt.Sprintf("fewer than %d", lateAt),
-		Why: "they are behind", Fix: "look at berth_conductor_ metrics and at the brokers' load; more conductors help while there are partitions for them",
+		About: "conductors", Check: "requests and reports that wait", Is: fmt.Sprint(f.Conductor.Lag),
+		Wanted: fmt.Sprintf("fewer than %d", lateAt),
+		Why:    "they are behind",
+		Fix: "look at berth_conductor_ metrics and at the brokers' load; more conductors help while there are " +
+			"partitions for them",
 	}
 	managers := Finding{
 		About: "queue managers", Check: "running", Is: fmt.Sprint(len(f.Manager.Members)), Wanted: "2",
-		Why: "without any, no queue and no host stream is made; with one, nobody stands by", Fix: "berth queues --config queues.yaml",
+		Why: "without any, no queue and no host stream is made; with one, nobody stands by",
+		Fix: "berth queues --config queues.yaml",
 	}
 	active := Finding{
-		About: "queue managers", Check: "active", Is: fmt.Sprint(f.Manager.Working), Wanted: "1", Why: "an election is under way, or none runs",
+		About: "queue managers", Check: "active", Is: fmt.Sprint(f.Manager.Working), Wanted: "1",
+		Why: "an election is under way, or none runs",
 		Fix: "look again in a moment",
 	}
 	return append([]Finding{
@@ -112,8 +131,10 @@ func hosts(f Facts) Finding {
 		}
 	}
 	out := Finding{
-		About: "hosts", Check: "heard of in the last " + short(compute.SilentAfter), Is: fmt.Sprintf("%d of %d", len(f.Beacons)-len(silent), len(f.Beacons)),
-		Wanted: "all, and at least one", Why: "no host has ever said anything: nothing can be placed", Fix: "berth agent --config agent.yaml on each host",
+		About: "hosts", Check: "heard of in the last " + short(compute.SilentAfter),
+		Is:     fmt.Sprintf("%d of %d", len(f.Beacons)-len(silent), len(f.Beacons)),
+		Wanted: "all, and at least one", Why: "no host has ever said anything: nothing can be placed",
+		Fix: "berth agent --config agent.yaml on each host",
 	}
 	if len(silent) > 0 {
 		out.Why = "silent: " + names(silent)
@@ -134,8 +155,9 @@ func apart(f Facts) []Finding {
 	for _, w := range slices.Sorted(maps.Keys(by)) {
 		why, fix, _ := strings.Cut(w, "; ")
 		out := Finding{
-			About: "hosts " + names(by[w]), Check: "machines are kept apart", Is: "not as well as they can be", Wanted: "no warning",
-			Why: why, Fix: cmp.Or(fix, "berth host show HOST"),
+			About: "hosts " + names(by[w]), Check: "machines are kept apart", Is: "not as well as they can be",
+			Wanted: "no warning",
+			Why:    why, Fix: cmp.Or(fix, "berth host show HOST"),
 		}
 		all = append(all, out.with(Warn))
 	}

@@ -20,7 +20,8 @@ func cell(f Facts) []Finding {
 		if !there {
 			all = append(all, Finding{
 				Level: Fail, About: "topic " + p.Name, Check: "exists", Is: "no", Wanted: "yes",
-				Why: "the cell has not begun, or the prefix is another", Fix: "start any daemon of the cell: it makes what is missing",
+				Why: "the cell has not begun, or the prefix is another",
+				Fix: "start any daemon of the cell: it makes what is missing",
 			})
 			continue
 		}
@@ -34,7 +35,9 @@ func wantedReplicas(f Facts) int16 { return int16(min(3, max(1, len(f.Cluster.Br
 // topic judges one topic.
 func topic(t admin.TopicFacts, p admin.TopicPlan, f Facts) []Finding {
 	all := []Finding{replicas(t, f), inSync(t, f)}
-	for _, key := range []string{"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type"} {
+	for _, key := range []string{
+		"cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type",
+	} {
 		want, planned := p.Settings[key]
 		if !planned {
 			continue
@@ -82,7 +85,10 @@ func suffices(key, is, want string) bool {
 }
 
 func alter(f Facts, topic, key, value string) string {
-	return fmt.Sprintf("kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=%s", f.Bootstrap, topic, key, value)
+	return fmt.Sprintf(
+		"kafka-configs.sh --bootstrap-server %s --alter --entity-type topics --entity-name %s --add-config %s=%s",
+		f.Bootstrap, topic, key, value,
+	)
 }
 
 func replicas(t admin.TopicFacts, f Facts) Finding {
@@ -90,7 +96,8 @@ func replicas(t admin.TopicFacts, f Facts) Finding {
 	out := Finding{
 		About: "topic " + t.Name, Check: "replicas", Is: fmt.Sprint(t.Replicas), Wanted: fmt.Sprint(want),
 		Why: "with one replica the loss of its broker stops the cell, and may lose what was acknowledged",
-		Fix: "kafka-reassign-partitions.sh --bootstrap-server " + f.Bootstrap + " --execute, with three replicas for each partition of " + t.Name,
+		Fix: "kafka-reassign-partitions.sh --bootstrap-server " + f.Bootstrap + " --execute, with three " +
+			"replicas for each partition of " + t.Name,
 	}
 	return out.with(when(t.Replicas >= want, OK, when(t.Replicas == 1, Fail, Warn)))
 }
@@ -101,9 +108,10 @@ func inSync(t admin.TopicFacts, f Facts) Finding {
 	n, _ := strconv.Atoi(t.Settings["min.insync.replicas"])
 	want := when(t.Replicas >= 3, 2, 1)
 	out := Finding{
-		About: "topic " + t.Name, Check: "min.insync.replicas", Is: t.Settings["min.insync.replicas"], Wanted: fmt.Sprint(want),
-		Why: "what was acknowledged is on one broker only and may be lost with it",
-		Fix: alter(f, t.Name, "min.insync.replicas", fmt.Sprint(want)),
+		About: "topic " + t.Name, Check: "min.insync.replicas", Is: t.Settings["min.insync.replicas"],
+		Wanted: fmt.Sprint(want),
+		Why:    "what was acknowledged is on one broker only and may be lost with it",
+		Fix:    alter(f, t.Name, "min.insync.replicas", fmt.Sprint(want)),
 	}
 	switch {
 	case n > 1 && n >= t.Replicas:
@@ -119,14 +127,17 @@ func alive(t admin.TopicFacts) []Finding {
 	var all []Finding
 	if len(t.Offline) > 0 {
 		all = append(all, Finding{
-			Level: Fail, About: "topic " + t.Name, Check: "leaders", Is: fmt.Sprintf("partitions %v have none", t.Offline), Wanted: "every partition has one",
+			Level: Fail, About: "topic " + t.Name, Check: "leaders",
+			Is: fmt.Sprintf("partitions %v have none", t.Offline), Wanted: "every partition has one",
 			Why: "nothing can be read or written there", Fix: "start the brokers that are down",
 		})
 	}
 	if len(t.Under) > 0 {
 		all = append(all, Finding{
-			Level: Warn, About: "topic " + t.Name, Check: "replicas in sync", Is: fmt.Sprintf("not all of partitions %v", t.Under), Wanted: "all",
-			Why: "the next broker to be lost may stop the cell", Fix: "start the brokers that are down; one that has just come back needs some time",
+			Level: Warn, About: "topic " + t.Name, Check: "replicas in sync",
+			Is: fmt.Sprintf("not all of partitions %v", t.Under), Wanted: "all",
+			Why: "the next broker to be lost may stop the cell",
+			Fix: "start the brokers that are down; one that has just come back needs some time",
 		})
 	}
 	return all
@@ -181,7 +192,10 @@ func many(f Facts) []Finding {
 			bad[i].About += fmt.Sprintf(" (and %d more)", n-most)
 		}
 	}
-	sum := Finding{Level: OK, About: "queues and hosts", Check: "their topics", Is: fmt.Sprintf("%d looked at", seen), Wanted: "as Berth makes them"}
+	sum := Finding{
+		Level: OK, About: "queues and hosts", Check: "their topics", Is: fmt.Sprintf("%d looked at", seen),
+		Wanted: "as Berth makes them",
+	}
 	if len(bad) > 0 {
 		return bad
 	}

@@ -21,7 +21,8 @@ import (
 // Options say how the broker runs. The zero value is a broker on a free
 // loopback port that forgets everything at the end.
 type Options struct {
-	Port    int                                                 // 0: a free one; of several brokers the first one's, and the next ones are the others'
+	// 0: a free one; of several brokers the first one's, and the next ones are the others'
+	Port    int
 	Brokers int                                                 // 0: one; see several.go
 	DataDir string                                              // of one broker at a time; empty: memory only
 	Listen  func(network, address string) (net.Listener, error) // nil: net.Listen

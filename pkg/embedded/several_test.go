@@ -54,7 +54,8 @@ func refusedBy(t *testing.T, b *Broker, node int32) error {
 	if err := client.Ping(t.Context()); err != nil { // it learns which brokers there are
 		t.Fatal(err)
 	}
-	req, topic, part := kmsg.NewPtrListOffsetsRequest(), kmsg.NewListOffsetsRequestTopic(), kmsg.NewListOffsetsRequestTopicPartition()
+	req, topic, part := kmsg.NewPtrListOffsetsRequest(), kmsg.NewListOffsetsRequestTopic(),
+		kmsg.NewListOffsetsRequestTopicPartition()
 	part.Timestamp, topic.Topic = -1, "t"
 	topic.Partitions = append(topic.Partitions, part)
 	req.Topics = append(req.Topics, topic)

@@ -25,7 +25,8 @@ func TestExitsWithZero(t *testing.T) {
 }
 
 func TestWhatItSaidIsInTheError(t *testing.T) {
-	script := `for i in 1 2 3 4 5 6 7; do echo "line $i"; done; head -c 100000 /dev/zero | tr '\0' x; echo; echo no power >&2; exit 3`
+	script := `for i in 1 2 3 4 5 6 7; do echo "line $i"; done; head -c 100000 /dev/zero | tr '\0' x; echo; ` +
+		`echo no power >&2; exit 3`
 	err := Command{Args: shell(script)}.Fence(t.Context(), "host-17")
 	if compute.KindOf(err) != compute.KindConflict || len(err.Error()) > 4<<10 {
 		t.Fatalf("%d bytes: %v", len(err.Error()), err)
@@ -41,14 +42,17 @@ func TestWhatItSaidIsInTheError(t *testing.T) {
 }
 
 func TestOneThatNeverEndsIsKilled(t *testing.T) {
-	err := Command{Args: shell(`echo asks the switch; sleep 600 & sleep 600`), Timeout: time.Second}.Fence(t.Context(), "host-17")
+	err := Command{Args: shell(`echo asks the switch; sleep 600 & sleep 600`), Timeout: time.Second}.Fence(
+		t.Context(), "host-17",
+	)
 	if err == nil || !strings.Contains(err.Error(), "within 1s") || !strings.Contains(err.Error(), "asks the switch") {
 		t.Errorf("answers %v", err)
 	}
 }
 
 func TestNoSuchProgram(t *testing.T) {
-	if err := (Command{Args: []string{"/nowhere/fence"}}).Fence(t.Context(), "host-17"); err == nil || !strings.Contains(err.Error(), "/nowhere/fence") {
+	if err := (Command{Args: []string{"/nowhere/fence"}}).Fence(t.Context(), "host-17"); err == nil ||
+		!strings.Contains(err.Error(), "/nowhere/fence") {
 		t.Errorf("answers %v", err)
 	}
 }

@@ -39,7 +39,10 @@ func anyPlan(t *rapid.T) plan {
 			}
 			delete(begun, producer)
 			delete(held, producer)
-			p.spans = append(p.spans, Span{First: p.highest, Last: p.highest, Producer: producer, Transactional: true, Marker: true, Abort: abort, Records: []wire.Record{{Offset: p.highest}}})
+			p.spans = append(p.spans, Span{
+				First: p.highest, Last: p.highest, Producer: producer, Transactional: true, Marker: true,
+				Abort: abort, Records: []wire.Record{{Offset: p.highest}},
+			})
 			p.highest++
 			continue
 		}

@@ -55,7 +55,8 @@ func (tb *table) take(b follow.Batch) {
 			delete(tb.versions, c.ID)
 		default:
 			if c.Instance.Version <= tb.versions[c.ID] || c.Instance.ID != c.ID || c.Instance.Project != c.Project {
-				tb.errs = append(tb.errs, fmt.Errorf("%s: version %d after %d", c.ID, c.Instance.Version, tb.versions[c.ID]))
+				tb.errs = append(tb.errs,
+					fmt.Errorf("%s: version %d after %d", c.ID, c.Instance.Version, tb.versions[c.ID]))
 			}
 			tb.versions[c.ID] = c.Instance.Version
 		}
@@ -152,7 +153,8 @@ func TestFromTheStartThenTheTail(t *testing.T) {
 		writer.Write(instances(50, 4)...)
 		f.sees(versions(4, instances(50, 4)...))
 		gone := instances(50, 4)[0]
-		writer.Begin(wire.Takeover("conductor"), wire.Tombstone(wire.KeyInstance(gone.Project, gone.ID)), wire.Takeover("conductor"))
+		writer.Begin(wire.Takeover("conductor"), wire.Tombstone(wire.KeyInstance(gone.Project, gone.ID)),
+			wire.Takeover("conductor"))
 		writer.Commit()
 		f.sees(versions(4, instances(50, 4)[1:]...))
 		if f.seen.changes != 3*40+50+1 || f.seen.removed != 1 {

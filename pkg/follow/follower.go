@@ -106,19 +106,28 @@ func (f *Follower) Run(ctx context.Context) (err error) {
 	cancel()
 	l.drain()
 	if closed := f.client.Close(); err == nil && closed != nil {
-		err = &compute.Error{Op: "follow " + f.topic, Kind: compute.KindInternal, Message: "the client's connections cannot be closed", Cause: closed}
+		err = &compute.Error{
+			Op: "follow " + f.topic, Kind: compute.KindInternal,
+			Message: "the client's connections cannot be closed", Cause: closed,
+		}
 	}
 	return err
 }
 
 // Forbidden says that the client's Kafka user may not.
 func Forbidden(cause error) error {
-	return &compute.Error{Op: "follow instances", Kind: compute.KindForbidden, Message: "Kafka does not allow it", Remedy: "check the ACLs of this process's Kafka user: READ and DESCRIBE on the instances topic", Cause: cause}
+	return &compute.Error{
+		Op: "follow instances", Kind: compute.KindForbidden, Message: "Kafka does not allow it",
+		Remedy: "check the ACLs of this process's Kafka user: READ and DESCRIBE on the instances topic",
+		Cause:  cause,
+	}
 }
 
 // Unfit refuses a client by whose settings instances cannot be read rightly.
 func Unfit(setting, value, remedy string) error {
-	return &compute.Error{Op: "follow instances", Kind: compute.KindInvalid, Field: setting, Value: value, Remedy: remedy}
+	return &compute.Error{
+		Op: "follow instances", Kind: compute.KindInvalid, Field: setting, Value: value, Remedy: remedy,
+	}
 }
 
 // Code is the error of a broker's answer; nil for none.

@@ -53,7 +53,9 @@ func (f *far) Oldest(_ context.Context, _ int32, _ string, partitions []int32) (
 	return map[int32]int64{partitions[0]: next(&f.oldest)}, nil
 }
 
-func (f *far) Fetch(ctx context.Context, broker int32, _ string, from map[int32]int64, wait time.Duration) ([]Part, error) {
+func (f *far) Fetch(
+	ctx context.Context, broker int32, _ string, from map[int32]int64, wait time.Duration,
+) ([]Part, error) {
 	f.asked, f.when = append(f.asked, broker), append(f.when, time.Now())
 	switch v := next(&f.fetches).(type) {
 	case Part:
@@ -83,7 +85,10 @@ func led(id byte, broker int32) Leaders {
 
 // version is one of an instance whose id is always the same.
 func version(p compute.Project, v compute.Version, offset int64) wire.Record {
-	rec := wire.EncodeInstance(compute.Instance{ID: "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", Project: p, Version: v, State: compute.StateQueued, Attempt: 1})
+	rec := wire.EncodeInstance(compute.Instance{
+		ID: "0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a", Project: p, Version: v, State: compute.StateQueued,
+		Attempt: 1,
+	})
 	rec.Offset = offset
 	return rec
 }
@@ -135,12 +140,36 @@ func TestWhatEndsAFollower(t *testing.T) {
 		kind compute.Kind
 		seen int
 	}{
-		"another topic of that name": {&far{leaders: []any{led(1, 1), led(2, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 1), Part{Code: moved}}}, compute.KindConflict, 1},
-		"records that were lost":     {&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 1, 2), Part{Code: offsetOutOfRange}}}, compute.KindConflict, 2},
-		"a version that falls":       {&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 7), holds(1, 3)}}, compute.KindConflict, 1},
-		"a version said twice":       {&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 7), holds(1, 7)}}, compute.KindConflict, 1},
-		"no leave to read":           {&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{Part{Code: topicAuthorization}}}, compute.KindForbidden, 0},
-		"no leave to look":           {&far{leaders: []any{Forbidden(nil)}, oldest: []int64{0}, fetches: []any{hang{}}}, compute.KindForbidden, 0},
+		"another topic of that name": {
+			&far{
+				leaders: []any{led(1, 1), led(2, 1)}, oldest: []int64{0},
+				fetches: []any{holds(0, 1), Part{Code: moved}},
+			},
+			compute.KindConflict, 1,
+		},
+		"records that were lost": {
+			&far{
+				leaders: []any{led(1, 1)}, oldest: []int64{0},
+				fetches: []any{holds(0, 1, 2), Part{Code: offsetOutOfRange}},
+			},
+			compute.KindConflict, 2,
+		},
+		"a version that falls": {
+			&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 7), holds(1, 3)}},
+			compute.KindConflict, 1,
+		},
+		"a version said twice": {
+			&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 7), holds(1, 7)}},
+			compute.KindConflict, 1,
+		},
+		"no leave to read": {
+			&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{Part{Code: topicAuthorization}}},
+			compute.KindForbidden, 0,
+		},
+		"no leave to look": {
+			&far{leaders: []any{Forbidden(nil)}, oldest: []int64{0}, fetches: []any{hang{}}},
+			compute.KindForbidden, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen, err := run(t, v.far, 99)
@@ -154,10 +183,21 @@ func TestWhatEndsAFollower(t *testing.T) {
 func TestWhatAFollowerSurvives(t *testing.T) {
 	const moved = 6
 	for name, f := range map[string]*far{
-		"no topic yet":     {leaders: []any{wire.ErrNoTopic, wire.ErrNoTopic, led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)}},
-		"nobody answers":   {leaders: []any{errors.New("refused"), led(1, 1)}, oldest: []int64{0}, fetches: []any{errors.New("cut"), errors.New("cut"), holds(0, 9)}},
-		"nobody leads yet": {leaders: []any{led(1, -1), led(1, -1), led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)}},
-		"another leads":    {leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0}, fetches: []any{holds(0, 1), Part{Code: moved}, holds(1, 9)}},
+		"no topic yet": {
+			leaders: []any{wire.ErrNoTopic, wire.ErrNoTopic, led(1, 1)}, oldest: []int64{0},
+			fetches: []any{holds(0, 9)},
+		},
+		"nobody answers": {
+			leaders: []any{errors.New("refused"), led(1, 1)}, oldest: []int64{0},
+			fetches: []any{errors.New("cut"), errors.New("cut"), holds(0, 9)},
+		},
+		"nobody leads yet": {
+			leaders: []any{led(1, -1), led(1, -1), led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 9)},
+		},
+		"another leads": {
+			leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+			fetches: []any{holds(0, 1), Part{Code: moved}, holds(1, 9)},
+		},
 		"a leader of before that wakes": {
 			leaders: []any{led(1, 1), led(1, 2), led(1, 1), led(1, 1), led(1, 2)}, oldest: []int64{0},
 			fetches: []any{
@@ -165,8 +205,14 @@ func TestWhatAFollowerSurvives(t *testing.T) {
 				Part{Code: offsetOutOfRange}, Part{Code: offsetOutOfRange}, holds(2, 9),
 			},
 		},
-		"a log shortened as it is begun": {leaders: []any{led(1, 1)}, oldest: []int64{0, 5}, fetches: []any{Part{Code: offsetOutOfRange}, holds(5, 9)}},
-		"a partition that is forgotten":  {leaders: []any{led(1, 1), Leaders{ID: [16]byte{1}, Of: map[int32]int32{1: 1}}, led(1, 1)}, oldest: []int64{0}, fetches: []any{Part{Code: moved}, holds(0, 9)}},
+		"a log shortened as it is begun": {
+			leaders: []any{led(1, 1)}, oldest: []int64{0, 5},
+			fetches: []any{Part{Code: offsetOutOfRange}, holds(5, 9)},
+		},
+		"a partition that is forgotten": {
+			leaders: []any{led(1, 1), Leaders{ID: [16]byte{1}, Of: map[int32]int32{1: 1}}, led(1, 1)},
+			oldest:  []int64{0}, fetches: []any{Part{Code: moved}, holds(0, 9)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if seen, err := run(t, f, 9); err != nil || seen[len(seen)-1] != 9 {

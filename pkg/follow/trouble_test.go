@@ -66,7 +66,8 @@ func TestACompactedLog(t *testing.T) {
 	c := kafkatest.StartT(t, kafkatest.Options{Properties: map[string]string{"log.cleaner.backoff.ms": "100"}})
 	topics := wire.Topics{Prefix: "f."}
 	followtest.Topic(t, c.Addrs(), topics.Instances(), 1, 1, map[string]string{
-		"segment.bytes": "1048576", "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "0",
+		"segment.bytes": "1048576", "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.001",
+		"delete.retention.ms": "0",
 	})
 	writer := followtest.NewWriter(t, c.Addrs(), topics, 1, "conductor")
 	other := followtest.NewWriter(t, c.Addrs(), topics, 1, "another conductor")

@@ -100,7 +100,8 @@ func TestFaces(t *testing.T) {
 		}
 		for _, path := range []string{"/readyz", "/v1/instances", "/"} {
 			g := ask(t, f, "GET", path)
-			if p := g.problem(t, 503); p.Kind != "unavailable" || p.Message != "not ready: "+why || g.header.Get("Retry-After") != "1" {
+			if p := g.problem(t, 503); p.Kind != "unavailable" || p.Message != "not ready: "+why ||
+				g.header.Get("Retry-After") != "1" {
 				t.Errorf("%s: %+v, Retry-After %q", path, p, g.header.Get("Retry-After"))
 			}
 		}
@@ -112,7 +113,8 @@ func TestFaces(t *testing.T) {
 	waits("waiting for Kafka at k1:9092")
 	f.Up()
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if g := ask(t, f, "GET", path); g.status != 200 || g.body != alive || g.header.Get("Content-Type") != "application/json" {
+		if g := ask(t, f, "GET", path); g.status != 200 || g.body != alive ||
+			g.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %s", path, g.status, g.body)
 		}
 	}
@@ -241,7 +243,8 @@ func TestCannotListen(t *testing.T) {
 	}})
 	err := f.Run(t.Context())
 	if compute.KindOf(err) != compute.KindUnavailable || err.Error() !=
-		`listen "127.0.0.1:1": cannot be listened on; give an address of this machine with a port that nothing else uses: in use` {
+		`listen "127.0.0.1:1": cannot be listened on; give an address of this machine with a port that nothing `+
+			`else uses: in use` {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -272,7 +275,8 @@ func TestOnlyOurNames(t *testing.T) {
 			if w.Code != want {
 				t.Errorf("%s, asked as %q: %d, want %d", address, name, w.Code, want)
 			}
-			if g := (got{w.Code, w.Header(), w.Body.String()}); want == 403 && !strings.Contains(g.problem(t, 403).Detail, "localhost") {
+			if g := (got{w.Code, w.Header(), w.Body.String()}); want == 403 &&
+				!strings.Contains(g.problem(t, 403).Detail, "localhost") {
 				t.Errorf("%s", g.body)
 			}
 		}
@@ -288,7 +292,8 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_, _ = c.Write(append([]byte("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "), bytes.Repeat([]byte("a"), 4*maxHeader)...)) // may be refused before its end
+	_, _ = c.Write(append([]byte("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: "),
+		bytes.Repeat([]byte("a"), 4*maxHeader)...)) // may be refused before its end
 	answer := make([]byte, 64)
 	if n, err := c.Read(answer); err == nil && !strings.Contains(string(answer[:n]), " 431 ") {
 		t.Errorf("answered %q", answer[:n])

@@ -30,7 +30,10 @@ func TestDocumentedJSON(t *testing.T) {
 	seen := map[compute.RequestOp]bool{}
 	for _, block := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(document(t), -1) {
 		for _, body := range split(block[1]) {
-			rec := wire.Record{Value: []byte(body), Headers: []wire.Header{{Key: "content-type", Value: []byte("application/json")}}}
+			rec := wire.Record{
+				Value:   []byte(body),
+				Headers: []wire.Header{{Key: "content-type", Value: []byte("application/json")}},
+			}
 			q, err := wire.DecodeRequest(rec)
 			if err != nil {
 				t.Errorf("%s: %v", body, err)

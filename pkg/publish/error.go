@@ -30,20 +30,33 @@ func Refused(code int16, cause error) error {
 	case unknownTopicOrPartition, unknownTopicID:
 		return wire.ErrNoTopic
 	case messageTooLarge, recordListTooLarge:
-		return &compute.Error{Kind: compute.KindInvalid, Message: "the record is too large", Remedy: "send less user data or metadata, or raise the client's and the topic's limit", Cause: cause}
+		return &compute.Error{
+			Kind: compute.KindInvalid, Message: "the record is too large",
+			Remedy: "send less user data or metadata, or raise the client's and the topic's limit", Cause: cause,
+		}
 	case invalidTopic:
-		return &compute.Error{Kind: compute.KindInvalid, Message: "Kafka takes no topic of this name", Remedy: "check the prefix of the cell", Cause: cause}
+		return &compute.Error{
+			Kind: compute.KindInvalid, Message: "Kafka takes no topic of this name",
+			Remedy: "check the prefix of the cell", Cause: cause,
+		}
 	case topicAuthorization, groupAuthorization, clusterAuthorization, transactionalIDAuth, saslAuthentication:
 		return Forbidden(cause)
 	case requestTimedOut, notEnoughReplicasAfter:
-		return &compute.Error{Kind: compute.KindTimeout, Message: "it was written, but not confirmed by enough replicas", Cause: cause}
+		return &compute.Error{
+			Kind: compute.KindTimeout, Message: "it was written, but not confirmed by enough replicas",
+			Cause: cause,
+		}
 	}
 	return Unreached(cause)
 }
 
 // Forbidden says that the client's Kafka user may not.
 func Forbidden(cause error) error {
-	return &compute.Error{Kind: compute.KindForbidden, Message: "Kafka does not allow it", Remedy: "check the ACLs of this process's Kafka user: WRITE and DESCRIBE on the requests topic", Cause: cause}
+	return &compute.Error{
+		Kind: compute.KindForbidden, Message: "Kafka does not allow it",
+		Remedy: "check the ACLs of this process's Kafka user: WRITE and DESCRIBE on the requests topic",
+		Cause:  cause,
+	}
 }
 
 // Unreached is any error that may pass: no broker, no leader, too few replicas.
@@ -53,7 +66,9 @@ func Unreached(cause error) error {
 
 // Busy says that more waits for the brokers already than is good.
 func Busy(cause error) error {
-	return &compute.Error{Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Cause: cause}
+	return &compute.Error{
+		Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Cause: cause,
+	}
 }
 
 // Unfit refuses a client whose settings would lose or misplace requests.

@@ -15,7 +15,9 @@ import (
 // put a record with this key and this partition, of n; ok is false where it
 // would take only those partitions that can be written to now, whose number
 // changes. setting names the client's setting for the error.
-func Probe(setting, remedy string, ask func(key []byte, partition, n int32) (at int32, ok bool)) (chooses bool, err error) {
+func Probe(
+	setting, remedy string, ask func(key []byte, partition, n int32) (at int32, ok bool),
+) (chooses bool, err error) {
 	byName, byKey := true, true
 	for _, n := range []int32{2, 3, 7, 12, 16, 50} {
 		for i := range int32(20) {

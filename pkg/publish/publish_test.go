@@ -46,17 +46,23 @@ func TestRefusedBeforeItIsSent(t *testing.T) {
 			change(func(q *compute.Request) { q.Project = "Web Shop" }),
 			{Op: compute.OpFence, Host: "host-17", Project: project},
 		},
-		"boot":        {change(func(q *compute.Request) { q.Boot = nil }), change(func(q *compute.Request) { q.Op = compute.OpDelete })},
-		"flavor":      {change(func(q *compute.Request) { q.Boot.Flavor = "" })},
-		"capability":  {change(func(q *compute.Request) { q.Boot.With = compute.Choices{"GPU": "a100"} })},
-		"user_data":   {change(func(q *compute.Request) { q.Boot.UserData = make([]byte, compute.MaxUserData+1) })},
-		"attempts":    {change(func(q *compute.Request) { q.Boot.Attempts = 21 })},
-		"deadline":    {change(func(q *compute.Request) { q.Boot.Deadline = -time.Second })},
-		"name":        {change(func(q *compute.Request) { q.Boot.Name = "\xff" })},
-		"metadata":    {change(func(q *compute.Request) { q.Boot.Metadata = map[string]string{"\xff": ""} })},
-		"operation":   {change(func(q *compute.Request) { q.Op, q.Boot = compute.OpNone, nil })},
-		"host":        {{Op: compute.OpForget}},
-		"command":     {{Project: project, Instance: instance, Op: compute.OpReboot}, change(func(q *compute.Request) { q.Command = compute.CommandID(strings.Repeat("x", wire.MaxID+1)) })},
+		"boot": {
+			change(func(q *compute.Request) { q.Boot = nil }),
+			change(func(q *compute.Request) { q.Op = compute.OpDelete }),
+		},
+		"flavor":     {change(func(q *compute.Request) { q.Boot.Flavor = "" })},
+		"capability": {change(func(q *compute.Request) { q.Boot.With = compute.Choices{"GPU": "a100"} })},
+		"user_data":  {change(func(q *compute.Request) { q.Boot.UserData = make([]byte, compute.MaxUserData+1) })},
+		"attempts":   {change(func(q *compute.Request) { q.Boot.Attempts = 21 })},
+		"deadline":   {change(func(q *compute.Request) { q.Boot.Deadline = -time.Second })},
+		"name":       {change(func(q *compute.Request) { q.Boot.Name = "\xff" })},
+		"metadata":   {change(func(q *compute.Request) { q.Boot.Metadata = map[string]string{"\xff": ""} })},
+		"operation":  {change(func(q *compute.Request) { q.Op, q.Boot = compute.OpNone, nil })},
+		"host":       {{Op: compute.OpForget}},
+		"command": {
+			{Project: project, Instance: instance, Op: compute.OpReboot},
+			change(func(q *compute.Request) { q.Command = compute.CommandID(strings.Repeat("x", wire.MaxID+1)) }),
+		},
 		"metadata of": {},
 	} {
 		for _, q := range qs {
@@ -148,7 +154,8 @@ func TestBrokerGoesAndComesBack(t *testing.T) {
 	}
 	for i, p := range all {
 		err := p(t.Context(), boot())
-		if kind := compute.KindOf(err); kind != compute.KindTimeout && kind != compute.KindUnavailable || !strings.Contains(err.Error(), string(instance)) {
+		if kind := compute.KindOf(err); kind != compute.KindTimeout && kind != compute.KindUnavailable ||
+			!strings.Contains(err.Error(), string(instance)) {
 			t.Errorf("%s, no broker: %v", ways[i].Name, err)
 		}
 	}
@@ -170,7 +177,8 @@ func persist(t *testing.T, name string, p publishtest.Publish) {
 		if err == nil {
 			return
 		}
-		if kind := compute.KindOf(err); ctx.Err() != nil || kind != compute.KindTimeout && kind != compute.KindUnavailable {
+		if kind := compute.KindOf(err); ctx.Err() != nil ||
+			kind != compute.KindTimeout && kind != compute.KindUnavailable {
 			t.Errorf("%s, the broker is back: %v", name, err)
 			return
 		}

@@ -88,7 +88,8 @@ func (p *Publisher) Publish(ctx context.Context, q compute.Request) error {
 	defer cancel()
 	for since := time.Now(); ; {
 		err := p.try(ctx, q, rec)
-		if !errors.Is(err, wire.ErrNoTopic) || time.Since(since) > lookFor || !pause(ctx, lookApart-rand.N(lookApart/2)) {
+		if !errors.Is(err, wire.ErrNoTopic) || time.Since(since) > lookFor ||
+			!pause(ctx, lookApart-rand.N(lookApart/2)) {
 			return err
 		}
 	}
@@ -153,8 +154,12 @@ func (p *Publisher) send(ctx context.Context, q compute.Request, rec wire.Record
 	if at != rec.Partition {
 		return &compute.Error{
 			Op: op(q), Kind: compute.KindInternal, Field: "partition", Value: fmt.Sprint(at),
-			Message: fmt.Sprintf("is not %d, where this project's requests belong; Berth will say so in its rejected topic", rec.Partition),
-			Remedy:  "do not change the client's settings while it publishes; if partitions were added to the topic, see docs/PUBLISHING.md",
+			Message: fmt.Sprintf(
+				"is not %d, where this project's requests belong; Berth will say so in its rejected topic",
+				rec.Partition,
+			),
+			Remedy: "do not change the client's settings while it publishes; if partitions were added to the " +
+				"topic, see docs/PUBLISHING.md",
 		}
 	}
 	return nil
@@ -165,11 +170,15 @@ func (p *Publisher) failed(ctx context.Context, q compute.Request, err error) er
 	if errors.Is(err, wire.ErrNoTopic) {
 		return &compute.Error{
 			Op: op(q), Kind: compute.KindNotFound, Field: "topic", Value: p.topic, Message: "does not exist",
-			Remedy: "check the prefix of the cell; Berth makes the topic when one of its daemons first starts", Cause: wire.ErrNoTopic,
+			Remedy: "check the prefix of the cell; Berth makes the topic when one of its daemons first starts",
+			Cause:  wire.ErrNoTopic,
 		}
 	}
 	if ctx.Err() != nil { // whatever the client says of it
-		err = &compute.Error{Kind: compute.KindTimeout, Message: "no answer came in time: whether it was written is unknown", Cause: err}
+		err = &compute.Error{
+			Kind: compute.KindTimeout, Message: "no answer came in time: whether it was written is unknown",
+			Cause: err,
+		}
 	}
 	var e *compute.Error
 	if !errors.As(err, &e) {
@@ -191,7 +200,8 @@ func again(q compute.Request) string {
 	case q.Op.OfHost():
 		return fmt.Sprintf("publish it again for host %s: a repeat changes nothing", q.Host)
 	case q.Op == compute.OpReboot:
-		return fmt.Sprintf("publish it again for instance %s with command %q: it is done at most once", q.Instance, q.Command)
+		return fmt.Sprintf("publish it again for instance %s with command %q: it is done at most once",
+			q.Instance, q.Command)
 	}
 	return fmt.Sprintf("publish it again with the same instance id %s: a repeat changes nothing", q.Instance)
 }

@@ -71,7 +71,8 @@ func check(q compute.Request) error {
 	if q.Instance == "" && !host && q.Op != compute.OpNone {
 		return &compute.Error{
 			Kind: compute.KindInvalid, Field: "instance id", Value: "", Message: "is missing",
-			Remedy: "give the UUID of the instance, chosen before a boot is first published (publish.NewID makes one) and kept for its repeats",
+			Remedy: "give the UUID of the instance, chosen before a boot is first published (publish.NewID " +
+				"makes one) and kept for its repeats",
 		}
 	}
 	if q.Op != compute.OpBoot && q.Boot != nil {
@@ -81,7 +82,8 @@ func check(q compute.Request) error {
 		return err
 	}
 	if host && (q.Project != "" || q.Instance != "") {
-		return compute.Invalid("project", string(q.Project), "leave project and instance out: "+q.Op.String()+" is about a host")
+		return compute.Invalid("project", string(q.Project),
+			"leave project and instance out: "+q.Op.String()+" is about a host")
 	}
 	if q.Op == compute.OpReboot && q.Command == "" {
 		return compute.Invalid("command", "", "give the reboot an id, so that a repeat reboots once")

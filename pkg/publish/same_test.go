@@ -31,7 +31,9 @@ const (
 func at() time.Time { return time.Date(2026, 11, 21, 7, 0, 0, 123456789, time.UTC) }
 
 func boot() compute.Request {
-	return compute.Request{Project: project, Instance: instance, Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"}}
+	return compute.Request{
+		Project: project, Instance: instance, Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"},
+	}
 }
 
 // fullBoot has every field set.
@@ -56,14 +58,16 @@ func table() []compute.Request {
 	pinned := boot()
 	pinned.Boot.Host = "host-17"
 	return []compute.Request{
-		boot(), fullBoot(), large, pinned, of(compute.OpDelete, false, ""), of(compute.OpStop, true, ""), of(compute.OpStop, false, "c-1"),
+		boot(), fullBoot(), large, pinned, of(compute.OpDelete, false, ""), of(compute.OpStop, true, ""),
+		of(compute.OpStop, false, "c-1"),
 		of(compute.OpStart, false, ""), of(compute.OpReboot, true, "r-81"),
 	}
 }
 
 // everyone is every client, and last Berth's own API nodes.
 func everyone(partitions int32) []publishtest.Way {
-	return append(publishtest.Adapters(), publishtest.Way{Name: "berth", New: func(t testing.TB, brokers []string, o publish.Options) publishtest.Publish {
+	return append(publishtest.Adapters(), publishtest.Way{Name: "berth", New: func(t testing.TB,
+		brokers []string, o publish.Options) publishtest.Publish {
 		own, err := write.NewProducer(kafka.Config{Brokers: brokers, Topics: o.Topics})
 		if err != nil {
 			t.Fatal(err)
@@ -122,12 +126,15 @@ func TestTheSameRecordWhoeverPublishes(t *testing.T) {
 // anyRequest is a request of a random project that may be published.
 func anyRequest(t *rapid.T) compute.Request {
 	name := rapid.StringMatching(`[a-z0-9]([a-z0-9_-]{0,62}[a-z0-9])?`)
+	const uuid = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`
 	q := compute.Request{
 		Project:  compute.Project(name.Draw(t, "project")),
-		Instance: compute.InstanceID(rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`).Draw(t, "instance")),
-		Op:       rapid.SampledFrom([]compute.RequestOp{compute.OpBoot, compute.OpDelete, compute.OpStop, compute.OpStart, compute.OpReboot}).Draw(t, "operation"),
-		Command:  compute.CommandID(rapid.StringN(1, 20, 40).Draw(t, "command")),
-		Hard:     rapid.Bool().Draw(t, "hard"),
+		Instance: compute.InstanceID(rapid.StringMatching(uuid).Draw(t, "instance")),
+		Op: rapid.SampledFrom([]compute.RequestOp{
+			compute.OpBoot, compute.OpDelete, compute.OpStop, compute.OpStart, compute.OpReboot,
+		}).Draw(t, "operation"),
+		Command: compute.CommandID(rapid.StringN(1, 20, 40).Draw(t, "command")),
+		Hard:    rapid.Bool().Draw(t, "hard"),
 	}
 	if rapid.Bool().Draw(t, "traced") {
 		q.Trace = trace
@@ -197,7 +204,10 @@ func TestJSONSaysTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { check(t, anyRequest(t)) })
 	q := boot()
 	rec, err := publish.JSON(q)
-	if want := fmt.Sprintf(`{"project":%q,"instance":%q,"boot":{"flavor":"m1.small","on_no_capacity":"NO_CAPACITY_WAIT"}}`, project, instance); err != nil || string(rec.Value) != want {
+	if want := fmt.Sprintf(
+		`{"project":%q,"instance":%q,"boot":{"flavor":"m1.small","on_no_capacity":"NO_CAPACITY_WAIT"}}`,
+		project, instance,
+	); err != nil || string(rec.Value) != want {
 		t.Errorf("%s, %v; want %s", rec.Value, err, want)
 	}
 }

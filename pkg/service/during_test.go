@@ -20,10 +20,13 @@ func TestDuring(t *testing.T) {
 		use   func(context.Context) error
 		wants error
 	}{
-		"used":                 {ready(untilStopped), func(context.Context) error { return nil }, nil},
-		"misused":              {ready(untilStopped), func(context.Context) error { return misused }, misused},
-		"the part ends it":     {ready(func(context.Context) error { return broken }), untilStopped, broken},
-		"the part says it":     {ready(func(ctx context.Context) error { <-ctx.Done(); return broken }), func(context.Context) error { return misused }, broken},
+		"used":             {ready(untilStopped), func(context.Context) error { return nil }, nil},
+		"misused":          {ready(untilStopped), func(context.Context) error { return misused }, misused},
+		"the part ends it": {ready(func(context.Context) error { return broken }), untilStopped, broken},
+		"the part says it": {
+			ready(func(ctx context.Context) error { <-ctx.Done(); return broken }),
+			func(context.Context) error { return misused }, broken,
+		},
 		"it broke too early":   {unready{broken}, nil, broken},
 		"it just ended so far": {unready{}, nil, service.ErrEndedEarly},
 	} {

@@ -48,7 +48,8 @@ func (b *Bundle) Histogram(name, help string, buckets []float64) prometheus.Hist
 
 // Histograms sorts values into buckets for each combination of labels.
 func (b *Bundle) Histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return with(b, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels))
+	return with(b,
+		prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels))
 }
 
 // Gauges are worked out when somebody asks.

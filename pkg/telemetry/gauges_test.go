@@ -14,7 +14,8 @@ func TestGauges(t *testing.T) {
 	g := NewGauges("berth_test", "What is tested.", "what", "where")
 	first := g.Ask(func(say Say) { say(1, "a", "here"); say(2, "b", "here") })
 	second := g.Ask(func(say Say) { say(10, "a", "here"); say(20, "a", "there") })
-	shows(t, g, `berth_test{what="a",where="here"} 11`, `berth_test{what="a",where="there"} 20`, `berth_test{what="b",where="here"} 2`)
+	shows(t, g, `berth_test{what="a",where="here"} 11`, `berth_test{what="a",where="there"} 20`,
+		`berth_test{what="b",where="here"} 2`)
 	second()
 	second()
 	shows(t, g, `berth_test{what="a",where="here"} 1`, `berth_test{what="b",where="here"} 2`)

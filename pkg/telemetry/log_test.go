@@ -35,7 +35,8 @@ func TestNewLogger(t *testing.T) {
 	}
 	log.Debug("chatter")
 	log.Info("ready", zap.Int("hosts", 3))
-	if got := out.String(); !strings.Contains(got, "INFO") || !strings.Contains(got, `{"hosts": 3}`) || strings.Contains(got, "chatter") {
+	if got := out.String(); !strings.Contains(got, "INFO") || !strings.Contains(got, `{"hosts": 3}`) ||
+		strings.Contains(got, "chatter") {
 		t.Errorf("%q", got)
 	}
 }

@@ -47,7 +47,8 @@ func TestComponentsOfAKindShareTheirMetrics(t *testing.T) {
 	if got := testutil.ToFloat64(newTestMetrics(m.Registerer()).done); got != 2 {
 		t.Errorf("%v", got)
 	}
-	if n, err := testutil.GatherAndCount(m.Gatherer(), "berth_test_done_total", "berth_test_seconds"); n != 2 || err != nil {
+	if n, err := testutil.GatherAndCount(m.Gatherer(), "berth_test_done_total", "berth_test_seconds"); n != 2 ||
+		err != nil {
 		t.Errorf("%d %v", n, err)
 	}
 	newTestMetrics(NewMetrics().Registerer()).done.Inc() // another process's
@@ -56,5 +57,7 @@ func TestComponentsOfAKindShareTheirMetrics(t *testing.T) {
 			t.Error("a name that is taken was accepted")
 		}
 	}()
-	Shared(m.Registerer(), prometheus.NewCounter(prometheus.CounterOpts{Name: "berth_test_done_total", Help: "What was done."}))
+	Shared(m.Registerer(), prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "berth_test_done_total", Help: "What was done.",
+	}))
 }

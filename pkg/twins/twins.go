@@ -57,7 +57,8 @@ func (w *Watch) Hear(id compute.HostID, by compute.Voice, now time.Time) []compu
 
 func (h *host) hear(by compute.Voice, now time.Time) {
 	h.voices = slices.DeleteFunc(h.voices, func(v voice) bool { return now.Sub(v.at) >= compute.SilentAfter })
-	if len(h.voices) == 1 { // whatever there was beside it has gone: what begins now may be the same agent, started again
+	// whatever there was beside it has gone: what begins now may be the same agent, started again
+	if len(h.voices) == 1 {
 		h.voices[0].again = 0
 	}
 	i := slices.IndexFunc(h.voices, func(v voice) bool { return v.Same(by) })

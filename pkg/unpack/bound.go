@@ -151,7 +151,8 @@ func (d *decoders) unpackZstd(src []byte, most int) ([]byte, error) {
 	z, ok := d.zstd.Get().(*zstd.Decoder)
 	if !ok {
 		var err error
-		if z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MostOfBatch)); err != nil {
+		if z, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(MostOfBatch)); err != nil {
 			return nil, err
 		}
 	}

@@ -41,7 +41,8 @@ func TestHeader(t *testing.T) {
 // same compares without what a header was read from.
 func same(a, b header) bool {
 	return a.first == b.first && a.last == b.last && a.epoch == b.epoch && a.magic == b.magic && a.codec == b.codec &&
-		a.transactional == b.transactional && a.control == b.control && a.producer == b.producer && a.records == b.records &&
+		a.transactional == b.transactional && a.control == b.control && a.producer == b.producer &&
+		a.records == b.records &&
 		a.time == b.time && a.intact == b.intact
 }
 
@@ -65,7 +66,8 @@ func TestHeadersThatAreNone(t *testing.T) {
 		}
 	}
 	for length := int32(magicAt - beforeLength + 1); length < beforeBody-beforeLength; length++ {
-		if h, rest, ok := parse(with(length, 2)); !ok || h.intact || len(rest) != 2*len(batch)-int(length)-beforeLength {
+		if h, rest, ok := parse(with(length, 2)); !ok || h.intact ||
+			len(rest) != 2*len(batch)-int(length)-beforeLength {
 			t.Errorf("one of length %d is %+v, %t", length, h, ok)
 		}
 	}

@@ -117,7 +117,8 @@ func (r *Reader) records(h header, a Asked, room *Room) []wire.Record {
 		return recs
 	}
 	return []wire.Record{{
-		Topic: a.Topic, Partition: a.Partition, Offset: max(h.first, a.From), Value: []byte{}, Time: time.UnixMilli(h.time).UTC(),
+		Topic: a.Topic, Partition: a.Partition, Offset: max(h.first, a.From), Value: []byte{},
+		Time: time.UnixMilli(h.time).UTC(),
 		Unread: &compute.Error{
 			Kind: compute.KindInvalid, Field: "record batch",
 			Value:   fmt.Sprintf("offsets %d to %d, %s, %d bytes", h.first, h.last, nameOf(h.codec), len(h.whole)),
@@ -139,7 +140,9 @@ func (r *Reader) read(h header, a Asked, room *Room) (recs []wire.Record, why st
 	part := kmsg.NewFetchResponseTopicPartition()
 	part.Partition, part.RecordBatches = a.Partition, h.whole
 	d := &bounded{of: &r.decoders, most: MostOfBatch - int(h.records)*perRecord}
-	opts := kgo.ProcessFetchPartitionOpts{Topic: a.Topic, Partition: a.Partition, Offset: h.first, DisableCRCValidation: h.magic == batchMagic}
+	opts := kgo.ProcessFetchPartitionOpts{
+		Topic: a.Topic, Partition: a.Partition, Offset: h.first, DisableCRCValidation: h.magic == batchMagic,
+	}
 	got, behind := kgo.ProcessFetchPartition(opts, &part, d, nil)
 	room.left -= d.used + int(h.records)*perRecord
 	switch {

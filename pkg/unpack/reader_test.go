@@ -28,15 +28,19 @@ func TestWhatLiesBefore(t *testing.T) {
 	all := slices.Concat(bad, of(1, 6, []byte("a")), of(2, 7, []byte("b"), []byte("c")))
 	var r Reader
 	part := r.Part(answer(all), Asked{From: 1}, NewRoom())
-	if diff := cmp.Diff([]string{"1 a", "2 b", "3 c"}, said(part.Records)); diff != "" || part.Next != 4 || part.Epoch != 7 || part.Err != nil {
+	if diff := cmp.Diff([]string{"1 a", "2 b", "3 c"}, said(part.Records)); diff != "" || part.Next != 4 ||
+		part.Epoch != 7 || part.Err != nil {
 		t.Errorf("up to %d, epoch %d, %v: %s", part.Next, part.Epoch, part.Err, diff)
 	}
-	for _, empty := range []Part{r.Part(answer(all), Asked{From: 4}, NewRoom()), r.Part(answer(all), Asked{From: 4}, &Room{})} {
+	for _, empty := range []Part{
+		r.Part(answer(all), Asked{From: 4}, NewRoom()), r.Part(answer(all), Asked{From: 4}, &Room{}),
+	} {
 		if len(empty.Records) != 0 || empty.Next != 4 || empty.Epoch != -1 {
 			t.Errorf("behind all: %+v", empty)
 		}
 	}
-	if none := r.Part(answer(all), Asked{From: 1}, &Room{}); len(none.Records) != 0 || none.Next != 1 || none.Epoch != -1 {
+	if none := r.Part(answer(all), Asked{From: 1}, &Room{}); len(none.Records) != 0 || none.Next != 1 ||
+		none.Epoch != -1 {
 		t.Errorf("without room: %+v", none)
 	}
 	for offset, want := range []string{"", "a", "b", "c", ""} {

@@ -81,8 +81,10 @@ func TestBombs(t *testing.T) {
 					got, at = append(got, part.Records...), part.Next
 				}
 			})
-			want := []string{"0 before", fmt.Sprintf("1 record batch %q: unpacks to more than 32 MiB; have its producer send smaller batches, or without compression",
-				fmt.Sprintf("offsets 1 to 1, %s, %d bytes", name, len(bomb))), "2 behind"}
+			want := []string{"0 before",
+				fmt.Sprintf("1 record batch %q: unpacks to more than 32 MiB; have its producer send smaller "+
+					"batches, or without compression",
+					fmt.Sprintf("offsets 1 to 1, %s, %d bytes", name, len(bomb))), "2 behind"}
 			if diff := cmp.Diff(want, said(got)); diff != "" {
 				t.Error(diff)
 			}
@@ -127,7 +129,8 @@ func TestLargeBatches(t *testing.T) {
 	for name, codec := range codecs {
 		packed[name] = unpacktest.Pack(t, codec, raw)
 	}
-	packed["snappy of Java"], codecs["snappy of Java"] = unpacktest.Xerial(slices.Collect(slices.Chunk(raw, 32<<10))...), kgo.CodecSnappy
+	packed["snappy of Java"], codecs["snappy of Java"] = unpacktest.Xerial(slices.Collect(slices.Chunk(raw,
+		32<<10))...), kgo.CodecSnappy
 	wide, err := zstd.NewWriter(nil, zstd.WithWindowSize(32<<20))
 	if err != nil {
 		t.Fatal(err)
@@ -146,11 +149,14 @@ func TestLargeBatches(t *testing.T) {
 	packed["none"], codecs["none"] = raw, kgo.CodecNone
 	for name, codec := range codecs {
 		var r Reader
-		part := r.Part(answer(unpacktest.Batch(codec, 5, 3, packed[name], nil)), Asked{Topic: "t", Partition: 2, From: 6}, NewRoom())
-		if len(part.Records) != 2 || part.Next != 8 || part.Records[0].Value != nil || string(part.Records[1].Value) != "last" || part.Records[1].Partition != 2 {
+		part := r.Part(answer(unpacktest.Batch(codec, 5, 3, packed[name], nil)),
+			Asked{Topic: "t", Partition: 2, From: 6}, NewRoom())
+		if len(part.Records) != 2 || part.Next != 8 || part.Records[0].Value != nil ||
+			string(part.Records[1].Value) != "last" || part.Records[1].Partition != 2 {
 			t.Errorf("%s: %v up to %d, %v", name, said(part.Records), part.Next, part.Err)
 		}
-		if rec, err := r.Record(answer(unpacktest.Batch(codec, 5, 3, packed[name], nil)).RecordBatches, "t", 5); err != nil || !bytes.Equal(rec.Value, values[0]) {
+		batches := answer(unpacktest.Batch(codec, 5, 3, packed[name], nil)).RecordBatches
+		if rec, err := r.Record(batches, "t", 5); err != nil || !bytes.Equal(rec.Value, values[0]) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -196,21 +202,43 @@ func TestBatchesThatLie(t *testing.T) {
 		batch []byte
 		says  string
 	}{
-		"far more records than bytes": {unpacktest.Batch(0, 1, 2, some, func(b *kmsg.RecordBatch) { b.NumRecords = 1 << 30 }), "says that it holds 1073741824 records"},
-		"more records than there are": {unpacktest.Batch(0, 1, 3, slices.Concat(some, make([]byte, 100)), nil), "does not hold the 3 records that it says"},
-		"fewer than none":             {unpacktest.Batch(0, 1, 2, some, func(b *kmsg.RecordBatch) { b.NumRecords = -1 }), "says that it holds -1 records"},
-		"packed, and far more":        {unpacktest.Batch(kgo.CodecZstd, 1, 2, unpacktest.Pack(t, kgo.CodecZstd, some), func(b *kmsg.RecordBatch) { b.NumRecords = math.MaxInt32 }), "holds 2147483647 records"},
-		"many tiny ones":              {unpacktest.Batch(kgo.CodecZstd, 1, 200_000, unpacktest.Pack(t, kgo.CodecZstd, make([]byte, 2<<20)), nil), "holds 200000 records"},
-		"not packed so":               {unpacktest.Batch(kgo.CodecGzip, 1, 2, some, nil), "cannot be unpacked"},
-		"packed by nobody":            {unpacktest.Batch(5, 1, 2, some, nil), "codec 5 is not known"},
-		"a record of others":          {unpacktest.Batch(0, 1, 2, slices.Concat(unpacktest.Records([]byte("a")), far), nil), "holds a record of offset 1001"},
-		"of a later format":           {unpacktest.Batch(0, 2, 1, some, func(b *kmsg.RecordBatch) { b.Magic = 3 }), "is of format 3"},
+		"far more records than bytes": {
+			unpacktest.Batch(0, 1, 2, some, func(b *kmsg.RecordBatch) { b.NumRecords = 1 << 30 }),
+			"says that it holds 1073741824 records",
+		},
+		"more records than there are": {
+			unpacktest.Batch(0, 1, 3, slices.Concat(some, make([]byte, 100)), nil),
+			"does not hold the 3 records that it says",
+		},
+		"fewer than none": {
+			unpacktest.Batch(0, 1, 2, some, func(b *kmsg.RecordBatch) { b.NumRecords = -1 }),
+			"says that it holds -1 records",
+		},
+		"packed, and far more": {
+			unpacktest.Batch(kgo.CodecZstd, 1, 2, unpacktest.Pack(t, kgo.CodecZstd, some),
+				func(b *kmsg.RecordBatch) { b.NumRecords = math.MaxInt32 }),
+			"holds 2147483647 records",
+		},
+		"many tiny ones": {
+			unpacktest.Batch(kgo.CodecZstd, 1, 200_000, unpacktest.Pack(t, kgo.CodecZstd, make([]byte, 2<<20)), nil),
+			"holds 200000 records",
+		},
+		"not packed so":    {unpacktest.Batch(kgo.CodecGzip, 1, 2, some, nil), "cannot be unpacked"},
+		"packed by nobody": {unpacktest.Batch(5, 1, 2, some, nil), "codec 5 is not known"},
+		"a record of others": {
+			unpacktest.Batch(0, 1, 2, slices.Concat(unpacktest.Records([]byte("a")), far), nil),
+			"holds a record of offset 1001",
+		},
+		"of a later format": {
+			unpacktest.Batch(0, 2, 1, some, func(b *kmsg.RecordBatch) { b.Magic = 3 }), "is of format 3",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r Reader
 			var part Part
 			took := allocated(func() {
-				part = r.Part(answer(plainBatch(0, "before"), c.batch, plainBatch(300_000, "behind")), Asked{}, NewRoom())
+				part = r.Part(answer(plainBatch(0, "before"), c.batch, plainBatch(300_000, "behind")), Asked{},
+					NewRoom())
 			})
 			if len(part.Records) != 3 || part.Err != nil || part.Next != 300_001 {
 				t.Fatalf("%v up to %d, %v", said(part.Records), part.Next, part.Err)
@@ -293,8 +321,9 @@ func log(t *rapid.T, from int64) *kmsg.FetchResponseTopicPartition {
 
 func pack(codec kgo.CompressionCodecType, records []byte) []byte {
 	c, _ := kgo.DefaultCompressor(map[kgo.CompressionCodecType]kgo.CompressionCodec{
-		kgo.CodecNone: kgo.NoCompression(), kgo.CodecGzip: kgo.GzipCompression(), kgo.CodecSnappy: kgo.SnappyCompression(),
-		kgo.CodecLz4: kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression(),
+		kgo.CodecNone: kgo.NoCompression(), kgo.CodecGzip: kgo.GzipCompression(),
+		kgo.CodecSnappy: kgo.SnappyCompression(),
+		kgo.CodecLz4:    kgo.Lz4Compression(), kgo.CodecZstd: kgo.ZstdCompression(),
 	}[codec])
 	if c == nil {
 		return records
@@ -306,7 +335,10 @@ func pack(codec kgo.CompressionCodecType, records []byte) []byte {
 // Where nothing is wrong, what is read is what the client itself reads.
 func TestReadsAsTheClientDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a := Asked{Topic: "t", Partition: 4, From: rapid.Int64Range(0, 20).Draw(t, "from"), Committed: rapid.Bool().Draw(t, "committed")}
+		a := Asked{
+			Topic: "t", Partition: 4, From: rapid.Int64Range(0, 20).Draw(t, "from"),
+			Committed: rapid.Bool().Draw(t, "committed"),
+		}
 		p := log(t, a.From)
 		opts := kgo.ProcessFetchPartitionOpts{Topic: "t", Partition: 4, Offset: a.From}
 		if a.Committed {
@@ -340,7 +372,8 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("%+v, %v", rec, err)
 		}
 		for _, committed := range []bool{false, true} {
-			if part := r.Part(answer(batches), Asked{From: offset, Committed: committed}, NewRoom()); part.Next < offset {
+			if part := r.Part(answer(batches), Asked{From: offset, Committed: committed},
+				NewRoom()); part.Next < offset {
 				t.Errorf("reads on at %d after %d", part.Next, offset)
 			}
 		}

@@ -35,14 +35,23 @@ func (c *comparison) compareHosts() {
 		switch h := c.hosts[id]; {
 		case h.beacon == nil:
 			c.find(Difference{
-				Level: Fail, About: "host " + string(id), Host: id, Says: "never heard of, or forgotten", Want: fmt.Sprintf("a host with %d machines", h.count),
-				Why: "the log has machines there; nobody can say whether they run", Fix: fmt.Sprintf("start its agent, or, if it is dead for certain: berth host evacuate %s --fenced", id),
+				Level: Fail, About: "host " + string(id), Host: id, Says: "never heard of, or forgotten",
+				Want: fmt.Sprintf("a host with %d machines", h.count),
+				Why:  "the log has machines there; nobody can say whether they run",
+				Fix: fmt.Sprintf(
+					"start its agent, or, if it is dead for certain: berth host evacuate %s --fenced", id,
+				),
 			})
 		case c.silent(id):
 			if h.count > 0 {
 				c.find(Difference{
-					Level: Warn, About: "host " + string(id), Host: id, Says: fmt.Sprintf("silent for %s", c.Now.Sub(h.beacon.At).Round(time.Second)), Want: fmt.Sprintf("a word about %d machines", h.count),
-					Why: "they show unknown; silence moves nothing", Fix: fmt.Sprintf("start its agent, or, if it is dead for certain: berth host evacuate %s --fenced", id),
+					Level: Warn, About: "host " + string(id), Host: id,
+					Says: fmt.Sprintf("silent for %s", c.Now.Sub(h.beacon.At).Round(time.Second)),
+					Want: fmt.Sprintf("a word about %d machines", h.count),
+					Why:  "they show unknown; silence moves nothing",
+					Fix: fmt.Sprintf(
+						"start its agent, or, if it is dead for certain: berth host evacuate %s --fenced", id,
+					),
 				})
 			}
 		default:
@@ -60,14 +69,20 @@ func (c *comparison) compareHost(h *onHost) {
 	machines, building := int(b.Machines), int(b.Building)
 	switch {
 	case h.count > machines+building:
-		about.Says, about.Want = fmt.Sprintf("%d machines and %d builds", machines, building), fmt.Sprintf("%d, as in the log", h.count)
+		about.Says = fmt.Sprintf("%d machines and %d builds", machines, building)
+		about.Want = fmt.Sprintf("%d, as in the log", h.count)
 		about.Why = "machines are gone that nobody deleted"
-		about.Fix = fmt.Sprintf("berth verify --repair asks %s for each of them: what it does not know ends as HostLost", h.id)
+		about.Fix = fmt.Sprintf(
+			"berth verify --repair asks %s for each of them: what it does not know ends as HostLost", h.id,
+		)
 		c.find(about)
 	case h.count < machines:
 		about.Says, about.Want = fmt.Sprintf("%d machines", machines), fmt.Sprintf("%d, as in the log", h.count)
 		about.Why = "machines run there that belong to nobody, and use its room"
-		about.Fix = fmt.Sprintf("berth verify --repair has %s told again what it should have; what is left, look for at its hypervisor", h.id)
+		about.Fix = fmt.Sprintf(
+			"berth verify --repair has %s told again what it should have; what is left, look for at its hypervisor",
+			h.id,
+		)
 		c.find(about)
 	}
 	c.compareRoom(h, about)
@@ -82,7 +97,8 @@ func (c *comparison) compareRoom(h *onHost, about Difference) {
 		switch free := h.beacon.Free[class]; {
 		case n < 0:
 			about.Says, about.Want = fmt.Sprintf("%s %d too little", class, -n), "room for what it has"
-			about.Why = "the machines on it use more than it has: its totals shrank, or machines that Berth did not start take the room"
+			about.Why = "the machines on it use more than it has: its totals shrank, or machines that Berth did " +
+				"not start take the room"
 			about.Fix = "look at what runs there beside Berth; delete or move machines"
 			about.Level = Warn
 			c.find(about)

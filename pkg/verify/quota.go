@@ -24,9 +24,10 @@ func (c *comparison) compareQuotas() {
 		for _, class := range limit.Classes() {
 			if used := c.used[p][class]; used > limit[class] {
 				c.find(Difference{
-					Level: Warn, About: "project " + string(p), Says: fmt.Sprintf("%d %s", used, class), Want: fmt.Sprintf("%d at most", limit[class]),
-					Why: "the limit was lowered since: what runs stays, nothing new is admitted",
-					Fix: fmt.Sprintf("delete machines, or raise it: berth quota set %s %s", p, limitFlag(class, used)),
+					Level: Warn, About: "project " + string(p), Says: fmt.Sprintf("%d %s", used, class),
+					Want: fmt.Sprintf("%d at most", limit[class]),
+					Why:  "the limit was lowered since: what runs stays, nothing new is admitted",
+					Fix:  fmt.Sprintf("delete machines, or raise it: berth quota set %s %s", p, limitFlag(class, used)),
 				})
 			}
 		}

@@ -63,7 +63,10 @@ type Tally struct {
 
 // Compare finds every difference, the worst first.
 func Compare(f Facts) (Tally, []Difference) {
-	c := comparison{Facts: f, hosts: map[compute.HostID]*onHost{}, used: map[compute.Project]compute.Resources{}, queues: map[compute.QueueName]bool{}}
+	c := comparison{
+		Facts: f, hosts: map[compute.HostID]*onHost{}, used: map[compute.Project]compute.Resources{},
+		queues: map[compute.QueueName]bool{},
+	}
 	for _, q := range f.Queues {
 		c.queues[q.Name] = true
 	}

@@ -18,8 +18,9 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func instance(id string, state compute.State, host compute.HostID) compute.Instance {
 	i := compute.Instance{
-		ID: compute.InstanceID(id), Project: "p", State: state, Queue: "small", Resources: compute.Resources{compute.VCPU: 2},
-		Attempt: 1, Host: host, ChangedAt: now.Add(-time.Minute), Deadline: now.Add(time.Hour),
+		ID: compute.InstanceID(id), Project: "p", State: state, Queue: "small",
+		Resources: compute.Resources{compute.VCPU: 2},
+		Attempt:   1, Host: host, ChangedAt: now.Add(-time.Minute), Deadline: now.Add(time.Hour),
 	}
 	if host != "" {
 		i.Claim = "c"
@@ -34,7 +35,8 @@ func record(i compute.Instance) verify.Record {
 func beacon(id compute.HostID, machines, building uint32, free int64) compute.Beacon {
 	return compute.Beacon{
 		Host: id, Machines: machines, Building: building, At: now.Add(-5 * time.Second),
-		Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 16}}, Free: compute.Resources{compute.VCPU: free},
+		Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 16}},
+		Free:      compute.Resources{compute.VCPU: free},
 	}
 }
 
@@ -59,7 +61,10 @@ func TestSound(t *testing.T) {
 	if len(found) > 0 {
 		t.Errorf("found %+v", found)
 	}
-	want := verify.Tally{Instances: 5, Hosts: 2, Projects: 1, States: map[string]int{"active": 1, "deleting": 1, "starting": 1, "queued": 1, "deleted": 1}}
+	want := verify.Tally{
+		Instances: 5, Hosts: 2, Projects: 1,
+		States: map[string]int{"active": 1, "deleting": 1, "starting": 1, "queued": 1, "deleted": 1},
+	}
 	if diff := cmp.Diff(want, tally); diff != "" {
 		t.Error(diff)
 	}

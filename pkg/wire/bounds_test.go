@@ -24,7 +24,8 @@ func TestMessagesAreCut(t *testing.T) {
 	if n := len(got.Message); n > MaxMessage || n < MaxMessage-utf8.UTFMax {
 		t.Errorf("%d bytes came, wanted nearly %d", n, MaxMessage)
 	}
-	if !utf8.ValidString(got.Message) || !strings.HasPrefix(got.Message, "\uFFFDää") || !strings.HasSuffix(got.Message, "ä") {
+	if !utf8.ValidString(got.Message) || !strings.HasPrefix(got.Message, "\uFFFDää") ||
+		!strings.HasSuffix(got.Message, "ä") {
 		t.Errorf("not repaired: %q … %q", got.Message[:8], got.Message[len(got.Message)-4:])
 	}
 }
@@ -80,7 +81,9 @@ func TestLargestInstance(t *testing.T) {
 	i := sampleInstanceRecord()
 	i.Boot, i.Failures = *got.Boot, nil
 	for n := range compute.Attempt(compute.MaxAttempts) {
-		i.Failures = append(i.Failures, compute.Failure{Host: "host-17", Attempt: n + 1, Message: strings.Repeat("e", 1<<20)})
+		i.Failures = append(i.Failures, compute.Failure{
+			Host: "host-17", Attempt: n + 1, Message: strings.Repeat("e", 1<<20),
+		})
 	}
 	if size := len(EncodeInstance(i).Value); size > batch/2 {
 		t.Errorf("%d bytes, of which a batch holds %d", size, batch)

@@ -73,7 +73,8 @@ func DecodeCatalog(rec Record) (CatalogEntry, error) {
 		entry.Project = compute.Project(name)
 	}
 	if entry == (CatalogEntry{}) {
-		return CatalogEntry{}, refused("catalog", compute.Invalid("key", string(rec.Key), "give flavor/, capability/ or quota/ and a name"))
+		return CatalogEntry{}, refused("catalog",
+			compute.Invalid("key", string(rec.Key), "give flavor/, capability/ or quota/ and a name"))
 	}
 	if rec.Value == nil {
 		entry.Removed = true

@@ -17,7 +17,8 @@ import (
 // amounts refuses amounts outside least..compute.MaxAmount, and too many of them.
 func (r *reader) amounts(field string, a compute.Resources, least int64) {
 	if len(a) > compute.MaxClasses {
-		r.refuse(compute.Invalid(field, fmt.Sprintf("%d classes", len(a)), fmt.Sprintf("give at most %d classes", compute.MaxClasses)))
+		r.refuse(compute.Invalid(field, fmt.Sprintf("%d classes", len(a)),
+			fmt.Sprintf("give at most %d classes", compute.MaxClasses)))
 		return
 	}
 	for _, c := range a.Classes() {
@@ -32,7 +33,8 @@ func (r *reader) amounts(field string, a compute.Resources, least int64) {
 func (r *reader) traits(lists ...[]compute.Trait) {
 	for _, list := range lists {
 		if len(list) > compute.MaxTraits {
-			r.refuse(compute.Invalid("traits", fmt.Sprint(len(list)), fmt.Sprintf("give at most %d", compute.MaxTraits)))
+			r.refuse(compute.Invalid("traits", fmt.Sprint(len(list)),
+				fmt.Sprintf("give at most %d", compute.MaxTraits)))
 			return
 		}
 		for _, t := range list {

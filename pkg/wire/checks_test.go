@@ -36,7 +36,9 @@ func TestNonsenseIsRefused(t *testing.T) {
 	for _, n := range []int64{-1, compute.MaxAmount + 1, math.MaxInt64, math.MinInt64} {
 		r := compute.Resources{compute.VCPU: n}
 		refuses(t, DecodeCatalog, flavor(r))
-		refuses(t, DecodeCatalog, EncodeCapability(compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{{Value: "v", Consumes: r}}}))
+		refuses(t, DecodeCatalog, EncodeCapability(compute.Capability{
+			Axis: "gpu", Values: []compute.CapabilityValue{{Value: "v", Consumes: r}},
+		}))
 		refuses(t, DecodeCatalog, EncodeQuota(compute.Quota{Project: "p", Limits: r}))
 		refuses(t, DecodeQueue, queue(func(q *compute.Queue) { q.Resources = r }))
 		refuses(t, DecodeInstance, instance(func(i *compute.Instance) { i.Resources = r }))
@@ -59,7 +61,9 @@ func TestNonsenseIsRefused(t *testing.T) {
 	refuses(t, DecodeCommand, command(func(c *compute.Command) { c.Power.Command = compute.CommandID(long) }))
 	refuses(t, DecodeCommand, command(func(c *compute.Command) { c.Build.Project = "somebody-else" }))
 	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Journal = compute.JournalID(long) }))
-	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) { b.Free = compute.Resources{compute.VCPU: math.MinInt64} }))
+	refuses(t, DecodeBeacon, beacon(func(b *compute.Beacon) {
+		b.Free = compute.Resources{compute.VCPU: math.MinInt64}
+	}))
 }
 
 func refuses[W any](t *testing.T, decode func(Record) (W, error), rec Record) {

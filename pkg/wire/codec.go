@@ -32,7 +32,9 @@ func decode[M proto.Message, W any](kind string, rec Record, m M, from func(*rea
 }
 
 // decodeBody is decode for a body that need not be binary.
-func decodeBody[M proto.Message, W any](kind string, rec Record, m M, body func([]byte, proto.Message) error, from func(*reader, M) W) (W, error) {
+func decodeBody[M proto.Message, W any](
+	kind string, rec Record, m M, body func([]byte, proto.Message) error, from func(*reader, M) W,
+) (W, error) {
 	var zero W
 	if err := open(rec, m, body); err != nil {
 		return zero, refused(kind, err)
@@ -69,7 +71,8 @@ func checkSchema(rec Record) error {
 	}
 	n, err := strconv.Atoi(string(header))
 	if err != nil || n < 1 {
-		return compute.Invalid(HeaderSchema, string(header), fmt.Sprintf("give a whole number from 1 to %d, or leave the header out", Schema))
+		return compute.Invalid(HeaderSchema, string(header),
+			fmt.Sprintf("give a whole number from 1 to %d, or leave the header out", Schema))
 	}
 	if n > Schema {
 		return &compute.Error{
@@ -93,7 +96,8 @@ func unmarshal(value []byte, m proto.Message) error {
 		Cause:   brief(err),
 	}
 	if value[0] == '{' {
-		e.Remedy = "if it is meant as JSON, which only requests may be, add the header " + HeaderContentType + ": " + ContentJSON
+		e.Remedy = "if it is meant as JSON, which only requests may be, add the header " + HeaderContentType +
+			": " + ContentJSON
 	}
 	return e
 }

@@ -66,7 +66,8 @@ func consoleAskFrom(r *reader, m *pb.ConsoleAsk) *compute.ConsoleAsk {
 		return nil
 	}
 	a := compute.ConsoleAsk{
-		ID: compute.AskID(m.GetId()), Offset: m.GetOffset(), Limit: m.GetLimit(), Deadline: r.time("console.deadline", m.GetDeadline()),
+		ID: compute.AskID(m.GetId()), Offset: m.GetOffset(), Limit: m.GetLimit(),
+		Deadline: r.time("console.deadline", m.GetDeadline()),
 	}
 	r.atMost("console.id", len(a.ID), MaxID)
 	r.check(a.Check())

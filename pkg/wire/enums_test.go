@@ -58,10 +58,12 @@ func TestEnums(t *testing.T) {
 	covers(t, reportOps, compute.ReportClaim, compute.ReportPinned, nil, []pb.ReportOp{0})
 	covers(t, commandOps, compute.CommandGrant, compute.CommandTwins, nil, []pb.CommandOp{0})
 	covers(t, consoleRefusals, compute.ConsoleRead, compute.ConsoleFailed, nil, nil)
-	covers(t, states, compute.StateNone, compute.StateUnknown, []compute.State{compute.StateAccepted, compute.StateUnknown}, nil)
+	covers(t, states, compute.StateNone, compute.StateUnknown,
+		[]compute.State{compute.StateAccepted, compute.StateUnknown}, nil)
 	covers(t, powerStates, compute.PowerUnknown, compute.PowerPaused, nil, nil)
 	covers(t, powerOps, compute.OpStop, compute.OpReboot, nil, []pb.PowerOp{0})
-	covers(t, hostStates, compute.HostEnabled, compute.HostSilent, []compute.HostState{compute.HostSilent}, []pb.HostState{0})
+	covers(t, hostStates, compute.HostEnabled, compute.HostSilent, []compute.HostState{compute.HostSilent},
+		[]pb.HostState{0})
 	covers(t, weighers, compute.Spread, compute.Pack, nil, nil)
 	covers(t, queueStates, compute.QueueOpen, compute.QueueClosed, nil, []pb.QueueState{0})
 }

@@ -20,8 +20,12 @@ func harmless[W any](f *testing.F, kind string, decode func(Record) (W, error), 
 		}
 	}
 	if kind == "request" {
-		f.Add([]byte("web-shop"), []byte(`{"project":"web-shop","instance":"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a","boot":{"flavor":"m1.small","with":{"gpu":"a100"},"userData":"I2Nsb3Vk","deadline":"600s"}}`), "1", ContentJSON)
-		f.Add([]byte("h"), []byte(`{"fence":{"host":"h"},"at":"2026-11-21T07:00:00Z"}`), "", "Application/JSON; charset=utf-8")
+		f.Add([]byte("web-shop"),
+			[]byte(`{"project":"web-shop","instance":"0b9cf4a2-3f0e-4c5e-9a55-0f6f1d2c3b4a",`+
+				`"boot":{"flavor":"m1.small","with":{"gpu":"a100"},"userData":"I2Nsb3Vk","deadline":"600s"}}`),
+			"1", ContentJSON)
+		f.Add([]byte("h"), []byte(`{"fence":{"host":"h"},"at":"2026-11-21T07:00:00Z"}`), "",
+			"Application/JSON; charset=utf-8")
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte, schema, contentType string) {
 		rec := Record{Key: key, Value: value, Headers: []Header{

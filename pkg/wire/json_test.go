@@ -88,7 +88,8 @@ func TestDocumentedOthers(t *testing.T) {
 
 // What one line gives is what an API node's author writes first.
 func TestShortestJSON(t *testing.T) {
-	q, err := DecodeRequest(jsonRequest(`{"project":"web-shop","instance":"` + string(sampleInstance) + `","boot":{"flavor":"m1.small","onNoCapacity":"NO_CAPACITY_WAIT"}}`))
+	q, err := DecodeRequest(jsonRequest(`{"project":"web-shop","instance":"` + string(sampleInstance) +
+		`","boot":{"flavor":"m1.small","onNoCapacity":"NO_CAPACITY_WAIT"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

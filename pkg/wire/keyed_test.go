@@ -35,7 +35,10 @@ func TestKeyedInstancesDiffer(t *testing.T) {
 			key     string
 		}
 		draw := func(who string) pair {
-			return pair{compute.Project(rapid.StringMatching(`[a-z0-9]{1,3}`).Draw(t, who+" project")), rapid.StringMatching(`[!-~]{1,4}`).Draw(t, who+" key")}
+			return pair{
+				compute.Project(rapid.StringMatching(`[a-z0-9]{1,3}`).Draw(t, who+" project")),
+				rapid.StringMatching(`[!-~]{1,4}`).Draw(t, who+" key"),
+			}
 		}
 		a, b := draw("a"), draw("b")
 		if err := KeyedInstance(a.project, a.key).Check(); err != nil {

@@ -35,7 +35,8 @@ func KeyInstance(p compute.Project, id compute.InstanceID) []byte {
 func ParseInstanceKey(key []byte) (compute.Project, compute.InstanceID, error) {
 	project, id, found := strings.Cut(string(key), "/")
 	if !found {
-		return "", "", compute.Invalid("key", cut(string(key), maxShown), "an instance's key is its project, a slash and its id")
+		return "", "", compute.Invalid("key", cut(string(key), maxShown),
+			"an instance's key is its project, a slash and its id")
 	}
 	p, i := compute.Project(project), compute.InstanceID(id)
 	if err := p.Check(); err != nil {

@@ -15,7 +15,9 @@ func TestInstanceKey(t *testing.T) {
 	if err != nil || p != sampleProject || id != sampleInstance {
 		t.Errorf("%s, %s, %v", p, id, err)
 	}
-	for _, key := range []string{"", "web-shop", "/" + string(sampleInstance), "web-shop/", "web-shop/a/" + string(sampleInstance)} {
+	for _, key := range []string{
+		"", "web-shop", "/" + string(sampleInstance), "web-shop/", "web-shop/a/" + string(sampleInstance),
+	} {
 		if _, _, err := ParseInstanceKey([]byte(key)); compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("%q: %v", key, err)
 		}
@@ -24,15 +26,20 @@ func TestInstanceKey(t *testing.T) {
 
 // The keys are what compaction goes by: they may never change.
 func TestKeys(t *testing.T) {
-	fence, hello, drain := sampleRequest(compute.OpFence), sampleReport(compute.ReportHello), compute.Command{Op: compute.CommandFenced}
+	fence, hello, drain := sampleRequest(compute.OpFence), sampleReport(compute.ReportHello), compute.Command{
+		Op: compute.CommandFenced,
+	}
 	got := map[string]string{}
 	for name, rec := range map[string]Record{
 		"request": EncodeRequest(sampleRequest(compute.OpDelete)), "fence": EncodeRequest(fence),
 		"report": EncodeReport(sampleReport(compute.ReportGone)), "hello": EncodeReport(hello),
 		"instance": EncodeInstance(sampleInstanceRecord()), "rejected": EncodeRejected(sampleRejected()),
-		"build": EncodeBuild(sampleBuild()), "command": EncodeCommand(sampleCommand(compute.CommandGrant)), "fenced": EncodeCommand(drain),
-		"beacon": EncodeBeacon(sampleBeacon()), "queue": EncodeQueue(sampleQueue()), "advice": EncodeAdvice(sampleAdvice()),
-		"flavor": EncodeFlavor(sampleFlavor()), "capability": EncodeCapability(sampleCapability()), "quota": EncodeQuota(sampleQuota()),
+		"build": EncodeBuild(sampleBuild()), "command": EncodeCommand(sampleCommand(compute.CommandGrant)),
+		"fenced": EncodeCommand(drain),
+		"beacon": EncodeBeacon(sampleBeacon()), "queue": EncodeQueue(sampleQueue()),
+		"advice": EncodeAdvice(sampleAdvice()),
+		"flavor": EncodeFlavor(sampleFlavor()), "capability": EncodeCapability(sampleCapability()),
+		"quota": EncodeQuota(sampleQuota()),
 	} {
 		got[name] = string(rec.Key)
 	}

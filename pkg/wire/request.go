@@ -88,9 +88,11 @@ func requestFrom(r *reader, m *pb.Request) compute.Request {
 	case *pb.Request_Reboot:
 		q.Op, q.Hard = compute.OpReboot, op.Reboot.GetHard()
 	case *pb.Request_Fence:
-		q.Op, q.Host, q.Fence = compute.OpFence, compute.HostID(op.Fence.GetHost()), compute.FenceEpoch(op.Fence.GetEpoch())
+		q.Op, q.Host, q.Fence = compute.OpFence, compute.HostID(op.Fence.GetHost()),
+			compute.FenceEpoch(op.Fence.GetEpoch())
 	case *pb.Request_Forget:
-		q.Op, q.Host, q.Fence = compute.OpForget, compute.HostID(op.Forget.GetHost()), compute.FenceEpoch(op.Forget.GetEpoch())
+		q.Op, q.Host, q.Fence = compute.OpForget, compute.HostID(op.Forget.GetHost()),
+			compute.FenceEpoch(op.Forget.GetEpoch())
 	case *pb.Request_Confirm:
 		q.Op, q.Host = compute.OpConfirm, compute.HostID(op.Confirm.GetHost())
 	}
@@ -117,7 +119,8 @@ func requestBody(rec Record) func([]byte, proto.Message) error {
 		case "", "application/protobuf", "application/x-protobuf":
 			return unmarshal(value, m)
 		}
-		return compute.Invalid(HeaderContentType, cut(contentType, maxShown), "give "+ContentJSON+", or application/protobuf, or leave the header out")
+		return compute.Invalid(HeaderContentType, cut(contentType, maxShown),
+			"give "+ContentJSON+", or application/protobuf, or leave the header out")
 	}
 }
 
@@ -132,11 +135,13 @@ func unmarshalJSON(value []byte, m proto.Message) error {
 	if found := unknownField.FindStringSubmatch(err.Error()); found != nil {
 		return &compute.Error{
 			Kind: compute.KindInvalid, Field: "field", Value: cut(found[1], maxShown),
-			Message: "is no field of this body", Remedy: "see proto/berth/v1/request.proto for the names", Cause: brief(err),
+			Message: "is no field of this body", Remedy: "see proto/berth/v1/request.proto for the names",
+			Cause: brief(err),
 		}
 	}
 	return &compute.Error{
 		Kind: compute.KindInvalid, Field: "value", Value: cut(string(value), maxShown),
-		Message: "is no JSON of a request", Remedy: "see proto/berth/v1/request.proto for an example", Cause: brief(err),
+		Message: "is no JSON of a request", Remedy: "see proto/berth/v1/request.proto for an example",
+		Cause: brief(err),
 	}
 }

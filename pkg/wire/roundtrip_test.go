@@ -22,10 +22,14 @@ func generate[W any]() *rapid.Generator[W] {
 		typeOf[time.Time](): rapid.Map(rapid.Int64Range(-1<<35, 1<<37), func(s int64) time.Time {
 			return time.Unix(s, s&0xffff).UTC()
 		}).AsAny(),
-		typeOf[compute.Trace]():          rapid.SampledFrom([]compute.Trace{"", sampleTrace}).AsAny(),
-		typeOf[compute.State]():          wordsOf(states[1:]),
-		typeOf[compute.Resources]():      rapid.Map(rapid.MapOfN(rapid.StringMatching(`CUSTOM_[A-Z]{1,9}`), rapid.Int64Range(1, compute.MaxAmount), 1, 4), resources).AsAny(),
-		typeOf[compute.Trait]():          rapid.Map(rapid.StringMatching(`[A-Z][A-Z0-9_]{0,20}`), as[compute.Trait]).AsAny(),
+		typeOf[compute.Trace](): rapid.SampledFrom([]compute.Trace{"", sampleTrace}).AsAny(),
+		typeOf[compute.State](): wordsOf(states[1:]),
+		typeOf[compute.Resources](): rapid.Map(
+			rapid.MapOfN(rapid.StringMatching(`CUSTOM_[A-Z]{1,9}`), rapid.Int64Range(1, compute.MaxAmount), 1, 4),
+			resources,
+		).AsAny(),
+		typeOf[compute.Trait](): rapid.Map(rapid.StringMatching(`[A-Z][A-Z0-9_]{0,20}`),
+			as[compute.Trait]).AsAny(),
 		typeOf[compute.ClaimID]():        rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.ClaimID]).AsAny(),
 		typeOf[compute.CommandID]():      rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.CommandID]).AsAny(),
 		typeOf[compute.JournalID]():      rapid.Map(rapid.StringN(-1, -1, MaxID), as[compute.JournalID]).AsAny(),
@@ -41,12 +45,19 @@ func generate[W any]() *rapid.Generator[W] {
 		typeOf[compute.RequestOp]():      wordsOf(powerOps), // as in PowerCommand; a Request chooses its own
 		typeOf[compute.AskID]():          rapid.Map(rapid.StringN(1, -1, MaxID), as[compute.AskID]).AsAny(),
 		typeOf[compute.ConsoleRefusal](): wordsOf(consoleRefusals),
-		typeOf[compute.HostID]():         rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`), as[compute.HostID]).AsAny(),
-		typeOf[compute.Project]():        rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`), as[compute.Project]).AsAny(),
-		typeOf[compute.FlavorName]():     rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.FlavorName]).AsAny(),
-		typeOf[compute.AxisName]():       rapid.Map(rapid.StringMatching(`[a-z][a-z0-9]{0,20}`), as[compute.AxisName]).AsAny(),
-		typeOf[compute.AxisValue]():      rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.AxisValue]).AsAny(),
-		typeOf[compute.InstanceID]():     rapid.Map(rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), as[compute.InstanceID]).AsAny(),
+		typeOf[compute.HostID](): rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`),
+			as[compute.HostID]).AsAny(),
+		typeOf[compute.Project](): rapid.Map(rapid.StringMatching(`[a-z0-9][a-z0-9-]{0,20}[a-z0-9]`),
+			as[compute.Project]).AsAny(),
+		typeOf[compute.FlavorName](): rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`),
+			as[compute.FlavorName]).AsAny(),
+		typeOf[compute.AxisName](): rapid.Map(rapid.StringMatching(`[a-z][a-z0-9]{0,20}`),
+			as[compute.AxisName]).AsAny(),
+		typeOf[compute.AxisValue](): rapid.Map(rapid.StringMatching(`[a-z0-9]{1,20}`), as[compute.AxisValue]).AsAny(),
+		typeOf[compute.InstanceID](): rapid.Map(
+			rapid.StringMatching(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`),
+			as[compute.InstanceID],
+		).AsAny(),
 	}})
 }
 
@@ -60,7 +71,9 @@ func wordsOf[W ~uint8, S ~int32](t table[W, S]) *rapid.Generator[any] {
 
 // roundTrip wants back what is encoded, empty and absent being one, and the same
 // bytes from both.
-func roundTrip[W any](t *testing.T, generator *rapid.Generator[W], encode func(W) Record, decode func(Record) (W, error)) {
+func roundTrip[W any](
+	t *testing.T, generator *rapid.Generator[W], encode func(W) Record, decode func(Record) (W, error),
+) {
 	t.Run(fmt.Sprintf("%T", *new(W)), rapid.MakeCheck(func(t *rapid.T) {
 		want := generator.Draw(t, "value")
 		rec := encode(want)

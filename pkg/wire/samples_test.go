@@ -93,8 +93,9 @@ func sampleInstanceRecord() compute.Instance {
 			Op: compute.OpReboot, Command: "cmd-81", Hard: true, Version: 8, At: at(4),
 		},
 		Delete: true, Confirm: true, PublishAt: at(5),
-		AcceptedAt: at(6), QueuedAt: at(7), Deadline: at(8), StartingAt: at(9), ActiveAt: at(10), EndedAt: at(11), ChangedAt: at(12),
-		Trace: sampleTrace,
+		AcceptedAt: at(6), QueuedAt: at(7), Deadline: at(8), StartingAt: at(9), ActiveAt: at(10), EndedAt: at(11),
+		ChangedAt: at(12),
+		Trace:     sampleTrace,
 	}
 }
 
@@ -107,10 +108,13 @@ func sampleRejected() compute.Rejected {
 
 func sampleBuild() compute.Build {
 	return compute.Build{
-		Instance: sampleInstance, Project: sampleProject, Name: "web-1", Attempt: 2, Queue: "m1.small.disk-ssd.gpu-a100",
-		Resources: sampleResources(), Required: []compute.Trait{"CPU_AVX2", "CPU_SHA"}, Forbidden: []compute.Trait{"CUSTOM_OLD"},
-		Image: "debian-13", Metadata: map[string]string{"role": "web", "tier": "1"}, UserData: []byte("#cloud-config\n"),
-		Avoid: []compute.HostID{"host-18"}, Failed: []compute.HostID{"host-16"},
+		Instance: sampleInstance, Project: sampleProject, Name: "web-1", Attempt: 2,
+		Queue:     "m1.small.disk-ssd.gpu-a100",
+		Resources: sampleResources(), Required: []compute.Trait{"CPU_AVX2", "CPU_SHA"},
+		Forbidden: []compute.Trait{"CUSTOM_OLD"},
+		Image:     "debian-13", Metadata: map[string]string{"role": "web", "tier": "1"},
+		UserData: []byte("#cloud-config\n"),
+		Avoid:    []compute.HostID{"host-18"}, Failed: []compute.HostID{"host-16"},
 		Deadline: at(14), At: at(15), Trace: sampleTrace,
 	}
 }
@@ -121,21 +125,26 @@ func sampleCommand(op compute.CommandOp) compute.Command {
 	return compute.Command{
 		Op: op, Project: sampleProject, Instance: sampleInstance, Attempt: 2, Claim: "claim-9",
 		Reason: sampleReason(), Build: &build,
-		Power:   &compute.PowerCommand{Op: compute.OpStop, Command: "cmd-82", Hard: true, Version: 8, At: at(16)},
-		Desired: &compute.HostDesired{State: compute.HostDraining, Reason: "new kernel", Version: 1795244400000, Deadline: at(17)},
-		At:      at(18), Trace: sampleTrace,
+		Power: &compute.PowerCommand{Op: compute.OpStop, Command: "cmd-82", Hard: true, Version: 8, At: at(16)},
+		Desired: &compute.HostDesired{
+			State: compute.HostDraining, Reason: "new kernel", Version: 1795244400000, Deadline: at(17),
+		},
+		At: at(18), Trace: sampleTrace,
 	}
 }
 
 func sampleBeacon() compute.Beacon {
 	return compute.Beacon{
-		Host: "host-17", Journal: "journal-3", Started: at(19), State: compute.HostQuarantined, Reason: "3 failed starts in a row",
+		Host: "host-17", Journal: "journal-3", Started: at(19), State: compute.HostQuarantined,
+		Reason:      "3 failed starts in a row",
 		DesiredSeen: 1795244400000,
 		Inventory: compute.Inventory{
 			Totals: sampleResources(), Reserved: compute.Resources{compute.MemoryMB: 512},
-			Traits: []compute.Trait{"CPU_AVX2", "CUSTOM_RACK_9"}, Unmanaged: compute.Resources{compute.VCPU: 1}, Largest: compute.Resources{compute.VCPU: 8},
+			Traits: []compute.Trait{"CPU_AVX2", "CUSTOM_RACK_9"}, Unmanaged: compute.Resources{compute.VCPU: 1},
+			Largest: compute.Resources{compute.VCPU: 8},
 		},
-		Free: compute.Resources{compute.VCPU: -1, compute.MemoryMB: 0}, Largest: compute.Resources{compute.MemoryMB: 0}, Machines: 3, Building: 1,
+		Free:    compute.Resources{compute.VCPU: -1, compute.MemoryMB: 0},
+		Largest: compute.Resources{compute.MemoryMB: 0}, Machines: 3, Building: 1,
 		Waiting: []compute.QueueName{"m1.small", "m1.small.gpu-a100"}, At: at(20), Deadline: at(17),
 	}
 }
@@ -144,7 +153,8 @@ func sampleQueue() compute.Queue {
 	return compute.Queue{
 		Name: "m1.small.disk-ssd.gpu-a100", Flavor: "m1.small", Choices: compute.Choices{"gpu": "a100", "disk": "ssd"},
 		Resources: sampleResources(), Required: []compute.Trait{"CPU_AVX2"}, Forbidden: []compute.Trait{"CUSTOM_OLD"},
-		State: compute.QueueClosed, Group: "berth.agents-0", TopicID: "6f1d2c3b4a0b9cf4a23f0e4c5e9a550f", Error: "topic cannot be deleted",
+		State: compute.QueueClosed, Group: "berth.agents-0", TopicID: "6f1d2c3b4a0b9cf4a23f0e4c5e9a550f",
+		Error: "topic cannot be deleted",
 	}
 }
 
@@ -170,7 +180,9 @@ func sampleCapability() compute.Capability {
 }
 
 func sampleQuota() compute.Quota {
-	return compute.Quota{Project: compute.DefaultQuota, Limits: compute.Resources{compute.Instances: 10, compute.VCPU: 0}}
+	return compute.Quota{
+		Project: compute.DefaultQuota, Limits: compute.Resources{compute.Instances: 10, compute.VCPU: 0},
+	}
 }
 
 // sample is one golden file: what encoding gives, and what decoding must give
@@ -198,10 +210,22 @@ func samples() []sample {
 	}
 	flavor, capability, quota := sampleFlavor(), sampleCapability(), sampleQuota()
 	list = append(list,
-		sample{"catalog-flavor", EncodeFlavor(flavor), CatalogEntry{FlavorName: flavor.Name, Flavor: &flavor}, of(DecodeCatalog)},
-		sample{"catalog-capability", EncodeCapability(capability), CatalogEntry{Axis: capability.Axis, Capability: &capability}, of(DecodeCatalog)},
-		sample{"catalog-quota", EncodeQuota(quota), CatalogEntry{Project: quota.Project, Quota: &quota}, of(DecodeCatalog)},
-		sample{"catalog-removed", Tombstone(KeyFlavor("m1.small")), CatalogEntry{FlavorName: "m1.small", Removed: true}, of(DecodeCatalog)},
+		sample{
+			"catalog-flavor", EncodeFlavor(flavor), CatalogEntry{FlavorName: flavor.Name, Flavor: &flavor},
+			of(DecodeCatalog),
+		},
+		sample{
+			"catalog-capability", EncodeCapability(capability),
+			CatalogEntry{Axis: capability.Axis, Capability: &capability}, of(DecodeCatalog),
+		},
+		sample{
+			"catalog-quota", EncodeQuota(quota), CatalogEntry{Project: quota.Project, Quota: &quota},
+			of(DecodeCatalog),
+		},
+		sample{
+			"catalog-removed", Tombstone(KeyFlavor("m1.small")),
+			CatalogEntry{FlavorName: "m1.small", Removed: true}, of(DecodeCatalog),
+		},
 	)
 	for op := compute.OpBoot; op <= compute.OpConfirm; op++ {
 		q := sampleRequest(op)
@@ -236,7 +260,9 @@ func machineSamples() []sample {
 	stopped := &compute.Reason{Code: compute.MachineKilled, Host: "host-17", Detail: "its process 42 is gone"}
 	inst := sampleInstanceRecord()
 	inst.Power, inst.Stopped = compute.PowerStopped, stopped
-	inst.Answer = &compute.PowerAnswer{Op: compute.OpReboot, Command: "cmd-80", Failed: "it is stopped: start it instead", At: at(23)}
+	inst.Answer = &compute.PowerAnswer{
+		Op: compute.OpReboot, Command: "cmd-80", Failed: "it is stopped: start it instead", At: at(23),
+	}
 	inst.Boot.SSHKeys = []string{sampleKey}
 	changed := sampleReport(compute.ReportChanged)
 	changed.Power, changed.Stopped = compute.PowerStopped, stopped
@@ -254,10 +280,12 @@ func machineSamples() []sample {
 	request := sampleRequest(compute.OpBoot)
 	request.Boot.SSHKeys = []string{sampleKey}
 	console := compute.Console{
-		Ask: "ask-5", Host: "host-17", Project: sampleProject, Instance: sampleInstance, Offset: 1 << 40, Data: []byte("login: \xff"), End: 1<<40 + 8, At: at(25),
+		Ask: "ask-5", Host: "host-17", Project: sampleProject, Instance: sampleInstance, Offset: 1 << 40,
+		Data: []byte("login: \xff"), End: 1<<40 + 8, At: at(25),
 	}
 	refused := console
-	refused.Offset, refused.Data, refused.End, refused.Refusal, refused.Message = 0, nil, 0, compute.ConsoleFailed, "permission denied"
+	refused.Offset, refused.Data, refused.End, refused.Refusal, refused.Message = 0, nil, 0, compute.ConsoleFailed,
+		"permission denied"
 	had := sampleInstanceRecord()
 	had.Journal = "journal-3"
 	granted := sampleCommand(compute.CommandGrant)

@@ -33,7 +33,8 @@ func TestInSchema(t *testing.T) {
 		later bool
 	}{
 		{first, 0, false}, {first, 1, false}, {first.InSchema(0), 1, false},
-		{later, 0, true}, {later, Schema, true}, {later, Schema + 1, false}, {later.InSchema(Schema + 2), Schema + 1, true},
+		{later, 0, true}, {later, Schema, true}, {later, Schema + 1, false},
+		{later.InSchema(Schema + 2), Schema + 1, true},
 	} {
 		if got := LaterThan(c.rec, c.reads); got != c.later {
 			t.Errorf("schema %s for one that reads %d: later %v", c.rec.Header(HeaderSchema), c.reads, got)

@@ -11,7 +11,10 @@ import (
 
 // What stands for a batch that cannot be read is refused by every decoder, with why.
 func TestUnreadIsRefusedByAll(t *testing.T) {
-	why := &compute.Error{Kind: compute.KindInvalid, Field: "record batch", Value: "offsets 5 to 9", Message: "unpacks to more than 32 MiB", Remedy: "send smaller batches"}
+	why := &compute.Error{
+		Kind: compute.KindInvalid, Field: "record batch", Value: "offsets 5 to 9",
+		Message: "unpacks to more than 32 MiB", Remedy: "send smaller batches",
+	}
 	rec := Record{Topic: "t", Partition: 2, Offset: 5, Value: []byte{}, Unread: why}
 	for name, decode := range map[string]func(Record) error{
 		"advice":   func(r Record) error { _, err := DecodeAdvice(r); return err },

@@ -65,7 +65,8 @@ func (r *reader) time(field string, t *timestamppb.Timestamp) time.Time {
 		return time.Time{}
 	}
 	if !t.IsValid() {
-		r.refuse(compute.Invalid(field, fmt.Sprintf("%d s %d ns", t.Seconds, t.Nanos), "give a time from year 1 to 9999, nanoseconds from 0 to 999999999"))
+		r.refuse(compute.Invalid(field, fmt.Sprintf("%d s %d ns", t.Seconds, t.Nanos),
+			"give a time from year 1 to 9999, nanoseconds from 0 to 999999999"))
 		return time.Time{}
 	}
 	return t.AsTime()
@@ -83,7 +84,8 @@ func (r *reader) said(field string, t *timestamppb.Timestamp) time.Time {
 
 func (r *reader) duration(field string, d *durationpb.Duration) time.Duration {
 	if d != nil && !d.IsValid() {
-		r.refuse(compute.Invalid(field, fmt.Sprintf("%d s %d ns", d.Seconds, d.Nanos), "give seconds and nanoseconds of the same sign, below 10,000 years"))
+		r.refuse(compute.Invalid(field, fmt.Sprintf("%d s %d ns", d.Seconds, d.Nanos),
+			"give seconds and nanoseconds of the same sign, below 10,000 years"))
 	}
 	return d.AsDuration()
 }

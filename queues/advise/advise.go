@@ -40,7 +40,10 @@ type Rules struct {
 // work that has lain for 500 ms: what is known of it is a quarter of a second old.
 // Nobody is rung, and no record comes without news.
 func DefaultRules() Rules {
-	return Rules{Every: time.Second, Full: 30 * time.Second, Most: 2000, Silent: compute.SilentAfter, Lain: 500 * time.Millisecond}
+	return Rules{
+		Every: time.Second, Full: 30 * time.Second, Most: 2000, Silent: compute.SilentAfter,
+		Lain: 500 * time.Millisecond,
+	}
 }
 
 // RingingRules are the default rules of a queue manager that rings hosts.
@@ -89,7 +92,10 @@ type told struct {
 
 // New is an advisor that knows nothing.
 func New(r Rules) *Advisor {
-	return &Advisor{rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{}, looks: map[int]struct{}{}}
+	return &Advisor{
+		rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{},
+		looks: map[int]struct{}{},
+	}
 }
 
 // SetQueues says which queues there are. It compares every host with every

@@ -20,12 +20,16 @@ var zero = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func at(seconds float64) time.Time { return zero.Add(time.Duration(seconds * float64(time.Second))) }
 
 func q(name string, vcpus int64, required ...compute.Trait) compute.Queue {
-	return compute.Queue{Name: compute.QueueName(name), Resources: compute.Resources{compute.VCPU: vcpus}, Required: required}
+	return compute.Queue{
+		Name: compute.QueueName(name), Resources: compute.Resources{compute.VCPU: vcpus}, Required: required,
+	}
 }
 
 func beacon(id int, free int64, change ...func(*compute.Beacon)) compute.Beacon {
 	b := compute.Beacon{Host: compute.HostID(fmt.Sprintf("h%d", id)), Free: compute.Resources{compute.VCPU: free},
-		Inventory: compute.Inventory{Totals: compute.Resources{compute.VCPU: 10}, Reserved: compute.Resources{compute.VCPU: 2}}}
+		Inventory: compute.Inventory{
+			Totals: compute.Resources{compute.VCPU: 10}, Reserved: compute.Resources{compute.VCPU: 2},
+		}}
 	for _, f := range change {
 		f(&b)
 	}
@@ -71,8 +75,16 @@ func TestEachHostCountsOnce(t *testing.T) {
 	a.Hear(beacon(7, 8, trait, state(compute.HostDisabled)), at(-60)) // silence comes before disabled
 	adv, ok := a.next(at(0), depths{"big": 3}.of)
 	want := compute.Advice{At: at(0), Full: true, About: []compute.QueueAdvice{
-		{Queue: "big", Eligible: 1, Depth: 3, Oldest: zero, Hosts: compute.HostCounts{NeverFits: 1, Silent: 1, Disabled: 1, Draining: 1, Quarantined: 1, Full: 1, Eligible: 1}},
-		{Queue: "small", Eligible: 3, Hosts: compute.HostCounts{Silent: 1, Disabled: 1, Draining: 1, Quarantined: 1, Eligible: 3}},
+		{
+			Queue: "big", Eligible: 1, Depth: 3, Oldest: zero,
+			Hosts: compute.HostCounts{
+				NeverFits: 1, Silent: 1, Disabled: 1, Draining: 1, Quarantined: 1, Full: 1, Eligible: 1,
+			},
+		},
+		{
+			Queue: "small", Eligible: 3,
+			Hosts: compute.HostCounts{Silent: 1, Disabled: 1, Draining: 1, Quarantined: 1, Eligible: 3},
+		},
 		{Queue: "too-big", Hosts: compute.HostCounts{NeverFits: 7}},
 	}}
 	if diff := cmp.Diff(want, adv); diff != "" || !ok {
@@ -82,7 +94,8 @@ func TestEachHostCountsOnce(t *testing.T) {
 	a.Forget("h2")
 	a.Hear(beacon(7, 8, trait, state(compute.HostDisabled)), at(1)) // the same beacon, heard again
 	adv, _ = a.next(at(30), depths{}.of)
-	if diff := cmp.Diff(compute.HostCounts{NeverFits: 1, Disabled: 2, Draining: 1, Quarantined: 1, Eligible: 1}, adv.About[0].Hosts); diff != "" {
+	if diff := cmp.Diff(compute.HostCounts{NeverFits: 1, Disabled: 2, Draining: 1, Quarantined: 1, Eligible: 1},
+		adv.About[0].Hosts); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -224,7 +237,8 @@ func dumb(q compute.Queue, beacons map[int]compute.Beacon, heard map[int]time.Ti
 			traits[t] = true
 		}
 		switch {
-		case !q.Accepts(traits) || !q.Resources.FitsIn(b.Inventory.Totals.Minus(b.Inventory.Reserved)) || !within(q.Resources, b.Inventory.Largest):
+		case !q.Accepts(traits) || !q.Resources.FitsIn(b.Inventory.Totals.Minus(b.Inventory.Reserved)) ||
+			!within(q.Resources, b.Inventory.Largest):
 			c.NeverFits++
 		case now.Sub(heard[id]) >= 60*time.Second:
 			c.Silent++
@@ -272,7 +286,9 @@ func BenchmarkBusySecond(b *testing.B) {
 		now = now.Add(time.Second)
 		for range 200 {
 			host := &beacons[r.IntN(len(beacons))]
-			host.Free = compute.Resources{compute.VCPU: r.Int64N(10), compute.MemoryMB: r.Int64N(1000), compute.DiskGB: 100}
+			host.Free = compute.Resources{
+				compute.VCPU: r.Int64N(10), compute.MemoryMB: r.Int64N(1000), compute.DiskGB: 100,
+			}
 			a.Hear(*host, now)
 		}
 		a.next(now, depths{}.of)

@@ -24,7 +24,10 @@ func TestAvoidedHostsAreNotEligible(t *testing.T) {
 	}
 	adv, _ := a.next(at(1), func(q compute.QueueName) Progress { return work[q] })
 	want := []compute.QueueAdvice{
-		{Queue: "a", Eligible: 1, Depth: 3, Stray: 1, Oldest: zero, Hosts: compute.HostCounts{Eligible: 1, Avoided: 2, Full: 1}},
+		{
+			Queue: "a", Eligible: 1, Depth: 3, Stray: 1, Oldest: zero,
+			Hosts: compute.HostCounts{Eligible: 1, Avoided: 2, Full: 1},
+		},
 		{Queue: "b", Eligible: 3, Hosts: compute.HostCounts{Eligible: 3, Full: 1}},
 	}
 	if diff := cmp.Diff(want, adv.About); diff != "" {

@@ -27,7 +27,8 @@ type flow struct {
 // all the time there ever was.
 func (f *flow) see(came uint64, now time.Time) {
 	past := now.Sub(f.at)
-	if quiet := past - tick; quiet > 0 && !f.at.IsZero() { // nothing came before the last tick, or it would have been seen
+	// nothing came before the last tick, or it would have been seen
+	if quiet := past - tick; quiet > 0 && !f.at.IsZero() {
 		f.rate *= math.Exp(-quiet.Seconds() / settles.Seconds())
 		past = tick
 	}

@@ -117,12 +117,13 @@ func TestARushIsNews(t *testing.T) {
 	if last > 40 {
 		t.Errorf("19 s after the rush %d are to wait", last)
 	}
-	if adv, _ := a.next(at(30), func(compute.QueueName) Progress { return Progress{Came: 3} }); adv.About[0].Waiters != 0 {
+	three := func(compute.QueueName) Progress { return Progress{Came: 3} }
+	if adv, _ := a.next(at(30), three); adv.About[0].Waiters != 0 {
 		t.Errorf("a queue that was made anew between two ticks: %+v", adv.About)
 	}
 	a.SetQueues([]compute.Queue{q("b", 1)})
 	a.SetQueues([]compute.Queue{q("a", 1)})
-	if adv, _ := a.next(at(40), func(compute.QueueName) Progress { return Progress{Came: 3} }); adv.About[0].Waiters != 0 {
+	if adv, _ := a.next(at(40), three); adv.About[0].Waiters != 0 {
 		t.Errorf("a queue that was made anew: %+v", adv.About)
 	}
 }

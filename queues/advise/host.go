@@ -98,7 +98,8 @@ type host struct {
 func (h *host) measure(n *names) {
 	inv := h.beacon.Inventory
 	h.rank = rank(h.beacon)
-	h.empty, h.free, h.left, h.traits = make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]int64, len(n.classes)), make([]bool, len(n.traits))
+	h.empty, h.free = make([]int64, len(n.classes)), make([]int64, len(n.classes))
+	h.left, h.traits = make([]int64, len(n.classes)), make([]bool, len(n.traits))
 	for c, i := range n.classes {
 		h.empty[i] = most(inv.Totals[c]-inv.Reserved[c], inv.Largest, c)
 		h.free[i] = most(h.beacon.Free[c], h.beacon.Largest, c)
@@ -122,7 +123,8 @@ func most(there int64, largest compute.Resources, c compute.ResourceClass) int64
 // sameAs says whether a beacon brings nothing that matters here.
 func (h *host) sameAs(b compute.Beacon) bool {
 	old := h.beacon
-	return old.State == b.State && old.Rings == b.Rings && old.Weigher == b.Weigher && old.Free.Equal(b.Free) && maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
+	return old.State == b.State && old.Rings == b.Rings && old.Weigher == b.Weigher && old.Free.Equal(b.Free) &&
+		maps.Equal(old.Largest, b.Largest) && maps.Equal(old.Inventory.Largest, b.Inventory.Largest) &&
 		old.Inventory.Totals.Equal(b.Inventory.Totals) && old.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
 		slices.Equal(old.Inventory.Traits, b.Inventory.Traits)
 }

@@ -124,7 +124,10 @@ func queue(s string) compute.Queue {
 	if !ok {
 		vcpus = "1"
 	}
-	return compute.Queue{Name: compute.QueueName(name), Flavor: compute.FlavorName(name), Resources: compute.Resources{compute.VCPU: int64(atoi(vcpus))}}
+	return compute.Queue{
+		Name: compute.QueueName(name), Flavor: compute.FlavorName(name),
+		Resources: compute.Resources{compute.VCPU: int64(atoi(vcpus))},
+	}
 }
 
 func atoi(s string) int {
@@ -193,7 +196,9 @@ func randomState(t *rapid.T, w *world) {
 			if s := w.seen.Shares[compute.QueueName(n)]; len(s) > 0 {
 				group = s[0].Group
 			}
-			command(w, nil, []string{"listed", n, group, rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "state")})
+			command(w, nil, []string{
+				"listed", n, group, rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "state"),
+			})
 		}
 	}
 	disturb(t, w)

@@ -143,13 +143,15 @@ func TestUnwelcomeHosts(t *testing.T) {
 		works []func(*Work)
 		rung  []compute.HostID // in any order
 	}{
-		"avoided":                        {3, []func(*Work){avoid("h0")}, []compute.HostID{"h1", "h2"}},
-		"all avoided":                    {2, []func(*Work){avoid("h0", "h1")}, nil},
-		"failed there":                   {3, []func(*Work){failed("h1")}, []compute.HostID{"h0", "h2"}},
-		"failed there, and nobody else":  {2, []func(*Work){failed("h0", "h1")}, []compute.HostID{"h0", "h1"}},
-		"failed there, avoided here":     {2, []func(*Work){both}, []compute.HostID{"h1"}},
-		"each avoids another":            {2, []func(*Work){avoid("h0"), avoid("h1")}, []compute.HostID{"h0", "h1"}},
-		"one of two does not mind":       {2, []func(*Work){avoid("h0", "h1"), func(*Work) {}}, []compute.HostID{"h0", "h1"}},
+		"avoided":                       {3, []func(*Work){avoid("h0")}, []compute.HostID{"h1", "h2"}},
+		"all avoided":                   {2, []func(*Work){avoid("h0", "h1")}, nil},
+		"failed there":                  {3, []func(*Work){failed("h1")}, []compute.HostID{"h0", "h2"}},
+		"failed there, and nobody else": {2, []func(*Work){failed("h0", "h1")}, []compute.HostID{"h0", "h1"}},
+		"failed there, avoided here":    {2, []func(*Work){both}, []compute.HostID{"h1"}},
+		"each avoids another":           {2, []func(*Work){avoid("h0"), avoid("h1")}, []compute.HostID{"h0", "h1"}},
+		"one of two does not mind": {
+			2, []func(*Work){avoid("h0", "h1"), func(*Work) {}}, []compute.HostID{"h0", "h1"},
+		},
 		"one there, failed on the other": {2, []func(*Work){failed("h0")}, []compute.HostID{"h1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +188,8 @@ func TestAHostThatRoseIsRung(t *testing.T) {
 	w.Rose("q", "new", w.now)
 	w.next(250 * ms)
 	looks := w.looks()
-	if n := len(looks); !slices.Contains(looks, "new") || len(slices.Compact(slices.Sorted(slices.Values(looks)))) != n {
+	if n := len(looks); !slices.Contains(looks, "new") ||
+		len(slices.Compact(slices.Sorted(slices.Values(looks)))) != n {
 		t.Errorf("rung are %v", looks)
 	}
 	if rose := w.queues["q"].rose; len(rose) != 0 {

@@ -51,7 +51,9 @@ func newModel(t *rapid.T) *model {
 func (m *model) queue(s string) compute.QueueName { return rapid.SampledFrom(modelQueues).Draw(m.t, s) }
 
 func (m *model) some(s string) []compute.HostID {
-	return rapid.SliceOfNDistinct(rapid.SampledFrom(ids(modelHosts)), 0, modelHosts, rapid.ID[compute.HostID]).Draw(m.t, s)
+	return rapid.SliceOfNDistinct(rapid.SampledFrom(ids(modelHosts)), 0, modelHosts, rapid.ID[compute.HostID]).Draw(
+		m.t, s,
+	)
 }
 
 func (m *model) came() {

@@ -34,7 +34,9 @@ func Hollow(ctx context.Context, t testing.TB, brokers []string, topic string) b
 	return false
 }
 
-func fetch(ctx context.Context, t testing.TB, cl *kgo.Client, of kmsg.FetchRequestTopic, from int64) kmsg.FetchResponseTopicPartition {
+func fetch(
+	ctx context.Context, t testing.TB, cl *kgo.Client, of kmsg.FetchRequestTopic, from int64,
+) kmsg.FetchResponseTopicPartition {
 	t.Helper()
 	part := kmsg.NewFetchRequestTopicPartition()
 	part.FetchOffset, part.PartitionMaxBytes = from, 1<<20

@@ -97,7 +97,10 @@ func (w *Writer) produce(recs []wire.Record) error {
 		if err != nil && !rec.IsTakeover() { // a takeover may be in any partition
 			return err
 		}
-		k := &kgo.Record{Topic: w.topic, Partition: wire.Partition(project, w.partitions), Key: rec.Key, Value: rec.Value, Timestamp: rec.Time}
+		k := &kgo.Record{
+			Topic: w.topic, Partition: wire.Partition(project, w.partitions), Key: rec.Key, Value: rec.Value,
+			Timestamp: rec.Time,
+		}
 		for _, h := range rec.Headers {
 			k.Headers = append(k.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
@@ -131,7 +134,8 @@ func records(all []compute.Instance) []wire.Record {
 // Instance is the n-th instance of a project in a version.
 func Instance(p compute.Project, n int, v compute.Version) compute.Instance {
 	return compute.Instance{
-		ID: compute.InstanceID(fmt.Sprintf("%08d-0000-4000-8000-%012d", n, n)), Project: p, Version: v, State: compute.StateQueued, Attempt: 1,
+		ID: compute.InstanceID(fmt.Sprintf("%08d-0000-4000-8000-%012d", n, n)), Project: p, Version: v,
+		State: compute.StateQueued, Attempt: 1,
 		Boot: compute.Boot{Name: fmt.Sprintf("%s-%d", p, n), Flavor: "m1.small"},
 	}
 }

@@ -88,7 +88,9 @@ func (a *asker) Oldest(ctx context.Context, broker int32, topic string, partitio
 }
 
 // Fetch asks the broker for records.
-func (a *asker) Fetch(ctx context.Context, broker int32, topic string, from map[int32]int64, wait time.Duration) ([]follow.Part, error) {
+func (a *asker) Fetch(
+	ctx context.Context, broker int32, topic string, from map[int32]int64, wait time.Duration,
+) ([]follow.Part, error) {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis = int32(wait.Milliseconds())
 	req.MinBytes, req.MaxBytes = 1, follow.FetchBytes
@@ -125,7 +127,9 @@ func (a *asker) Fetch(ctx context.Context, broker int32, topic string, from map[
 }
 
 // parse leaves out what is not committed, and the markers.
-func (a *asker) parse(topic string, p *kmsg.FetchResponseTopicPartition, from int64, room *unpack.Room) (follow.Part, error) {
+func (a *asker) parse(
+	topic string, p *kmsg.FetchResponseTopicPartition, from int64, room *unpack.Room,
+) (follow.Part, error) {
 	part := follow.Part{Partition: p.Partition, Code: p.ErrorCode, Highest: p.HighWatermark, Stable: p.LastStableOffset}
 	part.Empty = len(p.RecordBatches) == 0
 	if p.ErrorCode != 0 || part.Empty {

@@ -111,9 +111,13 @@ func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, erro
 func (a *asker) Oldest(ctx context.Context, _ int32, topic string, partitions []int32) (map[int32]int64, error) {
 	t := listoffsets.RequestTopic{Topic: topic}
 	for _, p := range partitions {
-		t.Partitions = append(t.Partitions, listoffsets.RequestPartition{Partition: p, CurrentLeaderEpoch: -1, Timestamp: kafka.FirstOffset})
+		t.Partitions = append(t.Partitions, listoffsets.RequestPartition{
+			Partition: p, CurrentLeaderEpoch: -1, Timestamp: kafka.FirstOffset,
+		})
 	}
-	resp, err := ask[*listoffsets.Response](ctx, a, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{t}})
+	resp, err := ask[*listoffsets.Response](ctx, a, &listoffsets.Request{
+		ReplicaID: -1, Topics: []listoffsets.RequestTopic{t},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -130,11 +134,14 @@ func (a *asker) Oldest(ctx context.Context, _ int32, topic string, partitions []
 }
 
 // Fetch asks for records. The transport chooses the broker, by what it told Leaders.
-func (a *asker) Fetch(ctx context.Context, _ int32, topic string, from map[int32]int64, wait time.Duration) ([]follow.Part, error) {
+func (a *asker) Fetch(
+	ctx context.Context, _ int32, topic string, from map[int32]int64, wait time.Duration,
+) ([]follow.Part, error) {
 	t := fetch.RequestTopic{Topic: topic}
 	for p, offset := range from {
 		t.Partitions = append(t.Partitions, fetch.RequestPartition{
-			Partition: p, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: follow.PartitionBytes,
+			Partition: p, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1,
+			PartitionMaxBytes: follow.PartitionBytes,
 		})
 	}
 	resp, err := ask[*fetch.Response](ctx, a, &fetch.Request{

@@ -40,8 +40,9 @@ func TestKafkaGosOwnReaderShowsWhatWasAborted(t *testing.T) {
 	w.Abort(followtest.Instance("p", 1, 2))
 	w.Write(followtest.Instance("p", 1, 3))
 	r := kafka.NewReader(kafka.ReaderConfig{
-		Brokers: b.Addrs, Topic: topics.Instances(), IsolationLevel: kafka.ReadCommitted, MaxWait: 100 * time.Millisecond,
-		Dialer: &kafka.Dialer{Timeout: 10 * time.Second},
+		Brokers: b.Addrs, Topic: topics.Instances(), IsolationLevel: kafka.ReadCommitted,
+		MaxWait: 100 * time.Millisecond,
+		Dialer:  &kafka.Dialer{Timeout: 10 * time.Second},
 	})
 	defer func() {
 		if err := r.Close(); err != nil {

@@ -134,7 +134,13 @@ func (a *asker) settings(conns *follow.Conns) *sarama.Config {
 	c.Net, c.ClientID, c.RackID, c.Version = theirs.Net, theirs.ClientID, theirs.RackID, version(a.client)
 	c.ApiVersionsRequest = true // how old a question may be, the broker knows best
 	c.Net.MaxOpenRequests = 1
-	d := dialer{conns: conns, next: &net.Dialer{Timeout: min(theirs.Net.DialTimeout, 10*time.Second), KeepAlive: theirs.Net.KeepAlive, LocalAddr: theirs.Net.LocalAddr}}
+	d := dialer{
+		conns: conns,
+		next: &net.Dialer{
+			Timeout: min(theirs.Net.DialTimeout, 10*time.Second), KeepAlive: theirs.Net.KeepAlive,
+			LocalAddr: theirs.Net.LocalAddr,
+		},
+	}
 	if theirs.Net.Proxy.Enable {
 		d.next = theirs.Net.Proxy.Dialer
 	}

@@ -15,7 +15,8 @@ func TestExample(t *testing.T) {
 	b := kafkatest.Embedded(t)
 	topics := wire.Topics{Prefix: wire.DefaultPrefix}
 	followtest.Topic(t, b.Addrs, topics.Instances(), 4, 1, nil)
-	followtest.NewWriter(t, b.Addrs, topics, 4, "conductor").Write(followtest.Instance("p", 1, 1), followtest.Instance("q", 2, 1))
+	followtest.NewWriter(t, b.Addrs, topics, 4, "conductor").Write(followtest.Instance("p", 1, 1),
+		followtest.Instance("q", 2, 1))
 	t.Setenv("KAFKA", b.Addrs[0])
 	Example()
 }

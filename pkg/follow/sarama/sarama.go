@@ -70,7 +70,8 @@ func (a *asker) Oldest(ctx context.Context, id int32, topic string, partitions [
 	for _, p := range partitions {
 		req.AddBlock(topic, p, sarama.OffsetOldest, 1)
 	}
-	resp, err := ask(ctx, a, key{id: id}, a.addr(id), func(b *sarama.Broker) (*sarama.OffsetResponse, error) { return b.GetAvailableOffsets(req) })
+	offsets := func(b *sarama.Broker) (*sarama.OffsetResponse, error) { return b.GetAvailableOffsets(req) }
+	resp, err := ask(ctx, a, key{id: id}, a.addr(id), offsets)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,9 @@ func (a *asker) Oldest(ctx context.Context, id int32, topic string, partitions [
 }
 
 // Fetch asks the broker for records.
-func (a *asker) Fetch(ctx context.Context, id int32, topic string, from map[int32]int64, wait time.Duration) ([]follow.Part, error) {
+func (a *asker) Fetch(
+	ctx context.Context, id int32, topic string, from map[int32]int64, wait time.Duration,
+) ([]follow.Part, error) {
 	req := &sarama.FetchRequest{
 		Version: 11, MaxWaitTime: int32(wait.Milliseconds()), MinBytes: 1, MaxBytes: follow.FetchBytes,
 		Isolation: sarama.ReadCommitted, SessionEpoch: -1, RackID: a.client.Config().RackID,
@@ -97,7 +100,8 @@ func (a *asker) Fetch(ctx context.Context, id int32, topic string, from map[int3
 	for p, offset := range from {
 		req.AddBlock(topic, p, offset, follow.PartitionBytes, -1)
 	}
-	resp, err := ask(ctx, a, key{id: id, fetches: true}, a.addr(id), func(b *sarama.Broker) (*sarama.FetchResponse, error) { return b.Fetch(req) })
+	fetch := func(b *sarama.Broker) (*sarama.FetchResponse, error) { return b.Fetch(req) }
+	resp, err := ask(ctx, a, key{id: id, fetches: true}, a.addr(id), fetch)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +122,9 @@ func (a *asker) Fetch(ctx context.Context, id int32, topic string, from map[int3
 // leaves out batches that kept no record after compaction, so that one without
 // any looks like one with only such: Empty is never said.
 func parse(topic string, partition int32, b *sarama.FetchResponseBlock) (part follow.Part, whole bool) {
-	part = follow.Part{Partition: partition, Code: int16(b.Err), Highest: b.HighWaterMarkOffset, Stable: b.LastStableOffset}
+	part = follow.Part{
+		Partition: partition, Code: int16(b.Err), Highest: b.HighWaterMarkOffset, Stable: b.LastStableOffset,
+	}
 	for _, t := range b.AbortedTransactions {
 		part.Aborted = append(part.Aborted, follow.Aborted{Producer: t.ProducerID, First: t.FirstOffset})
 	}
@@ -133,7 +139,8 @@ func parse(topic string, partition int32, b *sarama.FetchResponseBlock) (part fo
 
 func span(topic string, partition int32, b *sarama.RecordBatch) follow.Span {
 	s := follow.Span{
-		First: b.FirstOffset, Last: b.LastOffset(), Producer: b.ProducerID, Transactional: b.IsTransactional, Marker: b.Control,
+		First: b.FirstOffset, Last: b.LastOffset(), Producer: b.ProducerID, Transactional: b.IsTransactional,
+		Marker: b.Control,
 	}
 	for _, k := range b.Records {
 		r := wire.Record{

@@ -28,19 +28,27 @@ func TestUnfitClients(t *testing.T) {
 		opts  []kgo.Opt
 		field string
 	}{
-		"acks of the leader":  {leader, "RequiredAcks"},
-		"not idempotent":      {[]kgo.Opt{kgo.DisableIdempotentWrite()}, "DisableIdempotentWrite"},
-		"makes topics":        {[]kgo.Opt{kgo.AllowAutoTopicCreation()}, "AllowAutoTopicCreation"},
-		"in transactions":     {[]kgo.Opt{kgo.TransactionalID("x")}, "TransactionalID"},
-		"flushed by hand":     {[]kgo.Opt{kgo.ManualFlushing()}, "ManualFlushing"},
-		"round":               {[]kgo.Opt{kgo.RecordPartitioner(kgo.RoundRobinPartitioner())}, "RecordPartitioner"},
-		"least backup":        {[]kgo.Opt{kgo.RecordPartitioner(kgo.LeastBackupPartitioner())}, "RecordPartitioner"},
-		"sarama's hash":       {[]kgo.Opt{kgo.RecordPartitioner(kgo.StickyKeyPartitioner(kgo.SaramaCompatHasher(fnv)))}, "RecordPartitioner"},
-		"without keys":        {[]kgo.Opt{kgo.RecordPartitioner(kgo.UniformBytesPartitioner(1<<10, true, false, nil))}, "RecordPartitioner"},
-		"defaults":            {nil, ""},
-		"manual":              {[]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())}, ""},
-		"Kafka's hash":        {[]kgo.Opt{kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil))}, ""},
-		"ours beside another": {[]kgo.Opt{kgo.RecordPartitioner(franz.Partitioner(options(), kgo.RoundRobinPartitioner()))}, ""},
+		"acks of the leader": {leader, "RequiredAcks"},
+		"not idempotent":     {[]kgo.Opt{kgo.DisableIdempotentWrite()}, "DisableIdempotentWrite"},
+		"makes topics":       {[]kgo.Opt{kgo.AllowAutoTopicCreation()}, "AllowAutoTopicCreation"},
+		"in transactions":    {[]kgo.Opt{kgo.TransactionalID("x")}, "TransactionalID"},
+		"flushed by hand":    {[]kgo.Opt{kgo.ManualFlushing()}, "ManualFlushing"},
+		"round":              {[]kgo.Opt{kgo.RecordPartitioner(kgo.RoundRobinPartitioner())}, "RecordPartitioner"},
+		"least backup":       {[]kgo.Opt{kgo.RecordPartitioner(kgo.LeastBackupPartitioner())}, "RecordPartitioner"},
+		"sarama's hash": {
+			[]kgo.Opt{kgo.RecordPartitioner(kgo.StickyKeyPartitioner(kgo.SaramaCompatHasher(fnv)))},
+			"RecordPartitioner",
+		},
+		"without keys": {
+			[]kgo.Opt{kgo.RecordPartitioner(kgo.UniformBytesPartitioner(1<<10, true, false, nil))},
+			"RecordPartitioner",
+		},
+		"defaults":     {nil, ""},
+		"manual":       {[]kgo.Opt{kgo.RecordPartitioner(kgo.ManualPartitioner())}, ""},
+		"Kafka's hash": {[]kgo.Opt{kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil))}, ""},
+		"ours beside another": {
+			[]kgo.Opt{kgo.RecordPartitioner(franz.Partitioner(options(), kgo.RoundRobinPartitioner()))}, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, err := kgo.NewClient(append(v.opts, kgo.SeedBrokers("127.0.0.1:1"))...)
@@ -50,7 +58,8 @@ func TestUnfitClients(t *testing.T) {
 			defer client.Close()
 			_, err = franz.New(client, options())
 			var e *compute.Error
-			if v.field == "" && err != nil || v.field != "" && (!errors.As(err, &e) || e.Field != v.field || e.Kind != compute.KindInvalid || e.Remedy == "") {
+			named := errors.As(err, &e) && e.Field == v.field && e.Kind == compute.KindInvalid && e.Remedy != ""
+			if v.field == "" && err != nil || v.field != "" && !named {
 				t.Errorf("%v; want %q named", err, v.field)
 			}
 		})

@@ -76,27 +76,33 @@ type sender struct {
 func (s *sender) fit(topic string) error {
 	c := s.client
 	if acks := c.OptValue(kgo.RequiredAcks); acks != kgo.AllISRAcks() {
-		return publish.Unfit("RequiredAcks", fmt.Sprint(acks), "make the client with kgo.RequiredAcks(kgo.AllISRAcks()), its default")
+		return publish.Unfit("RequiredAcks", fmt.Sprint(acks),
+			"make the client with kgo.RequiredAcks(kgo.AllISRAcks()), its default")
 	}
 	if off, _ := c.OptValue(kgo.DisableIdempotentWrite).(bool); off {
 		return publish.Unfit("DisableIdempotentWrite", "true", "make the client without it")
 	}
 	if on, _ := c.OptValue(kgo.AllowAutoTopicCreation).(bool); on {
-		return publish.Unfit("AllowAutoTopicCreation", "true", "make the client without it: Berth makes its topics with their settings")
+		return publish.Unfit("AllowAutoTopicCreation", "true",
+			"make the client without it: Berth makes its topics with their settings")
 	}
 	if on, _ := c.OptValue(kgo.ManualFlushing).(bool); on {
-		return publish.Unfit("ManualFlushing", "true", "make the client without it: nobody would flush, and no request be sent")
+		return publish.Unfit("ManualFlushing", "true",
+			"make the client without it: nobody would flush, and no request be sent")
 	}
 	if id, _ := c.OptValue(kgo.TransactionalID).(string); id != "" {
-		return publish.Unfit("TransactionalID", id, "use a client of its own for publishing: a request must not wait for a transaction")
+		return publish.Unfit("TransactionalID", id,
+			"use a client of its own for publishing: a request must not wait for a transaction")
 	}
 	p, _ := c.OptValue(kgo.RecordPartitioner).(kgo.Partitioner)
 	if p == nil {
-		return publish.Unfit("RecordPartitioner", "", "make the client with a version of franz-go that can be asked for it")
+		return publish.Unfit("RecordPartitioner", "",
+			"make the client with a version of franz-go that can be asked for it")
 	}
 	t := p.ForTopic(topic)
 	var err error
-	s.chooses, err = publish.Probe("RecordPartitioner", "make the client with franz.Partitioner, kgo.ManualPartitioner or franz-go's default", func(key []byte, partition, n int32) (int32, bool) {
+	const remedy = "make the client with franz.Partitioner, kgo.ManualPartitioner or franz-go's default"
+	s.chooses, err = publish.Probe("RecordPartitioner", remedy, func(key []byte, partition, n int32) (int32, bool) {
 		r := &kgo.Record{Topic: topic, Key: key, Partition: partition}
 		if !t.RequiresConsistency(r) {
 			return 0, false

@@ -39,7 +39,8 @@ func TestUnfitWriters(t *testing.T) {
 		_, err := kafkago.New(w, publish.Options{Topics: wire.Topics{Prefix: wire.DefaultPrefix}})
 		want := strings.TrimSpace(field)
 		var e *compute.Error
-		if want == "" && err != nil || want != "" && (!errors.As(err, &e) || e.Field != want || e.Kind != compute.KindInvalid || e.Remedy == "") {
+		if want == "" && err != nil ||
+			want != "" && (!errors.As(err, &e) || e.Field != want || e.Kind != compute.KindInvalid || e.Remedy == "") {
 			t.Errorf("%v; want %q named", err, want)
 		}
 	}

@@ -80,19 +80,22 @@ func (s *sender) fit(topic string) error {
 	case w.Async:
 		return publish.Unfit("Async", "true", "set it to false: nobody would hear of a request that was lost")
 	case w.AllowAutoTopicCreation:
-		return publish.Unfit("AllowAutoTopicCreation", "true", "set it to false: Berth makes its topics with their settings")
+		return publish.Unfit("AllowAutoTopicCreation", "true",
+			"set it to false: Berth makes its topics with their settings")
 	case w.Topic != "" && w.Topic != topic:
 		return publish.Unfit("Topic", w.Topic, "leave it empty or set it to "+topic)
 	case w.Balancer == nil:
 		return publish.Unfit("Balancer", "", "set it to kafkago.Balancer{}")
 	}
 	var err error
-	s.chooses, err = publish.Probe("Balancer", "set it to kafkago.Balancer{} or kafka.Murmur2Balancer{}", func(key []byte, partition, n int32) (int32, bool) {
+	const remedy = "set it to kafkago.Balancer{} or kafka.Murmur2Balancer{}"
+	s.chooses, err = publish.Probe("Balancer", remedy, func(key []byte, partition, n int32) (int32, bool) {
 		all := make([]int, n)
 		for i := range all {
 			all[i] = i
 		}
-		return int32(w.Balancer.Balance(kafka.Message{Topic: topic, Key: key, WriterData: target(partition)}, all...)), true
+		m := kafka.Message{Topic: topic, Key: key, WriterData: target(partition)}
+		return int32(w.Balancer.Balance(m, all...)), true
 	})
 	return err
 }
@@ -157,7 +160,8 @@ func classify(err error) error {
 	case errors.As(err, &code):
 		return publish.Refused(int16(code), err)
 	case errors.As(err, &large):
-		return publish.Refused(int16(kafka.MessageSizeTooLarge), fmt.Errorf("larger than the writer's BatchBytes: %w", err))
+		return publish.Refused(int16(kafka.MessageSizeTooLarge),
+			fmt.Errorf("larger than the writer's BatchBytes: %w", err))
 	case errors.As(err, &topic) && errors.Is(err, protocol.ErrNoTopic):
 		return wire.ErrNoTopic
 	}

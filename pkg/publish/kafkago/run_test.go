@@ -21,7 +21,8 @@ func TestExamples(t *testing.T) {
 	Example_plainJSON()
 	for _, rec := range publishtest.Read(t, b.Addrs, topics.Requests(), 2) {
 		q, err := wire.DecodeRequest(rec)
-		if err != nil || q.Op != compute.OpBoot || q.Boot.Name != "web-1" || rec.Partition != wire.Partition(q.Project, 4) {
+		if err != nil || q.Op != compute.OpBoot || q.Boot.Name != "web-1" ||
+			rec.Partition != wire.Partition(q.Project, 4) {
 			t.Errorf("%+v, %v, in partition %d", q, err, rec.Partition)
 		}
 	}

@@ -45,7 +45,8 @@ func Adapters() []Way {
 			return Sarama(t, brokers, o, func(*ibm.Config) {}).Publish
 		}},
 		{"sarama-by-key", false, func(t testing.TB, brokers []string, o publish.Options) Publish {
-			return Sarama(t, brokers, o, func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewMurmur2Partitioner }).Publish
+			return Sarama(t, brokers, o,
+				func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewMurmur2Partitioner }).Publish
 		}},
 		{"kafkago", true, func(t testing.TB, brokers []string, o publish.Options) Publish {
 			return KafkaGo(t, brokers, o, kafkago.Balancer{}).Publish
@@ -116,7 +117,8 @@ func PlainJSON(t testing.TB, brokers []string, o publish.Options) Publish {
 	return func(ctx context.Context, q compute.Request) error {
 		body := fmt.Sprintf(`{"project": %q, "instance": %q, "delete": {}}`, q.Project, q.Instance)
 		if q.Op == compute.OpBoot {
-			body = fmt.Sprintf(`{"project": %q, "instance": %q, "boot": {"name": %q, "flavor": %q}}`, q.Project, q.Instance, q.Boot.Name, q.Boot.Flavor)
+			body = fmt.Sprintf(`{"project": %q, "instance": %q, "boot": {"name": %q, "flavor": %q}}`, q.Project,
+				q.Instance, q.Boot.Name, q.Boot.Flavor)
 		}
 		return client.ProduceSync(ctx, &kgo.Record{
 			Topic: o.Topics.Requests(), Key: []byte(q.Project), Value: []byte(body),

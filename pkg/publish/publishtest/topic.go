@@ -55,7 +55,8 @@ func Topics(t testing.TB, brokers []string) []string {
 // Read reads the first n records of a topic, in order of partition and offset.
 func Read(t testing.TB, brokers []string, topic string, n int) []wire.Record {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	must(t, err)
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

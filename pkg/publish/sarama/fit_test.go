@@ -30,19 +30,25 @@ func options() publish.Options {
 func TestUnfitClients(t *testing.T) {
 	b := kafkatest.Embedded(t)
 	for field, change := range map[string]func(*ibm.Config){
-		"Producer.RequiredAcks": func(c *ibm.Config) { c.Producer.RequiredAcks, c.Producer.Idempotent = ibm.WaitForLocal, false },
-		"Producer.Idempotent":   func(c *ibm.Config) { c.Producer.Idempotent = false },
+		"Producer.RequiredAcks": func(c *ibm.Config) {
+			c.Producer.RequiredAcks, c.Producer.Idempotent = ibm.WaitForLocal, false
+		},
+		"Producer.Idempotent": func(c *ibm.Config) { c.Producer.Idempotent = false },
 		"Producer.Transaction.ID": func(c *ibm.Config) {
 			c.Producer.Transaction.ID = "x"
 		},
 		"Producer.Return":                 func(c *ibm.Config) { c.Producer.Return.Successes = false },
 		"Metadata.AllowAutoTopicCreation": func(c *ibm.Config) { c.Metadata.AllowAutoTopicCreation = true },
 		"Producer.Partitioner":            func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewHashPartitioner },
-		"Producer.Partitioner ":           func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewReferenceHashPartitioner },
-		"Producer.Partitioner  ":          func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewRoundRobinPartitioner },
-		"":                                func(*ibm.Config) {},
-		" ":                               func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewMurmur2Partitioner },
-		"  ":                              func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewManualPartitioner },
+		"Producer.Partitioner ": func(c *ibm.Config) {
+			c.Producer.Partitioner = ibm.NewReferenceHashPartitioner
+		},
+		"Producer.Partitioner  ": func(c *ibm.Config) {
+			c.Producer.Partitioner = ibm.NewRoundRobinPartitioner
+		},
+		"":   func(*ibm.Config) {},
+		" ":  func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewMurmur2Partitioner },
+		"  ": func(c *ibm.Config) { c.Producer.Partitioner = ibm.NewManualPartitioner },
 	} {
 		want := strings.TrimSpace(field)
 		t.Run(want, func(t *testing.T) {
@@ -56,7 +62,8 @@ func TestUnfitClients(t *testing.T) {
 			defer func() { _ = client.Close() }() // nothing was sent
 			p, err := sarama.New(client, options())
 			var e *compute.Error
-			if want == "" && err != nil || want != "" && (!errors.As(err, &e) || e.Field != want || e.Kind != compute.KindInvalid || e.Remedy == "") {
+			named := errors.As(err, &e) && e.Field == want && e.Kind == compute.KindInvalid && e.Remedy != ""
+			if want == "" && err != nil || want != "" && !named {
 				t.Errorf("%v; want %q named", err, want)
 			}
 			if p != nil {

@@ -20,7 +20,8 @@ func TestExample(t *testing.T) {
 	Example()
 	for _, rec := range publishtest.Read(t, b.Addrs, topics.Requests(), 1) {
 		q, err := wire.DecodeRequest(rec)
-		if err != nil || q.Op != compute.OpBoot || q.Boot.Name != "web-1" || rec.Partition != wire.Partition(q.Project, 4) {
+		if err != nil || q.Op != compute.OpBoot || q.Boot.Name != "web-1" ||
+			rec.Partition != wire.Partition(q.Project, 4) {
 			t.Errorf("%+v, %v, in partition %d", q, err, rec.Partition)
 		}
 	}

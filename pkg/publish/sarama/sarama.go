@@ -90,7 +90,8 @@ func (s *sender) fit(topic string) error {
 	case !c.Producer.Idempotent:
 		return publish.Unfit("Producer.Idempotent", "false", remedy)
 	case c.Producer.Transaction.ID != "":
-		return publish.Unfit("Producer.Transaction.ID", c.Producer.Transaction.ID, "use a client of its own for publishing: a request must not wait for a transaction")
+		return publish.Unfit("Producer.Transaction.ID", c.Producer.Transaction.ID,
+			"use a client of its own for publishing: a request must not wait for a transaction")
 	case !c.Producer.Return.Successes || !c.Producer.Return.Errors:
 		return publish.Unfit("Producer.Return", "false", remedy)
 	case c.Metadata.AllowAutoTopicCreation:
@@ -98,7 +99,10 @@ func (s *sender) fit(topic string) error {
 	}
 	p := c.Producer.Partitioner(topic)
 	var err error
-	s.chooses, err = publish.Probe("Producer.Partitioner", "set it with Partitioner of this package, or to sarama.NewManualPartitioner or sarama.NewMurmur2Partitioner", func(key []byte, partition, n int32) (int32, bool) {
+	const setting = "Producer.Partitioner"
+	const choose = "set it with Partitioner of this package, or to sarama.NewManualPartitioner or " +
+		"sarama.NewMurmur2Partitioner"
+	s.chooses, err = publish.Probe(setting, choose, func(key []byte, partition, n int32) (int32, bool) {
 		m := &sarama.ProducerMessage{Topic: topic, Key: sarama.ByteEncoder(key), Partition: partition}
 		at, err := p.Partition(m, n)
 		all := p.RequiresConsistency()
@@ -134,7 +138,8 @@ func (s *sender) Partitions(ctx context.Context, topic string) (int32, error) {
 // Send hands a record to the producer and waits for what becomes of it.
 func (s *sender) Send(ctx context.Context, rec wire.Record) (int32, error) {
 	m := &sarama.ProducerMessage{
-		Topic: rec.Topic, Partition: rec.Partition, Key: sarama.ByteEncoder(rec.Key), Value: sarama.ByteEncoder(rec.Value),
+		Topic: rec.Topic, Partition: rec.Partition, Key: sarama.ByteEncoder(rec.Key),
+		Value: sarama.ByteEncoder(rec.Value),
 	}
 	for _, h := range rec.Headers {
 		m.Headers = append(m.Headers, sarama.RecordHeader{Key: []byte(h.Key), Value: h.Value})

@@ -13,7 +13,8 @@ import (
 func refused(err error) bool { return compute.KindOf(err) == compute.KindInvalid }
 
 func FuzzBoot(f *testing.F) {
-	f.Add([]byte(`{"flavor":"m1.small","with":{"gpu":"a100"},"user_data":"I2Nsb3Vk","deadline":"10m","on_no_capacity":"fail","avoid":["h1"]}`))
+	f.Add([]byte(`{"flavor":"m1.small","with":{"gpu":"a100"},"user_data":"I2Nsb3Vk","deadline":"10m",` +
+		`"on_no_capacity":"fail","avoid":["h1"]}`))
 	f.Add([]byte(`{"attempts":4294967295,"deadline":"-1h","metadata":{"":""}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var in Boot
@@ -38,7 +39,8 @@ func FuzzBoot(f *testing.F) {
 }
 
 func FuzzCatalog(f *testing.F) {
-	f.Add([]byte(`{"name":"m1.small","axis":"gpu","resources":{"VCPU":1},"required":["A"],"values":[{"value":"v","consumes":{"CUSTOM_X":-1}}],"limits":{"VCPU":9223372036854775807}}`))
+	f.Add([]byte(`{"name":"m1.small","axis":"gpu","resources":{"VCPU":1},"required":["A"],` +
+		`"values":[{"value":"v","consumes":{"CUSTOM_X":-1}}],"limits":{"VCPU":9223372036854775807}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var flavor Flavor
 		if json.Unmarshal(body, &flavor) == nil {
@@ -76,7 +78,8 @@ func FuzzDuration(f *testing.F) {
 
 // FuzzProblem is what a client makes of a refusal, whichever server wrote it.
 func FuzzProblem(f *testing.F) {
-	f.Add([]byte(`{"kind":"unavailable","detail":"d","status":503,"reason":{"code":"QuotaExceeded","limit":1},"errors":[{"value":{}}]}`))
+	f.Add([]byte(`{"kind":"unavailable","detail":"d","status":503,"reason":{"code":"QuotaExceeded","limit":1},` +
+		`"errors":[{"value":{}}]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var p Problem
 		if json.Unmarshal(body, &p) != nil {

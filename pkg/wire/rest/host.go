@@ -37,8 +37,10 @@ func FromBeacon(b *compute.Beacon, ago time.Duration) HostView {
 	v := HostView{
 		Host: b.Host, State: b.State.String(), Reason: b.Reason,
 		Totals: b.Inventory.Totals, Reserved: b.Inventory.Reserved, Unmanaged: b.Inventory.Unmanaged,
-		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Warnings: b.Warnings, Machines: b.Machines, Building: b.Building,
-		Waiting: b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started), SaidAt: utc(b.At),
+		Free: b.Free, Largest: b.Largest, Traits: b.Inventory.Traits, Warnings: b.Warnings, Machines: b.Machines,
+		Building: b.Building,
+		Waiting:  b.Waiting, DesiredSeen: b.DesiredSeen, Deadline: utc(b.Deadline), Started: utc(b.Started),
+		SaidAt:   utc(b.At),
 		HeardFor: Duration(ago.Truncate(time.Millisecond)), Weigher: b.Weigher.String(),
 	}
 	if v.Waiting == nil {

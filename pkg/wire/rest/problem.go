@@ -79,8 +79,9 @@ func NewProblem(e *compute.Error) *Problem {
 	public := *e
 	public.Cause, public.Op = nil, ""
 	p := &Problem{
-		Type: "urn:berth:problem:" + e.Kind.String(), Kind: e.Kind.String(), Status: statusOf(e.Kind), Detail: public.Error(),
-		Field: e.Field, Value: e.Value, Message: e.Message, Remedy: e.Remedy, Reason: FromReason(e.Reason),
+		Type: "urn:berth:problem:" + e.Kind.String(), Kind: e.Kind.String(), Status: statusOf(e.Kind),
+		Detail: public.Error(),
+		Field:  e.Field, Value: e.Value, Message: e.Message, Remedy: e.Remedy, Reason: FromReason(e.Reason),
 	}
 	p.Title = http.StatusText(p.Status)
 	return p

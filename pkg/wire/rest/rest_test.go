@@ -33,8 +33,10 @@ func TestBootThereAndBack(t *testing.T) {
 	for _, b := range []compute.Boot{
 		{Flavor: "m1.small"},
 		{
-			Name: "web", Flavor: "m1.small", With: compute.Choices{"gpu": "a100"}, Image: "debian", Metadata: map[string]string{"a": "b"},
-			UserData: []byte{0, 255}, Attempts: 5, Deadline: 90 * time.Second, OnNoCapacity: compute.FailAtOnce, Host: "h1", Avoid: []compute.HostID{"h2"},
+			Name: "web", Flavor: "m1.small", With: compute.Choices{"gpu": "a100"}, Image: "debian",
+			Metadata: map[string]string{"a": "b"},
+			UserData: []byte{0, 255}, Attempts: 5, Deadline: 90 * time.Second, OnNoCapacity: compute.FailAtOnce,
+			Host: "h1", Avoid: []compute.HostID{"h2"},
 		},
 	} {
 		got, err := through(t, FromBoot("p", "i", b)).Compute()
@@ -50,18 +52,27 @@ func TestBootThereAndBack(t *testing.T) {
 func TestReasonThereAndBack(t *testing.T) {
 	hosts := compute.HostCounts{Eligible: 1, Full: 2, Disabled: 3, Draining: 4, Silent: 5, Quarantined: 6, NeverFits: 7}
 	for want, r := range map[string]compute.Reason{
-		"over quota: VCPU limit 10, used 0, asked 11":        {Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 10, Asked: 11},
-		"no such flavor: m9":                                 {Code: compute.NoSuchFlavor, Detail: "m9"},
-		"no such capability: gpu=b200":                       {Code: compute.NoSuchCapability, Detail: "gpu=b200."},
-		"the flavor or capability was removed":               {Code: compute.QueueClosedReason},
-		"none of 4 hosts could ever fit it, even when empty": {Code: compute.NeverFits, Hosts: compute.HostCounts{NeverFits: 4}},
-		"there is no host for it":                            {Code: compute.NoEligibleHost},
-		"no host can take it now: of 28 hosts 1 eligible, 2 full, 3 disabled, 4 draining, 5 silent, 6 quarantined, 7 too small or lacking a trait": {Code: compute.NoEligibleHost, Hosts: hosts},
-		"waiting for a host":                                    {Code: compute.WaitingForCapacity},
-		"waiting for a host, 1 of 1 in line":                    {Code: compute.WaitingForCapacity, Depth: 1, Oldest: at},
-		"a group rule forbids it: spread":                       {Code: compute.GroupRule, Detail: "spread"},
-		"host h1 cannot take it: it is silent":                  {Code: compute.PinnedHostUnavailable, Host: "h1", Detail: "it is silent"},
-		"attempt 2 failed on h1 (timeout)":                      {Code: compute.BuildFailed, Host: "h1", Attempt: 2, Class: compute.FailureTimeout},
+		"over quota: VCPU limit 10, used 0, asked 11": {
+			Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 10, Asked: 11,
+		},
+		"no such flavor: m9":                   {Code: compute.NoSuchFlavor, Detail: "m9"},
+		"no such capability: gpu=b200":         {Code: compute.NoSuchCapability, Detail: "gpu=b200."},
+		"the flavor or capability was removed": {Code: compute.QueueClosedReason},
+		"none of 4 hosts could ever fit it, even when empty": {
+			Code: compute.NeverFits, Hosts: compute.HostCounts{NeverFits: 4},
+		},
+		"there is no host for it": {Code: compute.NoEligibleHost},
+		"no host can take it now: of 28 hosts 1 eligible, 2 full, 3 disabled, 4 draining, 5 silent, 6 " +
+			"quarantined, 7 too small or lacking a trait": {Code: compute.NoEligibleHost, Hosts: hosts},
+		"waiting for a host":                 {Code: compute.WaitingForCapacity},
+		"waiting for a host, 1 of 1 in line": {Code: compute.WaitingForCapacity, Depth: 1, Oldest: at},
+		"a group rule forbids it: spread":    {Code: compute.GroupRule, Detail: "spread"},
+		"host h1 cannot take it: it is silent": {
+			Code: compute.PinnedHostUnavailable, Host: "h1", Detail: "it is silent",
+		},
+		"attempt 2 failed on h1 (timeout)": {
+			Code: compute.BuildFailed, Host: "h1", Attempt: 2, Class: compute.FailureTimeout,
+		},
 		"every attempt failed":                                  {Code: compute.AttemptsExhausted},
 		"no host took it before its deadline":                   {Code: compute.DeadlineExceeded},
 		"deleted before it ran":                                 {Code: compute.Cancelled},
@@ -86,8 +97,11 @@ func TestReasonThereAndBack(t *testing.T) {
 
 // TestZeroesOfAQuotaAreSaid: used 0 is a number, not an absence.
 func TestZeroesOfAQuotaAreSaid(t *testing.T) {
-	data, _ := json.Marshal(FromReason(&compute.Reason{Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 0, Used: 0, Asked: 1}))
-	const want = `{"code":"QuotaExceeded","message":"over quota: VCPU limit 0, used 0, asked 1","quota":{"resource":"VCPU","limit":0,"used":0,"asked":1}}`
+	data, _ := json.Marshal(FromReason(&compute.Reason{
+		Code: compute.QuotaExceeded, Resource: compute.VCPU, Limit: 0, Used: 0, Asked: 1,
+	}))
+	const want = `{"code":"QuotaExceeded","message":"over quota: VCPU limit 0, used 0, asked ` +
+		`1","quota":{"resource":"VCPU","limit":0,"used":0,"asked":1}}`
 	if string(data) != want {
 		t.Errorf("got %s", data)
 	}
@@ -102,12 +116,19 @@ func TestCatalogThereAndBack(t *testing.T) {
 		t.Error(diff)
 	}
 	c := compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{
-		{Value: "a100", Requires: []compute.Trait{"A", "B"}, Consumes: compute.Resources{"CUSTOM_X": 1}}, {Value: "h100"},
+		{Value: "a100", Requires: []compute.Trait{"A", "B"}, Consumes: compute.Resources{"CUSTOM_X": 1}},
+		{Value: "h100"},
 	}}
 	if diff := cmp.Diff(c, through(t, FromCapability(c)).Compute()); diff != "" {
 		t.Error(diff)
 	}
-	unsorted := Capability{Axis: "gpu", Values: []CapabilityValue{{Value: "h100"}, {Value: "a100", Requires: []compute.Trait{"B", "A"}, Consumes: compute.Resources{"CUSTOM_X": 1}}}}
+	unsorted := Capability{
+		Axis: "gpu",
+		Values: []CapabilityValue{
+			{Value: "h100"},
+			{Value: "a100", Requires: []compute.Trait{"B", "A"}, Consumes: compute.Resources{"CUSTOM_X": 1}},
+		},
+	}
 	if diff := cmp.Diff(c, unsorted.Compute()); diff != "" {
 		t.Error("sorted as package compute promises:", diff)
 	}
@@ -142,7 +163,8 @@ func TestStates(t *testing.T) {
 
 func TestDuration(t *testing.T) {
 	var d Duration
-	if err := d.UnmarshalText([]byte("1h30m")); err != nil || time.Duration(d) != 90*time.Minute || d.String() != "1h30m0s" {
+	if err := d.UnmarshalText([]byte("1h30m")); err != nil || time.Duration(d) != 90*time.Minute ||
+		d.String() != "1h30m0s" {
 		t.Error(d, err)
 	}
 	if err := d.UnmarshalText([]byte("90")); compute.KindOf(err) != compute.KindInvalid {
@@ -174,8 +196,10 @@ func TestProblemKeepsWhatACallerActsOn(t *testing.T) {
 func TestProblemsOfOthers(t *testing.T) {
 	for status, want := range map[int]compute.Kind{
 		400: compute.KindInvalid, 401: compute.KindForbidden, 403: compute.KindForbidden, 404: compute.KindNotFound,
-		408: compute.KindTimeout, 409: compute.KindConflict, 410: compute.KindNotFound, 412: compute.KindConflict, 422: compute.KindInvalid,
-		429: compute.KindUnavailable, 500: compute.KindInternal, 502: compute.KindUnavailable, 503: compute.KindUnavailable, 504: compute.KindTimeout,
+		408: compute.KindTimeout, 409: compute.KindConflict, 410: compute.KindNotFound, 412: compute.KindConflict,
+		422: compute.KindInvalid,
+		429: compute.KindUnavailable, 500: compute.KindInternal, 502: compute.KindUnavailable,
+		503: compute.KindUnavailable, 504: compute.KindTimeout,
 	} {
 		if e := Foreign(status).Compute(); e.Kind != want || e.Message == "" || e.Remedy == "" {
 			t.Errorf("%d: %+v", status, e)

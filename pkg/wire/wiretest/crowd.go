@@ -70,7 +70,8 @@ func (c Crowd) Instance(i int) compute.Instance {
 			Name: fmt.Sprintf("web-%012x", r.Uint64()>>16), Flavor: q.Flavor, With: q.Choices, Image: "ubuntu-26.04",
 		}.WithDefaults(),
 		Queue: q.Name, Resources: q.Resources, Required: q.Required, Forbidden: q.Forbidden,
-		Attempt: 1, AcceptedAt: at, QueuedAt: at.Add(3 * time.Millisecond), Deadline: at.Add(time.Hour), ChangedAt: at.Add(time.Second),
+		Attempt: 1, AcceptedAt: at, QueuedAt: at.Add(3 * time.Millisecond), Deadline: at.Add(time.Hour),
+		ChangedAt: at.Add(time.Second),
 	}
 	if r.IntN(10) == 0 {
 		inst.Boot.Metadata = map[string]string{"role": "web", "team": fmt.Sprint("team-", r.IntN(100))}
@@ -102,14 +103,17 @@ func (c Crowd) live(inst *compute.Instance, r *rand.Rand) {
 	case compute.StateDeleted:
 		inst.Delete, inst.EndedAt, inst.Power = true, inst.ChangedAt, compute.PowerUnknown
 	case compute.StateError:
-		inst.Reason = &compute.Reason{Code: compute.HostLost, Host: inst.Host, Attempt: 1, Detail: "its host was declared dead"}
+		inst.Reason = &compute.Reason{
+			Code: compute.HostLost, Host: inst.Host, Attempt: 1, Detail: "its host was declared dead",
+		}
 		inst.EndedAt, inst.Power = inst.ChangedAt, compute.PowerUnknown
 	}
 }
 
 func uuid(r *rand.Rand) compute.InstanceID {
 	a, b := r.Uint64(), r.Uint64()
-	return compute.InstanceID(fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff))
+	return compute.InstanceID(fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x",
+		a>>32, a>>16&0xffff, a&0xfff, b>>52, b&0xffffffffffff))
 }
 
 // Chunk is a thousand records, as a reader would hand them over.
