@@ -22,15 +22,15 @@ import (
 // All is judged by the time of the log: a conductor that is behind hears the word,
 // and the host, minutes later, and not in the order in which they were written.
 
-// heard is when a host was heard of.
-type heard struct {
+// lifeSigns is when a host was heard of.
+type lifeSigns struct {
 	last time.Time
 	// The last time that it was silent for long: from the sign before to the one after.
 	from, to time.Time
 }
 
-// sign notes a sign of life. Of a host never heard of nothing is known from before.
-func (h *heard) sign(at time.Time, quiet time.Duration) {
+// note notes a sign of life. Of a host never heard of nothing is known from before.
+func (h *lifeSigns) note(at time.Time, quiet time.Duration) {
 	if !h.last.IsZero() && at.Sub(h.last) >= quiet {
 		h.from, h.to = h.last, at
 	}
@@ -41,7 +41,7 @@ func (h *heard) sign(at time.Time, quiet time.Duration) {
 
 // alive says whether it was heard of within quiet before a moment. One that has come
 // back since counts as alive then, unless it is known to have been silent.
-func (h heard) alive(at time.Time, quiet time.Duration) bool {
+func (h lifeSigns) alive(at time.Time, quiet time.Duration) bool {
 	switch {
 	case h.last.IsZero():
 		return false
@@ -51,21 +51,21 @@ func (h heard) alive(at time.Time, quiet time.Duration) bool {
 	return at.After(h.to) || at.Sub(h.from) < quiet
 }
 
-// heard notes a sign of life that is no beacon, of a host that has beacons.
-func (b *inbox) heard(h compute.HostID, at time.Time, quiet time.Duration) {
+// noteLife notes a sign of life that is no beacon, of a host that has beacons.
+func (b *inbox) noteLife(h compute.HostID, at time.Time, quiet time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s, known := b.lastHeard[h]; known {
-		s.heard.sign(at, quiet)
-		b.lastHeard[h] = s
+	if s, known := b.lastBeacons[h]; known {
+		s.heard.note(at, quiet)
+		b.lastBeacons[h] = s
 	}
 }
 
-// when is when a host was heard of; known is false before the hosts topic was read.
-func (b *inbox) when(h compute.HostID) (s heard, known bool) {
+// lifeOf is when a host was heard of; known is false before the hosts topic was read.
+func (b *inbox) lifeOf(h compute.HostID) (s lifeSigns, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lastHeard[h].heard, b.hostsEnd
+	return b.lastBeacons[h].heard, b.hostsEnd
 }
 
 // logged is when a record was written, by the time of the log where that is known.
@@ -76,13 +76,13 @@ func logged(rec wire.Record, now time.Time) time.Time {
 	return now
 }
 
-// lives refuses the word that a host is dead which was heard of lately.
-func (t *turn) lives(r compute.Request, rec wire.Record) *compute.Reason {
+// refuseIfAlive refuses the word that a host is dead which was heard of lately.
+func (t *turn) refuseIfAlive(r compute.Request, rec wire.Record) *compute.Reason {
 	if r.Op != compute.OpFence && r.Op != compute.OpForget {
 		return nil
 	}
-	at, quiet := logged(rec, t.now), t.cfg.LivesFor
-	h, known := t.inbox.when(r.Host)
+	at, quiet := logged(rec, t.now), t.cfg.AliveFor
+	h, known := t.inbox.lifeOf(r.Host)
 	why := ""
 	switch {
 	case !known:

@@ -57,7 +57,7 @@ func newCellWith(t testing.TB, m *Metrics) *cell {
 }
 
 func (k *cell) conductor(starts QueueStarts) *Conductor {
-	return New(Config{Partitions: partitions, Metrics: k.metrics, Now: k.own, Reads: k.reads}, Joints{
+	return New(Config{Partitions: partitions, Metrics: k.metrics, Now: k.own, Reads: k.reads}, Dependencies{
 		Starts:       starts,
 		Wake:         func() { k.wakes <- struct{}{} },
 		CatalogHeard: func() time.Time { return k.own().Add(-k.deaf) },

@@ -18,13 +18,13 @@ type Config struct {
 	Topics      wire.Topics
 	Partitions  int32         // of requests, reports and instances; required
 	Times       admit.Options // default admit.Defaults()
-	MostEnded   int           // as in Times, which it changes; 0: as there
+	MaxEnded    int           // as in Times, which it changes; 0: as there
 	SyncTimeout time.Duration // how long a turn waits for the catalog before it decides without; default 5 s
 	// how long ago the catalog may have been heard of where a boot is decided by it; default 5 s
 	CatalogAge    time.Duration
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
 	// a host that was heard within this is not dead, whatever a request says; default compute.SilentAfter/2
-	LivesFor time.Duration
+	AliveFor time.Duration
 	Reads    compute.Schema   // the newest schema it reads, in tests of versions; default wire.Schema
 	Now      func() time.Time // this process's clock; default time.Now
 	Log      *zap.Logger      // default: none
@@ -35,8 +35,8 @@ func (c Config) withDefaults() Config {
 	if c.Times == (admit.Options{}) {
 		c.Times = admit.Defaults()
 	}
-	if c.MostEnded != 0 {
-		c.Times.MostEnded = c.MostEnded
+	if c.MaxEnded != 0 {
+		c.Times.MaxEnded = c.MaxEnded
 	}
 	if c.SyncTimeout == 0 {
 		c.SyncTimeout = 5 * time.Second
@@ -47,8 +47,8 @@ func (c Config) withDefaults() Config {
 	if c.StartsTimeout == 0 {
 		c.StartsTimeout = 15 * time.Second
 	}
-	if c.LivesFor == 0 {
-		c.LivesFor = compute.SilentAfter / 2
+	if c.AliveFor == 0 {
+		c.AliveFor = compute.SilentAfter / 2
 	}
 	if c.Reads == 0 {
 		c.Reads = wire.Schema
@@ -69,8 +69,8 @@ type QueueStarts interface {
 	Starts(ctx context.Context, queues []compute.Queue) (map[compute.QueueName]int64, error)
 }
 
-// Joints are what a conductor needs of the world. All are required.
-type Joints struct {
+// Dependencies are what a conductor needs of the world. All are required.
+type Dependencies struct {
 	// SyncCatalog returns once everything that is in the catalog now was handed
 	// to Catalog. A turn calls it, at most once, before it refuses a flavor, and
 	// before it decides a boot by a catalog that was not heard of for too long.
@@ -89,19 +89,19 @@ type Joints struct {
 // from any.
 type Conductor struct {
 	cfg    Config
-	joints Joints
+	deps   Dependencies
 	inbox  *inbox
 	clock  wire.Clock // what is decided is decided by the time of the log
-	asker  *asker
+	starts *startsQuerier
 
 	// Owned by the goroutine that calls the handler:
-	view      admit.View
-	deafUntil time.Time // the catalog could not be read to its end: not tried again before
-	syncedAt  time.Time // when it was last read to its end because it was asked for
-	hostsRead bool
-	states    map[int32]*admit.State
-	loading   map[int32]*loading
-	writes    compute.Schema // the newest that all conductors read; 0: nobody has said so
+	view        admit.View
+	syncAgainAt time.Time // the catalog could not be read to its end: not tried again before
+	syncedAt    time.Time // when it was last read to its end because it was asked for
+	hostsRead   bool
+	states      map[int32]*admit.State
+	loading     map[int32]*loading
+	writes      compute.Schema // the newest that all conductors read; 0: nobody has said so
 
 	counts *stateCounts // nil without metrics
 }
@@ -109,16 +109,16 @@ type Conductor struct {
 // New is a conductor that owns nothing yet. Start its loop only when ViewsReady
 // is closed: before, it could not tell a flavor that is not offered from one
 // that was not read yet.
-func New(cfg Config, joints Joints) *Conductor {
+func New(cfg Config, deps Dependencies) *Conductor {
 	cfg = cfg.withDefaults()
 	c := &Conductor{
-		cfg: cfg, joints: joints, inbox: newInbox(),
+		cfg: cfg, deps: deps, inbox: newInbox(),
 		view: admit.NewView(), states: map[int32]*admit.State{}, loading: map[int32]*loading{},
 	}
 	if cfg.Metrics != nil {
 		c.counts = newStateCounts()
 	}
-	c.asker = newAsker(cfg, joints.Starts, c.started)
+	c.starts = newStartsQuerier(cfg, deps.Starts, c.putStarts)
 	return c
 }
 
@@ -126,18 +126,18 @@ func New(cfg Config, joints Joints) *Conductor {
 // there are, until ctx ends.
 func (c *Conductor) Run(ctx context.Context) error {
 	defer c.cfg.Metrics.show(c.counts)()
-	return c.asker.run(ctx)
+	return c.starts.run(ctx)
 }
 
 // Ready is closed from the beginning: nobody waits for start offsets.
-func (c *Conductor) Ready() <-chan struct{} { return c.asker.ready }
+func (c *Conductor) Ready() <-chan struct{} { return c.starts.ready }
 
 // ViewsReady is closed once the catalog and the queue list were read to the
 // ends they had.
 func (c *Conductor) ViewsReady() <-chan struct{} { return c.inbox.ready }
 
-// started takes the asker's answers to the next turn.
-func (c *Conductor) started(starts map[compute.QueueName]int64) {
+// putStarts keeps the start offsets that were asked for until the next turn.
+func (c *Conductor) putStarts(starts map[compute.QueueName]int64) {
 	c.inbox.putStarts(starts)
-	c.joints.Wake()
+	c.deps.Wake()
 }

@@ -20,17 +20,17 @@ import (
 // with the number of records.
 type inbox struct {
 	mu                    sync.Mutex
-	news                  news
+	updates               updates
 	catalogEnd, queuesEnd bool
 	ready                 chan struct{} // closed once both are true
-	lastHeard             map[compute.HostID]sign
+	lastBeacons           map[compute.HostID]lastBeacon
 	watch                 twins.Watch
 	hostsEnd              bool
 	agents                agents
 }
 
-// news is what a turn takes in.
-type news struct {
+// updates is what a turn takes in.
+type updates struct {
 	catalog   map[string]wire.CatalogEntry
 	queues    map[compute.QueueName]*compute.Queue // nil: not listed any more
 	advice    map[compute.QueueName]compute.QueueAdvice
@@ -40,16 +40,16 @@ type news struct {
 	hostsRead bool
 }
 
-// sign is a host's last sign of life. There is no more of the beacon here, or
+// lastBeacon is a host's last sign of life. There is no more of the beacon here, or
 // anywhere in this package.
-type sign struct {
+type lastBeacon struct {
 	journal compute.JournalID
 	at      time.Time // when its beacon was read, by this process's clock
-	heard   heard     // by the time of the log, and by reports too
+	heard   lifeSigns // by the time of the log, and by reports too
 }
 
-func newNews() news {
-	return news{
+func newUpdates() updates {
+	return updates{
 		catalog: map[string]wire.CatalogEntry{},
 		queues:  map[compute.QueueName]*compute.Queue{},
 		advice:  map[compute.QueueName]compute.QueueAdvice{},
@@ -60,22 +60,22 @@ func newNews() news {
 }
 
 func newInbox() *inbox {
-	return &inbox{news: newNews(), ready: make(chan struct{}), lastHeard: map[compute.HostID]sign{}}
+	return &inbox{updates: newUpdates(), ready: make(chan struct{}), lastBeacons: map[compute.HostID]lastBeacon{}}
 }
 
-// take empties the inbox.
-func (b *inbox) take() news {
+// takeAll empties the inbox.
+func (b *inbox) takeAll() updates {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	taken := b.news
-	b.news = newNews()
+	taken := b.updates
+	b.updates = newUpdates()
 	return taken
 }
 
 func (b *inbox) putStarts(starts map[compute.QueueName]int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.Copy(b.news.starts, starts)
+	maps.Copy(b.updates.starts, starts)
 }
 
 // end notes that a view was read to its end; with the lock held.
@@ -90,16 +90,16 @@ func (b *inbox) end(view *bool) {
 // Catalog takes records of the catalog topic, in order. end: there were no more
 // when they were read.
 func (c *Conductor) Catalog(recs []wire.Record, end bool) {
-	c.clock.Hear(recs, c.cfg.Now())
+	c.clock.Observe(recs, c.cfg.Now())
 	c.inbox.mu.Lock()
 	defer c.inbox.mu.Unlock()
 	for _, rec := range recs {
 		entry, err := wire.DecodeCatalog(rec)
 		if err != nil {
-			c.unread(rec, err)
+			c.logUnreadable(rec, err)
 			continue
 		}
-		c.inbox.news.catalog[string(rec.Key)] = entry
+		c.inbox.updates.catalog[string(rec.Key)] = entry
 	}
 	if end {
 		c.inbox.end(&c.inbox.catalogEnd)
@@ -109,43 +109,43 @@ func (c *Conductor) Catalog(recs []wire.Record, end bool) {
 // Queues takes records of the queues topic, as Catalog does, and makes a turn
 // come: work may wait for a queue to be listed.
 func (c *Conductor) Queues(recs []wire.Record, end bool) {
-	c.clock.Hear(recs, c.cfg.Now())
+	c.clock.Observe(recs, c.cfg.Now())
 	c.inbox.mu.Lock()
 	for _, rec := range recs {
 		if rec.Value == nil {
-			c.inbox.news.queues[compute.QueueName(rec.Key)] = nil
+			c.inbox.updates.queues[compute.QueueName(rec.Key)] = nil
 			continue
 		}
 		q, err := wire.DecodeQueue(rec)
 		if err != nil {
-			c.unread(rec, err)
+			c.logUnreadable(rec, err)
 			continue
 		}
-		c.inbox.news.queues[q.Name] = &q
+		c.inbox.updates.queues[q.Name] = &q
 	}
 	if end {
 		c.inbox.end(&c.inbox.queuesEnd)
 	}
 	c.inbox.mu.Unlock()
 	if len(recs) > 0 {
-		c.joints.Wake()
+		c.deps.Wake()
 	}
 }
 
 // Advice takes records of the advice topic. It only explains why something
 // waits.
 func (c *Conductor) Advice(recs []wire.Record, _ bool) {
-	c.clock.Hear(recs, c.cfg.Now())
+	c.clock.Observe(recs, c.cfg.Now())
 	c.inbox.mu.Lock()
 	defer c.inbox.mu.Unlock()
 	for _, rec := range recs {
 		advice, err := wire.DecodeAdvice(rec)
 		if err != nil {
-			c.unread(rec, err)
+			c.logUnreadable(rec, err)
 			continue
 		}
 		for _, about := range advice.About {
-			c.inbox.news.advice[about.Queue] = about
+			c.inbox.updates.advice[about.Queue] = about
 		}
 	}
 }
@@ -154,20 +154,20 @@ func (c *Conductor) Advice(recs []wire.Record, _ bool) {
 // a journal's id to compare with, no sign of life.
 func (c *Conductor) Hosts(recs []wire.Record, end bool) {
 	now := c.cfg.Now()
-	c.clock.Hear(recs, now)
-	if c.inbox.hear(recs, end, now, c.clock.At(now), c.cfg, c.unread) {
-		c.joints.Wake()
+	c.clock.Observe(recs, now)
+	if c.inbox.applyBeacons(recs, end, now, c.clock.At(now), c.cfg, c.logUnreadable) {
+		c.deps.Wake()
 	}
 }
 
-// hear says whether something was heard that a turn should not be kept
+// applyBeacons says whether something was heard that a turn should not be kept
 // waiting for: a host that comes back, or one that has lost its memory.
-func (b *inbox) hear(
+func (b *inbox) applyBeacons(
 	recs []wire.Record, end bool, now, log time.Time, cfg Config, unread func(wire.Record, error),
 ) (urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	silent, quiet := cfg.Times.SilentAfter, cfg.LivesFor
+	silent, quiet := cfg.Times.SilentAfter, cfg.AliveFor
 	for _, rec := range recs {
 		at := logged(rec, log)
 		if !b.hostsEnd && rec.Time.Unix() > 0 && rec.Time.Before(log) {
@@ -175,8 +175,8 @@ func (b *inbox) hear(
 		}
 		if rec.Value == nil {
 			// A word that nobody has to vouch for is no reason to take a host for dead.
-			if h := compute.HostID(rec.Key); !b.lastHeard[h].heard.alive(at, quiet) {
-				delete(b.lastHeard, h)
+			if h := compute.HostID(rec.Key); !b.lastBeacons[h].heard.alive(at, quiet) {
+				delete(b.lastBeacons, h)
 				b.agents.forget(h)
 				b.watch.Forget(h)
 			}
@@ -187,33 +187,33 @@ func (b *inbox) hear(
 			unread(rec, err)
 			continue
 		}
-		last := b.lastHeard[beacon.Host]
-		host, next := beacon.Host, sign{journal: beacon.Journal, at: now, heard: last.heard}
-		next.heard.sign(at, quiet)
-		b.lastHeard[host] = next
+		last := b.lastBeacons[beacon.Host]
+		host, next := beacon.Host, lastBeacon{journal: beacon.Journal, at: now, heard: last.heard}
+		next.heard.note(at, quiet)
+		b.lastBeacons[host] = next
 		b.agents.say(host, beacon.Reads)
 		if b.hostsEnd {
-			b.speaks(host, beacon.Voice(), now)
+			b.noteVoice(host, beacon.Voice(), now)
 			urgent = urgent || last.journal != next.journal || now.Sub(last.at) >= silent
 		}
 	}
 	if end && !b.hostsEnd {
-		b.hostsEnd, b.news.hostsRead, urgent = true, true, true
+		b.hostsEnd, b.updates.hostsRead, urgent = true, true, true
 	}
 	return urgent
 }
 
-// speaks notes which process speaks for a host; with the lock held.
-func (b *inbox) speaks(host compute.HostID, by compute.Voice, now time.Time) {
-	if heard := b.news.heard[host]; !slices.ContainsFunc(heard, by.Same) {
-		b.news.heard[host] = append(heard, by)
+// noteVoice notes which process speaks for a host; with the lock held.
+func (b *inbox) noteVoice(host compute.HostID, by compute.Voice, now time.Time) {
+	if heard := b.updates.heard[host]; !slices.ContainsFunc(heard, by.Same) {
+		b.updates.heard[host] = append(heard, by)
 	}
-	b.news.twins[host] = b.watch.Hear(host, by, now)
+	b.updates.twins[host] = b.watch.Observe(host, by, now)
 }
 
-// unread is about a record of a view that cannot be read. The view goes on
+// logUnreadable is about a record of a view that cannot be read. The view goes on
 // without it; its writer is the one to mend it.
-func (c *Conductor) unread(rec wire.Record, err error) {
+func (c *Conductor) logUnreadable(rec wire.Record, err error) {
 	c.cfg.Log.Error("record cannot be read",
 		zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset),
 		zap.Error(err))

@@ -16,7 +16,7 @@ func TestMillion(t *testing.T) {
 	many := wiretest.Many(t)
 	crowd := wiretest.Mixed(many, max(many/1000, 1), epoch)
 	before := wiretest.Heap()
-	c := New(Config{Partitions: 1}, Joints{Wake: func() {}})
+	c := New(Config{Partitions: 1}, Dependencies{Wake: func() {}})
 	c.Gain(0)
 	var took, restored wiretest.Watch
 	bytes := 0

@@ -11,16 +11,16 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// publication is the tag of an effect whose fate the core wants to hear.
-type publication struct {
+// publishTag is the tag of an effect whose fate the core wants to hear.
+type publishTag struct {
 	partition int32
 	instance  compute.InstanceID
 	attempt   compute.Attempt
 	at        time.Time
 }
 
-// told is the tag of a command of which the core wants to hear where it landed.
-type told struct {
+// commandTag is the tag of a command of which the core wants to hear where it landed.
+type commandTag struct {
 	partition int32
 	host      compute.HostID
 }
@@ -54,34 +54,34 @@ func (t *turn) effect(p int32, effect admit.Effect) {
 		switch {
 		case effect.Command.Build != nil:
 			e.Tag = tag(p, *effect.Command.Build)
-		case effect.Where:
-			e.Tag = told{p, effect.Host}
+		case effect.WantOffset:
+			e.Tag = commandTag{p, effect.Host}
 		}
 		t.send(e)
 	case admit.AskStart:
 		// A queue that is not listed has no share state to ask for.
 		if q, listed := t.view.Queues[effect.Queue]; listed {
-			t.asker.want(q)
+			t.starts.want(q)
 		}
 	}
 }
 
 func (t *turn) send(e wire.Effect) { t.result.Effects = append(t.result.Effects, e) }
 
-func tag(p int32, b compute.Build) publication {
-	return publication{partition: p, instance: b.Instance, attempt: b.Attempt, at: b.At}
+func tag(p int32, b compute.Build) publishTag {
+	return publishTag{partition: p, instance: b.Instance, attempt: b.Attempt, at: b.At}
 }
 
 // published passes on what became of a publication, unless its partition was
 // lost in the meantime.
 func (t *turn) published(sent wire.Sent) {
-	if to, ok := sent.Tag.(told); ok {
+	if to, ok := sent.Tag.(commandTag); ok {
 		if sent.Err == nil && t.states[to.partition] != nil {
-			t.step(to.partition, admit.Landed{Host: to.host, Offset: sent.Offset})
+			t.step(to.partition, admit.CommandWritten{Host: to.host, Offset: sent.Offset})
 		}
 		return
 	}
-	pub, ok := sent.Tag.(publication)
+	pub, ok := sent.Tag.(publishTag)
 	if !ok || t.states[pub.partition] == nil {
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Only what has happened already, and keeps nobody waiting, has patience.
-func TestPatience(t *testing.T) {
+// Only reports of what has happened already, and keeps nobody waiting, linger.
+func TestLinger(t *testing.T) {
 	for op := compute.ReportClaim; op <= compute.ReportPinned; op++ {
 		rec := wire.EncodeReport(compute.Report{
 			Op: op, Project: "p", Instance: "00000000-0000-4000-8000-000000000001", Host: "h", Attempt: 1,
@@ -22,11 +22,11 @@ func TestPatience(t *testing.T) {
 			t.Fatal(err)
 		}
 		patient := op == compute.ReportStarted || op == compute.ReportGone
-		if got := Patience(rec); (got > 0) != patient {
+		if got := Linger(rec); (got > 0) != patient {
 			t.Errorf("%s: %s", op, got)
 		}
 	}
-	if got := Patience(wire.Record{Value: []byte("\xff")}); got != 0 {
+	if got := Linger(wire.Record{Value: []byte("\xff")}); got != 0 {
 		t.Errorf("what cannot be read waits for %s before it is rejected", got)
 	}
 }

@@ -20,18 +20,18 @@ import (
 // loading is a partition whose records are still being handed over: the last
 // one of each key.
 type loading struct {
-	later   map[string]int64 // keys whose last record a later Berth wrote, with its offset
-	records map[string]loaded
-	poison  []poison // in the order of the log, the first mostPoison
-	spoiled int      // how many there were
-	shared  compute.Shared
+	later       map[string]int64 // keys whose last record a later Berth wrote, with its offset
+	records     map[string]loaded
+	poison      []poison // in the order of the log, the first mostPoison
+	poisonCount int      // how many there were
+	shared      compute.Shared
 }
 
 // What is kept of what cannot be read is bounded, since any client may have written it: so many
 // records of a partition, and so much of each.
 const (
-	mostPoison      = 20_000
-	mostPoisonValue = 4 << 10
+	maxPoison      = 20_000
+	maxPoisonValue = 4 << 10
 )
 
 // poison is a record that cannot be what a conductor wrote.
@@ -67,17 +67,17 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 		l.later[key] = rec.Offset
 		return
 	}
-	inst, reason := c.truth(p, rec)
+	inst, reason := c.decodeOwn(p, rec)
 	if reason != nil {
-		l.spoil(rec, reason)
+		l.addPoison(rec, reason)
 		return
 	}
 	l.shared.Instance(inst)
 	l.records[key] = loaded{inst: inst, offset: rec.Offset}
 }
 
-// truth reads a record that a conductor of this partition must have written.
-func (c *Conductor) truth(p int32, rec wire.Record) (*compute.Instance, *compute.Reason) {
+// decodeOwn reads a record that a conductor of this partition must have written.
+func (c *Conductor) decodeOwn(p int32, rec wire.Record) (*compute.Instance, *compute.Reason) {
 	inst, err := wire.DecodeInstance(rec.ReadUpTo(c.cfg.Reads))
 	switch {
 	case err != nil:
@@ -90,11 +90,11 @@ func (c *Conductor) truth(p int32, rec wire.Record) (*compute.Instance, *compute
 	return &inst, nil
 }
 
-func (l *loading) spoil(rec wire.Record, reason *compute.Reason) {
-	if l.spoiled++; len(l.poison) == mostPoison {
+func (l *loading) addPoison(rec wire.Record, reason *compute.Reason) {
+	if l.poisonCount++; len(l.poison) == maxPoison {
 		return
 	}
-	rec.Value = slices.Clone(rec.Value[:min(len(rec.Value), mostPoisonValue)])
+	rec.Value = slices.Clone(rec.Value[:min(len(rec.Value), maxPoisonValue)])
 	l.poison = append(l.poison, poison{rec, reason})
 }
 
@@ -105,10 +105,10 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	delete(c.loading, p)
 	if l != nil && len(l.later) > 0 {
 		// The news of the world waits for a turn: what it leads to elsewhere would not count here.
-		return wire.Result{Aside: l.tooLate(c.cfg.Topics.Instances(), c.cfg.Reads)}
+		return wire.Result{Aside: l.laterSchema(c.cfg.Topics.Instances(), c.cfg.Reads)}
 	}
 	t := c.turn(now)
-	t.takeNews()
+	t.applyUpdates()
 	if l == nil {
 		return t.done()
 	}
@@ -126,7 +126,7 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 		}
 		c.cfg.Log.Error("two projects have an instance of this id in one partition; the older record is kept",
 			zap.String("instance", string(r.inst.ID)), zap.Int32("partition", p), zap.Int64("offset", r.offset))
-		l.spoil(wire.EncodeInstance(*r.inst).At(c.cfg.Topics.Instances(), p, r.offset),
+		l.addPoison(wire.EncodeInstance(*r.inst).At(c.cfg.Topics.Instances(), p, r.offset),
 			malformed(errors.New("another project's instance has this id")))
 		return true
 	})
@@ -141,10 +141,10 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	return t.done()
 }
 
-// tooLate is why a conductor must not decide about a partition: what it cannot read
+// laterSchema is why a conductor must not decide about a partition: what it cannot read
 // may use quota and run on a host, and it would count neither. Unlike what nobody can read
 // it is no poison: a later conductor knows what it means.
-func (l *loading) tooLate(topic string, reads compute.Schema) *compute.Error {
+func (l *loading) laterSchema(topic string, reads compute.Schema) *compute.Error {
 	first := slices.Min(slices.Collect(maps.Values(l.later)))
 	return &compute.Error{
 		Kind: compute.KindConflict,
@@ -161,7 +161,7 @@ func (t *turn) rejectPoison(l *loading) {
 	for _, p := range l.poison {
 		t.reject(p.rec, p.reason)
 	}
-	if left := l.spoiled - len(l.poison); left > 0 {
+	if left := l.poisonCount - len(l.poison); left > 0 {
 		t.cfg.Log.Error("more records of the instances cannot be read than are rejected one by one",
 			zap.Int("left out", left))
 	}

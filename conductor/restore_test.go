@@ -158,7 +158,7 @@ func TestCrashBeforeEffects(t *testing.T) {
 	k.commit(lost)
 	k.c.Lose(p)
 	again := k.gain(p, cursor)
-	if diff := cmp.Diff(lost.Effects, again.Effects, cmp.AllowUnexported(publication{})); diff != "" {
+	if diff := cmp.Diff(lost.Effects, again.Effects, cmp.AllowUnexported(publishTag{})); diff != "" {
 		t.Error(diff)
 	}
 	if len(again.Changes) != 0 {
@@ -174,7 +174,7 @@ func TestAbortedTurn(t *testing.T) {
 	first := k.c.Turn(wire.Turn{Now: k.now, Records: []wire.Record{boot}})
 	k.c.Lose(p)
 	k.gain(p, 0)
-	if diff := cmp.Diff(first, k.read(boot), cmp.AllowUnexported(publication{})); diff != "" {
+	if diff := cmp.Diff(first, k.read(boot), cmp.AllowUnexported(publishTag{})); diff != "" {
 		t.Error(diff)
 	}
 }

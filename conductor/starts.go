@@ -14,9 +14,9 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// asker asks for the start offsets of queues, on a goroutine of its own, each
+// startsQuerier asks for the start offsets of queues, on a goroutine of its own, each
 // queue at most once in a while however many partitions want to know.
-type asker struct {
+type startsQuerier struct {
 	every, timeout time.Duration
 	starts         QueueStarts
 	answer         func(map[compute.QueueName]int64)
@@ -28,8 +28,8 @@ type asker struct {
 	ready  chan struct{} // closed
 }
 
-func newAsker(cfg Config, starts QueueStarts, answer func(map[compute.QueueName]int64)) *asker {
-	a := &asker{
+func newStartsQuerier(cfg Config, starts QueueStarts, answer func(map[compute.QueueName]int64)) *startsQuerier {
+	a := &startsQuerier{
 		every: cfg.Times.AskEvery, timeout: cfg.StartsTimeout, starts: starts, answer: answer, log: cfg.Log,
 		wanted: map[compute.QueueName]compute.Queue{}, wake: make(chan struct{}, 1), ready: make(chan struct{}),
 	}
@@ -38,7 +38,7 @@ func newAsker(cfg Config, starts QueueStarts, answer func(map[compute.QueueName]
 }
 
 // want remembers that somebody wants to know. It does not block.
-func (a *asker) want(q compute.Queue) {
+func (a *startsQuerier) want(q compute.Queue) {
 	a.mu.Lock()
 	a.wanted[q.Name] = q
 	a.mu.Unlock()
@@ -48,7 +48,7 @@ func (a *asker) want(q compute.Queue) {
 	}
 }
 
-func (a *asker) run(ctx context.Context) error {
+func (a *startsQuerier) run(ctx context.Context) error {
 	asked := map[compute.QueueName]time.Time{}
 	for {
 		due, wait := a.due(asked)
@@ -67,7 +67,7 @@ func (a *asker) run(ctx context.Context) error {
 
 // due takes out what may be asked now and notes that it is; wait ends when the
 // first of the others may be.
-func (a *asker) due(asked map[compute.QueueName]time.Time) (due []compute.Queue, wait <-chan time.Time) {
+func (a *startsQuerier) due(asked map[compute.QueueName]time.Time) (due []compute.Queue, wait <-chan time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now, next := time.Now(), time.Duration(-1)
@@ -90,7 +90,7 @@ func (a *asker) due(asked map[compute.QueueName]time.Time) (due []compute.Queue,
 
 // ask passes on what it learns. What it does not learn is wanted again by the
 // partition's own timer.
-func (a *asker) ask(ctx context.Context, queues []compute.Queue) {
+func (a *startsQuerier) ask(ctx context.Context, queues []compute.Queue) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	starts, err := a.starts.Starts(ctx, queues)

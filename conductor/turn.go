@@ -21,7 +21,7 @@ import (
 type turn struct {
 	*Conductor
 	now    time.Time // the time of the log
-	own    time.Time // the same moment by this process's clock
+	local  time.Time // the same moment by this process's clock
 	heard  time.Time // up to when the view has all that was said in the catalog
 	synced bool
 	result wire.Result
@@ -33,10 +33,10 @@ type turn struct {
 // the log can beat any more.
 func (c *Conductor) Turn(in wire.Turn) wire.Result {
 	c.mustBeReady(in)
-	c.clock.Hear(in.Records, in.Now)
+	c.clock.Observe(in.Records, in.Now)
 	t := c.turn(in.Now)
-	t.heard = c.joints.CatalogHeard() // first: what is heard from here on is not in the view
-	t.takeNews()
+	t.heard = c.deps.CatalogHeard() // first: what is heard from here on is not in the view
+	t.applyUpdates()
 	for _, sent := range in.Sent {
 		t.published(sent)
 	}
@@ -44,7 +44,7 @@ func (c *Conductor) Turn(in wire.Turn) wire.Result {
 		t.record(rec)
 	}
 	for _, p := range slices.Sorted(maps.Keys(in.TimersUntil)) {
-		t.step(p, admit.Tick{Until: t.now.Add(in.TimersUntil[p].Sub(t.own))})
+		t.step(p, admit.Tick{Until: t.now.Add(in.TimersUntil[p].Sub(t.local))})
 	}
 	return t.done()
 }
@@ -62,7 +62,7 @@ func (c *Conductor) mustBeReady(in wire.Turn) {
 }
 
 func (c *Conductor) turn(now time.Time) *turn {
-	t := &turn{Conductor: c, now: c.clock.At(now), own: now}
+	t := &turn{Conductor: c, now: c.clock.At(now), local: now}
 	if c.cfg.Metrics != nil {
 		t.tally = map[int32]*tally{}
 	}
@@ -79,7 +79,7 @@ func (t *turn) done() wire.Result {
 		}
 	}
 	if !t.result.Wake.IsZero() {
-		t.result.Wake = t.own.Add(t.result.Wake.Sub(t.now)) // by this process's clock
+		t.result.Wake = t.local.Add(t.result.Wake.Sub(t.now)) // by this process's clock
 	}
 	return t.result
 }
@@ -94,32 +94,32 @@ func (t *turn) step(p int32, in admit.Input) *compute.Reason {
 	return t.add(p, s.Step(in, t.view, t.now))
 }
 
-// all lets every partition hear the same, in order.
-func (t *turn) all(in admit.Input) {
+// stepAll lets every partition hear the same, in order.
+func (t *turn) stepAll(in admit.Input) {
 	for _, p := range slices.Sorted(maps.Keys(t.states)) {
 		t.step(p, in)
 	}
 }
 
-// takeNews brings the view up to date and tells every partition what happened
+// applyUpdates brings the view up to date and tells every partition what happened
 // in the world since the last turn.
-func (t *turn) takeNews() {
-	n := t.inbox.take()
+func (t *turn) applyUpdates() {
+	n := t.inbox.takeAll()
 	t.apply(n)
 	if n.hostsRead && !t.hostsRead {
 		t.hostsRead = true
-		t.all(admit.HostsRead{})
+		t.stepAll(admit.HostsRead{})
 	}
 	for _, h := range slices.Sorted(maps.Keys(n.heard)) {
 		for _, by := range n.heard[h] {
-			t.all(admit.HostHeard{Host: h, Voice: by})
+			t.stepAll(admit.HostHeard{Host: h, Voice: by})
 		}
 	}
 	for _, q := range slices.Sorted(maps.Keys(n.starts)) {
-		t.all(admit.QueueStart{Queue: q, Start: n.starts[q]})
+		t.stepAll(admit.QueueStart{Queue: q, Start: n.starts[q]})
 	}
 	if len(n.queues) > 0 {
-		t.all(admit.QueuesChanged{Queues: slices.Sorted(maps.Keys(n.queues))})
+		t.stepAll(admit.QueuesChanged{Queues: slices.Sorted(maps.Keys(n.queues))})
 	}
 }
 
@@ -151,7 +151,7 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if reason := t.belongs(r.Project, rec, r.Op.OfHost()); reason != nil {
 			return reason
 		}
-		if reason := t.lives(r, rec); reason != nil {
+		if reason := t.refuseIfAlive(r, rec); reason != nil {
 			return reason
 		}
 		t.catchUp(rec.Partition, r)
@@ -164,7 +164,7 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if reason := t.belongs(r.Project, rec, r.Op == compute.ReportHello); reason != nil {
 			return reason
 		}
-		t.inbox.heard(r.Host, logged(rec, t.now), t.cfg.LivesFor)
+		t.inbox.noteLife(r.Host, logged(rec, t.now), t.cfg.AliveFor)
 		return t.step(rec.Partition, admit.Reported{Report: r})
 	}
 	return malformed(errors.New("a conductor reads requests and reports"))
@@ -202,19 +202,19 @@ func (t *turn) catchUp(p int32, r compute.Request) {
 	t.synced = true
 	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.SyncTimeout)
 	defer cancel()
-	if err := t.joints.SyncCatalog(ctx); err != nil {
+	if err := t.deps.SyncCatalog(ctx); err != nil {
 		t.cfg.Log.Warn("catalog could not be read to its end; boots are decided by what is known of it", zap.Error(err))
-		t.deafUntil = t.own.Add(deafFor)
+		t.syncAgainAt = t.local.Add(syncRetryAfter)
 	} else {
-		t.syncedAt = t.own
+		t.syncedAt = t.local
 	}
-	t.takeNews()
+	t.applyUpdates()
 }
 
-// deafFor is how long boots are decided by what is known of a catalog that does
+// syncRetryAfter is how long boots are decided by what is known of a catalog that does
 // not answer: a turn that waits for it holds up everything else. Before one is
 // refused for what it does not name, every turn waits.
-const deafFor = 15 * time.Second
+const syncRetryAfter = 15 * time.Second
 
 // stale says whether the catalog was not heard of for too long.
 func (t *turn) stale() bool {
@@ -222,7 +222,7 @@ func (t *turn) stale() bool {
 	if t.syncedAt.After(heard) {
 		heard = t.syncedAt
 	}
-	return t.own.After(t.deafUntil) && t.own.Sub(heard) > t.cfg.CatalogAge
+	return t.local.After(t.syncAgainAt) && t.local.Sub(heard) > t.cfg.CatalogAge
 }
 
 // unnamed says whether a boot asks for what the catalog does not name.

@@ -8,7 +8,7 @@ import (
 )
 
 // apply brings the view up to date.
-func (c *Conductor) apply(n news) {
+func (c *Conductor) apply(n updates) {
 	for _, entry := range n.catalog {
 		c.applyCatalog(entry)
 	}

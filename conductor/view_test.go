@@ -132,7 +132,7 @@ func TestFreeResourcesDoNotMatter(t *testing.T) {
 		k.pass(20 * time.Second)
 		return k.sent
 	}
-	if diff := cmp.Diff(decide(1000), decide(0), cmp.AllowUnexported(publication{})); diff != "" {
+	if diff := cmp.Diff(decide(1000), decide(0), cmp.AllowUnexported(publishTag{})); diff != "" {
 		t.Error(diff)
 	}
 }

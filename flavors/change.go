@@ -85,7 +85,7 @@ func (s *Service) write(ctx context.Context, op string, ch catalog.Change, base 
 	select {
 	case v := <-p.seen:
 		if v.lost {
-			return s.takeBack(ctx, op, ch, v)
+			return s.revert(ctx, op, ch, v)
 		}
 		return nil
 	case <-ctx.Done():
@@ -95,9 +95,9 @@ func (s *Service) write(ctx context.Context, op string, ch catalog.Change, base 
 	}
 }
 
-// takeBack undoes a change that lost against another one, unless somebody has
+// revert undoes a change that lost against another one, unless somebody has
 // changed the entry since.
-func (s *Service) takeBack(ctx context.Context, op string, ch catalog.Change, v verdict) error {
+func (s *Service) revert(ctx context.Context, op string, ch catalog.Change, v verdict) error {
 	refusal := &compute.Error{Op: op, Kind: compute.KindConflict,
 		Message: "somebody else changed the catalog at the same time",
 		Remedy:  "look at what is there now, then try again"}

@@ -20,7 +20,7 @@
 //   - DeleteTopic: names the topic id, so a queue made anew survives it. Not
 //     before its queue was closed for CloseFor and no instance names it. A boot
 //     is decided by a catalog that was heard of up to 25 s ago, and may take 20 s
-//     to be written (the conductor's CatalogAge, SyncTimeout and deafFor, and
+//     to be written (the conductor's CatalogAge, SyncTimeout and syncRetryAfter, and
 //     the loop's DefaultTurnTimeout): CloseFor is longer, lest one that was
 //     taken comes when its queue is gone.
 //   - DeleteBelow: never above the share start offset that is written down, which

@@ -17,7 +17,7 @@ import (
 // empty while there is such an instance.
 func TestInstancesOfALaterVersion(t *testing.T) {
 	v := newView(Options{Logger: zap.NewNop()})
-	v.spoiled = func(wire.Record, error) { t.Error("it is taken for poison") }
+	v.unreadable = func(wire.Record, error) { t.Error("it is taken for poison") }
 	v.listed["q"], v.listed["r"] = compute.Queue{Name: "q"}, compute.Queue{Name: "r"}
 	now := wire.EncodeInstance(compute.Instance{
 		ID: "00000000-0000-4000-8000-000000000001", Project: "p", Version: 1, State: compute.StateQueued, Queue: "q",

@@ -65,11 +65,11 @@ func (t *term) unmade(made map[compute.HostID]bool) []compute.HostID {
 // adviceLoop tells agents what they should know, at most as often as the rules
 // allow.
 func (t *term) adviceLoop(ctx context.Context) {
-	t.untold() // somebody else told agents until now
+	t.resetAdvice() // somebody else told agents until now
 	fails := failure{}
 	for {
 		if err := t.tellAgents(ctx); err != nil {
-			t.untold()
+			t.resetAdvice()
 			fails = fails.after(err, time.Now(), t.opts.Advice.Every, t.opts.MaxBackoff, 0)
 			t.opts.Logger.Warn("cannot give advice", zap.Error(err))
 			if !service.Sleep(ctx, time.Until(fails.again)) {
@@ -88,7 +88,7 @@ func (t *term) adviceLoop(ctx context.Context) {
 func (t *term) ask() time.Duration {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	return t.view.advisor.Ask(time.Now())
+	return t.view.advisor.NextIn(time.Now())
 }
 
 // tellAgents writes the next advice, if there is any.
@@ -105,11 +105,11 @@ func (t *term) tellAgents(ctx context.Context) error {
 	return nil
 }
 
-// untold has everything told anew.
-func (t *term) untold() {
+// resetAdvice has everything told anew.
+func (t *term) resetAdvice() {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	t.view.advisor.Again()
+	t.view.advisor.Reset()
 }
 
 func (t *term) advise() (compute.Advice, bool) {
@@ -181,7 +181,7 @@ func (t *term) truncate(ctx context.Context, refs []wire.QueueRef) error {
 		}
 		if idle[refs[i].Name] && p.Depth > 0 {
 			t.view.stray[refs[i].Name] = uint64(p.Depth)
-			t.view.advisor.Look(refs[i].Name)
+			t.view.advisor.MarkDirty(refs[i].Name)
 		}
 	}
 	t.view.mu.Unlock()

@@ -30,7 +30,7 @@ func New(o Options) *Manager {
 		rings: make(chan struct{}, 1),
 		twins: make(chan struct{}, 1),
 	}
-	m.view.spoiled = m.unreadable
+	m.view.unreadable = m.unreadable
 	return m
 }
 
@@ -48,7 +48,7 @@ const (
 // Catalog takes records of the catalog topic, in order; end says that there
 // are no more for now.
 func (m *Manager) Catalog(recs []wire.Record, end bool) {
-	m.take(catalogStream, recs, end, func(rec wire.Record, _ time.Time) {
+	m.apply(catalogStream, recs, end, func(rec wire.Record, _ time.Time) {
 		m.view.catalog(rec)
 		wake(m.reconcile)
 	})
@@ -56,7 +56,7 @@ func (m *Manager) Catalog(recs []wire.Record, end bool) {
 
 // Queues takes records of the queues topic, the manager's own among them.
 func (m *Manager) Queues(recs []wire.Record, end bool) {
-	m.take(queuesStream, recs, end, func(rec wire.Record, now time.Time) {
+	m.apply(queuesStream, recs, end, func(rec wire.Record, now time.Time) {
 		m.view.queue(rec, now)
 		wake(m.reconcile)
 		wake(m.advice)
@@ -65,7 +65,7 @@ func (m *Manager) Queues(recs []wire.Record, end bool) {
 
 // Hosts takes records of the hosts topic.
 func (m *Manager) Hosts(recs []wire.Record, end bool) {
-	m.take(hostsStream, recs, end, func(rec wire.Record, now time.Time) {
+	m.apply(hostsStream, recs, end, func(rec wire.Record, now time.Time) {
 		first, twins := m.view.host(rec, now)
 		if first {
 			wake(m.hosts)
@@ -80,7 +80,7 @@ func (m *Manager) Hosts(recs []wire.Record, end bool) {
 // Instances takes committed records of the instances topic, in order within
 // each partition.
 func (m *Manager) Instances(recs []wire.Record, end bool) {
-	m.take(instancesStream, recs, end, func(rec wire.Record, now time.Time) {
+	m.apply(instancesStream, recs, end, func(rec wire.Record, now time.Time) {
 		turn := m.view.instance(rec, now)
 		if turn.freed {
 			wake(m.reconcile)
@@ -106,7 +106,7 @@ func (m *Manager) Advice(recs []wire.Record, _ bool) {
 	}
 }
 
-func (m *Manager) take(stream int, recs []wire.Record, end bool, each func(wire.Record, time.Time)) {
+func (m *Manager) apply(stream int, recs []wire.Record, end bool, each func(wire.Record, time.Time)) {
 	m.view.mu.Lock()
 	defer m.view.mu.Unlock()
 	now := time.Now()

@@ -47,7 +47,7 @@ const layers = 8
 // done now. It answers when there may be more to do: 0 if only news can tell.
 func (t *term) pass(ctx context.Context) (time.Duration, error) {
 	for range layers {
-		wanted, seen, wait, err := t.look(ctx)
+		wanted, seen, wait, err := t.observe(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -66,9 +66,9 @@ func (t *term) pass(ctx context.Context) (time.Duration, error) {
 
 var errUnsettled = errors.New("what was done cannot be seen yet")
 
-// look sees what is wanted and what there is. It also answers when waiting
+// observe sees what is wanted and what there is. It also answers when waiting
 // alone will change the picture.
-func (t *term) look(ctx context.Context) ([]compute.Queue, plan.Seen, time.Duration, error) {
+func (t *term) observe(ctx context.Context) ([]compute.Queue, plan.Seen, time.Duration, error) {
 	var topics map[compute.QueueName]compute.TopicID
 	err := t.sync(ctx)
 	if err == nil {
@@ -100,12 +100,12 @@ func (t *term) look(ctx context.Context) ([]compute.Queue, plan.Seen, time.Durat
 	for q, id := range topics {
 		seen.Topics[q] = plan.Topic{ID: id, Ours: t.absent[q]}
 	}
-	return wanted, seen, wait, t.lookAtShares(ctx, wanted, seen)
+	return wanted, seen, wait, t.observeShares(ctx, wanted, seen)
 }
 
-// lookAtShares asks for the share state of every wanted topic that is not
+// observeShares asks for the share state of every wanted topic that is not
 // listed as it is, in every group it may be in.
-func (t *term) lookAtShares(ctx context.Context, wanted []compute.Queue, seen plan.Seen) error {
+func (t *term) observeShares(ctx context.Context, wanted []compute.Queue, seen plan.Seen) error {
 	var refs []wire.QueueRef
 	now := time.Now()
 	groups := plan.Groups(len(wanted), seen.Listed, t.opts.rules())

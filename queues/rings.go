@@ -17,18 +17,18 @@ import (
 // errBehind is why rings are dropped.
 var errBehind = errors.New("too many rings are under way")
 
-// mostRinging bounds how many batches of rings are under way. When brokers answer no
+// maxRinging bounds how many batches of rings are under way. When brokers answer no
 // more, rings are dropped: late ones say nothing any more.
-const mostRinging = 32
+const maxRinging = 32
 
 // ringLoop rings hosts as work comes.
 func (t *term) ringLoop(ctx context.Context) {
 	t.view.mu.Lock()
-	t.view.ringer.Again(time.Now()) // somebody else rang until now
+	t.view.ringer.Reset(time.Now()) // somebody else rang until now
 	t.view.mu.Unlock()
-	under := make(chan struct{}, mostRinging)
+	under := make(chan struct{}, maxRinging)
 	defer func() {
-		for range mostRinging {
+		for range maxRinging {
 			under <- struct{}{}
 		}
 	}()
@@ -87,6 +87,6 @@ func (t *term) ring(ctx context.Context, rings []ring.Ring) {
 func (t *term) reached(h compute.HostID) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
-	t.view.reach(h, time.Now())
+	t.view.streamThere(h, time.Now())
 	wake(t.rings)
 }

@@ -212,7 +212,7 @@ func TestRingsThatDoNotArrive(t *testing.T) {
 			return fault{}
 		}
 		f.mu.Unlock()
-		for i := range 2 * mostRinging {
+		for i := range 2 * maxRinging {
 			f.publish(names.Instances(), instance(i, "x", compute.StateQueued))
 			settle(time.Millisecond)
 			f.publish(names.Instances(), instance(i, "x", compute.StateStarting))

@@ -14,9 +14,9 @@ import (
 	"github.com/berth-project/berth/queues/plan"
 )
 
-// enough failed requests in a row say that it is not this or that queue that
+// maxFailedInARow failed requests in a row say that it is not this or that queue that
 // cannot be served: the rest is left for later.
-const enough = 3
+const maxFailedInARow = 3
 
 // do carries out steps, in their order, many in one request where it can be.
 // A queue whose step failed has no further step done. An error says that it gave
@@ -39,11 +39,11 @@ func (t *term) do(ctx context.Context, steps []plan.Step) error {
 			t.outcome(s, err)
 			failed[s.Queue.Name] = err != nil
 		}
-		t.tell(batch, err)
+		t.logStep(batch, err)
 		if inARow++; err == nil {
 			inARow = 0
 		}
-		if inARow == enough {
+		if inARow == maxFailedInARow {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func (t *term) outcome(s plan.Step, err error) {
 	}
 }
 
-func (t *term) tell(batch []plan.Step, err error) {
+func (t *term) logStep(batch []plan.Step, err error) {
 	t.opts.Metrics.did(batch[0].Op, len(batch), err)
 	fields := []zap.Field{
 		zap.Stringer("step", batch[0].Op), zap.Int("queues", len(batch)),

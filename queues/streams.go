@@ -38,7 +38,7 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 		topics, err = t.opts.Far.Streams.HostTopics(ctx)
 		return err
 	})
-	nobodys := t.nobodys(topics)
+	nobodys := t.unowned(topics)
 	if err != nil || len(nobodys) == 0 {
 		return err
 	}
@@ -54,7 +54,7 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 		return err
 	}
 	for _, h := range quiet {
-		if len(t.nobodys(map[compute.HostID]compute.TopicID{h: topics[h]})) == 0 {
+		if len(t.unowned(map[compute.HostID]compute.TopicID{h: topics[h]})) == 0 {
 			continue
 		}
 		err := t.within(ctx, func(ctx context.Context) error {
@@ -64,15 +64,15 @@ func (t *term) sweep(ctx context.Context, made map[compute.HostID]bool) error {
 			return err
 		}
 		delete(made, h)
-		t.unreach(h)
+		t.streamGone(h)
 		t.opts.Logger.Info("the stream of a forgotten host is removed", zap.String("host", string(h)))
 	}
 	return nil
 }
 
-// nobodys are the streams of hosts that no beacon is known of, one that cannot be
+// unowned are the streams of hosts that no beacon is known of, one that cannot be
 // read included.
-func (t *term) nobodys(topics map[compute.HostID]compute.TopicID) (list []compute.HostID) {
+func (t *term) unowned(topics map[compute.HostID]compute.TopicID) (list []compute.HostID) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
 	for h := range topics {
@@ -84,8 +84,8 @@ func (t *term) nobodys(topics map[compute.HostID]compute.TopicID) (list []comput
 	return list
 }
 
-// unreach takes note that a host has no stream.
-func (t *term) unreach(h compute.HostID) {
+// streamGone takes note that a host has no stream.
+func (t *term) streamGone(h compute.HostID) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
 	delete(t.view.reached, h)

@@ -18,10 +18,10 @@ import (
 // nothing for a minute after the last word.
 const twinsEvery = 20 * time.Second
 
-// speaks takes note of which agent says a beacon. It answers whether the host's
+// noteVoice takes note of which agent says a beacon. It answers whether the host's
 // agents are to be told that they are several, and know what that means.
-func (v *view) speaks(b compute.Beacon, now time.Time) bool {
-	if v.twins.Hear(b.Host, b.Voice(), now) == nil {
+func (v *view) noteVoice(b compute.Beacon, now time.Time) bool {
+	if v.twins.Observe(b.Host, b.Voice(), now) == nil {
 		delete(v.warned, b.Host)
 		return false
 	}

@@ -25,29 +25,29 @@ type view struct {
 	log  *zap.Logger
 	most int // queues
 
-	mu       sync.Mutex
-	flavors  map[compute.FlavorName]compute.Flavor
-	axes     map[compute.AxisName]compute.Capability
-	wanted   []compute.Queue // nil: to be worked out anew
-	listed   map[compute.QueueName]compute.Queue
-	relisted bool                            // the advisor has not been told
-	closed   map[compute.QueueName]time.Time // since when it is known to be closed
-	need     map[string]need                 // by instance key
-	reads    compute.Schema                  // the newest schema of instances that it reads
-	later    map[string]bool                 // instances that only a later Berth can read, by key
-	loads    map[compute.QueueName]*load
-	came     map[compute.QueueName]uint64 // how much work came since this view began to read
-	stray    map[compute.QueueName]uint64 // records that no instance waits for
-	hosts    map[compute.HostID]bool
-	unread   map[compute.HostID]bool // hosts whose last beacon cannot be read
-	reached  map[compute.HostID]bool // hosts whose streams are known to be there
-	twins    twins.Watch
-	warned   map[compute.HostID]time.Time // when the agents of a host were told last that they are several
-	advisor  *advise.Advisor
-	ringer   *ring.Ringer
-	rejects  rejects
-	shared   compute.Shared
-	spoiled  func(wire.Record, error) // hears of a record that cannot be read
+	mu         sync.Mutex
+	flavors    map[compute.FlavorName]compute.Flavor
+	axes       map[compute.AxisName]compute.Capability
+	wanted     []compute.Queue // nil: to be worked out anew
+	listed     map[compute.QueueName]compute.Queue
+	relisted   bool                            // the advisor has not been told
+	closed     map[compute.QueueName]time.Time // since when it is known to be closed
+	need       map[string]need                 // by instance key
+	reads      compute.Schema                  // the newest schema of instances that it reads
+	later      map[string]bool                 // instances that only a later Berth can read, by key
+	loads      map[compute.QueueName]*load
+	came       map[compute.QueueName]uint64 // how much work came since this view began to read
+	stray      map[compute.QueueName]uint64 // records that no instance waits for
+	hosts      map[compute.HostID]bool
+	unread     map[compute.HostID]bool // hosts whose last beacon cannot be read
+	reached    map[compute.HostID]bool // hosts whose streams are known to be there
+	twins      twins.Watch
+	warned     map[compute.HostID]time.Time // when the agents of a host were told last that they are several
+	advisor    *advise.Advisor
+	ringer     *ring.Ringer
+	rejects    rejects
+	shared     compute.Shared
+	unreadable func(wire.Record, error) // hears of a record that cannot be read
 }
 
 // need is an instance that a queue must still serve.
@@ -96,7 +96,7 @@ func (v *view) catalog(rec wire.Record) {
 	e, err := wire.DecodeCatalog(rec)
 	switch {
 	case err != nil:
-		v.spoiled(rec, err)
+		v.unreadable(rec, err)
 		return
 	case e.Flavor != nil:
 		v.flavors[e.FlavorName] = *e.Flavor
@@ -143,7 +143,7 @@ func (v *view) queue(rec wire.Record, now time.Time) {
 	}
 	q, err := wire.DecodeQueue(rec)
 	if err != nil {
-		v.spoiled(rec, err)
+		v.unreadable(rec, err)
 		return
 	}
 	v.listed[q.Name] = q
@@ -165,36 +165,36 @@ func (v *view) host(rec wire.Record, now time.Time) (first, twins bool) {
 	}
 	b, err := wire.DecodeBeacon(rec)
 	if err != nil {
-		v.spoiled(rec, err)
+		v.unreadable(rec, err)
 		v.unread[id] = true
 		return false, false
 	}
 	delete(v.unread, id)
-	v.hear(b, now)
+	v.beacon(b, now)
 	first = !v.hosts[b.Host]
 	v.hosts[b.Host] = true
-	return first, v.speaks(b, now)
+	return first, v.noteVoice(b, now)
 }
 
-// hear takes a beacon.
-func (v *view) hear(b compute.Beacon, now time.Time) {
-	v.rises(b.Host, now, func() {
-		v.advisor.Hear(b, now)
+// beacon takes a beacon.
+func (v *view) beacon(b compute.Beacon, now time.Time) {
+	v.noteChange(b.Host, now, func() {
+		v.advisor.Observe(b, now)
 		v.advisor.Reaches(b.Host, v.reached[b.Host])
 	})
 }
 
-// reach takes note that a host's stream is there.
-func (v *view) reach(h compute.HostID, now time.Time) {
+// streamThere takes note that a host's stream is there.
+func (v *view) streamThere(h compute.HostID, now time.Time) {
 	v.reached[h] = true
-	v.rises(h, now, func() { v.advisor.Reaches(h, true) })
+	v.noteChange(h, now, func() { v.advisor.Reaches(h, true) })
 }
 
-// rises has a host rung if it can take, after something is known of it, what waits and
+// noteChange has a host rung if it can take, after something is known of it, what waits and
 // what it could not before.
-func (v *view) rises(h compute.HostID, now time.Time, known func()) {
+func (v *view) noteChange(h compute.HostID, now time.Time, known func()) {
 	var unfit []compute.QueueName
-	v.ringer.Hungry(func(q compute.QueueName) {
+	v.ringer.EachWaiting(func(q compute.QueueName) {
 		if !v.advisor.Fits(q, h) {
 			unfit = append(unfit, q)
 		}
@@ -202,20 +202,20 @@ func (v *view) rises(h compute.HostID, now time.Time, known func()) {
 	known()
 	for _, q := range unfit {
 		if v.advisor.Fits(q, h) {
-			v.ringer.Rose(q, h, now)
+			v.ringer.NowFits(q, h, now)
 		}
 	}
 }
 
-// turn says what an instance's record changed for its queues.
-type turn struct {
+// queueChange says what an instance's record changed for its queues.
+type queueChange struct {
 	told  bool // work came into a queue, or the last went: agents should hear of it
 	came  bool // work came into a queue: hosts should be rung
 	freed bool // the last instance left a queue that does not stay: it may go now
 }
 
 // instance keeps only the instances that need a queue.
-func (v *view) instance(rec wire.Record, now time.Time) turn {
+func (v *view) instance(rec wire.Record, now time.Time) queueChange {
 	key := string(rec.Key)
 	var is need
 	var work ring.Work
@@ -227,19 +227,19 @@ func (v *view) instance(rec wire.Record, now time.Time) turn {
 					zap.Int32("partition", rec.Partition), zap.Int64("offset", rec.Offset))
 			}
 			v.later[key] = true
-			return turn{}
+			return queueChange{}
 		}
 		i, err := wire.DecodeInstance(rec.ReadUpTo(v.reads))
 		if err != nil {
-			v.spoiled(rec, err)
-			return turn{}
+			v.unreadable(rec, err)
+			return queueChange{}
 		}
 		v.shared.Instance(&i)
 		is, work = needOf(i), workOf(key, i)
 	}
 	was := v.need[key]
 	if is == was {
-		return turn{}
+		return queueChange{}
 	}
 	if is.waiting && !(was.waiting && was.queue == is.queue) { // the end of a back-off is no second attempt
 		v.came[is.queue]++
@@ -247,14 +247,14 @@ func (v *view) instance(rec wire.Record, now time.Time) turn {
 	out := v.drop(key, was)
 	if was.waiting {
 		v.ringer.Went(was.queue, key, !is.waiting && is.queue != "", now)
-		v.advisor.Look(was.queue)
+		v.advisor.MarkDirty(was.queue)
 	}
 	if is.queue != "" {
 		out.told = v.add(key, is) || out.told
 	}
 	if is.waiting {
 		v.ringer.Came(is.queue, work, now)
-		v.advisor.Look(is.queue)
+		v.advisor.MarkDirty(is.queue)
 		out.came = true
 	}
 	return out
@@ -341,7 +341,7 @@ func (v *view) add(key string, is need) (began bool) {
 	return is.waiting && l.waiting.Len() == 1
 }
 
-func (v *view) drop(key string, was need) (out turn) {
+func (v *view) drop(key string, was need) (out queueChange) {
 	if was.queue == "" {
 		return out
 	}

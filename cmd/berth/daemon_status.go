@@ -16,7 +16,7 @@ import (
 // statusReporter says how a daemon is: at /readyz, to systemd, and in the
 // log. One goroutine at a time uses it.
 type statusReporter struct {
-	face   *front.Front
+	face   *front.Server
 	serves bool // the face is the part's own once it is there
 	notify func(state string)
 	log    *zap.Logger

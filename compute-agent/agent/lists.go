@@ -10,7 +10,7 @@ import (
 )
 
 func (l *loop) readQueues(recs []wire.Record, end bool) {
-	l.clock.Hear(recs, l.o.Now())
+	l.clock.Observe(recs, l.o.Now())
 	for _, rec := range recs {
 		name := compute.QueueName(rec.Key)
 		if rec.Value == nil {
@@ -31,7 +31,7 @@ func (l *loop) readQueues(recs []wire.Record, end bool) {
 
 func (l *loop) readAdvice(recs []wire.Record, end bool) {
 	now := time.Now()
-	l.clock.Hear(recs, l.o.Now())
+	l.clock.Observe(recs, l.o.Now())
 	if end {
 		l.fetches.AdviceRead()
 	}

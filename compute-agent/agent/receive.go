@@ -25,7 +25,7 @@ func (l *loop) pulled(p wire.Pulled) {
 	if p.Record == nil {
 		return
 	}
-	l.clock.Hear([]wire.Record{*p.Record}, l.o.Now())
+	l.clock.Observe([]wire.Record{*p.Record}, l.o.Now())
 	if wire.LaterThan(*p.Record, l.o.Reads) {
 		// Some other host reads it: this one's agent is older, and was not known when it was written.
 		l.log.Warn("work of a later schema is left to others: upgrade this agent",

@@ -36,7 +36,7 @@ type stream struct {
 // readStream keeps what was read until the end is reached: a delete or a fence
 // behind a grant must be known before the grant is acted upon.
 func (l *loop) readStream(recs []wire.Record, end bool) {
-	l.clock.Hear(recs, l.o.Now())
+	l.clock.Observe(recs, l.o.Now())
 	l.stream.unread = append(l.stream.unread, recs...)
 	l.stream.ended = end
 	if end && l.stream.caughtUp {

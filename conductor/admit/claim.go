@@ -22,13 +22,13 @@ func (s *step) claim(e *entry, r compute.Report) {
 	case reason != nil:
 		deny := s.answer(compute.CommandDeny, r)
 		deny.Reason = reason
-		s.emit(Tell{Host: r.Host, Command: deny, Where: r.Fence < s.fences[r.Host]})
+		s.emit(Tell{Host: r.Host, Command: deny, WantOffset: r.Fence < s.fences[r.Host]})
 	case e.inst.State == compute.StateQueued:
 		s.change(e, func(inst *compute.Instance) {
 			inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
 			inst.Journal, inst.StartingAt, inst.PublishAt = r.Journal, s.at(), time.Time{}
 		})
-		s.hear(s.hosts[r.Host], r.Voice()) // perhaps it is the first that is here
+		s.noteVoice(s.hosts[r.Host], r.Voice()) // perhaps it is the first that is here
 	default:
 		s.regrant(e)
 	}
@@ -37,52 +37,52 @@ func (s *step) claim(e *entry, r compute.Report) {
 // refusal is why a claim is denied; nil if it is granted.
 func (s *step) refusal(e *entry, r compute.Report) *compute.Reason {
 	if e == nil {
-		return over(r, "no such instance")
+		return attemptOver(r, "no such instance")
 	}
 	inst := e.inst
 	switch inst.State {
 	case compute.StateQueued:
-		return s.offered(inst, r)
+		return s.refuseQueued(inst, r)
 	case compute.StateStarting, compute.StateActive:
-		if !holds(inst, r) {
-			return over(r, fmt.Sprintf("attempt %d is taken", inst.Attempt))
+		if !isHolder(inst, r) {
+			return attemptOver(r, fmt.Sprintf("attempt %d is taken", inst.Attempt))
 		}
 		return nil
 	case compute.StateError:
 		if inst.Reason != nil && inst.Reason.Code == compute.DeadlineExceeded {
 			return inst.Reason
 		}
-		return over(r, "it ended")
+		return attemptOver(r, "it ended")
 	}
 	return cancelled()
 }
 
-// offered says whether this host may have the attempt that waits. What it
+// refuseQueued says whether this host may have the attempt that waits. What it
 // claimed before it was declared dead it has destroyed, or never comes back to:
 // granted, that would wait for the next word of the operator.
-func (s *step) offered(inst *compute.Instance, r compute.Report) *compute.Reason {
+func (s *step) refuseQueued(inst *compute.Instance, r compute.Report) *compute.Reason {
 	switch {
 	case r.Attempt != inst.Attempt:
-		return over(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
+		return attemptOver(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
 	case len(s.view.Twins[r.Host]) > 0:
-		return over(r, twins(s.view.Twins[r.Host]))
+		return attemptOver(r, describeTwins(s.view.Twins[r.Host]))
 	case r.Fence < s.fences[r.Host]:
-		return over(r, "the host was declared dead after it had claimed this")
+		return attemptOver(r, "the host was declared dead after it had claimed this")
 	case pinned(inst) && inst.Boot.Host != r.Host:
-		return over(r, fmt.Sprintf("it is for host %s alone", inst.Boot.Host))
+		return attemptOver(r, fmt.Sprintf("it is for host %s alone", inst.Boot.Host))
 	case slices.Contains(inst.Boot.Avoid, r.Host):
-		return over(r, "the request avoids this host")
+		return attemptOver(r, "the request avoids this host")
 	}
 	return nil
 }
 
-func over(r compute.Report, detail string) *compute.Reason {
+func attemptOver(r compute.Report, detail string) *compute.Reason {
 	return &compute.Reason{Code: compute.AttemptOver, Host: r.Host, Attempt: r.Attempt, Detail: detail}
 }
 
 // regrant answers the holder's repeated claim: it has not heard its grant.
 func (s *step) regrant(e *entry) {
-	e.asking = false
+	e.confirmAsked = false
 	if e.inst.Confirm {
 		s.change(e, func(inst *compute.Instance) { inst.Confirm = false })
 		if e.inst.State == compute.StateStarting {
@@ -90,7 +90,7 @@ func (s *step) regrant(e *entry) {
 		}
 	}
 	s.emit(tell(e.inst, compute.CommandGrant, s.at()))
-	e.told = s.now
+	e.toldAt = s.now
 	s.reschedule(e)
 }
 

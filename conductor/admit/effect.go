@@ -20,11 +20,11 @@ type (
 	}
 
 	// Tell says something to one host. Published answers it if it is a
-	// CommandBuild, Landed if Where is set, nothing does otherwise.
+	// CommandBuild, CommandWritten if WantOffset is set, nothing does otherwise.
 	Tell struct {
-		Host    compute.HostID
-		Command compute.Command
-		Where   bool // where in the host's stream it lands must be known
+		Host       compute.HostID
+		Command    compute.Command
+		WantOffset bool // where in the host's stream it lands must be known
 	}
 
 	// AskStart wants to know up to where a queue's work is finished with;
@@ -44,7 +44,7 @@ func Effects(inst *compute.Instance, now time.Time) []Effect {
 	switch inst.State {
 	case compute.StateQueued:
 		if inst.PublishAt.IsZero() {
-			effects = append(effects, offer(inst, now))
+			effects = append(effects, buildEffect(inst, now))
 		}
 	case compute.StateStarting:
 		effects = append(effects, tell(inst, compute.CommandGrant, now))
@@ -76,8 +76,8 @@ func tell(inst *compute.Instance, op compute.CommandOp, now time.Time) Tell {
 	return Tell{Host: inst.Host, Command: c}
 }
 
-// offer is the work: in its queue, or to the one host the request names.
-func offer(inst *compute.Instance, now time.Time) Effect {
+// buildEffect is the work: in its queue, or to the one host the request names.
+func buildEffect(inst *compute.Instance, now time.Time) Effect {
 	build := compute.Build{
 		Instance: inst.ID, Project: inst.Project, Name: inst.Boot.Name, Attempt: inst.Attempt, Queue: inst.Queue,
 		Resources: inst.Resources, Required: inst.Required, Forbidden: inst.Forbidden,

@@ -20,40 +20,40 @@ type endings struct {
 	heap[*entry]
 }
 
-// trimmedAtOnce is how many records one step takes away at most. What is more
+// maxTrimmed is how many records one step takes away at most. What is more
 // than that goes with the next ones.
-const trimmedAtOnce = 1000
+const maxTrimmed = 1000
 
-// ended notes that an entry has ended.
-func (s *State) ended(e *entry) {
+// addEnded notes that an entry has ended.
+func (s *State) addEnded(e *entry) {
 	p := e.inst.Project
-	x := s.over[p]
+	x := s.endings[p]
 	if x == nil {
-		x = &endings{heap[*entry]{less: endedBefore, place: func(e *entry) *int { return &e.ending }}}
-		s.over[p] = x
+		x = &endings{heap[*entry]{less: endedBefore, index: func(e *entry) *int { return &e.endingIndex }}}
+		s.endings[p] = x
 	}
-	if x.fix(e); len(x.items) > s.opts.MostEnded {
-		s.crowded[p] = true
+	if x.fix(e); len(x.items) > s.opts.MaxEnded {
+		s.overLimit[p] = true
 	}
 }
 
-// revoked takes an entry out again, before its record changes or goes.
-func (s *State) revoked(e *entry) {
+// removeEnded takes an entry out again, before its record changes or goes.
+func (s *State) removeEnded(e *entry) {
 	p := e.inst.Project
-	x := s.over[p]
+	x := s.endings[p]
 	if x.remove(e); len(x.items) == 0 {
-		delete(s.over, p)
+		delete(s.endings, p)
 	}
-	if len(x.items) <= s.opts.MostEnded {
-		delete(s.crowded, p)
+	if len(x.items) <= s.opts.MaxEnded {
+		delete(s.overLimit, p)
 	}
 }
 
 // trim takes away the oldest of what is too much.
 func (s *step) trim() {
-	for _, p := range slices.Sorted(maps.Keys(s.crowded)) {
-		for s.crowded[p] && len(s.out.Removed) < trimmedAtOnce {
-			s.forget(s.over[p].top())
+	for _, p := range slices.Sorted(maps.Keys(s.overLimit)) {
+		for s.overLimit[p] && len(s.out.Removed) < maxTrimmed {
+			s.forget(s.endings[p].top())
 		}
 	}
 }

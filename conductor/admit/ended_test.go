@@ -57,7 +57,7 @@ func TestUserDataGoesWithTheInstance(t *testing.T) {
 // TestEndedOnesAreBounded: of each project the newest stay, with a takeover in between too.
 func TestEndedOnesAreBounded(t *testing.T) {
 	opts := Defaults()
-	opts.MostEnded = 3
+	opts.MaxEnded = 3
 	c := fresh(t)
 	c.State = New(opts)
 	now := epoch
@@ -85,7 +85,7 @@ func TestEndedOnesAreBounded(t *testing.T) {
 	c.refuse("p", 7, now)
 	there(3, 5, 6, 7)
 	// The next owner keeps fewer: all that is too much goes with whatever it hears first.
-	opts.MostEnded = 1
+	opts.MaxEnded = 1
 	next := fresh(t)
 	next.State = New(opts)
 	for _, inst := range c.last {
@@ -106,7 +106,7 @@ func TestEndedOnesAreBounded(t *testing.T) {
 func TestManyThatEndedGoPiecemeal(t *testing.T) {
 	opts := Defaults()
 	s := New(opts)
-	for n := range 2*trimmedAtOnce + 100 {
+	for n := range 2*maxTrimmed + 100 {
 		s.Load(
 			&compute.Instance{
 				ID: long(fmt.Sprint(n)), Project: "p", State: compute.StateError, Version: 1, EndedAt: epoch,
@@ -114,12 +114,12 @@ func TestManyThatEndedGoPiecemeal(t *testing.T) {
 			catalog(), epoch,
 		)
 	}
-	s.opts.MostEnded = 50
+	s.opts.MaxEnded = 50
 	for _, e := range s.instances {
-		s.ended(e)
+		s.addEnded(e)
 		break
 	}
-	for _, want := range []int{trimmedAtOnce, trimmedAtOnce, 50, 0} {
+	for _, want := range []int{maxTrimmed, maxTrimmed, 50, 0} {
 		if out := s.Step(HostsRead{}, catalog(), epoch); len(out.Removed) != want {
 			t.Errorf("%d are forgotten, want %d", len(out.Removed), want)
 		}
@@ -132,7 +132,7 @@ func TestManyThatEndedGoPiecemeal(t *testing.T) {
 // TestEndedAtOnceGoInOrder: of those that ended at the same time the first goes first.
 func TestEndedAtOnceGoInOrder(t *testing.T) {
 	opts := Defaults()
-	opts.MostEnded = 3
+	opts.MaxEnded = 3
 	c := fresh(t)
 	c.State = New(opts)
 	for n := 1; n <= 9; n++ {

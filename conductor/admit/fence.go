@@ -11,23 +11,24 @@ import "github.com/berth-project/berth/pkg/compute"
 // publisher. So what such an epoch decided is looked at again: whatever is
 // written into the stream now lies behind all that this epoch can mean.
 //
-//	fence or claim ──▶ decided by the epoch ──▶ Tell{Where} ──▶ Landed: an epoch beyond that is none
+//	fence or claim ──▶ decided by the epoch ──▶ Tell{WantOffset} ──▶ CommandWritten:
+//	                                                an epoch beyond that is none
 
-// where finds out how long the stream of an instance's host is: by saying to it
+// askStreamEnd finds out how long the stream of an instance's host is: by saying to it
 // what changes nothing there.
-func (s *step) where(e *entry) {
+func (s *step) askStreamEnd(e *entry) {
 	op := compute.CommandDelete
 	if running(e.inst) {
 		op = compute.CommandConfirm
 	}
 	about := tell(e.inst, op, s.at())
-	about.Where = true
+	about.WantOffset = true
 	s.emit(about)
 }
 
-// landed hears how long a host's stream is, and takes back what epochs behind
+// streamEnd hears how long a host's stream is, and takes back what epochs behind
 // its end have decided.
-func (s *step) landed(in Landed) {
+func (s *step) streamEnd(in CommandWritten) {
 	last := compute.FenceEpoch(max(in.Offset, 0))
 	if s.fences[in.Host] > last {
 		delete(s.fences, in.Host)
@@ -37,9 +38,9 @@ func (s *step) landed(in Landed) {
 		return
 	}
 	for _, e := range sorted(h.instances) {
-		op := e.spared
-		if e.spared = compute.OpNone; op != compute.OpNone && e.inst.Fence > last {
-			s.die(e, in.Host, op)
+		op := e.sparedFrom
+		if e.sparedFrom = compute.OpNone; op != compute.OpNone && e.inst.Fence > last {
+			s.loseInstance(e, in.Host, op)
 		}
 	}
 }

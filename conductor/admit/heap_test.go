@@ -15,7 +15,7 @@ type weight struct{ n, place int }
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := heap[*weight]{
-			less: func(a, b *weight) bool { return a.n < b.n }, place: func(w *weight) *int { return &w.place },
+			less: func(a, b *weight) bool { return a.n < b.n }, index: func(w *weight) *int { return &w.place },
 		}
 		all := make([]weight, rapid.SampledFrom([]int{8, 40}).Draw(t, "items"))
 		in := map[*weight]bool{}

@@ -9,9 +9,9 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// countSilence begins to count: before the hosts topic was read to its end,
+// startSilence begins to count: before the hosts topic was read to its end,
 // that nothing was heard means nothing.
-func (s *step) countSilence() {
+func (s *step) startSilence() {
 	if s.hostsRead {
 		return
 	}
@@ -21,12 +21,12 @@ func (s *step) countSilence() {
 		if !h.since.IsZero() {
 			h.since = s.now
 		}
-		s.expect(h)
+		s.scheduleSilence(h)
 	}
 }
 
-// expect sets the timer of a host's silence.
-func (s *State) expect(h *host) {
+// scheduleSilence sets the timer of a host's silence.
+func (s *State) scheduleSilence(h *host) {
 	if s.hostsRead && !h.silent {
 		s.schedule(&h.timer, h.heard.Add(s.opts.SilentAfter))
 	}
@@ -38,44 +38,44 @@ func (h *host) fire(s *step, until time.Time) {
 		return // its last instance has ended in this very tick
 	}
 	h.silent = !h.heard.Add(s.opts.SilentAfter).After(until)
-	s.expect(h)
+	s.scheduleSilence(h)
 }
 
-// heard takes note of a sign of life. Nothing here moves an instance: a host
+// hostHeard takes note of a sign of life. Nothing here moves an instance: a host
 // that comes back is told again what it should do and asked what it has.
-func (s *step) heard(id compute.HostID, by compute.Voice) {
+func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
 	h := s.hosts[id]
 	if h == nil {
 		return
 	}
-	s.rival(h)
-	forgot := by.Journal != "" && h.journal != "" && by.Journal != h.journal && !s.speaks(h, by.Journal)
-	switch back := s.alive(h, by); {
+	s.noteTwins(h)
+	forgot := by.Journal != "" && h.journal != "" && by.Journal != h.journal && !s.heardLately(h, by.Journal)
+	switch back := s.markAlive(h, by); {
 	case forgot:
 		s.confirmAll(h, true)
 	case back:
-		s.back(h)
+		s.afterSilence(h)
 	}
 }
 
-// spoke takes note of a report. Which journal the host runs with is said by its
+// reportHeard takes note of a report. Which journal the host runs with is said by its
 // beacons and by its hello.
-func (s *step) spoke(r compute.Report) {
+func (s *step) reportHeard(r compute.Report) {
 	h := s.hosts[r.Host]
 	if h == nil {
 		return
 	}
-	if s.alive(h, compute.Voice{}) {
-		s.back(h)
+	if s.markAlive(h, compute.Voice{}) {
+		s.afterSilence(h)
 	}
-	s.hear(h, r.Voice())
+	s.noteVoice(h, r.Voice())
 }
 
-// back has a host that was silent told again what it should do, and asked.
-func (s *step) back(h *host) {
+// afterSilence has a host that was silent told again what it should do, and asked.
+func (s *step) afterSilence(h *host) {
 	for _, e := range sorted(h.instances) {
-		e.asking = running(e.inst)
-		s.retell(e)
+		e.confirmAsked = running(e.inst)
+		s.repeatCommands(e)
 	}
 }
 
@@ -83,20 +83,20 @@ func (s *step) back(h *host) {
 // it has missed whatever was said before.
 func (s *step) hello(id compute.HostID, by compute.Voice) {
 	if h := s.hosts[id]; h != nil {
-		s.alive(h, by)
+		s.markAlive(h, by)
 		s.confirmAll(h, true)
 	}
 }
 
-// alive ends a silence; it says whether there was one.
-func (s *step) alive(h *host, by compute.Voice) (back bool) {
+// markAlive ends a silence; it says whether there was one.
+func (s *step) markAlive(h *host, by compute.Voice) (back bool) {
 	back = h.silent
 	if h.heard, h.silent = s.now, false; back {
-		s.expect(h)
+		s.scheduleSilence(h)
 	}
 	if by.Journal != "" {
 		h.journal = by.Journal
-		s.hear(h, by)
+		s.noteVoice(h, by)
 	}
 	return back
 }
@@ -113,11 +113,11 @@ func (s *step) confirmAll(h *host, forgot bool) {
 		if running(e.inst) && (!e.inst.Confirm || forgot && reboots(e.inst)) {
 			s.change(e, func(inst *compute.Instance) {
 				if inst.Confirm = true; forgot {
-					s.neverAgain(inst)
+					s.failReboot(inst)
 				}
 			})
 		} else {
-			s.retell(e)
+			s.repeatCommands(e)
 		}
 	}
 }
@@ -126,9 +126,9 @@ func reboots(inst *compute.Instance) bool {
 	return inst.Command != nil && inst.Command.Op == compute.OpReboot
 }
 
-// neverAgain answers a reboot that a host without memory may have done: it is
+// failReboot answers a reboot that a host without memory may have done: it is
 // done at most once.
-func (s *step) neverAgain(inst *compute.Instance) {
+func (s *step) failReboot(inst *compute.Instance) {
 	if c := inst.Command; reboots(inst) {
 		inst.Command = nil
 		inst.Answer = &compute.PowerAnswer{
@@ -151,19 +151,19 @@ func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.F
 	}
 	var spared *entry
 	for _, e := range sorted(h.instances) {
-		if !outlives(e.inst, fence) {
-			s.die(e, id, op)
+		if !claimedSince(e.inst, fence) {
+			s.loseInstance(e, id, op)
 		} else if e.inst.Fence > fence {
-			spared, e.spared = e, op
+			spared, e.sparedFrom = e, op
 		}
 	}
 	if spared != nil {
-		s.where(spared)
+		s.askStreamEnd(spared)
 	}
 }
 
-// die loses what a dead host has.
-func (s *step) die(e *entry, id compute.HostID, op compute.RequestOp) {
+// loseInstance loses what a dead host has.
+func (s *step) loseInstance(e *entry, id compute.HostID, op compute.RequestOp) {
 	if running(e.inst) {
 		// Should it come back all the same, this is the word that it must not run it.
 		s.emit(tell(e.inst, compute.CommandDelete, s.at()))
@@ -171,10 +171,10 @@ func (s *step) die(e *entry, id compute.HostID, op compute.RequestOp) {
 	s.loseHost(e, id, op)
 }
 
-// outlives says whether a fence does not touch what the host has: it claimed it
+// claimedSince says whether a fence does not touch what the host has: it claimed it
 // after it had destroyed all that it had before. A fence without an epoch
 // touches everything.
-func outlives(inst *compute.Instance, fence compute.FenceEpoch) bool {
+func claimedSince(inst *compute.Instance, fence compute.FenceEpoch) bool {
 	return fence != 0 && inst.Fence >= fence
 }
 

@@ -50,9 +50,9 @@ type (
 		Offset   int64 // Delivered only
 	}
 
-	// Landed says where in a host's stream a Tell was written whose Where is set.
+	// CommandWritten says where in a host's stream a Tell with WantOffset was written.
 	// One that was not written answers nothing.
-	Landed struct {
+	CommandWritten struct {
 		Host   compute.HostID
 		Offset int64
 	}
@@ -71,15 +71,15 @@ const (
 	Undelivered                // nobody knows; it is published again later
 )
 
-func (Requested) input()     {}
-func (Reported) input()      {}
-func (HostHeard) input()     {}
-func (HostsRead) input()     {}
-func (QueueStart) input()    {}
-func (QueuesChanged) input() {}
-func (Published) input()     {}
-func (Landed) input()        {}
-func (Tick) input()          {}
+func (Requested) input()      {}
+func (Reported) input()       {}
+func (HostHeard) input()      {}
+func (HostsRead) input()      {}
+func (QueueStart) input()     {}
+func (QueuesChanged) input()  {}
+func (Published) input()      {}
+func (CommandWritten) input() {}
+func (Tick) input()           {}
 
 // Output is what one input led to. What it points to is not changed later, and
 // the caller must not change it.

@@ -131,7 +131,7 @@ func (c *checked) verifyIndexes() {
 		if inst.State.Counts() {
 			used[inst.Project] = used[inst.Project].Plus(inst.Resources).Plus(compute.Resources{compute.Instances: 1})
 		}
-		if h := place(inst); h != "" {
+		if h := hostOf(inst); h != "" {
 			there[h]++
 			if c.hosts[h] == nil || !c.hosts[h].instances[e] {
 				c.t.Fatalf("%s is not found under host %s", id, h)
@@ -153,12 +153,12 @@ func (c *checked) verifyIndexes() {
 			ended[inst.Project]++
 		}
 	}
-	for p, x := range c.over {
+	for p, x := range c.endings {
 		if len(x.items) != ended[p] {
 			c.t.Fatalf("of %s %d have ended, and %d are known", p, ended[p], len(x.items))
 		}
-		if len(x.items) == 0 || c.crowded[p] != (len(x.items) > c.opts.MostEnded) {
-			c.t.Fatalf("of %s %d have ended, crowded: %t", p, len(x.items), c.crowded[p])
+		if len(x.items) == 0 || c.overLimit[p] != (len(x.items) > c.opts.MaxEnded) {
+			c.t.Fatalf("of %s %d have ended, crowded: %t", p, len(x.items), c.overLimit[p])
 		}
 	}
 	for id, h := range c.hosts {
@@ -171,7 +171,7 @@ func (c *checked) verifyIndexes() {
 func (c *checked) verifyTimer(e *entry) {
 	c.t.Helper()
 	due := c.next(e)
-	if e.timer.place == 0 {
+	if e.timer.index == 0 {
 		if !due.IsZero() && !c.silenced(e) {
 			c.t.Fatalf("%s %s has no timer, but something is due at %v", e.inst.State, e.inst.ID, due)
 		}

@@ -20,7 +20,7 @@ func TestOldPublicationsAreNoNews(t *testing.T) {
 	}
 	s.tell(t, "boot 1\nsent 1 failed\n+40s") // it is published again
 	landed(Published{Attempt: 1, At: epoch}, pending)
-	landed(Published{Attempt: 1, At: epoch.Add(Defaults().LostAfter)}, known)
+	landed(Published{Attempt: 1, At: epoch.Add(Defaults().RepublishAfter)}, known)
 	again := s.now
 	s.tell(t, "claim 1 host=h1\nfence host=h1") // at once
 	landed(Published{Attempt: 1, At: again}, pending)

@@ -11,43 +11,45 @@ import (
 // Options are the protocol's times and bounds. All must be positive.
 type Options struct {
 	RetryFirst      time.Duration // before the second attempt is published; doubles with each failure …
-	RetryMost       time.Duration // … up to this
+	RetryMax        time.Duration // … up to this
 	NoCapacityAfter time.Duration // on_no_capacity fail: unclaimed this long is an error
-	LostAfter       time.Duration // unclaimed this long, work may be lost; doubles with each publication …
-	LostMost        time.Duration // … up to this
+	RepublishAfter  time.Duration // unclaimed this long, work may be lost; doubles with each publication …
+	RepublishMax    time.Duration // … up to this
 	AskEvery        time.Duration // how often at most one queue's start offset is asked
 	RepeatEvery     time.Duration // how often an unanswered command is said again
 	SilentAfter     time.Duration // a host not heard this long is silent
 	// an agent not heard this long has perhaps been started again: it says so twice as often
 	QuietAfter time.Duration
 	KeepEnded  time.Duration // a deleted or failed record stays this long; at least the retention of requests
-	MostEnded  int           // of a project as many that have ended stay, the newest
+	MaxEnded   int           // of a project as many that have ended stay, the newest
 }
 
 // Defaults are the times of the protocol.
 func Defaults() Options {
 	return Options{
 		RetryFirst:      time.Second,
-		RetryMost:       30 * time.Second,
+		RetryMax:        30 * time.Second,
 		NoCapacityAfter: 10 * time.Second,
-		LostAfter:       30 * time.Second,
-		LostMost:        5 * time.Minute,
+		RepublishAfter:  30 * time.Second,
+		RepublishMax:    5 * time.Minute,
 		QuietAfter:      compute.SilentAfter / 2,
 		AskEvery:        10 * time.Second,
 		RepeatEvery:     15 * time.Second,
 		SilentAfter:     compute.SilentAfter,
 		KeepEnded:       15 * 24 * time.Hour,
-		MostEnded:       10_000,
+		MaxEnded:        10_000,
 	}
 }
 
 // retry is how long the work waits after that many failures, from 1.
 func (o Options) retry(failures int) time.Duration {
-	return double(o.RetryFirst, failures-1, o.RetryMost)
+	return double(o.RetryFirst, failures-1, o.RetryMax)
 }
 
-// lost is how long a publication may go unclaimed after that many earlier ones.
-func (o Options) lost(again int) time.Duration { return double(o.LostAfter, again, o.LostMost) }
+// republish is how long a publication may go unclaimed after that many earlier ones.
+func (o Options) republish(again int) time.Duration {
+	return double(o.RepublishAfter, again, o.RepublishMax)
+}
 
 func double(d time.Duration, times int, most time.Duration) time.Duration {
 	for ; times > 0 && d < most; times-- {

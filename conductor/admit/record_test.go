@@ -161,10 +161,10 @@ func TestLoadDropsUserDataOfTheEnded(t *testing.T) {
 // TestPausesAreBounded: however often something failed.
 func TestPausesAreBounded(t *testing.T) {
 	o := Defaults()
-	if got := o.retry(1000); got != o.RetryMost {
+	if got := o.retry(1000); got != o.RetryMax {
 		t.Errorf("after 1000 failures it waits %s", got)
 	}
-	if got := o.lost(1000); got != o.LostMost {
+	if got := o.republish(1000); got != o.RepublishMax {
 		t.Errorf("after 1000 publications it waits %s", got)
 	}
 }

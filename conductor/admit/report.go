@@ -23,43 +23,43 @@ func (s *step) report(r compute.Report) {
 		s.hello(r.Host, r.Voice())
 		return
 	}
-	s.spoke(r)
+	s.reportHeard(r)
 	e := s.find(r.Project, r.Instance)
 	switch {
 	case r.Op == compute.ReportClaim:
 		s.claim(e, r)
 	case r.Op == compute.ReportPinned:
 		s.pinnedRefused(e, r)
-	case e != nil && holds(e.inst, r):
-		s.matched(e, r)
+	case e != nil && isHolder(e.inst, r):
+		s.fromHolder(e, r)
 	case r.Op == compute.ReportStarted:
 		s.unexpected(e, r)
 	}
 }
 
-// holds says whether the report is from the host that has the instance now, about
+// isHolder says whether the report is from the host that has the instance now, about
 // the attempt and claim it has it by.
-func holds(inst *compute.Instance, r compute.Report) bool {
+func isHolder(inst *compute.Instance, r compute.Report) bool {
 	return inst.State.OnHost() && inst.Host == r.Host && inst.Attempt == r.Attempt && inst.Claim == r.Claim
 }
 
-// matched hears the one host that may have the machine.
+// fromHolder hears the one host that may have the machine.
 //
 //	           started     changed   failed           returned      gone
 //	starting   active      –         next attempt     next attempt  next attempt
 //	active     (confirms)  power     error            error         error
 //	deleting   –           –         deleted          deleted       deleted
-func (s *step) matched(e *entry, r compute.Report) {
+func (s *step) fromHolder(e *entry, r compute.Report) {
 	state := e.inst.State
 	if due := s.countsFrom(e, r); !due.IsZero() && absent(r.Op) {
-		e.remember(r)
+		e.keepEarlyFailure(r)
 		s.askAgain(e, due)
 		return
 	}
-	r = e.remembered(r)
+	r = e.withEarlyFailure(r)
 	switch r.Op {
 	case compute.ReportStarted, compute.ReportChanged:
-		s.runs(e, r)
+		s.machineThere(e, r)
 	case compute.ReportFailed, compute.ReportGone, compute.ReportReturned:
 		switch {
 		case state == compute.StateDeleting:
@@ -73,13 +73,13 @@ func (s *step) matched(e *entry, r compute.Report) {
 	}
 }
 
-// runs hears that the machine is there, and what it does.
-func (s *step) runs(e *entry, r compute.Report) {
+// machineThere hears that the machine is there, and what it does.
+func (s *step) machineThere(e *entry, r compute.Report) {
 	starting := e.inst.State == compute.StateStarting && r.Op == compute.ReportStarted
 	if !starting && e.inst.State != compute.StateActive {
 		return
 	}
-	e.asking = false
+	e.confirmAsked = false
 	if due := s.countsFrom(e, r); !due.IsZero() && r.Op == compute.ReportStarted {
 		defer s.askAgain(e, due)
 	}
@@ -100,7 +100,7 @@ func (s *step) runs(e *entry, r compute.Report) {
 		}
 	}
 	if next.State == e.inst.State && next.Confirm == e.inst.Confirm && next.Journal == e.inst.Journal &&
-		next.Power == e.inst.Power && next.Command == e.inst.Command && same(next.Stopped, e.inst.Stopped) {
+		next.Power == e.inst.Power && next.Command == e.inst.Command && sameReason(next.Stopped, e.inst.Stopped) {
 		s.reschedule(e)
 		return
 	}
@@ -119,10 +119,10 @@ func stopped(r compute.Report) *compute.Reason {
 	return r.Stopped
 }
 
-func same(a, b *compute.Reason) bool { return a == b || a != nil && b != nil && *a == *b }
+func sameReason(a, b *compute.Reason) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// off forgets what a host said of a machine that is not there any more.
-func off(inst *compute.Instance) { inst.Power, inst.Stopped = compute.PowerUnknown, nil }
+// clearPower forgets what a host said of a machine that is not there any more.
+func clearPower(inst *compute.Instance) { inst.Power, inst.Stopped = compute.PowerUnknown, nil }
 
 func answers(r compute.Report, c *compute.PowerCommand) bool {
 	return c != nil && r.Op == compute.ReportChanged && (r.Version == c.Version || r.Command == c.Command)
@@ -147,7 +147,9 @@ func (s *step) failedAttempt(e *entry, f compute.Failure) {
 	switch {
 	case !f.Class.Retryable():
 	case over:
-		reason = &compute.Reason{Code: compute.AttemptsExhausted, Attempt: f.Attempt, Detail: each(failures)}
+		reason = &compute.Reason{
+			Code: compute.AttemptsExhausted, Attempt: f.Attempt, Detail: describeFailures(failures),
+		}
 	default:
 		s.change(e, func(inst *compute.Instance) {
 			requeue(inst, s.at().Add(s.opts.retry(len(failures))))
@@ -158,8 +160,8 @@ func (s *step) failedAttempt(e *entry, f compute.Failure) {
 	s.endWith(e, reason, failures)
 }
 
-// each is every host's reason in one sentence, each said once.
-func each(failures []compute.Failure) string {
+// describeFailures is every host's reason in one sentence, each said once.
+func describeFailures(failures []compute.Failure) string {
 	type said struct {
 		host    compute.HostID
 		message string
@@ -200,7 +202,7 @@ func requeue(inst *compute.Instance, publish time.Time) {
 	inst.State, inst.Attempt, inst.PublishAt = compute.StateQueued, inst.Attempt+1, publish
 	inst.Host, inst.Claim, inst.Fence, inst.Journal, inst.StartingAt = "", "", 0, "", time.Time{}
 	inst.Command, inst.Answer, inst.Confirm = nil, nil, false
-	off(inst)
+	clearPower(inst)
 }
 
 // unexpected answers a machine that should not be: its delete, by the attempt

@@ -115,7 +115,7 @@ func (s *step) deleted(e *entry, reason *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
 		inst.PublishAt, inst.Boot.UserData = time.Time{}, nil
-		off(inst)
+		clearPower(inst)
 	})
 }
 

@@ -130,7 +130,7 @@ func (s *story) do(t *testing.T, line string) []string {
 	case "sent":
 		return s.sent(a)
 	case "landed":
-		return s.hear(Landed{Host: compute.HostID(a.bare[0]), Offset: number(t, a.bare[1])})
+		return s.hear(CommandWritten{Host: compute.HostID(a.bare[0]), Offset: number(t, a.bare[1])})
 	case "starts":
 		return s.hear(QueueStart{Queue: compute.QueueName(a.bare[0]), Start: number(t, a.bare[1])})
 	case "list", "close", "drop", "withdraw":
@@ -238,7 +238,7 @@ func (s *story) effect(effect Effect) string {
 		if c.Power != nil {
 			text += fmt.Sprintf(" %s %s version %d", c.Power.Op, brief(c.Power.Command), c.Power.Version)
 		}
-		if effect.Where {
+		if effect.WantOffset {
 			text += ", where?"
 		}
 		if c.Build != nil {

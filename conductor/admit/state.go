@@ -22,8 +22,8 @@ type State struct {
 	fences    map[compute.HostID]compute.FenceEpoch // the last heard of here; begun anew with every load
 	queues    map[compute.QueueName]*queue
 	usage     *quota.Index
-	over      map[compute.Project]*endings
-	crowded   map[compute.Project]bool // have more that have ended than are kept
+	endings   map[compute.Project]*endings
+	overLimit map[compute.Project]bool // have more that have ended than are kept
 	timers    heap[*timer]
 	made      uint64 // timers made so far
 	hostsRead bool
@@ -39,9 +39,9 @@ func New(opts Options) *State {
 		fences:    map[compute.HostID]compute.FenceEpoch{},
 		queues:    map[compute.QueueName]*queue{},
 		usage:     quota.NewIndex(),
-		over:      map[compute.Project]*endings{},
-		crowded:   map[compute.Project]bool{},
-		timers:    heap[*timer]{less: sooner, place: func(t *timer) *int { return &t.place }},
+		endings:   map[compute.Project]*endings{},
+		overLimit: map[compute.Project]bool{},
+		timers:    heap[*timer]{less: sooner, index: func(t *timer) *int { return &t.index }},
 	}
 }
 
@@ -49,14 +49,14 @@ func New(opts Options) *State {
 type entry struct {
 	inst *compute.Instance // replaced, never changed
 	timer
-	ending int // in endings
+	endingIndex int // in endings
 	// Begun anew with every load:
-	pub    *publication // queued; nil in any other state
-	told   time.Time    // when its host was last told what it should do
-	asking bool         // its host came back from silence and was asked to confirm
+	pub          *publication // queued; nil in any other state
+	toldAt       time.Time    // when its host was last told what it should do
+	confirmAsked bool         // its host came back from silence and was asked to confirm
 	// the word that its epoch kept from it, until it is known whether there can be such an epoch
-	spared compute.RequestOp
-	early  *compute.Report // why its start failed, said before that counted; an agent says it once
+	sparedFrom   compute.RequestOp
+	earlyFailure *compute.Report // why its start failed, said before that counted; an agent says it once
 }
 
 // host is a host that has instances here, or that pinned work waits for.
@@ -66,12 +66,12 @@ type host struct {
 	instances map[*entry]bool
 	journal   compute.JournalID           // as last heard; empty: not heard yet
 	voices    map[compute.Voice]time.Time // when each process that speaks for it was last heard
-	rivals    map[compute.Voice]bool      // processes that spoke for it at the same time
+	twins     map[compute.Voice]bool      // processes that spoke for it at the same time
 	// when what is here is asked about again, for its last answer did not count; see countsFrom
-	again  map[*entry]time.Time
-	since  time.Time // from when on voices are complete; zero: they are
-	heard  time.Time // the last sign of life, or when it began to matter here
-	silent bool
+	askAgainAt map[*entry]time.Time
+	since      time.Time // from when on voices are complete; zero: they are
+	heard      time.Time // the last sign of life, or when it began to matter here
+	silent     bool
 }
 
 // Load puts one record in, as read from the log. It must be there only once, and
@@ -81,15 +81,15 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 		inst.Boot.UserData = nil // in records of before
 	}
 	e := s.newEntry()
-	e.told = now
+	e.toldAt = now
 	s.replace(e, inst, now)
-	if h := s.hosts[place(inst)]; h != nil {
+	if h := s.hosts[hostOf(inst)]; h != nil {
 		h.since = now
 	}
 	if inst.State == compute.StateQueued && inst.PublishAt.IsZero() {
 		e.pub.state, e.pub.at = unknown, now
 		if !pinned(inst) && !view.listed(inst.Queue) {
-			s.hold(e)
+			s.awaitQueue(e)
 		}
 	}
 	s.reschedule(e)
@@ -100,7 +100,7 @@ func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 func (s *State) Resend(id compute.InstanceID, view View, now time.Time) Output {
 	st := &step{State: s, view: view, now: now}
 	if e := s.instances[id]; e != nil {
-		st.follow(e)
+		st.emitEffects(e)
 	}
 	return st.done()
 }
@@ -138,15 +138,15 @@ func (s *State) newEntry() *entry {
 func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 	old := e.inst
 	if old != nil && old.State.Ended() {
-		s.revoked(e)
+		s.removeEnded(e)
 	}
 	if old != nil && (next == nil || next.State != old.State) {
 		s.unpublish(e)
 		e.pub = nil
-		e.asking = false // it was about what is over
+		e.confirmAsked = false // it was about what is over
 	}
 	if old != nil && next != nil && next.Attempt != old.Attempt {
-		e.spared = compute.OpNone
+		e.sparedFrom = compute.OpNone
 	}
 	s.usage.Replace(old, next)
 	e.inst = next
@@ -155,9 +155,9 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 		if next.State == compute.StateQueued && e.pub == nil {
 			e.pub = &publication{}
 		}
-		s.enter(e, now)
+		s.joinHost(e, now)
 		if next.State.Ended() {
-			s.ended(e)
+			s.addEnded(e)
 		}
 	}
 	if old == nil {
@@ -167,14 +167,14 @@ func (s *State) replace(e *entry, next *compute.Instance, now time.Time) {
 		delete(s.instances, old.ID)
 		s.schedule(&e.timer, time.Time{})
 	}
-	if next == nil || place(next) != place(old) {
-		s.leave(place(old), e)
+	if next == nil || hostOf(next) != hostOf(old) {
+		s.leaveHost(hostOf(old), e)
 	}
 }
 
-// place is the host an instance concerns: that which has it, or that which
+// hostOf is the host an instance concerns: that which has it, or that which
 // pinned work waits for; empty if none.
-func place(inst *compute.Instance) compute.HostID {
+func hostOf(inst *compute.Instance) compute.HostID {
 	switch {
 	case inst.State.OnHost():
 		return inst.Host
@@ -184,8 +184,8 @@ func place(inst *compute.Instance) compute.HostID {
 	return ""
 }
 
-func (s *State) enter(e *entry, now time.Time) {
-	id := place(e.inst)
+func (s *State) joinHost(e *entry, now time.Time) {
+	id := hostOf(e.inst)
 	if id == "" {
 		return
 	}
@@ -194,19 +194,19 @@ func (s *State) enter(e *entry, now time.Time) {
 		h = &host{id: id, instances: map[*entry]bool{}, heard: now, voices: map[compute.Voice]time.Time{}}
 		h.timer = s.newTimer(h)
 		s.hosts[id] = h
-		s.expect(h)
+		s.scheduleSilence(h)
 	}
 	h.instances[e] = true
 }
 
-// leave keeps no host that has nothing here: when something comes to it again,
+// leaveHost keeps no host that has nothing here: when something comes to it again,
 // that is a sign of life of its own.
-func (s *State) leave(id compute.HostID, e *entry) {
+func (s *State) leaveHost(id compute.HostID, e *entry) {
 	h := s.hosts[id]
 	if h == nil {
 		return
 	}
-	delete(h.again, e)
+	delete(h.askAgainAt, e)
 	if delete(h.instances, e); len(h.instances) == 0 {
 		s.schedule(&h.timer, time.Time{})
 		delete(s.hosts, id)

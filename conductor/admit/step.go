@@ -25,17 +25,17 @@ func (s *State) Step(in Input, view View, now time.Time) Output {
 	case Reported:
 		st.report(in.Report)
 	case HostHeard:
-		st.heard(in.Host, in.Voice)
+		st.hostHeard(in.Host, in.Voice)
 	case HostsRead:
-		st.countSilence()
+		st.startSilence()
 	case QueueStart:
-		st.passed(in.Queue, in.Start)
+		st.startMoved(in.Queue, in.Start)
 	case QueuesChanged:
-		st.release(in.Queues)
+		st.releaseListed(in.Queues)
 	case Published:
 		st.published(in)
-	case Landed:
-		st.landed(in)
+	case CommandWritten:
+		st.streamEnd(in)
 	case Tick:
 		st.tick(in.Until)
 	}
@@ -85,17 +85,17 @@ func (s *step) write(e *entry, next *compute.Instance) {
 	s.shared.Instance(next)
 	s.replace(e, next, s.now)
 	s.out.Changed = append(s.out.Changed, next)
-	s.follow(e)
+	s.emitEffects(e)
 }
 
-// follow emits what follows from the record as it is, and sets its timer. Work
-// for a queue that is not listed is held until it is.
-func (s *step) follow(e *entry) {
+// emitEffects emits what follows from the record as it is, and sets its timer. Work
+// for a queue that is not listed awaits that.
+func (s *step) emitEffects(e *entry) {
 	for _, effect := range Effects(e.inst, s.at()) {
 		switch effect := effect.(type) {
 		case Publish:
 			if !s.view.listed(effect.Queue) {
-				s.hold(e)
+				s.awaitQueue(e)
 				continue
 			}
 			s.unpublish(e)
@@ -104,20 +104,20 @@ func (s *step) follow(e *entry) {
 			if effect.Command.Op == compute.CommandBuild {
 				e.pub.state, e.pub.at = unknown, s.at()
 			}
-			e.told = s.now
+			e.toldAt = s.now
 		}
 		s.emit(effect)
 	}
 	s.reschedule(e)
 }
 
-// retell says again what the record stands for, and asks again what is still
+// repeatCommands says again what the record stands for, and asks again what is still
 // to be confirmed.
-func (s *step) retell(e *entry) {
-	s.follow(e)
-	if e.asking && !e.inst.Confirm {
+func (s *step) repeatCommands(e *entry) {
+	s.emitEffects(e)
+	if e.confirmAsked && !e.inst.Confirm {
 		s.emit(tell(e.inst, compute.CommandConfirm, s.at()))
-		e.told = s.now
+		e.toldAt = s.now
 		s.reschedule(e)
 	}
 }
@@ -138,6 +138,6 @@ func (s *step) endWith(e *entry, reason *compute.Reason, failures []compute.Fail
 		inst.State, inst.Reason, inst.Failures, inst.EndedAt = compute.StateError, reason, failures, s.at()
 		inst.Command, inst.Confirm, inst.PublishAt = nil, false, time.Time{}
 		inst.Boot.UserData = nil
-		off(inst)
+		clearPower(inst)
 	})
 }

@@ -14,7 +14,7 @@ import (
 type timer struct {
 	due   time.Time
 	made  uint64 // of two due at once, the older goes first
-	place int
+	index int
 	owner interface {
 		// fire does what is due at until; it sets the timer anew if more will be.
 		fire(s *step, until time.Time)
@@ -63,12 +63,12 @@ func (s *State) next(e *entry) time.Time {
 	inst := e.inst
 	switch {
 	case inst.State == compute.StateQueued:
-		return earliest(inst.Deadline, s.noCapacity(inst), inst.PublishAt, s.again(e))
+		return earliest(inst.Deadline, s.noCapacity(inst), inst.PublishAt, s.republishAt(e))
 	case inst.State.Ended():
 		return endedAt(inst).Add(s.opts.KeepEnded)
 	case s.unanswered(e):
-		repeat := e.told.Add(s.opts.RepeatEvery)
-		if again := s.hosts[inst.Host].again[e]; again.After(e.told) {
+		repeat := e.toldAt.Add(s.opts.RepeatEvery)
+		if again := s.hosts[inst.Host].askAgainAt[e]; again.After(e.toldAt) {
 			return earliest(repeat, again)
 		}
 		return repeat
@@ -96,7 +96,7 @@ func (s *State) unanswered(e *entry) bool {
 	if h := s.hosts[inst.Host]; h == nil || h.silent {
 		return false
 	}
-	return inst.State != compute.StateActive || inst.Command != nil || inst.Confirm || e.asking
+	return inst.State != compute.StateActive || inst.Command != nil || inst.Confirm || e.confirmAsked
 }
 
 // fire does the first thing that is due; one is enough, since each either
@@ -112,25 +112,25 @@ func (e *entry) fire(s *step, until time.Time) {
 		}
 		s.forget(e)
 	case inst.State != compute.StateQueued:
-		s.repeat(e)
+		s.repeatUnanswered(e)
 	case due(inst.Deadline):
 		s.end(e, s.deadlineExceeded(inst))
 	case due(s.noCapacity(inst)):
 		s.end(e, s.notTaken(inst))
 	case due(inst.PublishAt):
 		s.change(e, func(inst *compute.Instance) { inst.PublishAt = time.Time{} })
-	case due(s.again(e)):
-		e.pub.again++
-		s.follow(e)
+	case due(s.republishAt(e)):
+		e.pub.republished++
+		s.emitEffects(e)
 	default:
 		s.reschedule(e)
 	}
 }
 
-// repeat says again what a host that is heard has not answered.
-func (s *step) repeat(e *entry) {
+// repeatUnanswered says again what a host that is heard has not answered.
+func (s *step) repeatUnanswered(e *entry) {
 	if s.unanswered(e) {
-		s.retell(e)
+		s.repeatCommands(e)
 	}
 }
 

@@ -28,8 +28,8 @@ import (
 // with the records: a new owner of a partition has heard of no host yet, and listens
 // for QuietAfter or SilentAfter before it believes a report about what was there.
 
-// hear takes note of which process spoke for a host.
-func (s *step) hear(h *host, by compute.Voice) {
+// noteVoice takes note of which process spoke for a host.
+func (s *step) noteVoice(h *host, by compute.Voice) {
 	if by.Journal == "" {
 		return
 	}
@@ -41,26 +41,26 @@ func (s *step) hear(h *host, by compute.Voice) {
 	}
 }
 
-// rival takes note of agents that speak for a host at the same time: none of them
+// noteTwins takes note of agents that speak for a host at the same time: none of them
 // is what another one became.
-func (s *step) rival(h *host) {
+func (s *step) noteTwins(h *host) {
 	for _, v := range s.view.Twins[h.id] {
-		if h.rivals == nil {
-			h.rivals = map[compute.Voice]bool{}
+		if h.twins == nil {
+			h.twins = map[compute.Voice]bool{}
 		}
-		h.rivals[v] = true
+		h.twins[v] = true
 	}
 }
 
 // contested says whether a report's journal spoke at the same time as the one that has the instance. What either
 // was started as since has the same journal, and is not what the other one became.
 func (h *host) contested(e *entry, r compute.Report) bool {
-	return r.Journal != e.inst.Journal && h.rivalsWith(e.inst.Journal) > 0 && h.rivalsWith(r.Journal) > 0
+	return r.Journal != e.inst.Journal && h.twinsWithJournal(e.inst.Journal) > 0 && h.twinsWithJournal(r.Journal) > 0
 }
 
-// rivalsWith is how many of the processes that spoke at the same time had a journal: two are a copied one.
-func (h *host) rivalsWith(journal compute.JournalID) (n int) {
-	for v := range h.rivals {
+// twinsWithJournal is how many of the processes that spoke at the same time had a journal: two are a copied one.
+func (h *host) twinsWithJournal(journal compute.JournalID) (n int) {
+	for v := range h.twins {
 		if v.Journal == journal {
 			n++
 		}
@@ -68,8 +68,8 @@ func (h *host) rivalsWith(journal compute.JournalID) (n int) {
 	return n
 }
 
-// speaks says whether a journal was heard of lately.
-func (s *step) speaks(h *host, journal compute.JournalID) bool {
+// heardLately says whether a journal was heard of lately.
+func (s *step) heardLately(h *host, journal compute.JournalID) bool {
 	for v, at := range h.voices {
 		if v.Journal == journal && s.now.Sub(at) < s.opts.SilentAfter {
 			return true
@@ -97,7 +97,7 @@ func (s *step) countsFrom(e *entry, r compute.Report) time.Time {
 		}
 	}
 	wait := s.opts.QuietAfter
-	if r.Journal != has || h.rivals[r.Voice()] || h.rivalsWith(has) > 1 {
+	if r.Journal != has || h.twins[r.Voice()] || h.twinsWithJournal(has) > 1 {
 		wait = s.opts.SilentAfter
 	}
 	until(h.since.Add(wait))
@@ -126,36 +126,36 @@ func (s *step) holder(e *entry, r compute.Report) compute.JournalID {
 
 // askAgain has a host asked about an instance once its answer counts.
 func (s *step) askAgain(e *entry, due time.Time) {
-	e.asking = running(e.inst)
+	e.confirmAsked = running(e.inst)
 	h := s.hosts[e.inst.Host]
-	if h.again == nil {
-		h.again = map[*entry]time.Time{}
+	if h.askAgainAt == nil {
+		h.askAgainAt = map[*entry]time.Time{}
 	}
-	h.again[e] = due
+	h.askAgainAt[e] = due
 	s.reschedule(e)
 }
 
-// remember keeps why a start failed. The agent forgets it with its task, and answers
+// keepEarlyFailure keeps why a start failed. The agent forgets it with its task, and answers
 // only that nothing is there when it is asked again.
-func (e *entry) remember(r compute.Report) {
+func (e *entry) keepEarlyFailure(r compute.Report) {
 	if r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere && e.inst.State == compute.StateStarting {
-		e.early = &r
+		e.earlyFailure = &r
 	}
 }
 
-// remembered is a report that counts, with what the same agent said before of why.
-func (e *entry) remembered(r compute.Report) compute.Report {
-	was := e.early
+// withEarlyFailure is a report that counts, with what the same agent said before of why.
+func (e *entry) withEarlyFailure(r compute.Report) compute.Report {
+	was := e.earlyFailure
 	if was == nil || !absent(r.Op) || r.Op == compute.ReportFailed && r.Class != compute.FailureUnknownHere ||
-		e.inst.State != compute.StateStarting || !holds(e.inst, *was) || was.Journal != r.Journal {
+		e.inst.State != compute.StateStarting || !isHolder(e.inst, *was) || was.Journal != r.Journal {
 		return r
 	}
 	r.Op, r.Class, r.Message = was.Op, was.Class, was.Message
 	return r
 }
 
-// twins says which agents speak for one host.
-func twins(list []compute.Voice) string {
+// describeTwins says which agents speak for one host.
+func describeTwins(list []compute.Voice) string {
 	var each []string
 	for _, v := range list {
 		each = append(each, v.String())

@@ -37,17 +37,17 @@ func TestOneNodeNeverGoesBack(t *testing.T) {
 			case 2, 3, 4:
 				w.decide()
 			case 5, 6:
-				w.hear(w.node, w.some)
+				w.feed(w.node, w.some)
 			case 7:
 				w.compact()
 			case 8, 9:
 				w.restart(t)
 			default:
-				w.look()
+				w.checkShown()
 			}
 		}
-		w.hear(w.node, all)
-		w.look()
+		w.feed(w.node, all)
+		w.checkShown()
 	})
 }
 
@@ -165,19 +165,19 @@ func (w *watched) restart(t *testing.T) {
 		w.request[p], w.record[p] = l.decided, 0
 	}
 	n := w.node
-	n.sync = func() error { w.hear(n, all); return nil }
+	n.sync = func() error { w.feed(n, all); return nil }
 }
 
-// hear hands over up to so many records of each topic: one topic before the
+// feed hands over up to so many records of each topic: one topic before the
 // other, and the partitions in any order.
-func (w *watched) hear(n *node, most func() int) {
+func (w *watched) feed(n *node, most func() int) {
 	topics := []func(order []int){
 		func(order []int) {
-			recs, end := take(most(), order, &w.record, func(p int) []*compute.Instance { return w.logs[p].records })
+			recs, end := readOn(most(), order, &w.record, func(p int) []*compute.Instance { return w.logs[p].records })
 			n.Instances(encoded(recs), end)
 		},
 		func(order []int) {
-			recs, end := take(most(), order, &w.request, func(p int) []wire.Record { return w.logs[p].requests })
+			recs, end := readOn(most(), order, &w.request, func(p int) []wire.Record { return w.logs[p].requests })
 			n.Server.Requests(recs, end)
 		},
 	}
@@ -190,8 +190,8 @@ func (w *watched) hear(n *node, most func() int) {
 func (w *watched) some() int { return rapid.SampledFrom([]int{0, 1, 2, 3, 1000}).Draw(w.T, "records") }
 func all() int               { return 1 << 20 }
 
-// take reads on in a topic; it says whether that was to the end of it.
-func take[T any](most int, order []int, at *[4]int, log func(p int) []T) (recs []T, end bool) {
+// readOn reads on in a topic; it says whether that was to the end of it.
+func readOn[T any](most int, order []int, at *[4]int, log func(p int) []T) (recs []T, end bool) {
 	end = true
 	for _, p := range order {
 		n := min(most-len(recs), len(log(p))-at[p])
@@ -211,8 +211,8 @@ func encoded(list []*compute.Instance) (recs []wire.Record) {
 	return recs
 }
 
-// look asks for everything that was ever asked for, by id and in lists.
-func (w *watched) look() {
+// checkShown asks for everything that was ever asked for, by id and in lists.
+func (w *watched) checkShown() {
 	if rapid.Bool().Draw(w.T, "lists first") {
 		w.list()
 	}

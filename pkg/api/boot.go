@@ -40,41 +40,41 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	if err != nil {
 		return nil, err
 	}
-	at := key{req.Project, req.Instance}
+	at := instanceKey{req.Project, req.Instance}
 	own := in.Body.ID != "" || len(in.keys) > 0 // it may be known: nobody else makes the ids that we make
 	if own {
-		done, err := s.turns.take(ctx, at)
+		done, err := s.locks.lock(ctx, at)
 		if err != nil {
 			return nil, err
 		}
 		defer done()
-		k, ok, err := s.remembered(ctx, at)
+		k, ok, err := s.findExisting(ctx, at)
 		switch {
 		case err != nil:
 			return nil, err
 		case ok:
-			return s.again(k, req, in)
+			return s.answerRepeat(k, req, in)
 		}
 	}
-	if _, others := s.views.instances.owned(at); others {
-		return nil, taken(at)
+	if _, others := s.views.instances.otherOwner(at); others {
+		return nil, errIDTaken(at)
 	}
-	if err := s.offered(*req.Boot); err != nil {
+	if err := s.checkBoot(*req.Boot); err != nil {
 		return nil, err
 	}
 	if err := s.publish(ctx, req); err != nil {
 		return nil, err
 	}
 	if own {
-		return s.settle(ctx, req, in)
+		return s.readBack(ctx, req, in)
 	}
 	s.views.instances.accept([]*compute.Request{req})
 	s.metrics.accepted()
-	return s.accepted(known{request: req}), nil
+	return s.acceptedAnswer(entry{request: req}), nil
 }
 
-// taken is the refusal of an id that another project has.
-func taken(at key) error {
+// errIDTaken is the refusal of an id that another project has.
+func errIDTaken(at instanceKey) error {
 	e := compute.Conflict("id", string(at.id), "belongs to another project's instance",
 		"leave the id out, or give a new one")
 	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "project"}
@@ -97,7 +97,7 @@ func (s *Server) request(in *bootInput) (*compute.Request, error) {
 	if err := project.Check(); err != nil {
 		return nil, err
 	}
-	id, err := in.keyed(project)
+	id, err := in.keyedID(project)
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +111,10 @@ func (s *Server) request(in *bootInput) (*compute.Request, error) {
 	return req, req.Check()
 }
 
-// offered refuses at once what no host will ever be asked for. What a host has
+// checkBoot refuses at once what no host will ever be asked for. What a host has
 // free plays no part.
-func (s *Server) offered(b compute.Boot) error {
-	if err := s.inCatalog(b); err != nil {
+func (s *Server) checkBoot(b compute.Boot) error {
+	if err := s.checkCatalog(b); err != nil {
 		return err
 	}
 	if b.Host != "" {
@@ -137,21 +137,21 @@ func (s *Server) offered(b compute.Boot) error {
 	return nil
 }
 
-// inCatalog refuses what the catalog does not offer.
-func (s *Server) inCatalog(b compute.Boot) error {
+// checkCatalog refuses what the catalog does not offer.
+func (s *Server) checkCatalog(b compute.Boot) error {
 	f, ok := s.config.Catalog.Flavor(b.Flavor)
 	if !ok {
-		return s.noFlavor(b.Flavor)
+		return s.errNoFlavor(b.Flavor)
 	}
 	for _, axis := range slices.Sorted(maps.Keys(b.With)) {
-		if err := s.offersChoice(f, axis, b.With[axis]); err != nil {
+		if err := s.checkChoice(f, axis, b.With[axis]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Server) offersChoice(f compute.Flavor, axis compute.AxisName, value compute.AxisValue) error {
+func (s *Server) checkChoice(f compute.Flavor, axis compute.AxisName, value compute.AxisValue) error {
 	reason := &compute.Reason{Code: compute.NoSuchCapability, Detail: string(axis) + "=" + string(value)}
 	c, ok := s.config.Catalog.Capability(axis)
 	if !ok {
@@ -160,7 +160,7 @@ func (s *Server) offersChoice(f compute.Flavor, axis compute.AxisName, value com
 		return e
 	}
 	if !slices.Contains(f.Capabilities, axis) {
-		e := compute.NotFound("capability", string(axis), "flavor "+string(f.Name)+" "+combines(f))
+		e := compute.NotFound("capability", string(axis), "flavor "+string(f.Name)+" "+describeCapabilities(f))
 		e.Message, e.Reason = "is not offered with flavor "+string(f.Name), reason
 		return e
 	}
@@ -176,14 +176,14 @@ func (s *Server) offersChoice(f compute.Flavor, axis compute.AxisName, value com
 	return nil
 }
 
-func combines(f compute.Flavor) string {
+func describeCapabilities(f compute.Flavor) string {
 	if len(f.Capabilities) == 0 {
 		return "has no capabilities"
 	}
 	return fmt.Sprintf("can be combined with %v", f.Capabilities)
 }
 
-func (s *Server) noFlavor(name compute.FlavorName) error {
+func (s *Server) errNoFlavor(name compute.FlavorName) error {
 	var names []string
 	for _, f := range s.config.Catalog.Flavors() {
 		names = append(names, string(f.Name))
@@ -200,16 +200,16 @@ func (s *Server) noFlavor(name compute.FlavorName) error {
 	return e
 }
 
-// accepted answers for what is safe, with what is known of it now, or else of before:
+// acceptedAnswer answers for what is safe, with what is known of it now, or else of before:
 // the conductor may have written it meanwhile in a schema that this node does not read.
-func (s *Server) accepted(was known) *acceptedOutput {
+func (s *Server) acceptedAnswer(was entry) *acceptedOutput {
 	if k, ok := s.views.instances.get(was.key()); ok {
 		was = k
 	}
-	return &acceptedOutput{Location: location(was.key()), Body: s.shower().instance(was, nil)}
+	return &acceptedOutput{Location: location(was.key()), Body: s.presenter().instance(was, nil)}
 }
 
-func location(at key) string {
+func location(at instanceKey) string {
 	path := "/v1/instances/" + url.PathEscape(string(at.id))
 	if at.project == defaultProject {
 		return path

@@ -78,7 +78,7 @@ func TestBootAnswersOnlyAfterKafkaDid(t *testing.T) {
 		if len(done) != 0 {
 			t.Error("answered before the record was acknowledged")
 		}
-		if _, ok := n.views.instances.get(key{"default", id1}); ok {
+		if _, ok := n.views.instances.get(instanceKey{"default", id1}); ok {
 			t.Error("shown before the record was acknowledged")
 		}
 		close(n.hold)

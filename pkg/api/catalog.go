@@ -47,7 +47,7 @@ func (s *Server) routeCatalog(api huma.API) {
 	}, s.setQuota)
 }
 
-type nothing struct{}
+type noInput struct{}
 
 type pageInput struct{ Paging }
 
@@ -55,7 +55,7 @@ type flavorsOutput struct{ Body rest.Flavors }
 
 func (s *Server) listFlavors(_ context.Context, in *pageInput) (*flavorsOutput, error) {
 	name := func(f compute.Flavor) compute.FlavorName { return f.Name }
-	page, next := named(in.Paging, s.config.Catalog.Flavors(), name)
+	page, next := pageOfNames(in.Paging, s.config.Catalog.Flavors(), name)
 	out := &flavorsOutput{Body: rest.Flavors{Items: []rest.FlavorView{}, Next: next}}
 	axes := s.axes()
 	for _, f := range page {
@@ -73,7 +73,7 @@ type flavorOutput struct{ Body rest.FlavorView }
 func (s *Server) showFlavor(_ context.Context, in *flavorInput) (*flavorOutput, error) {
 	f, ok := s.config.Catalog.Flavor(in.Flavor)
 	if !ok {
-		return nil, s.noFlavor(in.Flavor)
+		return nil, s.errNoFlavor(in.Flavor)
 	}
 	return &flavorOutput{Body: s.flavorView(f, s.axes())}, nil
 }
@@ -102,14 +102,14 @@ type changeOutput struct{ Body rest.Change }
 // One that fails is no sign of that: it may have waited for others in front of
 // it, or ended because its caller hung up.
 func (s *Server) change(ctx context.Context, dry bool, ask func() (Change, error)) (*changeOutput, error) {
-	trial, err := s.writes.enter(time.Now())
+	probe, err := s.writes.enter(time.Now())
 	if err != nil {
 		return nil, err
 	}
 	came := abandoned
-	defer func() { s.writes.leave(time.Now(), trial, came) }()
-	if trial { // nobody else may try meanwhile, and a change may take long
-		if came, err = s.look(ctx); err != nil {
+	defer func() { s.writes.leave(time.Now(), probe, came) }()
+	if probe { // nobody else may try meanwhile, and a change may take long
+		if came, err = s.probe(ctx); err != nil {
 			return nil, err
 		}
 		came = abandoned
@@ -152,7 +152,7 @@ type capabilitiesOutput struct{ Body rest.Capabilities }
 
 func (s *Server) listCapabilities(_ context.Context, in *pageInput) (*capabilitiesOutput, error) {
 	axis := func(c compute.Capability) compute.AxisName { return c.Axis }
-	page, next := named(in.Paging, s.config.Catalog.Capabilities(), axis)
+	page, next := pageOfNames(in.Paging, s.config.Catalog.Capabilities(), axis)
 	out := &capabilitiesOutput{Body: rest.Capabilities{Items: []rest.Capability{}, Next: next}}
 	for _, c := range page {
 		out.Body.Items = append(out.Body.Items, rest.FromCapability(c))
@@ -200,8 +200,8 @@ type projectInput struct {
 	Project compute.Project `path:"project" doc:"\"_default\" for all projects without limits of their own."`
 }
 
-// checkHolder accepts what can have a quota: projects, and the default.
-func checkHolder(p compute.Project) error {
+// checkQuotaProject accepts what can have a quota: projects, and the default.
+func checkQuotaProject(p compute.Project) error {
 	if p == compute.DefaultQuota {
 		return nil
 	}
@@ -211,7 +211,7 @@ func checkHolder(p compute.Project) error {
 type quotaOutput struct{ Body rest.QuotaView }
 
 func (s *Server) showQuota(_ context.Context, in *projectInput) (*quotaOutput, error) {
-	if err := checkHolder(in.Project); err != nil {
+	if err := checkQuotaProject(in.Project); err != nil {
 		return nil, err
 	}
 	return &quotaOutput{Body: s.quotaView(in.Project)}, nil
@@ -223,7 +223,7 @@ type setQuotaInput struct {
 }
 
 func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput, error) {
-	if err := checkHolder(in.Project); err != nil {
+	if err := checkQuotaProject(in.Project); err != nil {
 		return nil, err
 	}
 	_, err := s.change(ctx, false, func() (Change, error) {
@@ -244,7 +244,7 @@ func (s *Server) listQuotas(_ context.Context, in *pageInput) (*quotasOutput, er
 		names = append(names, q.Project)
 	}
 	slices.Sort(names)
-	page, next := named(in.Paging, slices.Compact(names), func(p compute.Project) compute.Project { return p })
+	page, next := pageOfNames(in.Paging, slices.Compact(names), func(p compute.Project) compute.Project { return p })
 	out := &quotasOutput{Body: rest.Quotas{Items: []rest.QuotaView{}, Next: next}}
 	for _, p := range page {
 		out.Body.Items = append(out.Body.Items, s.quotaView(p))

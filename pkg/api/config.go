@@ -47,16 +47,16 @@ type Listener interface {
 	Listen(ctx context.Context) (done func(), err error)
 }
 
-// Offers is what operators offer, as this node knows it now.
-type Offers interface {
+// CatalogLists is what operators offer, as this node knows it now.
+type CatalogLists interface {
 	Flavors() []compute.Flavor
 	Capabilities() []compute.Capability
 	// Quotas are the projects' own limits and those of compute.DefaultQuota.
 	Quotas() []compute.Quota
 }
 
-// Offer finds one thing on offer.
-type Offer interface {
+// CatalogItems finds one thing on offer.
+type CatalogItems interface {
 	Flavor(compute.FlavorName) (compute.Flavor, bool)
 	Capability(compute.AxisName) (compute.Capability, bool)
 	// Quota is the limits of one project's own, or those of compute.DefaultQuota.
@@ -91,8 +91,8 @@ type QuotaChanger interface {
 
 // Catalog is all of what operators offer: one thing that reads and changes it.
 type Catalog interface {
-	Offers
-	Offer
+	CatalogLists
+	CatalogItems
 	FlavorChanger
 	CapabilityChanger
 	QuotaChanger

@@ -44,7 +44,7 @@ type consoleOutput struct{ Body rest.Console }
 // console asks the host that has the machine, through its stream, and waits for
 // the one answer there may be.
 func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput, error) {
-	at, err := in.key()
+	at, err := in.instanceKey()
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +65,11 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 	}
 	defer done()
 	if s.config.Consoles != nil {
-		deaf, err := s.config.Consoles.Listen(ctx)
+		stop, err := s.config.Consoles.Listen(ctx)
 		if err != nil {
 			return nil, compute.Unavailable("listen for consoles", err)
 		}
-		defer deaf()
+		defer stop()
 	}
 	cmd := compute.Command{
 		Op: compute.CommandConsole, Project: at.project, Instance: at.id, Console: &ask, At: s.config.Now().UTC(),
@@ -90,7 +90,7 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 }
 
 // hostOf finds the host that has the machine.
-func (s *Server) hostOf(ctx context.Context, at key) (compute.HostID, error) {
+func (s *Server) hostOf(ctx context.Context, at instanceKey) (compute.HostID, error) {
 	k, err := s.find(ctx, at)
 	if err == nil && (k.instance == nil || !k.instance.State.OnHost()) { // others may know better
 		if err = s.catchUp(ctx); err == nil {
@@ -152,40 +152,42 @@ func (s *Server) Consoles(recs []wire.Record, _ bool) {
 	for _, rec := range recs {
 		c, err := wire.DecodeConsole(rec)
 		if err != nil {
-			s.views.unreadable("consoles", rec, err)
+			s.views.logUnreadable("consoles", rec, err)
 			continue
 		}
 		s.asks.answer(c)
 	}
 }
 
-// asks are the open questions of this node about consoles.
-type asks struct {
-	most int
+// consoleAsks are the open questions of this node about consoles.
+type consoleAsks struct {
+	limit int
 
 	mu  sync.Mutex
-	all map[compute.AskID]asked
+	all map[compute.AskID]consoleAsk
 }
 
-type asked struct {
+type consoleAsk struct {
 	host   compute.HostID
-	at     key
+	at     instanceKey
 	answer chan compute.Console // holds one
 }
 
-func newAsks(most int) *asks { return &asks{most: most, all: map[compute.AskID]asked{}} }
+func newConsoleAsks(most int) *consoleAsks {
+	return &consoleAsks{limit: most, all: map[compute.AskID]consoleAsk{}}
+}
 
 // open begins to wait for an answer; done must be called.
-func (a *asks) open(
-	id compute.AskID, h compute.HostID, at key,
+func (a *consoleAsks) open(
+	id compute.AskID, h compute.HostID, at instanceKey,
 ) (answer <-chan compute.Console, done func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.all) >= a.most {
-		return nil, nil, tooMany("limits.consoles", strconv.Itoa(a.most),
+	if len(a.all) >= a.limit {
+		return nil, nil, tooMany("limits.consoles", strconv.Itoa(a.limit),
 			"so many wait for consoles at this node already")
 	}
-	q := asked{h, at, make(chan compute.Console, 1)}
+	q := consoleAsk{h, at, make(chan compute.Console, 1)}
 	a.all[id] = q
 	return q.answer, func() {
 		a.mu.Lock()
@@ -196,11 +198,11 @@ func (a *asks) open(
 
 // answer hands an answer to the request that waits for it: only the first one, and only
 // from the host that was asked, about the instance that was asked about.
-func (a *asks) answer(c compute.Console) {
+func (a *consoleAsks) answer(c compute.Console) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q, ok := a.all[c.Ask]
-	if !ok || q.host != c.Host || q.at != (key{c.Project, c.Instance}) {
+	if !ok || q.host != c.Host || q.at != (instanceKey{c.Project, c.Instance}) {
 		return
 	}
 	select {

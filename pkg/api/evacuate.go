@@ -22,9 +22,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// fenceAnswer is how long an answer that waits for a fence command may take. The
+// fenceAnswerTimeout is how long an answer that waits for a fence command may take. The
 // command itself has a time-out of its own (fence.timeout).
-const fenceAnswer = 10 * time.Minute
+const fenceAnswerTimeout = 10 * time.Minute
 
 func (s *Server) routeDeadHosts(api huma.API) {
 	for _, w := range []struct {
@@ -50,18 +50,18 @@ func (s *Server) routeDeadHosts(api huma.API) {
 			OperationID: w.verb + "-host", Method: http.MethodPost, Path: "/v1/hosts/{host}/" + w.verb,
 			Tags:          []string{"hosts"},
 			DefaultStatus: http.StatusAccepted, Summary: w.summary, Description: w.details,
-			Middlewares: huma.Middlewares{answersLate},
+			Middlewares: huma.Middlewares{extendWriteDeadline},
 		}, func(ctx context.Context, in *deadHostInput) (*deadHostOutput, error) {
 			return s.deadHost(ctx, in, w.op, w.verb)
 		})
 	}
 }
 
-// answersLate lets an answer wait for longer than the server allows others.
-func answersLate(ctx huma.Context, next func(huma.Context)) {
+// extendWriteDeadline lets an answer wait for longer than the server allows others.
+func extendWriteDeadline(ctx huma.Context, next func(huma.Context)) {
 	_, w := humago.Unwrap(ctx)
 	// a writer without deadlines has none to put off
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fenceAnswer))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fenceAnswerTimeout))
 	next(ctx)
 }
 
@@ -90,7 +90,7 @@ func (s *Server) deadHost(
 	if in.Body != nil {
 		word = *in.Body
 	}
-	if err := s.mayBeDead(ctx, in.Host, word.Force); err != nil {
+	if err := s.checkDead(ctx, in.Host, word.Force); err != nil {
 		return nil, err
 	}
 	log := s.log.With(zap.String("host", string(in.Host)), zap.String("what", verb),
@@ -98,12 +98,12 @@ func (s *Server) deadHost(
 		zap.String("reason", word.Reason), zap.String("by", word.By), zap.String("from", in.from))
 	if !word.Fenced {
 		// The caller may go away while the host is switched off.
-		if err := s.makeCertain(context.WithoutCancel(ctx), in.Host); err != nil {
+		if err := s.runFence(context.WithoutCancel(ctx), in.Host); err != nil {
 			log.Warn("host is not declared dead: it is not certain that it is", zap.Error(err))
 			return nil, err
 		}
 	}
-	if err := s.untilSilent(ctx, in.Host); err != nil {
+	if err := s.awaitSilence(ctx, in.Host); err != nil {
 		log.Warn("host is not declared dead: it was heard of lately", zap.Error(err))
 		return nil, err
 	}
@@ -118,9 +118,9 @@ func (s *Server) deadHost(
 	return &deadHostOutput{Body: out}, nil
 }
 
-// mayBeDead refuses a host that nobody knows, and one that lives; not that with
+// checkDead refuses a host that nobody knows, and one that lives; not that with
 // force.
-func (s *Server) mayBeDead(ctx context.Context, h compute.HostID, force bool) error {
+func (s *Server) checkDead(ctx context.Context, h compute.HostID, force bool) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
@@ -129,38 +129,38 @@ func (s *Server) mayBeDead(ctx context.Context, h compute.HostID, force bool) er
 		return err
 	}
 	last, known := s.views.hosts.get(h)
-	if !known && len(s.views.instances.on(h)) == 0 {
+	if !known && len(s.views.instances.onHost(h)) == 0 {
 		_, err := s.host(h)
 		return err
 	}
 	if ago := time.Since(last.at); known && ago <= s.config.DeadAfter && !force {
-		return s.alive(h, ago)
+		return s.errAlive(h, ago)
 	}
 	return nil
 }
 
-func (s *Server) alive(h compute.HostID, ago time.Duration) error {
+func (s *Server) errAlive(h compute.HostID, ago time.Duration) error {
 	return &compute.Error{
 		Kind: compute.KindConflict, Field: "host", Value: string(h),
 		Message: fmt.Sprintf("it is alive: it was heard %s ago", ago.Truncate(time.Second)),
 		Remedy: fmt.Sprintf("drain it instead; or, if it is dead for certain, say so again in %s, when it has "+
 			"been silent for %s, or say force, which waits for that",
-			s.wait(ago), s.config.DeadAfter),
+			s.silenceLeft(ago), s.config.DeadAfter),
 	}
 }
 
-// wait is how long a host has to be silent yet.
-func (s *Server) wait(ago time.Duration) time.Duration {
+// silenceLeft is how long a host has to be silent yet.
+func (s *Server) silenceLeft(ago time.Duration) time.Duration {
 	return (s.config.DeadAfter - ago).Truncate(time.Second) + time.Second
 }
 
-// lastWord is how long after a host has ended its last beacon may be heard.
-const lastWord = 10 * time.Second
+// lastBeaconWithin is how long after a host has ended its last beacon may be heard.
+const lastBeaconWithin = 10 * time.Second
 
-// untilSilent waits until a host was not heard of for so long that conductors
+// awaitSilence waits until a host was not heard of for so long that conductors
 // believe that it is dead: until then they reject that, and the host has destroyed
 // what it had for nothing. One that goes on to be heard is not dead.
-func (s *Server) untilSilent(ctx context.Context, h compute.HostID) error {
+func (s *Server) awaitSilence(ctx context.Context, h compute.HostID) error {
 	began := time.Now()
 	for {
 		last, known := s.views.hosts.get(h)
@@ -168,8 +168,8 @@ func (s *Server) untilSilent(ctx context.Context, h compute.HostID) error {
 		switch {
 		case !known, ago > s.config.DeadAfter:
 			return nil
-		case last.at.Sub(began) > lastWord:
-			return s.alive(h, ago)
+		case last.at.Sub(began) > lastBeaconWithin:
+			return s.errAlive(h, ago)
 		}
 		select {
 		case <-time.After(min(s.config.DeadAfter-ago+time.Millisecond, time.Second)):
@@ -177,14 +177,14 @@ func (s *Server) untilSilent(ctx context.Context, h compute.HostID) error {
 			return &compute.Error{
 				Kind: compute.KindTimeout, Field: "host", Value: string(h),
 				Message: "it has not been silent for long enough, and nothing was done",
-				Remedy:  fmt.Sprintf("say it again in %s", s.wait(ago)), Cause: ctx.Err(),
+				Remedy:  fmt.Sprintf("say it again in %s", s.silenceLeft(ago)), Cause: ctx.Err(),
 			}
 		}
 	}
 }
 
-// makeCertain runs the operator's fence command.
-func (s *Server) makeCertain(ctx context.Context, h compute.HostID) error {
+// runFence runs the operator's fence command.
+func (s *Server) runFence(ctx context.Context, h compute.HostID) error {
 	if s.config.Fencer == nil {
 		return &compute.Error{
 			Kind: compute.KindConflict, Field: "host", Value: string(h),
@@ -206,15 +206,15 @@ func (s *Server) declareDead(
 	fenced := compute.Command{Op: compute.CommandFenced, At: now, Trace: trace}
 	rec := wire.EncodeCommand(fenced).To(s.config.Topics.Host(h), 0)
 	var offset int64
-	err := s.gated(ctx, rec.Topic, func(ctx context.Context) (err error) {
+	err := s.withBreaker(ctx, rec.Topic, func(ctx context.Context) (err error) {
 		offset, err = s.config.Publisher.Append(ctx, rec)
 		return err
 	})
 	if err != nil {
-		return out, again(err, false)
+		return out, repeatable(err, false)
 	}
 	out.Fence = compute.FenceEpoch(offset) + 1
-	s.foresee(&out, op)
+	s.addFates(&out, op)
 	word := wire.EncodeRequest(compute.Request{Op: op, Host: h, Fence: out.Fence, At: now, Trace: trace})
 	recs := make([]wire.Record, s.config.Partitions)
 	for p := range recs {
@@ -223,24 +223,24 @@ func (s *Server) declareDead(
 	if op == compute.OpForget {
 		recs = append(recs, wire.Tombstone(wire.KeyHost(h)).To(s.config.Topics.Hosts(), wire.AnyPartition))
 	}
-	err = s.gated(ctx, s.config.Topics.Requests(), func(ctx context.Context) error {
+	err = s.withBreaker(ctx, s.config.Topics.Requests(), func(ctx context.Context) error {
 		return s.config.Publisher.Send(ctx, recs...)
 	})
-	return out, again(err, true)
+	return out, repeatable(err, true)
 }
 
-// mostFates is how many instances an answer names.
-const mostFates = 1000
+// maxFates is how many instances an answer names.
+const maxFates = 1000
 
-// foresee says what a fence makes of what the host has, and of what is pinned to
+// addFates says what a fence makes of what the host has, and of what is pinned to
 // it and queued. A fence does not touch what the host claimed under it.
-func (s *Server) foresee(out *rest.HostDead, op compute.RequestOp) {
-	touched := slices.DeleteFunc(s.views.instances.on(out.Host), func(k known) bool {
+func (s *Server) addFates(out *rest.HostDead, op compute.RequestOp) {
+	touched := slices.DeleteFunc(s.views.instances.onHost(out.Host), func(k entry) bool {
 		// A later epoch than the newest is none: the conductors find that out, and spare nothing for it.
 		return k.instance.State.OnHost() && k.instance.Fence == out.Fence
 	})
-	slices.SortFunc(touched, known.compare)
-	slices.SortStableFunc(touched, func(a, b known) int { // queued ones last
+	slices.SortFunc(touched, entry.compare)
+	slices.SortStableFunc(touched, func(a, b entry) int { // queued ones last
 		switch on := a.state().OnHost(); {
 		case on == b.state().OnHost():
 			return 0
@@ -257,7 +257,7 @@ func (s *Server) foresee(out *rest.HostDead, op compute.RequestOp) {
 			out.Becomes = map[string]int{}
 		}
 		out.Becomes[string(fate)]++
-		if len(out.Fates) < mostFates {
+		if len(out.Fates) < maxFates {
 			out.Fates = append(out.Fates, rest.HostFate{
 				ID: i.ID, Project: i.Project, Name: i.Boot.Name, State: i.State.String(), Becomes: fate, Reason: reason,
 			})
@@ -267,12 +267,12 @@ func (s *Server) foresee(out *rest.HostDead, op compute.RequestOp) {
 
 // buildable says whether there is a queue to build it from, or will be.
 func (s *Server) buildable(i *compute.Instance) bool {
-	return s.views.queues.get(i.Queue) != nil || s.inCatalog(i.Boot) == nil
+	return s.views.queues.get(i.Queue) != nil || s.checkCatalog(i.Boot) == nil
 }
 
-// again says of an error that the whole may be said again. Once begun, it is a
+// repeatable says of an error that the whole may be said again. Once begun, it is a
 // time-out whatever it was: some know it, and some do not.
-func again(err error, begun bool) error {
+func repeatable(err error, begun bool) error {
 	var e *compute.Error
 	if err == nil || !errors.As(err, &e) || !begun && e.Kind != compute.KindTimeout {
 		return err

@@ -97,7 +97,7 @@ func TestFatesOfADeadHost(t *testing.T) {
 			return compute.InstanceID(fmt.Sprintf("%08d-0000-4000-8000-%012d", begin, n))
 		}
 		var all []compute.Instance
-		for n := range mostFates + 3 {
+		for n := range maxFates + 3 {
 			all = append(all, instance(id(0, n), fmt.Sprint("q", n), compute.StateQueued, pinned))
 		}
 		for i, c := range []struct {
@@ -112,8 +112,8 @@ func TestFatesOfADeadHost(t *testing.T) {
 		n.has(all...)
 		time.Sleep(compute.SilentAfter + time.Second)
 		got := into[rest.HostDead](n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true}), 202)
-		equal(t, "becomes", map[string]int{"rebuilt": 1, "ended": 2, "deleted": 1, "waits": mostFates + 4}, got.Becomes)
-		if len(got.Fates) != mostFates || got.Total() != len(all) {
+		equal(t, "becomes", map[string]int{"rebuilt": 1, "ended": 2, "deleted": 1, "waits": maxFates + 4}, got.Becomes)
+		if len(got.Fates) != maxFates || got.Total() != len(all) {
 			t.Errorf("%d fates of %d instances", len(got.Fates), got.Total())
 		}
 		var first []string

@@ -42,8 +42,8 @@ func parseFields(text string) (fields, error) {
 // has says whether a field is wanted.
 func (f fields) has(name string) bool { return len(f) == 0 || slices.Contains(f, name) }
 
-// shown is a field of an instance as it is shown.
-type shown struct {
+// shownField is a field of an instance as it is shown.
+type shownField struct {
 	name  string
 	index []int
 	omit  func(reflect.Value) bool // says whether it is left out
@@ -52,11 +52,11 @@ type shown struct {
 // instanceFields are all fields, in the order in which they are shown.
 var instanceFields = fieldsOf(reflect.TypeFor[rest.Instance]())
 
-func fieldsOf(t reflect.Type) []shown {
-	var all []shown
+func fieldsOf(t reflect.Type) []shownField {
+	var all []shownField
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		s := shown{name: name, index: f.Index, omit: func(reflect.Value) bool { return false }}
+		s := shownField{name: name, index: f.Index, omit: func(reflect.Value) bool { return false }}
 		switch options {
 		case "omitempty":
 			s.omit = isEmpty
@@ -87,30 +87,30 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// chosen is an instance with only the fields that are wanted.
-type chosen struct {
+// selected is an instance with only the fields that are wanted.
+type selected struct {
 	instance rest.Instance
 	only     fields
 }
 
 // Schema is that of an instance: what is left out of it is said by the caller.
-func (chosen) Schema(r huma.Registry) *huma.Schema {
+func (selected) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[rest.Instance](), true, "Instance")
 }
 
-// chosenPage is a page of them.
-type chosenPage struct {
-	Items []chosen `json:"items"`
-	Next  string   `json:"next,omitempty"`
+// selectedPage is a page of them.
+type selectedPage struct {
+	Items []selected `json:"items"`
+	Next  string     `json:"next,omitempty"`
 }
 
 // Schema is that of a page of instances.
-func (chosenPage) Schema(r huma.Registry) *huma.Schema {
+func (selectedPage) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(reflect.TypeFor[rest.Instances](), true, "Instances")
 }
 
 // MarshalJSON writes the wanted fields in their order.
-func (c chosen) MarshalJSON() ([]byte, error) {
+func (c selected) MarshalJSON() ([]byte, error) {
 	if len(c.only) == 0 {
 		return json.Marshal(c.instance)
 	}

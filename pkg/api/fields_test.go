@@ -35,7 +35,7 @@ func TestChosenFieldsAreThoseOfAll(t *testing.T) {
 				i.Command = &compute.PowerCommand{Op: compute.OpStop, At: start}
 			}
 		})
-		whole, err := json.Marshal(chosen{instance: rest.FromInstance(&i)})
+		whole, err := json.Marshal(selected{instance: rest.FromInstance(&i)})
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestChosenFieldsAreThoseOfAll(t *testing.T) {
 				only = append(only, f.name)
 			}
 		}
-		part, err := json.Marshal(chosen{rest.FromInstance(&i), only})
+		part, err := json.Marshal(selected{rest.FromInstance(&i), only})
 		if err != nil {
 			rt.Fatal(err)
 		}

@@ -50,8 +50,8 @@ func (s *Server) routeFleet(api huma.API) {
 		route(s, api, huma.Operation{
 			OperationID: w.verb + "-host", Method: http.MethodPost, Path: "/v1/hosts/{host}/" + w.verb, Tags: hosts,
 			DefaultStatus: http.StatusAccepted, Summary: w.summary,
-		}, func(ctx context.Context, in *askHostInput) (*askHostOutput, error) {
-			return s.askHost(ctx, in, w.state)
+		}, func(ctx context.Context, in *hostStateInput) (*hostStateOutput, error) {
+			return s.setHostState(ctx, in, w.state)
 		})
 	}
 }
@@ -146,47 +146,51 @@ func (s *Server) listHostInstances(_ context.Context, in *hostInstancesInput) (*
 	if err != nil {
 		return nil, err
 	}
-	found := slices.DeleteFunc(s.views.instances.on(in.Host), func(k known) bool { return !k.instance.State.OnHost() })
-	return &listOutput{Body: s.shower().page(found, after, in.Limit, nil)}, nil
+	found := slices.DeleteFunc(s.views.instances.onHost(in.Host), func(k entry) bool {
+		return !k.instance.State.OnHost()
+	})
+	return &listOutput{Body: s.presenter().page(found, after, in.Limit, nil)}, nil
 }
 
-func (s *Server) host(name compute.HostID) (heard, error) {
+func (s *Server) host(name compute.HostID) (lastBeacon, error) {
 	h, ok := s.views.hosts.get(name)
 	if !ok {
-		return heard{}, compute.NotFound("host", string(name), "berth host list shows all hosts")
+		return lastBeacon{}, compute.NotFound("host", string(name), "berth host list shows all hosts")
 	}
 	return h, nil
 }
 
-// rightWithin is how far a node's clock may be from the log's time and still orders
+// maxClockError is how far a node's clock may be from the log's time and still orders
 // wishes better: when each node hears a beacon differs by less.
-const rightWithin = 10 * time.Second
+const maxClockError = 10 * time.Second
 
-// wished is the time that orders what operators want of a host: this node's, or, where
+// desiredTime is the time that orders what operators want of a host: this node's, or, where
 // that is wrong, the time of the host's beacons, which all nodes read in one log. A host
 // that is silent has none that is recent enough.
-func (s *Server) wished(h heard, now time.Time) time.Time {
+func (s *Server) desiredTime(h lastBeacon, now time.Time) time.Time {
 	ago := time.Since(h.at)
 	if h.beacon.At.IsZero() || ago >= compute.SilentAfter {
 		return now
 	}
-	if log := h.beacon.At.Add(ago); log.Sub(now).Abs() > rightWithin {
+	if log := h.beacon.At.Add(ago); log.Sub(now).Abs() > maxClockError {
 		return log
 	}
 	return now
 }
 
-type askHostInput struct {
+type hostStateInput struct {
 	Host        compute.HostID `path:"host"`
 	Traceparent string         `header:"traceparent" hidden:"true"`
 	Body        *rest.HostWish `required:"false"`
 }
 
-type askHostOutput struct{ Body rest.HostAsked }
+type hostStateOutput struct{ Body rest.HostAsked }
 
-// askHost writes the wish to the host's stream. It is acted on when the host
+// setHostState writes the wish to the host's stream. It is acted on when the host
 // reads it, however late; the newest wins.
-func (s *Server) askHost(ctx context.Context, in *askHostInput, state compute.HostState) (*askHostOutput, error) {
+func (s *Server) setHostState(
+	ctx context.Context, in *hostStateInput, state compute.HostState,
+) (*hostStateOutput, error) {
 	h, err := s.host(in.Host)
 	if err != nil {
 		return nil, err
@@ -194,7 +198,7 @@ func (s *Server) askHost(ctx context.Context, in *askHostInput, state compute.Ho
 	now := s.config.Now().UTC()
 	desired := compute.HostDesired{
 		State:   state,
-		Version: max(compute.Version(s.wished(h, now).UnixMilli()), h.beacon.DesiredSeen+1),
+		Version: max(compute.Version(s.desiredTime(h, now).UnixMilli()), h.beacon.DesiredSeen+1),
 	}
 	if in.Body != nil {
 		desired.Reason, desired.Deadline = in.Body.Reason, in.Body.Deadline
@@ -207,5 +211,5 @@ func (s *Server) askHost(ctx context.Context, in *askHostInput, state compute.Ho
 	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(in.Host), 0)); err != nil {
 		return nil, err
 	}
-	return &askHostOutput{Body: rest.HostAsked{Host: in.Host, State: state.String(), Version: desired.Version}}, nil
+	return &hostStateOutput{Body: rest.HostAsked{Host: in.Host, State: state.String(), Version: desired.Version}}, nil
 }

@@ -15,10 +15,10 @@ import (
 // flavor. Both are kept by what changes, so a page costs what is on it, however
 // many queues there are.
 type queues struct {
-	mu     sync.RWMutex
-	byName map[compute.QueueName]*compute.Queue
-	all    *sorted.List[*compute.Queue]
-	of     map[compute.FlavorName]*flavorQueues
+	mu       sync.RWMutex
+	byName   map[compute.QueueName]*compute.Queue
+	all      *sorted.List[*compute.Queue]
+	byFlavor map[compute.FlavorName]*flavorQueues
 }
 
 // flavorQueues is what is listed of one flavor.
@@ -35,9 +35,9 @@ type queueCounts struct {
 
 func newQueues() *queues {
 	return &queues{
-		byName: map[compute.QueueName]*compute.Queue{},
-		all:    sorted.New(byQueueName),
-		of:     map[compute.FlavorName]*flavorQueues{},
+		byName:   map[compute.QueueName]*compute.Queue{},
+		all:      sorted.New(byQueueName),
+		byFlavor: map[compute.FlavorName]*flavorQueues{},
 	}
 }
 
@@ -51,13 +51,13 @@ func (v *queues) put(q *compute.Queue) {
 	v.drop(q.Name)
 	v.byName[q.Name] = q
 	v.all.Add(q)
-	f := v.of[q.Flavor]
+	f := v.byFlavor[q.Flavor]
 	if f == nil {
 		f = &flavorQueues{list: sorted.New(byQueueName)}
-		v.of[q.Flavor] = f
+		v.byFlavor[q.Flavor] = f
 	}
 	f.list.Add(q)
-	*f.count.of(q)++
+	*f.count.counter(q)++
 }
 
 func (v *queues) remove(name compute.QueueName) {
@@ -74,15 +74,15 @@ func (v *queues) drop(name compute.QueueName) {
 	}
 	delete(v.byName, name)
 	v.all.Remove(q)
-	f := v.of[q.Flavor]
-	*f.count.of(q)--
+	f := v.byFlavor[q.Flavor]
+	*f.count.counter(q)--
 	if f.list.Remove(q); f.list.Len() == 0 {
-		delete(v.of, q.Flavor)
+		delete(v.byFlavor, q.Flavor)
 	}
 }
 
-// of is the number that counts a queue.
-func (c *queueCounts) of(q *compute.Queue) *int {
+// counter is the number that counts a queue.
+func (c *queueCounts) counter(q *compute.Queue) *int {
 	switch {
 	case q.Error != "":
 		return &c.failed
@@ -105,39 +105,39 @@ func (v *queues) page(f compute.FlavorName, p Paging) (page []*compute.Queue, ne
 	list := v.all
 	if f != "" {
 		list = nil
-		if of := v.of[f]; of != nil {
+		if of := v.byFlavor[f]; of != nil {
 			list = of.list
 		}
 	}
-	return behindMarker(p, list, func(q *compute.Queue) compute.QueueName { return q.Name })
+	return pageAfter(p, list, func(q *compute.Queue) compute.QueueName { return q.Name })
 }
 
 // count is how many queues of a flavor are in which state.
 func (v *queues) count(f compute.FlavorName) queueCounts {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if of := v.of[f]; of != nil {
+	if of := v.byFlavor[f]; of != nil {
 		return of.count
 	}
 	return queueCounts{}
 }
 
-// heard is a beacon and when this process heard it, on its monotonic clock.
-type heard struct {
+// lastBeacon is a beacon and when this process heard it, on its monotonic clock.
+type lastBeacon struct {
 	beacon *compute.Beacon
 	at     time.Time
 }
 
 // hosts is the last beacon of every host.
 type hosts struct {
-	mu     sync.RWMutex
-	byName map[compute.HostID]heard
-	names  *sorted.List[compute.HostID] // of byName
-	since  time.Time                    // when the topic had been read to its end; zero before
+	mu       sync.RWMutex
+	byName   map[compute.HostID]lastBeacon
+	names    *sorted.List[compute.HostID] // of byName
+	loadedAt time.Time                    // when the topic had been read to its end; zero before
 }
 
 func newHosts() *hosts {
-	return &hosts{byName: map[compute.HostID]heard{}, names: sorted.New(cmp.Compare[compute.HostID])}
+	return &hosts{byName: map[compute.HostID]lastBeacon{}, names: sorted.New(cmp.Compare[compute.HostID])}
 }
 
 func (v *hosts) put(b *compute.Beacon, now time.Time) {
@@ -146,7 +146,7 @@ func (v *hosts) put(b *compute.Beacon, now time.Time) {
 	if _, known := v.byName[b.Host]; !known {
 		v.names.Add(b.Host)
 	}
-	v.byName[b.Host] = heard{b, now}
+	v.byName[b.Host] = lastBeacon{b, now}
 }
 
 func (v *hosts) remove(h compute.HostID) {
@@ -159,10 +159,10 @@ func (v *hosts) remove(h compute.HostID) {
 func (v *hosts) loaded(now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.since = now
+	v.loadedAt = now
 }
 
-func (v *hosts) get(h compute.HostID) (heard, bool) {
+func (v *hosts) get(h compute.HostID) (lastBeacon, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	found, ok := v.byName[h]
@@ -176,16 +176,16 @@ func (v *hosts) silent(h compute.HostID, now time.Time) bool {
 	defer v.mu.RUnlock()
 	last, ok := v.byName[h]
 	if !ok {
-		return !v.since.IsZero() && now.Sub(v.since) > compute.SilentAfter
+		return !v.loadedAt.IsZero() && now.Sub(v.loadedAt) > compute.SilentAfter
 	}
 	return now.Sub(last.at) > compute.SilentAfter
 }
 
 // page is a page of all hosts by name.
-func (v *hosts) page(p Paging) (page []heard, next string) {
+func (v *hosts) page(p Paging) (page []lastBeacon, next string) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	names, next := behindMarker(p, v.names, func(h compute.HostID) compute.HostID { return h })
+	names, next := pageAfter(p, v.names, func(h compute.HostID) compute.HostID { return h })
 	for _, h := range names {
 		page = append(page, v.byName[h])
 	}
@@ -206,8 +206,8 @@ type advice struct {
 
 func newAdvice() *advice { return &advice{about: map[compute.QueueName]advised{}} }
 
-// take replaces what was said before, about all queues if it names all.
-func (v *advice) take(a compute.Advice) {
+// apply replaces what was said before, about all queues if it names all.
+func (v *advice) apply(a compute.Advice) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if a.Full {

@@ -71,7 +71,7 @@ func FuzzMarker(f *testing.F) {
 		all := []compute.HostID{"h1", "h2", "h3"}
 		p := Paging{Limit: 1 + max(limit, 0)%1000, Marker: marker}
 		for range len(all) + 1 {
-			page, next := named(p, all, func(h compute.HostID) compute.HostID { return h })
+			page, next := pageOfNames(p, all, func(h compute.HostID) compute.HostID { return h })
 			for _, h := range page {
 				if p.Marker != "" && string(h) <= p.Marker {
 					t.Fatalf("%s comes after %q", h, p.Marker)

@@ -13,22 +13,22 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// A Kafka that has come back and is slow is asked more patiently from trial to
-// trial, and as before once it has answered.
+// A Kafka that has come back and is slow is asked more patiently from probe to
+// probe, and as before once it has answered.
 func TestTrialsGrowMorePatient(t *testing.T) {
-	g, now := newGate("x", 10), time.Now()
+	g, now := newBreaker("x", 10), time.Now()
 	fail := func() {
 		trial, err := g.enter(now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		g.leave(now, trial, unanswered)
-		now = now.Add(trialEvery)
+		now = now.Add(probeEvery)
 	}
-	fail() // no trial yet
+	fail() // no probe yet
 	for _, want := range []time.Duration{1, 2, 4, 8, 8} {
-		if got := g.patience(); got != want*trialTimeout {
-			t.Errorf("%s, want %s", got, want*trialTimeout)
+		if got := g.probeTimeout(); got != want*firstProbeTimeout {
+			t.Errorf("%s, want %s", got, want*firstProbeTimeout)
 		}
 		fail()
 	}
@@ -37,7 +37,7 @@ func TestTrialsGrowMorePatient(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.leave(now, trial, answered)
-	if got := g.patience(); got != trialTimeout {
+	if got := g.probeTimeout(); got != firstProbeTimeout {
 		t.Errorf("%s after an answer", got)
 	}
 }
@@ -65,8 +65,8 @@ func silenced(t *testing.T, reads bool, s slow) *node {
 		n.do("GET", path(id1), nil).refused(503, compute.KindUnavailable)
 	}
 	n.silence(false)
-	n.rounds = newRounds(s)
-	time.Sleep(trialEvery)
+	n.syncs = newSharedSync(s)
+	time.Sleep(probeEvery)
 	return n
 }
 
@@ -87,7 +87,7 @@ func TestBootTriesBesideAReader(t *testing.T) {
 // long enough.
 func TestBriefTrialClosesNoReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := silenced(t, false, slow(2*trialTimeout))
+		n := silenced(t, false, slow(2*firstProbeTimeout))
 		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(503, compute.KindUnavailable)
 		n.do("GET", path(id1), nil).refused(404, compute.KindNotFound)
 	})
@@ -98,12 +98,12 @@ func TestBriefTrialClosesNoReads(t *testing.T) {
 func TestTrialsThatHangUp(t *testing.T) {
 	for _, c := range []struct{ method, path string }{{"GET", "/readyz"}, {"DELETE", "/v1/flavors/m1.small"}} {
 		synctest.Test(t, func(t *testing.T) {
-			n := silenced(t, true, slow(2*trialTimeout))
+			n := silenced(t, true, slow(2*firstProbeTimeout))
 			for range 10 {
-				ctx, cancel := context.WithTimeout(t.Context(), trialEvery)
+				ctx, cancel := context.WithTimeout(t.Context(), probeEvery)
 				n.ask(httptest.NewRequestWithContext(ctx, c.method, c.path, nil))
 				cancel()
-				time.Sleep(trialEvery)
+				time.Sleep(probeEvery)
 			}
 			if _, silent := n.reads.state(time.Now()); silent != 0 {
 				t.Errorf("%s: silent for %s", c.path, silent)

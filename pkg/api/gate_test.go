@@ -21,21 +21,21 @@ import (
 )
 
 // TestGateHoldsItsPromises whatever comes and goes: never more inside than may
-// be, no more than one trial at a time and in a second while Kafka is silent,
+// be, no more than one probe at a time and in a second while Kafka is silent,
 // and open again after the first answer.
 func TestGateHoldsItsPromises(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		most := rapid.IntRange(1, 4).Draw(rt, "most")
-		g := newGate("publishing", most)
+		g := newBreaker("publishing", most)
 		now := start
-		var inside []bool // whether each is a trial
+		var inside []bool // whether each is a probe
 		silent, trials := false, 0
 		lastFailed := time.Time{}
 		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 700).Draw(rt, "ms")) * time.Millisecond)
 			if rapid.Bool().Draw(rt, "enters") {
 				trial, err := g.enter(now)
-				mayTry := !silent || trials == 0 && now.Sub(lastFailed) >= trialEvery
+				mayTry := !silent || trials == 0 && now.Sub(lastFailed) >= probeEvery
 				switch {
 				case len(inside) >= most && err == nil, len(inside) < most && mayTry != (err == nil), err == nil &&
 					trial != silent:
@@ -97,14 +97,14 @@ func TestSilentKafka(t *testing.T) {
 		if a := n.do("GET", "/healthz", nil); a.status != 200 {
 			t.Errorf("healthz %d", a.status)
 		}
-		time.Sleep(trialEvery)
+		time.Sleep(probeEvery)
 		began = time.Now()
 		boot().refused(503, compute.KindUnavailable)
-		if took := time.Since(began); took != trialTimeout || len(n.published()) != 0 {
+		if took := time.Since(began); took != firstProbeTimeout || len(n.published()) != 0 {
 			t.Errorf("a trial took %s", took)
 		}
 		n.silence(false)
-		time.Sleep(trialEvery)
+		time.Sleep(probeEvery)
 		into[rest.Instance](boot(), 202)
 		into[rest.Instance](boot(), 202)
 		if a := n.do("GET", "/readyz", nil); a.status != 200 {
@@ -123,7 +123,7 @@ func TestReadyAgainWithoutTraffic(t *testing.T) {
 		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(504, compute.KindTimeout)
 		n.do("GET", "/readyz", nil).refused(503, compute.KindUnavailable)
 		n.silence(false)
-		time.Sleep(trialEvery)
+		time.Sleep(probeEvery)
 		if a := n.do("GET", "/readyz", nil); a.status != 200 {
 			t.Errorf("readyz %d %s", a.status, a.body)
 		}
@@ -142,7 +142,7 @@ func TestTooManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.offer()
-		n.writes.most = 3
+		n.writes.limit = 3
 		n.holds()
 		answers := make(chan answer, 10)
 		for range 10 {
@@ -162,7 +162,7 @@ func TestTooManyAtOnce(t *testing.T) {
 func TestTooManyCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
-		n.reads.most = 2
+		n.reads.limit = 2
 		hold := make(chan struct{})
 		n.sync = func() error { <-hold; return nil }
 		answers := make(chan answer, 5)
@@ -256,7 +256,7 @@ type fragile struct{ Catalog }
 
 func (fragile) SetQuota(context.Context, compute.Quota) error { panic("a fault of ours") }
 
-// TestCatalogChangeThatPanics while it is the trial does not keep others from trying.
+// TestCatalogChangeThatPanics while it is the probe does not keep others from trying.
 func TestCatalogChangeThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
@@ -264,7 +264,7 @@ func TestCatalogChangeThatPanics(t *testing.T) {
 		n.silence(true)
 		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(504, compute.KindTimeout)
 		n.silence(false)
-		time.Sleep(trialEvery)
+		time.Sleep(probeEvery)
 		n.config.Catalog = fragile{n.config.Catalog}
 		func() {
 			defer func() {
@@ -279,7 +279,7 @@ func TestCatalogChangeThatPanics(t *testing.T) {
 }
 
 // TestCatalogChangeAsTrial: while Kafka is silent it waits no longer than any
-// trial, and once it was written Kafka counts as back; one that only looked
+// probe, and once it was written Kafka counts as back; one that only looked
 // proves nothing.
 func TestCatalogChangeAsTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -287,14 +287,14 @@ func TestCatalogChangeAsTrial(t *testing.T) {
 		n.offer()
 		n.silence(true)
 		n.do("POST", "/v1/instances", rest.Boot{Flavor: "m1.small"}).refused(504, compute.KindTimeout)
-		time.Sleep(trialEvery)
+		time.Sleep(probeEvery)
 		began := time.Now()
 		n.do("PUT", "/v1/quotas/web", `{"limits":{"VCPU":1}}`).refused(503, compute.KindUnavailable)
-		if took := time.Since(began); took != trialTimeout {
+		if took := time.Since(began); took != firstProbeTimeout {
 			t.Errorf("took %s", took)
 		}
 		n.silence(false)
-		time.Sleep(trialEvery)
+		time.Sleep(probeEvery)
 		for _, c := range []struct {
 			path   string
 			silent bool

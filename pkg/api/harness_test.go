@@ -160,7 +160,7 @@ func unreadNode(t testing.TB) *node {
 	n.catalog = flavors.New(flavors.Options{
 		Topics: topics, Log: n, View: n, Work: func(q compute.QueueName) int { return n.Work(q) },
 	})
-	s, err := New(Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: shelf{n.catalog}})
+	s, err := New(Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: testCatalog{n.catalog}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,40 +168,42 @@ func unreadNode(t testing.TB) *node {
 	return n
 }
 
-// shelf is the catalog as the wiring joins it.
-type shelf struct{ *flavors.Service }
+// testCatalog is the catalog as the wiring joins it.
+type testCatalog struct{ *flavors.Service }
 
-func (s shelf) Flavors() []compute.Flavor                          { return s.Catalog().Flavors() }
-func (s shelf) Capabilities() []compute.Capability                 { return s.Catalog().Capabilities() }
-func (s shelf) Quotas() []compute.Quota                            { return s.Catalog().Quotas() }
-func (s shelf) Flavor(f compute.FlavorName) (compute.Flavor, bool) { return s.Catalog().Flavor(f) }
-func (s shelf) Capability(a compute.AxisName) (compute.Capability, bool) {
+func (s testCatalog) Flavors() []compute.Flavor          { return s.Catalog().Flavors() }
+func (s testCatalog) Capabilities() []compute.Capability { return s.Catalog().Capabilities() }
+func (s testCatalog) Quotas() []compute.Quota            { return s.Catalog().Quotas() }
+func (s testCatalog) Flavor(f compute.FlavorName) (compute.Flavor, bool) {
+	return s.Catalog().Flavor(f)
+}
+func (s testCatalog) Capability(a compute.AxisName) (compute.Capability, bool) {
 	return s.Catalog().Capability(a)
 }
 
-func (s shelf) Quota(p compute.Project) (compute.Quota, bool) { return s.Catalog().Quota(p) }
+func (s testCatalog) Quota(p compute.Project) (compute.Quota, bool) { return s.Catalog().Quota(p) }
 
-func (s shelf) AddFlavor(ctx context.Context, f compute.Flavor, dry bool) (Change, error) {
+func (s testCatalog) AddFlavor(ctx context.Context, f compute.Flavor, dry bool) (Change, error) {
 	c, err := s.Service.AddFlavor(ctx, f, flavors.How{DryRun: dry})
 	return counts(c), err
 }
 
-func (s shelf) RemoveFlavor(ctx context.Context, f compute.FlavorName, dry bool) (Change, error) {
+func (s testCatalog) RemoveFlavor(ctx context.Context, f compute.FlavorName, dry bool) (Change, error) {
 	c, err := s.Service.RemoveFlavor(ctx, f, flavors.How{DryRun: dry})
 	return counts(c), err
 }
 
-func (s shelf) AddCapability(ctx context.Context, a compute.Capability, dry bool) (Change, error) {
+func (s testCatalog) AddCapability(ctx context.Context, a compute.Capability, dry bool) (Change, error) {
 	c, err := s.Service.AddCapability(ctx, a, flavors.How{DryRun: dry})
 	return counts(c), err
 }
 
-func (s shelf) RemoveCapability(ctx context.Context, a compute.AxisName, dry bool) (Change, error) {
+func (s testCatalog) RemoveCapability(ctx context.Context, a compute.AxisName, dry bool) (Change, error) {
 	c, err := s.Service.RemoveCapability(ctx, a, nil, flavors.How{DryRun: dry})
 	return counts(c), err
 }
 
-func (s shelf) SetQuota(ctx context.Context, q compute.Quota) error {
+func (s testCatalog) SetQuota(ctx context.Context, q compute.Quota) error {
 	_, err := s.Service.SetQuota(ctx, q, flavors.How{})
 	return err
 }

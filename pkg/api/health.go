@@ -21,13 +21,13 @@ type healthOutput struct {
 }
 
 func (s *Server) routeHealth(api huma.API) {
-	ok := func(context.Context, *nothing) (*healthOutput, error) {
+	ok := func(context.Context, *noInput) (*healthOutput, error) {
 		out := &healthOutput{}
 		out.Body.Status = "ok"
 		return out, nil
 	}
-	ready := func(ctx context.Context, in *nothing) (*healthOutput, error) {
-		if err := s.answersKafka(ctx); err != nil {
+	ready := func(ctx context.Context, in *noInput) (*healthOutput, error) {
+		if err := s.checkKafka(ctx); err != nil {
 			return nil, err
 		}
 		out, err := ok(ctx, in)

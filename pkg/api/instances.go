@@ -63,8 +63,8 @@ type InstanceInput struct {
 	Traceparent string             `header:"traceparent" hidden:"true"`
 }
 
-func (in *InstanceInput) key() (key, error) {
-	at := key{orDefault(in.Project), in.ID}
+func (in *InstanceInput) instanceKey() (instanceKey, error) {
+	at := instanceKey{orDefault(in.Project), in.ID}
 	if err := at.project.Check(); err != nil {
 		return at, err
 	}
@@ -80,14 +80,14 @@ type showInput struct {
 	Fields string `query:"fields" example:"name,state" doc:"Only these fields, and the id; several with commas between them. Left out: all."`
 }
 
-type instanceOutput struct{ Body chosen }
+type instanceOutput struct{ Body selected }
 
 func (s *Server) showInstance(ctx context.Context, in *showInput) (*instanceOutput, error) {
 	only, err := parseFields(in.Fields)
 	if err != nil {
 		return nil, err
 	}
-	at, err := in.key()
+	at, err := in.instanceKey()
 	if err != nil {
 		return nil, err
 	}
@@ -95,31 +95,31 @@ func (s *Server) showInstance(ctx context.Context, in *showInput) (*instanceOutp
 	if err != nil {
 		return nil, err
 	}
-	return &instanceOutput{Body: chosen{s.shower().instance(k, only), only}}, nil
+	return &instanceOutput{Body: selected{s.presenter().instance(k, only), only}}, nil
 }
 
 // find looks at what is known and, on a miss, reads what other nodes published
 // until now: what any of them accepted is then here.
-func (s *Server) find(ctx context.Context, at key) (known, error) {
+func (s *Server) find(ctx context.Context, at instanceKey) (entry, error) {
 	if k, ok := s.views.instances.get(at); ok {
 		return k, nil
 	}
 	if err := s.catchUp(ctx); err != nil {
-		return known{}, err
+		return entry{}, err
 	}
-	if err := s.views.instances.unread(at); err != nil {
-		return known{}, err
+	if err := s.views.instances.checkReadable(at); err != nil {
+		return entry{}, err
 	}
 	k, ok := s.views.instances.get(at)
 	if !ok {
-		return known{}, compute.NotFound("instance", string(at.id),
+		return entry{}, compute.NotFound("instance", string(at.id),
 			"project "+string(at.project)+" has no such instance")
 	}
 	return k, nil
 }
 
 func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*acceptedOutput, error) {
-	at, err := in.key()
+	at, err := in.instanceKey()
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*accept
 			return nil, err
 		}
 	}
-	return &acceptedOutput{Location: location(at), Body: s.shower().instance(k, nil)}, nil
+	return &acceptedOutput{Location: location(at), Body: s.presenter().instance(k, nil)}, nil
 }
 
 type listInput struct {
@@ -153,7 +153,7 @@ type listInput struct {
 	Paging
 }
 
-type listOutput struct{ Body chosenPage }
+type listOutput struct{ Body selectedPage }
 
 func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput, error) {
 	project := orDefault(in.Project)
@@ -161,7 +161,7 @@ func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput,
 	if err != nil {
 		return nil, err
 	}
-	sh := s.shower()
+	sh := s.presenter()
 	found := s.candidates(project, in, sh, after)
 	if in.Ref != "" && len(found) == 0 {
 		if err := s.catchUp(ctx); err != nil {
@@ -169,21 +169,21 @@ func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput,
 		}
 		found = s.candidates(project, in, sh, after)
 	}
-	found = slices.DeleteFunc(found, func(k known) bool { return !in.wants(sh, k) })
+	found = slices.DeleteFunc(found, func(k entry) bool { return !in.wants(sh, k) })
 	return &listOutput{Body: sh.page(found, after, in.Limit, only)}, nil
 }
 
 // page is what comes behind the cursor, oldest first, as far as a page goes.
-func (s *shower) page(found []known, after cursor, limit int, only fields) chosenPage {
-	found = slices.DeleteFunc(found, func(k known) bool { return !after.before(k) })
-	found = first(limit+1, found, known.compare)
-	out := chosenPage{Items: []chosen{}}
+func (s *presenter) page(found []entry, after cursor, limit int, only fields) selectedPage {
+	found = slices.DeleteFunc(found, func(k entry) bool { return !after.before(k) })
+	found = smallest(limit+1, found, entry.compare)
+	out := selectedPage{Items: []selected{}}
 	if len(found) > limit {
 		found = found[:limit]
 		out.Next = found[len(found)-1].cursor().String()
 	}
 	for _, k := range found {
-		out.Items = append(out.Items, chosen{s.instance(k, only), only})
+		out.Items = append(out.Items, selected{s.instance(k, only), only})
 	}
 	return out
 }
@@ -215,22 +215,22 @@ func (in *listInput) check(p compute.Project) (after cursor, only fields, err er
 
 // candidates are at least the first of those that may be shown, by the narrowest
 // index there is.
-func (s *Server) candidates(project compute.Project, in *listInput, sh *shower, after cursor) []known {
+func (s *Server) candidates(project compute.Project, in *listInput, sh *presenter, after cursor) []entry {
 	switch {
 	case len(in.ID) > 0:
-		var out []known
+		var out []entry
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(in.ID))) {
-			if k, ok := s.views.instances.get(key{project, compute.InstanceID(id)}); ok {
+			if k, ok := s.views.instances.get(instanceKey{project, compute.InstanceID(id)}); ok {
 				out = append(out, k)
 			}
 		}
 		return out
 	case in.Ref != "":
-		return s.views.instances.refer(project, in.Ref)
+		return s.views.instances.resolve(project, in.Ref)
 	}
-	q := question{
+	q := instanceQuery{
 		project: project, name: in.Name, host: in.Host, queue: in.Queue, flavor: in.Flavor, states: in.states(),
-		after: after, most: in.Limit + 1, wanted: func(k known) bool { return in.wants(sh, k) },
+		after: after, limit: in.Limit + 1, wanted: func(k entry) bool { return in.wants(sh, k) },
 	}
 	if q.onlyUnknown() {
 		q.silent = sh.silentHosts()
@@ -258,7 +258,7 @@ func (in *listInput) states() []compute.State {
 }
 
 // wants says whether all the filters let it through.
-func (in *listInput) wants(sh *shower, k known) bool {
+func (in *listInput) wants(sh *presenter, k entry) bool {
 	state := sh.state(k)
 	if len(in.State) > 0 && !slices.Contains(in.State, state.String()) {
 		return false
@@ -281,7 +281,7 @@ func (in *listInput) wants(sh *shower, k known) bool {
 func (c cursor) String() string { return fmt.Sprintf("%d_%s", c.since, c.id) }
 
 // before says whether the instance comes behind the cursor.
-func (c cursor) before(k known) bool { return c.id == "" || c.compare(k.cursor()) < 0 }
+func (c cursor) before(k entry) bool { return c.id == "" || c.compare(k.cursor()) < 0 }
 
 func parseCursor(text string) (cursor, error) {
 	if text == "" {

@@ -333,9 +333,9 @@ func TestViewsMatchADumbOne(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		v := newInstances(0)
-		model := map[key]known{}
+		model := map[instanceKey]entry{}
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
-			at := key{
+			at := instanceKey{
 				rapid.SampledFrom([]compute.Project{"p", "q"}).Draw(rt, "project"),
 				rapid.SampledFrom(ids).Draw(rt, "id"),
 			}
@@ -352,7 +352,7 @@ func TestViewsMatchADumbOne(t *testing.T) {
 				r := &compute.Request{Project: at.project, Instance: at.id, Boot: &boot}
 				v.accept([]*compute.Request{r})
 				if _, ok := model[at]; !ok {
-					model[at] = known{request: r}
+					model[at] = entry{request: r}
 				}
 			case 2:
 				i := &compute.Instance{Project: at.project, ID: at.id, Boot: boot, Queue: queue,
@@ -365,11 +365,11 @@ func TestViewsMatchADumbOne(t *testing.T) {
 					i.Host = host
 				}
 				v.apply([]change{{key: at, instance: i}})
-				place := nanos(i.QueuedAt)
+				place := unixNano(i.QueuedAt)
 				if before, ok := model[at]; ok {
-					place = before.place // it stays where it was seen
+					place = before.listedAt // it stays where it was seen
 				}
-				model[at] = known{instance: i, place: place}
+				model[at] = entry{instance: i, listedAt: place}
 			}
 			checkViews(rt, v, model, queues)
 			checkLists(rt, v, model, states)
@@ -377,7 +377,7 @@ func TestViewsMatchADumbOne(t *testing.T) {
 	})
 }
 
-func checkViews(rt *rapid.T, v *instances, model map[key]known, queues []compute.QueueName) {
+func checkViews(rt *rapid.T, v *instances, model map[instanceKey]entry, queues []compute.QueueName) {
 	for _, p := range []compute.Project{"p", "q"} {
 		used := compute.Resources{}
 		for at, k := range model {
@@ -393,7 +393,7 @@ func checkViews(rt *rapid.T, v *instances, model map[key]known, queues []compute
 		waiting, working := 0, 0
 		var line []*compute.Instance
 		for _, k := range model {
-			if k.queue() == q && k.works() {
+			if k.queue() == q && k.needsQueue() {
 				working++
 				if k.instance != nil && k.instance.State == compute.StateQueued {
 					if waiting++; k.instance.Boot.Host == "" {
@@ -402,15 +402,15 @@ func checkViews(rt *rapid.T, v *instances, model map[key]known, queues []compute
 				}
 			}
 		}
-		if v.waiting(q) != waiting || v.working(q) != working {
+		if v.waiting(q) != waiting || v.needing(q) != working {
 			rt.Fatalf("queue %s: waiting %d, working %d; want %d and %d",
-				q, v.waiting(q), v.working(q), waiting, working)
+				q, v.waiting(q), v.needing(q), waiting, working)
 		}
 		slices.SortFunc(line, func(a, b *compute.Instance) int {
 			return cmp.Or(a.QueuedAt.Compare(b.QueuedAt), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Project, b.Project))
 		})
 		for n, i := range line {
-			if before, depth, oldest := v.place(i); int(before) != n || int(depth) != len(line) ||
+			if before, depth, oldest := v.position(i); int(before) != n || int(depth) != len(line) ||
 				!oldest.Equal(line[0].QueuedAt) {
 				rt.Fatalf("%s is at %d of %d since %v, want %d of %d since %v",
 					i.ID, before, depth, oldest, n, len(line), line[0].QueuedAt)
@@ -425,8 +425,8 @@ func checkViews(rt *rapid.T, v *instances, model map[key]known, queues []compute
 }
 
 // checkLists asks by a filter of each kind, any of which may be left open.
-func checkLists(rt *rapid.T, v *instances, model map[key]known, states []compute.State) {
-	sh := &shower{
+func checkLists(rt *rapid.T, v *instances, model map[instanceKey]entry, states []compute.State) {
+	sh := &presenter{
 		views: views{instances: v, hosts: newHosts()}, now: start, silent: map[compute.HostID]bool{"h2": true},
 	}
 	in := &listInput{
@@ -441,17 +441,17 @@ func checkLists(rt *rapid.T, v *instances, model map[key]known, states []compute
 			in.State = append(in.State, s.String())
 		}
 	}
-	var want []known
+	var want []entry
 	for at, k := range model {
 		if at.project == "p" && in.wants(sh, k) {
 			want = append(want, k)
 		}
 	}
-	slices.SortFunc(want, known.compare)
+	slices.SortFunc(want, entry.compare)
 	s := &Server{views: sh.views}
-	var got []known
+	var got []entry
 	for after := (cursor{}); ; {
-		page := first(in.Limit, s.candidates("p", in, sh, after), known.compare)
+		page := smallest(in.Limit, s.candidates("p", in, sh, after), entry.compare)
 		if got = append(got, page...); len(page) < in.Limit {
 			break
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// key names an instance among all projects.
-type key struct {
+// instanceKey names an instance among all projects.
+type instanceKey struct {
 	project compute.Project
 	id      compute.InstanceID
 }
@@ -24,38 +24,38 @@ type key struct {
 // change is a new record of an instance that nobody else uses yet; without one,
 // its tombstone.
 type change struct {
-	key      key
+	key      instanceKey
 	instance *compute.Instance
 	later    bool // a later Berth wrote it: nobody here knows what it says
 }
 
-// known is what is known of an instance: its record or, before the conductor
+// entry is what is known of an instance: its record or, before the conductor
 // has decided, the request for it. Exactly one is set.
-type known struct {
+type entry struct {
 	instance *compute.Instance
 	request  *compute.Request
-	place    int64 // in lists: when it was first known to be asked for, in nanoseconds since 1970
+	listedAt int64 // in lists: when it was first known to be asked for, in nanoseconds since 1970
 }
 
-func (k known) key() key {
+func (k entry) key() instanceKey {
 	switch {
 	case k.instance != nil:
-		return key{k.instance.Project, k.instance.ID}
+		return instanceKey{k.instance.Project, k.instance.ID}
 	case k.request != nil:
-		return key{k.request.Project, k.request.Instance}
+		return instanceKey{k.request.Project, k.request.Instance}
 	}
-	return key{}
+	return instanceKey{}
 }
 
-func (k known) boot() *compute.Boot {
+func (k entry) boot() *compute.Boot {
 	if k.instance != nil {
 		return &k.instance.Boot
 	}
 	return k.request.Boot
 }
 
-// since is when it was asked for: what lists are ordered by.
-func (k known) since() time.Time {
+// requestedAt is when it was asked for: what lists are ordered by.
+func (k entry) requestedAt() time.Time {
 	switch {
 	case k.instance == nil:
 		return k.request.At
@@ -66,25 +66,25 @@ func (k known) since() time.Time {
 }
 
 // queue is where its work waits or waited, or will.
-func (k known) queue() compute.QueueName {
+func (k entry) queue() compute.QueueName {
 	if k.instance != nil {
 		return k.instance.Queue
 	}
 	return compute.NameQueue(k.request.Boot.Flavor, k.request.Boot.With)
 }
 
-// works says whether its queue is still needed for it.
-func (k known) works() bool {
+// needsQueue says whether its queue is still needed for it.
+func (k entry) needsQueue() bool {
 	return k.instance == nil || k.instance.State == compute.StateQueued || k.instance.State == compute.StateStarting
 }
 
-func (k known) cursor() cursor { return cursor{k.place, string(k.key().id)} }
+func (k entry) cursor() cursor { return cursor{k.listedAt, string(k.key().id)} }
 
-func (k known) compare(other known) int { return k.cursor().compare(other.cursor()) }
+func (k entry) compare(other entry) int { return k.cursor().compare(other.cursor()) }
 
 // state is the record's, or StateAccepted before there is one. What is shown may
 // be StateUnknown instead.
-func (k known) state() compute.State {
+func (k entry) state() compute.State {
 	if k.instance == nil {
 		return compute.StateAccepted
 	}
@@ -92,7 +92,7 @@ func (k known) state() compute.State {
 }
 
 // host is the host that has or had it, or that pinned work waits for; empty: none.
-func (k known) host() compute.HostID {
+func (k entry) host() compute.HostID {
 	switch {
 	case k.instance == nil:
 		return ""
@@ -102,10 +102,12 @@ func (k known) host() compute.HostID {
 	return k.instance.Host
 }
 
-// lines says whether it waits in its queue's line. Pinned work is in none.
-func (k known) lines() bool { return k.state() == compute.StateQueued && k.instance.Boot.Host == "" }
+// waitsInQueue says whether it waits in its queue's line. Pinned work is in none.
+func (k entry) waitsInQueue() bool {
+	return k.state() == compute.StateQueued && k.instance.Boot.Host == ""
+}
 
-func nanos(t time.Time) int64 {
+func unixNano(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
@@ -117,53 +119,53 @@ func nanos(t time.Time) int64 {
 // known of an instance is replaced, never changed.
 type instances struct {
 	mu         sync.RWMutex
-	byID       map[compute.InstanceID]*known // of those of one id, the first
-	others     map[key]*known                // of those of one id, the others
-	tenant     map[compute.Project]*tenant
-	work       map[compute.QueueName]*work
-	host       map[compute.HostID]map[*known]bool // by known.host
+	byID       map[compute.InstanceID]*entry // of those of one id, the first
+	others     map[instanceKey]*entry        // of those of one id, the others
+	byProject  map[compute.Project]*projectIndex
+	byQueue    map[compute.QueueName]*queueWork
+	byHost     map[compute.HostID]map[*entry]bool // by entry.host
 	partitions int32                              // of the topics; 0: not known
 	shared     compute.Shared
-	later      map[key]bool // those that only a later Berth can read; they are nowhere else
+	later      map[instanceKey]bool // those that only a later Berth can read; they are nowhere else
 }
 
-// tenant is what one project has.
-type tenant struct {
-	in     [compute.StateAccepted + 1]*sorted.List[*known] // by state; in the order of lists
-	queue  map[compute.QueueName]*sorted.List[*known]      // in the order of lists
-	flavor map[compute.FlavorName]*sorted.List[*known]     // in the order of lists
-	named  *sorted.List[*known]                            // by name; all that the project has
-	ids    *sorted.List[*known]                            // by id; all that the project has
-	used   compute.Resources                               // by those that count; no zeros
+// projectIndex is what one project has.
+type projectIndex struct {
+	byState  [compute.StateAccepted + 1]*sorted.List[*entry] // by state; in the order of lists
+	byQueue  map[compute.QueueName]*sorted.List[*entry]      // in the order of lists
+	byFlavor map[compute.FlavorName]*sorted.List[*entry]     // in the order of lists
+	byName   *sorted.List[*entry]                            // by name; all that the project has
+	byID     *sorted.List[*entry]                            // by id; all that the project has
+	used     compute.Resources                               // by those that count; no zeros
 }
 
-// work is what needs a queue.
-type work struct {
-	all    int // accepted, queued or starting
-	queued int // pinned ones too
-	line   *sorted.List[*known]
+// queueWork is what needs a queue.
+type queueWork struct {
+	needed  int // accepted, queued or starting
+	queued  int // pinned ones too
+	waiting *sorted.List[*entry]
 }
 
-// inOrder is the order of lists. Like the two below it looks no further than it
+// listOrder is the order of lists. Like the two below it looks no further than it
 // must: each look is at memory that was not near.
-func inOrder(a, b *known) int {
-	if c := cmp.Compare(a.place, b.place); c != 0 {
+func listOrder(a, b *entry) int {
+	if c := cmp.Compare(a.listedAt, b.listedAt); c != 0 {
 		return c
 	}
 	return a.compare(*b)
 }
 
-func byName(a, b *known) int {
+func nameOrder(a, b *entry) int {
 	if c := strings.Compare(a.boot().Name, b.boot().Name); c != 0 {
 		return c
 	}
-	return inOrder(a, b)
+	return listOrder(a, b)
 }
 
-func byID(a, b *known) int { return cmp.Compare(a.key().id, b.key().id) }
+func idOrder(a, b *entry) int { return cmp.Compare(a.key().id, b.key().id) }
 
-// firstCome is the order of lines.
-func firstCome(a, b *known) int {
+// queueOrder is the order of lines.
+func queueOrder(a, b *entry) int {
 	x, y := a.instance, b.instance
 	if c := x.QueuedAt.Compare(y.QueuedAt); c != 0 {
 		return c
@@ -173,19 +175,21 @@ func firstCome(a, b *known) int {
 
 func newInstances(partitions int32) *instances {
 	return &instances{
-		byID: map[compute.InstanceID]*known{}, others: map[key]*known{}, tenant: map[compute.Project]*tenant{},
-		work: map[compute.QueueName]*work{}, host: map[compute.HostID]map[*known]bool{}, partitions: partitions,
-		later: map[key]bool{},
+		byID: map[compute.InstanceID]*entry{}, others: map[instanceKey]*entry{},
+		byProject: map[compute.Project]*projectIndex{},
+		byQueue:   map[compute.QueueName]*queueWork{}, byHost: map[compute.HostID]map[*entry]bool{},
+		partitions: partitions,
+		later:      map[instanceKey]bool{},
 	}
 }
 
-func newTenant() *tenant {
-	t := &tenant{
-		queue: map[compute.QueueName]*sorted.List[*known]{}, flavor: map[compute.FlavorName]*sorted.List[*known]{},
-		named: sorted.New(byName), ids: sorted.New(byID), used: compute.Resources{},
+func newProjectIndex() *projectIndex {
+	t := &projectIndex{
+		byQueue: map[compute.QueueName]*sorted.List[*entry]{}, byFlavor: map[compute.FlavorName]*sorted.List[*entry]{},
+		byName: sorted.New(nameOrder), byID: sorted.New(idOrder), used: compute.Resources{},
 	}
-	for s := range t.in {
-		t.in[s] = sorted.New(inOrder)
+	for s := range t.byState {
+		t.byState[s] = sorted.New(listOrder)
 	}
 	return t
 }
@@ -195,7 +199,7 @@ func (v *instances) apply(changes []change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range changes {
-		before, known := v.drop(c.key), known{instance: c.instance}
+		before, known := v.remove(c.key), entry{instance: c.instance}
 		if delete(v.later, c.key); c.later {
 			v.later[c.key] = true
 		}
@@ -206,11 +210,12 @@ func (v *instances) apply(changes []change) {
 			c.instance.Boot.UserData = nil // in records of before
 		}
 		v.shared.Instance(c.instance)
-		v.yield(c.key)
-		if known.place = nanos(known.since()); before.key() != (key{}) {
-			known.place = before.place // two nodes may have accepted it at different times: it stays where it was seen
+		v.dropRefusedRequest(c.key)
+		if known.listedAt = unixNano(known.requestedAt()); before.key() != (instanceKey{}) {
+			// Two nodes may have accepted it at different times: it stays where it was seen.
+			known.listedAt = before.listedAt
 		}
-		v.put(known)
+		v.add(known)
 	}
 }
 
@@ -219,37 +224,37 @@ func (v *instances) accept(boots []*compute.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, r := range boots {
-		at := key{r.Project, r.Instance}
-		if p, others := v.ownedByOther(at); others && v.together(p, r.Project) {
+		at := instanceKey{r.Project, r.Instance}
+		if p, others := v.otherOwnerLocked(at); others && v.sameConductor(p, r.Project) {
 			continue // the conductor will not have it
 		}
-		if v.at(at) == nil && !v.later[at] {
-			v.put(known{request: r, place: nanos(r.At)})
+		if v.lookup(at) == nil && !v.later[at] {
+			v.add(entry{request: r, listedAt: unixNano(r.At)})
 		}
 	}
 }
 
-// yield drops the request of another project for an id that, as the conductor
+// dropRefusedRequest drops the request of another project for an id that, as the conductor
 // of both has decided, is at's.
-func (v *instances) yield(at key) {
-	if p, others := v.ownedByOther(at); others && v.together(p, at.project) && v.byID[at.id].request != nil {
-		v.drop(key{p, at.id})
+func (v *instances) dropRefusedRequest(at instanceKey) {
+	if p, others := v.otherOwnerLocked(at); others && v.sameConductor(p, at.project) && v.byID[at.id].request != nil {
+		v.remove(instanceKey{p, at.id})
 	}
 }
 
-// together says whether one conductor decides for both: then an id is one's.
-func (v *instances) together(a, b compute.Project) bool {
+// sameConductor says whether one conductor decides for both: then an id is one's.
+func (v *instances) sameConductor(a, b compute.Project) bool {
 	return v.partitions > 0 && wire.Partition(a, v.partitions) == wire.Partition(b, v.partitions)
 }
 
-// owned is the other project that has an instance of this id, if one does.
-func (v *instances) owned(at key) (compute.Project, bool) {
+// otherOwner is the other project that has an instance of this id, if one does.
+func (v *instances) otherOwner(at instanceKey) (compute.Project, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.ownedByOther(at)
+	return v.otherOwnerLocked(at)
 }
 
-func (v *instances) ownedByOther(at key) (compute.Project, bool) {
+func (v *instances) otherOwnerLocked(at instanceKey) (compute.Project, bool) {
 	first := v.byID[at.id]
 	if first == nil || first.key() == at {
 		return "", false
@@ -257,79 +262,79 @@ func (v *instances) ownedByOther(at key) (compute.Project, bool) {
 	return first.key().project, true
 }
 
-// at is what is known of an instance; nil if nothing is.
-func (v *instances) at(at key) *known {
+// lookup is what is known of an instance; nil if nothing is.
+func (v *instances) lookup(at instanceKey) *entry {
 	if first := v.byID[at.id]; first != nil && first.key() == at {
 		return first
 	}
 	return v.others[at]
 }
 
-func (v *instances) put(now known) {
+func (v *instances) add(now entry) {
 	k, at := &now, now.key()
-	if _, taken := v.ownedByOther(at); taken {
+	if _, taken := v.otherOwnerLocked(at); taken {
 		v.others[at] = k
 	} else {
 		v.byID[at.id] = k
 	}
-	t := v.tenant[at.project]
+	t := v.byProject[at.project]
 	if t == nil {
-		t = newTenant()
-		v.tenant[at.project] = t
+		t = newProjectIndex()
+		v.byProject[at.project] = t
 	}
-	t.put(k)
+	t.add(k)
 	if h := k.host(); h != "" {
-		if v.host[h] == nil {
-			v.host[h] = map[*known]bool{}
+		if v.byHost[h] == nil {
+			v.byHost[h] = map[*entry]bool{}
 		}
-		v.host[h][k] = true
+		v.byHost[h][k] = true
 	}
-	if k.works() {
-		w := v.work[k.queue()]
+	if k.needsQueue() {
+		w := v.byQueue[k.queue()]
 		if w == nil {
-			w = &work{line: sorted.New(firstCome)}
-			v.work[k.queue()] = w
+			w = &queueWork{waiting: sorted.New(queueOrder)}
+			v.byQueue[k.queue()] = w
 		}
-		w.put(k)
+		w.add(k)
 	}
 }
 
-func (t *tenant) put(k *known) {
-	t.in[k.state()].Add(k)
-	t.named.Add(k)
-	t.ids.Add(k)
-	enlist(t.queue, k.queue(), k)
-	enlist(t.flavor, k.boot().Flavor, k)
-	t.uses(k, 1)
+func (t *projectIndex) add(k *entry) {
+	t.byState[k.state()].Add(k)
+	t.byName.Add(k)
+	t.byID.Add(k)
+	addTo(t.byQueue, k.queue(), k)
+	addTo(t.byFlavor, k.boot().Flavor, k)
+	t.addUsage(k, 1)
 }
 
-// enlist adds to the list of one name, which is made with its first.
-func enlist[N comparable](lists map[N]*sorted.List[*known], name N, k *known) {
+// addTo adds to the list of one name, which is made with its first.
+func addTo[N comparable](lists map[N]*sorted.List[*entry], name N, k *entry) {
 	if lists[name] == nil {
-		lists[name] = sorted.New(inOrder)
+		lists[name] = sorted.New(listOrder)
 	}
 	lists[name].Add(k)
 }
 
-// delist takes from the list of one name, which goes with its last.
-func delist[N comparable](lists map[N]*sorted.List[*known], name N, k *known) {
+// removeFrom takes from the list of one name, which goes with its last.
+func removeFrom[N comparable](lists map[N]*sorted.List[*entry], name N, k *entry) {
 	if lists[name].Remove(k); lists[name].Len() == 0 {
 		delete(lists, name)
 	}
 }
 
-func (w *work) put(k *known) {
-	w.all++
+func (w *queueWork) add(k *entry) {
+	w.needed++
 	if k.state() == compute.StateQueued {
 		w.queued++
 	}
-	if k.lines() {
-		w.line.Add(k)
+	if k.waitsInQueue() {
+		w.waiting.Add(k)
 	}
 }
 
-// uses adds times what an instance uses of the quota.
-func (t *tenant) uses(k *known, times int64) {
+// addUsage adds times what an instance uses of the quota.
+func (t *projectIndex) addUsage(k *entry, times int64) {
 	if k.instance == nil || !k.instance.State.Counts() {
 		return
 	}
@@ -344,68 +349,68 @@ func (t *tenant) uses(k *known, times int64) {
 	}
 }
 
-// drop forgets an instance and answers what was known of it.
-func (v *instances) drop(at key) known {
-	k := v.at(at)
+// remove forgets an instance and answers what was known of it.
+func (v *instances) remove(at instanceKey) entry {
+	k := v.lookup(at)
 	if k == nil {
-		return known{}
+		return entry{}
 	}
 	if delete(v.others, at); v.byID[at.id] == k {
 		delete(v.byID, at.id)
 	}
-	if t := v.tenant[at.project]; t.drop(k) == 0 {
-		delete(v.tenant, at.project)
+	if t := v.byProject[at.project]; t.remove(k) == 0 {
+		delete(v.byProject, at.project)
 	}
 	h := k.host()
-	if delete(v.host[h], k); len(v.host[h]) == 0 {
-		delete(v.host, h)
+	if delete(v.byHost[h], k); len(v.byHost[h]) == 0 {
+		delete(v.byHost, h)
 	}
-	if k.works() {
-		if w := v.work[k.queue()]; w.drop(k) == 0 {
-			delete(v.work, k.queue())
+	if k.needsQueue() {
+		if w := v.byQueue[k.queue()]; w.remove(k) == 0 {
+			delete(v.byQueue, k.queue())
 		}
 	}
 	return *k
 }
 
-// drop answers how many the project has left.
-func (t *tenant) drop(k *known) int {
-	t.in[k.state()].Remove(k)
-	t.named.Remove(k)
-	t.ids.Remove(k)
-	delist(t.queue, k.queue(), k)
-	delist(t.flavor, k.boot().Flavor, k)
-	t.uses(k, -1)
-	return t.named.Len()
+// remove answers how many the project has left.
+func (t *projectIndex) remove(k *entry) int {
+	t.byState[k.state()].Remove(k)
+	t.byName.Remove(k)
+	t.byID.Remove(k)
+	removeFrom(t.byQueue, k.queue(), k)
+	removeFrom(t.byFlavor, k.boot().Flavor, k)
+	t.addUsage(k, -1)
+	return t.byName.Len()
 }
 
-// drop answers how many are left that need the queue.
-func (w *work) drop(k *known) int {
-	w.all--
+// remove answers how many are left that need the queue.
+func (w *queueWork) remove(k *entry) int {
+	w.needed--
 	if k.state() == compute.StateQueued {
 		w.queued--
 	}
-	if k.lines() {
-		w.line.Remove(k)
+	if k.waitsInQueue() {
+		w.waiting.Remove(k)
 	}
-	return w.all
+	return w.needed
 }
 
 // get finds one instance.
-func (v *instances) get(at key) (known, bool) {
+func (v *instances) get(at instanceKey) (entry, bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if k := v.at(at); k != nil {
+	if k := v.lookup(at); k != nil {
 		return *k, true
 	}
-	return known{}, false
+	return entry{}, false
 }
 
 // used is what a project's instances use of its quota.
 func (v *instances) used(p compute.Project) compute.Resources {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if t := v.tenant[p]; t != nil {
+	if t := v.byProject[p]; t != nil {
 		return t.used.Clone()
 	}
 	return compute.Resources{}
@@ -415,15 +420,15 @@ func (v *instances) used(p compute.Project) compute.Resources {
 func (v *instances) projects() []compute.Project {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return slices.Collect(maps.Keys(v.tenant))
+	return slices.Collect(maps.Keys(v.byProject))
 }
 
-// working is how many still need a queue: accepted, queued or starting.
-func (v *instances) working(q compute.QueueName) int {
+// needing is how many still need a queue: accepted, queued or starting.
+func (v *instances) needing(q compute.QueueName) int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if w := v.work[q]; w != nil {
-		return w.all
+	if w := v.byQueue[q]; w != nil {
+		return w.needed
 	}
 	return 0
 }
@@ -432,35 +437,35 @@ func (v *instances) working(q compute.QueueName) int {
 func (v *instances) waiting(q compute.QueueName) int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	if w := v.work[q]; w != nil {
+	if w := v.byQueue[q]; w != nil {
 		return w.queued
 	}
 	return 0
 }
 
-// place is where an instance stands in its queue's line, first come first: how
+// position is where an instance stands in its queue's line, first come first: how
 // many are before it, how many wait, and since when the first does.
-func (v *instances) place(i *compute.Instance) (before, depth uint64, oldest time.Time) {
+func (v *instances) position(i *compute.Instance) (before, depth uint64, oldest time.Time) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	w := v.work[i.Queue]
+	w := v.byQueue[i.Queue]
 	if w == nil {
 		return 0, 0, time.Time{}
 	}
-	for k := range w.line.From(nil) {
+	for k := range w.waiting.From(nil) {
 		oldest = k.instance.QueuedAt
 		break
 	}
-	at := &known{instance: i}
-	before = uint64(w.line.Count(func(k *known) bool { return firstCome(k, at) < 0 }))
-	return before, uint64(w.line.Len()), oldest
+	at := &entry{instance: i}
+	before = uint64(w.waiting.Count(func(k *entry) bool { return queueOrder(k, at) < 0 }))
+	return before, uint64(w.waiting.Len()), oldest
 }
 
 // count is how many of those at a host are meant, by state.
-func (v *instances) count(h compute.HostID, meant func(*compute.Instance) bool) map[string]int {
+func (v *instances) count(h compute.HostID, match func(*compute.Instance) bool) map[string]int {
 	n := map[string]int{}
-	for _, k := range v.on(h) {
-		if meant(k.instance) {
+	for _, k := range v.onHost(h) {
+		if match(k.instance) {
 			n[k.instance.State.String()]++
 		}
 	}
@@ -471,16 +476,16 @@ func (v *instances) count(h compute.HostID, meant func(*compute.Instance) bool) 
 func (v *instances) hosts() []compute.HostID {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return slices.Collect(maps.Keys(v.host))
+	return slices.Collect(maps.Keys(v.byHost))
 }
 
-// on lists what a host has, and what waits for it alone, in no order. Each has a
+// onHost lists what a host has, and what waits for it alone, in no order. Each has a
 // record.
-func (v *instances) on(h compute.HostID) []known {
+func (v *instances) onHost(h compute.HostID) []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	var out []known
-	for k := range v.host[h] {
+	var out []entry
+	for k := range v.byHost[h] {
 		if !k.instance.State.Ended() {
 			out = append(out, *k)
 		}

@@ -14,10 +14,10 @@ import (
 // node, for what is known of it from before is not true any more. A request for it
 // by its id is refused, and /readyz and a metric say that there are any.
 
-var errLater = errors.New("a later version of Berth wrote it: upgrade this node")
+var errLaterSchema = errors.New("a later version of Berth wrote it: upgrade this node")
 
-// unread refuses to say anything of an instance that only a later Berth can read.
-func (v *instances) unread(at key) error {
+// checkReadable refuses to say anything of an instance that only a later Berth can read.
+func (v *instances) checkReadable(at instanceKey) error {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	if !v.later[at] {
@@ -30,8 +30,8 @@ func (v *instances) unread(at key) error {
 	}
 }
 
-// unreads is how many there are.
-func (v *instances) unreads() int {
+// unreadable is how many there are.
+func (v *instances) unreadable() int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return len(v.later)
@@ -39,7 +39,7 @@ func (v *instances) unreads() int {
 
 // trouble is what this node cannot do though it is ready.
 func (s *Server) trouble() (lines []string) {
-	if n := s.views.instances.unreads(); n > 0 {
+	if n := s.views.instances.unreadable(); n > 0 {
 		lines = append(lines,
 			fmt.Sprintf(
 				"the records of %d instances are of a later schema than %d, the newest that this node reads: "+

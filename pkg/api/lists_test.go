@@ -156,7 +156,7 @@ func TestQueuesMatchAModel(t *testing.T) {
 			for _, name := range slices.Sorted(maps.Keys(model)) {
 				if q := model[name]; f == "" || q.Flavor == f {
 					want = append(want, name)
-					*count.of(&q)++
+					*count.counter(&q)++
 				}
 			}
 			if f != "" && v.count(f) != count {
@@ -237,12 +237,12 @@ func TestBeginningsMatchAScan(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(rt, "steps") {
 			id := compute.InstanceID(rapid.StringMatching("[ab]{3}").Draw(rt, "id"))
 			if rapid.IntRange(0, 3).Draw(rt, "goes") == 0 {
-				v.apply([]change{{key: key{"default", id}}})
+				v.apply([]change{{key: instanceKey{"default", id}}})
 				delete(model, id)
 				continue
 			}
 			i := instance(id, rapid.StringMatching("[ab]{1,4}").Draw(rt, "name"), compute.StateActive)
-			v.apply([]change{{key: key{"default", id}, instance: &i}})
+			v.apply([]change{{key: instanceKey{"default", id}, instance: &i}})
 			model[id] = i.Boot.Name
 		}
 		ref := rapid.StringMatching("[ab]{1,4}").Draw(rt, "ref")
@@ -265,7 +265,7 @@ func TestBeginningsMatchAScan(t *testing.T) {
 			})
 		}
 		var got []compute.InstanceID
-		for _, k := range v.refer("default", ref) {
+		for _, k := range v.resolve("default", ref) {
 			got = append(got, k.key().id)
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {

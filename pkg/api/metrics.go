@@ -62,17 +62,17 @@ func (m *Metrics) show(s *Server) (stop func()) {
 		return func() {}
 	}
 	var stops []func()
-	for _, g := range []*gate{s.writes, s.reads} {
+	for _, g := range []*breaker{s.writes, s.reads} {
 		stops = append(stops,
-			m.waiting.Ask(func(say telemetry.Say) { n, _ := g.state(time.Now()); say(float64(n), g.what) }),
-			m.silent.Ask(func(say telemetry.Say) { _, d := g.state(time.Now()); say(d.Seconds(), g.what) }))
+			m.waiting.Ask(func(say telemetry.Say) { n, _ := g.state(time.Now()); say(float64(n), g.name) }),
+			m.silent.Ask(func(say telemetry.Say) { _, d := g.state(time.Now()); say(d.Seconds(), g.name) }))
 	}
 	stops = append(stops, m.age.Ask(func(say telemetry.Say) {
 		for i, name := range viewNames {
-			say(time.Since(*s.views.taken[i].Load()).Seconds(), name)
+			say(time.Since(*s.views.lastRecord[i].Load()).Seconds(), name)
 		}
 	}))
-	stops = append(stops, m.later.Ask(func(say telemetry.Say) { say(float64(s.views.instances.unreads())) }))
+	stops = append(stops, m.later.Ask(func(say telemetry.Say) { say(float64(s.views.instances.unreadable())) }))
 	return func() {
 		for _, stop := range stops {
 			stop()
@@ -93,8 +93,8 @@ func (m *Metrics) count(ctx huma.Context, next func(huma.Context)) {
 	m.took.WithLabelValues(op).Observe(telemetry.Since(began))
 }
 
-// nowhere counts a request that no operation took.
-func (m *Metrics) nowhere(status int, kind compute.Kind) {
+// unrouted counts a request that no operation took.
+func (m *Metrics) unrouted(status int, kind compute.Kind) {
 	if m != nil {
 		m.requests.WithLabelValues("none", strconv.Itoa(status)).Inc()
 		m.refusal(kind.String(), "")

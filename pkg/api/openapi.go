@@ -34,7 +34,7 @@ func openAPI(api huma.API) func() ([]byte, *compute.Error) {
 	for _, path := range doc.Paths {
 		for _, op := range []*huma.Operation{path.Post, path.Put} {
 			if op != nil && op.RequestBody != nil {
-				reach(op.RequestBody.Content["application/json"].Schema, schemas, sent)
+				markReachable(op.RequestBody.Content["application/json"].Schema, schemas, sent)
 			}
 		}
 	}
@@ -52,8 +52,8 @@ func openAPI(api huma.API) func() ([]byte, *compute.Error) {
 	})
 }
 
-// reach notes the names of all schemas that a schema leads to.
-func reach(s *huma.Schema, schemas map[string]*huma.Schema, seen map[string]bool) {
+// markReachable notes the names of all schemas that a schema leads to.
+func markReachable(s *huma.Schema, schemas map[string]*huma.Schema, seen map[string]bool) {
 	if s == nil {
 		return
 	}
@@ -61,12 +61,12 @@ func reach(s *huma.Schema, schemas map[string]*huma.Schema, seen map[string]bool
 		name := s.Ref[strings.LastIndex(s.Ref, "/")+1:]
 		if !seen[name] {
 			seen[name] = true
-			reach(schemas[name], schemas, seen)
+			markReachable(schemas[name], schemas, seen)
 		}
 		return
 	}
-	reach(s.Items, schemas, seen)
+	markReachable(s.Items, schemas, seen)
 	for _, p := range s.Properties {
-		reach(p, schemas, seen)
+		markReachable(p, schemas, seen)
 	}
 }

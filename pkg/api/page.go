@@ -20,9 +20,9 @@ type Paging struct {
 	Marker string `query:"marker" doc:"The next of the page before: the list goes on behind it. Nothing else is promised about it."`
 }
 
-// named is a page of a list that is ordered by names, without doubles, and the
+// pageOfNames is a page of a list that is ordered by names, without doubles, and the
 // marker of the next page if there is one. all must be sorted.
-func named[T any, N ~string](p Paging, all []T, name func(T) N) (page []T, next string) {
+func pageOfNames[T any, N ~string](p Paging, all []T, name func(T) N) (page []T, next string) {
 	from := sort.Search(len(all), func(i int) bool { return p.Marker == "" || string(name(all[i])) > p.Marker })
 	page = all[from:]
 	if len(page) > p.Limit {
@@ -32,10 +32,10 @@ func named[T any, N ~string](p Paging, all []T, name func(T) N) (page []T, next 
 	return page, next
 }
 
-// behindMarker is the page of a list in the order of its names that begins behind
+// pageAfter is the page of a list in the order of its names that begins behind
 // the marker, and the marker of the next page if there is one. It looks at what is
 // on the page and at no more than a search for its beginning takes.
-func behindMarker[T any, N ~string](p Paging, list *sorted.List[T], name func(T) N) (page []T, next string) {
+func pageAfter[T any, N ~string](p Paging, list *sorted.List[T], name func(T) N) (page []T, next string) {
 	for item := range list.From(func(t T) bool { return p.Marker != "" && string(name(t)) <= p.Marker }) {
 		if len(page) == p.Limit {
 			return page, string(name(page[p.Limit-1]))
@@ -45,14 +45,14 @@ func behindMarker[T any, N ~string](p Paging, list *sorted.List[T], name func(T)
 	return page, ""
 }
 
-// first is the n smallest, in order. It does not sort the others, of which a
+// smallest is the n smallest, in order. It does not sort the others, of which a
 // large project has many.
-func first[T any](n int, all []T, compare func(a, b T) int) []T {
+func smallest[T any](n int, all []T, compare func(a, b T) int) []T {
 	if len(all) <= n {
 		slices.SortFunc(all, compare)
 		return all
 	}
-	kept := &largestFirst[T]{items: slices.Clone(all[:n]), compare: compare}
+	kept := &maxHeap[T]{items: slices.Clone(all[:n]), compare: compare}
 	heap.Init(kept)
 	for _, item := range all[n:] {
 		if compare(item, kept.items[0]) < 0 {
@@ -64,17 +64,17 @@ func first[T any](n int, all []T, compare func(a, b T) int) []T {
 	return kept.items
 }
 
-// largestFirst is a heap whose first item is the next to go.
-type largestFirst[T any] struct {
+// maxHeap is a heap whose first item is the next to go.
+type maxHeap[T any] struct {
 	items   []T
 	compare func(a, b T) int
 }
 
-func (h *largestFirst[T]) Len() int           { return len(h.items) }
-func (h *largestFirst[T]) Less(i, j int) bool { return h.compare(h.items[i], h.items[j]) > 0 }
-func (h *largestFirst[T]) Swap(i, j int)      { h.items[i], h.items[j] = h.items[j], h.items[i] }
-func (h *largestFirst[T]) Push(any)           { panic("never grows") }
-func (h *largestFirst[T]) Pop() any           { panic("never shrinks") }
+func (h *maxHeap[T]) Len() int           { return len(h.items) }
+func (h *maxHeap[T]) Less(i, j int) bool { return h.compare(h.items[i], h.items[j]) > 0 }
+func (h *maxHeap[T]) Swap(i, j int)      { h.items[i], h.items[j] = h.items[j], h.items[i] }
+func (h *maxHeap[T]) Push(any)           { panic("never grows") }
+func (h *maxHeap[T]) Pop() any           { panic("never shrinks") }
 
 // cursor is a place in a list of instances: behind one asked for then, with that
 // id. The zero cursor is before the first.

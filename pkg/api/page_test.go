@@ -103,7 +103,7 @@ func TestFirstMatchesSorting(t *testing.T) {
 		compare := func(a, b int) int { return a - b }
 		want := slices.Sorted(slices.Values(all))
 		want = want[:min(n, len(want))]
-		if got := first(n, slices.Clone(all), compare); !slices.Equal(got, want) {
+		if got := smallest(n, slices.Clone(all), compare); !slices.Equal(got, want) {
 			rt.Fatalf("first %d of %v: %v, want %v", n, all, got, want)
 		}
 	})
@@ -222,7 +222,7 @@ func TestAllFieldsCanBeChosen(t *testing.T) {
 	}
 	equal(t, "all fields", whole,
 		into[map[string]any](n.do("GET", path(id1)+"?fields="+strings.Join(names, ","), nil), 200))
-	data, err := json.Marshal(chosen{instance: rest.Instance{}, only: fields{"id"}})
+	data, err := json.Marshal(selected{instance: rest.Instance{}, only: fields{"id"}})
 	if err != nil || string(data) != `{"id":""}` {
 		t.Errorf("%s %v", data, err)
 	}

@@ -63,7 +63,7 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 	if wish.Hard && op == compute.OpStart {
 		return nil, compute.Invalid("hard", "true", "there is one way to start: leave it out")
 	}
-	at, err := in.key()
+	at, err := in.instanceKey()
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 
 // mayPower refuses what makes no sense as far as is known. The conductor has the
 // last word: what it refuses is in rejected.
-func mayPower(k known, op compute.RequestOp, c compute.CommandID) error {
+func mayPower(k entry, op compute.RequestOp, c compute.CommandID) error {
 	const remedy = "only an active instance can be stopped, started and rebooted"
 	i := k.instance
 	if i == nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/berth-project/berth/pkg/sorted"
 )
 
-// question is which of a project's instances are wanted, so that the narrowest
+// instanceQuery is which of a project's instances are wanted, so that the narrowest
 // index can be chosen. What it leaves open, wanted must decide; all that wanted
 // lets through must be what it asks for.
-type question struct {
+type instanceQuery struct {
 	project compute.Project
 	name    string
 	host    compute.HostID
@@ -25,12 +25,12 @@ type question struct {
 	silent  []compute.HostID // onlyUnknown: the hosts of those instances
 
 	after  cursor
-	most   int
-	wanted func(known) bool
+	limit  int
+	wanted func(entry) bool
 }
 
 // onlyUnknown says whether all that is wanted is on silent hosts.
-func (q question) onlyUnknown() bool {
+func (q instanceQuery) onlyUnknown() bool {
 	return slices.Equal(q.states, []compute.State{compute.StateUnknown})
 }
 
@@ -38,23 +38,23 @@ func (q question) onlyUnknown() bool {
 type source struct {
 	size    int
 	ordered bool // as lists are: what comes behind enough that are wanted is of no interest
-	all     iter.Seq[*known]
+	all     iter.Seq[*entry]
 }
 
 // find answers at least the first most of those that are wanted and come after
 // the cursor, if there are so many; in no order.
-func (v *instances) find(q question) []known {
+func (v *instances) find(q instanceQuery) []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	var out []known
-	for _, s := range v.narrowest(q) {
+	var out []entry
+	for _, s := range v.smallestSources(q) {
 		n := 0
 		for k := range s.all {
 			if !q.after.before(*k) || k.key().project != q.project || !q.wanted(*k) {
 				continue
 			}
 			out = append(out, *k)
-			if n++; s.ordered && n == q.most {
+			if n++; s.ordered && n == q.limit {
 				break
 			}
 		}
@@ -62,28 +62,28 @@ func (v *instances) find(q question) []known {
 	return out
 }
 
-// narrowest is the smallest set of sources that together have all that may be
+// smallestSources is the smallest set of sources that together have all that may be
 // wanted.
-func (v *instances) narrowest(q question) []source {
-	t := v.tenant[q.project]
+func (v *instances) smallestSources(q instanceQuery) []source {
+	t := v.byProject[q.project]
 	if t == nil {
 		return nil
 	}
-	sets := [][]source{t.inStates(q)}
+	sets := [][]source{t.withStates(q)}
 	if q.name != "" {
-		sets = append(sets, []source{t.ofName(q.name, q.after)})
+		sets = append(sets, []source{t.withName(q.name, q.after)})
 	}
 	if q.host != "" {
-		sets = append(sets, v.ofHosts(q.host))
+		sets = append(sets, v.onHosts(q.host))
 	}
 	if q.onlyUnknown() {
-		sets = append(sets, v.ofHosts(q.silent...))
+		sets = append(sets, v.onHosts(q.silent...))
 	}
 	if q.queue != "" {
-		sets = append(sets, []source{behind(t.queue[q.queue], q.after)})
+		sets = append(sets, []source{afterCursor(t.byQueue[q.queue], q.after)})
 	}
 	if q.flavor != "" {
-		sets = append(sets, []source{behind(t.flavor[q.flavor], q.after)})
+		sets = append(sets, []source{afterCursor(t.byFlavor[q.flavor], q.after)})
 	}
 	return slices.MinFunc(sets, func(a, b []source) int { return sizes(a) - sizes(b) })
 }
@@ -96,79 +96,79 @@ func sizes(set []source) int {
 	return n
 }
 
-// inStates are those whose record may be shown as one of the states.
-func (t *tenant) inStates(q question) []source {
+// withStates are those whose record may be shown as one of the states.
+func (t *projectIndex) withStates(q instanceQuery) []source {
 	var out []source
-	for s, list := range t.in {
+	for s, list := range t.byState {
 		s := compute.State(s)
 		if len(q.states) == 0 || slices.Contains(q.states, s) ||
 			s.OnHost() && slices.Contains(q.states, compute.StateUnknown) {
-			out = append(out, behind(list, q.after))
+			out = append(out, afterCursor(list, q.after))
 		}
 	}
 	return out
 }
 
-// behind is what comes after the cursor.
-func behind(list *sorted.List[*known], after cursor) source {
-	return source{size: list.Len(), ordered: true, all: list.From(func(k *known) bool { return !after.before(*k) })}
+// afterCursor is what comes after the cursor.
+func afterCursor(list *sorted.List[*entry], after cursor) source {
+	return source{size: list.Len(), ordered: true, all: list.From(func(k *entry) bool { return !after.before(*k) })}
 }
 
-func (t *tenant) ofName(name string, after cursor) source {
-	is := func(k *known) bool { return k.boot().Name == name }
-	begin := func(k *known) bool { return k.boot().Name < name || is(k) && !after.before(*k) }
-	size := t.named.Count(func(k *known) bool { return k.boot().Name <= name }) - t.named.Count(begin)
-	return source{size: size, ordered: true, all: upTo(t.named.From(begin), is)}
+func (t *projectIndex) withName(name string, after cursor) source {
+	is := func(k *entry) bool { return k.boot().Name == name }
+	begin := func(k *entry) bool { return k.boot().Name < name || is(k) && !after.before(*k) }
+	size := t.byName.Count(func(k *entry) bool { return k.boot().Name <= name }) - t.byName.Count(begin)
+	return source{size: size, ordered: true, all: takeWhile(t.byName.From(begin), is)}
 }
 
-func (v *instances) ofHosts(hosts ...compute.HostID) []source {
+func (v *instances) onHosts(hosts ...compute.HostID) []source {
 	var out []source
 	for _, h := range hosts {
-		out = append(out, source{size: len(v.host[h]), all: maps.Keys(v.host[h])})
+		out = append(out, source{size: len(v.byHost[h]), all: maps.Keys(v.byHost[h])})
 	}
 	return out
 }
 
-// upTo ends before the first that is not meant.
-func upTo(all iter.Seq[*known], meant func(*known) bool) iter.Seq[*known] {
-	return func(yield func(*known) bool) {
+// takeWhile ends before the first that is not meant.
+func takeWhile(all iter.Seq[*entry], match func(*entry) bool) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
 		for k := range all {
-			if !meant(k) || !yield(k) {
+			if !match(k) || !yield(k) {
 				return
 			}
 		}
 	}
 }
 
-// refer finds what a person may mean: the best kind of match there is, and among
+// resolve finds what a person may mean: the best kind of match there is, and among
 // its matches the live ones if there are any.
-func (v *instances) refer(p compute.Project, ref string) []known {
+func (v *instances) resolve(p compute.Project, ref string) []entry {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	t := v.tenant[p]
+	t := v.byProject[p]
 	if t == nil {
 		return nil
 	}
-	if k := v.at(key{p, compute.InstanceID(ref)}); k != nil {
-		return []known{*k}
+	if k := v.lookup(instanceKey{p, compute.InstanceID(ref)}); k != nil {
+		return []entry{*k}
 	}
-	if found := liveFirst(t.ofName(ref, cursor{}).all); len(found) > 0 {
+	if found := preferLive(t.withName(ref, cursor{}).all); len(found) > 0 {
 		return found
 	}
-	return liveFirst(t.begin(ref))
+	return preferLive(t.withPrefix(ref))
 }
 
-// begin is those whose name begins so, and then those of which only the id does.
-func (t *tenant) begin(ref string) iter.Seq[*known] {
-	nameBegins := func(k *known) bool { return strings.HasPrefix(k.boot().Name, ref) }
-	idBegins := func(k *known) bool { return strings.HasPrefix(string(k.key().id), ref) }
-	return func(yield func(*known) bool) {
-		for k := range upTo(t.named.From(func(k *known) bool { return k.boot().Name < ref }), nameBegins) {
+// withPrefix is those whose name begins so, and then those of which only the id does.
+func (t *projectIndex) withPrefix(ref string) iter.Seq[*entry] {
+	nameBegins := func(k *entry) bool { return strings.HasPrefix(k.boot().Name, ref) }
+	idBegins := func(k *entry) bool { return strings.HasPrefix(string(k.key().id), ref) }
+	return func(yield func(*entry) bool) {
+		for k := range takeWhile(t.byName.From(func(k *entry) bool { return k.boot().Name < ref }), nameBegins) {
 			if !yield(k) {
 				return
 			}
 		}
-		for k := range upTo(t.ids.From(func(k *known) bool { return string(k.key().id) < ref }), idBegins) {
+		for k := range takeWhile(t.byID.From(func(k *entry) bool { return string(k.key().id) < ref }), idBegins) {
 			if !nameBegins(k) && !yield(k) {
 				return
 			}
@@ -176,9 +176,9 @@ func (t *tenant) begin(ref string) iter.Seq[*known] {
 	}
 }
 
-// liveFirst is those that are not deleted, or, if all are, all.
-func liveFirst(all iter.Seq[*known]) []known {
-	var live, gone []known
+// preferLive is those that are not deleted, or, if all are, all.
+func preferLive(all iter.Seq[*entry]) []entry {
+	var live, gone []entry
 	for k := range all {
 		if k.state() == compute.StateDeleted {
 			gone = append(gone, *k)

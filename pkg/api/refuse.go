@@ -50,7 +50,7 @@ func (s *Server) refuse(op string, err error) error {
 	if e.Kind == compute.KindUnavailable || e.Kind == compute.KindTimeout {
 		after = time.Second
 	}
-	var l *later
+	var l *retryLater
 	if errors.As(err, &l) {
 		after = l.after
 		if l.status != 0 {
@@ -63,9 +63,9 @@ func (s *Server) refuse(op string, err error) error {
 	return r
 }
 
-// ourProblems sees every answer. It turns what huma itself refuses into the
+// transformProblem sees every answer. It turns what huma itself refuses into the
 // same kind of problem, and counts them all.
-func (s *Server) ourProblems(_ huma.Context, _ string, v any) (any, error) {
+func (s *Server) transformProblem(_ huma.Context, _ string, v any) (any, error) {
 	var p *rest.Problem
 	switch v := v.(type) {
 	case *huma.ErrorModel:

@@ -33,8 +33,8 @@ func (in *bootInput) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// keyed is the id that the key stands for; empty without a key.
-func (in *bootInput) keyed(p compute.Project) (compute.InstanceID, error) {
+// keyedID is the id that the key stands for; empty without a key.
+func (in *bootInput) keyedID(p compute.Project) (compute.InstanceID, error) {
 	if len(in.keys) == 0 {
 		return "", nil
 	}
@@ -64,26 +64,26 @@ func (in *bootInput) keyed(p compute.Project) (compute.InstanceID, error) {
 	return id, nil
 }
 
-// remembered finds the instance that a caller's own id belongs to, on whatever
+// findExisting finds the instance that a caller's own id belongs to, on whatever
 // node it was accepted. What other nodes accepted is read first, so that the
 // second of two requests is told when it differs from the first.
-func (s *Server) remembered(ctx context.Context, at key) (known, bool, error) {
+func (s *Server) findExisting(ctx context.Context, at instanceKey) (entry, bool, error) {
 	if k, ok := s.views.instances.get(at); ok {
 		return k, true, nil
 	}
 	if err := s.catchUp(ctx); err != nil {
-		return known{}, false, err
+		return entry{}, false, err
 	}
-	if err := s.views.instances.unread(at); err != nil {
-		return known{}, false, err
+	if err := s.views.instances.checkReadable(at); err != nil {
+		return entry{}, false, err
 	}
 	k, ok := s.views.instances.get(at)
 	return k, ok, nil
 }
 
-// again answers a repeated request: the same one is already done, another one
+// answerRepeat answers a repeated request: the same one is already done, another one
 // under the same id is a mistake.
-func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
+func (s *Server) answerRepeat(k entry, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
 	before, now := *k.boot(), *req.Boot
 	if k.instance != nil && k.instance.State.Ended() { // its user data is not kept
 		before.UserData, now.UserData = nil, nil
@@ -91,7 +91,7 @@ func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedO
 	differs := differences(before, now)
 	if len(differs) == 0 || neverBooted(k) {
 		s.metrics.repeated()
-		return s.accepted(k), nil
+		return s.acceptedAnswer(k), nil
 	}
 	field, value := "id", string(req.Instance)
 	if len(in.keys) > 0 {
@@ -103,12 +103,12 @@ func (s *Server) again(k known, req *compute.Request, in *bootInput) (*acceptedO
 	return nil, e
 }
 
-// settle answers a request under an id of the caller's own once it is written. Another
+// readBack answers a request under an id of the caller's own once it is written. Another
 // node may have written another request under that id since this one looked, and the
 // conductor keeps the one that comes first in the log. What is before a record is
 // there once that record is, so reading up to here says which it is (decision 0043).
-func (s *Server) settle(ctx context.Context, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
-	at := key{req.Project, req.Instance}
+func (s *Server) readBack(ctx context.Context, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
+	at := instanceKey{req.Project, req.Instance}
 	if err := s.catchUp(context.WithoutCancel(ctx)); err != nil { // what was begun is finished, for the next request
 		return nil, &compute.Error{
 			Op: "settle", Kind: compute.KindTimeout, Field: "id", Value: string(at.id),
@@ -120,27 +120,27 @@ func (s *Server) settle(ctx context.Context, req *compute.Request, in *bootInput
 	k, ok := s.views.instances.get(at)
 	switch {
 	case !ok:
-		if err := s.views.instances.unread(at); err != nil {
+		if err := s.views.instances.checkReadable(at); err != nil {
 			return nil, err // a repetition at a newer node says whether it is this one
 		}
-		return nil, taken(at)
+		return nil, errIDTaken(at)
 	case len(differences(*k.boot(), *req.Boot)) == 0:
 		// It is this one, or the very same; when it came the log says by its own clock.
 		s.metrics.accepted()
-		return s.accepted(known{request: req}), nil
+		return s.acceptedAnswer(entry{request: req}), nil
 	}
-	return s.again(k, req, in)
+	return s.answerRepeat(k, req, in)
 }
 
 // neverBooted is an instance that was deleted before any request to boot it was
 // read: nobody knows what it would have been.
-func neverBooted(k known) bool {
+func neverBooted(k entry) bool {
 	return k.instance != nil && k.instance.State == compute.StateDeleted && k.instance.Boot.Flavor == ""
 }
 
 // differences names the fields in which two requests are not the same.
 func differences(a, b compute.Boot) []string {
-	a, b = normal(a), normal(b)
+	a, b = normalized(a), normalized(b)
 	var out []string
 	for _, f := range []struct {
 		name string
@@ -160,8 +160,8 @@ func differences(a, b compute.Boot) []string {
 	return out
 }
 
-// normal is a request as it compares: defaults filled in, empty and absent alike.
-func normal(b compute.Boot) compute.Boot {
+// normalized is a request as it compares: defaults filled in, empty and absent alike.
+func normalized(b compute.Boot) compute.Boot {
 	b = b.WithDefaults()
 	if len(b.With) == 0 {
 		b.With = nil
@@ -172,29 +172,31 @@ func normal(b compute.Boot) compute.Boot {
 	return b
 }
 
-// turns lets requests for one instance come one after the other, so that of two
+// instanceLocks lets requests for one instance come one after the other, so that of two
 // that arrive together the second sees what became of the first. It bounds how
 // many wait.
-type turns struct {
-	most int
+type instanceLocks struct {
+	limit int
 
 	mu      sync.Mutex
-	busy    map[key]chan struct{} // closed when the one before is done
-	waiting int                   // for any instance
+	busy    map[instanceKey]chan struct{} // closed when the one before is done
+	waiting int                           // for any instance
 }
 
-func newTurns(most int) *turns { return &turns{most: most, busy: map[key]chan struct{}{}} }
+func newInstanceLocks(most int) *instanceLocks {
+	return &instanceLocks{limit: most, busy: map[instanceKey]chan struct{}{}}
+}
 
-// take waits for the instance's turn, unless too many wait for theirs. done must
+// lock waits for the instance's turn, unless too many wait for theirs. done must
 // be called.
-func (t *turns) take(ctx context.Context, at key) (done func(), err error) {
+func (t *instanceLocks) lock(ctx context.Context, at instanceKey) (done func(), err error) {
 	mine := make(chan struct{})
-	before, err := t.claim(at, mine, true)
+	before, err := t.tryLock(at, mine, true)
 	if err != nil {
 		return nil, err
 	}
 	if before != nil {
-		defer t.waited()
+		defer t.doneWaiting()
 	}
 	for before != nil {
 		select {
@@ -206,7 +208,7 @@ func (t *turns) take(ctx context.Context, at key) (done func(), err error) {
 				Remedy:  "ask for it, or repeat the request", Cause: ctx.Err(),
 			}
 		}
-		if before, err = t.claim(at, mine, false); err != nil {
+		if before, err = t.tryLock(at, mine, false); err != nil {
 			return nil, err
 		}
 	}
@@ -218,17 +220,17 @@ func (t *turns) take(ctx context.Context, at key) (done func(), err error) {
 	}, nil
 }
 
-// claim takes the turn if it is free; otherwise it answers what to wait for. A
+// tryLock takes the turn if it is free; otherwise it answers what to wait for. A
 // newcomer then counts as waiting until it calls waited.
-func (t *turns) claim(at key, mine chan struct{}, newcomer bool) (before chan struct{}, err error) {
+func (t *instanceLocks) tryLock(at instanceKey, mine chan struct{}, newcomer bool) (before chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before, taken := t.busy[at]
 	switch {
 	case !taken:
 		t.busy[at] = mine
-	case newcomer && t.waiting >= t.most:
-		return nil, tooMany("limits.publishing", strconv.Itoa(t.most),
+	case newcomer && t.waiting >= t.limit:
+		return nil, tooMany("limits.publishing", strconv.Itoa(t.limit),
 			"so many wait for earlier requests with their id or key already")
 	case newcomer:
 		t.waiting++
@@ -236,7 +238,7 @@ func (t *turns) claim(at key, mine chan struct{}, newcomer bool) (before chan st
 	return before, nil
 }
 
-func (t *turns) waited() {
+func (t *instanceLocks) doneWaiting() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.waiting--

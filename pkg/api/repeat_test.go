@@ -252,7 +252,7 @@ func TestTooManyWithOneKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.offer()
-		n.turns.most = 3
+		n.locks.limit = 3
 		n.holds()
 		answers := make(chan answer, 10)
 		ask := func(key string) {
@@ -274,8 +274,8 @@ func TestTooManyWithOneKey(t *testing.T) {
 		for range 5 {
 			into[rest.Instance](<-answers, 202)
 		}
-		if n.turns.waiting != 0 || len(n.turns.busy) != 0 {
-			t.Errorf("%d wait, %d are under way", n.turns.waiting, len(n.turns.busy))
+		if n.locks.waiting != 0 || len(n.locks.busy) != 0 {
+			t.Errorf("%d wait, %d are under way", n.locks.waiting, len(n.locks.busy))
 		}
 	})
 }

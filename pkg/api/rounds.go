@@ -7,31 +7,31 @@ import (
 	"sync/atomic"
 )
 
-// rounds lets many readers share few Syncs. A reader needs a Sync that began
+// sharedSync lets many readers share few Syncs. A reader needs a Sync that began
 // after the reader came: one that was already under way may have asked for the
 // ends before the record the reader looks for was written.
-type rounds struct {
+type sharedSync struct {
 	syncer Syncer
-	turn   chan struct{} // holds one token: its holder runs a Sync
+	token  chan struct{} // holds one token: its holder runs a Sync
 	begun  *atomic.Uint64
-	done   *uint64 // the newest round that succeeded; owned by the token's holder
+	done   *uint64 // the newest Sync that succeeded; owned by the token's holder
 }
 
-func newRounds(s Syncer) rounds {
-	r := rounds{syncer: s, turn: make(chan struct{}, 1), begun: new(atomic.Uint64), done: new(uint64)}
-	r.turn <- struct{}{}
+func newSharedSync(s Syncer) sharedSync {
+	r := sharedSync{syncer: s, token: make(chan struct{}, 1), begun: new(atomic.Uint64), done: new(uint64)}
+	r.token <- struct{}{}
 	return r
 }
 
-// fresh returns nil once a Sync that began after the call has succeeded.
-func (r rounds) fresh(ctx context.Context) error {
+// sync returns nil once a Sync that began after the call has succeeded.
+func (r sharedSync) sync(ctx context.Context) error {
 	arrived := r.begun.Load()
 	select {
-	case <-r.turn:
+	case <-r.token:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { r.turn <- struct{}{} }()
+	defer func() { r.token <- struct{}{} }()
 	if *r.done > arrived {
 		return nil
 	}

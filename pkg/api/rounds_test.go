@@ -14,13 +14,13 @@ import (
 func TestRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowSync{next: make(chan error)}
-		r := newRounds(s)
+		r := newSharedSync(s)
 		results := make(chan error, 10)
-		read := func() { results <- r.fresh(t.Context()) }
+		read := func() { results <- r.sync(t.Context()) }
 		go read()
 		synctest.Wait()
 		for range 5 {
-			go read() // these come while the first round is under way: it is too old for them
+			go read() // these come while the first Sync is under way: it is too old for them
 		}
 		synctest.Wait()
 		s.next <- nil
@@ -36,7 +36,7 @@ func TestRounds(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		go read()
 		synctest.Wait()
-		go func() { results <- r.fresh(ctx) }()
+		go func() { results <- r.sync(ctx) }()
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
@@ -57,7 +57,7 @@ func TestRounds(t *testing.T) {
 	})
 }
 
-// slowSync ends a round when told how.
+// slowSync ends a Sync when told how.
 type slowSync struct {
 	begun int
 	next  chan error

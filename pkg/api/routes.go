@@ -27,7 +27,7 @@ const (
 // routes builds the handler with everything the node answers.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	api := humago.New(mux, humaConfig(s.ourProblems))
+	api := humago.New(mux, humaConfig(s.transformProblem))
 	api.UseMiddleware(s.metrics.count, strictly(api))
 	s.routeInstances(api)
 	s.routePower(api)
@@ -37,9 +37,9 @@ func (s *Server) routes() http.Handler {
 	s.routeDeadHosts(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.nothingHere(mux, w, r) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.notFound(mux, w, r) })
 	guard := http.NewCrossOriginProtection()
-	guard.SetDenyHandler(http.HandlerFunc(refuseForeign))
+	guard.SetDenyHandler(http.HandlerFunc(refuseCrossOrigin))
 	return guard.Handler(mux)
 }
 
@@ -94,8 +94,8 @@ func notCaughtUp(behind []string) error {
 	}
 }
 
-// nothingHere answers for paths and methods that no operation has.
-func (s *Server) nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+// notFound answers for paths and methods that no operation has.
+func (s *Server) notFound(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	e := compute.NotFound("path", r.URL.Path, "see /docs for what there is")
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
@@ -106,19 +106,19 @@ func (s *Server) nothingHere(mux *http.ServeMux, w http.ResponseWriter, r *http.
 		}
 	}
 	if len(allowed) == 0 || slices.Contains(allowed, r.Method) {
-		s.metrics.nowhere(http.StatusNotFound, e.Kind)
+		s.metrics.unrouted(http.StatusNotFound, e.Kind)
 		rest.NewProblem(e).Answer(w)
 		return
 	}
-	s.metrics.nowhere(http.StatusMethodNotAllowed, compute.KindInvalid)
+	s.metrics.unrouted(http.StatusMethodNotAllowed, compute.KindInvalid)
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	p := rest.NewProblem(compute.Invalid("method", r.Method, "use "+strings.Join(allowed, " or ")))
 	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
 	p.Answer(w)
 }
 
-// refuseForeign answers a web page of another origin.
-func refuseForeign(w http.ResponseWriter, _ *http.Request) {
+// refuseCrossOrigin answers a web page of another origin.
+func refuseCrossOrigin(w http.ResponseWriter, _ *http.Request) {
 	rest.NewProblem(&compute.Error{
 		Kind: compute.KindForbidden, Message: "requests from pages of another origin are refused",
 		Remedy: "open this node's own pages, or ask from outside a browser",

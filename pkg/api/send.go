@@ -11,28 +11,28 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// trialTimeout is how long a Kafka that did not answer may take to prove that
-// it does again; twice as long after each trial in vain, up to eight times.
-const trialTimeout = 2 * time.Second
+// firstProbeTimeout is how long a Kafka that did not answer may take to prove that
+// it does again; twice as long after each probe in vain, up to eight times.
+const firstProbeTimeout = 2 * time.Second
 
 // send makes one record safe. With KindUnavailable nothing was written; with
 // KindTimeout nobody knows. A caller that goes away changes nothing: what was
 // begun is finished, and counts until then.
 func (s *Server) send(ctx context.Context, rec wire.Record) error {
-	return s.gated(ctx, rec.Topic, func(ctx context.Context) error { return s.config.Publisher.Send(ctx, rec) })
+	return s.withBreaker(ctx, rec.Topic, func(ctx context.Context) error { return s.config.Publisher.Send(ctx, rec) })
 }
 
-// gated is send for whatever writes to a topic.
-func (s *Server) gated(ctx context.Context, topic string, write func(context.Context) error) error {
-	trial, err := s.writes.enter(time.Now())
+// withBreaker writes to a topic, if the breaker lets it in.
+func (s *Server) withBreaker(ctx context.Context, topic string, write func(context.Context) error) error {
+	probe, err := s.writes.enter(time.Now())
 	if err != nil {
 		return err
 	}
 	came := unanswered
-	defer func() { s.writes.leave(time.Now(), trial, came) }()
+	defer func() { s.writes.leave(time.Now(), probe, came) }()
 	ctx = context.WithoutCancel(ctx)
-	if trial {
-		if came, err = s.look(ctx); err != nil {
+	if probe {
+		if came, err = s.probe(ctx); err != nil {
 			return err
 		}
 		came = unanswered
@@ -40,13 +40,13 @@ func (s *Server) gated(ctx context.Context, topic string, write func(context.Con
 	ctx, cancel := context.WithTimeout(ctx, s.config.PublishTimeout)
 	defer cancel()
 	began := time.Now()
-	came, err = judge(topic, write(ctx))
+	came, err = publishOutcome(topic, write(ctx))
 	s.metrics.published(began, err)
 	return err
 }
 
-// judge says what an error of the publisher means.
-func judge(topic string, err error) (outcome, error) {
+// publishOutcome says what an error of the publisher means.
+func publishOutcome(topic string, err error) (outcome, error) {
 	var e *compute.Error
 	switch {
 	case err == nil:
@@ -73,39 +73,39 @@ func judge(topic string, err error) (outcome, error) {
 	}
 }
 
-// look is how a trial of what writes begins, so that nothing was written if
-// Kafka is still silent. The gate of the readers cannot refuse it, or it would
-// be no trial, and is not closed by it: it may be briefer than readers are.
-func (s *Server) look(ctx context.Context) (outcome, error) {
-	came, err := s.sync(context.WithoutCancel(ctx), s.writes.patience())
+// probe finds out, before a write that was let in as a probe, whether Kafka answers, so
+// that nothing was written if it is still silent. The breaker of the readers cannot refuse
+// it, or it would be no probe, and is not opened by it: it may be briefer than readers are.
+func (s *Server) probe(ctx context.Context) (outcome, error) {
+	came, err := s.sync(context.WithoutCancel(ctx), s.writes.probeTimeout())
 	if came == answered {
-		s.reads.open()
+		s.reads.reset()
 	}
 	return came, err
 }
 
 // catchUp returns once everything that any node accepted before the call is
-// in the views. A trial goes on even if its caller hangs up: a caller that always
+// in the views. A probe goes on even if its caller hangs up: a caller that always
 // hangs up early, as a health check may, would otherwise never find out.
 func (s *Server) catchUp(ctx context.Context) error {
-	trial, err := s.reads.enter(time.Now())
+	probe, err := s.reads.enter(time.Now())
 	if err != nil {
 		return err
 	}
-	came, patience := unanswered, s.config.SyncTimeout
-	defer func() { s.reads.leave(time.Now(), trial, came) }()
-	if trial {
-		ctx, patience = context.WithoutCancel(ctx), s.reads.patience()
+	came, timeout := unanswered, s.config.SyncTimeout
+	defer func() { s.reads.leave(time.Now(), probe, came) }()
+	if probe {
+		ctx, timeout = context.WithoutCancel(ctx), s.reads.probeTimeout()
 	}
-	came, err = s.sync(ctx, patience)
+	came, err = s.sync(ctx, timeout)
 	return err
 }
 
 // sync catches up, and says what came of it.
-func (s *Server) sync(caller context.Context, patience time.Duration) (outcome, error) {
-	ctx, cancel := context.WithTimeout(caller, patience)
+func (s *Server) sync(caller context.Context, timeout time.Duration) (outcome, error) {
+	ctx, cancel := context.WithTimeout(caller, timeout)
 	defer cancel()
-	err := s.rounds.fresh(ctx)
+	err := s.syncs.sync(ctx)
 	if err == nil {
 		return answered, nil
 	}
@@ -113,16 +113,16 @@ func (s *Server) sync(caller context.Context, patience time.Duration) (outcome, 
 	if caller.Err() != nil {
 		came = abandoned
 	}
-	return came, &later{after: refusedFor, why: &compute.Error{
+	return came, &retryLater{after: refusedFor, why: &compute.Error{
 		Op: "catch up", Kind: compute.KindUnavailable,
 		Message: "Kafka does not answer, so it is not known what other nodes accepted",
 		Remedy:  "try again in a moment; nothing was done", Cause: err,
 	}}
 }
 
-// answersKafka refuses while Kafka does not answer, as far as is known or can
+// checkKafka refuses while Kafka does not answer, as far as is known or can
 // be found out. It is not asked while all goes well.
-func (s *Server) answersKafka(ctx context.Context) error {
+func (s *Server) checkKafka(ctx context.Context) error {
 	now := time.Now()
 	_, writes := s.writes.state(now)
 	_, reads := s.reads.state(now)

@@ -13,11 +13,11 @@ type Server struct {
 	config  Config
 	log     *zap.Logger
 	views   views
-	rounds  rounds
-	turns   *turns
-	writes  *gate // before publications
-	reads   *gate // before catching up
-	asks    *asks
+	syncs   sharedSync
+	locks   *instanceLocks
+	writes  *breaker // before publications
+	reads   *breaker // before catching up
+	asks    *consoleAsks
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
 	http    http.Handler
@@ -30,9 +30,9 @@ func New(c Config) (*Server, error) {
 	}
 	c = c.withDefaults()
 	s := &Server{
-		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), rounds: newRounds(c.Syncer),
-		turns: newTurns(c.Publishing), asks: newAsks(c.OpenAsks),
-		writes: newGate("publishing", c.Publishing), reads: newGate("catching_up", c.CatchingUp),
+		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), syncs: newSharedSync(c.Syncer),
+		locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
+		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics),
 	}
 	s.http = s.routes()

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// TestKeyOnTwoNodesAtOnce: two nodes look, see nothing and write, at the same moment.
+// TestKeyOnTwoNodesAtOnce: two nodes search, find nothing and write, at the same moment.
 // One is answered 202 and the other 409 where they differ, and both nodes show the one
 // that is first in the log from then on.
 func TestKeyOnTwoNodesAtOnce(t *testing.T) {
@@ -90,7 +90,7 @@ func TestUnsettledKey(t *testing.T) {
 	}
 	into[rest.Instance](c.nodes[1].keyedBoot(plain, "deploy-42"), 202)
 	c.nodes[1].keyedBoot(other, "deploy-42").refused(409, compute.KindConflict)
-	n.reads.open()
+	n.reads.reset()
 	if again := into[rest.Instance](n.keyedBoot(plain, "deploy-42"), 202); again.ID != id {
 		t.Errorf("the repetition is answered %+v", again)
 	}

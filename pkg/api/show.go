@@ -10,19 +10,19 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// shower turns what is known into what is shown, for the time of one request.
-type shower struct {
+// presenter turns what is known into what is shown, for the time of one request.
+type presenter struct {
 	views  views
 	now    time.Time
 	silent map[compute.HostID]bool // as far as was asked
 }
 
-func (s *Server) shower() *shower {
-	return &shower{views: s.views, now: time.Now(), silent: map[compute.HostID]bool{}}
+func (s *Server) presenter() *presenter {
+	return &presenter{views: s.views, now: time.Now(), silent: map[compute.HostID]bool{}}
 }
 
 // state is what is shown: the record's own, unless nobody knows.
-func (s *shower) state(k known) compute.State {
+func (s *presenter) state(k entry) compute.State {
 	switch {
 	case k.instance == nil:
 		return compute.StateAccepted
@@ -34,7 +34,7 @@ func (s *shower) state(k known) compute.State {
 
 // instance shows one, as far as its fields are wanted: why something waits is
 // the only one that takes work.
-func (s *shower) instance(k known, only fields) rest.Instance {
+func (s *presenter) instance(k entry, only fields) rest.Instance {
 	if k.instance == nil {
 		return rest.FromRequest(k.request)
 	}
@@ -47,13 +47,13 @@ func (s *shower) instance(k known, only fields) rest.Instance {
 }
 
 // waiting says why an instance is still queued, as far as is known.
-func (s *shower) waiting(i *compute.Instance) *compute.Reason {
+func (s *presenter) waiting(i *compute.Instance) *compute.Reason {
 	if h := i.Boot.Host; h != "" {
 		return s.waitingForHost(h)
 	}
 	about, ok := s.views.advice.get(i.Queue)
 	r := whyWaiting(about.Hosts, ok)
-	r.Position, r.Depth, r.Oldest = s.views.instances.place(i)
+	r.Position, r.Depth, r.Oldest = s.views.instances.position(i)
 	return r
 }
 
@@ -70,7 +70,7 @@ func whyWaiting(hosts compute.HostCounts, advised bool) *compute.Reason {
 }
 
 // waitingForHost is why pinned work waits. It is in no queue's line.
-func (s *shower) waitingForHost(h compute.HostID) *compute.Reason {
+func (s *presenter) waitingForHost(h compute.HostID) *compute.Reason {
 	last, ok := s.views.hosts.get(h)
 	switch {
 	case s.isSilent(h):
@@ -84,7 +84,7 @@ func (s *shower) waitingForHost(h compute.HostID) *compute.Reason {
 }
 
 // isSilent asks once for each host: a list may show a thousand of one.
-func (s *shower) isSilent(h compute.HostID) bool {
+func (s *presenter) isSilent(h compute.HostID) bool {
 	silent, asked := s.silent[h]
 	if !asked {
 		silent = s.views.hosts.silent(h, s.now)
@@ -94,6 +94,6 @@ func (s *shower) isSilent(h compute.HostID) bool {
 }
 
 // silentHosts are those that have, or had, an instance.
-func (s *shower) silentHosts() []compute.HostID {
+func (s *presenter) silentHosts() []compute.HostID {
 	return slices.DeleteFunc(s.views.instances.hosts(), func(h compute.HostID) bool { return !s.isSilent(h) })
 }

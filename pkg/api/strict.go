@@ -29,7 +29,7 @@ func strictJSON() huma.Format {
 			if err := json.Unmarshal(data, v); err != nil {
 				return err
 			}
-			if d := lax(data, reflect.TypeOf(v).Elem()); d != nil {
+			if d := findDefect(data, reflect.TypeOf(v).Elem()); d != nil {
 				return d
 			}
 			return nil
@@ -67,8 +67,8 @@ func (d defect) apply(p *rest.Problem) {
 	}
 }
 
-// lax finds the first defect of a document that is JSON.
-func lax(data []byte, t reflect.Type) *defect {
+// findDefect finds the first defect of a document that is JSON.
+func findDefect(data []byte, t reflect.Type) *defect {
 	if !utf8.Valid(data) || loneSurrogate(data) {
 		return &defect{
 			Field: "body", Message: "is not valid UTF-8 throughout",
@@ -186,7 +186,7 @@ func remedyForName(fields map[string]reflect.Type, name string) string {
 // namesOf are the names that an object for a t may have, with their types; nil if
 // it may have any.
 func namesOf(t reflect.Type) map[string]reflect.Type {
-	t = meant(t)
+	t = deref(t)
 	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) ||
 		reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return nil
@@ -207,14 +207,14 @@ func namesOf(t reflect.Type) map[string]reflect.Type {
 
 // element is what an array, or an object with any names, for a t has in it.
 func element(t reflect.Type) reflect.Type {
-	switch t = meant(t); t.Kind() {
+	switch t = deref(t); t.Kind() {
 	case reflect.Slice, reflect.Array, reflect.Map:
 		return t.Elem()
 	}
 	return reflect.TypeFor[any]()
 }
 
-func meant(t reflect.Type) reflect.Type {
+func deref(t reflect.Type) reflect.Type {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

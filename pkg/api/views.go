@@ -21,9 +21,9 @@ type views struct {
 	hosts     *hosts
 	advice    *advice
 
-	caughtUp *[4]atomic.Bool               // by topic, in the order of viewNames
-	taken    *[5]atomic.Pointer[time.Time] // when the last record was taken, in the order of viewNames
-	log      *zap.Logger
+	caughtUp   *[4]atomic.Bool               // by topic, in the order of viewNames
+	lastRecord *[5]atomic.Pointer[time.Time] // when the last record was taken, in the order of viewNames
+	log        *zap.Logger
 }
 
 // The topics that must be caught up with before the node answers. Advice is
@@ -41,19 +41,19 @@ var viewNames = [...]string{"instances", "requests", "queues", "hosts", "advice"
 func newViews(partitions int32, log *zap.Logger) views {
 	v := views{
 		instances: newInstances(partitions), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
-		caughtUp: new([4]atomic.Bool), taken: new([5]atomic.Pointer[time.Time]), log: log,
+		caughtUp: new([4]atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]), log: log,
 	}
-	for i := range v.taken {
-		v.take(i, 1)
+	for i := range v.lastRecord {
+		v.noteRecords(i, 1)
 	}
 	return v
 }
 
-// take notes that records of a topic came just now.
-func (v views) take(view, n int) {
+// noteRecords notes that records of a topic came just now.
+func (v views) noteRecords(view, n int) {
 	if n > 0 {
 		now := time.Now()
-		v.taken[view].Store(&now)
+		v.lastRecord[view].Store(&now)
 	}
 }
 
@@ -68,9 +68,9 @@ func (v views) behind() []string {
 	return names
 }
 
-// unreadable notes a record that no view can take. The conductor puts the same
+// logUnreadable notes a record that no view can take. The conductor puts the same
 // record of the requests topic into rejected; the others are our own.
-func (v views) unreadable(topic string, rec wire.Record, err error) {
+func (v views) logUnreadable(topic string, rec wire.Record, err error) {
 	v.log.Warn("record cannot be read", zap.String("topic", topic), zap.Int32("partition", rec.Partition),
 		zap.Int64("offset", rec.Offset), zap.ByteString("key", rec.Key), zap.Error(err))
 }
@@ -79,29 +79,29 @@ func (v views) unreadable(topic string, rec wire.Record, err error) {
 // topic has now been read to the end it had; an empty call may say just that.
 func (s *Server) Instances(recs []wire.Record, end bool) {
 	v := s.views
-	v.take(viewInstances, len(recs))
+	v.noteRecords(viewInstances, len(recs))
 	changes := make([]change, 0, len(recs))
 	for _, rec := range recs {
 		if rec.Value == nil {
 			p, id, err := wire.ParseInstanceKey(rec.Key)
 			if err != nil {
-				v.unreadable("instances", rec, err)
+				v.logUnreadable("instances", rec, err)
 				continue
 			}
-			changes = append(changes, change{key: key{p, id}})
+			changes = append(changes, change{key: instanceKey{p, id}})
 			continue
 		}
 		if p, id, err := wire.ParseInstanceKey(rec.Key); err == nil && wire.LaterThan(rec, s.config.Reads) {
-			v.unreadable("instances", rec, errLater)
-			changes = append(changes, change{key: key{p, id}, later: true})
+			v.logUnreadable("instances", rec, errLaterSchema)
+			changes = append(changes, change{key: instanceKey{p, id}, later: true})
 			continue
 		}
 		inst, err := wire.DecodeInstance(rec.ReadUpTo(s.config.Reads))
 		if err != nil {
-			v.unreadable("instances", rec, err)
+			v.logUnreadable("instances", rec, err)
 			continue
 		}
-		changes = append(changes, change{key: key{inst.Project, inst.ID}, instance: &inst})
+		changes = append(changes, change{key: instanceKey{inst.Project, inst.ID}, instance: &inst})
 	}
 	v.instances.apply(changes)
 	if end {
@@ -113,7 +113,7 @@ func (s *Server) Instances(recs []wire.Record, end bool) {
 // must begin no later than what the conductors had committed when this node
 // started: a boot in there that has no instance yet is shown as accepted.
 func (s *Server) Requests(recs []wire.Record, end bool) {
-	s.views.take(viewRequests, len(recs))
+	s.views.noteRecords(viewRequests, len(recs))
 	var boots []*compute.Request
 	for _, rec := range recs {
 		req, err := wire.DecodeRequest(rec)
@@ -126,7 +126,7 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 				fmt.Sprintf("its project belongs to partition %d", home))
 		}
 		if err != nil {
-			s.views.unreadable("requests", rec, err)
+			s.views.logUnreadable("requests", rec, err)
 			continue
 		}
 		if req.Op == compute.OpBoot {
@@ -141,7 +141,7 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 
 // Queues takes records of the queues topic, in order.
 func (s *Server) Queues(recs []wire.Record, end bool) {
-	s.views.take(viewQueues, len(recs))
+	s.views.noteRecords(viewQueues, len(recs))
 	for _, rec := range recs {
 		if rec.Value == nil {
 			s.views.queues.remove(compute.QueueName(rec.Key))
@@ -149,7 +149,7 @@ func (s *Server) Queues(recs []wire.Record, end bool) {
 		}
 		q, err := wire.DecodeQueue(rec)
 		if err != nil {
-			s.views.unreadable("queues", rec, err)
+			s.views.logUnreadable("queues", rec, err)
 			continue
 		}
 		s.views.queues.put(&q)
@@ -162,7 +162,7 @@ func (s *Server) Queues(recs []wire.Record, end bool) {
 // Hosts takes beacons of the hosts topic, in order. A host counts as heard when
 // its beacon comes in here, whatever its clock says.
 func (s *Server) Hosts(recs []wire.Record, end bool) {
-	s.views.take(viewHosts, len(recs))
+	s.views.noteRecords(viewHosts, len(recs))
 	now := time.Now()
 	for _, rec := range recs {
 		if rec.Value == nil {
@@ -171,7 +171,7 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 		}
 		b, err := wire.DecodeBeacon(rec)
 		if err != nil {
-			s.views.unreadable("hosts", rec, err)
+			s.views.logUnreadable("hosts", rec, err)
 			continue
 		}
 		s.views.hosts.put(&b, now)
@@ -183,18 +183,18 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 
 // Advice takes records of the advice topic, in order.
 func (s *Server) Advice(recs []wire.Record, _ bool) {
-	s.views.take(viewAdvice, len(recs))
+	s.views.noteRecords(viewAdvice, len(recs))
 	for _, rec := range recs {
 		a, err := wire.DecodeAdvice(rec)
 		if err != nil {
-			s.views.unreadable("advice", rec, err)
+			s.views.logUnreadable("advice", rec, err)
 			continue
 		}
-		s.views.advice.take(a)
+		s.views.advice.apply(a)
 	}
 }
 
 // Work is how many instances still need a queue, as far as this node knows:
 // accepted, queued or starting. A catalog change that would strand them can be
 // refused with it.
-func (s *Server) Work(q compute.QueueName) int { return s.views.instances.working(q) }
+func (s *Server) Work(q compute.QueueName) int { return s.views.instances.needing(q) }

@@ -20,7 +20,7 @@ import (
 type APIOptions struct {
 	// Front is what the node answers through, from now on and until the part
 	// ends. It runs longer than the part.
-	Front      *front.Front
+	Front      *front.Server
 	Publishing int        // most publications in flight; 0: 10,000
 	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
 }
@@ -76,7 +76,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 }
 
 // NewAPIWithFront is an API node with a front of its own.
-func NewAPIWithFront(c Cell, o front.Options) (service.Part, *front.Front) {
+func NewAPIWithFront(c Cell, o front.Options) (service.Part, *front.Server) {
 	o.Log = c.Log
 	f := front.New(o)
 	g := service.NewGroup()

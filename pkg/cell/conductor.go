@@ -44,16 +44,16 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	)
 	entries := c.reader(read.Options{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r Records, end bool) { decides.Catalog(r, end) })
 	decides = conductor.New(conductor.Config{
-		Topics: topics, Partitions: c.Partitions, Times: o.Times, LivesFor: c.DeadAfter / 2, MostEnded: o.Ended,
+		Topics: topics, Partitions: c.Partitions, Times: o.Times, AliveFor: c.DeadAfter / 2, MaxEnded: o.Ended,
 		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Now: c.Clock.now(),
-	}, conductor.Joints{
+	}, conductor.Dependencies{
 		SyncCatalog:  entries.Sync,
 		CatalogHeard: func() time.Time { return c.Clock.shown(entries.Heard()) },
 		Starts:       starts{admin},
 		Wake:         func() { loop.Wake() },
 	})
 	loop = kafkaloop.New(c.Kafka, kafkaloop.Options{
-		Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Patience, SetAside: o.SetAside,
+		Group: topics.ConductorGroup(), Name: o.Name, Patience: conductor.Linger, SetAside: o.SetAside,
 		Reads: c.Reads, Agreed: func(n compute.Schema) { decides.Agreed(n) },
 	}, c.Clock.handler(decides))
 	g.Add("views", service.Together(

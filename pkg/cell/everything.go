@@ -88,7 +88,7 @@ func WithEverything(ctx context.Context, o EverythingOptions, use func(ctx conte
 
 // newEverything joins a whole Berth on some brokers, each part made when it is to run.
 // The front answers before the rest is there.
-func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *front.Front) {
+func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *front.Server) {
 	g := service.NewGroup()
 	metrics, outage := telemetry.NewMetrics(), kafka.NewOutage(o.Log.Named("dev"))
 	f := front.New(front.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")})

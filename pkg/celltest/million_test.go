@@ -36,7 +36,7 @@ func TestMillionRestart(t *testing.T) {
 	r.up()
 	r.offer(r.as("default"), nil, []compute.Flavor{small("m1.small")})
 	r.stop("witness")
-	var face *front.Front
+	var face *front.Server
 	made := func(p service.Part, err error) service.Part { r.must(err); return p }
 	parts := map[string]func() service.Part{
 		"queues": func() service.Part {

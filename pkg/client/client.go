@@ -86,7 +86,7 @@ func New(c Config) (*Client, error) {
 		IdleConnTimeout:     90 * time.Second,
 	}
 	if c.Patience == 0 {
-		c.Patience = defaultPatience
+		c.Patience = defaultRetryFor
 	}
 	return &Client{
 		base:     base,

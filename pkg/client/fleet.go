@@ -30,7 +30,7 @@ func (c *Client) Queues(ctx context.Context, f compute.FlavorName) ([]Queue, err
 // when the caller is done with the one before. An error is the last that comes.
 // A cell may have 20,000 queues.
 func (c *Client) QueuePages(ctx context.Context, f compute.FlavorName) iter.Seq2[[]Queue, error] {
-	query := url.Values{"limit": {strconv.Itoa(mostOnPage)}}
+	query := url.Values{"limit": {strconv.Itoa(maxOnPage)}}
 	if f != "" {
 		query.Set("flavor", string(f))
 	}

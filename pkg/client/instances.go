@@ -119,8 +119,8 @@ func (c *Client) filtered(ctx context.Context, f Filter) ([]Instance, error) {
 	return walk[Instance](ctx, c, f.query(c.scoped()), "instances")
 }
 
-// mostOnPage is the largest page that the API gives.
-const mostOnPage = 1000
+// maxOnPage is the largest page that the API gives.
+const maxOnPage = 1000
 
 // walk asks for a whole list. It is never nil without an error.
 func walk[T any](ctx context.Context, c *Client, query url.Values, list ...string) ([]T, error) {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// defaultPatience is how long a call may be repeated if Config does not say.
-const defaultPatience = 10 * time.Second
+// defaultRetryFor is how long a call may be repeated if Config does not say.
+const defaultRetryFor = 10 * time.Second
 
-// firstPause is how long to wait after a connection broke; then twice as long
+// firstBackoff is how long to wait after a connection broke; then twice as long
 // each time.
-const firstPause = 200 * time.Millisecond
+const firstBackoff = 200 * time.Millisecond
 
 // attempt is how one try of a call ended.
 type attempt struct {
@@ -31,7 +31,7 @@ type attempt struct {
 // so that requests refused together do not come back together.
 func repeat(ctx context.Context, patience time.Duration, try func() attempt) error {
 	last := time.Now().Add(patience)
-	for pause := firstPause; ; pause *= 2 {
+	for pause := firstBackoff; ; pause *= 2 {
 		a := try()
 		if a.err == nil || !a.again {
 			return a.err

@@ -175,7 +175,7 @@ func TestPausesAreAsLongAsAsked(t *testing.T) {
 				t.Errorf("came again after %s", pause)
 			}
 		}
-		if last := s.asked[len(s.asked)-1]; last > defaultPatience || len(s.asked) < 3 {
+		if last := s.asked[len(s.asked)-1]; last > defaultRetryFor || len(s.asked) < 3 {
 			t.Errorf("asked at %v", s.asked)
 		}
 		firsts[s.asked[1]] = true

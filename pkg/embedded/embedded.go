@@ -68,7 +68,7 @@ func Start(o Options) (*Broker, error) {
 	}
 	b.ports = portsOf(b.cluster.ListenAddrs())
 	if o.DataDir != "" {
-		b.Look(kmsg.DeleteRecords, keepLast)
+		b.Observe(kmsg.DeleteRecords, keepLast)
 	}
 	return b, nil
 }
@@ -146,10 +146,10 @@ func (b *Broker) Close() {
 	_ = b.lock.Close() // the only error is that it was closed before, or is none
 }
 
-// Look shows every request of a kind before it is carried out, until Close, for
+// Observe shows every request of a kind before it is carried out, until Close, for
 // tests and simulation; see may change it. It must not block, nor ask the broker
 // anything.
-func (b *Broker) Look(key kmsg.Key, see func(kmsg.Request)) {
+func (b *Broker) Observe(key kmsg.Key, see func(kmsg.Request)) {
 	b.cluster.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		see(req)
 		return nil, nil, false

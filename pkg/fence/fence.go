@@ -27,32 +27,32 @@ type Command struct {
 	Timeout time.Duration // after that it is killed, and nothing is certain; 0: 60 s
 }
 
-// lingers is how long a killed program's children may hold its output open.
-const lingers = time.Second
+// outputGrace is how long a killed program's children may hold its output open.
+const outputGrace = time.Second
 
 // Fence runs the command; nil means that the host is dead for certain. The
 // error ends with the last lines that the program wrote.
 func (c Command) Fence(ctx context.Context, h compute.HostID) error {
-	patience := c.Timeout
-	if patience == 0 {
-		patience = time.Minute
+	timeout := c.Timeout
+	if timeout == 0 {
+		timeout = time.Minute
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var said tail
+	var output tail
 	cmd := exec.CommandContext(ctx, c.Args[0], append(c.Args[1:len(c.Args):len(c.Args)], string(h))...)
 	cmd.Env = append(os.Environ(), "BERTH_HOST="+string(h))
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &said, &said, lingers
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &output, &output, outputGrace
 	err := cmd.Run()
 	if err == nil {
 		return nil
 	}
 	why := err.Error()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		why = "it did not end within " + patience.String()
+		why = "it did not end within " + timeout.String()
 	}
 	message := "it is not certain that the host is dead: the fence command failed: " + why
-	if last := said.lines(); last != "" {
+	if last := output.lines(); last != "" {
 		message += fmt.Sprintf("; it said: %s", last)
 	}
 	return &compute.Error{
@@ -61,10 +61,10 @@ func (c Command) Fence(ctx context.Context, h compute.HostID) error {
 	}
 }
 
-// mostKept bounds what is remembered of the output, and mostLines what is shown.
+// maxKept bounds what is remembered of the output, and mostLines what is shown.
 const (
-	mostKept  = 2 << 10
-	mostLines = 5
+	maxKept  = 2 << 10
+	maxLines = 5
 )
 
 // tail keeps the end of what is written.
@@ -77,7 +77,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept = append(t.kept, p...)
-	if over := len(t.kept) - mostKept; over > 0 {
+	if over := len(t.kept) - maxKept; over > 0 {
 		t.kept = append(t.kept[:0], t.kept[over:]...)
 	}
 	return len(p), nil
@@ -88,7 +88,7 @@ func (t *tail) lines() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := strings.Split(strings.ToValidUTF8(string(bytes.TrimSpace(t.kept)), "?"), "\n")
-	all = all[max(0, len(all)-mostLines):]
+	all = all[max(0, len(all)-maxLines):]
 	for i := range all {
 		all[i] = strings.TrimSpace(all[i])
 	}

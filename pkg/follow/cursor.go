@@ -11,13 +11,13 @@ import (
 
 // cursor is how far one partition has been read.
 type cursor struct {
-	next   int64 // the offset to ask for next: everything below has been handed over
-	target int64 // where the partition ended when it was first asked; -1: not known yet
-	end    int64 // the last stable offset as of the last answer; -1: not known yet
-	began  bool  // it was answered about: next is no guess any more
-	by     *ask  // the open question about it; nil: none
-	lost   bool  // not asked for until its leader is known
-	alone  bool  // asked for by itself next: see take
+	next   int64    // the offset to ask for next: everything below has been handed over
+	target int64    // where the partition ended when it was first asked; -1: not known yet
+	end    int64    // the last stable offset as of the last answer; -1: not known yet
+	began  bool     // it was answered about: next is no guess any more
+	by     *request // the open question about it; nil: none
+	lost   bool     // not asked for until its leader is known
+	alone  bool     // asked for by itself next: see take
 	// missing is since when, and how often, nobody has what was read; zero: the last
 	// answer had.
 	missing time.Time
@@ -49,7 +49,7 @@ func (c *cursor) gone(now time.Time) bool {
 	return c.misses >= missedOften && now.Sub(c.missing) >= missedFor
 }
 
-// take moves the cursor over an answer and gives what a reader of committed
+// advance moves the cursor over an answer and gives what a reader of committed
 // records may see of it.
 //
 // The position must get to the end even where no record sits: behind the last
@@ -62,7 +62,7 @@ func (c *cursor) gone(now time.Time) bool {
 // next segment, the newest records may lie. So there is nothing at this very
 // offset: one on. The same holds if it brings spans whose records all lie below
 // the position, and the client does not tell where they end.
-func (c *cursor) take(p Part, alone bool) []wire.Record {
+func (c *cursor) advance(p Part, alone bool) []wire.Record {
 	c.missing, c.misses = time.Time{}, 0
 	if c.target < 0 {
 		c.target = p.Highest

@@ -139,7 +139,7 @@ func TestCommittedAndNoMore(t *testing.T) {
 			}
 			alone := c.alone || rapid.Bool().Draw(t, "alone")
 			before := c.next
-			for _, r := range c.take(p.answer(t, c.next, alone, through), alone) {
+			for _, r := range c.advance(p.answer(t, c.next, alone, through), alone) {
 				got = append(got, r.Offset)
 			}
 			if c.next < before {

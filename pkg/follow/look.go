@@ -14,26 +14,26 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// doubt asks for the leaders if an answer takes long.
-func (l *loop) doubt(ctx context.Context, now time.Time) {
-	for _, a := range l.asks {
-		if now.Sub(a.since) > doubtAfter {
-			l.look(ctx, errors.New("a broker does not answer"))
+// checkStalled asks for the leaders if an answer takes long.
+func (l *loop) checkStalled(ctx context.Context, now time.Time) {
+	for _, a := range l.open {
+		if now.Sub(a.since) > stalledAfter {
+			l.refreshLeaders(ctx, errors.New("a broker does not answer"))
 			return
 		}
 	}
 }
 
-// look asks for the leaders, after a pause that grows with the failures.
-func (l *loop) look(ctx context.Context, why error) {
-	if l.looking {
+// refreshLeaders asks for the leaders, after a pause that grows with the failures.
+func (l *loop) refreshLeaders(ctx context.Context, why error) {
+	if l.refreshing {
 		return
 	}
-	l.looking = true
+	l.refreshing = true
 	var pause time.Duration
 	if why != nil {
 		l.fails++
-		pause = min(mostPause, 50*time.Millisecond<<min(l.fails, 10))
+		pause = min(maxPause, 50*time.Millisecond<<min(l.fails, 10))
 		pause -= rand.N(pause/2 + 1) // all followers of the topic would come at once
 	}
 	if l.fails == logAfter {
@@ -48,15 +48,15 @@ func (l *loop) look(ctx context.Context, why error) {
 		defer t.Stop()
 		select {
 		case <-t.C:
-			l.views <- l.f.look(ctx, known)
+			l.views <- l.f.leaders(ctx, known)
 		case <-ctx.Done():
 			l.views <- view{err: ctx.Err()}
 		}
 	}()
 }
 
-// look asks for the leaders, and where partitions begin that are not known.
-func (f *Follower) look(ctx context.Context, known map[int32]bool) (v view) {
+// leaders asks for the leaders, and where partitions begin that are not known.
+func (f *Follower) leaders(ctx context.Context, known map[int32]bool) (v view) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	if v.topic, v.err = f.client.Leaders(ctx, f.topic); v.err != nil {
@@ -82,14 +82,14 @@ func (f *Follower) look(ctx context.Context, known map[int32]bool) (v view) {
 	return v
 }
 
-// follow takes over the leaders that were found, and asks again if some are missing.
-func (l *loop) follow(ctx context.Context, v view) error {
-	l.looking = false
+// applyView takes over the leaders that were found, and asks again if some are missing.
+func (l *loop) applyView(ctx context.Context, v view) error {
+	l.refreshing = false
 	if v.err != nil || len(v.topic.Of) == 0 {
 		if compute.KindOf(v.err) == compute.KindForbidden {
 			return v.err
 		}
-		l.look(ctx, fmt.Errorf("who leads %s: %w", l.f.topic, errors.Join(v.err, ctx.Err())))
+		l.refreshLeaders(ctx, fmt.Errorf("who leads %s: %w", l.f.topic, errors.Join(v.err, ctx.Err())))
 		return nil
 	}
 	if l.topic.Of != nil && l.topic.ID != v.topic.ID {
@@ -108,7 +108,7 @@ func (l *loop) follow(ctx context.Context, v view) error {
 	}
 	l.regroup()
 	if l.leaderless() {
-		l.look(ctx, errors.New("partitions without a leader"))
+		l.refreshLeaders(ctx, errors.New("partitions without a leader"))
 	}
 	return nil
 }
@@ -122,17 +122,17 @@ func (l *loop) regroup() {
 			c.by = nil
 		}
 	}
-	for broker, a := range l.asks {
+	for broker, a := range l.open {
 		if !l.wanted(a) {
 			a.cancel()
-			delete(l.asks, broker)
+			delete(l.open, broker)
 			l.late = append(l.late, a)
 		}
 	}
 }
 
 // wanted says whether somebody still waits for an answer.
-func (l *loop) wanted(a *ask) bool {
+func (l *loop) wanted(a *request) bool {
 	for p := range a.from {
 		if c := l.at[p]; c != nil && c.by == a {
 			return true

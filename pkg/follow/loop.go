@@ -16,17 +16,17 @@ import (
 // loop is a follower at work: one goroutine runs it and calls Handle. Each open
 // question to a broker has one of its own and answers over a channel.
 type loop struct {
-	f       *Follower
-	topic   Leaders
-	at      map[int32]*cursor
-	asks    map[int32]*ask // by broker: the open question
-	late    []*ask         // given up, and not yet answered
-	looking bool           // a goroutine asks for the leaders
-	fails   int            // failures in a row
-	seen    map[owned]compute.Version
-	told    bool // CaughtUp was said
+	f          *Follower
+	topic      Leaders
+	at         map[int32]*cursor
+	open       map[int32]*request // by broker: the open question
+	late       []*request         // given up, and not yet answered
+	refreshing bool               // a goroutine asks for the leaders
+	fails      int                // failures in a row
+	seen       map[owned]compute.Version
+	told       bool // CaughtUp was said
 
-	answers chan *ask
+	answers chan *request
 	views   chan view
 }
 
@@ -37,8 +37,8 @@ type owned struct {
 	id      compute.InstanceID
 }
 
-// ask is one question to a broker, and its answer.
-type ask struct {
+// request is one question to a broker, and its answer.
+type request struct {
 	broker int32
 	from   map[int32]int64
 	since  time.Time
@@ -57,24 +57,24 @@ type view struct {
 const (
 	// answerWithin is how much longer than it may wait an answer may take.
 	answerWithin = 15 * time.Second
-	// doubtAfter is how much longer it may take before it is asked whether the
+	// stalledAfter is how much longer it may take before it is asked whether the
 	// broker still leads: a frozen one keeps its connections.
-	doubtAfter = 3 * time.Second
-	lookEvery  = time.Second
-	logAfter   = 8 // failures in a row; a change of leaders makes a few
-	mostPause  = 2 * time.Second
+	stalledAfter = 3 * time.Second
+	checkEvery   = time.Second
+	logAfter     = 8 // failures in a row; a change of leaders makes a few
+	maxPause     = 2 * time.Second
 )
 
 func newLoop(f *Follower) *loop {
 	return &loop{
-		f: f, at: map[int32]*cursor{}, asks: map[int32]*ask{}, seen: map[owned]compute.Version{},
-		answers: make(chan *ask), views: make(chan view),
+		f: f, at: map[int32]*cursor{}, open: map[int32]*request{}, seen: map[owned]compute.Version{},
+		answers: make(chan *request), views: make(chan view),
 	}
 }
 
 func (l *loop) run(ctx context.Context) error {
-	l.look(ctx, nil)
-	tick := time.NewTicker(lookEvery)
+	l.refreshLeaders(ctx, nil)
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
 		l.dispatch(ctx)
@@ -83,11 +83,11 @@ func (l *loop) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case a := <-l.answers:
-			err = l.take(ctx, a)
+			err = l.handle(ctx, a)
 		case v := <-l.views:
-			err = l.follow(ctx, v)
+			err = l.applyView(ctx, v)
 		case now := <-tick.C:
-			l.doubt(ctx, now)
+			l.checkStalled(ctx, now)
 		}
 		if err != nil {
 			return err
@@ -97,21 +97,21 @@ func (l *loop) run(ctx context.Context) error {
 
 // drain waits for the goroutines of the loop, which end because ctx has.
 func (l *loop) drain() {
-	for len(l.asks)+len(l.late) > 0 || l.looking {
+	for len(l.open)+len(l.late) > 0 || l.refreshing {
 		select {
 		case a := <-l.answers:
-			l.settle(a)
+			l.close(a)
 		case <-l.views:
-			l.looking = false
+			l.refreshing = false
 		}
 	}
 }
 
-// settle notes that a question is answered.
-func (l *loop) settle(a *ask) {
+// close notes that a question is answered.
+func (l *loop) close(a *request) {
 	a.cancel()
-	if l.asks[a.broker] == a {
-		delete(l.asks, a.broker)
+	if l.open[a.broker] == a {
+		delete(l.open, a.broker)
 	}
 	for i, late := range l.late {
 		if late == a {
@@ -123,26 +123,26 @@ func (l *loop) settle(a *ask) {
 
 // dispatch asks every broker that leads something and has no open question.
 func (l *loop) dispatch(ctx context.Context) {
-	asks := map[int32]*ask{}
+	asks := map[int32]*request{}
 	alone := map[int32]bool{}
 	for p, c := range l.at {
 		broker := l.topic.Of[p]
-		if c.lost || c.by != nil || broker < 0 || l.asks[broker] != nil || alone[broker] {
+		if c.lost || c.by != nil || broker < 0 || l.open[broker] != nil || alone[broker] {
 			continue
 		}
 		if asks[broker] == nil || c.alone {
-			asks[broker] = &ask{broker: broker, from: map[int32]int64{}}
+			asks[broker] = &request{broker: broker, from: map[int32]int64{}}
 			alone[broker] = c.alone
 		}
 		asks[broker].from[p] = c.next
 	}
 	for broker, a := range asks {
-		l.asks[broker] = a
+		l.open[broker] = a
 		l.begin(ctx, a)
 	}
 }
 
-func (l *loop) begin(ctx context.Context, a *ask) {
+func (l *loop) begin(ctx context.Context, a *request) {
 	wait := l.f.opts.Wait
 	for p := range a.from {
 		c := l.at[p]
@@ -159,9 +159,9 @@ func (l *loop) begin(ctx context.Context, a *ask) {
 	}()
 }
 
-// take hands over what an answer brought.
-func (l *loop) take(ctx context.Context, a *ask) error {
-	l.settle(a)
+// handle hands over what an answer brought.
+func (l *loop) handle(ctx context.Context, a *request) error {
+	l.close(a)
 	trouble := a.err
 	var changes []Change
 	for _, part := range a.parts {
@@ -176,7 +176,7 @@ func (l *loop) take(ctx context.Context, a *ask) error {
 			c.lost, trouble = true, fmt.Errorf("partition %d: Kafka's error %d", part.Partition, part.Code)
 			continue
 		}
-		read, err := l.changes(c.take(part, len(a.from) == 1))
+		read, err := l.changes(c.advance(part, len(a.from) == 1))
 		if err != nil {
 			return err
 		}
@@ -185,21 +185,21 @@ func (l *loop) take(ctx context.Context, a *ask) error {
 	if left := l.release(a); left && trouble == nil {
 		trouble = errNothing
 	}
-	l.hand(changes)
+	l.deliver(changes)
 	switch {
 	case trouble == nil:
 		l.fails = 0
 	case compute.KindOf(trouble) == compute.KindForbidden:
 		return trouble
 	default:
-		l.look(ctx, trouble)
+		l.refreshLeaders(ctx, trouble)
 	}
 	return nil
 }
 
 // release lets the partitions of a question be asked about again; those that the
 // answer leaves out only once their leaders are known.
-func (l *loop) release(a *ask) (left bool) {
+func (l *loop) release(a *request) (left bool) {
 	for p := range a.from {
 		c := l.at[p]
 		if c == nil || c.by != a {
@@ -216,7 +216,7 @@ func (l *loop) release(a *ask) (left bool) {
 var errNothing = errors.New("a broker did not answer about every partition")
 
 // about says whether the answer is about a partition.
-func (a *ask) about(p int32) bool {
+func (a *request) about(p int32) bool {
 	return slices.ContainsFunc(a.parts, func(part Part) bool { return part.Partition == p })
 }
 
@@ -282,7 +282,7 @@ func (l *loop) change(rec wire.Record) (Change, error) {
 	return ch, nil
 }
 
-func (l *loop) hand(changes []Change) {
+func (l *loop) deliver(changes []Change) {
 	caughtUp := l.told || l.caughtUp()
 	if len(changes) > 0 || caughtUp && !l.told {
 		l.f.opts.Handle(Batch{Changes: changes, CaughtUp: caughtUp})

@@ -37,7 +37,7 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// Front answers on one address for as long as it runs:
+// Server answers on one address for as long as it runs:
 //
 //	              /healthz   /readyz                 /metrics   the rest
 //	waiting       200        503, what is awaited    Metrics    503, what is awaited
@@ -46,19 +46,19 @@ const (
 //
 // It may be told to wait, to be up or to serve in any order, before it runs,
 // while it does and afterwards, by any goroutine.
-type Front struct {
+type Server struct {
 	options Options
 	ready   chan struct{}
 
 	mu      sync.Mutex
 	addr    net.Addr
-	face    face
+	mode    mode
 	trouble []string
 }
 
-// face is what is shown at some time. Of a face that has passed, requests may
+// mode is what is shown at some time. Of a face that has passed, requests may
 // still be under way.
-type face struct {
+type mode struct {
 	awaited string       // not ready: what is waited for
 	handler http.Handler // answers everything but /metrics; nil: our own answers
 	trouble []string     // what is wrong though it is ready
@@ -66,7 +66,7 @@ type face struct {
 }
 
 // New makes a front that listens when it runs.
-func New(o Options) *Front {
+func New(o Options) *Server {
 	if o.Listen == nil {
 		o.Listen = (&net.ListenConfig{}).Listen
 	}
@@ -79,16 +79,16 @@ func New(o Options) *Front {
 	if o.StopTimeout == 0 {
 		o.StopTimeout = stopTimeout
 	}
-	f := &Front{options: o, ready: make(chan struct{})}
+	f := &Server{options: o, ready: make(chan struct{})}
 	f.Waiting(o.Waiting)
 	return f
 }
 
 // Ready is closed once it listens.
-func (f *Front) Ready() <-chan struct{} { return f.ready }
+func (f *Server) Ready() <-chan struct{} { return f.ready }
 
 // Addr is where it listens; nil before Ready.
-func (f *Front) Addr() net.Addr {
+func (f *Server) Addr() net.Addr {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.addr
@@ -96,44 +96,44 @@ func (f *Front) Addr() net.Addr {
 
 // Waiting says that the daemon is not ready, or not any more, and why:
 // "waiting for Kafka at k1:9092".
-func (f *Front) Waiting(why string) { f.turn(face{awaited: why}) }
+func (f *Server) Waiting(why string) { f.swap(mode{awaited: why}) }
 
 // Up says that a daemon without a handler of its own is ready.
-func (f *Front) Up() { f.turn(face{}) }
+func (f *Server) Up() { f.swap(mode{}) }
 
 // Serve lets h answer everything but /metrics from now on.
-func (f *Front) Serve(h http.Handler) { f.turn(face{handler: h}) }
+func (f *Server) Serve(h http.Handler) { f.swap(mode{handler: h}) }
 
 // Trouble says what is wrong and keeps the daemon from only a part of its work, a
 // sentence for each; /readyz shows it, with 200. nil: nothing any more.
-func (f *Front) Trouble(what []string) {
+func (f *Server) Trouble(what []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trouble = what
 }
 
-func (f *Front) turn(to face) (from face) {
+func (f *Server) swap(to mode) (from mode) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	from = f.face
+	from = f.mode
 	to.busy = new(sync.WaitGroup)
-	f.face = to
+	f.mode = to
 	return from
 }
 
 // now is the current face, with one more request under way.
-func (f *Front) now() face {
+func (f *Server) now() mode {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.face.busy.Add(1)
-	now := f.face
+	f.mode.busy.Add(1)
+	now := f.mode
 	now.trouble = f.trouble
 	return now
 }
 
 // Run listens and answers until ctx ends. Requests then under way are finished,
 // within StopTimeout.
-func (f *Front) Run(ctx context.Context) error {
+func (f *Server) Run(ctx context.Context) error {
 	listener, err := f.options.Listen(ctx, "tcp", f.options.Address)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -169,7 +169,7 @@ func (f *Front) Run(ctx context.Context) error {
 	return f.stop(ctx, server, ended)
 }
 
-func (f *Front) stop(ctx context.Context, server *http.Server, ended <-chan error) error {
+func (f *Server) stop(ctx context.Context, server *http.Server, ended <-chan error) error {
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.options.StopTimeout)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {

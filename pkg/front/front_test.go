@@ -54,7 +54,7 @@ type got struct {
 	body   string
 }
 
-func ask(t *testing.T, f *Front, method, path string) got {
+func ask(t *testing.T, f *Server, method, path string) got {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+f.Addr().String()+path, nil)
@@ -163,7 +163,7 @@ func (s slow) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 }
 
 // asked begins a request; what it answers comes over the channel.
-func asked(t *testing.T, f *Front, path string) <-chan got {
+func asked(t *testing.T, f *Server, path string) <-chan got {
 	out := make(chan got, 1)
 	go func() { out <- ask(t, f, "GET", path) }()
 	return out
@@ -185,10 +185,10 @@ func TestFinishesWhatIsUnderWay(t *testing.T) {
 	<-done
 }
 
-func serves(f *Front) bool {
+func serves(f *Server) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.face.handler != nil
+	return f.mode.handler != nil
 }
 
 // TestServingEndsBeforeWhatItStandsOn: when Run returns, no request is in the

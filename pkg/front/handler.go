@@ -13,7 +13,7 @@ import (
 )
 
 // handler answers as the face of the moment says.
-func (f *Front) handler() http.Handler {
+func (f *Server) handler() http.Handler {
 	metrics := f.options.Metrics
 	if metrics == nil {
 		metrics = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ func (f *Front) handler() http.Handler {
 	}))
 }
 
-func (f face) handle(w http.ResponseWriter, r *http.Request) {
+func (f mode) handle(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case f.handler != nil:
 		f.handler.ServeHTTP(w, r)
@@ -44,7 +44,7 @@ func (f face) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (f face) ok(w http.ResponseWriter, r *http.Request) {
+func (f mode) ok(w http.ResponseWriter, r *http.Request) {
 	status := struct {
 		Status  string   `json:"status"`
 		Trouble []string `json:"trouble,omitempty"`

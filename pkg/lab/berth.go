@@ -78,7 +78,7 @@ func (b Berth) node(s Site) (service.Part, func() string) {
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
-	var at atomic.Pointer[front.Front]
+	var at atomic.Pointer[front.Server]
 	part := b.part(s, b.cell(s, RoleAPI, "api"), func(_ context.Context, c cell.Cell) (service.Part, error) {
 		node, f := cell.NewAPIWithFront(c, o)
 		at.Store(f)

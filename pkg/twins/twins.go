@@ -40,9 +40,9 @@ type voice struct {
 // have been late.
 const enough = 2
 
-// Hear takes a beacon and answers which agents speak for its host: nothing if it is
+// Observe takes a beacon and answers which agents speak for its host: nothing if it is
 // one, and the one that began last is last.
-func (w *Watch) Hear(id compute.HostID, by compute.Voice, now time.Time) []compute.Voice {
+func (w *Watch) Observe(id compute.HostID, by compute.Voice, now time.Time) []compute.Voice {
 	if w.hosts == nil {
 		w.hosts = map[compute.HostID]*host{}
 	}

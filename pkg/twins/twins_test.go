@@ -30,7 +30,7 @@ func heard(beacons string) string {
 	for _, b := range beacons {
 		now = now.Add(5 * time.Second)
 		if b != '.' && b != ' ' {
-			w.Hear("h", voiceOf(string(b)), now)
+			w.Observe("h", voiceOf(string(b)), now)
 		}
 	}
 	var out string
@@ -80,7 +80,7 @@ func TestTwins(t *testing.T) {
 		t.Error("a host that was never heard has twins")
 	}
 	for i := range 6 {
-		w.Hear("h", voiceOf([]string{"a", "b"}[i%2]), epoch)
+		w.Observe("h", voiceOf([]string{"a", "b"}[i%2]), epoch)
 	}
 	if w.Of("h", epoch) == nil {
 		t.Fatal("twins are not seen")
@@ -97,7 +97,7 @@ func TestAllAreSorted(t *testing.T) {
 	var w Watch
 	for _, id := range "fbadceg" {
 		for _, letter := range "ababab" {
-			w.Hear(compute.HostID(id), voiceOf(string(letter)), epoch)
+			w.Observe(compute.HostID(id), voiceOf(string(letter)), epoch)
 		}
 	}
 	if all := w.All(epoch); len(all) != 7 || !slices.IsSorted(all) {

@@ -37,8 +37,8 @@ const (
 	clockSlack = time.Minute
 )
 
-// Hear learns from records that were just read.
-func (c *Clock) Hear(recs []Record, now time.Time) {
+// Observe learns from records that were just read.
+func (c *Clock) Observe(recs []Record, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now = c.steady(now)

@@ -20,16 +20,16 @@ func TestClockIsTheLogs(t *testing.T) {
 			t.Errorf("off by %s, and nothing read: %s", off, got)
 		}
 		c = Clock{}
-		c.Hear([]Record{{Time: log.Add(-time.Hour)}, {Logged: true}}, own(log)) // its producer's time, and none
+		c.Observe([]Record{{Time: log.Add(-time.Hour)}, {Logged: true}}, own(log)) // its producer's time, and none
 		if got := c.Ahead(); got != 0 {
 			t.Errorf("off by %s, and ahead by %s for what no broker has said", off, got)
 		}
-		c.Hear(appended(log.Add(-20*time.Second)), own(log)) // read late
+		c.Observe(appended(log.Add(-20*time.Second)), own(log)) // read late
 		if got := c.At(own(log)); !got.Equal(log.Add(-20 * time.Second)) {
 			t.Errorf("off by %s: %s", off, got)
 		}
-		c.Hear(appended(log.Add(time.Second)), own(log.Add(time.Second)))
-		c.Hear(appended(log), own(log.Add(2*time.Second))) // another that is read late
+		c.Observe(appended(log.Add(time.Second)), own(log.Add(time.Second)))
+		c.Observe(appended(log), own(log.Add(2*time.Second))) // another that is read late
 		if got := c.At(own(log.Add(2 * time.Second))); !got.Equal(log.Add(2 * time.Second)) {
 			t.Errorf("off by %s: %s", off, got)
 		}
@@ -41,7 +41,7 @@ func TestClockIsTheLogs(t *testing.T) {
 func TestClockFollows(t *testing.T) {
 	log := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var c Clock
-	hear := func(own, behind time.Duration) { c.Hear(appended(log.Add(own-behind)), log.Add(own)) }
+	hear := func(own, behind time.Duration) { c.Observe(appended(log.Add(own-behind)), log.Add(own)) }
 	want := func(own, at time.Duration) {
 		t.Helper()
 		if got := c.At(log.Add(own)).Sub(log); got != at {

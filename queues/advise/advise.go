@@ -7,7 +7,7 @@
 //
 // It keeps, for each host and queue, what the host is to the queue, and changes
 // the counts only for hosts whose beacon changed or that fell silent. A tick
-// looks at the queues of which something changed, and at no pair of host and queue.
+// looks only at queues that are marked dirty, and at no pair of host and queue.
 package advise
 
 import (
@@ -73,7 +73,7 @@ type Advisor struct {
 	at     map[compute.QueueName]int // places in queues
 	hosts  map[compute.HostID]*host
 	order  []*host  // all of them, in any order
-	lot    uint64   // what was last drawn by
+	random uint64   // the state of the random numbers that hosts are sampled by
 	counts []counts // of each queue
 	rooms  []uint64 // of each queue: machines that its eligible hosts have room for together
 	told   map[compute.QueueName]told
@@ -81,7 +81,7 @@ type Advisor struct {
 	full   time.Time        // when telling in full began; zero: never
 	due    int              // in telling in full, the next queue
 	young  bool             // there is work that has not lain for long
-	looks  map[int]struct{} // queues that the next tick looks at
+	dirty  map[int]struct{} // queues that the next tick looks at
 }
 
 // told is what was last said of a queue.
@@ -94,7 +94,7 @@ type told struct {
 func New(r Rules) *Advisor {
 	return &Advisor{
 		rules: r, names: newNames(), hosts: map[compute.HostID]*host{}, told: map[compute.QueueName]told{},
-		looks: map[int]struct{}{},
+		dirty: map[int]struct{}{},
 	}
 }
 
@@ -122,7 +122,7 @@ func (a *Advisor) SetQueues(list []compute.Queue) {
 	if complete {
 		a.due = len(list)
 	}
-	a.lookAtAll()
+	a.markAllDirty()
 	for _, h := range a.hosts {
 		h.measure(a.names)
 		h.is, h.room = nil, nil
@@ -130,11 +130,11 @@ func (a *Advisor) SetQueues(list []compute.Queue) {
 	}
 }
 
-// Hear takes a host's beacon, heard at a time of the caller's own clock.
-func (a *Advisor) Hear(b compute.Beacon, at time.Time) {
+// Observe takes a host's beacon, heard at a time of the caller's own clock.
+func (a *Advisor) Observe(b compute.Beacon, at time.Time) {
 	h, known := a.hosts[b.Host]
 	if !known {
-		h = &host{place: len(a.order)}
+		h = &host{index: len(a.order)}
 		a.hosts[b.Host], a.order = h, append(a.order, h)
 	}
 	h.heard = at
@@ -155,11 +155,11 @@ func (a *Advisor) Forget(id compute.HostID) {
 	for q, is := range h.is {
 		a.counts[q][is]--
 		a.rooms[q] -= uint64(h.room[q])
-		a.looks[q] = struct{}{}
+		a.dirty[q] = struct{}{}
 	}
 	delete(a.hosts, id)
 	last := len(a.order) - 1
-	a.order[h.place], a.order[last].place = a.order[last], h.place
+	a.order[h.index], a.order[last].index = a.order[last], h.index
 	a.order = a.order[:last]
 }
 
@@ -169,28 +169,28 @@ func (a *Advisor) Next(now time.Time, progress func(compute.QueueName) Progress)
 	if !a.last.IsZero() && now.Sub(a.last) < a.rules.Every {
 		return compute.Advice{}, false
 	}
-	a.silence(now)
+	a.markSilent(now)
 	began := a.full.IsZero() || a.due >= len(a.queues) && now.Sub(a.full) >= a.rules.Full
 	if began {
 		a.full, a.due = now, 0
 	}
 	for i := a.due; i < min(a.due+a.room(), len(a.queues)); i++ {
-		a.looks[i] = struct{}{}
+		a.dirty[i] = struct{}{}
 	}
 	out, end := compute.Advice{At: now, Rings: a.rules.Rings}, len(a.queues)
 	a.young = false
-	for _, i := range slices.Sorted(maps.Keys(a.looks)) {
+	for _, i := range slices.Sorted(maps.Keys(a.dirty)) {
 		if len(out.About) == a.rules.Most {
 			end = i
 			break
 		}
 		about := a.about(i, progress(a.queues[i].name), now)
-		is := a.tell(about, now)
+		is := a.heardAs(about, now)
 		a.young = a.young || about.Depth > 0 && !is.work
 		if about.Depth == 0 && !a.queues[i].flow.flows() {
-			delete(a.looks, i)
+			delete(a.dirty, i)
 		}
-		if i >= a.due && i < a.due+a.room() || a.news(about.Queue, is) {
+		if i >= a.due && i < a.due+a.room() || a.isNews(about.Queue, is) {
 			out.About = append(out.About, about)
 			a.told[about.Queue] = is
 		}
@@ -209,23 +209,23 @@ func (a *Advisor) beat(now time.Time) bool {
 	return a.rules.Beat > 0 && now.Sub(a.last) >= a.rules.Beat
 }
 
-// Look has the next tick look at a queue: its work is not what it was.
-func (a *Advisor) Look(q compute.QueueName) {
+// MarkDirty has the next tick look at a queue: its work is not what it was.
+func (a *Advisor) MarkDirty(q compute.QueueName) {
 	if i, listed := a.at[q]; listed {
-		a.looks[i] = struct{}{}
+		a.dirty[i] = struct{}{}
 	}
 }
 
-func (a *Advisor) lookAtAll() {
-	clear(a.looks)
+func (a *Advisor) markAllDirty() {
+	clear(a.dirty)
 	for i := range a.queues {
-		a.looks[i] = struct{}{}
+		a.dirty[i] = struct{}{}
 	}
 }
 
-// Ask is how soon Next should be asked again though nothing is new: when it was
+// NextIn is how soon Next should be asked again though nothing is new: when it was
 // too early to tell, as soon as it is not.
-func (a *Advisor) Ask(now time.Time) time.Duration {
+func (a *Advisor) NextIn(now time.Time) time.Duration {
 	wait := a.rules.Every
 	if a.young {
 		wait = min(a.rules.Lain, wait)
@@ -236,10 +236,10 @@ func (a *Advisor) Ask(now time.Time) time.Duration {
 	return wait
 }
 
-// Again says that what was told cannot be counted on: all is told anew.
-func (a *Advisor) Again() {
+// Reset says that what was told cannot be counted on: all is told anew.
+func (a *Advisor) Reset() {
 	a.full, a.told = time.Time{}, map[compute.QueueName]told{}
-	a.lookAtAll()
+	a.markAllDirty()
 }
 
 // room is how many queues of a full telling go into one record: half of it, so
@@ -276,16 +276,16 @@ func (a *Advisor) eligibleOf(queue int, hosts []compute.HostID) (n uint32) {
 	return n
 }
 
-// news says whether hosts would now wait half or twice as often as they were
+// isNews says whether hosts would now wait half or twice as often as they were
 // told, or whether work came and stayed, or went.
-func (a *Advisor) news(q compute.QueueName, is told) bool {
+func (a *Advisor) isNews(q compute.QueueName, is told) bool {
 	was, ok := a.told[q]
 	return !ok || is.work != was.work || is.share >= 2*was.share || was.share >= 2*is.share
 }
 
-// tell is what an agent makes of the advice. Work of which nobody knows since
+// heardAs is what an agent makes of the advice. Work of which nobody knows since
 // when it lies there has lain for long.
-func (a *Advisor) tell(about compute.QueueAdvice, now time.Time) told {
+func (a *Advisor) heardAs(about compute.QueueAdvice, now time.Time) told {
 	share := 1.0
 	if wanted, eligible := float64(about.Wanted()), float64(about.Eligible); wanted < eligible {
 		share = wanted / eligible
@@ -293,8 +293,8 @@ func (a *Advisor) tell(about compute.QueueAdvice, now time.Time) told {
 	return told{share: share, work: about.Depth > 0 && now.Sub(about.Oldest) >= a.rules.Lain}
 }
 
-// silence finds the hosts that were not heard for too long.
-func (a *Advisor) silence(now time.Time) {
+// markSilent finds the hosts that were not heard for too long.
+func (a *Advisor) markSilent(now time.Time) {
 	for _, h := range a.hosts {
 		if !h.silent && now.Sub(h.heard) >= a.rules.Silent {
 			h.silent = true
@@ -324,6 +324,6 @@ func (a *Advisor) compare(h *host) {
 		h.is[i], h.room[i] = is, room
 		a.counts[i][is]++
 		a.rooms[i] += uint64(room)
-		a.looks[i] = struct{}{}
+		a.dirty[i] = struct{}{}
 	}
 }

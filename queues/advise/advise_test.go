@@ -49,7 +49,7 @@ func (d depths) of(q compute.QueueName) Progress {
 // next looks at every queue, whatever it was told of: tests change what there is to
 // know behind its back.
 func (a *Advisor) next(now time.Time, progress func(compute.QueueName) Progress) (compute.Advice, bool) {
-	a.lookAtAll()
+	a.markAllDirty()
 	return a.Next(now, progress)
 }
 
@@ -70,9 +70,9 @@ func TestEachHostCountsOnce(t *testing.T) {
 		beacon(1, 8, trait), beacon(2, 7, trait), beacon(3, 8), beacon(4, 8, trait, state(compute.HostDisabled)),
 		beacon(5, 0, trait, state(compute.HostDraining)), beacon(6, 8, trait, state(compute.HostQuarantined)),
 	} {
-		a.Hear(b, at(float64(i)))
+		a.Observe(b, at(float64(i)))
 	}
-	a.Hear(beacon(7, 8, trait, state(compute.HostDisabled)), at(-60)) // silence comes before disabled
+	a.Observe(beacon(7, 8, trait, state(compute.HostDisabled)), at(-60)) // silence comes before disabled
 	adv, ok := a.next(at(0), depths{"big": 3}.of)
 	want := compute.Advice{At: at(0), Full: true, About: []compute.QueueAdvice{
 		{
@@ -92,7 +92,7 @@ func TestEachHostCountsOnce(t *testing.T) {
 	}
 	a.Forget("h2")
 	a.Forget("h2")
-	a.Hear(beacon(7, 8, trait, state(compute.HostDisabled)), at(1)) // the same beacon, heard again
+	a.Observe(beacon(7, 8, trait, state(compute.HostDisabled)), at(1)) // the same beacon, heard again
 	adv, _ = a.next(at(30), depths{}.of)
 	if diff := cmp.Diff(compute.HostCounts{NeverFits: 1, Disabled: 2, Draining: 1, Quarantined: 1, Eligible: 1},
 		adv.About[0].Hosts); diff != "" {
@@ -104,7 +104,7 @@ func TestOnlyNewsIsTold(t *testing.T) {
 	a := New(DefaultRules())
 	a.SetQueues([]compute.Queue{q("a", 1), q("b", 1)})
 	for i := range 32 {
-		a.Hear(beacon(i, 8), at(0))
+		a.Observe(beacon(i, 8), at(0))
 	}
 	d := depths{}
 	expect := func(sec float64, full bool, want ...compute.QueueName) {
@@ -130,7 +130,7 @@ func TestOnlyNewsIsTold(t *testing.T) {
 	expect(29.9, false)
 	expect(30, true, "a", "b")
 	for i := range 16 {
-		a.Hear(beacon(i, 0), at(31)) // full now: 16 left, so wait twice as often
+		a.Observe(beacon(i, 0), at(31)) // full now: 16 left, so wait twice as often
 	}
 	expect(31, false, "a", "b")
 }
@@ -186,7 +186,7 @@ func TestCountsAreThoseOfADumbModel(t *testing.T) {
 					b.Inventory.Traits = randomTraits(t)
 					b.Largest, b.Inventory.Largest = randomLargest(t, "now"), randomLargest(t, "ever")
 				})
-				a.Hear(b, at(now))
+				a.Observe(b, at(now))
 				beacons[id], heard[id] = b, at(now)
 			}
 		}
@@ -272,7 +272,7 @@ func big() (*Advisor, []compute.Beacon) {
 		r := compute.Resources{compute.VCPU: 10, compute.MemoryMB: 1000, compute.DiskGB: 100}
 		beacons = append(beacons, compute.Beacon{Host: compute.HostID(fmt.Sprint(i)), Free: r.Clone(),
 			Inventory: compute.Inventory{Totals: r, Traits: []compute.Trait{"T"}}})
-		a.Hear(beacons[i], zero)
+		a.Observe(beacons[i], zero)
 	}
 	return a, beacons
 }
@@ -289,7 +289,7 @@ func BenchmarkBusySecond(b *testing.B) {
 			host.Free = compute.Resources{
 				compute.VCPU: r.Int64N(10), compute.MemoryMB: r.Int64N(1000), compute.DiskGB: 100,
 			}
-			a.Hear(*host, now)
+			a.Observe(*host, now)
 		}
 		a.next(now, depths{}.of)
 	}
@@ -302,7 +302,7 @@ func BenchmarkQuietSecond(b *testing.B) {
 	for b.Loop() {
 		now = now.Add(time.Second)
 		for _, host := range slices.Clone(beacons[:67]) {
-			a.Hear(host, now)
+			a.Observe(host, now)
 		}
 		a.next(now, depths{}.of)
 	}
@@ -325,14 +325,14 @@ func TestWorkThatIsTakenAtOnceIsNoNews(t *testing.T) {
 	a := New(DefaultRules())
 	a.SetQueues([]compute.Queue{q("a", 1), q("b", 1)})
 	for i := range 32 {
-		a.Hear(beacon(i, 8), at(0))
+		a.Observe(beacon(i, 8), at(0))
 	}
 	now := map[compute.QueueName]Progress{}
 	expect := func(sec float64, ask time.Duration, want ...compute.QueueName) {
 		t.Helper()
 		adv, _ := a.next(at(sec), func(q compute.QueueName) Progress { return now[q] })
-		if diff := cmp.Diff(want, named(adv)); diff != "" || a.Ask(at(sec)) != ask {
-			t.Errorf("at %v: ask in %s: %s", sec, a.Ask(at(sec)), diff)
+		if diff := cmp.Diff(want, named(adv)); diff != "" || a.NextIn(at(sec)) != ask {
+			t.Errorf("at %v: ask in %s: %s", sec, a.NextIn(at(sec)), diff)
 		}
 	}
 	const soon = 500 * time.Millisecond

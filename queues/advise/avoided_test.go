@@ -16,7 +16,7 @@ func TestAvoidedHostsAreNotEligible(t *testing.T) {
 	a := New(DefaultRules())
 	a.SetQueues([]compute.Queue{q("a", 1), q("b", 1)})
 	for i, free := range []int64{8, 8, 8, 0} {
-		a.Hear(beacon(i, free), at(0))
+		a.Observe(beacon(i, free), at(0))
 	}
 	work := map[compute.QueueName]Progress{
 		"a": {Depth: 3, Stray: 1, Oldest: zero, Avoided: []compute.HostID{"h0", "h2", "h3", "h9"}},

@@ -26,22 +26,22 @@ func (a *Advisor) Eligible(q compute.QueueName) (hosts int, room uint64) {
 func (a *Advisor) Fits(q compute.QueueName, id compute.HostID) bool {
 	i, listed := a.at[q]
 	h := a.hosts[id]
-	return listed && h != nil && h.takes(i)
+	return listed && h != nil && h.canTake(i)
 }
 
-func (h *host) takes(i int) bool { return h.stream && h.beacon.Rings && h.is[i] == eligible }
+func (h *host) canTake(i int) bool { return h.stream && h.beacon.Rings && h.is[i] == eligible }
 
-// Draw draws up to n hosts that fit a queue's work now and can be rung, and none of
-// which not is true. Of two that it draws at a time it takes the one with the lower rank, the
+// Sample picks at random up to n hosts that fit a queue's work now and can be rung, and for
+// none of which not is true. Of two at a time it takes the one with the lower rank, the
 // emptier one where both spread: that spreads machines almost as evenly as looking at all hosts does.
-func (a *Advisor) Draw(q compute.QueueName, n int, not func(compute.HostID) bool) []compute.HostID {
+func (a *Advisor) Sample(q compute.QueueName, n int, not func(compute.HostID) bool) []compute.HostID {
 	i, listed := a.at[q]
 	if !listed || n <= 0 || a.counts[i][eligible] == 0 {
 		return nil
 	}
-	usable := func(h *host) bool { return h.takes(i) && !not(h.beacon.Host) }
+	usable := func(h *host) bool { return h.canTake(i) && !not(h.beacon.Host) }
 	if few := 2 * n * len(a.order) / int(a.counts[i][eligible]); 4*few < len(a.order) {
-		if drawn := a.probe(n, 8*few, usable); len(drawn) == n {
+		if drawn := a.sampleFew(n, 8*few, usable); len(drawn) == n {
 			return drawn
 		}
 	}
@@ -53,8 +53,8 @@ func (a *Advisor) Draw(q compute.QueueName, n int, not func(compute.HostID) bool
 	}
 	var out []compute.HostID
 	for len(out) < n && len(pool) > 0 {
-		at := a.below(len(pool))
-		if other := a.below(len(pool)); pool[other].rank < pool[at].rank {
+		at := a.randomBelow(len(pool))
+		if other := a.randomBelow(len(pool)); pool[other].rank < pool[at].rank {
 			at = other
 		}
 		out = append(out, pool[at].beacon.Host)
@@ -64,12 +64,12 @@ func (a *Advisor) Draw(q compute.QueueName, n int, not func(compute.HostID) bool
 	return out
 }
 
-// probe draws hosts without looking at all of them. It gives up after so many tries.
-func (a *Advisor) probe(n, tries int, usable func(*host) bool) (out []compute.HostID) {
+// sampleFew samples hosts without looking at all of them. It gives up after so many tries.
+func (a *Advisor) sampleFew(n, tries int, usable func(*host) bool) (out []compute.HostID) {
 	drawn := make(map[*host]bool, n)
 	var first *host
 	for range tries {
-		h := a.order[a.below(len(a.order))]
+		h := a.order[a.randomBelow(len(a.order))]
 		if drawn[h] || h == first || !usable(h) {
 			continue
 		}
@@ -89,10 +89,10 @@ func (a *Advisor) probe(n, tries int, usable func(*host) bool) (out []compute.Ho
 	return out
 }
 
-// below is a number by lot, from 0 to n-1 (splitmix64).
-func (a *Advisor) below(n int) int {
-	a.lot += 0x9e3779b97f4a7c15
-	x := a.lot
+// randomBelow is a number by lot, from 0 to n-1 (splitmix64).
+func (a *Advisor) randomBelow(n int) int {
+	a.random += 0x9e3779b97f4a7c15
+	x := a.random
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return int((x ^ x>>31) % uint64(n))

@@ -39,7 +39,7 @@ func TestDrawIsThatOfADumbModel(t *testing.T) {
 				k.there = was.there
 			}
 			model[id] = &k
-			a.Hear(b, at(now))
+			a.Observe(b, at(now))
 		}
 		reach := func(id int, there bool) {
 			a.Reaches(beacon(id, 0).Host, there)
@@ -99,7 +99,7 @@ func drawn(t *rapid.T, a *Advisor, model map[int]*known, now float64) {
 		t.Fatalf("%d eligible with room for %d, and not %d for %d", n, m, eligible, room)
 	}
 	n := rapid.IntRange(0, 8).Draw(t, "n")
-	got := a.Draw(name, n, refused)
+	got := a.Sample(name, n, refused)
 	if want := min(n, len(usable)); len(got) != want {
 		t.Fatalf("%d are drawn for %s, and not %d", len(got), name, want)
 	}
@@ -116,8 +116,8 @@ func places(t *rapid.T, a *Advisor, hosts int) {
 		t.Fatalf("%d hosts in order, %d known, and not %d", len(a.order), len(a.hosts), hosts)
 	}
 	for i, h := range a.order {
-		if h.place != i || a.hosts[h.beacon.Host] != h {
-			t.Fatalf("%s is at %d, and remembers %d", h.beacon.Host, i, h.place)
+		if h.index != i || a.hosts[h.beacon.Host] != h {
+			t.Fatalf("%s is at %d, and remembers %d", h.beacon.Host, i, h.index)
 		}
 	}
 }
@@ -127,15 +127,15 @@ func TestNothingIsDrawnOfWhatIsNotThere(t *testing.T) {
 	never := func(compute.HostID) bool { return false }
 	a.SetQueues([]compute.Queue{q("a", 1)})
 	a.Reaches("h1", true) // not heard of yet
-	a.Hear(beacon(1, 8, rings), at(0))
-	if got := a.Draw("a", 1, never); got != nil || a.Fits("a", "h1") {
+	a.Observe(beacon(1, 8, rings), at(0))
+	if got := a.Sample("a", 1, never); got != nil || a.Fits("a", "h1") {
 		t.Errorf("%v are drawn, whose streams are not known to be there", got)
 	}
 	a.Reaches("h1", true)
-	if got := a.Draw("a", 2, never); !slices.Equal(got, []compute.HostID{"h1"}) {
+	if got := a.Sample("a", 2, never); !slices.Equal(got, []compute.HostID{"h1"}) {
 		t.Errorf("%v are drawn", got)
 	}
-	if got := a.Draw("none", 1, never); got != nil || a.Fits("none", "h1") || a.Fits("a", "none") {
+	if got := a.Sample("none", 1, never); got != nil || a.Fits("none", "h1") || a.Fits("a", "none") {
 		t.Errorf("%v are drawn for a queue that is not there", got)
 	}
 	if n, room := a.Eligible("none"); n != 0 || room != 0 {
@@ -151,13 +151,13 @@ func TestEmptierHostsAreDrawnMoreOften(t *testing.T) {
 			a := New(RingingRules())
 			a.SetQueues([]compute.Queue{q("a", 1)})
 			for id := range hosts {
-				a.Hear(beacon(id, 1+int64(id%8), rings), at(0))
+				a.Observe(beacon(id, 1+int64(id%8), rings), at(0))
 				a.Reaches(beacon(id, 0).Host, true)
 			}
 			const each = 200
 			drawn, by := map[compute.HostID]int{}, [8]int{}
 			for range each * hosts {
-				h := a.Draw("a", 1, func(compute.HostID) bool { return false })[0]
+				h := a.Sample("a", 1, func(compute.HostID) bool { return false })[0]
 				drawn[h]++
 				var id int
 				if _, err := fmt.Sscanf(string(h), "h%d", &id); err != nil {
@@ -185,14 +185,14 @@ func TestFullerHostsAreDrawnMoreOftenIfTheyPack(t *testing.T) {
 	a.SetQueues([]compute.Queue{q("a", 1)})
 	packs := func(b *compute.Beacon) { b.Weigher = compute.Pack }
 	for id, free := range []int64{8, 4, 2} {
-		a.Hear(beacon(id, free, rings), at(0))
-		a.Hear(beacon(id, free, rings, packs), at(1))
+		a.Observe(beacon(id, free, rings), at(0))
+		a.Observe(beacon(id, free, rings, packs), at(1))
 		a.Reaches(beacon(id, 0).Host, true)
 	}
 	drawn := map[compute.HostID]int{}
 	const each = 900
 	for range each {
-		drawn[a.Draw("a", 1, func(compute.HostID) bool { return false })[0]]++
+		drawn[a.Sample("a", 1, func(compute.HostID) bool { return false })[0]]++
 	}
 	for host, ninths := range map[compute.HostID]int{"h0": 1, "h1": 3, "h2": 5} {
 		if want := each * ninths / 9; drawn[host] < want*4/5 || drawn[host] > want*6/5 {
@@ -211,11 +211,11 @@ func BenchmarkDraw(b *testing.B) {
 				if id%100 == 0 {
 					room = 8
 				}
-				a.Hear(beacon(id, room, rings), at(0))
+				a.Observe(beacon(id, room, rings), at(0))
 				a.Reaches(beacon(id, 0).Host, true)
 			}
 			for b.Loop() {
-				a.Draw("a", 2, func(compute.HostID) bool { return false })
+				a.Sample("a", 2, func(compute.HostID) bool { return false })
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 // fill has each of n hosts beacon that it has room for so many.
 func (a *Advisor) fill(n int, room int64) {
 	for i := range n {
-		a.Hear(beacon(i, room), at(0))
+		a.Observe(beacon(i, room), at(0))
 	}
 }
 
@@ -146,7 +146,7 @@ func TestRoomsAreThoseOfADumbModel(t *testing.T) {
 				a.SetQueues(list)
 			default:
 				free[id], heard[id] = rapid.Int64Range(0, 8).Draw(t, "free"), now
-				a.Hear(beacon(id, free[id]), at(now))
+				a.Observe(beacon(id, free[id]), at(now))
 			}
 			a.next(at(now), depths{}.of)
 			want := map[compute.QueueName]uint64{}
@@ -177,7 +177,7 @@ func TestRoomIsForAll(t *testing.T) {
 	a.SetQueues([]compute.Queue{q("a", 2)})
 	b := beacon(1, 8)
 	b.Largest = compute.Resources{compute.VCPU: 3}
-	a.Hear(b, at(0))
+	a.Observe(b, at(0))
 	if a.rooms[0] != 4 {
 		t.Error(a.rooms)
 	}

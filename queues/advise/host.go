@@ -83,7 +83,7 @@ type host struct {
 	beacon compute.Beacon
 	heard  time.Time
 	silent bool
-	place  int     // in the order of all hosts
+	index  int     // in the order of all hosts
 	stream bool    // its command stream is there
 	rank   float64 // of two hosts the one with the lower rank is drawn
 
@@ -101,8 +101,8 @@ func (h *host) measure(n *names) {
 	h.empty, h.free = make([]int64, len(n.classes)), make([]int64, len(n.classes))
 	h.left, h.traits = make([]int64, len(n.classes)), make([]bool, len(n.traits))
 	for c, i := range n.classes {
-		h.empty[i] = most(inv.Totals[c]-inv.Reserved[c], inv.Largest, c)
-		h.free[i] = most(h.beacon.Free[c], h.beacon.Largest, c)
+		h.empty[i] = largestMachine(inv.Totals[c]-inv.Reserved[c], inv.Largest, c)
+		h.free[i] = largestMachine(h.beacon.Free[c], h.beacon.Largest, c)
 		h.left[i] = h.beacon.Free[c]
 	}
 	for _, t := range inv.Traits {
@@ -112,8 +112,8 @@ func (h *host) measure(n *names) {
 	}
 }
 
-// most is how much of a class one machine may have of what there is.
-func most(there int64, largest compute.Resources, c compute.ResourceClass) int64 {
+// largestMachine is how much of a class one machine may have of what there is.
+func largestMachine(there int64, largest compute.Resources, c compute.ResourceClass) int64 {
 	if n, less := largest[c]; less {
 		return min(n, there)
 	}

@@ -33,7 +33,7 @@ func TestOnlyWhatChangedIsLookedAt(t *testing.T) {
 				first, free := rapid.IntRange(0, 40).Draw(t, "first"), rapid.Int64Range(0, 8).Draw(t, "free")
 				last := first + rapid.SampledFrom([]int{0, 30}).Draw(t, "more")
 				for id := first; id <= last; id++ {
-					both(func(a *Advisor) { a.Hear(beacon(id, free), at(now)) })
+					both(func(a *Advisor) { a.Observe(beacon(id, free), at(now)) })
 				}
 			},
 			"forget": func(t *rapid.T) {
@@ -44,7 +44,7 @@ func TestOnlyWhatChangedIsLookedAt(t *testing.T) {
 				n := rapid.IntRange(0, len(list)).Draw(t, "queues")
 				both(func(a *Advisor) { a.SetQueues(list[:n]) })
 			},
-			"again": func(*rapid.T) { both((*Advisor).Again) },
+			"again": func(*rapid.T) { both((*Advisor).Reset) },
 			"work": func(t *rapid.T) {
 				q := rapid.SampledFrom(list).Draw(t, "queue").Name
 				p := work[q]
@@ -58,7 +58,7 @@ func TestOnlyWhatChangedIsLookedAt(t *testing.T) {
 					p.Oldest = time.Time{}
 				}
 				work[q] = p
-				both(func(a *Advisor) { a.Look(q) })
+				both(func(a *Advisor) { a.MarkDirty(q) })
 			},
 			"tick": func(t *rapid.T) {
 				for range rapid.IntRange(1, 40).Draw(t, "ticks") {
@@ -104,8 +104,8 @@ func TestQuietQueuesAreNotLookedAt(t *testing.T) {
 	if looked != 0 {
 		t.Errorf("%d looks at queues of which nothing changed", looked)
 	}
-	a.Look("q7")
-	a.Look("none")
+	a.MarkDirty("q7")
+	a.MarkDirty("none")
 	if tick(30); looked != 100 {
 		t.Errorf("%d queues are looked at where all are told of", looked)
 	}

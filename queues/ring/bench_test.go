@@ -17,7 +17,7 @@ type crowd []compute.HostID
 
 func (c crowd) Eligible(compute.QueueName) (int, uint64)        { return len(c), 4 * uint64(len(c)) }
 func (c crowd) Fits(_ compute.QueueName, _ compute.HostID) bool { return true }
-func (c crowd) Draw(_ compute.QueueName, n int, not func(compute.HostID) bool) (out []compute.HostID) {
+func (c crowd) Sample(_ compute.QueueName, n int, not func(compute.HostID) bool) (out []compute.HostID) {
 	for _, h := range c {
 		if len(out) == n {
 			break
@@ -88,7 +88,7 @@ func BenchmarkHungry(b *testing.B) {
 	var all []compute.QueueName
 	for b.Loop() {
 		all = slices.Grow(all[:0], 1)
-		r.Hungry(func(q compute.QueueName) { all = append(all, q) })
+		r.EachWaiting(func(q compute.QueueName) { all = append(all, q) })
 	}
 	if len(all) != 1 {
 		b.Errorf("work lies in %v", all)

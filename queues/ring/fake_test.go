@@ -29,7 +29,7 @@ func (h *hosts) Fits(q compute.QueueName, id compute.HostID) bool {
 	return slices.Contains(h.fit[q], id)
 }
 
-func (h *hosts) Draw(q compute.QueueName, n int, not func(compute.HostID) bool) (out []compute.HostID) {
+func (h *hosts) Sample(q compute.QueueName, n int, not func(compute.HostID) bool) (out []compute.HostID) {
 	if n < 0 {
 		panic("less than nobody is to be drawn")
 	}

@@ -23,7 +23,7 @@ func (r *Ringer) holds(now time.Time) (out []Ring) {
 		for h, until := range q.held {
 			switch {
 			case !until.After(now) || !r.hosts.Fits(q.name, h):
-				r.letGo(q, h)
+				r.endHold(q, h)
 			case until.Sub(now) > r.rules.Early:
 				staying++
 			}
@@ -32,7 +32,7 @@ func (r *Ringer) holds(now time.Time) (out []Ring) {
 		if missing <= 0 {
 			continue
 		}
-		drawn := r.hosts.Draw(q.name, missing, func(h compute.HostID) bool {
+		drawn := r.hosts.Sample(q.name, missing, func(h compute.HostID) bool {
 			until, held := q.held[h] // zero, and so long over, if it is not
 			return until.Sub(now) > r.rules.Early || !held && r.held[h] >= most || q.refused(h)
 		})
@@ -53,17 +53,17 @@ func (r *Ringer) holds(now time.Time) (out []Ring) {
 func (r *Ringer) busy(now time.Time) (out []*queue) {
 	for name, q := range r.queues {
 		switch {
-		case q.now(now) >= r.rules.Often || len(q.held) > 0:
+		case q.rateAt(now) >= r.rules.Often || len(q.held) > 0:
 			out = append(out, q)
 		case len(q.works)+len(q.later) == 0:
-			if q.now(now) < forgotten {
+			if q.rateAt(now) < forgotten {
 				q.next = time.Time{}
 				delete(r.queues, name)
 			}
 		}
 	}
 	slices.SortFunc(out, func(a, b *queue) int {
-		return cmp.Or(cmp.Compare(b.now(now), a.now(now)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(b.rateAt(now), a.rateAt(now)), cmp.Compare(a.name, b.name))
 	})
 	return out
 }
@@ -74,7 +74,7 @@ const forgotten = 1e-3
 // waiters is how many hosts should wait on a queue, each of them on so many at most.
 func (r *Ringer) waiters(q *queue, now time.Time) (want, most int) {
 	eligible, room := r.hosts.Eligible(q.name)
-	rate := q.now(now)
+	rate := q.rateAt(now)
 	if room == 0 || rate < r.rules.Often {
 		return 0, 0
 	}
@@ -83,8 +83,8 @@ func (r *Ringer) waiters(q *queue, now time.Time) (want, most int) {
 	return want, max(1, int(math.Round(math.Sqrt(1000/float64(eligible)))))
 }
 
-// letGo forgets that a host is held.
-func (r *Ringer) letGo(q *queue, h compute.HostID) {
+// endHold forgets that a host is held.
+func (r *Ringer) endHold(q *queue, h compute.HostID) {
 	delete(q.held, h)
 	if r.held[h]--; r.held[h] <= 0 {
 		delete(r.held, h)

@@ -32,12 +32,12 @@ func TestAQueueOnWhichHostsWaitIsNotRungForEachBuild(t *testing.T) {
 		t.Fatalf("%v wait", w.holders())
 	}
 	key := w.came()
-	w.Rose("q", w.holders()[0], w.now) // it waits there already
+	w.NowFits("q", w.holders()[0], w.now) // it waits there already
 	if looks := w.until(400 * ms); len(looks) != 0 {
 		t.Fatalf("%v are rung for work that the hosts that wait will take", looks)
 	}
 	other := slices.IndexFunc(ids(100), func(h compute.HostID) bool { return !slices.Contains(w.holders(), h) })
-	w.Rose("q", ids(100)[other], w.now) // for work that is gone a moment later
+	w.NowFits("q", ids(100)[other], w.now) // for work that is gone a moment later
 	w.claimed(key)
 	w.came()
 	if looks := w.until(400 * ms); len(looks) != 0 {
@@ -95,7 +95,7 @@ func TestExactlyTheMissingAreDrawn(t *testing.T) {
 	if _, holds := w.rings(); len(holds) != 0 {
 		t.Errorf("%v are drawn beside them", holds)
 	}
-	w.letGo(q, w.holders()[0])
+	w.endHold(q, w.holders()[0])
 	w.pass(999 * ms)
 	if _, holds := w.rings(); len(holds) != 0 {
 		t.Errorf("%v are drawn before a second has passed", holds)
@@ -154,7 +154,7 @@ func TestHoldsTakeTokens(t *testing.T) {
 		t.Errorf("%d hold", len(holds))
 	}
 	for h := range w.queues["b"].held {
-		if w.letGo(w.queues["b"], h); w.held[h] != 1 {
+		if w.endHold(w.queues["b"], h); w.held[h] != 1 {
 			t.Errorf("%s is held on %d queues, want 1", h, w.held[h])
 		}
 	}

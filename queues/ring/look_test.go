@@ -184,19 +184,19 @@ func TestAHostThatRoseIsRung(t *testing.T) {
 	w.came()
 	w.until(10 * time.Second) // many were rung in vain, a moment ago
 	w.hosts.fit["q"] = append(w.hosts.fit["q"], "new")
-	w.Rose("q", "new", w.now)
-	w.Rose("q", "new", w.now)
+	w.NowFits("q", "new", w.now)
+	w.NowFits("q", "new", w.now)
 	w.next(250 * ms)
 	looks := w.looks()
 	if n := len(looks); !slices.Contains(looks, "new") ||
 		len(slices.Compact(slices.Sorted(slices.Values(looks)))) != n {
 		t.Errorf("rung are %v", looks)
 	}
-	if rose := w.queues["q"].rose; len(rose) != 0 {
+	if rose := w.queues["q"].nowFit; len(rose) != 0 {
 		t.Errorf("%v are still to be rung for that they rose", rose)
 	}
-	w.Rose("q", "new", w.now) // it is rung already
-	w.Rose("none", "new", w.now)
+	w.NowFits("q", "new", w.now) // it is rung already
+	w.NowFits("none", "new", w.now)
 	w.pass(250 * ms)
 	if looks := w.looks(); slices.Contains(looks, "new") {
 		t.Errorf("rung are %v", looks)
@@ -209,8 +209,8 @@ func TestAHostThatRoseInVain(t *testing.T) {
 	w.came(func(x *Work) { x.Avoid = []compute.HostID{"avoided"} })
 	w.looks()
 	w.hosts.fit["q"] = []compute.HostID{"avoided"}
-	w.Rose("q", "full", w.now)
-	w.Rose("q", "avoided", w.now)
+	w.NowFits("q", "full", w.now)
+	w.NowFits("q", "avoided", w.now)
 	if looks := w.until(time.Minute); len(looks) != 0 {
 		t.Errorf("rung are %v", looks)
 	}
@@ -237,7 +237,7 @@ func TestNotAllThatRoseAreRung(t *testing.T) {
 	w.rung(0)
 	w.hosts.fit["q"] = ids(100)
 	for _, h := range ids(100) {
-		w.Rose("q", h, w.now)
+		w.NowFits("q", h, w.now)
 	}
 	w.next(250 * ms)
 	w.rung(2)
@@ -295,7 +295,7 @@ func TestAgain(t *testing.T) {
 	w.until(20 * time.Second)
 	w.hosts.fit["later"] = ids(10)
 	w.Came("later", Work{Key: "later", Due: w.now.Add(time.Hour)}, w.now)
-	w.Again(w.now)
+	w.Reset(w.now)
 	if len(w.held) != 0 {
 		t.Errorf("held are %v", w.held)
 	}
@@ -326,14 +326,14 @@ func TestWhatIsNotKnownWent(t *testing.T) {
 	if w.claims != 0 {
 		t.Errorf("claims take %s, and none took any time", w.claims)
 	}
-	w.Rose("q", "h1", w.now)
+	w.NowFits("q", "h1", w.now)
 	if !w.Next().IsZero() {
 		t.Errorf("no work lies there, and it wants to be asked at %v", w.Next())
 	}
 }
 
 func (w *world) works() (out []compute.QueueName) {
-	w.Hungry(func(q compute.QueueName) { out = append(out, q) })
+	w.EachWaiting(func(q compute.QueueName) { out = append(out, q) })
 	return out
 }
 
@@ -354,8 +354,8 @@ func TestNothingIsLeft(t *testing.T) {
 	for range 3 {
 		w.until(time.Minute)
 	}
-	if len(w.queues)+len(w.held)+len(w.turns) != 0 {
-		t.Errorf("left are %d queues, %d holds, %d turns", len(w.queues), len(w.held), len(w.turns))
+	if len(w.queues)+len(w.held)+len(w.timers) != 0 {
+		t.Errorf("left are %d queues, %d holds, %d turns", len(w.queues), len(w.held), len(w.timers))
 	}
 }
 
@@ -371,12 +371,12 @@ func TestStandingByTakesNoRoom(t *testing.T) {
 		w.pass(ms)
 		w.claimed(key)
 		w.Went("other", key, true, w.now)
-		w.Rose("q", "h1", w.now)
+		w.NowFits("q", "h1", w.now)
 	}
-	if len(w.turns) > 100 || len(w.queues["q"].rose) > 2 {
-		t.Errorf("%d turns, and %v rose", len(w.turns), w.queues["q"].rose)
+	if len(w.timers) > 100 || len(w.queues["q"].nowFit) > 2 {
+		t.Errorf("%d turns, and %v rose", len(w.timers), w.queues["q"].nowFit)
 	}
-	w.Again(w.now)
+	w.Reset(w.now)
 	w.rung(2)
 	w.claimed(waits)
 }

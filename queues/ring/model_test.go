@@ -92,7 +92,7 @@ func (m *model) change() {
 	m.hosts.fit[q] = m.some("fit")
 	for _, h := range m.hosts.fit[q] {
 		if !slices.Contains(before, h) && rapid.Bool().Draw(m.t, "told") {
-			m.Rose(q, h, m.now)
+			m.NowFits(q, h, m.now)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (m *model) ring() {
 func (m *model) counting() (map[ringed]bool, map[compute.QueueName]bool) {
 	counting, rose := map[ringed]bool{}, map[compute.QueueName]bool{}
 	for name, q := range m.queues {
-		rose[name] = len(q.rose) > 0
+		rose[name] = len(q.nowFit) > 0
 		for h, until := range q.rung {
 			counting[ringed{name, h}] = until.After(m.now) && m.hosts.Fits(name, h)
 		}
@@ -229,7 +229,7 @@ func (m *model) checkQueue(q compute.QueueName) {
 	if picky != is.picky {
 		m.t.Fatalf("%s: %d mind where they run, and not %d", q, picky, is.picky)
 	}
-	if _, hungry := m.hungry[q]; hungry != (len(is.works) > 0) {
+	if _, hungry := m.waiting[q]; hungry != (len(is.works) > 0) {
 		m.t.Fatalf("%s: work lies in it, and it is not said to: %v", q, is.works)
 	}
 	if next := m.Next(); len(m.works[q]) > 0 && (is.next.IsZero() || next.IsZero() || next.After(is.next)) {
@@ -264,7 +264,7 @@ func TestNoWorkIsForgotten(t *testing.T) {
 			"went":   func(*rapid.T) { m.went() },
 			"change": func(*rapid.T) { m.change() },
 			"forget": func(*rapid.T) { m.Forget(m.queue("queue")) },
-			"again":  func(*rapid.T) { m.Again(m.now) },
+			"again":  func(*rapid.T) { m.Reset(m.now) },
 			"ask": func(t *rapid.T) {
 				m.ask(time.Duration(rapid.IntRange(0, 20_000).Draw(t, "pass")) * ms)
 			},

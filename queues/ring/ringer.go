@@ -15,16 +15,16 @@ import (
 // Ringer remembers what waits and which hosts were rung. It is not safe for concurrent use;
 // times must not go backwards.
 type Ringer struct {
-	rules  Rules
-	hosts  Hosts
-	queues map[compute.QueueName]*queue
-	hungry map[compute.QueueName]struct{} // of them: those in which work lies
-	turns  turns
-	held   map[compute.HostID]int // on how many queues each host is held
-	claims time.Duration          // how long claims take lately
-	tokens float64                // rings that may go out now
-	filled time.Time              // when tokens were last added
-	looked time.Time              // when holds were last looked at
+	rules   Rules
+	hosts   Hosts
+	queues  map[compute.QueueName]*queue
+	waiting map[compute.QueueName]struct{} // of them: those in which work lies
+	timers  timers
+	held    map[compute.HostID]int // on how many queues each host is held
+	claims  time.Duration          // how long claims take lately
+	tokens  float64                // rings that may go out now
+	filled  time.Time              // when tokens were last added
+	looked  time.Time              // when holds were last looked at
 }
 
 // queue is what waits in one queue, and which hosts were rung for it.
@@ -40,7 +40,7 @@ type queue struct {
 	rounded time.Time                    // when it was last looked at
 	judged  time.Time                    // when the last round was, if that left work
 	fewer   bool                         // work was claimed since
-	rose    []compute.HostID             // fit since the last round, and did not before: no more than are wanted
+	nowFit  []compute.HostID             // fit since the last round, and did not before: no more than are wanted
 	vain    int                          // rounds in a row after which no less work was there
 	rate    float64                      // builds a second, lately
 	rated   time.Time                    // when that was so; zero: nothing came yet
@@ -49,7 +49,7 @@ type queue struct {
 // New is a ringer that knows of no work.
 func New(r Rules, hosts Hosts) *Ringer {
 	return &Ringer{
-		rules: r, hosts: hosts, queues: map[compute.QueueName]*queue{}, hungry: map[compute.QueueName]struct{}{},
+		rules: r, hosts: hosts, queues: map[compute.QueueName]*queue{}, waiting: map[compute.QueueName]struct{}{},
 		held: map[compute.HostID]int{}, tokens: r.AtOnce,
 	}
 }
@@ -71,7 +71,7 @@ func (r *Ringer) Came(name compute.QueueName, w Work, now time.Time) {
 	q := r.queue(name)
 	if w.Due.After(now) {
 		q.later[w.Key] = w
-		r.at(q, w.Due)
+		r.schedule(q, w.Due)
 		return
 	}
 	r.publish(q, w, now)
@@ -81,16 +81,16 @@ func (r *Ringer) Came(name compute.QueueName, w Work, now time.Time) {
 // told from here on, by one clock: that of the conductor may be another.
 func (r *Ringer) publish(q *queue, w Work, now time.Time) {
 	w.Due = now
-	q.works[w.Key], r.hungry[q.name] = w, struct{}{}
+	q.works[w.Key], r.waiting[q.name] = w, struct{}{}
 	if w.picks() {
 		q.picky++
 	}
-	q.came(now)
+	q.noteBuild(now)
 	if when := q.rounded.Add(deepEvery); len(q.works) > deep && when.After(now) {
-		r.at(q, when)
+		r.schedule(q, when)
 		return
 	}
-	r.at(q, now)
+	r.schedule(q, now)
 }
 
 // A round looks at all hosts that were rung. Where much work lies one build more hardly
@@ -122,20 +122,20 @@ func (r *Ringer) Went(name compute.QueueName, key string, claimed bool, now time
 		r.claims += (took - r.claims) / claimsBelieved
 	}
 	if len(q.works) == 0 {
-		delete(r.hungry, name)
+		delete(r.waiting, name)
 		clear(q.rung)
-		q.next, q.judged, q.vain, q.fewer, q.rose = time.Time{}, time.Time{}, 0, false, nil
-		r.later(q)
+		q.next, q.judged, q.vain, q.fewer, q.nowFit = time.Time{}, time.Time{}, 0, false, nil
+		r.scheduleDue(q)
 	}
 }
 
 // claimsBelieved is of how many claims the mean is taken.
 const claimsBelieved = 8
 
-// later has the queue looked at when the next build is due.
-func (r *Ringer) later(q *queue) {
+// scheduleDue has the queue looked at when the next build is due.
+func (r *Ringer) scheduleDue(q *queue) {
 	for _, w := range q.later {
-		r.at(q, w.Due)
+		r.schedule(q, w.Due)
 	}
 }
 
@@ -146,7 +146,7 @@ func (r *Ringer) Forget(name compute.QueueName) {
 		return
 	}
 	for h := range q.held {
-		r.letGo(q, h)
+		r.endHold(q, h)
 	}
 	if len(q.works)+len(q.later) == 0 {
 		q.next = time.Time{}
@@ -156,45 +156,45 @@ func (r *Ringer) Forget(name compute.QueueName) {
 	clear(q.rung)
 }
 
-// Again says that nobody can be counted on to have been rung: another queue manager
+// Reset says that nobody can be counted on to have been rung: another queue manager
 // rang hosts until now.
-func (r *Ringer) Again(now time.Time) {
+func (r *Ringer) Reset(now time.Time) {
 	clear(r.held)
 	for _, q := range r.queues {
 		clear(q.held)
 		clear(q.rung)
 		q.judged, q.vain, q.fewer = time.Time{}, 0, false
 		if len(q.works) > 0 {
-			r.at(q, now)
+			r.schedule(q, now)
 		}
 	}
 }
 
-// Hungry calls each with every queue in which work waits.
-func (r *Ringer) Hungry(each func(compute.QueueName)) {
-	for name := range r.hungry {
+// EachWaiting calls each with every queue in which work waits.
+func (r *Ringer) EachWaiting(each func(compute.QueueName)) {
+	for name := range r.waiting {
 		each(name)
 	}
 }
 
-// Rose says that a host fits a queue's work that did not fit it before. It will look
+// NowFits says that a host fits a queue's work that did not fit it before. It will look
 // by itself if it knows that work lies there; so it is rung a moment later.
-func (r *Ringer) Rose(name compute.QueueName, h compute.HostID, now time.Time) {
+func (r *Ringer) NowFits(name compute.QueueName, h compute.HostID, now time.Time) {
 	if q := r.queues[name]; q != nil && len(q.works) > 0 {
-		if q.vain = 0; len(q.rose) < r.wanted(q) && !slices.Contains(q.rose, h) {
-			q.rose = append(q.rose, h)
+		if q.vain = 0; len(q.nowFit) < r.wanted(q) && !slices.Contains(q.nowFit, h) {
+			q.nowFit = append(q.nowFit, h)
 		}
-		r.at(q, now.Add(r.rules.Soonest/2))
+		r.schedule(q, now.Add(r.rules.Soonest/2))
 	}
 }
 
 // Next is when Rings should be asked again though nothing comes; zero: never.
 func (r *Ringer) Next() (next time.Time) {
-	for len(r.turns) > 0 && !r.turns[0].valid() {
-		heap.Pop(&r.turns)
+	for len(r.timers) > 0 && !r.timers[0].valid() {
+		heap.Pop(&r.timers)
 	}
-	if len(r.turns) > 0 {
-		next = r.turns[0].at
+	if len(r.timers) > 0 {
+		next = r.timers[0].at
 	}
 	if len(r.held) > 0 && (next.IsZero() || r.looked.Add(holdsEvery).Before(next)) {
 		next = r.looked.Add(holdsEvery)
@@ -206,13 +206,13 @@ func (r *Ringer) Next() (next time.Time) {
 func (r *Ringer) Rings(now time.Time) []Ring {
 	r.fill(now)
 	var out []Ring
-	for len(r.turns) > 0 && !r.turns[0].at.After(now) {
-		t := heap.Pop(&r.turns).(turn)
+	for len(r.timers) > 0 && !r.timers[0].at.After(now) {
+		t := heap.Pop(&r.timers).(timer)
 		if !t.valid() {
 			continue
 		}
 		if r.tokens < 1 {
-			heap.Push(&r.turns, turn{now.Add(r.rules.Soonest / 5), t.queue})
+			heap.Push(&r.timers, timer{now.Add(r.rules.Soonest / 5), t.queue})
 			t.queue.next = now.Add(r.rules.Soonest / 5)
 			break
 		}
@@ -230,8 +230,8 @@ func (r *Ringer) fill(now time.Time) {
 	r.filled = now
 }
 
-// patience is how long a ring counts.
-func (r *Ringer) patience(vain int) time.Duration {
+// ringCounts is how long a ring counts.
+func (r *Ringer) ringCounts(vain int) time.Duration {
 	base := max(r.rules.Soonest, min(4*r.claims, r.rules.Slowest))
 	return min(base<<min(vain, 10), r.rules.Latest)
 }
@@ -246,43 +246,43 @@ func (r *Ringer) round(q *queue, now time.Time) (out []Ring) {
 		}
 	}
 	q.next = time.Time{}
-	r.later(q)
+	r.scheduleDue(q)
 	if len(q.works) == 0 {
 		return nil
 	}
-	r.judge(q, now)
+	r.endRound(q, now)
 	ring := func(h compute.HostID) {
-		q.rung[h] = now.Add(r.patience(q.vain))
+		q.rung[h] = now.Add(r.ringCounts(q.vain))
 		out = append(out, Ring{h, compute.Look{Queue: q.name}})
 		r.tokens--
 	}
-	for _, h := range r.risen(q) {
+	for _, h := range r.newlyFit(q) {
 		ring(h)
 	}
 	eligible, _ := r.hosts.Eligible(q.name)
 	if missing := min(r.wanted(q), eligible) - len(q.rung) - r.serving(q); missing > 0 {
-		for _, h := range r.draw(q, min(missing, int(r.tokens))) {
+		for _, h := range r.sample(q, min(missing, int(r.tokens))) {
 			ring(h)
 		}
 	}
-	r.at(q, now.Add(r.patience(q.vain)))
+	r.schedule(q, now.Add(r.ringCounts(q.vain)))
 	for _, until := range q.rung {
-		r.at(q, until)
+		r.schedule(q, until)
 	}
 	return out
 }
 
-// risen are the hosts to be rung because the work fits them now and did not before,
+// newlyFit are the hosts to be rung because the work fits them now and did not before,
 // however many others were rung: those others had their chance.
-func (r *Ringer) risen(q *queue) (out []compute.HostID) {
-	for _, h := range q.rose {
+func (r *Ringer) newlyFit(q *queue) (out []compute.HostID) {
+	for _, h := range q.nowFit {
 		_, rung := q.rung[h]
 		_, held := q.held[h]
 		if len(out) < int(r.tokens) && !rung && !held && r.hosts.Fits(q.name, h) && !q.refused(h) {
 			out = append(out, h)
 		}
 	}
-	q.rose = nil
+	q.nowFit = nil
 	return out
 }
 
@@ -291,16 +291,16 @@ func (q *queue) refused(h compute.HostID) bool {
 	return q.picky > 0 && q.picky == len(q.works) && q.unwelcome(h, true)
 }
 
-// judge says whether the last round was in vain, once its rings count no more. A host
+// endRound says whether the last round was in vain, once its rings count no more. A host
 // that is full by now has nothing more to look for.
-func (r *Ringer) judge(q *queue, now time.Time) {
+func (r *Ringer) endRound(q *queue, now time.Time) {
 	maps.DeleteFunc(q.rung, func(h compute.HostID, until time.Time) bool {
 		return !until.After(now) || !r.hosts.Fits(q.name, h)
 	})
 	if q.judged.IsZero() {
 		q.judged = now
 	}
-	if now.Sub(q.judged) < r.patience(q.vain) {
+	if now.Sub(q.judged) < r.ringCounts(q.vain) {
 		return
 	}
 	if q.vain++; q.fewer {
@@ -330,21 +330,21 @@ func (r *Ringer) serving(q *queue) int {
 	return len(q.held) + r.rules.First*inHand
 }
 
-// draw draws hosts that may take some of the work, none of which was rung lately.
-func (r *Ringer) draw(q *queue, n int) []compute.HostID {
+// sample draws hosts that may take some of the work, none of which was rung lately.
+func (r *Ringer) sample(q *queue, n int) []compute.HostID {
 	rung := func(h compute.HostID) bool {
 		_, is := q.rung[h]
 		return is
 	}
-	drawn := r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return rung(h) || q.refused(h) })
+	drawn := r.hosts.Sample(q.name, n, func(h compute.HostID) bool { return rung(h) || q.refused(h) })
 	if len(drawn) > 0 || len(q.rung) > 0 {
 		return drawn
 	}
-	return r.hosts.Draw(q.name, n, func(h compute.HostID) bool { return q.unwelcome(h, false) })
+	return r.hosts.Sample(q.name, n, func(h compute.HostID) bool { return q.unwelcome(h, false) })
 }
 
-// mostAsked bounds how much work is asked whether it may run on a host.
-const mostAsked = 200
+// maxAsked bounds how much work is asked whether it may run on a host.
+const maxAsked = 200
 
 // unwelcome says whether all work in the queue avoids a host, or failed there.
 func (q *queue) unwelcome(h compute.HostID, failed bool) bool {
@@ -353,20 +353,22 @@ func (q *queue) unwelcome(h compute.HostID, failed bool) bool {
 		if !slices.Contains(w.Avoid, h) && !(failed && slices.Contains(w.Failed, h)) {
 			return false
 		}
-		if asked++; asked == mostAsked {
+		if asked++; asked == maxAsked {
 			break
 		}
 	}
 	return true
 }
 
-// settles is how long the rate of a queue must have changed for two thirds of the
+// rateSettles is how long the rate of a queue must have changed for two thirds of the
 // change to be believed.
-const settles = 10 * time.Second
+const rateSettles = 10 * time.Second
 
-func (q *queue) came(now time.Time) { q.rate, q.rated = q.now(now)+1/settles.Seconds(), now }
+func (q *queue) noteBuild(now time.Time) {
+	q.rate, q.rated = q.rateAt(now)+1/rateSettles.Seconds(), now
+}
 
-// now is the rate as it is now.
-func (q *queue) now(at time.Time) float64 {
-	return q.rate * math.Exp(-at.Sub(q.rated).Seconds()/settles.Seconds())
+// rateAt is the rate as it is now.
+func (q *queue) rateAt(at time.Time) float64 {
+	return q.rate * math.Exp(-at.Sub(q.rated).Seconds()/rateSettles.Seconds())
 }

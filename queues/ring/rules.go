@@ -57,7 +57,7 @@ type Hosts interface {
 	Eligible(compute.QueueName) (hosts int, room uint64)
 	// Fits says whether a host fits the queue's work now and can be rung.
 	Fits(compute.QueueName, compute.HostID) bool
-	// Draw draws up to n hosts that fit the queue's work now and can be rung,
+	// Sample draws up to n hosts that fit the queue's work now and can be rung,
 	// more often those that should be (compute.Weigher), none of which not is true. n is not negative.
-	Draw(q compute.QueueName, n int, not func(compute.HostID) bool) []compute.HostID
+	Sample(q compute.QueueName, n int, not func(compute.HostID) bool) []compute.HostID
 }

@@ -25,17 +25,17 @@ import (
 // asked directly. Fetches have connections of their own in franz-go, so nothing
 // waits behind them.
 func New(client *kgo.Client, o follow.Options) (*follow.Follower, error) {
-	return follow.New(&asker{client: client}, o)
+	return follow.New(&adapter{client: client}, o)
 }
 
-type asker struct {
+type adapter struct {
 	client *kgo.Client
 	id     atomic.Pointer[[16]byte] // of the topic, as last heard
 	unpack unpack.Reader
 }
 
 // Leaders asks a broker.
-func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
+func (a *adapter) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = kmsg.StringPtr(topic)
@@ -60,7 +60,7 @@ func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, erro
 }
 
 // Oldest asks the leader.
-func (a *asker) Oldest(ctx context.Context, broker int32, topic string, partitions []int32) (map[int32]int64, error) {
+func (a *adapter) Oldest(ctx context.Context, broker int32, topic string, partitions []int32) (map[int32]int64, error) {
 	const earliest = -2
 	req := kmsg.NewPtrListOffsetsRequest()
 	rt := kmsg.NewListOffsetsRequestTopic()
@@ -88,7 +88,7 @@ func (a *asker) Oldest(ctx context.Context, broker int32, topic string, partitio
 }
 
 // Fetch asks the broker for records.
-func (a *asker) Fetch(
+func (a *adapter) Fetch(
 	ctx context.Context, broker int32, topic string, from map[int32]int64, wait time.Duration,
 ) ([]follow.Part, error) {
 	req := kmsg.NewPtrFetchRequest()
@@ -127,7 +127,7 @@ func (a *asker) Fetch(
 }
 
 // parse leaves out what is not committed, and the markers.
-func (a *asker) parse(
+func (a *adapter) parse(
 	topic string, p *kmsg.FetchResponseTopicPartition, from int64, room *unpack.Room,
 ) (follow.Part, error) {
 	part := follow.Part{Partition: p.Partition, Code: p.ErrorCode, Highest: p.HighWatermark, Stable: p.LastStableOffset}
@@ -144,7 +144,7 @@ func (a *asker) parse(
 }
 
 // Close does nothing: all is the caller's.
-func (a *asker) Close() error { return nil }
+func (a *adapter) Close() error { return nil }
 
 func classify(err error) error {
 	var code *kerr.Error

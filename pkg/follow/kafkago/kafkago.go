@@ -38,7 +38,7 @@ func New(client *kafka.Client, o follow.Options) (*follow.Follower, error) {
 	if client.Addr == nil {
 		return nil, follow.Unfit("Addr", "", "give the client the addresses of some brokers: kafka.TCP(…)")
 	}
-	a := &asker{addr: client.Addr, via: client.Transport}
+	a := &adapter{addr: client.Addr, via: client.Transport}
 	if a.via == nil {
 		a.via = kafka.DefaultTransport
 	}
@@ -53,7 +53,7 @@ func New(client *kafka.Client, o follow.Options) (*follow.Follower, error) {
 // itself, and cannot be made to ask.
 const metadataAge = time.Second
 
-type asker struct {
+type adapter struct {
 	addr  net.Addr
 	via   kafka.RoundTripper
 	own   *kafka.Transport // nil: via is somebody else's
@@ -61,7 +61,7 @@ type asker struct {
 }
 
 // transport is one with the settings of another and its own connections.
-func (a *asker) transport(t *kafka.Transport, topic string) *kafka.Transport {
+func (a *adapter) transport(t *kafka.Transport, topic string) *kafka.Transport {
 	dial := t.Dial
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
@@ -80,7 +80,7 @@ func (a *asker) transport(t *kafka.Transport, topic string) *kafka.Transport {
 }
 
 // Close ends the connections that are the follower's own.
-func (a *asker) Close() error {
+func (a *adapter) Close() error {
 	if a.own != nil {
 		a.own.CloseIdleConnections()
 		a.conns.Close()
@@ -89,7 +89,7 @@ func (a *asker) Close() error {
 }
 
 // Leaders answers what the transport has asked in the last second.
-func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
+func (a *adapter) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
 	resp, err := ask[*metadata.Response](ctx, a, &metadata.Request{TopicNames: []string{topic}})
 	if err != nil {
 		return follow.Leaders{}, err
@@ -108,7 +108,7 @@ func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, erro
 }
 
 // Oldest asks the leaders, one question a partition.
-func (a *asker) Oldest(ctx context.Context, _ int32, topic string, partitions []int32) (map[int32]int64, error) {
+func (a *adapter) Oldest(ctx context.Context, _ int32, topic string, partitions []int32) (map[int32]int64, error) {
 	t := listoffsets.RequestTopic{Topic: topic}
 	for _, p := range partitions {
 		t.Partitions = append(t.Partitions, listoffsets.RequestPartition{
@@ -134,7 +134,7 @@ func (a *asker) Oldest(ctx context.Context, _ int32, topic string, partitions []
 }
 
 // Fetch asks for records. The transport chooses the broker, by what it told Leaders.
-func (a *asker) Fetch(
+func (a *adapter) Fetch(
 	ctx context.Context, _ int32, topic string, from map[int32]int64, wait time.Duration,
 ) ([]follow.Part, error) {
 	t := fetch.RequestTopic{Topic: topic}
@@ -168,7 +168,7 @@ func (a *asker) Fetch(
 }
 
 // ask asks and answers with our errors.
-func ask[R kafka.Response](ctx context.Context, a *asker, req kafka.Request) (R, error) {
+func ask[R kafka.Response](ctx context.Context, a *adapter, req kafka.Request) (R, error) {
 	var none R
 	resp, err := a.via.RoundTrip(ctx, a.addr, req)
 	if err != nil {

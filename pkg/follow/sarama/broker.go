@@ -15,9 +15,9 @@ import (
 	"github.com/berth-project/berth/pkg/follow"
 )
 
-// asker asks brokers over its own connections: to each one for fetches, which
+// adapter asks brokers over its own connections: to each one for fetches, which
 // wait, and one for other questions.
-type asker struct {
+type adapter struct {
 	client sarama.Client
 
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ type broker struct {
 }
 
 // known is where brokers are, as far as the follower or else the client knows.
-func (a *asker) known() map[int32]string {
+func (a *adapter) known() map[int32]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := map[int32]string{}
@@ -48,13 +48,13 @@ func (a *asker) known() map[int32]string {
 	return known
 }
 
-func (a *asker) addr(id int32) string {
+func (a *adapter) addr(id int32) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.addrs[id]
 }
 
-func (a *asker) replace(addrs map[int32]string) {
+func (a *adapter) replace(addrs map[int32]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.addrs = addrs
@@ -62,7 +62,7 @@ func (a *asker) replace(addrs map[int32]string) {
 
 // ask asks one broker. After an error, and at the end of ctx, its connection is
 // closed; the next question makes another.
-func ask[R any](ctx context.Context, a *asker, k key, addr string, f func(*sarama.Broker) (R, error)) (R, error) {
+func ask[R any](ctx context.Context, a *adapter, k key, addr string, f func(*sarama.Broker) (R, error)) (R, error) {
 	var none R
 	b, err := a.open(k, addr)
 	if err != nil {
@@ -80,7 +80,7 @@ func ask[R any](ctx context.Context, a *asker, k key, addr string, f func(*saram
 	return resp, nil
 }
 
-func (a *asker) open(k key, addr string) (*broker, error) {
+func (a *adapter) open(k key, addr string) (*broker, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if b := a.brokers[k]; b != nil && b.Addr() == addr {
@@ -100,7 +100,7 @@ func (a *asker) open(k key, addr string) (*broker, error) {
 	return b, nil
 }
 
-func (a *asker) drop(k key, b *broker) {
+func (a *adapter) drop(k key, b *broker) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.brokers[k] == b {
@@ -116,7 +116,7 @@ func (b *broker) shut() {
 }
 
 // Close ends the connections.
-func (a *asker) Close() error {
+func (a *adapter) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, b := range a.brokers {
@@ -128,7 +128,7 @@ func (a *asker) Close() error {
 
 // settings are the client's as far as they concern the network; its counters
 // stay its own.
-func (a *asker) settings(conns *follow.Conns) *sarama.Config {
+func (a *adapter) settings(conns *follow.Conns) *sarama.Config {
 	theirs := a.client.Config()
 	c := sarama.NewConfig()
 	c.Net, c.ClientID, c.RackID, c.Version = theirs.Net, theirs.ClientID, theirs.RackID, version(a.client)

@@ -24,11 +24,11 @@ import (
 // never says how far it has come where no record is for it, as at the end of
 // every transaction; so brokers are asked directly.
 func New(client sarama.Client, o follow.Options) (*follow.Follower, error) {
-	return follow.New(&asker{client: client, brokers: map[key]*broker{}, addrs: map[int32]string{}}, o)
+	return follow.New(&adapter{client: client, brokers: map[key]*broker{}, addrs: map[int32]string{}}, o)
 }
 
 // Leaders asks one broker after the other until one answers.
-func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
+func (a *adapter) Leaders(ctx context.Context, topic string) (follow.Leaders, error) {
 	var errs []error
 	for id, addr := range a.known() {
 		resp, err := ask(ctx, a, key{id: id}, addr, func(b *sarama.Broker) (*sarama.MetadataResponse, error) {
@@ -44,7 +44,7 @@ func (a *asker) Leaders(ctx context.Context, topic string) (follow.Leaders, erro
 }
 
 // learn reads which brokers lead, and where they are.
-func (a *asker) learn(resp *sarama.MetadataResponse) (follow.Leaders, error) {
+func (a *adapter) learn(resp *sarama.MetadataResponse) (follow.Leaders, error) {
 	addrs := map[int32]string{}
 	for _, b := range resp.Brokers {
 		addrs[b.ID()] = b.Addr()
@@ -65,7 +65,7 @@ func (a *asker) learn(resp *sarama.MetadataResponse) (follow.Leaders, error) {
 }
 
 // Oldest asks the leader.
-func (a *asker) Oldest(ctx context.Context, id int32, topic string, partitions []int32) (map[int32]int64, error) {
+func (a *adapter) Oldest(ctx context.Context, id int32, topic string, partitions []int32) (map[int32]int64, error) {
 	req := sarama.NewOffsetRequest(version(a.client))
 	for _, p := range partitions {
 		req.AddBlock(topic, p, sarama.OffsetOldest, 1)
@@ -90,7 +90,7 @@ func (a *asker) Oldest(ctx context.Context, id int32, topic string, partitions [
 }
 
 // Fetch asks the broker for records.
-func (a *asker) Fetch(
+func (a *adapter) Fetch(
 	ctx context.Context, id int32, topic string, from map[int32]int64, wait time.Duration,
 ) ([]follow.Part, error) {
 	req := &sarama.FetchRequest{

@@ -44,13 +44,13 @@ func (b *broker) start() error {
 		return err
 	}
 	b.inits = map[string]bool{}
-	b.now.Look(kmsg.AlterShareGroupOffsets, b.initialised)
-	b.now.Look(kmsg.InitProducerID, b.play.rec.producerEpoch)
+	b.now.Observe(kmsg.AlterShareGroupOffsets, b.initialised)
+	b.now.Observe(kmsg.InitProducerID, b.play.rec.producerEpoch)
 	if slices.ContainsFunc(b.play.Faults, func(f Fault) bool { return f.Kind == FaultRing }) {
-		b.now.Look(kmsg.Produce, b.play.produced)
+		b.now.Observe(kmsg.Produce, b.play.produced)
 	}
 	if b.play.World.Sips {
-		b.now.Look(kmsg.Fetch, sip)
+		b.now.Observe(kmsg.Fetch, sip)
 	}
 	if b.play.World.Brokers > 1 {
 		b.play.stale.watch(b.now)

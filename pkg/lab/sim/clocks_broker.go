@@ -19,7 +19,7 @@ func (w *play) startBroker() error {
 	}
 	w.broker.mu.Lock()
 	defer w.broker.mu.Unlock()
-	w.broker.now.Look(kmsg.Produce, appendTime)
+	w.broker.now.Observe(kmsg.Produce, appendTime)
 	return nil
 }
 

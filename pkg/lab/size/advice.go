@@ -63,7 +63,7 @@ func (w *world) tell() {
 		w.news = next
 		w.ask(forEffects, 0, w.writes(1, len(a.About)))
 	}
-	w.agenda.add(w.now+max(int64(w.advisor.Ask(now)), int64(50*time.Millisecond)), tick, 0, 0)
+	w.agenda.add(w.now+max(int64(w.advisor.NextIn(now)), int64(50*time.Millisecond)), tick, 0, 0)
 }
 
 // progress of a queue, as its instances say.
@@ -114,7 +114,7 @@ func (w *world) beacon(h int32) {
 	if w.now != x.beacon {
 		return
 	}
-	w.advisor.Hear(w.says(x), clock(w.now))
+	w.advisor.Observe(w.says(x), clock(w.now))
 	x.said = w.now
 	x.beacon = max(w.now+int64(w.o.Beacon), w.ask(forBeacon, 0, w.writes(1, 4)))
 	w.agenda.add(x.beacon, beacon, h, 0)

@@ -133,12 +133,12 @@ func (w *world) written(c int) {
 			i.queued, i.granted = true, w.now
 			q.depth++
 			q.came++
-			w.advisor.Look(q.name)
+			w.advisor.MarkDirty(q.name)
 			q.order.push(in.about)
 			w.publish(c, int(q.broker), item{buildOf, i.queue, in.about})
 		case claim:
 			w.queues[i.queue].depth--
-			w.advisor.Look(w.queues[i.queue].name)
+			w.advisor.MarkDirty(w.queues[i.queue].name)
 			w.grant(in.host, in.about)
 			w.publish(c, int(in.host)%w.o.Brokers, item{grantOf, in.host, in.about})
 		case done:

@@ -130,7 +130,7 @@ func (w *world) begin() {
 	for h := range w.hosts {
 		x := &w.hosts[h]
 		if w.o.Mode == Berth {
-			w.advisor.Hear(w.says(x), clock(w.now))
+			w.advisor.Observe(w.says(x), clock(w.now))
 			w.agenda.add(w.now+int64(x.seed%uint64(w.o.Beacon)), beacon, int32(h), 0)
 			x.beacon = w.now + int64(x.seed%uint64(w.o.Beacon))
 		}
