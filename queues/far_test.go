@@ -371,7 +371,10 @@ func (m *member) Progress(ctx context.Context, refs []wire.QueueRef) ([]Progress
 			case t.group != r.Group:
 				out[i] = Progress{Start: -1}
 			default:
-				out[i] = Progress{TopicID: t.id, Start: t.start, Written: t.start - t.unwritten, LogStart: t.low, Depth: t.end - t.start}
+				out[i] = Progress{
+					TopicID: t.id, Start: t.start, Written: t.start - t.unwritten, LogStart: t.low,
+					Depth: t.end - t.start,
+				}
 			}
 		}
 		return nil
