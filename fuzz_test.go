@@ -81,7 +81,7 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/api.FuzzStrictJSON", "pkg/client.FuzzAnswer",
+		"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/api/strict.FuzzJSON", "pkg/client.FuzzAnswer",
 		"compute-agent/journal.FuzzValue", "compute-agent/hypervisor/host.FuzzProc", "pkg/wire/rest.FuzzBoot",
 		"pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums",
 	} {

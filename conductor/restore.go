@@ -67,7 +67,7 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 		l.later[key] = rec.Offset
 		return
 	}
-	inst, reason := c.decodeOwn(p, rec)
+	inst, reason := c.readOwn(p, rec)
 	if reason != nil {
 		l.addPoison(rec, reason)
 		return
@@ -76,8 +76,8 @@ func (c *Conductor) Restore(p int32, rec wire.Record) {
 	l.records[key] = loaded{inst: inst, offset: rec.Offset}
 }
 
-// decodeOwn reads a record that a conductor of this partition must have written.
-func (c *Conductor) decodeOwn(p int32, rec wire.Record) (*compute.Instance, *compute.Reason) {
+// readOwn reads a record that a conductor of this partition must have written.
+func (c *Conductor) readOwn(p int32, rec wire.Record) (*compute.Instance, *compute.Reason) {
 	inst, err := wire.DecodeInstance(rec.ReadUpTo(c.cfg.Reads))
 	switch {
 	case err != nil:

@@ -5,11 +5,13 @@ package api
 import (
 	"context"
 	_ "embed" // the documentation page
+	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -42,6 +44,19 @@ func (s *Server) routeHealth(api huma.API) {
 		OperationID: "healthy", Method: http.MethodGet, Path: "/healthz", Tags: []string{"health"},
 		Summary: "Whether the process answers at all", Responses: problems(api),
 	}, ok)
+}
+
+// trouble is what this node cannot do though it is ready.
+func (s *Server) trouble() (lines []string) {
+	if n := s.views.instances.unreadable(); n > 0 {
+		lines = append(lines,
+			fmt.Sprintf(
+				"the records of %d instances are of a later schema than %d, the newest that this node reads: "+
+					"upgrade it",
+				n, wire.Schema,
+			))
+	}
+	return lines
 }
 
 var (

@@ -4,6 +4,8 @@ package api
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,121 +17,61 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// instanceKey names an instance among all projects.
-type instanceKey struct {
-	project compute.Project
-	id      compute.InstanceID
-}
-
-// change is a new record of an instance that nobody else uses yet; without one,
-// its tombstone.
-type change struct {
-	key      instanceKey
-	instance *compute.Instance
-	later    bool // a later Berth wrote it: nobody here knows what it says
-}
-
-// entry is what is known of an instance: its record or, before the conductor
-// has decided, the request for it. Exactly one is set.
-type entry struct {
-	instance *compute.Instance
-	request  *compute.Request
-	listedAt int64 // in lists: when it was first known to be asked for, in nanoseconds since 1970
-}
-
-func (k entry) key() instanceKey {
-	switch {
-	case k.instance != nil:
-		return instanceKey{k.instance.Project, k.instance.ID}
-	case k.request != nil:
-		return instanceKey{k.request.Project, k.request.Instance}
-	}
-	return instanceKey{}
-}
-
-func (k entry) boot() *compute.Boot {
-	if k.instance != nil {
-		return &k.instance.Boot
-	}
-	return k.request.Boot
-}
-
-// requestedAt is when it was asked for: what lists are ordered by.
-func (k entry) requestedAt() time.Time {
-	switch {
-	case k.instance == nil:
-		return k.request.At
-	case !k.instance.AcceptedAt.IsZero():
-		return k.instance.AcceptedAt
-	}
-	return k.instance.QueuedAt
-}
-
-// queue is where its work waits or waited, or will.
-func (k entry) queue() compute.QueueName {
-	if k.instance != nil {
-		return k.instance.Queue
-	}
-	return compute.NameQueue(k.request.Boot.Flavor, k.request.Boot.With)
-}
-
-// needsQueue says whether its queue is still needed for it.
-func (k entry) needsQueue() bool {
-	return k.instance == nil || k.instance.State == compute.StateQueued || k.instance.State == compute.StateStarting
-}
-
-func (k entry) cursor() cursor { return cursor{k.listedAt, string(k.key().id)} }
-
-func (k entry) compare(other entry) int { return k.cursor().compare(other.cursor()) }
-
-// state is the record's, or StateAccepted before there is one. What is shown may
-// be StateUnknown instead.
-func (k entry) state() compute.State {
-	if k.instance == nil {
-		return compute.StateAccepted
-	}
-	return k.instance.State
-}
-
-// host is the host that has or had it, or that pinned work waits for; empty: none.
-func (k entry) host() compute.HostID {
-	switch {
-	case k.instance == nil:
-		return ""
-	case k.instance.State == compute.StateQueued:
-		return k.instance.Boot.Host
-	}
-	return k.instance.Host
-}
-
-// waitsInQueue says whether it waits in its queue's line. Pinned work is in none.
-func (k entry) waitsInQueue() bool {
-	return k.state() == compute.StateQueued && k.instance.Boot.Host == ""
-}
-
-func unixNano(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-// instances is the truth and what may become it, with an index for each
-// question that is asked of it: no answer looks at what it is not about. What is
-// known of an instance is replaced, never changed.
+// instances is the view of instances: all that this node knows of them, in memory, so that no
+// answer waits for Kafka. Two topics feed it, and for each instance it holds one entry:
+//
+//	requests   ──accept──▶ entry with a request   state accepted: nothing is decided yet
+//	instances  ──apply───▶ entry with a record    replaces the request, and older records
+//	           ──apply───▶ no entry               a tombstone
+//
+// An entry is replaced as a whole and never changed. So a caller may go on reading what it
+// was handed after the lock is gone, and a change is remove and add of one entry: remove
+// finds it in every index by what it was, add files the new one by what it is.
+//
+// # Indexes
+//
+// A project may have a million instances, and a list shows a page of them. Therefore each
+// question has an index that holds what it asks for and little else (query.go chooses
+// among them), and no answer walks over entries that it is not about:
+//
+//	one instance                       byID, others
+//	a project's, of some states        byProject[p].byState
+//	a project's, by queue or flavor    byProject[p].byQueue, byFlavor
+//	a project's, by name, or a part    byProject[p].byName, byID
+//	a project's usage                  byProject[p].used
+//	how many need or wait in a queue   byQueue[q].needed, queued
+//	its position in the queue          byQueue[q].waiting
+//	what a host has                    byHost[h]
+//
+// A change costs O(log n) for each sorted list that the entry is in; a page of a list costs
+// what is on it. TestViewsMatchADumbOne compares the answers with those of a walk over all.
+//
+// # What is easy to get wrong
+//
+//   - The order of lists must not change while a caller walks through them with a marker.
+//     It goes by listedAt, which an entry takes over from the one before it: the record has
+//     the time of the node that accepted the boot, which may differ from what was seen first.
+//   - An id belongs to one instance, but two projects may ask for the same one. If one
+//     conductor decides for both, it refuses the second request, and the view drops it
+//     (sameConductor); otherwise both are instances, the first in byID, the second in others.
+//   - A record of a later schema is in no index (later): what was known before it is not
+//     true any more, and a caller that asks by id is told to ask a newer node.
+//   - The state of a record is not the state that is shown: an instance on a silent host
+//     shows unknown. That depends on the time, so it is decided by presenter, and an index
+//     by state must also be searched for what shows unknown (withStates).
 type instances struct {
 	mu         sync.RWMutex
-	byID       map[compute.InstanceID]*entry // of those of one id, the first
-	others     map[instanceKey]*entry        // of those of one id, the others
-	byProject  map[compute.Project]*projectIndex
-	byQueue    map[compute.QueueName]*queueWork
+	byID       map[compute.InstanceID]*entry      // of those of one id, the first
+	others     map[instanceKey]*entry             // of those of one id, the others
+	byProject  map[compute.Project]*projectIndex  // those that have an instance
+	byQueue    map[compute.QueueName]*queueWork   // those that an instance needs
 	byHost     map[compute.HostID]map[*entry]bool // by entry.host
 	partitions int32                              // of the topics; 0: not known
-	shared     compute.Shared
-	later      map[instanceKey]bool // those that only a later Berth can read; they are nowhere else
+	shared     compute.Shared                     // what records have in common, kept once
+	later      map[instanceKey]bool               // those that only a later Berth can read
 }
 
-// projectIndex is what one project has.
+// projectIndex is what one project has, in every order in which it is listed.
 type projectIndex struct {
 	byState  [compute.StateAccepted + 1]*sorted.List[*entry] // by state; in the order of lists
 	byQueue  map[compute.QueueName]*sorted.List[*entry]      // in the order of lists
@@ -141,13 +83,13 @@ type projectIndex struct {
 
 // queueWork is what needs a queue.
 type queueWork struct {
-	needed  int // accepted, queued or starting
-	queued  int // pinned ones too
-	waiting *sorted.List[*entry]
+	needed  int                  // instances that are accepted, queued or starting
+	queued  int                  // of them: queued, those that are pinned to a host too
+	waiting *sorted.List[*entry] // of them: not pinned, the first to be served first
 }
 
-// listOrder is the order of lists. Like the two below it looks no further than it
-// must: each look is at memory that was not near.
+// listOrder is the order of lists: the oldest first. Like the two below it compares no
+// more than it must, since each entry that it reads is likely a cache miss.
 func listOrder(a, b *entry) int {
 	if c := cmp.Compare(a.listedAt, b.listedAt); c != 0 {
 		return c
@@ -164,7 +106,8 @@ func nameOrder(a, b *entry) int {
 
 func idOrder(a, b *entry) int { return cmp.Compare(a.key().id, b.key().id) }
 
-// queueOrder is the order of lines.
+// queueOrder is the order in which a queue is served, as far as it has one: the first
+// queued first.
 func queueOrder(a, b *entry) int {
 	x, y := a.instance, b.instance
 	if c := x.QueuedAt.Compare(y.QueuedAt); c != 0 {
@@ -194,6 +137,13 @@ func newProjectIndex() *projectIndex {
 	return t
 }
 
+func unixNano(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
 // apply takes new records in order.
 func (v *instances) apply(changes []change) {
 	v.mu.Lock()
@@ -207,7 +157,7 @@ func (v *instances) apply(changes []change) {
 			continue
 		}
 		if c.instance.State.Ended() {
-			c.instance.Boot.UserData = nil // in records of before
+			c.instance.Boot.UserData = nil // older versions kept it in the record
 		}
 		v.shared.Instance(c.instance)
 		v.dropRefusedRequest(c.key)
@@ -226,7 +176,7 @@ func (v *instances) accept(boots []*compute.Request) {
 	for _, r := range boots {
 		at := instanceKey{r.Project, r.Instance}
 		if p, others := v.otherOwnerLocked(at); others && v.sameConductor(p, r.Project) {
-			continue // the conductor will not have it
+			continue // the conductor refuses it
 		}
 		if v.lookup(at) == nil && !v.later[at] {
 			v.add(entry{request: r, listedAt: unixNano(r.At)})
@@ -491,4 +441,31 @@ func (v *instances) onHost(h compute.HostID) []entry {
 		}
 	}
 	return out
+}
+
+// An instance whose record a later Berth wrote is in no list and in no count of this
+// node, for what is known of it from before is not true any more. A request for it
+// by its id is refused, and /readyz and a metric say that there are any.
+
+var errLaterSchema = errors.New("a later version of Berth wrote it: upgrade this node")
+
+// checkReadable refuses to say anything of an instance that only a later Berth can read.
+func (v *instances) checkReadable(at instanceKey) error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if !v.later[at] {
+		return nil
+	}
+	return &compute.Error{
+		Kind: compute.KindUnavailable, Field: "id", Value: string(at.id),
+		Message: fmt.Sprintf("its record is of a later schema than %d, the newest that this node reads", wire.Schema),
+		Remedy:  "ask a node of the later version, or upgrade this one",
+	}
+}
+
+// unreadable is how many there are.
+func (v *instances) unreadable() int {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.later)
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-project/berth/pkg/sorted"
 )
 
-// instanceQuery is which of a project's instances are wanted, so that the narrowest
-// index can be chosen. What it leaves open, wanted must decide; all that wanted
-// lets through must be what it asks for.
+// instanceQuery is which of a project's instances are wanted. Each field that is set names
+// an index that has all of them (a necessary condition): find walks the smallest of those
+// and leaves it to wanted to decide about each entry (the sufficient one).
 type instanceQuery struct {
 	project compute.Project
 	name    string

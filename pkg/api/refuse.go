@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/api/strict"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -106,8 +107,8 @@ func fromHuma(m *huma.ErrorModel) *rest.Problem {
 		if strings.HasPrefix(first.Message, "expected") {
 			p.Message, p.Remedy = "does not fit", first.Message
 		}
-		if d, ok := defectIn(first.Message); ok {
-			d.apply(p)
+		if d, ok := strict.DefectIn(first.Message); ok {
+			d.Apply(p)
 		}
 	default:
 		p.Field, p.Remedy = "body", remedyFor(m.Status)

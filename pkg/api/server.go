@@ -3,9 +3,18 @@
 package api
 
 import (
+	"context"
 	"net/http"
+	"slices"
+	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/api/strict"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // Server is one API node. Records may be fed to it before and while it serves.
@@ -45,3 +54,114 @@ func (s *Server) Handler() http.Handler { return s.http }
 
 // Close takes the node out of the metrics. A second call does nothing.
 func (s *Server) Close() { s.unshown() }
+
+// version is the API's own: the first element of its paths.
+const version = "1"
+
+// maxBody bounds what is read of a request's body, in bytes. A boot may carry
+// user data and metadata, in base64 and JSON.
+const (
+	maxBody     = 64 << 10
+	maxBootBody = 1 << 20
+)
+
+// routes builds the handler with everything the node answers.
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	api := humago.New(mux, humaConfig(s.transformProblem))
+	api.UseMiddleware(s.metrics.count, strict.Requests(api))
+	s.routeInstances(api)
+	s.routePower(api)
+	s.routeConsole(api)
+	s.routeCatalog(api)
+	s.routeFleet(api)
+	s.routeDeadHosts(api)
+	s.routeHealth(api)
+	routeDocs(mux, openAPI(api))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.notFound(mux, w, r) })
+	guard := http.NewCrossOriginProtection()
+	guard.SetDenyHandler(http.HandlerFunc(refuseCrossOrigin))
+	return guard.Handler(mux)
+}
+
+// humaConfig leaves out what huma would serve by itself: its documentation page
+// loads from elsewhere, and its document is built while requests race for it.
+func humaConfig(transform huma.Transformer) huma.Config {
+	return huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title:   "Berth",
+				Version: version,
+				Description: "Boot machines on hosts that pull their work. " +
+					"Every refusal is a problem document (RFC 9457) with a stable kind and, where there is " +
+					"one, a reason with its numbers.",
+				License: &huma.License{Name: "Apache 2.0", Identifier: "Apache-2.0"},
+			},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+			},
+		},
+		Formats:                      map[string]huma.Format{"application/json": strict.JSON(), "json": strict.JSON()},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{transform},
+	}
+}
+
+// route registers an operation. All of them answer a problem when they refuse,
+// and refuse while the node has not caught up.
+func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
+	op.Responses = problems(api)
+	if op.MaxBodyBytes == 0 {
+		op.MaxBodyBytes = maxBody
+	}
+	huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {
+		if behind := s.views.behind(); len(behind) > 0 {
+			return nil, s.refuse(op.OperationID, notCaughtUp(behind))
+		}
+		out, err := handle(ctx, in)
+		if err != nil {
+			return nil, s.refuse(op.OperationID, err)
+		}
+		return out, nil
+	})
+}
+
+func notCaughtUp(behind []string) error {
+	return &compute.Error{
+		Kind: compute.KindUnavailable, Message: "this node is still reading " + strings.Join(behind, ", "),
+		Remedy: "try again in a moment",
+	}
+}
+
+// notFound answers for paths and methods that no operation has.
+func (s *Server) notFound(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	e := compute.NotFound("path", r.URL.Path, "see /docs for what there is")
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		if _, pattern := mux.Handler(probe); pattern != "/" && pattern != "" {
+			allowed = append(allowed, method)
+		}
+	}
+	if len(allowed) == 0 || slices.Contains(allowed, r.Method) {
+		s.metrics.unrouted(http.StatusNotFound, e.Kind)
+		rest.NewProblem(e).Answer(w)
+		return
+	}
+	s.metrics.unrouted(http.StatusMethodNotAllowed, compute.KindInvalid)
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	p := rest.NewProblem(compute.Invalid("method", r.Method, "use "+strings.Join(allowed, " or ")))
+	p.Status, p.Title = http.StatusMethodNotAllowed, http.StatusText(http.StatusMethodNotAllowed)
+	p.Answer(w)
+}
+
+// refuseCrossOrigin answers a web page of another origin.
+func refuseCrossOrigin(w http.ResponseWriter, _ *http.Request) {
+	rest.NewProblem(&compute.Error{
+		Kind: compute.KindForbidden, Message: "requests from pages of another origin are refused",
+		Remedy: "open this node's own pages, or ask from outside a browser",
+	}).Answer(w)
+}

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+// Package strict refuses requests that two readers could read differently: a body with a
+// name given twice or in another case, text that is no UTF-8, a query with a parameter
+// given twice.
+package strict
 
 import (
 	"bytes"
@@ -17,12 +20,12 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// strictJSON reads bodies. Go's decoder takes the last of two equal names, a name in
+// JSON reads bodies. Go's decoder takes the last of two equal names, a name in
 // another case, and a replacement character for what is no UTF-8; other readers
 // choose otherwise, so two of them would see two requests in one body (RFC 8259,
 // section 4). All of these are refused. huma reads a body twice: as any, to compare
 // it with its schema, and into its type; names are compared with the type's.
-func strictJSON() huma.Format {
+func JSON() huma.Format {
 	return huma.Format{
 		Marshal: huma.DefaultJSONFormat.Marshal,
 		Unmarshal: func(data []byte, v any) error {
@@ -37,15 +40,15 @@ func strictJSON() huma.Format {
 	}
 }
 
-// defect is what is wrong with a body that Go's decoder takes. huma passes errors on
-// as text alone: this one as JSON, from which defectIn reads it.
-type defect struct {
+// Defect is what is wrong with a body that Go's decoder takes. huma passes errors on
+// as text alone: this one as JSON, from which DefectIn reads it.
+type Defect struct {
 	Field   string `json:"defect"`
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"`
 }
 
-func (d *defect) Error() string {
+func (d *Defect) Error() string {
 	text, err := json.Marshal(d)
 	if err != nil {
 		return d.Message
@@ -53,13 +56,13 @@ func (d *defect) Error() string {
 	return string(text)
 }
 
-// defectIn is the defect of which a text of huma's is, if it is of one.
-func defectIn(text string) (d defect, ok bool) {
+// DefectIn is the Defect of which a text of huma's is, if it is of one.
+func DefectIn(text string) (d Defect, ok bool) {
 	return d, strings.HasPrefix(text, `{"defect":`) && json.Unmarshal([]byte(text), &d) == nil
 }
 
-// apply says it in a problem.
-func (d defect) apply(p *rest.Problem) {
+// Apply says it in a problem.
+func (d Defect) Apply(p *rest.Problem) {
 	p.Field, p.Value, p.Message, p.Remedy = d.Field, "", d.Message, d.Remedy
 	p.Errors[0] = rest.Defect{Location: "body." + d.Field, Message: d.Message}
 	if d.Field == "body" {
@@ -68,9 +71,9 @@ func (d defect) apply(p *rest.Problem) {
 }
 
 // findDefect finds the first defect of a document that is JSON.
-func findDefect(data []byte, t reflect.Type) *defect {
+func findDefect(data []byte, t reflect.Type) *Defect {
 	if !utf8.Valid(data) || loneSurrogate(data) {
-		return &defect{
+		return &Defect{
 			Field: "body", Message: "is not valid UTF-8 throughout",
 			Remedy: "send text in UTF-8; give bytes in base64, where a field takes bytes",
 		}
@@ -121,13 +124,13 @@ type walker struct{ *json.Decoder }
 
 // value looks at the next value, which goes into a t; any type will do for what has
 // no names of ours in it.
-func (w walker) value(path string, t reflect.Type) *defect {
+func (w walker) value(path string, t reflect.Type) *Defect {
 	token, err := w.Token()
 	switch {
 	case err == io.EOF:
 		return nil
 	case err != nil:
-		return &defect{Field: "body", Message: "cannot be read: " + err.Error(), Remedy: "send a JSON document"}
+		return &Defect{Field: "body", Message: "cannot be read: " + err.Error(), Remedy: "send a JSON document"}
 	case token == json.Delim('{'):
 		return w.object(path, t)
 	case token == json.Delim('['):
@@ -136,7 +139,7 @@ func (w walker) value(path string, t reflect.Type) *defect {
 	return nil
 }
 
-func (w walker) array(path string, t reflect.Type) *defect {
+func (w walker) array(path string, t reflect.Type) *Defect {
 	for n := 0; w.More(); n++ {
 		if d := w.value(path+"["+strconv.Itoa(n)+"]", element(t)); d != nil {
 			return d
@@ -146,7 +149,7 @@ func (w walker) array(path string, t reflect.Type) *defect {
 	return nil
 }
 
-func (w walker) object(path string, t reflect.Type) *defect {
+func (w walker) object(path string, t reflect.Type) *Defect {
 	fields := namesOf(t)
 	seen := map[string]bool{}
 	for w.More() {
@@ -154,14 +157,14 @@ func (w walker) object(path string, t reflect.Type) *defect {
 		name, _ := token.(string)
 		at := strings.TrimPrefix(path+"."+name, ".")
 		if seen[name] {
-			return &defect{Field: at, Message: "is given more than once", Remedy: "give it once"}
+			return &Defect{Field: at, Message: "is given more than once", Remedy: "give it once"}
 		}
 		seen[name] = true
 		below := element(t)
 		if fields != nil {
 			field, known := fields[name]
 			if !known {
-				return &defect{Field: at, Message: "is no field here", Remedy: remedyForName(fields, name)}
+				return &Defect{Field: at, Message: "is no field here", Remedy: remedyForName(fields, name)}
 			}
 			below = field
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package strict
 
 import (
 	"mime"
@@ -13,10 +13,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// strictly refuses what would be read in another way than it may have been meant:
+// Requests is a middleware that refuses what would be read in another way than it may have been meant:
 // a body that says it is no JSON, and a query that has a parameter twice or cannot
 // be decoded, which Go leaves out without a word.
-func strictly(api huma.API) func(huma.Context, func(huma.Context)) {
+func Requests(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		r, _ := humago.Unwrap(ctx)
 		if ctx.Operation().RequestBody != nil && !isJSON(r.Header) {
