@@ -104,7 +104,7 @@ func (c *Conductor) Restored(p int32, cursor int64, now time.Time) wire.Result {
 	l := c.loading[p]
 	delete(c.loading, p)
 	if l != nil && len(l.later) > 0 {
-		// The news of the world waits for a turn: what it leads to elsewhere would not count here.
+		// Updates of the views wait for a turn: what they lead to elsewhere would not count here.
 		return wire.Result{Aside: l.laterSchema(c.cfg.Topics.Instances(), c.cfg.Reads)}
 	}
 	t := c.turn(now)

@@ -28,7 +28,7 @@ type turn struct {
 	tally  map[int32]*tally // by partition; nil without metrics
 }
 
-// Turn decides what its records lead to: news of the world first, then what
+// Turn decides what its records lead to: updates of the views first, then what
 // became of earlier effects, then the records, then timers that no record in
 // the log can beat any more.
 func (c *Conductor) Turn(in wire.Turn) wire.Result {

@@ -21,7 +21,7 @@ import (
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/front"
+	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -94,7 +94,7 @@ func setUp(e *testscript.Env) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	go f.beat(ctx)
 	done := make(chan error, 1)
-	face := front.New(front.Options{Address: "127.0.0.1:0"})
+	face := statusserver.New(statusserver.Options{Address: "127.0.0.1:0"})
 	face.Serve(node.Handler())
 	go func() { done <- face.Run(ctx) }()
 	<-face.Ready()

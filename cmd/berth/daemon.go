@@ -13,9 +13,9 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/config"
-	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafka/loop"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -30,7 +30,7 @@ type daemon[C daemonSettings] struct {
 	// about together.
 	streams func(settings C, t wire.Topics) []string
 	// build makes the part that runs until the daemon ends; f is its face.
-	build func(ctx context.Context, c cell.Cell, settings C, f *front.Server) (service.Part, error)
+	build func(ctx context.Context, c cell.Cell, settings C, f *statusserver.Server) (service.Part, error)
 }
 
 // daemonSettings is what the configuration of every daemon has.
@@ -107,7 +107,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	}
 	c.Log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
 	reporter := statusReporter{log: c.Log, notify: notifySystemd, serves: d.serves}
-	reporter.face = front.New(front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)})
+	reporter.face = statusserver.New(statusserver.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)})
 	g := service.NewGroup()
 	if settings.face() != "" {
 		g.Add("status", reporter.face)
@@ -131,7 +131,7 @@ func awaited(k cell.KafkaSettings) string {
 func apiDaemon() daemon[apiConfig] {
 	return daemon[apiConfig]{
 		name: "api", short: "Run an API node", defaults: defaultAPIConfig, serves: true,
-		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *front.Server) (service.Part, error) {
+		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *statusserver.Server) (service.Part, error) {
 			if s.InsecureListen {
 				c.Log.Warn("anyone who can reach this address may do anything: there is no authentication yet", zap.String("listen", s.Listen))
 			}
@@ -143,7 +143,7 @@ func apiDaemon() daemon[apiConfig] {
 func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
-		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *front.Server) (service.Part, error) {
+		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *statusserver.Server) (service.Part, error) {
 			return cell.NewQueueManager(c, cell.QueueManagerOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams})
 		},
 	}
@@ -152,7 +152,7 @@ func queuesDaemon() daemon[queuesConfig] {
 func conductorDaemon() daemon[conductorConfig] {
 	return daemon[conductorConfig]{
 		name: "conductor", short: "Run a conductor", defaults: defaultConductorConfig,
-		build: func(_ context.Context, c cell.Cell, s conductorConfig, f *front.Server) (service.Part, error) {
+		build: func(_ context.Context, c cell.Cell, s conductorConfig, f *statusserver.Server) (service.Part, error) {
 			aside := func(all []loop.Aside) { f.Trouble(asideTrouble(all)) }
 			return cell.NewConductor(c, cell.ConductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside})
 		},
@@ -162,7 +162,7 @@ func conductorDaemon() daemon[conductorConfig] {
 func agentDaemon() daemon[agentConfig] {
 	return daemon[agentConfig]{
 		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig, streams: agentConfig.streams,
-		build: func(_ context.Context, c cell.Cell, s agentConfig, _ *front.Server) (service.Part, error) {
+		build: func(_ context.Context, c cell.Cell, s agentConfig, _ *statusserver.Server) (service.Part, error) {
 			return newHostAgents(c, s)
 		},
 	}

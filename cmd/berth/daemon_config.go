@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/fence"
+	"github.com/berth-project/berth/pkg/fencecommand"
 )
 
 // logConfig is what a daemon says, and how.
@@ -150,5 +150,5 @@ func (f fenceConfig) fencer() api.Fencer {
 	if len(f.Command) == 0 {
 		return nil
 	}
-	return fence.Command{Args: f.Command, Timeout: f.Timeout}
+	return fencecommand.Command{Args: f.Command, Timeout: f.Timeout}
 }

@@ -9,14 +9,14 @@ import (
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"go.uber.org/zap"
 
-	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 )
 
 // statusReporter says how a daemon is: at /readyz, to systemd, and in the
 // log. One goroutine at a time uses it.
 type statusReporter struct {
-	face   *front.Server
+	face   *statusserver.Server
 	serves bool // the face is the part's own once it is there
 	notify func(state string)
 	log    *zap.Logger

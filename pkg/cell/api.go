@@ -10,17 +10,17 @@ import (
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/front"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 )
 
 // APIOptions say how an API node runs in this process.
 type APIOptions struct {
 	// Front is what the node answers through, from now on and until the part
 	// ends. It runs longer than the part.
-	Front      *front.Server
+	Front      *statusserver.Server
 	Publishing int        // most publications in flight; 0: 10,000
 	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
 }
@@ -76,9 +76,9 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 }
 
 // NewAPIWithFront is an API node with a front of its own.
-func NewAPIWithFront(c Cell, o front.Options) (service.Part, *front.Server) {
+func NewAPIWithFront(c Cell, o statusserver.Options) (service.Part, *statusserver.Server) {
 	o.Log = c.Log
-	f := front.New(o)
+	f := statusserver.New(o)
 	g := service.NewGroup()
 	g.Add("front", f)
 	g.Add("api", service.Made(func(ctx context.Context) (service.Part, error) {

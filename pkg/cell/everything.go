@@ -15,9 +15,9 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/embedded"
-	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -88,10 +88,10 @@ func WithEverything(ctx context.Context, o EverythingOptions, use func(ctx conte
 
 // newEverything joins a whole Berth on some brokers, each part made when it is to run.
 // The front answers before the rest is there.
-func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *front.Server) {
+func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *statusserver.Server) {
 	g := service.NewGroup()
 	metrics, outage := telemetry.NewMetrics(), kafka.NewOutage(o.Log.Named("dev"))
-	f := front.New(front.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")})
+	f := statusserver.New(statusserver.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")})
 	g.Add("front", f)
 	add := func(name string, build func(context.Context, Cell) (service.Part, error)) {
 		c := New(k, o.Dial, o.Log, name).Measured(metrics.Registerer())

@@ -13,15 +13,15 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // secondAPI starts another API node of the rig and answers its address.
 func (r *rig) secondAPI(name string) string {
 	r.t.Helper()
-	part, f := cell.NewAPIWithFront(r.prepared(name), front.Options{Address: "127.0.0.1:0", Listen: r.net.listen})
+	part, f := cell.NewAPIWithFront(r.prepared(name), statusserver.Options{Address: "127.0.0.1:0", Listen: r.net.listen})
 	r.start(name, part)
 	return f.Addr().String()
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/wiretest"
 )
@@ -36,7 +36,7 @@ func TestMillionRestart(t *testing.T) {
 	r.up()
 	r.offer(r.as("default"), nil, []compute.Flavor{small("m1.small")})
 	r.stop("witness")
-	var face *front.Server
+	var face *statusserver.Server
 	made := func(p service.Part, err error) service.Part { r.must(err); return p }
 	parts := map[string]func() service.Part{
 		"queues": func() service.Part {
@@ -46,7 +46,7 @@ func TestMillionRestart(t *testing.T) {
 			return made(cell.NewConductor(r.prepared("conductor"), cell.ConductorOptions{Name: "conductor"}))
 		},
 		"api": func() (p service.Part) {
-			p, face = cell.NewAPIWithFront(r.prepared("api"), front.Options{Address: "127.0.0.1:0"})
+			p, face = cell.NewAPIWithFront(r.prepared("api"), statusserver.Options{Address: "127.0.0.1:0"})
 			return p
 		},
 	}

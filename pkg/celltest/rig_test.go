@@ -21,9 +21,9 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -154,7 +154,7 @@ func (r *rig) startConductor(name string) {
 
 func (r *rig) startAPI() {
 	r.t.Helper()
-	o := front.Options{Address: "127.0.0.1:0", Listen: r.net.listen}
+	o := statusserver.Options{Address: "127.0.0.1:0", Listen: r.net.listen}
 	if r.metrics != nil {
 		o.Metrics = r.metrics.Handler()
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/embedded"
-	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 )
 
 // inBubble tries something in virtual time on a network of its own. Time moves
@@ -123,7 +123,7 @@ func builders(t *testing.T, n network) map[string]func(context.Context, cell.Cel
 			return cell.NewConductor(c, cell.ConductorOptions{})
 		},
 		"api": func(_ context.Context, c cell.Cell) (service.Part, error) {
-			part, _ := cell.NewAPIWithFront(c, front.Options{Address: "127.0.0.1:0", Listen: n.listen})
+			part, _ := cell.NewAPIWithFront(c, statusserver.Options{Address: "127.0.0.1:0", Listen: n.listen})
 			return part, nil
 		},
 		"agent": func(_ context.Context, c cell.Cell) (service.Part, error) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fence makes certain that a host is dead, by a command of the operator's
+// Package fencecommand makes certain that a host is dead, by a command of the operator's
 // own: one that switches its power off and looks that it is off, say.
-package fence
+package fencecommand
 
 import (
 	"bytes"

@@ -10,8 +10,8 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/agent"
 	"github.com/berth-project/berth/pkg/cell"
-	"github.com/berth-project/berth/pkg/front"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 )
 
 // Berth is the product itself.
@@ -74,11 +74,11 @@ func (b Berth) Part(s Site, r Role, name string) (service.Part, func() string) {
 
 // node is an API node.
 func (b Berth) node(s Site) (service.Part, func() string) {
-	o := front.Options{Address: s.Address, Listen: s.Listen}
+	o := statusserver.Options{Address: s.Address, Listen: s.Listen}
 	if o.Address == "" {
 		o.Address = "127.0.0.1:0"
 	}
-	var at atomic.Pointer[front.Server]
+	var at atomic.Pointer[statusserver.Server]
 	part := b.part(s, b.cell(s, RoleAPI, "api"), func(_ context.Context, c cell.Cell) (service.Part, error) {
 		node, f := cell.NewAPIWithFront(c, o)
 		at.Store(f)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package front
+package statusserver
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// handler answers as the face of the moment says.
+// handler answers as the mode of the moment says.
 func (f *Server) handler() http.Handler {
 	metrics := f.options.Metrics
 	if metrics == nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package front
+package statusserver
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Options say where a front listens and what it shows.
+// Options say where a server listens and what it shows.
 type Options struct {
 	Address     string // host:port; port 0 picks one
 	Listen      func(ctx context.Context, network, address string) (net.Listener, error)
@@ -56,7 +56,7 @@ type Server struct {
 	trouble []string
 }
 
-// mode is what is shown at some time. Of a face that has passed, requests may
+// mode is what is shown at some time. Of a mode that has passed, requests may
 // still be under way.
 type mode struct {
 	awaited string       // not ready: what is waited for
@@ -65,7 +65,7 @@ type mode struct {
 	busy    *sync.WaitGroup
 }
 
-// New makes a front that listens when it runs.
+// New makes a server that listens when it runs.
 func New(o Options) *Server {
 	if o.Listen == nil {
 		o.Listen = (&net.ListenConfig{}).Listen
@@ -121,7 +121,7 @@ func (f *Server) swap(to mode) (from mode) {
 	return from
 }
 
-// now is the current face, with one more request under way.
+// now is the current mode, with one more request under way.
 func (f *Server) now() mode {
 	f.mu.Lock()
 	defer f.mu.Unlock()

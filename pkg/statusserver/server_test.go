@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package front
+package statusserver
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// running starts a front, or anything else that runs, and ends it with the test.
+// running starts a server, or anything else that runs, and ends it with the test.
 func running(t *testing.T, p interface {
 	Run(context.Context) error
 	Ready() <-chan struct{}
@@ -192,7 +192,7 @@ func serves(f *Server) bool {
 }
 
 // TestServingEndsBeforeWhatItStandsOn: when Run returns, no request is in the
-// handler, and new ones are told to come again; the front goes on.
+// handler, and new ones are told to come again; the server goes on.
 func TestServingEndsBeforeWhatItStandsOn(t *testing.T) {
 	f := New(Options{Address: "127.0.0.1:0", StopTimeout: time.Hour})
 	running(t, f)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package front
+package statusserver
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Serving is a service.Part: while it runs, the front serves a handler. When it
+// Serving is a service.Part: while it runs, the server serves a handler. When it
 // is stopped no new request reaches the handler, and those under way are
 // answered before Run returns, so that what the handler stands on can be closed.
 type Serving struct {
@@ -19,7 +19,7 @@ type Serving struct {
 	ready   chan struct{}
 }
 
-// Serving makes such a part. The front must run longer than the part, or to the
+// Serving makes such a part. The server must run longer than the part, or to the
 // part's end; how the two end does not matter.
 func (f *Server) Serving(h http.Handler) *Serving {
 	return &Serving{server: f, handler: h, ready: make(chan struct{})}
@@ -29,7 +29,7 @@ func (f *Server) Serving(h http.Handler) *Serving {
 func (s *Serving) Ready() <-chan struct{} { return s.ready }
 
 // Run serves until ctx ends, and then waits for what is under way, for at most
-// the front's StopTimeout.
+// the server's StopTimeout.
 func (s *Serving) Run(ctx context.Context) error {
 	s.server.Serve(s.handler)
 	close(s.ready)
