@@ -77,12 +77,13 @@ var arrows = map[string][]string{
 	"pkg/kafka/share": {
 		"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/unpack", "pkg/kafka", "pkg/kafka/internal/",
 	},
-	"pkg/kafka/admin": {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/internal/"},
+	"pkg/kafka/admin": {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/access", "pkg/kafka/internal/"},
 	"pkg/kafka/loop": {
 		"pkg/compute", "pkg/wire", "pkg/telemetry", "pkg/kafka", "pkg/kafka/internal/", "pkg/kafka/read",
 		"pkg/kafka/write",
 	},
 	"pkg/kafka/elect":         {"pkg/kafka"},
+	"pkg/kafka/access":        {"pkg/compute", "pkg/wire"},
 	"pkg/unpack":              {"pkg/compute", "pkg/wire"},
 	"pkg/embedded":            {},
 	"pkg/localkafka":          {},

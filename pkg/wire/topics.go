@@ -41,6 +41,13 @@ func (t Topics) Advice() string { return t.Prefix + "advice" }
 // Consoles holds what hosts answer about consoles; one partition, short retention.
 func (t Topics) Consoles() string { return t.Prefix + "consoles" }
 
+// Own are the cell's own topics: all but those of queues and of hosts.
+func (t Topics) Own() []string {
+	return []string{
+		t.Requests(), t.Reports(), t.Rejected(), t.Instances(), t.Catalog(), t.Hosts(), t.Queues(), t.Advice(), t.Consoles(),
+	}
+}
+
 // Build is the topic of one queue.
 func (t Topics) Build(q compute.QueueName) string { return t.Prefix + "build." + string(q) }
 
