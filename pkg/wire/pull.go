@@ -38,11 +38,11 @@ type Pulled struct {
 
 // WorkRef names one delivery of one record to this puller.
 type WorkRef struct {
-	Lane     Lane
-	Queue    QueueRef
-	Offset   int64
-	Delivery int16  // how often the record was delivered since the leader took over, from 1; no attempt number
-	Session  uint64 // which session of the lane acquired it; acks of an older one are dropped, not sent
+	Lane        Lane
+	Queue       QueueRef
+	Offset      int64
+	Delivery    int16  // how often the record was delivered since the leader took over, from 1; no attempt number
+	Incarnation uint64 // of the session that acquired it: acks to an earlier one are dropped, not sent
 }
 
 // Ack is what becomes of a delivered record.

@@ -58,7 +58,7 @@ func TestCutConnection(t *testing.T) {
 
 		p.Ack(zero, wire.AckAccept) // meets the cut, or the session after it
 		p.open(t, q)
-		if r := p.result(t); r.Err == nil && (r.Record == nil || r.Ref.Session == zero.Session) {
+		if r := p.result(t); r.Err == nil && (r.Record == nil || r.Ref.Incarnation == zero.Incarnation) {
 			t.Errorf("the session outlived its connection: %+v", r)
 		} else if r.Record == nil {
 			p.takes(t, "1", q)

@@ -29,10 +29,10 @@ type lane struct {
 	orders chan order    // what to fetch; holds one
 	acked  chan struct{} // some acks wait
 
-	mu      sync.Mutex // guards what follows, up to the blank line
-	session *session
-	busy    bool // an Open is not answered yet
-	over    bool // the goroutine has ended
+	mu    sync.Mutex // guards what follows, up to the blank line
+	state *sessionState
+	busy  bool // an Open is not answered yet
+	over  bool // the goroutine has ended
 
 	client  *kgo.Client // nil: not connected
 	address string      // where client connects
@@ -47,7 +47,7 @@ func newLane(p *Puller, id wire.Lane) *lane {
 	l := &lane{
 		p: p, id: id, wait: p.opts.MaxWait, idle: laneIdleTimeout, sessionIdle: sessionIdleTimeout,
 		orders: make(chan order, 1), acked: make(chan struct{}, 1),
-		session: newSession(id.Group), refused: map[topicUUID]int16{}, outage: p.cfg.OutageReporter("pull work"),
+		state: newSessionState(id.Group), refused: map[topicUUID]int16{}, outage: p.cfg.OutageReporter("pull work"),
 	}
 	if id.Spare {
 		l.wait, l.idle, l.sessionIdle = min(l.wait, spareWait), spareIdleTimeout, spareSessionIdleTimeout
@@ -90,7 +90,7 @@ func (l *lane) order(queues []wire.QueueRef, wait time.Duration) error {
 func (l *lane) ack(ref wire.WorkRef, how wire.Ack) {
 	t, err := parseTopicID(ref.Queue.TopicID)
 	l.mu.Lock()
-	held := err == nil && !l.over && l.session.ack(ref.Session, delivery{t, ref.Offset}, how)
+	held := err == nil && !l.over && l.state.ack(ref.Incarnation, delivery{t, ref.Offset}, how)
 	l.mu.Unlock()
 	if !held {
 		l.p.counts.acksDropped.Add(1)
@@ -113,9 +113,9 @@ func (l *lane) log() *zap.Logger {
 
 func (l *lane) run(ctx context.Context) {
 	l.mu.Lock()
-	l.session.member = l.p.member
+	l.state.member = l.p.member
 	if l.id.Spare {
-		l.session.member += "s" // a session of its own, as for another host
+		l.state.member += "s" // a session of its own, as for another host
 	}
 	l.mu.Unlock()
 	defer l.stop()
@@ -178,7 +178,7 @@ func (l *lane) prepare(ctx context.Context) error {
 		return l.lose(ctx, err)
 	}
 	l.mu.Lock()
-	renewing := l.session.renewing()
+	renewing := l.state.renewing()
 	l.mu.Unlock()
 	if renewing {
 		return l.sendAcks(ctx)
@@ -210,7 +210,7 @@ func (l *lane) lose(ctx context.Context, err error) error {
 func (l *lane) stop() {
 	l.mu.Lock()
 	l.over = true
-	req := l.session.end()
+	req := l.state.end()
 	l.mu.Unlock()
 	select {
 	case o := <-l.orders:

@@ -72,7 +72,7 @@ func (l *lane) disconnect() {
 		l.client = nil
 	}
 	l.mu.Lock()
-	dropped := l.session.lose()
+	dropped := l.state.lose()
 	l.mu.Unlock()
 	l.p.counts.acksDropped.Add(uint64(dropped))
 }
@@ -82,7 +82,7 @@ func (l *lane) sendFetch(
 	ctx context.Context, topics []topicUUID, wait time.Duration) (*kmsg.ShareFetchResponse, error,
 ) {
 	l.mu.Lock()
-	req, sent := l.session.fetch(topics, wait)
+	req, sent := l.state.fetch(topics, wait)
 	l.mu.Unlock()
 	kresp, err := l.request(ctx, req, wait)
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *lane) sendFetch(
 		return nil, l.lose(ctx, err)
 	}
 	l.mu.Lock()
-	l.session.fetched(topics)
+	l.state.fetched(topics)
 	l.mu.Unlock()
 	l.p.counts.fetches.Add(1)
 	resp := kresp.(*kmsg.ShareFetchResponse)
@@ -108,7 +108,7 @@ func (l *lane) sendFetch(
 // sendAcks sends the acks that wait, if any, by themselves.
 func (l *lane) sendAcks(ctx context.Context) error {
 	l.mu.Lock()
-	req, sent := l.session.acknowledge()
+	req, sent := l.state.acknowledge()
 	l.mu.Unlock()
 	if req == nil {
 		return nil
@@ -119,7 +119,7 @@ func (l *lane) sendAcks(ctx context.Context) error {
 		return l.lose(ctx, err)
 	}
 	l.mu.Lock()
-	l.session.answered()
+	l.state.answered()
 	l.mu.Unlock()
 	for _, t := range kresp.(*kmsg.ShareAcknowledgeResponse).Topics {
 		for _, part := range t.Partitions {

@@ -75,8 +75,8 @@ func (l *lane) refusal(q wire.QueueRef, t topicUUID, code int16) bool {
 func (l *lane) receive(r *wire.Pulled, ref wire.WorkRef, t topicUUID, batches []byte) bool {
 	d, how := delivery{t, ref.Offset}, wire.AckRelease
 	l.mu.Lock()
-	l.session.acquire(d)
-	ref.Session = l.session.number
+	l.state.acquire(d)
+	ref.Incarnation = l.state.incarnation
 	l.mu.Unlock()
 	var err error
 	if r.Record == nil && ref.Queue.Name != "" {
@@ -92,7 +92,7 @@ func (l *lane) receive(r *wire.Pulled, ref wire.WorkRef, t topicUUID, batches []
 		}
 	}
 	l.mu.Lock()
-	l.session.ack(ref.Session, d, how)
+	l.state.ack(ref.Incarnation, d, how)
 	l.mu.Unlock()
 	l.wake()
 	return err == nil

@@ -60,14 +60,14 @@ func sayAcks(req *kmsg.ShareAcknowledgeRequest) string {
 }
 
 // fetchOf is one answered fetch.
-func fetchOf(s *session, names string) string {
+func fetchOf(s *sessionState, names string) string {
 	req, _ := s.fetch(topicsNamed(names), time.Second)
 	s.fetched(topicsNamed(names))
 	return say(req)
 }
 
 func TestSessionSaysOnlyWhatChanged(t *testing.T) {
-	s := newSession("g")
+	s := newSessionState("g")
 	var got []string
 	for _, names := range []string{"ab", "ab", "abc", "c", "ad", "ad"} {
 		got = append(got, fetchOf(s, names))
@@ -81,7 +81,7 @@ func TestSessionSaysOnlyWhatChanged(t *testing.T) {
 }
 
 func TestSessionEpochsGoRound(t *testing.T) {
-	s := newSession("g")
+	s := newSessionState("g")
 	s.epoch = math.MaxInt32 - 1
 	s.answered()
 	if s.epoch != math.MaxInt32 {
@@ -93,7 +93,7 @@ func TestSessionEpochsGoRound(t *testing.T) {
 }
 
 // hold acquires an offset of a topic.
-func hold(s *session, name byte, offset int64) delivery {
+func hold(s *sessionState, name byte, offset int64) delivery {
 	d := delivery{topicUUID{name}, offset}
 	s.acquire(d)
 	return d
@@ -109,7 +109,7 @@ func TestAcksRideOnTheFetch(t *testing.T) {
 		{"of a topic that comes", "b", "ab", "1 +a:5=1:9=2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := newSession("g")
+			s := newSessionState("g")
 			fetchOf(s, c.listed)
 			nine, five := hold(s, 'a', 9), hold(s, 'a', 5)
 			if !s.ack(1, nine, wire.AckRelease) || !s.ack(1, five, wire.AckAccept) {
@@ -126,19 +126,19 @@ func TestAcksRideOnTheFetch(t *testing.T) {
 }
 
 func TestTheFirstLastWordCounts(t *testing.T) {
-	s := newSession("g")
+	s := newSessionState("g")
 	fetchOf(s, "a")
 	d := hold(s, 'a', 5)
 	for _, c := range []struct {
-		number uint64
-		how    wire.Ack
-		taken  bool
+		incarnation uint64
+		how         wire.Ack
+		taken       bool
 	}{
 		{1, wire.AckRenew, true}, {2, wire.AckAccept, false}, {1, wire.AckRelease, true},
 		{1, wire.AckAccept, false}, {1, wire.AckRenew, false},
 	} {
-		if got := s.ack(c.number, d, c.how); got != c.taken {
-			t.Errorf("ack %d of session %d: taken %t, want %t", c.how, c.number, got, c.taken)
+		if got := s.ack(c.incarnation, d, c.how); got != c.taken {
+			t.Errorf("ack %d of incarnation %d: taken %t, want %t", c.how, c.incarnation, got, c.taken)
 		}
 	}
 	req, sent := s.acknowledge()
@@ -151,7 +151,7 @@ func TestTheFirstLastWordCounts(t *testing.T) {
 }
 
 func TestRenewalsGoByThemselves(t *testing.T) {
-	s := newSession("g")
+	s := newSessionState("g")
 	fetchOf(s, "ab")
 	d, e := hold(s, 'a', 5), hold(s, 'b', 7)
 	s.ack(1, d, wire.AckRenew)
@@ -177,7 +177,7 @@ func TestRenewalsGoByThemselves(t *testing.T) {
 }
 
 func TestLostSessionForgets(t *testing.T) {
-	s := newSession("g")
+	s := newSessionState("g")
 	fetchOf(s, "a")
 	d, e := hold(s, 'a', 5), hold(s, 'a', 6)
 	s.ack(1, d, wire.AckAccept)
@@ -193,7 +193,7 @@ func TestLostSessionForgets(t *testing.T) {
 }
 
 func TestEndReleasesAll(t *testing.T) {
-	s := newSession("g")
+	s := newSessionState("g")
 	if req := s.end(); req != nil {
 		t.Errorf("ended what was never begun: %q", sayAcks(req))
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// session is one share session as its broker must see it: who asks, which
+// sessionState is one share session as its broker must see it: who asks, which
 // request comes next, which topics are listed, what is held. It decides what
 // requests say and does nothing else.
 //
 //	        fetch answered              lost (any error)
-//	new ───────────────────▶ open ─────────────────────────▶ new, number+1
+//	new ───────────────────▶ open ─────────────────────────▶ new, incarnation+1
 //	epoch 0: names all       epoch 1, 2, …: names what changed
-type session struct {
+type sessionState struct {
 	group, member string
 
-	number uint64 // of this session in its lane, from 1
-	epoch  int32  // of the next request; 0 opens the session
-	listed map[topicUUID]bool
-	held   map[delivery]bool     // acquired, and no more than renewed since
-	acks   map[delivery]wire.Ack // to be sent
+	incarnation uint64 // of this session, from 1: one more each time it is lost
+	epoch       int32  // of the next request; 0 opens the session
+	listed      map[topicUUID]bool
+	held        map[delivery]bool     // acquired, and no more than renewed since
+	acks        map[delivery]wire.Ack // to be sent
 }
 
 // topicUUID is the id of one incarnation of a topic, as on the wire.
@@ -51,24 +51,24 @@ const (
 	ackGap wire.Ack = 0
 )
 
-func newSession(group string) *session {
-	s := &session{group: group}
+func newSessionState(group string) *sessionState {
+	s := &sessionState{group: group}
 	s.lose()
 	return s
 }
 
 // lose begins a new session, which holds nothing, and answers how many acks
 // are dropped with the old one.
-func (s *session) lose() int {
+func (s *sessionState) lose() int {
 	dropped := len(s.acks)
-	s.number++
+	s.incarnation++
 	s.epoch = 0
 	s.listed, s.held, s.acks = map[topicUUID]bool{}, map[delivery]bool{}, map[delivery]wire.Ack{}
 	return dropped
 }
 
 // answered counts a request that the broker took part in.
-func (s *session) answered() {
+func (s *sessionState) answered() {
 	if s.epoch == math.MaxInt32 {
 		s.epoch = 0
 	}
@@ -76,13 +76,13 @@ func (s *session) answered() {
 }
 
 // acquire notes that a record is held.
-func (s *session) acquire(d delivery) { s.held[d] = true }
+func (s *sessionState) acquire(d delivery) { s.held[d] = true }
 
 // ack notes what becomes of a held record. The last word counts until it is
 // sent, but nothing follows an accept, release or reject. It answers false if
 // the record is not held.
-func (s *session) ack(number uint64, d delivery, how wire.Ack) bool {
-	if number != s.number || !s.held[d] {
+func (s *sessionState) ack(incarnation uint64, d delivery, how wire.Ack) bool {
+	if incarnation != s.incarnation || !s.held[d] {
 		return false
 	}
 	s.acks[d] = how
@@ -93,7 +93,7 @@ func (s *session) ack(number uint64, d delivery, how wire.Ack) bool {
 }
 
 // renewing says whether a renewal waits: it cannot ride on a fetch.
-func (s *session) renewing() bool {
+func (s *sessionState) renewing() bool {
 	for _, how := range s.acks {
 		if how == wire.AckRenew {
 			return true
@@ -105,7 +105,7 @@ func (s *session) renewing() bool {
 // fetch makes the request that fetches one record from these topics, and takes
 // the acks that wait with it. Its answer must be told to fetched. It must not
 // be called while a renewal waits.
-func (s *session) fetch(topics []topicUUID, wait time.Duration) (*kmsg.ShareFetchRequest, sentAcks) {
+func (s *sessionState) fetch(topics []topicUUID, wait time.Duration) (*kmsg.ShareFetchRequest, sentAcks) {
 	req := kmsg.NewPtrShareFetchRequest()
 	req.GroupID, req.MemberID, req.ShareSessionEpoch = &s.group, &s.member, s.epoch
 	req.MaxWaitMillis = int32(wait.Milliseconds())
@@ -134,14 +134,14 @@ func (s *session) fetch(topics []topicUUID, wait time.Duration) (*kmsg.ShareFetc
 }
 
 // fetched tells that a fetch of these topics was answered.
-func (s *session) fetched(topics []topicUUID) {
+func (s *sessionState) fetched(topics []topicUUID) {
 	s.listed = setOf(topics)
 	s.answered()
 }
 
 // acknowledge makes the request that sends the acks that wait, nil if there
 // are none. Its answer must be told to answered.
-func (s *session) acknowledge() (*kmsg.ShareAcknowledgeRequest, sentAcks) {
+func (s *sessionState) acknowledge() (*kmsg.ShareAcknowledgeRequest, sentAcks) {
 	if len(s.acks) == 0 {
 		return nil, nil
 	}
@@ -162,7 +162,7 @@ func (s *session) acknowledge() (*kmsg.ShareAcknowledgeRequest, sentAcks) {
 // end makes the request that ends the session and releases what it holds, nil
 // if it was never opened. The broker by itself releases only what comes from
 // topics that are still listed.
-func (s *session) end() *kmsg.ShareAcknowledgeRequest {
+func (s *sessionState) end() *kmsg.ShareAcknowledgeRequest {
 	if s.epoch == 0 {
 		return nil
 	}
@@ -200,7 +200,7 @@ func count(acks map[topicUUID][]ackBatch) sentAcks {
 type ackBatch = kmsg.ShareAcknowledgeRequestTopicPartitionAcknowledgementBatch
 
 // takeAcks takes the acks that wait, one batch each, ascending in each topic.
-func (s *session) takeAcks() map[topicUUID][]ackBatch {
+func (s *sessionState) takeAcks() map[topicUUID][]ackBatch {
 	order := slices.SortedFunc(maps.Keys(s.acks), func(a, b delivery) int { return int(a.offset - b.offset) })
 	taken := map[topicUUID][]ackBatch{}
 	for _, d := range order {
