@@ -46,7 +46,7 @@ type cell struct {
 	lost     int             // so many Sends fail, after they arrived
 	hold     bool            // the test itself feeds the stream
 	silent   bool            // advice is not read
-	hang     bool            // fetches in spare lanes do not end by themselves
+	hang     bool            // fetches in secondary sessions do not end by themselves
 	off      time.Duration   // how far the host's clock is ahead of the broker's; then work carries the broker's time
 	schema   compute.Schema  // in which builds are written
 	opens    []opening       // the fetches that were opened, the first one first
@@ -66,7 +66,7 @@ type item struct {
 	schema   compute.Schema
 	delivery int16
 	holder   *node
-	lane     wire.Lane
+	session  wire.SessionID
 	since    time.Time
 	done     bool
 }
@@ -89,7 +89,7 @@ type node struct {
 	agent   *Agent
 	journal *journal.Journal
 	results chan wire.Pulled
-	open    map[wire.Lane]*openFetch
+	open    map[wire.SessionID]*openFetch
 	cancel  context.CancelFunc
 	done    chan error
 	trip    *trip
@@ -97,9 +97,9 @@ type node struct {
 
 // opening is a fetch that was opened.
 type opening struct {
-	spare  bool
-	queues []wire.QueueRef
-	wait   time.Duration // 0: the puller's own
+	secondary bool
+	queues    []wire.QueueRef
+	wait      time.Duration // 0: the puller's own
 }
 
 type openFetch struct {
@@ -171,7 +171,7 @@ func (c *cell) start(dir string, d fake.Options, change func(*Options)) *node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n := &node{cell: c, journal: j, results: make(chan wire.Pulled, 64), open: map[wire.Lane]*openFetch{}, done: make(chan error, 1)}
+	n := &node{cell: c, journal: j, results: make(chan wire.Pulled, 64), open: map[wire.SessionID]*openFetch{}, done: make(chan error, 1)}
 	o := Options{
 		Host: "h1", Partitions: 2, Topics: wire.Topics{}, Journal: j, Driver: fake.NewDriver(c.host, d), Puller: n, Reporter: n,
 		Log: zap.NewNop(),

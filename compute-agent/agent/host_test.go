@@ -98,7 +98,7 @@ func stop(c *cell, n *node) {
 
 // Three brokers, one device, more work than fits: never more than there is, and
 // in the end everything was there.
-func TestManyLanes(t *testing.T) {
+func TestManySessions(t *testing.T) {
 	queues := []compute.Queue{}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		queues = append(queues, queue(name, compute.Resources{compute.MemoryMB: 6144}), queue(name+"-pci", compute.Resources{compute.MemoryMB: 6144, "CUSTOM_PCI": 1}))

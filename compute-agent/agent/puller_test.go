@@ -12,50 +12,50 @@ import (
 )
 
 // Place spreads queues over brokers by name.
-func (n *node) Place(_ context.Context, refs []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
-	out := map[wire.Lane][]wire.QueueRef{}
+func (n *node) Place(_ context.Context, refs []wire.QueueRef) (map[wire.SessionID][]wire.QueueRef, error) {
+	out := map[wire.SessionID][]wire.QueueRef{}
 	for _, r := range refs {
 		h := fnv.New32()
 		h.Write([]byte(r.Name))
-		lane := wire.Lane{Group: r.Group, Broker: int32(h.Sum32() % uint32(n.cell.brokers))}
-		out[lane] = append(out[lane], r)
+		session := wire.SessionID{Group: r.Group, Broker: int32(h.Sum32() % uint32(n.cell.brokers))}
+		out[session] = append(out[session], r)
 	}
 	return out, nil
 }
 
 func (n *node) Results() <-chan wire.Pulled { return n.results }
 
-func (n *node) Open(lane wire.Lane, refs []wire.QueueRef, wait time.Duration) {
+func (n *node) Open(session wire.SessionID, refs []wire.QueueRef, wait time.Duration) {
 	c := n.cell
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n.trip.dead() {
 		return
 	}
-	if n.open[lane] != nil {
-		c.t.Errorf("lane %v is opened twice", lane)
+	if n.open[session] != nil {
+		c.t.Errorf("session %v is opened twice", session)
 	}
 	if len(refs) == 0 || len(refs) > 64 {
 		c.t.Errorf("a fetch lists %d queues", len(refs))
 	}
-	c.opens = append(c.opens, opening{lane.Spare, refs, wait})
+	c.opens = append(c.opens, opening{session.Secondary, refs, wait})
 	f := &openFetch{queues: refs}
-	n.open[lane] = f
+	n.open[session] = f
 	if wait == 0 {
 		wait = 5 * time.Second
 	}
-	if lane.Spare {
+	if session.Secondary {
 		wait = min(wait, time.Second)
 	}
-	if lane.Spare && c.hang {
+	if session.Secondary && c.hang {
 		wait = time.Hour
 	}
 	f.timer = time.AfterFunc(wait, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if n.open[lane] == f {
-			delete(n.open, lane)
-			n.results <- wire.Pulled{Lane: lane, Queues: refs}
+		if n.open[session] == f {
+			delete(n.open, session)
+			n.results <- wire.Pulled{Session: session, Queues: refs}
 		}
 	})
 	c.serve()
@@ -67,19 +67,19 @@ func (c *cell) serve() {
 	if n == nil || n.trip.dead() {
 		return
 	}
-	for lane, f := range n.open {
+	for session, f := range n.open {
 		it, ref := c.next(f)
 		if it == nil {
 			continue
 		}
 		f.timer.Stop()
-		delete(n.open, lane)
-		it.holder, it.lane, it.since = n, lane, time.Now()
+		delete(n.open, session)
+		it.holder, it.session, it.since = n, session, time.Now()
 		it.delivery++
 		rec := wire.EncodeBuild(it.build).InSchema(it.schema)
 		rec.Time, rec.Logged = c.broker(), c.off != 0
-		n.results <- wire.Pulled{Lane: lane, Record: &rec, Queues: f.queues, Ref: wire.WorkRef{
-			Lane: lane, Queue: ref, Offset: c.offset(it), Delivery: it.delivery,
+		n.results <- wire.Pulled{Session: session, Record: &rec, Queues: f.queues, Ref: wire.WorkRef{
+			Session: session, Queue: ref, Offset: c.offset(it), Delivery: it.delivery,
 		}}
 	}
 }

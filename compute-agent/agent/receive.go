@@ -20,7 +20,7 @@ import (
 func (l *loop) pulled(p wire.Pulled) {
 	reserved := l.fetches.Ended(p, time.Now())
 	if p.Err != nil {
-		l.log.Debug("a fetch failed", zap.Int32("broker", p.Lane.Broker), zap.Error(p.Err))
+		l.log.Debug("a fetch failed", zap.Int32("broker", p.Session.Broker), zap.Error(p.Err))
 	}
 	if p.Record == nil {
 		return

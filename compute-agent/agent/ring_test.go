@@ -41,7 +41,7 @@ func (c *cell) ring(q string, hold time.Duration) {
 }
 
 // opened expects these fetches since the last time asked: the queues of each, with
-// "beside" before those in the spare lane, and their time behind them if it is not the usual one.
+// "beside" before those in the secondary session, and their time behind them if it is not the usual one.
 func (c *cell) opened(want ...string) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -49,7 +49,7 @@ func (c *cell) opened(want ...string) {
 	var got []string
 	for _, o := range c.opens {
 		var words []string
-		if o.spare {
+		if o.secondary {
 			words = append(words, "beside")
 		}
 		for _, q := range o.queues {

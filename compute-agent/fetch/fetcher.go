@@ -39,7 +39,7 @@ type Fetcher struct {
 	asked     bool                            // brokers were asked where they are
 	queuesEnd bool                            // the list was read to its end once
 	advised   bool                            // advice was read to its end once
-	open      map[wire.Lane]opened
+	open      map[wire.SessionID]opened
 	alone     map[compute.QueueName]time.Time // left to other hosts until then
 	held      []held                          // must not run here, and are kept for one more look
 	pinned    []compute.Build                 // offered to this host alone, oldest first
@@ -52,7 +52,7 @@ type Fetcher struct {
 func New(o Options) *Fetcher {
 	return &Fetcher{
 		o: o, began: time.Now(), sampler: offer.NewSampler(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{},
-		heard: map[compute.QueueName]time.Time{}, open: map[wire.Lane]opened{}, alone: map[compute.QueueName]time.Time{},
+		heard: map[compute.QueueName]time.Time{}, open: map[wire.SessionID]opened{}, alone: map[compute.QueueName]time.Time{},
 		changed: true,
 	}
 }
@@ -152,7 +152,7 @@ func (f *Fetcher) Look(has Supply, now time.Time) *Question {
 	return q
 }
 
-// Placed opens a fetch in every idle lane, and in spare ones, that has something
+// Placed opens a fetch in every idle session, and in secondary ones, that has something
 // to list which fits beside all others. Things may have changed since it was asked for.
 func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 	f.dropStale(q)
@@ -164,10 +164,10 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 	if !has.Offers {
 		return
 	}
-	lanes, plan := f.assign(q, now)
+	sessions, plan := f.assign(q, now)
 	room, slots := has.Room, has.Slots
-	for lane, o := range f.open {
-		if !slices.Contains(lanes, lane) {
+	for session, o := range f.open {
+		if !slices.Contains(sessions, session) {
 			room, slots = room.Hold(o.Most, o.Place), slots-1
 		}
 	}
@@ -176,16 +176,16 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		room = room.Hold(b.Resources, place)
 	}
 	for i, p := range offer.Plan(room, plan, slots) {
-		f.begin(lanes[i], p, opened{chosen: q.when, began: now, room: has.Room}, q.at[first(lanes[i])])
+		f.begin(sessions[i], p, opened{chosen: q.when, began: now, room: has.Room}, q.at[first(sessions[i])])
 	}
 }
 
 // Ended takes note of how a fetch ended; the answer is where its fetch had room for what came. What came is the
 // caller's from now on.
 func (f *Fetcher) Ended(p wire.Pulled, now time.Time) compute.Place {
-	o := f.open[p.Lane]
+	o := f.open[p.Session]
 	f.refute(o, p, now)
-	delete(f.open, p.Lane)
+	delete(f.open, p.Session)
 	f.changed = true
 	f.giveBackBehind(o, p, now)
 	return o.Place

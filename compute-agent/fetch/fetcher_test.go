@@ -22,18 +22,18 @@ type puller struct {
 	told []string
 }
 
-func (p *puller) Place(_ context.Context, refs []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
-	at := map[wire.Lane][]wire.QueueRef{}
+func (p *puller) Place(_ context.Context, refs []wire.QueueRef) (map[wire.SessionID][]wire.QueueRef, error) {
+	at := map[wire.SessionID][]wire.QueueRef{}
 	for _, r := range refs {
-		lane := wire.Lane{Group: "g", Broker: int32(r.Name[0])}
-		at[lane] = append(at[lane], r)
+		session := wire.SessionID{Group: "g", Broker: int32(r.Name[0])}
+		at[session] = append(at[session], r)
 	}
 	return at, nil
 }
 
-func (p *puller) Open(lane wire.Lane, refs []wire.QueueRef, wait time.Duration) {
+func (p *puller) Open(session wire.SessionID, refs []wire.QueueRef, wait time.Duration) {
 	words := []string{"open"}
-	if lane.Spare {
+	if session.Secondary {
 		words = append(words, "beside")
 	}
 	for _, r := range refs {
@@ -105,14 +105,14 @@ func (d *fixture) look() {
 	}
 }
 
-// ended tells how the fetch in a queue's lane ended; offset < 0: with nothing.
+// ended tells how the fetch in a queue's session ended; offset < 0: with nothing.
 func (d *fixture) ended(queue string, offset int64, delivery int16) {
-	lane := wire.Lane{Group: "g", Broker: int32(queue[0])}
-	p := wire.Pulled{Lane: lane}
+	session := wire.SessionID{Group: "g", Broker: int32(queue[0])}
+	p := wire.Pulled{Session: session}
 	if offset >= 0 {
 		p.Record = &wire.Record{}
 		ref := wire.QueueRef{Name: compute.QueueName(queue)}
-		p.Ref = wire.WorkRef{Lane: lane, Queue: ref, Offset: offset, Delivery: delivery}
+		p.Ref = wire.WorkRef{Session: session, Queue: ref, Offset: offset, Delivery: delivery}
 	}
 	d.Ended(p, d.now)
 	if offset >= 0 {
@@ -219,7 +219,7 @@ func TestHeldWorkIsGivenBack(t *testing.T) {
 	d.told("open a", "release a 3")
 }
 
-// A fetch that ends while brokers are asked listed what is not in the question: its lane is asked for anew.
+// A fetch that ends while brokers are asked listed what is not in the question: its session is asked for anew.
 func TestFetchEndsWhileBrokersAreAsked(t *testing.T) {
 	d := newFixture(t, "aa 1")
 	d.look()

@@ -12,15 +12,15 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Question is in which lanes queues are to be fetched. It is asked outside the Fetcher's goroutine.
+// Question is in which sessions queues are to be fetched. It is asked outside the Fetcher's goroutine.
 type Question struct {
 	puller Placer
 	chosen map[compute.QueueName]offer.Candidate
 	refs   []wire.QueueRef // of those chosen
 	others []wire.QueueRef // that may be chosen some time
 	when   time.Time       // when they were chosen
-	was    map[wire.Lane]opened
-	at     map[wire.Lane][]wire.QueueRef
+	was    map[wire.SessionID]opened
+	at     map[wire.SessionID][]wire.QueueRef
 	err    error
 }
 
@@ -74,13 +74,13 @@ func (f *Fetcher) unasked(chosen []wire.QueueRef, now time.Time) (refs []wire.Qu
 	return refs
 }
 
-// dropStale leaves out lanes of which a fetch has ended since it was asked for: what
+// dropStale leaves out sessions of which a fetch has ended since it was asked for: what
 // that fetch listed was not chosen, and would be missing from the next one for as
 // long as that lasts. Everything is chosen again at once.
 func (f *Fetcher) dropStale(q *Question) {
-	for lane := range q.was {
-		if _, open := f.open[lane]; !open {
-			delete(q.at, first(lane))
+	for session := range q.was {
+		if _, open := f.open[session]; !open {
+			delete(q.at, first(session))
 			f.changed = true
 		}
 	}

@@ -59,7 +59,7 @@ func TestTheExample(t *testing.T) {
 		room := Terms{}.Offer(inv, nil, nil).Room(amounts(held...)...)
 		lots := NewSampler("h", compute.Spread)
 		lots.List(Accepted(Traits(inv.Traits), queues))
-		plan := Plan(room, []Lane{{Candidates: lots.Sample(room, Used(inv.Totals, room.Free()), epochZero)}}, 4)
+		plan := Plan(room, []Session{{Candidates: lots.Sample(room, Used(inv.Totals, room.Free()), epochZero)}}, 4)
 		return listed(plan[0].Listed)
 	}
 	tinyPCI := compute.Resources{compute.MemoryMB: 1 << 10, "CUSTOM_PCI": 1}
@@ -269,7 +269,7 @@ func TestSixtyFourAtMost(t *testing.T) {
 		if round == 0 && (drawn[0].Queue != "q099" || drawn[9].Queue != "q090") {
 			t.Errorf("first the longest waiting: %v", listed(drawn[:10]))
 		}
-		p := Plan(room, []Lane{{Candidates: drawn}}, 1)[0]
+		p := Plan(room, []Session{{Candidates: drawn}}, 1)[0]
 		if len(p.Listed) != 64 || len(p.Left) != 36 {
 			t.Fatalf("lists %d, leaves %d", len(p.Listed), len(p.Left))
 		}
@@ -297,38 +297,38 @@ func someResources(t *rapid.T, most int64) compute.Resources {
 }
 
 // Whatever all open fetches bring at once fits (I4), however they were opened:
-// one record of any listed queue of each lane.
+// one record of any listed queue of each session.
 func TestWhateverArrivesFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		free := someResources(t, 10)
-		lanes := make([]Lane, rapid.IntRange(1, 4).Draw(t, "lanes"))
+		sessions := make([]Session, rapid.IntRange(1, 4).Draw(t, "sessions"))
 		left := free.Clone()
-		for i := range lanes {
+		for i := range sessions {
 			if open := someResources(t, 4); rapid.Bool().Draw(t, "open") && open.FitsIn(left) {
-				lanes[i].Open, left = &Reserved{Most: open}, left.Minus(open)
+				sessions[i].Open, left = &Reserved{Most: open}, left.Minus(open)
 			}
 			for n := range rapid.IntRange(0, 5).Draw(t, "candidates") {
-				lanes[i].Candidates = append(lanes[i].Candidates, Candidate{
+				sessions[i].Candidates = append(sessions[i].Candidates, Candidate{
 					Queue: compute.QueueName(fmt.Sprint(i, "-", n)), Needs: someResources(t, 6), Skipped: rapid.IntRange(0, 2).Draw(t, "skipped"),
 				})
 			}
 		}
 		slots := rapid.IntRange(0, 5).Draw(t, "slots")
-		plan := Plan(Room{free: free}, lanes, slots)
+		plan := Plan(Room{free: free}, sessions, slots)
 		rest, open := free.Clone(), 0
 		for i, p := range plan {
-			if lanes[i].Open != nil {
+			if sessions[i].Open != nil {
 				open++
-				rest = rest.Minus(lanes[i].Open.Most)
+				rest = rest.Minus(sessions[i].Open.Most)
 				if len(p.Listed)+len(p.Left) > 0 {
-					t.Fatal("a busy lane is opened")
+					t.Fatal("a busy session is opened")
 				}
 				continue
 			}
 			if len(p.Listed) > 0 {
 				open++
 			}
-			if len(p.Listed)+len(p.Left) != len(lanes[i].Candidates) {
+			if len(p.Listed)+len(p.Left) != len(sessions[i].Candidates) {
 				t.Fatal("a candidate got lost")
 			}
 			most := compute.Resources{}
@@ -348,8 +348,8 @@ func TestWhateverArrivesFits(t *testing.T) {
 		if was := open; was > slots && anyOpened(plan) {
 			t.Fatalf("%d fetches for %d slots", was, slots)
 		}
-		if len(lanes) == 1 && lanes[0].Open == nil && slots > 0 && len(plan[0].Listed) == 0 {
-			for _, c := range lanes[0].Candidates {
+		if len(sessions) == 1 && sessions[0].Open == nil && slots > 0 && len(plan[0].Listed) == 0 {
+			for _, c := range sessions[0].Candidates {
 				if c.Needs.FitsIn(free) {
 					t.Fatalf("%s fits, and nothing is fetched", c.Queue)
 				}
@@ -362,10 +362,10 @@ func anyOpened(plan []Planned) bool {
 	return slices.ContainsFunc(plan, func(p Planned) bool { return len(p.Listed) > 0 })
 }
 
-// Two brokers, and room for what is large in one lane only: both lanes' queues are
+// Two brokers, and room for what is large in one session only: both sessions' queues are
 // fetched again and again, though never at once. What is left out once is not left
 // out for ever by those that need less.
-func TestLanesTakeTurns(t *testing.T) {
+func TestSessionsTakeTurns(t *testing.T) {
 	nodes := Room{free: compute.Resources{compute.VCPU: 6}, nodes: []node{
 		{id: 0, free: compute.Resources{compute.VCPU: 4}}, {id: 1, free: compute.Resources{compute.VCPU: 2}},
 	}}
@@ -386,28 +386,28 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 	var queues [2][]compute.Queue
 	for i := range queues {
 		for size, needs := range map[string]compute.Resources{"small": small, "large": large} {
-			queues[i] = append(queues[i], compute.Queue{Name: compute.QueueName(fmt.Sprintf("lane%d-%s", i, size)), Resources: needs})
+			queues[i] = append(queues[i], compute.Queue{Name: compute.QueueName(fmt.Sprintf("session%d-%s", i, size)), Resources: needs})
 		}
 	}
 	var open [2]Planned
 	last := map[compute.QueueName]int{}
 	for round := range 60 {
-		done := round % 2 // the fetch in this lane ends
+		done := round % 2 // the fetch in this session ends
 		open[done] = Planned{}
-		var lanes []Lane
+		var sessions []Session
 		for i := range queues {
-			var lane Lane
+			var session Session
 			if open[i].Most != nil {
-				lane.Open = &open[i].Reserved
+				session.Open = &open[i].Reserved
 			}
 			for _, c := range l.draws(queues[i], 0, epochZero) {
 				if !slices.Contains(listed(open[i].Listed), c.Queue) {
-					lane.Candidates = append(lane.Candidates, c)
+					session.Candidates = append(session.Candidates, c)
 				}
 			}
-			lanes = append(lanes, lane)
+			sessions = append(sessions, session)
 		}
-		for i, p := range Plan(room, lanes, 4) {
+		for i, p := range Plan(room, sessions, 4) {
 			l.Planned(p.Listed, p.Left)
 			if len(p.Listed) > 0 {
 				open[i] = p
@@ -428,7 +428,7 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 	}
 }
 
-// Three brokers: two lanes with small work, whose fetches end in turn, do not keep
+// Three brokers: two sessions with small work, whose fetches end in turn, do not keep
 // the host's whole room from a third, in which work lies.
 func TestWhatNeedsAllTakesTurns(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
@@ -442,17 +442,17 @@ func TestWhatNeedsAllTakesTurns(t *testing.T) {
 	times := map[compute.QueueName]int{}
 	for round := range 60 {
 		open[round%2], open[2] = Planned{}, Planned{} // these fetches end
-		var lanes []Lane
+		var sessions []Session
 		for i, q := range queues {
-			lane := Lane{}
+			session := Session{}
 			if open[i].Most != nil {
-				lane.Open = &open[i].Reserved
+				session.Open = &open[i].Reserved
 			} else {
-				lane.Candidates = l.draws([]compute.Queue{q}, 0, epochZero)
+				session.Candidates = l.draws([]compute.Queue{q}, 0, epochZero)
 			}
-			lanes = append(lanes, lane)
+			sessions = append(sessions, session)
 		}
-		for i, p := range Plan(room, lanes, 4) {
+		for i, p := range Plan(room, sessions, 4) {
 			l.Planned(p.Listed, p.Left)
 			if len(p.Listed) > 0 {
 				open[i] = p

@@ -18,35 +18,35 @@ type Reserved struct {
 	Place compute.Place
 }
 
-// Lane is one lane as Plan sees it.
-type Lane struct {
-	Open *Reserved // of the fetch that is open in it; nil if the lane is idle
-	// Candidates are the queues chosen that are fetched there; for an open lane
+// Session is one session as Plan sees it.
+type Session struct {
+	Open *Reserved // of the fetch that is open in it; nil if the session is idle
+	// Candidates are the queues chosen that are fetched there; for an open session
 	// those that its fetch does not list.
 	Candidates []Candidate
 }
 
-// Planned is what is to be fetched in one lane.
+// Planned is what is to be fetched in one session.
 type Planned struct {
 	Listed   []Candidate // nothing: no fetch
-	Left     []Candidate // chosen, and not listed now; of idle lanes only
+	Left     []Candidate // chosen, and not listed now; of idle sessions only
 	Reserved             // to be held while it is open
 }
 
-// Plan fills the idle lanes. Whatever all open fetches bring at once has room: each
+// Plan fills the idle sessions. Whatever all open fetches bring at once has room: each
 // reserves a place for a machine with the largest amount of each class among the
 // queues it lists. slots bounds how many fetches are open at once.
 //
 // Where not everything fits beside everything, candidates are served in their
-// order, whichever lane they are of. A candidate that was left out and whose
-// lane is busy, or for which the open fetches leave no room, holds its share back,
-// against those that were left out less often: otherwise a lane that is always asked
-// first would keep, say, the only device of the host to itself, and two lanes that
+// order, whichever session they are of. A candidate that was left out and whose
+// session is busy, or for which the open fetches leave no room, holds its share back,
+// against those that were left out less often: otherwise a session that is always asked
+// first would keep, say, the only device of the host to itself, and two sessions that
 // are open in turn would keep a machine of the host's size away for ever.
-func Plan(room Room, lanes []Lane, slots int) []Planned {
-	p := plan{lanes: lanes, out: make([]Planned, len(lanes)), next: make([]Reserved, len(lanes)), room: room, around: map[int]Room{}}
+func Plan(room Room, sessions []Session, slots int) []Planned {
+	p := plan{sessions: sessions, out: make([]Planned, len(sessions)), next: make([]Reserved, len(sessions)), room: room, around: map[int]Room{}}
 	var all []pair
-	for i, l := range lanes {
+	for i, l := range sessions {
 		if l.Open != nil {
 			slots--
 		}
@@ -64,13 +64,13 @@ func Plan(room Room, lanes []Lane, slots int) []Planned {
 }
 
 type pair struct {
-	lane int
-	idle bool
+	session int
+	idle    bool
 	Candidate
 }
 
-// before keeps the candidates' order, but lets lanes that can fetch now go
-// first among those left out equally often: two lanes that held back for each
+// before keeps the candidates' order, but lets sessions that can fetch now go
+// first among those left out equally often: two sessions that held back for each
 // other would both never fetch.
 func (a pair) before(b pair) int {
 	if a.Skipped == b.Skipped && a.idle != b.idle {
@@ -83,17 +83,17 @@ func (a pair) before(b pair) int {
 }
 
 type plan struct {
-	lanes []Lane
-	out   []Planned
-	next  []Reserved // of each lane: what its next fetch is to have
-	room  Room       // beside no fetch
-	held  []Reserved // kept for candidates until the open fetches have ended
+	sessions []Session
+	out      []Planned
+	next     []Reserved // of each session: what its next fetch is to have
+	room     Room       // beside no fetch
+	held     []Reserved // kept for candidates until the open fetches have ended
 
-	around map[int]Room // beside all other lanes, by lane; worked out when it is asked for
+	around map[int]Room // beside all other sessions, by session; worked out when it is asked for
 }
 
 func (p *plan) serve(x pair, slots int) int {
-	out := &p.out[x.lane]
+	out := &p.out[x.session]
 	opens := x.idle && len(out.Listed) == 0
 	full := opens && slots < 1 || len(out.Listed) == MostListed
 	if full || !p.reserve(x) {
@@ -106,7 +106,7 @@ func (p *plan) serve(x pair, slots int) int {
 		return slots
 	}
 	if x.idle {
-		out.Listed, out.Reserved = append(out.Listed, x.Candidate), p.next[x.lane]
+		out.Listed, out.Reserved = append(out.Listed, x.Candidate), p.next[x.session]
 	}
 	if opens {
 		slots--
@@ -114,23 +114,23 @@ func (p *plan) serve(x pair, slots int) int {
 	return slots
 }
 
-// reserve makes what the lane's next fetch is to have large enough for one more
-// candidate, beside the other lanes. What its open fetch has is its own by then.
+// reserve makes what the session's next fetch is to have large enough for one more
+// candidate, beside the other sessions. What its open fetch has is its own by then.
 func (p *plan) reserve(x pair) bool {
-	next := &p.next[x.lane]
+	next := &p.next[x.session]
 	if next.Most != nil && x.Needs.FitsIn(next.Most) {
 		return true
 	}
 	prefer := next.Place
-	if open := p.lanes[x.lane].Open; open != nil && next.Most == nil {
+	if open := p.sessions[x.session].Open; open != nil && next.Most == nil {
 		prefer = open.Place
 	}
-	room, most := p.others(x.lane), next.Most.Max(x.Needs)
+	room, most := p.others(x.session), next.Most.Max(x.Needs)
 	place, _, ok := room.Allocate(most, prefer)
 	if ok {
 		*next = Reserved{most, place}
 		clear(p.around)
-		p.around[x.lane] = room
+		p.around[x.session] = room
 	}
 	return ok
 }
@@ -149,7 +149,7 @@ func (p *plan) holdBack(x pair) {
 	}
 }
 
-// others is the room beside all other lanes.
+// others is the room beside all other sessions.
 func (p *plan) others(mine int) Room {
 	room, known := p.around[mine]
 	if known {
@@ -159,19 +159,19 @@ func (p *plan) others(mine int) Room {
 	for _, h := range p.held {
 		room = room.Hold(h.Most, h.Place)
 	}
-	for lane := range p.lanes {
-		if lane != mine {
-			room = p.beside(room, lane)
+	for session := range p.sessions {
+		if session != mine {
+			room = p.beside(room, session)
 		}
 	}
 	p.around[mine] = room
 	return room
 }
 
-// beside is the room beside a lane: beside what its open fetch has and what its
+// beside is the room beside a session: beside what its open fetch has and what its
 // next one is to have, which is the same as far as it goes.
-func (p *plan) beside(room Room, lane int) Room {
-	open, next := p.lanes[lane].Open, p.next[lane]
+func (p *plan) beside(room Room, session int) Room {
+	open, next := p.sessions[session].Open, p.next[session]
 	switch {
 	case open == nil && next.Most == nil:
 		return room

@@ -11,7 +11,7 @@ import (
 )
 
 // owed is how long a host still looks for a ring that it could not follow at once:
-// it had no slot, no room, or no lane. A ring that is older is forgotten.
+// it had no slot, no room, or no session. A ring that is older is forgotten.
 const owed = time.Minute
 
 // Rings are the queues that the queue manager has rung this host for. A ring is a

@@ -443,22 +443,22 @@ func (b *busy) needs() compute.Resources {
 	return r
 }
 
-// fetch opens fetches in idle lanes.
+// fetch opens fetches in idle sessions.
 func (b *busy) fetch() {
-	var lanes []Lane
+	var sessions []Session
 	for i, p := range b.open {
-		var lane Lane
+		var session Session
 		if p.Most != nil {
-			lane.Open = &b.open[i].Reserved
+			session.Open = &b.open[i].Reserved
 		}
 		for n := range rapid.IntRange(0, 3).Draw(b.T, "candidates") {
-			lane.Candidates = append(lane.Candidates, Candidate{
+			session.Candidates = append(session.Candidates, Candidate{
 				Queue: compute.QueueName(fmt.Sprint(i, "-", n)), Needs: b.needs(), Skipped: rapid.IntRange(0, 2).Draw(b.T, "skipped"),
 			})
 		}
-		lanes = append(lanes, lane)
+		sessions = append(sessions, session)
 	}
-	for i, p := range Plan(b.host.Room(b.held...), lanes, 4) {
+	for i, p := range Plan(b.host.Room(b.held...), sessions, 4) {
 		if len(p.Listed) > 0 {
 			b.open[i] = p
 		}
@@ -467,7 +467,7 @@ func (b *busy) fetch() {
 
 // arrive ends a fetch, mostly with a record of one of its queues.
 func (b *busy) arrive() {
-	i := rapid.IntRange(0, len(b.open)-1).Draw(b.T, "lane")
+	i := rapid.IntRange(0, len(b.open)-1).Draw(b.T, "session")
 	p := b.open[i]
 	if p.Most == nil {
 		return

@@ -75,7 +75,7 @@ func sessions(v int64, f Facts) Level {
 }
 
 // sessionsNeeded is two for every agent and share group: beside an open fetch an
-// agent may need its spare lane.
+// agent may need its secondary session.
 func sessionsNeeded(f Facts) int64 { return 2 * int64(len(f.Beacons)*max(1, len(f.Groups))) }
 
 // requestTime is how long Berth's clients wait for an answer.

@@ -17,28 +17,28 @@ type QueueRef struct {
 	TopicID compute.TopicID // the incarnation that was initialised; another one is not fetched
 }
 
-// Lane is where fetches are serial: one share session at one broker for one
-// group. At most one fetch is open in a lane, and it brings at most one record.
-type Lane struct {
+// SessionID names a share session of one puller: at one broker, for one share group. At most one fetch is open in a
+// session, and it brings at most one record.
+type SessionID struct {
 	Broker int32
 	Group  string
-	// Spare is the lane beside the first one: an open fetch cannot be changed, and
+	// Secondary names the session beside the primary one: an open fetch cannot be changed, and
 	// what comes up meanwhile need not wait for its end. Fetches in it are short.
-	Spare bool
+	Secondary bool
 }
 
 // Pulled is how one fetch ended.
 type Pulled struct {
-	Lane   Lane
-	Record *Record    // nil: nothing came in time, or Err
-	Ref    WorkRef    // of the record
-	Err    error      // the session was lost, with all it held; the next Open begins another
-	Queues []QueueRef // what the fetch listed
+	Session SessionID
+	Record  *Record    // nil: nothing came in time, or Err
+	Ref     WorkRef    // of the record
+	Err     error      // the session was lost, with all it held; the next Open begins another
+	Queues  []QueueRef // what the fetch listed
 }
 
 // WorkRef names one delivery of one record to this puller.
 type WorkRef struct {
-	Lane        Lane
+	Session     SessionID
 	Queue       QueueRef
 	Offset      int64
 	Delivery    int16  // how often the record was delivered since the leader took over, from 1; no attempt number

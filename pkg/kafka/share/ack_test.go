@@ -160,7 +160,7 @@ func renew(t *testing.T, p *testPuller, ref wire.WorkRef, other wire.QueueRef) (
 		defer tick.Stop()
 		for {
 			p.Ack(ref, wire.AckRenew)
-			p.Open(ref.Lane, []wire.QueueRef{other}, 0)
+			p.Open(ref.Session, []wire.QueueRef{other}, 0)
 			if r := <-p.Results(); r.Err != nil || r.Record != nil {
 				t.Errorf("%+v", r)
 			}
@@ -207,10 +207,10 @@ func TestStopAnswersTheOpenFetch(t *testing.T) {
 		q := initialised(t, cfg, b.Prefix+"g", "a")[0]
 		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		p, other := pull(t, cfg, Options{MaxWait: 2 * time.Second}), pull(t, cfg, Options{MaxWait: short})
-		lane := p.takes(t, "0", q).Lane
+		session := p.takes(t, "0", q).Session
 		tap.Expect(t, fetchKey, tap.Count(fetchKey)+1, func() { p.open(t, q) })
 		p.end()
-		p.Open(lane, []wire.QueueRef{q}, 0)
+		p.Open(session, []wire.QueueRef{q}, 0)
 		for range 2 {
 			if r := p.result(t); compute.KindOf(r.Err) != compute.KindUnavailable || r.Record != nil {
 				t.Errorf("%+v", r)

@@ -43,13 +43,13 @@ func TestLeaderIsLost(t *testing.T) {
 			p := pull(t, slow, Options{MaxWait: time.Second})
 			brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, f.name)
 			first := p.takes(t, f.name, q)
-			p.Open(first.Lane, []wire.QueueRef{q}, 0)
-			leader := int(first.Lane.Broker)
+			p.Open(first.Session, []wire.QueueRef{q}, 0)
+			leader := int(first.Session.Broker)
 			if err := f.fail(leader); err != nil {
 				t.Fatal(err)
 			}
 			again := p.persist(t, q)
-			if string(again.Record.Value) != f.name || again.Ref.Offset != first.Offset || again.Ref.Lane == first.Lane {
+			if string(again.Record.Value) != f.name || again.Ref.Offset != first.Offset || again.Ref.Session == first.Session {
 				t.Errorf("pulled %q, %+v", again.Record.Value, again.Ref)
 			}
 			p.Ack(first, wire.AckAccept) // of a session that is gone
@@ -73,11 +73,11 @@ func (p *testPuller) persist(t testing.TB, q wire.QueueRef) wire.Pulled {
 			return r
 		}
 		for {
-			lanes, _ := p.Place(ctx, []wire.QueueRef{q})
-			for id, qs := range lanes {
+			sessions, _ := p.Place(ctx, []wire.QueueRef{q})
+			for id, qs := range sessions {
 				p.Open(id, qs, 0)
 			}
-			if len(lanes) > 0 {
+			if len(sessions) > 0 {
 				break
 			}
 			if pace.Sleep(ctx, askAgain) != nil {

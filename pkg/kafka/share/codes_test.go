@@ -37,7 +37,7 @@ func pulling(t *testing.T, do func(t *testing.T, c brokertest.Refusing, p *testP
 }
 
 // An error of one queue, where others in the same fetch may have none, costs that
-// queue a fetch, and the lane a pause.
+// queue a fetch, and the session a pause.
 func TestErrorsOfQueues(t *testing.T) {
 	for _, code := range []*kerr.Error{
 		kerr.UnknownServerError, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID, kerr.KafkaStorageError,
@@ -129,9 +129,9 @@ func TestPlacePassesErrors(t *testing.T) {
 		t.Run(of.code.Message, func(t *testing.T) {
 			pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 				c.Refuse(kmsg.Metadata, of.code, 1)
-				lanes, err := p.Place(t.Context(), []wire.QueueRef{q})
-				if brokertest.WantKind(t, err, of.kind); len(lanes) > 0 || errors.Is(err, wire.ErrNoTopic) != of.none {
-					t.Errorf("placed at %v: %v", lanes, err)
+				sessions, err := p.Place(t.Context(), []wire.QueueRef{q})
+				if brokertest.WantKind(t, err, of.kind); len(sessions) > 0 || errors.Is(err, wire.ErrNoTopic) != of.none {
+					t.Errorf("placed at %v: %v", sessions, err)
 				}
 				brokertest.Passes(askAgain)
 				p.takes(t, "v", q)

@@ -139,7 +139,7 @@ func TestNothingAcquiredIsLost(t *testing.T) {
 	}
 	p.takes(t, "1", qs[0])
 
-	l := p.lane(ref.Lane)
+	l := p.session(ref.Session)
 	resp := kmsg.NewPtrShareFetchResponse()
 	rt := kmsg.NewShareFetchResponseTopic()
 	rp := kmsg.NewShareFetchResponseTopicPartition()
@@ -153,7 +153,7 @@ func TestNothingAcquiredIsLost(t *testing.T) {
 	}
 }
 
-// A queue nobody initialised is refused, and what else is in the lane is pulled.
+// A queue nobody initialised is refused, and what else is in the session is pulled.
 func TestUninitialisedQueue(t *testing.T) {
 	b := kafkatest.Kafka(t) // the embedded broker initialises by itself
 	cfg, group := brokertest.TestConfig(b), b.Prefix+"g"
@@ -198,9 +198,9 @@ func TestBrokersAreNotHammered(t *testing.T) {
 	}
 }
 
-// Groups at one broker do not wait for each other: a long poll in one lane
+// Groups at one broker do not wait for each other: a long poll in one session
 // holds up neither fetches nor acks in another.
-func TestLanesAreIndependent(t *testing.T) {
+func TestSessionsAreIndependent(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		a, other := initialised(t, cfg, b.Prefix+"g", "a")[0], initialised(t, cfg, b.Prefix+"h", "b")[0]
@@ -222,19 +222,19 @@ func TestMisuseIsAnswered(t *testing.T) {
 	q := initialised(t, cfg, b.Prefix+"g", "a")[0]
 	p := pull(t, cfg, Options{MaxWait: short})
 	p.open(t, q)
-	lane := wire.Lane{Broker: 0, Group: q.Group}
-	p.Open(lane, []wire.QueueRef{q}, 0)
+	session := wire.SessionID{Broker: 0, Group: q.Group}
+	p.Open(session, []wire.QueueRef{q}, 0)
 	if r := p.result(t); compute.KindOf(r.Err) != compute.KindConflict {
 		t.Errorf("a second open: %v", r.Err)
 	}
 	if r := p.result(t); r.Err != nil {
 		t.Errorf("the first: %v", r.Err)
 	}
-	p.Open(lane, nil, 0)
+	p.Open(session, nil, 0)
 	if r := p.result(t); compute.KindOf(r.Err) != compute.KindInvalid {
 		t.Errorf("nothing to fetch: %v", r.Err)
 	}
-	p.Open(wire.Lane{Broker: 77, Group: q.Group}, []wire.QueueRef{q}, 0)
+	p.Open(wire.SessionID{Broker: 77, Group: q.Group}, []wire.QueueRef{q}, 0)
 	if r := p.result(t); compute.KindOf(r.Err) != compute.KindUnavailable {
 		t.Errorf("an unknown broker: %v", r.Err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// What a puller opens to ask who leads it does not keep: a lane that waits has one
+// What a puller opens to ask who leads it does not keep: a session that waits has one
 // connection.
 func TestIdleConnectionsOfAPullerEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestIdleConnectionsOfAPullerEnd(t *testing.T) {
 			}
 		}
 		if n := open.Load(); n != 1 {
-			t.Errorf("%d connections are open, want the lane's", n)
+			t.Errorf("%d connections are open, want the session's", n)
 		}
 		p.end()
 	})

@@ -76,11 +76,11 @@ func TestManyPullers(t *testing.T) {
 // work takes and accepts what comes until ctx ends.
 func work(ctx context.Context, p *testPuller, queues []wire.QueueRef, taken chan<- string) {
 	for ctx.Err() == nil {
-		lanes, err := p.Place(ctx, queues)
+		sessions, err := p.Place(ctx, queues)
 		if err != nil {
 			continue
 		}
-		for id, qs := range lanes {
+		for id, qs := range sessions {
 			p.Open(id, qs, 0)
 			if r := <-p.Results(); r.Record != nil {
 				p.Ack(r.Ref, wire.AckAccept)

@@ -40,7 +40,7 @@ func TestMetricsOfAPuller(t *testing.T) {
 		p.result(t)
 		telemetrytest.Is(t, reg, 0, "berth_pull_open_fetches")
 		p.end()
-		p.Open(wire.Lane{Group: q.Group}, []wire.QueueRef{q}, 0)
+		p.Open(wire.SessionID{Group: q.Group}, []wire.QueueRef{q}, 0)
 		telemetrytest.Is(t, reg, 0, "berth_pull_open_fetches")
 	})
 }

@@ -54,8 +54,8 @@ func newPlaces(t wire.Topics) *places {
 	return &places{topics: t, known: map[compute.QueueName]place{}, brokers: map[int32]string{}}
 }
 
-// place answers lanes for queues, and the errors of those that have none.
-func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
+// place answers sessions for queues, and the errors of those that have none.
+func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.SessionID][]wire.QueueRef, error) {
 	var errs []error
 	if unsure := p.unsure(queues, time.Now()); len(unsure) > 0 {
 		if err := p.refresh(ctx, unsure); err != nil {
@@ -64,7 +64,7 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.La
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	lanes := map[wire.Lane][]wire.QueueRef{}
+	sessions := map[wire.SessionID][]wire.QueueRef{}
 	for _, q := range queues {
 		at, known := p.known[q.Name]
 		switch {
@@ -74,11 +74,11 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.La
 		case !at.is(q.TopicID):
 			errs = append(errs, compute.Conflict("queue", string(q.Name), "is on another topic than the one that was initialised", "wait for the queue list to say so"))
 		default:
-			l := wire.Lane{Broker: at.leader.Broker, Group: q.Group}
-			lanes[l] = append(lanes[l], q)
+			l := wire.SessionID{Broker: at.leader.Broker, Group: q.Group}
+			sessions[l] = append(sessions[l], q)
 		}
 	}
-	return lanes, errors.Join(errs...)
+	return sessions, errors.Join(errs...)
 }
 
 func unplaced(q wire.QueueRef, err error) error {

@@ -67,7 +67,7 @@ func TestPlace(t *testing.T) {
 		for l := range got {
 			broker = l.Broker
 		}
-		want := map[wire.Lane][]wire.QueueRef{
+		want := map[wire.SessionID][]wire.QueueRef{
 			{Broker: broker, Group: group}:       qs,
 			{Broker: broker, Group: other.Group}: {other},
 		}
@@ -114,14 +114,14 @@ func TestTopicMadeAgainIsNotFetched(t *testing.T) {
 		made := initialised(t, cfg, group, "a")[0]
 		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0")
 		for ctx := brokertest.Patient(t); ; {
-			lanes, err := p.Place(ctx, []wire.QueueRef{old})
-			if len(lanes) == 0 {
+			sessions, err := p.Place(ctx, []wire.QueueRef{old})
+			if len(sessions) == 0 {
 				if compute.KindOf(err) != compute.KindConflict {
 					t.Errorf("left out because of %v", err)
 				}
 				break
 			}
-			for id, qs := range lanes { // what the broker says of it makes Place ask
+			for id, qs := range sessions { // what the broker says of it makes Place ask
 				p.Open(id, qs, 0)
 				if r := p.result(t); r.Record != nil {
 					t.Fatalf("pulled from another topic: %+v", r)

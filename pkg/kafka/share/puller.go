@@ -24,12 +24,12 @@ import (
 type Options struct {
 	// MaxWait is how long a broker may hold a fetch that finds nothing. It must
 	// be well below the time a record stays locked (30 s): while a fetch is
-	// open, no ack and no renewal can be sent in its lane. 0: DefaultPullWait.
+	// open, no ack and no renewal can be sent in its session. 0: DefaultPullWait.
 	MaxWait time.Duration
 	// AckWait is how long an ack waits for a fetch to ride on before it is sent
 	// by itself. 0: DefaultAckWait.
 	AckWait time.Duration
-	// Backoff is about how long a lane waits after an error before it asks its
+	// Backoff is about how long a session waits after an error before it asks its
 	// broker again; up to four times as long after more in a row.
 	// 0: DefaultPullBackoff.
 	Backoff time.Duration
@@ -49,15 +49,15 @@ const (
 	DefaultPullBackoff = 200 * time.Millisecond
 )
 
-// mostLanes bounds the results nobody has read yet: one a lane.
-const mostLanes = 256
+// mostSessions bounds the results nobody has read yet: one a session.
+const mostSessions = 256
 
 // Puller takes work from share-group queues, one record at a time, without
 // being a member of any group. It is a service.Part.
 //
-// A lane is one share session at one broker for one group, with a connection of
+// A session is one share session at one broker for one group, with a connection of
 // its own: Kafka knows one session a connection, and releases what it holds
-// when the connection closes. In a lane one thing happens at a time, a fetch
+// when the connection closes. In a session one thing happens at a time, a fetch
 // or some acks.
 //
 // Any error of a session ends it: its connection is closed, so that what it
@@ -78,10 +78,10 @@ type Puller struct {
 	counts  counters
 	metrics *pullMetrics
 
-	mu    sync.Mutex
-	lanes map[wire.Lane]*lane
-	begin func(*lane) // runs a lane; nil until Run
-	over  bool        // Run has ended its lanes
+	mu       sync.Mutex
+	sessions map[wire.SessionID]*session
+	begin    func(*session) // runs a session; nil until Run
+	over     bool           // Run has ended its sessions
 }
 
 // NewPuller makes a puller; Run starts it.
@@ -101,9 +101,9 @@ func NewPuller(cfg kafka.Config, opts Options) *Puller {
 	cfg = cfg.WithDefaults()
 	p := &Puller{
 		cfg: cfg, opts: opts,
-		results: make(chan wire.Pulled, mostLanes), ready: make(chan struct{}), ended: make(chan struct{}),
-		places: newPlaces(cfg.Topics),
-		lanes:  map[wire.Lane]*lane{}, metrics: newMetrics(cfg.Metrics.Registerer()),
+		results: make(chan wire.Pulled, mostSessions), ready: make(chan struct{}), ended: make(chan struct{}),
+		places:   newPlaces(cfg.Topics),
+		sessions: map[wire.SessionID]*session{}, metrics: newMetrics(cfg.Metrics.Registerer()),
 	}
 	p.counts.into(p.metrics)
 	return p
@@ -116,7 +116,7 @@ func (p *Puller) Ready() <-chan struct{} { return p.ready }
 // Run pulls until ctx ends. Then it ends the sessions, answers every open fetch
 // with an error, and returns nil.
 //
-// What a lane without an open fetch holds is released at once. A broker reads
+// What a session without an open fetch holds is released at once. A broker reads
 // nothing from a connection while a fetch is open on it, not even that it was
 // closed: then it releases what is held in the listed queues when the fetch
 // would have ended, and the rest when its locks end. Who wants a gentle end
@@ -137,8 +137,8 @@ func (p *Puller) Run(ctx context.Context) error {
 	close(p.ready)
 	var running sync.WaitGroup
 	p.mu.Lock()
-	p.begin = func(l *lane) { running.Go(func() { l.run(ctx) }) }
-	for _, l := range p.lanes {
+	p.begin = func(l *session) { running.Go(func() { l.run(ctx) }) }
+	for _, l := range p.sessions {
 		p.begin(l)
 	}
 	p.mu.Unlock()
@@ -159,7 +159,7 @@ func memberID(random io.Reader) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b[:]), nil
 }
 
-// Place says in which lane each of the queues is to be fetched now. It answers
+// Place says in which session each of the queues is to be fetched now. It answers
 // from memory, and asks brokers about queues it does not know and those that
 // gave trouble.
 //
@@ -167,7 +167,7 @@ func memberID(random io.Reader) (string, error) {
 // one error a queue, KindNotFound (no such topic), KindConflict (the topic was
 // made again and is not the one the ref names) or KindUnavailable (no leader,
 // or no broker answers). What was placed can be fetched whatever the error is.
-func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.Lane][]wire.QueueRef, error) {
+func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.SessionID][]wire.QueueRef, error) {
 	const op = "place queues"
 	select {
 	case <-p.ready:
@@ -183,40 +183,40 @@ func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.La
 	return p.places.place(ctx, queues)
 }
 
-// Open begins a fetch in a lane of these queues, whose order means nothing, and
+// Open begins a fetch in a session of these queues, whose order means nothing, and
 // returns at once. Exactly one result follows: the record, or nothing after wait
-// (0, or more than it: MaxWait) at the latest, or an error. Only then may the lane be opened again;
+// (0, or more than it: MaxWait) at the latest, or an error. Only then may the session be opened again;
 // a second Open before is answered with KindConflict. Without queues it is
 // answered with KindInvalid.
 //
-// After an error, and when a broker refused some of the queues, the lane waits
+// After an error, and when a broker refused some of the queues, the session waits
 // a moment before it asks the broker again.
-func (p *Puller) Open(id wire.Lane, queues []wire.QueueRef, wait time.Duration) {
-	l := p.lane(id)
+func (p *Puller) Open(id wire.SessionID, queues []wire.QueueRef, wait time.Duration) {
+	l := p.session(id)
 	if err := l.order(slices.Clone(queues), wait); err != nil {
-		p.answer(wire.Pulled{Lane: id, Queues: queues, Err: err})
+		p.answer(wire.Pulled{Session: id, Queues: queues, Err: err})
 	}
 }
 
 // Results are the ends of fetches, one for each Open. The channel is never
-// closed. A reader that reads each before it opens the same lane again may
+// closed. A reader that reads each before it opens the same session again may
 // take its time: nothing waits for it.
 func (p *Puller) Results() <-chan wire.Pulled { return p.results }
 
 // Ack says what becomes of a record that was pulled, and returns at once. The
-// ack is sent with the next fetch in its lane, or by itself if none comes
+// ack is sent with the next fetch in its session, or by itself if none comes
 // within a moment, but not while a fetch is open. It is sent once at most, and
 // not at all if the session that brought the record is gone, or if the record
 // was already accepted, released or rejected.
-func (p *Puller) Ack(ref wire.WorkRef, how wire.Ack) { p.lane(ref.Lane).ack(ref, how) }
+func (p *Puller) Ack(ref wire.WorkRef, how wire.Ack) { p.session(ref.Session).ack(ref, how) }
 
-func (p *Puller) lane(id wire.Lane) *lane {
+func (p *Puller) session(id wire.SessionID) *session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.lanes[id]
+	l := p.sessions[id]
 	if l == nil {
-		l = newLane(p, id)
-		p.lanes[id] = l
+		l = newSession(p, id)
+		p.sessions[id] = l
 		switch {
 		case p.over:
 			l.over = true
@@ -232,7 +232,7 @@ func (p *Puller) answer(r wire.Pulled) {
 	select {
 	case p.results <- r:
 	default:
-		p.cfg.Log.Error("the result of a fetch was dropped: too many wait to be read", zap.Int("waiting", mostLanes))
+		p.cfg.Log.Error("the result of a fetch was dropped: too many wait to be read", zap.Int("waiting", mostSessions))
 	}
 }
 

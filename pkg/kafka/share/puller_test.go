@@ -42,14 +42,14 @@ func (p *testPuller) end() {
 	<-p.ended
 }
 
-// open begins a fetch of queues that are all in one lane.
+// open begins a fetch of queues that are all in one session.
 func (p *testPuller) open(t testing.TB, queues ...wire.QueueRef) {
 	t.Helper()
-	lanes, err := p.Place(brokertest.Patient(t), queues)
-	if err != nil || len(lanes) != 1 {
-		t.Fatalf("placed in %v: %v", lanes, err)
+	sessions, err := p.Place(brokertest.Patient(t), queues)
+	if err != nil || len(sessions) != 1 {
+		t.Fatalf("placed in %v: %v", sessions, err)
 	}
-	for id, qs := range lanes {
+	for id, qs := range sessions {
 		p.Open(id, qs, 0)
 	}
 }

@@ -17,145 +17,145 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 )
 
-// errUnknownBroker is the error of a lane whose broker no answer has named.
+// errUnknownBroker is the error of a session whose broker no answer has named.
 var errUnknownBroker = errors.New("no answer has named this broker")
 
 const (
-	// laneIdleTimeout is below the 10 min after which brokers close what is
+	// connIdleTimeout is below the 10 min after which brokers close what is
 	// idle: a client notices at once what it closes itself.
-	laneIdleTimeout = 9 * time.Minute
+	connIdleTimeout = 9 * time.Minute
 	// sessionIdleTimeout is when a session that was not used is given up rather
 	// than tried. It holds nothing by then: locks end sooner.
 	sessionIdleTimeout = 5 * time.Minute
-	// Spare lanes are used now and then, and do not keep their connection.
-	spareIdleTimeout        = 2 * time.Minute
-	spareSessionIdleTimeout = time.Minute
-	// spareWait is how long a fetch in a spare lane waits at most: soon the first
-	// lane lists everything again, at less cost.
-	spareWait = time.Second
+	// Secondary sessions are used now and then, and do not keep their connection.
+	secondaryConnIdleTimeout = 2 * time.Minute
+	secondaryIdleTimeout     = time.Minute
+	// secondaryWait is how long a fetch in a secondary session waits at most: soon the first
+	// session lists everything again, at less cost.
+	secondaryWait = time.Second
 	// goodbye is how long a stop waits for a broker.
 	goodbye = time.Second
 )
 
 // connect makes sure that there is a client with its one connection to where
-// the lane's broker listens now. It does not connect yet. A session it cannot
+// the session's broker listens now. It does not connect yet. A session it cannot
 // count on is given up.
 //
 // The broker is the client's only seed. So it need not ask for metadata, over
 // a second connection, to find it.
-func (l *lane) connect() error {
-	address := l.p.places.address(l.id.Broker)
+func (s *session) connect() error {
+	address := s.p.places.address(s.id.Broker)
 	if address == "" {
 		return errUnknownBroker
 	}
-	if l.client != nil {
-		if l.address == address && time.Since(l.used) < l.sessionIdle {
+	if s.client != nil {
+		if s.address == address && time.Since(s.used) < s.sessionIdle {
 			return nil
 		}
-		l.disconnect()
+		s.disconnect()
 	}
-	cfg := l.p.cfg
+	cfg := s.p.cfg
 	cfg.Brokers = []string{address}
-	client, err := kafka.NewClient(cfg, kgo.ConnIdleTimeout(l.idle), kgo.MetadataMaxAge(kafka.NoMetadata))
+	client, err := kafka.NewClient(cfg, kgo.ConnIdleTimeout(s.idle), kgo.MetadataMaxAge(kafka.NoMetadata))
 	if err != nil {
 		return err
 	}
-	l.client, l.address, l.used = client, address, time.Now()
+	s.client, s.address, s.used = client, address, time.Now()
 	return nil
 }
 
 // disconnect closes the connection, so that the broker releases what the
 // session holds, and begins a new session.
-func (l *lane) disconnect() {
-	if l.client != nil {
-		l.client.Close()
-		l.client = nil
+func (s *session) disconnect() {
+	if s.client != nil {
+		s.client.Close()
+		s.client = nil
 	}
-	l.mu.Lock()
-	dropped := l.state.lose()
-	l.mu.Unlock()
-	l.p.counts.acksDropped.Add(uint64(dropped))
+	s.mu.Lock()
+	dropped := s.state.lose()
+	s.mu.Unlock()
+	s.p.counts.acksDropped.Add(uint64(dropped))
 }
 
 // sendFetch sends a fetch with the acks that ride on it.
-func (l *lane) sendFetch(
+func (s *session) sendFetch(
 	ctx context.Context, topics []topicUUID, wait time.Duration) (*kmsg.ShareFetchResponse, error,
 ) {
-	l.mu.Lock()
-	req, sent := l.state.fetch(topics, wait)
-	l.mu.Unlock()
-	kresp, err := l.request(ctx, req, wait)
+	s.mu.Lock()
+	req, sent := s.state.fetch(topics, wait)
+	s.mu.Unlock()
+	kresp, err := s.request(ctx, req, wait)
 	if err != nil {
-		l.p.counts.acksUnknown.Add(sent.all())
-		return nil, l.lose(ctx, err)
+		s.p.counts.acksUnknown.Add(sent.all())
+		return nil, s.lose(ctx, err)
 	}
-	l.mu.Lock()
-	l.state.fetched(topics)
-	l.mu.Unlock()
-	l.p.counts.fetches.Add(1)
+	s.mu.Lock()
+	s.state.fetched(topics)
+	s.mu.Unlock()
+	s.p.counts.fetches.Add(1)
 	resp := kresp.(*kmsg.ShareFetchResponse)
 	for _, t := range resp.Topics {
 		for _, part := range t.Partitions {
 			if part.AcknowledgeErrorCode != 0 {
-				l.refuse(sent, t.TopicID, part.AcknowledgeErrorCode)
+				s.refuse(sent, t.TopicID, part.AcknowledgeErrorCode)
 			}
 		}
 	}
-	l.p.counts.acksDone.Add(sent.all())
+	s.p.counts.acksDone.Add(sent.all())
 	return resp, nil
 }
 
 // sendAcks sends the acks that wait, if any, by themselves.
-func (l *lane) sendAcks(ctx context.Context) error {
-	l.mu.Lock()
-	req, sent := l.state.acknowledge()
-	l.mu.Unlock()
+func (s *session) sendAcks(ctx context.Context) error {
+	s.mu.Lock()
+	req, sent := s.state.acknowledge()
+	s.mu.Unlock()
 	if req == nil {
 		return nil
 	}
-	kresp, err := l.request(ctx, req, 0)
+	kresp, err := s.request(ctx, req, 0)
 	if err != nil {
-		l.p.counts.acksUnknown.Add(sent.all())
-		return l.lose(ctx, err)
+		s.p.counts.acksUnknown.Add(sent.all())
+		return s.lose(ctx, err)
 	}
-	l.mu.Lock()
-	l.state.answered()
-	l.mu.Unlock()
+	s.mu.Lock()
+	s.state.answered()
+	s.mu.Unlock()
 	for _, t := range kresp.(*kmsg.ShareAcknowledgeResponse).Topics {
 		for _, part := range t.Partitions {
 			if part.ErrorCode != 0 {
-				l.refuse(sent, t.TopicID, part.ErrorCode)
+				s.refuse(sent, t.TopicID, part.ErrorCode)
 			}
 		}
 	}
-	l.p.counts.acksDone.Add(sent.all())
+	s.p.counts.acksDone.Add(sent.all())
 	return nil
 }
 
 // refuse notes that the broker did not agree to the acks of one topic. Nothing
 // is to be done about it.
-func (l *lane) refuse(sent sentAcks, t topicUUID, code int16) {
-	l.p.counts.acksRefused.Add(sent[t])
-	l.log().Debug("acks were refused", zap.Uint64("acks", sent[t]), zap.Error(kerr.ErrorForCode(code)))
+func (s *session) refuse(sent sentAcks, t topicUUID, code int16) {
+	s.p.counts.acksRefused.Add(sent[t])
+	s.log().Debug("acks were refused", zap.Uint64("acks", sent[t]), zap.Error(kerr.ErrorForCode(code)))
 	delete(sent, t)
 }
 
 // request sends one request and waits for its answer: as long as the broker
 // may wait itself, and then as long as requests may take, unless another
 // broker says meanwhile that this one no longer leads.
-func (l *lane) request(ctx context.Context, req kmsg.Request, wait time.Duration) (kmsg.Response, error) {
-	ctx, cancelTimeout := context.WithTimeout(ctx, wait+l.p.cfg.RequestTimeout)
+func (s *session) request(ctx context.Context, req kmsg.Request, wait time.Duration) (kmsg.Response, error) {
+	ctx, cancelTimeout := context.WithTimeout(ctx, wait+s.p.cfg.RequestTimeout)
 	defer cancelTimeout()
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { l.p.places.watch(ctx, l.id.Broker, l.queues, wait, cancel) })
-	resp, err := l.client.SeedBrokers()[0].Request(ctx, req)
+	watching.Go(func() { s.p.places.watch(ctx, s.id.Broker, s.queues, wait, cancel) })
+	resp, err := s.client.SeedBrokers()[0].Request(ctx, req)
 	if err != nil && errors.Is(context.Cause(ctx), fetch.ErrMoved) {
 		err = fetch.ErrMoved
 	}
 	cancel(nil)
 	watching.Wait()
-	l.used = time.Now()
+	s.used = time.Now()
 	if err != nil {
 		return nil, err
 	}

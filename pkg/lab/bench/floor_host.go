@@ -65,7 +65,7 @@ type floorHost struct {
 // floorRetry is how long a host leaves queues alone that cannot be fetched.
 const floorRetry = 200 * time.Millisecond
 
-// run keeps a fetch open in every lane.
+// run keeps a fetch open in every session.
 func (h *floorHost) run(ctx context.Context) error {
 	h.open(ctx, h.refs)
 	for {
@@ -79,21 +79,21 @@ func (h *floorHost) run(ctx context.Context) error {
 				h.puller.Ack(got.Ref, wire.AckAccept)
 				h.claim(*got.Record)
 			}
-			h.puller.Open(got.Lane, got.Queues, 0)
+			h.puller.Open(got.Session, got.Queues, 0)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// open finds the lanes of queues and opens a fetch in each, however long it
+// open finds the sessions of queues and opens a fetch in each, however long it
 // takes.
 func (h *floorHost) open(ctx context.Context, refs []wire.QueueRef) {
 	for len(refs) > 0 {
-		lanes, err := h.puller.Place(ctx, refs)
+		sessions, err := h.puller.Place(ctx, refs)
 		if err == nil {
-			for lane, some := range lanes {
-				h.puller.Open(lane, some, 0)
+			for session, some := range sessions {
+				h.puller.Open(session, some, 0)
 			}
 			return
 		}

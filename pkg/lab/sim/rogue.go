@@ -34,14 +34,14 @@ func (w *play) rogue(f Fault) {
 	defer cancel()
 	robbed := false
 	for len(queues) > 0 && time.Until(end) > wait {
-		lanes, err := p.Place(ctx, queues)
+		sessions, err := p.Place(ctx, queues)
 		if err != nil && !w.sleep(100*time.Millisecond) {
 			return // the simulation is over
 		}
-		for l, q := range lanes {
+		for l, q := range sessions {
 			p.Open(l, q, 0)
 		}
-		for range lanes {
+		for range sessions {
 			if got := <-p.Results(); got.Record != nil {
 				if !robbed {
 					robbed = true

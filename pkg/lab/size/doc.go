@@ -9,6 +9,6 @@
 // what may be fetched beside it (offer.Room, offer.Plan), the chance of a lot and the
 // weigher (offer.Share, offer.Chance), advice and its rule of news (advise.Advisor).
 // What Kafka and the processes cost is a constant a request, see Costs and
-// docs/SIZE.md. Left out: failures, deletes, deadlines, quotas, traits, spare
-// lanes.
+// docs/SIZE.md. Left out: failures, deletes, deadlines, quotas, traits, secondary
+// sessions.
 package size

@@ -94,17 +94,17 @@ func (w *world) look(h int32) {
 		}
 		return
 	}
-	lanes := make([]offer.Lane, w.o.Brokers)
+	sessions := make([]offer.Session, w.o.Brokers)
 	for _, f := range x.open {
-		lanes[w.fetches[f].broker].Open = &w.fetches[f].reserved
+		sessions[w.fetches[f].broker].Open = &w.fetches[f].reserved
 	}
 	for _, c := range drawn {
 		q := w.at[c.Queue]
-		if lane := &lanes[w.queues[q].broker]; lane.Open == nil || c.Skipped > 0 && !w.lists(x, q) {
-			lane.Candidates = append(lane.Candidates, c)
+		if session := &sessions[w.queues[q].broker]; session.Open == nil || c.Skipped > 0 && !w.lists(x, q) {
+			session.Candidates = append(session.Candidates, c)
 		}
 	}
-	for b, p := range offer.Plan(x.room, lanes, slots) {
+	for b, p := range offer.Plan(x.room, sessions, slots) {
 		x.planned(w.at, p)
 		if len(p.Listed) > 0 {
 			w.fetch(h, b, p)

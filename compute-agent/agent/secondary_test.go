@@ -69,15 +69,15 @@ func TestRoomThatIsReservedIsOfferedWhenTheFetchEnds(t *testing.T) {
 	}, queue("half", compute.Resources{compute.VCPU: 8}), queue("all", compute.Resources{compute.VCPU: 16}))
 }
 
-// A fetch in the spare lane that does not end keeps nobody from the first lane.
-func TestStuckSpareLane(t *testing.T) {
+// A fetch in the secondary session that does not end keeps nobody from the first session.
+func TestStuckSecondarySession(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.hang = true
 		n := c.start(dir, fake.Options{}, nil)
 		c.boot(1, "large")
 		pass(20 * time.Second)
 		c.delete(1)
-		pass(time.Second) // the spare lane waits for more of these, and goes on to
+		pass(time.Second) // the secondary session waits for more of these, and goes on to
 		for i := 2; i < 5; i++ {
 			c.boot(i, "small")
 			pass(2 * time.Second)

@@ -11,33 +11,33 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Beside an open fetch the spare lane takes from other queues, and from the same
+// Beside an open fetch the secondary session takes from other queues, and from the same
 // one, as if it were another host; its fetches do not last.
-func TestSpareLane(t *testing.T) {
+func TestSecondarySession(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg, tap := brokertest.TestConfig(b), &brokertest.WireTap{}
 		queues := initialised(t, cfg, b.Prefix+"g", "a", "b")
 		cfg.Dial = tap.Dial
 		p := pull(t, cfg, Options{MaxWait: 20 * time.Second})
-		lanes, err := p.Place(brokertest.Patient(t), queues)
-		if err != nil || len(lanes) != 1 {
-			t.Fatalf("%v %v", lanes, err)
+		sessions, err := p.Place(brokertest.Patient(t), queues)
+		if err != nil || len(sessions) != 1 {
+			t.Fatalf("%v %v", sessions, err)
 		}
-		var first, spare wire.Lane
-		for l := range lanes {
-			first, spare = l, l
+		var first, secondary wire.SessionID
+		for l := range sessions {
+			first, secondary = l, l
 		}
-		spare.Spare = true
+		secondary.Secondary = true
 		tap.Expect(t, fetchKey, 1, func() { p.Open(first, queues[:1], 0) })
 
-		p.Open(spare, queues, 0)
-		if r := p.result(t); r.Lane != spare || r.Record != nil || r.Err != nil {
-			t.Errorf("%+v: want the end of the spare lane's fetch, long before the other's", r)
+		p.Open(secondary, queues, 0)
+		if r := p.result(t); r.Session != secondary || r.Record != nil || r.Err != nil {
+			t.Errorf("%+v: want the end of the secondary session's fetch, long before the other's", r)
 		}
 		brokertest.Put(t, cfg, cfg.Topics.Build("b"), 0, "1")
-		p.Open(spare, queues[1:], 0)
+		p.Open(secondary, queues[1:], 0)
 		r := p.result(t)
-		if r.Lane != spare || r.Err != nil || r.Record == nil || string(r.Record.Value) != "1" {
+		if r.Session != secondary || r.Err != nil || r.Record == nil || string(r.Record.Value) != "1" {
 			t.Fatalf("%+v: want the record of b", r)
 		}
 		p.Ack(r.Ref, wire.AckAccept)
@@ -46,8 +46,8 @@ func TestSpareLane(t *testing.T) {
 		}
 
 		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "2")
-		if r := p.result(t); r.Lane != first || r.Err != nil || r.Record == nil || string(r.Record.Value) != "2" {
-			t.Errorf("%+v: want the record of a in the lane that waited all along", r)
+		if r := p.result(t); r.Session != first || r.Err != nil || r.Record == nil || string(r.Record.Value) != "2" {
+			t.Errorf("%+v: want the record of a in the session that waited all along", r)
 		}
 	})
 }

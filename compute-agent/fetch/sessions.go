@@ -40,52 +40,54 @@ func (f *Fetcher) split(o opened, some []offer.Candidate) (missed, rest []offer.
 	return missed, rest
 }
 
-// spareOverdue is when a fetch in a spare lane should long have ended: there is
-// trouble, and the first lane does not wait for it.
-const spareOverdue = 1500 * time.Millisecond
+// secondaryOverdue is when a fetch in a secondary session should long have ended: there is
+// trouble, and the first session does not wait for it.
+const secondaryOverdue = 1500 * time.Millisecond
 
-// assign gives the candidates of each lane to the lane, or if a fetch is open there,
-// those that came up since to the spare one beside it. While one is open in the
-// spare lane alone, which is not for long, the other waits: then it lists all.
-func (f *Fetcher) assign(q *Question, now time.Time) (lanes []wire.Lane, plan []offer.Lane) {
-	add := func(lane wire.Lane, p offer.Lane) { lanes, plan = append(lanes, lane), append(plan, p) }
-	for _, lane := range slices.SortedFunc(maps.Keys(q.at), byLane) {
+// assign gives the candidates of each session to the session, or if a fetch is open there,
+// those that came up since to the secondary one beside it. While one is open in the
+// secondary session alone, which is not for long, the other waits: then it lists all.
+func (f *Fetcher) assign(q *Question, now time.Time) (sessions []wire.SessionID, plan []offer.Session) {
+	add := func(session wire.SessionID, p offer.Session) {
+		sessions, plan = append(sessions, session), append(plan, p)
+	}
+	for _, session := range slices.SortedFunc(maps.Keys(q.at), bySession) {
 		var some []offer.Candidate
-		for _, ref := range q.at[lane] {
+		for _, ref := range q.at[session] {
 			if is, ok := f.queues[ref.Name]; ok && is.TopicID == ref.TopicID && !f.leftAlone(ref.Name, now) {
 				some = append(some, q.chosen[ref.Name])
 			}
 		}
-		spare := lane
-		spare.Spare = true
-		o, busy := f.open[lane]
-		s, spared := f.open[spare]
-		if overdue := s.began.Add(spareOverdue); spared && !busy {
-			if spared = now.Before(overdue); spared && (f.again.IsZero() || overdue.Before(f.again)) {
+		secondary := session
+		secondary.Secondary = true
+		o, busy := f.open[session]
+		s, secondaryBusy := f.open[secondary]
+		if overdue := s.began.Add(secondaryOverdue); secondaryBusy && !busy {
+			if secondaryBusy = now.Before(overdue); secondaryBusy && (f.again.IsZero() || overdue.Before(f.again)) {
 				f.again = overdue
 			}
 		}
 		switch {
-		case !busy && !spared:
-			add(lane, offer.Lane{Candidates: some})
-		case busy && !spared:
+		case !busy && !secondaryBusy:
+			add(session, offer.Session{Candidates: some})
+		case busy && !secondaryBusy:
 			missed, rest := f.split(o, some)
-			add(lane, offer.Lane{Open: &o.Reserved, Candidates: rest})
-			add(spare, offer.Lane{Candidates: missed})
+			add(session, offer.Session{Open: &o.Reserved, Candidates: rest})
+			add(secondary, offer.Session{Candidates: missed})
 		case busy:
-			add(lane, offer.Lane{Open: &o.Reserved, Candidates: some})
+			add(session, offer.Session{Open: &o.Reserved, Candidates: some})
 		}
 	}
-	return lanes, plan
+	return sessions, plan
 }
 
-// first is the lane that a spare one is beside.
-func first(lane wire.Lane) wire.Lane {
-	lane.Spare = false
-	return lane
+// first is the session that a secondary one is beside.
+func first(session wire.SessionID) wire.SessionID {
+	session.Secondary = false
+	return session
 }
 
-func byLane(a, b wire.Lane) int {
+func bySession(a, b wire.SessionID) int {
 	return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Broker, b.Broker))
 }
 
@@ -97,8 +99,8 @@ const ShortPoll = 500 * time.Millisecond
 // before the work does. While it lasts, the host cannot follow its other rings.
 const RungPoll = 100 * time.Millisecond
 
-// begin opens a fetch of what is planned for a lane, if anything is.
-func (f *Fetcher) begin(lane wire.Lane, p offer.Planned, o opened, refs []wire.QueueRef) {
+// begin opens a fetch of what is planned for a session, if anything is.
+func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs []wire.QueueRef) {
 	f.sampler.Planned(p.Listed, p.Left)
 	if len(p.Listed) == 0 {
 		return
@@ -125,10 +127,10 @@ func (f *Fetcher) begin(lane wire.Lane, p offer.Planned, o opened, refs []wire.Q
 	if wait == 0 {
 		wait = f.untilOwed(o)
 	}
-	f.open[lane] = o
+	f.open[session] = o
 	f.o.Opened()
 	refs = slices.DeleteFunc(slices.Clone(refs), func(r wire.QueueRef) bool { return !o.queues[r.Name] })
-	f.o.Puller.Open(lane, refs, wait)
+	f.o.Puller.Open(session, refs, wait)
 }
 
 // untilOwed is how long a fetch may last at most because the host was rung for another

@@ -15,20 +15,20 @@ import (
 
 // take looks at each queue's part of an answer: there may be a record of one
 // and an error of another.
-func (l *lane) take(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[topicUUID]wire.QueueRef) {
+func (s *session) take(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[topicUUID]wire.QueueRef) {
 	var troubled []wire.QueueRef
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
 		q, listed := refs[t.TopicID]
 		for j := range t.Partitions {
 			part := &t.Partitions[j]
-			if listed && l.refusal(q, t.TopicID, part.ErrorCode) {
+			if listed && s.refusal(q, t.TopicID, part.ErrorCode) {
 				troubled = append(troubled, q)
 			}
 			for _, got := range part.AcquiredRecords {
 				for offset := got.FirstOffset; offset <= got.LastOffset; offset++ {
-					ref := wire.WorkRef{Lane: l.id, Queue: q, Offset: offset, Delivery: got.DeliveryCount}
-					if !l.receive(r, ref, t.TopicID, part.Records) {
+					ref := wire.WorkRef{Session: s.id, Queue: q, Offset: offset, Delivery: got.DeliveryCount}
+					if !s.receive(r, ref, t.TopicID, part.Records) {
 						troubled = append(troubled, q)
 					}
 				}
@@ -37,32 +37,32 @@ func (l *lane) take(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[topi
 	}
 	switch {
 	case r.Record != nil:
-		l.p.counts.records.Add(1)
-		l.fails = 0
+		s.p.counts.records.Add(1)
+		s.fails = 0
 	case len(troubled) == 0:
-		l.fails = 0
+		s.fails = 0
 	default:
-		l.fails++ // or the lane would busy-loop on refusals
+		s.fails++ // or the session would busy-loop on refusals
 	}
-	if l.fails == 0 {
-		l.outage.Fine()
+	if s.fails == 0 {
+		s.outage.Fine()
 	}
-	l.p.places.doubt(troubled)
+	s.p.places.doubt(troubled)
 }
 
 // refusal says whether a broker refuses a queue. News of it are logged: what
 // passes by itself for those who look closely, the rest for the operator.
-func (l *lane) refusal(q wire.QueueRef, t topicUUID, code int16) bool {
+func (s *session) refusal(q wire.QueueRef, t topicUUID, code int16) bool {
 	if code == 0 {
-		delete(l.refused, t)
+		delete(s.refused, t)
 		return false
 	}
-	if l.refused[t] != code {
-		l.refused[t] = code
+	if s.refused[t] != code {
+		s.refused[t] = code
 		err := kerr.ErrorForCode(code)
-		log := l.log().Warn
+		log := s.log().Warn
 		if kerr.IsRetriable(err) {
-			log = l.log().Debug // another leader, or none for a moment
+			log = s.log().Debug // another leader, or none for a moment
 		}
 		log("a broker refuses a queue", zap.String("queue", string(q.Name)), zap.Error(err))
 	}
@@ -72,28 +72,28 @@ func (l *lane) refusal(q wire.QueueRef, t topicUUID, code int16) bool {
 // receive makes a record of an acquired offset the result, if it is the first.
 // A broker in strict mode acquires one; any other is released. It answers false
 // if the record cannot be read.
-func (l *lane) receive(r *wire.Pulled, ref wire.WorkRef, t topicUUID, batches []byte) bool {
+func (s *session) receive(r *wire.Pulled, ref wire.WorkRef, t topicUUID, batches []byte) bool {
 	d, how := delivery{t, ref.Offset}, wire.AckRelease
-	l.mu.Lock()
-	l.state.acquire(d)
-	ref.Incarnation = l.state.incarnation
-	l.mu.Unlock()
+	s.mu.Lock()
+	s.state.acquire(d)
+	ref.Incarnation = s.state.incarnation
+	s.mu.Unlock()
 	var err error
 	if r.Record == nil && ref.Queue.Name != "" {
 		var rec *wire.Record
 		// A batch is sent as it was written: it may hold records that are others'.
-		if rec, err = l.p.unpack.Record(batches, l.p.cfg.Topics.Build(ref.Queue.Name), ref.Offset); err == nil {
+		if rec, err = s.p.unpack.Record(batches, s.p.cfg.Topics.Build(ref.Queue.Name), ref.Offset); err == nil {
 			r.Record, r.Ref = rec, ref
 			return true
 		}
-		l.log().Warn("cannot read what was pulled", zap.String("queue", string(ref.Queue.Name)), zap.Int64("offset", ref.Offset), zap.Error(err))
+		s.log().Warn("cannot read what was pulled", zap.String("queue", string(ref.Queue.Name)), zap.Int64("offset", ref.Offset), zap.Error(err))
 		if errors.Is(err, unpack.ErrNoRecord) {
 			how = ackGap
 		}
 	}
-	l.mu.Lock()
-	l.state.ack(ref.Incarnation, d, how)
-	l.mu.Unlock()
-	l.wake()
+	s.mu.Lock()
+	s.state.ack(ref.Incarnation, d, how)
+	s.mu.Unlock()
+	s.wake()
 	return err == nil
 }
