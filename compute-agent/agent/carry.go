@@ -11,7 +11,7 @@ import (
 )
 
 // carryOut does what was decided, now that the journal has it. What a later
-// event of the same turn has overtaken is not begun.
+// event of the same iteration has overtaken is not begun.
 func (l *loop) carryOut(p pending) {
 	switch a := p.action.(type) {
 	case task.Report:

@@ -247,7 +247,7 @@ func (n *node) Send(_ context.Context, recs ...wire.Record) error {
 	}
 	c.mu.Lock()
 	for _, rec := range recs {
-		c.hear(rec)
+		c.handle(rec)
 	}
 	failing := c.lost > 0
 	if failing {

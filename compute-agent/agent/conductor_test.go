@@ -7,7 +7,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-func (c *cell) hear(rec wire.Record) {
+func (c *cell) handle(rec wire.Record) {
 	switch rec.Topic {
 	case "hosts":
 		b, err := wire.DecodeBeacon(rec)

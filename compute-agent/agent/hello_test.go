@@ -29,7 +29,7 @@ func TestHelloOutlivesTheAgent(t *testing.T) {
 		if err := fake.NewDriver(c.host, fake.Options{}).Destroy(c.t.Context(), id(1)); err != nil {
 			c.t.Fatal(err)
 		}
-		dir, before := c.t.TempDir(), c.heard(compute.ReportHello, 0)
+		dir, before := c.t.TempDir(), c.reported(compute.ReportHello, 0)
 		stop(c, c.start(dir, fake.Options{}, func(o *Options) { o.Reporter = unreachable{} }))
 		n = c.start(dir, fake.Options{}, func(o *Options) { o.Reporter = unreachable{} })
 		pass(time.Minute)
@@ -39,7 +39,7 @@ func TestHelloOutlivesTheAgent(t *testing.T) {
 			pass(10 * time.Second)
 			stop(c, n)
 		}
-		if got := c.heard(compute.ReportHello, 0) - before; got != 2 {
+		if got := c.reported(compute.ReportHello, 0) - before; got != 2 {
 			c.t.Errorf("%d hellos, want one for each of two partitions", got)
 		}
 		c.want(compute.StateError) // what only the lost journal knew, nobody has

@@ -41,8 +41,8 @@ func (c *cell) beacon() compute.Beacon {
 	return c.beacons[len(c.beacons)-1]
 }
 
-// heard counts the reports of a kind about an instance; 0 is about the host.
-func (c *cell) heard(op compute.ReportOp, n int) (count int) {
+// reported counts the reports of a kind about an instance; 0 is about the host.
+func (c *cell) reported(op compute.ReportOp, n int) (count int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range c.reports {
@@ -446,7 +446,7 @@ func TestGracefulStopOfClaims(t *testing.T) {
 				if answered {
 					c.want(compute.StateActive)
 					c.check()
-				} else if got := c.heard(compute.ReportReturned, 1); got != 1 || len(c.host.Machines()) != 0 {
+				} else if got := c.reported(compute.ReportReturned, 1); got != 1 || len(c.host.Machines()) != 0 {
 					c.t.Errorf("given back %d times, and on the host is %v", got, c.host.Machines())
 				}
 			})
@@ -472,7 +472,7 @@ func TestNewJournal(t *testing.T) {
 		if b := c.beacon(); b.Journal == first || b.Journal == "" {
 			c.t.Errorf("the beacon carries journal %q, the old one was %q", b.Journal, first)
 		}
-		if got := c.heard(compute.ReportHello, 0); got != 4 {
+		if got := c.reported(compute.ReportHello, 0); got != 4 {
 			c.t.Errorf("%d hellos in two lives with two partitions", got)
 		}
 		c.want(compute.StateActive, compute.StateError)

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// loop is a running agent: all that is known, owned by one goroutine. A turn
+// loop is a running agent: all that is known, owned by one goroutine. An iteration
 // takes in what came, decides, writes the journal once, and only then carries
 // out what was decided.
 //
@@ -44,13 +44,13 @@ type loop struct {
 	guard  offer.Guard
 	images images
 
-	change   journal.Change // to be written: at the end of the turn if it is urgent, soon if not
+	change   journal.Change // to be written: at the end of the iteration if it is urgent, soon if not
 	urgent   bool
 	writeBy  time.Time // zero: there is nothing to write
 	dirty    map[compute.InstanceID]bool
 	forgot   map[compute.InstanceID]bool
 	decided  []pending // to be carried out after that
-	saying   []said    // to be handed to the sender at the end of the turn
+	saying   []said    // to be handed to the sender at the end of the iteration
 	failed   error     // the loop ends with it
 	stopping bool
 	stopBy   time.Time // zero: not stopping
@@ -116,7 +116,7 @@ func (l *loop) run(ctx context.Context) error {
 			done = nil
 			l.quit()
 		}
-		l.turn()
+		l.iterate()
 		timer.Reset(max(0, time.Until(l.due())))
 	}
 	if l.failed == nil {
@@ -126,8 +126,8 @@ func (l *loop) run(ctx context.Context) error {
 	return l.failed
 }
 
-// turn takes in all that has come, then acts.
-func (l *loop) turn() {
+// iterate takes in all that has come, then acts.
+func (l *loop) iterate() {
 	for _, m := range l.a.inbox.all() {
 		m(l)
 	}
@@ -142,7 +142,7 @@ func (l *loop) turn() {
 	l.giveUp(now)
 	l.aloneAgain(now)
 	l.pollHost(now)
-	l.takePinned(now)
+	l.startPinned(now)
 	l.fetches.GiveBack(now)
 	committed := l.commit(now)
 	l.speak(now)
@@ -154,7 +154,7 @@ func (l *loop) turn() {
 	}
 }
 
-// due is when the loop must turn again though nothing comes.
+// due is when the loop must go on though nothing comes.
 func (l *loop) due() time.Time {
 	next := time.Now().Add(time.Hour)
 	at := func(when time.Time) {
@@ -176,7 +176,7 @@ func (l *loop) due() time.Time {
 	return next
 }
 
-// commit writes down what the turn decided, and then carries it out. Before the
+// commit writes down what the iteration decided, and then carries it out. Before the
 // stream was read to its end nothing is carried out: a word behind the last
 // one read may forbid it.
 func (l *loop) commit(now time.Time) bool {
@@ -230,7 +230,7 @@ func (l *loop) write(now time.Time) bool {
 }
 
 // step tells a task what happened and keeps what follows for the end of the
-// turn.
+// iteration.
 func (l *loop) step(id compute.InstanceID, e task.Event) {
 	t, ok := l.tasks[id]
 	if !ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// takePinned takes the work that was offered to this host alone, or says why
+// startPinned takes the work that was offered to this host alone, or says why
 // not. What only has to wait for fetches to end or a slot waits, and its share
 // is kept from other fetches.
-func (l *loop) takePinned(now time.Time) {
+func (l *loop) startPinned(now time.Time) {
 	if !l.stream.caughtUp || l.view.fresh {
 		return
 	}

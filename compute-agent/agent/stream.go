@@ -256,7 +256,7 @@ func (l *loop) tell(r compute.Report) {
 	l.saying = append(l.saying, said{report: &r, rec: wire.EncodeReport(r).To(l.o.Topics.Reports(), wire.AnyPartition)})
 }
 
-// speak hands over what the turn has to say, all at once, so that it goes in one
+// speak hands over what the iteration has to say, all at once, so that it goes in one
 // request. If it changes what the host is, the beacon that says so goes along.
 func (l *loop) speak(now time.Time) {
 	if len(l.saying) == 0 {

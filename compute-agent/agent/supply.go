@@ -13,7 +13,7 @@ import (
 )
 
 // room is what nothing on the host holds, running or not, taken or not. It is
-// asked several times a turn, and seldom changes: whoever adds or removes a task,
+// asked several times an iteration, and seldom changes: whoever adds or removes a task,
 // or learns of another inventory, forgets the answer.
 func (l *loop) room() offer.Room {
 	if l.free == nil {

@@ -74,7 +74,7 @@ func TestHypervisorThatCannotList(t *testing.T) {
 		answers.Store(true)
 		pass(time.Minute)
 		c.want(compute.StateActive)
-		if c.heard(compute.ReportFailed, 9) != 1 || c.insts[id(1)].confirm {
+		if c.reported(compute.ReportFailed, 9) != 1 || c.insts[id(1)].confirm {
 			c.t.Error("it does not answer, though the hypervisor does")
 		}
 		answers.Store(false)
@@ -82,7 +82,7 @@ func TestHypervisorThatCannotList(t *testing.T) {
 		c.say(compute.Command{Op: compute.CommandDelete, Project: "p", Instance: id(8), Attempt: 1, Claim: "c"})
 		c.mu.Unlock()
 		pass(5 * time.Second)
-		if c.heard(compute.ReportGone, 8) != 0 {
+		if c.reported(compute.ReportGone, 8) != 0 {
 			c.t.Error("it speaks for a hypervisor that does not answer")
 		}
 		answers.Store(true)
@@ -109,7 +109,7 @@ func TestSlowList(t *testing.T) {
 		c.boot(1, "small")
 		pass(time.Minute)
 		c.want(compute.StateActive)
-		if got := c.heard(compute.ReportFailed, 1); got != 0 {
+		if got := c.reported(compute.ReportFailed, 1); got != 0 {
 			c.t.Errorf("%d reports say that it is lost", got)
 		}
 		stop(c, n)
@@ -166,8 +166,8 @@ func TestGivenBack(t *testing.T) {
 		n := c.start(dir, fake.Options{}, nil)
 		c.boot(1, "small")
 		pass(59 * time.Second)
-		if c.heard(compute.ReportReturned, 1) != 0 || c.heard(compute.ReportClaim, 1) != 5 { // at 0, 5, 10, 20 and 40 s
-			c.t.Errorf("%d claims, %d returned", c.heard(compute.ReportClaim, 1), c.heard(compute.ReportReturned, 1))
+		if c.reported(compute.ReportReturned, 1) != 0 || c.reported(compute.ReportClaim, 1) != 5 { // at 0, 5, 10, 20 and 40 s
+			c.t.Errorf("%d claims, %d returned", c.reported(compute.ReportClaim, 1), c.reported(compute.ReportReturned, 1))
 		}
 		pass(10 * time.Second)
 		c.mu.Lock()

@@ -34,7 +34,7 @@ type Fetcher struct {
 	sampler   *offer.Sampler
 	rings     offer.Rings
 	queues    map[compute.QueueName]compute.Queue
-	heard     map[compute.QueueName]time.Time // when each was first heard of
+	since     map[compute.QueueName]time.Time // when each was listed first
 	listed    bool                            // the sampler has the queues as they are, and traits
 	asked     bool                            // brokers were asked where they are
 	queuesEnd bool                            // the list was read to its end once
@@ -52,7 +52,7 @@ type Fetcher struct {
 func New(o Options) *Fetcher {
 	return &Fetcher{
 		o: o, began: time.Now(), sampler: offer.NewSampler(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{},
-		heard: map[compute.QueueName]time.Time{}, open: map[wire.SessionID]opened{}, alone: map[compute.QueueName]time.Time{},
+		since: map[compute.QueueName]time.Time{}, open: map[wire.SessionID]opened{}, alone: map[compute.QueueName]time.Time{},
 		changed: true,
 	}
 }

@@ -18,7 +18,7 @@ func (f *Fetcher) SetQueue(q compute.Queue, now time.Time) {
 		return
 	}
 	if _, known := f.queues[q.Name]; !known {
-		f.heard[q.Name] = now
+		f.since[q.Name] = now
 	}
 	f.queues[q.Name] = q
 	f.relist()
@@ -27,7 +27,7 @@ func (f *Fetcher) SetQueue(q compute.Queue, now time.Time) {
 // RemoveQueue drops a queue that is gone.
 func (f *Fetcher) RemoveQueue(q compute.QueueName) {
 	delete(f.queues, q)
-	delete(f.heard, q)
+	delete(f.since, q)
 	f.sampler.Forget(q)
 	f.rings.Forget(q)
 	f.relist()

@@ -31,7 +31,7 @@ type opened struct {
 // another fetch.
 func (f *Fetcher) split(o opened, some []offer.Candidate) (missed, rest []offer.Candidate) {
 	for _, c := range some {
-		if c.Called() || !o.passed[c.Queue] && (!f.heard[c.Queue].Before(o.chosen) || !o.room.Fits(c.Needs)) {
+		if c.Called() || !o.passed[c.Queue] && (!f.since[c.Queue].Before(o.chosen) || !o.room.Fits(c.Needs)) {
 			missed = append(missed, c)
 		} else {
 			rest = append(rest, c)

@@ -245,7 +245,7 @@ func TestNextEpochIsWhenTheSampleChanges(t *testing.T) {
 		now := epochZero.Add(time.Duration(rapid.Int64Range(0, 1e15).Draw(t, "now")))
 		next := l.NextEpoch(now)
 		if !next.After(now) || next.Sub(now) > Epoch {
-			t.Fatalf("turns %s after now", next.Sub(now))
+			t.Fatalf("the next epoch is %s after now", next.Sub(now))
 		}
 		if l.epoch(next.Add(-1)) != l.epoch(now) || l.epoch(next) != l.epoch(now)+1 {
 			t.Fatal("not at the epoch's end")
@@ -504,7 +504,7 @@ func TestGuard(t *testing.T) {
 }
 
 // Work that was said to lie somewhere and did not come is not waited for again, until
-// newer work lies there or the lots turn; where it is the host's lot to wait, it does.
+// newer work lies there or an epoch ends; where the host has sampled the queue, it waits.
 func TestWorkThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 	said := epochZero.Add(time.Hour) // by a clock that is not the host's
 	deep := func(oldest time.Time) compute.Advice {

@@ -99,17 +99,17 @@ func TestAHostIsRungWhileAdviceComes(t *testing.T) {
 			t.Errorf("after %s the host is rung: %t", after, got)
 		}
 	}
-	hear := func(after time.Duration, rings bool) {
+	advise := func(after time.Duration, rings bool) {
 		now := epochZero.Add(after)
 		l.Advise(compute.Advice{At: now, Rings: rings}, now)
 	}
 	rung(0, false)
-	hear(0, true)
+	advise(0, true)
 	rung(compute.RingsLast-1, true)
 	rung(compute.RingsLast, false)
-	hear(40*time.Second, true)
+	advise(40*time.Second, true)
 	rung(41*time.Second, true)
-	hear(42*time.Second, false) // a queue manager of before that knows no rings was elected
+	advise(42*time.Second, false) // a queue manager of before that knows no rings was elected
 	rung(43*time.Second, false)
 }
 
@@ -159,39 +159,39 @@ func TestShortPolls(t *testing.T) {
 			t.Errorf("%s: the host pollsFor at %v, and not %v", why, got, want)
 		}
 	}
-	turn := l.NextEpoch(epochZero).Sub(epochZero)
+	epoch := l.NextEpoch(epochZero).Sub(epochZero)
 	expect("when it begins", 0, q(1, 2, 3))
 	expect("once", pollsFor, nil)
-	expect("an epoch", turn, q(1, 2, 3))
-	expect("for a moment", turn+pollsFor-1, q(1, 2, 3))
-	expect("no longer", turn+pollsFor, nil)
-	l.Freed(epochZero.Add(turn + 5*time.Second))
-	expect("when room appeared", turn+5*time.Second, q(1, 2, 3))
-	expect("for a moment", turn+6*time.Second, nil)
+	expect("an epoch", epoch, q(1, 2, 3))
+	expect("for a moment", epoch+pollsFor-1, q(1, 2, 3))
+	expect("no longer", epoch+pollsFor, nil)
+	l.Freed(epochZero.Add(epoch + 5*time.Second))
+	expect("when room appeared", epoch+5*time.Second, q(1, 2, 3))
+	expect("for a moment", epoch+6*time.Second, nil)
 
-	turn += Epoch
-	l.Refute(q(2)[0], epochZero.Add(turn))
-	expect("where nothing was found", turn, q(1, 3))
+	epoch += Epoch
+	l.Refute(q(2)[0], epochZero.Add(epoch))
+	expect("where nothing was found", epoch, q(1, 3))
 	l.Forget(q(1)[0])
-	expect("a queue that is gone", turn, q(3))
+	expect("a queue that is gone", epoch, q(3))
 	gone := advice(4, 1000, 0)
 	gone.About, gone.Full = gone.About[3:], false
 	l.Advise(gone, epochZero)
-	expect("where no work lies any more", turn, nil)
+	expect("where no work lies any more", epoch, nil)
 	newer := advice(4, 1000, 5)
-	newer.At, newer.Full = epochZero.Add(turn), false
+	newer.At, newer.Full = epochZero.Add(epoch), false
 	for i := range newer.About {
-		newer.About[i].Oldest = epochZero.Add(turn)
+		newer.About[i].Oldest = epochZero.Add(epoch)
 	}
-	l.Advise(newer, epochZero.Add(turn))
-	expect("where newer work lies", turn, q(0, 1, 2, 3))
+	l.Advise(newer, epochZero.Add(epoch))
+	expect("where newer work lies", epoch, q(0, 1, 2, 3))
 	fits := func(n compute.QueueName) bool { return n != q(1)[0] }
 	ours := func(n compute.QueueName) bool { return n != q(2)[0] }
-	if got := l.shortPoll(turn, fits, ours); !slices.Equal(got, q(0, 3)) {
+	if got := l.shortPoll(epoch, fits, ours); !slices.Equal(got, q(0, 3)) {
 		t.Errorf("the host pollsFor at %v", got)
 	}
 	l.Advise(compute.Advice{Full: true, Rings: true}, epochZero)
-	expect("where all was told, and nothing of it", turn, nil)
+	expect("where all was told, and nothing of it", epoch, nil)
 }
 
 // A host pollsFor at few queues, at others each time, and hosts at others than their
@@ -252,7 +252,7 @@ func TestARingSaysThatHostsAreRung(t *testing.T) {
 func TestAdviceThatIsReadLateIsOld(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
 	skew := -3 * time.Hour // of the queue manager's clock
-	hear := func(said, now time.Duration) {
+	advise := func(said, now time.Duration) {
 		l.Advise(compute.Advice{At: epochZero.Add(said + skew), Rings: true}, epochZero.Add(now))
 	}
 	rung := func(at time.Duration, want bool) {
@@ -261,15 +261,15 @@ func TestAdviceThatIsReadLateIsOld(t *testing.T) {
 			t.Errorf("at %s: rung %v", at, got)
 		}
 	}
-	hear(0, 0)
+	advise(0, 0)
 	for said := 5 * time.Second; said <= 40*time.Second; said += 5 * time.Second {
-		hear(said, 40*time.Second)
+		advise(said, 40*time.Second)
 	}
 	rung(40*time.Second+compute.RingsLast-1, true)
-	hear(45*time.Second, 80*time.Second) // and then it was gone
+	advise(45*time.Second, 80*time.Second) // and then it was gone
 	rung(45*time.Second+compute.RingsLast-1, true)
 	rung(45*time.Second+compute.RingsLast, false)
 	skew = time.Hour // another one
-	hear(100*time.Second, 120*time.Second)
+	advise(100*time.Second, 120*time.Second)
 	rung(120*time.Second+compute.RingsLast-1, true)
 }

@@ -44,25 +44,25 @@ const (
 // about as many in each epoch. What advice says of one queue meanwhile changes that queue alone (Waits). Work
 // that is said to lie in a queue may be looked for by every host, by each in a few queues at a time (Extra).
 type Sampler struct {
-	host    compute.HostID
-	weigher compute.Weigher
-	entries []entry                   // of the queues listed, in an order of the host's own
-	share   Share                     // of the queues listed
-	in      uint64                    // the epoch that queues were sampled for
-	used    float64                   // of the host, when they were sampled
-	at      map[compute.QueueName]int // places in entries
-	about   map[compute.QueueName]compute.QueueAdvice
-	heard   time.Time                 // when the last advice came; zero, and so long ago: never
-	skipped map[compute.QueueName]int // how often in a row a queue was chosen and not fetched
-	said    time.Time                 // when the last advice was made, by the clock of who made it
-	refuted map[compute.QueueName]refuted
-	rings   bool                           // the queue manager rings hosts, by the last advice
-	deep    map[compute.QueueName]struct{} // of about: those in which work is said to lie
-	current bool                           // the chances follow from the last advice
-	read    read                           // the last time that advice was read
-	before  read                           // the time before
-	open    time.Time                      // until when a host that is rung polls deep queues
-	polled  uint64                         // the epoch of the last short polls
+	host     compute.HostID
+	weigher  compute.Weigher
+	entries  []entry                   // of the queues listed, in an order of the host's own
+	share    Share                     // of the queues listed
+	in       uint64                    // the epoch that queues were sampled for
+	used     float64                   // of the host, when they were sampled
+	at       map[compute.QueueName]int // places in entries
+	about    map[compute.QueueName]compute.QueueAdvice
+	adviceAt time.Time                 // when the last advice came; zero, and so long ago: never
+	skipped  map[compute.QueueName]int // how often in a row a queue was chosen and not fetched
+	said     time.Time                 // when the last advice was made, by the clock of who made it
+	refuted  map[compute.QueueName]refuted
+	rings    bool                           // the queue manager rings hosts, by the last advice
+	deep     map[compute.QueueName]struct{} // of about: those in which work is said to lie
+	current  bool                           // the chances follow from the last advice
+	read     read                           // the last time that advice was read
+	before   read                           // the time before
+	open     time.Time                      // until when a host that is rung polls deep queues
+	polled   uint64                         // the epoch of the last short polls
 }
 
 // refuted is work that was said to lie in a queue, and did not come.
@@ -159,7 +159,7 @@ func (l *Sampler) random(x *entry) uint64 { return hash(string(l.host), string(x
 
 // Advise takes advice that came now.
 func (l *Sampler) Advise(a compute.Advice, now time.Time) {
-	l.heard, l.said, l.rings, l.current = now.Add(-l.age(a.At, now)), a.At, a.Rings, false
+	l.adviceAt, l.said, l.rings, l.current = now.Add(-l.age(a.At, now)), a.At, a.Rings, false
 	if a.Full {
 		clear(l.about)
 		clear(l.deep)
@@ -227,7 +227,7 @@ func (c Candidate) before(d Candidate) int {
 // Sample chooses among the queues whose work has room; used is the share of the host
 // in use. The answer is in the order in which they should be served.
 func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
-	e, advised := l.epoch(now), now.Sub(l.heard) < stale
+	e, advised := l.epoch(now), now.Sub(l.adviceAt) < stale
 	if !l.current {
 		l.update()
 	}
@@ -269,12 +269,12 @@ func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
 // Rung says whether the queue manager rings hosts: then this one samples nothing. A
 // queue manager that was not heard of for long rings nobody.
 func (l *Sampler) Rung(now time.Time) bool {
-	return l.rings && now.Sub(l.heard) < compute.RingsLast
+	return l.rings && now.Sub(l.adviceAt) < compute.RingsLast
 }
 
 // NoteRing takes note that the host was rung: so there is a queue manager that rings hosts,
 // whatever advice said last.
-func (l *Sampler) NoteRing(now time.Time) { l.rings, l.heard = true, now }
+func (l *Sampler) NoteRing(now time.Time) { l.rings, l.adviceAt = true, now }
 
 // Freed says that room appeared on the host: for a moment it may poll queues in
 // which work is said to lie, since the queue manager is told of the room later.

@@ -158,7 +158,7 @@ func TestHostsTurnAtOtherTimes(t *testing.T) {
 		seen[NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread).NextEpoch(epochZero)] = true
 	}
 	if len(seen) < 99 {
-		t.Errorf("100 hosts turn at %d moments", len(seen))
+		t.Errorf("100 hosts sample anew at %d moments", len(seen))
 	}
 }
 
@@ -166,17 +166,17 @@ func TestHostsTurnAtOtherTimes(t *testing.T) {
 // queue manager, whose clock is behind, none is old.
 func TestAdviceThatIsReadAtOnce(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
-	hear := func(said, now time.Duration) {
+	advise := func(said, now time.Duration) {
 		l.Advise(compute.Advice{At: epochZero.Add(said), Rings: true}, epochZero.Add(now))
 	}
 	const late = 2 * compute.RingsLast
-	hear(0, 0)
-	hear(time.Second, late)
-	hear(2*time.Second, late)
+	advise(0, 0)
+	advise(time.Second, late)
+	advise(2*time.Second, late)
 	if l.Rung(epochZero.Add(late)) {
 		t.Error("it was read late, and counts as new")
 	}
-	hear(-time.Hour, late+10*time.Second)
+	advise(-time.Hour, late+10*time.Second)
 	if !l.Rung(epochZero.Add(late + 10*time.Second)) {
 		t.Error("what another queue manager said counts as old")
 	}

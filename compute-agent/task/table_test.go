@@ -198,7 +198,7 @@ func restart(j remembered, d listed, word compute.CommandOp) string {
 	for _, a := range l.rules.Reconcile(tasks, machines, l.now) {
 		l.task, l.todo = a.Task, a.Actions
 	}
-	l.hear(word, j.given)
+	l.deliver(word, j.given)
 	for len(l.todo) > 0 {
 		next := l.todo[0]
 		l.todo = l.todo[1:]
@@ -225,8 +225,8 @@ func (l *life) step(e Event) {
 	l.todo = append(l.todo, more...)
 }
 
-// hear is the word that was found: a task's own, or a stranger's.
-func (l *life) hear(word compute.CommandOp, given bool) {
+// deliver is the word that was found: a task's own, or a stranger's.
+func (l *life) deliver(word compute.CommandOp, given bool) {
 	known := l.task.Instance != "" && l.task.Stage != Over && l.task.Holds(1, "c1")
 	switch {
 	case word == compute.CommandNone, word == compute.CommandFenced && l.task.Instance == "":

@@ -48,7 +48,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Now: c.Clock.now(),
 	}, conductor.Dependencies{
 		SyncCatalog:  entries.Sync,
-		CatalogHeard: func() time.Time { return c.Clock.shown(entries.Heard()) },
+		CatalogHeard: func() time.Time { return c.Clock.shown(entries.CaughtUpAt()) },
 		Starts:       starts{admin},
 		Wake:         func() { loop.Wake() },
 	})

@@ -23,7 +23,7 @@ func (c *Cell) Facts(ctx context.Context) (doctor.Facts, error) {
 	}
 	defer admin.Close()
 	f := doctor.Facts{Now: time.Now(), Bootstrap: c.Kafka.Brokers[0], Topics: c.Topics(), Plan: admin.Plan, Plans: admin.Plans}
-	if f.Cluster, err = admin.LookAtCluster(ctx); err != nil {
+	if f.Cluster, err = admin.DescribeCluster(ctx); err != nil {
 		return none, err
 	}
 	names, err := admin.CellTopics(ctx)
@@ -33,7 +33,7 @@ func (c *Cell) Facts(ctx context.Context) (doctor.Facts, error) {
 	for _, r := range doctor.Internals() {
 		names = append(names, r.Topic)
 	}
-	if f.Own, err = admin.LookAtTopics(ctx, names...); err != nil {
+	if f.Own, err = admin.DescribeTopics(ctx, names...); err != nil {
 		return none, err
 	}
 	if err := c.lists(ctx, &f); err != nil {
@@ -74,14 +74,14 @@ func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Fa
 	f.Groups = map[string]map[string]string{}
 	for _, q := range f.Queues {
 		if f.Groups[q.Group] == nil {
-			f.Groups[q.Group], err = patiently(ctx, func() (map[string]string, error) { return admin.LookAtShareGroup(ctx, q.Group) })
+			f.Groups[q.Group], err = patiently(ctx, func() (map[string]string, error) { return admin.DescribeShareGroup(ctx, q.Group) })
 			if err != nil {
 				return err
 			}
 		}
 	}
 	group := func(name string) (kafkaadmin.GroupFacts, error) {
-		return patiently(ctx, func() (kafkaadmin.GroupFacts, error) { return admin.LookAtGroup(ctx, name) })
+		return patiently(ctx, func() (kafkaadmin.GroupFacts, error) { return admin.DescribeGroup(ctx, name) })
 	}
 	if f.Conductor, err = group(c.Topics().ConductorGroup()); err != nil {
 		return err

@@ -59,7 +59,7 @@ func TestDaemonIsRestarted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	told, ended := make(chan hypervisor.Event, 100), make(chan error, 1)
 	go func() { ended <- d.Events(ctx, func(e hypervisor.Event) { told <- e }) }()
-	hear := func(id compute.InstanceID, power compute.PowerState, detail string) {
+	expect := func(id compute.InstanceID, power compute.PowerState, detail string) {
 		t.Helper()
 		for {
 			select {
@@ -74,7 +74,7 @@ func TestDaemonIsRestarted(t *testing.T) {
 	}
 	b.virsh("suspend", string(one))
 	b.virsh("resume", string(one))
-	hear(one, compute.PowerRunning, "") // it listens
+	expect(one, compute.PowerRunning, "") // it listens
 	before := b.qemus("")
 
 	b.stop()
@@ -95,7 +95,7 @@ func TestDaemonIsRestarted(t *testing.T) {
 	b.kill("guest=berth-" + string(other.Instance)) // nobody is there to notice
 	b.start(b.cmd.Path)
 
-	hear(other.Instance, compute.PowerStopped, "its QEMU is gone")
+	expect(other.Instance, compute.PowerStopped, "its QEMU is gone")
 	list, err := d.List(t.Context())
 	b.ok(err)
 	if len(list) != 2 || list[0].Power != compute.PowerRunning || list[1].Power != compute.PowerStopped {
@@ -105,7 +105,7 @@ func TestDaemonIsRestarted(t *testing.T) {
 		t.Errorf("before the restart there were %+v, now there are %+v", before, now)
 	}
 	b.virsh("destroy", string(one))
-	hear(one, compute.PowerStopped, "ended from outside (virsh destroy)")
+	expect(one, compute.PowerStopped, "ended from outside (virsh destroy)")
 	if list, _ := d.List(t.Context()); list[0].Power != compute.PowerStopped || !strings.Contains(list[0].Detail, "virsh destroy") {
 		t.Errorf("destroyed from outside, and List gives %+v", list[0])
 	}

@@ -47,7 +47,7 @@ func (d *Driver) inventory(ctx context.Context) (hypervisor.Inventory, error) {
 		for _, dom := range domains {
 			id := uuidOf(dom)
 			known[string(id)] = true
-			_, whose, err := d.look(c, dom)
+			_, whose, err := d.inspect(c, dom)
 			switch {
 			case err != nil:
 				return err

@@ -37,15 +37,15 @@ func (d *Driver) find(ctx context.Context, id compute.InstanceID) (found, owner,
 			return nil
 		}
 		if err == nil {
-			f, whose, err = d.look(c, dom)
+			f, whose, err = d.inspect(c, dom)
 		}
 		return err
 	})
 	return f, whose, err
 }
 
-// look says whose a domain is, and of ours what it does.
-func (d *Driver) look(c conn, dom libvirt.Domain) (f found, whose owner, err error) {
+// inspect says whose a domain is, and of ours what it does.
+func (d *Driver) inspect(c conn, dom libvirt.Domain) (f found, whose owner, err error) {
 	f.domain = dom
 	s, is_, err := d.read(c, dom)
 	if err != nil || !is_ {
@@ -70,7 +70,7 @@ func (d *Driver) ours(ctx context.Context) ([]found, error) {
 			return err
 		}
 		for _, dom := range domains {
-			f, whose, err := d.look(c, dom)
+			f, whose, err := d.inspect(c, dom)
 			if err != nil {
 				return err
 			}

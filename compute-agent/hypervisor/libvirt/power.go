@@ -46,8 +46,8 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	return d.cut(ctx, f)
 }
 
-// lookEvery is how often a guest that was asked to shut down is looked at.
-const lookEvery = 200 * time.Millisecond
+// pollEvery is how often it is checked whether a guest that was asked to shut down has.
+const pollEvery = 200 * time.Millisecond
 
 // pressEvery is how often the power button is pressed: a guest that boots does not hear
 // it, and one that shuts down does not mind.
@@ -70,7 +70,7 @@ func (d *Driver) press(ctx context.Context, f found, grace time.Duration) (bool,
 		return false, err
 	}
 	pressed := time.Now()
-	for hypervisor.Pause(waiting, lookEvery) {
+	for hypervisor.Pause(waiting, pollEvery) {
 		if now, whose, err := d.find(waiting, f.stamp.Instance); err == nil && (whose != ours || !now.active()) {
 			return true, nil
 		}

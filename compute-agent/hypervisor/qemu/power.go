@@ -45,8 +45,8 @@ func (d *Driver) stop(ctx context.Context, id compute.InstanceID, grace time.Dur
 	return d.quit(ctx, id)
 }
 
-// lookEvery is how often a guest that was asked to shut down is looked at.
-const lookEvery = 200 * time.Millisecond
+// pollEvery is how often it is checked whether a guest that was asked to shut down has.
+const pollEvery = 200 * time.Millisecond
 
 // pressEvery is how often the power button is pressed: a guest that boots does not hear
 // it, and one that shuts down does not mind.
@@ -61,7 +61,7 @@ func (d *Driver) press(ctx context.Context, id compute.InstanceID, grace time.Du
 		return false, ctx.Err() // it does not even answer: the plug, unless nobody waits any more
 	}
 	pressed := time.Now()
-	for hypervisor.Pause(waiting, lookEvery) {
+	for hypervisor.Pause(waiting, pollEvery) {
 		all, err := d.host.Processes()
 		if err == nil && len(of(all, d.dir(id))) == 0 || d.status(waiting, id) == "shutdown" {
 			return true, nil

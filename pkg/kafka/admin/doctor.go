@@ -39,8 +39,8 @@ type BrokerFacts struct {
 	Err      string            // why nothing is known of it
 }
 
-// LookAtCluster asks every broker.
-func (a *Admin) LookAtCluster(ctx context.Context) (ClusterFacts, error) {
+// DescribeCluster asks every broker.
+func (a *Admin) DescribeCluster(ctx context.Context) (ClusterFacts, error) {
 	const op = "look at the brokers"
 	meta, err := a.kadm.BrokerMetadata(ctx)
 	if err != nil {
@@ -138,8 +138,8 @@ type TopicFacts struct {
 	Settings   map[string]string
 }
 
-// LookAtTopics asks for topics; one that does not exist is not in the answer.
-func (a *Admin) LookAtTopics(ctx context.Context, topics ...string) (map[string]TopicFacts, error) {
+// DescribeTopics asks for topics; one that does not exist is not in the answer.
+func (a *Admin) DescribeTopics(ctx context.Context, topics ...string) (map[string]TopicFacts, error) {
 	const op = "look at topics"
 	facts := map[string]TopicFacts{}
 	topics = slices.Compact(slices.Sorted(slices.Values(topics))) // asked twice, Kafka answers once

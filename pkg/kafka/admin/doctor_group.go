@@ -21,9 +21,9 @@ type GroupFacts struct {
 	Lag     int64    // records that are not yet dealt with, over all partitions
 }
 
-// LookAtGroup asks for a consumer group. A group that nobody has ever joined has
+// DescribeGroup asks for a consumer group. A group that nobody has ever joined has
 // no members.
-func (a *Admin) LookAtGroup(ctx context.Context, group string) (GroupFacts, error) {
+func (a *Admin) DescribeGroup(ctx context.Context, group string) (GroupFacts, error) {
 	facts := GroupFacts{Name: group}
 	lags, err := a.kadm.Lag(ctx, group)
 	if err != nil {
@@ -46,8 +46,8 @@ func (a *Admin) LookAtGroup(ctx context.Context, group string) (GroupFacts, erro
 	return facts, nil
 }
 
-// LookAtShareGroup answers the settings of a share group.
-func (a *Admin) LookAtShareGroup(ctx context.Context, group string) (map[string]string, error) {
+// DescribeShareGroup answers the settings of a share group.
+func (a *Admin) DescribeShareGroup(ctx context.Context, group string) (map[string]string, error) {
 	const op = "look at a share group"
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	r := kmsg.NewDescribeConfigsRequestResource()
@@ -71,7 +71,7 @@ func (a *Admin) LookAtShareGroup(ctx context.Context, group string) (map[string]
 	return out, nil
 }
 
-// ShareGroupSettings are what LookAtShareGroup should find.
+// ShareGroupSettings are what DescribeShareGroup should find.
 func ShareGroupSettings() map[string]string {
 	return map[string]string{
 		"share.delivery.count.limit": deliveryLimit, "share.record.lock.duration.ms": lockMillis,

@@ -23,9 +23,9 @@ import (
 // hear all again: a person must choose. Until then the partition is set aside,
 // that one alone, and its inputs wait.
 //
-//	ready ─▶ doubted ─▶ aside ─▶ gained again
-//	  ▲         │         ╰ somebody wrote to its partition of instances: ResetPosition,
-//	  ╰─────────╯           or another owner
+//	ready ─▶ rechecked ─▶ aside ─▶ gained again
+//	  ▲          │          ╰ somebody wrote to its partition of instances: ResetPosition,
+//	  ╰──────────╯            or another owner
 //	    it does not lie there: a leader had only not caught up
 //
 // That a partition is aside for its position is written to instances: the topic may
@@ -35,17 +35,17 @@ import (
 // written, by its checksum: that is tried again now and then.
 
 const (
-	// strayWait is for how many heartbeats a position is left alone before it is
-	// looked at again.
-	strayWait = 6
-	// asideLook is after how many heartbeats it is looked whether something was
+	// recheckAfter is for how many heartbeats a position is left alone before it is
+	// checked again.
+	recheckAfter = 6
+	// asideCheck is after how many heartbeats it is checked whether something was
 	// written to the partition of instances.
-	asideLook = 10
+	asideCheck = 10
 	// asideTold is how often the log says that a partition is set aside.
 	asideTold = 10 * time.Minute
-	// spoiltAgain is after how long a partition is taken over again whose input could
+	// corruptRetry is after how long a partition is taken over again whose input could
 	// not be read.
-	spoiltAgain = 5 * time.Minute
+	corruptRetry = 5 * time.Minute
 )
 
 // Aside is a partition that no conductor decides about until its position is reset,
@@ -65,47 +65,47 @@ type asidePartition struct {
 	cancel context.CancelFunc
 }
 
-// doubted is what came of looking at a position again.
-type doubted struct {
-	of    *ownedPartition
-	topic int
-	stray *fetch.Astray
-	end   int64
-	err   error
+// rechecked is what came of checking a position again.
+type rechecked struct {
+	of     *ownedPartition
+	topic  int
+	beyond *fetch.BeyondEnd
+	end    int64
+	err    error
 }
 
-// spoil sets partitions aside whose next input cannot be read.
-func (r *loopRun) spoil() {
-	bad := r.inputs.spoilt
-	r.inputs.spoilt = nil
+// setCorruptAside sets partitions aside whose next input cannot be read.
+func (r *loopRun) setCorruptAside() {
+	bad := r.inputs.corrupt
+	r.inputs.corrupt = nil
 	for _, s := range bad {
 		if o := r.owned[s.Partition]; o != nil {
-			r.leave(o, &asidePartition{end: -1, again: spoiltAgain, told: true, Aside: Aside{
+			r.leave(o, &asidePartition{end: -1, again: corruptRetry, told: true, Aside: Aside{
 				Partition: o.id, Why: s.Error(),
 				Remedy: fmt.Sprintf("have another replica lead the partition, or restore its log: it is tried again every %s",
-					spoiltAgain),
+					corruptRetry),
 			}}, nil)
 		}
 	}
 }
 
-// doubt has positions looked at again that seem to lie behind the end of a topic.
-func (r *loopRun) doubt() {
-	strays := r.inputs.strays
-	r.inputs.strays = nil
-	for _, s := range strays {
-		d := doubted{of: r.owned[s.Partition], stray: s}
+// recheckPositions has positions checked again that seem to lie behind the end of a topic.
+func (r *loopRun) recheckPositions() {
+	beyondEnds := r.inputs.beyondEnds
+	r.inputs.beyondEnds = nil
+	for _, s := range beyondEnds {
+		d := rechecked{of: r.owned[s.Partition], beyond: s}
 		for topic := range r.inputs.sources {
-			if f := r.inputs.feeds[inputKey{topic, s.Partition}]; f != nil && f.stray == s {
+			if f := r.inputs.feeds[inputKey{topic, s.Partition}]; f != nil && f.beyond == s {
 				d.topic = topic
 			}
 		}
 		r.gains.Go(func() {
-			if d.err = pace.Sleep(r.ctx, strayWait*r.loop.opts.Heartbeat); d.err == nil {
+			if d.err = pace.Sleep(r.ctx, recheckAfter*r.loop.opts.Heartbeat); d.err == nil {
 				d.end, d.err = r.inputs.sources[d.topic].End(r.ctx, s.Partition)
 			}
 			select {
-			case r.doubted <- d:
+			case r.rechecked <- d:
 			case <-r.ctx.Done():
 			}
 		})
@@ -113,30 +113,30 @@ func (r *loopRun) doubt() {
 }
 
 // settle sets a partition aside, or lets it go on.
-func (r *loopRun) settle(d doubted) {
-	p := d.stray.Partition
+func (r *loopRun) settle(d rechecked) {
+	p := d.beyond.Partition
 	f := r.inputs.feeds[inputKey{d.topic, p}]
-	if r.owned[p] != d.of || f == nil || f.stray != d.stray {
+	if r.owned[p] != d.of || f == nil || f.beyond != d.beyond {
 		return // it was lost since
 	}
-	if d.stray.Parted && d.err == nil {
-		d.end = min(d.end, d.stray.End) // what has been written since is of another log
+	if d.beyond.Parted && d.err == nil {
+		d.end = min(d.end, d.beyond.End) // what has been written since is of another log
 	}
-	if d.err != nil || d.end >= d.stray.At || d.of.writing != nil {
-		f.stray = nil // it is fetched again, and so found out again
+	if d.err != nil || d.end >= d.beyond.At || d.of.writing != nil {
+		f.beyond = nil // it is fetched again, and so found out again
 		return
 	}
 	at := r.position(p)
 	at.at[d.topic] = d.end
 	at.reset++
 	at.aside = true
-	d.stray.End = d.end
-	r.setAside(d.of, d.of.epoch, at, d.stray)
+	d.beyond.End = d.end
+	r.setAside(d.of, d.of.epoch, at, d.beyond)
 }
 
 // setAside sets a partition aside for its position. at is what is written down:
 // where the topics ended when that was noticed.
-func (r *loopRun) setAside(o *ownedPartition, with producerEpoch, at position, why *fetch.Astray) {
+func (r *loopRun) setAside(o *ownedPartition, with producerEpoch, at position, why *fetch.BeyondEnd) {
 	a := &asidePartition{Aside: Aside{
 		Partition: o.id,
 		Why: fmt.Sprintf("an earlier conductor found its position behind the end of %s or %s",
@@ -223,7 +223,7 @@ func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []za
 			told = now
 			r.log.Error("a partition is set aside: "+a.Why, fields...)
 		}
-		if pace.Sleep(ctx, asideLook*r.loop.opts.Heartbeat) != nil {
+		if pace.Sleep(ctx, asideCheck*r.loop.opts.Heartbeat) != nil {
 			return
 		}
 		ends, err := r.writer.topic.Offsets(ctx, r.writer.topic.Current(), []int32{a.Partition}, fetch.Latest)

@@ -90,22 +90,22 @@ func TestPartitionIsSetAside(t *testing.T) {
 				astray(t, cfg)
 				brokertest.Put(t, cfg, cfg.Topics.Reports(), 1, "before")
 				f := feeding(t, cfg, "k0", "k1", "report0", "report1")
-				heard := newAsides()
-				a := loop(t, cfg, setAsideTold(heard), newLedger(t, "a"))
-				heard.await(t, 1)
+				asides := newAsides()
+				a := loop(t, cfg, setAsideTold(asides), newLedger(t, "a"))
+				asides.await(t, 1)
 				brokertest.Await(t, a.Ready(), "the loop is ready without it")
 				f.more(far+1, 2) // now the topic is longer than the position says
 				a.await(t, "apply 0 report0 6")
 				a.stop(t)
 
-				heard = newAsides()
-				b := loop(t, cfg, setAsideTold(heard), newLedger(t, "b"))
-				heard.await(t, 1)
+				asides = newAsides()
+				b := loop(t, cfg, setAsideTold(asides), newLedger(t, "b"))
+				asides.await(t, 1)
 				f.more(1, 2)
 				b.await(t, "apply 0 report0 7")
 
 				from, err := PositionOf(brokertest.Patient(t), cfg, 1)
-				if err != nil || !from.Aside || !from.Astray() {
+				if err != nil || !from.Aside || !from.BeyondEnd() {
 					t.Fatalf("%+v, %v", from, err)
 				}
 				to, err := from.Reset(ResetNoticed)
@@ -115,22 +115,22 @@ func TestPartitionIsSetAside(t *testing.T) {
 				if err := ResetPosition(brokertest.Patient(t), cfg, to); err != nil {
 					t.Fatal(err)
 				}
-				heard.await(t)
+				asides.await(t)
 				b.await(t, "apply 1 k1 7")
 				b.await(t, "apply 1 report1 7")
-				if healed, err := PositionOf(brokertest.Patient(t), cfg, 1); err != nil || healed.Astray() {
+				if healed, err := PositionOf(brokertest.Patient(t), cfg, 1); err != nil || healed.BeyondEnd() {
 					t.Errorf("%+v, %v", healed, err)
 				} else if _, err := healed.Reset(ResetEnd); compute.KindOf(err) != compute.KindConflict {
 					t.Errorf("what is right was reset: %v", err)
 				}
 				b.stop(t)
 				// What was said before the reset is true no more, for nobody.
-				heard = newAsides()
-				c := loop(t, cfg, setAsideTold(heard), newLedger(t, "c"))
+				asides = newAsides()
+				c := loop(t, cfg, setAsideTold(asides), newLedger(t, "c"))
 				brokertest.Await(t, c.Ready(), "the next is ready")
 				f.more(1, 2)
 				c.await(t, "apply 1 k1 8")
-				heard.await(t)
+				asides.await(t)
 			})
 		})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// together is the group's assignor: partition p of every topic goes to one
+// coPartitioned is the group's assignor: partition p of every topic goes to one
 // member, members have equally many, give or take one, and whoever has a
 // partition keeps it as far as that allows: restoring costs more than sharing.
 //
@@ -23,23 +23,23 @@ import (
 // Members say, too, which schema of records they read up to, and the one that shares
 // out tells all which one they may write: the newest that each of them reads. Both are
 // in user data, of which older versions say nothing and read nothing.
-type together struct {
+type coPartitioned struct {
 	has    func() []int32
 	reads  compute.Schema
 	agreed func(compute.Schema) // is told what this member may write
 }
 
-var _ kgo.GroupBalancer = together{}
+var _ kgo.GroupBalancer = coPartitioned{}
 
 // ProtocolName is what all members must have in common.
-func (together) ProtocolName() string { return "berth-together" }
+func (coPartitioned) ProtocolName() string { return "berth-together" }
 
 // IsCooperative is false: all members give everything up, for a moment, and
 // each goes on with what it gets back (see session.assigned).
-func (together) IsCooperative() bool { return false }
+func (coPartitioned) IsCooperative() bool { return false }
 
 // JoinGroupMetadata says what this member has.
-func (t together) JoinGroupMetadata(topics []string, _ map[string][]int32, generation int32) []byte {
+func (t coPartitioned) JoinGroupMetadata(topics []string, _ map[string][]int32, generation int32) []byte {
 	m := kmsg.NewConsumerMemberMetadata()
 	m.Version = 3
 	m.Topics, m.Generation, m.UserData = topics, generation, schemaSaid(readsWord, t.reads)
@@ -53,13 +53,13 @@ func (t together) JoinGroupMetadata(topics []string, _ map[string][]int32, gener
 }
 
 // ParseSyncAssignment reads what the leader made.
-func (t together) ParseSyncAssignment(b []byte) (map[string][]int32, error) {
+func (t coPartitioned) ParseSyncAssignment(b []byte) (map[string][]int32, error) {
 	t.agreed(agreedIn(b))
 	return kgo.ParseConsumerSyncAssignment(b)
 }
 
 // MemberBalancer is for the leader.
-func (t together) MemberBalancer(
+func (t coPartitioned) MemberBalancer(
 	members []kmsg.JoinGroupResponseMember) (kgo.GroupMemberBalancer, map[string]struct{}, error,
 ) {
 	b, err := kgo.NewConsumerBalancer(t, members)
@@ -68,7 +68,7 @@ func (t together) MemberBalancer(
 
 // Balance shares out as many partitions as every topic has; where one has more
 // there is nothing to go with them.
-func (together) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
+func (coPartitioned) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
 	claims, reads := make([]claim, len(b.Members())), make([]compute.Schema, len(b.Members()))
 	for i := range claims {
 		member, meta := b.MemberAt(i)

@@ -132,7 +132,7 @@ func TestPenRenewed(t *testing.T) {
 		if err := s.write(brokertest.Patient(t), one(had[0])); !errors.Is(err, kerr.InvalidProducerEpoch) {
 			t.Errorf("with the producer epoch before: %v", err)
 		}
-		if _, err := fencedWriterOf(t, cfg).take(brokertest.Patient(t), []int32{1}); err != nil {
+		if _, err := fencedWriterOf(t, cfg).takeOver(brokertest.Patient(t), []int32{1}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.HasSuffix(t.Name(), "kafka") { // kfake raises whatever epoch it is shown
@@ -166,7 +166,7 @@ func TestLoopRenewsItsPens(t *testing.T) {
 func epochsOf(t *testing.T, s *fencedWriter, partitions ...int32) map[int32]*entry {
 	t.Helper()
 	taken, err := retry.Do(brokertest.Patient(t), s.cfg.Log, "waiting for producer epochs", nil, func() (map[int32]*entry, error) {
-		return s.take(brokertest.Patient(t), partitions)
+		return s.takeOver(brokertest.Patient(t), partitions)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -244,21 +244,21 @@ func (s *fencedWriter) watch(ctx context.Context, giveUp context.CancelFunc, v f
 	}
 }
 
-// takeTimeout is how long taking one producer epoch may take: others need not wait for a
+// takeOverTimeout is how long taking one producer epoch may take: others need not wait for a
 // coordinator or a leader that does not answer, and it is tried again.
-const takeTimeout = 5 * time.Second
+const takeOverTimeout = 5 * time.Second
 
-// take takes the producer epochs of partitions and writes down that it did. What it answers
+// takeOver takes the producer epochs of partitions and writes down that it did. What it answers
 // is taken, and the offset of the takeover; an error is about the others.
-func (s *fencedWriter) take(ctx context.Context, partitions []int32) (map[int32]*entry, error) {
-	ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+func (s *fencedWriter) takeOver(ctx context.Context, partitions []int32) (map[int32]*entry, error) {
+	ctx, cancel := context.WithTimeout(ctx, takeOverTimeout)
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	taken, errs := map[int32]*entry{}, []error(nil)
 	for _, p := range partitions {
 		wg.Go(func() {
-			e, err := s.takeOne(ctx, p)
+			e, err := s.takeOverOne(ctx, p)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -272,7 +272,7 @@ func (s *fencedWriter) take(ctx context.Context, partitions []int32) (map[int32]
 	return taken, errors.Join(errs...)
 }
 
-func (s *fencedWriter) takeOne(ctx context.Context, p int32) (*entry, error) {
+func (s *fencedWriter) takeOverOne(ctx context.Context, p int32) (*entry, error) {
 	next, err := s.raise(ctx, p, noEpoch)
 	if err != nil {
 		return nil, err

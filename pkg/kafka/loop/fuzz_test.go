@@ -36,7 +36,7 @@ func FuzzCursor(f *testing.F) {
 // FuzzAssignor shares out partitions by what members say of themselves: every
 // partition goes to exactly one of them.
 func FuzzAssignor(f *testing.F) {
-	mine := together{has: func() []int32 { return []int32{1, 3} }, agreed: func(compute.Schema) {}}
+	mine := coPartitioned{has: func() []int32 { return []int32{1, 3} }, agreed: func(compute.Schema) {}}
 	good := mine.JoinGroupMetadata([]string{"a", "b"}, nil, 4)
 	f.Add(good, good, int32(4))
 	f.Add([]byte{0}, good, int32(0))

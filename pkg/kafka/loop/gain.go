@@ -118,7 +118,7 @@ func (r *loopRun) takeOver(ctx context.Context, partitions []int32) (map[int32]f
 	if err := r.group.current(ctx, r.ask); err != nil {
 		return nil, err
 	}
-	taken, some := r.writer.take(ctx, partitions)
+	taken, some := r.writer.takeOver(ctx, partitions)
 	if len(taken) == 0 {
 		return nil, some
 	}
@@ -306,8 +306,8 @@ func ids(of []*ownedPartition) []int32 {
 	return out
 }
 
-// take gives the handler what a gain found.
-func (r *loopRun) take(g gained) error {
+// applyGained gives the handler what a gain found.
+func (r *loopRun) applyGained(g gained) error {
 	if g.err != nil {
 		return g.err
 	}

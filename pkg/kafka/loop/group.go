@@ -51,17 +51,17 @@ const (
 // membership is this process in the consumer group. It reads nothing: which
 // partitions are whose is all that matters.
 type membership struct {
-	client *kgo.Client
-	group  string
-	topics [inputTopics]string
-	news   chan groupNews
-	lost   atomic.Bool   // newsLost is under way: nothing may be committed
-	has    atomic.Value  // []int32: what this process asks to keep
-	ended  chan struct{} // closed before leaving: nobody listens to news
-	broken chan error    // holds one: the group will never take this process
-	cancel context.CancelFunc
-	heard  atomic.Pointer[time.Time] // when what the group last answered was asked
-	agreed atomic.Uint32             // the schema that the last assignment lets this process write
+	client     *kgo.Client
+	group      string
+	topics     [inputTopics]string
+	news       chan groupNews
+	lost       atomic.Bool   // newsLost is under way: nothing may be committed
+	has        atomic.Value  // []int32: what this process asks to keep
+	ended      chan struct{} // closed before leaving: nobody listens to news
+	broken     chan error    // holds one: the group will never take this process
+	cancel     context.CancelFunc
+	answeredAt atomic.Pointer[time.Time] // when what the group last answered was asked
+	agreed     atomic.Uint32             // the schema that the last assignment lets this process write
 
 	trouble *kafka.GroupTrouble
 }
@@ -77,7 +77,7 @@ func join(cfg kafka.Config, opts Options, topics [inputTopics]string) (*membersh
 		kgo.WithHooks(m, m.trouble),
 		kgo.ConsumerGroup(opts.Group),
 		kgo.ConsumeTopics(topics[:]...),
-		kgo.Balancers(together{has: m.keeps, reads: opts.Reads, agreed: m.agree}),
+		kgo.Balancers(coPartitioned{has: m.keeps, reads: opts.Reads, agreed: m.agree}),
 		kgo.SessionTimeout(opts.SessionTimeout),
 		kgo.RebalanceTimeout(rebalanceTimeout(opts)),
 		kgo.HeartbeatInterval(opts.Heartbeat),
@@ -101,7 +101,7 @@ func join(cfg kafka.Config, opts Options, topics [inputTopics]string) (*membersh
 // assigned says which partitions are ours in both topics.
 func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
 	m.lost.Store(false)
-	m.hears(time.Now())
+	m.noteAnswer(time.Now())
 	m.trouble.Over()
 	n := groupNews{kind: newsAssigned, write: compute.Schema(m.agreed.Load())}
 	n.fence.member, n.fence.generation = cl.GroupMetadata()
@@ -125,18 +125,18 @@ func (m *membership) keeps() []int32 {
 // came in, so what is noted is when it went out.
 func (m *membership) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
 	if kmsg.Key(key) == kmsg.Heartbeat && e2e.Err() == nil {
-		m.hears(time.Now().Add(-e2e.DurationE2E()))
+		m.noteAnswer(time.Now().Add(-e2e.DurationE2E()))
 	}
 }
 
-func (m *membership) hears(at time.Time) { m.heard.Store(&at) }
+func (m *membership) noteAnswer(at time.Time) { m.answeredAt.Store(&at) }
 
 // silent says whether the group has not answered for so long that it may have
 // given the partitions to another process. Turns wait then: what they decided
 // would be refused, and nothing would come of it but work for the brokers.
 func (r *loopRun) silent(now time.Time) bool {
-	heard := r.group.heard.Load()
-	return heard != nil && now.Sub(*heard) >= r.loop.opts.SessionTimeout
+	answered := r.group.answeredAt.Load()
+	return answered != nil && now.Sub(*answered) >= r.loop.opts.SessionTimeout
 }
 
 // OnGroupManageError hears why the group does not work out; most of it passes.

@@ -43,18 +43,18 @@ type inputs struct {
 	most     int                             // records to hold before nothing more is fetched
 	patience func(wire.Record) time.Duration // of reports; nil: none has any
 
-	feeds    map[inputKey]*feed
-	parked   map[int32]bool // partitions of which nothing is taken
-	buffered int            // of the others
-	due      time.Time      // when what is buffered should be taken; zero: nothing is
-	unread   int64          // in the log, as brokers last said, and not read
-	turn     int            // where the next take begins, so that no partition is always last
-	views    [inputTopics]fetch.View
-	busy     map[int32]context.CancelCauseFunc // brokers with an open fetch
-	looking  bool                              // somebody asks who leads
-	fails    int                               // fetches that failed in a row
-	strays   []*fetch.Astray                   // positions that seem to lie behind an end, and nobody looks into
-	spoilt   []*fetch.Spoilt                   // batches that could not be read again and again
+	feeds      map[inputKey]*feed
+	parked     map[int32]bool // partitions of which nothing is taken
+	buffered   int            // of the others
+	due        time.Time      // when what is buffered should be taken; zero: nothing is
+	unread     int64          // in the log, as brokers last said, and not read
+	first      int            // the feed that next begins with, so that no partition is always last
+	views      [inputTopics]fetch.View
+	busy       map[int32]context.CancelCauseFunc // brokers with an open fetch
+	refreshing bool                              // a goroutine asks who leads
+	fails      int                               // fetches that failed in a row
+	beyondEnds []*fetch.BeyondEnd                // positions that seem to lie behind an end, and are not rechecked yet
+	corrupt    []*fetch.Corrupt                  // batches that could not be read again and again
 
 	answers chan inputAnswer
 	leaders chan inputLeaders
@@ -68,14 +68,14 @@ type inputKey struct {
 // feed is how far one partition of one topic has been read.
 type feed struct {
 	fetch.Cursor
-	buffer []wire.Record // read, and not taken yet
-	stray  *fetch.Astray // its position seems to lie behind the end: it is not fetched until that is known
-	spoilt int           // how often in a row what comes next could not be read
+	buffer  []wire.Record    // read, and not taken yet
+	beyond  *fetch.BeyondEnd // its position seems to lie behind the end: it is not fetched until that is known
+	corrupt int              // how often in a row what comes next could not be read
 }
 
-// spoiltTries is how often a batch is fetched that cannot be read: it may have been
-// spoilt on its way.
-const spoiltTries = 3
+// corruptTries is how often a batch is fetched that cannot be read: it may have been
+// corrupted on its way.
+const corruptTries = 3
 
 // position is the offset of the first record that was not taken: what a commit
 // of everything taken says.
@@ -179,19 +179,19 @@ func (in *inputs) at(p int32) (at [inputTopics]int64) {
 	return at
 }
 
-// astray says that a position of partition p seems to lie behind an end.
-func (in *inputs) astray(p int32) bool {
+// beyondEnd says that a position of partition p seems to lie behind an end.
+func (in *inputs) beyondEnd(p int32) bool {
 	for topic := range inputTopics {
-		if in.feeds[inputKey{topic, p}].stray != nil {
+		if in.feeds[inputKey{topic, p}].beyond != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// take hands out what was read, most records at most, and the partitions it is of. What does not all go is shared:
+// next hands out what was read, most records at most, and the partitions it is of. What does not all go is shared:
 // whoever floods one partition keeps no other out of a turn.
-func (in *inputs) take(most int) ([]wire.Record, map[int32]bool) {
+func (in *inputs) next(most int) ([]wire.Record, map[int32]bool) {
 	if in.buffered == 0 {
 		return nil, nil
 	}
@@ -211,7 +211,7 @@ func (in *inputs) take(most int) ([]wire.Record, map[int32]bool) {
 	records, of := make([]wire.Record, 0, min(most, in.buffered)), map[int32]bool{}
 	for _, share := range []int{max(1, most/full), most} { // a share for each, and then what is left
 		for i := range keys {
-			k := keys[(i+in.turn)%len(keys)]
+			k := keys[(i+in.first)%len(keys)]
 			if some := in.feeds[k].shift(min(share, most-len(records))); len(some) > 0 {
 				records = append(records, some...)
 				of[k.partition] = true
@@ -219,7 +219,7 @@ func (in *inputs) take(most int) ([]wire.Record, map[int32]bool) {
 		}
 	}
 	in.buffered -= len(records)
-	in.turn++
+	in.first++
 	in.rest()
 	return records, of
 }
@@ -265,7 +265,7 @@ func (in *inputs) dispatch(ctx context.Context) {
 	fetches := map[int32]*inputFetch{}
 	for k, f := range in.feeds {
 		broker := in.views[k.topic].Leaders[k.partition].Broker
-		if f.Lost || f.stray != nil || in.busy[broker] != nil || in.parked[k.partition] && len(f.buffer) >= in.most {
+		if f.Lost || f.beyond != nil || in.busy[broker] != nil || in.parked[k.partition] && len(f.buffer) >= in.most {
 			continue
 		}
 		plan := fetches[broker]
@@ -332,21 +332,21 @@ func (in *inputs) receive(ctx context.Context, a inputAnswer) error {
 		}
 	}
 	if trouble != nil {
-		return in.look(ctx, trouble)
+		return in.refreshLeaders(ctx, trouble)
 	}
 	in.fails = 0
 	in.sources[requests].Outage.Fine()
-	in.doubt(ctx)
+	in.verifyLeaders(ctx)
 	return nil
 }
 
-// doubt asks now and then whether those who answer still lead.
-func (in *inputs) doubt(ctx context.Context) {
+// verifyLeaders asks now and then whether the brokers that answer still lead.
+func (in *inputs) verifyLeaders(ctx context.Context) {
 	now := time.Now()
-	if in.looking || !in.sources[requests].VerifyDue(now) && !in.sources[reports].VerifyDue(now) {
+	if in.refreshing || !in.sources[requests].VerifyDue(now) && !in.sources[reports].VerifyDue(now) {
 		return
 	}
-	in.looking = true
+	in.refreshing = true
 	go func() {
 		var l inputLeaders
 		for topic, s := range in.sources {
@@ -366,23 +366,23 @@ func (in *inputs) put(topic int, part fetch.Part) error {
 	if f == nil || f.Next != part.From {
 		return nil // it was removed, or even added again, since
 	}
-	if errors.As(part.Err, &f.stray) {
-		in.strays = append(in.strays, f.stray)
+	if errors.As(part.Err, &f.beyond) {
+		in.beyondEnds = append(in.beyondEnds, f.beyond)
 		return nil
 	}
-	var bad *fetch.Spoilt
+	var bad *fetch.Corrupt
 	if errors.As(part.Err, &bad) {
-		f.Forsake(part)
-		if f.spoilt++; f.spoilt >= spoiltTries {
-			in.spoilt = append(in.spoilt, bad)
+		f.MarkLost(part)
+		if f.corrupt++; f.corrupt >= corruptTries {
+			in.corrupt = append(in.corrupt, bad)
 		}
 		return bad // which passes, for others
 	}
 	if part.Err != nil {
-		f.Forsake(part)
+		f.MarkLost(part)
 		return part.Err
 	}
-	f.spoilt = 0
+	f.corrupt = 0
 	if part.Skipped {
 		in.log.Warn("inputs were removed before they were read", zap.String("topic", in.sources[topic].Topic),
 			zap.Int32("partition", part.Partition), zap.Int64("from", part.From), zap.Int64("to", part.Next))
@@ -404,9 +404,9 @@ func (in *inputs) lost(k inputKey) {
 	}
 }
 
-// look asks who leads, because of an error that will pass; other errors it
+// refreshLeaders asks who leads, because of an error that will pass; other errors it
 // returns.
-func (in *inputs) look(ctx context.Context, why error) error {
+func (in *inputs) refreshLeaders(ctx context.Context, why error) error {
 	if kafka.IsFatal(why) {
 		return kafka.Classify("read inputs", why)
 	}
@@ -414,10 +414,10 @@ func (in *inputs) look(ctx context.Context, why error) error {
 	if in.fails >= pace.LogAfter {
 		in.sources[requests].Outage.Failed(why)
 	}
-	if in.looking {
+	if in.refreshing {
 		return nil
 	}
-	in.looking = true
+	in.refreshing = true
 	wait := min(pace.MostWait, pace.Backoff(in.fails))
 	go func() {
 		var l inputLeaders
@@ -438,11 +438,11 @@ func (in *inputs) refresh(ctx context.Context) (views [inputTopics]fetch.View, e
 	return views, nil
 }
 
-// follow takes news of who leads, and asks again if there is none.
-func (in *inputs) follow(ctx context.Context, l inputLeaders) error {
-	in.looking = false
+// setLeaders takes news of who leads, and asks again if there is none.
+func (in *inputs) setLeaders(ctx context.Context, l inputLeaders) error {
+	in.refreshing = false
 	if l.err != nil {
-		return in.look(ctx, l.err)
+		return in.refreshLeaders(ctx, l.err)
 	}
 	in.views = l.views
 	for _, f := range in.feeds {
@@ -453,12 +453,12 @@ func (in *inputs) follow(ctx context.Context, l inputLeaders) error {
 
 // drain waits for the goroutines, which end because their context has.
 func (in *inputs) drain() {
-	for len(in.busy) > 0 || in.looking {
+	for len(in.busy) > 0 || in.refreshing {
 		select {
 		case a := <-in.answers:
 			delete(in.busy, a.fetch.broker)
 		case <-in.leaders:
-			in.looking = false
+			in.refreshing = false
 		}
 	}
 }

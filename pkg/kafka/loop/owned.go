@@ -20,8 +20,8 @@ func (r *loopRun) lostGeneration() {
 	r.group.client.ForceRebalance()
 }
 
-// hear acts on what the group says, and lets it go on.
-func (r *loopRun) hear(n groupNews) error {
+// handleGroupNews acts on what the group says, and lets it go on.
+func (r *loopRun) handleGroupNews(n groupNews) error {
 	defer close(n.done)
 	switch n.kind {
 	case newsRevoked:

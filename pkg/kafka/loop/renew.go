@@ -41,7 +41,7 @@ func (r *loopRun) renew(now time.Time) {
 		r.renewing = true
 		id, old := o.id, o.epoch
 		r.gains.Go(func() {
-			ctx, cancel := context.WithTimeout(r.ctx, takeTimeout)
+			ctx, cancel := context.WithTimeout(r.ctx, takeOverTimeout)
 			defer cancel()
 			next, err := r.writer.raise(ctx, id, old)
 			r.raised <- raised{o, next, err}

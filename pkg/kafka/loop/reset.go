@@ -35,8 +35,8 @@ type InputPosition struct {
 	At, Begins, End int64 // At is -1 if nothing was ever decided
 }
 
-// Astray says whether a conductor cannot go on from there.
-func (p Position) Astray() bool {
+// BeyondEnd says whether a conductor cannot go on from there.
+func (p Position) BeyondEnd() bool {
 	for _, in := range p.Inputs {
 		if in.At > in.End {
 			return true
@@ -159,7 +159,7 @@ func loggedPosition(ctx context.Context, cfg kafka.Config, p int32) (position, e
 
 // Reset is what a position becomes.
 func (p Position) Reset(to ResetTo) (Position, error) {
-	if !p.Astray() {
+	if !p.BeyondEnd() {
 		return p, compute.Conflict("partition", strconv.Itoa(int(p.Partition)),
 			"has a position that conductors can go on from", "leave it as it is")
 	}
@@ -206,7 +206,7 @@ func ResetPosition(ctx context.Context, cfg kafka.Config, to Position) error {
 		most: DefaultTurnBytes, client: client, topic: topic,
 	}
 	with, err := retry.Do(ctx, cfg.Log, "waiting for the right to write to instances", nil, func() (producerEpoch, error) {
-		ctx, cancel := context.WithTimeout(ctx, takeTimeout)
+		ctx, cancel := context.WithTimeout(ctx, takeOverTimeout)
 		defer cancel()
 		return s.raise(ctx, to.Partition, noEpoch)
 	})

@@ -43,7 +43,7 @@ type loopRun struct {
 	wrote     chan wrote
 	undone    map[int32]int // times in a row, by partition
 	aside     map[int32]*asidePartition
-	doubted   chan doubted         // positions that were looked at again
+	rechecked chan rechecked       // positions that were checked again
 	marked    chan *asidePartition // that it is set aside is written down
 	freed     chan *asidePartition // set aside, and somebody wrote to instances
 	renewing  bool                 // one at a time
@@ -98,7 +98,7 @@ func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*fetch.Source, to
 		writer: &fencedWriter{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
 		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), raised: make(chan raised, 1), suspended: true,
 		wrote: make(chan wrote), undone: map[int32]int{},
-		aside: map[int32]*asidePartition{}, doubted: make(chan doubted),
+		aside: map[int32]*asidePartition{}, rechecked: make(chan rechecked),
 		freed: make(chan *asidePartition), marked: make(chan *asidePartition),
 	}
 }
@@ -124,10 +124,10 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 		case <-stop:
 			return nil
 		case n := <-r.group.news:
-			err = r.hear(n)
+			err = r.handleGroupNews(n)
 		case err = <-r.group.broken:
 		case g := <-r.found:
-			err = r.take(g)
+			err = r.applyGained(g)
 		case n := <-r.raised:
 			err = r.renewed(n)
 		case w := <-r.wrote:
@@ -137,18 +137,18 @@ func (r *loopRun) work(stop <-chan struct{}) error {
 			r.committed(c)
 		case a := <-r.inputs.answers:
 			err = r.inputs.receive(r.ctx, a)
-			r.doubt()
-			r.spoil()
+			r.recheckPositions()
+			r.setCorruptAside()
 		case l := <-r.inputs.leaders:
-			err = r.inputs.follow(r.ctx, l)
-		case d := <-r.doubted:
+			err = r.inputs.setLeaders(r.ctx, l)
+		case d := <-r.rechecked:
 			r.settle(d)
 		case a := <-r.marked:
 			r.toldAside(a)
 		case a := <-r.freed:
 			r.free(a)
-		case a := <-r.timers.heard:
-			r.timers.hear(a)
+		case a := <-r.timers.answers:
+			r.timers.answered(a)
 		case <-r.outbox.news:
 			r.collect()
 		case <-r.loop.wake:
@@ -241,7 +241,7 @@ func (r *loopRun) wrapUp() {
 			r.collect()
 			continue
 		case n := <-r.group.news:
-			if r.hear(n) == nil {
+			if r.handleGroupNews(n) == nil {
 				continue
 			}
 		case <-enough.C:

@@ -15,7 +15,7 @@ import (
 )
 
 // older is how the version before members said what they read takes part in the group.
-type older struct{ together }
+type older struct{ coPartitioned }
 
 func (o older) JoinGroupMetadata(topics []string, _ map[string][]int32, generation int32) []byte {
 	m := kmsg.NewConsumerMemberMetadata()
@@ -35,7 +35,7 @@ func (o older) MemberBalancer(
 }
 
 func (o older) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.IntoSyncAssignment {
-	return o.together.Balance(b, topics).(agreedPlan).BalancePlan
+	return o.coPartitioned.Balance(b, topics).(agreedPlan).BalancePlan
 }
 
 // What is agreed upon is what every member reads, whoever of them shares out, and older
@@ -46,9 +46,9 @@ func TestSchemaIsAgreedUpon(t *testing.T) {
 	const old = 0
 	member := func(reads compute.Schema, agreed *compute.Schema) kgo.GroupBalancer {
 		if reads == old {
-			return older{together{has: has}}
+			return older{coPartitioned{has: has}}
 		}
-		return together{has: has, reads: reads, agreed: func(n compute.Schema) { *agreed = n }}
+		return coPartitioned{has: has, reads: reads, agreed: func(n compute.Schema) { *agreed = n }}
 	}
 	for name, c := range map[string]struct {
 		members []compute.Schema // what each reads; the first shares out

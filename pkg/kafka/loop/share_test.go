@@ -34,7 +34,7 @@ func TestAFloodedPartitionLeavesRoom(t *testing.T) {
 		for p := range int32(partitions) {
 			put(reports, p, 1)
 		}
-		recs, of := in.take(most)
+		recs, of := in.next(most)
 		if len(recs) != most || len(of) != partitions {
 			t.Fatalf("turn %d: %d records of partitions %v", turn, len(recs), of)
 		}

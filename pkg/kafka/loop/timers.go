@@ -15,14 +15,14 @@ import (
 // What was in the log by then has so been heard first. Each leader is asked by
 // itself: one that does not answer holds up what it leads, and nothing else.
 type timers struct {
-	in    *inputs
-	gap   time.Duration
-	wake  time.Time            // when the handler's next timer is due; zero: none
-	asked time.Time            // when the last question began
-	open  map[int32]*timerEnds // partitions of which not all is answered
-	ends  map[int32]*timerEnds // partitions that have an answer and are not there yet
-	away  int                  // questions that are not answered
-	heard chan timerAnswer
+	in      *inputs
+	gap     time.Duration
+	wake    time.Time            // when the handler's next timer is due; zero: none
+	asked   time.Time            // when the last question began
+	open    map[int32]*timerEnds // partitions of which not all is answered
+	ends    map[int32]*timerEnds // partitions that have an answer and are not there yet
+	away    int                  // questions that are not answered
+	answers chan timerAnswer
 }
 
 // timerEnds is where the inputs of a partition ended at a time.
@@ -44,7 +44,7 @@ type timerAnswer struct {
 
 func newTimers(in *inputs, gap time.Duration) *timers {
 	return &timers{
-		in: in, gap: gap, open: map[int32]*timerEnds{}, ends: map[int32]*timerEnds{}, heard: make(chan timerAnswer),
+		in: in, gap: gap, open: map[int32]*timerEnds{}, ends: map[int32]*timerEnds{}, answers: make(chan timerAnswer),
 	}
 }
 
@@ -91,14 +91,14 @@ func (t *timers) question(ctx context.Context, a timerAnswer) {
 	}
 	go func() {
 		a.ends, a.err = s.Offsets(ctx, v, partitions, fetch.Latest)
-		t.heard <- a
+		t.answers <- a
 	}()
 }
 
-// hear takes an answer. Without one the question is asked again in its time;
+// answered takes an answer. Without one the question is asked again in its time;
 // the partitions' own fetches find out what is wrong. An end before the position
 // is no answer: there is nothing that this position is behind.
-func (t *timers) hear(a timerAnswer) {
+func (t *timers) answered(a timerAnswer) {
 	t.away--
 	for _, e := range a.of {
 		p := e.partition
@@ -121,7 +121,7 @@ func (t *timers) hear(a timerAnswer) {
 func (t *timers) reached() map[int32]time.Time {
 	var until map[int32]time.Time
 	for p, e := range t.ends {
-		if t.in.parked[p] || t.in.astray(p) {
+		if t.in.parked[p] || t.in.beyondEnd(p) {
 			continue
 		}
 		at := t.in.at(p)
@@ -152,6 +152,6 @@ func (t *timers) lose(p int32) {
 // drain waits for the goroutines, which end because their context has.
 func (t *timers) drain() {
 	for ; t.away > 0; t.away-- {
-		<-t.heard
+		<-t.answers
 	}
 }

@@ -90,10 +90,10 @@ func TestNoTimersBehindAWrongPosition(t *testing.T) {
 			}
 			res.Wake = in.Now
 		}
-		heard := newAsides()
-		l.startWith(t, Options{Group: "g", SetAside: heard.set})
+		asides := newAsides()
+		l.startWith(t, Options{Group: "g", SetAside: asides.set})
 		defer l.end(t)
-		heard.await(t, 1)
+		asides.await(t, 1)
 		l.await(t, "timers 0")
 	})
 }

@@ -45,14 +45,14 @@ func (r *loopRun) anyReady() bool {
 func (r *loopRun) turn() error {
 	select {
 	case n := <-r.group.news:
-		return r.hear(n) // a partition that is lost goes before anything is decided
+		return r.handleGroupNews(n) // a partition that is lost goes before anything is decided
 	default:
 	}
 	in := wire.Turn{Now: time.Now(), Sent: r.outbox.takeSent()}
 	var touched map[int32]bool
 	r.woken = false
 	if r.inputsDue(in.Now) {
-		in.Records, touched = r.inputs.take(r.most)
+		in.Records, touched = r.inputs.next(r.most)
 		in.TimersUntil = r.timers.reached()
 		r.timers.fired(in.TimersUntil)
 	}

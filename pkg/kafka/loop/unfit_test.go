@@ -17,24 +17,24 @@ import (
 func TestHandlerThatCannotDecide(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
 		f := feeding(t, cfg, "k0", "k1")
-		heard, old := newAsides(), newLedger(t, "old")
+		asides, old := newAsides(), newLedger(t, "old")
 		old.unfit = map[int32]*compute.Error{1: {Message: "it is of a later version", Remedy: "upgrade"}}
-		a := loop(t, cfg, Options{SetAside: heard.set}, old)
-		heard.await(t, 1)
+		a := loop(t, cfg, Options{SetAside: asides.set}, old)
+		asides.await(t, 1)
 		brokertest.Await(t, a.Ready(), "the loop is ready without it")
 		f.more(3, 2)
 		a.await(t, "apply 0 k0 3")
-		heard.mu.Lock()
-		if why := heard.now[0]; why.Why != "it is of a later version" || why.Remedy != "upgrade" {
+		asides.mu.Lock()
+		if why := asides.now[0]; why.Why != "it is of a later version" || why.Remedy != "upgrade" {
 			t.Errorf("set aside: %+v", why)
 		}
-		heard.mu.Unlock()
+		asides.mu.Unlock()
 		// Whoever wrote what it cannot read has taken that back.
 		old.mu.Lock()
 		old.unfit = nil
 		old.mu.Unlock()
 		brokertest.Put(t, cfg, cfg.Topics.Instances(), 1, "7")
-		heard.await(t)
+		asides.await(t)
 		a.await(t, "apply 1 k1 3")
 		a.stop(t)
 	})

@@ -29,7 +29,7 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, time.Second},
-		{"reading", func(*testing.T, *reading) {}, fetch.DoubtEvery + DefaultWait + time.Second},
+		{"reading", func(*testing.T, *reading) {}, fetch.VerifyEvery + DefaultWait + time.Second},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

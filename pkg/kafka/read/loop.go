@@ -19,22 +19,22 @@ import (
 // open fetch and the question of who leads have one of their own, and answer
 // over channels.
 type readLoop struct {
-	r       *Reader
-	src     *fetch.Source
-	at      fetch.Cursors
-	targets []target        // who waits for the reader to get where
-	unasked []chan struct{} // who waits for the ends as they are after now
-	asking  bool            // somebody asks for the ends
-	view    fetch.View      // what fetches go by
-	busy    map[int32]bool  // brokers with an open fetch
-	looking bool            // somebody asks who leads
-	fails   int             // fetches that failed in a row
-	sawEnd  bool            // the last batch that was handed over said End
-	began   time.Time       // when the last fetch was
-	told    bool            // some batch has said End: before, nobody is told of any
+	r          *Reader
+	src        *fetch.Source
+	at         fetch.Cursors
+	targets    []target        // who waits for the reader to get where
+	unasked    []chan struct{} // who waits for the ends as they are after now
+	askingEnds bool            // somebody asks for the ends
+	view       fetch.View      // what fetches go by
+	busy       map[int32]bool  // brokers with an open fetch
+	refreshing bool            // somebody asks who leads
+	fails      int             // fetches that failed in a row
+	sawEnd     bool            // the last batch that was handed over said End
+	began      time.Time       // when the last fetch was
+	told       bool            // some batch has said End: before, nobody is told of any
 
 	answers chan fetch.Fetched
-	views   chan looked
+	views   chan leaderView
 	ends    chan target
 }
 
@@ -45,8 +45,8 @@ type target struct {
 	err  error // the ends cannot be known
 }
 
-// looked is the answer to who leads.
-type looked struct {
+// leaderView is the answer to who leads.
+type leaderView struct {
 	view fetch.View
 	err  error
 }
@@ -54,7 +54,7 @@ type looked struct {
 func newReadLoop(r *Reader, src *fetch.Source, at fetch.Cursors) *readLoop {
 	return &readLoop{
 		r: r, src: src, at: at, view: src.Current(), busy: map[int32]bool{},
-		answers: make(chan fetch.Fetched), views: make(chan looked), ends: make(chan target),
+		answers: make(chan fetch.Fetched), views: make(chan leaderView), ends: make(chan target),
 	}
 }
 
@@ -76,9 +76,9 @@ func (l *readLoop) run(ctx context.Context) error {
 		case <-pace.C:
 		case done := <-l.r.syncs:
 			l.unasked = append(l.unasked, done)
-			l.ask(ctx)
+			l.askEnds(ctx)
 		case t := <-l.ends:
-			l.asking = false
+			l.askingEnds = false
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -87,14 +87,14 @@ func (l *readLoop) run(ctx context.Context) error {
 			}
 			l.targets = append(l.targets, t)
 			l.settle()
-			l.ask(ctx)
+			l.askEnds(ctx)
 		case f := <-l.answers:
 			delete(l.busy, f.Fetch.Broker)
-			if err := l.take(ctx, f); err != nil {
+			if err := l.deliver(ctx, f); err != nil {
 				return err
 			}
 		case v := <-l.views:
-			if err := l.follow(ctx, v); err != nil {
+			if err := l.setLeaders(ctx, v); err != nil {
 				return err
 			}
 		}
@@ -103,26 +103,26 @@ func (l *readLoop) run(ctx context.Context) error {
 
 // drain waits for the goroutines of the loop, which end because ctx has.
 func (l *readLoop) drain() {
-	for len(l.busy) > 0 || l.looking || l.asking {
+	for len(l.busy) > 0 || l.refreshing || l.askingEnds {
 		select {
 		case f := <-l.answers:
 			delete(l.busy, f.Fetch.Broker)
 		case <-l.views:
-			l.looking = false
+			l.refreshing = false
 		case <-l.ends:
-			l.asking = false
+			l.askingEnds = false
 		}
 	}
 }
 
-// ask asks for the ends on behalf of all who wait for that. Who comes while it
+// askEnds asks for the ends on behalf of all who wait for that. Who comes while it
 // is under way waits for the next: these ends may be older than his call.
-func (l *readLoop) ask(ctx context.Context) {
-	if l.asking || len(l.unasked) == 0 {
+func (l *readLoop) askEnds(ctx context.Context) {
+	if l.askingEnds || len(l.unasked) == 0 {
 		return
 	}
 	t := target{done: l.unasked}
-	l.asking, l.unasked = true, nil
+	l.askingEnds, l.unasked = true, nil
 	go func() {
 		t.ends, t.err = l.src.Persist(ctx, fetch.Latest)
 		l.ends <- t
@@ -185,20 +185,20 @@ func (l *readLoop) aloneIn(f fetch.Request) bool {
 	return false
 }
 
-// take hands over what a fetch brought.
-func (l *readLoop) take(ctx context.Context, f fetch.Fetched) error {
+// deliver hands over what a fetch brought.
+func (l *readLoop) deliver(ctx context.Context, f fetch.Fetched) error {
 	if f.Err != nil {
 		for p := range f.Fetch.From {
 			l.at[p].Lost = true
 		}
-		return l.look(ctx, f.Err)
+		return l.refreshLeaders(ctx, f.Err)
 	}
 	var records []wire.Record
 	var trouble error
 	slices.SortFunc(f.Parts, func(a, b fetch.Part) int { return int(a.Partition - b.Partition) })
 	for _, part := range f.Parts {
 		if part.Err != nil {
-			l.at[part.Partition].Forsake(part)
+			l.at[part.Partition].MarkLost(part)
 			if trouble == nil || kafka.IsFatal(part.Err) {
 				trouble = part.Err
 			}
@@ -214,32 +214,32 @@ func (l *readLoop) take(ctx context.Context, f fetch.Fetched) error {
 		}
 		c := l.at[part.Partition]
 		if c.Advance(part); c.End == c.Next && !part.Skipped {
-			c.Heard = f.Said()
+			c.CaughtUpAt = f.Said()
 		}
 		records = append(records, part.Records...)
 	}
 	l.handle(records)
 	if trouble != nil {
-		return l.look(ctx, trouble)
+		return l.refreshLeaders(ctx, trouble)
 	}
 	l.fails = 0
 	l.src.Outage.Fine()
-	l.doubt(ctx)
+	l.verifyLeaders(ctx)
 	return nil
 }
 
-// doubt asks now and then whether those who answer still lead.
-func (l *readLoop) doubt(ctx context.Context) {
-	if l.looking || !l.src.VerifyDue(time.Now()) {
+// verifyLeaders asks now and then whether the brokers that answer still lead.
+func (l *readLoop) verifyLeaders(ctx context.Context) {
+	if l.refreshing || !l.src.VerifyDue(time.Now()) {
 		return
 	}
-	l.looking = true
+	l.refreshing = true
 	go func() {
 		err := l.src.VerifyLeaders(ctx)
 		if !kafka.IsFatal(err) {
 			err = nil // nobody says otherwise
 		}
-		l.views <- looked{l.src.Current(), err}
+		l.views <- leaderView{l.src.Current(), err}
 	}()
 }
 
@@ -249,8 +249,8 @@ func (l *readLoop) handle(records []wire.Record) {
 		l.r.opts.Handle(Batch{Records: records, End: end})
 	}
 	l.sawEnd = end
-	if heard := l.at.Heard(); !heard.IsZero() {
-		l.r.heard.Store(int64(heard.Sub(l.r.made)))
+	if at := l.at.CaughtUpAt(); !at.IsZero() {
+		l.r.caughtUpAt.Store(int64(at.Sub(l.r.made)))
 	}
 	l.r.reads.took(len(records), end)
 	l.told = l.told || end
@@ -271,9 +271,9 @@ func (l *readLoop) settle() {
 	})
 }
 
-// look asks who leads, because of an error that will pass; other errors it
+// refreshLeaders asks who leads, because of an error that will pass; other errors it
 // returns.
-func (l *readLoop) look(ctx context.Context, why error) error {
+func (l *readLoop) refreshLeaders(ctx context.Context, why error) error {
 	if kafka.IsFatal(why) {
 		return kafka.Classify("read "+l.src.Topic, why)
 	}
@@ -282,30 +282,30 @@ func (l *readLoop) look(ctx context.Context, why error) error {
 	if l.fails >= pace.LogAfter {
 		l.src.Outage.Failed(why)
 	}
-	if l.looking {
+	if l.refreshing {
 		return nil
 	}
-	l.looking = true
+	l.refreshing = true
 	wait := min(pace.MostWait, pace.Backoff(l.fails))
 	go func() {
 		if err := pace.Sleep(ctx, wait); err != nil {
-			l.views <- looked{err: err}
+			l.views <- leaderView{err: err}
 			return
 		}
 		v, err := l.src.Refresh(ctx)
-		l.views <- looked{v, err}
+		l.views <- leaderView{v, err}
 	}()
 	return nil
 }
 
-// follow takes news of who leads, and asks again if there is none.
-func (l *readLoop) follow(ctx context.Context, v looked) error {
-	l.looking = false
+// setLeaders takes news of who leads, and asks again if there is none.
+func (l *readLoop) setLeaders(ctx context.Context, v leaderView) error {
+	l.refreshing = false
 	if v.err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return l.look(ctx, v.err)
+		return l.refreshLeaders(ctx, v.err)
 	}
 	l.view = v.view
 	for _, c := range l.at {

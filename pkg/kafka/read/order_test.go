@@ -39,7 +39,7 @@ func TestReaderHandsOverInOrderFromTwoLeaders(t *testing.T) {
 			n := rapid.IntRange(0, len(open)-1).Draw(rt, "who answers")
 			from := open[n]
 			open = append(open[:n], open[n+1:]...)
-			if err := l.take(t.Context(), answerOf(from, rapid.Int64Range(from, end).Draw(rt, "up to"), end)); err != nil {
+			if err := l.deliver(t.Context(), answerOf(from, rapid.Int64Range(from, end).Draw(rt, "up to"), end)); err != nil {
 				rt.Fatal(err)
 			}
 		}

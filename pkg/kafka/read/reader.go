@@ -94,15 +94,15 @@ const DefaultWait = 5 * time.Second
 // that no longer exists: Run ends with an error of KindConflict, and only a
 // new reader with an empty table helps.
 type Reader struct {
-	cfg    kafka.Config
-	opts   Options
-	ready  chan struct{}
-	ended  chan struct{}      // closed when Run returns
-	syncs  chan chan struct{} // calls of Sync; closed when answered
-	heard  atomic.Int64       // see Heard; in nanoseconds since made
-	made   time.Time
-	reads  *readerMetrics
-	shared *SharedFetch // whose connections it uses; nil: its own
+	cfg        kafka.Config
+	opts       Options
+	ready      chan struct{}
+	ended      chan struct{}      // closed when Run returns
+	syncs      chan chan struct{} // calls of Sync; closed when answered
+	caughtUpAt atomic.Int64       // see CaughtUpAt; in nanoseconds since made
+	made       time.Time
+	reads      *readerMetrics
+	shared     *SharedFetch // whose connections it uses; nil: its own
 }
 
 // NewReader makes a reader; Run starts it.
@@ -130,10 +130,10 @@ func (r *Reader) Run(ctx context.Context) error {
 	}
 	defer leave()
 	defer r.reads.show()()
-	look := r.cfg.OutageReporter(readOf(r.cfg.Topics, r.opts.Topic))
-	defer look.Fine()
+	outage := r.cfg.OutageReporter(readOf(r.cfg.Topics, r.opts.Topic))
+	defer outage.Fine()
 	src := &fetch.Source{
-		Client: client, Topic: r.opts.Topic, Only: r.opts.Partitions, Log: r.cfg.Log, Outage: look,
+		Client: client, Topic: r.opts.Topic, Only: r.opts.Partitions, Log: r.cfg.Log, Outage: outage,
 		Patient: r.opts.Pace > 0, Takeovers: r.opts.Takeovers,
 	}
 	if r.shared != nil {
@@ -205,14 +205,14 @@ func (r *Reader) begin(ctx context.Context, src *fetch.Source, ends map[int32]in
 	return at, nil
 }
 
-// Heard is a time up to which the receiver knows all that was said in every
+// CaughtUpAt is a time up to which the receiver knows all that was said in every
 // partition, as far as the brokers knew that answered: a leader that is cut off
 // from the others does not know that it leads no more, for half a minute at most,
 // and Sync would ask them too. Of what waits behind an open transaction a Committed
 // reader knows nothing. It is zero if there is none. Where brokers answer, it is
 // MaxWait ago at most while nothing is said, and twice that where something is.
-func (r *Reader) Heard() time.Time {
-	if n := r.heard.Load(); n > 0 {
+func (r *Reader) CaughtUpAt() time.Time {
+	if n := r.caughtUpAt.Load(); n > 0 {
 		return r.made.Add(time.Duration(n))
 	}
 	return time.Time{}

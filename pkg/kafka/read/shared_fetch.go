@@ -30,14 +30,14 @@ type SharedFetch struct {
 
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	users   int
-	client  *kgo.Client              // asks who leads
-	shared  *kafka.Direct            // carries the open fetch
-	aside   map[string]*kafka.Direct // by topic: for its reader, when it cannot wait until the open fetch ends
-	brokers map[int32]*brokerFetch
-	open    map[*fetch.Source]bool // topics of readers that run
-	inquiry *inquiry               // others may join it; nil: none
+	mu          sync.Mutex
+	users       int
+	client      *kgo.Client              // asks who leads
+	shared      *kafka.Direct            // carries the open fetch
+	aside       map[string]*kafka.Direct // by topic: for its reader, when it cannot wait until the open fetch ends
+	brokers     map[int32]*brokerFetch
+	open        map[*fetch.Source]bool // topics of readers that run
+	leaderCheck *leaderCheck           // others may join it; nil: none
 }
 
 // brokerFetch is the fetch that goes to one broker, again and again.

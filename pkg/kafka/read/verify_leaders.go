@@ -16,15 +16,15 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// inquiry is one question to brokers that do not lead, for all readers of a shared fetch.
-type inquiry struct {
+// leaderCheck is one question to brokers that do not lead, for all readers of a shared fetch.
+type leaderCheck struct {
 	of   map[*fetch.Source]bool // whose readers wait for the answer
 	done chan struct{}
 	errs map[*fetch.Source]error // once done
 }
 
-// gatherQuestions is how long an inquiry waits for other readers to join it: those that
-// start together doubt within the same moment.
+// gatherQuestions is how long a leader check waits for other readers to join it: those that
+// start together verify their leaders within the same moment.
 const gatherQuestions = 10 * time.Millisecond
 
 // VerifyLeaders asks brokers that do not lead what they know of a reader's topic. The question
@@ -35,11 +35,11 @@ func (j *SharedFetch) VerifyLeaders(ctx context.Context, s *fetch.Source) error 
 		return nil // nobody else could know
 	}
 	j.mu.Lock()
-	q := j.inquiry
+	q := j.leaderCheck
 	if q == nil {
-		q = &inquiry{of: map[*fetch.Source]bool{}, done: make(chan struct{}), errs: map[*fetch.Source]error{}}
-		j.inquiry = q
-		j.running.Go(func() { j.inquire(q) })
+		q = &leaderCheck{of: map[*fetch.Source]bool{}, done: make(chan struct{}), errs: map[*fetch.Source]error{}}
+		j.leaderCheck = q
+		j.running.Go(func() { j.checkLeaders(q) })
 	}
 	q.of[s] = true
 	j.mu.Unlock()
@@ -63,11 +63,11 @@ func (j *SharedFetch) opened(s *fetch.Source) (left func()) {
 	}
 }
 
-func (j *SharedFetch) inquire(q *inquiry) {
+func (j *SharedFetch) checkLeaders(q *leaderCheck) {
 	defer close(q.done)
 	_ = pace.Sleep(context.Background(), gatherQuestions) // nothing ends it
 	j.mu.Lock()
-	j.inquiry = nil
+	j.leaderCheck = nil
 	all := maps.Clone(j.open)
 	maps.Copy(all, q.of)
 	j.mu.Unlock()
@@ -77,8 +77,8 @@ func (j *SharedFetch) inquire(q *inquiry) {
 			views[s] = v
 		}
 	}
-	for broker, of := range witnesses(views) {
-		for s, err := range j.witness(broker, of) {
+	for broker, of := range nonLeaders(views) {
+		for s, err := range j.askNonLeader(broker, of) {
 			if q.errs[s] == nil {
 				q.errs[s] = err
 			}
@@ -86,10 +86,10 @@ func (j *SharedFetch) inquire(q *inquiry) {
 	}
 }
 
-// witnesses says which brokers to ask about which topics, so that some broker is asked
+// nonLeaders says which brokers to ask about which topics, so that some broker is asked
 // about each partition that does not lead it: all topics of the broker that leads the
 // fewest, and those that it leads of another.
-func witnesses(views map[*fetch.Source]fetch.View) map[int32][]*fetch.Source {
+func nonLeaders(views map[*fetch.Source]fetch.View) map[int32][]*fetch.Source {
 	led, alive := map[int32][]*fetch.Source{}, map[int32]bool{}
 	for s, v := range views {
 		for _, b := range v.Brokers {
@@ -114,8 +114,8 @@ func witnesses(views map[*fetch.Source]fetch.View) map[int32][]*fetch.Source {
 	return asked
 }
 
-// witness asks one broker, and answers why each of the topics is not as it was known.
-func (j *SharedFetch) witness(broker int32, of []*fetch.Source) map[*fetch.Source]error {
+// askNonLeader asks one broker, and answers why each of the topics is not as it was known.
+func (j *SharedFetch) askNonLeader(broker int32, of []*fetch.Source) map[*fetch.Source]error {
 	ctx, cancel := context.WithTimeout(context.Background(), pace.AskTimeout)
 	defer cancel()
 	var topics []string
@@ -137,7 +137,7 @@ func (j *SharedFetch) witness(broker int32, of []*fetch.Source) map[*fetch.Sourc
 		if len(own.Topics) == 0 {
 			errs[s] = kerr.UnknownServerError
 		} else if errs[s] = kerr.ErrorForCode(own.Topics[0].ErrorCode); errs[s] == nil {
-			_, errs[s] = s.Take(&own, asked)
+			_, errs[s] = s.Learn(&own, asked)
 		}
 	}
 	return errs

@@ -116,27 +116,27 @@ func TestReaderKnowsUpToWhenItHasHeard(t *testing.T) {
 		}
 		const wait = 2 * time.Second
 		r := read(t, cfg, Options{Topic: cfg.Topics.Requests(), Partitions: []int32{0}, MaxWait: wait})
-		if !r.Heard().IsZero() {
+		if !r.CaughtUpAt().IsZero() {
 			t.Error("it has heard something before it began")
 		}
 		brokertest.Await(t, r.Ready(), "the reader is ready")
 		time.Sleep(10 * wait)
-		if age := time.Since(r.Heard()); age > wait {
+		if age := time.Since(r.CaughtUpAt()); age > wait {
 			t.Errorf("nothing heard for %s", age)
 		}
 		cut := time.Now()
 		hold.set(true)
 		time.Sleep(10 * wait)
-		if late := r.Heard().Sub(cut); late > 0 {
+		if late := r.CaughtUpAt().Sub(cut); late > 0 {
 			t.Errorf("heard of what was said %s after it was cut off", late)
 		}
 		hold.set(false)
 		synctest.Wait()
-		if late := r.Heard().Sub(cut); late > wait {
+		if late := r.CaughtUpAt().Sub(cut); late > wait {
 			t.Errorf("an answer that was held up counts as of %s after the cut", late)
 		}
 		time.Sleep(10 * wait)
-		if age := time.Since(r.Heard()); age > wait {
+		if age := time.Since(r.CaughtUpAt()); age > wait {
 			t.Errorf("nothing heard for %s, and nothing holds it up", age)
 		}
 		r.stop()

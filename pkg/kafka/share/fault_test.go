@@ -147,7 +147,7 @@ func TestNothingAcquiredIsLost(t *testing.T) {
 	rt.Partitions = append(rt.Partitions, rp)
 	resp.Topics = append(resp.Topics, rt)
 	var r wire.Pulled
-	l.take(&r, resp, refs)
+	l.handleResponse(&r, resp, refs)
 	if r.Err != nil || r.Record != nil || l.fails != 1 || !p.places.known["b"].suspect || p.places.known["a"].suspect {
 		t.Errorf("after an error of one queue: %+v, %d fails", r, l.fails)
 	}

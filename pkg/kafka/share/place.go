@@ -109,8 +109,8 @@ func (p *places) unsure(queues []wire.QueueRef, now time.Time) []compute.QueueNa
 	return slices.Compact(names)
 }
 
-// doubt makes the next call of place ask about queues.
-func (p *places) doubt(queues []wire.QueueRef) {
+// markSuspect makes the next call of place ask about queues.
+func (p *places) markSuspect(queues []wire.QueueRef) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range queues {

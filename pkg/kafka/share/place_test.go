@@ -92,7 +92,7 @@ func TestPlaceAnswersFromMemory(t *testing.T) {
 		if n := tap.Count(metadata); n != 1 {
 			t.Errorf("asked %d times", n)
 		}
-		p.places.doubt(qs[:1])
+		p.places.markSuspect(qs[:1])
 		if _, err := p.Place(brokertest.Patient(t), qs); err != nil || tap.Count(metadata) != 2 {
 			t.Errorf("after trouble asked %d times: %v", tap.Count(metadata)-1, err)
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// take looks at each queue's part of an answer: there may be a record of one
+// handleResponse takes each queue's part of an answer: there may be a record of one
 // and an error of another.
-func (s *session) take(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[topicUUID]wire.QueueRef) {
+func (s *session) handleResponse(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[topicUUID]wire.QueueRef) {
 	var troubled []wire.QueueRef
 	for i := range resp.Topics {
 		t := &resp.Topics[i]
@@ -47,7 +47,7 @@ func (s *session) take(r *wire.Pulled, resp *kmsg.ShareFetchResponse, refs map[t
 	if s.fails == 0 {
 		s.outage.Fine()
 	}
-	s.p.places.doubt(troubled)
+	s.p.places.markSuspect(troubled)
 }
 
 // refusal says whether a broker refuses a queue. News of it are logged: what

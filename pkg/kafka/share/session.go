@@ -161,7 +161,7 @@ func (s *session) fetch(ctx context.Context, o order) wire.Pulled {
 	if resp, r.Err = s.sendFetch(ctx, topicsOf(refs), o.wait); r.Err != nil {
 		return r
 	}
-	s.take(&r, resp, refs)
+	s.handleResponse(&r, resp, refs)
 	return r
 }
 
@@ -193,7 +193,7 @@ func (s *session) lose(ctx context.Context, err error) error {
 		return pullerEnded("pull work")
 	}
 	s.p.counts.sessions.Add(1)
-	s.p.places.doubt(s.queues)
+	s.p.places.markSuspect(s.queues)
 	s.fails++
 	if s.fails >= pace.LogAfter {
 		s.outage.Failed(err)

@@ -150,7 +150,7 @@ func (r *Reporter) topic(name string) *fetch.Source {
 	}
 	if m, asked := r.cfg.Known.About(name, time.Time{}); m != nil {
 		s = &fetch.Source{Topic: name, Log: r.cfg.Log}
-		if _, err := s.Take(m, asked); err != nil {
+		if _, err := s.Learn(m, asked); err != nil {
 			s = nil
 		}
 	}

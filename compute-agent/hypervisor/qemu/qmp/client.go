@@ -22,8 +22,8 @@ type Client struct {
 	conn  net.Conn
 	lines *bufio.Scanner
 	last  int
-	// Heard is told of events that come before an answer; nil: they are dropped.
-	Heard func(Event)
+	// OnEvent is told of events that come before an answer; nil: they are dropped.
+	OnEvent func(Event)
 }
 
 // Dial connects and shakes hands. Another client on the socket, or a QEMU that
@@ -94,8 +94,8 @@ func (c *Client) Do(ctx context.Context, command string, arguments, result any) 
 			switch {
 			case err != nil:
 				return err
-			case m.Event != "" && c.Heard != nil:
-				c.Heard(Event{m.Event, m.Data})
+			case m.Event != "" && c.OnEvent != nil:
+				c.OnEvent(Event{m.Event, m.Data})
 			case m.ID != id: // an event, or the answer to something that was given up
 			case m.Error != nil:
 				return &Error{Command: command, Class: m.Error.Class, Desc: m.Error.Desc}

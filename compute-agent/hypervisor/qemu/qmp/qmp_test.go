@@ -62,7 +62,7 @@ func TestAnswersAmongEvents(t *testing.T) {
 	}
 	defer c.Close()
 	var heard []string
-	c.Heard = func(e Event) { heard = append(heard, e.Name+string(e.Data)) }
+	c.OnEvent = func(e Event) { heard = append(heard, e.Name+string(e.Data)) }
 	var got struct{ Status string }
 	if err := c.Do(t.Context(), "query-status", nil, &got); err != nil || got.Status != "running" {
 		t.Errorf("query-status answers %+v, %v", got, err)

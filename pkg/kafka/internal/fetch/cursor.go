@@ -10,12 +10,12 @@ import (
 
 // Cursor is how far one partition has been read.
 type Cursor struct {
-	Next  int64     // the offset to fetch next: everything below has been handled
-	End   int64     // where the partition ended when it was last fetched; -1: not known yet
-	Lost  bool      // not fetched until it is known who leads it
-	Alone bool      // fetched by itself next: see advance
-	Heard time.Time // up to when all that was said is known; zero: never
-	wrote term      // of the leader that wrote what lies just before next
+	Next       int64     // the offset to fetch next: everything below has been handled
+	End        int64     // where the partition ended when it was last fetched; -1: not known yet
+	Lost       bool      // not fetched until it is known who leads it
+	Alone      bool      // fetched by itself next: see advance
+	CaughtUpAt time.Time // up to when all that was said is known; zero: never
+	wrote      term      // of the leader that wrote what lies just before next
 }
 
 // term is a leader's epoch. The zero value is one that is not known.
@@ -40,9 +40,9 @@ func (t term) number() int32 {
 	return t.epoch
 }
 
-// Forsake leaves a partition alone until it is known who leads it, after an answer
+// MarkLost stops fetching a partition until it is known who leads it, after an answer
 // that says what is wrong.
-func (c *Cursor) Forsake(f Part) {
+func (c *Cursor) MarkLost(f Part) {
 	if c.Lost = true; f.unsure {
 		c.wrote = term{} // or it would be asked in vain for ever
 	}
@@ -64,13 +64,13 @@ func (c Cursors) AtEnd() bool {
 	return true
 }
 
-// Heard is up to when all that was said in every partition is known.
-func (c Cursors) Heard() (oldest time.Time) {
+// CaughtUpAt is up to when all that was said in every partition is known.
+func (c Cursors) CaughtUpAt() (oldest time.Time) {
 	for _, p := range c {
-		if oldest.IsZero() || p.Heard.Before(oldest) {
-			oldest = p.Heard
+		if oldest.IsZero() || p.CaughtUpAt.Before(oldest) {
+			oldest = p.CaughtUpAt
 		}
-		if p.Heard.IsZero() {
+		if p.CaughtUpAt.IsZero() {
 			break
 		}
 	}

@@ -70,10 +70,10 @@ func TestCursorsKnowWhoWrote(t *testing.T) {
 		}
 	}
 	at := Cursor{wrote: five}
-	if at.Forsake(Part{Err: kerr.NotLeaderForPartition}); !at.Lost || at.wrote != five {
+	if at.MarkLost(Part{Err: kerr.NotLeaderForPartition}); !at.Lost || at.wrote != five {
 		t.Errorf("an error that passes: %+v", at)
 	}
-	if at.Forsake(Part{Err: kerr.OffsetNotAvailable, unsure: true}); at.wrote != (term{}) {
+	if at.MarkLost(Part{Err: kerr.OffsetNotAvailable, unsure: true}); at.wrote != (term{}) {
 		t.Errorf("a leader that cannot say: %+v", at)
 	}
 }

@@ -137,9 +137,9 @@ func (s *Source) Place(ctx context.Context, v View, part Part) Part {
 	case part.From < first[part.Partition]:
 		part.Next, part.Skipped, part.Err = first[part.Partition], true, nil
 	case part.diverged:
-		part.Err = s.lost(ctx, v, &Astray{s.Topic, part.Partition, part.From, part.End, true})
+		part.Err = s.lost(ctx, v, &BeyondEnd{s.Topic, part.Partition, part.From, part.End, true})
 	case part.From > last[part.Partition]:
-		part.Err = s.lost(ctx, v, &Astray{s.Topic, part.Partition, part.From, last[part.Partition], false})
+		part.Err = s.lost(ctx, v, &BeyondEnd{s.Topic, part.Partition, part.From, last[part.Partition], false})
 	default: // a moment's disagreement, or a leader that knows of no such epoch
 		part.Err, part.unsure = kerr.OffsetNotAvailable, true
 	}
@@ -147,7 +147,7 @@ func (s *Source) Place(ctx context.Context, v View, part Part) Part {
 }
 
 // lost is the error of a partition whose leader has lost records, if it is the leader.
-func (s *Source) lost(ctx context.Context, v View, why *Astray) error {
+func (s *Source) lost(ctx context.Context, v View, why *BeyondEnd) error {
 	if err := s.VerifyLeaders(ctx); err != nil {
 		return err
 	}
@@ -159,16 +159,16 @@ func (s *Source) lost(ctx context.Context, v View, why *Astray) error {
 	return lost
 }
 
-// Astray is a position that lies behind the end of its topic: the records before
+// BeyondEnd is a position that lies behind the end of its topic: the records before
 // it are gone, and what is written next would be passed over.
-type Astray struct {
+type BeyondEnd struct {
 	Topic     string
 	Partition int32
 	At, End   int64
 	Parted    bool // the log has grown beyond the position since; it is another one from end on
 }
 
-func (a *Astray) Error() string {
+func (a *BeyondEnd) Error() string {
 	if a.Parted {
 		return fmt.Sprintf("partition %d was read up to offset %d, and is another log from %d on", a.Partition, a.At, a.End)
 	}
@@ -263,21 +263,21 @@ func (s *Source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 	if read.Err != nil && part.Next == from {
 		part.Err = &compute.Error{
 			Op: "read " + s.Topic, Kind: compute.KindInternal, Message: "a record batch cannot be read",
-			Cause: &Spoilt{s.Topic, p.Partition, from, read.Err},
+			Cause: &Corrupt{s.Topic, p.Partition, from, read.Err},
 		}
 	}
 	return part
 }
 
-// Spoilt is a batch that is not what was written: what that was, another replica may have.
-type Spoilt struct {
+// Corrupt is a batch that is not what was written: what that was, another replica may have.
+type Corrupt struct {
 	topic     string
 	Partition int32
 	at        int64
 	why       error
 }
 
-func (s *Spoilt) Error() string {
+func (s *Corrupt) Error() string {
 	return fmt.Sprintf("offset %d of %s, partition %d, cannot be read: %v", s.at, s.topic, s.Partition, s.why)
 }
 

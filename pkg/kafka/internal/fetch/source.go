@@ -102,7 +102,7 @@ func (s *Source) broker(id int32) kmsg.Requestor {
 // Open waits until the topic exists and is led.
 func (s *Source) Open(ctx context.Context) error {
 	if m, asked := s.Known.About(s.Topic, time.Now().Add(-kafka.KnownFor)); m != nil {
-		if _, err := s.Take(m, asked); err == nil {
+		if _, err := s.Learn(m, asked); err == nil {
 			return nil
 		}
 	}
@@ -118,16 +118,16 @@ func (s *Source) Open(ctx context.Context) error {
 func (s *Source) Persist(ctx context.Context, what int64) (map[int32]int64, error) {
 	return retry.Do(ctx, s.Log.With(zap.String("topic", s.Topic)), "waiting for the ends of a topic", s.Outage, func() (map[int32]int64, error) {
 		v := s.Current()
-		doubted := make(chan error, 1)
+		verified := make(chan error, 1)
 		go func() {
 			if what == Earliest && s.Shared != nil { // one of the past is as good: what is gone since is skipped
-				doubted <- nil
+				verified <- nil
 				return
 			}
-			doubted <- s.VerifyLeaders(ctx)
+			verified <- s.VerifyLeaders(ctx)
 		}()
 		offsets, err := s.Offsets(ctx, v, slices.Collect(maps.Keys(v.Leaders)), what)
-		if err = errors.Join(err, <-doubted); err == nil && !maps.Equal(v.Leaders, s.Current().Leaders) {
+		if err = errors.Join(err, <-verified); err == nil && !maps.Equal(v.Leaders, s.Current().Leaders) {
 			return nil, ErrMoved
 		}
 		if err != nil {
@@ -177,15 +177,15 @@ func (s *Source) askAll(ctx context.Context, whom kmsg.Requestor, leaderless boo
 	if err != nil {
 		return View{}, err
 	}
-	return s.takeAll(m, time.Now(), leaderless)
+	return s.learn(m, time.Now(), leaderless)
 }
 
-// Take follows an answer about this topic alone.
-func (s *Source) Take(m *kmsg.MetadataResponse, asked time.Time) (View, error) {
-	return s.takeAll(m, asked, false)
+// Learn follows an answer about this topic alone.
+func (s *Source) Learn(m *kmsg.MetadataResponse, asked time.Time) (View, error) {
+	return s.learn(m, asked, false)
 }
 
-func (s *Source) takeAll(m *kmsg.MetadataResponse, asked time.Time, leaderless bool) (View, error) {
+func (s *Source) learn(m *kmsg.MetadataResponse, asked time.Time, leaderless bool) (View, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next, err := s.view.follow(m, s.Only, leaderless)
@@ -200,15 +200,15 @@ func (s *Source) takeAll(m *kmsg.MetadataResponse, asked time.Time, leaderless b
 	return next, nil
 }
 
-// DoubtEvery is how often a leader that answers is doubted. A broker that is cut
+// VerifyEvery is how often it is asked elsewhere whether a leader that answers still leads. A broker that is cut
 // off from the others does not know that another leads, and goes on answering.
-const DoubtEvery = kafka.KnownFor
+const VerifyEvery = kafka.KnownFor
 
 // VerifyDue says that nobody was asked for long, and counts as asking.
 func (s *Source) VerifyDue(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.view.Brokers) < 2 || now.Sub(s.asked) < DoubtEvery {
+	if len(s.view.Brokers) < 2 || now.Sub(s.asked) < VerifyEvery {
 		return false
 	}
 	s.asked = now
@@ -222,7 +222,7 @@ func (s *Source) VerifyLeaders(ctx context.Context) error {
 		return s.Shared.VerifyLeaders(ctx, s)
 	}
 	v := s.Current()
-	for _, broker := range v.witnesses() {
+	for _, broker := range v.nonLeaders() {
 		if _, err := s.Ask(ctx, s.broker(broker)); err != nil {
 			return err
 		}
@@ -230,9 +230,9 @@ func (s *Source) VerifyLeaders(ctx context.Context) error {
 	return nil
 }
 
-// witnesses are brokers to ask so that each partition's is not its leader: one,
+// nonLeaders are brokers to ask so that each partition's is not its leader: one,
 // and a second if the first leads something.
-func (v View) witnesses() []int32 {
+func (v View) nonLeaders() []int32 {
 	if len(v.Brokers) < 2 {
 		return nil
 	}
@@ -376,7 +376,7 @@ func (s *Source) End(ctx context.Context, p int32) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		for _, broker := range v.witnesses() {
+		for _, broker := range v.nonLeaders() {
 			other, err := s.viewOf(ctx, s.broker(broker), p)
 			if err != nil {
 				return 0, err

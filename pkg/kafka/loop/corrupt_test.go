@@ -25,32 +25,32 @@ func TestSpoiltInputSetsItsPartitionAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.loop.effects = effectsOf(c.Cfg)
-		var spoilt atomic.Bool
+		var corrupt atomic.Bool
 		c.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
 			c.KeepControl()
-			if req := k.(*kmsg.FetchRequest); spoilt.Load() && c.CurrentNode() == lone {
+			if req := k.(*kmsg.FetchRequest); corrupt.Load() && c.CurrentNode() == lone {
 				return spoiltAnswer(req), nil, true
 			}
 			return nil, nil, false
 		})
-		heard := newAsides()
-		h.loop.startWith(t, Options{Group: "g", SetAside: heard.set})
+		asides := newAsides()
+		h.loop.startWith(t, Options{Group: "g", SetAside: asides.set})
 		defer h.loop.end(t)
 		h.both(t)
-		spoilt.Store(true)
+		corrupt.Store(true)
 		h.send(t, 1) // ends the fetch that is open
-		heard.await(t, 1)
-		heard.mu.Lock()
-		if why := heard.now[0]; !strings.Contains(why.Why, "cannot be read") || why.Remedy == "" {
+		asides.await(t, 1)
+		asides.mu.Lock()
+		if why := asides.now[0]; !strings.Contains(why.Why, "cannot be read") || why.Remedy == "" {
 			t.Errorf("set aside: %+v", why)
 		}
-		heard.mu.Unlock()
+		asides.mu.Unlock()
 		h.send(t, 1)
 		h.send(t, 0)
 		h.done(t, 0)
-		spoilt.Store(false)
-		brokertest.Passes(spoiltAgain + time.Second)
-		heard.await(t)
+		corrupt.Store(false)
+		brokertest.Passes(corruptRetry + time.Second)
+		asides.await(t)
 		h.done(t, 1)
 		if n := h.loop.gains[0]; n != 1 {
 			t.Errorf("the other partition was gained %d times", n)
