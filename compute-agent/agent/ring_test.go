@@ -71,7 +71,7 @@ func rungStory(t *testing.T, tell func(c *cell, dir string)) {
 	t.Helper()
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.start(dir, fake.Options{}, nil)
-		c.rest(20 * time.Second) // what it drew before it heard of the queue manager is over
+		c.rest(20 * time.Second) // what it sampled before it knew of the queue manager is over
 		c.mu.Lock()
 		c.opens = nil
 		c.mu.Unlock()

@@ -30,7 +30,7 @@ func TestShortPoll(t *testing.T) {
 			}
 		}
 		tell(0, time.Time{})
-		pass(30 * time.Second) // what was drawn before is over
+		pass(30 * time.Second) // what was sampled before is over
 		waits()
 		tell(1<<30, time.Now())
 		pass(fetch.ShortPoll / 2)

@@ -57,9 +57,9 @@ func TestTheExample(t *testing.T) {
 	all := []compute.QueueName{"large", "large.pci-yes", "medium", "medium.pci-yes", "tiny", "tiny.pci-yes"}
 	waits := func(held ...compute.Resources) []compute.QueueName {
 		room := Terms{}.Offer(inv, nil, nil).Room(amounts(held...)...)
-		lots := NewSampler("h", compute.Spread)
-		lots.List(Accepted(Traits(inv.Traits), queues))
-		plan := Plan(room, []Session{{Candidates: lots.Sample(room, Used(inv.Totals, room.Free()), epochZero)}}, 4)
+		sampler := NewSampler("h", compute.Spread)
+		sampler.List(Accepted(Traits(inv.Traits), queues))
+		plan := Plan(room, []Session{{Candidates: sampler.Sample(room, Used(inv.Totals, room.Free()), epochZero)}}, 4)
 		return listed(plan[0].Listed)
 	}
 	tinyPCI := compute.Resources{compute.MemoryMB: 1 << 10, "CUSTOM_PCI": 1}
@@ -96,8 +96,8 @@ func TestTraitsDecideToo(t *testing.T) {
 	}
 }
 
-// draws is Wait with room for everything.
-func (l *Sampler) draws(queues []compute.Queue, used float64, now time.Time) []Candidate {
+// sampleAll is Sample with room for everything.
+func (l *Sampler) sampleAll(queues []compute.Queue, used float64, now time.Time) []Candidate {
 	room := Room{free: compute.Resources{}}
 	for _, q := range queues {
 		room.free = room.free.Max(q.Resources)
@@ -139,7 +139,7 @@ func TestAboutEightWait(t *testing.T) {
 		for h := range c.hosts {
 			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Advise(advice(c.queues, c.hosts, c.depth), epochZero)
-			sum += len(l.draws(many(c.queues), 0.5, epochZero.Add(time.Second)))
+			sum += len(l.sampleAll(many(c.queues), 0.5, epochZero.Add(time.Second)))
 		}
 		if avg := sum / c.queues; avg < c.min || avg > c.max {
 			t.Errorf("%d hosts, depth %d: %d wait on average, want %d to %d", c.hosts, c.depth, avg, c.min, c.max)
@@ -162,7 +162,7 @@ func TestAsManyWaitAsAreWanted(t *testing.T) {
 		for h := range c.hosts {
 			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Advise(told, epochZero)
-			sum += len(l.draws(many(c.queues), 0.5, epochZero.Add(time.Second)))
+			sum += len(l.sampleAll(many(c.queues), 0.5, epochZero.Add(time.Second)))
 		}
 		if avg := sum / c.queues; avg < c.min || avg > c.max {
 			t.Errorf("%+v: %d wait on average", c, avg)
@@ -170,7 +170,7 @@ func TestAsManyWaitAsAreWanted(t *testing.T) {
 	}
 }
 
-// The lots rotate: over an hour every host waits on every queue now and then,
+// Samples are renewed: over an hour every host waits on every queue now and then,
 // and none on a queue all the time.
 func TestSamplesRotate(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
@@ -178,7 +178,7 @@ func TestSamplesRotate(t *testing.T) {
 	for i := range 240 {
 		now := epochZero.Add(time.Duration(i) * 15 * time.Second)
 		l.Advise(advice(10, 32, 0), now)
-		for _, c := range l.draws(many(10), 0.5, now) {
+		for _, c := range l.sampleAll(many(10), 0.5, now) {
 			times[c.Queue]++
 		}
 	}
@@ -194,7 +194,7 @@ func TestWeighersTilt(t *testing.T) {
 		for h := range 400 {
 			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), w)
 			l.Advise(advice(20, 100, 0), epochZero)
-			n += len(l.draws(many(20), used, epochZero))
+			n += len(l.sampleAll(many(20), used, epochZero))
 		}
 		return n
 	}
@@ -211,18 +211,18 @@ func TestWeighersTilt(t *testing.T) {
 func TestWithoutAdvice(t *testing.T) {
 	queues := many(50)
 	fresh := NewSampler("h", compute.Spread)
-	if got := len(fresh.draws(queues, 0.5, epochZero)); got != 50 {
+	if got := len(fresh.sampleAll(queues, 0.5, epochZero)); got != 50 {
 		t.Errorf("no advice ever: waits on %d of 50", got)
 	}
 	l := NewSampler("h", compute.Spread)
 	l.Advise(advice(50, 1_000_000, 2_000_000), epochZero)
-	if got := len(l.draws(queues, 0.5, epochZero.Add(59*time.Second))); got != MostExtra {
+	if got := len(l.sampleAll(queues, 0.5, epochZero.Add(59*time.Second))); got != MostExtra {
 		t.Errorf("everybody should wait on some deep queues: %d of 50", got)
 	}
 	for begin := 60; begin < 200; begin += 7 {
 		visited := map[compute.QueueName]bool{}
 		for sec := begin; sec < begin+60; sec += 5 {
-			got := l.draws(queues, 0.5, epochZero.Add(time.Duration(sec)*time.Second))
+			got := l.sampleAll(queues, 0.5, epochZero.Add(time.Duration(sec)*time.Second))
 			if len(got) > 30 {
 				t.Errorf("at %d s it waits on %d queues at once", sec, len(got))
 			}
@@ -265,11 +265,11 @@ func TestSixtyFourAtMost(t *testing.T) {
 	left := map[compute.QueueName]bool{}
 	room := Room{free: compute.Resources{compute.VCPU: 1}}
 	for round := range 6 {
-		drawn := l.draws(many(100), 0, epochZero)
-		if round == 0 && (drawn[0].Queue != "q099" || drawn[9].Queue != "q090") {
-			t.Errorf("first the longest waiting: %v", listed(drawn[:10]))
+		sampled := l.sampleAll(many(100), 0, epochZero)
+		if round == 0 && (sampled[0].Queue != "q099" || sampled[9].Queue != "q090") {
+			t.Errorf("first the longest waiting: %v", listed(sampled[:10]))
 		}
-		p := Plan(room, []Session{{Candidates: drawn}}, 1)[0]
+		p := Plan(room, []Session{{Candidates: sampled}}, 1)[0]
 		if len(p.Listed) != 64 || len(p.Left) != 36 {
 			t.Fatalf("lists %d, leaves %d", len(p.Listed), len(p.Left))
 		}
@@ -400,7 +400,7 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 			if open[i].Most != nil {
 				session.Open = &open[i].Reserved
 			}
-			for _, c := range l.draws(queues[i], 0, epochZero) {
+			for _, c := range l.sampleAll(queues[i], 0, epochZero) {
 				if !slices.Contains(listed(open[i].Listed), c.Queue) {
 					session.Candidates = append(session.Candidates, c)
 				}
@@ -448,7 +448,7 @@ func TestWhatNeedsAllTakesTurns(t *testing.T) {
 			if open[i].Most != nil {
 				session.Open = &open[i].Reserved
 			} else {
-				session.Candidates = l.draws([]compute.Queue{q}, 0, epochZero)
+				session.Candidates = l.sampleAll([]compute.Queue{q}, 0, epochZero)
 			}
 			sessions = append(sessions, session)
 		}
@@ -517,38 +517,38 @@ func TestWorkThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 	}
 	l := NewSampler("h", compute.Spread)
 	l.Advise(deep(said.Add(-time.Second)), epochZero)
-	drawn := func(at time.Time) (n int) {
-		for _, c := range l.draws(many(3), 0.5, at) {
+	sampled := func(at time.Time) (n int) {
+		for _, c := range l.sampleAll(many(3), 0.5, at) {
 			if !c.Extra || !c.Deep {
-				t.Errorf("%s is drawn as %+v", c.Queue, c)
+				t.Errorf("%s is sampled as %+v", c.Queue, c)
 			}
 			n++
 		}
 		return n
 	}
 	now := epochZero.Add(time.Second)
-	if n := drawn(now); n != 3 {
-		t.Fatalf("%d of 3 deep queues are drawn", n)
+	if n := sampled(now); n != 3 {
+		t.Fatalf("%d of 3 deep queues are sampled", n)
 	}
 	l.Refute("q000", now)
-	if n := drawn(now); n != 2 {
+	if n := sampled(now); n != 2 {
 		t.Errorf("%d queues, want the other 2", n)
 	}
 	l.Advise(deep(said), now)
-	if n := drawn(now); n != 2 {
+	if n := sampled(now); n != 2 {
 		t.Errorf("%d queues after the same was said again, want 2", n)
 	}
-	if n := drawn(now.Add(Epoch)); n != 3 {
-		t.Errorf("%d queues when the lots have turned, want 3", n)
+	if n := sampled(now.Add(Epoch)); n != 3 {
+		t.Errorf("%d queues when it has sampled anew, want 3", n)
 	}
 	l.Refute("q000", now)
 	l.Advise(deep(said.Add(time.Millisecond)), now)
-	if n := drawn(now); n != 3 {
+	if n := sampled(now); n != 3 {
 		t.Errorf("%d queues with newer work, want 3", n)
 	}
 	l.Refute("q000", now)
 	l.Advise(advice(3, 1, 1<<30), now)
-	if all := l.draws(many(3), 0.5, now); len(all) != 3 {
+	if all := l.sampleAll(many(3), 0.5, now); len(all) != 3 {
 		t.Errorf("%d queues that are its by lot, want 3", len(all))
 	}
 }

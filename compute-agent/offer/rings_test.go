@@ -156,7 +156,7 @@ func TestShortPolls(t *testing.T) {
 	expect := func(why string, after time.Duration, want []compute.QueueName) {
 		t.Helper()
 		if got := l.shortPoll(after, every, every); !slices.Equal(got, want) {
-			t.Errorf("%s: the host pollsFor at %v, and not %v", why, got, want)
+			t.Errorf("%s: the host polls %v, and not %v", why, got, want)
 		}
 	}
 	epoch := l.NextEpoch(epochZero).Sub(epochZero)

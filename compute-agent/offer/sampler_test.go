@@ -50,32 +50,32 @@ func TestForgetLeavesNothing(t *testing.T) {
 	if _, known := l.about["q001"]; known || len(l.skipped)+len(l.refuted) != 0 || len(l.deep) != 1 {
 		t.Errorf("left are %v, %v, %v, %v", l.about, l.skipped, l.refuted, l.deep)
 	}
-	drawn := l.Sample(plenty, 0.5, epochZero)
-	i := slices.IndexFunc(drawn, func(c Candidate) bool { return c.Queue == "q001" })
-	if i < 0 || drawn[i].Deep || drawn[i].Extra {
-		t.Errorf("it waits on %+v", drawn)
+	sampled := l.Sample(plenty, 0.5, epochZero)
+	i := slices.IndexFunc(sampled, func(c Candidate) bool { return c.Queue == "q001" })
+	if i < 0 || sampled[i].Deep || sampled[i].Extra {
+		t.Errorf("it waits on %+v", sampled)
 	}
 }
 
-// What is drawn says why, and nothing that is not so.
+// What is sampled says why, and nothing that is not so.
 func TestWhatIsSampled(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
 	l.List(many(1))
 	since := epochZero.Add(-time.Minute)
 	l.Advise(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1, Depth: 1,
 		Oldest: since}}}, epochZero)
-	drawn := func(deep bool, oldest time.Time) {
+	sampled := func(deep bool, oldest time.Time) {
 		t.Helper()
 		got := l.Sample(plenty, 0.5, epochZero)
 		if len(got) != 1 || got[0].Deep != deep || !got[0].Oldest.Equal(oldest) || got[0].Extra {
 			t.Errorf("%+v", got)
 		}
 	}
-	drawn(true, since)
+	sampled(true, since)
 	l.Refute("q000", epochZero)
-	drawn(false, time.Time{})
+	sampled(false, time.Time{})
 	l.Advise(compute.Advice{At: epochZero, About: []compute.QueueAdvice{{Queue: "q000", Eligible: 1}}}, epochZero)
-	drawn(false, time.Time{})
+	sampled(false, time.Time{})
 	if got := l.Sample(Room{free: compute.Resources{}}, 0.5, epochZero); len(got) != 0 {
 		t.Errorf("without room it waits on %+v", got)
 	}
@@ -97,11 +97,11 @@ func TestExtrasRotate(t *testing.T) {
 	for e := range 40 {
 		now := epochZero.Add(time.Duration(e) * Epoch)
 		l.Advise(advice(50, 1<<30, 1<<40), now)
-		drawn := l.Sample(plenty, 0.5, now)
-		if len(drawn) != MostExtra {
-			t.Fatalf("it waits on %v", listed(drawn))
+		sampled := l.Sample(plenty, 0.5, now)
+		if len(sampled) != MostExtra {
+			t.Fatalf("it waits on %v", listed(sampled))
 		}
-		for _, c := range drawn {
+		for _, c := range sampled {
 			seen[c.Queue] = true
 		}
 	}
@@ -217,7 +217,7 @@ func TestShareIsOfWhatIsKnown(t *testing.T) {
 	}
 }
 
-// A queue that is told of in the middle of an epoch was not dealt: its chance decides.
+// A queue that is told of in the middle of an epoch was not sampled: its chance decides.
 func TestWhatIsToldLater(t *testing.T) {
 	for eligible, want := range map[uint32]int{8: 1, 1 << 30: 0} {
 		l := NewSampler("h", compute.Spread)
@@ -232,22 +232,22 @@ func TestWhatIsToldLater(t *testing.T) {
 	}
 }
 
-// Whatever the chance was that a host was dealt a queue with, it waits with the one of now.
+// Whatever the chance was with which a host sampled a queue, it waits with the chance of now.
 func TestWaitsWithTheChanceOfNow(t *testing.T) {
-	const lots = 20_000
+	const samples = 20_000
 	for _, w := range []compute.Weigher{compute.Spread, compute.Pack} {
-		for _, c := range []struct{ dealt, now, used float64 }{{0.2, 0.6, 0.1}, {0.6, 0.2, 0.1}, {0.3, 0.5, 0.9},
+		for _, c := range []struct{ sampled, now, used float64 }{{0.2, 0.6, 0.1}, {0.6, 0.2, 0.1}, {0.3, 0.5, 0.9},
 			{0.5, 0.3, 0.9}, {0.4, 1, 0.5}, {0, 0.3, 0.5}} {
 			waits := 0
-			for i := range uint64(lots) {
-				mine := fraction(hash("dealt", "", i)) < Chance(w, c.dealt, c.used)
-				if Waits(w, mine, c.dealt, c.now, hash("now", "", i), c.used) {
+			for i := range uint64(samples) {
+				mine := fraction(hash("dealt", "", i)) < Chance(w, c.sampled, c.used)
+				if Waits(w, mine, c.sampled, c.now, hash("now", "", i), c.used) {
 					waits++
 				}
 			}
 			want := Chance(w, c.now, c.used)
-			if off := math.Abs(float64(waits) - want*lots); off > 5*math.Sqrt(want*(1-want)*lots)+1e-6 {
-				t.Errorf("weigher %s, %+v: %d of %d wait, want %v of them", w, c, waits, lots, want)
+			if off := math.Abs(float64(waits) - want*samples); off > 5*math.Sqrt(want*(1-want)*samples)+1e-6 {
+				t.Errorf("weigher %s, %+v: %d of %d wait, want %v of them", w, c, waits, samples, want)
 			}
 		}
 		if got := Chance(w, 1, 0.5+float64(1-w)/2); got != 1 {

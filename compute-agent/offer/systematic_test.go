@@ -23,27 +23,27 @@ func TestAsManyAreChosen(t *testing.T) {
 			sum += c
 			got := d.Next(c)
 			if c == 1 && !got {
-				t.Fatal("one that is certain was not dealt")
+				t.Fatal("one that is certain was not sampled")
 			}
 			if c == 0 && got {
-				t.Fatal("one that cannot be was dealt")
+				t.Fatal("one that cannot be was sampled")
 			}
 			if got {
 				n++
 			}
 		}
 		if math.Abs(float64(n)-sum) > 1+1e-9 {
-			t.Fatalf("%d dealt, chances are %v together", n, sum)
+			t.Fatalf("%d sampled, chances are %v together", n, sum)
 		}
 	})
 }
 
-// Over many lots each is dealt with its chance.
+// Over many samples each is sampled with its chance.
 func TestChosenByChance(t *testing.T) {
 	chances := []float64{0.5, 0.01, 1, 0.3, 0.3, 0.99}
-	const lots = 100_000
+	const samples = 100_000
 	got := make([]int, len(chances))
-	for i := range uint64(lots) {
+	for i := range uint64(samples) {
 		d := NewSystematic(hash("lot", "", i))
 		for q, c := range chances {
 			if d.Next(c) {
@@ -52,13 +52,13 @@ func TestChosenByChance(t *testing.T) {
 		}
 	}
 	for q, c := range chances {
-		if off := math.Abs(float64(got[q]) - c*lots); off > 5*math.Sqrt(c*(1-c)*lots) {
-			t.Errorf("dealt %d of %d times, its chance is %v", got[q], lots, c)
+		if off := math.Abs(float64(got[q]) - c*samples); off > 5*math.Sqrt(c*(1-c)*samples) {
+			t.Errorf("sampled %d of %d times, its chance is %v", got[q], samples, c)
 		}
 	}
 }
 
-// Hosts wait on as many queues, and on each queue as many hosts as if each had drawn for itself.
+// Hosts wait on as many queues, and on each queue as many hosts as if each had sampled by itself.
 func TestHostsWaitOnAsMany(t *testing.T) {
 	const hosts, queues = 1000, 300 // 2.4 queues a host
 	least, most := queues, 0
@@ -67,7 +67,7 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 	for h := range hosts {
 		l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 		l.Advise(advice(queues, hosts, 0), epochZero)
-		got := l.draws(many(queues), 0.5, epochZero.Add(time.Second))
+		got := l.sampleAll(many(queues), 0.5, epochZero.Add(time.Second))
 		least, most = min(least, len(got)), max(most, len(got))
 		first := slices.ContainsFunc(got, func(c Candidate) bool { return c.Queue == "q000" })
 		for _, c := range got {
@@ -92,7 +92,7 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 	}
 }
 
-// What a host takes does not deal it other queues: those it waits on would lose it as soon as
+// What a host takes does not choose it other queues: those it waits on would lose it as soon as
 // work comes into them.
 func TestABuildChangesNoSample(t *testing.T) {
 	for h := range 50 {
@@ -106,8 +106,8 @@ func TestABuildChangesNoSample(t *testing.T) {
 		if !slices.Equal(before, after) {
 			t.Fatalf("fuller, it waits on %v instead of %v", after, before)
 		}
-		if turned := l.Sample(room, 0.9, l.NextEpoch(now)); 2*len(turned) > len(before) {
-			t.Errorf("when the lots have turned it waits on %d queues, on %d when it was empty", len(turned), len(before))
+		if renewed := l.Sample(room, 0.9, l.NextEpoch(now)); 2*len(renewed) > len(before) {
+			t.Errorf("when it has sampled anew it waits on %d queues, on %d when it was empty", len(renewed), len(before))
 		}
 	}
 }
@@ -118,7 +118,7 @@ func sorted(cs []Candidate) []compute.QueueName {
 	return out
 }
 
-// What is told of one queue deals a host no others: all hosts hear of it at once.
+// What is told of one queue chooses no others for a host: all hosts hear of it at once.
 func TestAdviceChangesOneQueue(t *testing.T) {
 	const hosts, queues = 1000, 100
 	other := compute.Queue{Name: "other", Resources: compute.Resources{compute.VCPU: 1}}
@@ -131,7 +131,7 @@ func TestAdviceChangesOneQueue(t *testing.T) {
 		happen func(*Sampler)
 		of     compute.QueueName // which alone may be another's then
 		want   float64           // hosts that wait on it
-		turned float64           // and when lots have turned
+		renewed float64           // and when hosts have sampled anew
 	}{
 		{"more comes into one", 8, func(l *Sampler) { l.Advise(about("q003", 40), epochZero) }, "q003", 40, 40},
 		{"more comes, and no more", 8, func(l *Sampler) { l.Advise(about("q003", 40), epochZero); l.Advise(about("q003", 8), epochZero) }, "q003", 8, 8},
@@ -142,12 +142,12 @@ func TestAdviceChangesOneQueue(t *testing.T) {
 			l.Advise(about(other.Name, 0), epochZero)
 		}, other.Name, 8, 8},
 	} {
-		waiting, turned := 0, 0
+		waiting, renewed := 0, 0
 		for h := range hosts {
 			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Advise(advice(queues, hosts, 0), epochZero)
 			l.Advise(about("q003", c.before), epochZero)
-			before := sorted(l.draws(many(queues), 0.5, epochZero))
+			before := sorted(l.sampleAll(many(queues), 0.5, epochZero))
 			c.happen(l)
 			room := Room{free: compute.Resources{compute.VCPU: 1}}
 			after := sorted(l.Sample(room, 0.5, epochZero))
@@ -163,12 +163,12 @@ func TestAdviceChangesOneQueue(t *testing.T) {
 				waiting++
 			}
 			if slices.Contains(sorted(l.Sample(room, 0.5, l.NextEpoch(epochZero))), c.of) {
-				turned++
+				renewed++
 			}
 		}
 		near := func(got int, want float64) bool { return math.Abs(float64(got)-want) <= 5*math.Sqrt(want) }
-		if !near(waiting, c.want) || !near(turned, c.turned) {
-			t.Errorf("%s: %d hosts wait on %s, want about %v, and %d when lots have turned, want about %v", c.when, waiting, c.of, c.want, turned, c.turned)
+		if !near(waiting, c.want) || !near(renewed, c.renewed) {
+			t.Errorf("%s: %d hosts wait on %s, want about %v, and %d when hosts have sampled anew, want about %v", c.when, waiting, c.of, c.want, renewed, c.renewed)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestWorkBringsAsManyAsShould(t *testing.T) {
 		for h := range hosts {
 			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 			l.Advise(compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 20, Depth: depth}}}, epochZero)
-			waiting += len(l.draws(many(1), 0.5, epochZero))
+			waiting += len(l.sampleAll(many(1), 0.5, epochZero))
 		}
 		want := float64(8+depth) / 20
 		if off := math.Abs(float64(waiting) - want*hosts); off > 5*math.Sqrt(want*(1-want)*hosts) {
