@@ -10,7 +10,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -23,19 +22,25 @@ type beacons struct {
 	due     time.Time
 }
 
+// begin is the record of a beacon that is about to be sent.
+func (x *beacons) begin(b compute.Beacon, topics wire.Topics, now time.Time) wire.Record {
+	x.sending, x.sentAt, x.due, x.last = true, now, time.Time{}, b
+	return wire.EncodeBeacon(b).To(topics.Hosts(), wire.AnyPartition)
+}
+
 // state is what the host is, and why.
 func (l *loop) state(now time.Time) (compute.HostState, string) {
 	switch desired := l.host.Desired; {
 	case desired.State == compute.HostDisabled || desired.State == compute.HostDraining:
 		return desired.State, desired.Reason
-	case l.view.twins != "":
-		return compute.HostQuarantined, l.view.twins
+	case l.twins.why != "":
+		return compute.HostQuarantined, l.twins.why
 	case l.view.trouble != "":
 		return compute.HostQuarantined, l.view.trouble
 	case l.view.full != "":
 		return compute.HostQuarantined, l.view.full
-	case l.guard.Quarantined(now):
-		return compute.HostQuarantined, "starts failed in a row, the last: " + l.guard.Reason
+	case l.starts.host.Quarantined(now):
+		return compute.HostQuarantined, "starts failed in a row, the last: " + l.starts.host.Reason
 	}
 	return compute.HostEnabled, ""
 }
@@ -61,7 +66,7 @@ func (l *loop) publishBeacon(now time.Time) {
 	if l.beacon.due = l.beacon.sentAt.Add(apart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
 		return
 	}
-	rec := l.said(b, now)
+	rec := l.beacon.begin(b, l.o.Topics, now)
 	l.workers.Go(func() {
 		ctx, cancel := context.WithTimeout(l.work, l.o.Timing.Beacon)
 		defer cancel()
@@ -76,15 +81,9 @@ func (l *loop) publishBeacon(now time.Time) {
 	})
 }
 
-// said is a beacon that is about to be sent.
-func (l *loop) said(b compute.Beacon, now time.Time) wire.Record {
-	l.beacon.sending, l.beacon.sentAt, l.beacon.due, l.beacon.last = true, now, time.Time{}, b
-	return wire.EncodeBeacon(b).To(l.o.Topics.Hosts(), wire.AnyPartition)
-}
-
 func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
-		Host: l.o.Host, Journal: l.voice().Journal, Started: l.voice().Started, DesiredSeen: l.host.Desired.Version,
+		Host: l.o.Host, Journal: l.twins.me.Journal, Started: l.twins.me.Started, DesiredSeen: l.host.Desired.Version,
 		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
 		Weigher: l.o.Weigher, Rings: true, Twins: true, Warnings: l.o.Driver.Capabilities().Warnings, Reads: l.o.Reads,
 	}
@@ -94,31 +93,18 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	for class, n := range l.room().Free() {
 		b.Free[class] = max(0, n)
 	}
-	b.Machines, b.Building = l.count()
+	if b.Machines, b.Building = l.tasks.count(); !l.view.known {
+		// A host is not empty because nobody knows what is on it: until the hypervisor has answered, the journal counts.
+		for _, e := range l.a.begin.Entries {
+			if t := recall(e); t.Building() {
+				b.Building++
+			} else {
+				b.Machines++
+			}
+		}
+	}
 	b.Waiting = l.fetches.Waiting()
 	return b
-}
-
-// count is how many machines the host has and makes. Until the hypervisor has
-// answered, that is what the journal says: a host is not empty because nobody
-// knows what is on it.
-func (l *loop) count() (machines, building uint32) {
-	count := func(t task.Task) {
-		if t.Building() {
-			building++
-		} else {
-			machines++
-		}
-	}
-	if !l.view.known {
-		for _, e := range l.a.begin.Entries {
-			count(recall(e))
-		}
-	}
-	for _, t := range l.tasks {
-		count(*t)
-	}
-	return machines, building
 }
 
 // same says whether nothing changed that anybody waits to be told. Which queues a host

@@ -11,7 +11,7 @@ import (
 
 // No more calls are made at once than there are workers; preparations and launches need none.
 func TestCallsWaitForAWorker(t *testing.T) {
-	c := newCalls(1)
+	c := newCalls(1, nil)
 	for i := range workersPerSlot + 2 {
 		x := &call{id: id(i), stage: task.Ending}
 		if !x.needsWorker() || (&call{stage: task.Launching}).needsWorker() {
@@ -37,7 +37,7 @@ func TestCallsWaitForAWorker(t *testing.T) {
 
 // What ends a call that has overtaken another of the same instance leaves the other alone.
 func TestCallThatEndsLate(t *testing.T) {
-	c := newCalls(1)
+	c := newCalls(1, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	first, second := &call{id: id(1)}, &call{id: id(1), cancel: cancel}
 	c.running[id(1)] = second

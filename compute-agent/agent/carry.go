@@ -15,7 +15,7 @@ import (
 func (l *loop) carryOut(p pending) {
 	switch a := p.action.(type) {
 	case task.Report:
-		l.tell(a.Report)
+		l.reports.tell(a.Report)
 	case task.Accept:
 		l.answer(p.id, wire.AckAccept)
 	case task.Release:
@@ -25,7 +25,9 @@ func (l *loop) carryOut(p pending) {
 	case task.Interrupt:
 		l.calls.interrupt(p.id)
 	case task.Destroy:
-		l.start(p, task.Ending, l.o.Timing.Destroy, destroy(l.o.Driver, p.id))
+		l.calls.start(&call{
+			id: p.id, claim: p.claim, stage: task.Ending, within: l.o.Timing.Destroy, do: destroy(l.o.Driver, p.id),
+		})
 	default:
 		l.carryOutFor(l.tasks[p.id], p)
 	}
@@ -36,20 +38,24 @@ func (l *loop) carryOutFor(t *task.Task, p pending) {
 	if t == nil {
 		return
 	}
+	c := &call{id: p.id, claim: p.claim}
 	switch p.action.(type) {
 	case task.Prepare:
 		b := l.builds[p.id]
 		delete(l.builds, p.id)
-		l.start(p, task.Preparing, l.o.Timing.Prepare, prepare(l.o.Driver, *t, b)).image = b.Image
+		c.stage, c.within, c.image = task.Preparing, l.o.Timing.Prepare, b.Image
+		c.do = prepare(l.o.Driver, *t, b)
 	case task.Launch:
-		l.start(p, task.Launching, l.o.Timing.Launch, launch(l.o.Driver, *t))
+		c.stage, c.within, c.do = task.Launching, l.o.Timing.Launch, launch(l.o.Driver, *t)
 	case task.DoPower:
-		var do work // none: the task has dropped the command, so the call ends without being made
-		if t.Command != nil {
-			do = power(l.o.Driver, p.id, *t.Command, l.o.Timing.StopGrace)
+		c.stage, c.within = task.Running, l.o.Timing.Power
+		if t.Command != nil { // else the task has dropped it, and the call ends without being made
+			c.do = power(l.o.Driver, p.id, *t.Command, l.o.Timing.StopGrace)
 		}
-		l.start(p, task.Running, l.o.Timing.Power, do)
+	default:
+		return
 	}
+	l.calls.start(c)
 }
 
 // answer acknowledges a queue's record, once it has an answer that stays.

@@ -17,28 +17,26 @@ type drain struct {
 	due         time.Time       // when it is late; zero: there is nothing to wait for
 }
 
-// drained says in the log, once each, that a draining host is empty, and that it
+// note says in the log, once each, that a draining host is empty, and that it
 // is not though it should be by now. Nothing else follows from a deadline: what
 // ends a machine is a delete, and no clock.
-func (l *loop) drained(now time.Time) {
-	d := l.host.Desired
-	l.drain.due = time.Time{}
-	if d.State != compute.HostDraining || !l.stream.caughtUp { // a later wish may lie in the stream
+func (d *drain) note(wish compute.HostDesired, left int, now time.Time, log *zap.Logger) {
+	d.due = time.Time{}
+	if wish.State != compute.HostDraining {
 		return
 	}
-	if l.drain.of != d.Version {
-		l.drain = drain{of: d.Version}
+	if d.of != wish.Version {
+		*d = drain{of: wish.Version}
 	}
-	left := len(l.tasks)
-	late := left > 0 && !d.Deadline.IsZero() && !now.Before(d.Deadline)
+	late := left > 0 && !wish.Deadline.IsZero() && !now.Before(wish.Deadline)
 	switch {
-	case left == 0 && !l.drain.empty:
-		l.log.Info("the host is drained: nothing is left on it")
-	case late && !l.drain.late:
-		l.log.Warn("the host should be drained by now and is not: what is left stays until it is deleted",
-			zap.Int("left", left), zap.Time("deadline", d.Deadline))
+	case left == 0 && !d.empty:
+		log.Info("the host is drained: nothing is left on it")
+	case late && !d.late:
+		log.Warn("the host should be drained by now and is not: what is left stays until it is deleted",
+			zap.Int("left", left), zap.Time("deadline", wish.Deadline))
 	case left > 0 && !late:
-		l.drain.due = d.Deadline
+		d.due = wish.Deadline
 	}
-	l.drain.empty, l.drain.late = left == 0, l.drain.late || late
+	d.empty, d.late = left == 0, d.late || late
 }

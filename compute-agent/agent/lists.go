@@ -19,7 +19,7 @@ func (l *loop) readQueues(recs []wire.Record, end bool) {
 		}
 		q, err := wire.DecodeQueue(rec)
 		if err != nil {
-			l.unreadable(rec, err)
+			l.reports.unreadable(rec, err)
 			continue
 		}
 		l.fetches.SetQueue(q, time.Now())
@@ -38,7 +38,7 @@ func (l *loop) readAdvice(recs []wire.Record, end bool) {
 	for _, rec := range recs {
 		a, err := wire.DecodeAdvice(rec)
 		if err != nil {
-			l.unreadable(rec, err)
+			l.reports.unreadable(rec, err)
 			continue
 		}
 		l.fetches.Advise(a, now)

@@ -36,31 +36,28 @@ type loop struct {
 	stop    context.CancelFunc
 	workers sync.WaitGroup
 
-	tasks  map[compute.InstanceID]*task.Task
+	tasks  tasks
 	refs   map[compute.InstanceID]wire.WorkRef // the queue's records that are not answered yet
 	builds map[compute.InstanceID]compute.Build
 	given  given
 	host   journal.Host
-	guard  offer.Guard
-	images images
+	starts starts
+	twins  twins
 
-	change   journal.Change // to be written: at the end of the iteration if it is urgent, soon if not
-	urgent   bool
-	writeBy  time.Time // zero: there is nothing to write
-	dirty    map[compute.InstanceID]bool
-	forgot   map[compute.InstanceID]bool
-	decided  []pending // to be carried out after that
-	saying   []said    // to be handed to the sender at the end of the iteration
-	failed   error     // the loop ends with it
-	stopping bool
-	stopBy   time.Time // zero: not stopping
-	giveUpAt time.Time // when what is claimed then is given back; zero: not stopping, or done
+	unwritten unwritten
+	decided   []pending // to be carried out once it is written
+	reports   reports
+	failed    error // the loop ends with it
+	stopping  bool
+	stopBy    time.Time // zero: not stopping
+	giveUpAt  time.Time // when what is claimed then is given back; zero: not stopping, or done
 
 	calls    calls
 	consoles *consoles
 
 	stream  stream
 	view    view
+	polls   polls
 	fetches *fetch.Fetcher
 	free    *offer.Room // what nothing on the host holds; nil: to be worked out anew
 	beacon  beacons
@@ -77,14 +74,16 @@ type pending struct {
 func newLoop(a *Agent) *loop {
 	l := &loop{
 		a: a, o: &a.opts, rules: a.opts.Timing.rules(), log: a.opts.Log, began: time.Now(),
-		tasks: map[compute.InstanceID]*task.Task{}, refs: map[compute.InstanceID]wire.WorkRef{},
-		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given),
-		host: a.begin.Host, guard: guardOf(a.begin.Host), images: images{},
-		stream: stream{written: a.begin.Position}, dirty: map[compute.InstanceID]bool{},
-		forgot: map[compute.InstanceID]bool{}, calls: newCalls(a.opts.Slots),
-		consoles: newConsoles(&a.opts),
-		view:     view{moved: map[compute.InstanceID]bool{}},
+		tasks: tasks{}, refs: map[compute.InstanceID]wire.WorkRef{},
+		builds: map[compute.InstanceID]compute.Build{}, given: newGiven(a.begin.Given), host: a.begin.Host,
+		starts:    newStarts(guardOf(a.begin.Host), a.opts.Timing.Quarantine, a.opts.Log),
+		unwritten: newUnwritten(&a.opts, a.begin.Position),
+		consoles:  newConsoles(&a.opts),
+		polls:     polls{moved: map[compute.InstanceID]bool{}},
 	}
+	l.calls = newCalls(a.opts.Slots, l.call)
+	l.twins.me = compute.Voice{Journal: a.begin.ID, Started: l.began.UTC()}
+	l.reports = reports{o: l.o, me: l.twins.me, counts: &a.counts}
 	l.fetches = fetch.New(fetch.Options{
 		Host: a.opts.Host, Weigher: a.opts.Weigher, Puller: a.opts.Puller, LeaveAlone: a.opts.Timing.LeaveAlone,
 		Retry: a.opts.Timing.Retry, Log: a.opts.Log, Opened: func() { a.counts.offers.Add(1) },
@@ -98,8 +97,8 @@ func (l *loop) run(ctx context.Context) error {
 	defer l.workers.Wait()
 	defer l.stop()
 	l.workers.Go(func() { l.sender.run(l.work) })
-	l.begin()
-	l.listen()
+	l.workers.Go(func() { l.a.askFirst(l.work) })
+	l.workers.Go(func() { l.a.listen(l.work) })
 	for range consoleWorkers {
 		l.workers.Go(func() { l.consoles.run(l.work) })
 	}
@@ -120,8 +119,8 @@ func (l *loop) run(ctx context.Context) error {
 		timer.Reset(max(0, time.Until(l.due())))
 	}
 	if l.failed == nil {
-		l.urgent = true
-		l.write(time.Now())
+		l.unwritten.urgent = true
+		l.failed = l.unwritten.write(l.tasks, time.Now())
 	}
 	return l.failed
 }
@@ -133,23 +132,34 @@ func (l *loop) iterate() {
 	}
 	now := time.Now()
 	l.catchUp()
-	l.greeted()
+	if _, done := l.sender.progress(); l.stream.greeted(done) {
+		l.host.Greeted = true
+		l.keepHost()
+	}
 	for id, t := range l.tasks {
 		if due := l.rules.Due(*t); !due.IsZero() && !now.Before(due) {
 			l.step(id, task.Tick{})
 		}
 	}
 	l.giveUp(now)
-	l.aloneAgain(now)
+	if l.twins.over(now) {
+		l.log.Info("no other agent speaks for this host any more")
+		l.fetches.Changed()
+	}
 	l.pollHost(now)
 	l.startPinned(now)
 	l.fetches.GiveBack(now)
 	committed := l.commit(now)
 	l.speak(now)
 	if committed {
-		l.settle()
+		if l.stream.settle(l.sender.progress()) {
+			l.log.Info("caught up", zap.Int("instances", len(l.tasks)))
+			l.fetches.Changed()
+		}
 		l.look(now)
-		l.drained(now)
+		if l.stream.caughtUp { // before, a later wish may lie in the stream
+			l.drain.note(l.host.Desired, len(l.tasks), now, l.log)
+		}
 		l.publishBeacon(now)
 	}
 }
@@ -165,12 +175,12 @@ func (l *loop) due() time.Time {
 	for _, t := range l.tasks {
 		at(l.rules.Due(*t))
 	}
-	at(l.view.pollAt)
-	at(l.view.alone)
+	at(l.polls.at)
+	at(l.twins.alone)
 	at(l.fetches.Due())
 	at(l.beacon.due)
 	at(l.drain.due)
-	at(l.writeBy)
+	at(l.unwritten.by)
 	at(l.stopBy)
 	at(l.giveUpAt)
 	return next
@@ -180,7 +190,8 @@ func (l *loop) due() time.Time {
 // stream was read to its end nothing is carried out: a word behind the last
 // one read may forbid it.
 func (l *loop) commit(now time.Time) bool {
-	if !l.write(now) {
+	if err := l.unwritten.write(l.tasks, now); err != nil {
+		l.failed = err
 		return false
 	}
 	if l.stream.caughtUp {
@@ -190,42 +201,6 @@ func (l *loop) commit(now time.Time) bool {
 			l.carryOut(p)
 		}
 	}
-	return true
-}
-
-// write brings everything that changed to the disk, if some of it must be there
-// before the loop goes on, or if the rest has waited long enough: each write
-// costs the disk the same, however much is in it. What is on the disk is so
-// always all that was decided up to some moment, the stream's position included.
-func (l *loop) write(now time.Time) bool {
-	if l.change.Empty() && len(l.dirty) == 0 && len(l.forgot) == 0 {
-		return true
-	}
-	if l.writeBy.IsZero() {
-		l.writeBy = now.Add(l.o.Timing.Note)
-	}
-	if !l.urgent && now.Before(l.writeBy) {
-		return true
-	}
-	for id := range l.dirty {
-		if t, ok := l.tasks[id]; ok {
-			l.change.Put = append(l.change.Put, remember(*t))
-		}
-	}
-	for id := range l.forgot {
-		if _, again := l.tasks[id]; !again {
-			l.change.Forget = append(l.change.Forget, id)
-		}
-	}
-	began := time.Now()
-	if err := l.o.Journal.Write(l.change); err != nil {
-		l.failed = err
-		return false
-	}
-	l.o.Metrics.wrote(began)
-	l.change, l.urgent, l.writeBy = journal.Change{}, false, time.Time{}
-	clear(l.dirty)
-	clear(l.forgot)
 	return true
 }
 
@@ -240,7 +215,7 @@ func (l *loop) step(id compute.InstanceID, e task.Event) {
 	if hasSlot(next) != hasSlot(*t) {
 		l.fetches.Changed()
 	}
-	l.view.moved[id] = l.view.moved[id] || next.Busy != t.Busy || next.Stage != t.Stage
+	l.polls.moved[id] = l.polls.moved[id] || next.Busy != t.Busy || next.Stage != t.Stage
 	*t = next
 	l.follow(id, t.Claim, actions)
 }
@@ -249,12 +224,13 @@ func (l *loop) follow(id compute.InstanceID, claim compute.ClaimID, actions []ta
 	for _, a := range actions {
 		switch a.(type) {
 		case task.Journal:
-			l.dirty[id], l.urgent = true, true
+			l.unwritten.tasks[id], l.unwritten.urgent = true, true
 		case task.Note:
-			l.dirty[id] = true
+			l.unwritten.tasks[id] = true
 		case task.GiveBack:
 			t := l.tasks[id]
-			l.change.GiveBack = append(l.change.GiveBack, l.given.add(t.Instance, t.Attempt, t.Claim, time.Now()))
+			given := l.given.add(t.Instance, t.Attempt, t.Claim, time.Now())
+			l.unwritten.change.GiveBack = append(l.unwritten.change.GiveBack, given)
 		case task.Forget:
 			l.forget(id)
 		default:
@@ -268,8 +244,7 @@ func (l *loop) forget(id compute.InstanceID) {
 	delete(l.tasks, id)
 	delete(l.refs, id)
 	delete(l.builds, id)
-	delete(l.dirty, id)
-	l.forgot[id] = true
+	l.unwritten.forget(id)
 	l.free = nil
 	l.fetches.Freed(time.Now())
 }

@@ -15,7 +15,7 @@ import (
 // not. What only has to wait for fetches to end or a slot waits, and its share
 // is kept from other fetches.
 func (l *loop) startPinned(now time.Time) {
-	if !l.stream.caughtUp || l.view.fresh {
+	if !l.stream.caughtUp || l.twins.fresh {
 		return
 	}
 	l.fetches.Pinned(func(b compute.Build) bool {
@@ -23,7 +23,7 @@ func (l *loop) startPinned(now time.Time) {
 			return true
 		}
 		place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, compute.Place{})
-		if !fits || l.slots() <= l.fetches.Open() || l.tasks[b.Instance] != nil {
+		if !fits || l.tasks.free(l.o.Slots) <= l.fetches.Open() || l.tasks[b.Instance] != nil {
 			return false
 		}
 		l.beginTask(b, nil, place)
@@ -55,7 +55,7 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 	default:
 		return false
 	}
-	l.tell(compute.Report{
+	l.reports.tell(compute.Report{
 		Op: compute.ReportPinned, Project: b.Project, Instance: b.Instance, Attempt: b.Attempt, Message: why, Trace: b.Trace,
 	})
 	return true

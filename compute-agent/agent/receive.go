@@ -5,12 +5,10 @@ package agent
 import (
 	"encoding/hex"
 	"io"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
-	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -41,7 +39,7 @@ func (l *loop) pulled(p wire.Pulled) {
 		err = checkPlace(b, p.Ref.Queue.Name)
 	}
 	if err != nil {
-		l.reject(*p.Record, err)
+		l.reports.reject(*p.Record, err)
 		l.o.Puller.Ack(p.Ref, wire.AckReject)
 		return
 	}
@@ -71,12 +69,6 @@ func checkPlace(b compute.Build, name compute.QueueName) error {
 	return nil
 }
 
-// never says whether work that is not taken cannot run here later either: the request avoids
-// this host, or its flavor was another when it was asked for, and that is not for this host.
-func (l *loop) never(b compute.Build, fits bool) bool {
-	return slices.Contains(b.Avoid, l.o.Host) || !accepts(b, l.view.traits) || !fits && l.fetches.Outgrown(b)
-}
-
 // release leaves work to other hosts.
 func (l *loop) release(ref wire.WorkRef, never bool, now time.Time) {
 	l.a.counts.released.Add(1)
@@ -88,13 +80,18 @@ func (l *loop) release(ref wire.WorkRef, never bool, now time.Time) {
 func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place) {
 	now := time.Now()
 	place, _, fits := l.fetches.Beside(l.room()).Allocate(b.Resources, reserved)
-	switch how, why := l.verdict(b, ref, fits, now); how {
+	a := arrival{
+		build: b, delivery: ref.Delivery, host: l.o.Host, traits: l.view.traits, here: l.tasks[b.Instance],
+		offers: l.offers(now), mistrusts: l.starts.mistrusts(b.Image, now), late: l.late(b), fits: fits,
+		slots: l.tasks.free(l.o.Slots),
+	}
+	switch how, why := a.verdict(); how {
 	case wire.AckAccept:
 		l.log.Debug("work is void", zap.String("instance", string(b.Instance)), zap.String("why", why))
 		l.o.Puller.Ack(ref, wire.AckAccept)
 	case wire.AckRelease:
 		l.log.Debug("work is left to others", zap.String("instance", string(b.Instance)), zap.String("why", why))
-		l.release(ref, l.never(b, fits), now)
+		l.release(ref, a.never(l.fetches.Outgrown(b)), now)
 	case wire.AckRenew:
 		l.refs[b.Instance] = ref // another delivery of what is being built here
 	default:
@@ -102,55 +99,9 @@ func (l *loop) receive(b compute.Build, ref wire.WorkRef, reserved compute.Place
 	}
 }
 
-// verdict is 0 for work that is taken.
-func (l *loop) verdict(b compute.Build, ref wire.WorkRef, fits bool, now time.Time) (how wire.Ack, why string) {
-	if t, ok := l.tasks[b.Instance]; ok {
-		return known(*t, b)
-	}
-	switch {
-	case !l.offers(now):
-		return wire.AckRelease, "this host does not offer any more"
-	case slices.Contains(b.Avoid, l.o.Host):
-		return wire.AckRelease, "the request avoids this host"
-	case slices.Contains(b.Failed, l.o.Host) && ref.Delivery < fetch.ThirdDelivery:
-		return wire.AckRelease, "an earlier attempt failed here"
-	case l.mistrusts(b.Image, now) && ref.Delivery < fetch.ThirdDelivery:
-		return wire.AckRelease, "its image has failed here lately"
-	case l.late(b):
-		// One host whose clock is wrong must not eat a queue, where it has to go by that: two must say so.
-		if ref.Delivery > 1 {
-			return wire.AckAccept, "its deadline has passed"
-		}
-		return wire.AckRelease, "its deadline seems to have passed"
-	case !fits || !accepts(b, l.view.traits) || l.slots() < 1:
-		return wire.AckRelease, "it does not fit any more"
-	}
-	return 0, ""
-}
-
 // late says whether work is void: its conductor ends it, or has.
 func (l *loop) late(b compute.Build) bool {
 	return !b.Deadline.IsZero() && l.clock.At(l.o.Now()).After(b.Deadline)
-}
-
-// known decides about work for an instance that is here already.
-func known(t task.Task, b compute.Build) (wire.Ack, string) {
-	switch {
-	case b.Project != t.Project:
-		return wire.AckRelease, "an instance of another project with this id is here"
-	case b.Attempt < t.Attempt:
-		return wire.AckAccept, "a later attempt is here"
-	case b.Attempt > t.Attempt, t.Stage == task.Ending:
-		return wire.AckRelease, "an attempt that ends is here"
-	case t.Answered:
-		return wire.AckAccept, "it is here"
-	}
-	return wire.AckRenew, "it is being built here"
-}
-
-// accepts says whether a host with these traits may build it.
-func accepts(b compute.Build, traits map[compute.Trait]bool) bool {
-	return compute.Queue{Required: b.Required, Forbidden: b.Forbidden}.Accepts(traits)
 }
 
 // beginTask begins a task at a place that is free. It is in the journal before anything

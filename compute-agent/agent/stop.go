@@ -16,7 +16,7 @@ import (
 func (l *loop) quit() {
 	now := time.Now()
 	l.stopping, l.stopBy, l.giveUpAt = true, now.Add(l.o.Timing.Stop), now.Add(l.o.Timing.Stop/2)
-	l.view.pollAt = time.Time{}
+	l.polls.at = time.Time{}
 	l.log.Info("stopping", zap.Int("instances", len(l.tasks)))
 	l.fetches.GiveAllBack(now)
 	for id := range l.tasks {
@@ -35,16 +35,6 @@ func (l *loop) giveUp(now time.Time) {
 	}
 }
 
-// claiming says whether an answer may still come.
-func (l *loop) claiming() bool {
-	for _, t := range l.tasks {
-		if t.Stage == task.Claiming {
-			return true
-		}
-	}
-	return false
-}
-
 // finished says whether there is nothing left to wait for. Everything else is
 // in the journal, and goes on with the next start.
 func (l *loop) finished() bool {
@@ -55,5 +45,5 @@ func (l *loop) finished() bool {
 		return true
 	}
 	put, done := l.sender.progress()
-	return put == done && !l.claiming() && l.calls.none() && len(l.decided) == 0 && l.a.inbox.empty()
+	return put == done && !l.tasks.claiming() && l.calls.none() && len(l.decided) == 0 && l.a.inbox.empty()
 }

@@ -4,7 +4,6 @@ package agent
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,7 +22,6 @@ type stream struct {
 	live     bool          // what is read from now on was said a moment ago
 	used     bool          // some of it was said to an agent that had machines
 	history  bool          // what is unread was said before this journal had a position
-	written  int64         // the position that the journal has, or is to have
 	toGreet  int           // reports to be acknowledged until the hello has arrived; 0: it has
 	counted  bool          // toSettle is known
 	toSettle int           // reports to be acknowledged before the first offer
@@ -31,6 +29,28 @@ type stream struct {
 
 	strangers []compute.Command // about what is not known here, until the hypervisor has been asked
 	asking    bool
+}
+
+// greeted says, once, that the hello has arrived, with so many reports acknowledged.
+func (s *stream) greeted(done int) bool {
+	if s.toGreet == 0 || done < s.toGreet {
+		return false
+	}
+	s.toGreet = 0
+	return true
+}
+
+// settle lets the host offer once everything that was true when it caught up has been told; it says so, once.
+// put is how many reports there were, and done how many of them are acknowledged.
+func (s *stream) settle(put, done int) bool {
+	if s.settled || !s.caughtUp {
+		return false
+	}
+	if !s.counted {
+		s.toSettle, s.counted = put, true
+	}
+	s.settled = done >= s.toSettle
+	return s.settled
 }
 
 // readStream keeps what was read until the end is reached: a delete or a fence
@@ -48,12 +68,12 @@ func (l *loop) readStream(recs []wire.Record, end bool) {
 // what follows from it. That a new journal has left its host's past behind is
 // written down before anything else: a life after this one must not do so again.
 func (l *loop) apply() {
-	l.urgent = l.urgent || l.stream.history
+	l.unwritten.urgent = l.unwritten.urgent || l.stream.history
 	for _, rec := range l.stream.unread {
 		c, err := wire.DecodeCommand(rec.ReadUpTo(l.o.Reads))
 		switch {
 		case err != nil:
-			l.reject(rec, err)
+			l.reports.reject(rec, err)
 		case l.stream.history && c.Op != compute.CommandHost && c.Op != compute.CommandFenced:
 			l.stream.used = l.stream.used || c.Instance != "" && c.Op != compute.CommandBuild
 			// Said to the journal before this one. What is still open of it, the
@@ -61,18 +81,21 @@ func (l *loop) apply() {
 		default:
 			l.command(byOwnClock(c, rec, l.clock.At(l.o.Now())), rec.Offset)
 		}
-		if !passing(c.Op) || l.stream.history || rec.Offset-l.stream.written > asksAgain {
-			l.position(rec.Offset + 1)
+		if !passing(c.Op) || l.stream.history || rec.Offset-l.unwritten.position > asksAgain {
+			l.unwritten.readUpTo(rec.Offset + 1)
 		}
 	}
 	if l.stream.history && len(l.stream.unread) == 0 {
-		l.position(0) // the end of a stream that is still empty is a position too
+		l.unwritten.readUpTo(0) // the end of a stream that is still empty is a position too
 	}
 	if l.stream.history {
 		// Whether all that was said before was acted on, nobody knows; from now on
 		// it has been. What is claimed from here on is newer than any fence in it.
-		l.fence(compute.FenceEpoch(*l.change.Position))
-		l.succeed(time.Now())
+		l.fence(compute.FenceEpoch(l.unwritten.position))
+		if l.stream.used {
+			l.log.Info("this journal is new and the host's name is not: nothing is taken for a minute, in case another agent speaks for it")
+			l.twins.succeed(time.Now())
+		}
 	}
 	l.stream.unread, l.stream.history, l.stream.live = nil, false, true
 }
@@ -85,8 +108,6 @@ const asksAgain = 1000
 func passing(op compute.CommandOp) bool {
 	return op == compute.CommandConsole || op == compute.CommandLook || op == compute.CommandTwins
 }
-
-func (l *loop) position(next int64) { l.change.Position, l.stream.written = &next, next }
 
 // fence writes down what every claim from now on carries. It never falls.
 func (l *loop) fence(epoch compute.FenceEpoch) {
@@ -166,14 +187,14 @@ func (l *loop) desire(d compute.HostDesired) {
 	l.log.Info("the operator wants the host", zap.Stringer("state", d.State), zap.String("reason", d.Reason), zap.Time("deadline", d.Deadline))
 	l.host.Desired = d
 	if d.State == compute.HostEnabled {
-		l.trust(time.Now())
+		l.starts.trust(time.Now())
 	}
 	l.keepHost()
 }
 
 func (l *loop) keepHost() {
-	h := withGuard(l.host, l.guard)
-	l.host, l.change.Host, l.urgent = h, &h, true
+	h := withGuard(l.host, l.starts.host)
+	l.host, l.unwritten.change.Host, l.unwritten.urgent = h, &h, true
 	l.fetches.Changed()
 }
 
@@ -226,61 +247,7 @@ func (l *loop) answerStrangers(about []compute.Command, list []hypervisor.Machin
 			continue
 		}
 		if r := task.Stranger(c, l.given.has(c)); r != nil {
-			l.tell(*r)
-		}
-	}
-}
-
-// unreadable leaves out a record that every agent reads. Who writes the topic
-// sees to it that it is written down, once and not once for every host.
-func (l *loop) unreadable(rec wire.Record, err error) {
-	l.log.Warn("a record could not be read", zap.String("topic", rec.Topic), zap.Int64("offset", rec.Offset), zap.Error(err))
-}
-
-// reject writes down what could not be read of what was meant for this host.
-func (l *loop) reject(rec wire.Record, err error) {
-	l.unreadable(rec, err)
-	out := wire.EncodeRejected(compute.Rejected{
-		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value,
-		Reason: compute.Reason{Code: compute.Malformed, Host: l.o.Host, Detail: err.Error()}, At: l.o.Now().UTC(),
-	})
-	l.saying = append(l.saying, said{rec: out.To(l.o.Topics.Rejected(), wire.AnyPartition)})
-}
-
-// tell says something about an instance until Kafka has it.
-func (l *loop) tell(r compute.Report) {
-	r.Host, r.Journal, r.Started, r.At = l.o.Host, l.voice().Journal, l.voice().Started, l.o.Now().UTC()
-	if r.Op == compute.ReportClaim {
-		l.a.counts.claims.Add(1)
-	}
-	l.saying = append(l.saying, said{report: &r, rec: wire.EncodeReport(r).To(l.o.Topics.Reports(), wire.AnyPartition)})
-}
-
-// speak hands over what the iteration has to say, all at once, so that it goes in one
-// request. If it changes what the host is, the beacon that says so goes along.
-func (l *loop) speak(now time.Time) {
-	if len(l.saying) == 0 {
-		return
-	}
-	reports := slices.ContainsFunc(l.saying, func(x said) bool { return x.report != nil })
-	if reports && !l.beacon.sending && l.view.known && now.Sub(l.beacon.sentAt) >= beaconRides {
-		if b := l.beaconNow(now); !same(b, l.beacon.last) {
-			l.saying = append(l.saying, said{beacon: true, rec: l.said(b, now)})
-		}
-	}
-	l.sender.say(l.saying...)
-	l.saying = nil
-}
-
-// beaconRides is how far beacons that go along with reports are apart at least.
-const beaconRides = 100 * time.Millisecond
-
-// acknowledged takes note of what Kafka has.
-func (l *loop) acknowledged(batch []said) {
-	for _, x := range batch {
-		l.beacon.sending = l.beacon.sending && !x.beacon
-		if r := x.report; r != nil {
-			l.step(r.Instance, task.Acked{Op: r.Op, Attempt: r.Attempt, Claim: r.Claim})
+			l.reports.tell(*r)
 		}
 	}
 }

@@ -8,13 +8,12 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/offer"
-	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
 // room is what nothing on the host holds, running or not, taken or not. It is
-// asked several times an iteration, and seldom changes: whoever adds or removes a task,
-// or learns of another inventory, forgets the answer.
+// asked several times an iteration, and seldom changes: what adds or removes a task,
+// or learns of another inventory, drops the answer.
 func (l *loop) room() offer.Room {
 	if l.free == nil {
 		held := make([]offer.Held, 0, len(l.tasks))
@@ -27,22 +26,6 @@ func (l *loop) room() offer.Room {
 	return *l.free
 }
 
-// slots is how many more builds may be taken, open fetches not counted.
-func (l *loop) slots() int {
-	n := l.o.Slots
-	for _, t := range l.tasks {
-		if hasSlot(*t) {
-			n--
-		}
-	}
-	return n
-}
-
-// hasSlot says whether a build is one of the few that are made at once.
-func hasSlot(t task.Task) bool {
-	return t.Busy == task.BusyPreparing || t.Stage == task.Preparing || t.Stage == task.Claiming && !t.Answered
-}
-
 // offers says whether the host takes work, and if not, why.
 func (l *loop) offers(now time.Time) bool {
 	state, _ := l.state(now)
@@ -53,9 +36,9 @@ func (l *loop) offers(now time.Time) bool {
 
 // supply is what the host has to offer now.
 func (l *loop) supply(now time.Time) fetch.Supply {
-	s := fetch.Supply{Offers: l.offers(now), Room: l.room(), Slots: l.slots()}
-	if l.guard.Quarantined(now) {
-		s.Until = l.guard.Until
+	s := fetch.Supply{Offers: l.offers(now), Room: l.room(), Slots: l.tasks.free(l.o.Slots)}
+	if l.starts.host.Quarantined(now) {
+		s.Until = l.starts.host.Until
 	}
 	return s
 }
@@ -67,22 +50,15 @@ func (l *loop) look(now time.Time) {
 		return
 	}
 	l.workers.Go(func() {
-		l.within(l.o.Timing.Poll, q.Ask)
+		within(l.work, l.o.Timing.Poll, q.Ask)
 		l.a.inbox.put(func(l *loop) {
 			now := time.Now()
 			l.fetches.Placed(q, l.supply(now), now)
 		})
 		for more := true; more; {
-			l.within(l.o.Timing.Poll, func(ctx context.Context) { more = q.Rest(ctx) })
+			within(l.work, l.o.Timing.Poll, func(ctx context.Context) { more = q.Rest(ctx) })
 		}
 	})
-}
-
-// within calls what takes so long at most. It is called from workers.
-func (l *loop) within(long time.Duration, call func(context.Context)) {
-	ctx, cancel := context.WithTimeout(l.work, long)
-	defer cancel()
-	call(ctx)
 }
 
 // ring takes a ring. One that was said before the agent had caught up is old.
@@ -91,4 +67,11 @@ func (l *loop) ring(look compute.Look) {
 		return
 	}
 	l.fetches.Ring(look, time.Now())
+}
+
+// within calls what takes so long at most.
+func within(ctx context.Context, long time.Duration, call func(context.Context)) {
+	ctx, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
+	call(ctx)
 }

@@ -36,13 +36,31 @@ type calls struct {
 	waiting []*call // for a worker, the first one first
 	busy    int     // workers
 	workers int
+	begin   func(*call) // makes a call
 }
 
 // workersPerSlot is how many worker slots there are for each build slot.
 const workersPerSlot = 4
 
-func newCalls(slots int) calls {
-	return calls{running: map[compute.InstanceID]*call{}, workers: workersPerSlot * slots}
+func newCalls(slots int, begin func(*call)) calls {
+	return calls{running: map[compute.InstanceID]*call{}, workers: workersPerSlot * slots, begin: begin}
+}
+
+// start begins a call, or has it wait for a worker.
+func (c *calls) start(x *call) {
+	if !x.needsWorker() {
+		c.begin(x)
+		return
+	}
+	c.waiting = append(c.waiting, x)
+	c.startWaiting()
+}
+
+// startWaiting begins the calls that there are workers for.
+func (c *calls) startWaiting() {
+	for x := c.next(); x != nil; x = c.next() {
+		c.begin(x)
+	}
 }
 
 // next has a worker take the next call that waits for one; nil: none waits, or all workers are busy.
@@ -76,24 +94,6 @@ func (c *calls) interrupt(id compute.InstanceID) {
 	}
 }
 
-// start begins a call, or has it wait for a worker.
-func (l *loop) start(p pending, stage task.Stage, within time.Duration, do work) *call {
-	c := &call{id: p.id, claim: p.claim, stage: stage, within: within, do: do}
-	if !c.needsWorker() {
-		l.call(c)
-		return c
-	}
-	l.calls.waiting = append(l.calls.waiting, c)
-	l.startWaiting()
-	return c
-}
-
-func (l *loop) startWaiting() {
-	for c := l.calls.next(); c != nil; c = l.calls.next() {
-		l.call(c)
-	}
-}
-
 // call makes the call, unless the task has gone on while it waited.
 func (l *loop) call(c *call) {
 	t, ok := l.tasks[c.id]
@@ -118,7 +118,7 @@ func (l *loop) call(c *call) {
 func (l *loop) called(c *call, e task.Event, err error) {
 	l.o.Metrics.called(c, err)
 	l.calls.ended(c)
-	defer l.startWaiting()
+	defer l.calls.startWaiting()
 	t, ok := l.tasks[c.id]
 	if !ok || t.Claim != c.claim {
 		return
@@ -139,15 +139,14 @@ func (l *loop) judge(t *task.Task, e task.Event, image string, err error) {
 	var f task.Failure
 	switch e := e.(type) {
 	case task.Prepared:
-		delete(l.images, image)
+		l.starts.prepared(image)
 		return
 	case task.Launched:
 		if t.Stage != task.Launching {
 			return
 		}
 		l.a.counts.launches.Add(1)
-		if l.guard.Fails > 0 {
-			l.guard = l.guard.Succeeded()
+		if l.starts.launched() {
 			l.keepHost()
 		}
 		return
@@ -168,9 +167,9 @@ func (l *loop) judge(t *task.Task, e task.Event, image string, err error) {
 	l.o.Metrics.failedAs(f.Class)
 	switch {
 	case hypervisor.OfImage(err):
-		l.badImage(image, f.Message)
+		l.starts.imageFailed(image, f.Message, time.Now())
 	case f.Class != compute.FailureRequest:
-		l.guard = l.guard.Failed(f.Message, l.o.Timing.Quarantine, time.Now())
+		l.starts.failed(f.Message, time.Now())
 		l.keepHost()
 	}
 }

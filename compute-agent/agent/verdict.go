@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package agent
+
+import (
+	"slices"
+
+	"github.com/berth-project/berth/compute-agent/fetch"
+	"github.com/berth-project/berth/compute-agent/task"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// arrival is work that came from a queue, with what its host knows at that moment.
+type arrival struct {
+	build     compute.Build
+	delivery  int16 // how often the queue has handed it out, this time included
+	host      compute.HostID
+	traits    map[compute.Trait]bool // of the host
+	here      *task.Task             // of the same instance; nil: none
+	offers    bool                   // the host takes work
+	mistrusts bool                   // the image has failed here lately
+	late      bool                   // the deadline has passed, by the clock that the host goes by
+	fits      bool                   // there is room
+	slots     int                    // for builds, that are free
+}
+
+// verdict is what becomes of the record; 0: the work is taken.
+func (a arrival) verdict() (how wire.Ack, why string) {
+	if a.here != nil {
+		return known(*a.here, a.build)
+	}
+	again := a.delivery >= fetch.ThirdDelivery // no other host seems to want it
+	switch {
+	case !a.offers:
+		return wire.AckRelease, "this host does not offer any more"
+	case slices.Contains(a.build.Avoid, a.host):
+		return wire.AckRelease, "the request avoids this host"
+	case slices.Contains(a.build.Failed, a.host) && !again:
+		return wire.AckRelease, "an earlier attempt failed here"
+	case a.mistrusts && !again:
+		return wire.AckRelease, "its image has failed here lately"
+	case a.late && a.delivery > 1:
+		return wire.AckAccept, "its deadline has passed"
+	case a.late:
+		// One host whose clock is wrong must not eat a queue, where it has to go by that: two must say so.
+		return wire.AckRelease, "its deadline seems to have passed"
+	case !a.fits || !accepts(a.build, a.traits) || a.slots < 1:
+		return wire.AckRelease, "it does not fit any more"
+	}
+	return 0, ""
+}
+
+// never says whether work that is not taken cannot run here later either: the request avoids this host, or its
+// flavor was another when it was asked for (outgrown), and that is not for this host.
+func (a arrival) never(outgrown bool) bool {
+	return slices.Contains(a.build.Avoid, a.host) || !accepts(a.build, a.traits) || !a.fits && outgrown
+}
+
+// known decides about work for an instance that is here already.
+func known(t task.Task, b compute.Build) (wire.Ack, string) {
+	switch {
+	case b.Project != t.Project:
+		return wire.AckRelease, "an instance of another project with this id is here"
+	case b.Attempt < t.Attempt:
+		return wire.AckAccept, "a later attempt is here"
+	case b.Attempt > t.Attempt, t.Stage == task.Ending:
+		return wire.AckRelease, "an attempt that ends is here"
+	case t.Answered:
+		return wire.AckAccept, "it is here"
+	}
+	return wire.AckRenew, "it is being built here"
+}
+
+// accepts says whether a host with these traits may build it.
+func accepts(b compute.Build, traits map[compute.Trait]bool) bool {
+	return compute.Queue{Required: b.Required, Forbidden: b.Forbidden}.Accepts(traits)
+}
