@@ -121,3 +121,39 @@ func (l *loop) beginTask(b compute.Build, ref *wire.WorkRef, place compute.Place
 	l.a.counts.taken.Add(1)
 	l.step(b.Instance, task.Taken{})
 }
+
+func (l *loop) readQueues(recs []wire.Record, end bool) {
+	l.clock.Observe(recs, l.o.Now())
+	for _, rec := range recs {
+		name := compute.QueueName(rec.Key)
+		if rec.Value == nil {
+			l.fetches.RemoveQueue(name)
+			continue
+		}
+		q, err := wire.DecodeQueue(rec)
+		if err != nil {
+			l.reports.unreadable(rec, err)
+			continue
+		}
+		l.fetches.SetQueue(q, time.Now())
+	}
+	if end {
+		l.fetches.QueuesRead()
+	}
+}
+
+func (l *loop) readAdvice(recs []wire.Record, end bool) {
+	now := time.Now()
+	l.clock.Observe(recs, l.o.Now())
+	if end {
+		l.fetches.AdviceRead()
+	}
+	for _, rec := range recs {
+		a, err := wire.DecodeAdvice(rec)
+		if err != nil {
+			l.reports.unreadable(rec, err)
+			continue
+		}
+		l.fetches.Advise(a, now)
+	}
+}
