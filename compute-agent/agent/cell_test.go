@@ -239,7 +239,7 @@ func (n *node) drop() {
 
 var errDead = errors.New("the agent is dead")
 
-// Send delivers reports to the conductor, beacons to whoever looks.
+// Send delivers reports to the conductor, and keeps the last beacon.
 func (n *node) Send(_ context.Context, recs ...wire.Record) error {
 	c := n.cell
 	if n.trip.cross("send") {

@@ -14,9 +14,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// consoles answers asks about consoles. They pass the loop by: they are neither journaled nor
-// repeated, and nothing that matters waits for one. Where there are more than this host answers at
-// once, some are not answered; whoever asked knows after ten seconds.
+// consoles answers asks about consoles. They pass the loop by: they are neither journaled nor repeated, and nothing
+// that matters waits for one. Where there are more than this host answers at once, some are not answered; the asker
+// gives up after ten seconds.
 type consoles struct {
 	o    *Options
 	asks chan consoleAsk // that wait for a worker

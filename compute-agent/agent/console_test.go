@@ -78,7 +78,7 @@ func TestConsoles(t *testing.T) {
 		}
 		stop(c, n)
 
-		// Who comes back does not answer what nobody waits for any more.
+		// An agent that comes back does not answer what nobody waits for any more.
 		c.ask(1, "old", 0, 10)
 		pass(11 * time.Second)
 		n = c.start(dir, fake.Options{}, func(o *Options) { o.Driver = mute{o.Driver} })

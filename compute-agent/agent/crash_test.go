@@ -161,7 +161,7 @@ func crashAt(t *testing.T, kind string, nth int) (died bool) {
 		c.delete(2)
 		c.command(1, compute.OpReboot, 7)
 		c.boot(6, "small")
-		c.delete(6) // denied, whoever prepares it
+		c.delete(6) // denied, on whichever host
 		pass(3 * time.Second)
 		c.boot(3, "pci")
 		c.command(1, compute.OpStop, 9)

@@ -142,8 +142,7 @@ func TestDrainAcrossRestarts(t *testing.T) {
 	})
 }
 
-// A host whose hypervisor does not answer after a restart is not empty: what the
-// journal knows of is counted.
+// A host is not empty because its hypervisor does not answer after a restart: what the journal knows of is counted.
 func TestDrainIsNotEmptyForLackOfAnswers(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)

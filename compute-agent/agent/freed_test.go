@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// whole is a queue whose work takes all that a host has.
+// whole is a queue with work that takes all that a host has.
 func whole() compute.Queue {
 	return queue("whole", compute.Resources{compute.VCPU: 16, compute.MemoryMB: 16384})
 }

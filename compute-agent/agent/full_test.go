@@ -178,7 +178,7 @@ func (w witness) Send(ctx context.Context, recs ...wire.Record) error {
 	return w.Reporter.Send(ctx, recs...)
 }
 
-// host is a host whose agent is started again 2 s after it ended, as by systemd.
+// host is a host with an agent that is started again 2 s after it ended, as by systemd.
 type host struct {
 	*cell
 	dir   string

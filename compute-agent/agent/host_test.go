@@ -215,8 +215,7 @@ func TestBlackHole(t *testing.T) {
 	})
 }
 
-// An operator who enables a host that is in quarantine ends that, and the next one is
-// as short as the first.
+// When the operator enables a host that is in quarantine, that ends, and the next one is as short as the first.
 func TestEnableEndsQuarantine(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.attempts = 1

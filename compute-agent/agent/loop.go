@@ -68,7 +68,7 @@ type loop struct {
 type pending struct {
 	id     compute.InstanceID
 	action task.Action
-	claim  compute.ClaimID // whose action it is
+	claim  compute.ClaimID // that the task had when this was decided
 }
 
 func newLoop(a *Agent) *loop {

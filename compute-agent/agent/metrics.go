@@ -112,7 +112,7 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// see keeps what the host is for whoever asks.
+// see keeps what the host is, for the metrics.
 func (a *Agent) see(b compute.Beacon) {
 	if a.opts.Metrics != nil {
 		kept := b
@@ -164,7 +164,7 @@ func (m *Metrics) failedAs(c compute.FailureClass) {
 	}
 }
 
-// tally is read by whoever has the agent and, if there are metrics, from those.
+// tally is a count that Stats reads and, if there are metrics, those too.
 type tally struct {
 	n   atomic.Int64
 	too prometheus.Counter // nil: none

@@ -140,8 +140,8 @@ func (s *sender) run(ctx context.Context) {
 	}
 }
 
-// deliver sends a batch until it is acknowledged. Whether one whose Send failed
-// is there, nobody knows; saying it again does no harm.
+// deliver sends a batch until it is acknowledged. After a Send that failed nobody knows whether the batch is there;
+// sending it again does no harm.
 func (s *sender) deliver(ctx context.Context, batch []said) {
 	recs := make([]wire.Record, len(batch))
 	for i, x := range batch {
@@ -151,7 +151,7 @@ func (s *sender) deliver(ctx context.Context, batch []said) {
 	for {
 		err := s.reporter.Send(ctx, recs...)
 		if err == nil {
-			s.settled(len(batch)) // first: who is woken by the rest looks at it
+			s.settled(len(batch)) // first: what the next line wakes reads it
 			s.acked(batch)
 			return
 		}
@@ -171,8 +171,8 @@ func (s *sender) deliver(ctx context.Context, batch []said) {
 	}
 }
 
-// tell says why a batch is sent again. That brokers cannot be reached is told by
-// who knows them, once for the whole process.
+// tell says why a batch is sent again. That brokers cannot be reached is logged by the outage reporter, once for the
+// whole process.
 func (s *sender) tell(batch []said, in time.Duration, err error) {
 	log := s.log.Warn
 	if kind := compute.KindOf(err); kind == compute.KindUnavailable || kind == compute.KindTimeout {

@@ -17,9 +17,8 @@ type reachable struct{}
 
 func (reachable) Send(context.Context, ...wire.Record) error { return nil }
 
-// Whoever is woken by an acknowledgement looks at how far the sender is, and may
-// not be woken again for long.
-func TestAnAcknowledgementIsCountedWhenItIsHeard(t *testing.T) {
+// A goroutine that an acknowledgement wakes reads how far the sender is, and may not be woken again for long.
+func TestAnAcknowledgementIsCountedWhenItIsTold(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	heard := make(chan int)
 	var s *sender

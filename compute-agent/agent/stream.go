@@ -222,8 +222,8 @@ func (l *loop) askStrangers() {
 	})
 }
 
-// answerStrangers speaks for what neither journal nor hypervisor knows. Without
-// an answer of the hypervisor nothing is said: whoever asked will ask again.
+// answerStrangers speaks for what neither journal nor hypervisor knows. Without an answer of the hypervisor nothing
+// is said: the conductor will ask again.
 func (l *loop) answerStrangers(about []compute.Command, list []hypervisor.Machine, err error) {
 	l.stream.asking = false
 	defer l.askStrangers()

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// speaks is the agent's last beacon, and who said it.
+// speaks is the last beacon, with the voice of the agent that sent it.
 func (c *cell) speaks() compute.Beacon {
 	c.t.Helper()
 	c.mu.Lock()

@@ -43,7 +43,7 @@ func (a arrival) verdict() (how wire.Ack, why string) {
 	case a.late && a.delivery > 1:
 		return wire.AckAccept, "its deadline has passed"
 	case a.late:
-		// One host whose clock is wrong must not eat a queue, where it has to go by that: two must say so.
+		// One host with a wrong clock must not eat a queue, where it has to go by that: two must say so.
 		return wire.AckRelease, "its deadline seems to have passed"
 	case !a.fits || !accepts(a.build, a.traits) || a.slots < 1:
 		return wire.AckRelease, "it does not fit any more"

@@ -13,8 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// halted is a driver whose machines were launched by an agent that died before it
-// let them go.
+// halted is a driver with machines that were launched by an agent that died before it let them go.
 type halted struct {
 	*fake.Driver
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package home says whose a folder of machines is: which host's, and by which
-// journal. An agent holds the folder for as long as it runs; an agent of another
-// host, or with another journal, does not start on it. What it would do there is
+// Package home says which host a folder of machines belongs to, and which journal. An agent holds the folder for as
+// long as it runs; an agent of another host, or with another journal, does not start on it. What it would do there is
 // to report machines under a name that has no right to them.
 //
 // Beside the machines lie a mark, which is replaced whole, and an empty file,
@@ -82,8 +81,8 @@ func (p Place) Acquire(o Owner, unused bool) (*Lock, error) {
 	})
 }
 
-// HandOver marks a folder that no agent holds for another one, whoever had it, and
-// lets go of it. It answers whose it was: the zero Owner if it had no mark.
+// HandOver marks a folder that no agent holds for another owner and lets go of it. It answers the owner before: the
+// zero Owner if the folder had no mark.
 func (p Place) HandOver(o Owner) (was Owner, err error) {
 	l, err := p.acquire(o, func(Owner) error { return nil })
 	if err != nil {

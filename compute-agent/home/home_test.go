@@ -54,7 +54,7 @@ func refused(t *testing.T, p Place, o Owner, unused bool, kind compute.Kind, wor
 
 func TestAFolderIsOneOwners(t *testing.T) {
 	p := Place{Dir: filepath.Join(t.TempDir(), "machines")}
-	keep(t, p, first, false) // one without a mark is whoever's comes first
+	keep(t, p, first, false) // one without a mark belongs to the first that comes
 	keep(t, p, first, false)
 	refused(t, p, renamed, true, compute.KindInvalid,
 		p.Dir, "host a", "host b", "j1", "j2", "set host to a again", "berth agent adopt")

@@ -181,10 +181,9 @@ type Part struct {
 // Events is for drivers that hear of changes before they are asked. Find it
 // with As.
 type Events interface {
-	// Events tells what happens to Berth's machines until ctx ends, whose error
-	// it answers. It is a hint to ask List soon: an event may be missed or come
-	// twice, and it says nothing of what was there before. tell is called by one
-	// goroutine at a time and must not block.
+	// Events tells what happens to Berth's machines until ctx ends, and answers the error of ctx. It is a hint to ask
+	// List soon: an event may be missed or come twice, and it says nothing of what was there before. tell is called
+	// by one goroutine at a time and must not block.
 	Events(ctx context.Context, tell func(Event)) error
 }
 

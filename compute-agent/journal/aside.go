@@ -15,10 +15,9 @@ import (
 // errDamaged is in the chain of every error about a file that is no journal any more.
 var errDamaged = errors.New("damaged")
 
-// Recover is Open for who would rather begin anew than not at all: a damaged
-// journal is kept beside the new one, under the name it answers. What was in it
-// is then asked of the hypervisor, which knows what runs, and of the conductor,
-// which repeats what is open; nothing is started on its word alone.
+// Recover is Open for an operator who would rather begin anew than not at all: a damaged journal is kept beside the
+// new one, under the name it answers. What was in it is then asked of the hypervisor, which knows what runs, and of
+// the conductor, which repeats what is open; nothing is started on its word alone.
 //
 // A journal of a later version is not damaged, and refused. Where the new one
 // cannot be made, the damaged one has its new name all the same, and there is an

@@ -218,8 +218,7 @@ func TestDiskIsFullFromTheStart(t *testing.T) {
 	}
 }
 
-// A damaged journal on a full disk is kept once, however often the agent starts,
-// and who starts it hears where.
+// A damaged journal on a full disk is kept once, however often the agent starts, and the error says where.
 func TestDamagedOnAFullDisk(t *testing.T) {
 	if !mounts(t) {
 		return

@@ -339,7 +339,7 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// Whoever opens it says neither how long to wait for a lock nor how much room to keep.
+// The caller of Open says neither how long to wait for a lock nor how much room to keep.
 func TestDefaults(t *testing.T) {
 	if o := (Options{}).withDefaults(); o.LockWait != 2*time.Second || o.Reserve != 1<<20 {
 		t.Errorf("%+v", o)
@@ -428,7 +428,7 @@ func refused(t *testing.T, err error, kind compute.Kind, says ...string) {
 	}
 }
 
-func TestWrittenHearsOfEveryChangeOnDisk(t *testing.T) {
+func TestWrittenIsCalledForEveryChangeOnDisk(t *testing.T) {
 	heard := 0
 	j, err := Open(filepath.Join(t.TempDir(), "journal"), Options{Written: func() { heard++ }})
 	if err != nil {

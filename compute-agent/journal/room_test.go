@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Who wants no room has none kept, whatever the file.
+// A caller that wants no room has none kept, whatever the file.
 func TestNoRoom(t *testing.T) {
 	must(t, (&Journal{}).Room())
 	for _, reserve := range []int64{0, -1} {

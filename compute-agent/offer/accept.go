@@ -13,8 +13,7 @@ func Traits(list []compute.Trait) map[compute.Trait]bool {
 	return set
 }
 
-// Accepted finds the queues whose work a host with these traits may take, in the
-// order given.
+// Accepted finds the queues with work that a host with these traits may take, in the order given.
 func Accepted(traits map[compute.Trait]bool, queues []compute.Queue) []compute.Queue {
 	var out []compute.Queue
 	for _, q := range queues {

@@ -122,8 +122,7 @@ func advice(n int, eligible uint32, depth uint64) compute.Advice {
 	return a
 }
 
-// About eight hosts wait on a queue without work, whoever they are and
-// whatever the time; work brings more.
+// About eight hosts wait on a queue without work, whatever their names and the time; work brings more.
 func TestAboutEightWait(t *testing.T) {
 	for _, c := range []struct {
 		hosts    uint32
@@ -428,8 +427,8 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 	}
 }
 
-// Three brokers: two sessions with small work, whose fetches end in turn, do not keep
-// the host's whole room from a third, in which work lies.
+// Three brokers: two sessions with small work, in which fetches end in turn, do not keep the host's whole room from a
+// third, in which work lies.
 func TestWhatNeedsAllTakesTurns(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
 	room := Room{free: compute.Resources{compute.VCPU: 4}}

@@ -37,12 +37,11 @@ type Planned struct {
 // reserves a place for a machine with the largest amount of each class among the
 // queues it lists. slots bounds how many fetches are open at once.
 //
-// Where not everything fits beside everything, candidates are served in their
-// order, whichever session they are of. A candidate that was left out and whose
-// session is busy, or for which the open fetches leave no room, holds its share back,
-// against those that were left out less often: otherwise a session that is always asked
-// first would keep, say, the only device of the host to itself, and two sessions that
-// are open in turn would keep a machine of the host's size away for ever.
+// Where not everything fits beside everything, candidates are served in their order, whichever session they are of. A
+// candidate that was left out, because its session is busy or the open fetches leave no room for it, holds its share
+// back, against those that were left out less often: otherwise a session that is always asked first would keep, say,
+// the only device of the host to itself, and two sessions that are open in turn would keep a machine of the host's
+// size away for ever.
 func Plan(room Room, sessions []Session, slots int) []Planned {
 	p := plan{sessions: sessions, out: make([]Planned, len(sessions)), next: make([]Reserved, len(sessions)), room: room, around: map[int]Room{}}
 	var all []pair

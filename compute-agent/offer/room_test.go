@@ -43,7 +43,7 @@ func numaHost(t Terms) Host {
 	return t.Offer(inv, nodes, slices.Concat(card(1, 2, 0), card(2, 2, 1)))
 }
 
-// who takes, one after the other, what has room; the answer says where each is.
+// taken takes, one after the other, what has room; the answer says where each is.
 func taken(room Room, needs ...compute.Resources) string {
 	var out []string
 	for _, n := range needs {

@@ -54,7 +54,7 @@ type Sampler struct {
 	about    map[compute.QueueName]compute.QueueAdvice
 	adviceAt time.Time                 // when the last advice came; zero, and so long ago: never
 	skipped  map[compute.QueueName]int // how often in a row a queue was chosen and not fetched
-	said     time.Time                 // when the last advice was made, by the clock of who made it
+	said     time.Time                 // when the last advice was made, by the queue manager's clock
 	refuted  map[compute.QueueName]refuted
 	rings    bool                           // the queue manager rings hosts, by the last advice
 	deep     map[compute.QueueName]struct{} // of about: those in which work is said to lie
@@ -224,8 +224,8 @@ func (c Candidate) before(d Candidate) int {
 	)
 }
 
-// Sample chooses among the queues whose work has room; used is the share of the host
-// in use. The answer is in the order in which they should be served.
+// Sample chooses among the queues with work that has room; used is the share of the host in use. The answer is in the
+// order in which they should be served.
 func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
 	e, advised := l.epoch(now), now.Sub(l.adviceAt) < stale
 	if !l.current {
@@ -322,9 +322,8 @@ func (l *Sampler) Skipped(q compute.QueueName) int { return l.skipped[q] }
 // many of its own.
 func Extra(own int) int { return max(1, MostExtra-own) }
 
-// Refute takes note that no work came from a queue in which some was said to lie: it
-// is on its way somewhere already. Where brokers and conductors fall behind, much is,
-// and all who wait for it make them slower.
+// Refute takes note that no work came from a queue in which some was said to lie: it is on its way somewhere already.
+// Where brokers and conductors fall behind, much is, and all hosts that wait for it make them slower.
 func (l *Sampler) Refute(q compute.QueueName, now time.Time) {
 	l.refuted[q] = refuted{l.said, now.Add(Epoch)}
 }
@@ -340,11 +339,10 @@ func (l *Sampler) isRefuted(news compute.QueueAdvice, now time.Time) bool {
 	return ok
 }
 
-// Share is on how many queues a host would wait at once, if as many hosts waited on
-// each as should. A fetch that ends costs a broker the queues it lists, times the others who
-// wait on each, times the queues that each of them lists: where queues are as many as
-// hosts, eight would cost it more than all the rest. Work that lies somewhere
-// is told of, so fewer are enough.
+// Share is on how many queues a host would wait at once, if as many hosts waited on each as should. A fetch that ends
+// costs a broker the queues it lists, times the others that wait on each, times the queues that each of them lists:
+// where queues are as many as hosts, eight would cost it more than all the rest. Work that lies somewhere is told of,
+// so fewer are enough.
 type Share float64
 
 // Add takes one more queue into account.

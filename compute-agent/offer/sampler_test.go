@@ -133,7 +133,7 @@ func TestFetchedIsNotLeftOut(t *testing.T) {
 }
 
 // A doubt ends with its time, and is forgotten then.
-func TestDoubtsEnd(t *testing.T) {
+func TestRefutedEnds(t *testing.T) {
 	l := told(1, 1<<40)
 	l.Refute("q000", epochZero)
 	if got := l.Sample(plenty, 0.5, epochZero.Add(Epoch)); len(got) != 1 || len(l.refuted) != 0 {
@@ -141,7 +141,7 @@ func TestDoubtsEnd(t *testing.T) {
 	}
 }
 
-// Where nobody is eligible, whoever finds that it is waits.
+// Where no host is said to be eligible, a host that finds that it is waits.
 func TestChancesWhereNobodyIs(t *testing.T) {
 	if own, all := Share(0).Chances(compute.QueueAdvice{}); own != 1 || all != 1 {
 		t.Errorf("%v, %v", own, all)
@@ -162,8 +162,8 @@ func TestHostsTurnAtOtherTimes(t *testing.T) {
 	}
 }
 
-// Of several pieces of advice that are read at once, each is as old as it is; of another
-// queue manager, whose clock is behind, none is old.
+// Of several pieces of advice that are read at once, each is as old as it is; of another queue manager with a clock
+// that is behind, none is old.
 func TestAdviceThatIsReadAtOnce(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
 	advise := func(said, now time.Duration) {

@@ -63,7 +63,7 @@ func TestHostsWaitOnAsMany(t *testing.T) {
 	const hosts, queues = 1000, 300 // 2.4 queues a host
 	least, most := queues, 0
 	waiters := map[compute.QueueName]int{}
-	beside := map[compute.QueueName]int{} // what those who wait on the first wait on too
+	beside := map[compute.QueueName]int{} // what hosts that wait on the first wait on too
 	for h := range hosts {
 		l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
 		l.Advise(advice(queues, hosts, 0), epochZero)
@@ -126,11 +126,11 @@ func TestAdviceChangesOneQueue(t *testing.T) {
 		return compute.Advice{About: []compute.QueueAdvice{{Queue: q, Eligible: hosts, Waiters: waiters}}}
 	}
 	for _, c := range []struct {
-		when   string
-		before uint32 // hosts that should wait on q003 when all are dealt
-		happen func(*Sampler)
-		of     compute.QueueName // which alone may be another's then
-		want   float64           // hosts that wait on it
+		when    string
+		before  uint32 // hosts that should wait on q003 when all are sampled
+		happen  func(*Sampler)
+		of      compute.QueueName // which alone may be another's then
+		want    float64           // hosts that wait on it
 		renewed float64           // and when hosts have sampled anew
 	}{
 		{"more comes into one", 8, func(l *Sampler) { l.Advise(about("q003", 40), epochZero) }, "q003", 40, 40},

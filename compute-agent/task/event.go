@@ -124,7 +124,7 @@ type (
 	Destroy struct{}
 	// DoPower begins the task's Command: PowerDone.
 	DoPower struct{}
-	// Interrupt ends what the hypervisor is doing for it, whose event comes then.
+	// Interrupt ends what the hypervisor is doing for it; the event of that call comes then.
 	Interrupt struct{}
 	// Report is said until Kafka has it: Acked. Host and time are added.
 	Report struct{ Report compute.Report }

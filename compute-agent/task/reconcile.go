@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Machine is what the hypervisor lists: with each machine it keeps whose it is.
+// Machine is what the hypervisor lists: it keeps instance, attempt and claim with each machine.
 type Machine struct {
 	Instance  compute.InstanceID
 	Project   compute.Project
@@ -51,15 +51,13 @@ type Adopted struct {
 // launched again unless it ends: not before the stream was read to its end, for
 // the host may have been declared dead.
 //
-// What the hypervisor has of another attempt or claim counts as unknown to the
-// journal: the hypervisor is right about what is there. Whoever still asks for
-// the other one is answered by Stranger.
+// What the hypervisor has of another attempt or claim counts as unknown to the journal: the hypervisor is right about
+// what is there. A conductor that still asks for the other one is answered by Stranger.
 //
-// That a claim was sent, and that it was granted, is only noted: the journal may
-// be a stage behind what was done. A launched machine is known by the
-// hypervisor. One that was claimed, or granted and not launched yet, is undone or
-// claimed again, and whoever grants it hears that it is not here, which ends the
-// attempt: nothing is lost but that.
+// That a claim was sent, and that it was granted, is only noted: the journal may be a stage behind what was done. A
+// launched machine is known by the hypervisor. One that was claimed, or granted and not launched yet, is undone or
+// claimed again, and the conductor that grants it is told that it is not here, which ends the attempt: nothing is
+// lost but that.
 func (r Rules) Reconcile(remembered []Task, machines []Machine, now time.Time) []Adopted {
 	tasks := map[compute.InstanceID]*Task{}
 	for _, t := range remembered {
@@ -125,7 +123,7 @@ func (s *step) missing() {
 	}
 }
 
-// adopt goes on with a task whose machine is there.
+// adopt goes on with a task after its machine was found.
 func (s *step) adopt(m Machine, unknown bool) {
 	switch {
 	case m.Paused && s.Stage != Ending:
@@ -164,10 +162,9 @@ func (s *step) resumeEnding() {
 	s.destroy()
 }
 
-// Stranger answers a word of the conductor about something that neither the
-// journal nor the hypervisor knows, or knows by another attempt or claim. given
-// says that the journal remembers giving this claim back. Whoever asks has made
-// sure that the hypervisor has answered. Nil: there is nothing to say.
+// Stranger answers a word of the conductor about something that neither the journal nor the hypervisor knows, or
+// knows by another attempt or claim. given says that the journal remembers giving this claim back. The caller has
+// made sure that the hypervisor has answered. Nil: there is nothing to say.
 func Stranger(c compute.Command, given bool) *compute.Report {
 	r := &compute.Report{
 		Op: compute.ReportFailed, Project: c.Project, Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim,

@@ -24,8 +24,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// A broker that takes connections and never says a word holds nobody up who has
-// given up.
+// A broker that takes connections and never says a word holds up no caller that has given up.
 func TestFrozenBrokerHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := admin.New(kafka.Config{Brokers: []string{"localhost:9092"}, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -64,7 +63,7 @@ func TestMetricsOfProducersAndReaders(t *testing.T) {
 		}
 		telemetrytest.Is(t, reg, 2, "berth_produce_duration_seconds")
 		telemetrytest.Is(t, reg, 1, "berth_produce_errors_total", "kind", "no-topic")
-		brokertest.Becomes(t, reg, 0, "berth_produce_buffered_records") // counted a moment after who sent it has heard
+		brokertest.Becomes(t, reg, 0, "berth_produce_buffered_records") // counted a moment after the sender was told
 		r := readtest.Follow(t, cfg, read.Options{Topic: cfg.Topics.Hosts()})
 		brokertest.Await(t, r.Ready(), "the topic is read")
 		telemetrytest.Is(t, reg, 2, "berth_read_records_total", "topic", "hosts")

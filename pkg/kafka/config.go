@@ -27,7 +27,7 @@ type Config struct {
 
 	// Dial opens connections; nil: plain TCP with a time-out of 10 s.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	SASL *SASL       // who this is; nil: nobody in particular
+	SASL *SASL       // the identity of this client; nil: none
 	Log  *zap.Logger // nil: silent
 
 	Metrics *Metrics // counts what clients do; nil: nobody counts
@@ -45,17 +45,16 @@ type Config struct {
 const DefaultRequestTimeout = 15 * time.Second
 
 const (
-	// metadataMinAge is how soon a client asks again who leads. kgo's 5 s would
-	// be the time a leader change or a new topic costs.
+	// metadataMinAge is how soon a client asks for the leaders again. kgo's 5 s would be the time a leader change or
+	// a new topic costs.
 	metadataMinAge = 100 * time.Millisecond
 	// IdleTimeout keeps a connection that is used now and then.
 	IdleTimeout = 2 * time.Minute
-	// AskedTimeout ends a connection that was good for a question: a client opens
-	// one to ask who leads, and another for every kind of request, and a thousand
-	// agents would keep a broker's file handles for nothing.
+	// AskedTimeout ends a connection that was good for a question: a client opens one to ask for the leaders, and
+	// another for every kind of request, and a thousand agents would keep a broker's file handles for nothing.
 	AskedTimeout = 10 * time.Second
-	// NoMetadata is how often a client of one broker asks who leads, which it need not
-	// know: as seldom as it can be told to.
+	// NoMetadata is how often a client of one broker asks for the leaders, which it need not know: as seldom as it
+	// can be told to.
 	NoMetadata = time.Hour
 )
 

@@ -30,10 +30,9 @@ func (c Config) dial() dialer {
 	return impatient(c.Dial)
 }
 
-// impatient makes a connection end with the context it was opened under, as long
-// as the broker has not said a word. kgo first asks on every new connection what
-// the broker can do, and listens for the answer to nobody else: a frozen broker
-// would hold up whoever has given up, and the end of the process, for 30 s.
+// impatient makes a connection end with the context it was opened under, as long as the broker has not said a word.
+// kgo first asks on every new connection what the broker can do, and listens for the answer to nobody else: a frozen
+// broker would hold up a caller that has given up, and the end of the process, for 30 s.
 func impatient(dial dialer) dialer {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		c, err := dial(ctx, network, address)
@@ -50,9 +49,8 @@ func impatient(dial dialer) dialer {
 	}
 }
 
-// youngConn is a connection on which the broker may not have spoken yet. One
-// goroutine at a time reads; until the broker has spoken, nobody uses it but who
-// opened it.
+// youngConn is a connection on which the broker may not have spoken yet. One goroutine at a time reads; until the
+// broker has spoken, only the goroutine that opened it uses it.
 type youngConn struct {
 	net.Conn
 	opened context.Context // what it was opened under
@@ -75,8 +73,8 @@ func (c *youngConn) Write(b []byte) (int, error) {
 	return n, c.why(err)
 }
 
-// why is what really ended a young connection: who opened it gave up, and hears
-// so. Others, who may use it later, hear of a closed connection and try again.
+// why is what really ended a young connection: the goroutine that opened it gave up, and is told so. Others, which
+// may use it later, are told of a closed connection and try again.
 func (c *youngConn) why(err error) error {
 	if err != nil && c.cut.Load() && !c.spoke.Load() {
 		return c.opened.Err()

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Whoever tries again at once does not spin, and whoever gives up does not wait.
+// A caller that tries again at once does not spin, and one that gives up does not wait.
 func TestRefusalTakesAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := impatient(func(context.Context, string, string) (net.Conn, error) { return nil, io.ErrClosedPipe })
@@ -34,7 +34,7 @@ func TestRefusalTakesAMoment(t *testing.T) {
 	})
 }
 
-// A connection is for all who come later, not for the one who opened it.
+// A connection is for all later callers, not only for the one that opened it.
 func TestConnectionOutlivesWhoOpenedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network embedded.Network
@@ -60,7 +60,7 @@ func TestConnectionOutlivesWhoOpenedIt(t *testing.T) {
 			cancel()
 			synctest.Wait()
 		}
-		if dials > 2 { // once to ask who is there, once to whom it found
+		if dials > 2 { // once to ask which brokers there are, once to the one it found
 			t.Errorf("dialled %d times, want twice", dials)
 		}
 	})

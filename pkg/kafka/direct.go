@@ -9,10 +9,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Direct sends requests to brokers by their ids, with a client for each whose only
-// seed is that broker. So none of these clients ever asks for metadata: a kgo client
-// asks once before it can reach a broker by its id. A broker whose address nobody has
-// said yet is reached through the client that asks.
+// Direct sends requests to brokers by their ids, with a client for each that has only that broker as its seed. So
+// none of these clients ever asks for metadata: a kgo client asks once before it can reach a broker by its id. A
+// broker without a known address is reached through the client that asks.
 type Direct struct {
 	cfg  Config
 	any  *kgo.Client // nil: such a broker is not reached
@@ -33,8 +32,8 @@ func NewDirect(cfg Config, any *kgo.Client, opts ...kgo.Opt) *Direct {
 	return &Direct{cfg: cfg, any: any, opts: opts, to: map[int32]line{}}
 }
 
-// Broker is whom to send requests for a broker, nil if it is not reached. If it listens
-// elsewhere since, the requests under way to the old address fail.
+// Broker takes requests for a broker; it is nil if the broker cannot be reached. If it listens elsewhere since, the
+// requests under way to the old address fail.
 func (d *Direct) Broker(id int32) kmsg.Requestor {
 	address := d.cfg.Known.address(id)
 	if address == "" {

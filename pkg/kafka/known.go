@@ -12,10 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Known is what brokers last said of the cell's topics and of each other, shared by
-// the clients of a process: a client that starts takes the answer that another got a
-// moment ago, instead of asking too. It saves questions and decides nothing: a reader
-// that meets an error asks brokers, as does one whose topic is not in here. A nil
+// Known is what brokers last said of the cell's topics and of each other, shared by the clients of a process: a
+// client that starts takes the answer that another got a moment ago, instead of asking too. It saves questions and
+// decides nothing: a reader that meets an error asks brokers, as does one with a topic that is not in here. A nil
 // Known knows nothing. It is safe for concurrent use.
 type Known struct {
 	mu       sync.Mutex

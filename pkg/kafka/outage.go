@@ -14,14 +14,13 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// Outage tells the log that brokers cannot be used: once when that begins, once
-// a minute while it lasts, and once when it is over, however many clients of the
-// process notice. What they notice one by one is for those who debug.
+// Outage tells the log that brokers cannot be used: once when that begins, once a minute while it lasts, and once
+// when it is over, however many clients of the process notice. What they notice one by one is logged at debug.
 type Outage struct {
 	log *zap.Logger
 
 	mu    sync.Mutex
-	open  map[*OutageReporter]error // who is in trouble, and why
+	open  map[*OutageReporter]error // the clients in trouble, and why
 	since time.Time
 	told  time.Time            // zero: not yet
 	said  map[string]time.Time // what kgo says, and when it last was passed on
@@ -68,8 +67,8 @@ func (c Config) OutageReporter(what string) *OutageReporter {
 	return &OutageReporter{outage: o, what: what}
 }
 
-// Failed says that what was tried failed, and will be tried again. Who calls it
-// has tried often enough that it is no change of leaders.
+// Failed says that what was tried failed, and will be tried again. The caller has tried often enough that it is no
+// change of leaders.
 func (w *OutageReporter) Failed(err error) {
 	if w == nil {
 		return
@@ -105,7 +104,7 @@ func (w *OutageReporter) Fine() {
 		return
 	}
 	o.told = time.Time{}
-	// As loud as what it ends: who heard that wants to hear this.
+	// As loud as what it ends: an operator that was told of that wants to be told of this.
 	o.log.Warn("Kafka can be used again", zap.Duration("after", time.Since(o.since).Round(time.Millisecond)))
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// SASL is how a client says who it is, on every connection.
+// SASL is how a client proves its identity, on every connection.
 type SASL struct {
 	Mechanism string // one of Mechanisms
 	User      string
@@ -40,9 +40,8 @@ func (s *SASL) mechanism() sasl.Mechanism {
 	})
 }
 
-// DialTLS makes a dialer whose connections are encrypted before they are handed
-// out, within the time a connection may take. A nil dial is plain TCP; the name
-// in the broker's certificate must be that of the address.
+// DialTLS makes a dialer that encrypts connections before it hands them out, within the time a connection may take. A
+// nil dial is plain TCP; the name in the broker's certificate must be that of the address.
 func DialTLS(dial func(ctx context.Context, network, address string) (net.Conn, error), c *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext

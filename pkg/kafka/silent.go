@@ -15,11 +15,10 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// silentBrokers watches for brokers that owe a client answers and say nothing. When
-// the others no longer count such a broker among the living, its connections are
-// closed, and kgo asks who leads now. A frozen broker's connections stay open,
-// and a producer would wait for its answer for twenty seconds and more; a killed
-// one's are closed by its machine.
+// silentBrokers watches for brokers that owe a client answers and say nothing. When the others no longer count such a
+// broker among the living, its connections are closed, and kgo asks for the leaders. A frozen broker's connections
+// stay open, and a producer would wait for its answer for twenty seconds and more; a killed one's are closed by its
+// machine.
 type silentBrokers struct {
 	ends context.CancelFunc
 	ctx  context.Context
@@ -44,7 +43,7 @@ func watchSilence() *silentBrokers {
 	return s
 }
 
-// OnNewClient hears whose connections these are.
+// OnNewClient takes note of the client that these connections are of.
 func (s *silentBrokers) OnNewClient(cl *kgo.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,8 +53,8 @@ func (s *silentBrokers) OnNewClient(cl *kgo.Client) {
 // OnClientClosed ends what is being asked.
 func (s *silentBrokers) OnClientClosed(*kgo.Client) { s.ends() }
 
-// OnBrokerConnect counts a connection in. Those to a broker whose number is not
-// known yet carry only the question which there are.
+// OnBrokerConnect counts a connection in. Those to a broker without a known number carry only the question which
+// brokers there are.
 func (s *silentBrokers) OnBrokerConnect(to kgo.BrokerMetadata, _ time.Duration, c net.Conn, err error) {
 	if err != nil || to.NodeID < 0 {
 		return
@@ -119,8 +118,7 @@ func (s *silentBrokers) note(to kgo.BrokerMetadata, key int16, err error, change
 	}
 }
 
-// polls says that a request's answer may take its time. Those who fetch watch
-// for themselves.
+// polls says that a request's answer may take its time. Readers and pullers watch theirs themselves.
 func polls(key int16) bool {
 	switch kmsg.Key(key) {
 	case kmsg.Fetch, kmsg.ShareFetch, kmsg.ShareAcknowledge, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.ApiVersions:
@@ -177,8 +175,8 @@ func (s *silentBrokers) suspects(now time.Time) (ids []int32, client *kgo.Client
 	return ids, s.client
 }
 
-// drop closes what leads to a broker. Its answers never come; who waits for one
-// is told that the connection ended.
+// drop closes what leads to a broker. Its answers never come; each request that waits for one ends with the
+// connection.
 func (s *silentBrokers) drop(id int32) {
 	s.mu.Lock()
 	var conns []net.Conn

@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// What waits for a frozen broker goes on once another leads, however patient
-// its client is; who is frozen owes an answer that never comes.
+// What waits for a frozen broker goes on once another leads, however patient its client is: a frozen broker owes an
+// answer that never comes.
 func TestFrozenBrokerIsDropped(t *testing.T) {
 	c := kafkatest.StartT(t, kafkatest.Options{Nodes: 3, Heap: "256m", Properties: map[string]string{
 		"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500",

@@ -21,8 +21,8 @@ var countedClass []byte
 
 const countedMain = "Counted"
 
-// MBeans are what to ask a broker for: one attribute of all MBeans whose names
-// match, as "kafka.network:type=RequestMetrics,name=RequestsPerSec,*".
+// MBeans are what to ask a broker for: one attribute of all MBeans with a name that matches, as
+// "kafka.network:type=RequestMetrics,name=RequestsPerSec,*".
 type MBeans struct{ Pattern, Attribute string }
 
 // Count is one number of one MBean.

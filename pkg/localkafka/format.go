@@ -60,7 +60,7 @@ func (n *node) formatWith(features []byte) error {
 	return os.WriteFile(n.data("meta.properties"), []byte(meta), 0o644)
 }
 
-// keep copies a file, whole or not at all, though other processes may do the same.
+// keep copies a file, whole or not at all, for other processes that may do the same.
 func keep(from, to string) error {
 	content, err := os.ReadFile(from)
 	if err != nil {

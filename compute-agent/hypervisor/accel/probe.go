@@ -20,7 +20,7 @@ type Probe struct {
 	Disk    string        // a file that may be made, and is removed again
 	Time    time.Duration // how long KVM may take
 
-	As *syscall.Credential // whom guests run as; nil: this process's user
+	As *syscall.Credential // the user that guests run as; nil: this process's
 }
 
 // Choose is what was asked for, or if that is "auto", KVM if it really boots a

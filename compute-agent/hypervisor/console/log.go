@@ -16,13 +16,11 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 )
 
-// Log is the console of one machine. QEMU appends to console.log and knows no
-// limit; virtlogd, which stands between libvirt's QEMUs and the file, begins
-// it anew now and then and calls the full one console.log.0, the one before that
-// console.log.1 and so on. When it all has grown too long, what is in it goes to
-// console.old-<n>, n being how much was printed before that, and console.log begins
-// again empty: who writes does so at the end, wherever that is. What is
-// printed between the copy and the cut is lost.
+// Log is the console of one machine. QEMU appends to console.log and knows no limit; virtlogd, which stands between
+// libvirt's QEMUs and the file, begins it anew now and then and calls the full one console.log.0, the one before that
+// console.log.1 and so on. When it all has grown too long, what is in it goes to console.old-<n>, n being how much
+// was printed before that, and console.log begins again empty: the writer appends at the end, wherever that is. What
+// is printed between the copy and the cut is lost.
 //
 // Calls for one folder must not overlap.
 type Log struct {

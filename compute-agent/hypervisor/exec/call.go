@@ -99,9 +99,8 @@ func killAll(leader int) error {
 	return os.ErrProcessDone
 }
 
-// killRest ends what is left of a session whose leader is buried. The leader's
-// number is nobody else's as long as there is a rest; if somebody has it, there
-// is none.
+// killRest ends what is left of a session after its leader is buried. The leader's number is nobody else's as long as
+// there is a rest; if somebody has it, there is none.
 func killRest(leader int) {
 	if errors.Is(syscall.Kill(leader, 0), syscall.ESRCH) {
 		_ = syscall.Kill(-leader, syscall.SIGKILL)

@@ -19,8 +19,7 @@ import (
 
 const one = compute.InstanceID("00000000-0000-4000-8000-000000000001")
 
-// says is a driver whose command runs this text for the verb, and does well
-// with the others.
+// says is a driver with a command that runs this text for the verb, and does well with the others.
 func says(t *testing.T, verb, text string) *Driver {
 	t.Helper()
 	d, err := open(t.Context(), Options{Command: []string{script(t, `#!/bin/sh
@@ -85,7 +84,7 @@ func TestWhatACommandMayDoWrong(t *testing.T) {
 	}
 }
 
-func TestListIsDoubted(t *testing.T) {
+func TestListIsChecked(t *testing.T) {
 	machine := `{"version":1,"instance":"` + string(one) + `","project":"p","attempt":1,"claim":"c","resources":{"VCPU":1}}`
 	for name, c := range map[string][2]string{
 		"no machines":   {`{"version":1}`, `"machines" is missing`},
@@ -119,7 +118,7 @@ func TestLiesAreFound(t *testing.T) {
 	wrong(t, always("launched").Destroy(t.Context(), one), compute.FailureHost, "destroy", "list still gives")
 }
 
-// A call whose time is over takes all its processes along.
+// A call that takes too long takes all its processes along.
 func TestAHangIsKilled(t *testing.T) {
 	dir := t.TempDir()
 	d := says(t, "inventory", `echo $$ >`+dir+`/all; sleep 1000 & echo $! >>`+dir+`/all; mkfifo `+dir+`/no; echo waits >&2; read x <`+dir+`/no`)
@@ -157,7 +156,7 @@ func TestHeldOutput(t *testing.T) {
 	(&bench{t: t}).gone(pid)
 }
 
-// gone waits until the processes are dead whose numbers are in that file.
+// gone waits until the processes are dead that have their numbers in that file.
 func (b *bench) gone(file string) {
 	b.t.Helper()
 	pids, err := os.ReadFile(file)

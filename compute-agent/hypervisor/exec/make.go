@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// undoTime is how long it may take to undo a Prepare whose own time is over.
+// undoTime is how long it may take to undo a Prepare after its own time is over.
 const undoTime = 30 * time.Second
 
 // Prepare has a machine prepared. What was left unfinished, or belongs to

@@ -77,7 +77,7 @@ func (d *Driver) ofLaunched(ctx context.Context, verb string, id compute.Instanc
 	return over, f, nil
 }
 
-// talking is a driver whose command keeps consoles.
+// talking is a driver with a command that keeps consoles.
 type talking struct{ *Driver }
 
 // mostConsole is how much is asked for at once.

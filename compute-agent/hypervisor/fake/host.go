@@ -77,7 +77,7 @@ func (h *Host) Kill(id compute.InstanceID) error {
 	return h.befalls(id, Stopped, compute.PowerStopped, compute.MachineKilled, "killed from outside")
 }
 
-// Pause holds up a running machine, as a hypervisor does whose disk is full.
+// Pause holds up a running machine, as a hypervisor does when its disk is full.
 func (h *Host) Pause(id compute.InstanceID) error {
 	return h.befalls(id, Paused, compute.PowerPaused, compute.DiskError, "the host's disk is full")
 }

@@ -28,8 +28,7 @@ func Folder(t testing.TB) string {
 	return dir
 }
 
-// Below are the QEMUs on this host with a file below a folder, whoever knows of
-// them; dead ones are left out.
+// Below are the QEMUs on this host with a file below a folder, known to a driver or not; dead ones are left out.
 func Below(t testing.TB, dir string) (found []host.Process) {
 	t.Helper()
 	all, err := host.This().Processes()

@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// initScript says who the guest is, by its firmware and by its seed, and then
-// waits for the power button or for ever.
+// initScript prints the guest's identity, as its firmware and its seed have it, and then waits for the power button
+// or for ever.
 const initScript = `#!/bin/busybox sh
 b=/bin/busybox
 $b mount -t proc proc /proc; $b mount -t sysfs sys /sys; $b mount -t devtmpfs dev /dev 2>/dev/null

@@ -9,11 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnDescriptors sees to it that programs that are started from now on get none of the
-// descriptors that this process has inherited: a machine outlives its agent, and would
-// hold a lock, a socket or a terminal of whoever launched that for as long as it runs.
-// What Go opens is closed in them anyway, and what is handed to one on purpose is not
-// touched.
+// OwnDescriptors sees to it that programs that are started from now on get none of the descriptors that this process
+// has inherited: a machine outlives its agent, and would hold a lock, a socket or a terminal of the process that
+// launched the agent for as long as it runs. What Go opens is closed in them anyway, and what is handed to one on
+// purpose is not touched.
 func (h Host) OwnDescriptors() error {
 	entries, err := os.ReadDir(h.Proc + "/self/fd")
 	if err != nil {

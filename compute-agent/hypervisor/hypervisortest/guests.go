@@ -22,11 +22,11 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Guests is a subject whose machines are QEMUs on this host. What is tried on them
-// alone is not in Run: a test of the driver calls it.
+// Guests is a subject with QEMUs on this host for machines. What is tried on them alone is not in Run: a test of the
+// driver calls it.
 type Guests struct {
 	Subject
-	// Panics asks for a guest whose kernel panics once it is up.
+	// Panics asks for a guest with a kernel that panics once it is up.
 	Panics func(*hypervisor.Spec)
 	// Calls asks for a guest that calls this port of the host's loopback before it is up.
 	Calls func(s *hypervisor.Spec, port int)
@@ -39,7 +39,7 @@ type Guests struct {
 	PID func(compute.InstanceID) int
 	// Processes counts those of all machines.
 	Processes func() int
-	// Default is a driver for the same host with the machines that an operator gets who says nothing.
+	// Default is a driver for the same host with the machines that an operator gets without setting anything.
 	Default func() hypervisor.Driver
 	// PutImage makes a file among the images, with its checksum.
 	PutImage func(name string, content []byte)
@@ -90,8 +90,8 @@ func GuestPowersOff(t *testing.T, g Guests) {
 	g.empty(t)
 }
 
-// OneProcess: a prepared machine whose process is gone, after the host's restart say, is launched all
-// the same, once, and many agents that start a stopped one make one process.
+// OneProcess: a prepared machine without its process, after the host's restart say, is launched all the same, once,
+// and many agents that start a stopped one make one process.
 func OneProcess(t *testing.T, g Guests) {
 	ok(t, g.Driver.Prepare(t.Context(), g.spec(first, 1, "c1")))
 	g.Kill(first)
@@ -134,8 +134,7 @@ func RefusalsSayWhy(t *testing.T, g Guests) {
 	}
 }
 
-// GuestPanics: a guest whose kernel says that it panicked is stopped, says so, and
-// can be started.
+// GuestPanics: a guest that says that its kernel panicked is stopped, says so, and can be started.
 func GuestPanics(t *testing.T, g Guests) {
 	g.launch(t, first, g.Panics)
 	for range 2 {

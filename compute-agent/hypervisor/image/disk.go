@@ -41,7 +41,7 @@ func (s *Store) Make(ctx context.Context, file, name string, img Image, r comput
 	return os.Chmod(file, 0o600) // it is the guest's alone
 }
 
-// Run runs a program whose complaints are its error, the last of them.
+// Run runs a program. Its error is the last complaint that the program printed.
 func Run(ctx context.Context, program string, args ...string) error {
 	var said hypervisor.Said
 	cmd := exec.CommandContext(ctx, program, args...)

@@ -20,8 +20,8 @@ import (
 // well is no failure.
 const well = compute.FailureUnknown
 
-// shelf is a folder of images, whose qemu-img finds nothing wrong with anything.
-func shelf(t *testing.T, files map[string]string, trusted bool) *Store {
+// store is a folder of images, with a qemu-img that finds nothing wrong with anything.
+func store(t *testing.T, files map[string]string, trusted bool) *Store {
 	t.Helper()
 	dir := t.TempDir()
 	for name, content := range files {
@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 		"vhdx as qcow2": {"web.qcow2", "vhdxfile" + strings.Repeat("\x00", 100), compute.FailureRequest,
 			"format vhdx, not qcow2"},
 	} {
-		s := shelf(t, map[string]string{c.file: c.content, c.file + ".sha256": sum(c.content)}, false)
+		s := store(t, map[string]string{c.file: c.content, c.file + ".sha256": sum(c.content)}, false)
 		for range 2 { // also what was looked at before
 			img, err := s.Find(t.Context(), "web")
 			if want(t, name, err, c.class, c.says) && c.class == well &&
@@ -137,7 +137,7 @@ func TestSums(t *testing.T) {
 				files[name] = content
 			}
 			if !strings.HasSuffix(file, ".sha256") {
-				_, err := shelf(t, files, trusted).Find(t.Context(), "k")
+				_, err := store(t, files, trusted).Find(t.Context(), "k")
 				want(t, "all sums", err, well, "")
 				continue
 			}
@@ -146,10 +146,10 @@ func TestSums(t *testing.T) {
 			if trusted {
 				class = well
 			}
-			_, err := shelf(t, files, trusted).Find(t.Context(), "k")
+			_, err := store(t, files, trusted).Find(t.Context(), "k")
 			want(t, "no "+file, err, class, "sha256sum "+strings.TrimSuffix(filepath.Base(file), ".sha256"))
 			files[file] = other
-			_, err = shelf(t, files, trusted).Find(t.Context(), "k")
+			_, err = store(t, files, trusted).Find(t.Context(), "k")
 			want(t, "another "+file, err, compute.FailureHost, "has the SHA-256")
 		}
 	}
@@ -158,7 +158,7 @@ func TestSums(t *testing.T) {
 // What was found well is looked at again once it has changed, also by something of
 // the same size and age.
 func TestChangedImage(t *testing.T) {
-	s := shelf(t, map[string]string{"web.raw": "a disk", "web.raw.sha256": sum("a disk")}, false)
+	s := store(t, map[string]string{"web.raw": "a disk", "web.raw.sha256": sum("a disk")}, false)
 	_, err := s.Find(t.Context(), "web")
 	want(t, "before", err, well, "")
 	file := filepath.Join(s.dir, "web.raw")
@@ -177,7 +177,7 @@ func TestChangedImage(t *testing.T) {
 // No link is followed below the folder, which may be one itself.
 func TestLinks(t *testing.T) {
 	for name, link := range map[string]string{"a link": "web.raw", "a linked folder": "web"} {
-		s := shelf(t, map[string]string{"else/disk.raw": "a disk", "else/disk.raw.sha256": sum("a disk")}, true)
+		s := store(t, map[string]string{"else/disk.raw": "a disk", "else/disk.raw.sha256": sum("a disk")}, true)
 		to := map[string]string{"web.raw": "else/disk.raw", "web": "else"}[link]
 		if err := os.Symlink(to, filepath.Join(s.dir, link)); err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestLinks(t *testing.T) {
 
 // A tool that complains without end fills nothing.
 func TestToolThatSaysMuch(t *testing.T) {
-	s := shelf(t, map[string]string{"web.qcow2": qcow(func([]byte) {}),
+	s := store(t, map[string]string{"web.qcow2": qcow(func([]byte) {}),
 		"tool": "#!/bin/sh\nseq -f 'ERROR cluster %.0f refcount=0 reference=1' 300000 >&2\nexit 2\n"}, true)
 	s.program = filepath.Join(s.dir, "tool")
 	if err := os.Chmod(s.program, 0o755); err != nil {

@@ -32,9 +32,8 @@ type identity struct {
 	changed       unix.Timespec // its status: nobody can set it back
 }
 
-// open opens a regular file below the images' folder; one that is not there is nil.
-// No link is followed below the folder: whoever may put links there could name any
-// file of the host, and a guest would read it.
+// open opens a regular file below the images' folder; one that is not there is nil. No link is followed below the
+// folder: a user who may put links there could name any file of the host, and a guest would read it.
 func (s *Store) open(parts ...string) (*opened, error) {
 	path := filepath.Join(append([]string{s.dir}, parts...)...)
 	at, err := unix.Open(s.dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

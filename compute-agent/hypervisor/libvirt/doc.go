@@ -10,9 +10,8 @@
 //	                 disk.qcow2   its disk, on top of the image
 //	                 seed.iso     its cloud-init seed
 //
-// The domain is defined before there is any file and undefined behind the last:
-// as long as anything is there, so is what says whose it is. Prepare starts it
-// paused, Launch lets it go.
+// The domain is defined before there is any file and undefined behind the last: as long as anything is there, so is
+// the mark of its owner. Prepare starts it paused, Launch lets it go.
 //
 //	                         domain        stamp
 //	preparing                shut off      Ready false

@@ -236,10 +236,9 @@ func below(img image.Image) backing {
 	return backing{Type: "file", Format: &typed{img.Format}, Source: &file{img.Disk}, Below: &backing{}}
 }
 
-// closed is a network card by which nothing can be reached, neither the host, whose
-// loopback is 10.0.2.2 in QEMU's user networking, nor anything behind it. libvirt
-// knows user networking only without that. QEMU makes what is asked for so before what
-// libvirt asks for, so the card is put where libvirt puts nothing by itself.
+// closed is a network card by which nothing can be reached, neither the host (10.0.2.2 is its loopback in QEMU's user
+// networking) nor anything behind it. libvirt knows user networking only without that. QEMU makes what is asked for
+// so before what libvirt asks for, so the card is put where libvirt puts nothing by itself.
 func closed(id compute.InstanceID, machine string) []value {
 	bus := map[string]string{"q35": "pcie.0", "pc": "pci.0"}[machine]
 	return []value{

@@ -107,7 +107,7 @@ func (d *Driver) learn(c conn) error {
 	return err
 }
 
-// meet asks libvirt who it is.
+// meet asks libvirt for its version and its host.
 func (d *Driver) meet(c conn) error {
 	its, err := c.ConnectGetLibVersion()
 	if err != nil {

@@ -284,8 +284,8 @@ func TestRefusalsSayWhy(t *testing.T) {
 	hypervisortest.RefusalsSayWhy(t, guests(t))
 }
 
-// Many agents that launch a prepared machine whose process is gone, or start one that is stopped, make one
-// process, and none of them fails: libvirt sees to that.
+// Many agents that launch a prepared machine without its process, or start one that is stopped, make one process, and
+// none of them fails: libvirt sees to that.
 func TestManyCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, guesttest.Need(t))
@@ -343,8 +343,8 @@ func TestMachineOnItsNode(t *testing.T) {
 	hypervisortest.MachineOnItsNode(t, guests(t))
 }
 
-// An agent that dies once a guest was let go leaves one that runs; who suspends it
-// later is not taken for that agent.
+// An agent that dies once a guest was let go leaves one that runs; an operator that suspends it later is not taken
+// for that agent.
 func TestLetGoAndNotWrittenDown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, guesttest.Need(t))

@@ -14,7 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// owner says whose a domain is.
+// owner is the kind of owner that a domain has.
 type owner int
 
 const (
@@ -44,7 +44,7 @@ func (d *Driver) find(ctx context.Context, id compute.InstanceID) (found, owner,
 	return f, whose, err
 }
 
-// inspect says whose a domain is, and of ours what it does.
+// inspect says which kind of owner a domain has, and of ours what it does.
 func (d *Driver) inspect(c conn, dom libvirt.Domain) (f found, whose owner, err error) {
 	f.domain = dom
 	s, is_, err := d.read(c, dom)

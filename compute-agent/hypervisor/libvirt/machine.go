@@ -112,8 +112,7 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 	return errors.New("it is there again and again: somebody else defines it")
 }
 
-// classed gives an error of a call its class. Whose connection ended in the
-// middle of a call, does not know.
+// classed gives an error of a call its class. After a connection that ended in the middle of a call nobody knows.
 func classed(ctx context.Context, what string, err error) error {
 	if errors.Is(err, errLost) && ctx.Err() == nil {
 		return fmt.Errorf("%s: %w", what, err)

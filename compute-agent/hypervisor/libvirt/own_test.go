@@ -105,7 +105,7 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 	}
 }
 
-// A domain of Berth's that cannot be read is no answer: who knows what it is.
+// A domain of Berth's that cannot be read is no answer: nobody knows what it is.
 func TestUnreadableStamp(t *testing.T) {
 	t.Parallel()
 	d, b := onTestDriver(t)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prepare is the order in which drivers whose machines are QEMUs prepare one, and the moments
-// between its steps at which an agent may die. What it leaves after an error is undone; what an agent
-// that died has left, the next Prepare or Destroy of the instance removes.
+// Package prepare is the order in which drivers of QEMU prepare a machine, and the moments between its steps at which
+// an agent may die. What it leaves after an error is undone; what an agent that died has left, the next Prepare or
+// Destroy of the instance removes.
 package prepare
 
 import (
@@ -38,8 +38,7 @@ type Machine struct {
 	// Done says whether there is nothing to do, and clears away what another attempt, or half a Prepare, has
 	// left.
 	Done func(context.Context) (bool, error)
-	// Record writes down whose machine it is, where List and Destroy find it, before anything else of it is
-	// there.
+	// Record writes down the machine's owner, where List and Destroy find it, before anything else of it is there.
 	Record func(context.Context, image.Image) error
 	// Folder makes Dir; nil: Record has.
 	Folder func() error
@@ -114,7 +113,7 @@ func (m Machine) fill(ctx context.Context, img image.Image) error {
 	return nil
 }
 
-// undoTime is how long it may take to undo a Prepare whose own time is over.
+// undoTime is how long it may take to undo a Prepare after its own time is over.
 const undoTime = 30 * time.Second
 
 // undone is the error of a Prepare that failed, after destroy has undone it.

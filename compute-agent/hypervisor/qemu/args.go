@@ -32,7 +32,7 @@ type plan struct {
 	Append   string               `json:",omitempty"`
 	Network  string               // as in Options
 	Devices  []compute.PCIAddress `json:",omitempty"`
-	User     int                  `json:",omitempty"` // whom its process runs as; 0: the agent's user
+	User     int                  `json:",omitempty"` // the user that its process runs as; 0: the agent's
 	Nodes    []int                `json:",omitempty"` // its memory is on these NUMA nodes, and it runs on their processors
 }
 
@@ -135,7 +135,7 @@ func (p plan) network() []string {
 	switch bridge, ok := strings.CutPrefix(p.Network, "bridge:"); {
 	case ok:
 		return []string{"-netdev", "bridge,id=net,br=" + comma(bridge), "-device", device}
-	case p.Network == host.NetworkUser: // neither the host, whose loopback is 10.0.2.2 there, nor anything behind it
+	case p.Network == host.NetworkUser: // neither the host (10.0.2.2 is its loopback there) nor anything behind it
 		return []string{"-netdev", "user,id=net,restrict=on", "-device", device}
 	case p.Network == host.NetworkOpen:
 		return []string{"-netdev", "user,id=net", "-device", device}

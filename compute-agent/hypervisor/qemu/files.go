@@ -86,8 +86,7 @@ func (d *Driver) create(r record) error {
 	return settle(d.o.Dir)
 }
 
-// clear removes a machine's folder, the record last: as long as anything is
-// there, so is what says whose it is.
+// clear removes a machine's folder, the record last: as long as anything is there, so is the mark of its owner.
 func (d *Driver) clear(id compute.InstanceID) error {
 	dir := d.dir(id)
 	entries, err := os.ReadDir(dir)
@@ -119,9 +118,8 @@ func (d *Driver) instances() ([]compute.InstanceID, error) {
 	return ids, err
 }
 
-// sweep removes folders without a record: those that were never born, and those
-// whose removal was cut off at the very end. No process has ever been in the
-// former, none is any more in the latter.
+// sweep removes folders without a record: those that were never born, and those that a removal left that was cut off
+// at the very end. No process has ever been in the former, none is any more in the latter.
 func (d *Driver) sweep() error {
 	entries, err := os.ReadDir(d.o.Dir)
 	for _, e := range entries {

@@ -119,8 +119,7 @@ func TestMachineOutlivesItsAgent(t *testing.T) {
 	}
 }
 
-// Each machine runs as a user of its own, whom only its own files are for, from its
-// first start to its last.
+// Each machine runs as a user of its own, which may read only its own files, from its first start to its last.
 func TestEachMachineHasAUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, guesttest.Need(t))
@@ -349,8 +348,8 @@ func TestQEMUHasNoOtherRunStates(t *testing.T) {
 	t.Error("QEMU's schema has no run states")
 }
 
-// A guest whose disk has no room on the host stands still, says so, and goes on once
-// there is room and it is started.
+// A guest stands still when its disk has no room on the host, says so, and goes on once there is room and it is
+// started.
 func TestDiskFillsUnderAGuest(t *testing.T) {
 	b := newBench(t, guesttest.Need(t))
 	b.o.MinFree = 1

@@ -24,10 +24,9 @@ import (
 // errAlive is what spawn answers where a process holds the machine's lock.
 var errAlive = errors.New("its process lives already")
 
-// spawn starts a machine's process with its processors stopped, and returns when
-// it answers. The process inherits the lock and keeps it until it is dead,
-// whoever started it, so that there can be no second one. After any other error
-// than errAlive there is no process.
+// spawn starts a machine's process with its processors stopped, and returns when it answers. The process inherits the
+// lock and keeps it until it is dead, whichever process started it, so that there can be no second one. After any
+// other error than errAlive there is no process.
 func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 	dir := d.dir(p.ID)
 	lock, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
@@ -64,8 +63,8 @@ func (d *Driver) spawn(ctx context.Context, p plan) (host.Process, error) {
 	return found, nil
 }
 
-// begin runs QEMU in a session of its own. The QMP socket is ours, and is there
-// before QEMU is: whoever connects is answered as soon as QEMU can.
+// begin runs QEMU in a session of its own. The QMP socket is ours, and is there before QEMU is: a client that
+// connects is answered as soon as QEMU can.
 func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 	path := filepath.Join(dir, socketFile)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -99,7 +98,7 @@ func (d *Driver) begin(p plan, dir string, lock *os.File) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return cmd, startOn(cmd, cpus, !strings.HasPrefix(p.Network, "bridge:")) // whose helper has to gain some
+	return cmd, startOn(cmd, cpus, !strings.HasPrefix(p.Network, "bridge:")) // the helper of a bridge has to gain some
 }
 
 // asNow is a plan as the operator wants it now: whether user networking is open

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program that is started on a processor stays there; whoever started it does not.
+// A program that is started on a processor stays there; the process that started it does not.
 func TestStartOn(t *testing.T) {
 	var before, after, its unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {

@@ -109,7 +109,7 @@ func (p plan) give(dir string) error {
 	return err
 }
 
-// as is whom a machine's process runs as; nil: the agent's user.
+// as is the user that a machine's process runs as; nil: the agent's.
 func (p plan) as() *syscall.Credential {
 	if p.User == 0 {
 		return nil

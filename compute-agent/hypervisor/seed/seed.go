@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seed makes the disks on which cloud-init finds who a guest is (NoCloud).
+// Package seed makes the disks on which cloud-init finds a guest's identity (NoCloud).
 package seed
 
 import (

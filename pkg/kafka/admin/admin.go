@@ -50,10 +50,9 @@ func newAdmin(cfg kafka.Config, opts ...kgo.Opt) (*Admin, error) {
 // Close ends the connections. A second call does nothing.
 func (a *Admin) Close() { a.client.Close() }
 
-// WaitReachable answers nil once a broker answers, and the end of ctx as
-// KindTimeout. It logs once that it waits. What it asks about are the cell's own
-// topics, and those that are expected, for whoever needs them next. An answer of the
-// last few seconds that Known holds will do.
+// WaitReachable answers nil once a broker answers, and the end of ctx as KindTimeout. It logs once that it waits.
+// What it asks about are the cell's own topics, and those that are expected: the next clients need both. An answer of
+// the last few seconds that Known holds will do.
 func (a *Admin) WaitReachable(ctx context.Context) error {
 	if m, _ := a.cfg.Known.About(a.cfg.Topics.Requests(), time.Now().Add(-kafka.ReachedFor)); m != nil {
 		return nil

@@ -66,7 +66,7 @@ func TestEnsureTopics(t *testing.T) {
 	})
 }
 
-// Kafka refuses records of the future: whose clock is wrong would write nothing.
+// Kafka refuses records of the future: a process with a wrong clock would write nothing.
 func TestAWrongClockWrites(t *testing.T) {
 	cfg := brokertest.TestConfig(kafkatest.Kafka(t)) // the embedded broker looks at no record's time
 	a, topics := adminOf(t, cfg), cfg.Topics

@@ -159,8 +159,8 @@ func TestInitialisingWaitsUntilItIsSettled(t *testing.T) {
 	})
 }
 
-// The rest is answered, so that who asked knows whether to try again: the queue
-// manager does, with growing pauses, and says in the queue's record what is wrong.
+// The rest is answered, so that the caller knows whether to try again: the queue manager does, with growing pauses,
+// and says in the queue's record what is wrong.
 func TestAdminSaysWhatIsWrong(t *testing.T) {
 	for name, of := range map[string]struct {
 		do asked

@@ -36,11 +36,9 @@ func (s settings) with(key, value string) settings {
 	return out
 }
 
-// base is what all topics have: a limit that lets the largest record of Berth
-// through, whatever the brokers' own is; the broker's time for each record, since
-// it would refuse one whose writer's clock is an hour ahead; and with three
-// replicas two that must have a record before it is acknowledged, so that one
-// broker may be lost.
+// base is what all topics have: a limit that lets the largest record of Berth through, whatever the brokers' own is;
+// the broker's time for each record, since it would refuse one from a writer with a clock that is an hour ahead; and
+// with three replicas two that must have a record before it is acknowledged, so that one broker may be lost.
 func base(replication int16) settings {
 	s := settings{}.with("max.message.bytes", strconv.Itoa(maxMessageBytes)).with("message.timestamp.type", "LogAppendTime")
 	if replication >= 3 {

@@ -86,8 +86,7 @@ type TopicPlan struct {
 	Settings   map[string]string
 }
 
-// Plans are how the cell's own topics should be, whoever made them, if they have
-// that many replicas.
+// Plans are how the cell's own topics should be if they have that many replicas, whether or not Berth made them.
 func (a *Admin) Plans(replicas int16) []TopicPlan {
 	var plans []TopicPlan
 	for _, p := range ownTopics(a.cfg.Topics, 0, replicas) {

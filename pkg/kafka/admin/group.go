@@ -33,9 +33,8 @@ func (a *Admin) configureGroup(ctx context.Context, group string) error {
 		return kafka.Classify(op, err)
 	}
 	for _, limit := range []struct{ key, value, broker string }{
-		// The work of a queue whose records are dropped early is published again, later
-		// than it could be; and a build that takes long to prepare holds up what came
-		// long after it. Neither is a reason not to start.
+		// Work that is dropped early from its queue is published again, later than it could be; and a build that takes
+		// long to prepare holds up what came long after it. Neither is a reason not to start.
 		{"share.delivery.count.limit", deliveryLimit, "group.share.max.delivery.count.limit"},
 		{"share.partition.max.record.locks", lockLimit, "group.share.max.partition.max.record.locks"},
 	} {

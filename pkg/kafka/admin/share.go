@@ -35,19 +35,16 @@ func defaultShareTimes() shareTimes {
 // InitShareState makes the share state of these queues in a group, from the
 // beginning of their topics, exactly once for each incarnation of a topic.
 //
-// Exactly once matters. AlterShareGroupOffsets on a queue that is in use
-// answers that all is well, seems to do nothing, and at the next change of
-// leader what had been acknowledged is delivered again. So the brokers are
-// asked first, and only what they know nothing of is initialised; a request
-// whose answer is lost is not sent again before they have been asked again,
-// after a time in which it is either done or dead.
+// Exactly once matters. AlterShareGroupOffsets on a queue that is in use answers that all is well, seems to do
+// nothing, and at the next change of leader what had been acknowledged is delivered again. So the brokers are asked
+// first, and only what they know nothing of is initialised; a request without an answer is not sent again before they
+// have been asked again, after a time in which it is either done or dead.
 //
 // Two processes must not do this for the same queue at the same time: one
 // could ask, sleep, and initialise what the other has put into use.
 //
-// It waits while brokers do not know the topics yet, up to a minute
-// (KindUnavailable). A group with members is a KindConflict: whoever joined
-// the agents' group as a consumer must leave.
+// It waits while brokers do not know the topics yet, up to a minute (KindUnavailable). A group with members is a
+// KindConflict: a consumer that joined the agents' group must leave.
 func (a *Admin) InitShareState(ctx context.Context, group string, queues []compute.QueueName) error {
 	const op = "initialise share state"
 	if len(queues) == 0 {

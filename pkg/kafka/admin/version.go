@@ -34,9 +34,8 @@ var needs = []struct {
 	{new(kmsg.AlterShareGroupOffsetsRequest), 0},
 }
 
-// CheckVersion refuses brokers that Berth cannot work with (KindInvalid): one
-// before Kafka 4.2, or one whose share groups are switched off. Brokers that do
-// not answer are passed over, unless none does (KindUnavailable).
+// CheckVersion refuses brokers that Berth cannot work with (KindInvalid): one before Kafka 4.2, or one with share
+// groups switched off. Brokers that do not answer are passed over, unless none does (KindUnavailable).
 func (a *Admin) CheckVersion(ctx context.Context) error {
 	_, err := a.checked(ctx)
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
-// Who is elected is so again soon, whatever the group's coordinator says.
+// An elected process is elected again soon, whatever the group's coordinator says.
 func TestElectorPassesEveryError(t *testing.T) {
 	forbidden := brokertest.Refuse(kmsg.JoinGroup, kerr.GroupAuthorizationFailed) // until somebody allows it
 	for _, r := range append([]brokertest.Refusals{forbidden}, brokertest.PassingErrors...) {

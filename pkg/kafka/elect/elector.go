@@ -65,7 +65,7 @@ func (e *Elector) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cl.PauseFetchTopics(e.topic) // only who owns it matters, not what is in it
+	cl.PauseFetchTopics(e.topic) // only its owner matters, not what is in it
 	close(e.ready)
 	<-ctx.Done()
 	cl.CloseAllowingRebalance()

@@ -28,10 +28,9 @@ import (
 //	  ╰──────────╯            or another owner
 //	    it does not lie there: a leader had only not caught up
 //
-// That a partition is aside for its position is written to instances: the topic may
-// grow beyond the position meanwhile, and a later owner would see nothing wrong.
-// A partition that the handler cannot decide about is set aside, too, but by this
-// process alone: another may be able to. So is one whose next input is not what was
+// That a partition is aside for its position is written to instances: the topic may grow beyond the position
+// meanwhile, and a later owner would see nothing wrong. A partition that the handler cannot decide about is set
+// aside, too, but by this process alone: another may be able to. So is one with a next input that is not what was
 // written, by its checksum: that is tried again now and then.
 
 const (
@@ -43,8 +42,7 @@ const (
 	asideCheck = 10
 	// asideTold is how often the log says that a partition is set aside.
 	asideTold = 10 * time.Minute
-	// corruptRetry is after how long a partition is taken over again whose input could
-	// not be read.
+	// corruptRetry is after how long a partition with an input that could not be read is taken over again.
 	corruptRetry = 5 * time.Minute
 )
 
@@ -59,7 +57,7 @@ type Aside struct {
 // asidePartition is a partition for as long as it is set aside.
 type asidePartition struct {
 	Aside
-	told   bool          // whoever asks may hear of it: what has to be written down is
+	told   bool          // Options.SetAside may be told: what has to be written down is
 	end    int64         // of its partition of instances then; below 0: as it is seen first
 	again  time.Duration // after which it is taken over again though nothing is written; 0: never
 	cancel context.CancelFunc
@@ -74,7 +72,7 @@ type rechecked struct {
 	err    error
 }
 
-// setCorruptAside sets partitions aside whose next input cannot be read.
+// setCorruptAside sets partitions aside if their next input cannot be read.
 func (r *loopRun) setCorruptAside() {
 	bad := r.inputs.corrupt
 	r.inputs.corrupt = nil
@@ -245,8 +243,7 @@ func (r *loopRun) watchAside(ctx context.Context, a *asidePartition, fields []za
 	}
 }
 
-// toldAside says that a partition is set aside once that is written down: whoever
-// hears of it may rely on that.
+// toldAside says that a partition is set aside once that is written down: Options.SetAside may rely on that.
 func (r *loopRun) toldAside(a *asidePartition) {
 	if r.aside[a.Partition] == a {
 		a.told = true

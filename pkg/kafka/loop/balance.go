@@ -13,9 +13,9 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// coPartitioned is the group's assignor: partition p of every topic goes to one
-// member, members have equally many, give or take one, and whoever has a
-// partition keeps it as far as that allows: restoring costs more than sharing.
+// coPartitioned is the group's assignor: partition p of every topic goes to one member, members have equally many,
+// give or take one, and a member keeps the partitions that it has as far as that allows: restoring costs more than
+// sharing.
 //
 // The client knows of nothing to keep, because an eager assignor's members give
 // everything up before they join again; so the loop says what it has.
@@ -107,8 +107,7 @@ type claim struct {
 	has        []int32
 }
 
-// share gives n partitions to members. Of two who claim one partition, the one
-// who had it last keeps it.
+// share gives n partitions to members. Of two members that claim one partition, the one that had it last keeps it.
 func share(n int32, claims []claim) map[string][]int32 {
 	slices.SortFunc(claims, func(a, b claim) int {
 		return cmp.Or(cmp.Compare(b.generation, a.generation), cmp.Compare(len(b.has), len(a.has)), cmp.Compare(a.member, b.member))

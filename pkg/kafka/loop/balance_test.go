@@ -13,8 +13,8 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
-// Whoever comes, goes or claims what it does not have: every partition is given
-// once, to members that have equally many, and no more moves than must.
+// Whichever members come, go or claim what they do not have: every partition is given once, to members that have
+// equally many, and no more moves than must.
 func TestShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int32Range(0, 40).Draw(t, "partitions")

@@ -74,7 +74,7 @@ func (l *looping) end(t *testing.T) {
 	l.p.Close()
 }
 
-// ours is an error of what the loop itself asks, not of those who send to it.
+// ours is an error of what the loop itself asks, not of the clients that send to it.
 func (l *looping) ours(key kmsg.Key, code *kerr.Error, n int) *kfake.FaultHandle {
 	f := kfake.Fault{Keys: []kmsg.Key{key}, Err: code, Count: n, TopLevel: brokertest.Whole[key]}
 	switch key {
@@ -239,7 +239,7 @@ func TestLoopEndsWhereTheGroupCannotBeJoined(t *testing.T) {
 }
 
 // A producer epoch that cannot be renewed now is held as it is, and renewed later.
-func TestPenThatCannotBeRenewedYet(t *testing.T) {
+func TestProducerEpochThatCannotBeRaisedYet(t *testing.T) {
 	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		l := newLooping(t, c)
 		l.startWith(t, Options{Group: "g", RenewEvery: 2 * time.Second})
@@ -265,7 +265,7 @@ func TestPenThatCannotBeRenewedYet(t *testing.T) {
 // A producer epoch that cannot be renewed because somebody else has it is not used any more: the
 // partition is given up, and gained again if it is still this process's. The other
 // partition goes on.
-func TestAPenThatSomebodyElseTook(t *testing.T) {
+func TestProducerEpochThatSomebodyElseTook(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.ProducerFenced, kerr.InvalidProducerEpoch} {
 		t.Run(code.Message, func(t *testing.T) {
 			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
@@ -294,8 +294,7 @@ func TestAPenThatSomebodyElseTook(t *testing.T) {
 	}
 }
 
-// A group's coordinator moves: who does not try again by himself must look for it
-// again.
+// A group's coordinator moves: a client that does not retry by itself must find it again.
 func TestCoordinatorsMove(t *testing.T) {
 	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 		l := newLooping(t, c)

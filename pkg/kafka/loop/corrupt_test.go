@@ -15,9 +15,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// An input whose batch has a wrong checksum may have been good: nobody passes it. Its partition is set aside and no
+// An input in a batch with a wrong checksum may have been good: nobody passes it. Its partition is set aside and no
 // other is, and it goes on once the batch can be read, from another replica perhaps.
-func TestSpoiltInputSetsItsPartitionAside(t *testing.T) {
+func TestCorruptInputSetsItsPartitionAside(t *testing.T) {
 	brokertest.WithRefusing(t, 3, func(t *testing.T, c brokertest.Refusing) {
 		h := newParking(t, c, 1)
 		lone, topic := c.LeaderFor(h.loop.Cfg.Topics.Instances(), 1), h.loop.Cfg.Topics.Requests()

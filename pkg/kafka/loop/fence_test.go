@@ -110,7 +110,7 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 }
 
 // A producer epoch that was renewed is good; one that somebody else took meanwhile is not.
-func TestPenRenewed(t *testing.T) {
+func TestProducerEpochIsRaised(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
 		s := fencedWriterOf(t, cfg)
 		first := epochsOf(t, s, 0, 1)

@@ -100,7 +100,7 @@ func (s *fencedWriter) writeEach(ctx context.Context, entries map[int32]*entry, 
 	s.send(ctx, left, 1, ended)
 }
 
-// send sends what is left to who leads it.
+// send sends what is left to the leaders.
 func (s *fencedWriter) send(ctx context.Context, left map[int32]*entry, fails int, ended ending) {
 	v := s.topic.Current()
 	var each sync.WaitGroup

@@ -28,15 +28,15 @@ import (
 //     earlier owner is written, and what it wrote lies before;
 //  3. ask for the positions that no change carried;
 //  4. ask the group once more: had it gone on before the producer epoch was taken, the producer epoch
-//     would be the next owner's by right, who has taken it perhaps before;
+//     would be the next owner's by right, which may have taken it before;
 //  5. read instances from the beginning to the takeover, and hand that to the
 //     handler;
 //  6. begin with the inputs at the furthest of the positions, those of the log
 //     and those of the group.
 //
-// Partitions that are taken together are read together, and each goes on once it has
-// been read: one whose leader does not answer keeps no other waiting. The loop goes on
-// with the others meanwhile, one fetched batch of records between two turns.
+// Partitions that are taken together are read together, and each goes on once it has been read: one with a leader
+// that does not answer keeps no other waiting. The loop goes on with the others meanwhile, one fetched batch of
+// records between two turns.
 
 // gain is some partitions on their way to this process.
 type gain struct {
@@ -80,7 +80,7 @@ func (g *gain) work(ctx context.Context) {
 	began, told := time.Now(), false
 	waiting := slices.Clone(g.of)
 	for fails := 1; ; fails++ {
-		// Whose these are now has taken their producer epochs, and would lose them to us.
+		// The owner of these now has taken their producer epochs, and would lose them to this process.
 		waiting = slices.DeleteFunc(waiting, func(o *ownedPartition) bool { return o.lost.Load() })
 		if len(waiting) == 0 {
 			return

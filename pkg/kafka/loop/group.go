@@ -18,15 +18,15 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// fence is who this process is to the group: what a commit of positions must
-// carry so that Kafka refuses it once somebody else may own a partition.
+// fence is the identity of this process in the group: what a commit of positions must carry so that Kafka refuses it
+// once somebody else may own a partition.
 type fence struct {
 	member     string
 	generation int32
 }
 
-// groupNews is what the group says. Whoever sends it waits until done is
-// closed: the group goes on only after the loop has acted on it.
+// groupNews is what the group says. The sender waits until done is closed: the group goes on only after the loop has
+// acted on it.
 type groupNews struct {
 	kind  newsKind
 	fence fence          // of assigned
@@ -48,8 +48,7 @@ const (
 	newsLost
 )
 
-// membership is this process in the consumer group. It reads nothing: which
-// partitions are whose is all that matters.
+// membership is this process in the consumer group. It reads nothing: only which member has which partition matters.
 type membership struct {
 	client     *kgo.Client
 	group      string

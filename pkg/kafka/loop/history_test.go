@@ -9,7 +9,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
 )
 
-// The partition of a loop whose input is another log is set aside, and no other is.
+// A partition with another log for an input is set aside, and no other is.
 func TestInputsOfAnotherHistoryAreSetAside(t *testing.T) {
 	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		l, aside := newLooping(t, c), newAsides()

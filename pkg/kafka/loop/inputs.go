@@ -31,11 +31,9 @@ const (
 // partition does not wait for it: the fetch is given up and asked again.
 const inputWait = 5 * time.Second
 
-// inputs reads requests and reports of the owned partitions: one fetch at a
-// time at each broker, for all partitions it leads, while the turn before is
-// being decided. Transactions of those who write there do not matter: what a
-// broker has acknowledged counts, and nobody's open transaction can hold up a
-// partition. One goroutine uses it.
+// inputs reads requests and reports of the owned partitions: one fetch at a time at each broker, for all partitions
+// it leads, while the turn before is being decided. Transactions of writers there do not matter: what a broker has
+// acknowledged counts, and nobody's open transaction can hold up a partition. One goroutine uses it.
 type inputs struct {
 	sources  [inputTopics]*fetch.Source
 	client   *kgo.Client
@@ -51,7 +49,7 @@ type inputs struct {
 	first      int            // the feed that next begins with, so that no partition is always last
 	views      [inputTopics]fetch.View
 	busy       map[int32]context.CancelCauseFunc // brokers with an open fetch
-	refreshing bool                              // a goroutine asks who leads
+	refreshing bool                              // a goroutine asks for the leaders
 	fails      int                               // fetches that failed in a row
 	beyondEnds []*fetch.BeyondEnd                // positions that seem to lie behind an end, and are not rechecked yet
 	corrupt    []*fetch.Corrupt                  // batches that could not be read again and again
@@ -100,7 +98,7 @@ type inputAnswer struct {
 	err   error // of the whole; then there are no parts
 }
 
-// inputLeaders is the answer to who leads.
+// inputLeaders is the answer to a question for the leaders.
 type inputLeaders struct {
 	views [inputTopics]fetch.View
 	err   error
@@ -189,8 +187,8 @@ func (in *inputs) beyondEnd(p int32) bool {
 	return false
 }
 
-// next hands out what was read, most records at most, and the partitions it is of. What does not all go is shared:
-// whoever floods one partition keeps no other out of a turn.
+// next hands out what was read, most records at most, and the partitions it is of. What does not all go is shared: a
+// flood of one partition keeps no other out of a turn.
 func (in *inputs) next(most int) ([]wire.Record, map[int32]bool) {
 	if in.buffered == 0 {
 		return nil, nil
@@ -404,8 +402,7 @@ func (in *inputs) lost(k inputKey) {
 	}
 }
 
-// refreshLeaders asks who leads, because of an error that will pass; other errors it
-// returns.
+// refreshLeaders asks for the leaders, because of an error that will pass; other errors it returns.
 func (in *inputs) refreshLeaders(ctx context.Context, why error) error {
 	if kafka.IsFatal(why) {
 		return kafka.Classify("read inputs", why)
@@ -438,7 +435,7 @@ func (in *inputs) refresh(ctx context.Context) (views [inputTopics]fetch.View, e
 	return views, nil
 }
 
-// setLeaders takes news of who leads, and asks again if there is none.
+// setLeaders takes the leaders as they are now, and asks again if there is no answer.
 func (in *inputs) setLeaders(ctx context.Context, l inputLeaders) error {
 	in.refreshing = false
 	if l.err != nil {

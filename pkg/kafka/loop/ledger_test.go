@@ -295,7 +295,7 @@ func (r *running) kill(t testing.TB) {
 	r.stop(t)
 }
 
-// cutter is a dialer whose connections can all be cut, for ever.
+// cutter is a dialer that can cut all its connections, for ever.
 type cutter struct {
 	next  func(ctx context.Context, network, address string) (net.Conn, error)
 	mu    sync.Mutex

@@ -55,7 +55,7 @@ func TestLoopStartsAndStops(t *testing.T) {
 	})
 }
 
-// Whoever stops in order makes nobody wait for a time-out.
+// A process that stops in order makes no other wait for a time-out.
 func TestSuccessorStartsAtOnce(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
 		patient := Options{SessionTimeout: 5 * time.Minute, TurnTimeout: 10 * time.Minute, Heartbeat: time.Second}

@@ -57,9 +57,8 @@ type Options struct {
 	// IdleCommit is how often positions are committed that have not moved, so
 	// that the group does not forget them. 0: DefaultIdleCommit.
 	IdleCommit time.Duration
-	// RenewEvery is how often a producer epoch is raised, lest Kafka forgets whom to refuse.
-	// It must be well below the brokers' producer.id.expiration.ms and
-	// transactional.id.expiration.ms. 0: DefaultRenewEvery.
+	// RenewEvery is how often a producer epoch is raised, lest Kafka forgets which writers to refuse. It must be well
+	// below the brokers' producer.id.expiration.ms and transactional.id.expiration.ms. 0: DefaultRenewEvery.
 	RenewEvery time.Duration
 	// MaxUnsent is how many effects may wait to be acknowledged before no
 	// inputs are taken any more. 0: DefaultMaxUnsent.
@@ -119,9 +118,8 @@ func orDefault[T comparable](v *T, def T) {
 	}
 }
 
-// Loop runs a wire.Handler over the partitions of requests and reports that a
-// consumer group gives to this process: what the handler decides about a
-// partition is in instances exactly once, in order, whoever owned it when. It
+// Loop runs a wire.Handler over the partitions of requests and reports that a consumer group gives to this process:
+// what the handler decides about a partition is in instances exactly once, in order, whichever processes owned it. It
 // is a service.Part.
 //
 // One goroutine calls the handler. A turn is one fetch of whatever all owned
@@ -238,8 +236,7 @@ func (l *Loop) session(ctx, hard context.Context, out *outbox) error {
 
 // prepare waits for the topics and finds out where they are.
 func (l *Loop) prepare(ctx context.Context, out *outbox) (*loopRun, error) {
-	// Nothing is retried by the client: what is asked through it is asked again
-	// by who asks.
+	// Nothing is retried by the client: the callers ask again themselves.
 	ask, err := kafka.NewClient(l.cfg, kgo.RequestRetries(0))
 	if err != nil {
 		return nil, err

@@ -58,8 +58,7 @@ func (l *loopMetrics) define() {
 	l.unsent = l.Gauges("berth_loop_unsent_effects", "Builds and commands of committed turns that no broker has acknowledged yet.")
 }
 
-// loopGauges is what a session says of itself, by the loop's goroutine, for
-// whoever asks.
+// loopGauges is what a session says of itself: the loop's goroutine writes, the metrics read.
 type loopGauges struct{ ready, restoring, aside, behind, unsent atomic.Int64 }
 
 // show is called by the loop's goroutine between two turns.

@@ -12,9 +12,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// outbox publishes effects after their turn is committed, and knows how far
-// that has come. It outlives a session: what is committed is sent, whoever owns
-// the partition now. All but report is for the loop's goroutine.
+// outbox publishes effects after their turn is committed, and knows how far that has come. It outlives a session:
+// what is committed is sent, even after the partition has another owner. All but report is for the loop's goroutine.
 type outbox struct {
 	producer   *write.Producer
 	metrics    *loopMetrics
@@ -29,10 +28,9 @@ type outbox struct {
 
 // partitionEffects is the effects of one partition for as long as this process has it.
 //
-// Kafka forgets nothing of a turn but its effects: the new owner sends again
-// what follows from every record at or behind the cursor. So the cursor is the
-// first record whose effects are not all acknowledged, and as long as it stays
-// behind, doubles are the price; ahead, effects would be lost.
+// Kafka forgets nothing of a turn but its effects: the new owner sends again what follows from every record at or
+// behind the cursor. So the cursor is the first record with effects that are not all acknowledged, and as long as it
+// stays behind, doubles are the price; ahead, effects would be lost.
 type partitionEffects struct {
 	open []*turnEffects // in the order of their turns
 	next int64          // the offset behind the last turn's changes
@@ -140,7 +138,7 @@ func (o *outbox) report(out outcome) {
 	}
 }
 
-// collect takes what was reported, and answers the partitions whose cursor moved.
+// collect takes what was reported, and answers the partitions with a cursor that moved.
 func (o *outbox) collect() []int32 {
 	o.mu.Lock()
 	outcomes := o.outcomes
@@ -164,9 +162,8 @@ func (o *outbox) collect() []int32 {
 	return moved
 }
 
-// settle counts an outcome. An effect whose topic is gone, or that no broker
-// takes as it is, can never be sent. Any other failure keeps the cursor where it
-// is: the next owner tries again.
+// settle counts an outcome. An effect for a topic that is gone, or that no broker takes as it is, can never be sent.
+// Any other failure keeps the cursor where it is: the next owner tries again.
 func (o *outbox) settle(out outcome) {
 	hopeless := errors.Is(out.err, wire.ErrNoTopic) || compute.KindOf(out.err) == compute.KindInvalid
 	if out.turn != nil && (out.err == nil || hopeless) {

@@ -13,11 +13,10 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
-// A producer epoch is raised now and then while it is held, lest Kafka forgets the producer
-// id (transactional.id.expiration.ms) or who wrote last (producer.id.expiration.ms):
-// it would not know then whom to refuse. Nothing hurries: what fails is tried
-// again much later, with the producer epoch as it was. A refusal is no failure: somebody else
-// has taken the producer epoch, and with it the partition.
+// A producer epoch is raised now and then while it is held, lest Kafka forgets the producer id
+// (transactional.id.expiration.ms) or its last writer (producer.id.expiration.ms): it would not know then which
+// writers to refuse. Nothing hurries: what fails is tried again much later, with the producer epoch as it was. A
+// refusal is no failure: somebody else has taken the producer epoch, and with it the partition.
 
 // renewRetry is how soon a producer epoch that could not be raised is tried again.
 const renewRetry = 5 * time.Minute
@@ -29,7 +28,7 @@ type raised struct {
 	err   error
 }
 
-// renew has a producer epoch raised whose time has come, one at once.
+// renew has producer epochs raised when their time has come, one at once.
 func (r *loopRun) renew(now time.Time) {
 	if r.renewing {
 		return
@@ -71,9 +70,8 @@ func (r *loopRun) renewed(n raised) error {
 	return r.write(map[int32]*writing{n.of.id: {of: n.of, renewed: &n.epoch}})
 }
 
-// letGo leaves a partition that somebody else has taken. It is gained again,
-// and that waits until the group says that it is this process's: then who took the
-// producer epoch was not in the group, or is not any more.
+// letGo leaves a partition that somebody else has taken. It is gained again, and that waits until the group says that
+// it is this process's: then the process that took the producer epoch was not in the group, or is not any more.
 func (r *loopRun) letGo(p int32, why error) error {
 	r.log.Warn("a partition is given up: its producer epoch was taken by somebody else", zap.Int32("partition", p), zap.Error(why))
 	r.lose(p)

@@ -186,9 +186,8 @@ func (p Position) Reset(to ResetTo) (Position, error) {
 	return next, nil
 }
 
-// ResetPosition writes down a position that Reset has made, in one record that is a
-// takeover too: whoever owns the partition is fenced by it. A conductor that has set
-// the partition aside takes it over again within seconds.
+// ResetPosition writes down a position that Reset has made, in one record that is a takeover too: it fences the
+// partition's owner. A conductor that has set the partition aside takes it over again within seconds.
 func ResetPosition(ctx context.Context, cfg kafka.Config, to Position) error {
 	const op = "reset a position"
 	cfg = cfg.WithDefaults()

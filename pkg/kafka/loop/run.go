@@ -53,7 +53,7 @@ type loopRun struct {
 	writes    compute.Schema       // what the group lets the handler write
 	fails     int                  // turns undone in a row
 	plain     time.Time            // when positions were last committed to the group
-	most      int                  // inputs of a turn: fewer for a while after one whose changes were too large
+	most      int                  // inputs of a turn: fewer for a while after one with changes that were too large
 	gauges    loopGauges
 }
 

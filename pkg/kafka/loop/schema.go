@@ -44,7 +44,7 @@ func schemaOf(word string, said []byte) compute.Schema {
 func agreedIn(assignment []byte) compute.Schema {
 	var a kmsg.ConsumerMemberAssignment
 	if err := a.ReadFrom(assignment); err != nil {
-		return compute.FirstSchema // whoever reads the assignment itself says what is wrong
+		return compute.FirstSchema // the reader of the assignment itself says what is wrong
 	}
 	return schemaOf(writesWord, a.UserData).OrFirst()
 }

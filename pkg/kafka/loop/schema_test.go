@@ -38,8 +38,8 @@ func (o older) Balance(b *kgo.ConsumerBalancer, topics map[string]int32) kgo.Int
 	return o.coPartitioned.Balance(b, topics).(agreedPlan).BalancePlan
 }
 
-// What is agreed upon is what every member reads, whoever of them shares out, and older
-// members understand what they are given.
+// What is agreed upon is what every member reads, whichever of them shares out, and older members understand what
+// they are given.
 func TestSchemaIsAgreedUpon(t *testing.T) {
 	topics := []string{"reports", "requests"}
 	has := func() []int32 { return nil }

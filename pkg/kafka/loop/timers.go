@@ -117,7 +117,7 @@ func (t *timers) answered(a timerAnswer) {
 	}
 }
 
-// reached answers the partitions whose inputs have been taken up to their ends.
+// reached answers the partitions with inputs that have been taken up to their ends.
 func (t *timers) reached() map[int32]time.Time {
 	var until map[int32]time.Time
 	for p, e := range t.ends {

@@ -29,7 +29,7 @@ func TestHandlerThatCannotDecide(t *testing.T) {
 			t.Errorf("set aside: %+v", why)
 		}
 		asides.mu.Unlock()
-		// Whoever wrote what it cannot read has taken that back.
+		// The writer of what it cannot read has taken that back.
 		old.mu.Lock()
 		old.unfit = nil
 		old.mu.Unlock()

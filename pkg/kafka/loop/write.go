@@ -229,7 +229,7 @@ func (r *loopRun) reject(ctx context.Context, rejects []wire.Record) error {
 func (r *loopRun) written(x wrote) error {
 	w, o := x.of, x.of.of
 	if r.owned[o.id] != o || o.writing != w {
-		return nil // it was lost since: whoever owns it reads what became of it
+		return nil // it was lost since: its owner reads what became of it
 	}
 	if x.err != nil {
 		return r.undo(o, x.err)

@@ -37,7 +37,7 @@ func TestReaderPassesEveryError(t *testing.T) {
 				reading.upTo(t, "1")
 				brokertest.HitBy(t, h, 3)
 				<-reading.Ready()
-				c.Refuse(kmsg.Fetch, kerr.NotLeaderForPartition, 1) // so that who leads is asked
+				c.Refuse(kmsg.Fetch, kerr.NotLeaderForPartition, 1) // so that the leaders are asked for
 				h = c.Refuse(r.Key, code, 3)
 				if r.Key == kmsg.ListOffsets {
 					syncUp(t, reading)

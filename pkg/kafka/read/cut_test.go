@@ -15,9 +15,8 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 )
 
-// A leader that is cut off from the other brokers goes on answering from the
-// log of before, while another leads. Who syncs is not told the past, and who
-// only reads finds the new leader too.
+// A leader that is cut off from the other brokers goes on answering from the log of before, while another leads. Sync
+// does not answer with the past, and a reader without it finds the new leader too.
 func TestALeaderThatIsCutOff(t *testing.T) {
 	cases := []struct {
 		name   string

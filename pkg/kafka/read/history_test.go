@@ -34,8 +34,8 @@ func TestReaderEndsWhenTheLogIsAnother(t *testing.T) {
 	}
 }
 
-// A broker that led before, and does not know that it leads no more, is not believed
-// when it says that what was read is lost: somebody else is asked who leads.
+// A broker that led before, and does not know that it leads no more, is not believed when it says that what was read
+// is lost: other brokers are asked for the leader.
 func TestWhoLedBeforeIsNotBelieved(t *testing.T) {
 	for name, says := range map[string]func(*kmsg.FetchResponseTopicPartition){
 		"out of range": func(p *kmsg.FetchResponseTopicPartition) { p.ErrorCode = kerr.OffsetOutOfRange.Code },

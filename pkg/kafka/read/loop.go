@@ -15,19 +15,18 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// readLoop is a reader at work. One goroutine runs it and calls Handle; each
-// open fetch and the question of who leads have one of their own, and answer
-// over channels.
+// readLoop is a reader at work. One goroutine runs it and calls Handle; each open fetch and the question for the
+// leaders have one of their own, and answer over channels.
 type readLoop struct {
 	r          *Reader
 	src        *fetch.Source
 	at         fetch.Cursors
-	targets    []target        // who waits for the reader to get where
-	unasked    []chan struct{} // who waits for the ends as they are after now
-	askingEnds bool            // somebody asks for the ends
+	targets    []target        // where callers wait for the reader to get
+	unasked    []chan struct{} // callers that wait for the ends as they are after now
+	askingEnds bool            // a goroutine asks for the ends
 	view       fetch.View      // what fetches go by
 	busy       map[int32]bool  // brokers with an open fetch
-	refreshing bool            // somebody asks who leads
+	refreshing bool            // a goroutine asks for the leaders
 	fails      int             // fetches that failed in a row
 	sawEnd     bool            // the last batch that was handed over said End
 	began      time.Time       // when the last fetch was
@@ -45,7 +44,7 @@ type target struct {
 	err  error // the ends cannot be known
 }
 
-// leaderView is the answer to who leads.
+// leaderView is the answer to a question for the leaders.
 type leaderView struct {
 	view fetch.View
 	err  error
@@ -115,8 +114,8 @@ func (l *readLoop) drain() {
 	}
 }
 
-// askEnds asks for the ends on behalf of all who wait for that. Who comes while it
-// is under way waits for the next: these ends may be older than his call.
+// askEnds asks for the ends on behalf of all callers of Sync. A call that comes while the question is under way waits
+// for the next one: these ends may be older than the call.
 func (l *readLoop) askEnds(ctx context.Context) {
 	if l.askingEnds || len(l.unasked) == 0 {
 		return
@@ -257,8 +256,8 @@ func (l *readLoop) handle(records []wire.Record) {
 	l.settle()
 }
 
-// settle tells those who waited for what has been handled by now. Who waits for
-// an empty topic waits for the receiver to hear that it is empty.
+// settle answers the callers that waited for what has been handled by now. One that waits for an empty topic is
+// answered once the receiver was told that it is empty.
 func (l *readLoop) settle() {
 	l.targets = slices.DeleteFunc(l.targets, func(t target) bool {
 		if !l.told || !l.at.Reached(t.ends) {
@@ -271,8 +270,7 @@ func (l *readLoop) settle() {
 	})
 }
 
-// refreshLeaders asks who leads, because of an error that will pass; other errors it
-// returns.
+// refreshLeaders asks for the leaders, because of an error that will pass; other errors it returns.
 func (l *readLoop) refreshLeaders(ctx context.Context, why error) error {
 	if kafka.IsFatal(why) {
 		return kafka.Classify("read "+l.src.Topic, why)
@@ -298,7 +296,7 @@ func (l *readLoop) refreshLeaders(ctx context.Context, why error) error {
 	return nil
 }
 
-// setLeaders takes news of who leads, and asks again if there is none.
+// setLeaders takes the leaders as they are now, and asks again if there is no answer.
 func (l *readLoop) setLeaders(ctx context.Context, v leaderView) error {
 	l.refreshing = false
 	if v.err != nil {

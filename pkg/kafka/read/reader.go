@@ -69,9 +69,9 @@ type Options struct {
 	// MaxWait is how long a broker may hold a fetch that finds nothing new.
 	// 0: DefaultReaderWait.
 	MaxWait time.Duration
-	// Gather is how long a broker may hold records back so that several come at
-	// once: for who has no use for each a millisecond earlier, an answer a record
-	// costs more than the records. Sync may take that much longer. 0: not at all.
+	// Gather is how long a broker may hold records back so that several come at once: where nothing is gained by each
+	// coming a millisecond earlier, an answer for each record costs more than the records. Sync may take that much
+	// longer. 0: not at all.
 	Gather time.Duration
 	// Pace is how long the reader leaves, from one fetch to the next, for more to
 	// come while nobody waits in Sync: what comes alone is handed over at once, of
@@ -102,7 +102,7 @@ type Reader struct {
 	caughtUpAt atomic.Int64       // see CaughtUpAt; in nanoseconds since made
 	made       time.Time
 	reads      *readerMetrics
-	shared     *SharedFetch // whose connections it uses; nil: its own
+	shared     *SharedFetch // has the connections that it uses; nil: its own
 }
 
 // NewReader makes a reader; Run starts it.

@@ -32,7 +32,7 @@ type SharedFetch struct {
 
 	mu          sync.Mutex
 	users       int
-	client      *kgo.Client              // asks who leads
+	client      *kgo.Client              // asks for the leaders
 	shared      *kafka.Direct            // carries the open fetch
 	aside       map[string]*kafka.Direct // by topic: for its reader, when it cannot wait until the open fetch ends
 	brokers     map[int32]*brokerFetch
@@ -46,7 +46,7 @@ type brokerFetch struct {
 	open     bool                     // a request is open
 	until    time.Time                // when that ends at the latest, if the broker answers
 	outside  map[string]int           // fetches that readers make by themselves meanwhile
-	expected map[string]bool          // topics whose reader was answered, and is about to ask on
+	expected map[string]bool          // topics of readers that were answered, and are about to ask on
 	timer    *time.Timer              // goes without them; nil: waits for nobody
 }
 
@@ -113,7 +113,7 @@ func (j *SharedFetch) enter() (_ *kgo.Client, leave func(), err error) {
 	return j.client, j.exit, nil
 }
 
-// Broker is whom a reader sends a question for a broker that no other reader has.
+// Broker takes a reader's question for a broker that no other reader has.
 func (j *SharedFetch) Broker(id int32) kmsg.Requestor {
 	j.mu.Lock()
 	shared := j.shared
@@ -141,7 +141,7 @@ func (j *SharedFetch) exit() {
 			d.Close()
 		}
 		client.Close()
-		j.running.Wait() // whom nobody waits for was ended
+		j.running.Wait() // requests that nobody waits for were ended
 	}
 }
 
@@ -318,7 +318,7 @@ func waitMillis(d time.Duration) int32 {
 	return int32((max(0, d) + time.Millisecond - 1).Milliseconds())
 }
 
-// of is what an answer says to one of those who asked.
+// of is what an answer says to one of the readers that asked.
 func (s *waitingFetch) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
 	own := *resp
 	own.Topics = nil
@@ -352,7 +352,7 @@ func (s *waitingFetch) from(partition int32) int64 {
 	return -1
 }
 
-// readClient is one that is asked for records and who leads, and nothing else.
+// readClient is a client for fetches and questions for leaders, and nothing else.
 func readClient(cfg kafka.Config) (*kgo.Client, error) {
 	return kafka.NewClient(cfg, kgo.ConnIdleTimeout(kafka.AskedTimeout))
 }

@@ -39,7 +39,7 @@ func fetches(t *testing.T, reg prometheus.Gatherer) func() float64 {
 
 // Readers that share a fetch hear at once what comes for each of them, whatever
 // the others hear, and a broker is asked as often as by one of them.
-func TestJointReaders(t *testing.T) {
+func TestSharedReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		fetched := fetches(t, reg)
@@ -87,8 +87,8 @@ func TestJointReaders(t *testing.T) {
 	})
 }
 
-// A reader whose topic is made while the others wait does not wait for them.
-func TestJointReaderThatComesLate(t *testing.T) {
+// A reader of a topic that is made while the others wait does not wait for them.
+func TestSharedReaderThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := brokertest.VirtualCell(t)
 		p, j := clienttest.Producer(t, cfg), NewSharedFetch(cfg)
@@ -122,9 +122,8 @@ func (c far) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A reader that asks by itself does not ask on and on beside a fetch whose answer
-// should have been there.
-func TestJointReaderBesideALateAnswer(t *testing.T) {
+// A reader that asks by itself does not ask on and on beside a fetch that should have been answered.
+func TestSharedReaderBesideALateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		near := cfg.Dial
@@ -161,7 +160,7 @@ func TestJointReaderBesideALateAnswer(t *testing.T) {
 }
 
 // A reader with a pace goes along when the others go, and costs little.
-func TestJointReaderWithAPace(t *testing.T) {
+func TestSharedReaderWithAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		fetched := fetches(t, reg)
@@ -198,7 +197,7 @@ func TestJointReaderWithAPace(t *testing.T) {
 }
 
 // What holds for a reader holds for one that shares its fetch.
-func TestReadersOfAJoint(t *testing.T) {
+func TestReadersOfASharedFetch(t *testing.T) {
 	reader = func(cfg kafka.Config, opts Options) *Reader { return NewSharedFetch(cfg).Reader(opts) }
 	defer func() { reader = NewReader }()
 	for name, test := range map[string]func(*testing.T){
@@ -207,15 +206,15 @@ func TestReadersOfAJoint(t *testing.T) {
 		"syncs": TestSyncsAtTheSameTimeShareOneQuestion, "no topic yet": TestReaderWaitsForItsTopic, "another topic": TestReaderEndsWhenItsTopicIsAnother,
 		"removed": TestReaderSkipsWhatWasRemovedBeforeIt, "lost": TestReaderEndsWhenTheLogLostRecords, "no records": TestReaderReachesAnEndWithoutRecords,
 		"frozen": TestFrozenLeader, "cut off": TestALeaderThatIsCutOff, "another history": TestReaderEndsWhenTheLogIsAnother,
-		"pace": TestPacedReader, "heard": TestReaderKnowsUpToWhenItHasHeard,
+		"pace": TestPacedReader, "heard": TestReaderKnowsWhenItWasCaughtUp,
 		"idle": TestIdleConnectionsEnd, "nothing is left": TestClientsLeaveNothingBehind,
 	} {
 		t.Run(name, test)
 	}
 }
 
-// Who is patient is answered at once by a fetch that goes anyway, and does not wait in
-// it with the others: what comes for him wakes nobody.
+// A patient reader is answered at once by a fetch that goes anyway, and does not wait in it with the others: what
+// comes for it wakes no other.
 func TestPatientOnesOnlyLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := brokertest.VirtualCell(t)

@@ -105,8 +105,8 @@ func offsetOne(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	return resp
 }
 
-// Compaction can leave a log whose last records are gone: a fetch below the
-// end brings nothing, and the end is reached all the same.
+// Compaction can leave a log without its last records: a fetch below the end brings nothing, and the end is reached
+// all the same.
 func TestReaderReachesAnEndWithoutRecords(t *testing.T) {
 	cluster, cfg := brokertest.FakeCluster(t)
 	brokertest.MakeTopic(t, cfg, "t", 2, nil)

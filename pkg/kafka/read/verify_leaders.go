@@ -18,7 +18,7 @@ import (
 
 // leaderCheck is one question to brokers that do not lead, for all readers of a shared fetch.
 type leaderCheck struct {
-	of   map[*fetch.Source]bool // whose readers wait for the answer
+	of   map[*fetch.Source]bool // their readers wait for the answer
 	done chan struct{}
 	errs map[*fetch.Source]error // once done
 }

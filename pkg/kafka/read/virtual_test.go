@@ -20,8 +20,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// What a reader opens to ask who leads and where a topic ends, it does not keep: a
-// reader that waits has one connection.
+// What a reader opens to ask for leaders and ends, it does not keep: a reader that waits has one connection.
 func TestIdleConnectionsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork
@@ -53,8 +52,8 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	})
 }
 
-// A reader with a pace hands over at once what comes alone, and takes a dense
-// stream in a few fetches; who waits in Sync does not wait for the pace.
+// A reader with a pace hands over at once what comes alone, and takes a dense stream in a few fetches; Sync does not
+// wait for the pace.
 func TestPacedReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := brokertest.VirtualCell(t)
@@ -105,7 +104,7 @@ func TestPacedReader(t *testing.T) {
 
 // A reader knows up to when it has heard everything: while it is answered, its
 // wait ago at most; when its answers are held up, no later than they were given.
-func TestReaderKnowsUpToWhenItHasHeard(t *testing.T) {
+func TestReaderKnowsWhenItWasCaughtUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := brokertest.VirtualCell(t)
 		hold := &held{}

@@ -29,7 +29,7 @@ func TestLeaderIsLost(t *testing.T) {
 	}})
 	cfg := kafka.Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "t."}, RequestTimeout: time.Minute}
 	slow := cfg
-	slow.RequestTimeout = 10 * time.Minute // whoever waits for that waits in vain
+	slow.RequestTimeout = 10 * time.Minute // a caller that waits for that waits in vain
 	q := replicated(t, cfg, "a")
 	for _, f := range []struct {
 		name       string

@@ -103,7 +103,7 @@ func TestErrorsOfSessionsInAcks(t *testing.T) {
 	})
 }
 
-// Who may not pull hears so, in each answer.
+// A process that may not pull is told so in each answer.
 func TestPullingIsForbidden(t *testing.T) {
 	pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 		c.Refuse(kmsg.ShareFetch, kerr.GroupAuthorizationFailed, 1)

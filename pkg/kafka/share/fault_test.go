@@ -19,7 +19,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// cable is a network whose connections can be cut.
+// cable is a network that can cut its connections.
 type cable struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -206,7 +206,7 @@ func TestSessionsAreIndependent(t *testing.T) {
 		a, other := initialised(t, cfg, b.Prefix+"g", "a")[0], initialised(t, cfg, b.Prefix+"h", "b")[0]
 		brokertest.Put(t, cfg, cfg.Topics.Build("b"), 0, "0", "1")
 		cfg.Dial = tap.Dial
-		p := pull(t, cfg, Options{MaxWait: time.Hour}) // whoever waits for that waits in vain
+		p := pull(t, cfg, Options{MaxWait: time.Hour}) // a caller that waits for that waits in vain
 		tap.Expect(t, fetchKey, 1, func() { p.open(t, a) })
 		p.Ack(p.takes(t, "0", other), wire.AckAccept)
 		if c := p.settled(t, 1); c.AcksDone != 1 {

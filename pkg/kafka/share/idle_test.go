@@ -18,8 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// What a puller opens to ask who leads it does not keep: a session that waits has one
-// connection.
+// What a puller opens to ask for leaders it does not keep: a session that waits has one connection.
 func TestIdleConnectionsOfAPullerEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network kfake.VirtualNetwork

@@ -83,7 +83,7 @@ func (c *counters) into(m *pullMetrics) {
 	c.acksUnknown.too, c.acksDropped.too = m.acksUnknown, m.acksDropped
 }
 
-// tally is read by whoever has the puller and, if there are metrics, from those.
+// tally is a count that Counts reads and, if there are metrics, those too.
 type tally struct {
 	n   atomic.Uint64
 	too prometheus.Counter // nil: none

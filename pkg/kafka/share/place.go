@@ -24,8 +24,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// places remembers who leads which queue, and where brokers listen. It is safe
-// for concurrent use once client is set.
+// places remembers which broker leads which queue, and where brokers listen. It is safe for concurrent use once
+// client is set.
 type places struct {
 	client *kgo.Client
 	topics wire.Topics

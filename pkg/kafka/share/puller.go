@@ -33,8 +33,8 @@ type Options struct {
 	// broker again; up to four times as long after more in a row.
 	// 0: DefaultPullBackoff.
 	Backoff time.Duration
-	// Random makes the member id, which must be a secret: whoever knows it can
-	// acknowledge in this puller's name. nil: crypto/rand.
+	// Random makes the member id, which must be a secret: a process that knows it can acknowledge in this puller's
+	// name. nil: crypto/rand.
 	Random io.Reader
 }
 
@@ -60,11 +60,9 @@ const mostSessions = 256
 // when the connection closes. In a session one thing happens at a time, a fetch
 // or some acks.
 //
-// Any error of a session ends it: its connection is closed, so that what it
-// held is released at once, its acks are forgotten, and the next Open begins
-// another, after a moment. The outcome of an ack whose answer is lost is
-// unknown and cannot be settled by asking. It is never sent again: the
-// conductor's record says whose the work is.
+// Any error of a session ends it: its connection is closed, so that what it held is released at once, its acks are
+// forgotten, and the next Open begins another, after a moment. The outcome of an ack without an answer is unknown and
+// cannot be settled by asking. It is never sent again: the conductor's record says which host has the work.
 type Puller struct {
 	cfg    kafka.Config
 	opts   Options
@@ -116,11 +114,9 @@ func (p *Puller) Ready() <-chan struct{} { return p.ready }
 // Run pulls until ctx ends. Then it ends the sessions, answers every open fetch
 // with an error, and returns nil.
 //
-// What a session without an open fetch holds is released at once. A broker reads
-// nothing from a connection while a fetch is open on it, not even that it was
-// closed: then it releases what is held in the listed queues when the fetch
-// would have ended, and the rest when its locks end. Who wants a gentle end
-// first waits for the results.
+// What a session without an open fetch holds is released at once. A broker reads nothing from a connection while a
+// fetch is open on it, not even that it was closed: then it releases what is held in the listed queues when the fetch
+// would have ended, and the rest when its locks end. A caller that wants a gentle end waits for the results first.
 func (p *Puller) Run(ctx context.Context) error {
 	defer close(p.ended)
 	member, err := memberID(p.opts.Random)
@@ -183,11 +179,10 @@ func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 	return p.places.place(ctx, queues)
 }
 
-// Open begins a fetch in a session of these queues, whose order means nothing, and
-// returns at once. Exactly one result follows: the record, or nothing after wait
-// (0, or more than it: MaxWait) at the latest, or an error. Only then may the session be opened again;
-// a second Open before is answered with KindConflict. Without queues it is
-// answered with KindInvalid.
+// Open begins a fetch in a session of these queues, in any order, and returns at once. Exactly one result follows:
+// the record, or nothing after wait (0, or more than it: MaxWait) at the latest, or an error. Only then may the
+// session be opened again; a second Open before is answered with KindConflict. Without queues it is answered with
+// KindInvalid.
 //
 // After an error, and when a broker refused some of the queues, the session waits
 // a moment before it asks the broker again.

@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 )
 
-// errUnknownBroker is the error of a session whose broker no answer has named.
+// errUnknownBroker is the error of a session with a broker that no answer has named.
 var errUnknownBroker = errors.New("no answer has named this broker")
 
 const (

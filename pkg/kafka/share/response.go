@@ -50,8 +50,8 @@ func (s *session) handleResponse(r *wire.Pulled, resp *kmsg.ShareFetchResponse, 
 	s.p.places.markSuspect(troubled)
 }
 
-// refusal says whether a broker refuses a queue. News of it are logged: what
-// passes by itself for those who look closely, the rest for the operator.
+// refusal says whether a broker refuses a queue. News of it are logged: what passes by itself at debug, the rest as a
+// warning.
 func (s *session) refusal(q wire.QueueRef, t topicUUID, code int16) bool {
 	if code == 0 {
 		delete(s.refused, t)

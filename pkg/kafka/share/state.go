@@ -14,9 +14,8 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// sessionState is one share session as its broker must see it: who asks, which
-// request comes next, which topics are listed, what is held. It decides what
-// requests say and does nothing else.
+// sessionState is one share session as its broker must see it: which member asks, which request comes next, which
+// topics are listed, what is held. It decides what requests say and does nothing else.
 //
 //	        fetch answered              lost (any error)
 //	new ───────────────────▶ open ─────────────────────────▶ new, incarnation+1

@@ -25,10 +25,9 @@ const replaceEvery = time.Second
 // 8 s, a part of it by chance.
 func replacePause(n int) time.Duration { return service.Jitter(replaceEvery << min(n, 3)) }
 
-// replace takes a new client if the one that refused something is of no more use,
-// then calls told, with whether to try again. Many are refused at once, and hear of
-// it one by one: who comes when the client has been replaced tries again at once. It
-// cannot be closed from within its own callback.
+// replace takes a new client if the one that refused something is of no more use, then calls told, with whether to
+// try again. Many are refused at once, and hear of it one by one: a record that is refused after the client was
+// replaced is tried again at once. It cannot be closed from within its own callback.
 func (p *Producer) replace(refused *kgo.Client, told func(again bool)) {
 	p.mu.Lock()
 	if p.client.Load() != refused {
@@ -54,9 +53,8 @@ func (p *Producer) replace(refused *kgo.Client, told func(again bool)) {
 	})
 }
 
-// swap puts a new client in the place of one that was refused a producer id for
-// good, and says whether to try again. Who is not allowed to have one hears so at
-// once; the rest passes, perhaps.
+// swap puts a new client in the place of one that was refused a producer id for good, and says whether to try again.
+// A process that is not allowed to have one is told so at once; the rest passes, perhaps.
 func (p *Producer) swap(old *kgo.Client) (again bool) {
 	_, _, err := old.ProducerID(p.ctx) // one that has none yet asks for it
 	if !isRefusal(err) {
@@ -90,10 +88,9 @@ func (p *Producer) swap(old *kgo.Client) (again bool) {
 	return !kafka.IsForbidden(err)
 }
 
-// nudge has a client look again at what it was given, until it has written
-// something. A record that comes while kgo fails others for the want of a producer id
-// lies there until the client asks who leads the next time: five minutes, where
-// nothing else moves it.
+// nudge has a client look again at what it was given, until it has written something. A record that comes while kgo
+// fails others for the want of a producer id lies there until the client asks for the leaders the next time: five
+// minutes, where nothing else moves it.
 func (p *Producer) nudge(client *kgo.Client) {
 	p.running.Go(func() {
 		for n := 0; pace.Sleep(p.ctx, replacePause(n)) == nil && p.client.Load() == client && p.proven.Load() != client; {

@@ -47,7 +47,7 @@ func TestProducerTriesAgain(t *testing.T) {
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
 			key := r.Key
 			if key == kmsg.Metadata {
-				key = kmsg.InitProducerID // with the first record it asks who leads
+				key = kmsg.InitProducerID // with the first record it asks for the leaders
 			}
 			sending(t, key, func(t *testing.T, c brokertest.Refusing, send func() error) {
 				h := c.Refuse(r.Key, code, 2)
@@ -87,8 +87,8 @@ func TestRefusedRecordsFailAlone(t *testing.T) {
 	}
 }
 
-// As long as no id is to be had, Kafka is asked for one now and then. Who is not
-// allowed to have one hears so at once, the others in time.
+// As long as no id is to be had, Kafka is asked for one now and then. A process that is not allowed to have one is
+// told so at once, the others in time.
 func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
 	sending(t, kmsg.InitProducerID, func(t *testing.T, c brokertest.Refusing, send func() error) {
 		h := c.Refuse(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed, -1)

@@ -33,9 +33,9 @@ type Producer struct {
 	under      load                // handed over and not answered: in a client, or waiting for one
 	most       load                // more are refused
 	answered   *sync.Cond          // of mu: nothing is under way
-	forgetting map[string][]func() // by topic that is gone: who is told once it is forgotten
-	replacing  []func(again bool)  // who is told once it is known whether the client is of any more use
-	notBefore  time.Time           // when it may be replaced once more; of the one who does
+	forgetting map[string][]func() // by topic that is gone: called once it is forgotten
+	replacing  []func(again bool)  // called once it is known whether the client is of any more use
+	notBefore  time.Time           // when it may be replaced once more; of the goroutine that replaces it
 	vain       int                 // clients in a row that were replaced and had written nothing
 	suspects   []pendingRecord     // refused in company, each to be sent alone; the first is being sent
 	running    sync.WaitGroup
@@ -60,8 +60,7 @@ type pendingRecord struct {
 type load struct{ records, bytes int64 }
 
 const (
-	// maxBuffered records wait for brokers at most; more are refused, so that
-	// nobody who sends ever waits for a broker.
+	// maxBuffered records wait for brokers at most; more are refused, so that no sender ever waits for a broker.
 	maxBuffered      = 1 << 17
 	maxBufferedBytes = 512 << 20
 	// unknownTopicRetries bounds how long a missing topic is looked for: about
@@ -175,8 +174,7 @@ func (p *Producer) SendAsync(rec wire.Record, done func(offset int64, err error)
 }
 
 func (p *Producer) send(l pendingRecord) {
-	// Not under anybody's context: its end would fail all that waits for the
-	// same partition, whoever sent it.
+	// Not under anybody's context: its end would fail all that waits for the same partition.
 	client := p.client.Load()
 	client.TryProduce(context.Background(), toKgo(l.rec), func(k *kgo.Record, err error) {
 		switch {
@@ -221,7 +219,7 @@ func (p *Producer) enter(bytes int64) error {
 	return nil
 }
 
-// leave counts out a record whose sender has been told.
+// leave counts out a record after its sender has been told.
 func (p *Producer) leave(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -301,7 +299,7 @@ func (p *Producer) forget(topic string, told func()) {
 // Close fails what is not yet acknowledged and ends the connections; when it
 // returns, every done has been called. A second call does nothing.
 func (p *Producer) Close() {
-	p.mu.Lock() // whoever puts another client in its place has done so, or does not
+	p.mu.Lock() // a swap of the client is over by now, or does not begin
 	p.end()
 	p.mu.Unlock()
 	p.client.Load().Close()

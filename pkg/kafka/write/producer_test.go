@@ -238,7 +238,7 @@ func (c gated) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Who stops waiting must not take others with him who send to the same partition.
+// A sender that stops waiting must not harm others that send to the same partition.
 func TestSendThatIsGivenUpHarmsNobody(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b kafkatest.Broker) {
 		cfg, g := brokertest.TestConfig(b), newGate()
@@ -301,7 +301,7 @@ func TestSendAsyncNeverBlocks(t *testing.T) {
 	p.Close()
 }
 
-// Whoever has closed a producer hears of none of its records any more.
+// A caller that has closed a producer is told of none of its records any more.
 func TestCloseWaitsUntilAllAreTold(t *testing.T) {
 	const records = 20_000
 	p, err := NewProducer(silence(t))

@@ -79,7 +79,7 @@ func WithRefusing(t *testing.T, brokers int, do func(t *testing.T, c Refusing)) 
 	})
 }
 
-// Whole are the requests whose error is that of the whole answer.
+// Whole are the requests with one error for the whole answer.
 var Whole = map[kmsg.Key]bool{
 	kmsg.ShareFetch: true, kmsg.ShareAcknowledge: true, kmsg.InitProducerID: true, kmsg.Heartbeat: true, kmsg.JoinGroup: true, kmsg.SyncGroup: true, kmsg.LeaveGroup: true,
 }

@@ -169,7 +169,7 @@ func MakeTopic(t testing.TB, cfg kafka.Config, topic string, partitions int32, c
 	}
 }
 
-// Describe asks a broker who leads the partitions of a topic.
+// Describe asks a broker for the leaders of a topic's partitions.
 func Describe(ctx context.Context, cl *kgo.Client, topic string) (kmsg.MetadataResponseTopic, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	rt := kmsg.NewMetadataRequestTopic()

@@ -18,7 +18,7 @@ import (
 type WireTap struct {
 	Mu      sync.Mutex
 	sent    map[int16]int
-	Swallow int16 // the key whose next answer is lost; 0: none
+	Swallow int16 // the key of the request that gets no answer next; 0: none
 }
 
 func (w *WireTap) Count(key int16) int {

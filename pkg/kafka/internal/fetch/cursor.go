@@ -12,7 +12,7 @@ import (
 type Cursor struct {
 	Next       int64     // the offset to fetch next: everything below has been handled
 	End        int64     // where the partition ended when it was last fetched; -1: not known yet
-	Lost       bool      // not fetched until it is known who leads it
+	Lost       bool      // not fetched until its leader is known
 	Alone      bool      // fetched by itself next: see advance
 	CaughtUpAt time.Time // up to when all that was said is known; zero: never
 	wrote      term      // of the leader that wrote what lies just before next
@@ -40,8 +40,7 @@ func (t term) number() int32 {
 	return t.epoch
 }
 
-// MarkLost stops fetching a partition until it is known who leads it, after an answer
-// that says what is wrong.
+// MarkLost stops fetching a partition until its leader is known, after an answer that says what is wrong.
 func (c *Cursor) MarkLost(f Part) {
 	if c.Lost = true; f.unsure {
 		c.wrote = term{} // or it would be asked in vain for ever
@@ -105,15 +104,13 @@ type Part struct {
 
 // Advance moves the cursor over what was fetched.
 //
-// A position must get to the end even where no record sits: what is behind the
-// last record may be markers of transactions, aborted records, or nothing at
-// all where compaction removed the tail. The first two come as bytes without
-// records, and next passes them. The third comes as no bytes below the end;
-// but so does a partition whose turn did not come in a request for many. Only
-// when it is asked for alone, no bytes mean that there is nothing.
+// A position must get to the end even where no record sits: what is behind the last record may be markers of
+// transactions, aborted records, or nothing at all where compaction removed the tail. The first two come as bytes
+// without records, and next passes them. The third comes as no bytes below the end; but so does a partition that got
+// no share of the answer to a request for many. Only when it is asked for alone, no bytes mean that there is nothing.
 //
-// Who wrote what lies before the position is known only where it was read: behind
-// a gap the leader may have been another.
+// The leader that wrote what lies before the position is known only where it was read: behind a gap it may have been
+// another.
 func (c *Cursor) Advance(f Part) {
 	if f.Next > c.Next {
 		c.Next, c.wrote = f.Next, f.wrote

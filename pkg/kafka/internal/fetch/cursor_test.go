@@ -50,7 +50,7 @@ func TestCursorsKnowWhereTheyAre(t *testing.T) {
 	}
 }
 
-// Who wrote what was read last is known only where it was read.
+// The leader that wrote what was read last is known only where it was read.
 func TestCursorsKnowWhoWrote(t *testing.T) {
 	five, six := termOf(5), termOf(6)
 	for name, c := range map[string]struct {

@@ -28,7 +28,7 @@ type Request struct {
 	Broker int32
 	View   View
 	From   map[int32]int64 // offset by partition
-	wrote  map[int32]term  // who wrote what lies just before it
+	wrote  map[int32]term  // the leader's epoch that wrote what lies just before it
 	Asked  time.Time
 	Wait   time.Duration
 	Least  int32 // bytes to wait for; below 1: 1
@@ -65,7 +65,7 @@ func (f Fetched) Said() time.Time {
 	return waited
 }
 
-// ErrMoved is the end of a fetch whose broker no longer leads.
+// ErrMoved is the end of a fetch at a broker that no longer leads.
 var ErrMoved = errors.New("the leader changed")
 
 // Fetch asks a broker for records and waits. It gives up when another broker
@@ -146,7 +146,7 @@ func (s *Source) Place(ctx context.Context, v View, part Part) Part {
 	return part
 }
 
-// lost is the error of a partition whose leader has lost records, if it is the leader.
+// lost is the error of a partition after its leader has lost records, if that still leads.
 func (s *Source) lost(ctx context.Context, v View, why *BeyondEnd) error {
 	if err := s.VerifyLeaders(ctx); err != nil {
 		return err

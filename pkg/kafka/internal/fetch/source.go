@@ -53,7 +53,7 @@ type sharer interface {
 	// Fetch answers what a broker says to one topic's part of a request. A patient one
 	// waits for the next request that goes anyway.
 	Fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) Answer
-	// VerifyLeaders asks brokers that do not lead who leads the source's topic.
+	// VerifyLeaders asks non-leaders which brokers lead the source's topic.
 	VerifyLeaders(context.Context, *Source) error
 	// Broker is where other questions for a broker go.
 	Broker(id int32) kmsg.Requestor
@@ -66,7 +66,7 @@ type Answer struct {
 	Err   error
 }
 
-// View is who leads the partitions of a topic, as far as known.
+// View has the leaders of a topic's partitions, as far as known.
 type View struct {
 	Id      [16]byte
 	Leaders map[int32]Leader
@@ -81,8 +81,8 @@ const (
 	Earliest int64 = -2 // the oldest offset there is
 )
 
-// offsetsTimeout is how long a shared fetch's reader waits for a leader to say where a
-// partition ends, before it asks who leads.
+// offsetsTimeout is how long a shared fetch's reader waits for a leader to say where a partition ends, before it asks
+// for the leader.
 const offsetsTimeout = 2 * pace.AskTimeout
 
 func (s *Source) Current() View {
@@ -91,7 +91,7 @@ func (s *Source) Current() View {
 	return s.view
 }
 
-// broker is whom to send a request for a broker.
+// broker takes requests for a broker.
 func (s *Source) broker(id int32) kmsg.Requestor {
 	if s.Shared != nil {
 		return s.Shared.Broker(id)
@@ -140,10 +140,9 @@ func (s *Source) Persist(ctx context.Context, what int64) (map[int32]int64, erro
 	})
 }
 
-// missingWait is how long to wait for a topic that is not there, after so many looks
-// from 0: 250 ms, doubled up to 2 s, a part of it by chance. A thousand new hosts wait
-// at once for streams that one process makes; a host whose stream is there must find it
-// soon, for it offers nothing before.
+// missingWait is how long to wait for a topic that is not there, after so many looks from 0: 250 ms, doubled up to 2
+// s, a part of it by chance. A thousand new hosts wait at once for streams that one process makes; a host that has
+// its stream already must find it soon, for it offers nothing before.
 func missingWait(fails int, err error) time.Duration {
 	const least, most = 250 * time.Millisecond, 2 * time.Second
 	if !errors.Is(err, kerr.UnknownTopicOrPartition) {
@@ -152,12 +151,12 @@ func missingWait(fails int, err error) time.Duration {
 	return service.Jitter(min(least<<min(fails, 10), most))
 }
 
-// Refresh asks some broker who leads. An answer is kept only if every
-// partition has a leader that is at least as new as the one known.
+// Refresh asks some broker for the leaders. An answer is kept only if every partition has a leader that is at least
+// as new as the one known.
 func (s *Source) Refresh(ctx context.Context) (View, error) { return s.Ask(ctx, s.Client) }
 
-// RefreshKnown is refresh, but a partition without a leader keeps the one it had: who
-// leads the others is no worse known for it.
+// RefreshKnown is Refresh, but a partition without a leader keeps the one it had: the leaders of the others are no
+// worse known for it.
 func (s *Source) RefreshKnown(ctx context.Context) (View, error) {
 	return s.askAll(ctx, s.Client, true)
 }
@@ -390,7 +389,7 @@ func (s *Source) End(ctx context.Context, p int32) (int64, error) {
 	})
 }
 
-// viewOf is who leads one partition, by somebody's word.
+// viewOf asks one broker for the leader of one partition.
 func (s *Source) viewOf(ctx context.Context, whom kmsg.Requestor, p int32) (View, error) {
 	ctx, cancel := context.WithTimeout(ctx, pace.AskTimeout)
 	defer cancel()

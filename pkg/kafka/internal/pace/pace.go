@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// AskTimeout is how long one question of who leads may take. A frozen
-	// broker never answers, the next one asked may.
+	// AskTimeout is how long one question for the leaders may take. A frozen broker never answers, the next one asked
+	// may.
 	AskTimeout = 3 * time.Second
 	MostWait   = 2 * time.Second // between tries of what cannot be done yet
 	// Patience is how long a broker may overstay a fetch before somebody else is
@@ -22,8 +22,8 @@ const (
 // LogAfter failures in a row an operator hears of it: a leader change makes a few.
 const LogAfter = 8
 
-// Overdue is how long a request may be late before who leads is asked for the n-th
-// time, from 0: brokers that have too much to do are not helped by questions.
+// Overdue is how long a request may be late before the leader is asked for the n-th time, from 0: brokers that have
+// too much to do are not helped by questions.
 func Overdue(n int) time.Duration {
 	if n == 0 {
 		return Patience
