@@ -54,7 +54,8 @@ func (l *loop) publishBeacon(now time.Time) {
 		}
 		return
 	}
-	if l.beacon.due = l.beacon.sentAt.Add(l.o.Timing.BeaconApart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
+	l.beacon.due = l.beacon.sentAt.Add(l.o.Timing.BeaconApart)
+	if !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
 		return // whatever changed
 	}
 	b := l.beaconNow(now)
@@ -85,7 +86,8 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 	b := compute.Beacon{
 		Host: l.o.Host, Journal: l.twins.me.Journal, Started: l.twins.me.Started, DesiredSeen: l.host.Desired.Version,
 		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
-		Weigher: l.o.Weigher, Rings: true, Twins: true, Warnings: l.o.Driver.Capabilities().Warnings, Reads: l.o.Reads,
+		Weigher: l.o.Weigher, Rings: true, Twins: true, Warnings: l.o.Driver.Capabilities().Warnings,
+		Reads: l.o.Reads,
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
 		b.Deadline = l.host.Desired.Deadline.UTC()
@@ -94,7 +96,8 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 		b.Free[class] = max(0, n)
 	}
 	if b.Machines, b.Building = l.tasks.count(); !l.view.known {
-		// A host is not empty because nobody knows what is on it: until the hypervisor has answered, the journal counts.
+		// A host is not empty because nobody knows what is on it: until the hypervisor has answered, the journal
+		// counts.
 		for _, e := range l.a.begin.Entries {
 			if t := recall(e); t.Building() {
 				b.Building++
@@ -110,9 +113,10 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 // same says whether nothing changed that anybody waits to be told. Which queues a host
 // waits on changes all the time, and is no news.
 func same(a, b compute.Beacon) bool {
-	return a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen && a.Deadline.Equal(b.Deadline) &&
-		a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) && maps.Equal(a.Largest, b.Largest) &&
+	return a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen &&
+		a.Deadline.Equal(b.Deadline) && a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) &&
+		maps.Equal(a.Largest, b.Largest) &&
 		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&
-		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && maps.Equal(a.Inventory.Largest, b.Inventory.Largest) && slices.Equal(a.Inventory.Traits, b.Inventory.Traits) &&
-		slices.Equal(a.Warnings, b.Warnings)
+		a.Inventory.Unmanaged.Equal(b.Inventory.Unmanaged) && maps.Equal(a.Inventory.Largest, b.Inventory.Largest) &&
+		slices.Equal(a.Inventory.Traits, b.Inventory.Traits) && slices.Equal(a.Warnings, b.Warnings)
 }

@@ -19,7 +19,8 @@ type work func(context.Context) (task.Event, error)
 func prepare(d hypervisor.Driver, t task.Task, b compute.Build) work {
 	spec := hypervisor.Spec{
 		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Fence: t.Fence, Name: t.Name,
-		Resources: t.Resources, Place: t.Place, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData, SSHKeys: b.SSHKeys,
+		Resources: t.Resources, Place: t.Place, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData,
+		SSHKeys: b.SSHKeys,
 	}
 	return func(ctx context.Context) (task.Event, error) { return task.Prepared{}, d.Prepare(ctx, spec) }
 }

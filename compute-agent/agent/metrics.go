@@ -31,24 +31,67 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		return nil
 	}
 	m := &Metrics{}
-	m.offers = m.Counter("berth_agent_offers_total", "Fetches from queues that were opened: times that a host offered room.")
+	m.offers = m.Counter(
+		"berth_agent_offers_total",
+		"Fetches from queues that were opened: times that a host offered room.",
+	)
 	m.taken = m.Counter("berth_agent_taken_total", "Builds that were taken and begun.")
-	m.released = m.Counter("berth_agent_released_total", "Records of queues that were given to others: they did not fit any more, or this host should not take them.")
+	m.released = m.Counter(
+		"berth_agent_released_total",
+		"Records of queues that were given to others: they did not fit any more, or this host should not take them.",
+	)
 	m.claims = m.Counter("berth_agent_claims_total", "Claims sent, repeats included.")
 	m.denied = m.Counter("berth_agent_denied_total", "Claims that were denied; what was prepared is undone.")
 	m.launches = m.Counter("berth_agent_launches_total", "Machines that were launched.")
 	m.failed = m.Counters("berth_agent_failed_total", "Builds that failed here, by class of failure.", "class")
-	m.calls = m.Histograms("berth_agent_hypervisor_duration_seconds",
-		"Time of calls of the hypervisor, by operation (prepare, launch, power, destroy) and result.", telemetry.Long(), "operation", "result")
-	m.answers = m.Histogram("berth_agent_claim_answer_seconds", "Time from the first claim of a build until it was granted or denied.", telemetry.Short())
-	m.writes = m.Histogram("berth_agent_journal_write_duration_seconds", "Time of writing the journal to disk, fsync included.", telemetry.Short())
-	m.free = m.Gauges("berth_host_free", "What nothing on the host holds, by resource: processors, MiB of memory, GiB of disk, or the operator's own. As all of berth_host_, up to 5 s old.", "host", "resource")
-	m.capacity = m.Gauges("berth_host_capacity", "What the host has for machines, free or not, by resource.", "host", "resource")
+	m.calls = m.Histograms(
+		"berth_agent_hypervisor_duration_seconds",
+		"Time of calls of the hypervisor, by operation (prepare, launch, power, destroy) and result.",
+		telemetry.Long(),
+		"operation",
+		"result",
+	)
+	m.answers = m.Histogram(
+		"berth_agent_claim_answer_seconds",
+		"Time from the first claim of a build until it was granted or denied.",
+		telemetry.Short(),
+	)
+	m.writes = m.Histogram(
+		"berth_agent_journal_write_duration_seconds",
+		"Time of writing the journal to disk, fsync included.",
+		telemetry.Short(),
+	)
+	m.free = m.Gauges(
+		"berth_host_free",
+		"What nothing on the host holds, by resource: processors, MiB of memory, GiB of disk, or the "+
+			"operator's own. As all of berth_host_, up to 5 s old.",
+		"host",
+		"resource",
+	)
+	m.capacity = m.Gauges(
+		"berth_host_capacity",
+		"What the host has for machines, free or not, by resource.",
+		"host",
+		"resource",
+	)
 	m.machines = m.Gauges("berth_host_machines", "Machines on the host that run or are stopped, or that end.", "host")
 	m.building = m.Gauges("berth_host_building", "Machines on the host that are being made.", "host")
-	m.offering = m.Gauges("berth_host_offering", "1 if the agent takes work: enabled, and caught up with what it was told.", "host")
-	m.state = m.Gauges("berth_host_state", "1 for the state the host is in: enabled, disabled, draining or quarantined.", "host", "state")
-	m.late = m.Gauges("berth_host_drain_late_seconds", "For how long a draining host should have been empty by its deadline, and is not; else 0.", "host")
+	m.offering = m.Gauges(
+		"berth_host_offering",
+		"1 if the agent takes work: enabled, and caught up with what it was told.",
+		"host",
+	)
+	m.state = m.Gauges(
+		"berth_host_state",
+		"1 for the state the host is in: enabled, disabled, draining or quarantined.",
+		"host",
+		"state",
+	)
+	m.late = m.Gauges(
+		"berth_host_drain_late_seconds",
+		"For how long a draining host should have been empty by its deadline, and is not; else 0.",
+		"host",
+	)
 	return telemetry.Shared(r, m)
 }
 

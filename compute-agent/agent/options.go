@@ -32,20 +32,22 @@ type Options struct {
 	Driver     hypervisor.Driver
 	Puller     fetch.Puller
 	Reporter   Reporter
-	Random     io.Reader        // makes claim ids; nil: crypto/rand
-	Log        *zap.Logger      // nil: none
-	Metrics    *Metrics         // nil: nobody counts
-	Now        func() time.Time // this host's clock, which may be wrong, for what others read and for what they wrote; default time.Now
-	Slots      int              // builds prepared at once; 0: 4
-	Terms      offer.Terms      // how what the driver says there is is offered
-	Weigher    compute.Weigher  // which hosts look for work more often, this one being as full as it is
-	Timing     Timing           // zero fields take the defaults
-	Reads      compute.Schema   // the newest schema it reads, in tests of versions; 0: wire.Schema
+	Random     io.Reader   // makes claim ids; nil: crypto/rand
+	Log        *zap.Logger // nil: none
+	Metrics    *Metrics    // nil: nobody counts
+	// this host's clock, which may be wrong, for what others read and for what they wrote; default time.Now
+	Now     func() time.Time
+	Slots   int             // builds prepared at once; 0: 4
+	Terms   offer.Terms     // how what the driver says there is is offered
+	Weigher compute.Weigher // which hosts look for work more often, this one being as full as it is
+	Timing  Timing          // zero fields take the defaults
+	Reads   compute.Schema  // the newest schema it reads, in tests of versions; 0: wire.Schema
 }
 
 // Timing is how long things take. The zero value of a field is its default.
 type Timing struct {
-	Note        time.Duration // how long what nothing waits for may stay out of the journal; 1 s, negative: not at all
+	// how long what nothing waits for may stay out of the journal; 1 s, negative: not at all
+	Note        time.Duration
 	Claim       time.Duration // a claim is repeated after this; 5 s
 	GiveBack    time.Duration // a claim without an answer for this long is given back; 60 s
 	Launch      time.Duration // a launch that takes longer is undone; 10 min
@@ -66,7 +68,8 @@ type Timing struct {
 // Defaults are the times of the protocol.
 func Defaults() Timing {
 	return Timing{
-		Note: time.Second, Claim: 5 * time.Second, GiveBack: time.Minute, Launch: 10 * time.Minute, Prepare: time.Hour,
+		Note: time.Second, Claim: 5 * time.Second, GiveBack: time.Minute, Launch: 10 * time.Minute,
+		Prepare: time.Hour,
 		Destroy: 5 * time.Minute, Power: 2 * time.Minute, StopGrace: 30 * time.Second, Renew: 10 * time.Second,
 		Retry: time.Second, LeaveAlone: 2 * time.Second, Poll: 15 * time.Second, Beacon: 15 * time.Second,
 		BeaconApart: 5 * time.Second, Quarantine: 30 * time.Second, Stop: 10 * time.Second,
@@ -76,11 +79,14 @@ func Defaults() Timing {
 func (t Timing) withDefaults() Timing {
 	d := Defaults()
 	return Timing{
-		Note: cmp.Or(t.Note, d.Note), Claim: cmp.Or(t.Claim, d.Claim), GiveBack: cmp.Or(t.GiveBack, d.GiveBack), Launch: cmp.Or(t.Launch, d.Launch),
+		Note: cmp.Or(t.Note, d.Note), Claim: cmp.Or(t.Claim, d.Claim), GiveBack: cmp.Or(t.GiveBack, d.GiveBack),
+		Launch:  cmp.Or(t.Launch, d.Launch),
 		Prepare: cmp.Or(t.Prepare, d.Prepare), Destroy: cmp.Or(t.Destroy, d.Destroy), Power: cmp.Or(t.Power, d.Power),
 		StopGrace: cmp.Or(t.StopGrace, d.StopGrace), Renew: cmp.Or(t.Renew, d.Renew), Retry: cmp.Or(t.Retry, d.Retry),
-		LeaveAlone: cmp.Or(t.LeaveAlone, d.LeaveAlone), Poll: cmp.Or(t.Poll, d.Poll), Beacon: cmp.Or(t.Beacon, d.Beacon),
-		BeaconApart: cmp.Or(t.BeaconApart, d.BeaconApart), Quarantine: cmp.Or(t.Quarantine, d.Quarantine), Stop: cmp.Or(t.Stop, d.Stop),
+		LeaveAlone: cmp.Or(t.LeaveAlone, d.LeaveAlone), Poll: cmp.Or(t.Poll, d.Poll),
+		Beacon:      cmp.Or(t.Beacon, d.Beacon),
+		BeaconApart: cmp.Or(t.BeaconApart, d.BeaconApart), Quarantine: cmp.Or(t.Quarantine, d.Quarantine),
+		Stop: cmp.Or(t.Stop, d.Stop),
 	}
 }
 
@@ -133,9 +139,21 @@ func (o Options) check() error {
 func (o Options) checkTerms() error {
 	switch can := o.Driver.Capabilities(); {
 	case len(o.Terms.Devices) > 0 && !can.Devices:
-		return compute.Invalid("devices", string(o.Terms.Devices[0].Class), fmt.Sprintf("driver %s gives no PCI devices to machines here (%s): take them out, or use another", can.Driver, can.Detail))
+		return compute.Invalid(
+			"devices",
+			string(o.Terms.Devices[0].Class),
+			fmt.Sprintf(
+				"driver %s gives no PCI devices to machines here (%s): take them out, or use another",
+				can.Driver,
+				can.Detail,
+			),
+		)
 	case o.Terms.OneNode && !can.Nodes:
-		return compute.Invalid("numa", "true", fmt.Sprintf("driver %s cannot keep a machine on a NUMA node: set it to false, or use another", can.Driver))
+		return compute.Invalid(
+			"numa",
+			"true",
+			fmt.Sprintf("driver %s cannot keep a machine on a NUMA node: set it to false, or use another", can.Driver),
+		)
 	}
 	return o.Terms.Check()
 }
@@ -154,8 +172,12 @@ func (o Options) checkHome(begin journal.State) error {
 	}
 	return &compute.Error{
 		Op: "agent", Kind: compute.KindInvalid, Field: "driver", Value: is,
-		Message: fmt.Sprintf("does not see this host's machines: its journal has %d made by %q", len(begin.Entries), was),
-		Remedy:  "set the old driver and its folder again, and delete what the host has before you change them",
+		Message: fmt.Sprintf(
+			"does not see this host's machines: its journal has %d made by %q",
+			len(begin.Entries),
+			was,
+		),
+		Remedy: "set the old driver and its folder again, and delete what the host has before you change them",
 	}
 }
 

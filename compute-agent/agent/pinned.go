@@ -56,7 +56,8 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		return false
 	}
 	l.reports.tell(compute.Report{
-		Op: compute.ReportPinned, Project: b.Project, Instance: b.Instance, Attempt: b.Attempt, Message: why, Trace: b.Trace,
+		Op: compute.ReportPinned, Project: b.Project, Instance: b.Instance, Attempt: b.Attempt, Message: why,
+		Trace: b.Trace,
 	})
 	return true
 }
@@ -69,8 +70,18 @@ func lacks(needs compute.Resources, room offer.Room) string {
 	}
 	for class, most := range room.Largest() {
 		if needs[class] > most {
-			return fmt.Sprintf("it needs %s, and one machine may have %s=%d at most now, of %s that is free", needs, class, most, free)
+			return fmt.Sprintf(
+				"it needs %s, and one machine may have %s=%d at most now, of %s that is free",
+				needs,
+				class,
+				most,
+				free,
+			)
 		}
 	}
-	return fmt.Sprintf("it needs %s, which no NUMA node, or no set of devices, has together, of %s that is free", needs, free)
+	return fmt.Sprintf(
+		"it needs %s, which no NUMA node, or no set of devices, has together, of %s that is free",
+		needs,
+		free,
+	)
 }

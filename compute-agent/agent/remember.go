@@ -40,7 +40,8 @@ func (p pairs[T, J]) toTask(word J) T {
 func stages() pairs[task.Stage, journal.Stage] {
 	return pairs[task.Stage, journal.Stage]{
 		{task.Preparing, journal.StageTaken}, {task.Claiming, journal.StageClaimed},
-		{task.Launching, journal.StageGranted}, {task.Running, journal.StageGranted}, {task.Ending, journal.StageEnding},
+		{task.Launching, journal.StageGranted}, {task.Running, journal.StageGranted},
+		{task.Ending, journal.StageEnding},
 	}
 }
 
@@ -55,7 +56,8 @@ func outcomes() pairs[task.Outcome, journal.Outcome] {
 func remember(t task.Task) journal.Entry {
 	e := journal.Entry{
 		Instance: t.Instance, Project: t.Project, Name: t.Name, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
-		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace, Stage: stages().toJournal(t.Stage),
+		Claim: t.Claim, Fence: t.Fence, Resources: t.Resources, Devices: t.Devices, Nodes: t.Nodes, Trace: t.Trace,
+		Stage:   stages().toJournal(t.Stage),
 		Version: t.Version, Reboots: t.Reboots,
 	}
 	if t.Broken != nil {
@@ -74,7 +76,8 @@ func remember(t task.Task) journal.Entry {
 func recall(e journal.Entry) task.Task {
 	t := task.Task{
 		Instance: e.Instance, Project: e.Project, Name: e.Name, Queue: e.Queue, Pinned: e.Pinned, Attempt: e.Attempt,
-		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources, Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes}, Trace: e.Trace, Stage: stages().toTask(e.Stage),
+		Claim: e.Claim, Fence: e.Fence, Resources: e.Resources,
+		Place: compute.Place{Devices: e.Devices, Nodes: e.Nodes}, Trace: e.Trace, Stage: stages().toTask(e.Stage),
 		Version: e.Version, Reboots: e.Reboots,
 	}
 	if e.Broken != nil {
@@ -97,7 +100,8 @@ func machines(list []hypervisor.Machine) []task.Machine {
 	for _, m := range list {
 		out = append(out, task.Machine{
 			Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence,
-			Resources: m.Resources, Place: m.Place, Launched: m.Launched, Paused: m.Waits, Power: m.Power, Stopped: stopped(m),
+			Resources: m.Resources, Place: m.Place, Launched: m.Launched, Paused: m.Waits, Power: m.Power,
+			Stopped: stopped(m),
 		})
 	}
 	return out

@@ -178,7 +178,12 @@ func (s *sender) tell(batch []said, in time.Duration, err error) {
 	if kind := compute.KindOf(err); kind == compute.KindUnavailable || kind == compute.KindTimeout {
 		log = s.log.Debug
 	}
-	log("reports are not acknowledged; sending them again", zap.Int("reports", len(batch)), zap.Duration("in", in), zap.Error(err))
+	log(
+		"reports are not acknowledged; sending them again",
+		zap.Int("reports", len(batch)),
+		zap.Duration("in", in),
+		zap.Error(err),
+	)
 }
 
 // oneByOne is about a batch of which no broker will ever take something as it
@@ -191,6 +196,11 @@ func (s *sender) oneByOne(ctx context.Context, batch []said, err error) {
 		return
 	}
 	rec := batch[0].rec
-	s.log.Error("a record can never be sent; it is left out", zap.String("topic", rec.Topic), zap.Int("bytes", len(rec.Value)), zap.Error(err))
+	s.log.Error(
+		"a record can never be sent; it is left out",
+		zap.String("topic", rec.Topic),
+		zap.Int("bytes", len(rec.Value)),
+		zap.Error(err),
+	)
 	s.settled(1)
 }

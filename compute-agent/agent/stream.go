@@ -93,7 +93,10 @@ func (l *loop) apply() {
 		// it has been. What is claimed from here on is newer than any fence in it.
 		l.fence(compute.FenceEpoch(l.unwritten.position))
 		if l.stream.used {
-			l.log.Info("this journal is new and the host's name is not: nothing is taken for a minute, in case another agent speaks for it")
+			l.log.Info(
+				"this journal is new and the host's name is not: nothing is taken for a minute, in case " +
+					"another agent speaks for it",
+			)
 			l.twins.succeed(time.Now())
 		}
 	}
@@ -184,7 +187,12 @@ func (l *loop) desire(d compute.HostDesired) {
 	if d.Version <= l.host.Desired.Version {
 		return
 	}
-	l.log.Info("the operator wants the host", zap.Stringer("state", d.State), zap.String("reason", d.Reason), zap.Time("deadline", d.Deadline))
+	l.log.Info(
+		"the operator wants the host",
+		zap.Stringer("state", d.State),
+		zap.String("reason", d.Reason),
+		zap.Time("deadline", d.Deadline),
+	)
 	l.host.Desired = d
 	if d.State == compute.HostEnabled {
 		l.starts.trust(time.Now())

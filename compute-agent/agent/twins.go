@@ -89,7 +89,10 @@ func (l *loop) meetTwins(voices []compute.Voice) {
 func twin(host compute.HostID, others []string) error {
 	return &compute.Error{
 		Op: "agent", Kind: compute.KindInvalid, Field: "host", Value: string(host),
-		Message: fmt.Sprintf("is the name of another agent, which began earlier and works: %s", strings.Join(others, "; ")),
+		Message: fmt.Sprintf(
+			"is the name of another agent, which began earlier and works: %s",
+			strings.Join(others, "; "),
+		),
 		Remedy: "give this host a name of its own; on a copy of the other's disk, remove the folders of state and of " +
 			"machines first. If the other one is to go, stop it, and start this one a minute later",
 	}

@@ -51,8 +51,10 @@ type Fetcher struct {
 // New is a host's Fetcher before anything is known.
 func New(o Options) *Fetcher {
 	return &Fetcher{
-		o: o, began: time.Now(), sampler: offer.NewSampler(o.Host, o.Weigher), queues: map[compute.QueueName]compute.Queue{},
-		since: map[compute.QueueName]time.Time{}, open: map[wire.SessionID]opened{}, alone: map[compute.QueueName]time.Time{},
+		o: o, began: time.Now(), sampler: offer.NewSampler(o.Host, o.Weigher),
+		queues: map[compute.QueueName]compute.Queue{},
+		since:  map[compute.QueueName]time.Time{}, open: map[wire.SessionID]opened{},
+		alone:   map[compute.QueueName]time.Time{},
 		changed: true,
 	}
 }

@@ -31,13 +31,19 @@ type Verdict struct {
 	Power  compute.PowerState
 	Why    compute.ReasonCode // launched and stopped or paused: why, as far as the driver can tell; empty: it cannot
 	Detail string             // for the operator: why it stopped, where its files are
-	Waits  bool               // Launched, but what was to let its guest go was broken off: it stands still until Launch, or Start, is called
+	// Launched, but what was to let its guest go was broken off: it stands still until Launch, or Start, is called
+	Waits bool
 }
 
 // Waiting is the verdict on what stands still because the agent that was to let it
 // go died.
 func Waiting() Verdict {
-	return Verdict{Power: compute.PowerStopped, Why: compute.StoppedUnknown, Detail: "its process waits to be let go", Waits: true}
+	return Verdict{
+		Power:  compute.PowerStopped,
+		Why:    compute.StoppedUnknown,
+		Detail: "its process waits to be let go",
+		Waits:  true,
+	}
 }
 
 // Stopped is the verdict on what does not run.

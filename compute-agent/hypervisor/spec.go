@@ -15,7 +15,10 @@ func (s Spec) Check() error {
 		return Reject("%v", err)
 	}
 	if s.Resources[compute.VCPU] < 1 || s.Resources[compute.MemoryMB] < 1 {
-		return Reject("resources %q: a machine needs VCPU and MEMORY_MB of at least 1: add them to its flavor", s.Resources)
+		return Reject(
+			"resources %q: a machine needs VCPU and MEMORY_MB of at least 1: add them to its flavor",
+			s.Resources,
+		)
 	}
 	for _, a := range s.Devices {
 		if err := a.Check(); err != nil {

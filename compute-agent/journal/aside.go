@@ -83,6 +83,8 @@ func isAt(f *os.File, path string) bool {
 func inUse(path string) error {
 	return &compute.Error{
 		Op: "open journal", Kind: compute.KindConflict, Field: "journal", Value: path, // bbolt would only add "timeout"
-		Message: "is in use by another process", Remedy: "there can be one agent on a host: stop the other one, or give this one a host name and a state folder of its own",
+		Message: "is in use by another process",
+		Remedy: "there can be one agent on a host: stop the other one, or give this one a host name and a state " +
+			"folder of its own",
 	}
 }

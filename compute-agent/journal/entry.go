@@ -24,10 +24,11 @@ type Entry struct {
 	Nodes     []int                `json:"nodes,omitempty"`   // NUMA nodes that it is on; empty: any
 	Trace     compute.Trace        `json:"trace,omitempty"`
 	Stage     Stage                `json:"stage"`
-	Broken    *Failure             `json:"broken,omitempty"`  // StageClaimed: Prepare failed, so a grant is answered with this
-	End       *End                 `json:"end,omitempty"`     // StageEnding
-	Version   compute.Version      `json:"version,omitempty"` // of the highest power command that was begun
-	Reboots   []compute.CommandID  `json:"reboots,omitempty"` // begun, and so never again; the newest last
+	// StageClaimed: Prepare failed, so a grant is answered with this
+	Broken  *Failure            `json:"broken,omitempty"`
+	End     *End                `json:"end,omitempty"`     // StageEnding
+	Version compute.Version     `json:"version,omitempty"` // of the highest power command that was begun
+	Reboots []compute.CommandID `json:"reboots,omitempty"` // begun, and so never again; the newest last
 }
 
 // Stage is how far an instance has come here; it only moves forward.
@@ -82,7 +83,8 @@ type Host struct {
 	Quarantines int                 `json:"quarantines"`      // in a row, without a start that succeeded in between
 	Until       time.Time           `json:"until"`            // when the last quarantine ends; zero: there is none
 	Reason      string              `json:"reason,omitempty"` // why it is in quarantine
-	Fence       compute.FenceEpoch  `json:"fence,omitempty"`  // of the last word that this host was dead; 0: never heard
-	Greeted     bool                `json:"greeted"`          // every conductor's hello of this journal is in the log
-	Driver      string              `json:"driver,omitempty"` // that made the instances, and where it keeps them
+	// of the last word that this host was dead; 0: never heard
+	Fence   compute.FenceEpoch `json:"fence,omitempty"`
+	Greeted bool               `json:"greeted"`          // every conductor's hello of this journal is in the log
+	Driver  string             `json:"driver,omitempty"` // that made the instances, and where it keeps them
 }

@@ -83,8 +83,8 @@ func (c Change) Empty() bool {
 
 // Open opens the journal at path, or makes a new one with an id of its own.
 //
-// Errors: KindConflict if another process has it open, KindInvalid if it is
-// damaged or of a later version, KindUnavailable if the disk has no room. A damaged file is left as it is: see Recover.
+// Errors: KindConflict if another process has it open, KindInvalid if it is damaged or of a later version,
+// KindUnavailable if the disk has no room. A damaged file is left as it is: see Recover.
 func Open(path string, o Options) (j *Journal, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, unusable(path, err)
@@ -193,7 +193,10 @@ func classify(path string, err error) error {
 		return err
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return inUse(path)
-	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, errValue):
+	case errors.Is(err, bolterrors.ErrInvalid),
+		errors.Is(err, bolterrors.ErrChecksum),
+		errors.Is(err, bolterrors.ErrVersionMismatch),
+		errors.Is(err, errValue):
 		return damaged(path, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return full(path, err)
@@ -203,7 +206,8 @@ func classify(path string, err error) error {
 
 func damaged(path string, cause error) error {
 	return &compute.Error{
-		Op: "open journal", Kind: compute.KindInvalid, Field: "journal", Value: path, Cause: fmt.Errorf("%w: %w", errDamaged, cause),
+		Op: "open journal", Kind: compute.KindInvalid, Field: "journal", Value: path,
+		Cause:   fmt.Errorf("%w: %w", errDamaged, cause),
 		Message: "is damaged",
 		Remedy:  "move it aside and start again: the agent asks the hypervisor and the conductor what belongs here",
 	}
@@ -212,6 +216,7 @@ func damaged(path string, cause error) error {
 func unusable(path string, cause error) error {
 	return &compute.Error{
 		Op: "open journal", Kind: compute.KindUnavailable, Field: "journal", Value: path, Cause: cause,
-		Message: "cannot be used", Remedy: "give a folder that this process may write to, on a disk with room that survives a reboot",
+		Message: "cannot be used",
+		Remedy:  "give a folder that this process may write to, on a disk with room that survives a reboot",
 	}
 }

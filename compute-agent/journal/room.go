@@ -96,6 +96,7 @@ func free(f *os.File, size int64) error {
 func full(path string, cause error) error {
 	return &compute.Error{
 		Op: "open journal", Kind: compute.KindUnavailable, Field: "journal", Value: path, Cause: cause,
-		Message: "has no room on its disk", Remedy: "make room there: the agent goes on by itself where it was, and this host's machines run on meanwhile",
+		Message: "has no room on its disk",
+		Remedy:  "make room there: the agent goes on by itself where it was, and this host's machines run on meanwhile",
 	}
 }

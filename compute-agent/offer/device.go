@@ -35,7 +35,8 @@ func offered(all []compute.PCIDevice, rules []DeviceRule) (out devices) {
 	for _, d := range all {
 		x := device{at: d.Address, parent: d.Parent, group: d.Group, node: d.Node}
 		i := slices.IndexFunc(rules, func(r DeviceRule) bool { return r.matches(d) })
-		if i >= 0 && d.Ready() && !d.InUse && !d.Barred && !split[d.Address] && !whole[d.Parent] && (d.Group == "" || !held[d.Group]) {
+		if i >= 0 && d.Ready() && !d.InUse && !d.Barred && !split[d.Address] && !whole[d.Parent] &&
+			(d.Group == "" || !held[d.Group]) {
 			x.class = rules[i].Class
 		}
 		out = append(out, x)
@@ -101,11 +102,13 @@ func (l devices) pick(needs compute.Resources, on []int, prefer []compute.PCIAdd
 	}
 	for _, nearest := range []bool{true, false} {
 		if out, ok := l.choose(needs, func(left devices, a, b device) int {
-			near, cheap := first(slices.Contains(on, a.node), slices.Contains(on, b.node)), cmp.Compare(left.costs(a), left.costs(b))
+			near := first(slices.Contains(on, a.node), slices.Contains(on, b.node))
+			cheap := cmp.Compare(left.costs(a), left.costs(b))
 			if !nearest {
 				near, cheap = cheap, near
 			}
-			return cmp.Or(first(slices.Contains(prefer, a.at), slices.Contains(prefer, b.at)), near, cheap, cmp.Compare(a.at, b.at))
+			preferred := first(slices.Contains(prefer, a.at), slices.Contains(prefer, b.at))
+			return cmp.Or(preferred, near, cheap, cmp.Compare(a.at, b.at))
 		}); ok {
 			return out, true
 		}
@@ -114,7 +117,10 @@ func (l devices) pick(needs compute.Resources, on []int, prefer []compute.PCIAdd
 }
 
 // choose takes the best of what is left, one after the other.
-func (l devices) choose(needs compute.Resources, by func(left devices, a, b device) int) (out []compute.PCIAddress, ok bool) {
+func (l devices) choose(
+	needs compute.Resources,
+	by func(left devices, a, b device) int,
+) (out []compute.PCIAddress, ok bool) {
 	left := l.clone()
 	for _, class := range needs.Classes() {
 		if !left.have(class) {

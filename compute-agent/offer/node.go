@@ -32,9 +32,15 @@ func split(nodes []compute.NUMANode, totals, reserved, once compute.Resources) [
 	}
 	var out []node
 	for _, n := range nodes {
-		part := node{id: n.ID, free: compute.Resources{}, largest: compute.Resources{}, shares: map[compute.ResourceClass]float64{
-			compute.VCPU: float64(len(n.CPUs)) / max(1, cpus), compute.MemoryMB: float64(n.MemoryMB) / max(1, memory),
-		}}
+		part := node{
+			id:      n.ID,
+			free:    compute.Resources{},
+			largest: compute.Resources{},
+			shares: map[compute.ResourceClass]float64{
+				compute.VCPU:     float64(len(n.CPUs)) / max(1, cpus),
+				compute.MemoryMB: float64(n.MemoryMB) / max(1, memory),
+			},
+		}
 		for class, share := range part.shares {
 			part.free[class] = int64(math.Floor(float64(totals[class]) * share))
 			if n, twice := once[class]; twice {

@@ -43,7 +43,13 @@ type Planned struct {
 // the only device of the host to itself, and two sessions that are open in turn would keep a machine of the host's
 // size away for ever.
 func Plan(room Room, sessions []Session, slots int) []Planned {
-	p := plan{sessions: sessions, out: make([]Planned, len(sessions)), next: make([]Reserved, len(sessions)), room: room, around: map[int]Room{}}
+	p := plan{
+		sessions: sessions,
+		out:      make([]Planned, len(sessions)),
+		next:     make([]Reserved, len(sessions)),
+		room:     room,
+		around:   map[int]Room{},
+	}
 	var all []pair
 	for i, l := range sessions {
 		if l.Open != nil {

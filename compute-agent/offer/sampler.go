@@ -101,7 +101,8 @@ func (l *Sampler) List(queues []compute.Queue) {
 	for i, q := range queues {
 		news, advised := l.about[q.Name]
 		l.entries[i] = entry{
-			queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news, advised: advised,
+			queue: q.Name, needs: q.Resources, order: hash(string(l.host), string(q.Name), 0), news: news,
+			advised: advised,
 		}
 		if j, listed := was[q.Name]; listed {
 			l.entries[i].chance, l.entries[i].sampled = before[j].chance, before[j].sampled

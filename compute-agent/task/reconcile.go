@@ -98,7 +98,8 @@ func (r Rules) reconcile(t *Task, m *Machine, now time.Time) Adopted {
 // stranger is the task of a machine that the journal does not know.
 func stranger(m Machine) Task {
 	return Task{
-		Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence, Resources: m.Resources, Place: m.Place,
+		Instance: m.Instance, Project: m.Project, Attempt: m.Attempt, Claim: m.Claim, Fence: m.Fence,
+		Resources: m.Resources, Place: m.Place,
 		Stage: Claiming, Answered: true,
 	}
 }
@@ -168,12 +169,14 @@ func (s *step) resumeEnding() {
 func Stranger(c compute.Command, given bool) *compute.Report {
 	r := &compute.Report{
 		Op: compute.ReportFailed, Project: c.Project, Instance: c.Instance, Attempt: c.Attempt, Claim: c.Claim,
-		Class: compute.FailureUnknownHere, Message: "neither the journal nor the hypervisor of this host knows this claim", Trace: c.Trace,
+		Class:   compute.FailureUnknownHere,
+		Message: "neither the journal nor the hypervisor of this host knows this claim", Trace: c.Trace,
 	}
 	switch c.Op {
 	case compute.CommandGrant, compute.CommandConfirm, compute.CommandPower:
 		if given {
-			r.Op, r.Class, r.Message = compute.ReportReturned, compute.FailureUnknown, "the claim was given back before it was granted"
+			r.Op, r.Class = compute.ReportReturned, compute.FailureUnknown
+			r.Message = "the claim was given back before it was granted"
 		}
 	case compute.CommandDelete:
 		r.Op, r.Class, r.Message = compute.ReportGone, compute.FailureUnknown, ""

@@ -291,7 +291,9 @@ func (s *step) acked(e Acked) {
 
 // report is the report that an outcome is told by.
 func (o Outcome) report() compute.ReportOp {
-	return [...]compute.ReportOp{compute.ReportNone, compute.ReportReturned, compute.ReportFailed, compute.ReportGone}[o]
+	return [...]compute.ReportOp{
+		compute.ReportNone, compute.ReportReturned, compute.ReportFailed, compute.ReportGone,
+	}[o]
 }
 
 // seen compares what the hypervisor lists with what is known.

@@ -100,7 +100,12 @@ func NewClient(cfg Config, opts ...kgo.Opt) (*kgo.Client, error) {
 	}
 	cl, err := kgo.NewClient(append(base, opts...)...)
 	if err != nil {
-		return nil, &compute.Error{Op: "kafka client", Kind: compute.KindInvalid, Message: "the settings contradict each other", Cause: err}
+		return nil, &compute.Error{
+			Op:      "kafka client",
+			Kind:    compute.KindInvalid,
+			Message: "the settings contradict each other",
+			Cause:   err,
+		}
 	}
 	return cl, nil
 }

@@ -47,7 +47,9 @@ func (d *Direct) Broker(id int32) kmsg.Requestor {
 	}
 	cfg := d.cfg
 	cfg.Brokers = []string{address}
-	client, err := NewClient(cfg, append([]kgo.Opt{kgo.ConnIdleTimeout(AskedTimeout), kgo.MetadataMaxAge(NoMetadata)}, d.opts...)...)
+	client, err := NewClient(
+		cfg,
+		append([]kgo.Opt{kgo.ConnIdleTimeout(AskedTimeout), kgo.MetadataMaxAge(NoMetadata)}, d.opts...)...)
 	if err != nil {
 		return d.unknown(id) // the settings were good enough for others
 	}

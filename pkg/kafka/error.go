@@ -24,7 +24,13 @@ func Classify(op string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return &compute.Error{Op: op, Kind: compute.KindTimeout, Message: "no answer came in time", Cause: err}
 	case IsForbidden(err):
-		return &compute.Error{Op: op, Kind: compute.KindForbidden, Message: "Kafka does not allow it", Remedy: "check the ACLs of this process's Kafka user", Cause: err}
+		return &compute.Error{
+			Op:      op,
+			Kind:    compute.KindForbidden,
+			Message: "Kafka does not allow it",
+			Remedy:  "check the ACLs of this process's Kafka user",
+			Cause:   err,
+		}
 	}
 	var code *kerr.Error
 	if errors.As(err, &code) && !code.Retriable && code != kerr.UnknownServerError {

@@ -42,13 +42,21 @@ type apiMetrics struct {
 
 func (m *requestMetrics) define(b *Metrics) {
 	m.durations = b.Histograms("berth_kafka_request_duration_seconds",
-		"Time from writing a request until its answer was read, by Kafka API. Fetch and ShareFetch include the time a broker waits for records: 5 s when idle.",
+		"Time from writing a request until its answer was read, by Kafka API. Fetch and ShareFetch include the "+
+			"time a broker waits for records: 5 s when idle.",
 		telemetry.Short(), "api")
-	m.errors = b.Counters("berth_kafka_request_errors_total",
-		"Requests that got no answer, by Kafka API: the connection broke, or the time was up. Those that Berth itself gave up are not counted.", "api")
+	m.errors = b.Counters(
+		"berth_kafka_request_errors_total",
+		"Requests that got no answer, by Kafka API: the connection broke, or the time was up. Those that Berth "+
+			"itself gave up are not counted.",
+		"api",
+	)
 	m.sent = b.Counter("berth_kafka_sent_bytes_total", "Bytes of requests written to brokers.")
 	m.received = b.Counter("berth_kafka_received_bytes_total", "Bytes of answers read from brokers.")
-	m.throttled = b.Counter("berth_kafka_throttled_seconds_total", "Time for which brokers told clients to hold back because of quotas.")
+	m.throttled = b.Counter(
+		"berth_kafka_throttled_seconds_total",
+		"Time for which brokers told clients to hold back because of quotas.",
+	)
 	connects := b.Counters("berth_kafka_connects_total",
 		"Connections to brokers that were tried, by result: ok, or failed (not reached, or no greeting).", "result")
 	m.connects, m.refused = connects.WithLabelValues("ok"), connects.WithLabelValues("failed")

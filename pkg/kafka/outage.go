@@ -87,7 +87,12 @@ func (w *OutageReporter) Failed(err error) {
 		o.log.Warn("Kafka cannot be used; trying on", zap.String("to", w.what), zap.Error(err))
 	case now.Sub(o.told) >= stillEvery:
 		o.told = now
-		o.log.Warn("Kafka still cannot be used", zap.Duration("for", now.Sub(o.since).Round(time.Second)), zap.Strings("to", o.whats()), zap.Error(err))
+		o.log.Warn(
+			"Kafka still cannot be used",
+			zap.Duration("for", now.Sub(o.since).Round(time.Second)),
+			zap.Strings("to", o.whats()),
+			zap.Error(err),
+		)
 	}
 }
 

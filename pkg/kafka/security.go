@@ -42,7 +42,10 @@ func (s *SASL) mechanism() sasl.Mechanism {
 
 // DialTLS makes a dialer that encrypts connections before it hands them out, within the time a connection may take. A
 // nil dial is plain TCP; the name in the broker's certificate must be that of the address.
-func DialTLS(dial func(ctx context.Context, network, address string) (net.Conn, error), c *tls.Config) func(ctx context.Context, network, address string) (net.Conn, error) {
+func DialTLS(
+	dial func(ctx context.Context, network, address string) (net.Conn, error),
+	c *tls.Config,
+) func(ctx context.Context, network, address string) (net.Conn, error) {
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}

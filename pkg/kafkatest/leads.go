@@ -42,7 +42,11 @@ func (l *Leads) Leader(ctx context.Context, topic string, partition int32) (int,
 	return int(p.Leader), err
 }
 
-func (l *Leads) partition(ctx context.Context, topic string, partition int32) (kmsg.MetadataResponseTopicPartition, error) {
+func (l *Leads) partition(
+	ctx context.Context,
+	topic string,
+	partition int32,
+) (kmsg.MetadataResponseTopicPartition, error) {
 	topics, err := l.metadata(ctx, topic)
 	if err != nil {
 		return kmsg.MetadataResponseTopicPartition{}, err
@@ -137,7 +141,14 @@ func (l *Leads) Whole(ctx context.Context) (ok bool, why string) {
 	for _, t := range topics {
 		for _, p := range t.Partitions {
 			if p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
-				return false, fmt.Sprintf("%s/%d: leader %d, in sync %v of %v", *t.Topic, p.Partition, p.Leader, p.ISR, p.Replicas)
+				return false, fmt.Sprintf(
+					"%s/%d: leader %d, in sync %v of %v",
+					*t.Topic,
+					p.Partition,
+					p.Leader,
+					p.ISR,
+					p.Replicas,
+				)
 			}
 		}
 	}

@@ -52,8 +52,12 @@ func (n *node) formatWith(features []byte) error {
 	var id [16]byte
 	rand.Read(id[:])
 	id[0] &= 0x7f // Kafka's ids begin with no dash
-	meta := fmt.Sprintf("node.id=%d\ndirectory.id=%s\nversion=1\ncluster.id=%s\n",
-		n.id, base64.RawURLEncoding.EncodeToString(id[:]), clusterID)
+	meta := fmt.Sprintf(
+		"node.id=%d\ndirectory.id=%s\nversion=1\ncluster.id=%s\n",
+		n.id,
+		base64.RawURLEncoding.EncodeToString(id[:]),
+		clusterID,
+	)
 	if err := os.WriteFile(n.data(bootstrap), features, 0o644); err != nil {
 		return err
 	}

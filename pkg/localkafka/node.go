@@ -39,8 +39,12 @@ func newNode(c *Cluster, id int, ports []int, o Options) *node {
 	jvm := []string{"-Xms" + heap, "-Xmx" + heap, "-XX:+UseSerialGC", "-XX:-UsePerfData"}
 	if !o.Optimized {
 		// Kafka's own jars need no verifying, a fifth of the time until it serves.
-		jvm = append(jvm, "-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions",
-			"-XX:-BytecodeVerificationRemote")
+		jvm = append(
+			jvm,
+			"-XX:TieredStopAtLevel=1",
+			"-XX:+UnlockDiagnosticVMOptions",
+			"-XX:-BytecodeVerificationRemote",
+		)
 	}
 	n := &node{id: id, dir: filepath.Join(c.dir, fmt.Sprintf("node%d", id)), libs: c.libs,
 		client: ports[0], controller: ports[1], jvm: jvm, place: Place{Host: "127.0.0.1"}}
@@ -139,9 +143,14 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	args := slices.Concat(n.place.Within, []string{"java"}, n.jvm,
+	args := slices.Concat(
+		n.place.Within,
+		[]string{"java"},
+		n.jvm,
 		[]string{"-Djava.io.tmpdir=" + n.file("tmp"), "-Dlog4j2.configurationFile=" + n.file("log4j2.yaml")},
-		n.main(), []string{n.file("server.properties")})
+		n.main(),
+		[]string{n.file("server.properties")},
+	)
 	n.cmd = exec.Command(args[0], args[1:]...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
 	n.cmd.SysProcAttr = dieWithParent()
@@ -159,7 +168,10 @@ func (n *node) main() []string {
 		return []string{"-cp", n.classpath(), "kafka.Kafka"}
 	}
 	return []string{
-		"-cp", n.classpath() + string(filepath.ListSeparator) + n.file(""), countedMain, n.place.Host,
+		"-cp",
+		n.classpath() + string(filepath.ListSeparator) + n.file(""),
+		countedMain,
+		n.place.Host,
 		fmt.Sprint(n.counts),
 	}
 }

@@ -68,7 +68,8 @@ func (p Probe) Boots(ctx context.Context, accel string) (bool, error) {
 	probing, cancel := context.WithTimeout(ctx, p.Time)
 	defer cancel()
 	cmd := exec.CommandContext(probing, p.Binary, "-nodefaults", "-no-user-config", "-display", "none", "-snapshot",
-		"-machine", p.Machine+",accel="+accel, "-cpu", CPU(accel), "-m", "64", "-drive", "file="+strings.ReplaceAll(p.Disk, ",", ",,")+",format=raw,if=none,id=d",
+		"-machine", p.Machine+",accel="+accel, "-cpu", CPU(accel), "-m", "64", "-drive",
+		"file="+strings.ReplaceAll(p.Disk, ",", ",,")+",format=raw,if=none,id=d",
 		"-device", "virtio-blk-pci,drive=d,bootindex=0", "-device", "isa-debug-exit,iobase=0xf4,iosize=0x01")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.As}
 	err := cmd.Run()

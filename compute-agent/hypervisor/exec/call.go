@@ -76,12 +76,24 @@ func (d *Driver) do(ctx context.Context, c call) error {
 	case out.tooMuch:
 		return d.fail(c, fmt.Sprintf("printed more than %d bytes: let it print less", mostPrinted), said)
 	case patience.Err() != nil:
-		e := d.fail(c, fmt.Sprintf("did not end within %s and was killed: see what it waits for, or raise driver.exec.timeout", d.o.Timeout+c.patience), said)
+		e := d.fail(
+			c,
+			fmt.Sprintf(
+				"did not end within %s and was killed: see what it waits for, or raise driver.exec.timeout",
+				d.o.Timeout+c.patience,
+			),
+			said,
+		)
 		e.Class = compute.FailureTimeout
 		return e
 	case errors.Is(err, exec.ErrWaitDelay):
 		killRest(cmd.Process.Pid)
-		return d.fail(c, "has ended, but a process that it left behind holds its stdout or stderr: let it redirect both before it goes to the background", said)
+		return d.fail(
+			c,
+			"has ended, but a process that it left behind holds its stdout or stderr: let it redirect both "+
+				"before it goes to the background",
+			said,
+		)
 	case err != nil:
 		return d.exited(c, err, said)
 	case c.answer != nil:
@@ -131,7 +143,16 @@ func (d *Driver) decode(c call, b []byte, said *hypervisor.Said) error {
 		err = json.Unmarshal(b, c.answer)
 	}
 	if err != nil {
-		return d.fail(c, fmt.Sprintf("answers %q, which is not the JSON asked for (%v): let it print that and nothing else, and complain on stderr", short(string(b)), err), said)
+		return d.fail(
+			c,
+			fmt.Sprintf(
+				"answers %q, which is not the JSON asked for (%v): let it print that and nothing else, and "+
+					"complain on stderr",
+				short(string(b)),
+				err,
+			),
+			said,
+		)
 	}
 	return nil
 }
@@ -149,13 +170,31 @@ func (d *Driver) ended(ctx context.Context, c call) error {
 func (d *Driver) exited(c call, err error, said *hypervisor.Said) error {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
-		return d.fail(c, fmt.Sprintf("cannot be run (%v): put it there, executable for the agent's user, with an interpreter that exists", err), said)
+		return d.fail(
+			c,
+			fmt.Sprintf(
+				"cannot be run (%v): put it there, executable for the agent's user, with an interpreter that exists",
+				err,
+			),
+			said,
+		)
 	}
 	status, _ := exit.Sys().(syscall.WaitStatus)
 	if status.Signaled() {
-		return d.fail(c, fmt.Sprintf("was ended by a signal (%s): see what killed it, the kernel for lack of memory perhaps", status.Signal()), said)
+		return d.fail(
+			c,
+			fmt.Sprintf(
+				"was ended by a signal (%s): see what killed it, the kernel for lack of memory perhaps",
+				status.Signal(),
+			),
+			said,
+		)
 	}
-	e := d.fail(c, fmt.Sprintf("failed with exit status %d: mend what it complains of, or try it by hand", exit.ExitCode()), said)
+	e := d.fail(
+		c,
+		fmt.Sprintf("failed with exit status %d: mend what it complains of, or try it by hand", exit.ExitCode()),
+		said,
+	)
 	switch exit.ExitCode() {
 	case exitRequest:
 		e.Class, e.Message = compute.FailureRequest, d.says(c, "refuses the request", said)

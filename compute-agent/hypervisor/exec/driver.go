@@ -74,8 +74,9 @@ func (d *Driver) whole() hypervisor.Driver {
 // Capabilities says what the command said when the driver was opened.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "exec", Home: strings.Join(d.o.Command, " "), SoftStop: d.can.SoftStop, Console: d.can.Console, Foreign: d.can.Foreign,
-		Detail: d.o.Command[0] + ": " + hypervisor.Printable(short(d.can.Detail)),
+		Driver: "exec", Home: strings.Join(d.o.Command, " "), SoftStop: d.can.SoftStop, Console: d.can.Console,
+		Foreign: d.can.Foreign,
+		Detail:  d.o.Command[0] + ": " + hypervisor.Printable(short(d.can.Detail)),
 	}
 }
 

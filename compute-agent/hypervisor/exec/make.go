@@ -24,7 +24,11 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	}
 	defer over()
 	if len(s.Devices)+len(s.Nodes) > 0 {
-		return hypervisor.Refuse("PCI devices %v, NUMA nodes %v: this driver gives none to its machines", s.Devices, s.Nodes)
+		return hypervisor.Refuse(
+			"PCI devices %v, NUMA nodes %v: this driver gives none to its machines",
+			s.Devices,
+			s.Nodes,
+		)
 	}
 	old, there, err := d.find(ctx, s.Instance)
 	switch {
@@ -45,7 +49,11 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
 	defer cancel()
 	if left := d.destroy(ending, s.Instance); left != nil {
-		return &hypervisor.Error{Class: compute.FailureHost, Message: fmt.Sprintf("prepare of %s failed and something is left", s.Instance), Cause: fmt.Errorf("%w; and then: %w", err, left)}
+		return &hypervisor.Error{
+			Class:   compute.FailureHost,
+			Message: fmt.Sprintf("prepare of %s failed and something is left", s.Instance),
+			Cause:   fmt.Errorf("%w; and then: %w", err, left),
+		}
 	}
 	return err
 }
@@ -63,7 +71,9 @@ func (d *Driver) make(ctx context.Context, s hypervisor.Spec) error {
 		return err
 	}
 	f, there, err := d.find(ctx, s.Instance)
-	if err == nil && (!there || f.state != prepared || f.Attempt != s.Attempt || f.Claim != s.Claim || f.Fence != s.Fence || f.Project != s.Project || !f.Resources.Equal(s.Resources)) {
+	asGiven := there && f.state == prepared && f.Attempt == s.Attempt && f.Claim == s.Claim && f.Fence == s.Fence &&
+		f.Project == s.Project && f.Resources.Equal(s.Resources)
+	if err == nil && !asGiven {
 		err = d.fail(c, "exits with 0, but list does not give the machine as prepared with the metadata it was given",
 			&hypervisor.Said{})
 	}
@@ -84,7 +94,14 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 	case !there || f.state == preparing:
 		return hypervisor.Refuse("%s is not prepared here", id)
 	case f.Attempt != a || f.Claim != claim:
-		return hypervisor.Refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, f.Attempt, f.Claim, a, claim)
+		return hypervisor.Refuse(
+			"%s is prepared for attempt %d claim %s, not attempt %d claim %s",
+			id,
+			f.Attempt,
+			f.Claim,
+			a,
+			claim,
+		)
 	case f.Launched:
 		return nil
 	}

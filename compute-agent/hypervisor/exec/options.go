@@ -42,7 +42,14 @@ func (o Options) Check() error {
 		program = o.Command[0]
 	}
 	if !filepath.IsAbs(program) {
-		errs = append(errs, compute.Invalid("command", program, "give the full path of a program, and its arguments before the verb if there are any"))
+		errs = append(
+			errs,
+			compute.Invalid(
+				"command",
+				program,
+				"give the full path of a program, and its arguments before the verb if there are any",
+			),
+		)
 	}
 	if o.Timeout < leastTimeout || o.Timeout > mostTimeout {
 		errs = append(errs, compute.Invalid("timeout", o.Timeout.String(), "give a time from 1s to 1h"))

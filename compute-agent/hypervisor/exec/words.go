@@ -78,7 +78,8 @@ type holdings struct {
 // inventory checks what the command says the host has.
 func (h holdings) inventory() (hypervisor.Inventory, error) {
 	inv := hypervisor.Inventory{Inventory: compute.Inventory{
-		Totals: h.Totals, Reserved: h.Reserved, Traits: slices.Sorted(slices.Values(h.Traits)), Unmanaged: compute.Resources{},
+		Totals: h.Totals, Reserved: h.Reserved, Traits: slices.Sorted(slices.Values(h.Traits)),
+		Unmanaged: compute.Resources{},
 	}}
 	inv.Traits = slices.Compact(inv.Traits)
 	errs := []error{within("totals", h.Totals), within("reserved", h.Reserved)}
@@ -105,7 +106,10 @@ func within(what string, r compute.Resources) error {
 	for _, c := range r.Classes() {
 		errs = append(errs, c.Check())
 		if r[c] < 0 || r[c] > compute.MaxAmount {
-			errs = append(errs, fmt.Errorf("%q has %d of %s: it has to be from 0 to %d", what, r[c], c, int64(compute.MaxAmount)))
+			errs = append(
+				errs,
+				fmt.Errorf("%q has %d of %s: it has to be from 0 to %d", what, r[c], c, int64(compute.MaxAmount)),
+			)
 		}
 	}
 	return errors.Join(errs...)
@@ -134,7 +138,8 @@ type listed struct {
 
 // stops are why a machine may be stopped or paused.
 var stops = []compute.ReasonCode{
-	compute.StoppedByCommand, compute.GuestShutdown, compute.GuestPanicked, compute.MachineKilled, compute.HostRestarted, compute.HypervisorError, compute.StoppedUnknown,
+	compute.StoppedByCommand, compute.GuestShutdown, compute.GuestPanicked, compute.MachineKilled,
+	compute.HostRestarted, compute.HypervisorError, compute.StoppedUnknown,
 	compute.DiskError, compute.PausedOutside, compute.GuestSuspended, compute.WatchdogFired,
 }
 
@@ -148,32 +153,54 @@ type found struct {
 func (l listed) machine() (found, error) {
 	var id identity
 	if err := json.Unmarshal(l.Machine, &id); err != nil {
-		return found{}, fmt.Errorf(`"machine" is %q, and has to be the first line that prepare has read: %w`, short(string(l.Machine)), err)
+		return found{}, fmt.Errorf(
+			`"machine" is %q, and has to be the first line that prepare has read: %w`,
+			short(string(l.Machine)),
+			err,
+		)
 	}
 	if id.Version != version || id.Instance.Check() != nil || id.Attempt == 0 || id.Claim == "" ||
 		len(id.Claim)+len(id.Project) > mostNames || within("resources", id.Resources) != nil {
-		return found{}, fmt.Errorf(`"machine" is %q, and has to be the first line that prepare has read`, short(string(l.Machine)))
+		return found{}, fmt.Errorf(
+			`"machine" is %q, and has to be the first line that prepare has read`,
+			short(string(l.Machine)),
+		)
 	}
 	if !slices.Contains([]string{preparing, prepared, launched}, l.State) {
-		return found{}, fmt.Errorf(`"state" of %s is %q, and has to be preparing, prepared or launched`, id.Instance, short(l.State))
+		return found{}, fmt.Errorf(
+			`"state" of %s is %q, and has to be preparing, prepared or launched`,
+			id.Instance,
+			short(l.State),
+		)
 	}
 	f := found{state: l.State, Machine: hypervisor.Machine{
-		Instance: id.Instance, Project: id.Project, Attempt: id.Attempt, Claim: id.Claim, Fence: id.Fence, Resources: id.Resources,
-		Launched: l.State == launched, Verdict: hypervisor.Stopped("", hypervisor.Brief(l.Detail)),
+		Instance: id.Instance, Project: id.Project, Attempt: id.Attempt, Claim: id.Claim, Fence: id.Fence,
+		Resources: id.Resources,
+		Launched:  l.State == launched, Verdict: hypervisor.Stopped("", hypervisor.Brief(l.Detail)),
 	}}
 	if !f.Launched {
 		f.Detail = l.State
 		return f, nil
 	}
 	power, ok := map[string]compute.PowerState{
-		"running": compute.PowerRunning, "stopped": compute.PowerStopped, "paused": compute.PowerPaused, "unknown": compute.PowerUnknown,
+		"running": compute.PowerRunning, "stopped": compute.PowerStopped, "paused": compute.PowerPaused,
+		"unknown": compute.PowerUnknown,
 	}[l.Power]
 	if !ok {
-		return found{}, fmt.Errorf(`"power" of %s is %q, and has to be running, stopped, paused or unknown`, id.Instance, short(l.Power))
+		return found{}, fmt.Errorf(
+			`"power" of %s is %q, and has to be running, stopped, paused or unknown`,
+			id.Instance,
+			short(l.Power),
+		)
 	}
 	f.Power, f.Why = power, compute.ReasonCode(l.Why)
 	if l.Why != "" && !slices.Contains(stops, f.Why) {
-		return found{}, fmt.Errorf(`"why" of %s is %q, and has to be empty or one of %v`, id.Instance, short(l.Why), stops)
+		return found{}, fmt.Errorf(
+			`"why" of %s is %q, and has to be empty or one of %v`,
+			id.Instance,
+			short(l.Why),
+			stops,
+		)
 	}
 	if f.Detail == "" && power == compute.PowerStopped {
 		f.Detail = "stopped; the command does not say why"

@@ -83,7 +83,14 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 		case !ok:
 			return hypervisor.Refuse("%s is not prepared here", id)
 		case m.Attempt != a || m.Claim != c:
-			return hypervisor.Refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, m.Attempt, m.Claim, a, c)
+			return hypervisor.Refuse(
+				"%s is prepared for attempt %d claim %s, not attempt %d claim %s",
+				id,
+				m.Attempt,
+				m.Claim,
+				a,
+				c,
+			)
 		case m.Launched:
 			return nil
 		}
@@ -131,7 +138,16 @@ func (d *Driver) Inventory(ctx context.Context) (hypervisor.Inventory, error) {
 
 // Capabilities are all that records can show.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
-	return hypervisor.Capabilities{Driver: "fake", Home: d.host.world.store.home(), SoftStop: true, Console: true, Events: true, Foreign: true, Devices: true, Nodes: true}
+	return hypervisor.Capabilities{
+		Driver:   "fake",
+		Home:     d.host.world.store.home(),
+		SoftStop: true,
+		Console:  true,
+		Events:   true,
+		Foreign:  true,
+		Devices:  true,
+		Nodes:    true,
+	}
 }
 
 // do is every call: the fault asked for, the time it takes, then the work, with

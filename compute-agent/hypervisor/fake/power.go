@@ -72,7 +72,13 @@ func (d *Driver) ask(id compute.InstanceID, grace time.Duration) (how string, ta
 	return hard, grace
 }
 
-func (d *Driver) power(ctx context.Context, method string, id compute.InstanceID, takes time.Duration, change func(*machine) (EventKind, error)) error {
+func (d *Driver) power(
+	ctx context.Context,
+	method string,
+	id compute.InstanceID,
+	takes time.Duration,
+	change func(*machine) (EventKind, error),
+) error {
 	return d.do(ctx, Call{Method: method, Instance: id}, takes, func() error {
 		m, ok := d.host.machines[id]
 		if !ok || !m.Launched {

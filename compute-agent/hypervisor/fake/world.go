@@ -112,11 +112,29 @@ func Violations(events []Event) []string {
 			}
 			on[e.Host] = true
 			if len(on) > 1 {
-				wrong = append(wrong, fmt.Sprintf("%s: %s runs on %d hosts at once, last %s", e.At.Format(time.RFC3339Nano), e.Instance, len(on), e.Host))
+				wrong = append(
+					wrong,
+					fmt.Sprintf(
+						"%s: %s runs on %d hosts at once, last %s",
+						e.At.Format(time.RFC3339Nano),
+						e.Instance,
+						len(on),
+						e.Host,
+					),
+				)
 			}
 			key := fmt.Sprint(e.Instance, "/", e.Attempt)
 			if e.Kind == Launched && attempts[key] {
-				wrong = append(wrong, fmt.Sprintf("%s: attempt %d of %s launched twice, last on %s", e.At.Format(time.RFC3339Nano), e.Attempt, e.Instance, e.Host))
+				wrong = append(
+					wrong,
+					fmt.Sprintf(
+						"%s: attempt %d of %s launched twice, last on %s",
+						e.At.Format(time.RFC3339Nano),
+						e.Attempt,
+						e.Instance,
+						e.Host,
+					),
+				)
 			}
 			attempts[key] = attempts[key] || e.Kind == Launched
 		case Stopped, Destroyed:

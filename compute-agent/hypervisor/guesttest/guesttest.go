@@ -125,7 +125,8 @@ func download(dir string) error {
 	}
 	kernel, _, _ = strings.Cut(kernel, "\n")
 	script := `set -e; cd "$1"; apt-get download -q "$2" busybox-static; for p in *.deb; do dpkg-deb -x "$p" root; done
-mkdir guest; cp root/boot/vmlinuz-* guest/vmlinuz; cp root/bin/busybox guest/ || cp root/usr/bin/busybox guest/; chmod 0644 guest/vmlinuz
+mkdir guest; cp root/boot/vmlinuz-* guest/vmlinuz; cp root/bin/busybox guest/ || cp root/usr/bin/busybox guest/
+chmod 0644 guest/vmlinuz
 shift 2; for m; do cp $(find root -name "$m.ko") guest/; done`
 	cmd := exec.Command("sh", append([]string{"-c", script, "sh", work, strings.TrimSpace(kernel)}, modules()...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {

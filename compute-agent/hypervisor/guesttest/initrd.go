@@ -18,7 +18,9 @@ $b mount -t proc proc /proc; $b mount -t sysfs sys /sys; $b mount -t devtmpfs de
 for m in %s; do $b insmod /m/$m.ko; done
 echo "BERTH instance $($b cat /sys/class/dmi/id/product_serial)"
 for d in vda vdb; do
-  [ -b /dev/$d ] && $b mount -t iso9660 -o ro /dev/$d /mnt 2>/dev/null && { $b sed 's/^/BERTH meta /' /mnt/meta-data; $b sed 's/^/BERTH user /' /mnt/user-data; $b umount /mnt; break; }
+  [ -b /dev/$d ] && $b mount -t iso9660 -o ro /dev/$d /mnt 2>/dev/null && {
+    $b sed 's/^/BERTH meta /' /mnt/meta-data; $b sed 's/^/BERTH user /' /mnt/user-data; $b umount /mnt; break
+  }
 done
 case "$($b cat /proc/cmdline)" in *berth.listen*)
   n=3 # opened before it says that it is up: what is pressed earlier is lost
@@ -29,9 +31,11 @@ case "$($b cat /proc/cmdline)" in *berth.listen*)
 esac
 case "$($b cat /proc/cmdline)" in *berth.call=*)
   $b ifconfig eth0 10.0.2.15 netmask 255.255.255.0 up
-  echo "BERTH heard: $($b timeout 10 $b nc -w 5 10.0.2.2 "$($b sed 's/.*berth.call=\([0-9]*\).*/\1/' /proc/cmdline)" </dev/null 2>&1)";;
+  port=$($b sed 's/.*berth.call=\([0-9]*\).*/\1/' /proc/cmdline)
+  echo "BERTH heard: $($b timeout 10 $b nc -w 5 10.0.2.2 "$port" </dev/null 2>&1)";;
 esac
-case "$($b cat /proc/cmdline)" in *berth.writes*) $b dd if=/dev/urandom of=/dev/vda bs=65536 count=256 conv=fsync 2>/dev/null;; esac
+case "$($b cat /proc/cmdline)" in *berth.writes*)
+  $b dd if=/dev/urandom of=/dev/vda bs=65536 count=256 conv=fsync 2>/dev/null;; esac
 echo "BERTH up"
 case "$($b cat /proc/cmdline)" in *berth.panic*) echo c >/proc/sysrq-trigger;; esac
 while :; do $b sleep 1000; done

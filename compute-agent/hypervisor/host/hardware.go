@@ -44,7 +44,8 @@ func (h Host) Nodes() []compute.NUMANode {
 			continue
 		}
 		nodes = append(nodes, compute.NUMANode{
-			ID: id, CPUs: numbers(text(base, e.Name(), "cpulist")), MemoryMB: nodeMemory(text(base, e.Name(), "meminfo")),
+			ID: id, CPUs: numbers(text(base, e.Name(), "cpulist")),
+			MemoryMB: nodeMemory(text(base, e.Name(), "meminfo")),
 		})
 	}
 	slices.SortFunc(nodes, func(a, b compute.NUMANode) int { return cmp.Compare(a.ID, b.ID) })
@@ -93,8 +94,10 @@ func (h Host) PCI() []compute.PCIDevice {
 	for _, e := range entries {
 		at := filepath.Join(base, e.Name())
 		p := compute.PCIDevice{
-			Address: compute.PCIAddress(e.Name()), Parent: compute.PCIAddress(link(at, "physfn")), Group: link(at, "iommu_group"), Driver: link(at, "driver"),
-			Vendor: uint16(hexNumber(text(at, "vendor"))), Device: uint16(hexNumber(text(at, "device"))), Class: uint32(hexNumber(text(at, "class"))), Node: -1,
+			Address: compute.PCIAddress(e.Name()), Parent: compute.PCIAddress(link(at, "physfn")),
+			Group: link(at, "iommu_group"), Driver: link(at, "driver"),
+			Vendor: uint16(hexNumber(text(at, "vendor"))), Device: uint16(hexNumber(text(at, "device"))),
+			Class: uint32(hexNumber(text(at, "class"))), Node: -1,
 		}
 		if p.Address.Check() != nil {
 			continue
@@ -126,13 +129,26 @@ func (h Host) Free(p compute.Place) error {
 		i := slices.IndexFunc(all, func(d compute.PCIDevice) bool { return d.Address == at })
 		switch {
 		case i < 0:
-			return hypervisor.Refuse("PCI device %s is not on this host: lspci -D shows what is; a device must be bound to vfio-pci before the agent offers it", at)
+			return hypervisor.Refuse(
+				"PCI device %s is not on this host: lspci -D shows what is; a device must be bound to vfio-pci "+
+					"before the agent offers it",
+				at,
+			)
 		case all[i].Driver == "":
 			return hypervisor.Refuse("PCI device %s is with no driver: bind it to vfio-pci", at)
 		case !all[i].Ready():
-			return hypervisor.Refuse("PCI device %s is in use by the host's driver %s: bind it to vfio-pci", at, all[i].Driver)
+			return hypervisor.Refuse(
+				"PCI device %s is in use by the host's driver %s: bind it to vfio-pci",
+				at,
+				all[i].Driver,
+			)
 		case all[i].Barred:
-			return hypervisor.Refuse("PCI device %s is a part of %s, which is bound to vfio-pci as a whole: give that to the host's driver", at, all[i].Parent)
+			return hypervisor.Refuse(
+				"PCI device %s is a part of %s, which is bound to vfio-pci as a whole: give that to the host's "+
+					"driver",
+				at,
+				all[i].Parent,
+			)
 		}
 	}
 	return nil

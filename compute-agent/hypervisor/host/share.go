@@ -24,7 +24,12 @@ type Share struct {
 
 // Inventory is what a host with these processors and so much memory has, with
 // the disks of its machines and everybody else's machines.
-func (h Host) Inventory(s Share, cpus, memoryMB int64, disks []string, foreign []compute.Foreign) (hypervisor.Inventory, error) {
+func (h Host) Inventory(
+	s Share,
+	cpus, memoryMB int64,
+	disks []string,
+	foreign []compute.Foreign,
+) (hypervisor.Inventory, error) {
 	var inv hypervisor.Inventory
 	gb, err := h.diskGB(s, disks)
 	if err != nil {
@@ -77,7 +82,12 @@ func (h Host) Enough(s Share, wants compute.Resources, p compute.Place) error {
 		return err
 	}
 	if free < s.MinFree {
-		return hypervisor.Refuse("the disk of %s is full: %d MiB are free, %d have to stay: make room, or set the host's DISK_GB lower", filepath.Clean(s.Dir), free>>20, s.MinFree>>20)
+		return hypervisor.Refuse(
+			"the disk of %s is full: %d MiB are free, %d have to stay: make room, or set the host's DISK_GB lower",
+			filepath.Clean(s.Dir),
+			free>>20,
+			s.MinFree>>20,
+		)
 	}
 	if has := h.MemoryMB(); has > 0 && wants[compute.MemoryMB] > has {
 		return hypervisor.Refuse("MEMORY_MB %d: this host has %d in all", wants[compute.MemoryMB], has)

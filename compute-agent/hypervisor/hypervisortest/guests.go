@@ -77,7 +77,8 @@ func GuestPowersOff(t *testing.T, g Guests) {
 	g.Up(first)
 	g.PowerOff(first)
 	for range 2 {
-		if m := only(t, g.Reopen()); m.Power != compute.PowerStopped || !strings.Contains(m.Detail, "the guest shut itself down") {
+		if m := only(t, g.Reopen()); m.Power != compute.PowerStopped ||
+			!strings.Contains(m.Detail, "the guest shut itself down") {
 			t.Errorf("powered off, and List gives %+v", m)
 		}
 		ok(t, g.Driver.Stop(t.Context(), first, 0))
@@ -128,7 +129,8 @@ func RefusalsSayWhy(t *testing.T, g Guests) {
 		"give a UUID in lower case":    func(s *hypervisor.Spec) { s.Instance = "../../etc" },
 		"give domain, bus, device and": func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"1"} },
 	} {
-		if err := g.Driver.Prepare(t.Context(), g.spec(first, 1, "c1", change)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := g.Driver.Prepare(t.Context(), g.spec(first, 1, "c1", change)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("Prepare answers %v, want %q", err, want)
 		}
 	}
@@ -160,9 +162,13 @@ func DeviceInUse(t *testing.T, g Guests) {
 	ok(t, os.MkdirAll(device, 0o755))
 	ok(t, os.Symlink("../../drivers/nvidia", filepath.Join(device, "driver")))
 	g.Driver = g.Hardware(sys)
-	err := g.Driver.Prepare(t.Context(), g.spec(first, 1, "c1", func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{at} }))
+	err := g.Driver.Prepare(
+		t.Context(),
+		g.spec(first, 1, "c1", func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{at} }),
+	)
 	var e *hypervisor.Error
-	if !errors.As(err, &e) || e.Class != compute.FailureHost || !strings.Contains(e.Error(), "is in use by the host's driver nvidia") {
+	if !errors.As(err, &e) || e.Class != compute.FailureHost ||
+		!strings.Contains(e.Error(), "is in use by the host's driver nvidia") {
 		t.Errorf("Prepare with a device in use answers %v", err)
 	}
 	g.empty(t)

@@ -21,7 +21,8 @@ func prepareLaunchDestroy(t *testing.T, s Subject) {
 	if m.Launched || m.Power == compute.PowerRunning {
 		t.Errorf("prepared, and already launched: %+v", m)
 	}
-	if m.Instance != first || m.Project != "p" || m.Attempt != 1 || m.Claim != "c1" || m.Fence != 7 || !m.Resources.Equal(s.Resources) {
+	if m.Instance != first || m.Project != "p" || m.Attempt != 1 || m.Claim != "c1" || m.Fence != 7 ||
+		!m.Resources.Equal(s.Resources) {
 		t.Errorf("List gives %+v", m)
 	}
 	ok(t, s.Driver.Launch(ctx, first, 1, "c1"))
@@ -48,8 +49,18 @@ func prepareReplacesOlderAttempt(t *testing.T, s Subject) {
 
 func prepareRefusesLaunched(t *testing.T, s Subject) {
 	s.launch(t, first)
-	refused(t, "Prepare of a later attempt of a launched machine", s.Driver.Prepare(t.Context(), s.spec(first, 2, "c2")), compute.FailureHost)
-	refused(t, "Prepare of a launched machine", s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")), compute.FailureHost)
+	refused(
+		t,
+		"Prepare of a later attempt of a launched machine",
+		s.Driver.Prepare(t.Context(), s.spec(first, 2, "c2")),
+		compute.FailureHost,
+	)
+	refused(
+		t,
+		"Prepare of a launched machine",
+		s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")),
+		compute.FailureHost,
+	)
 	if m := only(t, s.Driver); m.Attempt != 1 || m.Power != compute.PowerRunning {
 		t.Errorf("a refused Prepare changed the machine: %+v", m)
 	}

@@ -91,7 +91,8 @@ func killed(t *testing.T, s Subject) {
 	s.launch(t, first)
 	s.Kill(first)
 	for _, d := range []hypervisor.Driver{s.Driver, s.Reopen()} {
-		if m := only(t, d); m.Power != compute.PowerStopped || !m.Launched || m.Detail == "" || m.Why != compute.MachineKilled {
+		if m := only(t, d); m.Power != compute.PowerStopped || !m.Launched || m.Detail == "" ||
+			m.Why != compute.MachineKilled {
 			t.Errorf("killed from outside, and List gives %+v", m)
 		}
 		ok(t, d.Launch(t.Context(), first, 1, "c1"))
@@ -117,7 +118,8 @@ func foreign(t *testing.T, s Subject) {
 	uses, alive := s.Foreign()
 	s.launch(t, first)
 	s.foreign(t, func(f compute.Foreign) bool {
-		return uses.Equal(f.Uses) && !slices.ContainsFunc(before, func(b compute.Foreign) bool { return b.PID == f.PID && b.Name == f.Name })
+		return uses.Equal(f.Uses) &&
+			!slices.ContainsFunc(before, func(b compute.Foreign) bool { return b.PID == f.PID && b.Name == f.Name })
 	})
 	if m := only(t, s.Driver); m.Instance != first {
 		t.Errorf("List gives somebody else's machine: %+v", m)

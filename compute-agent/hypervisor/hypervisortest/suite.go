@@ -136,8 +136,22 @@ const (
 	second = compute.InstanceID("00000000-0000-4000-8000-000000000002")
 )
 
-func (s Subject) spec(id compute.InstanceID, a compute.Attempt, c compute.ClaimID, change ...func(*hypervisor.Spec)) hypervisor.Spec {
-	spec := hypervisor.Spec{Instance: id, Project: "p", Attempt: a, Claim: c, Fence: 7, Name: "web", Resources: s.Resources.Clone(), Image: s.Image}
+func (s Subject) spec(
+	id compute.InstanceID,
+	a compute.Attempt,
+	c compute.ClaimID,
+	change ...func(*hypervisor.Spec),
+) hypervisor.Spec {
+	spec := hypervisor.Spec{
+		Instance:  id,
+		Project:   "p",
+		Attempt:   a,
+		Claim:     c,
+		Fence:     7,
+		Name:      "web",
+		Resources: s.Resources.Clone(),
+		Image:     s.Image,
+	}
 	for _, f := range change {
 		f(&spec)
 	}

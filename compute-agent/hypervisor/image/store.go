@@ -62,7 +62,12 @@ func (s *Store) Find(ctx context.Context, name string) (Image, error) {
 	}
 	img, err := s.disk(ctx, name)
 	if err == nil && img.Disk == "" {
-		return img, hypervisor.Reject("image %q: %s has no %[1]s.qcow2, %[1]s.raw or folder %[1]s: give the name of an image, or put it there on every host", name, s.dir)
+		return img, hypervisor.Reject(
+			"image %q: %s has no %[1]s.qcow2, %[1]s.raw or folder %[1]s: give the name of an image, or put it "+
+				"there on every host",
+			name,
+			s.dir,
+		)
 	}
 	return img, err
 }

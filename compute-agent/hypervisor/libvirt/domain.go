@@ -189,11 +189,24 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 		return "", err
 	}
 	x := domain{
-		Type: d.kind, Name: "berth-" + string(m.Instance), UUID: string(m.Instance), Stamp: stamped{XMLNS: namespace, stamp: s},
-		Memory: quantity{Unit: "MiB", N: m.Resources[compute.MemoryMB]}, VCPU: pinned{list(cpus), m.Resources[compute.VCPU]}, NUMA: strict(m.Nodes),
-		System: firmware{Type: "smbios", Entries: []entry{{"manufacturer", "Berth"}, {"product", "Berth"}, {"serial", string(m.Instance)}}},
-		OS:     boot{Type: hvm{Arch: "x86_64", Machine: d.o.Machine, Is: "hvm"}, Kernel: img.Kernel, Initrd: img.Initrd, SMBIOS: mode{"sysinfo"}},
-		CPU:    mode{map[string]string{"kvm": "host-passthrough"}[d.accel]}, PowerOff: "destroy", Reboot: "restart", Crash: "preserve", // until it is seen: a domain that was destroyed says no more why
+		Type: d.kind, Name: "berth-" + string(m.Instance), UUID: string(m.Instance),
+		Stamp:  stamped{XMLNS: namespace, stamp: s},
+		Memory: quantity{Unit: "MiB", N: m.Resources[compute.MemoryMB]},
+		VCPU:   pinned{list(cpus), m.Resources[compute.VCPU]}, NUMA: strict(m.Nodes),
+		System: firmware{
+			Type:    "smbios",
+			Entries: []entry{{"manufacturer", "Berth"}, {"product", "Berth"}, {"serial", string(m.Instance)}},
+		},
+		OS: boot{
+			Type:   hvm{Arch: "x86_64", Machine: d.o.Machine, Is: "hvm"},
+			Kernel: img.Kernel,
+			Initrd: img.Initrd,
+			SMBIOS: mode{"sysinfo"},
+		},
+		CPU:      mode{map[string]string{"kvm": "host-passthrough"}[d.accel]},
+		PowerOff: "destroy",
+		Reboot:   "restart",
+		Crash:    "preserve", // until it is seen: a domain that was destroyed says no more why
 		Devices: devices{
 			Interfaces: d.network(m.Instance),
 			Serial:     serial{Type: "file", Source: path{filepath.Join(dir, console.File), "on"}},
@@ -212,7 +225,14 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"},
 			Source: file{filepath.Join(dir, prepare.DiskFile)}, Backing: below(img), Boot: &order{1}})
 	}
-	*disks = append(*disks, disk{Driver: diskDriver{Type: "raw"}, Source: file{filepath.Join(dir, prepare.SeedFile)}, ReadOnly: &struct{}{}})
+	*disks = append(
+		*disks,
+		disk{
+			Driver:   diskDriver{Type: "raw"},
+			Source:   file{filepath.Join(dir, prepare.SeedFile)},
+			ReadOnly: &struct{}{},
+		},
+	)
 	for i := range *disks {
 		p := &(*disks)[i]
 		p.Type, p.Device, p.Driver.Name, p.Target = "file", "disk", "qemu", target{fmt.Sprintf("vd%c", 'a'+i), "virtio"}

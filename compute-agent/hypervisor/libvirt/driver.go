@@ -49,7 +49,14 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d := &Driver{o: o.defaults(), kind: "qemu", host: host.This(), crash: hypervisor.NoCrash}
 	if err := os.MkdirAll(d.o.Dir, 0o711); err != nil {
-		return nil, &compute.Error{Op: "libvirt", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
+		return nil, &compute.Error{
+			Op:      "libvirt",
+			Kind:    compute.KindInvalid,
+			Field:   "dir",
+			Value:   o.Dir,
+			Message: "cannot be used",
+			Cause:   err,
+		}
 	}
 	if err := d.host.OwnDescriptors(); err != nil {
 		return nil, err
@@ -61,13 +68,22 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	}
 	for field, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {
-			return nil, compute.Invalid(field, program, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program")
+			return nil, compute.Invalid(
+				field,
+				program,
+				"install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program",
+			)
 		}
 	}
 	if err := d.short(ctx, d.meet); err != nil {
 		return nil, err
 	}
-	probe := accel.Probe{Binary: d.o.Binary, Machine: d.o.Machine, Disk: filepath.Join(d.o.Dir, ".probe"), Time: d.o.ProbeTime}
+	probe := accel.Probe{
+		Binary:  d.o.Binary,
+		Machine: d.o.Machine,
+		Disk:    filepath.Join(d.o.Dir, ".probe"),
+		Time:    d.o.ProbeTime,
+	}
 	var err error
 	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
 		return nil, err
@@ -80,7 +96,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 			"which hangs on some hosts; keep libvirt from /dev/kvm (docs/REAL-HOST.md says how) and set accel to "+
 			"tcg: %w", longTime, err)
 	} else if err != nil {
-		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is installed: %w", d.o.Machine, d.kind, err)
+		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is "+
+			"installed: %w", d.o.Machine, d.kind, err)
 	}
 	return d, d.mend(ctx)
 }
@@ -103,7 +120,13 @@ func (d *Driver) mend(ctx context.Context) error {
 // learn makes libvirt examine QEMU, which takes it long the first time: later
 // calls are to be short.
 func (d *Driver) learn(c conn) error {
-	_, err := c.ConnectGetDomainCapabilities(nil, libvirt.OptString{"x86_64"}, libvirt.OptString{d.o.Machine}, libvirt.OptString{d.kind}, 0)
+	_, err := c.ConnectGetDomainCapabilities(
+		nil,
+		libvirt.OptString{"x86_64"},
+		libvirt.OptString{d.o.Machine},
+		libvirt.OptString{d.kind},
+		0,
+	)
 	return err
 }
 
@@ -130,7 +153,8 @@ func (d *Driver) meet(c conn) error {
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
 	return hypervisor.Capabilities{
-		Driver: "libvirt", Home: strings.TrimSpace(d.o.Socket + " " + d.o.Dir), SoftStop: true, Console: true, Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
+		Driver: "libvirt", Home: strings.TrimSpace(d.o.Socket + " " + d.o.Dir), SoftStop: true, Console: true,
+		Events: true, Foreign: true, Devices: d.accel == "kvm", Nodes: true,
 		Detail:   d.about + ", " + d.accel + ", " + d.o.Machine,
 		Warnings: d.warnings,
 	}

@@ -104,7 +104,8 @@ func off(why libvirt.DomainShutoffReason) (compute.ReasonCode, string) {
 	case libvirt.DomainShutoffDestroyed:
 		return compute.MachineKilled, "it was ended from outside (virsh destroy)"
 	case libvirt.DomainShutoffCrashed:
-		return compute.MachineKilled, "its QEMU is gone: killed from outside, or it crashed; libvirt's log of the domain may say more"
+		return compute.MachineKilled, "its QEMU is gone: killed from outside, or it crashed; " +
+			"libvirt's log of the domain may say more"
 	case libvirt.DomainShutoffSaved:
 		return compute.MachineKilled, "it was saved to a file from outside (virsh managedsave)"
 	case libvirt.DomainShutoffFailed:

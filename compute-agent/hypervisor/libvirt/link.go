@@ -61,7 +61,10 @@ func (d *Driver) call(ctx context.Context, call func(conn) error) error {
 func (d *Driver) connect(ctx context.Context) (c conn, hangUp func(), err error) {
 	socket, err := (&net.Dialer{}).DialContext(ctx, "unix", d.o.Socket)
 	if err != nil {
-		return c, nil, fmt.Errorf("libvirt cannot be reached; see that libvirtd runs and that the agent's user may use its socket: %w", err)
+		return c, nil, fmt.Errorf(
+			"libvirt cannot be reached; see that libvirtd runs and that the agent's user may use its socket: %w",
+			err,
+		)
 	}
 	cut := context.AfterFunc(ctx, func() { socket.Close() })
 	c = conn{libvirt.NewWithDialer(dialer{socket})}
@@ -73,7 +76,12 @@ func (d *Driver) connect(ctx context.Context) (c conn, hangUp func(), err error)
 	if err := c.ConnectToURI(libvirt.ConnectURI(d.o.URI)); err != nil {
 		cut()
 		socket.Close()
-		return c, nil, fmt.Errorf("libvirt at %s does not open %s: %w", d.o.Socket, d.o.URI, errors.Join(err, ctx.Err()))
+		return c, nil, fmt.Errorf(
+			"libvirt at %s does not open %s: %w",
+			d.o.Socket,
+			d.o.URI,
+			errors.Join(err, ctx.Err()),
+		)
 	}
 	return c, hangUp, nil
 }

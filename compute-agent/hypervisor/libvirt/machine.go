@@ -27,7 +27,14 @@ func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.At
 	case whose != ours || !f.stamp.Ready:
 		return hypervisor.Refuse("%s is not prepared here", id)
 	case f.stamp.Attempt != a || f.stamp.Claim != c:
-		return hypervisor.Refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, f.stamp.Attempt, f.stamp.Claim, a, c)
+		return hypervisor.Refuse(
+			"%s is prepared for attempt %d claim %s, not attempt %d claim %s",
+			id,
+			f.stamp.Attempt,
+			f.stamp.Claim,
+			a,
+			c,
+		)
 	case f.stamp.Launched:
 		return d.release(ctx, f)
 	}
@@ -101,11 +108,13 @@ func (d *Driver) destroy(ctx context.Context, id compute.InstanceID) error {
 		err = d.short(ctx, func(c conn) error {
 			err := c.DomainUndefineFlags(f.domain, 0)
 			if is(err, libvirt.ErrOperationInvalid) { // somebody has saved it, or made snapshots
-				err = c.DomainUndefineFlags(f.domain, libvirt.DomainUndefineManagedSave|libvirt.DomainUndefineSnapshotsMetadata|libvirt.DomainUndefineCheckpointsMetadata)
+				err = c.DomainUndefineFlags(f.domain, libvirt.DomainUndefineManagedSave|
+					libvirt.DomainUndefineSnapshotsMetadata|libvirt.DomainUndefineCheckpointsMetadata)
 			}
 			return err
 		})
-		if err != nil && !is(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid) { // transient, since somebody undefined it
+		// transient, since somebody undefined it
+		if err != nil && !is(err, libvirt.ErrNoDomain, libvirt.ErrOperationInvalid) {
 			return err
 		}
 	}

@@ -48,8 +48,12 @@ func (o Options) Check() error {
 		bad("uri", o.URI, "give qemu:///system or qemu:///session: the agent runs on the host itself")
 	}
 	if (known || o.Socket != "") && (!filepath.IsAbs(o.Socket) || len(o.Socket) > host.LongestPath) {
-		bad("socket", o.Socket, fmt.Sprintf("give the full path of libvirt's socket, at most %d letters; that of a session "+
-			"is libvirt/libvirt-sock in its XDG_RUNTIME_DIR", host.LongestPath))
+		bad(
+			"socket",
+			o.Socket,
+			fmt.Sprintf("give the full path of libvirt's socket, at most %d letters; that of a session "+
+				"is libvirt/libvirt-sock in its XDG_RUNTIME_DIR", host.LongestPath),
+		)
 	}
 	return errors.Join(append(errs, o.Options.Check(networkPattern, "network:<name of libvirt's network>")...)...)
 }

@@ -19,17 +19,18 @@ const namespace = "https://github.com/berth-project/berth/libvirt/1"
 // stamp is what a domain of Berth's has in its metadata. libvirt keeps it in its
 // own files, durably, before it answers.
 type stamp struct {
-	V        int                  `xml:"v,attr"`      // 1
-	Folder   string               `xml:"folder,attr"` // Options.Dir; another's machines are another agent's
-	Instance compute.InstanceID   `xml:"instance,attr"`
-	Project  compute.Project      `xml:"project,attr"`
-	Attempt  compute.Attempt      `xml:"attempt,attr"`
-	Claim    compute.ClaimID      `xml:"claim,attr"`
-	Fence    compute.FenceEpoch   `xml:"fence,attr"`
-	Ready    bool                 `xml:"ready,attr"` // Prepare has finished
-	Launched bool                 `xml:"launched,attr"`
-	Released bool                 `xml:"released,attr"` // its processors were let go: if they stand still now, somebody stopped them
-	Stopped  bool                 `xml:"stopped,attr"`  // by command, for the reason Why
+	V        int                `xml:"v,attr"`      // 1
+	Folder   string             `xml:"folder,attr"` // Options.Dir; another's machines are another agent's
+	Instance compute.InstanceID `xml:"instance,attr"`
+	Project  compute.Project    `xml:"project,attr"`
+	Attempt  compute.Attempt    `xml:"attempt,attr"`
+	Claim    compute.ClaimID    `xml:"claim,attr"`
+	Fence    compute.FenceEpoch `xml:"fence,attr"`
+	Ready    bool               `xml:"ready,attr"` // Prepare has finished
+	Launched bool               `xml:"launched,attr"`
+	// its processors were let go: if they stand still now, somebody stopped them
+	Released bool                 `xml:"released,attr"`
+	Stopped  bool                 `xml:"stopped,attr"` // by command, for the reason Why
 	Why      string               `xml:"why,attr,omitempty"`
 	Code     compute.ReasonCode   `xml:"code,attr,omitempty"` // the same in a word
 	Boot     string               `xml:"boot,attr"`           // the host's boot id when it was started last
@@ -51,7 +52,8 @@ type stamped struct {
 
 func stampOf(s hypervisor.Spec, folder string) stamp {
 	out := stamp{
-		V: 1, Folder: folder, Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence, Devices: s.Devices, Nodes: s.Nodes,
+		V: 1, Folder: folder, Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim,
+		Fence: s.Fence, Devices: s.Devices, Nodes: s.Nodes,
 	}
 	for _, class := range s.Resources.Classes() {
 		out.Holds = append(out.Holds, held{class, s.Resources[class]})
@@ -63,7 +65,8 @@ func stampOf(s hypervisor.Spec, folder string) stamp {
 func (s stamp) machine() hypervisor.Machine {
 	m := hypervisor.Machine{
 		Instance: s.Instance, Project: s.Project, Attempt: s.Attempt, Claim: s.Claim, Fence: s.Fence,
-		Resources: compute.Resources{}, Place: compute.Place{Devices: s.Devices, Nodes: s.Nodes}, Launched: s.Launched,
+		Resources: compute.Resources{}, Place: compute.Place{Devices: s.Devices, Nodes: s.Nodes},
+		Launched: s.Launched,
 	}
 	for _, h := range s.Holds {
 		m.Resources[h.Class] = h.Amount
@@ -79,7 +82,11 @@ func decodeStamp(text string, id compute.InstanceID) (stamp, error) {
 		err = fmt.Errorf("version %d of instance %q", s.V, s.Instance)
 	}
 	if err != nil {
-		return s, fmt.Errorf("domain %s: Berth's part of its metadata cannot be read; repair it, or undefine the domain: %w", id, err)
+		return s, fmt.Errorf(
+			"domain %s: Berth's part of its metadata cannot be read; repair it, or undefine the domain: %w",
+			id,
+			err,
+		)
 	}
 	return s, nil
 }
@@ -114,7 +121,14 @@ func (d *Driver) save(ctx context.Context, f found) error {
 	}
 	return d.short(ctx, func(c conn) error {
 		set := func(which libvirt.DomainModificationImpact) error {
-			return c.DomainSetMetadata(f.domain, int32(libvirt.DomainMetadataElement), libvirt.OptString{string(b)}, libvirt.OptString{"berth"}, libvirt.OptString{namespace}, which)
+			return c.DomainSetMetadata(
+				f.domain,
+				int32(libvirt.DomainMetadataElement),
+				libvirt.OptString{string(b)},
+				libvirt.OptString{"berth"},
+				libvirt.OptString{namespace},
+				which,
+			)
 		}
 		err := set(libvirt.DomainAffectConfig | libvirt.DomainAffectLive)
 		if is(err, libvirt.ErrOperationInvalid) { // it does not run

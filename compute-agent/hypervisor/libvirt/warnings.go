@@ -28,8 +28,11 @@ func warnings(capabilities string) ([]string, error) {
 		case "dac":
 			for _, label := range m.Labels {
 				if strings.HasPrefix(label, "+0:") {
-					all = append(all, "libvirt runs machines as root: a guest that breaks out of QEMU is root on this host; "+
-						"set user and group in /etc/libvirt/qemu.conf and restart libvirtd")
+					all = append(
+						all,
+						"libvirt runs machines as root: a guest that breaks out of QEMU is root on this host; "+
+							"set user and group in /etc/libvirt/qemu.conf and restart libvirtd",
+					)
 					break
 				}
 			}
@@ -38,8 +41,11 @@ func warnings(capabilities string) ([]string, error) {
 		}
 	}
 	if !confined {
-		all = append(all, "libvirt confines machines by neither SELinux nor AppArmor: a guest that breaks out of QEMU reaches "+
-			"the disks of all; turn one on, and leave security_driver in /etc/libvirt/qemu.conf as it comes")
+		all = append(
+			all,
+			"libvirt confines machines by neither SELinux nor AppArmor: a guest that breaks out of QEMU reaches "+
+				"the disks of all; turn one on, and leave security_driver in /etc/libvirt/qemu.conf as it comes",
+		)
 	}
 	return all, nil
 }

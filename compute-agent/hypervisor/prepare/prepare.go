@@ -122,7 +122,8 @@ func undone(what string, failed error, destroy func(context.Context) error) erro
 	defer cancel()
 	if left := destroy(ctx); left != nil {
 		return &hypervisor.Error{
-			Class: compute.FailureHost, Message: what + " failed and something is left", Cause: errors.Join(failed, left),
+			Class: compute.FailureHost, Message: what + " failed and something is left",
+			Cause: errors.Join(failed, left),
 		}
 	}
 	return failed

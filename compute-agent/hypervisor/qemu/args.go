@@ -24,16 +24,18 @@ type plan struct {
 	Accel    string // "kvm" or "tcg"
 	CPUs     int64
 	MemoryMB int64
-	Disk     bool                 // it has a disk.qcow2
-	Base     string               `json:",omitempty"` // the image's disk below it; empty: none, or made before this was written down
-	Format   string               `json:",omitempty"` // of Base: "qcow2" or "raw"
-	Kernel   string               `json:",omitempty"` // boots this instead of the disk
-	Initrd   string               `json:",omitempty"`
-	Append   string               `json:",omitempty"`
-	Network  string               // as in Options
-	Devices  []compute.PCIAddress `json:",omitempty"`
-	User     int                  `json:",omitempty"` // the user that its process runs as; 0: the agent's
-	Nodes    []int                `json:",omitempty"` // its memory is on these NUMA nodes, and it runs on their processors
+	Disk     bool // it has a disk.qcow2
+	// the image's disk below it; empty: none, or made before this was written down
+	Base    string               `json:",omitempty"`
+	Format  string               `json:",omitempty"` // of Base: "qcow2" or "raw"
+	Kernel  string               `json:",omitempty"` // boots this instead of the disk
+	Initrd  string               `json:",omitempty"`
+	Append  string               `json:",omitempty"`
+	Network string               // as in Options
+	Devices []compute.PCIAddress `json:",omitempty"`
+	User    int                  `json:",omitempty"` // the user that its process runs as; 0: the agent's
+	// its memory is on these NUMA nodes, and it runs on their processors
+	Nodes []int `json:",omitempty"`
 }
 
 // The files of a machine's folder, besides its disk, its seed and its console.
@@ -66,7 +68,8 @@ func (p plan) args(dir string) []string {
 		"-smp", fmt.Sprint(p.CPUs), "-m", fmt.Sprint(p.MemoryMB, "M"),
 		"-uuid", string(p.ID), "-smbios", "type=1,manufacturer=Berth,product=Berth,serial=" + string(p.ID),
 		"-S", "-no-shutdown",
-		"-chardev", fmt.Sprintf("socket,id=qmp,fd=%d,server=on,wait=off", socketFD), "-mon", "chardev=qmp,mode=control",
+		"-chardev", fmt.Sprintf("socket,id=qmp,fd=%d,server=on,wait=off", socketFD), "-mon",
+		"chardev=qmp,mode=control",
 		"-chardev", "file,id=console,path=" + in(console.File) + ",append=on", "-serial", "chardev:console",
 		"-device", "virtio-rng-pci", "-device", "pvpanic",
 		"-sandbox", p.sandbox(),
@@ -81,7 +84,13 @@ func (p plan) args(dir string) []string {
 		a = append(a, "-blockdev", p.disk(filepath.Join(dir, prepare.DiskFile)), "-device",
 			"virtio-blk-pci,drive=disk,bootindex=1")
 	}
-	a = append(a, "-drive", "file="+in(prepare.SeedFile)+",format=raw,if=none,id=seed,read-only=on", "-device", "virtio-blk-pci,drive=seed")
+	a = append(
+		a,
+		"-drive",
+		"file="+in(prepare.SeedFile)+",format=raw,if=none,id=seed,read-only=on",
+		"-device",
+		"virtio-blk-pci,drive=seed",
+	)
 	a = append(a, p.network()...)
 	for _, d := range p.Devices {
 		a = append(a, "-device", "vfio-pci,host="+string(d))

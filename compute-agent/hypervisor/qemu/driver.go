@@ -56,7 +56,14 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		mode = 0o711
 	}
 	if err := os.MkdirAll(d.o.Dir, mode); err != nil {
-		return nil, &compute.Error{Op: "qemu", Kind: compute.KindInvalid, Field: "dir", Value: o.Dir, Message: "cannot be used", Cause: err}
+		return nil, &compute.Error{
+			Op:      "qemu",
+			Kind:    compute.KindInvalid,
+			Field:   "dir",
+			Value:   o.Dir,
+			Message: "cannot be used",
+			Cause:   err,
+		}
 	}
 	if err := d.users.usable(map[string]string{"dir": d.o.Dir, "images": d.o.Images}); err != nil {
 		return nil, err
@@ -67,7 +74,11 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin, d.o.ImagesTrusted), d.o.ConsoleBytes
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
 		if _, err := exec.LookPath(binary); err != nil {
-			return nil, compute.Invalid(field, binary, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program")
+			return nil, compute.Invalid(
+				field,
+				binary,
+				"install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program",
+			)
 		}
 	}
 	out, err := exec.CommandContext(ctx, d.o.Binary, "--version").Output()
@@ -76,7 +87,12 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	}
 	first, _, _ := strings.Cut(string(out), "\n")
 	d.version = hypervisor.Printable(first[:min(len(first), lineBytes)])
-	probe := accel.Probe{Binary: d.o.Binary, Machine: d.o.Machine, Disk: filepath.Join(d.o.Dir, unborn+"probe"), Time: d.o.ProbeTime}
+	probe := accel.Probe{
+		Binary:  d.o.Binary,
+		Machine: d.o.Machine,
+		Disk:    filepath.Join(d.o.Dir, unborn+"probe"),
+		Time:    d.o.ProbeTime,
+	}
 	if !d.users.none() {
 		probe.As = credential(d.users.first)
 	}

@@ -32,7 +32,11 @@ func (d *Driver) load(id compute.InstanceID) (record, bool, error) {
 		err = fmt.Errorf("version %d of instance %q", r.V, r.Machine.Instance)
 	}
 	if err != nil {
-		return r, false, fmt.Errorf("%s cannot be read; repair it, or remove its folder once no QEMU uses it: %w", file, err)
+		return r, false, fmt.Errorf(
+			"%s cannot be read; repair it, or remove its folder once no QEMU uses it: %w",
+			file,
+			err,
+		)
 	}
 	return r, true, nil
 }

@@ -18,12 +18,13 @@ type record struct {
 	Plan    plan
 	Ready   bool               // Prepare has finished
 	Wanted  compute.PowerState // of a launched machine
-	Again   bool               `json:",omitempty"` // it was started after it was launched: it has run, however it stands now
-	Why     string             // why it is not wanted to run
-	Code    compute.ReasonCode // the same in a word; empty in records of the first drivers
-	PID     int                // of the process started last
-	Start   uint64             // its start time
-	Boot    string             // the host's boot id then
+	// it was started after it was launched: it has run, however it stands now
+	Again bool               `json:",omitempty"`
+	Why   string             // why it is not wanted to run
+	Code  compute.ReasonCode // the same in a word; empty in records of the first drivers
+	PID   int                // of the process started last
+	Start uint64             // its start time
+	Boot  string             // the host's boot id then
 }
 
 // found is what there is of a machine besides its record.
@@ -68,7 +69,10 @@ func alive(r record, f found) hypervisor.Verdict {
 	case "guest-panicked":
 		return hypervisor.Stopped(compute.GuestPanicked, "the guest panicked")
 	case "internal-error":
-		return hypervisor.Stopped(compute.HypervisorError, "QEMU stopped the guest for an error of its own or of KVM; see its qemu.log")
+		return hypervisor.Stopped(
+			compute.HypervisorError,
+			"QEMU stopped the guest for an error of its own or of KVM; see its qemu.log",
+		)
 	case "postmigrate":
 		return hypervisor.Stopped(compute.MachineKilled, "it was moved elsewhere or saved from outside (QMP migrate)")
 	case "prelaunch":

@@ -26,7 +26,14 @@ func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.At
 	case !there || !r.Ready:
 		return hypervisor.Refuse("%s is not prepared here", id)
 	case r.Machine.Attempt != a || r.Machine.Claim != c:
-		return hypervisor.Refuse("%s is prepared for attempt %d claim %s, not attempt %d claim %s", id, r.Machine.Attempt, r.Machine.Claim, a, c)
+		return hypervisor.Refuse(
+			"%s is prepared for attempt %d claim %s, not attempt %d claim %s",
+			id,
+			r.Machine.Attempt,
+			r.Machine.Claim,
+			a,
+			c,
+		)
 	case r.Machine.Launched:
 		return d.release(ctx, r)
 	}

@@ -31,12 +31,18 @@ func (o Options) Check() error {
 	o = o.defaults()
 	errs := o.Options.Check(nil, "")
 	if n := len(filepath.Join(o.Dir, string(make([]byte, 36)), socketFile)); n > host.LongestPath {
-		errs = append(errs, compute.Invalid("dir", o.Dir, fmt.Sprintf("give a path shorter by %d letters: a socket's name "+
-			"may have %d in all", n-host.LongestPath, host.LongestPath)))
+		errs = append(
+			errs,
+			compute.Invalid("dir", o.Dir, fmt.Sprintf("give a path shorter by %d letters: a socket's name "+
+				"may have %d in all", n-host.LongestPath, host.LongestPath)),
+		)
 	}
 	if _, err := usersOf(o.Users); err != nil {
-		errs = append(errs, compute.Invalid("users", o.Users, fmt.Sprintf("give a range of user ids from %d on that nobody "+
-			"has, as in 900000-900999, or nothing", leastUser)))
+		errs = append(
+			errs,
+			compute.Invalid("users", o.Users, fmt.Sprintf("give a range of user ids from %d on that nobody "+
+				"has, as in 900000-900999, or nothing", leastUser)),
+		)
 	}
 	return errors.Join(errs...)
 }

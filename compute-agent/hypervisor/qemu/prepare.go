@@ -43,7 +43,11 @@ func (d *Driver) prepared(ctx context.Context, s hypervisor.Spec) (bool, error) 
 		return false, err
 	}
 	if r.Machine.Launched {
-		return false, hypervisor.Refuse("attempt %d of %s was launched here: destroy it first", r.Machine.Attempt, s.Instance)
+		return false, hypervisor.Refuse(
+			"attempt %d of %s was launched here: destroy it first",
+			r.Machine.Attempt,
+			s.Instance,
+		)
 	}
 	if r.Ready && r.Machine.Attempt == s.Attempt && r.Machine.Claim == s.Claim {
 		return true, nil
@@ -53,8 +57,9 @@ func (d *Driver) prepared(ctx context.Context, s hypervisor.Spec) (bool, error) 
 
 func (d *Driver) plan(s hypervisor.Spec, img image.Image) plan {
 	return plan{
-		ID: s.Instance, Machine: d.o.Machine, Accel: d.accel, CPUs: s.Resources[compute.VCPU], MemoryMB: s.Resources[compute.MemoryMB],
-		Disk: img.HasDisk(s.Resources), Base: img.Disk, Format: img.Format, Kernel: img.Kernel, Initrd: img.Initrd,
+		ID: s.Instance, Machine: d.o.Machine, Accel: d.accel, CPUs: s.Resources[compute.VCPU],
+		MemoryMB: s.Resources[compute.MemoryMB],
+		Disk:     img.HasDisk(s.Resources), Base: img.Disk, Format: img.Format, Kernel: img.Kernel, Initrd: img.Initrd,
 		Append:  img.Append,
 		Network: d.o.Network, Devices: slices.Clone(s.Devices), Nodes: slices.Clone(s.Nodes),
 	}

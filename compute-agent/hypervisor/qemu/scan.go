@@ -59,7 +59,14 @@ func awaitLock(ctx context.Context, dir string) error {
 			return err
 		}
 		if !hypervisor.Pause(waiting, 10*time.Millisecond) {
-			return errors.Join(ctx.Err(), fmt.Errorf("%s is locked by a process that cannot be seen: run the agent as the same user as before, without ProtectProc", dir))
+			return errors.Join(
+				ctx.Err(),
+				fmt.Errorf(
+					"%s is locked by a process that cannot be seen: run the agent as the same user as before, "+
+						"without ProtectProc",
+					dir,
+				),
+			)
 		}
 	}
 }

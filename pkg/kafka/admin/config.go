@@ -40,7 +40,8 @@ func (s settings) with(key, value string) settings {
 // the broker's time for each record, since it would refuse one from a writer with a clock that is an hour ahead; and
 // with three replicas two that must have a record before it is acknowledged, so that one broker may be lost.
 func base(replication int16) settings {
-	s := settings{}.with("max.message.bytes", strconv.Itoa(maxMessageBytes)).with("message.timestamp.type", "LogAppendTime")
+	s := settings{}.with("max.message.bytes", strconv.Itoa(maxMessageBytes)).
+		with("message.timestamp.type", "LogAppendTime")
 	if replication >= 3 {
 		s = s.with("min.insync.replicas", "2")
 	}

@@ -41,8 +41,10 @@ func (a *Admin) configureGroup(ctx context.Context, group string) error {
 		err := a.setGroup(ctx, group, map[string]string{limit.key: limit.value})
 		switch {
 		case errors.Is(err, kerr.InvalidConfig) || errors.Is(err, kerr.InvalidRequest):
-			a.cfg.Log.Warn("the brokers do not allow a limit of a share group as large as it should be: set "+limit.broker,
-				zap.String("group", group), zap.String(limit.key, limit.value), zap.Error(err))
+			a.cfg.Log.Warn(
+				"the brokers do not allow a limit of a share group as large as it should be: set "+limit.broker,
+				zap.String("group", group), zap.String(limit.key, limit.value), zap.Error(err),
+			)
 		case err != nil:
 			return kafka.Classify(op, err)
 		}

@@ -22,7 +22,8 @@ import (
 // or ctx ends: a cluster where no group ever was first makes the topic its
 // coordinators need.
 func (a *Admin) Committed(ctx context.Context, group, topic string) (map[int32]int64, error) {
-	at, err := retry.Do(ctx, a.cfg.Log.With(zap.String("group", group)), "waiting for committed offsets", nil, func() (map[int32]int64, error) {
+	log := a.cfg.Log.With(zap.String("group", group))
+	at, err := retry.Do(ctx, log, "waiting for committed offsets", nil, func() (map[int32]int64, error) {
 		ctx, cancel := context.WithTimeout(ctx, pace.AskTimeout)
 		defer cancel()
 		all, err := a.kadm.FetchOffsetsForTopics(ctx, group, topic)

@@ -70,7 +70,8 @@ func (a *Admin) InitShareState(ctx context.Context, group string, queues []compu
 // initTopics asks and initialises until nothing is left.
 func (a *Admin) initTopics(ctx context.Context, group string, topics []string) error {
 	left := topics
-	_, err := retry.Do(ctx, a.cfg.Log.With(zap.String("group", group)), "waiting to initialise share state", nil, func() (int, error) {
+	log := a.cfg.Log.With(zap.String("group", group))
+	_, err := retry.Do(ctx, log, "waiting to initialise share state", nil, func() (int, error) {
 		states, err := a.describe(ctx, group, left)
 		if err != nil {
 			return 0, err

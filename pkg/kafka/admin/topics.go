@@ -65,7 +65,11 @@ type alike struct {
 func ownTopics(t wire.Topics, partitions int32, replication int16) []alike {
 	return []alike{
 		{partitions, retained(replication, inputRetention), []string{t.Requests(), t.Reports(), t.Rejected()}},
-		{partitions, compacted(replication).with("max.message.bytes", strconv.Itoa(kafka.MaxTurnBytes)), []string{t.Instances()}},
+		{
+			partitions,
+			compacted(replication).with("max.message.bytes", strconv.Itoa(kafka.MaxTurnBytes)),
+			[]string{t.Instances()},
+		},
 		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
 		{1, retained(replication, adviceRetention), []string{t.Advice()}},
 		{1, passing(replication), []string{t.Consoles()}},
@@ -100,8 +104,12 @@ func agree(t wire.Topics, found []kmsg.MetadataResponseTopic) (int32, error) {
 		agreed = n
 	}
 	if differ {
-		return 0, compute.Conflict("partitions", strings.Join(seen, ", "), "requests, reports and instances must have the same number of partitions",
-			"choose another topic prefix, or delete the topics if the cell is empty")
+		return 0, compute.Conflict(
+			"partitions",
+			strings.Join(seen, ", "),
+			"requests, reports and instances must have the same number of partitions",
+			"choose another topic prefix, or delete the topics if the cell is empty",
+		)
 	}
 	return agreed, nil
 }
@@ -128,13 +136,27 @@ func (a *Admin) EnsureQueueTopics(
 
 // EnsureHostTopic makes the command stream of a host if it is missing.
 func (a *Admin) EnsureHostTopic(ctx context.Context, host compute.HostID, replication int16) error {
-	_, err := a.create(ctx, "make the stream of a host", 1, replication, retained(replication, inputRetention), []string{a.cfg.Topics.Host(host)})
+	_, err := a.create(
+		ctx,
+		"make the stream of a host",
+		1,
+		replication,
+		retained(replication, inputRetention),
+		[]string{a.cfg.Topics.Host(host)},
+	)
 	return err
 }
 
 // create makes topics and answers their ids. It does not look first: whether a
 // topic exists only the controller knows for sure.
-func (a *Admin) create(ctx context.Context, op string, partitions int32, replication int16, s settings, topics []string) (map[string]compute.TopicID, error) {
+func (a *Admin) create(
+	ctx context.Context,
+	op string,
+	partitions int32,
+	replication int16,
+	s settings,
+	topics []string,
+) (map[string]compute.TopicID, error) {
 	if replication == 0 {
 		replication = -1
 	}

@@ -47,7 +47,8 @@ func (e *Elector) Elected() <-chan bool { return e.elected }
 func (e *Elector) Run(ctx context.Context) error {
 	trouble := kafka.NewGroupTrouble(e.cfg, e.group)
 	defer trouble.Over()
-	cl, err := kafka.NewClient(e.cfg,
+	cl, err := kafka.NewClient(
+		e.cfg,
 		kgo.WithHooks(trouble),
 		kgo.ConsumerGroup(e.group),
 		kgo.ConsumeTopics(e.topic),
@@ -59,7 +60,9 @@ func (e *Elector) Run(ctx context.Context) error {
 			trouble.Over()
 			e.tell(len(got) > 0, got)
 		}),
-		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { e.tell(false, lost) }),
+		kgo.OnPartitionsRevoked(
+			func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { e.tell(false, lost) },
+		),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { e.tell(false, lost) }),
 	)
 	if err != nil {

@@ -80,8 +80,10 @@ func (r *loopRun) setCorruptAside() {
 		if o := r.owned[s.Partition]; o != nil {
 			r.leave(o, &asidePartition{end: -1, again: corruptRetry, told: true, Aside: Aside{
 				Partition: o.id, Why: s.Error(),
-				Remedy: fmt.Sprintf("have another replica lead the partition, or restore its log: it is tried again every %s",
-					corruptRetry),
+				Remedy: fmt.Sprintf(
+					"have another replica lead the partition, or restore its log: it is tried again every %s",
+					corruptRetry,
+				),
 			}}, nil)
 		}
 	}
@@ -148,7 +150,12 @@ func (r *loopRun) setAside(o *ownedPartition, with producerEpoch, at position, w
 			const anew = "its position in %s is %d, of a log that ended at %d and has grown anew"
 			a.Why = fmt.Sprintf(anew, why.Topic, why.At, why.End)
 		}
-		fields = append(fields, zap.String("topic", why.Topic), zap.Int64("position", why.At), zap.Int64("end", why.End))
+		fields = append(
+			fields,
+			zap.String("topic", why.Topic),
+			zap.Int64("position", why.At),
+			zap.Int64("end", why.End),
+		)
 	}
 	r.leave(o, a, func(ctx context.Context) (int64, bool) { return r.markAside(ctx, o.id, with, at) }, fields...)
 }
@@ -202,7 +209,11 @@ func (r *loopRun) markAside(ctx context.Context, p int32, with producerEpoch, at
 		if pace.Sleep(ctx, pace.Backoff(fails)) != nil {
 			return 0, false
 		}
-		r.log.Warn("that a partition is set aside could not be written down yet", zap.Int32("partition", p), zap.Error(err))
+		r.log.Warn(
+			"that a partition is set aside could not be written down yet",
+			zap.Int32("partition", p),
+			zap.Error(err),
+		)
 		if r.group.current(ctx, r.ask) != nil {
 			continue
 		}

@@ -110,7 +110,11 @@ type claim struct {
 // share gives n partitions to members. Of two members that claim one partition, the one that had it last keeps it.
 func share(n int32, claims []claim) map[string][]int32 {
 	slices.SortFunc(claims, func(a, b claim) int {
-		return cmp.Or(cmp.Compare(b.generation, a.generation), cmp.Compare(len(b.has), len(a.has)), cmp.Compare(a.member, b.member))
+		return cmp.Or(
+			cmp.Compare(b.generation, a.generation),
+			cmp.Compare(len(b.has), len(a.has)),
+			cmp.Compare(a.member, b.member),
+		)
 	})
 	given, out := make([]bool, n), map[string][]int32{}
 	for i, c := range claims {

@@ -9,6 +9,6 @@
 // that it hit, and no other (TestTurnsPassEveryError). A partition with a position behind the end of an input is set
 // aside, that one alone, until ResetPosition (TestPartitionIsSetAside).
 //
-// Run ends by itself only for what trying again cannot cure: KindForbidden, or KindConflict where the topics are not what
-// they must be.
+// Run ends by itself only for what trying again cannot cure: KindForbidden, or KindConflict where the topics are not
+// what they must be.
 package loop

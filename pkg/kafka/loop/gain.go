@@ -151,7 +151,8 @@ func (r *loopRun) restore(ctx context.Context, of []*ownedPartition, has map[int
 	defer cancel()
 	left := of // for the reader's goroutine, and behind its end
 	reader := read.NewReader(r.loop.cfg, read.Options{
-		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: until, Committed: true, MaxWait: restoreWait,
+		Topic: r.loop.cfg.Topics.Instances(), Partitions: ids(of), Until: until, Committed: true,
+		MaxWait:   restoreWait,
 		Takeovers: true,
 		Handle: func(b read.Batch) {
 			var whole []*ownedPartition
@@ -255,7 +256,10 @@ func (r *loopRun) positions(ctx context.Context, partitions []int32) (map[int32]
 func (r *loopRun) positionsIn(g kmsg.OffsetFetchResponseGroup) (map[int32]position, error) {
 	at, seen := map[int32]position{}, map[int32]int{}
 	for _, rt := range g.Topics {
-		topic := slices.IndexFunc(r.topics[:], func(t inputTopic) bool { return t.name == rt.Topic || t.id == rt.TopicID })
+		topic := slices.IndexFunc(
+			r.topics[:],
+			func(t inputTopic) bool { return t.name == rt.Topic || t.id == rt.TopicID },
+		)
 		if topic < 0 {
 			continue
 		}
@@ -335,7 +339,12 @@ func (r *loopRun) applyGained(g gained) error {
 			o.hold(g.done[o.id].epoch, r.loop.opts.RenewEvery)
 			restored = append(restored, o.id)
 			r.loop.metrics.restoredSince(g.began)
-			r.log.Debug("partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind), zap.Int64("cursor", at.cursor))
+			r.log.Debug(
+				"partition restored",
+				zap.Int32("partition", o.id),
+				zap.Int64("end", o.behind),
+				zap.Int64("cursor", at.cursor),
+			)
 		}
 	}
 	r.log.Info("partitions restored", zap.Int32s("partitions", restored), zap.Duration("took", time.Since(g.began)))

@@ -66,12 +66,19 @@ type membership struct {
 }
 
 func join(cfg kafka.Config, opts Options, topics [inputTopics]string) (*membership, error) {
-	m := &membership{group: opts.Group, topics: topics, news: make(chan groupNews), ended: make(chan struct{}), broken: make(chan error, 1)}
+	m := &membership{
+		group:  opts.Group,
+		topics: topics,
+		news:   make(chan groupNews),
+		ended:  make(chan struct{}),
+		broken: make(chan error, 1),
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
 	m.trouble = kafka.NewGroupTrouble(cfg, opts.Group)
 	var err error
-	m.client, err = kafka.NewClient(cfg,
+	m.client, err = kafka.NewClient(
+		cfg,
 		kgo.WithContext(ctx),
 		kgo.WithHooks(m, m.trouble),
 		kgo.ConsumerGroup(opts.Group),
@@ -81,8 +88,12 @@ func join(cfg kafka.Config, opts Options, topics [inputTopics]string) (*membersh
 		kgo.RebalanceTimeout(rebalanceTimeout(opts)),
 		kgo.HeartbeatInterval(opts.Heartbeat),
 		kgo.DisableAutoCommit(),
-		kgo.OnPartitionsAssigned(func(_ context.Context, cl *kgo.Client, own map[string][]int32) { m.assigned(cl, own) }),
-		kgo.OnPartitionsRevoked(func(context.Context, *kgo.Client, map[string][]int32) { m.tell(groupNews{kind: newsRevoked}) }),
+		kgo.OnPartitionsAssigned(
+			func(_ context.Context, cl *kgo.Client, own map[string][]int32) { m.assigned(cl, own) },
+		),
+		kgo.OnPartitionsRevoked(
+			func(context.Context, *kgo.Client, map[string][]int32) { m.tell(groupNews{kind: newsRevoked}) },
+		),
 		kgo.OnPartitionsLost(func(context.Context, *kgo.Client, map[string][]int32) {
 			m.lost.Store(true)
 			m.has.Store([]int32(nil))
@@ -107,7 +118,8 @@ func (m *membership) assigned(cl *kgo.Client, own map[string][]int32) {
 	n.own = slices.Sorted(slices.Values(own[m.topics[requests]]))
 	if !slices.Equal(n.own, slices.Sorted(slices.Values(own[m.topics[reports]]))) {
 		n.err = compute.Conflict("topic", m.topics[reports], "was not shared out together with "+m.topics[requests],
-			"let nothing but conductors of one version join the group, and give both topics the same number of partitions")
+			"let nothing but conductors of one version join the group, and give both topics the same number of "+
+				"partitions")
 	}
 	m.has.Store(n.own)
 	m.tell(n)
@@ -144,11 +156,22 @@ func (m *membership) OnGroupManageError(err error) {
 	case kafka.IsForbidden(err):
 		err = kafka.Classify("join the group", err)
 	case errors.Is(err, kerr.InvalidSessionTimeout):
-		err = &compute.Error{Op: "join the group", Kind: compute.KindInvalid, Field: "session timeout", Message: "is out of the brokers' range",
-			Remedy: "set it between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers", Cause: err}
+		err = &compute.Error{
+			Op:      "join the group",
+			Kind:    compute.KindInvalid,
+			Field:   "session timeout",
+			Message: "is out of the brokers' range",
+			Remedy:  "set it between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers",
+			Cause:   err,
+		}
 	case errors.Is(err, kerr.InconsistentGroupProtocol):
-		err = &compute.Error{Op: "join the group", Kind: compute.KindConflict, Message: "its members share partitions out in another way",
-			Remedy: "let nothing but conductors join the group", Cause: err}
+		err = &compute.Error{
+			Op:      "join the group",
+			Kind:    compute.KindConflict,
+			Message: "its members share partitions out in another way",
+			Remedy:  "let nothing but conductors join the group",
+			Cause:   err,
+		}
 	default:
 		return
 	}

@@ -142,8 +142,9 @@ type Loop struct {
 func New(cfg kafka.Config, opts Options, h wire.Handler) *Loop {
 	cfg = cfg.WithDefaults()
 	return &Loop{
-		cfg: cfg, opts: opts.withDefaults(), handler: h, outage: cfg.OutageReporter("read requests and reports"), metrics: newMetrics(cfg.Metrics.Registerer()),
-		ready: make(chan struct{}), wake: make(chan struct{}, 1),
+		cfg: cfg, opts: opts.withDefaults(), handler: h, outage: cfg.OutageReporter("read requests and reports"),
+		metrics: newMetrics(cfg.Metrics.Registerer()),
+		ready:   make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 }
 
@@ -184,7 +185,12 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 		l.metrics.beganAnew()
 		if pace.Telling(fails) {
-			l.cfg.Log.Warn("the loop starts anew", zap.String("group", l.opts.Group), zap.Int("time", fails), zap.Error(err))
+			l.cfg.Log.Warn(
+				"the loop starts anew",
+				zap.String("group", l.opts.Group),
+				zap.Int("time", fails),
+				zap.Error(err),
+			)
 		}
 		if pace.Sleep(ctx, pace.Backoff(fails)) != nil {
 			return nil
@@ -224,7 +230,8 @@ func (l *Loop) session(ctx, hard context.Context, out *outbox) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r.ctx = work
 	defer r.close(cancel)
-	if r.group, err = join(l.cfg, l.opts, [inputTopics]string{r.topics[requests].name, r.topics[reports].name}); err != nil {
+	names := [inputTopics]string{r.topics[requests].name, r.topics[reports].name}
+	if r.group, err = join(l.cfg, l.opts, names); err != nil {
 		return err
 	}
 	if err := r.work(ctx.Done()); err != nil {
@@ -260,7 +267,12 @@ func (l *Loop) prepare(ctx context.Context, out *outbox) (*loopRun, error) {
 	for _, s := range sources {
 		if have, want := len(s.Current().Leaders), len(instances.Current().Leaders); have != want {
 			ask.Close()
-			return nil, compute.Conflict("topic", s.Topic, fmt.Sprintf("has %d partitions, %s has %d", have, instances.Topic, want), "give them the same number")
+			return nil, compute.Conflict(
+				"topic",
+				s.Topic,
+				fmt.Sprintf("has %d partitions, %s has %d", have, instances.Topic, want),
+				"give them the same number",
+			)
 		}
 	}
 	return newLoopRun(l, ask, sources, topics, instances, out), nil

@@ -40,22 +40,42 @@ func newMetrics(r prometheus.Registerer) *loopMetrics {
 func (l *loopMetrics) define() {
 	l.turns = l.Histogram("berth_loop_turn_duration_seconds",
 		"Time of one turn: deciding, and writing what could not be taken and what has changed.", telemetry.Short())
-	l.records = l.Histogram("berth_loop_turn_records",
-		"Inputs decided in one turn; 0 for a turn of timers and news alone.", []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000})
+	l.records = l.Histogram(
+		"berth_loop_turn_records",
+		"Inputs decided in one turn; 0 for a turn of timers and news alone.",
+		[]float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000},
+	)
 	l.commits = l.Histogram("berth_loop_commit_duration_seconds",
 		"Time of writing one turn: the changed instances and the positions of the inputs.", telemetry.Short())
 	l.restores = l.Histogram("berth_loop_restore_duration_seconds",
 		"Time from being given a partition until all its instances were read.", telemetry.Long())
 	l.restored = l.Counter("berth_loop_restored_records_total", "Records of instances read in restoring partitions.")
 	l.undone = l.Counter("berth_loop_undone_turns_total",
-		"Times that what a turn decided of a partition could not be written; the partition was then restored from the log.")
-	l.anew = l.Counter("berth_loop_restarts_total", "Times the loop began anew as another member of the group, after an error.")
-	l.effects = l.Counters("berth_loop_effects_total",
-		"Builds and commands published after their turn, by result: ok, no-topic (its topic is gone), or failed (published again later).", "result")
-	l.delivered, l.homeless, l.undelivered = l.effects.WithLabelValues("ok"), l.effects.WithLabelValues("no-topic"), l.effects.WithLabelValues("failed")
-	l.partitions = l.Gauges("berth_loop_partitions", "Partitions of this process, by state: ready, restoring, or aside (its position lies behind the end of its topic, or its records are of a later version).", "state")
+		"Times that what a turn decided of a partition could not be written; the partition was then restored "+
+			"from the log.")
+	l.anew = l.Counter(
+		"berth_loop_restarts_total",
+		"Times the loop began anew as another member of the group, after an error.",
+	)
+	l.effects = l.Counters(
+		"berth_loop_effects_total",
+		"Builds and commands published after their turn, by result: ok, no-topic (its topic is gone), or "+
+			"failed (published again later).",
+		"result",
+	)
+	l.delivered, l.undelivered = l.effects.WithLabelValues("ok"), l.effects.WithLabelValues("failed")
+	l.homeless = l.effects.WithLabelValues("no-topic")
+	l.partitions = l.Gauges(
+		"berth_loop_partitions",
+		"Partitions of this process, by state: ready, restoring, or aside (its position lies behind the end of "+
+			"its topic, or its records are of a later version).",
+		"state",
+	)
 	l.behind = l.Gauges("berth_loop_lag_records", "Inputs of the owned partitions that are in the log and not decided.")
-	l.unsent = l.Gauges("berth_loop_unsent_effects", "Builds and commands of committed turns that no broker has acknowledged yet.")
+	l.unsent = l.Gauges(
+		"berth_loop_unsent_effects",
+		"Builds and commands of committed turns that no broker has acknowledged yet.",
+	)
 }
 
 // loopGauges is what a session says of itself: the loop's goroutine writes, the metrics read.

@@ -73,7 +73,11 @@ func (r *loopRun) renewed(n raised) error {
 // letGo leaves a partition that somebody else has taken. It is gained again, and that waits until the group says that
 // it is this process's: then the process that took the producer epoch was not in the group, or is not any more.
 func (r *loopRun) letGo(p int32, why error) error {
-	r.log.Warn("a partition is given up: its producer epoch was taken by somebody else", zap.Int32("partition", p), zap.Error(why))
+	r.log.Warn(
+		"a partition is given up: its producer epoch was taken by somebody else",
+		zap.Int32("partition", p),
+		zap.Error(why),
+	)
 	r.lose(p)
 	r.gain(pace.Backoff(1), p)
 	return nil

@@ -204,11 +204,12 @@ func ResetPosition(ctx context.Context, cfg kafka.Config, to Position) error {
 		cfg: cfg, group: cfg.Topics.ConductorGroup(), name: "reset-position",
 		most: DefaultTurnBytes, client: client, topic: topic,
 	}
-	with, err := retry.Do(ctx, cfg.Log, "waiting for the right to write to instances", nil, func() (producerEpoch, error) {
+	raise := func() (producerEpoch, error) {
 		ctx, cancel := context.WithTimeout(ctx, takeOverTimeout)
 		defer cancel()
 		return s.raise(ctx, to.Partition, noEpoch)
-	})
+	}
+	with, err := retry.Do(ctx, cfg.Log, "waiting for the right to write to instances", nil, raise)
 	if err != nil {
 		return kafka.Classify(op, err)
 	}

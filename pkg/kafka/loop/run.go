@@ -89,14 +89,30 @@ func (o *ownedPartition) markDirty(now time.Time) {
 	o.moved = now
 }
 
-func newLoopRun(l *Loop, ask *kgo.Client, sources [inputTopics]*fetch.Source, topics [inputTopics]inputTopic, instances *fetch.Source, out *outbox) *loopRun {
+func newLoopRun(
+	l *Loop,
+	ask *kgo.Client,
+	sources [inputTopics]*fetch.Source,
+	topics [inputTopics]inputTopic,
+	instances *fetch.Source,
+	out *outbox,
+) *loopRun {
 	in := newInputs(ask, sources, l.cfg.Log, l.opts.TurnRecords)
 	in.patience = l.opts.Patience
 	return &loopRun{
 		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,
 		inputs: in, timers: newTimers(in, l.opts.TimerGap), outbox: out,
-		writer: &fencedWriter{cfg: l.cfg, group: l.opts.Group, name: l.opts.Name, most: l.opts.TurnBytes, client: ask, topic: instances}, most: l.opts.TurnRecords,
-		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1), raised: make(chan raised, 1), suspended: true,
+		writer: &fencedWriter{
+			cfg:    l.cfg,
+			group:  l.opts.Group,
+			name:   l.opts.Name,
+			most:   l.opts.TurnBytes,
+			client: ask,
+			topic:  instances,
+		},
+		most:  l.opts.TurnRecords,
+		owned: map[int32]*ownedPartition{}, found: make(chan gained), tried: make(chan committed, 1),
+		raised: make(chan raised, 1), suspended: true,
 		wrote: make(chan wrote), undone: map[int32]int{},
 		aside: map[int32]*asidePartition{}, rechecked: make(chan rechecked),
 		freed: make(chan *asidePartition), marked: make(chan *asidePartition),

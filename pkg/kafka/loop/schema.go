@@ -73,8 +73,11 @@ func (p agreedPlan) IntoSyncAssignment() []kmsg.SyncGroupRequestGroupAssignment 
 func (r *loopRun) agree(n compute.Schema) {
 	n = min(n, r.loop.opts.Reads)
 	if n < r.loop.opts.Reads && n != r.writes {
-		r.log.Info("records are written in an older schema than this conductor reads: others of its group read no newer one",
-			zap.Uint32("writes", uint32(n)), zap.Uint32("reads", uint32(r.loop.opts.Reads)))
+		r.log.Info(
+			"records are written in an older schema than this conductor reads: others of its group read no newer one",
+			zap.Uint32("writes", uint32(n)),
+			zap.Uint32("reads", uint32(r.loop.opts.Reads)),
+		)
 	}
 	r.writes = n
 	if r.loop.opts.Agreed != nil {

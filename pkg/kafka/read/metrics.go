@@ -34,10 +34,22 @@ func newMetrics(r prometheus.Registerer) *readMetrics {
 }
 
 func (r *readMetrics) define() {
-	r.records = r.Counters("berth_read_records_total", "Records read from whole topics, by topic without the cell's prefix; host is any host's stream.", "topic")
-	r.gaps = r.Counters("berth_read_gaps_total", "Times that records were removed before they were read, by topic.", "topic")
+	r.records = r.Counters(
+		"berth_read_records_total",
+		"Records read from whole topics, by topic without the cell's prefix; host is any host's stream.",
+		"topic",
+	)
+	r.gaps = r.Counters(
+		"berth_read_gaps_total",
+		"Times that records were removed before they were read, by topic.",
+		"topic",
+	)
 	r.errors = r.Counters("berth_read_errors_total", "Failed tries to read, by topic; each is tried again.", "topic")
-	r.behind = r.Gauges("berth_read_behind", "Readers that have not reached the end of their topic as they last saw it, by topic.", "topic")
+	r.behind = r.Gauges(
+		"berth_read_behind",
+		"Readers that have not reached the end of their topic as they last saw it, by topic.",
+		"topic",
+	)
 }
 
 // readerMetrics is what one reader does; nil counts nothing.
@@ -54,7 +66,8 @@ func (m *readMetrics) reading(topic string) *readerMetrics {
 	}
 	return &readerMetrics{
 		all: m, topic: topic,
-		records: m.records.WithLabelValues(topic), gaps: m.gaps.WithLabelValues(topic), failures: m.errors.WithLabelValues(topic),
+		records: m.records.WithLabelValues(topic), gaps: m.gaps.WithLabelValues(topic),
+		failures: m.errors.WithLabelValues(topic),
 	}
 }
 
@@ -101,7 +114,15 @@ func kindOf(t wire.Topics, topic string) string {
 	}
 	name, _ := strings.CutPrefix(topic, t.Prefix)
 	switch topic {
-	case t.Catalog(), t.Requests(), t.Reports(), t.Instances(), t.Rejected(), t.Hosts(), t.Queues(), t.Advice(), t.Consoles():
+	case t.Catalog(),
+		t.Requests(),
+		t.Reports(),
+		t.Instances(),
+		t.Rejected(),
+		t.Hosts(),
+		t.Queues(),
+		t.Advice(),
+		t.Consoles():
 		return name
 	}
 	return "other"

@@ -111,7 +111,8 @@ func NewReader(cfg kafka.Config, opts Options) *Reader {
 		opts.MaxWait = DefaultWait
 	}
 	return &Reader{
-		cfg: cfg.WithDefaults(), opts: opts, reads: newMetrics(cfg.Metrics.Registerer()).reading(kindOf(cfg.Topics, opts.Topic)),
+		cfg: cfg.WithDefaults(), opts: opts,
+		reads: newMetrics(cfg.Metrics.Registerer()).reading(kindOf(cfg.Topics, opts.Topic)),
 		ready: make(chan struct{}), ended: make(chan struct{}), syncs: make(chan chan struct{}), made: time.Now(),
 	}
 }
@@ -196,8 +197,17 @@ func (r *Reader) begin(ctx context.Context, src *fetch.Source, ends map[int32]in
 			continue
 		}
 		if want < oldest || want > ends[p] {
-			r.cfg.Log.Warn("the offset to start at is not in the log; reading from the oldest record", zap.String("topic", src.Topic),
-				zap.Int32("partition", p), zap.Int64("offset", want), zap.Int64("oldest", oldest), zap.Int64("end", ends[p]))
+			r.cfg.Log.Warn(
+				"the offset to start at is not in the log; reading from the oldest record",
+				zap.String("topic", src.Topic),
+				zap.Int32(
+					"partition",
+					p,
+				),
+				zap.Int64("offset", want),
+				zap.Int64("oldest", oldest),
+				zap.Int64("end", ends[p]),
+			)
 			continue
 		}
 		at[p].Next = want

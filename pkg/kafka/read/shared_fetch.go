@@ -104,7 +104,8 @@ func (j *SharedFetch) enter() (_ *kgo.Client, leave func(), err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.users == 0 {
-		if j.client, err = kafka.NewClient(j.cfg, kgo.ConnIdleTimeout(kafka.AskedTimeout), kgo.MetadataMaxAge(kafka.NoMetadata)); err != nil {
+		idle, seldom := kgo.ConnIdleTimeout(kafka.AskedTimeout), kgo.MetadataMaxAge(kafka.NoMetadata)
+		if j.client, err = kafka.NewClient(j.cfg, idle, seldom); err != nil {
 			return nil, nil, err
 		}
 		j.shared, j.aside = kafka.NewDirect(j.cfg, j.client), map[string]*kafka.Direct{}
@@ -175,7 +176,14 @@ func (j *SharedFetch) Fetch(
 		}
 		return fetch.Answer{Resp: resp, Early: early, Err: err}
 	}
-	s := &waitingFetch{topic: topic, patient: patient, req: req, wait: wait, deadline: time.Now().Add(wait), done: make(chan fetch.Answer, 1)}
+	s := &waitingFetch{
+		topic:    topic,
+		patient:  patient,
+		req:      req,
+		wait:     wait,
+		deadline: time.Now().Add(wait),
+		done:     make(chan fetch.Answer, 1),
+	}
 	c.waiting[topic] = s
 	j.send(c, broker)
 	j.mu.Unlock()
@@ -323,7 +331,8 @@ func (s *waitingFetch) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
 	own := *resp
 	own.Topics = nil
 	for _, t := range resp.Topics {
-		if asked := s.req.Topics[0]; t.TopicID == asked.TopicID && t.TopicID != [16]byte{} || t.Topic == asked.Topic && t.Topic != "" {
+		if asked := s.req.Topics[0]; t.TopicID == asked.TopicID && t.TopicID != [16]byte{} ||
+			t.Topic == asked.Topic && t.Topic != "" {
 			own.Topics = append(own.Topics, t)
 		}
 	}
@@ -335,7 +344,8 @@ func (s *waitingFetch) of(resp *kmsg.FetchResponse) *kmsg.FetchResponse {
 func (s *waitingFetch) news(resp *kmsg.FetchResponse) bool {
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			if len(p.RecordBatches) > 0 || p.ErrorCode != 0 || fetch.Diverges(&p) || p.HighWatermark != s.from(p.Partition) {
+			if len(p.RecordBatches) > 0 || p.ErrorCode != 0 || fetch.Diverges(&p) ||
+				p.HighWatermark != s.from(p.Partition) {
 				return true
 			}
 		}

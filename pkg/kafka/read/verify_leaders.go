@@ -133,7 +133,10 @@ func (j *SharedFetch) askNonLeader(broker int32, of []*fetch.Source) map[*fetch.
 			continue
 		}
 		own := *m
-		own.Topics = slices.DeleteFunc(slices.Clone(m.Topics), func(t kmsg.MetadataResponseTopic) bool { return *t.Topic != s.Topic })
+		own.Topics = slices.DeleteFunc(
+			slices.Clone(m.Topics),
+			func(t kmsg.MetadataResponseTopic) bool { return *t.Topic != s.Topic },
+		)
 		if len(own.Topics) == 0 {
 			errs[s] = kerr.UnknownServerError
 		} else if errs[s] = kerr.ErrorForCode(own.Topics[0].ErrorCode); errs[s] == nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package share pulls work from share-group queues (KIP-932), one record at a time, without being a member of any group:
-// docs/decisions/0047 says why it is no client library's consumer.
+// Package share pulls work from share-group queues (KIP-932), one record at a time, without being a member of any
+// group: docs/decisions/0047 says why it is no client library's consumer.
 //
 // Each record goes to one puller at a time (TestPulledOnceAndOneAtATime) and is that puller's until it is
 // acknowledged, or its lock ends, or the session that brought it is lost; nothing that was acquired stays behind

@@ -36,15 +36,32 @@ func newMetrics(r prometheus.Registerer) *pullMetrics {
 }
 
 func (p *pullMetrics) define() {
-	fetches := p.Counters("berth_pull_fetches_total", "Fetches from queues that have ended, by result: record, empty or failed.", "result")
-	p.withRecord, p.empty, p.failed = fetches.WithLabelValues("record"), fetches.WithLabelValues("empty"), fetches.WithLabelValues("failed")
-	acks := p.Counters("berth_pull_acks_total",
-		"Acknowledgements and renewals of pulled records, by result: done, refused (the lock had ended), unanswered (may be done or not), or dropped (not sent: the session was gone). None is repeated; grants make that harmless.", "result")
+	fetches := p.Counters(
+		"berth_pull_fetches_total",
+		"Fetches from queues that have ended, by result: record, empty or failed.",
+		"result",
+	)
+	p.withRecord, p.empty = fetches.WithLabelValues("record"), fetches.WithLabelValues("empty")
+	p.failed = fetches.WithLabelValues("failed")
+	acks := p.Counters(
+		"berth_pull_acks_total",
+		"Acknowledgements and renewals of pulled records, by result: done, refused (the lock had ended), "+
+			"unanswered (may be done or not), or dropped (not sent: the session was gone). None is repeated; "+
+			"grants make that harmless.",
+		"result",
+	)
 	p.acksDone, p.acksRefused = acks.WithLabelValues("done"), acks.WithLabelValues("refused")
 	p.acksUnknown, p.acksDropped = acks.WithLabelValues("unanswered"), acks.WithLabelValues("dropped")
-	p.sessions = p.Counter("berth_pull_lost_sessions_total", "Share sessions lost by an error: a broker went, or did not answer.")
-	p.deliveries = p.Histogram("berth_pull_deliveries",
-		"How often Kafka had delivered a record when it was pulled, this time included; after 25 Kafka drops it, and Berth publishes it again.", []float64{1, 2, 3, 5, 10, 20, 25})
+	p.sessions = p.Counter(
+		"berth_pull_lost_sessions_total",
+		"Share sessions lost by an error: a broker went, or did not answer.",
+	)
+	p.deliveries = p.Histogram(
+		"berth_pull_deliveries",
+		"How often Kafka had delivered a record when it was pulled, this time included; after 25 Kafka drops "+
+			"it, and Berth publishes it again.",
+		[]float64{1, 2, 3, 5, 10, 20, 25},
+	)
 	p.Gauges("berth_pull_open_fetches", "Fetches from queues that are open: what this process waits on.").
 		Ask(func(say telemetry.Say) { say(float64(p.open.Load())) })
 }

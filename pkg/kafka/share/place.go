@@ -72,7 +72,15 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 		case at.err != nil:
 			errs = append(errs, unplaced(q, at.err))
 		case !at.is(q.TopicID):
-			errs = append(errs, compute.Conflict("queue", string(q.Name), "is on another topic than the one that was initialised", "wait for the queue list to say so"))
+			errs = append(
+				errs,
+				compute.Conflict(
+					"queue",
+					string(q.Name),
+					"is on another topic than the one that was initialised",
+					"wait for the queue list to say so",
+				),
+			)
 		default:
 			l := wire.SessionID{Broker: at.leader.Broker, Group: q.Group}
 			sessions[l] = append(sessions[l], q)
@@ -83,7 +91,14 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 
 func unplaced(q wire.QueueRef, err error) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return &compute.Error{Op: "place queues", Kind: compute.KindNotFound, Field: "queue", Value: string(q.Name), Message: "has no topic", Cause: wire.ErrNoTopic}
+		return &compute.Error{
+			Op:      "place queues",
+			Kind:    compute.KindNotFound,
+			Field:   "queue",
+			Value:   string(q.Name),
+			Message: "has no topic",
+			Cause:   wire.ErrNoTopic,
+		}
 	}
 	return kafka.Classify("place queue "+string(q.Name), err)
 }

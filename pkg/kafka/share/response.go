@@ -86,7 +86,8 @@ func (s *session) receive(r *wire.Pulled, ref wire.WorkRef, t topicUUID, batches
 			r.Record, r.Ref = rec, ref
 			return true
 		}
-		s.log().Warn("cannot read what was pulled", zap.String("queue", string(ref.Queue.Name)), zap.Int64("offset", ref.Offset), zap.Error(err))
+		s.log().Warn("cannot read what was pulled",
+			zap.String("queue", string(ref.Queue.Name)), zap.Int64("offset", ref.Offset), zap.Error(err))
 		if errors.Is(err, unpack.ErrNoRecord) {
 			how = ackGap
 		}

@@ -75,7 +75,12 @@ func (s *session) order(queues []wire.QueueRef, wait time.Duration) error {
 	case s.over:
 		return pullerEnded("pull work")
 	case s.busy:
-		return compute.Conflict("session", s.id.Group, "has an open fetch already", "read its result before opening the session again")
+		return compute.Conflict(
+			"session",
+			s.id.Group,
+			"has an open fetch already",
+			"read its result before opening the session again",
+		)
 	}
 	s.busy = true
 	s.p.metrics.opened()
@@ -94,7 +99,8 @@ func (s *session) ack(ref wire.WorkRef, how wire.Ack) {
 	s.mu.Unlock()
 	if !held {
 		s.p.counts.acksDropped.Add(1)
-		s.log().Debug("dropped an ack of what is not held any more", zap.String("queue", string(ref.Queue.Name)), zap.Int64("offset", ref.Offset))
+		s.log().Debug("dropped an ack of what is not held any more",
+			zap.String("queue", string(ref.Queue.Name)), zap.Int64("offset", ref.Offset))
 		return
 	}
 	s.wake()
@@ -108,7 +114,11 @@ func (s *session) wake() {
 }
 
 func (s *session) log() *zap.Logger {
-	return s.p.cfg.Log.With(zap.Int32("broker", s.id.Broker), zap.String("group", s.id.Group), zap.Bool("secondary", s.id.Secondary))
+	return s.p.cfg.Log.With(
+		zap.Int32("broker", s.id.Broker),
+		zap.String("group", s.id.Group),
+		zap.Bool("secondary", s.id.Secondary),
+	)
 }
 
 func (s *session) run(ctx context.Context) {

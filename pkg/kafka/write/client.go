@@ -93,7 +93,8 @@ func (p *Producer) swap(old *kgo.Client) (again bool) {
 // minutes, where nothing else moves it.
 func (p *Producer) nudge(client *kgo.Client) {
 	p.running.Go(func() {
-		for n := 0; pace.Sleep(p.ctx, replacePause(n)) == nil && p.client.Load() == client && p.proven.Load() != client; {
+		mute := func() bool { return p.client.Load() == client && p.proven.Load() != client }
+		for n := 0; pace.Sleep(p.ctx, replacePause(n)) == nil && mute(); {
 			if client.BufferedProduceRecords() > 0 {
 				client.ForceMetadataRefresh()
 				n++

@@ -38,8 +38,12 @@ func newMetrics(r prometheus.Registerer) *produceMetrics {
 func (p *produceMetrics) define() {
 	p.durations = p.Histogram("berth_produce_duration_seconds",
 		"Time from handing a record to the producer until all replicas in sync had it.", telemetry.Short())
-	p.errors = p.Counters("berth_produce_errors_total",
-		"Records that were not acknowledged, by kind: no-topic, unavailable, timeout, invalid (no broker takes them as they are), forbidden or internal.", "kind")
+	p.errors = p.Counters(
+		"berth_produce_errors_total",
+		"Records that were not acknowledged, by kind: no-topic, unavailable, timeout, invalid (no broker takes "+
+			"them as they are), forbidden or internal.",
+		"kind",
+	)
 	p.buffered = p.Gauges("berth_produce_buffered_records", "Records handed to producers and not acknowledged yet.")
 }
 

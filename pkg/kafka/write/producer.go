@@ -78,7 +78,9 @@ func newProducer(cfg kafka.Config, opts ...kgo.Opt) (*Producer, error) {
 	all := append(producerOpts(cfg.WithDefaults()), kgo.AllowIdempotentProduceCancellation())
 	p := &Producer{
 		connect:    func() (*kgo.Client, error) { return kafka.NewClient(cfg, append(all, opts...)...) },
-		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes}, outage: cfg.WithDefaults().OutageReporter("write"), metrics: newMetrics(cfg.Metrics.Registerer()), tries: deliveryTimeout(cfg.WithDefaults()),
+		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes},
+		outage: cfg.WithDefaults().OutageReporter("write"), metrics: newMetrics(cfg.Metrics.Registerer()),
+		tries: deliveryTimeout(cfg.WithDefaults()),
 	}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	client, err := p.connect()
@@ -317,16 +319,42 @@ func (p *Producer) Close() {
 func sendError(err error) error {
 	const op = "write record"
 	switch {
-	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.InvalidTopicException):
+	case errors.Is(err, kerr.UnknownTopicOrPartition),
+		errors.Is(err, kerr.UnknownTopicID),
+		errors.Is(err, kerr.InvalidTopicException):
 		return wire.ErrNoTopic
 	case errors.Is(err, kgo.ErrMaxBuffered):
-		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "too many records wait for the brokers already", Remedy: "try again later", Cause: fmt.Errorf("%w: %w", wire.ErrFull, err)}
+		return &compute.Error{
+			Op:      op,
+			Kind:    compute.KindUnavailable,
+			Message: "too many records wait for the brokers already",
+			Remedy:  "try again later",
+			Cause:   fmt.Errorf("%w: %w", wire.ErrFull, err),
+		}
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
-		return &compute.Error{Op: op, Kind: compute.KindInvalid, Message: "the record is too large", Remedy: "send less in one record", Cause: err}
+		return &compute.Error{
+			Op:      op,
+			Kind:    compute.KindInvalid,
+			Message: "the record is too large",
+			Remedy:  "send less in one record",
+			Cause:   err,
+		}
 	case isUnfit(err):
-		return &compute.Error{Op: op, Kind: compute.KindInvalid, Message: "Kafka does not take the record", Remedy: "look into the broker's log", Cause: err}
+		return &compute.Error{
+			Op:      op,
+			Kind:    compute.KindInvalid,
+			Message: "Kafka does not take the record",
+			Remedy:  "look into the broker's log",
+			Cause:   err,
+		}
 	case errors.Is(err, kerr.InvalidTimestamp): // of a topic made by an earlier Berth, or by somebody else
-		return &compute.Error{Op: op, Kind: compute.KindUnavailable, Message: "this machine's clock is far from the broker's", Remedy: "set the clock, and the topic's message.timestamp.type to LogAppendTime", Cause: err}
+		return &compute.Error{
+			Op:      op,
+			Kind:    compute.KindUnavailable,
+			Message: "this machine's clock is far from the broker's",
+			Remedy:  "set the clock, and the topic's message.timestamp.type to LogAppendTime",
+			Cause:   err,
+		}
 	}
 	return kafka.Classify(op, err)
 }

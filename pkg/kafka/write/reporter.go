@@ -47,7 +47,12 @@ func NewReporter(cfg kafka.Config) (*Reporter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reporter{cfg: cfg, producer: p, to: kafka.NewDirect(cfg, nil, kgo.ConnIdleTimeout(kafka.IdleTimeout)), topics: map[string]*fetch.Source{}}, nil
+	return &Reporter{
+		cfg:      cfg,
+		producer: p,
+		to:       kafka.NewDirect(cfg, nil, kgo.ConnIdleTimeout(kafka.IdleTimeout)),
+		topics:   map[string]*fetch.Source{},
+	}, nil
 }
 
 // Send writes records and answers when all are acknowledged by all replicas in sync,
@@ -194,7 +199,8 @@ func (r *Reporter) write(ctx context.Context, broker int32, parts []*portion) (f
 		}
 	}
 	for _, p := range parts {
-		if !fine[place{p.topic.Topic, [16]byte{}, p.partition}] && !fine[place{"", p.view.Id, p.partition}] && !fine[place{p.topic.Topic, p.view.Id, p.partition}] {
+		if !fine[place{p.topic.Topic, [16]byte{}, p.partition}] && !fine[place{"", p.view.Id, p.partition}] &&
+			!fine[place{p.topic.Topic, p.view.Id, p.partition}] {
 			failed = append(failed, p)
 		}
 	}

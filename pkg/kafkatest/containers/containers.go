@@ -98,12 +98,18 @@ func (c *Cluster) up(ctx context.Context, settings map[string]string) (err error
 
 func (c *Cluster) start(ctx context.Context, id int, settings map[string]string) error {
 	n := &c.nodes[id-1]
-	made, err := testcontainers.Run(ctx, Image(),
+	made, err := testcontainers.Run(
+		ctx,
+		Image(),
 		testcontainers.WithExposedPorts(outside),
 		testcontainers.WithHostConfigModifier(n.published),
 		network.WithNetwork([]string{inside(id)}, c.net),
 		testcontainers.WithEnv(c.environment(id, settings)),
-		testcontainers.WithWaitStrategyAndDeadline(startsIn, wait.ForLog("Kafka Server started").WithStartupTimeout(startsIn)))
+		testcontainers.WithWaitStrategyAndDeadline(
+			startsIn,
+			wait.ForLog("Kafka Server started").WithStartupTimeout(startsIn),
+		),
+	)
 	n.container = made
 	if err != nil {
 		return fmt.Errorf("broker %d in a container of %s: %w", id, Image(), err)
@@ -128,14 +134,20 @@ func (c *Cluster) environment(id int, settings map[string]string) map[string]str
 		voters = append(voters, fmt.Sprintf("%d@%s:9093", i+1, inside(i+1)))
 	}
 	env := map[string]string{
-		"CLUSTER_ID":                           clusterID,
-		"KAFKA_HEAP_OPTS":                      "-Xms256m -Xmx256m",
-		"KAFKA_OPTS":                           "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote", // it starts sooner
-		"KAFKA_PROCESS_ROLES":                  "broker,controller",
-		"KAFKA_NODE_ID":                        fmt.Sprint(id),
-		"KAFKA_CONTROLLER_QUORUM_VOTERS":       strings.Join(voters, ","),
-		"KAFKA_LISTENERS":                      "INSIDE://:9092,CONTROLLER://:9093,OUTSIDE://:9094",
-		"KAFKA_ADVERTISED_LISTENERS":           fmt.Sprintf("INSIDE://%s:9092,OUTSIDE://127.0.0.1:%d", inside(id), c.nodes[id-1].port),
+		"CLUSTER_ID":      clusterID,
+		"KAFKA_HEAP_OPTS": "-Xms256m -Xmx256m",
+		// it starts sooner
+		"KAFKA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions " +
+			"-XX:-BytecodeVerificationRemote",
+		"KAFKA_PROCESS_ROLES":            "broker,controller",
+		"KAFKA_NODE_ID":                  fmt.Sprint(id),
+		"KAFKA_CONTROLLER_QUORUM_VOTERS": strings.Join(voters, ","),
+		"KAFKA_LISTENERS":                "INSIDE://:9092,CONTROLLER://:9093,OUTSIDE://:9094",
+		"KAFKA_ADVERTISED_LISTENERS": fmt.Sprintf(
+			"INSIDE://%s:9092,OUTSIDE://127.0.0.1:%d",
+			inside(id),
+			c.nodes[id-1].port,
+		),
 		"KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
 		"KAFKA_INTER_BROKER_LISTENER_NAME":     "INSIDE",
 		"KAFKA_CONTROLLER_LISTENER_NAMES":      "CONTROLLER",

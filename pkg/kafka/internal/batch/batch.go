@@ -64,7 +64,8 @@ func Encode(w Writer, records []wire.Record, now time.Time) []byte {
 		b.Records = append(b.Records, body...)
 	}
 	out := b.AppendTo(make([]byte, 0, beforeSum+len(b.Records)+64))
-	length, sum := kbin.AppendInt32(nil, int32(len(out)-beforeLength)), kbin.AppendUint32(nil, crc32.Checksum(out[beforeSum:], castagnoli))
+	length := kbin.AppendInt32(nil, int32(len(out)-beforeLength))
+	sum := kbin.AppendUint32(nil, crc32.Checksum(out[beforeSum:], castagnoli))
 	copy(out[beforeLength-len(length):], length)
 	copy(out[beforeSum-len(sum):], sum)
 	return out

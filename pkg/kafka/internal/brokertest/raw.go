@@ -33,7 +33,10 @@ func PutRaw(t *testing.T, cfg kafka.Config, topic string, partition int32, batch
 	rt.Topic, rt.TopicID, rt.Partitions = topic, m.TopicID, append(rt.Partitions, rp)
 	req := kmsg.NewPtrProduceRequest()
 	req.Acks, req.TimeoutMillis, req.Topics = -1, 10_000, append(req.Topics, rt)
-	leader := m.Partitions[slices.IndexFunc(m.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool { return p.Partition == partition })].Leader
+	at := slices.IndexFunc(m.Partitions, func(p kmsg.MetadataResponseTopicPartition) bool {
+		return p.Partition == partition
+	})
+	leader := m.Partitions[at].Leader
 	resp, err := req.RequestWith(Patient(t), cl.Broker(int(leader)))
 	if err == nil {
 		err = kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)

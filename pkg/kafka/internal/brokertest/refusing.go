@@ -20,36 +20,56 @@ import (
 // request that it makes.
 var PassingErrors = []Refusals{
 	{kmsg.Metadata, []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
-	{kmsg.FindCoordinator, []*kerr.Error{kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator}},
+	{
+		kmsg.FindCoordinator,
+		[]*kerr.Error{
+			kerr.UnknownServerError,
+			kerr.CoordinatorLoadInProgress,
+			kerr.CoordinatorNotAvailable,
+			kerr.NotCoordinator,
+		},
+	},
 	{kmsg.JoinGroup, []*kerr.Error{
-		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.GroupMaxSizeReached,
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
+		kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.GroupMaxSizeReached,
 	}},
 	{kmsg.SyncGroup, []*kerr.Error{
-		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.IllegalGeneration,
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
+		kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.IllegalGeneration,
 	}},
 	{kmsg.Heartbeat, []*kerr.Error{
-		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.IllegalGeneration,
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
+		kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.IllegalGeneration,
 	}},
 	{kmsg.InitProducerID, []*kerr.Error{
-		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.ConcurrentTransactions, kerr.InvalidProducerEpoch, kerr.ProducerFenced,
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
+		kerr.ConcurrentTransactions, kerr.InvalidProducerEpoch, kerr.ProducerFenced,
 	}},
 	{kmsg.OffsetFetch, []*kerr.Error{
-		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnstableOffsetCommit, kerr.UnknownTopicOrPartition,
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
+		kerr.UnstableOffsetCommit, kerr.UnknownTopicOrPartition,
 	}},
 	{kmsg.ListOffsets, []*kerr.Error{
-		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable,
+		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition,
+		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable,
 	}},
 	{kmsg.Fetch, []*kerr.Error{
-		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID, kerr.NotLeaderForPartition, kerr.ReplicaNotAvailable,
-		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable, kerr.KafkaStorageError, kerr.CorruptMessage,
+		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID,
+		kerr.NotLeaderForPartition, kerr.ReplicaNotAvailable,
+		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable, kerr.KafkaStorageError,
+		kerr.CorruptMessage,
 	}},
 	{kmsg.Produce, []*kerr.Error{
-		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas,
-		kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidRecord, kerr.InvalidTimestamp,
+		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition,
+		kerr.RequestTimedOut, kerr.NotEnoughReplicas,
+		kerr.NotEnoughReplicasAfterAppend, kerr.KafkaStorageError, kerr.OutOfOrderSequenceNumber,
+		kerr.UnknownProducerID, kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidRecord,
+		kerr.InvalidTimestamp,
 		kerr.MessageTooLarge, kerr.RecordListTooLarge,
 	}},
 	{kmsg.OffsetCommit, []*kerr.Error{
-		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.UnknownMemberID, kerr.IllegalGeneration,
+		kerr.UnknownServerError, kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
+		kerr.UnknownMemberID, kerr.IllegalGeneration,
 		kerr.RebalanceInProgress, kerr.RequestTimedOut, kerr.OffsetMetadataTooLarge,
 	}},
 }
@@ -75,13 +95,20 @@ func WithRefusing(t *testing.T, brokers int, do func(t *testing.T, c Refusing)) 
 		}
 		defer time.Sleep(time.Second) // kgo does not wait for a connection that it was opening
 		defer c.Close()
-		do(t, Refusing{c, kafka.Config{Brokers: c.ListenAddrs(), Topics: wire.Topics{Prefix: "r."}, Dial: network.DialContext}})
+		do(
+			t,
+			Refusing{
+				c,
+				kafka.Config{Brokers: c.ListenAddrs(), Topics: wire.Topics{Prefix: "r."}, Dial: network.DialContext},
+			},
+		)
 	})
 }
 
 // Whole are the requests with one error for the whole answer.
 var Whole = map[kmsg.Key]bool{
-	kmsg.ShareFetch: true, kmsg.ShareAcknowledge: true, kmsg.InitProducerID: true, kmsg.Heartbeat: true, kmsg.JoinGroup: true, kmsg.SyncGroup: true, kmsg.LeaveGroup: true,
+	kmsg.ShareFetch: true, kmsg.ShareAcknowledge: true, kmsg.InitProducerID: true, kmsg.Heartbeat: true,
+	kmsg.JoinGroup: true, kmsg.SyncGroup: true, kmsg.LeaveGroup: true,
 }
 
 // Refuse has the next n requests of a kind answered with an error.
@@ -125,7 +152,9 @@ func Passes(d time.Duration) { time.Sleep(d) }
 // ProducePasses are the errors of a write that pass.
 func ProducePasses() []*kerr.Error {
 	return []*kerr.Error{
-		kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut, kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
-		kerr.KafkaStorageError, kerr.UnknownTopicID, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch,
+		kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.RequestTimedOut,
+		kerr.NotEnoughReplicas, kerr.NotEnoughReplicasAfterAppend,
+		kerr.KafkaStorageError, kerr.UnknownTopicID, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID,
+		kerr.InvalidProducerEpoch,
 	}
 }

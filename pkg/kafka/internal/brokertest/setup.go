@@ -28,7 +28,9 @@ import (
 func VirtualCell(t *testing.T) kafka.Config {
 	t.Helper()
 	var network kfake.VirtualNetwork
-	b, err := embedded.Start(embedded.Options{Listen: network.Listen, Configs: map[string]string{"group.min.session.timeout.ms": "1000"}})
+	b, err := embedded.Start(
+		embedded.Options{Listen: network.Listen, Configs: map[string]string{"group.min.session.timeout.ms": "1000"}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,12 @@ func Transact(t *testing.T, cfg kafka.Config, topic string, commit kgo.Transacti
 // Begin writes values in a transaction that stays open until the answer is called.
 func Begin(t *testing.T, cfg kafka.Config, topic string, values ...string) func(kgo.TransactionEndTry) {
 	t.Helper()
-	cl, err := kafka.NewClient(cfg, kgo.TransactionalID(topic+"-"+t.Name()), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	cl, err := kafka.NewClient(
+		cfg,
+		kgo.TransactionalID(topic+"-"+t.Name()),
+		kgo.ProducerLinger(0),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +87,8 @@ func Begin(t *testing.T, cfg kafka.Config, topic string, values ...string) func(
 		t.Fatal(err)
 	}
 	for _, v := range values {
-		if err := cl.ProduceSync(Patient(t), &kgo.Record{Topic: topic, Key: []byte(v), Value: []byte(v)}).FirstErr(); err != nil {
+		rec := &kgo.Record{Topic: topic, Key: []byte(v), Value: []byte(v)}
+		if err := cl.ProduceSync(Patient(t), rec).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -154,7 +154,12 @@ func (s *Source) lost(ctx context.Context, v View, why *BeyondEnd) error {
 	if s.Current().Leaders[why.Partition] != v.Leaders[why.Partition] {
 		return ErrMoved
 	}
-	lost := compute.Conflict("topic", s.Topic, "lost records that had been read", "start again with nothing known of it")
+	lost := compute.Conflict(
+		"topic",
+		s.Topic,
+		"lost records that had been read",
+		"start again with nothing known of it",
+	)
 	lost.Cause = why
 	return lost
 }
@@ -170,7 +175,12 @@ type BeyondEnd struct {
 
 func (a *BeyondEnd) Error() string {
 	if a.Parted {
-		return fmt.Sprintf("partition %d was read up to offset %d, and is another log from %d on", a.Partition, a.At, a.End)
+		return fmt.Sprintf(
+			"partition %d was read up to offset %d, and is another log from %d on",
+			a.Partition,
+			a.At,
+			a.End,
+		)
 	}
 	return fmt.Sprintf("partition %d was read up to offset %d, and ends at %d", a.Partition, a.At, a.End)
 }
@@ -253,7 +263,11 @@ func (s *Source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 	if committed {
 		part.End = p.LastStableOffset
 	}
-	read := s.unpack.Part(p, unpack.Asked{Topic: s.Topic, Partition: p.Partition, From: from, Committed: committed}, room)
+	read := s.unpack.Part(
+		p,
+		unpack.Asked{Topic: s.Topic, Partition: p.Partition, From: from, Committed: committed},
+		room,
+	)
 	part.Next, part.wrote = read.Next, termOf(read.Epoch)
 	for _, r := range read.Records {
 		if s.Takeovers || !r.IsTakeover() { // between conductors

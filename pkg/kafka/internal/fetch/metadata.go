@@ -34,7 +34,8 @@ func Metadata(ctx context.Context, whom kmsg.Requestor, topics ...string) (*kmsg
 	if err != nil {
 		return nil, err
 	}
-	if len(resp.Topics) != len(topics) || slices.ContainsFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic == nil }) {
+	if len(resp.Topics) != len(topics) ||
+		slices.ContainsFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return t.Topic == nil }) {
 		return nil, kerr.UnknownServerError
 	}
 	return resp, nil

@@ -52,7 +52,14 @@ type Source struct {
 type sharer interface {
 	// Fetch answers what a broker says to one topic's part of a request. A patient one
 	// waits for the next request that goes anyway.
-	Fetch(ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool) Answer
+	Fetch(
+		ctx context.Context,
+		broker int32,
+		topic string,
+		req *kmsg.FetchRequest,
+		wait time.Duration,
+		patient bool,
+	) Answer
 	// VerifyLeaders asks non-leaders which brokers lead the source's topic.
 	VerifyLeaders(context.Context, *Source) error
 	// Broker is where other questions for a broker go.
@@ -106,9 +113,9 @@ func (s *Source) Open(ctx context.Context) error {
 			return nil
 		}
 	}
-	_, err := retry.After(ctx, s.Log.With(zap.String("topic", s.Topic)), "waiting for a topic", s.Outage, missingWait, func() (View, error) {
-		return s.Refresh(ctx)
-	})
+	log := s.Log.With(zap.String("topic", s.Topic))
+	refresh := func() (View, error) { return s.Refresh(ctx) }
+	_, err := retry.After(ctx, log, "waiting for a topic", s.Outage, missingWait, refresh)
 	return err
 }
 
@@ -116,7 +123,8 @@ func (s *Source) Open(ctx context.Context) error {
 // An answer counts only if no other broker knows of a newer leader: one that is
 // cut off from the others would name an end of the past.
 func (s *Source) Persist(ctx context.Context, what int64) (map[int32]int64, error) {
-	return retry.Do(ctx, s.Log.With(zap.String("topic", s.Topic)), "waiting for the ends of a topic", s.Outage, func() (map[int32]int64, error) {
+	log := s.Log.With(zap.String("topic", s.Topic))
+	return retry.Do(ctx, log, "waiting for the ends of a topic", s.Outage, func() (map[int32]int64, error) {
 		v := s.Current()
 		verified := make(chan error, 1)
 		go func() {
@@ -293,7 +301,11 @@ func (v View) follow(m *kmsg.MetadataResponse, only []int32, leaderless bool) (V
 	}
 	for _, p := range only {
 		if _, ok := next.Leaders[p]; !ok {
-			return View{}, compute.NotFound("partition", fmt.Sprintf("%s/%d", *t.Topic, p), "name partitions the topic has")
+			return View{}, compute.NotFound(
+				"partition",
+				fmt.Sprintf("%s/%d", *t.Topic, p),
+				"name partitions the topic has",
+			)
 		}
 	}
 	return next, nil
