@@ -107,7 +107,10 @@ type openFetch struct {
 	timer  *time.Timer
 }
 
-var big = compute.Inventory{Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 16384, "CUSTOM_PCI": 1}, Traits: []compute.Trait{"T"}}
+var big = compute.Inventory{
+	Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 16384, "CUSTOM_PCI": 1},
+	Traits: []compute.Trait{"T"},
+}
 
 func newCell(t *testing.T, queues ...compute.Queue) *cell {
 	w := fake.NewWorld()
@@ -171,10 +174,14 @@ func (c *cell) start(dir string, d fake.Options, change func(*Options)) *node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n := &node{cell: c, journal: j, results: make(chan wire.Pulled, 64), open: map[wire.SessionID]*openFetch{}, done: make(chan error, 1)}
+	n := &node{
+		cell: c, journal: j, results: make(chan wire.Pulled, 64), open: map[wire.SessionID]*openFetch{},
+		done: make(chan error, 1),
+	}
 	o := Options{
-		Host: "h1", Partitions: 2, Topics: wire.Topics{}, Journal: j, Driver: fake.NewDriver(c.host, d), Puller: n, Reporter: n,
-		Log: zap.NewNop(),
+		Host: "h1", Partitions: 2, Topics: wire.Topics{}, Journal: j, Driver: fake.NewDriver(c.host, d), Puller: n,
+		Reporter: n,
+		Log:      zap.NewNop(),
 	}
 	if change != nil {
 		change(&o)

@@ -60,9 +60,13 @@ func (c *cell) report(r compute.Report) {
 		x.confirm = false
 		c.effects(x)
 	case r.Op == compute.ReportClaim:
-		c.say(compute.Command{Op: compute.CommandDeny, Project: "p", Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim})
+		c.say(compute.Command{
+			Op: compute.CommandDeny, Project: "p", Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim,
+		})
 	case r.Op == compute.ReportStarted && !holds:
-		c.say(compute.Command{Op: compute.CommandDelete, Project: "p", Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim})
+		c.say(compute.Command{
+			Op: compute.CommandDelete, Project: "p", Instance: r.Instance, Attempt: r.Attempt, Claim: r.Claim,
+		})
 	case r.Op == compute.ReportPinned && x != nil && x.state == compute.StateQueued && x.attempt == r.Attempt:
 		x.state = compute.StateError
 	case holds:
@@ -86,7 +90,8 @@ func (c *cell) matched(x *inst, r compute.Report) {
 		switch {
 		case x.state == compute.StateDeleting:
 			x.state = compute.StateDeleted
-		case x.state == compute.StateActive || r.Op == compute.ReportFailed && !r.Class.Retryable() || x.attempt >= c.attempts:
+		case x.state == compute.StateActive || x.attempt >= c.attempts,
+			r.Op == compute.ReportFailed && !r.Class.Retryable():
 			x.state = compute.StateError
 		default:
 			x.state, x.attempt, x.claim = compute.StateQueued, x.attempt+1, ""
@@ -136,7 +141,9 @@ func (c *cell) say(cmd compute.Command) {
 func (c *cell) publish(x *inst) {
 	b := x.build
 	if x.pinned {
-		c.say(compute.Command{Op: compute.CommandBuild, Project: "p", Instance: b.Instance, Attempt: b.Attempt, Build: &b})
+		c.say(compute.Command{
+			Op: compute.CommandBuild, Project: "p", Instance: b.Instance, Attempt: b.Attempt, Build: &b,
+		})
 		return
 	}
 	l := c.queues[b.Queue]

@@ -59,13 +59,22 @@ func TestConsoles(t *testing.T) {
 		c.ask(1, "end", -7, 5)
 		c.ask(2, "none", 0, 10)
 		c.mu.Lock()
-		c.say(compute.Command{Op: compute.CommandConsole, Project: "another", Instance: id(1), Console: &compute.ConsoleAsk{
-			ID: "thief", Limit: 10, Deadline: time.Now().Add(time.Second),
-		}})
+		c.say(compute.Command{
+			Op:       compute.CommandConsole,
+			Project:  "another",
+			Instance: id(1),
+			Console: &compute.ConsoleAsk{
+				ID: "thief", Limit: 10, Deadline: time.Now().Add(time.Second),
+			},
+		})
 		c.mu.Unlock()
 		pass(time.Second)
 		all := c.answer("all")
-		if !strings.HasSuffix(string(all.Data), " boots\nlogin:\n") || all.Offset != 0 || all.End != int64(len(all.Data)) || all.Host != "h1" || all.Project != "p" || all.Refusal != compute.ConsoleRead {
+		if !strings.HasSuffix(string(all.Data), " boots\nlogin:\n") || all.Offset != 0 ||
+			all.End != int64(len(all.Data)) ||
+			all.Host != "h1" ||
+			all.Project != "p" ||
+			all.Refusal != compute.ConsoleRead {
 			c.t.Errorf("all of it: %+v", all)
 		}
 		if end := c.answer("end"); string(end.Data) != "login" || end.Offset != all.End-7 || end.End != all.End {
@@ -87,7 +96,8 @@ func TestConsoles(t *testing.T) {
 		if old := c.answered("old"); old != nil {
 			c.t.Errorf("an old ask is answered: %+v", old)
 		}
-		if x := c.answer("mute"); x.Refusal != compute.ConsoleNotKept || x.Message != "the driver fake keeps no consoles" {
+		if x := c.answer("mute"); x.Refusal != compute.ConsoleNotKept ||
+			x.Message != "the driver fake keeps no consoles" {
 			c.t.Errorf("a driver without consoles: %+v", x)
 		}
 		stop(c, n)

@@ -173,7 +173,10 @@ func crashAt(t *testing.T, kind string, nth int) (died bool) {
 		pass(20 * time.Second)
 		life(nil)
 		pass(6 * time.Minute)
-		c.want(compute.StateActive, compute.StateDeleted, compute.StateActive, compute.StateActive, compute.StateActive, compute.StateDeleted)
+		c.want(
+			compute.StateActive, compute.StateDeleted, compute.StateActive, compute.StateActive, compute.StateActive,
+			compute.StateDeleted,
+		)
 		c.check()
 		if n := c.counts(fake.Rebooted)[id(1)]; n > 1 {
 			t.Errorf("rebooted %d times", n)
@@ -191,7 +194,10 @@ func crashAt(t *testing.T, kind string, nth int) (died bool) {
 		defer s.Close()
 		kept, err := s.Read()
 		if err != nil || len(kept.Entries) != 4 {
-			t.Errorf("the journal keeps %d entries (%v), want those of 4 machines: %+v", len(kept.Entries), err, kept.Entries)
+			t.Errorf(
+				"the journal keeps %d entries (%v), want those of 4 machines: %+v", len(kept.Entries), err,
+				kept.Entries,
+			)
 		}
 		close(c.over)
 	})
@@ -201,7 +207,10 @@ func crashAt(t *testing.T, kind string, nth int) (died bool) {
 // Whenever the agent dies, nothing is launched twice or without a grant, and
 // everything ends as it should.
 func TestDeathAtEveryMoment(t *testing.T) {
-	for _, kind := range []string{"write", "written", "prepare", "prepare done", "launch", "launch done", "destroy", "destroy done", "send", "sent", "stop", "stop done", "reboot", "reboot done"} {
+	for _, kind := range []string{
+		"write", "written", "prepare", "prepare done", "launch", "launch done", "destroy", "destroy done", "send",
+		"sent", "stop", "stop done", "reboot", "reboot done",
+	} {
 		for nth := 1; ; nth++ {
 			died := false
 			ok := t.Run(fmt.Sprint(kind, " ", nth), func(t *testing.T) { died = crashAt(t, kind, nth) })

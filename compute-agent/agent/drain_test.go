@@ -33,7 +33,10 @@ func (c *cell) drain(v compute.Version, by time.Time) {
 func (c *cell) wantLeft(s compute.HostState, by time.Time, machines uint32) {
 	c.t.Helper()
 	if b := c.beacon(); b.State != s || !b.Deadline.Equal(by) || b.Machines != machines || b.Building != 0 {
-		c.t.Errorf("the beacon says %s until %s, %d machines, %d building; want %s until %s, %d", b.State, b.Deadline, b.Machines, b.Building, s, by, machines)
+		c.t.Errorf(
+			"the beacon says %s until %s, %d machines, %d building; want %s until %s, %d", b.State, b.Deadline,
+			b.Machines, b.Building, s, by, machines,
+		)
 	}
 }
 

@@ -163,7 +163,8 @@ func (w witness) Ack(ref wire.WorkRef, how wire.Ack) {
 func (w witness) Send(ctx context.Context, recs ...wire.Record) error {
 	for _, rec := range recs {
 		r, err := wire.DecodeReport(rec)
-		if rec.Topic != "reports" || err != nil || r.Op == compute.ReportHello || r.Class == compute.FailureUnknownHere {
+		if rec.Topic != "reports" || err != nil || r.Op == compute.ReportHello ||
+			r.Class == compute.FailureUnknownHere {
 			continue
 		}
 		e, ok := w.written(r.Instance)
@@ -171,7 +172,8 @@ func (w witness) Send(ctx context.Context, recs ...wire.Record) error {
 		switch r.Op {
 		case compute.ReportClaim, compute.ReportStarted, compute.ReportChanged:
 			w.want(same, "report "+r.Op.String(), r.Instance, e)
-		case compute.ReportFailed, compute.ReportReturned, compute.ReportGone: // of what is not there any more all is told
+		// of what is not there any more all is told
+		case compute.ReportFailed, compute.ReportReturned, compute.ReportGone:
 			w.want(!ok || !same || e.Stage == journal.StageEnding, "report "+r.Op.String(), r.Instance, e)
 		}
 	}
@@ -192,7 +194,9 @@ type host struct {
 
 func (h *host) live() {
 	h.since = time.Now()
-	d := fake.Options{PrepareTime: 300 * time.Millisecond, LaunchTime: 200 * time.Millisecond, DestroyTime: 100 * time.Millisecond}
+	d := fake.Options{
+		PrepareTime: 300 * time.Millisecond, LaunchTime: 200 * time.Millisecond, DestroyTime: 100 * time.Millisecond,
+	}
 	h.node = h.start(h.dir, d, func(o *Options) {
 		w := witness{o.Driver, o.Puller, o.Reporter, h.cell, o.Puller.(*node).journal}
 		o.Journal = &fullJournal{Journal: o.Journal, disk: h.disk, cell: h.cell}
@@ -287,10 +291,14 @@ func (h *host) toldOf(d *disk) {
 		}
 		return
 	}
-	if b := h.beacon(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, errFull.Error()) || len(b.Waiting) > 0 {
+	if b := h.beacon(); b.State != compute.HostQuarantined || !strings.Contains(
+		b.Reason, errFull.Error(),
+	) || len(b.Waiting) > 0 {
 		h.t.Errorf("with a full disk it waits on %v and says: %s, %s", b.Waiting, b.State, b.Reason)
 	}
-	if h.logs.FilterMessage("nothing is offered until the journal has room").FilterField(zap.Error(errFull)).Len() == 0 {
+	if h.logs.FilterMessage(
+		"nothing is offered until the journal has room",
+	).FilterField(zap.Error(errFull)).Len() == 0 {
 		h.t.Error("the log does not say why nothing is offered")
 	}
 }

@@ -56,7 +56,9 @@ func (c *cell) reported(op compute.ReportOp, n int) (count int) {
 func (c *cell) desire(s compute.HostState, v compute.Version) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.say(compute.Command{Op: compute.CommandHost, Desired: &compute.HostDesired{State: s, Reason: "because", Version: v}})
+	c.say(compute.Command{
+		Op: compute.CommandHost, Desired: &compute.HostDesired{State: s, Reason: "because", Version: v},
+	})
 }
 
 // The example the design comes from.
@@ -82,7 +84,8 @@ func TestTheExample(t *testing.T) {
 		c.delete(1)
 		expect("deleted", all...)
 		pass(5 * time.Second)
-		if b := c.beacon(); len(b.Waiting) != 6 || b.State != compute.HostEnabled || b.Free[compute.MemoryMB] != 16<<10 {
+		if b := c.beacon(); len(b.Waiting) != 6 || b.State != compute.HostEnabled ||
+			b.Free[compute.MemoryMB] != 16<<10 {
 			c.t.Errorf("the beacon says %+v", b)
 		}
 		stop(c, n)
@@ -101,7 +104,10 @@ func stop(c *cell, n *node) {
 func TestManySessions(t *testing.T) {
 	queues := []compute.Queue{}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-		queues = append(queues, queue(name, compute.Resources{compute.MemoryMB: 6144}), queue(name+"-pci", compute.Resources{compute.MemoryMB: 6144, "CUSTOM_PCI": 1}))
+		queues = append(
+			queues, queue(name, compute.Resources{compute.MemoryMB: 6144}),
+			queue(name+"-pci", compute.Resources{compute.MemoryMB: 6144, "CUSTOM_PCI": 1}),
+		)
 	}
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.brokers = 3
@@ -157,7 +163,9 @@ func TestDesiredState(t *testing.T) {
 		c.boot(2, "small")
 		pass(time.Minute)
 		c.want(compute.StateActive, compute.StateQueued)
-		if b := c.beacon(); b.State != compute.HostDraining || b.Reason != "because" || b.DesiredSeen != 5 || b.Machines != 1 || len(b.Waiting) != 0 {
+		if b := c.beacon(); b.State != compute.HostDraining || b.Reason != "because" || b.DesiredSeen != 5 ||
+			b.Machines != 1 ||
+			len(b.Waiting) != 0 {
 			c.t.Errorf("the beacon says %+v", b)
 		}
 		stop(c, n)
@@ -193,7 +201,10 @@ func TestBlackHole(t *testing.T) {
 			c.boot(i, "small")
 		}
 		pass(20 * time.Second)
-		c.want(compute.StateError, compute.StateError, compute.StateError, compute.StateQueued, compute.StateQueued, compute.StateQueued)
+		c.want(
+			compute.StateError, compute.StateError, compute.StateError, compute.StateQueued, compute.StateQueued,
+			compute.StateQueued,
+		)
 		if b := c.beacon(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, "no disk") {
 			c.t.Errorf("the beacon says %s: %s", b.State, b.Reason)
 		}
@@ -311,7 +322,9 @@ func TestPinned(t *testing.T) {
 		pass(20 * time.Second)
 		c.want(compute.StateActive, compute.StateError, compute.StateActive)
 		c.mu.Lock()
-		said := c.reports[slices.IndexFunc(c.reports, func(r compute.Report) bool { return r.Op == compute.ReportPinned })].Message
+		said := c.reports[slices.IndexFunc(
+			c.reports, func(r compute.Report) bool { return r.Op == compute.ReportPinned },
+		)].Message
 		c.mu.Unlock()
 		if !strings.Contains(said, "VCPU=99") {
 			c.t.Errorf("it says %q", said)
@@ -514,7 +527,9 @@ func TestNewJournalKnowsWhatTheOperatorWants(t *testing.T) {
 // What lies behind a grant in the stream wins over it, also after a restart;
 // and nothing is done before the end was seen.
 func TestTheEndOfTheStreamFirst(t *testing.T) {
-	for name, op := range map[string]compute.CommandOp{"delete": compute.CommandDelete, "fenced": compute.CommandFenced} {
+	for name, op := range map[string]compute.CommandOp{
+		"delete": compute.CommandDelete, "fenced": compute.CommandFenced,
+	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, fake.Options{}, func(c *cell, dir string) {
 				c.noGrants = true

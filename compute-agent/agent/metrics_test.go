@@ -22,7 +22,10 @@ func TestMetrics(t *testing.T) {
 			c.t.Helper()
 			telemetrytest.Is(c.t, reg, want, family, labels...)
 		}
-		n := c.start(dir, fake.Options{PrepareTime: 10 * time.Second, LaunchTime: time.Second}, func(o *Options) { o.Metrics = NewMetrics(reg) })
+		n := c.start(
+			dir, fake.Options{PrepareTime: 10 * time.Second, LaunchTime: time.Second},
+			func(o *Options) { o.Metrics = NewMetrics(reg) },
+		)
 		pass(time.Second)
 		is(16, "berth_host_free", "host", "h1", "resource", "VCPU")
 		is(16, "berth_host_capacity", "host", "h1", "resource", "VCPU")
@@ -42,7 +45,9 @@ func TestMetrics(t *testing.T) {
 		is(2, "berth_agent_hypervisor_duration_seconds", "operation", "launch", "result", "ok")
 		is(0, "berth_host_building", "host", "h1")
 		is(2, "berth_host_machines", "host", "h1")
-		if sum := telemetrytest.Sum(c.t, reg, "berth_agent_hypervisor_duration_seconds", "operation", "prepare"); sum != 20 {
+		if sum := telemetrytest.Sum(
+			c.t, reg, "berth_agent_hypervisor_duration_seconds", "operation", "prepare",
+		); sum != 20 {
 			c.t.Errorf("prepared in %v s", sum)
 		}
 		if n, _ := telemetrytest.Value(c.t, reg, "berth_agent_journal_write_duration_seconds"); n < 2 {
@@ -62,7 +67,10 @@ func TestMetrics(t *testing.T) {
 		is(1, "berth_host_state", "host", "h1", "state", "disabled")
 		is(0, "berth_host_state", "host", "h1", "state", "enabled")
 		stop(c, n)
-		for _, gone := range []string{"berth_host_free", "berth_host_capacity", "berth_host_machines", "berth_host_building", "berth_host_offering", "berth_host_state"} {
+		for _, gone := range []string{
+			"berth_host_free", "berth_host_capacity", "berth_host_machines", "berth_host_building",
+			"berth_host_offering", "berth_host_state",
+		} {
 			if _, shown := telemetrytest.Value(c.t, reg, gone); shown {
 				c.t.Errorf("%s is shown of an agent that has ended", gone)
 			}

@@ -26,15 +26,25 @@ func gpus(c *cell) func(*Options) {
 	for n := range 2 {
 		nodes = append(nodes, compute.NUMANode{ID: n, CPUs: make([]int, 8), MemoryMB: 8192})
 		whole := compute.PCIAddress(fmt.Sprintf("0000:0%d:00.0", n))
-		devices = append(devices, compute.PCIDevice{Address: whole, Vendor: 1, Device: 1, Driver: "vfio-pci", Node: n})
+		devices = append(
+			devices, compute.PCIDevice{Address: whole, Vendor: 1, Device: 1, Driver: "vfio-pci", Node: n},
+		)
 		for part := range 2 {
 			at := compute.PCIAddress(fmt.Sprintf("0000:0%d:00.%d", n, part+1))
-			devices = append(devices, compute.PCIDevice{Address: at, Vendor: 1, Device: 2, Driver: "vfio-pci", Parent: whole, Node: n})
+			devices = append(
+				devices,
+				compute.PCIDevice{Address: at, Vendor: 1, Device: 2, Driver: "vfio-pci", Parent: whole, Node: n},
+			)
 		}
 	}
 	c.host.SetHardware(nodes, devices)
 	return func(o *Options) {
-		o.Terms = offer.Terms{OneNode: true, Devices: []offer.DeviceRule{{Class: "CUSTOM_GPU", ID: "0001:0001"}, {Class: "CUSTOM_SLICE", ID: "0001:0002"}}}
+		o.Terms = offer.Terms{
+			OneNode: true,
+			Devices: []offer.DeviceRule{
+				{Class: "CUSTOM_GPU", ID: "0001:0001"}, {Class: "CUSTOM_SLICE", ID: "0001:0002"},
+			},
+		}
 	}
 }
 
@@ -95,7 +105,9 @@ func TestMachinesHaveTheirPlace(t *testing.T) {
 			c.t.Errorf("at last they are at %s", got)
 		}
 		stop(c, n)
-	}, queue("gpu", compute.Resources{compute.VCPU: 1, "CUSTOM_GPU": 1}), queue("slice", compute.Resources{compute.VCPU: 1, "CUSTOM_SLICE": 1}))
+	},
+		queue("gpu", compute.Resources{compute.VCPU: 1, "CUSTOM_GPU": 1}),
+		queue("slice", compute.Resources{compute.VCPU: 1, "CUSTOM_SLICE": 1}))
 }
 
 // entry is what the journal has of an instance now.
@@ -115,7 +127,9 @@ func TestPinnedWorkThatNoNodeHasRoomFor(t *testing.T) {
 		c.pin(1, "small", compute.Resources{compute.VCPU: 9, compute.MemoryMB: 1024})
 		pass(5 * time.Second)
 		c.want(compute.StateError)
-		said := c.reports[slices.IndexFunc(c.reports, func(r compute.Report) bool { return r.Op == compute.ReportPinned })].Message
+		said := c.reports[slices.IndexFunc(
+			c.reports, func(r compute.Report) bool { return r.Op == compute.ReportPinned },
+		)].Message
 		if !strings.Contains(said, "one machine may have VCPU=8 at most") {
 			c.t.Errorf("it was refused for %q", said)
 		}
@@ -134,8 +148,12 @@ func TestOverCommit(t *testing.T) {
 		c.boot(3, "wider")
 		pass(10 * time.Second)
 		c.want(compute.StateActive, compute.StateActive, compute.StateQueued)
-		if b := c.beacon(); b.Inventory.Totals[compute.VCPU] != 32 || b.Free[compute.VCPU] != 8 || b.Inventory.Largest[compute.VCPU] != 16 {
-			c.t.Errorf("the beacon says %v, one machine at most %v, and %v free", b.Inventory.Totals, b.Inventory.Largest, b.Free)
+		if b := c.beacon(); b.Inventory.Totals[compute.VCPU] != 32 || b.Free[compute.VCPU] != 8 ||
+			b.Inventory.Largest[compute.VCPU] != 16 {
+			c.t.Errorf(
+				"the beacon says %v, one machine at most %v, and %v free", b.Inventory.Totals, b.Inventory.Largest,
+				b.Free,
+			)
 		}
 		stop(c, n)
 	}, queue("wide", compute.Resources{compute.VCPU: 12}), queue("wider", compute.Resources{compute.VCPU: 17}))
@@ -188,10 +206,15 @@ func TestAnotherDriverThanTheJournals(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer j.Close()
-			_, err = New(Options{Host: "h1", Partitions: 1, Journal: j, Driver: moved{fake.NewDriver(c.host, fake.Options{})}, Puller: n, Reporter: n})
+			_, err = New(Options{
+				Host: "h1", Partitions: 1, Journal: j, Driver: moved{fake.NewDriver(c.host, fake.Options{})},
+				Puller: n, Reporter: n,
+			})
 			return err
 		}
-		if err := open(); err == nil || !strings.Contains(err.Error(), "/elsewhere") || !strings.Contains(err.Error(), `journal has 1 made by "fake"`) {
+		if err := open(); err == nil || !strings.Contains(err.Error(), "/elsewhere") || !strings.Contains(
+			err.Error(), `journal has 1 made by "fake"`,
+		) {
 			t.Errorf("another driver is answered %v", err)
 		}
 		n = c.start(dir, fake.Options{}, nil)

@@ -28,8 +28,13 @@ func TestWorkForWhatIsHere(t *testing.T) {
 		{preparing, "p", 2, wire.AckRenew},
 		{running, "q", 1, wire.AckRelease}, {running, "q", 2, wire.AckRelease}, {preparing, "q", 2, wire.AckRelease},
 	} {
-		if got, why := known(c.here, compute.Build{Instance: id(1), Project: c.project, Attempt: c.attempt}); got != c.want || why == "" {
-			t.Errorf("attempt %d of %s, while %s of p's attempt 2: %v (%s), want %v", c.attempt, c.project, c.here.Stage, got, why, c.want)
+		if got, why := known(
+			c.here, compute.Build{Instance: id(1), Project: c.project, Attempt: c.attempt},
+		); got != c.want || why == "" {
+			t.Errorf(
+				"attempt %d of %s, while %s of p's attempt 2: %v (%s), want %v", c.attempt, c.project, c.here.Stage,
+				got, why, c.want,
+			)
 		}
 	}
 }
@@ -51,12 +56,18 @@ func TestWorkOfASmallerFlavor(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)
 		pass(time.Second)
-		c.boot(1, "small", func(b *compute.Build) { b.Resources = compute.Resources{compute.VCPU: 3, compute.MemoryMB: 2048} })
+		c.boot(
+			1, "small",
+			func(b *compute.Build) { b.Resources = compute.Resources{compute.VCPU: 3, compute.MemoryMB: 2048} },
+		)
 		pass(8 * time.Second)
 		c.wantOne(1, compute.StateActive)
 		const larger = 12
 		for i := 2; i < 2+larger; i++ {
-			c.boot(i, "small", func(b *compute.Build) { b.Resources = compute.Resources{compute.VCPU: 17, compute.MemoryMB: 2048} })
+			c.boot(
+				i, "small",
+				func(b *compute.Build) { b.Resources = compute.Resources{compute.VCPU: 17, compute.MemoryMB: 2048} },
+			)
 		}
 		c.boot(2+larger, "small")
 		pass(8 * time.Second)

@@ -169,7 +169,10 @@ func TestARungHostWaitsElsewhereForAMoment(t *testing.T) {
 		c.ring("whole", 0)
 		pass(10 * time.Second)
 		c.wantOne(2, compute.StateActive)
-		c.opened("small", "small whole 100ms", "small 2s", "small whole 100ms", "small 2s", "small whole 100ms", "small whole 100ms")
+		c.opened(
+			"small", "small whole 100ms", "small 2s", "small whole 100ms", "small 2s", "small whole 100ms",
+			"small whole 100ms",
+		)
 	})
 }
 

@@ -70,7 +70,8 @@ func TestCommandsOfALaterSchema(t *testing.T) {
 		n := c.start(dir, fake.Options{}, func(o *Options) { o.Reads = wire.Schema + 1 })
 		pass(time.Second)
 		disable := wire.EncodeCommand(compute.Command{
-			Op: compute.CommandHost, Desired: &compute.HostDesired{State: compute.HostDisabled, Version: 1}, At: time.Now(),
+			Op: compute.CommandHost, Desired: &compute.HostDesired{State: compute.HostDisabled, Version: 1},
+			At: time.Now(),
 		})
 		n.agent.Commands([]wire.Record{disable.InSchema(wire.Schema + 1)}, true)
 		pass(20 * time.Second)

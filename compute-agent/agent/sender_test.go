@@ -94,7 +94,10 @@ func TestReportsOfAnInstanceAreSentOneAfterTheOther(t *testing.T) {
 	b := batches{got: make(chan []wire.Record)}
 	s := newSender(Options{Reporter: b, Log: zap.NewNop()}, func([]said) {})
 	say := func(i int, version compute.Version, value string) {
-		s.say(said{report: &compute.Report{Op: compute.ReportChanged, Instance: id(i), Version: version}, rec: wire.Record{Value: []byte(value)}})
+		s.say(said{
+			report: &compute.Report{Op: compute.ReportChanged, Instance: id(i), Version: version},
+			rec:    wire.Record{Value: []byte(value)},
+		})
 	}
 	say(1, 1, "1 stops")
 	say(2, 0, "2 stops")

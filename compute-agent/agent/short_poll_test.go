@@ -20,7 +20,10 @@ func TestShortPoll(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)
 		tell := func(depth uint64, oldest time.Time) {
-			rec := wire.EncodeAdvice(compute.Advice{At: time.Now(), Full: true, About: []compute.QueueAdvice{{Queue: "deep", Depth: depth, Eligible: 1 << 30, Oldest: oldest}}})
+			rec := wire.EncodeAdvice(compute.Advice{
+				At: time.Now(), Full: true,
+				About: []compute.QueueAdvice{{Queue: "deep", Depth: depth, Eligible: 1 << 30, Oldest: oldest}},
+			})
 			n.agent.Advice([]wire.Record{rec}, true)
 		}
 		waits := func(want ...compute.QueueName) {

@@ -14,7 +14,10 @@ func TestSlotsBoundWhatIsPrepared(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		most, now := 0, 0
 		d := fake.Options{PrepareTime: 10 * time.Second}
-		n := c.start(dir, d, func(o *Options) { o.Slots = 2; o.Driver = &watch{Driver: o.Driver, most: &most, now: &now, cell: c} })
+		n := c.start(
+			dir, d,
+			func(o *Options) { o.Slots = 2; o.Driver = &watch{Driver: o.Driver, most: &most, now: &now, cell: c} },
+		)
 		for i := 1; i <= 5; i++ {
 			c.boot(i, "small")
 		}
@@ -23,7 +26,9 @@ func TestSlotsBoundWhatIsPrepared(t *testing.T) {
 			c.t.Errorf("with all slots busy it waits on %v", got)
 		}
 		pass(40 * time.Second)
-		c.want(compute.StateActive, compute.StateActive, compute.StateActive, compute.StateActive, compute.StateActive)
+		c.want(
+			compute.StateActive, compute.StateActive, compute.StateActive, compute.StateActive, compute.StateActive,
+		)
 		if most != 2 {
 			c.t.Errorf("%d were prepared at once", most)
 		}

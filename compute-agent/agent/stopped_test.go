@@ -44,7 +44,9 @@ func TestWhyMachinesStop(t *testing.T) {
 		}
 		c.command(3, compute.OpStop, 7)
 		pass(time.Second)
-		for i, want := range map[int][]compute.ReasonCode{1: {compute.MachineKilled}, 2: {compute.GuestShutdown}, 3: {compute.StoppedByCommand}} {
+		for i, want := range map[int][]compute.ReasonCode{
+			1: {compute.MachineKilled}, 2: {compute.GuestShutdown}, 3: {compute.StoppedByCommand},
+		} {
 			if diff := cmp.Diff(want, c.changes(i)); diff != "" {
 				c.t.Errorf("instance %d: %s", i, diff)
 			}
@@ -56,7 +58,9 @@ func TestWhyMachinesStop(t *testing.T) {
 		if diff := cmp.Diff([]compute.ReasonCode{compute.MachineKilled, ""}, c.changes(1)); diff != "" {
 			c.t.Errorf("started again: %s", diff)
 		}
-		if diff := cmp.Diff([]compute.ReasonCode{compute.MachineKilled, compute.MachineKilled}, c.changes(4)); diff != "" {
+		if diff := cmp.Diff(
+			[]compute.ReasonCode{compute.MachineKilled, compute.MachineKilled}, c.changes(4),
+		); diff != "" {
 			c.t.Errorf("killed, then stopped: %s", diff)
 		}
 		stop(c, n)
@@ -74,7 +78,9 @@ func TestWhyMachinesStop(t *testing.T) {
 			}
 		}
 		c.mu.Unlock()
-		for i, want := range map[int]compute.ReasonCode{1: compute.HostRestarted, 2: compute.GuestShutdown, 3: compute.StoppedByCommand} {
+		for i, want := range map[int]compute.ReasonCode{
+			1: compute.HostRestarted, 2: compute.GuestShutdown, 3: compute.StoppedByCommand,
+		} {
 			if r := last[id(i)]; r.Stopped == nil || r.Stopped.Code != want {
 				c.t.Errorf("after the restart, instance %d: %+v, want %s", i, r.Stopped, want)
 			}

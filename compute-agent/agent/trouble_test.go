@@ -122,7 +122,9 @@ func TestUnreadableRecords(t *testing.T) {
 		pass(time.Second)
 		c.boot(1, "small", func(b *compute.Build) { b.Resources = nil; b.Attempt = 0 })
 		n.agent.Commands([]wire.Record{{Topic: "host.h1", Value: []byte("{"), Offset: 7}}, true)
-		tooMuch := wire.Record{Topic: "host.h1", Offset: 8, Value: []byte{}, Unread: errors.New("it unpacks to too much")}
+		tooMuch := wire.Record{
+			Topic: "host.h1", Offset: 8, Value: []byte{}, Unread: errors.New("it unpacks to too much"),
+		}
 		n.agent.Commands([]wire.Record{tooMuch}, true)
 		n.agent.Advice([]wire.Record{{Topic: "advice", Value: []byte("{")}}, true)
 		n.agent.Queues([]wire.Record{{Topic: "queues", Key: []byte("x"), Value: []byte("{")}}, true)
@@ -166,8 +168,11 @@ func TestGivenBack(t *testing.T) {
 		n := c.start(dir, fake.Options{}, nil)
 		c.boot(1, "small")
 		pass(59 * time.Second)
-		if c.reported(compute.ReportReturned, 1) != 0 || c.reported(compute.ReportClaim, 1) != 5 { // at 0, 5, 10, 20 and 40 s
-			c.t.Errorf("%d claims, %d returned", c.reported(compute.ReportClaim, 1), c.reported(compute.ReportReturned, 1))
+		// at 0, 5, 10, 20 and 40 s
+		if c.reported(compute.ReportReturned, 1) != 0 || c.reported(compute.ReportClaim, 1) != 5 {
+			c.t.Errorf(
+				"%d claims, %d returned", c.reported(compute.ReportClaim, 1), c.reported(compute.ReportReturned, 1),
+			)
 		}
 		pass(10 * time.Second)
 		c.mu.Lock()
@@ -229,7 +234,9 @@ func TestWhatTheHypervisorSees(t *testing.T) {
 		c.boot(2, "small")
 		pass(time.Second)
 		byHand := fake.NewDriver(c.host, fake.Options{})
-		if err := errors.Join(byHand.Stop(c.t.Context(), id(1), 0), byHand.Destroy(c.t.Context(), id(2))); err != nil {
+		if err := errors.Join(
+			byHand.Stop(c.t.Context(), id(1), 0), byHand.Destroy(c.t.Context(), id(2)),
+		); err != nil {
 			c.t.Fatal(err)
 		}
 		c.host.SetUnmanaged(compute.Resources{compute.MemoryMB: 13000})

@@ -113,7 +113,9 @@ func TestATwinThatBeganEarlier(t *testing.T) {
 		c.twins(me, compute.Voice{Journal: me.Journal, Started: me.Started.Add(-time.Hour)}) // its disk was copied
 		err := <-n.done
 		n.done <- err
-		if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), `host "h1"`) || !strings.Contains(err.Error(), "name of its own") {
+		if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(
+			err.Error(), `host "h1"`,
+		) || !strings.Contains(err.Error(), "name of its own") {
 			t.Errorf("it ends with %v", err)
 		}
 		if err := n.end(); err == nil {

@@ -67,7 +67,9 @@ func TestWhatWaitsIsLetGoUnlessTheHostWasDeclaredDead(t *testing.T) {
 				} else {
 					c.want(compute.StateActive)
 				}
-				if launches, left := d.launched(), len(c.host.Machines()); dead && (launches != 0 || left != 0) || !dead && launches != 1 {
+				if launches, left := d.launched(), len(
+					c.host.Machines(),
+				); dead && (launches != 0 || left != 0) || !dead && launches != 1 {
 					c.t.Errorf("it was launched %d times, and %d machines are there", launches, left)
 				}
 				stop(c, n)

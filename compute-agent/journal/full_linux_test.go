@@ -46,7 +46,9 @@ func mounts(t *testing.T) bool {
 		cmd.Env = append(os.Environ(), inside+"=1")
 		one := []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 		oneGroup := []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: one, GidMappings: oneGroup}
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS, UidMappings: one, GidMappings: oneGroup,
+		}
 		var out []byte
 		if out, err = cmd.CombinedOutput(); cmd.ProcessState != nil {
 			if t.Logf("in a user namespace:\n%s", out); err != nil {
@@ -83,7 +85,10 @@ func ballast(t *testing.T, dir string, pages int) (remove func()) {
 // and what to do.
 func noRoom(t *testing.T, err error, path string) {
 	t.Helper()
-	refused(t, err, compute.KindUnavailable, path, "has no room on its disk", "make room there", "no space left on device")
+	refused(
+		t, err, compute.KindUnavailable, path, "has no room on its disk", "make room there",
+		"no space left on device",
+	)
 }
 
 // story is what a journal was told, and is to remember.

@@ -10,7 +10,8 @@ import (
 // FuzzValue reads what may lie in the file: it must not panic, and what it reads
 // it writes so that it is read again.
 func FuzzValue(f *testing.F) {
-	f.Add([]byte(`{"v":1,"x":{"instance":"i","attempt":1,"claim":"c","resources":{"VCPU":1},"stage":"taken","end":{"how":"gone"}}}`))
+	f.Add([]byte(`{"v":1,"x":{"instance":"i","attempt":1,"claim":"c","resources":{"VCPU":1},` +
+		`"stage":"taken","end":{"how":"gone"}}}`))
 	f.Add([]byte(`{"v":2,"x":{}}`))
 	f.Add([]byte(`{"v":1,"x":7}`))
 	f.Add([]byte(`{"v":1}`))
@@ -36,7 +37,9 @@ func FuzzValue(f *testing.F) {
 			t.Fatal(err)
 		}
 		var second Entry
-		if err := read("key", again, &second); err != nil || second.Instance != entry.Instance || second.Stage != entry.Stage {
+		if err := read(
+			"key", again, &second,
+		); err != nil || second.Instance != entry.Instance || second.Stage != entry.Stage {
 			t.Fatalf("%+v is read as %+v, %v", entry, second, err)
 		}
 	})

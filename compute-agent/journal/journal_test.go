@@ -43,7 +43,8 @@ func reopen(t *testing.T, j *Journal, path string) *Journal {
 func entry(id compute.InstanceID, s Stage) Entry {
 	return Entry{
 		Instance: id, Project: "p", Name: "web", Queue: "m1.small", Attempt: 2, Claim: "c2",
-		Resources: compute.Resources{compute.VCPU: 2}, Trace: "00-ab", Stage: s, Version: 7, Reboots: []compute.CommandID{"r1"},
+		Resources: compute.Resources{compute.VCPU: 2}, Trace: "00-ab", Stage: s, Version: 7,
+		Reboots: []compute.CommandID{"r1"},
 	}
 }
 
@@ -64,7 +65,13 @@ func TestEverythingComesBack(t *testing.T) {
 		Fails:   3, Quarantines: 2, Until: at, Reason: "no disk",
 	}
 	given := []Given{{Instance: "d", Attempt: 1, Claim: "c1", At: at}}
-	must(t, j.Write(Change{Put: []Entry{entry("a", StageTaken), failed, broken}, Position: &position, Host: &host, GiveBack: given}))
+	must(
+		t,
+		j.Write(Change{
+			Put: []Entry{entry("a", StageTaken), failed, broken}, Position: &position, Host: &host,
+			GiveBack: given,
+		}),
+	)
 	must(t, j.Write(Change{Put: []Entry{entry("a", StageGranted), entry("e", StageTaken), entry("f", StageTaken)}}))
 	position++ // a change with all there can be
 	given = append(given, Given{Instance: "f", Attempt: 2, Claim: "c2", At: at})
@@ -163,10 +170,13 @@ func TestDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path, _ := damagedJournal(t, damage)
 			var file *os.File
-			j, err := Open(path, Options{OpenFile: func(name string, flag int, perm fs.FileMode) (_ *os.File, err error) {
-				file, err = os.OpenFile(name, flag, perm)
-				return file, err
-			}})
+			j, err := Open(
+				path,
+				Options{OpenFile: func(name string, flag int, perm fs.FileMode) (_ *os.File, err error) {
+					file, err = os.OpenFile(name, flag, perm)
+					return file, err
+				}},
+			)
 			if err == nil {
 				_, err = j.Read()
 				must(t, j.Close())
@@ -224,7 +234,16 @@ func TestRecoverLeavesTheRest(t *testing.T) {
 		}, compute.KindConflict, "another process"},
 		"later": {func(t *testing.T, path string) {
 			j := open(t, path)
-			must(t, j.db.Update(func(tx *bbolt.Tx) error { return bucket(tx, entryBucket).Put([]byte("i"), []byte(`{"v":2,"x":{}}`)) }))
+			must(
+				t,
+				j.db.Update(
+					func(tx *bbolt.Tx) error {
+						return bucket(tx, entryBucket).Put(
+							[]byte("i"), []byte(`{"v":2,"x":{}}`),
+						)
+					},
+				),
+			)
 			must(t, j.Close())
 		}, compute.KindInvalid, "newer than 1"},
 	} {
@@ -251,7 +270,12 @@ func TestLaterVersionsAndBrokenValuesAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "journal")
 			j := open(t, path)
-			must(t, j.db.Update(func(tx *bbolt.Tx) error { return bucket(tx, entryBucket).Put([]byte("i"), []byte(c.value)) }))
+			must(
+				t,
+				j.db.Update(
+					func(tx *bbolt.Tx) error { return bucket(tx, entryBucket).Put([]byte("i"), []byte(c.value)) },
+				),
+			)
 			_, err := j.Read()
 			if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("Read answers %v, want something with %q", err, c.want)
@@ -288,11 +312,14 @@ func TestAllOrNothing(t *testing.T) {
 func TestWritesAreThereWhenWriteReturns(t *testing.T) {
 	dir := t.TempDir()
 	var file *os.File
-	j, err := Open(filepath.Join(dir, "journal"), Options{OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
-		f, err := os.OpenFile(name, flag, perm)
-		file = f
-		return f, err
-	}})
+	j, err := Open(
+		filepath.Join(dir, "journal"),
+		Options{OpenFile: func(name string, flag int, perm fs.FileMode) (*os.File, error) {
+			f, err := os.OpenFile(name, flag, perm)
+			file = f
+			return f, err
+		}},
+	)
 	must(t, err)
 	defer j.Close()
 	must(t, j.Write(Change{Put: []Entry{entry("a", StageTaken)}}))
@@ -457,7 +484,10 @@ func TestWritesWaitForTheDisk(t *testing.T) {
 			must(t, err)
 			must(t, j.Write(Change{Put: []Entry{entry("a", StageTaken)}}))
 			if j.db.NoSync != noSync || j.db.NoGrowSync && !noSync {
-				t.Errorf("%s with NoSync %t: bbolt has NoSync %t, NoGrowSync %t", life, noSync, j.db.NoSync, j.db.NoGrowSync)
+				t.Errorf(
+					"%s with NoSync %t: bbolt has NoSync %t, NoGrowSync %t", life, noSync, j.db.NoSync,
+					j.db.NoGrowSync,
+				)
 			}
 			must(t, j.Close())
 		}

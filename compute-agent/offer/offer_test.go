@@ -48,11 +48,15 @@ func TestTheExample(t *testing.T) {
 	}}}
 	var queues []compute.Queue
 	for name, gib := range map[compute.FlavorName]int64{"tiny": 1, "medium": 4, "large": 8} {
-		f := compute.Flavor{Name: name, Resources: compute.Resources{compute.MemoryMB: gib << 10}, Capabilities: []compute.AxisName{"pci"}}
+		f := compute.Flavor{
+			Name: name, Resources: compute.Resources{compute.MemoryMB: gib << 10},
+			Capabilities: []compute.AxisName{"pci"},
+		}
 		queues = append(queues, compute.Permutations(f, axes)...)
 	}
 	inv := compute.Inventory{
-		Totals: compute.Resources{compute.MemoryMB: 16 << 10, "CUSTOM_PCI": 1}, Traits: []compute.Trait{"CUSTOM_PCI_SLOT"},
+		Totals: compute.Resources{compute.MemoryMB: 16 << 10, "CUSTOM_PCI": 1},
+		Traits: []compute.Trait{"CUSTOM_PCI_SLOT"},
 	}
 	all := []compute.QueueName{"large", "large.pci-yes", "medium", "medium.pci-yes", "tiny", "tiny.pci-yes"}
 	waits := func(held ...compute.Resources) []compute.QueueName {
@@ -71,7 +75,10 @@ func TestTheExample(t *testing.T) {
 		{"empty", nil, all},
 		{"tiny with the device taken", []compute.Resources{tinyPCI}, []compute.QueueName{"large", "medium", "tiny"}},
 		{"deleted", nil, all},
-		{"12 GiB taken besides", []compute.Resources{tinyPCI, {compute.MemoryMB: 12 << 10}}, []compute.QueueName{"tiny"}},
+		{
+			"12 GiB taken besides", []compute.Resources{tinyPCI, {compute.MemoryMB: 12 << 10}},
+			[]compute.QueueName{"tiny"},
+		},
 	} {
 		if diff := cmp.Diff(c.want, waits(c.held...)); diff != "" {
 			t.Errorf("%s: %s", c.when, diff)
@@ -81,7 +88,8 @@ func TestTheExample(t *testing.T) {
 
 func TestFreeCountsEverything(t *testing.T) {
 	inv := compute.Inventory{
-		Totals: compute.Resources{compute.VCPU: 16}, Reserved: compute.Resources{compute.VCPU: 1}, Unmanaged: compute.Resources{compute.VCPU: 2},
+		Totals: compute.Resources{compute.VCPU: 16}, Reserved: compute.Resources{compute.VCPU: 1},
+		Unmanaged: compute.Resources{compute.VCPU: 2},
 	}
 	held := amounts(compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 10})
 	if got := (Terms{}).Offer(inv, nil, nil).Room(held...).Free()[compute.VCPU]; got != -1 {
@@ -90,8 +98,13 @@ func TestFreeCountsEverything(t *testing.T) {
 }
 
 func TestTraitsDecideToo(t *testing.T) {
-	queues := []compute.Queue{{Name: "any"}, {Name: "needs", Required: []compute.Trait{"A"}}, {Name: "not", Forbidden: []compute.Trait{"A"}}}
-	if diff := cmp.Diff([]compute.QueueName{"any", "needs"}, names(Accepted(Traits([]compute.Trait{"A"}), queues))); diff != "" {
+	queues := []compute.Queue{
+		{Name: "any"}, {Name: "needs", Required: []compute.Trait{"A"}},
+		{Name: "not", Forbidden: []compute.Trait{"A"}},
+	}
+	if diff := cmp.Diff(
+		[]compute.QueueName{"any", "needs"}, names(Accepted(Traits([]compute.Trait{"A"}), queues)),
+	); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -109,7 +122,12 @@ func (l *Sampler) sampleAll(queues []compute.Queue, used float64, now time.Time)
 func many(n int) []compute.Queue {
 	var out []compute.Queue
 	for i := range n {
-		out = append(out, compute.Queue{Name: compute.QueueName(fmt.Sprintf("q%03d", i)), Resources: compute.Resources{compute.VCPU: 1}})
+		out = append(
+			out,
+			compute.Queue{
+				Name: compute.QueueName(fmt.Sprintf("q%03d", i)), Resources: compute.Resources{compute.VCPU: 1},
+			},
+		)
 	}
 	return out
 }
@@ -130,8 +148,10 @@ func TestAboutEightWait(t *testing.T) {
 		min, max int
 		queues   int
 	}{
-		{1000, 0, 4, 12, 20}, {1000, 92, 80, 120, 20}, {1000, 5000, 1000, 1000, 1}, {8, 0, 8, 8, 20}, {1, 0, 1, 1, 20},
-		{1000, 0, 2, 5, 1000}, {100, 0, 7, 9, 100}, {100, 0, 2, 4, 300}, {8, 0, 3, 5, 64}, // few where queues are many
+		{1000, 0, 4, 12, 20}, {1000, 92, 80, 120, 20}, {1000, 5000, 1000, 1000, 1}, {8, 0, 8, 8, 20},
+		{1, 0, 1, 1, 20},
+		// few where queues are many
+		{1000, 0, 2, 5, 1000}, {100, 0, 7, 9, 100}, {100, 0, 2, 4, 300}, {8, 0, 3, 5, 64},
 		{1000, 5000, 200, 212, 20}, // four of twenty that are all deep, and those that are its by lot
 	} {
 		var sum int
@@ -308,7 +328,8 @@ func TestWhateverArrivesFits(t *testing.T) {
 			}
 			for n := range rapid.IntRange(0, 5).Draw(t, "candidates") {
 				sessions[i].Candidates = append(sessions[i].Candidates, Candidate{
-					Queue: compute.QueueName(fmt.Sprint(i, "-", n)), Needs: someResources(t, 6), Skipped: rapid.IntRange(0, 2).Draw(t, "skipped"),
+					Queue: compute.QueueName(fmt.Sprint(i, "-", n)), Needs: someResources(t, 6),
+					Skipped: rapid.IntRange(0, 2).Draw(t, "skipped"),
 				})
 			}
 		}
@@ -372,9 +393,15 @@ func TestSessionsTakeTurns(t *testing.T) {
 		room         Room
 		small, large compute.Resources
 	}{
-		"the only device": {Room{free: compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1}}, compute.Resources{compute.VCPU: 1}, compute.Resources{compute.VCPU: 1, "CUSTOM_PCI": 1}},
+		"the only device": {
+			Room{free: compute.Resources{compute.VCPU: 8, "CUSTOM_PCI": 1}}, compute.Resources{compute.VCPU: 1},
+			compute.Resources{compute.VCPU: 1, "CUSTOM_PCI": 1},
+		},
 		"the larger node": {nodes, compute.Resources{compute.VCPU: 2}, compute.Resources{compute.VCPU: 4}},
-		"the only card":   {Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, card(1, 2, 0)).Room(), compute.Resources{partClass: 1}, compute.Resources{wholeClass: 1}},
+		"the only card": {
+			Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, card(1, 2, 0)).Room(),
+			compute.Resources{partClass: 1}, compute.Resources{wholeClass: 1},
+		},
 	} {
 		t.Run(name, func(t *testing.T) { takeTurns(t, c.room, c.small, c.large) })
 	}
@@ -385,7 +412,10 @@ func takeTurns(t *testing.T, room Room, small, large compute.Resources) {
 	var queues [2][]compute.Queue
 	for i := range queues {
 		for size, needs := range map[string]compute.Resources{"small": small, "large": large} {
-			queues[i] = append(queues[i], compute.Queue{Name: compute.QueueName(fmt.Sprintf("session%d-%s", i, size)), Resources: needs})
+			queues[i] = append(
+				queues[i],
+				compute.Queue{Name: compute.QueueName(fmt.Sprintf("session%d-%s", i, size)), Resources: needs},
+			)
 		}
 	}
 	var open [2]Planned
@@ -433,7 +463,8 @@ func TestWhatNeedsAllTakesTurns(t *testing.T) {
 	l := NewSampler("h", compute.Spread)
 	room := Room{free: compute.Resources{compute.VCPU: 4}}
 	queues := []compute.Queue{
-		{Name: "a", Resources: compute.Resources{compute.VCPU: 1}}, {Name: "b", Resources: compute.Resources{compute.VCPU: 1}},
+		{Name: "a", Resources: compute.Resources{compute.VCPU: 1}},
+		{Name: "b", Resources: compute.Resources{compute.VCPU: 1}},
 		{Name: "all", Resources: compute.Resources{compute.VCPU: 4}},
 	}
 	l.Advise(compute.Advice{About: []compute.QueueAdvice{{Queue: "all", Depth: 1, Eligible: 1}}}, epochZero)

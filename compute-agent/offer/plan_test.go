@@ -31,15 +31,22 @@ func TestWhoIsServedFirst(t *testing.T) {
 	}{
 		{"work lies there", 4, []Session{one(of("a", 4, 0, false)), one(of("b", 4, 0, true))}, just("b")},
 		{"left out in an open session", 4, []Session{open(1, of("a", 4, 1, false)), one(of("b", 3, 0, false))}, nil},
-		{"not left out in an open session", 4, []Session{open(1, of("a", 4, 0, false)), one(of("b", 3, 0, false))}, just("b")},
-		{"as often, the idle session", 5, []Session{open(1, of("a", 4, 1, false)), one(of("b", 4, 1, false))}, just("b")},
+		{
+			"not left out in an open session", 4, []Session{open(1, of("a", 4, 0, false)), one(of("b", 3, 0, false))},
+			just("b"),
+		},
+		{
+			"as often, the idle session", 5, []Session{open(1, of("a", 4, 1, false)), one(of("b", 4, 1, false))},
+			just("b"),
+		},
 		{"large, nothing lies there", 4, []Session{open(1, none), one(of("a", 4, 1, false)), small}, just("b")},
 		{"large, work lies there", 4, []Session{open(1, none), one(of("a", 4, 1, true)), small}, nil},
 		{"large, not left out yet", 4, []Session{open(1, none), one(of("a", 4, 0, true)), small}, just("b")},
 		{"large, in an open session", 4, []Session{open(1, none), open(1, of("a", 4, 1, true)), small}, just("b")},
 		{"larger than the host", 4, []Session{open(1, none), one(of("a", 5, 1, true)), small}, just("b")},
 		{"in a session of which more was left out", 4, []Session{
-			open(1, none), one(of("a", 4, 1, true)), {Candidates: []Candidate{of("b", 9, 2, false), of("c", 2, 0, false)}},
+			open(1, none), one(of("a", 4, 1, true)),
+			{Candidates: []Candidate{of("b", 9, 2, false), of("c", 2, 0, false)}},
 		}, nil},
 		{"in place of the open fetch", 5, []Session{open(2, of("a", 3, 1, false)), small}, just("b")},
 	} {
@@ -69,7 +76,9 @@ func TestHeldBackOnce(t *testing.T) {
 	disk := func(cpus int64) compute.Resources { return compute.Resources{compute.VCPU: cpus, compute.DiskGB: 1} }
 	got := fetched(Room{free: disk(8)}, 9,
 		Session{Open: &Reserved{Most: compute.Resources{compute.VCPU: 4}}},
-		Session{Candidates: []Candidate{{Queue: "a", Needs: compute.Resources{compute.VCPU: 5}, Skipped: 2, Deep: true}}},
+		Session{
+			Candidates: []Candidate{{Queue: "a", Needs: compute.Resources{compute.VCPU: 5}, Skipped: 2, Deep: true}},
+		},
 		Session{Candidates: []Candidate{{Queue: "b", Needs: disk(5), Skipped: 1, Deep: true}}},
 		Session{Candidates: []Candidate{{Queue: "c", Needs: compute.Resources{compute.DiskGB: 1}}}},
 	)
@@ -129,7 +138,9 @@ func TestNothingIsReserved(t *testing.T) {
 // The next fetch of a session is to have what the open one has: another session has the other card.
 func TestTheNextFetchIsWhereTheOpenOneIs(t *testing.T) {
 	card1 := compute.Resources{wholeClass: 1}
-	room := Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, slices.Concat(card(1, 0, 0), card(2, 0, 0))).Room()
+	room := Terms{Devices: rules()}.Offer(
+		compute.Inventory{}, nil, slices.Concat(card(1, 0, 0), card(2, 0, 0)),
+	).Room()
 	open := Session{
 		Open:       &Reserved{card1, compute.Place{Devices: []compute.PCIAddress{"0000:02:00.0"}}},
 		Candidates: []Candidate{{Queue: "a", Needs: card1, Skipped: 1}},

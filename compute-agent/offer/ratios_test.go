@@ -22,7 +22,9 @@ func TestRatios(t *testing.T) {
 	}
 	r := Ratios{compute.VCPU: 4, compute.DiskGB: 1.5}
 	want := compute.Resources{compute.VCPU: 4*4 - 3 - 2, compute.DiskGB: 1501, "CUSTOM_GPU": 2}
-	if diff := cmp.Diff(want, Terms{OverCommit: r}.Offer(has, nil, nil).Room(amounts(compute.Resources{compute.VCPU: 2})...).Free()); diff != "" {
+	if diff := cmp.Diff(
+		want, Terms{OverCommit: r}.Offer(has, nil, nil).Room(amounts(compute.Resources{compute.VCPU: 2})...).Free(),
+	); diff != "" {
 		t.Error(diff)
 	}
 	if has.Totals[compute.VCPU] != 5 {

@@ -57,10 +57,14 @@ func TestRings(t *testing.T) {
 			{0, hold("a", 15*second), "(a)"},
 			{13 * second, hold("a", 15*second), "(a)"}, {27 * second, nil, "(a)"},
 		},
-		"held, a ring asks for no look": {{0, hold("a", 15*second), "(a)"}, {1, look("a"), "(a)"}, {15 * second, nil, ""}},
-		"not held any more":             {{0, hold("a", 15*second), "(a)"}, {15 * second, look("a"), "a"}},
-		"a hold does not end a look":    {{0, look("a"), "a"}, {1, hold("a", 15*second), "a"}, {2, looked("a"), "(a)"}},
-		"looked at and held":            {{0, hold("a", 15*second), "(a)"}, {1, looked("a"), "(a)"}},
+		"held, a ring asks for no look": {
+			{0, hold("a", 15*second), "(a)"}, {1, look("a"), "(a)"}, {15 * second, nil, ""},
+		},
+		"not held any more": {{0, hold("a", 15*second), "(a)"}, {15 * second, look("a"), "a"}},
+		"a hold does not end a look": {
+			{0, look("a"), "a"}, {1, hold("a", 15*second), "a"}, {2, looked("a"), "(a)"},
+		},
+		"looked at and held": {{0, hold("a", 15*second), "(a)"}, {1, looked("a"), "(a)"}},
 		"a queue that is gone": {
 			{0, hold("a", 15*second), "(a)"}, {0, look("b"), "(a) b"}, {1, forget("a"), "b"}, {1, forget("b"), ""},
 		},
@@ -229,7 +233,10 @@ func TestAHeldHostThatDoesNotWaitLooks(t *testing.T) {
 
 // What a host was rung for is fetched before all else, however often that was left out.
 func TestRingsComeFirst(t *testing.T) {
-	list := []Candidate{{Queue: "left out", Skipped: 100}, {Queue: "deep", Deep: true}, {Queue: "held", Held: true}, {Queue: "rung", Rung: true}}
+	list := []Candidate{
+		{Queue: "left out", Skipped: 100}, {Queue: "deep", Deep: true}, {Queue: "held", Held: true},
+		{Queue: "rung", Rung: true},
+	}
 	slices.SortFunc(list, Candidate.before)
 	if !list[0].Called() || !list[1].Called() || list[2].Queue != "left out" {
 		t.Errorf("%+v", list)

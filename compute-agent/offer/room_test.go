@@ -21,11 +21,15 @@ const (
 
 // card is a physical function with virtual ones.
 func card(slot, parts, node int) []compute.PCIDevice {
-	whole := compute.PCIDevice{Address: compute.PCIAddress(fmt.Sprintf("0000:%02x:00.0", slot)), Vendor: 0x10de, Device: 1, Driver: "vfio-pci", Node: node}
+	whole := compute.PCIDevice{
+		Address: compute.PCIAddress(fmt.Sprintf("0000:%02x:00.0", slot)), Vendor: 0x10de, Device: 1,
+		Driver: "vfio-pci", Node: node,
+	}
 	out := []compute.PCIDevice{whole}
 	for i := range parts {
 		out = append(out, compute.PCIDevice{
-			Address: compute.PCIAddress(fmt.Sprintf("0000:%02x:00.%d", slot, i+1)), Vendor: 0x10de, Device: 2, Parent: whole.Address, Driver: "vfio-pci", Node: node,
+			Address: compute.PCIAddress(fmt.Sprintf("0000:%02x:00.%d", slot, i+1)), Vendor: 0x10de, Device: 2,
+			Parent: whole.Address, Driver: "vfio-pci", Node: node,
 		})
 	}
 	return out
@@ -38,7 +42,9 @@ func rules() []DeviceRule {
 // numaHost has two nodes of 4 processors and 8 GiB, with a card of two parts at each.
 func numaHost(t Terms) Host {
 	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 16384}}
-	nodes := []compute.NUMANode{{ID: 0, CPUs: []int{0, 1, 2, 3}, MemoryMB: 8192}, {ID: 1, CPUs: []int{4, 5, 6, 7}, MemoryMB: 8192}}
+	nodes := []compute.NUMANode{
+		{ID: 0, CPUs: []int{0, 1, 2, 3}, MemoryMB: 8192}, {ID: 1, CPUs: []int{4, 5, 6, 7}, MemoryMB: 8192},
+	}
 	t.Devices = rules()
 	return t.Offer(inv, nodes, slices.Concat(card(1, 2, 0), card(2, 2, 1)))
 }
@@ -70,10 +76,22 @@ func TestCardsAndTheirParts(t *testing.T) {
 		needs []compute.Resources
 		want  string
 	}{
-		{"a card, then parts", []compute.Resources{whole, part, part, part}, "[01:00.0][] [02:00.1][] [02:00.2][] no"},
-		{"parts, then cards", []compute.Resources{part, part, whole, whole}, "[01:00.1][] [01:00.2][] [02:00.0][] no"},
-		{"both", []compute.Resources{{wholeClass: 1, partClass: 2}, part, whole}, "[01:00.0 02:00.1 02:00.2][] no no"},
-		{"more than one card has", []compute.Resources{{partClass: 3}, part, whole}, "[01:00.1 01:00.2 02:00.1][] [02:00.2][] no"},
+		{
+			"a card, then parts", []compute.Resources{whole, part, part, part},
+			"[01:00.0][] [02:00.1][] [02:00.2][] no",
+		},
+		{
+			"parts, then cards", []compute.Resources{part, part, whole, whole},
+			"[01:00.1][] [01:00.2][] [02:00.0][] no",
+		},
+		{
+			"both", []compute.Resources{{wholeClass: 1, partClass: 2}, part, whole},
+			"[01:00.0 02:00.1 02:00.2][] no no",
+		},
+		{
+			"more than one card has", []compute.Resources{{partClass: 3}, part, whole},
+			"[01:00.1 01:00.2 02:00.1][] [02:00.2][] no",
+		},
 		{"more than there are", []compute.Resources{{partClass: 5}, {wholeClass: 3}}, "no no"},
 	} {
 		if got := taken(numaHost(Terms{}).Room(), c.needs...); got != c.want {
@@ -93,12 +111,23 @@ func TestHiddenDevicesDoNotCount(t *testing.T) {
 		want compute.Resources
 	}{
 		{"empty", nil, none.Plus(compute.Resources{wholeClass: 2, partClass: 4})},
-		{"a part", []Held{{compute.Resources{partClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:01:00.2"}}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 3})},
-		{"a card", []Held{{compute.Resources{wholeClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:02:00.0"}}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 2})},
+		{
+			"a part",
+			[]Held{{compute.Resources{partClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:01:00.2"}}}},
+			none.Plus(compute.Resources{wholeClass: 1, partClass: 3}),
+		},
+		{
+			"a card",
+			[]Held{{compute.Resources{wholeClass: 1}, compute.Place{Devices: []compute.PCIAddress{"0000:02:00.0"}}}},
+			none.Plus(compute.Resources{wholeClass: 1, partClass: 2}),
+		},
 		{"one that is gone", []Held{{compute.Resources{partClass: 1},
 			compute.Place{Devices: []compute.PCIAddress{"0000:01:00.9"}}}}, none.Plus(compute.Resources{wholeClass: 2,
 			partClass: 4})},
-		{"which one is not known", []Held{{compute.Resources{wholeClass: 1}, compute.Place{}}}, none.Plus(compute.Resources{wholeClass: 1, partClass: 4})},
+		{
+			"which one is not known", []Held{{compute.Resources{wholeClass: 1}, compute.Place{}}},
+			none.Plus(compute.Resources{wholeClass: 1, partClass: 4}),
+		},
 	} {
 		if diff := cmp.Diff(c.want, free(c.held...)); diff != "" {
 			t.Errorf("%s: %s", c.when, diff)
@@ -124,7 +153,10 @@ func TestDevicesInUseAreNotOffered(t *testing.T) {
 	devices = append(devices, card(7, 1, 0)...) // the whole is for machines, and so its part is not
 	set("0000:07:00.1", func(d *compute.PCIDevice) { d.Barred = true })
 	devices = append(devices, card(6, 0, 0)...) // behind a bridge
-	devices = append(devices, compute.PCIDevice{Address: "0000:06:00.7", Class: 0x060400, Driver: "pcieport", InUse: true, Group: "6"})
+	devices = append(
+		devices,
+		compute.PCIDevice{Address: "0000:06:00.7", Class: 0x060400, Driver: "pcieport", InUse: true, Group: "6"},
+	)
 	set("0000:06:00.0", group("6"))
 	set("0000:01:00.0", func(d *compute.PCIDevice) { d.Driver, d.InUse = "nvidia", true })
 	set("0000:02:00.0", use)
@@ -136,7 +168,12 @@ func TestDevicesInUseAreNotOffered(t *testing.T) {
 			got = append(got, d.at)
 		}
 	}
-	if diff := cmp.Diff([]compute.PCIAddress{"0000:01:00.1", "0000:01:00.2", "0000:03:00.2", "0000:04:00.0", "0000:06:00.0", "0000:07:00.0"}, got); diff != "" {
+	if diff := cmp.Diff(
+		[]compute.PCIAddress{
+			"0000:01:00.1", "0000:01:00.2", "0000:03:00.2", "0000:04:00.0", "0000:06:00.0", "0000:07:00.0",
+		},
+		got,
+	); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -178,9 +215,11 @@ func TestWhichDevices(t *testing.T) {
 			[]compute.PCIAddress{"0000:01:00.0"}},
 		{"far, or there is no part", slices.Concat(card(1, 2, 0), card(2, 0, 1)), rules(), "", both,
 			[]compute.PCIAddress{"0000:01:00.1", "0000:02:00.0"}},
-		{"the nearest of those", slices.Concat(card(1, 2, 0), card(2, 0, 1), card(4, 0, 1), card(5, 0, 0)), rules(), "",
-			compute.Resources{wholeClass: 2, partClass: 1}, []compute.PCIAddress{"0000:01:00.1", "0000:02:00.0",
-				"0000:05:00.0"}},
+		{
+			"the nearest of those", slices.Concat(card(1, 2, 0), card(2, 0, 1), card(4, 0, 1), card(5, 0, 0)),
+			rules(), "", compute.Resources{wholeClass: 2, partClass: 1},
+			[]compute.PCIAddress{"0000:01:00.1", "0000:02:00.0", "0000:05:00.0"},
+		},
 	} {
 		room := Terms{Devices: c.rules}.Offer(compute.Inventory{}, nil, c.devices).Room()
 		if c.held != "" {
@@ -224,7 +263,8 @@ func TestRulesThatChange(t *testing.T) {
 // With OneNode a machine is on one node, on the one that has its devices if it
 // needs some, otherwise on the fullest that has room.
 func TestMachinesStayOnTheirNode(t *testing.T) {
-	half, one := compute.Resources{compute.VCPU: 2, compute.MemoryMB: 1024}, compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024}
+	half := compute.Resources{compute.VCPU: 2, compute.MemoryMB: 1024}
+	one := compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024}
 	all := compute.Resources{compute.VCPU: 5, compute.MemoryMB: 1024}
 	for _, c := range []struct {
 		when  string
@@ -233,9 +273,21 @@ func TestMachinesStayOnTheirNode(t *testing.T) {
 	}{
 		{"the fullest first", []compute.Resources{one, half, one, half}, "[][0] [][0] [][0] [][1]"},
 		{"larger than a node", []compute.Resources{all}, "no"},
-		{"free in all, but not on one", []compute.Resources{half, one, half, one, half}, "[][0] [][0] [][1] [][0] [][1]"},
-		{"only a card elsewhere leaves a part", []compute.Resources{half.Plus(compute.Resources{wholeClass: 2}), half}, "[01:00.0 02:00.0][0] [][0]"},
-		{"its devices are there", []compute.Resources{half.Plus(compute.Resources{partClass: 1}), one.Plus(compute.Resources{wholeClass: 1})}, "[01:00.1][0] [02:00.0][1]"},
+		{
+			"free in all, but not on one", []compute.Resources{half, one, half, one, half},
+			"[][0] [][0] [][1] [][0] [][1]",
+		},
+		{
+			"only a card elsewhere leaves a part",
+			[]compute.Resources{half.Plus(compute.Resources{wholeClass: 2}), half}, "[01:00.0 02:00.0][0] [][0]",
+		},
+		{
+			"its devices are there",
+			[]compute.Resources{
+				half.Plus(compute.Resources{partClass: 1}), one.Plus(compute.Resources{wholeClass: 1}),
+			},
+			"[01:00.1][0] [02:00.0][1]",
+		},
 	} {
 		if got := taken(numaHost(Terms{OneNode: true}).Room(), c.needs...); got != c.want {
 			t.Errorf("%s: %s, want %s", c.when, got, c.want)
@@ -244,7 +296,8 @@ func TestMachinesStayOnTheirNode(t *testing.T) {
 	if got := taken(numaHost(Terms{}).Room(), all); got != "[][]" {
 		t.Errorf("anywhere: %s", got)
 	}
-	gone := Held{compute.Resources{compute.VCPU: 8}, compute.Place{Nodes: []int{9}}} // a node that was there before the host was set up anew
+	// a node that was there before the host was set up anew
+	gone := Held{compute.Resources{compute.VCPU: 8}, compute.Place{Nodes: []int{9}}}
 	if got := taken(numaHost(Terms{OneNode: true}).Room(gone), one); got != "no" {
 		t.Errorf("beside a machine on a node that is gone: %s", got)
 	}
@@ -260,7 +313,9 @@ func TestLargest(t *testing.T) {
 	}
 	held := Held{compute.Resources{compute.VCPU: 3, compute.MemoryMB: 15000}, compute.Place{Nodes: []int{1}}}
 	also := Held{compute.Resources{compute.VCPU: 2}, compute.Place{Nodes: []int{0}}}
-	if diff := cmp.Diff(compute.Resources{compute.VCPU: 2, compute.MemoryMB: 8192}, h.Room(held, also).Largest()); diff != "" {
+	if diff := cmp.Diff(
+		compute.Resources{compute.VCPU: 2, compute.MemoryMB: 8192}, h.Room(held, also).Largest(),
+	); diff != "" {
 		t.Error(diff)
 	}
 	if most := numaHost(Terms{}).Room().Largest(); most != nil {
@@ -308,7 +363,10 @@ func TestFits(t *testing.T) {
 		not     compute.Resources
 	}{
 		{"promised twice", twice.Room(), cpus(8), map[string]compute.Resources{"as many": cpus(8)}, cpus(9)},
-		{"nearly full", twice.Room(Held{Resources: cpus(25)}), nil, map[string]compute.Resources{"all": cpus(7)}, cpus(8)},
+		{
+			"nearly full", twice.Room(Held{Resources: cpus(25)}), nil, map[string]compute.Resources{"all": cpus(7)},
+			cpus(8),
+		},
 		{"just as many are free", twice.Room(Held{Resources: cpus(24)}), nil,
 			map[string]compute.Resources{"all": cpus(8)}, cpus(9)},
 		{
@@ -320,7 +378,8 @@ func TestFits(t *testing.T) {
 			map[string]compute.Resources{"on the other": cpus(3)}, cpus(5),
 		},
 		{
-			"a card and parts of it", Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, card(1, 2, 0)).Room(), nil,
+			"a card and parts of it", Terms{Devices: rules()}.Offer(compute.Inventory{}, nil, card(1, 2, 0)).Room(),
+			nil,
 			map[string]compute.Resources{"the card": {wholeClass: 1}, "the parts": {partClass: 2}},
 			compute.Resources{wholeClass: 1, partClass: 1},
 		},
@@ -396,12 +455,18 @@ func TestRulesMatch(t *testing.T) {
 
 func TestTermsThatCannotBe(t *testing.T) {
 	for says, terms := range map[string]Terms{
-		"a class of your own":        {Devices: []DeviceRule{{Class: compute.VCPU, ID: "10de:0001"}}},
-		"resource class":             {Devices: []DeviceRule{{Class: "GPU", ID: "10de:0001"}}},
-		"give one of them":           {Devices: []DeviceRule{{Class: "CUSTOM_GPU"}}},
-		"give one of them: id":       {Devices: []DeviceRule{{Class: "CUSTOM_GPU", ID: "10de:0001", Addresses: []compute.PCIAddress{"0000:01:00.0"}}}},
-		"lspci -n":                   {Devices: []DeviceRule{{Class: "CUSTOM_GPU", ID: "10DE:1"}}},
-		"domain, bus, device":        {Devices: []DeviceRule{{Class: "CUSTOM_GPU", Addresses: []compute.PCIAddress{"01:00.0"}}}},
+		"a class of your own": {Devices: []DeviceRule{{Class: compute.VCPU, ID: "10de:0001"}}},
+		"resource class":      {Devices: []DeviceRule{{Class: "GPU", ID: "10de:0001"}}},
+		"give one of them":    {Devices: []DeviceRule{{Class: "CUSTOM_GPU"}}},
+		"give one of them: id": {
+			Devices: []DeviceRule{
+				{Class: "CUSTOM_GPU", ID: "10de:0001", Addresses: []compute.PCIAddress{"0000:01:00.0"}},
+			},
+		},
+		"lspci -n": {Devices: []DeviceRule{{Class: "CUSTOM_GPU", ID: "10DE:1"}}},
+		"domain, bus, device": {
+			Devices: []DeviceRule{{Class: "CUSTOM_GPU", Addresses: []compute.PCIAddress{"01:00.0"}}},
+		},
 		"CUSTOM_SECOND":              {Devices: []DeviceRule{rules()[0], {Class: "CUSTOM_SECOND"}}},
 		"can be promised more than ": {OverCommit: Ratios{"CUSTOM_GPU": 2}},
 	} {
@@ -434,7 +499,10 @@ func (b *busy) room() Room {
 }
 
 func (b *busy) needs() compute.Resources {
-	r := compute.Resources{compute.VCPU: rapid.Int64Range(1, 4).Draw(b.T, "cpus"), compute.MemoryMB: 512 * rapid.Int64Range(1, 8).Draw(b.T, "memory")}
+	r := compute.Resources{
+		compute.VCPU:     rapid.Int64Range(1, 4).Draw(b.T, "cpus"),
+		compute.MemoryMB: 512 * rapid.Int64Range(1, 8).Draw(b.T, "memory"),
+	}
 	for class, most := range map[compute.ResourceClass]int64{wholeClass: 1, partClass: 2} {
 		if n := rapid.Int64Range(-3, most).Draw(b.T, string(class)); n > 0 {
 			r[class] = n
@@ -453,7 +521,8 @@ func (b *busy) fetch() {
 		}
 		for n := range rapid.IntRange(0, 3).Draw(b.T, "candidates") {
 			session.Candidates = append(session.Candidates, Candidate{
-				Queue: compute.QueueName(fmt.Sprint(i, "-", n)), Needs: b.needs(), Skipped: rapid.IntRange(0, 2).Draw(b.T, "skipped"),
+				Queue: compute.QueueName(fmt.Sprint(i, "-", n)), Needs: b.needs(),
+				Skipped: rapid.IntRange(0, 2).Draw(b.T, "skipped"),
 			})
 		}
 		sessions = append(sessions, session)
@@ -541,12 +610,18 @@ func (b *busy) check() {
 	}
 	for _, n := range b.nodes {
 		cpus, memory := int64(len(n.CPUs)), n.MemoryMB
-		if on[n.ID][compute.VCPU] > times(compute.VCPU, cpus) || on[n.ID][compute.MemoryMB] > times(compute.MemoryMB, memory) {
+		if on[n.ID][compute.VCPU] > times(compute.VCPU, cpus) || on[n.ID][compute.MemoryMB] > times(
+			compute.MemoryMB, memory,
+		) {
 			b.Fatalf("node %d has %d processors and %d MiB, and %v is given away", n.ID, cpus, memory, on[n.ID])
 		}
 		for _, h := range all {
-			if slices.Contains(h.Nodes, n.ID) && (h.Resources[compute.VCPU] > cpus || h.Resources[compute.MemoryMB] > memory) {
-				b.Fatalf("node %d has %d processors and %d MiB, and one machine is to have %v", n.ID, cpus, memory, h.Resources)
+			if slices.Contains(h.Nodes, n.ID) &&
+				(h.Resources[compute.VCPU] > cpus || h.Resources[compute.MemoryMB] > memory) {
+				b.Fatalf(
+					"node %d has %d processors and %d MiB, and one machine is to have %v", n.ID, cpus, memory,
+					h.Resources,
+				)
 			}
 		}
 	}
@@ -562,12 +637,19 @@ func TestPlacesNeverClash(t *testing.T) {
 		}
 		inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 0, compute.MemoryMB: 0}}
 		for id := range rapid.IntRange(2, 3).Draw(t, "nodes") {
-			n := compute.NUMANode{ID: id, CPUs: make([]int, rapid.IntRange(1, 8).Draw(t, "cpus")), MemoryMB: 512 * rapid.Int64Range(1, 16).Draw(t, "memory")}
+			n := compute.NUMANode{
+				ID: id, CPUs: make([]int, rapid.IntRange(1, 8).Draw(t, "cpus")),
+				MemoryMB: 512 * rapid.Int64Range(1, 16).Draw(t, "memory"),
+			}
 			b.nodes = append(b.nodes, n)
-			inv.Totals = inv.Totals.Plus(compute.Resources{compute.VCPU: int64(len(n.CPUs)), compute.MemoryMB: n.MemoryMB})
+			inv.Totals = inv.Totals.Plus(
+				compute.Resources{compute.VCPU: int64(len(n.CPUs)), compute.MemoryMB: n.MemoryMB},
+			)
 		}
 		for slot := range rapid.IntRange(0, 3).Draw(t, "cards") {
-			for _, d := range card(slot, rapid.IntRange(0, 3).Draw(t, "parts"), rapid.IntRange(-1, 1).Draw(t, "node")) {
+			for _, d := range card(
+				slot, rapid.IntRange(0, 3).Draw(t, "parts"), rapid.IntRange(-1, 1).Draw(t, "node"),
+			) {
 				d.InUse = rapid.IntRange(0, 9).Draw(t, "in use") == 0
 				d.Group = rapid.SampledFrom([]string{"", "", "1", "2"}).Draw(t, "group")
 				b.devices = append(b.devices, d)

@@ -268,7 +268,10 @@ func TestUsed(t *testing.T) {
 		{compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: -4}, 1},
 		{compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 4}, 0},
 		{compute.Resources{compute.VCPU: 4}, compute.Resources{compute.VCPU: 6}, 0},
-		{compute.Resources{compute.VCPU: 0, compute.DiskGB: 4}, compute.Resources{compute.VCPU: -1, compute.DiskGB: 3}, 0.25},
+		{
+			compute.Resources{compute.VCPU: 0, compute.DiskGB: 4},
+			compute.Resources{compute.VCPU: -1, compute.DiskGB: 3}, 0.25,
+		},
 	} {
 		if got := Used(c.totals, c.free); got != c.want {
 			t.Errorf("%v of %v free: %v is used, want %v", c.free, c.totals, got, c.want)

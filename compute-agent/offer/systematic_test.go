@@ -107,7 +107,9 @@ func TestABuildChangesNoSample(t *testing.T) {
 			t.Fatalf("fuller, it waits on %v instead of %v", after, before)
 		}
 		if renewed := l.Sample(room, 0.9, l.NextEpoch(now)); 2*len(renewed) > len(before) {
-			t.Errorf("when it has sampled anew it waits on %d queues, on %d when it was empty", len(renewed), len(before))
+			t.Errorf(
+				"when it has sampled anew it waits on %d queues, on %d when it was empty", len(renewed), len(before),
+			)
 		}
 	}
 }
@@ -134,7 +136,11 @@ func TestAdviceChangesOneQueue(t *testing.T) {
 		renewed float64           // and when hosts have sampled anew
 	}{
 		{"more comes into one", 8, func(l *Sampler) { l.Advise(about("q003", 40), epochZero) }, "q003", 40, 40},
-		{"more comes, and no more", 8, func(l *Sampler) { l.Advise(about("q003", 40), epochZero); l.Advise(about("q003", 8), epochZero) }, "q003", 8, 8},
+		{
+			"more comes, and no more", 8,
+			func(l *Sampler) { l.Advise(about("q003", 40), epochZero); l.Advise(about("q003", 8), epochZero) },
+			"q003", 8, 8,
+		},
 		{"less comes into one", 80, func(l *Sampler) { l.Advise(about("q003", 20), epochZero) }, "q003", 20, 20},
 		{"hosts fell silent", 8, func(l *Sampler) { l.Advise(advice(queues, hosts-100, 0), epochZero) }, "", 0, 0},
 		{"one is opened", 8, func(l *Sampler) {
@@ -168,7 +174,10 @@ func TestAdviceChangesOneQueue(t *testing.T) {
 		}
 		near := func(got int, want float64) bool { return math.Abs(float64(got)-want) <= 5*math.Sqrt(want) }
 		if !near(waiting, c.want) || !near(renewed, c.renewed) {
-			t.Errorf("%s: %d hosts wait on %s, want about %v, and %d when hosts have sampled anew, want about %v", c.when, waiting, c.of, c.want, renewed, c.renewed)
+			t.Errorf(
+				"%s: %d hosts wait on %s, want about %v, and %d when hosts have sampled anew, want about %v", c.when,
+				waiting, c.of, c.want, renewed, c.renewed,
+			)
 		}
 	}
 }
@@ -180,7 +189,9 @@ func TestWorkBringsAsManyAsShould(t *testing.T) {
 		waiting := 0
 		for h := range hosts {
 			l := NewSampler(compute.HostID(fmt.Sprint("h", h)), compute.Spread)
-			l.Advise(compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 20, Depth: depth}}}, epochZero)
+			l.Advise(
+				compute.Advice{About: []compute.QueueAdvice{{Queue: "q000", Eligible: 20, Depth: depth}}}, epochZero,
+			)
 			waiting += len(l.sampleAll(many(1), 0.5, epochZero))
 		}
 		want := float64(8+depth) / 20

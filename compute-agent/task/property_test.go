@@ -58,12 +58,16 @@ func (f *far) check(before Task, e Event, actions []Action) {
 			if i != 0 {
 				f.Fatalf("%T: the journal comes %dth in %v", e, i, actions)
 			}
-			if _, note := a.(Note); note && (f.task.Stage != Claiming && f.task.Stage != Launching || durable(before) == durable(f.task)) {
+			_, note := a.(Note)
+			if note && (f.task.Stage != Claiming && f.task.Stage != Launching || durable(before) == durable(f.task)) {
 				f.Fatalf("%T to %s is only noted", e, f.task.Stage)
 			}
 		case Launch:
 			if !f.granted || f.given || f.ended || f.task.Broken != nil {
-				f.Fatalf("%T launches: granted %t, given back %t, ended %t, broken %v", e, f.granted, f.given, f.ended, f.task.Broken)
+				f.Fatalf(
+					"%T launches: granted %t, given back %t, ended %t, broken %v", e, f.granted, f.given, f.ended,
+					f.task.Broken,
+				)
 			}
 		case Destroy:
 			if _, deny := e.(Denied); deny && before.Granted() {
@@ -192,7 +196,13 @@ func (f *far) crash() {
 	}
 	var there []Machine
 	if f.machine != none {
-		there = append(there, Machine{Instance: "i", Project: "p", Attempt: 1, Claim: "c1", Launched: f.machine == running, Power: compute.PowerRunning})
+		there = append(
+			there,
+			Machine{
+				Instance: "i", Project: "p", Attempt: 1, Claim: "c1", Launched: f.machine == running,
+				Power: compute.PowerRunning,
+			},
+		)
 	}
 	got := f.rules.Reconcile(journal, there, f.now)
 	if len(got) == 0 {
@@ -227,7 +237,10 @@ func (f *far) wait() {
 func TestWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := &far{T: t, rules: DefaultRules(), now: time.Unix(1e9, 0)}
-		f.task = New(compute.Build{Instance: "i", Project: "p", Attempt: 1}, compute.Place{}, "c1", 0, rapid.Bool().Draw(t, "pinned"))
+		f.task = New(
+			compute.Build{Instance: "i", Project: "p", Attempt: 1}, compute.Place{}, "c1", 0,
+			rapid.Bool().Draw(t, "pinned"),
+		)
 		f.step(Taken{})
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
 			if f.task.Stage == Over {
@@ -257,12 +270,22 @@ func (f *far) random() {
 	case what == 10:
 		f.crash()
 	case what == 11:
-		op := rapid.SampledFrom([]compute.RequestOp{compute.OpStop, compute.OpStart, compute.OpReboot}).Draw(f.T, "op")
-		f.step(Commanded{1, "c1", compute.PowerCommand{Op: op, Version: version, Command: compute.CommandID(fmt.Sprint(version))}})
+		op := rapid.SampledFrom(
+			[]compute.RequestOp{compute.OpStop, compute.OpStart, compute.OpReboot},
+		).Draw(f.T, "op")
+		f.step(Commanded{
+			1, "c1",
+			compute.PowerCommand{Op: op, Version: version, Command: compute.CommandID(fmt.Sprint(version))},
+		})
 	case what == 12 && f.claimed:
 		f.step(Confirm{1, "c1"})
 	case what == 13:
-		f.step(rapid.SampledFrom([]Event{Seen{There: f.machine == running, Power: compute.PowerStopped}, Granted{1, "other"}, Denied{2, "c1"}, Deleted{2, "c2"}, Quit{}, GiveUp{}}).Draw(f.T, "word"))
+		f.step(
+			rapid.SampledFrom([]Event{
+				Seen{There: f.machine == running, Power: compute.PowerStopped}, Granted{1, "other"},
+				Denied{2, "c1"}, Deleted{2, "c2"}, Quit{}, GiveUp{},
+			}).Draw(f.T, "word"),
+		)
 	}
 }
 

@@ -97,7 +97,9 @@ func (w words) failure() Failure {
 
 func (w words) stopped() Stopped { return Stopped{Why: compute.ReasonCode(w.args["why"])} }
 
-var powers = map[string]compute.PowerState{"running": compute.PowerRunning, "stopped": compute.PowerStopped, "paused": compute.PowerPaused}
+var powers = map[string]compute.PowerState{
+	"running": compute.PowerRunning, "stopped": compute.PowerStopped, "paused": compute.PowerPaused,
+}
 
 func (s *tale) do(t *testing.T, line string) []string {
 	w := parse(line)
@@ -105,7 +107,13 @@ func (s *tale) do(t *testing.T, line string) []string {
 	case strings.HasPrefix(line, "+"):
 		return s.pass(t, line)
 	case w.verb == "take":
-		s.task = New(compute.Build{Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(), Resources: compute.Resources{compute.VCPU: 1}}, compute.Place{}, w.claim(), w.fence(0), w.is("pinned"))
+		s.task = New(
+			compute.Build{
+				Instance: "i", Project: "p", Queue: "q", Attempt: w.attempt(),
+				Resources: compute.Resources{compute.VCPU: 1},
+			},
+			compute.Place{}, w.claim(), w.fence(0), w.is("pinned"),
+		)
 		return s.step(Taken{})
 	case w.verb == "crash":
 		return s.crash(w)
@@ -167,7 +175,9 @@ func event(t *testing.T, w words) Event {
 
 func command(w words) compute.PowerCommand {
 	v, _ := strconv.Atoi(w.args["version"])
-	op := map[string]compute.RequestOp{"stop": compute.OpStop, "start": compute.OpStart, "reboot": compute.OpReboot}[w.plain[0]]
+	op := map[string]compute.RequestOp{
+		"stop": compute.OpStop, "start": compute.OpStart, "reboot": compute.OpReboot,
+	}[w.plain[0]]
 	return compute.PowerCommand{Op: op, Version: compute.Version(v), Command: compute.CommandID(w.args["command"])}
 }
 
@@ -261,7 +271,8 @@ func (s *tale) pass(t *testing.T, line string) []string {
 func (s *tale) crash(w words) []string {
 	t := s.task
 	kept := Task{
-		Instance: t.Instance, Project: t.Project, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt, Claim: t.Claim,
+		Instance: t.Instance, Project: t.Project, Queue: t.Queue, Pinned: t.Pinned, Attempt: t.Attempt,
+		Claim:     t.Claim,
 		Resources: t.Resources, Stage: t.Stage, Broken: t.Broken, End: t.End, Version: t.Version, Reboots: t.Reboots,
 	}
 	if kept.Stage == Running {
@@ -274,7 +285,8 @@ func (s *tale) crash(w words) []string {
 	var there []Machine
 	if !w.is("nothing") {
 		m := Machine{Instance: "i", Project: "p", Attempt: w.attempt(), Claim: w.claim(), Fence: w.fence(0),
-			Launched: w.is("launched") || w.is("waits"), Paused: w.is("waits"), Power: compute.PowerStopped, Stopped: w.stopped()}
+			Launched: w.is("launched") ||
+				w.is("waits"), Paused: w.is("waits"), Power: compute.PowerStopped, Stopped: w.stopped()}
 		if p, ok := w.args["power"]; ok {
 			m.Power = powers[p]
 		}

@@ -46,7 +46,9 @@ func TestReconcileTable(t *testing.T) {
 	for i := range lines[2:] {
 		cells, should := strings.Split(lines[i+2], " | "), strings.Split(want[i+2], " | ")
 		for j, cell := range cells {
-			name := fmt.Sprint(strings.Trim(cells[0], "| "), "/", strings.Trim(cells[min(1, len(cells)-1)], "| "), "/", j)
+			name := fmt.Sprint(
+				strings.Trim(cells[0], "| "), "/", strings.Trim(cells[min(1, len(cells)-1)], "| "), "/", j,
+			)
 			t.Run(name, func(t *testing.T) {
 				if j >= len(should) || cell != should[j] {
 					t.Errorf("the code does %q; %s says %q", cell, doc, should)
@@ -99,13 +101,17 @@ func hypervisors() []listed {
 	launched.Launched, launched.Power = true, compute.PowerRunning
 	waits.Launched, waits.Paused = true, true
 	other.Claim = "c0"
-	return []listed{{"nothing", nil}, {"prepared", &m}, {"launched", &launched}, {"launched, not let go", &waits}, {"prepared for another claim", &other}}
+	return []listed{
+		{"nothing", nil}, {"prepared", &m}, {"launched", &launched}, {"launched, not let go", &waits},
+		{"prepared for another claim", &other},
+	}
 }
 
 // restartWords are the words that may be found in the stream, and none.
 func restartWords() []compute.CommandOp {
 	return []compute.CommandOp{
-		compute.CommandNone, compute.CommandGrant, compute.CommandDeny, compute.CommandDelete, compute.CommandConfirm, compute.CommandPower, compute.CommandFenced,
+		compute.CommandNone, compute.CommandGrant, compute.CommandDeny, compute.CommandDelete, compute.CommandConfirm,
+		compute.CommandPower, compute.CommandFenced,
 	}
 }
 
@@ -116,7 +122,8 @@ func TestReconcileOfAnotherClaim(t *testing.T) {
 	other := all[len(all)-1]
 	for _, j := range journals() {
 		for _, w := range restartWords() {
-			if got, want := restart(remembered{task: j.task}, other, w), restart(remembered{}, other, w); got != want {
+			want := restart(remembered{}, other, w)
+			if got := restart(remembered{task: j.task}, other, w); got != want {
 				t.Errorf("journal %s, word %s: %s, want %s", j.name, w, got, want)
 			}
 		}

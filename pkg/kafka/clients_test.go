@@ -27,11 +27,12 @@ import (
 // A broker that takes connections and never says a word holds up no caller that has given up.
 func TestFrozenBrokerHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := admin.New(kafka.Config{Brokers: []string{"localhost:9092"}, Dial: func(context.Context, string, string) (net.Conn, error) {
+		dial := func(context.Context, string, string) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			go func() { _, _ = io.Copy(io.Discard, theirs) }() // as the buffers of a real connection
 			return ours, nil
-		}})
+		}
+		a, err := admin.New(kafka.Config{Brokers: []string{"localhost:9092"}, Dial: dial})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,11 +55,15 @@ func TestMetricsOfProducersAndReaders(t *testing.T) {
 		brokertest.MakeTopic(t, cfg, cfg.Topics.Hosts(), 1, nil)
 		one, two := clienttest.Producer(t, cfg), clienttest.Producer(t, cfg)
 		for _, p := range []*write.Producer{one, two} {
-			if err := p.Send(brokertest.Patient(t), wire.Record{Key: []byte("h"), Value: []byte("v")}.To(cfg.Topics.Hosts(), 0)); err != nil {
+			if err := p.Send(
+				brokertest.Patient(t), wire.Record{Key: []byte("h"), Value: []byte("v")}.To(cfg.Topics.Hosts(), 0),
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := one.Send(brokertest.Patient(t), wire.Record{Key: []byte("h")}.To(cfg.Topics.Build("none"), 0)); !errors.Is(err, wire.ErrNoTopic) {
+		if err := one.Send(
+			brokertest.Patient(t), wire.Record{Key: []byte("h")}.To(cfg.Topics.Build("none"), 0),
+		); !errors.Is(err, wire.ErrNoTopic) {
 			t.Fatal(err)
 		}
 		telemetrytest.Is(t, reg, 2, "berth_produce_duration_seconds")

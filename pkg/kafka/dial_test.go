@@ -22,7 +22,9 @@ func TestRefusalTakesAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dial := impatient(func(context.Context, string, string) (net.Conn, error) { return nil, io.ErrClosedPipe })
 		began := time.Now()
-		if _, err := dial(t.Context(), "tcp", "localhost:9092"); !errors.Is(err, io.ErrClosedPipe) || time.Since(began) != refusedPause {
+		if _, err := dial(
+			t.Context(), "tcp", "localhost:9092",
+		); !errors.Is(err, io.ErrClosedPipe) || time.Since(began) != refusedPause {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -38,16 +40,22 @@ func TestRefusalTakesAMoment(t *testing.T) {
 func TestConnectionOutlivesWhoOpenedIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var network embedded.Network
-		b, err := embedded.Start(embedded.Options{Listen: func(n, a string) (net.Listener, error) { return network.Listen(t.Context(), n, a) }})
+		b, err := embedded.Start(embedded.Options{
+			Listen: func(n, a string) (net.Listener, error) { return network.Listen(t.Context(), n, a) },
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer b.Close()
 		dials := 0
-		cl, err := NewClient(Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "t."}, Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
-			dials++
-			return network.Dial(ctx, n, addr)
-		}})
+		cl, err := NewClient(Config{
+			Brokers: b.Addrs(),
+			Topics:  wire.Topics{Prefix: "t."},
+			Dial: func(ctx context.Context, n, addr string) (net.Conn, error) {
+				dials++
+				return network.Dial(ctx, n, addr)
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

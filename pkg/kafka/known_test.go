@@ -49,7 +49,8 @@ func knowing(t *testing.T, cfg kafka.Config) (kafka.Config, *prometheus.Registry
 	}
 	topics := cfg.Topics
 	all := []string{
-		topics.Host("h"), topics.Requests(), topics.Reports(), topics.Rejected(), topics.Instances(), topics.Catalog(),
+		topics.Host("h"), topics.Requests(), topics.Reports(), topics.Rejected(), topics.Instances(),
+		topics.Catalog(),
 		topics.Hosts(), topics.Queues(), topics.Advice(), topics.Consoles(),
 	}
 	for { // brokers hear late of new topics
@@ -121,7 +122,10 @@ func TestFirstMinuteOfClients(t *testing.T) {
 				}
 				for range 12 {
 					rec := wire.Record{Key: []byte("h"), Value: []byte("v")}
-					if err := w.Send(t.Context(), rec.To(cfg.Topics.Hosts(), wire.AnyPartition), rec.To(cfg.Topics.Reports(), wire.AnyPartition)); err != nil {
+					if err := w.Send(
+						t.Context(), rec.To(cfg.Topics.Hosts(), wire.AnyPartition),
+						rec.To(cfg.Topics.Reports(), wire.AnyPartition),
+					); err != nil {
 						t.Fatal(err)
 					}
 					brokertest.Passes(read.DefaultWait)
@@ -156,7 +160,13 @@ func TestReporterWritesWhereAProducerWould(t *testing.T) {
 		topic := cfg.Topics.Reports()
 		var recs []wire.Record
 		for i := range 20 {
-			recs = append(recs, wire.Record{Key: []byte(fmt.Sprint("key ", i)), Value: []byte("v"), Headers: []wire.Header{{Key: "h", Value: []byte("x")}}}.To(topic, wire.AnyPartition))
+			recs = append(
+				recs,
+				wire.Record{
+					Key: []byte(fmt.Sprint("key ", i)), Value: []byte("v"),
+					Headers: []wire.Header{{Key: "h", Value: []byte("x")}},
+				}.To(topic, wire.AnyPartition),
+			)
 		}
 		if err := w.Send(brokertest.Patient(t), recs...); err != nil {
 			t.Fatal(err)
@@ -164,7 +174,10 @@ func TestReporterWritesWhereAProducerWould(t *testing.T) {
 		if err := clienttest.Producer(t, brokertest.TestConfig(b)).Send(brokertest.Patient(t), recs...); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Send(brokertest.Patient(t), wire.Record{Value: []byte("last")}.To(topic, 0), wire.Record{Value: []byte("last")}.To(topic, 1)); err != nil {
+		if err := w.Send(
+			brokertest.Patient(t), wire.Record{Value: []byte("last")}.To(topic, 0),
+			wire.Record{Value: []byte("last")}.To(topic, 1),
+		); err != nil {
 			t.Fatal(err)
 		}
 		at := map[string]map[int32]int{}
@@ -209,7 +222,10 @@ func TestReporterPassesEveryError(t *testing.T) {
 				defer w.Close()
 				send := func() {
 					t.Helper()
-					if err := w.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("v")}.To(cfg.Topics.Hosts(), wire.AnyPartition)); err != nil {
+					if err := w.Send(
+						t.Context(),
+						wire.Record{Key: []byte("k"), Value: []byte("v")}.To(cfg.Topics.Hosts(), wire.AnyPartition),
+					); err != nil {
 						t.Error(err)
 					}
 				}
@@ -238,7 +254,9 @@ func TestReporterFollowsALeader(t *testing.T) {
 		r := readtest.Follow(t, c.Cfg, read.Options{Topic: topic})
 		for i := range 4 {
 			value := fmt.Sprint(i)
-			if err := w.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topic, wire.AnyPartition)); err != nil {
+			if err := w.Send(
+				t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topic, wire.AnyPartition),
+			); err != nil {
 				t.Fatal(err)
 			}
 			r.UpTo(t, value)

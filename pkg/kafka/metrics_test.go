@@ -23,7 +23,9 @@ func TestMetricsOfRequests(t *testing.T) {
 	defer other.Close()
 	m.OnBrokerConnect(b, 0, nil, errors.New("refused"))
 	m.OnBrokerConnect(b, 0, conn, nil)
-	m.OnBrokerE2E(b, 0, kgo.BrokerE2E{BytesWritten: 10, BytesRead: 5, TimeToWrite: time.Second, TimeToRead: time.Second})
+	m.OnBrokerE2E(
+		b, 0, kgo.BrokerE2E{BytesWritten: 10, BytesRead: 5, TimeToWrite: time.Second, TimeToRead: time.Second},
+	)
 	m.OnBrokerE2E(b, 0, kgo.BrokerE2E{BytesWritten: 10, ReadErr: errors.New("reset")})
 	m.OnBrokerE2E(b, 0, kgo.BrokerE2E{ReadErr: net.ErrClosed}) // by ourselves
 	m.OnBrokerE2E(b, 1000, kgo.BrokerE2E{})

@@ -26,7 +26,8 @@ func TestProbe(t *testing.T) {
 	if err := os.WriteFile(p.Binary, []byte("#!/bin/sh\necho \"$@\" >"+told+"\nexit 33\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for accel, want := range map[string]string{"kvm": "-cpu host ", "tcg": "-cpu max "} { // what boots with another processor may fail every guest
+	// what boots with another processor may fail every guest
+	for accel, want := range map[string]string{"kvm": "-cpu host ", "tcg": "-cpu max "} {
 		if ok, err := p.Boots(t.Context(), accel); !ok || err != nil {
 			t.Errorf("%s: %t, %v", accel, ok, err)
 		}

@@ -27,7 +27,9 @@ func TestKeepsTheEnd(t *testing.T) {
 		now := filepath.Join(dir, File)
 		var all []byte
 		for i := range rapid.IntRange(1, 20).Draw(rt, "steps") {
-			text := []byte(fmt.Sprintf("%d:%s", i, bytes.Repeat([]byte("x"), rapid.IntRange(0, 100).Draw(rt, "length"))))
+			text := []byte(
+				fmt.Sprintf("%d:%s", i, bytes.Repeat([]byte("x"), rapid.IntRange(0, 100).Draw(rt, "length"))),
+			)
 			all = append(all, text...)
 			for len(text) > 0 {
 				n := rapid.IntRange(1, len(text)).Draw(rt, "written")
@@ -39,7 +41,8 @@ func TestKeepsTheEnd(t *testing.T) {
 					_ = os.Rename(now+".0", now+".1")
 					ok(os.Rename(now, now+".0"))
 				}
-				if _, full := os.Stat(now + ".1"); full == nil { // virtlogd would throw it away: nobody looked in time
+				// virtlogd would throw it away: nobody looked in time
+				if _, full := os.Stat(now + ".1"); full == nil {
 					ok(l.Trim())
 				}
 			}

@@ -59,21 +59,31 @@ func TestWhatACommandMayDoWrong(t *testing.T) {
 		class compute.FailureClass
 		says  []string
 	}{
-		"garbage":          {`echo hello`, compute.FailureHost, []string{`"hello\n"`, "nothing else"}},
-		"nothing":          {`:`, compute.FailureHost, []string{`""`}},
-		"half":             {`echo '{"version":1,"totals":{"VC'`, compute.FailureHost, []string{"JSON"}},
-		"two documents":    {`echo '{"version":1}'; echo '{}'`, compute.FailureHost, []string{"after top-level"}},
-		"another version":  {`echo '{"version":2}'`, compute.FailureHost, []string{`"version" is 2`}},
-		"no end":           {`yes`, compute.FailureHost, []string{"more than 4194304 bytes"}},
-		"no end of errors": {`yes oops | head -c 9000000 >&2; exit 3`, compute.FailureHost, []string{"exit status 3", "oops / oops"}},
-		"terminal codes":   {`printf '\033[2J\000\377bad\n' >&2; exit 1`, compute.FailureHost, []string{"bad"}},
-		"a signal":         {`kill -s KILL $$`, compute.FailureHost, []string{"signal", "killed"}},
-		"the request":      {`echo no such image >&2; exit 65`, compute.FailureRequest, []string{"it said: no such image"}},
+		"garbage":         {`echo hello`, compute.FailureHost, []string{`"hello\n"`, "nothing else"}},
+		"nothing":         {`:`, compute.FailureHost, []string{`""`}},
+		"half":            {`echo '{"version":1,"totals":{"VC'`, compute.FailureHost, []string{"JSON"}},
+		"two documents":   {`echo '{"version":1}'; echo '{}'`, compute.FailureHost, []string{"after top-level"}},
+		"another version": {`echo '{"version":2}'`, compute.FailureHost, []string{`"version" is 2`}},
+		"no end":          {`yes`, compute.FailureHost, []string{"more than 4194304 bytes"}},
+		"no end of errors": {
+			`yes oops | head -c 9000000 >&2; exit 3`, compute.FailureHost, []string{"exit status 3", "oops / oops"},
+		},
+		"terminal codes": {`printf '\033[2J\000\377bad\n' >&2; exit 1`, compute.FailureHost, []string{"bad"}},
+		"a signal":       {`kill -s KILL $$`, compute.FailureHost, []string{"signal", "killed"}},
+		"the request": {
+			`echo no such image >&2; exit 65`, compute.FailureRequest, []string{"it said: no such image"},
+		},
 		"its own patience": {`exit 124`, compute.FailureTimeout, nil},
 		"no totals":        {`echo '{"version":1}'`, compute.FailureHost, []string{`"totals"`}},
-		"negative":         {`echo '{"version":1,"totals":{"VCPU":-1}}'`, compute.FailureHost, []string{`"totals" has -1 of VCPU`}},
-		"unknown class":    {`echo '{"version":1,"totals":{"CPU":1}}'`, compute.FailureHost, []string{`"CPU"`, "CUSTOM_"}},
-		"bad trait":        {`echo '{"version":1,"totals":{"VCPU":1},"traits":["a"]}'`, compute.FailureHost, []string{`trait "a"`}},
+		"negative": {
+			`echo '{"version":1,"totals":{"VCPU":-1}}'`, compute.FailureHost, []string{`"totals" has -1 of VCPU`},
+		},
+		"unknown class": {
+			`echo '{"version":1,"totals":{"CPU":1}}'`, compute.FailureHost, []string{`"CPU"`, "CUSTOM_"},
+		},
+		"bad trait": {
+			`echo '{"version":1,"totals":{"VCPU":1},"traits":["a"]}'`, compute.FailureHost, []string{`trait "a"`},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,17 +95,31 @@ func TestWhatACommandMayDoWrong(t *testing.T) {
 }
 
 func TestListIsChecked(t *testing.T) {
-	machine := `{"version":1,"instance":"` + string(one) + `","project":"p","attempt":1,"claim":"c","resources":{"VCPU":1}}`
+	machine := `{"version":1,"instance":"` + string(one) +
+		`","project":"p","attempt":1,"claim":"c","resources":{"VCPU":1}}`
 	for name, c := range map[string][2]string{
-		"no machines":   {`{"version":1}`, `"machines" is missing`},
-		"no metadata":   {`{"version":1,"machines":[{"state":"prepared"}]}`, "first line that prepare has read"},
-		"other shape":   {`{"version":1,"machines":[{"machine":[],"state":"prepared"}]}`, "first line that prepare has read"},
-		"no claim":      {`{"version":1,"machines":[{"machine":` + strings.Replace(machine, `"c"`, `""`, 1) + `,"state":"prepared"}]}`, "first line that prepare has read"},
-		"bad id":        {`{"version":1,"machines":[{"machine":` + strings.Replace(machine, "8000", "x", 1) + `,"state":"prepared"}]}`, "first line that prepare has read"},
-		"no state":      {`{"version":1,"machines":[{"machine":` + machine + `}]}`, `"state"`},
-		"no power":      {`{"version":1,"machines":[{"machine":` + machine + `,"state":"launched"}]}`, `"power"`},
-		"unknown power": {`{"version":1,"machines":[{"machine":` + machine + `,"state":"launched","power":"on"}]}`, `"on"`},
-		"twice":         {`{"version":1,"machines":[{"machine":` + machine + `,"state":"prepared"},{"machine":` + machine + `,"state":"prepared"}]}`, "twice"},
+		"no machines": {`{"version":1}`, `"machines" is missing`},
+		"no metadata": {`{"version":1,"machines":[{"state":"prepared"}]}`, "first line that prepare has read"},
+		"other shape": {
+			`{"version":1,"machines":[{"machine":[],"state":"prepared"}]}`, "first line that prepare has read",
+		},
+		"no claim": {
+			`{"version":1,"machines":[{"machine":` + strings.Replace(machine, `"c"`, `""`, 1) +
+				`,"state":"prepared"}]}`,
+			"first line that prepare has read",
+		},
+		"bad id": {
+			`{"version":1,"machines":[{"machine":` + strings.Replace(machine, "8000", "x", 1) +
+				`,"state":"prepared"}]}`,
+			"first line that prepare has read",
+		},
+		"no state": {`{"version":1,"machines":[{"machine":` + machine + `}]}`, `"state"`},
+		"no power": {`{"version":1,"machines":[{"machine":` + machine + `,"state":"launched"}]}`, `"power"`},
+		"unknown power": {
+			`{"version":1,"machines":[{"machine":` + machine + `,"state":"launched","power":"on"}]}`, `"on"`,
+		},
+		"twice": {`{"version":1,"machines":[{"machine":` + machine + `,"state":"prepared"},` +
+			`{"machine":` + machine + `,"state":"prepared"}]}`, "twice"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,9 +133,13 @@ func TestListIsChecked(t *testing.T) {
 func TestLiesAreFound(t *testing.T) {
 	spec := hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some}
 	wrong(t, says(t, "prepare", ":").Prepare(t.Context(), spec), compute.FailureHost, "prepare", "list does not give")
-	machine := `{"version":1,"instance":"` + string(one) + `","project":"p","attempt":1,"claim":"c","resources":{"VCPU":1}}`
+	machine := `{"version":1,"instance":"` + string(one) +
+		`","project":"p","attempt":1,"claim":"c","resources":{"VCPU":1}}`
 	always := func(state string) *Driver {
-		return says(t, "list", `echo '{"version":1,"machines":[{"machine":`+machine+`,"state":"`+state+`","power":"running"}]}'`)
+		return says(
+			t, "list",
+			`echo '{"version":1,"machines":[{"machine":`+machine+`,"state":"`+state+`","power":"running"}]}'`,
+		)
 	}
 	wrong(t, always("prepared").Launch(t.Context(), one, 1, "c"), compute.FailureHost, "launch", "list does not give")
 	wrong(t, always("launched").Stop(t.Context(), one, 0), compute.FailureHost, "stop", "list does not give")
@@ -121,7 +149,8 @@ func TestLiesAreFound(t *testing.T) {
 // A call that takes too long takes all its processes along.
 func TestAHangIsKilled(t *testing.T) {
 	dir := t.TempDir()
-	d := says(t, "inventory", `echo $$ >`+dir+`/all; sleep 1000 & echo $! >>`+dir+`/all; mkfifo `+dir+`/no; echo waits >&2; read x <`+dir+`/no`)
+	d := says(t, "inventory", `echo $$ >`+dir+`/all; sleep 1000 & echo $! >>`+dir+`/all; `+
+		`mkfifo `+dir+`/no; echo waits >&2; read x <`+dir+`/no`)
 	b := &bench{t: t}
 	dead := func() {
 		t.Helper()
@@ -171,9 +200,11 @@ func (b *bench) gone(file string) {
 
 func TestTheCommandInheritsNothing(t *testing.T) {
 	t.Setenv("SECRET", "x")
-	d := says(t, "inventory", `env | grep -v -e '^PWD=' -e '^_=' -e '^SHLVL=' | sort | tr '\n' ' ' >&2; pwd >&2; set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); [ $1 = $2 ] && [ $1 = $3 ] && echo leads >&2; exit 1`)
+	d := says(t, "inventory", `env | grep -v -e '^PWD=' -e '^_=' -e '^SHLVL=' | sort | tr '\n' ' ' >&2; pwd >&2; `+
+		`set -- $(cut -d' ' -f1,5,6 /proc/$$/stat); [ $1 = $2 ] && [ $1 = $3 ] && echo leads >&2; exit 1`)
 	_, err := d.Inventory(t.Context())
-	wrong(t, err, compute.FailureHost, "it said: BERTH_PROTOCOL=1 LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin / / leads")
+	wrong(t, err, compute.FailureHost, "it said: BERTH_PROTOCOL=1 LC_ALL=C PATH=/usr/local/sbin:/usr/local/bin:"+
+		"/usr/sbin:/usr/bin:/sbin:/bin / / leads")
 }
 
 func TestCommandThatCannotBeRun(t *testing.T) {
@@ -215,9 +246,12 @@ func TestOptionsAreChecked(t *testing.T) {
 
 // What others use of the host is listed and summed up.
 func TestForeign(t *testing.T) {
-	d := says(t, "inventory", `echo '{"version":1,"totals":{"VCPU":8},"traits":["B","A","B"],"foreign":[{"name":"x","pid":7,"uses":{"VCPU":1}},{"uses":{"VCPU":2}}]}'`)
+	d := says(t, "inventory", `echo '{"version":1,"totals":{"VCPU":8},"traits":["B","A","B"],`+
+		`"foreign":[{"name":"x","pid":7,"uses":{"VCPU":1}},{"uses":{"VCPU":2}}]}'`)
 	inv, err := d.Inventory(t.Context())
-	if err != nil || len(inv.Foreign) != 2 || inv.Foreign[0].Name != "x" || inv.Foreign[0].PID != 7 || inv.Unmanaged[compute.VCPU] != 3 || fmt.Sprint(inv.Traits) != "[A B]" {
+	if err != nil || len(inv.Foreign) != 2 || inv.Foreign[0].Name != "x" || inv.Foreign[0].PID != 7 ||
+		inv.Unmanaged[compute.VCPU] != 3 ||
+		fmt.Sprint(inv.Traits) != "[A B]" {
 		t.Errorf("%+v %v", inv, err)
 	}
 }
@@ -226,7 +260,10 @@ func TestForeign(t *testing.T) {
 func TestSampleListsAllOrNothing(t *testing.T) {
 	b := newBench(t)
 	d := b.open(b.sample("", ""))
-	b.ok(d.Prepare(t.Context(), hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some, Image: "tiny"}))
+	b.ok(d.Prepare(
+		t.Context(),
+		hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some, Image: "tiny"},
+	))
 	machine := filepath.Join(b.dir, string(one), "machine")
 	b.ok(os.Remove(machine))
 	b.ok(os.Mkdir(machine, 0o700)) // cannot be read, by root either
@@ -281,7 +318,10 @@ func TestPrepareIsUndone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	answer := make(chan error, 1)
 	go func() { answer <- hangs.Prepare(ctx, spec) }()
-	b.await("the middle of it", func() bool { _, err := os.Stat(filepath.Join(b.dir, string(one), "no")); return err == nil })
+	b.await(
+		"the middle of it",
+		func() bool { _, err := os.Stat(filepath.Join(b.dir, string(one), "no")); return err == nil },
+	)
 	cancel()
 	if err := <-answer; !errors.Is(err, context.Canceled) {
 		t.Errorf("broken off, it answers %v", err)
@@ -296,7 +336,10 @@ func TestPrepareIsUndone(t *testing.T) {
 func TestACallThatWasLeftBehind(t *testing.T) {
 	b := newBench(t)
 	d := b.open(b.sample("", ""))
-	b.ok(d.Prepare(t.Context(), hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some, Image: "tiny"}))
+	b.ok(d.Prepare(
+		t.Context(),
+		hypervisor.Spec{Instance: one, Project: "p", Attempt: 1, Claim: "c", Resources: some, Image: "tiny"},
+	))
 	b.ok(d.Launch(t.Context(), one, 1, "c"))
 	b.ok(d.Stop(t.Context(), one, 0))
 	here, gate := filepath.Join(b.dir, ".here"), filepath.Join(b.dir, ".gate")

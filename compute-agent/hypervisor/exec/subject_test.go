@@ -17,7 +17,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-const inventoryFile = `{"version":1,"totals":{"VCPU":64,"MEMORY_MB":262144,"DISK_GB":1000,"CUSTOM_BAREMETAL":1},"traits":["CUSTOM_B","CUSTOM_A"]}`
+const inventoryFile = `{"version":1,"totals":{"VCPU":64,"MEMORY_MB":262144,"DISK_GB":1000,"CUSTOM_BAREMETAL":1},` +
+	`"traits":["CUSTOM_B","CUSTOM_A"]}`
 
 var some = compute.Resources{compute.VCPU: 2, compute.MemoryMB: 1024, compute.DiskGB: 10}
 
@@ -88,7 +89,8 @@ func (b *bench) open(program string) *Driver {
 
 func (b *bench) subject() hypervisortest.Subject {
 	return hypervisortest.Subject{
-		Driver: b.open(b.sample("", "")).whole(), Reopen: func() hypervisor.Driver { return b.open(b.sample("", "")).whole() },
+		Driver:   b.open(b.sample("", "")).whole(),
+		Reopen:   func() hypervisor.Driver { return b.open(b.sample("", "")).whole() },
 		Launches: b.launches, Left: b.left, Resources: some, Image: "tiny",
 		Broken: b.broken(), Crashes: b.crashes(), Kill: b.kill,
 		Foreign:   func() (compute.Resources, func() bool) { b.t.Fatal("the sample sees none"); return nil, nil },
@@ -111,7 +113,8 @@ func (b *bench) processes(id compute.InstanceID) (all []process) {
 		cmdline, _ := os.ReadFile(file) // none of a zombie's
 		args := strings.Split(string(cmdline), "\x00")
 		for i := range args {
-			if args[i] == b.dir && i+2 < len(args) && (args[i+1] == "guest" || args[i+1] == "process") && strings.HasPrefix(args[i+2], string(id)) {
+			if args[i] == b.dir && i+2 < len(args) && (args[i+1] == "guest" || args[i+1] == "process") &&
+				strings.HasPrefix(args[i+2], string(id)) {
 				pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 				all = append(all, process{pid, args[i+1] == "guest"})
 			}
@@ -192,14 +195,25 @@ func (b *bench) await(what string, so func() bool) {
 
 func (b *bench) broken() []hypervisortest.Breakage {
 	spoil := func(name string, class compute.FailureClass, how func(*hypervisor.Spec)) hypervisortest.Breakage {
-		return hypervisortest.Breakage{Name: name, Class: class, Break: func(s *hypervisor.Spec) func() { how(s); return func() {} }}
+		return hypervisortest.Breakage{
+			Name: name, Class: class, Break: func(s *hypervisor.Spec) func() { how(s); return func() {} },
+		}
 	}
 	return []hypervisortest.Breakage{
 		spoil("no such image", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
 		spoil("image of two words", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "tiny deaf" }),
-		spoil("image that looks like the end of a field", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = `","image":"tiny` }),
-		spoil("image for a shell", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "$(touch " + b.dir + "/oops);`id`\n*" }),
-		spoil("device", compute.FailureHost, func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} }),
+		spoil(
+			"image that looks like the end of a field", compute.FailureRequest,
+			func(s *hypervisor.Spec) { s.Image = `","image":"tiny` },
+		),
+		spoil(
+			"image for a shell", compute.FailureRequest,
+			func(s *hypervisor.Spec) { s.Image = "$(touch " + b.dir + "/oops);`id`\n*" },
+		),
+		spoil(
+			"device", compute.FailureHost,
+			func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
+		),
 		spoil("id that is a path", compute.FailureRequest, func(s *hypervisor.Spec) { s.Instance = "../etc" }),
 	}
 }

@@ -17,7 +17,9 @@ import (
 )
 
 var (
-	big   = compute.Inventory{Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 32768, compute.DiskGB: 500}}
+	big = compute.Inventory{
+		Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 32768, compute.DiskGB: 500},
+	}
 	small = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024, compute.DiskGB: 10}
 )
 
@@ -53,7 +55,9 @@ func newDriver(t *testing.T, o fake.Options) (*fake.World, *fake.Host, *fake.Dri
 }
 
 func spec(a compute.Attempt) hypervisor.Spec {
-	return hypervisor.Spec{Instance: "i", Project: "p", Attempt: a, Claim: compute.ClaimID(fmt.Sprint("c", a)), Resources: small}
+	return hypervisor.Spec{
+		Instance: "i", Project: "p", Attempt: a, Claim: compute.ClaimID(fmt.Sprint("c", a)), Resources: small,
+	}
 }
 
 // A device is one machine's.
@@ -113,7 +117,9 @@ func TestFaults(t *testing.T) {
 
 func TestCrashStopsWhatRan(t *testing.T) {
 	w, h, d := newDriver(t, fake.Options{})
-	if err := errors.Join(d.Prepare(t.Context(), spec(1)), d.Launch(t.Context(), "i", 1, "c1"), h.Crash()); err != nil {
+	if err := errors.Join(
+		d.Prepare(t.Context(), spec(1)), d.Launch(t.Context(), "i", 1, "c1"), h.Crash(),
+	); err != nil {
 		t.Fatal(err)
 	}
 	if m := h.Machines()[0]; m.Power != compute.PowerStopped || !m.Launched {
@@ -133,12 +139,24 @@ func TestViolations(t *testing.T) {
 		events []fake.Event
 		want   int
 	}{
-		"once":               {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1)}, 0},
-		"moved":              {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1), at(fake.Launched, "b", 2)}, 0},
-		"stopped then moved": {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Stopped, "a", 1), at(fake.Launched, "b", 2)}, 0},
-		"two at once":        {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Launched, "b", 2)}, 1},
-		"attempt twice":      {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1), at(fake.Launched, "b", 1)}, 1},
-		"woke beside":        {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Stopped, "a", 1), at(fake.Launched, "b", 2), at(fake.Resumed, "a", 1)}, 1},
+		"once": {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1)}, 0},
+		"moved": {
+			[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1), at(fake.Launched, "b", 2)}, 0,
+		},
+		"stopped then moved": {
+			[]fake.Event{at(fake.Launched, "a", 1), at(fake.Stopped, "a", 1), at(fake.Launched, "b", 2)}, 0,
+		},
+		"two at once": {[]fake.Event{at(fake.Launched, "a", 1), at(fake.Launched, "b", 2)}, 1},
+		"attempt twice": {
+			[]fake.Event{at(fake.Launched, "a", 1), at(fake.Destroyed, "a", 1), at(fake.Launched, "b", 1)}, 1,
+		},
+		"woke beside": {
+			[]fake.Event{
+				at(fake.Launched, "a", 1), at(fake.Stopped, "a", 1), at(fake.Launched, "b", 2),
+				at(fake.Resumed, "a", 1),
+			},
+			1,
+		},
 	} {
 		if got := fake.Violations(c.events); len(got) != c.want {
 			t.Errorf("%s: %d violations, want %d: %v", name, len(got), c.want, got)

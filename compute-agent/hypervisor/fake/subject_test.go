@@ -45,7 +45,9 @@ func subject(t *testing.T, open func() *fake.World) hypervisortest.Subject {
 				return func() { b.spoilt.Store(false) }
 			}},
 		},
-		Crashes:   []hypervisortest.Crash{b.dies("Prepare", false), b.dies("Prepare", true), b.dies("Launch", false), b.dies("Launch", true)},
+		Crashes: []hypervisortest.Crash{
+			b.dies("Prepare", false), b.dies("Prepare", true), b.dies("Launch", false), b.dies("Launch", true),
+		},
 		Kill:      func(id compute.InstanceID) { b.ok(b.host.Kill(id)) },
 		Pause:     func(id compute.InstanceID) { b.ok(b.host.Pause(id)) },
 		Foreign:   b.foreign,
@@ -130,6 +132,8 @@ func (b *bench) left() (left []string) {
 
 func (b *bench) foreign() (compute.Resources, func() bool) {
 	uses := compute.Resources{compute.VCPU: 3, compute.MemoryMB: 77}
-	b.host.SetForeign(compute.Foreign{Name: "old", PID: 7, Uses: uses}, compute.Foreign{Name: "older", PID: 8, Uses: small})
+	b.host.SetForeign(
+		compute.Foreign{Name: "old", PID: 7, Uses: uses}, compute.Foreign{Name: "older", PID: 8, Uses: small},
+	)
 	return uses, func() bool { return true }
 }

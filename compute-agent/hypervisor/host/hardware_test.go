@@ -66,7 +66,10 @@ func TestHardware(t *testing.T) {
 		t.Error(diff)
 	}
 	devices := []compute.PCIDevice{
-		{Address: "0000:3b:00.0", Vendor: 0x10de, Device: 0x2230, Class: 0x030200, Driver: "nvidia", Node: 2, InUse: true},
+		{
+			Address: "0000:3b:00.0", Vendor: 0x10de, Device: 0x2230, Class: 0x030200, Driver: "nvidia", Node: 2,
+			InUse: true,
+		},
 		{Address: "0000:3b:00.4", Vendor: 0x10de, Parent: "0000:3b:00.0", Group: "12", Driver: "vfio-pci", Node: -1},
 		{Address: "0000:3b:00.5", Node: -1},
 		{Address: "0000:5e:00.0", Driver: "vfio-pci", Node: -1},
@@ -82,7 +85,9 @@ func TestHardware(t *testing.T) {
 		"0000:5e:00.1 is a part of 0000:5e:00.0": {"0000:5e:00.1"},
 		"0000:3b:00.6 is not on this host: lspci": {"0000:3b:00.6"},
 	} {
-		if err := d.Free(compute.Place{Devices: devices}); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+		if err := d.Free(
+			compute.Place{Devices: devices},
+		); (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v, and should say %q", devices, err, says)
 		}
 	}

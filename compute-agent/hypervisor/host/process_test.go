@@ -88,7 +88,12 @@ func TestTraits(t *testing.T) {
 }
 
 func TestDevicesOfAProcess(t *testing.T) {
-	p := Process{Args: []string{"qemu", "-device", "vfio-pci,host=3B:00.1,id=a", "-device", `{"driver":"vfio-pci","host":"0000:5e:00.0"}`, "-drive", "file=/0000:01:00.0"}}
+	p := Process{
+		Args: []string{
+			"qemu", "-device", "vfio-pci,host=3B:00.1,id=a", "-device", `{"driver":"vfio-pci","host":"0000:5e:00.0"}`,
+			"-drive", "file=/0000:01:00.0",
+		},
+	}
 	if diff := cmp.Diff([]compute.PCIAddress{"0000:3b:00.1", "0000:5e:00.0"}, p.Devices()); diff != "" {
 		t.Error(diff)
 	}

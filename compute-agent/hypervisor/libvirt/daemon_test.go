@@ -56,7 +56,9 @@ func need(t *testing.T) string {
 		if os.Getenv("BERTH_REQUIRE_LIBVIRT") == "1" {
 			t.Fatalf("BERTH_REQUIRE_LIBVIRT=1 and there is no libvirt: %v", err)
 		}
-		t.Skipf("skipped: needs libvirt (Debian: libvirt-daemon, libvirt-daemon-driver-qemu, libvirt-clients): %v", err)
+		t.Skipf(
+			"skipped: needs libvirt (Debian: libvirt-daemon, libvirt-daemon-driver-qemu, libvirt-clients): %v", err,
+		)
 	}
 	return path
 }
@@ -71,8 +73,9 @@ func newDaemon(t *testing.T) *daemon {
 	d := &daemon{t: t, root: root}
 	for name, text := range map[string]string{
 		"c/libvirt/libvirtd.conf": "log_outputs = \"3:stderr\"\n",
-		"c/libvirt/qemu.conf":     "security_driver = \"none\"\nnamespaces = []\ncgroup_controllers = []\nremember_owner = 0\n",
-		"r/none":                  "",
+		"c/libvirt/qemu.conf": "security_driver = \"none\"\nnamespaces = []\n" +
+			"cgroup_controllers = []\nremember_owner = 0\n",
+		"r/none": "",
 	} {
 		file := filepath.Join(root, name)
 		d.ok(os.MkdirAll(filepath.Dir(file), 0o700))
@@ -102,13 +105,18 @@ func (d *daemon) start(program string) {
 	d.t.Helper()
 	in := func(name string) string { return filepath.Join(d.root, name) }
 	d.cmd = exec.Command(program)
-	d.cmd.Env = append(os.Environ(), "HOME="+d.root, "XDG_CONFIG_HOME="+in("c"), "XDG_RUNTIME_DIR="+in("r"), "XDG_DATA_HOME="+in("d"), "XDG_CACHE_HOME="+cache(d.t))
+	d.cmd.Env = append(
+		os.Environ(), "HOME="+d.root, "XDG_CONFIG_HOME="+in("c"), "XDG_RUNTIME_DIR="+in("r"),
+		"XDG_DATA_HOME="+in("d"), "XDG_CACHE_HOME="+cache(d.t),
+	)
 	var said bytes.Buffer
 	d.cmd.Stdout, d.cmd.Stderr = &said, &said
 	d.cmd.WaitDelay = time.Second // virtlogd has its output as well
 	if os.Getuid() == 0 {
 		somebody := []syscall.SysProcIDMap{{ContainerID: 1000, HostID: 0, Size: 1}}
-		d.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: somebody, GidMappings: somebody}
+		d.cmd.SysProcAttr = &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: somebody, GidMappings: somebody,
+		}
 	}
 	if err := d.cmd.Start(); err != nil {
 		if os.Getenv("BERTH_REQUIRE_LIBVIRT") == "1" || !errors.Is(err, syscall.EPERM) {
@@ -145,7 +153,9 @@ func (d *daemon) stop() {
 // virsh is what an operator does by hand.
 func (d *daemon) virsh(args ...string) string {
 	d.t.Helper()
-	out, err := exec.Command("virsh", append([]string{"-c", "qemu:///session?socket=" + d.socket()}, args...)...).CombinedOutput()
+	out, err := exec.Command(
+		"virsh", append([]string{"-c", "qemu:///session?socket=" + d.socket()}, args...)...,
+	).CombinedOutput()
 	if err != nil {
 		d.t.Fatalf("virsh %v: %v: %s", args, err, out)
 	}

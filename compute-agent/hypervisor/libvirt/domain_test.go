@@ -40,17 +40,29 @@ func TestDescribe(t *testing.T) {
 		spec  hypervisor.Spec
 		img   image.Image
 	}{
-		"disk":   {Options{}, "kvm", s, image.Image{Disk: "/i/web.qcow2", Format: "qcow2"}},
-		"kernel": {Options{Options: host.Options{Machine: "pc", Network: "none", Dir: "/odd & <place>"}}, "tcg", bare, image.Image{Kernel: "/i/k/kernel", Initrd: "/i/k/initrd", Append: "console=ttyS0 a,b"}},
-		"bridge": {Options{Options: host.Options{Network: "bridge:br0"}}, "kvm", pci, image.Image{Disk: "/i/web.raw", Format: "raw"}},
-		"open":   {Options{Options: host.Options{Network: "user:open"}}, "kvm", s, image.Image{}},
-		"net":    {Options{Options: host.Options{Network: "network:default"}}, "tcg", s, image.Image{Disk: "/i/web.raw", Format: "raw"}},
+		"disk": {Options{}, "kvm", s, image.Image{Disk: "/i/web.qcow2", Format: "qcow2"}},
+		"kernel": {
+			Options{Options: host.Options{Machine: "pc", Network: "none", Dir: "/odd & <place>"}}, "tcg", bare,
+			image.Image{Kernel: "/i/k/kernel", Initrd: "/i/k/initrd", Append: "console=ttyS0 a,b"},
+		},
+		"bridge": {
+			Options{Options: host.Options{Network: "bridge:br0"}}, "kvm", pci,
+			image.Image{Disk: "/i/web.raw", Format: "raw"},
+		},
+		"open": {Options{Options: host.Options{Network: "user:open"}}, "kvm", s, image.Image{}},
+		"net": {
+			Options{Options: host.Options{Network: "network:default"}}, "tcg", s,
+			image.Image{Disk: "/i/web.raw", Format: "raw"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.o.Dir == "" {
 				c.o.Dir = "/var/lib/berth/libvirt"
 			}
-			d := &Driver{o: c.o.defaults(), accel: c.accel, kind: map[string]string{"kvm": "kvm", "tcg": "qemu"}[c.accel], host: host.Host{Sys: sys}}
+			d := &Driver{
+				o: c.o.defaults(), accel: c.accel, kind: map[string]string{"kvm": "kvm", "tcg": "qemu"}[c.accel],
+				host: host.Host{Sys: sys},
+			}
 			got, err := d.describe(stampOf(c.spec, d.o.Dir), c.img)
 			if err != nil {
 				t.Fatal(err)

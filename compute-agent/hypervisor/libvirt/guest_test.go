@@ -25,7 +25,8 @@ import (
 func spec(image string) hypervisor.Spec {
 	return hypervisor.Spec{
 		Instance: one, Project: "shop", Attempt: 1, Claim: "c", Name: "web-1", Image: image, Resources: small.Clone(),
-		Metadata: map[string]string{"role": "front, \"quoted\""}, SSHKeys: []string{"ssh-ed25519 AAAA me"}, UserData: []byte("#!/bin/sh\necho hello\n"),
+		Metadata: map[string]string{"role": "front, \"quoted\""}, SSHKeys: []string{"ssh-ed25519 AAAA me"},
+		UserData: []byte("#!/bin/sh\necho hello\n"),
 	}
 }
 
@@ -86,7 +87,8 @@ func TestDaemonIsRestarted(t *testing.T) {
 	third := spec("tiny")
 	third.Instance = "00000000-0000-4000-8000-00000000000c"
 	for what, err := range map[string]error{
-		"Prepare": d.Prepare(t.Context(), third), "Launch": d.Launch(t.Context(), one, 1, "c"), "Stop": d.Stop(t.Context(), one, 0), "Destroy": d.Destroy(t.Context(), one),
+		"Prepare": d.Prepare(t.Context(), third), "Launch": d.Launch(t.Context(), one, 1, "c"),
+		"Stop": d.Stop(t.Context(), one, 0), "Destroy": d.Destroy(t.Context(), one),
 	} {
 		if !errors.As(err, &e) || e.Class != compute.FailureHost {
 			t.Errorf("without libvirt %s answers %v", what, err)
@@ -106,7 +108,9 @@ func TestDaemonIsRestarted(t *testing.T) {
 	}
 	b.virsh("destroy", string(one))
 	expect(one, compute.PowerStopped, "ended from outside (virsh destroy)")
-	if list, _ := d.List(t.Context()); list[0].Power != compute.PowerStopped || !strings.Contains(list[0].Detail, "virsh destroy") {
+	if list, _ := d.List(t.Context()); list[0].Power != compute.PowerStopped || !strings.Contains(
+		list[0].Detail, "virsh destroy",
+	) {
 		t.Errorf("destroyed from outside, and List gives %+v", list[0])
 	}
 	cancel()
@@ -126,7 +130,8 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, guesttest.Need(t))
 	d := b.open()
-	it := compute.InstanceID("00000000-0000-4000-8000-00000000000d") // no other test's, for it is looked for among the host's processes
+	// no other test's, for it is looked for among the host's processes
+	it := compute.InstanceID("00000000-0000-4000-8000-00000000000d")
 	made := spec("tiny")
 	made.Instance = it
 	file := filepath.Join(b.root, "theirs.xml")
@@ -138,7 +143,8 @@ func TestOthersAreLeftAlone(t *testing.T) {
 		var e *hypervisor.Error
 		for what, err := range map[string]error{
 			"Prepare": d.Prepare(t.Context(), made), "Launch": d.Launch(t.Context(), it, 1, "c"),
-			"Stop": d.Stop(t.Context(), it, 0), "Start": d.Start(t.Context(), it), "Reboot": d.Reboot(t.Context(), it, 0),
+			"Stop": d.Stop(t.Context(), it, 0), "Start": d.Start(t.Context(), it),
+			"Reboot": d.Reboot(t.Context(), it, 0),
 		} {
 			if !errors.As(err, &e) || e.Class != compute.FailureHost {
 				t.Errorf("%s of somebody else's domain answers %v", what, err)
@@ -163,7 +169,9 @@ func TestOthersAreLeftAlone(t *testing.T) {
 	b.ok(err)
 	for _, f := range inv.Foreign {
 		if f.Name == "berth-"+string(it) {
-			if f.PID != b.qemus(it)[0].PID || !f.Uses.Equal(compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128}) {
+			if f.PID != b.qemus(it)[0].PID || !f.Uses.Equal(
+				compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128},
+			) {
 				t.Errorf("another agent's machine is %+v", f)
 			}
 			return
@@ -181,7 +189,9 @@ func TestByHand(t *testing.T) {
 	b.run(d, spec("tiny"))
 	b.virsh("autostart", string(one))
 	b.only(d)
-	if info := b.virsh("dominfo", string(one)); !strings.Contains(strings.Join(strings.Fields(info), " "), "Autostart: disable") {
+	if info := b.virsh("dominfo", string(one)); !strings.Contains(
+		strings.Join(strings.Fields(info), " "), "Autostart: disable",
+	) {
 		t.Errorf("it starts with the host:\n%s", info)
 	}
 	b.virsh("suspend", string(one))
@@ -229,7 +239,9 @@ func TestByHand(t *testing.T) {
 func TestConsoleIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, guesttest.Need(t))
-	b.ok(os.WriteFile(filepath.Join(b.root, "c/libvirt/virtlogd.conf"), []byte("max_size = 4096\nmax_backups = 3\n"), 0o600))
+	b.ok(os.WriteFile(
+		filepath.Join(b.root, "c/libvirt/virtlogd.conf"), []byte("max_size = 4096\nmax_backups = 3\n"), 0o600,
+	))
 	b.o.ConsoleBytes = 4 << 10
 	b.image("loud.raw", guesttest.BootDisk(guesttest.Loud))
 	d := b.open()

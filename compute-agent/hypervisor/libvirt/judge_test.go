@@ -26,22 +26,53 @@ func TestJudge(t *testing.T) {
 		why   compute.ReasonCode
 		says  string
 	}{
-		"half":            {found{state: libvirt.DomainShutoff}, "b", compute.PowerStopped, "", "half prepared"},
-		"half, started":   {found{state: libvirt.DomainPaused}, "b", compute.PowerStopped, "", "half prepared"},
-		"prepared":        {found{stamp: ready, state: libvirt.DomainPaused}, "b", compute.PowerStopped, "", "prepared, paused"},
-		"rebooted":        {found{stamp: ready, state: libvirt.DomainShutoff}, "c", compute.PowerStopped, "", "anew at launch"},
-		"waits":           {found{stamp: waits, state: libvirt.DomainPaused}, "b", compute.PowerStopped, compute.StoppedUnknown, "let go"},
-		"crashed between": {found{stamp: waits, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"},
-		"runs":            {found{stamp: let, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"},
-		"runs on":         {found{stamp: stopped, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"}, // Stop got no further
-		"panicked":        {found{stamp: let, state: libvirt.DomainCrashed, reason: int32(libvirt.DomainCrashedPanicked)}, "b", compute.PowerStopped, compute.GuestPanicked, "panicked"},
-		"powered off":     {shut(libvirt.DomainShutoffShutdown), "b", compute.PowerStopped, compute.GuestShutdown, "shut itself down"},
-		"destroyed":       {shut(libvirt.DomainShutoffDestroyed), "b", compute.PowerStopped, compute.MachineKilled, "virsh destroy"},
-		"killed":          {shut(libvirt.DomainShutoffCrashed), "b", compute.PowerStopped, compute.MachineKilled, "its QEMU is gone"},
-		"saved":           {shut(libvirt.DomainShutoffSaved), "b", compute.PowerStopped, compute.MachineKilled, "managedsave"},
-		"nobody knows":    {shut(libvirt.DomainShutoffUnknown), "b", compute.PowerStopped, compute.StoppedUnknown, "libvirt was away"},
-		"power cut":       {shut(libvirt.DomainShutoffUnknown), "c", compute.PowerStopped, compute.HostRestarted, "the host was restarted"},
-		"by command":      {found{stamp: stopped, state: libvirt.DomainShutoff, reason: int32(libvirt.DomainShutoffDestroyed)}, "b", compute.PowerStopped, compute.StoppedByCommand, "stopped by command"},
+		"half":          {found{state: libvirt.DomainShutoff}, "b", compute.PowerStopped, "", "half prepared"},
+		"half, started": {found{state: libvirt.DomainPaused}, "b", compute.PowerStopped, "", "half prepared"},
+		"prepared": {
+			found{stamp: ready, state: libvirt.DomainPaused}, "b", compute.PowerStopped, "", "prepared, paused",
+		},
+		"rebooted": {
+			found{stamp: ready, state: libvirt.DomainShutoff}, "c", compute.PowerStopped, "", "anew at launch",
+		},
+		"waits": {
+			found{stamp: waits, state: libvirt.DomainPaused}, "b", compute.PowerStopped, compute.StoppedUnknown,
+			"let go",
+		},
+		"crashed between": {
+			found{stamp: waits, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number",
+		},
+		"runs": {found{stamp: let, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number"},
+		// Stop got no further
+		"runs on": {
+			found{stamp: stopped, state: libvirt.DomainRunning}, "b", compute.PowerRunning, "", "number",
+		},
+		"panicked": {
+			found{stamp: let, state: libvirt.DomainCrashed, reason: int32(libvirt.DomainCrashedPanicked)}, "b",
+			compute.PowerStopped, compute.GuestPanicked, "panicked",
+		},
+		"powered off": {
+			shut(libvirt.DomainShutoffShutdown), "b", compute.PowerStopped, compute.GuestShutdown, "shut itself down",
+		},
+		"destroyed": {
+			shut(libvirt.DomainShutoffDestroyed), "b", compute.PowerStopped, compute.MachineKilled, "virsh destroy",
+		},
+		"killed": {
+			shut(libvirt.DomainShutoffCrashed), "b", compute.PowerStopped, compute.MachineKilled, "its QEMU is gone",
+		},
+		"saved": {
+			shut(libvirt.DomainShutoffSaved), "b", compute.PowerStopped, compute.MachineKilled, "managedsave",
+		},
+		"nobody knows": {
+			shut(libvirt.DomainShutoffUnknown), "b", compute.PowerStopped, compute.StoppedUnknown, "libvirt was away",
+		},
+		"power cut": {
+			shut(libvirt.DomainShutoffUnknown), "c", compute.PowerStopped, compute.HostRestarted,
+			"the host was restarted",
+		},
+		"by command": {
+			found{stamp: stopped, state: libvirt.DomainShutoff, reason: int32(libvirt.DomainShutoffDestroyed)}, "b",
+			compute.PowerStopped, compute.StoppedByCommand, "stopped by command",
+		},
 	} {
 		v := judge(c.found, c.boot)
 		if v.Power != c.power || v.Why != c.why || !strings.Contains(v.Detail, c.says) {

@@ -27,7 +27,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		o := good
 		spoil(&o)
-		if err := o.Check(); err == nil || !strings.Contains(err.Error(), field) || strings.Contains(err.Error(), "\n") {
+		if err := o.Check(); err == nil || !strings.Contains(
+			err.Error(), field,
+		) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", field, err)
 		}
 	}

@@ -25,7 +25,10 @@ import (
 // in the daemon's memory, one of them, "test", there from the first.
 func onTestDriver(t *testing.T) (*Driver, *daemon) {
 	b := newDaemon(t)
-	o := Options{URI: "test:///default", Socket: b.socket(), Options: host.Options{Dir: filepath.Join(b.root, "m"), Accel: "tcg", Machine: "pc", Network: "none"}}
+	o := Options{
+		URI: "test:///default", Socket: b.socket(),
+		Options: host.Options{Dir: filepath.Join(b.root, "m"), Accel: "tcg", Machine: "pc", Network: "none"},
+	}
 	d := &Driver{o: o.defaults(), accel: "tcg", kind: "test", host: host.This(), crash: hypervisor.NoCrash}
 	b.ok(os.Mkdir(d.o.Dir, 0o700))
 	_, hangUp, err := d.connect(t.Context()) // its domains last as long as a connection
@@ -41,7 +44,9 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 	d, b := onTestDriver(t)
 	inv, err := d.Inventory(t.Context())
 	b.ok(err)
-	if i := slices.IndexFunc(inv.Foreign, func(f compute.Foreign) bool { return f.Name == "test" }); i < 0 || !inv.Foreign[i].Uses.Equal(compute.Resources{compute.VCPU: 2, compute.MemoryMB: 8192}) {
+	if i := slices.IndexFunc(
+		inv.Foreign, func(f compute.Foreign) bool { return f.Name == "test" },
+	); i < 0 || !inv.Foreign[i].Uses.Equal(compute.Resources{compute.VCPU: 2, compute.MemoryMB: 8192}) {
 		t.Errorf("libvirt's own domain is not among %+v", inv.Foreign)
 	}
 	if inv.Totals[compute.VCPU] != 16 || inv.Totals[compute.MemoryMB] != 3072 {
@@ -59,7 +64,9 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 	b.ok(d.save(t.Context(), f))
 	list, err := d.List(t.Context())
 	b.ok(err)
-	if len(list) != 1 || list[0].Instance != one || list[0].Claim != "c" || !list[0].Launched || !list[0].Resources.Equal(small) || !strings.Contains(list[0].Detail, "the host was restarted") {
+	if len(list) != 1 || list[0].Instance != one || list[0].Claim != "c" || !list[0].Launched ||
+		!list[0].Resources.Equal(small) ||
+		!strings.Contains(list[0].Detail, "the host was restarted") {
 		t.Fatalf("List gives %+v", list)
 	}
 	await := func(power compute.PowerState, again func()) {
@@ -85,7 +92,9 @@ func TestOnLibvirtsTestDriver(t *testing.T) {
 		b.ok(d.Stop(t.Context(), one, 0))
 	}
 	await(compute.PowerStopped, func() {})
-	if list, _ := d.List(t.Context()); list[0].Power != compute.PowerStopped || !strings.Contains(list[0].Detail, "cut off") {
+	if list, _ := d.List(t.Context()); list[0].Power != compute.PowerStopped || !strings.Contains(
+		list[0].Detail, "cut off",
+	) {
 		t.Errorf("stopped, and List gives %+v", list)
 	}
 	b.ok(d.Destroy(t.Context(), one))
@@ -182,12 +191,17 @@ func TestDefinitionsAreValid(t *testing.T) {
 		b.ok(err)
 		plain := strings.ReplaceAll(string(text), `<domain type="kvm">`, `<domain type="qemu">`)
 		plain = strings.ReplaceAll(plain, "host-passthrough", "maximum")
-		if err := d.short(t.Context(), func(c conn) error { _, err := c.DomainDefineXMLFlags(plain, libvirt.DomainDefineValidate); return err }); err != nil {
+		if err := d.short(
+			t.Context(),
+			func(c conn) error { _, err := c.DomainDefineXMLFlags(plain, libvirt.DomainDefineValidate); return err },
+		); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
 	if err := d.short(t.Context(), func(c conn) error {
-		_, err := c.DomainDefineXMLFlags(strings.Replace(theirs, "<vcpu>", "<none/><vcpu>", 1), libvirt.DomainDefineValidate)
+		_, err := c.DomainDefineXMLFlags(
+			strings.Replace(theirs, "<vcpu>", "<none/><vcpu>", 1), libvirt.DomainDefineValidate,
+		)
 		return err
 	}); err == nil {
 		t.Error("libvirt examines nothing")

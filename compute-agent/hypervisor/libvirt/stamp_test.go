@@ -16,10 +16,12 @@ const one = compute.InstanceID("00000000-0000-4000-8000-00000000000a")
 
 func full() stamp {
 	s := stampOf(hypervisor.Spec{
-		Instance: one, Project: "shop", Attempt: 2, Claim: "c \"<&>\"", Fence: 3, Place: compute.Place{Devices: []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}, Nodes: []int{0, 1}},
+		Instance: one, Project: "shop", Attempt: 2, Claim: "c \"<&>\"", Fence: 3,
+		Place:     compute.Place{Devices: []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}, Nodes: []int{0, 1}},
 		Resources: compute.Resources{compute.VCPU: 2, compute.MemoryMB: 2048, "CUSTOM_GPU": 1},
 	}, "/odd & <place>")
-	s.Ready, s.Launched, s.Released, s.Stopped, s.Code, s.Why, s.Boot = true, true, true, true, compute.GuestShutdown, "why\nnot", "b"
+	s.Ready, s.Launched, s.Released, s.Stopped = true, true, true, true
+	s.Code, s.Why, s.Boot = compute.GuestShutdown, "why\nnot", "b"
 	return s
 }
 
@@ -62,7 +64,10 @@ func TestStampIsRead(t *testing.T) {
 	if diff := cmp.Diff(full(), got); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []string{"", "<machine/>", `<machine v="2" instance="` + string(one) + `"/>`, `<machine v="1" instance="00000000-0000-4000-8000-00000000000b"/>`} {
+	for _, bad := range []string{
+		"", "<machine/>", `<machine v="2" instance="` + string(one) + `"/>`,
+		`<machine v="1" instance="00000000-0000-4000-8000-00000000000b"/>`,
+	} {
 		if _, err := decodeStamp(bad, one); err == nil {
 			t.Errorf("%q was read", bad)
 		}

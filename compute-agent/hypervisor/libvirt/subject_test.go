@@ -53,7 +53,8 @@ func cache(t *testing.T) string {
 func newBench(t *testing.T, g guesttest.Guest) *bench {
 	b := &bench{daemon: newDaemon(t), seen: map[compute.InstanceID]int{}}
 	b.o = Options{URI: session, Socket: b.socket(), Options: host.Options{
-		Dir: filepath.Join(b.root, "m"), Images: filepath.Join(b.root, "i"), Accel: "tcg", Machine: "pc", // q35 boots a second slower
+		// q35 boots a second slower
+		Dir: filepath.Join(b.root, "m"), Images: filepath.Join(b.root, "i"), Accel: "tcg", Machine: "pc",
 	}}
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
 	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
@@ -92,8 +93,10 @@ func (b *bench) subject() hypervisortest.Subject {
 	return hypervisortest.Subject{
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
-		Broken: b.broken(), Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"), Kill: b.killed,
-		Pause: func(id compute.InstanceID) { b.virsh("suspend", string(id)) }, Foreign: b.foreign,
+		Broken:  b.broken(),
+		Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"),
+		Kill:    b.killed,
+		Pause:   func(id compute.InstanceID) { b.virsh("suspend", string(id)) }, Foreign: b.foreign,
 		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
 		Goodbye: guesttest.Goodbye, Up: b.up,
 	}
@@ -222,7 +225,8 @@ func (b *bench) up(id compute.InstanceID) {
 }
 
 const theirs = `<domain type="qemu"><name>theirs</name><memory unit="MiB">67</memory><vcpu>3</vcpu>
-<os><type arch="x86_64" machine="pc">hvm</type></os><devices><controller type="usb" model="none"/><memballoon model="none"/></devices></domain>`
+<os><type arch="x86_64" machine="pc">hvm</type></os><devices>
+<controller type="usb" model="none"/><memballoon model="none"/></devices></domain>`
 
 // foreign is somebody else's domain.
 func (b *bench) foreign() (compute.Resources, func() bool) {
@@ -245,16 +249,37 @@ func (b *bench) broken() []hypervisortest.Breakage {
 	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
 		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
 		spoil("image larger than the flavor's disk", compute.FailureRequest, func(s *hypervisor.Spec) {
-			b.ok(image.Run(b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2", filepath.Join(b.o.Images, "large.qcow2"), "2G"))
+			b.ok(image.Run(
+				b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2",
+				filepath.Join(b.o.Images, "large.qcow2"), "2G",
+			))
 			b.ok(guesttest.Sum(filepath.Join(b.o.Images, "large.qcow2")))
 			s.Image = "large"
 		}),
-		spoil("image is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("garbage.qcow2", []byte("garbage")); s.Image = "garbage" }),
-		spoil("kernel is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("bad/kernel", []byte("garbage")); s.Image = "bad" }),
-		spoil("no memory in the flavor", compute.FailureRequest, func(s *hypervisor.Spec) { delete(s.Resources, compute.MemoryMB) }),
-		spoil("flavor larger than the host", compute.FailureHost, func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 }),
-		spoil("more processors than QEMU has", compute.FailureHost, func(s *hypervisor.Spec) { s.Resources[compute.VCPU] = 10_000 }),
-		spoil("no such device", compute.FailureHost, func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} }),
+		spoil(
+			"image is garbage", compute.FailureHost,
+			func(s *hypervisor.Spec) { b.image("garbage.qcow2", []byte("garbage")); s.Image = "garbage" },
+		),
+		spoil(
+			"kernel is garbage", compute.FailureHost,
+			func(s *hypervisor.Spec) { b.image("bad/kernel", []byte("garbage")); s.Image = "bad" },
+		),
+		spoil(
+			"no memory in the flavor", compute.FailureRequest,
+			func(s *hypervisor.Spec) { delete(s.Resources, compute.MemoryMB) },
+		),
+		spoil(
+			"flavor larger than the host", compute.FailureHost,
+			func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 },
+		),
+		spoil(
+			"more processors than QEMU has", compute.FailureHost,
+			func(s *hypervisor.Spec) { s.Resources[compute.VCPU] = 10_000 },
+		),
+		spoil(
+			"no such device", compute.FailureHost,
+			func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
+		),
 		{Name: "disk is full", Class: compute.FailureHost, Break: func(*hypervisor.Spec) func() {
 			b.full.Store(true)
 			return func() { b.full.Store(false) }

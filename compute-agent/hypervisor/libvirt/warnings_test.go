@@ -10,7 +10,8 @@ import (
 // TestWarnings: what libvirt says of its security models is what an operator is told.
 func TestWarnings(t *testing.T) {
 	const (
-		root     = "<secmodel><model>dac</model><doi>0</doi><baselabel type='kvm'>+0:+0</baselabel><baselabel type='qemu'>+0:+0</baselabel></secmodel>"
+		root = "<secmodel><model>dac</model><doi>0</doi><baselabel type='kvm'>+0:+0</baselabel>" +
+			"<baselabel type='qemu'>+0:+0</baselabel></secmodel>"
 		own      = "<secmodel><model>dac</model><doi>0</doi><baselabel type='kvm'>+64055:+108</baselabel></secmodel>"
 		confined = "<secmodel><model>apparmor</model><doi>0</doi></secmodel>"
 	)

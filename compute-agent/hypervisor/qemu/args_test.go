@@ -26,7 +26,9 @@ func TestArgs(t *testing.T) {
 	open.Network, open.Base = "user:open", "" // and from before the image was written down
 	full := base
 	full.Base, full.Format = "/odd,place/web.raw", "raw"
-	full.Network, full.Devices, full.Nodes = "bridge:br0", []compute.PCIAddress{"0000:3b:00.1", "0000:3b:00.2"}, []int{0, 1}
+	full.Network, full.Devices, full.Nodes = "bridge:br0", []compute.PCIAddress{
+		"0000:3b:00.1", "0000:3b:00.2",
+	}, []int{0, 1}
 	for name, c := range map[string]struct {
 		plan plan
 		dir  string

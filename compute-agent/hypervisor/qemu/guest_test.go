@@ -31,7 +31,8 @@ const one = compute.InstanceID("00000000-0000-4000-8000-00000000000a")
 func spec(image string) hypervisor.Spec {
 	return hypervisor.Spec{
 		Instance: one, Project: "shop", Attempt: 1, Claim: "c", Name: "web-1", Image: image, Resources: small.Clone(),
-		Metadata: map[string]string{"role": "front, \"quoted\""}, SSHKeys: []string{"ssh-ed25519 AAAA me"}, UserData: []byte("#!/bin/sh\necho hello\n"),
+		Metadata: map[string]string{"role": "front, \"quoted\""}, SSHKeys: []string{"ssh-ed25519 AAAA me"},
+		UserData: []byte("#!/bin/sh\necho hello\n"),
 	}
 }
 
@@ -76,7 +77,14 @@ func TestKernelPanics(t *testing.T) {
 // process and, if that can be, an unprivileged one.
 func TestMachineOutlivesItsAgent(t *testing.T) {
 	if dir := os.Getenv("BERTH_TEST_AGENT"); dir != "" {
-		b := &bench{t: t, o: Options{Options: host.Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"}}}
+		b := &bench{
+			t: t,
+			o: Options{
+				Options: host.Options{
+					Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc",
+				},
+			},
+		}
 		b.run(b.open(), spec("tiny"))
 		b.ok(syscall.Kill(os.Getpid(), syscall.SIGKILL))
 	}
@@ -335,7 +343,9 @@ func TestQEMUHasNoOtherRunStates(t *testing.T) {
 	}
 	b.ok(d.ask(t.Context(), one, "query-qmp-schema", &schema))
 	for _, x := range schema {
-		if x.Kind != "enum" || !slices.Contains(x.Values, "guest-panicked") || !slices.Contains(x.Values, "prelaunch") {
+		if x.Kind != "enum" || !slices.Contains(
+			x.Values, "guest-panicked",
+		) || !slices.Contains(x.Values, "prelaunch") {
 			continue
 		}
 		for _, state := range x.Values {

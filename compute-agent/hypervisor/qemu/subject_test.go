@@ -41,7 +41,12 @@ type bench struct {
 func newBench(t *testing.T, g guesttest.Guest) *bench {
 	dir := guesttest.Folder(t)
 	b := &bench{t: t, guest: g, seen: map[compute.InstanceID]int{}}
-	b.o = Options{Options: host.Options{Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc"}} // q35 boots a second slower
+	// q35 boots a second slower
+	b.o = Options{
+		Options: host.Options{
+			Dir: filepath.Join(dir, "m"), Images: filepath.Join(dir, "i"), Accel: "tcg", Machine: "pc",
+		},
+	}
 	b.image("tiny.raw", guesttest.BootDisk(guesttest.Tiny))
 	b.ok(g.Image(filepath.Join(b.o.Images, "linux"), guesttest.Listen))
 	return b
@@ -86,7 +91,9 @@ func (b *bench) subject() hypervisortest.Subject {
 	return hypervisortest.Subject{
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
-		Broken: b.broken(), Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"), Kill: b.kill, Pause: b.pause, Foreign: b.foreign,
+		Broken:  b.broken(),
+		Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"),
+		Kill:    b.kill, Pause: b.pause, Foreign: b.foreign,
 		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
 		Goodbye: guesttest.Goodbye, Up: b.up,
 	}
@@ -207,7 +214,10 @@ func (b *bench) up(id compute.InstanceID) {
 
 // foreign is somebody else's QEMU.
 func (b *bench) foreign() (compute.Resources, func() bool) {
-	cmd := exec.Command("qemu-system-x86_64", "-nodefaults", "-display", "none", "-M", "q35,accel=tcg", "-S", "-m", "67", "-smp", "3", "-name", "theirs")
+	cmd := exec.Command(
+		"qemu-system-x86_64", "-nodefaults", "-display", "none", "-M", "q35,accel=tcg", "-S", "-m", "67", "-smp", "3",
+		"-name", "theirs",
+	)
 	b.ok(cmd.Start())
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
@@ -238,9 +248,18 @@ func (b *bench) broken() []hypervisortest.Breakage {
 	return append(hypervisortest.BadImages(b.t, b.o.Images), []hypervisortest.Breakage{
 		spoil("image is missing", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "none" }),
 		spoil("image elsewhere", compute.FailureRequest, func(s *hypervisor.Spec) { s.Image = "../i/tiny" }),
-		spoil("image of nothing", compute.FailureRequest, func(s *hypervisor.Spec) { b.image("empty/cmdline", nil); s.Image = "empty" }),
-		spoil("image larger than the flavor's disk", compute.FailureRequest, func(s *hypervisor.Spec) { qcow2("large.qcow2"); s.Image = "large" }),
-		spoil("image is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("garbage.qcow2", []byte("garbage")); s.Image = "garbage" }),
+		spoil(
+			"image of nothing", compute.FailureRequest,
+			func(s *hypervisor.Spec) { b.image("empty/cmdline", nil); s.Image = "empty" },
+		),
+		spoil(
+			"image larger than the flavor's disk", compute.FailureRequest,
+			func(s *hypervisor.Spec) { qcow2("large.qcow2"); s.Image = "large" },
+		),
+		spoil(
+			"image is garbage", compute.FailureHost,
+			func(s *hypervisor.Spec) { b.image("garbage.qcow2", []byte("garbage")); s.Image = "garbage" },
+		),
 		spoil("image is cut off", compute.FailureHost, func(s *hypervisor.Spec) {
 			qcow2("cut.qcow2", "-o", "preallocation=metadata")
 			b.ok(os.Truncate(filepath.Join(b.o.Images, "cut.qcow2"), 300<<10))
@@ -253,12 +272,30 @@ func (b *bench) broken() []hypervisortest.Breakage {
 				64)+"  other.raw\n"), 0o644))
 			s.Image = "other"
 		}),
-		spoil("kernel is garbage", compute.FailureHost, func(s *hypervisor.Spec) { b.image("bad/kernel", []byte("garbage")); s.Image = "bad" }),
-		spoil("no memory in the flavor", compute.FailureRequest, func(s *hypervisor.Spec) { delete(s.Resources, compute.MemoryMB) }),
-		spoil("flavor larger than the host", compute.FailureHost, func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 }),
-		spoil("more processors than QEMU has", compute.FailureHost, func(s *hypervisor.Spec) { s.Resources[compute.VCPU] = 100_000 }),
-		spoil("no such device", compute.FailureHost, func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} }),
-		spoil("device without an address", compute.FailureRequest, func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"x,y"} }),
+		spoil(
+			"kernel is garbage", compute.FailureHost,
+			func(s *hypervisor.Spec) { b.image("bad/kernel", []byte("garbage")); s.Image = "bad" },
+		),
+		spoil(
+			"no memory in the flavor", compute.FailureRequest,
+			func(s *hypervisor.Spec) { delete(s.Resources, compute.MemoryMB) },
+		),
+		spoil(
+			"flavor larger than the host", compute.FailureHost,
+			func(s *hypervisor.Spec) { s.Resources[compute.MemoryMB] = 1 << 30 },
+		),
+		spoil(
+			"more processors than QEMU has", compute.FailureHost,
+			func(s *hypervisor.Spec) { s.Resources[compute.VCPU] = 100_000 },
+		),
+		spoil(
+			"no such device", compute.FailureHost,
+			func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"0000:fe:1f.7"} },
+		),
+		spoil(
+			"device without an address", compute.FailureRequest,
+			func(s *hypervisor.Spec) { s.Devices = []compute.PCIAddress{"x,y"} },
+		),
 		{Name: "disk is full", Class: compute.FailureHost, Break: func(*hypervisor.Spec) func() {
 			b.full.Store(true)
 			return func() { b.full.Store(false) }

@@ -85,7 +85,8 @@ func TestAWrongClockWrites(t *testing.T) {
 	}
 	defer cl.Close()
 	for _, topic := range []string{
-		topics.Requests(), topics.Reports(), topics.Instances(), topics.Rejected(), topics.Catalog(), topics.Hosts(), topics.Queues(),
+		topics.Requests(), topics.Reports(), topics.Instances(), topics.Rejected(), topics.Catalog(), topics.Hosts(),
+		topics.Queues(),
 		topics.Advice(), topics.Consoles(), topics.Build("q"), topics.Host("h"),
 	} {
 		ahead := &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}
@@ -94,7 +95,10 @@ func TestAWrongClockWrites(t *testing.T) {
 			t.Errorf("%s: %v", topic, err)
 		}
 	}
-	reader, err := kafka.NewClient(cfg, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topics.Requests(): {0: kgo.NewOffset().AtStart()}}))
+	reader, err := kafka.NewClient(
+		cfg,
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topics.Requests(): {0: kgo.NewOffset().AtStart()}}),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +140,8 @@ func TestEnsureTopicsRefusesPartitionsThatDiffer(t *testing.T) {
 
 func checkConfig(t *testing.T, a *Admin, topic, key, want string) {
 	t.Helper()
-	rs, err := retry.Do(brokertest.Patient(t), a.cfg.Log, "", nil, func() (kadm.ResourceConfigs, error) { // a broker hears late of a new topic
+	// a broker hears late of a new topic
+	rs, err := retry.Do(brokertest.Patient(t), a.cfg.Log, "", nil, func() (kadm.ResourceConfigs, error) {
 		rs, err := a.kadm.DescribeTopicConfigs(brokertest.Patient(t), topic)
 		return rs, errors.Join(err, rs[0].Err)
 	})
@@ -202,7 +207,9 @@ func TestQueueTopics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(map[string]compute.TopicID{cfg.Topics.Build(queues[1]): first[queues[1]]}, ids); diff != "" {
+		if diff := cmp.Diff(
+			map[string]compute.TopicID{cfg.Topics.Build(queues[1]): first[queues[1]]}, ids,
+		); diff != "" {
 			t.Error(diff)
 		}
 		if err := a.EnsureHostTopic(ctx, "h1", 1); err != nil {

@@ -152,8 +152,12 @@ func TestRemovalIsLeftForTheNextRound(t *testing.T) {
 
 // Whether something was initialised is not asked before it is either done or dead.
 func TestInitialisingWaitsUntilItIsSettled(t *testing.T) {
-	brokertest.Refuse(kmsg.AlterShareGroupOffsets, kerr.UnknownServerError, kerr.RequestTimedOut).Each(t, func(t *testing.T, code *kerr.Error) {
-		if took, err := asking(t, initialises, kmsg.AlterShareGroupOffsets, code); err != nil || took < defaultShareTimes().settle {
+	brokertest.Refuse(
+		kmsg.AlterShareGroupOffsets, kerr.UnknownServerError, kerr.RequestTimedOut,
+	).Each(t, func(t *testing.T, code *kerr.Error) {
+		if took, err := asking(
+			t, initialises, kmsg.AlterShareGroupOffsets, code,
+		); err != nil || took < defaultShareTimes().settle {
 			t.Errorf("took %v: %v", took, err)
 		}
 	})
@@ -167,18 +171,59 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 		brokertest.Refusals
 		kind compute.Kind
 	}{
-		"make a queue later":    {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.RequestTimedOut, kerr.ThrottlingQuotaExceeded, kerr.UnknownServerError), compute.KindUnavailable},
-		"make no queue":         {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.InvalidReplicationFactor, kerr.PolicyViolation, kerr.InvalidConfig), compute.KindInternal},
-		"may make no queue":     {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed), compute.KindForbidden},
-		"make topics later":     {ensures, brokertest.Refuse(kmsg.CreateTopics, kerr.RequestTimedOut, kerr.UnknownServerError), compute.KindUnavailable},
-		"may make no topics":    {ensures, brokertest.Refuse(kmsg.CreateTopics, kerr.ClusterAuthorizationFailed), compute.KindForbidden},
-		"delete no queue":       {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.TopicDeletionDisabled), compute.KindInternal},
-		"may delete no queue":   {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.TopicAuthorizationFailed), compute.KindForbidden},
-		"may not initialise":    {initialises, brokertest.Refuse(kmsg.AlterShareGroupOffsets, kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed), compute.KindForbidden},
-		"initialise with users": {initialises, brokertest.Refuse(kmsg.AlterShareGroupOffsets, kerr.NonEmptyGroup), compute.KindConflict},
-		"do not know how far":   {asksHowFar, brokertest.Refuse(kmsg.Metadata, kerr.LeaderNotAvailable, kerr.UnknownServerError), compute.KindUnavailable},
-		"may not know how far":  {asksHowFar, brokertest.Refuse(kmsg.Metadata, kerr.TopicAuthorizationFailed), compute.KindForbidden},
-		"trim later":            {trims, brokertest.Refuse(kmsg.DeleteRecords, kerr.RequestTimedOut, kerr.UnknownServerError), compute.KindUnavailable},
+		"make a queue later": {
+			makesAQueue,
+			brokertest.Refuse(
+				kmsg.CreateTopics, kerr.RequestTimedOut, kerr.ThrottlingQuotaExceeded, kerr.UnknownServerError,
+			),
+			compute.KindUnavailable,
+		},
+		"make no queue": {
+			makesAQueue,
+			brokertest.Refuse(
+				kmsg.CreateTopics, kerr.InvalidReplicationFactor, kerr.PolicyViolation, kerr.InvalidConfig,
+			),
+			compute.KindInternal,
+		},
+		"may make no queue": {
+			makesAQueue,
+			brokertest.Refuse(kmsg.CreateTopics, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed),
+			compute.KindForbidden,
+		},
+		"make topics later": {
+			ensures, brokertest.Refuse(kmsg.CreateTopics, kerr.RequestTimedOut, kerr.UnknownServerError),
+			compute.KindUnavailable,
+		},
+		"may make no topics": {
+			ensures, brokertest.Refuse(kmsg.CreateTopics, kerr.ClusterAuthorizationFailed), compute.KindForbidden,
+		},
+		"delete no queue": {
+			deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.TopicDeletionDisabled), compute.KindInternal,
+		},
+		"may delete no queue": {
+			deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.TopicAuthorizationFailed), compute.KindForbidden,
+		},
+		"may not initialise": {
+			initialises,
+			brokertest.Refuse(
+				kmsg.AlterShareGroupOffsets, kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed,
+			),
+			compute.KindForbidden,
+		},
+		"initialise with users": {
+			initialises, brokertest.Refuse(kmsg.AlterShareGroupOffsets, kerr.NonEmptyGroup), compute.KindConflict,
+		},
+		"do not know how far": {
+			asksHowFar, brokertest.Refuse(kmsg.Metadata, kerr.LeaderNotAvailable, kerr.UnknownServerError),
+			compute.KindUnavailable,
+		},
+		"may not know how far": {
+			asksHowFar, brokertest.Refuse(kmsg.Metadata, kerr.TopicAuthorizationFailed), compute.KindForbidden,
+		},
+		"trim later": {
+			trims, brokertest.Refuse(kmsg.DeleteRecords, kerr.RequestTimedOut, kerr.UnknownServerError),
+			compute.KindUnavailable,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of.Each(t, func(t *testing.T, code *kerr.Error) {
@@ -191,7 +236,9 @@ func TestAdminSaysWhatIsWrong(t *testing.T) {
 
 // Only that a topic is not known says that there is none.
 func TestATopicThatIsNotThere(t *testing.T) {
-	if _, err := asking(t, asksHowFar, kmsg.Metadata, kerr.UnknownTopicOrPartition); !errors.Is(err, wire.ErrNoTopic) {
+	if _, err := asking(
+		t, asksHowFar, kmsg.Metadata, kerr.UnknownTopicOrPartition,
+	); !errors.Is(err, wire.ErrNoTopic) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -235,7 +282,9 @@ func TestSettingsOfAGroupThatAreRefused(t *testing.T) {
 					resp.Resources = append(resp.Resources, r)
 					return resp, nil, true
 				})
-				alters := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.AlterShareGroupOffsets}, Observe: true, Count: -1})
+				alters := c.Fault(
+					kfake.Fault{Keys: []kmsg.Key{kmsg.AlterShareGroupOffsets}, Observe: true, Count: -1},
+				)
 				err = initialises(t.Context(), a)
 				if of.fine && err != nil || of.fine != (alters.Hits() == 1) {
 					t.Errorf("initialised %d times: %v", alters.Hits(), err)

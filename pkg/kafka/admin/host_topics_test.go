@@ -26,7 +26,9 @@ func TestStreamsOfHosts(t *testing.T) {
 		}
 		p := producer(t, cfg)
 		began := time.Now().Add(-time.Minute)
-		if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("v")}.To(cfg.Topics.Host("a"), 0)); err != nil {
+		if err := p.Send(
+			brokertest.Patient(t), wire.Record{Value: []byte("v")}.To(cfg.Topics.Host("a"), 0),
+		); err != nil {
 			t.Fatal(err)
 		}
 		quiet := func(since time.Time, want ...compute.HostID) {

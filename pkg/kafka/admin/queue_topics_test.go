@@ -46,7 +46,8 @@ func TestQueueTopicsAreListedAndDeletedByTheirID(t *testing.T) {
 			t.Fatalf("an incarnation that is gone: %v", err)
 		}
 		want := map[compute.QueueName]compute.TopicID{"a": again["a"], "b": made["b"]}
-		_, err = retry.Do(brokertest.Patient(t), zap.NewNop(), "", nil, func() (int, error) { // a broker hears late of what the controller did
+		// a broker hears late of what the controller did
+		_, err = retry.Do(brokertest.Patient(t), zap.NewNop(), "", nil, func() (int, error) {
 			got, err := a.QueueTopics(ctx)
 			if err == nil && !maps.Equal(got, want) {
 				err = fmt.Errorf("listed %v, want %v", got, want)

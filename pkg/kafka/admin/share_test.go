@@ -142,7 +142,9 @@ func TestGroupWithMembersIsRefused(t *testing.T) {
 	queueIn(t, a, group, "a", "other")
 	joined := make(chan struct{})
 	answered := onAnswer{new(kmsg.ShareGroupHeartbeatRequest).Key(), sync.OnceFunc(func() { close(joined) })}
-	cl, err := kafka.NewClient(cfg, kgo.ShareGroup(group), kgo.ConsumeTopics(cfg.Topics.Build("other")), kgo.WithHooks(answered))
+	cl, err := kafka.NewClient(
+		cfg, kgo.ShareGroup(group), kgo.ConsumeTopics(cfg.Topics.Build("other")), kgo.WithHooks(answered),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

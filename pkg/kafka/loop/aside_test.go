@@ -72,7 +72,9 @@ func TestPartitionIsSetAside(t *testing.T) {
 			s := fencedWriterOf(t, cfg)
 			recs := []wire.Record{{Key: []byte("before"), Value: []byte("1")}}
 			position{at: [inputTopics]int64{0, far}, cursor: 0}.carry(recs)
-			if err := s.write(brokertest.Patient(t), map[int32]*entry{1: {epoch: epochsOf(t, s, 1)[1].epoch, records: recs}}); err != nil {
+			if err := s.write(
+				brokertest.Patient(t), map[int32]*entry{1: {epoch: epochsOf(t, s, 1)[1].epoch, records: recs}},
+			); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -80,7 +82,9 @@ func TestPartitionIsSetAside(t *testing.T) {
 			var offsets kadm.Offsets
 			offsets.AddOffset(cfg.Topics.Requests(), 1, 0, -1)
 			offsets.AddOffset(cfg.Topics.Reports(), 1, far, -1)
-			if err := kadm.NewClient(brokertest.AnyClient(t, cfg)).CommitAllOffsets(brokertest.Patient(t), cfg.Topics.ConductorGroup(), offsets); err != nil {
+			if err := kadm.NewClient(brokertest.AnyClient(t, cfg)).CommitAllOffsets(
+				brokertest.Patient(t), cfg.Topics.ConductorGroup(), offsets,
+			); err != nil {
 				t.Fatal(err)
 			}
 		},

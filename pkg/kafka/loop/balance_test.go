@@ -61,7 +61,10 @@ func TestShareMovesNoMoreThanItMust(t *testing.T) {
 				}
 			}
 			if moved != len(more[joins]) {
-				t.Errorf("%d partitions, %s joins %d others and gets %d, but %d moved", n, joins, i+1, len(more[joins]), moved)
+				t.Errorf(
+					"%d partitions, %s joins %d others and gets %d, but %d moved", n, joins, i+1, len(more[joins]),
+					moved,
+				)
 			}
 			shares = more
 		}

@@ -117,11 +117,15 @@ func TestTakeoverPassesEveryError(t *testing.T) {
 
 // A position that cannot be said now is not one that was never committed.
 func TestTakeoverWaitsForPositions(t *testing.T) {
-	for _, code := range []*kerr.Error{kerr.UnstableOffsetCommit, kerr.UnknownTopicOrPartition, kerr.UnknownServerError} {
+	for _, code := range []*kerr.Error{
+		kerr.UnstableOffsetCommit, kerr.UnknownTopicOrPartition, kerr.UnknownServerError,
+	} {
 		t.Run(code.Message, func(t *testing.T) {
 			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)
-				h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Topic: l.Cfg.Topics.Requests(), Err: code, Count: 3})
+				h := c.Fault(kfake.Fault{
+					Keys: []kmsg.Key{kmsg.OffsetFetch}, Topic: l.Cfg.Topics.Requests(), Err: code, Count: 3,
+				})
 				l.start(t)
 				l.decided(t)
 				brokertest.HitBy(t, h, 3)
@@ -181,7 +185,9 @@ func TestPositionsAreCommittedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer a.Close()
-				if at, err := a.Committed(t.Context(), "g", c.Cfg.Topics.Requests()); err != nil || at[1] != int64(l.sent) {
+				if at, err := a.Committed(
+					t.Context(), "g", c.Cfg.Topics.Requests(),
+				); err != nil || at[1] != int64(l.sent) {
 					t.Errorf("committed at %v, want %d: %v", at, l.sent, err)
 				}
 				l.end(t)
@@ -201,7 +207,13 @@ func TestLoopEndsWhereItIsForbidden(t *testing.T) {
 		{Key: kmsg.OffsetFetch, Codes: []*kerr.Error{kerr.GroupAuthorizationFailed, kerr.TopicAuthorizationFailed}},
 		{Key: kmsg.ListOffsets, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}},
 		{Key: kmsg.Fetch, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}},
-		{Key: kmsg.Produce, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed}},
+		{
+			Key: kmsg.Produce,
+			Codes: []*kerr.Error{
+				kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed,
+				kerr.TransactionalIDAuthorizationFailed,
+			},
+		},
 	} {
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
 			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
@@ -224,7 +236,9 @@ func TestLoopEndsWhereItIsForbidden(t *testing.T) {
 
 // What is wrong with the group ends it too.
 func TestLoopEndsWhereTheGroupCannotBeJoined(t *testing.T) {
-	for code, kind := range map[*kerr.Error]compute.Kind{kerr.InconsistentGroupProtocol: compute.KindConflict, kerr.InvalidSessionTimeout: compute.KindInvalid} {
+	for code, kind := range map[*kerr.Error]compute.Kind{
+		kerr.InconsistentGroupProtocol: compute.KindConflict, kerr.InvalidSessionTimeout: compute.KindInvalid,
+	} {
 		t.Run(code.Message, func(t *testing.T) {
 			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 				l := newLooping(t, c)

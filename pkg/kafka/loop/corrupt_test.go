@@ -66,7 +66,10 @@ func spoiltAnswer(req *kmsg.FetchRequest) kmsg.Response {
 		rt.Topic, rt.TopicID = t.Topic, t.TopicID
 		for _, p := range t.Partitions {
 			rp := kmsg.NewFetchResponseTopicPartition()
-			batch := batch.Encode(batch.Writer{Producer: -1, Epoch: -1}, []wire.Record{{Key: []byte("k"), Value: []byte("1")}}, time.Now())
+			batch := batch.Encode(
+				batch.Writer{Producer: -1, Epoch: -1}, []wire.Record{{Key: []byte("k"), Value: []byte("1")}},
+				time.Now(),
+			)
 			batch[7], batch[len(batch)-1] = byte(p.FetchOffset), batch[len(batch)-1]^1
 			rp.Partition, rp.RecordBatches, rp.HighWatermark = p.Partition, batch, p.FetchOffset+1
 			rp.LastStableOffset = rp.HighWatermark

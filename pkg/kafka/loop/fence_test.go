@@ -40,7 +40,10 @@ func TestZombieDoesNotCommit(t *testing.T) {
 			}
 		}
 		// It does not notice in time: its heart beats too slowly.
-		zombie := loop(t, cfg, Options{SessionTimeout: 60 * time.Second, Heartbeat: 50 * time.Second, TurnTimeout: 60 * time.Second}, l)
+		zombie := loop(
+			t, cfg,
+			Options{SessionTimeout: 60 * time.Second, Heartbeat: 50 * time.Second, TurnTimeout: 60 * time.Second}, l,
+		)
 		brokertest.Await(t, zombie.Ready(), "the zombie is ready")
 		f := feeding(t, cfg, "k")
 		f.more(1, 1)
@@ -88,7 +91,9 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 		}
 		// Sent again, as after an answer that was lost, it is not there twice.
 		again := &entry{epoch: taken[0].epoch, records: both}
-		if err := before.write(brokertest.Patient(t), map[int32]*entry{0: again}); err != nil || again.offset != e.offset {
+		if err := before.write(
+			brokertest.Patient(t), map[int32]*entry{0: again},
+		); err != nil || again.offset != e.offset {
 			t.Fatalf("again: at %d and %d, %v", e.offset, again.offset, err)
 		}
 		heir := newLedger(t, "heir")
@@ -98,7 +103,9 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 			t.Errorf("the cursor was %d", heir.cursor[0])
 		}
 		late := &entry{epoch: e.epoch.after(3), records: numbers("from the grave", 1)}
-		if err := before.write(brokertest.Patient(t), map[int32]*entry{0: late}); !errors.Is(err, kerr.InvalidProducerEpoch) {
+		if err := before.write(
+			brokertest.Patient(t), map[int32]*entry{0: late},
+		); !errors.Is(err, kerr.InvalidProducerEpoch) {
 			t.Errorf("the one before wrote: %v", err)
 		}
 		f.more(1, 1)
@@ -165,9 +172,15 @@ func TestLoopRenewsItsPens(t *testing.T) {
 // epochsOf takes producer epochs, however young the cluster is.
 func epochsOf(t *testing.T, s *fencedWriter, partitions ...int32) map[int32]*entry {
 	t.Helper()
-	taken, err := retry.Do(brokertest.Patient(t), s.cfg.Log, "waiting for producer epochs", nil, func() (map[int32]*entry, error) {
-		return s.takeOver(brokertest.Patient(t), partitions)
-	})
+	taken, err := retry.Do(
+		brokertest.Patient(t),
+		s.cfg.Log,
+		"waiting for producer epochs",
+		nil,
+		func() (map[int32]*entry, error) {
+			return s.takeOver(brokertest.Patient(t), partitions)
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +195,12 @@ func fencedWriterOf(t *testing.T, cfg kafka.Config) *fencedWriter {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	s := &fencedWriter{cfg: cfg, group: cfg.Topics.ConductorGroup(), most: DefaultTurnBytes, client: cl, topic: &fetch.Source{Client: cl, Topic: cfg.Topics.Instances(), Log: cfg.Log, Outage: cfg.OutageReporter("write")}}
+	s := &fencedWriter{
+		cfg: cfg, group: cfg.Topics.ConductorGroup(), most: DefaultTurnBytes, client: cl,
+		topic: &fetch.Source{
+			Client: cl, Topic: cfg.Topics.Instances(), Log: cfg.Log, Outage: cfg.OutageReporter("write"),
+		},
+	}
 	if err := s.topic.Open(brokertest.Patient(t)); err != nil {
 		t.Fatal(err)
 	}
@@ -210,11 +228,17 @@ func TestOnlyTheNextGenerationKeepsPartitions(t *testing.T) {
 		for i := range sources {
 			sources[i] = &fetch.Source{Client: ask}
 		}
-		r := newLoopRun(New(kafka.Config{}, Options{}, l), ask, sources, [inputTopics]inputTopic{}, &fetch.Source{Client: ask}, newOutbox(nil, nil))
+		r := newLoopRun(
+			New(kafka.Config{}, Options{}, l), ask, sources, [inputTopics]inputTopic{}, &fetch.Source{Client: ask},
+			newOutbox(nil, nil),
+		)
 		r.group = &membership{client: ask}
 		ctx, cancel := context.WithCancel(t.Context())
 		r.ctx = ctx
-		if err := errors.Join(r.assigned(groupNews{fence: fence{"me", 7}, own: []int32{0, 1}}), r.assigned(groupNews{fence: c.next, own: []int32{1, 2}})); err != nil {
+		if err := errors.Join(
+			r.assigned(groupNews{fence: fence{"me", 7}, own: []int32{0, 1}}),
+			r.assigned(groupNews{fence: c.next, own: []int32{1, 2}}),
+		); err != nil {
 			t.Fatal(err)
 		}
 		want := map[int32]int{0: 1, 1: 2, 2: 1}
@@ -297,7 +321,9 @@ func TestRejectsComeBeforeTheCommit(t *testing.T) {
 // What a turn decided of a partition and could not write, or nobody knows whether it
 // was written, was not decided: that partition is read from the log again, and goes on.
 func TestLoopRestoresAfterAFailedTurn(t *testing.T) {
-	for _, code := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidRecord} {
+	for _, code := range []*kerr.Error{
+		kerr.InvalidProducerEpoch, kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidRecord,
+	} {
 		t.Run(code.Message, func(t *testing.T) {
 			cluster, cfg := brokertest.FakeCluster(t)
 			makeCell(t, cfg, 2)
@@ -375,7 +401,9 @@ func TestLargeTurnsWithoutInputs(t *testing.T) {
 				return
 			}
 			for n := range many {
-				res.Changes = append(res.Changes, wire.Record{Key: []byte("tick"), Value: fmt.Append(nil, n+1), Partition: 0})
+				res.Changes = append(
+					res.Changes, wire.Record{Key: []byte("tick"), Value: fmt.Append(nil, n+1), Partition: 0},
+				)
 			}
 			many = 0
 		}

@@ -42,7 +42,9 @@ func FuzzAssignor(f *testing.F) {
 	f.Add([]byte{0}, good, int32(0))
 	f.Fuzz(func(t *testing.T, one, two []byte, n int32) {
 		n %= 1000
-		members := []kmsg.JoinGroupResponseMember{{MemberID: "one", ProtocolMetadata: one}, {MemberID: "two", ProtocolMetadata: two}}
+		members := []kmsg.JoinGroupResponseMember{
+			{MemberID: "one", ProtocolMetadata: one}, {MemberID: "two", ProtocolMetadata: two},
+		}
 		b, err := kgo.NewConsumerBalancer(mine, members)
 		if err != nil {
 			return

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What a gain that was called off still finds, and be it why it could not go on, is not heard: it would end the session,
-// and with it all other partitions.
+// What a gain that was called off still finds, and be it why it could not go on, is not heard: it would end the
+// session, and with it all other partitions.
 func TestNothingComesOfAGainThatWasCalledOff(t *testing.T) {
 	const tries = 64 // of what chance decides
 	r := &loopRun{found: make(chan gained, tries)}

@@ -51,8 +51,10 @@ type ledger struct {
 
 func newLedger(t testing.TB, name string) *ledger {
 	return &ledger{
-		t: t, name: name, last: map[int32]map[string]int{}, tail: map[int32][]wire.Record{}, owned: map[int32]string{},
-		gains: map[int32]int{}, cursor: map[int32]int64{}, until: map[int32]time.Time{}, events: make(chan string, 1<<20),
+		t: t, name: name, last: map[int32]map[string]int{}, tail: map[int32][]wire.Record{},
+		owned: map[int32]string{},
+		gains: map[int32]int{}, cursor: map[int32]int64{}, until: map[int32]time.Time{},
+		events: make(chan string, 1<<20),
 	}
 }
 
@@ -116,7 +118,9 @@ func (l *ledger) Restored(p int32, cursor int64, now time.Time) (res wire.Result
 	}
 	l.owned[p] = "ready"
 	if why := l.unfit[p]; why != nil {
-		return wire.Result{Aside: why, Changes: []wire.Record{{Partition: p, Key: []byte("k"), Value: []byte("not to be written")}}}
+		return wire.Result{
+			Aside: why, Changes: []wire.Record{{Partition: p, Key: []byte("k"), Value: []byte("not to be written")}},
+		}
 	}
 	l.cursor[p] = cursor
 	for _, rec := range l.tail[p] {
@@ -383,7 +387,9 @@ func eachCell(t *testing.T, partitions int32, suite func(t *testing.T, cfg kafka
 
 func makeCell(t testing.TB, cfg kafka.Config, partitions int32) {
 	t.Helper()
-	for _, topic := range []string{cfg.Topics.Requests(), cfg.Topics.Reports(), cfg.Topics.Instances(), cfg.Topics.Rejected(), effectsOf(cfg)} {
+	for _, topic := range []string{
+		cfg.Topics.Requests(), cfg.Topics.Reports(), cfg.Topics.Instances(), cfg.Topics.Rejected(), effectsOf(cfg),
+	} {
 		brokertest.MakeTopic(t, cfg, topic, partitions, nil)
 	}
 }
@@ -415,7 +421,9 @@ func (f *feeder) more(n int, partitions int32) {
 			if strings.HasPrefix(key, "report") {
 				topic = f.cfg.Topics.Reports()
 			}
-			recs = append(recs, wire.Record{Key: []byte(key), Value: fmt.Append(nil, f.n[key])}.To(topic, int32(i)%partitions))
+			recs = append(
+				recs, wire.Record{Key: []byte(key), Value: fmt.Append(nil, f.n[key])}.To(topic, int32(i)%partitions),
+			)
 		}
 	}
 	if err := f.p.Send(brokertest.Patient(f.t), recs...); err != nil {

@@ -47,8 +47,12 @@ func TestLoopStartsAndStops(t *testing.T) {
 				t.Errorf("stopped, and still has %v", has)
 			}
 		}
-		const conn = "github.com/twmb/franz-go/pkg/kfake.(*clientConn)." // the broker's side of the feeder's connections
-		goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction(conn+"read.func1"), goleak.IgnoreAnyFunction(conn+"read"), goleak.IgnoreAnyFunction(conn+"write"))
+		// the broker's side of the feeder's connections
+		const conn = "github.com/twmb/franz-go/pkg/kfake.(*clientConn)."
+		goleak.VerifyNone(
+			t, before, goleak.IgnoreAnyFunction(conn+"read.func1"), goleak.IgnoreAnyFunction(conn+"read"),
+			goleak.IgnoreAnyFunction(conn+"write"),
+		)
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		instances.until("has all", func() bool { return len(instances.recs) == 10 })
 		instances.exact(f.n)
@@ -129,7 +133,9 @@ func TestLoopInVirtualTime(t *testing.T) {
 // What somebody must put right ends the loop, with the reason.
 func TestLoopEndsWhenTheGroupRefuses(t *testing.T) {
 	eachCell(t, 1, func(t *testing.T, cfg kafka.Config) {
-		err := New(cfg, Options{Group: "g", SessionTimeout: 10 * time.Hour}, newLedger(t, "a")).Run(brokertest.Patient(t))
+		err := New(
+			cfg, Options{Group: "g", SessionTimeout: 10 * time.Hour}, newLedger(t, "a"),
+		).Run(brokertest.Patient(t))
 		if compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("ended with %v", err)
 		}

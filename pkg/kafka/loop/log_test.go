@@ -26,7 +26,11 @@ type log struct {
 
 func openLog(t *testing.T, cfg kafka.Config, topic string) *log {
 	t.Helper()
-	return &log{t: t, r: readtest.Follow(t, cfg, read.Options{Topic: topic, Committed: true, MaxWait: 250 * time.Millisecond}), seen: map[string][]int{}}
+	return &log{
+		t:    t,
+		r:    readtest.Follow(t, cfg, read.Options{Topic: topic, Committed: true, MaxWait: 250 * time.Millisecond}),
+		seen: map[string][]int{},
+	}
 }
 
 // until reads until want is true of it.

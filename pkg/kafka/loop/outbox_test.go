@@ -54,7 +54,9 @@ func TestNextOwnerSendsTheTail(t *testing.T) {
 		f.more(1, 1)
 		b.await(t, "sent k9 <nil>")
 		if got, want := l.cursor[0], instances.recs[5].Offset; got > want || got <= instances.recs[4].Offset {
-			t.Errorf("the cursor was %d, the sixth change is at %d, the fifth at %d", got, want, instances.recs[4].Offset)
+			t.Errorf(
+				"the cursor was %d, the sixth change is at %d, the fifth at %d", got, want, instances.recs[4].Offset,
+			)
 		}
 		effects := openLog(t, cfg, effectsOf(cfg))
 		effects.sync()
@@ -160,7 +162,9 @@ func TestOutboxCursor(t *testing.T) {
 }
 
 func TestParseCursor(t *testing.T) {
-	for metadata, want := range map[string]int64{"outbox=0": 0, "outbox=17": 17, "": -1, "outbox=": -1, "outbox=-3": -1, "outbox=x": -1, "berth-1234": -1} {
+	for metadata, want := range map[string]int64{
+		"outbox=0": 0, "outbox=17": 17, "": -1, "outbox=": -1, "outbox=-3": -1, "outbox=x": -1, "berth-1234": -1,
+	} {
 		if got := parseCursor(&metadata); got != want {
 			t.Errorf("%q is %d, want %d", metadata, got, want)
 		}

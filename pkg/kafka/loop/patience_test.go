@@ -44,7 +44,9 @@ func TestPatientReports(t *testing.T) {
 		p := clienttest.Producer(t, cfg)
 		at := func(after time.Duration, topic string, partition int32, value string) {
 			time.Sleep(time.Until(began.Add(after)))
-			if err := p.Send(t.Context(), wire.Record{Key: []byte(value), Value: []byte(value)}.To(topic, partition)); err != nil {
+			if err := p.Send(
+				t.Context(), wire.Record{Key: []byte(value), Value: []byte(value)}.To(topic, partition),
+			); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -60,7 +62,10 @@ func TestPatientReports(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		a.stop(t)
 		p.Close()
-		want := []string{"11s patient 1", "20.6s patient 2,patient 3,boot", "30s claim", "40s patient request", "51s patient 4,patient 5"}
+		want := []string{
+			"11s patient 1", "20.6s patient 2,patient 3,boot", "30s claim", "40s patient request",
+			"51s patient 4,patient 5",
+		}
 		if diff := cmp.Diff(want, turns); diff != "" {
 			t.Error(diff)
 		}

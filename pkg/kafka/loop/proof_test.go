@@ -104,7 +104,9 @@ func TestEffectsCostABatchOnlyWithoutChanges(t *testing.T) {
 // takeovers counts the records of a partition of instances that are no instance's.
 func takeovers(t *testing.T, cfg kafka.Config, p int32) (n int) {
 	t.Helper()
-	ends, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).ListEndOffsets(brokertest.Patient(t), cfg.Topics.Instances())
+	ends, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).ListEndOffsets(
+		brokertest.Patient(t), cfg.Topics.Instances(),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

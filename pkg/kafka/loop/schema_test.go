@@ -74,7 +74,9 @@ func TestSchemaIsAgreedUpon(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			plan, err := balancer.(kgo.GroupMemberBalancerOrError).BalanceOrError(map[string]int32{"reports": 6, "requests": 6})
+			plan, err := balancer.(kgo.GroupMemberBalancerOrError).BalanceOrError(
+				map[string]int32{"reports": 6, "requests": 6},
+			)
 			if err != nil {
 				t.Fatal(err)
 			}

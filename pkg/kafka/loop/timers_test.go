@@ -71,7 +71,10 @@ func words(n int) []string {
 // records that no reader sees, nor where all was removed by age.
 func TestTimerFiresWhereThereIsNothingToRead(t *testing.T) {
 	eachCell(t, 4, func(t *testing.T, cfg kafka.Config) {
-		brokertest.Transact(t, cfg, cfg.Topics.Requests(), kgo.TryAbort, "never", "ever", "more", "of these", "in", "any", "partition")
+		brokertest.Transact(
+			t, cfg, cfg.Topics.Requests(), kgo.TryAbort, "never", "ever", "more", "of these", "in", "any",
+			"partition",
+		)
 		brokertest.Put(t, cfg, cfg.Topics.Reports(), 0, "old", "older")
 		brokertest.RemoveBelow(t, cfg, cfg.Topics.Reports(), 2)
 		l := newLedger(t, "a")

@@ -15,13 +15,19 @@ import (
 
 // readerErrors are those of every kind of request that a reader makes.
 var readerErrors = []brokertest.Refusals{
-	{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
+	{
+		Key:   kmsg.Metadata,
+		Codes: []*kerr.Error{kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable},
+	},
 	{Key: kmsg.ListOffsets, Codes: []*kerr.Error{
-		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition, kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable,
+		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable, kerr.NotLeaderForPartition,
+		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable,
 	}},
 	{Key: kmsg.Fetch, Codes: []*kerr.Error{
-		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID, kerr.NotLeaderForPartition, kerr.ReplicaNotAvailable,
-		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable, kerr.KafkaStorageError, kerr.CorruptMessage,
+		kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID,
+		kerr.NotLeaderForPartition, kerr.ReplicaNotAvailable,
+		kerr.FencedLeaderEpoch, kerr.UnknownLeaderEpoch, kerr.OffsetNotAvailable, kerr.KafkaStorageError,
+		kerr.CorruptMessage,
 	}},
 }
 

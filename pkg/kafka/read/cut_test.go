@@ -34,7 +34,9 @@ func TestALeaderThatIsCutOff(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var network kfake.VirtualNetwork
-				cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(9001, 9002, 9003), kfake.ListenFn(network.Listen))
+				cluster, err := kfake.NewCluster(
+					kfake.NumBrokers(3), kfake.Ports(9001, 9002, 9003), kfake.ListenFn(network.Listen),
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -92,7 +94,10 @@ func cutOff(t *testing.T, cluster *kfake.Cluster, cfg kafka.Config, broker int32
 		m := *past
 		return &m
 	})
-	answer(new(kmsg.ListOffsetsRequest).Key(), func(req kmsg.Request) kmsg.Response { return offsetOne(req.(*kmsg.ListOffsetsRequest)) })
+	answer(
+		new(kmsg.ListOffsetsRequest).Key(),
+		func(req kmsg.Request) kmsg.Response { return offsetOne(req.(*kmsg.ListOffsetsRequest)) },
+	)
 	answer(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) kmsg.Response {
 		req := k.(*kmsg.FetchRequest)
 		resp := outOfRange(req)

@@ -46,7 +46,9 @@ func TestWhoLedBeforeIsNotBelieved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var network kfake.VirtualNetwork
-				cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.Ports(9001, 9002, 9003), kfake.ListenFn(network.Listen))
+				cluster, err := kfake.NewCluster(
+					kfake.NumBrokers(3), kfake.Ports(9001, 9002, 9003), kfake.ListenFn(network.Listen),
+				)
 				if err != nil {
 					t.Fatal(err)
 				}

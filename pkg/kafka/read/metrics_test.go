@@ -12,7 +12,8 @@ import (
 func TestTopicLabelsAreFew(t *testing.T) {
 	topics := wire.Topics{Prefix: "p."}
 	for topic, want := range map[string]string{
-		topics.Catalog(): "catalog", topics.Instances(): "instances", topics.Host("h1"): "host", topics.Host("h2"): "host",
+		topics.Catalog(): "catalog", topics.Instances(): "instances", topics.Host("h1"): "host",
+		topics.Host("h2"):        "host",
 		topics.Build("m1.small"): "build", "p.whatever": "other", "": "other",
 	} {
 		if got := kindOf(topics, topic); got != want {

@@ -26,7 +26,9 @@ func TestReaderHandsOverInOrderFromTwoLeaders(t *testing.T) {
 			}
 		}})
 		end := rapid.Int64Range(0, 20).Draw(rt, "end")
-		l := newReadLoop(r, &fetch.Source{Topic: "t", Outage: r.cfg.OutageReporter("read t")}, fetch.Cursors{0: {End: -1}})
+		l := newReadLoop(
+			r, &fetch.Source{Topic: "t", Outage: r.cfg.OutageReporter("read t")}, fetch.Cursors{0: {End: -1}},
+		)
 		var open []int64 // from where the open fetches were asked
 		for range rapid.IntRange(0, 40).Draw(rt, "steps") {
 			if len(open) < 2 && rapid.Bool().Draw(rt, "asks") {
@@ -39,7 +41,9 @@ func TestReaderHandsOverInOrderFromTwoLeaders(t *testing.T) {
 			n := rapid.IntRange(0, len(open)-1).Draw(rt, "who answers")
 			from := open[n]
 			open = append(open[:n], open[n+1:]...)
-			if err := l.deliver(t.Context(), answerOf(from, rapid.Int64Range(from, end).Draw(rt, "up to"), end)); err != nil {
+			if err := l.deliver(
+				t.Context(), answerOf(from, rapid.Int64Range(from, end).Draw(rt, "up to"), end),
+			); err != nil {
 				rt.Fatal(err)
 			}
 		}

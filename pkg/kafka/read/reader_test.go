@@ -135,7 +135,10 @@ func TestReaderHandsOverTheWholeRecord(t *testing.T) {
 		brokertest.MakeTopic(t, cfg, topic, 3, nil)
 		p := clienttest.Producer(t, cfg)
 		sent := []wire.Record{
-			{Key: []byte("a"), Value: []byte("v"), Headers: []wire.Header{{Key: "h", Value: []byte("1")}, {Key: "h", Value: []byte("2")}}},
+			{
+				Key: []byte("a"), Value: []byte("v"),
+				Headers: []wire.Header{{Key: "h", Value: []byte("1")}, {Key: "h", Value: []byte("2")}},
+			},
 			{Key: []byte("b"), Value: nil},
 			{Key: []byte("c"), Value: []byte{}},
 		}

@@ -63,7 +63,9 @@ func TestSharedReaders(t *testing.T) {
 			for k, r := range rs {
 				value := fmt.Sprint("value ", i)
 				sent := time.Now()
-				if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topics[k], 0)); err != nil {
+				if err := p.Send(
+					t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(topics[k], 0),
+				); err != nil {
 					t.Fatal(err)
 				}
 				r.upTo(t, value)
@@ -98,7 +100,9 @@ func TestSharedReaderThatComesLate(t *testing.T) {
 		began := time.Now()
 		late := j.read(t, Options{Topic: cfg.Topics.Requests(), Partitions: []int32{0}})
 		brokertest.Await(t, late.Ready(), "the late reader is ready")
-		if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("v")}.To(cfg.Topics.Requests(), 0)); err != nil {
+		if err := p.Send(
+			t.Context(), wire.Record{Key: []byte("k"), Value: []byte("v")}.To(cfg.Topics.Requests(), 0),
+		); err != nil {
 			t.Fatal(err)
 		}
 		late.upTo(t, "v")
@@ -172,7 +176,9 @@ func TestSharedReaderWithAPace(t *testing.T) {
 		time.Sleep(time.Minute)
 		fetched()
 		for i := range 120 {
-			if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(fmt.Sprint(i))}.To(cfg.Topics.Requests(), 0)); err != nil {
+			if err := p.Send(
+				t.Context(), wire.Record{Key: []byte("k"), Value: []byte(fmt.Sprint(i))}.To(cfg.Topics.Requests(), 0),
+			); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(500 * time.Millisecond)
@@ -181,7 +187,9 @@ func TestSharedReaderWithAPace(t *testing.T) {
 			t.Errorf("%v fetches in a minute in which the paced one had news all the time", n)
 		}
 		sent := time.Now()
-		if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte("last")}.To(cfg.Topics.Requests(), 0)); err != nil {
+		if err := p.Send(
+			t.Context(), wire.Record{Key: []byte("k"), Value: []byte("last")}.To(cfg.Topics.Requests(), 0),
+		); err != nil {
 			t.Fatal(err)
 		}
 		paced.upTo(t, "last")
@@ -202,11 +210,15 @@ func TestReadersOfASharedFetch(t *testing.T) {
 	defer func() { reader = NewReader }()
 	for name, test := range map[string]func(*testing.T){
 		"all, then the tail": TestReaderReadsAllThenTheTail, "an empty topic": TestReaderOfAnEmptyTopicIsAtItsEnd,
-		"starts": TestReaderStarts, "markers": TestReaderPassesMarkersAtTheTail, "sync": TestReaderSyncSeesWhatWasAcknowledged,
-		"syncs": TestSyncsAtTheSameTimeShareOneQuestion, "no topic yet": TestReaderWaitsForItsTopic, "another topic": TestReaderEndsWhenItsTopicIsAnother,
-		"removed": TestReaderSkipsWhatWasRemovedBeforeIt, "lost": TestReaderEndsWhenTheLogLostRecords, "no records": TestReaderReachesAnEndWithoutRecords,
-		"frozen": TestFrozenLeader, "cut off": TestALeaderThatIsCutOff, "another history": TestReaderEndsWhenTheLogIsAnother,
-		"pace": TestPacedReader, "heard": TestReaderKnowsWhenItWasCaughtUp,
+		"starts": TestReaderStarts, "markers": TestReaderPassesMarkersAtTheTail,
+		"sync":  TestReaderSyncSeesWhatWasAcknowledged,
+		"syncs": TestSyncsAtTheSameTimeShareOneQuestion, "no topic yet": TestReaderWaitsForItsTopic,
+		"another topic": TestReaderEndsWhenItsTopicIsAnother,
+		"removed":       TestReaderSkipsWhatWasRemovedBeforeIt, "lost": TestReaderEndsWhenTheLogLostRecords,
+		"no records": TestReaderReachesAnEndWithoutRecords,
+		"frozen":     TestFrozenLeader, "cut off": TestALeaderThatIsCutOff,
+		"another history": TestReaderEndsWhenTheLogIsAnother,
+		"pace":            TestPacedReader, "heard": TestReaderKnowsWhenItWasCaughtUp,
 		"idle": TestIdleConnectionsEnd, "nothing is left": TestClientsLeaveNothingBehind,
 	} {
 		t.Run(name, test)
@@ -229,7 +241,9 @@ func TestPatientOnesOnlyLook(t *testing.T) {
 		time.Sleep(DefaultWait / 2) // its fetch is open
 		began, leader := time.Now(), v.Leaders[0].Broker
 		f := fetch.Request{Broker: leader, View: v, From: map[int32]int64{0: 0}, Wait: 10 * DefaultWait, Least: 1}
-		if a := j.Fetch(t.Context(), leader, src.Topic, src.Request(f, false), f.Wait, true); a.Err != nil || !a.Early {
+		if a := j.Fetch(
+			t.Context(), leader, src.Topic, src.Request(f, false), f.Wait, true,
+		); a.Err != nil || !a.Early {
 			t.Errorf("answered %+v", a)
 		}
 		if took := time.Since(began); took > DefaultWait/2+gatherReaders {

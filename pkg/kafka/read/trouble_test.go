@@ -115,7 +115,10 @@ func TestReaderReachesAnEndWithoutRecords(t *testing.T) {
 	cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		req := k.(*kmsg.FetchRequest)
-		asks0 := slices.ContainsFunc(req.Topics[0].Partitions, func(p kmsg.FetchRequestTopicPartition) bool { return p.Partition == 0 && p.FetchOffset < 2 })
+		asks0 := slices.ContainsFunc(
+			req.Topics[0].Partitions,
+			func(p kmsg.FetchRequestTopicPartition) bool { return p.Partition == 0 && p.FetchOffset < 2 },
+		)
 		if !asks0 {
 			return nil, nil, false
 		}
@@ -166,7 +169,10 @@ func TestClientsLeaveNothingBehind(t *testing.T) {
 		a.Close()
 	}
 	// kfake keeps a goroutine or two for each connection until it notices.
-	goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"), goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).write"))
+	goleak.VerifyNone(
+		t, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"),
+		goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).write"),
+	)
 }
 
 // A leader that freezes keeps its connections and says nothing. Another leads
@@ -178,7 +184,9 @@ func TestFrozenLeader(t *testing.T) {
 	}})
 	cfg := kafka.Config{Brokers: c.Addrs(), Topics: wire.Topics{Prefix: "frozen."}}
 	topic := "frozen.table"
-	if _, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).CreateTopic(brokertest.Patient(t), 1, 3, nil, topic); err != nil {
+	if _, err := kadm.NewClient(brokertest.AnyClient(t, cfg)).CreateTopic(
+		brokertest.Patient(t), 1, 3, nil, topic,
+	); err != nil {
 		t.Fatal(err)
 	}
 	patience := cfg

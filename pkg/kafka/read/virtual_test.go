@@ -30,13 +30,17 @@ func TestIdleConnectionsEnd(t *testing.T) {
 		}
 		defer b.Close()
 		var open atomic.Int64
-		cfg := kafka.Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "t."}, Dial: func(ctx context.Context, n, a string) (net.Conn, error) {
-			c, err := network.DialContext(ctx, n, a)
-			if err == nil {
-				open.Add(1)
-			}
-			return &brokertest.CountedConn{Conn: c, Open: &open}, err
-		}}
+		cfg := kafka.Config{
+			Brokers: b.Addrs(),
+			Topics:  wire.Topics{Prefix: "t."},
+			Dial: func(ctx context.Context, n, a string) (net.Conn, error) {
+				c, err := network.DialContext(ctx, n, a)
+				if err == nil {
+					open.Add(1)
+				}
+				return &brokertest.CountedConn{Conn: c, Open: &open}, err
+			},
+		}
 		brokertest.MakeTopic(t, cfg, "t.x", 1, nil)
 		r := read(t, cfg, Options{Topic: "t.x"})
 		<-r.Ready()
@@ -60,7 +64,9 @@ func TestPacedReader(t *testing.T) {
 		const pace = time.Second
 		p := clienttest.Producer(t, cfg)
 		send := func(value string) {
-			if err := p.Send(t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(cfg.Topics.Requests(), 0)); err != nil {
+			if err := p.Send(
+				t.Context(), wire.Record{Key: []byte("k"), Value: []byte(value)}.To(cfg.Topics.Requests(), 0),
+			); err != nil {
 				t.Fatal(err)
 			}
 		}

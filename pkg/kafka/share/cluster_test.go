@@ -49,7 +49,9 @@ func TestLeaderIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := p.persist(t, q)
-			if string(again.Record.Value) != f.name || again.Ref.Offset != first.Offset || again.Ref.Session == first.Session {
+			if string(
+				again.Record.Value,
+			) != f.name || again.Ref.Offset != first.Offset || again.Ref.Session == first.Session {
 				t.Errorf("pulled %q, %+v", again.Record.Value, again.Ref)
 			}
 			p.Ack(first, wire.AckAccept) // of a session that is gone

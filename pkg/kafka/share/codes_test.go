@@ -40,12 +40,16 @@ func pulling(t *testing.T, do func(t *testing.T, c brokertest.Refusing, p *testP
 // queue a fetch, and the session a pause.
 func TestErrorsOfQueues(t *testing.T) {
 	for _, code := range []*kerr.Error{
-		kerr.UnknownServerError, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.InconsistentTopicID, kerr.KafkaStorageError,
-		kerr.FencedLeaderEpoch, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress, kerr.TopicAuthorizationFailed, kerr.FencedStateEpoch,
+		kerr.UnknownServerError, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID,
+		kerr.InconsistentTopicID, kerr.KafkaStorageError,
+		kerr.FencedLeaderEpoch, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.CoordinatorLoadInProgress,
+		kerr.TopicAuthorizationFailed, kerr.FencedStateEpoch,
 	} {
 		t.Run(code.Message, func(t *testing.T) {
 			pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
-				h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ShareFetch}, Topic: c.Cfg.Topics.Build("a"), Err: code, Count: 2})
+				h := c.Fault(kfake.Fault{
+					Keys: []kmsg.Key{kmsg.ShareFetch}, Topic: c.Cfg.Topics.Build("a"), Err: code, Count: 2,
+				})
 				began := time.Now()
 				for range 2 {
 					if r := p.fetch(t, q); r.Record != nil {
@@ -66,12 +70,15 @@ func TestErrorsOfQueues(t *testing.T) {
 // to another, and is denied there.
 func TestRefusedAcksAreNotRepeated(t *testing.T) {
 	for _, code := range []*kerr.Error{
-		kerr.UnknownServerError, kerr.InvalidRecordState, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition, kerr.UnknownTopicID, kerr.FencedStateEpoch, kerr.TopicAuthorizationFailed,
+		kerr.UnknownServerError, kerr.InvalidRecordState, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition,
+		kerr.UnknownTopicID, kerr.FencedStateEpoch, kerr.TopicAuthorizationFailed,
 	} {
 		t.Run(code.Message, func(t *testing.T) {
 			pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 				ref := p.takes(t, "v", q)
-				h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ShareAcknowledge}, Topic: c.Cfg.Topics.Build("a"), Err: code, Count: -1})
+				h := c.Fault(kfake.Fault{
+					Keys: []kmsg.Key{kmsg.ShareAcknowledge}, Topic: c.Cfg.Topics.Build("a"), Err: code, Count: -1,
+				})
 				p.Ack(ref, wire.AckAccept)
 				brokertest.Passes(time.Minute)
 				brokertest.HitBy(t, h, 1)
@@ -87,7 +94,8 @@ func TestRefusedAcksAreNotRepeated(t *testing.T) {
 // session ends the session, as a fetch does.
 func TestErrorsOfSessionsInAcks(t *testing.T) {
 	brokertest.Refuse(kmsg.ShareAcknowledge,
-		kerr.UnknownServerError, kerr.ShareSessionNotFound, kerr.InvalidShareSessionEpoch, kerr.InvalidRequest, kerr.GroupAuthorizationFailed,
+		kerr.UnknownServerError, kerr.ShareSessionNotFound, kerr.InvalidShareSessionEpoch, kerr.InvalidRequest,
+		kerr.GroupAuthorizationFailed,
 	).Each(t, func(t *testing.T, code *kerr.Error) {
 		pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 			ref := p.takes(t, "v", q)
@@ -130,7 +138,9 @@ func TestPlacePassesErrors(t *testing.T) {
 			pulling(t, func(t *testing.T, c brokertest.Refusing, p *testPuller, q wire.QueueRef) {
 				c.Refuse(kmsg.Metadata, of.code, 1)
 				sessions, err := p.Place(t.Context(), []wire.QueueRef{q})
-				if brokertest.WantKind(t, err, of.kind); len(sessions) > 0 || errors.Is(err, wire.ErrNoTopic) != of.none {
+				if brokertest.WantKind(t, err, of.kind); len(sessions) > 0 || errors.Is(
+					err, wire.ErrNoTopic,
+				) != of.none {
 					t.Errorf("placed at %v: %v", sessions, err)
 				}
 				brokertest.Passes(askAgain)

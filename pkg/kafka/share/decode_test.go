@@ -32,7 +32,11 @@ func TestRecordsOfCompressedBatches(t *testing.T) {
 				p := pull(t, cfg, Options{MaxWait: short})
 				for i, v := range values {
 					r := p.record(t, q)
-					if string(r.Record.Value) != v || string(r.Record.Header("h")) != fmt.Sprint(i) || r.Ref.Offset != int64(i) || r.Ref.Delivery != 1 || r.Record.Offset != int64(i) || r.Record.Time.IsZero() {
+					if string(r.Record.Value) != v || string(r.Record.Header("h")) != fmt.Sprint(i) ||
+						r.Ref.Offset != int64(i) ||
+						r.Ref.Delivery != 1 ||
+						r.Record.Offset != int64(i) ||
+						r.Record.Time.IsZero() {
 						t.Errorf("record %d: %+v, %d bytes", i, r.Ref, len(r.Record.Value))
 					}
 					p.Ack(r.Ref, wire.AckAccept)
@@ -48,14 +52,22 @@ func TestRecordsOfCompressedBatches(t *testing.T) {
 // putBatch writes values as one batch.
 func putBatch(t *testing.T, cfg kafka.Config, topic string, codec kgo.CompressionCodec, values []string) {
 	t.Helper()
-	cl, err := kafka.NewClient(cfg, kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(500*time.Millisecond), kgo.RequiredAcks(kgo.AllISRAcks()))
+	cl, err := kafka.NewClient(
+		cfg, kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerLinger(500*time.Millisecond), kgo.RequiredAcks(kgo.AllISRAcks()),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer cl.Close()
 	var recs []*kgo.Record
 	for i, v := range values {
-		recs = append(recs, &kgo.Record{Topic: topic, Value: []byte(v), Headers: []kgo.RecordHeader{{Key: "h", Value: fmt.Append(nil, i)}}})
+		recs = append(
+			recs,
+			&kgo.Record{
+				Topic: topic, Value: []byte(v), Headers: []kgo.RecordHeader{{Key: "h", Value: fmt.Append(nil, i)}},
+			},
+		)
 	}
 	if err := cl.ProduceSync(brokertest.Patient(t), recs...).FirstErr(); err != nil {
 		t.Fatal(err)

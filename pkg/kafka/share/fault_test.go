@@ -51,7 +51,8 @@ func TestCutConnection(t *testing.T) {
 		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1")
 		cutCfg := cfg
 		cutCfg.Dial = wires.dial
-		p, other := pull(t, cutCfg, Options{MaxWait: short, AckWait: time.Millisecond}), pull(t, cfg, Options{MaxWait: short})
+		p := pull(t, cutCfg, Options{MaxWait: short, AckWait: time.Millisecond})
+		other := pull(t, cfg, Options{MaxWait: short})
 		zero := p.takes(t, "0", q)
 		wires.cut()
 		other.takes(t, "0", q) // at once: nobody waits for a lock
@@ -75,8 +76,10 @@ func TestCutConnection(t *testing.T) {
 // member, and what the old one held is not acknowledged any more.
 func TestErrorsOfSessions(t *testing.T) {
 	for _, code := range []int16{
-		kerr.NotLeaderForPartition.Code, kerr.ShareSessionNotFound.Code, kerr.InvalidShareSessionEpoch.Code, kerr.InvalidRecordState.Code,
-		kerr.InvalidRequest.Code, kerr.NotCoordinator.Code, kerr.UnknownServerError.Code, kerr.UnknownTopicID.Code, kerr.ShareSessionLimitReached.Code,
+		kerr.NotLeaderForPartition.Code, kerr.ShareSessionNotFound.Code, kerr.InvalidShareSessionEpoch.Code,
+		kerr.InvalidRecordState.Code,
+		kerr.InvalidRequest.Code, kerr.NotCoordinator.Code, kerr.UnknownServerError.Code, kerr.UnknownTopicID.Code,
+		kerr.ShareSessionLimitReached.Code,
 	} {
 		err := kerr.ErrorForCode(code)
 		t.Run(err.(*kerr.Error).Message, func(t *testing.T) {

@@ -28,13 +28,17 @@ func TestIdleConnectionsOfAPullerEnd(t *testing.T) {
 		}
 		defer b.Close()
 		var open atomic.Int64
-		cfg := kafka.Config{Brokers: b.Addrs(), Topics: wire.Topics{Prefix: "t."}, Dial: func(ctx context.Context, n, a string) (net.Conn, error) {
-			c, err := network.DialContext(ctx, n, a)
-			if err == nil {
-				open.Add(1)
-			}
-			return &brokertest.CountedConn{Conn: c, Open: &open}, err
-		}}
+		cfg := kafka.Config{
+			Brokers: b.Addrs(),
+			Topics:  wire.Topics{Prefix: "t."},
+			Dial: func(ctx context.Context, n, a string) (net.Conn, error) {
+				c, err := network.DialContext(ctx, n, a)
+				if err == nil {
+					open.Add(1)
+				}
+				return &brokertest.CountedConn{Conn: c, Open: &open}, err
+			},
+		}
 		a, err := admin.New(cfg)
 		if err != nil {
 			t.Fatal(err)

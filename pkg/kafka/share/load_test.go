@@ -112,7 +112,9 @@ func TestPullersLeaveNothingBehind(t *testing.T) {
 		before := goleak.IgnoreCurrent()
 		for i := range 5 {
 			put := clienttest.Producer(t, cfg)
-			if err := put.Send(brokertest.Patient(t), wire.Record{Value: fmt.Append(nil, i)}.To(cfg.Topics.Build("a"), 0)); err != nil {
+			if err := put.Send(
+				brokertest.Patient(t), wire.Record{Value: fmt.Append(nil, i)}.To(cfg.Topics.Build("a"), 0),
+			); err != nil {
 				t.Fatal(err)
 			}
 			put.Close()
@@ -124,6 +126,8 @@ func TestPullersLeaveNothingBehind(t *testing.T) {
 			}
 			p.end()
 		}
-		goleak.VerifyNone(t, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"))
+		goleak.VerifyNone(
+			t, before, goleak.IgnoreAnyFunction("github.com/twmb/franz-go/pkg/kfake.(*clientConn).read"),
+		)
 	})
 }

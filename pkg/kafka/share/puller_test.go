@@ -138,7 +138,9 @@ func TestPulledOnceAndOneAtATime(t *testing.T) {
 		brokertest.Put(t, cfg, cfg.Topics.Build("a"), 0, "0", "1", "2")
 		one, two := pull(t, cfg, Options{MaxWait: short}), pull(t, cfg, Options{MaxWait: short})
 		zero := one.record(t, q)
-		if string(zero.Record.Value) != "0" || string(zero.Record.Key) != "k0" || zero.Record.Topic != cfg.Topics.Build("a") || zero.Ref.Delivery != 1 {
+		if string(zero.Record.Value) != "0" || string(
+			zero.Record.Key,
+		) != "k0" || zero.Record.Topic != cfg.Topics.Build("a") || zero.Ref.Delivery != 1 {
 			t.Errorf("got %+v", zero)
 		}
 		two.takes(t, "1", q)

@@ -41,7 +41,13 @@ func sending(t *testing.T, key kmsg.Key, do func(t *testing.T, c brokertest.Refu
 func TestProducerTriesAgain(t *testing.T) {
 	for _, r := range []brokertest.Refusals{
 		{Key: kmsg.Produce, Codes: brokertest.ProducePasses()},
-		{Key: kmsg.InitProducerID, Codes: []*kerr.Error{kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator, kerr.RequestTimedOut, kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.InvalidRequest}},
+		{
+			Key: kmsg.InitProducerID,
+			Codes: []*kerr.Error{
+				kerr.CoordinatorLoadInProgress, kerr.CoordinatorNotAvailable, kerr.NotCoordinator,
+				kerr.RequestTimedOut, kerr.ConcurrentTransactions, kerr.UnknownServerError, kerr.InvalidRequest,
+			},
+		},
 		{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable}},
 	} {
 		r.Each(t, func(t *testing.T, code *kerr.Error) {
@@ -68,10 +74,21 @@ func TestRefusedRecordsFailAlone(t *testing.T) {
 		kind compute.Kind
 		n    int // refusals: what may be another's fault is sent once more, alone
 	}{
-		{brokertest.Refuse(kmsg.Produce, kerr.UnknownServerError, kerr.CorruptMessage, kerr.InvalidTimestamp), compute.KindUnavailable, 1},
-		{brokertest.Refuse(kmsg.Produce, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.PolicyViolation), compute.KindInvalid, 2},
+		{
+			brokertest.Refuse(kmsg.Produce, kerr.UnknownServerError, kerr.CorruptMessage, kerr.InvalidTimestamp),
+			compute.KindUnavailable, 1,
+		},
+		{
+			brokertest.Refuse(
+				kmsg.Produce, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.PolicyViolation,
+			),
+			compute.KindInvalid, 2,
+		},
 		{brokertest.Refuse(kmsg.Produce, kerr.InvalidRequest), compute.KindInternal, 1},
-		{brokertest.Refuse(kmsg.Produce, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed), compute.KindForbidden, 1},
+		{
+			brokertest.Refuse(kmsg.Produce, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed),
+			compute.KindForbidden, 1,
+		},
 		{brokertest.Refuse(kmsg.InitProducerID, kerr.ClusterAuthorizationFailed), compute.KindForbidden, 1},
 	} {
 		of.Each(t, func(t *testing.T, code *kerr.Error) {
@@ -113,7 +130,8 @@ func TestAProducerIDThatIsRefusedForLong(t *testing.T) {
 	sending(t, kmsg.InitProducerID, func(t *testing.T, c brokertest.Refusing, send func() error) {
 		h, began := c.Refuse(kmsg.InitProducerID, kerr.UnknownServerError, -1), time.Now()
 		brokertest.WantKind(t, send(), compute.KindUnavailable)
-		if took := time.Since(began); took < kafka.DefaultRequestTimeout || took > 2*kafka.DefaultRequestTimeout+8*replaceEvery {
+		if took := time.Since(began); took < kafka.DefaultRequestTimeout ||
+			took > 2*kafka.DefaultRequestTimeout+8*replaceEvery {
 			t.Errorf("it took %v", took)
 		}
 		if n := h.Hits(); n < 5 || n > 12 {
@@ -168,7 +186,10 @@ func TestARefusedProducerIDFailsNoRecord(t *testing.T) {
 		h := c.Refuse(kmsg.InitProducerID, kerr.UnknownServerError, 1)
 		answers := make(chan error, records)
 		for i := range records {
-			p.SendAsync(wire.Record{Value: []byte("v")}.To("r.x", int32(i%partitions)), func(_ int64, err error) { answers <- err })
+			p.SendAsync(
+				wire.Record{Value: []byte("v")}.To("r.x", int32(i%partitions)),
+				func(_ int64, err error) { answers <- err },
+			)
 		}
 		failed := map[string]int{}
 		for range records {
@@ -191,7 +212,9 @@ func TestAReplacedClientFailsNoRecord(t *testing.T) {
 		p := producer(t, c.Cfg)
 		defer p.Close()
 		ids := c.Refuse(kmsg.InitProducerID, kerr.UnknownServerError, 2)
-		leaders := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "r.y", Err: kerr.LeaderNotAvailable, Count: -1})
+		leaders := c.Fault(
+			kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "r.y", Err: kerr.LeaderNotAvailable, Count: -1},
+		)
 		answers := make(chan error, 2)
 		send := func(topic string) {
 			p.SendAsync(wire.Record{Value: []byte("v")}.To(topic, 0), func(_ int64, err error) { answers <- err })

@@ -85,11 +85,15 @@ func TestAppendAnswersTheOffset(t *testing.T) {
 		brokertest.MakeTopic(t, cfg, topic, 1, nil)
 		p := producer(t, cfg)
 		for want := range int64(3) {
-			if got, err := p.Append(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0)); err != nil || got != want {
+			if got, err := p.Append(
+				brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 0),
+			); err != nil || got != want {
 				t.Errorf("offset %d, want %d: %v", got, want, err)
 			}
 		}
-		if _, err := p.Append(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0)); !errors.Is(err, wire.ErrNoTopic) {
+		if _, err := p.Append(
+			brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(b.Prefix+"never", 0),
+		); !errors.Is(err, wire.ErrNoTopic) {
 			t.Errorf("a topic that is not there: %v", err)
 		}
 	})
@@ -147,13 +151,16 @@ func TestSendFailsOnlyWhatIsWrong(t *testing.T) {
 		for i := range noise {
 			noise[i] = byte(i * i >> 3)
 		}
-		if err := p.Send(brokertest.Patient(t), wire.Record{Value: noise}.To(topic, 0)); compute.KindOf(err) != compute.KindInvalid {
+		if err := p.Send(
+			brokertest.Patient(t), wire.Record{Value: noise}.To(topic, 0),
+		); compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("too large: %v", err)
 		}
 		if err := p.Send(brokertest.Patient(t), wire.Record{Value: []byte("x")}.To(topic, 9)); err == nil {
 			t.Error("no such partition, and no error")
 		}
-		largest := wire.Record{Value: noise[:3*(compute.MaxUserData+compute.MaxMetadataSize)/2]} // in base64, as JSON has it
+		// in base64, as JSON has it
+		largest := wire.Record{Value: noise[:3*(compute.MaxUserData+compute.MaxMetadataSize)/2]}
 		if err := p.Send(brokertest.Patient(t), largest.To(topic, 1)); err != nil {
 			t.Errorf("the largest request: %v", err)
 		}
@@ -289,7 +296,9 @@ func TestSendAsyncNeverBlocks(t *testing.T) {
 	for range 10 { // those that find the buffer full are told at once
 		select {
 		case err := <-errs:
-			if compute.KindOf(err) != compute.KindUnavailable || !errors.Is(err, wire.ErrFull) || !errors.Is(err, kgo.ErrMaxBuffered) {
+			if compute.KindOf(err) != compute.KindUnavailable || !errors.Is(err, wire.ErrFull) || !errors.Is(
+				err, kgo.ErrMaxBuffered,
+			) {
 				t.Error(err)
 			}
 		case <-brokertest.Patient(t).Done():
@@ -337,7 +346,10 @@ func TestARefusedRecordHarmsNobody(t *testing.T) {
 		settings map[string]string
 		bad      wire.Record
 	}{
-		"too large":     {map[string]string{"max.message.bytes": "1000"}, wire.Record{Key: []byte("k"), Value: incompressible(2000)}},
+		"too large": {
+			map[string]string{"max.message.bytes": "1000"},
+			wire.Record{Key: []byte("k"), Value: incompressible(2000)},
+		},
 		"without a key": {map[string]string{"cleanup.policy": "compact"}, wire.Record{Value: []byte("v")}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -362,7 +374,10 @@ func TestARefusedRecordHarmsNobody(t *testing.T) {
 					if i == worst {
 						rec = c.bad
 					}
-					p.SendAsync(rec.To(topic, int32(i%partitions)), func(offset int64, err error) { answers <- answer{i, offset, err} })
+					p.SendAsync(
+						rec.To(topic, int32(i%partitions)),
+						func(offset int64, err error) { answers <- answer{i, offset, err} },
+					)
 				}
 				for range records {
 					switch a := <-answers; {

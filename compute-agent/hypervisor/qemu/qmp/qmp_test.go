@@ -52,7 +52,8 @@ func TestAnswersAmongEvents(t *testing.T) {
 		case strings.Contains(line, "qmp_capabilities"):
 			return `{"event":"STOP"}` + "\n" + `{"return":{},"id":"1"}` + "\n"
 		case strings.Contains(line, "query-status"):
-			return `{"return":{"status":"old"},"id":"1"}` + "\n" + `{"event":"SHUTDOWN","data":{"guest":true}}` + "\n" + `{"return":{"status":"running"},"id":"2"}` + "\n"
+			return `{"return":{"status":"old"},"id":"1"}` + "\n" +
+				`{"event":"SHUTDOWN","data":{"guest":true}}` + "\n" + `{"return":{"status":"running"},"id":"2"}` + "\n"
 		}
 		return `{"error":{"class":"CommandNotFound","desc":"what?"},"id":"3"}` + "\n"
 	})
@@ -71,7 +72,9 @@ func TestAnswersAmongEvents(t *testing.T) {
 		t.Errorf("heard %q", heard)
 	}
 	var e *Error
-	if err := c.Do(t.Context(), "nonsense", map[string]int{"x": 1}, nil); !errors.As(err, &e) || e.Class != "CommandNotFound" || e.Command != "nonsense" {
+	if err := c.Do(
+		t.Context(), "nonsense", map[string]int{"x": 1}, nil,
+	); !errors.As(err, &e) || e.Class != "CommandNotFound" || e.Command != "nonsense" {
 		t.Errorf("nonsense answers %v", err)
 	}
 }
@@ -90,7 +93,9 @@ func TestSilence(t *testing.T) {
 }
 
 func TestHangUpAndGarbage(t *testing.T) {
-	for answer, want := range map[string]string{"hang up": "closed the connection", "garbage\n": "no JSON", "{}\n": "neither greeting"} {
+	for answer, want := range map[string]string{
+		"hang up": "closed the connection", "garbage\n": "no JSON", "{}\n": "neither greeting",
+	} {
 		_, err := Dial(t.Context(), serve(t, greeting+"\n", func(string) string { return answer }))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: Dial answers %v", answer, err)
