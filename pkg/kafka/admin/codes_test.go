@@ -270,10 +270,11 @@ func TestSettingsOfAGroupThatAreRefused(t *testing.T) {
 				if err := findsAQueue(t.Context(), a); err != nil {
 					t.Fatal(err)
 				}
+				limits := []string{"share.delivery.count.limit", "share.partition.max.record.locks"}
 				c.ControlKey(int16(kmsg.IncrementalAlterConfigs), func(k kmsg.Request) (kmsg.Response, error, bool) {
 					c.KeepControl()
 					asked := k.(*kmsg.IncrementalAlterConfigsRequest).Resources[0]
-					if of.limit && !slices.Contains([]string{"share.delivery.count.limit", "share.partition.max.record.locks"}, asked.Configs[0].Name) {
+					if of.limit && !slices.Contains(limits, asked.Configs[0].Name) {
 						return nil, nil, false
 					}
 					resp := k.ResponseKind().(*kmsg.IncrementalAlterConfigsResponse)

@@ -19,7 +19,7 @@ import (
 
 // DeleteRecordsBelow removes the records of queues below these offsets, which must not
 // be above QueueProgress.Written. Queues that do not exist, queues of which a replica is
-// not in sync, and queues whose leader changes meanwhile are left as they are: that is no
+// not in sync, and queues that another broker leads meanwhile are left as they are: that is no
 // error, and they are asked for again some time.
 //
 // # Why every replica must be in sync
