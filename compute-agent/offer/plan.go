@@ -18,7 +18,7 @@ type Reserved struct {
 	Place compute.Place
 }
 
-// Session is one session as Plan sees it.
+// Session is one share session as Plan sees it.
 type Session struct {
 	Open *Reserved // of the fetch that is open in it; nil if the session is idle
 	// Candidates are the queues chosen that are fetched there; for an open session

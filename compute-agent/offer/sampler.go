@@ -4,7 +4,6 @@ package offer
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -12,37 +11,41 @@ import (
 )
 
 const (
-	// fewWaiters is how many hosts should wait at least on a queue without work in
-	// it, where queues are many.
-	fewWaiters = 2
-	// mostOwn is on how many queues each of a thousand hosts waits at once before
-	// fewer wait on each; what a hundred hosts list costs a tenth of that.
-	mostOwn = 3
 	// Epoch is how long a sample holds.
 	Epoch = compute.SampleHolds
 	// stale is how long without any advice until depths are forgotten.
 	stale = 60 * time.Second
-	// MostExtra is how many queues a host waits on only because work lies there, if
-	// it has sampled none. A fetch that lists many queues costs a broker many times
-	// one that lists few, and where work lies one queue is enough to bring some: when
-	// brokers fall behind, all queues are deep.
+	// MostExtra is how many queues a host waits on only because work lies there, if it has sampled none. A fetch
+	// that lists many queues costs a broker many times one that lists few, and where work lies one queue is enough
+	// to bring some: when brokers fall behind, all queues are deep.
 	MostExtra = 4
-	// rounds is in how many epochs every queue is visited once when there is
-	// no advice: within a minute.
+	// rounds is in how many epochs every queue is visited once when there is no advice: within a minute.
 	rounds = uint64(stale / Epoch)
 )
 
-// Sampler chooses the queues this host waits on while no queue manager rings it. For a queue with W
-// eligible hosts and depth D the host waits with the chance
+// Sampler chooses the queues that this host waits on while no queue manager rings it. A record should meet a fetch
+// that waits, and a broker should not pay for more waiting fetches than that takes. No host asks another: each waits on
+// a queue with a chance p, decided by a hash of host, queue and epoch, so that about as many hosts wait as should.
 //
-//	p = min(1, (8+D)/W)        tilted by the weigher: p·(½+used) if it packs, p·(1½−used) if it spreads
+//	p = min(1, want/W)     W: hosts that are eligible for the queue, by the advice of the queue manager
+//	want = 8 + D           D: records that lie in it, by the same advice
+//	p·(1½ − used)          if the host's weigher is spread; used: the share of the host in use
+//	p·(½ + used)           if it is pack
 //
-// decided by hashes of host, queue and epoch, so that no host asks another: about 8 hosts wait, more where
-// advice says that so much comes, fewer on an empty queue where queues are many (Share).
+// On an empty queue fewer wait where queues are many: Share says how many, and why. The constants:
 //
-// When an epoch begins, queues are sampled by what is known then (Systematic), so that the host waits on
-// about as many in each epoch. What advice says of one queue meanwhile changes that queue alone (Waits). Work
-// that is said to lie in a queue may be looked for by every host, by each in a few queues at a time (Extra).
+//   - 8 (compute.UsualWaiters): with 8 in the mean no host waits on an empty queue in 3 of 10,000 epochs (e⁻⁸). The
+//     queue manager may ask for more where much comes (QueueAdvice.Waiters).
+//   - D more, because each of the records takes one host away from the queue.
+//   - ½ and 1½ (tilt): the weigher makes a host up to three times as likely as another, and shuts none out.
+//   - 15 s (Epoch): how long a sample holds. Hosts begin their epochs at different moments, so that not all of them
+//     open new fetches at once.
+//   - 60 s (stale): after twelve pieces of advice that did not come, what was said is not true any more; each host
+//     then visits each queue once a minute.
+//
+// When an epoch begins, queues are sampled by what is known then (Systematic), so that the host waits on about as many
+// in each epoch. What advice says of one queue meanwhile changes that queue alone (Waits). Work that is said to lie in
+// a queue may be looked for by every host, by each in a few queues at a time (Extra).
 type Sampler struct {
 	host     compute.HostID
 	weigher  compute.Weigher
@@ -198,33 +201,6 @@ func (l *Sampler) age(at, now time.Time) time.Duration {
 // then, by the queue manager's clock.
 type read struct{ now, at time.Time }
 
-// Candidate is a queue this host would wait on.
-type Candidate struct {
-	Queue   compute.QueueName
-	Needs   compute.Resources
-	Skipped int       // how often in a row it was chosen and not fetched
-	Deep    bool      // work lies in it
-	Extra   bool      // the host has not sampled it: work is the only reason to wait on it
-	Rung    bool      // the host was rung to look at it: it looks, and does not wait
-	Held    bool      // the host was rung to wait on it
-	Oldest  time.Time // since when; zero: not known
-	Order   uint64    // random, where nothing else tells
-}
-
-// Called says whether the host was rung for the queue.
-func (c Candidate) Called() bool { return c.Rung || c.Held }
-
-// before is the order in which candidates are served: those that the host was rung for
-// come first, then those that were left out, then deep queues, the longest waiting
-// first, then a random one.
-func (c Candidate) before(d Candidate) int {
-	return cmp.Or(
-		first(c.Called(), d.Called()), cmp.Compare(d.Skipped, c.Skipped), first(c.Deep, d.Deep),
-		first(!c.Oldest.IsZero(), !d.Oldest.IsZero()), c.Oldest.Compare(d.Oldest), cmp.Compare(c.Order, d.Order),
-		cmp.Compare(c.Queue, d.Queue),
-	)
-}
-
 // Sample chooses among the queues with work that has room; used is the share of the host in use. The answer is in the
 // order in which they should be served.
 func (l *Sampler) Sample(room Room, used float64, now time.Time) []Candidate {
@@ -338,42 +314,6 @@ func (l *Sampler) isRefuted(news compute.QueueAdvice, now time.Time) bool {
 		return false
 	}
 	return ok
-}
-
-// Share is on how many queues a host would wait at once, if as many hosts waited on each as should. A fetch that ends
-// costs a broker the queues it lists, times the others that wait on each, times the queues that each of them lists:
-// where queues are as many as hosts, eight would cost it more than all the rest. Work that lies somewhere is told of,
-// so fewer are enough.
-type Share float64
-
-// Add takes one more queue into account.
-func (s *Share) Add(a compute.QueueAdvice) {
-	a.Depth = 0
-	*s += Share(chance(a.Eligible, float64(a.Wanted())))
-}
-
-// Chances are how likely each eligible host should wait on a queue: if no work lay in it, and
-// with what lies there.
-func (s Share) Chances(a compute.QueueAdvice) (own, all float64) {
-	depth := a.Depth
-	all = chance(a.Eligible, float64(a.Wanted()))
-	a.Depth = 0
-	want := float64(a.Wanted())
-	if s > 0 {
-		most := mostOwn * math.Sqrt(1000/float64(max(a.Eligible, 1)))
-		want = max(fewWaiters, want*min(1, most/float64(s)))
-	}
-	if own = chance(a.Eligible, want); depth == 0 {
-		all = own
-	}
-	return own, all
-}
-
-func chance(eligible uint32, want float64) float64 {
-	if eligible == 0 {
-		return 1
-	}
-	return min(1, want/float64(eligible))
 }
 
 // due says whether the queue is due to be visited without advice: once
