@@ -25,6 +25,11 @@ import (
 //	reader ──fetch──▶ waits ─┼─▶ one request ──┤
 //	reader ──fetch──▶ waits ─┘                 └─▶ for others only: stays, and goes with the next
 //	reader ──fetch──▶ while one is open: asks by itself
+//
+// A request that is open cannot be changed. So the next one leaves when all readers are there that are about to ask
+// again (brokerFetch.expected), at the latest gatherReaders after it could. A reader that comes while one is open asks
+// on a connection of its own (fetchAside), with a wait that ends together with the open one, so that both go together
+// the next time. mu guards all fields below it, and what they hold.
 type SharedFetch struct {
 	cfg kafka.Config
 
@@ -160,21 +165,7 @@ func (j *SharedFetch) Fetch(
 	}
 	delete(c.expected, topic)
 	if wait == 0 || c.waiting[topic] != nil || c.open && !patient {
-		early := false
-		// both end together, and go together the next time
-		if left := max(leastBeside, time.Until(c.until)); c.open && left < wait {
-			req.MaxWaitMillis, early = waitMillis(left), true
-		}
-		aside := j.asideOf(topic)
-		c.outside[topic]++
-		j.mu.Unlock()
-		resp, err := fetch.RequestFetch(ctx, aside.Broker(broker), req)
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		if c.outside[topic]--; c.outside[topic] == 0 {
-			delete(c.outside, topic)
-		}
-		return fetch.Answer{Resp: resp, Early: early, Err: err}
+		return j.fetchAside(ctx, c, broker, topic, req, wait)
 	}
 	s := &waitingFetch{
 		topic:    topic,
@@ -197,6 +188,27 @@ func (j *SharedFetch) Fetch(
 		j.mu.Unlock()
 		return fetch.Answer{Err: ctx.Err()}
 	}
+}
+
+// fetchAside asks a broker by itself, beside the fetch that is open there, if one is. Early says then that the wait was
+// cut short so that both end together. It is called with the lock held, and lets go of it.
+func (j *SharedFetch) fetchAside(
+	ctx context.Context, c *brokerFetch, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration,
+) fetch.Answer {
+	early := false
+	if left := max(leastBeside, time.Until(c.until)); c.open && left < wait {
+		req.MaxWaitMillis, early = waitMillis(left), true
+	}
+	aside := j.asideOf(topic)
+	c.outside[topic]++
+	j.mu.Unlock()
+	resp, err := fetch.RequestFetch(ctx, aside.Broker(broker), req)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if c.outside[topic]--; c.outside[topic] == 0 {
+		delete(c.outside, topic)
+	}
+	return fetch.Answer{Resp: resp, Early: early, Err: err}
 }
 
 // asideIdle is how long a connection stays open that a reader seldom needs.

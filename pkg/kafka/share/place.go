@@ -82,8 +82,8 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 				),
 			)
 		default:
-			l := wire.SessionID{Broker: at.leader.Broker, Group: q.Group}
-			sessions[l] = append(sessions[l], q)
+			id := wire.SessionID{Broker: at.leader.Broker, Group: q.Group}
+			sessions[id] = append(sessions[id], q)
 		}
 	}
 	return sessions, errors.Join(errs...)

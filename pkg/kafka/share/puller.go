@@ -26,7 +26,7 @@ type Options struct {
 	// be well below the time a record stays locked (30 s): while a fetch is
 	// open, no ack and no renewal can be sent in its session. 0: DefaultPullWait.
 	MaxWait time.Duration
-	// AckWait is how long an ack waits for a fetch to ride on before it is sent
+	// AckWait is how long an ack waits for a fetch to go with before it is sent
 	// by itself. 0: DefaultAckWait.
 	AckWait time.Duration
 	// Backoff is about how long a session waits after an error before it asks its
@@ -43,22 +43,29 @@ const (
 	// wait early.
 	DefaultPullWait = 5 * time.Second
 	// DefaultAckWait is longer than it takes to look again at what fits, and
-	// shorter than anybody notices.
+	// shorter than a user notices.
 	DefaultAckWait = 200 * time.Millisecond
 	// DefaultPullBackoff is about how long leaders take to move.
 	DefaultPullBackoff = 200 * time.Millisecond
 )
 
-// mostSessions bounds the results nobody has read yet: one a session.
+// mostSessions bounds the results that were not read yet: one a session.
 const mostSessions = 256
 
 // Puller takes work from share-group queues, one record at a time, without
 // being a member of any group. It is a service.Part.
 //
-// A session is one share session at one broker for one group, with a connection of
-// its own: Kafka knows one session a connection, and releases what it holds
-// when the connection closes. In a session one thing happens at a time, a fetch
-// or some acks.
+//	Place ─▶ places: which broker leads which queue ─▶ one wire.SessionID for each broker and group
+//	Open(id, queues) ─▶ session id: ShareFetch, held open by the broker ─▶ Results: a record, nothing, or an error
+//	Ack(ref, how) ────▶ session id: goes with its next fetch, or by itself after AckWait
+//
+// A share session is what one broker knows of this puller in one group: which queues it listed last and which records
+// it holds. It has a goroutine and a connection of its own (session), because Kafka knows one session a connection,
+// and releases what the session holds when the connection closes. In a session one thing happens at a time, a fetch
+// or some acks; what each request says follows from sessionState, which does nothing else.
+//
+// A record that came is locked for 30 s. While a fetch is open in its session, the lock can be neither renewed nor
+// answered, so a fetch lasts 5 s at most (MaxWait). What comes up meanwhile goes to the secondary session.
 //
 // Any error of a session ends it: its connection is closed, so that what it held is released at once, its acks are
 // forgotten, and the next Open begins another, after a moment. The outcome of an ack without an answer is unknown and
@@ -133,9 +140,9 @@ func (p *Puller) Run(ctx context.Context) error {
 	close(p.ready)
 	var running sync.WaitGroup
 	p.mu.Lock()
-	p.begin = func(l *session) { running.Go(func() { l.run(ctx) }) }
-	for _, l := range p.sessions {
-		p.begin(l)
+	p.begin = func(s *session) { running.Go(func() { s.run(ctx) }) }
+	for _, s := range p.sessions {
+		p.begin(s)
 	}
 	p.mu.Unlock()
 	<-ctx.Done()
@@ -187,8 +194,7 @@ func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 // After an error, and when a broker refused some of the queues, the session waits
 // a moment before it asks the broker again.
 func (p *Puller) Open(id wire.SessionID, queues []wire.QueueRef, wait time.Duration) {
-	l := p.session(id)
-	if err := l.order(slices.Clone(queues), wait); err != nil {
+	if err := p.session(id).order(slices.Clone(queues), wait); err != nil {
 		p.answer(wire.Pulled{Session: id, Queues: queues, Err: err})
 	}
 }
@@ -208,18 +214,18 @@ func (p *Puller) Ack(ref wire.WorkRef, how wire.Ack) { p.session(ref.Session).ac
 func (p *Puller) session(id wire.SessionID) *session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l := p.sessions[id]
-	if l == nil {
-		l = newSession(p, id)
-		p.sessions[id] = l
+	s := p.sessions[id]
+	if s == nil {
+		s = newSession(p, id)
+		p.sessions[id] = s
 		switch {
 		case p.over:
-			l.over = true
+			s.over = true
 		case p.begin != nil:
-			p.begin(l)
+			p.begin(s)
 		}
 	}
-	return l
+	return s
 }
 
 // answer never blocks for a reader that keeps to Results.

@@ -30,7 +30,7 @@ const (
 	// Secondary sessions are used now and then, and do not keep their connection.
 	secondaryConnIdleTimeout = 2 * time.Minute
 	secondaryIdleTimeout     = time.Minute
-	// secondaryWait is how long a fetch in a secondary session waits at most: soon the first
+	// secondaryWait is how long a fetch in a secondary session waits at most: soon the primary
 	// session lists everything again, at less cost.
 	secondaryWait = time.Second
 	// goodbye is how long a stop waits for a broker.
@@ -77,7 +77,7 @@ func (s *session) disconnect() {
 	s.p.counts.acksDropped.Add(uint64(dropped))
 }
 
-// sendFetch sends a fetch with the acks that ride on it.
+// sendFetch sends a fetch with the acks that go with it.
 func (s *session) sendFetch(
 	ctx context.Context, topics []topicUUID, wait time.Duration) (*kmsg.ShareFetchResponse, error,
 ) {

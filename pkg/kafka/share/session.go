@@ -176,7 +176,7 @@ func (s *session) fetch(ctx context.Context, o order) wire.Pulled {
 }
 
 // prepare does what comes before a fetch: wait after errors, connect, and send
-// renewals, which cannot ride on it.
+// renewals, which cannot go with it.
 func (s *session) prepare(ctx context.Context) error {
 	if s.fails > 0 {
 		d := s.p.opts.Backoff << min(s.fails-1, 2)

@@ -91,7 +91,7 @@ func (s *sessionState) ack(incarnation uint64, d delivery, how wire.Ack) bool {
 	return true
 }
 
-// renewing says whether a renewal waits: it cannot ride on a fetch.
+// renewing says whether a renewal waits: it cannot go with a fetch.
 func (s *sessionState) renewing() bool {
 	for _, how := range s.acks {
 		if how == wire.AckRenew {

@@ -18,12 +18,20 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Producer writes records that must not be lost: idempotent, acknowledged by
-// all replicas in sync, sent at once. Records for one partition arrive in the
-// order in which they were given, as long as brokers refuse nothing: what is
-// tried again after a refused producer id, or alone after a refused batch, may
-// come behind later ones, as what its sender tries again does. It is safe for
-// concurrent use.
+// Producer writes records that must not be lost: idempotent, acknowledged by all replicas in sync, sent at once. It is
+// safe for concurrent use. It is a kgo client, and what that client does not do:
+//
+//	SendAsync ─▶ client ─▶ acknowledged ────────────────────────────▶ done(offset, nil)
+//	                │
+//	                ├─ no producer id, or a fenced one: another client (replace) ─▶ sent again
+//	                ├─ a batch was refused for a record in it: each alone (suspect) ─▶ done: this one's own error
+//	                ├─ the topic is gone: the client forgets its id (forget) ─▶ done(-1, wire.ErrNoTopic)
+//	                └─ any other error, or tried for too long ─▶ done(-1, error)
+//
+// Records for one partition arrive in the order in which they were given, as long as brokers refuse nothing: what is
+// tried again after a refused producer id, or alone after a refused batch, may come behind later ones, as what its
+// sender tries again does. The client's callbacks must not block and must not close the client: what has to be done
+// about an error runs in a goroutine of its own (running), and its callers wait in forgetting, replacing or suspects.
 type Producer struct {
 	connect func() (*kgo.Client, error)
 	client  atomic.Pointer[kgo.Client]
