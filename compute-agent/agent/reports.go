@@ -71,7 +71,7 @@ func (l *loop) speak(now time.Time) {
 	if len(l.reports.unsent) == 0 {
 		return
 	}
-	if l.reports.aboutInstances() && !l.beacon.sending && l.view.known && now.Sub(l.beacon.sentAt) >= beaconRides {
+	if l.reports.aboutInstances() && !l.beacon.sending && l.view.known && now.Sub(l.beacon.sentAt) >= beaconsApart {
 		if b := l.beaconNow(now); !same(b, l.beacon.last) {
 			l.reports.unsent = append(l.reports.unsent, said{beacon: true, rec: l.beacon.begin(b, l.o.Topics, now)})
 		}
@@ -80,8 +80,8 @@ func (l *loop) speak(now time.Time) {
 	l.reports.unsent = nil
 }
 
-// beaconRides is how far beacons that go along with reports are apart at least.
-const beaconRides = 100 * time.Millisecond
+// beaconsApart is how far beacons that go along with reports are apart at least.
+const beaconsApart = 100 * time.Millisecond
 
 // acknowledged takes note of what Kafka has.
 func (l *loop) acknowledged(batch []said) {

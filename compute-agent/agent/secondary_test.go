@@ -69,7 +69,7 @@ func TestRoomThatIsReservedIsOfferedWhenTheFetchEnds(t *testing.T) {
 	}, queue("half", compute.Resources{compute.VCPU: 8}), queue("all", compute.Resources{compute.VCPU: 16}))
 }
 
-// A fetch in the secondary session that does not end keeps nobody from the first session.
+// A fetch in the secondary session that does not end keeps no work from the primary session.
 func TestStuckSecondarySession(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		c.hang = true

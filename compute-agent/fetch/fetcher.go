@@ -154,7 +154,7 @@ func (f *Fetcher) Look(has Supply, now time.Time) *Question {
 	return q
 }
 
-// Placed opens a fetch in every idle session, and in secondary ones, that has something
+// Placed opens a fetch in every idle session, primary or secondary, that has something
 // to list which fits beside all others. Things may have changed since it was asked for.
 func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 	f.dropStale(q)
@@ -178,7 +178,7 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 		room = room.Hold(b.Resources, place)
 	}
 	for i, p := range offer.Plan(room, plan, slots) {
-		f.begin(sessions[i], p, opened{chosen: q.when, began: now, room: has.Room}, q.at[first(sessions[i])])
+		f.begin(sessions[i], p, opened{chosen: q.when, began: now, room: has.Room}, q.at[primary(sessions[i])])
 	}
 }
 

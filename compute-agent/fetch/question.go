@@ -80,7 +80,7 @@ func (f *Fetcher) unasked(chosen []wire.QueueRef, now time.Time) (refs []wire.Qu
 func (f *Fetcher) dropStale(q *Question) {
 	for session := range q.was {
 		if _, open := f.open[session]; !open {
-			delete(q.at, first(session))
+			delete(q.at, primary(session))
 			f.changed = true
 		}
 	}

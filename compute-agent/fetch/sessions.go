@@ -41,7 +41,7 @@ func (f *Fetcher) split(o opened, some []offer.Candidate) (missed, rest []offer.
 }
 
 // secondaryOverdue is when a fetch in a secondary session should long have ended: there is
-// trouble, and the first session does not wait for it.
+// trouble, and the primary session does not wait for it.
 const secondaryOverdue = 1500 * time.Millisecond
 
 // assign gives the candidates of each session to the session, or if a fetch is open there,
@@ -81,8 +81,8 @@ func (f *Fetcher) assign(q *Question, now time.Time) (sessions []wire.SessionID,
 	return sessions, plan
 }
 
-// first is the session that a secondary one is beside.
-func first(session wire.SessionID) wire.SessionID {
+// primary is the session that a secondary one is beside.
+func primary(session wire.SessionID) wire.SessionID {
 	session.Secondary = false
 	return session
 }
