@@ -47,19 +47,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.calls = m.Histograms(
 		"berth_agent_hypervisor_duration_seconds",
 		"Time of calls of the hypervisor, by operation (prepare, launch, power, destroy) and result.",
-		telemetry.Long(),
-		"operation",
-		"result",
+		telemetry.Long(), "operation", "result",
 	)
 	m.answers = m.Histogram(
-		"berth_agent_claim_answer_seconds",
-		"Time from the first claim of a build until it was granted or denied.",
+		"berth_agent_claim_answer_seconds", "Time from the first claim of a build until it was granted or denied.",
 		telemetry.Short(),
 	)
 	m.writes = m.Histogram(
 		"berth_agent_journal_write_duration_seconds",
-		"Time of writing the journal to disk, fsync included.",
-		telemetry.Short(),
+		"Time of writing the journal to disk, fsync included.", telemetry.Short(),
 	)
 	m.free = m.Gauges(
 		"berth_host_free",
@@ -69,28 +65,20 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		"resource",
 	)
 	m.capacity = m.Gauges(
-		"berth_host_capacity",
-		"What the host has for machines, free or not, by resource.",
-		"host",
-		"resource",
+		"berth_host_capacity", "What the host has for machines, free or not, by resource.", "host", "resource",
 	)
 	m.machines = m.Gauges("berth_host_machines", "Machines on the host that run or are stopped, or that end.", "host")
 	m.building = m.Gauges("berth_host_building", "Machines on the host that are being made.", "host")
 	m.offering = m.Gauges(
-		"berth_host_offering",
-		"1 if the agent takes work: enabled, and caught up with what it was told.",
-		"host",
+		"berth_host_offering", "1 if the agent takes work: enabled, and caught up with what it was told.", "host",
 	)
 	m.state = m.Gauges(
-		"berth_host_state",
-		"1 for the state the host is in: enabled, disabled, draining or quarantined.",
-		"host",
+		"berth_host_state", "1 for the state the host is in: enabled, disabled, draining or quarantined.", "host",
 		"state",
 	)
 	m.late = m.Gauges(
 		"berth_host_drain_late_seconds",
-		"For how long a draining host should have been empty by its deadline, and is not; else 0.",
-		"host",
+		"For how long a draining host should have been empty by its deadline, and is not; else 0.", "host",
 	)
 	return telemetry.Shared(r, m)
 }

@@ -144,14 +144,12 @@ func (o Options) checkTerms() error {
 			string(o.Terms.Devices[0].Class),
 			fmt.Sprintf(
 				"driver %s gives no PCI devices to machines here (%s): take them out, or use another",
-				can.Driver,
-				can.Detail,
+				can.Driver, can.Detail,
 			),
 		)
 	case o.Terms.OneNode && !can.Nodes:
 		return compute.Invalid(
-			"numa",
-			"true",
+			"numa", "true",
 			fmt.Sprintf("driver %s cannot keep a machine on a NUMA node: set it to false, or use another", can.Driver),
 		)
 	}
@@ -174,8 +172,7 @@ func (o Options) checkHome(begin journal.State) error {
 		Op: "agent", Kind: compute.KindInvalid, Field: "driver", Value: is,
 		Message: fmt.Sprintf(
 			"does not see this host's machines: its journal has %d made by %q",
-			len(begin.Entries),
-			was,
+			len(begin.Entries), was,
 		),
 		Remedy: "set the old driver and its folder again, and delete what the host has before you change them",
 	}

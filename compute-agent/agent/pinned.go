@@ -72,16 +72,12 @@ func lacks(needs compute.Resources, room offer.Room) string {
 		if needs[class] > most {
 			return fmt.Sprintf(
 				"it needs %s, and one machine may have %s=%d at most now, of %s that is free",
-				needs,
-				class,
-				most,
-				free,
+				needs, class, most, free,
 			)
 		}
 	}
 	return fmt.Sprintf(
 		"it needs %s, which no NUMA node, or no set of devices, has together, of %s that is free",
-		needs,
-		free,
+		needs, free,
 	)
 }

@@ -180,9 +180,7 @@ func (s *sender) tell(batch []said, in time.Duration, err error) {
 	}
 	log(
 		"reports are not acknowledged; sending them again",
-		zap.Int("reports", len(batch)),
-		zap.Duration("in", in),
-		zap.Error(err),
+		zap.Int("reports", len(batch)), zap.Duration("in", in), zap.Error(err),
 	)
 }
 
@@ -198,9 +196,7 @@ func (s *sender) oneByOne(ctx context.Context, batch []said, err error) {
 	rec := batch[0].rec
 	s.log.Error(
 		"a record can never be sent; it is left out",
-		zap.String("topic", rec.Topic),
-		zap.Int("bytes", len(rec.Value)),
-		zap.Error(err),
+		zap.String("topic", rec.Topic), zap.Int("bytes", len(rec.Value)), zap.Error(err),
 	)
 	s.settled(1)
 }

@@ -188,9 +188,7 @@ func (l *loop) desire(d compute.HostDesired) {
 		return
 	}
 	l.log.Info(
-		"the operator wants the host",
-		zap.Stringer("state", d.State),
-		zap.String("reason", d.Reason),
+		"the operator wants the host", zap.Stringer("state", d.State), zap.String("reason", d.Reason),
 		zap.Time("deadline", d.Deadline),
 	)
 	l.host.Desired = d

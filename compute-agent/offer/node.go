@@ -111,8 +111,7 @@ func (r Room) candidates(needs compute.Resources, prefer compute.Place) (out [][
 	slices.SortStableFunc(fit, func(a, b node) int {
 		return cmp.Or(
 			first(slices.Contains(prefer.Nodes, a.id), slices.Contains(prefer.Nodes, b.id)),
-			cmp.Compare(near[b.id], near[a.id]),
-			cmp.Compare(a.free[compute.MemoryMB], b.free[compute.MemoryMB]),
+			cmp.Compare(near[b.id], near[a.id]), cmp.Compare(a.free[compute.MemoryMB], b.free[compute.MemoryMB]),
 			cmp.Compare(a.free[compute.VCPU], b.free[compute.VCPU]),
 		)
 	})

@@ -31,15 +31,12 @@ func (r Ratios) Check() error {
 				given,
 				fmt.Sprintf(
 					"only %s, %s and %s can be promised more than once",
-					compute.VCPU,
-					compute.MemoryMB,
-					compute.DiskGB,
+					compute.VCPU, compute.MemoryMB, compute.DiskGB,
 				),
 			)
 		case !(r[class] > 0 && r[class] <= MostRatio): // NaN, too
 			return compute.Invalid(
-				"over_commit",
-				given,
+				"over_commit", given,
 				fmt.Sprintf("give more than 0 and at most %d: what is offered for each one that is there", MostRatio),
 			)
 		}

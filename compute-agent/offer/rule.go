@@ -31,15 +31,12 @@ func (r DeviceRule) Check() error {
 		return compute.Invalid("devices", string(r.Class), "give a class of your own, such as CUSTOM_GPU_A100")
 	case (r.ID == "") == (len(r.Addresses) == 0):
 		return compute.Invalid(
-			"devices",
-			fmt.Sprintf("%s: id %q, addresses %v", r.Class, r.ID, r.Addresses),
+			"devices", fmt.Sprintf("%s: id %q, addresses %v", r.Class, r.ID, r.Addresses),
 			"give one of them: id, as in 10de:2230, or addresses, as in 0000:3b:00.1",
 		)
 	case r.ID != "" && !idPattern.MatchString(r.ID):
 		return compute.Invalid(
-			"devices",
-			r.ID,
-			"give vendor and device as lspci -n shows them, in lower case: 10de:2230",
+			"devices", r.ID, "give vendor and device as lspci -n shows them, in lower case: 10de:2230",
 		)
 	}
 	for _, a := range r.Addresses {

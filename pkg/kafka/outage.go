@@ -88,10 +88,8 @@ func (w *OutageReporter) Failed(err error) {
 	case now.Sub(o.told) >= stillEvery:
 		o.told = now
 		o.log.Warn(
-			"Kafka still cannot be used",
-			zap.Duration("for", now.Sub(o.since).Round(time.Second)),
-			zap.Strings("to", o.whats()),
-			zap.Error(err),
+			"Kafka still cannot be used", zap.Duration("for", now.Sub(o.since).Round(time.Second)),
+			zap.Strings("to", o.whats()), zap.Error(err),
 		)
 	}
 }

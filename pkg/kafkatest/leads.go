@@ -43,9 +43,7 @@ func (l *Leads) Leader(ctx context.Context, topic string, partition int32) (int,
 }
 
 func (l *Leads) partition(
-	ctx context.Context,
-	topic string,
-	partition int32,
+	ctx context.Context, topic string, partition int32,
 ) (kmsg.MetadataResponseTopicPartition, error) {
 	topics, err := l.metadata(ctx, topic)
 	if err != nil {
@@ -142,12 +140,7 @@ func (l *Leads) Whole(ctx context.Context) (ok bool, why string) {
 		for _, p := range t.Partitions {
 			if p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
 				return false, fmt.Sprintf(
-					"%s/%d: leader %d, in sync %v of %v",
-					*t.Topic,
-					p.Partition,
-					p.Leader,
-					p.ISR,
-					p.Replicas,
+					"%s/%d: leader %d, in sync %v of %v", *t.Topic, p.Partition, p.Leader, p.ISR, p.Replicas,
 				)
 			}
 		}

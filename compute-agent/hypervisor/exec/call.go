@@ -191,8 +191,7 @@ func (d *Driver) exited(c call, err error, said *hypervisor.Said) error {
 		)
 	}
 	e := d.fail(
-		c,
-		fmt.Sprintf("failed with exit status %d: mend what it complains of, or try it by hand", exit.ExitCode()),
+		c, fmt.Sprintf("failed with exit status %d: mend what it complains of, or try it by hand", exit.ExitCode()),
 		said,
 	)
 	switch exit.ExitCode() {

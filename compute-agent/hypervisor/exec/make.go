@@ -26,8 +26,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	if len(s.Devices)+len(s.Nodes) > 0 {
 		return hypervisor.Refuse(
 			"PCI devices %v, NUMA nodes %v: this driver gives none to its machines",
-			s.Devices,
-			s.Nodes,
+			s.Devices, s.Nodes,
 		)
 	}
 	old, there, err := d.find(ctx, s.Instance)
@@ -96,11 +95,7 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 	case f.Attempt != a || f.Claim != claim:
 		return hypervisor.Refuse(
 			"%s is prepared for attempt %d claim %s, not attempt %d claim %s",
-			id,
-			f.Attempt,
-			f.Claim,
-			a,
-			claim,
+			id, f.Attempt, f.Claim, a, claim,
 		)
 	case f.Launched:
 		return nil

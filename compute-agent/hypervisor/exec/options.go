@@ -45,8 +45,7 @@ func (o Options) Check() error {
 		errs = append(
 			errs,
 			compute.Invalid(
-				"command",
-				program,
+				"command", program,
 				"give the full path of a program, and its arguments before the verb if there are any",
 			),
 		)

@@ -85,11 +85,7 @@ func (d *Driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 		case m.Attempt != a || m.Claim != c:
 			return hypervisor.Refuse(
 				"%s is prepared for attempt %d claim %s, not attempt %d claim %s",
-				id,
-				m.Attempt,
-				m.Claim,
-				a,
-				c,
+				id, m.Attempt, m.Claim, a, c,
 			)
 		case m.Launched:
 			return nil

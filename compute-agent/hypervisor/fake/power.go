@@ -73,10 +73,7 @@ func (d *Driver) ask(id compute.InstanceID, grace time.Duration) (how string, ta
 }
 
 func (d *Driver) power(
-	ctx context.Context,
-	method string,
-	id compute.InstanceID,
-	takes time.Duration,
+	ctx context.Context, method string, id compute.InstanceID, takes time.Duration,
 	change func(*machine) (EventKind, error),
 ) error {
 	return d.do(ctx, Call{Method: method, Instance: id}, takes, func() error {

@@ -116,10 +116,7 @@ func Violations(events []Event) []string {
 					wrong,
 					fmt.Sprintf(
 						"%s: %s runs on %d hosts at once, last %s",
-						e.At.Format(time.RFC3339Nano),
-						e.Instance,
-						len(on),
-						e.Host,
+						e.At.Format(time.RFC3339Nano), e.Instance, len(on), e.Host,
 					),
 				)
 			}
@@ -129,10 +126,7 @@ func Violations(events []Event) []string {
 					wrong,
 					fmt.Sprintf(
 						"%s: attempt %d of %s launched twice, last on %s",
-						e.At.Format(time.RFC3339Nano),
-						e.Attempt,
-						e.Instance,
-						e.Host,
+						e.At.Format(time.RFC3339Nano), e.Attempt, e.Instance, e.Host,
 					),
 				)
 			}

@@ -139,8 +139,7 @@ func (h Host) Free(p compute.Place) error {
 		case !all[i].Ready():
 			return hypervisor.Refuse(
 				"PCI device %s is in use by the host's driver %s: bind it to vfio-pci",
-				at,
-				all[i].Driver,
+				at, all[i].Driver,
 			)
 		case all[i].Barred:
 			return hypervisor.Refuse(

@@ -84,9 +84,7 @@ func (h Host) Enough(s Share, wants compute.Resources, p compute.Place) error {
 	if free < s.MinFree {
 		return hypervisor.Refuse(
 			"the disk of %s is full: %d MiB are free, %d have to stay: make room, or set the host's DISK_GB lower",
-			filepath.Clean(s.Dir),
-			free>>20,
-			s.MinFree>>20,
+			filepath.Clean(s.Dir), free>>20, s.MinFree>>20,
 		)
 	}
 	if has := h.MemoryMB(); has > 0 && wants[compute.MemoryMB] > has {

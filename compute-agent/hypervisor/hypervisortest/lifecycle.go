@@ -50,15 +50,11 @@ func prepareReplacesOlderAttempt(t *testing.T, s Subject) {
 func prepareRefusesLaunched(t *testing.T, s Subject) {
 	s.launch(t, first)
 	refused(
-		t,
-		"Prepare of a later attempt of a launched machine",
-		s.Driver.Prepare(t.Context(), s.spec(first, 2, "c2")),
+		t, "Prepare of a later attempt of a launched machine", s.Driver.Prepare(t.Context(), s.spec(first, 2, "c2")),
 		compute.FailureHost,
 	)
 	refused(
-		t,
-		"Prepare of a launched machine",
-		s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")),
+		t, "Prepare of a launched machine", s.Driver.Prepare(t.Context(), s.spec(first, 1, "c1")),
 		compute.FailureHost,
 	)
 	if m := only(t, s.Driver); m.Attempt != 1 || m.Power != compute.PowerRunning {

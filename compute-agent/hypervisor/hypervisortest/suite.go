@@ -137,10 +137,7 @@ const (
 )
 
 func (s Subject) spec(
-	id compute.InstanceID,
-	a compute.Attempt,
-	c compute.ClaimID,
-	change ...func(*hypervisor.Spec),
+	id compute.InstanceID, a compute.Attempt, c compute.ClaimID, change ...func(*hypervisor.Spec),
 ) hypervisor.Spec {
 	spec := hypervisor.Spec{
 		Instance:  id,

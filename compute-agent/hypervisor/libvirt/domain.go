@@ -199,9 +199,7 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 		},
 		OS: boot{
 			Type:   hvm{Arch: "x86_64", Machine: d.o.Machine, Is: "hvm"},
-			Kernel: img.Kernel,
-			Initrd: img.Initrd,
-			SMBIOS: mode{"sysinfo"},
+			Kernel: img.Kernel, Initrd: img.Initrd, SMBIOS: mode{"sysinfo"},
 		},
 		CPU:      mode{map[string]string{"kvm": "host-passthrough"}[d.accel]},
 		PowerOff: "destroy",
@@ -225,14 +223,9 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"},
 			Source: file{filepath.Join(dir, prepare.DiskFile)}, Backing: below(img), Boot: &order{1}})
 	}
-	*disks = append(
-		*disks,
-		disk{
-			Driver:   diskDriver{Type: "raw"},
-			Source:   file{filepath.Join(dir, prepare.SeedFile)},
-			ReadOnly: &struct{}{},
-		},
-	)
+	*disks = append(*disks, disk{
+		Driver: diskDriver{Type: "raw"}, Source: file{filepath.Join(dir, prepare.SeedFile)}, ReadOnly: &struct{}{},
+	})
 	for i := range *disks {
 		p := &(*disks)[i]
 		p.Type, p.Device, p.Driver.Name, p.Target = "file", "disk", "qemu", target{fmt.Sprintf("vd%c", 'a'+i), "virtio"}

@@ -69,9 +69,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	for field, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {
 			return nil, compute.Invalid(
-				field,
-				program,
-				"install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program",
+				field, program, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program",
 			)
 		}
 	}
@@ -121,11 +119,7 @@ func (d *Driver) mend(ctx context.Context) error {
 // calls are to be short.
 func (d *Driver) learn(c conn) error {
 	_, err := c.ConnectGetDomainCapabilities(
-		nil,
-		libvirt.OptString{"x86_64"},
-		libvirt.OptString{d.o.Machine},
-		libvirt.OptString{d.kind},
-		0,
+		nil, libvirt.OptString{"x86_64"}, libvirt.OptString{d.o.Machine}, libvirt.OptString{d.kind}, 0,
 	)
 	return err
 }

@@ -77,10 +77,7 @@ func (d *Driver) connect(ctx context.Context) (c conn, hangUp func(), err error)
 		cut()
 		socket.Close()
 		return c, nil, fmt.Errorf(
-			"libvirt at %s does not open %s: %w",
-			d.o.Socket,
-			d.o.URI,
-			errors.Join(err, ctx.Err()),
+			"libvirt at %s does not open %s: %w", d.o.Socket, d.o.URI, errors.Join(err, ctx.Err()),
 		)
 	}
 	return c, hangUp, nil

@@ -29,11 +29,7 @@ func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.At
 	case f.stamp.Attempt != a || f.stamp.Claim != c:
 		return hypervisor.Refuse(
 			"%s is prepared for attempt %d claim %s, not attempt %d claim %s",
-			id,
-			f.stamp.Attempt,
-			f.stamp.Claim,
-			a,
-			c,
+			id, f.stamp.Attempt, f.stamp.Claim, a, c,
 		)
 	case f.stamp.Launched:
 		return d.release(ctx, f)

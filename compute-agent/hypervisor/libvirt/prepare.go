@@ -47,14 +47,12 @@ func (d *Driver) prepared(ctx context.Context, s hypervisor.Spec) (bool, error) 
 	case whose == others:
 		return false, hypervisor.Refuse(
 			"domain %s has the id of %s and is not this agent's: undefine it, or boot another instance",
-			f.domain.Name,
-			s.Instance,
+			f.domain.Name, s.Instance,
 		)
 	case whose == ours && f.stamp.Launched:
 		return false, hypervisor.Refuse(
 			"attempt %d of %s was launched here: destroy it first",
-			f.stamp.Attempt,
-			s.Instance,
+			f.stamp.Attempt, s.Instance,
 		)
 	case whose == ours && f.stamp.Ready && f.stamp.Attempt == s.Attempt && f.stamp.Claim == s.Claim:
 		return true, nil

@@ -84,8 +84,7 @@ func decodeStamp(text string, id compute.InstanceID) (stamp, error) {
 	if err != nil {
 		return s, fmt.Errorf(
 			"domain %s: Berth's part of its metadata cannot be read; repair it, or undefine the domain: %w",
-			id,
-			err,
+			id, err,
 		)
 	}
 	return s, nil
@@ -122,12 +121,8 @@ func (d *Driver) save(ctx context.Context, f found) error {
 	return d.short(ctx, func(c conn) error {
 		set := func(which libvirt.DomainModificationImpact) error {
 			return c.DomainSetMetadata(
-				f.domain,
-				int32(libvirt.DomainMetadataElement),
-				libvirt.OptString{string(b)},
-				libvirt.OptString{"berth"},
-				libvirt.OptString{namespace},
-				which,
+				f.domain, int32(libvirt.DomainMetadataElement), libvirt.OptString{string(b)},
+				libvirt.OptString{"berth"}, libvirt.OptString{namespace}, which,
 			)
 		}
 		err := set(libvirt.DomainAffectConfig | libvirt.DomainAffectLive)

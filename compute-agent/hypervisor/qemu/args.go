@@ -85,10 +85,7 @@ func (p plan) args(dir string) []string {
 			"virtio-blk-pci,drive=disk,bootindex=1")
 	}
 	a = append(
-		a,
-		"-drive",
-		"file="+in(prepare.SeedFile)+",format=raw,if=none,id=seed,read-only=on",
-		"-device",
+		a, "-drive", "file="+in(prepare.SeedFile)+",format=raw,if=none,id=seed,read-only=on", "-device",
 		"virtio-blk-pci,drive=seed",
 	)
 	a = append(a, p.network()...)

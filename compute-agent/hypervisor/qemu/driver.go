@@ -75,9 +75,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
 		if _, err := exec.LookPath(binary); err != nil {
 			return nil, compute.Invalid(
-				field,
-				binary,
-				"install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program",
+				field, binary, "install QEMU (Debian: qemu-system-x86 and qemu-utils), or name the program",
 			)
 		}
 	}

@@ -34,8 +34,7 @@ func (d *Driver) load(id compute.InstanceID) (record, bool, error) {
 	if err != nil {
 		return r, false, fmt.Errorf(
 			"%s cannot be read; repair it, or remove its folder once no QEMU uses it: %w",
-			file,
-			err,
+			file, err,
 		)
 	}
 	return r, true, nil

@@ -28,11 +28,7 @@ func (d *Driver) launch(ctx context.Context, id compute.InstanceID, a compute.At
 	case r.Machine.Attempt != a || r.Machine.Claim != c:
 		return hypervisor.Refuse(
 			"%s is prepared for attempt %d claim %s, not attempt %d claim %s",
-			id,
-			r.Machine.Attempt,
-			r.Machine.Claim,
-			a,
-			c,
+			id, r.Machine.Attempt, r.Machine.Claim, a, c,
 		)
 	case r.Machine.Launched:
 		return d.release(ctx, r)

@@ -45,8 +45,7 @@ func (d *Driver) prepared(ctx context.Context, s hypervisor.Spec) (bool, error) 
 	if r.Machine.Launched {
 		return false, hypervisor.Refuse(
 			"attempt %d of %s was launched here: destroy it first",
-			r.Machine.Attempt,
-			s.Instance,
+			r.Machine.Attempt, s.Instance,
 		)
 	}
 	if r.Ready && r.Machine.Attempt == s.Attempt && r.Machine.Claim == s.Claim {

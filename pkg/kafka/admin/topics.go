@@ -105,8 +105,7 @@ func agree(t wire.Topics, found []kmsg.MetadataResponseTopic) (int32, error) {
 	}
 	if differ {
 		return 0, compute.Conflict(
-			"partitions",
-			strings.Join(seen, ", "),
+			"partitions", strings.Join(seen, ", "),
 			"requests, reports and instances must have the same number of partitions",
 			"choose another topic prefix, or delete the topics if the cell is empty",
 		)
@@ -137,11 +136,7 @@ func (a *Admin) EnsureQueueTopics(
 // EnsureHostTopic makes the command stream of a host if it is missing.
 func (a *Admin) EnsureHostTopic(ctx context.Context, host compute.HostID, replication int16) error {
 	_, err := a.create(
-		ctx,
-		"make the stream of a host",
-		1,
-		replication,
-		retained(replication, inputRetention),
+		ctx, "make the stream of a host", 1, replication, retained(replication, inputRetention),
 		[]string{a.cfg.Topics.Host(host)},
 	)
 	return err
@@ -150,12 +145,7 @@ func (a *Admin) EnsureHostTopic(ctx context.Context, host compute.HostID, replic
 // create makes topics and answers their ids. It does not look first: whether a
 // topic exists only the controller knows for sure.
 func (a *Admin) create(
-	ctx context.Context,
-	op string,
-	partitions int32,
-	replication int16,
-	s settings,
-	topics []string,
+	ctx context.Context, op string, partitions int32, replication int16, s settings, topics []string,
 ) (map[string]compute.TopicID, error) {
 	if replication == 0 {
 		replication = -1

@@ -119,9 +119,7 @@ func suits(broker int32, has *kmsg.ApiVersionsResponse) *compute.Error {
 				Kind: compute.KindInvalid, Field: "kafka", Value: guessed(has),
 				Message: fmt.Sprintf(
 					"broker %d is too old: it lacks %s version %d",
-					broker,
-					kmsg.NameForKey(n.api.Key()),
-					n.version,
+					broker, kmsg.NameForKey(n.api.Key()), n.version,
 				),
 				Remedy: "run Kafka 4.2 or later, best 4.3.1 or later",
 			}

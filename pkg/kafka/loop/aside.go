@@ -151,10 +151,7 @@ func (r *loopRun) setAside(o *ownedPartition, with producerEpoch, at position, w
 			a.Why = fmt.Sprintf(anew, why.Topic, why.At, why.End)
 		}
 		fields = append(
-			fields,
-			zap.String("topic", why.Topic),
-			zap.Int64("position", why.At),
-			zap.Int64("end", why.End),
+			fields, zap.String("topic", why.Topic), zap.Int64("position", why.At), zap.Int64("end", why.End),
 		)
 	}
 	r.leave(o, a, func(ctx context.Context) (int64, bool) { return r.markAside(ctx, o.id, with, at) }, fields...)
@@ -211,8 +208,7 @@ func (r *loopRun) markAside(ctx context.Context, p int32, with producerEpoch, at
 		}
 		r.log.Warn(
 			"that a partition is set aside could not be written down yet",
-			zap.Int32("partition", p),
-			zap.Error(err),
+			zap.Int32("partition", p), zap.Error(err),
 		)
 		if r.group.current(ctx, r.ask) != nil {
 			continue

@@ -111,8 +111,7 @@ type claim struct {
 func share(n int32, claims []claim) map[string][]int32 {
 	slices.SortFunc(claims, func(a, b claim) int {
 		return cmp.Or(
-			cmp.Compare(b.generation, a.generation),
-			cmp.Compare(len(b.has), len(a.has)),
+			cmp.Compare(b.generation, a.generation), cmp.Compare(len(b.has), len(a.has)),
 			cmp.Compare(a.member, b.member),
 		)
 	})

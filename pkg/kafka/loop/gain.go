@@ -340,9 +340,7 @@ func (r *loopRun) applyGained(g gained) error {
 			restored = append(restored, o.id)
 			r.loop.metrics.restoredSince(g.began)
 			r.log.Debug(
-				"partition restored",
-				zap.Int32("partition", o.id),
-				zap.Int64("end", o.behind),
+				"partition restored", zap.Int32("partition", o.id), zap.Int64("end", o.behind),
 				zap.Int64("cursor", at.cursor),
 			)
 		}

@@ -186,10 +186,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		l.metrics.beganAnew()
 		if pace.Telling(fails) {
 			l.cfg.Log.Warn(
-				"the loop starts anew",
-				zap.String("group", l.opts.Group),
-				zap.Int("time", fails),
-				zap.Error(err),
+				"the loop starts anew", zap.String("group", l.opts.Group), zap.Int("time", fails), zap.Error(err),
 			)
 		}
 		if pace.Sleep(ctx, pace.Backoff(fails)) != nil {
@@ -268,9 +265,7 @@ func (l *Loop) prepare(ctx context.Context, out *outbox) (*loopRun, error) {
 		if have, want := len(s.Current().Leaders), len(instances.Current().Leaders); have != want {
 			ask.Close()
 			return nil, compute.Conflict(
-				"topic",
-				s.Topic,
-				fmt.Sprintf("has %d partitions, %s has %d", have, instances.Topic, want),
+				"topic", s.Topic, fmt.Sprintf("has %d partitions, %s has %d", have, instances.Topic, want),
 				"give them the same number",
 			)
 		}

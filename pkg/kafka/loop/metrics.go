@@ -41,8 +41,7 @@ func (l *loopMetrics) define() {
 	l.turns = l.Histogram("berth_loop_turn_duration_seconds",
 		"Time of one turn: deciding, and writing what could not be taken and what has changed.", telemetry.Short())
 	l.records = l.Histogram(
-		"berth_loop_turn_records",
-		"Inputs decided in one turn; 0 for a turn of timers and news alone.",
+		"berth_loop_turn_records", "Inputs decided in one turn; 0 for a turn of timers and news alone.",
 		[]float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000},
 	)
 	l.commits = l.Histogram("berth_loop_commit_duration_seconds",

@@ -75,8 +75,7 @@ func (r *loopRun) renewed(n raised) error {
 func (r *loopRun) letGo(p int32, why error) error {
 	r.log.Warn(
 		"a partition is given up: its producer epoch was taken by somebody else",
-		zap.Int32("partition", p),
-		zap.Error(why),
+		zap.Int32("partition", p), zap.Error(why),
 	)
 	r.lose(p)
 	r.gain(pace.Backoff(1), p)

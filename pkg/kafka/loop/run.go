@@ -90,12 +90,8 @@ func (o *ownedPartition) markDirty(now time.Time) {
 }
 
 func newLoopRun(
-	l *Loop,
-	ask *kgo.Client,
-	sources [inputTopics]*fetch.Source,
-	topics [inputTopics]inputTopic,
-	instances *fetch.Source,
-	out *outbox,
+	l *Loop, ask *kgo.Client, sources [inputTopics]*fetch.Source, topics [inputTopics]inputTopic,
+	instances *fetch.Source, out *outbox,
 ) *loopRun {
 	in := newInputs(ask, sources, l.cfg.Log, l.opts.TurnRecords)
 	in.patience = l.opts.Patience

@@ -75,8 +75,7 @@ func (r *loopRun) agree(n compute.Schema) {
 	if n < r.loop.opts.Reads && n != r.writes {
 		r.log.Info(
 			"records are written in an older schema than this conductor reads: others of its group read no newer one",
-			zap.Uint32("writes", uint32(n)),
-			zap.Uint32("reads", uint32(r.loop.opts.Reads)),
+			zap.Uint32("writes", uint32(n)), zap.Uint32("reads", uint32(r.loop.opts.Reads)),
 		)
 	}
 	r.writes = n

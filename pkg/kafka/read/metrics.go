@@ -36,18 +36,14 @@ func newMetrics(r prometheus.Registerer) *readMetrics {
 func (r *readMetrics) define() {
 	r.records = r.Counters(
 		"berth_read_records_total",
-		"Records read from whole topics, by topic without the cell's prefix; host is any host's stream.",
-		"topic",
+		"Records read from whole topics, by topic without the cell's prefix; host is any host's stream.", "topic",
 	)
 	r.gaps = r.Counters(
-		"berth_read_gaps_total",
-		"Times that records were removed before they were read, by topic.",
-		"topic",
+		"berth_read_gaps_total", "Times that records were removed before they were read, by topic.", "topic",
 	)
 	r.errors = r.Counters("berth_read_errors_total", "Failed tries to read, by topic; each is tried again.", "topic")
 	r.behind = r.Gauges(
-		"berth_read_behind",
-		"Readers that have not reached the end of their topic as they last saw it, by topic.",
+		"berth_read_behind", "Readers that have not reached the end of their topic as they last saw it, by topic.",
 		"topic",
 	)
 }

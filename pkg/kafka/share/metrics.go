@@ -37,8 +37,7 @@ func newMetrics(r prometheus.Registerer) *pullMetrics {
 
 func (p *pullMetrics) define() {
 	fetches := p.Counters(
-		"berth_pull_fetches_total",
-		"Fetches from queues that have ended, by result: record, empty or failed.",
+		"berth_pull_fetches_total", "Fetches from queues that have ended, by result: record, empty or failed.",
 		"result",
 	)
 	p.withRecord, p.empty = fetches.WithLabelValues("record"), fetches.WithLabelValues("empty")

@@ -75,9 +75,7 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 			errs = append(
 				errs,
 				compute.Conflict(
-					"queue",
-					string(q.Name),
-					"is on another topic than the one that was initialised",
+					"queue", string(q.Name), "is on another topic than the one that was initialised",
 					"wait for the queue list to say so",
 				),
 			)

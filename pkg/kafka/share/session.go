@@ -76,10 +76,7 @@ func (s *session) order(queues []wire.QueueRef, wait time.Duration) error {
 		return pullerEnded("pull work")
 	case s.busy:
 		return compute.Conflict(
-			"session",
-			s.id.Group,
-			"has an open fetch already",
-			"read its result before opening the session again",
+			"session", s.id.Group, "has an open fetch already", "read its result before opening the session again",
 		)
 	}
 	s.busy = true
@@ -115,9 +112,7 @@ func (s *session) wake() {
 
 func (s *session) log() *zap.Logger {
 	return s.p.cfg.Log.With(
-		zap.Int32("broker", s.id.Broker),
-		zap.String("group", s.id.Group),
-		zap.Bool("secondary", s.id.Secondary),
+		zap.Int32("broker", s.id.Broker), zap.String("group", s.id.Group), zap.Bool("secondary", s.id.Secondary),
 	)
 }
 

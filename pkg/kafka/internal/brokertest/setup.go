@@ -74,9 +74,7 @@ func Transact(t *testing.T, cfg kafka.Config, topic string, commit kgo.Transacti
 func Begin(t *testing.T, cfg kafka.Config, topic string, values ...string) func(kgo.TransactionEndTry) {
 	t.Helper()
 	cl, err := kafka.NewClient(
-		cfg,
-		kgo.TransactionalID(topic+"-"+t.Name()),
-		kgo.ProducerLinger(0),
+		cfg, kgo.TransactionalID(topic+"-"+t.Name()), kgo.ProducerLinger(0),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	)
 	if err != nil {

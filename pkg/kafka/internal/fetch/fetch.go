@@ -155,10 +155,7 @@ func (s *Source) lost(ctx context.Context, v View, why *BeyondEnd) error {
 		return ErrMoved
 	}
 	lost := compute.Conflict(
-		"topic",
-		s.Topic,
-		"lost records that had been read",
-		"start again with nothing known of it",
+		"topic", s.Topic, "lost records that had been read", "start again with nothing known of it",
 	)
 	lost.Cause = why
 	return lost
@@ -177,9 +174,7 @@ func (a *BeyondEnd) Error() string {
 	if a.Parted {
 		return fmt.Sprintf(
 			"partition %d was read up to offset %d, and is another log from %d on",
-			a.Partition,
-			a.At,
-			a.End,
+			a.Partition, a.At, a.End,
 		)
 	}
 	return fmt.Sprintf("partition %d was read up to offset %d, and ends at %d", a.Partition, a.At, a.End)
@@ -264,9 +259,7 @@ func (s *Source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 		part.End = p.LastStableOffset
 	}
 	read := s.unpack.Part(
-		p,
-		unpack.Asked{Topic: s.Topic, Partition: p.Partition, From: from, Committed: committed},
-		room,
+		p, unpack.Asked{Topic: s.Topic, Partition: p.Partition, From: from, Committed: committed}, room,
 	)
 	part.Next, part.wrote = read.Next, termOf(read.Epoch)
 	for _, r := range read.Records {

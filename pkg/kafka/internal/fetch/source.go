@@ -53,12 +53,7 @@ type sharer interface {
 	// Fetch answers what a broker says to one topic's part of a request. A patient one
 	// waits for the next request that goes anyway.
 	Fetch(
-		ctx context.Context,
-		broker int32,
-		topic string,
-		req *kmsg.FetchRequest,
-		wait time.Duration,
-		patient bool,
+		ctx context.Context, broker int32, topic string, req *kmsg.FetchRequest, wait time.Duration, patient bool,
 	) Answer
 	// VerifyLeaders asks non-leaders which brokers lead the source's topic.
 	VerifyLeaders(context.Context, *Source) error
@@ -302,9 +297,7 @@ func (v View) follow(m *kmsg.MetadataResponse, only []int32, leaderless bool) (V
 	for _, p := range only {
 		if _, ok := next.Leaders[p]; !ok {
 			return View{}, compute.NotFound(
-				"partition",
-				fmt.Sprintf("%s/%d", *t.Topic, p),
-				"name partitions the topic has",
+				"partition", fmt.Sprintf("%s/%d", *t.Topic, p), "name partitions the topic has",
 			)
 		}
 	}

@@ -26,12 +26,8 @@ func Do[T any](
 // After is retry with other waits: wait is asked how long, after so many failures
 // before, from 0, and the last error.
 func After[T any](
-	ctx context.Context,
-	log *zap.Logger,
-	what string,
-	outage *kafka.OutageReporter,
-	wait func(int, error) time.Duration,
-	try func() (T, error),
+	ctx context.Context, log *zap.Logger, what string, outage *kafka.OutageReporter,
+	wait func(int, error) time.Duration, try func() (T, error),
 ) (T, error) {
 	told := time.Now().Add(ToldAfter)
 	for fails := 0; ; fails++ {
