@@ -102,18 +102,56 @@ func TestAdminWaits(t *testing.T) {
 		do asked
 		brokertest.Refusals
 	}{
-		"make a queue":                    {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.NotController)},
-		"find a queue":                    {findsAQueue, brokertest.Refuse(kmsg.Metadata, kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable)},
-		"delete a queue":                  {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.NotController)},
-		"delete a queue that is gone":     {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.UnknownTopicID, kerr.UnknownTopicOrPartition)},
-		"count partitions":                {counts, brokertest.Refuse(kmsg.Metadata, kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable)},
-		"initialise, finding out where":   {initialises, brokertest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
-		"initialise, asking before":       {initialises, brokertest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound, kerr.UnknownTopicOrPartition, kerr.UnknownServerError)}},
-		"initialise":                      {initialises, brokertest.Refusals{Key: kmsg.AlterShareGroupOffsets, Codes: append(moving, kerr.UnknownTopicOrPartition)}},
-		"ask how far, where it begins":    {asksHowFar, brokertest.Refuse(kmsg.ListOffsets, kerr.NotLeaderForPartition)},
-		"ask how far":                     {asksHowFar, brokertest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound)}},
-		"ask for positions":               {asksForPositions, brokertest.Refusals{Key: kmsg.OffsetFetch, Codes: append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError, kerr.GroupIDNotFound)}},
-		"ask for positions, finding them": {asksForPositions, brokertest.Refusals{Key: kmsg.FindCoordinator, Codes: moving}},
+		"make a queue": {makesAQueue, brokertest.Refuse(kmsg.CreateTopics, kerr.NotController)},
+		"find a queue": {
+			findsAQueue,
+			brokertest.Refuse(
+				kmsg.Metadata, kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable,
+			),
+		},
+		"delete a queue": {deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.NotController)},
+		"delete a queue that is gone": {
+			deletesAQueue, brokertest.Refuse(kmsg.DeleteTopics, kerr.UnknownTopicID, kerr.UnknownTopicOrPartition),
+		},
+		"count partitions": {
+			counts,
+			brokertest.Refuse(
+				kmsg.Metadata, kerr.UnknownServerError, kerr.UnknownTopicOrPartition, kerr.LeaderNotAvailable,
+			),
+		},
+		"initialise, finding out where": {
+			initialises, brokertest.Refusals{Key: kmsg.FindCoordinator, Codes: moving},
+		},
+		"initialise, asking before": {
+			initialises,
+			brokertest.Refusals{
+				Key:   kmsg.DescribeShareGroupOffsets,
+				Codes: append(moving, kerr.GroupIDNotFound, kerr.UnknownTopicOrPartition, kerr.UnknownServerError),
+			},
+		},
+		"initialise": {
+			initialises,
+			brokertest.Refusals{
+				Key: kmsg.AlterShareGroupOffsets, Codes: append(moving, kerr.UnknownTopicOrPartition),
+			},
+		},
+		"ask how far, where it begins": {
+			asksHowFar, brokertest.Refuse(kmsg.ListOffsets, kerr.NotLeaderForPartition),
+		},
+		"ask how far": {
+			asksHowFar,
+			brokertest.Refusals{Key: kmsg.DescribeShareGroupOffsets, Codes: append(moving, kerr.GroupIDNotFound)},
+		},
+		"ask for positions": {
+			asksForPositions,
+			brokertest.Refusals{
+				Key:   kmsg.OffsetFetch,
+				Codes: append(moving, kerr.UnstableOffsetCommit, kerr.UnknownServerError, kerr.GroupIDNotFound),
+			},
+		},
+		"ask for positions, finding them": {
+			asksForPositions, brokertest.Refusals{Key: kmsg.FindCoordinator, Codes: moving},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of.Each(t, func(t *testing.T, code *kerr.Error) {
@@ -128,7 +166,9 @@ func TestAdminWaits(t *testing.T) {
 // A queue that is gone or has another leader now keeps its records until the next round: another leader
 // may be one that not all replicas are in sync with.
 func TestRemovalIsLeftForTheNextRound(t *testing.T) {
-	brokertest.Refuse(kmsg.DeleteRecords, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition).Each(t, func(t *testing.T, code *kerr.Error) {
+	brokertest.Refuse(
+		kmsg.DeleteRecords, kerr.NotLeaderForPartition, kerr.UnknownTopicOrPartition,
+	).Each(t, func(t *testing.T, code *kerr.Error) {
 		brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 			a := adminOf(t, c.Cfg)
 			if err := findsAQueue(t.Context(), a); err != nil {

@@ -219,7 +219,9 @@ func TestQueueProgress(t *testing.T) {
 		if finished != 2 {
 			t.Errorf("the start is written down as %d", finished)
 		}
-		if err := a.DeleteRecordsBelow(brokertest.Patient(t), map[compute.QueueName]int64{"a": finished, "gone": 7}); err != nil {
+		if err := a.DeleteRecordsBelow(
+			brokertest.Patient(t), map[compute.QueueName]int64{"a": finished, "gone": 7},
+		); err != nil {
 			t.Fatal(err)
 		}
 		want[0].LogStart = 2
