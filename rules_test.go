@@ -117,7 +117,7 @@ var arrows = map[string][]string{
 	"":                {"*"},
 }
 
-// clients says who may use a Kafka client, and which.
+// clients says which folders may use a Kafka client, and which client.
 var clients = map[string][]string{
 	"github.com/twmb/franz-go": {
 		"pkg/kafka", "pkg/unpack", "pkg/embedded", "pkg/lab/bench", "pkg/lab/sim", "pkg/kafkatest",

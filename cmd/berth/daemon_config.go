@@ -29,7 +29,7 @@ type apiConfig struct {
 	Kafka          cell.KafkaSettings `yaml:"kafka"`
 	Log            logConfig          `yaml:"log"`
 	Listen         string             `yaml:"listen"`
-	InsecureListen bool               `yaml:"insecure_listen"` // whoever can reach Listen may do anything
+	InsecureListen bool               `yaml:"insecure_listen"` // lets Listen be open to others: whatever reaches it may do anything
 	Limits         limitsConfig       `yaml:"limits"`
 	Fence          fenceConfig        `yaml:"fence"`
 }

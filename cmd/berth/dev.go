@@ -104,7 +104,7 @@ func (d devDriver) choose(o *cell.EverythingOptions) error {
 	}
 	o.Data, o.Hosts = data, nil
 	o.QEMU = &qemu.Options{Options: host.Options{
-		Dir: filepath.Join(data, "qemu"), Images: images, ImagesTrusted: true, // whose it is has just named it
+		Dir: filepath.Join(data, "qemu"), Images: images, ImagesTrusted: true, // the folder's owner has just named it
 	}}
 	return o.QEMU.Check()
 }

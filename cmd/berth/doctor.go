@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/doctor"
 )
 
-// errUnwell is the answer of a doctor who has said what fails.
+// errUnwell is the error of a doctor that has printed what fails.
 var errUnwell = errors.New("something fails: see above")
 
 func newDoctor() *cobra.Command {

@@ -82,10 +82,10 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 		o.Made(a)
 	}
 	topics := c.Topics()
-	joint := kafkaread.NewSharedFetch(c.Kafka)
+	shared := kafkaread.NewSharedFetch(c.Kafka)
 	read := func(o kafkaread.Options, to feed) service.Part {
 		o.MaxWait = cmp.Or(o.MaxWait, hostWait)
-		return joint.Reader(to.takes(o))
+		return shared.Reader(to.takes(o))
 	}
 	g.Add("puller", puller)
 	// The host's stream is made by the queue manager after the first beacon, so

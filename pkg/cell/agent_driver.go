@@ -42,7 +42,7 @@ func opened(c Cell, o AgentOptions, open func(context.Context) (hypervisor.Drive
 	})
 }
 
-// LibvirtAgent is the agent of this host, whose libvirt has to be there.
+// LibvirtAgent is the agent of this host; its libvirt has to be there.
 func LibvirtAgent(c Cell, o AgentOptions, l libvirt.Options) service.Part {
 	return opened(c, o, func(ctx context.Context) (hypervisor.Driver, error) { return libvirt.Open(ctx, l) })
 }

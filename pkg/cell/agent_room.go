@@ -14,7 +14,7 @@ import (
 
 // withRoom makes a part of an agent, and waits where its disk is full: what fills it
 // may be machines, and an agent that ended over it could be started again and again,
-// and would say nothing. Whoever makes room need not think of the agent.
+// and would say nothing. An operator that makes room need not think of the agent.
 func withRoom[T any](ctx context.Context, c Cell, make func(context.Context) (T, error)) (T, error) {
 	said := ""
 	for {

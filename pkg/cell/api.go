@@ -145,6 +145,6 @@ func shown(ch catalog.Change) api.Change {
 }
 
 // readPace is how much later than it could an API node may know of what many
-// others wait for too. Who must know of something asks for it (Sync), and does
+// others wait for too. A request that must know of something asks for it (Sync), and does
 // not wait.
 const readPace = 20 * time.Millisecond

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/pkg/service"
 )
 
-// keepListening is how long the consoles topic is read after the last ask: who
+// keepListening is how long the consoles topic is read after the last ask: a client that
 // follows a console asks again within that.
 const keepListening = 15 * time.Second
 
@@ -73,13 +73,13 @@ func (e *consoleReader) Run(ctx context.Context) error {
 }
 
 // readWhileUsed reads until nobody has listened for a while. A reader that ends by itself
-// is replaced by the next one who listens.
+// is replaced at the next call of Listen.
 func (e *consoleReader) readWhileUsed(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	r, ended := e.reader(), make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = r.Run(ctx) // it has said why in the log; who waits hears of no answer
+		_ = r.Run(ctx) // it has said why in the log; asks that wait get no answer
 	}()
 	defer func() {
 		cancel()

@@ -62,7 +62,7 @@ func (c *Cell) lists(ctx context.Context, f *doctor.Facts) error {
 	return nil
 }
 
-// shares asks for the share state of every queue, and who is there.
+// shares asks for the share state of every queue, and for the members of its group.
 func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Facts) (err error) {
 	f.Progress, err = patiently(ctx, func() ([]kafkaadmin.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) })
 	if err != nil { // everything else can still be told

@@ -49,7 +49,7 @@ func stateFolder(dir string, log *zap.Logger) error {
 	return nil
 }
 
-// folder makes a folder if it is not there, and says who may do what with it.
+// folder makes a folder if it is not there, and returns its permissions.
 func folder(field, dir string, mode os.FileMode) (os.FileMode, error) {
 	unusable := func(err error) error {
 		return &compute.Error{

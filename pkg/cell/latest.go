@@ -39,7 +39,7 @@ func (b *latest) all() []wire.Record {
 	return out
 }
 
-// decoded is what can be read of what a book says.
+// decoded is what can be read of what a record says.
 func decoded[T any](b *latest, decode func(wire.Record) (T, error)) []T {
 	var out []T
 	for _, r := range b.all() {

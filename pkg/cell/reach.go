@@ -54,7 +54,7 @@ func (c *Cell) Reach(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	quiet, seen := c.Kafka, &dialed{open: c.Kafka.Dial}
-	quiet.Log, quiet.Dial = nil, seen.dial // whoever awaits says it
+	quiet.Log, quiet.Dial = nil, seen.dial // the caller says it
 	admin, err := kafkaadmin.New(quiet)
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func (d *dialed) last() error {
 // would be 336 MiB long.
 const tlsAlert, tlsMajor = 21, 3
 
-// heard is a connection whose end is noted. A broker that wants to know who this
-// is says so after the connection was opened, or says nothing and hangs up.
+// heard is a connection whose end is noted. A broker that wants this client to log in
+// says so after the connection was opened, or says nothing and hangs up.
 type heard struct {
 	net.Conn
 	by *dialed

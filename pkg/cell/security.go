@@ -15,9 +15,9 @@ import (
 	"github.com/berth-project/berth/pkg/kafka"
 )
 
-// TLSSettings is how connections to brokers are encrypted, and whom they trust.
+// TLSSettings is how connections to brokers are encrypted, and which certificates they trust.
 type TLSSettings struct {
-	CA   string `yaml:"ca"`   // PEM file; systemCA: whom this machine trusts; empty: no TLS
+	CA   string `yaml:"ca"`   // PEM file; systemCA: what this machine trusts; empty: no TLS
 	Cert string `yaml:"cert"` // PEM file of this process's own certificate; empty: none
 	Key  string `yaml:"key"`  // PEM file of its key
 }
@@ -25,7 +25,7 @@ type TLSSettings struct {
 // systemCA stands for the authorities that this machine trusts.
 const systemCA = "system"
 
-// SASLSettings is who this process is to the brokers.
+// SASLSettings is how this process logs in to the brokers.
 type SASLSettings struct {
 	Mechanism    string `yaml:"mechanism"`     // of kafka.Mechanisms; empty: none
 	User         string `yaml:"user"`          //

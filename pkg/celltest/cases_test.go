@@ -105,7 +105,7 @@ func TestDeleteWhileQueued(t *testing.T) {
 		r.delete(c, ids)
 		r.await(ids, compute.StateDeleted)
 		r.unused(c)
-		// The work is still in the queue: whoever comes for it is denied.
+		// The work is still in the queue: a host that claims it is denied.
 		r.startAgents(smallHost(1))
 		later := r.boot(c, 1, compute.Boot{Flavor: "m1.small"})
 		r.await(later, compute.StateActive)

@@ -87,7 +87,7 @@ func TestLineIsCut(t *testing.T) {
 		t.Errorf("read over a cut line: %v", err)
 	default:
 	}
-	by.mend()
+	by.repair()
 	if err := <-read; err != nil {
 		t.Error(err)
 	}

@@ -17,44 +17,44 @@ type fault struct {
 	level  level
 	stands bool          // nothing can be placed while it lasts
 	lasts  time.Duration // at least
-	// strike does it, and says to whom and how it is mended.
-	strike func(c *chaos) (target string, mend func())
+	// inject does it, and says to which process and how it is mended.
+	inject func(c *chaos) (target string, repair func())
 }
 
 // faults are those that need nothing special of the machine.
 func faults() []fault {
 	return []fault{
-		{name: "kill -9 the leader of a queue", strike: killed((*chaos).leaderOfAQueue)},
-		{name: "kill -9 the leader of `instances`", level: inFull, strike: killed((*chaos).leaderOfInstances)},
-		{name: "kill -9 the coordinator of the conductors' group", level: inFull, strike: killed((*chaos).coordinatorOfTheGroup)},
-		{name: "kill -9 the coordinator of a partition's producer epoch", level: inFull, strike: killed((*chaos).coordinatorOfAnEpoch)},
-		{name: "kill -9 the coordinator of a queue's share state", level: inFull, strike: killed((*chaos).coordinatorOfShares)},
-		{name: "kill -9 the active controller", level: inShort, strike: killed((*chaos).controller)},
-		{name: "kill -9 two of three brokers", level: inShort, stands: true, lasts: longerThan, strike: twoKilled},
-		{name: "freeze the leader of `instances`, thaw it", lasts: longerThan, strike: frozen((*chaos).leaderOfInstances)},
-		{name: "freeze the active controller, thaw it", level: inFull, lasts: longerThan, strike: frozen((*chaos).controller)},
-		{name: "restart one broker after the other", level: inFull, strike: rolled},
-		{name: "cut three agents in four from all brokers", level: inShort, lasts: longerThan, strike: agentsCut},
-		{name: "kill -9 a conductor", level: inFull, strike: daemonsKilled("conductor-a")},
-		{name: "kill -9 an API node", level: inFull, strike: daemonsKilled("api-a")},
-		{name: "kill -9 the agents of a rack", level: inFull, strike: daemonsKilled("rack")},
-		{name: "kill -9 the leader of `instances`, a conductor, an API node and a rack", level: inShort, strike: everything},
+		{name: "kill -9 the leader of a queue", inject: killed((*chaos).leaderOfAQueue)},
+		{name: "kill -9 the leader of `instances`", level: inFull, inject: killed((*chaos).leaderOfInstances)},
+		{name: "kill -9 the coordinator of the conductors' group", level: inFull, inject: killed((*chaos).coordinatorOfTheGroup)},
+		{name: "kill -9 the coordinator of a partition's producer epoch", level: inFull, inject: killed((*chaos).coordinatorOfAnEpoch)},
+		{name: "kill -9 the coordinator of a queue's share state", level: inFull, inject: killed((*chaos).coordinatorOfShares)},
+		{name: "kill -9 the active controller", level: inShort, inject: killed((*chaos).controller)},
+		{name: "kill -9 two of three brokers", level: inShort, stands: true, lasts: longerThan, inject: twoKilled},
+		{name: "freeze the leader of `instances`, thaw it", lasts: longerThan, inject: frozen((*chaos).leaderOfInstances)},
+		{name: "freeze the active controller, thaw it", level: inFull, lasts: longerThan, inject: frozen((*chaos).controller)},
+		{name: "restart one broker after the other", level: inFull, inject: rolled},
+		{name: "cut three agents in four from all brokers", level: inShort, lasts: longerThan, inject: agentsCut},
+		{name: "kill -9 a conductor", level: inFull, inject: daemonsKilled("conductor-a")},
+		{name: "kill -9 an API node", level: inFull, inject: daemonsKilled("api-a")},
+		{name: "kill -9 the agents of a rack", level: inFull, inject: daemonsKilled("rack")},
+		{name: "kill -9 the leader of `instances`, a conductor, an API node and a rack", level: inShort, inject: everything},
 	}
 }
 
-// who finds the broker with a job.
-type who func(c *chaos, ctx context.Context) (int, error)
+// finder finds the broker that has a job.
+type finder func(c *chaos, ctx context.Context) (int, error)
 
 // the asks until somebody is known to have the job: just after a fault nobody may.
-func (c *chaos) the(w who) int {
+func (c *chaos) the(w finder) int {
 	c.t.Helper()
 	id := 0
-	c.poll("who has the job", func() bool {
+	c.poll("the broker that has the job is found", func() bool {
 		ctx, cancel := context.WithTimeout(c.t.Context(), 20*time.Second)
 		defer cancel()
 		n, err := w(c, ctx)
 		if err != nil {
-			c.t.Log("asking who has the job:", err)
+			c.t.Log("asking which broker has the job:", err)
 		}
 		id = n
 		return err == nil && n > 0
@@ -109,7 +109,7 @@ func broker(ids ...int) string {
 	return "broker " + strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", " and ")
 }
 
-func killed(w who) func(*chaos) (string, func()) {
+func killed(w finder) func(*chaos) (string, func()) {
 	return func(c *chaos) (string, func()) {
 		id := c.the(w)
 		c.must(c.on.Kill(id))
@@ -117,7 +117,7 @@ func killed(w who) func(*chaos) (string, func()) {
 	}
 }
 
-func frozen(w who) func(*chaos) (string, func()) {
+func frozen(w finder) func(*chaos) (string, func()) {
 	return func(c *chaos) (string, func()) {
 		id := c.the(w)
 		c.must(c.on.Pause(id))
@@ -145,7 +145,7 @@ func rolled(c *chaos) (string, func()) {
 
 func agentsCut(c *chaos) (string, func()) {
 	c.line.cut()
-	return fmt.Sprintf("%d agents", len(c.hosts)), c.line.mend
+	return fmt.Sprintf("%d agents", len(c.hosts)), c.line.repair
 }
 
 func daemonsKilled(names ...string) func(*chaos) (string, func()) {

@@ -115,7 +115,7 @@ func dropped(c *chaos, id int, rules ...string) func() {
 
 // cutFromBrokers leaves a broker its clients and nobody else.
 func cutFromBrokers(nodes int) fault {
-	return fault{name: "cut the leader of `instances` from the other brokers", lasts: longerThan, strike: func(c *chaos) (string, func()) {
+	return fault{name: "cut the leader of `instances` from the other brokers", lasts: longerThan, inject: func(c *chaos) (string, func()) {
 		id, rules := c.the((*chaos).leaderOfInstances), []string{}
 		for other := 1; other <= nodes; other++ {
 			if other != id {
@@ -128,7 +128,7 @@ func cutFromBrokers(nodes int) fault {
 
 // cutFromEachOther leaves two brokers their clients and the third broker.
 func cutFromEachOther() fault {
-	return fault{name: "cut the leader of `instances` and another broker from each other", lasts: 25 * time.Second, strike: func(c *chaos) (string, func()) {
+	return fault{name: "cut the leader of `instances` and another broker from each other", lasts: 25 * time.Second, inject: func(c *chaos) (string, func()) {
 		id := c.the((*chaos).leaderOfInstances)
 		other := id%c.on.Nodes() + 1
 		return broker(id, other), dropped(c, id, "in ip saddr "+address(other), "out ip daddr "+address(other))
@@ -137,7 +137,7 @@ func cutFromEachOther() fault {
 
 // cutFromAll leaves it nobody; nobody is told.
 func cutFromAll() fault {
-	return fault{name: "cut the active controller from everybody", lasts: longerThan, strike: func(c *chaos) (string, func()) {
+	return fault{name: "cut the active controller from everybody", lasts: longerThan, inject: func(c *chaos) (string, func()) {
 		id := c.the((*chaos).controller)
 		return broker(id), dropped(c, id, "in iifname eth0", "out oifname eth0")
 	}}
@@ -166,7 +166,7 @@ func disks(t *testing.T, dir string, nodes int) error {
 
 // diskFull takes all the room there is. The broker ends by itself.
 func diskFull(dir string) fault {
-	return fault{name: "fill the disk of the leader of `instances`", strike: func(c *chaos) (string, func()) {
+	return fault{name: "fill the disk of the leader of `instances`", inject: func(c *chaos) (string, func()) {
 		id := c.the((*chaos).leaderOfInstances)
 		ballast := filepath.Join(disk(dir, id), "ballast")
 		c.must(fill(ballast))

@@ -29,7 +29,7 @@ func (l *line) cut() {
 	l.open = make(chan struct{})
 }
 
-func (l *line) mend() {
+func (l *line) repair() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	close(l.open)

@@ -105,18 +105,18 @@ func chosen(t *testing.T) form {
 type chaos struct {
 	*rig
 	form
-	on      brokers
-	leads   *kafkatest.Leads
-	line    *line  // of the agents in this process
-	board   *board // of a conductor in this process
-	makes   map[string]func() *process
-	running map[string]*process
-	users   []*client.Client
-	flavors []compute.Flavor
-	load    *stream
-	queue   client.Queue // one of them
-	rows    []*row
-	where   string
+	on          brokers
+	leads       *kafkatest.Leads
+	line        *line        // of the agents in this process
+	brokerLines *brokerLines // of a conductor in this process
+	makes       map[string]func() *process
+	running     map[string]*process
+	users       []*client.Client
+	flavors     []compute.Flavor
+	load        *stream
+	queue       client.Queue // one of them
+	rows        []*row
+	where       string
 }
 
 // Brokers, conductors, API nodes and agents are killed, frozen and cut off under
@@ -134,7 +134,7 @@ func TestChaos(t *testing.T) {
 func newChaos(t *testing.T, f form, on brokers) *chaos {
 	t.Helper()
 	r := newRig(t, kafkatest.Broker{Addrs: on.Addrs(), Prefix: "chaos.", Real: true})
-	c := &chaos{rig: r, form: f, on: on, line: newLine(), board: newBoard(), makes: map[string]func() *process{}, running: map[string]*process{}}
+	c := &chaos{rig: r, form: f, on: on, line: newLine(), brokerLines: newBrokerLines(), makes: map[string]func() *process{}, running: map[string]*process{}}
 	var err error
 	c.leads, err = kafkatest.AskLeads(on.Addrs())
 	r.must(err)
@@ -276,13 +276,13 @@ func (c *chaos) suffer(f fault) {
 	r := c.load.row(f)
 	c.rows = append(c.rows, r)
 	c.t.Log("now:", f.name)
-	target, mend := f.strike(c)
+	target, repair := f.inject(c)
 	r.target = target
 	if !f.stands {
 		c.goesOn("during " + f.name)
 	}
 	service.Sleep(c.t.Context(), time.Until(r.from.Add(f.lasts))) // so long is the fault
-	mend()
+	repair()
 	r.healed = time.Now()
 	c.whole()
 	c.goesOn("after " + f.name)

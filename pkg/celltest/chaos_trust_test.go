@@ -14,15 +14,15 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/loop"
 )
 
-// board has a line of its own to each broker.
-type board struct {
+// brokerLines has a line of its own to each broker.
+type brokerLines struct {
 	mu    sync.Mutex
 	lines map[string]*line // by address
 }
 
-func newBoard() *board { return &board{lines: map[string]*line{}} }
+func newBrokerLines() *brokerLines { return &brokerLines{lines: map[string]*line{}} }
 
-func (b *board) to(address string) *line {
+func (b *brokerLines) to(address string) *line {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lines[address] == nil {
@@ -31,7 +31,7 @@ func (b *board) to(address string) *line {
 	return b.lines[address]
 }
 
-func (b *board) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (b *brokerLines) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return b.to(address).dial(ctx, network, address)
 }
 
@@ -41,7 +41,7 @@ const aloneConductor = "conductor-c"
 
 func (c *chaos) startAlone() {
 	straight := c.net
-	c.net.dial = c.board.dial
+	c.net.dial = c.brokerLines.dial
 	c.startConductor(aloneConductor)
 	c.net = straight
 }
@@ -51,18 +51,18 @@ func trusting() []fault {
 	return []fault{
 		{
 			name: "cut a conductor from the coordinator of its group alone", level: inFull,
-			lasts: 20 * time.Second, strike: cutFromCoordinator,
+			lasts: 20 * time.Second, inject: cutFromCoordinator,
 		},
-		{name: "start a second agent under the name of a host", level: inFull, strike: twinStarted},
-		{name: "move a partition's position behind the end of its topic", level: inFull, strike: positionMoved},
+		{name: "start a second agent under the name of a host", level: inFull, inject: twinStarted},
+		{name: "move a partition's position behind the end of its topic", level: inFull, inject: positionMoved},
 	}
 }
 
 func cutFromCoordinator(c *chaos) (string, func()) {
 	id := c.the((*chaos).coordinatorOfTheGroup)
-	by := c.board.to(c.on.Addrs()[id-1])
+	by := c.brokerLines.to(c.on.Addrs()[id-1])
 	by.cut()
-	return aloneConductor + " from " + broker(id), by.mend
+	return aloneConductor + " from " + broker(id), by.repair
 }
 
 // twinStarted runs an agent with a host's name, an empty journal and an empty

@@ -32,7 +32,7 @@ func (s *shared) String() string {
 	return s.buf.String()
 }
 
-// Whoever waits on a full cloud is told why while it waits, with the number of
+// A client that waits on a full cloud is told why while it waits, with the number of
 // hosts that are full, and hears of the machine once there is room.
 func TestBootWaitSaysWhyOnAFullCloud(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {

@@ -111,8 +111,8 @@ func (h *realHosts) stopped(c *client.Client, id compute.InstanceID, why compute
 	})
 }
 
-// Four guests on two hosts, through whole Berth: each says on its console who it
-// is; they are stopped, started, rebooted, killed from outside; a machine that
+// Four guests on two hosts, through whole Berth: each says its name on its console;
+// they are stopped, started, rebooted, killed from outside; a machine that
 // is not ours comes and goes; an agent is killed, and the one after it has
 // the same processes. In the end nothing is left.
 func TestRealGuests(t *testing.T) {

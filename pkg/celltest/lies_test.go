@@ -32,13 +32,13 @@ func (r *rig) lie() *liar {
 	r.must(err)
 	r.t.Cleanup(p.Close)
 	l := &liar{topics: c.Topics(), send: p, last: map[compute.HostID]bool{}, news: make(chan struct{}, 1)}
-	r.start("liar", c.Table(l.topics.Hosts(), l.hear))
+	r.start("liar", c.Table(l.topics.Hosts(), l.read))
 	return l
 }
 
-// hear answers the truth with a lie. Nothing is locked meanwhile: a producer that is
+// read answers the truth with a lie. Nothing is locked meanwhile: a producer that is
 // closed fails a record before it has taken it.
-func (l *liar) hear(recs cell.Records, _ bool) {
+func (l *liar) read(recs cell.Records, _ bool) {
 	for _, lie := range l.lies(recs) {
 		l.send.SendAsync(lie, l.fail)
 	}

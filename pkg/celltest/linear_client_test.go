@@ -146,8 +146,8 @@ func (c *contest) report(op compute.ReportOp, h compute.HostID, a asked) wire.Re
 const steps = 24
 
 // client asks for this and that, and ends some of what it was granted.
-func (c *contest) client(ctx context.Context, who int, rnd *rand.Rand) {
-	h := contenders[who%len(contenders)]
+func (c *contest) client(ctx context.Context, client int, rnd *rand.Rand) {
+	h := contenders[client%len(contenders)]
 	for n := range steps {
 		if rnd.IntN(2) == 0 {
 			passes(ctx, time.Duration(rnd.IntN(3000))*time.Millisecond)
@@ -155,26 +155,26 @@ func (c *contest) client(ctx context.Context, who int, rnd *rand.Rand) {
 		a := asked{project: contended[rnd.IntN(len(contended))], n: min(ids-1, n*ids/steps+rnd.IntN(2))}
 		switch k := rnd.IntN(10); {
 		case k < 4:
-			c.boot(who, a)
+			c.boot(client, a)
 		case k < 5:
-			c.delete(who, a)
-		case k < 6: // somebody says the machine failed who does not have it, on the host that may have it
+			c.delete(client, a)
+		case k < 6: // a report says the machine failed, with a wrong claim, on the host that may have it
 			a.claim = "nobody's"
 			c.send(c.report(compute.ReportFailed, h, a))
 			c.send(c.report(compute.ReportGone, h, a))
 		default:
-			a.claim = compute.ClaimID(fmt.Sprintf("%d-%d", who, n))
-			if c.claim(who, h, a) == "granted" && rnd.IntN(3) > 0 {
+			a.claim = compute.ClaimID(fmt.Sprintf("%d-%d", client, n))
+			if c.claim(client, h, a) == "granted" && rnd.IntN(3) > 0 {
 				passes(ctx, time.Duration(rnd.IntN(4000))*time.Millisecond)
-				c.end(who, h, a)
+				c.end(client, h, a)
 			}
 		}
 	}
 }
 
-func (c *contest) boot(who int, a asked) {
+func (c *contest) boot(client int, a asked) {
 	a.op = "boot"
-	c.do(who, a, c.request(compute.OpBoot, a), func() string {
+	c.do(client, a, c.request(compute.OpBoot, a), func() string {
 		if len(c.log[a.id()]) == 0 {
 			return ""
 		}
@@ -190,9 +190,9 @@ func (c *contest) boot(who int, a asked) {
 	})
 }
 
-func (c *contest) delete(who int, a asked) {
+func (c *contest) delete(client int, a asked) {
 	a.op = "delete"
-	c.do(who, a, c.request(compute.OpDelete, a), func() string {
+	c.do(client, a, c.request(compute.OpDelete, a), func() string {
 		for _, i := range c.log[a.id()] {
 			if i.Delete {
 				return i.State.String()
@@ -204,9 +204,9 @@ func (c *contest) delete(who int, a asked) {
 
 // claim is granted if the log says so: the word may be lost, and a repeated claim
 // denied since the instance was deleted meanwhile.
-func (c *contest) claim(who int, h compute.HostID, a asked) string {
+func (c *contest) claim(client int, h compute.HostID, a asked) string {
 	a.op = "claim"
-	return c.do(who, a, c.report(compute.ReportClaim, h, a), func() string {
+	return c.do(client, a, c.report(compute.ReportClaim, h, a), func() string {
 		if !c.told[a.claim] {
 			return ""
 		}
@@ -222,9 +222,9 @@ func (c *contest) claim(who int, h compute.HostID, a asked) string {
 	})
 }
 
-func (c *contest) end(who int, h compute.HostID, a asked) {
+func (c *contest) end(client int, h compute.HostID, a asked) {
 	a.op = "end"
-	c.do(who, a, c.report(compute.ReportFailed, h, a), func() string {
+	c.do(client, a, c.report(compute.ReportFailed, h, a), func() string {
 		for _, i := range c.log[a.id()] {
 			if i.State.Ended() && i.Claim == a.claim {
 				return i.State.String()

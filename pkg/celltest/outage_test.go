@@ -297,7 +297,7 @@ func (l *load) counts() (accepted, refused int) {
 	return len(l.accepted), len(l.refused)
 }
 
-// survives takes the broker away under load and brings it back: who asks hears
+// survives takes the broker away under load and brings it back: a client that asks hears
 // 503 or 504 and when to come again, nothing that was accepted is lost, nothing
 // is doubled, and all goes on.
 func (r *rig) survives(kill, revive func() error) {

@@ -280,7 +280,7 @@ func TestMutatedRecords(t *testing.T) {
 			partition := int32(0)
 			switch x.topic {
 			case topics.Instances():
-				partition = wire.Partition("web-shop", r.kafka.Partitions) // whose the golden ones are
+				partition = wire.Partition("web-shop", r.kafka.Partitions) // of the project of the golden ones
 			case topics.Rejected():
 				refused.stranger()
 			}
@@ -296,7 +296,7 @@ func TestMutatedRecords(t *testing.T) {
 			step(fmt.Sprintf("%s: %d rejected", x.topic, len(want)))
 		}
 
-		// Those who restore the truth leave out what is none, and say so.
+		// A process that restores instances leaves out what is none, and says so.
 		r.stop("conductor")
 		r.startConductor("conductor")
 		r.honest(c, 10)

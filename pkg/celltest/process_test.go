@@ -208,7 +208,7 @@ func TestSeparateProcesses(t *testing.T) {
 
 // Kill -9 of the conductor in the middle of 500 boots: the other takes over, all
 // are active exactly once, and the quota is exact. The projects are in every
-// partition, so some are the victim's, whoever has which.
+// partition, so some are the victim's, however they are shared out.
 func TestConductorKilled(t *testing.T) {
 	t.Parallel()
 	r := processRig(t)

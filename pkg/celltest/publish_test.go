@@ -70,8 +70,8 @@ type followed struct {
 	news  chan struct{} // closed and replaced with every batch
 }
 
-// followWith follows with the client that is published with; who publishes
-// plain JSON follows with franz-go.
+// followWith follows with the client that is published with; where plain JSON is
+// published, with franz-go.
 func followWith(t *testing.T, name string, brokers []string, topics wire.Topics) *followed {
 	t.Helper()
 	if name == "json" {

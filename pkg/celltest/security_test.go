@@ -89,7 +89,7 @@ func (a *authority) client(name string) pair {
 }
 
 // guarded is a Kafka that talks to strangers on one port only: the second wants
-// to know who it is over TLS, the third wants a certificate.
+// a login over TLS, the third wants a certificate.
 func guarded(t *testing.T, a *authority) (sasl, mutual string) {
 	t.Helper()
 	ports, err := localkafka.FreePorts(4)
@@ -116,7 +116,7 @@ func guarded(t *testing.T, a *authority) (sasl, mutual string) {
 	return at(1), at(2)
 }
 
-// Clients get in with what the settings say, and nobody else does; who does not
+// Clients get in with what the settings say, and nobody else does; a client that is refused
 // hears why.
 func TestKafkaOverTLSAndSASL(t *testing.T) {
 	kafkatest.Need(t)

@@ -134,8 +134,8 @@ func TestDuplicateIDs(t *testing.T) {
 		thrown := r.throwAll(len(recs), func() wire.Record { i++; return recs[i] })
 		want := map[place]bool{placeOf(thrown[2]): true}
 		refused.await(t, topics.Requests(), want)
-		// In another partition nobody can know: it is an instance of its own, and
-		// whoever has the first does not take the second.
+		// No conductor of another partition can know: it is an instance of its own, and
+		// the host that has the first does not take the second.
 		far1 := r.as(far)
 		r.poll("the other project's own is active", func() bool {
 			inst, err := far1.Instance(t.Context(), id)

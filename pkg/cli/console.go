@@ -111,7 +111,7 @@ func (p printer) run(ctx context.Context, from int64, follow bool) error {
 	}
 }
 
-// more asks for the next part. Who follows outlasts a host that is away for a while.
+// more asks for the next part. To follow is to outlast a host that is away for a while.
 func (p printer) more(ctx context.Context, from int64, follow bool) (client.Console, error) {
 	for {
 		part, err := p.c.Console(ctx, p.id, from, compute.MaxConsole)

@@ -37,7 +37,7 @@ Nothing is left behind. "berth dev" starts the same and stays up.`,
 	}
 }
 
-// demo is the tour's state: who talks to the API and where it prints.
+// demo is the tour's state: its client of the API and where it prints.
 type demo struct {
 	out    io.Writer
 	screen *progress

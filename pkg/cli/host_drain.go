@@ -85,7 +85,7 @@ func (d drain) run(cmd *cobra.Command, c *client.Client, f Format, host compute.
 	return err
 }
 
-// listLeft shows whose machines keep a host from being empty.
+// listLeft shows the machines that keep a host from being empty.
 func listLeft(cmd *cobra.Command, c *client.Client, host compute.HostID) {
 	left, err := c.HostInstances(cmd.Context(), host)
 	if err == nil {
@@ -120,7 +120,7 @@ func (w *emptying) look(ctx context.Context, c *client.Client, live *liveLine) (
 	if w.asked.Version < h.DesiredSeen {
 		w.by = h.Deadline // of somebody's later drain
 	}
-	seen := w.sight(now)
+	seen := w.status(now)
 	live.show(seen)
 	switch {
 	case h.State == "silent":
@@ -139,8 +139,8 @@ func (w *emptying) look(ctx context.Context, c *client.Client, live *liveLine) (
 	}}
 }
 
-// sight is "host host-1 is draining, 2 machines and 1 build left, deadline in 9m".
-func (w *emptying) sight(now time.Time) waitStatus {
+// status is "host host-1 is draining, 2 machines and 1 build left, deadline in 9m".
+func (w *emptying) status(now time.Time) waitStatus {
 	h, news := w.host, "host "+string(w.host.Host)+" is "+w.state()
 	h.Deadline = w.by
 	return waitStatus{line: news + untilDeadline(h, now), news: news}

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/pkg/client"
 )
 
-// What is said of a host that is being emptied, for people who wait and for those
-// who look.
+// What is said of a host that is being emptied, by commands that wait and by those
+// that look once.
 func TestDrainInWords(t *testing.T) {
 	now := time.Date(2026, 11, 22, 9, 0, 0, 0, time.UTC)
 	in := func(d time.Duration) time.Time { return now.Add(d) }
@@ -27,7 +27,7 @@ func TestDrainInWords(t *testing.T) {
 	} {
 		c.host.Host, c.host.DesiredSeen = "h", 5
 		w := emptying{asked: client.HostAsked{Host: "h", Version: 5}, by: c.host.Deadline, host: c.host}
-		if got := w.sight(now).line; got != "host h is "+c.waits {
+		if got := w.status(now).line; got != "host h is "+c.waits {
 			t.Errorf("%q, want %q", got, c.waits)
 		}
 		if got := drainage(c.host, now); got != c.looks {
@@ -35,7 +35,7 @@ func TestDrainInWords(t *testing.T) {
 		}
 	}
 	w := emptying{asked: client.HostAsked{Version: 6}, host: client.Host{Host: "h", State: "enabled", DesiredSeen: 5}}
-	if got := w.sight(now).line; got != "host h is enabled, and has not read yet that it is to be drained" {
+	if got := w.status(now).line; got != "host h is enabled, and has not read yet that it is to be drained" {
 		t.Errorf("before it has read it: %q", got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// resolve finds the one instance a person means who only looks: the beginning of a
+// resolve finds the one instance that is meant, for commands that only look: the beginning of a
 // name or an id will do. If it may be several, it lists them and refuses.
 func resolve(ctx context.Context, c *client.Client, candidates io.Writer, ref string) (client.Instance, error) {
 	found, err := c.Instances(ctx, client.Filter{Ref: ref})

@@ -22,7 +22,7 @@ type unit struct {
 	mib  int64
 }
 
-// units are in order. Decimal ones are refused: who writes 2GB may mean either.
+// units are in order. Decimal ones are refused: 2GB may mean either.
 func units() [3]unit { return [...]unit{{"MiB", mib}, {"GiB", gib}, {"TiB", tib}} }
 
 // ParseMemory reads a size in whole MiB, as memory is counted.

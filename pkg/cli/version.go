@@ -42,7 +42,7 @@ func thisBuild(b *debug.BuildInfo, ok bool) buildInfo {
 	return v
 }
 
-// whatBerthIs is for those who find the program and not its pages.
+// whatBerthIs is for people that find the program and not its pages.
 const whatBerthIs = "Berth schedules virtual machines without a scheduler: " +
 	"requests wait in queues in Kafka, and hosts pull what they can start."
 

@@ -144,7 +144,7 @@ func cpuOfABoot(s bench.Share[float64], boots int) float64 {
 	return 1000 * all / float64(max(boots, 1))
 }
 
-// requests says how many requests a boot costs the brokers, and who makes them.
+// requests says how many requests a boot costs the brokers, and which roles make them.
 func requests(r map[lab.Role]map[string]bench.Requests) string {
 	sum := 0.0
 	var parts []string

@@ -75,7 +75,7 @@ func TestBenchSweepFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Whoever ends it early has what was measured until then.
+// A sweep that is ended early has what was measured until then.
 func TestBenchSweepInterrupted(t *testing.T) {
 	sweep, err := bench.ParseSweep("slots=1,2,3", 1)
 	if err != nil {

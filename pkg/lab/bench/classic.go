@@ -10,7 +10,7 @@ import (
 
 // The classic experiment compares designs of schedulers by how many requests they
 // must try again because another one was faster: a few hosts that take almost all
-// they have room for at once, then many hosts and more than one who decides.
+// they have room for at once, then many hosts and more than one conductor.
 
 const (
 	classicHosts = 3

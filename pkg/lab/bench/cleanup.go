@@ -64,7 +64,7 @@ func listTopics(ctx context.Context, admin *kadm.Client, prefix string) ([]strin
 }
 
 // awaitGone returns when a broker has heard that these topics are gone: the
-// controller, who deletes them, knows it earlier.
+// controller, which deletes them, knows it earlier.
 func awaitGone(ctx context.Context, admin *kadm.Client, prefix string) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()

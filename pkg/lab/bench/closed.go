@@ -18,7 +18,7 @@ type pacer interface {
 
 // closed keeps so many boots in flight: the next one is due when one has settled.
 // What is slow is asked for less, so a stall hides in it: it says what a given
-// number of callers who wait see, not what a rate does.
+// number of waiting callers see, not what a rate does.
 type closed struct {
 	ledger   *ledger
 	boots    []*boot

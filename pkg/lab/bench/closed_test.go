@@ -28,7 +28,7 @@ func loop(ctx context.Context, n, inFlight int, takes func(i int) time.Duration)
 		l.answered(boots[i], time.Now(), nil)
 		if d := takes(i); d > 0 {
 			time.Sleep(d)
-			l.see(time.Now(), []sight{{name: boots[i].name, state: compute.StateActive}})
+			l.observe(time.Now(), []observation{{name: boots[i].name, state: compute.StateActive}})
 		}
 	})
 	return due, boots, err
@@ -44,7 +44,7 @@ func TestTheNextBootIsDueWhenOneBecameActive(t *testing.T) {
 	})
 }
 
-// Who never settles keeps its place, and the others go on in theirs; when all
+// A boot that never settles keeps its place, and the others go on in theirs; when all
 // places are taken for good, the rest is not sent, and that is no loss of theirs.
 func TestALoopInWhichNothingMovesEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -175,13 +175,13 @@ func (c *cloud) newHosts(f fleet, room int) {
 	}
 }
 
-// draw says to which queue each of n boots goes: by lot, with the queues'
+// chooseQueues says to which queue each of n boots goes: by lot, with the queues'
 // weights, and the same in every run.
-func (c *cloud) draw(n int, seed uint64) []int {
-	lot := rand.New(rand.NewPCG(seed, 1))
+func (c *cloud) chooseQueues(n int, seed uint64) []int {
+	random := rand.New(rand.NewPCG(seed, 1))
 	out := make([]int, n)
 	for i := range out {
-		at := lot.Float64()
+		at := random.Float64()
 		for q := range c.queues {
 			if at -= c.queues[q].weight; at < 0 || q == len(c.queues)-1 {
 				out[i] = q
@@ -192,12 +192,12 @@ func (c *cloud) draw(n int, seed uint64) []int {
 	return out
 }
 
-// drawSteps says the same of the boots of a ramp's steps.
-func (c *cloud) drawSteps(o Options) [][]int {
+// chooseSteps says the same of the boots of a ramp's steps.
+func (c *cloud) chooseSteps(o Options) [][]int {
 	var steps [][]int
 	for n := range o.RampSteps {
 		if o.Ramp {
-			steps = append(steps, c.draw(int(steeper(float64(o.Count), n)), 4+uint64(n)))
+			steps = append(steps, c.chooseQueues(int(steeper(float64(o.Count), n)), 4+uint64(n)))
 		}
 	}
 	return steps
@@ -205,12 +205,12 @@ func (c *cloud) drawSteps(o Options) [][]int {
 
 // needs is the least size of hosts that surely takes these boots, wherever those
 // that fit every host end up.
-func (c *cloud) needs(f fleet, drawn []int) int {
+func (c *cloud) needs(f fleet, chosen []int) int {
 	var n [classes]int
-	for _, q := range drawn {
+	for _, q := range chosen {
 		n[c.queues[q].class]++
 	}
-	if f.both > 0 { // who wants either kind meets there
+	if f.both > 0 { // boots that take either kind meet there
 		n[onA100] += n[onH100]
 		n[onH100] = 0
 	}
@@ -226,8 +226,8 @@ func (c *cloud) needs(f fleet, drawn []int) int {
 const (
 	// churnSize is the room of a host that is kept nearly full.
 	churnSize = 20
-	// utilisation is how full hosts are kept by deletes.
-	utilisation = 0.7
+	// fillByDeletes is how full hosts are kept by deletes.
+	fillByDeletes = 0.7
 )
 
 // plan is the cloud for some boots, and to which queues those go.
@@ -238,7 +238,7 @@ func plan(o Options) (c *cloud, warmup, measured []int, err error) {
 	if o.Skew > 0 {
 		c.skew(o.Skew)
 	}
-	warmup, measured = c.draw(o.Warmup, 1), c.draw(o.Count, 2)
+	warmup, measured = c.chooseQueues(o.Warmup, 1), c.chooseQueues(o.Count, 2)
 	if o.Fill > 0 {
 		room, err := o.room()
 		if err != nil {
@@ -248,7 +248,7 @@ func plan(o Options) (c *cloud, warmup, measured []int, err error) {
 		return c, warmup, measured, nil
 	}
 	size, needs := o.HostSize, max(c.needs(f, warmup), c.needs(f, measured))
-	for _, step := range c.drawSteps(o) {
+	for _, step := range c.chooseSteps(o) {
 		needs = max(needs, c.needs(f, step))
 	}
 	switch {

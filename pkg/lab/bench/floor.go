@@ -54,8 +54,8 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 	}
 	defer producer.Close()
 	f.producer = producer
-	warmup := newBoots("warm-up", r.cloud.draw(min(r.o.Warmup, int(r.o.Rate*floorWarmTime.Seconds())+1), 3), r.o.Projects)
-	boots := newBoots("boot", r.cloud.draw(r.o.Count, 2), r.o.Projects)
+	warmup := newBoots("warm-up", r.cloud.chooseQueues(min(r.o.Warmup, int(r.o.Rate*floorWarmTime.Seconds())+1), 3), r.o.Projects)
+	boots := newBoots("boot", r.cloud.chooseQueues(r.o.Count, 2), r.o.Projects)
 	var before, after snapshot
 	err = service.During(ctx, f.parts(), func(ctx context.Context) error {
 		r.say("floor: %d boots after %d to warm up", len(boots), len(warmup))
@@ -83,7 +83,7 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 func (f *floor) parts() service.Part {
 	g := service.NewGroup()
 	g.Add("observer", read.NewReader(f.cfg, read.Options{
-		Topic: f.cfg.Topics.Instances(), Committed: true, From: read.End(), Handle: f.see,
+		Topic: f.cfg.Topics.Instances(), Committed: true, From: read.End(), Handle: f.observe,
 	}))
 	loop := kafkaloop.Options{Group: f.cfg.Topics.ConductorGroup()}
 	g.Add("loop", kafkaloop.New(f.as(lab.RoleConductor), loop, floorHandler{f.cfg.Topics, f.queues}))
@@ -162,15 +162,15 @@ func (f *floor) run(ctx context.Context, boots []*boot) error {
 }
 
 // see notes what the log of instances says.
-func (f *floor) see(b read.Batch) {
+func (f *floor) observe(b read.Batch) {
 	now := time.Now()
-	all := make([]sight, 0, len(b.Records))
+	all := make([]observation, 0, len(b.Records))
 	for _, rec := range b.Records {
 		if n, ok := readNote(rec); ok {
-			all = append(all, sight{name: n.name, state: floorState[n.kind]})
+			all = append(all, observation{name: n.name, state: floorState[n.kind]})
 		}
 	}
-	f.ledger.see(now, all)
+	f.ledger.observe(now, all)
 }
 
 func floorOf(boots []*boot) Floor {

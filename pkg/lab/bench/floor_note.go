@@ -26,7 +26,7 @@ var floorState = map[floorKind]compute.State{
 	floorRequest: compute.StateQueued, floorClaim: compute.StateStarting, floorStarted: compute.StateActive,
 }
 
-// floorNote is every record of the floor: all that those need who hand it on.
+// floorNote is every record of the floor: all that is needed to hand it on.
 type floorNote struct {
 	kind    floorKind
 	name    string // of the boot

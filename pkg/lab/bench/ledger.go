@@ -44,8 +44,7 @@ func (b *boot) over() bool {
 	return !b.ended.IsZero() || b.refused != nil && b.state == compute.StateNone
 }
 
-// ledger is all boots of a run. It is written by those who send and by the one
-// who watches the log.
+// ledger is all boots of a run. The senders and the reader of the log write it.
 type ledger struct {
 	mu    sync.Mutex
 	boots map[string]*boot // by name
@@ -74,8 +73,8 @@ func (l *ledger) read(look func()) {
 	look()
 }
 
-// sight is what one record of the log says.
-type sight struct {
+// observation is what one record of the log says.
+type observation struct {
 	name    string
 	id      compute.InstanceID
 	state   compute.State
@@ -83,11 +82,11 @@ type sight struct {
 	host    compute.HostID
 }
 
-// see takes what was read from the log at a moment.
-func (l *ledger) see(at time.Time, sights []sight) {
+// observe takes what was read from the log at a moment.
+func (l *ledger) observe(at time.Time, observations []observation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, s := range sights {
+	for _, s := range observations {
 		b := l.boots[s.name]
 		if b == nil {
 			continue
@@ -102,7 +101,7 @@ func (l *ledger) see(at time.Time, sights []sight) {
 			l.alive = append(l.alive, b)
 		}
 	}
-	l.stir(at)
+	l.wake(at)
 }
 
 // stamp notes when a state was first seen, and those before it that were not:
@@ -136,7 +135,7 @@ func (l *ledger) answered(b *boot, at time.Time, err error) {
 	} else {
 		b.accepted = at
 	}
-	l.stir(at)
+	l.wake(at)
 }
 
 // pending says whether a boot that was sent is still to come.
@@ -173,8 +172,8 @@ func (l *ledger) living() int {
 	return len(l.alive)
 }
 
-// stir tells everybody who waits. Called with mu held.
-func (l *ledger) stir(at time.Time) {
+// wake wakes everything that waits. Called with mu held.
+func (l *ledger) wake(at time.Time) {
 	l.moved = at
 	close(l.news)
 	l.news = make(chan struct{})

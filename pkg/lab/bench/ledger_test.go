@@ -10,7 +10,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-func TestTimesAreThoseOfTheFirstSight(t *testing.T) {
+func TestTimesAreThoseOfTheFirstObservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		l := newLedger()
@@ -18,7 +18,7 @@ func TestTimesAreThoseOfTheFirstSight(t *testing.T) {
 		l.enter([]*boot{b})
 		for _, s := range []compute.State{compute.StateQueued, compute.StateQueued, compute.StateActive, compute.StateDeleting, compute.StateDeleted} {
 			time.Sleep(time.Second)
-			l.see(time.Now(), []sight{{name: "a", id: "1", state: s}, {name: "a stranger", state: s}})
+			l.observe(time.Now(), []observation{{name: "a", id: "1", state: s}, {name: "a stranger", state: s}})
 		}
 		want := map[string]struct {
 			got  time.Time
@@ -41,12 +41,12 @@ func TestAttemptsAboveOneAreRetries(t *testing.T) {
 	l := newLedger()
 	boots := []*boot{{name: "a"}, {name: "b"}, {name: "never seen"}}
 	l.enter(boots)
-	for _, s := range []sight{
+	for _, s := range []observation{
 		{name: "a", state: compute.StateQueued, attempt: 1}, {name: "a", state: compute.StateStarting, attempt: 1},
 		{name: "a", state: compute.StateQueued, attempt: 2}, {name: "a", state: compute.StateQueued, attempt: 3},
 		{name: "a", state: compute.StateActive, attempt: 3}, {name: "b", state: compute.StateActive, attempt: 1},
 	} {
-		l.see(time.Now(), []sight{s})
+		l.observe(time.Now(), []observation{s})
 	}
 	r := Result{Denied: 3, Released: 4}
 	r.count(boots)
@@ -84,7 +84,7 @@ func TestAwaitGivesUpOnlyWhenNothingMoves(t *testing.T) {
 		go func() { // something moves every 50 s, and then nothing does
 			for i, s := range []compute.State{compute.StateQueued, compute.StateStarting, compute.StateActive} {
 				time.Sleep(50 * time.Second)
-				l.see(time.Now(), []sight{{name: boots[i%2].name, state: s}})
+				l.observe(time.Now(), []observation{{name: boots[i%2].name, state: s}})
 			}
 		}()
 		start := time.Now()
@@ -98,7 +98,7 @@ func TestAwaitGivesUpOnlyWhenNothingMoves(t *testing.T) {
 		l.touch()
 		go func() {
 			time.Sleep(time.Second)
-			l.see(time.Now(), []sight{{name: "b", state: compute.StateActive}, {name: "c", state: compute.StateError}})
+			l.observe(time.Now(), []observation{{name: "b", state: compute.StateActive}, {name: "c", state: compute.StateError}})
 		}()
 		if done, err := l.await(t.Context(), boots, time.Minute, (*boot).settled); !done || err != nil {
 			t.Errorf("%v, %v: all have settled", done, err)
@@ -111,7 +111,7 @@ func TestChurnDeletesTheOldest(t *testing.T) {
 	boots := []*boot{{name: "a"}, {name: "b"}, {name: "c"}}
 	l.enter(boots)
 	for _, b := range boots {
-		l.see(time.Now(), []sight{{name: b.name, state: compute.StateActive}})
+		l.observe(time.Now(), []observation{{name: b.name, state: compute.StateActive}})
 	}
 	if got := l.oldest(2); len(got) != 1 || got[0].name != "a" || !got[0].deleting {
 		t.Errorf("got %v", got)

@@ -39,10 +39,10 @@ func newLoad(l *ledger, s sender, c *cloud) *load {
 	return &load{ledger: l, sender: s, cloud: c, flight: make(chan struct{}, mostInFlight)}
 }
 
-// newBoots makes a boot for each draw, named after what they are for.
-func newBoots(what string, drawn []int, projects int) []*boot {
-	boots := make([]*boot, len(drawn))
-	for i, q := range drawn {
+// newBoots makes a boot for each choice, named after what they are for.
+func newBoots(what string, chosen []int, projects int) []*boot {
+	boots := make([]*boot, len(chosen))
+	for i, q := range chosen {
 		boots[i] = &boot{name: fmt.Sprintf("%s-%d", what, i), project: project(i % projects), queue: q}
 	}
 	return boots

@@ -17,19 +17,19 @@ func observer(cfg kafka.Config, l *ledger) *read.Reader {
 		Topic: cfg.Topics.Instances(), Committed: true, From: read.End(),
 		Handle: func(b read.Batch) {
 			now := time.Now()
-			l.see(now, sights(b.Records))
+			l.observe(now, observations(b.Records))
 		},
 	})
 }
 
-func sights(recs []wire.Record) []sight {
-	out := make([]sight, 0, len(recs))
+func observations(recs []wire.Record) []observation {
+	out := make([]observation, 0, len(recs))
 	for _, rec := range recs {
 		i, err := wire.DecodeInstance(rec)
 		if err != nil {
 			continue // a tombstone, or another's
 		}
-		out = append(out, sight{name: i.Boot.Name, id: i.ID, state: i.State, attempt: i.Attempt, host: i.Host})
+		out = append(out, observation{name: i.Boot.Name, id: i.ID, state: i.State, attempt: i.Attempt, host: i.Host})
 	}
 	return out
 }

@@ -54,7 +54,7 @@ type Options struct {
 	Burst  int     // boots that are sent at once, every Burst/Rate seconds; 1
 	Closed int     // boots in flight, each next one when one became active, whatever Rate says; 0: open load
 	Warmup int     // boots before; negative: WarmupAuto
-	OwnIDs bool    // choose the ids of instances, as callers do who may repeat a request
+	OwnIDs bool    // choose the ids of instances, as a caller does that may repeat a request
 	Churn  bool    // delete while booting, so that hosts stay 70 % full
 	Floor  bool    // measure the floor too
 
@@ -71,7 +71,7 @@ type Options struct {
 	Stall   time.Duration // nothing moved for so long: what is missing is lost; 60 s
 	Profile string        // folder for profiles of the measured run; empty: none
 	Say     io.Writer     // hears what happens; nil: nobody
-	Title   string        // of the run, for who hears of more than one; empty: none
+	Title   string        // of the run, where there are several; empty: none
 	Log     *zap.Logger   // of the product; nil: silent
 }
 
@@ -223,7 +223,7 @@ func (o Options) resolved() Options {
 }
 
 // live is how many machines churn keeps.
-func (o Options) live() int { return int(utilisation * float64(o.Hosts*o.HostSize)) }
+func (o Options) live() int { return int(fillByDeletes * float64(o.Hosts*o.HostSize)) }
 
 // pacer is what says when boots that l knows are sent.
 func (o Options) pacer(l *ledger, boots []*boot) pacer {

@@ -17,7 +17,7 @@ const blockRate = 100 * time.Microsecond
 
 // profile writes into a folder, until stop is called, where the processor's time
 // goes (cpu.pprof), and then what was allocated since the process began and is in
-// use (heap.pprof), and who waited for what (block.pprof).
+// use (heap.pprof), and what goroutines waited for (block.pprof).
 func profile(dir string) (stop func() error, err error) {
 	if dir == "" {
 		return func() error { return nil }, nil

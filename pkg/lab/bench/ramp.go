@@ -73,14 +73,14 @@ func (s Step) behind(mostP99 float64) string {
 func (r *run) ramp(ctx context.Context, l *load) error {
 	var best Result
 	var boots []*boot
-	drawn := r.cloud.drawSteps(r.o)
+	chosen := r.cloud.chooseSteps(r.o)
 	ramp, err := climb(r.o, func(n int, rate float64) (Step, error) {
 		if n > 0 {
 			if err := r.clear(ctx, l, boots); err != nil {
 				return Step{}, err
 			}
 		}
-		boots = newBoots(fmt.Sprintf("step-%d", n), drawn[n], r.o.Projects)
+		boots = newBoots(fmt.Sprintf("step-%d", n), chosen[n], r.o.Projects)
 		o := r.o
 		o.Rate = rate
 		if err := r.measured(ctx, l, o, boots); err != nil {

@@ -69,11 +69,11 @@ func TestARampHasRoomForItsLastStep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drawn := c.drawSteps(o)
-	if n := []int{len(drawn), len(drawn[0]), len(drawn[1]), len(drawn[4])}; n[0] != 5 || n[1] != 100 || n[2] != 150 || n[3] != 506 {
+	chosen := c.chooseSteps(o)
+	if n := []int{len(chosen), len(chosen[0]), len(chosen[1]), len(chosen[4])}; n[0] != 5 || n[1] != 100 || n[2] != 150 || n[3] != 506 {
 		t.Errorf("%v boots", n)
 	}
-	if most := c.needs(o.fleet(), drawn[4]); c.size < most {
+	if most := c.needs(o.fleet(), chosen[4]); c.size < most {
 		t.Errorf("room for %d machines on a host, the last step needs %d", c.size, most)
 	}
 	o.HostSize = 100

@@ -56,9 +56,9 @@ type Result struct {
 	Wrong    []string `json:"wrong"` // a line for each thing that was lost or doubled
 	// Warnings are how often what was warned of until the end of the measured boots.
 	Warnings map[string]int `json:"warnings"`
-	// Requests to the brokers, by who asked ("agent": all of them) and API.
+	// Requests to the brokers, by the role that sent them ("agent": all of them) and API.
 	Requests map[lab.Role]map[string]Requests `json:"requests"`
-	Bytes    map[lab.Role]Bytes               `json:"bytes_per_boot"` // by who sent and received them
+	Bytes    map[lab.Role]Bytes               `json:"bytes_per_boot"` // by the role that sent or received them
 	// Served is what the brokers counted, for each boot; nil where the bench has not
 	// started them.
 	Served *Served `json:"served_per_boot"`

@@ -61,7 +61,7 @@ func (b *broker) ask(ctx context.Context) (*served, error) {
 }
 
 // servedIn adds up what MBeans say. Every fetch is counted twice there, once as
-// Fetch and once by who asked; the second is left out.
+// Fetch and once by the kind of client; the second is left out.
 func servedIn(counts []localkafka.Count) served {
 	s := served{Requests: map[string]float64{}}
 	for _, c := range counts {

@@ -130,7 +130,7 @@ func parseSpan(text string) (float64, error) {
 
 // Options are what Run measures: o with each of the values, and again as often as
 // each is measured. The values take turns, so that an hour in which the machine is
-// slower makes none of them look worse than the others, and who ends it early has
+// slower makes none of them look worse than the others, and a sweep that is ended early has
 // something of each.
 func (s Sweep) Options(o Options) []Options {
 	var runs []Options

@@ -38,8 +38,8 @@ func (w *play) troubled() bool {
 	return false
 }
 
-// laid are faults of which it shows at the end whether they took place: an error
-// for whoever calls, and perhaps nobody did.
+// laid are faults of which it shows only at the end whether they took place: an error
+// for the next call, which may never have come.
 type laid struct {
 	mu   sync.Mutex
 	open []lay

@@ -17,7 +17,7 @@ import (
 )
 
 // broker is the one broker. It is stopped and started again on what it wrote
-// down, which is not who holds what of a queue.
+// down; which host holds which record of a queue is not among that.
 type broker struct {
 	play *play
 	mu   sync.Mutex

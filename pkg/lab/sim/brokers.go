@@ -17,8 +17,8 @@ import (
 
 // What goes wrong where there are several brokers. All but FaultLink is about "broker".
 const (
-	// FaultLink is about Who and one Broker, for For: Key says what does not get through.
-	// The others reach that broker, and Who reaches the others.
+	// FaultLink is about one process and one Broker, for For: Key says what does not get through.
+	// Other processes reach that broker, and the process reaches the other brokers.
 	FaultLink = "link"
 	// FaultLeaders gives about half of all partitions another leader. Key Stale: one broker
 	// says for For that the old ones lead.
@@ -129,7 +129,7 @@ func (w *play) brokerOf(f Fault) int {
 	case AtHosts:
 		return int(b.Leader(topics.Hosts(), 0))
 	case AtBuilds:
-		for _, q := range w.booked() {
+		for _, q := range w.booted() {
 			if n := b.Leader(topics.Build(q), 0); n >= 0 {
 				return int(n)
 			}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The bugs that make sim-teeth plants can be planted in the code as it is: who
-// changes what a patch changes cuts it anew.
+// The bugs that make sim-teeth plants can be planted in the code as it is: a change of lines that a
+// patch changes needs the patch written anew.
 func TestPlantedBugsApply(t *testing.T) {
 	if err := exec.Command("git", "rev-parse", "HEAD").Run(); err != nil {
 		t.Skipf("skipped: needs git and its repository: %v", err)

@@ -72,7 +72,7 @@ func checkEnded(r *Recording) (wrong []Violation) {
 	return wrong
 }
 
-// idIn finds whose name is first in a line.
+// idIn finds the instance whose name is first in a line.
 func (r *Recording) idIn(line string) compute.InstanceID {
 	for _, w := range r.Log {
 		if n := w.Instance.Boot.Name; n != "" && len(line) > len(n) && line[:len(n)+1] == n+" " {

@@ -24,7 +24,7 @@ type Broke struct {
 	Image    bool // it is the image's fault
 }
 
-// broke notes that a call failed, unless whoever made it gave it up or is dead.
+// broke notes that a call failed, unless its caller gave it up or is dead.
 func (r *Recording) broke(h compute.HostID, id compute.InstanceID, a compute.Attempt, method string, err error) {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errDead) {
 		return
@@ -47,7 +47,7 @@ const (
 
 // checkAttempts: what fails is tried again as often as was asked for and no more, each
 // time later than the time before, and not at all if the request is at fault; each attempt
-// that failed counts once, and those who get the work next are told where.
+// that failed counts once, and the next hosts that get the work are told where it failed.
 func checkAttempts(r *Recording) (wrong []Violation) {
 	asked, last := r.wanted(), map[compute.InstanceID]compute.Instance{}
 	for _, w := range r.Log {
@@ -97,7 +97,7 @@ func miscounted(old, i compute.Instance, x Wanted) string {
 	return ""
 }
 
-// tooSoon are those who got, or began with, an attempt before its time.
+// tooSoon finds hosts that got an attempt, or began with it, before its time.
 func (r *Recording) tooSoon(i compute.Instance) []Violation {
 	pause := retryMost
 	if n := len(i.Failures) - 1; n < 5 {

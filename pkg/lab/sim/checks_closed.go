@@ -14,7 +14,7 @@ const (
 	// that is not hindered: it is one record in the host's own stream.
 	wishHeard = 2 * time.Second
 	// wishSaid is how long it may take until a host's beacon says so: two are 5 s apart,
-	// and whoever reads them gathers them for a second.
+	// and a reader of beacons gathers them for a second.
 	wishSaid = 8 * time.Second
 )
 

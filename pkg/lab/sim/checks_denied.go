@@ -15,9 +15,9 @@ type Denied struct {
 	compute.Command
 }
 
-// checkDenied: a claim is answered in one way: what the log grants nobody denies, before
-// that or for as long as it holds. Who denies it does not own its project any more. Of
-// twins, that one name has, neither is granted anything for as long as both are heard of.
+// checkDenied: a claim is answered in one way: a claim that the log grants is not denied, before
+// that or for as long as the grant holds. A conductor that denies it does not own its project any
+// more. Of twins neither is granted anything for as long as both are heard of.
 func checkDenied(r *Recording) (wrong []Violation) {
 	if r.Schedule.clones() || r.Schedule.Has(FaultRename) {
 		return nil

@@ -26,10 +26,10 @@ const (
 	cleared = 30 * time.Second
 )
 
-// checkWords: a host that was heard of lately is not dead, whoever says so: no operator is told
+// checkWords: a host that was heard of lately is not dead, whatever is said: no operator is told
 // that it is, and nothing of it is built elsewhere or ends. Of one that was silent for long
 // enough all that becomes what the operator was told, and when it comes back, it ends its
-// machines. No operator is refused who speaks of a silent one.
+// machines. An operator that declares a silent host dead is not refused.
 func checkWords(r *Recording) []Violation {
 	return slices.Concat(r.believed(), r.taken(), r.fates(), r.runsOn())
 }
@@ -56,8 +56,8 @@ func (r *Recording) silentFor(h compute.HostID, long time.Duration, from, to tim
 	return false
 }
 
-// believed are operators who were told that a host is dead that was heard of, and those who
-// were not told so of one that was not.
+// believed finds wrong answers to operators: that a host is dead although it was heard of, and a
+// refusal although it was not.
 func (r *Recording) believed() (wrong []Violation) {
 	for _, x := range r.Words {
 		h := compute.HostID(x.Who)
@@ -272,8 +272,8 @@ func (r *Recording) healed(h compute.HostID) (at time.Time) {
 	return at
 }
 
-// stopsOtherwise says whether more happens to a host than that it is not heard, or to those who
-// tell it what to do.
+// stopsOtherwise says whether more happens to a host than that it is not heard, or anything to the
+// conductors, which tell it what to do.
 func (r *Recording) stopsOtherwise(h compute.HostID) bool {
 	return !r.Schedule.decides() || slices.ContainsFunc(r.Schedule.Faults, func(f Fault) bool {
 		return f.Who == string(h) && !slices.Contains([]string{FaultWord, FaultPause, FaultMute, FaultOff, FaultDeaf}, f.Kind)

@@ -10,10 +10,10 @@ import (
 )
 
 // keptTime is how much later than a machine was destroyed its record may change: a
-// host destroys first and reports then, and who records it may stand still.
+// host destroys first and reports then, and the conductor that records it may stand still.
 const keptTime = 2 * time.Minute
 
-// checkKept: no machine is destroyed by whose attempt its instance is active, unless
+// checkKept: no machine is destroyed whose attempt made its instance active, unless
 // the next that is recorded is that it was to be deleted. What an operator says of
 // dead hosts, and what is wiped, does not count.
 func checkKept(r *Recording) (wrong []Violation) {

@@ -37,8 +37,8 @@ func checkQuarantine(r *Recording) []Violation {
 	return nil
 }
 
-// quarantines are the times in which a host is to begin with nothing. An operator who
-// enables it may end one. A start that failed about when the operator enabled the host,
+// quarantines are the times in which a host is to begin with nothing. An operator may end one:
+// by enabling the host. A start that failed about when the operator enabled the host,
 // or that of what was deleted or taken by another, may count or not: a quarantine is
 // from the latest moment that it may begin at to the earliest that it may end at.
 func (r *Recording) quarantines(h compute.HostID) (all []span) {

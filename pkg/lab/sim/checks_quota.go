@@ -10,7 +10,7 @@ import (
 )
 
 // checkQuotaExact: I3, both ways: nothing is refused that fits any limit that may have
-// been in force, and nothing is admitted that fits none of them. Who uses what follows
+// been in force, and nothing is admitted that fits none of them. What a project uses follows
 // from what clients asked for and from the order of the log; a refusal says its numbers.
 func checkQuotaExact(r *Recording) (wrong []Violation) {
 	used := map[compute.Project]compute.Resources{}

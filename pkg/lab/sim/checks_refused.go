@@ -95,7 +95,7 @@ func (r *Recording) mayLack(name compute.FlavorName, from, to time.Time) bool {
 		}
 	}
 	if len(r.Schedule.Faults) > 0 && !first.Before(r.Start) {
-		return true // whoever is hindered hears of it late
+		return true // a process that is hindered hears of it late
 	}
 	if first.IsZero() {
 		return !slices.ContainsFunc(r.Schedule.World.Flavors, func(f compute.Flavor) bool { return f.Name == name })

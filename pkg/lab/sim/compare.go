@@ -9,8 +9,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// differences are where the log and the hosts differ: each machine is somebody's
-// who is active and does what its record says, and the other way round. A host
+// differences are where the log and the hosts differ: each machine belongs to an active instance
+// and does what its record says, and each active instance has its machine. A host
 // that was hindered needs time to hear of it, and to say it.
 func (w *play) differences(now map[compute.InstanceID]compute.Instance) (left []string) {
 	found := map[compute.InstanceID]bool{}

@@ -23,7 +23,7 @@ type conn struct {
 	lost    atomic.Bool // the next answer is lost, and the connection with it
 	owed    atomic.Bool // the broker has yet to answer how a group goes on
 
-	held   []byte // read, and not yet let in; of the one who reads
+	held   []byte // read, and not yet let in; only Read touches it
 	once   sync.Once
 	closed chan struct{}
 	leave  sync.Once
@@ -43,11 +43,11 @@ func (c *conn) end() (err error) {
 			err = c.Conn.Close()
 			return
 		}
-		err = c.Conn.SetDeadline(time.Now()) // whoever still reads hears of it
+		err = c.Conn.SetDeadline(time.Now()) // a Read that still waits ends
 		go func() {
 			_ = c.Conn.SetDeadline(time.Now().Add(lingers))
 			_, _ = c.Conn.Read(make([]byte, 1))
-			_ = c.Conn.Close() // nobody is left who could want to know
+			_ = c.Conn.Close() // no caller is left for the error
 		}()
 	})
 	return err

@@ -13,15 +13,15 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// FaultWord is somebody who says that a host is dead (Dead: "fence" or "forget") without
-// any power being off: it lives, or nobody hears it. Key says who, and how.
+// FaultWord declares a host dead (Dead: "fence" or "forget") that has power: it lives, or it is
+// not heard. Key says by what.
 const FaultWord = "word"
 
-// Who says that a host is dead.
+// What declares a host dead.
 const (
-	WordRecord  = "record"  // a stranger, who writes it to every partition of the requests
-	WordAsked   = "asked"   // an operator, who is refused if the host was heard of lately
-	WordPatient = "patient" // an operator, who waits until it has been silent for long enough
+	WordRecord  = "record"  // a client that writes it to every partition of the requests
+	WordAsked   = "asked"   // an operator's request, which is refused if the host was heard of lately
+	WordPatient = "patient" // an operator's request after the host has been silent for long enough
 )
 
 // Word is what became of it.

@@ -10,7 +10,7 @@ import (
 )
 
 // furnished gives most boots an image, metadata, keys and user data of their own, so
-// that it shows whose a machine was given. It has numbers of its own and comes last, so
+// that it shows which host was given a machine. It has numbers of its own and comes last, so
 // that it furnishes whatever is booted.
 func (g *generator) furnished() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 11))

@@ -58,7 +58,7 @@ func kindsBetween() []string {
 
 // betweenBrokers is one thing that goes wrong with one broker of several, or between them.
 func (g *generator) betweenBrokers() Fault {
-	f := Fault{At: g.between(0, g.length), For: g.spell(), Who: "broker"}
+	f := Fault{At: g.between(0, g.length), For: g.span(), Who: "broker"}
 	if g.chance(0.5) {
 		f.At = g.booting()
 	}

@@ -26,7 +26,7 @@ var points = map[string][]string{
 	"api": {"send:Produce", "sent:Produce"},
 }
 
-// lost are the requests whose answers are lost, by who asks.
+// lost are the requests whose answers are lost, by the process that asks.
 var lost = map[string][]string{
 	"host":      {"Produce", "Produce", "ShareFetch", "ShareAcknowledge", "Fetch"},
 	"conductor": {"Produce", "Produce", "OffsetCommit", "OffsetFetch", "InitProducerID", "Heartbeat", "JoinGroup", "Fetch"},
@@ -81,7 +81,7 @@ func (g *generator) rare() {
 		return
 	}
 	for range pick(g, 1, 1, 2, 4) {
-		f := Fault{At: g.between(0, g.length), For: g.spell(), Kind: FaultCode, Who: "broker", Key: pick(g, keysOf(rarer)...)}
+		f := Fault{At: g.between(0, g.length), For: g.span(), Kind: FaultCode, Who: "broker", Key: pick(g, keysOf(rarer)...)}
 		f.Code, f.Nth = pick(g, rarer[f.Key]...), 1+g.IntN(5)
 		g.wrong(f)
 	}
@@ -94,8 +94,8 @@ func (g *generator) faults() {
 	}
 }
 
-// spell is how long something lasts: mostly seconds, at times minutes.
-func (g *generator) spell() Seconds {
+// span is how long something lasts: mostly seconds, at times minutes.
+func (g *generator) span() Seconds {
 	switch {
 	case g.chance(0.5):
 		return g.between(0.05, 2)
@@ -123,11 +123,11 @@ func (g *generator) one(kind string) string {
 
 func (g *generator) fault() {
 	kind := g.kind()
-	f := Fault{At: g.between(0, g.length), For: g.spell(), Who: g.one(kind)}
+	f := Fault{At: g.between(0, g.length), For: g.span(), Who: g.one(kind)}
 	switch f.Kind = pick(g, FaultKill, FaultKill, FaultKill, FaultKill, FaultPause, FaultDeaf, FaultMute, FaultCut, FaultOff, FaultSlow,
 		FaultLose, FaultLose, FaultBroker, FaultCode, FaultCode, FaultDriver, FaultDriver, FaultPower, FaultWipe); f.Kind {
 	case FaultKill:
-		f.By = g.spell()
+		f.By = g.span()
 		f.For = 0
 		if g.chance(0.65) {
 			f.For, f.Point, f.Nth = window, pick(g, points[kind]...), 1+g.IntN(3)

@@ -43,7 +43,7 @@ func (g *generator) ring() {
 	case RingDoubled:
 		f.By = pick(g, 0, g.between(0, 5))
 	case RingDead:
-		f.Who, f.For, f.By = g.one("host"), beaconTime, g.spell()
+		f.Who, f.For, f.By = g.one("host"), beaconTime, g.span()
 	case RingManagers:
 		g.s.World.Managers = 2
 		f.Who, f.For = "queues", g.between(12, 40)

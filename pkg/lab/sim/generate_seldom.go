@@ -67,7 +67,7 @@ func (g *generator) rarities() (all []func()) {
 // booting is when something is booted, or a little before.
 func (g *generator) booting() Seconds { return max(0, pick(g, g.names...).at-g.between(0, 0.2)) }
 
-// coded is an error for those who ask a broker.
+// coded is an error that a broker answers.
 func (g *generator) coded(at, long Seconds, key string) {
 	f := Fault{At: at, For: long, Kind: FaultCode, Who: "broker", Key: key, Nth: 1 + g.IntN(3)}
 	f.Code = pick(g, append(append([]string(nil), codes[key]...), rarer[key]...)...)
@@ -203,7 +203,7 @@ func (g *generator) hasty() {
 
 // apart are others of which there were too few.
 func (g *generator) apart(what string) {
-	switch f := (Fault{At: g.booting(), For: g.spell(), Kind: what}); what {
+	switch f := (Fault{At: g.booting(), For: g.span(), Kind: what}); what {
 	case FaultRogue:
 		f.Who, f.For = "rogue", g.between(5, 12)
 		g.wrong(f)

@@ -106,8 +106,8 @@ func (g *generator) forgetful() {
 	g.wrong(Fault{At: b.at, Kind: FaultKill, Name: b.name, When: pick(g, "starting", "active"), Disk: "lost", By: g.between(0, 80)})
 }
 
-// early are deletes that are there before their boots: whoever writes to Kafka
-// may name an instance that nobody knows yet.
+// early adds deletes that are there before their boots: a client that writes to Kafka
+// may name an instance that is not known yet.
 func (g *generator) early() {
 	for i, l := range g.s.Load {
 		if l.Op == LoadBoot && g.chance(0.4) {
@@ -148,7 +148,7 @@ func (g *generator) crowded() {
 		b.Flavor, b.With, b.Host, b.Avoid, b.OnNoCapacity = f.Name, nil, "", nil, compute.WaitForCapacity
 	}
 	g.add(Load{At: drop, Op: LoadDropFlavor, Flavor: &f})
-	if g.chance(0.6) { // who comes late to the queue waits there, alone
+	if g.chance(0.6) { // a host that comes late to the queue waits there, alone
 		for _, h := range w.Hosts {
 			g.add(Load{At: max(0, drop-g.between(0, 1)), Op: LoadHost, Host: h.ID, Wish: "disable"})
 			g.add(Load{At: drop + g.between(5, 20), Op: LoadHost, Host: h.ID, Wish: "enable"})
@@ -190,7 +190,7 @@ func (g *generator) late() {
 func (g *generator) unsaid() {
 	b := pick(g, g.names...)
 	refused := g.between(2.5, 6)
-	for _, q := range g.s.booked() {
+	for _, q := range g.s.booted() {
 		g.wrong(Fault{At: b.at, Kind: FaultCode, Who: "broker", Key: "Produce", Topic: "build." + string(q), Code: "NOT_LEADER_FOR_PARTITION", Nth: 1000, For: refused})
 	}
 	for i := range g.s.World.Conductors {

@@ -18,7 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
-// clients are those who ask. Each keeps trying what may be repeated.
+// clients are the programs that send requests. Each repeats a request that may be repeated.
 type clients struct {
 	play     *play
 	mu       sync.Mutex
@@ -52,8 +52,6 @@ func (c *clients) close() {
 const (
 	askTime  = 20 * time.Second // for one answer
 	keepTime = 90 * time.Second // how long what may be repeated is
-	// stateTime is how long a state is awaited in which something is to be done.
-	stateTime = 15 * time.Second
 )
 
 // as talks to a node for a project.

@@ -57,11 +57,8 @@ type play struct {
 	stale    stale        // what brokers answer that have not heard
 }
 
-const (
-	prefix = "sim."
-	// firstPort is the first broker's; the next ones are the others'.
-	firstPort = 9092
-)
+// prefix is the cell's.
+const prefix = "sim."
 
 // Play plays a schedule to its end and answers what happened. It must be called
 // in a testing/synctest bubble.
@@ -95,7 +92,7 @@ func Play(p lab.Product, s Schedule, o Options) (*Recording, error) {
 	w.finish()
 	stop()
 	w.broker.stop()
-	w.rec.close(w)
+	w.closeRecording()
 	return w.rec, nil
 }
 
@@ -216,7 +213,7 @@ func (w *play) observe() (stop func()) {
 	for _, h := range w.World.Hosts {
 		read(kafkaread.Options{Topic: topics.Host(h.ID)}, func(rec wire.Record) { w.rec.rung(h.ID, rec) })
 	}
-	for _, q := range w.booked() {
+	for _, q := range w.booted() {
 		read(kafkaread.Options{Topic: topics.Build(q)}, w.rec.build)
 	}
 	return func() { cancel(); readers.Wait() }

@@ -178,8 +178,7 @@ func (l *life) saved(file string) {
 	}
 }
 
-// written is called after each change of the journal, before whoever wrote it
-// goes on.
+// written is called after each change of the journal, before the agent goes on.
 func (p *process) written(l *life) {
 	l.saved(p.journal(l))
 	l.at("journal", nil)

@@ -30,16 +30,16 @@ type Recording struct {
 	Claims   []Claimed    // what hosts asked for
 	Builds   []Published  // what was put into queues
 	Robbed   []Published  // what a rogue took out of them
-	Owners   []Owned      // who asked for a partition's producer epoch, and so took it over
+	Owners   []Owned      // conductors' requests for a partition's producer epoch, by which they took it over
 	Machines []fake.Event // what hypervisors did
-	Launches []Launch     // by whose leave
+	Launches []Launch     // and by which claim
 	Given    []Given      // what hypervisors were asked to prepare
 	Broke    []Broke      // calls of theirs that failed
 	Works    []Worked     // what hypervisors were busy with
 	Rings    []Rung       // what hosts were rung for
 	Denials  []Denied     // claims that were denied
 	Offers   []Offered    // whether hosts offer
-	Words    []Word       // who said that hosts are dead that have power
+	Words    []Word       // declarations that hosts are dead that have power
 	Asks     []Ask        // what clients and operators asked for, and were told
 	Showed   []Showed     // what nodes showed of hosts that may be silent
 	Quotas   []QuotaSeen  // as the API says when settled
@@ -88,7 +88,7 @@ type Launch struct {
 // Ask is one thing that was asked for.
 type Ask struct {
 	Load
-	ID       compute.InstanceID // boot: chosen by the client, or told by the API; delete, power: whose
+	ID       compute.InstanceID // boot: chosen by the client, or told by the API; delete, power: of the instance
 	Began    time.Time
 	Answered time.Time // zero: never
 	OK       bool      // it cannot be lost any more
@@ -278,8 +278,9 @@ func (r *Recording) idOf(name string) compute.InstanceID {
 	return ""
 }
 
-// close takes what can be known only now.
-func (r *Recording) close(w *play) {
+// closeRecording records what can be known only now.
+func (w *play) closeRecording() {
+	r := w.rec
 	events, err := w.world.Events()
 	w.must(err)
 	r.Machines = events

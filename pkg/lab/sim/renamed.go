@@ -58,7 +58,7 @@ func (p *process) called() compute.HostID {
 	return p.host.ID
 }
 
-// mark has the host's machines say to a new life whose they are: what they said to
+// mark has the host's machines say to a new life which host owns them: what they said to
 // the one before, or that they were handed over.
 func (p *process) mark(l *life) {
 	if n := len(p.lives); n > 0 {

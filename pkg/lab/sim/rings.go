@@ -47,7 +47,7 @@ func (w *play) ring(f Fault) {
 	case RingManagers:
 		w.apart(f)
 	case RingWrong:
-		w.misring(f)
+		w.ringWrongly(f)
 	default:
 		x := &ringing{Fault: f, came: func() { w.rec.came(f) }}
 		w.learnTopics()
@@ -255,20 +255,20 @@ func (w *play) another(not *process, since time.Time) bool {
 	return false
 }
 
-// misring is a stranger who rings every host: for queues that are not there, that
-// nothing is in, and that do not fit it.
-func (w *play) misring(f Fault) {
-	lots := rand.New(rand.NewPCG(w.Seed, 9))
-	booked, queues := w.booked(), append(w.World.queues(w.World.Flavors), "m1.nowhere", "m9.gone.gpu-none")
+// ringWrongly rings every host although it is no queue manager: for queues that are not there, that
+// nothing is in, and that do not fit the host.
+func (w *play) ringWrongly(f Fault) {
+	random := rand.New(rand.NewPCG(w.Seed, 9))
+	booted, queues := w.booted(), append(w.World.queues(w.World.Flavors), "m1.nowhere", "m9.gone.gpu-none")
 	var recs []wire.Record
 	for _, h := range w.World.Hosts {
 		for range f.Nth {
-			look := compute.Look{Queue: queues[lots.IntN(len(queues))]}
-			if len(booked) > 0 && lots.IntN(3) == 0 {
-				look.Queue = booked[lots.IntN(len(booked))] // where work may come
+			look := compute.Look{Queue: queues[random.IntN(len(queues))]}
+			if len(booted) > 0 && random.IntN(3) == 0 {
+				look.Queue = booted[random.IntN(len(booted))] // where work may come
 			}
-			if lots.IntN(3) == 0 {
-				look.Hold = time.Duration(lots.IntN(60)) * time.Second
+			if random.IntN(3) == 0 {
+				look.Hold = time.Duration(random.IntN(60)) * time.Second
 			}
 			c := compute.Command{Op: compute.CommandLook, Look: &look, At: ours(time.Now())}
 			recs = append(recs, wire.EncodeCommand(c).To(wire.Topics{Prefix: prefix}.Host(h.ID), 0))

@@ -16,9 +16,9 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// rogue is a consumer that nobody asked for: who may read a queue, as every host
-// may, may also acknowledge what is in it. What it gets leaves its queue, and
-// nobody has claimed it.
+// rogue is a consumer that is no host of the cell: each client that may read a queue, as every
+// host may, may also acknowledge what is in it. What the rogue gets leaves its queue, and no host
+// claims it.
 func (w *play) rogue(f Fault) {
 	const wait = time.Second // of a fetch; the last one ends with the fault
 	end := time.Now().Add(f.For.Duration())
@@ -79,8 +79,8 @@ func (s Schedule) robbable() []compute.QueueName {
 	if len(list) < manyQueues {
 		return list
 	}
-	booked := s.booked()
-	return slices.DeleteFunc(list, func(q compute.QueueName) bool { return !slices.Contains(booked, q) })
+	booted := s.booted()
+	return slices.DeleteFunc(list, func(q compute.QueueName) bool { return !slices.Contains(booted, q) })
 }
 
 // robbed sees a rogue get what was in a queue.

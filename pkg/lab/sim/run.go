@@ -217,7 +217,7 @@ func (w *play) trap(l *link, f Fault, point string, spring func(*conn)) {
 }
 
 // power takes a host's power away for a while. An operator may declare it dead
-// meanwhile, who knows that it is: so its machines may be built elsewhere.
+// meanwhile, and knows that it is: so its machines may be built elsewhere.
 func (w *play) power(p *process, f Fault) {
 	w.rec.came(f)
 	p.down(p.current(), f.Disk, f.For.Duration(), "has power")
@@ -235,8 +235,8 @@ func (w *play) power(p *process, f Fault) {
 	})
 }
 
-// declareDead is an operator who knows that a host has no power, and sees to it
-// that it stays so until that was heard.
+// declareDead does what an operator does about a host without power: it says that the host is
+// dead, and keeps the power off until that was heard.
 func (w *play) declareDead(f Fault) bool {
 	h, word := compute.HostID(f.Who), client.DeadHost{Fenced: true, Force: true, Reason: "simulated"}
 	var err error

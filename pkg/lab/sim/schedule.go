@@ -10,6 +10,15 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+const (
+	// mostBrokers is how many brokers a world has at most.
+	mostBrokers = 3
+	// firstPort is the first broker's; the next ones are the others'.
+	firstPort = 9092
+	// stateTime is how long a state is awaited in which something is to be done.
+	stateTime = 15 * time.Second
+)
+
 // Schedule is one simulated history: what there is, what is asked, and what
 // goes wrong. It is plain data: Generate makes it of a seed, a file keeps it.
 type Schedule struct {
@@ -100,7 +109,7 @@ const (
 	FaultOff    = "off"    // its connections break and none can be opened
 	FaultSlow   = "slow"   // what it sends takes By longer
 	FaultLose   = "lose"   // the answer to the Nth request Key is lost, and its connection
-	FaultBroker = "broker" // the broker is away, and forgets who holds what of the queues
+	FaultBroker = "broker" // the broker is away, and forgets which host holds which record of the queues
 	FaultCode   = "code"   // the broker answers requests Key with an error, Nth times at most
 	FaultDriver = "driver" // a hypervisor's calls Key fail, hang or take long
 	FaultPower  = "power"  // a host loses power: its agent and its machines end
@@ -127,7 +136,7 @@ type Fault struct {
 	Kind string  `json:"kind"`
 	Who  string  `json:"who,omitempty"` // a process or a host
 	// Name and When aim it: it waits until the instance is in this state, and is
-	// about the instance's host if Who is empty.
+	// about the instance's host if no process is named.
 	Name string `json:"name,omitempty"`
 	When string `json:"when,omitempty"`
 	// Point is where exactly: what happens to a process waits for the Nth time that

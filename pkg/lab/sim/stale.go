@@ -15,8 +15,8 @@ import (
 	"github.com/berth-project/berth/pkg/embedded"
 )
 
-// stale is what brokers answer that have not heard of the latest: who led what, and who
-// answered for whom, before something moved.
+// stale is what brokers answer that have not heard of the latest: the leaders and coordinators
+// before something moved.
 type stale struct {
 	mu     sync.Mutex
 	asked  map[string]bool // groups and transactional ids that anybody looked for
@@ -177,7 +177,7 @@ func ask[T any](w *play, send func(context.Context, *kgo.Client) (T, error)) (re
 	return send(ctx, cl)
 }
 
-// metadata is what there is, and who leads it.
+// metadata is what there is, and which brokers lead it.
 func (w *play) metadata() (*kmsg.MetadataResponse, error) {
 	return ask(w, func(ctx context.Context, cl *kgo.Client) (*kmsg.MetadataResponse, error) {
 		return kmsg.NewPtrMetadataRequest().RequestWith(ctx, cl)

@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Story tells what happened to those that something is wrong with: who, what
+// Story tells what happened to the instances that something is wrong with: which process did what
 // and when, in the schedule's seconds.
 func (r *Recording) Story(wrong []Violation) string {
 	about := map[compute.InstanceID]bool{}

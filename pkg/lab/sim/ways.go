@@ -13,10 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-const (
-	mostBrokers = 3
-	noBroker    = -1 // where a connection leads to another process
-)
+// noBroker is where a connection leads to another process.
+const noBroker = -1
 
 // way is how a process reaches one broker. The other brokers have ways of their own.
 type way struct {

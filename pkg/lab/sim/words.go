@@ -40,7 +40,7 @@ func (r *Recording) producerEpoch(req kmsg.Request) {
 	}
 	p, err := strconv.ParseInt((*id)[strings.LastIndexByte(*id, '.')+1:], 10, 32)
 	if err != nil {
-		return // whose it is, nobody knows
+		return // it names no partition
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,8 +100,8 @@ func (w World) queues(flavors []compute.Flavor) (list []compute.QueueName) {
 	return slices.Compact(list)
 }
 
-// booked are the queues that anything is ever booted in.
-func (s Schedule) booked() (list []compute.QueueName) {
+// booted are the queues that anything is ever booted in.
+func (s Schedule) booted() (list []compute.QueueName) {
 	for _, l := range s.Load {
 		if l.Op == LoadBoot {
 			list = append(list, compute.NameQueue(l.Boot.Flavor, l.Boot.With))
@@ -218,9 +218,9 @@ func (s Schedule) clones() bool {
 
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// checkTaken: nothing that a host took is lost, so that it has to be put into its
-// queue again. A new owner of a project may do that, and so may one who does not
-// know whether the broker has it. What a rogue took is put there once more. Two agents
+// checkTaken: nothing that a host took is lost, so that it has to be published again. The
+// conductor that takes a partition over may publish again, and so may one that does not
+// know whether the broker has the record. What a rogue took is published once more. Two agents
 // of one name are granted nothing, so what either took is lost until then.
 func checkTaken(r *Recording) (wrong []Violation) {
 	if !r.Schedule.decides() || r.Schedule.drops() || r.Schedule.buries("") || r.Schedule.clones() {
@@ -229,7 +229,7 @@ func checkTaken(r *Recording) (wrong []Violation) {
 	last, times := map[compute.InstanceID]time.Time{}, map[compute.InstanceID]int{}
 	for _, b := range r.Builds {
 		if len(b.Avoid) > 0 || b.Attempt > 1 {
-			continue // whom it avoids, or where it was before, may have released it as often as the broker bears
+			continue // hosts it avoids, or where it was before, may have released it as often as the broker permits
 		}
 		if times[b.Instance]++; times[b.Instance] > 1+r.robbedOf(work{b.Instance, b.Attempt}, b.Seen) {
 			wrong = append(wrong, broken("taken", b.Instance, b.Seen, "attempt %d of %s is in %s since %s, and is put there again",

@@ -25,8 +25,8 @@ type news struct {
 	about compute.QueueAdvice
 }
 
-// hear takes what was told of a queue.
-func (b *bulletin) hear(queue int32, a compute.QueueAdvice) {
+// add takes a piece of advice.
+func (b *bulletin) add(queue int32, a compute.QueueAdvice) {
 	b.of[queue] = news{told: true, about: a}
 }
 
@@ -57,7 +57,7 @@ func (w *world) tell() {
 			next.of = make([]news, len(w.queues))
 		}
 		for _, q := range a.About {
-			next.hear(w.at[q.Queue], q)
+			next.add(w.at[q.Queue], q)
 		}
 		next.weigh()
 		w.news = next
@@ -78,20 +78,20 @@ func (w *world) progress(name compute.QueueName) advise.Progress {
 	return advise.Progress{Came: q.came, Depth: uint64(q.depth), Oldest: clock(w.instances[q.order.first()].granted)}
 }
 
-// hear: a host reads what was told meanwhile; without news its read ends by itself.
-func (w *world) hear(h int32) {
+// readAdvice: a host reads what was told meanwhile; without news its read ends by itself.
+func (w *world) readAdvice(h int32) {
 	x := &w.hosts[h]
 	if w.o.Mode != Berth {
 		w.look(h)
 		return
 	}
-	next, new := w.now+int64(w.o.Wait), x.heard != w.news
+	next, new := w.now+int64(w.o.Wait), x.advice != w.news
 	if new {
 		next = w.now + int64(w.o.Pace)
-		x.heard = w.news
+		x.advice = w.news
 	}
-	w.agenda.add(max(next, w.ask(forAdvice, 0, 0)), hear, h, 0)
-	if new || x.drawn != w.epoch(x)+1 {
+	w.agenda.add(max(next, w.ask(forAdvice, 0, 0)), readAdvice, h, 0)
+	if new || x.epoch != w.epoch(x)+1 {
 		w.look(h)
 	}
 }

@@ -38,8 +38,8 @@ func (w *world) wakeAll() {
 	}
 }
 
-// hand gives a conductor a report.
-func (w *world) hand(in input) {
+// deliver gives a conductor a report.
+func (w *world) deliver(in input) {
 	c := w.partition(in.about) % w.o.Conductors
 	x := &w.conductors[c]
 	if in.is == claim {
@@ -232,7 +232,7 @@ func (w *world) published(p int32) {
 			w.conductors[c].requests.push(input{boot, -1, it.about})
 			w.turn(c)
 		case buildOf:
-			w.lies(it.to, it.about)
+			w.enqueue(it.to, it.about)
 		case grantOf:
 			w.agenda.add(w.ask(forStream, int(it.to)%w.o.Brokers, 0), granted, it.to, it.about)
 		}

@@ -10,7 +10,7 @@ import (
 
 // Costs are what the model charges, on a processor like those that were measured
 // (Xeon, 2.5 GHz). docs/SIZE.md says how well they fit. A share fetch costs Listed for each
-// queue and Contended for each on which others wait; each cost is drawn from an exponential
+// queue and Contended for each on which others wait; each cost is a random value of an exponential
 // distribution. Client, ClientWake, Boot and Decide are spent on the broker's processors where
 // all share two (TestCalibration); else only Decide and Client count, on the conductor's own.
 type Costs struct {
@@ -77,7 +77,7 @@ type Cost struct {
 	At   *time.Duration
 }
 
-// Each names them, for who wants to set one.
+// Each names them, for the flags that set one.
 func (c *Costs) Each() []Cost {
 	return []Cost{
 		{"request", &c.Request}, {"wake", &c.Wake}, {"listed", &c.Listed}, {"contended", &c.Contended}, {"woken", &c.Woken},

@@ -6,9 +6,9 @@
 // I/O, the same answer for the same options.
 //
 // What decides is the real thing where that is affordable for 100,000 hosts: room and
-// what may be fetched beside it (offer.Room, offer.Plan), the chance of a lot and the
+// what may be fetched beside it (offer.Room, offer.Plan), the chance of a sample and the
 // weigher (offer.Share, offer.Chance), advice and its rule of news (advise.Advisor).
 // What Kafka and the processes cost is a constant a request, see Costs and
 // docs/SIZE.md. Left out: failures, deletes, deadlines, quotas, traits, secondary
-// sessions.
+// share sessions.
 package size

@@ -6,23 +6,23 @@ package size
 type kind uint8
 
 const (
-	arrive    kind = iota // the next requests are due
-	turn                  // a: conductor; it may begin a turn
-	decided               // a: conductor; it has read and decided
-	written               // a: conductor; what it decided is in the log
-	published             // a: publisher; a request of it was answered
-	asked                 // a: fetch; the broker has read what it lists
-	expire                // a: fetch; nothing came
-	taken                 // a: host, b: instance; the record is at the host
-	prepared              // a: host, b: instance
-	claimed               // a: host, b: instance; the claim is in the log
-	granted               // a: host, b: instance; the grant is at the host
-	launched              // a: host, b: instance
-	started               // a: host, b: instance; the report is in the log
-	hear                  // a: host; it looks at advice
-	beacon                // a: host; it says how it is
-	standing              // what goes on whatever happens
-	tick                  // the queue manager may tell something
+	arrive     kind = iota // the next requests are due
+	turn                   // a: conductor; it may begin a turn
+	decided                // a: conductor; it has read and decided
+	written                // a: conductor; what it decided is in the log
+	published              // a: publisher; a request of it was answered
+	asked                  // a: fetch; the broker has read what it lists
+	expire                 // a: fetch; nothing came
+	taken                  // a: host, b: instance; the record is at the host
+	prepared               // a: host, b: instance
+	claimed                // a: host, b: instance; the claim is in the log
+	granted                // a: host, b: instance; the grant is at the host
+	launched               // a: host, b: instance
+	started                // a: host, b: instance; the report is in the log
+	readAdvice             // a: host; it looks at advice
+	beacon                 // a: host; it says how it is
+	standing               // what goes on whatever happens
+	tick                   // the queue manager may tell something
 )
 
 // event is something that happens at a time, in nanoseconds from the first request.

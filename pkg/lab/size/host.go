@@ -13,19 +13,19 @@ import (
 
 // host is one, with its agent.
 type host struct {
-	id     compute.HostID
-	room   offer.Room // beside machines and builds
-	seed   uint64
-	builds int
-	open   []int32 // its fetches, one a broker at most
-	fixed  []int32 // queues that it always waits on
-	heard  *bulletin
-	dealt  *bulletin     // what it had heard when its lots turned
-	left   map[int32]int // how often in a row a queue was drawn and not fetched
-	drawn  uint64        // the epoch that it last looked in, and one
-	used   float64       // of it, when its lots turned
-	said   int64         // when its last beacon went
-	beacon int64         // when the next goes
+	id        compute.HostID
+	room      offer.Room // beside machines and builds
+	seed      uint64
+	builds    int
+	open      []int32 // its fetches, one a broker at most
+	fixed     []int32 // queues that it always waits on
+	advice    *bulletin
+	sampledBy *bulletin     // what it had read when its sample turned
+	left      map[int32]int // how often in a row a queue was sampled and not fetched
+	epoch     uint64        // the epoch that it last looked in, and one
+	used      float64       // of it, when its sample turned
+	said      int64         // when its last beacon went
+	beacon    int64         // when the next goes
 }
 
 // queue is one, as hosts and its broker know it.
@@ -36,12 +36,12 @@ type queue struct {
 	broker int32
 	seed   uint64
 
-	lying   line[int32] // instances that no fetch has taken
-	waiting line[ref]   // fetches, those that are closed too
-	live    int         // fetches that wait
-	listing int         // queues that these list, added up
-	sent    int64       // the request that last brought records
-	woken   int         // by it
+	published line[int32] // instances that no fetch has taken
+	waiting   line[ref]   // fetches, those that are closed too
+	live      int         // fetches that wait
+	listing   int         // queues that these list, added up
+	sent      int64       // the request that last brought records
+	woken     int         // by it
 
 	order line[int32] // instances in the order in which they were queued, to find the oldest
 	depth int         // queued, not granted
@@ -84,13 +84,13 @@ func (w *world) look(h int32) {
 	if slots <= len(x.open) || len(x.open) == w.o.Brokers {
 		return
 	}
-	drawn := w.draw(x)
-	if len(drawn) == 0 {
+	sampled := w.sample(x)
+	if len(sampled) == 0 {
 		return
 	}
 	if w.o.Mode == Claims { // such an agent lists whatever it is told to
 		if len(x.open) == 0 {
-			w.fetch(h, 0, offer.Planned{Listed: drawn})
+			w.fetch(h, 0, offer.Planned{Listed: sampled})
 		}
 		return
 	}
@@ -98,7 +98,7 @@ func (w *world) look(h int32) {
 	for _, f := range x.open {
 		sessions[w.fetches[f].broker].Open = &w.fetches[f].reserved
 	}
-	for _, c := range drawn {
+	for _, c := range sampled {
 		q := w.at[c.Queue]
 		if session := &sessions[w.queues[q].broker]; session.Open == nil || c.Skipped > 0 && !w.lists(x, q) {
 			session.Candidates = append(session.Candidates, c)
@@ -130,56 +130,56 @@ func (x *host) planned(at map[compute.QueueName]int32, p offer.Planned) {
 	}
 }
 
-// draw is offer.Sampler.Sample for a host that keeps no table of queues: the same chances, a
+// sample is offer.Sampler.Sample for a host that keeps no table of queues: the same chances, a
 // hash of numbers instead of names, and an order of its own that is worked out instead of a
 // sorted list.
-func (w *world) draw(x *host) (out []offer.Candidate) {
+func (w *world) sample(x *host) (out []offer.Candidate) {
 	if w.o.Waiters > 0 {
 		for _, q := range x.fixed {
 			out = append(out, w.candidate(x, q, 0, compute.QueueAdvice{}))
 		}
 		return out
 	}
-	if x.heard == nil {
+	if x.advice == nil {
 		return nil
 	}
 	e := w.epoch(x)
-	if x.drawn != e+1 {
-		x.drawn, x.used, x.dealt = e+1, offer.Used(w.inventory.Totals, x.room.Free()), x.heard
+	if x.epoch != e+1 {
+		x.epoch, x.used, x.sampledBy = e+1, offer.Used(w.inventory.Totals, x.room.Free()), x.advice
 	}
 	fits := make([]int8, len(w.o.Sizes))
 	var extra [offer.MostExtra]offer.Candidate
 	n := 0
-	deal := offer.NewSystematic(mix(x.seed + e*0x9e3779b97f4a7c15))
+	systematic := offer.NewSystematic(mix(x.seed + e*0x9e3779b97f4a7c15))
 	for i := range w.queues {
 		q := w.nth(x, i)
-		was, about := x.dealt.of[q].idle, &x.heard.of[q] // not told of then: 0
-		mine := deal.Next(offer.Chance(w.o.Weigher, was, x.used))
+		was, about := x.sampledBy.of[q].idle, &x.advice.of[q] // not told of then: 0
+		mine := systematic.Next(offer.Chance(w.o.Weigher, was, x.used))
 		if !mine && about.told && about.about.Depth == 0 && about.idle <= was {
 			continue
 		}
-		lot := mix(x.seed ^ w.queues[q].seed + e*0x9e3779b97f4a7c15)
-		own := !about.told || offer.Waits(w.o.Weigher, mine, was, about.idle, lot, x.used)
-		if !own && !offer.Waits(w.o.Weigher, mine, was, about.all, lot, x.used) || !w.fits(x, q, fits) {
+		order := mix(x.seed ^ w.queues[q].seed + e*0x9e3779b97f4a7c15)
+		own := !about.told || offer.Waits(w.o.Weigher, mine, was, about.idle, order, x.used)
+		if !own && !offer.Waits(w.o.Weigher, mine, was, about.all, order, x.used) || !w.fits(x, q, fits) {
 			continue
 		}
 		if own {
-			out = append(out, w.candidate(x, q, lot, about.about))
+			out = append(out, w.candidate(x, q, order, about.about))
 			continue
 		}
 		i := min(n, len(extra)-1)
-		if n == len(extra) && extra[i].Order <= lot {
+		if n == len(extra) && extra[i].Order <= order {
 			continue
 		}
-		for ; i > 0 && extra[i-1].Order > lot; i-- {
+		for ; i > 0 && extra[i-1].Order > order; i-- {
 			extra[i] = extra[i-1]
 		}
-		extra[i], n = w.candidate(x, q, lot, about.about), min(n+1, len(extra))
+		extra[i], n = w.candidate(x, q, order, about.about), min(n+1, len(extra))
 	}
 	return append(out, extra[:min(n, offer.Extra(len(out)))]...)
 }
 
-// nth is the queue at a place in a host's own order. Places that are dealt are evenly far apart: what
+// nth is the queue at a place in a host's own order. Sampled places are evenly far apart: what
 // is there must be so in no order that hosts have in common.
 func (w *world) nth(x *host, place int) int32 {
 	n := len(w.order)
@@ -187,8 +187,8 @@ func (w *world) nth(x *host, place int) int32 {
 	return w.order[(int(w.order[(place+begin)%n])+shift)%n]
 }
 
-func (w *world) candidate(x *host, q int32, lot uint64, about compute.QueueAdvice) offer.Candidate {
-	return offer.Candidate{Queue: w.queues[q].name, Needs: w.queues[q].needs, Skipped: x.left[q], Deep: about.Depth > 0, Oldest: about.Oldest, Order: lot}
+func (w *world) candidate(x *host, q int32, order uint64, about compute.QueueAdvice) offer.Candidate {
+	return offer.Candidate{Queue: w.queues[q].name, Needs: w.queues[q].needs, Skipped: x.left[q], Deep: about.Depth > 0, Oldest: about.Oldest, Order: order}
 }
 
 // fits asks for each size once a look.
@@ -202,7 +202,7 @@ func (w *world) fits(x *host, q int32, known []int8) bool {
 	return known[size] > 0
 }
 
-// epoch of a host's lots, which change at another moment on each.
+// epoch of a host's sample, which changes at another moment on each.
 func (w *world) epoch(x *host) uint64 {
 	return (uint64(w.now+int64(time.Hour)) + x.seed%uint64(offer.Epoch)) / uint64(offer.Epoch)
 }
@@ -221,7 +221,7 @@ func (w *world) fetch(h int32, broker int, p offer.Planned) {
 	for _, c := range p.Listed {
 		q := w.at[c.Queue]
 		f.listed = append(f.listed, q)
-		if w.queues[q].live+w.queues[q].lying.len() > 0 && w.o.Hosts > 1 {
+		if w.queues[q].live+w.queues[q].published.len() > 0 && w.o.Hosts > 1 {
 			contended++
 		}
 	}
@@ -235,8 +235,8 @@ func (w *world) asked(id, age int32) {
 	f := &w.fetches[id]
 	from := w.rand.below(len(f.listed))
 	for i := range f.listed {
-		if q := &w.queues[f.listed[(from+i)%len(f.listed)]]; q.lying.len() > 0 {
-			w.answer(id, q.lying.pop())
+		if q := &w.queues[f.listed[(from+i)%len(f.listed)]]; q.published.len() > 0 {
+			w.answer(id, q.published.pop())
 			return
 		}
 	}
@@ -283,18 +283,18 @@ func (w *world) expire(id, age int32) {
 	}
 }
 
-// lies: a record is in its queue. Who has waited longest gets it.
-func (w *world) lies(q, i int32) {
+// enqueue: a record is in its queue. The host that has waited longest gets it.
+func (w *world) enqueue(q, i int32) {
 	for x := &w.queues[q]; x.waiting.len() > 0; {
 		if r := x.waiting.pop(); w.fetches[r.fetch].age == r.age {
 			w.answer(r.fetch, i)
 			return
 		}
 	}
-	w.queues[q].lying.push(i)
+	w.queues[q].published.push(i)
 }
 
-// wakes is what a broker spends on who waits for a record of a queue: nearly all of
+// wakes is what a broker spends on the hosts that wait for a record of a queue: nearly all of
 // them look and find it taken. Each record of a request finds one fewer.
 func (w *world) wakes(q int32, request int64) float64 {
 	x := &w.queues[q]

@@ -174,9 +174,9 @@ func (o Options) uses(b int) Broker {
 		u.Connections = 3 * o.Hosts
 	}
 	u.Partitions = (o.Hosts + o.Queues + 3*o.Partitions + 6) * o.Replication / o.Brokers
-	u.Handles = u.Connections + 2*u.Partitions + spare
+	u.Handles = u.Connections + 2*u.Partitions + otherHandles
 	return u
 }
 
-// spare is what OPERATIONS.md has brokers keep for everything else.
-const spare = 10_000
+// otherHandles is what OPERATIONS.md has brokers keep for everything else.
+const otherHandles = 10_000

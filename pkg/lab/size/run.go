@@ -72,15 +72,15 @@ func (w *world) happen(e event) {
 	case prepared:
 		w.prepared(e.a, e.b)
 	case claimed:
-		w.hand(input{claim, e.a, e.b})
+		w.deliver(input{claim, e.a, e.b})
 	case granted:
 		w.agenda.add(w.now+int64(w.o.Launch), launched, e.a, e.b)
 	case launched:
 		w.launched(e.a, e.b)
 	case started:
-		w.hand(input{done, e.a, e.b})
-	case hear:
-		w.hear(e.a)
+		w.deliver(input{done, e.a, e.b})
+	case readAdvice:
+		w.readAdvice(e.a)
 	case beacon:
 		w.beacon(e.a)
 	case standing:

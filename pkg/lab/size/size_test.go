@@ -74,7 +74,7 @@ func TestEachOnceAndNoneAboveItsRoom(t *testing.T) {
 			}
 			left += int(free)
 		}
-		// Who was left has no room anywhere.
+		// What is left fits no host.
 		for i, x := range w.instances {
 			for h := range w.hosts {
 				if x.host < 0 && w.o.Waiters == 0 && w.hosts[h].room.Fits(w.queues[x.queue].needs) {
@@ -133,7 +133,7 @@ func TestMoreIsNotSlower(t *testing.T) {
 	}
 }
 
-// free of all costs, with no chance in it but lots.
+// free of all costs, with no chance in it but sampling.
 func free(m Mode) Options {
 	o := DefaultOptions()
 	o.Mode, o.Costs, o.Hop, o.Journal, o.Brokers, o.Replication = m, Costs{}, 0, 0, 1, 1
@@ -189,7 +189,7 @@ func TestStation(t *testing.T) {
 	}
 }
 
-// A record wakes all who wait, and costs by how many they are and how much each lists.
+// A record wakes all hosts that wait, and costs by how many they are and how much each lists.
 func TestWoken(t *testing.T) {
 	w := &world{o: DefaultOptions(), queues: []queue{{live: 17, listing: 34}}}
 	one := float64(w.o.Costs.Woken)
@@ -204,7 +204,7 @@ func TestWoken(t *testing.T) {
 	}
 }
 
-// What is drawn here is what offer.Sampler draws of the same advice: as many queues, spread over
+// What is sampled here is what offer.Sampler samples of the same advice: as many queues, spread over
 // hosts as evenly.
 func TestSamplesLikeTheSampler(t *testing.T) {
 	const hosts, queues = 400, 200
@@ -222,43 +222,43 @@ func TestSamplesLikeTheSampler(t *testing.T) {
 			var list []compute.Queue
 			for q := range w.queues {
 				about := compute.QueueAdvice{Queue: w.queues[q].name, Eligible: c.eligible, Depth: c.depth, Oldest: clock(0)}
-				told.hear(int32(q), about)
+				told.add(int32(q), about)
 				advice.About = append(advice.About, about)
 				list = append(list, compute.Queue{Name: w.queues[q].name, Resources: w.queues[q].needs})
 			}
 			told.weigh()
-			var ours, theirs drawn
+			var ours, theirs samples
 			for h := range w.hosts {
 				x := &w.hosts[h]
-				x.heard = told
+				x.advice = told
 				x.room = x.room.Hold(compute.Resources{compute.VCPU: int64(c.used)}, compute.Place{})
-				ours.add(w.draw(x))
-				lots := offer.NewSampler(x.id, weigher)
-				lots.List(list)
-				lots.Advise(advice, clock(0))
-				theirs.add(lots.Sample(x.room, offer.Used(w.inventory.Totals, x.room.Free()), clock(1)))
+				ours.add(w.sample(x))
+				sampler := offer.NewSampler(x.id, weigher)
+				sampler.List(list)
+				sampler.Advise(advice, clock(0))
+				theirs.add(sampler.Sample(x.room, offer.Used(w.inventory.Totals, x.room.Free()), clock(1)))
 			}
 			if !ours.like(theirs) {
-				t.Errorf("%+v, weigher %s: %+v drawn, by offer.Sampler %+v", c, weigher, ours, theirs)
+				t.Errorf("%+v, weigher %s: %+v sampled, by offer.Sampler %+v", c, weigher, ours, theirs)
 			}
 		}
 	}
 }
 
-// drawn is what all hosts draw: queues, and their squares by host.
-type drawn struct{ queues, squares float64 }
+// samples are what all hosts sample: queues, and their squares by host.
+type samples struct{ queues, squares float64 }
 
-func (d *drawn) add(some []offer.Candidate) {
+func (d *samples) add(some []offer.Candidate) {
 	n := float64(len(some))
 	d.queues, d.squares = d.queues+n, d.squares+n*n
 }
 
 // like says whether both are the same but for chance.
-func (d drawn) like(e drawn) bool {
+func (d samples) like(e samples) bool {
 	return math.Abs(d.queues-e.queues) <= 5*math.Sqrt(d.queues+e.queues)+1 && math.Abs(d.squares-e.squares) <= max((d.squares+e.squares)/20, 5*math.Sqrt(d.squares+e.squares))+1
 }
 
-// What a host waits on is by chance on any of the brokers, and those who wait on a queue wait on
+// What a host waits on is by chance on any of the brokers, and hosts that wait on one queue wait on
 // different ones beside it.
 func TestHostsWaitOnAnything(t *testing.T) {
 	for _, c := range []struct {
@@ -275,15 +275,15 @@ func hostsWaitOnAnything(t *testing.T, w *world, eligible uint32) {
 	t.Helper()
 	told := &bulletin{of: make([]news, len(w.queues))}
 	for q := range w.queues {
-		told.hear(int32(q), compute.QueueAdvice{Queue: w.queues[q].name, Eligible: eligible})
+		told.add(int32(q), compute.QueueAdvice{Queue: w.queues[q].name, Eligible: eligible})
 	}
 	told.weigh()
 	queues, brokers, among := 0.0, 0.0, 0
-	beside := map[compute.QueueName]int{} // what those wait on too who wait on the first
+	beside := map[compute.QueueName]int{} // what hosts that wait on the first wait on too
 	for h := range w.hosts {
 		x := &w.hosts[h]
-		x.heard = told
-		some, on := w.draw(x), map[int32]bool{}
+		x.advice = told
+		some, on := w.sample(x), map[int32]bool{}
 		first := slices.ContainsFunc(some, func(c offer.Candidate) bool { return w.at[c.Queue] == 0 })
 		for _, c := range some {
 			if on[w.queues[w.at[c.Queue]].broker] = true; first {

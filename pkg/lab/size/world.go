@@ -134,7 +134,7 @@ func (w *world) begin() {
 			w.agenda.add(w.now+int64(x.seed%uint64(w.o.Beacon)), beacon, int32(h), 0)
 			x.beacon = w.now + int64(x.seed%uint64(w.o.Beacon))
 		}
-		w.agenda.add(w.now+int64(mix(x.seed)%uint64(w.o.Pace)), hear, int32(h), 0)
+		w.agenda.add(w.now+int64(mix(x.seed)%uint64(w.o.Pace)), readAdvice, int32(h), 0)
 	}
 	if w.o.Mode == Berth {
 		w.tell()
@@ -170,7 +170,7 @@ func (w *world) arrive() {
 		switch {
 		case w.o.Mode == Claims && w.o.Rate == 0:
 			w.instances[i].accepted = w.now
-			w.lies(w.instances[i].queue, i)
+			w.enqueue(w.instances[i].queue, i)
 		case w.o.Mode == Claims:
 			w.instances[i].accepted = w.now
 			w.publish(w.o.Conductors, int(w.queues[w.instances[i].queue].broker), item{buildOf, w.instances[i].queue, i})

@@ -58,7 +58,7 @@ func run(args []string, o options) (int, error) {
 	}
 	fmt.Printf("%d packages. %s\n%s\n", len(all), o.takes, needs())
 	began := time.Now()
-	t := newTold(os.Stdout, len(all))
+	t := newReport(os.Stdout, len(all))
 	code := 0
 	for _, g := range grouped(flags, all, first, dropped, others) {
 		c, err := g.test(t, o.again)
@@ -105,7 +105,7 @@ func grouped(flags, all, first []string, dropped string, others []string) (group
 }
 
 // test runs go test and has every event told.
-func (g group) test(t *told, again bool) (int, error) {
+func (g group) test(t *report, again bool) (int, error) {
 	bad := len(t.bad)
 	code, err := goTest(g.flags, g.packages, t)
 	if err != nil || code == 0 || !again {
@@ -120,7 +120,7 @@ func (g group) test(t *told, again bool) (int, error) {
 	return goTest(g.flags, []string{died}, t)
 }
 
-func goTest(flags, packages []string, t *told) (int, error) {
+func goTest(flags, packages []string, t *report) (int, error) {
 	cmd := exec.Command(goTool(), slices.Concat([]string{"test", "-json"}, flags, packages)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

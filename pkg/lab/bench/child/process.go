@@ -109,16 +109,16 @@ func (p *Process) talk(in io.Writer, out io.Reader) error {
 			p.told = m
 			close(p.ready)
 		case saysAnswer:
-			p.hear(m)
+			p.receive(m)
 		case saysLast:
 			p.last = m
 		}
 	}
 }
 
-// hear keeps an answer until it is taken; one that nobody waits for any more makes
+// receive keeps an answer until it is taken; one that nobody waits for any more makes
 // room for it.
-func (p *Process) hear(m message) {
+func (p *Process) receive(m message) {
 	for {
 		select {
 		case p.answers <- m:

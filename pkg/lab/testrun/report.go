@@ -23,8 +23,8 @@ type event struct {
 	Elapsed float64
 }
 
-// told tells what came of tests, as it comes.
-type told struct {
+// report tells what came of tests, as it comes.
+type report struct {
 	w           io.Writer
 	total, done int
 	output      map[string][]string // of tests and packages that go on, by package and test
@@ -34,8 +34,8 @@ type told struct {
 	skipped     map[string][]string // tests, by why
 }
 
-func newTold(w io.Writer, total int) *told {
-	return &told{
+func newReport(w io.Writer, total int) *report {
+	return &report{
 		w: w, total: total, output: map[string][]string{}, failed: map[string]int{}, detector: map[string]bool{},
 		skipped: map[string][]string{},
 	}
@@ -43,7 +43,7 @@ func newTold(w io.Writer, total int) *told {
 
 // read takes events until there are no more. What is no event, as the compiler's
 // words, is shown as it is.
-func (t *told) read(r io.Reader) error {
+func (t *report) read(r io.Reader) error {
 	lines := bufio.NewReader(r)
 	for {
 		line, err := lines.ReadString('\n')
@@ -52,7 +52,7 @@ func (t *told) read(r io.Reader) error {
 			if json.Unmarshal([]byte(line), &e) != nil || e.Action == "" {
 				fmt.Fprint(t.w, line)
 			} else {
-				t.hear(e)
+				t.add(e)
 			}
 		}
 		switch {
@@ -69,7 +69,7 @@ var (
 	because      = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:skipped: )?(.+)$`)
 )
 
-func (t *told) hear(e event) {
+func (t *report) add(e event) {
 	key := e.Package + " " + e.Test
 	switch e.Action {
 	case "build-output":
@@ -90,7 +90,7 @@ func (t *told) hear(e event) {
 }
 
 // test is the end of one test: only those that failed or were skipped are worth a word.
-func (t *told) test(e event, output []string) {
+func (t *report) test(e event, output []string) {
 	switch e.Action {
 	case "fail":
 		t.failed[e.Package]++
@@ -107,7 +107,7 @@ func (t *told) test(e event, output []string) {
 }
 
 // finish is the end of a package.
-func (t *told) finish(e event) {
+func (t *report) finish(e event) {
 	t.done++
 	if e.Action == "fail" {
 		t.bad = append(t.bad, e.Package)
@@ -119,7 +119,7 @@ func (t *told) finish(e event) {
 
 // died is the one package in which the race detector ended and no test failed, of those that
 // failed after the first n; empty if that is not all that went wrong.
-func (t *told) died(n int) string {
+func (t *report) died(n int) string {
 	if len(t.bad) != n+1 || t.failed[t.bad[n]] > 0 || !t.detector[t.bad[n]] {
 		return ""
 	}
@@ -127,7 +127,7 @@ func (t *told) died(n int) string {
 }
 
 // forget takes back that a package failed: it is tested once more.
-func (t *told) forget(p string) {
+func (t *report) forget(p string) {
 	t.bad = slices.DeleteFunc(t.bad, func(b string) bool { return b == p })
 	delete(t.detector, p)
 	t.done--
@@ -137,7 +137,7 @@ func (t *told) forget(p string) {
 const columns = 120
 
 // end says what was left out, and whether all is well.
-func (t *told) end(took time.Duration) {
+func (t *report) end(took time.Duration) {
 	for _, why := range slices.Sorted(maps.Keys(t.skipped)) {
 		tests := t.skipped[why]
 		slices.Sort(tests)

@@ -11,9 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTold: of what go test says, failures are shown at once with all that they said, packages as
+// TestReport: of what go test says, failures are shown at once with all that they said, packages as
 // they end, and skipped tests at the end with why.
-func TestTold(t *testing.T) {
+func TestReport(t *testing.T) {
 	const events = `{"Action":"start","Package":"a"}
 {"Action":"run","Package":"a","Test":"TestOne"}
 {"Action":"output","Package":"a","Test":"TestOne","Output":"=== RUN   TestOne\n"}
@@ -29,7 +29,7 @@ not an event
 {"Action":"pass","Package":"b","Elapsed":2}
 `
 	var said bytes.Buffer
-	x := newTold(&said, 2)
+	x := newReport(&said, 2)
 	if err := x.read(strings.NewReader(events)); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestDetectorEnds(t *testing.T) {
 		ends + failed + other: "",
 		failed:                "",
 	} {
-		x := newTold(&bytes.Buffer{}, 1)
+		x := newReport(&bytes.Buffer{}, 1)
 		if err := x.read(strings.NewReader(events)); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestForget(t *testing.T) {
 		passed = `{"Action":"pass","Package":"a"}` + "\n"
 	)
 	var said bytes.Buffer
-	x := newTold(&said, 1)
+	x := newReport(&said, 1)
 	if err := x.read(strings.NewReader(ends + failed)); err != nil {
 		t.Fatal(err)
 	}
