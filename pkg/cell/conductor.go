@@ -30,7 +30,7 @@ type ConductorOptions struct {
 const catalogWait = 2 * time.Second
 
 // NewConductor joins a conductor: the readers that tell it what is offered and
-// who is alive, and the loop that runs it over the partitions it owns.
+// which hosts are alive, and the loop that runs it over the partitions it owns.
 func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	g := service.NewGroup()
 	admin, err := c.admin(g)
