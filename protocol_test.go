@@ -40,7 +40,7 @@ func TestProtocolPage(t *testing.T) {
 		}
 	}
 	checks := ""
-	for _, name := range glob(t, "pkg/lab/sim/checks*.go") {
+	for _, name := range glob(t, "pkg/lab/sim/judge/*.go") {
 		checks += read(t, name)
 	}
 	named := numbers(invCited, checks)

@@ -103,9 +103,15 @@ var arrows = map[string][]string{
 		"pkg/embedded",
 		"pkg/api", "pkg/statusserver", "pkg/doctor", "pkg/verify",
 	},
-	"pkg/cli":         {"pkg/client", "pkg/compute", "pkg/service"},
-	"pkg/lab/bench":   {"*"},
-	"pkg/lab/sim":     {"*"},
+	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/service"},
+	"pkg/lab/bench":        {"*"},
+	"pkg/lab/sim":          {"*"},
+	"pkg/lab/sim/schedule": {"pkg/compute", "pkg/wire", "pkg/cell"},
+	"pkg/lab/sim/network":  {"pkg/embedded", "pkg/lab/sim/schedule"},
+	"pkg/lab/sim/judge": {
+		"pkg/compute", "pkg/wire", "pkg/wire/", "pkg/client", "compute-agent/hypervisor", "compute-agent/hypervisor/fake",
+		"compute-agent/journal", "pkg/lab/sim/schedule", "pkg/lab/sim/network",
+	},
 	"pkg/lab":         {"*"},
 	"pkg/lab/house":   {}, // what is played with Berth's code, and is no part of it
 	"pkg/lab/mutate":  {},

@@ -9,25 +9,26 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // accepted asks, right after a boot was accepted, what has to hold then: each other API
 // node knows the instance, and its key belongs to this boot, on any node, in this project.
-func (c *clients) accepted(l Load, id compute.InstanceID) {
+func (c *clients) accepted(l schedule.Load, id compute.InstanceID) {
 	n := (l.Node + 1) % c.play.World.Nodes
 	say := func(what string) {
 		if what != "" {
-			c.play.rec.wrong("API", id, "%s was accepted by node %d, and then, by node %d, %s", l.Name, l.Node+1, n+1, what)
+			c.play.rec.AddViolation("API", id, "%s was accepted by node %d, and then, by node %d, %s", l.Name, l.Node+1, n+1, what)
 		}
 	}
 	if n != l.Node {
-		ctx, cancel := context.WithTimeout(c.play.ours.life, askTime)
+		ctx, cancel := context.WithTimeout(c.play.ours.Life, askTime)
 		defer cancel()
 		got, err := c.as(n, l.Project).Instance(ctx, id)
 		say(shownElsewhere(l, got, err))
@@ -48,8 +49,8 @@ func (c *clients) accepted(l Load, id compute.InstanceID) {
 }
 
 // oneTry boots with a key, once.
-func (c *clients) oneTry(l Load, b compute.Boot) (compute.InstanceID, error) {
-	ctx, cancel := context.WithTimeout(c.play.ours.life, askTime)
+func (c *clients) oneTry(l schedule.Load, b compute.Boot) (compute.InstanceID, error) {
+	ctx, cancel := context.WithTimeout(c.play.ours.Life, askTime)
 	defer cancel()
 	out, err := c.keyed(ctx, l, b)
 	return out.ID, err
@@ -59,7 +60,7 @@ func (c *clients) oneTry(l Load, b compute.Boot) (compute.InstanceID, error) {
 // answer now may say so.
 
 // shownElsewhere is about another node that is asked for the instance.
-func shownElsewhere(l Load, got client.Instance, err error) string {
+func shownElsewhere(l schedule.Load, got client.Instance, err error) string {
 	switch kind := compute.KindOf(err); {
 	case err != nil && kind == compute.KindNotFound:
 		return fmt.Sprintf("is not known: %v", err)
@@ -84,7 +85,7 @@ func sameBody(id, got compute.InstanceID, err error) string {
 
 // otherBody is about another request with the same key.
 func otherBody(got compute.InstanceID, err error) string {
-	e := cause(err)
+	e := judge.Cause(err)
 	switch {
 	case err == nil:
 		return fmt.Sprintf("its key is accepted with another image, as %s", got)
@@ -120,7 +121,7 @@ type listing struct {
 // log, once nothing moves any more.
 func (w *play) askLists() {
 	for n := range w.World.Nodes {
-		for _, p := range w.projects() {
+		for _, p := range w.Projects() {
 			for _, l := range w.listings(p) {
 				w.compareList(n, p, l)
 			}
@@ -162,41 +163,14 @@ func (w *play) compareList(n int, p compute.Project, l listing) {
 	wrong := ""
 	for end := time.Now().Add(listTime); time.Now().Before(end); {
 		got, err := w.list(n, p, l.query)
-		if wrong = w.rec.listDiffers(got, p, l.wants); err != nil {
+		if wrong = w.rec.ListDiffers(got, p, l.wants); err != nil {
 			wrong = err.Error()
 		}
 		if wrong == "" || !w.sleep(time.Second) {
 			return
 		}
 	}
-	w.rec.wrong("API", "", "the list %q of %s by node %d: %s", l.query.Encode(), p, n+1, wrong)
-}
-
-// listDiffers says how a list is not the log; empty: it is.
-func (r *Recording) listDiffers(got []rest.Instance, p compute.Project, wants func(compute.Instance) bool) string {
-	logged, came, seen := r.instances(), r.firstSeen(), map[compute.InstanceID]bool{}
-	for _, g := range got {
-		i, state := logged[g.ID], g.State.Compute()
-		switch {
-		case seen[g.ID]:
-			return fmt.Sprintf("%s is there twice", g.Name)
-		case i.Project != p || !wants(i):
-			return fmt.Sprintf("%s, which is %s on %q, is there and should not be", g.Name, i.State, i.Host)
-		case i.Version != g.Version || i.State != state && state != compute.StateUnknown || i.Host != g.Host:
-			return fmt.Sprintf("%s is shown as version %d, %s on %q, and is version %d, %s on %q",
-				g.Name, g.Version, g.State, g.Host, i.Version, i.State, i.Host)
-		}
-		if wrong := r.placeDiffers(g, logged, came); wrong != "" {
-			return wrong
-		}
-		seen[g.ID] = true
-	}
-	for _, id := range slices.Sorted(maps.Keys(logged)) {
-		if i := logged[id]; i.Project == p && wants(i) && !seen[id] {
-			return fmt.Sprintf("%s, which is %s on %q, is missing", i.Boot.Name, i.State, i.Host)
-		}
-	}
-	return ""
+	w.rec.AddViolation("API", "", "the list %q of %s by node %d: %s", l.query.Encode(), p, n+1, wrong)
 }
 
 // list asks for a list page by page.
@@ -223,7 +197,7 @@ func (w *play) list(n int, p compute.Project, q url.Values) (all []rest.Instance
 }
 
 func (c *clients) get(address string, into any) error {
-	ctx, cancel := context.WithTimeout(c.play.ours.life, askTime)
+	ctx, cancel := context.WithTimeout(c.play.ours.Life, askTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

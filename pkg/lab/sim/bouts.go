@@ -5,6 +5,8 @@ package sim
 import (
 	"sync"
 	"time"
+
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // bouts are the times in which something goes wrong. Nobody need wait for the
@@ -20,7 +22,7 @@ type bout struct {
 }
 
 // lasts notes that something goes wrong from now on.
-func (w *play) lasts(d Seconds, spent func() bool) {
+func (w *play) lasts(d schedule.Seconds, spent func() bool) {
 	w.bouts.mu.Lock()
 	defer w.bouts.mu.Unlock()
 	w.bouts.open = append(w.bouts.open, bout{time.Now().Add(d.Duration()), spent})
@@ -46,21 +48,21 @@ type laid struct {
 }
 
 type lay struct {
-	fault Fault
+	fault schedule.Fault
 	came  func() bool
 }
 
-func (l *laid) lay(f Fault, came func() bool) {
+func (l *laid) lay(f schedule.Fault, came func() bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open = append(l.open, lay{f, came})
 }
 
 // came are those that took place.
-func (l *laid) came() []Fault {
+func (l *laid) came() []schedule.Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []Fault
+	var all []schedule.Fault
 	for _, x := range l.open {
 		if x.came() {
 			all = append(all, x.fault)

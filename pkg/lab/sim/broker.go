@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // broker is the one broker. It is stopped and started again on what it wrote
@@ -36,7 +37,7 @@ func (b *broker) start() error {
 	o := embedded.Options{Brokers: b.play.World.Brokers, Listen: func(network, address string) (net.Listener, error) {
 		return b.play.net.Listen(context.Background(), network, address)
 	}}
-	if b.play.restarts() {
+	if b.play.Restarts() {
 		o.DataDir = filepath.Join(b.play.dir, "broker")
 	}
 	var err error
@@ -44,10 +45,10 @@ func (b *broker) start() error {
 		return err
 	}
 	b.inits = map[string]bool{}
-	b.now.Observe(kmsg.AlterShareGroupOffsets, b.initialised)
-	b.now.Observe(kmsg.InitProducerID, b.play.rec.producerEpoch)
-	if slices.ContainsFunc(b.play.Faults, func(f Fault) bool { return f.Kind == FaultRing }) {
-		b.now.Observe(kmsg.Produce, b.play.produced)
+	b.now.Look(kmsg.AlterShareGroupOffsets, b.initialised)
+	b.now.Look(kmsg.InitProducerID, b.play.rec.SeeEpochRequest)
+	if slices.ContainsFunc(b.play.Faults, func(f schedule.Fault) bool { return f.Kind == schedule.FaultRing }) {
+		b.now.Look(kmsg.Produce, b.play.produced)
 	}
 	if b.play.World.Sips {
 		b.now.Observe(kmsg.Fetch, sip)
@@ -61,19 +62,11 @@ func (b *broker) start() error {
 // initialised sees the share state of queues initialised, which is right once.
 func (b *broker) initialised(req kmsg.Request) {
 	for _, t := range req.(*kmsg.AlterShareGroupOffsetsRequest).Topics {
-		if b.inits[t.Topic] && !b.play.repeats() {
-			b.play.rec.wrong("share", "", "the share state of %s is initialised once more", t.Topic)
+		if b.inits[t.Topic] && !b.play.Repeats() {
+			b.play.rec.AddViolation("share", "", "the share state of %s is initialised once more", t.Topic)
 		}
 		b.inits[t.Topic] = true
 	}
-}
-
-// repeats says whether a queue's share state may be initialised more than once:
-// the queue is made anew, or the first time was refused.
-func (s Schedule) repeats() bool {
-	return s.drops() || slices.ContainsFunc(s.Faults, func(f Fault) bool {
-		return f.ofBrokers() || f.Kind == FaultCode && f.Key == "AlterShareGroupOffsets"
-	})
 }
 
 // sip has a fetch bring no more of a partition than its next batch.
@@ -101,19 +94,9 @@ func (b *broker) stop() {
 	}
 }
 
-// restarts says whether the broker is ever away; only then it writes to a disk.
-func (s Schedule) restarts() bool {
-	for _, f := range s.Faults {
-		if f.Kind == FaultBroker {
-			return true
-		}
-	}
-	return false
-}
-
 // answer has requests of a kind answered with an error, n times at most, until
 // stop is called; spent says whether it was so often, came whether it was at all.
-func (b *broker) answer(f Fault) (stop func(), spent, came func() bool) {
+func (b *broker) answer(f schedule.Fault) (stop func(), spent, came func() bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.now == nil {

@@ -13,6 +13,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/berth-project/berth/pkg/lab/sim/network"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -23,7 +25,7 @@ func (w *play) deciding() (last *process, of *life) {
 		if l == nil || !strings.HasPrefix(p.name, "conductor-") {
 			continue
 		}
-		if of == nil || l.wrote.Load() > of.wrote.Load() {
+		if of == nil || l.Wrote.Load() > of.Wrote.Load() {
 			last, of = p, l
 		}
 	}
@@ -35,7 +37,7 @@ const expelAfter = 300 * time.Millisecond
 
 // depose cuts the conductor that decides from its coordinator, and puts it out of its
 // group.
-func (w *play) depose(f Fault) {
+func (w *play) depose(f schedule.Fault) {
 	p, l := w.deciding()
 	before, err := w.metadata()
 	b := w.broker.up()
@@ -51,24 +53,24 @@ func (w *play) depose(f Fault) {
 		case was == c:
 			return w.except(dice, c)
 		}
-		return noBroker
+		return network.NoBroker
 	})
-	w.rec.note(p.name, fmt.Sprintf("is cut from broker %d (%s)", c+1, f.Key))
+	w.rec.AddNote(p.name, fmt.Sprintf("is cut from broker %d (%s)", c+1, f.Key))
 	w.lasts(f.For, nil)
-	w.after(f.For.Duration(), l.cutWay(f.Key, int(c)))
+	w.after(f.For.Duration(), l.CutWay(f.Key, int(c)))
 	w.after(expelAfter, func() {
-		if err := w.expel(l.link); err != nil {
-			w.rec.note(p.name, "stays in its group: "+err.Error())
+		if err := w.expel(l.Link); err != nil {
+			w.rec.AddNote(p.name, "stays in its group: "+err.Error())
 			return
 		}
-		w.rec.note(p.name, "is put out of its group")
-		w.rec.came(f)
+		w.rec.AddNote(p.name, "is put out of its group")
+		w.rec.CountFault(f)
 	})
 }
 
 // expel puts a process out of the conductors' group.
-func (w *play) expel(l *link) error {
-	id := l.member.Load()
+func (w *play) expel(l *network.Link) error {
+	id := l.Member.Load()
 	if id == nil {
 		return errors.New("it is in none")
 	}
@@ -91,7 +93,7 @@ func (w *play) expel(l *link) error {
 
 // parkAndKill cuts the conductor that decides from the leader of one partition of
 // instances, which leads nothing else, and kills it.
-func (w *play) parkAndKill(f Fault) {
+func (w *play) parkAndKill(f schedule.Fault) {
 	p, l := w.deciding()
 	before, err := w.metadata()
 	b := w.broker.up()
@@ -100,7 +102,7 @@ func (w *play) parkAndKill(f Fault) {
 	}
 	topics, dice := wire.Topics{Prefix: prefix}, w.dice(f)
 	n := int32(w.except(dice, b.Coordinator(topics.ConductorGroup())))
-	part := wire.Partition(parkedOf, w.World.Partitions)
+	part := wire.Partition(schedule.ParkedOf, w.World.Partitions)
 	w.lead(b, before, func(topic string, p, was int32) int {
 		switch {
 		case topic == topics.Instances() && p == part:
@@ -108,14 +110,14 @@ func (w *play) parkAndKill(f Fault) {
 		case was == n:
 			return w.except(dice, n)
 		}
-		return noBroker
+		return network.NoBroker
 	})
-	w.rec.note(p.name, fmt.Sprintf("is cut from broker %d (%s), which leads partition %d of instances", n+1, f.Key, part))
-	w.rec.came(f)
+	w.rec.AddNote(p.name, fmt.Sprintf("is cut from broker %d (%s), which leads partition %d of instances", n+1, f.Key, part))
+	w.rec.CountFault(f)
 	w.lasts(f.For, nil)
-	w.after(f.For.Duration(), l.cutWay(f.Key, int(n)))
+	w.after(f.For.Duration(), l.CutWay(f.Key, int(n)))
 	w.after(f.By.Duration(), func() {
-		w.rec.note(p.name, "is killed")
+		w.rec.AddNote(p.name, "is killed")
 		p.down(l, "", time.Second, "is started")
 	})
 }

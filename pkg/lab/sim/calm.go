@@ -11,16 +11,11 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 const (
-	// patience is how long, when nothing goes wrong any more, everything may take
-	// to end: longer than any back-off and time-out that may still be running.
-	patience = 20 * time.Minute
-	// soon is how long whatever has room may wait then: a host that nobody wakes
-	// looks within a minute, and what was lost on its way is missed after half of
-	// one (I6).
-	soon = 90 * time.Second
 	// resting is how long a schedule in which nothing goes wrong is watched when
 	// nothing is left to do.
 	resting = 10 * time.Second
@@ -36,7 +31,7 @@ func (w *play) calm() {
 	if !w.await(w.unsettled) {
 		return
 	}
-	w.rec.Placed, w.rec.Awaited = time.Now().Add(-steady), w.rec.waiting
+	w.rec.Placed, w.rec.Awaited = time.Now().Add(-steady), w.awaited
 	if !w.await(func() []string { return append(w.unsettled(), w.closing()...) }) {
 		return
 	}
@@ -49,7 +44,7 @@ func (w *play) calm() {
 	w.askLists()
 	for _, i := range w.byID() {
 		if i.State != compute.StateDeleted {
-			w.clients.do(Load{Op: LoadDelete, Name: i.Boot.Name, Project: i.Project})
+			w.clients.do(schedule.Load{Op: schedule.LoadDelete, Name: i.Boot.Name, Project: i.Project})
 		}
 	}
 	if w.await(w.unfinished) {
@@ -62,9 +57,9 @@ func (w *play) heal() {
 	w.must(w.startBroker())
 	wished := map[compute.HostID]bool{}
 	for _, l := range w.Load {
-		if l.Op == LoadHost && !wished[l.Host] {
+		if l.Op == schedule.LoadHost && !wished[l.Host] {
 			wished[l.Host] = true
-			w.clients.do(Load{Op: LoadHost, Host: l.Host, Wish: "enable"})
+			w.clients.do(schedule.Load{Op: schedule.LoadHost, Host: l.Host, Wish: "enable"})
 		}
 	}
 }
@@ -72,12 +67,12 @@ func (w *play) heal() {
 // await waits until there is nothing that is still to be done, and has not been
 // for a while.
 func (w *play) await(open func() []string) bool {
-	since, end := time.Time{}, time.Now().Add(patience)
+	since, end := time.Time{}, time.Now().Add(judge.Patience)
 	for time.Now().Before(end) {
 		switch left := open(); {
 		case len(left) > 0:
 			since = time.Time{}
-			w.rec.Stuck, w.rec.waiting = left, left[0]
+			w.rec.Stuck, w.awaited = left, left[0]
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= steady:
@@ -91,7 +86,7 @@ func (w *play) await(open func() []string) bool {
 
 func (w *play) byID() []compute.Instance {
 	var list []compute.Instance
-	for _, i := range w.rec.instances() {
+	for _, i := range w.rec.Instances() {
 		list = append(list, i)
 	}
 	slices.SortFunc(list, func(a, b compute.Instance) int {
@@ -113,23 +108,23 @@ func (w *play) unsettled() (left []string) {
 	if n := w.asking.Load(); n > 0 {
 		left = append(left, fmt.Sprintf("%d requests have no answer yet", n))
 	}
-	now := w.rec.instances()
-	for _, a := range w.rec.accepted() {
+	now := w.rec.Instances()
+	for _, a := range w.rec.Accepted() {
 		i, there := now[a.ID]
 		switch {
 		case !there:
-			left = append(left, fmt.Sprintf("%s %s was accepted at %s and is in no record", a.Op, a.Name, w.rec.at(a.Answered)))
-		case a.Op == LoadDelete && i.State != compute.StateDeleted:
-			left = append(left, fmt.Sprintf("%s was to be deleted at %s and is %s", a.Name, w.rec.at(a.Answered), i.State))
+			left = append(left, fmt.Sprintf("%s %s was accepted at %s and is in no record", a.Op, a.Name, w.rec.At(a.Answered)))
+		case a.Op == schedule.LoadDelete && i.State != compute.StateDeleted:
+			left = append(left, fmt.Sprintf("%s was to be deleted at %s and is %s", a.Name, w.rec.At(a.Answered), i.State))
 		}
 	}
 	for _, i := range w.byID() {
 		switch {
 		case i.State == compute.StateStarting || i.State == compute.StateDeleting, i.State == compute.StateActive && (i.Confirm || i.Command != nil):
-			left = append(left, fmt.Sprintf("%s is %s on %s since %s", i.Boot.Name, i.State, i.Host, w.rec.at(i.ChangedAt)))
+			left = append(left, fmt.Sprintf("%s is %s on %s since %s", i.Boot.Name, i.State, i.Host, w.rec.At(i.ChangedAt)))
 		case i.State == compute.StateQueued:
 			if h := w.room(i); h != "" || time.Now().After(i.Deadline) {
-				left = append(left, fmt.Sprintf("%s is queued in %s since %s, and %q has room for it", i.Boot.Name, i.Queue, w.rec.at(i.ChangedAt), h))
+				left = append(left, fmt.Sprintf("%s is queued in %s since %s, and %q has room for it", i.Boot.Name, i.Queue, w.rec.At(i.ChangedAt), h))
 			}
 		}
 	}
@@ -143,7 +138,7 @@ const draining = 70 * time.Second
 // closing lists the closed queues that must still go, or must still show that
 // they stay; and what waits in a queue that is gone.
 func (w *play) closing() (left []string) {
-	closed, gone := w.rec.ended()
+	closed, gone := w.rec.EndedQueues()
 	used := map[compute.QueueName]bool{}
 	for _, i := range w.byID() {
 		used[i.Queue] = used[i.Queue] || i.State == compute.StateQueued || i.State == compute.StateStarting
@@ -153,7 +148,7 @@ func (w *play) closing() (left []string) {
 	}
 	for _, q := range slices.Sorted(maps.Keys(closed)) {
 		if !used[q] || time.Since(closed[q]) < draining {
-			left = append(left, fmt.Sprintf("%s is closed since %s", q, w.rec.at(closed[q])))
+			left = append(left, fmt.Sprintf("%s is closed since %s", q, w.rec.At(closed[q])))
 		}
 	}
 	return left
@@ -171,27 +166,19 @@ func (w *play) room(i compute.Instance) compute.HostID {
 			traits[t] = true
 		}
 		q := compute.Queue{Required: i.Required, Forbidden: i.Forbidden}
-		if q.Accepts(traits) && w.rec.offers(h.ID) && i.Resources.FitsIn(w.free(h)) {
+		if q.Accepts(traits) && w.rec.IsOffering(h.ID) && i.Resources.FitsIn(w.free(h)) {
 			return h.ID
 		}
 	}
 	return ""
 }
 
-func (w *play) free(h Host) compute.Resources {
+func (w *play) free(h schedule.Host) compute.Resources {
 	free := h.Totals
 	for _, m := range w.hosts[h.ID].Machines() {
 		free = free.Minus(m.Resources)
 	}
 	return free
-}
-
-// offers says whether a host said last that it offers.
-func (r *Recording) offers(h compute.HostID) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b, ok := r.Beacons[h]
-	return ok && b.State == compute.HostEnabled
 }
 
 // unfinished lists what is left when all was deleted.
@@ -205,9 +192,7 @@ func (w *play) unfinished() (left []string) {
 		for _, m := range w.hosts[h.ID].Machines() {
 			left = append(left, fmt.Sprintf("%s still has %s", h.ID, m.Instance))
 		}
-		w.rec.mu.Lock()
-		b := w.rec.Beacons[h.ID]
-		w.rec.mu.Unlock()
+		b := w.rec.LastBeacon(h.ID)
 		if b.Machines+b.Building > 0 || !b.Free.Equal(h.Totals) {
 			left = append(left, fmt.Sprintf("%s says it has %d machines, %d builds and %s free of %s", h.ID, b.Machines, b.Building, b.Free, h.Totals))
 		}
@@ -217,20 +202,20 @@ func (w *play) unfinished() (left []string) {
 
 func (w *play) askQuotas() {
 	logged := func(p compute.Project) (used compute.Resources) {
-		for _, i := range w.rec.instances() {
+		for _, i := range w.rec.Instances() {
 			if i.Project == p {
-				used = used.Plus(uses(i))
+				used = used.Plus(judge.Uses(i))
 			}
 		}
 		return used
 	}
 	for n := range w.World.Nodes {
-		for _, p := range w.projects() {
+		for _, p := range w.Projects() {
 			before := logged(p)
 			if used, err := w.quotaBy(n, p); err != nil {
-				w.rec.wrong("API", "", "node %d does not say what %s uses: %v", n+1, p, err)
+				w.rec.AddViolation("API", "", "node %d does not say what %s uses: %v", n+1, p, err)
 			} else {
-				w.rec.Quotas = append(w.rec.Quotas, QuotaSeen{p, used, before, logged(p)})
+				w.rec.Quotas = append(w.rec.Quotas, judge.QuotaSeen{Project: p, Used: used, Before: before, After: logged(p)})
 			}
 		}
 	}
@@ -240,7 +225,7 @@ func (w *play) askQuotas() {
 func (w *play) quotaBy(n int, p compute.Project) (used compute.Resources, err error) {
 	var q client.Quota
 	for range 30 {
-		ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+		ctx, cancel := context.WithTimeout(w.ours.Life, askTime)
 		q, err = w.clients.as(n, p).Quota(ctx, p)
 		cancel()
 		if err == nil {
@@ -255,46 +240,37 @@ func (w *play) quotaBy(n int, p compute.Project) (used compute.Resources, err er
 	return used, err
 }
 
-func (s Schedule) projects() (list []compute.Project) {
-	for _, l := range s.Load {
-		if l.Project != "" && !slices.Contains(list, l.Project) {
-			list = append(list, l.Project)
-		}
-	}
-	return list
-}
-
 // watchEvery is how often somebody looks at an API node.
 const watchEvery = 4 * time.Second
 
 // watch looks at what an API node says, until calm, and remembers.
 func (w *play) watch(node int) {
 	seen := map[compute.InstanceID]client.Instance{}
-	projects := w.projects()
+	projects := w.Projects()
 	for i := 0; !w.settled.Load() && len(projects) > 0; i++ {
 		if !w.sleep(watchEvery) {
 			return
 		}
 		p := projects[i%len(projects)]
-		ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+		ctx, cancel := context.WithTimeout(w.ours.Life, askTime)
 		began := time.Now()
 		list, err := w.clients.as(node, p).Instances(ctx, client.Filter{All: true})
 		cancel()
 		if err != nil {
 			continue
 		}
-		w.rec.showed(node, list, began)
+		w.rec.AddShown(node, list, began)
 		now := map[compute.InstanceID]bool{}
 		for _, i := range list {
 			now[i.ID] = true
 			if old := seen[i.ID]; i.Version < old.Version {
-				w.rec.wrong("backwards", i.ID, "node %d showed %s version %d, and then version %d", node+1, i.Name, old.Version, i.Version)
+				w.rec.AddViolation("backwards", i.ID, "node %d showed %s version %d, and then version %d", node+1, i.Name, old.Version, i.Version)
 			}
 			seen[i.ID] = i
 		}
 		for id, old := range seen {
 			if old.Project == p && !now[id] {
-				w.rec.wrong("backwards", id, "node %d showed %s (%s), and then nothing", node+1, old.Name, old.State)
+				w.rec.AddViolation("backwards", id, "node %d showed %s (%s), and then nothing", node+1, old.Name, old.State)
 				delete(seen, id)
 			}
 		}

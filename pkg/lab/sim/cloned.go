@@ -8,30 +8,23 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/service"
 )
 
-// FaultClone is a second agent with the name of a host, for For: the disk of the
-// host was copied, and the copy runs beside it, with a hypervisor of its own in
-// which there is nothing. Key says whether the copy has the host's journal.
-const FaultClone = "clone"
-
-// CopiedJournal is the Key of a FaultClone with the host's journal as it was.
-const CopiedJournal = "journal"
-
 // clone starts a second agent with a host's name, and ends it.
-func (w *play) clone(of *process, f Fault) {
+func (w *play) clone(of *process, f schedule.Fault) {
 	machines, err := w.world.Host(of.host.ID+"-clone", compute.Inventory{Totals: of.host.Totals, Traits: of.host.Traits})
 	w.must(err)
 	p := &process{play: w, name: string(machines.ID()), host: of.host, clone: machines}
 	p.build = func(l *life) service.Part { return p.agent(l) }
-	if l := of.current(); l != nil && f.Key == CopiedJournal {
+	if l := of.current(); l != nil && f.Key == schedule.CopiedJournal {
 		l.mu.Lock()
 		p.keep = l.disk
 		l.mu.Unlock()
 	}
-	w.rec.came(f)
-	w.rec.note(p.name, "has the name of "+of.name)
+	w.rec.CountFault(f)
+	w.rec.AddNote(p.name, "has the name of "+of.name)
 	w.mu.Lock()
 	w.clones = append(w.clones, p)
 	w.mu.Unlock()
@@ -40,7 +33,7 @@ func (w *play) clone(of *process, f Fault) {
 	w.after(f.For.Duration(), func() {
 		p.hold()
 		p.kill(p.current(), "")
-		w.rec.note(p.name, "is gone")
+		w.rec.AddNote(p.name, "is gone")
 	})
 }
 

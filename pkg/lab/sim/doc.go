@@ -6,6 +6,6 @@
 // outside and then judged: what PROTOCOL.md promises must hold whatever went
 // wrong. docs/SIMULATION.md says how to use it.
 //
-// It has more files than other packages: each kind of fault and each check has one of its own, and all of
-// them work on one play and one recording.
+// Its parts: schedule has what is played, network what is between the processes, judge the recording and
+// the checks. This package plays: it starts and ends processes, brokers, clients and faults.
 package sim

@@ -8,6 +8,8 @@ import (
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
+	"github.com/berth-project/berth/pkg/lab/sim/network"
 )
 
 // driver is the hypervisor as one life of an agent reaches it: not at all once
@@ -16,59 +18,59 @@ import (
 type driver struct {
 	hypervisor.Driver
 	host compute.HostID
-	link *link
-	rec  *Recording
+	link *network.Link
+	rec  *judge.Recording
 }
 
 // do is every call.
 func (d *driver) do(ctx context.Context, method string, call func(context.Context) error) error {
-	if err := d.link.pass(); err != nil {
+	if err := d.link.Pass(); err != nil {
 		return err
 	}
-	d.link.at("before:"+method, nil)
-	if err := d.link.pass(); err != nil {
+	d.link.At("before:"+method, nil)
+	if err := d.link.Pass(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(d.link.life, cancel)()
+	defer context.AfterFunc(d.link.Life, cancel)()
 	err := call(ctx)
 	if err == nil {
-		d.link.at("after:"+method, nil)
+		d.link.At("after:"+method, nil)
 	}
-	if gone := d.link.pass(); gone != nil {
+	if gone := d.link.Pass(); gone != nil {
 		return gone
 	}
 	return err
 }
 
 func (d *driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
-	defer d.rec.works(d.host, s.Instance, "Prepare")()
+	defer d.rec.AddWork(d.host, s.Instance, "Prepare")()
 	err := d.do(ctx, "Prepare", func(ctx context.Context) error {
-		d.rec.given(d.host, s)
+		d.rec.AddGiven(d.host, s)
 		if err := d.image(s); err != nil {
 			return err
 		}
 		return d.Driver.Prepare(ctx, s)
 	})
-	d.rec.broke(d.host, s.Instance, s.Attempt, "Prepare", err)
+	d.rec.AddFailedCall(d.host, s.Instance, s.Attempt, "Prepare", err)
 	return err
 }
 
 func (d *driver) Launch(ctx context.Context, id compute.InstanceID, a compute.Attempt, c compute.ClaimID) error {
-	defer d.rec.works(d.host, id, "Launch")()
+	defer d.rec.AddWork(d.host, id, "Launch")()
 	err := d.do(ctx, "Launch", func(ctx context.Context) error {
 		began := time.Now()
 		err := d.Driver.Launch(ctx, id, a, c)
-		d.rec.launched(Launch{At: began, Host: d.host, Instance: id, Attempt: a, Claim: c})
+		d.rec.AddLaunch(judge.Launch{At: began, Host: d.host, Instance: id, Attempt: a, Claim: c})
 		return err
 	})
-	d.rec.broke(d.host, id, a, "Launch", err)
+	d.rec.AddFailedCall(d.host, id, a, "Launch", err)
 	return err
 }
 
 func (d *driver) Destroy(ctx context.Context, id compute.InstanceID) error {
-	defer d.rec.works(d.host, id, "Destroy")()
+	defer d.rec.AddWork(d.host, id, "Destroy")()
 	return d.do(ctx, "Destroy", func(ctx context.Context) error { return d.Driver.Destroy(ctx, id) })
 }
 

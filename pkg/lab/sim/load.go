@@ -14,6 +14,8 @@ import (
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -68,17 +70,17 @@ func (c *clients) as(node_ int, p compute.Project) *client.Client {
 }
 
 // do asks for what a schedule says and writes down how it went.
-func (c *clients) do(l Load) {
-	a := Ask{Load: l, Began: time.Now()}
+func (c *clients) do(l schedule.Load) {
+	a := judge.Ask{Load: l, Began: time.Now()}
 	repeat := true
 	var ask func(context.Context) error
 	switch l.Op {
-	case LoadBoot:
+	case schedule.LoadBoot:
 		repeat = l.Own != ""
 		if repeat {
 			a.ID = wire.KeyedInstance(l.Project, l.Name)
 		}
-	case LoadDelete, LoadPower:
+	case schedule.LoadDelete, schedule.LoadPower:
 		if l.Own == "id" {
 			a.ID = wire.KeyedInstance(l.Project, l.Name)
 		} else if a.ID = c.target(l); a.ID == "" {
@@ -86,19 +88,19 @@ func (c *clients) do(l Load) {
 		}
 		a.Began = time.Now()
 	}
-	i := c.play.rec.asked(a)
+	i := c.play.rec.AddAsk(a)
 	switch l.Op {
-	case LoadBoot:
+	case schedule.LoadBoot:
 		ask = func(ctx context.Context) error { return c.boot(ctx, i, l, a.ID) }
-	case LoadDelete:
+	case schedule.LoadDelete:
 		ask = func(ctx context.Context) error { return c.delete(ctx, l, a.ID) }
-	case LoadPower:
+	case schedule.LoadPower:
 		ask = func(ctx context.Context) error { return c.power(ctx, l, a.ID, i) }
 	default:
 		ask = func(ctx context.Context) error { return c.operate(ctx, l) }
 	}
 	c.until(i, repeat, ask)
-	if a := c.play.rec.ask(i); l.Op == LoadBoot && a.OK {
+	if a := c.play.rec.AskAt(i); l.Op == schedule.LoadBoot && a.OK {
 		c.accepted(l, a.ID)
 	}
 }
@@ -106,17 +108,17 @@ func (c *clients) do(l Load) {
 // until asks until there is an answer that says yes or no.
 func (c *clients) until(i int, repeat bool, ask func(context.Context) error) {
 	for end := time.Now().Add(keepTime); ; {
-		c.play.rec.answered(i, func(a *Ask) { a.Tries++ })
-		ctx, cancel := context.WithTimeout(c.play.ours.life, askTime)
+		c.play.rec.ChangeAsk(i, func(a *judge.Ask) { a.Tries++ })
+		ctx, cancel := context.WithTimeout(c.play.ours.Life, askTime)
 		err := ask(ctx)
 		cancel()
 		if err == nil {
-			c.play.rec.answered(i, func(a *Ask) { a.OK, a.Answered, a.Err = true, time.Now(), "" })
+			c.play.rec.ChangeAsk(i, func(a *judge.Ask) { a.OK, a.Answered, a.Err = true, time.Now(), "" })
 			return
 		}
-		c.play.rec.answered(i, func(a *Ask) { a.Err, a.Why = err.Error(), cause(err) })
+		c.play.rec.ChangeAsk(i, func(a *judge.Ask) { a.Err, a.Why = err.Error(), judge.Cause(err) })
 		if kind := compute.KindOf(err); kind != compute.KindUnavailable && kind != compute.KindTimeout && kind != compute.KindInternal {
-			c.play.rec.answered(i, func(a *Ask) { a.Answered = time.Now() })
+			c.play.rec.ChangeAsk(i, func(a *judge.Ask) { a.Answered = time.Now() })
 			return
 		}
 		if !repeat || time.Now().After(end) || !c.play.sleep(time.Second) {
@@ -127,10 +129,10 @@ func (c *clients) until(i int, repeat bool, ask func(context.Context) error) {
 
 // target is the instance that a delete or a command is about: at once, or as
 // soon as it is in the state that the schedule wants.
-func (c *clients) target(l Load) compute.InstanceID {
-	for end := time.Now().Add(stateTime); time.Now().Before(end); {
-		inst, ok := c.play.rec.named(l.Name)
-		id := c.play.rec.idOf(l.Name)
+func (c *clients) target(l schedule.Load) compute.InstanceID {
+	for end := time.Now().Add(schedule.StateTime); time.Now().Before(end); {
+		inst, ok := c.play.rec.InstanceNamed(l.Name)
+		id := c.play.rec.IDOf(l.Name)
 		switch {
 		case l.When == "" && id != "":
 			return id
@@ -146,7 +148,7 @@ func (c *clients) target(l Load) compute.InstanceID {
 	return ""
 }
 
-func (c *clients) boot(ctx context.Context, i int, l Load, id compute.InstanceID) error {
+func (c *clients) boot(ctx context.Context, i int, l schedule.Load, id compute.InstanceID) error {
 	b := *l.Boot
 	b.Name = l.Name
 	var out client.Instance
@@ -157,16 +159,16 @@ func (c *clients) boot(ctx context.Context, i int, l Load, id compute.InstanceID
 		out, err = c.as(l.Node, l.Project).Boot(ctx, id, b)
 	}
 	if err == nil {
-		c.play.rec.answered(i, func(a *Ask) { a.ID = out.ID })
+		c.play.rec.ChangeAsk(i, func(a *judge.Ask) { a.ID = out.ID })
 		if id != "" && out.ID != id {
-			c.play.rec.wrong("I1", id, "%s was asked for as %s and is %s", l.Name, id, out.ID)
+			c.play.rec.AddViolation("I1", id, "%s was asked for as %s and is %s", l.Name, id, out.ID)
 		}
 	}
 	return err
 }
 
 // keyed boots with an Idempotency-Key.
-func (c *clients) keyed(ctx context.Context, l Load, b compute.Boot) (out client.Instance, err error) {
+func (c *clients) keyed(ctx context.Context, l schedule.Load, b compute.Boot) (out client.Instance, err error) {
 	body, err := json.Marshal(rest.FromBoot(l.Project, "", b))
 	if err != nil {
 		return out, err
@@ -197,7 +199,7 @@ func (c *clients) keyed(ctx context.Context, l Load, b compute.Boot) (out client
 
 // delete asks the API, or writes to Kafka itself, as anybody may: the API refuses
 // to delete what it does not know.
-func (c *clients) delete(ctx context.Context, l Load, id compute.InstanceID) error {
+func (c *clients) delete(ctx context.Context, l schedule.Load, id compute.InstanceID) error {
 	if l.Own == "id" {
 		return c.publish(ctx, compute.Request{Op: compute.OpDelete, Project: l.Project, Instance: id, At: time.Now()}, wire.AnyPartition)
 	}
@@ -207,7 +209,7 @@ func (c *clients) delete(ctx context.Context, l Load, id compute.InstanceID) err
 
 // power publishes a command, as any client of Kafka may: the API has no such
 // route yet.
-func (c *clients) power(ctx context.Context, l Load, id compute.InstanceID, i int) error {
+func (c *clients) power(ctx context.Context, l schedule.Load, id compute.InstanceID, i int) error {
 	ops := map[string]compute.RequestOp{"stop": compute.OpStop, "start": compute.OpStart, "reboot": compute.OpReboot}
 	return c.publish(ctx, compute.Request{
 		Op: ops[l.Power], Project: l.Project, Instance: id, Command: compute.CommandID(fmt.Sprintf("c-%d", i)), At: time.Now(),
@@ -220,21 +222,21 @@ func (c *clients) publish(ctx context.Context, r compute.Request, partition int3
 
 // operate is what operators ask for. What was asked and perhaps done before is
 // no error the second time.
-func (c *clients) operate(ctx context.Context, l Load) error {
+func (c *clients) operate(ctx context.Context, l schedule.Load) error {
 	as := c.as(l.Node, "default")
 	var err error
 	switch l.Op {
-	case LoadQuota:
+	case schedule.LoadQuota:
 		_, err = as.SetQuota(ctx, compute.Quota{Project: l.Project, Limits: l.Limits})
-	case LoadAddFlavor:
+	case schedule.LoadAddFlavor:
 		_, err = as.AddFlavor(ctx, *l.Flavor, false)
-	case LoadDropFlavor:
+	case schedule.LoadDropFlavor:
 		_, err = as.RemoveFlavor(ctx, l.Flavor.Name, false)
-	case LoadAddAxis:
+	case schedule.LoadAddAxis:
 		_, err = as.AddCapability(ctx, *l.Axis, false)
-	case LoadDropAxis:
+	case schedule.LoadDropAxis:
 		_, err = as.RemoveCapability(ctx, l.Axis.Axis, false)
-	case LoadHost:
+	case schedule.LoadHost:
 		switch l.Wish {
 		case "drain":
 			_, err = as.Drain(ctx, l.Host, "simulated", time.Time{})

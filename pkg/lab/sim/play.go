@@ -18,6 +18,9 @@ import (
 	"github.com/berth-project/berth/pkg/kafka"
 	kafkaread "github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/lab"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
+	"github.com/berth-project/berth/pkg/lab/sim/network"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -30,7 +33,7 @@ type Options struct {
 
 // play is a schedule being played.
 type play struct {
-	Schedule
+	schedule.Schedule
 	product  lab.Product
 	dir      string
 	log      *zap.Logger
@@ -39,7 +42,7 @@ type play struct {
 	world    *fake.World
 	hosts    map[compute.HostID]*fake.Host
 	troubles troubles
-	rec      *Recording
+	rec      *judge.Recording
 	clients  *clients
 	bouts    bouts
 	laid     laid
@@ -50,11 +53,12 @@ type play struct {
 	clones   []*process // guarded by mu
 	over     bool       // nothing is started any more
 	busy     sync.WaitGroup
-	asking   atomic.Int64 // things that were asked and may still be
-	settled  atomic.Bool  // nobody need watch any more
-	ours     *link        // of clients, operators and observers: nothing happens to it
-	reach    reach        // which brokers are there, if there are several
-	stale    stale        // what brokers answer that have not heard
+	asking   atomic.Int64  // things that were asked and may still be
+	settled  atomic.Bool   // nobody need watch any more
+	ours     *network.Link // of clients, operators and observers: nothing happens to it
+	reach    network.Reach // which brokers are there, if there are several
+	stale    stale         // what brokers answer that have not heard
+	awaited  string        // the first of what was still to be done when last there was something
 }
 
 // prefix is the cell's.
@@ -62,16 +66,16 @@ const prefix = "sim."
 
 // Play plays a schedule to its end and answers what happened. It must be called
 // in a testing/synctest bubble.
-func Play(p lab.Product, s Schedule, o Options) (*Recording, error) {
+func Play(p lab.Product, s schedule.Schedule, o Options) (*judge.Recording, error) {
 	if o.Log == nil {
 		o.Log = zap.NewNop()
 	}
-	if !Several {
-		s = s.withOneBroker()
+	if !schedule.Several {
+		s = s.WithOneBroker()
 	}
 	w := &play{
 		Schedule: s, product: p, dir: o.Dir, log: o.Log, world: fake.NewWorld(),
-		hosts: map[compute.HostID]*fake.Host{}, procs: map[string]*process{}, rec: newRecording(s),
+		hosts: map[compute.HostID]*fake.Host{}, procs: map[string]*process{}, rec: judge.NewRecording(s),
 	}
 	w.ours = w.link("clients", 0)
 	if err := w.prepare(); err != nil {
@@ -82,7 +86,7 @@ func Play(p lab.Product, s Schedule, o Options) (*Recording, error) {
 		p.start()
 	}
 	for _, c := range w.World.Clocks {
-		w.rec.met(c.kind())
+		w.rec.CountFelt(c.Kind())
 	}
 	w.clients = newClients(w)
 	w.open()
@@ -137,19 +141,19 @@ func (w *play) add(name string, build func(*process, *life) service.Part) *proce
 
 // link is how one life of a process reaches the others. Its latencies are the
 // same in every play of the schedule.
-func (w *play) link(name string, life int) *link {
+func (w *play) link(name string, life int) *network.Link {
 	h := fnv.New64a()
 	fmt.Fprint(h, w.Seed, name, life)
-	l := newLink(&w.net, w.World.Latency.Duration(), h.Sum64())
-	w.reach.add(l)
+	l := network.NewLink(&w.net, w.World.Latency.Duration(), h.Sum64())
+	w.reach.Add(l)
 	return l
 }
 
 func (w *play) site(l *life, name string) lab.Site {
 	return lab.Site{
-		Brokers: w.World.seeds(), Prefix: prefix, Waits: true, Partitions: w.World.Partitions,
-		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.reads(name),
-		Clock: w.World.clockOf(name),
+		Brokers: w.World.Seeds(), Prefix: prefix, Waits: true, Partitions: w.World.Partitions,
+		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.Reads(name),
+		Clock: w.World.ClockOf(name),
 	}
 }
 
@@ -169,7 +173,7 @@ func (w *play) after(d time.Duration, do func()) {
 		select {
 		case <-t.C:
 			do()
-		case <-w.ours.dead:
+		case <-w.ours.Dead:
 		}
 	})
 }
@@ -184,7 +188,7 @@ func (w *play) must(err error) {
 
 // kafka is how we look at the log ourselves.
 func (w *play) kafka() kafka.Config {
-	return kafka.Config{Brokers: w.World.seeds(), ClientID: "sim", Topics: wire.Topics{Prefix: prefix}, Dial: w.ours.Dial}
+	return kafka.Config{Brokers: w.World.Seeds(), ClientID: "sim", Topics: wire.Topics{Prefix: prefix}, Dial: w.ours.Dial}
 }
 
 // observe writes down what the log says, until stop.
@@ -202,19 +206,19 @@ func (w *play) observe() (stop func()) {
 		r := kafkaread.NewReader(w.kafka(), o)
 		readers.Go(func() {
 			if err := r.Run(ctx); err != nil {
-				w.rec.note("observer", err.Error())
+				w.rec.AddNote("observer", err.Error())
 			}
 		})
 	}
-	read(kafkaread.Options{Topic: topics.Instances(), Committed: true}, w.rec.instance)
-	read(kafkaread.Options{Topic: topics.Hosts(), Gather: time.Second}, w.rec.beacon)
-	read(kafkaread.Options{Topic: topics.Reports()}, w.rec.report)
-	read(kafkaread.Options{Topic: topics.Queues()}, w.rec.queue)
+	read(kafkaread.Options{Topic: topics.Instances(), Committed: true}, w.rec.ReadInstance)
+	read(kafkaread.Options{Topic: topics.Hosts(), Gather: time.Second}, w.rec.ReadBeacon)
+	read(kafkaread.Options{Topic: topics.Reports()}, w.rec.ReadReport)
+	read(kafkaread.Options{Topic: topics.Queues()}, w.rec.ReadQueue)
 	for _, h := range w.World.Hosts {
-		read(kafkaread.Options{Topic: topics.Host(h.ID)}, func(rec wire.Record) { w.rec.rung(h.ID, rec) })
+		read(kafkaread.Options{Topic: topics.Host(h.ID)}, func(rec wire.Record) { w.rec.AddRing(h.ID, rec) })
 	}
-	for _, q := range w.booted() {
-		read(kafkaread.Options{Topic: topics.Build(q)}, w.rec.build)
+	for _, q := range w.Booted() {
+		read(kafkaread.Options{Topic: topics.Build(q)}, w.rec.ReadBuild)
 	}
 	return func() { cancel(); readers.Wait() }
 }
@@ -222,7 +226,7 @@ func (w *play) observe() (stop func()) {
 // finish stops everything in order.
 func (w *play) finish() {
 	w.over = true
-	w.ours.end()
+	w.ours.End()
 	w.busy.Wait()
 	var all sync.WaitGroup
 	for _, p := range append(w.order, w.clones...) {

@@ -15,6 +15,8 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/lab"
+	"github.com/berth-project/berth/pkg/lab/sim/network"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -23,7 +25,7 @@ type process struct {
 	play  *play
 	name  string
 	build func(*life) service.Part
-	host  *Host // agents only
+	host  *schedule.Host // agents only
 
 	mu    sync.Mutex
 	now   *life // nil: it is down
@@ -36,7 +38,7 @@ type process struct {
 
 // life is one run of a process, from its start until nothing of it is left.
 type life struct {
-	*link
+	*network.Link
 	cancel context.CancelFunc
 	done   chan struct{}
 	dir    string // agents
@@ -52,7 +54,7 @@ func (p *process) start() {
 	if p.now != nil || p.held > 0 || p.play.over {
 		return
 	}
-	l := &life{link: p.play.link(p.name, len(p.lives)), done: make(chan struct{})}
+	l := &life{Link: p.play.link(p.name, len(p.lives)), done: make(chan struct{})}
 	if p.host != nil {
 		p.furnish(l)
 	}
@@ -75,7 +77,7 @@ func (p *process) ended(l *life, byItself bool, err error) {
 	if !byItself {
 		return
 	}
-	p.play.rec.note(p.name, fmt.Sprintf("ends by itself: %v", err))
+	p.play.rec.AddNote(p.name, fmt.Sprintf("ends by itself: %v", err))
 	if !p.kill(l, "") {
 		return
 	}
@@ -91,7 +93,7 @@ func (p *process) kill(l *life, disk string) bool {
 	if l == nil || p.now != l {
 		return false
 	}
-	l.link.kill()
+	l.Link.Kill()
 	l.cancel()
 	p.now = nil
 	l.mu.Lock()
@@ -112,7 +114,7 @@ func (p *process) kill(l *life, disk string) bool {
 func (p *process) down(l *life, disk string, d time.Duration, back string) {
 	p.kill(l, disk)
 	p.hold()
-	p.play.lasts(seconds(d), nil)
+	p.play.lasts(schedule.SecondsOf(d), nil)
 	p.play.after(d, func() { p.release(back) })
 }
 
@@ -126,7 +128,7 @@ func (p *process) release(back string) {
 	p.mu.Lock()
 	p.held--
 	p.mu.Unlock()
-	p.play.rec.note(p.name, back)
+	p.play.rec.AddNote(p.name, back)
 	p.start()
 }
 
@@ -138,7 +140,7 @@ func (p *process) current() *life {
 
 // furnish gives a life of an agent its disk: a copy of what the one before left.
 func (p *process) furnish(l *life) {
-	l.fetched = func() { p.play.rec.fetched(p.host.ID) }
+	l.Fetched = func() { p.play.rec.AddFetch(p.host.ID) }
 	l.dir = filepath.Join(p.play.dir, fmt.Sprintf("%s.%d", p.name, len(p.lives)))
 	file := p.journal(l)
 	p.play.must(os.MkdirAll(l.dir, 0o700))
@@ -169,7 +171,7 @@ func (l *life) saved(file string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
-	case <-l.dead:
+	case <-l.Dead:
 		return // too late: what it writes now was never written
 	default:
 	}
@@ -181,8 +183,8 @@ func (l *life) saved(file string) {
 // written is called after each change of the journal, before the agent goes on.
 func (p *process) written(l *life) {
 	l.saved(p.journal(l))
-	l.at("journal", nil)
-	_ = l.pass() // a dead one may go on: it reaches nobody
+	l.At("journal", nil)
+	_ = l.Pass() // a dead one may go on: it reaches nobody
 }
 
 // agent makes the part of a host's agent.
@@ -192,7 +194,7 @@ func (p *process) agent(l *life) service.Part {
 		PrepareTime: p.host.Prepare.Duration(), LaunchTime: p.host.Launch.Duration(), DestroyTime: p.host.Destroy.Duration(),
 		Fault: p.play.troubles.fault,
 	})
-	var reached hypervisor.Driver = &driver{Driver: inner, host: name, link: l.link, rec: p.play.rec}
+	var reached hypervisor.Driver = &driver{Driver: inner, host: name, link: l.Link, rec: p.play.rec}
 	if p.as.name != "" || p.clone != nil {
 		reached = roomless{reached}
 	}

@@ -11,16 +11,8 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
-
-// FaultRename is an agent that is started under another name, with a journal of
-// that name, on the machines of its host, for For. Key says whether the operator
-// has handed the machines over to it.
-const FaultRename = "rename"
-
-// Adopted is the Key of a FaultRename whose agent starts: without it, the agent is
-// refused its machines, again and again.
-const Adopted = "adopted"
 
 // identity is under which name a host's agent runs.
 type identity struct {
@@ -29,15 +21,15 @@ type identity struct {
 }
 
 // rename gives a host another name for a while.
-func (w *play) rename(p *process, f Fault) {
-	w.rec.came(f)
-	adopted := f.Key == Adopted
+func (w *play) rename(p *process, f schedule.Fault) {
+	w.rec.CountFault(f)
+	adopted := f.Key == schedule.Adopted
 	p.become(identity{name: p.host.ID + "-new", handing: adopted})
-	w.rec.note(p.name, "has another name now")
+	w.rec.AddNote(p.name, "has another name now")
 	w.lasts(f.For, nil)
 	w.after(f.For.Duration(), func() {
 		p.become(identity{handing: adopted})
-		w.rec.note(p.name, "has its name again")
+		w.rec.AddNote(p.name, "has its name again")
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -28,7 +29,7 @@ type rings struct {
 
 // ringing is one thing that is wrong with rings.
 type ringing struct {
-	Fault
+	schedule.Fault
 	came func() // it takes place
 	once sync.Once
 	down atomic.Bool // dead: the host was killed
@@ -42,14 +43,14 @@ func (x *ringing) about(topic string) bool {
 }
 
 // ring has something go wrong with rings for as long as the fault says.
-func (w *play) ring(f Fault) {
+func (w *play) ring(f schedule.Fault) {
 	switch f.Key {
-	case RingManagers:
+	case schedule.RingManagers:
 		w.apart(f)
-	case RingWrong:
+	case schedule.RingWrong:
 		w.ringWrongly(f)
 	default:
-		x := &ringing{Fault: f, came: func() { w.rec.came(f) }}
+		x := &ringing{Fault: f, came: func() { w.rec.CountFault(f) }}
 		w.learnTopics()
 		w.rings.mu.Lock()
 		w.rings.now = append(w.rings.now, x)
@@ -121,12 +122,12 @@ func (w *play) beacons(recs []*kgo.Record) {
 	for _, rec := range recs {
 		for _, x := range w.rings.now {
 			p := w.procs[string(rec.Key)]
-			if x.Key != RingDead || string(rec.Key) != x.Who || p == nil || x.down.Swap(true) {
+			if x.Key != schedule.RingDead || string(rec.Key) != x.Who || p == nil || x.down.Swap(true) {
 				continue
 			}
 			l := p.current()
 			w.after(0, func() {
-				w.rec.note(p.name, "is killed behind its beacon")
+				w.rec.AddNote(p.name, "is killed behind its beacon")
 				p.down(l, "", x.By.Duration(), "is started")
 			})
 		}
@@ -140,17 +141,17 @@ func (w *play) passing(topic string, host compute.HostID, looks []compute.Comman
 			continue
 		}
 		switch x.Key {
-		case RingLost:
+		case schedule.RingLost:
 			*batch = swallowed(*batch, recs)
 			x.hit()
-		case RingLate:
+		case schedule.RingLate:
 			*batch = swallowed(*batch, recs)
 			w.again(topic, looks, x.By.Duration())
 			x.hit()
-		case RingDoubled:
+		case schedule.RingDoubled:
 			w.again(topic, looks, x.By.Duration())
 			x.hit()
-		case RingDead:
+		case schedule.RingDead:
 			if p := w.procs[string(host)]; p != nil && x.down.Load() && p.current() == nil {
 				x.hit()
 			}
@@ -167,7 +168,7 @@ func (w *play) again(topic string, looks []compute.Command, d time.Duration) {
 		recs[i] = wire.EncodeCommand(c).To(topic, 0)
 	}
 	w.after(d, func() {
-		ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+		ctx, cancel := context.WithTimeout(w.ours.Life, askTime)
 		defer cancel()
 		_ = w.clients.producer.Send(ctx, recs...) // one that the broker does not take is lost
 	})
@@ -219,26 +220,26 @@ func swallowed(batch []byte, recs []*kgo.Record) []byte {
 
 // apart keeps the queue manager that works from its group. It goes on writing until
 // it notices, and the other is elected meanwhile.
-func (w *play) apart(f Fault) {
+func (w *play) apart(f schedule.Fault) {
 	p := w.writing()
 	if p == nil {
 		return
 	}
 	l := p.current()
-	w.rec.note(p.name, "does not reach its group")
-	l.link.group.close()
+	w.rec.AddNote(p.name, "does not reach its group")
+	l.Link.Group.Close()
 	w.lasts(f.For, nil)
 	began := time.Now()
-	w.after(f.For.Duration(), l.link.group.reopen)
-	w.laid.lay(f, func() bool { return l.link.wrote.Load() > began.UnixNano() && w.another(p, began) })
+	w.after(f.For.Duration(), l.Link.Group.Reopen)
+	w.laid.lay(f, func() bool { return l.Link.Wrote.Load() > began.UnixNano() && w.another(p, began) })
 }
 
 // writing is the queue manager that wrote last: advice comes every few seconds.
 func (w *play) writing() (last *process) {
 	latest := int64(0)
 	for _, p := range w.order {
-		if l := p.current(); l != nil && strings.HasPrefix(p.name, "queues-") && l.link.wrote.Load() > latest {
-			last, latest = p, l.link.wrote.Load()
+		if l := p.current(); l != nil && strings.HasPrefix(p.name, "queues-") && l.Link.Wrote.Load() > latest {
+			last, latest = p, l.Link.Wrote.Load()
 		}
 	}
 	return last
@@ -248,7 +249,7 @@ func (w *play) writing() (last *process) {
 func (w *play) another(not *process, since time.Time) bool {
 	for _, p := range w.order {
 		l := p.current()
-		if l != nil && p != not && strings.HasPrefix(p.name, "queues-") && l.link.wrote.Load() > since.UnixNano() {
+		if l != nil && p != not && strings.HasPrefix(p.name, "queues-") && l.Link.Wrote.Load() > since.UnixNano() {
 			return true
 		}
 	}
@@ -257,9 +258,9 @@ func (w *play) another(not *process, since time.Time) bool {
 
 // ringWrongly rings every host although it is no queue manager: for queues that are not there, that
 // nothing is in, and that do not fit the host.
-func (w *play) ringWrongly(f Fault) {
+func (w *play) ringWrongly(f schedule.Fault) {
 	random := rand.New(rand.NewPCG(w.Seed, 9))
-	booted, queues := w.booted(), append(w.World.queues(w.World.Flavors), "m1.nowhere", "m9.gone.gpu-none")
+	booted, queues := w.Booted(), append(w.World.Queues(w.World.Flavors), "m1.nowhere", "m9.gone.gpu-none")
 	var recs []wire.Record
 	for _, h := range w.World.Hosts {
 		for range f.Nth {
@@ -275,9 +276,9 @@ func (w *play) ringWrongly(f Fault) {
 		}
 	}
 	w.lasts(f.For, nil)
-	ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+	ctx, cancel := context.WithTimeout(w.ours.Life, askTime)
 	defer cancel()
 	if err := w.clients.producer.Send(ctx, recs...); err == nil {
-		w.rec.came(f)
+		w.rec.CountFault(f)
 	}
 }

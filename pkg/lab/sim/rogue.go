@@ -4,22 +4,20 @@ package sim
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/share"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 // rogue is a consumer that is no host of the cell: each client that may read a queue, as every
 // host may, may also acknowledge what is in it. What the rogue gets leaves its queue, and no host
 // claims it.
-func (w *play) rogue(f Fault) {
+func (w *play) rogue(f schedule.Fault) {
 	const wait = time.Second // of a fetch; the last one ends with the fault
 	end := time.Now().Add(f.For.Duration())
 	w.lasts(f.For, nil)
@@ -27,7 +25,7 @@ func (w *play) rogue(f Fault) {
 	cfg.ClientID = "rogue"
 	queues := w.readable(cfg, f, end)
 	p := share.NewPuller(cfg, share.Options{MaxWait: wait})
-	ctx, cancel := context.WithCancel(w.ours.life)
+	ctx, cancel := context.WithCancel(w.ours.Life)
 	var running sync.WaitGroup
 	running.Go(func() { w.must(p.Run(ctx)) })
 	defer running.Wait()
@@ -45,9 +43,9 @@ func (w *play) rogue(f Fault) {
 			if got := <-p.Results(); got.Record != nil {
 				if !robbed {
 					robbed = true
-					w.rec.came(f)
+					w.rec.CountFault(f)
 				}
-				w.rec.robbed(*got.Record)
+				w.rec.AddRobbed(*got.Record)
 				p.Ack(got.Ref, wire.AckAccept)
 			}
 		}
@@ -57,51 +55,18 @@ func (w *play) rogue(f Fault) {
 
 // readable are the queues that a rogue reads: those of the beginning, which are
 // open.
-func (w *play) readable(cfg kafka.Config, f Fault, end time.Time) (list []wire.QueueRef) {
+func (w *play) readable(cfg kafka.Config, f schedule.Fault, end time.Time) (list []wire.QueueRef) {
 	a, err := admin.New(cfg)
 	w.must(err)
 	defer a.Close()
-	ids, err := a.QueueTopics(w.ours.life)
+	ids, err := a.QueueTopics(w.ours.Life)
 	for err != nil && time.Now().Before(end) && w.sleep(time.Second) {
-		ids, err = a.QueueTopics(w.ours.life)
+		ids, err = a.QueueTopics(w.ours.Life)
 	}
-	for _, q := range w.robbable() {
+	for _, q := range w.Robbable() {
 		if id, ok := ids[q]; ok && (f.Topic == "" || cfg.Topics.Build(q) == prefix+f.Topic) {
 			list = append(list, wire.QueueRef{Name: q, Group: cfg.Topics.ShareGroup(0), TopicID: id})
 		}
 	}
 	return list
-}
-
-// robbable are the queues of the beginning; of many, those into which work comes.
-func (s Schedule) robbable() []compute.QueueName {
-	list := s.World.queues(s.World.Flavors)
-	if len(list) < manyQueues {
-		return list
-	}
-	booted := s.booted()
-	return slices.DeleteFunc(list, func(q compute.QueueName) bool { return !slices.Contains(booted, q) })
-}
-
-// robbed sees a rogue get what was in a queue.
-func (r *Recording) robbed(rec wire.Record) {
-	b, err := wire.DecodeBuild(rec.ReadUpTo(laterSchema))
-	if err != nil {
-		r.wrong("log", "", "a record of a queue cannot be read: %v", err)
-		return
-	}
-	r.note("rogue", fmt.Sprintf("takes attempt %d of %s out of %s", b.Attempt, b.Name, b.Queue))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.Robbed = append(r.Robbed, Published{time.Now(), b})
-}
-
-// robbedOf is how often an attempt was taken out of its queue by a rogue before.
-func (r *Recording) robbedOf(k work, before time.Time) (n int) {
-	for _, b := range r.Robbed {
-		if k == (work{b.Instance, b.Attempt}) && b.Seen.Before(before) {
-			n++
-		}
-	}
-	return n
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/network"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // sleep says whether there is still something to sleep for.
@@ -20,7 +22,7 @@ func (w *play) sleep(d time.Duration) bool {
 	select {
 	case <-t.C:
 		return true
-	case <-w.ours.dead:
+	case <-w.ours.Dead:
 		return false
 	}
 }
@@ -31,10 +33,10 @@ const openTime = 2 * time.Minute
 // open waits until the first API node answers, and makes the first flavors.
 func (w *play) open() {
 	for _, a := range w.World.Axes {
-		w.clients.do(Load{Op: LoadAddAxis, Axis: &a})
+		w.clients.do(schedule.Load{Op: schedule.LoadAddAxis, Axis: &a})
 	}
 	for _, f := range w.World.Flavors {
-		w.clients.do(Load{Op: LoadAddFlavor, Flavor: &f})
+		w.clients.do(schedule.Load{Op: schedule.LoadAddFlavor, Flavor: &f})
 	}
 	for end := time.Now().Add(openTime); time.Now().Before(end) && !w.ready(); {
 		w.sleep(100 * time.Millisecond)
@@ -44,11 +46,11 @@ func (w *play) open() {
 
 // ready says whether all processes run, all queues are open and all hosts are known.
 func (w *play) ready() bool {
-	ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+	ctx, cancel := context.WithTimeout(w.ours.Life, askTime)
 	defer cancel()
 	c := w.clients.as(0, "default")
 	queues, err := c.Queues(ctx, "")
-	if err != nil || len(queues) < len(w.World.queues(w.World.Flavors)) {
+	if err != nil || len(queues) < len(w.World.Queues(w.World.Flavors)) {
 		return false
 	}
 	for _, q := range queues {
@@ -73,51 +75,51 @@ func (w *play) schedule() {
 	for i := range w.World.Nodes {
 		w.after(0, func() { w.watch(i) })
 	}
-	w.sleep(w.begun().Duration() + time.Second)
-	for end := w.rec.Start.Add(w.quiet().Duration()); time.Now().Before(end) && w.troubled(); {
+	w.sleep(w.Begun().Duration() + time.Second)
+	for end := w.rec.Start.Add(w.Quiet().Duration()); time.Now().Before(end) && w.troubled(); {
 		w.sleep(250 * time.Millisecond)
 	}
 }
 
 // fault has something go wrong, and ends it.
-func (w *play) fault(f Fault) {
+func (w *play) fault(f schedule.Fault) {
 	if f.When != "" && !w.aim(&f) {
 		return
 	}
-	w.rec.note(f.Who, "fault "+f.String())
+	w.rec.AddNote(f.Who, "fault "+f.String())
 	p := w.procs[f.Who]
 	switch f.Kind {
-	case FaultKill:
+	case schedule.FaultKill:
 		w.killAt(p, f)
-	case FaultBroker:
-		w.rec.came(f)
+	case schedule.FaultBroker:
+		w.rec.CountFault(f)
 		w.broker.stop()
 		w.lasts(f.For, nil)
-		w.after(f.For.Duration(), func() { w.must(w.startBroker()); w.rec.note("broker", "is back") })
-	case FaultCode:
+		w.after(f.For.Duration(), func() { w.must(w.startBroker()); w.rec.AddNote("broker", "is back") })
+	case schedule.FaultCode:
 		stop, spent, came := w.broker.answer(f)
 		w.laid.lay(f, came)
 		w.lasts(f.For, spent)
 		w.after(f.For.Duration(), stop)
-	case FaultDriver:
+	case schedule.FaultDriver:
 		x := w.troubles.begin(f)
 		w.laid.lay(f, func() bool { return w.troubles.came(x) })
 		w.lasts(f.For+f.By, func() bool { return w.troubles.spent(x) && f.By == 0 && !f.Hang })
-	case FaultPower:
+	case schedule.FaultPower:
 		w.power(p, f)
-	case FaultWipe:
+	case schedule.FaultWipe:
 		w.wipe(p, f)
-	case FaultRogue:
+	case schedule.FaultRogue:
 		w.rogue(f)
-	case FaultRing:
+	case schedule.FaultRing:
 		w.ring(f)
-	case FaultRename:
+	case schedule.FaultRename:
 		w.rename(p, f)
-	case FaultWord:
+	case schedule.FaultWord:
 		w.word(f)
-	case FaultClone:
+	case schedule.FaultClone:
 		w.clone(p, f)
-	case FaultLink, FaultLeaders, FaultCoordinators, FaultNode, FaultDeposed, FaultParked, FaultQuorum:
+	case schedule.FaultLink, schedule.FaultLeaders, schedule.FaultCoordinators, schedule.FaultNode, schedule.FaultDeposed, schedule.FaultParked, schedule.FaultQuorum:
 		w.ofBrokers(p, f)
 	default:
 		w.disturb(p, f)
@@ -126,12 +128,12 @@ func (w *play) fault(f Fault) {
 
 // aim waits until an instance is in the state that a fault is about. It says
 // whether that came about.
-func (w *play) aim(f *Fault) bool {
+func (w *play) aim(f *schedule.Fault) bool {
 	var over atomic.Bool
-	w.lasts(seconds(stateTime), over.Load)
+	w.lasts(schedule.SecondsOf(schedule.StateTime), over.Load)
 	defer over.Store(true)
-	id := w.clients.target(Load{Name: f.Name, When: f.When})
-	inst, ok := w.rec.instances()[id]
+	id := w.clients.target(schedule.Load{Name: f.Name, When: f.When})
+	inst, ok := w.rec.Instances()[id]
 	if f.Who == "" {
 		f.Who = string(inst.Host)
 	}
@@ -139,65 +141,65 @@ func (w *play) aim(f *Fault) bool {
 }
 
 // disturb is what happens to the connections of a process.
-func (w *play) disturb(p *process, f Fault) {
+func (w *play) disturb(p *process, f schedule.Fault) {
 	l := p.current()
 	if l == nil {
 		return
 	}
-	if f.Point != "" && f.Kind != FaultLose {
+	if f.Point != "" && f.Kind != schedule.FaultLose {
 		at := f
-		at.For = window
-		w.trap(l.link, at, f.Point, func(*conn) {
+		at.For = schedule.Window
+		w.trap(l.Link, at, f.Point, func(*network.Conn) {
 			f.Point = ""
-			w.rec.note(p.name, "fault "+f.String())
+			w.rec.AddNote(p.name, "fault "+f.String())
 			w.disturb(p, f)
 		})
 		return
 	}
 	var end func()
 	switch f.Kind {
-	case FaultPause:
-		l.pause()
-		end = l.resume
-	case FaultDeaf:
-		l.in.close()
-		end = l.in.reopen
-	case FaultMute:
-		l.out.close()
-		end = l.out.reopen
-	case FaultOff:
-		l.refuse()
-		end = l.allow
-	case FaultSlow:
-		l.slower(f.By.Duration())
-		end = func() { l.slower(-f.By.Duration()) }
-	case FaultLose:
-		w.trap(l.link, f, "send:"+f.Key, func(c *conn) {
-			w.rec.came(f)
-			w.rec.note(p.name, "loses the answer to "+f.Key)
-			c.lost.Store(true)
+	case schedule.FaultPause:
+		l.Pause()
+		end = l.Resume
+	case schedule.FaultDeaf:
+		l.In.Close()
+		end = l.In.Reopen
+	case schedule.FaultMute:
+		l.Out.Close()
+		end = l.Out.Reopen
+	case schedule.FaultOff:
+		l.Refuse()
+		end = l.Allow
+	case schedule.FaultSlow:
+		l.Slower(f.By.Duration())
+		end = func() { l.Slower(-f.By.Duration()) }
+	case schedule.FaultLose:
+		w.trap(l.Link, f, "send:"+f.Key, func(c *network.Conn) {
+			w.rec.CountFault(f)
+			w.rec.AddNote(p.name, "loses the answer to "+f.Key)
+			c.Lost.Store(true)
 		})
 		return
 	default:
-		w.rec.came(f)
-		l.cut()
+		w.rec.CountFault(f)
+		l.Cut()
 		return
 	}
-	w.rec.came(f)
+	w.rec.CountFault(f)
 	w.lasts(f.For, nil)
 	w.after(f.For.Duration(), end)
 }
 
 // killAt kills a process at once, or when it comes to a point.
-func (w *play) killAt(p *process, f Fault) {
+func (w *play) killAt(p *process, f schedule.Fault) {
 	l := p.current()
 	if l == nil {
 		return
 	}
-	kill := func(*conn) {
+	kill := func(*network.Conn) {
 		if p.current() == l {
-			w.rec.came(f)
-			w.rec.note(p.name, "is killed "+f.Point)
+			w.rec.CountFault(f)
+			w.rec.AddNote(p.name, "is killed "+f.Point)
 			p.down(l, f.Disk, f.By.Duration(), "is started")
 		}
 	}
@@ -205,21 +207,21 @@ func (w *play) killAt(p *process, f Fault) {
 		kill(nil)
 		return
 	}
-	w.trap(l.link, f, f.Point, kill)
+	w.trap(l.Link, f, f.Point, kill)
 }
 
 // trap waits for a process to come to a point for as long as the fault says.
-func (w *play) trap(l *link, f Fault, point string, spring func(*conn)) {
-	t := &trap{point: point, nth: max(f.Nth, 1), spring: spring}
-	l.trap(t)
-	w.lasts(f.For, t.sprung.Load)
-	w.after(f.For.Duration(), func() { l.disarm(t) })
+func (w *play) trap(l *network.Link, f schedule.Fault, point string, spring func(*network.Conn)) {
+	t := &network.Trap{Point: point, Nth: max(f.Nth, 1), Spring: spring}
+	l.Trap(t)
+	w.lasts(f.For, t.Sprung.Load)
+	w.after(f.For.Duration(), func() { l.Disarm(t) })
 }
 
 // power takes a host's power away for a while. An operator may declare it dead
 // meanwhile, and knows that it is: so its machines may be built elsewhere.
-func (w *play) power(p *process, f Fault) {
-	w.rec.came(f)
+func (w *play) power(p *process, f schedule.Fault) {
+	w.rec.CountFault(f)
 	p.down(p.current(), f.Disk, f.For.Duration(), "has power")
 	w.must(w.hosts[p.host.ID].Crash())
 	w.after(time.Millisecond, func() { w.must(w.hosts[p.host.ID].Crash()) }) // what was launched in this very moment
@@ -237,11 +239,11 @@ func (w *play) power(p *process, f Fault) {
 
 // declareDead does what an operator does about a host without power: it says that the host is
 // dead, and keeps the power off until that was heard.
-func (w *play) declareDead(f Fault) bool {
+func (w *play) declareDead(f schedule.Fault) bool {
 	h, word := compute.HostID(f.Who), client.DeadHost{Fenced: true, Force: true, Reason: "simulated"}
 	var err error
 	for end := time.Now().Add(keepTime); time.Now().Before(end); {
-		ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+		ctx, cancel := context.WithTimeout(w.ours.Life, askTime)
 		c := w.clients.as(0, "default")
 		if f.Dead == "fence" {
 			_, err = c.Evacuate(ctx, h, word)
@@ -250,20 +252,20 @@ func (w *play) declareDead(f Fault) bool {
 		}
 		cancel()
 		if err == nil {
-			w.rec.note("operator", fmt.Sprintf("has said that %s is dead (%s)", h, f.Dead))
+			w.rec.AddNote("operator", fmt.Sprintf("has said that %s is dead (%s)", h, f.Dead))
 			return true
 		}
 		if !w.sleep(2 * time.Second) {
 			return false
 		}
 	}
-	w.rec.note("operator", fmt.Sprintf("cannot say that %s is dead: %v", h, err))
+	w.rec.AddNote("operator", fmt.Sprintf("cannot say that %s is dead: %v", h, err))
 	return false
 }
 
 // wipe sets a host up anew: nothing of before is on it.
-func (w *play) wipe(p *process, f Fault) {
-	w.rec.came(f)
+func (w *play) wipe(p *process, f schedule.Fault) {
+	w.rec.CountFault(f)
 	p.down(p.current(), "lost", f.For.Duration(), "is set up anew")
 	p.mu.Lock()
 	p.keep = nil // also if it was down already

@@ -19,11 +19,13 @@ import (
 
 	"github.com/berth-project/berth/pkg/lab"
 	"github.com/berth-project/berth/pkg/lab/sim"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // played plays a schedule in a bubble of its own. A bubble in which nothing can
 // ever happen again, or that is left with something in it, is an error.
-func played(t *testing.T, s sim.Schedule) (rec *sim.Recording, err error) {
+func played(t *testing.T, s schedule.Schedule) (rec *judge.Recording, err error) {
 	dir, err := os.MkdirTemp(memory(), fmt.Sprintf("berth-sim-%d-", s.Seed)) // a crash leaves its name behind
 	if err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func memory() string {
 }
 
 // judged plays a schedule and answers what was wrong, and the story of it.
-func judged(t *testing.T, s sim.Schedule, stats *sim.Stats) (wrong []string, story string) {
+func judged(t *testing.T, s schedule.Schedule, stats *judge.Stats) (wrong []string, story string) {
 	rec, err := played(t, s)
 	if err != nil {
 		return []string{err.Error()}, err.Error()
@@ -71,14 +73,14 @@ const plays = 150
 
 // shrunk is the smallest schedule that still fails, with its story. What comes
 // of a schedule is not the same every time, so each is tried a few times.
-func shrunk(t *testing.T, s sim.Schedule) (sim.Schedule, string) {
+func shrunk(t *testing.T, s schedule.Schedule) (schedule.Schedule, string) {
 	left, story := plays, ""
-	small := sim.Shrink(s, func(s sim.Schedule) bool {
+	small := schedule.Shrink(s, func(s schedule.Schedule) bool {
 		for range 3 {
 			if left--; left < 0 {
 				return false
 			}
-			if wrong, told := judged(t, s, sim.NewStats()); len(wrong) > 0 {
+			if wrong, told := judged(t, s, judge.NewStats()); len(wrong) > 0 {
 				story = told
 				return true
 			}
@@ -90,7 +92,7 @@ func shrunk(t *testing.T, s sim.Schedule) (sim.Schedule, string) {
 
 // tell says all about a schedule that failed, and writes the smallest that does
 // to a file which belongs in pkg/lab/sim/testdata once the fault is found.
-func tell(t *testing.T, s sim.Schedule, wrong []string, story string) {
+func tell(t *testing.T, s schedule.Schedule, wrong []string, story string) {
 	t.Errorf("seed %d: %d things wrong, the first: %s", s.Seed, len(wrong), wrong[0])
 	if os.Getenv("SIM_SHRINK") != "0" {
 		small, shorter := shrunk(t, s)
@@ -127,7 +129,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 func simulate(t *testing.T, seeds []uint64) {
 	alone(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
-	stats, again := sim.NewStats(), setting(t, "SIM_COUNT", 1)
+	stats, again := judge.NewStats(), setting(t, "SIM_COUNT", 1)
 	next := make(chan uint64, len(seeds)*int(again))
 	for _, seed := range seeds {
 		for range again {
@@ -144,7 +146,7 @@ func simulate(t *testing.T, seeds []uint64) {
 						return
 					}
 					t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-						s := sim.Generate(seed)
+						s := schedule.Generate(seed)
 						if wrong, story := judged(t, s, stats); len(wrong) > 0 {
 							tell(t, s, wrong, story)
 						} else if os.Getenv("SIM_STORY") != "" {
@@ -186,7 +188,7 @@ func TestManySchedules(t *testing.T) {
 	only := os.Getenv("SIM_ONLY")
 	var seeds []uint64
 	for seed := first; uint64(len(seeds)) < n; seed++ {
-		if only == "" || sim.Generate(seed).Has(only) {
+		if only == "" || schedule.Generate(seed).Has(only) {
 			seeds = append(seeds, seed)
 		}
 	}
@@ -207,14 +209,14 @@ func TestScheduleFiles(t *testing.T) {
 	if raced || testing.Short() { // test-all plays them three times besides, without the race detector
 		count = 1
 	}
-	stats := sim.NewStats()
+	stats := judge.NewStats()
 	for _, f := range files {
 		t.Run(filepath.Base(f), func(t *testing.T) {
 			b, err := os.ReadFile(f)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var s sim.Schedule
+			var s schedule.Schedule
 			if err := json.Unmarshal(b, &s); err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/embedded"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // stale is what brokers answer that have not heard of the latest: the leaders and coordinators
@@ -20,7 +21,7 @@ import (
 type stale struct {
 	mu     sync.Mutex
 	asked  map[string]bool // groups and transactional ids that anybody looked for
-	old    [mostBrokers]*view
+	old    [schedule.MostBrokers]*view
 	served map[*view]bool // was told to somebody
 }
 
@@ -152,7 +153,7 @@ func (v *view) found(req *kmsg.FindCoordinatorRequest) kmsg.Response {
 		if !ok {
 			return nil
 		}
-		resp.NodeID, resp.Host, resp.Port = node, brokerHost, firstPort+node
+		resp.NodeID, resp.Host, resp.Port = node, brokerHost, schedule.FirstPort+node
 		return resp
 	}
 	for _, k := range req.CoordinatorKeys {
@@ -161,7 +162,7 @@ func (v *view) found(req *kmsg.FindCoordinatorRequest) kmsg.Response {
 			return nil
 		}
 		c := kmsg.NewFindCoordinatorResponseCoordinator()
-		c.Key, c.NodeID, c.Host, c.Port = k, node, brokerHost, firstPort+node
+		c.Key, c.NodeID, c.Host, c.Port = k, node, brokerHost, schedule.FirstPort+node
 		resp.Coordinators = append(resp.Coordinators, c)
 	}
 	return resp
@@ -169,10 +170,10 @@ func (v *view) found(req *kmsg.FindCoordinatorRequest) kmsg.Response {
 
 // ask sends a request to the brokers from outside.
 func ask[T any](w *play, send func(context.Context, *kgo.Client) (T, error)) (resp T, err error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.World.seeds()...), kgo.Dialer(w.ours.Dial))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.World.Seeds()...), kgo.Dialer(w.ours.Dial))
 	w.must(err)
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(w.ours.life, askTime)
+	ctx, cancel := context.WithTimeout(w.ours.Life, askTime)
 	defer cancel()
 	return send(ctx, cl)
 }

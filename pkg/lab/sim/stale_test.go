@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // A broker that has not heard says what was, and does not know what is new.
@@ -30,7 +32,7 @@ func TestStaleAnswers(t *testing.T) {
 	find := kmsg.NewPtrFindCoordinatorRequest()
 	find.CoordinatorKeys = []string{"g"}
 	found := v.found(find).(*kmsg.FindCoordinatorResponse).Coordinators
-	if found[0].NodeID != 2 || found[0].Port != firstPort+2 {
+	if found[0].NodeID != 2 || found[0].Port != schedule.FirstPort+2 {
 		t.Errorf("the coordinator was %+v", found)
 	}
 	find.CoordinatorKeys = []string{"g", "h"}
@@ -41,11 +43,11 @@ func TestStaleAnswers(t *testing.T) {
 
 // What needs several brokers is left out where there is one.
 func TestWithOneBroker(t *testing.T) {
-	s := Schedule{World: World{Brokers: 3}, Faults: []Fault{{Kind: FaultLink, Key: LinkDeaf}, {Kind: FaultKill}, {Kind: FaultNode}}}
+	s := schedule.Schedule{World: schedule.World{Brokers: 3}, Faults: []schedule.Fault{{Kind: schedule.FaultLink, Key: schedule.LinkDeaf}, {Kind: schedule.FaultKill}, {Kind: schedule.FaultNode}}}
 	if !s.Has("brokers") || !s.Has("link deaf") || s.Has("link mute") {
 		t.Error("it does not say what it has")
 	}
-	if one := s.withOneBroker(); len(one.Faults) != 1 || one.Has("brokers") || len(one.World.seeds()) != 1 || len(s.Faults) != 3 {
+	if one := s.WithOneBroker(); len(one.Faults) != 1 || one.Has("brokers") || len(one.World.Seeds()) != 1 || len(s.Faults) != 3 {
 		t.Errorf("got %+v", one)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
 // troubles are what is wrong with hypervisors now.
@@ -18,13 +19,13 @@ type troubles struct {
 }
 
 type trouble struct {
-	Fault
+	schedule.Fault
 	left int       // calls it still spoils; negative: all
 	ends time.Time // whatever hangs by then
 	hit  bool      // it has spoiled something
 }
 
-func (t *troubles) begin(f Fault) *trouble {
+func (t *troubles) begin(f schedule.Fault) *trouble {
 	x := &trouble{Fault: f, left: f.Nth, ends: time.Now().Add(f.For.Duration())}
 	if x.left == 0 {
 		x.left = -1

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// Denied is one answer to a claim that a host was sent: no.
+type Denied struct {
+	Seen time.Time
+	Host compute.HostID
+	compute.Command
+}
+
+// checkDenied: a claim is answered in one way: a claim that the log grants is not denied, before
+// that or for as long as the grant holds. A conductor that denies it does not own its project any
+// more. Of twins neither is granted anything for as long as both are heard of.
+func checkDenied(r *Recording) (wrong []Violation) {
+	if r.Schedule.Clones() || r.Schedule.Has(schedule.FaultRename) {
+		return nil
+	}
+	for _, d := range r.Denials {
+		for n, w := range r.Log {
+			i := w.Instance
+			granted := i.State == compute.StateStarting && i.ID == d.Instance && i.Claim == d.Claim && i.Host == d.Host
+			if !granted || r.overBefore(n, d) {
+				continue
+			}
+			wrong = append(wrong, broken("denied", i.ID, d.Seen,
+				"the claim of attempt %d of %s by %s is denied at %s, and was granted at %s (%s)",
+				d.Attempt, i.Boot.Name, d.Host, r.At(d.Seen), r.At(i.StartingAt), d.Reason)...)
+			break
+		}
+	}
+	return wrong
+}
+
+// overBefore says whether a grant of the log was over when a claim was denied: by what was
+// seen, or by what the conductors say, whose clocks may differ.
+func (r *Recording) overBefore(n int, d Denied) bool {
+	granted := r.Log[n].Instance
+	for _, w := range r.Log[n+1:] {
+		i := w.Instance
+		if i.ID == granted.ID && (i.Claim != granted.Claim || !i.State.OnHost() || i.State == compute.StateDeleting) {
+			return !w.Seen.After(d.Seen) || !i.ChangedAt.After(d.At)
+		}
+	}
+	return false
+}
+
+// twinsThatWon are the names of which the log has the second request, not the first.
+func (r *Recording) twinsThatWon() map[string]bool {
+	won := map[string]bool{}
+	for _, w := range slices.Backward(r.Log) {
+		if name := w.Instance.Boot.Name; !w.Removed && name != "" {
+			won[name] = schedule.TwinOf(w.Instance.Boot)
+		}
+	}
+	return won
+}
+
+// checkKeys: a boot under an id or a key that was answered with 202 is the one in the
+// log: of two with different bodies one was refused, whichever nodes they came to.
+func checkKeys(r *Recording) (wrong []Violation) {
+	first := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		if _, known := first[w.Instance.ID]; !known && !w.Removed {
+			first[w.Instance.ID] = w.Instance
+		}
+	}
+	for _, a := range r.Accepted() {
+		i, ok := first[a.ID]
+		if a.Op != schedule.LoadBoot || a.Own == "" || !ok || i.Boot.Flavor == "" { // deleted before its boot came
+			continue
+		}
+		if !maps.Equal(a.Boot.Metadata, i.Boot.Metadata) {
+			wrong = append(wrong, broken("key", a.ID, a.Answered,
+				"%s was accepted with %v, and it is another request's, with %v", a.Name, a.Boot.Metadata, i.Boot.Metadata)...)
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+func TestCheckAttempts(t *testing.T) {
+	fails := func(r *Recording, at schedule.Seconds, class compute.FailureClass) compute.Instance {
+		r.Log = r.Log[:2]
+		i := r.Log[1].Instance
+		i.State, i.Attempt, i.Host, i.Claim = compute.StateQueued, 2, "", ""
+		i.Failures = []compute.Failure{{Host: "host-1", Attempt: 1, Class: class}}
+		r.logged(at, i)
+		return i
+	}
+	asks := func(r *Recording) *compute.Boot { return r.Asks[0].Load.Boot }
+	again := func(r *Recording, at schedule.Seconds, failed ...compute.HostID) {
+		b := r.Builds[0]
+		b.Seen, b.Attempt, b.Failed = moment(at), 2, failed
+		r.Builds = append(r.Builds, b)
+	}
+	ends := func(code compute.ReasonCode) func(*Recording) {
+		return func(r *Recording) {
+			i := fails(r, 4, compute.FailureHost)
+			i.State, i.Reason = compute.StateError, &compute.Reason{Code: code}
+			r.Log[2].Instance = i
+		}
+	}
+	sees(t, checkAttempts, map[string]func(*Recording){
+		"right: a second after it failed": func(r *Recording) {
+			fails(r, 4, compute.FailureHost)
+			again(r, 5, "host-1")
+		},
+		"attempt 2 of vm-1 comes into its queue at 4.800s": func(r *Recording) {
+			fails(r, 4, compute.FailureHost)
+			again(r, 4.8, "host-1")
+		},
+		"does not say that one failed on host-1": func(r *Recording) {
+			fails(r, 4, compute.FailureHost)
+			again(r, 5)
+		},
+		"is tried again, and no host can build it": func(r *Recording) {
+			fails(r, 4, compute.FailureRequest)
+		},
+		"is tried again after 1 failures": func(r *Recording) {
+			asks(r).Attempts = 1
+			fails(r, 4, compute.FailureHost)
+		},
+		"was given up after 1 failures, and was to be tried 3": ends(compute.AttemptsExhausted),
+		"given up after one failure that another attempt":      ends(compute.BuildFailed),
+		"counts a failure of attempt 1, of 2, that it has already": func(r *Recording) {
+			i := fails(r, 4, 0)
+			i.Failures = append(i.Failures, i.Failures...)
+			r.logged(5, i)
+		},
+		"has 0 failures, and had 1": func(r *Recording) { i := fails(r, 4, 0); i.Failures = nil; r.logged(5, i) },
+		"attempt 2 of vm-1 begins on host-2 at 4.500s": func(r *Recording) {
+			fails(r, 4, compute.FailureHost)
+			r.Given = append(r.Given, Given{moment(4.5), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
+		},
+		"attempt 2 begins on host-2 at 9.000s, and at 2.700s host-1 said of attempt 1": func(r *Recording) {
+			r.Broke = []Broke{{moment(2.7), "host-1", madeID, 1, "Prepare", compute.FailureRequest, false}}
+			r.Given = append(r.Given, Given{moment(9), "host-2", hypervisor.Spec{Instance: madeID, Attempt: 2}})
+		},
+	})
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+const (
+	// callsIn is in which time a host's calls for work are counted, and mostCalls how
+	// many it may send then, besides those for each build that it begins: it waits on
+	// few queues for seconds, and short polls now and then.
+	callsIn    = 5 * time.Second
+	mostCalls  = 20
+	callsBuild = 4
+)
+
+// checkCalls: a host to which nothing comes does not ask for work again and again.
+func checkCalls(r *Recording) (wrong []Violation) {
+	if len(r.Schedule.Faults) > 0 {
+		return nil
+	}
+	for _, h := range r.Schedule.World.Hosts {
+		at := r.Fetches[h.ID]
+		for n := range at {
+			begun := 0
+			from, to := at[n].Add(-time.Second), at[n].Add(callsIn)
+			for _, w := range r.Works {
+				if w.Host == h.ID && w.Method == "Prepare" && !w.From.Before(from) && w.From.Before(to) {
+					begun++
+				}
+			}
+			if m := n + mostCalls + callsBuild*begun; m < len(at) && at[m].Sub(at[n]) <= callsIn {
+				wrong = append(wrong, broken("calls", "", at[m],
+					"%s asked for work %d times from %s to %s, and began with %d builds",
+					h.ID, m-n+1, r.At(at[n]), r.At(at[m]), begun)...)
+				break
+			}
+		}
+	}
+	return wrong
+}
+
+// Rung is a ring in a host's stream.
+type Rung struct {
+	Seen time.Time
+	Host compute.HostID
+	compute.Look
+}
+
+// AddRing sees what a host is told.
+func (r *Recording) AddRing(h compute.HostID, rec wire.Record) {
+	r.unreadable(h, rec)
+	c, err := wire.DecodeCommand(rec.ReadUpTo(schedule.LaterSchema))
+	if err != nil {
+		r.AddViolation("log", "", "a command cannot be read: %v", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch c.Op {
+	case compute.CommandLook:
+		r.Rings = append(r.Rings, Rung{time.Now(), h, *c.Look})
+	case compute.CommandDeny:
+		r.Denials = append(r.Denials, Denied{time.Now(), h, c})
+	}
+}
+
+// stillRings is how long after the last work of a queue was claimed or ended hosts may
+// be rung for it: it takes a moment until the queue manager hears of that.
+const stillRings = 2 * time.Second
+
+// checkRung: nobody is told to look at a queue in which nothing waits. Holds are for
+// what may come.
+func checkRung(r *Recording) (wrong []Violation) {
+	if len(r.Schedule.Faults) > 0 {
+		return nil
+	}
+	waits := map[compute.QueueName][]span{}
+	for n, w := range r.Log {
+		if i := w.Instance; i.State == compute.StateQueued {
+			slack := stillRings + 60*r.Schedule.World.Latency.Duration()
+			waits[i.Queue] = append(waits[i.Queue], span{w.Seen.Add(-slack), r.over(n).Add(slack)})
+		}
+	}
+	for _, x := range r.Rings {
+		in := func(s span) bool { return !x.Seen.Before(s.from) && !x.Seen.After(s.to) }
+		if x.Hold == 0 && x.Seen.After(r.Start) && !slices.ContainsFunc(waits[x.Queue], in) {
+			return broken("rung", "", x.Seen, "%s is rung for %s, and nothing waits there", x.Host, x.Queue)
+		}
+	}
+	return nil
+}
+
+// checkDrained: a host that said that it offers nothing begins nothing, until an
+// operator asks it to offer again: it says so later than it hears it.
+func checkDrained(r *Recording) (wrong []Violation) {
+	if slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return f.Kind != schedule.FaultRing || f.Key == schedule.RingDead }) {
+		return nil
+	}
+	slack := time.Second + 60*r.Schedule.World.Latency.Duration()
+	for _, w := range r.Works {
+		var last Offered
+		for _, o := range r.Offers {
+			if o.Host == w.Host && o.Seen.Before(w.From) {
+				last = o
+			}
+		}
+		closed := last.State == compute.HostDisabled || last.State == compute.HostDraining
+		if w.Method != "Prepare" || !closed || w.From.Sub(last.Seen) <= slack || r.wishes(w.Host, last.Seen.Add(-seenLate-slack), w.From) {
+			continue
+		}
+		wrong = append(wrong, broken("drained", w.Instance, w.From, "%s is %s since %s, and begins with %s",
+			w.Host, last.State, r.At(last.Seen), w.Instance)...)
+	}
+	return wrong
+}
+
+// seenLate is how much later than it was so a beacon may say that a host is closed: two
+// are that far apart. By then the operator may have asked it to offer again.
+const seenLate = 5 * time.Second
+
+// wishes says whether an operator asked a host to offer between two moments.
+func (r *Recording) wishes(h compute.HostID, from, to time.Time) bool {
+	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
+		return a.Op == schedule.LoadHost && a.Host == h && a.Wish == "enable" && a.Began.After(from) && !a.Began.After(to)
+	})
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// At is a moment in the schedule's seconds.
+func (r *Recording) At(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return schedule.SecondsOf(t.Sub(r.Start)).String()
+}
+
+// Accepted lists the boots and deletes that clients were told are safe.
+func (r *Recording) Accepted() (list []Ask) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.Asks {
+		if a.OK && (a.Op == schedule.LoadBoot || a.Op == schedule.LoadDelete) {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// checks are the rules: each says where a recording breaks one.
+func checks() []func(*Recording) []Violation {
+	return []func(*Recording) []Violation{
+		checkEnded, checkAccepted, checkInvented, checkLog, checkOnce, checkGranted, checkOver,
+		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots, checkQueues,
+		checkKept, checkLost, checkDenied, checkBack,
+		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
+		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
+		checkAttempts, checkObserver, checkQuarantine,
+		checkImages, checkWords, checkClocks, checkOrder, checkShown,
+	}
+}
+
+// Judge says what was wrong, the first thing first.
+func (r *Recording) Judge() []Violation {
+	all := slices.Clone(r.Wrong)
+	for _, c := range checks() {
+		all = append(all, c(r)...)
+	}
+	slices.SortStableFunc(all, func(a, b Violation) int { return a.At.Compare(b.At) })
+	return all
+}
+
+func broken(rule string, id compute.InstanceID, at time.Time, format string, args ...any) []Violation {
+	return []Violation{{rule, id, at, fmt.Sprintf(format, args...)}}
+}
+
+// checkEnded: I1, I6: what is left to do gets done.
+func checkEnded(r *Recording) (wrong []Violation) {
+	if took := min(r.Placed.Sub(r.Calm), r.Placed.Sub(r.Up)); !r.Placed.IsZero() && took > soon {
+		wrong = append(wrong, broken("I6", r.idIn(r.Awaited), r.Placed, "%s after everything was up and well: %s", took.Round(time.Second), r.Awaited)...)
+	}
+	if !r.Settled.IsZero() {
+		return wrong
+	}
+	for _, what := range r.Stuck {
+		wrong = append(wrong, broken("I1", r.idIn(what), r.Calm.Add(Patience), "%s after everything was well: %s", Patience, what)...)
+	}
+	return wrong
+}
+
+// idIn finds the instance whose name is first in a line.
+func (r *Recording) idIn(line string) compute.InstanceID {
+	for _, w := range r.Log {
+		if n := w.Instance.Boot.Name; n != "" && len(line) > len(n) && line[:len(n)+1] == n+" " {
+			return w.Instance.ID
+		}
+	}
+	return ""
+}
+
+// checkAccepted: I5: what was accepted is in the log, a delete at last deleted.
+func checkAccepted(r *Recording) (wrong []Violation) {
+	last := r.last()
+	for _, a := range r.Accepted() {
+		i, ok := last[a.ID]
+		switch {
+		case !ok:
+			wrong = append(wrong, broken("I5", a.ID, a.Answered, "%s of %s was accepted at %s and left no record", a.Op, a.Name, r.At(a.Answered))...)
+		case a.Op == schedule.LoadDelete && i.State != compute.StateDeleted && !r.Settled.IsZero() && a.Answered.Before(r.Settled):
+			wrong = append(wrong, broken("I5", a.ID, a.Answered, "%s was to be deleted and is %s", a.Name, i.State)...)
+		}
+	}
+	return wrong
+}
+
+// last is the newest of every record.
+func (r *Recording) last() map[compute.InstanceID]compute.Instance {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		if !w.Removed {
+			last[w.Instance.ID] = w.Instance
+		}
+	}
+	return last
+}
+
+// checkInvented: I1: what is in the log was asked for, and what was asked for
+// once is there once.
+func checkInvented(r *Recording) (wrong []Violation) {
+	asked := map[string]Ask{}
+	for _, a := range r.Asks {
+		if a.Op == schedule.LoadBoot {
+			asked[a.Name] = a
+		}
+	}
+	byName := map[string]compute.InstanceID{}
+	for _, w := range r.Log {
+		i := w.Instance
+		if w.Removed || i.State == compute.StateDeleted && i.Boot.Name == "" {
+			continue // deleted before its boot came
+		}
+		a, ok := asked[i.Boot.Name]
+		switch {
+		case !ok || a.ID != "" && a.ID != i.ID || a.Project != i.Project:
+			wrong = append(wrong, broken("I1", i.ID, w.Seen, "nobody asked for %s of %s as %q", i.ID, i.Project, i.Boot.Name)...)
+		case byName[i.Boot.Name] != "" && byName[i.Boot.Name] != i.ID:
+			wrong = append(wrong, broken("I1", i.ID, w.Seen, "%s was asked for once and is there twice: %s and %s", i.Boot.Name, byName[i.Boot.Name], i.ID)...)
+		}
+		byName[i.Boot.Name] = i.ID
+	}
+	return wrong
+}
+
+// checkLog: the record of an instance goes one version at a time, one owner
+// wrote it, and states follow as docs/STATES.md says.
+func checkLog(r *Recording) (wrong []Violation) {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		i, old := w.Instance, last[w.Instance.ID]
+		if w.Removed {
+			wrong = append(wrong, broken("log", i.ID, w.Seen, "%s was removed long before its time", i.ID)...)
+			continue
+		}
+		switch {
+		case i.Version != old.Version+1:
+			wrong = append(wrong, broken("log", i.ID, w.Seen, "%s: version %d follows %d", i.Boot.Name, i.Version, old.Version)...)
+		case !follows(old, i):
+			wrong = append(wrong, broken("log", i.ID, w.Seen, "%s: %s attempt %d follows %s attempt %d", i.Boot.Name, i.State, i.Attempt, old.State, old.Attempt)...)
+		}
+		last[i.ID] = i
+	}
+	return wrong
+}
+
+// follows says whether a state may come after another.
+func follows(old, i compute.Instance) bool {
+	next := map[compute.State][]compute.State{
+		compute.StateNone:     {compute.StateQueued, compute.StateError, compute.StateDeleted},
+		compute.StateQueued:   {compute.StateQueued, compute.StateStarting, compute.StateError, compute.StateDeleted},
+		compute.StateStarting: {compute.StateStarting, compute.StateActive, compute.StateQueued, compute.StateError, compute.StateDeleting},
+		compute.StateActive:   {compute.StateActive, compute.StateQueued, compute.StateError, compute.StateDeleting},
+		compute.StateDeleting: {compute.StateDeleting, compute.StateDeleted},
+		compute.StateError:    {compute.StateDeleted},
+	}[old.State]
+	if !slices.Contains(next, i.State) || i.Attempt < old.Attempt {
+		return false
+	}
+	again := i.State == compute.StateQueued && old.State.OnHost()
+	return (i.Attempt > old.Attempt) == (again || old.State == compute.StateNone && i.State == compute.StateQueued)
+}
+
+// checkOnce: I2: never two hosts with one instance, no attempt launched twice.
+func checkOnce(r *Recording) (wrong []Violation) {
+	events := r.spared()
+	for n := range events {
+		before, now := fake.Violations(events[:n]), fake.Violations(events[:n+1])
+		if len(now) > len(before) {
+			e := events[n]
+			wrong = append(wrong, broken("I2", e.Instance, e.At, "%s", now[len(now)-1])...)
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// keptTime is how much later than a machine was destroyed its record may change: a
+// host destroys first and reports then, and the conductor that records it may stand still.
+const keptTime = 2 * time.Minute
+
+// checkKept: no machine is destroyed whose attempt made its instance active, unless
+// the next that is recorded is that it was to be deleted. What an operator says of
+// dead hosts, and what is wiped, does not count.
+func checkKept(r *Recording) (wrong []Violation) {
+	for _, f := range r.Schedule.Faults {
+		if f.Kind == schedule.FaultWipe || f.Dead != "" {
+			return nil
+		}
+	}
+	for _, e := range r.Machines {
+		if e.Kind != fake.Destroyed {
+			continue
+		}
+		i, ok := r.meant(e)
+		next, late := r.next(i, e.At)
+		if ok && i.State == compute.StateActive && (late || next.State == compute.StateError) {
+			wrong = append(wrong, broken("kept", e.Instance, e.At,
+				"%s was active on %s, and was destroyed there", i.Boot.Name, i.Host)...)
+		}
+	}
+	return wrong
+}
+
+// next is what is recorded after a version of a record, and whether that comes long
+// after a moment, or never.
+func (r *Recording) next(i compute.Instance, at time.Time) (next compute.Instance, late bool) {
+	for _, w := range r.Log {
+		if w.Instance.ID == i.ID && w.Instance.Version > i.Version && w.Instance.State != i.State {
+			return w.Instance, w.Seen.Sub(at) > keptTime
+		}
+	}
+	return next, true
+}
+
+// meant is the record of a machine's instance when something happened to it, if it is
+// about this attempt.
+func (r *Recording) meant(e fake.Event) (last compute.Instance, ok bool) {
+	for _, w := range r.Log {
+		if w.Instance.ID == e.Instance && !w.Removed && !w.Seen.After(e.At) {
+			last = w.Instance
+		}
+	}
+	return last, last.Attempt == e.Attempt && last.Version > 0
+}
+
+// checkLost: nothing that ran is lost where hosts lose neither machines nor what
+// they know of them. Its own agent may say that a machine is gone only if somebody
+// took it.
+func checkLost(r *Recording) (wrong []Violation) {
+	other := false
+	for _, f := range r.Schedule.Faults {
+		other = other || f.Kind == schedule.FaultRename || f.Kind == schedule.FaultClone
+		if f.Kind == schedule.FaultWipe || f.Kind == schedule.FaultDriver || f.Dead != "" || f.Disk != "" {
+			return nil
+		}
+	}
+	if !other {
+		return nil
+	}
+	was := map[compute.InstanceID]compute.State{}
+	for _, w := range r.Log {
+		i := w.Instance
+		if i.State == compute.StateError && was[i.ID] == compute.StateActive {
+			wrong = append(wrong, broken("kept", i.ID, w.Seen,
+				"%s was lost, and its host has only had another name, or a twin: %s", i.Boot.Name, i.Reason)...)
+		}
+		was[i.ID] = i.State
+	}
+	return wrong
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// Claimed is a claim that is in the log.
+type Claimed struct {
+	Seen time.Time
+	compute.Report
+}
+
+// Published is a record in a queue.
+type Published struct {
+	Seen time.Time
+	compute.Build
+}
+
+// Owned is a partition that a conductor takes over.
+type Owned struct {
+	Seen      time.Time
+	Partition int32
+}
+
+// SeeEpochRequest sees conductors ask for producer epochs.
+func (r *Recording) SeeEpochRequest(req kmsg.Request) {
+	id := req.(*kmsg.InitProducerIDRequest).TransactionalID
+	if id == nil {
+		return
+	}
+	p, err := strconv.ParseInt((*id)[strings.LastIndexByte(*id, '.')+1:], 10, 32)
+	if err != nil {
+		return // it names no partition
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Owners = append(r.Owners, Owned{time.Now(), int32(p)})
+}
+
+// ReadReport hears what hosts say.
+func (r *Recording) ReadReport(rec wire.Record) {
+	p, err := wire.DecodeReport(rec)
+	if err != nil {
+		r.AddViolation("log", "", "a report cannot be read: %v", err)
+		return
+	}
+	if p.Op != compute.ReportClaim {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Claims = append(r.Claims, Claimed{time.Now(), p})
+}
+
+// ReadBuild hears what is put into queues.
+func (r *Recording) ReadBuild(rec wire.Record) {
+	b, err := wire.DecodeBuild(rec.ReadUpTo(schedule.LaterSchema))
+	if err != nil {
+		r.AddViolation("log", "", "a record of a queue cannot be read: %v", err)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Builds = append(r.Builds, Published{time.Now(), b})
+}
+
+// checkTimers: what is in the log before a time-out beats it: no deadline ends
+// what was claimed before it passed. What a host claimed that was declared dead
+// is void.
+func checkTimers(r *Recording) (wrong []Violation) {
+	last := map[compute.InstanceID]compute.Instance{}
+	for _, w := range r.Log {
+		i, old := w.Instance, last[w.Instance.ID]
+		last[i.ID] = i
+		if old.State != compute.StateQueued || i.State != compute.StateError || i.Reason == nil || i.Reason.Code != compute.DeadlineExceeded {
+			continue
+		}
+		for _, c := range r.Claims {
+			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) && !r.Schedule.Buries(c.Host) && !r.Schedule.Clones() {
+				wrong = append(wrong, broken("timer", i.ID, w.Seen, "%s was ended by its deadline at %s, and %s had claimed it at %s",
+					i.Boot.Name, r.At(old.Deadline), c.Host, r.At(c.Seen))...)
+				break
+			}
+		}
+	}
+	return wrong
+}
+
+// republished is how long after all is well, after it was due, or after a
+// conductor has taken its partition over, work is in its queue at the latest.
+const republished = 20 * time.Second
+
+// work is what a record of a queue is about.
+type work struct {
+	id      compute.InstanceID
+	attempt compute.Attempt
+}
+
+// checkPublished: the outbox: what is queued is in its queue, and not only when
+// somebody wonders where it is.
+func checkPublished(r *Recording) (wrong []Violation) {
+	if r.Schedule.Drops() || r.Schedule.Restarts() {
+		return nil // records go with their queue; and the embedded broker begins an emptied one anew
+	}
+	first := map[work]time.Time{}
+	for _, b := range r.Builds {
+		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() {
+			first[k] = b.Seen
+		}
+	}
+	for n, w := range r.Log {
+		i := w.Instance
+		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" {
+			continue
+		}
+		at := first[work{i.ID, i.Attempt}]
+		due := latest(w.Seen, i.PublishAt, r.Calm, r.owned(w.Partition, at)).Add(republished + 60*r.Schedule.World.Latency.Duration())
+		if r.over(n).Before(due) {
+			continue
+		}
+		if at.IsZero() || at.After(due) {
+			wrong = append(wrong, broken("outbox", i.ID, due, "%s is queued in %s since %s, and attempt %d came into the queue at %s",
+				i.Boot.Name, i.Queue, r.At(w.Seen), i.Attempt, r.At(at))...)
+		}
+	}
+	return wrong
+}
+
+// owned is when a partition was last taken over, at a time or before; zero is the end.
+func (r *Recording) owned(p int32, by time.Time) (last time.Time) {
+	for _, o := range r.Owners {
+		if o.Partition == p && (by.IsZero() || !o.Seen.After(by)) {
+			last = o.Seen
+		}
+	}
+	return last
+}
+
+// over is when a record of the log was followed by the next of its instance.
+func (r *Recording) over(n int) time.Time {
+	for _, w := range r.Log[n+1:] {
+		if w.Instance.ID == r.Log[n].Instance.ID {
+			return w.Seen
+		}
+	}
+	return latest(r.Calm, r.Settled, r.Empty)
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// checkTaken: nothing that a host took is lost, so that it has to be published again. The
+// conductor that takes a partition over may publish again, and so may one that does not
+// know whether the broker has the record. What a rogue took is published once more. Two agents
+// of one name are granted nothing, so what either took is lost until then.
+func checkTaken(r *Recording) (wrong []Violation) {
+	if !r.Schedule.Decides() || r.Schedule.Drops() || r.Schedule.Buries("") || r.Schedule.Clones() {
+		return nil
+	}
+	last, times := map[compute.InstanceID]time.Time{}, map[compute.InstanceID]int{}
+	for _, b := range r.Builds {
+		if len(b.Avoid) > 0 || b.Attempt > 1 {
+			continue // hosts it avoids, or where it was before, may have released it as often as the broker permits
+		}
+		if times[b.Instance]++; times[b.Instance] > 1+r.robbedOf(work{b.Instance, b.Attempt}, b.Seen) {
+			wrong = append(wrong, broken("taken", b.Instance, b.Seen, "attempt %d of %s is in %s since %s, and is put there again",
+				b.Attempt, b.Name, b.Queue, r.At(last[b.Instance]))...)
+			continue
+		}
+		last[b.Instance] = b.Seen
+	}
+	return wrong
+}
+
+func (r *Recording) SetBack(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Back = at
+}
+
+// backTime is how long after two of three brokers came back what was asked for is decided.
+const backTime = 5 * time.Second
+
+// checkBack: once most brokers are back, conductors write again soon: what was asked for
+// before that, and later, is in the log. Where nothing else goes wrong.
+func checkBack(r *Recording) (wrong []Violation) {
+	if r.Back.IsZero() || slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return f.Kind != schedule.FaultQuorum }) {
+		return nil
+	}
+	first := map[string]time.Time{}
+	for _, w := range r.Log {
+		if id := string(w.Instance.ID); first[id].IsZero() {
+			first[id] = w.Seen
+		}
+	}
+	for _, a := range r.Accepted() {
+		seen, due := first[string(a.ID)], latest(a.Answered, r.Back).Add(backTime+r.Schedule.Slack())
+		if a.Op == schedule.LoadBoot && (seen.IsZero() || seen.After(due)) {
+			took := fmt.Sprintf("%.1f s after the brokers were back at %s", seen.Sub(r.Back).Seconds(), r.At(r.Back))
+			wrong = append(wrong, broken("back", a.ID, due, "%s was accepted at %s and is in the log at %s, %s",
+				a.Name, r.At(a.Answered), r.At(seen), took)...)
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// checkQuotaExact: I3, both ways: nothing is refused that fits any limit that may have
+// been in force, and nothing is admitted that fits none of them. What a project uses follows
+// from what clients asked for and from the order of the log; a refusal says its numbers.
+func checkQuotaExact(r *Recording) (wrong []Violation) {
+	used := map[compute.Project]compute.Resources{}
+	last, asked := map[compute.InstanceID]compute.Instance{}, r.wanted()
+	for _, w := range r.Log {
+		i := w.Instance
+		old, known := last[i.ID]
+		last[i.ID] = i
+		x, ok := asked[i.Boot.Name]
+		if w.Removed || !ok {
+			continue
+		}
+		takes := x.Resources.Plus(compute.Resources{compute.Instances: 1})
+		before := used[x.Project]
+		if i.State.Counts() && !old.State.Counts() {
+			used[x.Project] = before.Plus(takes)
+		} else if !i.State.Counts() && old.State.Counts() {
+			used[x.Project] = before.Minus(takes)
+		}
+		if known {
+			continue
+		}
+		limits := r.limitsAt(x.Project, i.ChangedAt, w.Seen)
+		fits := func(l compute.Resources) bool { return lacking(before, takes, l) == "" }
+		switch n := i.Reason; {
+		case i.State == compute.StateQueued && !slices.ContainsFunc(limits, fits):
+			class := lacking(before, takes, limits[len(limits)-1])
+			wrong = append(wrong, broken("quota", i.ID, w.Seen,
+				"%s was admitted: %s uses %d %s, it takes %d, and the limits are %v",
+				i.Boot.Name, x.Project, before[class], class, takes[class], limits)...)
+		case n == nil || n.Code != compute.QuotaExceeded:
+		case n.Asked != takes[n.Resource] || !slices.ContainsFunc(limits, func(l compute.Resources) bool {
+			most, is := l[n.Resource]
+			return is && most == n.Limit && takes[n.Resource] > most-before[n.Resource]
+		}):
+			wrong = append(wrong, broken("quota", i.ID, w.Seen,
+				"%s was refused for %d %s of %d: %s uses %d, it takes %d, and the limits are %v",
+				i.Boot.Name, n.Asked, n.Resource, n.Limit, x.Project, before[n.Resource], takes[n.Resource], limits)...)
+		}
+	}
+	return wrong
+}
+
+// lacking is the first class of which a project would use more than it may; empty: none.
+func lacking(used, takes, limit compute.Resources) compute.ResourceClass {
+	for _, class := range takes.Classes() {
+		if most, limited := limit[class]; limited && takes[class] > most-used[class] {
+			return class
+		}
+	}
+	return ""
+}
+
+// limitsAt are the limits that may have been in force when something was decided, which
+// was in the log then: each that was asked for by then, unless a later one had been
+// answered for so long that every conductor had heard of it.
+func (r *Recording) limitsAt(p compute.Project, decided, logged time.Time) []compute.Resources {
+	limits := []compute.Resources{{}} // none in the beginning
+	for _, a := range r.Asks {
+		if a.Op != schedule.LoadQuota || a.Project != p || a.Began.After(logged) {
+			continue
+		}
+		if a.OK && a.Answered.Add(quotaHeard).Before(decided) {
+			limits = nil
+		}
+		limits = append(limits, a.Limits)
+	}
+	return limits
+}

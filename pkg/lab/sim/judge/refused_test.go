@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// endsAt has vm-1 end in error at a time, after it was queued alone.
+func (r *Recording) endsAt(at schedule.Seconds, why compute.Reason) {
+	r.Log = r.Log[:1]
+	i := r.Log[0].Instance
+	i.State, i.Reason, i.EndedAt = compute.StateError, &why, moment(at)
+	r.logged(at, i)
+	r.Works, r.Given, r.Machines, r.Launches = nil, nil, nil, nil
+}
+
+func TestCheckRefused(t *testing.T) {
+	told := func(why *compute.Error) func(*Recording) {
+		return func(r *Recording) {
+			r.Asks[0].Began, r.Asks[0].Answered = moment(21), moment(22)
+			r.Asks[0].OK, r.Asks[0].Why, r.Asks[0].Err = false, why, why.Error()
+			r.Log = nil
+		}
+	}
+	reason := compute.Reason{Code: compute.NoSuchFlavor}
+	noFlavor := &compute.Error{Kind: compute.KindNotFound, Field: "flavor", Reason: &reason}
+	noHost := &compute.Error{Kind: compute.KindNotFound, Field: "host", Value: "host-1"}
+	sees(t, checkRefused, map[string]func(*Recording){
+		`boot vm-1 was refused without a cause: flavor`: told(noFlavor),
+		"boot vm-1 was refused without a cause: host":   told(noHost),
+		"boot vm-1 was refused without a cause: id":     told(&compute.Error{Kind: compute.KindConflict, Field: "id"}),
+		"right: nobody offers the flavor": func(r *Recording) {
+			told(noFlavor)(r)
+			r.Asks[0].Load.Boot.Flavor = "m1.none"
+		},
+		"right: it was taken away": func(r *Recording) {
+			told(noFlavor)(r)
+			f := schedule.Flavor("m1.small", 1)
+			r.Asks = append(r.Asks, Ask{Load: schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &f}, Began: moment(20)})
+		},
+		"delete vm-1 was refused without a cause": func(r *Recording) {
+			r.asks(5, schedule.Load{Op: schedule.LoadDelete}, noFlavor)
+		},
+		"right: a delete that came before the boot was accepted": func(r *Recording) {
+			r.asks(1, schedule.Load{Op: schedule.LoadDelete}, noFlavor)
+		},
+		"quota vm-1 was refused without a cause": func(r *Recording) {
+			r.asks(5, schedule.Load{Op: schedule.LoadQuota, Project: "red"}, noFlavor)
+		},
+		"vm-1 ended without a cause: QuotaExceeded": func(r *Recording) {
+			r.endsAt(5, compute.Reason{Code: compute.QuotaExceeded})
+		},
+		"vm-1 ended without a cause: QueueClosed": func(r *Recording) {
+			r.Asks[0].Began = moment(11)
+			r.endsAt(15, compute.Reason{Code: compute.QueueClosedReason})
+		},
+		"vm-1 ended without a cause: Malformed": func(r *Recording) {
+			r.endsAt(5, compute.Reason{Code: compute.Malformed})
+		},
+		"vm-1 ended without a cause: WaitingForCapacity": func(r *Recording) {
+			r.endsAt(15, compute.Reason{Code: compute.WaitingForCapacity})
+		},
+		"vm-1 ended without a cause: PinnedHostUnavailable": func(r *Recording) {
+			r.Asks[0].Load.Boot.Host = "host-1"
+			r.endsAt(5, compute.Reason{Code: compute.PinnedHostUnavailable})
+		},
+		"vm-1 ended without a cause: AttemptsExhausted": func(r *Recording) {
+			r.endsAt(5, compute.Reason{Code: compute.AttemptsExhausted})
+		},
+		"vm-1 ended without a cause: HostLost": func(r *Recording) {
+			r.endsAt(5, compute.Reason{Code: compute.HostLost, Host: "host-1"})
+		},
+		"right: a host that is killed loses work": func(r *Recording) {
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "host-1"}}
+			r.endsAt(5, compute.Reason{Code: compute.HostLost, Host: "host-1"})
+		},
+	})
+}

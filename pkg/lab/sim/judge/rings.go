@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// Worked is a call of a hypervisor that takes its time.
+type Worked struct {
+	Host     compute.HostID
+	Instance compute.InstanceID
+	Method   string
+	From, To time.Time
+}
+
+// Offered is what a host said of itself.
+type Offered struct {
+	Seen  time.Time
+	Host  compute.HostID
+	State compute.HostState
+}
+
+// AddWork notes that a hypervisor is busy, until done.
+func (r *Recording) AddWork(h compute.HostID, id compute.InstanceID, method string) (done func()) {
+	w := Worked{Host: h, Instance: id, Method: method, From: time.Now()}
+	return func() {
+		w.To = time.Now()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.Works = append(r.Works, w)
+	}
+}
+
+func (r *Recording) AddFetch(h compute.HostID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Fetches[h] = append(r.Fetches[h], time.Now())
+}
+
+const (
+	// idleTime is how long a host that offers may do nothing while work waits that
+	// it has room for, where nothing is at fault. It is rung for the work within a
+	// second or two; if it waits on another queue by then, with room for the work of
+	// only one of them, that fetch has to end first, which takes 5 s at most.
+	idleTime = 7 * time.Second
+	// rungAgain is how long a ring that was lost may count, whatever was rung before.
+	rungAgain = 16 * time.Second
+	// unrungTime is that where nothing but rings is at fault: an idle host reads advice
+	// every forty seconds, and polls what it tells of every 15 s.
+	unrungTime = 70 * time.Second
+	// orphanTime is that where queue managers end: hosts count on being rung for a
+	// minute after the last advice, and then visit each queue once a minute.
+	orphanTime = 150 * time.Second
+	// recovers is how long after the last fault nothing counts as at fault any more:
+	// work that was taken away comes again a minute later, and is rung for in turns
+	// that are up to 15 s apart by then.
+	recovers = 90 * time.Second
+)
+
+// span is a time from one moment to another.
+type span struct{ from, to time.Time }
+
+// sound is when nothing is at fault, and how long a host may do nothing then.
+func (r *Recording) sound() (span, time.Duration) {
+	end := latest(r.Calm, r.Settled)
+	slack := 60 * r.Schedule.World.Latency.Duration()
+	onlyRings := !slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
+		return f.Kind != schedule.FaultRing || f.Key == schedule.RingDead || f.Key == schedule.RingManagers
+	})
+	onlyManagers := !slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
+		return f.Kind != schedule.FaultKill || !strings.HasPrefix(f.Who, "queues-")
+	})
+	switch {
+	case len(r.Schedule.Faults) == 0:
+		return span{r.Start, end}, idleTime + slack
+	case onlyManagers && len(r.Schedule.Queues()) == len(r.Schedule.World.Queues(r.Schedule.World.Flavors)):
+		return span{r.Start, end}, orphanTime + slack
+	case r.Schedule.LostFor() > 0:
+		lost := r.Schedule.LostFor().Duration()
+		return span{r.Start, end}, min(2*lost, lost+rungAgain, unrungTime) + idleTime + slack
+	case onlyRings:
+		return span{r.Start, end}, unrungTime + slack
+	}
+	return span{latest(r.Calm, r.Up).Add(recovers), end}, idleTime + slack
+}
+
+// checkIdle: I6, tighter: no host that offers does nothing, for longer than idleTime,
+// while work waits in an open queue that fits it and has room there.
+func checkIdle(r *Recording) (wrong []Violation) {
+	sound, most := r.sound()
+	if sound.to.Sub(sound.from) < most {
+		return nil
+	}
+	lives := r.hostLives()
+	for _, w := range r.waits() {
+		wait := span{latest(w.from, sound.from), earliest(w.to, sound.to)}
+		most := most + r.behindOthers(w.instance.Queue)
+		if wait.to.Sub(wait.from) <= most {
+			continue
+		}
+		for _, h := range r.Schedule.World.Hosts {
+			if !r.mayRun(w.instance, h) {
+				continue
+			}
+			if idle := lives[h.ID].idle(wait, w.instance.Resources, h.Totals); idle.to.Sub(idle.from) > most {
+				wrong = append(wrong, broken("idle", w.instance.ID, idle.to,
+					"%s waits in %s from %s to %s, and %s has room and did nothing from %s to %s",
+					w.instance.Boot.Name, w.instance.Queue, r.At(w.from), r.At(w.to), h.ID, r.At(idle.from), r.At(idle.to))...)
+				break
+			}
+		}
+	}
+	return wrong
+}
+
+func earliest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// mayRun says whether an instance would fit a host that is empty, and may run there.
+func (r *Recording) mayRun(i compute.Instance, h schedule.Host) bool {
+	traits := map[compute.Trait]bool{}
+	for _, t := range h.Traits {
+		traits[t] = true
+	}
+	failed := slices.ContainsFunc(i.Failures, func(f compute.Failure) bool { return f.Host == h.ID })
+	q := compute.Queue{Required: i.Required, Forbidden: i.Forbidden}
+	failed = failed || r.Schedule.World.Broken(h.ID, i.Boot.Image) != nil
+	return !failed && !slices.Contains(i.Boot.Avoid, h.ID) && q.Accepts(traits) && i.Resources.FitsIn(h.Totals)
+}
+
+// waiting is work that waits in a queue for any host, claimed by none.
+type waiting struct {
+	span
+	instance compute.Instance
+}
+
+// waits are all times in which work waited.
+func (r *Recording) waits() (list []waiting) {
+	first := map[work]time.Time{}
+	for _, b := range r.Builds {
+		if k := (work{b.Instance, b.Attempt}); first[k].IsZero() {
+			first[k] = b.Seen
+		}
+	}
+	claimed := map[work]time.Time{}
+	for _, c := range r.Claims {
+		if k := (work{c.Instance, c.Attempt}); claimed[k].IsZero() {
+			claimed[k] = c.Seen
+		}
+	}
+	for n, w := range r.Log {
+		i := w.Instance
+		k := work{i.ID, i.Attempt}
+		if w.Removed || i.State != compute.StateQueued || i.Boot.Host != "" || first[k].IsZero() {
+			continue
+		}
+		x := waiting{span{latest(w.Seen, i.PublishAt, first[k]), r.over(n)}, i}
+		if at := claimed[k]; !at.IsZero() {
+			x.to = earliest(x.to, at)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// hostLife is what happened on a host, oldest first.
+type hostLife []change
+
+// change is a moment at which a host has more or less room, does more or less, or
+// offers or does not.
+type change struct {
+	at     time.Time
+	takes  compute.Resources // added to what is in use; nil: nothing
+	gives  compute.Resources
+	busy   int
+	offers compute.HostState // zero: as before
+	isSaid bool
+}
+
+func (r *Recording) hostLives() map[compute.HostID]hostLife {
+	last := r.last()
+	lives := map[compute.HostID]hostLife{}
+	type place struct {
+		h  compute.HostID
+		id compute.InstanceID
+	}
+	on := map[place]bool{}
+	type move struct {
+		place
+		at   time.Time
+		gone bool
+	}
+	var moves []move
+	add := func(h compute.HostID, c change) { lives[h] = append(lives[h], c) }
+	for _, w := range r.Works {
+		add(w.Host, change{at: w.From, busy: 1})
+		add(w.Host, change{at: w.To, busy: -1})
+		moves = append(moves, move{place{w.Host, w.Instance}, w.From, false})
+	}
+	for _, e := range r.Machines {
+		if e.Kind == fake.Destroyed || e.Kind == fake.Undone {
+			moves = append(moves, move{place{e.Host, e.Instance}, e.At, true})
+		}
+	}
+	slices.SortStableFunc(moves, func(a, b move) int { return a.at.Compare(b.at) })
+	for _, c := range moves {
+		switch needs := last[c.id].Resources; {
+		case c.gone && on[c.place]:
+			add(c.h, change{at: c.at, gives: needs})
+		case !c.gone && !on[c.place]:
+			add(c.h, change{at: c.at, takes: needs})
+		}
+		on[c.place] = !c.gone
+	}
+	for _, o := range r.Offers {
+		add(o.Host, change{at: o.Seen, offers: o.State, isSaid: true})
+	}
+	for _, a := range r.Asks {
+		if a.Op == schedule.LoadHost && a.Wish != "enable" {
+			add(a.Host, change{at: a.Began, isSaid: true}) // it may have heard that before it says so
+		}
+	}
+	for h := range lives {
+		slices.SortStableFunc(lives[h], func(a, b change) int { return a.at.Compare(b.at) })
+	}
+	return lives
+}
+
+// idle is the longest part of a time in which the host offers, has room and does
+// nothing.
+func (l hostLife) idle(in span, needs, totals compute.Resources) (longest span) {
+	used, busy, offers := compute.Resources{}, 0, false
+	from := in.from
+	upTo := func(at time.Time) {
+		to := earliest(at, in.to)
+		if offers && busy == 0 && needs.FitsIn(totals.Minus(used)) && to.Sub(from) > longest.to.Sub(longest.from) {
+			longest = span{from, to}
+		}
+		from = latest(from, at)
+	}
+	for _, c := range l {
+		if c.at.After(in.from) && (!c.isSaid || (c.offers == compute.HostEnabled) != offers) {
+			upTo(c.at)
+		}
+		used, busy = used.Plus(c.takes).Minus(c.gives), busy+c.busy
+		if c.isSaid {
+			offers = c.offers == compute.HostEnabled
+		}
+	}
+	upTo(in.to)
+	return longest
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// Wanted is a boot as a client asked for it, and what has to come of it: worked out from
+// the schedule alone, by nothing that Berth has written.
+type Wanted struct {
+	Ask
+	Boot      compute.Boot // with the defaults that the API promises
+	Queue     compute.QueueName
+	Resources compute.Resources
+	Required  []compute.Trait
+	Offered   bool // something like it is offered at some time
+}
+
+// wanted are all boots of the schedule, by name. Of two requests under one key that
+// differ it is the one that the log has: which of them that is nobody promises, and
+// checkKeys looks at what their callers were told.
+func (r *Recording) wanted() map[string]Wanted {
+	all, won := map[string]Wanted{}, r.twinsThatWon()
+	for _, a := range r.Asks {
+		if a.Op == schedule.LoadBoot && (!r.Schedule.Twin(a.Name) || schedule.TwinOf(*a.Load.Boot) == won[a.Name]) {
+			all[a.Name] = want(r.Schedule, a)
+		}
+	}
+	return all
+}
+
+func want(s schedule.Schedule, a Ask) Wanted {
+	x := Wanted{Ask: a, Boot: *a.Load.Boot, Resources: compute.Resources{}}
+	x.Boot.Name = a.Name
+	x.Boot.Attempts = cmp.Or(x.Boot.Attempts, compute.DefaultAttempts)
+	x.Boot.Deadline = cmp.Or(x.Boot.Deadline, compute.DefaultDeadline)
+	f, ok := s.Flavor(x.Boot.Flavor)
+	if !ok {
+		return x
+	}
+	x.Offered = true
+	parts := []string{string(f.Name)}
+	x.Resources = x.Resources.Plus(f.Resources)
+	x.Required = append(x.Required, f.Required...)
+	for axis, chosen := range x.Boot.With {
+		parts = append(parts, string(axis)+"-"+string(chosen))
+		for _, v := range s.Axis(axis).Values {
+			if v.Value == chosen {
+				x.Resources = x.Resources.Plus(v.Consumes)
+				x.Required = append(x.Required, v.Requires...)
+			}
+		}
+	}
+	slices.Sort(parts[1:])
+	x.Queue = compute.QueueName(strings.Join(parts, "."))
+	slices.Sort(x.Required)
+	x.Required = slices.Compact(x.Required)
+	return x
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"math/rand/v2"
+)
+
+// doubted has somebody say that a host is dead that lives: one to which nothing happens, or
+// one that nobody hears for longer than a host should be silent, while its machines run on.
+func (g *generator) doubted() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 22))
+	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.17) {
+		return
+	}
+	for _, f := range g.s.Faults {
+		if f.Kind == FaultClone || f.Kind == FaultRename || f.Kind == FaultRing || f.Dead != "" {
+			return
+		}
+	}
+	g.s.Faults = g.s.Faults[:min(len(g.s.Faults), pick(g, 0, 0, 1, 2))]
+	h, at := g.one("host"), g.between(2, g.length+5)
+	say := func(at Seconds) {
+		key := pick(g, WordRecord, WordRecord, WordAsked, WordPatient)
+		g.wrong(Fault{At: at, Kind: FaultWord, Who: h, Key: key, Dead: pick(g, "fence", "fence", "forget")})
+	}
+	if g.chance(0.4) { // it is heard all the time
+		for range 1 + g.IntN(3) {
+			say(at + g.between(0, 10))
+		}
+		return
+	}
+	long := g.between(62, 150)
+	g.wrong(Fault{At: at, For: long, Kind: pick(g, FaultPause, FaultMute, FaultOff, FaultDeaf), Who: h})
+	for range pick(g, 1, 1, 2) {
+		say(at + g.between(1, long-5))
+	}
+}

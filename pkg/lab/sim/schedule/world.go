@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule
+
+import (
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// BadImage is an image that is broken as it lies on one host, or on all, for good.
+type BadImage struct {
+	Image string         `json:"image"`
+	Host  compute.HostID `json:"host,omitempty"` // empty: every host
+}
+
+// Kind is what the report of a run counts it as.
+func (b BadImage) Kind() string {
+	if b.Host == "" {
+		return "image everywhere"
+	}
+	return "image here"
+}
+
+// Broken is the entry that says that an image is broken on a host; nil: it is not.
+func (w World) Broken(h compute.HostID, image string) *BadImage {
+	for n, b := range w.Bad {
+		if b.Image == image && (b.Host == "" || b.Host == h) {
+			return &w.Bad[n]
+		}
+	}
+	return nil
+}
+
+// Kinds are what is wrong with the world from the beginning, as faults are counted.
+func (w World) Kinds() (all []string) {
+	for _, b := range w.Bad {
+		all = append(all, b.Kind())
+	}
+	for _, c := range w.Clocks {
+		all = append(all, c.Kind())
+	}
+	return all
+}
