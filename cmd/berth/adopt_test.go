@@ -99,7 +99,8 @@ func TestAnAgentHoldsItsMachines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := begin(cell.AgentOptions{Host: "a", State: t.TempDir(), Home: place}); compute.KindOf(err) != compute.KindConflict {
+	err = begin(cell.AgentOptions{Host: "a", State: t.TempDir(), Home: place})
+	if compute.KindOf(err) != compute.KindConflict {
 		t.Errorf("a second agent: %s, %v", compute.KindOf(err), err)
 	}
 	if err := lock.Release(); err != nil {

@@ -78,7 +78,14 @@ func runBerth(ts *testscript.TestScript, args []string) int {
 // setUp starts an API node for one script.
 func setUp(e *testscript.Env) error {
 	f := &far{topics: wire.Topics{Prefix: "test."}, instances: map[compute.InstanceID]compute.Instance{}}
-	f.catalog = flavors.New(flavors.Options{Topics: f.topics, Log: f, View: f, Work: func(q compute.QueueName) int { return f.node.Work(q) }})
+	f.catalog = flavors.New(
+		flavors.Options{
+			Topics: f.topics,
+			Log:    f,
+			View:   f,
+			Work:   func(q compute.QueueName) int { return f.node.Work(q) },
+		},
+	)
 	node, err := api.New(api.Config{
 		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: cell.Offers{Service: f.catalog},
 		ConsoleTimeout: time.Second, DeadAfter: 3 * time.Second,
@@ -87,7 +94,9 @@ func setUp(e *testscript.Env) error {
 		return err
 	}
 	f.node = node
-	for _, read := range []func([]wire.Record, bool){node.Instances, node.Requests, node.Queues, node.Hosts, node.Advice} {
+	for _, read := range []func([]wire.Record, bool){
+		node.Instances, node.Requests, node.Queues, node.Hosts, node.Advice,
+	} {
 		read(nil, true)
 	}
 	f.beacons()
@@ -247,7 +256,10 @@ func power(i *compute.Instance, req compute.Request, now time.Time) {
 	i.Command, i.Answer = nil, &compute.PowerAnswer{Op: c.Op, Command: c.Command, At: now}
 	switch {
 	case req.Op == compute.OpStop:
-		i.Power, i.Stopped = compute.PowerStopped, &compute.Reason{Code: compute.StoppedByCommand, Detail: fmt.Sprintf("hard %t", req.Hard)}
+		i.Power, i.Stopped = compute.PowerStopped, &compute.Reason{
+			Code:   compute.StoppedByCommand,
+			Detail: fmt.Sprintf("hard %t", req.Hard),
+		}
 	case req.Op == compute.OpReboot && strings.HasPrefix(i.Boot.Name, "hardly"):
 		i.Answer.Failed = "no such reset"
 	default:
@@ -264,7 +276,10 @@ func (f *far) lose(req compute.Request, now time.Time) {
 		}
 		i.Version, i.ChangedAt, i.Host, i.Fence = i.Version+1, now, "host-2", 0
 		if req.Op == compute.OpForget || i.Boot.Host != "" {
-			i.State, i.EndedAt, i.Reason = compute.StateError, now, &compute.Reason{Code: compute.HostLost, Host: req.Host}
+			i.State, i.EndedAt, i.Reason = compute.StateError, now, &compute.Reason{
+				Code: compute.HostLost,
+				Host: req.Host,
+			}
 		}
 		f.instances[id] = i
 		f.node.Instances([]wire.Record{wire.EncodeInstance(i)}, true)
@@ -276,15 +291,24 @@ func (f *far) admit(req compute.Request, now time.Time) compute.Instance {
 	b := req.Boot.WithDefaults()
 	flavor, _ := f.catalog.Catalog().Flavor(b.Flavor)
 	i := compute.Instance{
-		ID: req.Instance, Project: req.Project, Boot: b, Queue: compute.NameQueue(b.Flavor, b.With), Resources: flavor.Resources,
-		Attempt: 1, AcceptedAt: req.At, QueuedAt: now, Deadline: now.Add(b.Deadline), State: compute.StateQueued,
+		ID: req.Instance, Project: req.Project, Boot: b, Queue: compute.NameQueue(b.Flavor, b.With),
+		Resources: flavor.Resources,
+		Attempt:   1, AcceptedAt: req.At, QueuedAt: now, Deadline: now.Add(b.Deadline), State: compute.StateQueued,
 	}
 	fail := func(r compute.Reason) compute.Instance {
 		i.State, i.Reason, i.EndedAt = compute.StateError, &r, now
 		return i
 	}
 	if used, limit, ok := f.overQuota(i); ok {
-		return fail(compute.Reason{Code: compute.QuotaExceeded, Resource: compute.Instances, Limit: limit, Used: used, Asked: 1})
+		return fail(
+			compute.Reason{
+				Code:     compute.QuotaExceeded,
+				Resource: compute.Instances,
+				Limit:    limit,
+				Used:     used,
+				Asked:    1,
+			},
+		)
 	}
 	never := compute.HostCounts{NeverFits: 2}
 	switch {
@@ -297,7 +321,16 @@ func (f *far) admit(req compute.Request, now time.Time) compute.Instance {
 	case strings.HasPrefix(b.Name, "broken"):
 		i.Attempt = b.Attempts
 		for n := compute.Attempt(1); n <= b.Attempts; n++ {
-			i.Failures = append(i.Failures, compute.Failure{Host: "host-1", Attempt: n, Class: compute.FailureHost, Message: "disk failed", At: now})
+			i.Failures = append(
+				i.Failures,
+				compute.Failure{
+					Host:    "host-1",
+					Attempt: n,
+					Class:   compute.FailureHost,
+					Message: "disk failed",
+					At:      now,
+				},
+			)
 		}
 		return fail(compute.Reason{Code: compute.AttemptsExhausted})
 	}
@@ -341,7 +374,8 @@ func (f *far) command(rec wire.Record) error {
 		return fmt.Errorf("record for %s: %w", rec.Topic, err)
 	}
 	if b := f.hosts[host]; host != "host-2" {
-		b.State, b.Reason, b.DesiredSeen, b.Deadline = cmd.Desired.State, cmd.Desired.Reason, cmd.Desired.Version, cmd.Desired.Deadline
+		b.State, b.Reason = cmd.Desired.State, cmd.Desired.Reason
+		b.DesiredSeen, b.Deadline = cmd.Desired.Version, cmd.Desired.Deadline
 		f.hosts[host] = b
 		f.node.Hosts([]wire.Record{wire.EncodeBeacon(b)}, true)
 	}
@@ -375,9 +409,15 @@ func (f *far) beacons() {
 	f.hosts = map[compute.HostID]compute.Beacon{}
 	for _, h := range []compute.HostID{"host-1", "host-2", "host-3"} {
 		f.hosts[h] = compute.Beacon{
-			Host: h, Machines: map[compute.HostID]uint32{"host-1": 1, "host-2": 1}[h], Waiting: []compute.QueueName{"m1.small"}, At: time.Now(),
+			Host: h, Machines: map[compute.HostID]uint32{"host-1": 1, "host-2": 1}[h],
+			Waiting: []compute.QueueName{"m1.small"}, At: time.Now(),
 			Inventory: compute.Inventory{
-				Totals: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 16 << 10, compute.DiskGB: 200, "CUSTOM_GPU": 1},
+				Totals: compute.Resources{
+					compute.VCPU:     8,
+					compute.MemoryMB: 16 << 10,
+					compute.DiskGB:   200,
+					"CUSTOM_GPU":     1,
+				},
 				Traits: []compute.Trait{"CUSTOM_TRAIT"},
 			},
 			Free: compute.Resources{compute.VCPU: 7, compute.MemoryMB: 14 << 10, compute.DiskGB: 180, "CUSTOM_GPU": 1},

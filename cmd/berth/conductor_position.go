@@ -77,11 +77,11 @@ conductors can go on with.
 
 // positionReset is what the command says, one for each topic.
 type positionReset struct {
-	Topic    string `json:"topic" yaml:"topic"`
+	Topic    string `json:"topic"    yaml:"topic"`
 	Position int64  `json:"position" yaml:"position"`
-	Begins   int64  `json:"begins" yaml:"begins"`
-	End      int64  `json:"end" yaml:"end"`
-	Becomes  int64  `json:"becomes" yaml:"becomes"`
+	Begins   int64  `json:"begins"   yaml:"begins"`
+	End      int64  `json:"end"      yaml:"end"`
+	Becomes  int64  `json:"becomes"  yaml:"becomes"`
 }
 
 func resetPosition(

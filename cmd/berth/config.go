@@ -138,7 +138,8 @@ func newConfigShow() *cobra.Command {
 		Short: "Print every setting of a daemon, and where it is from",
 		Long: `Print what a daemon started with the same flags in this environment would use: each setting,
 its value, and where that is from: default, file and line, variable, or flag. Secrets are masked.`,
-		Example:   "  berth config show api --config api.yaml\n  BERTH_LISTEN=127.0.0.1:8080 berth config show api -o json",
+		Example: "  berth config show api --config api.yaml\n" +
+			"  BERTH_LISTEN=127.0.0.1:8080 berth config show api -o json",
 		ValidArgs: daemonNames(),
 		Args:      cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

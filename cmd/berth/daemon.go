@@ -48,7 +48,12 @@ type daemonFlags struct {
 
 func (o *daemonFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.file, "config", "", "YAML file; without it the defaults and the environment")
-	cmd.Flags().StringArrayVar(&o.set, "set", nil, "key=value: one setting, over file and environment, as in --set kafka.prefix=test.")
+	cmd.Flags().StringArrayVar(
+		&o.set,
+		"set",
+		nil,
+		"key=value: one setting, over file and environment, as in --set kafka.prefix=test.",
+	)
 }
 
 // from is the command line over the environment over the file.
@@ -107,7 +112,9 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	}
 	c.Log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
 	reporter := statusReporter{log: c.Log, notify: notifySystemd, serves: d.serves}
-	reporter.face = statusserver.New(statusserver.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)})
+	reporter.face = front.New(
+		front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)},
+	)
 	g := service.NewGroup()
 	if settings.face() != "" {
 		g.Add("status", reporter.face)
@@ -133,9 +140,16 @@ func apiDaemon() daemon[apiConfig] {
 		name: "api", short: "Run an API node", defaults: defaultAPIConfig, serves: true,
 		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *statusserver.Server) (service.Part, error) {
 			if s.InsecureListen {
-				c.Log.Warn("anyone who can reach this address may do anything: there is no authentication yet", zap.String("listen", s.Listen))
+				c.Log.Warn(
+					"anyone who can reach this address may do anything: there is no authentication yet",
+					zap.String("listen", s.Listen),
+				)
 			}
-			return cell.NewAPI(ctx, c, cell.APIOptions{Front: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer()})
+			return cell.NewAPI(
+				ctx,
+				c,
+				cell.APIOptions{Front: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer()},
+			)
 		},
 	}
 }
@@ -143,8 +157,11 @@ func apiDaemon() daemon[apiConfig] {
 func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
-		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *statusserver.Server) (service.Part, error) {
-			return cell.NewQueueManager(c, cell.QueueManagerOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams})
+		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *front.Front) (service.Part, error) {
+			return cell.NewQueueManager(
+				c,
+				cell.QueueManagerOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams},
+			)
 		},
 	}
 }
@@ -161,8 +178,9 @@ func conductorDaemon() daemon[conductorConfig] {
 
 func agentDaemon() daemon[agentConfig] {
 	return daemon[agentConfig]{
-		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig, streams: agentConfig.streams,
-		build: func(_ context.Context, c cell.Cell, s agentConfig, _ *statusserver.Server) (service.Part, error) {
+		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig,
+		streams: agentConfig.streams,
+		build: func(_ context.Context, c cell.Cell, s agentConfig, _ *front.Front) (service.Part, error) {
 			return newHostAgents(c, s)
 		},
 	}

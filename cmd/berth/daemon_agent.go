@@ -57,7 +57,8 @@ ends it, and the machine with it. To give a host another name, empty it first (b
 func adopt(w io.Writer, s agentConfig, host compute.HostID) (err error) {
 	if err := os.MkdirAll(s.State, 0o755); err != nil {
 		return &compute.Error{
-			Op: "agent adopt", Kind: compute.KindInvalid, Field: "state", Value: s.State, Message: "cannot be used", Cause: err,
+			Op: "agent adopt", Kind: compute.KindInvalid, Field: "state", Value: s.State,
+			Message: "cannot be used", Cause: err,
 		}
 	}
 	j, err := journal.Open(cell.JournalFile(s.State, host), journal.Options{})

@@ -27,7 +27,13 @@ func (c conductorConfig) face() string { return c.Status.Listen }
 func (c agentConfig) face() string     { return c.Status.Listen }
 
 func (c apiConfig) check() error {
-	return errors.Join(c.Kafka.Check(), c.Log.check(), c.checkListen(), config.Between("limits.publishing", c.Limits.Publishing, 1, 1_000_000), c.Fence.check())
+	return errors.Join(
+		c.Kafka.Check(),
+		c.Log.check(),
+		c.checkListen(),
+		config.Between("limits.publishing", c.Limits.Publishing, 1, 1_000_000),
+		c.Fence.check(),
+	)
 }
 
 func (f fenceConfig) check() error {
@@ -55,7 +61,11 @@ func (c apiConfig) checkListen() error {
 func (c queuesConfig) check() error {
 	var streams error
 	if c.ForgottenStreams != 0 && c.ForgottenStreams < time.Hour {
-		streams = compute.Invalid("forgotten_streams", c.ForgottenStreams.String(), "give at least 1h, or 0 to remove none")
+		streams = compute.Invalid(
+			"forgotten_streams",
+			c.ForgottenStreams.String(),
+			"give at least 1h, or 0 to remove none",
+		)
 	}
 	limit := config.Between("group_limit", c.GroupLimit, 1, 1_000_000)
 	return errors.Join(c.Kafka.Check(), c.Log.check(), c.Status.check(), limit, streams)
@@ -66,12 +76,19 @@ func (c conductorConfig) check() error {
 	if len(c.Name) > 200 {
 		name = compute.Invalid("name", c.Name, "give at most 200 letters")
 	}
-	return errors.Join(c.Kafka.Check(), c.Log.check(), c.Status.check(), name, config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000))
+	return errors.Join(
+		c.Kafka.Check(),
+		c.Log.check(),
+		c.Status.check(),
+		name,
+		config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000),
+	)
 }
 
 func (c agentConfig) check() error {
 	errs := []error{
-		c.Kafka.Check(), c.Log.check(), c.Status.check(), c.checkHost(), config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
+		c.Kafka.Check(), c.Log.check(), c.Status.check(), c.checkHost(),
+		config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
 		config.OneOf("weigher", c.Weigher, compute.Spread.String(), compute.Pack.String()),
 	}
 	if c.State == "" {
@@ -87,7 +104,10 @@ func (c agentConfig) check() error {
 	case "exec":
 		errs = append(errs, c.Driver.Exec.check())
 	default:
-		errs = append(errs, compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake", "qemu", "libvirt" and "exec"`))
+		errs = append(
+			errs,
+			compute.Invalid("driver.kind", c.Driver.Kind, `this version has "fake", "qemu", "libvirt" and "exec"`),
+		)
 	}
 	return errors.Join(errs...)
 }
@@ -127,7 +147,11 @@ func (f fakeConfig) check() error {
 		config.At("driver.fake.totals", f.Totals.Check()),
 	}
 	for _, class := range f.Reserved.Classes() { // nothing of a class is allowed here
-		errs = append(errs, config.At("driver.fake.reserved", class.Check()), config.Between("driver.fake.reserved", int(f.Reserved[class]), 0, compute.MaxAmount))
+		errs = append(
+			errs,
+			config.At("driver.fake.reserved", class.Check()),
+			config.Between("driver.fake.reserved", int(f.Reserved[class]), 0, compute.MaxAmount),
+		)
 	}
 	if f.World == "" {
 		errs = append(errs, compute.Invalid("driver.fake.world", "", "give a folder for the simulated machines"))
@@ -141,7 +165,11 @@ func (f fakeConfig) check() error {
 // checkAddress refuses what nobody can listen on.
 func checkAddress(key, address string) error {
 	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
-		return compute.Invalid(key, address, "give host:port, as in 127.0.0.1:7070, or :7070 for every address of this machine")
+		return compute.Invalid(
+			key,
+			address,
+			"give host:port, as in 127.0.0.1:7070, or :7070 for every address of this machine",
+		)
 	}
 	return nil
 }

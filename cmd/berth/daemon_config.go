@@ -26,12 +26,13 @@ type statusConfig struct {
 
 // apiConfig is the file of `berth api`.
 type apiConfig struct {
-	Kafka          cell.KafkaSettings `yaml:"kafka"`
-	Log            logConfig          `yaml:"log"`
-	Listen         string             `yaml:"listen"`
-	InsecureListen bool               `yaml:"insecure_listen"` // lets Listen be open to others: whatever reaches it may do anything
-	Limits         limitsConfig       `yaml:"limits"`
-	Fence          fenceConfig        `yaml:"fence"`
+	Kafka  cell.KafkaSettings `yaml:"kafka"`
+	Log    logConfig          `yaml:"log"`
+	Listen string             `yaml:"listen"`
+	// lets Listen be open to others: whatever reaches it may do anything
+	InsecureListen bool         `yaml:"insecure_listen"`
+	Limits         limitsConfig `yaml:"limits"`
+	Fence          fenceConfig  `yaml:"fence"`
 }
 
 // fenceConfig is how an API node makes certain that a host is dead.
@@ -124,11 +125,22 @@ type fakeConfig struct {
 func defaultLog() logConfig { return logConfig{Level: "info", Format: "console"} }
 
 func defaultAPIConfig() apiConfig {
-	return apiConfig{Kafka: cell.DefaultKafka(), Log: defaultLog(), Listen: "127.0.0.1:7070", Limits: limitsConfig{Publishing: 10_000}, Fence: fenceConfig{Timeout: time.Minute}}
+	return apiConfig{
+		Kafka:  cell.DefaultKafka(),
+		Log:    defaultLog(),
+		Listen: "127.0.0.1:7070",
+		Limits: limitsConfig{Publishing: 10_000},
+		Fence:  fenceConfig{Timeout: time.Minute},
+	}
 }
 
 func defaultQueuesConfig() queuesConfig {
-	return queuesConfig{Kafka: cell.DefaultKafka(), Log: defaultLog(), GroupLimit: 14_000, ForgottenStreams: 14 * 24 * time.Hour}
+	return queuesConfig{
+		Kafka:            cell.DefaultKafka(),
+		Log:              defaultLog(),
+		GroupLimit:       14_000,
+		ForgottenStreams: 14 * 24 * time.Hour,
+	}
 }
 
 func defaultConductorConfig() conductorConfig {
@@ -137,11 +149,18 @@ func defaultConductorConfig() conductorConfig {
 
 func defaultAgentConfig() agentConfig {
 	return agentConfig{
-		Kafka: cell.DefaultKafka(), Log: defaultLog(), State: "/var/lib/berth", Slots: 4, Weigher: compute.Spread.String(),
-		Driver: driverConfig{Kind: "fake", QEMU: defaultQEMU(), Libvirt: defaultLibvirt(), Exec: defaultExec(), Fake: fakeConfig{
-			World: "/var/lib/berth/world", Hosts: 1,
-			Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500},
-		}},
+		Kafka: cell.DefaultKafka(), Log: defaultLog(), State: "/var/lib/berth", Slots: 4,
+		Weigher: compute.Spread.String(),
+		Driver: driverConfig{
+			Kind:    "fake",
+			QEMU:    defaultQEMU(),
+			Libvirt: defaultLibvirt(),
+			Exec:    defaultExec(),
+			Fake: fakeConfig{
+				World: "/var/lib/berth/world", Hosts: 1,
+				Totals: compute.Resources{compute.VCPU: 16, compute.MemoryMB: 64 << 10, compute.DiskGB: 500},
+			},
+		},
 	}
 }
 

@@ -54,8 +54,9 @@ func defaultQEMU() qemuConfig {
 
 func (q qemuConfig) options() qemu.Options {
 	return qemu.Options{Users: q.Users, Options: host.Options{
-		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
-		Totals: q.Totals, Reserved: q.Reserved, Traits: q.Traits, ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
+		Dir: q.Dir, Images: q.Images, ImagesTrusted: q.ImagesTrusted, Machine: q.Machine, Accel: q.Accel,
+		Network: q.Network,
+		Totals:  q.Totals, Reserved: q.Reserved, Traits: q.Traits, ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
 	}}
 }
 
@@ -65,7 +66,12 @@ func (q qemuConfig) check() error {
 
 // realHost says what is wrong with a real host's settings below a key. The driver
 // looks at its own options.
-func realHost(key string, driver interface{ Check() error }, totals, reserved compute.Resources, traits []compute.Trait) error {
+func realHost(
+	key string,
+	driver interface{ Check() error },
+	totals, reserved compute.Resources,
+	traits []compute.Trait,
+) error {
 	var errs []error
 	for _, err := range config.All(driver.Check()) {
 		var e *compute.Error
@@ -76,7 +82,11 @@ func realHost(key string, driver interface{ Check() error }, totals, reserved co
 	}
 	errs = append(errs, config.At(key+".totals", totals.Check()))
 	for _, class := range reserved.Classes() { // nothing of a class is allowed here
-		errs = append(errs, config.At(key+".reserved", class.Check()), config.Between(key+".reserved", int(reserved[class]), 0, compute.MaxAmount))
+		errs = append(
+			errs,
+			config.At(key+".reserved", class.Check()),
+			config.Between(key+".reserved", int(reserved[class]), 0, compute.MaxAmount),
+		)
 	}
 	for _, t := range traits {
 		errs = append(errs, config.At(key+".traits", t.Check()))
@@ -104,15 +114,17 @@ type libvirtConfig struct {
 func defaultLibvirt() libvirtConfig {
 	q := defaultQEMU()
 	return libvirtConfig{
-		URI: "qemu:///system", Dir: "/var/lib/berth/libvirt", Images: q.Images, Machine: q.Machine, Accel: q.Accel, Network: q.Network,
+		URI: "qemu:///system", Dir: "/var/lib/berth/libvirt", Images: q.Images, Machine: q.Machine,
+		Accel: q.Accel, Network: q.Network,
 		ConsoleBytes: q.ConsoleBytes, MinFree: q.MinFree,
 	}
 }
 
 func (l libvirtConfig) options() libvirt.Options {
 	return libvirt.Options{URI: l.URI, Socket: l.Socket, Options: host.Options{
-		Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted, Machine: l.Machine, Accel: l.Accel, Network: l.Network,
-		Totals: l.Totals, Reserved: l.Reserved, Traits: l.Traits, ConsoleBytes: l.ConsoleBytes, MinFree: l.MinFree,
+		Dir: l.Dir, Images: l.Images, ImagesTrusted: l.ImagesTrusted, Machine: l.Machine, Accel: l.Accel,
+		Network: l.Network,
+		Totals:  l.Totals, Reserved: l.Reserved, Traits: l.Traits, ConsoleBytes: l.ConsoleBytes, MinFree: l.MinFree,
 	}}
 }
 

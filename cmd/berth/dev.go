@@ -59,7 +59,12 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&real.kind, "driver", "fake", "what runs the machines: fake, or qemu: one host, this machine, with --data and --images")
+	f.StringVar(
+		&real.kind,
+		"driver",
+		"fake",
+		"what runs the machines: fake, or qemu: one host, this machine, with --data and --images",
+	)
 	f.StringVar(&real.images, "images", "", "folder of the images for --driver qemu")
 	f.IntVar(&hosts, "hosts", 20, "how many simulated hosts")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:7070", "where the API listens; loopback only")
@@ -89,7 +94,11 @@ func (d devDriver) choose(o *cell.EverythingOptions) error {
 		return compute.Invalid("driver", d.kind, "give fake or qemu")
 	}
 	if o.Data == "" {
-		return compute.Invalid("data", "", "name a folder: machines on QEMU outlive this process, and what is known of them has to as well")
+		return compute.Invalid(
+			"data",
+			"",
+			"name a folder: machines on QEMU outlive this process, and what is known of them has to as well",
+		)
 	}
 	if d.images == "" {
 		return compute.Invalid("images", "", "name the folder with the images; docs/HYPERVISORS.md says what is in it")

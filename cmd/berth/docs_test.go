@@ -30,19 +30,25 @@ var notRun = map[string]string{
 	"berth queues    --config queues.yaml":    "needs a Kafka; pkg/celltest runs it",
 	"berth conductor --config conductor.yaml": "needs a Kafka; pkg/celltest runs it",
 	"berth agent     --config agent.yaml":     "needs a Kafka; pkg/celltest runs it",
-	"berth bench --kafka local --hosts 100 --rate 100 --count 2000 --floor": "needs a Kafka's jars and a minute; bench_test.go runs less of it",
+	"berth bench --kafka local --hosts 100 --rate 100 --count 2000 --floor": "" +
+		"needs a Kafka's jars and a minute; bench_test.go runs less of it",
 
 	"sudo apt install --no-install-recommends qemu-system-x86 qemu-utils":                  "installs packages",
 	"git clone https://github.com/berth-project/berth ~/berth && cd ~/berth && make build": "needs a network",
 	"mkdir -p ~/images": "is for the image below",
-	"(cd ~/images && curl -LO https://cloud.debian.org/images/cloud/bookworm/latest/debian-12-genericcloud-amd64.qcow2 &&": "needs a network",
-	"sha256sum debian-12-genericcloud-amd64.qcow2 > debian-12-genericcloud-amd64.qcow2.sha256)":                            "needs the image",
-	"~/berth/bin/berth dev --driver qemu --data ~/berth-data --images ~/images":                                            "TestDevOnQEMU is it, with QEMU",
-	"sudo mkdir -p /etc/systemd/system/libvirtd.service.d":                                                                 "changes this machine",
-	"printf '[Service]\\nInaccessiblePaths=/dev/kvm\\n' | sudo tee /etc/systemd/system/libvirtd.service.d/no-kvm.conf":     "changes this machine",
-	"sudo rm -rf /var/cache/libvirt/qemu/capabilities":                                                                     "changes this machine",
-	"sudo systemctl daemon-reload && sudo systemctl restart libvirtd":                                                      "changes this machine",
-	"berth console web --follow": "has no end, and simulated hosts keep no consoles",
+	"(cd ~/images && curl -LO https://cloud.debian.org/images/cloud/bookworm/latest/" +
+		"debian-12-genericcloud-amd64.qcow2 &&": "needs a network",
+
+	"sha256sum debian-12-genericcloud-amd64.qcow2 > debian-12-genericcloud-amd64.qcow2.sha256)": "needs the image",
+
+	"~/berth/bin/berth dev --driver qemu --data ~/berth-data --images ~/images": "TestDevOnQEMU is it, with QEMU",
+	"sudo mkdir -p /etc/systemd/system/libvirtd.service.d":                      "changes this machine",
+
+	"printf '[Service]\\nInaccessiblePaths=/dev/kvm\\n' | sudo tee /etc/systemd/system/libvirtd.service.d/no-kvm.conf": "changes this machine",
+
+	"sudo rm -rf /var/cache/libvirt/qemu/capabilities":                "changes this machine",
+	"sudo systemctl daemon-reload && sudo systemctl restart libvirtd": "changes this machine",
+	"berth console web --follow":                                      "has no end, and simulated hosts keep no consoles",
 }
 
 // TestCommandsOfTheDocs runs every command of README and REAL-HOST as it stands there,
@@ -98,7 +104,8 @@ var printsCode = regexp.MustCompile(`: (\d+)\b`)
 
 // prints is what the line says that it prints; empty if it does not say.
 func (c typedLine) prints() string {
-	if codes := printsCode.FindAllStringSubmatch(c.comment, 1); strings.HasSuffix(c.command, "echo $?") && codes != nil {
+	if codes := printsCode.FindAllStringSubmatch(c.comment, 1); strings.HasSuffix(c.command, "echo $?") &&
+		codes != nil {
 		return codes[0][1]
 	}
 	return ""

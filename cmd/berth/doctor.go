@@ -136,7 +136,13 @@ func (r report) print(w io.Writer, facts doctor.Facts) error {
 	if err := well.Print(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d fail, %d warnings, %d ok\n", counts[doctor.Fail], counts[doctor.Warn], counts[doctor.OK])
+	_, err := fmt.Fprintf(
+		w,
+		"\n%d fail, %d warnings, %d ok\n",
+		counts[doctor.Fail],
+		counts[doctor.Warn],
+		counts[doctor.OK],
+	)
 	return err
 }
 

@@ -29,7 +29,12 @@ func (k *kafkaFlags) add(cmd *cobra.Command, patience time.Duration) {
 	flags := cmd.Flags()
 	flags.StringVar(&k.file, "config", "", "file of any daemon of the cell; its kafka section counts")
 	flags.StringSliceVar(&k.brokers, "kafka", nil, "brokers, over the file ($"+config.Variable("kafka.brokers")+")")
-	flags.StringVar(&k.prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics, over the file ($"+config.Variable("kafka.prefix")+")")
+	flags.StringVar(
+		&k.prefix,
+		"prefix",
+		wire.DefaultPrefix,
+		"prefix of the cell's topics, over the file ($"+config.Variable("kafka.prefix")+")",
+	)
 	flags.DurationVar(&k.patience, "timeout", patience, "how long to look")
 }
 

@@ -47,9 +47,11 @@ func TestEveryCommandExplainsItself(t *testing.T) {
 	walk(root)
 	all := strings.Join(seen, "\n") + "\n"
 	for _, want := range []string{
-		"flavor add", "flavor list", "flavor show", "flavor remove", "capability add", "capability list", "capability remove",
+		"flavor add", "flavor list", "flavor show", "flavor remove", "capability add", "capability list",
+		"capability remove",
 		"quota set", "quota show", "boot", "list", "show", "delete", "queue list", "queue show",
-		"host list", "host show", "host instances", "host drain", "host enable", "host disable", "config sample", "config show", "config check",
+		"host list", "host show", "host instances", "host drain", "host enable", "host disable", "config sample",
+		"config show", "config check",
 	} {
 		if !strings.Contains(all, "berth "+want+"\n") {
 			t.Errorf("there is no berth %s", want)

@@ -41,7 +41,8 @@ func TestExecSettings(t *testing.T) {
 	}
 	o := cell.AgentOptions{Host: "h", State: t.TempDir()}
 	err := cell.ExecAgent(cell.Cell{}, o, exec.Options{Command: []string{"/no/such/command"}}).Run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "driver.exec.command") || compute.KindOf(err) != compute.KindInvalid {
+	if err == nil || !strings.Contains(err.Error(), "driver.exec.command") ||
+		compute.KindOf(err) != compute.KindInvalid {
 		t.Errorf("a command that is not there: %v", err)
 	}
 }
@@ -54,7 +55,17 @@ func TestQEMUSettings(t *testing.T) {
 	if err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
-	_, _, err = daemon.read(config.From{Set: []string{"host=h1", "driver.kind=qemu", "driver.qemu.machine=microvm", "driver.qemu.dir=here", "driver.qemu.network=tap"}})
+	_, _, err = daemon.read(
+		config.From{
+			Set: []string{
+				"host=h1",
+				"driver.kind=qemu",
+				"driver.qemu.machine=microvm",
+				"driver.qemu.dir=here",
+				"driver.qemu.network=tap",
+			},
+		},
+	)
 	for _, key := range []string{"driver.qemu.machine", "driver.qemu.dir", "driver.qemu.network"} {
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s is not refused: %v", key, err)
@@ -64,8 +75,23 @@ func TestQEMUSettings(t *testing.T) {
 	if err != nil {
 		t.Errorf("the defaults are refused: %v", err)
 	}
-	_, _, err = daemon.read(config.From{Set: []string{"host=h1", "driver.kind=libvirt", "driver.libvirt.uri=xen:///", "driver.libvirt.socket=here", "driver.libvirt.network=tap", "driver.libvirt.dir=here", "driver.libvirt.traits=[a b]"}})
-	for _, key := range []string{"driver.libvirt.uri", "driver.libvirt.socket", "driver.libvirt.network", "driver.libvirt.dir", "driver.libvirt.traits"} {
+	_, _, err = daemon.read(
+		config.From{
+			Set: []string{
+				"host=h1",
+				"driver.kind=libvirt",
+				"driver.libvirt.uri=xen:///",
+				"driver.libvirt.socket=here",
+				"driver.libvirt.network=tap",
+				"driver.libvirt.dir=here",
+				"driver.libvirt.traits=[a b]",
+			},
+		},
+	)
+	for _, key := range []string{
+		"driver.libvirt.uri", "driver.libvirt.socket", "driver.libvirt.network", "driver.libvirt.dir",
+		"driver.libvirt.traits",
+	} {
 		if err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s is not refused: %v", key, err)
 		}
@@ -113,7 +139,8 @@ func TestHostNamesWhereAnAgentStarts(t *testing.T) {
 	}
 	for _, bad := range []compute.HostID{"a_b", "A", "a..b", "-a", ""} {
 		err := check(bad)
-		if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(fmt.Sprint(err), `host "`+string(bad)+`" is not valid; use 1 to 64`) {
+		if compute.KindOf(err) != compute.KindInvalid ||
+			!strings.Contains(fmt.Sprint(err), `host "`+string(bad)+`" is not valid; use 1 to 64`) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -70,7 +70,13 @@ type compared struct {
 }
 
 // printVerify writes what differs; the error says that something fails.
-func printVerify(w io.Writer, f cli.Format, tally verify.Tally, found []verify.Difference, asked []compute.HostID) error {
+func printVerify(
+	w io.Writer,
+	f cli.Format,
+	tally verify.Tally,
+	found []verify.Difference,
+	asked []compute.HostID,
+) error {
 	var err error
 	if f == cli.FormatJSON || f == cli.FormatYAML {
 		err = cli.PrintData(w, f, compared{verify.Sound(found), tally, append([]verify.Difference{}, found...), asked})

@@ -46,7 +46,10 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	}
 	j, aside, err := journal.Recover(JournalFile(o.State, o.Host), o.Journal)
 	if aside != "" {
-		c.Log.Error("the journal was damaged: a new one begins, and the hypervisor is asked what runs", zap.String("kept", aside))
+		c.Log.Error(
+			"the journal was damaged: a new one begins, and the hypervisor is asked what runs",
+			zap.String("kept", aside),
+		)
 	}
 	if err != nil {
 		return nil, err
@@ -72,7 +75,8 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	puller := share.NewPuller(c.Kafka, share.Options{})
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
-		Puller: puller, Reporter: reporter, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher, Timing: o.Timing,
+		Puller: puller, Reporter: reporter, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher,
+		Timing:  o.Timing,
 		Metrics: agent.NewMetrics(c.metrics), Reads: c.Reads, Now: c.Clock.now(),
 	})
 	if err != nil {

@@ -43,15 +43,25 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		offered *flavors.Service
 		topics  = c.Topics()
 	)
-	instances := c.reader(read.Options{Topic: topics.Instances(), Committed: true, Pace: readPace}, func(r Records, end bool) { server.Instances(r, end) })
-	requests := c.reader(read.Options{Topic: topics.Requests(), From: read.At(since), Pace: readPace}, func(r Records, end bool) { server.Requests(r, end) })
+	instances := c.reader(
+		read.Options{Topic: topics.Instances(), Committed: true, Pace: readPace},
+		func(r Records, end bool) { server.Instances(r, end) },
+	)
+	requests := c.reader(
+		read.Options{Topic: topics.Requests(), From: read.At(since), Pace: readPace},
+		func(r Records, end bool) { server.Requests(r, end) },
+	)
 	entries := c.Table(topics.Catalog(), func(r Records, end bool) { offered.Apply(r, end) })
 	listening := newConsoleReader(func() *read.Reader {
-		return c.reader(read.Options{Topic: topics.Consoles(), From: read.End()}, func(r Records, end bool) { server.Consoles(r, end) })
+		return c.reader(
+			read.Options{Topic: topics.Consoles(), From: read.End()},
+			func(r Records, end bool) { server.Consoles(r, end) },
+		)
 	})
 	offered = flavors.New(flavors.Options{
-		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.Log, Metrics: flavors.NewMetrics(c.metrics),
-		Work: func(q compute.QueueName) int { return server.Work(q) },
+		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.Log,
+		Metrics: flavors.NewMetrics(c.metrics),
+		Work:    func(q compute.QueueName) int { return server.Work(q) },
 	})
 	server, err = api.New(api.Config{
 		Topics: topics, Partitions: c.Partitions, Publisher: producer,

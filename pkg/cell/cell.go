@@ -31,10 +31,11 @@ type Cell struct {
 	Log         *zap.Logger
 	metrics     prometheus.Registerer // where components register theirs; nil: nobody counts
 	Gather      time.Duration         // how long beacons may be held back to come together
-	DeadAfter   time.Duration         // how long a host must have been silent before it may be declared dead; 0: compute.SilentAfter
-	Reads       compute.Schema        // the newest schema its parts read, in tests of versions; 0: this one's
-	Clock       Clocks                // shows another time than is right; nil: the machine's
-	Waiting     func(why string)      // hears what a part waits for before it can be made; nil: the log does
+	// how long a host must have been silent before it may be declared dead; 0: compute.SilentAfter
+	DeadAfter time.Duration
+	Reads     compute.Schema   // the newest schema its parts read, in tests of versions; 0: this one's
+	Clock     Clocks           // shows another time than is right; nil: the machine's
+	Waiting   func(why string) // hears what a part waits for before it can be made; nil: the log does
 }
 
 // Dialer opens connections to brokers; nil is plain TCP.
@@ -112,8 +113,9 @@ func (c Cell) CountPartitions(ctx context.Context) (int32, error) {
 	n, err := admin.Partitions(ctx, c.Topics().Requests())
 	if err != nil {
 		return 0, &compute.Error{
-			Op: "look for the cell", Kind: compute.KindOf(err), Field: "prefix", Value: c.Topics().Prefix, Message: "has no topics that can be asked for",
-			Remedy: "give the prefix of a cell; its first daemon makes the topics", Cause: err,
+			Op: "look for the cell", Kind: compute.KindOf(err), Field: "prefix", Value: c.Topics().Prefix,
+			Message: "has no topics that can be asked for",
+			Remedy:  "give the prefix of a cell; its first daemon makes the topics", Cause: err,
 		}
 	}
 	return n, nil

@@ -30,10 +30,12 @@ func TestMisled(t *testing.T) {
 	fast := Clocks{anHourFast{}}
 	d := &decider{wake: now.Add(time.Hour + time.Second)}
 	res := fast.handler(d).Turn(wire.Turn{Now: now, TimersUntil: map[int32]time.Time{1: now}})
-	if !d.turn.Now.Equal(now.Add(time.Hour)) || !d.turn.TimersUntil[1].Equal(now.Add(time.Hour)) || !res.Wake.Equal(now.Add(time.Second)) {
+	if !d.turn.Now.Equal(now.Add(time.Hour)) || !d.turn.TimersUntil[1].Equal(now.Add(time.Hour)) ||
+		!res.Wake.Equal(now.Add(time.Second)) {
 		t.Errorf("decides at %s until %v, and wakes at %s", d.turn.Now, d.turn.TimersUntil, res.Wake)
 	}
-	if h := (Clocks{}).handler(d); h != wire.Handler(d) || (Clocks{}).now() != nil || !fast.shown(time.Time{}).IsZero() {
+	if h := (Clocks{}).handler(d); h != wire.Handler(d) || (Clocks{}).now() != nil ||
+		!fast.shown(time.Time{}).IsZero() {
 		t.Error("a right clock changes something")
 	}
 }

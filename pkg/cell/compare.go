@@ -18,7 +18,12 @@ import (
 // Verify compares what the cell's topics say.
 func (c Cell) Verify(ctx context.Context) (tally verify.Tally, found []verify.Difference, err error) {
 	b := newTables(c.Topics())
-	readers := syncers{c.Committed(b.topics.Instances(), b.instances.take), c.Table(b.topics.Hosts(), b.hosts.take), c.Table(b.topics.Queues(), b.queues.take), c.Table(b.topics.Catalog(), b.catalog.take)}
+	readers := syncers{
+		c.Committed(b.topics.Instances(), b.instances.take),
+		c.Table(b.topics.Hosts(), b.hosts.take),
+		c.Table(b.topics.Queues(), b.queues.take),
+		c.Table(b.topics.Catalog(), b.catalog.take),
+	}
 	var parts []service.Part
 	for _, r := range readers {
 		parts = append(parts, r)
@@ -37,7 +42,10 @@ func (c Cell) Verify(ctx context.Context) (tally verify.Tally, found []verify.Di
 		}
 		first := found
 		tally, found = verify.Compare(b.facts(c.Partitions, time.Now()))
-		found = slices.DeleteFunc(found, func(d verify.Difference) bool { return restsOnHost(d) && !foundBefore(first, d) })
+		found = slices.DeleteFunc(
+			found,
+			func(d verify.Difference) bool { return restsOnHost(d) && !foundBefore(first, d) },
+		)
 		return nil
 	})
 	if err == nil && ctx.Err() != nil {
@@ -88,10 +96,18 @@ func newTables(t wire.Topics) *tables {
 }
 
 func (b *tables) facts(partitions int32, now time.Time) verify.Facts {
-	f := verify.Facts{Now: now, Home: func(p compute.Project) int32 { return wire.Partition(p, partitions) }, Beacons: b.beacons(), Queues: decoded(b.queues, wire.DecodeQueue)}
+	f := verify.Facts{
+		Now:     now,
+		Home:    func(p compute.Project) int32 { return wire.Partition(p, partitions) },
+		Beacons: b.beacons(),
+		Queues:  decoded(b.queues, wire.DecodeQueue),
+	}
 	for _, r := range b.instances.all() {
 		inst, err := wire.DecodeInstance(r)
-		f.Records = append(f.Records, verify.Record{Partition: r.Partition, Key: string(r.Key), Instance: inst, Err: err})
+		f.Records = append(
+			f.Records,
+			verify.Record{Partition: r.Partition, Key: string(r.Key), Instance: inst, Err: err},
+		)
 	}
 	for _, e := range decoded(b.catalog, wire.DecodeCatalog) {
 		if e.Quota != nil {

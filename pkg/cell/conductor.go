@@ -20,8 +20,9 @@ import (
 type ConductorOptions struct {
 	Name     string                  // written down in takeovers; may be empty
 	SetAside func([]kafkaloop.Aside) // is told the partitions that nobody decides about; may be nil
-	Ended    int                     // most ended instances of a project that are kept; 0: as many as conductor.Config says
-	Times    admit.Options           // of the protocol; zero: its defaults
+	// most ended instances of a project that are kept; 0: as many as conductor.Config says
+	Ended int
+	Times admit.Options // of the protocol; zero: its defaults
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -42,7 +43,10 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 		loop    *kafkaloop.Loop
 		topics  = c.Topics()
 	)
-	entries := c.reader(read.Options{Topic: topics.Catalog(), MaxWait: catalogWait}, func(r Records, end bool) { decides.Catalog(r, end) })
+	entries := c.reader(
+		read.Options{Topic: topics.Catalog(), MaxWait: catalogWait},
+		func(r Records, end bool) { decides.Catalog(r, end) },
+	)
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.Partitions, Times: o.Times, AliveFor: c.DeadAfter / 2, MaxEnded: o.Ended,
 		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Now: c.Clock.now(),

@@ -54,7 +54,11 @@ func (o EverythingOptions) withDefaults() EverythingOptions {
 
 // WithEverything runs a whole Berth while use does, and stops it afterwards. use gets
 // the API's address and a context that ends when any part of Berth does.
-func WithEverything(ctx context.Context, o EverythingOptions, use func(ctx context.Context, address string) error) (err error) {
+func WithEverything(
+	ctx context.Context,
+	o EverythingOptions,
+	use func(ctx context.Context, address string) error,
+) (err error) {
 	o = o.withDefaults()
 	kept := ""
 	if o.Data != "" {
@@ -91,7 +95,9 @@ func WithEverything(ctx context.Context, o EverythingOptions, use func(ctx conte
 func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *statusserver.Server) {
 	g := service.NewGroup()
 	metrics, outage := telemetry.NewMetrics(), kafka.NewOutage(o.Log.Named("dev"))
-	f := statusserver.New(statusserver.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")})
+	f := front.New(
+		front.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")},
+	)
 	g.Add("front", f)
 	add := func(name string, build func(context.Context, Cell) (service.Part, error)) {
 		c := New(k, o.Dial, o.Log, name).Measured(metrics.Registerer())
@@ -101,7 +107,10 @@ func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *statuss
 	add("queues", func(_ context.Context, c Cell) (service.Part, error) {
 		return NewQueueManager(c, QueueManagerOptions{})
 	})
-	add("conductor", func(_ context.Context, c Cell) (service.Part, error) { return NewConductor(c, ConductorOptions{}) })
+	add(
+		"conductor",
+		func(_ context.Context, c Cell) (service.Part, error) { return NewConductor(c, ConductorOptions{}) },
+	)
 	add("api", func(ctx context.Context, c Cell) (service.Part, error) { return NewAPI(ctx, c, APIOptions{Front: f}) })
 	add("agent", func(_ context.Context, c Cell) (service.Part, error) { return newSimulatedAgents(c, o) })
 	return g, f

@@ -22,8 +22,14 @@ func (c *Cell) Facts(ctx context.Context) (doctor.Facts, error) {
 		return none, err
 	}
 	defer admin.Close()
-	f := doctor.Facts{Now: time.Now(), Bootstrap: c.Kafka.Brokers[0], Topics: c.Topics(), Plan: admin.Plan, Plans: admin.Plans}
-	if f.Cluster, err = admin.DescribeCluster(ctx); err != nil {
+	f := doctor.Facts{
+		Now:       time.Now(),
+		Bootstrap: c.Kafka.Brokers[0],
+		Topics:    c.Topics(),
+		Plan:      admin.Plan,
+		Plans:     admin.Plans,
+	}
+	if f.Cluster, err = admin.LookAtCluster(ctx); err != nil {
 		return none, err
 	}
 	names, err := admin.CellTopics(ctx)
@@ -51,20 +57,27 @@ func (c *Cell) lists(ctx context.Context, f *doctor.Facts) error {
 			readers = append(readers, c.Table(topic, into.take))
 		}
 	}
-	if err := service.During(ctx, service.Together(readers...), func(context.Context) error { return nil }); err != nil {
+	nothing := func(context.Context) error { return nil }
+	if err := service.During(ctx, service.Together(readers...), nothing); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return compute.Unavailable("read the lists of queues and hosts", err)
 	}
-	f.Queues = slices.DeleteFunc(decoded(queues, wire.DecodeQueue), func(q compute.Queue) bool { return q.TopicID == "" })
+	f.Queues = slices.DeleteFunc(
+		decoded(queues, wire.DecodeQueue),
+		func(q compute.Queue) bool { return q.TopicID == "" },
+	)
 	f.Beacons = decoded(hosts, wire.DecodeBeacon)
 	return nil
 }
 
 // shares asks for the share state of every queue, and for the members of its group.
 func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Facts) (err error) {
-	f.Progress, err = patiently(ctx, func() ([]kafkaadmin.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) })
+	f.Progress, err = patiently(
+		ctx,
+		func() ([]kafkaadmin.QueueProgress, error) { return admin.QueueProgress(ctx, refs(f.Queues)) },
+	)
 	if err != nil { // everything else can still be told
 		f.Progress = nil
 		for _, q := range refs(f.Queues) {
@@ -74,7 +87,10 @@ func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Fa
 	f.Groups = map[string]map[string]string{}
 	for _, q := range f.Queues {
 		if f.Groups[q.Group] == nil {
-			f.Groups[q.Group], err = patiently(ctx, func() (map[string]string, error) { return admin.DescribeShareGroup(ctx, q.Group) })
+			f.Groups[q.Group], err = patiently(
+				ctx,
+				func() (map[string]string, error) { return admin.LookAtShareGroup(ctx, q.Group) },
+			)
 			if err != nil {
 				return err
 			}

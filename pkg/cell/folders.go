@@ -70,7 +70,10 @@ func folder(field, dir string, mode os.FileMode) (os.FileMode, error) {
 func tooWide(field, dir string, mode os.FileMode) error {
 	return &compute.Error{
 		Kind: compute.KindInvalid, Field: field, Value: dir,
-		Message: fmt.Sprintf("others may read it or write to it (mode %04o), and user data and keys are kept in it", mode),
-		Remedy:  "chmod -R go-rwx " + dir + ", or give another folder",
+		Message: fmt.Sprintf(
+			"others may read it or write to it (mode %04o), and user data and keys are kept in it",
+			mode,
+		),
+		Remedy: "chmod -R go-rwx " + dir + ", or give another folder",
 	}
 }

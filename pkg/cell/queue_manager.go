@@ -48,10 +48,19 @@ func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) 
 	entries := c.Table(topics.Catalog(), func(r Records, end bool) { manager.Catalog(r, end) })
 	listed := c.Table(topics.Queues(), func(r Records, end bool) { manager.Queues(r, end) })
 	hosts := c.beacons(func(r Records, end bool) { manager.Hosts(r, end) })
-	instances := c.reader(read.Options{Topic: topics.Instances(), Committed: true, Pace: ringPace}, func(r Records, end bool) { manager.Instances(r, end) })
+	instances := c.reader(
+		read.Options{Topic: topics.Instances(), Committed: true, Pace: ringPace},
+		func(r Records, end bool) { manager.Instances(r, end) },
+	)
 	manager = queues.New(queues.Options{
 		Topics: topics, Leader: elector, View: syncers{entries, listed, hosts, instances}, Log: producer,
-		Far: queues.Far{Topics: works, Hosts: works, Streams: works, Shares: works}, Forgotten: o.Forgotten, Logger: c.Log, PerGroup: o.GroupLimit,
+		Far: queues.Far{
+			Topics:  works,
+			Hosts:   works,
+			Streams: works,
+			Shares:  works,
+		},
+		Forgotten: o.Forgotten, Logger: c.Log, PerGroup: o.GroupLimit,
 		Metrics: queues.NewMetrics(c.metrics), Reads: c.Reads,
 	})
 	advice := c.Table(topics.Advice(), func(r Records, end bool) { manager.Advice(r, end) })
@@ -108,7 +117,14 @@ func (f groundwork) Progress(ctx context.Context, refs []wire.QueueRef) ([]queue
 	progress, err := f.admin.QueueProgress(ctx, refs)
 	out := make([]queues.Progress, len(progress))
 	for i, p := range progress {
-		out[i] = queues.Progress{TopicID: p.TopicID, Start: p.Start, Written: p.Written, LogStart: p.LogStart, Depth: p.Depth, Err: p.Err}
+		out[i] = queues.Progress{
+			TopicID:  p.TopicID,
+			Start:    p.Start,
+			Written:  p.Written,
+			LogStart: p.LogStart,
+			Depth:    p.Depth,
+			Err:      p.Err,
+		}
 	}
 	return out, err
 }

@@ -93,12 +93,23 @@ func (s SASLSettings) password() (string, error) {
 }
 
 func unreadable(key, file string, err error) error {
-	return &compute.Error{Kind: compute.KindInvalid, Field: key, Value: file, Message: "cannot be used", Remedy: "give a file that this process may read", Cause: err}
+	return &compute.Error{
+		Kind:    compute.KindInvalid,
+		Field:   key,
+		Value:   file,
+		Message: "cannot be used",
+		Remedy:  "give a file that this process may read",
+		Cause:   err,
+	}
 }
 
 func (t TLSSettings) check() error {
 	if t.CA == "" && t.Cert != "" {
-		return compute.Invalid("kafka.tls.cert", t.Cert, fmt.Sprintf("set kafka.tls.ca too, to a PEM file or %q: without it there is no TLS", systemCA))
+		return compute.Invalid(
+			"kafka.tls.cert",
+			t.Cert,
+			fmt.Sprintf("set kafka.tls.ca too, to a PEM file or %q: without it there is no TLS", systemCA),
+		)
 	}
 	if (t.Cert == "") != (t.Key == "") {
 		return compute.Invalid("kafka.tls.key", t.Key, "give cert and key, or neither")
@@ -110,13 +121,24 @@ func (t TLSSettings) check() error {
 func (s SASLSettings) check(encrypted bool) error {
 	if s.Mechanism == "" {
 		if s.User+s.PasswordFile != "" {
-			return compute.Invalid("kafka.sasl.mechanism", "", "give one of "+strings.Join(kafka.Mechanisms(), ", ")+", or no user and password_file either")
+			return compute.Invalid(
+				"kafka.sasl.mechanism",
+				"",
+				"give one of "+strings.Join(kafka.Mechanisms(), ", ")+", or no user and password_file either",
+			)
 		}
 		return nil
 	}
 	errs := []error{config.OneOf("kafka.sasl.mechanism", s.Mechanism, kafka.Mechanisms()...)}
 	if s.Mechanism == "PLAIN" && !encrypted {
-		errs = append(errs, compute.Invalid("kafka.sasl.mechanism", s.Mechanism, "it sends the password as it is: set kafka.tls.ca too, or use SCRAM-SHA-512"))
+		errs = append(
+			errs,
+			compute.Invalid(
+				"kafka.sasl.mechanism",
+				s.Mechanism,
+				"it sends the password as it is: set kafka.tls.ca too, or use SCRAM-SHA-512",
+			),
+		)
 	}
 	if s.User == "" {
 		errs = append(errs, compute.Invalid("kafka.sasl.user", "", "name the Kafka user"))

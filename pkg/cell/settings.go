@@ -41,10 +41,30 @@ func (k KafkaSettings) Check() error {
 		}
 	}
 	if len(k.Prefix) > 40 || k.Prefix != "" && compute.Project(k.Prefix+"x").Check() != nil {
-		errs = append(errs, compute.Invalid("kafka.prefix", k.Prefix, "use at most 40 lower-case letters, digits, dots, dashes and underscores"))
+		errs = append(
+			errs,
+			compute.Invalid(
+				"kafka.prefix",
+				k.Prefix,
+				"use at most 40 lower-case letters, digits, dots, dashes and underscores",
+			),
+		)
 	}
 	if k.Replication < 0 {
-		errs = append(errs, compute.Invalid("kafka.replication", fmt.Sprint(k.Replication), "give 0 for the brokers' default, or a positive number"))
+		errs = append(
+			errs,
+			compute.Invalid(
+				"kafka.replication",
+				fmt.Sprint(k.Replication),
+				"give 0 for the brokers' default, or a positive number",
+			),
+		)
 	}
-	return errors.Join(append(errs, config.Between("kafka.partitions", int(k.Partitions), 1, 1000), k.TLS.check(), k.SASL.check(k.TLS.CA != ""))...)
+	return errors.Join(
+		append(
+			errs,
+			config.Between("kafka.partitions", int(k.Partitions), 1, 1000),
+			k.TLS.check(),
+			k.SASL.check(k.TLS.CA != ""),
+		)...)
 }

@@ -16,7 +16,8 @@ import (
 )
 
 // metalInventory is one whole server.
-const metalInventory = `{"version":1,"totals":{"VCPU":64,"MEMORY_MB":262144,"DISK_GB":1000,"CUSTOM_BAREMETAL":1},"traits":["CUSTOM_METAL"]}`
+const metalInventory = `{"version":1,"totals":{"VCPU":64,"MEMORY_MB":262144,"DISK_GB":1000,"CUSTOM_BAREMETAL":1},` +
+	`"traits":["CUSTOM_METAL"]}`
 
 // A flavor that takes a host's one CUSTOM_BAREMETAL has the host alone: the next
 // instance waits until the first is deleted.
@@ -33,7 +34,14 @@ func TestBareMetal(t *testing.T) {
 		command := exec.Options{Command: []string{script, dir}}
 		metal := func() {
 			t.Helper()
-			r.start("metal-01", cell.ExecAgent(r.prepared("agent"), cell.AgentOptions{Host: "metal-01", State: r.data, Timing: chatty}, command))
+			r.start(
+				"metal-01",
+				cell.ExecAgent(
+					r.prepared("agent"),
+					cell.AgentOptions{Host: "metal-01", State: r.data, Timing: chatty},
+					command,
+				),
+			)
 		}
 		t.Cleanup(func() { // of a test that failed
 			d, err := exec.Open(context.Background(), command)
@@ -48,7 +56,15 @@ func TestBareMetal(t *testing.T) {
 		r.known(cell.SimulatedHost{ID: "metal-01"})
 		c := r.as("p")
 		r.offer(c, nil, []compute.Flavor{
-			{Name: "metal.large", Resources: compute.Resources{compute.VCPU: 64, compute.MemoryMB: 262144, compute.DiskGB: 1000, "CUSTOM_BAREMETAL": 1}},
+			{
+				Name: "metal.large",
+				Resources: compute.Resources{
+					compute.VCPU:       64,
+					compute.MemoryMB:   262144,
+					compute.DiskGB:     1000,
+					"CUSTOM_BAREMETAL": 1,
+				},
+			},
 			{Name: "m1.small", Resources: small("").Resources, Forbidden: []compute.Trait{"CUSTOM_METAL"}},
 		})
 
@@ -62,7 +78,8 @@ func TestBareMetal(t *testing.T) {
 			r.poll("the reason why it waits", func() bool {
 				inst, err := c.Instance(t.Context(), id)
 				r.must(err)
-				return inst.State == "queued" && inst.Waiting != nil && inst.Waiting.Hosts != nil && hosts(*inst.Waiting.Hosts) == 1
+				return inst.State == "queued" && inst.Waiting != nil && inst.Waiting.Hosts != nil &&
+					hosts(*inst.Waiting.Hosts) == 1
 			})
 		}
 		waits(second[0], func(n rest.HostCounts) uint32 { return n.Full })

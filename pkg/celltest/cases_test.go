@@ -282,7 +282,12 @@ func TestAttemptsExhausted(t *testing.T) {
 
 func TestTheRequestsOwnFaultIsNotTriedAgain(t *testing.T) {
 	each(t, func(t *testing.T, b kafkatest.Broker) {
-		r, c := oneFlavor(t, b, hostWith(1, broken("Prepare", compute.FailureRequest)), hostWith(2, broken("Prepare", compute.FailureRequest)))
+		r, c := oneFlavor(
+			t,
+			b,
+			hostWith(1, broken("Prepare", compute.FailureRequest)),
+			hostWith(2, broken("Prepare", compute.FailureRequest)),
+		)
 		ids := r.boot(c, 1, compute.Boot{Flavor: "m1.small", Image: "no-such-image"})
 		r.await(ids, compute.StateError)
 		r.reason(ids[0], compute.BuildFailed)

@@ -26,7 +26,14 @@ func TestChaosAccounts(t *testing.T) {
 		s.boots[id] = &boot{asked: at(b[0]), accepted: at(b[0])}
 	}
 	for _, id := range []compute.InstanceID{"before", "soon", "late", "later", "nothing waited", "after"} {
-		b := map[compute.InstanceID]float64{"before": -1, "soon": 0.5, "late": 5.5, "later": 5.6, "nothing waited": 9.2, "after": 12}
+		b := map[compute.InstanceID]float64{
+			"before":         -1,
+			"soon":           0.5,
+			"late":           5.5,
+			"later":          5.6,
+			"nothing waited": 9.2,
+			"after":          12,
+		}
 		w.began = append(w.began, begun{id, at(b[id])})
 	}
 	s.boots["never"] = &boot{asked: at(1)}

@@ -26,19 +26,44 @@ func faults() []fault {
 	return []fault{
 		{name: "kill -9 the leader of a queue", inject: killed((*chaos).leaderOfAQueue)},
 		{name: "kill -9 the leader of `instances`", level: inFull, inject: killed((*chaos).leaderOfInstances)},
-		{name: "kill -9 the coordinator of the conductors' group", level: inFull, inject: killed((*chaos).coordinatorOfTheGroup)},
-		{name: "kill -9 the coordinator of a partition's producer epoch", level: inFull, inject: killed((*chaos).coordinatorOfAnEpoch)},
-		{name: "kill -9 the coordinator of a queue's share state", level: inFull, inject: killed((*chaos).coordinatorOfShares)},
+		{
+			name:   "kill -9 the coordinator of the conductors' group",
+			level:  inFull,
+			inject: killed((*chaos).coordinatorOfTheGroup),
+		},
+		{
+			name:   "kill -9 the coordinator of a partition's producer epoch",
+			level:  inFull,
+			inject: killed((*chaos).coordinatorOfAnEpoch),
+		},
+		{
+			name:   "kill -9 the coordinator of a queue's share state",
+			level:  inFull,
+			inject: killed((*chaos).coordinatorOfShares),
+		},
 		{name: "kill -9 the active controller", level: inShort, inject: killed((*chaos).controller)},
 		{name: "kill -9 two of three brokers", level: inShort, stands: true, lasts: longerThan, inject: twoKilled},
-		{name: "freeze the leader of `instances`, thaw it", lasts: longerThan, inject: frozen((*chaos).leaderOfInstances)},
-		{name: "freeze the active controller, thaw it", level: inFull, lasts: longerThan, inject: frozen((*chaos).controller)},
+		{
+			name:   "freeze the leader of `instances`, thaw it",
+			lasts:  longerThan,
+			inject: frozen((*chaos).leaderOfInstances),
+		},
+		{
+			name:   "freeze the active controller, thaw it",
+			level:  inFull,
+			lasts:  longerThan,
+			inject: frozen((*chaos).controller),
+		},
 		{name: "restart one broker after the other", level: inFull, inject: rolled},
 		{name: "cut three agents in four from all brokers", level: inShort, lasts: longerThan, inject: agentsCut},
 		{name: "kill -9 a conductor", level: inFull, inject: daemonsKilled("conductor-a")},
 		{name: "kill -9 an API node", level: inFull, inject: daemonsKilled("api-a")},
 		{name: "kill -9 the agents of a rack", level: inFull, inject: daemonsKilled("rack")},
-		{name: "kill -9 the leader of `instances`, a conductor, an API node and a rack", level: inShort, inject: everything},
+		{
+			name:   "kill -9 the leader of `instances`, a conductor, an API node and a rack",
+			level:  inShort,
+			inject: everything,
+		},
 	}
 }
 

@@ -79,7 +79,12 @@ func namespaces(t *testing.T, nodes int) ([]localkafka.Place, error) {
 		}
 		_ = command("ip link del %s", bridge)
 	})
-	if err := commands("nft --version", "ip link add "+bridge+" type bridge", "ip addr add "+subnet+"254/24 dev "+bridge, "ip link set "+bridge+" up"); err != nil {
+	if err := commands(
+		"nft --version",
+		"ip link add "+bridge+" type bridge",
+		"ip addr add "+subnet+"254/24 dev "+bridge,
+		"ip link set "+bridge+" up",
+	); err != nil {
 		return nil, err
 	}
 	var places []localkafka.Place
@@ -115,32 +120,44 @@ func dropped(c *chaos, id int, rules ...string) func() {
 
 // cutFromBrokers leaves a broker its clients and nobody else.
 func cutFromBrokers(nodes int) fault {
-	return fault{name: "cut the leader of `instances` from the other brokers", lasts: longerThan, inject: func(c *chaos) (string, func()) {
-		id, rules := c.the((*chaos).leaderOfInstances), []string{}
-		for other := 1; other <= nodes; other++ {
-			if other != id {
-				rules = append(rules, "in ip saddr "+address(other), "out ip daddr "+address(other))
+	return fault{
+		name:  "cut the leader of `instances` from the other brokers",
+		lasts: longerThan,
+		inject: func(c *chaos) (string, func()) {
+			id, rules := c.the((*chaos).leaderOfInstances), []string{}
+			for other := 1; other <= nodes; other++ {
+				if other != id {
+					rules = append(rules, "in ip saddr "+address(other), "out ip daddr "+address(other))
+				}
 			}
-		}
-		return broker(id), dropped(c, id, rules...)
-	}}
+			return broker(id), dropped(c, id, rules...)
+		},
+	}
 }
 
 // cutFromEachOther leaves two brokers their clients and the third broker.
 func cutFromEachOther() fault {
-	return fault{name: "cut the leader of `instances` and another broker from each other", lasts: 25 * time.Second, inject: func(c *chaos) (string, func()) {
-		id := c.the((*chaos).leaderOfInstances)
-		other := id%c.on.Nodes() + 1
-		return broker(id, other), dropped(c, id, "in ip saddr "+address(other), "out ip daddr "+address(other))
-	}}
+	return fault{
+		name:  "cut the leader of `instances` and another broker from each other",
+		lasts: 25 * time.Second,
+		inject: func(c *chaos) (string, func()) {
+			id := c.the((*chaos).leaderOfInstances)
+			other := id%c.on.Nodes() + 1
+			return broker(id, other), dropped(c, id, "in ip saddr "+address(other), "out ip daddr "+address(other))
+		},
+	}
 }
 
 // cutFromAll leaves it nobody; nobody is told.
 func cutFromAll() fault {
-	return fault{name: "cut the active controller from everybody", lasts: longerThan, inject: func(c *chaos) (string, func()) {
-		id := c.the((*chaos).controller)
-		return broker(id), dropped(c, id, "in iifname eth0", "out oifname eth0")
-	}}
+	return fault{
+		name:  "cut the active controller from everybody",
+		lasts: longerThan,
+		inject: func(c *chaos) (string, func()) {
+			id := c.the((*chaos).controller)
+			return broker(id), dropped(c, id, "in iifname eth0", "out oifname eth0")
+		},
+	}
 }
 
 func disk(dir string, id int) string {
@@ -152,7 +169,13 @@ func disks(t *testing.T, dir string, nodes int) error {
 	t.Helper()
 	for id := 1; id <= nodes; id++ {
 		at, image := disk(dir, id), filepath.Join(dir, fmt.Sprintf("disk%d", id))
-		if err := commands("mkdir -p "+at, "truncate -s 1G "+image, "mkfs.ext4 -q -m 0 "+image, "mount -o loop "+image+" "+at, "rmdir "+at+"/lost+found"); err != nil {
+		if err := commands(
+			"mkdir -p "+at,
+			"truncate -s 1G "+image,
+			"mkfs.ext4 -q -m 0 "+image,
+			"mount -o loop "+image+" "+at,
+			"rmdir "+at+"/lost+found",
+		); err != nil {
 			return err
 		}
 		t.Cleanup(func() {

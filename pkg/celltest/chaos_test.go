@@ -134,7 +134,15 @@ func TestChaos(t *testing.T) {
 func newChaos(t *testing.T, f form, on brokers) *chaos {
 	t.Helper()
 	r := newRig(t, kafkatest.Broker{Addrs: on.Addrs(), Prefix: "chaos.", Real: true})
-	c := &chaos{rig: r, form: f, on: on, line: newLine(), brokerLines: newBrokerLines(), makes: map[string]func() *process{}, running: map[string]*process{}}
+	c := &chaos{
+		rig:         r,
+		form:        f,
+		on:          on,
+		line:        newLine(),
+		brokerLines: newBrokerLines(),
+		makes:       map[string]func() *process{},
+		running:     map[string]*process{},
+	}
 	var err error
 	c.leads, err = kafkatest.AskLeads(on.Addrs())
 	r.must(err)

@@ -72,7 +72,10 @@ func twinStarted(c *chaos) (string, func()) {
 	world := fake.NewWorld()
 	host, err := world.Host(h.ID, h.Inventory)
 	c.must(err)
-	part, err := cell.NewAgent(c.prepared("twin"), cell.AgentOptions{Host: h.ID, State: c.t.TempDir(), Driver: fake.NewDriver(host, h.Driver), Timing: chatty})
+	part, err := cell.NewAgent(
+		c.prepared("twin"),
+		cell.AgentOptions{Host: h.ID, State: c.t.TempDir(), Driver: fake.NewDriver(host, h.Driver), Timing: chatty},
+	)
 	c.must(err)
 	ended := make(chan error, 1)
 	go func() { ended <- part.Run(c.t.Context()) }()

@@ -126,7 +126,8 @@ func TestDaemonWaitsForKafka(t *testing.T) {
 			if code != http.StatusServiceUnavailable || !strings.Contains(body, "waiting for Kafka at "+broker) {
 				t.Errorf("readyz: %d %s", code, body)
 			}
-			if code, body := get(t, base+"/metrics"); code != http.StatusOK || !strings.Contains(body, "berth_build_info") {
+			if code, body := get(t, base+"/metrics"); code != http.StatusOK ||
+				!strings.Contains(body, "berth_build_info") {
 				t.Errorf("metrics: %d %s", code, body)
 			}
 			if code, _ := get(t, base+"/healthz"); code != http.StatusOK {

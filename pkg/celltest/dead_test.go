@@ -53,14 +53,18 @@ func filled(t *testing.T, b kafkatest.Broker, n int) (*rig, *client.Client, []co
 // moved waits until all are active, and not on this host.
 func (r *rig) moved(ids []compute.InstanceID, from compute.HostID) {
 	r.t.Helper()
-	r.seen.await(r.t, fmt.Sprintf("%d instances active elsewhere than on %s", len(ids), from), func(now map[compute.InstanceID]compute.Instance) bool {
-		for _, id := range ids {
-			if i := now[id]; i.State != compute.StateActive || i.Host == from {
-				return false
+	r.seen.await(
+		r.t,
+		fmt.Sprintf("%d instances active elsewhere than on %s", len(ids), from),
+		func(now map[compute.InstanceID]compute.Instance) bool {
+			for _, id := range ids {
+				if i := now[id]; i.State != compute.StateActive || i.Host == from {
+					return false
+				}
 			}
-		}
-		return true
-	})
+			return true
+		},
+	)
 }
 
 // machinesOn are those that a host has.
@@ -85,7 +89,8 @@ func TestEvacuate(t *testing.T) {
 		r.delete(c, ids[:2])
 		r.await(ids[:2], compute.StateDeleting)
 		r.startAgents(r.hosts[1:]...)
-		if _, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true}); compute.KindOf(err) != compute.KindConflict {
+		_, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Force: true})
+		if compute.KindOf(err) != compute.KindConflict {
 			t.Fatalf("nobody is certain, and: %v", err)
 		}
 		dead, err := c.Evacuate(t.Context(), "host-01", client.DeadHost{Fenced: true, Force: true, Reason: "burnt"})
@@ -154,7 +159,13 @@ func TestFenceCommand(t *testing.T) {
 	r.startQueues()
 	off, address := filepath.Join(r.data, "off"), freeAddress(t)
 	r.daemonOf("api", "api", map[string]any{"listen": address, "fence": map[string]any{
-		"command": []string{"sh", "-c", `echo "$1 has power still"; test "$1" = "$(cat ` + off + `)" && test "$1" = "$BERTH_HOST" && touch ` + off + `.done`, "fence"},
+		"command": []string{
+			"sh",
+			"-c",
+			`echo "$1 has power still"; test "$1" = "$(cat ` + off + `)" && ` +
+				`test "$1" = "$BERTH_HOST" && touch ` + off + `.done`,
+			"fence",
+		},
 	}})
 	r.api = address
 	r.startAgents(r.hosts...)
@@ -207,15 +218,28 @@ func TestWorkBehindAFenceStays(t *testing.T) {
 		producer, err := write.NewProducer(test.Kafka)
 		r.must(err)
 		defer producer.Close()
-		offset, err := producer.Append(t.Context(), wire.EncodeCommand(compute.Command{Op: compute.CommandFenced}).To(test.Topics().Host("host-01"), 0))
+		offset, err := producer.Append(
+			t.Context(),
+			wire.EncodeCommand(compute.Command{Op: compute.CommandFenced}).To(test.Topics().Host("host-01"), 0),
+		)
 		r.must(err)
 		r.startAgents(r.hosts[0])
 		r.poll("the host destroys what it had", func() bool { return len(r.machinesOn("host-01")) == 0 })
 		after := r.boot(c, 4, compute.Boot{Flavor: "m1.small"})
 		r.await(after, compute.StateActive)
 		r.startAgents(r.hosts[1])
-		r.must(toAll(t.Context(), producer, test, compute.Request{Op: compute.OpFence, Host: "host-01", Fence: compute.FenceEpoch(offset) + 1}))
-		r.await(r.boot(c, 1, compute.Boot{Flavor: "m1.small"}), compute.StateActive) // asked for behind the fence, so that is decided
+		r.must(
+			toAll(
+				t.Context(),
+				producer,
+				test,
+				compute.Request{Op: compute.OpFence, Host: "host-01", Fence: compute.FenceEpoch(offset) + 1},
+			),
+		)
+		r.await(
+			r.boot(c, 1, compute.Boot{Flavor: "m1.small"}),
+			compute.StateActive,
+		) // asked for behind the fence, so that is decided
 		r.await(after, compute.StateActive)
 		for _, id := range after {
 			if i := r.seen.get(id); i.Host != "host-01" || i.Attempt != 1 || r.launches(id) != 1 {

@@ -26,7 +26,11 @@ import (
 // examine runs berth doctor on a cell.
 func (r *rig) examine(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
-	return ran(r.t, append([]string{"doctor", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix}, args...)...)
+	return ran(
+		r.t,
+		append(
+			[]string{"doctor", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix},
+			args...)...)
 }
 
 // doctorSaid is what berth doctor says as data, as far as these tests go.
@@ -71,8 +75,10 @@ func TestDoctorOnAHealthyCell(t *testing.T) {
 	}
 	well := strings.Join(findings(t, out, doctor.OK), "\n")
 	for _, line := range []string{
-		"brokers: Kafka version: v4.3", "cluster: feature share.version: 1", "broker 1: group.share.max.share.sessions: 10000",
-		"queues: topic and share state: 1 queues", "conductors: running: 2", "queue managers: active: 1", "hosts: heard of in the last 60 s: 2 of 2",
+		"brokers: Kafka version: v4.3", "cluster: feature share.version: 1",
+		"broker 1: group.share.max.share.sessions: 10000",
+		"queues: topic and share state: 1 queues", "conductors: running: 2", "queue managers: active: 1",
+		"hosts: heard of in the last 60 s: 2 of 2",
 		"share group " + r.kafka.Prefix + "agents-0: share.delivery.count.limit: 25",
 		"share group " + r.kafka.Prefix + "agents-0: share.partition.max.record.locks: 4000",
 	} {
@@ -97,8 +103,12 @@ func TestDoctorFindsFaultsAndTheirFix(t *testing.T) {
 	r := newRig(t, kafkatest.Broker{Addrs: k.Addrs(), Prefix: "cell.", Real: true})
 	r.plantQueue("m1.raw")
 	topics := wire.Topics{Prefix: "cell."}
-	r.kafkaConfigs("--alter --entity-type topics --entity-name " + topics.Requests() + " --add-config retention.ms=1000")
-	r.kafkaConfigs("--alter --entity-type topics --entity-name " + topics.Hosts() + " --add-config cleanup.policy=delete")
+	r.kafkaConfigs(
+		"--alter --entity-type topics --entity-name " + topics.Requests() + " --add-config retention.ms=1000",
+	)
+	r.kafkaConfigs(
+		"--alter --entity-type topics --entity-name " + topics.Hosts() + " --add-config cleanup.policy=delete",
+	)
 	code, out, errs := r.examine("-o", "json")
 	if code != 1 || !strings.Contains(errs, "something fails: see above") {
 		t.Errorf("exit %d %s", code, errs)
@@ -148,7 +158,17 @@ func (r *rig) kafkaConfigs(args string) {
 	r.t.Helper()
 	libs, err := localkafka.Jars(r.t.Context(), localkafka.Version)
 	r.must(err)
-	words := append([]string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", filepath.Join(libs, "*"), "kafka.admin.ConfigCommand", "--bootstrap-server", r.kafka.Brokers[0]}, strings.Fields(args)...)
+	words := append(
+		[]string{
+			"-XX:TieredStopAtLevel=1",
+			"-XX:+UseSerialGC",
+			"-cp",
+			filepath.Join(libs, "*"),
+			"kafka.admin.ConfigCommand",
+			"--bootstrap-server",
+			r.kafka.Brokers[0],
+		},
+		strings.Fields(args)...)
 	if out, err := exec.CommandContext(r.t.Context(), "java", words...).CombinedOutput(); err != nil {
 		r.t.Fatalf("kafka-configs.sh %s: %v\n%s", args, err, out)
 	}
@@ -162,7 +182,8 @@ func TestDoctorWithoutKafka(t *testing.T) {
 	}
 	r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: []string{"127.0.0.1:" + strconv.Itoa(ports[0])}, Prefix: "x."}}
 	code, out, errs := r.examine()
-	if code != 1 || out != "" || !strings.Contains(errs, "reach Kafka at "+r.kafka.Brokers[0]) || !strings.Contains(errs, "connection refused") {
+	if code != 1 || out != "" || !strings.Contains(errs, "reach Kafka at "+r.kafka.Brokers[0]) ||
+		!strings.Contains(errs, "connection refused") {
 		t.Errorf("exit %d %s %s", code, out, errs)
 	}
 }

@@ -21,7 +21,11 @@ func smallHost(n int, traits ...compute.Trait) cell.SimulatedHost {
 
 // small is a flavor that fits a small host sixteen times.
 func small(name compute.FlavorName, axes ...compute.AxisName) compute.Flavor {
-	return compute.Flavor{Name: name, Capabilities: axes, Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024, compute.DiskGB: 10}}
+	return compute.Flavor{
+		Name:         name,
+		Capabilities: axes,
+		Resources:    compute.Resources{compute.VCPU: 1, compute.MemoryMB: 1024, compute.DiskGB: 10},
+	}
 }
 
 func smallHosts(n int) []cell.SimulatedHost {

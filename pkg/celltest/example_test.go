@@ -21,7 +21,12 @@ func TestTheDesignsExample(t *testing.T) {
 	const device = compute.ResourceClass("CUSTOM_PCI_DEVICE")
 	host := smallHost(1)
 	host.Inventory.Reserved = nil
-	host.Inventory.Totals = compute.Resources{compute.VCPU: 200, compute.MemoryMB: 16 << 10, compute.DiskGB: 1000, device: 1}
+	host.Inventory.Totals = compute.Resources{
+		compute.VCPU:     200,
+		compute.MemoryMB: 16 << 10,
+		compute.DiskGB:   1000,
+		device:           1,
+	}
 	r := newRig(t, kafkatest.Kafka(t), host).up()
 	c := r.as("p")
 	size := func(name compute.FlavorName, memory int64) compute.Flavor {
@@ -29,12 +34,25 @@ func TestTheDesignsExample(t *testing.T) {
 			compute.VCPU: 1, compute.MemoryMB: memory, compute.DiskGB: 1,
 		}}
 	}
-	r.offer(c,
-		[]compute.Capability{{Axis: "pci", Values: []compute.CapabilityValue{{Value: "exclusive", Consumes: compute.Resources{device: 1}}}}},
+	r.offer(
+		c,
+		[]compute.Capability{
+			{
+				Axis:   "pci",
+				Values: []compute.CapabilityValue{{Value: "exclusive", Consumes: compute.Resources{device: 1}}},
+			},
+		},
 		[]compute.Flavor{size("tiny", 128), size("medium", 4<<10), size("large", 8<<10)},
 	)
 	plain := []compute.QueueName{"large", "medium", "tiny"}
-	all := []compute.QueueName{"large", "large.pci-exclusive", "medium", "medium.pci-exclusive", "tiny", "tiny.pci-exclusive"}
+	all := []compute.QueueName{
+		"large",
+		"large.pci-exclusive",
+		"medium",
+		"medium.pci-exclusive",
+		"tiny",
+		"tiny.pci-exclusive",
+	}
 
 	r.fits(c, all)
 	taken := r.boot(c, 1, compute.Boot{Flavor: "tiny", With: compute.Choices{"pci": "exclusive"}})

@@ -43,7 +43,10 @@ func (r *rig) daemons(hosts ...cell.SimulatedHost) []asks {
 			if err := c.Await(ctx, func(why string) { r.t.Errorf("%s waits: %s", h.ID, why) }); err != nil {
 				return nil, err
 			}
-			return cell.NewAgent(c, cell.AgentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver)})
+			return cell.NewAgent(
+				c,
+				cell.AgentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver)},
+			)
 		}))
 		all = append(all, a)
 	}
@@ -91,7 +94,9 @@ func TestFirstMinute(t *testing.T) {
 					if n := a.times(t, "Metadata"); n > 3 {
 						t.Errorf("%s asked for metadata %d times in its first minute, want 3 at most", hosts[i].ID, n)
 					}
-					for _, api := range []string{"CreateTopics", "InitProducerID", "FindCoordinator", "DescribeTopicPartitions"} {
+					for _, api := range []string{
+						"CreateTopics", "InitProducerID", "FindCoordinator", "DescribeTopicPartitions",
+					} {
 						if n := a.times(t, api); n > 0 {
 							t.Errorf("%s sent %s %d times in its first minute", hosts[i].ID, api, n)
 						}
@@ -121,7 +126,12 @@ func TestFirstMinuteOfNewHosts(t *testing.T) {
 				<-time.After(time.Minute)
 				for i, a := range all {
 					if n := a.times(t, "Metadata"); n > most {
-						t.Errorf("%s asked for metadata %d times in its first minute, want %d at most", hosts[i].ID, n, most)
+						t.Errorf(
+							"%s asked for metadata %d times in its first minute, want %d at most",
+							hosts[i].ID,
+							n,
+							most,
+						)
 					}
 				}
 			})
@@ -145,7 +155,9 @@ func TestFirstMinuteOnKafka(t *testing.T) {
 	r.await(ids, compute.StateActive)
 	<-time.After(time.Minute)
 	for i, a := range all {
-		for _, api := range []string{"Metadata", "ApiVersions", "ListOffsets", "InitProducerID", "CreateTopics", "FindCoordinator"} {
+		for _, api := range []string{
+			"Metadata", "ApiVersions", "ListOffsets", "InitProducerID", "CreateTopics", "FindCoordinator",
+		} {
 			t.Log(hosts[i].ID, api, a.times(t, api))
 		}
 		if n := a.times(t, "Metadata"); n > 3 {

@@ -48,10 +48,18 @@ func TestBootWaitSaysWhyOnAFullCloud(t *testing.T) {
 		root.SetOut(io.Discard)
 		code := make(chan int, 1)
 		go func() {
-			code <- cli.Execute(t.Context(), root, []string{"--api", r.api, "--project", "p", "boot", "--flavor", "m1.small", "--name", "late", "--wait", "--timeout", "0"})
+			code <- cli.Execute(
+				t.Context(), root, []string{
+					"--api", r.api, "--project", "p", "boot", "--flavor", "m1.small", "--name", "late", "--wait",
+					"--timeout", "0",
+				},
+			)
 		}()
 		r.poll("the reason with its counts", func() bool {
-			return strings.Contains(said.String(), "late: queued, waiting: NoEligibleHost 2 full, position 1 of 1, oldest ")
+			return strings.Contains(
+				said.String(),
+				"late: queued, waiting: NoEligibleHost 2 full, position 1 of 1, oldest ",
+			)
 		})
 		r.delete(c, first[:1])
 		if got := <-code; got != 0 {

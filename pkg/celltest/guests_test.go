@@ -35,7 +35,11 @@ const guestKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QER
 // newRealHosts is a Berth with so many hosts and the images linux and panics.
 func newRealHosts(t *testing.T, names ...compute.HostID) *realHosts {
 	g := guesttest.Need(t)
-	h := &realHosts{rig: newRig(t, kafkatest.Embedded(t)), dir: guesttest.Folder(t), agents: map[compute.HostID]*process{}}
+	h := &realHosts{
+		rig:    newRig(t, kafkatest.Embedded(t)),
+		dir:    guesttest.Folder(t),
+		agents: map[compute.HostID]*process{},
+	}
 	h.must(g.Image(filepath.Join(h.dir, "images/linux"), guesttest.Listen))
 	h.must(g.Image(filepath.Join(h.dir, "images/panics"), guesttest.Panics))
 	h.startQueues()
@@ -58,13 +62,15 @@ func totals() compute.Resources {
 func (h *realHosts) agent(name compute.HostID) {
 	h.t.Helper()
 	machines := map[string]any{
-		"dir": h.machines(name), "images": filepath.Join(h.dir, "images"), "machine": "pc", "accel": "tcg", "network": "none", "totals": totals(),
+		"dir": h.machines(name), "images": filepath.Join(h.dir, "images"),
+		"machine": "pc", "accel": "tcg", "network": "none", "totals": totals(),
 	}
 	if h.minFree > 0 {
 		machines["min_free"] = h.minFree
 	}
 	h.agents[name] = h.daemonOf(string(name), "agent", map[string]any{
-		"host": name, "state": filepath.Join(h.data, "state-"+string(name)), "driver": map[string]any{"kind": "qemu", "qemu": machines},
+		"host": name, "state": filepath.Join(h.data, "state-"+string(name)),
+		"driver": map[string]any{"kind": "qemu", "qemu": machines},
 	})
 }
 
@@ -119,8 +125,14 @@ func TestRealGuests(t *testing.T) {
 	t.Parallel()
 	h := newRealHosts(t, "alpha", "beta")
 	c := h.as("p")
-	tiny := compute.Flavor{Name: "tiny", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1}}
-	wide := compute.Flavor{Name: "wide", Resources: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 128, compute.DiskGB: 1}}
+	tiny := compute.Flavor{
+		Name:      "tiny",
+		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1},
+	}
+	wide := compute.Flavor{
+		Name:      "wide",
+		Resources: compute.Resources{compute.VCPU: 8, compute.MemoryMB: 128, compute.DiskGB: 1},
+	}
 	h.offer(c, nil, []compute.Flavor{tiny, wide})
 	on := map[compute.InstanceID]compute.HostID{}
 	var ids []compute.InstanceID
@@ -139,7 +151,8 @@ func TestRealGuests(t *testing.T) {
 	for _, id := range ids {
 		console := h.prints(id, guesttest.Up, 1)
 		for _, want := range []string{
-			"BERTH instance " + string(id), `"instance-id":"` + string(id) + `"`, `"project":"p"`, `"role":"of ` + string(on[id]) + `"`,
+			"BERTH instance " + string(id), `"instance-id":"` + string(id) + `"`, `"project":"p"`,
+			`"role":"of ` + string(on[id]) + `"`,
 			`"public-keys":["` + guestKey + `"]`, "BERTH user echo on " + string(on[id]),
 		} {
 			if !strings.Contains(console, want) {
@@ -154,7 +167,8 @@ func TestRealGuests(t *testing.T) {
 	h.berth("reboot", string(ids[2]), "--hard", "--wait")
 	h.must(syscall.Kill(h.pid("beta", ids[3]), syscall.SIGKILL))
 	h.stopped(c, ids[3], compute.MachineKilled)
-	if show := h.berth("show", string(ids[3])); !strings.Contains(show, "killed from outside") || !strings.Contains(show, "stopped") {
+	if show := h.berth("show", string(ids[3])); !strings.Contains(show, "killed from outside") ||
+		!strings.Contains(show, "stopped") {
 		t.Errorf("of a machine that was killed berth says:\n%s", show)
 	}
 	h.berth("start", string(ids[0]), string(ids[3]), "--wait")
@@ -196,7 +210,21 @@ func (h *realHosts) foreign(c *client.Client) {
 		return host
 	}
 	seen("alpha almost alone", func(host client.Host) bool { return host.Unmanaged[compute.VCPU] < 50 })
-	other := exec.Command("qemu-system-x86_64", "-name", "by-hand", "-S", "-display", "none", "-nodefaults", "-machine", "pc,accel=tcg", "-smp", "90", "-m", "256M")
+	other := exec.Command(
+		"qemu-system-x86_64",
+		"-name",
+		"by-hand",
+		"-S",
+		"-display",
+		"none",
+		"-nodefaults",
+		"-machine",
+		"pc,accel=tcg",
+		"-smp",
+		"90",
+		"-m",
+		"256M",
+	)
 	h.must(other.Start())
 	defer func() {
 		_ = other.Process.Kill() // it may have ended already
@@ -235,7 +263,8 @@ func (h *realHosts) nothingLeft(c *client.Client) {
 		h.poll(string(name)+" has everything free", func() bool {
 			host, err := c.Host(h.t.Context(), name)
 			h.must(err)
-			return host.Machines == 0 && host.Building == 0 && host.Free.Plus(host.Unmanaged).Equal(totals()) // others may run QEMU here, too
+			return host.Machines == 0 && host.Building == 0 &&
+				host.Free.Plus(host.Unmanaged).Equal(totals()) // others may run QEMU here, too
 		})
 	}
 	h.unused(c)
@@ -271,13 +300,25 @@ func TestMachinesThatCannotBe(t *testing.T) {
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/broken.qcow2"), []byte("no disk at all"), 0o644))
 	h.must(guesttest.Sum(filepath.Join(h.dir, "images/broken.qcow2")))
 	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw"), make([]byte, 512), 0o644))
-	h.must(os.WriteFile(filepath.Join(h.dir, "images/other.raw.sha256"), []byte(strings.Repeat("0", 64)+"  other.raw\n"), 0o644))
+	h.must(
+		os.WriteFile(
+			filepath.Join(h.dir, "images/other.raw.sha256"),
+			[]byte(strings.Repeat("0", 64)+"  other.raw\n"),
+			0o644,
+		),
+	)
 	h.minFree = 1 << 60
 	h.agent("full")
 	h.known(cell.SimulatedHost{ID: "full"})
 	c := h.as("p")
-	tiny := compute.Flavor{Name: "tiny", Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1}}
-	huge := compute.Flavor{Name: "huge", Resources: compute.Resources{compute.VCPU: 1000, compute.MemoryMB: 128, compute.DiskGB: 1}}
+	tiny := compute.Flavor{
+		Name:      "tiny",
+		Resources: compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.DiskGB: 1},
+	}
+	huge := compute.Flavor{
+		Name:      "huge",
+		Resources: compute.Resources{compute.VCPU: 1000, compute.MemoryMB: 128, compute.DiskGB: 1},
+	}
 	h.offer(c, nil, []compute.Flavor{tiny, huge})
 	cases := []struct {
 		name string
@@ -286,11 +327,36 @@ func TestMachinesThatCannotBe(t *testing.T) {
 		says string // in the reason or the last failure
 	}{
 		{"no image", compute.Boot{Flavor: "tiny", Image: "nowhere", Host: "alpha"}, compute.BuildFailed, "nowhere"},
-		{"broken image", compute.Boot{Flavor: "tiny", Image: "broken", Host: "alpha", Attempts: 1}, compute.AttemptsExhausted, "broken"},
-		{"wrong checksum", compute.Boot{Flavor: "tiny", Image: "other", Host: "alpha", Attempts: 1}, compute.AttemptsExhausted, "SHA-256"},
-		{"full disk", compute.Boot{Flavor: "tiny", Image: "linux", Host: "full", Attempts: 1}, compute.AttemptsExhausted, "is full"},
-		{"too large for the host", compute.Boot{Flavor: "huge", Image: "linux", Host: "alpha"}, compute.PinnedHostUnavailable, "is free"},
-		{"too large for all", compute.Boot{Flavor: "huge", Image: "linux", OnNoCapacity: compute.FailAtOnce}, compute.NeverFits, ""},
+		{
+			"broken image",
+			compute.Boot{Flavor: "tiny", Image: "broken", Host: "alpha", Attempts: 1},
+			compute.AttemptsExhausted,
+			"broken",
+		},
+		{
+			"wrong checksum",
+			compute.Boot{Flavor: "tiny", Image: "other", Host: "alpha", Attempts: 1},
+			compute.AttemptsExhausted,
+			"SHA-256",
+		},
+		{
+			"full disk",
+			compute.Boot{Flavor: "tiny", Image: "linux", Host: "full", Attempts: 1},
+			compute.AttemptsExhausted,
+			"is full",
+		},
+		{
+			"too large for the host",
+			compute.Boot{Flavor: "huge", Image: "linux", Host: "alpha"},
+			compute.PinnedHostUnavailable,
+			"is free",
+		},
+		{
+			"too large for all",
+			compute.Boot{Flavor: "huge", Image: "linux", OnNoCapacity: compute.FailAtOnce},
+			compute.NeverFits,
+			"",
+		},
 	}
 	var ids []compute.InstanceID
 	for _, x := range cases {

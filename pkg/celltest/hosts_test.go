@@ -34,7 +34,13 @@ func TestDrainedHostTakesNothing(t *testing.T) {
 		r.must(err)
 		r.hostIs(c, "host-01", compute.HostDraining, asked)
 		if host, err := c.Host(t.Context(), "host-01"); err != nil || !host.Deadline.Equal(by) || host.Machines != 4 {
-			t.Errorf("it has %d machines and drains until %s, want 4 and %s (%v)", host.Machines, host.Deadline, by, err)
+			t.Errorf(
+				"it has %d machines and drains until %s, want 4 and %s (%v)",
+				host.Machines,
+				host.Deadline,
+				by,
+				err,
+			)
 		}
 
 		ids := r.boot(c, 10, compute.Boot{Flavor: "m1.small"})

@@ -27,11 +27,24 @@ import (
 
 // absurdNames can be part of no topic, no key and no terminal's line.
 var absurdNames = []string{
-	"", "..", ".", "a..b", "a/b", "../../etc/passwd", "a b", "ä", "A", "a\x00b", "\xff\xfe", "a\nb", "a:b", "*", "-", strings.Repeat("n", 10_000),
+	"", "..", ".", "a..b", "a/b", "../../etc/passwd", "a b", "ä", "A", "a\x00b", "\xff\xfe", "a\nb", "a:b", "*",
+	"-", strings.Repeat("n", 10_000),
 }
 
 // absurdAmounts are sizes that nothing has.
-var absurdAmounts = []string{"-1", "0", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1099511627777", "1e30", "1.5", `"1"`, "null", "NaN"}
+var absurdAmounts = []string{
+	"-1",
+	"0",
+	"9223372036854775807",
+	"9223372036854775808",
+	"-9223372036854775808",
+	"1099511627777",
+	"1e30",
+	"1.5",
+	`"1"`,
+	"null",
+	"NaN",
+}
 
 // post sends a body as it is and answers the status and the problem.
 func (r *rig) post(path string, body []byte) (int, rest.Problem) {
@@ -46,8 +59,15 @@ func (r *rig) post(path string, body []byte) (int, rest.Problem) {
 	r.must(err)
 	var p rest.Problem
 	if resp.StatusCode >= 300 {
-		if err := json.Unmarshal(text, &p); err != nil || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/problem+json") {
-			r.t.Errorf("%s answers %d, which is no problem: %s, %.200s", path, resp.StatusCode, resp.Header.Get("Content-Type"), text)
+		if err := json.Unmarshal(text, &p); err != nil ||
+			!strings.HasPrefix(resp.Header.Get("Content-Type"), "application/problem+json") {
+			r.t.Errorf(
+				"%s answers %d, which is no problem: %s, %.200s",
+				path,
+				resp.StatusCode,
+				resp.Header.Get("Content-Type"),
+				text,
+			)
 		}
 	}
 	return resp.StatusCode, p
@@ -82,31 +102,70 @@ func TestAbsurdSizesAndNames(t *testing.T) {
 		for _, n := range absurdAmounts {
 			flavor := fmt.Appendf(nil, `{"name":"bad","resources":{"VCPU":%s,"MEMORY_MB":1024}}`, n)
 			r.refusedByHTTP("a flavor of "+n+" vcpus", "/v1/flavors", flavor)
-			r.refusedByHTTP("a capability of "+n, "/v1/capabilities", fmt.Appendf(nil, `{"axis":"bad","values":[{"value":"v","consumes":{"CUSTOM_X":%s}}]}`, n))
-			r.refusedByHTTP(n+" attempts", "/v1/instances", fmt.Appendf(nil, `{"flavor":"m1.small","attempts":%s,"deadline":"-1s"}`, n))
+			r.refusedByHTTP(
+				"a capability of "+n,
+				"/v1/capabilities",
+				fmt.Appendf(nil, `{"axis":"bad","values":[{"value":"v","consumes":{"CUSTOM_X":%s}}]}`, n),
+			)
+			r.refusedByHTTP(
+				n+" attempts",
+				"/v1/instances",
+				fmt.Appendf(nil, `{"flavor":"m1.small","attempts":%s,"deadline":"-1s"}`, n),
+			)
 		}
 		for _, n := range absurdNames {
 			q := quoted(n)
 			r.refusedByHTTP("flavor "+q, "/v1/flavors", fmt.Appendf(nil, `{"name":%s,"resources":{"VCPU":1}}`, q))
 			r.refusedByHTTP("class "+q, "/v1/flavors", fmt.Appendf(nil, `{"name":"bad","resources":{%s:1}}`, q))
-			r.refusedByHTTP("trait "+q, "/v1/flavors", fmt.Appendf(nil, `{"name":"bad","resources":{"VCPU":1},"required":[%s]}`, quoted(n+"ä")))
+			r.refusedByHTTP(
+				"trait "+q,
+				"/v1/flavors",
+				fmt.Appendf(nil, `{"name":"bad","resources":{"VCPU":1},"required":[%s]}`, quoted(n+"ä")),
+			)
 			r.refusedByHTTP("axis "+q, "/v1/capabilities", fmt.Appendf(nil, `{"axis":%s,"values":[{"value":"v"}]}`, q))
-			r.refusedByHTTP("value "+q, "/v1/capabilities", fmt.Appendf(nil, `{"axis":"bad","values":[{"value":%s}]}`, q))
+			r.refusedByHTTP(
+				"value "+q,
+				"/v1/capabilities",
+				fmt.Appendf(nil, `{"axis":"bad","values":[{"value":%s}]}`, q),
+			)
 			r.refusedByHTTP("boot of flavor "+q, "/v1/instances", fmt.Appendf(nil, `{"flavor":%s}`, q))
-			r.refusedByHTTP("boot with "+q, "/v1/instances", fmt.Appendf(nil, `{"flavor":"m1.small","with":{%s:"x"}}`, q))
-			r.refusedByHTTP("boot to avoid "+q, "/v1/instances", fmt.Appendf(nil, `{"flavor":"m1.small","avoid":[%s]}`, q))
+			r.refusedByHTTP(
+				"boot with "+q,
+				"/v1/instances",
+				fmt.Appendf(nil, `{"flavor":"m1.small","with":{%s:"x"}}`, q),
+			)
+			r.refusedByHTTP(
+				"boot to avoid "+q,
+				"/v1/instances",
+				fmt.Appendf(nil, `{"flavor":"m1.small","avoid":[%s]}`, q),
+			)
 			if n != "" {
-				r.refusedByHTTP("project "+q, "/v1/instances", fmt.Appendf(nil, `{"flavor":"m1.small","project":%s}`, q))
+				r.refusedByHTTP(
+					"project "+q,
+					"/v1/instances",
+					fmt.Appendf(nil, `{"flavor":"m1.small","project":%s}`, q),
+				)
 				r.refusedByHTTP("id "+q, "/v1/instances", fmt.Appendf(nil, `{"flavor":"m1.small","id":%s}`, q))
 				r.refusedByHTTP("host "+q, "/v1/instances", fmt.Appendf(nil, `{"flavor":"m1.small","host":%s}`, q))
 			}
 		}
 		r.refusedByHTTP("no resources", "/v1/flavors", []byte(`{"name":"bad","resources":{}}`))
 		r.refusedByHTTP("thousands of classes", "/v1/flavors", thousandsOfClasses(5000))
-		r.refusedByHTTP("invalid UTF-8", "/v1/instances", []byte("{\"flavor\":\"m1.small\",\"metadata\":{\"\xff\":\"\xfe\"},\"name\":\"\xff\",\"image\":\"\xff\",\"x\":1}"))
+		r.refusedByHTTP(
+			"invalid UTF-8",
+			"/v1/instances",
+			[]byte(
+				"{\"flavor\":\"m1.small\",\"metadata\":{\"\xff\":\"\xfe\"},\"name\":\"\xff\","+
+					"\"image\":\"\xff\",\"x\":1}",
+			),
+		)
 		r.refusedByHTTP("no JSON", "/v1/instances", []byte("\x00\x01\x02"))
 		r.refusedByHTTP("deep JSON", "/v1/instances", []byte(strings.Repeat("[", 100_000)))
-		r.refusedByHTTP("a name of 10,000", "/v1/instances", fmt.Appendf(nil, `{"flavor":"m1.small","name":%q}`, strings.Repeat("n", 10_000)))
+		r.refusedByHTTP(
+			"a name of 10,000",
+			"/v1/instances",
+			fmt.Appendf(nil, `{"flavor":"m1.small","name":%q}`, strings.Repeat("n", 10_000)),
+		)
 		r.sumsOverflow(c)
 		r.refusedByCLI()
 		flavors, err := c.Flavors(t.Context())
@@ -132,20 +191,34 @@ func thousandsOfClasses(n int) []byte {
 func (r *rig) sumsOverflow(c *client.Client) {
 	r.t.Helper()
 	most := compute.Resources{compute.VCPU: compute.MaxAmount}
-	_, err := c.AddCapability(r.t.Context(), compute.Capability{Axis: "more", Values: []compute.CapabilityValue{{Value: "v", Consumes: most}}}, false)
+	_, err := c.AddCapability(
+		r.t.Context(),
+		compute.Capability{Axis: "more", Values: []compute.CapabilityValue{{Value: "v", Consumes: most}}},
+		false,
+	)
 	r.must(err)
-	_, err = c.AddFlavor(r.t.Context(), compute.Flavor{Name: "sum", Resources: most, Capabilities: []compute.AxisName{"more"}}, false)
+	_, err = c.AddFlavor(
+		r.t.Context(),
+		compute.Flavor{Name: "sum", Resources: most, Capabilities: []compute.AxisName{"more"}},
+		false,
+	)
 	if compute.KindOf(err) != compute.KindInvalid {
 		r.t.Errorf("a sum beyond any amount: %v", err)
 	}
 	// The most there can be, often: the sum never turns round.
 	big := compute.Flavor{Name: "big", Resources: most}
 	r.offer(c, nil, []compute.Flavor{big})
-	_, err = c.SetQuota(r.t.Context(), compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: 2 * compute.MaxAmount}})
+	_, err = c.SetQuota(
+		r.t.Context(),
+		compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: 2 * compute.MaxAmount}},
+	)
 	if compute.KindOf(err) != compute.KindInvalid {
 		r.t.Errorf("a quota beyond any amount: %v", err)
 	}
-	_, err = c.SetQuota(r.t.Context(), compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: compute.MaxAmount}})
+	_, err = c.SetQuota(
+		r.t.Context(),
+		compute.Quota{Project: "p", Limits: compute.Resources{compute.VCPU: compute.MaxAmount}},
+	)
 	r.must(err)
 	ids := r.boot(c, 5, compute.Boot{Flavor: "big"})
 	r.await(ids[:1], compute.StateQueued) // no host has that much
@@ -155,7 +228,10 @@ func (r *rig) sumsOverflow(c *client.Client) {
 	}
 	r.delete(c, ids)
 	r.seen.await(r.t, "all deleted", func(now map[compute.InstanceID]compute.Instance) bool {
-		return !slices.ContainsFunc(ids, func(id compute.InstanceID) bool { return now[id].State != compute.StateDeleted })
+		return !slices.ContainsFunc(
+			ids,
+			func(id compute.InstanceID) bool { return now[id].State != compute.StateDeleted },
+		)
 	})
 	r.unused(c)
 }
@@ -165,7 +241,8 @@ func (r *rig) refusedByCLI() {
 	r.t.Helper()
 	flavor := []string{"flavor", "add", "bad", "--memory", "1GiB", "--disk", "1GiB", "--vcpus"}
 	for _, args := range [][]string{
-		append(flavor, "-1"), append(flavor, "9223372036854775807"), append(flavor, "9223372036854775808"), append(flavor, "x"),
+		append(flavor, "-1"), append(flavor, "9223372036854775807"), append(flavor, "9223372036854775808"),
+		append(flavor, "x"),
 		{"flavor", "add", "bad", "--vcpus", "1", "--memory", "9223372036854775807TiB"},
 		{"flavor", "add", "bad", "--vcpus", "1", "--memory", "-1GiB"},
 		{"flavor", "add", "../bad", "--vcpus", "1", "--memory", "1GiB"},
@@ -207,24 +284,60 @@ func TestAbsurdRecords(t *testing.T) {
 			flavor(compute.Flavor{Name: "m1.small", Resources: amount(0)}),
 			flavor(compute.Flavor{Name: "m1.small"}),
 			flavor(compute.Flavor{Name: "m1.small", Resources: classes}),
-			wire.EncodeCapability(compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{{Value: "v", Consumes: amount(-7)}}}).To(topics.Catalog(), 0),
+			wire.EncodeCapability(
+				compute.Capability{Axis: "gpu", Values: []compute.CapabilityValue{{Value: "v", Consumes: amount(-7)}}},
+			).To(
+				topics.Catalog(),
+				0,
+			),
 			wire.EncodeQuota(compute.Quota{Project: "p", Limits: amount(-7)}).To(topics.Catalog(), 0),
 			wire.EncodeQuota(compute.Quota{Project: "p", Limits: amount(math.MaxInt64)}).To(topics.Catalog(), 0),
 		}
 		for _, n := range absurdNames {
-			bad = append(bad, wire.Record{Key: []byte("flavor/" + n), Value: wire.EncodeFlavor(compute.Flavor{Name: compute.FlavorName(n), Resources: amount(1)}).Value}.To(topics.Catalog(), 0))
+			bad = append(
+				bad,
+				wire.Record{
+					Key:   []byte("flavor/" + n),
+					Value: wire.EncodeFlavor(compute.Flavor{Name: compute.FlavorName(n), Resources: amount(1)}).Value,
+				}.To(
+					topics.Catalog(),
+					0,
+				),
+			)
 			if n != "" {
-				bad = append(bad, wire.EncodeBeacon(compute.Beacon{Host: compute.HostID(n), Free: amount(1)}).To(topics.Hosts(), 0))
+				bad = append(
+					bad,
+					wire.EncodeBeacon(compute.Beacon{Host: compute.HostID(n), Free: amount(1)}).To(topics.Hosts(), 0),
+				)
 			}
 		}
 		for _, n := range []int64{-1, math.MaxInt64, math.MinInt64} {
-			bad = append(bad, wire.EncodeBeacon(compute.Beacon{Host: "host-77", Inventory: compute.Inventory{Totals: amount(n)}}).To(topics.Hosts(), 0))
+			bad = append(
+				bad,
+				wire.EncodeBeacon(
+					compute.Beacon{Host: "host-77", Inventory: compute.Inventory{Totals: amount(n)}},
+				).To(
+					topics.Hosts(),
+					0,
+				),
+			)
 		}
-		bad = append(bad, wire.EncodeBeacon(compute.Beacon{Host: "host-77", Inventory: compute.Inventory{Totals: classes}}).To(topics.Hosts(), 0))
+		bad = append(
+			bad,
+			wire.EncodeBeacon(
+				compute.Beacon{Host: "host-77", Inventory: compute.Inventory{Totals: classes}},
+			).To(
+				topics.Hosts(),
+				0,
+			),
+		)
 		bad = append(bad, r.absurdRequests()...)
 
 		i := -1
-		want := expected(r.throwAll(len(bad), func() wire.Record { i++; return bad[i] }), func(wire.Record) bool { return true })
+		want := expected(
+			r.throwAll(len(bad), func() wire.Record { i++; return bad[i] }),
+			func(wire.Record) bool { return true },
+		)
 		for topic := range map[string]bool{topics.Catalog(): true, topics.Hosts(): true, topics.Requests(): true} {
 			of := map[place]bool{}
 			for at := range want {
@@ -248,7 +361,12 @@ func TestAbsurdRecords(t *testing.T) {
 func (r *rig) absurdRequests() []wire.Record {
 	topics := r.cell("").Topics()
 	boot := func(change func(*compute.Request)) wire.Record {
-		q := compute.Request{Project: "p", Instance: compute.InstanceID(uuid.NewString()), Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small"}}
+		q := compute.Request{
+			Project:  "p",
+			Instance: compute.InstanceID(uuid.NewString()),
+			Op:       compute.OpBoot,
+			Boot:     &compute.Boot{Flavor: "m1.small"},
+		}
 		change(&q)
 		rec := wire.EncodeRequest(q)
 		rec.Key = []byte("p")

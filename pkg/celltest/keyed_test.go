@@ -29,7 +29,12 @@ func (r *rig) secondAPI(name string) string {
 // keyed boots a machine at an API node, as a client does that knows no id.
 func (r *rig) keyed(api, key, body string) (client.Instance, *rest.Problem) {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodPost, "http://"+api+"/v1/instances", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		r.t.Context(),
+		http.MethodPost,
+		"http://"+api+"/v1/instances",
+		strings.NewReader(body),
+	)
 	r.must(err)
 	req.Header.Set("Idempotency-Key", key)
 	req.Header.Set("Content-Type", "application/json")
@@ -73,7 +78,10 @@ func TestKeyedBootOnEveryNodeAndAfterRestarts(t *testing.T) {
 			if problem != nil || again.ID != first.ID || state != "" && again.State != state {
 				t.Errorf("%s: %s %s, %+v; want %s %s", when, again.ID, again.State, problem, first.ID, state)
 			}
-			if _, problem = r.keyed(api, "deploy-42", otherBody); problem == nil || problem.Status != http.StatusConflict || problem.Reason == nil || problem.Reason.Code != compute.RequestDiffers {
+			if _, problem = r.keyed(api, "deploy-42", otherBody); problem == nil ||
+				problem.Status != http.StatusConflict ||
+				problem.Reason == nil ||
+				problem.Reason.Code != compute.RequestDiffers {
 				t.Errorf("%s, another body: %+v", when, problem)
 			}
 		}

@@ -46,7 +46,14 @@ func newContest(r *rig) *contest {
 	c.to, err = write.NewProducer(cell.Kafka)
 	r.must(err)
 	c.send(wire.EncodeFlavor(small("m1.small")).To(c.topics.Catalog(), 0))
-	c.send(wire.EncodeQuota(compute.Quota{Project: compute.DefaultQuota, Limits: compute.Resources{compute.Instances: roomFor}}).To(c.topics.Catalog(), 0))
+	c.send(
+		wire.EncodeQuota(
+			compute.Quota{Project: compute.DefaultQuota, Limits: compute.Resources{compute.Instances: roomFor}},
+		).To(
+			c.topics.Catalog(),
+			0,
+		),
+	)
 	c.reader = cell.Committed(c.topics.Instances(), c.writes)
 	r.start("log", c.reader)
 	for _, h := range contenders {
@@ -137,7 +144,8 @@ func (c *contest) request(op compute.RequestOp, a asked) wire.Record {
 
 func (c *contest) report(op compute.ReportOp, h compute.HostID, a asked) wire.Record {
 	return wire.EncodeReport(compute.Report{
-		Op: op, Host: h, Project: a.project, Instance: a.id(), Attempt: 1, Claim: a.claim, Class: compute.FailureRequest, At: time.Now(),
+		Op: op, Host: h, Project: a.project, Instance: a.id(), Attempt: 1, Claim: a.claim,
+		Class: compute.FailureRequest, At: time.Now(),
 	}).To(c.topics.Reports(), wire.AnyPartition)
 }
 
@@ -249,6 +257,15 @@ func (c *contest) look(p compute.Project) {
 		s[n] = standing{phase: last.State.String(), claim: last.Claim}
 	}
 	c.tick += 2
-	c.ops = append(c.ops, porcupine.Operation{ClientId: 99, Input: asked{op: "look", project: p}, Call: c.tick - 1, Return: c.tick, Output: s.String()})
+	c.ops = append(
+		c.ops,
+		porcupine.Operation{
+			ClientId: 99,
+			Input:    asked{op: "look", project: p},
+			Call:     c.tick - 1,
+			Return:   c.tick,
+			Output:   s.String(),
+		},
+	)
 	c.mu.Unlock()
 }

@@ -35,7 +35,13 @@ func TestDecisionsAreLinearizable(t *testing.T) {
 				return
 			}
 			for _, op := range ops {
-				t.Logf("%d to %d, client %d: %s", op.Call, op.Return, op.ClientId, describeOp(op.Input.(asked), op.Output.(string)))
+				t.Logf(
+					"%d to %d, client %d: %s",
+					op.Call,
+					op.Return,
+					op.ClientId,
+					describeOp(op.Input.(asked), op.Output.(string)),
+				)
 			}
 			t.Error("no order of these explains what was answered")
 		})

@@ -17,7 +17,11 @@ import (
 func roomyHosts(n int) []cell.SimulatedHost {
 	hosts := smallHosts(n)
 	for i := range hosts {
-		hosts[i].Inventory.Totals = compute.Resources{compute.VCPU: 64, compute.MemoryMB: 256 << 10, compute.DiskGB: 2000}
+		hosts[i].Inventory.Totals = compute.Resources{
+			compute.VCPU:     64,
+			compute.MemoryMB: 256 << 10,
+			compute.DiskGB:   2000,
+		}
 	}
 	return hosts
 }

@@ -44,7 +44,10 @@ func TestABurstForOneOfManyQueues(t *testing.T) {
 				one := compute.Boot{Flavor: "m1.small", With: compute.Choices{"axis0": "v3", "axis1": "v5"}}
 				ids := r.boot(p, 47, one)
 				for i := range 3 {
-					other := compute.Boot{Flavor: "m1.small", With: compute.Choices{"axis0": compute.AxisValue(fmt.Sprint("v", i))}}
+					other := compute.Boot{
+						Flavor: "m1.small",
+						With:   compute.Choices{"axis0": compute.AxisValue(fmt.Sprint("v", i))},
+					}
 					ids = append(ids, r.boot(p, 1, other)...)
 				}
 				r.await(ids, compute.StateActive)

@@ -76,7 +76,8 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 		r.await(more, compute.StateQueued)
 		r.counts(3, "berth_queue_depth", "queue", "m1.small")
 		r.counts(0, "berth_queue_eligible_hosts", "queue", "m1.small")
-		if age, _ := telemetrytest.Value(t, r.metrics.Gatherer(), "berth_queue_oldest_age_seconds", "queue", "m1.small"); age <= 0 {
+		const oldest = "berth_queue_oldest_age_seconds"
+		if age, _ := telemetrytest.Value(t, r.metrics.Gatherer(), oldest, "queue", "m1.small"); age <= 0 {
 			t.Errorf("the oldest of three has waited %v s", age)
 		}
 		r.await(r.boot(c, 1, what), compute.StateError)
@@ -266,7 +267,10 @@ func tables(t *testing.T, all []family) string {
 	for _, s := range sections {
 		fmt.Fprintf(&out, "### %s\n\n", s.title)
 		left = slices.DeleteFunc(left, func(f family) bool {
-			if !slices.ContainsFunc(strings.Fields(s.prefixes), func(p string) bool { return strings.HasPrefix(f.name, p) }) {
+			if !slices.ContainsFunc(
+				strings.Fields(s.prefixes),
+				func(p string) bool { return strings.HasPrefix(f.name, p) },
+			) {
 				return false
 			}
 			labels := ""

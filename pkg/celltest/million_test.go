@@ -84,7 +84,13 @@ func TestMillionRestart(t *testing.T) {
 			r.must(err)
 			return string(now.State) == compute.StateQueued.String()
 		})
-		t.Logf("%d instances, %v started again: ready after %.1f s, a boot queued after %.1f s", many, restarted, up.Seconds(), time.Since(began).Seconds())
+		t.Logf(
+			"%d instances, %v started again: ready after %.1f s, a boot queued after %.1f s",
+			many,
+			restarted,
+			up.Seconds(),
+			time.Since(began).Seconds(),
+		)
 	}
 	shown := 0
 	for i := range crowd.Projects {
@@ -113,7 +119,10 @@ func fillLog(t *testing.T, r *rig, crowd wiretest.Crowd, many int) {
 		var recs []wire.Record
 		for j := i; j < min(i+1000, many); j++ {
 			inst := crowd.Instance(j)
-			recs = append(recs, wire.EncodeInstance(inst).To(c.Topics().Instances(), wire.Partition(inst.Project, r.kafka.Partitions)))
+			recs = append(
+				recs,
+				wire.EncodeInstance(inst).To(c.Topics().Instances(), wire.Partition(inst.Project, r.kafka.Partitions)),
+			)
 		}
 		r.must(log.Send(ctx, recs...))
 	}

@@ -199,9 +199,21 @@ func (m *mutator) headers(h []wire.Header) []wire.Header {
 	case 1:
 		return append(h, h...)
 	case 2:
-		return append(h, wire.Header{Key: wire.HeaderSchema, Value: []byte([]string{"2", "0", "", "-1", "1e3", "99999999999999999999"}[m.IntN(6)])})
+		return append(
+			h,
+			wire.Header{
+				Key:   wire.HeaderSchema,
+				Value: []byte([]string{"2", "0", "", "-1", "1e3", "99999999999999999999"}[m.IntN(6)]),
+			},
+		)
 	case 3:
-		return append(h, wire.Header{Key: wire.HeaderContentType, Value: []byte([]string{wire.ContentJSON, "text/plain", ""}[m.IntN(3)])})
+		return append(
+			h,
+			wire.Header{
+				Key:   wire.HeaderContentType,
+				Value: []byte([]string{wire.ContentJSON, "text/plain", ""}[m.IntN(3)]),
+			},
+		)
 	}
 	return append(h, wire.Header{Key: wire.HeaderTrace, Value: m.bytes(300)})
 }

@@ -30,7 +30,11 @@ import (
 // daemons are all there are, and what each needs to start at all.
 var daemons = map[string][]string{
 	"api": {"--set", "listen=127.0.0.1:0"}, "queues": {"--set", "status.listen=127.0.0.1:0"},
-	"conductor": {"--set", "status.listen=127.0.0.1:0"}, "agent": {"--set", "status.listen=127.0.0.1:0", "--set", "host=h1"},
+	"conductor": {
+		"--set",
+		"status.listen=127.0.0.1:0",
+	},
+	"agent": {"--set", "status.listen=127.0.0.1:0", "--set", "host=h1"},
 }
 
 // spawn starts the berth binary without waiting for anything.
@@ -71,7 +75,12 @@ func refusesToStart(t *testing.T, args ...string) (int, string) {
 func TestWrongSettings(t *testing.T) {
 	laughs := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for i := range 9 {
-		laughs += fmt.Sprintf("%c: &%c [%s]\n", 'b'+i, 'b'+i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", 'a'+i), 9), ","))
+		laughs += fmt.Sprintf(
+			"%c: &%c [%s]\n",
+			'b'+i,
+			'b'+i,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", 'a'+i), 9), ","),
+		)
 	}
 	for kind, needs := range daemons {
 		for name, c := range map[string]struct {
@@ -106,7 +115,8 @@ func TestWrongSettings(t *testing.T) {
 					t.Setenv(name, value)
 				}
 				code, text := refusesToStart(t, append([]string{kind, "--config", file}, needs...)...)
-				if code != 2 || !strings.Contains(text, c.says) || strings.Contains(text, "goroutine") || len(text) > 20_000 {
+				if code != 2 || !strings.Contains(text, c.says) || strings.Contains(text, "goroutine") ||
+					len(text) > 20_000 {
 					t.Errorf("exit code %d, wanted 2 and %q:\n%.2000s", code, c.says, text)
 				}
 			})
@@ -114,7 +124,8 @@ func TestWrongSettings(t *testing.T) {
 	}
 	for _, totals := range []string{"VCPU=-1", "VCPU=9223372036854775807", "vcpu=1", "CUSTOM_\xff=1"} {
 		t.Run("agent/totals "+totals, func(t *testing.T) {
-			if code, text := refusesToStart(t, "agent", "--set", "host=h1", "--set", "driver.fake.totals="+totals); code != 2 || !strings.Contains(text, "totals") {
+			code, text := refusesToStart(t, "agent", "--set", "host=h1", "--set", "driver.fake.totals="+totals)
+			if code != 2 || !strings.Contains(text, "totals") {
 				t.Errorf("%s", text)
 			}
 		})
@@ -141,7 +152,8 @@ func TestKafkaTooOld(t *testing.T) {
 			p.says("too old")
 			p.says("Kafka 4.2 or later")
 			face := "http://" + awaitLog(t, p.out, `listening.*"address": ?"([0-9.:]+)"`)
-			if code, body := get(t, face+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "too old") {
+			if code, body := get(t, face+"/readyz"); code != http.StatusServiceUnavailable ||
+				!strings.Contains(body, "too old") {
 				t.Errorf("readyz: %d %s", code, body)
 			}
 			old.Close()
@@ -263,7 +275,8 @@ func (l *load) ask(id compute.InstanceID) *refusal {
 		return nil
 	}
 	out := &refusal{status: resp.StatusCode, after: resp.Header.Get("Retry-After"), broken: err}
-	if err := json.Unmarshal(text, &out.body); err != nil || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/problem+json") {
+	if err := json.Unmarshal(text, &out.body); err != nil ||
+		!strings.HasPrefix(resp.Header.Get("Content-Type"), "application/problem+json") {
 		out.broken = fmt.Errorf("%d is no problem: %.200s", resp.StatusCode, text)
 	}
 	return out
@@ -317,7 +330,10 @@ func (r *rig) survives(kill, revive func() error) {
 	l.until("it goes on", func(accepted, _ int) bool { return accepted >= now+20 })
 	l.end()
 	for _, x := range l.refused {
-		if x.broken != nil || x.after == "" || x.status != http.StatusServiceUnavailable && x.status != http.StatusGatewayTimeout && x.status != http.StatusTooManyRequests || x.body.Detail == "" {
+		if x.broken != nil || x.after == "" ||
+			x.status != http.StatusServiceUnavailable && x.status != http.StatusGatewayTimeout &&
+				x.status != http.StatusTooManyRequests ||
+			x.body.Detail == "" {
 			r.t.Errorf("refused with %d, Retry-After %q, %+v, %v", x.status, x.after, x.body, x.broken)
 			break
 		}

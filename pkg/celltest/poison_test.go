@@ -228,9 +228,12 @@ func TestMutatedRecords(t *testing.T) {
 		r := newRig(t, b, hosts...).up()
 		c := r.as("honest")
 		r.offer(c, nil, []compute.Flavor{small("honest")})
-		_, err := c.SetQuota(t.Context(), compute.Quota{Project: "honest", Limits: compute.Resources{ // the default one will be spoiled
-			compute.Instances: 1000, compute.VCPU: 1000, compute.MemoryMB: 1 << 30, compute.DiskGB: 1 << 20,
-		}})
+		_, err := c.SetQuota(
+			t.Context(),
+			compute.Quota{Project: "honest", Limits: compute.Resources{ // the default one will be spoiled
+				compute.Instances: 1000, compute.VCPU: 1000, compute.MemoryMB: 1 << 30, compute.DiskGB: 1 << 20,
+			}},
+		)
 		r.must(err)
 		refused, topics := r.refusals(), r.cell("").Topics()
 

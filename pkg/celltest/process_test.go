@@ -59,11 +59,11 @@ func (l *lines) text() (string, <-chan struct{}) {
 // it says that it is ready.
 func (r *rig) daemonOf(name, kind string, settings map[string]any) *process {
 	r.t.Helper()
-	kafka := map[string]any{"brokers": r.kafka.Brokers, "prefix": r.kafka.Prefix, "partitions": r.kafka.Partitions}
-	if sasl := r.kafka.SASL; sasl.Mechanism != "" {
-		kafka["sasl"] = map[string]any{"mechanism": sasl.Mechanism, "user": sasl.User, "password_file": sasl.PasswordFile}
+	settings["kafka"] = map[string]any{
+		"brokers":    r.kafka.Brokers,
+		"prefix":     r.kafka.Prefix,
+		"partitions": r.kafka.Partitions,
 	}
-	settings["kafka"] = kafka
 	body, err := json.Marshal(settings) // JSON is YAML
 	r.must(err)
 	file := filepath.Join(r.data, name+".yaml")
@@ -200,7 +200,12 @@ func TestSeparateProcesses(t *testing.T) {
 	}
 	r.offer(c, nil, flavors)
 	n, rate := fullLoad()
-	ids := r.bootAtRate("p", n, rate, func(i int) compute.Boot { return compute.Boot{Flavor: flavors[i%len(flavors)].Name} })
+	ids := r.bootAtRate(
+		"p",
+		n,
+		rate,
+		func(i int) compute.Boot { return compute.Boot{Flavor: flavors[i%len(flavors)].Name} },
+	)
 	r.await(ids, compute.StateActive)
 	r.exactlyOnce(ids)
 	r.logLatency(ids)

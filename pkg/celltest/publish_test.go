@@ -46,7 +46,12 @@ func bootAndDelete(t *testing.T, b kafkatest.Broker, w publishtest.Way, n int) {
 	var ids []compute.InstanceID
 	for i := range n {
 		ids = append(ids, publish.NewID())
-		q := compute.Request{Project: "p", Instance: ids[i], Op: compute.OpBoot, Boot: &compute.Boot{Name: fmt.Sprintf("vm-%03d", i), Flavor: "m1.small"}}
+		q := compute.Request{
+			Project:  "p",
+			Instance: ids[i],
+			Op:       compute.OpBoot,
+			Boot:     &compute.Boot{Name: fmt.Sprintf("vm-%03d", i), Flavor: "m1.small"},
+		}
 		r.must(p(t.Context(), q))
 		r.must(p(t.Context(), q))
 	}

@@ -170,7 +170,10 @@ func (r *rig) startAgents(hosts ...cell.SimulatedHost) {
 	for _, h := range hosts {
 		host, err := r.world.Host(h.ID, h.Inventory)
 		r.must(err)
-		part, err := cell.NewAgent(c, cell.AgentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver), Timing: chatty})
+		part, err := cell.NewAgent(
+			c,
+			cell.AgentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver), Timing: chatty},
+		)
 		r.must(err)
 		r.begin(string(h.ID), part)
 	}
@@ -297,18 +300,22 @@ func (r *rig) delete(c *client.Client, ids []compute.InstanceID) {
 // says; it fails when one ends in another.
 func (r *rig) await(ids []compute.InstanceID, want compute.State) {
 	r.t.Helper()
-	r.seen.await(r.t, fmt.Sprintf("%d instances %s", len(ids), want), func(now map[compute.InstanceID]compute.Instance) bool {
-		for _, id := range ids {
-			inst := now[id]
-			if inst.State == compute.StateError && want != compute.StateError {
-				r.t.Fatalf("%s ended in error: %s", id, inst.Reason)
+	r.seen.await(
+		r.t,
+		fmt.Sprintf("%d instances %s", len(ids), want),
+		func(now map[compute.InstanceID]compute.Instance) bool {
+			for _, id := range ids {
+				inst := now[id]
+				if inst.State == compute.StateError && want != compute.StateError {
+					r.t.Fatalf("%s ended in error: %s", id, inst.Reason)
+				}
+				if inst.State != want {
+					return false
+				}
 			}
-			if inst.State != want {
-				return false
-			}
-		}
-		return true
-	})
+			return true
+		},
+	)
 }
 
 // poll asks again and again for what no record tells.

@@ -127,7 +127,10 @@ func builders(t *testing.T, n network) map[string]func(context.Context, cell.Cel
 			return part, nil
 		},
 		"agent": func(_ context.Context, c cell.Cell) (service.Part, error) {
-			return cell.NewAgent(c, cell.AgentOptions{Host: "host-01", State: state, Driver: fake.NewDriver(host, fake.Options{})})
+			return cell.NewAgent(
+				c,
+				cell.AgentOptions{Host: "host-01", State: state, Driver: fake.NewDriver(host, fake.Options{})},
+			)
 		},
 		"cell": func(ctx context.Context, c cell.Cell) (service.Part, error) {
 			return service.Together(), c.Prepare(ctx)
@@ -161,7 +164,12 @@ func TestStopsSoonWithoutABroker(t *testing.T) {
 				inBubble(t, func(t *testing.T, n network) {
 					build := builders(t, n)[name]
 					for _, after := range []time.Duration{0, time.Second, 17 * time.Second, 5 * time.Minute} {
-						c := cell.New(cell.KafkaSettings{Brokers: []string{"localhost:9092"}, Prefix: "seams.", Partitions: 4}, dial, zap.NewNop(), name)
+						c := cell.New(
+							cell.KafkaSettings{Brokers: []string{"localhost:9092"}, Prefix: "seams.", Partitions: 4},
+							dial,
+							zap.NewNop(),
+							name,
+						)
 						p := service.Made(func(ctx context.Context) (service.Part, error) { return build(ctx, c) })
 						if took := stopping(t, p.Run, after); took > soon {
 							t.Errorf("stopped after %s, it took another %s", after, took)

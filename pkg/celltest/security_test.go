@@ -39,7 +39,10 @@ type authority struct {
 
 func newAuthority(t *testing.T, name string) *authority {
 	a := &authority{t: t, dir: t.TempDir()}
-	a.file = a.issue(name, &x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}).cert
+	a.file = a.issue(
+		name,
+		&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
+	).cert
 	return a
 }
 
@@ -77,7 +80,11 @@ func (a *authority) issue(name string, c *x509.Certificate) pair {
 	a.must(err)
 	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
-	p := pair{cert: filepath.Join(a.dir, name+".crt"), key: filepath.Join(a.dir, name+".key"), both: filepath.Join(a.dir, name+".pem")}
+	p := pair{
+		cert: filepath.Join(a.dir, name+".crt"),
+		key:  filepath.Join(a.dir, name+".key"),
+		both: filepath.Join(a.dir, name+".pem"),
+	}
 	a.must(os.WriteFile(p.cert, certPEM, 0o600))
 	a.must(os.WriteFile(p.key, keyPEM, 0o600))
 	a.must(os.WriteFile(p.both, append(keyPEM, certPEM...), 0o600))
@@ -96,18 +103,26 @@ func guarded(t *testing.T, a *authority) (sasl, mutual string) {
 	a.must(err)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	broker := a.issue("broker", &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{
+			net.IPv4(127, 0, 0, 1),
+		},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
 	clients := "PLAINTEXT://" + at(0) + ",GUARDED://" + at(1) + ",MUTUAL://" + at(2)
 	kafkatest.StartT(t, localkafka.Options{Properties: map[string]string{
-		"listeners": clients + ",CONTROLLER://" + at(3), "advertised.listeners": clients, "controller.quorum.voters": "1@" + at(3),
+		"listeners":            clients + ",CONTROLLER://" + at(3),
+		"advertised.listeners": clients, "controller.quorum.voters": "1@" + at(3),
 		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,GUARDED:SASL_SSL,MUTUAL:SSL",
-		"ssl.keystore.type":              "PEM", "ssl.keystore.location": broker.both, "ssl.truststore.type": "PEM", "ssl.truststore.location": a.file,
-		"listener.name.mutual.ssl.client.auth":                 "required",
-		"sasl.enabled.mechanisms":                              "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-		"listener.name.guarded.plain.sasl.jaas.config":         `org.apache.kafka.common.security.plain.PlainLoginModule required user_berth="pw";`,
-		"listener.name.guarded.scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
-		"listener.name.guarded.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"ssl.keystore.type":              "PEM", "ssl.keystore.location": broker.both,
+		"ssl.truststore.type": "PEM", "ssl.truststore.location": a.file,
+		"listener.name.mutual.ssl.client.auth": "required",
+		"sasl.enabled.mechanisms":              "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		"listener.name.guarded.plain.sasl.jaas.config": `org.apache.kafka.common.security.plain.PlainLoginModule ` +
+			`required user_berth="pw";`,
+		"listener.name.guarded.scram-sha-256.sasl.jaas.config": "" +
+			"org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"listener.name.guarded.scram-sha-512.sasl.jaas.config": "" +
+			"org.apache.kafka.common.security.scram.ScramLoginModule required;",
 	}})
 	r := &rig{t: t, kafka: cell.KafkaSettings{Brokers: []string{at(0)}}}
 	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} { // two at once Kafka refuses
@@ -136,14 +151,21 @@ func TestKafkaOverTLSAndSASL(t *testing.T) {
 		sasl   cell.SASLSettings
 		fails  string // in the error; empty: it gets in
 	}{
-		"PLAIN":                {sasl, cell.TLSSettings{CA: ours.file}, as("PLAIN", password), ""},
-		"SCRAM-SHA-256":        {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-256", password), ""},
-		"SCRAM-SHA-512":        {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", password), ""},
-		"wrong password":       {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", wrong), "SASL_AUTHENTICATION_FAILED"},
-		"wrong authority":      {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
-		"certificate":          {mutual, cell.TLSSettings{CA: ours.file, Cert: mine.cert, Key: mine.key}, cell.SASLSettings{}, ""},
-		"no certificate":       {mutual, cell.TLSSettings{CA: ours.file}, cell.SASLSettings{}, "certificate"},
-		"another's":            {mutual, cell.TLSSettings{CA: ours.file, Cert: stranger.cert, Key: stranger.key}, cell.SASLSettings{}, "certificate"},
+		"PLAIN":         {sasl, cell.TLSSettings{CA: ours.file}, as("PLAIN", password), ""},
+		"SCRAM-SHA-256": {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-256", password), ""},
+		"SCRAM-SHA-512": {sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", password), ""},
+		"wrong password": {
+			sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", wrong), "SASL_AUTHENTICATION_FAILED",
+		},
+		"wrong authority": {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
+		"certificate": {
+			mutual, cell.TLSSettings{CA: ours.file, Cert: mine.cert, Key: mine.key}, cell.SASLSettings{}, "",
+		},
+		"no certificate": {mutual, cell.TLSSettings{CA: ours.file}, cell.SASLSettings{}, "certificate"},
+		"another's": {
+			mutual, cell.TLSSettings{CA: ours.file, Cert: stranger.cert, Key: stranger.key}, cell.SASLSettings{},
+			"certificate",
+		},
 		"not at all encrypted": {mutual, cell.TLSSettings{}, cell.SASLSettings{}, "does this port want TLS"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -32,8 +32,9 @@ func TestAgentFinishesWhatItHasClaimed(t *testing.T) {
 	}}
 	var a *agent.Agent
 	part, err := cell.NewAgent(r.prepared("agent"), cell.AgentOptions{
-		Host: host.ID, State: r.data, Driver: fake.NewDriver(on, waits), Timing: agent.Timing{BeaconApart: chatty.BeaconApart, Stop: 2 * patience},
-		Made: func(made *agent.Agent) { a = made },
+		Host: host.ID, State: r.data, Driver: fake.NewDriver(on, waits),
+		Timing: agent.Timing{BeaconApart: chatty.BeaconApart, Stop: 2 * patience},
+		Made:   func(made *agent.Agent) { a = made },
 	})
 	r.must(err)
 	r.start("agent", part)

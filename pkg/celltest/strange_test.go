@@ -49,11 +49,24 @@ func TestStrangeRequests(t *testing.T) {
 		}
 		away := (home + 1) % r.kafka.Partitions
 		bad := []wire.Record{
-			later(request("p", mine[0], compute.OpDelete, home)), later(request("p", compute.InstanceID(uuid.NewString()), compute.OpBoot, home)),
+			later(request("p", mine[0], compute.OpDelete, home)),
+			later(request("p", compute.InstanceID(uuid.NewString()), compute.OpBoot, home)),
 			request(near, mine[0], compute.OpDelete, home), request(near, mine[0], compute.OpBoot, home),
 			request(near, mine[0], compute.OpStop, home), request(near, mine[0], compute.OpReboot, home),
-			request("p", mine[0], compute.OpDelete, away), request("p", compute.InstanceID(uuid.NewString()), compute.OpBoot, away),
-			request(far, mine[0], compute.OpDelete, home), request(far, compute.InstanceID(uuid.NewString()), compute.OpBoot, home),
+			request(
+				"p",
+				mine[0],
+				compute.OpDelete,
+				away,
+			),
+			request("p", compute.InstanceID(uuid.NewString()), compute.OpBoot, away),
+			request(
+				far,
+				mine[0],
+				compute.OpDelete,
+				home,
+			),
+			request(far, compute.InstanceID(uuid.NewString()), compute.OpBoot, home),
 		}
 		rnd := rand.New(rand.NewPCG(seeds(t), 0))
 		for i := range 100 {
@@ -62,10 +75,16 @@ func TestStrangeRequests(t *testing.T) {
 				junk[j] = byte(rnd.Uint32())
 			}
 			junk[0] = 0xff // no protobuf begins so
-			bad = append(bad, wire.Record{Key: []byte("p"), Value: junk}.To(topics.Requests(), int32(i)%r.kafka.Partitions))
+			bad = append(
+				bad,
+				wire.Record{Key: []byte("p"), Value: junk}.To(topics.Requests(), int32(i)%r.kafka.Partitions),
+			)
 		}
 		i := -1
-		want := expected(r.throwAll(len(bad), func() wire.Record { i++; return bad[i] }), func(wire.Record) bool { return true })
+		want := expected(
+			r.throwAll(len(bad), func() wire.Record { i++; return bad[i] }),
+			func(wire.Record) bool { return true },
+		)
 		refused.await(t, topics.Requests(), want)
 		refused.only(t, topics.Requests(), want, 1)
 		for _, id := range mine {
@@ -113,12 +132,14 @@ func TestDuplicateIDs(t *testing.T) {
 			_, err := c.Boot(t.Context(), id, compute.Boot{Flavor: "m1.small", Name: "same"})
 			r.must(err)
 		}
-		if _, err := c.Boot(t.Context(), id, compute.Boot{Flavor: "m1.small", Name: "other"}); compute.KindOf(err) != compute.KindConflict {
+		_, err := c.Boot(t.Context(), id, compute.Boot{Flavor: "m1.small", Name: "other"})
+		if compute.KindOf(err) != compute.KindConflict {
 			t.Errorf("another body under the same id: %v", err)
 		}
 		r.await([]compute.InstanceID{id}, compute.StateActive)
 		for _, p := range []compute.Project{near, far} {
-			if _, err := r.as(p).Boot(t.Context(), id, compute.Boot{Flavor: "m1.small"}); compute.KindOf(err) != compute.KindConflict {
+			_, err := r.as(p).Boot(t.Context(), id, compute.Boot{Flavor: "m1.small"})
+			if compute.KindOf(err) != compute.KindConflict {
 				t.Errorf("another project's id, by HTTP: %v", err)
 			}
 			if _, err := r.as(p).Delete(t.Context(), id); compute.KindOf(err) != compute.KindNotFound {
@@ -126,8 +147,13 @@ func TestDuplicateIDs(t *testing.T) {
 			}
 		}
 		record := func(p compute.Project, name string) wire.Record {
-			return wire.EncodeRequest(compute.Request{Project: p, Instance: id, Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small", Name: name}}).
-				To(topics.Requests(), wire.Partition(p, r.kafka.Partitions))
+			boot := compute.Request{
+				Project:  p,
+				Instance: id,
+				Op:       compute.OpBoot,
+				Boot:     &compute.Boot{Flavor: "m1.small", Name: name},
+			}
+			return wire.EncodeRequest(boot).To(topics.Requests(), wire.Partition(p, r.kafka.Partitions))
 		}
 		recs := []wire.Record{record("p", "same"), record("p", "other"), record(near, "x"), record(far, "x")}
 		i := -1
@@ -156,7 +182,8 @@ func TestDuplicateIDs(t *testing.T) {
 			r.must(err)
 			return string(inst.State) == compute.StateDeleted.String()
 		})
-		if mine, err = c.Instance(t.Context(), id); err != nil || mine.State != rest.State(compute.StateActive.String()) {
+		if mine, err = c.Instance(t.Context(), id); err != nil ||
+			mine.State != rest.State(compute.StateActive.String()) {
 			t.Errorf("mine is %+v, %v", mine, err)
 		}
 	})
@@ -186,7 +213,10 @@ func TestUserData(t *testing.T) {
 		host, err := r.world.Host(h.ID, h.Inventory)
 		r.must(err)
 		seen := &specs{Driver: fake.NewDriver(host, h.Driver), got: map[compute.InstanceID][]byte{}}
-		part, err := cell.NewAgent(r.prepared("agent"), cell.AgentOptions{Host: h.ID, State: r.data, Driver: seen, Timing: chatty})
+		part, err := cell.NewAgent(
+			r.prepared("agent"),
+			cell.AgentOptions{Host: h.ID, State: r.data, Driver: seen, Timing: chatty},
+		)
 		r.must(err)
 		r.start("agent", part)
 		r.poll("the host is known", func() bool { _, err := c.Host(t.Context(), h.ID); return err == nil })
@@ -197,7 +227,13 @@ func TestUserData(t *testing.T) {
 			data[i] = byte(rnd.Uint32())
 		}
 		metadata := map[string]string{"k": strings.Repeat("ä", compute.MaxMetadataSize/2-1)}
-		most := compute.Boot{Flavor: "m1.small", UserData: data, Metadata: metadata, Name: strings.Repeat("n", compute.MaxNameLength), Image: strings.Repeat("i", compute.MaxNameLength)}
+		most := compute.Boot{
+			Flavor:   "m1.small",
+			UserData: data,
+			Metadata: metadata,
+			Name:     strings.Repeat("n", compute.MaxNameLength),
+			Image:    strings.Repeat("i", compute.MaxNameLength),
+		}
 		pinned := most
 		pinned.Host = h.ID
 		var ids []compute.InstanceID
@@ -208,7 +244,12 @@ func TestUserData(t *testing.T) {
 		}
 		byKafka := compute.InstanceID(uuid.NewString())
 		r.throwAll(1, func() wire.Record {
-			return wire.EncodeRequest(compute.Request{Project: "p", Instance: byKafka, Op: compute.OpBoot, Boot: &most}).To(topics.Requests(), wire.Partition("p", r.kafka.Partitions))
+			return wire.EncodeRequest(
+				compute.Request{Project: "p", Instance: byKafka, Op: compute.OpBoot, Boot: &most},
+			).To(
+				topics.Requests(),
+				wire.Partition("p", r.kafka.Partitions),
+			)
 		})
 		ids = append(ids, byKafka)
 		r.await(ids, compute.StateActive)
@@ -218,22 +259,32 @@ func TestUserData(t *testing.T) {
 			}
 		}
 		for _, n := range []int{compute.MaxUserData + 1, 1 << 20, 8 << 20} {
-			body, err := json.Marshal(rest.FromBoot("p", "", compute.Boot{Flavor: "m1.small", UserData: make([]byte, n)}))
+			body, err := json.Marshal(
+				rest.FromBoot("p", "", compute.Boot{Flavor: "m1.small", UserData: make([]byte, n)}),
+			)
 			r.must(err)
 			status, p := r.post("/v1/instances", body)
-			if status != http.StatusRequestEntityTooLarge && status != http.StatusUnprocessableEntity || p.Detail == "" {
+			if status != http.StatusRequestEntityTooLarge && status != http.StatusUnprocessableEntity ||
+				p.Detail == "" {
 				t.Errorf("%d bytes: %d, %+v", n, status, p)
 			}
-			if status == http.StatusUnprocessableEntity && (p.Field != "user_data" || p.Remedy == "" || len(p.Value) > 100) {
+			if status == http.StatusUnprocessableEntity &&
+				(p.Field != "user_data" || p.Remedy == "" || len(p.Value) > 100) {
 				t.Errorf("%d bytes: %+v", n, p)
 			}
-			if _, err := c.Boot(t.Context(), "", compute.Boot{Flavor: "m1.small", UserData: make([]byte, n)}); compute.KindOf(err) != compute.KindInvalid {
+			_, err = c.Boot(t.Context(), "", compute.Boot{Flavor: "m1.small", UserData: make([]byte, n)})
+			if compute.KindOf(err) != compute.KindInvalid {
 				t.Errorf("%d bytes, by the client: %v", n, err)
 			}
 		}
 		large := r.throwAll(1, func() wire.Record {
-			return wire.EncodeRequest(compute.Request{Project: "p", Instance: compute.InstanceID(uuid.NewString()), Op: compute.OpBoot, Boot: &compute.Boot{Flavor: "m1.small", UserData: make([]byte, 1000<<10)}}).
-				To(topics.Requests(), wire.Partition("p", r.kafka.Partitions))
+			boot := compute.Request{
+				Project:  "p",
+				Instance: compute.InstanceID(uuid.NewString()),
+				Op:       compute.OpBoot,
+				Boot:     &compute.Boot{Flavor: "m1.small", UserData: make([]byte, 1000<<10)},
+			}
+			return wire.EncodeRequest(boot).To(topics.Requests(), wire.Partition("p", r.kafka.Partitions))
 		})
 		refused.await(t, topics.Requests(), map[place]bool{placeOf(large[0]): true})
 		r.exactlyOnce(ids)

@@ -34,7 +34,10 @@ func older(t *testing.T) (binary string) {
 		return cmd
 	}
 	if err := git("cat-file", "-e", before+"^{commit}").Run(); err != nil {
-		t.Skipf("skipped: the history has no commit %.7s (a shallow clone?), so the version before cannot be built", before)
+		t.Skipf(
+			"skipped: the history has no commit %.7s (a shallow clone?), so the version before cannot be built",
+			before,
+		)
 	}
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "before.tar")

@@ -18,7 +18,11 @@ import (
 // verifies runs the command on the rig's cell.
 func (r *rig) verifies(args ...string) (code int, out string) {
 	r.t.Helper()
-	code, out, errs := ran(r.t, append([]string{"verify", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix}, args...)...)
+	code, out, errs := ran(
+		r.t,
+		append(
+			[]string{"verify", "--kafka", strings.Join(r.kafka.Brokers, ","), "--prefix", r.kafka.Prefix},
+			args...)...)
 	return code, out + errs
 }
 
@@ -30,14 +34,21 @@ func TestVerify(t *testing.T) {
 		r.delete(c, ids[:2])
 		r.await(ids[:2], compute.StateDeleted)
 		code, out := r.verifies()
-		if code != 0 || !strings.Contains(out, "Compared 12 instances (10 active, 2 deleted) with 3 hosts and the quotas of 1 projects: 0 fail, 0 warnings") {
+		if code != 0 ||
+			!strings.Contains(
+				out,
+				"Compared 12 instances (10 active, 2 deleted) with 3 hosts and the quotas of 1 projects: "+
+					"0 fail, 0 warnings",
+			) {
 			t.Errorf("sound: exit code %d\n%s", code, out)
 		}
 
 		// What no conductor wrote: a machine that its host has never heard of.
 		ghost := r.seen.get(ids[5])
 		ghost.ID, ghost.Version, ghost.ChangedAt = "0f0f0f0f-0000-4000-8000-000000000000", 1, time.Now()
-		r.send(wire.EncodeInstance(ghost).To(r.cell("test").Topics().Instances(), wire.Partition("p", r.kafka.Partitions)))
+		r.send(
+			wire.EncodeInstance(ghost).To(r.cell("test").Topics().Instances(), wire.Partition("p", r.kafka.Partitions)),
+		)
 		code, out = r.verifies("-o", "json")
 		var said struct {
 			Sound       bool                `json:"sound"`
@@ -47,7 +58,8 @@ func TestVerify(t *testing.T) {
 		if err := json.Unmarshal([]byte(out[:end+1]), &said); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		if code != 1 || said.Sound || len(said.Differences) == 0 || said.Differences[0].Host != ghost.Host || !strings.Contains(said.Differences[0].Why, "machines are gone") {
+		if code != 1 || said.Sound || len(said.Differences) == 0 || said.Differences[0].Host != ghost.Host ||
+			!strings.Contains(said.Differences[0].Why, "machines are gone") {
 			t.Errorf("a ghost: exit code %d\n%s", code, out)
 		}
 

@@ -68,9 +68,19 @@ flags answer the machine of the first time, whatever became of it.`,
 	flags.StringVar(&f.image, "image", "", "image to boot (default: the driver's)")
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "NAME=VALUE; repeatable")
 	flags.StringVar(&f.userData, "user-data", "", "file with data for the first start")
-	flags.StringArrayVar(&f.sshKeys, "ssh-key", nil, "file with public keys, as in authorized_keys, of those who may log in; repeatable")
+	flags.StringArrayVar(
+		&f.sshKeys,
+		"ssh-key",
+		nil,
+		"file with public keys, as in authorized_keys, of those who may log in; repeatable",
+	)
 	flags.StringVar(&f.id, "id", "", "id of your own, so that a repeated request changes nothing")
-	flags.StringVar(&f.key, "key", "", "any text of your own, for the same: an Idempotency-Key; with --count N, KEY-1 to KEY-N")
+	flags.StringVar(
+		&f.key,
+		"key",
+		"",
+		"any text of your own, for the same: an Idempotency-Key; with --count N, KEY-1 to KEY-N",
+	)
 	flags.BoolVar(&f.wait, "wait", false, "wait until the machines run or have failed")
 	flags.DurationVar(&f.timeout, "timeout", defaultWait, "how long --wait waits; 0 waits for ever")
 	return cmd
@@ -114,7 +124,13 @@ func (f bootFlags) boot(cmd *cobra.Command) (compute.Boot, error) {
 	}
 	if f.userData != "" {
 		if b.UserData, err = os.ReadFile(f.userData); err != nil {
-			return b, &compute.Error{Kind: compute.KindInvalid, Field: "user-data", Value: f.userData, Message: "cannot be read", Cause: err}
+			return b, &compute.Error{
+				Kind:    compute.KindInvalid,
+				Field:   "user-data",
+				Value:   f.userData,
+				Message: "cannot be read",
+				Cause:   err,
+			}
 		}
 	}
 	if b.SSHKeys, err = readKeys(f.sshKeys); err != nil {
@@ -130,7 +146,13 @@ func readKeys(files []string) ([]string, error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			return nil, &compute.Error{Kind: compute.KindInvalid, Field: "ssh-key", Value: file, Message: "cannot be read", Cause: err}
+			return nil, &compute.Error{
+				Kind:    compute.KindInvalid,
+				Field:   "ssh-key",
+				Value:   file,
+				Message: "cannot be read",
+				Cause:   err,
+			}
 		}
 		if strings.Contains(string(text), "PRIVATE KEY") { // it must not leave this machine
 			return nil, compute.Invalid("ssh-key", file, "it holds a private key: give the file that ends in .pub")
@@ -204,7 +226,12 @@ func (f bootFlags) ids(p compute.Project) []compute.InstanceID {
 
 // bootAll asks for all machines, several at once, and returns those that were
 // accepted. The ids are made here, so what became of each can be told.
-func bootAll(ctx context.Context, c *client.Client, b compute.Boot, ids []compute.InstanceID) ([]client.Instance, error) {
+func bootAll(
+	ctx context.Context,
+	c *client.Client,
+	b compute.Boot,
+	ids []compute.InstanceID,
+) ([]client.Instance, error) {
 	made := make([]client.Instance, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(bootsAtOnce)
@@ -218,7 +245,8 @@ func bootAll(ctx context.Context, c *client.Client, b compute.Boot, ids []comput
 				return nil // another one failed and says so
 			}
 			i, err := c.Boot(ctx, id, one)
-			if compute.KindOf(err) == compute.KindTimeout && ctx.Err() == nil { // it may have been kept; with its id it stays one
+			if compute.KindOf(err) == compute.KindTimeout &&
+				ctx.Err() == nil { // it may have been kept; with its id it stays one
 				i, err = c.Boot(ctx, id, one)
 			}
 			made[n] = i

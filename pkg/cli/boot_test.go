@@ -16,7 +16,13 @@ func TestLongestKey(t *testing.T) {
 		length, count int
 		fits          bool
 	}{{255, 1, true}, {256, 1, false}, {240, 2, true}, {241, 2, false}} {
-		f := bootFlags{flavor: "m1.small", name: "web", onNoCapacity: "wait", count: c.count, key: strings.Repeat("k", c.length)}
+		f := bootFlags{
+			flavor:       "m1.small",
+			name:         "web",
+			onNoCapacity: "wait",
+			count:        c.count,
+			key:          strings.Repeat("k", c.length),
+		}
 		_, err := f.boot(newBoot(&settings{}))
 		if (err == nil) != c.fits || err != nil && compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("%d of length %d: %v", c.count, c.length, err)

@@ -40,8 +40,13 @@ func newCapabilityAdd(s *settings) *cobra.Command {
 				return err
 			}
 			ctx := cmd.Context()
-			done, err := w.change(cmd, c, "capability "+args[0], func(dry bool) (client.Change, error) { return c.AddCapability(ctx, axis, dry) },
-				func(f client.Flavor) bool { return slices.Contains(f.Capabilities, axis.Axis) })
+			done, err := w.change(
+				cmd,
+				c,
+				"capability "+args[0],
+				func(dry bool) (client.Change, error) { return c.AddCapability(ctx, axis, dry) },
+				func(f client.Flavor) bool { return slices.Contains(f.Capabilities, axis.Axis) },
+			)
 			if err != nil || !done {
 				return err
 			}
@@ -52,8 +57,18 @@ func newCapabilityAdd(s *settings) *cobra.Command {
 			return capabilitySheet().List(cmd.OutOrStdout(), out, []client.Capability{v})
 		},
 	}
-	cmd.Flags().StringArrayVar(&requires, "requires", nil, "a trait a value requires of the host, as in gpu=a100:CUSTOM_TRAIT; repeatable")
-	cmd.Flags().StringArrayVar(&consumes, "consumes", nil, "what a value uses of the host, as in gpu=a100:CUSTOM_GPU=1; repeatable")
+	cmd.Flags().StringArrayVar(
+		&requires,
+		"requires",
+		nil,
+		"a trait a value requires of the host, as in gpu=a100:CUSTOM_TRAIT; repeatable",
+	)
+	cmd.Flags().StringArrayVar(
+		&consumes,
+		"consumes",
+		nil,
+		"what a value uses of the host, as in gpu=a100:CUSTOM_GPU=1; repeatable",
+	)
 	w.add(cmd)
 	return cmd
 }
@@ -76,7 +91,11 @@ func parseCapability(axis string, values, requires, consumes []string) (compute.
 		}
 		n := slices.IndexFunc(c.Values, func(v compute.CapabilityValue) bool { return string(v.Value) == value })
 		if named != axis || n < 0 {
-			return nil, "", compute.Invalid(field, text, fmt.Sprintf("it is about %s, but this adds %s=%s", choice, axis, strings.Join(values, ", ")))
+			return nil, "", compute.Invalid(
+				field,
+				text,
+				fmt.Sprintf("it is about %s, but this adds %s=%s", choice, axis, strings.Join(values, ", ")),
+			)
 		}
 		return &c.Values[n], what, nil
 	}
@@ -102,9 +121,14 @@ func parseCapability(axis string, values, requires, consumes []string) (compute.
 }
 
 func newCapabilityList(s *settings) *cobra.Command {
-	return newListing(s, "List capabilities", capabilitySheet, func(ctx context.Context, c *client.Client) ([]client.Capability, error) {
-		return c.Capabilities(ctx)
-	})
+	return newListing(
+		s,
+		"List capabilities",
+		capabilitySheet,
+		func(ctx context.Context, c *client.Client) ([]client.Capability, error) {
+			return c.Capabilities(ctx)
+		},
+	)
 }
 
 func newCapabilityRemove(s *settings) *cobra.Command {

@@ -75,7 +75,13 @@ func deletedSheet(now time.Time, f Format) Sheet[client.Instance] {
 	return s
 }
 
-func deleteAll(cmd *cobra.Command, c *client.Client, meant []client.Instance, wait bool, timeout time.Duration) ([]client.Instance, error) {
+func deleteAll(
+	cmd *cobra.Command,
+	c *client.Client,
+	meant []client.Instance,
+	wait bool,
+	timeout time.Duration,
+) ([]client.Instance, error) {
 	var asked []client.Instance
 	var ids []compute.InstanceID
 	for _, m := range meant {

@@ -57,7 +57,11 @@ func tour(ctx context.Context, out io.Writer, address string) error {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "\nDone in %s. \"berth dev\" starts the same and stays up; \"berth --help\" shows the rest.\n", time.Since(began).Round(100*time.Millisecond))
+	fmt.Fprintf(
+		out,
+		"\nDone in %s. \"berth dev\" starts the same and stays up; \"berth --help\" shows the rest.\n",
+		time.Since(began).Round(100*time.Millisecond),
+	)
 	return nil
 }
 
@@ -85,7 +89,11 @@ func (d *demo) title(format string, args ...any) {
 }
 
 // await asks until done says so; what it answers shows on the progress line.
-func (d *demo) await(ctx context.Context, what string, done func(context.Context) (line string, ok bool, err error)) error {
+func (d *demo) await(
+	ctx context.Context,
+	what string,
+	done func(context.Context) (line string, ok bool, err error),
+) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
@@ -99,7 +107,12 @@ func (d *demo) await(ctx context.Context, what string, done func(context.Context
 			return nil
 		}
 		if !service.Sleep(ctx, 50*time.Millisecond) {
-			return &compute.Error{Op: what, Kind: compute.KindTimeout, Message: "did not happen within a minute: " + line, Cause: context.Cause(ctx)}
+			return &compute.Error{
+				Op:      what,
+				Kind:    compute.KindTimeout,
+				Message: "did not happen within a minute: " + line,
+				Cause:   context.Cause(ctx),
+			}
 		}
 	}
 }
@@ -122,7 +135,13 @@ func (d *demo) offer(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(d.out, "  flavor     %-9s %-30s +%s\n", f.Name, humanResources(f.Resources), plural(change.Added, "queue"))
+		fmt.Fprintf(
+			d.out,
+			"  flavor     %-9s %-30s +%s\n",
+			f.Name,
+			humanResources(f.Resources),
+			plural(change.Added, "queue"),
+		)
 	}
 	for _, q := range demoQuotas() {
 		if _, err := c.SetQuota(ctx, q); err != nil {
@@ -166,8 +185,15 @@ func (d *demo) bootMany(ctx context.Context) error {
 	err = d.await(ctx, "boots", func(ctx context.Context) (string, bool, error) {
 		all, err = c.Instances(ctx, client.Filter{})
 		n := countStates(all)
-		line := fmt.Sprintf("  %s %3d active, %d starting, %d queued, %d error  (%s)", bar(n["active"], len(boots)),
-			n["active"], n["starting"], n["queued"]+n["accepted"], n["error"], time.Since(began).Round(10*time.Millisecond))
+		line := fmt.Sprintf(
+			"  %s %3d active, %d starting, %d queued, %d error  (%s)",
+			bar(n["active"], len(boots)),
+			n["active"],
+			n["starting"],
+			n["queued"]+n["accepted"],
+			n["error"],
+			time.Since(began).Round(10*time.Millisecond),
+		)
 		return line, n["active"]+n["error"] == len(boots), err
 	})
 	if err != nil {

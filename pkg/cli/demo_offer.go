@@ -36,7 +36,12 @@ func demoFlavors() []compute.Flavor {
 }
 
 func demoQuotas() []compute.Quota {
-	return []compute.Quota{{Project: demoProject, Limits: compute.Resources{compute.Instances: int64(len(demoBoots())), compute.VCPU: 250}}}
+	return []compute.Quota{
+		{
+			Project: demoProject,
+			Limits:  compute.Resources{compute.Instances: int64(len(demoBoots())), compute.VCPU: 250},
+		},
+	}
 }
 
 // demoBoots are a hundred boots across the queues.

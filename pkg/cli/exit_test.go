@@ -18,7 +18,8 @@ import (
 // TestExitCodes pins the numbers themselves: scripts rely on them.
 func TestExitCodes(t *testing.T) {
 	for kind, want := range map[compute.Kind]int{
-		compute.KindInternal: 1, compute.KindUnavailable: 1, compute.KindInvalid: 2, compute.KindNotFound: 3, compute.KindQuota: 4,
+		compute.KindInternal: 1, compute.KindUnavailable: 1, compute.KindInvalid: 2, compute.KindNotFound: 3,
+		compute.KindQuota:      4,
 		compute.KindNoCapacity: 5, compute.KindForbidden: 6, compute.KindTimeout: 7, compute.KindConflict: 8,
 	} {
 		err := fmt.Errorf("outer: %w", &compute.Error{Kind: kind})
@@ -37,8 +38,10 @@ func TestExitCodes(t *testing.T) {
 func TestReasonsHaveKinds(t *testing.T) {
 	for reason, want := range map[compute.ReasonCode]exitCode{
 		compute.QuotaExceeded: exitQuota, compute.DeadlineExceeded: exitNoCapacity, compute.NeverFits: exitNoCapacity,
-		compute.NoEligibleHost: exitNoCapacity, compute.WaitingForCapacity: exitNoCapacity, compute.PinnedHostUnavailable: exitNoCapacity,
-		compute.GroupRule: exitNoCapacity, compute.NoSuchFlavor: exitNotFound, compute.NoSuchCapability: exitNotFound,
+		compute.NoEligibleHost: exitNoCapacity, compute.WaitingForCapacity: exitNoCapacity,
+		compute.PinnedHostUnavailable: exitNoCapacity,
+		compute.GroupRule:             exitNoCapacity, compute.NoSuchFlavor: exitNotFound,
+		compute.NoSuchCapability:  exitNotFound,
 		compute.QueueClosedReason: exitNotFound, compute.Malformed: exitUsage, compute.Cancelled: exitConflict,
 		compute.AttemptsExhausted: exitError, compute.BuildFailed: exitError, compute.HostLost: exitError,
 	} {
@@ -62,15 +65,31 @@ func TestExecute(t *testing.T) {
 		code int
 		said string
 	}{
-		"well":          {nil, []string{"do"}, 0, ""},
-		"fails":         {errors.New("broken"), []string{"do"}, 1, "berth: broken\n"},
-		"not found":     {compute.NotFound("host", "h", "look"), []string{"do"}, 3, "berth: host \"h\": does not exist; look\n"},
-		"invalid":       {compute.Invalid("size", "x", "write it"), []string{"do"}, 2, "berth: size \"x\" is not valid; write it\n"},
-		"unknown":       {nil, []string{"zzz"}, 2, "berth: unknown command \"zzz\" for \"berth\"\n\"berth --help\" shows what there is\n"},
-		"unknown flag":  {nil, []string{"do", "--it"}, 2, "berth: unknown flag: --it\nusage: berth do [flags]\n\"berth do --help\" shows what there is\n"},
-		"too much":      {nil, []string{"do", "it"}, 2, "berth: unknown command \"it\" for \"berth do\"\nusage: berth do [flags]\n\"berth do --help\" shows what there is\n"},
-		"required flag": {nil, []string{"need"}, 2, "berth: required flag(s) \"file\" not set\nusage: berth need [flags]\n\"berth need --help\" shows what there is\n"},
-		"help":          {nil, []string{"--help"}, 0, ""},
+		"well":  {nil, []string{"do"}, 0, ""},
+		"fails": {errors.New("broken"), []string{"do"}, 1, "berth: broken\n"},
+		"not found": {
+			compute.NotFound("host", "h", "look"), []string{"do"}, 3, "berth: host \"h\": does not exist; look\n",
+		},
+		"invalid": {
+			compute.Invalid("size", "x", "write it"), []string{"do"}, 2, "berth: size \"x\" is not valid; write it\n",
+		},
+		"unknown": {
+			nil, []string{"zzz"}, 2,
+			"berth: unknown command \"zzz\" for \"berth\"\n\"berth --help\" shows what there is\n",
+		},
+		"unknown flag": {
+			nil, []string{"do", "--it"}, 2,
+			"berth: unknown flag: --it\nusage: berth do [flags]\n\"berth do --help\" shows what there is\n",
+		},
+		"too much": {
+			nil, []string{"do", "it"}, 2, "berth: unknown command \"it\" for \"berth do\"\n" +
+				"usage: berth do [flags]\n\"berth do --help\" shows what there is\n",
+		},
+		"required flag": {
+			nil, []string{"need"}, 2, "berth: required flag(s) \"file\" not set\n" +
+				"usage: berth need [flags]\n\"berth need --help\" shows what there is\n",
+		},
+		"help": {nil, []string{"--help"}, 0, ""},
 	} {
 		root := &cobra.Command{Use: "berth", SilenceErrors: true, SilenceUsage: true}
 		do := &cobra.Command{Use: "do", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return c.err }}

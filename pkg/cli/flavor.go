@@ -91,9 +91,10 @@ func newFlavorAdd(s *settings) *cobra.Command {
 	var capabilities, require, forbid []string
 	var w queueWaiting
 	cmd := &cobra.Command{
-		Use:     "add NAME --vcpus N --memory SIZE --disk SIZE",
-		Short:   "Offer a flavor",
-		Long:    "Offer a flavor. It has one queue for each combination of choices on its capabilities; the number is printed first, and refused above the limit.",
+		Use:   "add NAME --vcpus N --memory SIZE --disk SIZE",
+		Short: "Offer a flavor",
+		Long: "Offer a flavor. It has one queue for each combination of choices on its capabilities; " +
+			"the number is printed first, and refused above the limit.",
 		Example: "  berth flavor add m1.small --vcpus 1 --memory 2GiB --disk 20GiB --capability gpu",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -110,8 +111,13 @@ func newFlavorAdd(s *settings) *cobra.Command {
 				return err
 			}
 			ctx := cmd.Context()
-			done, err := w.change(cmd, c, "flavor "+args[0], func(dry bool) (client.Change, error) { return c.AddFlavor(ctx, f, dry) },
-				func(v client.Flavor) bool { return v.Name == f.Name })
+			done, err := w.change(
+				cmd,
+				c,
+				"flavor "+args[0],
+				func(dry bool) (client.Change, error) { return c.AddFlavor(ctx, f, dry) },
+				func(v client.Flavor) bool { return v.Name == f.Name },
+			)
 			if err != nil || !done {
 				return err
 			}
@@ -153,7 +159,13 @@ func (w *queueWaiting) add(cmd *cobra.Command) {
 // change asks what a change would do and says so, does it, and waits until the
 // queues of the flavors it concerns are open. It says whether it was done, and
 // not only asked for.
-func (w *queueWaiting) change(cmd *cobra.Command, c *client.Client, what string, do func(dry bool) (client.Change, error), concerns func(client.Flavor) bool) (bool, error) {
+func (w *queueWaiting) change(
+	cmd *cobra.Command,
+	c *client.Client,
+	what string,
+	do func(dry bool) (client.Change, error),
+	concerns func(client.Flavor) bool,
+) (bool, error) {
 	would, err := do(true)
 	if err != nil {
 		return false, err
@@ -195,7 +207,12 @@ func plural(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-func (w *queueWaiting) queues(ctx context.Context, c *client.Client, to io.Writer, concerns func(client.Flavor) bool) error {
+func (w *queueWaiting) queues(
+	ctx context.Context,
+	c *client.Client,
+	to io.Writer,
+	concerns func(client.Flavor) bool,
+) error {
 	live := newLiveLine(to)
 	defer live.end()
 	return until(ctx, w.timeout, func(ctx context.Context) (bool, string, error) {
@@ -212,16 +229,25 @@ func (w *queueWaiting) queues(ctx context.Context, c *client.Client, to io.Write
 		seen := fmt.Sprintf("%d of %s open", open, plural(wanted, "queue"))
 		live.show(waitStatus{seen, seen})
 		if failed > 0 {
-			return false, seen, &compute.Error{Kind: compute.KindInternal, Message: plural(failed, "queue") + " cannot be made", Remedy: "berth queue list -o wide shows why"}
+			return false, seen, &compute.Error{
+				Kind:    compute.KindInternal,
+				Message: plural(failed, "queue") + " cannot be made",
+				Remedy:  "berth queue list -o wide shows why",
+			}
 		}
 		return open >= wanted, seen, nil
 	})
 }
 
 func newFlavorList(s *settings) *cobra.Command {
-	return newListing(s, "List flavors", flavorSheet, func(ctx context.Context, c *client.Client) ([]client.Flavor, error) {
-		return c.Flavors(ctx)
-	})
+	return newListing(
+		s,
+		"List flavors",
+		flavorSheet,
+		func(ctx context.Context, c *client.Client) ([]client.Flavor, error) {
+			return c.Flavors(ctx)
+		},
+	)
 }
 
 func newFlavorShow(s *settings) *cobra.Command {
@@ -235,7 +261,8 @@ func newFlavorRemove(s *settings) *cobra.Command {
 	var w queueWaiting
 	cmd := &cobra.Command{
 		Use: "remove NAME", Aliases: []string{"rm"}, Short: "Stop offering a flavor",
-		Long: "Stop offering a flavor: its queues close and go. Refused while instances wait in them. Machines that run are not touched.",
+		Long: "Stop offering a flavor: its queues close and go. Refused while instances wait in them. " +
+			"Machines that run are not touched.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, _, err := s.open()
@@ -259,12 +286,28 @@ func flavorSheet() Sheet[client.Flavor] {
 		none: "No flavors. berth flavor add makes one.",
 		Columns: []Column[client.Flavor]{
 			{Title: "NAME", Cell: func(f client.Flavor) string { return string(f.Name) }},
-			{Title: "VCPUS", Right: true, Cell: func(f client.Flavor) string { return strconv.FormatInt(f.Resources[compute.VCPU], 10) }},
-			{Title: "MEMORY", Right: true, Cell: func(f client.Flavor) string { return InUnits(f.Resources[compute.MemoryMB]) }},
-			{Title: "DISK", Right: true, Cell: func(f client.Flavor) string { return InUnits(f.Resources[compute.DiskGB] << 10) }},
+			{
+				Title: "VCPUS",
+				Right: true,
+				Cell:  func(f client.Flavor) string { return strconv.FormatInt(f.Resources[compute.VCPU], 10) },
+			},
+			{
+				Title: "MEMORY",
+				Right: true,
+				Cell:  func(f client.Flavor) string { return InUnits(f.Resources[compute.MemoryMB]) },
+			},
+			{
+				Title: "DISK",
+				Right: true,
+				Cell:  func(f client.Flavor) string { return InUnits(f.Resources[compute.DiskGB] << 10) },
+			},
 			{Title: "OTHER", Cell: func(f client.Flavor) string { return humanResources(custom(f.Resources)) }},
 			{Title: "CAPABILITIES", Cell: func(f client.Flavor) string { return joined(f.Capabilities) }},
-			{Title: "QUEUES", Right: true, Cell: func(f client.Flavor) string { return fmt.Sprintf("%d/%d", f.Queues.Open, f.Queues.Wanted) }},
+			{
+				Title: "QUEUES",
+				Right: true,
+				Cell:  func(f client.Flavor) string { return fmt.Sprintf("%d/%d", f.Queues.Open, f.Queues.Wanted) },
+			},
 			{Title: "REQUIRES", wide: true, Cell: func(f client.Flavor) string { return joined(f.Required) }},
 			{Title: "FORBIDS", wide: true, Cell: func(f client.Flavor) string { return joined(f.Forbidden) }},
 		},

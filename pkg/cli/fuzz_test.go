@@ -15,7 +15,9 @@ func FuzzSizes(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for class, parse := range map[compute.ResourceClass]func(string, string) (int64, error){compute.MemoryMB: ParseMemory, compute.DiskGB: parseDisk} {
+		for class, parse := range map[compute.ResourceClass]func(string, string) (int64, error){
+			compute.MemoryMB: ParseMemory, compute.DiskGB: parseDisk,
+		} {
 			n, err := parse("size", text)
 			if err != nil {
 				if compute.KindOf(err) != compute.KindInvalid {
@@ -40,17 +42,21 @@ func FuzzPairs(f *testing.F) {
 	f.Add("a100=CUSTOM_X", "a100:CUSTOM_X=1")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		for _, list := range [][]string{{a}, {b}, {a, b}} {
-			if _, err := parseCapability("gpu", []string{"a100"}, list, list); err != nil && compute.KindOf(err) != compute.KindInvalid {
+			if _, err := parseCapability("gpu", []string{"a100"}, list, list); err != nil &&
+				compute.KindOf(err) != compute.KindInvalid {
 				t.Fatalf("%#v is no refusal", err)
 			}
 		}
 		if f, err := ParseFormat(a); err == nil && string(f) != a {
 			t.Fatalf("%q is %q", a, f)
 		}
-		if out, err := parseAmounts("f", []string{a, b}); err != nil && compute.KindOf(err) != compute.KindInvalid || err == nil && len(out) != 2 {
+		if out, err := parseAmounts("f", []string{a, b}); err != nil && compute.KindOf(err) != compute.KindInvalid ||
+			err == nil && len(out) != 2 {
 			t.Fatalf("%v, %#v", out, err)
 		}
-		if out, err := ParsePairs[compute.AxisName, compute.AxisValue]("f", []string{a, b}); err != nil && compute.KindOf(err) != compute.KindInvalid || err == nil && len(out) != 2 {
+		if out, err := ParsePairs[compute.AxisName, compute.AxisValue]("f", []string{a, b}); err != nil &&
+			compute.KindOf(err) != compute.KindInvalid ||
+			err == nil && len(out) != 2 {
 			t.Fatalf("%v, %#v", out, err)
 		}
 	})

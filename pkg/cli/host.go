@@ -130,9 +130,18 @@ func hostSheet() Sheet[client.Host] {
 			{Title: "DISK FREE", Right: true, Cell: ofTotal(compute.DiskGB)},
 			{Title: "OTHER FREE", Cell: func(h client.Host) string { return humanResources(custom(h.Free)) }},
 			{Title: "MACHINES", Right: true, Cell: func(h client.Host) string { return strconv.Itoa(int(h.Machines)) }},
-			{Title: "WAITS ON", Right: true, Cell: func(h client.Host) string { return plural(len(h.Waiting), "queue") }},
+			{
+				Title: "WAITS ON",
+				Right: true,
+				Cell:  func(h client.Host) string { return plural(len(h.Waiting), "queue") },
+			},
 			{Title: "HEARD", Right: true, Cell: func(h client.Host) string { return short(time.Duration(h.HeardFor)) }},
-			{Title: "BUILDING", wide: true, Right: true, Cell: func(h client.Host) string { return strconv.Itoa(int(h.Building)) }},
+			{
+				Title: "BUILDING",
+				wide:  true,
+				Right: true,
+				Cell:  func(h client.Host) string { return strconv.Itoa(int(h.Building)) },
+			},
 			{Title: "TRAITS", wide: true, Cell: func(h client.Host) string { return joined(h.Traits) }},
 			{Title: "WHY", Cell: func(h client.Host) string { return whyNoOffers(h, time.Now()) }},
 		},
@@ -149,7 +158,8 @@ func ofTotal(class compute.ResourceClass) func(client.Host) string {
 func hostDetails(h client.Host) []detail {
 	return []detail{
 		{"Host", string(h.Host)}, {"State", h.State}, {"Why", h.Reason}, {"Drained", drainage(h, time.Now())},
-		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)}, {"One machine at most", humanResources(h.Largest)},
+		{"Has", humanResources(h.Totals)}, {"Free", humanResources(h.Free)},
+		{"One machine at most", humanResources(h.Largest)},
 		{"Keeps back", humanResources(h.Reserved)}, {"Not ours", humanResources(h.Unmanaged)},
 		{"Traits", joined(h.Traits)}, {"Weigher", h.Weigher},
 		{"Instances", ByState(h.Instances)},

@@ -50,11 +50,16 @@ It may be repeated. After an error that says so, it has to be.`)
 
 func newHostForget(s *settings) *cobra.Command {
 	d := death{say: (*client.Client).Forget}
-	return d.command(s, "forget HOST", "End what a host had that is gone for good", `End what a host had that is gone for good.
+	return d.command(
+		s,
+		"forget HOST",
+		"End what a host had that is gone for good",
+		`End what a host had that is gone for good.
 
 As evacuate, but what was active there is lost (HostLost) and not built again, and the
 host is not listed any more. Should it come back after all, it destroys what it had
-and is listed again.`)
+and is listed again.`,
+	)
 }
 
 func (d *death) command(s *settings, use, short, long string) *cobra.Command {
@@ -74,7 +79,12 @@ func (d *death) command(s *settings, use, short, long string) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&d.Fenced, "fenced", false, "the host is off for certain: I have seen to it")
-	cmd.Flags().BoolVar(&d.Force, "force", false, "if it was heard a moment ago, wait until it has been silent for a minute, instead of failing")
+	cmd.Flags().BoolVar(
+		&d.Force,
+		"force",
+		false,
+		"if it was heard a moment ago, wait until it has been silent for a minute, instead of failing",
+	)
 	cmd.Flags().StringVar(&d.Reason, "reason", "", "why, for the API's log")
 	return cmd
 }

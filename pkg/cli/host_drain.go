@@ -67,7 +67,11 @@ func (d drain) run(cmd *cobra.Command, c *client.Client, f Format, host compute.
 	w := emptying{asked: asked, by: by}
 	if d.wait {
 		live := newLiveLine(cmd.ErrOrStderr())
-		err = until(cmd.Context(), d.timeout, func(ctx context.Context) (bool, string, error) { return w.look(ctx, c, live) })
+		err = until(
+			cmd.Context(),
+			d.timeout,
+			func(ctx context.Context) (bool, string, error) { return w.look(ctx, c, live) },
+		)
 		live.end()
 	} else {
 		w.host, err = c.Host(cmd.Context(), host)
@@ -125,7 +129,12 @@ func (w *emptying) look(ctx context.Context, c *client.Client, live *liveLine) (
 	switch {
 	case h.State == "silent":
 	case w.asked.Version < h.DesiredSeen && h.State != "draining":
-		return false, "", compute.Conflict("host", string(h.Host), "the drain was called off: it is "+because(h), "what is on it stays")
+		return false, "", compute.Conflict(
+			"host",
+			string(h.Host),
+			"the drain was called off: it is "+because(h),
+			"what is on it stays",
+		)
 	case w.asked.Version <= h.DesiredSeen && left(h) == "":
 		return true, seen.line, nil
 	}
@@ -135,7 +144,8 @@ func (w *emptying) look(ctx context.Context, c *client.Client, live *liveLine) (
 	return false, "", notEmptyError{&compute.Error{
 		Kind: compute.KindConflict, Field: "host", Value: string(h.Host),
 		Message: "its deadline has passed, and it is " + w.state(),
-		Remedy:  "what is left stays until it is deleted, and no more comes: delete it, or drain again with another deadline, or berth host enable " + string(h.Host),
+		Remedy: "what is left stays until it is deleted, and no more comes: delete it, or drain again with " +
+			"another deadline, or berth host enable " + string(h.Host),
 	}}
 }
 

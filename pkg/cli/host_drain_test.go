@@ -18,9 +18,18 @@ func TestDrainInWords(t *testing.T) {
 		host         client.Host
 		waits, looks string
 	}{
-		{client.Host{State: "draining", Machines: 2, Building: 1}, "draining, 2 machines and 1 build left", "2 machines and 1 build left"},
-		{client.Host{State: "draining", Machines: 1, Deadline: in(9 * time.Minute)}, "draining, 1 machine left, deadline in 9m", "1 machine left, deadline in 9m"},
-		{client.Host{State: "draining", Building: 1, Deadline: in(-5 * time.Minute)}, "draining, 1 build left, deadline passed 5m ago", "1 build left, deadline passed 5m ago"},
+		{
+			client.Host{State: "draining", Machines: 2, Building: 1}, "draining, 2 machines and 1 build left",
+			"2 machines and 1 build left",
+		},
+		{
+			client.Host{State: "draining", Machines: 1, Deadline: in(9 * time.Minute)},
+			"draining, 1 machine left, deadline in 9m", "1 machine left, deadline in 9m",
+		},
+		{
+			client.Host{State: "draining", Building: 1, Deadline: in(-5 * time.Minute)},
+			"draining, 1 build left, deadline passed 5m ago", "1 build left, deadline passed 5m ago",
+		},
 		{client.Host{State: "draining", Deadline: in(-5 * time.Minute)}, "draining, nothing left", "nothing left"},
 		{client.Host{State: "silent", Machines: 2}, "silent, 2 machines left when it was last heard", ""},
 		{client.Host{State: "silent"}, "silent, nothing left when it was last heard", ""},

@@ -49,7 +49,12 @@ func newList(s *settings) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVar(&states, "state", nil, "only these states: accepted, queued, starting, active, deleting, deleted, error, unknown")
+	flags.StringSliceVar(
+		&states,
+		"state",
+		nil,
+		"only these states: accepted, queued, starting, active, deleting, deleted, error, unknown",
+	)
 	flags.BoolVarP(&f.All, "all", "a", false, "deleted ones too")
 	flags.StringVar(&f.Name, "name", "", "only this name")
 	flags.StringVar(&host, "host", "", "only what this host has")
@@ -68,7 +73,12 @@ func instanceSheet(now time.Time) Sheet[client.Instance] {
 			{Title: "FULL ID", wide: true, Cell: func(i client.Instance) string { return string(i.ID) }},
 			{Title: "NAME", Cell: func(i client.Instance) string { return i.Name }},
 			{Title: "STATE", Cell: doing},
-			{Title: "FLAVOR", Cell: func(i client.Instance) string { return strings.TrimSpace(string(i.Flavor) + " " + choices(i.With)) }},
+			{
+				Title: "FLAVOR",
+				Cell: func(i client.Instance) string {
+					return strings.TrimSpace(string(i.Flavor) + " " + choices(i.With))
+				},
+			},
 			{Title: "HOST", Cell: func(i client.Instance) string { return string(i.Host) }},
 			{Title: "AGE", Right: true, Cell: func(i client.Instance) string { return age(i.AcceptedAt, now) }},
 			{Title: "ATTEMPT", wide: true, Right: true, Cell: attempt},

@@ -12,7 +12,12 @@ import (
 )
 
 // newListing is the command that lists all there is of one kind.
-func newListing[T any](s *settings, short string, look func() Sheet[T], ask func(context.Context, *client.Client) ([]T, error)) *cobra.Command {
+func newListing[T any](
+	s *settings,
+	short string,
+	look func() Sheet[T],
+	ask func(context.Context, *client.Client) ([]T, error),
+) *cobra.Command {
 	return newPaging(s, short, look, func(ctx context.Context, c *client.Client) iter.Seq2[[]T, error] {
 		return func(yield func([]T, error) bool) { yield(ask(ctx, c)) }
 	})
@@ -20,7 +25,12 @@ func newListing[T any](s *settings, short string, look func() Sheet[T], ask func
 
 // newPaging is newListing of a kind of which there may be very many, so that they
 // are asked for page by page.
-func newPaging[T any](s *settings, short string, look func() Sheet[T], ask func(context.Context, *client.Client) iter.Seq2[[]T, error]) *cobra.Command {
+func newPaging[T any](
+	s *settings,
+	short string,
+	look func() Sheet[T],
+	ask func(context.Context, *client.Client) iter.Seq2[[]T, error],
+) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: short, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,7 +45,13 @@ func newPaging[T any](s *settings, short string, look func() Sheet[T], ask func(
 }
 
 // newShowing is the command that shows one thing by its name.
-func newShowing[T any](s *settings, use, short string, look func() Sheet[T], details func(T) []detail, ask func(context.Context, *client.Client, string) (T, error)) *cobra.Command {
+func newShowing[T any](
+	s *settings,
+	use, short string,
+	look func() Sheet[T],
+	details func(T) []detail,
+	ask func(context.Context, *client.Client, string) (T, error),
+) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

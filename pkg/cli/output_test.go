@@ -34,8 +34,9 @@ func TestTablesAlign(t *testing.T) {
 func TestAges(t *testing.T) {
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
-		-time.Hour: "0s", 0: "0s", 59 * time.Second: "59s", 60 * time.Second: "1m", 59*time.Minute + 59*time.Second: "59m",
-		time.Hour: "1h", 47 * time.Hour: "47h", 48 * time.Hour: "2d", 1000 * time.Hour: "41d",
+		-time.Hour: "0s", 0: "0s", 59 * time.Second: "59s", 60 * time.Second: "1m",
+		59*time.Minute + 59*time.Second: "59m",
+		time.Hour:                       "1h", 47 * time.Hour: "47h", 48 * time.Hour: "2d", 1000 * time.Hour: "41d",
 	} {
 		if got := age(now.Add(-d), now); got != want {
 			t.Errorf("%s: %s, want %s", d, got, want)

@@ -18,13 +18,17 @@ func newPower(s *settings, op compute.RequestOp) *cobra.Command {
 	p := powering{op: op}
 	var prefix bool
 	long := map[compute.RequestOp]string{
-		compute.OpStop:   "Stop machines. Guests are asked to shut down, and cut off if they do not within 30 s.\nThey keep their share of their host and of the quota.",
+		compute.OpStop: "Stop machines. Guests are asked to shut down, and cut off if they do not within 30 s.\n" +
+			"They keep their share of their host and of the quota.",
 		compute.OpStart:  "Start stopped machines again, from their disks.",
 		compute.OpReboot: "Reboot running machines: soft as stop and start do, with --hard by a reset.",
 	}[op]
 	cmd := &cobra.Command{
-		Use:   op.String() + " NAME|ID...",
-		Short: map[compute.RequestOp]string{compute.OpStop: "Stop machines", compute.OpStart: "Start stopped machines", compute.OpReboot: "Reboot machines"}[op],
+		Use: op.String() + " NAME|ID...",
+		Short: map[compute.RequestOp]string{
+			compute.OpStop: "Stop machines", compute.OpStart: "Start stopped machines",
+			compute.OpReboot: "Reboot machines",
+		}[op],
 		Long: long + `
 
 Each is named by its whole name or its whole id; with --prefix the beginning of
@@ -80,9 +84,17 @@ func (p powering) all(cmd *cobra.Command, c *client.Client) ([]client.Instance, 
 	if !p.wait {
 		return p.show(cmd.Context(), c, ids)
 	}
-	now, err := waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), p.timeout, ids, func(i client.Instance) bool {
-		return powered(i, commands[i.ID]) || i.State != "active" && i.State != "unknown" || overtaken(before[i.ID], i, commands[i.ID])
-	})
+	now, err := waitInstances(
+		cmd.Context(),
+		c,
+		newLiveLine(cmd.ErrOrStderr()),
+		p.timeout,
+		ids,
+		func(i client.Instance) bool {
+			return powered(i, commands[i.ID]) || i.State != "active" && i.State != "unknown" ||
+				overtaken(before[i.ID], i, commands[i.ID])
+		},
+	)
 	for _, i := range now {
 		if err == nil {
 			err = p.failure(i, commands[i.ID])

@@ -23,19 +23,31 @@ func newQueue(s *settings) *cobra.Command {
 
 func newQueueList(s *settings) *cobra.Command {
 	var flavor string
-	cmd := newPaging(s, "List queues with what waits in them", queuesNow, func(ctx context.Context, c *client.Client) iter.Seq2[[]client.Queue, error] {
-		return c.QueuePages(ctx, compute.FlavorName(flavor))
-	})
-	cmd.Long = "List queues by name, with what waits in them. They are asked for a thousand at a time; -o name prints them as they come."
+	cmd := newPaging(
+		s,
+		"List queues with what waits in them",
+		queuesNow,
+		func(ctx context.Context, c *client.Client) iter.Seq2[[]client.Queue, error] {
+			return c.QueuePages(ctx, compute.FlavorName(flavor))
+		},
+	)
+	cmd.Long = "List queues by name, with what waits in them. " +
+		"They are asked for a thousand at a time; -o name prints them as they come."
 	cmd.Flags().StringVar(&flavor, "flavor", "", "only this flavor's")
 	return cmd
 }
 
 func newQueueShow(s *settings) *cobra.Command {
-	return newShowing(s, "show NAME", "Show a queue", queuesNow, func(q client.Queue) []detail { return queueDetails(q, time.Now()) },
+	return newShowing(
+		s,
+		"show NAME",
+		"Show a queue",
+		queuesNow,
+		func(q client.Queue) []detail { return queueDetails(q, time.Now()) },
 		func(ctx context.Context, c *client.Client, name string) (client.Queue, error) {
 			return c.Queue(ctx, compute.QueueName(name))
-		})
+		},
+	)
 }
 
 // queuesNow shows queues with their ages as of now.
@@ -59,10 +71,26 @@ func queueSheet(now time.Time) Sheet[client.Queue] {
 			{Title: "NAME", Cell: func(q client.Queue) string { return string(q.Name) }},
 			{Title: "STATE", Cell: func(q client.Queue) string { return q.State }},
 			{Title: "QUEUED", Right: true, Cell: func(q client.Queue) string { return strconv.Itoa(q.Queued) }},
-			{Title: "OLDEST", Right: true, Cell: told(func(q client.Queue) string { return age(q.Advice.Oldest, now) })},
-			{Title: "FIT NOW", Right: true, Cell: told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.Eligible) })},
-			{Title: "FULL", Right: true, Cell: told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.Full) })},
-			{Title: "NEVER FIT", Right: true, Cell: told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.NeverFits) })},
+			{
+				Title: "OLDEST",
+				Right: true,
+				Cell:  told(func(q client.Queue) string { return age(q.Advice.Oldest, now) }),
+			},
+			{
+				Title: "FIT NOW",
+				Right: true,
+				Cell:  told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.Eligible) }),
+			},
+			{
+				Title: "FULL",
+				Right: true,
+				Cell:  told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.Full) }),
+			},
+			{
+				Title: "NEVER FIT",
+				Right: true,
+				Cell:  told(func(q client.Queue) string { return fmt.Sprint(q.Advice.Hosts.NeverFits) }),
+			},
 			{Title: "NEEDS", wide: true, Cell: func(q client.Queue) string { return humanResources(q.Resources) }},
 			{Title: "REQUIRES", wide: true, Cell: func(q client.Queue) string { return joined(q.Required) }},
 			{Title: "ERROR", wide: true, Cell: func(q client.Queue) string { return q.Error }},
@@ -85,11 +113,21 @@ func queueDetails(q client.Queue, now time.Time) []detail {
 	if !a.Oldest.IsZero() {
 		oldest = "since " + age(a.Oldest, now)
 	}
-	return append(details,
-		detail{"Unfinished", unfinished(a.Depth, a.Stray)}, detail{"Oldest", oldest},
+	return append(
+		details,
+		detail{"Unfinished", unfinished(a.Depth, a.Stray)},
+		detail{"Oldest", oldest},
 		detail{"Hosts", fmt.Sprintf("%d: %s", a.Hosts.Total, a.Hosts.Compute())},
-		detail{"Unrung", fmt.Sprintf("%d of the %d that fit now wait, by lot", min(a.Wanted, uint64(a.Hosts.Eligible)), a.Hosts.Eligible)},
-		detail{"Told", age(a.At, now) + " ago"})
+		detail{
+			"Unrung",
+			fmt.Sprintf(
+				"%d of the %d that fit now wait, by lot",
+				min(a.Wanted, uint64(a.Hosts.Eligible)),
+				a.Hosts.Eligible,
+			),
+		},
+		detail{"Told", age(a.At, now) + " ago"},
+	)
 }
 
 // unfinished is "3 records", and how many there are beside them that no instance

@@ -30,8 +30,9 @@ func newQuotaSet(s *settings) *cobra.Command {
 		Long: `Limit what a project may have. What is not given stays as it is; --unset leaves a
 class to the default quota again. The project ` + string(compute.DefaultQuota) + ` holds the limits of all that
 have none of their own.`,
-		Example: "  berth quota set web --instances 10 --vcpus 20 --memory 50GiB\n  berth quota set " + string(compute.DefaultQuota) + " --instances 100",
-		Args:    cobra.ExactArgs(1),
+		Example: "  berth quota set web --instances 10 --vcpus 20 --memory 50GiB\n" +
+			"  berth quota set " + string(compute.DefaultQuota) + " --instances 100",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, out, err := s.open()
 			if err != nil {
@@ -62,7 +63,13 @@ have none of their own.`,
 }
 
 // setQuota adds limits to the project's own.
-func setQuota(cmd *cobra.Command, c *client.Client, p compute.Project, limits compute.Resources, clear []string) (client.Quota, error) {
+func setQuota(
+	cmd *cobra.Command,
+	c *client.Client,
+	p compute.Project,
+	limits compute.Resources,
+	clear []string,
+) (client.Quota, error) {
 	now, err := c.Quota(cmd.Context(), p)
 	if err != nil {
 		return client.Quota{}, err
@@ -75,7 +82,11 @@ func setQuota(cmd *cobra.Command, c *client.Client, p compute.Project, limits co
 	}
 	for _, class := range clear {
 		if _, ok := limits[compute.ResourceClass(class)]; !ok {
-			return client.Quota{}, compute.NotFound("limit", class, "project "+string(p)+" has no limit of its own on it")
+			return client.Quota{}, compute.NotFound(
+				"limit",
+				class,
+				"project "+string(p)+" has no limit of its own on it",
+			)
 		}
 		delete(limits, compute.ResourceClass(class))
 	}
@@ -107,8 +118,12 @@ func newQuotaShow(s *settings) *cobra.Command {
 }
 
 func newQuotaList(s *settings) *cobra.Command {
-	return newListing(s, "List what projects may have and use: all with limits of their own or with instances", quotasSheet,
-		func(ctx context.Context, c *client.Client) ([]client.Quota, error) { return c.Quotas(ctx) })
+	return newListing(
+		s,
+		"List what projects may have and use: all with limits of their own or with instances",
+		quotasSheet,
+		func(ctx context.Context, c *client.Client) ([]client.Quota, error) { return c.Quotas(ctx) },
+	)
 }
 
 // quotasSheet is one line a project, used of limit; classes of the operator's
@@ -168,7 +183,11 @@ func quotaSheet() Sheet[client.QuotaResource] {
 		none: "No limits.",
 		Columns: []Column[client.QuotaResource]{
 			{Title: "RESOURCE", Cell: func(r client.QuotaResource) string { return string(r.Class) }},
-			{Title: "USED", Right: true, Cell: func(r client.QuotaResource) string { return humanSize(r.Class, r.Used) }},
+			{
+				Title: "USED",
+				Right: true,
+				Cell:  func(r client.QuotaResource) string { return humanSize(r.Class, r.Used) },
+			},
 			{Title: "LIMIT", Right: true, Cell: func(r client.QuotaResource) string {
 				if r.Limit == nil {
 					return "unlimited"

@@ -25,7 +25,11 @@ func resolve(ctx context.Context, c *client.Client, candidates io.Writer, ref st
 	}
 	switch len(found) {
 	case 0:
-		return client.Instance{}, compute.NotFound("instance", ref, "berth list shows those of project "+string(c.Project()))
+		return client.Instance{}, compute.NotFound(
+			"instance",
+			ref,
+			"berth list shows those of project "+string(c.Project()),
+		)
 	case 1:
 		return found[0], nil
 	}
@@ -78,7 +82,11 @@ func target(
 	}
 	switch {
 	case len(found) == 0:
-		return client.Instance{}, compute.NotFound("instance", ref, "berth list shows those of project "+string(c.Project()))
+		return client.Instance{}, compute.NotFound(
+			"instance",
+			ref,
+			"berth list shows those of project "+string(c.Project()),
+		)
 	case exact(found[0]):
 		return client.Instance{}, ambiguous(ref, found, "give the whole id of one")
 	}
@@ -120,5 +128,10 @@ func candidateSheet() Sheet[client.Instance] {
 
 // prefixFlag lets a command that ends or changes instances take beginnings.
 func prefixFlag(cmd *cobra.Command, prefix *bool) {
-	cmd.Flags().BoolVar(prefix, "prefix", false, "take the beginning of a name or an id, if only one instance begins so")
+	cmd.Flags().BoolVar(
+		prefix,
+		"prefix",
+		false,
+		"take the beginning of a name or an id, if only one instance begins so",
+	)
 }

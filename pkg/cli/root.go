@@ -58,7 +58,12 @@ not empty by its deadline.`,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&s.api, "api", env(EnvAPI, defaultAPI), "address of an API node ($"+EnvAPI+")")
-	flags.StringVar(&s.project, "project", env(EnvProject, defaultProject), "whose instances and quota ($"+EnvProject+")")
+	flags.StringVar(
+		&s.project,
+		"project",
+		env(EnvProject, defaultProject),
+		"whose instances and quota ($"+EnvProject+")",
+	)
 	flags.StringVarP(&s.output, "output", "o", string(FormatTable), "table, wide, json, yaml or name")
 	flags.DurationVar(&s.timeout, "request-timeout", 30*time.Second, "how long one answer of the API may take")
 	root.AddCommand(

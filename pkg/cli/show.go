@@ -27,7 +27,8 @@ func newShow(s *settings) *cobra.Command {
 				return err
 			}
 			now := time.Now()
-			return instanceSheet(now).one(cmd.OutOrStdout(), out, i, func(i client.Instance) []detail { return instanceDetails(i, now) })
+			details := func(i client.Instance) []detail { return instanceDetails(i, now) }
+			return instanceSheet(now).one(cmd.OutOrStdout(), out, i, details)
 		},
 	}
 }

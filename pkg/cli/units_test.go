@@ -24,23 +24,26 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                        `memory "" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
-		"GiB":                     `memory "GiB" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
-		"2":                       `memory "2" is not valid; give its unit: 2MiB, 2GiB or 2TiB`,
-		"2GB":                     `memory "2GB" is not valid; write 2GiB (units are MiB, GiB and TiB)`,
-		"2g":                      `memory "2g" is not valid; write 2GiB (units are MiB, GiB and TiB)`,
-		"2M":                      `memory "2M" is not valid; write 2MiB (units are MiB, GiB and TiB)`,
-		"2KiB":                    `memory "2KiB" is not valid; give its unit: 2MiB, 2GiB or 2TiB`,
-		"-1GiB":                   `memory "-1GiB" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
-		"1e3MiB":                  `memory "1e3MiB" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
-		"1048577TiB":              `memory "1048577TiB" is not valid; that is more than anything may have`,
-		"99999999999999999999MiB": `memory "99999999999999999999MiB" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
+		"":           `memory "" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
+		"GiB":        `memory "GiB" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
+		"2":          `memory "2" is not valid; give its unit: 2MiB, 2GiB or 2TiB`,
+		"2GB":        `memory "2GB" is not valid; write 2GiB (units are MiB, GiB and TiB)`,
+		"2g":         `memory "2g" is not valid; write 2GiB (units are MiB, GiB and TiB)`,
+		"2M":         `memory "2M" is not valid; write 2MiB (units are MiB, GiB and TiB)`,
+		"2KiB":       `memory "2KiB" is not valid; give its unit: 2MiB, 2GiB or 2TiB`,
+		"-1GiB":      `memory "-1GiB" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
+		"1e3MiB":     `memory "1e3MiB" is not valid; give a whole number with its unit, as in 512MiB or 2GiB`,
+		"1048577TiB": `memory "1048577TiB" is not valid; that is more than anything may have`,
+
+		"99999999999999999999MiB": `memory "99999999999999999999MiB" is not valid; ` +
+			`give a whole number with its unit, as in 512MiB or 2GiB`,
 	} {
 		if _, err := ParseMemory("memory", text); err == nil || err.Error() != want {
 			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
 		}
 	}
-	if _, err := parseDisk("disk", "1536MiB"); err == nil || err.Error() != `disk "1536MiB" is not valid; it is counted in whole GiB` {
+	if _, err := parseDisk("disk", "1536MiB"); err == nil ||
+		err.Error() != `disk "1536MiB" is not valid; it is counted in whole GiB` {
 		t.Error(err)
 	}
 }
@@ -60,7 +63,9 @@ func TestWhatIsShownCanBeTyped(t *testing.T) {
 }
 
 func TestHumanResources(t *testing.T) {
-	got := humanResources(compute.Resources{compute.VCPU: 2, compute.MemoryMB: 1536, compute.DiskGB: 2048, "CUSTOM_B": 1, "CUSTOM_A": 3})
+	got := humanResources(
+		compute.Resources{compute.VCPU: 2, compute.MemoryMB: 1536, compute.DiskGB: 2048, "CUSTOM_B": 1, "CUSTOM_A": 3},
+	)
 	if want := "2 vCPU, 1536MiB, 2TiB disk, 3 CUSTOM_A, 1 CUSTOM_B"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

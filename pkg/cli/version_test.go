@@ -13,13 +13,24 @@ import (
 
 func TestVersion(t *testing.T) {
 	got := thisBuild(&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}, {Key: "vcs.time", Value: "2026-11-21T00:00:00Z"},
+		{Key: "vcs.revision", Value: "abc"},
+		{Key: "vcs.modified", Value: "true"},
+		{Key: "vcs.time", Value: "2026-11-21T00:00:00Z"},
 	}}, true)
-	want := buildInfo{Version: "v1.2.3", Commit: "abc", Modified: true, Time: "2026-11-21T00:00:00Z", Go: got.Go, Platform: got.Platform}
+	want := buildInfo{
+		Version:  "v1.2.3",
+		Commit:   "abc",
+		Modified: true,
+		Time:     "2026-11-21T00:00:00Z",
+		Go:       got.Go,
+		Platform: got.Platform,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for args, pattern := range map[string]string{"table": `^berth \S+, commit .+, go\S+, \w+/\w+\nBerth schedules .+\n$`, "json": `"go": "go`} {
+	for args, pattern := range map[string]string{
+		"table": `^berth \S+, commit .+, go\S+, \w+/\w+\nBerth schedules .+\n$`, "json": `"go": "go`,
+	} {
 		var printed, said strings.Builder
 		root := NewRoot()
 		root.AddCommand(NewVersion())

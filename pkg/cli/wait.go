@@ -24,7 +24,11 @@ const (
 // until asks again and again until done, ctx ends or the time is up. An API
 // node that cannot be reached for a moment ends nothing. On a time-out the error
 // is a KindTimeout that says what was seen last.
-func until(ctx context.Context, timeout time.Duration, ask func(context.Context) (done bool, seen string, err error)) error {
+func until(
+	ctx context.Context,
+	timeout time.Duration,
+	ask func(context.Context) (done bool, seen string, err error),
+) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, timeout)
@@ -57,9 +61,17 @@ func passing(err error) bool {
 
 func waitEnded(ctx context.Context, timeout time.Duration, seen string, last error) error {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &compute.Error{Kind: compute.KindInternal, Message: "the wait was called off", Remedy: "what was asked for goes on"}
+		return &compute.Error{
+			Kind:    compute.KindInternal,
+			Message: "the wait was called off",
+			Remedy:  "what was asked for goes on",
+		}
 	}
-	e := &compute.Error{Kind: compute.KindTimeout, Message: "waited " + timeout.String(), Remedy: "what was asked for goes on; berth list shows it"}
+	e := &compute.Error{
+		Kind:    compute.KindTimeout,
+		Message: "waited " + timeout.String(),
+		Remedy:  "what was asked for goes on; berth list shows it",
+	}
 	if seen != "" {
 		e.Message += ", and it is still so: " + seen
 	}
@@ -71,7 +83,14 @@ func waitEnded(ctx context.Context, timeout time.Duration, seen string, last err
 
 // waitInstances waits until each instance is done and returns them as they then
 // are, in the order of ids. Those that are done are not asked for again.
-func waitInstances(ctx context.Context, c *client.Client, live *liveLine, timeout time.Duration, ids []compute.InstanceID, done func(client.Instance) bool) ([]client.Instance, error) {
+func waitInstances(
+	ctx context.Context,
+	c *client.Client,
+	live *liveLine,
+	timeout time.Duration,
+	ids []compute.InstanceID,
+	done func(client.Instance) bool,
+) ([]client.Instance, error) {
 	found := make(map[compute.InstanceID]client.Instance, len(ids))
 	list := func() (all []client.Instance) {
 		for _, id := range ids {
@@ -120,7 +139,10 @@ func (l *liveLine) show(s waitStatus) {
 	case shown == l.last:
 		return
 	case l.terminal:
-		fmt.Fprint(l.w, "\r\x1b[K\x1b[?7l"+s.line+"\x1b[?7h") // what does not fit is cut off: a second line could not be taken back
+		fmt.Fprint(
+			l.w,
+			"\r\x1b[K\x1b[?7l"+s.line+"\x1b[?7h",
+		) // what does not fit is cut off: a second line could not be taken back
 	default:
 		fmt.Fprintln(l.w, s.line)
 	}

@@ -60,7 +60,9 @@ func many(found []client.Instance, all int, now time.Time, ages bool) string {
 	}
 	counts["accepted"] += all - len(found)
 	var parts []string
-	for _, state := range []client.State{"accepted", "queued", "starting", "active", "unknown", "deleting", "deleted", "error"} {
+	for _, state := range []client.State{
+		"accepted", "queued", "starting", "active", "unknown", "deleting", "deleted", "error",
+	} {
 		if n := counts[state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, state))
 		}
@@ -141,7 +143,10 @@ func newCause(i client.Instance, now time.Time) *cause {
 
 // join adds a cause to those that are the same but for their places.
 func join(causes []*cause, c *cause) []*cause {
-	at := slices.IndexFunc(causes, func(other *cause) bool { return other.what == c.what && (other.first == 0) == (c.first == 0) })
+	at := slices.IndexFunc(
+		causes,
+		func(other *cause) bool { return other.what == c.what && (other.first == 0) == (c.first == 0) },
+	)
 	if at < 0 {
 		return append(causes, c)
 	}

@@ -91,7 +91,8 @@ func (b Berth) node(s Site) (service.Part, func() string) {
 func (b Berth) Agent(s Site, h Host) (service.Part, func() agent.Stats) {
 	var made atomic.Pointer[agent.Agent]
 	o := cell.AgentOptions{
-		Host: h.ID, State: h.State, Home: h.Home, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal, Made: made.Store,
+		Host: h.ID, State: h.State, Home: h.Home, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal,
+		Made: made.Store,
 	}
 	c := b.cell(s, RoleAgent, "agent")
 	part := cell.AgentPart(c, o)

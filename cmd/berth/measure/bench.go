@@ -63,10 +63,20 @@ number means.`,
 // brokerFlags are of every bench: where it runs, and what is shown of that.
 func brokerFlags(cmd *cobra.Command, o *bench.Options, set *[]string, level *string) {
 	f := cmd.Flags()
-	f.StringVar(level, "log", "error", "what of Berth's own log is shown: debug, info, warn or error; warnings are counted anyway")
+	f.StringVar(
+		level,
+		"log",
+		"error",
+		"what of Berth's own log is shown: debug, info, warn or error; warnings are counted anyway",
+	)
 	f.StringVar(&o.Kafka, "kafka", "", "brokers as host:port, or \"local\" to start one; without it an embedded one")
 	f.StringVar(&o.Heap, "kafka-heap", o.Heap, "memory of each broker of --kafka local")
-	f.IntVar(&o.Replication, "replication", 0, "brokers that keep each record, and that --kafka local starts; 0: the brokers' default, one of --kafka local")
+	f.IntVar(
+		&o.Replication,
+		"replication",
+		0,
+		"brokers that keep each record, and that --kafka local starts; 0: the brokers' default, one of --kafka local",
+	)
 	f.StringArrayVar(set, "kafka-set", nil, "setting of the broker of --kafka local, as NAME=VALUE")
 	f.StringVar(&o.Data, "data", "", "folder for journals and the local broker; a temporary one is made in it")
 	f.DurationVar(&o.Stall, "stall", o.Stall, "when nothing has moved for so long, what is missing is lost")
@@ -94,9 +104,20 @@ func loadFlags(cmd *cobra.Command, o *bench.Options) {
 	f.BoolVar(&o.OwnIDs, "own-ids", false, "choose the instances' ids, as callers do who may repeat a request")
 	f.BoolVar(&o.Churn, "churn", false, "delete the oldest machines while booting, so that hosts stay 70 % full")
 	f.BoolVar(&o.Floor, "floor", false, "also measure the same record work with nothing else, on the same broker")
-	f.BoolVar(&o.Apart, "apart", false, "give API node, conductors, queue manager and agents processes of their own, and say what each takes")
+	f.BoolVar(
+		&o.Apart,
+		"apart",
+		false,
+		"give API node, conductors, queue manager and agents processes of their own, and say what each takes",
+	)
 	f.IntVar(&o.HostsEach, "hosts-per-process", o.HostsEach, "hosts in each process of agents, with --apart")
-	f.DurationVar(&o.Idle, "idle", o.Idle, "how long nothing is asked for before what is measured, to see what idle hosts cost; -1s: 20s with --apart, else not at all")
+	f.DurationVar(
+		&o.Idle,
+		"idle",
+		o.Idle,
+		"how long nothing is asked for before what is measured, to see what idle hosts cost; "+
+			"-1s: 20s with --apart, else not at all",
+	)
 	f.DurationVar(&o.PrepareTime, "prepare-time", 0, "what a simulated host takes to prepare a machine")
 	f.DurationVar(&o.LaunchTime, "launch-time", 0, "what a simulated host takes to launch a machine")
 }
@@ -104,9 +125,19 @@ func loadFlags(cmd *cobra.Command, o *bench.Options) {
 // aloneFlags are of a bench that is one run.
 func aloneFlags(cmd *cobra.Command, o *bench.Options) {
 	f := cmd.Flags()
-	f.BoolVar(&o.Ramp, "ramp", false, "measure at --rate, then at rates half as high again each, until one does not keep up")
+	f.BoolVar(
+		&o.Ramp,
+		"ramp",
+		false,
+		"measure at --rate, then at rates half as high again each, until one does not keep up",
+	)
 	f.IntVar(&o.RampSteps, "ramp-steps", o.RampSteps, "rates of a ramp, at most")
-	f.DurationVar(&o.RampP99, "ramp-p99", o.RampP99, "a ramp ends when more than one boot in a hundred takes longer until it is active")
+	f.DurationVar(
+		&o.RampP99,
+		"ramp-p99",
+		o.RampP99,
+		"a ramp ends when more than one boot in a hundred takes longer until it is active",
+	)
 	f.StringVar(&o.Profile, "profile", "", "folder for profiles of the measured boots: processor time, memory, waits")
 }
 
@@ -169,5 +200,8 @@ func wrongIn(r bench.Result) error {
 	if rest := len(r.Wrong) - len(some); rest > 0 {
 		more = fmt.Sprintf("\n  and %d more", rest)
 	}
-	return &compute.Error{Op: "bench", Message: fmt.Sprintf("%d lost, %d doubled\n  %s%s", r.Lost, r.Doubled, strings.Join(some, "\n  "), more)}
+	return &compute.Error{
+		Op:      "bench",
+		Message: fmt.Sprintf("%d lost, %d doubled\n  %s%s", r.Lost, r.Doubled, strings.Join(some, "\n  "), more),
+	}
 }

@@ -22,7 +22,12 @@ import (
 func benchesApart(t *testing.T, args ...string) (r bench.Result, said string) {
 	t.Helper()
 	t.Setenv(asBerth, "1")
-	out, said, code := benches(t, lab.Berth{}, append([]string{"--apart", "--hosts", "5", "--hosts-per-process", "2", "--warmup", "10", "-o", "json"}, args...)...)
+	out, said, code := benches(
+		t,
+		lab.Berth{},
+		append(
+			[]string{"--apart", "--hosts", "5", "--hosts-per-process", "2", "--warmup", "10", "-o", "json"},
+			args...)...)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -65,7 +70,19 @@ func TestBenchApart(t *testing.T) {
 // kind of request, but those that brokers make themselves.
 func TestBenchApartCountsWhatTheBrokerCounts(t *testing.T) {
 	kafkatest.Need(t)
-	r, said := benchesApart(t, "--kafka", "local", "--kafka-heap", "256m", "--count", "60", "--rate", "50", "--idle", "2s")
+	r, said := benchesApart(
+		t,
+		"--kafka",
+		"local",
+		"--kafka-heap",
+		"256m",
+		"--count",
+		"60",
+		"--rate",
+		"50",
+		"--idle",
+		"2s",
+	)
 	if r.Active != 60 || r.CPU.Broker == nil || r.Served == nil || r.Idle == nil || r.Idle.Served == nil {
 		t.Fatalf("%d active, CPU %+v, served %+v, idle %+v: %s", r.Active, r.CPU, r.Served, r.Idle, said)
 	}
@@ -105,7 +122,19 @@ func TestBenchApartCountsWhatTheBrokerCounts(t *testing.T) {
 // The table has a row for each role.
 func TestBenchApartTable(t *testing.T) {
 	t.Setenv(asBerth, "1")
-	out, said, code := benches(t, lab.Berth{}, "--apart", "--hosts", "2", "--count", "5", "--warmup", "1", "--idle", "100ms")
+	out, said, code := benches(
+		t,
+		lab.Berth{},
+		"--apart",
+		"--hosts",
+		"2",
+		"--count",
+		"5",
+		"--warmup",
+		"1",
+		"--idle",
+		"100ms",
+	)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -128,7 +157,11 @@ func TestBenchApartInterrupted(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		data := t.TempDir()
 		_, err := bench.Run(ctx, bench.Options{
-			Kafka: strings.Join(broker.Addrs, ","), Prefix: broker.Prefix, Data: data, Hosts: 3, HostsEach: 2, Count: 50, Warmup: 10,
+			Kafka: strings.Join(
+				broker.Addrs,
+				",",
+			),
+			Prefix: broker.Prefix, Data: data, Hosts: 3, HostsEach: 2, Count: 50, Warmup: 10,
 			Apart: true, Self: []string{self, "bench", partCommand}, Idle: time.Second, Say: interrupting{when, cancel},
 		}, lab.Berth{})
 		cancel()
@@ -153,7 +186,8 @@ func TestBenchApartProcessThatFails(t *testing.T) {
 	}
 	var said strings.Builder
 	_, err = bench.Run(t.Context(), bench.Options{
-		Data: t.TempDir(), Hosts: 3, Count: 5, Apart: true, Self: []string{self, "bench", "nothing-of-this-name"}, Say: &said,
+		Data: t.TempDir(), Hosts: 3, Count: 5, Apart: true, Self: []string{self, "bench", "nothing-of-this-name"},
+		Say: &said,
 	}, lab.Berth{})
 	if err == nil || !strings.Contains(said.String(), "nothing-of-this-name") {
 		t.Errorf("%v, said %q", err, said.String())

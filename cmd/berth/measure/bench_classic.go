@@ -44,7 +44,12 @@ number means.`,
 	f.IntVar(&o.Hosts, "hosts", o.Hosts, "simulated hosts of the runs with many")
 	f.IntVar(&o.Count, "count", 0, "boots of the runs with many hosts; 0: nine for each host")
 	f.Float64Var(&o.Rate, "rate", o.Rate, "boots a second of the runs with many hosts, and of all warm-ups")
-	f.IntVar(&o.Warmup, "warmup", o.Warmup, "boots before the measured ones of each run; -1: as many as make the broker warm")
+	f.IntVar(
+		&o.Warmup,
+		"warmup",
+		o.Warmup,
+		"boots before the measured ones of each run; -1: as many as make the broker warm",
+	)
 	f.IntVar(&o.Queues, "queues", o.Queues, "queues that boots are spread over")
 	return cmd
 }
@@ -81,16 +86,37 @@ func runClassic(cmd *cobra.Command, o bench.Options, product lab.Product) error 
 // printClassic shows what was measured, and below it what was published.
 func printClassic(w io.Writer, c classic) error {
 	g := cli.Grid{Right: []bool{true, true, true, true, true, true, true, true, true, true, true, true}}
-	g.Rows = append(g.Rows, []string{"HOSTS", "BOOTS", "CONDUCTORS", "FILL", "RETRIES", "OF BOOTS", "WASTED", "ACCEPT", "QUEUED", "GRANTED", "ACTIVE", "LOST, DOUBLED"})
+	g.Rows = append(
+		g.Rows,
+		[]string{
+			"HOSTS",
+			"BOOTS",
+			"CONDUCTORS",
+			"FILL",
+			"RETRIES",
+			"OF BOOTS",
+			"WASTED",
+			"ACCEPT",
+			"QUEUED",
+			"GRANTED",
+			"ACTIVE",
+			"LOST, DOUBLED",
+		},
+	)
 	stage := func(q bench.Quantiles) string { return ms(q.P50) + " / " + ms(q.P99) }
 	for _, r := range c.Runs {
 		g.Rows = append(g.Rows, []string{
 			fmt.Sprint(r.Hosts), fmt.Sprint(r.Boots), fmt.Sprint(r.Settings.Conductors), percent(r.Fill),
 			fmt.Sprint(r.Retries), percent(float64(r.Retries) / float64(max(r.Boots, 1))), fmt.Sprint(r.Wasted),
-			stage(r.AcceptMS), stage(r.QueuedMS), stage(r.GrantedMS), stage(r.ActiveMS), fmt.Sprintf("%d, %d", r.Lost, r.Doubled),
+			stage(r.AcceptMS), stage(r.QueuedMS), stage(r.GrantedMS), stage(r.ActiveMS),
+			fmt.Sprintf("%d, %d", r.Lost, r.Doubled),
 		})
 	}
-	fmt.Fprintf(w, "\nBerth: retries are claims denied, records released and attempts above 1; steps are p50 / p99 in ms from when a boot was due\n\n")
+	fmt.Fprintf(
+		w,
+		"\nBerth: retries are claims denied, records released and attempts above 1; steps are p50 / p99 in ms "+
+			"from when a boot was due\n\n",
+	)
 	if err := g.Print(w); err != nil {
 		return err
 	}
@@ -104,9 +130,16 @@ func printClassic(w io.Writer, c classic) error {
 		if x.BlockedMS[1] > x.BlockedMS[0] {
 			blocked += fmt.Sprintf("–%v", x.BlockedMS[1])
 		}
-		p.Rows = append(p.Rows, []string{x.Design, schedulers, fmt.Sprint(x.Requests), fmt.Sprint(x.Retries), percent(x.Retried), blocked})
+		p.Rows = append(
+			p.Rows,
+			[]string{x.Design, schedulers, fmt.Sprint(x.Requests), fmt.Sprint(x.Retries), percent(x.Retried), blocked},
+		)
 	}
-	fmt.Fprintf(w, "\nPublished of schedulers that share their state, 31 requests for 3 hosts; on other machines under another load, so shares compare and milliseconds do not:\n\n")
+	fmt.Fprintf(
+		w,
+		"\nPublished of schedulers that share their state, 31 requests for 3 hosts; on other machines "+
+			"under another load, so shares compare and milliseconds do not:\n\n",
+	)
 	return p.Print(w)
 }
 

@@ -58,10 +58,18 @@ func printBench(w io.Writer, r bench.Result) error {
 // printRamp shows a row for each rate, and where the knee is.
 func printRamp(w io.Writer, r bench.Ramp) error {
 	g := cli.Grid{Right: []bool{true, true, true, true, true, true, true, true, true}}
-	g.Rows = append(g.Rows, []string{"RATE/S", "BOOTS", "ACTIVE/S", "GRANTED P50", "P99", "ACTIVE P50", "P99", "RETRIES", "CPU MS A BOOT"})
+	g.Rows = append(
+		g.Rows,
+		[]string{"RATE/S", "BOOTS", "ACTIVE/S", "GRANTED P50", "P99", "ACTIVE P50", "P99", "RETRIES", "CPU MS A BOOT"},
+	)
 	for _, s := range r.Steps {
 		g.Rows = append(g.Rows, []string{
-			fmt.Sprintf("%.1f", s.Rate), fmt.Sprint(s.Boots), fmt.Sprintf("%.1f", s.BootsPerS), ms(s.AcceptedGrantedMS.P50), ms(s.AcceptedGrantedMS.P99),
+			fmt.Sprintf(
+				"%.1f",
+				s.Rate,
+			),
+			fmt.Sprint(s.Boots), fmt.Sprintf("%.1f", s.BootsPerS), ms(s.AcceptedGrantedMS.P50),
+			ms(s.AcceptedGrantedMS.P99),
 			ms(s.ActiveMS.P50), ms(s.ActiveMS.P99), fmt.Sprint(s.Retries), ms(cpuOfABoot(s.CPU.Share, s.Boots)),
 		})
 	}
@@ -83,13 +91,36 @@ func benchFacts(r bench.Result) cli.Grid {
 	add := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
 	}
-	add("outcome:", "%d active, %d error, %d refused, %d lost, %d doubled", r.Active, r.Error, r.Refused, r.Lost, r.Doubled)
+	add(
+		"outcome:",
+		"%d active, %d error, %d refused, %d lost, %d doubled",
+		r.Active,
+		r.Error,
+		r.Refused,
+		r.Lost,
+		r.Doubled,
+	)
 	add("throughput:", "%.1f boots/s", r.BootsPerS)
 	if r.Floor != nil {
-		add("over the floor:", "p50 ×%.2f, p99 ×%.2f, CPU ×%.2f (floor %.1f boots/s, %s)", r.FloorRatio.P50, r.FloorRatio.P99,
-			r.FloorRatio.CPU, r.Floor.BootsPerS, cpu(r.Floor.CPU.Share, r.Floor.Boots))
+		add(
+			"over the floor:",
+			"p50 ×%.2f, p99 ×%.2f, CPU ×%.2f (floor %.1f boots/s, %s)",
+			r.FloorRatio.P50,
+			r.FloorRatio.P99,
+			r.FloorRatio.CPU,
+			r.Floor.BootsPerS,
+			cpu(r.Floor.CPU.Share, r.Floor.Boots),
+		)
 	}
-	add("retries:", "%d: %d denied, %d released, %d attempts above 1; %d machines prepared in vain", r.Retries, r.Denied, r.Released, r.Attempts, r.Wasted)
+	add(
+		"retries:",
+		"%d: %d denied, %d released, %d attempts above 1; %d machines prepared in vain",
+		r.Retries,
+		r.Denied,
+		r.Released,
+		r.Attempts,
+		r.Wasted,
+	)
 	add("fill:", "%.1f %% of the hosts' processors taken in the end", 100*r.Fill)
 	add("requests:", "%s", requests(r.Requests))
 	if r.Floor != nil {
@@ -110,7 +141,13 @@ func benchFacts(r bench.Result) cli.Grid {
 	}
 	add("CPU:", "%s", cpu(r.CPU.Share, r.Boots))
 	if o, s := r.CPU.Others, r.CPU.Stolen; o != nil && s != nil && *o+*s > r.CPU.Berth/4 {
-		add("", "and %.1f s by other processes, %.1f s not given to this virtual machine: in quiet the latencies would be lower", *o, *s)
+		add(
+			"",
+			"and %.1f s by other processes, %.1f s not given to this virtual machine: "+
+				"in quiet the latencies would be lower",
+			*o,
+			*s,
+		)
 	}
 	memory := cli.InUnits(r.RSS.Berth>>20) + " Berth and bench"
 	if r.RSS.Broker != nil {
@@ -121,8 +158,23 @@ func benchFacts(r bench.Result) cli.Grid {
 	for _, said := range slices.Sorted(maps.Keys(r.Warnings)) {
 		add("warned:", "%d × %s", r.Warnings[said], said)
 	}
-	add("machine:", "%d × %s, %s, Linux %s", r.Machine.Cores, r.Machine.CPU, cli.InUnits(r.Machine.Memory>>20), r.Machine.Kernel)
-	add("versions:", "berth %s, %s, Kafka %s (%s), franz-go %s", r.Versions.Berth, r.Versions.Go, r.Versions.Kafka, r.Settings.Kafka, r.Versions.FranzGo)
+	add(
+		"machine:",
+		"%d × %s, %s, Linux %s",
+		r.Machine.Cores,
+		r.Machine.CPU,
+		cli.InUnits(r.Machine.Memory>>20),
+		r.Machine.Kernel,
+	)
+	add(
+		"versions:",
+		"berth %s, %s, Kafka %s (%s), franz-go %s",
+		r.Versions.Berth,
+		r.Versions.Go,
+		r.Versions.Kafka,
+		r.Settings.Kafka,
+		r.Versions.FranzGo,
+	)
 	return g
 }
 
@@ -175,7 +227,12 @@ func traffic(b map[lab.Role]bench.Bytes) string {
 		sum.Received += b[part].Received
 		parts = append(parts, fmt.Sprintf("%.1f + %.1f %s", b[part].Sent/1000, b[part].Received/1000, part))
 	}
-	return fmt.Sprintf("%.1f kB sent and %.1f kB received a boot: %s", sum.Sent/1000, sum.Received/1000, strings.Join(parts, ", "))
+	return fmt.Sprintf(
+		"%.1f kB sent and %.1f kB received a boot: %s",
+		sum.Sent/1000,
+		sum.Received/1000,
+		strings.Join(parts, ", "),
+	)
 }
 
 func ms(x float64) string {

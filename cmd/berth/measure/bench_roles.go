@@ -14,7 +14,19 @@ import (
 // benchRoles shows what each role took, the centre as a sum of its roles.
 func benchRoles(r bench.Result) cli.Grid {
 	g := cli.Grid{Right: []bool{false, true, true, true, true, true, true, true}}
-	g.Rows = append(g.Rows, []string{"ROLE", "CPU S", "CPU MS/BOOT", "REQUESTS/BOOT", "KB SENT/BOOT", "KB RECEIVED/BOOT", "IDLE CPU MS/S", "IDLE REQUESTS/S"})
+	g.Rows = append(
+		g.Rows,
+		[]string{
+			"ROLE",
+			"CPU S",
+			"CPU MS/BOOT",
+			"REQUESTS/BOOT",
+			"KB SENT/BOOT",
+			"KB RECEIVED/BOOT",
+			"IDLE CPU MS/S",
+			"IDLE REQUESTS/S",
+		},
+	)
 	for _, role := range []lab.Role{lab.RoleBroker, lab.RoleAPI, lab.RoleConductor, lab.RoleQueues} {
 		g.Rows = append(g.Rows, roleRow(r, string(role), role))
 	}
@@ -39,7 +51,9 @@ func roleRow(r bench.Result, name string, roles ...lab.Role) []string {
 			}
 			sent, received = sent+r.Bytes[role].Sent, received+r.Bytes[role].Received
 		}
-		cells = append(cells, fmt.Sprintf("%.2f", requests), fmt.Sprintf("%.1f", sent/1000), fmt.Sprintf("%.1f", received/1000))
+		cells = append(
+			cells, fmt.Sprintf("%.2f", requests), fmt.Sprintf("%.1f", sent/1000), fmt.Sprintf("%.1f", received/1000),
+		)
 	}
 	if r.Idle == nil {
 		return append(cells, "", "")

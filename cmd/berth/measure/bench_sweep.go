@@ -106,8 +106,13 @@ func printSweep(w io.Writer, sweep bench.Sweep, measured []bench.Measured) error
 	}
 	for _, r := range rows {
 		cells := []string{
-			r.Text, fmt.Sprint(r.Runs), fmt.Sprintf("%.1f", r.BootsPerS), ms(r.P50), ms(r.P99), ms(r.ActiveP99), ms(r.CPUMS), ms(r.OursMS),
-			fmt.Sprintf("%.1f", r.MissingS), fmt.Sprintf("%.1f", r.Requests), fmt.Sprintf("%.1f", r.KB), fmt.Sprintf("%.0f", r.Connections),
+			r.Text, fmt.Sprint(r.Runs), fmt.Sprintf("%.1f", r.BootsPerS), ms(r.P50), ms(r.P99), ms(r.ActiveP99),
+			ms(r.CPUMS), ms(r.OursMS),
+			fmt.Sprintf(
+				"%.1f",
+				r.MissingS,
+			),
+			fmt.Sprintf("%.1f", r.Requests), fmt.Sprintf("%.1f", r.KB), fmt.Sprintf("%.0f", r.Connections),
 			fmt.Sprint(r.Retries), fmt.Sprint(r.NotActive), fmt.Sprint(r.Lost), fmt.Sprint(r.Doubled),
 		}
 		if apart {

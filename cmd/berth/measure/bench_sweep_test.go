@@ -52,8 +52,26 @@ func TestBenchSweep(t *testing.T) {
 
 // The row of a value in which something was lost says so, and so does the exit code.
 func TestBenchSweepFindsWhatIsWrong(t *testing.T) {
-	p := &planted{fault: func(*planted, hypervisor.Driver, launch) error { return nil }, specs: map[compute.InstanceID]hypervisor.Spec{}}
-	out, said, code := benches(t, p, "sweep", "--vary", "prepare-time=0s,1ms", "--hosts", "2", "--count", "20", "--rate", "200", "--warmup", "0", "--floor")
+	p := &planted{
+		fault: func(*planted, hypervisor.Driver, launch) error { return nil },
+		specs: map[compute.InstanceID]hypervisor.Spec{},
+	}
+	out, said, code := benches(
+		t,
+		p,
+		"sweep",
+		"--vary",
+		"prepare-time=0s,1ms",
+		"--hosts",
+		"2",
+		"--count",
+		"20",
+		"--rate",
+		"200",
+		"--warmup",
+		"0",
+		"--floor",
+	)
 	if code != 1 || !strings.Contains(said, "prepare-time 0: bench: 1 lost, 0 doubled") {
 		t.Errorf("exit %d: %s", code, said)
 	}
@@ -88,7 +106,13 @@ func TestBenchSweepInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	cmd.SetContext(ctx)
-	o := bench.Options{Data: t.TempDir(), Hosts: 2, Count: 10, Rate: 200, Say: interrupting{"slots 3:", cancel}}.WithDefaults()
+	o := bench.Options{
+		Data:  t.TempDir(),
+		Hosts: 2,
+		Count: 10,
+		Rate:  200,
+		Say:   interrupting{"slots 3:", cancel},
+	}.WithDefaults()
 	err = runSweep(cmd, sweep, o, lab.Berth{})
 	if err == nil || !strings.Contains(err.Error(), "was interrupted") {
 		t.Errorf("said %v, want that it was interrupted", err)

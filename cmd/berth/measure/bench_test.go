@@ -68,14 +68,21 @@ func TestBench(t *testing.T) {
 		if r.Requests["agent"]["ShareFetch"].PerBoot <= 0 || r.Floor.Requests["conductor"]["Produce"].PerBoot <= 0 {
 			t.Errorf("requests: %v, the floor's: %v", r.Requests, r.Floor.Requests)
 		}
-		if sent := r.Bytes["agent"].Sent; sent < 300 || r.Bytes["conductor"].Received < 300 || r.Floor.Bytes["conductor"].Sent < 300 {
+		if sent := r.Bytes["agent"].Sent; sent < 300 || r.Bytes["conductor"].Received < 300 ||
+			r.Floor.Bytes["conductor"].Sent < 300 {
 			t.Errorf("bytes: %v, the floor's: %v", r.Bytes, r.Floor.Bytes)
 		}
 		if want := 100 / float64(20*r.Settings.HostSize); math.Abs(r.Fill-want) > 0.001 {
 			t.Errorf("fill %v, want %v: 100 machines on 20 hosts with room for %d", r.Fill, want, r.Settings.HostSize)
 		}
 		if r.Retries != r.Denied+r.Released+r.Attempts {
-			t.Errorf("%d retries: %d denied, %d released, %d attempts above 1", r.Retries, r.Denied, r.Released, r.Attempts)
+			t.Errorf(
+				"%d retries: %d denied, %d released, %d attempts above 1",
+				r.Retries,
+				r.Denied,
+				r.Released,
+				r.Attempts,
+			)
 		}
 		if r.Fsyncs < 100 || r.Connections < 20 || r.CPU.Berth <= 0 || r.RSS.Berth <= 0 {
 			t.Errorf("%d fsyncs, %d connections, %v CPU, %v memory", r.Fsyncs, r.Connections, r.CPU, r.RSS)
@@ -150,7 +157,10 @@ func TestBenchTable(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
-	for _, want := range []string{"5 boots at 100/s via kafka on 3 hosts, 10 queues", "accepted→granted", "5 active, 0 error, 0 refused, 0 lost, 0 doubled"} {
+	for _, want := range []string{
+		"5 boots at 100/s via kafka on 3 hosts, 10 queues", "accepted→granted",
+		"5 active, 0 error, 0 refused, 0 lost, 0 doubled",
+	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}
@@ -158,7 +168,21 @@ func TestBenchTable(t *testing.T) {
 }
 
 func TestBenchChurn(t *testing.T) {
-	out, said, code := benches(t, lab.Berth{}, "--hosts", "8", "--host-size", "10", "--count", "100", "--rate", "100", "--churn", "-o", "json")
+	out, said, code := benches(
+		t,
+		lab.Berth{},
+		"--hosts",
+		"8",
+		"--host-size",
+		"10",
+		"--count",
+		"100",
+		"--rate",
+		"100",
+		"--churn",
+		"-o",
+		"json",
+	)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -172,7 +196,19 @@ func TestBenchChurn(t *testing.T) {
 }
 
 func TestBenchClosed(t *testing.T) {
-	out, said, code := benches(t, lab.Berth{}, "--hosts", "3", "--count", "40", "--closed", "4", "--warmup", "4", "--floor")
+	out, said, code := benches(
+		t,
+		lab.Berth{},
+		"--hosts",
+		"3",
+		"--count",
+		"40",
+		"--closed",
+		"4",
+		"--warmup",
+		"4",
+		"--floor",
+	)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -195,7 +231,8 @@ func TestBenchRamp(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Ramp == nil || len(r.Ramp.Steps) != 2 || r.Ramp.Steps[0].Active != 24 || r.Ramp.Steps[1].Active != 36 || r.Ramp.Steps[1].Rate != 3 {
+	if r.Ramp == nil || len(r.Ramp.Steps) != 2 || r.Ramp.Steps[0].Active != 24 || r.Ramp.Steps[1].Active != 36 ||
+		r.Ramp.Steps[1].Rate != 3 {
 		t.Fatalf("got %+v", r.Ramp)
 	}
 	if knee := r.Ramp.Knee; knee == nil || knee.Boots != r.Boots || knee.ActiveMS != r.ActiveMS {
@@ -205,7 +242,8 @@ func TestBenchRamp(t *testing.T) {
 		t.Errorf("fill %v, want %v: the step before was to be deleted", r.Fill, want)
 	}
 	out, said, code = benches(t, lab.Berth{}, append(args, "--ramp-p99", "1ns")...)
-	if code != 0 || !strings.Contains(out, "knee: below the first rate: at 2/s ") || !strings.Contains(out, "24 active") {
+	if code != 0 || !strings.Contains(out, "knee: below the first rate: at 2/s ") ||
+		!strings.Contains(out, "24 active") {
 		t.Errorf("exit %d, %s, printed\n%s", code, said, out)
 	}
 }
@@ -213,7 +251,24 @@ func TestBenchRamp(t *testing.T) {
 // Hosts end as full as was asked, though the warm-up has more boots than they have
 // room for.
 func TestBenchFill(t *testing.T) {
-	out, said, code := benches(t, lab.Berth{}, "--hosts", "3", "--count", "31", "--fill", "0.9", "--skew", "0.8", "--warmup", "70", "--burst", "31", "-o", "json")
+	out, said, code := benches(
+		t,
+		lab.Berth{},
+		"--hosts",
+		"3",
+		"--count",
+		"31",
+		"--fill",
+		"0.9",
+		"--skew",
+		"0.8",
+		"--warmup",
+		"70",
+		"--burst",
+		"31",
+		"-o",
+		"json",
+	)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -222,19 +277,47 @@ func TestBenchFill(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Active != 31 || r.Fill != 0.886 || r.Settings.HostSize != 12 || r.Settings.GPUHosts != 0 {
-		t.Errorf("%d active, fill %v, hosts of %d, %d with GPUs; want 31 in room for 35", r.Active, r.Fill, r.Settings.HostSize, r.Settings.GPUHosts)
+		t.Errorf(
+			"%d active, fill %v, hosts of %d, %d with GPUs; want 31 in room for 35",
+			r.Active,
+			r.Fill,
+			r.Settings.HostSize,
+			r.Settings.GPUHosts,
+		)
 	}
 }
 
 // One slot takes ten builds one after the other.
 func TestBenchSlots(t *testing.T) {
-	out, said, code := benches(t, lab.Berth{}, "--hosts", "1", "--count", "10", "--burst", "10", "--warmup", "0", "--slots", "1", "--prepare-time", "50ms", "-o", "json")
+	out, said, code := benches(
+		t,
+		lab.Berth{},
+		"--hosts",
+		"1",
+		"--count",
+		"10",
+		"--burst",
+		"10",
+		"--warmup",
+		"0",
+		"--slots",
+		"1",
+		"--prepare-time",
+		"50ms",
+		"-o",
+		"json",
+	)
 	var r bench.Result
 	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
 		t.Fatalf("exit %d: %s, %v", code, said, err)
 	}
 	if r.Active != 10 || r.GrantedMS.Max < 500 || r.Settings.Slots != 1 {
-		t.Errorf("%d active, the last one granted after %v ms with %d slot", r.Active, r.GrantedMS.Max, r.Settings.Slots)
+		t.Errorf(
+			"%d active, the last one granted after %v ms with %d slot",
+			r.Active,
+			r.GrantedMS.Max,
+			r.Settings.Slots,
+		)
 	}
 }
 
@@ -256,7 +339,20 @@ func (p *counting) Part(s lab.Site, r lab.Role, name string) (service.Part, func
 // The boots are shared among all conductors.
 func TestBenchConductors(t *testing.T) {
 	p := &counting{}
-	_, said, code := benches(t, p, "--hosts", "2", "--count", "60", "--warmup", "0", "--conductors", "3", "--partitions", "6")
+	_, said, code := benches(
+		t,
+		p,
+		"--hosts",
+		"2",
+		"--count",
+		"60",
+		"--warmup",
+		"0",
+		"--conductors",
+		"3",
+		"--partitions",
+		"6",
+	)
 	if code != 0 || len(p.conductors) != 3 {
 		t.Fatalf("exit %d, %d conductors: %s", code, len(p.conductors), said)
 	}
@@ -295,19 +391,49 @@ func decided(t *testing.T, r *prometheus.Registry, decision string) float64 {
 // Every node of a local Kafka counts.
 func TestBenchReplication(t *testing.T) {
 	kafkatest.Need(t)
-	out, said, code := benches(t, lab.Berth{}, "--kafka", "local", "--kafka-heap", "256m", "--replication", "2", "--hosts", "2", "--count", "10", "--warmup", "5", "-o", "json")
+	out, said, code := benches(
+		t,
+		lab.Berth{},
+		"--kafka",
+		"local",
+		"--kafka-heap",
+		"256m",
+		"--replication",
+		"2",
+		"--hosts",
+		"2",
+		"--count",
+		"10",
+		"--warmup",
+		"5",
+		"-o",
+		"json",
+	)
 	var r bench.Result
 	if err := json.Unmarshal([]byte(out), &r); code != 0 || err != nil {
 		t.Fatalf("exit %d: %s, %v", code, said, err)
 	}
 	// Each of them has more than half of its heap, and the classes it runs.
-	if r.Active != 10 || r.RSS.Broker == nil || *r.RSS.Broker < 400<<20 || r.CPU.Broker == nil || r.Settings.Replicas != 2 {
+	if r.Active != 10 || r.RSS.Broker == nil || *r.RSS.Broker < 400<<20 || r.CPU.Broker == nil ||
+		r.Settings.Replicas != 2 {
 		t.Errorf("%d active, %+v memory, %+v CPU", r.Active, r.RSS, r.CPU)
 	}
 }
 
 func TestBenchClassic(t *testing.T) {
-	out, said, code := benches(t, lab.Berth{}, "classic", "--hosts", "5", "--rate", "200", "--warmup", "10", "-o", "json")
+	out, said, code := benches(
+		t,
+		lab.Berth{},
+		"classic",
+		"--hosts",
+		"5",
+		"--rate",
+		"200",
+		"--warmup",
+		"10",
+		"-o",
+		"json",
+	)
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -317,11 +443,24 @@ func TestBenchClassic(t *testing.T) {
 	}
 	var got []string
 	for _, r := range c.Runs {
-		got = append(got, fmt.Sprintf("%d hosts, %d active, %d conductors, fill %v, burst %d", r.Hosts, r.Active, r.Settings.Conductors, r.Fill, r.Settings.Burst))
+		got = append(
+			got,
+			fmt.Sprintf(
+				"%d hosts, %d active, %d conductors, fill %v, burst %d",
+				r.Hosts,
+				r.Active,
+				r.Settings.Conductors,
+				r.Fill,
+				r.Settings.Burst,
+			),
+		)
 	}
 	want := []string{
-		"3 hosts, 31 active, 1 conductors, fill 0.886, burst 31", "3 hosts, 31 active, 4 conductors, fill 0.886, burst 31",
-		"5 hosts, 45 active, 1 conductors, fill 0.9, burst 1", "5 hosts, 45 active, 2 conductors, fill 0.9, burst 1", "5 hosts, 45 active, 4 conductors, fill 0.9, burst 1",
+		"3 hosts, 31 active, 1 conductors, fill 0.886, burst 31",
+		"3 hosts, 31 active, 4 conductors, fill 0.886, burst 31",
+		"5 hosts, 45 active, 1 conductors, fill 0.9, burst 1",
+		"5 hosts, 45 active, 2 conductors, fill 0.9, burst 1",
+		"5 hosts, 45 active, 4 conductors, fill 0.9, burst 1",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -338,7 +477,10 @@ func TestBenchClassic(t *testing.T) {
 
 // What is lost in one run is not forgotten over the others.
 func TestBenchClassicFindsWhatIsWrong(t *testing.T) {
-	p := &planted{fault: func(*planted, hypervisor.Driver, launch) error { return nil }, specs: map[compute.InstanceID]hypervisor.Spec{}}
+	p := &planted{
+		fault: func(*planted, hypervisor.Driver, launch) error { return nil },
+		specs: map[compute.InstanceID]hypervisor.Spec{},
+	}
 	out, said, code := benches(t, p, "classic", "--hosts", "5", "--count", "5", "--rate", "200", "--warmup", "0")
 	if code != 1 || !strings.Contains(said, "1 lost, 0 doubled") {
 		t.Errorf("exit %d: %s", code, said)
@@ -459,7 +601,10 @@ func TestBenchFindsWhatIsWrong(t *testing.T) {
 			return errors.Join(own.Launch(l.ctx, l.id, l.attempt, l.claim),
 				other.Prepare(l.ctx, spec), other.Launch(l.ctx, l.id, l.attempt, l.claim))
 		}, []string{"0 lost, 1 doubled", "was launched 2 times, and the log says active"}},
-		"is said to run": {func(*planted, hypervisor.Driver, launch) error { return nil }, []string{"1 lost, 0 doubled", "is active and was never launched"}},
+		"is said to run": {
+			func(*planted, hypervisor.Driver, launch) error { return nil },
+			[]string{"1 lost, 0 doubled", "is active and was never launched"},
+		},
 		"hangs": {func(_ *planted, _ hypervisor.Driver, l launch) error {
 			<-l.ctx.Done()
 			return l.ctx.Err()
@@ -501,7 +646,11 @@ func TestBenchInterrupted(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			data := t.TempDir()
 			_, err := bench.Run(ctx, bench.Options{
-				Kafka: strings.Join(b.Addrs, ","), Prefix: prefix, Data: data, Hosts: 5, Count: 50, Warmup: 10, Floor: true,
+				Kafka: strings.Join(
+					b.Addrs,
+					",",
+				),
+				Prefix: prefix, Data: data, Hosts: 5, Count: 50, Warmup: 10, Floor: true,
 				Say: interrupting{when, cancel},
 			}, lab.Berth{})
 			if !errors.Is(err, context.Canceled) {
@@ -538,7 +687,15 @@ func cellTopics(t *testing.T, addrs []string, prefix string) []string {
 		for q := range queues {
 			left = append(left, names.Build(q))
 		}
-		ids, err := admin.TopicIDs(t.Context(), names.Requests(), names.Reports(), names.Instances(), names.Catalog(), names.Hosts(), names.Host("host-0001"))
+		ids, err := admin.TopicIDs(
+			t.Context(),
+			names.Requests(),
+			names.Reports(),
+			names.Instances(),
+			names.Catalog(),
+			names.Hosts(),
+			names.Host("host-0001"),
+		)
 		if err != nil {
 			t.Fatal(err)
 		}

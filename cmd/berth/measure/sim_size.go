@@ -40,16 +40,17 @@ type sized struct {
 
 // simOptions are the settings that a run is known by.
 type simOptions struct {
-	Brokers     int                `json:"brokers"`
-	Processors  float64            `json:"processors"`
-	Replication int                `json:"replication"`
-	Conductors  int                `json:"conductors"`
-	Partitions  int                `json:"partitions"`
-	Weigher     string             `json:"weigher"`
-	Within      string             `json:"within"` // the time in which all cells together are to be done; empty: at the rate
-	Limits      size.Limits        `json:"limits"`
-	CostsMS     map[string]float64 `json:"costs_ms"`
-	Seed        uint64             `json:"seed"`
+	Brokers     int     `json:"brokers"`
+	Processors  float64 `json:"processors"`
+	Replication int     `json:"replication"`
+	Conductors  int     `json:"conductors"`
+	Partitions  int     `json:"partitions"`
+	Weigher     string  `json:"weigher"`
+	// the time in which all cells together are to be done; empty: at the rate
+	Within  string             `json:"within"`
+	Limits  size.Limits        `json:"limits"`
+	CostsMS map[string]float64 `json:"costs_ms"`
+	Seed    uint64             `json:"seed"`
 }
 
 // sizing is what the flags of `berth sim size` say.
@@ -112,9 +113,19 @@ func (s *sizing) flags(cmd *cobra.Command) {
 	f.DurationVar(&o.Beacon, "beacon", o.Beacon, "how often a host says that it lives")
 	f.DurationVar(&o.Hop, "hop", o.Hop, "a message's way through the network")
 	f.Float64Var(&o.Limits.Busy, "busy", o.Limits.Busy, "share of its processors that a broker or conductor may use")
-	f.IntVar(&o.Limits.Handles, "handles", o.Limits.Handles, "files and connections that a broker may have open (LimitNOFILE)")
+	f.IntVar(
+		&o.Limits.Handles,
+		"handles",
+		o.Limits.Handles,
+		"files and connections that a broker may have open (LimitNOFILE)",
+	)
 	f.IntVar(&o.Limits.Partitions, "partitions-limit", o.Limits.Partitions, "replicas that a broker may have")
-	f.DurationVar(&s.within, "within", 10*time.Minute, "without --rate: cells are divided so that all is done in this time")
+	f.DurationVar(
+		&s.within,
+		"within",
+		10*time.Minute,
+		"without --rate: cells are divided so that all is done in this time",
+	)
 	f.BoolVar(&s.cells, "cells", true, "find how many cells are needed")
 	f.StringArrayVar(&s.costs, "cost", nil, "another cost, as NAME=TIME; "+costDefaults(o.Costs))
 	f.Uint64Var(&o.Seed, "seed", o.Seed, "of all that is left to chance")
@@ -191,8 +202,9 @@ func (s *sizing) run(cmd *cobra.Command) error {
 func (s *sizing) settings() simOptions {
 	o := s.o
 	out := simOptions{
-		Brokers: o.Brokers, Processors: o.Processors, Replication: o.Replication, Conductors: o.Conductors, Partitions: o.Partitions,
-		Weigher: s.weigher, Limits: o.Limits, Seed: o.Seed, CostsMS: map[string]float64{},
+		Brokers: o.Brokers, Processors: o.Processors, Replication: o.Replication, Conductors: o.Conductors,
+		Partitions: o.Partitions,
+		Weigher:    s.weigher, Limits: o.Limits, Seed: o.Seed, CostsMS: map[string]float64{},
 	}
 	if o.Rate == 0 {
 		out.Within = s.within.String()
@@ -210,7 +222,15 @@ func telling(ctx context.Context, w io.Writer) func(string) func(size.Progress) 
 		return func(p size.Progress) error {
 			if now := time.Now(); now.Sub(last) >= 2*time.Second {
 				last = now
-				fmt.Fprintf(w, "%s, %d hosts: %v simulated, %d of %d granted\n", what, p.Hosts, p.At.Round(100*time.Millisecond), p.Granted, p.Of)
+				fmt.Fprintf(
+					w,
+					"%s, %d hosts: %v simulated, %d of %d granted\n",
+					what,
+					p.Hosts,
+					p.At.Round(100*time.Millisecond),
+					p.Granted,
+					p.Of,
+				)
 			}
 			return ctx.Err()
 		}

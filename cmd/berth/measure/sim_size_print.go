@@ -27,7 +27,12 @@ func printSized(w io.Writer, s sized) error {
 		return err
 	}
 	c := *s.Cells
-	fmt.Fprintf(w, "\nCells for %.0f boots/s together, brokers and conductors at most %.0f %% busy\n", c.Rate, 100*s.Options.Limits.Busy)
+	fmt.Fprintf(
+		w,
+		"\nCells for %.0f boots/s together, brokers and conductors at most %.0f %% busy\n",
+		c.Rate,
+		100*s.Options.Limits.Busy,
+	)
 	var g cli.Grid
 	add := func(name, format string, args ...any) {
 		g.Rows = append(g.Rows, []string{name, fmt.Sprintf(format, args...)})
@@ -66,7 +71,15 @@ func cellFacts(r size.Result) cli.Grid {
 	add("nearest its limit:", "%s", r.Busiest)
 	for i, b := range r.Brokers {
 		if i < 1 || i == len(r.Brokers)-1 {
-			add(fmt.Sprintf("broker %d:", i+1), "%.0f %% busy, %.0f %% before the first request; %d connections, %d partitions, %d handles", 100*b.Busy, 100*b.Idle, b.Connections, b.Partitions, b.Handles)
+			add(
+				fmt.Sprintf("broker %d:", i+1),
+				"%.0f %% busy, %.0f %% before the first request; %d connections, %d partitions, %d handles",
+				100*b.Busy,
+				100*b.Idle,
+				b.Connections,
+				b.Partitions,
+				b.Handles,
+			)
 		}
 	}
 	most := size.Conductor{}

@@ -14,10 +14,37 @@ import (
 
 func TestCentre(t *testing.T) {
 	broker := func(x float64) *float64 { return &x }
-	before := usage{broker: broker(100), berth: 10, roles: map[lab.Role]float64{lab.RoleAPI: 1, lab.RoleConductor: 2, lab.RoleQueues: 3, lab.RoleAgent: 4, lab.RoleLoad: 0}}
-	after := usage{broker: broker(104), berth: 20, roles: map[lab.Role]float64{lab.RoleAPI: 1.5, lab.RoleConductor: 3, lab.RoleQueues: 3.25, lab.RoleAgent: 9, lab.RoleLoad: 3.25}}
+	before := usage{
+		broker: broker(100),
+		berth:  10,
+		roles: map[lab.Role]float64{
+			lab.RoleAPI:       1,
+			lab.RoleConductor: 2,
+			lab.RoleQueues:    3,
+			lab.RoleAgent:     4,
+			lab.RoleLoad:      0,
+		},
+	}
+	after := usage{
+		broker: broker(104),
+		berth:  20,
+		roles: map[lab.Role]float64{
+			lab.RoleAPI:       1.5,
+			lab.RoleConductor: 3,
+			lab.RoleQueues:    3.25,
+			lab.RoleAgent:     9,
+			lab.RoleLoad:      3.25,
+		},
+	}
 	c := after.since(before, 10)
-	want := map[lab.Role]float64{lab.RoleBroker: 4, lab.RoleAPI: 0.5, lab.RoleConductor: 1, lab.RoleQueues: 0.25, lab.RoleAgent: 5, lab.RoleLoad: 3.25}
+	want := map[lab.Role]float64{
+		lab.RoleBroker:    4,
+		lab.RoleAPI:       0.5,
+		lab.RoleConductor: 1,
+		lab.RoleQueues:    0.25,
+		lab.RoleAgent:     5,
+		lab.RoleLoad:      3.25,
+	}
 	if diff := cmp.Diff(want, c.Roles); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -44,12 +71,16 @@ func TestCentre(t *testing.T) {
 func TestSumOfReports(t *testing.T) {
 	one := report{
 		CPU: 1, RSS: 2, Connections: 3, Journals: 4, Offering: 5, Denied: 6, Released: 7, Taken: 8,
-		Traffic:  map[lab.Role]traffic{lab.RoleAgent: {APIs: map[string]answered{"Fetch": {1, 2}}, Sent: 3, Received: 4}},
+		Traffic: map[lab.Role]traffic{
+			lab.RoleAgent: {APIs: map[string]answered{"Fetch": {1, 2}}, Sent: 3, Received: 4},
+		},
 		Warnings: map[string]int{"x": 1},
 	}
 	want := report{
 		CPU: 2, RSS: 4, Connections: 6, Journals: 8, Offering: 10, Denied: 12, Released: 14, Taken: 16,
-		Traffic:  map[lab.Role]traffic{lab.RoleAgent: {APIs: map[string]answered{"Fetch": {2, 4}}, Sent: 6, Received: 8}},
+		Traffic: map[lab.Role]traffic{
+			lab.RoleAgent: {APIs: map[string]answered{"Fetch": {2, 4}}, Sent: 6, Received: 8},
+		},
 		Warnings: map[string]int{"x": 2},
 	}
 	for range 2 {
@@ -62,7 +93,10 @@ func TestSumOfReports(t *testing.T) {
 func TestIdle(t *testing.T) {
 	fetched := func(n uint64) report {
 		return report{Traffic: map[lab.Role]traffic{
-			lab.RoleAgent: {APIs: map[string]answered{"Fetch": {N: n}, "Produce": {N: 7}}}, lab.RoleAPI: {APIs: map[string]answered{"Fetch": {N: n}}},
+			lab.RoleAgent: {
+				APIs: map[string]answered{"Fetch": {N: n}, "Produce": {N: 7}},
+			},
+			lab.RoleAPI: {APIs: map[string]answered{"Fetch": {N: n}}},
 		}}
 	}
 	i := idleBetween(snapshot{all: fetched(10)}, snapshot{all: fetched(50)}, 20, 4)
@@ -81,9 +115,16 @@ func TestOutcomesAreMergedInOrder(t *testing.T) {
 		e.At, e.Instance = time.Unix(second, 0), "i"
 		return e
 	}
-	second := outcome{Events: []fake.Event{at(3, fake.Event{Kind: fake.Launched, Host: "b", Attempt: 2})}, Overfull: []string{"b"}}
+	second := outcome{
+		Events:   []fake.Event{at(3, fake.Event{Kind: fake.Launched, Host: "b", Attempt: 2})},
+		Overfull: []string{"b"},
+	}
 	first := outcome{Events: []fake.Event{
-		at(1, fake.Event{Kind: fake.Launched, Host: "a", Attempt: 1}), at(2, fake.Event{Kind: fake.Destroyed, Host: "a", Attempt: 1}),
+		at(
+			1,
+			fake.Event{Kind: fake.Launched, Host: "a", Attempt: 1},
+		),
+		at(2, fake.Event{Kind: fake.Destroyed, Host: "a", Attempt: 1}),
 	}, Overfull: []string{"a"}}
 	all := merge(second, first)
 	if wrong := fake.Violations(all.Events); len(wrong) > 0 || len(all.Events) != 3 || len(all.Overfull) != 2 {

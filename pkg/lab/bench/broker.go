@@ -38,8 +38,12 @@ func startBroker(ctx context.Context, o Options, data string) (*broker, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &broker{kind: "embedded", addrs: b.Addrs(), version: "kfake " + moduleVersion("github.com/twmb/franz-go/pkg/kfake"),
-			close: func() error { b.Close(); return nil }}, nil
+		return &broker{
+			kind:    "embedded",
+			addrs:   b.Addrs(),
+			version: "kfake " + moduleVersion("github.com/twmb/franz-go/pkg/kfake"),
+			close:   func() error { b.Close(); return nil },
+		}, nil
 	case KafkaLocal:
 		return startLocal(ctx, o, data)
 	}
@@ -53,12 +57,19 @@ func startBroker(ctx context.Context, o Options, data string) (*broker, error) {
 
 func startLocal(ctx context.Context, o Options, data string) (*broker, error) {
 	c, err := localkafka.Start(ctx, localkafka.Options{
-		Nodes: o.Replication, Dir: filepath.Join(data, "kafka"), Heap: o.Heap, Optimized: true, Counted: true, Properties: maps.Clone(o.Properties),
+		Nodes: o.Replication, Dir: filepath.Join(data, "kafka"), Heap: o.Heap, Optimized: true, Counted: true,
+		Properties: maps.Clone(o.Properties),
 	})
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{kind: "local", addrs: c.Addrs(), version: localkafka.Version, served: func(ctx context.Context) (served, error) { return askServed(ctx, c) }, close: c.Close}
+	b := &broker{
+		kind:    "local",
+		addrs:   c.Addrs(),
+		version: localkafka.Version,
+		served:  func(ctx context.Context) (served, error) { return askServed(ctx, c) },
+		close:   c.Close,
+	}
 	for id := range c.Nodes() {
 		b.pids = append(b.pids, c.PID(id+1))
 	}
@@ -68,7 +79,12 @@ func startLocal(ctx context.Context, o Options, data string) (*broker, error) {
 func askVersion(ctx context.Context, addrs []string) (string, error) {
 	for _, a := range addrs {
 		if _, _, err := net.SplitHostPort(a); err != nil {
-			return "", fmt.Errorf("kafka %q: give host:port, several with commas between them, or %q: %w", a, KafkaLocal, err)
+			return "", fmt.Errorf(
+				"kafka %q: give host:port, several with commas between them, or %q: %w",
+				a,
+				KafkaLocal,
+				err,
+			)
 		}
 	}
 	admin, err := kafkaadmin.New(kafka.Config{Brokers: addrs, Topics: wire.Topics{}})

@@ -35,9 +35,29 @@ type Published struct {
 func ClassicPublished() []Published {
 	database := [2]float64{355, 697}
 	return []Published{
-		{Design: "shared state in a database", Schedulers: 1, Requests: classicBoots, Retries: 7, Retried: 0.226, BlockedMS: database},
-		{Design: "shared state in a database", Schedulers: 4, Requests: classicBoots, Retries: 16, Retried: 0.516, BlockedMS: database},
-		{Design: "shared state in memory", Requests: classicBoots, Retries: 2, Retried: 0.065, BlockedMS: [2]float64{3, 3}},
+		{
+			Design:     "shared state in a database",
+			Schedulers: 1,
+			Requests:   classicBoots,
+			Retries:    7,
+			Retried:    0.226,
+			BlockedMS:  database,
+		},
+		{
+			Design:     "shared state in a database",
+			Schedulers: 4,
+			Requests:   classicBoots,
+			Retries:    16,
+			Retried:    0.516,
+			BlockedMS:  database,
+		},
+		{
+			Design:    "shared state in memory",
+			Requests:  classicBoots,
+			Retries:   2,
+			Retried:   0.065,
+			BlockedMS: [2]float64{3, 3},
+		},
 	}
 }
 

@@ -60,7 +60,14 @@ func (c closed) run(ctx context.Context, n int, send func(i int, due time.Time))
 
 func (c closed) giveUp(rest []*boot) {
 	for _, b := range rest {
-		c.ledger.answered(b, time.Now(), &compute.Error{Kind: compute.KindTimeout, Message: "was not sent: nothing had moved for " + c.stall.String()})
+		c.ledger.answered(
+			b,
+			time.Now(),
+			&compute.Error{
+				Kind:    compute.KindTimeout,
+				Message: "was not sent: nothing had moved for " + c.stall.String(),
+			},
+		)
 	}
 }
 

@@ -23,20 +23,34 @@ func loop(ctx context.Context, n, inFlight int, takes func(i int) time.Duration)
 	}
 	l.enter(boots)
 	start := time.Now()
-	err = closed{ledger: l, boots: boots, inFlight: inFlight, stall: time.Minute}.run(ctx, n, func(i int, at time.Time) {
-		due[i] = int(at.Sub(start).Milliseconds())
-		l.answered(boots[i], time.Now(), nil)
-		if d := takes(i); d > 0 {
-			time.Sleep(d)
-			l.observe(time.Now(), []observation{{name: boots[i].name, state: compute.StateActive}})
-		}
-	})
+	err = closed{
+		ledger:   l,
+		boots:    boots,
+		inFlight: inFlight,
+		stall:    time.Minute,
+	}.run(
+		ctx,
+		n,
+		func(i int, at time.Time) {
+			due[i] = int(at.Sub(start).Milliseconds())
+			l.answered(boots[i], time.Now(), nil)
+			if d := takes(i); d > 0 {
+				time.Sleep(d)
+				l.observe(time.Now(), []observation{{name: boots[i].name, state: compute.StateActive}})
+			}
+		},
+	)
 	return due, boots, err
 }
 
 func TestTheNextBootIsDueWhenOneBecameActive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		due, _, err := loop(t.Context(), 6, 2, func(i int) time.Duration { return time.Duration(10*(i+1)) * time.Millisecond })
+		due, _, err := loop(
+			t.Context(),
+			6,
+			2,
+			func(i int) time.Duration { return time.Duration(10*(i+1)) * time.Millisecond },
+		)
 		// 0 and 1 at once; they take 10 and 20 ms, 2 takes 30, 3 takes 40.
 		if want := []int{0, 0, 10, 20, 40, 60}; err != nil || !slices.Equal(due, want) {
 			t.Errorf("due at %v, %v; want %v", due, err, want)

@@ -161,7 +161,9 @@ func (c *cloud) newHosts(f fleet, room int) {
 			n++
 		}
 		c.size = max(c.size, int(n))
-		inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: n, compute.MemoryMB: n * 4 << 10, compute.DiskGB: n * 40}}
+		inv := compute.Inventory{
+			Totals: compute.Resources{compute.VCPU: n, compute.MemoryMB: n * 4 << 10, compute.DiskGB: n * 40},
+		}
 		if i >= f.plain {
 			inv.Traits = []compute.Trait{gpuHost}
 		}
@@ -258,8 +260,17 @@ func plan(o Options) (c *cloud, warmup, measured []int, err error) {
 	case size < needs:
 		return nil, nil, nil, &compute.Error{
 			Kind: compute.KindInvalid, Field: "host-size", Value: fmt.Sprint(size),
-			Message: fmt.Sprintf("is too small: %d hosts must have room for %d machines each to take %d boots after a warm-up of %d", o.Hosts, needs, o.Count, o.Warmup),
-			Remedy:  fmt.Sprintf("give --host-size %d or leave it out, or give more --hosts, a lower --count or --warmup, or --churn", needs),
+			Message: fmt.Sprintf(
+				"is too small: %d hosts must have room for %d machines each to take %d boots after a warm-up of %d",
+				o.Hosts,
+				needs,
+				o.Count,
+				o.Warmup,
+			),
+			Remedy: fmt.Sprintf(
+				"give --host-size %d or leave it out, or give more --hosts, a lower --count or --warmup, or --churn",
+				needs,
+			),
 		}
 	}
 	c.newHosts(f, size*o.Hosts)
@@ -273,8 +284,15 @@ func (o Options) room() (int, error) {
 	if room < o.Hosts {
 		return 0, &compute.Error{
 			Kind: compute.KindInvalid, Field: "count", Value: fmt.Sprint(o.Count),
-			Message: fmt.Sprintf("is too low: %d hosts with room for one machine each are not %v full with it", o.Hosts, o.Fill),
-			Remedy:  fmt.Sprintf("give --count %d or more, fewer --hosts or a lower --fill", int(o.Fill*float64(o.Hosts-1))+1),
+			Message: fmt.Sprintf(
+				"is too low: %d hosts with room for one machine each are not %v full with it",
+				o.Hosts,
+				o.Fill,
+			),
+			Remedy: fmt.Sprintf(
+				"give --count %d or more, fewer --hosts or a lower --fill",
+				int(o.Fill*float64(o.Hosts-1))+1,
+			),
 		}
 	}
 	return room, nil

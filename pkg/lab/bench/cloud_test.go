@@ -121,7 +121,9 @@ func TestPlanHasRoomForAllBoots(t *testing.T) {
 				q := offered[c.queues[boots[i]].name]
 				worst := -1
 				for h := range c.hosts {
-					if takes(c.hosts[h], q) && q.Resources.FitsIn(free[h]) && (worst < 0 || len(c.hosts[h].Inventory.Traits) > len(c.hosts[worst].Inventory.Traits) || free[h][compute.VCPU] < free[worst][compute.VCPU]) {
+					if takes(c.hosts[h], q) && q.Resources.FitsIn(free[h]) &&
+						(worst < 0 || len(c.hosts[h].Inventory.Traits) > len(c.hosts[worst].Inventory.Traits) ||
+							free[h][compute.VCPU] < free[worst][compute.VCPU]) {
 						worst = h
 					}
 				}
@@ -176,7 +178,8 @@ func TestFewHostsHaveNoGPUs(t *testing.T) {
 		o    Options
 		gpus int
 	}{
-		{Options{Hosts: 4}, 0}, {Options{Hosts: 5}, 1}, {Options{Hosts: 100}, 20}, {Options{Hosts: 100, NoGPUs: true}, 0}, {Options{Hosts: 100, Fill: 0.9}, 0},
+		{Options{Hosts: 4}, 0}, {Options{Hosts: 5}, 1}, {Options{Hosts: 100}, 20},
+		{Options{Hosts: 100, NoGPUs: true}, 0}, {Options{Hosts: 100, Fill: 0.9}, 0},
 	} {
 		if f := c.o.fleet(); f.gpus() != c.gpus || f.hosts() != c.o.Hosts {
 			t.Errorf("%+v: %d hosts, of which %d have GPUs; want %d", c.o, f.hosts(), f.gpus(), c.gpus)
@@ -240,7 +243,8 @@ func TestSkewedDemand(t *testing.T) {
 	}
 	for i, q := range c.queues {
 		sum += q.weight
-		if was := plain.queues[i].weight / plain.queues[1].weight; i > 0 && math.Abs(q.weight/c.queues[1].weight-was) > 1e-9 {
+		if was := plain.queues[i].weight / plain.queues[1].weight; i > 0 &&
+			math.Abs(q.weight/c.queues[1].weight-was) > 1e-9 {
 			t.Errorf("queue %d has %v of queue 1's share, and without skew %v", i, q.weight/c.queues[1].weight, was)
 		}
 	}

@@ -54,7 +54,11 @@ func (r *run) floor(ctx context.Context) (Floor, error) {
 	}
 	defer producer.Close()
 	f.producer = producer
-	warmup := newBoots("warm-up", r.cloud.chooseQueues(min(r.o.Warmup, int(r.o.Rate*floorWarmTime.Seconds())+1), 3), r.o.Projects)
+	warmup := newBoots(
+		"warm-up",
+		r.cloud.chooseQueues(min(r.o.Warmup, int(r.o.Rate*floorWarmTime.Seconds())+1), 3),
+		r.o.Projects,
+	)
 	boots := newBoots("boot", r.cloud.chooseQueues(r.o.Count, 2), r.o.Projects)
 	var before, after snapshot
 	err = service.During(ctx, f.parts(), func(ctx context.Context) error {

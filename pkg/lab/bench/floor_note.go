@@ -57,7 +57,11 @@ func readNote(rec wire.Record) (floorNote, bool) {
 	if len(v) != floorBytes {
 		return floorNote{}, false
 	}
-	n := floorNote{kind: floorKind(v[0]), queue: int(binary.BigEndian.Uint32(v[1:])), host: int(binary.BigEndian.Uint32(v[5:]))}
+	n := floorNote{
+		kind:  floorKind(v[0]),
+		queue: int(binary.BigEndian.Uint32(v[1:])),
+		host:  int(binary.BigEndian.Uint32(v[5:])),
+	}
 	v = v[9:]
 	n.name = string(v[1 : 1+v[0]])
 	v = v[1+v[0]:]

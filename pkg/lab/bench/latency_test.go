@@ -32,7 +32,17 @@ func TestQuantilesOfAHundred(t *testing.T) {
 // than that are below it.
 func TestQuantilesAreWhatTheySay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		took := rapid.SliceOfN(rapid.Map(rapid.IntRange(-5, 200), func(n int) time.Duration { return time.Duration(n) * time.Millisecond }), 1, 500).Draw(t, "took")
+		took := rapid.SliceOfN(
+			rapid.Map(
+				rapid.IntRange(-5, 200),
+				func(n int) time.Duration { return time.Duration(n) * time.Millisecond },
+			),
+			1,
+			500,
+		).Draw(
+			t,
+			"took",
+		)
 		q := quantiles(took)
 		for p, got := range map[float64]float64{50: q.P50, 90: q.P90, 99: q.P99, 100: q.Max} {
 			below, upTo := 0, 0

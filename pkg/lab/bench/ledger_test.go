@@ -16,7 +16,9 @@ func TestTimesAreThoseOfTheFirstObservation(t *testing.T) {
 		l := newLedger()
 		b := &boot{name: "a", due: start}
 		l.enter([]*boot{b})
-		for _, s := range []compute.State{compute.StateQueued, compute.StateQueued, compute.StateActive, compute.StateDeleting, compute.StateDeleted} {
+		for _, s := range []compute.State{
+			compute.StateQueued, compute.StateQueued, compute.StateActive, compute.StateDeleting, compute.StateDeleted,
+		} {
 			time.Sleep(time.Second)
 			l.observe(time.Now(), []observation{{name: "a", id: "1", state: s}, {name: "a stranger", state: s}})
 		}
@@ -60,7 +62,14 @@ func TestLatenciesAreFromWhenItWasDue(t *testing.T) {
 	after := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
 	r := Result{}
 	r.count([]*boot{
-		{due: start, accepted: after(3), queued: after(5), starting: after(13), active: after(20), state: compute.StateActive},
+		{
+			due:      start,
+			accepted: after(3),
+			queued:   after(5),
+			starting: after(13),
+			active:   after(20),
+			state:    compute.StateActive,
+		},
 		{due: after(10), refused: compute.Conflict("a", "b", "c", "d")},
 		{due: after(20), accepted: after(24), queued: after(25), ended: after(26), state: compute.StateError},
 	})
@@ -98,7 +107,10 @@ func TestAwaitGivesUpOnlyWhenNothingMoves(t *testing.T) {
 		l.touch()
 		go func() {
 			time.Sleep(time.Second)
-			l.observe(time.Now(), []observation{{name: "b", state: compute.StateActive}, {name: "c", state: compute.StateError}})
+			l.observe(
+				time.Now(),
+				[]observation{{name: "b", state: compute.StateActive}, {name: "c", state: compute.StateError}},
+			)
 		}()
 		if done, err := l.await(t.Context(), boots, time.Minute, (*boot).settled); !done || err != nil {
 			t.Errorf("%v, %v: all have settled", done, err)

@@ -48,7 +48,10 @@ func enoughFiles(o Options, limit uint64) error {
 		return &compute.Error{
 			Kind: compute.KindInvalid, Field: "hosts", Value: fmt.Sprint(o.Hosts),
 			Message: fmt.Sprintf("needs about %d open files, and a process may open %d", needs, limit),
-			Remedy:  fmt.Sprintf("raise the hard limit (ulimit -Hn), or give at most --hosts %d", (int(limit)-filesOfRest)/each),
+			Remedy: fmt.Sprintf(
+				"raise the hard limit (ulimit -Hn), or give at most --hosts %d",
+				(int(limit)-filesOfRest)/each,
+			),
 		}
 	}
 	return nil

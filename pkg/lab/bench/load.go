@@ -155,7 +155,10 @@ type overKafka struct {
 func (k overKafka) boot(ctx context.Context, b *boot, what compute.Boot) error {
 	what = what.WithDefaults()
 	id := compute.InstanceID(uuid.NewString())
-	return k.send(ctx, compute.Request{Project: b.project, Instance: id, Op: compute.OpBoot, Boot: &what, At: time.Now()})
+	return k.send(
+		ctx,
+		compute.Request{Project: b.project, Instance: id, Op: compute.OpBoot, Boot: &what, At: time.Now()},
+	)
 }
 
 func (k overKafka) delete(ctx context.Context, b *boot) error {

@@ -36,7 +36,14 @@ type local struct {
 // newLocal is a process of a site, of which Dial, Log and Metrics are still to be
 // found.
 func newLocal(p lab.Product, s lab.Site, log *zap.Logger) *local {
-	l := &local{product: p, site: s, world: fake.NewWorld(), wires: &counted{}, counters: newCounters(), warned: newTally()}
+	l := &local{
+		product:  p,
+		site:     s,
+		world:    fake.NewWorld(),
+		wires:    &counted{},
+		counters: newCounters(),
+		warned:   newTally(),
+	}
 	l.site.Dial, l.site.Log, l.site.Metrics = l.wires.dial, l.warned.on(log), l.counters.of
 	return l
 }
@@ -162,7 +169,10 @@ func merge(all ...outcome) outcome {
 }
 
 // core joins everything of a cell but the agents, each part as place says where.
-func core(conductors int, place func(r lab.Role, name string) (service.Part, func() string)) (service.Part, func() string) {
+func core(
+	conductors int,
+	place func(r lab.Role, name string) (service.Part, func() string),
+) (service.Part, func() string) {
 	g := service.NewGroup()
 	queues, _ := place(lab.RoleQueues, "queues")
 	g.Add("queues", queues)

@@ -20,7 +20,8 @@ type Machine struct {
 
 func thisMachine() Machine {
 	m := Machine{CPU: procField("/proc/cpuinfo", "model name"), Cores: runtime.NumCPU()}
-	if kb, err := strconv.ParseInt(strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
+	total := strings.TrimSuffix(procField("/proc/meminfo", "MemTotal"), " kB")
+	if kb, err := strconv.ParseInt(total, 10, 64); err == nil {
 		m.Memory = kb << 10
 	}
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
@@ -52,7 +53,12 @@ type Versions struct {
 }
 
 func theseVersions(kafka string) Versions {
-	return Versions{Berth: commit(), Go: runtime.Version(), Kafka: kafka, FranzGo: moduleVersion("github.com/twmb/franz-go")}
+	return Versions{
+		Berth:   commit(),
+		Go:      runtime.Version(),
+		Kafka:   kafka,
+		FranzGo: moduleVersion("github.com/twmb/franz-go"),
+	}
 }
 
 // commit is what this process was built from, as far as it knows.

@@ -156,32 +156,60 @@ func (o Options) Check() error {
 		{"idle", o.Idle.Seconds(), IdleAuto.Seconds(), 3600},
 	} {
 		if !(n.is >= n.least && n.is <= n.most) {
-			return compute.Invalid(n.flag, fmt.Sprint(n.is), fmt.Sprintf("give a number from %v to %v", n.least, n.most))
+			return compute.Invalid(
+				n.flag,
+				fmt.Sprint(n.is),
+				fmt.Sprintf("give a number from %v to %v", n.least, n.most),
+			)
 		}
 	}
 	if o.Skew > 0 && o.Queues == 1 {
-		return compute.Invalid("skew", fmt.Sprint(o.Skew), "there is one queue, which all boots go to: give --queues 2 or more")
+		return compute.Invalid(
+			"skew",
+			fmt.Sprint(o.Skew),
+			"there is one queue, which all boots go to: give --queues 2 or more",
+		)
 	}
 	if o.Fill > 0 && (o.HostSize > 0 || o.Churn || o.Ramp) {
-		return compute.Invalid("fill", fmt.Sprint(o.Fill), "leave out --host-size, --churn and --ramp: how full hosts are in the end follows from the others")
+		return compute.Invalid(
+			"fill",
+			fmt.Sprint(o.Fill),
+			"leave out --host-size, --churn and --ramp: how full hosts are in the end follows from the others",
+		)
 	}
 	if o.Via != ViaHTTP && o.Via != ViaKafka {
 		return compute.Invalid("via", string(o.Via), "give http or kafka")
 	}
 	if o.Closed > 0 && o.Burst > 1 {
-		return compute.Invalid("closed", fmt.Sprint(o.Closed), "boots of a closed loop come one by one: leave out --burst")
+		return compute.Invalid(
+			"closed",
+			fmt.Sprint(o.Closed),
+			"boots of a closed loop come one by one: leave out --burst",
+		)
 	}
 	if o.Ramp && (o.Closed > 0 || o.Churn || o.Floor) {
-		return compute.Invalid("ramp", "", "leave out --closed, --churn and --floor: rates rise while nothing else changes")
+		return compute.Invalid(
+			"ramp",
+			"",
+			"leave out --closed, --churn and --floor: rates rise while nothing else changes",
+		)
 	}
 	if o.Apart && o.Profile != "" {
-		return compute.Invalid("profile", o.Profile, "leave out --apart: what is profiled is the bench's own process, which then has the load alone")
+		return compute.Invalid(
+			"profile",
+			o.Profile,
+			"leave out --apart: what is profiled is the bench's own process, which then has the load alone",
+		)
 	}
 	if o.Apart && len(o.Self) == 0 {
 		return compute.Invalid("apart", "", "this program cannot start its own parts")
 	}
 	if o.Kafka != KafkaLocal && len(o.Properties) > 0 {
-		return compute.Invalid("kafka-set", fmt.Sprint(o.Properties), "only a broker of --kafka local is given settings")
+		return compute.Invalid(
+			"kafka-set",
+			fmt.Sprint(o.Properties),
+			"only a broker of --kafka local is given settings",
+		)
 	}
 	return nil
 }

@@ -23,12 +23,18 @@ func (r *run) offer(ctx context.Context, api string) error {
 	}
 	defer c.Close()
 	for _, a := range r.cloud.axes {
-		if err := patient(ctx, func(ctx context.Context) error { _, err := c.AddCapability(ctx, a, false); return err }); err != nil {
+		if err := patient(ctx, func(ctx context.Context) error {
+			_, err := c.AddCapability(ctx, a, false)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
 	for _, f := range r.cloud.flavors {
-		if err := patient(ctx, func(ctx context.Context) error { _, err := c.AddFlavor(ctx, f, false); return err }); err != nil {
+		if err := patient(ctx, func(ctx context.Context) error {
+			_, err := c.AddFlavor(ctx, f, false)
+			return err
+		}); err != nil {
 			return err
 		}
 	}
@@ -72,7 +78,11 @@ func await(ctx context.Context, ask func(context.Context) (said string, so bool,
 		case said != last:
 			last, since = said, time.Now()
 		case time.Since(since) >= readyTime:
-			return &compute.Error{Op: "get ready", Kind: compute.KindTimeout, Message: "nothing has changed for " + readyTime.String() + ": " + said}
+			return &compute.Error{
+				Op:      "get ready",
+				Kind:    compute.KindTimeout,
+				Message: "nothing has changed for " + readyTime.String() + ": " + said,
+			}
 		}
 		select {
 		case <-tick.C:

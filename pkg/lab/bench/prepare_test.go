@@ -26,7 +26,8 @@ func TestGettingReadyMayTakeLongAsLongAsItGoesOn(t *testing.T) {
 		}
 		start = time.Now()
 		err := await(t.Context(), agents(10))
-		if took := time.Since(start).Round(time.Minute); compute.KindOf(err) != compute.KindTimeout || took != 10*time.Minute+readyTime {
+		if took := time.Since(start).Round(time.Minute); compute.KindOf(err) != compute.KindTimeout ||
+			took != 10*time.Minute+readyTime {
 			t.Errorf("after %s: %v; want to give up %s after the last news", took, err, readyTime)
 		}
 	})

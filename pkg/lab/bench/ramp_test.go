@@ -34,9 +34,15 @@ func TestTheKneeIsTheLastRateThatKeptUp(t *testing.T) {
 	}{
 		{"too much for it", 300, fast, 4, 225, "at 337.5/s only 300 boots/s became active"},
 		{"nine tenths are enough", 305, fast, 5, 337.5, "at 506.25/s only 305 boots/s became active"},
-		{"too slow", 1e6, func(rate float64) float64 { return 4 * rate }, 4, 225, "at 337.5/s the p99 of active is 1350 ms, more than 1000"},
+		{
+			"too slow", 1e6, func(rate float64) float64 { return 4 * rate }, 4, 225,
+			"at 337.5/s the p99 of active is 1350 ms, more than 1000",
+		},
 		{"too much from the beginning", 50, fast, 1, 0, "at 100/s only 50 boots/s became active"},
-		{"more than was asked", 1e6, fast, 12, 8649.756, "all 12 steps kept up: give a higher --rate, or more --ramp-steps"},
+		{
+			"more than was asked", 1e6, fast, 12, 8649.756,
+			"all 12 steps kept up: give a higher --rate, or more --ramp-steps",
+		},
 	} {
 		r := steps(t, c.capacity, c.p99)
 		knee := 0.0
@@ -44,7 +50,16 @@ func TestTheKneeIsTheLastRateThatKeptUp(t *testing.T) {
 			knee = r.Knee.Rate
 		}
 		if len(r.Steps) != c.steps || knee != c.knee || r.Ended != c.ended {
-			t.Errorf("%s: %d steps, knee %v, %q; want %d, %v, %q", c.name, len(r.Steps), knee, r.Ended, c.steps, c.knee, c.ended)
+			t.Errorf(
+				"%s: %d steps, knee %v, %q; want %d, %v, %q",
+				c.name,
+				len(r.Steps),
+				knee,
+				r.Ended,
+				c.steps,
+				c.knee,
+				c.ended,
+			)
 		}
 	}
 }
@@ -70,7 +85,9 @@ func TestARampHasRoomForItsLastStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	chosen := c.chooseSteps(o)
-	if n := []int{len(chosen), len(chosen[0]), len(chosen[1]), len(chosen[4])}; n[0] != 5 || n[1] != 100 || n[2] != 150 || n[3] != 506 {
+	if n := []int{len(chosen), len(chosen[0]), len(chosen[1]), len(chosen[4])}; n[0] != 5 || n[1] != 100 ||
+		n[2] != 150 ||
+		n[3] != 506 {
 		t.Errorf("%v boots", n)
 	}
 	if most := c.needs(o.fleet(), chosen[4]); c.size < most {

@@ -110,7 +110,10 @@ func between(before, after map[lab.Role]traffic, boots int) map[lab.Role]map[str
 		for api, a := range t.APIs {
 			b := before[part].APIs[api]
 			if n := a.N - b.N; n > 0 {
-				out[part][api] = Requests{PerBoot: round(float64(n) / float64(boots)), MeanMS: round(1000 * (a.Seconds - b.Seconds) / float64(n))}
+				out[part][api] = Requests{
+					PerBoot: round(float64(n) / float64(boots)),
+					MeanMS:  round(1000 * (a.Seconds - b.Seconds) / float64(n)),
+				}
 			}
 		}
 	}
@@ -123,7 +126,10 @@ func bytesBetween(before, after map[lab.Role]traffic, boots int) map[lab.Role]By
 	out := map[lab.Role]Bytes{}
 	for part, a := range after {
 		b := before[part]
-		out[part] = Bytes{Sent: round((a.Sent - b.Sent) / float64(boots)), Received: round((a.Received - b.Received) / float64(boots))}
+		out[part] = Bytes{
+			Sent:     round((a.Sent - b.Sent) / float64(boots)),
+			Received: round((a.Received - b.Received) / float64(boots)),
+		}
 	}
 	return out
 }

@@ -124,9 +124,11 @@ type Settings struct {
 func (o Options) settings(kind string, c *cloud) Settings {
 	f := o.fleet()
 	s := Settings{
-		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Closed: o.Closed, Warmup: o.Warmup, Churn: o.Churn, OwnIDs: o.OwnIDs,
+		Kafka: kind, Properties: o.Properties, Rate: o.Rate, Count: o.Count, Burst: o.Burst, Closed: o.Closed,
+		Warmup: o.Warmup, Churn: o.Churn, OwnIDs: o.OwnIDs,
 		HostSize: c.size, GPUHosts: f.gpus(), Flavors: len(c.flavors), Projects: o.Projects, Partitions: o.Partitions,
-		PrepareMS: millis(o.PrepareTime), Skew: o.Skew, Fill: o.Fill, Slots: o.Slots, Conductors: o.Conductors, Replicas: o.Replication, LaunchMS: millis(o.LaunchTime), StallS: o.Stall.Seconds(),
+		PrepareMS: millis(o.PrepareTime), Skew: o.Skew, Fill: o.Fill, Slots: o.Slots, Conductors: o.Conductors,
+		Replicas: o.Replication, LaunchMS: millis(o.LaunchTime), StallS: o.Stall.Seconds(),
 	}
 	s.Apart, s.IdleS = o.Apart, o.Idle.Seconds()
 	if o.Apart {

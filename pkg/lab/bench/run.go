@@ -105,7 +105,14 @@ func (r *run) all(ctx context.Context) (Result, error) {
 	if r.o.Title != "" {
 		r.say("%s:", r.o.Title)
 	}
-	r.say("Berth on %s (%s): %d hosts with room for %d machines each, %d queues", r.broker.version, r.broker.kind, r.o.Hosts, r.cloud.size, r.o.Queues)
+	r.say(
+		"Berth on %s (%s): %d hosts with room for %d machines each, %d queues",
+		r.broker.version,
+		r.broker.kind,
+		r.o.Hosts,
+		r.cloud.size,
+		r.o.Queues,
+	)
 	if err := r.product.Prepare(ctx, r.own.site); err != nil {
 		return Result{}, err
 	}
@@ -147,7 +154,8 @@ func (r *run) all(ctx context.Context) (Result, error) {
 // kafka is how the bench itself reaches the brokers.
 func (r *run) kafka(name string) kafka.Config {
 	return kafka.Config{
-		Brokers: r.broker.addrs, ClientID: "berth-bench-" + name, Topics: wire.Topics{Prefix: r.o.Prefix}, Log: r.o.Log.Named(name),
+		Brokers: r.broker.addrs, ClientID: "berth-bench-" + name, Topics: wire.Topics{Prefix: r.o.Prefix},
+		Log:     r.o.Log.Named(name),
 		Metrics: kafka.NewMetrics(r.own.counters.of(lab.RoleLoad)),
 	}
 }

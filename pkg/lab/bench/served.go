@@ -92,11 +92,12 @@ func (s *served) since(before *served, by float64) *Served {
 		return nil
 	}
 	out := Served{
-		Requests:      map[string]float64{},
-		LockReleases:  round((s.LockReleases - before.LockReleases) / by),
-		BytesIn:       round((s.BytesIn - before.BytesIn) / by),
-		BytesOut:      round((s.BytesOut - before.BytesOut) / by),
-		RecordBytesIn: round((s.RecordBytesIn - before.RecordBytesIn) / by), RecordBytesOut: round((s.RecordBytesOut - before.RecordBytesOut) / by),
+		Requests:       map[string]float64{},
+		LockReleases:   round((s.LockReleases - before.LockReleases) / by),
+		BytesIn:        round((s.BytesIn - before.BytesIn) / by),
+		BytesOut:       round((s.BytesOut - before.BytesOut) / by),
+		RecordBytesIn:  round((s.RecordBytesIn - before.RecordBytesIn) / by),
+		RecordBytesOut: round((s.RecordBytesOut - before.RecordBytesOut) / by),
 	}
 	for api, n := range s.Requests {
 		if more := n - before.Requests[api]; more > 0 {

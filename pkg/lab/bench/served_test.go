@@ -25,10 +25,29 @@ func TestServed(t *testing.T) {
 	}
 	before := servedIn([]localkafka.Count{request("Fetch", 10), request("Produce", 5)})
 	after := servedIn([]localkafka.Count{
-		request("Fetch", 30), request("FetchConsumer", 25), request("FetchFollower", 5), request("Produce", 5), request("ShareFetch", 3), request("ShareFetch", 5),
-		count("Count", 7, "name", "FetchLockTimeMs", "partition", "0"), count("Count", 9, "name", "FetchLockTimeMs", "partition", "1"),
+		request(
+			"Fetch",
+			30,
+		),
+		request("FetchConsumer", 25), request("FetchFollower", 5), request("Produce", 5),
+		request("ShareFetch", 3), request("ShareFetch", 5),
+		count(
+			"Count",
+			7,
+			"name",
+			"FetchLockTimeMs",
+			"partition",
+			"0",
+		),
+		count("Count", 9, "name", "FetchLockTimeMs", "partition", "1"),
 		count("Count", 200, "name", "BytesInPerSec"), count("Count", 400, "name", "BytesOutPerSec"),
-		count("incoming-byte-total", 100, "listener", "A"), count("incoming-byte-total", 300, "listener", "B"), count("outgoing-byte-total", 800, "listener", "A"),
+		count(
+			"incoming-byte-total",
+			100,
+			"listener",
+			"A",
+		),
+		count("incoming-byte-total", 300, "listener", "B"), count("outgoing-byte-total", 800, "listener", "A"),
 	})
 	want := &Served{
 		Requests: map[string]float64{"Fetch": 10, "ShareFetch": 4}, LockReleases: 8,

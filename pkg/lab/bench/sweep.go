@@ -49,7 +49,12 @@ func sweepables() []sweepable {
 		return sweepable{name, parseNumber, "numbers", func(o *Options, x float64) { *field(o) = x }}
 	}
 	span := func(name string, field func(*Options) *time.Duration) sweepable {
-		return sweepable{name, parseSpan, "durations, as 50ms", func(o *Options, x float64) { *field(o) = time.Duration(math.Round(x * float64(time.Millisecond))) }}
+		return sweepable{
+			name,
+			parseSpan,
+			"durations, as 50ms",
+			func(o *Options, x float64) { *field(o) = time.Duration(math.Round(x * float64(time.Millisecond))) },
+		}
 	}
 	return []sweepable{
 		whole("hosts", func(o *Options) *int { return &o.Hosts }),
@@ -101,7 +106,11 @@ func ParseSweep(vary string, repeat int) (Sweep, error) {
 			return Sweep{}, compute.Invalid(name, text, "give "+s.thing.hint+", separated by commas")
 		}
 		if slices.Contains(s.Values, value) {
-			return Sweep{}, compute.Invalid(name, text, "it is there twice: give each value once, and --repeat to measure it again")
+			return Sweep{}, compute.Invalid(
+				name,
+				text,
+				"it is there twice: give each value once, and --repeat to measure it again",
+			)
 		}
 		s.Values, s.texts = append(s.Values, value), append(s.texts, text)
 	}

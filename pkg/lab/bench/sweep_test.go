@@ -73,7 +73,8 @@ func TestSweepRefuses(t *testing.T) {
 	} {
 		_, err := ParseSweep(c.vary, c.repeat)
 		e, ok := errors.AsType[*compute.Error](err)
-		if !ok || e.Kind != compute.KindInvalid || e.Field != c.field || e.Value != c.value || !strings.Contains(e.Remedy, c.remedy) {
+		if !ok || e.Kind != compute.KindInvalid || e.Field != c.field || e.Value != c.value ||
+			!strings.Contains(e.Remedy, c.remedy) {
 			t.Errorf("%s: %v; want %s %q, %s", c.vary, err, c.field, c.value, c.remedy)
 		}
 	}
@@ -137,22 +138,28 @@ func TestSweepRows(t *testing.T) {
 	broker, stolen := 1.0, 0.5
 	run := func(value, n float64) Measured {
 		return Measured{value, Result{
-			Boots: 100, BootsPerS: n, AcceptedGrantedMS: Quantiles{P50: n, P99: 10 * n}, ActiveMS: Quantiles{P99: 20 * n}, Connections: int64(n),
-			CPU:      CPU{Share: Share[float64]{Broker: &broker, Berth: n}, Stolen: &stolen},
-			Requests: map[lab.Role]map[string]Requests{"agent": {"Fetch": {PerBoot: n}}, "api": {"Produce": {PerBoot: 1}}},
-			Bytes:    map[lab.Role]Bytes{"agent": {Sent: 1000 * n, Received: 500}, "api": {Sent: 500}},
-			Retries:  1, Error: 1, Refused: 2, Lost: int(n), Doubled: 1,
+			Boots: 100, BootsPerS: n, AcceptedGrantedMS: Quantiles{P50: n, P99: 10 * n},
+			ActiveMS: Quantiles{P99: 20 * n}, Connections: int64(n),
+			CPU: CPU{Share: Share[float64]{Broker: &broker, Berth: n}, Stolen: &stolen},
+			Requests: map[lab.Role]map[string]Requests{
+				"agent": {"Fetch": {PerBoot: n}},
+				"api":   {"Produce": {PerBoot: 1}},
+			},
+			Bytes:   map[lab.Role]Bytes{"agent": {Sent: 1000 * n, Received: 500}, "api": {Sent: 500}},
+			Retries: 1, Error: 1, Refused: 2, Lost: int(n), Doubled: 1,
 		}}
 	}
 	s := swept(t, "hosts=100,10,1000", 3)
 	got := s.Rows([]Measured{run(100, 3), run(10, 1), run(100, 9), run(10, 2), run(100, 5)})
 	want := []Row{
 		{
-			Value: 100, Text: "100", Runs: 3, BootsPerS: 5, P50: 5, P99: 50, ActiveP99: 100, CPUMS: 60, OursMS: 50, MissingS: 0.5,
+			Value: 100, Text: "100", Runs: 3, BootsPerS: 5, P50: 5, P99: 50, ActiveP99: 100, CPUMS: 60,
+			OursMS: 50, MissingS: 0.5,
 			Requests: 6, KB: 6, Connections: 5, Retries: 3, NotActive: 9, Lost: 17, Doubled: 3,
 		},
 		{
-			Value: 10, Text: "10", Runs: 2, BootsPerS: 1.5, P50: 1.5, P99: 15, ActiveP99: 30, CPUMS: 25, OursMS: 15, MissingS: 0.5,
+			Value: 10, Text: "10", Runs: 2, BootsPerS: 1.5, P50: 1.5, P99: 15, ActiveP99: 30, CPUMS: 25,
+			OursMS: 15, MissingS: 0.5,
 			Requests: 2.5, KB: 2.5, Connections: 1.5, Retries: 2, NotActive: 6, Lost: 3, Doubled: 2,
 		},
 	}
@@ -163,7 +170,15 @@ func TestSweepRows(t *testing.T) {
 
 // A floor is shown where there is one, and what is not known of a broker is none.
 func TestSweepRowOfLittle(t *testing.T) {
-	r := rowOf([]Result{{Boots: 10, CPU: CPU{Share: Share[float64]{Berth: 0.1}}, Floor: &Floor{AcceptedGrantedMS: Quantiles{P50: 2, P99: 3}}}})
+	r := rowOf(
+		[]Result{
+			{
+				Boots: 10,
+				CPU:   CPU{Share: Share[float64]{Berth: 0.1}},
+				Floor: &Floor{AcceptedGrantedMS: Quantiles{P50: 2, P99: 3}},
+			},
+		},
+	)
 	if r.CPUMS != 10 || r.OursMS != 10 || r.MissingS != 0 || r.FloorP50 != 2 || r.FloorP99 != 3 {
 		t.Errorf("got %+v", r)
 	}

@@ -49,7 +49,8 @@ func count(root fs.FS) ([]row, error) {
 			return fs.SkipDir
 		case strings.HasSuffix(file, ".go") && !strings.HasSuffix(file, ".pb.go"):
 			return c.source(root, file)
-		case strings.HasPrefix(file, "docs/") && strings.HasSuffix(file, ".md") && !strings.HasPrefix(file, "docs/decisions/"):
+		case strings.HasPrefix(file, "docs/") && strings.HasSuffix(file, ".md") &&
+			!strings.HasPrefix(file, "docs/decisions/"):
 			text, err := fs.ReadFile(root, file)
 			c.words += len(bytes.Fields(text))
 			return err
@@ -137,11 +138,20 @@ func (c *census) rows() []row {
 	}
 	lines, most := largest(c.lines), largest(c.methods)
 	return []row{
-		{fmt.Sprintf("packages of more than %d files, tests left out", mostFiles), fmt.Sprintf("%d: %s", len(large), strings.Join(large, ", "))},
+		{
+			fmt.Sprintf("packages of more than %d files, tests left out", mostFiles),
+			fmt.Sprintf("%d: %s", len(large), strings.Join(large, ", ")),
+		},
 		{"the package of most lines, tests left out", fmt.Sprintf("%s, %d", lines, c.lines[lines])},
 		{"the type of most methods", fmt.Sprintf("%s, %d", most, c.methods[most])},
-		{"functions: how many, lines of the 90th of a hundred, longer than " + fmt.Sprint(longFunction), fmt.Sprintf("%d, %d, %d", len(c.functions), p90, above)},
-		{fmt.Sprintf("lines longer than %d columns, the longest", longLine), fmt.Sprintf("%d of %d (%.1f %%), %d", c.long, c.all, 100*float64(c.long)/float64(max(1, c.all)), c.widest)},
+		{
+			"functions: how many, lines of the 90th of a hundred, longer than " + fmt.Sprint(longFunction),
+			fmt.Sprintf("%d, %d, %d", len(c.functions), p90, above),
+		},
+		{
+			fmt.Sprintf("lines longer than %d columns, the longest", longLine),
+			fmt.Sprintf("%d of %d (%.1f %%), %d", c.long, c.all, 100*float64(c.long)/float64(max(1, c.all)), c.widest),
+		},
 		{"comment lines with who, whom, whose or whoever", fmt.Sprint(c.persons)},
 		{"words in docs, decisions left out", fmt.Sprint(c.words)},
 	}

@@ -17,11 +17,20 @@ func TestCount(t *testing.T) {
 		path.Join("docs", "decisions", "1.md"): {Data: []byte("not counted")},
 		".hidden/x.go":                         {Data: []byte("package x\n")},
 		"few/testdata/x.go":                    {Data: []byte("no Go")},
-		"few/few.go":                           {Data: []byte("package few\n\n// T is for the one who waits.\ntype T struct{}\n\nfunc (t *T) A() {}\n\nfunc (T) B() {}\n")},
-		"few/few_test.go":                      {Data: []byte("package few\n\n// Whoever " + strings.Repeat("x", 120) + "\nvar x = 1\n")},
-		"few/generated.pb.go":                  {Data: []byte("package few // who\n")},
-		"long/long.go":                         {Data: []byte("package long\n\nfunc long() {\n" + strings.Repeat("\tlong()\n", 60) + "}\n")},
-		"docs/notes.txt":                       {Data: []byte("not counted")},
+		"few/few.go": {
+			Data: []byte(
+				"package few\n\n// T is for the one who waits.\ntype T struct{}\n\n" +
+					"func (t *T) A() {}\n\nfunc (T) B() {}\n",
+			),
+		},
+		"few/few_test.go": {
+			Data: []byte("package few\n\n// Whoever " + strings.Repeat("x", 120) + "\nvar x = 1\n"),
+		},
+		"few/generated.pb.go": {Data: []byte("package few // who\n")},
+		"long/long.go": {
+			Data: []byte("package long\n\nfunc long() {\n" + strings.Repeat("\tlong()\n", 60) + "}\n"),
+		},
+		"docs/notes.txt": {Data: []byte("not counted")},
 	}
 	for n := range mostFiles + 1 {
 		root[fmt.Sprintf("many/f%02d.go", n)] = &fstest.MapFile{Data: []byte("package many\n")}

@@ -61,7 +61,8 @@ func (m *maker) mutate() []byte {
 // wrap adds a mutant of a node; § in what is put around it is the mutant's number.
 func (m *maker) wrap(n ast.Node, what, before, after string) {
 	x := mutant{m.fset.Position(n.Pos()), strings.Join(strings.Fields(what), " ")}
-	if strings.Contains(before+after, "\n") || m.skip(x) { // lines keep their numbers, or errors could not be told apart
+	if strings.Contains(before+after, "\n") ||
+		m.skip(x) { // lines keep their numbers, or errors could not be told apart
 		return
 	}
 	m.mutants = append(m.mutants, x)
@@ -116,7 +117,12 @@ func (m *maker) early(t *ast.FuncType, body *ast.BlockStmt) {
 			}
 		}
 	}
-	m.wrap(body.List[0], "the function returns at once", "if mutant_ == § { return "+strings.Join(zeros, ", ")+" }; ", "")
+	m.wrap(
+		body.List[0],
+		"the function returns at once",
+		"if mutant_ == § { return "+strings.Join(zeros, ", ")+" }; ",
+		"",
+	)
 }
 
 // condition has a condition hold always, or never. Of one with && or || each part is left out instead: what sees
@@ -167,7 +173,12 @@ func (m *maker) binary(n *ast.BinaryExpr) {
 	case token.ADD, token.SUB, token.MUL, token.QUO:
 		op := opposite[n.Op]
 		if t := m.number(n); t != "" && m.info.Types[n].Value == nil {
-			m.wrap(n, becomes(op), "func() "+t+" { if mutant_ == § { return "+x+" "+op.String()+" "+y+" }; return ", " }()")
+			m.wrap(
+				n,
+				becomes(op),
+				"func() "+t+" { if mutant_ == § { return "+x+" "+op.String()+" "+y+" }; return ",
+				" }()",
+			)
 		}
 	}
 }

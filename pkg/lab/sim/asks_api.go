@@ -24,7 +24,15 @@ func (c *clients) accepted(l schedule.Load, id compute.InstanceID) {
 	n := (l.Node + 1) % c.play.World.Nodes
 	say := func(what string) {
 		if what != "" {
-			c.play.rec.AddViolation("API", id, "%s was accepted by node %d, and then, by node %d, %s", l.Name, l.Node+1, n+1, what)
+			c.play.rec.AddViolation(
+				"API",
+				id,
+				"%s was accepted by node %d, and then, by node %d, %s",
+				l.Name,
+				l.Node+1,
+				n+1,
+				what,
+			)
 		}
 	}
 	if n != l.Node {
@@ -135,7 +143,9 @@ func (w *play) listings(p compute.Project) []listing {
 		{url.Values{"all": {"true"}}, func(compute.Instance) bool { return true }},
 		{url.Values{}, live},
 	}
-	for _, s := range []compute.State{compute.StateQueued, compute.StateActive, compute.StateError, compute.StateDeleted} {
+	for _, s := range []compute.State{
+		compute.StateQueued, compute.StateActive, compute.StateError, compute.StateDeleted,
+	} {
 		in := func(i compute.Instance) bool { return i.State == s }
 		list = append(list, listing{url.Values{"state": {s.String()}}, in})
 	}

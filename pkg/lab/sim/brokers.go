@@ -117,7 +117,10 @@ type chooser func(topic string, p, was int32) int
 
 func inOrder(what *kmsg.MetadataResponse) {
 	type part = kmsg.MetadataResponseTopicPartition
-	slices.SortFunc(what.Topics, func(a, b kmsg.MetadataResponseTopic) int { return strings.Compare(*a.Topic, *b.Topic) })
+	slices.SortFunc(
+		what.Topics,
+		func(a, b kmsg.MetadataResponseTopic) int { return strings.Compare(*a.Topic, *b.Topic) },
+	)
 	for _, t := range what.Topics {
 		slices.SortFunc(t.Partitions, func(a, b part) int { return int(a.Partition - b.Partition) })
 	}

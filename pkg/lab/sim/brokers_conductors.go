@@ -112,7 +112,10 @@ func (w *play) parkAndKill(f schedule.Fault) {
 		}
 		return network.NoBroker
 	})
-	w.rec.AddNote(p.name, fmt.Sprintf("is cut from broker %d (%s), which leads partition %d of instances", n+1, f.Key, part))
+	w.rec.AddNote(
+		p.name,
+		fmt.Sprintf("is cut from broker %d (%s), which leads partition %d of instances", n+1, f.Key, part),
+	)
 	w.rec.CountFault(f)
 	w.lasts(f.For, nil)
 	w.after(f.For.Duration(), l.CutWay(f.Key, int(n)))

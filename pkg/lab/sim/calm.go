@@ -113,18 +113,37 @@ func (w *play) unsettled() (left []string) {
 		i, there := now[a.ID]
 		switch {
 		case !there:
-			left = append(left, fmt.Sprintf("%s %s was accepted at %s and is in no record", a.Op, a.Name, w.rec.At(a.Answered)))
+			left = append(
+				left,
+				fmt.Sprintf("%s %s was accepted at %s and is in no record", a.Op, a.Name, w.rec.At(a.Answered)),
+			)
 		case a.Op == schedule.LoadDelete && i.State != compute.StateDeleted:
-			left = append(left, fmt.Sprintf("%s was to be deleted at %s and is %s", a.Name, w.rec.At(a.Answered), i.State))
+			left = append(
+				left,
+				fmt.Sprintf("%s was to be deleted at %s and is %s", a.Name, w.rec.At(a.Answered), i.State),
+			)
 		}
 	}
 	for _, i := range w.byID() {
 		switch {
-		case i.State == compute.StateStarting || i.State == compute.StateDeleting, i.State == compute.StateActive && (i.Confirm || i.Command != nil):
-			left = append(left, fmt.Sprintf("%s is %s on %s since %s", i.Boot.Name, i.State, i.Host, w.rec.At(i.ChangedAt)))
+		case i.State == compute.StateStarting || i.State == compute.StateDeleting,
+			i.State == compute.StateActive && (i.Confirm || i.Command != nil):
+			left = append(
+				left,
+				fmt.Sprintf("%s is %s on %s since %s", i.Boot.Name, i.State, i.Host, w.rec.At(i.ChangedAt)),
+			)
 		case i.State == compute.StateQueued:
 			if h := w.room(i); h != "" || time.Now().After(i.Deadline) {
-				left = append(left, fmt.Sprintf("%s is queued in %s since %s, and %q has room for it", i.Boot.Name, i.Queue, w.rec.At(i.ChangedAt), h))
+				left = append(
+					left,
+					fmt.Sprintf(
+						"%s is queued in %s since %s, and %q has room for it",
+						i.Boot.Name,
+						i.Queue,
+						w.rec.At(i.ChangedAt),
+						h,
+					),
+				)
 			}
 		}
 	}
@@ -194,7 +213,17 @@ func (w *play) unfinished() (left []string) {
 		}
 		b := w.rec.LastBeacon(h.ID)
 		if b.Machines+b.Building > 0 || !b.Free.Equal(h.Totals) {
-			left = append(left, fmt.Sprintf("%s says it has %d machines, %d builds and %s free of %s", h.ID, b.Machines, b.Building, b.Free, h.Totals))
+			left = append(
+				left,
+				fmt.Sprintf(
+					"%s says it has %d machines, %d builds and %s free of %s",
+					h.ID,
+					b.Machines,
+					b.Building,
+					b.Free,
+					h.Totals,
+				),
+			)
 		}
 	}
 	return left
@@ -215,7 +244,9 @@ func (w *play) askQuotas() {
 			if used, err := w.quotaBy(n, p); err != nil {
 				w.rec.AddViolation("API", "", "node %d does not say what %s uses: %v", n+1, p, err)
 			} else {
-				w.rec.Quotas = append(w.rec.Quotas, judge.QuotaSeen{Project: p, Used: used, Before: before, After: logged(p)})
+				w.rec.Quotas = append(
+					w.rec.Quotas, judge.QuotaSeen{Project: p, Used: used, Before: before, After: logged(p)},
+				)
 			}
 		}
 	}
@@ -264,13 +295,28 @@ func (w *play) watch(node int) {
 		for _, i := range list {
 			now[i.ID] = true
 			if old := seen[i.ID]; i.Version < old.Version {
-				w.rec.AddViolation("backwards", i.ID, "node %d showed %s version %d, and then version %d", node+1, i.Name, old.Version, i.Version)
+				w.rec.AddViolation(
+					"backwards",
+					i.ID,
+					"node %d showed %s version %d, and then version %d",
+					node+1,
+					i.Name,
+					old.Version,
+					i.Version,
+				)
 			}
 			seen[i.ID] = i
 		}
 		for id, old := range seen {
 			if old.Project == p && !now[id] {
-				w.rec.AddViolation("backwards", id, "node %d showed %s (%s), and then nothing", node+1, old.Name, old.State)
+				w.rec.AddViolation(
+					"backwards",
+					id,
+					"node %d showed %s (%s), and then nothing",
+					node+1,
+					old.Name,
+					old.State,
+				)
 				delete(seen, id)
 			}
 		}

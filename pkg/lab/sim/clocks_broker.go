@@ -41,7 +41,8 @@ func stamp(batch []byte, at time.Time) {
 		logAppendTime                        = 0x08
 	)
 	table := crc32.MakeTable(crc32.Castagnoli)
-	if len(batch) < batchHeader || binary.BigEndian.Uint32(batch[sumAt:]) != crc32.Checksum(batch[attributesAt:], table) {
+	if len(batch) < batchHeader ||
+		binary.BigEndian.Uint32(batch[sumAt:]) != crc32.Checksum(batch[attributesAt:], table) {
 		return
 	}
 	batch[attributesAt+1] |= logAppendTime

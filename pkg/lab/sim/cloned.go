@@ -14,7 +14,10 @@ import (
 
 // clone starts a second agent with a host's name, and ends it.
 func (w *play) clone(of *process, f schedule.Fault) {
-	machines, err := w.world.Host(of.host.ID+"-clone", compute.Inventory{Totals: of.host.Totals, Traits: of.host.Traits})
+	machines, err := w.world.Host(
+		of.host.ID+"-clone",
+		compute.Inventory{Totals: of.host.Totals, Traits: of.host.Traits},
+	)
 	w.must(err)
 	p := &process{play: w, name: string(machines.ID()), host: of.host, clone: machines}
 	p.build = func(l *life) service.Part { return p.agent(l) }

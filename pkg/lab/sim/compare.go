@@ -23,9 +23,24 @@ func (w *play) differences(now map[compute.InstanceID]compute.Instance) (left []
 			found[i.ID] = found[i.ID] || same(i, h.ID, m)
 			switch {
 			case !same(i, h.ID, m):
-				left = append(left, fmt.Sprintf("%s has a machine of attempt %d claim %s on %s, and its record is %s attempt %d on %q", i.Boot.Name, m.Attempt, m.Claim, h.ID, i.State, i.Attempt, i.Host))
+				left = append(
+					left,
+					fmt.Sprintf(
+						"%s has a machine of attempt %d claim %s on %s, and its record is %s attempt %d on %q",
+						i.Boot.Name,
+						m.Attempt,
+						m.Claim,
+						h.ID,
+						i.State,
+						i.Attempt,
+						i.Host,
+					),
+				)
 			case i.Power != m.Power:
-				left = append(left, fmt.Sprintf("%s is %s on %s, and its record says %s", i.Boot.Name, m.Power, h.ID, i.Power))
+				left = append(
+					left,
+					fmt.Sprintf("%s is %s on %s, and its record says %s", i.Boot.Name, m.Power, h.ID, i.Power),
+				)
 			}
 		}
 	}

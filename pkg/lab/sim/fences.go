@@ -52,7 +52,9 @@ func (w *play) wordRecord(f schedule.Fault) error {
 
 // wordOperator says it until it is answered with yes or no.
 func (w *play) wordOperator(f schedule.Fault, x *judge.Word) error {
-	c, err := client.New(client.Config{Address: node(0), Project: "default", Timeout: keepTime, Patience: -1, Dial: w.ours.Dial})
+	c, err := client.New(
+		client.Config{Address: node(0), Project: "default", Timeout: keepTime, Patience: -1, Dial: w.ours.Dial},
+	)
 	w.must(err)
 	defer c.Close()
 	for end := time.Now().Add(keepTime); ; {

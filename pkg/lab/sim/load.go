@@ -62,7 +62,9 @@ func (c *clients) as(node_ int, p compute.Project) *client.Client {
 	defer c.mu.Unlock()
 	k := clientKey{node_, p}
 	if c.made[k] == nil {
-		x, err := client.New(client.Config{Address: node(node_), Project: p, Timeout: askTime, Patience: -1, Dial: c.play.ours.Dial})
+		x, err := client.New(
+			client.Config{Address: node(node_), Project: p, Timeout: askTime, Patience: -1, Dial: c.play.ours.Dial},
+		)
 		c.play.must(err)
 		c.made[k] = x
 	}
@@ -117,7 +119,8 @@ func (c *clients) until(i int, repeat bool, ask func(context.Context) error) {
 			return
 		}
 		c.play.rec.ChangeAsk(i, func(a *judge.Ask) { a.Err, a.Why = err.Error(), judge.Cause(err) })
-		if kind := compute.KindOf(err); kind != compute.KindUnavailable && kind != compute.KindTimeout && kind != compute.KindInternal {
+		if kind := compute.KindOf(err); kind != compute.KindUnavailable && kind != compute.KindTimeout &&
+			kind != compute.KindInternal {
 			c.play.rec.ChangeAsk(i, func(a *judge.Ask) { a.Answered = time.Now() })
 			return
 		}
@@ -173,7 +176,12 @@ func (c *clients) keyed(ctx context.Context, l schedule.Load, b compute.Boot) (o
 	if err != nil {
 		return out, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+node(l.Node)+"/v1/instances", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		ctx,
+		http.MethodPost,
+		"http://"+node(l.Node)+"/v1/instances",
+		bytes.NewReader(body),
+	)
 	if err != nil {
 		return out, err
 	}
@@ -201,7 +209,11 @@ func (c *clients) keyed(ctx context.Context, l schedule.Load, b compute.Boot) (o
 // to delete what it does not know.
 func (c *clients) delete(ctx context.Context, l schedule.Load, id compute.InstanceID) error {
 	if l.Own == "id" {
-		return c.publish(ctx, compute.Request{Op: compute.OpDelete, Project: l.Project, Instance: id, At: time.Now()}, wire.AnyPartition)
+		return c.publish(
+			ctx,
+			compute.Request{Op: compute.OpDelete, Project: l.Project, Instance: id, At: time.Now()},
+			wire.AnyPartition,
+		)
 	}
 	_, err := c.as(l.Node, l.Project).Delete(ctx, id)
 	return err
@@ -212,7 +224,8 @@ func (c *clients) delete(ctx context.Context, l schedule.Load, id compute.Instan
 func (c *clients) power(ctx context.Context, l schedule.Load, id compute.InstanceID, i int) error {
 	ops := map[string]compute.RequestOp{"stop": compute.OpStop, "start": compute.OpStart, "reboot": compute.OpReboot}
 	return c.publish(ctx, compute.Request{
-		Op: ops[l.Power], Project: l.Project, Instance: id, Command: compute.CommandID(fmt.Sprintf("c-%d", i)), At: time.Now(),
+		Op: ops[l.Power], Project: l.Project, Instance: id, Command: compute.CommandID(fmt.Sprintf("c-%d", i)),
+		At: time.Now(),
 	}, wire.AnyPartition)
 }
 

@@ -113,13 +113,22 @@ func (w *play) prepare() (err error) {
 		return err
 	}
 	for i := range w.World.Managers {
-		w.add(fmt.Sprintf("queues-%d", i+1), func(p *process, l *life) service.Part { return w.part(l, lab.RoleQueues, p.name, "") })
+		w.add(
+			fmt.Sprintf("queues-%d", i+1),
+			func(p *process, l *life) service.Part { return w.part(l, lab.RoleQueues, p.name, "") },
+		)
 	}
 	for i := range w.World.Conductors {
-		w.add(fmt.Sprintf("conductor-%d", i+1), func(p *process, l *life) service.Part { return w.part(l, lab.RoleConductor, p.name, "") })
+		w.add(
+			fmt.Sprintf("conductor-%d", i+1),
+			func(p *process, l *life) service.Part { return w.part(l, lab.RoleConductor, p.name, "") },
+		)
 	}
 	for i := range w.World.Nodes {
-		w.add(fmt.Sprintf("api-%d", i+1), func(p *process, l *life) service.Part { return w.part(l, lab.RoleAPI, p.name, node(i)) })
+		w.add(
+			fmt.Sprintf("api-%d", i+1),
+			func(p *process, l *life) service.Part { return w.part(l, lab.RoleAPI, p.name, node(i)) },
+		)
 	}
 	for i := range w.World.Hosts {
 		h := &w.World.Hosts[i]
@@ -188,7 +197,12 @@ func (w *play) must(err error) {
 
 // kafka is how we look at the log ourselves.
 func (w *play) kafka() kafka.Config {
-	return kafka.Config{Brokers: w.World.Seeds(), ClientID: "sim", Topics: wire.Topics{Prefix: prefix}, Dial: w.ours.Dial}
+	return kafka.Config{
+		Brokers:  w.World.Seeds(),
+		ClientID: "sim",
+		Topics:   wire.Topics{Prefix: prefix},
+		Dial:     w.ours.Dial,
+	}
 }
 
 // observe writes down what the log says, until stop.

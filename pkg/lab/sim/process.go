@@ -191,8 +191,9 @@ func (p *process) written(l *life) {
 func (p *process) agent(l *life) service.Part {
 	host, name := p.machines()
 	inner := fake.NewDriver(host, fake.Options{
-		PrepareTime: p.host.Prepare.Duration(), LaunchTime: p.host.Launch.Duration(), DestroyTime: p.host.Destroy.Duration(),
-		Fault: p.play.troubles.fault,
+		PrepareTime: p.host.Prepare.Duration(), LaunchTime: p.host.Launch.Duration(),
+		DestroyTime: p.host.Destroy.Duration(),
+		Fault:       p.play.troubles.fault,
 	})
 	var reached hypervisor.Driver = &driver{Driver: inner, host: name, link: l.Link, rec: p.play.rec}
 	if p.as.name != "" || p.clone != nil {

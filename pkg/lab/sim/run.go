@@ -119,7 +119,13 @@ func (w *play) fault(f schedule.Fault) {
 		w.word(f)
 	case schedule.FaultClone:
 		w.clone(p, f)
-	case schedule.FaultLink, schedule.FaultLeaders, schedule.FaultCoordinators, schedule.FaultNode, schedule.FaultDeposed, schedule.FaultParked, schedule.FaultQuorum:
+	case schedule.FaultLink,
+		schedule.FaultLeaders,
+		schedule.FaultCoordinators,
+		schedule.FaultNode,
+		schedule.FaultDeposed,
+		schedule.FaultParked,
+		schedule.FaultQuorum:
 		w.ofBrokers(p, f)
 	default:
 		w.disturb(p, f)

@@ -21,7 +21,8 @@ func TestStaleAnswers(t *testing.T) {
 	if resp := v.metadata(req).(*kmsg.MetadataResponse); len(resp.Topics) != 1 {
 		t.Errorf("of all topics it says %v", resp.Topics)
 	}
-	byName, byID, fresh := kmsg.NewMetadataRequestTopic(), kmsg.NewMetadataRequestTopic(), kmsg.NewMetadataRequestTopic()
+	byName, byID := kmsg.NewMetadataRequestTopic(), kmsg.NewMetadataRequestTopic()
+	fresh := kmsg.NewMetadataRequestTopic()
 	byName.Topic, byID.TopicID, fresh.Topic = kmsg.StringPtr("old"), [16]byte{1}, kmsg.StringPtr("new")
 	req.Topics = []kmsg.MetadataRequestTopic{byName, byID, fresh}
 	resp := v.metadata(req).(*kmsg.MetadataResponse)
@@ -43,11 +44,19 @@ func TestStaleAnswers(t *testing.T) {
 
 // What needs several brokers is left out where there is one.
 func TestWithOneBroker(t *testing.T) {
-	s := schedule.Schedule{World: schedule.World{Brokers: 3}, Faults: []schedule.Fault{{Kind: schedule.FaultLink, Key: schedule.LinkDeaf}, {Kind: schedule.FaultKill}, {Kind: schedule.FaultNode}}}
+	s := schedule.Schedule{
+		World: schedule.World{Brokers: 3},
+		Faults: []schedule.Fault{
+			{Kind: schedule.FaultLink, Key: schedule.LinkDeaf},
+			{Kind: schedule.FaultKill},
+			{Kind: schedule.FaultNode},
+		},
+	}
 	if !s.Has("brokers") || !s.Has("link deaf") || s.Has("link mute") {
 		t.Error("it does not say what it has")
 	}
-	if one := s.WithOneBroker(); len(one.Faults) != 1 || one.Has("brokers") || len(one.World.Seeds()) != 1 || len(s.Faults) != 3 {
+	if one := s.WithOneBroker(); len(one.Faults) != 1 || one.Has("brokers") || len(one.World.Seeds()) != 1 ||
+		len(s.Faults) != 3 {
 		t.Errorf("got %+v", one)
 	}
 }

@@ -59,11 +59,27 @@ func rows() []measured {
 	half, five := 500*time.Millisecond, 5*time.Second
 	return []measured{
 		{"claims, 1,000 agents, 100 queues, 2 listed, burst", claims(1000, 100, 2, half, 0, 20000), 5524, 0, 0, 0, ""},
-		{"claims, 1,000 agents, 100 queues, 10 listed, burst", claims(1000, 100, 10, half, 0, 20000), 2846, 0, 0, 0, ""},
+		{
+			"claims, 1,000 agents, 100 queues, 10 listed, burst",
+			claims(1000, 100, 10, half, 0, 20000),
+			2846,
+			0,
+			0,
+			0,
+			"",
+		},
 		{"claims, 1,000, 100, 2, 5 s, 500/s", claims(1000, 100, 2, five, 500, 5000), 500, 1.1, 12.7, 0, "p50"},
 		{"claims, 1,000, 100, 2, 0.5 s, 500/s", claims(1000, 100, 2, half, 500, 5000), 500, 9.5, 351, 0, "p50 p99"},
 		{"claims, 1,000, 100, 10, 5 s, 500/s", claims(1000, 100, 10, five, 500, 5000), -1, 1441, 4299, 0, "p99"},
-		{"claims, 1,000, 10, 10, 5 s, 500/s", claims(1000, 10, 10, five, 500, 5000), 226, 5315, 6636, 0, "rate p50 p99"},
+		{
+			"claims, 1,000, 10, 10, 5 s, 500/s",
+			claims(1000, 10, 10, five, 500, 5000),
+			226,
+			5315,
+			6636,
+			0,
+			"rate p50 p99",
+		},
 		{"claims, 100, 100, 8, 5 s, 500/s", claims(100, 100, 8, five, 500, 5000), 500, 3.0, 124, 0, "p50 p99"},
 		{"claims, 1, 100, 100, 5 s, 200/s", claims(1, 100, 100, five, 200, 2000), 200, 1.7, 13.3, 0, "p50 p99"},
 		{"floor, 100 agents, 10 × 8, 100/s", transacted(100, 10, 100, 2000), 100, 5.1, 43, 0, "p50 p99"},
@@ -74,7 +90,15 @@ func rows() []measured {
 		{"floor, 1,000, 100 × 8, 2,000/s", transacted(1000, 100, 2000, 20000), 1651, 0, 0, 1.5, "cpu"},
 		{"Berth, 100 hosts, 10 queues, 100/s", bench(Berth, 100, 10, 100, 2000), 99.8, 4.4, 18, 11.4, ""},
 		{"Berth, 100 hosts, 10 queues, 500/s", bench(Berth, 100, 10, 500, 5000), 487, 172, 427, 3.9, "p50 p99"},
-		{"Berth before 0033, 1,000 hosts, 100 queues, 200/s", before33(1000, 100, 200, 4000), 186, 1255, 2929, 10.4, "p50 p99 cpu"},
+		{
+			"Berth before 0033, 1,000 hosts, 100 queues, 200/s",
+			before33(1000, 100, 200, 4000),
+			186,
+			1255,
+			2929,
+			10.4,
+			"p50 p99 cpu",
+		},
 		{"Berth, 1,000 hosts, 100 queues, 200/s", bench(Berth, 1000, 100, 200, 4000), 0, 0, 0, 0, ""},
 		{"Berth, 3,000 hosts, 100 queues, 100/s", bench(Berth, 3000, 100, 100, 4000), 0, 0, 0, 0, ""},
 		{"Berth, 3,000 hosts, 100 queues, 200/s", bench(Berth, 3000, 100, 200, 4000), 0, 0, 0, 0, ""},
@@ -99,7 +123,10 @@ func TestCalibration(t *testing.T) {
 		for _, x := range []struct {
 			name       string
 			model, was float64
-		}{{"rate", r.BootsPerS, m.rate}, {"p50", r.GrantedMS.P50, m.p50}, {"p99", r.GrantedMS.P99, m.p99}, {"cpu", r.CPUPerBoot, m.each}} {
+		}{
+			{"rate", r.BootsPerS, m.rate}, {"p50", r.GrantedMS.P50, m.p50},
+			{"p99", r.GrantedMS.P99, m.p99}, {"cpu", r.CPUPerBoot, m.each},
+		} {
 			cell := shown(x.model)
 			if x.was > 0 {
 				cell += " / " + shown(x.was)

@@ -58,7 +58,9 @@ func (w *world) turn(c int) {
 	if x.busy || x.requests.len()+x.reports.len() == 0 {
 		return
 	}
-	if until := x.patient + int64(w.o.Patience); w.o.Mode == Berth && x.requests.len() == 0 && x.hurry == 0 && x.reports.len() < w.o.Turn && w.now < until {
+	if until := x.patient + int64(w.o.Patience); w.o.Mode == Berth && x.requests.len() == 0 && x.hurry == 0 &&
+		x.reports.len() < w.o.Turn &&
+		w.now < until {
 		if x.alarm < until {
 			x.alarm = until
 			w.agenda.add(until, turn, int32(c), 0)

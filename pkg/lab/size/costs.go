@@ -80,7 +80,8 @@ type Cost struct {
 // Each names them, for the flags that set one.
 func (c *Costs) Each() []Cost {
 	return []Cost{
-		{"request", &c.Request}, {"wake", &c.Wake}, {"listed", &c.Listed}, {"contended", &c.Contended}, {"woken", &c.Woken},
+		{"request", &c.Request}, {"wake", &c.Wake}, {"listed", &c.Listed},
+		{"contended", &c.Contended}, {"woken", &c.Woken},
 		{"append", &c.Append}, {"record", &c.Record}, {"replica", &c.Replica},
 		{"pause", &c.Pause}, {"between", &c.Between}, {"standing", &c.Standing}, {"transaction", &c.Transaction},
 		{"client", &c.Client}, {"client-wake", &c.ClientWake}, {"boot", &c.Boot}, {"decide", &c.Decide},

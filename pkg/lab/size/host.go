@@ -188,7 +188,14 @@ func (w *world) nth(x *host, place int) int32 {
 }
 
 func (w *world) candidate(x *host, q int32, order uint64, about compute.QueueAdvice) offer.Candidate {
-	return offer.Candidate{Queue: w.queues[q].name, Needs: w.queues[q].needs, Skipped: x.left[q], Deep: about.Depth > 0, Oldest: about.Oldest, Order: order}
+	return offer.Candidate{
+		Queue:   w.queues[q].name,
+		Needs:   w.queues[q].needs,
+		Skipped: x.left[q],
+		Deep:    about.Depth > 0,
+		Oldest:  about.Oldest,
+		Order:   order,
+	}
 }
 
 // fits asks for each size once a look.

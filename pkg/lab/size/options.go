@@ -97,20 +97,31 @@ func (o Options) Check() error {
 		n         float64
 		low, high float64
 	}{
-		{"hosts", float64(o.Hosts), 1, maxHosts}, {"requests", float64(o.Requests), 1, maxRequests}, {"rate", o.Rate, 0, 1e6},
-		{"queues", float64(o.Queues), 1, 20_000}, {"partitions", float64(o.Partitions), 1, 1000}, {"projects", float64(o.Projects), 1, 1e6},
-		{"brokers", float64(o.Brokers), 1, 100}, {"processors", o.Processors, 0.1, 1024}, {"replication", float64(o.Replication), 1, float64(max(1, o.Brokers))},
-		{"conductors", float64(o.Conductors), 1, float64(max(1, o.Partitions))}, {"host-size", float64(o.HostSize), 0, 1e6}, {"slots", float64(o.Slots), 1, 1000},
-		{"fetch-wait", o.Wait.Seconds(), 0.1, 60}, {"advice-pace", o.Pace.Seconds(), 0.1, 60}, {"beacon", o.Beacon.Seconds(), 1, 600},
-		{"prepare-time", o.Prepare.Seconds(), 0, 3600}, {"launch-time", o.Launch.Seconds(), 0, 3600}, {"hop", o.Hop.Seconds(), 0, 1},
-		{"busy", o.Limits.Busy, 0.01, 1}, {"handles", float64(o.Limits.Handles), 1, 1e9}, {"partitions-limit", float64(o.Limits.Partitions), 1, 1e9},
+		{"hosts", float64(o.Hosts), 1, maxHosts}, {"requests", float64(o.Requests), 1, maxRequests},
+		{"rate", o.Rate, 0, 1e6},
+		{"queues", float64(o.Queues), 1, 20_000}, {"partitions", float64(o.Partitions), 1, 1000},
+		{"projects", float64(o.Projects), 1, 1e6},
+		{"brokers", float64(o.Brokers), 1, 100}, {"processors", o.Processors, 0.1, 1024},
+		{"replication", float64(o.Replication), 1, float64(max(1, o.Brokers))},
+		{"conductors", float64(o.Conductors), 1, float64(max(1, o.Partitions))},
+		{"host-size", float64(o.HostSize), 0, 1e6}, {"slots", float64(o.Slots), 1, 1000},
+		{"fetch-wait", o.Wait.Seconds(), 0.1, 60}, {"advice-pace", o.Pace.Seconds(), 0.1, 60},
+		{"beacon", o.Beacon.Seconds(), 1, 600},
+		{"prepare-time", o.Prepare.Seconds(), 0, 3600}, {"launch-time", o.Launch.Seconds(), 0, 3600},
+		{"hop", o.Hop.Seconds(), 0, 1},
+		{"busy", o.Limits.Busy, 0.01, 1}, {"handles", float64(o.Limits.Handles), 1, 1e9},
+		{"partitions-limit", float64(o.Limits.Partitions), 1, 1e9},
 	} {
 		if !(c.n >= c.low && c.n <= c.high) {
 			return compute.Invalid(c.name, fmt.Sprint(c.n), fmt.Sprintf("give %v to %v", c.low, c.high))
 		}
 	}
 	if o.Hosts*o.Queues > maxPairs {
-		return compute.Invalid("queues", fmt.Sprint(o.Queues), fmt.Sprintf("give at most %d with %d hosts", maxPairs/o.Hosts, o.Hosts))
+		return compute.Invalid(
+			"queues",
+			fmt.Sprint(o.Queues),
+			fmt.Sprintf("give at most %d with %d hosts", maxPairs/o.Hosts, o.Hosts),
+		)
 	}
 	for _, s := range o.Sizes {
 		if s < 1 || o.HostSize > 0 && s > o.HostSize {

@@ -54,7 +54,8 @@ type Room struct {
 
 // Broker is what one is asked for.
 type Broker struct {
-	Busy        float64 `json:"busy"` // share of its processors while requests came; all at once: until the last was granted
+	// share of its processors while requests came; all at once: until the last was granted
+	Busy        float64 `json:"busy"`
 	Idle        float64 `json:"idle"` // the same, before the first request
 	Connections int     `json:"connections"`
 	Partitions  int     `json:"partitions"` // replicas
@@ -69,7 +70,15 @@ type Conductor struct {
 
 func (w *world) result() Result {
 	o := w.o
-	r := Result{Hosts: o.Hosts, Requests: o.Requests, Queues: o.Queues, Rate: o.Rate, Granted: w.granted, Left: o.Requests - w.granted, Doubled: w.doubled}
+	r := Result{
+		Hosts:    o.Hosts,
+		Requests: o.Requests,
+		Queues:   o.Queues,
+		Rate:     o.Rate,
+		Granted:  w.granted,
+		Left:     o.Requests - w.granted,
+		Doubled:  w.doubled,
+	}
 	span := max(1, float64(w.last-w.began))
 	r.Seconds, r.BootsPerS = span/float64(time.Second), float64(w.granted)/span*float64(time.Second)
 	r.GrantedMS = w.waited()

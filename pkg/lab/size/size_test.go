@@ -165,7 +165,8 @@ func TestRequestsOfOneBoot(t *testing.T) {
 	o := free(Floor)
 	o.Requests, o.Rate = 1, 1
 	want := map[string]float64{
-		"request": 1, "turn": 3, "write": 3, "effects": 2, "share fetch": 1, "ack": 1, "report": 2, "stream": 1, "read": 1,
+		"request": 1, "turn": 3, "write": 3, "effects": 2, "share fetch": 1, "ack": 1, "report": 2, "stream": 1,
+		"read": 1,
 	}
 	if got := run(t, o).PerBoot; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -221,7 +222,12 @@ func TestSamplesLikeTheSampler(t *testing.T) {
 			advice := compute.Advice{Full: true}
 			var list []compute.Queue
 			for q := range w.queues {
-				about := compute.QueueAdvice{Queue: w.queues[q].name, Eligible: c.eligible, Depth: c.depth, Oldest: clock(0)}
+				about := compute.QueueAdvice{
+					Queue:    w.queues[q].name,
+					Eligible: c.eligible,
+					Depth:    c.depth,
+					Oldest:   clock(0),
+				}
 				told.add(int32(q), about)
 				advice.About = append(advice.About, about)
 				list = append(list, compute.Queue{Name: w.queues[q].name, Resources: w.queues[q].needs})
@@ -255,7 +261,8 @@ func (d *samples) add(some []offer.Candidate) {
 
 // like says whether both are the same but for chance.
 func (d samples) like(e samples) bool {
-	return math.Abs(d.queues-e.queues) <= 5*math.Sqrt(d.queues+e.queues)+1 && math.Abs(d.squares-e.squares) <= max((d.squares+e.squares)/20, 5*math.Sqrt(d.squares+e.squares))+1
+	return math.Abs(d.queues-e.queues) <= 5*math.Sqrt(d.queues+e.queues)+1 &&
+		math.Abs(d.squares-e.squares) <= max((d.squares+e.squares)/20, 5*math.Sqrt(d.squares+e.squares))+1
 }
 
 // What a host waits on is by chance on any of the brokers, and hosts that wait on one queue wait on
@@ -295,12 +302,24 @@ func hostsWaitOnAnything(t *testing.T, w *world, eligible uint32) {
 	}
 	n := float64(len(w.hosts))
 	if want := 5 * (1 - math.Pow(0.8, queues/n)); math.Abs(brokers/n-want) > 0.15 {
-		t.Errorf("%d queues: %.2f a host are on %.2f brokers, by chance on %.2f", len(w.queues), queues/n, brokers/n, want)
+		t.Errorf(
+			"%d queues: %.2f a host are on %.2f brokers, by chance on %.2f",
+			len(w.queues),
+			queues/n,
+			brokers/n,
+			want,
+		)
 	}
 	mean := float64(among) / float64(len(w.queues))
 	for q, n := range beside {
 		if w.at[q] != 0 && float64(n) > mean+5*math.Sqrt(mean)+2 {
-			t.Errorf("%d queues: of those who wait on the first %d wait on %s too, on another %.1f", len(w.queues), n, q, mean)
+			t.Errorf(
+				"%d queues: of those who wait on the first %d wait on %s too, on another %.1f",
+				len(w.queues),
+				n,
+				q,
+				mean,
+			)
 		}
 	}
 }
@@ -421,6 +440,12 @@ func TestPackLeavesRoomForLargeMachines(t *testing.T) {
 	}
 	large := len(pack.Room) - 1
 	if pack.Used != spread.Used || pack.Empty <= spread.Empty || pack.Room[large].Fits <= spread.Room[large].Fits {
-		t.Errorf("packed: %d empty, room %+v\nspread: %d empty, room %+v", pack.Empty, pack.Room, spread.Empty, spread.Room)
+		t.Errorf(
+			"packed: %d empty, room %+v\nspread: %d empty, room %+v",
+			pack.Empty,
+			pack.Room,
+			spread.Empty,
+			spread.Room,
+		)
 	}
 }

@@ -67,9 +67,15 @@ func fresh(o Options) *world {
 	w.now = -int64(warm)
 	w.brokers = make([]station, o.Brokers)
 	for i := range w.brokers {
-		w.brokers[i] = station{processors: o.Processors, free: w.now, pause: float64(o.Costs.Pause), between: float64(o.Costs.Between) * o.Processors}
+		w.brokers[i] = station{
+			processors: o.Processors,
+			free:       w.now,
+			pause:      float64(o.Costs.Pause),
+			between:    float64(o.Costs.Between) * o.Processors,
+		}
 	}
-	w.seen, w.conductors, w.machines = make([]int64, o.Brokers), make([]conductor, o.Conductors), make([]station, o.Conductors)
+	w.seen = make([]int64, o.Brokers)
+	w.conductors, w.machines = make([]conductor, o.Conductors), make([]station, o.Conductors)
 	for i := range w.seen {
 		w.seen[i] = w.now
 	}
@@ -81,7 +87,11 @@ func fresh(o Options) *world {
 	w.makeHosts()
 	w.instances = make([]instance, o.Requests)
 	for i := range w.instances {
-		w.instances[i] = instance{queue: int32(w.rand.below(o.Queues)), project: int32(w.rand.below(o.Projects)), host: -1}
+		w.instances[i] = instance{
+			queue:   int32(w.rand.below(o.Queues)),
+			project: int32(w.rand.below(o.Projects)),
+			host:    -1,
+		}
 	}
 	return w
 }
@@ -91,8 +101,11 @@ func (w *world) makeQueues() {
 	for i := range w.o.Queues {
 		size := i % len(w.o.Sizes)
 		q := queue{
-			name: compute.QueueName(fmt.Sprintf("q%05d", i)), size: size, broker: int32(i % w.o.Brokers), seed: mix(uint64(i) + 1),
-			needs: compute.Resources{compute.VCPU: int64(w.o.Sizes[size])},
+			name:   compute.QueueName(fmt.Sprintf("q%05d", i)),
+			size:   size,
+			broker: int32(i % w.o.Brokers),
+			seed:   mix(uint64(i) + 1),
+			needs:  compute.Resources{compute.VCPU: int64(w.o.Sizes[size])},
 		}
 		w.queues, w.at[q.name] = append(w.queues, q), int32(i)
 		list = append(list, compute.Queue{Name: q.name, Resources: q.needs, State: compute.QueueOpen})
@@ -110,7 +123,11 @@ func (w *world) makeHosts() {
 	room := offer.Terms{}.Offer(w.inventory, nil, nil).Room()
 	w.hosts = make([]host, w.o.Hosts)
 	for i := range w.hosts {
-		w.hosts[i] = host{id: compute.HostID(fmt.Sprintf("h%06d", i)), room: room, seed: mix(uint64(i) ^ w.o.Seed<<32 ^ 0x5eed)}
+		w.hosts[i] = host{
+			id:   compute.HostID(fmt.Sprintf("h%06d", i)),
+			room: room,
+			seed: mix(uint64(i) ^ w.o.Seed<<32 ^ 0x5eed),
+		}
 	}
 	if w.o.Waiters > 0 {
 		for q := range w.o.Queues {
@@ -173,7 +190,11 @@ func (w *world) arrive() {
 			w.enqueue(w.instances[i].queue, i)
 		case w.o.Mode == Claims:
 			w.instances[i].accepted = w.now
-			w.publish(w.o.Conductors, int(w.queues[w.instances[i].queue].broker), item{buildOf, w.instances[i].queue, i})
+			w.publish(
+				w.o.Conductors,
+				int(w.queues[w.instances[i].queue].broker),
+				item{buildOf, w.instances[i].queue, i},
+			)
 		case w.o.Rate == 0:
 			w.instances[i].accepted = w.now
 			w.conductor(i).requests.push(input{boot, -1, i})
@@ -247,7 +268,9 @@ const (
 )
 
 func (x what) String() string {
-	return [...]string{"request", "turn", "write", "effects", "share fetch", "ack", "report", "stream", "advice", "beacon", "read"}[x]
+	return [...]string{
+		"request", "turn", "write", "effects", "share fetch", "ack", "report", "stream", "advice", "beacon", "read",
+	}[x]
 }
 
 // ask charges a broker one request, and says when it is answered.
@@ -269,5 +292,6 @@ func (w *world) ask(for_ what, broker int, more float64) int64 {
 // writes is what a produce request costs beyond a request.
 func (w *world) writes(partitions, records int) float64 {
 	c := &w.o.Costs
-	return float64(c.Append)*float64(partitions) + float64(c.Record)*float64(records) + float64(c.Replica)*float64(w.o.Replication-1)
+	replicas := float64(c.Replica) * float64(w.o.Replication-1)
+	return float64(c.Append)*float64(partitions) + float64(c.Record)*float64(records) + replicas
 }

@@ -52,7 +52,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, begin func(order js
 			}
 		}
 	}()
-	if err := service.During(ctx, w.Part, func(ctx context.Context) error { return s.answer(ctx, questions) }); err != nil {
+	answer := func(ctx context.Context) error { return s.answer(ctx, questions) }
+	if err := service.During(ctx, w.Part, answer); err != nil {
 		return err
 	}
 	return s.tell(say(saysLast, 0, w.Last))

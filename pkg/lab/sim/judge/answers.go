@@ -80,8 +80,15 @@ func checkKeys(r *Recording) (wrong []Violation) {
 			continue
 		}
 		if !maps.Equal(a.Boot.Metadata, i.Boot.Metadata) {
-			wrong = append(wrong, broken("key", a.ID, a.Answered,
-				"%s was accepted with %v, and it is another request's, with %v", a.Name, a.Boot.Metadata, i.Boot.Metadata)...)
+			wrong = append(wrong, broken(
+				"key",
+				a.ID,
+				a.Answered,
+				"%s was accepted with %v, and it is another request's, with %v",
+				a.Name,
+				a.Boot.Metadata,
+				i.Boot.Metadata,
+			)...)
 		}
 	}
 	return wrong

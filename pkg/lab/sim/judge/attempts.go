@@ -26,7 +26,13 @@ type Broke struct {
 }
 
 // AddFailedCall notes that a call failed, unless its caller gave it up or is dead.
-func (r *Recording) AddFailedCall(h compute.HostID, id compute.InstanceID, a compute.Attempt, method string, err error) {
+func (r *Recording) AddFailedCall(
+	h compute.HostID,
+	id compute.InstanceID,
+	a compute.Attempt,
+	method string,
+	err error,
+) {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, network.ErrDead) {
 		return
 	}
@@ -83,7 +89,10 @@ func miscounted(old, i compute.Instance, x Wanted) string {
 		}
 		seen[f.Attempt] = true
 	}
-	requests := slices.ContainsFunc(i.Failures, func(f compute.Failure) bool { return f.Class == compute.FailureRequest })
+	requests := slices.ContainsFunc(
+		i.Failures,
+		func(f compute.Failure) bool { return f.Class == compute.FailureRequest },
+	)
 	switch {
 	case i.State == compute.StateQueued && n >= most:
 		return fmt.Sprintf("is tried again after %d failures, and was to be tried %d times", n, most)
@@ -124,8 +133,19 @@ func (r *Recording) tooSoon(i compute.Instance) []Violation {
 	}
 	for _, g := range r.Given {
 		if g.Spec.Instance == i.ID && g.Spec.Attempt == i.Attempt && g.At.Add(reckoned).Before(due) {
-			return broken("attempts", i.ID, g.At, "attempt %d of %s begins on %s at %s, and %d failed by %s: %s is to pass",
-				i.Attempt, i.Boot.Name, g.Host, r.At(g.At), len(i.Failures), r.At(i.ChangedAt), pause)
+			return broken(
+				"attempts",
+				i.ID,
+				g.At,
+				"attempt %d of %s begins on %s at %s, and %d failed by %s: %s is to pass",
+				i.Attempt,
+				i.Boot.Name,
+				g.Host,
+				r.At(g.At),
+				len(i.Failures),
+				r.At(i.ChangedAt),
+				pause,
+			)
 		}
 	}
 	return nil

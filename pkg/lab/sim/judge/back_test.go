@@ -15,10 +15,12 @@ func TestCheckBack(t *testing.T) {
 		faults []schedule.Fault
 		wrong  bool
 	}{
-		"nothing was away":      {-1, nil, false},
-		"written before":        {10, []schedule.Fault{{Kind: schedule.FaultQuorum}}, false},
-		"written late":          {-5, []schedule.Fault{{Kind: schedule.FaultQuorum}}, true},
-		"and more was wrong":    {-5, []schedule.Fault{{Kind: schedule.FaultQuorum}, {Kind: schedule.FaultKill}}, false},
+		"nothing was away": {-1, nil, false},
+		"written before":   {10, []schedule.Fault{{Kind: schedule.FaultQuorum}}, false},
+		"written late":     {-5, []schedule.Fault{{Kind: schedule.FaultQuorum}}, true},
+		"and more was wrong": {
+			-5, []schedule.Fault{{Kind: schedule.FaultQuorum}, {Kind: schedule.FaultKill}}, false,
+		},
 		"written in time, then": {0, []schedule.Fault{{Kind: schedule.FaultQuorum}}, false},
 	} {
 		r := made()
@@ -30,7 +32,8 @@ func TestCheckBack(t *testing.T) {
 			r.Log[0].Seen = moment(9)
 		}
 		found := checkBack(r)
-		if (len(found) == 1) != x.wrong || x.wrong && !strings.Contains(found[0].String(), "after the brokers were back") {
+		if (len(found) == 1) != x.wrong ||
+			x.wrong && !strings.Contains(found[0].String(), "after the brokers were back") {
 			t.Errorf("%s: %v", name, found)
 		}
 	}

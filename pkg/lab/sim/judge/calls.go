@@ -100,7 +100,10 @@ func checkRung(r *Recording) (wrong []Violation) {
 // checkDrained: a host that said that it offers nothing begins nothing, until an
 // operator asks it to offer again: it says so later than it hears it.
 func checkDrained(r *Recording) (wrong []Violation) {
-	if slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return f.Kind != schedule.FaultRing || f.Key == schedule.RingDead }) {
+	if slices.ContainsFunc(
+		r.Schedule.Faults,
+		func(f schedule.Fault) bool { return f.Kind != schedule.FaultRing || f.Key == schedule.RingDead },
+	) {
 		return nil
 	}
 	slack := time.Second + 60*r.Schedule.World.Latency.Duration()
@@ -112,7 +115,8 @@ func checkDrained(r *Recording) (wrong []Violation) {
 			}
 		}
 		closed := last.State == compute.HostDisabled || last.State == compute.HostDraining
-		if w.Method != "Prepare" || !closed || w.From.Sub(last.Seen) <= slack || r.wishes(w.Host, last.Seen.Add(-seenLate-slack), w.From) {
+		if w.Method != "Prepare" || !closed || w.From.Sub(last.Seen) <= slack ||
+			r.wishes(w.Host, last.Seen.Add(-seenLate-slack), w.From) {
 			continue
 		}
 		wrong = append(wrong, broken("drained", w.Instance, w.From, "%s is %s since %s, and begins with %s",
@@ -128,6 +132,7 @@ const seenLate = 5 * time.Second
 // wishes says whether an operator asked a host to offer between two moments.
 func (r *Recording) wishes(h compute.HostID, from, to time.Time) bool {
 	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
-		return a.Op == schedule.LoadHost && a.Host == h && a.Wish == "enable" && a.Began.After(from) && !a.Began.After(to)
+		return a.Op == schedule.LoadHost && a.Host == h && a.Wish == "enable" && a.Began.After(from) &&
+			!a.Began.After(to)
 	})
 }

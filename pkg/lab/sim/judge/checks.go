@@ -62,13 +62,24 @@ func broken(rule string, id compute.InstanceID, at time.Time, format string, arg
 // checkEnded: I1, I6: what is left to do gets done.
 func checkEnded(r *Recording) (wrong []Violation) {
 	if took := min(r.Placed.Sub(r.Calm), r.Placed.Sub(r.Up)); !r.Placed.IsZero() && took > soon {
-		wrong = append(wrong, broken("I6", r.idIn(r.Awaited), r.Placed, "%s after everything was up and well: %s", took.Round(time.Second), r.Awaited)...)
+		wrong = append(
+			wrong,
+			broken(
+				"I6",
+				r.idIn(r.Awaited),
+				r.Placed,
+				"%s after everything was up and well: %s",
+				took.Round(time.Second),
+				r.Awaited,
+			)...)
 	}
 	if !r.Settled.IsZero() {
 		return wrong
 	}
 	for _, what := range r.Stuck {
-		wrong = append(wrong, broken("I1", r.idIn(what), r.Calm.Add(Patience), "%s after everything was well: %s", Patience, what)...)
+		wrong = append(
+			wrong,
+			broken("I1", r.idIn(what), r.Calm.Add(Patience), "%s after everything was well: %s", Patience, what)...)
 	}
 	return wrong
 }
@@ -90,8 +101,19 @@ func checkAccepted(r *Recording) (wrong []Violation) {
 		i, ok := last[a.ID]
 		switch {
 		case !ok:
-			wrong = append(wrong, broken("I5", a.ID, a.Answered, "%s of %s was accepted at %s and left no record", a.Op, a.Name, r.At(a.Answered))...)
-		case a.Op == schedule.LoadDelete && i.State != compute.StateDeleted && !r.Settled.IsZero() && a.Answered.Before(r.Settled):
+			wrong = append(
+				wrong,
+				broken(
+					"I5",
+					a.ID,
+					a.Answered,
+					"%s of %s was accepted at %s and left no record",
+					a.Op,
+					a.Name,
+					r.At(a.Answered),
+				)...)
+		case a.Op == schedule.LoadDelete && i.State != compute.StateDeleted &&
+			!r.Settled.IsZero() && a.Answered.Before(r.Settled):
 			wrong = append(wrong, broken("I5", a.ID, a.Answered, "%s was to be deleted and is %s", a.Name, i.State)...)
 		}
 	}
@@ -127,9 +149,21 @@ func checkInvented(r *Recording) (wrong []Violation) {
 		a, ok := asked[i.Boot.Name]
 		switch {
 		case !ok || a.ID != "" && a.ID != i.ID || a.Project != i.Project:
-			wrong = append(wrong, broken("I1", i.ID, w.Seen, "nobody asked for %s of %s as %q", i.ID, i.Project, i.Boot.Name)...)
+			wrong = append(
+				wrong,
+				broken("I1", i.ID, w.Seen, "nobody asked for %s of %s as %q", i.ID, i.Project, i.Boot.Name)...)
 		case byName[i.Boot.Name] != "" && byName[i.Boot.Name] != i.ID:
-			wrong = append(wrong, broken("I1", i.ID, w.Seen, "%s was asked for once and is there twice: %s and %s", i.Boot.Name, byName[i.Boot.Name], i.ID)...)
+			wrong = append(
+				wrong,
+				broken(
+					"I1",
+					i.ID,
+					w.Seen,
+					"%s was asked for once and is there twice: %s and %s",
+					i.Boot.Name,
+					byName[i.Boot.Name],
+					i.ID,
+				)...)
 		}
 		byName[i.Boot.Name] = i.ID
 	}
@@ -148,9 +182,23 @@ func checkLog(r *Recording) (wrong []Violation) {
 		}
 		switch {
 		case i.Version != old.Version+1:
-			wrong = append(wrong, broken("log", i.ID, w.Seen, "%s: version %d follows %d", i.Boot.Name, i.Version, old.Version)...)
+			wrong = append(
+				wrong,
+				broken("log", i.ID, w.Seen, "%s: version %d follows %d", i.Boot.Name, i.Version, old.Version)...)
 		case !follows(old, i):
-			wrong = append(wrong, broken("log", i.ID, w.Seen, "%s: %s attempt %d follows %s attempt %d", i.Boot.Name, i.State, i.Attempt, old.State, old.Attempt)...)
+			wrong = append(
+				wrong,
+				broken(
+					"log",
+					i.ID,
+					w.Seen,
+					"%s: %s attempt %d follows %s attempt %d",
+					i.Boot.Name,
+					i.State,
+					i.Attempt,
+					old.State,
+					old.Attempt,
+				)...)
 		}
 		last[i.ID] = i
 	}
@@ -160,9 +208,11 @@ func checkLog(r *Recording) (wrong []Violation) {
 // follows says whether a state may come after another.
 func follows(old, i compute.Instance) bool {
 	next := map[compute.State][]compute.State{
-		compute.StateNone:     {compute.StateQueued, compute.StateError, compute.StateDeleted},
-		compute.StateQueued:   {compute.StateQueued, compute.StateStarting, compute.StateError, compute.StateDeleted},
-		compute.StateStarting: {compute.StateStarting, compute.StateActive, compute.StateQueued, compute.StateError, compute.StateDeleting},
+		compute.StateNone:   {compute.StateQueued, compute.StateError, compute.StateDeleted},
+		compute.StateQueued: {compute.StateQueued, compute.StateStarting, compute.StateError, compute.StateDeleted},
+		compute.StateStarting: {
+			compute.StateStarting, compute.StateActive, compute.StateQueued, compute.StateError, compute.StateDeleting,
+		},
 		compute.StateActive:   {compute.StateActive, compute.StateQueued, compute.StateError, compute.StateDeleting},
 		compute.StateDeleting: {compute.StateDeleting, compute.StateDeleted},
 		compute.StateError:    {compute.StateDeleted},

@@ -23,13 +23,18 @@ func checkClocks(r *Recording) (wrong []Violation) {
 				i.Boot.Name, r.At(x.Began), what, r.At(w.Seen))...)
 		}
 		late := w.Seen.Add(schedule.DriftedMost)
-		if at := i.AcceptedAt; old.Version == 0 && !at.IsZero() && (at.Before(x.Began.Add(-schedule.DriftedMost)) || at.After(late)) {
-			wrong = append(wrong, broken("clock", i.ID, w.Seen, "%s is said to be accepted at %s, and was asked for at %s",
-				i.Boot.Name, r.At(at), r.At(x.Began))...)
+		if at := i.AcceptedAt; old.Version == 0 && !at.IsZero() &&
+			(at.Before(x.Began.Add(-schedule.DriftedMost)) || at.After(late)) {
+			wrong = append(
+				wrong,
+				broken("clock", i.ID, w.Seen, "%s is said to be accepted at %s, and was asked for at %s",
+					i.Boot.Name, r.At(at), r.At(x.Began))...)
 		}
 		if at := i.ChangedAt; at.After(late) || at.Before(x.Began.Add(-schedule.DriftedMost)) {
-			wrong = append(wrong, broken("clock", i.ID, w.Seen, "%s is said to have changed at %s, and that was seen at %s",
-				i.Boot.Name, r.At(at), r.At(w.Seen))...)
+			wrong = append(
+				wrong,
+				broken("clock", i.ID, w.Seen, "%s is said to have changed at %s, and that was seen at %s",
+					i.Boot.Name, r.At(at), r.At(w.Seen))...)
 		}
 	}
 	return wrong

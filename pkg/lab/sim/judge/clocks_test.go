@@ -18,9 +18,15 @@ func TestCheckClocks(t *testing.T) {
 		r.logged(at, i)
 	}
 	sees(t, checkClocks, map[string]func(*Recording){
-		"asked for at 1.000s, ended by its deadline at 30.000s": func(r *Recording) { ends(r, 30, compute.DeadlineExceeded) },
-		"right: at its deadline":                                func(r *Recording) { ends(r, 61.1, compute.DeadlineExceeded) },
-		"ended by its time without a host at 8.000s":            func(r *Recording) { ends(r, 8, compute.WaitingForCapacity) },
+		"asked for at 1.000s, ended by its deadline at 30.000s": func(r *Recording) {
+			ends(r, 30, compute.DeadlineExceeded)
+		},
+		"right: at its deadline": func(r *Recording) {
+			ends(r, 61.1, compute.DeadlineExceeded)
+		},
+		"ended by its time without a host at 8.000s": func(r *Recording) {
+			ends(r, 8, compute.WaitingForCapacity)
+		},
 		"is said to be accepted at 3601.050s": func(r *Recording) {
 			r.Log[0].Instance.AcceptedAt = r.Log[0].Instance.AcceptedAt.Add(time.Hour)
 		},

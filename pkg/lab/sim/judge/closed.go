@@ -58,8 +58,16 @@ func (r *Recording) beginsClosed(a Ask, next time.Time) []Violation {
 	from := a.Answered.Add(wishHeard + r.Schedule.Slack())
 	for _, w := range r.Works {
 		if w.Host == a.Host && w.Method == "Prepare" && w.From.After(from) && w.From.Before(next) {
-			return broken("closed", w.Instance, w.From, "an operator was told at %s that %s is to %s, and at %s it begins",
-				r.At(a.Answered), a.Host, a.Wish, r.At(w.From))
+			return broken(
+				"closed",
+				w.Instance,
+				w.From,
+				"an operator was told at %s that %s is to %s, and at %s it begins",
+				r.At(a.Answered),
+				a.Host,
+				a.Wish,
+				r.At(w.From),
+			)
 		}
 	}
 	return nil
@@ -81,6 +89,14 @@ func (r *Recording) offersLate(a Ask, next time.Time) []Violation {
 	if last == compute.HostEnabled || last == compute.HostQuarantined {
 		return nil
 	}
-	return broken("closed", "", due, "an operator was told at %s that %s is enabled, and since %s it says that it is %s",
-		r.At(a.Answered), a.Host, r.At(since), last)
+	return broken(
+		"closed",
+		"",
+		due,
+		"an operator was told at %s that %s is enabled, and since %s it says that it is %s",
+		r.At(a.Answered),
+		a.Host,
+		r.At(since),
+		last,
+	)
 }

@@ -119,10 +119,13 @@ func (r *Recording) taken() (wrong []Violation) {
 			continue
 		}
 		if !slices.ContainsFunc(words, func(x Word) bool {
-			return !x.First.After(w.Seen) && r.silentFor(old.Host, livesFor, x.First, earliest(latest(x.Answered, x.First), w.Seen))
+			return !x.First.After(w.Seen) &&
+				r.silentFor(old.Host, livesFor, x.First, earliest(latest(x.Answered, x.First), w.Seen))
 		}) {
-			wrong = append(wrong, broken("alive", i.ID, w.Seen, "%s was %s on %s, and is %s: %s; and that was heard of all the time",
-				i.Boot.Name, old.State, old.Host, i.State, i.Reason)...)
+			wrong = append(
+				wrong,
+				broken("alive", i.ID, w.Seen, "%s was %s on %s, and is %s: %s; and that was heard of all the time",
+					i.Boot.Name, old.State, old.Host, i.State, i.Reason)...)
 		}
 	}
 	return wrong
@@ -134,8 +137,10 @@ func (r *Recording) fates() (wrong []Violation) {
 	for _, x := range r.Words {
 		for _, f := range x.Fates {
 			if what := r.otherFate(x, f); x.OK && what != "" {
-				wrong = append(wrong, broken("fate", f.ID, x.Answered, "an operator was told at %s that %s, %s on %s, is %s, and %s",
-					r.At(x.Answered), f.Name, f.State, x.Who, f.Becomes, what)...)
+				wrong = append(
+					wrong,
+					broken("fate", f.ID, x.Answered, "an operator was told at %s that %s, %s on %s, is %s, and %s",
+						r.At(x.Answered), f.Name, f.State, x.Who, f.Becomes, what)...)
 			}
 		}
 	}
@@ -155,7 +160,8 @@ func (r *Recording) otherFate(x Word, f rest.HostFate) string {
 			was = i
 			continue
 		}
-		if was.State.String() != f.State || string(was.Host) != x.Who && was.Boot.Host != compute.HostID(x.Who) || i.Delete != was.Delete {
+		if was.State.String() != f.State || string(was.Host) != x.Who && was.Boot.Host != compute.HostID(x.Who) ||
+			i.Delete != was.Delete {
 			return "" // something else happened to it meanwhile
 		}
 		if i.State == was.State {
@@ -167,9 +173,13 @@ func (r *Recording) otherFate(x Word, f rest.HostFate) string {
 			code = i.Reason.Code
 		}
 		is := map[compute.State]compute.Fate{
-			compute.StateQueued: compute.FateRebuilt, compute.StateError: compute.FateEnded, compute.StateDeleted: compute.FateDeleted,
+			compute.StateQueued: compute.FateRebuilt, compute.StateError: compute.FateEnded,
+			compute.StateDeleted: compute.FateDeleted,
 		}[i.State]
-		others := slices.ContainsFunc(r.words(compute.HostID(x.Who)), func(y Word) bool { return !y.First.Equal(x.First) && y.First.Before(w.Seen) })
+		others := slices.ContainsFunc(
+			r.words(compute.HostID(x.Who)),
+			func(y Word) bool { return !y.First.Equal(x.First) && y.First.Before(w.Seen) },
+		)
 		if f.Becomes == compute.FateWaits || !declared(was, i) || others {
 			return "" // what waits may go on, and others have a say in what becomes of it
 		}
@@ -246,9 +256,21 @@ func (r *Recording) runsOn() (wrong []Violation) {
 		host, _ := r.Schedule.Host(o.host)
 		due := back.Add(cleared + r.Schedule.Slack() + host.Destroy.Duration())
 		for _, m := range runsOf(r.Machines) {
-			if !back.IsZero() && m.instance == o.id && m.host == o.host && m.attempt <= o.attempt && m.from.Before(due) && m.to.After(due) {
-				wrong = append(wrong, broken("alive", o.id, due, "attempt %d runs on %s, which was declared dead at %s, and heard again at %s",
-					m.attempt, m.host, r.At(o.at), r.At(back))...)
+			if !back.IsZero() && m.instance == o.id && m.host == o.host && m.attempt <= o.attempt &&
+				m.from.Before(due) &&
+				m.to.After(due) {
+				wrong = append(
+					wrong,
+					broken(
+						"alive",
+						o.id,
+						due,
+						"attempt %d runs on %s, which was declared dead at %s, and heard again at %s",
+						m.attempt,
+						m.host,
+						r.At(o.at),
+						r.At(back),
+					)...)
 			}
 		}
 	}
@@ -269,7 +291,17 @@ func (r *Recording) healed(h compute.HostID) (at time.Time) {
 // conductors, which tell it what to do.
 func (r *Recording) stopsOtherwise(h compute.HostID) bool {
 	return !r.Schedule.Decides() || slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
-		return f.Who == string(h) && !slices.Contains([]string{schedule.FaultWord, schedule.FaultPause, schedule.FaultMute, schedule.FaultOff, schedule.FaultDeaf}, f.Kind)
+		return f.Who == string(h) &&
+			!slices.Contains(
+				[]string{
+					schedule.FaultWord,
+					schedule.FaultPause,
+					schedule.FaultMute,
+					schedule.FaultOff,
+					schedule.FaultDeaf,
+				},
+				f.Kind,
+			)
 	})
 }
 
@@ -294,7 +326,8 @@ func (r *Recording) AddShown(node int, list []client.Instance, began time.Time) 
 // checkShown: what a host has is shown as unknown while that host is silent, and only then. A
 // sign of life may be seen here a moment before or after a node sees it.
 func checkShown(r *Recording) (wrong []Violation) {
-	if r.Schedule.AnswersWrong() || slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return f.Dead == "forget" }) {
+	if r.Schedule.AnswersWrong() ||
+		slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return f.Dead == "forget" }) {
 		return nil
 	}
 	for _, x := range r.Showed {
@@ -306,9 +339,30 @@ func checkShown(r *Recording) (wrong []Violation) {
 		switch is := i.State.Compute(); {
 		case !heard(time.Time{}, x.Answered): // nobody knows since when
 		case is == compute.StateUnknown && !r.silentFor(i.Host, operatorsWait-slack, x.Began, x.Answered):
-			wrong = append(wrong, broken("unknown", i.ID, x.Answered, "node %d shows %s as unknown, and %s was heard of", x.Node+1, i.Name, i.Host)...)
+			wrong = append(
+				wrong,
+				broken(
+					"unknown",
+					i.ID,
+					x.Answered,
+					"node %d shows %s as unknown, and %s was heard of",
+					x.Node+1,
+					i.Name,
+					i.Host,
+				)...)
 		case is != compute.StateUnknown && silent:
-			wrong = append(wrong, broken("unknown", i.ID, x.Answered, "node %d shows %s as %s, and %s was silent", x.Node+1, i.Name, is, i.Host)...)
+			wrong = append(
+				wrong,
+				broken(
+					"unknown",
+					i.ID,
+					x.Answered,
+					"node %d shows %s as %s, and %s was silent",
+					x.Node+1,
+					i.Name,
+					is,
+					i.Host,
+				)...)
 		}
 	}
 	return wrong

@@ -21,7 +21,10 @@ func TestCheckWords(t *testing.T) {
 	says := func(r *Recording, key string, from, to schedule.Seconds) *Word {
 		f := schedule.Fault{Kind: schedule.FaultWord, Who: "host-1", Key: key, Dead: "fence"}
 		r.Schedule.Faults = append(r.Schedule.Faults, f)
-		r.Words = append(r.Words, Word{Fault: f, First: moment(from), Began: moment(from), Answered: moment(to), OK: true})
+		r.Words = append(
+			r.Words,
+			Word{Fault: f, First: moment(from), Began: moment(from), Answered: moment(to), OK: true},
+		)
 		return &r.Words[len(r.Words)-1]
 	}
 	moves := func(r *Recording, at schedule.Seconds, state compute.State, why compute.ReasonCode) {
@@ -34,13 +37,18 @@ func TestCheckWords(t *testing.T) {
 	}
 	told := func(r *Recording, becomes compute.Fate, why compute.ReasonCode) {
 		heard(r, 0, 15)
-		says(r, schedule.WordPatient, 20, 80).Fates = []rest.HostFate{{ID: madeID, Name: "vm-1", State: "active", Becomes: becomes, Reason: why}}
+		says(r, schedule.WordPatient, 20, 80).Fates = []rest.HostFate{
+			{ID: madeID, Name: "vm-1", State: "active", Becomes: becomes, Reason: why},
+		}
 	}
 	back := func(r *Recording, gone schedule.Seconds) {
 		told(r, compute.FateRebuilt, "")
 		moves(r, 81, compute.StateQueued, compute.HostLost)
 		heard(r, 100, 200)
-		r.Machines = append(r.Machines, fake.Event{At: moment(gone), Kind: fake.Destroyed, Host: "host-1", Instance: madeID, Attempt: 1})
+		r.Machines = append(
+			r.Machines,
+			fake.Event{At: moment(gone), Kind: fake.Destroyed, Host: "host-1", Instance: madeID, Attempt: 1},
+		)
 	}
 	sees(t, checkWords, map[string]func(*Recording){
 		"is told at 80.000s that host-1 is dead, and it was heard of": func(r *Recording) {
@@ -74,7 +82,8 @@ func TestCheckWords(t *testing.T) {
 		},
 		"is built elsewhere, and stays what it was": func(r *Recording) { told(r, compute.FateRebuilt, "") },
 		"right: it becomes what was said":           func(r *Recording) { back(r, 110) },
-		"attempt 1 runs on host-1, which was declared dead at 81.000s, and heard again at 100.000s": func(r *Recording) {
+		"attempt 1 runs on host-1, which was declared dead at 81.000s, " +
+			"and heard again at 100.000s": func(r *Recording) {
 			back(r, 131)
 		},
 	})
@@ -84,7 +93,9 @@ func TestCheckWords(t *testing.T) {
 func TestSpared(t *testing.T) {
 	r := made()
 	r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultWord, Who: "host-1", Dead: "fence"}}
-	r.Words = []Word{{Fault: r.Schedule.Faults[0], First: moment(50), Began: moment(50), Answered: moment(51), OK: true}}
+	r.Words = []Word{
+		{Fault: r.Schedule.Faults[0], First: moment(50), Began: moment(50), Answered: moment(51), OK: true},
+	}
 	i := r.Log[len(r.Log)-1].Instance
 	i.State, i.Attempt, i.Host = compute.StateQueued, 2, ""
 	i.Reason = &compute.Reason{Code: compute.HostLost, Host: "host-1", Detail: "its host was declared dead"}
@@ -124,7 +135,13 @@ func TestUnknownIsShownOfSilentHosts(t *testing.T) {
 		for _, s := range c.signs {
 			r.Offers = append(r.Offers, Offered{Host: "host-1", Seen: moment(200 - s)})
 		}
-		r.Showed = []Showed{{Instance: client.Instance{Host: "host-1", State: rest.State(c.state.String())}, Began: moment(200), Answered: moment(200)}}
+		r.Showed = []Showed{
+			{
+				Instance: client.Instance{Host: "host-1", State: rest.State(c.state.String())},
+				Began:    moment(200),
+				Answered: moment(200),
+			},
+		}
 		if wrong := checkShown(r); (len(wrong) == 0) != c.well {
 			t.Errorf("%s, heard %v s before: %v", c.state, c.signs, wrong)
 		}

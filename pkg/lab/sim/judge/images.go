@@ -28,8 +28,14 @@ func (r *Recording) blamed() (wrong []Violation) {
 			continue
 		}
 		said[o.Host] = true
-		wrong = append(wrong, broken("quarantine", "", o.Seen,
-			"%s says at %s that it is quarantined, and none of its starts failed but by an image", o.Host, r.At(o.Seen))...)
+		wrong = append(wrong, broken(
+			"quarantine",
+			"",
+			o.Seen,
+			"%s says at %s that it is quarantined, and none of its starts failed but by an image",
+			o.Host,
+			r.At(o.Seen),
+		)...)
 	}
 	return wrong
 }
@@ -85,8 +91,10 @@ func (r *Recording) triedBroken() (wrong []Violation) {
 			wrong = append(wrong, broken("image", b.Instance, b.At, "attempt %d of %s fails on %s twice, by its image",
 				b.Attempt, names[b.Instance], b.Host)...)
 		case n > most:
-			wrong = append(wrong, broken("image", b.Instance, b.At, "%s was to be tried %d times, and its image fails in %d attempts",
-				names[b.Instance], most, n)...)
+			wrong = append(
+				wrong,
+				broken("image", b.Instance, b.At, "%s was to be tried %d times, and its image fails in %d attempts",
+					names[b.Instance], most, n)...)
 		}
 		tried[k] = true
 	}
@@ -138,7 +146,10 @@ func (r *Recording) failedByImage(id compute.InstanceID, f compute.Failure) bool
 func (r *Recording) behindOthers(q compute.QueueName) time.Duration {
 	n := 0
 	for _, x := range r.wanted() {
-		broken := slices.ContainsFunc(r.Schedule.World.Bad, func(b schedule.BadImage) bool { return b.Image == x.Boot.Image })
+		broken := slices.ContainsFunc(
+			r.Schedule.World.Bad,
+			func(b schedule.BadImage) bool { return b.Image == x.Boot.Image },
+		)
 		if x.Queue == q && (broken || len(x.Boot.Avoid) > 0) {
 			n++
 		}

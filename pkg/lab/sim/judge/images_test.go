@@ -19,7 +19,10 @@ func TestCheckImages(t *testing.T) {
 		i := r.Log[len(r.Log)-1].Instance
 		for a := compute.Attempt(1); a <= 3; a++ {
 			fails(r, 5+schedule.Seconds(a), a)
-			i.Failures = append(i.Failures, compute.Failure{Host: "host-2", Attempt: a, Class: compute.FailureHost, Message: message})
+			i.Failures = append(
+				i.Failures,
+				compute.Failure{Host: "host-2", Attempt: a, Class: compute.FailureHost, Message: message},
+			)
 		}
 		i.State, i.Reason, i.Attempt = compute.StateError, &compute.Reason{Code: why}, 3
 		r.logged(10, i)
@@ -29,16 +32,24 @@ func TestCheckImages(t *testing.T) {
 		r.Offers = append(r.Offers, Offered{moment(9), "host-2", compute.HostQuarantined})
 	}
 	sees(t, checkImages, map[string]func(*Recording){
-		"host-2 says at 9.000s that it is quarantined": func(r *Recording) { says(r, schedule.Fault{Kind: schedule.FaultKill, Who: "host-2"}) },
-		"right: its hypervisor fails":                  func(r *Recording) { says(r, schedule.Fault{Kind: schedule.FaultDriver, Who: "host-2"}) },
-		"right: it has a twin":                         func(r *Recording) { says(r, schedule.Fault{Kind: schedule.FaultClone}) },
+		"host-2 says at 9.000s that it is quarantined": func(r *Recording) {
+			says(r, schedule.Fault{Kind: schedule.FaultKill, Who: "host-2"})
+		},
+		"right: its hypervisor fails": func(r *Recording) {
+			says(r, schedule.Fault{Kind: schedule.FaultDriver, Who: "host-2"})
+		},
+		"right: it has a twin": func(r *Recording) {
+			says(r, schedule.Fault{Kind: schedule.FaultClone})
+		},
 		"attempt 1 is launched on host-1, where debian is broken": func(r *Recording) {
 			r.Schedule.World.Bad = []schedule.BadImage{{Image: "debian"}}
 		},
 		"right: it is broken elsewhere": bad,
-		"right: it ended by its image":  func(r *Recording) { ends(r, compute.AttemptsExhausted, "image debian is broken") },
-		"is said to have by host: no":   func(r *Recording) { ends(r, compute.AttemptsExhausted, "no") },
-		"ends with BuildFailed":         func(r *Recording) { ends(r, compute.BuildFailed, "image debian is broken") },
+		"right: it ended by its image": func(r *Recording) {
+			ends(r, compute.AttemptsExhausted, "image debian is broken")
+		},
+		"is said to have by host: no": func(r *Recording) { ends(r, compute.AttemptsExhausted, "no") },
+		"ends with BuildFailed":       func(r *Recording) { ends(r, compute.BuildFailed, "image debian is broken") },
 		"vm-1 was to be tried 3 times, and its image fails in 4 attempts": func(r *Recording) {
 			ends(r, compute.AttemptsExhausted, "image debian is broken")
 			fails(r, 20, 4)

@@ -24,10 +24,16 @@ func TestListDiffers(t *testing.T) {
 	}{
 		"":                    {[]rest.Instance{shown}, all},
 		"vm-1 is there twice": {[]rest.Instance{shown, shown}, all},
-		"vm-1, which is active on host-1, is missing":                                      {nil, all},
-		"vm-1, which is active on host-1, is there and should not be":                      {[]rest.Instance{shown}, none},
-		"vm-1 is shown as version 2, active on host-1, and is version 3, active on host-1": {[]rest.Instance{older}, all},
-		"vm-1 is shown as version 3, active on host-2, and is version 3, active on host-1": {[]rest.Instance{moved}, all},
+		"vm-1, which is active on host-1, is missing": {nil, all},
+		"vm-1, which is active on host-1, is there and should not be": {
+			[]rest.Instance{shown}, none,
+		},
+		"vm-1 is shown as version 2, active on host-1, and is version 3, active on host-1": {
+			[]rest.Instance{older}, all,
+		},
+		"vm-1 is shown as version 3, active on host-2, and is version 3, active on host-1": {
+			[]rest.Instance{moved}, all,
+		},
 	} {
 		said := strings.ReplaceAll(r.ListDiffers(c.got, "red", c.wants), `"`, "")
 		if said != want {

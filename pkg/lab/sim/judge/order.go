@@ -45,8 +45,19 @@ func checkOrder(r *Recording) []Violation {
 					}
 				}
 				if until.Sub(at) > most {
-					return broken("order", early.Instance, until, "%s came into %s at %s and waits until %s, and %s, which came at %s, was begun with at %s",
-						early.Name, early.Queue, r.At(early.Seen), r.At(until), late.Name, r.At(late.Seen), r.At(at))
+					return broken(
+						"order",
+						early.Instance,
+						until,
+						"%s came into %s at %s and waits until %s, and %s, which came at %s, was begun with at %s",
+						early.Name,
+						early.Queue,
+						r.At(early.Seen),
+						r.At(until),
+						late.Name,
+						r.At(late.Seen),
+						r.At(at),
+					)
 				}
 			}
 		}

@@ -12,10 +12,19 @@ import (
 
 func TestCheckOrder(t *testing.T) {
 	comes := func(r *Recording, at schedule.Seconds, name string) {
-		r.Builds = append(r.Builds, Published{moment(at), compute.Build{Instance: compute.InstanceID(name), Name: name, Attempt: 1, Queue: "m1.small"}})
+		r.Builds = append(
+			r.Builds,
+			Published{
+				moment(at),
+				compute.Build{Instance: compute.InstanceID(name), Name: name, Attempt: 1, Queue: "m1.small"},
+			},
+		)
 	}
 	begins := func(r *Recording, at schedule.Seconds, name string) {
-		r.Given = append(r.Given, Given{moment(at), "host-1", hypervisor.Spec{Instance: compute.InstanceID(name), Attempt: 1}})
+		r.Given = append(
+			r.Given,
+			Given{moment(at), "host-1", hypervisor.Spec{Instance: compute.InstanceID(name), Attempt: 1}},
+		)
 	}
 	two := func(early schedule.Seconds) func(*Recording) {
 		return func(r *Recording) {
@@ -26,7 +35,8 @@ func TestCheckOrder(t *testing.T) {
 		}
 	}
 	sees(t, checkOrder, map[string]func(*Recording){
-		"vm-8 came into m1.small at 10.000s and waits until 40.000s, and vm-9, which came at 11.000s, was begun with at 20.000s": two(40),
+		"vm-8 came into m1.small at 10.000s and waits until 40.000s, and vm-9, which came at 11.000s, " +
+			"was begun with at 20.000s": two(40),
 		"right: soon after it": two(25),
 		"right: before it":     two(15),
 		"right: something is wrong": func(r *Recording) {

@@ -84,13 +84,18 @@ func checkTimers(r *Recording) (wrong []Violation) {
 	for _, w := range r.Log {
 		i, old := w.Instance, last[w.Instance.ID]
 		last[i.ID] = i
-		if old.State != compute.StateQueued || i.State != compute.StateError || i.Reason == nil || i.Reason.Code != compute.DeadlineExceeded {
+		if old.State != compute.StateQueued || i.State != compute.StateError || i.Reason == nil ||
+			i.Reason.Code != compute.DeadlineExceeded {
 			continue
 		}
 		for _, c := range r.Claims {
-			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) && !r.Schedule.Buries(c.Host) && !r.Schedule.Clones() {
-				wrong = append(wrong, broken("timer", i.ID, w.Seen, "%s was ended by its deadline at %s, and %s had claimed it at %s",
-					i.Boot.Name, r.At(old.Deadline), c.Host, r.At(c.Seen))...)
+			if c.Instance == i.ID && c.Attempt == old.Attempt && c.Seen.Before(old.Deadline) &&
+				!r.Schedule.Buries(c.Host) &&
+				!r.Schedule.Clones() {
+				wrong = append(
+					wrong,
+					broken("timer", i.ID, w.Seen, "%s was ended by its deadline at %s, and %s had claimed it at %s",
+						i.Boot.Name, r.At(old.Deadline), c.Host, r.At(c.Seen))...)
 				break
 			}
 		}
@@ -126,13 +131,22 @@ func checkPublished(r *Recording) (wrong []Violation) {
 			continue
 		}
 		at := first[work{i.ID, i.Attempt}]
-		due := latest(w.Seen, i.PublishAt, r.Calm, r.owned(w.Partition, at)).Add(republished + 60*r.Schedule.World.Latency.Duration())
+		due := latest(
+			w.Seen,
+			i.PublishAt,
+			r.Calm,
+			r.owned(w.Partition, at),
+		).Add(
+			republished + 60*r.Schedule.World.Latency.Duration(),
+		)
 		if r.over(n).Before(due) {
 			continue
 		}
 		if at.IsZero() || at.After(due) {
-			wrong = append(wrong, broken("outbox", i.ID, due, "%s is queued in %s since %s, and attempt %d came into the queue at %s",
-				i.Boot.Name, i.Queue, r.At(w.Seen), i.Attempt, r.At(at))...)
+			wrong = append(
+				wrong,
+				broken("outbox", i.ID, due, "%s is queued in %s since %s, and attempt %d came into the queue at %s",
+					i.Boot.Name, i.Queue, r.At(w.Seen), i.Attempt, r.At(at))...)
 		}
 	}
 	return wrong
@@ -174,8 +188,10 @@ func checkTaken(r *Recording) (wrong []Violation) {
 			continue // hosts it avoids, or where it was before, may have released it as often as the broker permits
 		}
 		if times[b.Instance]++; times[b.Instance] > 1+r.robbedOf(work{b.Instance, b.Attempt}, b.Seen) {
-			wrong = append(wrong, broken("taken", b.Instance, b.Seen, "attempt %d of %s is in %s since %s, and is put there again",
-				b.Attempt, b.Name, b.Queue, r.At(last[b.Instance]))...)
+			wrong = append(
+				wrong,
+				broken("taken", b.Instance, b.Seen, "attempt %d of %s is in %s since %s, and is put there again",
+					b.Attempt, b.Name, b.Queue, r.At(last[b.Instance]))...)
 			continue
 		}
 		last[b.Instance] = b.Seen
@@ -195,7 +211,8 @@ const backTime = 5 * time.Second
 // checkBack: once most brokers are back, conductors write again soon: what was asked for
 // before that, and later, is in the log. Where nothing else goes wrong.
 func checkBack(r *Recording) (wrong []Violation) {
-	if r.Back.IsZero() || slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return f.Kind != schedule.FaultQuorum }) {
+	if r.Back.IsZero() ||
+		slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool { return f.Kind != schedule.FaultQuorum }) {
 		return nil
 	}
 	first := map[string]time.Time{}

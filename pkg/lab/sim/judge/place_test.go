@@ -18,7 +18,12 @@ func TestPlaceDiffers(t *testing.T) {
 		r.Log = append(r.Log, Written{Seen: moment(at), Instance: i})
 	}
 	logged["other"] = compute.Instance{ID: "other", State: compute.StateQueued, Queue: "q2"}
-	logged["pinned"] = compute.Instance{ID: "pinned", State: compute.StateQueued, Queue: "q", Boot: compute.Boot{Host: "h"}}
+	logged["pinned"] = compute.Instance{
+		ID:    "pinned",
+		State: compute.StateQueued,
+		Queue: "q",
+		Boot:  compute.Boot{Host: "h"},
+	}
 	logged["active"] = compute.Instance{ID: "active", State: compute.StateActive, Queue: "q"}
 	for _, c := range []struct {
 		id              compute.InstanceID
@@ -29,7 +34,11 @@ func TestPlaceDiffers(t *testing.T) {
 		{"b", 1, 4, true}, {"b", 2, 4, true}, {"b", 0, 4, false}, {"b", 3, 4, false},
 		{"d", 3, 4, true}, {"d", 2, 4, false},
 	} {
-		g := rest.Instance{ID: c.id, Queue: "q", Waiting: &rest.Reason{Place: &rest.Place{Position: c.position, Depth: c.depth}}}
+		g := rest.Instance{
+			ID:      c.id,
+			Queue:   "q",
+			Waiting: &rest.Reason{Place: &rest.Place{Position: c.position, Depth: c.depth}},
+		}
 		if wrong := r.placeDiffers(g, logged, r.firstSeen()); (wrong == "") != c.well {
 			t.Errorf("%s at %d of %d: %q", c.id, c.position, c.depth, wrong)
 		}

@@ -27,8 +27,19 @@ func checkGranted(r *Recording) (wrong []Violation) {
 		}
 	}
 	for _, l := range r.Launches {
-		if at, ok := granted[key(l.Instance, l.Host, l.Attempt, l.Claim)]; !ok || l.At.Before(at.Add(-r.Schedule.World.Drifts())) {
-			wrong = append(wrong, broken("I2", l.Instance, l.At, "%s launches attempt %d claim %s without a grant in the log", l.Host, l.Attempt, l.Claim)...)
+		if at, ok := granted[key(l.Instance, l.Host, l.Attempt, l.Claim)]; !ok ||
+			l.At.Before(at.Add(-r.Schedule.World.Drifts())) {
+			wrong = append(
+				wrong,
+				broken(
+					"I2",
+					l.Instance,
+					l.At,
+					"%s launches attempt %d claim %s without a grant in the log",
+					l.Host,
+					l.Attempt,
+					l.Claim,
+				)...)
 		}
 	}
 	return wrong
@@ -51,15 +62,20 @@ func checkOver(r *Recording) (wrong []Violation) {
 		case i.State.Ended():
 			ends[i.ID] = append(ends[i.ID], over{i.ChangedAt, i.Attempt, "it was " + i.State.String()})
 		case i.State == compute.StateQueued && old.State.OnHost():
-			ends[i.ID] = append(ends[i.ID], over{i.ChangedAt, old.Attempt, fmt.Sprintf("attempt %d was over", old.Attempt)})
+			ends[i.ID] = append(
+				ends[i.ID],
+				over{i.ChangedAt, old.Attempt, fmt.Sprintf("attempt %d was over", old.Attempt)},
+			)
 		}
 		last[i.ID] = i
 	}
 	for _, m := range r.runs() {
 		for _, o := range ends[m.instance] {
 			if m.attempt <= o.attempt && m.to.After(o.at.Add(r.Schedule.World.Drifts())) {
-				wrong = append(wrong, broken("I2", m.instance, o.at, "attempt %d runs on %s from %s to %s, and at %s %s",
-					m.attempt, m.host, r.At(m.from), r.At(m.to), r.At(o.at), o.what)...)
+				wrong = append(
+					wrong,
+					broken("I2", m.instance, o.at, "attempt %d runs on %s from %s to %s, and at %s %s",
+						m.attempt, m.host, r.At(m.from), r.At(m.to), r.At(o.at), o.what)...)
 				break
 			}
 		}
@@ -129,7 +145,19 @@ func checkQuota(r *Recording) (wrong []Violation) {
 		case i.State == compute.StateQueued:
 			for class, n := range used[i.Project] {
 				if most, limited := r.limit(i, w.Seen, class); limited && n > most && Uses(i)[class] > 0 {
-					wrong = append(wrong, broken("I3", i.ID, i.QueuedAt, "%s was admitted: %s uses %d %s and may have %d", i.Boot.Name, i.Project, n, class, most)...)
+					wrong = append(
+						wrong,
+						broken(
+							"I3",
+							i.ID,
+							i.QueuedAt,
+							"%s was admitted: %s uses %d %s and may have %d",
+							i.Boot.Name,
+							i.Project,
+							n,
+							class,
+							most,
+						)...)
 				}
 			}
 		case i.Reason != nil && i.Reason.Code == compute.QuotaExceeded && i.Reason.Used != before[i.Reason.Resource]:
@@ -149,7 +177,11 @@ const quotaHeard = 8 * time.Second
 // which was in the log then: a change counts from when it was asked for, and the one
 // before it until the change was answered, and as long as a conductor may not have
 // heard of it.
-func (r *Recording) limit(i compute.Instance, logged time.Time, class compute.ResourceClass) (most int64, limited bool) {
+func (r *Recording) limit(
+	i compute.Instance,
+	logged time.Time,
+	class compute.ResourceClass,
+) (most int64, limited bool) {
 	limited = true
 	raise := func(l compute.Resources) {
 		if n, ok := l[class]; ok {
@@ -180,7 +212,18 @@ func checkQuotaView(r *Recording) (wrong []Violation) {
 	for _, q := range r.Quotas {
 		for class, n := range q.Used {
 			if n != q.Before[class] && n != q.After[class] { // something may end meanwhile
-				wrong = append(wrong, broken("I3", "", r.Settled, "the API says that %s uses %d %s; the log says %d", q.Project, n, class, q.After[class])...)
+				wrong = append(
+					wrong,
+					broken(
+						"I3",
+						"",
+						r.Settled,
+						"the API says that %s uses %d %s; the log says %d",
+						q.Project,
+						n,
+						class,
+						q.After[class],
+					)...)
 			}
 		}
 	}
@@ -217,9 +260,30 @@ func checkPlaces(r *Recording) (wrong []Violation) {
 			case slices.Contains(i.Boot.Avoid, h.ID):
 				wrong = append(wrong, broken("avoid", i.ID, w.Seen, "%s avoids %s and is there", i.Boot.Name, h.ID)...)
 			case i.Boot.Host != "" && i.Boot.Host != h.ID:
-				wrong = append(wrong, broken("pinned", i.ID, w.Seen, "%s is for %s alone and is on %s", i.Boot.Name, i.Boot.Host, h.ID)...)
+				wrong = append(
+					wrong,
+					broken(
+						"pinned",
+						i.ID,
+						w.Seen,
+						"%s is for %s alone and is on %s",
+						i.Boot.Name,
+						i.Boot.Host,
+						h.ID,
+					)...)
 			case !q.Accepts(traits):
-				wrong = append(wrong, broken("traits", i.ID, w.Seen, "%s does not fit %s: it wants %v, not %v", i.Boot.Name, h.ID, i.Required, i.Forbidden)...)
+				wrong = append(
+					wrong,
+					broken(
+						"traits",
+						i.ID,
+						w.Seen,
+						"%s does not fit %s: it wants %v, not %v",
+						i.Boot.Name,
+						h.ID,
+						i.Required,
+						i.Forbidden,
+					)...)
 			}
 		}
 	}
@@ -233,8 +297,11 @@ func checkQueues(r *Recording) (wrong []Violation) {
 	for _, w := range r.Log {
 		i, old := w.Instance, last[w.Instance.ID]
 		last[i.ID] = i
-		if old.State == compute.StateQueued && old.Attempt == 1 && i.State == compute.StateError && i.Reason != nil && i.Reason.Code == compute.QueueClosedReason {
-			wrong = append(wrong, broken("queue", i.ID, w.Seen, "%s waited in %s, which was deleted", i.Boot.Name, old.Queue)...)
+		if old.State == compute.StateQueued && old.Attempt == 1 && i.State == compute.StateError && i.Reason != nil &&
+			i.Reason.Code == compute.QueueClosedReason {
+			wrong = append(
+				wrong,
+				broken("queue", i.ID, w.Seen, "%s waited in %s, which was deleted", i.Boot.Name, old.Queue)...)
 		}
 	}
 	return wrong
@@ -257,7 +324,9 @@ func checkPrompt(r *Recording) (wrong []Violation) {
 	for _, i := range r.last() {
 		bound := bound + r.behindOthers(i.Queue)
 		if wait := i.StartingAt.Sub(i.QueuedAt); !i.StartingAt.IsZero() && i.Attempt == 1 && wait > bound {
-			wrong = append(wrong, broken("I6", i.ID, i.StartingAt, "%s waited %s for a host that had room", i.Boot.Name, wait)...)
+			wrong = append(
+				wrong,
+				broken("I6", i.ID, i.StartingAt, "%s waited %s for a host that had room", i.Boot.Name, wait)...)
 		}
 	}
 	return wrong
@@ -270,13 +339,24 @@ func checkLeft(r *Recording) (wrong []Violation) {
 	}
 	if r.Empty.IsZero() {
 		for _, what := range r.Stuck {
-			wrong = append(wrong, broken("left", r.idIn(what), r.Settled.Add(Patience), "%s after all was deleted: %s", Patience, what)...)
+			wrong = append(
+				wrong,
+				broken(
+					"left",
+					r.idIn(what),
+					r.Settled.Add(Patience),
+					"%s after all was deleted: %s",
+					Patience,
+					what,
+				)...)
 		}
 		return wrong
 	}
 	for h, entries := range r.Left {
 		for id, e := range entries {
-			wrong = append(wrong, broken("left", id, r.Empty, "the journal of %s still has attempt %d, %s", h, e.Attempt, e.Stage)...)
+			wrong = append(
+				wrong,
+				broken("left", id, r.Empty, "the journal of %s still has attempt %d, %s", h, e.Attempt, e.Stage)...)
 		}
 	}
 	return wrong
@@ -295,7 +375,9 @@ func checkReboots(r *Recording) (wrong []Violation) {
 			continue
 		}
 		if left[e.Instance]--; left[e.Instance] < 0 {
-			wrong = append(wrong, broken("power", e.Instance, e.At, "%s reboots %s once more than was asked for", e.Host, e.Instance)...)
+			wrong = append(
+				wrong,
+				broken("power", e.Instance, e.At, "%s reboots %s once more than was asked for", e.Host, e.Instance)...)
 		}
 	}
 	return wrong

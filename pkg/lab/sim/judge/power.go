@@ -83,10 +83,27 @@ func (r *Recording) checkAnswer(a Ask, x course) []Violation {
 	well := map[string]bool{"stop": did.stopped, "start": did.ran, "reboot": did.rebooted}[a.Power]
 	switch {
 	case x.answer.Failed == "" && !well:
-		return broken("power", a.ID, x.answer.At, "%s is said to be done with %s on %s from %s to %s, which did not do it",
-			a.Power, a.Name, x.host, r.At(a.Began), r.At(x.answer.At))
+		return broken(
+			"power",
+			a.ID,
+			x.answer.At,
+			"%s is said to be done with %s on %s from %s to %s, which did not do it",
+			a.Power,
+			a.Name,
+			x.host,
+			r.At(a.Began),
+			r.At(x.answer.At),
+		)
 	case x.answer.Failed != "" && !r.Schedule.Hinders(x.host) && !(a.Power == "reboot" && did.stopped):
-		return broken("power", a.ID, x.answer.At, "%s of %s failed without a cause: %s", a.Power, a.Name, x.answer.Failed)
+		return broken(
+			"power",
+			a.ID,
+			x.answer.At,
+			"%s of %s failed without a cause: %s",
+			a.Power,
+			a.Name,
+			x.answer.Failed,
+		)
 	}
 	return nil
 }

@@ -28,7 +28,10 @@ func TestCheckPower(t *testing.T) {
 		r.logged(at, i)
 	}
 	does := func(r *Recording, at schedule.Seconds, k fake.EventKind) {
-		r.Machines = append(r.Machines, fake.Event{At: moment(at), Kind: k, Host: "host-1", Instance: madeID, Attempt: 1})
+		r.Machines = append(
+			r.Machines,
+			fake.Event{At: moment(at), Kind: k, Host: "host-1", Instance: madeID, Attempt: 1},
+		)
 	}
 	run := func(what string, k fake.EventKind, failed string) func(*Recording) {
 		return func(r *Recording) {

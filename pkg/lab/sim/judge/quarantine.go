@@ -84,7 +84,8 @@ func (r *Recording) quarantines(h compute.HostID) (all []span) {
 // what failed before counts no more then.
 func (r *Recording) enabled(h compute.HostID, from, to time.Time) bool {
 	return slices.ContainsFunc(r.Asks, func(a Ask) bool {
-		return a.Op == schedule.LoadHost && a.Host == h && a.Wish == "enable" && !a.Began.Before(from) && a.Began.Before(to)
+		return a.Op == schedule.LoadHost && a.Host == h && a.Wish == "enable" && !a.Began.Before(from) &&
+			a.Began.Before(to)
 	})
 }
 

@@ -31,7 +31,10 @@ func TestCheckQuarantine(t *testing.T) {
 	}
 	unwanted := func(begin schedule.Seconds) func(*Recording) {
 		return func(r *Recording) {
-			r.Broke = append(r.Broke, Broke{At: moment(11), Host: "host-1", Instance: "vm-8", Attempt: 1, Method: "Prepare"})
+			r.Broke = append(
+				r.Broke,
+				Broke{At: moment(11), Host: "host-1", Instance: "vm-8", Attempt: 1, Method: "Prepare"},
+			)
 			for _, at := range []schedule.Seconds{10, 12, 13} {
 				fails(r, at, compute.FailureHost)
 			}

@@ -20,7 +20,12 @@ func TestCheckQuotaExact(t *testing.T) {
 		return func(r *Recording) {
 			second := schedule.Load{Op: schedule.LoadBoot, Name: "vm-2", Project: "red", Boot: r.Asks[0].Load.Boot}
 			r.Asks = append(r.Asks, Ask{Load: second, Began: moment(20)})
-			i := compute.Instance{ID: "vm-2", Project: "red", State: compute.StateError, Resources: schedule.Flavor("", 1).Resources}
+			i := compute.Instance{
+				ID:        "vm-2",
+				Project:   "red",
+				State:     compute.StateError,
+				Resources: schedule.Flavor("", 1).Resources,
+			}
 			i.Boot.Name = "vm-2"
 			i.Reason = &compute.Reason{Code: compute.QuotaExceeded, Resource: compute.Instances}
 			i.Reason.Limit, i.Reason.Used, i.Reason.Asked = limit, 1, asked

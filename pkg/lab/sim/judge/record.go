@@ -59,8 +59,9 @@ type Recording struct {
 	Gone    map[compute.QueueName]bool                              // queues that were there
 	Worst   map[compute.HostID]compute.Resources                    // the most a host ever held
 	Left    map[compute.HostID]map[compute.InstanceID]journal.Entry // in the journals at the end
-	Awaited string                                                  // the last thing that had to be waited for until all was settled
-	Stuck   []string                                                // what was still to be done when patience ended
+	// the last thing that had to be waited for until all was settled
+	Awaited string
+	Stuck   []string // what was still to be done when patience ended
 
 	mu  sync.Mutex
 	now map[compute.InstanceID]compute.Instance
@@ -124,7 +125,8 @@ func (v Violation) String() string { return v.Rule + ": " + v.What }
 func NewRecording(s schedule.Schedule) *Recording {
 	return &Recording{
 		Schedule: s, Start: time.Now(), now: map[compute.InstanceID]compute.Instance{},
-		Beacons: map[compute.HostID]compute.Beacon{}, Closed: map[compute.QueueName]time.Time{}, Gone: map[compute.QueueName]bool{},
+		Beacons: map[compute.HostID]compute.Beacon{}, Closed: map[compute.QueueName]time.Time{},
+		Gone:  map[compute.QueueName]bool{},
 		Worst: map[compute.HostID]compute.Resources{},
 		Left:  map[compute.HostID]map[compute.InstanceID]journal.Entry{}, Came: map[string]int{},
 		Fetches: map[compute.HostID][]time.Time{},

@@ -120,7 +120,9 @@ func (r *Recording) refusedLater() (wrong []Violation) {
 			continue
 		}
 		if i.Reason == nil || !r.mayEnd(old, w, x) {
-			wrong = append(wrong, broken("refused", i.ID, w.Seen, "%s ended without a cause: %s", i.Boot.Name, i.Reason)...)
+			wrong = append(
+				wrong,
+				broken("refused", i.ID, w.Seen, "%s ended without a cause: %s", i.Boot.Name, i.Reason)...)
 		}
 	}
 	return wrong
@@ -142,9 +144,10 @@ func (r *Recording) mayEnd(old compute.Instance, w Written, x Wanted) bool {
 	case compute.PinnedHostUnavailable:
 		return x.Boot.Host != "" && (x.Boot.OnNoCapacity == compute.FailAtOnce || r.mayTurnAway(x.Boot.Host, x, w.Seen))
 	case compute.AttemptsExhausted:
-		return r.Schedule.Hinders(reason.Host) || slices.ContainsFunc(w.Instance.Failures, func(f compute.Failure) bool {
-			return r.Schedule.World.Broken(f.Host, x.Boot.Image) != nil
-		})
+		return r.Schedule.Hinders(reason.Host) ||
+			slices.ContainsFunc(w.Instance.Failures, func(f compute.Failure) bool {
+				return r.Schedule.World.Broken(f.Host, x.Boot.Image) != nil
+			})
 	case compute.BuildFailed, compute.HostLost:
 		return r.Schedule.Hinders(reason.Host)
 	}

@@ -40,7 +40,10 @@ func TestCheckRefused(t *testing.T) {
 		"right: it was taken away": func(r *Recording) {
 			told(noFlavor)(r)
 			f := schedule.Flavor("m1.small", 1)
-			r.Asks = append(r.Asks, Ask{Load: schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &f}, Began: moment(20)})
+			r.Asks = append(
+				r.Asks,
+				Ask{Load: schedule.Load{Op: schedule.LoadDropFlavor, Flavor: &f}, Began: moment(20)},
+			)
 		},
 		"delete vm-1 was refused without a cause": func(r *Recording) {
 			r.asks(5, schedule.Load{Op: schedule.LoadDelete}, noFlavor)

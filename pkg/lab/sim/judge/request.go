@@ -136,7 +136,8 @@ const reckoned = 100 * time.Millisecond
 // begun: after the client asked (the log counts in milliseconds), and before it was seen. An
 // evacuation begins it anew.
 func ends(deadline, seen time.Time, x Wanted) field {
-	if began := deadline.Add(-x.Boot.Deadline); began.Before(x.Began.Truncate(time.Millisecond)) || began.After(seen.Add(reckoned)) {
+	if began := deadline.Add(-x.Boot.Deadline); began.Before(x.Began.Truncate(time.Millisecond)) ||
+		began.After(seen.Add(reckoned)) {
 		return field{"the end of its wait", deadline.Format(time.StampMilli),
 			fmt.Sprintf("%s from %s on", x.Boot.Deadline, x.Began.Format(time.StampMilli))}
 	}

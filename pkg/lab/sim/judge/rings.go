@@ -110,9 +110,19 @@ func checkIdle(r *Recording) (wrong []Violation) {
 				continue
 			}
 			if idle := lives[h.ID].idle(wait, w.instance.Resources, h.Totals); idle.to.Sub(idle.from) > most {
-				wrong = append(wrong, broken("idle", w.instance.ID, idle.to,
+				wrong = append(wrong, broken(
+					"idle",
+					w.instance.ID,
+					idle.to,
 					"%s waits in %s from %s to %s, and %s has room and did nothing from %s to %s",
-					w.instance.Boot.Name, w.instance.Queue, r.At(w.from), r.At(w.to), h.ID, r.At(idle.from), r.At(idle.to))...)
+					w.instance.Boot.Name,
+					w.instance.Queue,
+					r.At(w.from),
+					r.At(w.to),
+					h.ID,
+					r.At(idle.from),
+					r.At(idle.to),
+				)...)
 				break
 			}
 		}

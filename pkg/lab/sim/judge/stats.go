@@ -112,11 +112,26 @@ func (s *Stats) String() string {
 	came, injected := firsts(s.Came)
 	planned, plans := firsts(s.Planned)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d schedules in %s, %.1f a second; %d failed; %s of virtual time, %d boots, %d faults of %d planned\n",
-		s.Schedules, took.Round(time.Second), float64(s.Schedules)/took.Seconds(), s.Failed, s.Virtual.Round(time.Minute), s.Boots, injected, plans)
+	fmt.Fprintf(
+		&b,
+		"%d schedules in %s, %.1f a second; %d failed; %s of virtual time, %d boots, %d faults of %d planned\n",
+		s.Schedules,
+		took.Round(time.Second),
+		float64(s.Schedules)/took.Seconds(),
+		s.Failed,
+		s.Virtual.Round(time.Minute),
+		s.Boots,
+		injected,
+		plans,
+	)
 	fmt.Fprintf(&b, "many queues: in %d schedules (%.0f %%), %d to %d of them; %d rings, of them %d holds\n",
 		s.Wide, 100*float64(s.Wide)/float64(max(s.Schedules, 1)), s.Fewest, s.Most, s.Looks, s.Holds)
-	fmt.Fprintf(&b, "several brokers: in %d schedules (%.0f %%)\n", s.Several, 100*float64(s.Several)/float64(max(s.Schedules, 1)))
+	fmt.Fprintf(
+		&b,
+		"several brokers: in %d schedules (%.0f %%)\n",
+		s.Several,
+		100*float64(s.Several)/float64(max(s.Schedules, 1)),
+	)
 	fmt.Fprintf(&b, "faults that took place: %s\n", counts(came))
 	fmt.Fprintf(&b, "of %d kinds: %s\n", len(s.Came), counts(s.Came))
 	fmt.Fprintf(&b, "faults that were planned: %s\n", counts(planned))
@@ -208,7 +223,10 @@ func (s *Stats) shares() string {
 			rare = append(rare, sort)
 		}
 	}
-	text := fmt.Sprintf("of 100 schedules, in how many each sort took place (was planned): %s\n", strings.Join(all, ", "))
+	text := fmt.Sprintf(
+		"of 100 schedules, in how many each sort took place (was planned): %s\n",
+		strings.Join(all, ", "),
+	)
 	if len(rare) > 0 {
 		text += fmt.Sprintf("in less than %.0f of 100: %s\n", 100*leastShare, strings.Join(rare, ", "))
 	}

@@ -13,10 +13,16 @@ func TestShares(t *testing.T) {
 	s := NewStats()
 	for n := range 100 {
 		r := made()
-		r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultKill, Who: "host-1", Point: "sent:Produce"}, {Kind: schedule.FaultKill, Who: "host-2"}}
+		r.Schedule.Faults = []schedule.Fault{
+			{Kind: schedule.FaultKill, Who: "host-1", Point: "sent:Produce"},
+			{Kind: schedule.FaultKill, Who: "host-2"},
+		}
 		r.Came = map[string]int{"kill host": 1, "kill host sent:Produce": 1}
 		if n < 5 {
-			r.Schedule.Faults = append(r.Schedule.Faults, schedule.Fault{Kind: schedule.FaultDriver, Who: "host-1", Key: "Destroy"})
+			r.Schedule.Faults = append(
+				r.Schedule.Faults,
+				schedule.Fault{Kind: schedule.FaultDriver, Who: "host-1", Key: "Destroy"},
+			)
 		}
 		if n < 1 {
 			r.Came["driver Destroy"] = 2

@@ -40,10 +40,20 @@ func (r *Recording) Story(wrong []Violation) string {
 		add(n.At, n.Who, "%s", n.What)
 	}
 	for _, a := range r.Asks {
-		if !all && !about[a.ID] && a.Op != schedule.LoadQuota && a.Op != schedule.LoadHost && a.Op != schedule.LoadDropFlavor && a.Op != schedule.LoadAddFlavor {
+		if !all && !about[a.ID] && a.Op != schedule.LoadQuota && a.Op != schedule.LoadHost &&
+			a.Op != schedule.LoadDropFlavor &&
+			a.Op != schedule.LoadAddFlavor {
 			continue
 		}
-		add(a.Began, "client", "asks: %s%s%s %s", a.Op, named(" ", a.Name), named(" ", a.Power+string(a.Host)+" "+a.Wish), a.Limits)
+		add(
+			a.Began,
+			"client",
+			"asks: %s%s%s %s",
+			a.Op,
+			named(" ", a.Name),
+			named(" ", a.Power+string(a.Host)+" "+a.Wish),
+			a.Limits,
+		)
 		switch {
 		case a.OK && a.Answered.Sub(a.Began) > 100*time.Millisecond:
 			add(a.Answered, "client", "is told that %s %s is safe", a.Op, a.Name)
@@ -53,7 +63,18 @@ func (r *Recording) Story(wrong []Violation) string {
 	}
 	for _, w := range r.Log {
 		if i := w.Instance; all || about[i.ID] {
-			add(w.Seen, "log", "%s v%d %s attempt %d%s%s%s", i.Boot.Name, i.Version, i.State, i.Attempt, named(" on ", string(i.Host)), named(" claim ", string(i.Claim)), named(" ", i.Reason.String()))
+			add(
+				w.Seen,
+				"log",
+				"%s v%d %s attempt %d%s%s%s",
+				i.Boot.Name,
+				i.Version,
+				i.State,
+				i.Attempt,
+				named(" on ", string(i.Host)),
+				named(" claim ", string(i.Claim)),
+				named(" ", i.Reason.String()),
+			)
 		}
 	}
 	for _, e := range r.Machines {

@@ -51,7 +51,9 @@ func says(c net.Conn) error {
 
 // A process is cut from one broker, one way or both, and reaches the other.
 func TestCutFromOneBroker(t *testing.T) {
-	for how, broken := range map[string]bool{schedule.LinkMute: false, schedule.LinkDeaf: false, schedule.LinkBoth: false, schedule.LinkOff: true} {
+	for how, broken := range map[string]bool{
+		schedule.LinkMute: false, schedule.LinkDeaf: false, schedule.LinkBoth: false, schedule.LinkOff: true,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			var network embedded.Network
 			ctx, cancel := context.WithCancel(t.Context())

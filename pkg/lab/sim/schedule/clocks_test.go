@@ -11,7 +11,8 @@ func TestClocks(t *testing.T) {
 	now := bubble.Add(1000 * time.Second)
 	for _, c := range []Clock{{}, {Off: 3600}, {Off: -7300, Drift: 0.0005}, {Drift: -0.5}} {
 		shown := c.Shows(now)
-		if off := shown.Sub(now) - c.Off.Duration() - time.Duration(c.Drift*1000*float64(time.Second)); off.Abs() > time.Microsecond {
+		drifted := time.Duration(c.Drift * 1000 * float64(time.Second))
+		if off := shown.Sub(now) - c.Off.Duration() - drifted; off.Abs() > time.Microsecond {
 			t.Errorf("%+v shows %s", c, shown)
 		}
 		if back := c.When(shown); back.Sub(now).Abs() > time.Microsecond {

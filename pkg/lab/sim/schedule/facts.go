@@ -248,7 +248,10 @@ func (s Schedule) Booted() (list []compute.QueueName) {
 		}
 	}
 	slices.Sort(list)
-	return slices.DeleteFunc(slices.Compact(list), func(q compute.QueueName) bool { return !slices.Contains(s.Queues(), q) })
+	return slices.DeleteFunc(
+		slices.Compact(list),
+		func(q compute.QueueName) bool { return !slices.Contains(s.Queues(), q) },
+	)
 }
 
 // Decides says whether nothing goes wrong with conductors, or with what the
@@ -261,7 +264,10 @@ func (s Schedule) Decides() bool {
 
 // Buries says whether a host may be declared dead; empty is any.
 func (s Schedule) Buries(h compute.HostID) bool {
-	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.Dead != "" && (h == "" || f.Who == "" || f.Who == string(h)) })
+	return slices.ContainsFunc(
+		s.Faults,
+		func(f Fault) bool { return f.Dead != "" && (h == "" || f.Who == "" || f.Who == string(h)) },
+	)
 }
 
 // Drops says whether anything that is offered is ever taken away.

@@ -75,7 +75,10 @@ const (
 )
 
 func Flavor(name compute.FlavorName, n int64) compute.Flavor {
-	return compute.Flavor{Name: name, Resources: compute.Resources{compute.VCPU: n, compute.MemoryMB: n * 1024, compute.DiskGB: n * 10}}
+	return compute.Flavor{
+		Name:      name,
+		Resources: compute.Resources{compute.VCPU: n, compute.MemoryMB: n * 1024, compute.DiskGB: n * 10},
+	}
 }
 
 // world makes a few hosts, and a cloud that soon is full, or never.
@@ -101,7 +104,13 @@ func (g *generator) world() {
 		if !g.small {
 			n = 1000
 		}
-		h := Host{ID: compute.HostID(fmt.Sprintf("host-%d", i+1)), Totals: Flavor("", n).Resources, Prepare: prepare, Launch: launch, Destroy: destroy}
+		h := Host{
+			ID:      compute.HostID(fmt.Sprintf("host-%d", i+1)),
+			Totals:  Flavor("", n).Resources,
+			Prepare: prepare,
+			Launch:  launch,
+			Destroy: destroy,
+		}
 		if len(w.Axes) > 0 && i == 0 {
 			h.Traits, h.Totals[gpuClass] = []compute.Trait{gpuTrait}, 2
 		}
@@ -120,12 +129,28 @@ func (g *generator) load() {
 	}
 	for _, b := range g.names {
 		if g.chance(0.45) {
-			g.add(Load{At: b.at + pick(g, 0, 0.05, g.between(0, 1), g.between(0, 20)), Op: LoadDelete, Name: b.name, Project: b.project,
-				When: pick(g, "", "", "queued", "starting", "active", "deleting", "error")})
+			g.add(
+				Load{
+					At:      b.at + pick(g, 0, 0.05, g.between(0, 1), g.between(0, 20)),
+					Op:      LoadDelete,
+					Name:    b.name,
+					Project: b.project,
+					When:    pick(g, "", "", "queued", "starting", "active", "deleting", "error"),
+				},
+			)
 		}
 		if g.chance(0.15) {
 			for range 1 + g.IntN(3) {
-				g.add(Load{At: b.at + g.between(0, 20), Op: LoadPower, Name: b.name, Project: b.project, When: "active", Power: pick(g, "stop", "start", "reboot")})
+				g.add(
+					Load{
+						At:      b.at + g.between(0, 20),
+						Op:      LoadPower,
+						Name:    b.name,
+						Project: b.project,
+						When:    "active",
+						Power:   pick(g, "stop", "start", "reboot"),
+					},
+				)
 			}
 		}
 	}
@@ -179,15 +204,31 @@ func (g *generator) boot(at Seconds) {
 	if g.chance(0.03) {
 		boot.Flavor = "m1.none"
 	}
-	g.add(Load{At: at, Op: LoadBoot, Name: b.name, Project: b.project, Own: pick(g, "", "id", "id", "key"), Boot: &boot})
+	g.add(
+		Load{At: at, Op: LoadBoot, Name: b.name, Project: b.project, Own: pick(g, "", "id", "id", "key"), Boot: &boot},
+	)
 }
 
 func (g *generator) quota() {
 	p := pick[compute.Project](g, "red", "blue")
 	n := int64(1 + g.IntN(6))
-	g.add(Load{At: g.between(0, g.length/4), Op: LoadQuota, Project: p, Limits: compute.Resources{compute.Instances: n, compute.VCPU: n + int64(g.IntN(6))}})
+	g.add(
+		Load{
+			At:      g.between(0, g.length/4),
+			Op:      LoadQuota,
+			Project: p,
+			Limits:  compute.Resources{compute.Instances: n, compute.VCPU: n + int64(g.IntN(6))},
+		},
+	)
 	if g.chance(0.4) {
-		g.add(Load{At: g.between(g.length*3/4, g.length), Op: LoadQuota, Project: p, Limits: compute.Resources{compute.Instances: n + 2}})
+		g.add(
+			Load{
+				At:      g.between(g.length*3/4, g.length),
+				Op:      LoadQuota,
+				Project: p,
+				Limits:  compute.Resources{compute.Instances: n + 2},
+			},
+		)
 	}
 }
 

@@ -52,7 +52,8 @@ func (g *generator) calm() bool {
 // kindsBetween are what may go wrong between brokers and processes, as often as it does.
 func kindsBetween() []string {
 	return []string{
-		FaultLink, FaultLink, FaultLink, FaultLink, FaultLeaders, FaultLeaders, FaultCoordinators, FaultCoordinators, FaultNode,
+		FaultLink, FaultLink, FaultLink, FaultLink, FaultLeaders, FaultLeaders, FaultCoordinators,
+		FaultCoordinators, FaultNode,
 	}
 }
 
@@ -99,7 +100,8 @@ func (g *generator) fresh(at, within Seconds, n int) {
 	for range n {
 		g.boot(at + g.between(0, within))
 		b := g.s.Load[len(g.s.Load)-1].Boot
-		b.Flavor, b.With, b.Host, b.Avoid, b.Deadline, b.OnNoCapacity = "m1.small", nil, "", nil, 0, compute.WaitForCapacity
+		b.Flavor, b.With, b.Host, b.Avoid = "m1.small", nil, "", nil
+		b.Deadline, b.OnNoCapacity = 0, compute.WaitForCapacity
 	}
 }
 

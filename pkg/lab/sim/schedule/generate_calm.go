@@ -17,7 +17,10 @@ func (g *generator) told() {
 		return
 	}
 	s := Schedule{Seed: g.s.Seed, World: g.s.World}
-	s.World.Flavors, s.World.Axes, s.World.Hosts = []compute.Flavor{Flavor("m1.small", 1), Flavor("m1.big", 3)}, nil, nil
+	s.World.Flavors, s.World.Axes, s.World.Hosts = []compute.Flavor{
+		Flavor("m1.small", 1),
+		Flavor("m1.big", 3),
+	}, nil, nil
 	g.s, g.names = s, nil
 	if g.wide = g.chance(0.5); g.wide {
 		g.widen(pick(g, shapes...))

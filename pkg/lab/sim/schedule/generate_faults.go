@@ -12,15 +12,18 @@ import (
 // request, at a call of its hypervisor, or when its journal is on the disk.
 var points = map[string][]string{
 	"host": {
-		"journal", "before:Prepare", "after:Prepare", "before:Launch", "after:Launch", "before:Destroy", "after:Destroy",
-		"after:List", "send:Produce", "sent:Produce", "send:ShareFetch", "sent:ShareFetch", "send:ShareAcknowledge", "sent:ShareAcknowledge",
+		"journal", "before:Prepare", "after:Prepare", "before:Launch", "after:Launch", "before:Destroy",
+		"after:Destroy",
+		"after:List", "send:Produce", "sent:Produce", "send:ShareFetch", "sent:ShareFetch",
+		"send:ShareAcknowledge", "sent:ShareAcknowledge",
 	},
 	"conductor": {
 		"send:Produce", "sent:Produce", "send:OffsetCommit", "sent:OffsetCommit",
 		"send:InitProducerID", "sent:InitProducerID", "sent:ListOffsets",
 	},
 	"queues": {
-		"send:CreateTopics", "sent:CreateTopics", "sent:DescribeShareGroupOffsets", "send:AlterShareGroupOffsets", "sent:AlterShareGroupOffsets",
+		"send:CreateTopics", "sent:CreateTopics", "sent:DescribeShareGroupOffsets", "send:AlterShareGroupOffsets",
+		"sent:AlterShareGroupOffsets",
 		"send:Produce", "sent:Produce", "sent:DeleteTopics",
 	},
 	"api": {"send:Produce", "sent:Produce"},
@@ -28,19 +31,44 @@ var points = map[string][]string{
 
 // lost are the requests whose answers are lost, by the process that asks.
 var lost = map[string][]string{
-	"host":      {"Produce", "Produce", "ShareFetch", "ShareAcknowledge", "Fetch"},
-	"conductor": {"Produce", "Produce", "OffsetCommit", "OffsetFetch", "InitProducerID", "Heartbeat", "JoinGroup", "Fetch"},
-	"queues":    {"Produce", "CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "DeleteTopics"},
-	"api":       {"Produce", "Fetch"},
+	"host": {"Produce", "Produce", "ShareFetch", "ShareAcknowledge", "Fetch"},
+	"conductor": {
+		"Produce",
+		"Produce",
+		"OffsetCommit",
+		"OffsetFetch",
+		"InitProducerID",
+		"Heartbeat",
+		"JoinGroup",
+		"Fetch",
+	},
+	"queues": {"Produce", "CreateTopics", "AlterShareGroupOffsets", "DescribeShareGroupOffsets", "DeleteTopics"},
+	"api":    {"Produce", "Fetch"},
 }
 
 // codes are the errors that a broker may answer requests with.
 var codes = map[string][]string{
-	"Produce":                   {"NOT_LEADER_FOR_PARTITION", "REQUEST_TIMED_OUT", "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "KAFKA_STORAGE_ERROR"},
-	"Fetch":                     {"NOT_LEADER_FOR_PARTITION", "KAFKA_STORAGE_ERROR"},
-	"OffsetCommit":              {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION"},
-	"InitProducerID":            {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"},
-	"ShareFetch":                {"SHARE_SESSION_NOT_FOUND", "INVALID_SHARE_SESSION_EPOCH", "SHARE_SESSION_LIMIT_REACHED"},
+	"Produce": {
+		"NOT_LEADER_FOR_PARTITION",
+		"REQUEST_TIMED_OUT",
+		"NOT_ENOUGH_REPLICAS",
+		"NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+		"KAFKA_STORAGE_ERROR",
+	},
+	"Fetch": {"NOT_LEADER_FOR_PARTITION", "KAFKA_STORAGE_ERROR"},
+	"OffsetCommit": {
+		"COORDINATOR_LOAD_IN_PROGRESS",
+		"NOT_COORDINATOR",
+		"COORDINATOR_NOT_AVAILABLE",
+		"UNKNOWN_MEMBER_ID",
+		"ILLEGAL_GENERATION",
+	},
+	"InitProducerID": {"COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR", "CONCURRENT_TRANSACTIONS"},
+	"ShareFetch": {
+		"SHARE_SESSION_NOT_FOUND",
+		"INVALID_SHARE_SESSION_EPOCH",
+		"SHARE_SESSION_LIMIT_REACHED",
+	},
 	"ShareAcknowledge":          {"INVALID_RECORD_STATE", "SHARE_SESSION_NOT_FOUND", "NOT_LEADER_FOR_PARTITION"},
 	"Heartbeat":                 {"UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "NOT_COORDINATOR"},
 	"ListOffsets":               {"NOT_LEADER_FOR_PARTITION"},
@@ -54,18 +82,54 @@ var codes = map[string][]string{
 // never. They are drawn after all else, so that a seed's other faults stay what
 // they were.
 var rarer = map[string][]string{
-	"Metadata":                  {"LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"},
-	"FindCoordinator":           {"COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"},
-	"JoinGroup":                 {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS"},
-	"SyncGroup":                 {"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "UNKNOWN_MEMBER_ID", "ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"},
-	"Heartbeat":                 {"ILLEGAL_GENERATION", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"},
-	"OffsetFetch":               {"UNSTABLE_OFFSET_COMMIT", "COORDINATOR_NOT_AVAILABLE"},
-	"OffsetCommit":              {"REBALANCE_IN_PROGRESS", "REQUEST_TIMED_OUT"},
-	"ListOffsets":               {"LEADER_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_OR_PARTITION"},
-	"Fetch":                     {"OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "UNKNOWN_TOPIC_ID", "UNKNOWN_SERVER_ERROR", "REPLICA_NOT_AVAILABLE"},
-	"Produce":                   {"LEADER_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "UNKNOWN_TOPIC_OR_PARTITION", "OUT_OF_ORDER_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"},
-	"InitProducerID":            {"COORDINATOR_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "REQUEST_TIMED_OUT"},
-	"ShareFetch":                {"NOT_LEADER_FOR_PARTITION", "COORDINATOR_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "INVALID_REQUEST"},
+	"Metadata":        {"LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION"},
+	"FindCoordinator": {"COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR"},
+	"JoinGroup": {
+		"NOT_COORDINATOR",
+		"COORDINATOR_LOAD_IN_PROGRESS",
+		"COORDINATOR_NOT_AVAILABLE",
+		"UNKNOWN_MEMBER_ID",
+		"REBALANCE_IN_PROGRESS",
+	},
+	"SyncGroup": {
+		"NOT_COORDINATOR",
+		"COORDINATOR_LOAD_IN_PROGRESS",
+		"UNKNOWN_MEMBER_ID",
+		"ILLEGAL_GENERATION",
+		"REBALANCE_IN_PROGRESS",
+	},
+	"Heartbeat":    {"ILLEGAL_GENERATION", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE"},
+	"OffsetFetch":  {"UNSTABLE_OFFSET_COMMIT", "COORDINATOR_NOT_AVAILABLE"},
+	"OffsetCommit": {"REBALANCE_IN_PROGRESS", "REQUEST_TIMED_OUT"},
+	"ListOffsets": {
+		"LEADER_NOT_AVAILABLE",
+		"OFFSET_NOT_AVAILABLE",
+		"FENCED_LEADER_EPOCH",
+		"UNKNOWN_LEADER_EPOCH",
+		"UNKNOWN_TOPIC_OR_PARTITION",
+	},
+	"Fetch": {
+		"OFFSET_NOT_AVAILABLE",
+		"FENCED_LEADER_EPOCH",
+		"UNKNOWN_LEADER_EPOCH",
+		"UNKNOWN_TOPIC_ID",
+		"UNKNOWN_SERVER_ERROR",
+		"REPLICA_NOT_AVAILABLE",
+	},
+	"Produce": {
+		"LEADER_NOT_AVAILABLE",
+		"UNKNOWN_SERVER_ERROR",
+		"UNKNOWN_TOPIC_OR_PARTITION",
+		"OUT_OF_ORDER_SEQUENCE_NUMBER",
+		"INVALID_PRODUCER_EPOCH",
+	},
+	"InitProducerID": {"COORDINATOR_NOT_AVAILABLE", "UNKNOWN_SERVER_ERROR", "REQUEST_TIMED_OUT"},
+	"ShareFetch": {
+		"NOT_LEADER_FOR_PARTITION",
+		"COORDINATOR_NOT_AVAILABLE",
+		"UNKNOWN_SERVER_ERROR",
+		"INVALID_REQUEST",
+	},
 	"ShareAcknowledge":          {"INVALID_SHARE_SESSION_EPOCH", "UNKNOWN_TOPIC_ID", "UNKNOWN_SERVER_ERROR"},
 	"CreateTopics":              {"INVALID_REPLICATION_FACTOR", "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_SERVER_ERROR"},
 	"DeleteTopics":              {"REQUEST_TIMED_OUT", "NOT_CONTROLLER", "THROTTLING_QUOTA_EXCEEDED"},
@@ -81,7 +145,13 @@ func (g *generator) rare() {
 		return
 	}
 	for range pick(g, 1, 1, 2, 4) {
-		f := Fault{At: g.between(0, g.length), For: g.span(), Kind: FaultCode, Who: "broker", Key: pick(g, keysOf(rarer)...)}
+		f := Fault{
+			At:   g.between(0, g.length),
+			For:  g.span(),
+			Kind: FaultCode,
+			Who:  "broker",
+			Key:  pick(g, keysOf(rarer)...),
+		}
 		f.Code, f.Nth = pick(g, rarer[f.Key]...), 1+g.IntN(5)
 		g.wrong(f)
 	}
@@ -124,8 +194,11 @@ func (g *generator) one(kind string) string {
 func (g *generator) fault() {
 	kind := g.kind()
 	f := Fault{At: g.between(0, g.length), For: g.span(), Who: g.one(kind)}
-	switch f.Kind = pick(g, FaultKill, FaultKill, FaultKill, FaultKill, FaultPause, FaultDeaf, FaultMute, FaultCut, FaultOff, FaultSlow,
-		FaultLose, FaultLose, FaultBroker, FaultCode, FaultCode, FaultDriver, FaultDriver, FaultPower, FaultWipe); f.Kind {
+	f.Kind = pick(
+		g, FaultKill, FaultKill, FaultKill, FaultKill, FaultPause, FaultDeaf, FaultMute, FaultCut, FaultOff, FaultSlow,
+		FaultLose, FaultLose, FaultBroker, FaultCode, FaultCode, FaultDriver, FaultDriver, FaultPower, FaultWipe,
+	)
+	switch f.Kind {
 	case FaultKill:
 		f.By = g.span()
 		f.For = 0

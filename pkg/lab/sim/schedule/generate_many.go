@@ -32,7 +32,8 @@ func (g *generator) many() {
 	w.Hosts = w.Hosts[:min(n, len(w.Hosts))]
 	for i := len(w.Hosts); i < n; i++ {
 		h := w.Hosts[0]
-		h.ID, h.Traits, h.Totals = compute.HostID(fmt.Sprintf("host-%d", i+1)), nil, Flavor("", int64(2+g.IntN(5))).Resources
+		h.ID, h.Traits = compute.HostID(fmt.Sprintf("host-%d", i+1)), nil
+		h.Totals = Flavor("", int64(2+g.IntN(5))).Resources
 		if !g.small {
 			h.Totals = Flavor("", 1000).Resources
 		}

@@ -91,7 +91,8 @@ func (g *generator) orphaned() {
 	for range 2 + g.IntN(4) {
 		g.boot(at + g.between(1, 60))
 		l := &g.s.Load[len(g.s.Load)-1]
-		l.Boot.Host, l.Boot.Avoid, l.Boot.Deadline, l.Boot.OnNoCapacity, l.Own = "", nil, 0, compute.WaitForCapacity, "id"
+		l.Boot.Host, l.Boot.Avoid, l.Boot.Deadline = "", nil, 0
+		l.Boot.OnNoCapacity, l.Own = compute.WaitForCapacity, "id"
 		if g.wide {
 			l.Boot.Flavor, l.Boot.With = g.choose()
 		}

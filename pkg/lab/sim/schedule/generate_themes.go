@@ -17,7 +17,21 @@ func (g *generator) themed() {
 	if len(g.names) == 0 || !g.chance(0.45) {
 		return
 	}
-	pick(g, g.dead, g.silent, g.failing, g.reboots, g.handover, g.forgetful, g.early, g.crowded, g.late, g.unsaid, g.opening, g.robbed)()
+	pick(
+		g,
+		g.dead,
+		g.silent,
+		g.failing,
+		g.reboots,
+		g.handover,
+		g.forgetful,
+		g.early,
+		g.crowded,
+		g.late,
+		g.unsaid,
+		g.opening,
+		g.robbed,
+	)()
 }
 
 // hostTo has an operator say what a host should do.
@@ -40,7 +54,16 @@ func (g *generator) dead() {
 			g.s.World.Sips, g.s.World.Latency = true, g.between(0.02, 0.3)
 		}
 		for _, h := range g.s.World.Hosts {
-			g.wrong(Fault{At: max(0, b.at-0.1), Kind: FaultDeaf, Who: string(h.ID), Point: "sent:Produce", Nth: 1 + g.IntN(2), For: g.between(1, 8)})
+			g.wrong(
+				Fault{
+					At:    max(0, b.at-0.1),
+					Kind:  FaultDeaf,
+					Who:   string(h.ID),
+					Point: "sent:Produce",
+					Nth:   1 + g.IntN(2),
+					For:   g.between(1, 8),
+				},
+			)
 		}
 	}
 	g.wrong(f)
@@ -50,7 +73,8 @@ func (g *generator) dead() {
 func (g *generator) silent() {
 	b := pick(g, g.names...)
 	g.wrong(Fault{
-		At: b.at, Kind: pick(g, FaultMute, FaultPause, FaultOff, FaultDeaf), Name: b.name, When: pick(g, "starting", "active", "active"), For: g.between(65, 150),
+		At: b.at, Kind: pick(g, FaultMute, FaultPause, FaultOff, FaultDeaf), Name: b.name,
+		When: pick(g, "starting", "active", "active"), For: g.between(65, 150),
 	})
 }
 
@@ -58,7 +82,17 @@ func (g *generator) silent() {
 // hears late.
 func (g *generator) failing() {
 	for _, h := range g.s.World.Hosts {
-		g.wrong(Fault{Kind: FaultDriver, Who: string(h.ID), Key: "Launch", Code: pick(g, "host", "request", "unknown"), By: g.between(0.2, 2), For: g.length + 20, Nth: 1 + g.IntN(3)})
+		g.wrong(
+			Fault{
+				Kind: FaultDriver,
+				Who:  string(h.ID),
+				Key:  "Launch",
+				Code: pick(g, "host", "request", "unknown"),
+				By:   g.between(0.2, 2),
+				For:  g.length + 20,
+				Nth:  1 + g.IntN(3),
+			},
+		)
 	}
 	for range 2 {
 		b := pick(g, g.names...)
@@ -82,7 +116,17 @@ func (g *generator) reboots() {
 			f.Point, f.Nth = pick(g, "journal", "sent:Produce", "send:Produce"), 1+g.IntN(3)
 			g.wrong(f)
 		default:
-			g.wrong(Fault{At: at, Kind: FaultKill, Who: g.one("conductor"), By: g.between(0, 20), For: Window, Point: pick(g, "send:Produce", "sent:Produce"), Nth: 1 + g.IntN(4)})
+			g.wrong(
+				Fault{
+					At:    at,
+					Kind:  FaultKill,
+					Who:   g.one("conductor"),
+					By:    g.between(0, 20),
+					For:   Window,
+					Point: pick(g, "send:Produce", "sent:Produce"),
+					Nth:   1 + g.IntN(4),
+				},
+			)
 		}
 	}
 }
@@ -94,8 +138,22 @@ func (g *generator) handover() {
 	for range 1 + g.IntN(3) {
 		b := pick(g, g.names...)
 		g.wrong(Fault{
-			At: max(0, b.at-g.between(0, 1)), Kind: FaultPause, Who: g.one("conductor"), For: pick(g, g.between(10, 17), g.between(10, 17), g.between(8, 70)),
-			Point: pick(g, "send:Produce", "send:Produce", "sent:Produce", "send:OffsetCommit", "send:InitProducerID", "sent:InitProducerID"), Nth: 1 + g.IntN(4),
+			At: max(
+				0,
+				b.at-g.between(0, 1),
+			),
+			Kind: FaultPause, Who: g.one("conductor"),
+			For: pick(g, g.between(10, 17), g.between(10, 17), g.between(8, 70)),
+			Point: pick(
+				g,
+				"send:Produce",
+				"send:Produce",
+				"sent:Produce",
+				"send:OffsetCommit",
+				"send:InitProducerID",
+				"sent:InitProducerID",
+			),
+			Nth: 1 + g.IntN(4),
 		})
 	}
 }
@@ -103,7 +161,16 @@ func (g *generator) handover() {
 // forgetful is a host that loses its journal, and not its machines.
 func (g *generator) forgetful() {
 	b := pick(g, g.names...)
-	g.wrong(Fault{At: b.at, Kind: FaultKill, Name: b.name, When: pick(g, "starting", "active"), Disk: "lost", By: g.between(0, 80)})
+	g.wrong(
+		Fault{
+			At:   b.at,
+			Kind: FaultKill,
+			Name: b.name,
+			When: pick(g, "starting", "active"),
+			Disk: "lost",
+			By:   g.between(0, 80),
+		},
+	)
 }
 
 // early adds deletes that are there before their boots: a client that writes to Kafka
@@ -139,7 +206,14 @@ func (g *generator) crowded() {
 	if g.chance(0.5) { // what was decided comes to light when the flavor is gone
 		first, last = -6*w.Latency, -3*w.Latency
 		for i := range w.Conductors {
-			g.wrong(Fault{At: max(0, drop+first), Kind: FaultMute, Who: fmt.Sprintf("conductor-%d", i+1), For: g.between(3, 15)})
+			g.wrong(
+				Fault{
+					At:   max(0, drop+first),
+					Kind: FaultMute,
+					Who:  fmt.Sprintf("conductor-%d", i+1),
+					For:  g.between(3, 15),
+				},
+			)
 		}
 	}
 	for range 5 + g.IntN(5) {
@@ -157,7 +231,15 @@ func (g *generator) crowded() {
 	stay := g.chance(0.5) // what waits, waits for longer than a closed queue is kept
 	for _, b := range g.names {
 		if !stay && g.chance(0.6) {
-			g.add(Load{At: max(b.at, drop) + g.between(3, 15), Op: LoadDelete, Name: b.name, Project: b.project, When: "active"})
+			g.add(
+				Load{
+					At:      max(b.at, drop) + g.between(3, 15),
+					Op:      LoadDelete,
+					Name:    b.name,
+					Project: b.project,
+					When:    "active",
+				},
+			)
 		}
 	}
 }
@@ -177,7 +259,12 @@ func (g *generator) late() {
 		g.add(Load{At: at + deadline - g.between(1, 4), Op: LoadHost, Host: h.ID, Wish: "enable"})
 	}
 	for i := range w.Conductors {
-		f := Fault{At: at + deadline - 5, Kind: FaultPause, Who: fmt.Sprintf("conductor-%d", i+1), For: g.between(5, 16)}
+		f := Fault{
+			At:   at + deadline - 5,
+			Kind: FaultPause,
+			Who:  fmt.Sprintf("conductor-%d", i+1),
+			For:  g.between(5, 16),
+		}
 		if g.chance(0.5) {
 			f.Kind, f.By, f.For = FaultKill, f.For, 0
 		}
@@ -191,10 +278,28 @@ func (g *generator) unsaid() {
 	b := pick(g, g.names...)
 	refused := g.between(2.5, 6)
 	for _, q := range g.s.Booted() {
-		g.wrong(Fault{At: b.at, Kind: FaultCode, Who: "broker", Key: "Produce", Topic: "build." + string(q), Code: "NOT_LEADER_FOR_PARTITION", Nth: 1000, For: refused})
+		g.wrong(
+			Fault{
+				At:    b.at,
+				Kind:  FaultCode,
+				Who:   "broker",
+				Key:   "Produce",
+				Topic: "build." + string(q),
+				Code:  "NOT_LEADER_FOR_PARTITION",
+				Nth:   1000,
+				For:   refused,
+			},
+		)
 	}
 	for i := range g.s.World.Conductors {
-		g.wrong(Fault{At: b.at + g.between(1.5, refused), Kind: FaultKill, Who: fmt.Sprintf("conductor-%d", i+1), By: g.between(0, 8)})
+		g.wrong(
+			Fault{
+				At:   b.at + g.between(1.5, refused),
+				Kind: FaultKill,
+				Who:  fmt.Sprintf("conductor-%d", i+1),
+				By:   g.between(0, 8),
+			},
+		)
 	}
 }
 
@@ -220,9 +325,19 @@ func (g *generator) robbed() {
 			g.add(Load{At: max(0, r.At-g.between(0, 2)), Op: LoadHost, Host: h.ID, Wish: "disable"})
 			g.add(Load{At: r.At + g.between(2, r.For+5), Op: LoadHost, Host: h.ID, Wish: "enable"})
 		case FaultPause:
-			g.wrong(Fault{At: max(0, r.At-g.between(0, 1)), Kind: FaultPause, Who: string(h.ID), For: g.between(1, r.For)})
+			g.wrong(
+				Fault{At: max(0, r.At-g.between(0, 1)), Kind: FaultPause, Who: string(h.ID), For: g.between(1, r.For)},
+			)
 		case FaultSlow:
-			g.wrong(Fault{At: max(0, r.At-g.between(0, 1)), Kind: FaultSlow, Who: string(h.ID), By: g.between(0.05, 1), For: r.For})
+			g.wrong(
+				Fault{
+					At:   max(0, r.At-g.between(0, 1)),
+					Kind: FaultSlow,
+					Who:  string(h.ID),
+					By:   g.between(0.05, 1),
+					For:  r.For,
+				},
+			)
 		}
 	}
 }
@@ -238,7 +353,22 @@ func (g *generator) opening() {
 			g.wrong(Fault{At: at, Kind: FaultLose, Who: who, Key: "AlterShareGroupOffsets", Nth: 1, For: Window})
 			continue
 		}
-		g.wrong(Fault{At: at, Kind: FaultKill, Who: who, Point: pick(g, "send:AlterShareGroupOffsets", "sent:AlterShareGroupOffsets", "sent:AlterShareGroupOffsets"), Nth: 1, For: Window, By: g.between(0, 20)})
+		g.wrong(
+			Fault{
+				At:   at,
+				Kind: FaultKill,
+				Who:  who,
+				Point: pick(
+					g,
+					"send:AlterShareGroupOffsets",
+					"sent:AlterShareGroupOffsets",
+					"sent:AlterShareGroupOffsets",
+				),
+				Nth: 1,
+				For: Window,
+				By:  g.between(0, 20),
+			},
+		)
 	}
 	g.boot(at + g.between(0, g.length/3))
 	b := g.s.Load[len(g.s.Load)-1].Boot

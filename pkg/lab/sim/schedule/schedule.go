@@ -87,9 +87,11 @@ type Load struct {
 	Node    int             `json:"node,omitempty"` // of the API that is asked
 	Project compute.Project `json:"project,omitempty"`
 	Name    string          `json:"name,omitempty"` // of the instance; each boot has one of its own
-	Own     string          `json:"own,omitempty"`  // boot: "id" or "key"; empty: the API makes the id. delete: "id": written to Kafka, whether or not anybody knows the id
-	Boot    *compute.Boot   `json:"boot,omitempty"`
-	When    string          `json:"when,omitempty"` // delete, power: as soon as the instance is in this state
+	// boot: "id" or "key"; empty: the API makes the id. delete: "id": written to Kafka, whether or not anybody knows
+	// the id
+	Own  string        `json:"own,omitempty"`
+	Boot *compute.Boot `json:"boot,omitempty"`
+	When string        `json:"when,omitempty"` // delete, power: as soon as the instance is in this state
 
 	Limits compute.Resources   `json:"limits,omitempty"` // quota
 	Flavor *compute.Flavor     `json:"flavor,omitempty"` // add flavor; remove: its name counts
@@ -121,12 +123,13 @@ const (
 
 // What goes wrong with rings.
 const (
-	RingLost     = "lost"     // the broker acknowledges them, and no host reads them
-	RingLate     = "late"     // they come By later
-	RingDoubled  = "doubled"  // they come, and come again By later
-	RingDead     = "dead"     // the host is killed as soon as its next beacon is at the broker, for By
-	RingManagers = "managers" // the active queue manager does not reach its group, and goes on writing, so that there are two
-	RingWrong    = "wrong"    // a stranger writes Nth of them to each host, for queues of all kinds and none
+	RingLost    = "lost"    // the broker acknowledges them, and no host reads them
+	RingLate    = "late"    // they come By later
+	RingDoubled = "doubled" // they come, and come again By later
+	RingDead    = "dead"    // the host is killed as soon as its next beacon is at the broker, for By
+	// the active queue manager does not reach its group, and goes on writing, so that there are two
+	RingManagers = "managers"
+	RingWrong    = "wrong" // a stranger writes Nth of them to each host, for queues of all kinds and none
 )
 
 // Fault is one thing that goes wrong.
@@ -143,15 +146,20 @@ type Fault struct {
 	// it comes there after At. Empty: at once. See points.
 	Point string `json:"point,omitempty"`
 	Nth   int    `json:"nth,omitempty"`
-	Disk  string `json:"disk,omitempty"` // kill, power: "lost": without its journal; "old": without its last write, at the point "journal" only: no disk forgets later
+	// kill, power: "lost": without its journal; "old": without its last write, at the point "journal" only: no disk
+	// forgets later
+	Disk string `json:"disk,omitempty"`
 
-	Key   string  `json:"key,omitempty"`   // lose, code: the kind of request; driver: the method; ring: what is wrong with them
-	Code  string  `json:"code,omitempty"`  // code: the error; driver: the class of the failure
-	Topic string  `json:"topic,omitempty"` // code: of requests about this topic alone, rogue: of the one queue it reads; without the prefix
+	// lose, code: the kind of request; driver: the method; ring: what is wrong with them
+	Key  string `json:"key,omitempty"`
+	Code string `json:"code,omitempty"` // code: the error; driver: the class of the failure
+	// code: of requests about this topic alone, rogue: of the one queue it reads; without the prefix
+	Topic string  `json:"topic,omitempty"`
 	After bool    `json:"after,omitempty"` // driver: the work is done all the same
 	Hang  bool    `json:"hang,omitempty"`  // driver
 	By    Seconds `json:"by,omitempty"`    // slow, driver: how much longer it takes; ring: see there
-	Dead  string  `json:"dead,omitempty"`  // power: an operator declares it dead: "fence" or "forget"; word: what is said
+	// power: an operator declares it dead: "fence" or "forget"; word: what is said
+	Dead string `json:"dead,omitempty"`
 
 	Broker string `json:"broker,omitempty"` // link, node: "1", "2" or "3", or what it does: see brokers.go
 }

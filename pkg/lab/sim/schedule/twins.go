@@ -37,5 +37,8 @@ func TwinOf(b compute.Boot) bool { return b.Metadata[twinMark] != "" }
 
 // Twin says whether two requests that differ are made under one key.
 func (s Schedule) Twin(name string) bool {
-	return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadBoot && l.Name == name && TwinOf(*l.Boot) })
+	return slices.ContainsFunc(
+		s.Load,
+		func(l Load) bool { return l.Op == LoadBoot && l.Name == name && TwinOf(*l.Boot) },
+	)
 }
