@@ -88,11 +88,11 @@ type Dependencies struct {
 // wire.Handler are called from one goroutine; Catalog, Queues, Advice and Hosts
 // from any.
 type Conductor struct {
-	cfg   Config
-	deps  Dependencies
-	inbox *inbox
-	clock wire.Clock // what is decided is decided by the time of the log
-	asker *asker
+	cfg    Config
+	deps   Dependencies
+	inbox  *inbox
+	clock  wire.Clock // what is decided is decided by the time of the log
+	starts *startsQuerier
 
 	// Owned by the goroutine that calls the handler:
 	view        admit.View
@@ -118,7 +118,7 @@ func New(cfg Config, deps Dependencies) *Conductor {
 	if cfg.Metrics != nil {
 		c.counts = newStateCounts()
 	}
-	c.asker = newAsker(cfg, deps.Starts, c.started)
+	c.starts = newStartsQuerier(cfg, deps.Starts, c.putStarts)
 	return c
 }
 

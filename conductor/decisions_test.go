@@ -15,7 +15,7 @@ func BenchmarkDecisions(b *testing.B) {
 	const together = 500 // records of one turn, as a loop hands them over under load
 	k := newCell(b)
 	// None that has ended is forgotten meanwhile, which would be one more change.
-	k.c = New(Config{Partitions: partitions, MostEnded: b.N, Now: k.own}, k.c.deps)
+	k.c = New(Config{Partitions: partitions, MaxEnded: b.N, Now: k.own}, k.c.deps)
 	k.c.Catalog(offers(), true)
 	k.c.Queues([]wire.Record{listed("m1.small")}, true)
 	k.gainAll()

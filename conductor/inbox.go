@@ -154,8 +154,8 @@ func (c *Conductor) Advice(recs []wire.Record, _ bool) {
 // a journal's id to compare with, no sign of life.
 func (c *Conductor) Hosts(recs []wire.Record, end bool) {
 	now := c.cfg.Now()
-	c.clock.Hear(recs, now)
-	if c.inbox.hear(recs, end, now, c.clock.At(now), c.cfg, c.unread) {
+	c.clock.Observe(recs, now)
+	if c.inbox.applyBeacons(recs, end, now, c.clock.At(now), c.cfg, c.logUnreadable) {
 		c.deps.Wake()
 	}
 }

@@ -36,7 +36,7 @@ func (c *Conductor) Turn(in wire.Turn) wire.Result {
 	c.clock.Observe(in.Records, in.Now)
 	t := c.turn(in.Now)
 	t.heard = c.deps.CatalogHeard() // first: what is heard from here on is not in the view
-	t.takeNews()
+	t.applyUpdates()
 	for _, sent := range in.Sent {
 		t.published(sent)
 	}

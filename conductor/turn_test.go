@@ -186,7 +186,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestMostEnded: of a project that is refused on and on, no more is kept than the conductor is told to keep.
 func TestMostEnded(t *testing.T) {
 	k := newCell(t)
-	k.c = New(Config{Partitions: partitions, MostEnded: 2, Now: k.own}, k.c.deps)
+	k.c = New(Config{Partitions: partitions, MaxEnded: 2, Now: k.own}, k.c.deps)
 	k.c.Catalog(offers(), true)
 	k.c.Queues(nil, true)
 	k.gainAll()

@@ -112,8 +112,8 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	}
 	c.Log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
 	reporter := statusReporter{log: c.Log, notify: notifySystemd, serves: d.serves}
-	reporter.face = front.New(
-		front.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)},
+	reporter.face = statusserver.New(
+		statusserver.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)},
 	)
 	g := service.NewGroup()
 	if settings.face() != "" {
@@ -148,7 +148,7 @@ func apiDaemon() daemon[apiConfig] {
 			return cell.NewAPI(
 				ctx,
 				c,
-				cell.APIOptions{Front: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer()},
+				cell.APIOptions{Server: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer()},
 			)
 		},
 	}
@@ -157,7 +157,7 @@ func apiDaemon() daemon[apiConfig] {
 func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
-		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *front.Front) (service.Part, error) {
+		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *statusserver.Server) (service.Part, error) {
 			return cell.NewQueueManager(
 				c,
 				cell.QueueManagerOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams},
@@ -180,7 +180,7 @@ func agentDaemon() daemon[agentConfig] {
 	return daemon[agentConfig]{
 		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig,
 		streams: agentConfig.streams,
-		build: func(_ context.Context, c cell.Cell, s agentConfig, _ *front.Front) (service.Part, error) {
+		build: func(_ context.Context, c cell.Cell, s agentConfig, _ *statusserver.Server) (service.Part, error) {
 			return newHostAgents(c, s)
 		},
 	}

@@ -18,9 +18,9 @@ import (
 
 // APIOptions say how an API node runs in this process.
 type APIOptions struct {
-	// Front is what the node answers through, from now on and until the part
+	// Server is what the node answers through, from now on and until the part
 	// ends. It runs longer than the part.
-	Front      *statusserver.Server
+	Server     *statusserver.Server
 	Publishing int        // most publications in flight; 0: 10,000
 	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
 }
@@ -73,7 +73,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		return nil, err
 	}
 	g.Closes("metrics", func() error { server.Close(); return nil })
-	o.Front.Serve(server.Handler()) // it says what it still reads
+	o.Server.Serve(server.Handler()) // it says what it still reads
 	g.Add("views", service.Together(
 		entries, instances, requests,
 		c.Table(topics.Queues(), server.Queues),
@@ -81,18 +81,18 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		c.Table(topics.Advice(), server.Advice),
 	))
 	g.Add("consoles", listening)
-	g.Add("http", o.Front.Serving(server.Handler()))
+	g.Add("http", o.Server.Serving(server.Handler()))
 	return g, nil
 }
 
-// NewAPIWithFront is an API node with a front of its own.
-func NewAPIWithFront(c Cell, o statusserver.Options) (service.Part, *statusserver.Server) {
+// NewAPIWithServer is an API node with a status server of its own.
+func NewAPIWithServer(c Cell, o statusserver.Options) (service.Part, *statusserver.Server) {
 	o.Log = c.Log
 	f := statusserver.New(o)
 	g := service.NewGroup()
 	g.Add("front", f)
 	g.Add("api", service.Made(func(ctx context.Context) (service.Part, error) {
-		return NewAPI(ctx, c, APIOptions{Front: f})
+		return NewAPI(ctx, c, APIOptions{Server: f})
 	}))
 	return g, f
 }

@@ -95,8 +95,8 @@ func WithEverything(
 func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *statusserver.Server) {
 	g := service.NewGroup()
 	metrics, outage := telemetry.NewMetrics(), kafka.NewOutage(o.Log.Named("dev"))
-	f := front.New(
-		front.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")},
+	f := statusserver.New(
+		statusserver.Options{Address: o.Listen, Listen: o.Open, Metrics: metrics.Handler(), Log: o.Log.Named("api")},
 	)
 	g.Add("front", f)
 	add := func(name string, build func(context.Context, Cell) (service.Part, error)) {
@@ -111,7 +111,7 @@ func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *statuss
 		"conductor",
 		func(_ context.Context, c Cell) (service.Part, error) { return NewConductor(c, ConductorOptions{}) },
 	)
-	add("api", func(ctx context.Context, c Cell) (service.Part, error) { return NewAPI(ctx, c, APIOptions{Front: f}) })
+	add("api", func(ctx context.Context, c Cell) (service.Part, error) { return NewAPI(ctx, c, APIOptions{Server: f}) })
 	add("agent", func(_ context.Context, c Cell) (service.Part, error) { return newSimulatedAgents(c, o) })
 	return g, f
 }

@@ -29,7 +29,7 @@ func (c *Cell) Facts(ctx context.Context) (doctor.Facts, error) {
 		Plan:      admin.Plan,
 		Plans:     admin.Plans,
 	}
-	if f.Cluster, err = admin.LookAtCluster(ctx); err != nil {
+	if f.Cluster, err = admin.DescribeCluster(ctx); err != nil {
 		return none, err
 	}
 	names, err := admin.CellTopics(ctx)
@@ -89,7 +89,7 @@ func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Fa
 		if f.Groups[q.Group] == nil {
 			f.Groups[q.Group], err = patiently(
 				ctx,
-				func() (map[string]string, error) { return admin.LookAtShareGroup(ctx, q.Group) },
+				func() (map[string]string, error) { return admin.DescribeShareGroup(ctx, q.Group) },
 			)
 			if err != nil {
 				return err

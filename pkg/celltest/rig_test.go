@@ -158,7 +158,7 @@ func (r *rig) startAPI() {
 	if r.metrics != nil {
 		o.Metrics = r.metrics.Handler()
 	}
-	part, f := cell.NewAPIWithFront(r.prepared("api"), o)
+	part, f := cell.NewAPIWithServer(r.prepared("api"), o)
 	r.start("api", part)
 	r.api = f.Addr().String()
 }

@@ -80,7 +80,7 @@ func (b Berth) node(s Site) (service.Part, func() string) {
 	}
 	var at atomic.Pointer[statusserver.Server]
 	part := b.part(s, b.cell(s, RoleAPI, "api"), func(_ context.Context, c cell.Cell) (service.Part, error) {
-		node, f := cell.NewAPIWithFront(c, o)
+		node, f := cell.NewAPIWithServer(c, o)
 		at.Store(f)
 		return node, nil
 	})

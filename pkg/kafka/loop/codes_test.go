@@ -253,7 +253,7 @@ func TestLoopEndsWhereTheGroupCannotBeJoined(t *testing.T) {
 }
 
 // A producer epoch that cannot be renewed now is held as it is, and renewed later.
-func TestEpochThatCannotBeRenewedYet(t *testing.T) {
+func TestProducerEpochThatCannotBeRaisedYet(t *testing.T) {
 	brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {
 		l := newLooping(t, c)
 		l.startWith(t, Options{Group: "g", RenewEvery: 2 * time.Second})
@@ -279,7 +279,7 @@ func TestEpochThatCannotBeRenewedYet(t *testing.T) {
 // A producer epoch that cannot be renewed because somebody else has it is not used any more: the
 // partition is given up, and gained again if it is still this process's. The other
 // partition goes on.
-func TestAnEpochThatSomebodyElseTook(t *testing.T) {
+func TestProducerEpochThatSomebodyElseTook(t *testing.T) {
 	for _, code := range []*kerr.Error{kerr.ProducerFenced, kerr.InvalidProducerEpoch} {
 		t.Run(code.Message, func(t *testing.T) {
 			brokertest.WithRefusing(t, 1, func(t *testing.T, c brokertest.Refusing) {

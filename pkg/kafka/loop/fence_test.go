@@ -117,7 +117,7 @@ func TestTakeoverEndsTheWritingBefore(t *testing.T) {
 }
 
 // A producer epoch that was renewed is good; one that somebody else took meanwhile is not.
-func TestEpochRenewed(t *testing.T) {
+func TestProducerEpochIsRaised(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
 		s := fencedWriterOf(t, cfg)
 		first := epochsOf(t, s, 0, 1)
@@ -151,7 +151,7 @@ func TestEpochRenewed(t *testing.T) {
 }
 
 // A loop goes on through renewals, without restoring anything.
-func TestLoopRenewsItsEpochs(t *testing.T) {
+func TestLoopRenewsItsProducerEpochs(t *testing.T) {
 	eachCell(t, 2, func(t *testing.T, cfg kafka.Config) {
 		a := loop(t, cfg, Options{RenewEvery: 50 * time.Millisecond}, newLedger(t, "a"))
 		brokertest.Await(t, a.Ready(), "the loop is ready")

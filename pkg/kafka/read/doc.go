@@ -9,5 +9,5 @@
 // is believed only if other brokers say that it leads (TestWhoLedBeforeIsNotBelieved). After Sync the receiver has
 // everything that was acknowledged to anybody before the call.
 //
-// A SharedFetch lets several readers of a process share one open fetch at each broker (TestSharedFetch).
+// A SharedFetch lets several readers of a process share one open fetch at each broker (TestSharedReaders).
 package read

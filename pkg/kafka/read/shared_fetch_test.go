@@ -39,7 +39,7 @@ func fetches(t *testing.T, reg prometheus.Gatherer) func() float64 {
 
 // Readers that share a fetch hear at once what comes for each of them, whatever
 // the others hear, and a broker is asked as often as by one of them.
-func TestSharedFetch(t *testing.T) {
+func TestSharedReaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		fetched := fetches(t, reg)
@@ -89,8 +89,8 @@ func TestSharedFetch(t *testing.T) {
 	})
 }
 
-// A reader whose topic is made while the others wait does not wait for them.
-func TestSharedFetchReaderThatComesLate(t *testing.T) {
+// A reader of a topic that is made while the others wait does not wait for them.
+func TestSharedReaderThatComesLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := brokertest.VirtualCell(t)
 		p, j := clienttest.Producer(t, cfg), NewSharedFetch(cfg)
@@ -126,9 +126,8 @@ func (c far) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A reader that asks by itself does not ask on and on beside a fetch whose answer
-// should have been there.
-func TestSharedFetchBesideALateAnswer(t *testing.T) {
+// A reader that asks by itself does not ask on and on beside a fetch that should have been answered.
+func TestSharedReaderBesideALateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		near := cfg.Dial
@@ -165,7 +164,7 @@ func TestSharedFetchBesideALateAnswer(t *testing.T) {
 }
 
 // A reader with a pace goes along when the others go, and costs little.
-func TestSharedFetchWithAPace(t *testing.T) {
+func TestSharedReaderWithAPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg, reg := brokertest.Counting(brokertest.VirtualCell(t))
 		fetched := fetches(t, reg)

@@ -45,10 +45,10 @@ func (b *broker) start() error {
 		return err
 	}
 	b.inits = map[string]bool{}
-	b.now.Look(kmsg.AlterShareGroupOffsets, b.initialised)
-	b.now.Look(kmsg.InitProducerID, b.play.rec.SeeEpochRequest)
+	b.now.Observe(kmsg.AlterShareGroupOffsets, b.initialised)
+	b.now.Observe(kmsg.InitProducerID, b.play.rec.SeeEpochRequest)
 	if slices.ContainsFunc(b.play.Faults, func(f schedule.Fault) bool { return f.Kind == schedule.FaultRing }) {
-		b.now.Look(kmsg.Produce, b.play.produced)
+		b.now.Observe(kmsg.Produce, b.play.produced)
 	}
 	if b.play.World.Sips {
 		b.now.Observe(kmsg.Fetch, sip)
