@@ -182,10 +182,9 @@ func (l *Sampler) Advise(a compute.Advice, now time.Time) {
 	}
 }
 
-// age is how old advice is that is read now. A host reads it seldom, so what it reads
-// may be the last word of a queue manager that is gone: then less time has passed from
-// the last advice of the read before to this one than passed on the host. No clock is
-// compared with another.
+// age is how old advice is that is read now: the host's time between its last two reads, less the
+// queue manager's time between the advice that they brought. So the last advice of a queue manager
+// that is gone is found to be old, and no clock is compared with another.
 func (l *Sampler) age(at, now time.Time) time.Duration {
 	if !now.Equal(l.read.now) {
 		l.before, l.read.now = l.read, now

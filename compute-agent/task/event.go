@@ -12,7 +12,7 @@ type (
 	Taken struct{}
 	// Prepared says that Prepare succeeded.
 	Prepared struct{}
-	// PrepareFailed says that it did not, or was interrupted.
+	// PrepareFailed says that Prepare failed, or was interrupted.
 	PrepareFailed struct{ Failure Failure }
 	// Launched says that Launch succeeded.
 	Launched struct{}
@@ -21,7 +21,7 @@ type (
 	LaunchFailed struct{ Failure Failure }
 	// Destroyed says that Destroy succeeded.
 	Destroyed struct{}
-	// DestroyFailed says that it did not: it is tried again.
+	// DestroyFailed says that Destroy failed: it is tried again.
 	DestroyFailed struct{}
 	// PowerDone says how a power command ended. Power is what the machine does
 	// now, unknown if nobody can say. Failed is why it was not done; nil: it was.
@@ -57,9 +57,8 @@ type (
 		Claim   compute.ClaimID
 		Power   compute.PowerCommand
 	}
-	// Fenced says that this host was declared dead: whatever is here from
-	// before must end. What was taken after that was acted on is not meant: only
-	// an agent that has lost its journal is told so again.
+	// Fenced says that this host was declared dead: tasks of a lower epoch end. Those of Epoch or
+	// above stay, which matters when an agent with a new journal reads an old "fenced" again.
 	Fenced struct{ Epoch compute.FenceEpoch }
 
 	// Acked says that Kafka has a report of this task.
@@ -128,11 +127,11 @@ type (
 	Interrupt struct{}
 	// Report is said until Kafka has it: Acked. Host and time are added.
 	Report struct{ Report compute.Report }
-	// Accept, Release and Renew answer the queue's record.
+	// Accept acknowledges the queue's record: it leaves the queue.
 	Accept struct{}
-	// Release gives the record to somebody else at once.
+	// Release gives the queue's record to other hosts at once.
 	Release struct{}
-	// Renew keeps the record locked.
+	// Renew keeps the queue's record locked.
 	Renew struct{}
 	// Forget removes the task from the journal.
 	Forget struct{}

@@ -54,7 +54,8 @@ type Adopted struct {
 // What the hypervisor has of another attempt or claim counts as unknown to the journal: the hypervisor is right about
 // what is there. A conductor that still asks for the other one is answered by Stranger.
 //
-// That a claim was sent, and that it was granted, is only noted: the journal may be a stage behind what was done. A
+// That a claim was sent, and that it was granted, is written without waiting for the disk (Note), so the journal may
+// be a stage behind. A
 // launched machine is known by the hypervisor. One that was claimed, or granted and not launched yet, is undone or
 // claimed again, and the conductor that grants it is told that it is not here, which ends the attempt: nothing is
 // lost but that.

@@ -150,8 +150,8 @@ func (s *step) granted() {
 	}
 }
 
-// denies answers a conductor that believes it has given this claim's machine to
-// this host, while the task has ended without telling.
+// denies says that the claim is given back: a grant or a confirm has come for a task that ends
+// and has never reported it.
 func (s *step) denies() {
 	if s.End.How != EndQuiet && (s.End.How != EndReturned || !s.Told) {
 		return // it is being told, or will be once it is destroyed
@@ -255,8 +255,8 @@ func (s *step) destroy() {
 	}
 }
 
-// conclude says, once nothing is left here, what is to be said, and is over
-// once that is said.
+// conclude comes after Destroy: it sends the last report, and once Kafka has that, the task is
+// over and leaves the journal.
 func (s *step) conclude() {
 	if s.Stage != Ending || !s.Destroyed {
 		return
@@ -348,9 +348,8 @@ func (s *step) report(op compute.ReportOp) Report {
 	}}
 }
 
-// command carries out a user's wish, unless a newer one was begun before. One
-// that comes again is done again if that does no harm, and answered again if
-// it would.
+// command carries out a user's power command, unless a newer one was begun before. A start or
+// stop that comes again is done again; a reboot is only answered again.
 func (s *step) command(c compute.PowerCommand) {
 	switch {
 	case c.Version < s.Version:

@@ -198,9 +198,8 @@ func (r Rules) Due(t Task) time.Time {
 	return due
 }
 
-// askAgain is when a claim without an answer is said again: after as long as it has
-// been asked for until then. A conductor with more to do than it can does not get
-// more from that.
+// askAgain is when a claim without an answer is repeated: 5, 10, 20 and 40 s after the first, so
+// that a slow conductor is not flooded.
 func (r Rules) askAgain(t Task) time.Time { return t.Asked.Add(max(r.Claim, t.Asked.Sub(t.Since))) }
 
 func (r Rules) retry(tries int) time.Duration {

@@ -57,9 +57,9 @@ func (s *step) refusal(e *entry, r compute.Report) *compute.Reason {
 	return cancelled()
 }
 
-// refuseQueued says whether this host may have the attempt that waits. What it
-// claimed before it was declared dead it has destroyed, or never comes back to:
-// granted, that would wait for the next word of the operator.
+// refuseQueued is why this host may not have an attempt that waits; nil if it may. A claim
+// from before its host was fenced is denied: that host has undone its preparation or does not
+// come back, and a grant would keep the instance there until an operator acts.
 func (s *step) refuseQueued(inst *compute.Instance, r compute.Report) *compute.Reason {
 	switch {
 	case r.Attempt != inst.Attempt:

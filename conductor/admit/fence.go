@@ -4,12 +4,12 @@ package admit
 
 import "github.com/berth-project/berth/pkg/compute"
 
-// The epoch of a fence is one more than an offset in the host's stream, and
-// nobody checks what a claim, or a fence, says. One that no stream has reached
-// would make what it was claimed under immune to every evacuation, or every
-// claim of the host void: from a host whose topic was made anew, or from any
-// publisher. So what such an epoch decided is looked at again: whatever is
-// written into the stream now lies behind all that this epoch can mean.
+// A fence epoch is the offset of a "fenced" in the host's stream, and one more. Claims and
+// fences state it, and nothing checks what they state. An epoch beyond the end of the stream
+// is none: the topic was made anew since, or a publisher invented it. Believed, it would make
+// an instance immune to every evacuation, or every claim of the host void. So when an epoch has
+// decided something, a command that changes nothing is written into the stream (Tell.WantOffset),
+// and CommandWritten takes the decision back if the epoch lies beyond it.
 //
 //	fence or claim ──▶ decided by the epoch ──▶ Tell{WantOffset} ──▶ CommandWritten:
 //	                                                an epoch beyond that is none

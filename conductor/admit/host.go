@@ -138,11 +138,11 @@ func (s *step) failReboot(inst *compute.Instance) {
 	}
 }
 
-// hostDead acts on the operator's word that a host is dead for certain. Its
-// stream holds "fenced" already, written by the API node that fenced it: only so
-// it is there before anybody else can start what the host had. This word may come
-// long after that one, and the host may have come back in between, and have
-// acted on it: what it claimed since then is not what the operator meant.
+// hostDead carries out fence and forget: an operator says that a host is dead for certain. The
+// API node has written "fenced" into the host's stream before, so that the host finds it there
+// before another host can start what it had. This request may be read much later, when the host
+// is back and has acted on "fenced": what it has claimed since, under an epoch that is not
+// lower, is not touched.
 func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.FenceEpoch) {
 	s.fences[id] = max(s.fences[id], fence)
 	h := s.hosts[id]

@@ -18,7 +18,7 @@ type Options struct {
 	AskEvery        time.Duration // how often at most one queue's start offset is asked
 	RepeatEvery     time.Duration // how often an unanswered command is said again
 	SilentAfter     time.Duration // a host not heard this long is silent
-	// an agent not heard this long has perhaps been started again: it says so twice as often
+	// an agent not heard this long, which is two beacons, has perhaps been replaced by another process
 	QuietAfter time.Duration
 	KeepEnded  time.Duration // a deleted or failed record stays this long; at least the retention of requests
 	MaxEnded   int           // of a project as many that have ended stay, the newest

@@ -34,11 +34,11 @@ const (
 	pending                       // published; where it landed is not known yet
 	known                         // published at an offset
 	passed                        // the queue is finished with that offset: lost, unless a claim comes
-	unknown                       // perhaps published, nobody knows where
+	unknown                       // perhaps published, at an offset that is not known
 )
 
-// queue is what waits in one queue, as far as this partition knows. There are
-// as many as queues that anybody ever asked for.
+// queue is what waits in one queue, as far as this partition knows. There is one for each
+// queue that was ever asked for, until the partition is loaded again.
 type queue struct {
 	name     compute.QueueName
 	timer    // of the next question

@@ -54,7 +54,7 @@ type entry struct {
 	pub          *publication // queued; nil in any other state
 	toldAt       time.Time    // when its host was last told what it should do
 	confirmAsked bool         // its host came back from silence and was asked to confirm
-	// the word that its epoch kept from it, until it is known whether there can be such an epoch
+	// the fence or forget that its higher epoch kept it from, until it is known whether there can be such an epoch
 	sparedFrom   compute.RequestOp
 	earlyFailure *compute.Report // why its start failed, said before that counted; an agent says it once
 }

@@ -43,8 +43,8 @@ func (s *State) schedule(t *timer, due time.Time) {
 	s.timers.fix(t)
 }
 
-// tick fires what is due. All of it is taken out first: what a timer sets anew
-// is due later, whatever it says.
+// tick fires the timers that are due. All of them are taken out first, so that one which is set
+// again while it fires waits for the next tick.
 func (s *step) tick(until time.Time) {
 	var due []*timer
 	for len(s.timers.items) > 0 && !s.timers.top().due.After(until) {

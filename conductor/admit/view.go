@@ -12,8 +12,8 @@ import (
 )
 
 // View is what the conductor has read of the world outside its partitions. It
-// may be behind. Step only reads it. There are no hosts in it: what a host has
-// free is the host's own business.
+// may be behind. Step only reads it. No host's room is in it: what is free only
+// the host knows. Twins denies claims, and Advice explains why work waits.
 type View struct {
 	Flavors      map[compute.FlavorName]compute.Flavor
 	Capabilities map[compute.AxisName]compute.Capability

@@ -41,8 +41,8 @@ func (s *step) noteVoice(h *host, by compute.Voice) {
 	}
 }
 
-// noteTwins takes note of agents that speak for a host at the same time: none of them
-// is what another one became.
+// noteTwins takes note of processes that spoke for a host at the same time: they are several
+// agents, and not one that was started again.
 func (s *step) noteTwins(h *host) {
 	for _, v := range s.view.Twins[h.id] {
 		if h.twins == nil {
@@ -52,8 +52,8 @@ func (s *step) noteTwins(h *host) {
 	}
 }
 
-// contested says whether a report's journal spoke at the same time as the one that has the instance. What either
-// was started as since has the same journal, and is not what the other one became.
+// contested says whether the report's journal and that of the instance spoke at the same time: then neither agent
+// replaces the other, however often each was started again since.
 func (h *host) contested(e *entry, r compute.Report) bool {
 	return r.Journal != e.inst.Journal && h.twinsWithJournal(e.inst.Journal) > 0 && h.twinsWithJournal(r.Journal) > 0
 }
