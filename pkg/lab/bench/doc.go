@@ -7,7 +7,6 @@
 // It knows the product only by the interface Product, the HTTP API and the
 // topics. docs/BENCH.md says what each number means.
 //
-// It has more files than other packages. The floor and the ledger were looked at as packages of their own:
-// a run, its floor, its processes and its observers write into one ledger and one result, and arrows
-// between them would go both ways or need half of their fields exported.
+// It has more files than other packages: a run, its floor, its processes and its observers write
+// into one ledger and one result, and packages of their own would need half of their fields exported.
 package bench
