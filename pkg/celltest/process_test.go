@@ -59,11 +59,19 @@ func (l *lines) text() (string, <-chan struct{}) {
 // it says that it is ready.
 func (r *rig) daemonOf(name, kind string, settings map[string]any) *process {
 	r.t.Helper()
-	settings["kafka"] = map[string]any{
+	kafka := map[string]any{
 		"brokers":    r.kafka.Brokers,
 		"prefix":     r.kafka.Prefix,
 		"partitions": r.kafka.Partitions,
 	}
+	if sasl := r.kafka.SASL; sasl.Mechanism != "" {
+		kafka["sasl"] = map[string]any{
+			"mechanism":     sasl.Mechanism,
+			"user":          sasl.User,
+			"password_file": sasl.PasswordFile,
+		}
+	}
+	settings["kafka"] = kafka
 	body, err := json.Marshal(settings) // JSON is YAML
 	r.must(err)
 	file := filepath.Join(r.data, name+".yaml")
