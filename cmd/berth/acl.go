@@ -41,6 +41,19 @@ func (a *aclFlags) rights(c cell.Cell) ([]access.Right, error) {
 	return access.Rights(role, c.Topics(), compute.HostID(a.host))
 }
 
+// runs is the RunE of a command that needs Kafka: do has the role's rights too.
+func (a *aclFlags) runs(
+	do func(ctx context.Context, c cell.Cell, rights []access.Right, w io.Writer, f cli.Format) error,
+) func(*cobra.Command, []string) error {
+	return a.at.runs("acl", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
+		rights, err := a.rights(c)
+		if err != nil {
+			return err
+		}
+		return do(ctx, c, rights, w, f)
+	})
+}
+
 // check refuses a principal that Kafka would take and never match.
 func (a *aclFlags) check(*cobra.Command, []string) error {
 	if kind, name, _ := strings.Cut(a.principal, ":"); kind != "User" || name == "" {
@@ -108,15 +121,11 @@ func newACLApply() *cobra.Command {
 		Args:  cobra.NoArgs, PreRunE: a.check,
 	}
 	a.add(cmd)
-	cmd.RunE = a.at.runs("acl", func(ctx context.Context, c cell.Cell, w io.Writer, _ cli.Format) error {
-		rights, err := a.rights(c)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = a.runs(func(ctx context.Context, c cell.Cell, rights []access.Right, w io.Writer, _ cli.Format) error {
 		if err := c.Allow(ctx, a.principal, rights); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(w, "%s may do what %s needs: %d rights\n", a.principal, a.role, len(rights))
+		_, err := fmt.Fprintf(w, "%s may do what %s needs: %d rights\n", a.principal, a.role, len(rights))
 		return err
 	})
 	return cmd
@@ -132,11 +141,7 @@ It exits with 1 if anything is missing. The Kafka user of --config needs DESCRIB
 		Args: cobra.NoArgs, PreRunE: a.check,
 	}
 	a.add(cmd)
-	cmd.RunE = a.at.runs("acl", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
-		rights, err := a.rights(c)
-		if err != nil {
-			return err
-		}
+	cmd.RunE = a.runs(func(ctx context.Context, c cell.Cell, rights []access.Right, w io.Writer, f cli.Format) error {
 		given, err := c.Allowed(ctx, a.principal)
 		if err != nil {
 			return err

@@ -43,7 +43,7 @@ type Tries struct{ client *kgo.Client }
 
 // TryAs signs in as a user.
 func TryAs(addrs []string, u User) (*Tries, error) {
-	versions := kversion.Stable() // of requests that name topics: an id nobody knows who may not see the topic
+	versions := kversion.Stable() // of requests that name topics: a user that may not see a topic does not know its id
 	versions.SetMaxKeyVersion(int16(kmsg.Fetch), 12)
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.MaxVersions(versions), kgo.DisableIdempotentWrite(), kgo.SASL(scram.Auth{User: u.Name, Pass: u.Password}.AsSha256Mechanism()),
 		kgo.RequestRetries(0), kgo.RequestTimeoutOverhead(20*time.Second), kgo.DisableClientMetrics())
@@ -112,7 +112,7 @@ func (a *Tries) try(ctx context.Context, req kmsg.Request, code func(kmsg.Respon
 	return !refused(kerr.ErrorForCode(code(resp))), nil // whatever else is wrong with it
 }
 
-// refused says whether an error is that of somebody who has not the right.
+// refused says whether an error says that the user lacks the right.
 func refused(err error) bool {
 	return slices.ContainsFunc([]error{
 		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed,

@@ -61,9 +61,7 @@ func (a *Admin) WaitReachable(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, pace.AskTimeout)
 		defer cancel()
 		topics, asked := a.cfg.Known.Expects(), time.Now()
-		for _, own := range ownTopics(a.cfg.Topics, 0, 0) {
-			topics = append(topics, own.topics...)
-		}
+		topics = append(topics, a.cfg.Topics.Own()...)
 		m, err := fetch.Metadata(ctx, a.client, topics...)
 		if err == nil {
 			a.cfg.Known.Learn(m, asked)
@@ -78,14 +76,12 @@ func (a *Admin) WaitReachable(ctx context.Context) error {
 // process that starts in a cell that there is asks about it once.
 func (a *Admin) Found() int32 {
 	var found []kmsg.MetadataResponseTopic
-	for _, own := range ownTopics(a.cfg.Topics, 0, 0) {
-		for _, topic := range own.topics {
-			m, _ := a.cfg.Known.About(topic, time.Now().Add(-kafka.KnownFor))
-			if m == nil {
-				return 0
-			}
-			found = append(found, m.Topics[0])
+	for _, topic := range a.cfg.Topics.Own() {
+		m, _ := a.cfg.Known.About(topic, time.Now().Add(-kafka.KnownFor))
+		if m == nil {
+			return 0
 		}
+		found = append(found, m.Topics[0])
 	}
 	n, err := agree(a.cfg.Topics, found)
 	if err != nil {

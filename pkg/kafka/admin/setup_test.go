@@ -3,11 +3,27 @@
 package admin
 
 import (
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/wire"
 )
+
+// The topics that are made are those that are asked for and that rights are given on.
+func TestOwnTopicsAreAllMade(t *testing.T) {
+	names := wire.Topics{Prefix: "c."}
+	var made []string
+	for _, own := range ownTopics(names, 1, 1) {
+		made = append(made, own.topics...)
+	}
+	if diff := cmp.Diff(slices.Sorted(slices.Values(names.Own())), slices.Sorted(slices.Values(made))); diff != "" {
+		t.Error(diff)
+	}
+}
 
 func producer(t testing.TB, cfg kafka.Config) *write.Producer {
 	t.Helper()
