@@ -6,11 +6,22 @@ BIN      := bin/berth
 TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
+NFPM_VERSION := v2.45.2
+CYCLONEDX_VERSION := v1.10.0
 
-.PHONY: build demo dev test test-all sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln graphs lint fmt proto proto-check clean
+.PHONY: build release image demo dev test test-all sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln graphs lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
+
+RELEASE ?= bin/release
+ARCH    ?= amd64 arm64
+
+release: $(TOOLS)/nfpm $(TOOLS)/cyclonedx-gomod ## binaries, deb, rpm, SBOM and checksums of this commit into RELEASE, which must be new
+	GO=$(GO) deploy/release/release $(RELEASE) $(ARCH)
+
+image: ## the container image, berth:latest; needs a Docker engine
+	docker build -f deploy/Dockerfile -t berth .
 
 demo: build ## everything in one process, 20 simulated hosts, no set-up
 	$(BIN) demo
@@ -97,6 +108,12 @@ lint: $(TOOLS)/staticcheck
 
 $(TOOLS)/staticcheck:
 	GOBIN=$(TOOLS) $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+
+$(TOOLS)/nfpm:
+	GOBIN=$(TOOLS) $(GO) install github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
+
+$(TOOLS)/cyclonedx-gomod:
+	GOBIN=$(TOOLS) $(GO) install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
 
 fmt:
 	gofmt -w cmd pkg flavors queues conductor compute-agent deploy docs *.go

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/kafkatest"
+)
+
+// needPackages skips where packages cannot be made and installed.
+func needPackages(t *testing.T) {
+	t.Helper()
+	if testing.Short() && os.Getenv("BERTH_REQUIRE_PACKAGES") != "1" {
+		t.Skip("skipped: it makes a Debian to install into; make test-all runs it")
+	}
+	for _, tool := range []string{"debootstrap", "systemd-nspawn", "rpm", "make", "git"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			required(t, "BERTH_REQUIRE_PACKAGES", tool+" is not installed")
+		}
+	}
+	if os.Getuid() != 0 {
+		required(t, "BERTH_REQUIRE_PACKAGES", "only root can make a root folder")
+	}
+	if git, err := os.Stat("../.git"); err != nil || !git.IsDir() {
+		required(t, "BERTH_REQUIRE_PACKAGES", "this is no clone: Go would not find the commit")
+	}
+}
+
+// tool runs a program to its end.
+func tool(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// release is what make release writes of a tree.
+func release(t *testing.T, tree, name string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), name)
+	tool(t, tree, "make", "release", "RELEASE="+out, "ARCH="+runtime.GOARCH)
+	return out
+}
+
+// only is the one file of a pattern.
+func only(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s: %v %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+// The same commit in another folder, with another user's settings, is the same to the byte.
+func TestTwoReleasesAreTheSame(t *testing.T) {
+	needPackages(t)
+	here := filepath.Join(t.TempDir(), "here")
+	there := filepath.Join(t.TempDir(), "in", "another", "folder")
+	for _, tree := range []string{here, there} {
+		tool(t, ".", "git", "clone", "-q", "..", tree) // what is not committed is in no release
+		if err := os.MkdirAll(filepath.Join(tree, ".cache"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		tool(t, "..", "make", toolPath("nfpm"), toolPath("cyclonedx-gomod"))
+		if err := os.Symlink(filepath.Dir(toolPath("nfpm")), filepath.Join(tree, ".cache", "bin")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first := read(t, filepath.Join(release(t, here, "a"), "SHA256SUMS"))
+	t.Setenv("BERTH_API", "http://192.0.2.1:1")
+	t.Setenv("TZ", "Pacific/Auckland")
+	t.Setenv("LANG", "C.UTF-8")
+	if second := read(t, filepath.Join(release(t, there, "b"), "SHA256SUMS")); first != second {
+		t.Errorf("two releases of one commit differ:\n%s\n%s", first, second)
+	}
+	if n := strings.Count(first, "\n"); n != 4 {
+		t.Errorf("a binary, its parts, a deb and an rpm have sums, not %d files:\n%s", n, first)
+	}
+}
+
+// toolPath is where the Makefile installs a tool.
+func toolPath(name string) string {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(root, ".cache", "bin", name)
+}
+
+// The rpm has the same files as the deb, but for those that each world keeps in a place of its own.
+func TestPackagesAgree(t *testing.T) {
+	needPackages(t)
+	out := release(t, "..", "release")
+	deb := strings.Fields(tool(t, ".", "sh", "-c", `dpkg-deb --fsys-tarfile "$0" | tar -t`, only(t, out+"/*.deb")))
+	var ours []string
+	for _, f := range deb {
+		if f = strings.TrimPrefix(f, "."); !strings.HasSuffix(f, "/") {
+			ours = append(ours, f)
+		}
+	}
+	rpm := tool(t, ".", "rpm", "-qlp", only(t, out+"/*.rpm"))
+	for _, f := range ours {
+		elsewhere := strings.Contains(f, "zsh") || strings.HasSuffix(f, "copyright")
+		if !elsewhere && !strings.Contains(rpm, f+"\n") {
+			t.Errorf("%s is in the deb and not in the rpm", f)
+		}
+	}
+	if len(ours) < 40 {
+		t.Errorf("the deb has %d files: the manual is missing\n%v", len(ours), ours)
+	}
+}
+
+// A Debian that has never seen Berth gets the deb and is booted: systemd runs the units as they are packaged,
+// against a real Kafka, and a machine boots.
+func TestInstalled(t *testing.T) {
+	needPackages(t)
+	broker := kafkatest.Kafka(t)
+	out := release(t, "..", "release")
+	root := filepath.Join(t.TempDir(), "root")
+	tool(t, ".", "debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus", "bookworm", root)
+	tool(t, ".", "cp", only(t, out+"/*.deb"), filepath.Join(root, "berth.deb"))
+	tool(t, ".", "systemd-nspawn", "-q", "--register=no", "--keep-unit", "-D", root, "dpkg", "-i", "/berth.deb")
+	checkFiles(t, root)
+
+	ports, err := kafkatest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := fmt.Sprintf("127.0.0.1:%d", ports[0])
+	kafka := fmt.Sprintf("kafka: {brokers: [%q], prefix: %q}\n", strings.Join(broker.Addrs, `", "`), broker.Prefix)
+	for daemon, more := range map[string]string{
+		"queues": "", "conductor": "", "api": "listen: " + api + "\n", "agent": "host: installed\nstate: /var/lib/berth\n",
+	} {
+		file := filepath.Join(root, "etc/berth", daemon+".yaml")
+		if err := os.WriteFile(file, []byte(kafka+more), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		tool(t, ".", "systemctl", "--root="+root, "enable", "berth-"+daemon+".service")
+	}
+	boot(t, root, "Started berth-queues.service", "Started berth-conductor.service", "Started berth-api.service",
+		"Started berth-agent.service")
+
+	berth := func(args ...string) string {
+		return tool(t, ".", filepath.Join(root, "usr/bin/berth"), append([]string{"--api", "http://" + api}, args...)...)
+	}
+	berth("flavor", "add", "small", "--vcpus", "1", "--memory", "1GiB", "--disk", "1GiB")
+	if said := berth("boot", "--flavor", "small", "--name", "first", "--wait"); !strings.Contains(said, "active") {
+		t.Errorf("no machine on the installed host:\n%s", said)
+	}
+	berth("delete", "first", "--wait")
+}
+
+// checkFiles holds who owns what in a root folder where the package was installed.
+func checkFiles(t *testing.T, root string) {
+	t.Helper()
+	var uid string
+	for line := range strings.Lines(read(t, filepath.Join(root, "etc/passwd"))) {
+		if f := strings.Split(line, ":"); f[0] == "berth" {
+			uid = f[2]
+		}
+	}
+	state, err := os.Stat(filepath.Join(root, "var/lib/berth"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := strconv.Itoa(int(state.Sys().(*syscall.Stat_t).Uid))
+	if owner != uid || state.Mode() != fs.ModeDir|0o700 {
+		t.Errorf("the state's folder is %v and of user %s; the user berth is %q", state.Mode(), owner, uid)
+	}
+	for _, page := range []string{"berth.1.gz", "berth-boot.1.gz", "berth-agent.1.gz"} {
+		if _, err := os.Stat(filepath.Join(root, "usr/share/man/man1", page)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// boot boots a root folder as a container of its own and returns once systemd has said all of the lines.
+func boot(t *testing.T, root string, lines ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	cmd := exec.CommandContext(ctx, "systemd-nspawn", "--register=no", "--keep-unit", "--boot", "-D", root)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it shuts the container down
+	cmd.WaitDelay = time.Minute
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	all, missing := &bytes.Buffer{}, lines
+	console := bufio.NewScanner(said)
+	for len(missing) > 0 && console.Scan() {
+		line := console.Text()
+		fmt.Fprintln(all, line)
+		for i, want := range missing {
+			if strings.Contains(plain(line), want) {
+				missing = append(append([]string(nil), missing[:i]...), missing[i+1:]...)
+				break
+			}
+		}
+	}
+	drained := make(chan struct{})
+	go func() { // a console that nobody reads holds systemd up
+		defer close(drained)
+		for console.Scan() {
+			continue
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-drained
+		_ = cmd.Wait() // it was ended by a signal
+	})
+	if len(missing) > 0 {
+		journal, _ := exec.Command("journalctl", "-D", filepath.Join(root, "var/log/journal"), "-n", "80").CombinedOutput()
+		t.Fatalf("systemd did not say %v\n%s\n%s", missing, all, journal)
+	}
+}
+
+// plain is a line of a terminal without colours.
+func plain(line string) string {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(line, "\x1b[")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		_, line, _ = strings.Cut(rest, "m")
+	}
+}
