@@ -70,26 +70,38 @@ func only(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// The same commit in another folder, with another user's settings, is the same to the byte.
-func TestTwoReleasesAreTheSame(t *testing.T) {
+// TestRelease makes a release of the commit and does with it what its users will.
+func TestRelease(t *testing.T) {
 	needPackages(t)
-	here := filepath.Join(t.TempDir(), "here")
-	there := filepath.Join(t.TempDir(), "in", "another", "folder")
-	for _, tree := range []string{here, there} {
-		tool(t, ".", "git", "clone", "-q", "..", tree) // what is not committed is in no release
-		if err := os.MkdirAll(filepath.Join(tree, ".cache"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		tool(t, "..", "make", toolPath("nfpm"), toolPath("cyclonedx-gomod"))
-		if err := os.Symlink(filepath.Dir(toolPath("nfpm")), filepath.Join(tree, ".cache", "bin")); err != nil {
-			t.Fatal(err)
-		}
+	tree := clone(t, "tree")
+	out := release(t, tree, "release")
+	t.Run("the same bytes twice", func(t *testing.T) { sameTwice(t, out) })
+	t.Run("packages agree", func(t *testing.T) { packagesAgree(t, out) })
+	t.Run("installed", func(t *testing.T) { worksInstalled(t, out) })
+}
+
+// clone is the commit in a folder of its own, with the tools that are here: what is not committed is in no release.
+func clone(t *testing.T, folder string) string {
+	t.Helper()
+	tree := filepath.Join(t.TempDir(), folder)
+	tool(t, ".", "git", "clone", "-q", "..", tree)
+	if err := os.MkdirAll(filepath.Join(tree, ".cache"), 0o755); err != nil {
+		t.Fatal(err)
 	}
-	first := read(t, filepath.Join(release(t, here, "a"), "SHA256SUMS"))
+	tool(t, "..", "make", toolPath("nfpm"), toolPath("cyclonedx-gomod"))
+	if err := os.Symlink(filepath.Dir(toolPath("nfpm")), filepath.Join(tree, ".cache", "bin")); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// sameTwice holds that the commit in another folder, with another user's settings, is the same to the byte.
+func sameTwice(t *testing.T, out string) {
+	first := read(t, filepath.Join(out, "SHA256SUMS"))
 	t.Setenv("BERTH_API", "http://192.0.2.1:1")
 	t.Setenv("TZ", "Pacific/Auckland")
 	t.Setenv("LANG", "C.UTF-8")
-	if second := read(t, filepath.Join(release(t, there, "b"), "SHA256SUMS")); first != second {
+	if second := read(t, filepath.Join(release(t, clone(t, "in/another/folder"), "again"), "SHA256SUMS")); first != second {
 		t.Errorf("two releases of one commit differ:\n%s\n%s", first, second)
 	}
 	if n := strings.Count(first, "\n"); n != 4 {
@@ -106,10 +118,8 @@ func toolPath(name string) string {
 	return filepath.Join(root, ".cache", "bin", name)
 }
 
-// The rpm has the same files as the deb, but for those that each world keeps in a place of its own.
-func TestPackagesAgree(t *testing.T) {
-	needPackages(t)
-	out := release(t, "..", "release")
+// packagesAgree holds that the rpm has the files of the deb, but for those that each world keeps in a place of its own.
+func packagesAgree(t *testing.T, out string) {
 	deb := strings.Fields(tool(t, ".", "sh", "-c", `dpkg-deb --fsys-tarfile "$0" | tar -t`, only(t, out+"/*.deb")))
 	var ours []string
 	for _, f := range deb {
@@ -129,12 +139,10 @@ func TestPackagesAgree(t *testing.T) {
 	}
 }
 
-// A Debian that has never seen Berth gets the deb and is booted: systemd runs the units as they are packaged,
-// against a real Kafka, and a machine boots.
-func TestInstalled(t *testing.T) {
-	needPackages(t)
+// worksInstalled gives the deb to a Debian that has never seen Berth, and boots it: systemd runs the units as they
+// are packaged, against a real Kafka, and a machine boots.
+func worksInstalled(t *testing.T, out string) {
 	broker := kafkatest.Kafka(t)
-	out := release(t, "..", "release")
 	root := filepath.Join(t.TempDir(), "root")
 	tool(t, ".", "debootstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus", "bookworm", root)
 	tool(t, ".", "cp", only(t, out+"/*.deb"), filepath.Join(root, "berth.deb"))

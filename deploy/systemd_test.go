@@ -54,6 +54,30 @@ func TestUnitsAreValid(t *testing.T) {
 	}
 }
 
+// Every drop-in is read by systemd as it stands, beside the agent's unit.
+func TestDropInsAreValid(t *testing.T) {
+	needSystemd(t)
+	for _, name := range []string{"qemu.conf", "libvirt.conf"} {
+		for _, wrong := range []bool{false, true} {
+			unit := installed(t, "systemd/berth-agent.service", func(s string) string { return s })
+			text := read(t, "systemd/"+name)
+			if wrong {
+				text = strings.Replace(text, "PrivateUsers=", "PrivatUsers=", 1)
+			}
+			if err := os.Mkdir(unit+".d", 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(unit+".d", name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, err := analyze(t, "verify", unit)
+			if refused := err != nil || out != ""; refused != wrong {
+				t.Errorf("%s, misspelt %v: %v\n%s", name, wrong, err, out)
+			}
+		}
+	}
+}
+
 // exposed is the most that systemd's own score of 0.0 to 10.0 may be, times ten.
 const exposed = "15"
 
