@@ -115,7 +115,7 @@ func codeOf(err error) exitCode {
 		return exitQuota
 	case compute.KindNoCapacity:
 		return exitNoCapacity
-	case compute.KindForbidden:
+	case compute.KindForbidden, compute.KindUnauthenticated:
 		return exitAuth
 	case compute.KindTimeout:
 		return exitTimeout

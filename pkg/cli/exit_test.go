@@ -21,6 +21,7 @@ func TestExitCodes(t *testing.T) {
 		compute.KindInternal: 1, compute.KindUnavailable: 1, compute.KindInvalid: 2, compute.KindNotFound: 3,
 		compute.KindQuota:      4,
 		compute.KindNoCapacity: 5, compute.KindForbidden: 6, compute.KindTimeout: 7, compute.KindConflict: 8,
+		compute.KindUnauthenticated: 6,
 	} {
 		err := fmt.Errorf("outer: %w", &compute.Error{Kind: kind})
 		if got := int(codeOf(err)); got != want {

@@ -14,20 +14,21 @@ type Kind uint8
 
 // The kinds. KindInternal is the zero value: an error nobody classified.
 const (
-	KindInternal    Kind = iota // a fault of ours
-	KindInvalid                 // the input is wrong and will stay wrong
-	KindNotFound                // what was named does not exist
-	KindConflict                // it exists already, or is ambiguous, or in the wrong state
-	KindQuota                   // the project may not have this
-	KindNoCapacity              // no host took it in time
-	KindForbidden               // the caller may not
-	KindUnavailable             // not now; trying again later may work
-	KindTimeout                 // the answer did not come in time; the outcome is unknown
+	KindInternal        Kind = iota // a fault of ours
+	KindInvalid                     // the input is wrong and will stay wrong
+	KindNotFound                    // what was named does not exist
+	KindConflict                    // it exists already, or is ambiguous, or in the wrong state
+	KindQuota                       // the project may not have this
+	KindNoCapacity                  // no host took it in time
+	KindForbidden                   // the caller may not
+	KindUnavailable                 // not now; trying again later may work
+	KindTimeout                     // the answer did not come in time; the outcome is unknown
+	KindUnauthenticated             // it is not known who the caller is
 )
 
 var kindNames = [...]string{
 	"internal", "invalid", "not-found", "conflict", "quota", "no-capacity", "forbidden", "unavailable",
-	"timeout",
+	"timeout", "unauthenticated",
 }
 
 // String is the kind's name on the wire.

@@ -17,7 +17,7 @@ type Problem struct {
 	Status   int      `json:"status,omitempty" doc:"The HTTP status."`
 	Detail   string   `json:"detail,omitempty" doc:"What is wrong and what to do, in one line."`
 	Instance string   `json:"instance,omitempty" doc:"A URI for this occurrence."`
-	Kind     string   `json:"kind,omitempty" enum:"internal,invalid,not-found,conflict,quota,no-capacity,forbidden,unavailable,timeout" doc:"Stable; branch on this."`
+	Kind     string   `json:"kind,omitempty" enum:"internal,invalid,not-found,conflict,quota,no-capacity,forbidden,unavailable,timeout,unauthenticated" doc:"Stable; branch on this."`
 	Field    string   `json:"field,omitempty" doc:"Which part of the input is wrong."`
 	Value    string   `json:"value,omitempty" doc:"What it was."`
 	Message  string   `json:"message,omitempty" doc:"One sentence for the person."`
@@ -44,6 +44,8 @@ func statusOf(k compute.Kind) int {
 		return http.StatusConflict
 	case compute.KindQuota, compute.KindForbidden:
 		return http.StatusForbidden
+	case compute.KindUnauthenticated:
+		return http.StatusUnauthorized
 	case compute.KindUnavailable:
 		return http.StatusServiceUnavailable
 	case compute.KindTimeout:
@@ -60,7 +62,9 @@ func kindOf(status int) compute.Kind {
 		return compute.KindNotFound
 	case http.StatusConflict, http.StatusPreconditionFailed:
 		return compute.KindConflict
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized:
+		return compute.KindUnauthenticated
+	case http.StatusForbidden:
 		return compute.KindForbidden
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return compute.KindUnavailable

@@ -175,7 +175,7 @@ func TestDuration(t *testing.T) {
 // TestProblemKeepsWhatACallerActsOn: whatever the kind, the client's error is the
 // server's but for what is the operator's alone.
 func TestProblemKeepsWhatACallerActsOn(t *testing.T) {
-	for k := compute.KindInternal; k <= compute.KindTimeout; k++ {
+	for k := compute.KindInternal; k <= compute.KindUnauthenticated; k++ {
 		e := &compute.Error{
 			Op: "boot", Kind: k, Field: "flavor", Value: "x", Message: "does not exist", Remedy: "try y",
 			Reason: &compute.Reason{Code: compute.NoSuchFlavor, Detail: "x"}, Cause: http.ErrServerClosed,
@@ -195,7 +195,7 @@ func TestProblemKeepsWhatACallerActsOn(t *testing.T) {
 
 func TestProblemsOfOthers(t *testing.T) {
 	for status, want := range map[int]compute.Kind{
-		400: compute.KindInvalid, 401: compute.KindForbidden, 403: compute.KindForbidden, 404: compute.KindNotFound,
+		400: compute.KindInvalid, 401: compute.KindUnauthenticated, 403: compute.KindForbidden, 404: compute.KindNotFound,
 		408: compute.KindTimeout, 409: compute.KindConflict, 410: compute.KindNotFound, 412: compute.KindConflict,
 		422: compute.KindInvalid,
 		429: compute.KindUnavailable, 500: compute.KindInternal, 502: compute.KindUnavailable,
