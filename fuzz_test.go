@@ -20,6 +20,7 @@ var fuzzed = map[string]string{
 	"pkg/wire.DecodeBeacon":  "FuzzDecodeBeacon", "pkg/wire.DecodeQueue": "FuzzDecodeQueue",
 	"pkg/wire.DecodeAdvice":  "FuzzDecodeAdvice",
 	"pkg/wire.DecodeCatalog": "FuzzDecodeCatalog", "pkg/wire.DecodeConsole": "FuzzDecodeConsole",
+	"pkg/wire.DecodeToken":   "FuzzDecodeToken",
 	"pkg/wire.ParseInstanceKey": "FuzzParseInstanceKey", "pkg/wire.unmarshalJSON": "FuzzDecodeRequest",
 	"pkg/wire.decode": "FuzzDecodeRequest", "pkg/wire.decodeBody": "FuzzDecodeRequest",
 	"pkg/wire.unmarshal": "FuzzDecodeRequest",
@@ -27,7 +28,8 @@ var fuzzed = map[string]string{
 	"pkg/wire/rest.UnmarshalText": "FuzzDuration", "pkg/wire/rest.parseClass": "FuzzProblem",
 	"pkg/compute.ParseState": "FuzzNames", "pkg/compute.ParseKind": "FuzzNames",
 	"pkg/compute.ParseNoCapacity": "FuzzNames", "pkg/compute.ParseWeigher": "FuzzNames",
-	"pkg/unpack.parse": "FuzzRecord", "pkg/kafka/internal/fetch.Parse": "FuzzFetched", "pkg/kafka/loop.parse": "-",
+	"pkg/auth.ParseToken": "FuzzParseToken",
+	"pkg/unpack.parse":    "FuzzRecord", "pkg/kafka/internal/fetch.Parse": "FuzzFetched", "pkg/kafka/loop.parse": "-",
 	"pkg/kafka/loop.parseCursor": "FuzzCursor", "pkg/kafka/loop.parseReset": "FuzzCursor",
 	"pkg/kafka/loop.parseMetadata": "FuzzCursor", "pkg/kafka/loop.ParseSyncAssignment": "FuzzAssignor",
 	"pkg/kafka/share.parseTopicID": "FuzzTopicID", "pkg/api.parseCursor": "FuzzMarker",
@@ -45,7 +47,7 @@ var fuzzed = map[string]string{
 
 	"pkg/cli.ParseMemory": "FuzzSizes", "pkg/cli.parseDisk": "FuzzSizes", "pkg/cli.parseSize": "FuzzSizes",
 	"pkg/cli.parseCapability": "FuzzPairs", "pkg/cli.ParseFormat": "FuzzPairs", "pkg/cli.parseAmounts": "FuzzPairs",
-	"pkg/cli.ParsePairs": "FuzzPairs",
+	"pkg/cli.ParsePairs": "FuzzPairs", "pkg/cli.ParseLife": "FuzzSizes",
 }
 
 // decoder is how a function is called that reads what others wrote.

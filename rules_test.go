@@ -104,7 +104,7 @@ var arrows = map[string][]string{
 		"flavors", "flavors/", "queues", "queues/", "conductor", "conductor/", "compute-agent/",
 		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/config", "pkg/kafka", "pkg/kafka/",
 		"pkg/embedded",
-		"pkg/api", "pkg/statusserver", "pkg/doctor", "pkg/verify",
+		"pkg/api", "pkg/auth", "pkg/statusserver", "pkg/doctor", "pkg/verify",
 	},
 	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/service"},
 	"pkg/lab/bench":        {"*"},

@@ -29,6 +29,8 @@ type daemon[C daemonSettings] struct {
 	// streams are the topics it reads besides the cell's own; nil: none. They are asked
 	// about together.
 	streams func(settings C, t wire.Topics) []string
+	// tokens says whether it makes the topic of the tokens where a cell has none yet; nil: never.
+	tokens func(settings C) bool
 	// build makes the part that runs until the daemon ends; f is its face.
 	build func(ctx context.Context, c cell.Cell, settings C, f *statusserver.Server) (service.Part, error)
 }
@@ -58,7 +60,7 @@ func (o *daemonFlags) add(cmd *cobra.Command) {
 
 // from is the command line over the environment over the file.
 func (o daemonFlags) from() config.From {
-	return config.From{File: o.file, Environ: os.Environ(), Set: o.set, Others: []string{cli.EnvAPI, cli.EnvProject}}
+	return config.From{File: o.file, Environ: os.Environ(), Set: o.set, Others: cli.Variables()}
 }
 
 // read answers the settings, where each is from, and everything that is wrong.
@@ -107,6 +109,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	if d.streams != nil {
 		c.Kafka.Known.Expect(d.streams(settings, c.Topics())...)
 	}
+	c.Tokens = d.tokens != nil && d.tokens(settings)
 	for _, w := range loaded.Warnings {
 		c.Log.Warn(w)
 	}
@@ -138,17 +141,15 @@ func awaited(k cell.KafkaSettings) string {
 func apiDaemon() daemon[apiConfig] {
 	return daemon[apiConfig]{
 		name: "api", short: "Run an API node", defaults: defaultAPIConfig, serves: true,
+		tokens: func(s apiConfig) bool { return s.Auth.Tokens },
 		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *statusserver.Server) (service.Part, error) {
-			if s.InsecureListen {
-				c.Log.Warn(
-					"anyone who can reach this address may do anything: there is no authentication yet",
-					zap.String("listen", s.Listen),
-				)
-			}
+			s.warnOpen(c.Log)
 			return cell.NewAPI(
 				ctx,
 				c,
-				cell.APIOptions{Server: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer()},
+				cell.APIOptions{
+					Server: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer(), Tokens: s.Auth.Tokens,
+				},
 			)
 		},
 	}
@@ -157,6 +158,7 @@ func apiDaemon() daemon[apiConfig] {
 func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
+		tokens: func(queuesConfig) bool { return true },
 		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *statusserver.Server) (service.Part, error) {
 			return cell.NewQueueManager(
 				c,

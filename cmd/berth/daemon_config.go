@@ -5,6 +5,8 @@ package main
 import (
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/cell"
@@ -31,8 +33,27 @@ type apiConfig struct {
 	Listen string             `yaml:"listen"`
 	// lets Listen be open to others: whatever reaches it may do anything
 	InsecureListen bool         `yaml:"insecure_listen"`
+	Auth           authConfig   `yaml:"auth"`
 	Limits         limitsConfig `yaml:"limits"`
 	Fence          fenceConfig  `yaml:"fence"`
+}
+
+// authConfig is how callers of an API node sign in. With nothing of it, they do not.
+type authConfig struct {
+	Tokens bool `yaml:"tokens"` // those of berth token create count
+}
+
+// warnOpen says at every start that nobody signs in.
+func (c apiConfig) warnOpen(log *zap.Logger) {
+	switch {
+	case c.Auth.Tokens:
+	case c.InsecureListen:
+		log.Warn("anyone who can reach this address may do anything: nobody signs in; auth.tokens: true changes that",
+			zap.String("listen", c.Listen))
+	default:
+		log.Info("anyone on this machine may do anything: nobody signs in; auth.tokens: true changes that",
+			zap.String("listen", c.Listen))
+	}
 }
 
 // fenceConfig is how an API node makes certain that a host is dead.

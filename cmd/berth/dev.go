@@ -137,6 +137,7 @@ func (d devDriver) banner(address string, hosts int) string {
 			"berth boot --flavor small --name web --image " + image + " --wait",
 		}
 	}
+	note += "Nobody signs in: whoever reaches this address may do everything.\n"
 	return fmt.Sprintf("Berth is up: %s, API on http://%s, its documentation on http://%[2]s/docs,\n"+
 		"metrics of every part on http://%[2]s/metrics\n"+
 		"  export BERTH_API=http://%[2]s\n  %s\n%sCtrl-C stops it.\n", what, address, strings.Join(lines, "\n  "), note)

@@ -28,7 +28,7 @@ func run() int {
 
 // whole is the command line with all of its commands.
 func whole() *cobra.Command {
-	root := cli.NewRoot()
+	root := cli.NewRoot(newTokenBootstrap())
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
 		cli.NewDemo(withSimulatedHosts), newConfig(), measure.NewBench(), measure.NewSim(),
 		newDevCommand(), newDoctor(), newVerify(), newACL(), cli.NewVersion(), cli.NewManual())

@@ -40,6 +40,9 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkProject(ctx, "boot", req.Project); err != nil {
+		return nil, err
+	}
 	at := instanceKey{req.Project, req.Instance}
 	own := in.Body.ID != "" || len(in.keys) > 0 // it may be known: nobody else makes the ids that we make
 	if own {

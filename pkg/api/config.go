@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -108,11 +109,17 @@ type Config struct {
 	// DeadAfter is how long a host must not have been heard of before it may be
 	// declared dead; default compute.SilentAfter. Conductors refuse it for half as long.
 	DeadAfter time.Duration
-	Reads     compute.Schema   // the newest schema it reads, in tests of versions; 0: wire.Schema
-	Fencer    Fencer           // nil: operators have to say themselves that a host is dead
-	Consoles  Listener         // nil: the consoles topic is read all the time
-	Log       *zap.Logger      // nil: none
-	Now       func() time.Time // this node's clock, which may be wrong, for what others read; default time.Now
+	Reads     compute.Schema // the newest schema it reads, in tests of versions; 0: wire.Schema
+	// Tokens lets a node catch up with the topic of the tokens, whose records go to TokenRecords. nil:
+	// tokens do not count.
+	Tokens Syncer
+	// SignIn finds out who calls with anything but a token. If it is empty and there are no Tokens, nobody
+	// signs in, and whoever reaches the node may do everything.
+	SignIn   auth.Chain
+	Fencer   Fencer           // nil: operators have to say themselves that a host is dead
+	Consoles Listener         // nil: the consoles topic is read all the time
+	Log      *zap.Logger      // nil: none
+	Now      func() time.Time // this node's clock, which may be wrong, for what others read; default time.Now
 
 	Metrics prometheus.Registerer // of the node's metrics; nil: none
 	// Publishing is how many publications may be in flight, and how many more may

@@ -47,6 +47,7 @@ type node struct {
 	sync func() error  // what a Sync does
 	mute bool          // nothing is answered any more
 
+	as      string              // the token that is shown; empty: none
 	deaf    string              // Send fails for this topic alone
 	after   func([]wire.Record) // hears what was written; nil: nobody does
 	answers func(wire.Record)   // hears what is written to hosts; nil: nobody does
@@ -81,6 +82,9 @@ func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 	for _, rec := range recs {
 		if rec.Topic == n.deaf {
 			return errors.New("no leader")
+		}
+		if rec.Topic == n.config.Topics.Tokens() {
+			n.TokenRecords([]wire.Record{rec}, true)
 		}
 		if rec.Topic == n.config.Topics.Catalog() {
 			n.catalog.Apply([]wire.Record{rec}, true)
@@ -146,21 +150,31 @@ func (f hook) Fence(ctx context.Context, h compute.HostID) error { return f(ctx,
 
 // newNode has read all its topics; they were empty.
 func newNode(t testing.TB) *node {
-	n := unreadNode(t)
+	return unreadNode(t).read()
+}
+
+// read has read all its topics; they were empty.
+func (n *node) read() *node {
 	n.Instances(nil, true)
 	n.Requests(nil, true)
 	n.Queues(nil, true)
 	n.Hosts(nil, true)
+	n.TokenRecords(nil, true)
 	return n
 }
 
-func unreadNode(t testing.TB) *node {
+func unreadNode(t testing.TB) *node { return nodeThat(t, func(*Config) {}) }
+
+// nodeThat is an unread node with other settings.
+func nodeThat(t testing.TB, change func(*Config)) *node {
 	n := &node{TB: t}
 	topics := wire.Topics{Prefix: "test."}
 	n.catalog = flavors.New(flavors.Options{
 		Topics: topics, Log: n, View: n, Work: func(q compute.QueueName) int { return n.Work(q) },
 	})
-	s, err := New(Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: testCatalog{n.catalog}})
+	c := Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: testCatalog{n.catalog}}
+	change(&c)
+	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,6 +258,9 @@ func (n *node) do(method, path string, body any) answer {
 
 func (n *node) ask(req *http.Request) answer {
 	n.Helper()
+	if n.as != "" {
+		req.Header.Set("Authorization", "Bearer "+n.as)
+	}
 	w := httptest.NewRecorder()
 	n.Handler().ServeHTTP(w, req)
 	return answer{n.TB, w.Code, w.Header(), w.Body.Bytes()}

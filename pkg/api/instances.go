@@ -112,10 +112,13 @@ func (s *Server) find(ctx context.Context, at instanceKey) (entry, error) {
 	}
 	k, ok := s.views.instances.get(at)
 	if !ok {
-		return entry{}, compute.NotFound("instance", string(at.id),
-			"project "+string(at.project)+" has no such instance")
+		return entry{}, errNoInstance(at)
 	}
 	return k, nil
+}
+
+func errNoInstance(at instanceKey) error {
+	return compute.NotFound("instance", string(at.id), "project "+string(at.project)+" has no such instance")
 }
 
 func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*acceptedOutput, error) {

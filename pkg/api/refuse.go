@@ -58,6 +58,9 @@ func (s *Server) refuse(op string, err error) error {
 			r.Status, r.Title = l.status, http.StatusText(l.status)
 		}
 	}
+	if e.Kind == compute.KindUnauthenticated {
+		r.header.Set("WWW-Authenticate", "Bearer")
+	}
 	if after > 0 {
 		r.header.Set("Retry-After", strconv.Itoa(int(after.Seconds())))
 	}

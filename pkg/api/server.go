@@ -23,6 +23,7 @@ type Server struct {
 	log     *zap.Logger
 	views   views
 	syncs   sharedSync
+	door    door
 	locks   *instanceLocks
 	writes  *breaker // before publications
 	reads   *breaker // before catching up
@@ -40,10 +41,11 @@ func New(c Config) (*Server, error) {
 	c = c.withDefaults()
 	s := &Server{
 		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), syncs: newSharedSync(c.Syncer),
-		locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
+		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics),
 	}
+	s.views.tokensRead.Store(s.door.tokens == nil)
 	s.http = s.routes()
 	s.unshown = s.metrics.show(s)
 	return s, nil
@@ -69,13 +71,14 @@ const (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	api := humago.New(mux, humaConfig(s.transformProblem))
-	api.UseMiddleware(s.metrics.count, strict.Requests(api))
+	api.UseMiddleware(s.metrics.count, s.guard, strict.Requests(api))
 	s.routeInstances(api)
 	s.routePower(api)
 	s.routeConsole(api)
 	s.routeCatalog(api)
 	s.routeFleet(api)
 	s.routeDeadHosts(api)
+	s.routeTokens(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.notFound(mux, w, r) })
@@ -100,6 +103,8 @@ func humaConfig(transform huma.Transformer) huma.Config {
 			},
 			Components: &huma.Components{
 				Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+
+				SecuritySchemes: securitySchemes(),
 			},
 		},
 		Formats:                      map[string]huma.Format{"application/json": strict.JSON(), "json": strict.JSON()},
@@ -112,6 +117,7 @@ func humaConfig(transform huma.Transformer) huma.Config {
 // route registers an operation. All of them answer a problem when they refuse,
 // and refuse while the node has not caught up.
 func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(context.Context, *I) (*O, error)) {
+	op = s.secured(op)
 	op.Responses = problems(api)
 	if op.MaxBodyBytes == 0 {
 		op.MaxBodyBytes = maxBody

@@ -22,6 +22,7 @@ type views struct {
 	advice    *advice
 
 	caughtUp   *[4]atomic.Bool               // by topic, in the order of viewNames
+	tokensRead *atomic.Bool                  // as caughtUp; true where tokens do not count
 	lastRecord *[5]atomic.Pointer[time.Time] // when the last record was taken, in the order of viewNames
 	log        *zap.Logger
 }
@@ -41,7 +42,7 @@ var viewNames = [...]string{"instances", "requests", "queues", "hosts", "advice"
 func newViews(partitions int32, log *zap.Logger) views {
 	v := views{
 		instances: newInstances(partitions), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
-		caughtUp: new([4]atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]), log: log,
+		caughtUp: new([4]atomic.Bool), tokensRead: new(atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]), log: log,
 	}
 	for i := range v.lastRecord {
 		v.noteRecords(i, 1)
@@ -64,6 +65,9 @@ func (v views) behind() []string {
 		if !v.caughtUp[i].Load() {
 			names = append(names, viewNames[i])
 		}
+	}
+	if !v.tokensRead.Load() {
+		names = append(names, "tokens")
 	}
 	return names
 }

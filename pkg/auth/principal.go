@@ -11,42 +11,18 @@ import (
 )
 
 // Role is what a principal may do: reader < member for a project; operator < admin for the cell.
-type Role string
+type Role = compute.Role
 
 // The roles. No role is the empty string.
 const (
-	RoleReader   Role = "reader"
-	RoleMember   Role = "member"
-	RoleOperator Role = "operator"
-	RoleAdmin    Role = "admin"
+	RoleReader   = compute.RoleReader
+	RoleMember   = compute.RoleMember
+	RoleOperator = compute.RoleOperator
+	RoleAdmin    = compute.RoleAdmin
 )
 
 // RoleNamed is the role with a name.
-func RoleNamed(s string) (Role, error) {
-	switch r := Role(s); r {
-	case RoleReader, RoleMember, RoleOperator, RoleAdmin:
-		return r, nil
-	}
-	return "", compute.Invalid("role", s, "give reader or member for a project, operator or admin for the cell")
-}
-
-// OfCell says whether the role is held for the whole cell, and not for a project.
-func (r Role) OfCell() bool { return r == RoleOperator || r == RoleAdmin }
-
-// rank orders the roles: who has one has those below it. An unknown role has none.
-func (r Role) rank() int {
-	switch r {
-	case RoleReader:
-		return 1
-	case RoleMember:
-		return 2
-	case RoleOperator:
-		return 3
-	case RoleAdmin:
-		return 4
-	}
-	return 0
-}
+func RoleNamed(name string) (Role, error) { return Role(name), Role(name).Check() }
 
 // Principal is the caller of a request, once it is known.
 type Principal struct {
@@ -57,20 +33,39 @@ type Principal struct {
 	ID       string                   // what limits and revocation go by: a token's id, an issuer and subject
 }
 
-// May says whether the principal has at least the role: for the project if it is a role of
-// projects, for the cell otherwise. Operators read every project; admins are members of every one.
+// May says whether the principal has at least the role: for the project if it is a role of projects,
+// for the cell otherwise. Operators read every project, admins are members of every one.
 func (p Principal) May(least Role, project compute.Project) bool {
-	switch {
-	case least.rank() == 0:
-		return false
-	case least.OfCell():
-		return p.Cell.OfCell() && p.Cell.rank() >= least.rank()
-	case p.Cell == RoleAdmin, p.Cell == RoleOperator && least == RoleReader:
-		return true
+	if least.OfCell() {
+		return p.Cell.AtLeast(least)
 	}
-	own := p.Projects[project]
-	return !own.OfCell() && own.rank() >= least.rank()
+	return p.of(project).AtLeast(least)
 }
+
+// MaySomewhere says whether the principal has at least the role for some project, or one of the cell.
+func (p Principal) MaySomewhere(least Role) bool {
+	for project := range p.Projects {
+		if p.May(least, project) {
+			return true
+		}
+	}
+	return p.May(least, "")
+}
+
+// of is the role that the principal has for a project.
+func (p Principal) of(project compute.Project) Role {
+	own := p.Projects[project]
+	switch {
+	case p.Cell == RoleAdmin, own == RoleMember:
+		return RoleMember
+	case p.Cell == RoleOperator, own == RoleReader:
+		return RoleReader
+	}
+	return "" // operator and admin are no roles of a project
+}
+
+// ReadsAll says whether the principal may see what all projects have, and the names of hosts.
+func (p Principal) ReadsAll() bool { return p.Cell.OfCell() }
 
 // Anonymous is the caller of a cell in which nobody signs in: it may do everything.
 func Anonymous() Principal { return Principal{Name: "anonymous", Cell: RoleAdmin, ID: "anonymous"} }
@@ -87,8 +82,12 @@ type Chain []Authenticator
 // Authenticate is the Authenticator of the whole chain.
 func (c Chain) Authenticate(ctx context.Context, r *http.Request) (p Principal, ok bool, err error) {
 	for _, a := range c {
-		if p, ok, err = a.Authenticate(ctx, r); ok || err != nil {
-			return p, ok && err == nil, err
+		p, ok, err = a.Authenticate(ctx, r)
+		switch {
+		case err != nil:
+			return Principal{}, false, err
+		case ok:
+			return p, true, nil
 		}
 	}
 	return Principal{}, false, nil
@@ -105,9 +104,4 @@ func With(ctx context.Context, p Principal) context.Context {
 func From(ctx context.Context) (p Principal, ok bool) {
 	p, ok = ctx.Value(contextKey{}).(Principal)
 	return p, ok
-}
-
-// Unauthenticated refuses what a caller shows, or that it shows nothing: 401.
-func Unauthenticated(message, remedy string) *compute.Error {
-	return &compute.Error{Kind: compute.KindUnauthenticated, Message: message, Remedy: remedy}
 }

@@ -4,9 +4,16 @@ package cell
 
 import (
 	"context"
+	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/access"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // Allow gives rights to a Kafka user.
@@ -27,4 +34,49 @@ func (c Cell) Allowed(ctx context.Context, principal string) ([]access.Right, er
 	}
 	defer admin.Close()
 	return admin.Allowed(ctx, principal)
+}
+
+// ensureTokens makes the topic of the tokens where it is missing and wanted: cells of before there were tokens
+// have none. A process that may make no topics leaves it to a queue manager, and is not ready until then.
+func (c Cell) ensureTokens(ctx context.Context, admin *kafkaadmin.Admin) error {
+	if !c.Tokens {
+		return nil
+	}
+	err := admin.EnsureTokens(ctx, c.replication)
+	if compute.KindOf(err) == compute.KindForbidden {
+		c.Log.Info("this process may make no topics: a queue manager of this version makes that of the tokens",
+			zap.String("topic", c.Topics().Tokens()))
+		return nil
+	}
+	return err
+}
+
+// FirstToken makes an admin's token that counts for so long (0: until it is revoked), and writes it to where API nodes read it. It
+// needs the rights of an API node, and no node. The text is shown to nobody else.
+func (c Cell) FirstToken(ctx context.Context, name string, life time.Duration) (text string, _ compute.Token, err error) {
+	text, id, hash := auth.NewToken()
+	now := c.Clock.now()
+	if now == nil {
+		now = time.Now
+	}
+	at := now().UTC()
+	token := compute.Token{
+		ID: id, Hash: hash, Name: name, Role: compute.RoleAdmin, CreatedAt: at, CreatedBy: "bootstrap",
+	}
+	if life > 0 {
+		token.ExpiresAt = at.Add(life)
+	}
+	if err := token.Check(); err != nil {
+		return "", token, err
+	}
+	c.Tokens = true
+	if err := c.Prepare(ctx); err != nil {
+		return "", token, err
+	}
+	producer, err := write.NewProducer(c.Kafka)
+	if err != nil {
+		return "", token, err
+	}
+	defer producer.Close()
+	return text, token, producer.Send(ctx, wire.EncodeToken(token).To(c.Topics().Tokens(), 0))
 }

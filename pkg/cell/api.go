@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/flavors"
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/read"
@@ -23,6 +24,10 @@ type APIOptions struct {
 	Server     *statusserver.Server
 	Publishing int        // most publications in flight; 0: 10,000
 	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
+	// Tokens lets callers sign in with tokens, and SignIn with what else they have. Without either, whoever
+	// reaches the node may do everything.
+	Tokens bool
+	SignIn auth.Chain
 }
 
 // NewAPI joins an API node: the HTTP handler with its views, the catalog, and
@@ -58,6 +63,12 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 			func(r Records, end bool) { server.Consoles(r, end) },
 		)
 	})
+	var tokens api.Syncer
+	if o.Tokens {
+		reader := c.Table(topics.Tokens(), func(r Records, end bool) { server.TokenRecords(r, end) })
+		g.Add("tokens", reader)
+		tokens = reader
+	}
 	offered = flavors.New(flavors.Options{
 		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.Log,
 		Metrics: flavors.NewMetrics(c.metrics),
@@ -67,7 +78,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		Topics: topics, Partitions: c.Partitions, Publisher: producer,
 		Syncer: syncers{requests, instances}, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
-		Now: c.Clock.now(),
+		Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
 	})
 	if err != nil {
 		return nil, err

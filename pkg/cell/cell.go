@@ -33,6 +33,7 @@ type Cell struct {
 	Gather      time.Duration         // how long beacons may be held back to come together
 	// how long a host must have been silent before it may be declared dead; 0: compute.SilentAfter
 	DeadAfter time.Duration
+	Tokens    bool             // Prepare makes the topic of the tokens too, where this process may
 	Reads     compute.Schema   // the newest schema its parts read, in tests of versions; 0: this one's
 	Clock     Clocks           // shows another time than is right; nil: the machine's
 	Waiting   func(why string) // hears what a part waits for before it can be made; nil: the log does
@@ -94,13 +95,16 @@ func (c *Cell) Prepare(ctx context.Context) error {
 	}
 	if n := admin.Found(); n > 0 {
 		c.Partitions = n
-		return nil
+		return c.ensureTokens(ctx, admin)
 	}
 	if err := admin.EnsureTopics(ctx, c.Partitions, c.replication); err != nil {
 		return err
 	}
 	c.Partitions, err = admin.Partitions(ctx, c.Topics().Requests())
-	return err
+	if err != nil {
+		return err
+	}
+	return c.ensureTokens(ctx, admin)
 }
 
 // CountPartitions asks how many partitions a cell has that is there already.

@@ -14,7 +14,13 @@ func FuzzSizes(f *testing.F) {
 	for _, s := range []string{"2GiB", "512MiB", "-1GiB", "9223372036854775807TiB", "1.5GiB", "GiB", "", "２GiB"} {
 		f.Add(s)
 	}
+	f.Add("90d")
+	f.Add("65536d")
 	f.Fuzz(func(t *testing.T, text string) {
+		if life, err := ParseLife("expires", text); err != nil && compute.KindOf(err) != compute.KindInvalid ||
+			err == nil && life <= 0 && text != neverExpires {
+			t.Fatalf("%q is %v, %#v", text, life, err)
+		}
 		for class, parse := range map[compute.ResourceClass]func(string, string) (int64, error){
 			compute.MemoryMB: ParseMemory, compute.DiskGB: parseDisk,
 		} {

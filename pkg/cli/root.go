@@ -21,6 +21,9 @@ import (
 const (
 	EnvAPI     = "BERTH_API"
 	EnvProject = "BERTH_PROJECT"
+
+	EnvToken     = "BERTH_TOKEN"      // a token
+	EnvTokenFile = "BERTH_TOKEN_FILE" // a file with one
 )
 
 const (
@@ -34,11 +37,12 @@ type settings struct {
 	project string
 	output  string
 	timeout time.Duration // of one request to the API
+	token   string        // that is shown; empty: what findToken finds
 }
 
 // NewRoot is the command line with everything that talks to the API. The
-// commands that run daemons are added by main.
-func NewRoot() *cobra.Command {
+// commands that run daemons are added by main; those that stand beside the others about tokens are given.
+func NewRoot(aboutTokens ...*cobra.Command) *cobra.Command {
 	var s settings
 	root := &cobra.Command{
 		Use:   "berth",
@@ -46,7 +50,8 @@ func NewRoot() *cobra.Command {
 		Long: `berth boots machines on hosts that pull their work from queues.
 
 It talks to the API node at --api (or $` + EnvAPI + `) for the project --project
-(or $` + EnvProject + `).
+(or $` + EnvProject + `). Where callers sign in, it shows the token of $` + EnvToken + `, of the file
+$` + EnvTokenFile + `, or the one that berth login keeps.
 
 Exit codes: 0 ok, 1 error, 2 usage, 3 not found, 4 quota, 5 no capacity or
 deadline, 6 not allowed, 7 wait timed out, 8 conflict or ambiguous name, 9 a host
@@ -71,6 +76,7 @@ not empty by its deadline.`,
 		newBoot(&s), newList(&s), newShow(&s), newDelete(&s),
 		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot), newConsole(&s),
 		newQueue(&s), newHost(&s),
+		newToken(&s, aboutTokens), newLogin(&s), newLogout(), newWhoami(&s),
 	)
 	return root
 }
@@ -84,8 +90,15 @@ func (s *settings) open() (*client.Client, Format, error) {
 	if err := compute.Project(s.project).Check(); err != nil {
 		return nil, "", err
 	}
+	token := s.token
+	if token == "" {
+		if token, err = findToken(); err != nil {
+			return nil, "", err
+		}
+	}
 	c, err := client.New(client.Config{
 		Address:  s.api,
+		Token:    token,
 		Project:  compute.Project(s.project),
 		Timeout:  s.timeout,
 		Patience: min(s.timeout, 10*time.Second), // a person waits for it
@@ -99,3 +112,6 @@ func env(name, otherwise string) string {
 	}
 	return otherwise
 }
+
+// Variables are the names of all variables that the command line reads.
+func Variables() []string { return []string{EnvAPI, EnvProject, EnvToken, EnvTokenFile} }

@@ -43,12 +43,18 @@ type (
 	HostCounts    = rest.HostCounts
 	Reason        = rest.Reason
 	State         = rest.State
+	Caller        = rest.Caller
+	Token         = rest.Token
+	NewToken      = rest.NewToken
+	TokenWish     = rest.TokenWish
+	Duration      = rest.Duration
 )
 
 // Config says where the API is and for which project to ask.
 type Config struct {
 	Address string          // "http://host:port"; "host:port" means http
 	Project compute.Project // of every request about instances; empty: the server's default
+	Token   string          // shown with every request; empty: none
 	Timeout time.Duration   // of one request with its answer; 0: only the context's
 	// Patience is how long after its beginning a harmless call may be repeated,
 	// when the server says when to come again (429, 503, 504 with Retry-After) or
@@ -62,6 +68,7 @@ type Config struct {
 type Client struct {
 	base     *url.URL
 	project  compute.Project
+	token    string
 	patience time.Duration
 	http     *http.Client
 }
@@ -91,6 +98,7 @@ func New(c Config) (*Client, error) {
 	return &Client{
 		base:     base,
 		project:  c.Project,
+		token:    c.Token,
 		patience: c.Patience,
 		http:     &http.Client{Transport: transport, Timeout: c.Timeout},
 	}, nil
@@ -135,6 +143,9 @@ func (c *Client) once(ctx context.Context, method string, query url.Values, body
 	req, err := newRequest(ctx, method, u, body)
 	if err != nil {
 		return attempt{err: &compute.Error{Op: op, Kind: compute.KindInternal, Cause: err}}
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -62,6 +62,15 @@ func FuzzDecodeAdvice(f *testing.F)   { harmless(f, "advice", DecodeAdvice, Enco
 func FuzzDecodeConsole(f *testing.F)  { harmless(f, "console", DecodeConsole, EncodeConsole) }
 func FuzzDecodeCatalog(f *testing.F)  { harmless(f, "catalog", DecodeCatalog, encodeCatalog) }
 
+func FuzzDecodeToken(f *testing.F) { harmless(f, "token", DecodeToken, encodeToken) }
+
+func encodeToken(e TokenEntry) Record {
+	if e.Revoked {
+		return Tombstone(KeyToken(e.ID))
+	}
+	return EncodeToken(*e.Token)
+}
+
 func encodeCatalog(e CatalogEntry) Record {
 	switch {
 	case e.Flavor != nil:

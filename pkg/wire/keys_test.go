@@ -39,7 +39,7 @@ func TestKeys(t *testing.T) {
 		"beacon": EncodeBeacon(sampleBeacon()), "queue": EncodeQueue(sampleQueue()),
 		"advice": EncodeAdvice(sampleAdvice()),
 		"flavor": EncodeFlavor(sampleFlavor()), "capability": EncodeCapability(sampleCapability()),
-		"quota": EncodeQuota(sampleQuota()),
+		"quota": EncodeQuota(sampleQuota()), "token": EncodeToken(sampleToken()),
 	} {
 		got[name] = string(rec.Key)
 	}
@@ -49,6 +49,7 @@ func TestKeys(t *testing.T) {
 		"build": string(sampleInstance), "command": string(sampleInstance), "fenced": "",
 		"beacon": "host-17", "queue": "m1.small.disk-ssd.gpu-a100", "advice": "",
 		"flavor": "flavor/m1.small", "capability": "capability/gpu", "quota": "quota/_default",
+		"token": "abcdefghij234567",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -114,6 +114,10 @@ func TestRoundTrip(t *testing.T) {
 		c.End = c.Offset + int64(len(c.Data))
 		return c
 	}), EncodeConsole, DecodeConsole)
+	roundTrip(t, tokens(), EncodeToken, func(rec Record) (compute.Token, error) {
+		entry, err := DecodeToken(rec)
+		return *entry.Token, err
+	})
 	roundTrip(t, generate[compute.Advice](), EncodeAdvice, DecodeAdvice)
 	roundTrip(t, rapid.Map(generate[compute.Flavor](), func(f compute.Flavor) compute.Flavor {
 		f.Capabilities = f.Capabilities[:min(len(f.Capabilities), compute.MaxChoices)]
@@ -129,6 +133,18 @@ func TestRoundTrip(t *testing.T) {
 	roundTrip(t, generate[compute.Quota](), EncodeQuota, func(rec Record) (compute.Quota, error) {
 		entry, err := DecodeCatalog(rec)
 		return *entry.Quota, err
+	})
+}
+
+// tokens have a role, and a project where it wants one.
+func tokens() *rapid.Generator[compute.Token] {
+	return rapid.Map(generate[compute.Token](), func(token compute.Token) compute.Token {
+		token.ID, token.Name = "abcdefghij234567", "ci-bot"
+		token.Role = compute.Roles()[len(token.Project)%4]
+		if token.Role.OfCell() {
+			token.Project = ""
+		}
+		return token
 	})
 }
 

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"crypto/sha256"
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -185,6 +186,13 @@ func sampleQuota() compute.Quota {
 	}
 }
 
+func sampleToken() compute.Token {
+	return compute.Token{
+		ID: "abcdefghij234567", Hash: sha256.Sum256([]byte("secret")), Name: "ci-bot", Role: compute.RoleMember,
+		Project: sampleProject, CreatedAt: at(29), CreatedBy: "token:root", ExpiresAt: at(30),
+	}
+}
+
 // sample is one golden file: what encoding gives, and what decoding must give
 // back.
 type sample struct {
@@ -303,7 +311,10 @@ func machineSamples() []sample {
 	packs.Weigher = compute.Pack
 	reading := sampleBeacon()
 	reading.Reads = 2
+	token := sampleToken()
 	return []sample{
+		{"token", EncodeToken(token), TokenEntry{ID: token.ID, Token: &token}, of(DecodeToken)},
+		{"token-revoked", Tombstone(KeyToken(token.ID)), TokenEntry{ID: token.ID, Revoked: true}, of(DecodeToken)},
 		{"beacon-warnings", EncodeBeacon(warns), warns, of(DecodeBeacon)},
 		{"instance-journal", EncodeInstance(had), had, of(DecodeInstance)},
 		{"command-grant-journal", EncodeCommand(granted), granted, of(DecodeCommand)},

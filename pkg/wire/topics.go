@@ -41,7 +41,12 @@ func (t Topics) Advice() string { return t.Prefix + "advice" }
 // Consoles holds what hosts answer about consoles; one partition, short retention.
 func (t Topics) Consoles() string { return t.Prefix + "consoles" }
 
-// Own are the cell's own topics: all but those of queues and of hosts.
+// Tokens holds what is kept of the tokens that call the API; compacted, one partition. API nodes alone
+// read and write it, and a cell whose callers do not sign in does without.
+func (t Topics) Tokens() string { return t.Prefix + "tokens" }
+
+// Own are the cell's own topics that every daemon asks about: all but those of queues and of hosts,
+// and that of the tokens.
 func (t Topics) Own() []string {
 	return []string{
 		t.Requests(), t.Reports(), t.Rejected(), t.Instances(), t.Catalog(), t.Hosts(), t.Queues(), t.Advice(), t.Consoles(),

@@ -46,6 +46,7 @@ func TestEnsureTopics(t *testing.T) {
 			topics.Catalog():   {1, "compact", 0},
 			topics.Hosts():     {1, "compact", 0},
 			topics.Queues():    {1, "compact", 0},
+			topics.Tokens():    {1, "compact", 0},
 			topics.Advice():    {1, "delete", 10 * time.Minute},
 			topics.Consoles():  {1, "delete", 10 * time.Minute},
 		} {
@@ -86,7 +87,7 @@ func TestAWrongClockWrites(t *testing.T) {
 	defer cl.Close()
 	for _, topic := range []string{
 		topics.Requests(), topics.Reports(), topics.Instances(), topics.Rejected(), topics.Catalog(), topics.Hosts(),
-		topics.Queues(),
+		topics.Queues(), topics.Tokens(),
 		topics.Advice(), topics.Consoles(), topics.Build("q"), topics.Host("h"),
 	} {
 		ahead := &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}

@@ -118,7 +118,8 @@ func kindOf(t wire.Topics, topic string) string {
 		t.Hosts(),
 		t.Queues(),
 		t.Advice(),
-		t.Consoles():
+		t.Consoles(),
+		t.Tokens():
 		return name
 	}
 	return "other"

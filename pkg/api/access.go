@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// door finds out who calls, and lets in whoever has what the operation needs.
+type door struct {
+	needs  map[string]auth.Need // by operationID
+	signIn auth.Chain           // empty: nobody signs in, and everybody may do everything
+	tokens *auth.Tokens         // nil: none count
+}
+
+func newDoor(c Config) door {
+	d := door{needs: auth.Operations(), signIn: c.SignIn}
+	if c.Tokens != nil {
+		d.tokens = auth.NewTokens(c.Now)
+		d.signIn = append(auth.Chain{d.tokens}, c.SignIn...)
+	}
+	return d
+}
+
+// open says that nobody signs in.
+func (d door) open() bool { return len(d.signIn) == 0 }
+
+// guard is the middleware through which every operation goes.
+func (s *Server) guard(ctx huma.Context, next func(huma.Context)) {
+	op := ctx.Operation().OperationID
+	need := s.door.needs[op]
+	if need.Scope == auth.Public {
+		next(ctx)
+		return
+	}
+	r, _ := humago.Unwrap(ctx)
+	caller, err := s.caller(ctx.Context(), r)
+	if err == nil {
+		err = s.door.checkEarly(need, caller, ctx)
+	}
+	if err != nil {
+		s.answer(ctx, s.refuse(op, err))
+		return
+	}
+	next(huma.WithContext(ctx, auth.With(ctx.Context(), caller)))
+}
+
+// caller finds out who calls.
+func (s *Server) caller(ctx context.Context, r *http.Request) (auth.Principal, error) {
+	if s.door.open() {
+		return auth.Anonymous(), nil
+	}
+	if behind := s.views.behind(); len(behind) > 0 && s.door.tokens != nil {
+		return auth.Principal{}, notCaughtUp(behind) // a token may be among what is not read yet
+	}
+	caller, ok, err := s.door.signIn.Authenticate(ctx, r)
+	if err == nil && !ok {
+		err = auth.Unauthenticated("the request does not say who calls",
+			"send a token, as in Authorization: Bearer berth_…; berth login keeps one for the command line")
+	}
+	return caller, err
+}
+
+// checkEarly refuses what can be refused before anything else is looked at. Who has no role in the
+// project of an instance hears that it does not exist, and so does not hear whether it does.
+func (d door) checkEarly(need auth.Need, caller auth.Principal, ctx huma.Context) error {
+	project := compute.Project(cmp.Or(ctx.Param("project"), ctx.Query("project"), string(defaultProject)))
+	if need.Scope == auth.Instance && !caller.May(auth.RoleReader, project) {
+		return errNoInstance(instanceKey{project, compute.InstanceID(ctx.Param("id"))})
+	}
+	return need.CheckEarly(caller, project)
+}
+
+// checkProject refuses a caller that lacks the operation's role for a project that its body names.
+func (s *Server) checkProject(ctx context.Context, op string, project compute.Project) error {
+	return s.door.needs[op].Check(callerOf(ctx), project)
+}
+
+// callerOf is who calls; nobody, who may do nothing, where the guard was not passed.
+func callerOf(ctx context.Context) auth.Principal {
+	caller, _ := auth.From(ctx)
+	return caller
+}
+
+// answer writes a refusal from within a middleware.
+func (s *Server) answer(ctx huma.Context, err error) {
+	r, ok := err.(*refusal)
+	if !ok {
+		return
+	}
+	for name, values := range r.header {
+		for _, v := range values {
+			ctx.SetHeader(name, v)
+		}
+	}
+	s.metrics.refusal(r.Kind, "")
+	ctx.SetHeader("Content-Type", r.ContentType(""))
+	ctx.SetStatus(r.Status)
+	_ = json.NewEncoder(ctx.BodyWriter()).Encode(r.Problem) // the caller may be gone
+}
+
+// bearerScheme is how the document calls what the Authorization header carries.
+const bearerScheme = "bearer"
+
+// secured says in the document what an operation needs.
+func (s *Server) secured(op huma.Operation) huma.Operation {
+	need := s.door.needs[op.OperationID]
+	words := need.Words()
+	if words == "" {
+		return op
+	}
+	roles := []string{}
+	if need.Role != "" {
+		roles = append(roles, string(need.Role))
+	}
+	op.Security = []map[string][]string{{bearerScheme: roles}}
+	if op.Description != "" {
+		op.Description += "\n\n"
+	}
+	op.Description += "Needs, where callers sign in: " + words + "."
+	return op
+}
+
+// securitySchemes is how callers sign in, for the document.
+func securitySchemes() map[string]*huma.SecurityScheme {
+	return map[string]*huma.SecurityScheme{bearerScheme: {
+		Type: "http", Scheme: "bearer",
+		Description: "A token of this cell. The names in an operation's security are the least role; " +
+			"docs/ACCESS.md says what each may do. Cells that are open to all ask for none.",
+	}}
+}
