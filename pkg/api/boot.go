@@ -43,6 +43,9 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	if err := s.checkProject(ctx, "boot", req.Project); err != nil {
 		return nil, err
 	}
+	if err := s.checkForeign(ctx, in, req); err != nil {
+		return nil, err
+	}
 	at := instanceKey{req.Project, req.Instance}
 	own := in.Body.ID != "" || len(in.keys) > 0 // it may be known: nobody else makes the ids that we make
 	if own {
@@ -56,11 +59,11 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 		case err != nil:
 			return nil, err
 		case ok:
-			return s.answerRepeat(k, req, in)
+			return s.answerRepeat(ctx, k, req, in)
 		}
 	}
 	if _, others := s.views.instances.otherOwner(at); others {
-		return nil, errIDTaken(at)
+		return nil, errIDTaken(ctx, at)
 	}
 	if err := s.checkBoot(*req.Boot); err != nil {
 		return nil, err
@@ -73,11 +76,15 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	}
 	s.views.instances.accept([]*compute.Request{req})
 	s.metrics.accepted()
-	return s.acceptedAnswer(entry{request: req}), nil
+	return s.acceptedAnswer(ctx, entry{request: req}), nil
 }
 
-// errIDTaken is the refusal of an id that another project has.
-func errIDTaken(at instanceKey) error {
+// errIDTaken is the refusal of an id that another project has. Who may not see that project does not hear
+// of it.
+func errIDTaken(ctx context.Context, at instanceKey) error {
+	if !callerOf(ctx).ReadsAll() {
+		return compute.Conflict("id", string(at.id), "cannot be used", "leave the id out, or give a new one")
+	}
 	e := compute.Conflict("id", string(at.id), "belongs to another project's instance",
 		"leave the id out, or give a new one")
 	e.Reason = &compute.Reason{Code: compute.RequestDiffers, Detail: "project"}
@@ -205,11 +212,11 @@ func (s *Server) errNoFlavor(name compute.FlavorName) error {
 
 // acceptedAnswer answers for what is safe, with what is known of it now, or else of before:
 // the conductor may have written it meanwhile in a schema that this node does not read.
-func (s *Server) acceptedAnswer(was entry) *acceptedOutput {
+func (s *Server) acceptedAnswer(ctx context.Context, was entry) *acceptedOutput {
 	if k, ok := s.views.instances.get(was.key()); ok {
 		was = k
 	}
-	return &acceptedOutput{Location: location(was.key()), Body: s.presenter().instance(was, nil)}
+	return &acceptedOutput{Location: location(was.key()), Body: s.presenter(ctx).instance(was, nil)}
 }
 
 func location(at instanceKey) string {

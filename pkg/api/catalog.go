@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -237,12 +238,17 @@ func (s *Server) setQuota(ctx context.Context, in *setQuotaInput) (*quotaOutput,
 
 type quotasOutput struct{ Body rest.Quotas }
 
-// listQuotas shows the default, everybody with limits and everybody with instances.
-func (s *Server) listQuotas(_ context.Context, in *pageInput) (*quotasOutput, error) {
+// listQuotas shows the default, everybody with limits and everybody with instances, as far as the caller may
+// see them.
+func (s *Server) listQuotas(ctx context.Context, in *pageInput) (*quotasOutput, error) {
 	names := append(s.views.instances.projects(), compute.DefaultQuota)
 	for _, q := range s.config.Catalog.Quotas() {
 		names = append(names, q.Project)
 	}
+	caller := callerOf(ctx)
+	names = slices.DeleteFunc(names, func(p compute.Project) bool {
+		return p != compute.DefaultQuota && !caller.May(auth.RoleReader, p)
+	})
 	slices.Sort(names)
 	page, next := pageOfNames(in.Paging, slices.Compact(names), func(p compute.Project) compute.Project { return p })
 	out := &quotasOutput{Body: rest.Quotas{Items: []rest.QuotaView{}, Next: next}}

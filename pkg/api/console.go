@@ -80,12 +80,14 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 	}
 	select {
 	case c := <-answer:
-		if err := refusedConsole(c); err != nil {
+		show := s.presenter(ctx)
+		if err := refusedConsole(c, show); err != nil {
 			return nil, err
 		}
+		c.Host = show.host(c.Host)
 		return &consoleOutput{Body: rest.FromConsole(c)}, nil
 	case <-ctx.Done():
-		return nil, s.unansweredBy(host)
+		return nil, s.unansweredBy(host, s.presenter(ctx))
 	}
 }
 
@@ -115,21 +117,21 @@ func (s *Server) hostOf(ctx context.Context, at instanceKey) (compute.HostID, er
 }
 
 // unansweredBy says which host did not answer, and what is known of it.
-func (s *Server) unansweredBy(h compute.HostID) error {
+func (s *Server) unansweredBy(h compute.HostID, show *presenter) error {
 	heard := "and was never heard of"
 	if last, ok := s.views.hosts.get(h); ok {
 		heard = "and was last heard " + time.Since(last.at).Truncate(time.Second).String() + " ago"
 	}
 	return &compute.Error{
-		Kind: compute.KindTimeout, Field: "host", Value: string(h),
+		Kind: compute.KindTimeout, Field: "host", Value: string(show.host(h)),
 		Message: fmt.Sprintf("did not answer within %s, %s", s.config.ConsoleTimeout, heard),
 		Remedy:  "try again; if its agent runs, it may be older than this node, or its clock may be wrong",
 	}
 }
 
 // refusedConsole is why a host does not show a console; nil if it does.
-func refusedConsole(c compute.Console) error {
-	e := compute.Conflict("host", string(c.Host), "", "")
+func refusedConsole(c compute.Console, show *presenter) error {
+	e := compute.Conflict("host", string(show.host(c.Host)), "", "")
 	switch c.Refusal {
 	case compute.ConsoleRead:
 		return nil
@@ -141,7 +143,7 @@ func refusedConsole(c compute.Console) error {
 		e.Kind, e.Message, e.Remedy = compute.KindUnavailable, "could not read the console", "try again"
 	}
 	if c.Message != "" {
-		e.Message += ": " + c.Message
+		e.Message += ": " + show.text(c.Message, c.Host)
 	}
 	return e
 }

@@ -138,7 +138,7 @@ type hostInstancesInput struct {
 
 // listHostInstances shows operators the machines of a host. What it prepares
 // and has not been granted yet is still queued, and not among them.
-func (s *Server) listHostInstances(_ context.Context, in *hostInstancesInput) (*listOutput, error) {
+func (s *Server) listHostInstances(ctx context.Context, in *hostInstancesInput) (*listOutput, error) {
 	if _, err := s.host(in.Host); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *Server) listHostInstances(_ context.Context, in *hostInstancesInput) (*
 	found := slices.DeleteFunc(s.views.instances.onHost(in.Host), func(k entry) bool {
 		return !k.instance.State.OnHost()
 	})
-	return &listOutput{Body: s.presenter().page(found, after, in.Limit, nil)}, nil
+	return &listOutput{Body: s.presenter(ctx).page(found, after, in.Limit, nil)}, nil
 }
 
 func (s *Server) host(name compute.HostID) (lastBeacon, error) {

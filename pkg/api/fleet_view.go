@@ -126,34 +126,54 @@ func (v *queues) count(f compute.FlavorName) queueCounts {
 type lastBeacon struct {
 	beacon *compute.Beacon
 	at     time.Time
+	opaque compute.HostID // what it is called where its name is nobody's business
 }
 
 // hosts is the last beacon of every host.
 type hosts struct {
 	mu       sync.RWMutex
 	byName   map[compute.HostID]lastBeacon
+	byOpaque map[compute.HostID]compute.HostID
 	names    *sorted.List[compute.HostID] // of byName
 	loadedAt time.Time                    // when the topic had been read to its end; zero before
 }
 
 func newHosts() *hosts {
-	return &hosts{byName: map[compute.HostID]lastBeacon{}, names: sorted.New(cmp.Compare[compute.HostID])}
+	return &hosts{
+		byName: map[compute.HostID]lastBeacon{}, byOpaque: map[compute.HostID]compute.HostID{},
+		names: sorted.New(cmp.Compare[compute.HostID]),
+	}
 }
 
 func (v *hosts) put(b *compute.Beacon, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, known := v.byName[b.Host]; !known {
+	last, known := v.byName[b.Host]
+	if !known {
 		v.names.Add(b.Host)
 	}
-	v.byName[b.Host] = lastBeacon{b, now}
+	if opaque := last.opaque; !known || last.beacon.Journal != b.Journal {
+		delete(v.byOpaque, opaque)
+		last.opaque = opaqueHost(b)
+		v.byOpaque[last.opaque] = b.Host
+	}
+	v.byName[b.Host] = lastBeacon{b, now, last.opaque}
 }
 
 func (v *hosts) remove(h compute.HostID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	delete(v.byOpaque, v.byName[h].opaque)
 	delete(v.byName, h)
 	v.names.Remove(h)
+}
+
+// named finds a host by its opaque id.
+func (v *hosts) named(opaque compute.HostID) (compute.HostID, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	h, ok := v.byOpaque[opaque]
+	return h, ok
 }
 
 func (v *hosts) loaded(now time.Time) {

@@ -95,7 +95,7 @@ func (s *Server) showInstance(ctx context.Context, in *showInput) (*instanceOutp
 	if err != nil {
 		return nil, err
 	}
-	return &instanceOutput{Body: selected{s.presenter().instance(k, only), only}}, nil
+	return &instanceOutput{Body: selected{s.presenter(ctx).instance(k, only), only}}, nil
 }
 
 // find looks at what is known and, on a miss, reads what other nodes published
@@ -139,7 +139,7 @@ func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*accept
 			return nil, err
 		}
 	}
-	return &acceptedOutput{Location: location(at), Body: s.presenter().instance(k, nil)}, nil
+	return &acceptedOutput{Location: location(at), Body: s.presenter(ctx).instance(k, nil)}, nil
 }
 
 type listInput struct {
@@ -164,7 +164,14 @@ func (s *Server) listInstances(ctx context.Context, in *listInput) (*listOutput,
 	if err != nil {
 		return nil, err
 	}
-	sh := s.presenter()
+	if in.Host != "" {
+		host, ok := s.realHost(ctx, in.Host)
+		if !ok {
+			return &listOutput{Body: selectedPage{Items: []selected{}}}, nil
+		}
+		in.Host = host
+	}
+	sh := s.presenter(ctx)
 	found := s.candidates(project, in, sh, after)
 	if in.Ref != "" && len(found) == 0 {
 		if err := s.catchUp(ctx); err != nil {
@@ -186,7 +193,9 @@ func (s *presenter) page(found []entry, after cursor, limit int, only fields) se
 		out.Next = found[len(found)-1].cursor().String()
 	}
 	for _, k := range found {
-		out.Items = append(out.Items, selected{s.instance(k, only), only})
+		i := s.instance(k, only)
+		i.SSHKeys = nil // whoever asks for an instance by its id sees them
+		out.Items = append(out.Items, selected{i, only})
 	}
 	return out
 }

@@ -83,7 +83,9 @@ func (s *Server) findExisting(ctx context.Context, at instanceKey) (entry, bool,
 
 // answerRepeat answers a repeated request: the same one is already done, another one
 // under the same id is a mistake.
-func (s *Server) answerRepeat(k entry, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
+func (s *Server) answerRepeat(
+	ctx context.Context, k entry, req *compute.Request, in *bootInput,
+) (*acceptedOutput, error) {
 	before, now := *k.boot(), *req.Boot
 	if k.instance != nil && k.instance.State.Ended() { // its user data is not kept
 		before.UserData, now.UserData = nil, nil
@@ -91,7 +93,7 @@ func (s *Server) answerRepeat(k entry, req *compute.Request, in *bootInput) (*ac
 	differs := differences(before, now)
 	if len(differs) == 0 || neverBooted(k) {
 		s.metrics.repeated()
-		return s.acceptedAnswer(k), nil
+		return s.acceptedAnswer(ctx, k), nil
 	}
 	field, value := "id", string(req.Instance)
 	if len(in.keys) > 0 {
@@ -123,13 +125,13 @@ func (s *Server) readBack(ctx context.Context, req *compute.Request, in *bootInp
 		if err := s.views.instances.checkReadable(at); err != nil {
 			return nil, err // a repetition at a newer node says whether it is this one
 		}
-		return nil, errIDTaken(at)
+		return nil, errIDTaken(ctx, at)
 	case len(differences(*k.boot(), *req.Boot)) == 0:
 		// It is this one, or the very same; when it came the log says by its own clock.
 		s.metrics.accepted()
-		return s.acceptedAnswer(entry{request: req}), nil
+		return s.acceptedAnswer(ctx, entry{request: req}), nil
 	}
-	return s.answerRepeat(k, req, in)
+	return s.answerRepeat(ctx, k, req, in)
 }
 
 // neverBooted is an instance that was deleted before any request to boot it was

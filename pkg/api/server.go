@@ -128,7 +128,7 @@ func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(con
 		}
 		out, err := handle(ctx, in)
 		if err != nil {
-			return nil, s.refuse(op.OperationID, err)
+			return nil, s.refuse(op.OperationID, s.presenter(ctx).refusal(err))
 		}
 		return out, nil
 	})

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -14,11 +15,15 @@ import (
 type presenter struct {
 	views  views
 	now    time.Time
+	names  bool                    // hosts are shown by their names
 	silent map[compute.HostID]bool // as far as was asked
 }
 
-func (s *Server) presenter() *presenter {
-	return &presenter{views: s.views, now: time.Now(), silent: map[compute.HostID]bool{}}
+// presenter shows to the caller what it may see.
+func (s *Server) presenter(ctx context.Context) *presenter {
+	return &presenter{
+		views: s.views, now: time.Now(), names: callerOf(ctx).ReadsAll(), silent: map[compute.HostID]bool{},
+	}
 }
 
 // state is what is shown: the record's own, unless nobody knows.
@@ -36,14 +41,14 @@ func (s *presenter) state(k entry) compute.State {
 // the only one that takes work.
 func (s *presenter) instance(k entry, only fields) rest.Instance {
 	if k.instance == nil {
-		return rest.FromRequest(k.request)
+		return s.hideHosts(rest.FromRequest(k.request))
 	}
 	out := rest.FromInstance(k.instance)
 	out.State = rest.State(s.state(k).String())
 	if k.instance.State == compute.StateQueued && only.has("waiting") {
 		out.Waiting = rest.FromReason(s.waiting(k.instance))
 	}
-	return out
+	return s.hideHosts(out)
 }
 
 // waiting says why an instance is still queued, as far as is known.

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
+	"github.com/berth-project/berth/pkg/wire/rest"
+)
+
+// crowdedNode has machines of two projects on two hosts, with everything that can be said of them; "other" and
+// its hosts have names that stand nowhere else.
+func crowdedNode(t *testing.T) *node {
+	n := lockedNode(t)
+	hosts := map[compute.Project]compute.HostID{"own": "rack1-07.secret", "other": "rack2-09.secret"}
+	for p, h := range hosts {
+		n.hears(compute.Beacon{Host: h, Journal: compute.JournalID("journal-of-" + h), At: start})
+		n.Advice([]wire.Record{wire.EncodeAdvice(compute.Advice{At: start, Full: true, About: []compute.QueueAdvice{
+			{Queue: "m1.small", Depth: 3, Hosts: compute.HostCounts{Eligible: 1, Full: 2}},
+		}})}, true)
+		why := &compute.Reason{Code: compute.MachineKilled, Host: h, Detail: "on " + string(h) + ": gone"}
+		for i, state := range []compute.State{compute.StateActive, compute.StateQueued, compute.StateError} {
+			id := compute.InstanceID(fmt.Sprintf("%d%d111111-1111-4111-8111-111111111111", len(p), i))
+			n.has(instance(id, string(p)+"-name", state, func(in *compute.Instance) {
+				in.Project, in.Host = p, h
+				if state == compute.StateQueued {
+					in.Boot.Host, in.Host = h, ""
+				}
+				in.Boot.Avoid, in.Boot.SSHKeys = []compute.HostID{h}, []string{"ssh-ed25519 KEYOF" + string(p)}
+				in.Boot.UserData = []byte("DATAOF" + string(p))
+				in.Boot.Metadata = map[string]string{"of": string(p) + "-metadata"}
+				in.Reason, in.Stopped = why, why
+				in.Failures = []compute.Failure{{Host: h, Attempt: 1, Message: "qemu on " + string(h) + " failed"}}
+				in.Answer = &compute.PowerAnswer{Op: compute.OpStop, Failed: string(h) + " is busy"}
+			}))
+		}
+	}
+	return n
+}
+
+// TestProjectsSeeNothingOfEachOther walks through all operations as a member of one project and looks for
+// whatever belongs to the other, and for names of hosts.
+//
+// Seen to fail when hideHosts does nothing, when the reason of a refusal is not hidden, when list-quotas shows all
+// and when lists have SSH keys.
+func TestProjectsSeeNothingOfEachOther(t *testing.T) {
+	n := crowdedNode(t)
+	n.as = n.token(auth.RoleMember, "own")
+	asked := 0
+	look := func(method, target, body string) {
+		t.Helper()
+		a := n.do(method, target, body)
+		asked++
+		for _, secret := range []string{
+			"other", ".secret", "DATAOF", "KEYOFother", "5011", "5111", "j1", "journal-of", "rack",
+		} {
+			text := string(a.body)
+			for _, said := range []string{target, body} { // what the caller said itself
+				for _, word := range strings.FieldsFunc(said, func(r rune) bool { return strings.ContainsRune(`"?&=/{}[]: ,`, r) }) {
+					if len(word) > 4 {
+						text = strings.ReplaceAll(text, word, "")
+					}
+				}
+			}
+			if strings.Contains(text, secret) {
+				t.Errorf("%s %s %s: %q in %.900s", method, target, body, secret, text)
+			}
+		}
+		if strings.Contains(string(a.body), "KEYOF") && (!strings.Contains(target, "/v1/instances/") || method != "GET") && a.status != 202 {
+			t.Errorf("%s %s has SSH keys: %s", method, target, a.body)
+		}
+	}
+	for _, op := range n.documented() {
+		for _, project := range []compute.Project{"own", "other"} {
+			look(op.asks(project))
+		}
+	}
+	for _, id := range []string{"30", "31", "32", "50", "51", "52"} {
+		at := "/v1/instances/" + id + "111111-1111-4111-8111-111111111111"
+		for _, project := range []string{"own", "other"} {
+			look("GET", at+"?project="+project, "")
+			look("POST", at+"/reboot?project="+project, "")
+			look("GET", at+"/console?project="+project, "")
+		}
+	}
+	for _, query := range []string{
+		"project=own&all=true", "project=own&host=rack1-07.secret", "project=own&host=rack2-09.secret",
+		"project=own&fields=ssh_keys,host", "project=own&ref=5", "project=own&marker=1_50111111-1111-4111-8111-111111111111",
+		"project=own&id=50111111-1111-4111-8111-111111111111", "project=other",
+	} {
+		look("GET", "/v1/instances?"+query, "")
+	}
+	look("GET", "/v1/quotas/_default", "")
+	if asked < 80 {
+		t.Errorf("only %d requests", asked)
+	}
+}
+
+// What an operator sees has the names.
+func TestOperatorsSeeHosts(t *testing.T) {
+	n := crowdedNode(t)
+	n.as = n.token(auth.RoleOperator, "")
+	i := into[rest.Instance](n.do("GET", "/v1/instances/50111111-1111-4111-8111-111111111111?project=other", nil), 200)
+	if i.Host != "rack2-09.secret" || !strings.Contains(i.Failures[0].Message, "rack2-09.secret") {
+		t.Errorf("%+v", i)
+	}
+	if all := into[rest.Quotas](n.do("GET", "/v1/quotas", nil), 200).Items; len(all) != 3 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// An opaque id of a host can be given back: to pin to it, to avoid it, to list what is on it. A name cannot.
+func TestOpaqueHosts(t *testing.T) {
+	n := crowdedNode(t)
+	n.as = n.token(auth.RoleMember, "own")
+	const at = "/v1/instances?project=own"
+	one := into[rest.Instance](n.do("GET", "/v1/instances/30111111-1111-4111-8111-111111111111?project=own", nil), 200)
+	if !strings.HasPrefix(string(one.Host), "h-") || one.Failures[0].Host != one.Host || one.Avoid[0] != one.Host ||
+		one.Failures[0].Message != "qemu on "+string(one.Host)+" failed" {
+		t.Errorf("%+v", one)
+	}
+	on := func(h string) int { return len(into[rest.Instances](n.do("GET", at+"&host="+h, nil), 200).Items) }
+	if on(string(one.Host)) != 2 || on("rack1-07.secret") != 0 || on("unknown-host") != 0 || on("h-00") != 0 {
+		t.Error("what is on a host is listed by its opaque id alone")
+	}
+	n.do("POST", at, `{"flavor": "m1.small", "avoid": ["rack1-07.secret"]}`).refused(404, compute.KindNotFound)
+	n.do("POST", at, `{"flavor": "m1.small", "host": "rack1-07.secret"}`).refused(404, compute.KindNotFound)
+	n.published()
+	out := into[rest.Instance](n.do("POST", at, rest.Boot{
+		Flavor: "m1.small", Host: one.Host,
+	}), 202)
+	req, err := wire.DecodeRequest(n.published()[0])
+	if err != nil || req.Boot.Host != "rack1-07.secret" || out.PinnedTo != one.Host {
+		t.Errorf("%+v, shown as %+v: %v", req.Boot, out, err)
+	}
+	n.hears(compute.Beacon{Host: "rack1-07.secret", Journal: "a new one", At: start})
+	if on(string(one.Host)) != 0 {
+		t.Error("an id is good for one journal")
+	}
+}
+
+// A key of one project says nothing to another: neither whether it was used, nor can it be taken first.
+func TestKeysOfOthers(t *testing.T) {
+	n := lockedNode(t)
+	others := wire.KeyedInstance("other", "deploy-42")
+	n.as = n.token(auth.RoleMember, "own")
+	const at = "/v1/instances?project=own"
+	for range 2 {
+		p := n.do("POST", at, rest.Boot{ID: others, Flavor: "m1.small"}).refused(422, compute.KindInvalid)
+		if p.Field != "id" {
+			t.Errorf("%+v", p)
+		}
+		n.has(instance(others, "x", compute.StateActive, func(i *compute.Instance) { i.Project = "other" }))
+	}
+	p := n.do("POST", at, rest.Boot{ID: id2, Flavor: "m1.small"}).refused(409, compute.KindConflict)
+	if p.Reason != nil || strings.Contains(p.Detail, "project") {
+		t.Errorf("%+v", p)
+	}
+	n.as = n.token(auth.RoleMember, "other")
+	into[rest.Instance](n.do("POST", "/v1/instances?project=other", rest.Boot{ID: id3, Flavor: "m1.small"}), 202)
+}
+
+// The project of the body counts, whatever the query says.
+func TestBootIsOfItsBodysProject(t *testing.T) {
+	n := lockedNode(t)
+	n.as = n.token(auth.RoleMember, "own")
+	for query, body := range map[string]string{"": "other", "?project=other": "", "?project=other&x=": "other"} {
+		a := n.do("POST", "/v1/instances"+query, fmt.Sprintf(`{"flavor": "m1.small", "project": %q}`, body))
+		if a.status != 403 && a.status != 422 {
+			t.Errorf("%s %s: %d %s", query, body, a.status, a.body)
+		}
+	}
+	n.do("POST", "/v1/instances?project=own", `{"flavor": "m1.small", "project": "other"}`).refused(422, compute.KindInvalid)
+	n.do("POST", "/v1/instances", `{"flavor": "m1.small"}`).refused(403, compute.KindForbidden) // of "default"
+	if len(n.published()) > 0 {
+		t.Error("something was booted")
+	}
+}
