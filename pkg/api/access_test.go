@@ -206,8 +206,9 @@ func (op operationOf) askedOf(n *node, token string) string {
 // forged or revoked.
 func (n *node) strangers(op operationOf, admin string) {
 	n.Helper()
-	revoked := n.token(auth.RoleAdmin, "", func(t *compute.Token) { t.ID = "revokedrevokedre" })
-	n.TokenRecords([]wire.Record{wire.Tombstone(wire.KeyToken("revokedrevokedre"))}, true)
+	var id compute.TokenID
+	revoked := n.token(auth.RoleAdmin, "", func(t *compute.Token) { id = t.ID })
+	n.TokenRecords([]wire.Record{wire.Tombstone(wire.KeyToken(id))}, true)
 	public := auth.Operations()[op.id].Scope == auth.Public
 	if public != (len(op.security) == 0) {
 		n.Errorf("%s: the document says %v", op.id, op.security)
