@@ -70,6 +70,26 @@ func (s *Server) caller(ctx context.Context, r *http.Request) (auth.Principal, e
 	return caller, err
 }
 
+// Operators lets nobody but an operator through, where callers sign in.
+func (s *Server) Operators(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := s.caller(r.Context(), r)
+		if err == nil {
+			err = auth.Need{Role: auth.RoleOperator, Scope: auth.Cell}.Check(caller, "")
+		}
+		if err == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if refused, ok := s.refuse("metrics", err).(*refusal); ok {
+			for name := range refused.header {
+				w.Header().Set(name, refused.header.Get(name))
+			}
+			refused.Answer(w)
+		}
+	})
+}
+
 // checkEarly refuses what can be refused before anything else is looked at. Who has no role in the
 // project of an instance hears that it does not exist, and so does not hear whether it does.
 func (d door) checkEarly(need auth.Need, caller auth.Principal, ctx huma.Context) error {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
@@ -277,3 +278,118 @@ forged or revoked, or has expired is as none.
 | route | operation | no token | reader | member | operator | admin | sees |
 |---|---|---|---|---|---|---|---|
 `
+
+func TestMetricsAreForOperators(t *testing.T) {
+	n := lockedNode(t)
+	h := n.Operators(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }))
+	ask := func(h http.Handler, token string, status int) {
+		t.Helper()
+		req, w := httptest.NewRequest("GET", "/metrics", nil), httptest.NewRecorder()
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		if h.ServeHTTP(w, req); w.Code != status {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
+	ask(h, "", 401)
+	ask(h, n.token(auth.RoleMember, "own"), 403)
+	ask(h, n.token(auth.RoleOperator, ""), 200)
+	ask(h, n.token(auth.RoleAdmin, ""), 200)
+	ask(newNode(t).Operators(http.NotFoundHandler()), "", 404)
+}
+
+// A token that nobody has read yet cannot be told from one that does not count.
+func TestTokensAreReadFirst(t *testing.T) {
+	n := nodeThat(t, func(c *Config) { c.Tokens = syncer(func() {}) })
+	n.Instances(nil, true)
+	n.Requests(nil, true)
+	n.Queues(nil, true)
+	n.Hosts(nil, true)
+	n.as, _, _ = auth.NewToken()
+	if p := n.do("GET", "/v1/whoami", nil).refused(503, compute.KindUnavailable); !strings.HasSuffix(p.Message, "reading tokens") {
+		t.Errorf("%+v", p)
+	}
+	n.do("GET", "/readyz", nil).refused(503, compute.KindUnavailable)
+	n.TokenRecords(nil, true)
+	n.do("GET", "/v1/whoami", nil).refused(401, compute.KindUnauthenticated)
+	if a := n.do("GET", "/readyz", nil); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+func TestTokensOverTheAPI(t *testing.T) {
+	n := lockedNode(t)
+	n.as = n.token(auth.RoleAdmin, "")
+	made := into[rest.NewToken](n.do("POST", "/v1/tokens", rest.TokenWish{Name: "ci", Role: "member", Project: "own"}), 201)
+	if !made.ExpiresAt.Equal(now.Add(90*24*time.Hour)) || made.CreatedBy != "token:admin-bot" || !made.CreatedAt.Equal(now) ||
+		!strings.HasPrefix(made.Secret, "berth_"+string(made.ID)+"_") {
+		t.Errorf("%+v", made)
+	}
+	if rec := n.published()[0]; strings.Contains(string(rec.Value), made.Secret[30:60]) {
+		t.Errorf("the secret is in Kafka: %q", rec.Value)
+	}
+	for what, wish := range map[string]rest.TokenWish{
+		"a role that is none":      {Role: "root"},
+		"no project":               {Role: "member"},
+		"a project of an admin":    {Role: "admin", Project: "own"},
+		"a life that is over":      {Role: "admin", ExpiresIn: -1},
+		"a life beyond ours":       {Role: "admin", ExpiresIn: rest.Duration(90000 * time.Hour)},
+		"two lives":                {Role: "admin", ExpiresIn: 5, Never: true},
+		"a name that moves a line": {Role: "admin", Name: "a\nb"},
+		"a long name":              {Role: "admin", Name: strings.Repeat("x", 65)},
+	} {
+		if p := n.do("POST", "/v1/tokens", wish).refused(422, compute.KindInvalid); p.Field == "" || p.Remedy == "" {
+			t.Errorf("%s: %+v", what, p)
+		}
+	}
+	forever := into[rest.NewToken](n.do("POST", "/v1/tokens", rest.TokenWish{Role: "operator", Never: true}), 201)
+	listed := n.do("GET", "/v1/tokens", nil)
+	all := into[rest.Tokens](listed, 200)
+	if len(all.Items) != 4 || strings.Contains(string(listed.body), made.Secret[30:60]) || !forever.ExpiresAt.IsZero() {
+		t.Errorf("%s", listed.body)
+	}
+	n.as = made.Secret
+	who := into[rest.Caller](n.do("GET", "/v1/whoami", nil), 200)
+	if who.Name != "token:ci" || who.ID != string(made.ID) || who.Projects["own"] != "member" || who.Open {
+		t.Errorf("%+v", who)
+	}
+	p := n.do("GET", "/v1/tokens", nil).refused(403, compute.KindForbidden)
+	if p.Message != "it takes the role admin on the cell, which token:ci does not have" {
+		t.Errorf("%+v", p)
+	}
+	n.as = forever.Secret
+	n.do("DELETE", "/v1/tokens/"+string(made.ID), nil).refused(403, compute.KindForbidden)
+	n.as = n.token(auth.RoleAdmin, "")
+	if p := n.do("DELETE", "/v1/tokens/"+made.Secret, nil).refused(422, compute.KindInvalid); strings.Contains(p.Detail, made.Secret[20:]) {
+		t.Errorf("it repeats the token: %+v", p)
+	}
+	if a := n.do("DELETE", "/v1/tokens/"+string(made.ID), nil); a.status != 204 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	n.do("DELETE", "/v1/tokens/"+string(made.ID), nil).refused(404, compute.KindNotFound)
+	n.as = made.Secret
+	n.do("GET", "/v1/whoami", nil).refused(401, compute.KindUnauthenticated)
+}
+
+// Where nobody signs in, everybody may do everything, and is told so.
+func TestOpenNode(t *testing.T) {
+	n := newNode(t)
+	who := into[rest.Caller](n.do("GET", "/v1/whoami", nil), 200)
+	if !who.Open || who.Name != "anonymous" || who.Cell != "admin" {
+		t.Errorf("%+v", who)
+	}
+	n.as = "whatever"
+	into[rest.Caller](n.do("GET", "/v1/whoami", nil), 200)
+	n.do("POST", "/v1/tokens", rest.TokenWish{Role: "admin"}).refused(409, compute.KindConflict)
+	n.do("GET", "/v1/tokens", nil).refused(409, compute.KindConflict)
+}
+
+// What a token's record cannot be read for is revoked: nobody could look at it, or end it.
+func TestUnreadableTokensDoNotCount(t *testing.T) {
+	n := lockedNode(t)
+	n.as = n.token(auth.RoleAdmin, "")
+	who := into[rest.Caller](n.do("GET", "/v1/whoami", nil), 200)
+	n.TokenRecords([]wire.Record{{Key: []byte(who.ID), Value: []byte("garbage")}}, true)
+	n.do("GET", "/v1/whoami", nil).refused(401, compute.KindUnauthenticated)
+}

@@ -84,6 +84,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		return nil, err
 	}
 	g.Closes("metrics", func() error { server.Close(); return nil })
+	o.Server.GuardMetrics(server.Operators)
 	o.Server.Serve(server.Handler()) // it says what it still reads
 	g.Add("views", service.Together(
 		entries, instances, requests,

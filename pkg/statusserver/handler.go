@@ -22,7 +22,7 @@ func (f *Server) handler() http.Handler {
 	}
 	return onlyOurNames(f.options.Address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
-			readOnly(metrics).ServeHTTP(w, r)
+			readOnly(f.guarded(metrics)).ServeHTTP(w, r)
 			return
 		}
 		now := f.now()

@@ -44,6 +44,8 @@ const (
 //	up            200        200                     Metrics    404
 //	serving h     h          h                       Metrics    h
 //
+// GuardMetrics may ask who wants the metrics.
+//
 // It may be told to wait, to be up or to serve in any order, before it runs,
 // while it does and afterwards, by any goroutine.
 type Server struct {
@@ -54,6 +56,7 @@ type Server struct {
 	addr    net.Addr
 	mode    mode
 	trouble []string
+	guard   func(http.Handler) http.Handler // before the metrics; nil: nothing
 }
 
 // mode is what is shown at some time. Of a mode that has passed, requests may
@@ -110,6 +113,23 @@ func (f *Server) Trouble(what []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trouble = what
+}
+
+// GuardMetrics lets guard decide from now on who may see the metrics.
+func (f *Server) GuardMetrics(guard func(http.Handler) http.Handler) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.guard = guard
+}
+
+// guarded is a handler behind the guard, if there is one.
+func (f *Server) guarded(h http.Handler) http.Handler {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.guard == nil {
+		return h
+	}
+	return f.guard(h)
 }
 
 func (f *Server) swap(to mode) (from mode) {
