@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-project/berth/flavors"
 	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/statusserver"
@@ -27,12 +28,13 @@ import (
 
 // TestScripts runs what a user could type against a real API node. Those in
 // testdata/script need nothing special behind the node and hold for any Berth;
-// those in testdata/script/far need the far end of this file.
+// those in testdata/script/far need the far end of this file, and callers of those in
+// testdata/script/access have to sign in.
 func TestScripts(t *testing.T) {
-	for _, dir := range []string{"testdata/script", "testdata/script/far"} {
+	for _, dir := range []string{"testdata/script", "testdata/script/far", "testdata/script/access"} {
 		testscript.Run(t, testscript.Params{
 			Dir:   dir,
-			Setup: func(e *testscript.Env) error { return setUp(e) },
+			Setup: func(e *testscript.Env) error { return setUp(e, strings.HasSuffix(dir, "access")) },
 			Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 				"berth": func(ts *testscript.TestScript, neg bool, args []string) {
 					if code := runBerth(ts, args); (code == 0) == neg {
@@ -75,8 +77,17 @@ func runBerth(ts *testscript.TestScript, args []string) int {
 	return 0
 }
 
+// firstToken is a node's only one, an admin's.
+func firstToken(node *api.Server) string {
+	text, id, hash := auth.NewToken()
+	node.TokenRecords([]wire.Record{wire.EncodeToken(compute.Token{
+		ID: id, Hash: hash, Name: "first", Role: compute.RoleAdmin,
+	})}, true)
+	return text
+}
+
 // setUp starts an API node for one script.
-func setUp(e *testscript.Env) error {
+func setUp(e *testscript.Env, signIn bool) error {
 	f := &far{topics: wire.Topics{Prefix: "test."}, instances: map[compute.InstanceID]compute.Instance{}}
 	f.catalog = flavors.New(
 		flavors.Options{
@@ -86,14 +97,20 @@ func setUp(e *testscript.Env) error {
 			Work:   func(q compute.QueueName) int { return f.node.Work(q) },
 		},
 	)
-	node, err := api.New(api.Config{
+	c := api.Config{
 		Topics: f.topics, Partitions: 4, Publisher: f, Syncer: f, Catalog: cell.Offers{Service: f.catalog},
 		ConsoleTimeout: time.Second, DeadAfter: 3 * time.Second,
-	})
+	}
+	if signIn {
+		c.Tokens = f
+	}
+	node, err := api.New(c)
 	if err != nil {
 		return err
 	}
 	f.node = node
+	e.Setenv("FIRST", firstToken(node))
+	e.Setenv("HOME", e.WorkDir)
 	for _, read := range []func([]wire.Record, bool){
 		node.Instances, node.Requests, node.Queues, node.Hosts, node.Advice,
 	} {
@@ -149,6 +166,8 @@ func (f *far) Send(_ context.Context, recs ...wire.Record) error {
 		case rec.Topic == f.topics.Catalog():
 			f.catalog.Apply([]wire.Record{rec}, true)
 			f.openQueues()
+		case rec.Topic == f.topics.Tokens():
+			f.node.TokenRecords([]wire.Record{rec}, true)
 		case rec.Topic == f.topics.Requests():
 			if err := f.decide(rec); err != nil {
 				return err

@@ -355,7 +355,7 @@ func TestTokensOverTheAPI(t *testing.T) {
 		t.Errorf("%+v", who)
 	}
 	p := n.do("GET", "/v1/tokens", nil).refused(403, compute.KindForbidden)
-	if p.Message != "it takes the role admin on the cell, which token:ci does not have" {
+	if p.Message != "is needed on the cell, and token:ci does not have it" {
 		t.Errorf("%+v", p)
 	}
 	n.as = forever.Secret

@@ -121,7 +121,7 @@ func (n Need) Words() string {
 func (n Need) lacks(p Principal, what string) error {
 	return &compute.Error{
 		Kind: compute.KindForbidden, Field: "role", Value: string(n.Role),
-		Message: "it takes the role " + string(n.Role) + " on " + what + ", which " + p.Name + " does not have",
+		Message: "is needed on " + what + ", and " + p.Name + " does not have it",
 		Remedy:  "berth whoami shows your roles; ask an admin of this cell for a token with this one",
 	}
 }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package celltest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/cell"
+	"github.com/berth-project/berth/pkg/client"
+	"github.com/berth-project/berth/pkg/compute"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
+	"github.com/berth-project/berth/pkg/telemetry"
+)
+
+// tokenAPI starts an API node whose callers sign in, and answers its address.
+func (r *rig) tokenAPI(name string) string {
+	r.t.Helper()
+	c := r.cell(name)
+	c.Tokens = true
+	r.must(c.Prepare(r.t.Context()))
+	f := statusserver.New(statusserver.Options{Address: "127.0.0.1:0", Listen: r.net.listen, Metrics: telemetry.NewMetrics().Handler()})
+	g := service.NewGroup()
+	g.Add("front", f)
+	g.Add("api", service.Made(func(ctx context.Context) (service.Part, error) {
+		return cell.NewAPI(ctx, c, cell.APIOptions{Server: f, Tokens: true})
+	}))
+	r.start(name, g)
+	return f.Addr().String()
+}
+
+// with talks to a node with a token.
+func (r *rig) with(node, token string, p compute.Project) *client.Client {
+	r.t.Helper()
+	c, err := client.New(client.Config{Address: node, Token: token, Project: p, Timeout: patience, Dial: r.net.dial})
+	r.must(err)
+	r.t.Cleanup(c.Close)
+	return c
+}
+
+// metricsOf looks whether a node shows its metrics.
+func (r *rig) metricsOf(node, token string, want int) error {
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+node+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: r.net.dial}}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != want {
+		return fmt.Errorf("the metrics of %s answer %s, want %d", node, resp.Status, want)
+	}
+	return nil
+}
+
+// A token counts on every node, and once it is revoked on none, nor on one that starts later. The first one needs
+// no node, and a cell of before there were tokens gets their topic.
+func TestTokensCountOnEveryNode(t *testing.T) {
+	each(t, func(t *testing.T, b kafkatest.Broker) {
+		r := newRig(t, b)
+		older := r.cell("older")
+		admin, err := kafkaadmin.New(older.Kafka)
+		r.must(err)
+		defer admin.Close()
+		r.must(admin.DeleteTopics(t.Context(), older.Topics().Tokens()))
+		first, made, err := older.FirstToken(t.Context(), "bootstrap", time.Hour)
+		r.must(err)
+		a, other := r.tokenAPI("api-a"), r.tokenAPI("api-b")
+		root := r.with(a, first, "p")
+		is := func(c *client.Client) error {
+			_, err := c.Whoami(t.Context())
+			return err
+		}
+		counts := func(c *client.Client) bool { return is(c) == nil }
+		r.must(is(root))
+		r.poll("the first token on the other node", func() bool { return counts(r.with(other, first, "p")) })
+		token, err := root.CreateToken(t.Context(), client.TokenWish{Role: compute.RoleMember, Project: "p", Name: "ci"})
+		r.must(err)
+		here, there := r.with(a, token.Secret, "p"), r.with(other, token.Secret, "p")
+		r.must(is(here)) // at once where it was made
+		r.poll("the token on the other node", func() bool { return counts(there) })
+		if _, err := there.Instances(t.Context(), client.Filter{}); err != nil {
+			t.Error(err)
+		}
+		if _, err := there.Hosts(t.Context()); compute.KindOf(err) != compute.KindForbidden {
+			t.Errorf("a member lists hosts: %v", err)
+		}
+		r.must(r.with(other, first, "p").RevokeToken(t.Context(), token.ID))
+		if err := is(there); compute.KindOf(err) != compute.KindUnauthenticated {
+			t.Errorf("it counts where it was revoked: %v", err)
+		}
+		began := time.Now()
+		r.poll("it does not count on the other node", func() bool { return !counts(here) })
+		t.Logf("revoked on the other node after %s", time.Since(began))
+		r.must(r.metricsOf(a, first, http.StatusOK))
+		r.must(r.metricsOf(a, "", http.StatusUnauthorized))
+		r.must(root.RevokeToken(t.Context(), made.ID)) // also with itself
+		late := r.tokenAPI("api-c")
+		for _, text := range []string{first, token.Secret} {
+			if err := is(r.with(late, text, "p")); compute.KindOf(err) != compute.KindUnauthenticated {
+				t.Errorf("a revoked token counts on a node that starts later: %v", err)
+			}
+		}
+	})
+}
