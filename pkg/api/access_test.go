@@ -224,7 +224,8 @@ func (n *node) strangers(op operationOf, admin string) {
 			continue
 		}
 		p := a.refused(401, compute.KindUnauthenticated)
-		if p.Remedy == "" || a.header.Get("WWW-Authenticate") != "Bearer" || token != "" && strings.Contains(string(a.body), token[:20]) {
+		if p.Remedy == "" || a.header.Get("WWW-Authenticate") != "Bearer" ||
+			token != "" && strings.Contains(string(a.body), token[:20]) {
 			n.Errorf("%s with %s: %v %s", op.id, what, a.header, a.body)
 		}
 	}
@@ -307,7 +308,8 @@ func TestTokensAreReadFirst(t *testing.T) {
 	n.Queues(nil, true)
 	n.Hosts(nil, true)
 	n.as, _, _ = auth.NewToken()
-	if p := n.do("GET", "/v1/whoami", nil).refused(503, compute.KindUnavailable); !strings.HasSuffix(p.Message, "reading tokens") {
+	p := n.do("GET", "/v1/whoami", nil).refused(503, compute.KindUnavailable)
+	if !strings.HasSuffix(p.Message, "reading tokens") {
 		t.Errorf("%+v", p)
 	}
 	n.do("GET", "/readyz", nil).refused(503, compute.KindUnavailable)
@@ -321,9 +323,10 @@ func TestTokensAreReadFirst(t *testing.T) {
 func TestTokensOverTheAPI(t *testing.T) {
 	n := lockedNode(t)
 	n.as = n.token(auth.RoleAdmin, "")
-	made := into[rest.NewToken](n.do("POST", "/v1/tokens", rest.TokenWish{Name: "ci", Role: "member", Project: "own"}), 201)
-	if !made.ExpiresAt.Equal(now.Add(90*24*time.Hour)) || made.CreatedBy != "token:admin-bot" || !made.CreatedAt.Equal(now) ||
-		!strings.HasPrefix(made.Secret, "berth_"+string(made.ID)+"_") {
+	wish := rest.TokenWish{Name: "ci", Role: "member", Project: "own"}
+	made := into[rest.NewToken](n.do("POST", "/v1/tokens", wish), 201)
+	if !made.ExpiresAt.Equal(now.Add(90*24*time.Hour)) || made.CreatedBy != "token:admin-bot" ||
+		!made.CreatedAt.Equal(now) || !strings.HasPrefix(made.Secret, "berth_"+string(made.ID)+"_") {
 		t.Errorf("%+v", made)
 	}
 	if rec := n.published()[0]; strings.Contains(string(rec.Value), made.Secret[30:60]) {
@@ -361,7 +364,8 @@ func TestTokensOverTheAPI(t *testing.T) {
 	n.as = forever.Secret
 	n.do("DELETE", "/v1/tokens/"+string(made.ID), nil).refused(403, compute.KindForbidden)
 	n.as = n.token(auth.RoleAdmin, "")
-	if p := n.do("DELETE", "/v1/tokens/"+made.Secret, nil).refused(422, compute.KindInvalid); strings.Contains(p.Detail, made.Secret[20:]) {
+	p = n.do("DELETE", "/v1/tokens/"+made.Secret, nil).refused(422, compute.KindInvalid)
+	if strings.Contains(p.Detail, made.Secret[20:]) {
 		t.Errorf("it repeats the token: %+v", p)
 	}
 	if a := n.do("DELETE", "/v1/tokens/"+string(made.ID), nil); a.status != 204 {

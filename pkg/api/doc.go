@@ -7,4 +7,7 @@
 // It knows no Kafka. Records come in through the methods Instances, Requests,
 // Queues, Hosts and Advice; they go out through the interfaces of Config.
 // Everything it shows is rebuilt from the log, so any number of nodes may run.
+//
+// Every operation goes through one guard (access.go), which asks the table of package auth. It has more files
+// than other packages: one for each kind of thing that is shown or asked for.
 package api

@@ -4,8 +4,13 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
@@ -101,4 +106,161 @@ func (s *presenter) isSilent(h compute.HostID) bool {
 // silentHosts are those that have, or had, an instance.
 func (s *presenter) silentHosts() []compute.HostID {
 	return slices.DeleteFunc(s.views.instances.hosts(), func(h compute.HostID) bool { return !s.isSilent(h) })
+}
+
+// Callers without a role of the cell see hosts as opaque ids: whether two machines are on one host is their
+// business, what it is called and how the racks are laid out is not. The id is a hash of the journal's id, which
+// is random and which only the host and the cell's own processes know: nobody can try names against it, and
+// every node gives the same.
+
+// opaqueHost is what a host is called where its name is nobody's business.
+func opaqueHost(b *compute.Beacon) compute.HostID {
+	if b.Journal == "" {
+		return unknownHost
+	}
+	sum := sha256.Sum256([]byte("opaque host of journal " + string(b.Journal)))
+	return compute.HostID("h-" + hex.EncodeToString(sum[:8]))
+}
+
+// unknownHost stands for one whose beacon is not there.
+const unknownHost compute.HostID = "unknown-host"
+
+// realHost finds the host that the caller means.
+func (s *Server) realHost(ctx context.Context, h compute.HostID) (compute.HostID, bool) {
+	if callerOf(ctx).ReadsAll() {
+		return h, true
+	}
+	if h == unknownHost {
+		return "", false
+	}
+	return s.views.hosts.named(h)
+}
+
+// checkForeign refuses what would let a caller find out about other projects or the names of hosts, and puts
+// the names of hosts for the ids that it gave.
+//
+// Ids of version 5 are what keys of any project stand for, and can be computed: booting under one says whether
+// that key was used, or takes it before its project does. So they are taken with their key alone.
+func (s *Server) checkForeign(ctx context.Context, in *bootInput, req *compute.Request) error {
+	if callerOf(ctx).ReadsAll() {
+		return nil
+	}
+	if id, err := uuid.Parse(string(in.Body.ID)); err == nil && id.Version() == 5 && len(in.keys) == 0 {
+		return compute.Invalid("id", string(in.Body.ID),
+			"an id of version 5 is taken with the "+keyHeader+" that it stands for only: give that, or a random id")
+	}
+	boot := req.Boot
+	boot.Avoid = slices.Clone(boot.Avoid)
+	given := []*compute.HostID{}
+	if boot.Host != "" {
+		given = append(given, &boot.Host)
+	}
+	for i := range boot.Avoid {
+		given = append(given, &boot.Avoid[i])
+	}
+	for _, h := range given {
+		name, ok := s.realHost(ctx, *h)
+		if !ok {
+			return compute.NotFound("host", string(*h), "give a host as your instances show it")
+		}
+		*h = name
+	}
+	return nil
+}
+
+// host is what the caller sees of a host's name.
+func (s *presenter) host(h compute.HostID) compute.HostID {
+	if s.names || h == "" {
+		return h
+	}
+	if last, ok := s.views.hosts.get(h); ok {
+		return last.opaque
+	}
+	return unknownHost
+}
+
+// text is a text without the names of some hosts.
+func (s *presenter) text(text string, hosts ...compute.HostID) string {
+	if s.names {
+		return text
+	}
+	for _, h := range hosts {
+		if h != "" {
+			text = replaceWord(text, string(h), string(s.host(h)))
+		}
+	}
+	return text
+}
+
+// replaceWord replaces a name where it stands by itself: a host that is called "a" is not in "failed".
+func replaceWord(text, word, by string) string {
+	const inNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	var out strings.Builder
+	for at := 0; ; {
+		i := strings.Index(text[at:], word)
+		if i < 0 {
+			out.WriteString(text[at:])
+			return out.String()
+		}
+		from, to := at+i, at+i+len(word)
+		inside := from > 0 && strings.IndexByte(inNames, text[from-1]) >= 0 ||
+			to < len(text) && strings.IndexByte(inNames, text[to]) >= 0
+		out.WriteString(text[at:from])
+		if inside {
+			out.WriteString(word)
+		} else {
+			out.WriteString(by)
+		}
+		at = to
+	}
+}
+
+// hideHosts is an instance as the caller may see it. What it changes is its own: rest.FromInstance shares
+// only the hosts to avoid with what is kept.
+func (s *presenter) hideHosts(i rest.Instance) rest.Instance {
+	if s.names {
+		return i
+	}
+	reasons := []*rest.Reason{i.Reason, i.Waiting, i.Stopped}
+	named := append([]compute.HostID{i.Host, i.PinnedTo}, i.Avoid...) // any text may be about any of them
+	for _, f := range i.Failures {
+		named = append(named, f.Host)
+	}
+	for _, r := range reasons {
+		if r != nil {
+			named = append(named, r.Host)
+		}
+	}
+	for _, r := range reasons {
+		if r != nil {
+			r.Message, r.Detail, r.Host = s.text(r.Message, named...), s.text(r.Detail, named...), s.host(r.Host)
+		}
+	}
+	for n := range i.Failures {
+		f := &i.Failures[n]
+		f.Message, f.Host = s.text(f.Message, named...), s.host(f.Host)
+	}
+	if i.Answer != nil {
+		i.Answer.Failed = s.text(i.Answer.Failed, named...)
+	}
+	i.Avoid = slices.Clone(i.Avoid)
+	for n := range i.Avoid {
+		i.Avoid[n] = s.host(i.Avoid[n])
+	}
+	i.PinnedTo, i.Host = s.host(i.PinnedTo), s.host(i.Host)
+	return i
+}
+
+// refusal is a refusal as the caller may see it.
+func (s *presenter) refusal(err error) error {
+	e, ok := err.(*compute.Error)
+	if s.names || !ok || e.Reason == nil || e.Reason.Host == "" {
+		return err
+	}
+	hidden, reason := *e, *e.Reason
+	reason.Detail = s.text(reason.Detail, reason.Host)
+	hidden.Message = s.text(hidden.Message, reason.Host)
+	reason.Host = s.host(reason.Host)
+	hidden.Reason = &reason
+	return &hidden
 }

@@ -26,7 +26,8 @@ func RoleNamed(name string) (Role, error) { return Role(name), Role(name).Check(
 
 // Principal is the caller of a request, once it is known.
 type Principal struct {
-	Name     string                   // for audit and logs: "token:ci-bot", "oidc:alice@example.org", "cert:CN=…", "anonymous"
+	// Name is for audit and logs: "token:ci-bot", "oidc:alice@example.org", "cert:CN=…", "anonymous".
+	Name     string
 	Projects map[compute.Project]Role // reader or member, by project
 	Cell     Role                     // operator, admin or ""
 	Expires  time.Time                // zero: not

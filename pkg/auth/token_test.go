@@ -142,7 +142,8 @@ func TestRoles(t *testing.T) {
 	is(own("root"), "")
 	is(Principal{Cell: RoleMember}, "") // no role of the cell
 	is(Principal{Cell: RoleOperator}, "reader/own reader/other operator/own operator/other ")
-	is(Principal{Cell: RoleAdmin}, "reader/own reader/other member/own member/other operator/own operator/other admin/own admin/other ")
+	is(Principal{Cell: RoleAdmin}, "reader/own reader/other member/own member/other operator/own operator/other "+
+		"admin/own admin/other ")
 	if (Principal{}).May("", "own") || (Principal{Cell: RoleAdmin}).May("root", "own") {
 		t.Error("nobody has a role that is none")
 	}

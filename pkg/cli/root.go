@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cli is the command line that talks to an API node: a file for each noun or
-// verb that a user types, and what they share: how results are printed, how long a
+// verb that a user types, which are many, and what they share: how results are printed, how long a
 // command waits, which instance a word means, and what a process exits with. It knows
 // Berth by its HTTP API alone. NewRoot is the command with all of these; cmd/berth adds
 // the daemons and what needs Kafka.
 package cli
 
 import (
+	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,13 +43,16 @@ type settings struct {
 	output  string
 	timeout time.Duration // of one request to the API
 	token   string        // that is shown; empty: what findToken finds
+	errs    func() io.Writer
 }
 
 // NewRoot is the command line with everything that talks to the API. The
 // commands that run daemons are added by main; those that stand beside the others about tokens are given.
 func NewRoot(aboutTokens ...*cobra.Command) *cobra.Command {
 	var s settings
-	root := &cobra.Command{
+	var root *cobra.Command
+	s.errs = func() io.Writer { return root.ErrOrStderr() }
+	root = &cobra.Command{
 		Use:   "berth",
 		Short: "Boot machines: hosts pull the work they can start right now",
 		Long: `berth boots machines on hosts that pull their work from queues.
@@ -96,6 +104,10 @@ func (s *settings) open() (*client.Client, Format, error) {
 			return nil, "", err
 		}
 	}
+	if token != "" && inTheClear(s.api) {
+		fmt.Fprintf(s.errs(), "berth: the token crosses the network in the clear, and whoever reads it can use it: "+
+			"give an https address instead of %s\n", s.api)
+	}
 	c, err := client.New(client.Config{
 		Address:  s.api,
 		Token:    token,
@@ -104,6 +116,19 @@ func (s *settings) open() (*client.Client, Format, error) {
 		Patience: min(s.timeout, 10*time.Second), // a person waits for it
 	})
 	return c, f, err
+}
+
+// inTheClear says whether what is sent to an address can be read on its way.
+func inTheClear(address string) bool {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
 }
 
 func env(name, otherwise string) string {

@@ -144,7 +144,8 @@ func (s *settings) login(cmd *cobra.Command) error {
 		return err
 	}
 	if caller.Open {
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "Kept in %s. Nobody signs in at %s yet, so it was not checked.\n", file, s.api)
+		_, err = fmt.Fprintf(cmd.OutOrStdout(),
+			"Kept in %s. Nobody signs in at %s yet, so it was not checked.\n", file, s.api)
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Kept in %s: you are %s, %s.\n", file, printable(caller.Name), rolesOf(caller))

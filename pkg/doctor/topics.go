@@ -21,7 +21,7 @@ func cell(f Facts) []Finding {
 			all = append(all, Finding{
 				Level: Fail, About: "topic " + p.Name, Check: "exists", Is: "no", Wanted: "yes",
 				Why: "the cell has not begun, or the prefix is another",
-				Fix: "start any daemon of the cell: it makes what is missing",
+				Fix: "start a queue manager of this version: it makes what is missing",
 			})
 			continue
 		}

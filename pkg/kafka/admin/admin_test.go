@@ -57,6 +57,9 @@ func TestEnsureTopics(t *testing.T) {
 			if want.retention > 0 {
 				checkConfig(t, a, topic, "retention.ms", millis(want.retention))
 			}
+			if topic == topics.Tokens() {
+				checkConfig(t, a, topic, "delete.retention.ms", millis(365*day))
+			}
 			largest := maxMessageBytes
 			if topic == topics.Instances() {
 				largest = kafka.MaxTurnBytes

@@ -61,6 +61,12 @@ func compacted(replication int16) settings {
 		with("min.cleanable.dirty.ratio", "0.2")
 }
 
+// remembered topics are tables of which also a process that was stopped for months, with what it had read in its
+// memory, hears what was removed. After Kafka's default, a day, a token that was revoked would count there.
+func remembered(replication int16) settings {
+	return compacted(replication).with("delete.retention.ms", millis(365*day))
+}
+
 // retained topics are streams that are forgotten after a time.
 func retained(replication int16, keep time.Duration) settings {
 	return base(replication).

@@ -58,7 +58,7 @@ func (a *Admin) EnsureTopics(ctx context.Context, partitions int32, replication 
 // none, and no process of theirs misses it.
 func (a *Admin) EnsureTokens(ctx context.Context, replication int16) error {
 	_, err := a.create(
-		ctx, "make the topic of the tokens", 1, replication, compacted(replication), []string{a.cfg.Topics.Tokens()},
+		ctx, "make the topic of the tokens", 1, replication, remembered(replication), []string{a.cfg.Topics.Tokens()},
 	)
 	return err
 }
@@ -79,7 +79,8 @@ func ownTopics(t wire.Topics, partitions int32, replication int16) []alike {
 			compacted(replication).with("max.message.bytes", strconv.Itoa(kafka.MaxTurnBytes)),
 			[]string{t.Instances()},
 		},
-		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues(), t.Tokens()}},
+		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
+		{1, remembered(replication), []string{t.Tokens()}},
 		{1, retained(replication, adviceRetention), []string{t.Advice()}},
 		{1, passing(replication), []string{t.Consoles()}},
 	}
