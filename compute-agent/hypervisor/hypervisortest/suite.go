@@ -29,6 +29,8 @@ type Subject struct {
 	Resources compute.Resources
 	Image     string
 
+	// Swaps are ways in which somebody exchanges a machine's image; nil: the driver reads no files of images.
+	Swaps func() []Swap
 	// Broken are ways in which Prepare fails.
 	Broken []Breakage
 	// Crashes are moments at which an agent may die, the one between a process's
@@ -122,6 +124,7 @@ func Run(t *testing.T, empty func(t *testing.T) Subject) {
 		"Foreign":                        foreign,
 		"Capabilities":                   capabilities,
 		"Console":                        console,
+		"ImageIsSwapped":                 swapped,
 		"Events":                         events,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,13 +4,17 @@ package image
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -31,7 +35,7 @@ func store(t *testing.T, files map[string]string, trusted bool) *Store {
 			t.Fatal(err)
 		}
 	}
-	return NewStore(dir, "true", trusted)
+	return NewStore(dir, filepath.Join(t.TempDir(), Kept), "true", trusted)
 }
 
 func sum(content string) string { return fmt.Sprintf("%x  file\n", sha256.Sum256([]byte(content))) }
@@ -101,9 +105,12 @@ func TestFind(t *testing.T) {
 		s := store(t, map[string]string{c.file: c.content, c.file + ".sha256": sum(c.content)}, false)
 		for range 2 { // also what was looked at before
 			img, err := s.Find(t.Context(), "web")
-			if want(t, name, err, c.class, c.says) && c.class == well &&
-				(img.Disk+img.Kernel != filepath.Join(s.dir, c.file) || img.Disk != "" && img.Bytes == 0) {
-				t.Errorf("%s: %+v", name, img)
+			if !want(t, name, err, c.class, c.says) || c.class != well {
+				continue
+			}
+			copied, err := os.ReadFile(img.Disk + img.Kernel)
+			if err != nil || string(copied) != c.content || img.Disk != "" && img.Bytes == 0 {
+				t.Errorf("%s: %+v, %v", name, img, err)
 			}
 		}
 	}
@@ -174,6 +181,127 @@ func TestChangedImage(t *testing.T) {
 	want(t, "after", err, compute.FailureHost, "has the SHA-256")
 }
 
+// ok ends a test over what it does itself.
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kept are the contents of the copies.
+func kept(t *testing.T, s *Store) (contents []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.kept, "*"))
+	ok(t, err)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		ok(t, err)
+		contents = append(contents, string(b))
+	}
+	slices.Sort(contents)
+	return contents
+}
+
+// A machine keeps what it was given, whatever becomes of the image, and a copy stays for as long as a machine or the
+// image needs it.
+func TestCopies(t *testing.T) {
+	s := store(t, map[string]string{"web.raw": "a disk"}, true)
+	give := func(machine string) {
+		t.Helper()
+		img, err := s.Find(t.Context(), "web")
+		ok(t, err)
+		dir := filepath.Join(filepath.Dir(s.kept), machine)
+		ok(t, errors.Join(os.Mkdir(dir, 0o700), s.Link(t.Context(), img, dir)))
+	}
+	has := func(machine, content string) {
+		t.Helper()
+		b, err := os.ReadFile(Image{Disk: "x", Format: "raw"}.In(filepath.Join(filepath.Dir(s.kept), machine)).Disk)
+		if err != nil || string(b) != content {
+			t.Errorf("machine %s has %q, %v; want %q", machine, b, err, content)
+		}
+	}
+	keeps := func(when string, want ...string) {
+		t.Helper()
+		if got := kept(t, s); !slices.Equal(got, want) {
+			t.Errorf("%s the copies are %q, want %q", when, got, want)
+		}
+	}
+	give("1")
+	give("2")
+	keeps("of an image that two have", "a disk")
+	ok(t, os.WriteFile(filepath.Join(s.dir, "web.raw"), []byte("b disk"), 0o644)) // in place
+	give("3")
+	has("1", "a disk")
+	has("3", "b disk")
+	ok(t, s.Sweep())
+	keeps("while machines of both run", "a disk", "b disk")
+	for _, machine := range []string{"1", "2", "3"} {
+		ok(t, os.RemoveAll(filepath.Join(filepath.Dir(s.kept), machine)))
+	}
+	ok(t, os.WriteFile(filepath.Join(s.kept, unfinished+"1"), []byte("half"), 0o600))
+	ok(t, s.Sweep())
+	keeps("without machines", "b disk")
+	ok(t, os.Remove(filepath.Join(s.kept, filepath.Base(mustFind(t, s).Disk))))
+	give("4") // somebody has removed the copy
+	has("4", "b disk")
+	ok(t, os.RemoveAll(filepath.Join(filepath.Dir(s.kept), "4")))
+	ok(t, NewStore(s.dir, s.kept, "true", true).Sweep())
+	keeps("after a restart without machines")
+}
+
+func mustFind(t *testing.T, s *Store) Image {
+	t.Helper()
+	img, err := s.Find(t.Context(), "web")
+	ok(t, err)
+	return img
+}
+
+// A file that changes between its checksum and its copy is refused, one that is mostly zeros takes no room for them,
+// and a call that nobody waits for any more leaves nothing.
+func TestCopying(t *testing.T) {
+	const size = 8 << 20
+	s := store(t, map[string]string{"web.raw": strings.Repeat("\x00", size) + "end"}, true)
+	f, err := s.open("web.raw")
+	ok(t, err)
+	defer f.Close()
+	_, err = s.keep(t.Context(), f, strings.Repeat("0", 64))
+	want(t, "changed meanwhile", err, compute.FailureHost, "was changed while it was copied")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err = s.Find(ctx, "web"); !errors.Is(err, context.Canceled) {
+		t.Errorf("in an ended context: %v", err)
+	}
+	if left := kept(t, s); len(left) != 0 {
+		t.Errorf("%d copies are left", len(left))
+	}
+	var stat syscall.Stat_t
+	ok(t, syscall.Stat(mustFind(t, s).Disk, &stat))
+	if stat.Size != size+3 || stat.Blocks*512 > size/2 || stat.Mode&0o777 != 0o444 {
+		t.Errorf("the copy of a file of zeros has %d bytes in %d blocks, mode %o", stat.Size, stat.Blocks, stat.Mode)
+	}
+}
+
+// Of callers that want an image at once, one copies it.
+func TestOneCopies(t *testing.T) {
+	s := store(t, map[string]string{"web.raw": "a disk"}, true)
+	s.copying <- struct{}{} // somebody copies
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Find(ctx, "web"); !errors.Is(err, context.Canceled) {
+		t.Errorf("while another copies, in an ended context: %v", err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { _, err := s.Find(t.Context(), "web"); want(t, "at once", err, well, "") })
+	}
+	<-s.copying
+	all.Wait()
+	if got := kept(t, s); !slices.Equal(got, []string{"a disk"}) {
+		t.Errorf("the copies are %q", got)
+	}
+}
+
 // No link is followed below the folder, which may be one itself.
 func TestLinks(t *testing.T) {
 	for name, link := range map[string]string{"a link": "web.raw", "a linked folder": "web"} {
@@ -188,7 +316,7 @@ func TestLinks(t *testing.T) {
 		if err := os.Symlink(s.dir, itself); err != nil {
 			t.Fatal(err)
 		}
-		_, err = NewStore(itself, "true", false).Find(t.Context(), "else")
+		_, err = NewStore(itself, s.kept, "true", false).Find(t.Context(), "else")
 		want(t, "folder by a link", err, well, "")
 	}
 }

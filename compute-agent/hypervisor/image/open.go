@@ -4,11 +4,10 @@ package image
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +21,8 @@ import (
 // descriptor, not by its name again.
 type opened struct {
 	*os.File
-	is identity
+	is   identity
+	mode fs.FileMode // who may do what with it
 }
 
 // identity changes when a file does, or when another takes its name.
@@ -67,8 +67,17 @@ func (s *Store) open(parts ...string) (*opened, error) {
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, errors.Join(hypervisor.RefuseImage("image file %s is not a file", path), f.Close())
 	}
-	f.is = identity{uint64(st.Dev), st.Ino, st.Size, st.Ctim}
+	f.is, f.mode = identityOf(st), fs.FileMode(st.Mode&0o777)
 	return f, nil
+}
+
+func identityOf(st unix.Stat_t) identity { return identity{uint64(st.Dev), st.Ino, st.Size, st.Ctim} }
+
+// identify is the identity of what has a name now; a link's is its own.
+func identify(path string) (identity, error) {
+	var st unix.Stat_t
+	err := unix.Lstat(path, &st)
+	return identityOf(st), err
 }
 
 func isLink(at int, name string) bool {
@@ -91,43 +100,46 @@ func (s *Store) short(most int64, parts ...string) (string, bool, error) {
 		return "", false, err
 	}
 	defer f.Close()
-	if f.is.size > most {
-		return "", true, hypervisor.RefuseImage("image file %s has %d bytes, and may have %d", f.Name(), f.is.size,
-			most)
-	}
-	b, err := io.ReadAll(io.LimitReader(f, most))
+	b, err := f.whole(most)
 	return strings.TrimSpace(string(b)), true, err
+}
+
+// whole is all of a small file.
+func (f *opened) whole(most int64) ([]byte, error) {
+	if f.is.size > most {
+		return nil, hypervisor.RefuseImage("image file %s has %d bytes, and may have %d", f.Name(), f.is.size, most)
+	}
+	return io.ReadAll(io.NewSectionReader(f, 0, most))
 }
 
 // mostSum is more than a line of sha256sum has.
 const mostSum = 16 << 10
 
-// checksum compares a file with the sum beside it. One without a sum is taken from a
-// folder that the operator trusts alone.
-func (s *Store) checksum(ctx context.Context, f *opened, parts []string) error {
+// vouched is the SHA-256 that the file beside a file says it has; empty: there is none, and the operator trusts the
+// folder.
+func (s *Store) vouched(f *opened, parts []string) (string, error) {
 	beside := append(parts[:len(parts)-1:len(parts)-1], parts[len(parts)-1]+".sha256")
 	want, there, err := s.short(mostSum, beside...)
 	name := filepath.Base(f.Name())
-	switch {
-	case err != nil:
-		return err
-	case !there && s.trusted:
-		return nil
-	case !there:
-		return hypervisor.RefuseImage("image file %s has no %s.sha256: write one on every host (cd %s && "+
+	if err == nil && !there && !s.trusted {
+		err = hypervisor.RefuseImage("image file %s has no %s.sha256: write one on every host (cd %s && "+
 			"sha256sum %[2]s > %[2]s.sha256), or say images_trusted: true in the agent's settings",
 			f.Name(), name, filepath.Dir(f.Name()))
 	}
-	h := sha256.New()
-	if _, err := io.Copy(h, reader{ctx, io.NewSectionReader(f, 0, f.is.size)}); err != nil {
-		return err
+	first, _, _ := strings.Cut(want, " ")
+	if err == nil && there && first == "" {
+		first = "nothing"
 	}
-	got := hex.EncodeToString(h.Sum(nil))
-	if first, _, _ := strings.Cut(want, " "); !strings.EqualFold(first, got) {
-		return hypervisor.RefuseImage("image file %s has the SHA-256 %s, and %s.sha256 says %.100q: copy it to "+
-			"this host again", f.Name(), got, name, first)
+	return first, err
+}
+
+// same refuses a file that is not what it should be.
+func same(f *opened, want, got string) error {
+	if want == "" || strings.EqualFold(want, got) {
+		return nil
 	}
-	return nil
+	return hypervisor.RefuseImage("image file %s has the SHA-256 %s, and %s.sha256 says %.100q: copy it to "+
+		"this host again", f.Name(), got, filepath.Base(f.Name()), want)
 }
 
 // reader ends with its context.

@@ -3,11 +3,14 @@
 package image
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"sync"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -24,6 +27,8 @@ import (
 // is what it must be; only a folder that the operator trusts may be without. All
 // hosts have the same images, so one that is not there, or that names other files of
 // the host, is the request's fault; one that is broken is the host's.
+//
+// What Find gives are copies (see keep.go), which Link puts into a machine's folder.
 type Image struct {
 	Disk, Format           string // file; "qcow2" or "raw"
 	Bytes                  int64  // what a guest sees of the disk
@@ -34,22 +39,25 @@ var imagePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
 
 // Store remembers which files were looked at, and what they are.
 type Store struct {
-	dir, program string
-	trusted      bool
-	mu           sync.Mutex
-	sound        map[string]sound // by path
+	dir, kept, program string
+	trusted            bool
+	copying            chan struct{} // has an entry while a file is copied
+	mu                 sync.Mutex
+	sound              map[string]sound // by path
 }
 
 // sound is a file that was found to be well, as it was then.
 type sound struct {
 	is    identity
 	bytes int64
+	copy  string // path
 }
 
-// NewStore looks for images in a folder, with a qemu-img. trusted: a file may be
-// without its sum.
-func NewStore(dir, program string, trusted bool) *Store {
-	return &Store{dir: dir, program: program, trusted: trusted, sound: map[string]sound{}}
+// NewStore looks for images in a folder, with a qemu-img, and keeps copies in one that is nobody else's, on the file
+// system of the machines. trusted: a file may be without its sum.
+func NewStore(dir, kept, program string, trusted bool) *Store {
+	return &Store{dir: dir, kept: kept, program: program, trusted: trusted, copying: make(chan struct{}, 1),
+		sound: map[string]sound{}}
 }
 
 // Find looks an image up and checks it.
@@ -89,14 +97,30 @@ func (s *Store) folder(ctx context.Context, name string) (Image, error) {
 	if img.Initrd, _, err = s.file(ctx, "", name, "initrd"); err != nil {
 		return img, err
 	}
-	if _, _, err = s.file(ctx, "", name, "cmdline"); err != nil {
-		return img, err
-	}
-	line, there, err := s.short(mostParameters, name, "cmdline")
-	if img.Append = line; !there {
-		img.Append = "console=ttyS0 root=/dev/vda1"
-	}
+	img.Append, err = s.parameters(ctx, name)
 	return img, err
+}
+
+// parameters are those of the kernel.
+func (s *Store) parameters(ctx context.Context, name string) (string, error) {
+	f, err := s.open(name, "cmdline")
+	if err != nil || f == nil {
+		return "console=ttyS0 root=/dev/vda1", err
+	}
+	defer f.Close()
+	line, err := f.whole(mostParameters)
+	if err != nil {
+		return "", err
+	}
+	want, err := s.vouched(f, []string{name, "cmdline"})
+	if err != nil {
+		return "", err
+	}
+	got, err := digest(ctx, bytes.NewReader(line))
+	if err == nil {
+		err = same(f, want, got)
+	}
+	return strings.TrimSpace(string(line)), err
 }
 
 // disk finds a file of this name, with .qcow2 or .raw behind it. What a file is
@@ -113,82 +137,126 @@ func (s *Store) disk(ctx context.Context, base ...string) (Image, error) {
 	return Image{}, nil
 }
 
-// file checks a file once for as long as it does not change, and says how large a
-// disk it is; one that is not there is "".
-func (s *Store) file(ctx context.Context, format string, parts ...string) (path string, bytes int64, err error) {
+// file copies and checks a file, once for as long as it does not change, and says how large a disk it is; one that is
+// not there is "".
+func (s *Store) file(ctx context.Context, format string, parts ...string) (copied string, bytes int64, err error) {
 	f, err := s.open(parts...)
 	if err != nil || f == nil {
 		return "", 0, err
 	}
 	defer f.Close()
-	s.mu.Lock()
-	known, ok := s.sound[f.Name()]
-	s.mu.Unlock()
-	if ok && known.is == f.is {
-		return f.Name(), known.bytes, nil
+	if known, ok := s.known(f); ok {
+		return known.copy, known.bytes, nil
 	}
-	if err := s.checksum(ctx, f, parts); err != nil {
-		return "", 0, err
+	select {
+	case s.copying <- struct{}{}:
+		defer func() { <-s.copying }()
+	case <-ctx.Done():
+		return "", 0, ctx.Err()
 	}
-	now := sound{f.is, f.is.size}
-	switch format {
-	case "qcow2":
-		now.bytes, err = s.qcow2(ctx, f)
-	case "raw":
-		err = raw(f)
-	case "kernel":
-		err = kernel(f)
+	if known, ok := s.known(f); ok { // by now
+		return known.copy, known.bytes, nil
 	}
+	now, err := s.take(ctx, f, format, parts)
 	if err != nil {
 		return "", 0, err
 	}
 	s.mu.Lock()
 	s.sound[f.Name()] = now
 	s.mu.Unlock()
-	return f.Name(), now.bytes, nil
+	return now.copy, now.bytes, nil
+}
+
+// known is what a file was found to be, if it has not changed since and its copy is there.
+func (s *Store) known(f *opened) (sound, bool) {
+	s.mu.Lock()
+	known, ok := s.sound[f.Name()]
+	s.mu.Unlock()
+	if !ok || known.is != f.is {
+		return sound{}, false
+	}
+	_, err := os.Lstat(known.copy)
+	return known, err == nil
+}
+
+// take copies a file and checks the copy.
+func (s *Store) take(ctx context.Context, f *opened, format string, parts []string) (sound, error) {
+	want, err := s.vouched(f, parts)
+	if err != nil {
+		return sound{}, err
+	}
+	sum, err := digest(ctx, f)
+	if err == nil {
+		err = same(f, want, sum)
+	}
+	if err != nil {
+		return sound{}, err
+	}
+	now := sound{is: f.is}
+	if now.copy, err = s.keep(ctx, f, sum); err != nil {
+		return sound{}, err
+	}
+	its, err := os.Open(now.copy)
+	if err != nil {
+		return sound{}, err
+	}
+	defer its.Close()
+	info, err := its.Stat()
+	if err != nil {
+		return sound{}, err
+	}
+	switch now.bytes = info.Size(); format {
+	case "qcow2":
+		now.bytes, err = s.qcow2(ctx, f.Name(), its)
+	case "raw":
+		err = raw(f.Name(), its)
+	case "kernel":
+		err = kernel(f.Name(), its)
+	}
+	return now, err
 }
 
 // raw refuses what is no raw disk by its beginning.
-func raw(f *opened) error {
+func raw(name string, f io.ReaderAt) error {
 	begin, err := begins(f, 4<<10)
 	if is := probed(begin); err == nil && is != "raw" {
 		return hypervisor.Reject("image file %s is of the format %s, not raw as its name says: convert it "+
-			"(qemu-img convert -O qcow2)", f.Name(), is)
+			"(qemu-img convert -O qcow2)", name, is)
 	}
 	return err
 }
 
 // kernel refuses what QEMU would end over, for what it says then comes from libvirt
 // now and then only.
-func kernel(f *opened) error {
+func kernel(name string, f io.ReaderAt) error {
 	begin, err := begins(f, 8<<10)
 	if err == nil && !bootable(begin) {
 		err = hypervisor.RefuseImage("image file %s is broken: it is no kernel that QEMU boots; copy it to this "+
-			"host again", f.Name())
+			"host again", name)
 	}
 	return err
 }
 
-func begins(f *opened, most int64) ([]byte, error) {
+func begins(f io.ReaderAt, most int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, 0, most))
 }
 
 // qcow2 checks an image's header and then its tables, for QEMU starts with a broken
 // one without complaint, and says how large a disk the guest sees.
-func (s *Store) qcow2(ctx context.Context, f *opened) (int64, error) {
-	begin, err := begins(f, longestHeader)
+func (s *Store) qcow2(ctx context.Context, name string, its *os.File) (int64, error) {
+	begin, err := begins(its, longestHeader)
 	if err != nil {
 		return 0, err
 	}
-	bytes, err := readQCOW2(f.Name(), begin)
+	size, err := readQCOW2(name, begin)
 	if err != nil {
 		return 0, err
 	}
-	err = Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", f.Name())
+	err = Run(ctx, s.program, "check", "-q", "-U", "-f", "qcow2", its.Name())
 	var exit *exec.ExitError
 	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 3) { // 3: clusters that nobody uses
 		return 0, &hypervisor.Error{Class: compute.FailureHost, Image: true,
-			Message: "image file " + f.Name() + " is broken; copy it to this host again", Cause: err}
+			Message: "image file " + name + " is broken; copy it to this host again", Cause: err}
 	}
-	return bytes, nil
+	return size, nil
 }

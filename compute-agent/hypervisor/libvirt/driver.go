@@ -61,7 +61,11 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := d.host.OwnDescriptors(); err != nil {
 		return nil, err
 	}
-	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin, d.o.ImagesTrusted), d.o.ConsoleBytes
+	d.consoles.Keep = d.o.ConsoleBytes
+	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
+	if err := d.images.Sweep(); err != nil {
+		return nil, err
+	}
 	programs := map[string]string{"image_binary": d.o.ImageBin}
 	if d.o.Accel == "auto" {
 		programs["binary"] = d.o.Binary

@@ -33,8 +33,9 @@ var small = compute.Resources{compute.VCPU: 1, compute.MemoryMB: 128, compute.Di
 // bench is an empty host: a libvirtd and two folders of its own.
 type bench struct {
 	*daemon
-	o    Options
-	full atomic.Bool // its disk
+	guest guesttest.Guest
+	o     Options
+	full  atomic.Bool // its disk
 
 	mu   sync.Mutex
 	seen map[compute.InstanceID]int // how often it was up
@@ -51,7 +52,7 @@ func cache(t *testing.T) string {
 }
 
 func newBench(t *testing.T, g guesttest.Guest) *bench {
-	b := &bench{daemon: newDaemon(t), seen: map[compute.InstanceID]int{}}
+	b := &bench{daemon: newDaemon(t), guest: g, seen: map[compute.InstanceID]int{}}
 	b.o = Options{URI: session, Socket: b.socket(), Options: host.Options{
 		// q35 boots a second slower
 		Dir: filepath.Join(b.root, "m"), Images: filepath.Join(b.root, "i"), Accel: "tcg", Machine: "pc",
@@ -94,6 +95,7 @@ func (b *bench) subject() hypervisortest.Subject {
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
 		Broken:  b.broken(),
+		Swaps:   func() []hypervisortest.Swap { return hypervisortest.Swaps(b.t, b.guest, b.o.Images) },
 		Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"),
 		Kill:    b.killed,
 		Pause:   func(id compute.InstanceID) { b.virsh("suspend", string(id)) }, Foreign: b.foreign,
@@ -183,9 +185,11 @@ func (b *bench) left() (left []string) {
 	entries, err := os.ReadDir(b.o.Dir)
 	b.ok(err)
 	for _, e := range entries {
-		left = append(left, e.Name())
+		if e.Name() != image.Kept {
+			left = append(left, e.Name())
+		}
 	}
-	return left
+	return append(left, hypervisortest.Linked(b.t, filepath.Join(b.o.Dir, image.Kept))...)
 }
 
 // killed ends a machine's process and waits until libvirt has noticed.

@@ -39,6 +39,7 @@ type Machine struct {
 	// left.
 	Done func(context.Context) (bool, error)
 	// Record writes down the machine's owner, where List and Destroy find it, before anything else of it is there.
+	// The files of its image will be in Dir.
 	Record func(context.Context, image.Image) error
 	// Folder makes Dir; nil: Record has.
 	Folder func() error
@@ -82,7 +83,7 @@ func (m Machine) make(ctx context.Context) error {
 		do   func(context.Context) error
 		then string // the moment behind it
 	}{
-		{func(ctx context.Context) error { return m.Record(ctx, img) }, "recorded"},
+		{func(ctx context.Context) error { return m.Record(ctx, img.In(m.Dir)) }, "recorded"},
 		{func(ctx context.Context) error { return m.fill(ctx, img) }, "made"},
 		{m.Spawn, "spawned"},
 		{m.Finish, "prepared"},
@@ -97,14 +98,18 @@ func (m Machine) make(ctx context.Context) error {
 	return nil
 }
 
-// fill makes the disk and the seed.
+// fill links the image, and makes the disk and the seed.
 func (m Machine) fill(ctx context.Context, img image.Image) error {
 	if m.Folder != nil {
 		if err := m.Folder(); err != nil {
 			return err
 		}
 	}
-	if err := m.Images.Make(ctx, filepath.Join(m.Dir, DiskFile), m.Spec.Image, img, m.Spec.Resources); err != nil {
+	if err := m.Images.Link(ctx, img, m.Dir); err != nil {
+		return err
+	}
+	disk := filepath.Join(m.Dir, DiskFile)
+	if err := m.Images.Make(ctx, disk, m.Spec.Image, img.In(m.Dir), m.Spec.Resources); err != nil {
 		return err
 	}
 	if err := seed.Write(filepath.Join(m.Dir, SeedFile), m.Spec); err != nil {

@@ -25,7 +25,8 @@ type plan struct {
 	CPUs     int64
 	MemoryMB int64
 	Disk     bool // it has a disk.qcow2
-	// the image's disk below it; empty: none, or made before this was written down
+	// the image's disk below it, in the machine's folder, as kernel and initrd are (of a machine of version 0.1.0: in
+	// the folder of images); empty: none, or made before this was written down
 	Base    string               `json:",omitempty"`
 	Format  string               `json:",omitempty"` // of Base: "qcow2" or "raw"
 	Kernel  string               `json:",omitempty"` // boots this instead of the disk

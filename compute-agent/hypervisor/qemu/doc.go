@@ -9,6 +9,7 @@
 //	                 qmp.sock      how it is asked and told
 //	                 console.log   what the guest prints; console.old-<n> the part before
 //	                 disk.qcow2    its disk, on top of the image
+//	                 base.<format>, kernel, initrd  the image: links to copies in <dir>/.images
 //	                 seed.iso      its cloud-init seed
 //	                 qemu.log      what QEMU complains of; qemu.log.old the end of the part before
 //

@@ -71,7 +71,11 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	if err := d.host.OwnDescriptors(); err != nil {
 		return nil, err
 	}
-	d.images, d.consoles.Keep = image.NewStore(d.o.Images, d.o.ImageBin, d.o.ImagesTrusted), d.o.ConsoleBytes
+	d.consoles.Keep = d.o.ConsoleBytes
+	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
+	if err := d.images.Sweep(); err != nil {
+		return nil, err
+	}
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
 		if _, err := exec.LookPath(binary); err != nil {
 			return nil, compute.Invalid(

@@ -92,6 +92,7 @@ func (b *bench) subject() hypervisortest.Subject {
 		Driver: b.open(), Reopen: func() hypervisor.Driver { return b.open() },
 		Launches: b.launches, Left: b.left, Resources: small, Image: "tiny",
 		Broken:  b.broken(),
+		Swaps:   func() []hypervisortest.Swap { return hypervisortest.Swaps(b.t, b.guest, b.o.Images) },
 		Crashes: hypervisortest.Crashes(b.dying, "recorded", "made", "spawned", "prepared", "launched", "let go"),
 		Kill:    b.kill, Pause: b.pause, Foreign: b.foreign,
 		Listening: func(s *hypervisor.Spec) { s.Image = "linux" }, Deaf: func(*hypervisor.Spec) {},
@@ -155,13 +156,16 @@ func (b *bench) left() (left []string) {
 		left = append(left, fmt.Sprint("process ", p.PID))
 	}
 	err := filepath.WalkDir(b.o.Dir, func(path string, _ os.DirEntry, err error) error {
+		if path == filepath.Join(b.o.Dir, image.Kept) {
+			return filepath.SkipDir
+		}
 		if path != b.o.Dir {
 			left = append(left, path)
 		}
 		return err
 	})
 	b.ok(err)
-	return left
+	return append(left, hypervisortest.Linked(b.t, filepath.Join(b.o.Dir, image.Kept))...)
 }
 
 // kill ends a machine's process and waits until it is buried.

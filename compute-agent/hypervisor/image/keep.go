@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-project/berth/compute-agent/hypervisor"
+)
+
+// What a machine runs from is no file of the images' folder, which others may write to. Each file is copied once, from
+// the descriptor that was opened without following a link, into a folder of the agent's own; there it is checked, and
+// each machine has a hard link to it in its own folder. So a start opens what was checked, whatever has become of the
+// image, and the number of a copy's links says whether a machine needs it:
+//
+//	<images>/web.qcow2 ──copy──▶ <kept>/<SHA-256> ──link──▶ <machine>/base.qcow2
+
+// Kept is the folder of copies, below that of the machines.
+const Kept = ".images"
+
+// unfinished is how the name of a copy begins while it is made.
+const unfinished = ".new-"
+
+// keep sees to it that there is a copy with this SHA-256 of a file, and gives its path. One file is copied at a time.
+func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error) {
+	path := filepath.Join(s.kept, sum)
+	if _, err := os.Lstat(path); err == nil {
+		return path, nil
+	}
+	if err := errors.Join(os.MkdirAll(s.kept, 0o700), s.Sweep()); err != nil {
+		return "", err
+	}
+	next, err := os.CreateTemp(s.kept, unfinished)
+	if err != nil {
+		return "", err
+	}
+	got, err := clone(ctx, next, f.File)
+	if err == nil && got != sum {
+		err = hypervisor.RefuseImage("image file %s was changed while it was copied: leave it alone while it is in use",
+			f.Name())
+	}
+	written := errors.Join(next.Chmod(f.mode&0o444|0o400), next.Sync(), next.Close())
+	if err = cmp.Or(err, written); err == nil {
+		err = os.Rename(next.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(next.Name()) // or Sweep does
+		return "", err
+	}
+	return path, nil
+}
+
+// clone copies a file, sharing its blocks where the file system can, and gives the SHA-256 of the copy.
+func clone(ctx context.Context, to, from *os.File) (string, error) {
+	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
+		return digest(ctx, to)
+	}
+	h := sha256.New()
+	size, err := sparse(to, io.TeeReader(reader{ctx, io.NewSectionReader(from, 0, 1<<62)}, h))
+	if err == nil {
+		err = to.Truncate(size)
+	}
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// block is how much is looked at, whether it is zeros, and how much a hole has at least.
+const block = 64 << 10
+
+// sparse writes what it reads and leaves holes where there are zeros: a raw disk is mostly empty.
+func sparse(to io.WriterAt, from io.Reader) (size int64, err error) {
+	b, zeros := make([]byte, block), make([]byte, block)
+	for {
+		n, err := io.ReadFull(from, b)
+		if n > 0 && !bytes.Equal(b[:n], zeros[:n]) {
+			if _, err := to.WriteAt(b[:n], size); err != nil {
+				return size, err
+			}
+		}
+		switch size += int64(n); {
+		case err == io.EOF || err == io.ErrUnexpectedEOF:
+			return size, nil
+		case err != nil:
+			return size, err
+		}
+	}
+}
+
+// digest is the SHA-256 of a file, read from its beginning.
+func digest(ctx context.Context, f io.ReaderAt) (string, error) {
+	h := sha256.New()
+	_, err := io.Copy(h, reader{ctx, io.NewSectionReader(f, 0, 1<<62)})
+	return hex.EncodeToString(h.Sum(nil)), err
+}
+
+// The names of an image's files in a machine's folder; a disk has its format behind it.
+const (
+	baseFile   = "base."
+	kernelFile = "kernel"
+	initrdFile = "initrd"
+)
+
+// In is the image as a machine has it in its folder, once Link has put it there.
+func (img Image) In(dir string) Image {
+	for path, name := range map[*string]string{
+		&img.Disk: baseFile + img.Format, &img.Kernel: kernelFile, &img.Initrd: initrdFile,
+	} {
+		if *path != "" {
+			*path = filepath.Join(dir, name)
+		}
+	}
+	return img
+}
+
+// Link puts an image that Find gave into a machine's folder.
+func (s *Store) Link(ctx context.Context, img Image, dir string) error {
+	its := img.In(dir)
+	var errs []error
+	for from, to := range map[string]string{img.Disk: its.Disk, img.Kernel: its.Kernel, img.Initrd: its.Initrd} {
+		if from != "" {
+			errs = append(errs, link(ctx, from, to))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// link makes a copy where a link cannot be: a file has as many as it may have, or is not the agent's any more (libvirt
+// gives kernels to QEMU's user).
+func link(ctx context.Context, from, to string) error {
+	err := os.Link(from, to)
+	if !errors.Is(err, syscall.EMLINK) && !errors.Is(err, syscall.EPERM) {
+		return err
+	}
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	own, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, info.Mode().Perm()|0o600)
+	if err != nil {
+		return err
+	}
+	_, err = clone(ctx, own, f)
+	return errors.Join(err, own.Chmod(info.Mode().Perm()), own.Close())
+}
+
+// Sweep removes copies that no machine has and that are not of an image as it was found last, and those that were
+// never finished. No file may be copied meanwhile.
+func (s *Store) Sweep() error {
+	entries, err := os.ReadDir(s.kept)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	wanted := s.wanted()
+	for _, e := range entries {
+		path := filepath.Join(s.kept, e.Name())
+		info, gone := e.Info()
+		if gone != nil || wanted[path] {
+			continue
+		}
+		if is, ok := info.Sys().(*syscall.Stat_t); ok && is.Nlink > 1 && !strings.HasPrefix(e.Name(), unfinished) {
+			continue
+		}
+		err = errors.Join(err, os.Remove(path))
+	}
+	if err != nil {
+		return fmt.Errorf("copies of images in %s: %w", s.kept, err)
+	}
+	return nil
+}
+
+// wanted are the copies of images that are as they were found last. What is not is forgotten.
+func (s *Store) wanted() map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[string]bool{}
+	for path, known := range s.sound {
+		if is, err := identify(path); err != nil || is != known.is {
+			delete(s.sound, path)
+			continue
+		}
+		all[known.copy] = true
+	}
+	return all
+}
