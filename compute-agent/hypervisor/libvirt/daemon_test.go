@@ -29,6 +29,8 @@ type daemon struct {
 	root   string
 	cmd    *exec.Cmd
 	buried chan struct{}
+	cache  string // where it keeps what it knows of QEMU
+	path   string // where it looks for programs
 }
 
 // need gives the program, or ends the test.
@@ -66,11 +68,19 @@ func need(t *testing.T) string {
 func newDaemon(t *testing.T) *daemon {
 	t.Helper()
 	program := need(t)
+	d := unstarted(t)
+	d.start(program)
+	return d
+}
+
+// unstarted is one that does not run yet.
+func unstarted(t *testing.T) *daemon {
+	t.Helper()
 	root, err := os.MkdirTemp("", "bl") // t.TempDir is too long for sockets
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &daemon{t: t, root: root}
+	d := &daemon{t: t, root: root, cache: cache(t), path: os.Getenv("PATH")}
 	for name, text := range map[string]string{
 		"c/libvirt/libvirtd.conf": "log_outputs = \"3:stderr\"\n",
 		"c/libvirt/qemu.conf": "security_driver = \"none\"\nnamespaces = []\n" +
@@ -87,7 +97,6 @@ func newDaemon(t *testing.T) *daemon {
 		d.ok(os.RemoveAll(root))
 	})
 	d.ok(buryOrphans())
-	d.start(program)
 	return d
 }
 
@@ -107,7 +116,8 @@ func (d *daemon) start(program string) {
 	d.cmd = exec.Command(program)
 	d.cmd.Env = append(
 		os.Environ(), "HOME="+d.root, "XDG_CONFIG_HOME="+in("c"), "XDG_RUNTIME_DIR="+in("r"),
-		"XDG_DATA_HOME="+in("d"), "XDG_CACHE_HOME="+cache(d.t),
+		"XDG_DATA_HOME="+in("d"), "XDG_CACHE_HOME="+d.cache,
+		"PATH="+d.path,
 	)
 	var said bytes.Buffer
 	d.cmd.Stdout, d.cmd.Stderr = &said, &said

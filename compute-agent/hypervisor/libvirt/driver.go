@@ -94,9 +94,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		d.kind = "kvm"
 	}
 	if err := d.long(ctx, d.learn); errors.Is(err, errLost) {
-		return nil, fmt.Errorf("libvirt has not said within %s what its QEMU can do: it tries that with KVM, "+
-			"which hangs on some hosts; keep libvirt from /dev/kvm (docs/REAL-HOST.md says how) and set accel to "+
-			"tcg: %w", longTime, err)
+		return nil, fmt.Errorf("libvirt does not say what its QEMU can do: it tries that with KVM, which hangs on some "+
+			"hosts; keep libvirt from /dev/kvm (docs/REAL-HOST.md says how) and set accel to tcg: %w", err)
 	} else if err != nil {
 		return nil, fmt.Errorf("libvirt cannot run x86_64 machines of type %s on %s; see that its driver for QEMU is "+
 			"installed: %w", d.o.Machine, d.kind, err)
@@ -119,34 +118,35 @@ func (d *Driver) mend(ctx context.Context) error {
 	return err
 }
 
-// learn makes libvirt examine QEMU, which takes it long the first time: later
-// calls are to be short.
+// meet sees that libvirt answers. It is asked nothing for which it has to run QEMU.
+func (d *Driver) meet(c conn) error {
+	its, err := c.ConnectGetLibVersion()
+	d.about = "libvirt " + version(its)
+	return err
+}
+
+// learn asks libvirt about its QEMU and its host. It runs QEMU for each of the answers the first time, which takes
+// long: later calls are to be short.
 func (d *Driver) learn(c conn) error {
-	_, err := c.ConnectGetDomainCapabilities(
+	qemus, err := c.ConnectGetVersion()
+	if err != nil {
+		return err
+	}
+	d.about += ", QEMU " + version(qemus)
+	text, err := c.ConnectGetCapabilities()
+	if err != nil {
+		return err
+	}
+	if d.warnings, err = warnings(text); err != nil {
+		return err
+	}
+	_, err = c.ConnectGetDomainCapabilities(
 		nil, libvirt.OptString{"x86_64"}, libvirt.OptString{d.o.Machine}, libvirt.OptString{d.kind}, 0,
 	)
 	return err
 }
 
-// meet asks libvirt for its version and its host.
-func (d *Driver) meet(c conn) error {
-	its, err := c.ConnectGetLibVersion()
-	if err != nil {
-		return err
-	}
-	qemus, err := c.ConnectGetVersion()
-	version := func(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000) }
-	if err != nil {
-		return err
-	}
-	d.about = "libvirt " + version(its) + ", QEMU " + version(qemus)
-	text, err := c.ConnectGetCapabilities()
-	if err != nil {
-		return err
-	}
-	d.warnings, err = warnings(text)
-	return err
-}
+func version(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000) }
 
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {
