@@ -108,6 +108,72 @@ func TestAnAgentHoldsItsMachines(t *testing.T) {
 	}
 }
 
+// Agents that are given one command have the same machines, whatever else they are given: one of them runs, and the
+// machines stay its host's until they are handed over.
+func TestAgentsOfOneCommand(t *testing.T) {
+	marks := t.TempDir()
+	agent := func(host compute.HostID, command ...string) (agentConfig, cell.AgentOptions) {
+		s := defaultAgentConfig()
+		s.Host, s.State = host, t.TempDir()
+		s.Driver.Kind, s.Driver.Exec.Marks, s.Driver.Exec.Command = "exec", marks, command
+		return s, cell.AgentOptions{Host: host, State: s.State, Home: s.homeOf(host)}
+	}
+	_, a := agent("a", "/usr/lib/berth/machines.sh", "/var/lib/metal")
+	settings, b := agent("b", "/usr/lib/berth/machines.sh", "/var/lib/metal/")
+	_, other := agent("c", "/usr/lib/berth/machines.sh", "/var/lib/metal-2")
+	for range 2 {
+		if err := begin(a); !errors.Is(err, errOpened) {
+			t.Fatalf("its own machines: %v", err)
+		}
+	}
+	refused := func(what string, kind compute.Kind, err error) {
+		t.Helper()
+		if compute.KindOf(err) != kind || !strings.Contains(err.Error(), "machines of /usr/lib/berth/machines.sh /var/lib/metal") {
+			t.Errorf("%s: %s, %v", what, compute.KindOf(err), err)
+		}
+	}
+	refused("another's machines", compute.KindInvalid, begin(b))
+	if err := begin(other); !errors.Is(err, errOpened) {
+		t.Errorf("the machines of another command: %v", err)
+	}
+	lock, err := a.Home.Acquire(home.Owner{Host: "a", Journal: id(t, a)}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("while another runs", compute.KindConflict, begin(b))
+	var said strings.Builder
+	refused("handed over while one runs", compute.KindConflict, adopt(&said, settings, "b"))
+	if err := lock.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if err := adopt(&said, settings, "b"); err != nil || !strings.Contains(said.String(), "and was host a") {
+		t.Fatalf("handed over: %q, %v", said.String(), err)
+	}
+	if err := begin(b); !errors.Is(err, errOpened) {
+		t.Errorf("handed over: %v", err)
+	}
+	refused("that of before", compute.KindInvalid, begin(a))
+}
+
+// Without a setting the marks are where every agent of the machine finds them, or of the user if that may not be.
+func TestWhereMarksAre(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/home/me/state")
+	want := "/home/me/state/berth/exec"
+	if mayMake(systemMarks) {
+		want = systemMarks
+	}
+	if got := (execConfig{}).marks(); got != want {
+		t.Errorf("they are in %s, want %s", got, want)
+	}
+	dir := t.TempDir()
+	for path, want := range map[string]bool{dir: true, filepath.Join(dir, "a/b"): true, "/proc/self/a/b": false,
+		"/dev/null/a": false} {
+		if may := mayMake(path); may != want {
+			t.Errorf("%s may be made: %t", path, may)
+		}
+	}
+}
+
 func TestEveryDriverHasAHome(t *testing.T) {
 	for _, kind := range []string{"fake", "qemu", "libvirt", "exec"} {
 		s := defaultAgentConfig()

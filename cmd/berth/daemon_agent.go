@@ -3,13 +3,10 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -153,8 +150,7 @@ func (f fakeConfig) options() fake.Options {
 	return fake.Options{PrepareTime: f.PrepareTime, LaunchTime: f.LaunchTime, DestroyTime: f.DestroyTime}
 }
 
-// homeOf is where the machines of a host are. A command keeps them where only it
-// knows; the folder of state says whose they are then.
+// homeOf is where the machines of a host are.
 func (s agentConfig) homeOf(host compute.HostID) home.Place {
 	switch s.Driver.Kind {
 	case "qemu":
@@ -162,8 +158,7 @@ func (s agentConfig) homeOf(host compute.HostID) home.Place {
 	case "libvirt":
 		return home.Place{Dir: s.Driver.Libvirt.Dir, Mode: 0o711} // QEMU has another user in most places
 	case "exec":
-		command := sha256.Sum256([]byte(strings.Join(s.Driver.Exec.Command, "\x00")))
-		return home.Place{Dir: s.State, Name: "exec-" + hex.EncodeToString(command[:4]) + "."}
+		return s.Driver.Exec.home()
 	}
 	return cell.FakeHome(s.Driver.Fake.World, host)
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/exec"
@@ -19,6 +20,7 @@ import (
 type execConfig struct {
 	Command []string      `yaml:"command"`
 	Timeout time.Duration `yaml:"timeout"`
+	Marks   string        `yaml:"marks"`
 }
 
 func defaultExec() execConfig { return execConfig{Timeout: exec.DefaultTimeout} }
@@ -27,7 +29,13 @@ func (e execConfig) options() exec.Options {
 	return exec.Options{Command: e.Command, Timeout: e.Timeout}
 }
 
-func (e execConfig) check() error { return cell.ExecErrors(e.options().Check()) }
+func (e execConfig) check() error {
+	err := cell.ExecErrors(e.options().Check())
+	if e.Marks != "" && !filepath.IsAbs(e.Marks) {
+		err = errors.Join(err, compute.Invalid("driver.exec.marks", e.Marks, "give the full path of a folder, or nothing"))
+	}
+	return err
+}
 
 // qemuConfig is this host with machines on QEMU.
 type qemuConfig struct {

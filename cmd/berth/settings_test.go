@@ -31,6 +31,7 @@ func TestExecSettings(t *testing.T) {
 	for key, set := range map[string]string{
 		"driver.exec.command": "driver.exec.command=machines.sh",
 		"driver.exec.timeout": "driver.exec.timeout=2h",
+		"driver.exec.marks":   "driver.exec.marks=here",
 	} {
 		if err := with(set); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s is not refused: %v", key, err)

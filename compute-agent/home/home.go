@@ -35,6 +35,7 @@ type Place struct {
 	Dir  string      // the folder; empty: there is none, and it is nobody's
 	Name string      // before the names of the files, where hosts share the folder; empty: it is one host's
 	Mode fs.FileMode // of the folder, if it has to be made; 0: 0700
+	Of   string      // for messages: the command whose machines they are; empty: they are in the folder
 }
 
 // Owner is an agent as far as its machines are concerned.

@@ -13,6 +13,9 @@ import (
 
 // String is the folder, and the part of it if it is not one host's whole.
 func (p Place) String() string {
+	if p.Of != "" {
+		return p.Dir + " (machines of " + p.Of + ")"
+	}
 	if name := strings.TrimSuffix(p.Name, "."); name != "" {
 		return p.Dir + " (" + name + ")"
 	}
@@ -36,7 +39,7 @@ func (p Place) held() error {
 	return &compute.Error{
 		Op: "agent", Kind: compute.KindConflict, Field: "folder of machines", Value: p.String(),
 		Message: "is held by another agent that runs",
-		Remedy:  "stop that one, or give this one a folder of its own",
+		Remedy:  "stop that one, or give this one machines of its own: another folder or command",
 	}
 }
 
