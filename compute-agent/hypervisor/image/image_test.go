@@ -261,7 +261,11 @@ func mustFind(t *testing.T, s *Store) Image {
 // and a call that nobody waits for any more leaves nothing.
 func TestCopying(t *testing.T) {
 	const size = 8 << 20
-	s := store(t, map[string]string{"web.raw": strings.Repeat("\x00", size) + "end"}, true)
+	s := store(t, map[string]string{"web.raw": ""}, true)
+	web, err := os.OpenFile(filepath.Join(s.dir, "web.raw"), os.O_WRONLY, 0)
+	ok(t, err)
+	_, err = web.WriteAt([]byte("end"), size)
+	ok(t, errors.Join(err, web.Close()))
 	f, err := s.open("web.raw")
 	ok(t, err)
 	defer f.Close()
@@ -275,10 +279,40 @@ func TestCopying(t *testing.T) {
 	if left := kept(t, s); len(left) != 0 {
 		t.Errorf("%d copies are left", len(left))
 	}
+	noRoom := errors.New("no room")
+	s.Spare = func(bytes int64) error {
+		if bytes > size/2 {
+			t.Errorf("room is asked for %d bytes", bytes)
+		}
+		return noRoom
+	}
+	if _, err = s.Find(t.Context(), "web"); !errors.Is(err, noRoom) || len(kept(t, s)) != 0 {
+		t.Errorf("on a full disk: %v", err)
+	}
+	s.Spare = nil
 	var stat syscall.Stat_t
 	ok(t, syscall.Stat(mustFind(t, s).Disk, &stat))
 	if stat.Size != size+3 || stat.Blocks*512 > size/2 || stat.Mode&0o777 != 0o444 {
 		t.Errorf("the copy of a file of zeros has %d bytes in %d blocks, mode %o", stat.Size, stat.Blocks, stat.Mode)
+	}
+}
+
+// Where no link can be, a machine has a copy of its own, and where an image has one content twice, both files.
+func TestNoLink(t *testing.T) {
+	elsewhere, err := os.MkdirTemp("/dev/shm", "image")
+	if err != nil {
+		t.Skipf("skipped: needs another file system: %v", err)
+	}
+	defer os.RemoveAll(elsewhere)
+	s := store(t, map[string]string{"web/kernel": "\x7fELF", "web/initrd": "\x7fELF"}, true)
+	for _, dir := range []string{elsewhere, t.TempDir()} {
+		img := mustFind(t, s)
+		ok(t, s.Link(t.Context(), img, dir))
+		for _, file := range []string{img.In(dir).Kernel, img.In(dir).Initrd} {
+			if b, err := os.ReadFile(file); err != nil || string(b) != "\x7fELF" {
+				t.Errorf("%s: %q, %v", file, b, err)
+			}
+		}
 	}
 }
 

@@ -48,7 +48,7 @@ func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	got, err := clone(ctx, next, f.File)
+	got, err := s.clone(ctx, next, f.File)
 	if err == nil && got != sum {
 		err = hypervisor.RefuseImage("image file %s was changed while it was copied: leave it alone while it is in use",
 			f.Name())
@@ -65,9 +65,18 @@ func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error)
 }
 
 // clone copies a file, sharing its blocks where the file system can, and gives the SHA-256 of the copy.
-func clone(ctx context.Context, to, from *os.File) (string, error) {
+func (s *Store) clone(ctx context.Context, to, from *os.File) (string, error) {
 	if unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil {
 		return digest(ctx, to)
+	}
+	var is unix.Stat_t
+	if err := unix.Fstat(int(from.Fd()), &is); err != nil {
+		return "", err
+	}
+	if s.Spare != nil {
+		if err := s.Spare(is.Blocks * 512); err != nil {
+			return "", err
+		}
 	}
 	h := sha256.New()
 	size, err := sparse(to, io.TeeReader(reader{ctx, io.NewSectionReader(from, 0, 1<<62)}, h))
@@ -129,19 +138,19 @@ func (img Image) In(dir string) Image {
 func (s *Store) Link(ctx context.Context, img Image, dir string) error {
 	its := img.In(dir)
 	var errs []error
-	for from, to := range map[string]string{img.Disk: its.Disk, img.Kernel: its.Kernel, img.Initrd: its.Initrd} {
-		if from != "" {
-			errs = append(errs, link(ctx, from, to))
+	for _, f := range [][2]string{{img.Disk, its.Disk}, {img.Kernel, its.Kernel}, {img.Initrd, its.Initrd}} {
+		if f[0] != "" {
+			errs = append(errs, s.link(ctx, f[0], f[1]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// link makes a copy where a link cannot be: a file has as many as it may have, or is not the agent's any more (libvirt
-// gives kernels to QEMU's user).
-func link(ctx context.Context, from, to string) error {
+// link makes a copy where a link cannot be: a file has as many as it may have, is not the agent's any more (libvirt
+// gives kernels to QEMU's user), or an operator has put the copies on another file system.
+func (s *Store) link(ctx context.Context, from, to string) error {
 	err := os.Link(from, to)
-	if !errors.Is(err, syscall.EMLINK) && !errors.Is(err, syscall.EPERM) {
+	if !errors.Is(err, syscall.EMLINK) && !errors.Is(err, syscall.EPERM) && !errors.Is(err, syscall.EXDEV) {
 		return err
 	}
 	f, err := os.Open(from)
@@ -157,7 +166,7 @@ func link(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	_, err = clone(ctx, own, f)
+	_, err = s.clone(ctx, own, f)
 	return errors.Join(err, own.Chmod(info.Mode().Perm()), own.Close())
 }
 

@@ -41,9 +41,11 @@ var imagePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
 type Store struct {
 	dir, kept, program string
 	trusted            bool
-	copying            chan struct{} // has an entry while a file is copied
-	mu                 sync.Mutex
-	sound              map[string]sound // by path
+	// Spare refuses a copy that takes so many bytes; nil: there is room for any.
+	Spare   func(bytes int64) error
+	copying chan struct{} // has an entry while a file is copied
+	mu      sync.Mutex
+	sound   map[string]sound // by path
 }
 
 // sound is a file that was found to be well, as it was then.

@@ -63,6 +63,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d.consoles.Keep = d.o.ConsoleBytes
 	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
+	d.images.Spare = func(bytes int64) error { return d.host.Spare(d.o.Share(d.accel), bytes) }
 	if err := d.images.Sweep(); err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (d *Driver) learn(c conn) error {
 	if err != nil {
 		return err
 	}
-	if d.warnings, err = warnings(text); err != nil {
+	if d.warnings, err = warnings(text, d.o.URI); err != nil {
 		return err
 	}
 	_, err = c.ConnectGetDomainCapabilities(

@@ -9,9 +9,9 @@ import (
 )
 
 // warnings say what libvirt, by its own account, does not do to keep machines apart:
-// run them as a user of their own that is not root, and confine them by SELinux or
-// AppArmor.
-func warnings(capabilities string) ([]string, error) {
+// run them as a user of their own that is not root, confine them by SELinux or
+// AppArmor, and give each a cgroup.
+func warnings(capabilities, uri string) ([]string, error) {
 	var can struct {
 		Models []struct {
 			Model  string   `xml:"model"`
@@ -45,6 +45,12 @@ func warnings(capabilities string) ([]string, error) {
 			all,
 			"libvirt confines machines by neither SELinux nor AppArmor: a guest that breaks out of QEMU reaches "+
 				"the disks of all; turn one on, and leave security_driver in /etc/libvirt/qemu.conf as it comes",
+		)
+	}
+	if uri == session {
+		all = append(
+			all,
+			"a session's libvirt gives machines no cgroups: a QEMU that grows takes the host's memory; use qemu:///system",
 		)
 	}
 	return all, nil

@@ -3,6 +3,7 @@
 package libvirt
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 )
@@ -18,15 +19,16 @@ func TestWarnings(t *testing.T) {
 	for name, c := range map[string]struct {
 		models string
 		wants  []string
+		uri    string
 	}{
-		"all is well":               {confined + own, nil},
-		"machines run as root":      {confined + root, []string{"as root"}},
-		"nothing confines them":     {own, []string{"neither SELinux nor AppArmor"}},
-		"neither":                   {root, []string{"as root", "neither SELinux nor AppArmor"}},
-		"a session, without models": {"", []string{"neither SELinux nor AppArmor"}},
+		"all is well":               {confined + own, nil, ""},
+		"machines run as root":      {confined + root, []string{"as root"}, ""},
+		"nothing confines them":     {own, []string{"neither SELinux nor AppArmor"}, ""},
+		"neither":                   {root, []string{"as root", "neither SELinux nor AppArmor"}, ""},
+		"a session, without models": {"", []string{"neither SELinux nor AppArmor", "no cgroups"}, session},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := warnings("<capabilities><host>" + c.models + "</host></capabilities>")
+			got, err := warnings("<capabilities><host>"+c.models+"</host></capabilities>", cmp.Or(c.uri, system))
 			if err != nil || len(got) != len(c.wants) {
 				t.Fatalf("%q, %v; wanted %q", got, err, c.wants)
 			}
@@ -37,7 +39,7 @@ func TestWarnings(t *testing.T) {
 			}
 		})
 	}
-	if _, err := warnings("<capabilities"); err == nil {
+	if _, err := warnings("<capabilities", system); err == nil {
 		t.Error("what is no document is believed")
 	}
 }

@@ -28,6 +28,7 @@ type Driver struct {
 	o        Options
 	accel    string // "kvm" or "tcg"
 	version  string
+	warnings []string
 	images   *image.Store
 	host     host.Host
 	consoles console.Logs
@@ -51,6 +52,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d := &Driver{o: o.defaults(), host: host.This(), crash: hypervisor.NoCrash}
 	d.users, _ = usersOf(d.o.Users) // it was checked
+	d.warnings = append(d.users.warnings(os.Geteuid()), unlimited(d.host.MemoryLimit())...)
 	mode := fs.FileMode(0o700)
 	if !d.users.none() {
 		mode = 0o711
@@ -73,6 +75,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d.consoles.Keep = d.o.ConsoleBytes
 	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
+	d.images.Spare = func(bytes int64) error { return d.host.Spare(d.o.Share(d.accel), bytes) }
 	if err := d.images.Sweep(); err != nil {
 		return nil, err
 	}
@@ -110,7 +113,7 @@ func (d *Driver) Capabilities() hypervisor.Capabilities {
 		Driver: "qemu", Home: d.o.Dir, SoftStop: true, Console: true, Events: true, Foreign: true,
 		Devices: d.accel == "kvm" && d.users.none(), Nodes: true,
 		Detail:   d.version + ", " + d.accel + ", " + d.o.Machine + ", " + d.whom(),
-		Warnings: d.users.warnings(os.Geteuid()),
+		Warnings: d.warnings,
 	}
 }
 

@@ -61,4 +61,7 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%q does not say what to do", got)
 		}
 	}
+	if got := strings.Join(unlimited(0), "\n"); !strings.Contains(got, "; ") || unlimited(1024) != nil {
+		t.Errorf("without limits %q, with some %q", got, unlimited(1024))
+	}
 }

@@ -163,6 +163,15 @@ func (u users) warnings(agent int) []string {
 		"give driver.qemu.users a range of users, for which the agent has to be root"}
 }
 
+// unlimited warns where one machine can take what all have.
+func unlimited(memoryMB int64) []string {
+	if memoryMB > 0 {
+		return nil
+	}
+	return []string{"no cgroup limits the memory that machines have together: a QEMU that grows takes the host's; " +
+		"give the agent's unit a MemoryMax= that leaves the host enough (systemctl edit berth-agent)"}
+}
+
 func (d *Driver) whom() string {
 	switch {
 	case !d.users.none():
