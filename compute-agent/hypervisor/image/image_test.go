@@ -209,10 +209,10 @@ func TestCopies(t *testing.T) {
 	s := store(t, map[string]string{"web.raw": "a disk"}, true)
 	give := func(machine string) {
 		t.Helper()
-		img, err := s.Find(t.Context(), "web")
-		ok(t, err)
+		img := mustFind(t, s)
 		dir := filepath.Join(filepath.Dir(s.kept), machine)
 		ok(t, errors.Join(os.Mkdir(dir, 0o700), s.Link(t.Context(), img, dir)))
+		s.LetGo(img)
 	}
 	has := func(machine, content string) {
 		t.Helper()
@@ -242,10 +242,19 @@ func TestCopies(t *testing.T) {
 	ok(t, os.WriteFile(filepath.Join(s.kept, unfinished+"1"), []byte("half"), 0o600))
 	ok(t, s.Sweep())
 	keeps("without machines", "b disk")
-	ok(t, os.Remove(filepath.Join(s.kept, filepath.Base(mustFind(t, s).Disk))))
+	img := mustFind(t, s)
+	ok(t, os.Remove(img.Disk))
+	s.LetGo(img)
 	give("4") // somebody has removed the copy
 	has("4", "b disk")
 	ok(t, os.RemoveAll(filepath.Join(filepath.Dir(s.kept), "4")))
+	img = mustFind(t, s)
+	ok(t, os.WriteFile(filepath.Join(s.dir, "web.raw"), []byte("c disk"), 0o644))
+	s.LetGo(mustFind(t, s))
+	keeps("while one is about to be linked", "b disk", "c disk")
+	s.LetGo(img)
+	ok(t, s.Sweep())
+	keeps("once nobody is", "c disk")
 	ok(t, NewStore(s.dir, s.kept, "true", true).Sweep())
 	keeps("after a restart without machines")
 }

@@ -170,9 +170,11 @@ func (s *Store) link(ctx context.Context, from, to string) error {
 	return errors.Join(err, own.Chmod(info.Mode().Perm()), own.Close())
 }
 
-// Sweep removes copies that no machine has and that are not of an image as it was found last, and those that were
-// never finished. No file may be copied meanwhile.
+// Sweep removes copies that neither a machine nor a caller of Find has and that are not of an image as it was found
+// last, and those that were never finished. No file may be copied meanwhile.
 func (s *Store) Sweep() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	entries, err := os.ReadDir(s.kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -181,7 +183,7 @@ func (s *Store) Sweep() error {
 	for _, e := range entries {
 		path := filepath.Join(s.kept, e.Name())
 		info, gone := e.Info()
-		if gone != nil || wanted[path] {
+		if gone != nil || wanted[path] || s.held[path] > 0 {
 			continue
 		}
 		if is, ok := info.Sys().(*syscall.Stat_t); ok && is.Nlink > 1 && !strings.HasPrefix(e.Name(), unfinished) {
@@ -195,10 +197,8 @@ func (s *Store) Sweep() error {
 	return nil
 }
 
-// wanted are the copies of images that are as they were found last. What is not is forgotten.
+// wanted are the copies of images that are as they were found last. What is not is forgotten. s is locked.
 func (s *Store) wanted() map[string]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	all := map[string]bool{}
 	for path, known := range s.sound {
 		if is, err := identify(path); err != nil || is != known.is {

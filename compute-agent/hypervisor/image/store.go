@@ -46,6 +46,7 @@ type Store struct {
 	copying chan struct{} // has an entry while a file is copied
 	mu      sync.Mutex
 	sound   map[string]sound // by path
+	held    map[string]int   // copies that Find gave and that were not let go, how often
 }
 
 // sound is a file that was found to be well, as it was then.
@@ -59,11 +60,30 @@ type sound struct {
 // system of the machines. trusted: a file may be without its sum.
 func NewStore(dir, kept, program string, trusted bool) *Store {
 	return &Store{dir: dir, kept: kept, program: program, trusted: trusted, copying: make(chan struct{}, 1),
-		sound: map[string]sound{}}
+		sound: map[string]sound{}, held: map[string]int{}}
 }
 
-// Find looks an image up and checks it.
+// Find looks an image up and checks it. Its copies stay until LetGo, and then for as long as a machine has them.
 func (s *Store) Find(ctx context.Context, name string) (Image, error) {
+	img, err := s.find(ctx, name)
+	if err != nil {
+		s.LetGo(img)
+	}
+	return img, err
+}
+
+// LetGo is called once for each image that Find gave, when Link has put it where it is needed or nobody needs it.
+func (s *Store) LetGo(img Image) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, copied := range []string{img.Disk, img.Kernel, img.Initrd} {
+		if s.held[copied]--; s.held[copied] <= 0 {
+			delete(s.held, copied)
+		}
+	}
+}
+
+func (s *Store) find(ctx context.Context, name string) (Image, error) {
 	if !imagePattern.MatchString(name) {
 		return Image{}, hypervisor.Reject("image %q: use letters, digits, dots, dashes and underscores", name)
 	}
@@ -164,21 +184,25 @@ func (s *Store) file(ctx context.Context, format string, parts ...string) (copie
 		return "", 0, err
 	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.sound[f.Name()] = now
-	s.mu.Unlock()
+	s.held[now.copy]++
 	return now.copy, now.bytes, nil
 }
 
-// known is what a file was found to be, if it has not changed since and its copy is there.
+// known is what a file was found to be, if it has not changed since and its copy is there, which is held then.
 func (s *Store) known(f *opened) (sound, bool) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	known, ok := s.sound[f.Name()]
-	s.mu.Unlock()
 	if !ok || known.is != f.is {
 		return sound{}, false
 	}
-	_, err := os.Lstat(known.copy)
-	return known, err == nil
+	if _, err := os.Lstat(known.copy); err != nil {
+		return sound{}, false
+	}
+	s.held[known.copy]++
+	return known, true
 }
 
 // take copies a file and checks the copy.

@@ -76,6 +76,7 @@ func (m Machine) make(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer m.Images.LetGo(img)
 	if err := m.Host.Enough(m.Share, m.Spec.Resources, m.Spec.Place); err != nil {
 		return err
 	}
