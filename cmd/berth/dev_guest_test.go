@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,23 +50,8 @@ func TestDevOnQEMU(t *testing.T) {
 	if !strings.Contains(after[1], "running") || !strings.Contains(after[2], "ACCEL_TCG") {
 		t.Errorf("the next berth dev says %q", after)
 	}
-	entries := leftOf(t, o.QEMU.Dir)
+	entries := guesttest.Left(t, o.QEMU.Dir)
 	if all := guesttest.Below(t, dir); len(entries) != 0 || len(all) != 0 {
 		t.Errorf("deleted, and %v is left, and %+v run", entries, all)
 	}
-}
-
-// leftOf is what a folder of machines holds besides the mark that says whose it is.
-func leftOf(t *testing.T, dir string) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if e.Name() != "owner" && e.Name() != "owner.lock" {
-			names = append(names, e.Name())
-		}
-	}
-	return names
 }

@@ -257,7 +257,7 @@ func (h *realHosts) nothingLeft(c *client.Client) {
 		h.t.Errorf("processes are left: %+v", left)
 	}
 	for name := range h.agents {
-		for _, left := range machinesLeft(h.t, h.machines(name)) {
+		for _, left := range guesttest.Left(h.t, h.machines(name)) {
 			h.t.Errorf("%s has left %s", name, left)
 		}
 		h.poll(string(name)+" has everything free", func() bool {
@@ -268,21 +268,6 @@ func (h *realHosts) nothingLeft(c *client.Client) {
 		})
 	}
 	h.unused(c)
-}
-
-// machinesLeft is what a folder of machines holds besides the mark that says whose it is.
-func machinesLeft(t *testing.T, dir string) (names []string) {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if e.Name() != "owner" && e.Name() != "owner.lock" {
-			names = append(names, e.Name())
-		}
-	}
-	return names
 }
 
 func texts(ids []compute.InstanceID) (out []string) {

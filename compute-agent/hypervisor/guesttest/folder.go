@@ -4,11 +4,13 @@ package guesttest
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
+	"github.com/berth-project/berth/compute-agent/hypervisor/image"
 )
 
 // Folder is an empty folder for machines. It goes with the test, and so do the
@@ -41,4 +43,33 @@ func Below(t testing.TB, dir string) (found []host.Process) {
 		}
 	}
 	return found
+}
+
+// Left is what a folder holds of machines: all besides the mark that says whose it is, and copies of images that no
+// machine has.
+func Left(t testing.TB, dir string) (left []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() != "owner" && e.Name() != "owner.lock" && e.Name() != image.Kept {
+			left = append(left, e.Name())
+		}
+	}
+	copies, err := filepath.Glob(filepath.Join(dir, image.Kept, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range copies {
+		var is syscall.Stat_t
+		if err := syscall.Stat(file, &is); err != nil {
+			t.Fatal(err)
+		}
+		if is.Nlink > 1 {
+			left = append(left, file+", to which there is a link")
+		}
+	}
+	return left
 }

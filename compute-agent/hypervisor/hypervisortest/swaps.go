@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
@@ -112,19 +111,4 @@ func swapped(t *testing.T, s Subject) {
 		ok(t, s.Driver.Destroy(t.Context(), first))
 		s.empty(t)
 	}
-}
-
-// Linked are the copies of images below a folder of machines that a machine has.
-func Linked(t *testing.T, kept string) (paths []string) {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(kept, "*"))
-	ok(t, err)
-	for _, file := range files {
-		var is syscall.Stat_t
-		ok(t, syscall.Stat(file, &is))
-		if is.Nlink > 1 {
-			paths = append(paths, file)
-		}
-	}
-	return paths
 }

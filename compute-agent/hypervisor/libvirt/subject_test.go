@@ -182,14 +182,7 @@ func (b *bench) left() (left []string) {
 			left = append(left, name)
 		}
 	}
-	entries, err := os.ReadDir(b.o.Dir)
-	b.ok(err)
-	for _, e := range entries {
-		if e.Name() != image.Kept {
-			left = append(left, e.Name())
-		}
-	}
-	return append(left, hypervisortest.Linked(b.t, filepath.Join(b.o.Dir, image.Kept))...)
+	return append(left, guesttest.Left(b.t, b.o.Dir)...)
 }
 
 // killed ends a machine's process and waits until libvirt has noticed.

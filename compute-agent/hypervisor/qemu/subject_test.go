@@ -155,17 +155,7 @@ func (b *bench) left() (left []string) {
 	for _, p := range b.processes() {
 		left = append(left, fmt.Sprint("process ", p.PID))
 	}
-	err := filepath.WalkDir(b.o.Dir, func(path string, _ os.DirEntry, err error) error {
-		if path == filepath.Join(b.o.Dir, image.Kept) {
-			return filepath.SkipDir
-		}
-		if path != b.o.Dir {
-			left = append(left, path)
-		}
-		return err
-	})
-	b.ok(err)
-	return append(left, hypervisortest.Linked(b.t, filepath.Join(b.o.Dir, image.Kept))...)
+	return append(left, guesttest.Left(b.t, b.o.Dir)...)
 }
 
 // kill ends a machine's process and waits until it is buried.
