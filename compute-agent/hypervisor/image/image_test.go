@@ -255,6 +255,16 @@ func TestCopies(t *testing.T) {
 	s.LetGo(img)
 	ok(t, s.Sweep())
 	keeps("once nobody is", "c disk")
+	give("5")
+	img = mustFind(t, s)
+	ok(t, errors.Join(os.Chmod(img.Disk, 0o600), os.WriteFile(img.Disk, []byte("evil d"), 0o600)))
+	s.LetGo(img)
+	s = NewStore(s.dir, s.kept, "true", true) // of an agent that was restarted
+	give("6")
+	has("6", "c disk")
+	for _, machine := range []string{"5", "6"} {
+		ok(t, os.RemoveAll(filepath.Join(filepath.Dir(s.kept), machine)))
+	}
 	ok(t, NewStore(s.dir, s.kept, "true", true).Sweep())
 	keeps("after a restart without machines")
 }

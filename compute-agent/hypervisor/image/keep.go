@@ -38,8 +38,8 @@ const unfinished = ".new-"
 // keep sees to it that there is a copy with this SHA-256 of a file, and gives its path. One file is copied at a time.
 func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error) {
 	path := filepath.Join(s.kept, sum)
-	if _, err := os.Lstat(path); err == nil {
-		return path, nil
+	if whole, err := s.whole(ctx, path); whole || err != nil {
+		return path, err
 	}
 	if err := errors.Join(os.MkdirAll(s.kept, 0o700), s.Sweep()); err != nil {
 		return "", err
@@ -62,6 +62,24 @@ func (s *Store) keep(ctx context.Context, f *opened, sum string) (string, error)
 		return "", err
 	}
 	return path, nil
+}
+
+// whole says whether there is a copy that is what its name says; another is removed. It may be from before the host
+// lost its power, or a guest has got out of a QEMU that could write to it.
+func (s *Store) whole(ctx context.Context, path string) (bool, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	sum, err := digest(ctx, f)
+	if err != nil || sum == filepath.Base(path) {
+		return err == nil, err
+	}
+	return false, os.Remove(path)
 }
 
 // clone copies a file, sharing its blocks where the file system can, and gives the SHA-256 of the copy.
