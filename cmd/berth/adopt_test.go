@@ -128,7 +128,8 @@ func TestAgentsOfOneCommand(t *testing.T) {
 	}
 	refused := func(what string, kind compute.Kind, err error) {
 		t.Helper()
-		if compute.KindOf(err) != kind || !strings.Contains(err.Error(), "machines of /usr/lib/berth/machines.sh /var/lib/metal") {
+		const whose = "machines of /usr/lib/berth/machines.sh /var/lib/metal"
+		if compute.KindOf(err) != kind || !strings.Contains(err.Error(), whose) {
 			t.Errorf("%s: %s, %v", what, compute.KindOf(err), err)
 		}
 	}

@@ -19,8 +19,8 @@ import (
 // systemMarks is where agents of this machine say whose the machines of their commands are.
 const systemMarks = "/var/lib/berth/exec"
 
-// home is where the owner of a command's machines is written down and locked. A command keeps its machines where only it
-// knows; so the mark lies where every agent finds it that is given the same command, whatever its other settings are.
+// home is where the owner of a command's machines is written down and locked. A command keeps its machines where only
+// it knows; so the mark lies where every agent finds it that is given the same command, whatever its other settings are.
 func (e execConfig) home() home.Place {
 	var words []string
 	for _, word := range e.Command {

@@ -17,7 +17,8 @@ func TestMemoryLimit(t *testing.T) {
 		want   int64
 	}{
 		"of its own":         {in, map[string]string{"system.slice/berth-agent.service": "1073741824\n"}, 1024},
-		"of all services":    {in, map[string]string{"system.slice": "536870912\n", "system.slice/berth-agent.service": "1073741824\n"}, 512},
+		"of all services": {in, map[string]string{"system.slice": "536870912\n",
+			"system.slice/berth-agent.service": "1073741824\n"}, 512},
 		"none":               {in, map[string]string{"system.slice/berth-agent.service": "max\n"}, 0},
 		"more than there is": {in, map[string]string{"system.slice/berth-agent.service": "9663676416\n"}, 0},
 		"in the root":        {"0::/\n", nil, 0},

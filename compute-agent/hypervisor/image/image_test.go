@@ -203,70 +203,90 @@ func kept(t *testing.T, s *Store) (contents []string) {
 	return contents
 }
 
+// copies is a store with machines beside its copies.
+type copies struct {
+	*testing.T
+	*Store
+}
+
+func (c copies) dir(machine string) string { return filepath.Join(filepath.Dir(c.kept), machine) }
+
+func (c copies) give(machine string) {
+	c.Helper()
+	img := mustFind(c.T, c.Store)
+	ok(c.T, errors.Join(os.Mkdir(c.dir(machine), 0o700), c.Link(c.Context(), img, c.dir(machine))))
+	c.LetGo(img)
+}
+
+func (c copies) destroy(machines ...string) {
+	c.Helper()
+	for _, machine := range machines {
+		ok(c.T, os.RemoveAll(c.dir(machine)))
+	}
+}
+
+// replace writes the image over in place.
+func (c copies) replace(content string) {
+	c.Helper()
+	ok(c.T, os.WriteFile(filepath.Join(c.Store.dir, "web.raw"), []byte(content), 0o644))
+}
+
+func (c copies) has(machine, content string) {
+	c.Helper()
+	b, err := os.ReadFile(Image{Disk: "x", Format: "raw"}.In(c.dir(machine)).Disk)
+	if err != nil || string(b) != content {
+		c.Errorf("machine %s has %q, %v; want %q", machine, b, err, content)
+	}
+}
+
+func (c copies) keeps(when string, want ...string) {
+	c.Helper()
+	if got := kept(c.T, c.Store); !slices.Equal(got, want) {
+		c.Errorf("%s the copies are %q, want %q", when, got, want)
+	}
+}
+
 // A machine keeps what it was given, whatever becomes of the image, and a copy stays for as long as a machine or the
 // image needs it.
 func TestCopies(t *testing.T) {
-	s := store(t, map[string]string{"web.raw": "a disk"}, true)
-	give := func(machine string) {
-		t.Helper()
-		img := mustFind(t, s)
-		dir := filepath.Join(filepath.Dir(s.kept), machine)
-		ok(t, errors.Join(os.Mkdir(dir, 0o700), s.Link(t.Context(), img, dir)))
-		s.LetGo(img)
-	}
-	has := func(machine, content string) {
-		t.Helper()
-		b, err := os.ReadFile(Image{Disk: "x", Format: "raw"}.In(filepath.Join(filepath.Dir(s.kept), machine)).Disk)
-		if err != nil || string(b) != content {
-			t.Errorf("machine %s has %q, %v; want %q", machine, b, err, content)
-		}
-	}
-	keeps := func(when string, want ...string) {
-		t.Helper()
-		if got := kept(t, s); !slices.Equal(got, want) {
-			t.Errorf("%s the copies are %q, want %q", when, got, want)
-		}
-	}
-	give("1")
-	give("2")
-	keeps("of an image that two have", "a disk")
-	ok(t, os.WriteFile(filepath.Join(s.dir, "web.raw"), []byte("b disk"), 0o644)) // in place
-	give("3")
-	has("1", "a disk")
-	has("3", "b disk")
-	ok(t, s.Sweep())
-	keeps("while machines of both run", "a disk", "b disk")
-	for _, machine := range []string{"1", "2", "3"} {
-		ok(t, os.RemoveAll(filepath.Join(filepath.Dir(s.kept), machine)))
-	}
-	ok(t, os.WriteFile(filepath.Join(s.kept, unfinished+"1"), []byte("half"), 0o600))
-	ok(t, s.Sweep())
-	keeps("without machines", "b disk")
-	img := mustFind(t, s)
+	c := copies{t, store(t, map[string]string{"web.raw": "a disk"}, true)}
+	c.give("1")
+	c.give("2")
+	c.keeps("of an image that two have", "a disk")
+	c.replace("b disk")
+	c.give("3")
+	c.has("1", "a disk")
+	c.has("3", "b disk")
+	ok(t, c.Sweep())
+	c.keeps("while machines of both run", "a disk", "b disk")
+	c.destroy("1", "2", "3")
+	ok(t, os.WriteFile(filepath.Join(c.kept, unfinished+"1"), []byte("half"), 0o600))
+	ok(t, c.Sweep())
+	c.keeps("without machines", "b disk")
+	img := mustFind(t, c.Store)
+	c.replace("c disk")
+	c.LetGo(mustFind(t, c.Store))
+	c.keeps("while one is about to be linked", "b disk", "c disk")
+	c.LetGo(img)
+	ok(t, c.Sweep())
+	c.keeps("once nobody is", "c disk")
+	ok(t, NewStore(c.Store.dir, c.kept, "true", true).Sweep())
+	c.keeps("after a restart without machines")
+}
+
+// A copy that somebody has removed is made again, and so is one that an agent finds at its start and that is not what
+// it was.
+func TestDamagedCopies(t *testing.T) {
+	c := copies{t, store(t, map[string]string{"web.raw": "a disk"}, true)}
+	img := mustFind(t, c.Store)
 	ok(t, os.Remove(img.Disk))
-	s.LetGo(img)
-	give("4") // somebody has removed the copy
-	has("4", "b disk")
-	ok(t, os.RemoveAll(filepath.Join(filepath.Dir(s.kept), "4")))
-	img = mustFind(t, s)
-	ok(t, os.WriteFile(filepath.Join(s.dir, "web.raw"), []byte("c disk"), 0o644))
-	s.LetGo(mustFind(t, s))
-	keeps("while one is about to be linked", "b disk", "c disk")
-	s.LetGo(img)
-	ok(t, s.Sweep())
-	keeps("once nobody is", "c disk")
-	give("5")
-	img = mustFind(t, s)
-	ok(t, errors.Join(os.Chmod(img.Disk, 0o600), os.WriteFile(img.Disk, []byte("evil d"), 0o600)))
-	s.LetGo(img)
-	s = NewStore(s.dir, s.kept, "true", true) // of an agent that was restarted
-	give("6")
-	has("6", "c disk")
-	for _, machine := range []string{"5", "6"} {
-		ok(t, os.RemoveAll(filepath.Join(filepath.Dir(s.kept), machine)))
-	}
-	ok(t, NewStore(s.dir, s.kept, "true", true).Sweep())
-	keeps("after a restart without machines")
+	c.LetGo(img)
+	c.give("1")
+	c.has("1", "a disk")
+	ok(t, errors.Join(os.Chmod(img.Disk, 0o600), os.WriteFile(img.Disk, []byte("b disk"), 0o600)))
+	c.Store = NewStore(c.Store.dir, c.kept, "true", true)
+	c.give("2")
+	c.has("2", "a disk")
 }
 
 func mustFind(t *testing.T, s *Store) Image {

@@ -62,9 +62,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	d.consoles.Keep = d.o.ConsoleBytes
-	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
-	d.images.Spare = func(bytes int64) error { return d.host.Spare(d.o.Share(d.accel), bytes) }
-	if err := d.images.Sweep(); err != nil {
+	if err := d.openImages(); err != nil {
 		return nil, err
 	}
 	programs := map[string]string{"image_binary": d.o.ImageBin}
@@ -148,6 +146,12 @@ func (d *Driver) learn(c conn) error {
 }
 
 func version(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000) }
+
+func (d *Driver) openImages() error {
+	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
+	d.images.Spare = func(bytes int64) error { return d.host.Spare(d.o.Share(d.accel), bytes) }
+	return d.images.Sweep()
+}
 
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {

@@ -74,9 +74,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	d.consoles.Keep = d.o.ConsoleBytes
-	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
-	d.images.Spare = func(bytes int64) error { return d.host.Spare(d.o.Share(d.accel), bytes) }
-	if err := d.images.Sweep(); err != nil {
+	if err := d.openImages(); err != nil {
 		return nil, err
 	}
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
@@ -105,6 +103,12 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	return d, d.sweep()
+}
+
+func (d *Driver) openImages() error {
+	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
+	d.images.Spare = func(bytes int64) error { return d.host.Spare(d.o.Share(d.accel), bytes) }
+	return d.images.Sweep()
 }
 
 // Capabilities says what this driver can do.
