@@ -16,7 +16,7 @@ func TestMemoryLimit(t *testing.T) {
 		limits map[string]string
 		want   int64
 	}{
-		"of its own":         {in, map[string]string{"system.slice/berth-agent.service": "1073741824\n"}, 1024},
+		"of its own": {in, map[string]string{"system.slice/berth-agent.service": "1073741824\n"}, 1024},
 		"of all services": {in, map[string]string{"system.slice": "536870912\n",
 			"system.slice/berth-agent.service": "1073741824\n"}, 512},
 		"none":               {in, map[string]string{"system.slice/berth-agent.service": "max\n"}, 0},
