@@ -279,6 +279,9 @@ func TestCopies(t *testing.T) {
 func TestDamagedCopies(t *testing.T) {
 	c := copies{t, store(t, map[string]string{"web.raw": "a disk"}, true)}
 	img := mustFind(t, c.Store)
+	if !img.Public {
+		t.Error("an image that all may read is not said to be one")
+	}
 	ok(t, os.Remove(img.Disk))
 	c.LetGo(img)
 	c.give("1")

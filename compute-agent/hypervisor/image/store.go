@@ -32,6 +32,7 @@ import (
 type Image struct {
 	Disk, Format           string // file; "qcow2" or "raw"
 	Bytes                  int64  // what a guest sees of the disk
+	Public                 bool   // every user of the host may read the disk
 	Kernel, Initrd, Append string // files; kernel parameters
 }
 
@@ -153,7 +154,9 @@ func (s *Store) disk(ctx context.Context, base ...string) (Image, error) {
 		parts := append(base[:len(base)-1:len(base)-1], base[len(base)-1]+"."+format)
 		path, bytes, err := s.file(ctx, format, parts...)
 		if err != nil || path != "" {
-			return Image{Disk: path, Format: format, Bytes: bytes}, err
+			info, unknown := os.Stat(path)
+			public := unknown == nil && info.Mode()&0o004 != 0
+			return Image{Disk: path, Format: format, Bytes: bytes, Public: public}, err
 		}
 	}
 	return Image{}, nil

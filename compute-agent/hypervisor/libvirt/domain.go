@@ -116,7 +116,12 @@ type (
 		Discard string `xml:"discard,attr,omitempty"`
 	}
 	file struct {
-		File string `xml:"file,attr"`
+		File  string `xml:"file,attr"`
+		Label *label `xml:"seclabel"`
+	}
+	label struct {
+		Model   string `xml:"model,attr"`
+		Relabel string `xml:"relabel,attr"`
 	}
 	backing struct { // below a disk; empty: nothing for sure, whatever the disk's file says
 		Type   string   `xml:"type,attr,omitempty"`
@@ -221,10 +226,10 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 	disks := &x.Devices.Disks
 	if img.HasDisk(m.Resources) {
 		*disks = append(*disks, disk{Driver: diskDriver{Type: "qcow2", Discard: "unmap"},
-			Source: file{filepath.Join(dir, prepare.DiskFile)}, Backing: below(img), Boot: &order{1}})
+			Source: file{File: filepath.Join(dir, prepare.DiskFile)}, Backing: below(img), Boot: &order{1}})
 	}
 	*disks = append(*disks, disk{
-		Driver: diskDriver{Type: "raw"}, Source: file{filepath.Join(dir, prepare.SeedFile)}, ReadOnly: &struct{}{},
+		Driver: diskDriver{Type: "raw"}, Source: file{File: filepath.Join(dir, prepare.SeedFile)}, ReadOnly: &struct{}{},
 	})
 	for i := range *disks {
 		p := &(*disks)[i]
@@ -241,12 +246,17 @@ func (d *Driver) describe(s stamp, img image.Image) (string, error) {
 }
 
 // below is the image's disk below a machine's own. It is named with its format, so
-// that libvirt guesses at nothing and follows nothing that is written in it.
+// that libvirt guesses at nothing and follows nothing that is written in it. All machines of an image share the file:
+// libvirt is to make QEMU's user its owner only where it could not be read otherwise.
 func below(img image.Image) backing {
 	if img.Disk == "" {
 		return backing{}
 	}
-	return backing{Type: "file", Format: &typed{img.Format}, Source: &file{img.Disk}, Below: &backing{}}
+	f := &file{File: img.Disk}
+	if img.Public {
+		f.Label = &label{Model: "dac", Relabel: "no"}
+	}
+	return backing{Type: "file", Format: &typed{img.Format}, Source: f, Below: &backing{}}
 }
 
 // closed is a network card by which nothing can be reached, neither the host (10.0.2.2 is its loopback in QEMU's user

@@ -40,7 +40,7 @@ func TestDescribe(t *testing.T) {
 		spec  hypervisor.Spec
 		img   image.Image
 	}{
-		"disk": {Options{}, "kvm", s, image.Image{Disk: "/i/web.qcow2", Format: "qcow2"}},
+		"disk": {Options{}, "kvm", s, image.Image{Disk: "/i/web.qcow2", Format: "qcow2", Public: true}},
 		"kernel": {
 			Options{Options: host.Options{Machine: "pc", Network: "none", Dir: "/odd & <place>"}}, "tcg", bare,
 			image.Image{Kernel: "/i/k/kernel", Initrd: "/i/k/initrd", Append: "console=ttyS0 a,b"},
