@@ -97,8 +97,8 @@ func (h Host) Enough(s Share, wants compute.Resources, p compute.Place) error {
 func (h Host) Spare(s Share, bytes int64) error {
 	free, _, err := h.Room(s.Dir)
 	if err == nil && free-bytes < s.MinFree {
-		err = hypervisor.Refuse("the disk of %s has %d MiB free: a copy of the image takes %d, and %d have to stay: make "+
-			"room, or set the host's DISK_GB lower", filepath.Clean(s.Dir), free>>20, bytes>>20, s.MinFree>>20)
+		err = hypervisor.Refuse("the disk of %s is full: %d MiB are free, a copy of the image takes %d, and %d have to "+
+			"stay: make room, or set the host's DISK_GB lower", filepath.Clean(s.Dir), free>>20, bytes>>20, s.MinFree>>20)
 	}
 	return err
 }
