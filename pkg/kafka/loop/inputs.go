@@ -66,9 +66,10 @@ type inputKey struct {
 // feed is how far one partition of one topic has been read.
 type feed struct {
 	fetch.Cursor
-	buffer  []wire.Record    // read, and not taken yet
-	beyond  *fetch.BeyondEnd // its position seems to lie behind the end: it is not fetched until that is known
-	corrupt int              // how often in a row what comes next could not be read
+	buffer  []wire.Record     // read, and not taken yet
+	epochs  []fetch.WrittenBy // of the leaders that wrote what lies before position, and what was read; -1: not known
+	beyond  *fetch.BeyondEnd  // its position seems to lie behind the end: it is not fetched until that is known
+	corrupt int               // how often in a row what comes next could not be read
 }
 
 // corruptTries is how often a batch is fetched that cannot be read: it may have been
@@ -119,10 +120,14 @@ func newInputs(client *kgo.Client, sources [inputTopics]*fetch.Source, log *zap.
 	return in
 }
 
-// add begins to read partition p of both topics at these positions.
-func (in *inputs) add(p int32, at [inputTopics]int64) {
-	for topic, next := range at {
-		in.feeds[inputKey{topic, p}] = &feed{Cursor: fetch.Cursor{Next: next, End: -1}}
+// add begins to read partition p of both topics at a position.
+func (in *inputs) add(p int32, at position) {
+	for topic, next := range at.at {
+		wrote := at.wrote[topic]
+		in.feeds[inputKey{topic, p}] = &feed{
+			Cursor: fetch.Cursor{Next: next, End: -1, Wrote: wrote},
+			epochs: []fetch.WrittenBy{{From: -1, Number: wrote.Number()}},
+		}
 		if interrupt := in.busy[in.views[topic].Leaders[p].Broker]; interrupt != nil {
 			interrupt(errInterrupted)
 		}
@@ -175,6 +180,44 @@ func (in *inputs) at(p int32) (at [inputTopics]int64) {
 		at[topic] = in.feeds[inputKey{topic, p}].position()
 	}
 	return at
+}
+
+// wrote is the epochs of the leaders that wrote what lies just before those.
+func (in *inputs) wrote(p int32) (wrote [inputTopics]fetch.Epoch) {
+	for topic := range wrote {
+		wrote[topic] = in.feeds[inputKey{topic, p}].wrote()
+	}
+	return wrote
+}
+
+// wrote is the epoch of the leader that wrote the last record before the position.
+func (f *feed) wrote() fetch.Epoch {
+	f.forgetEpochs()
+	if len(f.epochs) == 0 || f.epochs[0].From >= f.position() {
+		return fetch.Epoch{}
+	}
+	return fetch.EpochOf(f.epochs[0].Number)
+}
+
+// forgetEpochs forgets those of before the last record before the position.
+func (f *feed) forgetEpochs() {
+	for len(f.epochs) > 1 && f.epochs[1].From < f.position() {
+		f.epochs = f.epochs[1:]
+	}
+}
+
+// advance moves the feed over what was fetched.
+func (f *feed) advance(part fetch.Part) {
+	f.forgetEpochs()
+	before, epochs := f.Next, part.Epochs
+	if f.Advance(part); f.Next > before && len(epochs) == 0 {
+		epochs = []fetch.WrittenBy{{From: f.Next - 1, Number: -1}} // a gap, and no record before the position
+	}
+	for _, e := range epochs {
+		if n := len(f.epochs); n == 0 || f.epochs[n-1].Number != e.Number {
+			f.epochs = append(f.epochs, e)
+		}
+	}
 }
 
 // beyondEnd says that a position of partition p seems to lie behind an end.
@@ -377,7 +420,9 @@ func (in *inputs) put(topic int, part fetch.Part) error {
 		return bad // which passes, for others
 	}
 	if part.Err != nil {
-		f.MarkLost(part)
+		if f.MarkLost(part); f.Wrote.Number() < 0 {
+			f.epochs = nil // no leader knows
+		}
 		return part.Err
 	}
 	f.corrupt = 0
@@ -386,7 +431,7 @@ func (in *inputs) put(topic int, part fetch.Part) error {
 			zap.Int32("partition", part.Partition), zap.Int64("from", part.From), zap.Int64("to", part.Next))
 	}
 	in.unread -= f.Behind()
-	f.Advance(part)
+	f.advance(part)
 	in.unread += f.Behind()
 	f.buffer = append(f.buffer, part.Records...)
 	if !in.parked[part.Partition] {
