@@ -207,7 +207,7 @@ func (s *Stats) share(r *Recording) {
 
 // enoughPlans is in how many schedules of a run a sort of fault has to be planned for it to take place in one of them
 // at least: some wait for what does not always come.
-const enoughPlans = 10
+const enoughPlans = 15
 
 // Absent are the sorts of faults that were planned often enough and took place in no schedule: a fault that is never
 // applied finds nothing, however often it is planned.
