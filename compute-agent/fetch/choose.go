@@ -17,7 +17,7 @@ func (f *Fetcher) candidates(room offer.Room, now time.Time) []offer.Candidate {
 	for _, o := range f.open {
 		maps.Copy(waiting, o.queues)
 	}
-	all := f.rung(room, f.own(room, now), now)
+	all := f.behind(room, f.rung(room, f.own(room, now), now), now)
 	return slices.DeleteFunc(all, func(c offer.Candidate) bool { return waiting[c.Queue] || f.leftAlone(c.Queue, now) })
 }
 
@@ -49,15 +49,37 @@ func (f *Fetcher) rung(room offer.Room, chosen []offer.Candidate, now time.Time)
 		if !ours || !room.Fits(needs) {
 			return
 		}
-		i := slices.IndexFunc(chosen, func(c offer.Candidate) bool { return c.Queue == q })
-		if i < 0 {
-			chosen = append(chosen, offer.Candidate{Queue: q, Needs: needs, Skipped: f.sampler.Skipped(q)})
-			i = len(chosen) - 1
-		}
-		c := &chosen[i]
+		var c *offer.Candidate
+		c, chosen = f.choose(chosen, q, needs)
 		c.Rung, c.Held, c.Deep, c.Extra = look, !look, c.Deep || look, false
 	})
 	return chosen
+}
+
+// behind adds the queues of which work is held: each is looked at before that is given back, whatever else waits for
+// a place in the list. Where a host has more queues than one fetch lists, their turn would come later than that.
+func (f *Fetcher) behind(room offer.Room, chosen []offer.Candidate, now time.Time) []offer.Candidate {
+	for _, h := range f.held {
+		q := h.ref.Queue.Name
+		if needs, ours := f.needs(q); ours && now.Before(h.until) && room.Fits(needs) {
+			var c *offer.Candidate
+			c, chosen = f.choose(chosen, q, needs)
+			c.Behind, c.Extra = true, false
+		}
+	}
+	return chosen
+}
+
+// choose finds a queue among those chosen, or adds it. The pointer is good until the next is added.
+func (f *Fetcher) choose(
+	chosen []offer.Candidate, q compute.QueueName, needs compute.Resources,
+) (*offer.Candidate, []offer.Candidate) {
+	i := slices.IndexFunc(chosen, func(c offer.Candidate) bool { return c.Queue == q })
+	if i < 0 {
+		chosen = append(chosen, offer.Candidate{Queue: q, Needs: needs, Skipped: f.sampler.Skipped(q)})
+		i = len(chosen) - 1
+	}
+	return &chosen[i], chosen
 }
 
 // needs is what a queue's work needs, if it is for this host.

@@ -187,10 +187,22 @@ func (f *Fetcher) Placed(q *Question, has Supply, now time.Time) {
 func (f *Fetcher) Ended(p wire.Pulled, now time.Time) compute.Place {
 	o := f.open[p.Session]
 	f.refute(o, p, now)
+	f.keepTurns(o, p)
 	delete(f.open, p.Session)
 	f.changed = true
 	f.giveBackBehind(o, p, now)
 	return o.Place
+}
+
+// keepTurns has what a full fetch did not get to listed next: work of one queue ended it, and the others may have
+// some as well. If this host must not take that work, it comes again and again, and without this the same queues would
+// be listed beside it each time.
+func (f *Fetcher) keepTurns(o opened, p wire.Pulled) {
+	if p.Err == nil && p.Record != nil {
+		f.sampler.Planned(nil, slices.DeleteFunc(o.full, func(c offer.Candidate) bool {
+			return c.Queue == p.Ref.Queue.Name
+		}))
+	}
 }
 
 // refute takes note of what a fetch looked for in vain.

@@ -5,6 +5,7 @@ package fetch
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +197,66 @@ func TestHeldWork(t *testing.T) {
 	d.told("open a 500ms")
 	d.ended("a", -1, 0)
 	d.told("release a 1", "release a 2")
+}
+
+// manyQueues are more than one fetch lists: a001, a002, …
+func manyQueues(n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprintf("a%03d 1", i+1))
+	}
+	return list
+}
+
+// Where a host has more queues than one fetch lists, it looks behind what it holds all the same, in the very next
+// fetch: the work is given back before the queue's next turn.
+func TestHeldWorkAmongManyQueues(t *testing.T) {
+	d := newFixture(t, manyQueues(3*offer.MostListed)...)
+	d.look()
+	first := d.Waiting()[0]
+	d.ended(string(first), 1, ThirdDelivery)
+	d.look()
+	if !d.waitsOn(first) {
+		t.Errorf("what lies behind in %s is not looked at", first)
+	}
+	d.now = d.now.Add(d.o.LeaveAlone)
+	first = "a000"
+	d.ended("a", -1, 0)
+	d.held = append(d.held, held{wire.WorkRef{Queue: wire.QueueRef{Name: first}}, d.now})
+	d.add("a000 1")
+	for _, c := range d.candidates(d.supply().Room, d.now) {
+		if c.Behind {
+			t.Errorf("%s comes before all others though its work was held for long enough", c.Queue)
+		}
+	}
+}
+
+// Work that a host must not take ends a fetch of many queues. What was listed beside it is listed in the next one:
+// else it would be beside it at its next turn, and never looked at.
+func TestUselessWorkAmongManyQueues(t *testing.T) {
+	const rounds = 3
+	for _, useless := range []int{0, 1, 20, 80} {
+		d := newFixture(t, manyQueues(rounds*offer.MostListed)...)
+		looked := map[compute.QueueName]bool{}
+		for n := 0; n < rounds+1; d.Changed() {
+			d.look()
+			waits := d.Waiting()
+			last := compute.QueueName(fmt.Sprintf("a%03d", useless))
+			at := slices.IndexFunc(waits, func(q compute.QueueName) bool { return q <= last })
+			if at >= 0 { // the broker looks there first
+				d.ended(string(waits[at]), 1, 1)
+				continue
+			}
+			for _, q := range waits {
+				looked[q] = true
+			}
+			n++
+			d.now = d.now.Add(5 * time.Second)
+			d.ended("a", -1, 0)
+		}
+		if want := rounds*offer.MostListed - useless; len(looked) != want {
+			t.Errorf("%d of %d queues were looked at, beside %d with useless work", len(looked), want, useless)
+		}
+	}
 }
 
 // Nothing is held when the agent stops, nor for longer than a while.

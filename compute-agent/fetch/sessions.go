@@ -23,6 +23,7 @@ type opened struct {
 	passed map[compute.QueueName]bool // chosen then, and left out
 	extra  []compute.QueueName        // waited on for a short poll only: work is said to lie there
 	rung   []compute.QueueName        // looked at because the host was rung
+	full   []offer.Candidate          // listed, if others had to be left out because one fetch lists no more
 }
 
 // split finds the queues that came up since: the host was rung for them, they were
@@ -123,6 +124,9 @@ func (f *Fetcher) begin(session wire.SessionID, p offer.Planned, o opened, refs 
 	}
 	for _, c := range p.Left {
 		o.passed[c.Queue] = true
+	}
+	if len(p.Listed) == offer.MostListed {
+		o.full = p.Listed
 	}
 	if wait == 0 {
 		wait = f.untilOwed(o)

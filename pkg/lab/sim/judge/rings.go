@@ -4,11 +4,12 @@ package judge
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
+	kafkashare "github.com/berth-project/berth/pkg/kafka/share"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
@@ -55,14 +56,36 @@ const (
 	// unrungTime is that where nothing but rings is at fault: an idle host reads advice
 	// every forty seconds, and polls what it tells of every 15 s.
 	unrungTime = 70 * time.Second
-	// orphanTime is that where queue managers end: hosts count on being rung for a
-	// minute after the last advice, and then visit each queue once a minute.
-	orphanTime = 150 * time.Second
+	// adviceTime is how far apart the looks of an idle host at advice are: a fetch may
+	// last 40 s. A host cannot tell how old the first advice is that it reads.
+	adviceTime = 45 * time.Second
 	// recovers is how long after the last fault nothing counts as at fault any more:
 	// work that was taken away comes again a minute later, and is rung for in turns
 	// that are up to 15 s apart by then.
 	recovers = 90 * time.Second
 )
+
+// orphanTime is how long a host may do nothing where queue managers end:
+//
+//	adviceTime + RingsLast       until it does not count on being rung any more
+//	+ SampleHolds                until it samples queues
+//	+ 3·SampleHolds              until each queue was sampled once, a quarter of them in each
+//	                             epoch; up to two hosts wait on all queues at once
+//	+ round                      until each of those was listed in a fetch, 64 at a time
+//	+ 2·round                    where some of the queue's work is not for this host, which leaves
+//	                             it to others twice, until the queue's next turn
+func (r *Recording) orphanTime(q compute.QueueName) time.Duration {
+	lists := (len(r.Schedule.Queues()) + offer.MostListed - 1) / offer.MostListed
+	round := time.Duration(lists) * kafkashare.DefaultPullWait
+	most := adviceTime + compute.RingsLast + compute.SampleHolds + round
+	if len(r.Schedule.World.Hosts) > 2 {
+		most += 3 * compute.SampleHolds
+	}
+	if r.behindOthers(q) > 0 {
+		most += 2 * round
+	}
+	return most
+}
 
 // span is a time from one moment to another.
 type span struct{ from, to time.Time }
@@ -74,14 +97,11 @@ func (r *Recording) sound() (span, time.Duration) {
 	onlyRings := !slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
 		return f.Kind != schedule.FaultRing || f.Key == schedule.RingDead || f.Key == schedule.RingManagers
 	})
-	onlyManagers := !slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
-		return f.Kind != schedule.FaultKill || !strings.HasPrefix(f.Who, "queues-")
-	})
 	switch {
 	case len(r.Schedule.Faults) == 0:
 		return span{r.Start, end}, idleTime + slack
-	case onlyManagers && len(r.Schedule.Queues()) == len(r.Schedule.World.Queues(r.Schedule.World.Flavors)):
-		return span{r.Start, end}, orphanTime + slack
+	case r.Schedule.Orphaned():
+		return span{r.Start, end}, slack // and orphanTime
 	case r.Schedule.LostFor() > 0:
 		lost := r.Schedule.LostFor().Duration()
 		return span{r.Start, end}, min(2*lost, lost+rungAgain, unrungTime) + idleTime + slack
@@ -102,6 +122,9 @@ func checkIdle(r *Recording) (wrong []Violation) {
 	for _, w := range r.waits() {
 		wait := span{latest(w.from, sound.from), earliest(w.to, sound.to)}
 		most := most + r.behindOthers(w.instance.Queue)
+		if r.Schedule.Orphaned() {
+			most += r.orphanTime(w.instance.Queue)
+		}
 		if wait.to.Sub(wait.from) <= most {
 			continue
 		}

@@ -262,6 +262,14 @@ func (s Schedule) Decides() bool {
 	})
 }
 
+// Orphaned says whether queue managers end, queues stay as they are, and nothing else goes wrong.
+func (s Schedule) Orphaned() bool {
+	others := slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		return f.Kind != FaultKill || !strings.HasPrefix(f.Who, "queues-")
+	})
+	return len(s.Faults) > 0 && !others && len(s.Queues()) == len(s.World.Queues(s.World.Flavors))
+}
+
 // Buries says whether a host may be declared dead; empty is any.
 func (s Schedule) Buries(h compute.HostID) bool {
 	return slices.ContainsFunc(

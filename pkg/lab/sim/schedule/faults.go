@@ -70,11 +70,16 @@ func (s Schedule) WithOneBroker() Schedule {
 	return s
 }
 
-// Has says whether a sort of fault is planned, by its kind ("deposed", "link deaf"), or,
-// for "brokers", whether there are several.
+// Has says whether a sort of fault is planned, by its kind ("deposed", "link deaf"); "brokers": there
+// are several, "many": many queues, "orphaned": only queue managers are away.
 func (s Schedule) Has(sort string) bool {
-	if sort == "brokers" {
+	switch sort {
+	case "brokers":
 		return s.World.Brokers > 1
+	case "many":
+		return len(s.World.Queues(s.World.Flavors)) >= ManyQueues
+	case "orphaned":
+		return s.Orphaned()
 	}
 	return slices.ContainsFunc(s.Faults, func(f Fault) bool { return strings.HasPrefix(KindOf(f), sort) })
 }

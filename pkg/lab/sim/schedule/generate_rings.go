@@ -86,15 +86,41 @@ func (g *generator) orphaned() {
 	g.s.Load = slices.DeleteFunc(g.s.Load, func(l Load) bool { return l.Op == LoadAddFlavor || l.Op == LoadDropFlavor })
 	at := g.between(0, g.length/2)
 	for i := range g.s.World.Managers {
-		g.wrong(Fault{At: at, Kind: FaultKill, Who: fmt.Sprintf("queues-%d", i+1), By: g.between(220, 300)})
+		g.wrong(Fault{At: at, Kind: FaultKill, Who: fmt.Sprintf("queues-%d", i+1), By: g.between(220, 400)})
 	}
 	for range 2 + g.IntN(4) {
-		g.boot(at + g.between(1, 60))
-		l := &g.s.Load[len(g.s.Load)-1]
-		l.Boot.Host, l.Boot.Avoid, l.Boot.Deadline = "", nil, 0
-		l.Boot.OnNoCapacity, l.Own = compute.WaitForCapacity, "id"
-		if g.wide {
-			l.Boot.Flavor, l.Boot.With = g.choose()
+		g.lasting(at + g.between(1, 60))
+	}
+	if g.chance(0.5) {
+		g.besideUseless(at + g.between(1, 60))
+	}
+}
+
+// lasting is a boot for any host that waits for as long as it takes, in any queue.
+func (g *generator) lasting(at Seconds) *Load {
+	g.boot(at)
+	l := &g.s.Load[len(g.s.Load)-1]
+	l.Boot.Host, l.Boot.Avoid, l.Boot.Deadline = "", nil, 0
+	l.Boot.OnNoCapacity, l.Own = compute.WaitForCapacity, "id"
+	if g.wide {
+		l.Boot.Flavor, l.Boot.With = g.choose()
+	}
+	return l
+}
+
+// besideUseless are boots of which the first of each queue avoid a host: it has to come to what
+// lies behind them, and to the other queues.
+func (g *generator) besideUseless(at Seconds) {
+	avoided := pick(g, g.s.World.Hosts...).ID
+	for range 1 + g.IntN(3) {
+		first := g.lasting(at).Boot
+		f, with := first.Flavor, first.With
+		first.Avoid = []compute.HostID{avoided}
+		for i := range 1 + g.IntN(4) {
+			b := g.lasting(at + 0.5).Boot
+			if b.Flavor, b.With = f, with; i == 0 && g.chance(0.3) {
+				b.Avoid = []compute.HostID{avoided}
+			}
 		}
 	}
 }
