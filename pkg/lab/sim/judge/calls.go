@@ -13,11 +13,18 @@ import (
 
 const (
 	// callsIn is in which time a host's calls for work are counted, and mostCalls how
-	// many it may send then, besides those for each build that it begins: it waits on
-	// few queues for seconds, and short polls now and then.
-	callsIn    = 5 * time.Second
-	mostCalls  = 20
+	// many it may send then where nothing is said to it. A fetch lasts as long: two in each
+	// of two sessions at each of three brokers, and three that poll for a moment.
+	callsIn   = 5 * time.Second
+	mostCalls = 2*2*3 + 3
+	// callsBuild is how many more it may send for each build that it begins, and
+	// callsRing for each ring: it looks, and goes on waiting where it waited.
 	callsBuild = 4
+	callsRing  = 2
+	// leftFor is how long a queue is left to others. So often a host comes to each work of
+	// it that it must not take, one a call, and then finds that nothing lies behind.
+	leftFor = 2 * time.Second
+	walks   = int(callsIn/leftFor) + 1
 )
 
 // checkCalls: a host to which nothing comes does not ask for work again and again.
@@ -25,25 +32,58 @@ func checkCalls(r *Recording) (wrong []Violation) {
 	if len(r.Schedule.Faults) > 0 {
 		return nil
 	}
+	waits := r.waits()
 	for _, h := range r.Schedule.World.Hosts {
 		at := r.Fetches[h.ID]
-		for n := range at {
-			begun := 0
-			from, to := at[n].Add(-time.Second), at[n].Add(callsIn)
-			for _, w := range r.Works {
-				if w.Host == h.ID && w.Method == "Prepare" && !w.From.Before(from) && w.From.Before(to) {
-					begun++
-				}
+		for n, from := range at {
+			if n+mostCalls >= len(at) || at[n+mostCalls].Sub(from) > callsIn {
+				continue
 			}
-			if m := n + mostCalls + callsBuild*begun; m < len(at) && at[m].Sub(at[n]) <= callsIn {
+			begun := r.builds(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
+			rings := r.rung(h.ID, span{from.Add(-time.Second), from.Add(callsIn)})
+			useless := r.useless(waits, h, span{from, from.Add(callsIn)})
+			m := n + mostCalls + callsBuild*begun + callsRing*rings + walks*useless
+			if m < len(at) && at[m].Sub(from) <= callsIn {
 				wrong = append(wrong, broken("calls", "", at[m],
-					"%s asked for work %d times from %s to %s, and began with %d builds",
-					h.ID, m-n+1, r.At(at[n]), r.At(at[m]), begun)...)
+					"%s asked for work %d times from %s to %s, began with %d builds, was rung %d times, and came to "+
+						"%d that it must not take", h.ID, m-n+1, r.At(from), r.At(at[m]), begun, rings, useless)...)
 				break
 			}
 		}
 	}
 	return wrong
+}
+
+// builds are how many a host began with.
+func (r *Recording) builds(h compute.HostID, in span) (n int) {
+	for _, w := range r.Works {
+		if w.Host == h && w.Method == "Prepare" && !w.From.Before(in.from) && w.From.Before(in.to) {
+			n++
+		}
+	}
+	return n
+}
+
+// rung is how often a host was told to look somewhere.
+func (r *Recording) rung(h compute.HostID, in span) (n int) {
+	for _, x := range r.Rings {
+		if x.Host == h && !x.Seen.Before(in.from) && x.Seen.Before(in.to) {
+			n++
+		}
+	}
+	return n
+}
+
+// useless is how much work waited that a host must not take, and one more for each queue of it.
+func (r *Recording) useless(waits []waiting, h schedule.Host, in span) (n int) {
+	queues := map[compute.QueueName]bool{}
+	for _, w := range waits {
+		if w.from.Before(in.to) && w.to.After(in.from) && !r.mayRun(w.instance, h) {
+			queues[w.instance.Queue] = true
+			n++
+		}
+	}
+	return n + len(queues)
 }
 
 // Rung is a ring in a host's stream.
@@ -75,23 +115,27 @@ func (r *Recording) AddRing(h compute.HostID, rec wire.Record) {
 // be rung for it: it takes a moment until the queue manager hears of that.
 const stillRings = 2 * time.Second
 
-// checkRung: nobody is told to look at a queue in which nothing waits. Holds are for
-// what may come.
+// checkRung: nobody is told to look at a queue in which nothing waits, or nothing but what avoids
+// the host. Holds are for what may come.
 func checkRung(r *Recording) (wrong []Violation) {
 	if len(r.Schedule.Faults) > 0 {
 		return nil
 	}
-	waits := map[compute.QueueName][]span{}
+	waits := map[compute.QueueName][]waiting{}
 	for n, w := range r.Log {
 		if i := w.Instance; i.State == compute.StateQueued {
 			slack := stillRings + 60*r.Schedule.World.Latency.Duration()
-			waits[i.Queue] = append(waits[i.Queue], span{w.Seen.Add(-slack), r.over(n).Add(slack)})
+			in := span{w.Seen.Add(-slack), r.over(n).Add(slack)}
+			waits[i.Queue] = append(waits[i.Queue], waiting{in, i})
 		}
 	}
 	for _, x := range r.Rings {
-		in := func(s span) bool { return !x.Seen.Before(s.from) && !x.Seen.After(s.to) }
+		in := func(w waiting) bool {
+			return !x.Seen.Before(w.from) && !x.Seen.After(w.to) && !slices.Contains(w.instance.Boot.Avoid, x.Host)
+		}
 		if x.Hold == 0 && x.Seen.After(r.Start) && !slices.ContainsFunc(waits[x.Queue], in) {
-			return broken("rung", "", x.Seen, "%s is rung for %s, and nothing waits there", x.Host, x.Queue)
+			return broken("rung", "", x.Seen, "%s is rung for %s, and nothing waits there that it may take", x.Host,
+				x.Queue)
 		}
 	}
 	return nil

@@ -71,13 +71,15 @@ func (s Schedule) WithOneBroker() Schedule {
 }
 
 // Has says whether a sort of fault is planned, by its kind ("deposed", "link deaf"); "brokers": there
-// are several, "many": many queues, "orphaned": only queue managers are away.
+// are several, "many": many queues, "calm": nothing goes wrong, "orphaned": only queue managers are away.
 func (s Schedule) Has(sort string) bool {
 	switch sort {
 	case "brokers":
 		return s.World.Brokers > 1
 	case "many":
 		return len(s.World.Queues(s.World.Flavors)) >= ManyQueues
+	case "calm":
+		return len(s.Faults) == 0
 	case "orphaned":
 		return s.Orphaned()
 	}

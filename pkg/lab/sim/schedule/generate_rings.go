@@ -86,7 +86,7 @@ func (g *generator) orphaned() {
 	g.s.Load = slices.DeleteFunc(g.s.Load, func(l Load) bool { return l.Op == LoadAddFlavor || l.Op == LoadDropFlavor })
 	at := g.between(0, g.length/2)
 	for i := range g.s.World.Managers {
-		g.wrong(Fault{At: at, Kind: FaultKill, Who: fmt.Sprintf("queues-%d", i+1), By: g.between(220, 400)})
+		g.wrong(Fault{At: at, Kind: FaultKill, Who: fmt.Sprintf("queues-%d", i+1), By: g.between(330, 430)})
 	}
 	for range 2 + g.IntN(4) {
 		g.lasting(at + g.between(1, 60))
@@ -108,18 +108,23 @@ func (g *generator) lasting(at Seconds) *Load {
 	return l
 }
 
-// besideUseless are boots of which the first of each queue avoid a host: it has to come to what
-// lies behind them, and to the other queues.
+// besideUseless are boots of which the first of each queue avoid hosts, all of them rather: these have to come to
+// what lies behind, and to the other queues.
 func (g *generator) besideUseless(at Seconds) {
-	avoided := pick(g, g.s.World.Hosts...).ID
+	var avoided []compute.HostID
+	for _, h := range g.s.World.Hosts {
+		if g.chance(0.8) {
+			avoided = append(avoided, h.ID)
+		}
+	}
 	for range 1 + g.IntN(3) {
 		first := g.lasting(at).Boot
 		f, with := first.Flavor, first.With
-		first.Avoid = []compute.HostID{avoided}
+		first.Avoid = avoided
 		for i := range 1 + g.IntN(4) {
 			b := g.lasting(at + 0.5).Boot
 			if b.Flavor, b.With = f, with; i == 0 && g.chance(0.3) {
-				b.Avoid = []compute.HostID{avoided}
+				b.Avoid = avoided
 			}
 		}
 	}
