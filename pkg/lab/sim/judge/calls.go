@@ -15,7 +15,7 @@ const (
 	// callsIn is in which time a host's calls for work are counted, and mostCalls how
 	// many it may send then where nothing is said to it. A fetch lasts as long: two in each
 	// of two sessions at each of three brokers, and three that poll for a moment.
-	callsIn   = 5 * time.Second
+	callsIn   = fetchTime
 	mostCalls = 2*2*3 + 3
 	// callsBuild is how many more it may send for each build that it begins, and
 	// callsRing for each ring: it looks, and goes on waiting where it waited.

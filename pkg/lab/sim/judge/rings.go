@@ -7,9 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
-	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
-	kafkashare "github.com/berth-project/berth/pkg/kafka/share"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
@@ -59,6 +57,10 @@ const (
 	// adviceTime is how far apart the looks of an idle host at advice are: a fetch may
 	// last 40 s. A host cannot tell how old the first advice is that it reads.
 	adviceTime = 45 * time.Second
+	// listed is how many queues a fetch lists (offer.MostListed), and fetchTime how long
+	// it lasts if nothing comes (DefaultPullWait of pkg/kafka/share).
+	listed    = 64
+	fetchTime = 5 * time.Second
 	// recovers is how long after the last fault nothing counts as at fault any more:
 	// work that was taken away comes again a minute later, and is rung for in turns
 	// that are up to 15 s apart by then.
@@ -75,8 +77,7 @@ const (
 //	+ 2·round                    where some of the queue's work is not for this host, which leaves
 //	                             it to others twice, until the queue's next turn
 func (r *Recording) orphanTime(q compute.QueueName) time.Duration {
-	lists := (len(r.Schedule.Queues()) + offer.MostListed - 1) / offer.MostListed
-	round := time.Duration(lists) * kafkashare.DefaultPullWait
+	round := time.Duration((len(r.Schedule.Queues())+listed-1)/listed) * fetchTime
 	most := adviceTime + compute.RingsLast + compute.SampleHolds + round
 	if len(r.Schedule.World.Hosts) > 2 {
 		most += 3 * compute.SampleHolds
