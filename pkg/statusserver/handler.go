@@ -20,7 +20,7 @@ func (f *Server) handler() http.Handler {
 			rest.NewProblem(compute.NotFound("path", r.URL.Path, "this process shows no metrics")).Answer(w)
 		})
 	}
-	return onlyOurNames(f.options.Address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/metrics" {
 			readOnly(f.guarded(metrics)).ServeHTTP(w, r)
 			return
@@ -28,7 +28,8 @@ func (f *Server) handler() http.Handler {
 		now := f.now()
 		defer now.busy.Done()
 		now.handle(w, r)
-	}))
+	})
+	return limitAddresses(f.rates, f.metrics, onlyOurNames(f.options.Address, answer))
 }
 
 func (f mode) handle(w http.ResponseWriter, r *http.Request) {

@@ -10,19 +10,27 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/ratelimit"
+	"github.com/berth-project/berth/pkg/tlsfiles"
 )
 
 // Options say where a server listens and what it shows.
 type Options struct {
 	Address     string // host:port; port 0 picks one
 	Listen      func(ctx context.Context, network, address string) (net.Listener, error)
-	Metrics     http.Handler  // answers GET /metrics; nil: 404
-	Log         *zap.Logger   // nil: none
-	Waiting     string        // what /readyz says until told otherwise; empty: "starting"
-	StopTimeout time.Duration // how long requests under way may take when stopping; 0: 5 s
+	TLS         *tlsfiles.Files // nil: HTTP without TLS
+	Bounds      Bounds
+	Metrics     http.Handler          // answers GET /metrics; nil: 404
+	Registerer  prometheus.Registerer // of the server's own metrics; nil: none
+	Log         *zap.Logger           // nil: none
+	Waiting     string                // what /readyz says until told otherwise; empty: "starting"
+	StopTimeout time.Duration         // how long requests under way may take when stopping; 0: 5 s
+
+	now func() time.Time // of the bounds; nil: time.Now
 }
 
 // Limits of the HTTP server. The handler of a request bounds its body, and the
@@ -50,6 +58,8 @@ const (
 // while it does and afterwards, by any goroutine.
 type Server struct {
 	options Options
+	metrics *httpMetrics
+	rates   *ratelimit.Limiter // of addresses
 	ready   chan struct{}
 
 	mu      sync.Mutex
@@ -82,7 +92,10 @@ func New(o Options) *Server {
 	if o.StopTimeout == 0 {
 		o.StopTimeout = stopTimeout
 	}
-	f := &Server{options: o, ready: make(chan struct{})}
+	f := &Server{
+		options: o, metrics: newMetrics(o.Registerer), ready: make(chan struct{}),
+		rates: ratelimit.New(ratelimit.Options{PerSecond: o.Bounds.AddressRate, Now: o.now}),
+	}
 	f.Waiting(o.Waiting)
 	return f
 }
@@ -164,22 +177,17 @@ func (f *Server) Run(ctx context.Context) error {
 			Remedy: "give an address of this machine with a port that nothing else uses", Cause: err,
 		}
 	}
-	errorLog, _ := zap.NewStdLogAt(f.options.Log, zap.WarnLevel) // only an unknown level fails
-	server := &http.Server{
-		Handler:           f.handler(),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       readTimeout,
-		WriteTimeout:      writeTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          errorLog,
+	bound := &bounded{
+		Listener: listener, bounds: f.options.Bounds, rates: f.rates, metrics: f.metrics, byAddress: map[string]int{},
 	}
+	defer f.metrics.show(bound, f.options)()
+	server := f.httpServer()
 	f.mu.Lock()
 	f.addr = listener.Addr()
 	f.mu.Unlock()
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	f.options.Log.Info("listening", zap.Stringer("address", listener.Addr()))
+	go func() { ended <- serve(server, bound) }()
+	f.options.Log.Info("listening", zap.Stringer("address", listener.Addr()), zap.Bool("tls", f.options.TLS != nil))
 	close(f.ready)
 	select {
 	case err := <-ended:
@@ -187,6 +195,49 @@ func (f *Server) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return f.stop(ctx, server, ended)
+}
+
+func (f *Server) httpServer() *http.Server {
+	errors, _ := zap.NewStdLogAt(f.options.Log, zap.WarnLevel) // only an unknown level fails
+	errors.SetOutput(newFewLines(errors.Writer()))
+	server := &http.Server{
+		Handler:           f.handler(),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          errors,
+	}
+	if files := f.options.TLS; files != nil {
+		server.TLSConfig = files.Config()
+		server.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, filesKey{}, files.Changes())
+		}
+		server.Handler = endOld(files, server.Handler)
+	}
+	return server
+}
+
+func serve(server *http.Server, l net.Listener) error {
+	if server.TLSConfig != nil {
+		return server.ServeTLS(l, "", "") // the files are those of the configuration
+	}
+	return server.Serve(l)
+}
+
+// filesKey is how many changes of the certificate's files a connection has seen.
+type filesKey struct{}
+
+// endOld ends a connection with its next answer once the files are others than when it began: its
+// caller may have signed in with a certificate of an authority that is not trusted any more.
+func endOld(files *tlsfiles.Files, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if seen, ok := r.Context().Value(filesKey{}).(int); ok && seen != files.Changes() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (f *Server) stop(ctx context.Context, server *http.Server, ended <-chan error) error {
