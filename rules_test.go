@@ -89,10 +89,15 @@ var arrows = map[string][]string{
 	"pkg/localkafka":   {},
 	"pkg/auth":         {"pkg/compute"},
 	"pkg/api": {
-		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted",
+		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
 	},
-	"pkg/fencecommand":        {"pkg/compute"},
-	"pkg/statusserver":        {"pkg/compute", "pkg/wire/rest"},
+	"pkg/fencecommand":     {"pkg/compute"},
+	"pkg/ratelimit":        {},
+	"pkg/tlsfiles":         {"pkg/compute"},
+	"pkg/tlsfiles/tlstest": {},
+	"pkg/statusserver": {
+		"pkg/compute", "pkg/wire/rest", "pkg/telemetry", "pkg/ratelimit", "pkg/tlsfiles",
+	},
 	"pkg/doctor":              {"pkg/compute", "pkg/wire", "pkg/kafka", "pkg/kafka/admin"},
 	"pkg/verify":              {"pkg/compute"},
 	"pkg/client":              {"pkg/compute", "pkg/wire", "pkg/wire/rest"},

@@ -125,6 +125,9 @@ type Config struct {
 	// Publishing is how many publications may be in flight, and how many more may
 	// wait for an earlier request with their id or key; 0: 10,000.
 	Publishing int
+	// PrincipalRate is how many requests of one principal may come in a second; 0: no limit.
+	PrincipalRate int
+
 	CatchingUp int // most requests that wait to hear of other nodes; 0: 10,000
 
 	OpenAsks int // most consoles that are asked for at once; 0: 64

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/api/strict"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/ratelimit"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -28,6 +29,7 @@ type Server struct {
 	writes  *breaker // before publications
 	reads   *breaker // before catching up
 	asks    *consoleAsks
+	rates   *ratelimit.Limiter // of principals
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
 	http    http.Handler
@@ -43,7 +45,7 @@ func New(c Config) (*Server, error) {
 		config: c, log: c.Log, views: newViews(c.Partitions, c.Log), syncs: newSharedSync(c.Syncer),
 		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
-		metrics: NewMetrics(c.Metrics),
+		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
 	}
 	s.views.tokensRead.Store(s.door.tokens == nil)
 	s.http = s.routes()
@@ -71,7 +73,7 @@ const (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	api := humago.New(mux, humaConfig(s.transformProblem))
-	api.UseMiddleware(s.metrics.count, s.guard, strict.Requests(api))
+	api.UseMiddleware(s.metrics.count, s.guard, s.limitPrincipals, strict.Requests(api))
 	s.routeInstances(api)
 	s.routePower(api)
 	s.routeConsole(api)

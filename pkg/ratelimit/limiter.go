@@ -7,6 +7,7 @@ import (
 	"container/list"
 	"net"
 	"net/netip"
+	"strconv"
 	"sync"
 	"time"
 
@@ -106,6 +107,11 @@ func (l *Limiter) bucket(key string) *rate.Limiter {
 	b := &bucket{key, rate.NewLimiter(rate.Limit(l.perSecond), 2*l.perSecond)}
 	l.buckets[key] = l.recent.PushFront(b)
 	return b.tokens
+}
+
+// Seconds is a wait for the header Retry-After: whole seconds, and enough of them.
+func Seconds(wait time.Duration) string {
+	return strconv.Itoa(int((wait + time.Second - 1) / time.Second))
 }
 
 // Address is the key of a caller's address, host:port: an IPv4 address, or the first 64 bits of an

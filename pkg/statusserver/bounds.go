@@ -7,9 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
-	"time"
 
 	"golang.org/x/time/rate"
 
@@ -120,20 +118,12 @@ func limitAddresses(rates *ratelimit.Limiter, m *httpMetrics, next http.Handler)
 			return
 		}
 		m.countLimited()
-		TooMany(w, wait, compute.Error{
+		w.Header().Set("Retry-After", ratelimit.Seconds(wait))
+		rest.TooMany(compute.Error{
 			Field: "limits.address_rate", Value: fmt.Sprint(rates.PerSecond()),
 			Message: "more requests a second come from " + address,
-		})
+		}).Answer(w)
 	})
-}
-
-// TooMany refuses a request with 429, and says when to come again.
-func TooMany(w http.ResponseWriter, wait time.Duration, why compute.Error) {
-	why.Kind, why.Remedy = compute.KindUnavailable, "try again later; nothing was done"
-	p := rest.NewProblem(&why)
-	p.Status, p.Title = http.StatusTooManyRequests, http.StatusText(http.StatusTooManyRequests)
-	w.Header().Set("Retry-After", strconv.Itoa(int((wait+time.Second-1)/time.Second)))
-	p.Answer(w)
 }
 
 // fewLines lets some lines a second through: callers that open connections and send rubbish must

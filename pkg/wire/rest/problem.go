@@ -91,6 +91,14 @@ func NewProblem(e *compute.Error) *Problem {
 	return p
 }
 
+// TooMany is the problem of a caller that asks too often: 429.
+func TooMany(e compute.Error) *Problem {
+	e.Kind, e.Remedy = compute.KindUnavailable, "try again later; nothing was done"
+	p := NewProblem(&e)
+	p.Status, p.Title = http.StatusTooManyRequests, http.StatusText(http.StatusTooManyRequests)
+	return p
+}
+
 // Compute is the problem as an error, its kind preserved.
 func (p *Problem) Compute() *compute.Error {
 	e := &compute.Error{
