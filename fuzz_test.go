@@ -85,7 +85,7 @@ func TestEveryDecoderIsFuzzed(t *testing.T) {
 	for _, name := range []string{
 		"pkg/api.FuzzHTTP", "pkg/api.FuzzMarker", "pkg/api/strict.FuzzJSON", "pkg/client.FuzzAnswer",
 		"compute-agent/journal.FuzzValue", "compute-agent/hypervisor/host.FuzzProc", "pkg/wire/rest.FuzzBoot",
-		"pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums",
+		"pkg/wire/rest.FuzzCatalog", "pkg/compute.FuzzSums", "pkg/auth/oidc.FuzzClaims",
 	} {
 		if !targets[name] {
 			t.Errorf("%s is gone", name)

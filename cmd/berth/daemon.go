@@ -39,7 +39,7 @@ type daemon[C daemonSettings] struct {
 type daemonSettings interface {
 	check() error
 	common() (cell.KafkaSettings, logConfig)
-	face() string // where it answers over HTTP; empty: nowhere
+	face() face
 }
 
 // daemonFlags say where a daemon's settings are from.
@@ -115,11 +115,15 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	}
 	c.Log.Info("starting", zap.Strings("brokers", k.Brokers), zap.String("prefix", k.Prefix))
 	reporter := statusReporter{log: c.Log, notify: notifySystemd, serves: d.serves}
-	reporter.face = statusserver.New(
-		statusserver.Options{Address: settings.face(), Metrics: metrics.Handler(), Log: c.Log, Waiting: awaited(k)},
-	)
+	shown, err := settings.face().options(statusserver.Options{
+		Metrics: metrics.Handler(), Registerer: metrics.Registerer(), Log: c.Log, Waiting: awaited(k),
+	})
+	if err != nil {
+		return err
+	}
+	reporter.face = statusserver.New(shown)
 	g := service.NewGroup()
-	if settings.face() != "" {
+	if shown.Address != "" {
 		g.Add("status", reporter.face)
 	}
 	g.Add(d.name, service.Made(func(ctx context.Context) (service.Part, error) {
@@ -144,13 +148,14 @@ func apiDaemon() daemon[apiConfig] {
 		tokens: func(s apiConfig) bool { return s.Auth.Tokens },
 		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *statusserver.Server) (service.Part, error) {
 			s.warnOpen(c.Log)
-			return cell.NewAPI(
-				ctx,
-				c,
-				cell.APIOptions{
-					Server: f, Publishing: s.Limits.Publishing, Fencer: s.Fence.fencer(), Tokens: s.Auth.Tokens,
-				},
-			)
+			signIn, err := cell.Authenticators(c, s.Auth.OIDC, s.Auth.Certificates)
+			if err != nil {
+				return nil, err
+			}
+			return cell.NewAPI(ctx, c, cell.APIOptions{
+				Server: f, Publishing: s.Limits.Publishing, PrincipalRate: s.Limits.PrincipalRate,
+				Fencer: s.Fence.fencer(), Tokens: s.Auth.Tokens, SignIn: signIn,
+			})
 		},
 	}
 }

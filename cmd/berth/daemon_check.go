@@ -8,10 +8,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/statusserver"
 )
 
 // Every check answers all that is wrong, joined, each with the key it is about.
@@ -21,17 +21,26 @@ func (c queuesConfig) common() (cell.KafkaSettings, logConfig)    { return c.Kaf
 func (c conductorConfig) common() (cell.KafkaSettings, logConfig) { return c.Kafka, c.Log }
 func (c agentConfig) common() (cell.KafkaSettings, logConfig)     { return c.Kafka, c.Log }
 
-func (c apiConfig) face() string       { return c.Listen }
-func (c queuesConfig) face() string    { return c.Status.Listen }
-func (c conductorConfig) face() string { return c.Status.Listen }
-func (c agentConfig) face() string     { return c.Status.Listen }
+func (c apiConfig) face() face {
+	return face{c.Listen, c.TLS, statusserver.Bounds{
+		Connections: c.Limits.Connections, AddressConnections: c.Limits.AddressConnections,
+		AddressRate: c.Limits.AddressRate,
+	}}
+}
+
+func (c queuesConfig) face() face    { return c.Status.face() }
+func (c conductorConfig) face() face { return c.Status.face() }
+func (c agentConfig) face() face     { return c.Status.face() }
+func (s statusConfig) face() face    { return face{listen: s.Listen, bounds: plainBounds()} }
 
 func (c apiConfig) check() error {
 	return errors.Join(
 		c.Kafka.Check(),
 		c.Log.check(),
 		c.checkListen(),
-		config.Between("limits.publishing", c.Limits.Publishing, 1, 1_000_000),
+		c.TLS.Check(),
+		c.checkAuth(),
+		c.Limits.check(),
 		c.Fence.check(),
 	)
 }
@@ -47,15 +56,15 @@ func (f fenceConfig) check() error {
 	return errors.Join(errs...)
 }
 
-func (c apiConfig) checkListen() error {
-	if err := checkAddress("listen", c.Listen); err != nil || c.InsecureListen {
-		return err
+func (l limitsConfig) check() error {
+	errs := []error{config.Between("limits.publishing", l.Publishing, 1, 1_000_000)}
+	for key, n := range map[string]int{
+		"limits.connections": l.Connections, "limits.address_connections": l.AddressConnections,
+		"limits.address_rate": l.AddressRate, "limits.principal_rate": l.PrincipalRate,
+	} {
+		errs = append(errs, config.Between(key, n, 0, 1_000_000))
 	}
-	err := api.CheckAddress(c.Listen)
-	if e, ok := err.(*compute.Error); ok {
-		e.Remedy += ", or say insecure_listen: true if everyone who can reach it may do anything"
-	}
-	return err
+	return errors.Join(errs...)
 }
 
 func (c queuesConfig) check() error {

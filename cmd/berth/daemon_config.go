@@ -5,13 +5,12 @@ package main
 import (
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/api"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/fencecommand"
+	"github.com/berth-project/berth/pkg/tlsfiles"
 )
 
 // logConfig is what a daemon says, and how.
@@ -32,28 +31,11 @@ type apiConfig struct {
 	Log    logConfig          `yaml:"log"`
 	Listen string             `yaml:"listen"`
 	// lets Listen be open to others: whatever reaches it may do anything
-	InsecureListen bool         `yaml:"insecure_listen"`
-	Auth           authConfig   `yaml:"auth"`
-	Limits         limitsConfig `yaml:"limits"`
-	Fence          fenceConfig  `yaml:"fence"`
-}
-
-// authConfig is how callers of an API node sign in. With nothing of it, they do not.
-type authConfig struct {
-	Tokens bool `yaml:"tokens"` // those of berth token create count
-}
-
-// warnOpen says at every start that nobody signs in.
-func (c apiConfig) warnOpen(log *zap.Logger) {
-	switch {
-	case c.Auth.Tokens:
-	case c.InsecureListen:
-		log.Warn("anyone who can reach this address may do anything: nobody signs in; auth.tokens: true changes that",
-			zap.String("listen", c.Listen))
-	default:
-		log.Info("anyone on this machine may do anything: nobody signs in; auth.tokens: true changes that",
-			zap.String("listen", c.Listen))
-	}
+	InsecureListen bool           `yaml:"insecure_listen"`
+	TLS            tlsfiles.Paths `yaml:"tls"`
+	Auth           authConfig     `yaml:"auth"`
+	Limits         limitsConfig   `yaml:"limits"`
+	Fence          fenceConfig    `yaml:"fence"`
 }
 
 // fenceConfig is how an API node makes certain that a host is dead.
@@ -64,7 +46,11 @@ type fenceConfig struct {
 
 // limitsConfig keeps an API node from growing without bound.
 type limitsConfig struct {
-	Publishing int `yaml:"publishing"` // publications in flight
+	Publishing         int `yaml:"publishing"`          // publications in flight
+	Connections        int `yaml:"connections"`         // open ones; 0 of these four: no limit
+	AddressConnections int `yaml:"address_connections"` // open ones of one address
+	AddressRate        int `yaml:"address_rate"`        // requests and new connections of one address a second
+	PrincipalRate      int `yaml:"principal_rate"`      // requests of one principal a second
 }
 
 // queuesConfig is the file of `berth queues`.
@@ -150,8 +136,10 @@ func defaultAPIConfig() apiConfig {
 		Kafka:  cell.DefaultKafka(),
 		Log:    defaultLog(),
 		Listen: "127.0.0.1:7070",
-		Limits: limitsConfig{Publishing: 10_000},
-		Fence:  fenceConfig{Timeout: time.Minute},
+		Limits: limitsConfig{
+			Publishing: 10_000, Connections: 10_000, AddressConnections: 2_000, AddressRate: 2_000, PrincipalRate: 1_000,
+		},
+		Fence: fenceConfig{Timeout: time.Minute},
 	}
 }
 

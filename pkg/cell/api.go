@@ -24,6 +24,8 @@ type APIOptions struct {
 	Server     *statusserver.Server
 	Publishing int        // most publications in flight; 0: 10,000
 	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
+
+	PrincipalRate int // requests of one principal a second; 0: no limit
 	// Tokens lets callers sign in with tokens, and SignIn with what else they have. Without either, whoever
 	// reaches the node may do everything.
 	Tokens bool
@@ -78,7 +80,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		Topics: topics, Partitions: c.Partitions, Publisher: producer,
 		Syncer: syncers{requests, instances}, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
-		Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
+		PrincipalRate: o.PrincipalRate, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
 	})
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/share"
 	"github.com/berth-project/berth/pkg/kafka/write"
 	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -69,6 +70,7 @@ func New(k KafkaSettings, dial Dialer, log *zap.Logger, name string) Cell {
 func (c Cell) Measured(r prometheus.Registerer) Cell {
 	c.metrics, c.Kafka.Metrics = r, kafka.NewMetrics(r)
 	// What this process does not do is shown as 0, too.
+	statusserver.RegisterMetrics(r)
 	write.RegisterMetrics(r)
 	share.RegisterMetrics(r)
 	read.RegisterMetrics(r)

@@ -29,6 +29,10 @@ const (
 
 	EnvToken     = "BERTH_TOKEN"      // a token
 	EnvTokenFile = "BERTH_TOKEN_FILE" // a file with one
+
+	EnvCA   = "BERTH_CA_FILE"       // PEM files
+	EnvCert = "BERTH_CERT_FILE"     //
+	EnvKey  = "BERTH_CERT_KEY_FILE" //
 )
 
 const (
@@ -42,6 +46,7 @@ type settings struct {
 	project string
 	output  string
 	timeout time.Duration // of one request to the API
+	tls     client.TLS
 	token   string        // that is shown; empty: what findToken finds
 	errs    func() io.Writer
 }
@@ -79,6 +84,11 @@ not empty by its deadline.`,
 	)
 	flags.StringVarP(&s.output, "output", "o", string(FormatTable), "table, wide, json, yaml or name")
 	flags.DurationVar(&s.timeout, "request-timeout", 30*time.Second, "how long one answer of the API may take")
+	flags.StringVar(&s.tls.CA, "ca", os.Getenv(EnvCA),
+		"file of the authorities of API nodes on https; without it this machine's ($"+EnvCA+")")
+	flags.StringVar(&s.tls.Cert, "cert", os.Getenv(EnvCert),
+		"file of your own certificate, where nodes want one ($"+EnvCert+")")
+	flags.StringVar(&s.tls.Key, "cert-key", os.Getenv(EnvKey), "file of its key ($"+EnvKey+")")
 	root.AddCommand(
 		newFlavor(&s), newCapability(&s), newQuota(&s),
 		newBoot(&s), newList(&s), newShow(&s), newDelete(&s),
@@ -110,6 +120,7 @@ func (s *settings) open() (*client.Client, Format, error) {
 	}
 	c, err := client.New(client.Config{
 		Address:  s.api,
+		TLS:      s.tls,
 		Token:    token,
 		Project:  compute.Project(s.project),
 		Timeout:  s.timeout,
@@ -139,4 +150,6 @@ func env(name, otherwise string) string {
 }
 
 // Variables are the names of all variables that the command line reads.
-func Variables() []string { return []string{EnvAPI, EnvProject, EnvToken, EnvTokenFile} }
+func Variables() []string {
+	return []string{EnvAPI, EnvProject, EnvToken, EnvTokenFile, EnvCA, EnvCert, EnvKey}
+}

@@ -11,6 +11,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,7 +53,8 @@ type (
 
 // Config says where the API is and for which project to ask.
 type Config struct {
-	Address string          // "http://host:port"; "host:port" means http
+	Address string          // "https://host:port" or "http://host:port"; "host:port" means http
+	TLS     TLS             // of https
 	Project compute.Project // of every request about instances; empty: the server's default
 	Token   string          // shown with every request; empty: none
 	Timeout time.Duration   // of one request with its answer; 0: only the context's
@@ -69,6 +71,7 @@ type Client struct {
 	base     *url.URL
 	project  compute.Project
 	token    string
+	shows    bool // a certificate of its own
 	patience time.Duration
 	http     *http.Client
 }
@@ -86,8 +89,14 @@ func New(c Config) (*Client, error) {
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{Timeout: 10 * time.Second}).DialContext
 	}
+	secure, err := c.TLS.load()
+	if err != nil {
+		return nil, err
+	}
 	transport := &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
+		TLSClientConfig:     secure,
+		ForceAttemptHTTP2:   true,
 		DialContext:         c.Dial,
 		MaxIdleConnsPerHost: 16,
 		IdleConnTimeout:     90 * time.Second,
@@ -99,6 +108,7 @@ func New(c Config) (*Client, error) {
 		base:     base,
 		project:  c.Project,
 		token:    c.Token,
+		shows:    c.TLS.Cert != "",
 		patience: c.Patience,
 		http:     &http.Client{Transport: transport, Timeout: c.Timeout},
 	}, nil
@@ -191,6 +201,12 @@ func newRequest(ctx context.Context, method string, u *url.URL, body any) (*http
 
 // problem is the error in an answer.
 func problem(resp *http.Response, data []byte) error {
+	if speaksTLS(resp, data) {
+		return &compute.Error{
+			Kind: compute.KindInvalid, Field: "api", Value: resp.Request.URL.Host, Message: "it speaks TLS only",
+			Remedy: "use https:// in --api or BERTH_API",
+		}
+	}
 	var p rest.Problem
 	if err := json.Unmarshal(data, &p); err != nil || p.Kind == "" && p.Detail == "" {
 		return rest.Foreign(resp.StatusCode).Compute()
@@ -213,7 +229,10 @@ func (c *Client) unreachable(op string, err error) error {
 		e.Kind, e.Message = compute.KindTimeout, "the API at "+c.base.String()+" did not answer in time"
 	default:
 		e.Message = "cannot reach the API at " + c.base.String()
-		e.Remedy = "is an API node running there? Set --api or BERTH_API"
+		e.Remedy = cmp.Or(distrust(err), "is an API node running there? Set --api or BERTH_API")
+		if c.shows && c.base.Scheme == "https" { // HTTP/2 hides what the other end said of it
+			e.Remedy += "; does it trust the certificate of --cert?"
+		}
 	}
 	return e
 }

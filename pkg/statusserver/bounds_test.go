@@ -39,7 +39,7 @@ func stopped() time.Time { return time.Unix(0, 0) }
 // gets, has its share of requests and no more, while another one's are all served. The clock
 // stands still, so the numbers are exact whatever the machine's speed.
 func TestRubbishFromOneAddress(t *testing.T) {
-	const rate, workers, each = 200, 20, 500 // 10,000 requests, and 20 connections at once
+	const rate, callers, each = 200, 20, 500 // 10,000 requests, and 20 connections at once
 	registry := prometheus.NewRegistry()
 	f := New(Options{
 		Address: "127.0.0.1:0", Registerer: registry, now: stopped,
@@ -50,7 +50,7 @@ func TestRubbishFromOneAddress(t *testing.T) {
 	running(t, f)
 	var answered, limited, cut atomic.Int64
 	var all sync.WaitGroup
-	for w := range workers {
+	for w := range callers {
 		c := (*connection)(nil).again(t, f.Addr().String())
 		all.Go(func() {
 			for i := range each {
@@ -87,7 +87,7 @@ func TestRubbishFromOneAddress(t *testing.T) {
 	if n := answered.Load(); n < rate/2 || n >= 2*rate || h.asked.Load() != n+rate {
 		t.Errorf("%d of the rubbish were answered, the handler was asked %d times", n, h.asked.Load())
 	}
-	if n := answered.Load() + limited.Load() + cut.Load(); n != workers*each || limited.Load() == 0 || cut.Load() == 0 {
+	if n := answered.Load() + limited.Load() + cut.Load(); n != callers*each || limited.Load() == 0 || cut.Load() == 0 {
 		t.Errorf("%d sent, %d refused, %d cut off", n, limited.Load(), cut.Load())
 	}
 	if n := f.rates.Len(); n != 2 {

@@ -65,7 +65,7 @@ func Open(p Paths, o Options) (*Files, error) {
 	}
 	f := &Files{paths: p, log: o.Log, now: o.Now, looked: o.Now(), seen: p.read()}
 	var err error
-	f.current, f.expires, err = p.parse(f.seen)
+	f.current, f.expires, err = p.load(f.seen)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (p Paths) Check() error {
 	case p.Key == "":
 		return compute.Invalid("tls.key", "", "name the file of the certificate's key too")
 	}
-	_, _, err := p.parse(p.read())
+	_, _, err := p.load(p.read())
 	return err
 }
 
@@ -133,7 +133,7 @@ func (f *Files) look() {
 		return
 	}
 	f.seen = fresh
-	config, expires, err := f.paths.parse(fresh)
+	config, expires, err := f.paths.load(fresh)
 	if err == nil && now.After(expires) {
 		err = compute.Invalid("tls.cert", f.paths.Cert, "give one that has not expired")
 	}
@@ -167,8 +167,8 @@ func (c content) same(as content) bool {
 	return bytes.Equal(c.cert, as.cert) && bytes.Equal(c.key, as.key) && bytes.Equal(c.clientCA, as.clientCA)
 }
 
-// parse makes what a server uses of the content.
-func (p Paths) parse(c content) (*tls.Config, time.Time, error) {
+// load makes what a server uses of the content.
+func (p Paths) load(c content) (*tls.Config, time.Time, error) {
 	for _, file := range []struct {
 		field, path string
 		data        []byte

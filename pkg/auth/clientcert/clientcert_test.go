@@ -36,17 +36,17 @@ var rules = []Rule{
 func TestOverTheNetwork(t *testing.T) {
 	ours, theirs := tlstest.New(t, "ours"), tlstest.New(t, "theirs")
 	a := New(rules, nil)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	node := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p, ok, err := a.Authenticate(r.Context(), r)
 		p.Expires = time.Time{}
 		fmt.Fprint(w, p.Name, p.Projects, p.Cell, p.Name == p.ID, ok, err)
 	}))
-	server.TLS = &tls.Config{
+	node.TLS = &tls.Config{
 		Certificates: []tls.Certificate{ours.Server().Pair(t)}, ClientCAs: ours.Pool(),
 		ClientAuth: tls.VerifyClientCertIfGiven,
 	}
-	server.StartTLS()
-	defer server.Close()
+	node.StartTLS()
+	defer node.Close()
 	for name, c := range map[string]struct {
 		show *tlstest.Issued
 		want string
@@ -67,7 +67,7 @@ func TestOverTheNetwork(t *testing.T) {
 				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 			}
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-			resp, err := client.Get(server.URL)
+			resp, err := client.Get(node.URL)
 			if (err != nil) != (c.want == "") {
 				t.Fatal(err)
 			}

@@ -300,9 +300,9 @@ func TestWhatDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestIssuerIsDown: known keys go on counting, for however long; of others nothing is known, which is
+// TestIssuerIsSilent: known keys go on counting, for however long; of others nothing is known, which is
 // no fault of their tokens.
-func TestIssuerIsDown(t *testing.T) {
+func TestIssuerIsSilent(t *testing.T) {
 	s := newSigner(t)
 	k, next := newKey(t, "k1"), newKey(t, "k2")
 	s.tells(k)
