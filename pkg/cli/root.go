@@ -47,7 +47,7 @@ type settings struct {
 	output  string
 	timeout time.Duration // of one request to the API
 	tls     client.TLS
-	token   string        // that is shown; empty: what findToken finds
+	token   string // that is shown; empty: what findToken finds
 	errs    func() io.Writer
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/signin"
 )
 
 // maxTokenFile is far more than any token has, in bytes.
@@ -37,7 +38,11 @@ func findToken() (string, error) {
 	if _, err := os.Stat(file); os.IsNotExist(err) {
 		return "", nil
 	}
-	return readToken("token", file, 0o077)
+	text, err := readToken("token", file, 0o077)
+	if err != nil {
+		return "", err
+	}
+	return renewed(text), nil
 }
 
 // keptToken is where berth login keeps the token.
@@ -83,49 +88,79 @@ func keep(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return file, replace(file, text+"\n")
+}
+
+// replace writes a file of this user alone.
+func replace(file, text string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return "", err
+		return err
 	}
-	fresh, err := os.CreateTemp(filepath.Dir(file), "token-") // its mode is 0600
+	fresh, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+"-") // its mode is 0600
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer func() { _ = os.Remove(fresh.Name()) }() // it has its name by then, or is of no use
-	if _, err := fresh.WriteString(text + "\n"); err != nil {
+	if _, err := fresh.WriteString(text); err != nil {
 		_ = fresh.Close() // the first error counts
-		return "", err
+		return err
 	}
 	if err := fresh.Close(); err != nil {
-		return "", err
+		return err
 	}
-	return file, os.Rename(fresh.Name(), file)
+	return os.Rename(fresh.Name(), file)
 }
 
 func newLogin(s *settings) *cobra.Command {
-	return &cobra.Command{
+	var at signin.Options
+	cmd := &cobra.Command{
 		Use:   "login",
-		Short: "Keep a token for the commands to come",
-		Long: `Read a token from standard input, ask the API node whether it counts, and keep it for this user
-in ~/.config/berth/token (mode 0600). Its arguments could be seen by others on this machine, so it takes none.
+		Short: "Sign in, and keep the token for the commands to come",
+		Long: `Without flags: read a token from standard input. With --issuer: sign in there in a browser, which may run
+on another machine; the node has to take tokens of that issuer for that client id (auth.oidc). Then ask the
+API node whether the token counts, and keep it for this user in ~/.config/berth/token (mode 0600). Arguments
+could be seen by others on this machine, so none has a token. An issuer's token is renewed before it expires,
+where the issuer allows it.
 
 $` + EnvToken + ` goes over it, and so does the file that $` + EnvTokenFile + ` names.`,
-		Example: "  pass show berth | berth login",
-		Args:    cobra.NoArgs,
+		Example: "  pass show berth | berth login\n" +
+			"  berth login --issuer https://login.example.org --client-id berth",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if info, err := os.Stdin.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "Paste the token, then Enter and Ctrl-D:")
+			if at.Issuer != "" || at.ClientID != "" {
+				return s.loginAt(cmd, at)
 			}
-			text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxTokenFile))
-			if err != nil {
-				return err
-			}
-			s.token = strings.TrimSpace(string(text))
-			if s.token == "" || strings.ContainsAny(s.token, " \r\n\t") {
-				return compute.Invalid("token", "", "give one token on standard input, and nothing else")
-			}
-			return s.login(cmd)
+			return s.loginWith(cmd)
 		},
 	}
+	f := cmd.Flags()
+	f.StringVar(&at.Issuer, "issuer", "", "URL of the OpenID Connect issuer to sign in at")
+	f.StringVar(&at.ClientID, "client-id", "", "what the issuer knows this cell's command line as")
+	f.StringSliceVar(&at.Scopes, "scope", []string{"offline_access", "profile", "email"}, "what to ask the issuer for, besides openid")
+	f.StringVar(&at.CA, "issuer-ca", "", "file of the issuer's authorities; without it this machine's")
+	return cmd
+}
+
+// loginWith keeps the token that comes on standard input.
+func (s *settings) loginWith(cmd *cobra.Command) error {
+	if info, err := os.Stdin.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Paste the token, then Enter and Ctrl-D:")
+	}
+	text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxTokenFile))
+	if err != nil {
+		return err
+	}
+	s.token = strings.TrimSpace(string(text))
+	if s.token == "" || strings.ContainsAny(s.token, " \r\n\t") {
+		return compute.Invalid("token", "", "give one token on standard input, and nothing else")
+	}
+	if err := s.login(cmd); err != nil {
+		return err
+	}
+	if file, err := keptToken(); err == nil {
+		_ = os.Remove(sessionFile(file)) // of another token; mostly there is none
+	}
+	return nil
 }
 
 // login keeps a token that counts.
@@ -159,6 +194,7 @@ func newLogout() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := keptToken()
 			if err == nil {
+				_ = os.Remove(sessionFile(file)) // there is none of a token that was given
 				err = os.Remove(file)
 			}
 			if os.IsNotExist(err) {
