@@ -256,6 +256,7 @@ var sections = []struct{ title, prefixes string }{
 	{"Agent", "berth_agent_"},
 	{"Hosts, each by its own agent", "berth_host_"},
 	{"Queues as agents see them", "berth_pull_"},
+	{"HTTP server, in every process", "berth_http_"},
 	{"Kafka, in every process", "berth_kafka_ berth_produce_ berth_read_"},
 	{"Every process", "berth_build_"},
 }
