@@ -97,7 +97,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (auth
 
 // principal is who the token speaks of, once it is sure that it counts.
 func (a *Authenticator) principal(ctx context.Context, text string) (auth.Principal, error) {
-	signed, err := jose.ParseSigned(text, algorithms())
+	signed, err := jose.ParseSignedCompact(text, algorithms())
 	if err != nil || len(signed.Signatures) != 1 {
 		return auth.Principal{}, refused("it is no token that an issuer has signed with RSA, ECDSA or Ed25519",
 			"sign in anew; berth login does")
