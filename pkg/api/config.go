@@ -179,8 +179,7 @@ func (c Config) check() error {
 	return nil
 }
 
-// CheckAddress refuses an address that others could reach: there is no
-// authentication yet.
+// CheckAddress refuses an address that others could reach, where there is no TLS.
 func CheckAddress(address string) error {
 	if address == "" {
 		return nil
@@ -190,8 +189,7 @@ func CheckAddress(address string) error {
 		return compute.Invalid("listen", address, "give host:port, as in 127.0.0.1:7070")
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return compute.Invalid("listen", address,
-			"there is no authentication yet: listen on 127.0.0.1, ::1 or localhost")
+		return compute.Invalid("listen", address, "this process has no TLS: listen on 127.0.0.1, ::1 or localhost")
 	}
 	return nil
 }

@@ -136,7 +136,8 @@ $` + EnvToken + ` goes over it, and so does the file that $` + EnvTokenFile + ` 
 	f := cmd.Flags()
 	f.StringVar(&at.Issuer, "issuer", "", "URL of the OpenID Connect issuer to sign in at")
 	f.StringVar(&at.ClientID, "client-id", "", "what the issuer knows this cell's command line as")
-	f.StringSliceVar(&at.Scopes, "scope", []string{"offline_access", "profile", "email"}, "what to ask the issuer for, besides openid")
+	f.StringSliceVar(&at.Scopes, "scope", []string{"offline_access", "profile", "email"},
+		"what to ask the issuer for, besides openid")
 	f.StringVar(&at.CA, "issuer-ca", "", "file of the issuer's authorities; without it this machine's")
 	return cmd
 }

@@ -70,7 +70,8 @@ func distrust(err error) (remedy string) {
 	var expired x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &authority):
-		return "its certificate is of an authority that is not trusted here: set --ca or BERTH_CA_FILE to the authority's file"
+		return "its certificate is of an authority that is not trusted here: " +
+			"set --ca or BERTH_CA_FILE to the authority's file"
 	case errors.As(err, &name):
 		return "its certificate is for other names: ask for it by one of them"
 	case errors.As(err, &expired):
@@ -83,5 +84,6 @@ func distrust(err error) (remedy string) {
 
 // speaksTLS says of an answer to a request without TLS that TLS is what the server wants.
 func speaksTLS(resp *http.Response, data []byte) bool {
-	return resp.StatusCode == http.StatusBadRequest && strings.HasPrefix(string(data), "Client sent an HTTP request to an HTTPS")
+	const said = "Client sent an HTTP request to an HTTPS" // by net/http
+	return resp.StatusCode == http.StatusBadRequest && strings.HasPrefix(string(data), said)
 }

@@ -49,6 +49,7 @@ func TestOverTLS(t *testing.T) {
 	}
 	good, plain := at(), httptest.NewServer(http.HandlerFunc(whoami))
 	defer plain.Close()
+	noTLS, overTLS := strings.Replace(good, "https", "http", 1), strings.Replace(plain.URL, "http", "https", 1)
 	for name, c := range map[string]struct {
 		address string
 		tls     TLS
@@ -56,20 +57,25 @@ func TestOverTLS(t *testing.T) {
 		say     string
 		kind    compute.Kind
 	}{
-		"trusted":               {good, TLS{CA: ca}, "nobody", "", 0},
-		"with a certificate":    {good, TLS{CA: ca, Cert: cert, Key: key}, "alice", "", 0},
-		"another authority":     {good, TLS{CA: other}, "", "set --ca or BERTH_CA_FILE", compute.KindUnavailable},
-		"this machine's":        {good, TLS{}, "", "set --ca or BERTH_CA_FILE", compute.KindUnavailable},
-		"expired":               {at(expired), TLS{CA: ca}, "", "renew it there", compute.KindUnavailable},
-		"another name":          {at(elsewhere), TLS{CA: ca}, "", "ask for it by one of them", compute.KindUnavailable},
-		"TLS to one without":    {"https" + strings.TrimPrefix(plain.URL, "http"), TLS{CA: ca}, "", "use http://", compute.KindUnavailable},
-		"without TLS to one":    {"http" + strings.TrimPrefix(good, "https"), TLS{}, "", "use https://", compute.KindInvalid},
-		"a certificate":         {good, TLS{CA: ca, Cert: cert}, "", "and its key, or neither", compute.KindInvalid},
-		"a key":                 {good, TLS{CA: ca, Key: key}, "", "and its key, or neither", compute.KindInvalid},
-		"no file":               {good, TLS{CA: filepath.Join(dir, "no")}, "", "that you may read", compute.KindInvalid},
-		"no certificate":        {good, TLS{CA: key}, "", "certificates in PEM form", compute.KindInvalid},
-		"not its key":           {good, TLS{CA: ca, Cert: cert, Key: foreignKey}, "", "that you may read", compute.KindInvalid},
-		"not trusted by it":     {good, TLS{CA: ca, Cert: foreign, Key: foreignKey}, "", "does it trust the certificate", compute.KindUnavailable},
+		"trusted":            {good, TLS{CA: ca}, "nobody", "", 0},
+		"with a certificate": {good, TLS{CA: ca, Cert: cert, Key: key}, "alice", "", 0},
+		"another authority":  {good, TLS{CA: other}, "", "set --ca or BERTH_CA_FILE", compute.KindUnavailable},
+		"this machine's":     {good, TLS{}, "", "set --ca or BERTH_CA_FILE", compute.KindUnavailable},
+		"expired":            {at(expired), TLS{CA: ca}, "", "renew it there", compute.KindUnavailable},
+		"another name":       {at(elsewhere), TLS{CA: ca}, "", "ask for it by one of them", compute.KindUnavailable},
+		"TLS to one without": {overTLS, TLS{CA: ca}, "", "use http://", compute.KindUnavailable},
+		"without TLS to one": {noTLS, TLS{}, "", "use https://", compute.KindInvalid},
+		"a certificate":      {good, TLS{CA: ca, Cert: cert}, "", "and its key, or neither", compute.KindInvalid},
+		"a key":              {good, TLS{CA: ca, Key: key}, "", "and its key, or neither", compute.KindInvalid},
+		"no file":            {good, TLS{CA: filepath.Join(dir, "no")}, "", "that you may read", compute.KindInvalid},
+		"no certificate":     {good, TLS{CA: key}, "", "certificates in PEM form", compute.KindInvalid},
+		"not its key": {
+			good, TLS{CA: ca, Cert: cert, Key: foreignKey}, "", "that you may read", compute.KindInvalid,
+		},
+		"not trusted by it": {
+			good, TLS{CA: ca, Cert: foreign, Key: foreignKey}, "", "does it trust the certificate",
+			compute.KindUnavailable,
+		},
 		"a scheme of no use":    {"ftp://127.0.0.1", TLS{}, "", "give an address", compute.KindInvalid},
 		"TLS files, and no TLS": {plain.URL, TLS{CA: ca}, "nobody", "", 0},
 	} {

@@ -53,7 +53,8 @@ func Device(ctx context.Context, o Options) (Session, error) {
 	}
 	if client.Endpoint.DeviceAuthURL == "" {
 		return Session{}, compute.Invalid("issuer", o.Issuer,
-			"it lets nobody sign in from a terminal (no device_authorization_endpoint): give a token to berth login on standard input")
+			"it lets nobody sign in from a terminal (no device_authorization_endpoint): "+
+				"give a token to berth login on standard input")
 	}
 	client.Scopes = append([]string{gooidc.ScopeOpenID}, o.Scopes...)
 	asked, err := client.DeviceAuth(ctx)

@@ -51,10 +51,13 @@ func TestOverTheNetwork(t *testing.T) {
 		show *tlstest.Issued
 		want string
 	}{
-		"nothing":     {nil, "map[]truefalse<nil>"},
-		"ops":         {issued(ours.Client("ops", "")), "cert:CN=opsmap[]operatortruetrue<nil>"},
-		"root":        {issued(ours.Client("root", "")), "cert:CN=rootmap[a:reader]admintruetrue<nil>"},
-		"ci":          {issued(ours.Client("x", "spiffe://example.org/ci")), "cert:spiffe://example.org/cimap[a:member b:reader]truetrue<nil>"},
+		"nothing": {nil, "map[]truefalse<nil>"},
+		"ops":     {issued(ours.Client("ops", "")), "cert:CN=opsmap[]operatortruetrue<nil>"},
+		"root":    {issued(ours.Client("root", "")), "cert:CN=rootmap[a:reader]admintruetrue<nil>"},
+		"ci": {
+			issued(ours.Client("x", "spiffe://example.org/ci")),
+			"cert:spiffe://example.org/cimap[a:member b:reader]truetrue<nil>",
+		},
 		"below ci":    {issued(ours.Client("x", "spiffe://example.org/ci/x")), "map[]truefalse<nil>"},
 		"Ops":         {issued(ours.Client("Ops", "")), "map[]truefalse<nil>"},
 		"no name":     {issued(ours.Client("", "")), "map[]truefalse<nil>"},
@@ -130,14 +133,17 @@ func TestRulesAreChecked(t *testing.T) {
 		t.Error(err)
 	}
 	a := []grant.Project{{Project: "a", Role: auth.RoleReader}}
+	with := func(project compute.Project, role auth.Role) Rule {
+		return Rule{CommonName: "x", Projects: []grant.Project{{Project: project, Role: role}}}
+	}
 	for say, r := range map[string]Rule{
 		"common_name \"\" is not valid; give a common_name or a uri":     {Projects: a},
 		"common_name \"x\" is not valid; give a common_name or a uri":    {CommonName: "x", URI: "spiffe://x/y", Projects: a},
 		"uri \"ci\" is not valid":                                        {URI: "ci", Projects: a},
 		"projects \"\" is not valid":                                     {CommonName: "x"},
-		"certificates, entry 1: projects, entry 1: project \"A b\"":      {CommonName: "x", Projects: []grant.Project{{Project: "A b", Role: "reader"}}},
-		"role \"admin\" is not valid; give reader or member":             {CommonName: "x", Projects: []grant.Project{{Project: "a", Role: "admin"}}},
-		"role \"\" is not valid; give reader or member":                  {CommonName: "x", Projects: []grant.Project{{Project: "a"}}},
+		"certificates, entry 1: projects, entry 1: project \"A b\"":      with("A b", "reader"),
+		"role \"admin\" is not valid; give reader or member":             with("a", "admin"),
+		"role \"\" is not valid; give reader or member":                  with("a", ""),
 		"certificates, entry 1: cell \"member\" is not valid; give oper": {CommonName: "x", Cell: "member"},
 	} {
 		err := Check([]Rule{r})
