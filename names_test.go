@@ -56,7 +56,8 @@ var exceptions = []exception{
 	{words: "hypervisor", why: "the software"},
 	{words: "task", folders: []string{"compute-agent"}, why: "an agent's state for one instance, as NAMES says"},
 	{words: "worker", folders: []string{"compute-agent"}, why: "a goroutine that makes calls: the worker slots"},
-	{words: "server", folders: []string{"pkg/api", "pkg/cell", "pkg/client", "pkg/statusserver", "pkg/tlsfiles", "pkg/lab/bench/child"},
+	{words: "server", folders: []string{
+		"pkg/api", "pkg/cell", "pkg/client", "pkg/statusserver", "pkg/tlsfiles", "pkg/lab/bench/child"},
 		why: "http.Server, an HTTP server that a client asks, the serving end of a pipe"},
 	{words: "server", folders: []string{"deploy"}, why: "the server.properties of Kafka"},
 	{words: "password", folders: []string{"pkg/cell", "pkg/celltest", "pkg/config", "pkg/kafka", "pkg/kafkatest"}, why: "SASL's"},
