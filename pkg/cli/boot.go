@@ -180,8 +180,9 @@ func runBoot(cmd *cobra.Command, s *settings, f bootFlags) error {
 	if err != nil {
 		return err
 	}
-	ids := f.ids(c.Project())
-	booted, err := bootAll(cmd.Context(), c, b, ids)
+	keys := f.keys()
+	ids := f.ids(c.Project(), keys)
+	booted, err := bootAll(cmd.Context(), c, b, ids, keys)
 	if err == nil && f.wait {
 		booted, err = waitInstances(cmd.Context(), c, newLiveLine(cmd.ErrOrStderr()), f.timeout, ids, settled)
 	}
@@ -205,18 +206,27 @@ func (f bootFlags) maxKey() int {
 	return 255
 }
 
+// keys are those of each machine, empty without --key.
+func (f bootFlags) keys() []string {
+	keys := make([]string, f.count)
+	for n := range keys {
+		if keys[n] = f.key; f.key != "" && f.count > 1 {
+			keys[n] = fmt.Sprintf("%s-%d", f.key, n+1)
+		}
+	}
+	return keys
+}
+
 // ids are made here, so that a boot whose answer is lost can be asked for again
 // and stays one machine.
-func (f bootFlags) ids(p compute.Project) []compute.InstanceID {
+func (f bootFlags) ids(p compute.Project, keys []string) []compute.InstanceID {
 	ids := make([]compute.InstanceID, f.count)
-	for n := range ids {
+	for n, key := range keys {
 		switch {
 		case f.id != "":
 			ids[n] = compute.InstanceID(f.id)
-		case f.key != "" && f.count > 1:
-			ids[n] = client.KeyedID(p, fmt.Sprintf("%s-%d", f.key, n+1))
-		case f.key != "":
-			ids[n] = client.KeyedID(p, f.key)
+		case key != "":
+			ids[n] = client.KeyedID(p, key)
 		default:
 			ids[n] = compute.InstanceID(uuid.NewString())
 		}
@@ -231,6 +241,7 @@ func bootAll(
 	c *client.Client,
 	b compute.Boot,
 	ids []compute.InstanceID,
+	keys []string,
 ) ([]client.Instance, error) {
 	made := make([]client.Instance, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
@@ -244,13 +255,17 @@ func bootAll(
 			if ctx.Err() != nil {
 				return nil // another one failed and says so
 			}
-			i, err := c.Boot(ctx, id, one)
+			boot := func() (client.Instance, error) { return c.Boot(ctx, id, one) }
+			if keys[n] != "" {
+				boot = func() (client.Instance, error) { return c.BootUnder(ctx, keys[n], one) }
+			}
+			i, err := boot()
 			if compute.KindOf(err) == compute.KindTimeout &&
 				ctx.Err() == nil { // it may have been kept; with its id it stays one
-				i, err = c.Boot(ctx, id, one)
+				i, err = boot()
 			}
 			made[n] = i
-			return withID(err, id)
+			return withID(err, id, keys[n] != "")
 		})
 	}
 	err := group.Wait()
@@ -264,10 +279,13 @@ func bootAll(
 }
 
 // withID tells how to find out about a request whose fate is open.
-func withID(err error, id compute.InstanceID) error {
+func withID(err error, id compute.InstanceID, keyed bool) error {
 	var e *compute.Error
 	if errors.As(err, &e) && e.Kind == compute.KindTimeout {
 		e.Remedy = fmt.Sprintf("it may have been kept: see berth show %s, or repeat it with --id %[1]s", id)
+		if keyed {
+			e.Remedy = fmt.Sprintf("it may have been kept: see berth show %s, or repeat it as it was", id)
+		}
 	}
 	return err
 }

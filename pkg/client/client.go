@@ -192,6 +192,9 @@ func newRequest(ctx context.Context, method string, u *url.URL, body any) (*http
 	if err != nil {
 		return nil, err
 	}
+	if k, ok := body.(keyed); ok {
+		req.Header.Set("Idempotency-Key", k.key)
+	}
 	req.Header.Set("Accept", "application/json")
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")

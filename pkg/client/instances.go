@@ -32,6 +32,20 @@ func (c *Client) Boot(ctx context.Context, id compute.InstanceID, b compute.Boot
 	return out, err
 }
 
+// BootUnder is Boot under a key of the caller's own, which gives the id: KeyedID.
+func (c *Client) BootUnder(ctx context.Context, key string, b compute.Boot) (Instance, error) {
+	var out Instance
+	body := keyed{Boot: rest.FromBoot(c.project, "", b), key: key}
+	err := c.harmless(ctx, http.MethodPost, nil, body, &out, "instances")
+	return out, err
+}
+
+// keyed is a boot with its key.
+type keyed struct {
+	rest.Boot
+	key string
+}
+
 // KeyedID is the id that the API gives to a boot of this project with the header
 // Idempotency-Key: the same for the same key, for ever. Without a project it is
 // the server's default, as in Boot.
