@@ -24,6 +24,7 @@ import (
 func newDevCommand() *cobra.Command {
 	var o cell.EverythingOptions
 	var hosts int
+	var tokens bool
 	var real devDriver
 	cmd := &cobra.Command{
 		Use:   "dev",
@@ -48,6 +49,9 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 			if o.Log, err = telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "console"); err != nil {
 				return err
 			}
+			if tokens {
+				o.FirstToken = func(text string) { real.token = text }
+			}
 			if len(o.Kafka) > 0 {
 				fmt.Fprintln(cmd.ErrOrStderr(), "Waiting for Kafka at", strings.Join(o.Kafka, ", "))
 			}
@@ -68,6 +72,7 @@ goes on where it stopped; without it, machines on a Kafka that stays are lost.`,
 	f.StringVar(&real.images, "images", "", "folder of the images for --driver qemu")
 	f.IntVar(&hosts, "hosts", 20, "how many simulated hosts")
 	f.StringVar(&o.Listen, "listen", "127.0.0.1:7070", "where the API listens; loopback only")
+	f.BoolVar(&tokens, "tokens", false, "callers sign in: an admin's token for a day is printed")
 	f.StringVar(&o.Data, "data", "", "folder to keep everything in; without it all is forgotten at the end")
 	f.StringSliceVar(&o.Kafka, "kafka", nil, "brokers, host:port; without it an embedded one")
 	f.StringVar(&o.Prefix, "prefix", wire.DefaultPrefix, "prefix of the cell's topics")
@@ -81,7 +86,7 @@ func withSimulatedHosts(ctx context.Context, hosts int, use func(ctx context.Con
 }
 
 // devDriver is what `berth dev` was told of its hosts.
-type devDriver struct{ kind, images string }
+type devDriver struct{ kind, images, token string }
 
 // choose makes this machine the only host if QEMU is asked for. Its machines
 // outlive this process, so they need a folder that stays.
@@ -137,10 +142,16 @@ func (d devDriver) banner(address string, hosts int) string {
 			"berth boot --flavor small --name web --image " + image + " --wait",
 		}
 	}
-	note += "Nobody signs in: whoever reaches this address may do everything.\n"
+	key := ""
+	if d.token == "" {
+		note += "Nobody signs in: whoever reaches this address may do everything.\n"
+	} else {
+		key = "  export BERTH_TOKEN=" + d.token + "\n"
+	}
 	return fmt.Sprintf("Berth is up: %s, API on http://%s, its documentation on http://%[2]s/docs,\n"+
 		"metrics of every part on http://%[2]s/metrics\n"+
-		"  export BERTH_API=http://%[2]s\n  %s\n%sCtrl-C stops it.\n", what, address, strings.Join(lines, "\n  "), note)
+		"  export BERTH_API=http://%[2]s\n%s  %s\n%sCtrl-C stops it.\n",
+		what, address, key, strings.Join(lines, "\n  "), note)
 }
 
 // anImage is the name of some image in a folder; empty if there is none.

@@ -209,6 +209,36 @@ func TestExamplesOfTheHelp(t *testing.T) {
 	}
 }
 
+// TestDevWithTokens: what `berth dev --tokens` says to type works with the token that it says, and not without.
+func TestDevWithTokens(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", home)
+	t.Setenv(cli.EnvToken, "")
+	d := devDriver{kind: "fake"}
+	o := cell.EverythingOptions{
+		Hosts: cell.SimulatedHosts(1), Listen: "127.0.0.1:0", FirstToken: func(text string) { d.token = text },
+	}
+	if err := cell.WithEverything(t.Context(), o, func(ctx context.Context, address string) error {
+		lines := d.banner(address, 1)
+		if !strings.Contains(lines, "\n  export BERTH_TOKEN="+d.token+"\n  berth flavor add ") ||
+			strings.Contains(lines, "Nobody signs in") {
+			t.Errorf("%s", lines)
+		}
+		who := []string{"whoami", "-o", "name", "--api", "http://" + address}
+		if code, _, errs := typed(ctx, who); code != 6 {
+			t.Errorf("without a token: exit code %d: %s", code, errs)
+		}
+		t.Setenv(cli.EnvToken, d.token)
+		if code, out, errs := typed(ctx, who); code != 0 || out != "token:dev\n" {
+			t.Errorf("with it: exit code %d: %s%s", code, out, errs)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestBannerOfDev: what `berth dev` says to type can be typed, and on QEMU it names an
 // image: there is no default one.
 func TestBannerOfDev(t *testing.T) {

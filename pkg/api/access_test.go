@@ -19,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -322,6 +325,8 @@ func TestTokensAreReadFirst(t *testing.T) {
 
 func TestTokensOverTheAPI(t *testing.T) {
 	n := lockedNode(t)
+	core, logged := observer.New(zap.DebugLevel)
+	n.log = zap.New(core)
 	n.as = n.token(auth.RoleAdmin, "")
 	wish := rest.TokenWish{Name: "ci", Role: "member", Project: "own"}
 	made := into[rest.NewToken](n.do("POST", "/v1/tokens", wish), 201)
@@ -372,6 +377,14 @@ func TestTokensOverTheAPI(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	n.do("DELETE", "/v1/tokens/"+string(made.ID), nil).refused(404, compute.KindNotFound)
+	for _, line := range logged.All() {
+		if text := fmt.Sprint(line.Message, line.ContextMap()); strings.Contains(text, made.Secret[30:60]) {
+			t.Errorf("the secret is logged: %s", text)
+		}
+	}
+	if n := logged.FilterMessageSnippet("token ").Len(); n != 3 {
+		t.Errorf("%d lines of two tokens that were created and one that was revoked", n)
+	}
 	n.as = made.Secret
 	n.do("GET", "/v1/whoami", nil).refused(401, compute.KindUnauthenticated)
 }

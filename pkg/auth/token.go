@@ -24,7 +24,7 @@ import (
 //
 // What is kept is the SHA-256 of the 32 bytes. It is no password hash such as argon2id, and need not
 // be: those make guessing slow where secrets are few, and 256 random bits cannot be guessed however
-// fast one guess is. A check costs less than a microsecond, so rubbish cannot keep a node busy.
+// fast one guess is. A check costs some microseconds, so rubbish cannot keep a node busy.
 const (
 	tokenPrefix  = "berth_"
 	idBytes      = 10
@@ -34,18 +34,17 @@ const (
 	tokenLength  = len(tokenPrefix) + idLetters + 1 + secretLetter
 )
 
-func letters() *base32.Encoding {
-	return base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
-}
+// letters is never changed.
+var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // NewToken makes a token of 256 random bits: what its owner gets to see, once, and what is kept.
 func NewToken() (text string, id compute.TokenID, hash compute.SecretHash) {
 	var random [idBytes + secretBytes]byte
 	_, _ = rand.Read(random[:]) // it never fails
-	id = compute.TokenID(letters().EncodeToString(random[:idBytes]))
+	id = compute.TokenID(letters.EncodeToString(random[:idBytes]))
 	secret := random[idBytes:]
 	sealed := append(bytes.Clone(secret), checksum(id, secret)...)
-	return tokenPrefix + string(id) + "_" + letters().EncodeToString(sealed), id, sha256.Sum256(secret)
+	return tokenPrefix + string(id) + "_" + letters.EncodeToString(sealed), id, sha256.Sum256(secret)
 }
 
 // ParseToken reads a token: its id, and the hash of its secret. It refuses what NewToken cannot have
@@ -60,8 +59,8 @@ func ParseToken(text string) (compute.TokenID, compute.SecretHash, error) {
 		return "", none, slip("it is cut off, or something was added")
 	}
 	id, sealed := rest[:idLetters], rest[idLetters+1:]
-	secret, err := letters().DecodeString(sealed)
-	if err != nil || letters().EncodeToString(secret) != sealed || compute.TokenID(id).Check() != nil {
+	secret, err := letters.DecodeString(sealed)
+	if err != nil || letters.EncodeToString(secret) != sealed || compute.TokenID(id).Check() != nil {
 		return "", none, slip("it has letters that no token has")
 	}
 	secret, sum := secret[:secretBytes], secret[secretBytes:]

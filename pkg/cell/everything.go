@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -37,6 +38,8 @@ type EverythingOptions struct {
 	Dial       Dialer          // to the brokers
 	Open       Listener        // of the API and of an embedded broker
 	Log        *zap.Logger     // nil: silent
+	// FirstToken hears the token of an admin, and callers have to sign in; nil: nobody signs in.
+	FirstToken func(text string)
 }
 
 func (o EverythingOptions) withDefaults() EverythingOptions {
@@ -85,6 +88,13 @@ func WithEverything(
 	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
+	if o.FirstToken != nil {
+		text, _, err := c.FirstToken(ctx, "dev", 24*time.Hour)
+		if err != nil {
+			return err
+		}
+		o.FirstToken(text)
+	}
 	k.Partitions = c.Partitions // of a cell that was there before
 	part, f := newEverything(k, o)
 	return service.During(ctx, part, func(ctx context.Context) error { return use(ctx, f.Addr().String()) })
@@ -111,7 +121,9 @@ func newEverything(k KafkaSettings, o EverythingOptions) (service.Part, *statuss
 		"conductor",
 		func(_ context.Context, c Cell) (service.Part, error) { return NewConductor(c, ConductorOptions{}) },
 	)
-	add("api", func(ctx context.Context, c Cell) (service.Part, error) { return NewAPI(ctx, c, APIOptions{Server: f}) })
+	add("api", func(ctx context.Context, c Cell) (service.Part, error) {
+		return NewAPI(ctx, c, APIOptions{Server: f, Tokens: o.FirstToken != nil})
+	})
 	add("agent", func(_ context.Context, c Cell) (service.Part, error) { return newSimulatedAgents(c, o) })
 	return g, f
 }

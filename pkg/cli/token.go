@@ -67,7 +67,8 @@ do everything. docs/ACCESS.md has the whole table.`,
 	flags := cmd.Flags()
 	flags.StringVar(&role, "role", "", "reader or member of --project, operator or admin of the cell")
 	flags.StringVar(&name, "name", "", "what it is called in lists and logs, as in ci-bot")
-	flags.StringVar(&expires, "expires", "90d", "how long it counts, as in 90d or 12h; "+neverExpires+": until it is revoked")
+	flags.StringVar(&expires, "expires", "90d",
+		"how long it counts, as in 90d or 12h; "+neverExpires+": until it is revoked")
 	return cmd
 }
 
