@@ -6,6 +6,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +28,9 @@ func (r *rig) tokenAPI(name string) string {
 	c := r.cell(name)
 	c.Tokens = true
 	r.must(c.Prepare(r.t.Context()))
-	f := statusserver.New(statusserver.Options{Address: "127.0.0.1:0", Listen: r.net.listen, Metrics: telemetry.NewMetrics().Handler()})
+	f := statusserver.New(statusserver.Options{
+		Address: "127.0.0.1:0", Listen: r.net.listen, Metrics: telemetry.NewMetrics().Handler(),
+	})
 	g := service.NewGroup()
 	g.Add("front", f)
 	g.Add("api", service.Made(func(ctx context.Context) (service.Part, error) {
@@ -113,4 +118,48 @@ func TestTokensCountOnEveryNode(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTurnedOnWithoutStopping is what OPERATIONS says to do in a cell of before there were tokens, with processes.
+func TestTurnedOnWithoutStopping(t *testing.T) {
+	t.Parallel()
+	r := processRig(t)
+	older := r.cell("older")
+	admin, err := kafkaadmin.New(older.Kafka)
+	r.must(err)
+	defer admin.Close()
+	r.must(admin.DeleteTopics(t.Context(), older.Topics().Tokens()))
+	open := r.apiProcess("api-a")
+	serves := func(c *client.Client) {
+		t.Helper()
+		if _, err := c.Instances(t.Context(), client.Filter{}); err != nil {
+			t.Error(err)
+		}
+	}
+	serves(r.as("p"))
+	open.says("nobody signs in")
+	r.daemonOf("queues", "queues", map[string]any{}) // it makes the topic
+	r.poll("the topic of the tokens", func() bool {
+		ids, err := admin.TopicIDs(t.Context(), older.Topics().Tokens())
+		return err == nil && len(ids) == 1
+	})
+	out, err := exec.Command(berth(t), "token", "bootstrap", "--config", filepath.Join(r.data, "api-a.yaml")).Output()
+	r.must(err)
+	first := strings.TrimSpace(string(out))
+	address := freeAddress(t)
+	r.daemonOf("api-b", "api", map[string]any{"listen": address, "auth": map[string]any{"tokens": true}})
+	wish := client.TokenWish{Role: compute.RoleMember, Project: "p"}
+	token, err := r.with(address, first, "").CreateToken(t.Context(), wish)
+	r.must(err)
+	serves(r.with(address, token.Secret, "p"))
+	serves(r.with(r.api, token.Secret, "p")) // it does not ask
+	serves(r.as("p"))
+	open.terminate()
+	locked := freeAddress(t)
+	r.daemonOf("api-a", "api", map[string]any{"listen": locked, "auth": map[string]any{"tokens": true}})
+	serves(r.with(locked, token.Secret, "p"))
+	_, err = r.with(locked, "", "p").Instances(t.Context(), client.Filter{})
+	if compute.KindOf(err) != compute.KindUnauthenticated {
+		t.Errorf("without a token: %v", err)
+	}
 }
