@@ -65,11 +65,11 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 			func(r Records, end bool) { server.Consoles(r, end) },
 		)
 	})
+	views := []service.Part{entries, instances, requests}
 	var tokens api.Syncer
 	if o.Tokens {
 		reader := c.Table(topics.Tokens(), func(r Records, end bool) { server.TokenRecords(r, end) })
-		g.Add("tokens", reader)
-		tokens = reader
+		views, tokens = append(views, reader), reader
 	}
 	offered = flavors.New(flavors.Options{
 		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.Log,
@@ -88,12 +88,11 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 	g.Closes("metrics", func() error { server.Close(); return nil })
 	o.Server.GuardMetrics(server.Operators)
 	o.Server.Serve(server.Handler()) // it says what it still reads
-	g.Add("views", service.Together(
-		entries, instances, requests,
+	g.Add("views", service.Together(append(views,
 		c.Table(topics.Queues(), server.Queues),
 		c.beacons(server.Hosts),
 		c.Table(topics.Advice(), server.Advice),
-	))
+	)...))
 	g.Add("consoles", listening)
 	g.Add("http", o.Server.Serving(server.Handler()))
 	return g, nil
