@@ -87,7 +87,7 @@ type Command struct {
 	Console  *ConsoleAsk   // CommandConsole
 	Look     *Look         // CommandLook
 	Journal  JournalID     // grant, confirm: of the agent whose claim was granted; empty: not known
-	Voices   []Voice       // CommandTwins
+	Voices   []Voice       // CommandTwins; CommandBegun, CommandAlone: the one that is meant
 	At       time.Time
 	Trace    Trace
 }
@@ -110,7 +110,18 @@ const (
 	CommandConsole           // read a part of its serial console
 	CommandLook              // look at a queue: work that fits lies in it
 	CommandTwins             // two agents speak for this host, as Voices says: neither may take anything
+	CommandBegun             // an agent has begun under this host's name: every other one says a beacon
+	CommandAlone             // an agent is alone under this host's name: it may take work
 )
+
+// AboutHost says whether a command is about the host, and about no instance.
+func (o CommandOp) AboutHost() bool {
+	switch o {
+	case CommandHost, CommandFenced, CommandLook, CommandTwins, CommandBegun, CommandAlone:
+		return true
+	}
+	return false
+}
 
 // Look is the queue manager's hint that a queue has, or will soon have, work that
 // fits a host: it *rings* the host. A ring that is lost, late or wrong costs time
@@ -137,6 +148,7 @@ func (l Look) Check() error {
 
 var commandOpNames = [...]string{
 	"none", "grant", "deny", "confirm", "build", "delete", "power", "host", "fenced", "console", "look", "twins",
+	"begun", "alone",
 }
 
 // String is the command's name in logs.

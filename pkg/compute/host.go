@@ -39,6 +39,9 @@ type Beacon struct {
 	Weigher     Weigher   // which hosts it is one of: that are rung more often when emptier, or when fuller
 	Warnings    []string  // what does not keep machines apart, and what to do
 	Reads       Schema    // the newest schema of builds and commands that the agent reads; 0: it does not say
+	Asks        bool      // the agent does not know whether it is alone under its name, and takes nothing
+	Beside      Voice     // another agent that has begun under its name, as its stream says; zero: none
+	Leaves      bool      // the agent has ended: this is its last word
 }
 
 // Voice is one process that speaks for a host.

@@ -78,8 +78,7 @@ func (r *reader) instance(i compute.Instance) {
 }
 
 func (r *reader) command(c compute.Command) {
-	about := c.Op != compute.CommandHost && c.Op != compute.CommandFenced &&
-		c.Op != compute.CommandLook && c.Op != compute.CommandTwins
+	about := !c.Op.AboutHost()
 	if about {
 		r.whose(c.Project, c.Instance)
 		r.key([]byte(c.Instance))

@@ -67,6 +67,8 @@ func commandFrom(r *reader, m *pb.Command) compute.Command {
 	needs(compute.CommandConsole, "console", c.Console != nil)
 	needs(compute.CommandLook, "look", c.Look != nil)
 	needs(compute.CommandTwins, "voices", len(c.Voices) > 1)
+	needs(compute.CommandBegun, "voices", len(c.Voices) == 1)
+	needs(compute.CommandAlone, "voices", len(c.Voices) == 1)
 	r.atMost("journal", len(c.Journal), MaxID)
 	r.command(c)
 	return c

@@ -82,6 +82,8 @@ var commandOps = table[compute.CommandOp, pb.CommandOp]{
 	{compute.CommandConsole, pb.CommandOp_COMMAND_OP_CONSOLE},
 	{compute.CommandLook, pb.CommandOp_COMMAND_OP_LOOK},
 	{compute.CommandTwins, pb.CommandOp_COMMAND_OP_TWINS},
+	{compute.CommandBegun, pb.CommandOp_COMMAND_OP_BEGUN},
+	{compute.CommandAlone, pb.CommandOp_COMMAND_OP_ALONE},
 }
 
 var consoleRefusals = table[compute.ConsoleRefusal, pb.ConsoleRefusal]{

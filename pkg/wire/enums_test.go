@@ -56,7 +56,7 @@ func TestEnums(t *testing.T) {
 	covers(t, noCapacities, compute.WaitForCapacity, compute.FailAtOnce, nil, nil)
 	covers(t, failureClasses, compute.FailureUnknown, compute.FailureUnknownHere, nil, nil)
 	covers(t, reportOps, compute.ReportClaim, compute.ReportPinned, nil, []pb.ReportOp{0})
-	covers(t, commandOps, compute.CommandGrant, compute.CommandTwins, nil, []pb.CommandOp{0})
+	covers(t, commandOps, compute.CommandGrant, compute.CommandAlone, nil, []pb.CommandOp{0})
 	covers(t, consoleRefusals, compute.ConsoleRead, compute.ConsoleFailed, nil, nil)
 	covers(t, states, compute.StateNone, compute.StateUnknown,
 		[]compute.State{compute.StateAccepted, compute.StateUnknown}, nil)
@@ -75,7 +75,7 @@ func TestEnumsAreWhole(t *testing.T) {
 		compute.FailAtOnce.String():         (compute.FailAtOnce + 1).String(),
 		compute.FailureUnknownHere.String(): (compute.FailureUnknownHere + 1).String(),
 		compute.ReportPinned.String():       (compute.ReportPinned + 1).String(),
-		compute.CommandTwins.String():       (compute.CommandTwins + 1).String(),
+		compute.CommandAlone.String():       (compute.CommandAlone + 1).String(),
 		compute.ConsoleFailed.String():      (compute.ConsoleFailed + 1).String(),
 		compute.StateUnknown.String():       (compute.StateUnknown + 1).String(),
 		compute.PowerPaused.String():        (compute.PowerPaused + 1).String(),

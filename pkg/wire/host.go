@@ -29,6 +29,11 @@ func EncodeBeacon(b compute.Beacon) Record {
 		Warnings:    messages(b.Warnings),
 		Reads:       uint32(b.Reads),
 		Weigher:     weighers.out(b.Weigher),
+		Asks:        b.Asks,
+		Beside:      text(b.Beside.Journal),
+
+		BesideStarted: stamp(b.Beside.Started),
+		Leaves:        b.Leaves,
 	}, "")
 }
 
@@ -59,9 +64,15 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 		Warnings:    m.GetWarnings(),
 		Reads:       compute.Schema(m.GetReads()),
 		Weigher:     weighers.in(r, "weigher", m.GetWeigher()),
+		Asks:        m.GetAsks(),
+		Beside: compute.Voice{
+			Journal: compute.JournalID(m.GetBeside()), Started: r.time("beside_started", m.GetBesideStarted()),
+		},
+		Leaves: m.GetLeaves(),
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)
+	r.atMost("beside", len(b.Beside.Journal), MaxID)
 	r.inventory(b.Inventory)
 	r.amounts("free", b.Free, -compute.MaxAmount)
 	r.amounts("largest", b.Largest, 0)

@@ -224,6 +224,9 @@ func commands() *rapid.Generator[compute.Command] {
 		for c.Op == compute.CommandTwins && len(c.Voices) < 2 {
 			c.Voices = append(c.Voices, compute.Voice{Journal: "j", Started: at(len(c.Voices))})
 		}
+		if c.Op == compute.CommandBegun || c.Op == compute.CommandAlone {
+			c.Voices = []compute.Voice{{Journal: "j", Started: at(1)}}
+		}
 		if l := c.Look; l != nil {
 			l.Queue, l.Hold = "q"+l.Queue, max(0, l.Hold)%compute.MaxHold
 		}

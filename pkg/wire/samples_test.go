@@ -303,8 +303,14 @@ func machineSamples() []sample {
 	twins := compute.Command{Op: compute.CommandTwins, At: at(28), Voices: []compute.Voice{
 		{Journal: "journal-3", Started: at(27)}, {Journal: "journal-4", Started: at(28)},
 	}}
+	begun, alone := twins, twins
+	begun.Op, begun.Voices = compute.CommandBegun, twins.Voices[1:]
+	alone.Op, alone.Voices = compute.CommandAlone, twins.Voices[1:]
 	knowing := sampleBeacon()
 	knowing.Twins = true
+	asking, leaving := sampleBeacon(), sampleBeacon()
+	asking.Asks, asking.Beside = true, twins.Voices[0]
+	leaving.Leaves = true
 	warns := sampleBeacon()
 	warns.Warnings = []string{"machines run as root; run the agent as another user", "no AppArmor"}
 	packs := sampleBeacon()
@@ -320,7 +326,11 @@ func machineSamples() []sample {
 		{"command-grant-journal", EncodeCommand(granted), granted, of(DecodeCommand)},
 		{"report-voice", EncodeReport(started), started, of(DecodeReport)},
 		{"command-twins", EncodeCommand(twins), twins, of(DecodeCommand)},
+		{"command-begun", EncodeCommand(begun), begun, of(DecodeCommand)},
+		{"command-alone", EncodeCommand(alone), alone, of(DecodeCommand)},
 		{"beacon-twins", EncodeBeacon(knowing), knowing, of(DecodeBeacon)},
+		{"beacon-asks", EncodeBeacon(asking), asking, of(DecodeBeacon)},
+		{"beacon-leaves", EncodeBeacon(leaving), leaving, of(DecodeBeacon)},
 		{"beacon-weigher", EncodeBeacon(packs), packs, of(DecodeBeacon)},
 		{"beacon-reads", EncodeBeacon(reading), reading, of(DecodeBeacon)},
 		{"instance-stopped", EncodeInstance(inst), inst, of(DecodeInstance)},

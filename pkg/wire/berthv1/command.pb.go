@@ -54,6 +54,10 @@ const (
 	CommandOp_COMMAND_OP_LOOK CommandOp = 10
 	// Two agents speak for this host: neither may take anything.
 	CommandOp_COMMAND_OP_TWINS CommandOp = 11
+	// An agent has begun under this host's name: every other one says a beacon.
+	CommandOp_COMMAND_OP_BEGUN CommandOp = 12
+	// An agent is alone under this host's name: it may take work.
+	CommandOp_COMMAND_OP_ALONE CommandOp = 13
 )
 
 // Enum value maps for CommandOp.
@@ -71,6 +75,8 @@ var (
 		9:  "COMMAND_OP_CONSOLE",
 		10: "COMMAND_OP_LOOK",
 		11: "COMMAND_OP_TWINS",
+		12: "COMMAND_OP_BEGUN",
+		13: "COMMAND_OP_ALONE",
 	}
 	CommandOp_value = map[string]int32{
 		"COMMAND_OP_UNSPECIFIED": 0,
@@ -85,6 +91,8 @@ var (
 		"COMMAND_OP_CONSOLE":     9,
 		"COMMAND_OP_LOOK":        10,
 		"COMMAND_OP_TWINS":       11,
+		"COMMAND_OP_BEGUN":       12,
+		"COMMAND_OP_ALONE":       13,
 	}
 )
 
@@ -147,7 +155,8 @@ type Command struct {
 	// journal is that of the agent whose claim was granted, where it is known:
 	// grant, confirm. At most 128 bytes.
 	Journal string `protobuf:"bytes,13,opt,name=journal,proto3" json:"journal,omitempty"`
-	// voices are the agents that speak for this host: twins. At most 16.
+	// voices are the agents that speak for this host: twins. In begun and alone it is
+	// the one that is meant. At most 16.
 	Voices        []*Voice `protobuf:"bytes,14,rep,name=voices,proto3" json:"voices,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -500,7 +509,7 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\rR\x05limit\x126\n" +
-	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\x9c\x02\n" +
+	"\bdeadline\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline*\xc8\x02\n" +
 	"\tCommandOp\x12\x1a\n" +
 	"\x16COMMAND_OP_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10COMMAND_OP_GRANT\x10\x01\x12\x13\n" +
@@ -514,7 +523,9 @@ const file_berth_v1_command_proto_rawDesc = "" +
 	"\x12COMMAND_OP_CONSOLE\x10\t\x12\x13\n" +
 	"\x0fCOMMAND_OP_LOOK\x10\n" +
 	"\x12\x14\n" +
-	"\x10COMMAND_OP_TWINS\x10\vB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
+	"\x10COMMAND_OP_TWINS\x10\v\x12\x14\n" +
+	"\x10COMMAND_OP_BEGUN\x10\f\x12\x14\n" +
+	"\x10COMMAND_OP_ALONE\x10\rB9Z7github.com/berth-project/berth/pkg/wire/berthv1;berthv1b\x06proto3"
 
 var (
 	file_berth_v1_command_proto_rawDescOnce sync.Once

@@ -185,7 +185,17 @@ type Beacon struct {
 	Reads uint32 `protobuf:"varint,17,opt,name=reads,proto3" json:"reads,omitempty"`
 	// weigher says whether the host looks for work, and is to be rung, more often when
 	// it is emptier or when it is fuller.
-	Weigher       Weigher `protobuf:"varint,19,opt,name=weigher,proto3,enum=berth.v1.Weigher" json:"weigher,omitempty"`
+	Weigher Weigher `protobuf:"varint,19,opt,name=weigher,proto3,enum=berth.v1.Weigher" json:"weigher,omitempty"`
+	// asks says that the agent does not know yet whether it is alone under its name: it
+	// carries nothing out, or takes nothing more, until an alone command says so.
+	Asks bool `protobuf:"varint,20,opt,name=asks,proto3" json:"asks,omitempty"`
+	// beside is the journal of another agent that has begun under this name, as the stream
+	// says; at most 128 bytes.
+	Beside string `protobuf:"bytes,21,opt,name=beside,proto3" json:"beside,omitempty"`
+	// beside_started is when that agent began, by its own clock.
+	BesideStarted *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=beside_started,json=besideStarted,proto3" json:"beside_started,omitempty"`
+	// leaves says that this is the last beacon of this agent: it has ended.
+	Leaves        bool `protobuf:"varint,23,opt,name=leaves,proto3" json:"leaves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -353,6 +363,34 @@ func (x *Beacon) GetWeigher() Weigher {
 	return Weigher_WEIGHER_UNSPECIFIED
 }
 
+func (x *Beacon) GetAsks() bool {
+	if x != nil {
+		return x.Asks
+	}
+	return false
+}
+
+func (x *Beacon) GetBeside() string {
+	if x != nil {
+		return x.Beside
+	}
+	return ""
+}
+
+func (x *Beacon) GetBesideStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.BesideStarted
+	}
+	return nil
+}
+
+func (x *Beacon) GetLeaves() bool {
+	if x != nil {
+		return x.Leaves
+	}
+	return false
+}
+
 // Inventory is what a host has, as its hypervisor says it.
 type Inventory struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -513,7 +551,7 @@ var File_berth_v1_host_proto protoreflect.FileDescriptor
 
 const file_berth_v1_host_proto_rawDesc = "" +
 	"\n" +
-	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x06\n" +
+	"\x13berth/v1/host.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xab\a\n" +
 	"\x06Beacon\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\ajournal\x18\x02 \x01(\tR\ajournal\x124\n" +
@@ -534,7 +572,11 @@ const file_berth_v1_host_proto_rawDesc = "" +
 	"\x05twins\x18\x10 \x01(\bR\x05twins\x12\x1a\n" +
 	"\bwarnings\x18\x12 \x03(\tR\bwarnings\x12\x14\n" +
 	"\x05reads\x18\x11 \x01(\rR\x05reads\x12+\n" +
-	"\aweigher\x18\x13 \x01(\x0e2\x11.berth.v1.WeigherR\aweigher\x1a7\n" +
+	"\aweigher\x18\x13 \x01(\x0e2\x11.berth.v1.WeigherR\aweigher\x12\x12\n" +
+	"\x04asks\x18\x14 \x01(\bR\x04asks\x12\x16\n" +
+	"\x06beside\x18\x15 \x01(\tR\x06beside\x12A\n" +
+	"\x0ebeside_started\x18\x16 \x01(\v2\x1a.google.protobuf.TimestampR\rbesideStarted\x12\x16\n" +
+	"\x06leaves\x18\x17 \x01(\bR\x06leaves\x1a7\n" +
 	"\tFreeEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a:\n" +
@@ -611,17 +653,18 @@ var file_berth_v1_host_proto_depIdxs = []int32{
 	11, // 5: berth.v1.Beacon.deadline:type_name -> google.protobuf.Timestamp
 	6,  // 6: berth.v1.Beacon.largest:type_name -> berth.v1.Beacon.LargestEntry
 	1,  // 7: berth.v1.Beacon.weigher:type_name -> berth.v1.Weigher
-	7,  // 8: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
-	8,  // 9: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
-	9,  // 10: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
-	10, // 11: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
-	0,  // 12: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
-	11, // 13: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	11, // 8: berth.v1.Beacon.beside_started:type_name -> google.protobuf.Timestamp
+	7,  // 9: berth.v1.Inventory.totals:type_name -> berth.v1.Inventory.TotalsEntry
+	8,  // 10: berth.v1.Inventory.reserved:type_name -> berth.v1.Inventory.ReservedEntry
+	9,  // 11: berth.v1.Inventory.unmanaged:type_name -> berth.v1.Inventory.UnmanagedEntry
+	10, // 12: berth.v1.Inventory.largest:type_name -> berth.v1.Inventory.LargestEntry
+	0,  // 13: berth.v1.HostDesired.state:type_name -> berth.v1.HostState
+	11, // 14: berth.v1.HostDesired.deadline:type_name -> google.protobuf.Timestamp
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_berth_v1_host_proto_init() }
