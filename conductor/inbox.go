@@ -25,6 +25,7 @@ type inbox struct {
 	ready                 chan struct{} // closed once both are true
 	lastBeacons           map[compute.HostID]lastBeacon
 	watch                 twins.Watch
+	several               map[compute.HostID]bool // hosts that watch has found several agents of
 	hostsEnd              bool
 	agents                agents
 }
@@ -60,13 +61,20 @@ func newUpdates() updates {
 }
 
 func newInbox() *inbox {
-	return &inbox{updates: newUpdates(), ready: make(chan struct{}), lastBeacons: map[compute.HostID]lastBeacon{}}
+	return &inbox{
+		updates: newUpdates(), ready: make(chan struct{}), lastBeacons: map[compute.HostID]lastBeacon{},
+		several: map[compute.HostID]bool{},
+	}
 }
 
-// takeAll empties the inbox.
-func (b *inbox) takeAll() updates {
+// takeAll empties the inbox. Which agents are several is as of now: one of them may have
+// been silent for long enough since the other was last heard.
+func (b *inbox) takeAll(now time.Time) updates {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for host := range b.several {
+		b.noteSeveral(host, b.watch.Of(host, now))
+	}
 	taken := b.updates
 	b.updates = newUpdates()
 	return taken
@@ -193,7 +201,7 @@ func (b *inbox) applyBeacons(
 		b.lastBeacons[host] = next
 		b.agents.say(host, beacon.Reads)
 		if b.hostsEnd {
-			b.noteVoice(host, beacon.Voice(), now)
+			b.noteVoice(beacon, now)
 			urgent = urgent || last.journal != next.journal || now.Sub(last.at) >= silent
 		}
 	}
@@ -204,11 +212,20 @@ func (b *inbox) applyBeacons(
 }
 
 // noteVoice notes which process speaks for a host; with the lock held.
-func (b *inbox) noteVoice(host compute.HostID, by compute.Voice, now time.Time) {
+func (b *inbox) noteVoice(beacon compute.Beacon, now time.Time) {
+	host, by := beacon.Host, beacon.Voice()
 	if heard := b.updates.heard[host]; !slices.ContainsFunc(heard, by.Same) {
 		b.updates.heard[host] = append(heard, by)
 	}
-	b.updates.twins[host] = b.watch.Observe(host, by, now)
+	b.noteSeveral(host, b.watch.Observe(beacon, false, now))
+}
+
+func (b *inbox) noteSeveral(host compute.HostID, voices []compute.Voice) {
+	if b.updates.twins[host] = voices; voices == nil {
+		delete(b.several, host)
+		return
+	}
+	b.several[host] = true
 }
 
 // logUnreadable is about a record of a view that cannot be read. The view goes on

@@ -104,7 +104,7 @@ func (t *turn) stepAll(in admit.Input) {
 // applyUpdates brings the view up to date and tells every partition what happened
 // in the world since the last turn.
 func (t *turn) applyUpdates() {
-	n := t.inbox.takeAll()
+	n := t.inbox.takeAll(t.cfg.Now())
 	t.apply(n)
 	if n.hostsRead && !t.hostsRead {
 		t.hostsRead = true

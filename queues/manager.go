@@ -66,11 +66,11 @@ func (m *Manager) Queues(recs []wire.Record, end bool) {
 // Hosts takes records of the hosts topic.
 func (m *Manager) Hosts(recs []wire.Record, end bool) {
 	m.apply(hostsStream, recs, end, func(rec wire.Record, now time.Time) {
-		first, twins := m.view.host(rec, now)
+		first, tell := m.view.host(rec, !m.left[hostsStream], now)
 		if first {
 			wake(m.hosts)
 		}
-		if twins {
+		if tell {
 			wake(m.twins)
 		}
 		wake(m.rings)

@@ -4,6 +4,7 @@ package queues
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,21 +19,41 @@ import (
 // nothing for a minute after the last word.
 const twinsEvery = 20 * time.Second
 
-// noteVoice takes note of which agent says a beacon. It answers whether the host's
-// agents are to be told that they are several, and know what that means.
-func (v *view) noteVoice(b compute.Beacon, now time.Time) bool {
-	if v.twins.Observe(b.Host, b.Voice(), now) == nil {
-		delete(v.warned, b.Host)
-		return false
-	}
-	return b.Twins && now.Sub(v.warned[b.Host]) >= twinsEvery
+// ask is an agent that wants to know whether it is alone, and when it said so.
+type ask struct {
+	by compute.Voice
+	at time.Time
 }
 
-// twinsLoop tells agents that have one host name.
+// askedLately is how old an ask may be that is answered: a manager that was not elected
+// then leaves it to the next.
+const askedLately = 10 * time.Second
+
+// noteVoice takes note of which agent says a beacon. It answers whether the host's
+// agents are to be told something.
+func (v *view) noteVoice(b compute.Beacon, past bool, now time.Time) bool {
+	several := v.twins.Observe(b, past, now) != nil
+	asks := b.Asks && !b.Leaves
+	if asks {
+		v.asks[b.Host] = ask{b.Voice(), now}
+	} else if v.asks[b.Host].by.Same(b.Voice()) {
+		delete(v.asks, b.Host)
+	}
+	if !several {
+		delete(v.warned, b.Host)
+		return asks
+	}
+	return asks || b.Twins && now.Sub(v.warned[b.Host]) >= twinsEvery
+}
+
+// twinsLoop tells agents that have one host name, and those that ask that they are alone.
 func (t *term) twinsLoop(ctx context.Context) {
 	for {
 		if err := t.warn(ctx, t.unwarned()); err != nil && ctx.Err() == nil {
 			t.opts.Logger.Warn("cannot tell the agents of a host that they are several", zap.Error(err))
+		}
+		if err := t.answerAsks(ctx); err != nil && ctx.Err() == nil {
+			t.opts.Logger.Warn("cannot tell agents whether they are alone", zap.Error(err))
 		}
 		if !t.next(ctx, t.twins, 0) {
 			return
@@ -57,6 +78,59 @@ func (t *term) unwarned() (recs []wire.Record) {
 		recs = append(recs, wire.EncodeCommand(c).To(t.opts.Topics.Host(h), 0))
 	}
 	return recs
+}
+
+// answer is a word to one host.
+type answer struct {
+	host compute.HostID
+	compute.Command
+	rec wire.Record
+}
+
+// answerAsks says what there is to say to agents that have asked. That all others of a name
+// were told of one counts only if they were: a stream that is not there holds up no other.
+func (t *term) answerAsks(ctx context.Context) error {
+	answers := t.answers()
+	var recs []wire.Record
+	for _, a := range answers {
+		recs = append(recs, a.rec)
+	}
+	err := t.warn(ctx, recs)
+	for _, a := range answers {
+		if a.Op == compute.CommandBegun && (err == nil || t.warn(ctx, []wire.Record{a.rec}) == nil) {
+			t.view.called(a.host, a.Voices[0])
+		}
+	}
+	return err
+}
+
+// answers are the words to agents that have asked and whose streams are there.
+func (t *term) answers() (all []answer) {
+	t.view.mu.Lock()
+	defer t.view.mu.Unlock()
+	now := time.Now()
+	for _, h := range slices.Sorted(maps.Keys(t.view.asks)) {
+		a := t.view.asks[h]
+		late := now.Sub(a.at) >= askedLately
+		if !late && !t.view.reached[h] {
+			continue
+		}
+		if delete(t.view.asks, h); late {
+			continue
+		}
+		if op := t.view.twins.Answer(h, a.by, now); op != compute.CommandNone {
+			c := compute.Command{Op: op, Voices: []compute.Voice{a.by}, At: now.UTC()}
+			all = append(all, answer{h, c, wire.EncodeCommand(c).To(t.opts.Topics.Host(h), 0)})
+		}
+	}
+	return all
+}
+
+// called takes note that all others of a name were told of an agent.
+func (v *view) called(h compute.HostID, by compute.Voice) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.twins.Called(h, by, time.Now())
 }
 
 func (t *term) warn(ctx context.Context, recs []wire.Record) error {

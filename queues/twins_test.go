@@ -76,3 +76,72 @@ func TestTwinsAreTold(t *testing.T) {
 		}
 	})
 }
+
+// asking is a beacon of h1 by an agent that asks whether it is alone.
+func asking(by, beside compute.Voice) wire.Record {
+	inv := compute.Inventory{Totals: compute.Resources{compute.VCPU: 4}}
+	return wire.EncodeBeacon(compute.Beacon{
+		Host: "h1", Journal: by.Journal, Started: by.Started, Inventory: inv, Twins: true, Asks: true, Beside: beside,
+	})
+}
+
+// told are the words about who speaks for h1 since the last time asked.
+func (f *far) told(t *testing.T) (all []string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, rec := range f.logs[names.Host("h1")] {
+		c, err := wire.DecodeCommand(rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Op == compute.CommandBegun || c.Op == compute.CommandAlone || c.Op == compute.CommandTwins {
+			all = append(all, c.Op.String()+" "+string(c.Voices[0].Journal))
+		}
+	}
+	delete(f.logs, names.Host("h1"))
+	return all
+}
+
+// An agent that asks is told that it is alone at once if the one before has ended, and else once all others of
+// its name have had the time to say that they live.
+func TestAsksAreAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		m := f.join(t, "a")
+		m.elected <- true
+		settle(5 * time.Second)
+		began := time.Now().UTC()
+		a, b := compute.Voice{Journal: "a", Started: began}, compute.Voice{Journal: "b", Started: began.Add(time.Hour)}
+		again := compute.Voice{Journal: "a", Started: began.Add(time.Minute)}
+		f.publish(names.Hosts(), asking(a, compute.Voice{}))
+		settle(2 * time.Second)
+		f.told(t) // or not yet: its stream is being made
+		for _, step := range []struct {
+			what string
+			say  wire.Record
+			want []string
+		}{
+			{"the first", asking(a, compute.Voice{}), []string{"alone a"}},
+			{"it works", spoken(a, true), nil},
+			{"a second", asking(b, compute.Voice{}), []string{"begun b"}},
+			{"the first lives", asking(a, b), []string{"begun a"}},
+			{"the second lives", asking(b, a), []string{"twins a"}},
+		} {
+			f.publish(names.Hosts(), step.say)
+			settle(2 * time.Second)
+			if diff := cmp.Diff(step.want, f.told(t)); diff != "" {
+				t.Errorf("%s: %s", step.what, diff)
+			}
+		}
+		settle(2 * time.Minute)
+		f.publish(names.Hosts(), spoken(a, true))
+		settle(2 * time.Second)
+		f.publish(names.Hosts(), asking(again, compute.Voice{}))
+		settle(10 * time.Second)
+		f.publish(names.Hosts(), asking(again, compute.Voice{}))
+		settle(2 * time.Second)
+		if diff := cmp.Diff([]string{"begun a", "alone a"}, f.told(t)); diff != "" {
+			t.Errorf("killed, and started again: %s", diff)
+		}
+	})
+}

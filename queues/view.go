@@ -43,6 +43,7 @@ type view struct {
 	reached    map[compute.HostID]bool // hosts whose streams are known to be there
 	twins      twins.Watch
 	warned     map[compute.HostID]time.Time // when the agents of a host were told last that they are several
+	asks       map[compute.HostID]ask       // agents that are to be told whether they are alone
 	advisor    *advise.Advisor
 	ringer     *ring.Ringer
 	rejects    rejects
@@ -88,7 +89,7 @@ func newView(o Options) *view {
 		need:   map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{},
 		stray: map[compute.QueueName]uint64{},
 		hosts: map[compute.HostID]bool{}, unread: map[compute.HostID]bool{}, reached: map[compute.HostID]bool{},
-		warned: map[compute.HostID]time.Time{}, advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
+		warned: map[compute.HostID]time.Time{}, asks: map[compute.HostID]ask{}, advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
 	}
 }
 
@@ -154,13 +155,16 @@ func (v *view) queue(rec wire.Record, now time.Time) {
 	}
 }
 
-func (v *view) host(rec wire.Record, now time.Time) (first, twins bool) {
+// host takes a record of a host; past: it was read before the end of the log. It answers whether
+// the host is new, and whether its agents are to be told something.
+func (v *view) host(rec wire.Record, past bool, now time.Time) (first, tell bool) {
 	id := compute.HostID(rec.Key)
 	if rec.Value == nil {
 		delete(v.hosts, id)
 		delete(v.unread, id)
 		v.advisor.Forget(id)
 		v.twins.Forget(id)
+		delete(v.asks, id)
 		return false, false
 	}
 	b, err := wire.DecodeBeacon(rec)
@@ -173,7 +177,7 @@ func (v *view) host(rec wire.Record, now time.Time) (first, twins bool) {
 	v.beacon(b, now)
 	first = !v.hosts[b.Host]
 	v.hosts[b.Host] = true
-	return first, v.noteVoice(b, now)
+	return first, v.noteVoice(b, past, now)
 }
 
 // beacon takes a beacon.

@@ -10,8 +10,11 @@
 //	restart   A A A B B B     A A A B A B B
 //	twins     A A B A B A …
 //
-// Which is which, the journal's id and the beginning of the process say: a copied
-// disk may have the journal on it.
+// or, at once, if each says that it was told of the other (Beacon.Beside): an agent that
+// has ended does not. Which is which, the journal's id and the beginning of the process
+// say: a copied disk may have the journal on it.
+//
+// That there is one, an agent that has begun asks (Answer).
 package twins
 
 import (
@@ -27,13 +30,18 @@ type Watch struct{ hosts map[compute.HostID]*host }
 type host struct {
 	voices []voice // as first heard
 	last   compute.Voice
+	left   bool // its last word was that its agent, which was alone, has ended
 }
 
 type voice struct {
 	compute.Voice
-	first time.Time
-	at    time.Time // last heard
-	again int       // how often it was heard after a younger one, since it was last alone
+	first  time.Time
+	at     time.Time // last heard
+	again  int       // how often it was heard after a younger one, since it was last alone
+	beside compute.Voice
+	heir   bool      // it was heard first when nobody else was there for certain
+	called time.Time // when the others were first told that it has begun; zero: not since it last asked
+	told   time.Time // … and last
 }
 
 // enough is how often the older voice has to be heard again: the first time it may
@@ -41,36 +49,52 @@ type voice struct {
 const enough = 2
 
 // Observe takes a beacon and answers which agents speak for its host: nothing if it is
-// one, and the one that began last is last.
-func (w *Watch) Observe(id compute.HostID, by compute.Voice, now time.Time) []compute.Voice {
+// one, and the one that began last is last. past: it was read before the end of the
+// log, where the first one left of a host may not have been its first.
+func (w *Watch) Observe(b compute.Beacon, past bool, now time.Time) []compute.Voice {
 	if w.hosts == nil {
 		w.hosts = map[compute.HostID]*host{}
 	}
-	h := w.hosts[id]
+	h := w.hosts[b.Host]
 	if h == nil {
-		h = &host{}
-		w.hosts[id] = h
+		h = &host{left: !past}
+		w.hosts[b.Host] = h
 	}
-	h.hear(by, now)
-	return w.Of(id, now)
+	if h.hear(b, now); b.Leaves {
+		h.voices = slices.DeleteFunc(h.voices, func(v voice) bool { return v.Same(b.Voice()) })
+	}
+	h.left = b.Leaves && !b.Asks && len(h.voices) == 0
+	return w.Of(b.Host, now)
 }
 
-func (h *host) hear(by compute.Voice, now time.Time) {
+func (h *host) hear(b compute.Beacon, now time.Time) {
+	by := b.Voice()
 	h.voices = slices.DeleteFunc(h.voices, func(v voice) bool { return now.Sub(v.at) >= compute.SilentAfter })
 	// whatever there was beside it has gone: what begins now may be the same agent, started again
 	if len(h.voices) == 1 {
 		h.voices[0].again = 0
 	}
-	i := slices.IndexFunc(h.voices, func(v voice) bool { return v.Same(by) })
+	i := h.index(by)
 	if i < 0 {
-		h.voices, i = append(h.voices, voice{Voice: by, first: now}), len(h.voices)
+		h.voices, i = append(h.voices, voice{Voice: by, first: now, heir: h.left}), len(h.voices)
 	} else if slices.ContainsFunc(h.voices[i+1:], func(v voice) bool { return v.Same(h.last) }) {
 		h.voices[i].again++
 	}
-	h.voices[i].at, h.last = now, by
+	v := &h.voices[i]
+	v.at, v.beside, h.last = now, b.Beside, by
+	if !b.Asks {
+		v.called, v.told = time.Time{}, time.Time{}
+	}
+	if j := h.index(v.beside); j >= 0 && h.voices[j].beside.Same(by) {
+		v.again, h.voices[j].again = enough, enough
+	}
 }
 
-// Of is which agents speak for a host, as Hear answers it.
+func (h *host) index(by compute.Voice) int {
+	return slices.IndexFunc(h.voices, func(v voice) bool { return v.Same(by) })
+}
+
+// Of is which agents speak for a host, as Observe answers it.
 func (w *Watch) Of(id compute.HostID, now time.Time) (all []compute.Voice) {
 	h := w.hosts[id]
 	if h == nil {
