@@ -48,9 +48,10 @@ func (s *step) hostHeard(id compute.HostID, by compute.Voice) {
 	if h == nil {
 		return
 	}
-	s.noteTwins(h)
 	forgot := by.Journal != "" && h.journal != "" && by.Journal != h.journal && !s.heardLately(h, by.Journal)
-	switch back := s.markAlive(h, by); {
+	back := s.markAlive(h, by)
+	s.noteTwins(h, by)
+	switch {
 	case forgot:
 		s.confirmAll(h, true)
 	case back:
@@ -144,7 +145,7 @@ func (s *step) failReboot(inst *compute.Instance) {
 // is back and has acted on "fenced": what it has claimed since, under an epoch that is not
 // lower, is not touched.
 func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.FenceEpoch) {
-	s.fences.note(id, fence, func(id compute.HostID) bool { return s.hosts[id] != nil })
+	s.fences[id] = max(s.fences[id], fence)
 	h := s.hosts[id]
 	if h == nil {
 		return

@@ -19,7 +19,7 @@ type State struct {
 	opts      Options
 	instances map[compute.InstanceID]*entry
 	hosts     map[compute.HostID]*host
-	fences    fences // begun anew with every load
+	fences    map[compute.HostID]compute.FenceEpoch // the last heard of here; begun anew with every load
 	queues    map[compute.QueueName]*queue
 	usage     *quota.Index
 	endings   map[compute.Project]*endings
@@ -36,7 +36,7 @@ func New(opts Options) *State {
 		opts:      opts,
 		instances: map[compute.InstanceID]*entry{},
 		hosts:     map[compute.HostID]*host{},
-		fences:    newFences(opts.MaxFences),
+		fences:    map[compute.HostID]compute.FenceEpoch{},
 		queues:    map[compute.QueueName]*queue{},
 		usage:     quota.NewIndex(),
 		endings:   map[compute.Project]*endings{},
@@ -66,7 +66,9 @@ type host struct {
 	instances map[*entry]bool
 	journal   compute.JournalID           // as last heard; empty: not heard yet
 	voices    map[compute.Voice]time.Time // when each process that speaks for it was last heard
+	first     map[compute.Voice]time.Time // when it was heard first, of those
 	twins     map[compute.Voice]bool      // processes that spoke for it at the same time
+	together  map[together]bool           // journals of which two of those spoke at one time
 	// when what is here is asked about again, for its last answer did not count; see countsFrom
 	askAgainAt map[*entry]time.Time
 	since      time.Time // from when on voices are complete; zero: they are
@@ -191,7 +193,8 @@ func (s *State) joinHost(e *entry, now time.Time) {
 	}
 	h := s.hosts[id]
 	if h == nil {
-		h = &host{id: id, instances: map[*entry]bool{}, heard: now, voices: map[compute.Voice]time.Time{}}
+		h = &host{id: id, instances: map[*entry]bool{}, heard: now,
+			voices: map[compute.Voice]time.Time{}, first: map[compute.Voice]time.Time{}}
 		h.timer = s.newTimer(h)
 		s.hosts[id] = h
 		s.scheduleSilence(h)

@@ -4,6 +4,7 @@ package admit
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,29 +34,40 @@ func (s *step) noteVoice(h *host, by compute.Voice) {
 	if by.Journal == "" {
 		return
 	}
-	h.voices[by] = s.now
+	if h.voices[by] = s.now; h.first[by].IsZero() {
+		h.first[by] = s.now
+	}
 	for v, at := range h.voices {
 		if s.now.Sub(at) >= s.opts.SilentAfter {
 			delete(h.voices, v)
+			delete(h.first, v)
 		}
 	}
 }
 
+// together are two journals of a host whose agents spoke at one time.
+type together struct{ a, b compute.JournalID }
+
 // noteTwins takes note of processes that spoke for a host at the same time: they are several
-// agents, and not one that was started again.
-func (s *step) noteTwins(h *host) {
-	for _, v := range s.view.Twins[h.id] {
-		if h.twins == nil {
-			h.twins = map[compute.Voice]bool{}
-		}
+// agents, and not one that was started again. Each is a twin of some other one, not of all: the one
+// that speaks now is of those that were heard since it was heard first.
+func (s *step) noteTwins(h *host, by compute.Voice) {
+	all := s.view.Twins[h.id]
+	if len(all) > 0 && h.twins == nil {
+		h.twins, h.together = map[compute.Voice]bool{}, map[together]bool{}
+	}
+	for _, v := range all {
 		h.twins[v] = true
+		if slices.ContainsFunc(all, by.Same) && v.Journal != by.Journal && !h.voices[v].Before(h.first[by]) {
+			h.together[together{v.Journal, by.Journal}], h.together[together{by.Journal, v.Journal}] = true, true
+		}
 	}
 }
 
 // contested says whether the report's journal and that of the instance spoke at the same time: then neither agent
 // replaces the other, however often each was started again since.
 func (h *host) contested(e *entry, r compute.Report) bool {
-	return r.Journal != e.inst.Journal && h.twinsWithJournal(e.inst.Journal) > 0 && h.twinsWithJournal(r.Journal) > 0
+	return h.together[together{e.inst.Journal, r.Journal}]
 }
 
 // twinsWithJournal is how many of the processes that spoke at the same time had a journal: two are a copied one.
