@@ -19,12 +19,13 @@ type beacons struct {
 	last    compute.Beacon
 	sentAt  time.Time // zero: never
 	sending bool
+	now     bool // it is due however short ago the last one was
 	due     time.Time
 }
 
 // begin is the record of a beacon that is about to be sent.
 func (x *beacons) begin(b compute.Beacon, topics wire.Topics, now time.Time) wire.Record {
-	x.sending, x.sentAt, x.due, x.last = true, now, time.Time{}, b
+	x.sending, x.sentAt, x.due, x.last, x.now = true, now, time.Time{}, b, false
 	return wire.EncodeBeacon(b).To(topics.Hosts(), wire.AnyPartition)
 }
 
@@ -55,13 +56,16 @@ func (l *loop) publishBeacon(now time.Time) {
 		return
 	}
 	l.beacon.due = l.beacon.sentAt.Add(l.o.Timing.BeaconApart)
-	if !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
+	if !l.beacon.now && !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
 		return // whatever changed
 	}
 	b := l.beaconNow(now)
 	l.a.see(b)
 	apart := l.o.Timing.Beacon
-	if !l.fetches.Placing() && !same(b, l.beacon.last) { // while placing, what it waits on is about to be known
+	switch {
+	case l.beacon.now:
+		apart = 0
+	case b.Asks, !l.fetches.Placing() && !same(b, l.beacon.last): // while placing, what it waits on is about to be known
 		apart = l.o.Timing.BeaconApart
 	}
 	if l.beacon.due = l.beacon.sentAt.Add(apart); !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
@@ -87,7 +91,7 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 		Host: l.o.Host, Journal: l.twins.me.Journal, Started: l.twins.me.Started, DesiredSeen: l.host.Desired.Version,
 		Inventory: l.view.host.Inventory, Free: compute.Resources{}, Largest: l.room().Largest(), At: l.o.Now().UTC(),
 		Weigher: l.o.Weigher, Rings: true, Twins: true, Warnings: l.o.Driver.Capabilities().Warnings,
-		Reads: l.o.Reads,
+		Reads: l.o.Reads, Asks: l.twins.asks, Beside: l.twins.beside,
 	}
 	if b.State, b.Reason = l.state(now); b.State == compute.HostDraining {
 		b.Deadline = l.host.Desired.Deadline.UTC()
@@ -113,7 +117,7 @@ func (l *loop) beaconNow(now time.Time) compute.Beacon {
 // same says whether nothing changed that anybody waits to be told. Which queues a host
 // waits on changes all the time, and is no news.
 func same(a, b compute.Beacon) bool {
-	return a.State == b.State && a.Reason == b.Reason && a.DesiredSeen == b.DesiredSeen &&
+	return a.State == b.State && a.Reason == b.Reason && a.Asks == b.Asks && a.DesiredSeen == b.DesiredSeen &&
 		a.Deadline.Equal(b.Deadline) && a.Machines == b.Machines && a.Building == b.Building && a.Free.Equal(b.Free) &&
 		maps.Equal(a.Largest, b.Largest) &&
 		a.Inventory.Totals.Equal(b.Inventory.Totals) && a.Inventory.Reserved.Equal(b.Inventory.Reserved) &&

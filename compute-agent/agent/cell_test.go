@@ -32,25 +32,26 @@ type cell struct {
 	host  *fake.Host
 	inv   compute.Inventory
 
-	queues   map[compute.QueueName]*line
-	brokers  int
-	stream   []wire.Record
-	insts    map[compute.InstanceID]*inst
-	granted  map[givenKey]bool // whatever was ever granted
-	reports  []compute.Report
-	beacons  []compute.Beacon
-	rejected []compute.Rejected
-	consoles []compute.Console
-	attempts compute.Attempt // most attempts
-	noGrants bool            // claims are not answered
-	lost     int             // so many Sends fail, after they arrived
-	hold     bool            // the test itself feeds the stream
-	silent   bool            // advice is not read
-	hang     bool            // fetches in secondary sessions do not end by themselves
-	off      time.Duration   // how far the host's clock is ahead of the broker's; then work carries the broker's time
-	schema   compute.Schema  // in which builds are written
-	opens    []opening       // the fetches that were opened, the first one first
-	over     chan struct{}
+	queues    map[compute.QueueName]*line
+	brokers   int
+	stream    []wire.Record
+	insts     map[compute.InstanceID]*inst
+	granted   map[givenKey]bool // whatever was ever granted
+	reports   []compute.Report
+	beacons   []compute.Beacon
+	rejected  []compute.Rejected
+	consoles  []compute.Console
+	attempts  compute.Attempt // most attempts
+	noGrants  bool            // claims are not answered
+	unmanaged bool            // no queue manager says whether an agent is alone
+	lost      int             // so many Sends fail, after they arrived
+	hold      bool            // the test itself feeds the stream
+	silent    bool            // advice is not read
+	hang      bool            // fetches in secondary sessions do not end by themselves
+	off       time.Duration   // how far the host's clock is ahead of the broker's; then work carries the broker's time
+	schema    compute.Schema  // in which builds are written
+	opens     []opening       // the fetches that were opened, the first one first
+	over      chan struct{}
 
 	node *node // the agent that runs, if one does
 }

@@ -15,6 +15,9 @@ func (c *cell) handle(rec wire.Record) {
 			c.t.Error(err)
 		}
 		c.beacons = append(c.beacons, b)
+		if b.Asks && !b.Leaves && !c.unmanaged {
+			c.say(compute.Command{Op: compute.CommandAlone, Voices: []compute.Voice{b.Voice()}})
+		}
 	case "rejected":
 		r, err := wire.DecodeRejected(rec)
 		if err != nil {

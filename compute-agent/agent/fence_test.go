@@ -77,7 +77,7 @@ func TestNewJournalBehindAFence(t *testing.T) {
 		}
 		c.fence()
 		c.command(1, compute.OpStart, 5) // its conductor has not heard of the fence
-		end := c.end()
+		end := c.end() + 1               // with the word that it is alone
 		n = c.start(c.t.TempDir(), fake.Options{}, nil)
 		pass(time.Minute)
 		if got := c.counts(fake.Resumed); len(got) != 0 {

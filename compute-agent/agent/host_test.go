@@ -83,7 +83,7 @@ func TestTheExample(t *testing.T) {
 		expect("tiny with the device runs", "large", "medium", "tiny")
 		c.delete(1)
 		expect("deleted", all...)
-		pass(5 * time.Second)
+		pass(20 * time.Second) // which queues it waits on is no news: the next beacon says it
 		if b := c.beacon(); len(b.Waiting) != 6 || b.State != compute.HostEnabled ||
 			b.Free[compute.MemoryMB] != 16<<10 {
 			c.t.Errorf("the beacon says %+v", b)

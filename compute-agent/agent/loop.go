@@ -21,7 +21,7 @@ import (
 // takes in what came, decides, writes the journal once, and only then carries
 // out what was decided.
 //
-//	begin: hypervisor lists ─▶ reconciled ─▶ stream read to its end ─▶ caught up:
+//	begin: hypervisor lists ─▶ reconciled ─▶ stream read to its end ─▶ alone under its name ─▶ caught up:
 //	all decided so far is carried out ─▶ reports acknowledged ─▶ settled: offers
 type loop struct {
 	a      *Agent
@@ -83,6 +83,9 @@ func newLoop(a *Agent) *loop {
 	}
 	l.calls = newCalls(a.opts.Slots, l.call)
 	l.twins.me = compute.Voice{Journal: a.begin.ID, Started: l.began.UTC()}
+	if a.begin.Positioned {
+		l.twins.ask()
+	}
 	l.reports = reports{o: l.o, me: l.twins.me, counts: &a.counts}
 	l.fetches = fetch.New(fetch.Options{
 		Host: a.opts.Host, Weigher: a.opts.Weigher, Puller: a.opts.Puller, LeaveAlone: a.opts.Timing.LeaveAlone,
@@ -94,6 +97,7 @@ func newLoop(a *Agent) *loop {
 
 func (l *loop) run(ctx context.Context) error {
 	l.work, l.stop = context.WithCancel(context.WithoutCancel(ctx))
+	defer l.leave(context.WithoutCancel(ctx))
 	defer l.workers.Wait()
 	defer l.stop()
 	l.workers.Go(func() { l.sender.run(l.work) })
@@ -176,7 +180,7 @@ func (l *loop) due() time.Time {
 		at(l.rules.Due(*t))
 	}
 	at(l.polls.at)
-	at(l.twins.alone)
+	at(l.twins.until)
 	at(l.fetches.Due())
 	at(l.beacon.due)
 	at(l.drain.due)

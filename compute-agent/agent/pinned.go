@@ -15,7 +15,7 @@ import (
 // not. What only has to wait for fetches to end or a slot waits, and its share
 // is kept from other fetches.
 func (l *loop) startPinned(now time.Time) {
-	if !l.stream.caughtUp || l.twins.fresh {
+	if !l.stream.caughtUp || l.twins.why != "" {
 		return
 	}
 	l.fetches.Pinned(func(b compute.Build) bool {

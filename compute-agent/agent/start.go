@@ -72,9 +72,10 @@ func (v *view) makeRoom(err error, log *zap.Logger) {
 	}
 }
 
-// catchUp acts on the stream once both it and the hypervisor have answered.
+// catchUp acts on the stream once both it and the hypervisor have answered, and no other agent speaks for
+// this host.
 func (l *loop) catchUp() {
-	if l.stream.caughtUp || !l.stream.ended || !l.view.known {
+	if l.stream.caughtUp || !l.stream.ended || !l.view.known || !l.twins.began {
 		return
 	}
 	l.stream.caughtUp = true

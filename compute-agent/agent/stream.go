@@ -4,6 +4,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -20,7 +21,6 @@ type stream struct {
 	ended    bool          // what is unread goes up to the end
 	caughtUp bool          // and acted upon: commands are carried out from now on
 	live     bool          // what is read from now on was said a moment ago
-	used     bool          // some of it was said to an agent that had machines
 	history  bool          // what is unread was said before this journal had a position
 	toGreet  int           // reports to be acknowledged until the hello has arrived; 0: it has
 	counted  bool          // toSettle is known
@@ -53,12 +53,25 @@ func (s *stream) settle(put, done int) bool {
 	return s.settled
 }
 
+// used says whether any of what is unread was said to an agent of before. What an operator wants of the host, and
+// pinned work, may come before the first one; rings follow its first beacon.
+func (s *stream) used(reads compute.Schema) bool {
+	return slices.ContainsFunc(s.unread, func(rec wire.Record) bool {
+		c, err := wire.DecodeCommand(rec.ReadUpTo(reads))
+		first := c.Op == compute.CommandHost || c.Op == compute.CommandBuild || c.Op == compute.CommandLook
+		return err != nil || !first
+	})
+}
+
 // readStream keeps what was read until the end is reached: a delete or a fence
 // behind a grant must be known before the grant is acted upon.
 func (l *loop) readStream(recs []wire.Record, end bool) {
 	l.clock.Observe(recs, l.o.Now())
+	l.hearTwins(recs)
 	l.stream.unread = append(l.stream.unread, recs...)
-	l.stream.ended = end
+	if l.stream.ended = end; end {
+		l.begin(time.Now())
+	}
 	if end && l.stream.caughtUp {
 		l.apply()
 	}
@@ -75,7 +88,6 @@ func (l *loop) apply() {
 		case err != nil:
 			l.reports.reject(rec, err)
 		case l.stream.history && c.Op != compute.CommandHost && c.Op != compute.CommandFenced:
-			l.stream.used = l.stream.used || c.Instance != "" && c.Op != compute.CommandBuild
 			// Said to the journal before this one. What is still open of it, the
 			// conductors repeat after our hello.
 		default:
@@ -92,13 +104,6 @@ func (l *loop) apply() {
 		// Whether all that was said before was acted on, nobody knows; from now on
 		// it has been. What is claimed from here on is newer than any fence in it.
 		l.fence(compute.FenceEpoch(l.unwritten.position))
-		if l.stream.used {
-			l.log.Info(
-				"this journal is new and the host's name is not: nothing is taken for a minute, in case " +
-					"another agent speaks for it",
-			)
-			l.twins.succeed(time.Now())
-		}
 	}
 	l.stream.unread, l.stream.history, l.stream.live = nil, false, true
 }
@@ -109,7 +114,11 @@ const asksAgain = 1000
 
 // passing says whether a command means nothing any more once the agent has ended.
 func passing(op compute.CommandOp) bool {
-	return op == compute.CommandConsole || op == compute.CommandLook || op == compute.CommandTwins
+	switch op {
+	case compute.CommandConsole, compute.CommandLook, compute.CommandTwins, compute.CommandBegun, compute.CommandAlone:
+		return true
+	}
+	return false
 }
 
 // fence writes down what every claim from now on carries. It never falls.
@@ -144,8 +153,7 @@ func (l *loop) command(c compute.Command, offset int64) {
 		l.consoles.ask(consoleAsk{c, known && t.Project == c.Project})
 	case compute.CommandLook:
 		l.ring(*c.Look)
-	case compute.CommandTwins:
-		l.meetTwins(c.Voices)
+	case compute.CommandTwins, compute.CommandBegun, compute.CommandAlone: // hearTwins has taken them
 	case compute.CommandFenced:
 		l.fenced(compute.FenceEpoch(offset) + 1)
 	default:

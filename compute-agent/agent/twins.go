@@ -3,6 +3,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,16 +12,65 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
-// twins are what this agent was told of other agents that speak for its host: a disk was copied with the name
-// on it, or one name was given twice. Each takes what is said to the other for its own, so none may take
-// anything. The agent that began last ends; the others take nothing until it has been silent for a while.
+// twins are what this agent knows of others that speak for its host: a disk was copied with the name
+// on it, or one name was given twice. Each takes what is said to the other for its own, so an agent carries
+// nothing out before it knows that it is alone, and takes nothing while it does not. It asks with its beacons
+// (Beacon.Asks), and the queue manager answers through the host's stream:
+//
+//	begins ─▶ asks ── alone, or a minute without an answer ──▶ alone
+//	            ▲                                               │
+//	            └──── another has begun, or speaks as well ◀────┘
+//
+// Of two the one that began last ends. A new journal at the beginning of a stream that nobody was told
+// anything in waits for nobody: it is the first. It asks all the same, so that the stream says that it is there.
 type twins struct {
-	me    compute.Voice // this process, as its beacons and reports say it
-	why   string        // which other agents there are, or may be; empty: none, as far as this one knows
-	alone time.Time     // when that is over unless it is said again
-	fresh bool          // the journal is new and the name is not: that is what is waited for
+	me     compute.Voice // this process, as its beacons and reports say it
+	began  bool          // it was alone once: it carries out what it decides
+	asks   bool          // it wants to be told whether it is alone
+	beside compute.Voice // another agent that has begun, as the stream says; zero: none
+	why    string        // why nothing is taken; empty: it is alone
+	until  time.Time     // when it counts as alone without an answer; zero: not yet known, or it is
+}
+
+// ask has an agent that has just begun ask.
+func (t *twins) ask() {
+	t.asks, t.why = true, "its agent has begun and does not know yet whether another one speaks for this host"
+}
+
+// know takes what the stream says of who speaks for this host, also before it was read to its end: words that name
+// this process are about nothing older. said: it should say at once what it knows now.
+func (t *twins) know(c compute.Command, now time.Time) (said bool) {
+	switch v := c.Voices[0]; {
+	case c.Op == compute.CommandAlone && v.Same(t.me):
+		t.alone()
+	case c.Op == compute.CommandBegun && !v.Same(t.me) && !v.Same(t.beside):
+		t.beside = v
+		if t.asks = true; t.why == "" {
+			t.until = now.Add(compute.SilentAfter)
+			t.why = "another agent has begun under the name of this host: " + v.String()
+		}
+		return true
+	}
+	return false
+}
+
+// alone has work taken.
+func (t *twins) alone() { *t = twins{me: t.me, began: true} }
+
+// begin has an agent ask that has read its stream to the end, unless nobody was told anything there before. It
+// counts as alone a minute from now if nobody answers: no queue manager may be there.
+func (l *loop) begin(now time.Time) {
+	switch {
+	case l.twins.began || !l.twins.until.IsZero():
+	case !l.a.begin.Positioned && !l.stream.used(l.o.Reads):
+		l.twins.began, l.twins.asks = true, true
+	default:
+		l.twins.ask()
+		l.twins.until = now.Add(compute.SilentAfter)
+	}
 }
 
 // others are the voices beside this agent's own, and whether it began after all of them. None: it is not one of
@@ -43,23 +93,16 @@ func (t *twins) others(voices []compute.Voice) (others []string, last bool) {
 func (t *twins) met(others []string, now time.Time) (news bool) {
 	why := "another agent speaks for this host: " + strings.Join(others, "; ")
 	news = t.why != why
-	t.why, t.alone, t.fresh = why, now.Add(compute.SilentAfter), false
+	t.why, t.until, t.asks = why, now.Add(compute.SilentAfter), true
 	return news
-}
-
-// succeed has nothing taken for a minute because this journal is new under the name of a host that had machines:
-// if the agent with the journal before this one lives (a copied disk), the stream says so by then.
-func (t *twins) succeed(now time.Time) {
-	t.why = "its journal is new, and another agent may speak for this host: nothing is taken for a minute"
-	t.alone, t.fresh = now.Add(compute.SilentAfter), true
 }
 
 // over says, once, that nothing was said of another agent for long enough.
 func (t *twins) over(now time.Time) bool {
-	if t.alone.IsZero() || now.Before(t.alone) {
+	if t.until.IsZero() || now.Before(t.until) {
 		return false
 	}
-	t.why, t.alone, t.fresh = "", time.Time{}, false
+	t.alone()
 	return true
 }
 
@@ -69,11 +112,32 @@ func begunAfter(v, w compute.Voice) bool {
 	return v.Started.After(w.Started) || v.Started.Equal(w.Started) && v.Journal > w.Journal
 }
 
+// hearTwins takes what was read of the stream about who speaks for this host.
+func (l *loop) hearTwins(recs []wire.Record) {
+	now := time.Now()
+	for _, rec := range recs {
+		if len(rec.Key) > 0 {
+			continue // it is about an instance
+		}
+		c, err := wire.DecodeCommand(rec.ReadUpTo(l.o.Reads))
+		switch {
+		case err != nil: // apply says so
+		case c.Op == compute.CommandTwins:
+			l.meetTwins(c.Voices)
+		case c.Op == compute.CommandAlone, c.Op == compute.CommandBegun:
+			was := l.twins.why
+			l.beacon.now = l.twins.know(c, now) || l.beacon.now
+			if l.twins.why != was {
+				l.log.Info("who speaks for this host", zap.Bool("alone", l.twins.why == ""),
+					zap.Stringer("said of", c.Voices[0]))
+				l.fetches.Changed()
+			}
+		}
+	}
+}
+
 // meetTwins acts on which agents speak for this host.
 func (l *loop) meetTwins(voices []compute.Voice) {
-	if !l.stream.live {
-		return
-	}
 	others, last := l.twins.others(voices)
 	switch {
 	case len(others) == 0:
@@ -85,6 +149,26 @@ func (l *loop) meetTwins(voices []compute.Voice) {
 		l.fetches.Changed()
 	}
 }
+
+// leave is the last beacon: nobody has to wait for this agent. One that did not know whether it was alone says that,
+// too.
+func (l *loop) leave(ctx context.Context) {
+	if l.beacon.sentAt.IsZero() {
+		return // nobody has heard of it
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	b := l.beaconNow(time.Now())
+	if b.Leaves = true; b.State == compute.HostEnabled {
+		b.State, b.Reason = compute.HostQuarantined, "its agent has ended"
+	}
+	if err := l.o.Reporter.Send(ctx, wire.EncodeBeacon(b).To(l.o.Topics.Hosts(), wire.AnyPartition)); err != nil {
+		l.log.Debug("the last beacon was not acknowledged", zap.Error(err))
+	}
+}
+
+// leaveTime bounds how long an agent tries to say that it ends.
+const leaveTime = 2 * time.Second
 
 func twin(host compute.HostID, others []string) error {
 	return &compute.Error{

@@ -29,6 +29,13 @@ func (c *cell) twins(voices ...compute.Voice) {
 	c.say(compute.Command{Op: compute.CommandTwins, Voices: voices})
 }
 
+// heard has the host's stream say something of one agent.
+func (c *cell) heard(op compute.CommandOp, v compute.Voice) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.say(compute.Command{Op: op, Voices: []compute.Voice{v}})
+}
+
 // Every report says by which agent, and so does the beacon.
 func TestReportsCarryTheVoice(t *testing.T) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
@@ -50,27 +57,106 @@ func TestReportsCarryTheVoice(t *testing.T) {
 	})
 }
 
-// An agent with a new journal under a name that was used before takes nothing for a minute, by
-// when it would know of a twin: what it took until then would run where nobody expects it.
-// What is pinned to the host waits, and what runs there is adopted.
-func TestANewJournalUnderAUsedName(t *testing.T) {
+// An agent under a name that was used before, with its journal or a new one, does nothing before it is told
+// that it is alone: what it took until then would run where nobody expects it. Without an answer that
+// lasts for a minute. What is pinned to the host waits, and so does what somebody wants of what is there.
+func TestNothingBeforeItIsAlone(t *testing.T) {
+	for name, lost := range map[string]bool{"its journal": false, "a new journal": true} {
+		for answer, after := range map[string]time.Duration{"it is told": 20 * time.Second, "nobody answers": 0} {
+			t.Run(name+", "+answer, func(t *testing.T) { nothingBeforeItIsAlone(t, lost, after) })
+		}
+	}
+}
+
+func nothingBeforeItIsAlone(t *testing.T, lost bool, after time.Duration) {
 	story(t, fake.Options{}, func(c *cell, dir string) {
 		n := c.start(dir, fake.Options{}, nil)
 		c.boot(1, "small")
 		pass(10 * time.Second)
 		stop(c, n)
-		n = c.start(t.TempDir(), fake.Options{}, nil)
+		if lost {
+			dir = t.TempDir()
+		}
+		c.unmanaged = true
+		n = c.start(dir, fake.Options{}, nil)
 		pass(time.Second)
 		c.boot(2, "small")
 		c.pin(3, "small", small)
-		pass(50 * time.Second)
-		c.want(compute.StateActive, compute.StateQueued, compute.StateQueued)
-		if b := c.speaks(); b.State != compute.HostQuarantined || !strings.Contains(b.Reason, "its journal is new") {
+		c.delete(1)
+		pass(18 * time.Second)
+		c.want(compute.StateDeleting, compute.StateQueued, compute.StateQueued)
+		if b := c.speaks(); b.State != compute.HostQuarantined || !b.Asks || !strings.Contains(b.Reason, "has begun") {
 			t.Errorf("it is %s: %s", b.State, b.Reason)
 		}
-		pass(20 * time.Second)
-		c.want(compute.StateActive, compute.StateActive, compute.StateActive)
+		if after > 0 {
+			c.mu.Lock()
+			c.say(compute.Command{Op: compute.CommandAlone, Voices: []compute.Voice{c.beacons[len(c.beacons)-1].Voice()}})
+			c.mu.Unlock()
+		} else {
+			pass(35 * time.Second)
+			c.want(compute.StateDeleting, compute.StateQueued, compute.StateQueued)
+			pass(10 * time.Second)
+		}
+		pass(10 * time.Second)
+		c.want(compute.StateDeleted, compute.StateActive, compute.StateActive)
+		if b := c.speaks(); b.State != compute.HostEnabled || b.Asks {
+			t.Errorf("it is %s: %s", b.State, b.Reason)
+		}
 		stop(c, n)
+	})
+}
+
+// An agent that works says at once that it lives when another begins, and whom it was told of; it takes
+// nothing until it knows that it is alone again, and what runs, runs on.
+func TestItHearsThatAnotherBegins(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "small")
+		pass(20 * time.Second)
+		c.unmanaged = true
+		me, other := c.speaks().Voice(), compute.Voice{Journal: "another", Started: time.Now().UTC()}
+		c.heard(compute.CommandBegun, me) // its own: nothing to it
+		pass(time.Millisecond)
+		if c.speaks().Asks {
+			t.Error("it takes itself for another")
+		}
+		c.heard(compute.CommandBegun, other)
+		pass(time.Millisecond)
+		if b := c.speaks(); !b.Asks || !b.Beside.Same(other) || b.State != compute.HostQuarantined {
+			t.Errorf("it says %+v", b)
+		}
+		c.boot(2, "small")
+		pass(10 * time.Second)
+		c.want(compute.StateActive, compute.StateQueued)
+		c.heard(compute.CommandAlone, other) // that is not this one
+		pass(10 * time.Second)
+		c.want(compute.StateActive, compute.StateQueued)
+		c.heard(compute.CommandAlone, me)
+		pass(10 * time.Second)
+		c.want(compute.StateActive, compute.StateActive)
+		if b := c.speaks(); b.Asks || b.Beside != (compute.Voice{}) {
+			t.Errorf("it says %+v", b)
+		}
+		stop(c, n)
+	})
+}
+
+// The last beacon says that the agent has ended; that of one that never knew whether it was alone says that, too.
+func TestTheLastBeacon(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		pass(10 * time.Second)
+		stop(c, n)
+		if b := c.speaks(); !b.Leaves || b.Asks || b.State != compute.HostQuarantined {
+			t.Errorf("it says %+v", b)
+		}
+		c.unmanaged = true
+		n = c.start(dir, fake.Options{}, nil)
+		pass(time.Second)
+		stop(c, n)
+		if b := c.speaks(); !b.Leaves || !b.Asks {
+			t.Errorf("it says %+v", b)
+		}
 	})
 }
 
@@ -81,6 +167,7 @@ func TestATwinThatBeganLater(t *testing.T) {
 		n := c.start(dir, fake.Options{}, nil)
 		c.boot(1, "small")
 		pass(20 * time.Second)
+		c.unmanaged = true
 		other := compute.Voice{Journal: "another", Started: time.Now().UTC()}
 		c.twins(c.speaks().Voice(), other)
 		pass(10 * time.Second)
