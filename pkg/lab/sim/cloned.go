@@ -5,14 +5,16 @@ package sim
 import (
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 	"github.com/berth-project/berth/pkg/service"
 )
 
-// clone starts a second agent with a host's name, and ends it.
+// clone starts a second agent with a host's name, and has its machine lose power later.
 func (w *play) clone(of *process, f schedule.Fault) {
 	machines, err := w.world.Host(
 		of.host.ID+"-clone",
@@ -20,6 +22,9 @@ func (w *play) clone(of *process, f schedule.Fault) {
 	)
 	w.must(err)
 	p := &process{play: w, name: string(machines.ID()), host: of.host, clone: machines}
+	began := time.Now()
+	from := began.Sub(w.rec.Start)
+	p.full = w.Hides(of.host.ID, from, from+f.For.Duration())
 	p.build = func(l *life) service.Part { return p.agent(l) }
 	if l := of.current(); l != nil && f.Key == schedule.CopiedJournal {
 		l.mu.Lock()
@@ -37,6 +42,11 @@ func (w *play) clone(of *process, f schedule.Fault) {
 		p.hold()
 		p.kill(p.current(), "")
 		w.rec.AddNote(p.name, "is gone")
+		w.rec.AddCloned(judge.Cloned{
+			Of: of.host.ID, Host: machines.ID(), From: began, To: time.Now(), Left: machines.Machines(),
+		})
+		w.must(machines.Crash())
+		w.after(time.Millisecond, func() { w.must(machines.Crash()) }) // what was launched in this very moment
 	})
 }
 

@@ -17,9 +17,10 @@ import (
 // reach the machines of an agent that is dead.
 type driver struct {
 	hypervisor.Driver
-	host compute.HostID
-	link *network.Link
-	rec  *judge.Recording
+	host   compute.HostID // the machines' own
+	called compute.HostID // as its agent calls it
+	link   *network.Link
+	rec    *judge.Recording
 }
 
 // do is every call.
@@ -47,7 +48,7 @@ func (d *driver) do(ctx context.Context, method string, call func(context.Contex
 func (d *driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 	defer d.rec.AddWork(d.host, s.Instance, "Prepare")()
 	err := d.do(ctx, "Prepare", func(ctx context.Context) error {
-		d.rec.AddGiven(d.host, s)
+		d.rec.AddGiven(d.called, s)
 		if err := d.image(s); err != nil {
 			return err
 		}
@@ -62,7 +63,7 @@ func (d *driver) Launch(ctx context.Context, id compute.InstanceID, a compute.At
 	err := d.do(ctx, "Launch", func(ctx context.Context) error {
 		began := time.Now()
 		err := d.Driver.Launch(ctx, id, a, c)
-		d.rec.AddLaunch(judge.Launch{At: began, Host: d.host, Instance: id, Attempt: a, Claim: c})
+		d.rec.AddLaunch(judge.Launch{At: began, Host: d.called, Instance: id, Attempt: a, Claim: c})
 		return err
 	})
 	d.rec.AddFailedCall(d.host, id, a, "Launch", err)

@@ -34,6 +34,7 @@ type process struct {
 	keep  []byte // agents: the journal for the next life; nil: a new one
 	as    identity
 	clone *fake.Host // agents that have the name of another: their machines
+	full  bool       // agents: their machines have no room
 }
 
 // life is one run of a process, from its start until nothing of it is left.
@@ -195,8 +196,10 @@ func (p *process) agent(l *life) service.Part {
 		DestroyTime: p.host.Destroy.Duration(),
 		Fault:       p.play.troubles.fault,
 	})
-	var reached hypervisor.Driver = &driver{Driver: inner, host: name, link: l.Link, rec: p.play.rec}
-	if p.as.name != "" || p.clone != nil {
+	var reached hypervisor.Driver = &driver{
+		Driver: inner, host: name, called: p.called(), link: l.Link, rec: p.play.rec,
+	}
+	if p.as.name != "" || p.full {
 		reached = roomless{reached}
 	}
 	part, _ := p.play.product.Agent(p.play.site(l, p.name), lab.Host{

@@ -71,7 +71,8 @@ func (p *process) mark(l *life) {
 }
 
 // roomless is a hypervisor that has room for nothing: a renamed host takes no work,
-// which would be there under a name that soon is nobody's.
+// which would be there under a name that soon is nobody's; and neither does a clone that may
+// be the host as far as anybody can know, for what it takes is lost with it.
 type roomless struct{ hypervisor.Driver }
 
 func (d roomless) Inventory(ctx context.Context) (hypervisor.Inventory, error) {

@@ -125,8 +125,7 @@ func (w *play) fault(f schedule.Fault) {
 		schedule.FaultNode,
 		schedule.FaultDeposed,
 		schedule.FaultParked,
-		schedule.FaultQuorum,
-		schedule.FaultApart:
+		schedule.FaultQuorum:
 		w.ofBrokers(p, f)
 	default:
 		w.disturb(p, f)

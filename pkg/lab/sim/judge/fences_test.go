@@ -15,7 +15,7 @@ import (
 func TestCheckWords(t *testing.T) {
 	heard := func(r *Recording, from, to schedule.Seconds) { // every 15 s
 		for at := from; at <= to; at += 15 {
-			r.Offers = append(r.Offers, Offered{moment(at), "host-1", compute.HostEnabled})
+			r.Offers = append(r.Offers, Offered{moment(at), "host-1", compute.HostEnabled, false})
 		}
 	}
 	says := func(r *Recording, key string, from, to schedule.Seconds) *Word {

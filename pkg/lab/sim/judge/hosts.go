@@ -76,7 +76,7 @@ func checkLost(r *Recording) (wrong []Violation) {
 	was := map[compute.InstanceID]compute.State{}
 	for _, w := range r.Log {
 		i := w.Instance
-		if i.State == compute.StateError && was[i.ID] == compute.StateActive {
+		if i.State == compute.StateError && was[i.ID] == compute.StateActive && !r.succeeded(i.Host) {
 			wrong = append(wrong, broken("kept", i.ID, w.Seen,
 				"%s was lost, and its host has only had another name, or a twin: %s", i.Boot.Name, i.Reason)...)
 		}

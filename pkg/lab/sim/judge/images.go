@@ -24,7 +24,8 @@ func (r *Recording) blamed() (wrong []Violation) {
 	said := map[compute.HostID]bool{}
 	for _, o := range r.Offers {
 		_, own := r.Schedule.Host(o.Host) // not one that was renamed
-		if o.State != compute.HostQuarantined || !own || said[o.Host] || r.Schedule.MayQuarantine(o.Host) {
+		begun := o.Asks && r.Schedule.Begins(o.Host)
+		if o.State != compute.HostQuarantined || !own || said[o.Host] || begun || r.Schedule.MayQuarantine(o.Host) {
 			continue
 		}
 		said[o.Host] = true

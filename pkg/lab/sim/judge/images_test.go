@@ -27,13 +27,24 @@ func TestCheckImages(t *testing.T) {
 		i.State, i.Reason, i.Attempt = compute.StateError, &compute.Reason{Code: why}, 3
 		r.logged(10, i)
 	}
+	asks := false
 	says := func(r *Recording, faults ...schedule.Fault) {
 		r.Schedule.Faults = faults
-		r.Offers = append(r.Offers, Offered{moment(9), "host-2", compute.HostQuarantined})
+		r.Offers = append(r.Offers, Offered{moment(9), "host-2", compute.HostQuarantined, asks})
 	}
 	sees(t, checkImages, map[string]func(*Recording){
 		"host-2 says at 9.000s that it is quarantined": func(r *Recording) {
 			says(r, schedule.Fault{Kind: schedule.FaultKill, Who: "host-2"})
+		},
+		"right: it has begun again, and asks whether it is alone": func(r *Recording) {
+			asks = true
+			says(r, schedule.Fault{Kind: schedule.FaultKill, Who: "host-2"})
+			asks = false
+		},
+		"host-2 says at 9.000s that it is quarantined, and none of": func(r *Recording) {
+			asks = true
+			says(r, schedule.Fault{Kind: schedule.FaultKill, Who: "host-1"})
+			asks = false
 		},
 		"right: its hypervisor fails": func(r *Recording) {
 			says(r, schedule.Fault{Kind: schedule.FaultDriver, Who: "host-2"})

@@ -38,6 +38,7 @@ type Recording struct {
 	Works    []Worked     // what hypervisors were busy with
 	Rings    []Rung       // what hosts were rung for
 	Denials  []Denied     // claims that were denied
+	Clones   []Cloned     // second agents of a host's name
 	Offers   []Offered    // whether hosts offer
 	Words    []Word       // declarations that hosts are dead that have power
 	Asks     []Ask        // what clients and operators asked for, and were told
@@ -215,8 +216,10 @@ func (r *Recording) ReadBeacon(rec wire.Record) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Beacons[b.Host] = b
-	r.Offers = append(r.Offers, Offered{time.Now(), b.Host, b.State})
+	if r.Beacons[b.Host] = b; b.Leaves {
+		return // an agent that has ended offers nothing, and nobody wonders
+	}
+	r.Offers = append(r.Offers, Offered{time.Now(), b.Host, b.State, b.Asks})
 }
 
 // ReadQueue keeps which queues are closed, and which are gone.

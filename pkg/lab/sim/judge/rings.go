@@ -24,6 +24,7 @@ type Offered struct {
 	Seen  time.Time
 	Host  compute.HostID
 	State compute.HostState
+	Asks  bool // it does not know whether it is alone under its name
 }
 
 // AddWork notes that a hypervisor is busy, until done.

@@ -46,6 +46,13 @@ func (s Schedule) Stops(h compute.HostID) bool {
 	})
 }
 
+// Begins says whether the agent of a host may begin again.
+func (s Schedule) Begins(h compute.HostID) bool {
+	return s.Stops(h) || slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		return f.Kind == FaultRing && f.Key == RingDead && f.Who == string(h)
+	})
+}
+
 // DriftedMost is how much earlier than asked for, by the right time, something may end where
 // clocks drift: what a process knows of the log's time is up to ten minutes old.
 const DriftedMost = time.Second
@@ -281,6 +288,22 @@ func (s Schedule) Buries(h compute.HostID) bool {
 // Drops says whether anything that is offered is ever taken away.
 func (s Schedule) Drops() bool {
 	return slices.ContainsFunc(s.Load, func(l Load) bool { return l.Op == LoadDropFlavor || l.Op == LoadDropAxis })
+}
+
+// Hides says whether, at any moment between two, something else than clones may keep a host from
+// speaking or hearing. Of what is aimed at an instance nobody knows when that is, and where.
+func (s Schedule) Hides(h compute.HostID, from, to time.Duration) bool {
+	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
+		switch {
+		case f.Kind == FaultClone, f.Kind == FaultDriver, f.Kind == FaultRogue, f.Kind == FaultRing && f.Key != RingDead:
+			return false
+		case f.When != "":
+			return true
+		case f.Who != string(h) && f.Who != "broker" && f.Who != "":
+			return false
+		}
+		return f.At.Duration() < to && from < (f.At+f.For+f.By).Duration()
+	})
 }
 
 // Clones says whether a host has a second agent of its name for a while.
