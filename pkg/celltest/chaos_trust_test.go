@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -54,6 +55,7 @@ func trusting() []fault {
 			lasts: 20 * time.Second, inject: cutFromCoordinator,
 		},
 		{name: "start a second agent under the name of a host", level: inFull, inject: twinStarted},
+		{name: "start a second agent on a copy of a host's journal", level: inFull, inject: copyStarted},
 		{name: "move a partition's position behind the end of its topic", level: inFull, inject: positionMoved},
 	}
 }
@@ -65,16 +67,27 @@ func cutFromCoordinator(c *chaos) (string, func()) {
 	return aloneConductor + " from " + broker(id), by.repair
 }
 
-// twinStarted runs an agent with a host's name, an empty journal and an empty
-// hypervisor, as on a copied disk. It is to end by itself, and to have launched nothing.
-func twinStarted(c *chaos) (string, func()) {
-	h := c.hosts[0]
+// twinStarted runs an agent with a host's name and an empty journal.
+func twinStarted(c *chaos) (string, func()) { return secondAgent(c, c.hosts[0], c.t.TempDir()) }
+
+// copyStarted runs an agent with a host's name, and its journal as it is now.
+func copyStarted(c *chaos) (string, func()) {
+	h, state := c.hosts[1], c.t.TempDir()
+	is, err := os.ReadFile(cell.JournalFile(c.data, h.ID))
+	c.must(err)
+	c.must(os.WriteFile(cell.JournalFile(state, h.ID), is, 0o600))
+	return secondAgent(c, h, state)
+}
+
+// secondAgent runs an agent with a host's name and an empty hypervisor, as on a copied disk. It is
+// to end by itself, and to have launched nothing.
+func secondAgent(c *chaos, h cell.SimulatedHost, state string) (string, func()) {
 	world := fake.NewWorld()
 	host, err := world.Host(h.ID, h.Inventory)
 	c.must(err)
 	part, err := cell.NewAgent(
 		c.prepared("twin"),
-		cell.AgentOptions{Host: h.ID, State: c.t.TempDir(), Driver: fake.NewDriver(host, h.Driver), Timing: chatty},
+		cell.AgentOptions{Host: h.ID, State: state, Driver: fake.NewDriver(host, h.Driver), Timing: chatty},
 	)
 	c.must(err)
 	ended := make(chan error, 1)
