@@ -99,7 +99,7 @@ func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error
 	committed := nowhere(p)
 	for i, topic := range topics {
 		if o, ok := groups.Lookup(topic, p); ok && o.Err == nil {
-			committed.at[i], committed.wrote[i] = o.At, fetch.EpochOf(o.LeaderEpoch)
+			committed.at[i] = o.At
 			if i == requests {
 				committed.cursor, committed.reset = parseCursor(&o.Metadata), parseReset(&o.Metadata)
 			}
@@ -180,9 +180,7 @@ func (p Position) Reset(to ResetTo) (Position, error) {
 			in.At = in.Begins
 		}
 		in.At = max(in.At, in.Begins)
-		if next.at.at[i] != in.At {
-			next.at.at[i], next.at.wrote[i] = in.At, fetch.Epoch{}
-		}
+		next.at.at[i] = in.At
 		next.Inputs = append(next.Inputs, in)
 	}
 	return next, nil

@@ -5,7 +5,6 @@ package fetch
 import (
 	"time"
 
-	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -16,38 +15,35 @@ type Cursor struct {
 	Lost       bool      // not fetched until its leader is known
 	Alone      bool      // fetched by itself next: see advance
 	CaughtUpAt time.Time // up to when all that was said is known; zero: never
-	Wrote      Epoch     // of the leader that wrote what lies just before next
+	wrote      term      // of the leader that wrote what lies just before next
 }
 
-// Epoch is the epoch of a partition's leader. The zero value is one that is not known.
-type Epoch struct {
-	number int32
-	known  bool
+// term is a leader's epoch. The zero value is one that is not known.
+type term struct {
+	epoch int32
+	known bool
 }
 
-// EpochOf is an epoch as Kafka says it: below 0 it is not known.
-func EpochOf(number int32) Epoch {
-	if number < 0 {
-		return Epoch{}
+// termOf is an epoch as Kafka says it: below 0 it is not known.
+func termOf(epoch int32) term {
+	if epoch < 0 {
+		return term{}
 	}
-	return Epoch{number, true}
+	return term{epoch, true}
 }
 
-// WrittenBy says under which epoch a log was written from an offset on.
-type WrittenBy = unpack.Epoch
-
-// Number is the epoch as Kafka is told it: -1 if it is not known.
-func (e Epoch) Number() int32 {
-	if !e.known {
+// number is the term as Kafka is told it.
+func (t term) number() int32 {
+	if !t.known {
 		return -1
 	}
-	return e.number
+	return t.epoch
 }
 
 // MarkLost stops fetching a partition until its leader is known, after an answer that says what is wrong.
 func (c *Cursor) MarkLost(f Part) {
 	if c.Lost = true; f.unsure {
-		c.Wrote = Epoch{} // or it would be asked in vain for ever
+		c.wrote = term{} // or it would be asked in vain for ever
 	}
 }
 
@@ -98,14 +94,12 @@ type Part struct {
 	Next      int64 // the offset after the last one that was looked at
 	End       int64 // where the partition ends for this reader
 	Bytes     int   // of the log, whether or not they held a record for this reader
-	wrote     Epoch // of the leader that wrote the last batch
-	asked     Epoch // of the leader that wrote what had been read before, as this one was told
+	wrote     term  // of the leader that wrote the last batch
 	Skipped   bool  // from was not in the log any more; next is the oldest offset that is
 	Alone     bool  // no other partition was in the request
 	diverged  bool  // the log does not have what was read, and is another one from end on: see fetch.add
 	unsure    bool  // the leader cannot say whether it has
 	Err       error
-	Epochs    []WrittenBy // of the leaders that wrote what was looked at
 }
 
 // Advance moves the cursor over what was fetched.
@@ -119,7 +113,7 @@ type Part struct {
 // another.
 func (c *Cursor) Advance(f Part) {
 	if f.Next > c.Next {
-		c.Next, c.Wrote = f.Next, f.wrote
+		c.Next, c.wrote = f.Next, f.wrote
 	}
 	if f.Skipped {
 		return // the end is not known from this
@@ -127,7 +121,7 @@ func (c *Cursor) Advance(f Part) {
 	c.End = f.End
 	gap := f.Bytes == 0 && c.Next < c.End
 	if gap && f.Alone {
-		c.Next, c.Wrote = c.End, Epoch{}
+		c.Next, c.wrote = c.End, term{}
 	}
 	c.Alone = gap && !f.Alone
 }
