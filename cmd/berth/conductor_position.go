@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/loop"
 )
 
@@ -56,7 +57,7 @@ conductors can go on with.
 		Args: cobra.NoArgs,
 	}
 	reset := at.runs("reset-position", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
-		return resetPosition(ctx, c, w, f, partition, loop.ResetTo(to), yes)
+		return resetPosition(ctx, c.As(access.Conductor), w, f, partition, loop.ResetTo(to), yes)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if !cmd.Flags().Changed("partition") || partition < 0 {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/loop"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 // daemon is one of the long-running commands.
@@ -26,9 +27,8 @@ type daemon[C daemonSettings] struct {
 	short    string
 	defaults func() C
 	serves   bool // build serves a handler through f; otherwise f says just ready
-	// streams are the topics it reads besides the cell's own; nil: none. They are asked
-	// about together.
-	streams func(settings C, t wire.Topics) []string
+	role     access.Role
+	hosts    func(settings C) []compute.HostID // those it speaks for; nil: none
 	// tokens says whether it makes the topic of the tokens where a cell has none yet; nil: never.
 	tokens func(settings C) bool
 	// build makes the part that runs until the daemon ends; f is its face.
@@ -106,9 +106,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	if err != nil {
 		return err
 	}
-	if d.streams != nil {
-		c.Kafka.Known.Expect(d.streams(settings, c.Topics())...)
-	}
+	c = d.as(c, settings)
 	c.Tokens = d.tokens != nil && d.tokens(settings)
 	for _, w := range loaded.Warnings {
 		c.Log.Warn(w)
@@ -137,6 +135,18 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	return reporter.through(cmd.Context(), g)
 }
 
+// as is the cell for what the daemon does. The streams of its hosts are asked about together with the cell's own topics.
+func (d daemon[C]) as(c cell.Cell, settings C) cell.Cell {
+	if d.hosts == nil {
+		return c.As(d.role)
+	}
+	hosts := d.hosts(settings)
+	for _, host := range hosts {
+		c.Kafka.Known.Expect(c.Topics().Host(host))
+	}
+	return c.As(d.role, hosts...)
+}
+
 // awaited is what /readyz says as long as nothing worse is known.
 func awaited(k cell.KafkaSettings) string {
 	return "waiting for Kafka at " + strings.Join(k.Brokers, ", ")
@@ -146,6 +156,7 @@ func apiDaemon() daemon[apiConfig] {
 	return daemon[apiConfig]{
 		name: "api", short: "Run an API node", defaults: defaultAPIConfig, serves: true,
 		tokens: func(s apiConfig) bool { return s.Auth.Tokens },
+		role:   access.API,
 		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *statusserver.Server) (service.Part, error) {
 			s.warnOpen(c.Log)
 			signIn, err := cell.Authenticators(c, s.Auth.OIDC, s.Auth.Certificates)
@@ -164,6 +175,7 @@ func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
 		tokens: func(queuesConfig) bool { return true },
+		role:   access.Queues,
 		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *statusserver.Server) (service.Part, error) {
 			return cell.NewQueueManager(
 				c,
@@ -176,6 +188,7 @@ func queuesDaemon() daemon[queuesConfig] {
 func conductorDaemon() daemon[conductorConfig] {
 	return daemon[conductorConfig]{
 		name: "conductor", short: "Run a conductor", defaults: defaultConductorConfig,
+		role: access.Conductor,
 		build: func(_ context.Context, c cell.Cell, s conductorConfig, f *statusserver.Server) (service.Part, error) {
 			aside := func(all []loop.Aside) { f.Trouble(asideTrouble(all)) }
 			return cell.NewConductor(c, cell.ConductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside})
@@ -186,7 +199,7 @@ func conductorDaemon() daemon[conductorConfig] {
 func agentDaemon() daemon[agentConfig] {
 	return daemon[agentConfig]{
 		name: "agent", short: "Run an agent: pull work for this host", defaults: defaultAgentConfig,
-		streams: agentConfig.streams,
+		role: access.Agent, hosts: agentConfig.hosts,
 		build: func(_ context.Context, c cell.Cell, s agentConfig, _ *statusserver.Server) (service.Part, error) {
 			return newHostAgents(c, s)
 		},

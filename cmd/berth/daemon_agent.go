@@ -16,7 +16,6 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/service"
-	"github.com/berth-project/berth/pkg/wire"
 )
 
 // newAdopt hands machines over to the agent whose settings it is given.
@@ -120,15 +119,6 @@ func (s agentConfig) hosts() []compute.HostID {
 		return hostNames(s.Host, s.Driver.Fake.Hosts)
 	}
 	return []compute.HostID{s.Host}
-}
-
-// streams are the topics of the hosts that this process runs.
-func (s agentConfig) streams(t wire.Topics) []string {
-	var topics []string
-	for _, host := range s.hosts() {
-		topics = append(topics, t.Host(host))
-	}
-	return topics
 }
 
 func hostNames(host compute.HostID, n int) []compute.HostID {

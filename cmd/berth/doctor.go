@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/doctor"
+	"github.com/berth-project/berth/pkg/kafka/access"
 )
 
 // errUnwell is the error of a doctor that has printed what fails.
@@ -35,6 +36,7 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 		Example: "  berth doctor --config api.yaml\n  berth doctor --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
 		RunE: at.runs("doctor", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
+			c = c.As(access.Operator)
 			facts, err := c.Facts(ctx)
 			if err != nil {
 				return err

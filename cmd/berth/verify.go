@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/verify"
 )
 
@@ -40,6 +41,7 @@ warn: it explains itself, or passes. It exits with 1 if anything fails.`,
 		Example: "  berth verify --config api.yaml\n  berth verify --kafka k1:9092 -o json",
 		Args:    cobra.NoArgs,
 		RunE: at.runs("verify", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) (err error) {
+			c = c.As(access.Operator)
 			if c.Partitions, err = c.CountPartitions(ctx); err != nil {
 				return err
 			}

@@ -16,6 +16,12 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
+// As is the cell for a process that does what a role does, in the name of these hosts if it is an agent.
+func (c Cell) As(r access.Role, hosts ...compute.HostID) Cell {
+	c.Kafka.As.Role, c.Kafka.As.Hosts = r, hosts
+	return c
+}
+
 // Allow gives rights to a Kafka user.
 func (c Cell) Allow(ctx context.Context, principal string, rights []access.Right) error {
 	admin, err := kafkaadmin.New(c.Kafka)

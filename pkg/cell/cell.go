@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/loop"
 	"github.com/berth-project/berth/pkg/kafka/read"
@@ -56,10 +57,12 @@ func (l Listener) Within(ctx context.Context) func(network, address string) (net
 
 // New is a process named name, on TCP where dial is nil. Nobody counts until Measured.
 func New(k KafkaSettings, dial Dialer, log *zap.Logger, name string) Cell {
+	topics := wire.Topics{Prefix: k.Prefix}
 	return Cell{
 		Kafka: kafka.Config{
-			Brokers: k.Brokers, ClientID: "berth-" + name, Topics: wire.Topics{Prefix: k.Prefix},
+			Brokers: k.Brokers, ClientID: "berth-" + name, Topics: topics,
 			Dial: dial, Log: log.Named(name), Outage: kafka.NewOutage(log.Named(name)), Known: kafka.NewKnown(),
+			As: access.Identity{Topics: topics},
 		},
 		Partitions: k.Partitions, replication: k.Replication, Log: log.Named(name), Gather: defaultGather,
 	}

@@ -5,6 +5,8 @@ package cell
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"fmt"
 	"os"
@@ -44,7 +46,33 @@ func (c Cell) Secured(k KafkaSettings) (Cell, error) {
 	if k.SASL.Mechanism != "" {
 		c.Kafka.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.password}
 	}
+	c.Kafka.As.Principal = k.principal
 	return c, nil
+}
+
+// principal is the name that brokers without rules of their own for it (ssl.principal.mapping.rules) know this process
+// by.
+func (k KafkaSettings) principal() string {
+	switch {
+	case k.SASL.Mechanism != "":
+		return "User:" + k.SASL.User
+	case k.TLS.Cert != "":
+		return k.TLS.principal()
+	}
+	return "User:ANONYMOUS"
+}
+
+// principal is the subject of this process's certificate as Java writes it; empty if it cannot be read.
+func (t TLSSettings) principal() string {
+	pair, err := t.own()
+	if err != nil {
+		return ""
+	}
+	var subject pkix.RDNSequence
+	if _, err := asn1.Unmarshal(pair.Leaf.RawSubject, &subject); err != nil {
+		return ""
+	}
+	return "User:" + subject.String()
 }
 
 // load reads the files; nil: no TLS. The certificate is read again for every

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -27,8 +28,10 @@ type Config struct {
 
 	// Dial opens connections; nil: plain TCP with a time-out of 10 s.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	SASL *SASL       // the identity of this client; nil: none
-	Log  *zap.Logger // nil: silent
+	SASL *SASL // how this client signs in; nil: it does not
+	// As is who this process is to Kafka and what it does there, for messages about what it may not do.
+	As  access.Identity
+	Log *zap.Logger // nil: silent
 
 	Metrics *Metrics // counts what clients do; nil: nobody counts
 	Outage  *Outage  // shared by all clients of the process; nil: each tells its own trouble

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
@@ -123,16 +124,23 @@ func (o *Outage) whats() []string {
 // GroupTrouble sees that a member of a group does not get on. It is a hook of
 // kgo, which tells of each try that failed.
 type GroupTrouble struct {
+	cfg    Config
+	needs  []access.Right
 	outage *OutageReporter
 	fails  atomic.Int32
 }
 
-func NewGroupTrouble(c Config, group string) *GroupTrouble {
-	return &GroupTrouble{outage: c.OutageReporter("be a member of " + group)}
+// NewGroupTrouble sees after a member of a group that shares out a topic.
+func NewGroupTrouble(c Config, group, topic string) *GroupTrouble {
+	needs := []access.Right{access.To(access.Read, access.Group, group), access.To(access.Describe, access.Topic, topic)}
+	return &GroupTrouble{cfg: c, needs: needs, outage: c.OutageReporter("be a member of " + group)}
 }
 
 // OnGroupManageError hears of one try that failed.
 func (g *GroupTrouble) OnGroupManageError(err error) {
+	if IsForbidden(err) { // which does not pass by itself
+		err = g.cfg.Classify("be a member", err, g.needs...)
+	}
 	if g.fails.Add(1) >= pace.LogAfter {
 		g.outage.Failed(err)
 	}

@@ -75,8 +75,8 @@ type Right struct {
 	Why        string      `json:"why"`
 }
 
-// clusterName is what Kafka calls the one thing of kind Cluster.
-const clusterName = "kafka-cluster"
+// ClusterName is what Kafka calls the one thing of kind Cluster.
+const ClusterName = "kafka-cluster"
 
 // Rights are what a role needs in the cell with these topics, and no more. host is
 // for Agent alone, which speaks for one.
@@ -206,7 +206,7 @@ func (w words) operator() []Right {
 		{Group, t.ConductorGroup(), false, []Operation{Describe}, "conductors and how far they are"},
 		{Group, t.ManagerGroup(), false, []Operation{Describe}, "queue managers"},
 		{Group, w.agentGroups(), true, []Operation{Describe, DescribeConfigs}, "share state"},
-		{Cluster, clusterName, false, []Operation{Describe, DescribeConfigs}, "brokers and their settings"},
+		{Cluster, ClusterName, false, []Operation{Describe, DescribeConfigs}, "brokers and their settings"},
 	}
 }
 

@@ -114,7 +114,7 @@ func text(rights []Right) string {
 func TestCommands(t *testing.T) {
 	got := Commands("k1:9092,k2:9092", "User:CN=the agent's", []Right{
 		{Kind: Topic, Name: "c.build.", Prefixed: true, Operations: []Operation{Read, Describe}},
-		{Kind: Cluster, Name: clusterName, Operations: []Operation{Describe}},
+		{Kind: Cluster, Name: ClusterName, Operations: []Operation{Describe}},
 	})
 	who := `kafka-acls.sh --bootstrap-server k1:9092,k2:9092 --add --allow-principal 'User:CN=the agent'\''s' `
 	want := []string{

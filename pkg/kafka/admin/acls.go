@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/access"
 )
 
@@ -46,11 +45,11 @@ func (a *Admin) Allow(ctx context.Context, principal string, rights []access.Rig
 	}
 	resp, err := req.RequestWith(ctx, a.client)
 	if err != nil {
-		return kafka.Classify(op, err)
+		return a.cfg.Classify(op, err, access.To("Alter", access.Cluster, access.ClusterName))
 	}
 	for _, r := range resp.Results {
 		if err := refusedACL(r.ErrorCode, r.ErrorMessage); err != nil {
-			return kafka.Classify(op, err)
+			return a.cfg.Classify(op, err, access.To("Alter", access.Cluster, access.ClusterName))
 		}
 	}
 	return nil
@@ -68,7 +67,7 @@ func (a *Admin) Allowed(ctx context.Context, principal string) ([]access.Right, 
 		err = refusedACL(resp.ErrorCode, resp.ErrorMessage)
 	}
 	if err != nil {
-		return nil, kafka.Classify(op, err)
+		return nil, a.cfg.Classify(op, err, access.To(access.Describe, access.Cluster, access.ClusterName))
 	}
 	var out []access.Right
 	for _, r := range resp.Resources {

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
@@ -68,7 +69,7 @@ func (a *Admin) WaitReachable(ctx context.Context) error {
 		}
 		return m, err
 	})
-	return kafka.Classify("reach Kafka", err)
+	return a.cfg.Classify("reach Kafka", err)
 }
 
 // Found answers how many partitions the cell has, if a recent answer that Known holds
@@ -88,6 +89,14 @@ func (a *Admin) Found() int32 {
 		return 0
 	}
 	return n
+}
+
+// describes is the right to ask about a topic.
+func describes(topic string) access.Right { return access.To(access.Describe, access.Topic, topic) }
+
+// prefixed is the right to do one thing with everything of a kind whose name begins so.
+func prefixed(kind access.Kind, prefix string, op access.Operation) access.Right {
+	return access.Right{Kind: kind, Name: prefix, Prefixed: true, Operations: []access.Operation{op}}
 }
 
 // pieces cuts what is too much for one request.

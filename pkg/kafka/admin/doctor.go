@@ -13,7 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 )
 
@@ -42,18 +42,19 @@ type BrokerFacts struct {
 // DescribeCluster asks every broker.
 func (a *Admin) DescribeCluster(ctx context.Context) (ClusterFacts, error) {
 	const op = "look at the brokers"
+	needs := access.To(access.DescribeConfigs, access.Cluster, access.ClusterName)
 	meta, err := a.kadm.BrokerMetadata(ctx)
 	if err != nil {
-		return ClusterFacts{}, kafka.Classify(op, err)
+		return ClusterFacts{}, a.cfg.Classify(op, err, needs)
 	}
 	facts := ClusterFacts{ID: meta.Cluster, Controller: a.quorumLeader(ctx), Features: map[string]int16{}}
 	versions, err := a.kadm.ApiVersions(ctx)
 	if err != nil {
-		return facts, kafka.Classify(op, err)
+		return facts, a.cfg.Classify(op, err, needs)
 	}
 	settings, err := a.kadm.DescribeBrokerConfigs(ctx, meta.Brokers.NodeIDs()...)
 	if err != nil && len(settings) == 0 { // of some brokers is better than of none
-		return facts, kafka.Classify(op, err)
+		return facts, a.cfg.Classify(op, err, needs)
 	}
 	for _, b := range meta.Brokers {
 		facts.Brokers = append(facts.Brokers, brokerFacts(b, versions[b.NodeID], settings))
@@ -141,12 +142,13 @@ type TopicFacts struct {
 // DescribeTopics asks for topics; one that does not exist is not in the answer.
 func (a *Admin) DescribeTopics(ctx context.Context, topics ...string) (map[string]TopicFacts, error) {
 	const op = "look at topics"
+	needs := prefixed(access.Topic, a.cfg.Topics.Prefix, access.DescribeConfigs)
 	facts := map[string]TopicFacts{}
 	topics = slices.Compact(slices.Sorted(slices.Values(topics))) // asked twice, Kafka answers once
 	for piece := range pieces(topics) {
 		found, err := fetch.DescribeTopics(ctx, a.client, piece...)
 		if err != nil {
-			return nil, kafka.Classify(op, err)
+			return nil, a.cfg.Classify(op, err, needs)
 		}
 		var there []string
 		for _, t := range found {
@@ -160,7 +162,7 @@ func (a *Admin) DescribeTopics(ctx context.Context, topics ...string) (map[strin
 		}
 		settings, err := a.kadm.DescribeTopicConfigs(ctx, there...)
 		if err != nil {
-			return nil, kafka.Classify(op, err)
+			return nil, a.cfg.Classify(op, err, needs)
 		}
 		for _, r := range settings {
 			if f, ok := facts[r.Name]; ok && r.Err == nil {
@@ -195,7 +197,7 @@ func (a *Admin) CellTopics(ctx context.Context) ([]string, error) {
 	req.Topics = nil // all there are
 	resp, err := req.RequestWith(ctx, a.client)
 	if err != nil {
-		return nil, kafka.Classify("list topics", err)
+		return nil, a.cfg.Classify("list topics", err)
 	}
 	var names []string
 	for _, t := range resp.Topics {

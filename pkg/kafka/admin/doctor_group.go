@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 )
 
 // GroupFacts are one consumer group.
@@ -27,14 +27,14 @@ func (a *Admin) DescribeGroup(ctx context.Context, group string) (GroupFacts, er
 	facts := GroupFacts{Name: group}
 	lags, err := a.kadm.Lag(ctx, group)
 	if err != nil {
-		return facts, kafka.Classify("look at a group", err)
+		return facts, a.cfg.Classify("look at a group", err, access.To(access.Describe, access.Group, group))
 	}
 	l := lags[group]
 	switch err := l.Error(); {
 	case errors.Is(err, kerr.GroupIDNotFound):
 		return facts, nil
 	case err != nil:
-		return facts, kafka.Classify("look at a group", err)
+		return facts, a.cfg.Classify("look at a group", err, access.To(access.Describe, access.Group, group))
 	}
 	facts.State, facts.Lag = l.State, max(0, l.Lag.Total())
 	for _, m := range l.Members {
@@ -55,12 +55,12 @@ func (a *Admin) DescribeShareGroup(ctx context.Context, group string) (map[strin
 	req.Resources = append(req.Resources, r)
 	resp, err := req.RequestWith(ctx, a.client)
 	if err != nil {
-		return nil, kafka.Classify(op, err)
+		return nil, a.cfg.Classify(op, err, access.To(access.DescribeConfigs, access.Group, group))
 	}
 	out := map[string]string{}
 	for _, r := range resp.Resources {
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			return nil, kafka.Classify(op, err)
+			return nil, a.cfg.Classify(op, err, access.To(access.DescribeConfigs, access.Group, group))
 		}
 		for _, c := range r.Configs {
 			if c.Value != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 )
 
 // What a share group is told to do.
@@ -30,7 +30,7 @@ func (a *Admin) configureGroup(ctx context.Context, group string) error {
 		"share.record.lock.duration.ms": lockMillis,
 	})
 	if err != nil {
-		return kafka.Classify(op, err)
+		return a.cfg.Classify(op, err, access.To(access.AlterConfigs, access.Group, group))
 	}
 	for _, limit := range []struct{ key, value, broker string }{
 		// Work that is dropped early from its queue is published again, later than it could be; and a build that takes
@@ -46,7 +46,7 @@ func (a *Admin) configureGroup(ctx context.Context, group string) error {
 				zap.String("group", group), zap.String(limit.key, limit.value), zap.Error(err),
 			)
 		case err != nil:
-			return kafka.Classify(op, err)
+			return a.cfg.Classify(op, err, access.To(access.AlterConfigs, access.Group, group))
 		}
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 )
 
 // HostTopics lists the command stream of every host that has one, as QueueTopics
@@ -28,7 +28,7 @@ func (a *Admin) QuietHosts(ctx context.Context, hosts []compute.HostID, since ti
 		}
 		all, err := a.kadm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topics...)
 		if err != nil {
-			return nil, kafka.Classify(op, err)
+			return nil, a.cfg.Classify(op, err, prefixed(access.Topic, a.cfg.Topics.Host(""), access.Describe))
 		}
 		for i, h := range piece {
 			if at, there := all[topics[i]][0]; there && at.Err == nil && at.Timestamp < 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"go.uber.org/zap"
 
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 )
@@ -38,7 +38,8 @@ func (a *Admin) Committed(ctx context.Context, group, topic string) (map[int32]i
 		}
 		return positionsOf(all[topic]), nil
 	})
-	return at, kafka.Classify("ask for committed offsets", err)
+	return at, a.cfg.Classify("ask for committed offsets", err,
+		access.To(access.Describe, access.Group, group), describes(topic))
 }
 
 // positionsOf leaves out the partitions where nothing was ever committed.
@@ -71,7 +72,7 @@ func (a *Admin) Partitions(ctx context.Context, topic string) (int32, error) {
 		return int32(len(topics[topic].Partitions)), err
 	})
 	if err != nil {
-		return 0, kafka.Classify(op, last)
+		return 0, a.cfg.Classify(op, last, describes(topic))
 	}
 	return n, nil
 }

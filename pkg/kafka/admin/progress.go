@@ -5,12 +5,13 @@ package admin
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -42,7 +43,7 @@ func (a *Admin) QueueProgress(ctx context.Context, queues []wire.QueueRef) ([]Qu
 	for piece := range pieces(queues) {
 		part, err := a.progress(ctx, piece)
 		if err != nil {
-			return nil, kafka.Classify(op, err)
+			return nil, a.cfg.Classify(op, err, a.describesQueues()...)
 		}
 		all = append(all, part...)
 	}
@@ -74,7 +75,7 @@ func (a *Admin) progress(ctx context.Context, queues []wire.QueueRef) ([]QueuePr
 	}
 	all := make([]QueueProgress, len(queues))
 	for i, q := range queues {
-		all[i] = progressOf(q, states[q.Group][topics[i]], starts[topics[i]], ends[topics[i]])
+		all[i] = a.progressOf(q, states[q.Group][topics[i]], starts[topics[i]], ends[topics[i]])
 	}
 	return all, nil
 }
@@ -98,7 +99,15 @@ func worse(err, expected error) error {
 // partitions are.
 const wholeTopic = -1
 
-func progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedOffset) QueueProgress {
+// describesQueues are the rights to ask how far queues are.
+func (a *Admin) describesQueues() []access.Right {
+	groups := strings.TrimSuffix(a.cfg.Topics.ShareGroup(0), "0")
+	return []access.Right{
+		prefixed(access.Group, groups, access.Describe), prefixed(access.Topic, a.cfg.Topics.Build(""), access.Describe),
+	}
+}
+
+func (a *Admin) progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedOffset) QueueProgress {
 	p := QueueProgress{Queue: q, TopicID: topicID(s.topic), Start: s.start, Written: s.start}
 	first, ok1 := start[0]
 	next, ok2 := end[0]
@@ -107,7 +116,10 @@ func progressOf(q wire.QueueRef, s shareState, start, end map[int32]kadm.ListedO
 		p.Err = wire.ErrNoTopic
 		return p
 	}
-	if p.Err = kafka.Classify("ask how far a queue is", errors.Join(s.err, trouble)); p.Err != nil {
+	if p.Err = a.cfg.Classify("ask how far a queue is", errors.Join(s.err, trouble),
+		access.To(access.Describe, access.Group, q.Group),
+		describes(a.cfg.Topics.Build(q.Name)),
+	); p.Err != nil {
 		return p
 	}
 	p.LogStart, p.LogEnd = first.Offset, next.Offset

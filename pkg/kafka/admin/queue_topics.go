@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 )
 
 // QueueTopics lists every topic of a queue of this cell that exists, with its
@@ -29,7 +29,7 @@ func topicsFor[K comparable](
 	req.Topics = nil // all there are
 	resp, err := req.RequestWith(ctx, a.client)
 	if err != nil {
-		return nil, kafka.Classify(op, err)
+		return nil, a.cfg.Classify(op, err)
 	}
 	found := map[K]compute.TopicID{}
 	for _, t := range resp.Topics {
@@ -43,7 +43,7 @@ func topicsFor[K comparable](
 		// A topic that is being deleted is gone; any other error may pass.
 		err := kerr.ErrorForCode(t.ErrorCode)
 		if err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) && !errors.Is(err, kerr.LeaderNotAvailable) {
-			return nil, kafka.Classify(op+": "+*t.Topic, err)
+			return nil, a.cfg.Classify(op+": "+*t.Topic, err, describes(*t.Topic))
 		}
 		if err == nil || errors.Is(err, kerr.LeaderNotAvailable) {
 			found[k] = topicID(t.TopicID)
@@ -68,12 +68,12 @@ func (a *Admin) deleteTopic(ctx context.Context, op string, id compute.TopicID) 
 	req.Topics = append(req.Topics, t)
 	resp, err := req.RequestWith(ctx, a.client)
 	if err != nil {
-		return kafka.Classify(op, err)
+		return a.cfg.Classify(op, err)
 	}
 	for _, t := range resp.Topics {
 		err := kerr.ErrorForCode(t.ErrorCode)
 		if err != nil && !errors.Is(err, kerr.UnknownTopicID) && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return kafka.Classify(op, err)
+			return a.cfg.Classify(op, err, prefixed(access.Topic, a.cfg.Topics.Prefix, access.Delete))
 		}
 	}
 	return nil

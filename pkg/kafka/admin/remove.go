@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 )
 
@@ -46,7 +47,7 @@ func (a *Admin) DeleteRecordsBelow(ctx context.Context, below map[compute.QueueN
 		}
 		all = append(all, a.deleteFinished(ctx, topics, offsets))
 	}
-	return kafka.Classify(op, errors.Join(all...))
+	return a.cfg.Classify(op, errors.Join(all...), prefixed(access.Topic, a.cfg.Topics.Build(""), access.Delete))
 }
 
 // deleteFinished asks any broker which one leads each topic, and then all leaders together. A broker that is
@@ -116,7 +117,7 @@ func (a *Admin) deleteRecords(ctx context.Context, leader int32, topics []string
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil && !leftAsItIs(err) {
-				return errors.Join(errors.New(t.Topic), err)
+				return kafka.Lacking(errors.Join(errors.New(t.Topic), err), access.To(access.Delete, access.Topic, t.Topic))
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 )
@@ -61,7 +61,9 @@ func (a *Admin) InitShareState(ctx context.Context, group string, queues []compu
 			topics[i] = a.cfg.Topics.Build(q)
 		}
 		if err := a.initTopics(ctx, group, topics); err != nil {
-			return kafka.Classify(op, err)
+			return a.cfg.Classify(op, err,
+				access.To(access.Read, access.Group, group), prefixed(access.Topic, a.cfg.Topics.Build(""), access.Read),
+			)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/wire"
@@ -93,7 +94,7 @@ func (a *Admin) agreed(ctx context.Context) (int32, error) {
 	topics := []string{t.Requests(), t.Reports(), t.Instances()}
 	found, err := fetch.DescribeTopics(ctx, a.client, topics...)
 	if err != nil {
-		return 0, kafka.Classify("look at the cell's topics", err)
+		return 0, a.cfg.Classify("look at the cell's topics", err)
 	}
 	return agree(t, found)
 }
@@ -164,20 +165,21 @@ func (a *Admin) create(
 	for piece := range pieces(topics) {
 		made, err := a.kadm.CreateTopics(ctx, partitions, replication, s, piece...)
 		if err != nil {
-			return nil, kafka.Classify(op, err)
+			return nil, a.cfg.Classify(op, err)
 		}
 		var there []string
 		for _, topic := range piece {
 			answer, ok := made[topic]
 			switch {
 			case !ok:
-				return nil, kafka.Classify(op, kerr.UnknownServerError)
+				return nil, a.cfg.Classify(op, kerr.UnknownServerError)
 			case answer.Err == nil:
 				ids[topic] = topicID(answer.ID)
 			case errors.Is(answer.Err, kerr.TopicAlreadyExists):
 				there = append(there, topic)
 			default:
-				return nil, kafka.Classify(op+": "+topic+": "+answer.ErrMessage, answer.Err)
+				needs := access.To(access.Create, access.Topic, topic)
+				return nil, a.cfg.Classify(strings.TrimSuffix(op+": "+topic+": "+answer.ErrMessage, ": "), answer.Err, needs)
 			}
 		}
 		if err := a.addIDs(ctx, op, ids, there); err != nil {
@@ -208,7 +210,7 @@ func (a *Admin) addIDs(ctx context.Context, op string, ids map[string]compute.To
 		}
 		return len(found), nil
 	})
-	return kafka.Classify(op, err)
+	return a.cfg.Classify(op, err)
 }
 
 // DeleteTopics removes topics; those that do not exist are no error. A broker
@@ -218,11 +220,11 @@ func (a *Admin) DeleteTopics(ctx context.Context, topics ...string) error {
 	for piece := range pieces(topics) {
 		answers, err := a.kadm.DeleteTopics(ctx, piece...)
 		if err != nil {
-			return kafka.Classify(op, err)
+			return a.cfg.Classify(op, err)
 		}
 		for _, d := range answers {
 			if d.Err != nil && !errors.Is(d.Err, kerr.UnknownTopicOrPartition) {
-				return kafka.Classify(op+": "+d.Topic, d.Err)
+				return a.cfg.Classify(op+": "+d.Topic, d.Err, access.To(access.Delete, access.Topic, d.Topic))
 			}
 		}
 	}
@@ -236,13 +238,13 @@ func (a *Admin) TopicIDs(ctx context.Context, topics ...string) (map[string]comp
 	for piece := range pieces(topics) {
 		found, err := fetch.DescribeTopics(ctx, a.client, piece...)
 		if err != nil {
-			return nil, kafka.Classify(op, err)
+			return nil, a.cfg.Classify(op, err)
 		}
 		for _, t := range found {
 			if err := kerr.ErrorForCode(t.ErrorCode); err == nil {
 				ids[*t.Topic] = topicID(t.TopicID)
 			} else if !errors.Is(err, kerr.UnknownTopicOrPartition) {
-				return nil, kafka.Classify(op+": "+*t.Topic, err)
+				return nil, a.cfg.Classify(op+": "+*t.Topic, err, describes(*t.Topic))
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func (a *Admin) checked(ctx context.Context) (answered []*kmsg.ApiVersionsRespon
 	if len(brokers) == 0 {
 		all, err := a.kadm.BrokerMetadata(ctx)
 		if err != nil {
-			return nil, kafka.Classify(op, err)
+			return nil, a.cfg.Classify(op, err)
 		}
 		brokers = all.Brokers.NodeIDs()
 	}
@@ -85,7 +85,7 @@ func (a *Admin) checked(ctx context.Context) (answered []*kmsg.ApiVersionsRespon
 		}
 	}
 	if len(answered) == 0 {
-		return nil, kafka.Classify(op, silent)
+		return nil, a.cfg.Classify(op, silent)
 	}
 	return answered, nil
 }

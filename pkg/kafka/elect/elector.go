@@ -45,7 +45,7 @@ func (e *Elector) Elected() <-chan bool { return e.elected }
 
 // Run takes part until ctx ends, then leaves so that another is elected at once.
 func (e *Elector) Run(ctx context.Context) error {
-	trouble := kafka.NewGroupTrouble(e.cfg, e.group)
+	trouble := kafka.NewGroupTrouble(e.cfg, e.group, e.topic)
 	defer trouble.Over()
 	cl, err := kafka.NewClient(
 		e.cfg,

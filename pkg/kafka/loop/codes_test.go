@@ -5,6 +5,7 @@ package loop
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -198,6 +199,10 @@ func TestPositionsAreCommittedAgain(t *testing.T) {
 
 // What somebody must put right ends the loop, with what it is.
 func TestLoopEndsWhereItIsForbidden(t *testing.T) {
+	lacks := map[*kerr.Error]string{
+		kerr.TopicAuthorizationFailed: " topic r.", kerr.GroupAuthorizationFailed: " Read group g;",
+		kerr.TransactionalIDAuthorizationFailed: " Write t", // of the id, or of the topic that was to be written
+	}
 	for _, r := range []brokertest.Refusals{
 		{Key: kmsg.Metadata, Codes: []*kerr.Error{kerr.TopicAuthorizationFailed}},
 		{Key: kmsg.FindCoordinator, Codes: []*kerr.Error{kerr.GroupAuthorizationFailed}},
@@ -223,6 +228,9 @@ func TestLoopEndsWhereItIsForbidden(t *testing.T) {
 				select {
 				case err := <-l.done:
 					brokertest.WantKind(t, err, compute.KindForbidden)
+					if !strings.Contains(err.Error(), lacks[code]) {
+						t.Errorf("%v does not say %q", err, lacks[code])
+					}
 				case <-time.After(time.Minute):
 					t.Error("it goes on")
 					l.stop()

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/batch"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
@@ -162,6 +163,7 @@ func (s *fencedWriter) try(
 			case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 				err = fmt.Errorf("%w: partition %d: %w", errTurnTooLarge, rp.Partition, err)
 			default:
+				err = kafka.Lacking(err, access.To(access.Write, access.Topic, s.topic.Topic))
 				err = fmt.Errorf("write to partition %d: %w", rp.Partition, err)
 			}
 			if err != nil && !kafka.IsFatal(err) && !errors.Is(err, errTurnTooLarge) {
@@ -302,6 +304,7 @@ func (s *fencedWriter) raise(ctx context.Context, p int32, old producerEpoch) (p
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
+		err = kafka.Lacking(err, access.To(access.Write, access.TransactionalID, *req.TransactionalID))
 		return producerEpoch{}, fmt.Errorf("transactional id %q: %w", *req.TransactionalID, err)
 	}
 	return producerEpoch{batch.Writer{Producer: resp.ProducerID, Epoch: resp.ProducerEpoch}, time.Now()}, nil

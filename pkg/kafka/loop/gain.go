@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
@@ -87,7 +88,7 @@ func (g *gain) work(ctx context.Context) {
 		}
 		has, err := g.run.takeOver(ctx, ids(waiting))
 		if err != nil && ends(err) {
-			g.run.hand(ctx, gained{err: kafka.Classify("take over partitions", err)})
+			g.run.hand(ctx, gained{err: g.run.loop.cfg.Classify("take over partitions", err)})
 			return
 		}
 		if !told && err != nil && time.Since(began) >= retry.ToldAfter {
@@ -214,7 +215,7 @@ func (r *loopRun) fillIn(ctx context.Context, has map[int32]found) error {
 			if oldest == nil {
 				var err error
 				if oldest, err = s.Persist(ctx, fetch.Earliest); err != nil {
-					return kafka.Classify("ask for the oldest inputs", err)
+					return r.loop.cfg.Classify("ask for the oldest inputs", err)
 				}
 			}
 			f.at.at[topic] = oldest[p]
@@ -247,7 +248,7 @@ func (r *loopRun) positions(ctx context.Context, partitions []int32) (map[int32]
 	}
 	g := resp.Groups[0]
 	if err := errors.Join(kerr.ErrorForCode(resp.ErrorCode), kerr.ErrorForCode(g.ErrorCode)); err != nil {
-		return nil, err
+		return nil, kafka.Lacking(err, r.group.needs())
 	}
 	return r.positionsIn(g)
 }
@@ -266,7 +267,7 @@ func (r *loopRun) positionsIn(g kmsg.OffsetFetchResponseGroup) (map[int32]positi
 		for _, rp := range rt.Partitions {
 			err := kerr.ErrorForCode(rp.ErrorCode)
 			if err != nil && kafka.IsForbidden(err) {
-				return nil, err
+				return nil, kafka.Lacking(err, access.To(access.Read, access.Topic, rt.Topic), r.group.needs())
 			}
 			if err != nil {
 				continue

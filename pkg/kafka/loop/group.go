@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
@@ -50,6 +51,7 @@ const (
 
 // membership is this process in the consumer group. It reads nothing: only which member has which partition matters.
 type membership struct {
+	cfg        kafka.Config
 	client     *kgo.Client
 	group      string
 	topics     [inputTopics]string
@@ -67,6 +69,7 @@ type membership struct {
 
 func join(cfg kafka.Config, opts Options, topics [inputTopics]string) (*membership, error) {
 	m := &membership{
+		cfg:    cfg,
 		group:  opts.Group,
 		topics: topics,
 		news:   make(chan groupNews),
@@ -75,7 +78,7 @@ func join(cfg kafka.Config, opts Options, topics [inputTopics]string) (*membersh
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.cancel = cancel
-	m.trouble = kafka.NewGroupTrouble(cfg, opts.Group)
+	m.trouble = kafka.NewGroupTrouble(cfg, opts.Group, topics[requests])
 	var err error
 	m.client, err = kafka.NewClient(
 		cfg,
@@ -154,7 +157,7 @@ func (r *loopRun) silent(now time.Time) bool {
 func (m *membership) OnGroupManageError(err error) {
 	switch {
 	case kafka.IsForbidden(err):
-		err = kafka.Classify("join the group", err)
+		err = m.cfg.Classify("join the group", err, m.needs(), access.To(access.Read, access.Topic, m.topics[requests]))
 	case errors.Is(err, kerr.InvalidSessionTimeout):
 		err = &compute.Error{
 			Op:      "join the group",
@@ -181,6 +184,9 @@ func (m *membership) OnGroupManageError(err error) {
 	}
 }
 
+// needs is the right to be a member.
+func (m *membership) needs() access.Right { return access.To(access.Read, access.Group, m.group) }
+
 // tell hands news over and waits until the loop has acted on it.
 func (m *membership) tell(n groupNews) {
 	n.done = make(chan struct{})
@@ -205,7 +211,7 @@ func (m *membership) current(ctx context.Context, through *kgo.Client) error {
 	if err != nil {
 		return err
 	}
-	return kerr.ErrorForCode(resp.ErrorCode)
+	return kafka.Lacking(kerr.ErrorForCode(resp.ErrorCode), m.needs())
 }
 
 // leave tells the group, through another client, so that others take over at

@@ -35,6 +35,7 @@ const inputWait = 5 * time.Second
 // it leads, while the turn before is being decided. Transactions of writers there do not matter: what a broker has
 // acknowledged counts, and nobody's open transaction can hold up a partition. One goroutine uses it.
 type inputs struct {
+	cfg      kafka.Config // for the words of errors
 	sources  [inputTopics]*fetch.Source
 	client   *kgo.Client
 	log      *zap.Logger
@@ -405,7 +406,7 @@ func (in *inputs) lost(k inputKey) {
 // refreshLeaders asks for the leaders, because of an error that will pass; other errors it returns.
 func (in *inputs) refreshLeaders(ctx context.Context, why error) error {
 	if kafka.IsFatal(why) {
-		return kafka.Classify("read inputs", why)
+		return in.cfg.Classify("read inputs", why)
 	}
 	in.fails++
 	if in.fails >= pace.LogAfter {

@@ -181,7 +181,7 @@ func (l *Loop) Run(ctx context.Context) error {
 			return nil
 		}
 		if ends(err) {
-			return kafka.Classify("decide", err)
+			return l.cfg.Classify("decide", err)
 		}
 		l.metrics.beganAnew()
 		if pace.Telling(fails) {

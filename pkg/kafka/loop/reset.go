@@ -3,6 +3,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/kafka/read"
@@ -81,20 +83,24 @@ func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error
 	ask := kadm.NewClient(client)
 	logged, err := loggedPosition(ctx, cfg, p)
 	if err != nil {
-		return Position{}, kafka.Classify(op, err)
+		return Position{}, cfg.Classify(op, err)
 	}
 	topics := []string{cfg.Topics.Requests(), cfg.Topics.Reports()}
+	needs := []access.Right{
+		access.To(access.Describe, access.Topic, topics[requests]),
+		access.To(access.Describe, access.Group, cfg.Topics.ConductorGroup()),
+	}
 	first, err := ask.ListStartOffsets(ctx, topics...)
 	if err != nil {
-		return Position{}, kafka.Classify(op, err)
+		return Position{}, cfg.Classify(op, err, needs...)
 	}
 	last, err := ask.ListEndOffsets(ctx, topics...)
 	if err != nil {
-		return Position{}, kafka.Classify(op, err)
+		return Position{}, cfg.Classify(op, err, needs...)
 	}
 	groups, err := ask.FetchOffsetsForTopics(ctx, cfg.Topics.ConductorGroup(), topics...)
 	if err != nil {
-		return Position{}, kafka.Classify(op, err)
+		return Position{}, cfg.Classify(op, err, needs...)
 	}
 	committed := nowhere(p)
 	for i, topic := range topics {
@@ -114,11 +120,8 @@ func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error
 			remedy := "name a partition that " + topic + " has"
 			return Position{}, compute.NotFound("partition", strconv.Itoa(int(p)), remedy)
 		}
-		if err := begins.Err; err != nil {
-			return Position{}, kafka.Classify(op, err)
-		}
-		if err := ends.Err; err != nil {
-			return Position{}, kafka.Classify(op, err)
+		if err := cmp.Or(begins.Err, ends.Err); err != nil {
+			return Position{}, cfg.Classify(op, err, access.To(access.Describe, access.Topic, topic))
 		}
 		pos.Inputs = append(pos.Inputs, InputPosition{
 			Topic: topic, At: pos.at.at[i], Begins: begins.Offset, End: ends.Offset,
@@ -198,7 +201,7 @@ func ResetPosition(ctx context.Context, cfg kafka.Config, to Position) error {
 	defer client.Close()
 	topic := &fetch.Source{Client: client, Topic: cfg.Topics.Instances(), Log: cfg.Log}
 	if err := topic.Open(ctx); err != nil {
-		return kafka.Classify(op, err)
+		return cfg.Classify(op, err)
 	}
 	s := &fencedWriter{
 		cfg: cfg, group: cfg.Topics.ConductorGroup(), name: "reset-position",
@@ -211,9 +214,9 @@ func ResetPosition(ctx context.Context, cfg kafka.Config, to Position) error {
 	}
 	with, err := retry.Do(ctx, cfg.Log, "waiting for the right to write to instances", nil, raise)
 	if err != nil {
-		return kafka.Classify(op, err)
+		return cfg.Classify(op, err)
 	}
 	note := &entry{epoch: with, records: []wire.Record{wire.Takeover(s.name)}}
 	to.at.carry(note.records)
-	return kafka.Classify(op, s.write(ctx, map[int32]*entry{to.Partition: note}))
+	return cfg.Classify(op, s.write(ctx, map[int32]*entry{to.Partition: note}))
 }

@@ -94,6 +94,7 @@ func newLoopRun(
 	instances *fetch.Source, out *outbox,
 ) *loopRun {
 	in := newInputs(ask, sources, l.cfg.Log, l.opts.TurnRecords)
+	in.cfg = l.cfg
 	in.patience = l.opts.Patience
 	return &loopRun{
 		loop: l, log: l.cfg.Log.With(zap.String("group", l.opts.Group)), ask: ask, topics: topics,

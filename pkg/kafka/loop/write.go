@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
-	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -295,7 +294,7 @@ func (r *loopRun) unpark(o *ownedPartition) {
 // written, or may have been: what is true is read from the log again.
 func (r *loopRun) undo(o *ownedPartition, why error) error {
 	if ends(why) {
-		return kafka.Classify("write a turn", why)
+		return r.loop.cfg.Classify("write a turn", why)
 	}
 	if errors.Is(why, errTurnTooLarge) {
 		r.most = max(1, r.most/2)

@@ -82,7 +82,7 @@ func (l *readLoop) run(ctx context.Context) error {
 				return nil
 			}
 			if t.err != nil {
-				return kafka.Classify("read "+l.src.Topic, t.err)
+				return l.r.classified(t.err)
 			}
 			l.targets = append(l.targets, t)
 			l.settle()
@@ -273,7 +273,7 @@ func (l *readLoop) settle() {
 // refreshLeaders asks for the leaders, because of an error that will pass; other errors it returns.
 func (l *readLoop) refreshLeaders(ctx context.Context, why error) error {
 	if kafka.IsFatal(why) {
-		return kafka.Classify("read "+l.src.Topic, why)
+		return l.r.classified(why)
 	}
 	l.fails++
 	l.r.reads.failed()

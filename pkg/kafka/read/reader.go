@@ -12,6 +12,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -145,7 +146,12 @@ func (r *Reader) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	return kafka.Classify("read "+r.opts.Topic, err)
+	return r.classified(err)
+}
+
+// classified is why the topic cannot be read.
+func (r *Reader) classified(err error) error {
+	return r.cfg.Classify("read "+r.opts.Topic, err, access.To(access.Read, access.Topic, r.opts.Topic))
 }
 
 // enter is the client to read with, and what to do when it is not needed any more.
@@ -241,7 +247,7 @@ func (r *Reader) Sync(ctx context.Context) error {
 	case <-r.ended:
 		return ended(op)
 	case <-ctx.Done():
-		return kafka.Classify(op, ctx.Err())
+		return r.cfg.Classify(op, ctx.Err())
 	}
 	select {
 	case <-done:
@@ -249,7 +255,7 @@ func (r *Reader) Sync(ctx context.Context) error {
 	case <-r.ended:
 		return ended(op)
 	case <-ctx.Done():
-		return kafka.Classify(op, ctx.Err())
+		return r.cfg.Classify(op, ctx.Err())
 	}
 }
 

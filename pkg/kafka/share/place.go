@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/wire"
@@ -28,7 +29,7 @@ import (
 // client is set.
 type places struct {
 	client *kgo.Client
-	topics wire.Topics
+	cfg    kafka.Config
 	asking sync.WaitGroup // questions that are not answered
 
 	mu      sync.Mutex
@@ -50,8 +51,8 @@ type place struct {
 // placed: they hear of topics and leaders one after the other.
 const askAgain = 200 * time.Millisecond
 
-func newPlaces(t wire.Topics) *places {
-	return &places{topics: t, known: map[compute.QueueName]place{}, brokers: map[int32]string{}}
+func newPlaces(cfg kafka.Config) *places {
+	return &places{cfg: cfg, known: map[compute.QueueName]place{}, brokers: map[int32]string{}}
 }
 
 // place answers sessions for queues, and the errors of those that have none.
@@ -59,7 +60,7 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 	var errs []error
 	if unsure := p.unsure(queues, time.Now()); len(unsure) > 0 {
 		if err := p.refresh(ctx, unsure); err != nil {
-			errs = append(errs, kafka.Classify("place queues", err))
+			errs = append(errs, p.cfg.Classify("place queues", err))
 		}
 	}
 	p.mu.Lock()
@@ -70,7 +71,7 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 		switch {
 		case !known: // the error is that of asking
 		case at.err != nil:
-			errs = append(errs, unplaced(q, at.err))
+			errs = append(errs, p.unplaced(q, at.err))
 		case !at.is(q.TopicID):
 			errs = append(
 				errs,
@@ -87,7 +88,7 @@ func (p *places) place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 	return sessions, errors.Join(errs...)
 }
 
-func unplaced(q wire.QueueRef, err error) error {
+func (p *places) unplaced(q wire.QueueRef, err error) error {
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
 		return &compute.Error{
 			Op:      "place queues",
@@ -98,7 +99,8 @@ func unplaced(q wire.QueueRef, err error) error {
 			Cause:   wire.ErrNoTopic,
 		}
 	}
-	return kafka.Classify("place queue "+string(q.Name), err)
+	needs := access.To(access.Read, access.Topic, p.cfg.Topics.Build(q.Name))
+	return p.cfg.Classify("place queue "+string(q.Name), err, needs)
 }
 
 func (at place) is(id compute.TopicID) bool {
@@ -149,7 +151,7 @@ func (p *places) refresh(ctx context.Context, names []compute.QueueName) error {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, n := range names {
 		rt := kmsg.NewMetadataRequestTopic()
-		rt.Topic = kmsg.StringPtr(p.topics.Build(n))
+		rt.Topic = kmsg.StringPtr(p.cfg.Topics.Build(n))
 		req.Topics = append(req.Topics, rt)
 	}
 	answered, err := p.ask(ctx, req)
@@ -193,7 +195,7 @@ func (p *places) learn(resp *kmsg.MetadataResponse, now time.Time) {
 		if t.Topic == nil {
 			continue
 		}
-		if name, ok := p.topics.QueueOf(*t.Topic); ok {
+		if name, ok := p.cfg.Topics.QueueOf(*t.Topic); ok {
 			p.known[name] = p.known[name].follow(t, now)
 		}
 	}

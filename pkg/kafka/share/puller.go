@@ -107,7 +107,7 @@ func NewPuller(cfg kafka.Config, opts Options) *Puller {
 	p := &Puller{
 		cfg: cfg, opts: opts,
 		results: make(chan wire.Pulled, mostSessions), ready: make(chan struct{}), ended: make(chan struct{}),
-		places:   newPlaces(cfg.Topics),
+		places:   newPlaces(cfg),
 		sessions: map[wire.SessionID]*session{}, metrics: newMetrics(cfg.Metrics.Registerer()),
 	}
 	p.counts.into(p.metrics)
@@ -176,7 +176,7 @@ func (p *Puller) Place(ctx context.Context, queues []wire.QueueRef) (map[wire.Se
 	case <-p.ready:
 	case <-p.ended: // without ever being ready
 	case <-ctx.Done():
-		return nil, kafka.Classify(op, ctx.Err())
+		return nil, p.cfg.Classify(op, ctx.Err())
 	}
 	select {
 	case <-p.ended:

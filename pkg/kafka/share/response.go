@@ -9,6 +9,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -60,6 +62,10 @@ func (s *session) refusal(q wire.QueueRef, t topicUUID, code int16) bool {
 	if s.refused[t] != code {
 		s.refused[t] = code
 		err := kerr.ErrorForCode(code)
+		if kafka.IsForbidden(err) {
+			needs := access.To(access.Read, access.Topic, s.p.cfg.Topics.Build(q.Name))
+			err = s.p.cfg.Classify("pull work", err, needs)
+		}
 		log := s.log().Warn
 		if kerr.IsRetriable(err) {
 			log = s.log().Debug // another leader, or none for a moment

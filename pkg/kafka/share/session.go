@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -200,14 +201,27 @@ func (s *session) lose(ctx context.Context, err error) error {
 	s.p.counts.sessions.Add(1)
 	s.p.places.markSuspect(s.queues)
 	s.fails++
+	if kafka.IsForbidden(err) {
+		err = s.forbidden(err)
+	}
 	if s.fails >= pace.LogAfter {
 		s.outage.Failed(err)
 	}
 	s.log().Debug("lost a session", zap.Error(err))
-	if kafka.IsForbidden(err) {
-		return kafka.Classify("pull work", err)
+	if compute.KindOf(err) == compute.KindForbidden {
+		return err
 	}
 	return compute.Unavailable("pull work", err)
+}
+
+// forbidden says what this process may not pull. With an ACL for the group and none for a queue that queue alone is
+// refused (refusal).
+func (s *session) forbidden(err error) error {
+	return s.p.cfg.Classify("pull work", err,
+		access.To(access.Read, access.Group, s.id.Group),
+		access.Right{Kind: access.Topic, Name: s.p.cfg.Topics.Build(""), Prefixed: true,
+			Operations: []access.Operation{access.Read}},
+	)
 }
 
 // stop ends the session. The broker is told to release what is held, unless a

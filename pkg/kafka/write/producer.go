@@ -15,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -33,6 +34,7 @@ import (
 // sender tries again does. The client's callbacks must not block and must not close the client: what has to be done
 // about an error runs in a goroutine of its own (running), and its callers wait in forgetting, replacing or suspects.
 type Producer struct {
+	cfg     kafka.Config
 	connect func() (*kgo.Client, error)
 	client  atomic.Pointer[kgo.Client]
 	proven  atomic.Pointer[kgo.Client] // the last that has written something
@@ -85,6 +87,7 @@ func newProducer(cfg kafka.Config, opts ...kgo.Opt) (*Producer, error) {
 	// of Berth's records takes that.
 	all := append(producerOpts(cfg.WithDefaults()), kgo.AllowIdempotentProduceCancellation())
 	p := &Producer{
+		cfg:        cfg,
 		connect:    func() (*kgo.Client, error) { return kafka.NewClient(cfg, append(all, opts...)...) },
 		forgetting: map[string][]func(){}, most: load{maxBuffered, maxBufferedBytes},
 		outage: cfg.WithDefaults().OutageReporter("write"), metrics: newMetrics(cfg.Metrics.Registerer()),
@@ -144,7 +147,7 @@ func (p *Producer) Send(ctx context.Context, recs ...wire.Record) error {
 				return err
 			}
 		case <-ctx.Done():
-			return sendError(ctx.Err())
+			return p.sendError(recs[0].Topic, ctx.Err())
 		}
 	}
 	return nil
@@ -162,7 +165,7 @@ func (p *Producer) Append(ctx context.Context, rec wire.Record) (offset int64, e
 	case l := <-done:
 		return l.offset, l.err
 	case <-ctx.Done():
-		return -1, sendError(ctx.Err())
+		return -1, p.sendError(rec.Topic, ctx.Err())
 	}
 }
 
@@ -257,7 +260,7 @@ func sizeOf(r wire.Record) int64 {
 // sent says how a record fared.
 func (p *Producer) sent(l pendingRecord, offset int64, err error) {
 	if err != nil {
-		err = sendError(err)
+		err = p.sendError(l.rec.Topic, err)
 	}
 	p.metrics.produced(l.began, err)
 	p.noticed(err)
@@ -324,7 +327,7 @@ func (p *Producer) Close() {
 }
 
 // sendError says in our words why a record was not written.
-func sendError(err error) error {
+func (p *Producer) sendError(topic string, err error) error {
 	const op = "write record"
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition),
@@ -364,5 +367,5 @@ func sendError(err error) error {
 			Cause:   err,
 		}
 	}
-	return kafka.Classify(op, err)
+	return p.cfg.Classify(op, err, access.To(access.Write, access.Topic, topic))
 }

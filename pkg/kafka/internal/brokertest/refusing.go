@@ -3,6 +3,7 @@
 package brokertest
 
 import (
+	"regexp"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -99,7 +101,9 @@ func WithRefusing(t *testing.T, brokers int, do func(t *testing.T, c Refusing)) 
 			t,
 			Refusing{
 				c,
-				kafka.Config{Brokers: c.ListenAddrs(), Topics: wire.Topics{Prefix: "r."}, Dial: network.DialContext},
+				kafka.Config{
+					Brokers: c.ListenAddrs(), Topics: wire.Topics{Prefix: "r."}, Dial: network.DialContext, As: Someone(),
+				},
 			},
 		)
 	})
@@ -143,6 +147,27 @@ func WantKind(t *testing.T, err error, want compute.Kind) {
 	t.Helper()
 	if err == nil || compute.KindOf(err) != want {
 		t.Errorf("got %v (%v), want kind %v", err, compute.KindOf(err), want)
+	}
+	if want == compute.KindForbidden && err != nil {
+		SaysWhatLacks(t, err.Error())
+	}
+}
+
+// Someone is the user that brokers refuse.
+func Someone() access.Identity {
+	return access.Identity{Principal: func() string { return "User:someone" }}
+}
+
+// saysWhatLacks is how a refusal names principal, operation, kind and resource, and then what to do.
+var saysWhatLacks = regexp.MustCompile(
+	`User:someone may not [A-Z]\w+ (topic|group|transactional-id|cluster) [\w.…-]+; give it this right: "berth acl print"`,
+)
+
+// SaysWhatLacks checks that a text about a refusal says who lacks which right, and the remedy.
+func SaysWhatLacks(t *testing.T, text string) {
+	t.Helper()
+	if !saysWhatLacks.MatchString(text) {
+		t.Errorf("the refusal does not say who may not do what with which thing: %s", text)
 	}
 }
 

@@ -88,12 +88,13 @@ func (s *Source) Fetch(ctx context.Context, f Request, committed bool) Fetched {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
 	if err != nil {
-		return Fetched{Fetch: f, Err: err}
+		return Fetched{Fetch: f, Err: s.denied(err)}
 	}
 	out := s.Parse(f, resp, committed)
 	out.early = a.Early
 	for i := range out.Parts {
 		out.Parts[i] = s.Place(ctx, f.View, out.Parts[i])
+		out.Parts[i].Err = s.denied(out.Parts[i].Err)
 	}
 	return out
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 	"github.com/berth-project/berth/pkg/kafka/internal/retry"
 	"github.com/berth-project/berth/pkg/service"
@@ -143,6 +144,11 @@ func (s *Source) Persist(ctx context.Context, what int64) (map[int32]int64, erro
 	})
 }
 
+// denied notes in an error of ACLs that reading the topic is what they refuse.
+func (s *Source) denied(err error) error {
+	return kafka.Lacking(err, access.To(access.Read, access.Topic, s.Topic))
+}
+
 // missingWait is how long to wait for a topic that is not there, after so many looks from 0: 250 ms, doubled up to 2
 // s, a part of it by chance. A thousand new hosts wait at once for streams that one process makes; a host that has
 // its stream already must find it soon, for it offers nothing before.
@@ -177,7 +183,7 @@ func (s *Source) askAll(ctx context.Context, whom kmsg.Requestor, leaderless boo
 		s.Known.Learn(m, asked)
 	}
 	if err != nil {
-		return View{}, err
+		return View{}, s.denied(err)
 	}
 	return s.learn(m, time.Now(), leaderless)
 }
@@ -356,7 +362,7 @@ func (s *Source) offsetsAt(
 	for _, t := range kresp.(*kmsg.ListOffsetsResponse).Topics {
 		for _, p := range t.Partitions {
 			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return nil, err
+				return nil, s.denied(err)
 			}
 			offsets[p.Partition] = p.Offset
 		}
@@ -400,7 +406,7 @@ func (s *Source) viewOf(ctx context.Context, whom kmsg.Requestor, p int32) (View
 	defer cancel()
 	m, err := topicMetadata(ctx, whom, s.Topic)
 	if err != nil {
-		return View{}, err
+		return View{}, s.denied(err)
 	}
 	return View{}.follow(m, []int32{p}, false)
 }
