@@ -22,6 +22,31 @@ func (c Cell) As(r access.Role, hosts ...compute.HostID) Cell {
 	return c
 }
 
+// checkRights answers nil if Kafka gives this process what its role needs, or which right it lacks (KindForbidden).
+// What it had once (allowed) is not asked for again: a right that is taken away later shows where it is needed.
+func (c Cell) checkRights(ctx context.Context, allowed *bool) error {
+	needs, err := c.Kafka.As.Needs()
+	if err != nil || len(needs) == 0 || *allowed {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, rightsTime)
+	defer cancel()
+	admin, err := kafkaadmin.New(c.Kafka)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	lacking, err := admin.Lacking(ctx, needs)
+	if err != nil {
+		return err
+	}
+	if len(lacking) > 0 {
+		return c.Kafka.As.Denied("", nil, lacking...)
+	}
+	*allowed = true
+	return nil
+}
+
 // Allow gives rights to a Kafka user.
 func (c Cell) Allow(ctx context.Context, principal string, rights []access.Right) error {
 	admin, err := kafkaadmin.New(c.Kafka)

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-project/berth/pkg/compute"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/service"
 )
@@ -25,17 +26,26 @@ const (
 	prepareTime = 2 * time.Minute
 	// againAfter is how soon a Kafka that cannot be used is looked at again.
 	againAfter = 2 * time.Second
+	// askedAgainAfter is how late, at most, rights that this process lacks are asked for again: first after againAfter,
+	// and each time after twice as long. Somebody has to give them, and a thousand agents may wait for that.
+	askedAgainAfter = 16 * time.Second
+	// rightsTime is how long asking for rights may take.
+	rightsTime = 20 * time.Second
 )
 
 // Await prepares the cell however long it takes: brokers that are not there yet,
 // or too old, or that do not let us, are no reason to end. They are being
 // started, upgraded or given a setting, and nobody wants to restart every
-// agent afterwards. say hears what it waits for. The error is the end of ctx.
+// agent afterwards. A process with a role (As) waits for its rights too. say hears
+// what it waits for. The error is the end of ctx.
 func (c *Cell) Await(ctx context.Context, say func(why string)) error {
+	allowed, pause := false, againAfter // whether it has its rights, and how soon to look again
 	for {
 		err := c.Reach(ctx)
 		if err != nil {
 			err = fmt.Errorf("waiting for Kafka at %s: %w", strings.Join(c.Kafka.Brokers, ", "), err)
+		} else if err = c.checkRights(ctx, &allowed); err != nil {
+			err = fmt.Errorf("waiting for rights on Kafka: %w", err)
 		} else if err = c.tryPrepare(ctx); err != nil {
 			err = fmt.Errorf("waiting for a Kafka that can be used: %w", err)
 		}
@@ -43,8 +53,13 @@ func (c *Cell) Await(ctx context.Context, say func(why string)) error {
 			return ctx.Err()
 		}
 		say(err.Error())
-		if !service.Sleep(ctx, service.Jitter(againAfter)) {
+		if !service.Sleep(ctx, service.Jitter(pause)) {
 			return ctx.Err()
+		}
+		if compute.KindOf(err) == compute.KindForbidden {
+			pause = min(2*pause, askedAgainAfter)
+		} else {
+			pause = againAfter
 		}
 	}
 }

@@ -22,8 +22,21 @@ func DescribeTopics(ctx context.Context, client *kgo.Client, topics ...string) (
 	return m.Topics, nil
 }
 
+// Metadata is what a broker says of topics and brokers.
 func Metadata(ctx context.Context, whom kmsg.Requestor, topics ...string) (*kmsg.MetadataResponse, error) {
+	return metadata(ctx, whom, kmsg.NewPtrMetadataRequest(), topics)
+}
+
+// Allowed is Metadata with the operations that the broker allows this process on each topic, where it tells.
+func Allowed(ctx context.Context, whom kmsg.Requestor, topics ...string) (*kmsg.MetadataResponse, error) {
 	req := kmsg.NewPtrMetadataRequest()
+	req.IncludeTopicAuthorizedOperations = true
+	return metadata(ctx, whom, req, topics)
+}
+
+func metadata(
+	ctx context.Context, whom kmsg.Requestor, req *kmsg.MetadataRequest, topics []string,
+) (*kmsg.MetadataResponse, error) {
 	req.Topics = []kmsg.MetadataRequestTopic{} // none, where nil would be all
 	for _, topic := range topics {
 		rt := kmsg.NewMetadataRequestTopic()

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admin
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/kafka/access"
+	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
+)
+
+// stand-ins for the rest of a name of which only the beginning is given a right: nothing in a cell is called so, and
+// no member or transaction either. What is asked about them changes nothing.
+const (
+	anyTopic  = "rights-check"
+	anyGroup  = "0" // as the first share group: its ACL may be of that name alone
+	anyMember = "rights-check"
+)
+
+// Lacking are those of some rights that brokers do not give this process. It asks what each client may ask about
+// itself, and needs no right for it:
+//
+//	topic              Metadata, which tells the operations on each; CreateTopics, validating only, where CREATE is
+//	                   not among them, for the right to create on the cluster does as well
+//	group              DescribeGroups (DESCRIBE), a Heartbeat of no member (READ), IncrementalAlterConfigs, validating
+//	                   only (ALTER_CONFIGS)
+//	transactional id   EndTxn of no transaction (WRITE)
+//
+// ACLs are looked at before anything else, by every broker: an answer about anything else is as good as a yes. Other
+// operations, and those on the cluster, are not asked about. A broker without an authorizer allows everything. The
+// error is that of asking.
+func (a *Admin) Lacking(ctx context.Context, needed []access.Right) ([]access.Right, error) {
+	const op = "ask for this process's rights"
+	told, broker, err := a.toldOperations(ctx, needed)
+	if err != nil {
+		return nil, a.cfg.Classify(op, err)
+	}
+	var lacking []access.Right
+	for _, r := range needed {
+		var missing []access.Operation
+		for _, o := range r.Operations {
+			allowed, err := a.allowed(ctx, broker, told, r, o)
+			if err != nil {
+				return nil, a.cfg.Classify(op, err)
+			}
+			if !allowed {
+				missing = append(missing, o)
+			}
+		}
+		if len(missing) > 0 {
+			r.Operations = missing
+			lacking = append(lacking, r)
+		}
+	}
+	return lacking, nil
+}
+
+// allowed says whether brokers let this process do one thing.
+func (a *Admin) allowed(
+	ctx context.Context, broker kmsg.Requestor, told map[string]int32, r access.Right, o access.Operation,
+) (bool, error) {
+	name := wholeName(r)
+	switch {
+	case r.Kind == access.Topic:
+		ok := tells(told[name], o)
+		if ok || o != access.Create {
+			return ok, nil
+		}
+		return answers(ctx, a.client, createRequest(name))
+	case r.Kind == access.Group && o == access.Describe:
+		return answers(ctx, broker, describeGroupRequest(name))
+	case r.Kind == access.Group && o == access.Read:
+		return answers(ctx, broker, memberRequest(name))
+	case r.Kind == access.Group && o == access.AlterConfigs:
+		return answers(ctx, a.client, groupConfigRequest(name))
+	case r.Kind == access.TransactionalID && o == access.Write:
+		return answers(ctx, broker, endRequest(name))
+	}
+	return true, nil
+}
+
+// wholeName is a name that a right is about.
+func wholeName(r access.Right) string {
+	switch {
+	case !r.Prefixed:
+		return r.Name
+	case r.Kind == access.Group:
+		return r.Name + anyGroup
+	}
+	return r.Name + anyTopic
+}
+
+// notTold is what a broker answers that does not say which operations it allows.
+const notTold = math.MinInt32
+
+// toldOperations are the operations on topics that a broker says that it allows, as bits; and the broker.
+func (a *Admin) toldOperations(ctx context.Context, needed []access.Right) (map[string]int32, kmsg.Requestor, error) {
+	var topics []string
+	for _, r := range needed {
+		if r.Kind == access.Topic {
+			topics = append(topics, wholeName(r))
+		}
+	}
+	slices.Sort(topics)
+	told := map[string]int32{}
+	var broker kmsg.Requestor = a.client
+	for piece := range pieces(slices.Compact(topics)) {
+		m, err := fetch.Allowed(ctx, a.client, piece...)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, t := range m.Topics {
+			told[*t.Topic] = t.AuthorizedOperations
+			if t.ErrorCode == kerr.TopicAuthorizationFailed.Code { // it may not even know that it is there
+				told[*t.Topic] = 0
+			}
+		}
+		if len(m.Brokers) > 0 {
+			broker = a.client.Broker(int(m.Brokers[0].NodeID))
+		}
+	}
+	return told, broker, nil
+}
+
+// tells says whether an operation is among those that a broker tells.
+func tells(bits int32, o access.Operation) bool {
+	op, err := kmsg.ParseACLOperation(string(o))
+	return err != nil || bits == notTold || bits&(1<<uint(op)) != 0
+}
+
+// answers says whether a request is not refused by ACLs. What else is wrong with it is no matter: it has no effect.
+func answers(ctx context.Context, whom kmsg.Requestor, req kmsg.Request) (bool, error) {
+	resp, err := whom.Request(ctx, req)
+	if err == nil {
+		err = kerr.ErrorForCode(codeOf(resp))
+	}
+	var code *kerr.Error
+	switch {
+	case kafka.IsForbidden(err) && !errors.Is(err, kerr.SaslAuthenticationFailed):
+		return false, nil
+	case err == nil, errors.As(err, &code):
+		return true, nil
+	}
+	return false, err
+}
+
+// codeOf is the error of the one thing that a request was about.
+func codeOf(resp kmsg.Response) int16 {
+	switch r := resp.(type) {
+	case *kmsg.CreateTopicsResponse:
+		for _, t := range r.Topics {
+			return t.ErrorCode
+		}
+	case *kmsg.DescribeGroupsResponse:
+		for _, g := range r.Groups {
+			return g.ErrorCode
+		}
+	case *kmsg.IncrementalAlterConfigsResponse:
+		for _, x := range r.Resources {
+			return x.ErrorCode
+		}
+	case *kmsg.HeartbeatResponse:
+		return r.ErrorCode
+	case *kmsg.EndTxnResponse:
+		return r.ErrorCode
+	}
+	return 0
+}
+
+func createRequest(topic string) *kmsg.CreateTopicsRequest {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.ValidateOnly, req.TimeoutMillis = true, 10_000
+	rt := kmsg.NewCreateTopicsRequestTopic()
+	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = topic, 1, 1
+	req.Topics = append(req.Topics, rt)
+	return req
+}
+
+func describeGroupRequest(group string) *kmsg.DescribeGroupsRequest {
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{group}
+	return req
+}
+
+func memberRequest(group string) *kmsg.HeartbeatRequest {
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.MemberID = group, anyMember
+	return req
+}
+
+func groupConfigRequest(group string) *kmsg.IncrementalAlterConfigsRequest {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.ValidateOnly = true
+	rr := kmsg.NewIncrementalAlterConfigsRequestResource()
+	rr.ResourceType, rr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
+	rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	rc.Name, rc.Op, rc.Value = "share.record.lock.duration.ms", kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(lockMillis)
+	rr.Configs = append(rr.Configs, rc)
+	req.Resources = append(req.Resources, rr)
+	return req
+}
+
+func endRequest(id string) *kmsg.EndTxnRequest {
+	req := kmsg.NewPtrEndTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch = id, -1, -1
+	return req
+}
