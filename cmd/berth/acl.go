@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/access"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // aclFlags say whose rights a command is about.
@@ -32,13 +33,13 @@ func (a *aclFlags) add(cmd *cobra.Command) {
 	a.at.add(cmd, 20*time.Second)
 }
 
-// rights are those of the role in the cell.
-func (a *aclFlags) rights(c cell.Cell) ([]access.Right, error) {
+// rights are those of the role in the cell with these topics.
+func (a *aclFlags) rights(t wire.Topics) ([]access.Right, error) {
 	role, err := access.RoleNamed(a.role)
 	if err != nil {
 		return nil, err
 	}
-	return access.Rights(role, c.Topics(), compute.HostID(a.host))
+	return access.Rights(role, t, compute.HostID(a.host))
 }
 
 // runs is the RunE of a command that needs Kafka: do has the role's rights too.
@@ -46,7 +47,7 @@ func (a *aclFlags) runs(
 	do func(ctx context.Context, c cell.Cell, rights []access.Right, w io.Writer, f cli.Format) error,
 ) func(*cobra.Command, []string) error {
 	return a.at.runs("acl", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
-		rights, err := a.rights(c)
+		rights, err := a.rights(c.Topics())
 		if err != nil {
 			return err
 		}
@@ -54,12 +55,15 @@ func (a *aclFlags) runs(
 	})
 }
 
-// check refuses a principal that Kafka would take and never match.
+// check refuses, before Kafka is asked, flags that nothing can come of, and a principal that Kafka would take and never
+// match.
 func (a *aclFlags) check(*cobra.Command, []string) error {
+	_, err := a.rights(wire.Topics{}) // of a cell of any name
 	if kind, name, _ := strings.Cut(a.principal, ":"); kind != "User" || name == "" {
-		return compute.Invalid("principal", a.principal, "give User: and the name that brokers know the process by, as in User:berth-api")
+		const remedy = "give User: and the name that brokers know the process by, as in User:berth-api"
+		err = errors.Join(err, compute.Invalid("principal", a.principal, remedy))
 	}
-	return nil
+	return err
 }
 
 // errLacking is the answer of a check that has said what is missing.
@@ -95,7 +99,7 @@ func newACLPrint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		rights, err := a.rights(c)
+		rights, err := a.rights(c.Topics())
 		if err != nil {
 			return err
 		}
@@ -121,14 +125,25 @@ func newACLApply() *cobra.Command {
 		Args:  cobra.NoArgs, PreRunE: a.check,
 	}
 	a.add(cmd)
-	cmd.RunE = a.runs(func(ctx context.Context, c cell.Cell, rights []access.Right, w io.Writer, _ cli.Format) error {
+	cmd.RunE = a.runs(func(ctx context.Context, c cell.Cell, rights []access.Right, w io.Writer, f cli.Format) error {
 		if err := c.Allow(ctx, a.principal, rights); err != nil {
 			return err
+		}
+		if f == cli.FormatJSON || f == cli.FormatYAML {
+			return cli.PrintData(w, f, aclGiven{a.principal, a.role, a.host, rights})
 		}
 		_, err := fmt.Fprintf(w, "%s may do what %s needs: %d rights\n", a.principal, a.role, len(rights))
 		return err
 	})
 	return cmd
+}
+
+// aclGiven is what apply has done, as data.
+type aclGiven struct {
+	Principal string         `json:"principal"`
+	Role      string         `json:"role"`
+	Host      string         `json:"host,omitempty"`
+	Rights    []access.Right `json:"rights"`
 }
 
 func newACLCheck() *cobra.Command {

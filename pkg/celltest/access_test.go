@@ -4,6 +4,7 @@ package celltest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -94,8 +95,14 @@ func TestRightsOnKafka(t *testing.T) {
 		if code != 1 || !strings.Contains(out, "missing") {
 			t.Errorf("%s before it has anything: exit %d\n%s%s", role, code, out, errs)
 		}
-		if code, out, errs = ran(t, append([]string{"acl", "apply"}, l.flags(role)...)...); code != 0 {
-			t.Fatalf("%s: exit %d\n%s%s", role, code, out, errs)
+		code, out, errs = ran(t, append([]string{"acl", "apply", "-o", "json"}, l.flags(role)...)...)
+		var given struct {
+			Principal, Role string
+			Rights          []access.Right
+		}
+		if err := json.Unmarshal([]byte(out), &given); code != 0 || err != nil || given.Role != string(role) ||
+			given.Principal != "User:"+l.users[role].Name || len(given.Rights) == 0 {
+			t.Fatalf("%s: exit %d, %v\n%s%s", role, code, err, out, errs)
 		}
 		if code, out, errs = ran(t, append([]string{"acl", "check"}, l.flags(role)...)...); code != 0 || !strings.Contains(out, "and nothing else") {
 			t.Errorf("%s: exit %d\n%s%s", role, code, out, errs)
