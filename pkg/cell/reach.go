@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/kafka"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/service"
 )
@@ -70,6 +71,7 @@ func (c *Cell) Reach(ctx context.Context) error {
 	defer cancel()
 	quiet, seen := c.Kafka, &dialed{open: c.Kafka.Dial}
 	quiet.Log, quiet.Dial = nil, seen.dial // the caller says it
+	quiet.SASL = seen.signIn(quiet.SASL)
 	admin, err := kafkaadmin.New(quiet)
 	if err != nil {
 		return err
@@ -103,6 +105,22 @@ func (d *dialed) dial(ctx context.Context, network, address string) (net.Conn, e
 		return nil, err
 	}
 	return heard{c, d}, nil
+}
+
+// signIn notes why there is no token to sign in with.
+func (d *dialed) signIn(s *kafka.SASL) *kafka.SASL {
+	if s == nil || s.Token == nil {
+		return s
+	}
+	noting := *s
+	noting.Token = func() (string, error) {
+		token, err := s.Token()
+		if err != nil {
+			d.note(err)
+		}
+		return token, err
+	}
+	return &noting
 }
 
 // note keeps the last cause; that time was up is none if there was another, for

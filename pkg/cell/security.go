@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 
+	"go.uber.org/zap"
+
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -32,7 +34,19 @@ type SASLSettings struct {
 	Mechanism    string `yaml:"mechanism"`     // of kafka.Mechanisms; empty: none
 	User         string `yaml:"user"`          //
 	PasswordFile string `yaml:"password_file"` // read for every connection, so that it may change
+
+	// Of OAUTHBEARER: a file with the token, which may change too, or where tokens are fetched.
+	TokenFile        string   `yaml:"token_file"`
+	TokenURL         string   `yaml:"token_url"`
+	TokenCA          string   `yaml:"token_ca"` // PEM file: who the endpoint is trusted by; empty: this machine's
+	ClientID         string   `yaml:"client_id"`
+	ClientSecretFile string   `yaml:"client_secret_file"`
+	Scopes           []string `yaml:"scopes"`
+	Extensions       []string `yaml:"extensions"` // name=value, sent along with the token
 }
+
+// oauth is the one mechanism without a password.
+const oauth = "OAUTHBEARER"
 
 // Secured is the cell with its connections as the settings say.
 func (c Cell) Secured(k KafkaSettings) (Cell, error) {
@@ -43,11 +57,73 @@ func (c Cell) Secured(k KafkaSettings) (Cell, error) {
 	if config != nil {
 		c.Kafka.Dial = kafka.DialTLS(c.Kafka.Dial, config)
 	}
-	if k.SASL.Mechanism != "" {
+	c.Kafka.As.Principal = k.principal
+	c.warnOfReaders(k)
+	switch k.SASL.Mechanism {
+	case "":
+	case oauth:
+		from, err := newTokens(k.SASL)
+		if err != nil {
+			return c, err
+		}
+		c.Kafka.SASL = &kafka.SASL{Mechanism: oauth, Token: from.token, Extensions: k.SASL.extensions()}
+		c.Kafka.As.Principal = func() string { return userNamed(from.subject()) }
+	default:
 		c.Kafka.SASL = &kafka.SASL{Mechanism: k.SASL.Mechanism, User: k.SASL.User, Password: k.SASL.password}
 	}
-	c.Kafka.As.Principal = k.principal
 	return c, nil
+}
+
+// userNamed is a principal; empty if the name is.
+func userNamed(name string) string {
+	if name == "" {
+		return ""
+	}
+	return "User:" + name
+}
+
+// extensions are those of the settings by name.
+func (s SASLSettings) extensions() map[string]string {
+	all := map[string]string{}
+	for _, e := range s.Extensions {
+		name, value, _ := strings.Cut(e, "=") // checked
+		all[name] = value
+	}
+	return all
+}
+
+// warnOfReaders says which secrets every user of this machine may read. Files of earlier versions' settings were not
+// looked at, so they are no reason not to start.
+func (c Cell) warnOfReaders(k KafkaSettings) {
+	for key, file := range map[string]string{"kafka.tls.key": k.TLS.Key, "kafka.sasl.password_file": k.SASL.PasswordFile} {
+		if file != "" && isOpen(file) {
+			c.Log.Warn("every user of this machine may read a secret: chmod 0600", zap.String(key, file))
+		}
+	}
+}
+
+// isOpen says whether others than a file's owner and group may do anything with it.
+func isOpen(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().Perm()&0o007 != 0
+}
+
+// secret reads a file that nobody else may read, without the line break that editors put behind it.
+func secret(key, file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", unreadable(key, file, err)
+	}
+	if isOpen(file) {
+		e := compute.Invalid(key, file, "chmod 0600, with this process's user as its owner")
+		e.Message = "may be read by every user of this machine"
+		return "", e
+	}
+	trimmed := strings.TrimSpace(string(text))
+	if trimmed == "" {
+		return "", compute.Invalid(key, file, "give a file with the secret in it: it is empty")
+	}
+	return trimmed, nil
 }
 
 // principal is the name that brokers without rules of their own for it (ssl.principal.mapping.rules) know this process
@@ -55,7 +131,7 @@ func (c Cell) Secured(k KafkaSettings) (Cell, error) {
 func (k KafkaSettings) principal() string {
 	switch {
 	case k.SASL.Mechanism != "":
-		return "User:" + k.SASL.User
+		return userNamed(k.SASL.User)
 	case k.TLS.Cert != "":
 		return k.TLS.principal()
 	}
@@ -81,24 +157,31 @@ func (t TLSSettings) load() (*tls.Config, error) {
 	if t.CA == "" {
 		return nil, nil
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CA != systemCA {
-		pem, err := os.ReadFile(t.CA)
-		if err != nil {
-			return nil, unreadable("kafka.tls.ca", t.CA, err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, compute.Invalid("kafka.tls.ca", t.CA, "give a file with certificates in PEM form")
-		}
-	}
-	if t.Cert == "" {
-		return c, nil
+	c, err := t.trusted("kafka.tls.ca")
+	if err != nil || t.Cert == "" {
+		return c, err
 	}
 	if _, err := t.own(); err != nil {
 		return nil, err
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.own() }
+	return c, nil
+}
+
+// trusted is TLS with the authorities of the settings; key is theirs in messages.
+func (t TLSSettings) trusted(key string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t.CA == systemCA {
+		return c, nil
+	}
+	pem, err := os.ReadFile(t.CA)
+	if err != nil {
+		return nil, unreadable(key, t.CA, err)
+	}
+	c.RootCAs = x509.NewCertPool()
+	if !c.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, compute.Invalid(key, t.CA, "give a file with certificates in PEM form")
+	}
 	return c, nil
 }
 
@@ -146,13 +229,25 @@ func (t TLSSettings) check() error {
 	return err
 }
 
+// given says whether anything but the mechanism is set.
+func (s SASLSettings) given() bool {
+	return s.User+s.PasswordFile != "" || s.tokensGiven()
+}
+
+func (s SASLSettings) tokensGiven() bool {
+	return s.TokenFile+s.TokenURL+s.TokenCA+s.ClientID+s.ClientSecretFile != "" || len(s.Scopes)+len(s.Extensions) > 0
+}
+
 func (s SASLSettings) check(encrypted bool) error {
+	if s.Mechanism == oauth {
+		return s.checkTokens(encrypted)
+	}
 	if s.Mechanism == "" {
-		if s.User+s.PasswordFile != "" {
+		if s.given() {
 			return compute.Invalid(
 				"kafka.sasl.mechanism",
 				"",
-				"give one of "+strings.Join(kafka.Mechanisms(), ", ")+", or no user and password_file either",
+				"give one of "+strings.Join(kafka.Mechanisms(), ", ")+", or set nothing else of sasl either",
 			)
 		}
 		return nil
@@ -167,6 +262,9 @@ func (s SASLSettings) check(encrypted bool) error {
 				"it sends the password as it is: set kafka.tls.ca too, or use SCRAM-SHA-512",
 			),
 		)
+	}
+	if s.tokensGiven() {
+		errs = append(errs, compute.Invalid("kafka.sasl.mechanism", s.Mechanism, "use OAUTHBEARER with tokens, or set none"))
 	}
 	if s.User == "" {
 		errs = append(errs, compute.Invalid("kafka.sasl.user", "", "name the Kafka user"))

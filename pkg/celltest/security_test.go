@@ -7,12 +7,17 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,7 +121,11 @@ func guarded(t *testing.T, a *authority) (sasl, mutual string) {
 		"ssl.keystore.type":              "PEM", "ssl.keystore.location": broker.both,
 		"ssl.truststore.type": "PEM", "ssl.truststore.location": a.file,
 		"listener.name.mutual.ssl.client.auth": "required",
-		"sasl.enabled.mechanisms":              "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+		"sasl.enabled.mechanisms":              "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+		// Kafka's own check of tokens for tests: it looks at their time, and takes those that nobody has signed.
+		"listener.name.guarded.oauthbearer.sasl.jaas.config": "" +
+			"org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required " +
+			`unsecuredLoginStringClaim_sub="broker";`,
 		"listener.name.guarded.plain.sasl.jaas.config": `org.apache.kafka.common.security.plain.PlainLoginModule ` +
 			`required user_berth="pw";`,
 		"listener.name.guarded.scram-sha-256.sasl.jaas.config": "" +
@@ -145,6 +154,19 @@ func TestKafkaOverTLSAndSASL(t *testing.T) {
 	as := func(mechanism, file string) cell.SASLSettings {
 		return cell.SASLSettings{Mechanism: mechanism, User: "berth", PasswordFile: file}
 	}
+	tokenOf := func(text string) cell.SASLSettings {
+		return cell.SASLSettings{Mechanism: "OAUTHBEARER", TokenFile: keepSecret(t, text)}
+	}
+	endpoint := tokenEndpoint(t, ours)
+	fresh, over := token(t, "berth", time.Now()), token(t, "berth", time.Now().Add(-2*time.Hour))
+	fetched := func(secret string) cell.SASLSettings {
+		return cell.SASLSettings{
+			Mechanism: "OAUTHBEARER", TokenURL: endpoint, TokenCA: ours.file, ClientID: "cell",
+			ClientSecretFile: keepSecret(t, secret), Scopes: []string{"kafka"},
+		}
+	}
+	distrusts := fetched("planted-secret")
+	distrusts.TokenCA = theirs.file
 	for name, c := range map[string]struct {
 		broker string
 		tls    cell.TLSSettings
@@ -157,7 +179,13 @@ func TestKafkaOverTLSAndSASL(t *testing.T) {
 		"wrong password": {
 			sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", wrong), "SASL_AUTHENTICATION_FAILED",
 		},
-		"wrong authority": {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
+		"wrong authority":     {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
+		"token of a file":     {sasl, cell.TLSSettings{CA: ours.file}, tokenOf(fresh), ""},
+		"token that is over":  {sasl, cell.TLSSettings{CA: ours.file}, tokenOf(over), "SASL_AUTHENTICATION_FAILED"},
+		"what is no token":    {sasl, cell.TLSSettings{CA: ours.file}, tokenOf("planted-token"), "SASL_AUTHENTICATION_FAILED"},
+		"token of a client":   {sasl, cell.TLSSettings{CA: ours.file}, fetched("planted-secret"), ""},
+		"token of no client":  {sasl, cell.TLSSettings{CA: ours.file}, fetched("planted-wrong"), "gives no token"},
+		"endpoint of another": {sasl, cell.TLSSettings{CA: ours.file}, distrusts, "gives no token"},
 		"certificate": {
 			mutual, cell.TLSSettings{CA: ours.file, Cert: mine.cert, Key: mine.key}, cell.SASLSettings{}, "",
 		},
@@ -178,6 +206,9 @@ func TestKafkaOverTLSAndSASL(t *testing.T) {
 			defer stop()
 			said := ""
 			err = secured.Await(ctx, func(why string) { said = why; stop() })
+			if strings.Contains(said, "planted") {
+				t.Errorf("it tells a secret: %s", said)
+			}
 			if c.fails == "" {
 				if err != nil {
 					t.Error(err, said)
@@ -196,7 +227,12 @@ func TestSecuritySettings(t *testing.T) {
 	own := a.client("own")
 	password := filepath.Join(a.dir, "password")
 	a.must(os.WriteFile(password, []byte("pw"), 0o600))
-	missing := filepath.Join(a.dir, "missing")
+	missing, open, empty := filepath.Join(a.dir, "missing"), filepath.Join(a.dir, "open"), filepath.Join(a.dir, "empty")
+	a.must(os.WriteFile(open, []byte("pw"), 0o644))
+	a.must(os.WriteFile(empty, []byte("\n"), 0o600))
+	const bearer = "tls.ca=system sasl.mechanism=OAUTHBEARER "
+	const fetching = bearer + "sasl.token_url="
+	client := " sasl.client_id=c sasl.client_secret_file=" + password
 	for text, want := range map[string]string{
 		"":                         "",
 		"tls.ca=system":            "",
@@ -212,8 +248,32 @@ func TestSecuritySettings(t *testing.T) {
 		"tls.ca=system sasl.mechanism=PLAIN sasl.user=u sasl.password_file=" + password: "",
 		"sasl.mechanism=SCRAM-SHA-512 sasl.user=u sasl.password_file=" + password:       "",
 		"sasl.mechanism=SCRAM-SHA-512 sasl.user=u sasl.password_file=" + missing:        "kafka.sasl.password_file",
-		"tls.ca=system tls.cert=" + own.cert + " tls.key=" + own.key:                    "",
-		"tls.ca=system tls.cert=" + own.cert + " tls.key=" + missing:                    "kafka.tls.cert",
+
+		bearer + "sasl.token_file=" + password:                         "",
+		"sasl.mechanism=OAUTHBEARER sasl.token_file=" + password:       "kafka.sasl.mechanism",
+		"tls.ca=system sasl.mechanism=OAUTHBEARER":                     "kafka.sasl.token_file",
+		bearer + "sasl.token_file=" + missing:                          "kafka.sasl.token_file",
+		bearer + "sasl.token_file=" + open:                             "kafka.sasl.token_file",
+		bearer + "sasl.token_file=" + empty:                            "kafka.sasl.token_file",
+		"sasl.token_file=x":                                            "kafka.sasl.mechanism",
+		bearer + "sasl.user=u sasl.token_file=" + password:             "kafka.sasl.user",
+		bearer + "sasl.client_id=c sasl.token_file=" + password:        "kafka.sasl.client_id",
+		bearer + "sasl.extensions=x sasl.token_file=" + password:       "kafka.sasl.extensions",
+		bearer + "sasl.extensions=x=y,a=b sasl.token_file=" + password: "",
+		fetching + "https://id.example" + client:                       "",
+		fetching + "http://localhost:1/t" + client:                     "",
+		fetching + "https://id.example sasl.token_file=x" + client:     "kafka.sasl.token_file",
+		fetching + "http://id.example" + client:                        "kafka.sasl.token_url",
+		fetching + "https://u:planted@id.example" + client:             "kafka.sasl.token_url",
+		fetching + "https://id.example":                                "kafka.sasl.client_id kafka.sasl.client_secret_file",
+
+		"tls.ca=system sasl.mechanism=PLAIN sasl.user=u sasl.token_file=x sasl.password_file=" + password: "" +
+			"kafka.sasl.mechanism",
+		fetching + "https://id.example sasl.client_id=c sasl.token_ca=" + missing + " sasl.client_secret_file=" + open: "" +
+			"kafka.sasl.client_secret_file kafka.sasl.token_ca",
+
+		"tls.ca=system tls.cert=" + own.cert + " tls.key=" + own.key: "",
+		"tls.ca=system tls.cert=" + own.cert + " tls.key=" + missing: "kafka.tls.cert",
 	} {
 		var from config.From
 		for _, s := range strings.Fields(text) {
@@ -226,7 +286,7 @@ func TestSecuritySettings(t *testing.T) {
 		var keys []string
 		for _, problem := range config.All(err) {
 			keys = append(keys, strings.Fields(problem.Error())[0])
-			if compute.KindOf(problem) != compute.KindInvalid {
+			if compute.KindOf(problem) != compute.KindInvalid || strings.Contains(problem.Error(), "planted") {
 				t.Errorf("%s: %v", text, problem)
 			}
 		}
@@ -234,4 +294,54 @@ func TestSecuritySettings(t *testing.T) {
 			t.Errorf("%s: complains of %q, should of %q: %v", text, got, want, err)
 		}
 	}
+}
+
+// token is a JWT that nobody has signed.
+func token(t *testing.T, subject string, begins time.Time) string {
+	t.Helper()
+	part := func(v any) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	claims := map[string]any{"sub": subject, "iat": begins.Unix(), "exp": begins.Add(time.Hour).Unix()}
+	return part(map[string]string{"alg": "none"}) + "." + part(claims) + "."
+}
+
+// keepSecret writes a secret to a file of its own.
+func keepSecret(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// tokenEndpoint gives tokens to one client.
+func tokenEndpoint(t *testing.T, a *authority) string {
+	t.Helper()
+	own := a.issue("endpoint", &x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	pair, err := tls.LoadX509KeyPair(own.cert, own.key)
+	a.must(err)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		client, secret, _ := r.BasicAuth()
+		w.Header().Set("Content-Type", "application/json")
+		if client != "cell" || secret != "planted-secret" || r.FormValue("grant_type") != "client_credentials" ||
+			r.FormValue("scope") != "kafka" {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprintf(w, `{"error": "invalid_client", "error_description": "not %s"}`, secret)
+			return
+		}
+		given := token(t, "berth", time.Now())
+		_, _ = fmt.Fprintf(w, `{"access_token": %q, "token_type": "Bearer", "expires_in": 3600}`, given)
+	}))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s.URL
 }

@@ -5,9 +5,12 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
@@ -17,11 +20,14 @@ type SASL struct {
 	Mechanism string // one of Mechanisms
 	User      string
 	Password  func() (string, error) // asked for every connection, so that it may change
+
+	Token      func() (string, error) // of OAUTHBEARER, instead of user and password; asked for as often
+	Extensions map[string]string      // sent with the token; nil: none
 }
 
-// Mechanisms are those that SASL may name. PLAIN sends the password as it is:
+// Mechanisms are those that SASL may name. PLAIN sends the password as it is, OAUTHBEARER the token:
 // over TLS only.
-func Mechanisms() []string { return []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} }
+func Mechanisms() []string { return []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"} }
 
 func (s *SASL) mechanism() sasl.Mechanism {
 	auth := func(context.Context) (scram.Auth, error) {
@@ -29,6 +35,12 @@ func (s *SASL) mechanism() sasl.Mechanism {
 		return scram.Auth{User: s.User, Pass: password}, err
 	}
 	switch s.Mechanism {
+	case "OAUTHBEARER":
+		return bearer{oauth.Oauth(func(context.Context) (a oauth.Auth, err error) {
+			a.Extensions = s.Extensions
+			a.Token, err = s.Token()
+			return a, err
+		})}
 	case "SCRAM-SHA-256":
 		return scram.Sha256(auth)
 	case "SCRAM-SHA-512":
@@ -38,6 +50,28 @@ func (s *SASL) mechanism() sasl.Mechanism {
 		password, err := s.Password()
 		return plain.Auth{User: s.User, Pass: password}, err
 	})
+}
+
+// bearer is OAUTHBEARER with errors that say what a broker has against a token: it answers that in the exchange itself,
+// and not by an error code.
+type bearer struct{ sasl.Mechanism }
+
+func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {
+	s, first, err := b.Mechanism.Authenticate(ctx, host)
+	return bearing{s}, first, err
+}
+
+type bearing struct{ sasl.Session }
+
+// mostTold bounds what of a broker's words about a token goes into an error.
+const mostTold = 200
+
+func (b bearing) Challenge(answer []byte) (done bool, next []byte, err error) {
+	if len(answer) > 1 {
+		return false, nil, fmt.Errorf("%w: the broker does not take the token: %q",
+			kerr.SaslAuthenticationFailed, answer[:min(len(answer), mostTold)])
+	}
+	return b.Session.Challenge(answer)
 }
 
 // DialTLS makes a dialer that encrypts connections before it hands them out, within the time a connection may take. A

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// jwt is a token for somebody.
+func jwt(subject string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub": "`+subject+`"}`)) + ".x"
+}
+
+func keep(t *testing.T, file, text string, mode os.FileMode) string {
+	t.Helper()
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(t.TempDir(), file)
+	}
+	if err := os.WriteFile(file, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func tokensOf(t *testing.T, s SASLSettings) *tokens {
+	t.Helper()
+	from, err := newTokens(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from
+}
+
+// The token of a file is the one that is in it now, and says who this process is.
+func TestTokenOfAFile(t *testing.T) {
+	file := keep(t, "token", jwt("one")+"\n", 0o600)
+	from := tokensOf(t, SASLSettings{TokenFile: file})
+	if from.subject() != "" {
+		t.Errorf("before there is a token it is for %q", from.subject())
+	}
+	for _, who := range []string{"one", "two"} {
+		keep(t, file, jwt(who)+"\n", 0o600)
+		if got, err := from.token(); err != nil || got != jwt(who) || from.subject() != who {
+			t.Errorf("%q for %q, %v", got, from.subject(), err)
+		}
+	}
+	if err := os.Chmod(file, 0o604); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := from.token(); compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), "chmod 0600") {
+		t.Errorf("a file that everybody may read: %v", err)
+	}
+	if subjectOf("no token") != "" || subjectOf("a.b.c") != "" {
+		t.Error("what is no token is somebody's")
+	}
+}
+
+// An endpoint is asked once for a token that lasts, and each time for one that is over; the secret is read each time.
+func TestTokensOfAnEndpoint(t *testing.T) {
+	asked, lasts, secret := 0, 3600, "first"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if _, given, _ := r.BasicAuth(); given != secret {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"access_token": %q, "token_type": "Bearer", "expires_in": %d}`, jwt("cell"), lasts)
+	}))
+	defer s.Close()
+	file := keep(t, "secret", secret, 0o600)
+	settings := SASLSettings{TokenURL: s.URL, ClientID: "c", ClientSecretFile: file}
+	takes := func(from *tokens, want int) {
+		t.Helper()
+		asked = 0
+		for range 3 {
+			if got, err := from.token(); err != nil || got != jwt("cell") || from.subject() != "cell" {
+				t.Errorf("%q: %v", got, err)
+			}
+		}
+		if asked != want {
+			t.Errorf("asked %d times, want %d", asked, want)
+		}
+	}
+	takes(tokensOf(t, settings), 1)
+	lasts = 1
+	from := tokensOf(t, settings)
+	takes(from, 3)
+	secret = "second"
+	if _, err := from.token(); compute.KindOf(err) != compute.KindForbidden {
+		t.Errorf("with the old secret: %v", err)
+	}
+	keep(t, file, secret, 0o600)
+	takes(from, 3)
+}
+
+// A secret goes nowhere but to the endpoint of the settings, and is in no message.
+func TestSecretsStayWhereTheyBelong(t *testing.T) {
+	another := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the endpoint's redirect is followed")
+	}))
+	defer another.Close()
+	for name, answer := range map[string]http.HandlerFunc{
+		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, another.URL, http.StatusTemporaryRedirect)
+		},
+		"refused": func(w http.ResponseWriter, r *http.Request) {
+			_, secret, _ := r.BasicAuth()
+			http.Error(w, "not "+secret, http.StatusForbidden)
+		},
+		"no token": func(w http.ResponseWriter, r *http.Request) {
+			_, secret, _ := r.BasicAuth()
+			_, _ = fmt.Fprintf(w, "{%q}", secret)
+		},
+		"broken": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(answer)
+			defer s.Close()
+			file := keep(t, "secret", "planted", 0o600)
+			_, err := tokensOf(t, SASLSettings{TokenURL: s.URL, ClientID: "c", ClientSecretFile: file}).token()
+			if err == nil || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), "gives no token") {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Files of old settings that everybody may read are told of, and work on.
+func TestSecretsThatEverybodyMayRead(t *testing.T) {
+	for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1} {
+		seen, told := observer.New(zapcore.WarnLevel)
+		k := KafkaSettings{SASL: SASLSettings{
+			Mechanism: "SCRAM-SHA-512", User: "u", PasswordFile: keep(t, "password", "planted", mode),
+		}}
+		if _, err := New(k, nil, zap.New(seen), "test").Secured(k); err != nil || told.Len() != want {
+			t.Errorf("%o: %d warnings, %v", mode, told.Len(), err)
+		}
+	}
+}
