@@ -8,9 +8,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -31,6 +35,32 @@ func TestFinishedRecordsAreRemoved(t *testing.T) {
 		// Three records nobody waits for: agents are told, so that they go.
 		if a := f.lastAdvice(t); a["x"].Depth != 3 || a["y"].Depth != 0 {
 			t.Errorf("%+v", a)
+		}
+	})
+}
+
+// A queue's position that goes back was set by somebody, and is told of once; one that goes ahead is not.
+func TestAPositionThatWentBackIsToldOf(t *testing.T) {
+	bubble(t, func(t *testing.T, f *far) {
+		reg := prometheus.NewRegistry()
+		seen, told := observer.New(zapcore.WarnLevel)
+		m := f.join(t, "a", counting(reg), func(o *Options) { o.Logger = zap.New(seen) })
+		m.elected <- true
+		f.publish(names.Catalog(), flavor("x"))
+		settle(time.Second)
+		for _, c := range []struct {
+			start int64
+			back  float64
+		}{{42, 0}, {42, 0}, {45, 0}, {7, 1}, {7, 1}, {9, 1}, {0, 2}} {
+			f.mu.Lock()
+			f.topics["x"].start, f.topics["x"].end = c.start, c.start
+			f.topics["x"].low = 0
+			f.mu.Unlock()
+			settle(5 * time.Minute)
+			telemetrytest.Is(t, reg, c.back, "berth_queue_positions_set_back_total")
+			if n := told.FilterMessageSnippet("went back").Len(); float64(n) != c.back {
+				t.Errorf("told %d times, want %v", n, c.back)
+			}
 		}
 	})
 }

@@ -168,6 +168,7 @@ func (t *term) truncate(ctx context.Context, refs []wire.QueueRef) error {
 	if err != nil {
 		return err
 	}
+	t.watchPositions(refs, answers)
 	idle = t.idle(refs, idle) // before and after
 	below := map[compute.QueueName]int64{}
 	t.view.mu.Lock()
@@ -189,6 +190,23 @@ func (t *term) truncate(ctx context.Context, refs []wire.QueueRef) error {
 		return nil
 	}
 	return t.within(ctx, func(ctx context.Context) error { return t.opts.Far.Shares.DeleteBelow(ctx, below) })
+}
+
+// watchPositions tells of a queue whose position went back: brokers only ever move it ahead, but whatever may take work
+// may also set it. Nothing is lost or done twice by that, for claims decide; but what is done is handed out once more.
+func (t *term) watchPositions(refs []wire.QueueRef, answers []Progress) {
+	for i, p := range answers {
+		if p.Err != nil || p.TopicID != refs[i].TopicID {
+			continue
+		}
+		if was := t.written[refs[i].Name]; was.TopicID == p.TopicID && p.Written < was.Written {
+			t.opts.Metrics.positionWentBack()
+			t.opts.Logger.Warn("the position of a queue went back: a process with READ on its share group has set it",
+				zap.String("queue", string(refs[i].Name)), zap.String("group", refs[i].Group),
+				zap.Int64("from", was.Written), zap.Int64("to", p.Written))
+		}
+		t.written[refs[i].Name] = p
+	}
 }
 
 // idle finds the queues, of those idle before, in which no instance waits.

@@ -23,6 +23,7 @@ type Metrics struct {
 	depth, oldest, eligible *telemetry.Gauges
 	queues, hosts, active   *telemetry.Gauges
 	twins                   *telemetry.Gauges
+	back                    prometheus.Counter
 	steps                   *prometheus.CounterVec
 	advice                  prometheus.Counter
 	rings                   *prometheus.CounterVec
@@ -58,6 +59,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.steps = m.Counters("berth_queue_manager_steps_total",
 		"Steps of making and removing queues, one for each queue, by result: ok, or failed (tried again).", "step",
 		"result")
+	m.back = m.Counter("berth_queue_positions_set_back_total",
+		"Times that the position of a queue was found to have gone back, which brokers never do: a process with READ on "+
+			"its share group has set it, and finished work is handed out again. From the active queue manager.")
 	m.advice = m.Counter("berth_queue_manager_advice_total", "Records of advice written.")
 	m.rings = m.Counters("berth_queue_manager_rings_total",
 		"Hosts that were rung to look at a queue, or to wait on it, by result: ok, or failed (dropped, or not "+
@@ -102,6 +106,12 @@ func (m *Metrics) did(step plan.Op, queues int, err error) {
 		result = "failed"
 	}
 	m.steps.WithLabelValues(strings.ReplaceAll(step.String(), " ", "-"), result).Add(float64(queues))
+}
+
+func (m *Metrics) positionWentBack() {
+	if m != nil {
+		m.back.Inc()
+	}
 }
 
 func (m *Metrics) advised() {

@@ -17,15 +17,17 @@ import (
 type term struct {
 	*Manager
 	began    time.Time
-	absent   map[compute.QueueName]bool    // whose topic was missing at some time in this term
-	inited   map[compute.TopicID]string    // in which group this term initialised it
-	failures map[compute.QueueName]failure // of queues that failed last time
+	absent   map[compute.QueueName]bool     // whose topic was missing at some time in this term
+	inited   map[compute.TopicID]string     // in which group this term initialised it
+	failures map[compute.QueueName]failure  // of queues that failed last time
+	written  map[compute.QueueName]Progress // as they were last, of truncateLoop alone
 }
 
 func newTerm(m *Manager) *term {
 	return &term{
 		Manager: m, began: time.Now(), absent: map[compute.QueueName]bool{},
 		inited: map[compute.TopicID]string{}, failures: map[compute.QueueName]failure{},
+		written: map[compute.QueueName]Progress{},
 	}
 }
 
