@@ -59,6 +59,14 @@ func (l *lines) text() (string, <-chan struct{}) {
 // it says that it is ready.
 func (r *rig) daemonOf(name, kind string, settings map[string]any) *process {
 	r.t.Helper()
+	p := r.begun(name, kind, settings)
+	p.says("ready")
+	return p
+}
+
+// begun is such a daemon, ready or not.
+func (r *rig) begun(name, kind string, settings map[string]any) *process {
+	r.t.Helper()
 	kafka := map[string]any{
 		"brokers":    r.kafka.Brokers,
 		"prefix":     r.kafka.Prefix,
@@ -70,6 +78,9 @@ func (r *rig) daemonOf(name, kind string, settings map[string]any) *process {
 			"user":          sasl.User,
 			"password_file": sasl.PasswordFile,
 		}
+	}
+	if tls := r.kafka.TLS; tls.CA != "" {
+		kafka["tls"] = map[string]any{"ca": tls.CA, "cert": tls.Cert, "key": tls.Key}
 	}
 	settings["kafka"] = kafka
 	body, err := json.Marshal(settings) // JSON is YAML
@@ -92,7 +103,6 @@ func (r *rig) daemonOf(name, kind string, settings map[string]any) *process {
 			r.t.Logf("%s said:\n%s", p.name, text[max(0, len(text)-4000):])
 		}
 	})
-	p.says("ready")
 	return p
 }
 
