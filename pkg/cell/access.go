@@ -4,6 +4,7 @@ package cell
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,7 +26,7 @@ func (c Cell) As(r access.Role, hosts ...compute.HostID) Cell {
 // checkRights answers nil if Kafka gives this process what its role needs, or which right it lacks (KindForbidden).
 // What it had once (allowed) is not asked for again: a right that is taken away later shows where it is needed.
 func (c Cell) checkRights(ctx context.Context, allowed *bool) error {
-	needs, err := c.Kafka.As.Needs()
+	needs, err := c.needs()
 	if err != nil || len(needs) == 0 || *allowed {
 		return err
 	}
@@ -45,6 +46,18 @@ func (c Cell) checkRights(ctx context.Context, allowed *bool) error {
 	}
 	*allowed = true
 	return nil
+}
+
+// needs are the rights that this process waits for: those of its role, without what belongs to a part that is
+// switched off. A cell of before there were tokens goes on with the rights that it has.
+func (c Cell) needs() ([]access.Right, error) {
+	all, err := c.Kafka.As.Needs()
+	if c.Tokens {
+		return all, err
+	}
+	return slices.DeleteFunc(all, func(r access.Right) bool {
+		return r.Kind == access.Topic && r.Name == c.Topics().Tokens()
+	}), err
 }
 
 // Allow gives rights to a Kafka user.

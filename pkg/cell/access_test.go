@@ -5,6 +5,7 @@ package cell
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -109,4 +110,22 @@ func TestAwaitTopicsThatOthersMake(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// An API node needs the tokens where callers sign in with them, and not before: its rights are older, perhaps.
+func TestRightsOfWhatIsSwitchedOff(t *testing.T) {
+	c := New(KafkaSettings{Prefix: "c."}, nil, zap.NewNop(), "test").As(access.API)
+	tokens := func() bool {
+		needs, err := c.needs()
+		if err != nil || len(needs) < 5 {
+			t.Fatal(needs, err)
+		}
+		return slices.ContainsFunc(needs, func(r access.Right) bool { return r.Name == c.Topics().Tokens() })
+	}
+	if tokens() {
+		t.Error("without tokens it needs their topic")
+	}
+	if c.Tokens = true; !tokens() {
+		t.Error("with tokens it does not need their topic")
+	}
 }
