@@ -41,6 +41,9 @@ var fuzzed = map[string]string{
 	"compute-agent/hypervisor/exec.decode":         "FuzzAnswers",
 	"pkg/config.parse":                             "FuzzLoad", "pkg/config.decode": "FuzzLoad",
 
+	"pkg/hostkey.decodeSeal": "FuzzSeal", "pkg/hostkey.parseMasters": "FuzzFiles",
+	"pkg/hostkey.parseKeys": "FuzzFiles", "pkg/hostkey.decodeSecret": "FuzzFiles",
+
 	"pkg/localkafka.parseCount": "FuzzParseCount",
 	"pkg/lab/bench.ParseSweep":  "FuzzParseSweep", "pkg/lab/bench.parseWhole": "FuzzParseSweep",
 	"pkg/lab/bench.parseNumber": "FuzzParseSweep", "pkg/lab/bench.parseSpan": "FuzzParseSweep",

@@ -29,6 +29,7 @@ var cores = []string{
 var arrows = map[string][]string{
 	"pkg/compute": {},
 	"pkg/wire":    {"pkg/compute", "pkg/wire/"},
+	"pkg/hostkey": {"pkg/compute", "pkg/wire"},
 
 	"flavors/catalog":     {"pkg/compute"},
 	"queues/plan":         {"pkg/compute"},
@@ -41,10 +42,10 @@ var arrows = map[string][]string{
 
 	"flavors": {"flavors/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
 	"queues": {
-		"queues/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sorted", "pkg/twins",
+		"queues/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sorted", "pkg/twins", "pkg/hostkey",
 	},
 	"conductor": {
-		"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/twins",
+		"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/twins", "pkg/hostkey",
 	},
 	"compute-agent/agent":           {"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
 	"compute-agent/fetch":           {"compute-agent/offer", "pkg/compute", "pkg/wire"},
@@ -116,7 +117,7 @@ var arrows = map[string][]string{
 		"flavors", "flavors/", "queues", "queues/", "conductor", "conductor/", "compute-agent/",
 		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/config", "pkg/kafka", "pkg/kafka/",
 		"pkg/embedded",
-		"pkg/api", "pkg/auth", "pkg/auth/", "pkg/statusserver", "pkg/doctor", "pkg/verify",
+		"pkg/api", "pkg/auth", "pkg/auth/", "pkg/statusserver", "pkg/doctor", "pkg/verify", "pkg/hostkey",
 	},
 	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/service", "pkg/signin"},
 	"pkg/signin":           {"pkg/compute"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -25,10 +26,11 @@ type Config struct {
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
 	// a host that was heard within this is not dead, whatever a request says; default compute.SilentAfter/2
 	AliveFor time.Duration
-	Reads    compute.Schema   // the newest schema it reads, in tests of versions; default wire.Schema
-	Now      func() time.Time // this process's clock; default time.Now
-	Log      *zap.Logger      // default: none
-	Metrics  *Metrics         // nil: nobody counts
+	Reads    compute.Schema    // the newest schema it reads, in tests of versions; default wire.Schema
+	Hosts    *hostkey.Verifier // says of which host reports and beacons are; nil: of the one that they name
+	Now      func() time.Time  // this process's clock; default time.Now
+	Log      *zap.Logger       // default: none
+	Metrics  *Metrics          // nil: nobody counts
 }
 
 func (c Config) withDefaults() Config {
@@ -101,7 +103,8 @@ type Conductor struct {
 	hostsRead   bool
 	states      map[int32]*admit.State
 	loading     map[int32]*loading
-	writes      compute.Schema // the newest that all conductors read; 0: nobody has said so
+	said        map[int32]*hostkey.Heard // in reports, since the partition was gained
+	writes      compute.Schema           // the newest that all conductors read; 0: nobody has said so
 
 	counts *stateCounts // nil without metrics
 }
@@ -114,6 +117,7 @@ func New(cfg Config, deps Dependencies) *Conductor {
 	c := &Conductor{
 		cfg: cfg, deps: deps, inbox: newInbox(),
 		view: admit.NewView(), states: map[int32]*admit.State{}, loading: map[int32]*loading{},
+		said: map[int32]*hostkey.Heard{},
 	}
 	if cfg.Metrics != nil {
 		c.counts = newStateCounts()

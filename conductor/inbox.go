@@ -3,6 +3,7 @@
 package conductor
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/twins"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -28,6 +30,7 @@ type inbox struct {
 	several               map[compute.HostID]bool // hosts that watch has found several agents of
 	hostsEnd              bool
 	agents                agents
+	voices                hostkey.Heard // in hosts; kept of a host that is forgotten, or it could be replayed
 }
 
 // updates is what a turn takes in.
@@ -193,6 +196,10 @@ func (b *inbox) applyBeacons(
 		beacon, err := wire.DecodeBeacon(rec)
 		if err != nil {
 			unread(rec, err)
+			continue
+		}
+		if reason := b.believe(rec, beacon, cfg); reason != nil {
+			unread(rec, errors.New(reason.String()))
 			continue
 		}
 		last := b.lastBeacons[beacon.Host]

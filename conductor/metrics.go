@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/telemetry"
 )
 
@@ -19,6 +20,7 @@ type Metrics struct {
 	decisions       *prometheus.CounterVec
 	effects         *prometheus.CounterVec
 	rejected        *prometheus.CounterVec
+	proved          *prometheus.CounterVec
 	granted, active prometheus.Histogram
 	instances       *telemetry.Gauges
 
@@ -41,6 +43,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.rejected = m.Counters("berth_conductor_rejected_records_total",
 		"Records that could not be read or made no sense, by topic; each is in the rejected topic with the reason.",
 		"topic")
+	m.proved = m.Counters("berth_conductor_host_records_total",
+		"Reports and beacons by what their MAC says: signed, unsigned (taken), or refused as Unsigned, Forged or "+
+			"Replayed. Beacons are counted by every conductor.", "topic", "result")
 	m.granted = m.Histogram("berth_conductor_granted_seconds",
 		"Time from an API node taking a boot to its claim being granted, by the time of the log; of later "+
 			"attempts too.", telemetry.Long())
@@ -60,6 +65,14 @@ func (m *Metrics) show(c *stateCounts) (stop func()) {
 		return func() {}
 	}
 	return m.instances.Ask(c.say)
+}
+
+// believed counts a report or beacon whose MAC was looked at, as soon as it was: one that is
+// decided again after a failure counts again.
+func (m *Metrics) believed(topic string, claim hostkey.Claim, reason *compute.Reason) {
+	if m != nil {
+		m.proved.WithLabelValues(topic, hostkey.Result(claim, reason)).Inc()
+	}
 }
 
 // decided counts one record that changed.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -48,6 +49,7 @@ type loaded struct {
 // Gain begins a partition with nothing known of it.
 func (c *Conductor) Gain(p int32) {
 	delete(c.states, p)
+	c.said[p] = &hostkey.Heard{} // reports come again from where the position says
 	c.counts.drop(p)
 	c.loading[p] = &loading{records: map[string]loaded{}, later: map[string]int64{}}
 }
@@ -171,5 +173,6 @@ func (t *turn) rejectPoison(l *loading) {
 func (c *Conductor) Lose(p int32) {
 	delete(c.states, p)
 	delete(c.loading, p)
+	delete(c.said, p)
 	c.counts.drop(p)
 }

@@ -164,6 +164,9 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if reason := t.belongs(r.Project, rec, r.Op == compute.ReportHello); reason != nil {
 			return reason
 		}
+		if reason := t.believe(rec, r); reason != nil {
+			return reason
+		}
 		t.inbox.noteLife(r.Host, logged(rec, t.now), t.cfg.AliveFor)
 		return t.step(rec.Partition, admit.Reported{Report: r})
 	}

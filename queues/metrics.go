@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/telemetry"
 	"github.com/berth-project/berth/queues/plan"
 )
@@ -22,8 +23,9 @@ type Metrics struct {
 	telemetry.Bundle
 	depth, oldest, eligible *telemetry.Gauges
 	queues, hosts, active   *telemetry.Gauges
-	twins                   *telemetry.Gauges
+	twins, unsigned         *telemetry.Gauges
 	back                    prometheus.Counter
+	proved                  *prometheus.CounterVec
 	steps                   *prometheus.CounterVec
 	advice                  prometheus.Counter
 	rings                   *prometheus.CounterVec
@@ -54,6 +56,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		"state")
 	m.twins = m.Gauges("berth_hosts_with_twins",
 		"Hosts that several agents speak for: a copied disk, or one name given twice. From the active queue manager.")
+	m.unsigned = m.Gauges("berth_hosts_unsigned",
+		"Hosts whose last beacon had no MAC that could be checked: before hosts.trust is set to keys, it is to be 0. "+
+			"From the active queue manager, where it has masters; otherwise nothing is said.")
+	m.proved = m.Counters("berth_queue_manager_beacons_total",
+		"Beacons by what their MAC says: signed, unsigned (taken), or refused as Unsigned, Forged or Replayed; "+
+			"the refused ones are in the rejected topic. Of managers that have masters.", "result")
 	m.active = m.Gauges("berth_queue_manager_active",
 		"Queue managers of this process that are active: 1, or 0 while standing by.")
 	m.steps = m.Counters("berth_queue_manager_steps_total",
@@ -89,6 +97,7 @@ func (m *Metrics) show(v *view) (stop func()) {
 		m.active.Ask(func(say telemetry.Say) { say(1) }),
 		m.depth.Ask(v.sayDepth), m.oldest.Ask(v.sayOldest), m.eligible.Ask(v.sayEligible),
 		m.queues.Ask(v.sayQueues), m.hosts.Ask(v.sayHosts), m.twins.Ask(v.sayTwins),
+		m.unsigned.Ask(v.sayUnsigned),
 	}
 	return func() {
 		for _, stop := range stops {
@@ -111,6 +120,12 @@ func (m *Metrics) did(step plan.Op, queues int, err error) {
 func (m *Metrics) positionWentBack() {
 	if m != nil {
 		m.back.Inc()
+	}
+}
+
+func (m *Metrics) believed(claim hostkey.Claim, reason *compute.Reason) {
+	if m != nil {
+		m.proved.WithLabelValues(hostkey.Result(claim, reason)).Inc()
 	}
 }
 
@@ -213,4 +228,19 @@ func (v *view) sayHosts(say telemetry.Say) {
 	for s := compute.HostEnabled; s <= compute.HostSilent; s++ {
 		say(float64(states[s]), s.String())
 	}
+}
+
+func (v *view) sayUnsigned(say telemetry.Say) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.believe == nil {
+		return
+	}
+	n := 0
+	for _, is := range v.unsigned {
+		if is {
+			n++
+		}
+	}
+	say(float64(n))
 }

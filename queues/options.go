@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/queues/advise"
 	"github.com/berth-project/berth/queues/plan"
@@ -106,6 +107,8 @@ type Options struct {
 	Logger *zap.Logger // nil: none
 
 	Metrics *Metrics // nil: nobody counts
+
+	Hosts *hostkey.Verifier // says of which host beacons are; nil: of the one that they name
 
 	Reads compute.Schema // the newest schema of instances it reads, in tests of versions; 0: wire.Schema
 

@@ -29,11 +29,11 @@ const (
 )
 
 // add says whether there was room.
-func (r *rejects) add(rec wire.Record, topic string, err error, now time.Time) bool {
+func (r *rejects) add(rec wire.Record, topic string, reason compute.Reason, now time.Time) bool {
 	out := wire.EncodeRejected(compute.Rejected{
 		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key,
 		Value:  rec.Value[:min(len(rec.Value), rejectedValue)],
-		Reason: compute.Reason{Code: compute.Malformed, Detail: err.Error()}, At: now.Round(0).UTC(),
+		Reason: reason, At: now.Round(0).UTC(),
 	}).To(topic, wire.AnyPartition)
 	size := len(out.Key) + len(out.Value)
 	if r.bytes+size > mostRejected {
@@ -59,9 +59,29 @@ func (r *rejects) done(recs []wire.Record) {
 // unreadable leaves a record out: what was known before stays. That it was left
 // out is written down.
 func (m *Manager) unreadable(rec wire.Record, err error) {
-	kept := m.view.rejects.add(rec, m.opts.Topics.Rejected(), err, time.Now())
-	m.opts.Logger.Warn("unreadable record", zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition),
-		zap.Int64("offset", rec.Offset), zap.Bool("rejected", kept), zap.Error(err))
+	m.reject(rec, "unreadable record", compute.Reason{Code: compute.Malformed, Detail: err.Error()})
+}
+
+// believe says whether a beacon is its host's; that it is not is written down.
+func (m *Manager) believe(rec wire.Record, b compute.Beacon) bool {
+	claim, reason := m.opts.Hosts.Check(rec, b.Host)
+	if reason == nil {
+		reason = m.view.voices.Observe(b.Host, b.Voice(), claim, time.Time{})
+	}
+	m.opts.Metrics.believed(claim, reason)
+	if reason != nil {
+		m.reject(rec, "a beacon is not taken for its host's", *reason)
+		return false
+	}
+	m.view.unsigned[b.Host] = !claim.Signed
+	return true
+}
+
+// reject has a record written down, with the reason why it does not count.
+func (m *Manager) reject(rec wire.Record, what string, reason compute.Reason) {
+	kept := m.view.rejects.add(rec, m.opts.Topics.Rejected(), reason, time.Now())
+	m.opts.Logger.Warn(what, zap.String("topic", rec.Topic), zap.Int32("partition", rec.Partition),
+		zap.Int64("offset", rec.Offset), zap.Bool("rejected", kept), zap.Stringer("reason", &reason))
 	wake(m.rejects)
 }
 

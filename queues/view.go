@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/sorted"
 	"github.com/berth-project/berth/pkg/twins"
 	"github.com/berth-project/berth/pkg/wire"
@@ -48,7 +49,10 @@ type view struct {
 	ringer     *ring.Ringer
 	rejects    rejects
 	shared     compute.Shared
-	unreadable func(wire.Record, error) // hears of a record that cannot be read
+	unreadable func(wire.Record, error)               // hears of a record that cannot be read
+	believe    func(wire.Record, compute.Beacon) bool // says whether a beacon is its host's; nil: it is
+	voices     hostkey.Heard                          // in hosts; kept of a host that is forgotten
+	unsigned   map[compute.HostID]bool                // hosts whose last beacon had no MAC that was checked
 }
 
 // need is an instance that a queue must still serve.
@@ -89,7 +93,8 @@ func newView(o Options) *view {
 		need:   map[string]need{}, loads: map[compute.QueueName]*load{}, came: map[compute.QueueName]uint64{},
 		stray: map[compute.QueueName]uint64{},
 		hosts: map[compute.HostID]bool{}, unread: map[compute.HostID]bool{}, reached: map[compute.HostID]bool{},
-		warned: map[compute.HostID]time.Time{}, asks: map[compute.HostID]ask{}, advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
+		unsigned: map[compute.HostID]bool{}, warned: map[compute.HostID]time.Time{}, asks: map[compute.HostID]ask{},
+		advisor: advisor, ringer: ring.New(o.Rings, advisor), relisted: true,
 	}
 }
 
@@ -162,6 +167,7 @@ func (v *view) host(rec wire.Record, past bool, now time.Time) (first, tell bool
 	if rec.Value == nil {
 		delete(v.hosts, id)
 		delete(v.unread, id)
+		delete(v.unsigned, id)
 		v.advisor.Forget(id)
 		v.twins.Forget(id)
 		delete(v.asks, id)
@@ -172,6 +178,9 @@ func (v *view) host(rec wire.Record, past bool, now time.Time) (first, tell bool
 		v.unreadable(rec, err)
 		v.unread[id] = true
 		return false, false
+	}
+	if v.believe != nil && !v.believe(rec, b) {
+		return false, false // what was known before stays
 	}
 	delete(v.unread, id)
 	v.beacon(b, now)

@@ -177,9 +177,13 @@ func queuesDaemon() daemon[queuesConfig] {
 		tokens: func(queuesConfig) bool { return true },
 		role:   access.Queues,
 		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *statusserver.Server) (service.Part, error) {
+			hosts, err := s.Hosts.Verifier()
+			if err != nil {
+				return nil, err
+			}
 			return cell.NewQueueManager(
 				c,
-				cell.QueueManagerOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams},
+				cell.QueueManagerOptions{GroupLimit: s.GroupLimit, Forgotten: s.ForgottenStreams, Hosts: hosts},
 			)
 		},
 	}
@@ -191,7 +195,14 @@ func conductorDaemon() daemon[conductorConfig] {
 		role: access.Conductor,
 		build: func(_ context.Context, c cell.Cell, s conductorConfig, f *statusserver.Server) (service.Part, error) {
 			aside := func(all []loop.Aside) { f.Trouble(asideTrouble(all)) }
-			return cell.NewConductor(c, cell.ConductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside})
+			hosts, err := s.Hosts.Verifier()
+			if err != nil {
+				return nil, err
+			}
+			return cell.NewConductor(
+				c,
+				cell.ConductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside, Hosts: hosts},
+			)
 		},
 	}
 }

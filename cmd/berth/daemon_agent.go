@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -87,6 +88,11 @@ func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
 	real := cell.AgentOptions{
 		Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
 	}
+	if s.Driver.Kind != "fake" {
+		if real.Key, err = s.key(s.Host); err != nil {
+			return nil, err
+		}
+	}
 	switch s.Driver.Kind {
 	case "qemu":
 		return cell.QEMUAgent(c, real, s.Driver.QEMU.options()), nil
@@ -105,12 +111,28 @@ func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
 		if err != nil {
 			return nil, err
 		}
+		key, err := s.key(id)
+		if err != nil {
+			return nil, err
+		}
 		agents = append(agents, cell.AgentPart(c, cell.AgentOptions{
-			Host: id, State: s.State, Home: s.homeOf(id), Driver: fake.NewDriver(host, s.Driver.Fake.options()),
+			Key: key, Host: id, State: s.State, Home: s.homeOf(id), Driver: fake.NewDriver(host, s.Driver.Fake.options()),
 			Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
 		}))
 	}
 	return service.Together(agents...), nil
+}
+
+// key is what a host signs with; nil: nothing.
+func (s agentConfig) key(host compute.HostID) (*hostkey.Key, error) {
+	if s.HostKey == "" {
+		return nil, nil
+	}
+	k, err := hostkey.LoadKey("host_key_file", s.HostKey, host)
+	if err != nil {
+		return nil, err
+	}
+	return &k, nil
 }
 
 // hosts are those that this process runs.

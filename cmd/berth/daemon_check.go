@@ -77,7 +77,7 @@ func (c queuesConfig) check() error {
 		)
 	}
 	limit := config.Between("group_limit", c.GroupLimit, 1, 1_000_000)
-	return errors.Join(c.Kafka.Check(), c.Log.check(), c.Status.check(), limit, streams)
+	return errors.Join(c.Kafka.Check(), c.Log.check(), c.Status.check(), c.Hosts.Check(), limit, streams)
 }
 
 func (c conductorConfig) check() error {
@@ -89,6 +89,7 @@ func (c conductorConfig) check() error {
 		c.Kafka.Check(),
 		c.Log.check(),
 		c.Status.check(),
+		c.Hosts.Check(),
 		name,
 		config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000),
 	)
@@ -99,6 +100,10 @@ func (c agentConfig) check() error {
 		c.Kafka.Check(), c.Log.check(), c.Status.check(), c.checkHost(),
 		config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
 		config.OneOf("weigher", c.Weigher, compute.Spread.String(), compute.Pack.String()),
+	}
+	for _, host := range c.hosts() {
+		_, err := c.key(host)
+		errs = append(errs, err)
 	}
 	if c.State == "" {
 		errs = append(errs, compute.Invalid("state", "", "give a folder that survives a reboot"))

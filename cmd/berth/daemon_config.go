@@ -58,6 +58,7 @@ type queuesConfig struct {
 	Kafka      cell.KafkaSettings `yaml:"kafka"`
 	Log        logConfig          `yaml:"log"`
 	Status     statusConfig       `yaml:"status"`
+	Hosts      cell.HostsSettings `yaml:"hosts"`
 	GroupLimit int                `yaml:"group_limit"`
 
 	ForgottenStreams time.Duration `yaml:"forgotten_streams"` // 0: they stay
@@ -68,6 +69,7 @@ type conductorConfig struct {
 	Kafka  cell.KafkaSettings `yaml:"kafka"`
 	Log    logConfig          `yaml:"log"`
 	Status statusConfig       `yaml:"status"`
+	Hosts  cell.HostsSettings `yaml:"hosts"`
 	Name   string             `yaml:"name"`
 	Limits endedConfig        `yaml:"limits"`
 }
@@ -83,6 +85,7 @@ type agentConfig struct {
 	Log        logConfig          `yaml:"log"`
 	Status     statusConfig       `yaml:"status"`
 	Host       compute.HostID     `yaml:"host"`
+	HostKey    string             `yaml:"host_key_file"` // empty: what it says is not signed
 	State      string             `yaml:"state"`
 	Slots      int                `yaml:"slots"`
 	Weigher    string             `yaml:"weigher"`
@@ -147,13 +150,16 @@ func defaultQueuesConfig() queuesConfig {
 	return queuesConfig{
 		Kafka:            cell.DefaultKafka(),
 		Log:              defaultLog(),
+		Hosts:            cell.DefaultHosts(),
 		GroupLimit:       14_000,
 		ForgottenStreams: 14 * 24 * time.Hour,
 	}
 }
 
 func defaultConductorConfig() conductorConfig {
-	return conductorConfig{Kafka: cell.DefaultKafka(), Log: defaultLog(), Limits: endedConfig{Ended: 10_000}}
+	return conductorConfig{
+		Kafka: cell.DefaultKafka(), Log: defaultLog(), Hosts: cell.DefaultHosts(), Limits: endedConfig{Ended: 10_000},
+	}
 }
 
 func defaultAgentConfig() agentConfig {

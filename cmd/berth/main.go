@@ -32,5 +32,5 @@ func whole() *cobra.Command {
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
 		cli.NewDemo(withSimulatedHosts), newConfig(), measure.NewBench(), measure.NewSim(),
 		newDevCommand(), newDoctor(), newVerify(), newACL(), cli.NewVersion(), cli.NewManual())
-	return root
+	return withEnroll(root)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	kafkaread "github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/kafka/share"
 	"github.com/berth-project/berth/pkg/kafka/write"
@@ -34,6 +35,7 @@ type AgentOptions struct {
 	Weigher compute.Weigher
 	Journal journal.Options
 	Timing  agent.Timing
+	Key     *hostkey.Key       // of this host, with which all that it says is signed; nil: it is not
 	Made    func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
 }
 
@@ -72,10 +74,14 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 		return nil, err
 	}
 	g.Closes("reporter", func() error { reporter.Close(); return nil })
+	says := agent.Reporter(reporter)
+	if o.Key != nil {
+		says = hostkey.Signed(reporter, *o.Key)
+	}
 	puller := share.NewPuller(c.Kafka, share.Options{})
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
-		Puller: puller, Reporter: reporter, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher,
+		Puller: puller, Reporter: says, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher,
 		Timing:  o.Timing,
 		Metrics: agent.NewMetrics(c.metrics), Reads: c.Reads, Now: c.Clock.now(),
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/conductor"
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	kafkaloop "github.com/berth-project/berth/pkg/kafka/loop"
 	"github.com/berth-project/berth/pkg/kafka/read"
@@ -22,7 +23,8 @@ type ConductorOptions struct {
 	SetAside func([]kafkaloop.Aside) // is told the partitions that nobody decides about; may be nil
 	// most ended instances of a project that are kept; 0: as many as conductor.Config says
 	Ended int
-	Times admit.Options // of the protocol; zero: its defaults
+	Times admit.Options     // of the protocol; zero: its defaults
+	Hosts *hostkey.Verifier // of reports and beacons; nil: all are believed
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -50,6 +52,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.Partitions, Times: o.Times, AliveFor: c.DeadAfter / 2, MaxEnded: o.Ended,
 		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Now: c.Clock.now(),
+		Hosts: o.Hosts,
 	}, conductor.Dependencies{
 		SyncCatalog:  entries.Sync,
 		CatalogHeard: func() time.Time { return c.Clock.shown(entries.CaughtUpAt()) },

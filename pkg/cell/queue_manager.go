@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/elect"
 	"github.com/berth-project/berth/pkg/kafka/read"
@@ -17,8 +18,9 @@ import (
 
 // QueueManagerOptions say how a queue manager runs in this process.
 type QueueManagerOptions struct {
-	GroupLimit int           // queues in one share group; 0: the manager's default
-	Forgotten  time.Duration // how long the stream of a forgotten host stays; 0: for ever
+	GroupLimit int               // queues in one share group; 0: the manager's default
+	Hosts      *hostkey.Verifier // of beacons; nil: all are believed
+	Forgotten  time.Duration     // how long the stream of a forgotten host stays; 0: for ever
 }
 
 // ringPace is how long the queue manager leaves between two looks at instances: work
@@ -61,7 +63,7 @@ func NewQueueManager(c Cell, o QueueManagerOptions) (_ service.Part, err error) 
 			Shares:  works,
 		},
 		Forgotten: o.Forgotten, Logger: c.Log, PerGroup: o.GroupLimit,
-		Metrics: queues.NewMetrics(c.metrics), Reads: c.Reads,
+		Metrics: queues.NewMetrics(c.metrics), Reads: c.Reads, Hosts: o.Hosts,
 	})
 	advice := c.Table(topics.Advice(), func(r Records, end bool) { manager.Advice(r, end) })
 	g.Add("views", service.Together(entries, listed, hosts, instances, advice))

@@ -58,11 +58,11 @@ func (b Berth) Part(s Site, r Role, name string) (service.Part, func() string) {
 	switch r {
 	case RoleQueues:
 		return b.part(s, b.cell(s, r, "queues"), func(_ context.Context, c cell.Cell) (service.Part, error) {
-			return cell.NewQueueManager(c, cell.QueueManagerOptions{})
+			return cell.NewQueueManager(c, cell.QueueManagerOptions{Hosts: s.Hosts})
 		}), nowhere
 	case RoleConductor:
 		return b.part(s, b.cell(s, r, "conductor"), func(_ context.Context, c cell.Cell) (service.Part, error) {
-			return cell.NewConductor(c, cell.ConductorOptions{Name: name})
+			return cell.NewConductor(c, cell.ConductorOptions{Name: name, Hosts: s.Hosts})
 		}), nowhere
 	case RoleAPI:
 		return b.node(s)
@@ -92,7 +92,7 @@ func (b Berth) Agent(s Site, h Host) (service.Part, func() agent.Stats) {
 	var made atomic.Pointer[agent.Agent]
 	o := cell.AgentOptions{
 		Host: h.ID, State: h.State, Home: h.Home, Driver: h.Driver, Slots: h.Slots, Journal: h.Journal,
-		Made: made.Store,
+		Made: made.Store, Key: h.Key,
 	}
 	c := b.cell(s, RoleAgent, "agent")
 	part := cell.AgentPart(c, o)

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/journal"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -61,9 +62,10 @@ type Site struct {
 	Metrics func(r Role) prometheus.Registerer `json:"-"`
 	// Waits has each part wait for its broker however long it takes, and make the topics,
 	// as daemons do; otherwise they are there (Prepare).
-	Waits bool           `json:"-"`
-	Reads compute.Schema `json:"-"` // the newest schema that the process reads; 0: this one's
-	Clock cell.Clock     `json:"-"` // nil: it is right
+	Waits bool              `json:"-"`
+	Reads compute.Schema    `json:"-"` // the newest schema that the process reads; 0: this one's
+	Clock cell.Clock        `json:"-"` // nil: it is right
+	Hosts *hostkey.Verifier `json:"-"` // of reports and beacons; nil: all are believed
 }
 
 // Host is what an agent has on its host.
@@ -74,4 +76,5 @@ type Host struct {
 	Slots   int        // builds it prepares at once; 0: the agent's default
 	Driver  hypervisor.Driver
 	Journal journal.Options
+	Key     *hostkey.Key // nil: it signs nothing
 }

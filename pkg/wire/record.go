@@ -74,6 +74,7 @@ const (
 	// batches published; offsets of requests, reports and instances.
 	HeaderPosition = "berth-position"
 	HeaderTakeover = "berth-takeover" // on a takeover: the process that took the partition over
+	HeaderMAC      = "berth-mac"      // on reports and beacons: of which host they are; see pkg/hostkey
 )
 
 // ContentJSON marks a request whose body is protojson.

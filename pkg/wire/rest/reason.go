@@ -180,6 +180,8 @@ func endSentence(r *compute.Reason) string {
 		return "there was another request before, which differs"
 	case compute.AttemptOver:
 		return "another claim was first"
+	case compute.Unsigned, compute.Forged, compute.Replayed:
+		return fmt.Sprintf("it does not count as host %s's", r.Host)
 	}
 	return stopSentence(r)
 }

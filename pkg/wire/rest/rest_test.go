@@ -80,7 +80,8 @@ func TestReasonThereAndBack(t *testing.T) {
 		"the request could not be read: bad":                    {Code: compute.Malformed, Detail: "bad"},
 		"another claim was first":                               {Code: compute.AttemptOver},
 		"there was another request before, which differs: name": {Code: compute.RequestDiffers, Detail: "name"},
-		"Later": {Code: "Later"},
+		"it does not count as host h1's: why":                   {Code: compute.Forged, Host: "h1", Detail: "why"},
+		"Later":                                                 {Code: "Later"},
 	} {
 		body := through(t, FromReason(&r))
 		if body.Message != want {
