@@ -31,9 +31,7 @@ func New(o Options) *Manager {
 		twins: make(chan struct{}, 1),
 	}
 	m.view.unreadable = m.unreadable
-	if m.opts.Hosts != nil {
-		m.view.believe = m.believe
-	}
+	m.view.believe = m.believe
 	return m
 }
 

@@ -57,8 +57,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.twins = m.Gauges("berth_hosts_with_twins",
 		"Hosts that several agents speak for: a copied disk, or one name given twice. From the active queue manager.")
 	m.unsigned = m.Gauges("berth_hosts_unsigned",
-		"Hosts whose last beacon had no MAC that could be checked: before hosts.trust is set to keys, it is to be 0. "+
-			"From the active queue manager, where it has masters; otherwise nothing is said.")
+		"Hosts whose last beacon had no MAC, or none that could be checked where the queue manager has masters: "+
+			"to be 0 before hosts.trust is set to keys. From the active queue manager.")
 	m.proved = m.Counters("berth_queue_manager_beacons_total",
 		"Beacons by what their MAC says: signed, unsigned (taken), or refused as Unsigned, Forged or Replayed; "+
 			"the refused ones are in the rejected topic. Of managers that have masters.", "result")
@@ -233,9 +233,6 @@ func (v *view) sayHosts(say telemetry.Say) {
 func (v *view) sayUnsigned(say telemetry.Say) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.believe == nil {
-		return
-	}
 	n := 0
 	for _, is := range v.unsigned {
 		if is {

@@ -64,17 +64,22 @@ func (m *Manager) unreadable(rec wire.Record, err error) {
 
 // believe says whether a beacon is its host's; that it is not is written down.
 func (m *Manager) believe(rec wire.Record, b compute.Beacon) bool {
+	if m.opts.Hosts == nil {
+		m.view.unsigned[b.Host] = rec.Header(wire.HeaderMAC) == nil
+		return true
+	}
 	claim, reason := m.opts.Hosts.Check(rec, b.Host)
 	if reason == nil {
 		reason = m.view.voices.Observe(b.Host, b.Voice(), claim, time.Time{})
 	}
 	m.opts.Metrics.believed(claim, reason)
+	if reason == nil || reason.Code == compute.Unsigned && m.view.hosts[b.Host] {
+		m.view.unsigned[b.Host] = !claim.Signed
+	}
 	if reason != nil {
 		m.reject(rec, "a beacon is not taken for its host's", *reason)
-		return false
 	}
-	m.view.unsigned[b.Host] = !claim.Signed
-	return true
+	return reason == nil
 }
 
 // reject has a record written down, with the reason why it does not count.

@@ -41,7 +41,7 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 			if err != nil {
 				return err
 			}
-			facts.Heap = heap
+			facts.Heap, facts.Trust = heap, at.trust
 			return printDoctor(w, f, facts)
 		}),
 	}

@@ -22,6 +22,7 @@ import (
 type kafkaFlags struct {
 	file, prefix string
 	brokers      []string
+	trust        string // hosts.trust of the file, once cell was called; empty: it has none
 	patience     time.Duration
 }
 
@@ -53,12 +54,14 @@ func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell.Cell, error) {
 	if err := loaded.Err(settings.Kafka.Check()); err != nil {
 		return cell.Cell{}, err
 	}
+	k.trust = string(settings.Hosts.Trust)
 	return cell.New(settings.Kafka, nil, zap.NewNop(), name).Secured(settings.Kafka)
 }
 
 // kafkaSection is the part of any daemon's file that such a command needs.
 type kafkaSection struct {
 	Kafka cell.KafkaSettings `yaml:"kafka"`
+	Hosts cell.HostsSettings `yaml:"hosts"` // of conductors and queue managers
 }
 
 // runs is the RunE of such a command: do has a cell whose Kafka is reached.

@@ -107,7 +107,7 @@ func (s *Server) listHosts(_ context.Context, in *pageInput) (*hostsOutput, erro
 	out := &hostsOutput{Body: rest.Hosts{Items: []rest.HostView{}, Next: next}}
 	now := time.Now()
 	for _, h := range page {
-		out.Body.Items = append(out.Body.Items, rest.FromBeacon(h.beacon, now.Sub(h.at)))
+		out.Body.Items = append(out.Body.Items, h.view(now))
 	}
 	return out, nil
 }
@@ -124,7 +124,7 @@ func (s *Server) showHost(_ context.Context, in *hostInput) (*hostOutput, error)
 	if err != nil {
 		return nil, err
 	}
-	out := &hostOutput{Body: rest.FromBeacon(h.beacon, time.Since(h.at))}
+	out := &hostOutput{Body: h.view(time.Now())}
 	out.Body.Instances = s.views.instances.count(in.Host, func(i *compute.Instance) bool {
 		return i.State.OnHost() && (in.Fence == 0 || i.Fence < in.Fence)
 	})

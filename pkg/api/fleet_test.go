@@ -73,6 +73,12 @@ func TestHosts(t *testing.T) {
 		if len(list.Items) != 2 || list.Items[0].Host != "h1" {
 			t.Errorf("listed %+v", list)
 		}
+		signed := wire.EncodeBeacon(compute.Beacon{Host: "h1", At: start})
+		signed.Headers = append(signed.Headers, wire.Header{Key: wire.HeaderMAC, Value: []byte{1}})
+		n.Hosts([]wire.Record{signed}, true)
+		if !into[rest.HostView](n.do("GET", "/v1/hosts/h1", nil), 200).Signed {
+			t.Error("it is not shown that a host signs")
+		}
 		n.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("h1"))}, true)
 		n.do("GET", "/v1/hosts/h1", nil).refused(404, compute.KindNotFound)
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/sorted"
+	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // queues is the queue list in the order of its names, all of it and that of each
@@ -127,6 +128,14 @@ type lastBeacon struct {
 	beacon *compute.Beacon
 	at     time.Time
 	opaque compute.HostID // what it is called where its name is nobody's business
+	signed bool // it carries a MAC, which nobody here can check
+}
+
+// view is the host as it is shown now.
+func (b lastBeacon) view(now time.Time) rest.HostView {
+	v := rest.FromBeacon(b.beacon, now.Sub(b.at))
+	v.Signed = b.signed
+	return v
 }
 
 // hosts is the last beacon of every host.
@@ -145,7 +154,7 @@ func newHosts() *hosts {
 	}
 }
 
-func (v *hosts) put(b *compute.Beacon, now time.Time) {
+func (v *hosts) put(b *compute.Beacon, signed bool, now time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	last, known := v.byName[b.Host]
@@ -157,7 +166,7 @@ func (v *hosts) put(b *compute.Beacon, now time.Time) {
 		last.opaque = opaqueHost(b)
 		v.byOpaque[last.opaque] = b.Host
 	}
-	v.byName[b.Host] = lastBeacon{b, now, last.opaque}
+	v.byName[b.Host] = lastBeacon{b, now, last.opaque, signed}
 }
 
 func (v *hosts) remove(h compute.HostID) {

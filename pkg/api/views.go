@@ -178,7 +178,7 @@ func (s *Server) Hosts(recs []wire.Record, end bool) {
 			s.views.logUnreadable("hosts", rec, err)
 			continue
 		}
-		s.views.hosts.put(&b, now)
+		s.views.hosts.put(&b, rec.Header(wire.HeaderMAC) != nil, now)
 	}
 	if end && !s.views.caughtUp[viewHosts].Swap(true) {
 		s.views.hosts.loaded(now)

@@ -143,9 +143,17 @@ func hostSheet() Sheet[client.Host] {
 				Cell:  func(h client.Host) string { return strconv.Itoa(int(h.Building)) },
 			},
 			{Title: "TRAITS", wide: true, Cell: func(h client.Host) string { return joined(h.Traits) }},
+			{Title: "SIGNS", wide: true, Cell: func(h client.Host) string { return yesNo(h.Signed) }},
 			{Title: "WHY", Cell: func(h client.Host) string { return whyNoOffers(h, time.Now()) }},
 		},
 	}
+}
+
+func yesNo(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
 }
 
 // ofTotal is "3/8": what is free of what there is.
@@ -165,7 +173,7 @@ func hostDetails(h client.Host) []detail {
 		{"Instances", ByState(h.Instances)},
 		{"Machines", strconv.Itoa(int(h.Machines))}, {"Building", strconv.Itoa(int(h.Building))},
 		{"Waits on", strings.ReplaceAll(joined(h.Waiting), ", ", "\n")},
-		{"Heard", short(time.Duration(h.HeardFor)) + " ago"},
+		{"Heard", short(time.Duration(h.HeardFor)) + " ago"}, {"Signs", yesNo(h.Signed)},
 		{"Warnings", strings.Join(h.Warnings, "\n")},
 	}
 }

@@ -53,6 +53,8 @@ type Facts struct {
 	Conductor admin.GroupFacts
 	Manager   admin.GroupFacts
 	Beacons   []compute.Beacon
+	Unsigned  []compute.HostID // whose last beacon has no MAC
+	Trust     string           // hosts.trust of the file that the doctor was given; empty: it has none
 }
 
 // Examine judges all of it: what fails first, then what is not as it should be.

@@ -336,6 +336,16 @@ func TestExamine(t *testing.T) {
 			func(f *Facts) { f.hosts(2); f.Beacons[1].At = now.Add(-61 * time.Second) },
 			[]string{"warn hosts: heard of in the last 60 s: 1 of 2"},
 		},
+		"all are believed": {
+			func(f *Facts) { f.Trust, f.Unsigned = "all", []compute.HostID{"h1"} },
+			[]string{"warn hosts: whose word counts: hosts.trust all; 0 of 1 hosts sign"},
+		},
+		"keys":        {func(f *Facts) { f.Trust = "keys" }, nil},
+		"not learned": {func(f *Facts) { f.Unsigned = []compute.HostID{"h1"} }, nil},
+		"one does not sign": {
+			func(f *Facts) { f.hosts(2); f.Trust, f.Unsigned = "keys", []compute.HostID{"h1"} },
+			[]string{"warn hosts: whose word counts: hosts.trust keys; 1 of 2 hosts sign"},
+		},
 		"kept apart": {func(f *Facts) {
 			f.hosts(3)
 			f.Beacons[0].Warnings, f.Beacons[2].Warnings = []string{"as root; another user"}, []string{

@@ -117,6 +117,7 @@ func parts(f Facts) []Finding {
 		managers.with(count(len(f.Manager.Members))),
 		active.with(when(f.Manager.Working == 1, OK, Warn)),
 		hosts(f),
+		trust(f),
 	}, apart(f)...)
 }
 
@@ -141,6 +142,30 @@ func hosts(f Facts) Finding {
 		out.Fix = "look at the agents there, and whether they reach Kafka"
 	}
 	return out.with(when(len(silent) == 0 && len(f.Beacons) > 0, OK, Warn))
+}
+
+// trust tells which reports and beacons count, by the settings that the doctor was given.
+func trust(f Facts) Finding {
+	out := Finding{
+		About: "hosts", Check: "whose word counts",
+		Is: fmt.Sprintf("hosts.trust %s; %d of %d hosts sign", cmp.Or(f.Trust, "not known"),
+			len(f.Beacons)-len(f.Unsigned), len(f.Beacons)),
+		Wanted: "keys, and all hosts sign",
+		Why:    "whoever may write to Kafka as an agent can speak for any host",
+		Fix:    "docs/OPERATIONS.md, Whom conductors believe",
+	}
+	switch {
+	case f.Trust == "":
+		out.Wanted = "a conductor's file tells (--config)"
+		return out.with(OK)
+	case f.Trust != "keys":
+		return out.with(Warn)
+	case len(f.Unsigned) > 0:
+		out.Why = "conductors do not hear what is not signed: " + names(f.Unsigned)
+		out.Fix = "berth host enroll HOST, and host_key_file in the settings of its agent"
+		return out.with(Warn)
+	}
+	return out.with(OK)
 }
 
 // apart tells what hosts warn of, each warning once.

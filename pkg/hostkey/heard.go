@@ -53,7 +53,8 @@ func (h *Heard) Observe(host compute.HostID, by compute.Voice, c Claim, at time.
 	all := h.hosts[host]
 	i := slices.IndexFunc(all, func(p process) bool { return p.Same(by) })
 	if i >= 0 && c.Counter <= all[i].last {
-		return replayed(host, fmt.Sprintf("its counter is %d, and %d was heard of that process before", c.Counter, all[i].last))
+		return replayed(host,
+			fmt.Sprintf("its counter is %d, and %d was heard of that process before", c.Counter, all[i].last))
 	}
 	p := process{Voice: by}
 	if i >= 0 {

@@ -222,7 +222,9 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%q"} {
 		for _, x := range []any{m, &m, k, &k, struct{ K Key }{k}, []Master{m}} {
 			text := fmt.Sprintf(verb, x)
-			for _, no := range []string{secret, "0123456789abc", "303132333435", "48, 49, 50", "0x30, 0x31", fmt.Sprint(k.secret[:8])} {
+			for _, no := range []string{
+				secret, "0123456789abc", "303132333435", "48, 49, 50", "0x30, 0x31", fmt.Sprint(k.secret[:8]),
+			} {
 				if strings.Contains(text, strings.Trim(no, "[]")) {
 					t.Errorf("%s of %T: %s", verb, x, text)
 				}
@@ -319,7 +321,8 @@ func TestFilesOfKeys(t *testing.T) {
 		"cut":             {is.Line()[:40], 0o600, "file:1"},
 		"no host":         {"A! 01020304 " + strings.Repeat("0a", 32), 0o600, "file:1"},
 	} {
-		if _, err := LoadKey("host_key_file", write(t, c.mode, c.text), "a"); err == nil || !strings.Contains(err.Error(), c.err) {
+		_, err := LoadKey("host_key_file", write(t, c.mode, c.text), "a")
+		if err == nil || !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

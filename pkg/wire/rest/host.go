@@ -30,6 +30,7 @@ type HostView struct {
 	Started     time.Time           `json:"started,omitzero" doc:"When its agent began."`
 	SaidAt      time.Time           `json:"said_at,omitzero" doc:"When it said this, by its own clock."`
 	HeardFor    Duration            `json:"heard_ago" doc:"How long ago this node heard it."`
+	Signed      bool                `json:"signed" doc:"What it said carries a MAC, which conductors and queue managers check and API nodes cannot."`
 }
 
 // FromBeacon shows a beacon heard that long ago.
