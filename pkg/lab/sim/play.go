@@ -58,6 +58,7 @@ type play struct {
 	ours     *network.Link // of clients, operators and observers: nothing happens to it
 	reach    network.Reach // which brokers are there, if there are several
 	stale    stale         // what brokers answer that have not heard
+	keys     *keys         // of hosts; nil: they have none
 	awaited  string        // the first of what was still to be done when last there was something
 }
 
@@ -76,6 +77,7 @@ func Play(p lab.Product, s schedule.Schedule, o Options) (*judge.Recording, erro
 	w := &play{
 		Schedule: s, product: p, dir: o.Dir, log: o.Log, world: fake.NewWorld(),
 		hosts: map[compute.HostID]*fake.Host{}, procs: map[string]*process{}, rec: judge.NewRecording(s),
+		keys: newKeys(s),
 	}
 	w.ours = w.link("clients", 0)
 	if err := w.prepare(); err != nil {
@@ -162,7 +164,7 @@ func (w *play) site(l *life, name string) lab.Site {
 	return lab.Site{
 		Brokers: w.World.Seeds(), Prefix: prefix, Waits: true, Partitions: w.World.Partitions,
 		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.Reads(name),
-		Clock: w.World.ClockOf(name),
+		Clock: w.World.ClockOf(name), Hosts: w.keys.verifier(),
 	}
 }
 
@@ -226,7 +228,11 @@ func (w *play) observe() (stop func()) {
 	}
 	read(kafkaread.Options{Topic: topics.Instances(), Committed: true}, w.rec.ReadInstance)
 	read(kafkaread.Options{Topic: topics.Hosts(), Gather: time.Second}, w.rec.ReadBeacon)
-	read(kafkaread.Options{Topic: topics.Reports()}, w.rec.ReadReport)
+	read(kafkaread.Options{Topic: topics.Reports()}, func(rec wire.Record) {
+		if w.keys.genuine(rec) { // a stranger's do not count for the judge either
+			w.rec.ReadReport(rec)
+		}
+	})
 	read(kafkaread.Options{Topic: topics.Queues()}, w.rec.ReadQueue)
 	for _, h := range w.World.Hosts {
 		read(kafkaread.Options{Topic: topics.Host(h.ID)}, func(rec wire.Record) { w.rec.AddRing(h.ID, rec) })

@@ -205,6 +205,7 @@ func (p *process) agent(l *life) service.Part {
 	part, _ := p.play.product.Agent(p.play.site(l, p.name), lab.Host{
 		ID: p.called(), State: l.dir, Home: home.Place{Dir: l.dir},
 		Driver:  reached,
+		Key:     p.play.keys.of(p.called()),
 		Journal: journal.Options{NoSync: true, Written: func() { p.written(l) }},
 	})
 	return part

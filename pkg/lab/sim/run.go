@@ -111,6 +111,8 @@ func (w *play) fault(f schedule.Fault) {
 		w.wipe(p, f)
 	case schedule.FaultRogue:
 		w.rogue(f)
+	case schedule.FaultForge:
+		w.forge(f)
 	case schedule.FaultRing:
 		w.ring(f)
 	case schedule.FaultRename:

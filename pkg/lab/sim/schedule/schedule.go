@@ -54,6 +54,8 @@ type World struct {
 	Older      bool                 `json:"older,omitempty"`  // but for the agents
 	Clocks     []Clock              `json:"clocks,omitempty"` // those that are wrong
 
+	Keys bool `json:"keys,omitempty"` // hosts sign, and conductors believe nothing else
+
 	Brokers int `json:"brokers,omitempty"` // 0: one
 }
 
