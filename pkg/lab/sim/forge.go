@@ -87,6 +87,7 @@ const forgeEvery = 100 * time.Millisecond
 // forge writes reports that are no host's until the fault ends.
 func (w *play) forge(f schedule.Fault) {
 	w.lasts(f.For, nil)
+	came := false
 	end, r := time.Now().Add(f.For.Duration()), rand.New(rand.NewPCG(w.Seed, 32))
 	for n := 0; time.Now().Before(end) && w.sleep(forgeEvery); n++ {
 		rec, ok := w.keys.replayed(r)
@@ -97,7 +98,8 @@ func (w *play) forge(f schedule.Fault) {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(w.ours.Life, time.Second)
-		if err := w.clients.producer.Send(ctx, rec); err == nil && n == 0 {
+		if err := w.clients.producer.Send(ctx, rec); err == nil && !came {
+			came = true
 			w.rec.CountFault(f)
 		}
 		cancel()
