@@ -21,6 +21,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
@@ -44,6 +45,7 @@ type rig struct {
 	reads  compute.Schema // of the parts that are started from now on; 0: this version's
 
 	metrics *telemetry.Metrics // of all parts; nil: none
+	keys    *hostkey.Master    // hosts sign by keys of it, and nothing else counts; nil: they do not
 	times   admit.Options      // of conductors that are started from now on; zero: the protocol's
 }
 
@@ -140,14 +142,14 @@ func (r *rig) prepared(name string) cell.Cell {
 
 func (r *rig) startQueues() {
 	r.t.Helper()
-	part, err := cell.NewQueueManager(r.prepared("queues"), cell.QueueManagerOptions{})
+	part, err := cell.NewQueueManager(r.prepared("queues"), cell.QueueManagerOptions{Hosts: r.believes()})
 	r.must(err)
 	r.start("queues", part)
 }
 
 func (r *rig) startConductor(name string) {
 	r.t.Helper()
-	part, err := cell.NewConductor(r.prepared(name), cell.ConductorOptions{Name: name, Times: r.times})
+	part, err := cell.NewConductor(r.prepared(name), cell.ConductorOptions{Name: name, Times: r.times, Hosts: r.believes()})
 	r.must(err)
 	r.start(name, part)
 }
@@ -172,7 +174,9 @@ func (r *rig) startAgents(hosts ...cell.SimulatedHost) {
 		r.must(err)
 		part, err := cell.NewAgent(
 			c,
-			cell.AgentOptions{Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver), Timing: chatty},
+			cell.AgentOptions{
+				Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver), Timing: chatty, Key: r.keyOf(h.ID),
+			},
 		)
 		r.must(err)
 		r.begin(string(h.ID), part)
