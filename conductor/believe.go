@@ -16,22 +16,22 @@ func (t *turn) believe(rec wire.Record, r compute.Report) *compute.Reason {
 	if t.cfg.Hosts == nil {
 		return nil
 	}
-	claim, reason := t.cfg.Hosts.Check(rec, r.Host)
+	proved, reason := t.cfg.Hosts.Check(rec, r.Host)
 	if heard := t.said[rec.Partition]; reason == nil && heard != nil {
-		reason = heard.Observe(r.Host, r.Voice(), claim, time.Time{})
+		reason = heard.Observe(r.Host, r.Voice(), proved, time.Time{})
 	}
 	if reason == nil {
-		reason = t.inbox.stale(rec, r, claim)
+		reason = t.inbox.stale(rec, r, proved)
 	}
-	t.cfg.Metrics.believed(rec.Topic, claim, reason)
+	t.cfg.Metrics.believed(rec.Topic, proved, reason)
 	return reason
 }
 
 // stale says whether a report is older than what the beacons of its process have told.
-func (b *inbox) stale(rec wire.Record, r compute.Report, claim hostkey.Claim) *compute.Reason {
+func (b *inbox) stale(rec wire.Record, r compute.Report, proved hostkey.Proved) *compute.Reason {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.voices.Stale(r.Host, r.Voice(), claim, appended(rec))
+	return b.voices.Stale(r.Host, r.Voice(), proved, appended(rec))
 }
 
 // believe says why a beacon does not count as its host's; with the lock held. The queue manager
@@ -40,11 +40,11 @@ func (b *inbox) believe(rec wire.Record, beacon compute.Beacon, cfg Config) *com
 	if cfg.Hosts == nil {
 		return nil
 	}
-	claim, reason := cfg.Hosts.Check(rec, beacon.Host)
+	proved, reason := cfg.Hosts.Check(rec, beacon.Host)
 	if reason == nil {
-		reason = b.voices.Observe(beacon.Host, beacon.Voice(), claim, appended(rec))
+		reason = b.voices.Observe(beacon.Host, beacon.Voice(), proved, appended(rec))
 	}
-	cfg.Metrics.believed(rec.Topic, claim, reason)
+	cfg.Metrics.believed(rec.Topic, proved, reason)
 	return reason
 }
 

@@ -6,28 +6,43 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
 // BenchmarkDecisions is a conductor alone: records in, decided, records out. An op is a
 // machine's whole life in five of them: boot, claim, started, delete, deleted.
-func BenchmarkDecisions(b *testing.B) {
+func BenchmarkDecisions(b *testing.B) { decisions(b, nil) }
+
+// BenchmarkDecisionsSigned is the same where it checks the MACs of the three that hosts say.
+func BenchmarkDecisionsSigned(b *testing.B) {
+	master := hostkey.NewMaster([32]byte{1})
+	decisions(b, &master)
+}
+
+func decisions(b *testing.B, master *hostkey.Master) {
 	const together = 500 // records of one turn, as a loop hands them over under load
 	k := newCell(b)
 	// None that has ended is forgotten meanwhile, which would be one more change.
-	k.c = New(Config{Partitions: partitions, MaxEnded: b.N, Now: k.own}, k.c.deps)
+	cfg := Config{Partitions: partitions, MaxEnded: b.N, Now: k.own}
+	sign := func(rec wire.Record) wire.Record { return rec }
+	if master != nil {
+		cfg.Hosts = hostkey.NewVerifier(hostkey.TrustKeys, []hostkey.Master{*master})
+		sign = hostkey.NewSigner(master.Derive("h1")).Sign
+	}
+	k.c = New(cfg, k.c.deps)
 	k.c.Catalog(offers(), true)
 	k.c.Queues([]wire.Record{listed("m1.small")}, true)
 	k.gainAll()
 	lives := 0
 	steps := []func(n int) wire.Record{
 		func(n int) wire.Record { return k.boot(n, "rich") },
-		func(n int) wire.Record { return k.report(compute.ReportClaim, n, "rich", "h1") },
-		func(n int) wire.Record { return k.report(compute.ReportStarted, n, "rich", "h1") },
+		func(n int) wire.Record { return sign(k.report(compute.ReportClaim, n, "rich", "h1")) },
+		func(n int) wire.Record { return sign(k.report(compute.ReportStarted, n, "rich", "h1")) },
 		func(n int) wire.Record {
 			return k.requested(compute.Request{Op: compute.OpDelete, Project: "rich", Instance: id(n)})
 		},
-		func(n int) wire.Record { return k.report(compute.ReportGone, n, "rich", "h1") },
+		func(n int) wire.Record { return sign(k.report(compute.ReportGone, n, "rich", "h1")) },
 	}
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -69,9 +69,9 @@ func (m *Metrics) show(c *stateCounts) (stop func()) {
 
 // believed counts a report or beacon whose MAC was looked at, as soon as it was: one that is
 // decided again after a failure counts again.
-func (m *Metrics) believed(topic string, claim hostkey.Claim, reason *compute.Reason) {
+func (m *Metrics) believed(topic string, proved hostkey.Proved, reason *compute.Reason) {
 	if m != nil {
-		m.proved.WithLabelValues(topic, hostkey.Result(claim, reason)).Inc()
+		m.proved.WithLabelValues(topic, hostkey.Result(proved, reason)).Inc()
 	}
 }
 

@@ -123,9 +123,9 @@ func (m *Metrics) positionWentBack() {
 	}
 }
 
-func (m *Metrics) believed(claim hostkey.Claim, reason *compute.Reason) {
+func (m *Metrics) believed(proved hostkey.Proved, reason *compute.Reason) {
 	if m != nil {
-		m.proved.WithLabelValues(hostkey.Result(claim, reason)).Inc()
+		m.proved.WithLabelValues(hostkey.Result(proved, reason)).Inc()
 	}
 }
 

@@ -68,13 +68,13 @@ func (m *Manager) believe(rec wire.Record, b compute.Beacon) bool {
 		m.view.unsigned[b.Host] = rec.Header(wire.HeaderMAC) == nil
 		return true
 	}
-	claim, reason := m.opts.Hosts.Check(rec, b.Host)
+	proved, reason := m.opts.Hosts.Check(rec, b.Host)
 	if reason == nil {
-		reason = m.view.voices.Observe(b.Host, b.Voice(), claim, time.Time{})
+		reason = m.view.voices.Observe(b.Host, b.Voice(), proved, time.Time{})
 	}
-	m.opts.Metrics.believed(claim, reason)
+	m.opts.Metrics.believed(proved, reason)
 	if reason == nil || reason.Code == compute.Unsigned && m.view.hosts[b.Host] {
-		m.view.unsigned[b.Host] = !claim.Signed
+		m.view.unsigned[b.Host] = !proved.Signed
 	}
 	if reason != nil {
 		m.reject(rec, "a beacon is not taken for its host's", *reason)

@@ -64,12 +64,12 @@ func opsBy(t *testing.T, v *hostkey.Verifier, recs []wire.Record) map[compute.Re
 		if err != nil {
 			t.Fatal(err)
 		}
-		claim, reason := v.Check(rec, x.Host)
+		proved, reason := v.Check(rec, x.Host)
 		if heard[rec.Partition] == nil {
 			heard[rec.Partition] = &hostkey.Heard{}
 		}
 		if reason == nil {
-			reason = heard[rec.Partition].Observe(x.Host, x.Voice(), claim, time.Time{})
+			reason = heard[rec.Partition].Observe(x.Host, x.Voice(), proved, time.Time{})
 		}
 		if reason != nil {
 			t.Errorf("%s of %s: %s", x.Op, x.Host, reason)

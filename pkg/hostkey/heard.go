@@ -43,7 +43,7 @@ const (
 
 // Observe notes a record, and says why it does not count: nil if it is above all that its
 // process said before. at is when it was written, by the time of the log; zero: not known.
-func (h *Heard) Observe(host compute.HostID, by compute.Voice, c Claim, at time.Time) *compute.Reason {
+func (h *Heard) Observe(host compute.HostID, by compute.Voice, c Proved, at time.Time) *compute.Reason {
 	if !c.Signed {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (p *process) mark(at time.Time) {
 
 // Stale says why a record of another log does not count, for one that has not read that log
 // from its beginning: its process had said more here more than Late before it was written.
-func (h *Heard) Stale(host compute.HostID, by compute.Voice, c Claim, at time.Time) *compute.Reason {
+func (h *Heard) Stale(host compute.HostID, by compute.Voice, c Proved, at time.Time) *compute.Reason {
 	if !c.Signed || at.IsZero() {
 		return nil
 	}

@@ -95,8 +95,8 @@ func TestNothingCanBeAltered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rec := s.Sign(record(t))
 		counter++
-		if claim, reason := v.Check(rec, "host-01"); reason != nil || !claim.Signed || claim.Counter != counter {
-			t.Fatalf("what was signed: %v, %v", claim, reason)
+		if proved, reason := v.Check(rec, "host-01"); reason != nil || !proved.Signed || proved.Counter != counter {
+			t.Fatalf("what was signed: %v, %v", proved, reason)
 		}
 		if _, reason := v.Check(rec, "host-02"); code(reason) != "Forged" {
 			t.Fatalf("as another host's: %v", reason)
@@ -127,12 +127,12 @@ func TestWhoIsBelieved(t *testing.T) {
 	} {
 		for trust, want := range map[Trust]string{TrustAll: c.all, TrustKeys: c.keys} {
 			v := NewVerifier(trust, []Master{ours})
-			claim, reason := v.Check(c.rec, "a")
+			proved, reason := v.Check(c.rec, "a")
 			if code(reason) != want {
 				t.Errorf("%s, trust %s: %v, want %q", name, trust, reason, want)
 			}
-			if signed := name == "signed"; claim.Signed != signed {
-				t.Errorf("%s, trust %s: counts as signed: %t", name, trust, claim.Signed)
+			if signed := name == "signed"; proved.Signed != signed {
+				t.Errorf("%s, trust %s: counts as signed: %t", name, trust, proved.Signed)
 			}
 		}
 	}
@@ -165,7 +165,7 @@ func TestHeardIsTheModel(t *testing.T) {
 			return said{rapid.IntRange(0, 3).Draw(t, "voice"), rapid.Uint64Range(1, 6).Draw(t, "counter")}
 		})).Draw(t, "records") {
 			by := compute.Voice{Journal: "j", Started: time.Unix(int64(x.voice), 0)}
-			reason := h.Observe("h", by, Claim{Signed: true, Counter: x.counter}, time.Time{})
+			reason := h.Observe("h", by, Proved{Signed: true, Counter: x.counter}, time.Time{})
 			if want := x.counter > last[x.voice]; (reason == nil) != want {
 				t.Fatalf("%+v after %d: %v", x, last[x.voice], reason)
 			}
@@ -177,11 +177,11 @@ func TestHeardIsTheModel(t *testing.T) {
 func TestUnsignedAreNoReplays(t *testing.T) {
 	var h Heard
 	for range 2 {
-		if reason := h.Observe("h", compute.Voice{}, Claim{}, time.Now()); reason != nil {
+		if reason := h.Observe("h", compute.Voice{}, Proved{}, time.Now()); reason != nil {
 			t.Error(reason)
 		}
 	}
-	if reason := h.Stale("h", compute.Voice{}, Claim{}, time.Now()); reason != nil {
+	if reason := h.Stale("h", compute.Voice{}, Proved{}, time.Now()); reason != nil {
 		t.Error(reason)
 	}
 }
@@ -197,11 +197,11 @@ func TestWhatIsLateIsNoReplay(t *testing.T) {
 		every := time.Duration(rapid.IntRange(1, 400).Draw(t, "apart")) * time.Second
 		beacons := rapid.IntRange(1, 100).Draw(t, "beacons")
 		for n := range beacons {
-			h.Observe("h", by, Claim{true, uint64(10 * (n + 1))}, at(time.Duration(n)*every))
+			h.Observe("h", by, Proved{true, uint64(10 * (n + 1))}, at(time.Duration(n)*every))
 		}
 		signed := rapid.IntRange(0, beacons-1).Draw(t, "signed just before") // this beacon
 		late := time.Duration(rapid.IntRange(0, 3600).Draw(t, "late")) * time.Second
-		reason := h.Stale("h", by, Claim{true, uint64(10*(signed+1) - 5)}, at(time.Duration(signed)*every+late))
+		reason := h.Stale("h", by, Proved{true, uint64(10*(signed+1) - 5)}, at(time.Duration(signed)*every+late))
 		if late <= Late && reason != nil {
 			t.Fatalf("%s late, it does not count: %v", late, reason)
 		}
@@ -252,8 +252,8 @@ func TestSentAgainIsSignedAgain(t *testing.T) {
 	}
 	v := NewVerifier(TrustKeys, []Master{m})
 	for i, rec := range to.recs {
-		if claim, reason := v.Check(rec, "h"); reason != nil || claim.Counter != uint64(i+1) {
-			t.Errorf("record %d: %+v, %v", i, claim, reason)
+		if proved, reason := v.Check(rec, "h"); reason != nil || proved.Counter != uint64(i+1) {
+			t.Errorf("record %d: %+v, %v", i, proved, reason)
 		}
 	}
 	if len(recs[0].Headers) > 0 || len(to.recs) != 4 {

@@ -22,8 +22,8 @@ const (
 	TrustKeys Trust = "keys" // only what has its host's MAC
 )
 
-// Claim is what a record's MAC has proved.
-type Claim struct {
+// Proved is what a record's MAC has proved.
+type Proved struct {
 	Signed  bool   // false: it has none that could be checked, and was taken all the same
 	Counter uint64 // where it stands in what its process said
 }
@@ -57,9 +57,9 @@ func NewVerifier(trust Trust, masters []Master) *Verifier {
 }
 
 // Check says why a record is not of the host that it names; nil: it is, or counts unsigned.
-func (v *Verifier) Check(rec wire.Record, host compute.HostID) (Claim, *compute.Reason) {
+func (v *Verifier) Check(rec wire.Record, host compute.HostID) (Proved, *compute.Reason) {
 	if v == nil {
-		return Claim{}, nil
+		return Proved{}, nil
 	}
 	header := rec.Header(wire.HeaderMAC)
 	if header == nil {
@@ -67,7 +67,7 @@ func (v *Verifier) Check(rec wire.Record, host compute.HostID) (Claim, *compute.
 	}
 	s, err := decodeSeal(header)
 	if err != nil {
-		return Claim{}, &compute.Reason{Code: compute.Forged, Host: host, Detail: err.Error()}
+		return Proved{}, &compute.Reason{Code: compute.Forged, Host: host, Detail: err.Error()}
 	}
 	master, known := v.masters[s.master]
 	if !known {
@@ -75,18 +75,18 @@ func (v *Verifier) Check(rec wire.Record, host compute.HostID) (Claim, *compute.
 		return v.unproved(host, fmt.Sprintf("its MAC is under master %s, which is not among hosts.masters here", s.master))
 	}
 	if !v.fits(rec, s, master, host) {
-		return Claim{}, &compute.Reason{
+		return Proved{}, &compute.Reason{
 			Code: compute.Forged, Host: host, Detail: "its MAC is not that of the host which it says it is of",
 		}
 	}
-	return Claim{Signed: true, Counter: s.counter}, nil
+	return Proved{Signed: true, Counter: s.counter}, nil
 }
 
-func (v *Verifier) unproved(host compute.HostID, why string) (Claim, *compute.Reason) {
+func (v *Verifier) unproved(host compute.HostID, why string) (Proved, *compute.Reason) {
 	if v.trust != TrustKeys {
-		return Claim{}, nil
+		return Proved{}, nil
 	}
-	return Claim{}, &compute.Reason{Code: compute.Unsigned, Host: host, Detail: why}
+	return Proved{}, &compute.Reason{Code: compute.Unsigned, Host: host, Detail: why}
 }
 
 func (v *Verifier) fits(rec wire.Record, s seal, master Master, host compute.HostID) bool {
@@ -112,7 +112,7 @@ func (v *Verifier) fits(rec wire.Record, s seal, master Master, host compute.Hos
 }
 
 // Result is what became of a record, in a word for metrics.
-func Result(c Claim, reason *compute.Reason) string {
+func Result(c Proved, reason *compute.Reason) string {
 	switch {
 	case reason != nil:
 		return string(reason.Code)

@@ -68,12 +68,12 @@ func (k *keys) genuine(rec wire.Record) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	claim, reason := k.check.Check(rec, r.Host)
+	proved, reason := k.check.Check(rec, r.Host)
 	if k.heard[rec.Partition] == nil {
 		k.heard[rec.Partition] = &hostkey.Heard{}
 	}
 	if reason == nil {
-		reason = k.heard[rec.Partition].Observe(r.Host, r.Voice(), claim, time.Time{})
+		reason = k.heard[rec.Partition].Observe(r.Host, r.Voice(), proved, time.Time{})
 	}
 	if reason == nil {
 		k.signed = append(k.signed, rec)
