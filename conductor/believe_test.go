@@ -170,6 +170,8 @@ func TestReplayedToASuccessor(t *testing.T) {
 
 	late.Time = epoch.Add(hostkey.Late) // it was sent long, or read long after it was written
 	g.refused(late, "")
+	g.takeOver() // one that has not even heard that
+	g.c.Hosts(hosts, true)
 	g.now = g.now.Add(2 * hostkey.Late)
 	old.Time = g.now
 	g.refused(old, compute.Replayed)

@@ -60,7 +60,7 @@ func alter(t *rapid.T, rec wire.Record) (wire.Record, bool) {
 	rec.Headers = slices.Clone(rec.Headers)
 	i := rapid.IntRange(0, len(rec.Headers)-1).Draw(t, "which") // one is the MAC
 	ok := true
-	switch rapid.IntRange(0, 7).Draw(t, "what") {
+	switch rapid.IntRange(0, 8).Draw(t, "what") {
 	case 0:
 		rec.Topic = map[string]string{"berth.reports": "berth.hosts", "berth.hosts": "other.hosts"}[rec.Topic]
 	case 1:
@@ -81,6 +81,13 @@ func alter(t *rapid.T, rec wire.Record) (wire.Record, bool) {
 			n := len(rec.Key) - 1
 			rec.Value = append([]byte{rec.Key[n]}, rec.Value...)
 			rec.Key = rec.Key[:n]
+		}
+	case 8: // a byte goes from the name of a header to its value
+		if h := &rec.Headers[i]; len(h.Key) > 0 {
+			n := len(h.Key) - 1
+			h.Key, h.Value = h.Key[:n], append([]byte{h.Key[n]}, h.Value...)
+		} else {
+			ok = false
 		}
 	}
 	return rec, ok
