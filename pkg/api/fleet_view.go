@@ -128,7 +128,7 @@ type lastBeacon struct {
 	beacon *compute.Beacon
 	at     time.Time
 	opaque compute.HostID // what it is called where its name is nobody's business
-	signed bool // it carries a MAC, which nobody here can check
+	signed bool           // it carries a MAC, which nobody here can check
 }
 
 // view is the host as it is shown now.
