@@ -155,10 +155,16 @@ func (g *generator) calls(key string) {
 			b = pick(g, g.names...)
 		}
 	case "Stop", "Reboot":
-		ask(g.between(0.5, 3), Load{Op: LoadPower, Power: map[string]string{"Stop": "stop", "Reboot": "reboot"}[key]})
+		for range 3 {
+			ask(g.between(0.5, 3), Load{Op: LoadPower, Power: map[string]string{"Stop": "stop", "Reboot": "reboot"}[key]})
+			b = pick(g, g.names...)
+		}
 	case "Start":
-		ask(0.5, Load{Op: LoadPower, Power: "stop"})
-		ask(2, Load{Op: LoadPower, Power: "start"})
+		for range 3 {
+			ask(0.5, Load{Op: LoadPower, Power: "stop"})
+			ask(2, Load{Op: LoadPower, Power: "start"})
+			b = pick(g, g.names...)
+		}
 	}
 	for _, h := range g.s.World.Hosts {
 		f := Fault{At: max(0, at-0.1)}
