@@ -42,7 +42,9 @@ func (p *pending) judge(before, after *catalog.Catalog) verdict {
 	if before == p.base {
 		return v
 	}
-	overwrote := !reflect.DeepEqual(before.Revert(p.change), p.base.Revert(p.change))
+	was := before.Revert(p.change)
+	// What was there already is the same change, which came late: a first try of the same caller.
+	overwrote := !reflect.DeepEqual(was, p.base.Revert(p.change)) && !reflect.DeepEqual(was, after.Revert(p.change))
 	v.lost = overwrote || len(after.Problems()) > len(before.Problems())
 	return v
 }

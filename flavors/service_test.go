@@ -236,6 +236,23 @@ func TestTwoNodesAtOnceInPeace(t *testing.T) {
 	}
 }
 
+// A change whose outcome was not known is asked for again, and the first try lands in between.
+func TestTheSameChangeTwice(t *testing.T) {
+	log := &topic{}
+	a, b := log.node(), log.node()
+	f := small()
+	f.Capabilities = nil
+	log.before = func() {
+		ch, err := a.AddFlavor(t.Context(), f, How{})
+		must(t, ch, err)
+	}
+	ch, err := b.AddFlavor(t.Context(), f, How{})
+	must(t, ch, err)
+	if got := summary(b.Catalog()); got != "flavor small 1" {
+		t.Error(got)
+	}
+}
+
 func TestUnknownOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &topic{fail: errors.New("broker away")}

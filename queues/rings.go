@@ -83,10 +83,13 @@ func (t *term) ring(ctx context.Context, rings []ring.Ring) {
 	t.opts.Metrics.rang(len(rings), err)
 }
 
-// reached says that a host's stream is there, so that the host can be rung.
+// reached says that a host's stream is there, so that the host can be rung, and told whether it is alone.
 func (t *term) reached(h compute.HostID) {
 	t.view.mu.Lock()
 	defer t.view.mu.Unlock()
 	t.view.streamThere(h, time.Now())
+	if _, asks := t.view.asks[h]; asks {
+		wake(t.twins)
+	}
 	wake(t.rings)
 }

@@ -66,8 +66,9 @@ func (l *loop) begin(now time.Time) {
 	switch {
 	case l.twins.began || !l.twins.until.IsZero():
 	case !l.a.begin.Positioned && !l.stream.used(l.o.Reads):
-		l.twins.began, l.twins.asks = true, true
+		l.twins.began, l.twins.asks, l.beacon.now = true, true, true
 	default:
+		l.beacon.now = l.beacon.now || !l.twins.asks // its first beacon may have said nothing of it
 		l.twins.ask()
 		l.twins.until = now.Add(compute.SilentAfter)
 	}

@@ -22,7 +22,7 @@ func (s *step) claim(e *entry, r compute.Report) {
 	case reason != nil:
 		deny := s.answer(compute.CommandDeny, r)
 		deny.Reason = reason
-		s.emit(Tell{Host: r.Host, Command: deny, WantOffset: r.Fence < s.fences[r.Host]})
+		s.emit(Tell{Host: r.Host, Command: deny, WantOffset: r.Fence < s.fences.epoch(r.Host)})
 	case e.inst.State == compute.StateQueued:
 		s.change(e, func(inst *compute.Instance) {
 			inst.State, inst.Host, inst.Claim, inst.Fence = compute.StateStarting, r.Host, r.Claim, r.Fence
@@ -66,7 +66,7 @@ func (s *step) refuseQueued(inst *compute.Instance, r compute.Report) *compute.R
 		return attemptOver(r, fmt.Sprintf("attempt %d is the current one", inst.Attempt))
 	case len(s.view.Twins[r.Host]) > 0:
 		return attemptOver(r, describeTwins(s.view.Twins[r.Host]))
-	case r.Fence < s.fences[r.Host]:
+	case r.Fence < s.fences.epoch(r.Host):
 		return attemptOver(r, "the host was declared dead after it had claimed this")
 	case pinned(inst) && inst.Boot.Host != r.Host:
 		return attemptOver(r, fmt.Sprintf("it is for host %s alone", inst.Boot.Host))

@@ -2,7 +2,12 @@
 
 package admit
 
-import "github.com/berth-project/berth/pkg/compute"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
 
 // A fence epoch is the offset of a "fenced" in the host's stream, and one more. Claims and
 // fences state it, and nothing checks what they state. An epoch beyond the end of the stream
@@ -13,6 +18,45 @@ import "github.com/berth-project/berth/pkg/compute"
 //
 //	fence or claim ──▶ decided by the epoch ──▶ Tell{WantOffset} ──▶ CommandWritten:
 //	                                                an epoch beyond that is none
+
+// fences has the highest epoch that was heard of for each host. Nothing checks that there
+// is such a host, so of those that have nothing here not more than some are kept, the last
+// heard of. A claim under an older epoch of one that was dropped is granted, as it is by a
+// new owner of the partition: that is safe, see decision 0022.
+type fences struct {
+	of    map[compute.HostID]fenceHeard
+	heard uint64 // fences so far
+	most  int
+}
+
+type fenceHeard struct {
+	epoch compute.FenceEpoch
+	last  uint64 // the number of the fence that said so last
+}
+
+func newFences(most int) fences { return fences{of: map[compute.HostID]fenceHeard{}, most: most} }
+
+// note notes an epoch. kept are the hosts that are never dropped.
+func (f *fences) note(id compute.HostID, epoch compute.FenceEpoch, kept func(compute.HostID) bool) {
+	f.heard++
+	f.of[id] = fenceHeard{max(f.of[id].epoch, epoch), f.heard}
+	if len(f.of) <= f.most {
+		return
+	}
+	var droppable []compute.HostID
+	for other := range f.of {
+		if other != id && !kept(other) {
+			droppable = append(droppable, other)
+		}
+	}
+	slices.SortFunc(droppable, func(a, b compute.HostID) int { return cmp.Compare(f.of[a].last, f.of[b].last) })
+	for _, other := range droppable[:(len(droppable)+1)/2] { // half, so that not every fence has to look for one
+		delete(f.of, other)
+	}
+}
+
+// epoch is the highest heard of for a host; 0: none was.
+func (f *fences) epoch(id compute.HostID) compute.FenceEpoch { return f.of[id].epoch }
 
 // askStreamEnd finds out how long the stream of an instance's host is: by saying to it
 // what changes nothing there.
@@ -30,8 +74,8 @@ func (s *step) askStreamEnd(e *entry) {
 // its end have decided.
 func (s *step) streamEnd(in CommandWritten) {
 	last := compute.FenceEpoch(max(in.Offset, 0))
-	if s.fences[in.Host] > last {
-		delete(s.fences, in.Host)
+	if s.fences.epoch(in.Host) > last {
+		delete(s.fences.of, in.Host)
 	}
 	h := s.hosts[in.Host]
 	if h == nil {

@@ -145,7 +145,7 @@ func (s *step) failReboot(inst *compute.Instance) {
 // is back and has acted on "fenced": what it has claimed since, under an epoch that is not
 // lower, is not touched.
 func (s *step) hostDead(id compute.HostID, op compute.RequestOp, fence compute.FenceEpoch) {
-	s.fences[id] = max(s.fences[id], fence)
+	s.fences.note(id, fence, func(id compute.HostID) bool { return s.hosts[id] != nil })
 	h := s.hosts[id]
 	if h == nil {
 		return

@@ -22,6 +22,7 @@ type Options struct {
 	QuietAfter time.Duration
 	KeepEnded  time.Duration // a deleted or failed record stays this long; at least the retention of requests
 	MaxEnded   int           // of a project as many that have ended stay, the newest
+	MaxFences  int           // of as many hosts that have nothing here the epoch of a fence is kept, the newest
 }
 
 // Defaults are the times of the protocol.
@@ -38,6 +39,7 @@ func Defaults() Options {
 		SilentAfter:     compute.SilentAfter,
 		KeepEnded:       15 * 24 * time.Hour,
 		MaxEnded:        10_000,
+		MaxFences:       10_000,
 	}
 }
 

@@ -19,7 +19,7 @@ type State struct {
 	opts      Options
 	instances map[compute.InstanceID]*entry
 	hosts     map[compute.HostID]*host
-	fences    map[compute.HostID]compute.FenceEpoch // the last heard of here; begun anew with every load
+	fences    fences // begun anew with every load
 	queues    map[compute.QueueName]*queue
 	usage     *quota.Index
 	endings   map[compute.Project]*endings
@@ -36,7 +36,7 @@ func New(opts Options) *State {
 		opts:      opts,
 		instances: map[compute.InstanceID]*entry{},
 		hosts:     map[compute.HostID]*host{},
-		fences:    map[compute.HostID]compute.FenceEpoch{},
+		fences:    newFences(opts.MaxFences),
 		queues:    map[compute.QueueName]*queue{},
 		usage:     quota.NewIndex(),
 		endings:   map[compute.Project]*endings{},

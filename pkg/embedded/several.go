@@ -15,7 +15,7 @@ import (
 // coordinator of a group or a transactional id answers for it, and both may move. What
 // brokers do among themselves does not happen, so here they are kinder than Kafka:
 //
-//   - no record is ever missing on a new leader, and no leader waits for replicas;
+//   - no record is ever missing on a new leader, and no leader waits for replicas, unless Hold plays that;
 //   - a broker learns at once that it leads a partition no more. One that does not know,
 //     and takes records that are lost, does not exist;
 //   - what a member of a share group holds stays with it when the leader of its queue
@@ -76,6 +76,19 @@ func (b *Broker) Answer(key kmsg.Key, answer func(node int32, req kmsg.Request) 
 		}
 		b.cluster.KeepControl()
 		return resp, nil, true
+	})
+}
+
+// Hold has requests of a kind wait before they are carried out, until Close, for tests and
+// simulation: hold answers what waits, nil: nothing does. It is told which broker was asked, and
+// must not block; what it answers must end when whoever asks has no interest any more. What
+// comes behind a request on its connection waits with it.
+func (b *Broker) Hold(key kmsg.Key, hold func(node int32, req kmsg.Request) (wait func())) {
+	b.cluster.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		if wait := hold(b.cluster.CurrentNode(), req); wait != nil {
+			b.cluster.SleepControl(wait)
+		}
+		return nil, nil, false
 	})
 }
 

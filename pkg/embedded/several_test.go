@@ -43,6 +43,54 @@ func TestSeveralBrokers(t *testing.T) {
 	}
 }
 
+// What is held waits, and nothing else does; then it is carried out.
+func TestHold(t *testing.T) {
+	b, err := Start(Options{Brokers: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	admin := adminOf(t, b)
+	for n, topic := range []string{"held", "free"} {
+		if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Lead(topic, 0, int32(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over, asked := make(chan struct{}), make(chan struct{})
+	b.Hold(kmsg.Produce, func(node int32, _ kmsg.Request) func() {
+		if node != 0 {
+			return nil
+		}
+		close(asked)
+		return func() { <-over }
+	})
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	written := make(chan error, 1)
+	client.Produce(t.Context(), &kgo.Record{Topic: "held"}, func(_ *kgo.Record, err error) { written <- err })
+	<-asked
+	if err := client.ProduceSync(t.Context(), &kgo.Record{Topic: "free"}).FirstErr(); err != nil {
+		t.Error(err)
+	}
+	ends, err := admin.ListEndOffsets(t.Context(), "held", "free")
+	if err != nil || ends["held"][0].Offset != 0 || ends["free"][0].Offset != 1 {
+		t.Errorf("while it is held: %+v, %v", ends, err)
+	}
+	close(over)
+	if err := <-written; err != nil {
+		t.Error(err)
+	}
+	if ends, err = admin.ListEndOffsets(t.Context(), "held"); err != nil || ends["held"][0].Offset != 1 {
+		t.Errorf("then: %+v, %v", ends, err)
+	}
+}
+
 // refusedBy is what a broker answers to a question that is the leader's.
 func refusedBy(t *testing.T, b *Broker, node int32) error {
 	t.Helper()

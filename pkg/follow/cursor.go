@@ -3,6 +3,7 @@
 package follow
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -22,6 +23,53 @@ type cursor struct {
 	// answer had.
 	missing time.Time
 	misses  int
+	last    mark // the last record that was handed over
+	verify  bool // asked for from last on next: whether the log still has it is not known
+}
+
+// mark tells a record from any other at its offset. The zero value is of none.
+type mark struct {
+	offset int64
+	sum    uint64
+	known  bool
+}
+
+func markOf(r wire.Record) mark {
+	h := fnv.New64a()
+	_, _ = h.Write(r.Key)
+	_, _ = h.Write([]byte{0})
+	_, _ = h.Write(r.Value)
+	return mark{r.Offset, h.Sum64(), true}
+}
+
+// from is the offset to ask for.
+func (c *cursor) from() int64 {
+	if c.verify {
+		return c.last.offset
+	}
+	return c.next
+}
+
+// doubt has it verified that the log still is the one that was read. A broker that lacked records may have been
+// elected, and the log may have grown beyond the position again: then nothing else tells. (Not every client can ask
+// for the epoch of a leader, KIP-320.)
+func (c *cursor) doubt() { c.verify = c.last.known }
+
+// parted is the first offset at which an answer to such a question contradicts what was read; -1: none does. Behind
+// the last record that was handed over there were only takeovers. A record may also be gone: by compaction.
+func (c *cursor) parted(p Part) int64 {
+	if !c.verify {
+		return -1
+	}
+	for _, r := range committed(p, c.last.offset) {
+		switch {
+		case r.Offset >= c.next:
+			return -1
+		case !r.IsTakeover() && markOf(r) != c.last:
+			return r.Offset
+		}
+	}
+	return -1
 }
 
 func newCursor(oldest int64) *cursor { return &cursor{next: oldest, target: -1, end: -1} }
@@ -64,6 +112,8 @@ func (c *cursor) gone(now time.Time) bool {
 // the position, and the client does not tell where they end.
 func (c *cursor) advance(p Part, alone bool) []wire.Record {
 	c.missing, c.misses = time.Time{}, 0
+	alone = alone && !c.verify // what it does not bring may lie behind what it does
+	c.verify = false
 	if c.target < 0 {
 		c.target = p.Highest
 	}
@@ -91,6 +141,12 @@ func (c *cursor) advance(p Part, alone bool) []wire.Record {
 		c.next++
 	}
 	c.alone = stuck && c.next < c.end
+	for i := len(recs) - 1; i >= 0; i-- {
+		if r := recs[i]; !r.IsTakeover() {
+			c.last = markOf(r)
+			break
+		}
+	}
 	return recs
 }
 

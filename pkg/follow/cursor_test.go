@@ -138,8 +138,14 @@ func TestCommittedAndNoMore(t *testing.T) {
 				t.Fatalf("stuck at %d of %d", c.next, p.stable)
 			}
 			alone := c.alone || rapid.Bool().Draw(t, "alone")
-			before := c.next
-			for _, r := range c.advance(p.answer(t, c.next, alone, through), alone) {
+			if rapid.IntRange(0, 3).Draw(t, "a leader came") == 0 {
+				c.doubt()
+			}
+			before, part := c.next, p.answer(t, c.from(), alone, through)
+			if at := c.parted(part); at >= 0 {
+				t.Fatalf("the log was taken for another one from %d on: %+v", at, part)
+			}
+			for _, r := range c.advance(part, alone) {
 				got = append(got, r.Offset)
 			}
 			if c.next < before {

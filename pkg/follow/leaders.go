@@ -117,10 +117,14 @@ func (l *loop) applyView(ctx context.Context, v view) error {
 // about, and lets lost partitions be asked for again.
 func (l *loop) regroup() {
 	for p, c := range l.at {
-		c.lost = false
-		if c.by != nil && c.by.broker != l.topic.Of[p] {
+		moved := c.by != nil && c.by.broker != l.topic.Of[p]
+		if moved {
 			c.by = nil
 		}
+		if moved || c.lost {
+			c.doubt()
+		}
+		c.lost = false
 	}
 	for broker, a := range l.open {
 		if !l.wanted(a) {

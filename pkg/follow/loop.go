@@ -134,7 +134,7 @@ func (l *loop) dispatch(ctx context.Context) {
 			asks[broker] = &request{broker: broker, from: map[int32]int64{}}
 			alone[broker] = c.alone
 		}
-		asks[broker].from[p] = c.next
+		asks[broker].from[p] = c.from()
 	}
 	for broker, a := range asks {
 		l.open[broker] = a
@@ -175,6 +175,9 @@ func (l *loop) handle(ctx context.Context, a *request) error {
 			}
 			c.lost, trouble = true, fmt.Errorf("partition %d: Kafka's error %d", part.Partition, part.Code)
 			continue
+		}
+		if at := c.parted(part); at >= 0 {
+			return replaced(l.f.topic, fmt.Sprintf("partition %d is another from offset %d on", part.Partition, at))
 		}
 		read, err := l.changes(c.advance(part, len(a.from) == 1))
 		if err != nil {
@@ -224,6 +227,9 @@ func (a *request) about(p int32) bool {
 func (l *loop) refused(c *cursor, part Part) error {
 	cause := fmt.Errorf("partition %d, offset %d: Kafka's error %d", part.Partition, c.next, part.Code)
 	switch {
+	case part.Code == offsetOutOfRange && c.verify:
+		c.verify, c.last = false, mark{} // it may have been removed: what was read on from is asked for again
+		return nil
 	case part.Code == offsetOutOfRange && c.began && !c.gone(time.Now()):
 		return nil // asked again, once the leaders were asked for
 	case part.Code == offsetOutOfRange && c.began:

@@ -105,6 +105,15 @@ func holds(first int64, versions ...compute.Version) Part {
 	return p
 }
 
+// takenOver is such an answer with a takeover at an offset behind.
+func takenOver(p Part, offset int64) Part {
+	rec := wire.Takeover("conductor")
+	rec.Offset = offset
+	p.Spans = append(p.Spans, Span{First: offset, Last: offset, Records: []wire.Record{rec}})
+	p.Highest, p.Stable = offset+1, offset+1
+	return p
+}
+
 // run follows these brokers until the versions are known or the follower ends.
 func run(t *testing.T, f *far, until compute.Version) (seen []compute.Version, err error) {
 	t.Helper()
@@ -162,6 +171,20 @@ func TestWhatEndsAFollower(t *testing.T) {
 			&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{holds(0, 7), holds(1, 7)}},
 			compute.KindConflict, 1,
 		},
+		"another log that has grown beyond": {
+			&far{
+				leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+				fetches: []any{holds(0, 1, 2), Part{Code: 6}, holds(1, 5, 6, 7)},
+			},
+			compute.KindConflict, 2,
+		},
+		"another log behind the last change": {
+			&far{
+				leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+				fetches: []any{takenOver(holds(0, 1, 2), 2), Part{Code: 6}, holds(1, 2, 6, 7)},
+			},
+			compute.KindConflict, 2,
+		},
 		"no leave to read": {
 			&far{leaders: []any{led(1, 1)}, oldest: []int64{0}, fetches: []any{Part{Code: topicAuthorization}}},
 			compute.KindForbidden, 0,
@@ -197,6 +220,18 @@ func TestWhatAFollowerSurvives(t *testing.T) {
 		"another leads": {
 			leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
 			fetches: []any{holds(0, 1), Part{Code: moved}, holds(1, 9)},
+		},
+		"another leads, with the same log": {
+			leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+			fetches: []any{takenOver(holds(0, 1, 2), 2), Part{Code: 6}, takenOver(holds(1, 2), 2), holds(3, 9)},
+		},
+		"another leads, and what was read is compacted away": {
+			leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+			fetches: []any{holds(0, 1, 2), Part{Code: 6}, holds(2, 3, 9)},
+		},
+		"another leads, and what was read is removed": {
+			leaders: []any{led(1, 1), led(1, 2)}, oldest: []int64{0},
+			fetches: []any{holds(0, 1, 2), Part{Code: 6}, Part{Code: offsetOutOfRange}, holds(2, 9)},
 		},
 		"a leader of before that wakes": {
 			leaders: []any{led(1, 1), led(1, 2), led(1, 1), led(1, 1), led(1, 2)}, oldest: []int64{0},

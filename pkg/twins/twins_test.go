@@ -71,6 +71,12 @@ func TestTwins(t *testing.T) {
 		"aaababBbBb":               "bB", // and a beacon of before came late
 		"aababa...........":        "",   // b is silent, a not yet
 		"ab..........aba":          "",   // each was silent for a minute, to the second
+		"abca":                     "",   // late, and b and c may be one, started again
+		"ababac":                   "ab", // c may be what a has become
+		"abacabcbbbbbbbbbb":        "",   // of a nobody knows any more, and b was heard beside c once
+		"aaba bbbbbbbbbbbbba":      "",
+		"abaca..bc.....bc..":       "", // what tells of b and c is silent itself
+		"abaaaaaaaaaaaaaaca":       "", // b has gone for long, and a beacon came late
 		// One of two has gone for long: the other is started again, and nobody else is there.
 		"aabababaaaaaaaaaaaaaac": "",
 		"aabababbbbbbbbbbbbbbbc": "",

@@ -49,7 +49,14 @@ type Part struct {
 	Records []wire.Record // those from Asked.From on, in order
 	Next    int64         // behind the last offset that was looked at; at least Asked.From
 	Epoch   int32         // of the leader that wrote the last batch that was looked at; -1: none was
+	Epochs  []Epoch       // of the leaders that wrote those, each with its first batch
 	Err     error         // the batch at Next is damaged
+}
+
+// Epoch is what a leader of one epoch wrote: from an offset on, up to the next one.
+type Epoch struct {
+	From   int64
+	Number int32
 }
 
 // Part reads what an answer brought of a partition, as far as there is room.
@@ -76,6 +83,9 @@ func (r *Reader) Part(p *kmsg.FetchResponseTopicPartition, a Asked, room *Room) 
 			aborted.end(h, r)
 		} else if !undone {
 			out.Records = append(out.Records, r.records(h, a, room)...)
+		}
+		if len(out.Epochs) == 0 || h.epoch != out.Epoch {
+			out.Epochs = append(out.Epochs, Epoch{h.first, h.epoch})
 		}
 		out.Next, out.Epoch = max(out.Next, h.last+1), h.epoch
 	}

@@ -29,7 +29,7 @@ func TestWhatLiesBefore(t *testing.T) {
 	var r Reader
 	part := r.Part(answer(all), Asked{From: 1}, NewRoom())
 	if diff := cmp.Diff([]string{"1 a", "2 b", "3 c"}, said(part.Records)); diff != "" || part.Next != 4 ||
-		part.Epoch != 7 || part.Err != nil {
+		part.Epoch != 7 || !slices.Equal(part.Epochs, []Epoch{{1, 6}, {2, 7}}) || part.Err != nil {
 		t.Errorf("up to %d, epoch %d, %v: %s", part.Next, part.Epoch, part.Err, diff)
 	}
 	for _, empty := range []Part{

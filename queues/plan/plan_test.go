@@ -242,6 +242,49 @@ func disturb(t *rapid.T, w *world) {
 	}
 }
 
+// What single steps hang by that lead to the same end anyway.
+func TestNext(t *testing.T) {
+	rules := Rules{PerGroup: 1, Group: func(n int) string { return fmt.Sprintf("g%d", n) }}
+	q := func(name string) compute.Queue { return compute.Queue{Name: compute.QueueName(name)} }
+	topics := map[compute.QueueName]Topic{"a": {ID: "new", Ours: true}, "b": {ID: "new", Ours: true}}
+	open := compute.Queue{Name: "a", Group: "g7", TopicID: "old", State: compute.QueueOpen}
+	failed := open
+	failed.Error = "no leader"
+	for name, c := range map[string]struct {
+		wanted []compute.Queue
+		seen   Seen
+		want   string
+	}{
+		"wanted twice, and not in order": {
+			[]compute.Queue{q("b"), q("a"), q("b")}, Seen{Topics: topics}, "init share a g0, init share b g1",
+		},
+		"share state in another group than the queue's": {
+			[]compute.Queue{open}, Seen{
+				Listed: map[compute.QueueName]compute.Queue{"a": open}, Topics: topics,
+				Shares: map[compute.QueueName][]Share{"a": {{Group: "g1", TopicID: "new"}}},
+			}, "init share a g7, delete topic b",
+		},
+		"share state of the topic before": {
+			[]compute.Queue{q("a")}, Seen{
+				Topics: topics, Shares: map[compute.QueueName][]Share{"a": {{Group: "g0", TopicID: "old"}}},
+			}, "init share a g0, delete topic b",
+		},
+		"closed with an error": {
+			nil, Seen{Listed: map[compute.QueueName]compute.Queue{"a": failed}}, "close a g7",
+		},
+	} {
+		var got []string
+		for _, s := range Next(c.wanted, c.seen, rules) {
+			got = append(got, strings.TrimSpace(fmt.Sprint(s.Op, " ", s.Queue.Name, " ", s.Queue.Group, " ", s.Queue.Error)))
+		}
+		slices.Sort(got)
+		want := strings.Split(c.want, ", ")
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
 func BenchmarkNext20000(b *testing.B) {
 	w := newWorld(14_000)
 	for i := range 20_000 {

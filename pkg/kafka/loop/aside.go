@@ -127,7 +127,7 @@ func (r *loopRun) settle(d rechecked) {
 		return
 	}
 	at := r.position(p)
-	at.at[d.topic] = d.end
+	at.at[d.topic], at.wrote[d.topic] = d.end, fetch.Epoch{}
 	at.reset++
 	at.aside = true
 	d.beyond.End = d.end

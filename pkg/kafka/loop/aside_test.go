@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/internal/brokertest"
+	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -140,11 +141,35 @@ func TestPartitionIsSetAside(t *testing.T) {
 	}
 }
 
+func TestPositionNotes(t *testing.T) {
+	for note, want := range map[string]position{
+		"requests=5 reports=7 outbox=9": {at: [inputTopics]int64{5, 7}, cursor: 9},
+		"requests=5 reports=7 outbox=9 requests-epoch=0 anything=3": {
+			at: [inputTopics]int64{5, 7}, cursor: 9, wrote: [inputTopics]fetch.Epoch{requests: fetch.EpochOf(0)},
+		},
+		"requests=5 reports=7 outbox=9 reports-epoch=4294967296": {at: [inputTopics]int64{5, 7}, cursor: 9},
+	} {
+		header := wire.Header{Key: wire.HeaderPosition, Value: []byte(note)}
+		if got, ok := carried(wire.Record{Headers: []wire.Header{header}}); !ok || got != want {
+			t.Errorf("%s: %+v, want %+v", note, got, want)
+		}
+	}
+}
+
 func TestPositionReset(t *testing.T) {
 	at := func(reset, r int64, aside bool) position {
 		return position{at: [inputTopics]int64{r, r}, cursor: r, reset: reset, aside: aside}
 	}
+	known := func(p position, epoch int32) position {
+		p.wrote[requests], p.wrote[reports] = fetch.EpochOf(epoch), fetch.EpochOf(epoch+1)
+		return p
+	}
 	for _, c := range []struct{ a, b, want position }{
+		{known(at(0, 5, false), 3), at(0, 7, false), at(0, 7, false)}, // a version that knows no epochs
+		{known(at(0, 5, false), 3), at(0, 5, false), known(at(0, 5, false), 3)},
+		{known(at(0, 5, false), 3), known(at(0, 7, false), 4), known(at(0, 7, false), 4)},
+		{known(at(0, 5, false), 3), known(at(0, 5, false), 4), known(at(0, 5, false), 4)},
+		{known(at(0, 9, false), 0), at(1, 5, false), at(1, 5, false)},
 		{at(0, 5, false), at(0, 7, false), at(0, 7, false)},
 		{at(0, 5, false), at(1, 3, false), at(1, 3, false)},
 		{at(2, 1, false), at(1, 3, true), at(2, 1, false)},

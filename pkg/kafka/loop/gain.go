@@ -276,7 +276,7 @@ func (r *loopRun) positionsIn(g kmsg.OffsetFetchResponseGroup) (map[int32]positi
 			if !ok {
 				pos = nowhere(rp.Partition)
 			}
-			pos.at[topic] = rp.Offset
+			pos.at[topic], pos.wrote[topic] = rp.Offset, fetch.EpochOf(rp.LeaderEpoch)
 			if topic == requests {
 				pos.cursor, pos.reset = parseCursor(rp.Metadata), parseReset(rp.Metadata)
 			}
@@ -360,7 +360,7 @@ func (r *loopRun) begin(o *ownedPartition) error {
 	}
 	o.restored, o.ready, o.reset = nil, true, at.reset
 	o.markDirty(time.Now())
-	r.inputs.add(o.id, at.at)
+	r.inputs.add(o.id, at)
 	// Until its effects are acknowledged the cursor stays where it was found.
 	first := max(at.cursor, 0)
 	r.outbox.gain(o.id, first)

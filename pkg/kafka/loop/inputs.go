@@ -64,26 +64,9 @@ type inputKey struct {
 	partition int32
 }
 
-// feed is how far one partition of one topic has been read.
-type feed struct {
-	fetch.Cursor
-	buffer  []wire.Record    // read, and not taken yet
-	beyond  *fetch.BeyondEnd // its position seems to lie behind the end: it is not fetched until that is known
-	corrupt int              // how often in a row what comes next could not be read
-}
-
 // corruptTries is how often a batch is fetched that cannot be read: it may have been
 // corrupted on its way.
 const corruptTries = 3
-
-// position is the offset of the first record that was not taken: what a commit
-// of everything taken says.
-func (f *feed) position() int64 {
-	if len(f.buffer) > 0 {
-		return f.buffer[0].Offset
-	}
-	return f.Next
-}
 
 // inputFetch is one request to one broker.
 type inputFetch struct {
@@ -120,10 +103,14 @@ func newInputs(client *kgo.Client, sources [inputTopics]*fetch.Source, log *zap.
 	return in
 }
 
-// add begins to read partition p of both topics at these positions.
-func (in *inputs) add(p int32, at [inputTopics]int64) {
-	for topic, next := range at {
-		in.feeds[inputKey{topic, p}] = &feed{Cursor: fetch.Cursor{Next: next, End: -1}}
+// add begins to read partition p of both topics at a position.
+func (in *inputs) add(p int32, at position) {
+	for topic, next := range at.at {
+		wrote := at.wrote[topic]
+		in.feeds[inputKey{topic, p}] = &feed{
+			Cursor: fetch.Cursor{Next: next, End: -1, Wrote: wrote},
+			epochs: []fetch.WrittenBy{{From: -1, Number: wrote.Number()}},
+		}
 		if interrupt := in.busy[in.views[topic].Leaders[p].Broker]; interrupt != nil {
 			interrupt(errInterrupted)
 		}
@@ -178,6 +165,14 @@ func (in *inputs) at(p int32) (at [inputTopics]int64) {
 	return at
 }
 
+// wrote is the epochs of the leaders that wrote what lies just before those.
+func (in *inputs) wrote(p int32) (wrote [inputTopics]fetch.Epoch) {
+	for topic := range wrote {
+		wrote[topic] = in.feeds[inputKey{topic, p}].wrote()
+	}
+	return wrote
+}
+
 // beyondEnd says that a position of partition p seems to lie behind an end.
 func (in *inputs) beyondEnd(p int32) bool {
 	for topic := range inputTopics {
@@ -221,16 +216,6 @@ func (in *inputs) next(most int) ([]wire.Record, map[int32]bool) {
 	in.first++
 	in.rest()
 	return records, of
-}
-
-// shift takes the first of what was read, n records at most.
-func (f *feed) shift(n int) []wire.Record {
-	n = min(n, len(f.buffer))
-	first := f.buffer[:n]
-	if f.buffer = f.buffer[n:]; len(f.buffer) == 0 {
-		f.buffer = nil
-	}
-	return first
 }
 
 // wants notes when these records should be taken at the latest.
@@ -378,7 +363,9 @@ func (in *inputs) put(topic int, part fetch.Part) error {
 		return bad // which passes, for others
 	}
 	if part.Err != nil {
-		f.MarkLost(part)
+		if f.MarkLost(part); f.Wrote.Number() < 0 {
+			f.epochs = nil // no leader knows
+		}
 		return part.Err
 	}
 	f.corrupt = 0
@@ -387,7 +374,7 @@ func (in *inputs) put(topic int, part fetch.Part) error {
 			zap.Int32("partition", part.Partition), zap.Int64("from", part.From), zap.Int64("to", part.Next))
 	}
 	in.unread -= f.Behind()
-	f.Advance(part)
+	f.advance(part)
 	in.unread += f.Behind()
 	f.buffer = append(f.buffer, part.Records...)
 	if !in.parked[part.Partition] {

@@ -121,7 +121,7 @@ func BenchmarkMetricsOfATurn(b *testing.B) {
 // What lies in the log and was not read yet counts, whatever a fetch brings.
 func TestInputsKnowWhatIsNotRead(t *testing.T) {
 	in := newInputs(nil, [inputTopics]*fetch.Source{{}, {}}, nil, 100)
-	in.add(0, [inputTopics]int64{5, 0})
+	in.add(0, position{at: [inputTopics]int64{5, 0}})
 	put := func(topic int, from, next, end int64) {
 		t.Helper()
 		part := fetch.Part{From: from, Next: next, End: end, Bytes: 1, Records: make([]wire.Record, next-from)}

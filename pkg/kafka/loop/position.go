@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -32,11 +34,17 @@ type inputTopic struct {
 // a change are committed to the group, now and then. Both only ever say what is
 // true, so what is further counts.
 //
+// With an offset goes the epoch of the leader that wrote what lies just before it,
+// if that is known. The leader of now is told with the first fetch: if its log is
+// another one, because one without all records was elected, it says so, though it may
+// have grown beyond the offset again (KIP-320).
+//
 // Unless one was reset, because it lies behind the end of its topic: what was said
 // before that is true no more, wherever it is kept.
 type position struct {
 	partition int32
 	at        [inputTopics]int64
+	wrote     [inputTopics]fetch.Epoch // the last record before at
 	cursor    int64
 	reset     int64 // how often it was; what was reset more often counts alone
 	aside     bool  // until it is reset again nobody goes on from it
@@ -57,16 +65,27 @@ func (p position) further(q position) position {
 	}
 	p.aside = p.aside || q.aside
 	for i := range p.at {
-		p.at[i] = max(p.at[i], q.at[i])
+		if q.at[i] > p.at[i] || q.at[i] == p.at[i] && q.wrote[i].Number() > p.wrote[i].Number() {
+			p.at[i], p.wrote[i] = q.at[i], q.wrote[i]
+		}
 	}
 	p.cursor = max(p.cursor, q.cursor)
 	return p
 }
 
+// epochFields are the names of wrote in a header. A version that does not know them
+// passes over them, and its own positions have none.
+var epochFields = [inputTopics]string{requests: "requests-epoch", reports: "reports-epoch"}
+
 // carry notes the position at the last of a batch's records.
 func (p position) carry(recs []wire.Record) {
 	last := &recs[len(recs)-1]
 	value := fmt.Appendf(nil, "requests=%d reports=%d outbox=%d", p.at[requests], p.at[reports], p.cursor)
+	for i, name := range epochFields {
+		if n := p.wrote[i].Number(); n >= 0 {
+			value = fmt.Appendf(value, " %s=%d", name, n)
+		}
+	}
 	if p.reset > 0 {
 		value = fmt.Appendf(value, " reset=%d", p.reset)
 	}
@@ -90,6 +109,10 @@ func carried(rec wire.Record) (p position, ok bool) {
 			p.at[requests] = n
 		case "reports":
 			p.at[reports] = n
+		case epochFields[requests]:
+			p.wrote[requests] = epochOf(n)
+		case epochFields[reports]:
+			p.wrote[reports] = epochOf(n)
 		case "outbox":
 			p.cursor = n
 		case "reset":
@@ -99,6 +122,13 @@ func carried(rec wire.Record) (p position, ok bool) {
 		}
 	}
 	return p, p.at[requests] >= 0 && p.at[reports] >= 0
+}
+
+func epochOf(n int64) fetch.Epoch {
+	if n > math.MaxInt32 {
+		return fetch.Epoch{} // no leader has it
+	}
+	return fetch.EpochOf(int32(max(-1, n)))
 }
 
 // commitPositions commits positions to the group, which refuses them from any
@@ -118,6 +148,7 @@ func commitPositions(
 		for _, p := range at {
 			rp := kmsg.NewOffsetCommitRequestTopicPartition()
 			rp.Partition, rp.Offset, rp.Metadata = p.partition, p.at[i], p.metadata(i)
+			rp.LeaderEpoch = p.wrote[i].Number()
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		req.Topics = append(req.Topics, rt)

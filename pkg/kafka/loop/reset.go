@@ -105,7 +105,7 @@ func PositionOf(ctx context.Context, cfg kafka.Config, p int32) (Position, error
 	committed := nowhere(p)
 	for i, topic := range topics {
 		if o, ok := groups.Lookup(topic, p); ok && o.Err == nil {
-			committed.at[i] = o.At
+			committed.at[i], committed.wrote[i] = o.At, fetch.EpochOf(o.LeaderEpoch)
 			if i == requests {
 				committed.cursor, committed.reset = parseCursor(&o.Metadata), parseReset(&o.Metadata)
 			}
@@ -183,7 +183,9 @@ func (p Position) Reset(to ResetTo) (Position, error) {
 			in.At = in.Begins
 		}
 		in.At = max(in.At, in.Begins)
-		next.at.at[i] = in.At
+		if next.at.at[i] != in.At {
+			next.at.at[i], next.at.wrote[i] = in.At, fetch.Epoch{}
+		}
 		next.Inputs = append(next.Inputs, in)
 	}
 	return next, nil

@@ -27,7 +27,7 @@ func TestAFloodedPartitionLeavesRoom(t *testing.T) {
 		in.buffered += n
 	}
 	for p := range int32(partitions) {
-		in.add(p, [inputTopics]int64{})
+		in.add(p, position{})
 	}
 	put(requests, flooded, 50*most)
 	for turn := range 3 * partitions {

@@ -92,7 +92,9 @@ func (r *loopRun) finish(res wire.Result, touched map[int32]bool, of map[int32]s
 }
 
 func (r *loopRun) position(p int32) position {
-	return position{partition: p, at: r.inputs.at(p), cursor: r.outbox.cursor(p), reset: r.owned[p].reset}
+	return position{
+		partition: p, at: r.inputs.at(p), wrote: r.inputs.wrote(p), cursor: r.outbox.cursor(p), reset: r.owned[p].reset,
+	}
 }
 
 // dirty is the positions that are not committed, and may be: what was decided of

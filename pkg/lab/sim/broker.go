@@ -55,6 +55,7 @@ func (b *broker) start() error {
 	}
 	if b.play.World.Brokers > 1 {
 		b.play.stale.watch(b.now)
+		b.play.separated.watch(b.now, b.play.ours.Life.Done())
 	}
 	return nil
 }

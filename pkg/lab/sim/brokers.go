@@ -39,6 +39,8 @@ func (w *play) ofBrokers(p *process, f schedule.Fault) {
 		w.parkAndKill(f)
 	case schedule.FaultQuorum:
 		w.quorumLost(f)
+	case schedule.FaultApart:
+		w.brokersApart(f)
 	}
 }
 

@@ -34,32 +34,33 @@ type Options struct {
 // play is a schedule being played.
 type play struct {
 	schedule.Schedule
-	product  lab.Product
-	dir      string
-	log      *zap.Logger
-	net      embedded.Network
-	broker   *broker
-	world    *fake.World
-	hosts    map[compute.HostID]*fake.Host
-	troubles troubles
-	rec      *judge.Recording
-	clients  *clients
-	bouts    bouts
-	laid     laid
-	rings    rings
-	procs    map[string]*process
-	order    []*process // as started
-	mu       sync.Mutex
-	clones   []*process // guarded by mu
-	over     bool       // nothing is started any more
-	busy     sync.WaitGroup
-	asking   atomic.Int64  // things that were asked and may still be
-	settled  atomic.Bool   // nobody need watch any more
-	ours     *network.Link // of clients, operators and observers: nothing happens to it
-	reach    network.Reach // which brokers are there, if there are several
-	stale    stale         // what brokers answer that have not heard
-	keys     *keys         // of hosts; nil: they have none
-	awaited  string        // the first of what was still to be done when last there was something
+	product   lab.Product
+	dir       string
+	log       *zap.Logger
+	net       embedded.Network
+	broker    *broker
+	world     *fake.World
+	hosts     map[compute.HostID]*fake.Host
+	troubles  troubles
+	rec       *judge.Recording
+	clients   *clients
+	bouts     bouts
+	laid      laid
+	separated separations
+	rings     rings
+	procs     map[string]*process
+	order     []*process // as started
+	mu        sync.Mutex
+	clones    []*process // guarded by mu
+	over      bool       // nothing is started any more
+	busy      sync.WaitGroup
+	asking    atomic.Int64  // things that were asked and may still be
+	settled   atomic.Bool   // nobody need watch any more
+	ours      *network.Link // of clients, operators and observers: nothing happens to it
+	reach     network.Reach // which brokers are there, if there are several
+	stale     stale         // what brokers answer that have not heard
+	keys      *keys         // of hosts; nil: they have none
+	awaited   string        // the first of what was still to be done when last there was something
 }
 
 // prefix is the cell's.

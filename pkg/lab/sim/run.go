@@ -127,7 +127,8 @@ func (w *play) fault(f schedule.Fault) {
 		schedule.FaultNode,
 		schedule.FaultDeposed,
 		schedule.FaultParked,
-		schedule.FaultQuorum:
+		schedule.FaultQuorum,
+		schedule.FaultApart:
 		w.ofBrokers(p, f)
 	default:
 		w.disturb(p, f)

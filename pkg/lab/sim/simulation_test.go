@@ -128,7 +128,7 @@ func setting(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 // simulate plays the schedules of seeds, as many at once as there are processors.
-func simulate(t *testing.T, seeds []uint64) {
+func simulate(t *testing.T, seeds []uint64) *judge.Stats {
 	alone(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	stats, again := judge.NewStats(), setting(t, "SIM_COUNT", 1)
@@ -160,6 +160,7 @@ func simulate(t *testing.T, seeds []uint64) {
 		}
 	})
 	fmt.Print(stats)
+	return stats
 }
 
 // TestSimulation plays schedules that are always the same: a change is judged by what it
@@ -176,7 +177,9 @@ func TestSimulation(t *testing.T) {
 	for i := range n {
 		seeds = append(seeds, uint64(i)+1)
 	}
-	simulate(t, seeds)
+	if absent := simulate(t, seeds).Absent(); len(absent) > 0 {
+		t.Errorf("planned again and again, and never took place: %v", absent)
+	}
 }
 
 // TestManySchedules is for `make sim`: as many as asked for.

@@ -12,8 +12,12 @@ import (
 // written since, so that the offset to read on at is in the log again (KIP-320).
 
 // AnotherHistory makes brokers answer each fetch that says what it read last that the
-// log is another from the last record that was read on.
-func AnotherHistory(cluster *kfake.Cluster) {
+// log is another from the last record that was read on; of these topics, or of all if there are none.
+func AnotherHistory(cluster *kfake.Cluster, topics ...string) {
+	ids := map[[16]byte]bool{}
+	for _, topic := range topics {
+		ids[cluster.TopicInfo(topic).TopicID] = true
+	}
 	cluster.ControlKey(new(kmsg.FetchRequest).Key(), func(k kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		req := k.(*kmsg.FetchRequest)
@@ -22,7 +26,7 @@ func AnotherHistory(cluster *kfake.Cluster) {
 			rt := kmsg.NewFetchResponseTopic()
 			rt.TopicID = t.TopicID
 			for _, p := range t.Partitions {
-				if p.LastFetchedEpoch < 0 {
+				if p.LastFetchedEpoch < 0 || len(ids) > 0 && !ids[t.TopicID] {
 					continue
 				}
 				rp := kmsg.NewFetchResponseTopicPartition()

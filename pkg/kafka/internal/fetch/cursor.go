@@ -5,6 +5,7 @@ package fetch
 import (
 	"time"
 
+	"github.com/berth-project/berth/pkg/unpack"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -15,35 +16,38 @@ type Cursor struct {
 	Lost       bool      // not fetched until its leader is known
 	Alone      bool      // fetched by itself next: see advance
 	CaughtUpAt time.Time // up to when all that was said is known; zero: never
-	wrote      term      // of the leader that wrote what lies just before next
+	Wrote      Epoch     // of the leader that wrote what lies just before next
 }
 
-// term is a leader's epoch. The zero value is one that is not known.
-type term struct {
-	epoch int32
-	known bool
+// Epoch is the epoch of a partition's leader. The zero value is one that is not known.
+type Epoch struct {
+	number int32
+	known  bool
 }
 
-// termOf is an epoch as Kafka says it: below 0 it is not known.
-func termOf(epoch int32) term {
-	if epoch < 0 {
-		return term{}
+// EpochOf is an epoch as Kafka says it: below 0 it is not known.
+func EpochOf(number int32) Epoch {
+	if number < 0 {
+		return Epoch{}
 	}
-	return term{epoch, true}
+	return Epoch{number, true}
 }
 
-// number is the term as Kafka is told it.
-func (t term) number() int32 {
-	if !t.known {
+// WrittenBy says under which epoch a log was written from an offset on.
+type WrittenBy = unpack.Epoch
+
+// Number is the epoch as Kafka is told it: -1 if it is not known.
+func (e Epoch) Number() int32 {
+	if !e.known {
 		return -1
 	}
-	return t.epoch
+	return e.number
 }
 
 // MarkLost stops fetching a partition until its leader is known, after an answer that says what is wrong.
 func (c *Cursor) MarkLost(f Part) {
 	if c.Lost = true; f.unsure {
-		c.wrote = term{} // or it would be asked in vain for ever
+		c.Wrote = Epoch{} // or it would be asked in vain for ever
 	}
 }
 
@@ -94,12 +98,14 @@ type Part struct {
 	Next      int64 // the offset after the last one that was looked at
 	End       int64 // where the partition ends for this reader
 	Bytes     int   // of the log, whether or not they held a record for this reader
-	wrote     term  // of the leader that wrote the last batch
+	wrote     Epoch // of the leader that wrote the last batch
+	asked     Epoch // of the leader that wrote what had been read before, as this one was told
 	Skipped   bool  // from was not in the log any more; next is the oldest offset that is
 	Alone     bool  // no other partition was in the request
 	diverged  bool  // the log does not have what was read, and is another one from end on: see fetch.add
 	unsure    bool  // the leader cannot say whether it has
 	Err       error
+	Epochs    []WrittenBy // of the leaders that wrote what was looked at
 }
 
 // Advance moves the cursor over what was fetched.
@@ -113,7 +119,7 @@ type Part struct {
 // another.
 func (c *Cursor) Advance(f Part) {
 	if f.Next > c.Next {
-		c.Next, c.wrote = f.Next, f.wrote
+		c.Next, c.Wrote = f.Next, f.wrote
 	}
 	if f.Skipped {
 		return // the end is not known from this
@@ -121,7 +127,7 @@ func (c *Cursor) Advance(f Part) {
 	c.End = f.End
 	gap := f.Bytes == 0 && c.Next < c.End
 	if gap && f.Alone {
-		c.Next, c.wrote = c.End, term{}
+		c.Next, c.Wrote = c.End, Epoch{}
 	}
 	c.Alone = gap && !f.Alone
 }

@@ -52,28 +52,28 @@ func TestCursorsKnowWhereTheyAre(t *testing.T) {
 
 // The leader that wrote what was read last is known only where it was read.
 func TestCursorsKnowWhoWrote(t *testing.T) {
-	five, six := termOf(5), termOf(6)
+	five, six := EpochOf(5), EpochOf(6)
 	for name, c := range map[string]struct {
 		got  Part
-		want term
+		want Epoch
 	}{
 		"more of it":                  {Part{From: 3, Next: 7, End: 7, Bytes: 100, wrote: six}, six},
 		"nothing new":                 {Part{From: 3, Next: 3, End: 3}, five},
-		"a batch of before epochs":    {Part{From: 3, Next: 7, End: 7, Bytes: 100, wrote: termOf(-1)}, term{}},
-		"nothing up to the end":       {Part{From: 3, Next: 3, End: 7, Alone: true}, term{}},
-		"removed before it was read":  {Part{From: 3, Next: 9, Skipped: true}, term{}},
+		"a batch of before epochs":    {Part{From: 3, Next: 7, End: 7, Bytes: 100, wrote: EpochOf(-1)}, Epoch{}},
+		"nothing up to the end":       {Part{From: 3, Next: 3, End: 7, Alone: true}, Epoch{}},
+		"removed before it was read":  {Part{From: 3, Next: 9, Skipped: true}, Epoch{}},
 		"others had their turn first": {Part{From: 3, Next: 3, End: 7}, five},
 	} {
-		at := Cursor{Next: 3, End: -1, wrote: five}
-		if at.Advance(c.got); at.wrote != c.want {
-			t.Errorf("%s: %+v, want %+v", name, at.wrote, c.want)
+		at := Cursor{Next: 3, End: -1, Wrote: five}
+		if at.Advance(c.got); at.Wrote != c.want {
+			t.Errorf("%s: %+v, want %+v", name, at.Wrote, c.want)
 		}
 	}
-	at := Cursor{wrote: five}
-	if at.MarkLost(Part{Err: kerr.NotLeaderForPartition}); !at.Lost || at.wrote != five {
+	at := Cursor{Wrote: five}
+	if at.MarkLost(Part{Err: kerr.NotLeaderForPartition}); !at.Lost || at.Wrote != five {
 		t.Errorf("an error that passes: %+v", at)
 	}
-	if at.MarkLost(Part{Err: kerr.OffsetNotAvailable, unsure: true}); at.wrote != (term{}) {
+	if at.MarkLost(Part{Err: kerr.OffsetNotAvailable, unsure: true}); at.Wrote != (Epoch{}) {
 		t.Errorf("a leader that cannot say: %+v", at)
 	}
 }

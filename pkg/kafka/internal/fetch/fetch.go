@@ -28,7 +28,7 @@ type Request struct {
 	Broker int32
 	View   View
 	From   map[int32]int64 // offset by partition
-	wrote  map[int32]term  // the leader's epoch that wrote what lies just before it
+	wrote  map[int32]Epoch // the leader's epoch that wrote what lies just before it
 	Asked  time.Time
 	Wait   time.Duration
 	Least  int32 // bytes to wait for; below 1: 1
@@ -36,14 +36,14 @@ type Request struct {
 
 // At is a fetch of nothing yet.
 func At(broker int32, v View) Request {
-	return Request{Broker: broker, View: v, From: map[int32]int64{}, wrote: map[int32]term{}}
+	return Request{Broker: broker, View: v, From: map[int32]int64{}, wrote: map[int32]Epoch{}}
 }
 
 // Add has a partition read on. The leader is told under which epoch what was read
 // last was written (KIP-320): where another history of the log won, in an unclean
 // election, it ends that epoch elsewhere, and says so, even if the log has grown
 // beyond the offset again.
-func (f Request) Add(p int32, c *Cursor) { f.From[p], f.wrote[p] = c.Next, c.wrote }
+func (f Request) Add(p int32, c *Cursor) { f.From[p], f.wrote[p] = c.Next, c.Wrote }
 
 // Fetched is how a fetch ended.
 type Fetched struct {
@@ -141,6 +141,8 @@ func (s *Source) Place(ctx context.Context, v View, part Part) Part {
 		part.Err = s.lost(ctx, v, &BeyondEnd{s.Topic, part.Partition, part.From, part.End, true})
 	case part.From > last[part.Partition]:
 		part.Err = s.lost(ctx, v, &BeyondEnd{s.Topic, part.Partition, part.From, last[part.Partition], false})
+	case part.asked.Number() > v.Leaders[part.Partition].Epoch: // the topic was made again: nothing of before is in it
+		part.Err = s.lost(ctx, v, &BeyondEnd{s.Topic, part.Partition, part.From, first[part.Partition], true})
 	default: // a moment's disagreement, or a leader that knows of no such epoch
 		part.Err, part.unsure = kerr.OffsetNotAvailable, true
 	}
@@ -224,7 +226,7 @@ func (s *Source) Request(f Request, committed bool) *kmsg.FetchRequest {
 	for p, offset := range f.From {
 		rp := kmsg.NewFetchRequestTopicPartition()
 		rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = p, offset, partitionBytes
-		rp.CurrentLeaderEpoch, rp.LastFetchedEpoch = f.View.Leaders[p].Epoch, f.wrote[p].number()
+		rp.CurrentLeaderEpoch, rp.LastFetchedEpoch = f.View.Leaders[p].Epoch, f.wrote[p].Number()
 		rt.Partitions = append(rt.Partitions, rp)
 	}
 	req.Topics = append(req.Topics, rt)
@@ -240,6 +242,7 @@ func (s *Source) Parse(f Request, resp *kmsg.FetchResponse, committed bool) Fetc
 				continue
 			}
 			part := s.part(&t.Partitions[i], from, committed, room)
+			part.asked = f.wrote[part.Partition]
 			part.Alone = len(f.From) == 1 && (s.Shared == nil || f.Wait == 0)
 			out.Parts = append(out.Parts, part)
 		}
@@ -262,7 +265,7 @@ func (s *Source) part(p *kmsg.FetchResponseTopicPartition, from int64, committed
 	read := s.unpack.Part(
 		p, unpack.Asked{Topic: s.Topic, Partition: p.Partition, From: from, Committed: committed}, room,
 	)
-	part.Next, part.wrote = read.Next, termOf(read.Epoch)
+	part.Next, part.wrote, part.Epochs = read.Next, EpochOf(read.Epoch), read.Epochs
 	for _, r := range read.Records {
 		if s.Takeovers || !r.IsTakeover() { // between conductors
 			part.Records = append(part.Records, r)

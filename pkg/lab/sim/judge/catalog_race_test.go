@@ -16,19 +16,26 @@ func TestRefusedForTheCatalog(t *testing.T) {
 		Message: "somebody else changed the catalog at the same time",
 	}
 	for name, x := range map[string]struct {
-		began schedule.Seconds // of the other change
-		wrong bool
-	}{"at the same time": {1.2, false}, "long after": {3, true}} {
+		began  schedule.Seconds // of the other change
+		op     string           // of both; the second one's project is
+		second compute.Project
+		wrong  bool
+	}{
+		"at the same time": {began: 1.2, op: schedule.LoadAddFlavor}, "long after": {3, schedule.LoadAddFlavor, "", true},
+		"a quota twice":           {1.2, schedule.LoadQuota, "red", false},
+		"the quota of two":        {1.2, schedule.LoadQuota, "blue", true},
+		"a quota, and long after": {3, schedule.LoadQuota, "red", true},
+	} {
 		r := made()
 		first := Ask{
-			Load:     schedule.Load{Op: schedule.LoadAddFlavor},
+			Load:     schedule.Load{Op: x.op, Project: "red"},
 			Began:    moment(1),
 			Answered: moment(1.5),
 			Err:      "no",
 			Why:      conflict,
 		}
 		second := Ask{
-			Load:     schedule.Load{Op: schedule.LoadAddFlavor},
+			Load:     schedule.Load{Op: x.op, Project: x.second},
 			Began:    moment(x.began),
 			Answered: moment(x.began + 1),
 			OK:       true,

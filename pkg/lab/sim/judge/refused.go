@@ -11,16 +11,24 @@ import (
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
-// racesForTheCatalog says whether the catalog was to be changed in another way, too, while
-// somebody asked for a change: one of the two is told to look again.
+// racesForTheCatalog says whether the catalog, or the quota of the same project, was to be changed in
+// another way, too, while somebody asked for a change: one of the two is told to look again.
 func (r *Recording) racesForTheCatalog(a Ask) bool {
 	return slices.ContainsFunc(r.Asks, func(b Ask) bool {
 		switch b.Op {
 		case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadDropFlavor, schedule.LoadDropAxis:
-			same := b.Began.Equal(a.Began) && b.Answered.Equal(a.Answered)
-			return !same && b.Began.Before(a.Answered) && (b.Answered.IsZero() || b.Answered.After(a.Began))
+			if a.Op == schedule.LoadQuota {
+				return false
+			}
+		case schedule.LoadQuota:
+			if a.Op != schedule.LoadQuota || a.Project != b.Project {
+				return false
+			}
+		default:
+			return false
 		}
-		return false
+		same := b.Began.Equal(a.Began) && b.Answered.Equal(a.Answered)
+		return !same && b.Began.Before(a.Answered) && (b.Answered.IsZero() || b.Answered.After(a.Began))
 	})
 }
 
@@ -65,7 +73,7 @@ func (r *Recording) mayRefuse(a Ask) bool {
 		return a.Why != nil && a.Why.Kind == compute.KindNotFound && !r.known(a.ID, a.Began)
 	case schedule.LoadDropFlavor, schedule.LoadDropAxis:
 		return true // work may wait
-	case schedule.LoadAddFlavor, schedule.LoadAddAxis:
+	case schedule.LoadAddFlavor, schedule.LoadAddAxis, schedule.LoadQuota:
 		return a.Why != nil && a.Why.Kind == compute.KindConflict && r.racesForTheCatalog(a)
 	case schedule.LoadHost:
 		return r.Schedule.Forgets(a.Host)

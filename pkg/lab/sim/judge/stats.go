@@ -205,6 +205,23 @@ func (s *Stats) share(r *Recording) {
 	}
 }
 
+// enoughPlans is in how many schedules of a run a sort of fault has to be planned for it to take place in one of them
+// at least: some wait for what does not always come.
+const enoughPlans = 15
+
+// Absent are the sorts of faults that were planned often enough and took place in no schedule: a fault that is never
+// applied finds nothing, however often it is planned.
+func (s *Stats) Absent() (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sort := range slices.Sorted(maps.Keys(s.PlannedIn)) {
+		if s.PlannedIn[sort] >= enoughPlans && s.CameIn[sort] == 0 {
+			all = append(all, sort)
+		}
+	}
+	return all
+}
+
 // shares says of how many of all schedules each sort was a part, and which were of too few.
 func (s *Stats) shares() string {
 	of := func(in map[string]int, sort string) float64 { return float64(in[sort]) / float64(max(s.Schedules, 1)) }

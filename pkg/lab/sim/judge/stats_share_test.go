@@ -29,6 +29,14 @@ func TestShares(t *testing.T) {
 		}
 		s.Add(r, false)
 	}
+	if absent := s.Absent(); len(absent) > 0 {
+		t.Errorf("absent: %v", absent)
+	}
+	s.CameIn["driver Destroy"], s.PlannedIn["driver Destroy"] = 0, enoughPlans
+	if absent := s.Absent(); len(absent) != 1 || absent[0] != "driver Destroy" {
+		t.Errorf("absent: %v", absent)
+	}
+	s.CameIn["driver Destroy"], s.PlannedIn["driver Destroy"] = 1, 5
 	for _, want := range []string{
 		"(was planned): driver Destroy 1.0 (5.0), kill host 100.0 (100.0)\n", "in less than 2 of 100: driver Destroy\n",
 	} {

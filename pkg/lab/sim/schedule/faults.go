@@ -3,6 +3,7 @@
 package schedule
 
 import (
+	"math/rand/v2"
 	"slices"
 	"strings"
 )
@@ -55,7 +56,8 @@ const Stale = "stale"
 // ofBrokers says whether a fault needs several brokers.
 func (f Fault) ofBrokers() bool {
 	switch f.Kind {
-	case FaultLink, FaultLeaders, FaultCoordinators, FaultNode, FaultDeposed, FaultParked, FaultQuorum:
+	case FaultLink, FaultLeaders, FaultCoordinators, FaultNode, FaultDeposed, FaultParked, FaultQuorum,
+		FaultApart:
 		return true
 	}
 	return false
@@ -115,6 +117,28 @@ func (g *generator) outage() {
 	g.fresh(f.At, f.For+8, 5+g.IntN(6))
 }
 
+// FaultApart is two of three brokers that do not reach each other for For: what they lead is not
+// written until their followers count as out of sync, after 30 s. The third one and what it leads go on.
+const FaultApart = "apart"
+
+// divided has it in some worlds of several brokers in which something goes wrong with them already. It
+// has numbers of its own, as all that came later.
+func (g *generator) divided() {
+	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 24))
+	if g.s.World.Brokers < 2 || g.calm() || g.s.Has(FaultDeposed) || g.s.Has(FaultParked) || g.s.Has(FaultQuorum) ||
+		!g.chance(0.2) {
+		return
+	}
+	f := Fault{At: g.between(0, g.length), For: g.between(5, 35), Kind: FaultApart, Who: "broker"}
+	if len(g.names) > 0 {
+		f.At = g.booting()
+	}
+	if g.s.Clones() {
+		f.For = min(f.For, longest-10)
+	}
+	g.wrong(f)
+}
+
 // FaultRename is an agent that is started under another name, with a journal of
 // that name, on the machines of its host, for For. Key says whether the operator
 // has handed the machines over to it.
@@ -141,6 +165,8 @@ func KindOf(f Fault) string {
 		return strings.TrimSpace("power " + f.Dead)
 	case FaultWord:
 		return f.Kind + " " + f.Key
+	case FaultApart:
+		return "brokers " + f.Kind
 	case FaultRename, FaultClone, FaultLink, FaultLeaders, FaultCoordinators:
 		return strings.TrimSpace(f.Kind + " " + f.Key)
 	}

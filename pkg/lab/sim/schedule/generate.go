@@ -38,6 +38,7 @@ func Generate(seed uint64) Schedule {
 	g.cloned()
 	g.versions()
 	g.several()
+	g.divided()
 	g.keyed()
 	slices.SortStableFunc(g.s.Load, func(a, b Load) int { return sign(a.At - b.At) })
 	slices.SortStableFunc(g.s.Faults, func(a, b Fault) int { return sign(a.At - b.At) })
