@@ -135,7 +135,8 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	return reporter.through(cmd.Context(), g)
 }
 
-// as is the cell for what the daemon does. The streams of its hosts are asked about together with the cell's own topics.
+// as is the cell for what the daemon does. The streams of its hosts are asked about together with the cell's own
+// topics.
 func (d daemon[C]) as(c cell.Cell, settings C) cell.Cell {
 	if d.hosts == nil {
 		return c.As(d.role)

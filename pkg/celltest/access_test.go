@@ -200,11 +200,13 @@ func (l *locked) works() {
 	l.runs(access.Conductor, map[string]any{"name": "conductor"})
 	l.api = freeAddress(l.t)
 	l.runs(access.API, map[string]any{"listen": l.api})
-	l.runs(access.Agent, map[string]any{"host": lockedHost, "state": filepath.Join(l.data, "agent"), "driver": map[string]any{
-		"kind": "fake", "fake": map[string]any{
-			"world": filepath.Join(l.data, "world"), "totals": map[string]any{"VCPU": 8, "MEMORY_MB": 8 << 10, "DISK_GB": 100},
-		},
-	}})
+	simulated := map[string]any{
+		"world": filepath.Join(l.data, "world"), "totals": map[string]any{"VCPU": 8, "MEMORY_MB": 8 << 10, "DISK_GB": 100},
+	}
+	l.runs(access.Agent, map[string]any{
+		"host": lockedHost, "state": filepath.Join(l.data, "agent"),
+		"driver": map[string]any{"kind": "fake", "fake": simulated},
+	})
 	c := l.cell("witness")
 	l.start("witness", c.Committed(c.Topics().Instances(), l.seen.take))
 	l.is = l.as("default")
@@ -277,7 +279,8 @@ func (l *locked) agentTries() (rows [][2]string) {
 		return func() (bool, error) { return a.Put(ctx, topic, rec.Key, rec.Value) }
 	}
 	grant := wire.EncodeCommand(compute.Command{
-		Op: compute.CommandGrant, Project: "default", Instance: "01900000-0000-7000-8000-000000000000", Attempt: 1, Claim: "claim",
+		Op: compute.CommandGrant, Project: "default", Instance: "01900000-0000-7000-8000-000000000000",
+		Attempt: 1, Claim: "claim",
 	})
 	for _, try := range []agentTry{
 		{"read the commands to another host", func() (bool, error) { return a.Read(ctx, t.Host(lockedOther)) }},

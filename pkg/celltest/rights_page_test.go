@@ -111,7 +111,8 @@ func rightsTable(allowed func(access.Role, trial) bool) string {
 				}
 			}
 		}
-		b.WriteString("| " + string(kind) + " `" + strings.TrimPrefix(name, "s.") + "` | " + strings.Join(cells, " | ") + " |\n")
+		on := string(kind) + " `" + strings.TrimPrefix(name, "s.") + "`"
+		b.WriteString("| " + on + " | " + strings.Join(cells, " | ") + " |\n")
 		all = all[n:]
 	}
 	return b.String()

@@ -182,7 +182,7 @@ func TestKafkaOverTLSAndSASL(t *testing.T) {
 		"wrong authority":     {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
 		"token of a file":     {sasl, cell.TLSSettings{CA: ours.file}, tokenOf(fresh), ""},
 		"token that is over":  {sasl, cell.TLSSettings{CA: ours.file}, tokenOf(over), "SASL_AUTHENTICATION_FAILED"},
-		"what is no token":    {sasl, cell.TLSSettings{CA: ours.file}, tokenOf("planted-token"), "SASL_AUTHENTICATION_FAILED"},
+		"no token":            {sasl, cell.TLSSettings{CA: ours.file}, tokenOf("planted-token"), "SASL_AUTHENTICATION_FAILED"},
 		"token of a client":   {sasl, cell.TLSSettings{CA: ours.file}, fetched("planted-secret"), ""},
 		"token of no client":  {sasl, cell.TLSSettings{CA: ours.file}, fetched("planted-wrong"), "gives no token"},
 		"endpoint of another": {sasl, cell.TLSSettings{CA: ours.file}, distrusts, "gives no token"},

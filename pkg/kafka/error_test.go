@@ -27,7 +27,8 @@ func TestRefusalsSayWhatLacks(t *testing.T) {
 		access.To(access.Write, access.TransactionalID, topics.ConductorGroup()+".3"),
 		access.To(access.DescribeConfigs, access.Cluster, access.ClusterName),
 	}
-	const apply = "have an administrator of Kafka run: berth acl apply --role conductor --principal 'User:CN=the one' --prefix c."
+	const apply = "have an administrator of Kafka run: " +
+		"berth acl apply --role conductor --principal 'User:CN=the one' --prefix c."
 	for _, c := range []struct {
 		code  *kerr.Error
 		needs []access.Right
@@ -36,7 +37,8 @@ func TestRefusalsSayWhatLacks(t *testing.T) {
 		{kerr.TopicAuthorizationFailed, needs, "Write topic c.instances; " + apply},
 		{kerr.GroupAuthorizationFailed, needs, "Read group c.conductor; " + apply},
 		{kerr.TransactionalIDAuthorizationFailed, needs, "Write transactional-id c.conductor.3; " + apply},
-		{kerr.ClusterAuthorizationFailed, needs, "DescribeConfigs cluster kafka-cluster; the role conductor does not have this right"},
+		{kerr.ClusterAuthorizationFailed, needs,
+			"DescribeConfigs cluster kafka-cluster; the role conductor does not have this right"},
 		{kerr.ClusterAuthorizationFailed, needs[1:2], "Write topic c.instances; " + apply}, // of a producer id
 		{kerr.TopicAuthorizationFailed, []access.Right{access.To(access.Create, access.Topic, "c.requests")},
 			"Create topic c.requests; start a queue manager"},
@@ -59,7 +61,8 @@ func TestRefusalsSayWhatLacks(t *testing.T) {
 func TestTheRightThatWasNotedStays(t *testing.T) {
 	reports, requests := access.To(access.Read, access.Topic, "reports"), access.To(access.Read, access.Topic, "requests")
 	noted := Lacking(fmt.Errorf("deep: %w", Lacking(kerr.TopicAuthorizationFailed, reports)), requests)
-	if err := (Config{}).Classify("read", noted, requests); !strings.Contains(err.Error(), "user may not Read topic reports; ") {
+	err := (Config{}).Classify("read", noted, requests)
+	if !strings.Contains(err.Error(), "user may not Read topic reports; ") {
 		t.Error(err)
 	}
 	if err := Lacking(kerr.UnknownTopicID, reports); err != error(kerr.UnknownTopicID) {

@@ -83,12 +83,14 @@ func LockedKafka(t testing.TB, settings map[string]string, users ...User) Locked
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
 	clients := "PLAINTEXT://" + at(0) + ",USERS://" + at(1)
 	all := map[string]string{
-		"listeners": clients + ",CONTROLLER://" + at(2), "advertised.listeners": clients, "controller.quorum.voters": "1@" + at(2),
-		"listener.security.protocol.map":                     "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT",
-		"sasl.enabled.mechanisms":                            lockedMechanism,
-		"listener.name.users.scram-sha-256.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
-		"authorizer.class.name":                              "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-		"super.users":                                        "User:ANONYMOUS;User:root",
+		"listeners": clients + ",CONTROLLER://" + at(2), "advertised.listeners": clients,
+		"controller.quorum.voters":       "1@" + at(2),
+		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,USERS:SASL_PLAINTEXT",
+		"sasl.enabled.mechanisms":        lockedMechanism,
+		"listener.name.users.scram-sha-256.sasl.jaas.config": "" +
+			"org.apache.kafka.common.security.scram.ScramLoginModule required;",
+		"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users":           "User:ANONYMOUS;User:root",
 	}
 	maps.Copy(all, settings)
 	StartT(t, localkafka.Options{Properties: all})

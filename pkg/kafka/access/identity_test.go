@@ -29,12 +29,16 @@ func TestDenied(t *testing.T) {
 	}{
 		"the stream of the second host": {
 			agent, []Right{To(Read, Topic, topics.Host("h2"))},
-			[]string{"User:someone may not Read topic berth.host.h2; ", "acl apply --role agent --host h2 --principal User:someone"},
+			[]string{
+				"User:someone may not Read topic berth.host.h2; ",
+				"acl apply --role agent --host h2 --principal User:someone",
+			},
 			"--prefix",
 		},
 		"everything": {agent, needs, []string{"things more; ", "--role agent --host h1 "}, topics.Build("")},
 		"of nobody": {
-			Identity{}, []Right{To(Read, Topic, "x")}, []string{"this process's Kafka user may not Read topic x; give it this right"},
+			Identity{}, []Right{To(Read, Topic, "x")},
+			[]string{"this process's Kafka user may not Read topic x; give it this right"},
 			"acl apply",
 		},
 		"with an unknown name": {

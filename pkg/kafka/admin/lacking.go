@@ -201,7 +201,8 @@ func groupConfigRequest(group string) *kmsg.IncrementalAlterConfigsRequest {
 	rr := kmsg.NewIncrementalAlterConfigsRequestResource()
 	rr.ResourceType, rr.ResourceName = kmsg.ConfigResourceTypeGroupConfig, group
 	rc := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-	rc.Name, rc.Op, rc.Value = "share.record.lock.duration.ms", kmsg.IncrementalAlterConfigOpSet, kmsg.StringPtr(lockMillis)
+	rc.Op = kmsg.IncrementalAlterConfigOpSet
+	rc.Name, rc.Value = "share.record.lock.duration.ms", kmsg.StringPtr(lockMillis)
 	rr.Configs = append(rr.Configs, rc)
 	req.Resources = append(req.Resources, rr)
 	return req
