@@ -5,6 +5,7 @@ package judge
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
@@ -173,6 +174,17 @@ func checkQuota(r *Recording) (wrong []Violation) {
 // decides nothing, unless that does not answer either, and an answer takes a while.
 const quotaHeard = 8 * time.Second
 
+// deafConductor says whether a conductor was cut off from a broker from soon after one moment until
+// shortly before another. What is in the catalog may be unknown to it as long: where the broker leads
+// the catalog it cannot be read, and boots are decided by what is known of it.
+func (r *Recording) deafConductor(from, to time.Time) bool {
+	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
+		begun := r.Start.Add(f.At.Duration())
+		return f.Kind == schedule.FaultLink && strings.HasPrefix(f.Who, "conductor-") &&
+			begun.Before(from.Add(quotaHeard)) && to.Before(begun.Add(f.For.Duration()+quotaHeard))
+	})
+}
+
 // limit is the most that may have been in force when an instance was admitted,
 // which was in the log then: a change counts from when it was asked for, and the one
 // before it until the change was answered, and as long as a conductor may not have
@@ -196,7 +208,7 @@ func (r *Recording) limit(
 			continue
 		}
 		switch {
-		case a.OK && a.Answered.Add(quotaHeard).Before(i.AcceptedAt):
+		case a.OK && a.Answered.Add(quotaHeard).Before(i.AcceptedAt) && !r.deafConductor(a.Answered, i.AcceptedAt):
 			current = a.Limits
 			most, limited = 0, true
 		case !a.Began.After(logged):

@@ -74,7 +74,7 @@ func (r *Recording) limitsAt(p compute.Project, decided, logged time.Time) []com
 		if a.Op != schedule.LoadQuota || a.Project != p || a.Began.After(logged) {
 			continue
 		}
-		if a.OK && a.Answered.Add(quotaHeard).Before(decided) {
+		if a.OK && a.Answered.Add(quotaHeard).Before(decided) && !r.deafConductor(a.Answered, decided) {
 			limits = nil
 		}
 		limits = append(limits, a.Limits)

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package judge
+
+import (
+	"testing"
+
+	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+)
+
+// A limit counts 8 s after its change was answered, and later only for a conductor that could not hear of it.
+func TestLimitsInForce(t *testing.T) {
+	link := func(who string, at, length schedule.Seconds) []schedule.Fault {
+		return []schedule.Fault{{Kind: schedule.FaultLink, Who: who, At: at, For: length}}
+	}
+	for name, x := range map[string]struct {
+		decided schedule.Seconds
+		faults  []schedule.Fault
+		limits  int // how many may be in force
+	}{
+		"at once":                     {5, nil, 2},
+		"later":                       {20, nil, 1},
+		"while a conductor is cut":    {20, link("conductor-1", 1, 60), 2},
+		"after a conductor was cut":   {90, link("conductor-1", 1, 60), 1},
+		"cut long after the change":   {40, link("conductor-1", 15, 60), 1},
+		"while another process is so": {20, link("queue-manager-1", 1, 60), 1},
+	} {
+		r := made()
+		r.Schedule.Faults = x.faults
+		r.Asks = append(r.Asks, Ask{
+			Load:  schedule.Load{Op: schedule.LoadQuota, Project: "red", Limits: compute.Resources{compute.VCPU: 9}},
+			Began: moment(1), Answered: moment(2), OK: true,
+		})
+		if got := r.limitsAt("red", moment(x.decided), moment(x.decided)); len(got) != x.limits {
+			t.Errorf("%s: %d limits may be in force, %d were expected: %v", name, len(got), x.limits, got)
+		}
+	}
+}
