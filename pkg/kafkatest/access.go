@@ -89,10 +89,16 @@ func (a *Tries) Write(ctx context.Context, topic string) (allowed bool, err erro
 	return a.Put(ctx, topic, []byte("tried"), []byte("nothing"))
 }
 
-// Put produces a record.
+// Put produces a record. An error that Kafka did not give says nothing of what is allowed: it is tried again.
 func (a *Tries) Put(ctx context.Context, topic string, key, value []byte) (allowed bool, err error) {
-	err = a.client.ProduceSync(ctx, &kgo.Record{Topic: topic, Key: key, Value: value}).FirstErr()
-	return !refused(err), nil
+	for range 5 {
+		err = a.client.ProduceSync(ctx, &kgo.Record{Topic: topic, Key: key, Value: value}).FirstErr()
+		var answer *kerr.Error
+		if err == nil || errors.As(err, &answer) {
+			return !refused(err), nil // whatever else is wrong with it
+		}
+	}
+	return false, fmt.Errorf("produce to %s: %w", topic, err)
 }
 
 // Delete removes no record.
