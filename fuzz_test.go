@@ -20,6 +20,7 @@ var fuzzed = map[string]string{
 	"pkg/wire.DecodeBeacon":  "FuzzDecodeBeacon", "pkg/wire.DecodeQueue": "FuzzDecodeQueue",
 	"pkg/wire.DecodeAdvice":  "FuzzDecodeAdvice",
 	"pkg/wire.DecodeCatalog": "FuzzDecodeCatalog", "pkg/wire.DecodeConsole": "FuzzDecodeConsole",
+	"pkg/wire.DecodeAudit":      "FuzzDecodeAudit",
 	"pkg/wire.DecodeToken":      "FuzzDecodeToken",
 	"pkg/wire.ParseInstanceKey": "FuzzParseInstanceKey", "pkg/wire.unmarshalJSON": "FuzzDecodeRequest",
 	"pkg/wire.decode": "FuzzDecodeRequest", "pkg/wire.decodeBody": "FuzzDecodeRequest",

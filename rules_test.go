@@ -98,7 +98,9 @@ var arrows = map[string][]string{
 	"pkg/auth/clientcert": {"pkg/compute", "pkg/auth", "pkg/auth/grant"},
 	"pkg/api": {
 		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
+		"pkg/audit",
 	},
+	"pkg/audit":            {"pkg/compute", "pkg/auth", "pkg/wire", "pkg/telemetry", "pkg/ratelimit"},
 	"pkg/fencecommand":     {"pkg/compute"},
 	"pkg/ratelimit":        {},
 	"pkg/tlsfiles":         {"pkg/compute"},
@@ -117,7 +119,7 @@ var arrows = map[string][]string{
 		"flavors", "flavors/", "queues", "queues/", "conductor", "conductor/", "compute-agent/",
 		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/config", "pkg/kafka", "pkg/kafka/",
 		"pkg/embedded",
-		"pkg/api", "pkg/auth", "pkg/auth/", "pkg/statusserver", "pkg/doctor", "pkg/verify", "pkg/hostkey",
+		"pkg/api", "pkg/audit", "pkg/auth", "pkg/auth/", "pkg/statusserver", "pkg/doctor", "pkg/verify", "pkg/hostkey",
 	},
 	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/service", "pkg/signin"},
 	"pkg/signin":           {"pkg/compute"},

@@ -31,6 +31,7 @@ type daemon[C daemonSettings] struct {
 	hosts    func(settings C) []compute.HostID // those it speaks for; nil: none
 	// tokens says whether it makes the topic of the tokens where a cell has none yet; nil: never.
 	tokens func(settings C) bool
+	audit  func(settings C) bool // the same of the topic of the audit
 	// build makes the part that runs until the daemon ends; f is its face.
 	build func(ctx context.Context, c cell.Cell, settings C, f *statusserver.Server) (service.Part, error)
 }
@@ -108,6 +109,7 @@ func (d daemon[C]) run(cmd *cobra.Command, flags daemonFlags) error {
 	}
 	c = d.as(c, settings)
 	c.Tokens = d.tokens != nil && d.tokens(settings)
+	c.Audit = d.audit != nil && d.audit(settings)
 	for _, w := range loaded.Warnings {
 		c.Log.Warn(w)
 	}
@@ -157,6 +159,7 @@ func apiDaemon() daemon[apiConfig] {
 	return daemon[apiConfig]{
 		name: "api", short: "Run an API node", defaults: defaultAPIConfig, serves: true,
 		tokens: func(s apiConfig) bool { return s.Auth.Tokens },
+		audit:  apiConfig.keepsAudit,
 		role:   access.API,
 		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *statusserver.Server) (service.Part, error) {
 			s.warnOpen(c.Log)
@@ -167,6 +170,7 @@ func apiDaemon() daemon[apiConfig] {
 			return cell.NewAPI(ctx, c, cell.APIOptions{
 				Server: f, Publishing: s.Limits.Publishing, PrincipalRate: s.Limits.PrincipalRate,
 				Fencer: s.Fence.fencer(), Tokens: s.Auth.Tokens, SignIn: signIn,
+				Audit: s.keepsAudit(),
 			})
 		},
 	}
@@ -176,6 +180,7 @@ func queuesDaemon() daemon[queuesConfig] {
 	return daemon[queuesConfig]{
 		name: "queues", short: "Run a queue manager", defaults: defaultQueuesConfig,
 		tokens: func(queuesConfig) bool { return true },
+		audit:  func(queuesConfig) bool { return true },
 		role:   access.Queues,
 		build: func(_ context.Context, c cell.Cell, s queuesConfig, _ *statusserver.Server) (service.Part, error) {
 			hosts, err := s.Hosts.Verifier()

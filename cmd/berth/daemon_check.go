@@ -40,6 +40,7 @@ func (c apiConfig) check() error {
 		c.checkListen(),
 		c.TLS.Check(),
 		c.checkAuth(),
+		c.checkAudit(),
 		c.Limits.check(),
 		c.Fence.check(),
 	)

@@ -34,6 +34,7 @@ type apiConfig struct {
 	InsecureListen bool           `yaml:"insecure_listen"`
 	TLS            tlsfiles.Paths `yaml:"tls"`
 	Auth           authConfig     `yaml:"auth"`
+	Audit          string         `yaml:"audit"` // true, false or auditSignedIn
 	Limits         limitsConfig   `yaml:"limits"`
 	Fence          fenceConfig    `yaml:"fence"`
 }
@@ -139,6 +140,7 @@ func defaultAPIConfig() apiConfig {
 		Kafka:  cell.DefaultKafka(),
 		Log:    defaultLog(),
 		Listen: "127.0.0.1:7070",
+		Audit:  auditSignedIn,
 		Limits: limitsConfig{
 			Publishing: 10_000, Connections: 10_000, AddressConnections: 2_000, AddressRate: 2_000, PrincipalRate: 1_000,
 		},

@@ -61,6 +61,22 @@ func (c apiConfig) checkAuth() error {
 	)
 }
 
+// auditSignedIn is what the setting audit says where it goes by whether callers sign in.
+const auditSignedIn = "signed-in"
+
+// keepsAudit says whether every change and every refusal is written down.
+func (c apiConfig) keepsAudit() bool {
+	return c.Audit == "true" || c.Audit == auditSignedIn && !c.Auth.none()
+}
+
+func (c apiConfig) checkAudit() error {
+	switch c.Audit {
+	case "true", "false", auditSignedIn:
+		return nil
+	}
+	return compute.Invalid("audit", c.Audit, "give true, false, or "+auditSignedIn+" for true where callers sign in")
+}
+
 // within says of each problem to which setting it belongs.
 func within(key string, err error) error {
 	var all []error

@@ -31,6 +31,6 @@ func whole() *cobra.Command {
 	root := cli.NewRoot(newTokenBootstrap())
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
 		cli.NewDemo(withSimulatedHosts), newConfig(), measure.NewBench(), measure.NewSim(),
-		newDevCommand(), newDoctor(), newVerify(), newACL(), cli.NewVersion(), cli.NewManual())
+		newDevCommand(), newDoctor(), newVerify(), newAudit(), newACL(), cli.NewVersion(), cli.NewManual())
 	return withEnroll(root)
 }

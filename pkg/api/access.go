@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -45,9 +46,13 @@ func (s *Server) guard(ctx huma.Context, next func(huma.Context)) {
 	r, _ := humago.Unwrap(ctx)
 	caller, err := s.caller(ctx.Context(), r)
 	if err == nil {
+		audit.Caller(ctx.Context(), caller)
 		err = s.door.checkEarly(need, caller, ctx)
 	}
 	if err != nil {
+		if compute.KindOf(err) == compute.KindNotFound {
+			audit.Denied(ctx.Context())
+		}
 		s.answer(ctx, s.refuse(op, err))
 		return
 	}
@@ -73,8 +78,10 @@ func (s *Server) caller(ctx context.Context, r *http.Request) (auth.Principal, e
 // Operators lets nobody but an operator through, where callers sign in.
 func (s *Server) Operators(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := s.caller(r.Context(), r)
+		ctx := s.config.Audit.Begin(r.Context(), r, requestID(w.Header(), r), "metrics", false, http.StatusOK)
+		caller, err := s.caller(ctx, r)
 		if err == nil {
+			audit.Caller(ctx, caller)
 			err = auth.Need{Role: auth.RoleOperator, Scope: auth.Cell}.Check(caller, "")
 		}
 		if err == nil {
@@ -86,6 +93,8 @@ func (s *Server) Operators(next http.Handler) http.Handler {
 				w.Header().Set(name, refused.header.Get(name))
 			}
 			refused.Answer(w)
+			audit.Kind(ctx, refused.Kind)
+			s.config.Audit.End(ctx, refused.Status)
 		}
 	})
 }
@@ -102,6 +111,7 @@ func (d door) checkEarly(need auth.Need, caller auth.Principal, ctx huma.Context
 
 // checkProject refuses a caller that lacks the operation's role for a project that its body names.
 func (s *Server) checkProject(ctx context.Context, op string, project compute.Project) error {
+	audit.Project(ctx, project)
 	return s.door.needs[op].Check(callerOf(ctx), project)
 }
 
@@ -123,6 +133,7 @@ func (s *Server) answer(ctx huma.Context, err error) {
 		}
 	}
 	s.metrics.refusal(r.Kind, "")
+	audit.Kind(ctx.Context(), r.Kind)
 	ctx.SetHeader("Content-Type", r.ContentType(""))
 	ctx.SetStatus(r.Status)
 	_ = json.NewEncoder(ctx.BodyWriter()).Encode(r.Problem) // the caller may be gone

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
@@ -40,6 +41,7 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	if err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "instance", req.Instance, string(req.Instance))
 	if err := s.checkProject(ctx, "boot", req.Project); err != nil {
 		return nil, err
 	}

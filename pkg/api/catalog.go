@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
@@ -133,6 +134,7 @@ type addFlavorInput struct {
 }
 
 func (s *Server) addFlavor(ctx context.Context, in *addFlavorInput) (*changeOutput, error) {
+	audit.Target(ctx, "flavor", compute.FlavorName(in.Body.Name), string(in.Body.Name))
 	return s.change(ctx, in.DryRun, func() (Change, error) {
 		return s.config.Catalog.AddFlavor(ctx, in.Body.Compute(), in.DryRun)
 	})
@@ -181,6 +183,7 @@ type addCapabilityInput struct {
 }
 
 func (s *Server) addCapability(ctx context.Context, in *addCapabilityInput) (*changeOutput, error) {
+	audit.Target(ctx, "capability", compute.AxisName(in.Body.Axis), string(in.Body.Axis))
 	return s.change(ctx, in.DryRun, func() (Change, error) {
 		return s.config.Catalog.AddCapability(ctx, in.Body.Compute(), in.DryRun)
 	})

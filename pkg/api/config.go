@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -116,6 +117,7 @@ type Config struct {
 	// SignIn finds out who calls with anything but a token. If it is empty and there are no Tokens, nobody
 	// signs in, and whoever reaches the node may do everything.
 	SignIn   auth.Chain
+	Audit    *audit.Log       // whose Beside is the Publisher, and what the Catalog writes to; nil: none is kept
 	Fencer   Fencer           // nil: operators have to say themselves that a host is dead
 	Consoles Listener         // nil: the consoles topic is read all the time
 	Log      *zap.Logger      // nil: none

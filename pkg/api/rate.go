@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/ratelimit"
@@ -32,6 +33,7 @@ func (s *Server) limitPrincipals(ctx huma.Context, next func(huma.Context)) {
 		Message: p.Name + " sends more requests a second",
 	})
 	s.metrics.refusal(problem.Kind, "")
+	audit.Kind(ctx.Context(), problem.Kind)
 	ctx.SetHeader("Retry-After", ratelimit.Seconds(wait))
 	ctx.SetHeader("Content-Type", problem.ContentType(""))
 	ctx.SetStatus(problem.Status)

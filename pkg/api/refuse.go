@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/api/strict"
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -69,7 +70,7 @@ func (s *Server) refuse(op string, err error) error {
 
 // transformProblem sees every answer. It turns what huma itself refuses into the
 // same kind of problem, and counts them all.
-func (s *Server) transformProblem(_ huma.Context, _ string, v any) (any, error) {
+func (s *Server) transformProblem(ctx huma.Context, _ string, v any) (any, error) {
 	var p *rest.Problem
 	switch v := v.(type) {
 	case *huma.ErrorModel:
@@ -86,6 +87,7 @@ func (s *Server) transformProblem(_ huma.Context, _ string, v any) (any, error) 
 		reason = p.Reason.Code
 	}
 	s.metrics.refusal(p.Kind, reason)
+	audit.Kind(ctx.Context(), p.Kind)
 	return p, nil
 }
 

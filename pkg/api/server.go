@@ -73,7 +73,7 @@ const (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	api := humago.New(mux, humaConfig(s.transformProblem))
-	api.UseMiddleware(s.metrics.count, s.guard, s.limitPrincipals, strict.Requests(api))
+	api.UseMiddleware(s.metrics.count, s.audited, s.guard, s.limitPrincipals, strict.Requests(api))
 	s.routeInstances(api)
 	s.routePower(api)
 	s.routeConsole(api)
@@ -131,6 +131,9 @@ func route[I, O any](s *Server, api huma.API, op huma.Operation, handle func(con
 		out, err := handle(ctx, in)
 		if err != nil {
 			return nil, s.refuse(op.OperationID, s.presenter(ctx).refusal(err))
+		}
+		if err := s.config.Audit.Settle(ctx); err != nil {
+			return nil, s.refuse(op.OperationID, err)
 		}
 		return out, nil
 	})

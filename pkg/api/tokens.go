@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"go.uber.org/zap"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/wire"
@@ -114,6 +115,8 @@ func (s *Server) createToken(ctx context.Context, in *createTokenInput) (*newTok
 	if err := token.Check(); err != nil {
 		return nil, err
 	}
+	audit.Target(ctx, "token", token.ID, string(token.ID))
+	audit.Project(ctx, token.Project)
 	if err := s.writeToken(ctx, wire.EncodeToken(token)); err != nil {
 		return nil, err
 	}

@@ -49,14 +49,12 @@ func (c Cell) checkRights(ctx context.Context, allowed *bool) error {
 }
 
 // needs are the rights that this process waits for: those of its role, without what belongs to a part that is
-// switched off. A cell of before there were tokens goes on with the rights that it has.
+// switched off. A cell of before there were tokens, or an audit, goes on with the rights that it has.
 func (c Cell) needs() ([]access.Right, error) {
 	all, err := c.Kafka.As.Needs()
-	if c.Tokens {
-		return all, err
-	}
 	return slices.DeleteFunc(all, func(r access.Right) bool {
-		return r.Kind == access.Topic && r.Name == c.Topics().Tokens()
+		return r.Kind == access.Topic &&
+			(r.Name == c.Topics().Tokens() && !c.Tokens || r.Name == c.Topics().Audit() && !c.Audit)
 	}), err
 }
 
@@ -80,19 +78,30 @@ func (c Cell) Allowed(ctx context.Context, principal string) ([]access.Right, er
 	return admin.Allowed(ctx, principal)
 }
 
-// ensureTokens makes the topic of the tokens where it is missing and wanted: cells of before there were tokens
-// have none. A process that may make no topics leaves it to a queue manager, and is not ready until then.
-func (c Cell) ensureTokens(ctx context.Context, admin *kafkaadmin.Admin) error {
-	if !c.Tokens {
-		return nil
+// ensureOptional makes the topics of the tokens and of the audit where they are missing and wanted: cells of before
+// there were any have none. A process that may make no topics leaves it to a queue manager, and is not ready until then.
+func (c Cell) ensureOptional(ctx context.Context, admin *kafkaadmin.Admin) error {
+	for _, t := range []struct {
+		wanted bool
+		topic  string
+		ensure func(context.Context, int16) error
+	}{
+		{c.Tokens, c.Topics().Tokens(), admin.EnsureTokens}, {c.Audit, c.Topics().Audit(), admin.EnsureAudit},
+	} {
+		if !t.wanted {
+			continue
+		}
+		err := t.ensure(ctx, c.replication)
+		if compute.KindOf(err) == compute.KindForbidden {
+			c.Log.Info("this process may make no topics: a queue manager of this version makes this one",
+				zap.String("topic", t.topic))
+			continue
+		}
+		if err != nil {
+			return err
+		}
 	}
-	err := admin.EnsureTokens(ctx, c.replication)
-	if compute.KindOf(err) == compute.KindForbidden {
-		c.Log.Info("this process may make no topics: a queue manager of this version makes that of the tokens",
-			zap.String("topic", c.Topics().Tokens()))
-		return nil
-	}
-	return err
+	return nil
 }
 
 // FirstToken makes an admin's token that counts for so long (0: until it is revoked), and writes it to where API nodes read it. It

@@ -30,6 +30,7 @@ type APIOptions struct {
 	// reaches the node may do everything.
 	Tokens bool
 	SignIn auth.Chain
+	Audit  bool // every change and every refusal is written to the topic audit
 }
 
 // NewAPI joins an API node: the HTTP handler with its views, the catalog, and
@@ -45,6 +46,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 	if err != nil {
 		return nil, err
 	}
+	kept, writer := c.audit(o, producer)
 	var (
 		server  *api.Server
 		offered *flavors.Service
@@ -72,15 +74,16 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		views, tokens = append(views, reader), reader
 	}
 	offered = flavors.New(flavors.Options{
-		Topics: topics, Log: producer, View: syncers{entries, instances}, Logger: c.Log,
+		Topics: topics, Log: writer, View: syncers{entries, instances}, Logger: c.Log,
 		Metrics: flavors.NewMetrics(c.metrics),
 		Work:    func(q compute.QueueName) int { return server.Work(q) },
 	})
 	server, err = api.New(api.Config{
-		Topics: topics, Partitions: c.Partitions, Publisher: producer,
+		Topics: topics, Partitions: c.Partitions, Publisher: writer,
 		Syncer: syncers{requests, instances}, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
 		PrincipalRate: o.PrincipalRate, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
+		Audit: kept,
 	})
 	if err != nil {
 		return nil, err

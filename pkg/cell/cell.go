@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/access"
@@ -36,6 +37,7 @@ type Cell struct {
 	// how long a host must have been silent before it may be declared dead; 0: compute.SilentAfter
 	DeadAfter time.Duration
 	Tokens    bool             // Prepare makes the topic of the tokens too, where this process may
+	Audit     bool             // and that of the audit
 	Reads     compute.Schema   // the newest schema its parts read, in tests of versions; 0: this one's
 	Clock     Clocks           // shows another time than is right; nil: the machine's
 	Waiting   func(why string) // hears what a part waits for before it can be made; nil: the log does
@@ -75,6 +77,7 @@ func (c Cell) Measured(r prometheus.Registerer) Cell {
 	// What this process does not do is shown as 0, too.
 	statusserver.RegisterMetrics(r)
 	write.RegisterMetrics(r)
+	audit.RegisterMetrics(r)
 	share.RegisterMetrics(r)
 	read.RegisterMetrics(r)
 	loop.RegisterMetrics(r)
@@ -100,7 +103,7 @@ func (c *Cell) Prepare(ctx context.Context) error {
 	}
 	if n := admin.Found(); n > 0 {
 		c.Partitions = n
-		return c.ensureTokens(ctx, admin)
+		return c.ensureOptional(ctx, admin)
 	}
 	if err := admin.EnsureTopics(ctx, c.Partitions, c.replication); err != nil {
 		return err
@@ -109,7 +112,7 @@ func (c *Cell) Prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.ensureTokens(ctx, admin)
+	return c.ensureOptional(ctx, admin)
 }
 
 // CountPartitions asks how many partitions a cell has that is there already.

@@ -62,6 +62,8 @@ func FuzzDecodeAdvice(f *testing.F)   { harmless(f, "advice", DecodeAdvice, Enco
 func FuzzDecodeConsole(f *testing.F)  { harmless(f, "console", DecodeConsole, EncodeConsole) }
 func FuzzDecodeCatalog(f *testing.F)  { harmless(f, "catalog", DecodeCatalog, encodeCatalog) }
 
+func FuzzDecodeAudit(f *testing.F) { harmless(f, "audit", DecodeAudit, EncodeAudit) }
+
 func FuzzDecodeToken(f *testing.F) { harmless(f, "token", DecodeToken, encodeToken) }
 
 func encodeToken(e TokenEntry) Record {

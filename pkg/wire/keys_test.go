@@ -40,6 +40,7 @@ func TestKeys(t *testing.T) {
 		"advice": EncodeAdvice(sampleAdvice()),
 		"flavor": EncodeFlavor(sampleFlavor()), "capability": EncodeCapability(sampleCapability()),
 		"quota": EncodeQuota(sampleQuota()), "token": EncodeToken(sampleToken()),
+		"audit": EncodeAudit(sampleAudit()),
 	} {
 		got[name] = string(rec.Key)
 	}
@@ -49,7 +50,7 @@ func TestKeys(t *testing.T) {
 		"build": string(sampleInstance), "command": string(sampleInstance), "fenced": "",
 		"beacon": "host-17", "queue": "m1.small.disk-ssd.gpu-a100", "advice": "",
 		"flavor": "flavor/m1.small", "capability": "capability/gpu", "quota": "quota/_default",
-		"token": "abcdefghij234567",
+		"token": "abcdefghij234567", "audit": "deploy-42",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

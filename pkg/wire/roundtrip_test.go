@@ -118,6 +118,10 @@ func TestRoundTrip(t *testing.T) {
 		entry, err := DecodeToken(rec)
 		return *entry.Token, err
 	})
+	roundTrip(t, rapid.Map(generate[compute.AuditEntry](), func(e compute.AuditEntry) compute.AuditEntry {
+		e.Operation, e.Status = "boot", 202
+		return e
+	}), EncodeAudit, DecodeAudit)
 	roundTrip(t, generate[compute.Advice](), EncodeAdvice, DecodeAdvice)
 	roundTrip(t, rapid.Map(generate[compute.Flavor](), func(f compute.Flavor) compute.Flavor {
 		f.Capabilities = f.Capabilities[:min(len(f.Capabilities), compute.MaxChoices)]

@@ -193,6 +193,14 @@ func sampleToken() compute.Token {
 	}
 }
 
+func sampleAudit() compute.AuditEntry {
+	return compute.AuditEntry{
+		At: at(31), Node: "api-1", Request: "deploy-42", Who: "token:ci-bot", WhoID: "abcdefghij234567", How: "token",
+		Operation: "delete-instance", Project: sampleProject, Target: "instance/" + string(sampleInstance),
+		Remote: "192.0.2.7", Status: 409, Kind: "conflict", LeftOut: 3,
+	}
+}
+
 // sample is one golden file: what encoding gives, and what decoding must give
 // back.
 type sample struct {
@@ -320,6 +328,7 @@ func machineSamples() []sample {
 	token := sampleToken()
 	return []sample{
 		{"token", EncodeToken(token), TokenEntry{ID: token.ID, Token: &token}, of(DecodeToken)},
+		{"audit", EncodeAudit(sampleAudit()), sampleAudit(), of(DecodeAudit)},
 		{"token-revoked", Tombstone(KeyToken(token.ID)), TokenEntry{ID: token.ID, Revoked: true}, of(DecodeToken)},
 		{"beacon-warnings", EncodeBeacon(warns), warns, of(DecodeBeacon)},
 		{"instance-journal", EncodeInstance(had), had, of(DecodeInstance)},

@@ -45,8 +45,12 @@ func (t Topics) Consoles() string { return t.Prefix + "consoles" }
 // read and write it, and a cell whose callers do not sign in does without.
 func (t Topics) Tokens() string { return t.Prefix + "tokens" }
 
+// Audit holds who changed what over the API, and what was refused; one partition, kept for 90 days unless its
+// retention is set. API nodes alone write it, and a cell whose nodes keep no audit does without.
+func (t Topics) Audit() string { return t.Prefix + "audit" }
+
 // Own are the cell's own topics that every daemon asks about: all but those of queues and of hosts,
-// and that of the tokens.
+// and those of the tokens and of the audit.
 func (t Topics) Own() []string {
 	return []string{
 		t.Requests(), t.Reports(), t.Rejected(), t.Instances(), t.Catalog(), t.Hosts(), t.Queues(), t.Advice(), t.Consoles(),

@@ -27,6 +27,7 @@ func TestUnreadIsRefusedByAll(t *testing.T) {
 		"queue":    func(r Record) error { _, err := DecodeQueue(r); return err },
 		"rejected": func(r Record) error { _, err := DecodeRejected(r); return err },
 		"report":   func(r Record) error { _, err := DecodeReport(r); return err },
+		"audit":    func(r Record) error { _, err := DecodeAudit(r); return err },
 		"token":    func(r Record) error { _, err := DecodeToken(r); return err },
 		"request":  func(r Record) error { _, err := DecodeRequest(r); return err },
 	} {

@@ -48,6 +48,7 @@ func TestEnsureTopics(t *testing.T) {
 			topics.Queues():    {1, "compact", 0},
 			topics.Tokens():    {1, "compact", 0},
 			topics.Advice():    {1, "delete", 10 * time.Minute},
+			topics.Audit():     {1, "delete", 90 * day},
 			topics.Consoles():  {1, "delete", 10 * time.Minute},
 		} {
 			if n, err := a.Partitions(ctx, topic); err != nil || n != want.partitions {
@@ -90,7 +91,7 @@ func TestAWrongClockWrites(t *testing.T) {
 	defer cl.Close()
 	for _, topic := range []string{
 		topics.Requests(), topics.Reports(), topics.Instances(), topics.Rejected(), topics.Catalog(), topics.Hosts(),
-		topics.Queues(), topics.Tokens(),
+		topics.Queues(), topics.Tokens(), topics.Audit(),
 		topics.Advice(), topics.Consoles(), topics.Build("q"), topics.Host("h"),
 	} {
 		ahead := &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}

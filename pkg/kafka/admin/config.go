@@ -18,6 +18,8 @@ const (
 	// queueRetention is the longest deadline of a request and a margin: work
 	// outlives no queue.
 	queueRetention = 8 * day
+	// auditRetention is how long it is known who did what, unless an operator sets the topic's retention.ms.
+	auditRetention = 90 * day
 	// adviceRetention holds many full rounds of advice.
 	adviceRetention = 10 * time.Minute
 )

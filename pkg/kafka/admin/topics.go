@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -64,6 +65,15 @@ func (a *Admin) EnsureTokens(ctx context.Context, replication int16) error {
 	return err
 }
 
+// EnsureAudit makes the topic of the audit if it is missing, as EnsureTokens does that of the tokens.
+func (a *Admin) EnsureAudit(ctx context.Context, replication int16) error {
+	_, err := a.create(
+		ctx, "make the topic of the audit", 1, replication, retained(replication, auditRetention),
+		[]string{a.cfg.Topics.Audit()},
+	)
+	return err
+}
+
 // alike are topics with the same settings.
 type alike struct {
 	partitions int32
@@ -82,6 +92,7 @@ func ownTopics(t wire.Topics, partitions int32, replication int16) []alike {
 		},
 		{1, compacted(replication), []string{t.Catalog(), t.Hosts(), t.Queues()}},
 		{1, remembered(replication), []string{t.Tokens()}},
+		{1, retained(replication, auditRetention), []string{t.Audit()}},
 		{1, retained(replication, adviceRetention), []string{t.Advice()}},
 		{1, passing(replication), []string{t.Consoles()}},
 	}
@@ -252,3 +263,28 @@ func (a *Admin) TopicIDs(ctx context.Context, topics ...string) (map[string]comp
 }
 
 func topicID(id kadm.TopicID) compute.TopicID { return compute.TopicID(hex.EncodeToString(id[:])) }
+
+// OffsetsSince are the offsets of a topic's first records since a time; where there is none, of the next. It is
+// KindNotFound if the topic does not exist.
+func (a *Admin) OffsetsSince(ctx context.Context, topic string, since time.Time) (map[int32]int64, error) {
+	op := "look at " + topic
+	ids, err := a.TopicIDs(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	if ids[topic] == "" {
+		return nil, &compute.Error{Op: op, Kind: compute.KindNotFound, Field: "topic", Value: topic, Message: "does not exist"}
+	}
+	all, err := a.kadm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topic)
+	if err == nil {
+		err = all.Error()
+	}
+	if err != nil {
+		return nil, a.cfg.Classify(op, err, describes(topic))
+	}
+	offsets := map[int32]int64{}
+	for _, at := range all[topic] {
+		offsets[at.Partition] = at.Offset
+	}
+	return offsets, nil
+}

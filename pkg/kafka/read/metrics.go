@@ -119,7 +119,8 @@ func kindOf(t wire.Topics, topic string) string {
 		t.Queues(),
 		t.Advice(),
 		t.Consoles(),
-		t.Tokens():
+		t.Tokens(),
+		t.Audit():
 		return name
 	}
 	return "other"

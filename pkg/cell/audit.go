@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cell
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/audit"
+	"github.com/berth-project/berth/pkg/compute"
+	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
+	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/service"
+	"github.com/berth-project/berth/pkg/wire"
+)
+
+// audit is the audit of an API node, and what the node writes to Kafka through; nil without one.
+func (c Cell) audit(o APIOptions, producer *write.Producer) (*audit.Log, api.Publisher) {
+	if !o.Audit {
+		return nil, producer
+	}
+	node, err := os.Hostname()
+	if err != nil {
+		node = "unknown"
+	}
+	kept := audit.New(audit.Options{
+		To: producer, Topics: c.Topics(), Node: node, Now: c.Clock.now(), Log: c.Log, Metrics: c.metrics,
+	})
+	return kept, kept.Beside()
+}
+
+// ReadAudit hands over the entries since a time, oldest first: those that are there, and with follow those that come,
+// until the context ends or take fails. A record that nobody can read is no entry: take hears why instead.
+func (c Cell) ReadAudit(
+	ctx context.Context, since time.Time, follow bool, take func(compute.AuditEntry, error) error,
+) error {
+	from, err := c.auditSince(ctx, since)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed error // of the reader's goroutine until During returns
+	reader := c.reader(read.Options{Topic: c.Topics().Audit(), From: read.At(from)}, func(recs Records, _ bool) {
+		for _, rec := range recs {
+			if failed != nil {
+				return
+			}
+			if failed = take(wire.DecodeAudit(rec)); failed != nil {
+				cancel()
+			}
+		}
+	})
+	err = service.During(ctx, reader, func(ctx context.Context) error {
+		if follow {
+			<-ctx.Done()
+		}
+		return nil
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case err == nil && !follow && ctx.Err() != nil:
+		err = compute.Unavailable("read "+c.Topics().Audit(), ctx.Err())
+	}
+	return err
+}
+
+// auditSince is where entries since a time begin.
+func (c Cell) auditSince(ctx context.Context, since time.Time) (map[int32]int64, error) {
+	admin, err := kafkaadmin.New(c.Kafka)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	from, err := admin.OffsetsSince(ctx, c.Topics().Audit(), since)
+	var e *compute.Error
+	if errors.As(err, &e) && e.Kind == compute.KindNotFound {
+		e.Remedy = "no API node of this cell keeps an audit: audit: true in its settings has it do so"
+	}
+	return from, err
+}
