@@ -33,11 +33,14 @@ var now = start.Add(24 * time.Hour)
 
 // lockedNode is a node whose callers sign in. It has id1 in project own and id2 in project other, both on
 // host h1.
-func lockedNode(t testing.TB) *node {
+func lockedNode(t testing.TB, change ...func(*Config)) *node {
 	n := nodeThat(t, func(c *Config) {
 		c.Now = func() time.Time { return now }
 		c.Tokens = syncer(func() {})
 		c.ConsoleTimeout = time.Millisecond // nobody answers
+		for _, f := range change {
+			f(c)
+		}
 	}).read()
 	admin := n.token(auth.RoleAdmin, "")
 	n.as = admin

@@ -44,6 +44,7 @@ type node struct {
 	sent []wire.Record
 	fail error         // what Send answers
 	hold chan struct{} // if set, Send waits for it
+	held chan struct{} // if set, hears of each Send that waits
 	sync func() error  // what a Sync does
 	mute bool          // nothing is answered any more
 
@@ -63,13 +64,16 @@ func (n *node) holds() {
 // Send is the broker.
 func (n *node) Send(ctx context.Context, recs ...wire.Record) error {
 	n.mu.Lock()
-	fail, hold, mute := n.fail, n.hold, n.mute
+	fail, hold, held, mute := n.fail, n.hold, n.held, n.mute
 	n.mu.Unlock()
 	if mute {
 		<-ctx.Done()
 		return ctx.Err()
 	}
 	if hold != nil {
+		if held != nil {
+			held <- struct{}{}
+		}
 		select {
 		case <-hold:
 		case <-ctx.Done():
@@ -170,7 +174,7 @@ func nodeThat(t testing.TB, change func(*Config)) *node {
 	n := &node{TB: t}
 	topics := wire.Topics{Prefix: "test."}
 	n.catalog = flavors.New(flavors.Options{
-		Topics: topics, Log: n, View: n, Work: func(q compute.QueueName) int { return n.Work(q) },
+		Topics: topics, Log: writer{n}, View: n, Work: func(q compute.QueueName) int { return n.Work(q) },
 	})
 	c := Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: testCatalog{n.catalog}}
 	change(&c)
@@ -180,6 +184,16 @@ func nodeThat(t testing.TB, change func(*Config)) *node {
 	}
 	n.Server = s
 	return n
+}
+
+// writer is what the catalog writes to: with an audit, beside its entries.
+type writer struct{ *node }
+
+func (w writer) Send(ctx context.Context, recs ...wire.Record) error {
+	if w.config.Audit != nil {
+		return w.config.Audit.Beside().Send(ctx, recs...)
+	}
+	return w.node.Send(ctx, recs...)
 }
 
 // testCatalog is the catalog as the wiring joins it.

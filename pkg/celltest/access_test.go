@@ -294,6 +294,8 @@ func (l *locked) agentTries() (rows [][2]string) {
 		{"remove work from a queue", func() (bool, error) { return a.Delete(ctx, queue) }},
 		{"read who may call the API", func() (bool, error) { return a.Read(ctx, t.Tokens()) }},
 		{"write a token", put(t.Tokens(), grant)},
+		{"read who changed what", func() (bool, error) { return a.Read(ctx, t.Audit()) }},
+		{"write an audit entry", put(t.Audit(), grant)},
 		{"make a queue", func() (bool, error) { return a.Create(ctx, t.Build("of-mine")) }},
 		{"write to the list of queues", put(t.Queues(), grant)},
 		{"be a conductor", func() (bool, error) { return a.Join(ctx, t.ConductorGroup()) }},
@@ -356,7 +358,7 @@ func mayDoBySaying(role access.Role, x trial) (may, known bool) {
 	}
 	said := map[access.Role]string{
 		access.API: "read requests,write requests,read instances,read catalog,write catalog,read queues,read hosts," +
-			"write hosts,read advice,read consoles,read tokens,write tokens,write host.h1,write host.h2",
+			"write hosts,read advice,read consoles,read tokens,write tokens,write audit,write host.h1,write host.h2",
 		access.Queues: "read catalog,read instances,read hosts,read queues,write queues,read advice,write advice," +
 			"write rejected,read build.m1.small,delete build.m1.small,write host.h1,write host.h2,delete host.h1," +
 			"delete host.h2,read queue-manager,read agents-0",

@@ -23,10 +23,15 @@ import (
 )
 
 // tokenAPI starts an API node whose callers sign in, and answers its address.
-func (r *rig) tokenAPI(name string) string {
+func (r *rig) tokenAPI(name string) string { return r.signedAPI(name, false) }
+
+// auditedAPI is a tokenAPI that keeps an audit.
+func (r *rig) auditedAPI(name string) string { return r.signedAPI(name, true) }
+
+func (r *rig) signedAPI(name string, audit bool) string {
 	r.t.Helper()
 	c := r.cell(name)
-	c.Tokens = true
+	c.Tokens, c.Audit = true, audit
 	r.must(c.Prepare(r.t.Context()))
 	f := statusserver.New(statusserver.Options{
 		Address: "127.0.0.1:0", Listen: r.net.listen, Metrics: telemetry.NewMetrics().Handler(),
@@ -34,7 +39,7 @@ func (r *rig) tokenAPI(name string) string {
 	g := service.NewGroup()
 	g.Add("front", f)
 	g.Add("api", service.Made(func(ctx context.Context) (service.Part, error) {
-		return cell.NewAPI(ctx, c, cell.APIOptions{Server: f, Tokens: true})
+		return cell.NewAPI(ctx, c, cell.APIOptions{Server: f, Tokens: true, Audit: audit})
 	}))
 	r.start(name, g)
 	return f.Addr().String()
