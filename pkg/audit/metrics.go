@@ -22,7 +22,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		return nil
 	}
 	m := &metrics{}
-	m.entries = m.Counters("berth_audit_entries_total",
+	m.entries = m.Counters("berth_api_audit_entries_total",
 		"Audit entries of this node: written, failed (of a change, may be missing), or left_out (of a refusal: there "+
 			"were too many, or Kafka did not answer).", "result")
 	return telemetry.Shared(r, m)
