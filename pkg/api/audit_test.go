@@ -87,13 +87,13 @@ func (op operationOf) target() string {
 	return ""
 }
 
-// TestEveryChangeIsWrittenDown sends every operation of the document: from an admin, from a reader of another project
+// TestEveryChangeLeavesAnEntry sends every operation of the document: from an admin, from a reader of another project
 // and from a stranger. Each that changes something leaves one entry, whatever the answer; one that reads leaves none,
 // unless it is refused. The node of each operation is a new one.
 //
 // Seen to fail when a publication does not go through Beside, when End is not called, and
 // when the guard does not note who calls.
-func TestEveryChangeIsWrittenDown(t *testing.T) {
+func TestEveryChangeLeavesAnEntry(t *testing.T) {
 	for _, op := range newNode(t).documented() {
 		t.Run(op.id, func(t *testing.T) {
 			n := auditedNode(t)
@@ -148,7 +148,7 @@ func (n *node) no(op operationOf, who, token string) {
 }
 
 // What callers send is in no entry, wherever they put it by mistake.
-func TestNoSecretIsWrittenDown(t *testing.T) {
+func TestNoSecretIsInTheAudit(t *testing.T) {
 	n := auditedNode(t)
 	secret := n.token(auth.RoleAdmin, "")
 	n.as = secret
@@ -212,7 +212,7 @@ func TestChangeAndEntryFailApart(t *testing.T) {
 // A yes that needs no record has an entry too; what only counts has none.
 //
 // Seen to fail when Settle is not called.
-func TestRepetitionIsWrittenDown(t *testing.T) {
+func TestRepetitionLeavesAnEntry(t *testing.T) {
 	n := auditedNode(t)
 	n.as = n.token(auth.RoleAdmin, "")
 	n.after = func(recs []wire.Record) {

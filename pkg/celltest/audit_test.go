@@ -4,9 +4,15 @@ package celltest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
@@ -85,4 +91,102 @@ func TestAuditOfTwoNodes(t *testing.T) {
 			return nil
 		}))
 	})
+}
+
+// caller sends requests as one caller to one node.
+type caller struct {
+	r           *rig
+	node, token string
+}
+
+// asks sends a request with this id, and answers the status.
+func (c caller) asks(id, method, path, body string) int {
+	c.r.t.Helper()
+	req, err := http.NewRequestWithContext(c.r.t.Context(), method, "http://"+c.node+path, strings.NewReader(body))
+	c.r.must(err)
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Request-Id", id)
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: c.r.net.dial}}).Do(req)
+	c.r.must(err)
+	defer resp.Body.Close()
+	if got := resp.Header.Get("X-Request-Id"); got != id {
+		c.r.t.Errorf("%s: its answer has the request id %q", id, got)
+	}
+	return resp.StatusCode
+}
+
+// changing are the operations of a node's own document that change something: by their id, method and path.
+func (r *rig) changing(node string) map[string][2]string {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+node+"/openapi.json", nil)
+	r.must(err)
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: r.net.dial}}).Do(req)
+	r.must(err)
+	defer resp.Body.Close()
+	var doc struct {
+		Paths map[string]map[string]struct{ OperationID string }
+	}
+	r.must(json.NewDecoder(resp.Body).Decode(&doc))
+	all := map[string][2]string{}
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			if method != "get" {
+				all[op.OperationID] = [2]string{strings.ToUpper(method), path}
+			}
+		}
+	}
+	return all
+}
+
+// Every operation that changes something leaves one entry in Kafka for an admin and one for a reader, with the status
+// that was answered, and no entry has anything of a body or a token.
+//
+// Seen to fail when End is not called, and when publications do not go through Beside.
+func TestEveryChangeIsInKafka(t *testing.T) {
+	r := newRig(t, kafkatest.Embedded(t))
+	first, _, err := r.cell("admin").FirstToken(t.Context(), "bootstrap", time.Hour)
+	r.must(err)
+	node := r.auditedAPI("api-a")
+	reader, err := r.with(node, first, "p").CreateToken(t.Context(), client.TokenWish{Role: compute.RoleReader, Project: "p"})
+	r.must(err)
+	bodies := map[string]string{
+		"boot":           `{"flavor": "m1.small", "project": "p", "user_data": "aHVudGVyMg==", "metadata": {"password": "hunter2"}}`,
+		"set-quota":      `{"limits": {"INSTANCES": 3}}`,
+		"add-flavor":     `{"name": "m1.audit", "resources": {"VCPU": 8}}`,
+		"add-capability": `{"axis": "net", "values": [{"value": "fast"}]}`,
+		"create-token":   `{"role": "reader", "project": "p", "name": "hunter2"}`,
+	}
+	path := strings.NewReplacer("{id}", string(compute.InstanceID("11111111-1111-4111-8111-111111111111")), "{host}", "h1",
+		"{flavor}", "m1.none", "{axis}", "none", "{project}", "p", "{token}", "aaaaaaaaaaaaaaaa")
+	want := map[string]int32{}
+	for id, op := range r.changing(node) {
+		for who, token := range map[string]string{"admin": first, "reader": reader.Secret} {
+			c := caller{r, node, token}
+			want[id+"."+who] = int32(c.asks(id+"."+who, op[0], path.Replace(op[1]), bodies[id]))
+		}
+	}
+	for id := range bodies {
+		if status := want[id+".admin"]; status >= 500 || status >= 400 && id != "boot" || want[id+".reader"] != 403 {
+			t.Errorf("%s: %d and %d", id, status, want[id+".reader"])
+		}
+	}
+	got := map[string]int32{}
+	r.must(r.cell("admin").ReadAudit(t.Context(), time.Now().Add(-time.Hour), false, func(e compute.AuditEntry, err error) error {
+		if id, _, ours := strings.Cut(e.Request, "."); ours {
+			if _, twice := got[e.Request]; twice || e.Operation != id {
+				t.Errorf("%+v", e)
+			}
+			got[e.Request] = e.Status
+		}
+		for _, secret := range []string{"hunter2", "aHVudGVyMg", first[30:60], reader.Secret[30:60]} {
+			if strings.Contains(fmt.Sprintf("%+v", e), secret) {
+				t.Errorf("%s is in %+v", secret, e)
+			}
+		}
+		return err
+	}))
+	if diff := cmp.Diff(want, got); diff != "" || len(want) < 30 {
+		t.Errorf("%d calls (-answered +written):\n%s", len(want), diff)
+	}
 }
