@@ -51,6 +51,7 @@ func TestAwaitRights(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- c.Await(t.Context(), func(why string) { said = append(said, why) }) }()
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if n := asked(); n < 20 || n > 60 {
 			t.Errorf("asked %d times in ten minutes", n)
 		}
