@@ -12,10 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
-
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -60,7 +56,7 @@ func TestTokenOfAFile(t *testing.T) {
 	if err := os.Chmod(file, 0o604); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.token(); compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), "chmod 0600") {
+	if _, err := from.token(); compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that everybody may read: %v", err)
 	}
 	if subjectOf("no token") != "" || subjectOf("a.b.c") != "" {
@@ -139,15 +135,16 @@ func TestSecretsStayWhereTheyBelong(t *testing.T) {
 	}
 }
 
-// Files of old settings that everybody may read are told of, and work on.
-func TestSecretsThatEverybodyMayRead(t *testing.T) {
-	for mode, want := range map[os.FileMode]int{0o600: 0, 0o640: 0, 0o644: 1} {
-		seen, told := observer.New(zapcore.WarnLevel)
-		k := KafkaSettings{SASL: SASLSettings{
-			Mechanism: "SCRAM-SHA-512", User: "u", PasswordFile: keep(t, "password", "planted", mode),
-		}}
-		if _, err := New(k, nil, zap.New(seen), "test").Secured(k); err != nil || told.Len() != want {
-			t.Errorf("%o: %d warnings, %v", mode, told.Len(), err)
+// A password that everybody may read is refused when a process starts; a running one signs in all the same.
+func TestPasswordThatEverybodyMayRead(t *testing.T) {
+	for mode, refused := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o644: true} {
+		s := SASLSettings{Mechanism: "SCRAM-SHA-512", User: "u", PasswordFile: keep(t, "password", "planted", mode)}
+		err := s.check(true)
+		if (err != nil) != refused || err != nil && !strings.Contains(err.Error(), "chmod 600 "+s.PasswordFile) {
+			t.Errorf("%o: %v", mode, err)
+		}
+		if text, err := s.password(); err != nil || text != "planted" {
+			t.Errorf("%o: %q, %v", mode, text, err)
 		}
 	}
 }

@@ -12,11 +12,10 @@ import (
 	"os"
 	"strings"
 
-	"go.uber.org/zap"
-
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/kafka"
+	"github.com/berth-project/berth/pkg/secretfile"
 )
 
 // TLSSettings is how connections to brokers are encrypted, and which certificates they trust.
@@ -58,7 +57,6 @@ func (c Cell) Secured(k KafkaSettings) (Cell, error) {
 		c.Kafka.Dial = kafka.DialTLS(c.Kafka.Dial, config)
 	}
 	c.Kafka.As.Principal = k.principal
-	c.warnOfReaders(k)
 	switch k.SASL.Mechanism {
 	case "":
 	case oauth:
@@ -92,32 +90,11 @@ func (s SASLSettings) extensions() map[string]string {
 	return all
 }
 
-// warnOfReaders says which secrets every user of this machine may read. Files of earlier versions' settings were not
-// looked at, so they are no reason not to start.
-func (c Cell) warnOfReaders(k KafkaSettings) {
-	for key, file := range map[string]string{"kafka.tls.key": k.TLS.Key, "kafka.sasl.password_file": k.SASL.PasswordFile} {
-		if file != "" && isOpen(file) {
-			c.Log.Warn("every user of this machine may read a secret: chmod 0600", zap.String(key, file))
-		}
-	}
-}
-
-// isOpen says whether others than a file's owner and group may do anything with it.
-func isOpen(file string) bool {
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().Perm()&0o007 != 0
-}
-
 // secret reads a file that nobody else may read, without the line break that editors put behind it.
 func secret(key, file string) (string, error) {
-	text, err := os.ReadFile(file)
+	text, err := secretfile.Read(key, file)
 	if err != nil {
-		return "", unreadable(key, file, err)
-	}
-	if isOpen(file) {
-		e := compute.Invalid(key, file, "chmod 0600, with this process's user as its owner")
-		e.Message = "may be read by every user of this machine"
-		return "", e
+		return "", err
 	}
 	trimmed := strings.TrimSpace(string(text))
 	if trimmed == "" {
@@ -194,7 +171,8 @@ func (t TLSSettings) own() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// password is without the line break that editors put behind it.
+// password is without the line break that editors put behind it. Who may read the file is looked at when a process
+// starts (check): a running one that could not sign in any more would do more harm.
 func (s SASLSettings) password() (string, error) {
 	text, err := os.ReadFile(s.PasswordFile)
 	if err != nil {
@@ -225,8 +203,10 @@ func (t TLSSettings) check() error {
 	if (t.Cert == "") != (t.Key == "") {
 		return compute.Invalid("kafka.tls.key", t.Key, "give cert and key, or neither")
 	}
-	_, err := t.load()
-	return err
+	if _, err := t.load(); err != nil || t.Key == "" {
+		return err
+	}
+	return secretfile.Check("kafka.tls.key", t.Key)
 }
 
 // given says whether anything but the mechanism is set.
@@ -269,8 +249,6 @@ func (s SASLSettings) check(encrypted bool) error {
 	if s.User == "" {
 		errs = append(errs, compute.Invalid("kafka.sasl.user", "", "name the Kafka user"))
 	}
-	if _, err := s.password(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, secretfile.Check("kafka.sasl.password_file", s.PasswordFile))
 	return errors.Join(errs...)
 }

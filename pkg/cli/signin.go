@@ -5,7 +5,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/secretfile"
 	"github.com/berth-project/berth/pkg/signin"
 )
 
@@ -29,7 +29,7 @@ func findToken() (string, error) {
 		return strings.TrimSpace(text), nil
 	}
 	if file := os.Getenv(EnvTokenFile); file != "" {
-		return readToken(EnvTokenFile, file, 0o007)
+		return readToken(EnvTokenFile, file)
 	}
 	file, err := keptToken()
 	if err != nil {
@@ -38,7 +38,7 @@ func findToken() (string, error) {
 	if _, err := os.Stat(file); os.IsNotExist(err) {
 		return "", nil
 	}
-	text, err := readToken("token", file, 0o077)
+	text, err := readToken("token", file)
 	if err != nil {
 		return "", err
 	}
@@ -55,7 +55,7 @@ func keptToken() (string, error) {
 }
 
 // readToken reads a token from a file that nobody of others may read or write.
-func readToken(field, file string, others fs.FileMode) (string, error) {
+func readToken(field, file string) (string, error) {
 	refuse := func(message, remedy string, cause error) error {
 		return &compute.Error{
 			Kind: compute.KindInvalid, Field: field, Value: file, Message: message, Remedy: remedy, Cause: cause,
@@ -66,13 +66,8 @@ func readToken(field, file string, others fs.FileMode) (string, error) {
 		return "", refuse("cannot be read", "name a file with a token and nothing else", err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	info, err := f.Stat()
-	if err != nil {
-		return "", refuse("cannot be read", "name a file with a token and nothing else", err)
-	}
-	if mode := info.Mode().Perm(); mode&others != 0 {
-		return "", refuse(fmt.Sprintf("others on this machine may read it (its mode is %#o)", mode),
-			"chmod 600 "+file+", and revoke the token if others are there", nil)
+	if err := secretfile.Check(field, file); err != nil {
+		return "", err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
 	if err != nil || strings.TrimSpace(string(text)) == "" {

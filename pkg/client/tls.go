@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/secretfile"
 )
 
 // TLS says which authorities a client trusts, and what it shows of itself, as PEM files.
@@ -41,6 +42,9 @@ func (t TLS) load() (*tls.Config, error) {
 		return c, nil
 	}
 	if _, err := t.own(); err != nil {
+		return nil, err
+	}
+	if err := secretfile.Check("cert-key", t.Key); err != nil {
 		return nil, err
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.own() }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/secretfile"
 )
 
 // LoadMasters reads masters from a file, or from all files of a folder in the order of
@@ -24,7 +25,7 @@ func LoadMasters(field, path string) ([]Master, error) {
 	}
 	var all []Master
 	for _, file := range files {
-		text, err := readSecret(field, file)
+		text, err := secretfile.Read(field, file)
 		if err != nil {
 			return nil, err
 		}
@@ -68,23 +69,6 @@ func filesOf(field, path string) ([]string, error) {
 	return files, nil
 }
 
-// readSecret reads a file that nobody else may read.
-func readSecret(field, file string) ([]byte, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return nil, cannotUse(field, file, err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, compute.Invalid(field, file,
-			fmt.Sprintf("others may read it (%#o): chmod 600 %s", info.Mode().Perm(), file))
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, cannotUse(field, file, err)
-	}
-	return text, nil
-}
-
 func cannotUse(field, file string, err error) error {
 	return &compute.Error{
 		Kind: compute.KindInvalid, Field: field, Value: file,
@@ -120,7 +104,7 @@ func parseMasters(field, file string, text []byte) (all []Master, err error) {
 // LoadKey reads a host's key from a file of lines that "berth host enroll" printed. A file
 // that others may read, or without a line for this host, is refused.
 func LoadKey(field, file string, host compute.HostID) (Key, error) {
-	text, err := readSecret(field, file)
+	text, err := secretfile.Read(field, file)
 	if err != nil {
 		return Key{}, err
 	}

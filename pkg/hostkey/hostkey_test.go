@@ -286,7 +286,7 @@ func TestFilesOfMasters(t *testing.T) {
 		err  string
 	}{
 		"two":             {"# old\n" + a + "\n\n  " + b + "\r\n", 0o600, 2, ""},
-		"others may read": {a, 0o640, 0, "chmod 600"},
+		"others may read": {a, 0o644, 0, "chmod 600"},
 		"short":           {a + "\n" + b[1:], 0o600, 0, "file:2"},
 		"nothing":         {"# none yet\n", 0o400, 0, "openssl rand -hex 32"},
 		"twice":           {a + "\n" + a, 0o600, 0, "leave one of the two"},

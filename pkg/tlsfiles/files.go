@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/secretfile"
 )
 
 // Paths are PEM files. They are the setting tls of a daemon.
@@ -47,7 +48,10 @@ type Files struct {
 }
 
 // content is what is in the files; of one that cannot be read why.
-type content struct{ cert, key, clientCA []byte }
+type content struct {
+	cert, key, clientCA []byte
+	open                error // others may read the key
+}
 
 // Options of Files.
 type Options struct {
@@ -157,14 +161,15 @@ func (p Paths) read() content {
 		}
 		return data
 	}
-	return content{read(p.Cert), read(p.Key), read(p.ClientCA)}
+	return content{read(p.Cert), read(p.Key), read(p.ClientCA), secretfile.Check("tls.key", p.Key)}
 }
 
 // unread begins the content of a file that cannot be read. No PEM file begins so.
 const unread = "\x00cannot be read: "
 
 func (c content) same(as content) bool {
-	return bytes.Equal(c.cert, as.cert) && bytes.Equal(c.key, as.key) && bytes.Equal(c.clientCA, as.clientCA)
+	return bytes.Equal(c.cert, as.cert) && bytes.Equal(c.key, as.key) && bytes.Equal(c.clientCA, as.clientCA) &&
+		(c.open == nil) == (as.open == nil)
 }
 
 // load makes what a server uses of the content.
@@ -179,6 +184,9 @@ func (p Paths) load(c content) (*tls.Config, time.Time, error) {
 				Remedy: "give a file that this process may read",
 			}
 		}
+	}
+	if c.open != nil {
+		return nil, time.Time{}, c.open
 	}
 	pair, err := tls.X509KeyPair(c.cert, c.key)
 	if err != nil {
