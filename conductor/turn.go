@@ -134,7 +134,10 @@ func (t *turn) record(rec wire.Record) {
 func (t *turn) reject(rec wire.Record, reason *compute.Reason) {
 	rejected := compute.Rejected{
 		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key,
-		Value: rec.Value[:min(len(rec.Value), compute.MaxRejectedValue)], Reason: *reason, At: t.now.Round(0).UTC(),
+		Reason: *reason, At: t.now.Round(0).UTC(),
+	}
+	if rec.Topic == t.cfg.Topics.Reports() { // a request has user data in it
+		rejected.Value = rec.Value[:min(len(rec.Value), compute.MaxRejectedValue)]
 	}
 	t.of(rec.Partition).reject(rec.Topic)
 	out := wire.EncodeRejected(rejected).To(t.cfg.Topics.Rejected(), rec.Partition)

@@ -3,6 +3,7 @@
 package conductor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -128,6 +129,9 @@ func TestPoison(t *testing.T) {
 			r.Partition != in.Partition || r.Offset != in.Offset ||
 			r.Reason.Code != compute.Malformed || r.Reason.Detail == "" || len(r.Value) > compute.MaxRejectedValue {
 			t.Errorf("poison %d is rejected as %+v in %s/%d", i, r, rec.Topic, rec.Partition)
+		}
+		if in.Topic == "reports" && !bytes.Equal(r.Value, in.Value) || in.Topic != "reports" && r.Value != nil {
+			t.Errorf("poison %d in %s is rejected with the value %q", i, in.Topic, r.Value)
 		}
 	}
 	k.want("p", 1, compute.StateQueued, "")

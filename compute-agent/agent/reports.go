@@ -50,11 +50,11 @@ func (r *reports) unreadable(rec wire.Record, err error) {
 		zap.String("topic", rec.Topic), zap.Int64("offset", rec.Offset), zap.Error(err))
 }
 
-// reject writes down what could not be read of what was meant for this host.
+// reject writes down what could not be read of what was meant for this host, without its value: user data may be in it.
 func (r *reports) reject(rec wire.Record, err error) {
 	r.unreadable(rec, err)
 	out := wire.EncodeRejected(compute.Rejected{
-		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key, Value: rec.Value,
+		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset, Key: rec.Key,
 		Reason: compute.Reason{Code: compute.Malformed, Host: r.o.Host, Detail: err.Error()}, At: r.o.Now().UTC(),
 	})
 	r.unsent = append(r.unsent, said{rec: out.To(r.o.Topics.Rejected(), wire.AnyPartition)})

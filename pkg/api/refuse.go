@@ -98,7 +98,7 @@ func fromHuma(m *huma.ErrorModel) *rest.Problem {
 	for _, e := range m.Errors {
 		if e != nil {
 			p.Errors = append(p.Errors, rest.Defect{
-				Message: e.Message, Location: e.Location, Value: shortValue(e.Value),
+				Message: e.Message, Location: e.Location, Value: shownValue(e.Location, e.Value),
 			})
 		}
 	}
@@ -156,17 +156,21 @@ func fieldOf(location string) string {
 	return field
 }
 
-// shortValue keeps a large or hostile value from being echoed in full.
-func shortValue(v any) any {
+// shownValue is what a problem shows of a value that does not fit: problems end up in logs, so nothing of a body in
+// which user data may be, and nothing large or hostile in full.
+func shownValue(location string, v any) any {
 	const most = 200
-	if text, ok := v.(string); ok {
-		if len(text) > most {
-			return text[:most] + "…"
+	switch v := v.(type) {
+	case string:
+		if location == "body" || strings.HasPrefix(location, "body.user_data") || strings.HasPrefix(location, "body.ssh_keys") {
+			return nil
 		}
-		return text
+		if len(v) > most {
+			return v[:most] + "…"
+		}
+		return v
+	case bool, float64, float32, int, int64, int32, uint64, uint32, json.Number:
+		return v
 	}
-	if data, err := json.Marshal(v); err != nil || len(data) > most {
-		return nil
-	}
-	return v
+	return nil
 }

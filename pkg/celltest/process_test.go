@@ -67,22 +67,9 @@ func (r *rig) daemonOf(name, kind string, settings map[string]any) *process {
 // begun is such a daemon, ready or not.
 func (r *rig) begun(name, kind string, settings map[string]any) *process {
 	r.t.Helper()
-	kafka := map[string]any{
-		"brokers":    r.kafka.Brokers,
-		"prefix":     r.kafka.Prefix,
-		"partitions": r.kafka.Partitions,
+	if settings["kafka"] == nil {
+		settings["kafka"] = r.kafkaSection()
 	}
-	if sasl := r.kafka.SASL; sasl.Mechanism != "" {
-		kafka["sasl"] = map[string]any{
-			"mechanism":     sasl.Mechanism,
-			"user":          sasl.User,
-			"password_file": sasl.PasswordFile,
-		}
-	}
-	if tls := r.kafka.TLS; tls.CA != "" {
-		kafka["tls"] = map[string]any{"ca": tls.CA, "cert": tls.Cert, "key": tls.Key}
-	}
-	settings["kafka"] = kafka
 	body, err := json.Marshal(settings) // JSON is YAML
 	r.must(err)
 	file := filepath.Join(r.data, name+".yaml")
@@ -104,6 +91,26 @@ func (r *rig) begun(name, kind string, settings map[string]any) *process {
 		}
 	})
 	return p
+}
+
+// kafkaSection is how the rig's own parts reach Kafka.
+func (r *rig) kafkaSection() map[string]any {
+	kafka := map[string]any{
+		"brokers":    r.kafka.Brokers,
+		"prefix":     r.kafka.Prefix,
+		"partitions": r.kafka.Partitions,
+	}
+	if sasl := r.kafka.SASL; sasl.Mechanism != "" {
+		kafka["sasl"] = map[string]any{
+			"mechanism":     sasl.Mechanism,
+			"user":          sasl.User,
+			"password_file": sasl.PasswordFile,
+		}
+	}
+	if tls := r.kafka.TLS; tls.CA != "" {
+		kafka["tls"] = map[string]any{"ca": tls.CA, "cert": tls.Cert, "key": tls.Key}
+	}
+	return kafka
 }
 
 // says waits until the process has said so.

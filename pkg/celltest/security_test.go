@@ -100,9 +100,9 @@ func (a *authority) client(name string) pair {
 	return a.issue(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 }
 
-// guarded is a Kafka that talks to strangers on one port only: the second wants
+// guarded is a Kafka that talks to strangers on its first port only: the second wants
 // a login over TLS, the third wants a certificate.
-func guarded(t *testing.T, a *authority) (sasl, mutual string) {
+func guarded(t *testing.T, a *authority) (open, sasl, mutual string) {
 	t.Helper()
 	ports, err := localkafka.FreePorts(4)
 	a.must(err)
@@ -137,7 +137,7 @@ func guarded(t *testing.T, a *authority) (sasl, mutual string) {
 	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} { // two at once Kafka refuses
 		r.kafkaConfigs("--alter --entity-type users --entity-name berth --add-config " + mechanism + "=[password=pw]")
 	}
-	return at(1), at(2)
+	return at(0), at(1), at(2)
 }
 
 // Clients get in with what the settings say, and nobody else does; a client that is refused
@@ -145,7 +145,7 @@ func guarded(t *testing.T, a *authority) (sasl, mutual string) {
 func TestKafkaOverTLSAndSASL(t *testing.T) {
 	kafkatest.Need(t)
 	ours, theirs := newAuthority(t, "ours"), newAuthority(t, "theirs")
-	sasl, mutual := guarded(t, ours)
+	_, sasl, mutual := guarded(t, ours)
 	mine, stranger := ours.client("agent"), theirs.client("agent")
 	password := filepath.Join(t.TempDir(), "password")
 	ours.must(os.WriteFile(password, []byte("pw\n"), 0o600))
@@ -296,8 +296,8 @@ func TestSecuritySettings(t *testing.T) {
 	}
 }
 
-// token is a JWT that nobody has signed.
-func token(t *testing.T, subject string, begins time.Time) string {
+// token is a JWT that nobody has signed; id is that of the token.
+func token(t *testing.T, subject string, begins time.Time, id ...string) string {
 	t.Helper()
 	part := func(v any) string {
 		text, err := json.Marshal(v)
@@ -306,7 +306,7 @@ func token(t *testing.T, subject string, begins time.Time) string {
 		}
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
-	claims := map[string]any{"sub": subject, "iat": begins.Unix(), "exp": begins.Add(time.Hour).Unix()}
+	claims := map[string]any{"sub": subject, "iat": begins.Unix(), "exp": begins.Add(time.Hour).Unix(), "jti": id}
 	return part(map[string]string{"alg": "none"}) + "." + part(claims) + "."
 }
 
@@ -320,8 +320,8 @@ func keepSecret(t *testing.T, text string) string {
 	return file
 }
 
-// tokenEndpoint gives tokens to one client.
-func tokenEndpoint(t *testing.T, a *authority) string {
+// tokenEndpoint gives tokens to one client, with these ids.
+func tokenEndpoint(t *testing.T, a *authority, id ...string) string {
 	t.Helper()
 	own := a.issue("endpoint", &x509.Certificate{
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
@@ -334,10 +334,10 @@ func tokenEndpoint(t *testing.T, a *authority) string {
 		if client != "cell" || secret != "planted-secret" || r.FormValue("grant_type") != "client_credentials" ||
 			r.FormValue("scope") != "kafka" {
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = fmt.Fprintf(w, `{"error": "invalid_client", "error_description": "not %s"}`, secret)
+			_, _ = fmt.Fprintf(w, `{"error": "invalid_client", "error_description": "not %s"}`, secret+r.FormValue("client_secret"))
 			return
 		}
-		given := token(t, "berth", time.Now())
+		given := token(t, "berth", time.Now(), id...)
 		_, _ = fmt.Fprintf(w, `{"access_token": %q, "token_type": "Bearer", "expires_in": 3600}`, given)
 	}))
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}

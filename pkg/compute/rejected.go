@@ -11,7 +11,7 @@ type Rejected struct {
 	Partition int32
 	Offset    int64
 	Key       []byte
-	Value     []byte // the first MaxRejectedValue bytes
+	Value     []byte // the first MaxRejectedValue bytes; empty of topics in which user data may be
 	Reason    Reason
 	At        time.Time
 }

@@ -37,7 +37,7 @@ type Rejected struct {
 	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	// key is the first 1 KiB of the input's key.
 	Key []byte `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
-	// value is the first 64 KiB of the input's value.
+	// value is the first 64 KiB of the input's value; empty where user data may be in it.
 	Value []byte `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`
 	// reason is why it was refused.
 	Reason *Reason `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
