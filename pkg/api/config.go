@@ -37,8 +37,8 @@ type Fencer interface {
 
 // Syncer lets a node catch up with what others published.
 type Syncer interface {
-	// Sync asks for the ends of the requests and the instances topic now and
-	// returns when everything up to there was handed to Requests and Instances.
+	// Sync asks now for the ends of the topics that it is for (Config.Syncer: requests and
+	// instances) and returns when everything up to there was handed over.
 	Sync(ctx context.Context) error
 }
 
@@ -106,7 +106,10 @@ type Config struct {
 	Partitions int32 // of requests, reports and instances
 	Publisher  Publisher
 	Syncer     Syncer
-	Catalog    Catalog
+	// Heard lets a node catch up with the beacons, which go to Hosts: a node that was cut off has heard of no
+	// host for long, and must not take that for silence of theirs.
+	Heard   Syncer
+	Catalog Catalog
 	// DeadAfter is how long a host must not have been heard of before it may be
 	// declared dead; default compute.SilentAfter. Conductors refuse it for half as long.
 	DeadAfter time.Duration

@@ -128,6 +128,9 @@ func (s *Server) checkDead(ctx context.Context, h compute.HostID, force bool) er
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}
+	if err := s.hearHosts(ctx); err != nil {
+		return err
+	}
 	last, known := s.views.hosts.get(h)
 	if !known && len(s.views.instances.onHost(h)) == 0 {
 		_, err := s.host(h)
@@ -167,7 +170,14 @@ func (s *Server) awaitSilence(ctx context.Context, h compute.HostID) error {
 		ago := time.Since(last.at)
 		switch {
 		case !known, ago > s.config.DeadAfter:
-			return nil
+			// Perhaps this node was cut off and heard of nobody: what was said meanwhile counts.
+			if err := s.hearHosts(ctx); err != nil {
+				return err
+			}
+			if now, _ := s.views.hosts.get(h); now.at.Equal(last.at) {
+				return nil
+			}
+			continue
 		case last.at.Sub(began) > lastBeaconWithin:
 			return s.errAlive(h, ago)
 		}
@@ -181,6 +191,20 @@ func (s *Server) awaitSilence(ctx context.Context, h compute.HostID) error {
 			}
 		}
 	}
+}
+
+// hearHosts returns once all beacons that were acknowledged before the call are in the view.
+func (s *Server) hearHosts(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
+	defer cancel()
+	if err := s.config.Heard.Sync(ctx); err != nil {
+		return &retryLater{after: refusedFor, why: &compute.Error{
+			Op: "hear hosts", Kind: compute.KindUnavailable,
+			Message: "Kafka does not answer, so it is not known whether the host is silent",
+			Remedy:  "try again in a moment; the host was not declared dead", Cause: err,
+		}}
+	}
+	return nil
 }
 
 // runFence runs the operator's fence command.

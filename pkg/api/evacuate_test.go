@@ -218,6 +218,58 @@ func TestForceIsNoWordAgainstBeacons(t *testing.T) {
 	})
 }
 
+// TestANodeThatWasCutOffKnowsOfNoSilence: a node that read nothing for longer than hosts may be silent reads what
+// they said before it believes that one is dead or switches one off. If it cannot, it refuses.
+func TestANodeThatWasCutOffKnowsOfNoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := silentHost(t)
+		n.config.Fencer = hook(func(context.Context, compute.HostID) error {
+			t.Error("a host that lives is switched off")
+			return nil
+		})
+		beacon := func(context.Context) error { n.hears(compute.Beacon{Host: "h1"}); return nil }
+		n.behind = beacon
+		for verb, word := range map[string]any{"evacuate": nil, "forget": rest.DeadHost{Fenced: true}} {
+			time.Sleep(compute.SilentAfter + time.Second)
+			p := n.do("POST", "/v1/hosts/h1/"+verb, word).refused(409, compute.KindConflict)
+			if !strings.Contains(p.Message, "alive") {
+				t.Errorf("%s: %+v", verb, p)
+			}
+		}
+		time.Sleep(compute.SilentAfter + time.Second)
+		n.behind = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		for _, word := range []rest.DeadHost{{}, {Fenced: true}, {Fenced: true, Force: true}} {
+			n.do("POST", "/v1/hosts/h1/evacuate", word).refused(503, compute.KindUnavailable)
+		}
+		if recs := n.published(); len(recs) != 0 {
+			t.Fatalf("a refusal published %+v", recs)
+		}
+	})
+}
+
+// TestCutOffWhileSilenceIsAwaited: a node is cut off while it waits for a host to be silent, or while the fence
+// command runs, and the host goes on to be heard of.
+func TestCutOffWhileSilenceIsAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := silentHost(t)
+		asked := 0
+		n.behind = func(context.Context) error {
+			if asked++; asked > 1 { // first it asks whether the host is alive, and nothing is known of it
+				n.hears(compute.Beacon{Host: "h1"})
+			}
+			return nil
+		}
+		p := n.do("POST", "/v1/hosts/h1/evacuate", rest.DeadHost{Fenced: true, Force: true}).refused(409,
+			compute.KindConflict)
+		if !strings.Contains(p.Message, "alive") || asked < 3 {
+			t.Errorf("asked %d times: %+v", asked, p)
+		}
+		if recs := n.published(); len(recs) != 0 {
+			t.Fatalf("a refusal published %+v", recs)
+		}
+	})
+}
+
 func TestFenceCommandOfTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := silentHost(t)

@@ -47,6 +47,8 @@ type node struct {
 	held chan struct{} // if set, hears of each Send that waits
 	sync func() error  // what a Sync does
 	mute bool          // nothing is answered any more
+	// behind hands over the beacons that this node has not read yet; nil: there are none.
+	behind func(context.Context) error
 
 	as      string              // the token that is shown; empty: none
 	deaf    string              // Send fails for this topic alone
@@ -130,6 +132,16 @@ func (n *node) Sync(ctx context.Context) error {
 	return f()
 }
 
+// heard is what hosts have said.
+type heard struct{ *node }
+
+func (h heard) Sync(ctx context.Context) error {
+	if h.behind == nil {
+		return nil
+	}
+	return h.behind(ctx)
+}
+
 // published takes what was sent since the last call.
 func (n *node) published() []wire.Record {
 	n.mu.Lock()
@@ -176,7 +188,7 @@ func nodeThat(t testing.TB, change func(*Config)) *node {
 	n.catalog = flavors.New(flavors.Options{
 		Topics: topics, Log: writer{n}, View: n, Work: func(q compute.QueueName) int { return n.Work(q) },
 	})
-	c := Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Catalog: testCatalog{n.catalog}}
+	c := Config{Topics: topics, Partitions: 4, Publisher: n, Syncer: n, Heard: heard{n}, Catalog: testCatalog{n.catalog}}
 	change(&c)
 	s, err := New(c)
 	if err != nil {

@@ -67,7 +67,8 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 			func(r Records, end bool) { server.Consoles(r, end) },
 		)
 	})
-	views := []service.Part{entries, instances, requests}
+	heard := c.beacons(func(r Records, end bool) { server.Hosts(r, end) })
+	views := []service.Part{entries, instances, requests, heard}
 	var tokens api.Syncer
 	if o.Tokens {
 		reader := c.Table(topics.Tokens(), func(r Records, end bool) { server.TokenRecords(r, end) })
@@ -80,7 +81,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 	})
 	server, err = api.New(api.Config{
 		Topics: topics, Partitions: c.Partitions, Publisher: writer,
-		Syncer: syncers{requests, instances}, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
+		Syncer: syncers{requests, instances}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
 		PrincipalRate: o.PrincipalRate, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
 		Audit: kept,
@@ -93,7 +94,6 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 	o.Server.Serve(server.Handler()) // it says what it still reads
 	g.Add("views", service.Together(append(views,
 		c.Table(topics.Queues(), server.Queues),
-		c.beacons(server.Hosts),
 		c.Table(topics.Advice(), server.Advice),
 	)...))
 	g.Add("consoles", listening)
