@@ -97,7 +97,9 @@ func (w *play) dice(f schedule.Fault) *rand.Rand {
 	return rand.New(rand.NewPCG(w.Seed, 30+uint64(f.At.Duration().Milliseconds())))
 }
 
-// lead gives partitions the leaders that choose says; noBroker: they keep theirs.
+// lead gives partitions the leaders that choose says; noBroker: they keep theirs. A fetch that waits at the leader
+// before is not answered by kfake, as it is by Kafka. Ours may wait for a minute, and what came meanwhile would be
+// judged as if it had been written then: so observers ask again.
 func (w *play) lead(b *embedded.Broker, what *kmsg.MetadataResponse, choose chooser) (moved int) {
 	inOrder(what) // so that the dice fall the same each time
 	for _, t := range what.Topics {
@@ -110,6 +112,9 @@ func (w *play) lead(b *embedded.Broker, what *kmsg.MetadataResponse, choose choo
 				moved++
 			}
 		}
+	}
+	if moved > 0 {
+		w.observers.Cut()
 	}
 	return moved
 }

@@ -56,7 +56,8 @@ type play struct {
 	busy      sync.WaitGroup
 	asking    atomic.Int64  // things that were asked and may still be
 	settled   atomic.Bool   // nobody need watch any more
-	ours      *network.Link // of clients, operators and observers: nothing happens to it
+	ours      *network.Link // of clients and operators: nothing happens to it
+	observers *network.Link // of what reads the log for the judge
 	reach     network.Reach // which brokers are there, if there are several
 	stale     stale         // what brokers answer that have not heard
 	keys      *keys         // of hosts; nil: they have none
@@ -80,7 +81,7 @@ func Play(p lab.Product, s schedule.Schedule, o Options) (*judge.Recording, erro
 		hosts: map[compute.HostID]*fake.Host{}, procs: map[string]*process{}, rec: judge.NewRecording(s),
 		keys: newKeys(s),
 	}
-	w.ours = w.link("clients", 0)
+	w.ours, w.observers = w.link("clients", 0), w.link("observers", 0)
 	if err := w.prepare(); err != nil {
 		return nil, err
 	}
@@ -211,7 +212,9 @@ func (w *play) kafka() kafka.Config {
 // observe writes down what the log says, until stop.
 func (w *play) observe() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	topics := w.kafka().Topics
+	cfg := w.kafka()
+	cfg.Dial = w.observers.Dial
+	topics := cfg.Topics
 	var readers sync.WaitGroup
 	read := func(o kafkaread.Options, each func(wire.Record)) {
 		o.MaxWait = time.Minute // the broker answers as soon as there is something
@@ -220,7 +223,7 @@ func (w *play) observe() (stop func()) {
 				each(r)
 			}
 		}
-		r := kafkaread.NewReader(w.kafka(), o)
+		r := kafkaread.NewReader(cfg, o)
 		readers.Go(func() {
 			if err := r.Run(ctx); err != nil {
 				w.rec.AddNote("observer", err.Error())
@@ -241,7 +244,7 @@ func (w *play) observe() (stop func()) {
 	for _, q := range w.Booted() {
 		read(kafkaread.Options{Topic: topics.Build(q)}, w.rec.ReadBuild)
 	}
-	return func() { cancel(); readers.Wait() }
+	return func() { cancel(); readers.Wait(); w.observers.End() }
 }
 
 // finish stops everything in order.
