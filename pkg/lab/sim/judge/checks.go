@@ -61,7 +61,9 @@ func broken(rule string, id compute.InstanceID, at time.Time, format string, arg
 
 // checkEnded: I1, I6: what is left to do gets done.
 func checkEnded(r *Recording) (wrong []Violation) {
-	if took := min(r.Placed.Sub(r.Calm), r.Placed.Sub(r.Up)); !r.Placed.IsZero() && took > soon {
+	well := r.well()
+	took := r.Placed.Sub(well)
+	if !r.Placed.IsZero() && took > soon+r.retried(r.idIn(r.Awaited), well) {
 		wrong = append(
 			wrong,
 			broken(
@@ -82,6 +84,31 @@ func checkEnded(r *Recording) (wrong []Violation) {
 			broken("I1", r.idIn(what), r.Calm.Add(Patience), "%s after everything was well: %s", Patience, what)...)
 	}
 	return wrong
+}
+
+// well is when the last thing that keeps hosts from taking work is over. A host that has met an agent of its own name
+// takes nothing for a minute after the last word about that one, which may come when it has just ended.
+func (r *Recording) well() time.Time {
+	at := latest(r.Calm, r.Up)
+	for _, c := range r.Clones {
+		at = latest(at, c.To.Add(compute.SilentAfter))
+	}
+	return at
+}
+
+// retried is how long attempts of an instance that failed from then on may have kept it: after each it waits for the
+// next, and the host on which it failed leaves it to others twice, perhaps behind a fetch of another queue each time.
+func (r *Recording) retried(id compute.InstanceID, from time.Time) (long time.Duration) {
+	known := 0
+	for _, w := range r.Log {
+		if w.Instance.ID != id || len(w.Instance.Failures) <= known {
+			continue
+		}
+		if known = len(w.Instance.Failures); w.Seen.After(from) {
+			long += min(retryFirst<<min(known-1, 5), retryMost) + 2*idleTime
+		}
+	}
+	return long
 }
 
 // idIn finds the instance whose name is first in a line.
