@@ -196,7 +196,8 @@ func (l *locked) works() {
 	world, err := fake.OpenWorld(filepath.Join(l.data, "world"))
 	l.must(err)
 	l.world = world
-	l.runs(access.Queues, map[string]any{})
+	// The stream of a host that never spoke is to stay as long as somebody tries what may be done with it.
+	l.runs(access.Queues, map[string]any{"forgotten_streams": "0s"})
 	l.runs(access.Conductor, map[string]any{"name": "conductor"})
 	l.api = freeAddress(l.t)
 	l.runs(access.API, map[string]any{"listen": l.api})

@@ -425,7 +425,7 @@ func TestOrderAndAmount(t *testing.T) {
 	}
 	f.setting("auto.create.topics.enable", "true")
 	all := Examine(*f)
-	if len(all) > 120 {
+	if len(all) > 130 {
 		t.Errorf("%d findings", len(all))
 	}
 	var levels []Level
