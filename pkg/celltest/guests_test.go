@@ -343,16 +343,14 @@ func TestMachinesThatCannotBe(t *testing.T) {
 			"",
 		},
 	}
+	var ids []compute.InstanceID
 	for _, x := range cases {
-		ids := h.boot(c, 1, x.boot) // one after the other: what is pinned ends at once where others take the room
-		h.await(ids, compute.StateError)
-		var i client.Instance
-		h.poll("the API node knows of it", func() (known bool) {
-			var err error
-			i, err = c.Instance(t.Context(), ids[0])
-			h.must(err)
-			return string(i.State) == string(compute.StateError)
-		})
+		ids = append(ids, h.boot(c, 1, x.boot)...)
+	}
+	h.await(ids, compute.StateError)
+	for n, x := range cases {
+		i, err := c.Instance(t.Context(), ids[n])
+		h.must(err)
 		text := fmt.Sprint(i.Reason.Message, i.Failures)
 		if i.Reason.Code != x.code || !strings.Contains(text, x.says) {
 			t.Errorf("%s: %s, %s; want %s with %q", x.name, i.Reason.Code, text, x.code, x.says)
