@@ -17,18 +17,25 @@ import (
 
 // stream is how far the host's stream has been read and acted upon.
 type stream struct {
-	unread   []wire.Record // read, and not the end yet
-	ended    bool          // what is unread goes up to the end
-	caughtUp bool          // and acted upon: commands are carried out from now on
-	live     bool          // what is read from now on was said a moment ago
-	history  bool          // what is unread was said before this journal had a position
-	toGreet  int           // reports to be acknowledged until the hello has arrived; 0: it has
-	counted  bool          // toSettle is known
-	toSettle int           // reports to be acknowledged before the first offer
-	settled  bool          // they are
+	unread   []heard // read, and not the end yet
+	ended    bool    // what is unread goes up to the end
+	caughtUp bool    // and acted upon: commands are carried out from now on
+	live     bool    // what is read from now on was said a moment ago
+	history  bool    // what is unread was said before this journal had a position
+	toGreet  int     // reports to be acknowledged until the hello has arrived; 0: it has
+	counted  bool    // toSettle is known
+	toSettle int     // reports to be acknowledged before the first offer
+	settled  bool    // they are
 
 	strangers []compute.Command // about what is not known here, until the hypervisor has been asked
 	asking    bool
+}
+
+// heard is a record of the host's stream, and the command in it.
+type heard struct {
+	compute.Command
+	rec wire.Record
+	err error // it cannot be read
 }
 
 // greeted says, once, that the hello has arrived, with so many reports acknowledged.
@@ -55,11 +62,10 @@ func (s *stream) settle(put, done int) bool {
 
 // used says whether any of what is unread was said to an agent of before. What an operator wants of the host, and
 // pinned work, may come before the first one; rings follow its first beacon.
-func (s *stream) used(reads compute.Schema) bool {
-	return slices.ContainsFunc(s.unread, func(rec wire.Record) bool {
-		c, err := wire.DecodeCommand(rec.ReadUpTo(reads))
-		first := c.Op == compute.CommandHost || c.Op == compute.CommandBuild || c.Op == compute.CommandLook
-		return err != nil || !first
+func (s *stream) used() bool {
+	return slices.ContainsFunc(s.unread, func(h heard) bool {
+		first := h.Op == compute.CommandHost || h.Op == compute.CommandBuild || h.Op == compute.CommandLook
+		return h.err != nil || !first
 	})
 }
 
@@ -67,8 +73,12 @@ func (s *stream) used(reads compute.Schema) bool {
 // behind a grant must be known before the grant is acted upon.
 func (l *loop) readStream(recs []wire.Record, end bool) {
 	l.clock.Observe(recs, l.o.Now())
-	l.hearTwins(recs)
-	l.stream.unread = append(l.stream.unread, recs...)
+	for _, rec := range recs {
+		c, err := wire.DecodeCommand(rec.ReadUpTo(l.o.Reads))
+		h := heard{c, rec, err}
+		l.hearTwins(h)
+		l.stream.unread = append(l.stream.unread, h)
+	}
 	if l.stream.ended = end; end {
 		l.begin(time.Now())
 	}
@@ -82,11 +92,11 @@ func (l *loop) readStream(recs []wire.Record, end bool) {
 // written down before anything else: a life after this one must not do so again.
 func (l *loop) apply() {
 	l.unwritten.urgent = l.unwritten.urgent || l.stream.history
-	for _, rec := range l.stream.unread {
-		c, err := wire.DecodeCommand(rec.ReadUpTo(l.o.Reads))
+	for _, h := range l.stream.unread {
+		c, rec := h.Command, h.rec
 		switch {
-		case err != nil:
-			l.reports.reject(rec, err)
+		case h.err != nil:
+			l.reports.reject(rec, h.err)
 		case l.stream.history && c.Op != compute.CommandHost && c.Op != compute.CommandFenced:
 			// Said to the journal before this one. What is still open of it, the
 			// conductors repeat after our hello.

@@ -40,8 +40,8 @@ func (t *twins) ask() {
 	t.asks, t.why = true, "its agent has begun and does not know yet whether another one speaks for this host"
 }
 
-// know takes what the stream says of who speaks for this host, also before it was read to its end: words that name
-// this process are about nothing older. said: it should say at once what it knows now.
+// know takes what the stream says of the agents that speak for this host, also before it was read to its end: words
+// that name this process are about nothing older. said: it should say at once what it knows now.
 func (t *twins) know(c compute.Command, now time.Time) (said bool) {
 	switch v := c.Voices[0]; {
 	case c.Op == compute.CommandAlone && v.Same(t.me):
@@ -65,7 +65,7 @@ func (t *twins) alone() { *t = twins{me: t.me, began: true} }
 func (l *loop) begin(now time.Time) {
 	switch {
 	case l.twins.began || !l.twins.until.IsZero():
-	case !l.a.begin.Positioned && !l.stream.used(l.o.Reads):
+	case !l.a.begin.Positioned && !l.stream.used():
 		l.twins.began, l.twins.asks, l.beacon.now = true, true, true
 	default:
 		l.beacon.now = l.beacon.now || !l.twins.asks // its first beacon may have said nothing of it
@@ -113,26 +113,19 @@ func begunAfter(v, w compute.Voice) bool {
 	return v.Started.After(w.Started) || v.Started.Equal(w.Started) && v.Journal > w.Journal
 }
 
-// hearTwins takes what was read of the stream about who speaks for this host.
-func (l *loop) hearTwins(recs []wire.Record) {
-	now := time.Now()
-	for _, rec := range recs {
-		if len(rec.Key) > 0 {
-			continue // it is about an instance
-		}
-		c, err := wire.DecodeCommand(rec.ReadUpTo(l.o.Reads))
-		switch {
-		case err != nil: // apply says so
-		case c.Op == compute.CommandTwins:
-			l.meetTwins(c.Voices)
-		case c.Op == compute.CommandAlone, c.Op == compute.CommandBegun:
-			was := l.twins.why
-			l.beacon.now = l.twins.know(c, now) || l.beacon.now
-			if l.twins.why != was {
-				l.log.Info("who speaks for this host", zap.Bool("alone", l.twins.why == ""),
-					zap.Stringer("said of", c.Voices[0]))
-				l.fetches.Changed()
-			}
+// hearTwins takes what a command of the stream says of the agents that speak for this host.
+func (l *loop) hearTwins(h heard) {
+	switch {
+	case h.err != nil: // apply says so
+	case h.Op == compute.CommandTwins:
+		l.meetTwins(h.Voices)
+	case h.Op == compute.CommandAlone, h.Op == compute.CommandBegun:
+		was := l.twins.why
+		l.beacon.now = l.twins.know(h.Command, time.Now()) || l.beacon.now
+		if l.twins.why != was {
+			l.log.Info("who speaks for this host", zap.Bool("alone", l.twins.why == ""),
+				zap.Stringer("said of", h.Voices[0]))
+			l.fetches.Changed()
 		}
 	}
 }
