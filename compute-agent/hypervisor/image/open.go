@@ -22,7 +22,7 @@ import (
 type opened struct {
 	*os.File
 	is   identity
-	mode fs.FileMode // who may do what with it
+	mode fs.FileMode // its permissions
 }
 
 // identity changes when a file does, or when another takes its name.

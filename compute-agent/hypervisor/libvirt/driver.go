@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -62,7 +63,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	d.consoles.Keep = d.o.ConsoleBytes
-	if err := d.openImages(); err != nil {
+	var err error
+	if d.images, err = prepare.OpenImages(d.host, d.o.Options); err != nil {
 		return nil, err
 	}
 	programs := map[string]string{"image_binary": d.o.ImageBin}
@@ -85,7 +87,6 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		Disk:    filepath.Join(d.o.Dir, ".probe"),
 		Time:    d.o.ProbeTime,
 	}
-	var err error
 	if d.accel, err = probe.Choose(ctx, d.o.Accel); err != nil {
 		return nil, err
 	}
@@ -146,12 +147,6 @@ func (d *Driver) learn(c conn) error {
 }
 
 func version(v uint64) string { return fmt.Sprintf("%d.%d.%d", v/1_000_000, v/1000%1000, v%1000) }
-
-func (d *Driver) openImages() error {
-	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
-	d.images.Spare = func(bytes int64) error { return d.host.Spare(d.o.Share(d.accel), bytes) }
-	return d.images.Sweep()
-}
 
 // Capabilities says what this driver can do.
 func (d *Driver) Capabilities() hypervisor.Capabilities {

@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor/console"
 	"github.com/berth-project/berth/compute-agent/hypervisor/host"
 	"github.com/berth-project/berth/compute-agent/hypervisor/image"
+	"github.com/berth-project/berth/compute-agent/hypervisor/prepare"
 	"github.com/berth-project/berth/compute-agent/hypervisor/qemu/qmp"
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -74,7 +75,8 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	d.consoles.Keep = d.o.ConsoleBytes
-	if err := d.openImages(); err != nil {
+	var err error
+	if d.images, err = prepare.OpenImages(d.host, d.o.Options); err != nil {
 		return nil, err
 	}
 	for field, binary := range map[string]string{"binary": d.o.Binary, "image_binary": d.o.ImageBin} {
@@ -103,12 +105,6 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	return d, d.sweep()
-}
-
-func (d *Driver) openImages() error {
-	d.images = image.NewStore(d.o.Images, filepath.Join(d.o.Dir, image.Kept), d.o.ImageBin, d.o.ImagesTrusted)
-	d.images.Spare = func(bytes int64) error { return d.host.Spare(d.o.Share(d.accel), bytes) }
-	return d.images.Sweep()
 }
 
 // Capabilities says what this driver can do.
