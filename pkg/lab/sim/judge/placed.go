@@ -185,38 +185,21 @@ func (r *Recording) deafConductor(from, to time.Time) bool {
 	})
 }
 
-// limit is the most that may have been in force when an instance was admitted,
-// which was in the log then: a change counts from when it was asked for, and the one
-// before it until the change was answered, and as long as a conductor may not have
-// heard of it.
+// limit is the most of a class that may have been in force when an instance was admitted, which was in the log
+// then; limited: there was a limit for certain.
 func (r *Recording) limit(
 	i compute.Instance,
 	logged time.Time,
 	class compute.ResourceClass,
 ) (most int64, limited bool) {
-	limited = true
-	raise := func(l compute.Resources) {
-		if n, ok := l[class]; ok {
-			most = max(most, n)
-		} else {
-			limited = false
+	for _, l := range r.limitsAt(i.Project, i.AcceptedAt, logged) {
+		n, is := l[class]
+		if !is {
+			return 0, false
 		}
+		most = max(most, n)
 	}
-	current := compute.Resources{} // none in the beginning
-	for _, a := range r.Asks {
-		if a.Op != schedule.LoadQuota || a.Project != i.Project {
-			continue
-		}
-		switch {
-		case a.OK && a.Answered.Add(quotaHeard).Before(i.AcceptedAt) && !r.deafConductor(a.Answered, i.AcceptedAt):
-			current = a.Limits
-			most, limited = 0, true
-		case !a.Began.After(logged):
-			raise(a.Limits)
-		}
-	}
-	raise(current)
-	return most, limited
+	return most, true
 }
 
 // checkQuotaView: I3: what the API says is used is what the log says.
