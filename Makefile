@@ -47,7 +47,7 @@ test-all: ## everything, with the race detector; CI runs it
 	cd docs/graphs && $(GO) test ./...
 	GO=$(GO) $(GO) run ./pkg/lab/testrun -takes "About 25 minutes on two idle cores." \
 		-first "$(SLOW)" -without "-race=$(SINGLE)" -again -- -race -p 3 -timeout 40m ./...
-	$(GO) test -count=1 -tags synctests -run '^(TestSimulation|TestScheduleFiles)$$' ./pkg/lab/sim # -race leaves time for a few schedules only; the tag is for worlds of several brokers
+	$(GO) test -count=1 -tags synctests -run '^(TestSimulation|TestScheduleFiles|TestObserversFollowLeaders)$$' ./pkg/lab/sim # -race leaves time for a few schedules only; the tag is for worlds of several brokers
 
 N     ?= 500
 COUNT ?= 1
