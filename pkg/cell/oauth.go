@@ -39,11 +39,11 @@ func newTokens(s SASLSettings) (*tokens, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if s.TokenCA != "" {
-		trusted, err := TLSSettings{CA: s.TokenCA}.trusted("kafka.sasl.token_ca")
+		config, err := trusted("kafka.sasl.token_ca", s.TokenCA)
 		if err != nil {
 			return nil, err
 		}
-		transport.TLSClientConfig = trusted
+		transport.TLSClientConfig = config
 	}
 	caller := &http.Client{Timeout: fetchTime, Transport: transport, CheckRedirect: noRedirect}
 	t.source = oauth2.ReuseTokenSource(nil, &endpoint{
@@ -176,7 +176,7 @@ func (s SASLSettings) checkEndpoint() error {
 	}
 	_, err = secret("kafka.sasl.client_secret_file", s.ClientSecretFile)
 	if errs = append(errs, err); s.TokenCA != "" {
-		_, err := TLSSettings{CA: s.TokenCA}.trusted("kafka.sasl.token_ca")
+		_, err := trusted("kafka.sasl.token_ca", s.TokenCA)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)

@@ -4,7 +4,6 @@ package cell
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/berth-project/berth/pkg/clienttls"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/kafka"
@@ -27,6 +27,9 @@ type TLSSettings struct {
 
 // systemCA stands for the authorities that this machine trusts.
 const systemCA = "system"
+
+// certSetting names the file of this process's own certificate.
+const certSetting = "kafka.tls.cert"
 
 // SASLSettings is how this process logs in to the brokers.
 type SASLSettings struct {
@@ -117,7 +120,7 @@ func (k KafkaSettings) principal() string {
 
 // principal is the subject of this process's certificate as Java writes it; empty if it cannot be read.
 func (t TLSSettings) principal() string {
-	pair, err := t.own()
+	pair, err := clienttls.Own(certSetting, t.Cert, t.Key)
 	if err != nil {
 		return ""
 	}
@@ -134,41 +137,22 @@ func (t TLSSettings) load() (*tls.Config, error) {
 	if t.CA == "" {
 		return nil, nil
 	}
-	c, err := t.trusted("kafka.tls.ca")
+	c, err := trusted("kafka.tls.ca", t.CA)
 	if err != nil || t.Cert == "" {
 		return c, err
 	}
-	if _, err := t.own(); err != nil {
+	if err := clienttls.Show(c, certSetting, t.Cert, t.Key); err != nil {
 		return nil, err
 	}
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.own() }
 	return c, nil
 }
 
-// trusted is TLS with the authorities of the settings; key is theirs in messages.
-func (t TLSSettings) trusted(key string) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CA == systemCA {
-		return c, nil
+// trusted is TLS with the authorities that a setting names.
+func trusted(key, authorities string) (*tls.Config, error) {
+	if authorities == systemCA {
+		authorities = ""
 	}
-	pem, err := os.ReadFile(t.CA)
-	if err != nil {
-		return nil, unreadable(key, t.CA, err)
-	}
-	c.RootCAs = x509.NewCertPool()
-	if !c.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, compute.Invalid(key, t.CA, "give a file with certificates in PEM form")
-	}
-	return c, nil
-}
-
-// own is this process's certificate as it is on the disk now.
-func (t TLSSettings) own() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-	if err != nil {
-		return nil, unreadable("kafka.tls.cert", t.Cert+", "+t.Key, err)
-	}
-	return &pair, nil
+	return clienttls.Config(key, authorities)
 }
 
 // password is without the line break that editors put behind it. Who may read the file is looked at when a process
@@ -176,26 +160,15 @@ func (t TLSSettings) own() (*tls.Certificate, error) {
 func (s SASLSettings) password() (string, error) {
 	text, err := os.ReadFile(s.PasswordFile)
 	if err != nil {
-		return "", unreadable("kafka.sasl.password_file", s.PasswordFile, err)
+		return "", compute.Unreadable("kafka.sasl.password_file", s.PasswordFile, err)
 	}
 	return strings.TrimRight(string(text), "\r\n"), nil
-}
-
-func unreadable(key, file string, err error) error {
-	return &compute.Error{
-		Kind:    compute.KindInvalid,
-		Field:   key,
-		Value:   file,
-		Message: "cannot be used",
-		Remedy:  "give a file that this process may read",
-		Cause:   err,
-	}
 }
 
 func (t TLSSettings) check() error {
 	if t.CA == "" && t.Cert != "" {
 		return compute.Invalid(
-			"kafka.tls.cert",
+			certSetting,
 			t.Cert,
 			fmt.Sprintf("set kafka.tls.ca too, to a PEM file or %q: without it there is no TLS", systemCA),
 		)

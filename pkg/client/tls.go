@@ -7,9 +7,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/http"
-	"os"
 	"strings"
 
+	"github.com/berth-project/berth/pkg/clienttls"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/secretfile"
 )
@@ -24,16 +24,9 @@ type TLS struct {
 // load reads the files. The caller's certificate is read again for every connection, so that it may
 // be renewed.
 func (t TLS) load() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	if t.CA != "" {
-		pem, err := os.ReadFile(t.CA)
-		if err != nil {
-			return nil, unusable("ca", t.CA, err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, compute.Invalid("ca", t.CA, "give a file with certificates in PEM form")
-		}
+	c, err := clienttls.Config("ca", t.CA)
+	if err != nil {
+		return nil, err
 	}
 	if (t.Cert == "") != (t.Key == "") {
 		return nil, compute.Invalid("cert", t.Cert, "give the certificate and its key, or neither")
@@ -41,29 +34,13 @@ func (t TLS) load() (*tls.Config, error) {
 	if t.Cert == "" {
 		return c, nil
 	}
-	if _, err := t.own(); err != nil {
+	if err := clienttls.Show(c, "cert", t.Cert, t.Key); err != nil {
 		return nil, err
 	}
 	if err := secretfile.Check("cert-key", t.Key); err != nil {
 		return nil, err
 	}
-	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return t.own() }
 	return c, nil
-}
-
-func (t TLS) own() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-	if err != nil {
-		return nil, unusable("cert", t.Cert+", "+t.Key, err)
-	}
-	return &pair, nil
-}
-
-func unusable(field, file string, err error) error {
-	return &compute.Error{
-		Kind: compute.KindInvalid, Field: field, Value: file, Message: "cannot be used",
-		Remedy: "give a PEM file that you may read", Cause: err,
-	}
 }
 
 // distrust says what to do where a connection was made and TLS did not come about; empty if that is

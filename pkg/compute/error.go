@@ -92,6 +92,14 @@ func Invalid(field, value, remedy string) *Error {
 	return &Error{Kind: KindInvalid, Field: field, Value: value, Remedy: remedy}
 }
 
+// Unreadable refuses a field that names a file which cannot be read, or has not what belongs in it.
+func Unreadable(field, file string, cause error) *Error {
+	return &Error{
+		Kind: KindInvalid, Field: field, Value: file, Message: "cannot be used",
+		Remedy: "give a file that this process may read", Cause: cause,
+	}
+}
+
 // NotFound says that what was named does not exist.
 func NotFound(field, value, remedy string) *Error {
 	return &Error{Kind: KindNotFound, Field: field, Value: value, Message: "does not exist", Remedy: remedy}

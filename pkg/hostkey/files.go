@@ -51,14 +51,14 @@ func LoadMasters(field, path string) ([]Master, error) {
 func filesOf(field, path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, cannotUse(field, path, err)
+		return nil, compute.Unreadable(field, path, err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, cannotUse(field, path, err)
+		return nil, compute.Unreadable(field, path, err)
 	}
 	var files []string
 	for _, e := range entries { // sorted by name
@@ -67,13 +67,6 @@ func filesOf(field, path string) ([]string, error) {
 		}
 	}
 	return files, nil
-}
-
-func cannotUse(field, file string, err error) error {
-	return &compute.Error{
-		Kind: compute.KindInvalid, Field: field, Value: file,
-		Message: "cannot be used", Remedy: "give a file that this process may read", Cause: err,
-	}
 }
 
 // lines are those of a file that are neither empty nor a comment, with their numbers.

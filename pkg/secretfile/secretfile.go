@@ -25,7 +25,7 @@ const (
 func Check(field, file string) error {
 	info, err := os.Stat(file)
 	if err != nil {
-		return unusable(field, file, err)
+		return compute.Unreadable(field, file, err)
 	}
 	if info.IsDir() {
 		return compute.Invalid(field, file, "give a file: it is a folder")
@@ -51,14 +51,7 @@ func Read(field, file string) ([]byte, error) {
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, unusable(field, file, err)
+		return nil, compute.Unreadable(field, file, err)
 	}
 	return text, nil
-}
-
-func unusable(field, file string, err error) error {
-	return &compute.Error{
-		Kind: compute.KindInvalid, Field: field, Value: file, Message: "cannot be used",
-		Remedy: "give a file that this process may read", Cause: err,
-	}
 }

@@ -6,17 +6,15 @@ package signin
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
 	gooidc "github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
+	"github.com/berth-project/berth/pkg/clienttls"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -89,16 +87,9 @@ func (s Session) Renew(ctx context.Context) (Session, error) {
 
 // client is what asks the issuer; the context has its connections.
 func (s Session) client(ctx context.Context) (context.Context, *oauth2.Config, error) {
-	secure := &tls.Config{MinVersion: tls.VersionTLS12}
-	if s.CA != "" {
-		pem, err := os.ReadFile(s.CA)
-		secure.RootCAs = x509.NewCertPool()
-		if err != nil || !secure.RootCAs.AppendCertsFromPEM(pem) {
-			return ctx, nil, &compute.Error{
-				Kind: compute.KindInvalid, Field: "issuer-ca", Value: s.CA, Message: "cannot be used",
-				Remedy: "give a file with certificates in PEM form that you may read", Cause: err,
-			}
-		}
+	secure, err := clienttls.Config("issuer-ca", s.CA)
+	if err != nil {
+		return ctx, nil, err
 	}
 	ctx = gooidc.ClientContext(ctx, &http.Client{Timeout: askTimeout, Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, DisableKeepAlives: true,

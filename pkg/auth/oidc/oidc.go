@@ -5,7 +5,6 @@ package oidc
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/auth"
+	"github.com/berth-project/berth/pkg/clienttls"
 )
 
 // skew is how far the clocks of the issuer and of this node may be apart.
@@ -65,13 +65,13 @@ func New(all []Settings, o Options) (*Authenticator, error) {
 	for _, s := range all {
 		of := a.issuers[s.Issuer]
 		if of == nil {
-			pool, err := s.authorities()
+			trusted, err := clienttls.Config("ca", s.CA)
 			if err != nil {
 				return nil, err
 			}
 			transport := &http.Transport{
 				Proxy:             http.ProxyFromEnvironment,
-				TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
+				TLSClientConfig:   trusted,
 				DisableKeepAlives: true, // it is asked every ten minutes
 			}
 			of = &issuer{keys: &keys{issuer: s.Issuer, client: newClient(transport), log: o.Log, now: o.Now}}

@@ -3,14 +3,13 @@
 package oidc
 
 import (
-	"crypto/x509"
 	"errors"
 	"net"
 	"net/url"
-	"os"
 
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/auth/grant"
+	"github.com/berth-project/berth/pkg/clienttls"
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -61,7 +60,7 @@ func (s Settings) check() error {
 		errs = append(errs, compute.Invalid("audience", "",
 			"name what its tokens are for: without it one that was made for another service would count"))
 	}
-	if _, err := s.authorities(); err != nil {
+	if _, err := clienttls.Config("ca", s.CA); err != nil {
 		errs = append(errs, err)
 	}
 	if len(s.Projects)+len(s.Cell) == 0 {
@@ -102,23 +101,4 @@ func checkClaim(claim, value string) error {
 		return compute.Invalid("value", "", "give the value of the claim "+claim+" that has the role")
 	}
 	return nil
-}
-
-// authorities are those that the issuer's connection is checked against; nil: the machine's.
-func (s Settings) authorities() (*x509.CertPool, error) {
-	if s.CA == "" {
-		return nil, nil
-	}
-	pem, err := os.ReadFile(s.CA)
-	if err != nil {
-		return nil, &compute.Error{
-			Kind: compute.KindInvalid, Field: "ca", Value: s.CA, Message: "cannot be read",
-			Remedy: "give a file that this process may read", Cause: err,
-		}
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, compute.Invalid("ca", s.CA, "give a file with certificates in PEM form")
-	}
-	return pool, nil
 }

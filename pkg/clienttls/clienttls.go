@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clienttls has what a client uses of TLS, as PEM files: the authorities that it trusts servers by, and its own
+// certificate. Errors are KindInvalid.
+package clienttls
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// Config trusts servers by the authorities in a file; empty: by those of this machine. field is the setting that names
+// the file.
+func Config(field, authorities string) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if authorities == "" {
+		return c, nil
+	}
+	pem, err := os.ReadFile(authorities)
+	if err != nil {
+		return nil, compute.Unreadable(field, authorities, err)
+	}
+	c.RootCAs = x509.NewCertPool()
+	if !c.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, compute.Invalid(field, authorities, "give a file with certificates in PEM form")
+	}
+	return c, nil
+}
+
+// Show has the client show the certificate in the file cert, whose key is in the file key. Both are read now, and again
+// for every connection, so that the certificate may be renewed. field is the setting that names cert.
+func Show(c *tls.Config, field, cert, key string) error {
+	if _, err := Own(field, cert, key); err != nil {
+		return err
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return Own(field, cert, key)
+	}
+	return nil
+}
+
+// Own is the client's certificate as it is on the disk now, with Show's arguments.
+func Own(field, cert, key string) (*tls.Certificate, error) {
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, compute.Unreadable(field, cert+", "+key, err)
+	}
+	return &pair, nil
+}
