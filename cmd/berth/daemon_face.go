@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/auth/oidc"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/loopback"
 	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/tlsfiles"
 )
@@ -112,8 +113,7 @@ func (c apiConfig) checkListen() error {
 
 func onLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+	return err == nil && loopback.Host(host)
 }
 
 // warnOpen says at every start what is open.

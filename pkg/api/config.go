@@ -14,6 +14,7 @@ import (
 	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/loopback"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -193,7 +194,7 @@ func CheckAddress(address string) error {
 	if err != nil {
 		return compute.Invalid("listen", address, "give host:port, as in 127.0.0.1:7070")
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !loopback.Host(host) {
 		return compute.Invalid("listen", address, "this process has no TLS: listen on 127.0.0.1, ::1 or localhost")
 	}
 	return nil

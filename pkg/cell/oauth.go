@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/loopback"
 )
 
 // tokens are where a process has the tokens from that it signs in with by OAUTHBEARER: a file that something else
@@ -167,7 +167,7 @@ func (s SASLSettings) checkTokens(encrypted bool) error {
 func (s SASLSettings) checkEndpoint() error {
 	var errs []error
 	at, err := url.Parse(s.TokenURL)
-	if err != nil || at.Host == "" || at.User != nil || !keepsSecrets(at) {
+	if err != nil || at.Host == "" || at.User != nil || !loopback.OrHTTPS(at) {
 		const remedy = "give an https URL without a user: a secret is sent there"
 		errs = append(errs, compute.Invalid("kafka.sasl.token_url", redacted(s.TokenURL, at), remedy))
 	}
@@ -199,11 +199,4 @@ func redacted(text string, at *url.URL) string {
 		return at.Redacted()
 	}
 	return text
-}
-
-// keepsSecrets says whether nobody on the way can read what is sent to a URL.
-func keepsSecrets(at *url.URL) bool {
-	ip := net.ParseIP(at.Hostname())
-	here := at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
-	return at.Scheme == "https" || at.Scheme == "http" && here
 }

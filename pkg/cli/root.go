@@ -10,7 +10,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/loopback"
 )
 
 // The variables a user's shell may set.
@@ -138,8 +138,7 @@ func inTheClear(address string) bool {
 	if err != nil || u.Scheme != "http" {
 		return false
 	}
-	ip := net.ParseIP(u.Hostname())
-	return u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+	return !loopback.Host(u.Hostname())
 }
 
 func env(name, otherwise string) string {

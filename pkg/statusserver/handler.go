@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/loopback"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
@@ -84,7 +85,7 @@ func readOnly(next http.Handler) http.Handler {
 // name. An address that others reach may have any name.
 func onlyOurNames(address string, next http.Handler) http.Handler {
 	ours, _, _ := net.SplitHostPort(address) // a bad one was not listened on
-	if ip := net.ParseIP(ours); ours != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !loopback.Host(ours) {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

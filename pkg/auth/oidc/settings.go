@@ -4,13 +4,13 @@ package oidc
 
 import (
 	"errors"
-	"net"
 	"net/url"
 
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/auth/grant"
 	"github.com/berth-project/berth/pkg/clienttls"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/loopback"
 )
 
 // Settings are one issuer whose tokens count, for one audience.
@@ -82,15 +82,10 @@ func checkIssuer(issuer string) error {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return compute.Invalid("issuer", issuer, "give its URL, as in https://login.example.org")
 	}
-	if u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname()) {
+	if loopback.OrHTTPS(u) {
 		return nil
 	}
 	return compute.Invalid("issuer", issuer, "use https: its keys are asked for there")
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func checkClaim(claim, value string) error {
