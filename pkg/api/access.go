@@ -5,7 +5,6 @@ package api
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -88,14 +87,10 @@ func (s *Server) Operators(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if refused, ok := s.refuse("metrics", err).(*refusal); ok {
-			for name := range refused.header {
-				w.Header().Set(name, refused.header.Get(name))
-			}
-			refused.Answer(w)
-			audit.Kind(ctx, refused.Kind)
-			s.config.Audit.End(ctx, refused.Status)
-		}
+		refused := s.refuse("metrics", err)
+		refused.Answer(w)
+		audit.Kind(ctx, refused.Kind)
+		s.config.Audit.End(ctx, refused.Status)
 	})
 }
 
@@ -119,24 +114,6 @@ func (s *Server) checkProject(ctx context.Context, op string, project compute.Pr
 func callerOf(ctx context.Context) auth.Principal {
 	caller, _ := auth.From(ctx)
 	return caller
-}
-
-// answer writes a refusal from within a middleware.
-func (s *Server) answer(ctx huma.Context, err error) {
-	r, ok := err.(*refusal)
-	if !ok {
-		return
-	}
-	for name, values := range r.header {
-		for _, v := range values {
-			ctx.SetHeader(name, v)
-		}
-	}
-	s.metrics.refusal(r.Kind, "")
-	audit.Kind(ctx.Context(), r.Kind)
-	ctx.SetHeader("Content-Type", r.ContentType(""))
-	ctx.SetStatus(r.Status)
-	_ = json.NewEncoder(ctx.BodyWriter()).Encode(r.Problem) // the caller may be gone
 }
 
 // bearerScheme is how the document calls what the Authorization header carries.

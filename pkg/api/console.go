@@ -78,16 +78,16 @@ func (s *Server) console(ctx context.Context, in *consoleInput) (*consoleOutput,
 	if err := s.send(ctx, wire.EncodeCommand(cmd).To(s.config.Topics.Host(host), 0)); err != nil {
 		return nil, err
 	}
+	show := s.presenter(ctx)
 	select {
 	case c := <-answer:
-		show := s.presenter(ctx)
 		if err := refusedConsole(c, show); err != nil {
 			return nil, err
 		}
 		c.Host = show.host(c.Host)
 		return &consoleOutput{Body: rest.FromConsole(c)}, nil
 	case <-ctx.Done():
-		return nil, s.unansweredBy(host, s.presenter(ctx))
+		return nil, s.unansweredBy(host, show)
 	}
 }
 

@@ -3,12 +3,11 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
+	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/ratelimit"
@@ -32,10 +31,5 @@ func (s *Server) limitPrincipals(ctx huma.Context, next func(huma.Context)) {
 		Field: "limits.principal_rate", Value: fmt.Sprint(s.rates.PerSecond()),
 		Message: p.Name + " sends more requests a second",
 	})
-	s.metrics.refusal(problem.Kind, "")
-	audit.Kind(ctx.Context(), problem.Kind)
-	ctx.SetHeader("Retry-After", ratelimit.Seconds(wait))
-	ctx.SetHeader("Content-Type", problem.ContentType(""))
-	ctx.SetStatus(problem.Status)
-	_ = json.NewEncoder(ctx.BodyWriter()).Encode(problem) // the caller may be gone
+	s.answer(ctx, &refusal{Problem: problem, header: http.Header{"Retry-After": {ratelimit.Seconds(wait)}}})
 }

@@ -32,9 +32,31 @@ func (r *refusal) Unwrap() error { return r.Problem }
 // GetHeaders is what the HTTP library adds to the answer.
 func (r *refusal) GetHeaders() http.Header { return r.header }
 
+// Answer writes the refusal as the whole answer to a request.
+func (r *refusal) Answer(w http.ResponseWriter) {
+	for name, values := range r.header {
+		w.Header()[name] = values
+	}
+	r.Problem.Answer(w)
+}
+
+// answer writes a refusal from within a middleware, where transformProblem does not see it.
+func (s *Server) answer(ctx huma.Context, r *refusal) {
+	for name, values := range r.header {
+		for _, v := range values {
+			ctx.SetHeader(name, v)
+		}
+	}
+	s.metrics.refusal(r.Kind, "")
+	audit.Kind(ctx.Context(), r.Kind)
+	ctx.SetHeader("Content-Type", r.ContentType(""))
+	ctx.SetStatus(r.Status)
+	_ = json.NewEncoder(ctx.BodyWriter()).Encode(r.Problem) // the caller may be gone
+}
+
 // refuse is the answer for an error. What the caller does not get to see, the
 // causes of our own faults, goes to the log.
-func (s *Server) refuse(op string, err error) error {
+func (s *Server) refuse(op string, err error) *refusal {
 	var e *compute.Error
 	if !errors.As(err, &e) {
 		e = &compute.Error{Kind: compute.KindInternal, Cause: err}
