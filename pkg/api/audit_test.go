@@ -121,7 +121,7 @@ func (n *node) yes(op operationOf, token string) {
 		Operation: op.id, Project: e.Project, Target: e.Target, Remote: "192.0.2.1", Status: int32(a.status), Kind: e.Kind,
 	}
 	equal(n, "the entry", want, e)
-	if token := op.target(); token != "" && e.Target != token || e.Refused() != (e.Kind != "") || e.Request == "" {
+	if token := op.target(); token != "" && e.Target != token || (e.Status >= 400) != (e.Kind != "") || e.Request == "" {
 		n.Errorf("%+v", e)
 	}
 	if a.status < 400 && strings.Contains(op.path, "instances") && e.Project != "own" {

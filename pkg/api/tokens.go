@@ -91,7 +91,7 @@ func (s *Server) createToken(ctx context.Context, in *createTokenInput) (*newTok
 	if err := s.checkTokens(); err != nil {
 		return nil, err
 	}
-	if len(s.door.tokens.All()) >= maxTokens {
+	if s.door.tokens.Len() >= maxTokens {
 		return nil, compute.Conflict("tokens", strconv.Itoa(maxTokens), "so many are there already",
 			"revoke those that have expired or are not needed; berth token list shows them")
 	}

@@ -14,7 +14,7 @@ type Beside struct {
 	log *Log
 }
 
-// Beside makes the Publisher for whatever changes something on behalf of calls; without an audit it is the one given.
+// Beside makes the Publisher for whatever changes something on behalf of calls. l must not be nil.
 func (l *Log) Beside() Beside { return Beside{l.o.To, l} }
 
 // Send is Publisher.Send. If the records are kept and the entry is not known to be, the error is a *compute.Error of
@@ -34,13 +34,13 @@ func (b Beside) Append(ctx context.Context, rec wire.Record) (offset int64, err 
 
 // together hands over both at once, and waits for both.
 func (b Beside) together(ctx context.Context, send func() error) error {
-	call := of(ctx)
-	e, ok := call.due(b.log.o.Now())
+	c := of(ctx)
+	e, ok := c.due(b.log.o.Now())
 	if !ok {
 		return send()
 	}
 	kept := make(chan error, 1)
-	go func() { kept <- b.log.keep(context.WithoutCancel(ctx), call, e) }()
+	go func() { kept <- b.log.keep(context.WithoutCancel(ctx), c, e) }()
 	err := send()
 	lost := <-kept
 	if err != nil {

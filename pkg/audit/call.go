@@ -17,11 +17,11 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Call is one call of the API, from before it is known who calls until it is answered:
+// call is one call of the API, from before it is known who calls until it is answered:
 //
 //	begun ─▶ sent (beside its change, or before a yes without one) ─▶ ended
 //	  └───────────────────────── refused: an entry of its own ─────────┘
-type Call struct {
+type call struct {
 	mu      sync.Mutex
 	entry   compute.AuditEntry
 	changes bool // a yes is written down; of reads only refusals are
@@ -32,15 +32,15 @@ type Call struct {
 
 type contextKey struct{}
 
-// of is the call of a context; nil outside of one. All methods of a nil *Call do nothing.
-func of(ctx context.Context) *Call {
-	c, _ := ctx.Value(contextKey{}).(*Call)
+// of is the call of a context; nil outside of one. note and due do nothing then.
+func of(ctx context.Context) *call {
+	c, _ := ctx.Value(contextKey{}).(*call)
 	return c
 }
 
 // Caller notes who calls.
 func Caller(ctx context.Context, p auth.Principal) {
-	of(ctx).note(func(c *Call) {
+	of(ctx).note(func(c *call) {
 		c.entry.Who, c.entry.WhoID = p.Name, p.ID
 		if how, _, ok := strings.Cut(p.Name, ":"); ok {
 			c.entry.How = how
@@ -51,7 +51,7 @@ func Caller(ctx context.Context, p auth.Principal) {
 // Project notes whose the thing is that the call is about.
 func Project(ctx context.Context, p compute.Project) {
 	if p.Check() == nil && !secret(string(p)) {
-		of(ctx).note(func(c *Call) { c.entry.Project = p })
+		of(ctx).note(func(c *call) { c.entry.Project = p })
 	}
 }
 
@@ -61,18 +61,18 @@ func Target(ctx context.Context, kind string, name interface{ Check() error }, t
 	if text == "" || name.Check() != nil || secret(text) {
 		return
 	}
-	of(ctx).note(func(c *Call) { c.entry.Target = kind + "/" + text })
+	of(ctx).note(func(c *call) { c.entry.Target = kind + "/" + text })
 }
 
 // Kind notes the kind of the problem that is answered.
 func Kind(ctx context.Context, kind string) {
-	of(ctx).note(func(c *Call) { c.entry.Kind = kind })
+	of(ctx).note(func(c *call) { c.entry.Kind = kind })
 }
 
 // Denied notes that the caller may not, whatever the answer's status says: an instance of another project is not found.
-func Denied(ctx context.Context) { of(ctx).note(func(c *Call) { c.denied = true }) }
+func Denied(ctx context.Context) { of(ctx).note(func(c *call) { c.denied = true }) }
 
-func (c *Call) note(change func(*Call)) {
+func (c *call) note(change func(*call)) {
 	if c == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func (c *Call) note(change func(*Call)) {
 }
 
 // due is the entry of a change that goes well; false if it went out before, or none is written.
-func (c *Call) due(now time.Time) (compute.AuditEntry, bool) {
+func (c *call) due(now time.Time) (compute.AuditEntry, bool) {
 	if c == nil {
 		return compute.AuditEntry{}, false
 	}
@@ -99,7 +99,7 @@ func (c *Call) due(now time.Time) (compute.AuditEntry, bool) {
 
 // refused is the entry of a call that was answered with this status; false if there is none to write. After one that
 // said yes it corrects it: the change failed beside it.
-func (c *Call) refused(status int, now time.Time) (e compute.AuditEntry, corrects, ok bool) {
+func (c *call) refused(status int, now time.Time) (e compute.AuditEntry, corrects, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e = c.entry
@@ -117,7 +117,7 @@ func (c *Call) refused(status int, now time.Time) (e compute.AuditEntry, correct
 
 // secret says that a text begins as a secret does that somebody put in the wrong place.
 func secret(text string) bool {
-	return strings.HasPrefix(text, "berth_") || strings.HasPrefix(text, "eyJ")
+	return strings.HasPrefix(text, auth.TokenPrefix) || strings.HasPrefix(text, "eyJ")
 }
 
 // RequestHeader carries a request's id, in both directions.

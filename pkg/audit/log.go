@@ -81,7 +81,7 @@ func (l *Log) Begin(ctx context.Context, r *http.Request, id, operation string, 
 	if l == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, contextKey{}, &Call{changes: changes, entry: compute.AuditEntry{
+	return context.WithValue(ctx, contextKey{}, &call{changes: changes, entry: compute.AuditEntry{
 		Node: l.o.Node, Request: id, Operation: operation, Remote: remote(r.RemoteAddr), Status: int32(status),
 	}})
 }
@@ -91,16 +91,16 @@ func (l *Log) Settle(ctx context.Context) error {
 	if l == nil {
 		return nil
 	}
-	call := of(ctx)
-	e, ok := call.due(l.o.Now())
+	c := of(ctx)
+	e, ok := c.due(l.o.Now())
 	if !ok {
 		return nil
 	}
-	return l.keep(context.WithoutCancel(ctx), call, e)
+	return l.keep(context.WithoutCancel(ctx), c, e)
 }
 
 // keep writes the entry of a change.
-func (l *Log) keep(ctx context.Context, call *Call, e compute.AuditEntry) error {
+func (l *Log) keep(ctx context.Context, c *call, e compute.AuditEntry) error {
 	ctx, cancel := context.WithTimeout(ctx, l.o.Timeout)
 	defer cancel()
 	err := l.o.To.Send(ctx, l.record(e))
@@ -109,7 +109,7 @@ func (l *Log) keep(ctx context.Context, call *Call, e compute.AuditEntry) error 
 		return nil
 	}
 	l.metrics.count("failed")
-	call.note(func(c *Call) { c.lost = true })
+	c.note(func(c *call) { c.lost = true })
 	l.o.Log.Error("the audit entry of a change may be missing", zap.String("operation", e.Operation),
 		zap.String("request", e.Request), zap.String("who", e.Who), zap.Error(err))
 	// The cause stays text: whoever looks for what became of the change must not take it for the change's own.
@@ -121,23 +121,23 @@ func (l *Log) keep(ctx context.Context, call *Call, e compute.AuditEntry) error 
 
 // End writes the entry of a call that was answered with this status, if it was refused. It returns within two seconds.
 func (l *Log) End(ctx context.Context, status int) {
-	call := of(ctx)
-	if l == nil || call == nil {
+	c := of(ctx)
+	if l == nil || c == nil {
 		return
 	}
-	e, corrects, ok := call.refused(status, l.o.Now())
+	e, corrects, ok := c.refused(status, l.o.Now())
 	if !ok {
 		return
 	}
 	if !corrects && !l.allowed(e) {
-		l.omit(1)
+		l.omit()
 		return
 	}
 	select {
 	case l.open <- struct{}{}:
 		defer func() { <-l.open }()
 	default:
-		l.omit(1)
+		l.omit()
 		return
 	}
 	e.LeftOut = l.leftOut.Swap(0)
@@ -145,7 +145,7 @@ func (l *Log) End(ctx context.Context, status int) {
 	defer cancel()
 	if err := l.o.To.Send(ctx, l.record(e)); err != nil {
 		l.leftOut.Add(e.LeftOut)
-		l.omit(1)
+		l.omit()
 		l.o.Log.Warn("no audit entry was written of a refusal", zap.String("operation", e.Operation), zap.Error(err))
 		return
 	}
@@ -165,8 +165,8 @@ func (l *Log) allowed(e compute.AuditEntry) bool {
 	return ok
 }
 
-func (l *Log) omit(n uint64) {
-	l.leftOut.Add(n)
+func (l *Log) omit() {
+	l.leftOut.Add(1)
 	l.metrics.count("left_out")
 }
 

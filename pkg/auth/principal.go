@@ -21,9 +21,6 @@ const (
 	RoleAdmin    = compute.RoleAdmin
 )
 
-// RoleNamed is the role with a name.
-func RoleNamed(name string) (Role, error) { return Role(name), Role(name).Check() }
-
 // Principal is the caller of a request, once it is known.
 type Principal struct {
 	// Name is for audit and logs: "token:ci-bot", "oidc:alice@example.org", "cert:CN=…", "anonymous".

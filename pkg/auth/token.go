@@ -26,13 +26,15 @@ import (
 // be: those make guessing slow where secrets are few, and 256 random bits cannot be guessed however
 // fast one guess is. A check costs some microseconds, so rubbish cannot keep a node busy.
 const (
-	tokenPrefix  = "berth_"
 	idBytes      = 10
 	secretBytes  = 32
 	idLetters    = 16
 	secretLetter = 58
-	tokenLength  = len(tokenPrefix) + idLetters + 1 + secretLetter
+	tokenLength  = len(TokenPrefix) + idLetters + 1 + secretLetter
 )
+
+// TokenPrefix begins every token, and nothing else that a caller may send.
+const TokenPrefix = "berth_"
 
 // letters is never changed.
 var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -44,16 +46,16 @@ func NewToken() (text string, id compute.TokenID, hash compute.SecretHash) {
 	id = compute.TokenID(letters.EncodeToString(random[:idBytes]))
 	secret := random[idBytes:]
 	sealed := append(bytes.Clone(secret), checksum(id, secret)...)
-	return tokenPrefix + string(id) + "_" + letters.EncodeToString(sealed), id, sha256.Sum256(secret)
+	return TokenPrefix + string(id) + "_" + letters.EncodeToString(sealed), id, sha256.Sum256(secret)
 }
 
 // ParseToken reads a token: its id, and the hash of its secret. It refuses what NewToken cannot have
 // made, as KindUnauthenticated, and never repeats any of it: it may be half a secret.
 func ParseToken(text string) (compute.TokenID, compute.SecretHash, error) {
 	none := compute.SecretHash{}
-	rest, ours := strings.CutPrefix(text, tokenPrefix)
+	rest, ours := strings.CutPrefix(text, TokenPrefix)
 	if !ours {
-		return "", none, slip("it does not begin with " + tokenPrefix)
+		return "", none, slip("it does not begin with " + TokenPrefix)
 	}
 	if len(text) != tokenLength || rest[idLetters] != '_' {
 		return "", none, slip("it is cut off, or something was added")
@@ -79,7 +81,7 @@ func checksum(id compute.TokenID, secret []byte) []byte {
 
 func slip(what string) *compute.Error {
 	return Unauthenticated("the token is not one that Berth makes: "+what,
-		"copy it once more, whole; it looks like "+tokenPrefix+"…_…")
+		"copy it once more, whole; it looks like "+TokenPrefix+"…_…")
 }
 
 // Unauthenticated refuses what a caller shows, or that it shows nothing: 401.

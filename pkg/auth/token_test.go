@@ -40,7 +40,7 @@ func TestSlipsAreToldFromForgery(t *testing.T) {
 			if compute.KindOf(err) != compute.KindUnauthenticated || hash != (compute.SecretHash{}) {
 				t.Fatalf("%q for %q is taken: %v", wrong, text, err)
 			}
-			if strings.Contains(err.Error(), text[len(tokenPrefix)+idLetters+1:][:12]) {
+			if strings.Contains(err.Error(), text[len(TokenPrefix)+idLetters+1:][:12]) {
 				t.Fatalf("it repeats the secret: %v", err)
 			}
 		}
@@ -100,7 +100,7 @@ func TestTokensCount(t *testing.T) {
 // forged is a token with somebody's id, another secret and a checksum that is right.
 func forged(id compute.TokenID) string {
 	secret := sha256.Sum256([]byte("guess"))
-	return tokenPrefix + string(id) + "_" + letters.EncodeToString(append(secret[:], checksum(id, secret[:])...))
+	return TokenPrefix + string(id) + "_" + letters.EncodeToString(append(secret[:], checksum(id, secret[:])...))
 }
 
 func FuzzParseToken(f *testing.F) {
@@ -111,7 +111,7 @@ func FuzzParseToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		id, hash, err := ParseToken(text)
 		switch {
-		case err == nil && (id.Check() != nil || !strings.HasPrefix(text, tokenPrefix+string(id)+"_")):
+		case err == nil && (id.Check() != nil || !strings.HasPrefix(text, TokenPrefix+string(id)+"_")):
 			t.Errorf("%q is read as %q", text, id)
 		case err != nil && (compute.KindOf(err) != compute.KindUnauthenticated || hash != compute.SecretHash{}):
 			t.Errorf("%q: %#v", text, err)

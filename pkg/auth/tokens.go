@@ -53,6 +53,13 @@ func (t *Tokens) Get(id compute.TokenID) (compute.Token, bool) {
 	return token, ok
 }
 
+// Len is how many All are.
+func (t *Tokens) Len() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.byID)
+}
+
 // All are those that are not revoked, expired ones too, by their ids.
 func (t *Tokens) All() []compute.Token {
 	t.mu.RLock()
@@ -69,7 +76,7 @@ func (t *Tokens) All() []compute.Token {
 // authenticator's.
 func (t *Tokens) Authenticate(_ context.Context, r *http.Request) (p Principal, ok bool, err error) {
 	text, ok, err := Bearer(r)
-	if err != nil || !ok || !strings.HasPrefix(text, tokenPrefix) {
+	if err != nil || !ok || !strings.HasPrefix(text, TokenPrefix) {
 		return Principal{}, false, err
 	}
 	id, hash, err := ParseToken(text)

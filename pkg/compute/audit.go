@@ -21,6 +21,3 @@ type AuditEntry struct {
 	Kind      string    // of the problem of a refusal
 	LeftOut   uint64    // refusals before it that the node wrote no entry for
 }
-
-// Refused says that the call changed nothing, as far as is known.
-func (e AuditEntry) Refused() bool { return e.Status >= 400 }
