@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,14 +12,7 @@ import (
 	"github.com/berth-project/berth/pkg/hostkey"
 )
 
-// withEnroll puts "berth host enroll" to the commands about hosts. It talks to nobody.
-func withEnroll(root *cobra.Command) *cobra.Command {
-	commands := root.Commands()
-	i := slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "host" })
-	commands[i].AddCommand(newEnroll())
-	return root
-}
-
+// newEnroll derives hosts' keys. It talks to nobody.
 func newEnroll() *cobra.Command {
 	var masters string
 	cmd := &cobra.Command{

@@ -9,6 +9,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -28,9 +29,18 @@ func run() int {
 
 // whole is the command line with all of its commands.
 func whole() *cobra.Command {
-	root := cli.NewRoot(newTokenBootstrap())
+	root := cli.NewRoot()
 	root.AddCommand(newAPIDaemon(), newQueuesDaemon(), newConductorDaemon(), newAgentDaemon(),
 		cli.NewDemo(withSimulatedHosts), newConfig(), measure.NewBench(), measure.NewSim(),
 		newDevCommand(), newDoctor(), newVerify(), newAudit(), newACL(), cli.NewVersion(), cli.NewManual())
-	return withEnroll(root)
+	addTo(root, "token", newTokenBootstrap())
+	addTo(root, "host", newEnroll())
+	return root
+}
+
+// addTo puts a command beside those that package cli has in a group.
+func addTo(root *cobra.Command, group string, cmd *cobra.Command) {
+	commands := root.Commands()
+	i := slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == group })
+	commands[i].AddCommand(cmd)
 }

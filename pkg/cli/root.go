@@ -52,8 +52,8 @@ type settings struct {
 }
 
 // NewRoot is the command line with everything that talks to the API. The
-// commands that run daemons are added by main; those that stand beside the others about tokens are given.
-func NewRoot(aboutTokens ...*cobra.Command) *cobra.Command {
+// commands that run daemons are added by main.
+func NewRoot() *cobra.Command {
 	var s settings
 	var root *cobra.Command
 	s.errs = func() io.Writer { return root.ErrOrStderr() }
@@ -94,7 +94,7 @@ not empty by its deadline.`,
 		newBoot(&s), newList(&s), newShow(&s), newDelete(&s),
 		newPower(&s, compute.OpStop), newPower(&s, compute.OpStart), newPower(&s, compute.OpReboot), newConsole(&s),
 		newQueue(&s), newHost(&s),
-		newToken(&s, aboutTokens), newLogin(&s), newLogout(), newWhoami(&s),
+		newToken(&s), newLogin(&s), newLogout(), newWhoami(&s),
 	)
 	return root
 }

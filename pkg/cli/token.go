@@ -16,10 +16,9 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-func newToken(s *settings, more []*cobra.Command) *cobra.Command {
+func newToken(s *settings) *cobra.Command {
 	cmd := Group("token", "Tokens that callers of the API sign in with")
 	cmd.AddCommand(newTokenCreate(s), newTokenList(s), newTokenRevoke(s))
-	cmd.AddCommand(more...)
 	return cmd
 }
 
