@@ -56,13 +56,9 @@ func keepSession(session signin.Session) error {
 	return replace(sessionFile(file), string(data)+"\n")
 }
 
-// renewed is the kept token, or a new one if it is time. If there is none to be had the kept one is
+// renewed is the token kept in a file, or a new one if it is time. If there is none to be had the kept one is
 // shown all the same: the node says what is wrong with it.
-func renewed(token string) string {
-	file, err := keptToken()
-	if err != nil {
-		return token
-	}
+func renewed(file, token string) string {
 	data, err := os.ReadFile(sessionFile(file))
 	var session signin.Session
 	if err != nil || json.Unmarshal(data, &session) != nil || session.Token != token || !session.Due(time.Now()) {

@@ -3,8 +3,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,14 +37,14 @@ func findToken() (string, error) {
 	if err != nil {
 		return "", nil // without a home nothing is kept
 	}
-	if _, err := os.Stat(file); os.IsNotExist(err) {
-		return "", nil
-	}
 	text, err := readToken("token", file)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
 		return "", err
 	}
-	return renewed(text), nil
+	return renewed(file, text), nil
 }
 
 // keptToken is where berth login keeps the token.
