@@ -176,7 +176,8 @@ type auditView struct {
 
 func viewAudit(e compute.AuditEntry) auditView {
 	return auditView{
-		e.At, e.Who, e.WhoID, e.How, e.Operation, e.Project, e.Target, e.Remote, e.Status, e.Kind, e.Request, e.Node, e.LeftOut,
+		e.At, e.Who, e.WhoID, e.How, e.Operation, e.Project, e.Target, e.Remote, e.Status, e.Kind, e.Request, e.Node,
+		e.LeftOut,
 	}
 }
 

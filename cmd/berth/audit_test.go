@@ -45,7 +45,8 @@ func TestAuditIsFiltered(t *testing.T) {
 		}
 	}
 	e := compute.AuditEntry{
-		At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.Local), Who: "token:ci\x1b[2J", WhoID: "abc", Operation: "boot", Project: "web",
+		At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.Local), Who: "token:ci\x1b[2J", WhoID: "abc",
+		Operation: "boot", Project: "web",
 		Remote: "192.0.2.7", Status: 409, Kind: "conflict", LeftOut: 3, Request: "deploy-42",
 	}
 	for o, want := range map[auditFlagsKey]bool{

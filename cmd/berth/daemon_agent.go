@@ -116,8 +116,8 @@ func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
 			return nil, err
 		}
 		agents = append(agents, cell.AgentPart(c, cell.AgentOptions{
-			Key: key, Host: id, State: s.State, Home: s.homeOf(id), Driver: fake.NewDriver(host, s.Driver.Fake.options()),
-			Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
+			Key: key, Host: id, State: s.State, Home: s.homeOf(id),
+			Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
 		}))
 	}
 	return service.Together(agents...), nil

@@ -142,7 +142,8 @@ func defaultAPIConfig() apiConfig {
 		Listen: "127.0.0.1:7070",
 		Audit:  auditSignedIn,
 		Limits: limitsConfig{
-			Publishing: 10_000, Connections: 10_000, AddressConnections: 2_000, AddressRate: 2_000, PrincipalRate: 1_000,
+			Publishing: 10_000, Connections: 10_000, AddressConnections: 2_000, AddressRate: 2_000,
+			PrincipalRate: 1_000,
 		},
 		Fence: fenceConfig{Timeout: time.Minute},
 	}

@@ -32,7 +32,8 @@ func (e execConfig) options() exec.Options {
 func (e execConfig) check() error {
 	err := cell.ExecErrors(e.options().Check())
 	if e.Marks != "" && !filepath.IsAbs(e.Marks) {
-		err = errors.Join(err, compute.Invalid("driver.exec.marks", e.Marks, "give the full path of a folder, or nothing"))
+		const remedy = "give the full path of a folder, or nothing"
+		err = errors.Join(err, compute.Invalid("driver.exec.marks", e.Marks, remedy))
 	}
 	return err
 }

@@ -121,7 +121,8 @@ func (c apiConfig) warnOpen(log *zap.Logger) {
 	listen := zap.String("listen", c.Listen)
 	switch {
 	case !onLoopback(c.Listen) && c.Auth.none():
-		log.Warn("anyone who can reach this address may do anything: nobody signs in; auth.tokens: true changes that", listen)
+		log.Warn("anyone who can reach this address may do anything: nobody signs in; auth.tokens: true changes that",
+			listen)
 	case !onLoopback(c.Listen) && c.TLS.Cert == "":
 		log.Warn("everyone between a caller and this node can read its tokens: there is no TLS; tls.cert and tls.key "+
 			"change that", listen)

@@ -20,7 +20,8 @@ import (
 const systemMarks = "/var/lib/berth/exec"
 
 // home is where the owner of a command's machines is written down and locked. A command keeps its machines where only
-// it knows; so the mark lies where every agent finds it that is given the same command, whatever its other settings are.
+// it knows; so the mark lies where every agent finds it that is given the same command, whatever its other settings
+// are.
 func (e execConfig) home() home.Place {
 	var words []string
 	for _, word := range e.Command {
@@ -35,8 +36,8 @@ func (e execConfig) home() home.Place {
 	}
 }
 
-// marks is the folder of the marks: what the settings say, else the machine's, else one of the user who may not write
-// there.
+// marks is the folder of the marks: what the settings say, else the machine's, else, where this process may not write
+// there, its user's.
 func (e execConfig) marks() string {
 	if e.Marks != "" {
 		return e.Marks

@@ -15,10 +15,10 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// door finds out who calls, and lets in whoever has what the operation needs.
+// door authenticates callers, and lets in a caller that has what the operation needs.
 type door struct {
 	needs  map[string]auth.Need // by operationID
-	signIn auth.Chain           // empty: nobody signs in, and everybody may do everything
+	signIn auth.Chain           // empty: callers do not sign in, and each may do everything
 	tokens *auth.Tokens         // nil: none count
 }
 
@@ -58,7 +58,7 @@ func (s *Server) guard(ctx huma.Context, next func(huma.Context)) {
 	next(huma.WithContext(ctx, auth.With(ctx.Context(), caller)))
 }
 
-// caller finds out who calls.
+// caller is the caller of a request, once what it shows was checked.
 func (s *Server) caller(ctx context.Context, r *http.Request) (auth.Principal, error) {
 	if s.door.open() {
 		return auth.Anonymous(), nil
@@ -94,8 +94,8 @@ func (s *Server) Operators(next http.Handler) http.Handler {
 	})
 }
 
-// checkEarly refuses what can be refused before anything else is looked at. Who has no role in the
-// project of an instance hears that it does not exist, and so does not hear whether it does.
+// checkEarly refuses what can be refused before anything else is looked at. A caller without a role in the
+// project of an instance is told that the instance does not exist, whether it does or not.
 func (d door) checkEarly(need auth.Need, caller auth.Principal, ctx huma.Context) error {
 	project := compute.Project(cmp.Or(ctx.Param("project"), ctx.Query("project"), string(defaultProject)))
 	if need.Scope == auth.Instance && !caller.May(auth.RoleReader, project) {
@@ -110,7 +110,7 @@ func (s *Server) checkProject(ctx context.Context, op string, project compute.Pr
 	return s.door.needs[op].Check(callerOf(ctx), project)
 }
 
-// callerOf is who calls; nobody, who may do nothing, where the guard was not passed.
+// callerOf is the caller; where the guard was not passed it is the empty principal, which may do nothing.
 func callerOf(ctx context.Context) auth.Principal {
 	caller, _ := auth.From(ctx)
 	return caller

@@ -114,7 +114,7 @@ func (n *node) documented() (all []operationOf) {
 	return all
 }
 
-// asks makes a request of the operation that is right but for who sends it, about one of two projects.
+// asks makes a request of the operation that is right but for its caller, about one of two projects.
 func (op operationOf) asks(project compute.Project) (method, target, body string) {
 	id, command := id1, "own"
 	if project == "other" {

@@ -128,12 +128,13 @@ func (n *node) yes(op operationOf, token string) {
 		n.Errorf("not whose it is: %+v", e)
 	}
 	// What needs a host that is silent, or something that is not there, is refused here.
-	if a.status >= 400 && !slices.Contains([]string{"evacuate-host", "forget-host", "revoke-token", "remove-capability"}, op.id) {
+	refused := []string{"evacuate-host", "forget-host", "revoke-token", "remove-capability"}
+	if a.status >= 400 && !slices.Contains(refused, op.id) {
 		n.Errorf("%d %s", a.status, a.body)
 	}
 }
 
-// no is a call that is refused: who may not read either leaves an entry of that.
+// no is a call that is refused: a caller that may not read either leaves an entry of that.
 func (n *node) no(op operationOf, who, token string) {
 	n.Helper()
 	a := n.askAs(token, op, "own")
@@ -155,7 +156,10 @@ func TestNoSecretIsInTheAudit(t *testing.T) {
 	planted := []string{secret[30:60], "hunter2", "AAAAC3"}
 	user := "aHVudGVyMg=="
 	for _, ask := range []struct{ method, path, body string }{
-		{"POST", "/v1/instances", `{"flavor": "m1.small", "user_data": "` + user + `", "metadata": {"a": "hunter2"}, "name": "hunter2"}`},
+		{
+			"POST", "/v1/instances",
+			`{"flavor": "m1.small", "user_data": "` + user + `", "metadata": {"a": "hunter2"}, "name": "hunter2"}`,
+		},
 		{"POST", "/v1/instances", `{"flavor": "hunter2", "ssh_keys": ["ssh-ed25519 AAAAC3"]}`},
 		{"POST", "/v1/instances", `hunter2`},
 		{"POST", "/v1/instances?hunter2=hunter2", `{}`},
@@ -251,7 +255,8 @@ func TestEntryGoesBesideItsChange(t *testing.T) {
 	}
 }
 
-// Rubbish leaves few entries, and the next says how many there would have been. It hides nothing of those who are known.
+// Rubbish leaves few entries, and the next says how many there would have been. It hides no refusal of a caller that
+// is known.
 func TestRubbishLeavesFewEntries(t *testing.T) {
 	at := now
 	n := auditedAt(t, func() time.Time { return at })

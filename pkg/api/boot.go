@@ -81,8 +81,8 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	return s.acceptedAnswer(ctx, entry{request: req}), nil
 }
 
-// errIDTaken is the refusal of an id that another project has. Who may not see that project does not hear
-// of it.
+// errIDTaken is the refusal of an id that another project has. A caller that may not see that project is
+// not told of it.
 func errIDTaken(ctx context.Context, at instanceKey) error {
 	if !callerOf(ctx).ReadsAll() {
 		return compute.Conflict("id", string(at.id), "cannot be used", "leave the id out, or give a new one")

@@ -118,8 +118,8 @@ type Config struct {
 	// Tokens lets a node catch up with the topic of the tokens, whose records go to TokenRecords. nil:
 	// tokens do not count.
 	Tokens Syncer
-	// SignIn finds out who calls with anything but a token. If it is empty and there are no Tokens, nobody
-	// signs in, and whoever reaches the node may do everything.
+	// SignIn authenticates callers by anything but a token. If it is empty and there are no Tokens, callers do
+	// not sign in, and each that reaches the node may do everything.
 	SignIn   auth.Chain
 	Audit    *audit.Log       // whose Beside is the Publisher, and what the Catalog writes to; nil: none is kept
 	Fencer   Fencer           // nil: operators have to say themselves that a host is dead

@@ -194,7 +194,7 @@ func (s *presenter) page(found []entry, after cursor, limit int, only fields) se
 	}
 	for _, k := range found {
 		i := s.instance(k, only)
-		i.SSHKeys = nil // whoever asks for an instance by its id sees them
+		i.SSHKeys = nil // show-instance shows them
 		out.Items = append(out.Items, selected{i, only})
 	}
 	return out

@@ -184,7 +184,8 @@ func shownValue(location string, v any) any {
 	const most = 200
 	switch v := v.(type) {
 	case string:
-		if location == "body" || strings.HasPrefix(location, "body.user_data") || strings.HasPrefix(location, "body.ssh_keys") {
+		if location == "body" || strings.HasPrefix(location, "body.user_data") ||
+			strings.HasPrefix(location, "body.ssh_keys") {
 			return nil
 		}
 		if len(v) > most {

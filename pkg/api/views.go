@@ -42,7 +42,8 @@ var viewNames = [...]string{"instances", "requests", "queues", "hosts", "advice"
 func newViews(partitions int32, log *zap.Logger) views {
 	v := views{
 		instances: newInstances(partitions), queues: newQueues(), hosts: newHosts(), advice: newAdvice(),
-		caughtUp: new([4]atomic.Bool), tokensRead: new(atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]), log: log,
+		caughtUp: new([4]atomic.Bool), tokensRead: new(atomic.Bool), lastRecord: new([5]atomic.Pointer[time.Time]),
+		log: log,
 	}
 	for i := range v.lastRecord {
 		v.noteRecords(i, 1)

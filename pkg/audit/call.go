@@ -17,7 +17,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// call is one call of the API, from before it is known who calls until it is answered:
+// call is one call of the API, from before its caller is known until it is answered:
 //
 //	begun ─▶ sent (beside its change, or before a yes without one) ─▶ ended
 //	  └───────────────────────── refused: an entry of its own ─────────┘
@@ -25,7 +25,7 @@ type call struct {
 	mu      sync.Mutex
 	entry   compute.AuditEntry
 	changes bool // a yes is written down; of reads only refusals are
-	denied  bool // the caller may not, or it is not known who calls
+	denied  bool // the caller may not, or is not known
 	sent    bool // an entry that says yes was handed to Kafka
 	lost    bool // and is not known to be there
 }
@@ -38,7 +38,7 @@ func of(ctx context.Context) *call {
 	return c
 }
 
-// Caller notes who calls.
+// Caller notes the caller.
 func Caller(ctx context.Context, p auth.Principal) {
 	of(ctx).note(func(c *call) {
 		c.entry.Who, c.entry.WhoID = p.Name, p.ID

@@ -77,7 +77,9 @@ func New(o Options) *Log {
 }
 
 // Begin begins a call. changes says that a yes, answered with status, is to be written down too.
-func (l *Log) Begin(ctx context.Context, r *http.Request, id, operation string, changes bool, status int) context.Context {
+func (l *Log) Begin(
+	ctx context.Context, r *http.Request, id, operation string, changes bool, status int,
+) context.Context {
 	if l == nil {
 		return ctx
 	}
@@ -112,10 +114,11 @@ func (l *Log) keep(ctx context.Context, c *call, e compute.AuditEntry) error {
 	c.note(func(c *call) { c.lost = true })
 	l.o.Log.Error("the audit entry of a change may be missing", zap.String("operation", e.Operation),
 		zap.String("request", e.Request), zap.String("who", e.Who), zap.Error(err))
-	// The cause stays text: whoever looks for what became of the change must not take it for the change's own.
+	// The cause stays text: a caller that asks with errors.As what became of the change must not find this one.
 	return &compute.Error{
-		Op: "publish", Kind: compute.KindTimeout, Message: "it is not known whether the request and its audit entry were kept",
-		Remedy: "look whether it was, or repeat it", Cause: fmt.Errorf("write the audit: %v", err),
+		Op: "publish", Kind: compute.KindTimeout,
+		Message: "it is not known whether the request and its audit entry were kept",
+		Remedy:  "look whether it was, or repeat it", Cause: fmt.Errorf("write the audit: %v", err),
 	}
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package auth knows who calls the API and what each role may do: principals and their roles, what
-// finds out who calls (tokens here, others elsewhere), and the table of what each operation needs.
+// Package auth authenticates callers of the API and says what each role may do: principals and their
+// roles, authenticators (of tokens here, others elsewhere), and the table of what each operation needs.
 package auth

@@ -68,7 +68,7 @@ func (p Principal) ReadsAll() bool { return p.Cell.OfCell() }
 // Anonymous is the caller of a cell in which nobody signs in: it may do everything.
 func Anonymous() Principal { return Principal{Name: "anonymous", Cell: RoleAdmin, ID: "anonymous"} }
 
-// Authenticator finds out who calls. ok is false where the request carries nothing of its kind;
+// Authenticator finds the principal that makes a request. ok is false where the request carries nothing of its kind;
 // err is a *compute.Error of KindUnauthenticated if it carries something that does not count.
 type Authenticator interface {
 	Authenticate(ctx context.Context, r *http.Request) (p Principal, ok bool, err error)

@@ -97,7 +97,7 @@ func (t *Tokens) Authenticate(_ context.Context, r *http.Request) (p Principal, 
 	return principalOf(token), true, nil
 }
 
-// principalOf is who calls with a token.
+// principalOf is the caller that has a token.
 func principalOf(token compute.Token) Principal {
 	p := Principal{Name: token.Caller(), Expires: token.ExpiresAt, ID: string(token.ID)}
 	if token.Role.OfCell() {

@@ -26,7 +26,7 @@ const (
 	exitNotFound            // unknown flavor, axis, value, instance, queue, host
 	exitQuota               // the project may not have this
 	exitNoCapacity          // no host took it in time
-	exitAuth                // it is not known who calls, or the caller may not
+	exitAuth                // the caller is not known, or may not
 	exitTimeout             // the wait timed out; the outcome is open
 	exitConflict            // exists already, ambiguous name, wrong state
 	exitNotEmpty            // a host's deadline to be drained passed, and something is left

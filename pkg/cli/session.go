@@ -25,7 +25,8 @@ func sessionFile(token string) string { return filepath.Join(filepath.Dir(token)
 // loginAt signs in at an issuer.
 func (s *settings) loginAt(cmd *cobra.Command, at signin.Options) error {
 	if at.Issuer == "" || at.ClientID == "" {
-		return compute.Invalid("issuer", at.Issuer, "give --issuer and --client-id, or neither and a token on standard input")
+		const remedy = "give --issuer and --client-id, or neither and a token on standard input"
+		return compute.Invalid("issuer", at.Issuer, remedy)
 	}
 	at.Ask = func(page, code, direct string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "Open %s and give the code %s\n", printable(page), printable(code))

@@ -181,7 +181,8 @@ func (s *settings) login(cmd *cobra.Command) error {
 			"Kept in %s. Nobody signs in at %s yet, so it was not checked.\n", file, s.api)
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Kept in %s: you are %s, %s.\n", file, printable(caller.Name), rolesOf(caller))
+	_, err = fmt.Fprintf(cmd.OutOrStdout(),
+		"Kept in %s: you are %s, %s.\n", file, printable(caller.Name), rolesOf(caller))
 	return err
 }
 

@@ -113,7 +113,8 @@ func ParseLife(field, text string) (time.Duration, error) {
 }
 
 func newTokenList(s *settings) *cobra.Command {
-	return newListing(s, "List tokens that are not revoked", func() Sheet[client.Token] { return tokenSheet(time.Now()) },
+	return newListing(s, "List tokens that are not revoked",
+		func() Sheet[client.Token] { return tokenSheet(time.Now()) },
 		func(ctx context.Context, c *client.Client) ([]client.Token, error) { return c.Tokens(ctx) })
 }
 

@@ -23,7 +23,7 @@ const (
 	KindForbidden                   // the caller may not
 	KindUnavailable                 // not now; trying again later may work
 	KindTimeout                     // the answer did not come in time; the outcome is unknown
-	KindUnauthenticated             // it is not known who the caller is
+	KindUnauthenticated             // the caller is not known
 )
 
 var kindNames = [...]string{

@@ -28,8 +28,8 @@ func (r Role) Check() error {
 // OfCell says whether the role is held for the whole cell, and not for a project.
 func (r Role) OfCell() bool { return r == RoleOperator || r == RoleAdmin }
 
-// AtLeast says whether who has the role has the other one, too. An unknown role has none, and
-// nobody has it.
+// AtLeast says whether a caller with the role has the other one, too. An unknown role has none, and
+// no role has it.
 func (r Role) AtLeast(least Role) bool { return least.rank() > 0 && r.rank() >= least.rank() }
 
 // rank orders the roles, from 1; 0 is none.

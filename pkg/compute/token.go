@@ -30,7 +30,7 @@ type SecretHash [32]byte
 // MaxTokenName is the longest name of a token, in bytes.
 const MaxTokenName = 64
 
-// Token is what is kept of a token that calls the API. Whoever has read it cannot call with it.
+// Token is what is kept of a token that calls the API. A reader of it cannot call with it.
 type Token struct {
 	ID        TokenID
 	Hash      SecretHash

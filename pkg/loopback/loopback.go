@@ -14,7 +14,8 @@ func Host(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// OrHTTPS says whether nobody on the way can read or change what is sent to a URL: it is https, or http on this machine.
+// OrHTTPS says whether nobody on the way can read or change what is sent to a URL: it is https, or http on this
+// machine.
 func OrHTTPS(u *url.URL) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && Host(u.Hostname())
 }

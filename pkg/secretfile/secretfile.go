@@ -38,7 +38,8 @@ func Check(field, file string) error {
 		return &compute.Error{
 			Kind: compute.KindInvalid, Field: field, Value: file,
 			Message: fmt.Sprintf("other users of this machine may read or change it (its mode is %#o)", mode),
-			Remedy:  "chmod 600 " + file + ", with this process's user as its owner, and replace the secret if others are there",
+			Remedy: "chmod 600 " + file + ", with this process's user as its owner, and replace the secret if others " +
+				"are there",
 		}
 	}
 	return nil

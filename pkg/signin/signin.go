@@ -97,8 +97,9 @@ func (s Session) client(ctx context.Context) (context.Context, *oauth2.Config, e
 	provider, err := gooidc.NewProvider(ctx, s.Issuer)
 	if err != nil {
 		return ctx, nil, &compute.Error{
-			Kind: compute.KindUnavailable, Field: "issuer", Value: s.Issuer, Message: "cannot be asked how to sign in there",
-			Remedy: "give its URL, as in https://login.example.org", Cause: err,
+			Kind: compute.KindUnavailable, Field: "issuer", Value: s.Issuer,
+			Message: "cannot be asked how to sign in there",
+			Remedy:  "give its URL, as in https://login.example.org", Cause: err,
 		}
 	}
 	return ctx, &oauth2.Config{ClientID: s.ClientID, Endpoint: provider.Endpoint()}, nil

@@ -52,7 +52,7 @@ const (
 //	up            200        200                     Metrics    404
 //	serving h     h          h                       Metrics    h
 //
-// GuardMetrics may ask who wants the metrics.
+// GuardMetrics may refuse the metrics to some callers.
 //
 // It may be told to wait, to be up or to serve in any order, before it runs,
 // while it does and afterwards, by any goroutine.
@@ -128,7 +128,7 @@ func (f *Server) Trouble(what []string) {
 	f.trouble = what
 }
 
-// GuardMetrics lets guard decide from now on who may see the metrics.
+// GuardMetrics lets guard decide from now on which callers see the metrics.
 func (f *Server) GuardMetrics(guard func(http.Handler) http.Handler) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -203,7 +203,8 @@ func (p Paths) load(c content) (*tls.Config, time.Time, error) {
 	}
 	config.ClientCAs = x509.NewCertPool()
 	if !config.ClientCAs.AppendCertsFromPEM(c.clientCA) {
-		return nil, time.Time{}, compute.Invalid("tls.client_ca", p.ClientCA, "give a file with certificates in PEM form")
+		const remedy = "give a file with certificates in PEM form"
+		return nil, time.Time{}, compute.Invalid("tls.client_ca", p.ClientCA, remedy)
 	}
 	config.ClientAuth = tls.VerifyClientCertIfGiven // others sign in by a token
 	// A resumed session brings the certificate of an earlier one, whatever the authorities are now.

@@ -32,7 +32,7 @@ var rules = []Rule{
 	}},
 }
 
-// TestOverTheNetwork: who a certificate makes of its caller, through a real handshake.
+// TestOverTheNetwork: which principal a certificate makes of its caller, through a real handshake.
 func TestOverTheNetwork(t *testing.T) {
 	ours, theirs := tlstest.New(t, "ours"), tlstest.New(t, "theirs")
 	a := New(rules, nil)

@@ -24,7 +24,8 @@ func (g Project) Check() error {
 		return err
 	}
 	if g.Role != auth.RoleReader && g.Role != auth.RoleMember {
-		return compute.Invalid("role", string(g.Role), "give reader or member; operator and admin are roles of the cell")
+		const remedy = "give reader or member; operator and admin are roles of the cell"
+		return compute.Invalid("role", string(g.Role), remedy)
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func (k *keys) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return usable(set.Keys)
 }
 
-// usable leaves out what signs no tokens, and what is secret: who knows such a key could sign.
+// usable leaves out what signs no tokens, and secret keys: each process that knows one could sign tokens.
 func usable(all []jose.JSONWebKey) (out []jose.JSONWebKey, err error) {
 	for _, key := range all {
 		switch key.Key.(type) {

@@ -95,7 +95,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (auth
 	return p, err == nil, err
 }
 
-// principal is who the token speaks of, once it is sure that it counts.
+// principal is the caller that a token names, once it is sure that the token counts.
 func (a *Authenticator) principal(ctx context.Context, text string) (auth.Principal, error) {
 	signed, err := jose.ParseSignedCompact(text, algorithms())
 	if err != nil || len(signed.Signatures) != 1 {
@@ -128,7 +128,8 @@ func (a *Authenticator) principal(ctx context.Context, text string) (auth.Princi
 	return of.caller(token, a.now())
 }
 
-// caller is who a token speaks of whose signature is right: for one of our audiences, at its time.
+// caller is the caller that a token with a right signature names. It refuses a token that is for none of our
+// audiences, or out of its time.
 func (i *issuer) caller(token *gooidc.IDToken, now time.Time) (auth.Principal, error) {
 	at := slices.IndexFunc(i.audiences, func(s Settings) bool { return slices.Contains(token.Audience, s.Audience) })
 	if at < 0 {
