@@ -43,10 +43,8 @@ It is in berth token list, and berth token revoke ends it.`,
 			if err != nil {
 				return err
 			}
-			if f == cli.FormatJSON || f == cli.FormatYAML {
-				return cli.PrintData(w, f, client.NewToken{Token: rest.FromToken(token, time.Now()), Secret: text})
-			}
-			return cli.PrintToken(w, cmd.ErrOrStderr(), text, string(token.ID), token.ExpiresAt)
+			made := client.NewToken{Token: rest.FromToken(token, time.Now()), Secret: text}
+			return cli.PrintNewToken(w, cmd.ErrOrStderr(), f, made)
 		})(cmd, args)
 	}
 	return cmd

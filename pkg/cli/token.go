@@ -60,7 +60,7 @@ do everything. docs/ACCESS.md has the whole table.`,
 			if err != nil {
 				return err
 			}
-			return printNewToken(cmd, out, token)
+			return PrintNewToken(cmd.OutOrStdout(), cmd.ErrOrStderr(), out, token)
 		},
 	}
 	flags := cmd.Flags()
@@ -71,24 +71,20 @@ do everything. docs/ACCESS.md has the whole table.`,
 	return cmd
 }
 
-// printNewToken prints the token alone, so that it can be written into a file, and the rest for the person.
-func printNewToken(cmd *cobra.Command, f Format, t client.NewToken) error {
+// PrintNewToken prints to out the token alone, so that it can be written into a file, and to notes what a person should
+// know of it; as data, all of it to out.
+func PrintNewToken(out, notes io.Writer, f Format, t client.NewToken) error {
 	if f == FormatJSON || f == FormatYAML {
-		return PrintData(cmd.OutOrStdout(), f, t)
+		return PrintData(out, f, t)
 	}
-	return PrintToken(cmd.OutOrStdout(), cmd.ErrOrStderr(), t.Secret, string(t.ID), t.ExpiresAt)
-}
-
-// PrintToken prints a token to out, and to notes what a person should know of it.
-func PrintToken(out, notes io.Writer, text, id string, expires time.Time) error {
 	until := "until it is revoked"
-	if !expires.IsZero() {
-		until = "until " + expires.Local().Format(time.DateTime)
+	if !t.ExpiresAt.IsZero() {
+		until = "until " + t.ExpiresAt.Local().Format(time.DateTime)
 	}
-	if _, err := fmt.Fprintf(notes, "Token %s counts %s. It is shown this once:\n", id, until); err != nil {
+	if _, err := fmt.Fprintf(notes, "Token %s counts %s. It is shown this once:\n", t.ID, until); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(out, text)
+	_, err := fmt.Fprintln(out, t.Secret)
 	return err
 }
 
