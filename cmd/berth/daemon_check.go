@@ -58,14 +58,14 @@ func (f fenceConfig) check() error {
 }
 
 func (l limitsConfig) check() error {
-	errs := []error{config.Between("limits.publishing", l.Publishing, 1, 1_000_000)}
-	for key, n := range map[string]int{
-		"limits.connections": l.Connections, "limits.address_connections": l.AddressConnections,
-		"limits.address_rate": l.AddressRate, "limits.principal_rate": l.PrincipalRate,
-	} {
-		errs = append(errs, config.Between(key, n, 0, 1_000_000))
-	}
-	return errors.Join(errs...)
+	const most = 1_000_000
+	return errors.Join(
+		config.Between("limits.publishing", l.Publishing, 1, most),
+		config.Between("limits.connections", l.Connections, 0, most),
+		config.Between("limits.address_connections", l.AddressConnections, 0, most),
+		config.Between("limits.address_rate", l.AddressRate, 0, most),
+		config.Between("limits.principal_rate", l.PrincipalRate, 0, most),
+	)
 }
 
 func (c queuesConfig) check() error {
