@@ -120,7 +120,7 @@ func (k KafkaSettings) principal() string {
 
 // principal is the subject of this process's certificate as Java writes it; empty if it cannot be read.
 func (t TLSSettings) principal() string {
-	pair, err := clienttls.Own(certSetting, t.Cert, t.Key)
+	pair, err := clienttls.Own(certSetting, t.Cert, t.Key, compute.Unreadable)
 	if err != nil {
 		return ""
 	}
@@ -141,7 +141,7 @@ func (t TLSSettings) load() (*tls.Config, error) {
 	if err != nil || t.Cert == "" {
 		return c, err
 	}
-	if err := clienttls.Show(c, certSetting, t.Cert, t.Key); err != nil {
+	if err := clienttls.Show(c, certSetting, t.Cert, t.Key, compute.Unreadable); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -152,7 +152,7 @@ func trusted(key, authorities string) (*tls.Config, error) {
 	if authorities == systemCA {
 		authorities = ""
 	}
-	return clienttls.Config(key, authorities)
+	return clienttls.Config(key, authorities, compute.Unreadable)
 }
 
 // password is without the line break that editors put behind it. Who may read the file is looked at when a process

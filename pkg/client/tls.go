@@ -24,7 +24,7 @@ type TLS struct {
 // load reads the files. The caller's certificate is read again for every connection, so that it may
 // be renewed.
 func (t TLS) load() (*tls.Config, error) {
-	c, err := clienttls.Config("ca", t.CA)
+	c, err := clienttls.Config("ca", t.CA, unusable)
 	if err != nil {
 		return nil, err
 	}
@@ -34,13 +34,21 @@ func (t TLS) load() (*tls.Config, error) {
 	if t.Cert == "" {
 		return c, nil
 	}
-	if err := clienttls.Show(c, "cert", t.Cert, t.Key); err != nil {
+	if err := clienttls.Show(c, "cert", t.Cert, t.Key, unusable); err != nil {
 		return nil, err
 	}
 	if err := secretfile.Check("cert-key", t.Key); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// unusable says to a person which file is of no use.
+func unusable(field, file string, cause error) *compute.Error {
+	return &compute.Error{
+		Kind: compute.KindInvalid, Field: field, Value: file, Message: "cannot be used",
+		Remedy: "give a PEM file that you may read", Cause: cause,
+	}
 }
 
 // distrust says what to do where a connection was made and TLS did not come about; empty if that is

@@ -67,12 +67,10 @@ func TestOverTLS(t *testing.T) {
 		"without TLS to one": {noTLS, TLS{}, "", "use https://", compute.KindInvalid},
 		"a certificate":      {good, TLS{CA: ca, Cert: cert}, "", "and its key, or neither", compute.KindInvalid},
 		"a key":              {good, TLS{CA: ca, Key: key}, "", "and its key, or neither", compute.KindInvalid},
-		"no file": {
-			good, TLS{CA: filepath.Join(dir, "no")}, "", "that this process may read", compute.KindInvalid,
-		},
-		"no certificate": {good, TLS{CA: key}, "", "certificates in PEM form", compute.KindInvalid},
+		"no file":            {good, TLS{CA: filepath.Join(dir, "no")}, "", "that you may read", compute.KindInvalid},
+		"no certificate":     {good, TLS{CA: key}, "", "certificates in PEM form", compute.KindInvalid},
 		"not its key": {
-			good, TLS{CA: ca, Cert: cert, Key: foreignKey}, "", "that this process may read", compute.KindInvalid,
+			good, TLS{CA: ca, Cert: cert, Key: foreignKey}, "", "that you may read", compute.KindInvalid,
 		},
 		"not trusted by it": {
 			good, TLS{CA: ca, Cert: foreign, Key: foreignKey}, "", "does it trust the certificate",

@@ -12,16 +12,19 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
+// Refusal is the error of a field that names a file which cannot be used: compute.Unreadable, or a caller's own words.
+type Refusal func(field, file string, cause error) *compute.Error
+
 // Config trusts servers by the authorities in a file; empty: by those of this machine. field is the setting that names
 // the file.
-func Config(field, authorities string) (*tls.Config, error) {
+func Config(field, authorities string, refuse Refusal) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if authorities == "" {
 		return c, nil
 	}
 	pem, err := os.ReadFile(authorities)
 	if err != nil {
-		return nil, compute.Unreadable(field, authorities, err)
+		return nil, refuse(field, authorities, err)
 	}
 	c.RootCAs = x509.NewCertPool()
 	if !c.RootCAs.AppendCertsFromPEM(pem) {
@@ -32,21 +35,21 @@ func Config(field, authorities string) (*tls.Config, error) {
 
 // Show has the client show the certificate in the file cert, whose key is in the file key. Both are read now, and again
 // for every connection, so that the certificate may be renewed. field is the setting that names cert.
-func Show(c *tls.Config, field, cert, key string) error {
-	if _, err := Own(field, cert, key); err != nil {
+func Show(c *tls.Config, field, cert, key string, refuse Refusal) error {
+	if _, err := Own(field, cert, key, refuse); err != nil {
 		return err
 	}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		return Own(field, cert, key)
+		return Own(field, cert, key, refuse)
 	}
 	return nil
 }
 
 // Own is the client's certificate as it is on the disk now, with Show's arguments.
-func Own(field, cert, key string) (*tls.Certificate, error) {
+func Own(field, cert, key string, refuse Refusal) (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(cert, key)
 	if err != nil {
-		return nil, compute.Unreadable(field, cert+", "+key, err)
+		return nil, refuse(field, cert+", "+key, err)
 	}
 	return &pair, nil
 }

@@ -87,9 +87,12 @@ func (s Session) Renew(ctx context.Context) (Session, error) {
 
 // client is what asks the issuer; the context has its connections.
 func (s Session) client(ctx context.Context) (context.Context, *oauth2.Config, error) {
-	secure, err := clienttls.Config("issuer-ca", s.CA)
+	secure, err := clienttls.Config("issuer-ca", s.CA, compute.Unreadable)
 	if err != nil {
-		return ctx, nil, err
+		return ctx, nil, &compute.Error{
+			Kind: compute.KindInvalid, Field: "issuer-ca", Value: s.CA, Message: "cannot be used",
+			Remedy: "give a file with certificates in PEM form that you may read", Cause: errors.Unwrap(err),
+		}
 	}
 	ctx = gooidc.ClientContext(ctx, &http.Client{Timeout: askTimeout, Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, DisableKeepAlives: true,

@@ -17,7 +17,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/pkg/auth"
-	"github.com/berth-project/berth/pkg/clienttls"
 )
 
 // skew is how far the clocks of the issuer and of this node may be apart.
@@ -65,7 +64,7 @@ func New(all []Settings, o Options) (*Authenticator, error) {
 	for _, s := range all {
 		of := a.issuers[s.Issuer]
 		if of == nil {
-			trusted, err := clienttls.Config("ca", s.CA)
+			trusted, err := s.trusted()
 			if err != nil {
 				return nil, err
 			}

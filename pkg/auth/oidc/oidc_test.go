@@ -446,7 +446,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		`role "operator" is not valid`:         func(s *Settings) { s.Projects = []ProjectRule{{"x", "x", "a", "operator"}} },
 		`cell, entry 1: cell "reader" is not`:  func(s *Settings) { s.Cell = []CellRule{{"x", "x", "reader"}} },
 		`name it once for each audience`:       func(s *Settings) { s.Issuer = "https://first.example.org" },
-		`ca "/missing/ca.pem": cannot be used`: func(s *Settings) { s.CA = "/missing/ca.pem" },
+		`ca "/missing/ca.pem": cannot be read`: func(s *Settings) { s.CA = "/missing/ca.pem" },
 	} {
 		s := good
 		change(&s)

@@ -3,6 +3,7 @@
 package oidc
 
 import (
+	"crypto/tls"
 	"errors"
 	"net/url"
 
@@ -60,7 +61,7 @@ func (s Settings) check() error {
 		errs = append(errs, compute.Invalid("audience", "",
 			"name what its tokens are for: without it one that was made for another service would count"))
 	}
-	if _, err := clienttls.Config("ca", s.CA); err != nil {
+	if _, err := s.trusted(); err != nil {
 		errs = append(errs, err)
 	}
 	if len(s.Projects)+len(s.Cell) == 0 {
@@ -96,4 +97,13 @@ func checkClaim(claim, value string) error {
 		return compute.Invalid("value", "", "give the value of the claim "+claim+" that has the role")
 	}
 	return nil
+}
+
+// trusted is TLS by the authorities that the issuer's connection is checked against.
+func (s Settings) trusted() (*tls.Config, error) {
+	return clienttls.Config("ca", s.CA, func(field, file string, cause error) *compute.Error {
+		e := compute.Unreadable(field, file, cause)
+		e.Message = "cannot be read"
+		return e
+	})
 }
