@@ -4,6 +4,7 @@ package cell
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -53,8 +54,8 @@ func (c Cell) checkRights(ctx context.Context, allowed *bool) error {
 func (c Cell) needs() ([]access.Right, error) {
 	all, err := c.Kafka.As.Needs()
 	return slices.DeleteFunc(all, func(r access.Right) bool {
-		return r.Kind == access.Topic &&
-			(r.Name == c.Topics().Tokens() && !c.Tokens || r.Name == c.Topics().Audit() && !c.Audit)
+		wanted, optional := c.optional()[r.Name]
+		return r.Kind == access.Topic && optional && !wanted
 	}), err
 }
 
@@ -78,23 +79,24 @@ func (c Cell) Allowed(ctx context.Context, principal string) ([]access.Right, er
 	return admin.Allowed(ctx, principal)
 }
 
+// optional are the topics of parts that may be switched off, and whether this process uses them.
+func (c Cell) optional() map[string]bool {
+	return map[string]bool{c.Topics().Tokens(): c.Tokens, c.Topics().Audit(): c.Audit}
+}
+
 // ensureOptional makes the topics of the tokens and of the audit where they are missing and wanted: cells of before
-// there were any have none. A process that may make no topics leaves it to a queue manager, and is not ready until then.
+// there were any have none. A process that may make no topics leaves it to a queue manager, and is not ready until
+// then.
 func (c Cell) ensureOptional(ctx context.Context, admin *kafkaadmin.Admin) error {
-	for _, t := range []struct {
-		wanted bool
-		topic  string
-		ensure func(context.Context, int16) error
-	}{
-		{c.Tokens, c.Topics().Tokens(), admin.EnsureTokens}, {c.Audit, c.Topics().Audit(), admin.EnsureAudit},
-	} {
-		if !t.wanted {
+	optional := c.optional()
+	for _, topic := range slices.Sorted(maps.Keys(optional)) {
+		if !optional[topic] {
 			continue
 		}
-		err := t.ensure(ctx, c.replication)
+		err := admin.EnsureTopic(ctx, topic, c.replication)
 		if compute.KindOf(err) == compute.KindForbidden {
 			c.Log.Info("this process may make no topics: a queue manager of this version makes this one",
-				zap.String("topic", t.topic))
+				zap.String("topic", topic))
 			continue
 		}
 		if err != nil {
@@ -104,15 +106,13 @@ func (c Cell) ensureOptional(ctx context.Context, admin *kafkaadmin.Admin) error
 	return nil
 }
 
-// FirstToken makes an admin's token that counts for so long (0: until it is revoked), and writes it to where API nodes read it. It
-// needs the rights of an API node, and no node. The text is shown to nobody else.
-func (c Cell) FirstToken(ctx context.Context, name string, life time.Duration) (text string, _ compute.Token, err error) {
+// FirstToken makes an admin's token that counts for so long (0: until it is revoked), and writes it to where API nodes
+// read it. It needs the rights of an API node, and no node. The text is shown to nobody else.
+func (c Cell) FirstToken(
+	ctx context.Context, name string, life time.Duration,
+) (text string, _ compute.Token, err error) {
 	text, id, hash := auth.NewToken()
-	now := c.Clock.now()
-	if now == nil {
-		now = time.Now
-	}
-	at := now().UTC()
+	at := c.Clock.shown(time.Now()).UTC()
 	token := compute.Token{
 		ID: id, Hash: hash, Name: name, Role: compute.RoleAdmin, CreatedAt: at, CreatedBy: "bootstrap",
 	}

@@ -56,22 +56,16 @@ func (a *Admin) EnsureTopics(ctx context.Context, partitions int32, replication 
 	return err
 }
 
-// EnsureTokens makes the topic of the tokens if it is missing: cells of before there were tokens have
-// none, and no process of theirs misses it.
-func (a *Admin) EnsureTokens(ctx context.Context, replication int16) error {
-	_, err := a.create(
-		ctx, "make the topic of the tokens", 1, replication, remembered(replication), []string{a.cfg.Topics.Tokens()},
-	)
-	return err
-}
-
-// EnsureAudit makes the topic of the audit if it is missing, as EnsureTokens does that of the tokens.
-func (a *Admin) EnsureAudit(ctx context.Context, replication int16) error {
-	_, err := a.create(
-		ctx, "make the topic of the audit", 1, replication, retained(replication, auditRetention),
-		[]string{a.cfg.Topics.Audit()},
-	)
-	return err
+// EnsureTopic makes one of the cell's own topics of one partition if it is missing, with the settings that
+// EnsureTopics gives it: cells of before there was such a topic have none, and no process of theirs misses it.
+func (a *Admin) EnsureTopic(ctx context.Context, topic string, replication int16) error {
+	for _, p := range ownTopics(a.cfg.Topics, 1, replication) {
+		if slices.Contains(p.topics, topic) {
+			_, err := a.create(ctx, "make a topic of the cell", p.partitions, replication, p.settings, []string{topic})
+			return err
+		}
+	}
+	return compute.Invalid("topic", topic, "name one of the cell's own topics")
 }
 
 // alike are topics with the same settings.
