@@ -68,7 +68,7 @@ func (l *lacking) Unwrap() error { return l.error }
 // those that have a right already.
 func Lacking(err error, needs ...access.Right) error {
 	var known *lacking
-	if !isDenied(err) || errors.As(err, &known) {
+	if !IsDenied(err) || errors.As(err, &known) {
 		return err
 	}
 	return &lacking{err, lacked(err, needs)}
@@ -99,8 +99,8 @@ func lacked(err error, needs []access.Right) access.Right {
 	return access.To("use", kind, "(which one is not told)")
 }
 
-// isDenied says whether ACLs refuse this process, which has signed in.
-func isDenied(err error) bool {
+// IsDenied says whether ACLs refuse this process, which has signed in.
+func IsDenied(err error) bool {
 	for _, r := range refusals {
 		if errors.Is(err, r.code) {
 			return true
@@ -111,7 +111,7 @@ func isDenied(err error) bool {
 
 // IsForbidden says whether Kafka refuses this process: its ACLs, or its sign-in.
 func IsForbidden(err error) bool {
-	return isDenied(err) || errors.Is(err, kerr.SaslAuthenticationFailed)
+	return IsDenied(err) || errors.Is(err, kerr.SaslAuthenticationFailed)
 }
 
 // IsFatal says whether trying again cannot help: the answer is a refusal.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,6 +16,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/berth-project/berth/pkg/kafka"
 )
 
 // User is a Kafka user that signs in by SCRAM-SHA-256.
@@ -95,7 +96,7 @@ func (a *Tries) Put(ctx context.Context, topic string, key, value []byte) (allow
 		err = a.client.ProduceSync(ctx, &kgo.Record{Topic: topic, Key: key, Value: value}).FirstErr()
 		var answer *kerr.Error
 		if err == nil || errors.As(err, &answer) {
-			return !refused(err), nil // whatever else is wrong with it
+			return !kafka.IsDenied(err), nil // whatever else is wrong with it
 		}
 	}
 	return false, fmt.Errorf("produce to %s: %w", topic, err)
@@ -236,7 +237,7 @@ func (a *Tries) ResetShare(ctx context.Context, group, topic string, offset int6
 		}
 		return code
 	})
-	if err == nil && !refused(kerr.ErrorForCode(code)) {
+	if err == nil && !kafka.IsDenied(kerr.ErrorForCode(code)) {
 		err = kerr.ErrorForCode(code) // it is to work, where it is allowed
 	}
 	return err == nil && code == 0, err
@@ -248,13 +249,5 @@ func (a *Tries) try(ctx context.Context, req kmsg.Request, code func(kmsg.Respon
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", kmsg.NameForKey(req.Key()), err)
 	}
-	return !refused(kerr.ErrorForCode(code(resp))), nil // whatever else is wrong with it
-}
-
-// refused says whether an error says that the user lacks the right.
-func refused(err error) bool {
-	return slices.ContainsFunc([]error{
-		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
-		kerr.TransactionalIDAuthorizationFailed,
-	}, func(refusal error) bool { return errors.Is(err, refusal) })
+	return !kafka.IsDenied(kerr.ErrorForCode(code(resp))), nil // whatever else is wrong with it
 }

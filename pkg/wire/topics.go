@@ -82,4 +82,7 @@ func (t Topics) ConductorGroup() string { return t.Prefix + "conductor" }
 func (t Topics) ManagerGroup() string { return t.Prefix + "queue-manager" }
 
 // ShareGroup is the n-th share group; a group holds a limited number of queues.
-func (t Topics) ShareGroup(n int) string { return t.Prefix + "agents-" + itoa(n) }
+func (t Topics) ShareGroup(n int) string { return t.ShareGroups() + itoa(n) }
+
+// ShareGroups begins the names of all share groups.
+func (t Topics) ShareGroups() string { return t.Prefix + "agents-" }

@@ -75,6 +75,11 @@ func To(op Operation, kind Kind, name string) Right {
 	return Right{Kind: kind, Name: name, Operations: []Operation{op}}
 }
 
+// ToAll is the right to do one thing with everything of a kind whose name begins so.
+func ToAll(op Operation, kind Kind, prefix string) Right {
+	return Right{Kind: kind, Name: prefix, Prefixed: true, Operations: []Operation{op}}
+}
+
 // String names what may be done, and with what: "Read topic berth.requests".
 func (r Right) String() string {
 	ops := make([]string, len(r.Operations))

@@ -128,9 +128,6 @@ func (w words) builds() string { return w.topics.Build("") }
 
 func (w words) streams() string { return w.topics.Host("") }
 
-// agentGroups begins the names of the share groups.
-func (w words) agentGroups() string { return strings.TrimSuffix(w.topics.ShareGroup(0), "0") }
-
 func (w words) api() []Right {
 	t := w.topics
 	return join(w.own(),
@@ -161,7 +158,7 @@ func (w words) queues() []Right {
 		topics(w.builds(), "share state; removes finished records, and queues", Read, Delete),
 		topics(w.streams(), "rings; removes the streams of hosts that are gone", Write, Delete),
 		Right{Group, t.ManagerGroup(), false, []Operation{Read}, "elects the active queue manager"},
-		Right{Group, w.agentGroups(), true, []Operation{Read, AlterConfigs}, "share state"},
+		Right{Group, w.topics.ShareGroups(), true, []Operation{Read, AlterConfigs}, "share state"},
 	)
 }
 
@@ -179,7 +176,7 @@ func (w words) conductor() []Right {
 		topics(w.builds(), "work", Write),
 		topics(w.streams(), "grants and commands", Write),
 		Right{Group, t.ConductorGroup(), false, []Operation{Read}, "shares partitions; its position"},
-		Right{Group, w.agentGroups(), true, []Operation{Describe}, "whether work was lost"},
+		Right{Group, w.topics.ShareGroups(), true, []Operation{Describe}, "whether work was lost"},
 		Right{TransactionalID, t.ConductorGroup() + ".", true, []Operation{Write}, "one writer of a partition"},
 	)
 }
@@ -195,7 +192,7 @@ func (w words) agent(host compute.HostID) []Right {
 		topic(t.Consoles(), "answers about consoles", Write),
 		topic(t.Rejected(), "records that made no sense", Write),
 		topics(w.builds(), "work", Read),
-		Right{Group, w.agentGroups(), true, []Operation{Read}, "takes work"},
+		Right{Group, w.topics.ShareGroups(), true, []Operation{Read}, "takes work"},
 	)
 }
 
@@ -206,7 +203,7 @@ func (w words) operator() []Right {
 		topic(t.Requests(), "has hosts asked what they have (verify --confirm)", Write),
 		{Group, t.ConductorGroup(), false, []Operation{Describe}, "conductors and how far they are"},
 		{Group, t.ManagerGroup(), false, []Operation{Describe}, "queue managers"},
-		{Group, w.agentGroups(), true, []Operation{Describe, DescribeConfigs}, "share state"},
+		{Group, w.topics.ShareGroups(), true, []Operation{Describe, DescribeConfigs}, "share state"},
 		{Cluster, ClusterName, false, []Operation{Describe, DescribeConfigs}, "brokers and their settings"},
 	}
 }

@@ -94,10 +94,5 @@ func (a *Admin) Found() int32 {
 // describes is the right to ask about a topic.
 func describes(topic string) access.Right { return access.To(access.Describe, access.Topic, topic) }
 
-// prefixed is the right to do one thing with everything of a kind whose name begins so.
-func prefixed(kind access.Kind, prefix string, op access.Operation) access.Right {
-	return access.Right{Kind: kind, Name: prefix, Prefixed: true, Operations: []access.Operation{op}}
-}
-
 // pieces cuts what is too much for one request.
 func pieces[T any](all []T) iter.Seq[[]T] { return slices.Chunk(all, most) }

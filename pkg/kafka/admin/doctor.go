@@ -142,7 +142,7 @@ type TopicFacts struct {
 // DescribeTopics asks for topics; one that does not exist is not in the answer.
 func (a *Admin) DescribeTopics(ctx context.Context, topics ...string) (map[string]TopicFacts, error) {
 	const op = "look at topics"
-	needs := prefixed(access.Topic, a.cfg.Topics.Prefix, access.DescribeConfigs)
+	needs := access.ToAll(access.DescribeConfigs, access.Topic, a.cfg.Topics.Prefix)
 	facts := map[string]TopicFacts{}
 	topics = slices.Compact(slices.Sorted(slices.Values(topics))) // asked twice, Kafka answers once
 	for piece := range pieces(topics) {

@@ -28,7 +28,7 @@ func (a *Admin) QuietHosts(ctx context.Context, hosts []compute.HostID, since ti
 		}
 		all, err := a.kadm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topics...)
 		if err != nil {
-			return nil, a.cfg.Classify(op, err, prefixed(access.Topic, a.cfg.Topics.Host(""), access.Describe))
+			return nil, a.cfg.Classify(op, err, access.ToAll(access.Describe, access.Topic, a.cfg.Topics.Host("")))
 		}
 		for i, h := range piece {
 			if at, there := all[topics[i]][0]; there && at.Err == nil && at.Timestamp < 0 {

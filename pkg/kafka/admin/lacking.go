@@ -143,7 +143,7 @@ func answers(ctx context.Context, whom kmsg.Requestor, req kmsg.Request) (bool, 
 	}
 	var code *kerr.Error
 	switch {
-	case kafka.IsForbidden(err) && !errors.Is(err, kerr.SaslAuthenticationFailed):
+	case kafka.IsDenied(err):
 		return false, nil
 	case err == nil, errors.As(err, &code):
 		return true, nil

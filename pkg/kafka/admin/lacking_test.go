@@ -140,7 +140,9 @@ func TestLackingWhereTheClusterGivesCreate(t *testing.T) {
 	must(t, adminOf(t, signedIn(b, topics, b.Root)).Allow(brokertest.Patient(t), "User:u", []access.Right{
 		access.To(access.Create, access.Cluster, access.ClusterName),
 	}))
-	needs := []access.Right{prefixed(access.Topic, "c.", access.Create), prefixed(access.Topic, "c.", access.Describe)}
+	needs := []access.Right{
+		access.ToAll(access.Create, access.Topic, "c."), access.ToAll(access.Describe, access.Topic, "c."),
+	}
 	got, err := adminOf(t, signedIn(b, topics, u)).Lacking(brokertest.Patient(t), needs)
 	must(t, err)
 	if diff := cmp.Diff(needs[1:], got); diff != "" {

@@ -5,7 +5,6 @@ package admin
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -101,9 +100,9 @@ const wholeTopic = -1
 
 // describesQueues are the rights to ask how far queues are.
 func (a *Admin) describesQueues() []access.Right {
-	groups := strings.TrimSuffix(a.cfg.Topics.ShareGroup(0), "0")
 	return []access.Right{
-		prefixed(access.Group, groups, access.Describe), prefixed(access.Topic, a.cfg.Topics.Build(""), access.Describe),
+		access.ToAll(access.Describe, access.Group, a.cfg.Topics.ShareGroups()),
+		access.ToAll(access.Describe, access.Topic, a.cfg.Topics.Build("")),
 	}
 }
 

@@ -73,7 +73,7 @@ func (a *Admin) deleteTopic(ctx context.Context, op string, id compute.TopicID) 
 	for _, t := range resp.Topics {
 		err := kerr.ErrorForCode(t.ErrorCode)
 		if err != nil && !errors.Is(err, kerr.UnknownTopicID) && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return a.cfg.Classify(op, err, prefixed(access.Topic, a.cfg.Topics.Prefix, access.Delete))
+			return a.cfg.Classify(op, err, access.ToAll(access.Delete, access.Topic, a.cfg.Topics.Prefix))
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ func (a *Admin) DeleteRecordsBelow(ctx context.Context, below map[compute.QueueN
 		}
 		all = append(all, a.deleteFinished(ctx, topics, offsets))
 	}
-	return a.cfg.Classify(op, errors.Join(all...), prefixed(access.Topic, a.cfg.Topics.Build(""), access.Delete))
+	return a.cfg.Classify(op, errors.Join(all...), access.ToAll(access.Delete, access.Topic, a.cfg.Topics.Build("")))
 }
 
 // deleteFinished asks any broker which one leads each topic, and then all leaders together. A broker that is

@@ -62,7 +62,7 @@ func (a *Admin) InitShareState(ctx context.Context, group string, queues []compu
 		}
 		if err := a.initTopics(ctx, group, topics); err != nil {
 			return a.cfg.Classify(op, err,
-				access.To(access.Read, access.Group, group), prefixed(access.Topic, a.cfg.Topics.Build(""), access.Read),
+				access.To(access.Read, access.Group, group), access.ToAll(access.Read, access.Topic, a.cfg.Topics.Build("")),
 			)
 		}
 	}

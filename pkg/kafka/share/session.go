@@ -219,8 +219,7 @@ func (s *session) lose(ctx context.Context, err error) error {
 func (s *session) forbidden(err error) error {
 	return s.p.cfg.Classify("pull work", err,
 		access.To(access.Read, access.Group, s.id.Group),
-		access.Right{Kind: access.Topic, Name: s.p.cfg.Topics.Build(""), Prefixed: true,
-			Operations: []access.Operation{access.Read}},
+		access.ToAll(access.Read, access.Topic, s.p.cfg.Topics.Build("")),
 	)
 }
 
