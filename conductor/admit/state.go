@@ -64,11 +64,10 @@ type host struct {
 	id        compute.HostID
 	timer     // of its silence
 	instances map[*entry]bool
-	journal   compute.JournalID           // as last heard; empty: not heard yet
-	voices    map[compute.Voice]time.Time // when each process that speaks for it was last heard
-	first     map[compute.Voice]time.Time // when it was heard first, of those
-	twins     map[compute.Voice]bool      // processes that spoke for it at the same time
-	together  map[together]bool           // journals of which two of those spoke at one time
+	journal   compute.JournalID        // as last heard; empty: not heard yet
+	voices    map[compute.Voice]spoken // when each process that speaks for it was heard
+	twins     map[compute.Voice]bool   // processes that spoke for it at the same time
+	together  map[together]bool        // journals of which two of those spoke at one time
 	// when what is here is asked about again, for its last answer did not count; see countsFrom
 	askAgainAt map[*entry]time.Time
 	since      time.Time // from when on voices are complete; zero: they are
@@ -193,8 +192,7 @@ func (s *State) joinHost(e *entry, now time.Time) {
 	}
 	h := s.hosts[id]
 	if h == nil {
-		h = &host{id: id, instances: map[*entry]bool{}, heard: now,
-			voices: map[compute.Voice]time.Time{}, first: map[compute.Voice]time.Time{}}
+		h = &host{id: id, instances: map[*entry]bool{}, heard: now, voices: map[compute.Voice]spoken{}}
 		h.timer = s.newTimer(h)
 		s.hosts[id] = h
 		s.scheduleSilence(h)

@@ -34,16 +34,21 @@ func (s *step) noteVoice(h *host, by compute.Voice) {
 	if by.Journal == "" {
 		return
 	}
-	if h.voices[by] = s.now; h.first[by].IsZero() {
-		h.first[by] = s.now
+	heard, known := h.voices[by]
+	if !known {
+		heard.first = s.now
 	}
-	for v, at := range h.voices {
-		if s.now.Sub(at) >= s.opts.SilentAfter {
+	heard.last = s.now
+	h.voices[by] = heard
+	for v, heard := range h.voices {
+		if s.now.Sub(heard.last) >= s.opts.SilentAfter {
 			delete(h.voices, v)
-			delete(h.first, v)
 		}
 	}
 }
+
+// spoken is when a process was heard first and last.
+type spoken struct{ first, last time.Time }
 
 // together are two journals of a host whose agents spoke at one time.
 type together struct{ a, b compute.JournalID }
@@ -58,7 +63,8 @@ func (s *step) noteTwins(h *host, by compute.Voice) {
 	}
 	for _, v := range all {
 		h.twins[v] = true
-		if slices.ContainsFunc(all, by.Same) && v.Journal != by.Journal && !h.voices[v].Before(h.first[by]) {
+		sinceFirst := !h.voices[v].last.Before(h.voices[by].first)
+		if slices.ContainsFunc(all, by.Same) && v.Journal != by.Journal && sinceFirst {
 			h.together[together{v.Journal, by.Journal}], h.together[together{by.Journal, v.Journal}] = true, true
 		}
 	}
@@ -82,8 +88,8 @@ func (h *host) twinsWithJournal(journal compute.JournalID) (n int) {
 
 // heardLately says whether a journal was heard of lately.
 func (s *step) heardLately(h *host, journal compute.JournalID) bool {
-	for v, at := range h.voices {
-		if v.Journal == journal && s.now.Sub(at) < s.opts.SilentAfter {
+	for v, heard := range h.voices {
+		if v.Journal == journal && s.now.Sub(heard.last) < s.opts.SilentAfter {
 			return true
 		}
 	}
@@ -116,9 +122,9 @@ func (s *step) countsFrom(e *entry, r compute.Report) time.Time {
 	if h.contested(e, r) {
 		until(s.now.Add(wait))
 	}
-	for v, at := range h.voices {
+	for v, heard := range h.voices {
 		if v.Journal == has && v != r.Voice() {
-			until(at.Add(wait))
+			until(heard.last.Add(wait))
 		}
 	}
 	if !due.After(s.now) {
