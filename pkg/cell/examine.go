@@ -4,7 +4,6 @@ package cell
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -69,22 +68,16 @@ func (c *Cell) lists(ctx context.Context, f *doctor.Facts) error {
 		decoded(queues, wire.DecodeQueue),
 		func(q compute.Queue) bool { return q.TopicID == "" },
 	)
-	f.Beacons = decoded(hosts, wire.DecodeBeacon)
-	f.Unsigned = decoded(hosts, unsignedHost)
+	f.Beacons = decoded(hosts, func(rec wire.Record) (compute.Beacon, error) {
+		b, err := wire.DecodeBeacon(rec)
+		if err == nil && rec.Header(wire.HeaderMAC) == nil {
+			f.Unsigned = append(f.Unsigned, b.Host)
+		}
+		return b, err
+	})
 	slices.Sort(f.Unsigned)
 	return nil
 }
-
-// unsignedHost is the host of a beacon without a MAC.
-func unsignedHost(rec wire.Record) (compute.HostID, error) {
-	b, err := wire.DecodeBeacon(rec)
-	if err == nil && rec.Header(wire.HeaderMAC) != nil {
-		err = errSigned
-	}
-	return b.Host, err
-}
-
-var errSigned = errors.New("it is signed")
 
 // shares asks for the share state of every queue, and for the members of its group.
 func (c *Cell) shares(ctx context.Context, admin *kafkaadmin.Admin, f *doctor.Facts) (err error) {
