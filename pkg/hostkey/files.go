@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,21 +71,21 @@ func filesOf(field, path string) ([]string, error) {
 }
 
 // lines are those of a file that are neither empty nor a comment, with their numbers.
-func lines(text []byte) map[int]string {
-	out := map[int]string{}
-	for n, line := range strings.Split(string(bytes.ReplaceAll(text, []byte("\r"), nil)), "\n") {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-			out[n+1] = line
+func lines(text []byte) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		for n, line := range strings.Split(string(bytes.ReplaceAll(text, []byte("\r"), nil)), "\n") {
+			line = strings.TrimSpace(line)
+			if line != "" && !strings.HasPrefix(line, "#") && !yield(n+1, line) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // parseMasters says of a bad line where it is, and never what it is: it may be a secret.
 func parseMasters(field, file string, text []byte) (all []Master, err error) {
-	found := lines(text)
-	for _, n := range sortedKeys(found) {
-		secret, ok := decodeSecret(found[n])
+	for n, line := range lines(text) {
+		secret, ok := decodeSecret(line)
 		if !ok {
 			return nil, compute.Invalid(field, fmt.Sprintf("%s:%d", file, n),
 				"give a master as 64 hexadecimal digits, as openssl rand -hex 32 prints one")
@@ -115,10 +116,9 @@ func LoadKey(field, file string, host compute.HostID) (Key, error) {
 }
 
 func parseKeys(field, file string, text []byte) (all []Key, err error) {
-	found := lines(text)
-	for _, n := range sortedKeys(found) {
+	for n, line := range lines(text) {
 		bad := compute.Invalid(field, fmt.Sprintf("%s:%d", file, n), "put a line there that berth host enroll printed")
-		parts := strings.Fields(found[n])
+		parts := strings.Fields(line)
 		if len(parts) != 3 {
 			return nil, bad
 		}
@@ -139,13 +139,4 @@ func parseKeys(field, file string, text []byte) (all []Key, err error) {
 func decodeSecret(text string) ([]byte, bool) {
 	secret, err := hex.DecodeString(text)
 	return secret, err == nil && len(secret) == secretBytes && !bytes.Equal(secret, make([]byte, secretBytes))
-}
-
-func sortedKeys(m map[int]string) []int {
-	out := make([]int, 0, len(m))
-	for n := range m {
-		out = append(out, n)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -71,9 +71,6 @@ type Key struct {
 	secret [secretBytes]byte
 }
 
-// Host is whose it is.
-func (k Key) Host() compute.HostID { return k.host }
-
 // String says whose it is: a secret is never printed.
 func (k Key) String() string { return fmt.Sprintf("key of host %s under master %s", k.host, k.master) }
 
