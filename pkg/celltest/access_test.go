@@ -4,10 +4,8 @@ package celltest
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -81,10 +79,7 @@ func lockedByPassword(t *testing.T) *locked {
 func lockedByCertificate(t *testing.T) *locked {
 	t.Helper()
 	a := newAuthority(t, "ca")
-	broker := a.issue("broker", &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	})
+	broker := a.broker()
 	b := kafkatest.LockedKafka(t, map[string]string{
 		"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,USERS:SSL",
 		"ssl.keystore.type":              "PEM", "ssl.keystore.location": broker.both,
@@ -103,10 +98,8 @@ func lockedByCertificate(t *testing.T) *locked {
 			tries: func(addrs []string) (*kafkatest.Tries, error) {
 				signed, err := tls.LoadX509KeyPair(own.cert, own.key)
 				a.must(err)
-				trusted := x509.NewCertPool()
-				trusted.AddCert(a.cert)
 				return kafkatest.TryWithCertificate(addrs, &tls.Config{
-					RootCAs: trusted, Certificates: []tls.Certificate{signed}, ServerName: "127.0.0.1",
+					RootCAs: a.Pool(), Certificates: []tls.Certificate{signed}, ServerName: "127.0.0.1",
 				})
 			},
 		}

@@ -14,7 +14,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -134,10 +133,8 @@ func newSecretCell(t *testing.T) *secretCell {
 	}
 	c.rig = newRig(t, kafkatest.Broker{Addrs: []string{open}, Prefix: "s.", Real: true})
 	c.refused = c.topicLog(c.cell("").Topics().Rejected())
-	roots := x509.NewCertPool()
-	roots.AddCert(c.ours.cert)
 	c.http = &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: c.ours.Pool()}, DisableKeepAlives: true,
 	}}
 	c.issuer = c.newIssuer()
 	return c
@@ -262,9 +259,7 @@ func (c *secretCell) start() {
 	c.daemon("conductor", "conductor", "ready", map[string]any{
 		"kafka": c.clientWith(endpoint, "client-secret", endpointsSecret), "hosts": hosts,
 	})
-	node := c.ours.issue("server", &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
+	node := c.ours.keep("server", c.ours.Server())
 	c.plantKey("key of the API node", node.key)
 	c.daemon("api", "api", "ready", map[string]any{
 		"kafka": c.passwordOf("api"), "tls": map[string]any{"cert": node.cert, "key": node.key},

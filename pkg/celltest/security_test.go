@@ -4,22 +4,16 @@ package celltest
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,23 +25,19 @@ import (
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/localkafka"
+	"github.com/berth-project/berth/pkg/tlsfiles/tlstest"
 )
 
-// authority signs certificates for one test.
+// authority signs certificates for one test, and writes them to files.
 type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	file string
+	*tlstest.Authority
+	t         *testing.T
+	dir, file string
 }
 
 func newAuthority(t *testing.T, name string) *authority {
-	a := &authority{t: t, dir: t.TempDir()}
-	a.file = a.issue(
-		name,
-		&x509.Certificate{IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign},
-	).cert
+	a := &authority{Authority: tlstest.New(t, name), t: t, dir: t.TempDir()}
+	a.file = tlstest.Write(t, a.dir, name+".crt", a.PEM)
 	return a
 }
 
@@ -61,43 +51,22 @@ func (a *authority) must(err error) {
 	}
 }
 
-// issue signs a certificate, the first one itself.
-func (a *authority) issue(name string, c *x509.Certificate) pair {
+func (a *authority) keep(name string, c tlstest.Issued) pair {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	a.must(err)
-	c.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<60))
-	a.must(err)
-	c.Subject = pkix.Name{CommonName: name}
-	c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
-	parent, signer := a.cert, a.key
-	if parent == nil {
-		parent, signer = c, key
+	return pair{
+		cert: tlstest.Write(a.t, a.dir, name+".crt", c.Cert),
+		key:  tlstest.Write(a.t, a.dir, name+".key", c.Key),
+		both: tlstest.Write(a.t, a.dir, name+".pem", slices.Concat(c.Key, c.Cert)),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, signer)
-	a.must(err)
-	if a.cert == nil {
-		a.cert, err = x509.ParseCertificate(der)
-		a.must(err)
-		a.key = key
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	a.must(err)
-	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
-	p := pair{
-		cert: filepath.Join(a.dir, name+".crt"),
-		key:  filepath.Join(a.dir, name+".key"),
-		both: filepath.Join(a.dir, name+".pem"),
-	}
-	a.must(os.WriteFile(p.cert, certPEM, 0o600))
-	a.must(os.WriteFile(p.key, keyPEM, 0o600))
-	a.must(os.WriteFile(p.both, append(keyPEM, certPEM...), 0o600))
-	return p
 }
 
-func (a *authority) client(name string) pair {
-	return a.issue(name, &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+func (a *authority) client(name string) pair { return a.keep(name, a.Client(name, "")) }
+
+// broker is a certificate that brokers show clients, and each other.
+func (a *authority) broker() pair {
+	return a.keep("broker", a.Server(func(c *x509.Certificate) {
+		c.ExtKeyUsage = append(c.ExtKeyUsage, x509.ExtKeyUsageClientAuth)
+	}))
 }
 
 // guarded is a Kafka that talks to strangers on its first port only: the second wants
@@ -107,12 +76,7 @@ func guarded(t *testing.T, a *authority) (open, sasl, mutual string) {
 	ports, err := localkafka.FreePorts(4)
 	a.must(err)
 	at := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", ports[i]) }
-	broker := a.issue("broker", &x509.Certificate{
-		IPAddresses: []net.IP{
-			net.IPv4(127, 0, 0, 1),
-		},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	})
+	broker := a.broker()
 	clients := "PLAINTEXT://" + at(0) + ",GUARDED://" + at(1) + ",MUTUAL://" + at(2)
 	kafkatest.StartT(t, localkafka.Options{Properties: map[string]string{
 		"listeners":            clients + ",CONTROLLER://" + at(3),
@@ -179,10 +143,12 @@ func TestKafkaOverTLSAndSASL(t *testing.T) {
 		"wrong password": {
 			sasl, cell.TLSSettings{CA: ours.file}, as("SCRAM-SHA-512", wrong), "SASL_AUTHENTICATION_FAILED",
 		},
-		"wrong authority":     {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
-		"token of a file":     {sasl, cell.TLSSettings{CA: ours.file}, tokenOf(fresh), ""},
-		"token that is over":  {sasl, cell.TLSSettings{CA: ours.file}, tokenOf(over), "SASL_AUTHENTICATION_FAILED"},
-		"no token":            {sasl, cell.TLSSettings{CA: ours.file}, tokenOf("planted-token"), "SASL_AUTHENTICATION_FAILED"},
+		"wrong authority":    {sasl, cell.TLSSettings{CA: theirs.file}, as("PLAIN", password), "unknown authority"},
+		"token of a file":    {sasl, cell.TLSSettings{CA: ours.file}, tokenOf(fresh), ""},
+		"token that is over": {sasl, cell.TLSSettings{CA: ours.file}, tokenOf(over), "SASL_AUTHENTICATION_FAILED"},
+		"no token": {
+			sasl, cell.TLSSettings{CA: ours.file}, tokenOf("planted-token"), "SASL_AUTHENTICATION_FAILED",
+		},
 		"token of a client":   {sasl, cell.TLSSettings{CA: ours.file}, fetched("planted-secret"), ""},
 		"token of no client":  {sasl, cell.TLSSettings{CA: ours.file}, fetched("planted-wrong"), "gives no token"},
 		"endpoint of another": {sasl, cell.TLSSettings{CA: ours.file}, distrusts, "gives no token"},
@@ -323,24 +289,21 @@ func keepSecret(t *testing.T, text string) string {
 // tokenEndpoint gives tokens to one client, with these ids.
 func tokenEndpoint(t *testing.T, a *authority, id ...string) string {
 	t.Helper()
-	own := a.issue("endpoint", &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
-	pair, err := tls.LoadX509KeyPair(own.cert, own.key)
-	a.must(err)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		client, secret, _ := r.BasicAuth()
 		w.Header().Set("Content-Type", "application/json")
 		if client != "cell" || secret != "planted-secret" || r.FormValue("grant_type") != "client_credentials" ||
 			r.FormValue("scope") != "kafka" {
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = fmt.Fprintf(w, `{"error": "invalid_client", "error_description": "not %s"}`, secret+r.FormValue("client_secret"))
+			_, _ = fmt.Fprintf(
+				w, `{"error": "invalid_client", "error_description": "not %s"}`, secret+r.FormValue("client_secret"),
+			)
 			return
 		}
 		given := token(t, "berth", time.Now(), id...)
 		_, _ = fmt.Fprintf(w, `{"access_token": %q, "token_type": "Bearer", "expires_in": 3600}`, given)
 	}))
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{a.Server().Pair(t)}}
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL

@@ -89,11 +89,11 @@ func (a *Authority) issue(c *x509.Certificate, change []func(*x509.Certificate))
 	}
 	key := newKey(a.t)
 	der := sign(a.t, c, a.cert, &key.PublicKey, a.key)
-	text, err := x509.MarshalECPrivateKey(key)
+	text, err := x509.MarshalPKCS8PrivateKey(key) // Kafka reads no other form
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return Issued{encoded("CERTIFICATE", der), encoded("EC PRIVATE KEY", text), parsed(a.t, der)}
+	return Issued{encoded("CERTIFICATE", der), encoded("PRIVATE KEY", text), parsed(a.t, der)}
 }
 
 // Pair is the certificate for a connection.
