@@ -85,7 +85,7 @@ func asking(by, beside compute.Voice) wire.Record {
 	})
 }
 
-// told are the words about who speaks for h1 since the last time asked.
+// told are the words about the agents of h1 since the last time asked.
 func (f *far) told(t *testing.T) (all []string) {
 	t.Helper()
 	f.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Whoever may write requests may invent hosts. Of those not more are kept than there is room for; a host that has
-// something here keeps its epoch, and so do those that were fenced last.
+// A process that may write requests may invent hosts. Of those not more are kept than there is room for; a host that
+// has something here keeps its epoch, and so do those that were fenced last.
 func TestInventedHostsAreBounded(t *testing.T) {
 	const most = 6
 	rapid.Check(t, func(r *rapid.T) {

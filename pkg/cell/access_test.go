@@ -83,7 +83,7 @@ func TestAwaitRights(t *testing.T) {
 	})
 }
 
-// A process without a role, as a command, asks for no rights; one that may not make topics says who may.
+// A process without a role, as a command, asks for no rights; one that may not make topics says which process may.
 func TestAwaitTopicsThatOthersMake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := kafkatest.User{Name: "u", Password: "pw"}

@@ -26,8 +26,8 @@ type APIOptions struct {
 	Fencer     api.Fencer // makes certain that a host is dead; nil: nothing does
 
 	PrincipalRate int // requests of one principal a second; 0: no limit
-	// Tokens lets callers sign in with tokens, and SignIn with what else they have. Without either, whoever
-	// reaches the node may do everything.
+	// Tokens lets callers sign in with tokens, and SignIn with what else they have. Without either, every
+	// caller that reaches the node may do everything.
 	Tokens bool
 	SignIn auth.Chain
 	Audit  bool // every change and every refusal is written to the topic audit

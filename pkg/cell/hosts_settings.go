@@ -16,7 +16,7 @@ type HostsSettings struct {
 	Masters string        `yaml:"masters"` // file or folder; empty: MACs are not checked
 }
 
-// DefaultHosts believes whoever writes.
+// DefaultHosts believes every process that may write to Kafka.
 func DefaultHosts() HostsSettings { return HostsSettings{Trust: hostkey.TrustAll} }
 
 // Check answers all that is wrong, joined, each with the key it is about.

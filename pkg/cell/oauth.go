@@ -75,7 +75,7 @@ func (t *tokens) token() (text string, err error) {
 	return text, nil
 }
 
-// subject is whom brokers take the last token for, empty if that is not known.
+// subject is the user that brokers take the last token for, empty if that is not known.
 func (t *tokens) subject() string {
 	if last := t.last.Load(); last != nil {
 		return *last

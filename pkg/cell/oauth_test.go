@@ -40,7 +40,7 @@ func tokensOf(t *testing.T, s SASLSettings) *tokens {
 	return from
 }
 
-// The token of a file is the one that is in it now, and says who this process is.
+// The token of a file is the one that is in it now, and names the user of this process.
 func TestTokenOfAFile(t *testing.T) {
 	file := keep(t, "token", jwt("one")+"\n", 0o600)
 	from := tokensOf(t, SASLSettings{TokenFile: file})

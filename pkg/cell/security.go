@@ -40,7 +40,7 @@ type SASLSettings struct {
 	// Of OAUTHBEARER: a file with the token, which may change too, or where tokens are fetched.
 	TokenFile        string   `yaml:"token_file"`
 	TokenURL         string   `yaml:"token_url"`
-	TokenCA          string   `yaml:"token_ca"` // PEM file: who the endpoint is trusted by; empty: this machine's
+	TokenCA          string   `yaml:"token_ca"` // PEM file: authorities of the endpoint; empty: this machine's
 	ClientID         string   `yaml:"client_id"`
 	ClientSecretFile string   `yaml:"client_secret_file"`
 	Scopes           []string `yaml:"scopes"`
@@ -155,7 +155,7 @@ func trusted(key, authorities string) (*tls.Config, error) {
 	return clienttls.Config(key, authorities, compute.Unreadable)
 }
 
-// password is without the line break that editors put behind it. Who may read the file is looked at when a process
+// password is without the line break that editors put behind it. The mode of the file is looked at when a process
 // starts (check): a running one that could not sign in any more would do more harm.
 func (s SASLSettings) password() (string, error) {
 	text, err := os.ReadFile(s.PasswordFile)

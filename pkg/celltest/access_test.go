@@ -32,7 +32,7 @@ type locked struct {
 	is   *client.Client
 }
 
-// lockedUser is as whom a role signs in.
+// lockedUser is the Kafka user that a role signs in as.
 type lockedUser struct {
 	principal string
 	settings  func(*cell.KafkaSettings)

@@ -75,14 +75,18 @@ func TestAuditOfTwoNodes(t *testing.T) {
 		} {
 			got := seen[i]
 			short := compute.AuditEntry{
-				Operation: got.Operation, Who: got.Who, Status: got.Status, Kind: got.Kind, Project: got.Project, Target: got.Target,
+				Operation: got.Operation, Who: got.Who, Status: got.Status, Kind: got.Kind, Project: got.Project,
+				Target: got.Target,
 			}
 			if short != want || got.At.IsZero() || got.Node == "" || got.Request == "" || got.How != "token" {
 				t.Errorf("%+v, want %+v", got, want)
 			}
 		}
 		var all int
-		r.must(older.ReadAudit(ctx, time.Now().Add(-time.Hour), false, func(compute.AuditEntry, error) error { all++; return nil }))
+		r.must(older.ReadAudit(ctx, time.Now().Add(-time.Hour), false, func(compute.AuditEntry, error) error {
+			all++
+			return nil
+		}))
 		if all < 3 {
 			t.Errorf("%d entries", all)
 		}
@@ -148,7 +152,8 @@ func TestEveryChangeIsInKafka(t *testing.T) {
 	first, _, err := r.cell("admin").FirstToken(t.Context(), "bootstrap", time.Hour)
 	r.must(err)
 	node := r.auditedAPI("api-a")
-	reader, err := r.with(node, first, "p").CreateToken(t.Context(), client.TokenWish{Role: compute.RoleReader, Project: "p"})
+	wish := client.TokenWish{Role: compute.RoleReader, Project: "p"}
+	reader, err := r.with(node, first, "p").CreateToken(t.Context(), wish)
 	r.must(err)
 	bodies := map[string]string{
 		"boot":           `{"flavor": "m1.small", "project": "p", "user_data": "aHVudGVyMg==", "metadata": {"password": "hunter2"}}`,
@@ -172,7 +177,8 @@ func TestEveryChangeIsInKafka(t *testing.T) {
 		}
 	}
 	got := map[string]int32{}
-	r.must(r.cell("admin").ReadAudit(t.Context(), time.Now().Add(-time.Hour), false, func(e compute.AuditEntry, err error) error {
+	since := time.Now().Add(-time.Hour)
+	r.must(r.cell("admin").ReadAudit(t.Context(), since, false, func(e compute.AuditEntry, err error) error {
 		if id, _, ours := strings.Cut(e.Request, "."); ours {
 			if _, twice := got[e.Request]; twice || e.Operation != id {
 				t.Errorf("%+v", e)

@@ -149,7 +149,8 @@ func (r *rig) startQueues() {
 
 func (r *rig) startConductor(name string) {
 	r.t.Helper()
-	part, err := cell.NewConductor(r.prepared(name), cell.ConductorOptions{Name: name, Times: r.times, Hosts: r.believes()})
+	options := cell.ConductorOptions{Name: name, Times: r.times, Hosts: r.believes()}
+	part, err := cell.NewConductor(r.prepared(name), options)
 	r.must(err)
 	r.start(name, part)
 }

@@ -37,7 +37,9 @@ func trials(t wire.Topics) (all []trial) {
 			return do(a, ctx, n)
 		}})
 	}
-	topics := append(t.Own(), t.Tokens(), t.Audit(), t.Build("m1.small"), t.Host(lockedHost), t.Host(lockedOther), "another.requests")
+	topics := append(t.Own(),
+		t.Tokens(), t.Audit(), t.Build("m1.small"), t.Host(lockedHost), t.Host(lockedOther), "another.requests",
+	)
 	for _, name := range topics {
 		add(access.Topic, name, access.Read, (*kafkatest.Tries).Read)
 		add(access.Topic, name, access.Write, (*kafkatest.Tries).Write)

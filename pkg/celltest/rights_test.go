@@ -75,7 +75,7 @@ func TestDaemonsWaitForTheirRights(t *testing.T) {
 	}
 }
 
-// adminFile is the settings of somebody who may do everything.
+// adminFile is the settings of a user that may do everything.
 func adminFile(t *testing.T, b kafkatest.LockedBroker) string {
 	t.Helper()
 	dir := t.TempDir()

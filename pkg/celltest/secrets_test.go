@@ -293,7 +293,9 @@ func (c *secretCell) start() {
 func (c *secretCell) types(token string, args ...string) (stdout string) {
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(c.t.Context(), berth(c.t), args...)
-	cmd.Env = append(os.Environ(), "BERTH_API="+c.api, "BERTH_CA_FILE="+c.ours.file, "BERTH_TOKEN="+token, "BERTH_PROJECT=p")
+	cmd.Env = append(os.Environ(),
+		"BERTH_API="+c.api, "BERTH_CA_FILE="+c.ours.file, "BERTH_TOKEN="+token, "BERTH_PROJECT=p",
+	)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		c.t.Fatal(err)
@@ -437,8 +439,9 @@ func (c *secretCell) commands() {
 		c.t.Error("the doctor did not get in")
 	}
 	c.types("", "verify", "--config", config, "--timeout", "10s")
-	slip := c.keeps("slip.yaml", `kafka: {brokers: [k:9092], sasl: {password: `+c.planted.text("password in the settings")+"}}\n"+
-		"token: "+c.planted.text("token in the settings")+"\n")
+	slip := c.keeps("slip.yaml",
+		`kafka: {brokers: [k:9092], sasl: {password: `+c.planted.text("password in the settings")+"}}\n"+
+			"token: "+c.planted.text("token in the settings")+"\n")
 	c.types("", "config", "check", "api", "--config", slip)
 	c.types("", "config", "show", "api", "--config", slip)
 	c.t.Setenv("BERTH_KAFKA_SASL_PASSWORD", c.planted.text("password in the environment"))

@@ -81,7 +81,7 @@ func (b *Broker) Answer(key kmsg.Key, answer func(node int32, req kmsg.Request) 
 
 // Hold has requests of a kind wait before they are carried out, until Close, for tests and
 // simulation: hold answers what waits, nil: nothing does. It is told which broker was asked, and
-// must not block; what it answers must end when whoever asks has no interest any more. What
+// must not block; what it answers must end when the client has no interest any more. What
 // comes behind a request on its connection waits with it.
 func (b *Broker) Hold(key kmsg.Key, hold func(node int32, req kmsg.Request) (wait func())) {
 	b.cluster.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {

@@ -10,7 +10,7 @@
 //	 managers alone                                   and beacon
 //
 // The MAC covers topic, key, value, all other headers and a counter that only rises as long as
-// a process lives; who speaks (host, journal, beginning of the process) is in the value. So
+// a process lives; its process (host, journal, beginning) is in the value. So
 // nothing in a record can be altered, and what was said once counts once: Heard refuses a
 // counter of the same process that is not above the last. What is left to a stranger that
 // replays is in decision 0051.

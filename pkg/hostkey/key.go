@@ -71,7 +71,7 @@ type Key struct {
 	secret [secretBytes]byte
 }
 
-// String says whose it is: a secret is never printed.
+// String names its host and master: a secret is never printed.
 func (k Key) String() string { return fmt.Sprintf("key of host %s under master %s", k.host, k.master) }
 
 // GoString is the same for %#v.

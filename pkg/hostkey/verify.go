@@ -13,7 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Trust is whose records count.
+// Trust says which records count.
 type Trust string
 
 // The two there are.

@@ -29,7 +29,7 @@ type Config struct {
 	// Dial opens connections; nil: plain TCP with a time-out of 10 s.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	SASL *SASL // how this client signs in; nil: it does not
-	// As is who this process is to Kafka and what it does there, for messages about what it may not do.
+	// As is the Kafka user of this process and its role, for messages about what it may not do.
 	As  access.Identity
 	Log *zap.Logger // nil: silent
 

@@ -15,7 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// A refusal says who may not do what with which thing, and the call that changes it.
+// A refusal says which user may not do what with which thing, and the call that changes it.
 func TestRefusalsSayWhatLacks(t *testing.T) {
 	topics := wire.Topics{Prefix: "c."}
 	cfg := Config{As: access.Identity{

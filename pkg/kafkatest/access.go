@@ -52,7 +52,7 @@ func TryAs(addrs []string, u User) (*Tries, error) {
 	return tryWith(addrs, kgo.SASL(scram.Auth{User: u.Name, Pass: u.Password}.AsSha256Mechanism()))
 }
 
-// TryWithCertificate is whom the certificate names.
+// TryWithCertificate signs in as the user that the certificate names.
 func TryWithCertificate(addrs []string, c *tls.Config) (*Tries, error) {
 	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: c}
 	return tryWith(addrs, kgo.Dialer(d.DialContext))

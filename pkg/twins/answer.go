@@ -13,12 +13,12 @@ import (
 // with each beacon until then:
 //
 //	the last word under its name was "I have ended"  ─▶ Alone, at once
-//	anything else ─▶ Begun: whoever else lives says so, in its next beacon, at once
-//	   nobody does for AnswerTime  ─▶ Alone
-//	   somebody does               ─▶ twins, if that one was told of this one and this one of it;
+//	anything else ─▶ Begun: every other agent says so, in its next beacon, at once
+//	   none does for AnswerTime    ─▶ Alone
+//	   one does                    ─▶ twins, if that one was told of this one and this one of it;
 //	                                  else Alone once it was silent for compute.SilentAfter
 //
-// Who was there before with another journal is no earlier process of this one, and is waited for
+// An agent that was there before with another journal is no earlier process of this one, and is waited for
 // as one that does: it may only stand still.
 //
 // No clock of a host counts, and a host's beacons are in one partition: what was read

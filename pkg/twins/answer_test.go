@@ -70,7 +70,7 @@ func TestAnswers(t *testing.T) {
 		"a. | b?":                  "- alone",                               // the watch has just begun
 		"a | b? 9b? 55b?":          "- begun none alone",                    //
 		"a | A? 9A?":               "- begun alone",                         //
-		"b? | b? 9b?":              "- begun alone",                         // who was there before b, it has not seen
+		"b? | b? 9b?":              "- begun alone",                         // it has not seen which agent was there before b
 		"a?. | b? 9b?":             "- begun alone",                         // a did not know whether it was alone
 		"a? a. b? b b. A?":         "alone - alone - - alone",               //
 		"a? 9A? 5A? 5A? a?A A?a":   "alone begun none alone begun twins",    // a was not heard for too long
@@ -81,9 +81,10 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Whoever goes on asking is told of again: an agent that began meanwhile has not heard of it.
+// An agent that goes on asking is told of again: an agent that began meanwhile has not heard of it.
 func TestCalledAgain(t *testing.T) {
-	if got, want := answers(t, "a? a b? a?b 10b? 10b? a?b 10b?"), "alone - begun begun none begun twins twins"; got != want {
+	want := "alone - begun begun none begun twins twins"
+	if got := answers(t, "a? a b? a?b 10b? 10b? a?b 10b?"); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

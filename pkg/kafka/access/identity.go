@@ -11,7 +11,7 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// Identity is as whom a process works on Kafka. The zero value is nobody in particular.
+// Identity is the Kafka user of a process and its role. In the zero value neither is known.
 type Identity struct {
 	// Principal is the name that brokers know this process by, as far as it can know: "User:conductor". Kafka does
 	// not say it: with a certificate, ssl.principal.mapping.rules of the brokers may make another of it. nil or
@@ -54,8 +54,8 @@ func (r Right) sameThing(s Right) bool {
 // mostSaid bounds what one message names: the command in it gives all the others too.
 const mostSaid = 4
 
-// Denied says that Kafka does not allow what the process was about to do (op): who may not do what with which
-// thing, and what an operator does about it.
+// Denied says that Kafka does not allow what the process was about to do (op): which user may not do
+// what with which thing, and what an operator does about it.
 func (i Identity) Denied(op string, cause error, lacks ...Right) *compute.Error {
 	said := make([]string, 0, mostSaid)
 	for _, r := range lacks[:min(len(lacks), mostSaid)] {

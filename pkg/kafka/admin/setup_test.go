@@ -20,7 +20,8 @@ func TestOwnTopicsAreAllMade(t *testing.T) {
 	for _, own := range ownTopics(names, 1, 1) {
 		made = append(made, own.topics...)
 	}
-	if diff := cmp.Diff(slices.Sorted(slices.Values(append(names.Own(), names.Tokens(), names.Audit()))), slices.Sorted(slices.Values(made))); diff != "" {
+	want := append(names.Own(), names.Tokens(), names.Audit())
+	if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(made))); diff != "" {
 		t.Error(diff)
 	}
 }

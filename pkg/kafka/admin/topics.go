@@ -267,7 +267,9 @@ func (a *Admin) OffsetsSince(ctx context.Context, topic string, since time.Time)
 		return nil, err
 	}
 	if ids[topic] == "" {
-		return nil, &compute.Error{Op: op, Kind: compute.KindNotFound, Field: "topic", Value: topic, Message: "does not exist"}
+		return nil, &compute.Error{
+			Op: op, Kind: compute.KindNotFound, Field: "topic", Value: topic, Message: "does not exist",
+		}
 	}
 	all, err := a.kadm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topic)
 	if err == nil {

@@ -98,7 +98,7 @@ func (u unclean) until(t *testing.T, what string, so func(part) bool) part {
 	t.Helper()
 	cl := brokertest.AnyClient(t, u.cfg)
 	for ctx := brokertest.Patient(t); ; {
-		ask, cancel := context.WithTimeout(ctx, 5*time.Second) // whoever is asked may be frozen
+		ask, cancel := context.WithTimeout(ctx, 5*time.Second) // the broker may be frozen
 		topic, err := brokertest.Describe(ask, cl, u.cfg.Topics.Requests())
 		cancel()
 		if err == nil && so(topic.Partitions[0]) {

@@ -50,7 +50,7 @@ type Tokens struct {
 	Next  string  `json:"next,omitempty" doc:"Give this as marker to get the next page; absent on the last."`
 }
 
-// Caller is who calls, and what it may do.
+// Caller is the caller of a request, and what it may do.
 type Caller struct {
 	Name     string                           `json:"name" example:"token:ci-bot" doc:"As in logs; anonymous where nobody signs in."`
 	ID       string                           `json:"id" doc:"What revocation and limits go by."`

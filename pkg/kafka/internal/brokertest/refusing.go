@@ -163,7 +163,7 @@ var saysWhatLacks = regexp.MustCompile(
 	`User:someone may not [A-Z]\w+ (topic|group|transactional-id|cluster) [\w.…-]+; give it this right: "berth acl print"`,
 )
 
-// SaysWhatLacks checks that a text about a refusal says who lacks which right, and the remedy.
+// SaysWhatLacks checks that a text about a refusal says which user lacks which right, and the remedy.
 func SaysWhatLacks(t *testing.T, text string) {
 	t.Helper()
 	if !saysWhatLacks.MatchString(text) {
