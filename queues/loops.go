@@ -192,8 +192,9 @@ func (t *term) truncate(ctx context.Context, refs []wire.QueueRef) error {
 	return t.within(ctx, func(ctx context.Context) error { return t.opts.Far.Shares.DeleteBelow(ctx, below) })
 }
 
-// watchPositions tells of a queue whose position went back: brokers only ever move it ahead, but whatever may take work
-// may also set it. Nothing is lost or done twice by that, for claims decide; but what is done is handed out once more.
+// watchPositions tells of a queue whose position went back: brokers only ever move it ahead, but a process that may
+// take work may also set it. Nothing is lost or done twice by that, for claims decide; but what is done is handed out
+// once more.
 func (t *term) watchPositions(refs []wire.QueueRef, answers []Progress) {
 	for i, p := range answers {
 		if p.Err != nil || p.TopicID != refs[i].TopicID {

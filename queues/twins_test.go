@@ -3,6 +3,7 @@
 package queues
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -19,8 +20,8 @@ func spoken(by compute.Voice, knows bool) wire.Record {
 	return wire.EncodeBeacon(b)
 }
 
-// warned are the words about twins that h1 was told since the last time asked.
-func (f *far) warned(t *testing.T) (all [][]compute.Voice) {
+// words are the commands of these kinds that h1 was told since the last time asked.
+func (f *far) words(t *testing.T, ops ...compute.CommandOp) (all []compute.Command) {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -29,11 +30,20 @@ func (f *far) warned(t *testing.T) (all [][]compute.Voice) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Op == compute.CommandTwins {
-			all = append(all, c.Voices)
+		if slices.Contains(ops, c.Op) {
+			all = append(all, c)
 		}
 	}
 	delete(f.logs, names.Host("h1"))
+	return all
+}
+
+// warned are the words about twins that h1 was told since the last time asked.
+func (f *far) warned(t *testing.T) (all [][]compute.Voice) {
+	t.Helper()
+	for _, c := range f.words(t, compute.CommandTwins) {
+		all = append(all, c.Voices)
+	}
 	return all
 }
 
@@ -88,18 +98,9 @@ func asking(by, beside compute.Voice) wire.Record {
 // told are the words about the agents of h1 since the last time asked.
 func (f *far) told(t *testing.T) (all []string) {
 	t.Helper()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, rec := range f.logs[names.Host("h1")] {
-		c, err := wire.DecodeCommand(rec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c.Op == compute.CommandBegun || c.Op == compute.CommandAlone || c.Op == compute.CommandTwins {
-			all = append(all, c.Op.String()+" "+string(c.Voices[0].Journal))
-		}
+	for _, c := range f.words(t, compute.CommandBegun, compute.CommandAlone, compute.CommandTwins) {
+		all = append(all, c.Op.String()+" "+string(c.Voices[0].Journal))
 	}
-	delete(f.logs, names.Host("h1"))
 	return all
 }
 
