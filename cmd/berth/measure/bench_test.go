@@ -597,7 +597,7 @@ func TestBenchFindsWhatIsWrong(t *testing.T) {
 			p.mu.Lock()
 			spec := p.specs[l.id]
 			p.mu.Unlock()
-			spec.Resources = compute.Resources{compute.VCPU: 1} // that host may have no GPU
+			spec.Resources = nil // that host may be full
 			return errors.Join(own.Launch(l.ctx, l.id, l.attempt, l.claim),
 				other.Prepare(l.ctx, spec), other.Launch(l.ctx, l.id, l.attempt, l.claim))
 		}, []string{"0 lost, 1 doubled", "was launched 2 times, and the log says active"}},
