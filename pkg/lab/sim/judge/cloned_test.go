@@ -23,6 +23,9 @@ func TestCheckOrphans(t *testing.T) {
 		"right: its host stood still": func(r *Recording) {
 			gone(r, true, schedule.Fault{Kind: schedule.FaultPause, Who: "host-1", At: 5, For: 9})
 		},
+		"right: the power of its host is off until it is known to be dead": func(r *Recording) {
+			gone(r, true, schedule.Fault{Kind: schedule.FaultPower, Who: "host-1", At: 5, For: 0.5, Dead: "fence"})
+		},
 		"host-1-clone launched attempt 1 of vm, and it is left": func(r *Recording) {
 			gone(r, true, schedule.Fault{Kind: schedule.FaultPause, Who: "host-1", At: 5, For: 4},
 				schedule.Fault{Kind: schedule.FaultPause, Who: "host-2", At: 5, For: 30})

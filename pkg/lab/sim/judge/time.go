@@ -66,7 +66,8 @@ func tooEarly(old, i compute.Instance, x Wanted) string {
 	}
 	switch i.Reason.Code {
 	case compute.DeadlineExceeded:
-		if waited := i.ChangedAt.Sub(x.Began); waited < x.Boot.Deadline {
+		// The log, by which its wait is counted, tells milliseconds.
+		if waited := i.ChangedAt.Sub(x.Began.Truncate(time.Millisecond)); waited < x.Boot.Deadline {
 			return "ended by its deadline after " + waited.String() + ", and had " + x.Boot.Deadline.String()
 		}
 	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits:

@@ -4,6 +4,7 @@ package judge
 
 import (
 	"testing"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
@@ -26,6 +27,10 @@ func TestCheckInTime(t *testing.T) {
 		},
 		"right: ended at its deadline": func(r *Recording) {
 			r.endsAt(61.05, compute.Reason{Code: compute.DeadlineExceeded})
+		},
+		"right: the log tells only the millisecond in which it was asked for": func(r *Recording) {
+			r.Asks[0].Began = r.Asks[0].Began.Add(time.Millisecond - 1)
+			r.endsAt(61, compute.Reason{Code: compute.DeadlineExceeded})
 		},
 		"ended without a host after 9s":                   func(r *Recording) { waits(r, 11) },
 		"right: unclaimed for ten seconds":                func(r *Recording) { waits(r, 12) },

@@ -301,6 +301,8 @@ func (s Schedule) Hides(h compute.HostID, from, to time.Duration) bool {
 			return true
 		case f.Who != string(h) && f.Who != "broker" && f.Who != "":
 			return false
+		case f.Kind == FaultPower && f.Dead != "": // its power stays off until it is known to be dead: nobody says when
+			return f.At.Duration() < to
 		}
 		return f.At.Duration() < to && from < (f.At+f.For+f.By).Duration()
 	})
