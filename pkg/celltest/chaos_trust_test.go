@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/kafka/loop"
@@ -79,6 +80,19 @@ func copyStarted(c *chaos) (string, func()) {
 	return secondAgent(c, h, state)
 }
 
+// sameHome is a driver of an empty hypervisor that keeps its machines where the host does: a copied
+// disk has the same folders.
+type sameHome struct {
+	hypervisor.Driver
+	home string
+}
+
+func (s sameHome) Capabilities() hypervisor.Capabilities {
+	can := s.Driver.Capabilities()
+	can.Home = s.home
+	return can
+}
+
 // secondAgent runs an agent with a host's name and an empty hypervisor, as on a copied disk. It is
 // to end by itself, and to have launched nothing.
 func secondAgent(c *chaos, h cell.SimulatedHost, state string) (string, func()) {
@@ -87,7 +101,10 @@ func secondAgent(c *chaos, h cell.SimulatedHost, state string) (string, func()) 
 	c.must(err)
 	part, err := cell.NewAgent(
 		c.prepared("twin"),
-		cell.AgentOptions{Host: h.ID, State: state, Driver: fake.NewDriver(host, h.Driver), Timing: chatty},
+		cell.AgentOptions{
+			Host: h.ID, State: state, Timing: chatty,
+			Driver: sameHome{fake.NewDriver(host, h.Driver), c.world.Dir()},
+		},
 	)
 	c.must(err)
 	ended := make(chan error, 1)
