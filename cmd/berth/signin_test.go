@@ -174,10 +174,12 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 
+	t.Chdir(dir)
 	i.life.Store(30) // it is renewed with the next command
-	does(0, "member of a", login...)
+	does(0, "member of a", "login", "--issuer", i.URL, "--client-id", "berth", "--issuer-ca", "ca.pem")
 	short := kept(t, home)
 	i.life.Store(3600)
+	t.Chdir(t.TempDir()) // the file of authorities was named from another folder, and is found all the same
 	does(0, "oidc:alice@example.org", "whoami")
 	if renewed := kept(t, home); renewed == short {
 		t.Error("a token that expires in half a minute was not renewed")

@@ -34,6 +34,13 @@ func (s *settings) loginAt(cmd *cobra.Command, at signin.Options) error {
 			fmt.Fprintf(cmd.ErrOrStderr(), "or open %s\n", printable(direct))
 		}
 	}
+	if at.CA != "" {
+		file, err := filepath.Abs(at.CA) // later commands renew the token from whatever folder they run in
+		if err != nil {
+			return err
+		}
+		at.CA = file
+	}
 	session, err := signin.Device(cmd.Context(), at)
 	if err != nil {
 		return err
