@@ -25,7 +25,7 @@ func (c apiConfig) face() face {
 	return face{c.Listen, c.TLS, statusserver.Bounds{
 		Connections: c.Limits.Connections, AddressConnections: c.Limits.AddressConnections,
 		AddressRate: c.Limits.AddressRate,
-	}}
+	}, !c.Auth.none()}
 }
 
 func (c queuesConfig) face() face    { return c.Status.face() }

@@ -23,11 +23,12 @@ type face struct {
 	listen string // empty: nowhere
 	tls    tlsfiles.Paths
 	bounds statusserver.Bounds
+	signIn bool // callers sign in, also those who ask for the metrics
 }
 
 // options are the status server's. Bad certificate files end a daemon when it starts.
 func (f face) options(o statusserver.Options) (statusserver.Options, error) {
-	o.Address, o.Bounds = f.listen, f.bounds
+	o.Address, o.Bounds, o.Guarded = f.listen, f.bounds, f.signIn
 	if f.tls == (tlsfiles.Paths{}) {
 		return o, nil
 	}

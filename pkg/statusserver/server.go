@@ -25,6 +25,7 @@ type Options struct {
 	TLS         *tlsfiles.Files // nil: HTTP without TLS
 	Bounds      Bounds
 	Metrics     http.Handler          // answers GET /metrics; nil: 404
+	Guarded     bool                  // nobody sees the metrics before GuardMetrics says which callers do
 	Registerer  prometheus.Registerer // of the server's own metrics; nil: none
 	Log         *zap.Logger           // nil: none
 	Waiting     string                // what /readyz says until told otherwise; empty: "starting"
@@ -52,7 +53,7 @@ const (
 //	up            200        200                     Metrics    404
 //	serving h     h          h                       Metrics    h
 //
-// GuardMetrics may refuse the metrics to some callers.
+// GuardMetrics may refuse the metrics to some callers; where it is to come (Guarded), all are refused before.
 //
 // It may be told to wait, to be up or to serve in any order, before it runs,
 // while it does and afterwards, by any goroutine.
@@ -139,10 +140,15 @@ func (f *Server) GuardMetrics(guard func(http.Handler) http.Handler) {
 func (f *Server) guarded(h http.Handler) http.Handler {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.guard == nil {
-		return h
+	switch {
+	case f.guard != nil:
+		return f.guard(h)
+	case f.options.Guarded:
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			notYet(w, "it is not known yet which callers may see the metrics")
+		})
 	}
-	return f.guard(h)
+	return h
 }
 
 func (f *Server) swap(to mode) (from mode) {

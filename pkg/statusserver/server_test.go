@@ -142,6 +142,21 @@ func TestDefaults(t *testing.T) {
 	ask(t, f, "GET", "/metrics").problem(t, 404)
 }
 
+func TestMetricsWaitForTheirGuard(t *testing.T) {
+	f := New(Options{Address: "127.0.0.1:0", Metrics: text("numbers"), Guarded: true})
+	running(t, f)
+	for _, become := range []func(){func() {}, f.Up, func() { f.Serve(text("served")) }} {
+		become()
+		if g := ask(t, f, "GET", "/metrics"); g.status != 503 || strings.Contains(g.body, "numbers") {
+			t.Errorf("before the guard is known: %d %s", g.status, g.body)
+		}
+	}
+	f.GuardMetrics(func(next http.Handler) http.Handler { return next })
+	if g := ask(t, f, "GET", "/metrics"); g.status != 200 || g.body != "numbers" {
+		t.Errorf("behind a guard that lets everybody through: %d %s", g.status, g.body)
+	}
+}
+
 func TestStopsListening(t *testing.T) {
 	f := New(Options{Address: "127.0.0.1:0"})
 	running(t, f)()
