@@ -22,10 +22,13 @@ func (c conductorConfig) common() (cell.KafkaSettings, logConfig) { return c.Kaf
 func (c agentConfig) common() (cell.KafkaSettings, logConfig)     { return c.Kafka, c.Log }
 
 func (c apiConfig) face() face {
-	return face{c.Listen, c.TLS, statusserver.Bounds{
-		Connections: c.Limits.Connections, AddressConnections: c.Limits.AddressConnections,
-		AddressRate: c.Limits.AddressRate,
-	}, !c.Auth.none()}
+	return face{
+		listen: c.Listen, tls: c.TLS, signIn: !c.Auth.none(),
+		bounds: statusserver.Bounds{
+			Connections: c.Limits.Connections, AddressConnections: c.Limits.AddressConnections,
+			AddressRate: c.Limits.AddressRate,
+		},
+	}
 }
 
 func (c queuesConfig) face() face    { return c.Status.face() }

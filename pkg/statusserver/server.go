@@ -97,6 +97,9 @@ func New(o Options) *Server {
 		options: o, metrics: newMetrics(o.Registerer), ready: make(chan struct{}),
 		rates: ratelimit.New(ratelimit.Options{PerSecond: o.Bounds.AddressRate, Now: o.now}),
 	}
+	if o.Guarded {
+		f.GuardMetrics(noneYet)
+	}
 	f.Waiting(o.Waiting)
 	return f
 }
@@ -140,15 +143,17 @@ func (f *Server) GuardMetrics(guard func(http.Handler) http.Handler) {
 func (f *Server) guarded(h http.Handler) http.Handler {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.guard != nil:
-		return f.guard(h)
-	case f.options.Guarded:
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			notYet(w, "it is not known yet which callers may see the metrics")
-		})
+	if f.guard == nil {
+		return h
 	}
-	return h
+	return f.guard(h)
+}
+
+// noneYet is the guard before the one that knows callers.
+func noneYet(http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		notYet(w, "it is not known yet which callers may see the metrics")
+	})
 }
 
 func (f *Server) swap(to mode) (from mode) {
