@@ -133,10 +133,10 @@ func needs(q compute.QueueName, res compute.Resources, required []compute.Trait,
 const reckoned = 100 * time.Millisecond
 
 // ends holds that a deadline is as far as was asked for from a time at which it may have
-// begun: after the client asked (the log counts in milliseconds), and before it was seen. An
+// begun: after the client asked, and before it was seen. An
 // evacuation begins it anew.
 func ends(deadline, seen time.Time, x Wanted) field {
-	if began := deadline.Add(-x.Boot.Deadline); began.Before(x.Began.Truncate(time.Millisecond)) ||
+	if began := deadline.Add(-x.Boot.Deadline); began.Before(x.logged()) ||
 		began.After(seen.Add(reckoned)) {
 		return field{"the end of its wait", deadline.Format(time.StampMilli),
 			fmt.Sprintf("%s from %s on", x.Boot.Deadline, x.Began.Format(time.StampMilli))}

@@ -66,8 +66,7 @@ func tooEarly(old, i compute.Instance, x Wanted) string {
 	}
 	switch i.Reason.Code {
 	case compute.DeadlineExceeded:
-		// The log, by which its wait is counted, tells milliseconds.
-		if waited := i.ChangedAt.Sub(x.Began.Truncate(time.Millisecond)); waited < x.Boot.Deadline {
+		if waited := i.ChangedAt.Sub(x.logged()); waited < x.Boot.Deadline {
 			return "ended by its deadline after " + waited.String() + ", and had " + x.Boot.Deadline.String()
 		}
 	case compute.WaitingForCapacity, compute.NoEligibleHost, compute.NeverFits:

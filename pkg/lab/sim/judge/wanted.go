@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
@@ -21,6 +22,9 @@ type Wanted struct {
 	Required  []compute.Trait
 	Offered   bool // something like it is offered at some time
 }
+
+// logged is the earliest time that the log, which counts in milliseconds, can have for a request.
+func (x Wanted) logged() time.Time { return x.Began.Truncate(time.Millisecond) }
 
 // wanted are all boots of the schedule, by name. Of two requests under one key that
 // differ it is the one that the log has: which of them that is nobody promises, and
