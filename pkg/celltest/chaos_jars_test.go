@@ -31,7 +31,7 @@ func onJars(t *testing.T, f form) (on brokers, what string, own []fault) {
 		what += fmt.Sprintf(", on loopback (no namespaces: %v)", err)
 	} else {
 		what += ", each in a network namespace"
-		o.Places, own = places, append(own, cutFromBrokers(nodes), cutFromEachOther(), cutFromAll())
+		o.Places, own = places, append(own, cutFromBrokers(nodes), controllerCut(), followersCut(), cutFromAll())
 	}
 	o.Dir = t.TempDir()
 	if err := disks(t, o.Dir, nodes); err != nil {
@@ -135,15 +135,36 @@ func cutFromBrokers(nodes int) fault {
 	}
 }
 
-// cutFromEachOther leaves two brokers their clients and the third broker.
-func cutFromEachOther() fault {
+// controllerCut cuts the active controller and another broker, the leader of `instances` where that is not the
+// controller itself, from each other: both have their clients and the third broker.
+func controllerCut() fault {
+	return eachOther("cut the active controller and another broker from each other", func(c *chaos) (int, int) {
+		controller, other := c.the((*chaos).controller), c.the((*chaos).leaderOfInstances)
+		if other == controller {
+			other = controller%c.on.Nodes() + 1
+		}
+		return controller, other
+	})
+}
+
+// followersCut cuts the two brokers that are not the active controller, to which both keep their way.
+func followersCut() fault {
+	return eachOther("cut two brokers that are not the active controller from each other", func(c *chaos) (int, int) {
+		controller, nodes := c.the((*chaos).controller), c.on.Nodes()
+		return controller%nodes + 1, (controller+1)%nodes + 1
+	})
+}
+
+// eachOther cuts two of three brokers from each other for longer than any time-out of a client's request.
+func eachOther(name string, two func(*chaos) (int, int)) fault {
 	return fault{
-		name:  "cut the leader of `instances` and another broker from each other",
+		name:  name,
 		lasts: 25 * time.Second,
 		inject: func(c *chaos) (string, func()) {
-			id := c.the((*chaos).leaderOfInstances)
-			other := id%c.on.Nodes() + 1
-			return broker(id, other), dropped(c, id, "in ip saddr "+address(other), "out ip daddr "+address(other))
+			leader, group := c.the((*chaos).leaderOfInstances), c.the((*chaos).coordinatorOfTheGroup)
+			id, other := two(c)
+			what := fmt.Sprintf("%s; %d leads `instances`, %d the conductors' group", broker(id, other), leader, group)
+			return what, dropped(c, id, "in ip saddr "+address(other), "out ip daddr "+address(other))
 		},
 	}
 }

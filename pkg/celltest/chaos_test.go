@@ -71,6 +71,7 @@ const (
 // fastBrokers are the settings that README recommends.
 func fastBrokers() map[string]string {
 	return map[string]string{
+		"replica.lag.time.max.ms":      "5000",
 		"broker.session.timeout.ms":    fmt.Sprint(session.Milliseconds()),
 		"broker.heartbeat.interval.ms": "500",
 	}

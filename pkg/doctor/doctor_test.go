@@ -141,6 +141,10 @@ func TestExamine(t *testing.T) {
 			func(f *Facts) { f.setting("broker.session.timeout.ms", "15000") },
 			all("FAIL broker %d: broker.session.timeout.ms: 15000"),
 		},
+		"long lag": {
+			func(f *Facts) { f.setting("replica.lag.time.max.ms", "30000") },
+			all("warn broker %d: replica.lag.time.max.ms: 30000"),
+		},
 		"few heartbeats": {
 			func(f *Facts) { f.setting("broker.heartbeat.interval.ms", "2000") },
 			all("warn broker %d: broker.heartbeat.interval.ms: 2000"),

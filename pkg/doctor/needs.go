@@ -40,6 +40,12 @@ func Settings() []Setting {
 				"before it is noticed",
 			stall,
 		},
+		{
+			"replica.lag.time.max.ms", "5000",
+			"while two brokers do not reach each other, what either of them leads cannot be written for one and a " +
+				"half times as long",
+			lag,
+		},
 		{"broker.heartbeat.interval.ms", "500", "a broker that is heard of too seldom is taken for dead", heartbeat},
 	}
 }
@@ -67,6 +73,9 @@ func Internals() []Replicated {
 func atLeast(n int64) func(int64, Facts) Level {
 	return func(v int64, _ Facts) Level { return when(v >= n, OK, Warn) }
 }
+
+// lag: a broker alone follows nobody.
+func lag(v int64, f Facts) Level { return when(v > 5000 && len(f.Cluster.Brokers) > 1, Warn, OK) }
 
 // sessions: with fewer than agents some pull nothing; it should not be close.
 func sessions(v int64, f Facts) Level {
