@@ -177,15 +177,16 @@ func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Ti
 // checkTaken: nothing that a host took is lost, so that it has to be published again. The
 // conductor that takes a partition over may publish again, and so may one that does not
 // know whether the broker has the record. What a rogue took is published once more. Two agents
-// of one name are granted nothing, so what either took is lost until then.
+// of one name are granted nothing, so what either took is lost until then. Work whose image has failed on a host is
+// released by that host as long as it is offered.
 func checkTaken(r *Recording) (wrong []Violation) {
 	if !r.Schedule.Decides() || r.Schedule.Drops() || r.Schedule.Buries("") || r.Schedule.Clones() {
 		return nil
 	}
 	last, times := map[compute.InstanceID]time.Time{}, map[compute.InstanceID]int{}
 	for _, b := range r.Builds {
-		if len(b.Avoid) > 0 || b.Attempt > 1 {
-			continue // hosts it avoids, or where it was before, may have released it as often as the broker permits
+		if len(b.Avoid) > 0 || b.Attempt > 1 || r.Schedule.World.Spoils(b.Image) {
+			continue // a host that leaves it to others may have released it as often as the broker permits
 		}
 		if times[b.Instance]++; times[b.Instance] > 1+r.robbedOf(work{b.Instance, b.Attempt}, b.Seen) {
 			wrong = append(

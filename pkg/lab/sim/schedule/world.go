@@ -3,6 +3,8 @@
 package schedule
 
 import (
+	"slices"
+
 	"github.com/berth-project/berth/pkg/compute"
 )
 
@@ -28,6 +30,11 @@ func (w World) Broken(h compute.HostID, image string) *BadImage {
 		}
 	}
 	return nil
+}
+
+// Spoils says whether an image is broken on a host: one that found out leaves its work to others.
+func (w World) Spoils(image string) bool {
+	return slices.ContainsFunc(w.Bad, func(b BadImage) bool { return b.Image == image })
 }
 
 // Kinds are what is wrong with the world from the beginning, as faults are counted.
