@@ -12,9 +12,11 @@
 //	same host       the mark's              starts
 //	same host       new, never used         takes it over: the old journal is lost
 //	same host       another, used           is refused
-//	another host    any                     is refused
+//	another host    another                 is refused
+//	another host    the mark's              is refused, and is not handed over either
 //
-// Whatever is refused can be handed over on purpose (HandOver).
+// What is refused can be handed over on purpose (HandOver), but for a journal that came along with another name: its
+// grants are the old name's, and the agent would launch them where no record means them.
 package home
 
 import (
@@ -84,8 +86,15 @@ func (p Place) Acquire(o Owner, unused bool) (*Lock, error) {
 
 // HandOver marks a folder that no agent holds for another owner and lets go of it. It answers the owner before: the
 // zero Owner if the folder had no mark.
+//
+// Errors: as Acquire, and KindInvalid if the journal was another host's here: it stays with its host's name.
 func (p Place) HandOver(o Owner) (was Owner, err error) {
-	l, err := p.acquire(o, func(Owner) error { return nil })
+	l, err := p.acquire(o, func(has Owner) error {
+		if has.Host != o.Host && has.Journal == o.Journal {
+			return p.foreign(has, o)
+		}
+		return nil
+	})
 	if err != nil {
 		return Owner{}, err
 	}

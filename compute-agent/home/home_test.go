@@ -18,6 +18,7 @@ var (
 	first   = Owner{Host: "a", Journal: "j1"}
 	renamed = Owner{Host: "b", Journal: "j2"}
 	newborn = Owner{Host: "a", Journal: "j3"}
+	carried = Owner{Host: "b", Journal: "j1"}
 )
 
 // keep takes a folder and lets go of it again.
@@ -58,6 +59,8 @@ func TestAFolderIsOneOwners(t *testing.T) {
 	keep(t, p, first, false)
 	refused(t, p, renamed, true, compute.KindInvalid,
 		p.Dir, "host a", "host b", "j1", "j2", "set host to a again", "berth agent adopt")
+	refused(t, p, carried, false, compute.KindInvalid,
+		p.Dir, "host a", "host b", "j1", "set host to a again", "or move this journal away")
 	refused(t, p, newborn, false, compute.KindInvalid, p.Dir, "j1", "j3", "bring journal j1 back")
 	keep(t, p, first, false) // nothing of that has changed it
 	keep(t, p, newborn, true)
@@ -74,6 +77,25 @@ func TestHandOver(t *testing.T) {
 	}
 	keep(t, p, renamed, false)
 	refused(t, p, first, false, compute.KindInvalid)
+}
+
+// What a journal says was granted, was granted to the name that it had then.
+func TestTheJournalStaysWithItsHost(t *testing.T) {
+	p := Place{Dir: t.TempDir()}
+	keep(t, p, first, false)
+	was, err := p.HandOver(carried)
+	if compute.KindOf(err) != compute.KindInvalid || was != (Owner{}) {
+		t.Fatalf("the journal came along with another name, and the folder was handed over by %v: %v", was, err)
+	}
+	for _, w := range []string{p.Dir, "host a", "host b", "journal j1", "set host to a again", "a new, empty one"} {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("the refusal does not say %q: %v", w, err)
+		}
+	}
+	keep(t, p, first, false) // nothing of that has changed it
+	if _, err := p.HandOver(renamed); err != nil {
+		t.Errorf("with a new journal: %v", err)
+	}
 }
 
 // The lock is the process's, so a second holder here is as one in another process:

@@ -24,14 +24,20 @@ func (p Place) String() string {
 
 // foreign refuses a folder that is another's.
 func (p Place) foreign(has, is Owner) error {
-	back := fmt.Sprintf("set host to %s again", has.Host)
+	remedy := fmt.Sprintf("set host to %s again", has.Host)
 	if has.Host == is.Host {
-		back = fmt.Sprintf("bring journal %s back into the folder of state", has.Journal)
+		remedy = fmt.Sprintf("bring journal %s back into the folder of state", has.Journal)
+	}
+	if has.Journal == is.Journal {
+		remedy += ", or move this journal away: under a new name a host begins with a new, empty one, to which " +
+			`"berth agent adopt" hands the folder over`
+	} else {
+		remedy += `, or hand the folder over on purpose with "berth agent adopt" and the flags of this agent`
 	}
 	return &compute.Error{
 		Op: "agent", Kind: compute.KindInvalid, Field: "folder of machines", Value: p.String(),
 		Message: fmt.Sprintf("belongs to %s, and this agent is %s: it touches none of its machines", has, is),
-		Remedy:  back + `, or hand the folder over on purpose with "berth agent adopt" and the flags of this agent`,
+		Remedy:  remedy,
 	}
 }
 
