@@ -4,6 +4,8 @@ package main
 
 import (
 	"errors"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -64,6 +66,55 @@ func TestAnAgentOnAnothersMachines(t *testing.T) {
 	}
 }
 
+// The journal of one name goes on under no other: neither where the folder of machines is handed over to it, nor on a
+// folder that nobody has marked, nor on one that is the new name's by another journal.
+func TestTheJournalStaysWithItsHost(t *testing.T) {
+	marks, command := t.TempDir(), []string{"/usr/lib/berth/machines.sh"}
+	settings := defaultAgentConfig()
+	settings.Host, settings.State = "b", t.TempDir()
+	settings.Driver.Kind, settings.Driver.Exec.Marks, settings.Driver.Exec.Command = "exec", marks, command
+	a := cell.AgentOptions{Host: "a", State: settings.State, Home: settings.homeOf("a")}
+	b := cell.AgentOptions{Host: "b", State: settings.State, Home: settings.homeOf("b")}
+	if err := begin(a); !errors.Is(err, errOpened) {
+		t.Fatal(err)
+	}
+	carry := func(from, to compute.HostID) {
+		t.Helper()
+		if err := os.Rename(cell.JournalFile(a.State, from), cell.JournalFile(a.State, to)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if compute.KindOf(err) != compute.KindInvalid || !strings.Contains(err.Error(), "set host to a again, or move") {
+			t.Errorf("%s: %s, %v", what, compute.KindOf(err), err)
+		}
+	}
+	carry("a", "b") // from before journals noted their host
+	refused("handed over", adopt(io.Discard, settings, "b"))
+	refused("started", begin(b))
+	carry("b", "a")
+	used(t, a)
+	carry("a", "b")
+	refused("handed over when it was used", adopt(io.Discard, settings, "b"))
+	unmarked := b
+	unmarked.Home = home.Place{Dir: t.TempDir()}
+	refused("started on a folder that is nobody's", begin(unmarked))
+	carry("b", "a")
+	if err := adopt(io.Discard, settings, "b"); err != nil {
+		t.Fatalf("with a new journal: %v", err)
+	}
+	carry("a", "b")
+	refused("handed over when the folder is the name's", adopt(io.Discard, settings, "b"))
+	carry("b", "a")
+	if err := adopt(io.Discard, settings, "a"); err != nil {
+		t.Errorf("back to the old name, with its journal: %v", err)
+	}
+	if err := begin(a); !errors.Is(err, errOpened) {
+		t.Errorf("under the old name: %v", err)
+	}
+}
+
 // used has a journal know how far its host's stream was read.
 func used(t *testing.T, o cell.AgentOptions) {
 	t.Helper()
@@ -84,7 +135,7 @@ func id(t *testing.T, o cell.AgentOptions) compute.JournalID {
 
 func journalOf(t *testing.T, o cell.AgentOptions) *journal.Journal {
 	t.Helper()
-	j, err := journal.Open(cell.JournalFile(o.State, o.Host), journal.Options{NoSync: true})
+	j, err := journal.Open(cell.JournalFile(o.State, o.Host), journal.Options{NoSync: true, Host: o.Host})
 	if err != nil {
 		t.Fatal(err)
 	}

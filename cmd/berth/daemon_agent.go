@@ -58,7 +58,7 @@ func adopt(w io.Writer, s agentConfig, host compute.HostID) (err error) {
 			Message: "cannot be used", Cause: err,
 		}
 	}
-	j, err := journal.Open(cell.JournalFile(s.State, host), journal.Options{})
+	j, err := journal.Open(cell.JournalFile(s.State, host), journal.Options{Host: host})
 	if err != nil {
 		return err
 	}

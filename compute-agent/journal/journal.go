@@ -23,6 +23,9 @@ import (
 
 // Options say how the file is opened. The zero value is right in production.
 type Options struct {
+	// Host is whose journal it is. The first Write notes it in the file, and Open refuses a file with another name:
+	// what it says was granted, was granted to that one. Empty: neither is done.
+	Host     compute.HostID
 	NoSync   bool          // do not wait for the disk: for tests alone, a power cut loses what was written
 	LockWait time.Duration // how long another process's lock is waited for; 0: 2 s
 	// OpenFile opens the file; nil is os.OpenFile. A simulation gives a file
@@ -46,9 +49,10 @@ type Journal struct {
 	file    *os.File // bbolt's, and closed by it
 	id      compute.JournalID
 	fresh   bool
-	written func()       // may be nil
-	reserve int64        // none if not positive
-	kept    atomic.Int64 // the size for which the disk keeps room, whatever comes; 0: not known
+	host    compute.HostID // whose it is; may be empty
+	written func()         // may be nil
+	reserve int64          // none if not positive
+	kept    atomic.Int64   // the size for which the disk keeps room, whatever comes; 0: not known
 }
 
 // State is everything that is written down.
@@ -83,7 +87,7 @@ func (c Change) Empty() bool {
 
 // Open opens the journal at path, or makes a new one with an id of its own.
 //
-// Errors: KindConflict if another process has it open, KindInvalid if it is damaged or of a later version,
+// Errors: KindConflict if another process has it open, KindInvalid if it is damaged, another host's or of a later version,
 // KindUnavailable if the disk has no room. A damaged file is left as it is: see Recover.
 func Open(path string, o Options) (j *Journal, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -108,7 +112,7 @@ func Open(path string, o Options) (j *Journal, err error) {
 		if err != nil {
 			return err
 		}
-		j = &Journal{db: db, file: file, written: o.Written, reserve: o.Reserve}
+		j = &Journal{db: db, file: file, host: o.Host, written: o.Written, reserve: o.Reserve}
 		return j.prepare()
 	})
 	if err != nil {
@@ -163,11 +167,24 @@ func (j *Journal) prepare() error {
 			return err
 		case there:
 			j.id = id
-			return nil
+			return j.checkHost(tx)
 		}
 		j.id, j.fresh = compute.JournalID(rand.Text()), true
 		return put(bucket(tx, metaBucket), idKey, j.id)
 	})
+}
+
+// checkHost refuses a file that was written under another name. One from before names were noted is anybody's.
+func (j *Journal) checkHost(tx *bbolt.Tx) error {
+	var of compute.HostID
+	there, err := get(bucket(tx, metaBucket), nameKey, &of)
+	if err != nil || !there || j.host == "" {
+		return err
+	}
+	if of != j.host {
+		return anothers(j.db.Path(), j.id, of, j.host)
+	}
+	return nil
 }
 
 // contain classifies errors, and turns into errors the panics, and the faults of
@@ -210,6 +227,16 @@ func damaged(path string, cause error) error {
 		Cause:   fmt.Errorf("%w: %w", errDamaged, cause),
 		Message: "is damaged",
 		Remedy:  "move it aside and start again: the agent asks the hypervisor and the conductor what belongs here",
+	}
+}
+
+func anothers(path string, id compute.JournalID, of, is compute.HostID) error {
+	return &compute.Error{
+		Op: "open journal", Kind: compute.KindInvalid, Field: "journal", Value: path,
+		Message: fmt.Sprintf("is host %s's (journal %s), and this agent is host %s: what it says was granted, "+
+			"was granted to %[1]s", of, id, is),
+		Remedy: fmt.Sprintf("set host to %s again, or move this journal away: under a new name a host begins with a "+
+			`new, empty one, to which "berth agent adopt" hands the folder of machines over`, of),
 	}
 }
 

@@ -48,6 +48,43 @@ func entry(id compute.InstanceID, s Stage) Entry {
 	}
 }
 
+// The first write notes whose the journal is; from then on it is opened by no other name, though by any that asks for
+// none.
+func TestAJournalIsOneHosts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	as := func(host compute.HostID) (*Journal, error) { return Open(path, Options{NoSync: true, Host: host}) }
+	taken := func(host compute.HostID, write bool) {
+		t.Helper()
+		j, err := as(host)
+		if err != nil {
+			t.Fatalf("host %q: %v", host, err)
+		}
+		if write {
+			must(t, j.Write(Change{Put: []Entry{entry("a", StageGranted)}}))
+		}
+		must(t, j.Close())
+	}
+	taken("", true)
+	taken("b", false) // has written nothing
+	for range 2 {
+		taken("a", true)
+	}
+	taken("", true)
+	j, err := as("b")
+	if compute.KindOf(err) != compute.KindInvalid || errors.Is(err, errDamaged) {
+		t.Fatalf("of another host: %v, %v", j, err)
+	}
+	for _, w := range []string{path, "host a", "host b", "set host to a again", "a new, empty one"} {
+		if !strings.Contains(fmt.Sprint(err), w) {
+			t.Errorf("the refusal does not say %q: %v", w, err)
+		}
+	}
+	if _, aside, err := Recover(path, Options{NoSync: true, Host: "b"}); err == nil || aside != "" {
+		t.Errorf("it was moved aside as %q: %v", aside, err)
+	}
+	taken("a", false)
+}
+
 func TestEverythingComesBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "deep", "journal")
 	j := open(t, path)

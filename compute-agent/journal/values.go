@@ -25,6 +25,7 @@ const (
 	idKey       = "id"
 	positionKey = "position"
 	hostKey     = "host"
+	nameKey     = "name" // of the host whose journal it is
 )
 
 func bucket(tx *bbolt.Tx, name string) *bbolt.Bucket { return tx.Bucket([]byte(name)) }
@@ -120,7 +121,7 @@ func (j *Journal) Write(c Change) error {
 		return nil
 	}
 	err := contain(j.db.Path(), func() error {
-		return j.db.Update(func(tx *bbolt.Tx) error { return c.write(tx) })
+		return j.db.Update(func(tx *bbolt.Tx) error { return errors.Join(j.noteHost(tx), c.write(tx)) })
 	})
 	if err == nil && j.written != nil {
 		j.written()
@@ -130,6 +131,15 @@ func (j *Journal) Write(c Change) error {
 		e.Op = "write journal"
 	}
 	return err
+}
+
+// noteHost has the file say whose it is, if it does not yet.
+func (j *Journal) noteHost(tx *bbolt.Tx) error {
+	meta := bucket(tx, metaBucket)
+	if j.host == "" || meta.Get([]byte(nameKey)) != nil {
+		return nil
+	}
+	return put(meta, nameKey, j.host)
 }
 
 func (c Change) write(tx *bbolt.Tx) error {

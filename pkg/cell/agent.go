@@ -46,6 +46,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	if err := stateFolder(o.State, c.Log); err != nil {
 		return nil, err
 	}
+	o.Journal.Host = o.Host
 	j, aside, err := journal.Recover(JournalFile(o.State, o.Host), o.Journal)
 	if aside != "" {
 		c.Log.Error(
