@@ -102,3 +102,14 @@ func (d *driver) Start(ctx context.Context, id compute.InstanceID) error {
 func (d *driver) Reboot(ctx context.Context, id compute.InstanceID, grace time.Duration) error {
 	return d.do(ctx, "Reboot", func(ctx context.Context) error { return d.Driver.Reboot(ctx, id, grace) })
 }
+
+// image is what the hypervisor says of the image that a machine is to be made of. A machine
+// of a broken one cannot be prepared.
+func (d *driver) image(s hypervisor.Spec) error {
+	b := d.rec.Schedule.World.Broken(d.host, s.Image)
+	if b == nil {
+		return nil
+	}
+	d.rec.CountFelt(b.Kind())
+	return hypervisor.RefuseImage("image file %s is broken: simulated", s.Image)
+}
