@@ -43,7 +43,10 @@ var fuzzed = map[string]string{
 	"pkg/config.parse":                             "FuzzLoad", "pkg/config.decode": "FuzzLoad",
 
 	"pkg/hostkey.decodeSeal": "FuzzSeal", "pkg/hostkey.parseMasters": "FuzzFiles",
-	"pkg/hostkey.parseKeys": "FuzzFiles", "pkg/hostkey.decodeSecret": "FuzzFiles",
+	"pkg/hostkey.parseKeys": "FuzzFiles", "pkg/hostkey.DecodeSecret": "FuzzFiles",
+
+	"pkg/publishkey.ParseProjects": "FuzzHeader", "pkg/publishkey.parseSigner": "FuzzHeader",
+	"pkg/publishkey.parseKeys": "FuzzFiles", "pkg/publishkey.parseLine": "FuzzFiles",
 
 	"pkg/localkafka.parseCount": "FuzzParseCount",
 	"pkg/lab/bench.ParseSweep":  "FuzzParseSweep", "pkg/lab/bench.parseWhole": "FuzzParseSweep",

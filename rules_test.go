@@ -27,9 +27,10 @@ var cores = []string{
 // arrows says, for each folder, which folders of ours it may import besides
 // itself; the longest matching folder holds. "…/" at the end means "and below".
 var arrows = map[string][]string{
-	"pkg/compute": {},
-	"pkg/wire":    {"pkg/compute", "pkg/wire/"},
-	"pkg/hostkey": {"pkg/compute", "pkg/wire", "pkg/secretfile"},
+	"pkg/compute":    {},
+	"pkg/wire":       {"pkg/compute", "pkg/wire/"},
+	"pkg/hostkey":    {"pkg/compute", "pkg/wire", "pkg/secretfile"},
+	"pkg/publishkey": {"pkg/compute", "pkg/wire", "pkg/secretfile", "pkg/hostkey"},
 
 	"flavors/catalog":     {"pkg/compute"},
 	"queues/plan":         {"pkg/compute"},

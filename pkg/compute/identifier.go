@@ -35,6 +35,8 @@ type (
 	TopicID string
 	// Trait is a property a host has or not: "CPU_AVX2".
 	Trait string
+	// PublisherName names who writes requests: an API node, or another program.
+	PublisherName string
 	// Trace is a W3C traceparent, or empty. It travels as a record header.
 	Trace string
 	// Attempt counts the tries to build an instance, from 1.
@@ -149,6 +151,11 @@ func (id InstanceID) Check() error {
 // Check refuses a project that could not be shown or typed.
 func (p Project) Check() error {
 	return match(nameShape, "project", string(p), nameRemedy)
+}
+
+// Check refuses a publisher that could not be shown or typed.
+func (p PublisherName) Check() error {
+	return match(nameShape, "publisher", string(p), nameRemedy)
 }
 
 // Check refuses a host that could not be part of a topic name.

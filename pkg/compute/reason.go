@@ -32,10 +32,13 @@ const (
 	// API only: the id or key belongs to another request; Detail says in what it differs
 	RequestDiffers ReasonCode = "RequestDiffers"
 	AttemptOver    ReasonCode = "AttemptOver" // in denials only: taken by another, or an older attempt
-	// of rejected records only: why a report or a beacon is not taken for its host's; Host, Detail
+	// of rejected records only: why a report or a beacon is not taken for its host's (Host, Detail), or a request for
+	// that of a publisher that may write it (Detail)
 	Unsigned ReasonCode = "Unsigned" // it has no MAC, or one that cannot be checked
-	Forged   ReasonCode = "Forged"   // its MAC is not the host's, or was made for something else
+	Forged   ReasonCode = "Forged"   // its MAC is not the host's or publisher's, or was made for something else
 	Replayed ReasonCode = "Replayed" // it was said before
+	// of requests: the publisher's key is not for this project
+	ForeignProject ReasonCode = "ForeignProject"
 )
 
 // The reasons why a machine that was launched does not run. They end nothing;

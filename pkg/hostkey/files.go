@@ -70,8 +70,8 @@ func filesOf(field, path string) ([]string, error) {
 	return files, nil
 }
 
-// lines are those of a file that are neither empty nor a comment, with their numbers.
-func lines(text []byte) iter.Seq2[int, string] {
+// Lines are those of a file that are neither empty nor a comment, with their numbers.
+func Lines(text []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for n, line := range strings.Split(string(bytes.ReplaceAll(text, []byte("\r"), nil)), "\n") {
 			line = strings.TrimSpace(line)
@@ -84,13 +84,13 @@ func lines(text []byte) iter.Seq2[int, string] {
 
 // parseMasters says of a bad line where it is, and never what it is: it may be a secret.
 func parseMasters(field, file string, text []byte) (all []Master, err error) {
-	for n, line := range lines(text) {
-		secret, ok := decodeSecret(line)
+	for n, line := range Lines(text) {
+		secret, ok := DecodeSecret(line)
 		if !ok {
 			return nil, compute.Invalid(field, fmt.Sprintf("%s:%d", file, n),
 				"give a master as 64 hexadecimal digits, as openssl rand -hex 32 prints one")
 		}
-		all = append(all, NewMaster([secretBytes]byte(secret)))
+		all = append(all, NewMaster(secret))
 	}
 	return all, nil
 }
@@ -116,7 +116,7 @@ func LoadKey(field, file string, host compute.HostID) (Key, error) {
 }
 
 func parseKeys(field, file string, text []byte) (all []Key, err error) {
-	for n, line := range lines(text) {
+	for n, line := range Lines(text) {
 		bad := compute.Invalid(field, fmt.Sprintf("%s:%d", file, n), "put a line there that berth host enroll printed")
 		parts := strings.Fields(line)
 		if len(parts) != 3 {
@@ -124,19 +124,20 @@ func parseKeys(field, file string, text []byte) (all []Key, err error) {
 		}
 		k := Key{host: compute.HostID(parts[0])}
 		id, err := hex.DecodeString(parts[1])
-		secret, ok := decodeSecret(parts[2])
+		secret, ok := DecodeSecret(parts[2])
 		if k.host.Check() != nil || err != nil || len(id) != len(k.master) || !ok {
 			return nil, bad
 		}
 		copy(k.master[:], id)
-		copy(k.secret[:], secret)
+		k.secret = secret
 		all = append(all, k)
 	}
 	return all, nil
 }
 
-// decodeSecret refuses one that is no secret: all zeros is what is left of a file that was not written.
-func decodeSecret(text string) ([]byte, bool) {
-	secret, err := hex.DecodeString(text)
-	return secret, err == nil && len(secret) == secretBytes && !bytes.Equal(secret, make([]byte, secretBytes))
+// DecodeSecret reads a master or a key as it stands in a file, and refuses what is none: all zeros is what is left of
+// a file that was not written.
+func DecodeSecret(text string) (secret [32]byte, ok bool) {
+	n, err := hex.Decode(secret[:], []byte(text[:min(len(text), 2*secretBytes)]))
+	return secret, err == nil && n == secretBytes && len(text) == 2*secretBytes && secret != [secretBytes]byte{}
 }

@@ -51,9 +51,12 @@ func NewMaster(secret [32]byte) Master {
 // Derive is the key of a host. The same host has the same key every time.
 func (m Master) Derive(h compute.HostID) Key {
 	k := Key{host: h, master: m.id}
-	copy(k.secret[:], expand(m.secret, forHost+string(h), secretBytes))
+	k.secret = m.Secret(forHost + string(h))
 	return k
 }
+
+// Secret is derived from the master for one use. No two uses are called alike, whatever they are for.
+func (m Master) Secret(use string) [32]byte { return [32]byte(expand(m.secret, use, secretBytes)) }
 
 // expand is n bytes of a secret for one use.
 func expand(secret [secretBytes]byte, use string, n int) []byte {

@@ -75,6 +75,8 @@ const (
 	HeaderPosition = "berth-position"
 	HeaderTakeover = "berth-takeover" // on a takeover: the process that took the partition over
 	HeaderMAC      = "berth-mac"      // on reports and beacons: of which host they are; see pkg/hostkey
+	// HeaderPublisher is on requests: who writes them, and for which projects that may; see pkg/publishkey.
+	HeaderPublisher = "berth-publisher"
 )
 
 // ContentJSON marks a request whose body is protojson.

@@ -180,7 +180,10 @@ func endSentence(r *compute.Reason) string {
 		return "there was another request before, which differs"
 	case compute.AttemptOver:
 		return "another claim was first"
-	case compute.Unsigned, compute.Forged, compute.Replayed:
+	case compute.Unsigned, compute.Forged, compute.Replayed, compute.ForeignProject:
+		if r.Host == "" {
+			return "no publisher that may write it has signed it"
+		}
 		return fmt.Sprintf("it does not count as host %s's", r.Host)
 	}
 	return stopSentence(r)

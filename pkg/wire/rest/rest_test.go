@@ -81,7 +81,8 @@ func TestReasonThereAndBack(t *testing.T) {
 		"another claim was first":                               {Code: compute.AttemptOver},
 		"there was another request before, which differs: name": {Code: compute.RequestDiffers, Detail: "name"},
 		"it does not count as host h1's: why":                   {Code: compute.Forged, Host: "h1", Detail: "why"},
-		"Later":                                                 {Code: "Later"},
+		"no publisher that may write it has signed it: why":     {Code: compute.ForeignProject, Detail: "why"},
+		"Later": {Code: "Later"},
 	} {
 		body := through(t, FromReason(&r))
 		if body.Message != want {
