@@ -10,6 +10,19 @@ import (
 	"github.com/berth-project/berth/pkg/wire"
 )
 
+// vouched says why a request is not one of a publisher that may write it, where that is a reason to refuse it.
+func (t *turn) vouched(rec wire.Record, r compute.Request) *compute.Reason {
+	if t.cfg.Publishers == nil {
+		return nil
+	}
+	reason := t.cfg.Publishers.Check(rec, r.Project)
+	t.cfg.Metrics.vouched(reason)
+	if !t.cfg.Publishers.Refuses() {
+		return nil
+	}
+	return reason
+}
+
 // believe says why a report does not count as its host's. What a partition heard before it was
 // gained this time is not known; but what was said long ago shows by the beacons since.
 func (t *turn) believe(rec wire.Record, r compute.Report) *compute.Reason {

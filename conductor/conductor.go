@@ -11,6 +11,7 @@ import (
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -25,12 +26,13 @@ type Config struct {
 	CatalogAge    time.Duration
 	StartsTimeout time.Duration // how long start offsets may take to be asked; default 15 s
 	// a host that was heard within this is not dead, whatever a request says; default compute.SilentAfter/2
-	AliveFor time.Duration
-	Reads    compute.Schema    // the newest schema it reads, in tests of versions; default wire.Schema
-	Hosts    *hostkey.Verifier // says of which host reports and beacons are; nil: of the one that they name
-	Now      func() time.Time  // this process's clock; default time.Now
-	Log      *zap.Logger       // default: none
-	Metrics  *Metrics          // nil: nobody counts
+	AliveFor   time.Duration
+	Reads      compute.Schema       // the newest schema it reads, in tests of versions; default wire.Schema
+	Hosts      *hostkey.Verifier    // says of which host reports and beacons are; nil: of the one that they name
+	Publishers *publishkey.Verifier // says who may write requests of which projects; nil: whoever can
+	Now        func() time.Time     // this process's clock; default time.Now
+	Log        *zap.Logger          // default: none
+	Metrics    *Metrics             // nil: nobody counts
 }
 
 func (c Config) withDefaults() Config {

@@ -21,6 +21,7 @@ type Metrics struct {
 	effects         *prometheus.CounterVec
 	rejected        *prometheus.CounterVec
 	proved          *prometheus.CounterVec
+	published       *prometheus.CounterVec
 	granted, active prometheus.Histogram
 	instances       *telemetry.Gauges
 
@@ -46,6 +47,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	m.proved = m.Counters("berth_conductor_host_records_total",
 		"Reports and beacons by what their MAC says: signed, unsigned (taken), or refused as Unsigned, Forged or "+
 			"Replayed. Beacons are counted by every conductor.", "topic", "result")
+	m.published = m.Counters("berth_conductor_publisher_records_total",
+		"Requests by what their signature says, where publish.masters is set: signed, or Unsigned, Forged or "+
+			"ForeignProject, which publish.trust all takes and keys refuses.", "result")
 	m.granted = m.Histogram("berth_conductor_granted_seconds",
 		"Time from an API node taking a boot to its claim being granted, by the time of the log; of later "+
 			"attempts too.", telemetry.Long())
@@ -73,6 +77,18 @@ func (m *Metrics) believed(topic string, proved hostkey.Proved, reason *compute.
 	if m != nil {
 		m.proved.WithLabelValues(topic, hostkey.Result(proved, reason)).Inc()
 	}
+}
+
+// vouched counts a request whose signature was looked at, as believed does.
+func (m *Metrics) vouched(reason *compute.Reason) {
+	if m == nil {
+		return
+	}
+	result := "signed"
+	if reason != nil {
+		result = string(reason.Code)
+	}
+	m.published.WithLabelValues(result).Inc()
 }
 
 // decided counts one record that changed.

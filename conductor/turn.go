@@ -154,6 +154,9 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if reason := t.belongs(r.Project, rec, r.Op.OfHost()); reason != nil {
 			return reason
 		}
+		if reason := t.vouched(rec, r); reason != nil {
+			return reason
+		}
 		if reason := t.refuseIfAlive(r, rec); reason != nil {
 			return reason
 		}

@@ -13,6 +13,7 @@ import (
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	kafkaloop "github.com/berth-project/berth/pkg/kafka/loop"
 	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
@@ -22,9 +23,10 @@ type ConductorOptions struct {
 	Name     string                  // written down in takeovers; may be empty
 	SetAside func([]kafkaloop.Aside) // is told the partitions that nobody decides about; may be nil
 	// most ended instances of a project that are kept; 0: as many as conductor.Config says
-	Ended int
-	Times admit.Options     // of the protocol; zero: its defaults
-	Hosts *hostkey.Verifier // of reports and beacons; nil: all are believed
+	Ended      int
+	Times      admit.Options        // of the protocol; zero: its defaults
+	Hosts      *hostkey.Verifier    // of reports and beacons; nil: all are believed
+	Publishers *publishkey.Verifier // of requests; nil: all are taken
 }
 
 // catalogWait has a conductor hear of the catalog more often than of other
@@ -52,7 +54,7 @@ func NewConductor(c Cell, o ConductorOptions) (service.Part, error) {
 	decides = conductor.New(conductor.Config{
 		Topics: topics, Partitions: c.Partitions, Times: o.Times, AliveFor: c.DeadAfter / 2, MaxEnded: o.Ended,
 		Reads: c.Reads, Log: c.Log, Metrics: conductor.NewMetrics(c.metrics), Now: c.Clock.now(),
-		Hosts: o.Hosts,
+		Hosts: o.Hosts, Publishers: o.Publishers,
 	}, conductor.Dependencies{
 		SyncCatalog:  entries.Sync,
 		CatalogHeard: func() time.Time { return c.Clock.shown(entries.CaughtUpAt()) },
