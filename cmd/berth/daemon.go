@@ -163,6 +163,10 @@ func apiDaemon() daemon[apiConfig] {
 		role:   access.API,
 		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *statusserver.Server) (service.Part, error) {
 			s.warnOpen(c.Log)
+			key, err := publishKey(s.PublishKey)
+			if err != nil {
+				return nil, err
+			}
 			signIn, err := cell.Authenticators(c, s.Auth.OIDC, s.Auth.Certificates)
 			if err != nil {
 				return nil, err
@@ -170,7 +174,7 @@ func apiDaemon() daemon[apiConfig] {
 			return cell.NewAPI(ctx, c, cell.APIOptions{
 				Server: f, Publishing: s.Limits.Publishing, PrincipalRate: s.Limits.PrincipalRate,
 				Fencer: s.Fence.fencer(), Tokens: s.Auth.Tokens, SignIn: signIn,
-				Audit: s.keepsAudit(),
+				Audit: s.keepsAudit(), Key: key,
 			})
 		},
 	}
@@ -205,9 +209,15 @@ func conductorDaemon() daemon[conductorConfig] {
 			if err != nil {
 				return nil, err
 			}
+			publishers, err := s.Publish.Verifier()
+			if err != nil {
+				return nil, err
+			}
 			return cell.NewConductor(
 				c,
-				cell.ConductorOptions{Name: s.Name, Ended: s.Limits.Ended, SetAside: aside, Hosts: hosts},
+				cell.ConductorOptions{
+					Name: s.Name, Ended: s.Limits.Ended, SetAside: aside, Hosts: hosts, Publishers: publishers,
+				},
 			)
 		},
 	}

@@ -37,7 +37,9 @@ func (c agentConfig) face() face     { return c.Status.face() }
 func (s statusConfig) face() face    { return face{listen: s.Listen, bounds: plainBounds()} }
 
 func (c apiConfig) check() error {
+	_, key := publishKey(c.PublishKey)
 	return errors.Join(
+		key,
 		c.Kafka.Check(),
 		c.Log.check(),
 		c.checkListen(),
@@ -94,6 +96,7 @@ func (c conductorConfig) check() error {
 		c.Log.check(),
 		c.Status.check(),
 		c.Hosts.Check(),
+		c.Publish.Check(),
 		name,
 		config.Between("limits.ended", c.Limits.Ended, 100, 1_000_000),
 	)

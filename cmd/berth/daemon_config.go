@@ -37,6 +37,7 @@ type apiConfig struct {
 	Audit          string         `yaml:"audit"` // true, false or auditSignedIn
 	Limits         limitsConfig   `yaml:"limits"`
 	Fence          fenceConfig    `yaml:"fence"`
+	PublishKey     string         `yaml:"publish_key_file"` // empty: requests are not signed
 }
 
 // fenceConfig is how an API node makes certain that a host is dead.
@@ -67,12 +68,13 @@ type queuesConfig struct {
 
 // conductorConfig is the file of `berth conductor`.
 type conductorConfig struct {
-	Kafka  cell.KafkaSettings `yaml:"kafka"`
-	Log    logConfig          `yaml:"log"`
-	Status statusConfig       `yaml:"status"`
-	Hosts  cell.HostsSettings `yaml:"hosts"`
-	Name   string             `yaml:"name"`
-	Limits endedConfig        `yaml:"limits"`
+	Kafka   cell.KafkaSettings   `yaml:"kafka"`
+	Log     logConfig            `yaml:"log"`
+	Status  statusConfig         `yaml:"status"`
+	Hosts   cell.HostsSettings   `yaml:"hosts"`
+	Publish cell.PublishSettings `yaml:"publish"`
+	Name    string               `yaml:"name"`
+	Limits  endedConfig          `yaml:"limits"`
 }
 
 // endedConfig keeps a conductor from growing with what is over.
@@ -161,7 +163,8 @@ func defaultQueuesConfig() queuesConfig {
 
 func defaultConductorConfig() conductorConfig {
 	return conductorConfig{
-		Kafka: cell.DefaultKafka(), Log: defaultLog(), Hosts: cell.DefaultHosts(), Limits: endedConfig{Ended: 10_000},
+		Kafka: cell.DefaultKafka(), Log: defaultLog(), Hosts: cell.DefaultHosts(), Publish: cell.DefaultPublish(),
+		Limits: endedConfig{Ended: 10_000},
 	}
 }
 

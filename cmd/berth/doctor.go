@@ -41,7 +41,7 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 			if err != nil {
 				return err
 			}
-			facts.Heap, facts.Trust = heap, at.trust
+			facts.Heap, facts.Trust, facts.Publish = heap, at.trust, at.publish
 			return printDoctor(w, f, facts)
 		}),
 	}

@@ -22,8 +22,11 @@ import (
 type kafkaFlags struct {
 	file, prefix string
 	brokers      []string
-	trust        string // hosts.trust of the file, once cell was called; empty: it has none
-	patience     time.Duration
+	// Of the file, once cell was called; empty: it has none.
+	trust      string // hosts.trust
+	publish    string // publish.trust
+	publishKey string // publish_key_file
+	patience   time.Duration
 }
 
 func (k *kafkaFlags) add(cmd *cobra.Command, patience time.Duration) {
@@ -54,14 +57,17 @@ func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell.Cell, error) {
 	if err := loaded.Err(settings.Kafka.Check()); err != nil {
 		return cell.Cell{}, err
 	}
-	k.trust = string(settings.Hosts.Trust)
+	k.trust, k.publish = string(settings.Hosts.Trust), string(settings.Publish.Trust)
+	k.publishKey = settings.PublishKey
 	return cell.New(settings.Kafka, nil, zap.NewNop(), name).Secured(settings.Kafka)
 }
 
 // kafkaSection is the part of any daemon's file that such a command needs.
 type kafkaSection struct {
-	Kafka cell.KafkaSettings `yaml:"kafka"`
-	Hosts cell.HostsSettings `yaml:"hosts"` // of conductors and queue managers
+	Kafka      cell.KafkaSettings   `yaml:"kafka"`
+	Hosts      cell.HostsSettings   `yaml:"hosts"`            // of conductors and queue managers
+	Publish    cell.PublishSettings `yaml:"publish"`          // of conductors
+	PublishKey string               `yaml:"publish_key_file"` // of API nodes
 }
 
 // runs is the RunE of such a command: do has a cell whose Kafka is reached.

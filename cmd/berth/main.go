@@ -35,6 +35,9 @@ func whole() *cobra.Command {
 		newDevCommand(), newDoctor(), newVerify(), newAudit(), newACL(), cli.NewVersion(), cli.NewManual())
 	addTo(root, "token", newTokenBootstrap())
 	addTo(root, "host", newEnroll())
+	publisher := cli.Group("publisher", "What writes requests to Kafka: API nodes and other programs")
+	publisher.AddCommand(newPublisherEnroll())
+	root.AddCommand(publisher)
 	return root
 }
 

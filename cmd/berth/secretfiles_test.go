@@ -11,6 +11,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/tlsfiles/tlstest"
 )
 
@@ -32,10 +33,14 @@ func TestFilesThatOthersMayRead(t *testing.T) {
 		"kafka.sasl.client_secret_file": {
 			secret, bearer + "kafka.sasl.token_url=https://id.example kafka.sasl.client_id=c",
 		},
-		"kafka.tls.key": {key, "kafka.tls.ca=system kafka.tls.cert=" + cert},
-		"tls.key":       {key, "tls.cert=" + cert},
-		"hosts.masters": {write("masters", strings.Repeat("0a", 32)), "hosts.trust=keys"},
-		"host_key_file": {write("host.key", master.Derive("h1").Line()), ""},
+		"kafka.tls.key":   {key, "kafka.tls.ca=system kafka.tls.cert=" + cert},
+		"tls.key":         {key, "tls.cert=" + cert},
+		"hosts.masters":   {write("masters", strings.Repeat("0a", 32)), "hosts.trust=keys"},
+		"host_key_file":   {write("host.key", master.Derive("h1").Line()), ""},
+		"publish.masters": {write("publish-masters", strings.Repeat("0a", 32)), "publish.trust=keys"},
+		"publish_key_file": {
+			write("publish.key", publishkey.Derive(master, "api", publishkey.All).Line()), "",
+		},
 	}
 	tried := map[string]bool{}
 	for _, d := range daemonFiles() {

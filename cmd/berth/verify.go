@@ -34,7 +34,9 @@ beacon in between, so that a machine that just comes or goes is no difference.
 
 Without --repair it changes nothing. With it, every host whose word differs from the log is asked
 about each machine that the log has there: what it does not know any more ends as HostLost, or is
-built again if it never ran, and quota and room are right again. Nothing is destroyed by it.
+built again if it never ran, and quota and room are right again. Nothing is destroyed by it. Where
+conductors take signed requests alone (publish.trust: keys), it needs a file of an API node, whose
+publish_key_file it signs with.
 
 FAIL: something does not hold that always should, or nothing will put it right by itself.
 warn: it explains itself, or passes. It exits with 1 if anything fails.`,
@@ -51,7 +53,11 @@ warn: it explains itself, or passes. It exits with 1 if anything fails.`,
 			}
 			var asked []compute.HostID
 			if repair {
-				if asked, err = c.Confirm(ctx, found); err != nil {
+				key, err := publishKey(at.publishKey)
+				if err != nil {
+					return err
+				}
+				if asked, err = c.Confirm(ctx, found, key); err != nil {
 					return err
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/read"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
 )
@@ -30,7 +31,8 @@ type APIOptions struct {
 	// caller that reaches the node may do everything.
 	Tokens bool
 	SignIn auth.Chain
-	Audit  bool // every change and every refusal is written to the topic audit
+	Audit  bool            // every change and every refusal is written to the topic audit
+	Key    *publishkey.Key // with which every request is signed; nil: none is
 }
 
 // NewAPI joins an API node: the HTTP handler with its views, the catalog, and
@@ -47,6 +49,9 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		return nil, err
 	}
 	kept, writer := c.audit(o, producer)
+	if o.Key != nil {
+		writer = publishkey.Signed(writer, c.Topics().Requests(), *o.Key)
+	}
 	var (
 		server  *api.Server
 		offered *flavors.Service

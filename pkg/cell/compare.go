@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/verify"
 	"github.com/berth-project/berth/pkg/wire"
@@ -54,13 +55,20 @@ func (c Cell) Verify(ctx context.Context) (tally verify.Tally, found []verify.Di
 	return tally, found, err
 }
 
-// Confirm has the hosts that differences rest on asked about what they have.
-func (c Cell) Confirm(ctx context.Context, found []verify.Difference) (asked []compute.HostID, err error) {
+// Confirm has the hosts that differences rest on asked about what they have, in requests that key signs; nil: none
+// does.
+func (c Cell) Confirm(
+	ctx context.Context, found []verify.Difference, key *publishkey.Key,
+) (asked []compute.HostID, err error) {
 	producer, err := write.NewProducer(c.Kafka)
 	if err != nil {
 		return nil, err
 	}
 	defer producer.Close()
+	to := publishkey.Sender(producer)
+	if key != nil {
+		to = publishkey.Signed(to, c.Topics().Requests(), *key)
+	}
 	for _, d := range found {
 		if d.Level != verify.Fail || !restsOnHost(d) || slices.Contains(asked, d.Host) {
 			continue
@@ -70,7 +78,7 @@ func (c Cell) Confirm(ctx context.Context, found []verify.Difference) (asked []c
 		for p := range c.Partitions {
 			everywhere = append(everywhere, rec.To(c.Topics().Requests(), p))
 		}
-		if err := producer.Send(ctx, everywhere...); err != nil {
+		if err := to.Send(ctx, everywhere...); err != nil {
 			return asked, fmt.Errorf("have host %s asked: %w", d.Host, err)
 		}
 		asked = append(asked, d.Host)

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/publishkey"
 )
 
 // HostsSettings is which reports and beacons conductors and queue managers believe.
@@ -16,20 +17,31 @@ type HostsSettings struct {
 	Masters string        `yaml:"masters"` // file or folder; empty: MACs are not checked
 }
 
+// PublishSettings is which requests conductors take.
+type PublishSettings HostsSettings
+
 // DefaultHosts believes every process that may write to Kafka.
 func DefaultHosts() HostsSettings { return HostsSettings{Trust: hostkey.TrustAll} }
 
+// DefaultPublish takes requests of every process that may write to Kafka.
+func DefaultPublish() PublishSettings { return PublishSettings(DefaultHosts()) }
+
 // Check answers all that is wrong, joined, each with the key it is about.
-func (h HostsSettings) Check() error {
+func (h HostsSettings) Check() error { return h.check("hosts", "hosts'") }
+
+// Check is that of HostsSettings.
+func (p PublishSettings) Check() error { return HostsSettings(p).check("publish", "publishers'") }
+
+func (h HostsSettings) check(section, whose string) error {
 	errs := []error{
-		config.OneOf("hosts.trust", string(h.Trust), string(hostkey.TrustAll), string(hostkey.TrustKeys)),
+		config.OneOf(section+".trust", string(h.Trust), string(hostkey.TrustAll), string(hostkey.TrustKeys)),
 	}
 	if h.Trust == hostkey.TrustKeys && h.Masters == "" {
-		errs = append(errs, compute.Invalid("hosts.masters", "",
-			"name the file with the masters of the hosts' keys, or say hosts.trust: all"))
+		errs = append(errs, compute.Invalid(section+".masters", "",
+			"name the file with the masters of the "+whose+" keys, or say "+section+".trust: all"))
 	}
 	if h.Masters != "" {
-		_, err := hostkey.LoadMasters("hosts.masters", h.Masters)
+		_, err := hostkey.LoadMasters(section+".masters", h.Masters)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -45,4 +57,16 @@ func (h HostsSettings) Verifier() (*hostkey.Verifier, error) {
 		return nil, err
 	}
 	return hostkey.NewVerifier(h.Trust, masters), nil
+}
+
+// Verifier is what the settings ask for; nil: nothing is checked.
+func (p PublishSettings) Verifier() (*publishkey.Verifier, error) {
+	if p.Masters == "" {
+		return nil, nil
+	}
+	masters, err := hostkey.LoadMasters("publish.masters", p.Masters)
+	if err != nil {
+		return nil, err
+	}
+	return publishkey.NewVerifier(p.Trust, masters), nil
 }

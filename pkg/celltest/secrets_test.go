@@ -448,7 +448,7 @@ func (c *secretCell) commands() {
 	c.types("", "config", "show", "api", "--config", config)
 	garbage := c.keeps("garbage", c.planted.text("file of rubbish"))
 	for setting, kind := range map[string]string{
-		"hosts.masters": "conductor", "host_key_file": "agent", "tls.key": "api", "kafka.tls.key": "api",
+		"hosts.masters": "conductor", "publish.masters": "conductor", "publish_key_file": "api", "host_key_file": "agent", "tls.key": "api", "kafka.tls.key": "api",
 	} {
 		file := filepath.Join(c.data, kind+".yaml")
 		c.types("", "config", "check", kind, "--config", file, "--set", setting+"="+garbage)

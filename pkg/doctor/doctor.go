@@ -55,6 +55,7 @@ type Facts struct {
 	Beacons   []compute.Beacon
 	Unsigned  []compute.HostID // whose last beacon has no MAC
 	Trust     string           // hosts.trust of the file that the doctor was given; empty: it has none
+	Publish   string           // publish.trust, likewise
 }
 
 // Examine judges all of it: what fails first, then what is not as it should be.

@@ -350,6 +350,10 @@ func TestExamine(t *testing.T) {
 			func(f *Facts) { f.hosts(2); f.Trust, f.Unsigned = "keys", []compute.HostID{"h1"} },
 			[]string{"warn hosts: whose word counts: hosts.trust keys; 1 of 2 hosts sign"},
 		},
+		"all may write requests": {
+			func(f *Facts) { f.Publish = "all" }, []string{"warn requests: whose count: publish.trust all"},
+		},
+		"publishers have keys": {func(f *Facts) { f.Publish = "keys" }, nil},
 		"kept apart": {func(f *Facts) {
 			f.hosts(3)
 			f.Beacons[0].Warnings, f.Beacons[2].Warnings = []string{"as root; another user"}, []string{

@@ -118,6 +118,7 @@ func parts(f Facts) []Finding {
 		active.with(when(f.Manager.Working == 1, OK, Warn)),
 		hosts(f),
 		trust(f),
+		publishTrust(f),
 	}, apart(f)...)
 }
 
@@ -166,6 +167,25 @@ func trust(f Facts) Finding {
 		return out.with(Warn)
 	}
 	return out.with(OK)
+}
+
+// publishTrust tells which requests count, by the settings that the doctor was given.
+func publishTrust(f Facts) Finding {
+	out := Finding{
+		About: "requests", Check: "whose count",
+		Is:     "publish.trust " + cmp.Or(f.Publish, "not known"),
+		Wanted: "keys",
+		Why:    "whoever may write to Kafka's topic of requests can boot and delete for any project",
+		Fix:    "docs/OPERATIONS.md, Whose requests count",
+	}
+	switch f.Publish {
+	case "":
+		out.Wanted = "a conductor's file tells (--config)"
+		return out.with(OK)
+	case "keys":
+		return out.with(OK)
+	}
+	return out.with(Warn)
 }
 
 // apart tells what hosts warn of, each warning once.
