@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -20,6 +21,8 @@ type Options struct {
 	// Timeout is the longest that one Publish takes, if its context does not end
 	// before. 0: DefaultTimeout.
 	Timeout time.Duration
+	// Key signs every request, where conductors demand it (publish.trust: keys); nil: none is signed.
+	Key *publishkey.Key
 }
 
 // DefaultTimeout outlasts the loss of a broker with Kafka's own settings.
@@ -49,6 +52,7 @@ type Publisher struct {
 	sender  Sender
 	topic   string
 	timeout time.Duration
+	key     *publishkey.Key
 	close   func() error
 }
 
@@ -57,7 +61,9 @@ func New(s Sender, o Options) *Publisher {
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
 	}
-	return &Publisher{sender: s, topic: o.Topics.Requests(), timeout: o.Timeout, close: sync.OnceValue(s.Close)}
+	return &Publisher{
+		sender: s, topic: o.Topics.Requests(), timeout: o.Timeout, key: o.Key, close: sync.OnceValue(s.Close),
+	}
 }
 
 // Close ends what the adapter made for itself; the client it was given goes on.
@@ -72,7 +78,7 @@ func (p *Publisher) Close() error { return p.close() }
 //     was taken.
 //   - KindNotFound, and wire.ErrNoTopic: the cell has no such topic. It is not
 //     made.
-//   - KindForbidden: Kafka does not allow it.
+//   - KindForbidden: Kafka does not allow it, or the Key is not for its project.
 //   - KindUnavailable: not now. The record was not written, or perhaps.
 //   - KindTimeout: no answer in time. Whether it was written is unknown.
 //
@@ -83,6 +89,13 @@ func (p *Publisher) Publish(ctx context.Context, q compute.Request) error {
 	rec, err := Record(q)
 	if err != nil {
 		return err
+	}
+	if p.key != nil && !p.key.Projects().Allow(q.Project) {
+		return &compute.Error{
+			Op: op(q), Kind: compute.KindForbidden, Field: "project", Value: string(q.Project),
+			Message: "is none that this publisher's key is for, which are " + string(p.key.Projects()),
+			Remedy:  "ask the operator for a key: berth publisher enroll; what is about hosts needs one for all (*)",
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -147,6 +160,9 @@ func (p *Publisher) everywhere(ctx context.Context, q compute.Request, rec wire.
 }
 
 func (p *Publisher) send(ctx context.Context, q compute.Request, rec wire.Record) error {
+	if p.key != nil {
+		rec = p.key.Sign(rec)
+	}
 	at, err := p.sender.Send(ctx, rec)
 	if err != nil {
 		return p.failed(ctx, q, err)
