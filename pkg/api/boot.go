@@ -70,13 +70,15 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	if err := s.checkBoot(*req.Boot); err != nil {
 		return nil, err
 	}
-	if err := s.publish(ctx, req); err != nil {
+	offset, err := s.publish(ctx, req)
+	if err != nil {
 		return nil, err
 	}
+	was := asked{Request: req, origin: origin{offset: offset}}
 	if own {
-		return s.readBack(ctx, req, in)
+		return s.readBack(ctx, was, in)
 	}
-	s.views.instances.accept([]*compute.Request{req})
+	s.views.instances.accept([]asked{was}, nil)
 	s.metrics.accepted()
 	return s.acceptedAnswer(ctx, entry{request: req}), nil
 }
@@ -229,17 +231,20 @@ func location(at instanceKey) string {
 	return path + "?project=" + url.QueryEscape(string(at.project))
 }
 
-// publish returns once the request is safe. An error that leaves its fate open
+// publish returns once the request is safe, and where it is in its partition. An error that leaves its fate open
 // says so, with what makes a repetition harmless.
-func (s *Server) publish(ctx context.Context, req *compute.Request) error {
+func (s *Server) publish(ctx context.Context, req *compute.Request) (offset int64, err error) {
 	rec := wire.EncodeRequest(*req).To(s.config.Topics.Requests(), wire.Partition(req.Project, s.config.Partitions))
-	err := s.send(ctx, rec)
+	err = s.withBreaker(ctx, rec.Topic, func(ctx context.Context) (err error) {
+		offset, err = s.config.Publisher.Append(ctx, rec)
+		return err
+	})
 	var e *compute.Error
 	if errors.As(err, &e) && e.Kind == compute.KindTimeout {
 		e.Field, e.Value = "id", string(req.Instance)
 		e.Remedy = "ask for instance " + string(req.Instance) + ", or repeat the request with this id"
 	}
-	return err
+	return offset, err
 }
 
 const defaultProject = rest.DefaultProject

@@ -107,6 +107,9 @@ type Config struct {
 	Partitions int32 // of requests, reports and instances
 	Publisher  Publisher
 	Syncer     Syncer
+	// Decided is up to where conductors have dealt with requests, by partition, and what came of it is written; nil:
+	// requests that they refuse are shown as accepted for ever.
+	Decided func(ctx context.Context) (map[int32]int64, error)
 	// Heard lets a node catch up with the beacons, which go to Hosts: a node that was cut off has heard of no
 	// host for long, and must not take that for silence of theirs.
 	Heard   Syncer

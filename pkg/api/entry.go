@@ -22,6 +22,18 @@ type change struct {
 	later    bool // a later Berth wrote it: nobody here knows what it says
 }
 
+// asked is a boot request as it is in the log.
+type asked struct {
+	*compute.Request
+	origin
+}
+
+// origin is where a request is, in the partition of its project.
+type origin struct {
+	offset   int64
+	unsigned bool // no publisher has signed it, as far as is known
+}
+
 // entry is what is known of an instance: its record or, before the conductor
 // has decided, the request for it. Exactly one is set.
 type entry struct {

@@ -47,7 +47,8 @@ func (s *Server) routeInstances(api huma.API) {
 		OperationID: "show-instance", Method: http.MethodGet, Path: "/v1/instances/{id}", Tags: tags,
 		Summary: "Show an instance",
 		Description: "By its whole id, and nothing less: what a beginning or a name means changes with time " +
-			"(list with ref finds those). Never 404 once the boot was answered, on any node.",
+			"(list with ref finds those). Never 404 once the boot was answered, on any node, unless a conductor " +
+			"refused the request, and then this says so.",
 	}, s.showInstance)
 	route(s, api, huma.Operation{
 		OperationID: "delete-instance", Method: http.MethodDelete, Path: "/v1/instances/{id}", Tags: tags,
@@ -111,10 +112,13 @@ func (s *Server) find(ctx context.Context, at instanceKey) (entry, error) {
 		return entry{}, err
 	}
 	k, ok := s.views.instances.get(at)
-	if !ok {
-		return entry{}, errNoInstance(at)
+	if ok {
+		return k, nil
 	}
-	return k, nil
+	if err := s.views.instances.checkRefused(at); err != nil {
+		return entry{}, err
+	}
+	return entry{}, errNoInstance(at)
 }
 
 func errNoInstance(at instanceKey) error {
@@ -131,7 +135,7 @@ func (s *Server) deleteInstance(ctx context.Context, in *InstanceInput) (*accept
 		return nil, err
 	}
 	if k.instance == nil || k.instance.State != compute.StateDeleted {
-		err := s.publish(ctx, &compute.Request{
+		_, err := s.publish(ctx, &compute.Request{
 			Project: at.project, Instance: at.id, Op: compute.OpDelete,
 			At: s.config.Now().UTC(), Trace: traceOf(in.Traceparent),
 		})

@@ -4,6 +4,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/telemetry/telemetrytest"
 	"github.com/berth-project/berth/pkg/wire"
 	"github.com/berth-project/berth/pkg/wire/rest"
 )
@@ -88,6 +90,101 @@ func TestNeverDecided(t *testing.T) {
 	if got := n.show(id1); got.Name != "mine" {
 		t.Errorf("%+v", got)
 	}
+}
+
+// deciding is a node, and conductors whose position is the one that it is told.
+func deciding(t *testing.T) (n *node, decide func(position int64)) {
+	position := int64(0)
+	home := wire.Partition("default", 4)
+	n = nodeThat(t, func(c *Config) {
+		c.Decided = func(context.Context) (map[int32]int64, error) { return map[int32]int64{home: position}, nil }
+	}).read()
+	return n, func(p int64) {
+		position = p
+		if err := n.dropRefused(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// bootAt is a boot as it lies in requests.
+func bootAt(id compute.InstanceID, name string, offset int64) wire.Record {
+	rec := wire.EncodeRequest(compute.Request{
+		Project: "default", Instance: id, Op: compute.OpBoot, Boot: &compute.Boot{Name: name, Flavor: "m1.small"}, At: start,
+	})
+	rec.Offset = offset
+	return rec
+}
+
+// TestRefusedBootsAreNotAccepted: what conductors have dealt with and is no instance is not shown as accepted until this
+// node starts again. What they have not dealt with is, and so is what they have decided meanwhile.
+func TestRefusedBootsAreNotAccepted(t *testing.T) {
+	n, decide := deciding(t)
+	r := n.counted()
+	forged, signed := bootAt(id1, "forged", 5), bootAt(id3, "signed", 7)
+	signed.Headers = append(signed.Headers, wire.Header{Key: wire.HeaderPublisher, Value: []byte("1 ci q 01020304 00")})
+	n.Requests([]wire.Record{forged, bootAt(id2, "real", 6), signed}, true)
+	decide(5)
+	decide(9) // of another log than the one that was read
+	if got := n.show(id1); got.State != "accepted" {
+		t.Errorf("what nobody has dealt with is %s", got.State)
+	}
+	n.sync = func() error { n.has(instance(id2, "real", compute.StateQueued)); return nil }
+	decide(7)
+	gone := n.do("GET", path(id1), nil).refused(404, compute.KindNotFound)
+	for _, want := range []string{"refused", "not signed", "offset 5 in partition"} {
+		if !strings.Contains(gone.Detail+gone.Remedy, want) {
+			t.Errorf("it does not say %q: %+v", want, gone)
+		}
+	}
+	if two, three := n.show(id2), n.show(id3); two.State != "queued" || three.State != "accepted" {
+		t.Errorf("%s and %s, want queued and accepted", two.State, three.State)
+	}
+	decide(8)
+	gone = n.do("GET", path(id3), nil).refused(404, compute.KindNotFound)
+	if strings.Contains(gone.Detail+gone.Remedy, "not signed") {
+		t.Errorf("it was: %+v", gone)
+	}
+	if !n.views.instances.decidedAll() {
+		t.Error("there is nothing undecided, and the node goes on asking")
+	}
+	telemetrytest.Is(t, r, 2, "berth_api_dropped_boots_total")
+}
+
+// TestARefusedBootIsRepeated under the same id, once its cause is mended, and is a new request.
+func TestARefusedBootIsRepeated(t *testing.T) {
+	n, decide := deciding(t)
+	n.offer()
+	body := map[string]any{"id": id1, "flavor": "m1.small"}
+	n.do("POST", "/v1/instances", body)
+	n.Requests([]wire.Record{bootAt(id1, "", 41)}, true) // where the broker put it
+	decide(42)
+	n.do("GET", path(id1), nil).refused(404, compute.KindNotFound)
+	n.published()
+	n.do("POST", "/v1/instances", body)
+	if sent := n.published(); len(sent) != 1 {
+		t.Fatalf("%d were published", len(sent))
+	}
+	if got := n.show(id1); got.State != "accepted" {
+		t.Errorf("it is %s", got.State)
+	}
+	n.Instances([]wire.Record{wire.Tombstone(wire.KeyInstance("default", id1))}, true)
+	if gone := n.do("GET", path(id1), nil).refused(404, compute.KindNotFound); strings.Contains(gone.Detail, "refused") {
+		t.Errorf("it was decided since: %+v", gone)
+	}
+}
+
+// TestTheLastRequestForAnIDCounts: a stranger's boot that was before the real one takes it along with it only once
+// both are dealt with.
+func TestTheLastRequestForAnIDCounts(t *testing.T) {
+	n, decide := deciding(t)
+	n.Requests([]wire.Record{bootAt(id1, "forged", 5), bootAt(id1, "real", 6)}, true)
+	decide(6)
+	if got := n.show(id1); got.State != "accepted" {
+		t.Errorf("it is %s", got.State)
+	}
+	decide(7)
+	n.do("GET", path(id1), nil).refused(404, compute.KindNotFound)
 }
 
 // TestAcceptedElsewhere: a GET after a 202 finds it on any node.
@@ -350,7 +447,7 @@ func TestViewsMatchADumbOne(t *testing.T) {
 				delete(model, at)
 			case 1:
 				r := &compute.Request{Project: at.project, Instance: at.id, Boot: &boot}
-				v.accept([]*compute.Request{r})
+				v.accept([]asked{{Request: r}}, nil)
 				if _, ok := model[at]; !ok {
 					model[at] = entry{request: r}
 				}

@@ -21,6 +21,7 @@ import (
 // answer waits for Kafka. Two topics feed it, and for each instance it holds one entry:
 //
 //	requests   ──accept──▶ entry with a request   state accepted: nothing is decided yet
+//	           ──dropRefused──▶ no entry          decided, and no instance: a conductor refused it
 //	instances  ──apply───▶ entry with a record    replaces the request, and older records
 //	           ──apply───▶ no entry               a tombstone
 //
@@ -69,6 +70,9 @@ type instances struct {
 	partitions int32                              // of the topics; 0: not known
 	shared     compute.Shared                     // what records have in common, kept once
 	later      map[instanceKey]bool               // those that only a later Berth can read
+	undecided  map[*entry]origin                  // the requests, with where the last for each instance is
+	refused    map[instanceKey]origin             // requests that were dropped, at most maxRefused
+	read       map[int32]int64                    // up to where requests were read, by partition; none: nothing was
 }
 
 // projectIndex is what one project has, in every order in which it is listed.
@@ -123,6 +127,7 @@ func newInstances(partitions int32) *instances {
 		byQueue:   map[compute.QueueName]*queueWork{}, byHost: map[compute.HostID]map[*entry]bool{},
 		partitions: partitions,
 		later:      map[instanceKey]bool{},
+		undecided:  map[*entry]origin{}, refused: map[instanceKey]origin{}, read: map[int32]int64{},
 	}
 }
 
@@ -169,18 +174,75 @@ func (v *instances) apply(changes []change) {
 	}
 }
 
-// accept takes boot requests; those already decided change nothing.
-func (v *instances) accept(boots []*compute.Request) {
+// accept takes boot requests; those already decided change nothing. read is up to where requests were read; nil: these
+// were written, and not read yet.
+func (v *instances) accept(boots []asked, read map[int32]int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	maps.Copy(v.read, read)
 	for _, r := range boots {
 		at := instanceKey{r.Project, r.Instance}
 		if p, others := v.otherOwnerLocked(at); others && v.sameConductor(p, r.Project) {
 			continue // the conductor refuses it
 		}
-		if v.lookup(at) == nil && !v.later[at] {
-			v.add(entry{request: r, listedAt: unixNano(r.At)})
+		k := v.lookup(at)
+		if k == nil && !v.later[at] {
+			k = v.add(entry{request: r.Request, listedAt: unixNano(r.At)})
+			v.undecided[k] = r.origin
+		} else if was, ok := v.undecided[k]; ok && (was.offset < r.offset || read != nil) {
+			v.undecided[k] = r.origin
 		}
+	}
+}
+
+// decidedAll says that no request waits for its instance.
+func (v *instances) decidedAll() bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return len(v.undecided) == 0
+}
+
+// maxRefused bounds what is remembered of refused requests: then all are forgotten.
+const maxRefused = 10_000
+
+// dropRefused drops the requests that conductors have dealt with, up to decided in each partition, and that are no
+// instances. What is written up to there has to be applied.
+func (v *instances) dropRefused(decided map[int32]int64) (dropped []asked) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for k, from := range v.undecided {
+		p := wire.Partition(k.request.Project, max(v.partitions, 1))
+		if to := decided[p]; from.offset < to && to <= v.read[p] {
+			dropped = append(dropped, asked{k.request, from})
+		}
+	}
+	for _, r := range dropped {
+		at := instanceKey{r.Project, r.Instance}
+		v.remove(at)
+		if len(v.refused) >= maxRefused {
+			clear(v.refused)
+		}
+		v.refused[at] = r.origin
+	}
+	return dropped
+}
+
+// checkRefused tells of a request that was refused, as long as that is remembered.
+func (v *instances) checkRefused(at instanceKey) error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r, ok := v.refused[at]
+	if !ok {
+		return nil
+	}
+	why := "does not exist: a conductor refused the request for it"
+	if r.unsigned {
+		why += ", which was not signed, as conductors may demand it (publish.trust)"
+	}
+	return &compute.Error{
+		Kind: compute.KindNotFound, Field: "instance", Value: string(at.id), Message: why,
+		Remedy: fmt.Sprintf("the topic rejected says why, for offset %d in partition %d of requests: tell the operator",
+			r.offset, wire.Partition(at.project, max(v.partitions, 1))),
 	}
 }
 
@@ -220,8 +282,9 @@ func (v *instances) lookup(at instanceKey) *entry {
 	return v.others[at]
 }
 
-func (v *instances) add(now entry) {
+func (v *instances) add(now entry) *entry {
 	k, at := &now, now.key()
+	delete(v.refused, at)
 	if _, taken := v.otherOwnerLocked(at); taken {
 		v.others[at] = k
 	} else {
@@ -247,6 +310,7 @@ func (v *instances) add(now entry) {
 		}
 		w.add(k)
 	}
+	return k
 }
 
 func (t *projectIndex) add(k *entry) {
@@ -305,6 +369,7 @@ func (v *instances) remove(at instanceKey) entry {
 	if k == nil {
 		return entry{}
 	}
+	delete(v.undecided, k)
 	if delete(v.others, at); v.byID[at.id] == k {
 		delete(v.byID, at.id)
 	}

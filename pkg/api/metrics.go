@@ -21,6 +21,7 @@ type Metrics struct {
 	took     *prometheus.HistogramVec // operation
 	refused  *prometheus.CounterVec   // kind, reason
 	boots    *prometheus.CounterVec   // new or repeated
+	gone     prometheus.Counter       // boots that conductors refused
 	publish  *prometheus.HistogramVec // result
 	waiting  *telemetry.Gauges        // what
 	silent   *telemetry.Gauges        // what
@@ -43,6 +44,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		"reason")
 	m.boots = m.Counters("berth_api_boots_total",
 		"Boots answered with 202: new ones, and repetitions of earlier ones.", "boot")
+	m.gone = m.Counter("berth_api_dropped_boots_total",
+		"Boots that this node showed as accepted until the conductors had refused them: rejected says why. Every node "+
+			"counts them.")
 	m.publish = m.Histograms("berth_api_publish_seconds",
 		"Seconds until Kafka answered a publication, by the kind of error or ok.", telemetry.Short(), "result")
 	m.waiting = m.Gauges("berth_api_waiting",
@@ -116,6 +120,12 @@ func (m *Metrics) accepted() {
 func (m *Metrics) repeated() {
 	if m != nil {
 		m.boots.WithLabelValues("repeated").Inc()
+	}
+}
+
+func (m *Metrics) dropped() {
+	if m != nil {
+		m.gone.Inc()
 	}
 }
 

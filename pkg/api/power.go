@@ -86,7 +86,7 @@ func (s *Server) power(ctx context.Context, in *powerInput, op compute.RequestOp
 		wish.Command = compute.CommandID(uuid.NewString())
 	}
 	if _, was := k.instance.Commanded(wish.Command); !was {
-		err := s.publish(ctx, &compute.Request{
+		_, err := s.publish(ctx, &compute.Request{
 			Project: at.project, Instance: at.id, Op: op, Hard: wish.Hard, Command: wish.Command,
 			At: s.config.Now().UTC(), Trace: traceOf(in.Traceparent),
 		})

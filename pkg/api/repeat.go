@@ -109,7 +109,8 @@ func (s *Server) answerRepeat(
 // node may have written another request under that id since this one looked, and the
 // conductor keeps the one that comes first in the log. What is before a record is
 // there once that record is, so reading up to here says which it is (decision 0043).
-func (s *Server) readBack(ctx context.Context, req *compute.Request, in *bootInput) (*acceptedOutput, error) {
+func (s *Server) readBack(ctx context.Context, was asked, in *bootInput) (*acceptedOutput, error) {
+	req := was.Request
 	at := instanceKey{req.Project, req.Instance}
 	if err := s.catchUp(context.WithoutCancel(ctx)); err != nil { // what was begun is finished, for the next request
 		return nil, &compute.Error{
@@ -118,12 +119,15 @@ func (s *Server) readBack(ctx context.Context, req *compute.Request, in *bootInp
 			Remedy:  "ask for instance " + string(at.id) + ", or repeat the request with this id", Cause: err,
 		}
 	}
-	s.views.instances.accept([]*compute.Request{req}) // it was read: nothing, unless the conductor will refuse it
+	s.views.instances.accept([]asked{was}, nil) // it was read: nothing, unless the conductor will refuse it
 	k, ok := s.views.instances.get(at)
 	switch {
 	case !ok:
 		if err := s.views.instances.checkReadable(at); err != nil {
 			return nil, err // a repetition at a newer node says whether it is this one
+		}
+		if err := s.views.instances.checkRefused(at); err != nil {
+			return nil, err
 		}
 		return nil, errIDTaken(ctx, at)
 	case len(differences(*k.boot(), *req.Boot)) == 0:

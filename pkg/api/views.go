@@ -3,6 +3,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -119,8 +120,10 @@ func (s *Server) Instances(recs []wire.Record, end bool) {
 // started: a boot in there that has no instance yet is shown as accepted.
 func (s *Server) Requests(recs []wire.Record, end bool) {
 	s.views.noteRecords(viewRequests, len(recs))
-	var boots []*compute.Request
+	var boots []asked
+	read := map[int32]int64{}
 	for _, rec := range recs {
+		read[rec.Partition] = rec.Offset + 1
 		req, err := wire.DecodeRequest(rec)
 		if err == nil {
 			err = req.Check()
@@ -135,13 +138,62 @@ func (s *Server) Requests(recs []wire.Record, end bool) {
 			continue
 		}
 		if req.Op == compute.OpBoot {
-			boots = append(boots, &req)
+			unsigned := rec.Header(wire.HeaderPublisher) == nil
+			boots = append(boots, asked{&req, origin{offset: rec.Offset, unsigned: unsigned}})
 		}
 	}
-	s.views.instances.accept(boots)
+	s.views.instances.accept(boots, read)
 	if end {
 		s.views.caughtUp[viewRequests].Store(true)
 	}
+}
+
+// A boot that a conductor refuses without writing an instance, as one that its publisher must not write, would be
+// shown as accepted for ever: nothing is ever said about it in instances. So while there are boots without an instance,
+// a node asks now and then up to where the conductors have dealt with requests, then reads instances and requests to
+// their ends. What lies before and has no instance by then is refused.
+//
+// A position beyond all that was read is one of another log, and says nothing (decision 0041).
+
+// refusedEvery is how often a node asks.
+const refusedEvery = 2 * time.Second
+
+// DropRefused drops boots that conductors have refused, until ctx ends.
+func (s *Server) DropRefused(ctx context.Context) error {
+	tick := time.NewTicker(refusedEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if err := s.dropRefused(ctx); err != nil {
+				s.log.Debug("it is not known which requests are refused", zap.Error(err))
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (s *Server) dropRefused(ctx context.Context) error {
+	if s.config.Decided == nil || s.views.instances.decidedAll() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
+	defer cancel()
+	decided, err := s.config.Decided(ctx)
+	if err == nil {
+		err = s.syncs.sync(ctx) // what was decided before is in the views then
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range s.views.instances.dropRefused(decided) {
+		s.metrics.dropped()
+		s.log.Warn("a conductor has refused a boot: the topic rejected says why",
+			zap.String("instance", string(r.Instance)), zap.String("project", string(r.Project)),
+			zap.Int64("offset", r.offset), zap.Bool("unsigned", r.unsigned))
+	}
+	return nil
 }
 
 // Queues takes records of the queues topic, in order.

@@ -57,6 +57,10 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		offered *flavors.Service
 		topics  = c.Topics()
 	)
+	admin, err := c.admin(g)
+	if err != nil {
+		return nil, err
+	}
 	instances := c.reader(
 		read.Options{Topic: topics.Instances(), Committed: true, Pace: readPace},
 		func(r Records, end bool) { server.Instances(r, end) },
@@ -86,7 +90,9 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 	})
 	server, err = api.New(api.Config{
 		Topics: topics, Partitions: c.Partitions, Publisher: writer,
-		Syncer: syncers{requests, instances}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
+		Syncer: syncers{requests, instances}, Decided: func(ctx context.Context) (map[int32]int64, error) {
+			return admin.Committed(ctx, topics.ConductorGroup(), topics.Requests())
+		}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
 		PrincipalRate: o.PrincipalRate, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
 		Audit: kept,
@@ -102,18 +108,20 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		c.Table(topics.Advice(), server.Advice),
 	)...))
 	g.Add("consoles", listening)
+	g.Add("refused requests", service.Func(server.DropRefused))
 	g.Add("http", o.Server.Serving(server.Handler()))
 	return g, nil
 }
 
-// NewAPIWithServer is an API node with a status server of its own.
-func NewAPIWithServer(c Cell, o statusserver.Options) (service.Part, *statusserver.Server) {
-	o.Log = c.Log
-	f := statusserver.New(o)
+// NewAPIWithServer is an API node with a status server of its own, which is as shown says.
+func NewAPIWithServer(c Cell, shown statusserver.Options, o APIOptions) (service.Part, *statusserver.Server) {
+	shown.Log = c.Log
+	f := statusserver.New(shown)
+	o.Server = f
 	g := service.NewGroup()
 	g.Add("front", f)
 	g.Add("api", service.Made(func(ctx context.Context) (service.Part, error) {
-		return NewAPI(ctx, c, APIOptions{Server: f})
+		return NewAPI(ctx, c, o)
 	}))
 	return g, f
 }

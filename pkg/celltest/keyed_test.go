@@ -21,7 +21,8 @@ import (
 // secondAPI starts another API node of the rig and answers its address.
 func (r *rig) secondAPI(name string) string {
 	r.t.Helper()
-	part, f := cell.NewAPIWithServer(r.prepared(name), statusserver.Options{Address: "127.0.0.1:0", Listen: r.net.listen})
+	part, f := cell.NewAPIWithServer(
+		r.prepared(name), statusserver.Options{Address: "127.0.0.1:0", Listen: r.net.listen}, cell.APIOptions{})
 	r.start(name, part)
 	return f.Addr().String()
 }

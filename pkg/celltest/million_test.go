@@ -46,7 +46,7 @@ func TestMillionRestart(t *testing.T) {
 			return made(cell.NewConductor(r.prepared("conductor"), cell.ConductorOptions{Name: "conductor"}))
 		},
 		"api": func() (p service.Part) {
-			p, face = cell.NewAPIWithServer(r.prepared("api"), statusserver.Options{Address: "127.0.0.1:0"})
+			p, face = cell.NewAPIWithServer(r.prepared("api"), statusserver.Options{Address: "127.0.0.1:0"}, cell.APIOptions{})
 			return p
 		},
 	}

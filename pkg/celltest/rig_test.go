@@ -23,6 +23,7 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
@@ -44,9 +45,11 @@ type rig struct {
 	binary string         // of the processes that are started from now on; empty: this tree's
 	reads  compute.Schema // of the parts that are started from now on; 0: this version's
 
-	metrics *telemetry.Metrics // of all parts; nil: none
-	keys    *hostkey.Master    // hosts sign by keys of it, and nothing else counts; nil: they do not
-	times   admit.Options      // of conductors that are started from now on; zero: the protocol's
+	metrics    *telemetry.Metrics   // of all parts; nil: none
+	keys       *hostkey.Master      // hosts sign by keys of it, and nothing else counts; nil: they do not
+	publishers *publishkey.Verifier // what conductors go by that are started from now on; nil: all requests count
+	publishKey *publishkey.Key      // API nodes that are started from now on sign with it; nil: they do not
+	times      admit.Options        // of conductors that are started from now on; zero: the protocol's
 }
 
 // network is how the parts of a rig reach each other; the zero value is TCP.
@@ -149,7 +152,7 @@ func (r *rig) startQueues() {
 
 func (r *rig) startConductor(name string) {
 	r.t.Helper()
-	options := cell.ConductorOptions{Name: name, Times: r.times, Hosts: r.believes()}
+	options := cell.ConductorOptions{Name: name, Times: r.times, Hosts: r.believes(), Publishers: r.publishers}
 	part, err := cell.NewConductor(r.prepared(name), options)
 	r.must(err)
 	r.start(name, part)
@@ -161,7 +164,7 @@ func (r *rig) startAPI() {
 	if r.metrics != nil {
 		o.Metrics = r.metrics.Handler()
 	}
-	part, f := cell.NewAPIWithServer(r.prepared("api"), o)
+	part, f := cell.NewAPIWithServer(r.prepared("api"), o, cell.APIOptions{Key: r.publishKey})
 	r.start("api", part)
 	r.api = f.Addr().String()
 }

@@ -123,7 +123,8 @@ func builders(t *testing.T, n network) map[string]func(context.Context, cell.Cel
 			return cell.NewConductor(c, cell.ConductorOptions{})
 		},
 		"api": func(_ context.Context, c cell.Cell) (service.Part, error) {
-			part, _ := cell.NewAPIWithServer(c, statusserver.Options{Address: "127.0.0.1:0", Listen: n.listen})
+			o := statusserver.Options{Address: "127.0.0.1:0", Listen: n.listen}
+			part, _ := cell.NewAPIWithServer(c, o, cell.APIOptions{})
 			return part, nil
 		},
 		"agent": func(_ context.Context, c cell.Cell) (service.Part, error) {

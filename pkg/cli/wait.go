@@ -109,6 +109,16 @@ func waitInstances(
 		for _, i := range some {
 			found[i.ID] = i
 		}
+		for _, id := range open {
+			if slices.ContainsFunc(some, func(i client.Instance) bool { return i.ID == id }) {
+				continue
+			}
+			// The node may not have read of it yet, or a conductor has refused the request: this tells which.
+			if found[id], err = c.Instance(ctx, id); err != nil {
+				delete(found, id)
+				return false, "", err
+			}
+		}
 		open = slices.DeleteFunc(open, func(id compute.InstanceID) bool { i, ok := found[id]; return ok && done(i) })
 		seen := look(list(), len(ids), time.Now())
 		live.show(seen)

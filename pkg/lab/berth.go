@@ -62,7 +62,7 @@ func (b Berth) Part(s Site, r Role, name string) (service.Part, func() string) {
 		}), nowhere
 	case RoleConductor:
 		return b.part(s, b.cell(s, r, "conductor"), func(_ context.Context, c cell.Cell) (service.Part, error) {
-			return cell.NewConductor(c, cell.ConductorOptions{Name: name, Hosts: s.Hosts})
+			return cell.NewConductor(c, cell.ConductorOptions{Name: name, Hosts: s.Hosts, Publishers: s.Publishers})
 		}), nowhere
 	case RoleAPI:
 		return b.node(s)
@@ -80,7 +80,7 @@ func (b Berth) node(s Site) (service.Part, func() string) {
 	}
 	var at atomic.Pointer[statusserver.Server]
 	part := b.part(s, b.cell(s, RoleAPI, "api"), func(_ context.Context, c cell.Cell) (service.Part, error) {
-		node, f := cell.NewAPIWithServer(c, o)
+		node, f := cell.NewAPIWithServer(c, o, cell.APIOptions{Key: s.Key})
 		at.Store(f)
 		return node, nil
 	})

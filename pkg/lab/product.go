@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -62,10 +63,12 @@ type Site struct {
 	Metrics func(r Role) prometheus.Registerer `json:"-"`
 	// Waits has each part wait for its broker however long it takes, and make the topics,
 	// as daemons do; otherwise they are there (Prepare).
-	Waits bool              `json:"-"`
-	Reads compute.Schema    `json:"-"` // the newest schema that the process reads; 0: this one's
-	Clock cell.Clock        `json:"-"` // nil: it is right
-	Hosts *hostkey.Verifier `json:"-"` // of reports and beacons; nil: all are believed
+	Waits      bool                 `json:"-"`
+	Reads      compute.Schema       `json:"-"` // the newest schema that the process reads; 0: this one's
+	Clock      cell.Clock           `json:"-"` // nil: it is right
+	Hosts      *hostkey.Verifier    `json:"-"` // of reports and beacons; nil: all are believed
+	Publishers *publishkey.Verifier `json:"-"` // of requests; nil: all count
+	Key        *publishkey.Key      `json:"-"` // with which API nodes sign requests; nil: they do not
 }
 
 // Host is what an agent has on its host.
