@@ -17,14 +17,18 @@ import (
 // reach the machines of an agent that is dead.
 type driver struct {
 	hypervisor.Driver
-	host   compute.HostID // the machines' own
-	called compute.HostID // as its agent calls it
-	link   *network.Link
-	rec    *judge.Recording
+	host    compute.HostID // the machines' own
+	called  compute.HostID // as its agent calls it
+	refused bool           // its agent must not start: the machines are another's
+	link    *network.Link
+	rec     *judge.Recording
 }
 
 // do is every call.
 func (d *driver) do(ctx context.Context, method string, call func(context.Context) error) error {
+	if d.refused {
+		d.rec.AddViolation("home", "", "%s has begun on the machines of %s, and calls %s", d.called, d.host, method)
+	}
 	if err := d.link.Pass(); err != nil {
 		return err
 	}

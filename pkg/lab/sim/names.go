@@ -22,18 +22,26 @@ import (
 type identity struct {
 	name    compute.HostID // empty: the host's own
 	handing bool           // the machines are handed over to it when it starts
+	carried bool           // its journal is the host's
 }
+
+// refused says whether an agent is to be refused the machines of its host.
+func (id identity) refused() bool { return id.name != "" && (!id.handing || id.carried) }
 
 // rename gives a host another name for a while.
 func (w *play) rename(p *process, f schedule.Fault) {
 	w.rec.CountFault(f)
-	adopted := f.Key == schedule.Adopted
-	p.become(identity{name: p.host.ID + "-new", handing: adopted})
+	id := identity{
+		name: p.host.ID + "-new", handing: f.Key != schedule.Refused, carried: f.Key == schedule.Carried,
+	}
+	began := time.Now()
+	p.become(id)
 	w.rec.AddNote(p.name, "has another name now")
 	w.lasts(f.For, nil)
 	w.after(f.For.Duration(), func() {
-		p.become(identity{handing: adopted})
+		p.become(identity{handing: f.Key == schedule.Adopted})
 		w.rec.AddNote(p.name, "has its name again")
+		w.rec.AddRenamed(judge.Renamed{Host: p.host.ID, Name: id.name, From: began, To: time.Now()})
 	})
 }
 
@@ -62,16 +70,38 @@ func (p *process) mark(l *life) {
 			p.play.must(os.WriteFile(filepath.Join(l.dir, "owner"), b, 0o600))
 		}
 	}
+	if p.as.carried {
+		b, err := os.ReadFile(p.journal(l))
+		p.play.must(err)
+		p.play.must(os.WriteFile(p.ownJournal(l), b, 0o600))
+	}
 	if !p.as.handing {
 		return
 	}
-	j, err := journal.Open(filepath.Join(l.dir, string(p.called())+".journal"), journal.Options{NoSync: true})
+	err := p.adopt(l)
+	if p.as.carried && err != nil {
+		p.play.rec.AddNote(p.name, "is not handed over: "+err.Error())
+		return
+	}
 	p.play.must(err)
+	p.as.handing = p.as.name != "" // its journal is a new one every time
+}
+
+// ownJournal is where an agent has its journal, under the name that it is started with.
+func (p *process) ownJournal(l *life) string {
+	return filepath.Join(l.dir, string(p.called())+".journal")
+}
+
+// adopt is what an operator says with "berth agent adopt".
+func (p *process) adopt(l *life) error {
+	j, err := journal.Open(p.ownJournal(l), journal.Options{NoSync: true, Host: p.called()})
+	if err != nil {
+		return err
+	}
 	is := home.Owner{Host: p.called(), Journal: j.ID()}
 	p.play.must(j.Close())
 	_, err = home.Place{Dir: l.dir}.HandOver(is)
-	p.play.must(err)
-	p.as.handing = p.as.name != "" // its journal is a new one every time
+	return err
 }
 
 // roomless is a hypervisor that has room for nothing: a renamed host takes no work,

@@ -197,7 +197,7 @@ func (p *process) agent(l *life) service.Part {
 		Fault:       p.play.troubles.fault,
 	})
 	var reached hypervisor.Driver = &driver{
-		Driver: inner, host: name, called: p.called(), link: l.Link, rec: p.play.rec,
+		Driver: inner, host: name, called: p.called(), refused: p.as.refused(), link: l.Link, rec: p.play.rec,
 	}
 	if p.as.name != "" || p.full {
 		reached = roomless{reached}

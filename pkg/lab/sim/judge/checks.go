@@ -37,7 +37,7 @@ func checks() []func(*Recording) []Violation {
 	return []func(*Recording) []Violation{
 		checkEnded, checkAccepted, checkInvented, checkLog, checkOnce, checkGranted, checkOver,
 		checkQuota, checkQuotaView, checkRoom, checkPlaces, checkPrompt, checkLeft, checkReboots, checkQueues,
-		checkKept, checkLost, checkOrphans, checkDenied, checkBack,
+		checkKept, checkLost, checkOrphans, checkHome, checkDenied, checkBack,
 		checkRequest, checkRefused, checkQuotaExact, checkInTime, checkClosed, checkPower,
 		checkTimers, checkPublished, checkTaken, checkIdle, checkCalls, checkRung, checkDrained, checkKeys,
 		checkAttempts, checkObserver, checkQuarantine,

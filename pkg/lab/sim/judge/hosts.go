@@ -20,10 +20,8 @@ const keptTime = 2 * time.Minute
 // the next that is recorded is that it was to be deleted. What an operator says of
 // dead hosts, and what is wiped, does not count.
 func checkKept(r *Recording) (wrong []Violation) {
-	for _, f := range r.Schedule.Faults {
-		if f.Kind == schedule.FaultWipe || f.Dead != "" {
-			return nil
-		}
+	if r.losesMachines() {
+		return nil
 	}
 	for _, e := range r.Machines {
 		if e.Kind != fake.Destroyed {
@@ -37,6 +35,13 @@ func checkKept(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// losesMachines says whether what hosts have may be wiped, or be declared dead.
+func (r *Recording) losesMachines() bool {
+	return slices.ContainsFunc(r.Schedule.Faults, func(f schedule.Fault) bool {
+		return f.Kind == schedule.FaultWipe || f.Dead != ""
+	})
 }
 
 // next is what is recorded after a version of a record, and whether that comes long
@@ -128,4 +133,67 @@ func checkOrphans(r *Recording) (wrong []Violation) {
 		}
 	}
 	return wrong
+}
+
+// Renamed is a time in which the agent of a host was started under another name.
+type Renamed struct {
+	Host     compute.HostID
+	Name     compute.HostID // that it had then
+	From, To time.Time
+}
+
+// AddRenamed notes that a host has its name again.
+func (r *Recording) AddRenamed(n Renamed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Renames = append(r.Renames, n)
+}
+
+// checkHome: under another name a host launches nothing that was granted to its own, and destroys no machine that a
+// record means, unless that one is to be deleted next. Calls of an agent that must not start its hypervisor tells of.
+func checkHome(r *Recording) (wrong []Violation) {
+	for _, n := range r.Renames {
+		for _, l := range r.Launches {
+			if l.Host == n.Name && r.granted(l, n.Host) {
+				wrong = append(wrong, broken("home", l.Instance, l.At,
+					"%s launches attempt %d of %s, which was granted to %s", n.Name, l.Attempt, l.Instance, n.Host)...)
+			}
+		}
+		if r.losesMachines() {
+			continue
+		}
+		for _, e := range r.Machines {
+			if e.Kind == fake.Destroyed && e.Host == n.Host && !e.At.Before(n.From) && !e.At.After(n.To) {
+				wrong = append(wrong, r.destroyed(e, n)...)
+			}
+		}
+	}
+	return wrong
+}
+
+// destroyed: what a host destroys under another name is being deleted, or over.
+func (r *Recording) destroyed(e fake.Event, n Renamed) []Violation {
+	i, ok := r.meant(e)
+	if !ok || !i.State.OnHost() || r.endsNext(i, e.At) {
+		return nil
+	}
+	return broken("home", e.Instance, e.At, "%s was %s on %s, and was destroyed when that was called %s",
+		i.Boot.Name, i.State, i.Host, n.Name)
+}
+
+// endsNext says whether an instance is being deleted when a machine of its is destroyed, or soon after.
+func (r *Recording) endsNext(i compute.Instance, at time.Time) bool {
+	next, late := r.next(i, at)
+	if next.State == compute.StateActive {
+		next, late = r.next(next, at)
+	}
+	return i.State == compute.StateDeleting || !late && (next.State == compute.StateDeleting || next.State == compute.StateDeleted)
+}
+
+// granted says whether a host was granted what is launched.
+func (r *Recording) granted(l Launch, to compute.HostID) bool {
+	return slices.ContainsFunc(r.Log, func(w Written) bool {
+		i := w.Instance
+		return i.ID == l.Instance && i.Attempt == l.Attempt && i.Claim == l.Claim && i.Host == to
+	})
 }

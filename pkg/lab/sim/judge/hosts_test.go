@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
+	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
 
@@ -29,6 +31,57 @@ func TestCheckOrphans(t *testing.T) {
 		"host-1-clone launched attempt 1 of vm, and it is left": func(r *Recording) {
 			gone(r, true, schedule.Fault{Kind: schedule.FaultPause, Who: "host-1", At: 5, For: 4},
 				schedule.Fault{Kind: schedule.FaultPause, Who: "host-2", At: 5, For: 30})
+		},
+	})
+}
+
+func TestCheckHome(t *testing.T) {
+	renamed := func(r *Recording, from schedule.Seconds) *Recording {
+		r.Renames = append(r.Renames, Renamed{Host: "host-1", Name: "host-1-new", From: moment(from), To: moment(from + 10)})
+		return r
+	}
+	destroyed := func(r *Recording, host compute.HostID, at schedule.Seconds) {
+		r.Machines = append(r.Machines, fake.Event{At: moment(at), Kind: fake.Destroyed, Host: host, Instance: madeID, Attempt: 1})
+	}
+	ends := func(r *Recording, at schedule.Seconds, s compute.State) {
+		i := r.Log[len(r.Log)-1].Instance
+		i.State = s
+		r.logged(at, i)
+	}
+	sees(t, checkHome, map[string]func(*Recording){
+		"host-1-new launches attempt 1": func(r *Recording) {
+			renamed(r, 2).Launches = append(r.Launches, Launch{moment(3.6), "host-1-new", madeID, 1, "c1"})
+		},
+		"right: that was granted to nobody else": func(r *Recording) {
+			renamed(r, 2).Launches = append(r.Launches, Launch{moment(3.6), "host-1-new", madeID, 1, "c2"})
+		},
+		"vm-1 was active on host-1, and was destroyed when that was called host-1-new": func(r *Recording) {
+			destroyed(renamed(r, 5), "host-1", 6)
+		},
+		"vm-1 was starting on host-1, and was destroyed": func(r *Recording) {
+			r.Log = r.Log[:2]
+			destroyed(renamed(r, 3.5), "host-1", 3.9)
+		},
+		"vm-1 was starting on host-1, and was destroyed when": func(r *Recording) {
+			destroyed(renamed(r, 3.5), "host-1", 3.9) // and is said to be active then
+		},
+		"vm-1 was active on host-1, and was destroyed when": func(r *Recording) {
+			destroyed(renamed(r, 5), "host-1", 6)
+			ends(r, 7, compute.StateError)
+		},
+		"right: it is to be deleted": func(r *Recording) {
+			ends(r, 5.5, compute.StateDeleting)
+			destroyed(renamed(r, 5), "host-1", 6)
+		},
+		"right: that it is to be deleted is seen late": func(r *Recording) {
+			destroyed(renamed(r, 3.5), "host-1", 3.9)
+			ends(r, 6, compute.StateDeleting)
+		},
+		"right: it has its name": func(r *Recording) { destroyed(renamed(r, 5), "host-1", 16) },
+		"right: another host":    func(r *Recording) { destroyed(renamed(r, 5), "host-2", 6) },
+		"right: what hosts have is wiped": func(r *Recording) {
+			r.Schedule.Faults = []schedule.Fault{{Kind: schedule.FaultWipe, Who: "host-1", At: 5}}
+			destroyed(renamed(r, 5), "host-1", 6)
 		},
 	})
 }

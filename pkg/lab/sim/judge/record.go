@@ -39,6 +39,7 @@ type Recording struct {
 	Rings    []Rung       // what hosts were rung for
 	Denials  []Denied     // claims that were denied
 	Clones   []Cloned     // second agents of a host's name
+	Renames  []Renamed    // times in which hosts had another name
 	Offers   []Offered    // whether hosts offer
 	Words    []Word       // declarations that hosts are dead that have power
 	Asks     []Ask        // what clients and operators asked for, and were told

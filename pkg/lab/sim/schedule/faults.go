@@ -139,14 +139,16 @@ func (g *generator) divided() {
 	g.wrong(f)
 }
 
-// FaultRename is an agent that is started under another name, with a journal of
-// that name, on the machines of its host, for For. Key says whether the operator
-// has handed the machines over to it.
+// FaultRename is an agent that is started under another name, on the machines of its host, for For. Key says with
+// which journal, and whether the operator has handed the machines over to it.
 const FaultRename = "rename"
 
-// Adopted is the Key of a FaultRename whose agent starts: without it, the agent is
-// refused its machines, again and again.
-const Adopted = "adopted"
+// The Keys of a FaultRename. An agent that is refused the machines is started again and again.
+const (
+	Refused = ""        // it has a new journal, and was handed over nothing: it is refused
+	Adopted = "adopted" // it has a new journal, and the machines were handed over to it
+	Carried = "carried" // it has the host's journal, to which they should be handed over: both are refused
+)
 
 func KindOf(f Fault) string {
 	switch f.Kind {

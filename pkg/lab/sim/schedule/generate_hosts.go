@@ -11,10 +11,13 @@ import (
 // has numbers of its own, as rare has.
 func (g *generator) renamed() {
 	g.Rand = rand.New(rand.NewPCG(g.s.Seed, 11))
-	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.05) {
+	if len(g.names) == 0 || len(g.s.Faults) == 0 || !g.chance(0.095) {
 		return
 	}
-	f := Fault{Kind: FaultRename, For: g.between(3, 90), Key: pick(g, "", Adopted, Adopted)}
+	f := Fault{Kind: FaultRename, Key: pick(g, Refused, Adopted, Carried), For: g.between(3, 90)}
+	if f.Key == Carried { // nothing else takes the journal that is carried along
+		g.s.Faults = slices.DeleteFunc(g.s.Faults, Fault.losesJournal)
+	}
 	g.befalls(&f)
 	g.wrong(f)
 }
