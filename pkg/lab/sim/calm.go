@@ -293,6 +293,12 @@ func (w *play) watch(node int) {
 		w.rec.AddShown(node, list, began)
 		now := map[compute.InstanceID]bool{}
 		for _, i := range list {
+			if i.Name == forgedName { // until it is refused, and gone when lists are compared at the end
+				if i.State.Compute() != compute.StateAccepted {
+					w.rec.AddViolation("forged", i.ID, "node %d shows a stranger's boot as %s", node+1, i.State)
+				}
+				continue
+			}
 			now[i.ID] = true
 			if old := seen[i.ID]; i.Version < old.Version {
 				w.rec.AddViolation(

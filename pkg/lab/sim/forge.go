@@ -5,6 +5,7 @@ package sim
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -13,11 +14,13 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/lab/sim/judge"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/publishkey"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
-// keys are those of the hosts of a world that has any, and what was signed with them.
+// keys are those of the hosts and publishers of a world that has any, and what hosts have signed with them.
 type keys struct {
 	master hostkey.Master
 
@@ -45,6 +48,35 @@ func (k *keys) verifier() *hostkey.Verifier {
 		return nil
 	}
 	return hostkey.NewVerifier(hostkey.TrustKeys, []hostkey.Master{k.master})
+}
+
+// publishers is what conductors take requests by; nil: they take all.
+func (k *keys) publishers() *publishkey.Verifier {
+	if k == nil {
+		return nil
+	}
+	return publishkey.NewVerifier(hostkey.TrustKeys, []hostkey.Master{k.master})
+}
+
+// node is the key of API nodes; nil: they have none.
+func (k *keys) node() *publishkey.Key {
+	if k == nil {
+		return nil
+	}
+	key := publishkey.Derive(k.master, "api", publishkey.All)
+	return &key
+}
+
+// sign signs a request as a publisher of its project does, and what is about a host as one of all.
+func (k *keys) sign(rec wire.Record, r compute.Request) wire.Record {
+	if k == nil {
+		return rec
+	}
+	projects := publishkey.Projects(r.Project)
+	if r.Op.OfHost() {
+		projects = publishkey.All
+	}
+	return publishkey.Derive(k.master, "own", projects).Sign(rec)
 }
 
 // of is a host's key; nil: it has none.
@@ -84,26 +116,41 @@ func (k *keys) genuine(rec wire.Record) bool {
 // forgeEvery is how long a stranger leaves between two records.
 const forgeEvery = 100 * time.Millisecond
 
-// forge writes reports that are no host's until the fault ends.
+// forge writes reports that are no host's, and requests of nobody who may write them, until the fault ends.
 func (w *play) forge(f schedule.Fault) {
 	w.lasts(f.For, nil)
 	came := false
 	end, r := time.Now().Add(f.For.Duration()), rand.New(rand.NewPCG(w.Seed, 32))
 	for n := 0; time.Now().Before(end) && w.sleep(forgeEvery); n++ {
-		rec, ok := w.keys.replayed(r)
-		if n%2 == 0 || !ok {
-			rec, ok = w.forged(r)
-		}
-		if !ok {
-			continue
-		}
 		ctx, cancel := context.WithTimeout(w.ours.Life, time.Second)
-		if err := w.clients.producer.Send(ctx, rec); err == nil && !came {
+		if w.forgeOnce(ctx, n, r) && !came {
 			came = true
 			w.rec.CountFault(f)
 		}
 		cancel()
 	}
+}
+
+// forgeOnce writes one record; false: it is not known that it is there.
+func (w *play) forgeOnce(ctx context.Context, n int, r *rand.Rand) bool {
+	if n%4 == 3 {
+		rec, x, ok := w.forgedRequest(r)
+		if !ok {
+			return false
+		}
+		offset, err := w.clients.producer.Append(ctx, rec)
+		if err == nil {
+			w.rec.AddForged(judge.Forged{
+				Place: judge.Place{Partition: rec.Partition, Offset: offset}, At: time.Now(), Op: x.Op, Command: x.Command,
+			})
+		}
+		return err == nil
+	}
+	rec, ok := w.keys.replayed(r)
+	if n%2 == 0 || !ok {
+		rec, ok = w.forged(r)
+	}
+	return ok && w.clients.producer.Send(ctx, rec) == nil
 }
 
 // replayed is what a host has said before, as it said it.
@@ -146,4 +193,47 @@ func (w *play) forged(r *rand.Rand) (wire.Record, bool) {
 		rec = hostkey.NewSigner(w.keys.master.Derive(x.Host + "-x")).Sign(rec)
 	}
 	return rec, true
+}
+
+// forgedName is what a stranger's boots are called.
+const forgedName = "forged"
+
+// forgedRequest is what might do most harm: the end of a machine that is there, a power command, a boot of what is not
+// there, or that a host is dead.
+func (w *play) forgedRequest(r *rand.Rand) (rec wire.Record, x compute.Request, ok bool) {
+	all := w.rec.Instances()
+	ids := slices.Sorted(maps.Keys(all))
+	if len(ids) == 0 {
+		return rec, x, false
+	}
+	inst := all[ids[r.IntN(len(ids))]]
+	x = compute.Request{
+		Project: inst.Project, Instance: inst.ID, At: time.Now(), Hard: true, Command: "forged",
+		Op: []compute.RequestOp{
+			compute.OpDelete, compute.OpStop, compute.OpReboot, compute.OpBoot, compute.OpBoot, compute.OpForget,
+			compute.OpFence,
+		}[r.IntN(7)],
+	}
+	partition := wire.Partition(x.Project, w.World.Partitions)
+	switch {
+	case x.Op == compute.OpBoot:
+		x.Hard, x.Command = false, ""
+		x.Instance = compute.InstanceID(fmt.Sprintf("%08x-0000-4000-8000-%012x", r.Uint32(), r.Uint64()>>16))
+		x.Boot = &compute.Boot{Name: forgedName, Flavor: inst.Boot.Flavor, With: inst.Boot.With}
+	case x.Op.OfHost():
+		x = compute.Request{Op: x.Op, Host: w.World.Hosts[r.IntN(len(w.World.Hosts))].ID, At: x.At}
+	}
+	if x.Check() != nil {
+		return rec, x, false
+	}
+	rec = wire.EncodeRequest(x).To(wire.Topics{Prefix: prefix}.Requests(), partition)
+	switch r.IntN(3) {
+	case 0: // unsigned
+	case 1: // by the key of another project
+		rec = publishkey.Derive(w.keys.master, "own", "stranger").Sign(rec)
+	default: // with what was signed in another request
+		was := w.keys.sign(wire.Record{Topic: rec.Topic, Value: []byte("another")}, x)
+		rec.Headers = append(rec.Headers, was.Headers...)
+	}
+	return rec, x, true
 }

@@ -230,7 +230,8 @@ func (c *clients) power(ctx context.Context, l schedule.Load, id compute.Instanc
 }
 
 func (c *clients) publish(ctx context.Context, r compute.Request, partition int32) error {
-	return c.producer.Send(ctx, wire.EncodeRequest(r).To(wire.Topics{Prefix: prefix}.Requests(), partition))
+	rec := wire.EncodeRequest(r).To(wire.Topics{Prefix: prefix}.Requests(), partition)
+	return c.producer.Send(ctx, c.play.keys.sign(rec, r))
 }
 
 // operate is what operators ask for. What was asked and perhaps done before is

@@ -166,7 +166,7 @@ func (w *play) site(l *life, name string) lab.Site {
 	return lab.Site{
 		Brokers: w.World.Seeds(), Prefix: prefix, Waits: true, Partitions: w.World.Partitions,
 		Dial: l.Dial, Listen: l.Listen, Log: w.log.Named(name), Reads: w.World.Reads(name),
-		Clock: w.World.ClockOf(name), Hosts: w.keys.verifier(),
+		Clock: w.World.ClockOf(name), Hosts: w.keys.verifier(), Publishers: w.keys.publishers(), Key: w.keys.node(),
 	}
 }
 
@@ -238,6 +238,11 @@ func (w *play) observe() (stop func()) {
 		}
 	})
 	read(kafkaread.Options{Topic: topics.Queues()}, w.rec.ReadQueue)
+	if w.keys != nil {
+		read(kafkaread.Options{Topic: topics.Rejected()}, func(rec wire.Record) {
+			w.rec.ReadRejected(rec, topics.Requests())
+		})
+	}
 	for _, h := range w.World.Hosts {
 		read(kafkaread.Options{Topic: topics.Host(h.ID)}, func(rec wire.Record) { w.rec.AddRing(h.ID, rec) })
 	}

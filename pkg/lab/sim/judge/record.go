@@ -43,6 +43,7 @@ type Recording struct {
 	Offers   []Offered    // whether hosts offer
 	Words    []Word       // declarations that hosts are dead that have power
 	Asks     []Ask        // what clients and operators asked for, and were told
+	Forged   []Forged     // what a stranger has asked for, by requests that no conductor may take
 	Showed   []Showed     // what nodes showed of hosts that may be silent
 	Quotas   []QuotaSeen  // as the API says when settled
 	Reread   []Reread     // the log, as another reader has it
@@ -52,6 +53,8 @@ type Recording struct {
 	Fetches map[compute.HostID][]time.Time // when each host asked a broker for work
 
 	RereadAll bool // that reader came to the end of each partition
+
+	Refused map[Place]compute.ReasonCode // requests that conductors have rejected
 
 	Later int            // records of instances in a later schema than this version's
 	Came  map[string]int // faults that took place, by kind: a trap may never spring
@@ -132,6 +135,7 @@ func NewRecording(s schedule.Schedule) *Recording {
 		Worst: map[compute.HostID]compute.Resources{},
 		Left:  map[compute.HostID]map[compute.InstanceID]journal.Entry{}, Came: map[string]int{},
 		Fetches: map[compute.HostID][]time.Time{},
+		Refused: map[Place]compute.ReasonCode{},
 	}
 }
 

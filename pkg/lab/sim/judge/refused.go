@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // racesForTheCatalog says whether the catalog, or the quota of the same project, was to be changed in
@@ -197,4 +198,69 @@ func Cause(err error) *compute.Error {
 		return e
 	}
 	return nil
+}
+
+// Place is where a request is in its topic.
+type Place struct {
+	Partition int32
+	Offset    int64
+}
+
+// Forged is a request of a stranger.
+type Forged struct {
+	Place
+	At      time.Time // when the broker had it
+	Op      compute.RequestOp
+	Command compute.CommandID // of the stranger's power commands
+}
+
+// AddForged notes that a stranger's request is in the log.
+func (r *Recording) AddForged(f Forged) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Forged = append(r.Forged, f)
+}
+
+// ReadRejected hears which requests conductors have refused.
+func (r *Recording) ReadRejected(rec wire.Record, requests string) {
+	x, err := wire.DecodeRejected(rec)
+	if err != nil {
+		r.AddViolation("log", "", "what is rejected cannot be read: %v", err)
+		return
+	}
+	if x.Topic != requests {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Refused[Place{x.Partition, x.Offset}] = x.Reason.Code
+}
+
+// checkForged: whatever a stranger asks for is rejected, for who it is; no record has its command, and none is deleted
+// that no client has deleted.
+func checkForged(r *Recording) (wrong []Violation) {
+	theirs := map[compute.CommandID]bool{}
+	for _, f := range r.Forged {
+		theirs[f.Command] = f.Command != ""
+		switch code := r.Refused[f.Place]; code {
+		case compute.Unsigned, compute.Forged, compute.ForeignProject:
+		default:
+			if !r.Settled.IsZero() {
+				wrong = append(wrong, broken("forged", "", f.At,
+					"a stranger's %s at offset %d of partition %d is not refused: %q", f.Op, f.Offset, f.Partition, code)...)
+			}
+		}
+	}
+	for _, w := range r.Log {
+		i := w.Instance
+		if c := i.Command; c != nil && theirs[c.Command] {
+			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s obeys a stranger's %s", i.Boot.Name, c.Op)...)
+		}
+		if i.Delete && len(r.Forged) > 0 && !slices.ContainsFunc(r.Asks, func(a Ask) bool {
+			return a.Op == schedule.LoadDelete && a.ID == i.ID && !a.Began.After(w.Seen)
+		}) {
+			wrong = append(wrong, broken("forged", i.ID, w.Seen, "%s is deleted, and no client asked for it", i.Boot.Name)...)
+		}
+	}
+	return wrong
 }

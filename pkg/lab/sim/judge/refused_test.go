@@ -83,3 +83,34 @@ func TestCheckRefused(t *testing.T) {
 		},
 	})
 }
+
+func TestCheckForged(t *testing.T) {
+	stranger := func(r *Recording, code compute.ReasonCode) {
+		r.Forged = []Forged{{Place: Place{Offset: 7}, At: moment(20), Op: compute.OpStop, Command: "forged"}}
+		if code != "" {
+			r.Refused[Place{Offset: 7}] = code
+		}
+	}
+	last := func(r *Recording, change func(*compute.Instance)) {
+		i := r.Log[len(r.Log)-1].Instance
+		change(&i)
+		r.logged(30, i)
+	}
+	sees(t, checkForged, map[string]func(*Recording){
+		"": func(r *Recording) {
+			stranger(r, compute.Forged)
+			r.Asks = append(r.Asks, Ask{Load: schedule.Load{Op: schedule.LoadDelete}, ID: madeID, Began: moment(29)})
+			last(r, func(i *compute.Instance) { i.State, i.Delete = compute.StateDeleting, true })
+		},
+		"is not refused":              func(r *Recording) { stranger(r, "") },
+		`is not refused: "Malformed"`: func(r *Recording) { stranger(r, compute.Malformed) },
+		"vm-1 obeys a stranger's stop": func(r *Recording) {
+			stranger(r, compute.Forged)
+			last(r, func(i *compute.Instance) { i.Command = &compute.PowerCommand{Op: compute.OpStop, Command: "forged"} })
+		},
+		"vm-1 is deleted, and no client": func(r *Recording) {
+			stranger(r, compute.Forged)
+			last(r, func(i *compute.Instance) { i.State, i.Delete = compute.StateDeleting, true })
+		},
+	})
+}

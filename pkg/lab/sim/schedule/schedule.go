@@ -54,7 +54,7 @@ type World struct {
 	Older      bool                 `json:"older,omitempty"`  // but for the agents
 	Clocks     []Clock              `json:"clocks,omitempty"` // those that are wrong
 
-	Keys bool `json:"keys,omitempty"` // hosts sign, and conductors believe nothing else
+	Keys bool `json:"keys,omitempty"` // hosts and publishers sign, and conductors believe nothing else
 
 	Brokers int `json:"brokers,omitempty"` // 0: one
 }
