@@ -3,6 +3,7 @@
 package ring
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -190,5 +191,34 @@ func TestTheFirstTurnIsFirst(t *testing.T) {
 		}
 		w.now = first
 		w.looks()
+	}
+}
+
+// A host is left out only if all work in the queue avoids it, or failed there.
+func TestOneThatWelcomesAHostIsEnough(t *testing.T) {
+	const host = "h1"
+	for range 50 { // work is asked in any order
+		q := &queue{works: map[string]Work{
+			"a": {Key: "a", Avoid: []compute.HostID{host}},
+			"b": {Key: "b", Avoid: []compute.HostID{"h2"}},
+		}, picky: 2}
+		if q.refused(host) {
+			t.Fatal("one of two avoids another host alone, and the host is left out")
+		}
+		q.works["b"] = Work{Key: "b", Failed: []compute.HostID{host}}
+		if !q.refused(host) {
+			t.Fatal("all avoid it, or failed there, and it is not left out")
+		}
+	}
+	q := &queue{works: map[string]Work{"any": {Key: "any"}}}
+	for i := range 50 * maxAsked {
+		key := fmt.Sprint(i)
+		q.works[key] = Work{Key: key, Avoid: []compute.HostID{host}}
+		q.picky++
+	}
+	for range 20 { // the one is hardly ever among those that are asked
+		if q.refused(host) {
+			t.Fatal("one goes anywhere, and the host is left out")
+		}
 	}
 }
