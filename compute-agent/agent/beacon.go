@@ -20,12 +20,13 @@ type beacons struct {
 	sentAt  time.Time // zero: never
 	sending bool
 	now     bool // it is due however short ago the last one was
+	freed   bool // room came back since the last one: what waits for it is not rung for before it is told
 	due     time.Time
 }
 
 // begin is the record of a beacon that is about to be sent.
 func (x *beacons) begin(b compute.Beacon, topics wire.Topics, now time.Time) wire.Record {
-	x.sending, x.sentAt, x.due, x.last, x.now = true, now, time.Time{}, b, false
+	x.sending, x.sentAt, x.due, x.last, x.now, x.freed = true, now, time.Time{}, b, false, false
 	return wire.EncodeBeacon(b).To(topics.Hosts(), wire.AnyPartition)
 }
 
@@ -55,7 +56,11 @@ func (l *loop) publishBeacon(now time.Time) {
 		}
 		return
 	}
-	l.beacon.due = l.beacon.sentAt.Add(l.o.Timing.BeaconApart)
+	soon := l.o.Timing.BeaconApart
+	if l.beacon.freed {
+		soon = beaconsApart
+	}
+	l.beacon.due = l.beacon.sentAt.Add(soon)
 	if !l.beacon.now && !l.beacon.sentAt.IsZero() && now.Before(l.beacon.due) {
 		return // whatever changed
 	}
@@ -65,6 +70,8 @@ func (l *loop) publishBeacon(now time.Time) {
 	switch {
 	case l.beacon.now:
 		apart = 0
+	case l.beacon.freed && !same(b, l.beacon.last):
+		apart = soon
 	case b.Asks, !l.fetches.Placing() && !same(b, l.beacon.last): // while placing, what it waits on is about to be known
 		apart = l.o.Timing.BeaconApart
 	}

@@ -59,3 +59,24 @@ func TestRoomOfWhatEndsQuietly(t *testing.T) {
 		stop(c, n)
 	}, whole())
 }
+
+// Room that a delete gave back is in a beacon at once: the beacon that went along with the report of the delete still
+// says that the host is full, and what waits is rung for only once a later one says otherwise.
+func TestFreedRoomIsTold(t *testing.T) {
+	story(t, fake.Options{}, func(c *cell, dir string) {
+		n := c.start(dir, fake.Options{}, nil)
+		c.boot(1, "whole")
+		pass(20 * time.Second)
+		c.want(compute.StateActive)
+		if free := c.beacon().Free; free[compute.VCPU] != 0 {
+			c.t.Fatalf("before the delete %v is free", free)
+		}
+		c.delete(1)
+		pass(2 * time.Second)
+		c.want(compute.StateDeleted)
+		if free := c.beacon().Free; free[compute.VCPU] != 16 {
+			c.t.Errorf("2 s after the delete the last beacon says that %v is free", free)
+		}
+		stop(c, n)
+	}, whole())
+}

@@ -249,7 +249,7 @@ func (l *loop) forget(id compute.InstanceID) {
 	delete(l.refs, id)
 	delete(l.builds, id)
 	l.unwritten.forget(id)
-	l.free = nil
+	l.free, l.beacon.freed = nil, true
 	l.fetches.Freed(time.Now())
 }
 
