@@ -144,9 +144,7 @@ func TestBrokerGoesAndComesBack(t *testing.T) {
 	var all []publishtest.Publish
 	for _, w := range ways {
 		p := w.New(t, c.Addrs(), o)
-		if err := p(t.Context(), boot()); err != nil {
-			t.Fatalf("%s: %v", w.Name, err)
-		}
+		persist(t, w.Name, p) // a broker that has just begun may take longer than o.Timeout
 		all = append(all, p)
 	}
 	if err := c.Kill(1); err != nil {
@@ -179,7 +177,7 @@ func persist(t *testing.T, name string, p publishtest.Publish) {
 		}
 		if kind := compute.KindOf(err); ctx.Err() != nil ||
 			kind != compute.KindTimeout && kind != compute.KindUnavailable {
-			t.Errorf("%s, the broker is back: %v", name, err)
+			t.Errorf("%s, the broker is there: %v", name, err)
 			return
 		}
 	}
