@@ -56,14 +56,8 @@ const (
 // time later than the time before, and not at all if the request is at fault; each attempt
 // that failed counts once, and the next hosts that get the work are told where it failed.
 func checkAttempts(r *Recording) (wrong []Violation) {
-	asked, last := r.wanted(), map[compute.InstanceID]compute.Instance{}
-	for _, w := range r.Log {
-		i, old := w.Instance, last[w.Instance.ID]
-		last[i.ID] = i
-		x, ok := asked[i.Boot.Name]
-		if w.Removed || !ok {
-			continue
-		}
+	for _, v := range r.versions() {
+		w, i, old, x := v.Written, v.Instance, v.old, v.asked
 		if what := miscounted(old, i, x); what != "" {
 			wrong = append(wrong, broken("attempts", i.ID, w.Seen, "%s %s", i.Boot.Name, what)...)
 		}

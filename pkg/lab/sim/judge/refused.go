@@ -236,7 +236,7 @@ func (r *Recording) ReadRejected(rec wire.Record, requests string) {
 	r.Refused[Place{x.Partition, x.Offset}] = x.Reason.Code
 }
 
-// checkForged: whatever a stranger asks for is rejected, for who it is; no record has its command, and none is deleted
+// checkForged: whatever a stranger asks for is rejected, because of its signature; no record has its command, and none is deleted
 // that no client has deleted.
 func checkForged(r *Recording) (wrong []Violation) {
 	theirs := map[compute.CommandID]bool{}

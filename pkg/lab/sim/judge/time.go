@@ -21,18 +21,12 @@ const (
 // before: at its deadline, or, if it does not want to wait for room, after 10 s. What a host
 // gives back after that ends at once.
 func checkInTime(r *Recording) (wrong []Violation) {
-	asked, last := r.wanted(), map[compute.InstanceID]compute.Instance{}
 	sound := latest(r.Calm, r.Up).Add(recovers)
 	if r.Schedule.Decides() {
 		sound = r.Start
 	}
-	for n, w := range r.Log {
-		i, old := w.Instance, last[w.Instance.ID]
-		last[i.ID] = i
-		x, ok := asked[i.Boot.Name]
-		if w.Removed || !ok {
-			continue
-		}
+	for n, v := range r.versions() {
+		w, i, old, x := v.Written, v.Instance, v.old, v.asked
 		if early := tooEarly(old, i, x); early != "" {
 			wrong = append(wrong, broken("time", i.ID, w.Seen, "%s, which was asked for at %s, %s",
 				i.Boot.Name, r.At(x.Began), early)...)
@@ -81,14 +75,8 @@ func tooEarly(old, i compute.Instance, x Wanted) string {
 // checkClocks: whatever clocks show, nothing ends before it was to, by the right time; and what
 // the log says of when something was asked for is when it was.
 func checkClocks(r *Recording) (wrong []Violation) {
-	asked, last := r.wanted(), map[compute.InstanceID]compute.Instance{}
-	for _, w := range r.Log {
-		i, old := w.Instance, last[w.Instance.ID]
-		last[i.ID] = i
-		x, ok := asked[i.Boot.Name]
-		if w.Removed || !ok {
-			continue
-		}
+	for _, v := range r.versions() {
+		w, i, old, x := v.Written, v.Instance, v.old, v.asked
 		if what := early(old, w, x); what != "" {
 			wrong = append(wrong, broken("clock", i.ID, w.Seen, "%s, which was asked for at %s, ended by its %s at %s",
 				i.Boot.Name, r.At(x.Began), what, r.At(w.Seen))...)

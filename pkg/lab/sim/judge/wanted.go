@@ -4,6 +4,7 @@ package judge
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +38,27 @@ func (r *Recording) wanted() map[string]Wanted {
 		}
 	}
 	return all
+}
+
+// version is one of a record that a client asked for.
+type version struct {
+	Written
+	old   compute.Instance // the one before it; zero: there is none
+	asked Wanted
+}
+
+// versions are all that clients asked for, with where they are in the log.
+func (r *Recording) versions() iter.Seq2[int, version] {
+	return func(yield func(int, version) bool) {
+		asked, last := r.wanted(), map[compute.InstanceID]compute.Instance{}
+		for n, w := range r.Log {
+			old := last[w.Instance.ID]
+			last[w.Instance.ID] = w.Instance
+			if x, ok := asked[w.Instance.Boot.Name]; ok && !w.Removed && !yield(n, version{w, old, x}) {
+				return
+			}
+		}
+	}
 }
 
 func want(s schedule.Schedule, a Ask) Wanted {
