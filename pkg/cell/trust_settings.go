@@ -40,20 +40,22 @@ func (h HostsSettings) check(section, whose string) error {
 		errs = append(errs, compute.Invalid(section+".masters", "",
 			"name the file with the masters of the "+whose+" keys, or say "+section+".trust: all"))
 	}
-	if h.Masters != "" {
-		_, err := hostkey.LoadMasters(section+".masters", h.Masters)
-		errs = append(errs, err)
+	_, err := h.load(section)
+	return errors.Join(append(errs, err)...)
+}
+
+// load reads the masters; none: nothing is checked.
+func (h HostsSettings) load(section string) ([]hostkey.Master, error) {
+	if h.Masters == "" {
+		return nil, nil
 	}
-	return errors.Join(errs...)
+	return hostkey.LoadMasters(section+".masters", h.Masters)
 }
 
 // Verifier is what the settings ask for; nil: nothing is checked.
 func (h HostsSettings) Verifier() (*hostkey.Verifier, error) {
-	if h.Masters == "" {
-		return nil, nil
-	}
-	masters, err := hostkey.LoadMasters("hosts.masters", h.Masters)
-	if err != nil {
+	masters, err := h.load("hosts")
+	if err != nil || masters == nil {
 		return nil, err
 	}
 	return hostkey.NewVerifier(h.Trust, masters), nil
@@ -61,11 +63,8 @@ func (h HostsSettings) Verifier() (*hostkey.Verifier, error) {
 
 // Verifier is what the settings ask for; nil: nothing is checked.
 func (p PublishSettings) Verifier() (*publishkey.Verifier, error) {
-	if p.Masters == "" {
-		return nil, nil
-	}
-	masters, err := hostkey.LoadMasters("publish.masters", p.Masters)
-	if err != nil {
+	masters, err := HostsSettings(p).load("publish")
+	if err != nil || masters == nil {
 		return nil, err
 	}
 	return publishkey.NewVerifier(p.Trust, masters), nil
