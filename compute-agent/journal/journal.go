@@ -87,8 +87,8 @@ func (c Change) Empty() bool {
 
 // Open opens the journal at path, or makes a new one with an id of its own.
 //
-// Errors: KindConflict if another process has it open, KindInvalid if it is damaged, another host's or of a later version,
-// KindUnavailable if the disk has no room. A damaged file is left as it is: see Recover.
+// Errors: KindConflict if another process has it open, KindInvalid if it is damaged, another host's or of a later
+// version, KindUnavailable if the disk has no room. A damaged file is left as it is: see Recover.
 func Open(path string, o Options) (j *Journal, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, unusable(path, err)
