@@ -28,11 +28,7 @@ func TestAuditOfTwoNodes(t *testing.T) {
 		admin, err := kafkaadmin.New(older.Kafka)
 		r.must(err)
 		defer admin.Close()
-		r.must(admin.DeleteTopics(t.Context(), older.Topics().Audit()))
-		r.poll("the topic is gone", func() bool {
-			ids, err := admin.TopicIDs(t.Context(), older.Topics().Audit())
-			return err == nil && len(ids) == 0
-		})
+		r.deleteTopic(admin, older.Topics().Audit())
 		none := older.ReadAudit(t.Context(), time.Now().Add(-time.Hour), false, nil)
 		var e *compute.Error
 		if !errors.As(none, &e) || e.Kind != compute.KindNotFound || e.Remedy == "" {

@@ -74,6 +74,18 @@ func (r *rig) metricsOf(node, token string, want int) error {
 	return nil
 }
 
+// deleteTopic returns once the broker has forgotten the topic. Until then it takes records for the deleted one, also
+// of a producer that means the topic of this name that was made since.
+func (r *rig) deleteTopic(admin *kafkaadmin.Admin, topic string) {
+	r.t.Helper()
+	r.must(admin.DeleteTopics(r.t.Context(), topic))
+	r.poll("the broker forgets "+topic, func() bool {
+		ids, err := admin.TopicIDs(r.t.Context(), topic)
+		r.must(err)
+		return len(ids) == 0
+	})
+}
+
 // A token counts on every node, and once it is revoked on none, nor on one that starts later. The first one needs
 // no node, and a cell of before there were tokens gets their topic.
 func TestTokensCountOnEveryNode(t *testing.T) {
@@ -83,7 +95,7 @@ func TestTokensCountOnEveryNode(t *testing.T) {
 		admin, err := kafkaadmin.New(older.Kafka)
 		r.must(err)
 		defer admin.Close()
-		r.must(admin.DeleteTopics(t.Context(), older.Topics().Tokens()))
+		r.deleteTopic(admin, older.Topics().Tokens())
 		first, made, err := older.FirstToken(t.Context(), "bootstrap", time.Hour)
 		r.must(err)
 		a, other := r.tokenAPI("api-a"), r.tokenAPI("api-b")
@@ -133,7 +145,7 @@ func TestTurnedOnWithoutStopping(t *testing.T) {
 	admin, err := kafkaadmin.New(older.Kafka)
 	r.must(err)
 	defer admin.Close()
-	r.must(admin.DeleteTopics(t.Context(), older.Topics().Tokens()))
+	r.deleteTopic(admin, older.Topics().Tokens())
 	open := r.apiProcess("api-a")
 	serves := func(c *client.Client) {
 		t.Helper()

@@ -53,6 +53,7 @@ func TestLoopStartsAndStops(t *testing.T) {
 			t, before, goleak.IgnoreAnyFunction(conn+"read.func1"), goleak.IgnoreAnyFunction(conn+"read"),
 			goleak.IgnoreAnyFunction(conn+"write"),
 		)
+		loop(t, cfg, Options{}, newLedger(t, "last")) // what those that stopped left in partition 0 is for this one
 		instances := openLog(t, cfg, cfg.Topics.Instances())
 		instances.until("has all", func() bool { return len(instances.recs) == 10 })
 		instances.exact(f.n)
