@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
@@ -106,12 +107,20 @@ func (r *Recording) starts(h compute.HostID) (all []start) {
 		failed := slices.ContainsFunc(r.Broke, func(b Broke) bool {
 			return b.Host == h && b.Instance == w.Instance && b.Method == w.Method && b.At.Equal(w.To)
 		})
-		if w.Host == h && w.Method == "Launch" && !failed {
+		if w.Host == h && w.Method == "Launch" && !failed && r.launchedIn(w) {
 			all = append(all, start{at: w.To, ok: true})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b start) int { return a.at.Compare(b.at) })
 	return all
+}
+
+// launchedIn says whether a launch succeeded: one that was given up ends without a machine and without a failure.
+func (r *Recording) launchedIn(w Worked) bool {
+	return slices.ContainsFunc(r.Machines, func(e fake.Event) bool {
+		return e.Kind == fake.Launched && e.Host == w.Host && e.Instance == w.Instance &&
+			!e.At.Before(w.From) && !e.At.After(w.To)
+	})
 }
 
 // wantedThen says whether an attempt that failed was wanted until then: neither

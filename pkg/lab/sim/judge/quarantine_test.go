@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/berth-project/berth/compute-agent/hypervisor"
+	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/lab/sim/schedule"
 )
@@ -49,6 +50,13 @@ func TestCheckQuarantine(t *testing.T) {
 			begins(r, begin)
 		}
 	}
+	between := func(r *Recording) {
+		fails(r, 10, 0)
+		fails(r, 11, 0)
+		r.Works = append(r.Works, Worked{"host-1", "vm-8", "Launch", moment(11.2), moment(11.5)})
+		fails(r, 12, 0)
+		begins(r, 20.001)
+	}
 	sees(t, checkQuarantine, map[string]func(*Recording){
 		"host-1 until 12.000s, and it begins with another at 20.000s": three(compute.FailureHost, 20),
 		"right: the request is at fault":                              three(compute.FailureRequest, 20),
@@ -62,12 +70,10 @@ func TestCheckQuarantine(t *testing.T) {
 			fails(r, 43, 0)
 		},
 		"right: one of them succeeded": func(r *Recording) {
-			fails(r, 10, 0)
-			fails(r, 11, 0)
-			r.Works = append(r.Works, Worked{"host-1", "vm-8", "Launch", moment(11.2), moment(11.5)})
-			fails(r, 12, 0)
-			begins(r, 20)
+			between(r)
+			r.Machines = append(r.Machines, fake.Event{At: moment(11.5), Kind: fake.Launched, Host: "host-1", Instance: "vm-8"})
 		},
+		"host-1 until 12.000s, and it begins with another at 20.001s":                 between, // a launch that was given up is no success
 		"right: the one that failed as the operator enabled the host counted":         enabledThen(41.5),
 		"host-1 until 12.000s, and it begins with another at 40.500s, before 41.000s": enabledThen(40.5),
 		"right: one of what was deleted counted":                                      unwanted(42.5),
