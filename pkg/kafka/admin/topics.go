@@ -261,26 +261,7 @@ func topicID(id kadm.TopicID) compute.TopicID { return compute.TopicID(hex.Encod
 // OffsetsSince are the offsets of a topic's first records since a time; where there is none, of the next. It is
 // KindNotFound if the topic does not exist.
 func (a *Admin) OffsetsSince(ctx context.Context, topic string, since time.Time) (map[int32]int64, error) {
-	op := "look at " + topic
-	ids, err := a.TopicIDs(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	if ids[topic] == "" {
-		return nil, &compute.Error{
-			Op: op, Kind: compute.KindNotFound, Field: "topic", Value: topic, Message: "does not exist",
-		}
-	}
-	all, err := a.kadm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topic)
-	if err == nil {
-		err = all.Error()
-	}
-	if err != nil {
-		return nil, a.cfg.Classify(op, err, describes(topic))
-	}
-	offsets := map[int32]int64{}
-	for _, at := range all[topic] {
-		offsets[at.Partition] = at.Offset
-	}
-	return offsets, nil
+	return a.listed(ctx, topic, func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
+		return a.kadm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topics...)
+	})
 }
