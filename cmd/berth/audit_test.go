@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +35,27 @@ func TestAuditGoesBySignIn(t *testing.T) {
 	_, _, err := apiDaemon().read(config.From{Set: []string{"audit=yes"}})
 	if err == nil || !strings.Contains(err.Error(), "audit") || !strings.Contains(err.Error(), "signed-in") {
 		t.Error(err)
+	}
+}
+
+// What a command that reads Kafka learns of a daemon's file: whether an API node with it keeps an audit.
+func TestFileSaysWhetherAnAuditIsKept(t *testing.T) {
+	for text, want := range map[string]string{
+		"auth: {tokens: true}":                 "true",
+		"auth: {tokens: true}\naudit: false":   "false",
+		"listen: 127.0.0.1:7070":               "false",
+		"audit: true":                          "true",
+		"hosts: {trust: keys}\nname: c1":       "",
+		"publish: {trust: all, masters: /etc}": "",
+	} {
+		file := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(file, []byte("kafka: {brokers: [k:9092]}\n"+text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k := kafkaFlags{file: file}
+		if _, err := k.cell(newDoctor(), "doctor"); err != nil || k.audit != want {
+			t.Errorf("%s: %q, %v", text, k.audit, err)
+		}
 	}
 }
 

@@ -41,7 +41,7 @@ slower or with less reserve than it should. It exits with 1 if anything fails.`,
 			if err != nil {
 				return err
 			}
-			facts.Heap, facts.Trust, facts.Publish = heap, at.trust, at.publish
+			facts.Heap, facts.Trust, facts.Publish, facts.Audit.Kept = heap, at.trust, at.publish, at.audit
 			return printDoctor(w, f, facts)
 		}),
 	}

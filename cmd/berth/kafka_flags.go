@@ -3,8 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +28,7 @@ type kafkaFlags struct {
 	trust      string // hosts.trust
 	publish    string // publish.trust
 	publishKey string // publish_key_file
+	audit      string // "true" or "false": whether an API node with this file keeps an audit
 	patience   time.Duration
 }
 
@@ -58,7 +61,7 @@ func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell.Cell, error) {
 		return cell.Cell{}, err
 	}
 	k.trust, k.publish = string(settings.Hosts.Trust), string(settings.Publish.Trust)
-	k.publishKey = settings.PublishKey
+	k.publishKey, k.audit = settings.PublishKey, settings.audit()
 	return cell.New(settings.Kafka, nil, zap.NewNop(), name).Secured(settings.Kafka)
 }
 
@@ -67,7 +70,18 @@ type kafkaSection struct {
 	Kafka      cell.KafkaSettings   `yaml:"kafka"`
 	Hosts      cell.HostsSettings   `yaml:"hosts"`            // of conductors and queue managers
 	Publish    cell.PublishSettings `yaml:"publish"`          // of conductors
-	PublishKey string               `yaml:"publish_key_file"` // of API nodes
+	PublishKey string               `yaml:"publish_key_file"` // of API nodes, as what follows
+	Listen     string               `yaml:"listen"`
+	Auth       authConfig           `yaml:"auth"`
+	Audit      string               `yaml:"audit"`
+}
+
+// audit says whether an API node with this file keeps an audit; empty: it is the file of another daemon.
+func (k kafkaSection) audit() string {
+	if k.Listen == "" && k.Audit == "" && k.Auth.none() {
+		return ""
+	}
+	return strconv.FormatBool(apiConfig{Auth: k.Auth, Audit: cmp.Or(k.Audit, auditSignedIn)}.keepsAudit())
 }
 
 // runs is the RunE of such a command: do has a cell whose Kafka is reached.

@@ -90,6 +90,11 @@ func TestAuditOfTwoNodes(t *testing.T) {
 			t.Errorf("of before the time: %+v", e)
 			return nil
 		}))
+		facts, err := older.Facts(ctx)
+		r.must(err)
+		if f := facts.Audit; f.Looked < all || f.Err != "" || f.Garbled > 0 || f.Last.Before(seen[2].At) || f.Node == "" {
+			t.Errorf("the doctor sees of %d entries: %+v", all, f)
+		}
 	})
 }
 

@@ -78,7 +78,7 @@ func TestDoctorOnAHealthyCell(t *testing.T) {
 		"brokers: Kafka version: v4.3", "cluster: feature share.version: 1",
 		"broker 1: group.share.max.share.sessions: 10000",
 		"queues: topic and share state: 1 queues", "conductors: running: 2", "queue managers: active: 1",
-		"hosts: heard of in the last 60 s: 2 of 2",
+		"hosts: heard of in the last 60 s: 2 of 2", "audit: kept: audit not known; no entry in the last day",
 		"share group " + r.kafka.Prefix + "agents-0: share.delivery.count.limit: 25",
 		"share group " + r.kafka.Prefix + "agents-0: share.partition.max.record.locks: 4000",
 	} {

@@ -56,11 +56,12 @@ type Facts struct {
 	Unsigned  []compute.HostID // whose last beacon has no MAC
 	Trust     string           // hosts.trust of the file that the doctor was given; empty: it has none
 	Publish   string           // publish.trust, likewise
+	Audit     AuditFacts
 }
 
 // Examine judges all of it: what fails first, then what is not as it should be.
 func Examine(f Facts) []Finding {
-	all := slices.Concat(brokers(f), internals(f), cell(f), queues(f), parts(f))
+	all := slices.Concat(brokers(f), internals(f), cell(f), queues(f), parts(f), audit(f))
 	rank := map[Level]int{Fail: 0, Warn: 1, OK: 2}
 	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(rank[a.Level], rank[b.Level]) })
 	return all

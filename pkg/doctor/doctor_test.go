@@ -354,6 +354,32 @@ func TestExamine(t *testing.T) {
 			func(f *Facts) { f.Publish = "all" }, []string{"warn requests: whose count: publish.trust all"},
 		},
 		"publishers have keys": {func(f *Facts) { f.Publish = "keys" }, nil},
+		"no audit": {
+			func(f *Facts) { f.Audit.Kept = "false" },
+			[]string{"warn audit: kept: audit false; no entry in the last day"},
+		},
+		"an audit": {func(f *Facts) {
+			f.Audit = AuditFacts{Kept: "true", Looked: 2, Last: now.Add(-time.Hour), Node: "a"}
+		}, nil},
+		"an audit, of which not all is true": {
+			func(f *Facts) { f.Audit = AuditFacts{Looked: 9, LeftOut: 7, Garbled: 2} },
+			[]string{"warn audit: refusals without an entry: 7", "warn audit: records that are no entries: 2"},
+		},
+		"an audit that is not shown": {
+			func(f *Facts) { f.Audit.Err = "may not" }, []string{"warn audit: its entries: not known: may not"},
+		},
+		"no topic of the audit": {
+			func(f *Facts) { delete(f.Own, "b.audit"); f.Audit.Err = "no topic" },
+			[]string{"FAIL topic b.audit: exists: no"},
+		},
+		"an audit that is forgotten soon": {
+			func(f *Facts) { f.change("b.audit", set("retention.ms", "604800000")) },
+			[]string{"warn topic b.audit: retention.ms: 604800000"},
+		},
+		"an audit that is compacted": {
+			func(f *Facts) { f.change("b.audit", set("cleanup.policy", "compact")) },
+			[]string{"FAIL topic b.audit: cleanup.policy: compact"},
+		},
 		"kept apart": {func(f *Facts) {
 			f.hosts(3)
 			f.Beacons[0].Warnings, f.Beacons[2].Warnings = []string{"as root; another user"}, []string{

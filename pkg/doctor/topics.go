@@ -46,7 +46,13 @@ func topic(t admin.TopicFacts, p admin.TopicPlan, f Facts) []Finding {
 			About: "topic " + t.Name, Check: key, Is: t.Settings[key], Wanted: want, Why: whyTopic(key),
 			Fix: alter(f, t.Name, key, want),
 		}
-		wrong := when(key == "message.timestamp.type", Warn, Fail) // nothing is the matter while all clocks are right
+		wrong := Fail
+		switch {
+		case key == "message.timestamp.type":
+			wrong = Warn // nothing is the matter while all clocks are right
+		case t.Name == f.Topics.Audit() && strings.HasPrefix(key, "retention."):
+			wrong, out.Why = Warn, "it is forgotten sooner who changed what over the API" // for the operator to choose
+		}
 		all = append(all, out.with(when(suffices(key, t.Settings[key], want), OK, wrong)))
 	}
 	return append(all, alive(t)...)
