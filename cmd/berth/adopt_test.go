@@ -115,6 +115,30 @@ func TestTheJournalStaysWithItsHost(t *testing.T) {
 	}
 }
 
+// The state has user data in it: adopt makes its folder for nobody else, and refuses one that others may write to.
+func TestAdoptKeepsTheStateFromOthers(t *testing.T) {
+	settings := defaultAgentConfig()
+	settings.Host, settings.State = "a", filepath.Join(t.TempDir(), "state")
+	settings.Driver.Kind, settings.Driver.QEMU.Dir = "qemu", filepath.Join(t.TempDir(), "machines")
+	if err := adopt(io.Discard, settings, "a"); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(settings.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mode := info.Mode().Perm(); mode&0o066 != 0 {
+		t.Errorf("made with mode %04o: others may list it or write to it", mode)
+	}
+	if err := os.Chmod(settings.State, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := adopt(io.Discard, settings, "a"); compute.KindOf(err) != compute.KindInvalid ||
+		!strings.Contains(err.Error(), "chmod") {
+		t.Errorf("others may write to it: %s, %v", compute.KindOf(err), err)
+	}
+}
+
 // used has a journal know how far its host's stream was read.
 func used(t *testing.T, o cell.AgentOptions) {
 	t.Helper()

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
+	"go.uber.org/zap"
 
 	"github.com/berth-project/berth/compute-agent/home"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
@@ -52,11 +52,8 @@ ends it, and the machine with it. To give a host another name, empty it first (b
 // adopt hands one host's machines over to its journal, which is made if there is
 // none: as long as it is open, no agent of this host runs.
 func adopt(w io.Writer, s agentConfig, host compute.HostID) (err error) {
-	if err := os.MkdirAll(s.State, 0o755); err != nil {
-		return &compute.Error{
-			Op: "agent adopt", Kind: compute.KindInvalid, Field: "state", Value: s.State,
-			Message: "cannot be used", Cause: err,
-		}
+	if err := cell.StateFolder(s.State, zap.NewNop()); err != nil { // the agent says it, too
+		return err
 	}
 	j, err := journal.Open(cell.JournalFile(s.State, host), journal.Options{Host: host})
 	if err != nil {

@@ -43,7 +43,7 @@ type AgentOptions struct {
 // once: a second agent of the same host is refused here. It is closed when the
 // part has ended, or at once if the part cannot be made.
 func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
-	if err := stateFolder(o.State, c.Log); err != nil {
+	if err := StateFolder(o.State, c.Log); err != nil {
 		return nil, err
 	}
 	o.Journal.Host = o.Host

@@ -30,10 +30,10 @@ func privateFolder(field, dir string) error {
 	return err
 }
 
-// stateFolder makes the folder of an agent's state. Agents of before made one that
+// StateFolder makes the folder of an agent's state. Agents of before made one that
 // everybody may list: that is taken from others. One that others may write to is
-// refused.
-func stateFolder(dir string, log *zap.Logger) error {
+// refused: KindInvalid.
+func StateFolder(dir string, log *zap.Logger) error {
 	mode, err := folder("state", dir, byNameOnly)
 	switch {
 	case err != nil:

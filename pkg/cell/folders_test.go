@@ -32,7 +32,7 @@ func TestStateFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := stateFolder(state, zap.NewNop())
+		err := StateFolder(state, zap.NewNop())
 		if (err != nil) != c.refused || err != nil && !strings.Contains(err.Error(), "chmod") {
 			t.Errorf("%s: %v", c.was, err)
 		}
