@@ -86,10 +86,16 @@ func free(f *os.File, size int64) error {
 	if err := syscall.Fstat(int(f.Fd()), &file); err != nil {
 		return err
 	}
-	if needs, has := size-file.Blocks*512, int64(disk.Bavail)*int64(disk.Bsize); needs > has {
-		return fmt.Errorf("%w: it needs %d bytes more, and %d are free", syscall.ENOSPC, needs, has)
+	return lacks(size-file.Blocks*512, disk.Bavail, int64(disk.Bsize))
+}
+
+// lacks refuses if so many free blocks have less room than is needed. It does not count their bytes: a file system of
+// another machine may say that it has more than can be counted.
+func lacks(needs int64, blocks uint64, size int64) error {
+	if needs <= 0 || uint64((needs-1)/max(1, size)) < blocks {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: it needs %d bytes more, and %d blocks of %d are free", syscall.ENOSPC, needs, blocks, size)
 }
 
 // full is about a disk, not about a file.

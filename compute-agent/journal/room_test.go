@@ -3,6 +3,8 @@
 package journal
 
 import (
+	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -25,6 +27,25 @@ func TestNoRoom(t *testing.T) {
 		must(t, syscall.Fstat(int(f.Fd()), &is))
 		if must(t, f.Close()); is.Blocks != 0 {
 			t.Errorf("with a reserve of %d it has %d blocks", reserve, is.Blocks)
+		}
+	}
+}
+
+// Where a disk keeps no room, what is free has to do, however much the file system says.
+func TestFreeHasToDo(t *testing.T) {
+	for _, c := range []struct {
+		needs  int64
+		blocks uint64
+		has    bool
+	}{
+		{0, 0, true}, {-512, 0, true}, {1, 0, false}, {1, 1, true}, {4096, 1, true}, {4097, 1, false}, {4097, 2, true},
+		{1 << 20, 1 << 51, true}, {1 << 20, math.MaxUint64, true}, {math.MaxInt64, math.MaxUint64, true},
+	} {
+		switch err := lacks(c.needs, c.blocks, 4096); {
+		case c.has && err != nil:
+			t.Errorf("%d bytes and %d blocks: %v", c.needs, c.blocks, err)
+		case !c.has && !errors.Is(err, syscall.ENOSPC):
+			t.Errorf("%d bytes and %d blocks: %v, want no space", c.needs, c.blocks, err)
 		}
 	}
 }

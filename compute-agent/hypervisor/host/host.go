@@ -5,6 +5,7 @@
 package host
 
 import (
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,19 @@ func This() Host { return Host{Proc: "/proc", Sys: "/sys", Room: room} }
 func room(dir string) (free, total int64, err error) {
 	var s unix.Statfs_t
 	err = unix.Statfs(dir, &s)
-	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), err
+	return bytesOf(s.Bavail, int64(s.Bsize)), bytesOf(s.Blocks, int64(s.Bsize)), err
+}
+
+// endless is what a file system has that says it has more, as one of another machine may: half of what can be counted,
+// so that what machines have is added to it.
+const endless = 1 << 62
+
+// bytesOf is how many bytes blocks have, at most endless.
+func bytesOf(blocks uint64, size int64) int64 {
+	if over, n := bits.Mul64(blocks, uint64(size)); over == 0 && n < endless {
+		return int64(n)
+	}
+	return endless
 }
 
 // Processes lists the QEMU processes of the host that this user may see.
