@@ -6,10 +6,11 @@ BIN      := bin/berth
 TOOLS    := $(CURDIR)/.cache/bin
 STATICCHECK_VERSION := v0.8.2
 GOVULNCHECK_VERSION := v1.8.0
+GOSEC_VERSION := v2.30.0
 NFPM_VERSION := v2.45.2
 CYCLONEDX_VERSION := v1.10.0
 
-.PHONY: build release image demo dev test test-all sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln graphs lint fmt proto proto-check clean
+.PHONY: build release image demo dev test test-all sim sim-teeth mutate chaos chaos-full upgrade fuzz vuln gosec graphs lint fmt proto proto-check clean
 
 build: ## the one binary
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/berth
@@ -89,6 +90,18 @@ vuln: $(TOOLS)/govulncheck ## known vulnerabilities that this code can reach; ne
 
 $(TOOLS)/govulncheck:
 	GOBIN=$(TOOLS) $(GO) install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
+
+# What gosec is not asked: whole rules, what only tests run, rules in some folders. docs/GOSEC.md has a reason for each.
+GOSEC_RULES   := G115,G204,G304
+GOSEC_FOLDERS := [a-z]test(/|$$) /testdata pkg/localkafka docs/graphs
+GOSEC_WITHIN  := pkg/lab/.*:G404,G703
+
+gosec: $(TOOLS)/gosec ## faults of security that show in the source; some minutes
+	@$(TOOLS)/gosec -quiet -terse -exclude-generated -nosec-require-rules -nosec-require-justification -exclude=$(GOSEC_RULES) \
+		$(GOSEC_FOLDERS:%=-exclude-dir='%') -exclude-rules='$(GOSEC_WITHIN)' ./...
+
+$(TOOLS)/gosec:
+	GOBIN=$(TOOLS) $(GO) install github.com/securego/gosec/v2/cmd/gosec@$(GOSEC_VERSION)
 
 GRAPHS := $(wildcard docs/graphs/data/*.json)
 

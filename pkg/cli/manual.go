@@ -18,7 +18,7 @@ func NewManual() *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil {
+			if err := os.MkdirAll(args[0], 0o755); err != nil { // #nosec G301 -- everybody may read a manual
 				return err
 			}
 			root := cmd.Root()

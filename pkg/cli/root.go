@@ -28,7 +28,7 @@ const (
 	EnvProject = "BERTH_PROJECT"
 
 	EnvToken     = "BERTH_TOKEN"      // a token
-	EnvTokenFile = "BERTH_TOKEN_FILE" // a file with one
+	EnvTokenFile = "BERTH_TOKEN_FILE" // #nosec G101 -- a file with one; this is only its variable
 
 	EnvCA   = "BERTH_CA_FILE"       // PEM files
 	EnvCert = "BERTH_CERT_FILE"     //

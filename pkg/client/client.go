@@ -148,7 +148,7 @@ func (c *Client) once(ctx context.Context, method string, query url.Values, body
 	if err != nil {
 		return attempt{err: err}
 	}
-	u := c.base.JoinPath(elements...)
+	u := c.base.JoinPath(elements...) // #nosec G125 -- escape made them
 	u.RawQuery = query.Encode()
 	req, err := newRequest(ctx, method, u, body)
 	if err != nil {

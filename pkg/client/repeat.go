@@ -37,7 +37,7 @@ func repeat(ctx context.Context, patience time.Duration, try func() attempt) err
 			return a.err
 		}
 		wait := max(pause, a.after)
-		wait += rand.N(wait/2 + 1)
+		wait += rand.N(wait/2 + 1) // #nosec G404 -- jitter
 		if time.Now().Add(wait).After(last) || !sleep(ctx, wait) {
 			return a.err
 		}

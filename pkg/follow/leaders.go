@@ -34,7 +34,7 @@ func (l *loop) refreshLeaders(ctx context.Context, why error) {
 	if why != nil {
 		l.fails++
 		pause = min(maxPause, 50*time.Millisecond<<min(l.fails, 10))
-		pause -= rand.N(pause/2 + 1) // all followers of the topic would come at once
+		pause -= rand.N(pause/2 + 1) // #nosec G404 -- jitter: all followers of the topic would come at once
 	}
 	if l.fails == logAfter {
 		l.f.opts.Log.Warn("cannot read; trying on", zap.String("topic", l.f.topic), zap.Error(why))

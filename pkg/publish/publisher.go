@@ -102,7 +102,7 @@ func (p *Publisher) Publish(ctx context.Context, q compute.Request) error {
 	for since := time.Now(); ; {
 		err := p.try(ctx, q, rec)
 		if !errors.Is(err, wire.ErrNoTopic) || time.Since(since) > lookFor ||
-			!pause(ctx, lookApart-rand.N(lookApart/2)) {
+			!pause(ctx, lookApart-rand.N(lookApart/2)) { // #nosec G404 -- jitter
 			return err
 		}
 	}

@@ -43,7 +43,7 @@ func During(caller context.Context, p Part, use func(context.Context) error) err
 
 // Jitter is between half of d and d, so that those that wait for the same do not
 // all come at once.
-func Jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) }
+func Jitter(d time.Duration) time.Duration { return d - rand.N(d/2+1) } // #nosec G404 -- jitter
 
 // Sleep waits unless ctx ends before; it says whether the time has passed.
 func Sleep(ctx context.Context, d time.Duration) bool {

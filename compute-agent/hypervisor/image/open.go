@@ -50,7 +50,7 @@ func (s *Store) open(parts ...string) (*opened, error) {
 			err = hypervisor.RefuseImage("image file %s: %s is a symbolic link, and none is followed: put the "+
 				"file itself there, or a hard link", path, part)
 		}
-		unix.Close(at)
+		_ = unix.Close(at)
 		at = next
 	}
 	if errors.Is(err, unix.ENOENT) {

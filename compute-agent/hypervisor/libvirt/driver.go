@@ -49,7 +49,7 @@ func Open(ctx context.Context, o Options) (*Driver, error) {
 		return nil, err
 	}
 	d := &Driver{o: o.defaults(), kind: "qemu", host: host.This(), crash: hypervisor.NoCrash}
-	if err := os.MkdirAll(d.o.Dir, 0o711); err != nil {
+	if err := os.MkdirAll(d.o.Dir, 0o711); err != nil { // #nosec G301 -- QEMU's user goes through it
 		return nil, &compute.Error{
 			Op:      "libvirt",
 			Kind:    compute.KindInvalid,

@@ -66,16 +66,16 @@ func (d *Driver) connect(ctx context.Context) (c conn, hangUp func(), err error)
 			err,
 		)
 	}
-	cut := context.AfterFunc(ctx, func() { socket.Close() })
+	cut := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	c = conn{libvirt.NewWithDialer(dialer{socket})}
 	hangUp = func() {
 		_ = c.Disconnect() // says goodbye, which keeps libvirt's log quiet
 		cut()
-		socket.Close()
+		_ = socket.Close()
 	}
 	if err := c.ConnectToURI(libvirt.ConnectURI(d.o.URI)); err != nil {
 		cut()
-		socket.Close()
+		_ = socket.Close()
 		return c, nil, fmt.Errorf(
 			"libvirt at %s does not open %s: %w", d.o.Socket, d.o.URI, errors.Join(err, ctx.Err()),
 		)

@@ -27,7 +27,7 @@ func (d *Driver) Prepare(ctx context.Context, s hypervisor.Spec) error {
 			}
 			return d.short(ctx, func(c conn) error { f.domain, err = c.DomainDefineXMLFlags(text, 0); return err })
 		},
-		Folder: func() error { return os.Mkdir(d.dir(s.Instance), 0o711) }, // QEMU has another user in most places
+		Folder: func() error { return os.Mkdir(d.dir(s.Instance), 0o711) }, // #nosec G301 -- QEMU has another user
 		Spawn:  func(ctx context.Context) error { return d.create(ctx, f, libvirt.DomainStartPaused) },
 		Finish: func(ctx context.Context) error {
 			f.stamp.Ready, f.stamp.Boot = true, d.host.BootID()

@@ -92,7 +92,7 @@ func (p plan) give(dir string) error {
 	if p.User == 0 {
 		return nil
 	}
-	err := errors.Join(os.Chown(dir, -1, p.User), os.Chmod(dir, 0o710))
+	err := errors.Join(os.Chown(dir, -1, p.User), os.Chmod(dir, 0o710)) // #nosec G302 -- to go through, by p.User
 	for _, name := range []string{prepare.DiskFile, prepare.SeedFile, console.File, pidFile} {
 		file := filepath.Join(dir, name)
 		if name == console.File || name == pidFile { // which QEMU would make

@@ -176,7 +176,7 @@ func (s *session) fetch(ctx context.Context, o order) wire.Pulled {
 func (s *session) prepare(ctx context.Context) error {
 	if s.fails > 0 {
 		d := s.p.opts.Backoff << min(s.fails-1, 2)
-		if pace.Sleep(ctx, d/2+rand.N(d)) != nil {
+		if pace.Sleep(ctx, d/2+rand.N(d)) != nil { // #nosec G404 -- jitter
 			return pullerEnded("pull work")
 		}
 	}

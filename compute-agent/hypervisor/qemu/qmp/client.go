@@ -109,14 +109,14 @@ func (c *Client) Do(ctx context.Context, command string, arguments, result any) 
 }
 
 // Close ends the connection; QEMU goes on.
-func (c *Client) Close() { c.conn.Close() }
+func (c *Client) Close() { _ = c.conn.Close() }
 
 // within does something that ends when ctx does, with its error.
 func (c *Client) within(ctx context.Context, do func() error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	cut := context.AfterFunc(ctx, func() { c.conn.SetDeadline(time.Unix(1, 0)) })
+	cut := context.AfterFunc(ctx, func() { _ = c.conn.SetDeadline(time.Unix(1, 0)) })
 	err := do()
 	if !cut() && err != nil {
 		return fmt.Errorf("qmp: %w", context.Cause(ctx))

@@ -244,7 +244,7 @@ func (v View) nonLeaders() []int32 {
 	if len(v.Brokers) < 2 {
 		return nil
 	}
-	order := rand.Perm(len(v.Brokers))
+	order := rand.Perm(len(v.Brokers)) // #nosec G404 -- any brokers will do
 	some := []int32{v.Brokers[order[0]]}
 	for _, l := range v.Leaders {
 		if l.Broker == some[0] {
