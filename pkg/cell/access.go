@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka/access"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -25,10 +26,11 @@ func (c Cell) As(r access.Role, hosts ...compute.HostID) Cell {
 }
 
 // checkRights answers nil if Kafka gives this process what its role needs, or which right it lacks (KindForbidden).
-// What it had once (allowed) is not asked for again: a right that is taken away later shows where it is needed.
-func (c Cell) checkRights(ctx context.Context, allowed *bool) error {
+// What it had once is not asked for again: a right that is taken away later shows where it is needed. What it had to
+// wait for is asked of every broker.
+func (c Cell) checkRights(ctx context.Context, seen *seenRights) error {
 	needs, err := c.needs()
-	if err != nil || len(needs) == 0 || *allowed {
+	if err != nil || len(needs) == 0 || seen.all {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, rightsTime)
@@ -38,16 +40,24 @@ func (c Cell) checkRights(ctx context.Context, allowed *bool) error {
 		return err
 	}
 	defer admin.Close()
-	lacking, err := admin.Lacking(ctx, needs)
+	ask := admin.Lacking
+	if seen.lacked {
+		ask = admin.LackingAnywhere
+	}
+	lacking, err := ask(ctx, needs)
 	if err != nil {
 		return err
 	}
 	if len(lacking) > 0 {
+		seen.lacked = true
 		return c.Kafka.As.Denied("", nil, lacking...)
 	}
-	*allowed = true
+	seen.all = true
 	return nil
 }
+
+// seenRights is what a process that starts has seen of its rights: all of them, or that some lacked.
+type seenRights struct{ all, lacked bool }
 
 // needs are the rights that this process waits for: those of its role, without what belongs to a part that is
 // switched off. A cell of before there were tokens, or an audit, goes on with the rights that it has.
@@ -106,6 +116,16 @@ func (c Cell) ensureOptional(ctx context.Context, admin *kafkaadmin.Admin) error
 	return nil
 }
 
+// awaitTopics prepares a cell whose queue manager may only have been started just now.
+func (c *Cell) awaitTopics(ctx context.Context) error {
+	for {
+		err := c.Prepare(ctx)
+		if compute.KindOf(err) != compute.KindUnavailable || !service.Sleep(ctx, service.Jitter(againAfter)) {
+			return err
+		}
+	}
+}
+
 // FirstToken makes an admin's token that counts for so long (0: until it is revoked), and writes it to where API nodes
 // read it. It needs the rights of an API node, and no node. The text is shown to nobody else.
 func (c Cell) FirstToken(
@@ -123,7 +143,7 @@ func (c Cell) FirstToken(
 		return "", token, err
 	}
 	c.Tokens = true
-	if err := c.Prepare(ctx); err != nil {
+	if err := c.awaitTopics(ctx); err != nil {
 		return "", token, err
 	}
 	producer, err := write.NewProducer(c.Kafka)

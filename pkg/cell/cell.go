@@ -106,13 +106,29 @@ func (c *Cell) Prepare(ctx context.Context) error {
 		return c.ensureOptional(ctx, admin)
 	}
 	if err := admin.EnsureTopics(ctx, c.Partitions, c.replication); err != nil {
-		return err
+		return c.noTopics(ctx, admin, err)
 	}
 	c.Partitions, err = admin.Partitions(ctx, c.Topics().Requests())
 	if err != nil {
 		return err
 	}
 	return c.ensureOptional(ctx, admin)
+}
+
+// noTopics says what helps a process that may make no topics in a cell that has not all of them yet: a queue manager,
+// and not the right to make them.
+func (c *Cell) noTopics(ctx context.Context, admin *kafkaadmin.Admin, err error) error {
+	if compute.KindOf(err) != compute.KindForbidden {
+		return err
+	}
+	if _, failed := admin.TopicIDs(ctx, c.Topics().Own()...); failed != nil {
+		return err // it may not even look
+	}
+	return &compute.Error{
+		Op: "look for the cell", Kind: compute.KindUnavailable, Field: "prefix", Value: c.Topics().Prefix,
+		Message: "has not all of its topics yet, and this process may not make them",
+		Remedy:  "start a queue manager of this version with the rights of its role: it makes them", Cause: err,
+	}
 }
 
 // CountPartitions asks how many partitions a cell has that is there already.

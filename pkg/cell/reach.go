@@ -40,12 +40,13 @@ const (
 // agent afterwards. A process with a role (As) waits for its rights too. say hears
 // what it waits for. The error is the end of ctx.
 func (c *Cell) Await(ctx context.Context, say func(why string)) error {
-	allowed, pause := false, againAfter // whether it has its rights, and how soon to look again
+	var rights seenRights
+	pause := againAfter // how soon to look again
 	for {
 		err := c.Reach(ctx)
 		if err != nil {
 			err = fmt.Errorf("waiting for Kafka at %s: %w", strings.Join(c.Kafka.Brokers, ", "), err)
-		} else if err = c.checkRights(ctx, &allowed); err != nil {
+		} else if err = c.checkRights(ctx, &rights); err != nil {
 			err = fmt.Errorf("waiting for rights on Kafka: %w", err)
 		} else if err = c.tryPrepare(ctx); err != nil {
 			err = fmt.Errorf("waiting for a Kafka that can be used: %w", err)

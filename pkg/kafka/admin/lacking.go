@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -37,18 +38,54 @@ const (
 // operations, and those on the cluster, are not asked about. A broker without an authorizer allows everything. The
 // error is that of asking.
 func (a *Admin) Lacking(ctx context.Context, needed []access.Right) ([]access.Right, error) {
-	const op = "ask for this process's rights"
-	told, broker, err := a.toldOperations(ctx, needed)
-	if err != nil {
-		return nil, a.cfg.Classify(op, err)
+	lacking, _, err := a.lackingAt(ctx, a.client, needed)
+	return lacking, a.cfg.Classify(askRights, err)
+}
+
+// LackingAnywhere is Lacking of every broker: each hears of a right that was given just now in its own time, and a
+// process that goes on before all have is refused by the others. One that does not answer is left out.
+func (a *Admin) LackingAnywhere(ctx context.Context, needed []access.Right) ([]access.Right, error) {
+	lacking, brokers, err := a.lackingAt(ctx, a.client, needed)
+	for _, id := range brokers {
+		if err != nil || len(lacking) > 0 {
+			break
+		}
+		var silent error
+		lacking, _, silent = a.lackingAt(ctx, a.client.Broker(int(id)), needed)
+		err = cmp.Or(ctx.Err(), answered(silent))
 	}
-	var lacking []access.Right
+	return lacking, a.cfg.Classify(askRights, err)
+}
+
+// answered is an error that a broker answered with.
+func answered(err error) error {
+	var code *kerr.Error
+	if errors.As(err, &code) {
+		return err
+	}
+	return nil
+}
+
+const askRights = "ask for this process's rights"
+
+// lackingAt asks one broker, or the client for any, and answers all that there are too.
+func (a *Admin) lackingAt(
+	ctx context.Context, whom kmsg.Requestor, needed []access.Right,
+) (lacking []access.Right, brokers []int32, err error) {
+	told, brokers, err := toldOperations(ctx, whom, needed)
+	if err != nil {
+		return nil, nil, err
+	}
+	broker := whom
+	if whom == kmsg.Requestor(a.client) && len(brokers) > 0 {
+		broker = a.client.Broker(int(brokers[0]))
+	}
 	for _, r := range needed {
 		var missing []access.Operation
 		for _, o := range r.Operations {
 			allowed, err := a.allowed(ctx, broker, told, r, o)
 			if err != nil {
-				return nil, a.cfg.Classify(op, err)
+				return nil, nil, err
 			}
 			if !allowed {
 				missing = append(missing, o)
@@ -59,7 +96,7 @@ func (a *Admin) Lacking(ctx context.Context, needed []access.Right) ([]access.Ri
 			lacking = append(lacking, r)
 		}
 	}
-	return lacking, nil
+	return lacking, brokers, nil
 }
 
 // allowed says whether brokers let this process do one thing.
@@ -100,8 +137,10 @@ func wholeName(r access.Right) string {
 // notTold is what a broker answers that does not say which operations it allows.
 const notTold = math.MinInt32
 
-// toldOperations are the operations on topics that a broker says that it allows, as bits; and the broker.
-func (a *Admin) toldOperations(ctx context.Context, needed []access.Right) (map[string]int32, kmsg.Requestor, error) {
+// toldOperations are the operations on topics that a broker says that it allows, as bits; and the brokers that there are.
+func toldOperations(
+	ctx context.Context, whom kmsg.Requestor, needed []access.Right,
+) (told map[string]int32, brokers []int32, err error) {
 	var topics []string
 	for _, r := range needed {
 		if r.Kind == access.Topic {
@@ -109,10 +148,9 @@ func (a *Admin) toldOperations(ctx context.Context, needed []access.Right) (map[
 		}
 	}
 	slices.Sort(topics)
-	told := map[string]int32{}
-	var broker kmsg.Requestor = a.client
+	told = map[string]int32{}
 	for piece := range pieces(slices.Compact(topics)) {
-		m, err := fetch.Allowed(ctx, a.client, piece...)
+		m, err := fetch.Allowed(ctx, whom, piece...)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -122,11 +160,12 @@ func (a *Admin) toldOperations(ctx context.Context, needed []access.Right) (map[
 				told[*t.Topic] = 0
 			}
 		}
-		if len(m.Brokers) > 0 {
-			broker = a.client.Broker(int(m.Brokers[0].NodeID))
+		brokers = brokers[:0]
+		for _, b := range m.Brokers {
+			brokers = append(brokers, b.NodeID)
 		}
 	}
-	return told, broker, nil
+	return told, brokers, nil
 }
 
 // tells says whether an operation is among those that a broker tells.

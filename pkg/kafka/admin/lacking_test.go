@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -164,6 +165,31 @@ func TestNothingLacksWithoutAnAuthorizer(t *testing.T) {
 	cluster.Close()
 	if _, err := adminOf(t, cfg).Lacking(brokertest.Patient(t), all); err == nil {
 		t.Error("nobody answers, and nothing lacks")
+	}
+}
+
+// A right that one of three brokers has not heard of lacks, whichever is asked first.
+func TestLackingAnywhere(t *testing.T) {
+	for node := range int32(3) {
+		cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
+		must(t, err)
+		defer cluster.Close()
+		cluster.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			cluster.KeepControl()
+			if cluster.CurrentNode() != node {
+				return nil, nil, false
+			}
+			resp := req.ResponseKind().(*kmsg.EndTxnResponse)
+			resp.ErrorCode = kerr.TransactionalIDAuthorizationFailed.Code
+			return resp, nil, true
+		})
+		cfg := kafka.Config{Brokers: cluster.ListenAddrs(), Topics: wire.Topics{Prefix: "t."}}
+		a := adminOf(t, cfg)
+		needs := usersOf(t, cfg.Topics, access.Conductor)[0].needs
+		got, err := a.LackingAnywhere(brokertest.Patient(t), needs)
+		if err != nil || len(got) != 1 || got[0].Kind != access.TransactionalID {
+			t.Errorf("broker %d: %v, %v", node, got, err)
+		}
 	}
 }
 
