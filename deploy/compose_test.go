@@ -124,6 +124,65 @@ func TestComposeParts(t *testing.T) {
 	}
 }
 
+// The secured one names the same parts, files that deploy/secure/make makes, and rights for each part.
+func TestSecureCompose(t *testing.T) {
+	p, err := load(t, "compose/secure.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("skipped: needs openssl")
+	}
+	cell := t.TempDir() + "/cell"
+	made := exec.Command("secure/make", cell, "kafka1:9092", "kafka2:9092", "kafka3:9092")
+	made.Env = append(os.Environ(), "BERTH="+berth)
+	if out, err := made.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	rights := read(t, cell+"/admin/rights")
+	given := 0
+	for name, s := range p.Services {
+		if strings.HasPrefix(name, "rights-") {
+			given++
+			if line := strings.Join(s.Command, " ") + "\n"; !strings.Contains(rights, "\" "+line) {
+				t.Errorf("%s gives other rights than admin/rights: %s", name, line)
+			}
+		}
+		if !strings.HasPrefix(name, "kafka") && (!s.ReadOnly || len(s.CapDrop) != 1) {
+			t.Errorf("%s is not confined", name)
+		}
+		for _, v := range s.Volumes {
+			_, folder, ok := strings.Cut(v.Source, "/cell/")
+			if v.Type == types.VolumeTypeBind && !ok {
+				t.Errorf("%s mounts %s", name, v.Source)
+			} else if _, err := os.Stat(cell + "/" + folder); ok && err != nil {
+				t.Errorf("%s: %v", name, err)
+			} else if daemon := s.Command; ok && len(daemon) > 0 && v.Target == "/etc/berth" && daemon[0] != "acl" {
+				checks(t, cell+"/"+folder, daemon[0])
+			}
+		}
+	}
+	if want := strings.Count(rights, "acl apply"); given != want {
+		t.Errorf("rights are given to %d parts, want %d", given, want)
+	}
+}
+
+// checks that a daemon would start with the file that was made for it, once that lies where it says.
+func checks(t *testing.T, folder, daemon string) {
+	t.Helper()
+	if daemon == "doctor" || daemon == "token" {
+		return
+	}
+	file := t.TempDir() + "/berth.yaml"
+	text := strings.ReplaceAll(read(t, folder+"/berth.yaml"), "/etc/berth", folder)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(berth, "config", "check", daemon, "--config", file).CombinedOutput(); err != nil || string(out) != "ok\n" {
+		t.Errorf("%s: %v\n%s", daemon, err, out)
+	}
+}
+
 // A cluster with the example settings is one the doctor has nothing to say
 // about, but that nothing of Berth runs on it.
 func TestExampleBrokersPleaseTheDoctor(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -16,13 +17,14 @@ import (
 
 // Options say which brokers to run.
 type Options struct {
-	Version    string            // empty: Version
-	Nodes      int               // 0: one
-	Dir        string            // where data and logs go; empty: a temporary folder, removed by Close
-	Heap       string            // for each node; empty: 512m
-	Optimized  bool              // full JIT: slower to start, faster once warm; for benchmarks
-	Properties map[string]string // broker settings over the ones Berth needs
-	Counted    bool              // Counts can be asked
+	Version    string              // empty: Version
+	Nodes      int                 // 0: one
+	Dir        string              // where data and logs go; empty: a temporary folder, removed by Close
+	Heap       string              // for each node; empty: 512m
+	Optimized  bool                // full JIT: slower to start, faster once warm; for benchmarks
+	Properties map[string]string   // broker settings over the ones Berth needs
+	Each       []map[string]string // likewise, of one node each; over Properties
+	Counted    bool                // Counts can be asked
 	// Places puts the nodes somewhere else than on loopback, one for each; nil: nobody moves.
 	Places []Place
 }
@@ -78,8 +80,13 @@ func (c *Cluster) up(ctx context.Context, o Options) error {
 			c.nodes[i].place = o.Places[i]
 		}
 	}
-	for _, n := range c.nodes {
-		if err := n.configure(c.nodes, o.Properties); err != nil {
+	for i, n := range c.nodes {
+		over := map[string]string{}
+		maps.Copy(over, o.Properties)
+		if o.Each != nil {
+			maps.Copy(over, o.Each[i])
+		}
+		if err := n.configure(c.nodes, over); err != nil {
 			return err
 		}
 	}

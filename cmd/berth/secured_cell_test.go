@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/kafkatest"
+	"github.com/berth-project/berth/pkg/localkafka"
+	"github.com/berth-project/berth/pkg/tlsfiles/tlstest"
+)
+
+// securedCell is what deploy/secure/make made, on this machine.
+type securedCell struct {
+	t    *testing.T
+	self string // the berth command
+	dir  string
+	at   string   // where commands are given
+	env  []string // of those who call the API
+}
+
+// make runs the script as SECURITY-SETUP says, with brokers at free ports.
+func (c *securedCell) make(env []string, brokers ...string) (string, error) {
+	cmd := exec.CommandContext(c.t.Context(), "../../deploy/secure/make", append([]string{c.dir}, brokers...)...)
+	cmd.Env = append(append(os.Environ(), asBerth+"=1", "BERTH="+c.self), env...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// edit changes a file as an operator does.
+func (c *securedCell) edit(file string, oldnew ...string) {
+	c.t.Helper()
+	file = filepath.Join(c.dir, file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for i := 0; i < len(oldnew); i += 2 {
+		if !strings.Contains(string(text), oldnew[i]) {
+			c.t.Fatalf("%s has no %q", file, oldnew[i])
+		}
+	}
+	if err := os.WriteFile(file, []byte(strings.NewReplacer(oldnew...).Replace(string(text))), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// properties are the settings of a broker that the script made, but for the folder of its data.
+func (c *securedCell) properties(node int) map[string]string {
+	c.t.Helper()
+	text, err := os.ReadFile(filepath.Join(c.dir, fmt.Sprintf("kafka%d/server.properties", node)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && key != "log.dirs" && key[0] != '#' {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// starts runs a daemon as a process in the folder that was made for it.
+func (c *securedCell) starts(folder string, args ...string) *exec.Cmd {
+	c.t.Helper()
+	c.edit(folder+"/berth.yaml", "/etc/berth", filepath.Join(c.dir, folder))
+	cmd := exec.Command(c.self, append(args, "--config", filepath.Join(c.dir, folder, "berth.yaml"))...)
+	cmd.Env = append(os.Environ(), asBerth+"=1")
+	log, err := os.Create(filepath.Join(c.t.TempDir(), "log"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		_ = log.Close()
+		if text, err := os.ReadFile(log.Name()); err == nil && c.t.Failed() {
+			c.t.Logf("%s:\n%s", folder, tailOf(text))
+		}
+	})
+	return cmd
+}
+
+func tailOf(text []byte) []byte { return text[max(0, len(text)-4000):] }
+
+// does runs a command that should end with a code and say something.
+func (c *securedCell) does(want int, say string, args ...string) (out string) {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), c.self, args...)
+	cmd.Dir = c.at
+	cmd.Env = append(append(os.Environ(), asBerth+"=1"), c.env...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_ = cmd.Run() // its code counts
+	if code := cmd.ProcessState.ExitCode(); code != want || !strings.Contains(stdout.String()+stderr.String(), say) {
+		c.t.Fatalf("berth %s: %d, want %d and %q\n%s%s", strings.Join(args, " "), code, want, say, &stdout, &stderr)
+	}
+	return stdout.String()
+}
+
+// ready waits until an API node is.
+func (c *securedCell) ready(listen, ca string) {
+	c.t.Helper()
+	text, err := os.ReadFile(ca)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(text)
+	callers := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true,
+	}}
+	lost, tick, said := time.After(soonEnough), time.NewTicker(50*time.Millisecond), ""
+	defer tick.Stop()
+	for {
+		resp, err := callers.Get("https://" + listen + "/readyz")
+		if err == nil {
+			body, _ := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			if said = string(body); resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-lost:
+			c.t.Fatalf("the API node is not ready: %v, %s", err, said)
+		}
+	}
+}
+
+// as is who calls from now on: the token's owner.
+func (c *securedCell) as(token string) *securedCell {
+	c.t.Helper()
+	file := tlstest.Write(c.t, c.t.TempDir(), "token", []byte(token))
+	if err := os.Chmod(file, 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	other := *c
+	other.env = append(append([]string{}, c.env...), "BERTH_TOKEN_FILE="+file)
+	return &other
+}
+
+// TestSecuredCell is SECURITY-SETUP from nothing: an authority, three brokers that let nobody do what no rule allows,
+// a process for each daemon with a certificate and rights of its own, hosts and API nodes with keys, two projects and an
+// issuer.
+func TestSecuredCell(t *testing.T) {
+	kafkatest.Need(t)
+	if _, err := exec.LookPath("openssl"); err != nil {
+		t.Skip("skipped: needs openssl")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority := tlstest.New(t, "of the issuer")
+	i := newIssuer(t, authority)
+	i.life.Store(3600)
+	c := &securedCell{t: t, self: self, dir: filepath.Join(t.TempDir(), "cell")}
+	if out, err := c.make([]string{"HOSTS=rack1 UPPER"}, "a:1", "b:1", "c:1"); err == nil || !strings.Contains(out, "UPPER") {
+		t.Errorf("a host that cannot be: %v\n%s", err, out)
+	}
+	ports, err := localkafka.FreePorts(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var brokers []string
+	for _, p := range ports {
+		brokers = append(brokers, fmt.Sprintf("127.0.0.1:%d", p))
+	}
+	if out, err := c.make([]string{"ISSUER=" + i.URL}, brokers...); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := c.make(nil, brokers...); err == nil || !strings.Contains(out, "is there already") {
+		t.Errorf("made twice: %v\n%s", err, out)
+	}
+	kafkatest.StartT(t, localkafka.Options{
+		Nodes: 3, Each: []map[string]string{c.properties(1), c.properties(2), c.properties(3)},
+	})
+
+	issuerCA, listen := tlstest.Write(t, t.TempDir(), "ca.pem", authority.PEM), freeAddress(t)
+	c.edit("api/berth.yaml", "0.0.0.0:7070", listen, "audience: berth\n", "audience: berth\n      ca: "+issuerCA+"\n",
+		"claim: groups, value: team-web", "claim: email, value: alice@example.org")
+	c.starts("queues", "queues")
+	c.starts("conductor", "conductor")
+	c.starts("api", "api")
+	for _, host := range []string{"rack1", "rack2"} {
+		state := t.TempDir()
+		c.starts(host, "agent", "--set", "state="+state, "--set", "driver.fake.world="+state)
+	}
+	c.does(1, "does this port want TLS", "doctor", "--kafka", brokers[0], "--timeout", "5s")
+	rights := exec.CommandContext(t.Context(), filepath.Join(c.dir, "admin/rights"))
+	rights.Env = append(os.Environ(), asBerth+"=1", "BERTH="+self)
+	if out, err := rights.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ca := filepath.Join(c.dir, "authority/ca.pem")
+	c.env = []string{"BERTH_API=https://" + listen, "BERTH_CA_FILE=" + ca, "XDG_CONFIG_HOME=" + t.TempDir()}
+
+	// It begins with a token for who makes tokens; the command has the certificate of the API nodes.
+	apiFile := filepath.Join(c.dir, "api/berth.yaml")
+	admin := c.as(c.does(0, "", "token", "bootstrap", "--config", apiFile, "--timeout", soonEnough.String()))
+	c.ready(listen, ca)
+	admin.does(0, "admin of the cell", "whoami")
+	admin.does(0, "", "flavor", "add", "m1.small", "--vcpus", "1", "--memory", "2GiB", "--disk", "20GiB")
+	web := c.as(admin.does(0, "", "token", "create", "--project", "web", "--role", "member", "--name", "w", "--expires", "30d"))
+	db := c.as(admin.does(0, "", "token", "create", "--project", "db", "--role", "member", "--name", "d", "--expires", "30d"))
+	web.does(0, "active", "boot", "--project", "web", "--flavor", "m1.small", "--name", "front", "--wait")
+	db.does(0, "active", "boot", "--project", "db", "--flavor", "m1.small", "--name", "rows", "--wait")
+	db.does(3, "does not exist", "show", "front", "--project", "db")
+	db.does(6, "", "list", "--project", "web")
+
+	c.does(0, "oidc:alice@example.org, member of web", "login", "--issuer", i.URL, "--client-id", "berth", "--issuer-ca", issuerCA)
+	c.does(0, "front", "list", "--project", "web")
+	c.does(6, "", "list", "--project", "db")
+	c.does(6, "", "host", "list")
+	hosts := admin.does(0, "rack2", "host", "list", "-o", "wide")
+	if strings.Count(hosts, "yes") < 2 {
+		t.Errorf("not all hosts sign:\n%s", hosts)
+	}
+	c.at = filepath.Join(c.dir, "admin")
+	c.does(0, "2 of 2 hosts sign", "doctor", "--config", "berth.yaml")
+	web.does(0, "", "delete", "front", "--project", "web", "--wait")
+}
