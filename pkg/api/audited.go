@@ -5,8 +5,10 @@ package api
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -14,6 +16,7 @@ import (
 	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // audited is the middleware that has every call of an operation written down that changes something or is refused.
@@ -55,4 +58,87 @@ func (s *Server) noteTarget(ctx context.Context, h huma.Context) {
 	audit.Target(ctx, "flavor", compute.FlavorName(flavor), flavor)
 	audit.Target(ctx, "capability", compute.AxisName(axis), axis)
 	audit.Target(ctx, "token", compute.TokenID(token), token)
+}
+
+func (s *Server) routeAudit(api huma.API) {
+	route(s, api, huma.Operation{
+		OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Tags: []string{"access"},
+		Summary: "List who changed what, and what was refused: the newest first",
+		Description: "It is read from Kafka for each request, as far as this node may. For one page at most " +
+			strconv.Itoa(audit.MostRead) + " records are looked at: where that was not enough, stopped_early is true, " +
+			"and next goes on with what is older.",
+	}, s.listAudit)
+}
+
+// auditPages is how many pages of the audit are read at once: each takes some MB while it is read.
+const auditPages = 4
+
+type auditInput struct {
+	Paging
+	Project   compute.Project `query:"project" doc:"About this project alone."`
+	Who       string          `query:"who" maxLength:"256" doc:"Of this caller alone: its name or its id." example:"token:ci-bot"`
+	Operation string          `query:"operation" maxLength:"64" doc:"This operation alone." example:"delete-instance"`
+	Result    string          `query:"result" maxLength:"64" doc:"ok, refused, a status or the kind of a problem." example:"refused"`
+	Since     time.Time       `query:"since" doc:"No older than this."`
+}
+
+type auditOutput struct{ Body rest.AuditPage }
+
+func (s *Server) listAudit(ctx context.Context, in *auditInput) (*auditOutput, error) {
+	if s.config.Trail == nil {
+		return nil, compute.Conflict("audit", "false", "this node keeps no audit", "set audit: true on every API node")
+	}
+	q := audit.Query{
+		Wanted: audit.Wanted{Project: in.Project, Who: in.Who, What: in.Operation, Result: in.Result},
+		Since:  in.Since, Before: -1, Limit: in.Limit,
+	}
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	if in.Marker != "" {
+		before, err := strconv.ParseInt(in.Marker, 10, 64)
+		if err != nil || before < 0 {
+			return nil, compute.Invalid("marker", in.Marker, "give the next of the page before")
+		}
+		q.Before = before
+	}
+	page, err := s.readAudit(ctx, q)
+	if err != nil {
+		return nil, notRead(err)
+	}
+	out := &auditOutput{Body: rest.AuditPage{
+		Items: []rest.AuditEntry{}, Read: page.Read, Garbled: page.Garbled, StoppedEarly: page.StoppedEarly(q.Limit),
+	}}
+	if page.Next >= 0 {
+		out.Body.Next = strconv.FormatInt(page.Next, 10)
+	}
+	for _, e := range page.Entries {
+		out.Body.Items = append(out.Body.Items, rest.FromAudit(e))
+	}
+	return out, nil
+}
+
+// readAudit reads a page once few others are read.
+func (s *Server) readAudit(ctx context.Context, q audit.Query) (audit.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.config.SyncTimeout)
+	defer cancel()
+	select {
+	case s.pages <- struct{}{}:
+		defer func() { <-s.pages }()
+	case <-ctx.Done():
+		return audit.Page{}, ctx.Err()
+	}
+	return audit.ReadPage(ctx, s.config.Trail, q)
+}
+
+// notRead says why the audit cannot be shown. That Kafka refuses the node is not the caller's fault.
+func notRead(err error) error {
+	var e *compute.Error
+	if errors.As(err, &e) && e.Kind == compute.KindForbidden {
+		return &compute.Error{
+			Op: "read the audit", Kind: compute.KindUnavailable, Message: "Kafka does not let this node read it",
+			Remedy: "the operator has to allow it: berth acl apply --role api", Cause: err,
+		}
+	}
+	return compute.Unavailable("read the audit", err)
 }

@@ -125,6 +125,7 @@ type Config struct {
 	// not sign in, and each that reaches the node may do everything.
 	SignIn   auth.Chain
 	Audit    *audit.Log       // whose Beside is the Publisher, and what the Catalog writes to; nil: none is kept
+	Trail    audit.Source     // from which it is shown to admins; nil: it is not
 	Fencer   Fencer           // nil: operators have to say themselves that a host is dead
 	Consoles Listener         // nil: the consoles topic is read all the time
 	Log      *zap.Logger      // nil: none

@@ -30,6 +30,7 @@ type Server struct {
 	reads   *breaker // before catching up
 	asks    *consoleAsks
 	rates   *ratelimit.Limiter // of principals
+	pages   chan struct{}      // holds one for each page of the audit that is read
 	metrics *Metrics
 	unshown func() // ends what the metrics ask
 	http    http.Handler
@@ -46,6 +47,7 @@ func New(c Config) (*Server, error) {
 		door: newDoor(c), locks: newInstanceLocks(c.Publishing), asks: newConsoleAsks(c.OpenAsks),
 		writes: newBreaker("publishing", c.Publishing), reads: newBreaker("catching_up", c.CatchingUp),
 		metrics: NewMetrics(c.Metrics), rates: ratelimit.New(ratelimit.Options{PerSecond: c.PrincipalRate}),
+		pages: make(chan struct{}, auditPages),
 	}
 	s.views.tokensRead.Store(s.door.tokens == nil)
 	s.http = s.routes()
@@ -81,6 +83,7 @@ func (s *Server) routes() http.Handler {
 	s.routeFleet(api)
 	s.routeDeadHosts(api)
 	s.routeTokens(api)
+	s.routeAudit(api)
 	s.routeHealth(api)
 	routeDocs(mux, openAPI(api))
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.notFound(mux, w, r) })

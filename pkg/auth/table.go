@@ -68,6 +68,7 @@ func Operations() map[string]Need {
 		"list-tokens":       {RoleAdmin, Cell, "never a secret"},
 		"create-token":      {RoleAdmin, Cell, "the secret, once"},
 		"revoke-token":      {RoleAdmin, Cell, ""},
+		"list-audit":        {RoleAdmin, Cell, "who did what, of all projects"},
 	}
 }
 

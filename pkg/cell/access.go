@@ -60,9 +60,15 @@ func (c Cell) checkRights(ctx context.Context, seen *seenRights) error {
 type seenRights struct{ all, lacked bool }
 
 // needs are the rights that this process waits for: those of its role, without what belongs to a part that is
-// switched off. A cell of before there were tokens, or an audit, goes on with the rights that it has.
+// switched off. A cell of before there were tokens, or an audit, goes on with the rights that it has; so does an API
+// node that may not read the audit, which it shows to admins alone.
 func (c Cell) needs() ([]access.Right, error) {
 	all, err := c.Kafka.As.Needs()
+	for i, r := range all {
+		if r.Kind == access.Topic && r.Name == c.Topics().Audit() {
+			all[i].Operations = []access.Operation{access.Write}
+		}
+	}
 	return slices.DeleteFunc(all, func(r access.Right) bool {
 		wanted, optional := c.optional()[r.Name]
 		return r.Kind == access.Topic && optional && !wanted

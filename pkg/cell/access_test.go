@@ -130,3 +130,14 @@ func TestRightsOfWhatIsSwitchedOff(t *testing.T) {
 		t.Error("with tokens it does not need their topic")
 	}
 }
+
+// An API node of a cell where it was never given READ on the audit goes on, and shows none.
+func TestReadingTheAuditIsNotWaitedFor(t *testing.T) {
+	c := New(KafkaSettings{Prefix: "c."}, nil, zap.NewNop(), "test").As(access.API)
+	c.Audit = true
+	needs, err := c.needs()
+	i := slices.IndexFunc(needs, func(r access.Right) bool { return r.Name == c.Topics().Audit() })
+	if err != nil || i < 0 || !slices.Equal(needs[i].Operations, []access.Operation{access.Write}) {
+		t.Errorf("%v, %v", needs, err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/flavors"
 	"github.com/berth-project/berth/flavors/catalog"
 	"github.com/berth-project/berth/pkg/api"
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
@@ -61,6 +62,10 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 	if err != nil {
 		return nil, err
 	}
+	var trail audit.Source
+	if o.Audit {
+		trail = auditTrail{admin, topics.Audit()}
+	}
 	instances := c.reader(
 		read.Options{Topic: topics.Instances(), Committed: true, Pace: readPace},
 		func(r Records, end bool) { server.Instances(r, end) },
@@ -95,7 +100,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
 		PrincipalRate: o.PrincipalRate, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
-		Audit: kept,
+		Audit: kept, Trail: trail,
 	})
 	if err != nil {
 		return nil, err

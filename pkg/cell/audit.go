@@ -84,3 +84,30 @@ func (c Cell) auditSince(ctx context.Context, since time.Time) (map[int32]int64,
 	}
 	return from, err
 }
+
+// auditTrail is the audit as an API node shows it: it is read anew for each page.
+type auditTrail struct {
+	admin *kafkaadmin.Admin
+	topic string
+}
+
+// Span is audit.Source.Span.
+func (a auditTrail) Span(ctx context.Context, since time.Time) (first, end int64, err error) {
+	begin := func(ctx context.Context, topic string) (map[int32]int64, error) {
+		return a.admin.OffsetsSince(ctx, topic, since)
+	}
+	if since.IsZero() {
+		begin = a.admin.Starts
+	}
+	starts, err := begin(ctx, a.topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := a.admin.Ends(ctx, a.topic)
+	return starts[0], ends[0], err
+}
+
+// Read is audit.Source.Read.
+func (a auditTrail) Read(ctx context.Context, from, to int64) ([]wire.Record, error) {
+	return a.admin.Stretch(ctx, a.topic, 0, from, to)
+}

@@ -84,7 +84,12 @@ func (c *Cell) lists(ctx context.Context, f *doctor.Facts) error {
 
 // lookAtAudit reads the newest entries of the last day. Without them everything else can still be told.
 func (c *Cell) lookAtAudit(ctx context.Context, admin *kafkaadmin.Admin, a *doctor.AuditFacts) {
-	recs, err := newest(ctx, admin, c.Topics().Audit(), time.Now().AddDate(0, 0, -1), doctor.AuditLooks)
+	trail := auditTrail{admin, c.Topics().Audit()}
+	first, end, err := trail.Span(ctx, time.Now().AddDate(0, 0, -1))
+	var recs []wire.Record
+	if err == nil {
+		recs, err = trail.Read(ctx, max(first, end-doctor.AuditLooks), end)
+	}
 	if err != nil {
 		a.Err = err.Error()
 	}
@@ -98,21 +103,6 @@ func (c *Cell) lookAtAudit(ctx context.Context, admin *kafkaadmin.Admin, a *doct
 		a.LeftOut += e.LeftOut
 		a.Last, a.Node = e.At, e.Node
 	}
-}
-
-// newest are the newest records of a topic's first partition since a time, and no more than so many.
-func newest(
-	ctx context.Context, admin *kafkaadmin.Admin, topic string, since time.Time, most int64) ([]wire.Record, error,
-) {
-	first, err := admin.OffsetsSince(ctx, topic, since)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := admin.Ends(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	return admin.Stretch(ctx, topic, 0, max(first[0], ends[0]-most), ends[0])
 }
 
 // shares asks for the share state of every queue, and for the members of its group.

@@ -90,6 +90,15 @@ func TestAuditOfTwoNodes(t *testing.T) {
 			t.Errorf("of before the time: %+v", e)
 			return nil
 		}))
+		for _, n := range []*client.Client{root, r.with(other, first, "p")} { // each shows what both have written
+			shown, err := n.Audit(ctx, client.AuditFilter{Since: time.Now().Add(-time.Hour), Result: "ok"}, 10)
+			if err != nil || len(shown) != 2 || shown[0].Operation != "revoke-token" || shown[1].Operation != "create-token" {
+				t.Errorf("an API node shows %+v, %v", shown, err)
+			}
+		}
+		if _, err := there.Audit(ctx, client.AuditFilter{}, 1); compute.KindOf(err) != compute.KindUnauthenticated {
+			t.Errorf("it is shown to a token that is revoked: %v", err)
+		}
 		facts, err := older.Facts(ctx)
 		r.must(err)
 		if f := facts.Audit; f.Looked < all || f.Err != "" || f.Garbled > 0 || f.Last.Before(seen[2].At) || f.Node == "" {

@@ -5,6 +5,9 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/berth-project/berth/pkg/compute"
 )
@@ -31,4 +34,39 @@ func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
 // RevokeToken ends a token. One that is revoked already is not found.
 func (c *Client) RevokeToken(ctx context.Context, id compute.TokenID) error {
 	return c.single(ctx, http.MethodDelete, nil, nil, nil, "tokens", string(id))
+}
+
+// AuditFilter says which entries of the audit are wanted. What is empty lets all pass.
+type AuditFilter struct {
+	Project   compute.Project
+	Who       string // a caller's name or id
+	Operation string
+	Result    string    // ok, refused, a status or the kind of a problem
+	Since     time.Time // no older than this
+}
+
+// Audit lists the newest entries that are wanted, the newest first and at most so many. It asks for page after page
+// until it has them, or has seen all.
+func (c *Client) Audit(ctx context.Context, f AuditFilter, most int) ([]AuditEntry, error) {
+	query := url.Values{"limit": {strconv.Itoa(min(most, maxOnPage))}}
+	for key, value := range map[string]string{
+		"project": string(f.Project), "who": f.Who, "operation": f.Operation, "result": f.Result,
+	} {
+		if value != "" {
+			query.Set(key, value)
+		}
+	}
+	if !f.Since.IsZero() {
+		query.Set("since", f.Since.UTC().Format(time.RFC3339Nano))
+	}
+	all := []AuditEntry{}
+	for page, err := range pages[AuditEntry](ctx, c, query, "audit") {
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page...); len(all) >= most {
+			return all[:most], nil
+		}
+	}
+	return all, nil
 }

@@ -48,6 +48,7 @@ type (
 	Token         = rest.Token
 	NewToken      = rest.NewToken
 	TokenWish     = rest.TokenWish
+	AuditEntry    = rest.AuditEntry
 	Duration      = rest.Duration
 )
 

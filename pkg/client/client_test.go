@@ -55,6 +55,14 @@ func TestWhatIsAsked(t *testing.T) {
 	ctx := t.Context()
 	by := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	for want, call := range map[string]func(*Client) error{
+		"GET /v1/audit?limit=7&operation=boot&project=web&result=refused&since=2026-03-04T05%3A06%3A07Z&who=ci": func(c *Client) error {
+			_, err := c.Audit(ctx, AuditFilter{"web", "ci", "boot", "refused", by}, 7)
+			return err
+		},
+		"GET /v1/audit?limit=1000": func(c *Client) error {
+			_, err := c.Audit(ctx, AuditFilter{}, 5000)
+			return err
+		},
 		`POST /v1/instances {"id":"i","project":"web","flavor":"f","on_no_capacity":"wait"}`: func(c *Client) error {
 			_, err := c.Boot(ctx, "i", compute.Boot{Flavor: "f"})
 			return err

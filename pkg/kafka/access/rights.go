@@ -139,7 +139,7 @@ func (w words) api() []Right {
 		topic(t.Advice(), "what the queue manager tells", Read),
 		topic(t.Consoles(), "what hosts answer about consoles", Read),
 		topic(t.Tokens(), "who may call", Read, Write),
-		topic(t.Audit(), "who changed what, and what was refused", Write),
+		topic(t.Audit(), "who changed what, and what was refused", Read, Write),
 		topics(w.streams(), "commands of operators, questions about consoles", Write),
 		Right{Group, t.ConductorGroup(), false, []Operation{Describe}, "up to where requests are decided"},
 	)
