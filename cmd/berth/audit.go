@@ -7,33 +7,39 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"github.com/berth-project/berth/pkg/audit"
 	"github.com/berth-project/berth/pkg/cell"
 	"github.com/berth-project/berth/pkg/cli"
+	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/kafka/access"
+	"github.com/berth-project/berth/pkg/wire/rest"
 )
 
 // auditFlags say which entries are shown.
 type auditFlags struct {
-	kafka                          kafkaFlags
-	follow                         bool
-	project, who, operation, since string
-	limit                          int
+	audit.Wanted
+	kafka  kafkaFlags
+	follow bool
+	since  string
+	limit  int
 }
 
 func newAudit() *cobra.Command {
 	var o auditFlags
 	cmd := &cobra.Command{
-		Use:   "audit [--kafka HOST:PORT,… | --config FILE] [-f]",
+		Use:   "audit [--kafka HOST:PORT,… | --config FILE | --api ADDRESS] [-f]",
 		Short: "Show who changed what over the API, and what was refused",
-		Long: `Read the topic audit from Kafka, oldest first, with an operator's rights there: no API node is asked, so that
-neither projects nor agents see it. API nodes write it where callers sign in, and where their settings say audit: true.
+		Long: `Show the audit, oldest first: what API nodes wrote to Kafka's topic audit, where callers sign in and where their
+settings say audit: true. It is read from Kafka, with an operator's rights there. Where --api or $BERTH_API names an
+API node, and nothing says where Kafka is, the node is asked, which shows it to admins of the cell; -f needs Kafka.
 
 An entry names the caller, the operation, the project and the thing, the address that the call came from, the status
 of the answer and the request's id. Bodies, user data, keys and tokens are in none. "left out" in front of a refusal:
@@ -41,23 +47,28 @@ so many before it were too many, or Kafka did not answer. Two entries with one r
 entry had gone out beside it, and the last one counts.`,
 		Example: "  berth audit --config api.yaml --since 1h\n" +
 			"  berth audit --kafka k1:9092 -f --project web --who token:ci-bot\n" +
-			"  berth audit --kafka k1:9092 --operation delete-instance --since 7d -o json",
+			"  berth audit --kafka k1:9092 --operation delete-instance --since 7d -o json\n" +
+			"  berth audit --api https://berth.example --result refused",
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.follow, "follow", "f", false, "go on with what comes")
-	flags.StringVar(&o.who, "who", "", "of this caller alone: its name, as in token:ci-bot, or its id")
-	flags.StringVar(&o.operation, "operation", "", "of this operation alone, as in boot or delete-instance")
+	flags.StringVar(&o.Who, "who", "", "of this caller alone: its name, as in token:ci-bot, or its id")
+	flags.StringVar(&o.What, "operation", "", "of this operation alone, as in boot or delete-instance")
+	flags.StringVar(&o.Result, "result", "", "that ended so: ok, refused, a status as in 403, or a kind as in forbidden")
 	flags.StringVar(&o.since, "since", "1d", "no older than this, as in 90d or 1h")
 	flags.IntVar(&o.limit, "limit", 1000, "without -f: the last of them, at most so many")
 	o.kafka.add(cmd, time.Minute)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flag("project").Changed { // the default project of other commands is no filter here
-			o.project = cmd.Flag("project").Value.String()
+			o.Project = compute.Project(cmd.Flag("project").Value.String())
 		}
 		since, err := o.begin(time.Now())
 		if err != nil {
 			return err
+		}
+		if cli.NamesAPI(cmd) && !o.kafka.named() {
+			return o.ask(cmd, since)
 		}
 		return o.kafka.runs("audit", func(ctx context.Context, c cell.Cell, w io.Writer, f cli.Format) error {
 			c = c.As(access.Operator)
@@ -79,27 +90,47 @@ func (o auditFlags) begin(now time.Time) (time.Time, error) {
 	if o.limit < 1 || o.limit > maxAuditLimit {
 		return now, compute.Invalid("limit", fmt.Sprint(o.limit), fmt.Sprintf("give 1 to %d", maxAuditLimit))
 	}
-	return now.Add(-back), nil
+	return now.Add(-back), o.Check()
 }
 
 // maxAuditLimit bounds what is kept in memory.
 const maxAuditLimit = 100_000
 
-func (o auditFlags) wants(e compute.AuditEntry) bool {
-	return (o.project == "" || string(e.Project) == o.project) &&
-		(o.who == "" || e.Who == o.who || e.WhoID == o.who) &&
-		(o.operation == "" || e.Operation == o.operation)
+// ask has an API node show it.
+func (o auditFlags) ask(cmd *cobra.Command, since time.Time) error {
+	if o.follow {
+		return compute.Invalid("follow", "true", "say where Kafka is (--kafka or --config): an API node shows what there is")
+	}
+	f, err := cli.ParseFormat(cmd.Flag("output").Value.String())
+	if err != nil {
+		return err
+	}
+	c, err := cli.Dial(cmd)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), o.kafka.patience)
+	defer cancel()
+	last, err := c.Audit(ctx, client.AuditFilter{
+		Project: o.Project, Who: o.Who, Operation: o.What, Result: o.Result, Since: since,
+	}, o.limit)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(last)
+	return printAudit(cmd.OutOrStdout(), f, last)
 }
 
 // list prints the last entries that are wanted.
 func (o auditFlags) list(ctx context.Context, c cell.Cell, since time.Time, w, notes io.Writer, f cli.Format) error {
-	last := []auditView{}
+	last := []rest.AuditEntry{}
 	err := c.ReadAudit(ctx, since, false, func(e compute.AuditEntry, err error) error {
 		switch {
 		case err != nil:
 			return unreadable(notes, err)
-		case o.wants(e):
-			last = append(last, viewAudit(e))
+		case o.Takes(e):
+			last = append(last, rest.FromAudit(e))
 			if len(last) > 2*o.limit {
 				last = append(last[:0], last[len(last)-o.limit:]...)
 			}
@@ -109,11 +140,15 @@ func (o auditFlags) list(ctx context.Context, c cell.Cell, since time.Time, w, n
 	if err != nil {
 		return err
 	}
-	if len(last) == 0 && (f == cli.FormatTable || f == cli.FormatWide) {
+	return printAudit(w, f, last[max(0, len(last)-o.limit):])
+}
+
+func printAudit(w io.Writer, f cli.Format, all []rest.AuditEntry) error {
+	if len(all) == 0 && (f == cli.FormatTable || f == cli.FormatWide) {
 		_, err := fmt.Fprintln(w, "No entries.")
 		return err
 	}
-	return auditSheet().List(w, f, last[max(0, len(last)-o.limit):])
+	return auditSheet().List(w, f, all)
 }
 
 // printing prints each entry that is wanted as it comes, in a line; as YAML, in a document.
@@ -122,10 +157,10 @@ func (o auditFlags) printing(w, notes io.Writer, f cli.Format) func(compute.Audi
 		if err != nil {
 			return unreadable(notes, err)
 		}
-		if !o.wants(e) {
+		if !o.Takes(e) {
 			return nil
 		}
-		v := viewAudit(e)
+		v := rest.FromAudit(e)
 		switch f {
 		case cli.FormatJSON:
 			return json.NewEncoder(w).Encode(v)
@@ -157,48 +192,24 @@ func shown(r rune) rune {
 	return '?'
 }
 
-// auditView is an entry as data.
-type auditView struct {
-	At        time.Time       `json:"at"`
-	Who       string          `json:"who"`
-	WhoID     string          `json:"who_id"`
-	How       string          `json:"how"`
-	Operation string          `json:"operation"`
-	Project   compute.Project `json:"project"`
-	Target    string          `json:"target"`
-	Remote    string          `json:"remote"`
-	Status    int32           `json:"status"`
-	Kind      string          `json:"kind,omitempty"`
-	Request   string          `json:"request"`
-	Node      string          `json:"node"`
-	LeftOut   uint64          `json:"left_out,omitempty"`
-}
-
-func viewAudit(e compute.AuditEntry) auditView {
-	return auditView{
-		e.At, e.Who, e.WhoID, e.How, e.Operation, e.Project, e.Target, e.Remote, e.Status, e.Kind, e.Request, e.Node,
-		e.LeftOut,
-	}
-}
-
-func auditSheet() cli.Sheet[auditView] {
-	return cli.Sheet[auditView]{
-		Name: func(v auditView) string { return v.Request },
-		Columns: []cli.Column[auditView]{
-			{Title: "AT", Cell: func(v auditView) string { return v.At.Local().Format(time.DateTime) }},
-			{Title: "WHO", Cell: func(v auditView) string { return v.Who }},
-			{Title: "OPERATION", Cell: func(v auditView) string { return v.Operation }},
-			{Title: "PROJECT", Cell: func(v auditView) string { return string(v.Project) }},
-			{Title: "ON", Cell: func(v auditView) string { return v.Target }},
-			{Title: "RESULT", Cell: auditView.result},
-			{Title: "FROM", Cell: func(v auditView) string { return v.Remote }},
-			{Title: "REQUEST", Cell: func(v auditView) string { return v.Request }},
+func auditSheet() cli.Sheet[rest.AuditEntry] {
+	return cli.Sheet[rest.AuditEntry]{
+		Name: func(v rest.AuditEntry) string { return v.Request },
+		Columns: []cli.Column[rest.AuditEntry]{
+			{Title: "AT", Cell: func(v rest.AuditEntry) string { return v.At.Local().Format(time.DateTime) }},
+			{Title: "WHO", Cell: func(v rest.AuditEntry) string { return v.Who }},
+			{Title: "OPERATION", Cell: func(v rest.AuditEntry) string { return v.Operation }},
+			{Title: "PROJECT", Cell: func(v rest.AuditEntry) string { return string(v.Project) }},
+			{Title: "ON", Cell: func(v rest.AuditEntry) string { return v.Target }},
+			{Title: "RESULT", Cell: auditResult},
+			{Title: "FROM", Cell: func(v rest.AuditEntry) string { return v.Remote }},
+			{Title: "REQUEST", Cell: func(v rest.AuditEntry) string { return v.Request }},
 		},
 	}
 }
 
 // result is how the call was answered, and how many refusals before it have no entry.
-func (v auditView) result() string {
+func auditResult(v rest.AuditEntry) string {
 	text := fmt.Sprint(v.Status)
 	if v.Kind != "" {
 		text += " " + v.Kind

@@ -5,12 +5,17 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/berth-project/berth/pkg/audit"
+	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
@@ -59,9 +64,10 @@ func TestFileSaysWhetherAnAuditIsKept(t *testing.T) {
 	}
 }
 
-func TestAuditIsFiltered(t *testing.T) {
+func TestAuditIsPrinted(t *testing.T) {
 	for _, o := range []auditFlags{
 		{since: "never", limit: 1}, {since: "x", limit: 1}, {since: "1h"}, {since: "1h", limit: maxAuditLimit + 1},
+		{since: "1h", limit: 1, Wanted: audit.Wanted{Result: "?"}},
 	} {
 		if _, err := o.begin(time.Now()); compute.KindOf(err) != compute.KindInvalid {
 			t.Errorf("%+v: %v", o, err)
@@ -71,14 +77,6 @@ func TestAuditIsFiltered(t *testing.T) {
 		At: time.Date(2026, 3, 4, 5, 6, 7, 0, time.Local), Who: "token:ci\x1b[2J", WhoID: "abc",
 		Operation: "boot", Project: "web",
 		Remote: "192.0.2.7", Status: 409, Kind: "conflict", LeftOut: 3, Request: "deploy-42",
-	}
-	for o, want := range map[auditFlagsKey]bool{
-		{}: true, {project: "web"}: true, {project: "other"}: false, {who: "abc"}: true, {who: "token:ci"}: false,
-		{operation: "boot", project: "web"}: true, {operation: "delete-instance"}: false,
-	} {
-		if got := (auditFlags{project: o.project, who: o.who, operation: o.operation}).wants(e); got != want {
-			t.Errorf("%+v: %t", o, got)
-		}
 	}
 	for f, want := range map[cli.Format]string{
 		cli.FormatTable: "2026-03-04 05:06:07  token:ci?[2J  boot  web  -  409 conflict (3 left out)  192.0.2.7  deploy-42\n",
@@ -96,5 +94,39 @@ func TestAuditIsFiltered(t *testing.T) {
 	}
 }
 
-// auditFlagsKey is what filters.
-type auditFlagsKey struct{ project, who, operation string }
+// With an API node named and no Kafka the node is asked, and what it shows is printed oldest first.
+func TestAuditFromAnAPINode(t *testing.T) {
+	asked := make(chan string, 9)
+	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path + "?" + r.URL.Query().Get("result") + " " + r.Header.Get("Authorization")
+		next := `"next": "7", "stopped_early": true`
+		if r.URL.Query().Get("marker") == "7" {
+			next = `"read": 1`
+		}
+		fmt.Fprintf(w, `{"items": [{"at": "2026-03-04T05:06:07Z", "operation": "boot", "status": 202, "request": "r%s"}], %s}`,
+			r.URL.Query().Get("marker"), next)
+	}))
+	defer node.Close()
+	text, _, _ := auth.NewToken()
+	t.Setenv("BERTH_TOKEN", text)
+	var out, errs bytes.Buffer
+	run := func(args ...string) int {
+		out.Reset()
+		root := whole()
+		root.SetOut(&out)
+		root.SetErr(&errs)
+		return cli.Execute(t.Context(), root, append([]string{"audit", "--api", node.URL}, args...))
+	}
+	if code := run("--result", "ok", "-o", "name"); code != 0 || out.String() != "r7\nr\n" {
+		t.Errorf("exit %d: %q %s", code, out.String(), errs.String())
+	}
+	if got := <-asked; got != "/v1/audit?ok Bearer "+text {
+		t.Error("asked:", got)
+	}
+	if code := run("-f"); code != 2 || !strings.Contains(errs.String(), "--kafka") {
+		t.Errorf("exit %d: %s", code, errs.String())
+	}
+	if len(asked) != 1 { // the second page
+		t.Errorf("asked %d times more", len(asked))
+	}
+}

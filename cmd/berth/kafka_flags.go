@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -43,6 +44,11 @@ func (k *kafkaFlags) add(cmd *cobra.Command, patience time.Duration) {
 		"prefix of the cell's topics, over the file ($"+config.Variable("kafka.prefix")+")",
 	)
 	flags.DurationVar(&k.patience, "timeout", patience, "how long to look")
+}
+
+// named says whether the flags or a variable say where Kafka is, instead of leaving it to the default.
+func (k *kafkaFlags) named() bool {
+	return k.file != "" || len(k.brokers) > 0 || os.Getenv(config.Variable("kafka.brokers")) != ""
 }
 
 // cell is the cell that the flags name.

@@ -129,6 +129,24 @@ func (s *settings) open() (*client.Client, Format, error) {
 	return c, f, err
 }
 
+// Dial makes the client that the root's flags on a command ask for, for commands that are added by main.
+func Dial(cmd *cobra.Command) (*client.Client, error) {
+	flag := func(name string) string { return cmd.Flag(name).Value.String() }
+	timeout, err := cmd.Flags().GetDuration("request-timeout")
+	if err != nil {
+		return nil, err
+	}
+	s := settings{
+		api: flag("api"), project: flag("project"), output: flag("output"), timeout: timeout,
+		tls: client.TLS{CA: flag("ca"), Cert: flag("cert"), Key: flag("cert-key")}, errs: cmd.ErrOrStderr,
+	}
+	c, _, err := s.open()
+	return c, err
+}
+
+// NamesAPI says whether a caller of a command has named an API node, instead of leaving it to the default.
+func NamesAPI(cmd *cobra.Command) bool { return cmd.Flag("api").Changed || os.Getenv(EnvAPI) != "" }
+
 // inTheClear says whether what is sent to an address can be read on its way.
 func inTheClear(address string) bool {
 	if !strings.Contains(address, "://") {
