@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -83,18 +84,24 @@ entry had gone out beside it, and the last one counts.`,
 
 // begin is the time of the oldest entry that is shown.
 func (o auditFlags) begin(now time.Time) (time.Time, error) {
-	back, err := cli.ParseLife("since", o.since)
-	if err != nil || back == 0 {
-		return now, compute.Invalid("since", o.since, "give a time, as in 90d or 1h")
-	}
-	if o.limit < 1 || o.limit > maxAuditLimit {
-		return now, compute.Invalid("limit", fmt.Sprint(o.limit), fmt.Sprintf("give 1 to %d", maxAuditLimit))
-	}
-	return now.Add(-back), o.Check()
+	begin, err := window(now, o.since, o.limit)
+	return begin, errors.Join(err, o.Check())
 }
 
-// maxAuditLimit bounds what is kept in memory.
-const maxAuditLimit = 100_000
+// window checks how far back and how much a command shows of a topic, and answers the time at which that begins.
+func window(now time.Time, since string, limit int) (time.Time, error) {
+	back, err := cli.ParseLife("since", since)
+	if err != nil || back == 0 {
+		return now, compute.Invalid("since", since, "give a time, as in 90d or 1h")
+	}
+	if limit < 1 || limit > maxShown {
+		return now, compute.Invalid("limit", fmt.Sprint(limit), fmt.Sprintf("give 1 to %d", maxShown))
+	}
+	return now.Add(-back), nil
+}
+
+// maxShown bounds what is kept in memory.
+const maxShown = 100_000
 
 // ask has an API node show it.
 func (o auditFlags) ask(cmd *cobra.Command, since time.Time) error {
@@ -160,23 +167,27 @@ func (o auditFlags) printing(w, notes io.Writer, f cli.Format) func(compute.Audi
 		if !o.Takes(e) {
 			return nil
 		}
-		v := rest.FromAudit(e)
-		switch f {
-		case cli.FormatJSON:
-			return json.NewEncoder(w).Encode(v)
-		case cli.FormatYAML:
-			if _, err := fmt.Fprintln(w, "---"); err != nil {
-				return err
-			}
-			return cli.PrintData(w, f, v)
-		}
-		var cells []string
-		for _, c := range auditSheet().Columns {
-			cells = append(cells, cli.OrDash(strings.Map(shown, c.Cell(v))))
-		}
-		_, err = fmt.Fprintln(w, strings.Join(cells, "  "))
-		return err
+		return printOne(w, f, auditSheet(), rest.FromAudit(e))
 	}
+}
+
+// printOne prints one thing as it comes: in a line, as YAML in a document.
+func printOne[T any](w io.Writer, f cli.Format, sheet cli.Sheet[T], v T) error {
+	switch f {
+	case cli.FormatJSON:
+		return json.NewEncoder(w).Encode(v)
+	case cli.FormatYAML:
+		if _, err := fmt.Fprintln(w, "---"); err != nil {
+			return err
+		}
+		return cli.PrintData(w, f, v)
+	}
+	var cells []string
+	for _, c := range sheet.Columns {
+		cells = append(cells, cli.OrDash(strings.Map(shown, c.Cell(v))))
+	}
+	_, err := fmt.Fprintln(w, strings.Join(cells, "  "))
+	return err
 }
 
 func unreadable(notes io.Writer, err error) error {

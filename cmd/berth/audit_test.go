@@ -66,7 +66,7 @@ func TestFileSaysWhetherAnAuditIsKept(t *testing.T) {
 
 func TestAuditIsPrinted(t *testing.T) {
 	for _, o := range []auditFlags{
-		{since: "never", limit: 1}, {since: "x", limit: 1}, {since: "1h"}, {since: "1h", limit: maxAuditLimit + 1},
+		{since: "never", limit: 1}, {since: "x", limit: 1}, {since: "1h"}, {since: "1h", limit: maxShown + 1},
 		{since: "1h", limit: 1, Wanted: audit.Wanted{Result: "?"}},
 	} {
 		if _, err := o.begin(time.Now()); compute.KindOf(err) != compute.KindInvalid {

@@ -38,19 +38,47 @@ func (c Cell) audit(o APIOptions, producer *write.Producer) (*audit.Log, api.Pub
 func (c Cell) ReadAudit(
 	ctx context.Context, since time.Time, follow bool, take func(compute.AuditEntry, error) error,
 ) error {
-	from, err := c.auditSince(ctx, since)
+	err := c.readSince(ctx, c.Topics().Audit(), since, follow, func(rec wire.Record) error {
+		return take(wire.DecodeAudit(rec))
+	})
+	var e *compute.Error
+	if errors.As(err, &e) && e.Kind == compute.KindNotFound {
+		e.Remedy = "no API node of this cell keeps an audit: audit: true in its settings has it do so"
+	}
+	return err
+}
+
+// ReadRejected hands over the rejections since a time, those of a partition oldest first, as ReadAudit does.
+func (c Cell) ReadRejected(
+	ctx context.Context, since time.Time, follow bool, take func(compute.Rejected, error) error,
+) error {
+	return c.readSince(ctx, c.Topics().Rejected(), since, follow, func(rec wire.Record) error {
+		return take(wire.DecodeRejected(rec))
+	})
+}
+
+// readSince reads a topic's records since a time.
+func (c Cell) readSince(
+	ctx context.Context, topic string, since time.Time, follow bool, take func(wire.Record) error,
+) error {
+	admin, err := kafkaadmin.New(c.Kafka)
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	from, err := admin.OffsetsSince(ctx, topic, since)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var failed error // of the reader's goroutine until During returns
-	reader := c.reader(read.Options{Topic: c.Topics().Audit(), From: read.At(from)}, func(recs Records, _ bool) {
+	reader := c.reader(read.Options{Topic: topic, From: read.At(from)}, func(recs Records, _ bool) {
 		for _, rec := range recs {
 			if failed != nil {
 				return
 			}
-			if failed = take(wire.DecodeAudit(rec)); failed != nil {
+			if failed = take(rec); failed != nil {
 				cancel()
 			}
 		}
@@ -65,24 +93,9 @@ func (c Cell) ReadAudit(
 	case failed != nil:
 		return failed
 	case err == nil && !follow && ctx.Err() != nil:
-		err = compute.Unavailable("read "+c.Topics().Audit(), ctx.Err())
+		err = compute.Unavailable("read "+topic, ctx.Err())
 	}
 	return err
-}
-
-// auditSince is where entries since a time begin.
-func (c Cell) auditSince(ctx context.Context, since time.Time) (map[int32]int64, error) {
-	admin, err := kafkaadmin.New(c.Kafka)
-	if err != nil {
-		return nil, err
-	}
-	defer admin.Close()
-	from, err := admin.OffsetsSince(ctx, c.Topics().Audit(), since)
-	var e *compute.Error
-	if errors.As(err, &e) && e.Kind == compute.KindNotFound {
-		e.Remedy = "no API node of this cell keeps an audit: audit: true in its settings has it do so"
-	}
-	return from, err
 }
 
 // auditTrail is the audit as an API node shows it: it is read anew for each page.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/berth-project/berth/pkg/client"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
@@ -132,6 +134,14 @@ func TestForgedRequestsHaveNoEffect(t *testing.T) {
 		}
 		return got[compute.Unsigned] == 6 && got[compute.ForeignProject] == 6 && got[compute.Forged] == 6
 	})
+	got := map[compute.ReasonCode]int{}
+	r.must(r.cell("").ReadRejected(t.Context(), time.Now().Add(-time.Hour), false, func(x compute.Rejected, err error) error {
+		got[x.Reason.Code]++
+		return err
+	}))
+	if diff := cmp.Diff(written, got); diff != "" {
+		t.Error("as berth rejected reads it:", diff)
+	}
 	if now := r.seen.get(ids[0]); now.Version != before.Version {
 		t.Errorf("it was %+v and is %+v", before, now)
 	}
