@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,27 +55,81 @@ func TestUnitsAreValid(t *testing.T) {
 	}
 }
 
-// Every drop-in is read by systemd as it stands, beside the agent's unit.
+// dropIns are all drop-ins, by the daemons whose units they are for.
+func dropIns() map[string][]string {
+	return map[string][]string{
+		"agent": {"qemu.conf", "libvirt.conf", "host-key.conf"}, "api": {"publish-key.conf"},
+		"conductor": {"hosts-masters.conf", "publish-masters.conf"}, "queues": {"hosts-masters.conf"},
+	}
+}
+
+// Every drop-in is read by systemd as it stands, beside the unit that it is for.
 func TestDropInsAreValid(t *testing.T) {
 	needSystemd(t)
-	for _, name := range []string{"qemu.conf", "libvirt.conf"} {
-		for _, wrong := range []bool{false, true} {
-			unit := installed(t, "systemd/berth-agent.service", func(s string) string { return s })
-			text := read(t, "systemd/"+name)
-			if wrong {
-				text = strings.Replace(text, "PrivateUsers=", "PrivatUsers=", 1)
-			}
-			if err := os.Mkdir(unit+".d", 0o755); err != nil {
-				t.Fatal(err)
-			}
+	verify := func(daemon string, change func(string) string) string {
+		unit := installed(t, "systemd/berth-"+daemon+".service", func(s string) string { return s })
+		if err := os.Mkdir(unit+".d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range dropIns()[daemon] {
+			text := change(read(t, "systemd/"+name))
 			if err := os.WriteFile(filepath.Join(unit+".d", name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			out, err := analyze(t, "verify", unit)
-			if refused := err != nil || out != ""; refused != wrong {
-				t.Errorf("%s, misspelt %v: %v\n%s", name, wrong, err, out)
+		}
+		out, err := analyze(t, "verify", unit)
+		if err != nil && out == "" {
+			t.Error(err)
+		}
+		return out
+	}
+	for daemon := range dropIns() {
+		if out := verify(daemon, func(s string) string { return s }); out != "" {
+			t.Errorf("%s: %s", daemon, out)
+		}
+	}
+	misspelt := strings.NewReplacer("PrivateUsers=", "PrivatUsers=", "LoadCredential=", "LoadCredentail=")
+	wrong := verify("agent", misspelt.Replace)
+	for _, word := range []string{"qemu.conf", "libvirt.conf", "PrivatUsers", "LoadCredentail"} {
+		if !strings.Contains(wrong, word) {
+			t.Errorf("misspelt keys are not noticed: this test proves nothing:\n%s", wrong)
+		}
+	}
+}
+
+var (
+	credential = regexp.MustCompile(`(?m)^LoadCredential=([a-z.-]+):/etc/berth/[a-z.-]+$`)
+	variable   = regexp.MustCompile(`(?m)^Environment=(BERTH_[A-Z_]+)=%d/([a-z.-]+)$`)
+)
+
+// A drop-in says in which units' folders it goes; one with a secret has it where a setting of those daemons looks.
+func TestDropInsNameSettings(t *testing.T) {
+	tried := map[string]bool{}
+	for daemon, names := range dropIns() {
+		for _, name := range names {
+			tried[name] = true
+			text := read(t, "systemd/"+name)
+			loads, sets := credential.FindStringSubmatch(text), variable.FindStringSubmatch(text)
+			switch {
+			case !strings.Contains(text, "berth-"+daemon+".service.d"):
+				t.Errorf("%s does not say that it is for %s", name, daemon)
+			case !strings.Contains(text, "LoadCredential="):
+				continue
+			case loads == nil || sets == nil || sets[2] != loads[1]:
+				t.Errorf("%s loads %v and sets %v", name, loads, sets)
+				continue
+			}
+			cmd := exec.Command(berth, "config", "show", daemon)
+			cmd.Env = append(os.Environ(), sets[1]+"=/run/credentials/x")
+			out, _ := cmd.CombinedOutput() // it says that the file is not there, too
+			if !strings.Contains(string(out), "env "+sets[1]+"\n") {
+				t.Errorf("%s: %s is no setting of %s:\n%s", name, sets[1], daemon, out)
 			}
 		}
+	}
+	files, err := filepath.Glob("systemd/*.conf")
+	if err != nil || len(files) != len(tried) {
+		t.Error(err, files)
 	}
 }
 
