@@ -48,6 +48,8 @@ var fuzzed = map[string]string{
 	"pkg/publishkey.ParseProjects": "FuzzHeader", "pkg/publishkey.parseSigner": "FuzzHeader",
 	"pkg/publishkey.parseKeys": "FuzzFiles", "pkg/publishkey.parseLine": "FuzzFiles",
 
+	"pkg/sealed.parse": "FuzzSealed",
+
 	"pkg/localkafka.parseCount": "FuzzParseCount",
 	"pkg/lab/bench.ParseSweep":  "FuzzParseSweep", "pkg/lab/bench.parseWhole": "FuzzParseSweep",
 	"pkg/lab/bench.parseNumber": "FuzzParseSweep", "pkg/lab/bench.parseSpan": "FuzzParseSweep",

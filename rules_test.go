@@ -31,6 +31,7 @@ var arrows = map[string][]string{
 	"pkg/wire":       {"pkg/compute", "pkg/wire/"},
 	"pkg/hostkey":    {"pkg/compute", "pkg/wire", "pkg/secretfile"},
 	"pkg/publishkey": {"pkg/compute", "pkg/wire", "pkg/secretfile", "pkg/hostkey"},
+	"pkg/sealed":     {"pkg/compute", "pkg/hostkey"},
 
 	"flavors/catalog":     {"pkg/compute"},
 	"queues/plan":         {"pkg/compute"},

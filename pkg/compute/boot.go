@@ -24,6 +24,9 @@ const (
 	DefaultDeadline = time.Hour
 )
 
+// Sealed is user data that was encrypted for one instance: API nodes and hosts open it, nobody else.
+type Sealed []byte
+
 // Boot is what somebody asks for: one machine.
 type Boot struct {
 	Name         string // shown to people; need not be unique

@@ -37,6 +37,8 @@ type (
 	Trait string
 	// PublisherName names who writes requests: an API node, or another program.
 	PublisherName string
+	// KeyID names a key of user data without telling it: eight hexadecimal digits.
+	KeyID string
 	// Trace is a W3C traceparent, or empty. It travels as a record header.
 	Trace string
 	// Attempt counts the tries to build an instance, from 1.

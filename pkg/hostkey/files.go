@@ -37,7 +37,7 @@ func LoadMasters(field, path string) ([]Master, error) {
 		all = append(all, masters...)
 	}
 	if len(all) == 0 {
-		return nil, compute.Invalid(field, path, "put a master there: openssl rand -hex 32")
+		return nil, compute.Invalid(field, path, "put a line there: openssl rand -hex 32")
 	}
 	for i, m := range all {
 		if slices.ContainsFunc(all[:i], func(n Master) bool { return n.id == m.id }) {
@@ -88,7 +88,7 @@ func parseMasters(field, file string, text []byte) (all []Master, err error) {
 		secret, ok := DecodeSecret(line)
 		if !ok {
 			return nil, compute.Invalid(field, fmt.Sprintf("%s:%d", file, n),
-				"give a master as 64 hexadecimal digits, as openssl rand -hex 32 prints one")
+				"give 64 hexadecimal digits, as openssl rand -hex 32 prints them")
 		}
 		all = append(all, NewMaster(secret))
 	}
