@@ -29,7 +29,7 @@ type commandTag struct {
 func (t *turn) add(p int32, out admit.Output) *compute.Reason {
 	t.of(p).add(p, out)
 	for _, inst := range out.Changed {
-		rec := wire.EncodeInstance(*inst).InSchema(t.writes)
+		rec := wire.EncodeInstance(*inst).WrittenUpTo(t.writes)
 		t.result.Changes = append(t.result.Changes, rec.To(t.cfg.Topics.Instances(), p))
 	}
 	for _, inst := range out.Removed {
@@ -45,11 +45,11 @@ func (t *turn) add(p int32, out admit.Output) *compute.Reason {
 func (t *turn) effect(p int32, effect admit.Effect) {
 	switch effect := effect.(type) {
 	case admit.Publish:
-		rec := wire.EncodeBuild(effect.Build).InSchema(min(t.writes, t.inbox.allRead()))
+		rec := wire.EncodeBuild(effect.Build).WrittenUpTo(min(t.writes, t.inbox.allRead()))
 		rec = rec.To(t.cfg.Topics.Build(effect.Queue), 0)
 		t.send(wire.Effect{Partition: p, Record: rec, Tag: tag(p, effect.Build)})
 	case admit.Tell:
-		rec := wire.EncodeCommand(effect.Command).InSchema(min(t.writes, t.inbox.reads(effect.Host)))
+		rec := wire.EncodeCommand(effect.Command).WrittenUpTo(min(t.writes, t.inbox.reads(effect.Host)))
 		e := wire.Effect{Partition: p, Record: rec.To(t.cfg.Topics.Host(effect.Host), 0)}
 		switch {
 		case effect.Command.Build != nil:

@@ -3,7 +3,10 @@
 package conductor
 
 import (
+	"fmt"
+
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/wire"
 )
 
 // A record is written in a schema only once all its readers read that (decision 0046):
@@ -13,6 +16,16 @@ import (
 // Agreed says which schema all conductors of the group read up to. It is called by the
 // goroutine that calls the methods of wire.Handler; without it the first one is written.
 func (c *Conductor) Agreed(n compute.Schema) { c.writes = min(n.OrFirst(), c.cfg.Reads) }
+
+// readByAll says why a request is not for a group of which some members do not read its schema: what follows from it
+// is written in that, and they would set its partition aside.
+func (t *turn) readByAll(rec wire.Record) *compute.Reason {
+	if !wire.LaterThan(rec, t.writes.OrFirst()) {
+		return nil
+	}
+	return malformed(fmt.Errorf("it is of schema %s, and not all conductors read later ones than %d: upgrade them first",
+		rec.Header(wire.HeaderSchema), t.writes.OrFirst()))
+}
 
 // agents is what the agents of hosts say that they read. The zero value knows none.
 type agents struct {

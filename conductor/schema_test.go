@@ -59,23 +59,23 @@ func TestNewerSchemaOnlyOnceAllReadIt(t *testing.T) {
 	k.wrote(k.read(k.boot(1, "p")), "1", "1") // nobody has said what conductors read
 
 	k.c.Agreed(newer)
-	k.wrote(k.read(k.boot(2, "p")), "2", "1") // any agent may take it, and one is older
-	k.wrote(k.read(k.report(compute.ReportClaim, 1, "p", "new")), "2", "2")
-	k.wrote(k.read(k.report(compute.ReportClaim, 2, "p", "old")), "2", "1")
+	k.wrote(k.read(k.boot(2, "p")), "3", "1") // any agent may take it, and one is older
+	k.wrote(k.read(k.report(compute.ReportClaim, 1, "p", "new")), "3", "3")
+	k.wrote(k.read(k.report(compute.ReportClaim, 2, "p", "old")), "3", "1")
 	res := k.read(k.report(compute.ReportClaim, 2, "p", "unheard"))
 	if len(res.Effects) != 1 || schemaOf(res.Effects[0].Record) != "1" {
 		t.Errorf("to a host that nobody has heard of: %+v", res.Effects)
 	}
 
 	k.c.Hosts([]wire.Record{says("old", newer)}, true) // it was upgraded
-	k.wrote(k.read(k.boot(3, "p")), "2", "2")
-	k.wrote(k.read(k.report(compute.ReportClaim, 3, "p", "old")), "2", "2")
+	k.wrote(k.read(k.boot(3, "p")), "3", "3")
+	k.wrote(k.read(k.report(compute.ReportClaim, 3, "p", "old")), "3", "3")
 	k.c.Hosts([]wire.Record{says("new", wire.Schema)}, true) // back again
-	k.wrote(k.read(k.boot(4, "p")), "2", "1")
+	k.wrote(k.read(k.boot(4, "p")), "3", "1")
 	k.c.Agreed(wire.Schema) // a conductor of before has joined
 	k.wrote(k.read(k.boot(5, "p")), "1", "1")
 	k.c.Agreed(newer + 1) // more than it knows itself
-	k.wrote(k.read(k.boot(6, "rich")), "2", "1")
+	k.wrote(k.read(k.boot(6, "rich")), "3", "1")
 }
 
 // Before all beacons were read there may be an older agent, and a host that was forgotten holds nothing up.
@@ -83,12 +83,12 @@ func TestBuildsWaitForAllAgents(t *testing.T) {
 	k := newLaterCell(t)
 	k.c.Agreed(newer)
 	k.c.Hosts([]wire.Record{says("new", newer)}, false)
-	k.wrote(k.read(k.boot(1, "p")), "2", "1")
+	k.wrote(k.read(k.boot(1, "p")), "3", "1")
 	k.c.Hosts([]wire.Record{says("old", 0)}, true)
-	k.wrote(k.read(k.boot(2, "p")), "2", "1")
+	k.wrote(k.read(k.boot(2, "p")), "3", "1")
 	k.now = k.now.Add(2 * compute.SilentAfter)
 	k.c.Hosts([]wire.Record{wire.Tombstone(wire.KeyHost("old"))}, true)
-	k.wrote(k.read(k.boot(3, "p")), "2", "2")
+	k.wrote(k.read(k.boot(3, "p")), "3", "3")
 }
 
 // TestLaterSchemaIsReadByOneThatKnowsIt: what was written in the later schema goes on under the next conductor that
@@ -98,7 +98,7 @@ func TestLaterSchemaIsReadByOneThatKnowsIt(t *testing.T) {
 	k.c.Agreed(newer)
 	k.read(k.boot(1, "p"))
 	p := wire.Partition("p", partitions)
-	if got := schemaOf(k.log[p][0]); got != "2" {
+	if got := schemaOf(k.log[p][0]); got != "3" {
 		t.Fatalf("written in schema %s", got)
 	}
 	k.again()
@@ -109,5 +109,52 @@ func TestLaterSchemaIsReadByOneThatKnowsIt(t *testing.T) {
 	k.c = k.conductor(nil)
 	if res := k.gain(p, -1); res.Aside == nil {
 		t.Error("it is not set aside")
+	}
+}
+
+// TestSealedUserDataNeedsAllConductors: what has sealed user data is written in schema 2, and refused as long as one
+// conductor of the group would set its partition aside. What has none is written in the first, and so can be read by
+// versions of before.
+func TestSealedUserDataNeedsAllConductors(t *testing.T) {
+	k := newCell(t)
+	k.c.Hosts([]wire.Record{says("new", wire.Schema), says("old", 0)}, true)
+	sealed := func(n int) wire.Record {
+		return k.requested(compute.Request{
+			Op: compute.OpBoot, Project: "p", Instance: id(n),
+			Boot: &compute.Boot{Flavor: "m1.small", Sealed: compute.Sealed("sealed")},
+		})
+	}
+	for n, agreed := range []compute.Schema{0, compute.FirstSchema} {
+		if n > 0 {
+			k.c.Agreed(agreed)
+		}
+		res := k.read(sealed(1))
+		if len(res.Changes)+len(res.Effects) > 0 || len(res.Rejects) != 1 {
+			t.Fatalf("where %d is read by all: %d changes, %d effects", agreed, len(res.Changes), len(res.Effects))
+		}
+		x, err := wire.DecodeRejected(res.Rejects[0])
+		if err != nil || x.Reason.Code != compute.Malformed || len(x.Value) > 0 {
+			t.Errorf("rejected as %+v, %v", x, err)
+		}
+	}
+	k.c.Agreed(wire.Schema)
+	res := k.read(sealed(1))
+	k.wrote(res, "2", "2") // an agent that does not read it leaves it to others
+	build, err := wire.DecodeBuild(res.Effects[0].Record)
+	if err != nil || string(build.Sealed) != "sealed" || build.UserData != nil {
+		t.Errorf("the build has %q and %q, %v", build.Sealed, build.UserData, err)
+	}
+	k.wrote(k.read(k.boot(2, "p")), "1", "1")
+	k.c.Agreed(compute.FirstSchema) // a conductor of before has joined
+	k.wrote(k.read(k.report(compute.ReportClaim, 1, "p", "old")), "2", "1")
+	if got := k.last("p", 1); string(got.Boot.Sealed) != "sealed" {
+		t.Errorf("it has lost its user data: %q", got.Boot.Sealed)
+	}
+	k.read(k.requested(compute.Request{Op: compute.OpDelete, Project: "p", Instance: id(1)}))
+	if gone := k.read(k.report(compute.ReportGone, 1, "p", "old")); schemaOf(gone.Changes[0]) != "1" {
+		t.Errorf("an instance that has ended is written in schema %s", schemaOf(gone.Changes[0]))
+	}
+	if got := k.last("p", 1); got.State != compute.StateDeleted || got.Boot.Sealed != "" {
+		t.Errorf("%s, with sealed user data %q", got.State, got.Boot.Sealed)
 	}
 }

@@ -157,6 +157,9 @@ func (t *turn) decide(rec wire.Record) *compute.Reason {
 		if reason := t.vouched(rec, r); reason != nil {
 			return reason
 		}
+		if reason := t.readByAll(rec); reason != nil {
+			return reason
+		}
 		if reason := t.refuseIfAlive(r, rec); reason != nil {
 			return reason
 		}

@@ -21,7 +21,12 @@ func (c *checked) refuse(p compute.Project, n int, now time.Time) Output {
 }
 
 // TestUserDataGoesWithTheInstance: however it ends.
-func TestUserDataGoesWithTheInstance(t *testing.T) {
+func TestUserDataGoesWithTheInstance(t *testing.T) { testUserDataGoes(t, true) }
+
+// TestSealedUserDataGoesWithTheInstance likewise.
+func TestSealedUserDataGoesWithTheInstance(t *testing.T) { testUserDataGoes(t, false) }
+
+func testUserDataGoes(t *testing.T, open bool) {
 	for end, lines := range map[string]string{
 		"refused":              "",
 		"deleted":              "delete 1",
@@ -32,7 +37,10 @@ func TestUserDataGoesWithTheInstance(t *testing.T) {
 	} {
 		t.Run(end, func(t *testing.T) {
 			s := newStory(t)
-			boot := &compute.Boot{Flavor: "m1.small", UserData: []byte("secret"), Attempts: 1}
+			boot := &compute.Boot{Flavor: "m1.small", Sealed: compute.Sealed("secret"), Attempts: 1}
+			if open {
+				boot.Sealed, boot.UserData = "", []byte("secret")
+			}
 			if end == "refused" {
 				boot.Flavor = "none"
 			}
@@ -42,11 +50,11 @@ func TestUserDataGoesWithTheInstance(t *testing.T) {
 			})
 			s.tell(t, lines)
 			inst := s.state.Instance(long("1"))
-			if !inst.State.Ended() || inst.Boot.UserData != nil {
-				t.Errorf("%s, with user data %q", inst.State, inst.Boot.UserData)
+			if !inst.State.Ended() || inst.Boot.UserData != nil || inst.Boot.Sealed != "" {
+				t.Errorf("%s, with user data %q, sealed %q", inst.State, inst.Boot.UserData, inst.Boot.Sealed)
 			}
 			for _, before := range s.state.log[:len(s.state.log)-1] {
-				if before.Boot.UserData == nil {
+				if before.Boot.UserData == nil && before.Boot.Sealed == "" {
 					t.Errorf("version %d (%s) has lost its user data", before.Version, before.State)
 				}
 			}

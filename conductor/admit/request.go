@@ -46,7 +46,7 @@ func (s *step) boot(r compute.Request) {
 	inst := &compute.Instance{ID: r.Instance, Project: r.Project, AcceptedAt: s.accepted(r), Trace: r.Trace}
 	if reason := s.admit(inst, *r.Boot); reason != nil {
 		inst.State, inst.Reason, inst.EndedAt = compute.StateError, reason, s.at()
-		inst.Boot.UserData = nil
+		inst.Boot.DropUserData()
 	}
 	s.create(inst)
 }
@@ -114,7 +114,8 @@ func cancelled() *compute.Reason { return &compute.Reason{Code: compute.Cancelle
 func (s *step) deleted(e *entry, reason *compute.Reason) {
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Delete, inst.Reason, inst.EndedAt = compute.StateDeleted, true, reason, s.at()
-		inst.PublishAt, inst.Boot.UserData = time.Time{}, nil
+		inst.PublishAt = time.Time{}
+		inst.Boot.DropUserData()
 		clearPower(inst)
 	})
 }

@@ -79,7 +79,7 @@ type host struct {
 // may share with others what compute.Shared does.
 func (s *State) Load(inst *compute.Instance, view View, now time.Time) {
 	if inst.State.Ended() {
-		inst.Boot.UserData = nil // in records of before
+		inst.Boot.DropUserData() // in records of before
 	}
 	e := s.newEntry()
 	e.toldAt = now

@@ -137,7 +137,7 @@ func (s *step) endWith(e *entry, reason *compute.Reason, failures []compute.Fail
 	s.change(e, func(inst *compute.Instance) {
 		inst.State, inst.Reason, inst.Failures, inst.EndedAt = compute.StateError, reason, failures, s.at()
 		inst.Command, inst.Confirm, inst.PublishAt = nil, false, time.Time{}
-		inst.Boot.UserData = nil
+		inst.Boot.DropUserData()
 		clearPower(inst)
 	})
 }

@@ -162,7 +162,7 @@ func (v *instances) apply(changes []change) {
 			continue
 		}
 		if c.instance.State.Ended() {
-			c.instance.Boot.UserData = nil // older versions kept it in the record
+			c.instance.Boot.DropUserData() // older versions kept it in the record
 		}
 		v.shared.Instance(c.instance)
 		v.dropRefusedRequest(c.key)

@@ -13,10 +13,11 @@ import (
 const (
 	MaxNameLength   = 255
 	MaxUserData     = 256 << 10 // bytes
-	MaxMetadata     = 64        // entries
-	MaxMetadataSize = 16 << 10  // bytes, keys and values together
-	MaxAvoid        = 64        // hosts
-	MaxChoices      = 32        // axes a request may choose on
+	MaxSealed       = MaxUserData + 33
+	MaxMetadata     = 64       // entries
+	MaxMetadataSize = 16 << 10 // bytes, keys and values together
+	MaxAvoid        = 64       // hosts
+	MaxChoices      = 32       // axes a request may choose on
 	MaxAttempts     = 20
 	MaxDeadline     = 7 * 24 * time.Hour // work outlives no queue's retention
 
@@ -24,8 +25,9 @@ const (
 	DefaultDeadline = time.Hour
 )
 
-// Sealed is user data that was encrypted for one instance: API nodes and hosts open it, nobody else.
-type Sealed []byte
+// Sealed is user data that was encrypted for one instance, in bytes that are no text: API nodes and hosts open it, nobody
+// else. It is a string, and no slice, since an instance has no room for more (TestMillion of package conductor).
+type Sealed string
 
 // Boot is what somebody asks for: one machine.
 type Boot struct {
@@ -35,12 +37,13 @@ type Boot struct {
 	Image        string  // how the hypervisor finds it; empty: the driver's default
 	Metadata     map[string]string
 	UserData     []byte
-	SSHKeys      []string      // users who may log in: lines as in authorized_keys
-	Attempts     Attempt       // most tries to build it; 0: DefaultAttempts
-	Deadline     time.Duration // how long it may wait unclaimed; 0: DefaultDeadline
+	Sealed       Sealed   // its user data, where it is sealed; UserData is empty then
+	SSHKeys      []string // users who may log in: lines as in authorized_keys
+	Attempts     Attempt  // most tries to build it; 0: DefaultAttempts
 	OnNoCapacity NoCapacity
-	Host         HostID   // build it there and nowhere else; empty: anywhere
-	Avoid        []HostID // never build it there
+	Deadline     time.Duration // how long it may wait unclaimed; 0: DefaultDeadline
+	Host         HostID        // build it there and nowhere else; empty: anywhere
+	Avoid        []HostID      // never build it there
 }
 
 // NoCapacity is what shall happen when no host takes the work.
@@ -67,6 +70,9 @@ func ParseNoCapacity(s string) (NoCapacity, error) {
 	}
 	return 0, Invalid("on_no_capacity", s, `give "wait" or "fail"`)
 }
+
+// DropUserData forgets it, sealed or not: nobody will need it again.
+func (b *Boot) DropUserData() { b.UserData, b.Sealed = nil, "" }
 
 // WithDefaults fills in what the request left open.
 func (b Boot) WithDefaults() Boot {
@@ -121,6 +127,7 @@ func (b Boot) checkSizes() error {
 		{"name", len(b.Name), MaxNameLength, "bytes"},
 		{"image", len(b.Image), MaxNameLength, "bytes"},
 		{"user_data", len(b.UserData), MaxUserData, "bytes"},
+		{"sealed_user_data", len(b.Sealed), MaxSealed, "bytes"},
 		{"metadata", len(b.Metadata), MaxMetadata, "entries"},
 		{"metadata", metadata, MaxMetadataSize, "bytes"},
 		{"avoid", len(b.Avoid), MaxAvoid, "hosts"},
@@ -137,6 +144,9 @@ func (b Boot) checkSizes() error {
 	}
 	if b.OnNoCapacity > FailAtOnce {
 		return Invalid("on_no_capacity", b.OnNoCapacity.String(), `give "wait" or "fail"`)
+	}
+	if len(b.UserData) > 0 && len(b.Sealed) > 0 {
+		return Invalid("sealed_user_data", fmt.Sprintf("%d bytes", len(b.Sealed)), "give user data once, sealed or not")
 	}
 	if slices.Contains(b.Avoid, b.Host) && b.Host != "" {
 		return Invalid("avoid", string(b.Host), "the request asks for this very host")

@@ -18,6 +18,7 @@ type Build struct {
 	Image     string
 	Metadata  map[string]string
 	UserData  []byte
+	Sealed    Sealed // its user data, where it is sealed; UserData is empty then
 	SSHKeys   []string
 	Avoid     []HostID  // the user's rule: never there
 	Failed    []HostID  // earlier attempts failed there: rather not

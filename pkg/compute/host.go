@@ -42,6 +42,7 @@ type Beacon struct {
 	Asks        bool      // the agent does not know whether it is alone under its name, and takes nothing
 	Beside      Voice     // another agent that has begun under its name, as its stream says; zero: none
 	Leaves      bool      // the agent has ended: this is its last word
+	Opens       []KeyID   // the keys of user data that the agent has
 }
 
 // Voice is one process that speaks for a host.

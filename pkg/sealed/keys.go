@@ -89,19 +89,19 @@ const (
 // each time. No data stays none. k is not nil.
 func (k *Keys) Seal(of Owner, data []byte) (compute.Sealed, error) {
 	if len(data) == 0 {
-		return nil, nil
+		return "", nil
 	}
 	m := k.all[len(k.all)-1]
 	aead, err := k.cipher(m, of)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	id := m.ID()
 	out := make([]byte, 0, Overhead+len(data))
 	out = append(append(out, version), id[:]...)
 	out = out[:headBytes+nonceBytes]
 	rand.Read(out[headBytes:]) // never fails
-	return aead.Seal(out, out[headBytes:], data, out[:headBytes]), nil
+	return compute.Sealed(aead.Seal(out, out[headBytes:], data, out[:headBytes])), nil
 }
 
 // Open gives back what was sealed for this instance. The error is KindUnavailable where its key is not among these, and
@@ -122,7 +122,7 @@ func (k *Keys) Open(of Owner, s compute.Sealed) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := aead.Open(nil, p.nonce, p.text, s[:headBytes])
+	data, err := aead.Open(nil, p.nonce, p.text, []byte(s[:headBytes]))
 	if err != nil {
 		return nil, broken("does not open under key " + p.id.String() +
 			": it was sealed for another instance, project or cell, or is damaged")
@@ -166,7 +166,7 @@ func parse(s compute.Sealed) (p parts, err error) {
 		return parts{}, broken("is sealed in no way that this version knows")
 	}
 	copy(p.id[:], s[1:headBytes])
-	p.nonce, p.text = s[headBytes:headBytes+nonceBytes], s[headBytes+nonceBytes:]
+	p.nonce, p.text = []byte(s[headBytes:headBytes+nonceBytes]), []byte(s[headBytes+nonceBytes:])
 	return p, nil
 }
 

@@ -24,6 +24,8 @@ func bootTo(b *compute.Boot) *pb.Boot {
 		OnNoCapacity: noCapacities.out(b.OnNoCapacity),
 		Host:         text(b.Host),
 		Avoid:        texts(b.Avoid),
+
+		SealedUserData: bytesOrNil([]byte(b.Sealed)),
 	}
 }
 
@@ -41,5 +43,6 @@ func bootFrom(r *reader, m *pb.Boot) compute.Boot {
 		OnNoCapacity: noCapacities.in(r, "boot.on_no_capacity", m.GetOnNoCapacity()),
 		Host:         compute.HostID(m.GetHost()),
 		Avoid:        words[compute.HostID](m.GetAvoid()),
+		Sealed:       r.sealed(m.GetSealedUserData()),
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // EncodeBuild makes the record of a queue; its key is the instance id.
 func EncodeBuild(b compute.Build) Record {
-	return seal([]byte(b.Instance), buildTo(&b), b.Trace)
+	return seal([]byte(b.Instance), buildTo(&b), b.Trace).withSealed(b.Sealed)
 }
 
 // DecodeBuild reads a record of a queue.
@@ -38,6 +38,8 @@ func buildTo(b *compute.Build) *pb.Build {
 		Failed:    texts(b.Failed),
 		Deadline:  stamp(b.Deadline),
 		At:        stamp(b.At),
+
+		SealedUserData: bytesOrNil([]byte(b.Sealed)),
 	}
 }
 
@@ -59,6 +61,7 @@ func buildFrom(r *reader, m *pb.Build) compute.Build {
 		Failed:    words[compute.HostID](m.GetFailed()),
 		Deadline:  r.time("deadline", m.GetDeadline()),
 		At:        r.time("at", m.GetAt()),
+		Sealed:    r.sealed(m.GetSealedUserData()),
 		Trace:     r.trace(),
 	}
 }

@@ -11,7 +11,7 @@ import (
 // none if it is about the host as a whole. A Build in it has the command's
 // trace.
 func EncodeCommand(c compute.Command) Record {
-	return seal(bytesOrNil([]byte(c.Instance)), &pb.Command{
+	rec := seal(bytesOrNil([]byte(c.Instance)), &pb.Command{
 		Op:       commandOps.out(c.Op),
 		Project:  text(c.Project),
 		Instance: text(c.Instance),
@@ -27,6 +27,10 @@ func EncodeCommand(c compute.Command) Record {
 		Voices:   voicesTo(c.Voices),
 		At:       stamp(c.At),
 	}, c.Trace)
+	if c.Build != nil {
+		rec = rec.withSealed(c.Build.Sealed)
+	}
+	return rec
 }
 
 // DecodeCommand reads a command. CommandBuild has a Build, CommandPower a Power,

@@ -16,7 +16,7 @@ import (
 func harmless[W any](f *testing.F, kind string, decode func(Record) (W, error), encode func(W) Record) {
 	for _, s := range samples() {
 		if len(s.name) >= len(kind) && s.name[:len(kind)] == kind {
-			f.Add(s.rec.Key, s.rec.Value, "1", "")
+			f.Add(s.rec.Key, s.rec.Value, string(s.rec.Header(HeaderSchema)), "")
 		}
 	}
 	if kind == "request" {

@@ -34,6 +34,7 @@ func EncodeBeacon(b compute.Beacon) Record {
 
 		BesideStarted: stamp(b.Beside.Started),
 		Leaves:        b.Leaves,
+		Opens:         texts(b.Opens),
 	}, "")
 }
 
@@ -69,6 +70,7 @@ func beaconFrom(r *reader, m *pb.Beacon) compute.Beacon {
 			Journal: compute.JournalID(m.GetBeside()), Started: r.time("beside_started", m.GetBesideStarted()),
 		},
 		Leaves: m.GetLeaves(),
+		Opens:  words[compute.KeyID](m.GetOpens()),
 	}
 	r.check(b.Host.Check())
 	r.atMost("journal", len(b.Journal), MaxID)

@@ -46,7 +46,7 @@ func EncodeInstance(i compute.Instance) Record {
 		ActiveAt:   stamp(i.ActiveAt),
 		EndedAt:    stamp(i.EndedAt),
 		ChangedAt:  stamp(i.ChangedAt),
-	}, i.Trace)
+	}, i.Trace).withSealed(i.Boot.Sealed)
 }
 
 // DecodeInstance reads an instance. The error of a tombstone has the field

@@ -49,14 +49,14 @@ func TestRefused(t *testing.T) {
 		decode       func(Record) (any, error)
 		field, value string
 	}{
-		{"later schema", header(boot, HeaderSchema, "2"), request, HeaderSchema, "2"},
+		{"later schema", header(boot, HeaderSchema, "3"), request, HeaderSchema, "3"},
 		{
-			"later schema of an instance", header(EncodeInstance(sampleInstanceRecord()), HeaderSchema, "2"),
-			of(DecodeInstance), HeaderSchema, "2",
+			"later schema of an instance", header(EncodeInstance(sampleInstanceRecord()), HeaderSchema, "3"),
+			of(DecodeInstance), HeaderSchema, "3",
 		},
 		{
-			"later schema of the catalog", header(EncodeFlavor(sampleFlavor()), HeaderSchema, "2"),
-			of(DecodeCatalog), HeaderSchema, "2",
+			"later schema of the catalog", header(EncodeFlavor(sampleFlavor()), HeaderSchema, "3"),
+			of(DecodeCatalog), HeaderSchema, "3",
 		},
 		{"schema zero", header(boot, HeaderSchema, "0"), request, HeaderSchema, "0"},
 		{"schema no number", header(boot, HeaderSchema, "one"), request, HeaderSchema, "one"},
@@ -111,6 +111,18 @@ func TestRefused(t *testing.T) {
 			"user data",
 			changed(func(m *pb.Request) { m.GetBoot().UserData = make([]byte, compute.MaxUserData+1) }),
 			request, "user_data", "262145 bytes",
+		},
+		{
+			"sealed user data",
+			changed(func(m *pb.Request) {
+				m.GetBoot().UserData, m.GetBoot().SealedUserData = nil, make([]byte, compute.MaxSealed+1)
+			}).InSchema(2),
+			request, "sealed_user_data", "262178 bytes",
+		},
+		{
+			"user data twice",
+			changed(func(m *pb.Request) { m.GetBoot().SealedUserData = []byte("sealed") }).InSchema(2),
+			request, "sealed_user_data", "6 bytes",
 		},
 		{
 			"command id", changed(func(m *pb.Request) { m.Command = strings.Repeat("x", MaxID+1) }), request,

@@ -47,7 +47,11 @@ func EncodeRequest(q compute.Request) Record {
 	case compute.OpConfirm:
 		m.Operation = &pb.Request_Confirm{Confirm: &pb.ConfirmHost{Host: text(q.Host)}}
 	}
-	return seal(requestKey(q), m, q.Trace)
+	rec := seal(requestKey(q), m, q.Trace)
+	if q.Op == compute.OpBoot && q.Boot != nil {
+		rec = rec.withSealed(q.Boot.Sealed)
+	}
+	return rec
 }
 
 func requestKey(q compute.Request) []byte {

@@ -175,6 +175,9 @@ func requests() *rapid.Generator[compute.Request] {
 			if len(boot.Metadata) > compute.MaxMetadata {
 				boot.Metadata = nil
 			}
+			if len(boot.Sealed) > 0 {
+				boot.UserData = nil
+			}
 			q.Boot = &boot
 		} else {
 			q.Boot = nil

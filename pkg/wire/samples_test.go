@@ -268,7 +268,26 @@ func samples() []sample {
 		q.Fence = 43
 		list = append(list, sample{"request-" + op.String() + "-epoch", EncodeRequest(q), q, of(DecodeRequest)})
 	}
-	return append(list, machineSamples()...)
+	return append(append(list, machineSamples()...), sealedSamples()...)
+}
+
+// sealedSamples are of what has sealed user data.
+func sealedSamples() []sample {
+	sealed := compute.Sealed("\x01keysnonce-of-12-data\xff")
+	request, inst, build := sampleRequest(compute.OpBoot), sampleInstanceRecord(), sampleBuild()
+	request.Boot.UserData, request.Boot.Sealed = nil, sealed
+	inst.Boot.UserData, inst.Boot.Sealed = nil, sealed
+	build.UserData, build.Sealed = nil, sealed
+	command, opens := sampleCommand(compute.CommandBuild), sampleBeacon()
+	command.Build = &build
+	opens.Opens = []compute.KeyID{"e9963d78", "ecefee5e"}
+	return []sample{
+		{"request-boot-sealed", EncodeRequest(request), request, of(DecodeRequest)},
+		{"instance-sealed", EncodeInstance(inst), inst, of(DecodeInstance)},
+		{"build-sealed", EncodeBuild(build), build, of(DecodeBuild)},
+		{"command-build-sealed", EncodeCommand(command), command, of(DecodeCommand)},
+		{"beacon-opens", EncodeBeacon(opens), opens, of(DecodeBeacon)},
+	}
 }
 
 // machineSamples are of what came with real machines.

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -12,13 +13,45 @@ import (
 // Schema is the newest version of bodies that this code reads, with all before it; a
 // record of a later one is refused, not guessed at.
 //
-// What is written is another matter: compute.FirstSchema, unless it is known that all
-// readers of the record read a newer one (decision 0046). Then InSchema says so.
-const Schema = 1
+// What is written is another matter: the least schema that has all that the record says,
+// which its encoder chooses. It is compute.FirstSchema, and schemaSealed for what has sealed
+// user data (decision 0052). So a cell without any is one that older versions read.
+const Schema = 2
 
-// InSchema says in which schema a record is written. The bodies of all schemas that
-// there are so far are the same: the first that differs makes the schema an argument
-// of its encoder.
+// schemaSealed has sealed user data.
+const schemaSealed compute.Schema = 2
+
+func (r Record) withSealed(s compute.Sealed) Record {
+	if len(s) == 0 {
+		return r
+	}
+	return r.InSchema(schemaSealed)
+}
+
+// sealed is user data that is sealed. It is refused in a schema whose readers may not know it: they would boot the
+// machine without any.
+func (r *reader) sealed(s []byte) compute.Sealed {
+	if len(s) == 0 {
+		return ""
+	}
+	if r.atMost("sealed_user_data", len(s), compute.MaxSealed); !LaterThan(r.rec, schemaSealed-1) {
+		r.refuse(compute.Invalid(HeaderSchema, string(r.rec.Header(HeaderSchema)),
+			fmt.Sprintf("give %d with sealed user data, which older readers would not see", schemaSealed)))
+	}
+	return compute.Sealed(s)
+}
+
+// WrittenUpTo is a record of one that may write schemas up to n. It differs where n is above Schema, which is so where
+// a test plays a later version: that has a body of its own for everything. What says something that only a later
+// schema than n has stays in that: its readers must not overlook it.
+func (r Record) WrittenUpTo(n compute.Schema) Record {
+	if n > Schema {
+		return r.InSchema(n)
+	}
+	return r
+}
+
+// InSchema says in which schema a record is written.
 func (r Record) InSchema(n compute.Schema) Record {
 	if string(r.Header(HeaderSchema)) == strconv.Itoa(int(n.OrFirst())) {
 		return r // as encoders write it: nearly every record is

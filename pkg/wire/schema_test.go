@@ -3,6 +3,8 @@
 package wire
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,12 +12,40 @@ import (
 	"github.com/berth-project/berth/pkg/compute"
 )
 
-// Nothing is written in another schema than the first unless the writer says so: its reader
+// Nothing is written in another schema than the first unless it needs one or the writer says so: its reader
 // may be of a version that reads no other.
 func TestWrittenInTheFirstSchema(t *testing.T) {
 	for _, s := range samples() {
-		if got := string(s.rec.Header(HeaderSchema)); got != "1" {
-			t.Errorf("%s is written in schema %q", s.name, got)
+		want := "1"
+		if strings.HasSuffix(s.name, "-sealed") {
+			want = "2"
+		}
+		for n, want := range map[compute.Schema]string{0: want, 1: want, Schema: want, Schema + 1: "3"} {
+			if got := string(s.rec.WrittenUpTo(n).Header(HeaderSchema)); got != want {
+				t.Errorf("%s is written in schema %q by one that may write %d", s.name, got, n)
+			}
+		}
+	}
+}
+
+// TestSealedIsNotOverlooked: user data that is sealed is read in no schema that a reader may know without knowing
+// that.
+func TestSealedIsNotOverlooked(t *testing.T) {
+	for _, s := range sealedSamples() {
+		if !strings.HasSuffix(s.name, "-sealed") {
+			continue
+		}
+		if !LaterThan(s.rec, 1) {
+			t.Errorf("%s is read by older versions", s.name)
+		}
+		_, err := s.decode(s.rec.InSchema(1))
+		var e *compute.Error
+		if !errors.As(err, &e) || e.Field != HeaderSchema {
+			t.Errorf("%s in the first schema: %v", s.name, err)
+		}
+		if got, err := s.decode(s.rec.InSchema(Schema + 1).ReadUpTo(Schema + 1)); err != nil ||
+			cmp.Diff(s.want, got) != "" {
+			t.Errorf("%s as a later version has it: %v, %v", s.name, got, err)
 		}
 	}
 }

@@ -60,9 +60,11 @@ type Build struct {
 	// at is when it was published.
 	At *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=at,proto3" json:"at,omitempty"`
 	// ssh_keys may log in: lines as in authorized_keys.
-	SshKeys       []string `protobuf:"bytes,16,rep,name=ssh_keys,json=sshKeys,proto3" json:"ssh_keys,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SshKeys []string `protobuf:"bytes,16,rep,name=ssh_keys,json=sshKeys,proto3" json:"ssh_keys,omitempty"`
+	// sealed_user_data is that of the boot, in place of user_data. Only in schema 2.
+	SealedUserData []byte `protobuf:"bytes,17,opt,name=sealed_user_data,json=sealedUserData,proto3" json:"sealed_user_data,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Build) Reset() {
@@ -207,11 +209,18 @@ func (x *Build) GetSshKeys() []string {
 	return nil
 }
 
+func (x *Build) GetSealedUserData() []byte {
+	if x != nil {
+		return x.SealedUserData
+	}
+	return nil
+}
+
 var File_berth_v1_build_proto protoreflect.FileDescriptor
 
 const file_berth_v1_build_proto_rawDesc = "" +
 	"\n" +
-	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x8f\x05\n" +
+	"\x14berth/v1/build.proto\x12\bberth.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb9\x05\n" +
 	"\x05Build\x12\x1a\n" +
 	"\binstance\x18\x01 \x01(\tR\binstance\x12\x18\n" +
 	"\aproject\x18\x02 \x01(\tR\aproject\x12\x12\n" +
@@ -229,7 +238,8 @@ const file_berth_v1_build_proto_rawDesc = "" +
 	"\x06failed\x18\r \x03(\tR\x06failed\x126\n" +
 	"\bdeadline\x18\x0e \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12*\n" +
 	"\x02at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x19\n" +
-	"\bssh_keys\x18\x10 \x03(\tR\asshKeys\x1a<\n" +
+	"\bssh_keys\x18\x10 \x03(\tR\asshKeys\x12(\n" +
+	"\x10sealed_user_data\x18\x11 \x01(\fR\x0esealedUserData\x1a<\n" +
 	"\x0eResourcesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1a;\n" +

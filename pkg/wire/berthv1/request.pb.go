@@ -358,8 +358,8 @@ type Boot struct {
 	// metadata is kept with the instance: at most 64 entries and 16 KiB, keys and
 	// values together.
 	Metadata map[string]string `protobuf:"bytes,5,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// user_data is handed to the machine: at most 256 KiB. Base64 in JSON. Every
-	// host may see it.
+	// user_data is handed to the machine: at most 256 KiB. Base64 in JSON. Whoever
+	// reads the topics may see it.
 	UserData []byte `protobuf:"bytes,6,opt,name=user_data,json=userData,proto3" json:"user_data,omitempty"`
 	// attempts is the most tries to build it, at most 20; 0: 3.
 	Attempts uint32 `protobuf:"varint,7,opt,name=attempts,proto3" json:"attempts,omitempty"`
@@ -373,9 +373,14 @@ type Boot struct {
 	Avoid []string `protobuf:"bytes,11,rep,name=avoid,proto3" json:"avoid,omitempty"`
 	// ssh_keys may log in: lines as in authorized_keys, at most 64 and 32 KiB in
 	// all.
-	SshKeys       []string `protobuf:"bytes,12,rep,name=ssh_keys,json=sshKeys,proto3" json:"ssh_keys,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	SshKeys []string `protobuf:"bytes,12,rep,name=ssh_keys,json=sshKeys,proto3" json:"ssh_keys,omitempty"`
+	// sealed_user_data is user_data that an API node has encrypted for this instance, in
+	// place of it: 1, four bytes that name the key, a nonce of twelve bytes, and what
+	// AES-256-GCM makes of it. Only in schema 2, so that a reader that does not know it
+	// boots no machine without its user data.
+	SealedUserData []byte `protobuf:"bytes,13,opt,name=sealed_user_data,json=sealedUserData,proto3" json:"sealed_user_data,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Boot) Reset() {
@@ -488,6 +493,13 @@ func (x *Boot) GetAvoid() []string {
 func (x *Boot) GetSshKeys() []string {
 	if x != nil {
 		return x.SshKeys
+	}
+	return nil
+}
+
+func (x *Boot) GetSealedUserData() []byte {
+	if x != nil {
+		return x.SealedUserData
 	}
 	return nil
 }
@@ -837,7 +849,7 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x05fence\x18\x0f \x01(\v2\x13.berth.v1.FenceHostH\x00R\x05fence\x12.\n" +
 	"\x06forget\x18\x10 \x01(\v2\x14.berth.v1.ForgetHostH\x00R\x06forget\x121\n" +
 	"\aconfirm\x18\x11 \x01(\v2\x15.berth.v1.ConfirmHostH\x00R\aconfirmB\v\n" +
-	"\toperation\"\x97\x04\n" +
+	"\toperation\"\xc1\x04\n" +
 	"\x04Boot\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06flavor\x18\x02 \x01(\tR\x06flavor\x12,\n" +
@@ -851,7 +863,8 @@ const file_berth_v1_request_proto_rawDesc = "" +
 	"\x04host\x18\n" +
 	" \x01(\tR\x04host\x12\x14\n" +
 	"\x05avoid\x18\v \x03(\tR\x05avoid\x12\x19\n" +
-	"\bssh_keys\x18\f \x03(\tR\asshKeys\x1a7\n" +
+	"\bssh_keys\x18\f \x03(\tR\asshKeys\x12(\n" +
+	"\x10sealed_user_data\x18\r \x01(\fR\x0esealedUserData\x1a7\n" +
 	"\tWithEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
