@@ -50,7 +50,9 @@ var arrows = map[string][]string{
 		"conductor/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/twins", "pkg/hostkey",
 		"pkg/publishkey",
 	},
-	"compute-agent/agent":           {"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry"},
+	"compute-agent/agent": {
+		"compute-agent/", "pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/sealed",
+	},
 	"compute-agent/fetch":           {"compute-agent/offer", "pkg/compute", "pkg/wire"},
 	"compute-agent/journal":         {"pkg/compute", "pkg/wire"},
 	"compute-agent/home":            {"pkg/compute"},

@@ -10,19 +10,29 @@ import (
 	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sealed"
 )
 
 // work is one call of the hypervisor, made of what was known when it was decided: it is made by a
 // worker, and knows nothing of the loop.
 type work func(context.Context) (task.Event, error)
 
-func prepare(d hypervisor.Driver, t task.Task, b compute.Build) work {
+func prepare(d hypervisor.Driver, keys *sealed.Keys, t task.Task, b compute.Build) work {
 	spec := hypervisor.Spec{
 		Instance: t.Instance, Project: t.Project, Attempt: t.Attempt, Claim: t.Claim, Fence: t.Fence, Name: t.Name,
 		Resources: t.Resources, Place: t.Place, Image: b.Image, Metadata: b.Metadata, UserData: b.UserData,
 		SSHKeys: b.SSHKeys,
 	}
-	return func(ctx context.Context) (task.Event, error) { return task.Prepared{}, d.Prepare(ctx, spec) }
+	return func(ctx context.Context) (task.Event, error) {
+		if b.Sealed != "" {
+			data, err := keys.Open(sealed.Owner{Project: b.Project, Instance: b.Instance}, b.Sealed)
+			if err != nil { // on no host it opens
+				return nil, &hypervisor.Error{Class: compute.FailureRequest, Message: err.Error()}
+			}
+			spec.UserData = data
+		}
+		return task.Prepared{}, d.Prepare(ctx, spec)
+	}
 }
 
 func launch(d hypervisor.Driver, t task.Task) work {

@@ -44,7 +44,7 @@ func (l *loop) carryOutFor(t *task.Task, p pending) {
 		b := l.builds[p.id]
 		delete(l.builds, p.id)
 		c.stage, c.within, c.image = task.Preparing, l.o.Timing.Prepare, b.Image
-		c.do = prepare(l.o.Driver, *t, b)
+		c.do = prepare(l.o.Driver, l.o.Keys, *t, b)
 	case task.Launch:
 		c.stage, c.within, c.do = task.Launching, l.o.Timing.Launch, launch(l.o.Driver, *t)
 	case task.DoPower:

@@ -287,9 +287,15 @@ func (c *cell) boot(n int, q string, change ...func(*compute.Build)) {
 }
 
 func (c *cell) pin(n int, q string, r compute.Resources) {
+	c.pinBuild(compute.Build{
+		Instance: id(n), Project: "p", Attempt: 1, Queue: compute.QueueName(q), Resources: r,
+	}, func(*compute.Build) {})
+}
+
+func (c *cell) pinBuild(b compute.Build, change func(*compute.Build)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := compute.Build{Instance: id(n), Project: "p", Attempt: 1, Queue: compute.QueueName(q), Resources: r}
+	change(&b)
 	c.insts[b.Instance] = &inst{build: b, state: compute.StateQueued, attempt: 1, pinned: true}
 	c.publish(c.insts[b.Instance])
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/berth-project/berth/compute-agent/offer"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -41,6 +42,7 @@ type Options struct {
 	Terms   offer.Terms     // how what the driver says there is is offered
 	Weigher compute.Weigher // which hosts look for work more often, this one being as full as it is
 	Timing  Timing          // zero fields take the defaults
+	Keys    *sealed.Keys    // open sealed user data; nil: what has some is left to others
 	Reads   compute.Schema  // the newest schema it reads, in tests of versions; 0: wire.Schema
 }
 

@@ -50,6 +50,8 @@ func (l *loop) pinnedOver(b compute.Build, now time.Time) bool {
 		why = checkBuild(b).Error()
 	case !accepts(b, l.view.traits):
 		why = fmt.Sprintf("the host lacks a trait, or has one that it must not: %v, not %v", b.Required, b.Forbidden)
+	case l.closed(b) != "":
+		why = l.closed(b)
 	case !l.room().Fits(b.Resources) && l.tasks[b.Instance] == nil:
 		why = lacks(b.Resources, l.room())
 	default:

@@ -76,7 +76,7 @@ func (c *cell) serve() {
 		delete(n.open, session)
 		it.holder, it.session, it.since = n, session, time.Now()
 		it.delivery++
-		rec := wire.EncodeBuild(it.build).InSchema(it.schema)
+		rec := wire.EncodeBuild(it.build).WrittenUpTo(it.schema)
 		rec.Time, rec.Logged = c.broker(), c.off != 0
 		n.results <- wire.Pulled{Session: session, Record: &rec, Queues: f.queues, Ref: wire.WorkRef{
 			Session: session, Queue: ref, Offset: c.offset(it), Delivery: it.delivery,

@@ -5,6 +5,8 @@ package agent
 import (
 	"slices"
 
+	"go.uber.org/zap"
+
 	"github.com/berth-project/berth/compute-agent/fetch"
 	"github.com/berth-project/berth/compute-agent/task"
 	"github.com/berth-project/berth/pkg/compute"
@@ -23,6 +25,7 @@ type arrival struct {
 	late      bool                   // the deadline has passed, by the clock that the host goes by
 	fits      bool                   // there is room
 	slots     int                    // for builds, that are free
+	closed    string                 // why its user data cannot be opened here; empty: it can, or is not sealed
 }
 
 // verdict is what becomes of the record; 0: the work is taken.
@@ -38,6 +41,8 @@ func (a arrival) verdict() (how wire.Ack, why string) {
 		return wire.AckRelease, "the request avoids this host"
 	case slices.Contains(a.build.Failed, a.host) && !again:
 		return wire.AckRelease, "an earlier attempt failed here"
+	case a.closed != "":
+		return wire.AckRelease, a.closed
 	case a.mistrusts && !again:
 		return wire.AckRelease, "its image has failed here lately"
 	case a.late && a.delivery > 1:
@@ -51,10 +56,11 @@ func (a arrival) verdict() (how wire.Ack, why string) {
 	return 0, ""
 }
 
-// never says whether work that is not taken cannot run here later either: the request avoids this host, or its
-// flavor was another when it was asked for (outgrown), and that is not for this host.
+// never says whether work that is not taken cannot run here later either: the request avoids this host, its user
+// data is sealed under a key that this process has not, or its flavor was another when it was asked for (outgrown),
+// and that is not for this host.
 func (a arrival) never(outgrown bool) bool {
-	return slices.Contains(a.build.Avoid, a.host) || !accepts(a.build, a.traits) || !a.fits && outgrown
+	return slices.Contains(a.build.Avoid, a.host) || a.closed != "" || !accepts(a.build, a.traits) || !a.fits && outgrown
 }
 
 // known decides about work for an instance that is here already.
@@ -75,4 +81,22 @@ func known(t task.Task, b compute.Build) (wire.Ack, string) {
 // accepts says whether a host with these traits may build it.
 func accepts(b compute.Build, traits map[compute.Trait]bool) bool {
 	return compute.Queue{Required: b.Required, Forbidden: b.Forbidden}.Accepts(traits)
+}
+
+// mostLacking bounds the keys that the beacon says are lacking: whoever writes boots can name any.
+const mostLacking = 4
+
+// closed says why the user data of work cannot be opened here, for want of a key; empty: it can, or it is not sealed.
+// The host's beacon and log have it from then on.
+func (l *loop) closed(b compute.Build) string {
+	err := l.o.Keys.Check(b.Sealed)
+	if err == nil || compute.KindOf(err) != compute.KindUnavailable {
+		return "" // what opens nowhere fails when it is prepared
+	}
+	why := err.Error()
+	if len(l.lacking) < mostLacking && !slices.Contains(l.lacking, why) {
+		l.lacking = append(l.lacking, why)
+		l.log.Warn("work is left to others", zap.Error(err))
+	}
+	return why
 }

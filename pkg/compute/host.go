@@ -37,7 +37,7 @@ type Beacon struct {
 	Rings       bool      // the agent knows CommandLook
 	Twins       bool      // the agent knows CommandTwins
 	Weigher     Weigher   // which hosts it is one of: that are rung more often when emptier, or when fuller
-	Warnings    []string  // what does not keep machines apart, and what to do
+	Warnings    []string  // what does not keep machines apart, or what user data cannot be opened, and what to do
 	Reads       Schema    // the newest schema of builds and commands that the agent reads; 0: it does not say
 	Asks        bool      // the agent does not know whether it is alone under its name, and takes nothing
 	Beside      Voice     // another agent that has begun under its name, as its stream says; zero: none
