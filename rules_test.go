@@ -103,7 +103,7 @@ var arrows = map[string][]string{
 	"pkg/auth/clientcert": {"pkg/compute", "pkg/auth", "pkg/auth/grant"},
 	"pkg/api": {
 		"pkg/compute", "pkg/auth", "pkg/wire", "pkg/wire/rest", "pkg/telemetry", "pkg/sorted", "pkg/ratelimit",
-		"pkg/audit", "pkg/loopback",
+		"pkg/audit", "pkg/loopback", "pkg/sealed",
 	},
 	"pkg/audit":            {"pkg/compute", "pkg/auth", "pkg/wire", "pkg/telemetry", "pkg/ratelimit"},
 	"pkg/fencecommand":     {"pkg/compute"},
@@ -128,7 +128,7 @@ var arrows = map[string][]string{
 		"pkg/compute", "pkg/wire", "pkg/service", "pkg/telemetry", "pkg/config", "pkg/kafka", "pkg/kafka/",
 		"pkg/embedded",
 		"pkg/api", "pkg/audit", "pkg/auth", "pkg/auth/", "pkg/statusserver", "pkg/doctor", "pkg/verify", "pkg/hostkey",
-		"pkg/publishkey",
+		"pkg/publishkey", "pkg/sealed",
 		"pkg/secretfile", "pkg/clienttls", "pkg/loopback",
 	},
 	"pkg/cli":              {"pkg/client", "pkg/compute", "pkg/service", "pkg/signin", "pkg/secretfile", "pkg/loopback"},

@@ -163,6 +163,10 @@ func apiDaemon() daemon[apiConfig] {
 		role:   access.API,
 		build: func(ctx context.Context, c cell.Cell, s apiConfig, f *statusserver.Server) (service.Part, error) {
 			s.warnOpen(c.Log)
+			keys, err := s.UserData.Load(c.Topics().Prefix)
+			if err != nil {
+				return nil, err
+			}
 			key, err := publishKey(s.PublishKey)
 			if err != nil {
 				return nil, err
@@ -174,7 +178,7 @@ func apiDaemon() daemon[apiConfig] {
 			return cell.NewAPI(ctx, c, cell.APIOptions{
 				Server: f, Publishing: s.Limits.Publishing, PrincipalRate: s.Limits.PrincipalRate,
 				Fencer: s.Fence.fencer(), Tokens: s.Auth.Tokens, SignIn: signIn,
-				Audit: s.keepsAudit(), Key: key,
+				Audit: s.keepsAudit(), Key: key, UserData: keys,
 			})
 		},
 	}

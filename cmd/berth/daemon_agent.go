@@ -82,8 +82,12 @@ func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
 	if err != nil {
 		return nil, err
 	}
+	keys, err := s.UserData.Load(c.Topics().Prefix)
+	if err != nil {
+		return nil, err
+	}
 	real := cell.AgentOptions{
-		Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
+		Keys: keys, Host: s.Host, State: s.State, Home: s.homeOf(s.Host), Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
 	}
 	if s.Driver.Kind != "fake" {
 		if real.Key, err = s.key(s.Host); err != nil {
@@ -113,7 +117,7 @@ func newHostAgents(c cell.Cell, s agentConfig) (service.Part, error) {
 			return nil, err
 		}
 		agents = append(agents, cell.AgentPart(c, cell.AgentOptions{
-			Key: key, Host: id, State: s.State, Home: s.homeOf(id),
+			Key: key, Keys: keys, Host: id, State: s.State, Home: s.homeOf(id),
 			Driver: fake.NewDriver(host, s.Driver.Fake.options()), Slots: s.Slots, Terms: s.terms(), Weigher: weigher,
 		}))
 	}

@@ -45,6 +45,7 @@ func (c apiConfig) check() error {
 		c.checkListen(),
 		c.TLS.Check(),
 		c.checkAuth(),
+		c.UserData.Check(),
 		c.checkAudit(),
 		c.Limits.check(),
 		c.Fence.check(),
@@ -104,7 +105,7 @@ func (c conductorConfig) check() error {
 
 func (c agentConfig) check() error {
 	errs := []error{
-		c.Kafka.Check(), c.Log.check(), c.Status.check(), c.checkHost(),
+		c.Kafka.Check(), c.Log.check(), c.Status.check(), c.checkHost(), c.UserData.Check(),
 		config.Between("slots", c.Slots, 1, 1000), c.terms().Check(),
 		config.OneOf("weigher", c.Weigher, compute.Spread.String(), compute.Pack.String()),
 	}

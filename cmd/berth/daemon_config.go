@@ -38,6 +38,8 @@ type apiConfig struct {
 	Limits         limitsConfig   `yaml:"limits"`
 	Fence          fenceConfig    `yaml:"fence"`
 	PublishKey     string         `yaml:"publish_key_file"` // empty: requests are not signed
+
+	UserData cell.UserDataSettings `yaml:"user_data"`
 }
 
 // fenceConfig is how an API node makes certain that a host is dead.
@@ -84,18 +86,21 @@ type endedConfig struct {
 
 // agentConfig is the file of `berth agent`.
 type agentConfig struct {
-	Kafka      cell.KafkaSettings `yaml:"kafka"`
-	Log        logConfig          `yaml:"log"`
-	Status     statusConfig       `yaml:"status"`
-	Host       compute.HostID     `yaml:"host"`
-	HostKey    string             `yaml:"host_key_file"` // empty: what it says is not signed
-	State      string             `yaml:"state"`
-	Slots      int                `yaml:"slots"`
-	Weigher    string             `yaml:"weigher"`
-	OverCommit offer.Ratios       `yaml:"over_commit"`
-	Devices    []deviceConfig     `yaml:"devices"`
-	NUMA       bool               `yaml:"numa"`
-	Driver     driverConfig       `yaml:"driver"`
+	Kafka   cell.KafkaSettings `yaml:"kafka"`
+	Log     logConfig          `yaml:"log"`
+	Status  statusConfig       `yaml:"status"`
+	Host    compute.HostID     `yaml:"host"`
+	HostKey string             `yaml:"host_key_file"` // empty: what it says is not signed
+
+	UserData cell.UserDataSettings `yaml:"user_data"`
+
+	State      string         `yaml:"state"`
+	Slots      int            `yaml:"slots"`
+	Weigher    string         `yaml:"weigher"`
+	OverCommit offer.Ratios   `yaml:"over_commit"`
+	Devices    []deviceConfig `yaml:"devices"`
+	NUMA       bool           `yaml:"numa"`
+	Driver     driverConfig   `yaml:"driver"`
 }
 
 // deviceConfig says what devices of a host count as.

@@ -16,7 +16,7 @@ import (
 )
 
 // secretSetting says of a key whether it names a file with a secret in it.
-var secretSetting = regexp.MustCompile(`_file$|(^|\.)(key|masters)$`)
+var secretSetting = regexp.MustCompile(`_file$|(^|\.)(key|keys|masters)$`)
 
 // Every setting of every daemon that names a file with a secret is refused when others may read the file, with the
 // way out, and works when they may not.
@@ -38,6 +38,7 @@ func TestFilesThatOthersMayRead(t *testing.T) {
 		"hosts.masters":   {write("masters", strings.Repeat("0a", 32)), "hosts.trust=keys"},
 		"host_key_file":   {write("host.key", master.Derive("h1").Line()), ""},
 		"publish.masters": {write("publish-masters", strings.Repeat("0a", 32)), "publish.trust=keys"},
+		"user_data.keys":  {write("user-data-keys", strings.Repeat("0b", 32)), ""},
 		"publish_key_file": {
 			write("publish.key", publishkey.Derive(master, "api", publishkey.All).Line()), "",
 		},

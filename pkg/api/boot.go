@@ -70,17 +70,21 @@ func (s *Server) boot(ctx context.Context, in *bootInput) (*acceptedOutput, erro
 	if err := s.checkBoot(*req.Boot); err != nil {
 		return nil, err
 	}
-	offset, err := s.publish(ctx, req)
+	written, err := s.sealBoot(req)
 	if err != nil {
 		return nil, err
 	}
-	was := asked{Request: req, origin: origin{offset: offset}}
+	offset, err := s.publish(ctx, written)
+	if err != nil {
+		return nil, err
+	}
+	was := asked{Request: written, origin: origin{offset: offset}}
 	if own {
-		return s.readBack(ctx, was, in)
+		return s.readBack(ctx, was, req, in)
 	}
 	s.views.instances.accept([]asked{was}, nil)
 	s.metrics.accepted()
-	return s.acceptedAnswer(ctx, entry{request: req}), nil
+	return s.acceptedAnswer(ctx, entry{request: written}), nil
 }
 
 // errIDTaken is the refusal of an id that another project has. A caller that may not see that project is

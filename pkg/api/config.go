@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/auth"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/loopback"
+	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -126,6 +127,7 @@ type Config struct {
 	SignIn   auth.Chain
 	Audit    *audit.Log       // whose Beside is the Publisher, and what the Catalog writes to; nil: none is kept
 	Trail    audit.Source     // from which it is shown to admins; nil: it is not
+	UserData *sealed.Keys     // seal and open user data; nil: it lies open in Kafka
 	Fencer   Fencer           // nil: operators have to say themselves that a host is dead
 	Consoles Listener         // nil: the consoles topic is read all the time
 	Log      *zap.Logger      // nil: none

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -86,9 +87,14 @@ func (s *Server) findExisting(ctx context.Context, at instanceKey) (entry, bool,
 func (s *Server) answerRepeat(
 	ctx context.Context, k entry, req *compute.Request, in *bootInput,
 ) (*acceptedOutput, error) {
-	before, now := *k.boot(), *req.Boot
+	before, err := s.openBoot(k)
+	if err != nil {
+		return nil, err
+	}
+	now := *req.Boot
 	if k.instance != nil && k.instance.State.Ended() { // its user data is not kept
-		before.UserData, now.UserData = nil, nil
+		before.DropUserData()
+		now.DropUserData()
 	}
 	differs := differences(before, now)
 	if len(differs) == 0 || neverBooted(k) {
@@ -109,8 +115,11 @@ func (s *Server) answerRepeat(
 // node may have written another request under that id since this one looked, and the
 // conductor keeps the one that comes first in the log. What is before a record is
 // there once that record is, so reading up to here says which it is (decision 0043).
-func (s *Server) readBack(ctx context.Context, was asked, in *bootInput) (*acceptedOutput, error) {
-	req := was.Request
+//
+// was is what is written, and req what the caller wants: its user data is not sealed.
+func (s *Server) readBack(
+	ctx context.Context, was asked, req *compute.Request, in *bootInput,
+) (*acceptedOutput, error) {
 	at := instanceKey{req.Project, req.Instance}
 	if err := s.catchUp(context.WithoutCancel(ctx)); err != nil { // what was begun is finished, for the next request
 		return nil, &compute.Error{
@@ -130,12 +139,41 @@ func (s *Server) readBack(ctx context.Context, was asked, in *bootInput) (*accep
 			return nil, err
 		}
 		return nil, errIDTaken(ctx, at)
-	case len(differences(*k.boot(), *req.Boot)) == 0:
+	case len(differences(*k.boot(), *was.Boot)) == 0:
 		// It is this one, or the very same; when it came the log says by its own clock.
 		s.metrics.accepted()
-		return s.acceptedAnswer(ctx, entry{request: req}), nil
+		return s.acceptedAnswer(ctx, entry{request: was.Request}), nil
 	}
 	return s.answerRepeat(ctx, k, req, in)
+}
+
+// sealBoot is a request as it is written: its user data is sealed, where this node has a key.
+func (s *Server) sealBoot(req *compute.Request) (*compute.Request, error) {
+	if s.config.UserData == nil || len(req.Boot.UserData) == 0 {
+		return req, nil
+	}
+	data, err := s.config.UserData.Seal(sealed.Owner{Project: req.Project, Instance: req.Instance}, req.Boot.UserData)
+	if err != nil {
+		return nil, err
+	}
+	out, boot := *req, *req.Boot
+	boot.UserData, boot.Sealed = nil, data
+	out.Boot = &boot
+	return &out, nil
+}
+
+// openBoot is a boot as it was asked for: each sealing is other bytes, so what is sealed compares with nothing. What
+// was never sealed for this instance stays as it is, and differs from what anybody asks for.
+func (s *Server) openBoot(k entry) (compute.Boot, error) {
+	boot, at := *k.boot(), k.key()
+	data, err := s.config.UserData.Open(sealed.Owner{Project: at.project, Instance: at.id}, boot.Sealed)
+	switch {
+	case err != nil && compute.KindOf(err) != compute.KindInvalid:
+		return compute.Boot{}, err
+	case err == nil && boot.Sealed != "":
+		boot.UserData, boot.Sealed = data, ""
+	}
+	return boot, nil
 }
 
 // neverBooted is an instance that was deleted before any request to boot it was
@@ -155,7 +193,7 @@ func differences(a, b compute.Boot) []string {
 		{"name", a.Name == b.Name}, {"flavor", a.Flavor == b.Flavor}, {"with", reflect.DeepEqual(a.With, b.With)},
 		{"image", a.Image == b.Image}, {"metadata", reflect.DeepEqual(a.Metadata, b.Metadata)},
 		{"ssh_keys", slices.Equal(a.SSHKeys, b.SSHKeys)},
-		{"user_data", slices.Equal(a.UserData, b.UserData)}, {"attempts", a.Attempts == b.Attempts},
+		{"user_data", slices.Equal(a.UserData, b.UserData) && a.Sealed == b.Sealed}, {"attempts", a.Attempts == b.Attempts},
 		{"deadline", a.Deadline == b.Deadline}, {"on_no_capacity", a.OnNoCapacity == b.OnNoCapacity},
 		{"host", a.Host == b.Host}, {"avoid", slices.Equal(a.Avoid, b.Avoid)},
 	} {

@@ -20,6 +20,7 @@ import (
 	kafkaread "github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/kafka/share"
 	"github.com/berth-project/berth/pkg/kafka/write"
+	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/service"
 )
 
@@ -36,6 +37,7 @@ type AgentOptions struct {
 	Journal journal.Options
 	Timing  agent.Timing
 	Key     *hostkey.Key       // of this host, with which all that it says is signed; nil: it is not
+	Keys    *sealed.Keys       // open sealed user data; nil: what has some is left to others
 	Made    func(*agent.Agent) // hears of the agent before it runs; nil: nobody does
 }
 
@@ -83,7 +85,7 @@ func NewAgent(c Cell, o AgentOptions) (_ service.Part, err error) {
 	a, err := agent.New(agent.Options{
 		Host: o.Host, Partitions: c.Partitions, Topics: c.Topics(), Journal: j, Driver: o.Driver,
 		Puller: puller, Reporter: says, Log: c.Log, Slots: o.Slots, Terms: o.Terms, Weigher: o.Weigher,
-		Timing:  o.Timing,
+		Timing: o.Timing, Keys: o.Keys,
 		Metrics: agent.NewMetrics(c.metrics), Reads: c.Reads, Now: c.Clock.now(),
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	kafkaadmin "github.com/berth-project/berth/pkg/kafka/admin"
 	"github.com/berth-project/berth/pkg/kafka/read"
 	"github.com/berth-project/berth/pkg/publishkey"
+	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
 )
@@ -34,6 +35,8 @@ type APIOptions struct {
 	SignIn auth.Chain
 	Audit  bool            // every change and every refusal is written to the topic audit
 	Key    *publishkey.Key // with which every request is signed; nil: none is
+
+	UserData *sealed.Keys // with which it is sealed; nil: it is not
 }
 
 // NewAPI joins an API node: the HTTP handler with its views, the catalog, and
@@ -100,7 +103,7 @@ func NewAPI(ctx context.Context, c Cell, o APIOptions) (_ service.Part, err erro
 		}, Heard: heard, Catalog: Offers{offered}, Log: c.Log, Metrics: c.metrics,
 		Publishing: o.Publishing, Fencer: o.Fencer, DeadAfter: c.DeadAfter, Consoles: listening, Reads: c.Reads,
 		PrincipalRate: o.PrincipalRate, Now: c.Clock.now(), Tokens: tokens, SignIn: o.SignIn,
-		Audit: kept, Trail: trail,
+		Audit: kept, Trail: trail, UserData: o.UserData,
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"github.com/berth-project/berth/pkg/config"
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/publishkey"
+	"github.com/berth-project/berth/pkg/sealed"
 )
 
 // HostsSettings is which reports and beacons conductors and queue managers believe.
@@ -68,4 +69,20 @@ func (p PublishSettings) Verifier() (*publishkey.Verifier, error) {
 		return nil, err
 	}
 	return publishkey.NewVerifier(p.Trust, masters), nil
+}
+
+// UserDataSettings is what API nodes seal user data with, and agents open it.
+type UserDataSettings struct {
+	Keys string `yaml:"keys"` // file or folder; empty: it is not sealed, or not opened
+}
+
+// Check answers what is wrong, with the key it is about.
+func (u UserDataSettings) Check() error {
+	_, err := u.Load("")
+	return err
+}
+
+// Load reads the keys for the cell with this prefix; nil: there are none.
+func (u UserDataSettings) Load(prefix string) (*sealed.Keys, error) {
+	return sealed.Load("user_data.keys", u.Keys, prefix)
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/berth-project/berth/compute-agent/agent"
+	"github.com/berth-project/berth/compute-agent/hypervisor"
 	"github.com/berth-project/berth/compute-agent/hypervisor/fake"
 	"github.com/berth-project/berth/conductor/admit"
 	"github.com/berth-project/berth/pkg/cell"
@@ -24,6 +25,7 @@ import (
 	"github.com/berth-project/berth/pkg/hostkey"
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/publishkey"
+	"github.com/berth-project/berth/pkg/sealed"
 	"github.com/berth-project/berth/pkg/service"
 	"github.com/berth-project/berth/pkg/statusserver"
 	"github.com/berth-project/berth/pkg/telemetry"
@@ -45,11 +47,14 @@ type rig struct {
 	binary string         // of the processes that are started from now on; empty: this tree's
 	reads  compute.Schema // of the parts that are started from now on; 0: this version's
 
-	metrics    *telemetry.Metrics   // of all parts; nil: none
-	keys       *hostkey.Master      // hosts sign by keys of it, and nothing else counts; nil: they do not
-	publishers *publishkey.Verifier // what conductors go by that are started from now on; nil: all requests count
-	publishKey *publishkey.Key      // API nodes that are started from now on sign with it; nil: they do not
-	times      admit.Options        // of conductors that are started from now on; zero: the protocol's
+	metrics    *telemetry.Metrics                        // of all parts; nil: none
+	keys       *hostkey.Master                           // hosts sign by keys of it, and nothing else counts; nil: they do not
+	publishers *publishkey.Verifier                      // what conductors go by that are started from now on; nil: all requests count
+	publishKey *publishkey.Key                           // API nodes that are started from now on sign with it; nil: they do not
+	seals      *sealed.Keys                              // of API nodes that are started from now on; nil: they do not seal
+	opens      *sealed.Keys                              // of agents that are started from now on; nil: they do not open what is sealed
+	machines   func(hypervisor.Driver) hypervisor.Driver // what agents have for their driver; nil: that
+	times      admit.Options                             // of conductors that are started from now on; zero: the protocol's
 }
 
 // network is how the parts of a rig reach each other; the zero value is TCP.
@@ -164,7 +169,7 @@ func (r *rig) startAPI() {
 	if r.metrics != nil {
 		o.Metrics = r.metrics.Handler()
 	}
-	part, f := cell.NewAPIWithServer(r.prepared("api"), o, cell.APIOptions{Key: r.publishKey})
+	part, f := cell.NewAPIWithServer(r.prepared("api"), o, cell.APIOptions{Key: r.publishKey, UserData: r.seals})
 	r.start("api", part)
 	r.api = f.Addr().String()
 }
@@ -176,10 +181,15 @@ func (r *rig) startAgents(hosts ...cell.SimulatedHost) {
 	for _, h := range hosts {
 		host, err := r.world.Host(h.ID, h.Inventory)
 		r.must(err)
+		driver := hypervisor.Driver(fake.NewDriver(host, h.Driver))
+		if r.machines != nil {
+			driver = r.machines(driver)
+		}
 		part, err := cell.NewAgent(
 			c,
 			cell.AgentOptions{
-				Host: h.ID, State: r.data, Driver: fake.NewDriver(host, h.Driver), Timing: chatty, Key: r.keyOf(h.ID),
+				Host: h.ID, State: r.data, Driver: driver, Timing: chatty, Key: r.keyOf(h.ID),
+				Keys: r.opens,
 			},
 		)
 		r.must(err)
