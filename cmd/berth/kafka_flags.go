@@ -18,6 +18,7 @@ import (
 	"github.com/berth-project/berth/pkg/cli"
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
+	"github.com/berth-project/berth/pkg/doctor"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -30,6 +31,7 @@ type kafkaFlags struct {
 	publish    string // publish.trust
 	publishKey string // publish_key_file
 	audit      string // "true" or "false": whether an API node with this file keeps an audit
+	userData   doctor.UserDataFacts
 	patience   time.Duration
 }
 
@@ -68,6 +70,7 @@ func (k *kafkaFlags) cell(cmd *cobra.Command, name string) (cell.Cell, error) {
 	}
 	k.trust, k.publish = string(settings.Hosts.Trust), string(settings.Publish.Trust)
 	k.publishKey, k.audit = settings.PublishKey, settings.audit()
+	k.userData = settings.userData()
 	return cell.New(settings.Kafka, nil, zap.NewNop(), name).Secured(settings.Kafka)
 }
 
@@ -80,6 +83,17 @@ type kafkaSection struct {
 	Listen     string               `yaml:"listen"`
 	Auth       authConfig           `yaml:"auth"`
 	Audit      string               `yaml:"audit"`
+
+	UserData cell.UserDataSettings `yaml:"user_data"` // of agents, too
+}
+
+// userData is what an API node with this file seals by.
+func (k kafkaSection) userData() doctor.UserDataFacts {
+	if k.audit() == "" {
+		return doctor.UserDataFacts{}
+	}
+	keys, err := k.UserData.Load(k.Kafka.Prefix)
+	return doctor.UserDataFacts{Known: true, Keys: keys.IDs(), Err: err}
 }
 
 // audit says whether an API node with this file keeps an audit; empty: it is the file of another daemon.

@@ -69,6 +69,7 @@ func TestDoctorOnAHealthyCell(t *testing.T) {
 	}
 	want := []string{
 		"broker 1: broker.session.timeout.ms: 9000", "cluster: brokers: 1", "queue managers: running: 1",
+		"user data: sealed: no: user data lies open in Kafka",
 	}
 	if diff := cmp.Diff(want, findings(t, out, doctor.Warn)); diff != "" {
 		t.Error(diff)
@@ -87,7 +88,8 @@ func TestDoctorOnAHealthyCell(t *testing.T) {
 		}
 	}
 	code, out, _ = r.examine()
-	if code != 0 || !strings.Contains(out, "1 brokers; controller 1") || !strings.Contains(out, "0 fail, 3 warnings") {
+	if code != 0 || !strings.Contains(out, "1 brokers; controller 1") || !strings.Contains(out, "0 fail, 4 warnings") ||
+		!strings.Contains(out, "user data lies open") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	if os.Getenv("BERTH_TEST_LOG") != "" {

@@ -57,6 +57,7 @@ type Facts struct {
 	Trust     string           // hosts.trust of the file that the doctor was given; empty: it has none
 	Publish   string           // publish.trust, likewise
 	Audit     AuditFacts
+	UserData  UserDataFacts
 }
 
 // Examine judges all of it: what fails first, then what is not as it should be.

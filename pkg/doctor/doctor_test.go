@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,7 +58,9 @@ func well(t *testing.T) *Facts {
 			Queue: wire.QueueRef{Name: q, Group: "b.agents-0", TopicID: "id"}, TopicID: "id",
 		})
 	}
-	f.Beacons = []compute.Beacon{{Host: "h1", At: now.Add(-10 * time.Second)}}
+	f.Beacons = []compute.Beacon{{
+		Host: "h1", At: now.Add(-10 * time.Second), Opens: []compute.KeyID{"aaaaaaaa"},
+	}}
 	return f
 }
 
@@ -353,6 +356,29 @@ func TestExamine(t *testing.T) {
 		"all may write requests": {
 			func(f *Facts) { f.Publish = "all" }, []string{"warn requests: whose count: publish.trust all"},
 		},
+		"user data lies open": {
+			func(f *Facts) { f.Beacons[0].Opens = nil },
+			[]string{"warn user data: sealed: no: user data lies open in Kafka"},
+		},
+		"user data lies open, though hosts have keys": {
+			func(f *Facts) { f.UserData.Known = true },
+			[]string{"warn user data: sealed: no: user data lies open in Kafka"},
+		},
+		"user data is sealed": {func(f *Facts) {
+			f.UserData = UserDataFacts{Known: true, Keys: []compute.KeyID{"bbbbbbbb", "aaaaaaaa"}}
+		}, nil},
+		"a host lacks the key of user data": {
+			func(f *Facts) {
+				f.hosts(2)
+				f.Beacons[1].Opens = []compute.KeyID{"bbbbbbbb"}
+				f.UserData = UserDataFacts{Known: true, Keys: []compute.KeyID{"bbbbbbbb", "aaaaaaaa"}}
+			},
+			[]string{"warn user data: sealed: under key aaaaaaaa; 1 of 2 hosts have it"},
+		},
+		"keys of user data that cannot be read": {
+			func(f *Facts) { f.UserData = UserDataFacts{Known: true, Err: errors.New("no such file")} },
+			[]string{"warn user data: sealed: not known"},
+		},
 		"publishers have keys": {func(f *Facts) { f.Publish = "keys" }, nil},
 		"no audit": {
 			func(f *Facts) { f.Audit.Kept = "false" },
@@ -385,9 +411,11 @@ func TestExamine(t *testing.T) {
 			f.Beacons[0].Warnings, f.Beacons[2].Warnings = []string{"as root; another user"}, []string{
 				"as root; another user", "alike",
 			}
-		}, []string{"warn hosts h0, h2: machines are kept apart: not as well as they can be",
-			"warn hosts h2: machines are kept apart: not as well as they can be"}},
-		"no host":    {func(f *Facts) { f.Beacons = nil }, []string{"warn hosts: heard of in the last 60 s: 0 of 0"}},
+		}, []string{"warn hosts h0, h2: warnings of their agents: one",
+			"warn hosts h2: warnings of their agents: one"}},
+		"no host": {func(f *Facts) { f.Beacons = nil }, []string{
+			"warn hosts: heard of in the last 60 s: 0 of 0", "warn user data: sealed: no: user data lies open in Kafka",
+		}},
 		"one broker": {func(f *Facts) { f.alone() }, []string{"warn cluster: brokers: 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -430,7 +458,9 @@ func TestHeapSaysWhatToLookAt(t *testing.T) {
 func (f *Facts) hosts(n int) {
 	f.Beacons = nil
 	for i := range n {
-		f.Beacons = append(f.Beacons, compute.Beacon{Host: compute.HostID(fmt.Sprintf("h%d", i)), At: now})
+		f.Beacons = append(f.Beacons, compute.Beacon{
+			Host: compute.HostID(fmt.Sprintf("h%d", i)), At: now, Opens: []compute.KeyID{"aaaaaaaa"},
+		})
 	}
 }
 

@@ -119,6 +119,7 @@ func parts(f Facts) []Finding {
 		hosts(f),
 		trust(f),
 		publishTrust(f),
+		userData(f),
 	}, apart(f)...)
 }
 
@@ -188,6 +189,51 @@ func publishTrust(f Facts) Finding {
 	return out.with(Warn)
 }
 
+// UserDataFacts is by what API nodes seal user data, as far as the doctor was told.
+type UserDataFacts struct {
+	Known bool            // the doctor was given the file of an API node
+	Keys  []compute.KeyID // of it; the last one seals
+	Err   error           // why they cannot be read
+}
+
+// userData tells whether user data lies open in Kafka, and whether all hosts open what is sealed.
+func userData(f Facts) Finding {
+	out := Finding{
+		About: "user data", Check: "sealed", Wanted: "by a key that all hosts have",
+		Fix: "docs/OPERATIONS.md, User data that is sealed",
+	}
+	keys, open, lacking := f.UserData.Keys, 0, []compute.HostID{}
+	for _, b := range f.Beacons {
+		if len(b.Opens) > 0 {
+			open++
+		}
+		if len(keys) > 0 && !slices.Contains(b.Opens, keys[len(keys)-1]) {
+			lacking = append(lacking, b.Host)
+		}
+	}
+	switch {
+	case f.UserData.Err != nil:
+		out.Is, out.Why = "not known", f.UserData.Err.Error()
+		out.Fix = "run the doctor as the user of the API node"
+	case len(keys) == 0 && (f.UserData.Known || open == 0):
+		out.Is = "no: user data lies open in Kafka"
+		out.Why = "whoever reads the topics, a broker's disk or a backup of it reads the secrets in it"
+	case len(keys) == 0:
+		out.Is = fmt.Sprintf("not known; %d of %d hosts have a key", open, len(f.Beacons))
+		out.Wanted = "an API node's file tells (--config)"
+		return out.with(OK)
+	default:
+		out.Is = fmt.Sprintf("under key %s; %d of %d hosts have it", keys[len(keys)-1],
+			len(f.Beacons)-len(lacking), len(f.Beacons))
+		if len(lacking) == 0 {
+			return out.with(OK)
+		}
+		out.Why = "these leave work with user data to others: " + names(lacking)
+		out.Fix = "that key into the file of user_data.keys of their agents, and restart them"
+	}
+	return out.with(Warn)
+}
+
 // apart tells what hosts warn of, each warning once.
 func apart(f Facts) []Finding {
 	by := map[string][]compute.HostID{}
@@ -200,8 +246,8 @@ func apart(f Facts) []Finding {
 	for _, w := range slices.Sorted(maps.Keys(by)) {
 		why, fix, _ := strings.Cut(w, "; ")
 		out := Finding{
-			About: "hosts " + names(by[w]), Check: "machines are kept apart", Is: "not as well as they can be",
-			Wanted: "no warning",
+			About: "hosts " + names(by[w]), Check: "warnings of their agents", Is: "one",
+			Wanted: "none",
 			Why:    why, Fix: cmp.Or(fix, "berth host show HOST"),
 		}
 		all = append(all, out.with(Warn))
