@@ -252,6 +252,9 @@ func (c *secretCell) start() {
 	key, err := hex.DecodeString(strings.Fields(line)[2])
 	c.must(err)
 	p["host key"] = key
+	seals := map[string]any{
+		"keys": c.keeps("user-data-keys", hex.EncodeToString(c.planted.random("key of user data", 32))),
+	}
 
 	c.daemon("queues", "queues", "ready", map[string]any{
 		"kafka": c.tokenIn("token", token(c.t, "berth", time.Now(), p.text("token in a file"))), "hosts": hosts,
@@ -262,7 +265,7 @@ func (c *secretCell) start() {
 	node := c.ours.keep("server", c.ours.Server())
 	c.plantKey("key of the API node", node.key)
 	c.daemon("api", "api", "ready", map[string]any{
-		"kafka": c.passwordOf("api"), "tls": map[string]any{"cert": node.cert, "key": node.key},
+		"kafka": c.passwordOf("api"), "user_data": seals, "tls": map[string]any{"cert": node.cert, "key": node.key},
 		"auth": map[string]any{"tokens": true, "oidc": []any{map[string]any{
 			"issuer": c.issuer.URL, "audience": "berth",
 			"projects": []any{map[string]any{"claim": "sub", "value": "alice", "project": "p", "role": "member"}},
@@ -276,7 +279,7 @@ func (c *secretCell) start() {
 			"brokers": []string{c.mutual}, "prefix": c.kafka.Prefix, "partitions": c.kafka.Partitions,
 			"tls": map[string]any{"ca": c.ours.file, "cert": own.cert, "key": own.key},
 		},
-		"host": "h1", "host_key_file": c.keeps("host.key", line), "state": filepath.Join(c.data, "agent"),
+		"host": "h1", "host_key_file": c.keeps("host.key", line), "user_data": seals, "state": filepath.Join(c.data, "agent"),
 		"driver": map[string]any{"fake": map[string]any{"world": filepath.Join(c.data, "world")}},
 	})
 
@@ -448,7 +451,8 @@ func (c *secretCell) commands() {
 	c.types("", "config", "show", "api", "--config", config)
 	garbage := c.keeps("garbage", c.planted.text("file of rubbish"))
 	for setting, kind := range map[string]string{
-		"hosts.masters": "conductor", "publish.masters": "conductor", "publish_key_file": "api", "host_key_file": "agent", "tls.key": "api", "kafka.tls.key": "api",
+		"hosts.masters": "conductor", "publish.masters": "conductor", "publish_key_file": "api", "user_data.keys": "api",
+		"host_key_file": "agent", "tls.key": "api", "kafka.tls.key": "api",
 	} {
 		file := filepath.Join(c.data, kind+".yaml")
 		c.types("", "config", "check", kind, "--config", file, "--set", setting+"="+garbage)
