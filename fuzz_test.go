@@ -44,6 +44,7 @@ var fuzzed = map[string]string{
 
 	"pkg/hostkey.decodeSeal": "FuzzSeal", "pkg/hostkey.parseMasters": "FuzzFiles",
 	"pkg/hostkey.parseKeys": "FuzzFiles", "pkg/hostkey.DecodeSecret": "FuzzFiles",
+	"pkg/hostkey.ParseWithdrawn": "FuzzFiles",
 
 	"pkg/publishkey.ParseProjects": "FuzzHeader", "pkg/publishkey.parseSigner": "FuzzHeader",
 	"pkg/publishkey.parseKeys": "FuzzFiles", "pkg/publishkey.parseLine": "FuzzFiles",

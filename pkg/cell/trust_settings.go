@@ -4,6 +4,7 @@ package cell
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/config"
@@ -16,6 +17,8 @@ import (
 type HostsSettings struct {
 	Trust   hostkey.Trust `yaml:"trust"`
 	Masters string        `yaml:"masters"` // file or folder; empty: MACs are not checked
+	// Withdrawn are keys that count no more: NAME, or NAME@MASTER for the one under that master.
+	Withdrawn []string `yaml:"withdrawn"`
 }
 
 // PublishSettings is which requests conductors take.
@@ -28,10 +31,28 @@ func DefaultHosts() HostsSettings { return HostsSettings{Trust: hostkey.TrustAll
 func DefaultPublish() PublishSettings { return PublishSettings(DefaultHosts()) }
 
 // Check answers all that is wrong, joined, each with the key it is about.
-func (h HostsSettings) Check() error { return h.check("hosts", "hosts'") }
+func (h HostsSettings) Check() error {
+	_, err := h.withdrawn()
+	return errors.Join(h.check("hosts", "hosts'"), err)
+}
 
 // Check is that of HostsSettings.
-func (p PublishSettings) Check() error { return HostsSettings(p).check("publish", "publishers'") }
+func (p PublishSettings) Check() error {
+	_, err := p.withdrawn()
+	return errors.Join(HostsSettings(p).check("publish", "publishers'"), err)
+}
+
+func (h HostsSettings) withdrawn() (hostkey.Withdrawn, error) {
+	return hostkey.ParseWithdrawn("hosts.withdrawn", h.Withdrawn, func(name string) error {
+		return compute.HostID(name).Check()
+	})
+}
+
+func (p PublishSettings) withdrawn() (hostkey.Withdrawn, error) {
+	return hostkey.ParseWithdrawn("publish.withdrawn", p.Withdrawn, func(name string) error {
+		return compute.PublisherName(name).Check()
+	})
+}
 
 func (h HostsSettings) check(section, whose string) error {
 	errs := []error{
@@ -40,6 +61,10 @@ func (h HostsSettings) check(section, whose string) error {
 	if h.Trust == hostkey.TrustKeys && h.Masters == "" {
 		errs = append(errs, compute.Invalid(section+".masters", "",
 			"name the file with the masters of the "+whose+" keys, or say "+section+".trust: all"))
+	}
+	if len(h.Withdrawn) > 0 && h.Masters == "" {
+		errs = append(errs, compute.Invalid(section+".withdrawn", fmt.Sprint(len(h.Withdrawn)),
+			"set "+section+".masters: without it no key is looked at"))
 	}
 	_, err := h.load(section)
 	return errors.Join(append(errs, err)...)
@@ -59,7 +84,8 @@ func (h HostsSettings) Verifier() (*hostkey.Verifier, error) {
 	if err != nil || masters == nil {
 		return nil, err
 	}
-	return hostkey.NewVerifier(h.Trust, masters), nil
+	without, err := h.withdrawn()
+	return hostkey.NewVerifier(h.Trust, masters).Without(without), err
 }
 
 // Verifier is what the settings ask for; nil: nothing is checked.
@@ -68,7 +94,8 @@ func (p PublishSettings) Verifier() (*publishkey.Verifier, error) {
 	if err != nil || masters == nil {
 		return nil, err
 	}
-	return publishkey.NewVerifier(p.Trust, masters), nil
+	without, err := p.withdrawn()
+	return publishkey.NewVerifier(p.Trust, masters).Without(without), err
 }
 
 // UserDataSettings is what API nodes seal user data with, and agents open it.

@@ -365,11 +365,17 @@ func FuzzSeal(f *testing.F) {
 func FuzzFiles(f *testing.F) {
 	f.Add([]byte(master(1).Derive("h").Line()))
 	f.Add([]byte("# x\n" + strings.Repeat("0a", 32)))
-	f.Fuzz(func(_ *testing.T, text []byte) {
+	f.Add([]byte("h1@01020304"))
+	f.Fuzz(func(t *testing.T, text []byte) {
 		_, _ = parseMasters("f", "f", text)
 		keys, _ := parseKeys("f", "f", text)
 		for _, k := range keys {
 			_ = k.Line()
+		}
+		if w, err := ParseWithdrawn("f", []string{string(text)}, isHost); err == nil {
+			if name, _, one := strings.Cut(string(text), "@"); isHost(name) != nil || !one && !w.Has(name, MasterID{1}) {
+				t.Errorf("%q is read as %v", text, w)
+			}
 		}
 	})
 }

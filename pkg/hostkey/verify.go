@@ -32,8 +32,9 @@ type Proved struct {
 // the keys of hosts that were right, so as not to derive them each time. A nil one takes
 // everything. It is safe for concurrent use.
 type Verifier struct {
-	trust   Trust
-	masters map[MasterID]Master
+	trust     Trust
+	masters   map[MasterID]Master
+	withdrawn Withdrawn
 
 	mu   sync.Mutex
 	keys map[keyOf]hash.Hash
@@ -56,6 +57,12 @@ func NewVerifier(trust Trust, masters []Master) *Verifier {
 	return v
 }
 
+// Without takes no more what is signed by these keys. It is called before any Check.
+func (v *Verifier) Without(w Withdrawn) *Verifier {
+	v.withdrawn = w
+	return v
+}
+
 // Check says why a record is not of the host that it names; nil: it is, or counts unsigned.
 func (v *Verifier) Check(rec wire.Record, host compute.HostID) (Proved, *compute.Reason) {
 	if v == nil {
@@ -73,6 +80,12 @@ func (v *Verifier) Check(rec wire.Record, host compute.HostID) (Proved, *compute
 	if !known {
 		// Without the header it would count, or not, just the same.
 		return v.unproved(host, fmt.Sprintf("its MAC is under master %s, which is not among hosts.masters here", s.master))
+	}
+	if v.withdrawn.Has(string(host), s.master) { // whether its MAC is right or wrong
+		return Proved{}, &compute.Reason{
+			Code: compute.Forged, Host: host,
+			Detail: fmt.Sprintf("the key of this host under master %s was withdrawn (hosts.withdrawn)", s.master),
+		}
 	}
 	if !v.fits(rec, s, master, host) {
 		return Proved{}, &compute.Reason{

@@ -143,6 +143,28 @@ func TestWhoMayWrite(t *testing.T) {
 	}
 }
 
+// TestWithdrawnKeysDoNotCount: another name's do, and another key under a newer master.
+func TestWithdrawnKeysDoNotCount(t *testing.T) {
+	old, is := master(1), master(2)
+	w, err := hostkey.ParseWithdrawn("f", []string{"ci", "web@" + old.ID().String()}, func(name string) error {
+		return compute.PublisherName(name).Check()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := NewVerifier(hostkey.TrustKeys, []hostkey.Master{old, is}).Without(w)
+	for _, c := range []struct {
+		master hostkey.Master
+		name   compute.PublisherName
+		want   string
+	}{{old, "ci", "Forged"}, {is, "ci", "Forged"}, {old, "web", "Forged"}, {is, "web", ""}, {old, "ci-2", ""}} {
+		reason := v.Check(Derive(c.master, c.name, "a").Sign(wire.Record{Topic: "t"}), "a")
+		if code(reason) != c.want || reason != nil && !strings.Contains(reason.Detail, "publish.withdrawn") {
+			t.Errorf("%s under %s: %v", c.name, c.master, reason)
+		}
+	}
+}
+
 // TestStrangersFillNothing: only what was signed by a master is remembered.
 func TestStrangersFillNothing(t *testing.T) {
 	v := NewVerifier(hostkey.TrustKeys, []hostkey.Master{master(1)})

@@ -20,8 +20,9 @@ import (
 // Verifier checks MACs. Its answer depends on nothing but the record and the masters; it keeps the keys of publishers
 // that were right, so as not to derive them each time. It is safe for concurrent use.
 type Verifier struct {
-	trust   hostkey.Trust
-	masters map[hostkey.MasterID]hostkey.Master
+	trust     hostkey.Trust
+	masters   map[hostkey.MasterID]hostkey.Master
+	withdrawn hostkey.Withdrawn
 
 	mu    sync.Mutex
 	known map[string]known // by signer
@@ -42,6 +43,12 @@ func NewVerifier(trust hostkey.Trust, masters []hostkey.Master) *Verifier {
 	for _, m := range masters {
 		v.masters[m.ID()] = m
 	}
+	return v
+}
+
+// Without finds fault with what is signed by these keys. It is called before any Check.
+func (v *Verifier) Without(w hostkey.Withdrawn) *Verifier {
+	v.withdrawn = w
 	return v
 }
 
@@ -102,6 +109,10 @@ func (v *Verifier) derive(signer string) (known, *compute.Reason) {
 	if !ok { // without the header it would count, or not, just the same
 		return known{}, because(compute.Unsigned,
 			fmt.Sprintf("it is signed under master %s, which is not among publish.masters here", k.master))
+	}
+	if v.withdrawn.Has(string(k.name), k.master) { // whether its MAC is right or wrong
+		return known{}, because(compute.Forged, fmt.Sprintf(
+			"the key of publisher %s under master %s was withdrawn (publish.withdrawn)", k.name, k.master))
 	}
 	k = Derive(master, k.name, k.projects)
 	return known{k, hmac.New(sha256.New, k.secret[:])}, nil
