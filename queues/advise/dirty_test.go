@@ -5,6 +5,7 @@ package advise
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,5 +147,137 @@ func TestBeat(t *testing.T) {
 				t.Errorf("%d records, %d of them with nothing in it", records, empty)
 			}
 		})
+	}
+}
+
+// quiet is an advisor that rings hosts and has told all there is to know of a queue.
+func quiet(t *testing.T, hosts int) *Advisor {
+	t.Helper()
+	a := New(RingingRules())
+	a.SetQueues([]compute.Queue{q("a", 1)})
+	a.fill(hosts, 8)
+	a.Next(at(0), depths{}.of)
+	if len(a.dirty) != 0 {
+		t.Fatalf("dirty: %v", a.dirty)
+	}
+	return a
+}
+
+// Hosts that go for good are news where so few are left that each has to wait twice as often.
+func TestHostsThatAreForgottenAreNews(t *testing.T) {
+	a := quiet(t, 100)
+	for id := range 60 {
+		a.Forget(beacon(id, 0).Host)
+	}
+	adv, _ := a.Next(at(1), depths{}.of)
+	if len(adv.About) != 1 || adv.About[0].Eligible != 40 {
+		t.Errorf("told: %+v", adv)
+	}
+}
+
+// A beacon that changes a host, but not what it is to a queue, has no queue looked at.
+func TestABeaconThatMattersToNoQueueMakesNothingDirty(t *testing.T) {
+	a := quiet(t, 1)
+	a.Observe(beacon(0, 8, func(b *compute.Beacon) { b.Inventory.Traits = []compute.Trait{"T"} }), at(1))
+	if len(a.dirty) != 0 {
+		t.Errorf("dirty: %v", a.dirty)
+	}
+}
+
+// A host that says nothing of itself counts, as one on which nothing fits.
+func TestAnEmptyBeaconCounts(t *testing.T) {
+	a := quiet(t, 0)
+	a.Observe(compute.Beacon{Host: "h1"}, at(1))
+	adv, _ := a.Next(at(30), depths{}.of)
+	if len(adv.About) != 1 || adv.About[0].Hosts.NeverFits != 1 {
+		t.Errorf("told: %+v", adv)
+	}
+}
+
+// Where there is no queue, that is said: in full, with nothing in it.
+func TestNoQueuesAreTold(t *testing.T) {
+	a := New(DefaultRules())
+	if adv, any := a.Next(at(0), depths{}.of); !any || !adv.Full || len(adv.About) != 0 {
+		t.Errorf("told, %t: %+v", any, adv)
+	}
+	if adv, any := a.Next(at(1), depths{}.of); any {
+		t.Errorf("told again: %+v", adv)
+	}
+}
+
+// The record without news comes as soon as it is time, and none before it.
+func TestBeatIsExact(t *testing.T) {
+	a := quiet(t, 1)
+	if _, any := a.Next(at(0).Add(compute.AdviceBeat-1), depths{}.of); any {
+		t.Error("a nanosecond too early")
+	}
+	if _, any := a.Next(at(0).Add(compute.AdviceBeat), depths{}.of); !any {
+		t.Error("nothing in time")
+	}
+}
+
+// Where news fills a record, the queue whose turn it was has it in the next one.
+func TestNewsTakesNobodysTurn(t *testing.T) {
+	rules := DefaultRules()
+	rules.Most = 2 // one of them goes by turns
+	a := New(rules)
+	a.SetQueues([]compute.Queue{q("a", 1), q("b", 1), q("c", 1), q("d", 1)})
+	a.fill(40, 8)
+	work := depths{}
+	sec := 0
+	tick := func() []compute.QueueName {
+		adv, _ := a.Next(at(float64(sec)), work.of)
+		sec++
+		return named(adv)
+	}
+	for sec < 30 { // all is told, at first as news
+		tick()
+	}
+	for i, want := range []compute.QueueName{"a", "b"} {
+		if got := tick(); !slices.Equal(got, []compute.QueueName{want}) {
+			t.Fatalf("turn %d: %v", i, got)
+		}
+	}
+	work["a"], work["b"] = 1, 1
+	a.MarkDirty("a")
+	a.MarkDirty("b")
+	for i, want := range [][]compute.QueueName{{"a", "b"}, {"c"}, {"d"}, nil} {
+		if got := tick(); !slices.Equal(got, want) {
+			t.Errorf("record %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
+// Work that comes no more is noticed though nobody says so: fewer hosts are asked to wait, in the end as few as
+// anywhere.
+func TestAFlowThatEndsIsNews(t *testing.T) {
+	rules := DefaultRules()
+	rules.Full, rules.Silent = time.Hour, time.Hour
+	a := New(rules)
+	a.SetQueues([]compute.Queue{q("a", 1)})
+	a.fill(1000, 1)
+	came, last := uint64(0), uint32(0)
+	tick := func(sec int) {
+		adv, _ := a.Next(at(float64(sec)), func(compute.QueueName) Progress { return Progress{Came: came} })
+		for _, about := range adv.About {
+			last = about.Waiters
+		}
+	}
+	for sec := range 60 {
+		a.MarkDirty("a")
+		tick(sec)
+		came += 20
+	}
+	if last < 100 {
+		t.Fatalf("while much comes %d are to wait", last)
+	}
+	for sec := 60; sec < 300; sec++ {
+		tick(sec)
+	}
+	if last >= 2*compute.UsualWaiters {
+		t.Errorf("four minutes after the last work %d are to wait", last)
+	}
+	if len(a.dirty) != 0 {
+		t.Errorf("dirty: %v", a.dirty)
 	}
 }

@@ -201,6 +201,34 @@ func TestFullerHostsAreDrawnMoreOftenIfTheyPack(t *testing.T) {
 	}
 }
 
+// Where hosts spread and hosts pack, a full one that packs is drawn as an empty one that spreads: an empty one that
+// packs is not put before it.
+func TestHostsThatPackAndHostsThatSpreadAreDrawnAlike(t *testing.T) {
+	packs := func(b *compute.Beacon) { b.Weigher = compute.Pack }
+	for _, c := range []struct{ spreads, packs int64 }{{8, 0}, {6, 2}, {4, 4}, {0, 8}} {
+		if s, p := rank(beacon(1, c.spreads)), rank(beacon(2, c.packs, packs)); s != p {
+			t.Errorf("with %d free it spreads by %v, and with %d free it packs by %v", c.spreads, s, c.packs, p)
+		}
+	}
+}
+
+// Of many hosts, all but one of which are refused, that one is found.
+func TestTheOneThatIsLeftIsDrawn(t *testing.T) {
+	a := New(RingingRules())
+	a.SetQueues([]compute.Queue{q("a", 1)})
+	for id := range 1000 {
+		a.Observe(beacon(id, 8, rings), at(0))
+		a.Reaches(beacon(id, 0).Host, true)
+	}
+	for i := range 20 {
+		one := beacon(50*i, 0).Host
+		got := a.Sample("a", 1, func(h compute.HostID) bool { return h != one })
+		if !slices.Equal(got, []compute.HostID{one}) {
+			t.Errorf("%v are drawn, and %s is left", got, one)
+		}
+	}
+}
+
 func BenchmarkDraw(b *testing.B) {
 	for name, free := range map[string]int64{"empty": 8, "full": 0} {
 		b.Run(name, func(b *testing.B) {
