@@ -9,7 +9,7 @@
 // an overlay.
 //
 // A mutant that survives says one of three things: a test is missing, the code has no effect and can go, or
-// what the code does cannot be told apart from outside (a hint, a bound, a fault of the disk). Of three packages
+// what the code does cannot be told apart from outside (a hint, a bound, a fault of the disk). Of some packages
 // testdata/survivors.txt says which for each.
 package main
 
