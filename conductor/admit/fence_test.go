@@ -4,6 +4,8 @@ package admit
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,4 +61,34 @@ func TestInventedHostsAreBounded(t *testing.T) {
 			}
 		}
 	})
+}
+
+// As many epochs are kept as there may be, then the older half of those that nothing needs goes; never the one that was
+// just heard, and none of a host that has something here.
+func TestOldFencesGo(t *testing.T) {
+	ids := func(f fences) (out []string) {
+		for id := range f.of {
+			out = append(out, string(id))
+		}
+		slices.Sort(out)
+		return out
+	}
+	never := func(compute.HostID) bool { return false }
+	for _, c := range []struct {
+		most int
+		kept func(compute.HostID) bool
+		want string
+	}{
+		{4, never, "abcd"}, {3, never, "cd"}, {2, never, "cd"}, {1, never, "d"},
+		{1, func(id compute.HostID) bool { return id != "d" }, "abcd"},
+		{3, func(id compute.HostID) bool { return id == "a" }, "acd"},
+	} {
+		f := newFences(c.most)
+		for i, id := range []compute.HostID{"b", "a", "c", "d"} {
+			f.note(id, compute.FenceEpoch(i+1), c.kept)
+		}
+		if got := strings.Join(ids(f), ""); got != c.want {
+			t.Errorf("of at most %d the epochs of %s are kept, want %s", c.most, got, c.want)
+		}
+	}
 }

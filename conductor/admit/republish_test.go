@@ -3,8 +3,11 @@
 package admit
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
 )
 
 // TestOldPublicationsAreNoNews: only where the last publication of the current attempt landed matters.
@@ -26,4 +29,31 @@ func TestOldPublicationsAreNoNews(t *testing.T) {
 	landed(Published{Attempt: 1, At: again}, pending)
 	landed(Published{Attempt: 2, At: again.Add(time.Nanosecond)}, pending)
 	landed(Published{Attempt: 2, At: again}, known)
+}
+
+// TestTheNextAttemptIsNotLate: how often the one before was published again does not count.
+func TestTheNextAttemptIsNotLate(t *testing.T) {
+	s := newStory(t)
+	again := s.tell(t, "boot 1\nsent 1 failed\n+30s")
+	next := s.tell(t, "claim 1 host=h1\nfailed 1 host=h1\n+1s\nsent 1 failed\n+30s")
+	for said, want := range map[string]string{
+		again: "+30s -> publish to m1.small: 1 attempt 1", next: "+30s -> publish to m1.small: 1 attempt 2",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%s\nwant %q", said, want)
+		}
+	}
+}
+
+// TestABackOffIsLoaded: what waits for its next attempt is not taken for work that may be lost.
+func TestABackOffIsLoaded(t *testing.T) {
+	s := New(Defaults())
+	publish := epoch.Add(2 * time.Minute)
+	s.Load(&compute.Instance{
+		ID: long("1"), Project: "p", State: compute.StateQueued, Version: 2, Attempt: 2, Queue: "m1.small",
+		Deadline: epoch.Add(time.Hour), PublishAt: publish,
+	}, catalog(), epoch)
+	if due := s.NextDue(); !due.Equal(publish) {
+		t.Errorf("the next timer is due at %v", due)
+	}
 }

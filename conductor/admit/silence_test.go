@@ -46,6 +46,15 @@ func TestAHostThatGoesHasNoTimer(t *testing.T) {
 	}
 }
 
+// TestAHostThatGoesEarlyHasNoTimer: its last instance ends before its silence is due.
+func TestAHostThatGoesEarlyHasNoTimer(t *testing.T) {
+	s := newStory(t)
+	s.tell(t, "boot 1 host=h1\ndelete 1")
+	if due := s.state.NextDue(); !due.Equal(s.now.Add(Defaults().KeepEnded)) {
+		t.Errorf("the next timer is due at %v", due)
+	}
+}
+
 // TestVoicesThatAreSilentAreForgotten: an agent that is started again and again is many of them.
 func TestVoicesThatAreSilentAreForgotten(t *testing.T) {
 	s := newStory(t)
