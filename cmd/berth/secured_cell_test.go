@@ -222,7 +222,7 @@ func TestSecuredCell(t *testing.T) {
 	admin.does(0, "", "flavor", "add", "m1.small", "--vcpus", "1", "--memory", "2GiB", "--disk", "20GiB")
 	web := c.as(admin.does(0, "", "token", "create", "--project", "web", "--role", "member", "--name", "w", "--expires", "30d"))
 	db := c.as(admin.does(0, "", "token", "create", "--project", "db", "--role", "member", "--name", "d", "--expires", "30d"))
-	web.does(0, "active", "boot", "--project", "web", "--flavor", "m1.small", "--name", "front", "--wait")
+	web.does(0, "active", "boot", "--project", "web", "--flavor", "m1.small", "--name", "front", "--wait", "--user-data", ca)
 	db.does(0, "active", "boot", "--project", "db", "--flavor", "m1.small", "--name", "rows", "--wait")
 	db.does(3, "does not exist", "show", "front", "--project", "db")
 	db.does(6, "", "list", "--project", "web")
