@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/berth-project/berth/pkg/compute"
+)
+
+// spoke is a host with an instance of journal j1, and what is heard on it: a beacon at so many seconds.
+func spoke(t *testing.T) (s *story, h *host, beacon func(second int, by compute.Voice)) {
+	t.Helper()
+	s = newStory(t)
+	s.tell(t, "boot 1\nclaim 1 host=h1 journal=j1\nstarted 1 host=h1 journal=j1")
+	h = s.state.hosts["h1"]
+	clear(h.voices) // that of the claim
+	return s, h, func(second int, by compute.Voice) {
+		s.now = epoch.Add(time.Duration(second) * time.Second)
+		s.hear(HostHeard{Host: "h1", Voice: by})
+	}
+}
+
+// TestTwinsAreThoseHeardSince: a process that begins to speak is no twin of one that was heard before it only.
+func TestTwinsAreThoseHeardSince(t *testing.T) {
+	j1, j2, j3 := compute.Voice{Journal: "j1"}, compute.Voice{Journal: "j2"}, compute.Voice{Journal: "j3"}
+	s, h, beacon := spoke(t)
+	s.view.Twins["h1"] = []compute.Voice{j1, j2}
+	beacon(0, j1)
+	beacon(10, j2)
+	if len(h.together) != 0 {
+		t.Errorf("j2 was heard after j1 only: %v", h.together)
+	}
+	beacon(20, j2)
+	beacon(30, j1)
+	both := func(when string) {
+		t.Helper()
+		if !h.together[together{"j1", "j2"}] || !h.together[together{"j2", "j1"}] {
+			t.Errorf("%s: j1 and j2 spoke at one time: %v", when, h.together)
+		}
+	}
+	both("when both were heard")
+	beacon(40, j3)
+	beacon(50, j2)
+	beacon(55, j3)
+	both("later")
+	if h.together[together{"j2", "j3"}] || h.together[together{"j3", "j2"}] {
+		t.Errorf("j3 is none of those that spoke at one time: %v", h.together)
+	}
+	// What j2 says does not count now, nor while j1 may speak: not only until j1 was silent since it was heard last.
+	st := &step{State: s.state.State, view: s.view, now: s.now}
+	due := st.countsFrom(s.state.instances[long("1")], compute.Report{Host: "h1", Journal: "j2"})
+	if want := s.now.Add(Defaults().SilentAfter); !due.Equal(want) {
+		t.Errorf("it counts from %v, want %v", due, want)
+	}
+}
+
+// TestTwinsOfOtherJournalsAreNoCopies: of a journal that one process of the twins has, another process is the same
+// agent started again, and counts after the shorter time.
+func TestTwinsOfOtherJournalsAreNoCopies(t *testing.T) {
+	first := compute.Voice{Journal: "j1", Started: epoch}
+	s, _, beacon := spoke(t)
+	s.view.Twins["h1"] = []compute.Voice{first, {Journal: "j2", Started: epoch}}
+	beacon(10, first)
+	heard := s.now
+	st := &step{State: s.state.State, view: s.view, now: s.now.Add(time.Second)}
+	again := compute.Report{Host: "h1", Journal: "j1", Started: epoch.Add(time.Second)}
+	due, want := st.countsFrom(s.state.instances[long("1")], again), heard.Add(Defaults().QuietAfter)
+	if !due.Equal(want) {
+		t.Errorf("it counts from %v, want %v", due, want)
+	}
+}
+
+// TestAJournalThatWasSilentHasForgotten: one that comes back as long after it was heard as makes a host silent.
+func TestAJournalThatWasSilentHasForgotten(t *testing.T) {
+	for second, want := range map[int]bool{59: false, 60: true} {
+		s, _, beacon := spoke(t)
+		beacon(0, compute.Voice{Journal: "j1"})
+		beacon(2, compute.Voice{Journal: "j2"}) // new, and asked what it has
+		s.tell(t, "started 1 host=h1 journal=j1")
+		clear(s.state.hosts["h1"].voices)
+		beacon(2, compute.Voice{Journal: "j2"})
+		s.state.hosts["h1"].voices[compute.Voice{Journal: "j1"}] = spoken{epoch, epoch}
+		was := s.state.Instance(long("1")).Confirm
+		beacon(second, compute.Voice{Journal: "j1"})
+		if is := s.state.Instance(long("1")).Confirm; was || is != want {
+			t.Errorf("after %d s it is asked what it has: %t, and before %t", second, is, was)
+		}
+	}
+}
+
+// TestWhyAStartFailedIsKept: said before it counted, it is why the start failed, unless the agent says another why.
+func TestWhyAStartFailedIsKept(t *testing.T) {
+	const failed, gone, by = "failed 1 class=host message=a", "gone 1", " host=h1 journal=j1"
+	for _, c := range []struct{ early, later, want string }{
+		{failed, gone, "a"},
+		{failed, "failed 1 class=host message=b", "b"},
+		{failed, "failed 1 class=unknown-claim message=b", "a"},
+		{gone, "failed 1 class=unknown-claim message=b", "b"},
+		{"failed 1 class=unknown-claim message=a", gone, "gone"},
+	} {
+		s := newStory(t)
+		s.tell(t, "boot 1\nclaim 1"+by+"\ntakeover\n"+c.early+by)
+		if is := s.state.Instance(long("1")); len(is.Failures) > 0 {
+			t.Fatalf("%q counts at once: %+v", c.early, is.Failures)
+		}
+		s.tell(t, "+31s\n"+c.later+by)
+		is := s.state.Instance(long("1"))
+		if len(is.Failures) != 1 || is.Failures[0].Message != c.want {
+			t.Errorf("%q, and then %q: %+v, want %q", c.early, c.later, is.Failures, c.want)
+		}
+		s.tell(t, "+1s\nclaim 1 attempt=2 claim=c2"+by+"\ngone 1 attempt=2 claim=c2"+by)
+		if is = s.state.Instance(long("1")); len(is.Failures) != 2 || is.Failures[1].Message != "gone" {
+			t.Errorf("the next attempt: %+v", is.Failures)
+		}
+	}
+	s := newStory(t)
+	s.tell(t, "boot 1\nclaim 1"+by+"\ntakeover\n"+failed+by+"\n+31s\nstarted 1"+by)
+	if is := s.state.Instance(long("1")); is.State != compute.StateActive {
+		t.Fatalf("it started all the same, and is %s", is.State)
+	}
+	s.tell(t, gone+by)
+	why := s.state.Instance(long("1")).Reason
+	if why == nil || why.Code != compute.HostLost || why.Detail != "" {
+		t.Errorf("it ran, and ends with %v", why)
+	}
+}
+
+// TestPositionOfTheFirst: where advice says that nothing waits, the one that does is the first.
+func TestPositionOfTheFirst(t *testing.T) {
+	v := catalog()
+	for depth, want := range map[uint64]uint64{0: 0, 1: 0, 3: 2} {
+		v.Advice["m1.small"] = compute.QueueAdvice{Depth: depth, Hosts: compute.HostCounts{Eligible: 1}}
+		if r := v.capacity("m1.small"); r.Code != compute.WaitingForCapacity || r.Position != want {
+			t.Errorf("of %d: %+v", depth, r)
+		}
+	}
+}
