@@ -42,12 +42,14 @@ var fuzzed = map[string]string{
 	"compute-agent/hypervisor/exec.decode":         "FuzzAnswers",
 	"pkg/config.parse":                             "FuzzLoad", "pkg/config.decode": "FuzzLoad",
 
-	"pkg/hostkey.decodeSeal": "FuzzSeal", "pkg/hostkey.parseMasters": "FuzzFiles",
-	"pkg/hostkey.parseKeys": "FuzzFiles", "pkg/hostkey.DecodeSecret": "FuzzFiles",
+	"pkg/secretfile.Parse": "FuzzParse", "pkg/secretfile.DecodeSecret": "FuzzParse",
+
+	"pkg/hostkey.decodeSeal": "FuzzSeal", "pkg/hostkey.parseMaster": "FuzzFiles",
+	"pkg/hostkey.parseKey": "FuzzFiles", "pkg/hostkey.ParseMasterID": "FuzzFiles",
 	"pkg/hostkey.ParseWithdrawn": "FuzzFiles",
 
 	"pkg/publishkey.ParseProjects": "FuzzHeader", "pkg/publishkey.parseSigner": "FuzzHeader",
-	"pkg/publishkey.parseKeys": "FuzzFiles", "pkg/publishkey.parseLine": "FuzzFiles",
+	"pkg/publishkey.parseLine": "FuzzFiles",
 
 	"pkg/sealed.parse": "FuzzSealed",
 

@@ -3,10 +3,8 @@
 package hostkey
 
 import (
-	"bytes"
 	"encoding/hex"
 	"fmt"
-	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,11 +24,7 @@ func LoadMasters(field, path string) ([]Master, error) {
 	}
 	var all []Master
 	for _, file := range files {
-		text, err := secretfile.Read(field, file)
-		if err != nil {
-			return nil, err
-		}
-		masters, err := parseMasters(field, file, text)
+		masters, err := secretfile.Load(field, file, masterRemedy, parseMaster)
 		if err != nil {
 			return nil, err
 		}
@@ -70,39 +64,23 @@ func filesOf(field, path string) ([]string, error) {
 	return files, nil
 }
 
-// Lines are those of a file that are neither empty nor a comment, with their numbers.
-func Lines(text []byte) iter.Seq2[int, string] {
-	return func(yield func(int, string) bool) {
-		for n, line := range strings.Split(string(bytes.ReplaceAll(text, []byte("\r"), nil)), "\n") {
-			line = strings.TrimSpace(line)
-			if line != "" && !strings.HasPrefix(line, "#") && !yield(n+1, line) {
-				return
-			}
-		}
-	}
-}
+const (
+	masterRemedy = "give a master as 64 hexadecimal digits, as openssl rand -hex 32 prints one"
+	keyRemedy    = "put a line there that berth host enroll printed"
+)
 
-// parseMasters says of a bad line where it is, and never what it is: it may be a secret.
-func parseMasters(field, file string, text []byte) (all []Master, err error) {
-	for n, line := range Lines(text) {
-		secret, ok := DecodeSecret(line)
-		if !ok {
-			return nil, compute.Invalid(field, fmt.Sprintf("%s:%d", file, n),
-				"give 64 hexadecimal digits, as openssl rand -hex 32 prints them")
-		}
-		all = append(all, NewMaster(secret))
+func parseMaster(words []string) (m Master, ok bool) {
+	if len(words) != 1 {
+		return Master{}, false
 	}
-	return all, nil
+	secret, ok := secretfile.DecodeSecret(words[0])
+	return NewMaster(secret), ok
 }
 
 // LoadKey reads a host's key from a file of lines that "berth host enroll" printed. A file
 // that others may read, or without a line for this host, is refused.
 func LoadKey(field, file string, host compute.HostID) (Key, error) {
-	text, err := secretfile.Read(field, file)
-	if err != nil {
-		return Key{}, err
-	}
-	keys, err := parseKeys(field, file, text)
+	keys, err := secretfile.Load(field, file, keyRemedy, parseKey)
 	if err != nil {
 		return Key{}, err
 	}
@@ -115,29 +93,21 @@ func LoadKey(field, file string, host compute.HostID) (Key, error) {
 	return Key{}, compute.Invalid(field, file, fmt.Sprintf("it has no key of host %s: berth host enroll %[1]s", host))
 }
 
-func parseKeys(field, file string, text []byte) (all []Key, err error) {
-	for n, line := range Lines(text) {
-		bad := compute.Invalid(field, fmt.Sprintf("%s:%d", file, n), "put a line there that berth host enroll printed")
-		parts := strings.Fields(line)
-		if len(parts) != 3 {
-			return nil, bad
-		}
-		k := Key{host: compute.HostID(parts[0])}
-		id, err := hex.DecodeString(parts[1])
-		secret, ok := DecodeSecret(parts[2])
-		if k.host.Check() != nil || err != nil || len(id) != len(k.master) || !ok {
-			return nil, bad
-		}
-		copy(k.master[:], id)
-		k.secret = secret
-		all = append(all, k)
+func parseKey(words []string) (k Key, ok bool) {
+	if len(words) != 3 {
+		return Key{}, false
 	}
-	return all, nil
+	master, known := ParseMasterID(words[1])
+	secret, ok := secretfile.DecodeSecret(words[2])
+	k = Key{host: compute.HostID(words[0]), master: master, secret: secret}
+	return k, ok && known && k.host.Check() == nil
 }
 
-// DecodeSecret reads a master or a key as it stands in a file, and refuses what is none: all zeros is what is left of
-// a file that was not written.
-func DecodeSecret(text string) (secret [32]byte, ok bool) {
-	n, err := hex.Decode(secret[:], []byte(text[:min(len(text), 2*secretBytes)]))
-	return secret, err == nil && n == secretBytes && len(text) == 2*secretBytes && secret != [secretBytes]byte{}
+// ParseMasterID reads how String writes it; capital letters are taken, too.
+func ParseMasterID(text string) (id MasterID, ok bool) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(id) {
+		return id, false
+	}
+	return MasterID(raw), true
 }

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/berth-project/berth/pkg/compute"
+	"github.com/berth-project/berth/pkg/secretfile"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -367,10 +368,13 @@ func FuzzFiles(f *testing.F) {
 	f.Add([]byte("# x\n" + strings.Repeat("0a", 32)))
 	f.Add([]byte("h1@01020304"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		_, _ = parseMasters("f", "f", text)
-		keys, _ := parseKeys("f", "f", text)
+		_, _ = secretfile.Parse("f", "f", masterRemedy, text, parseMaster)
+		keys, _ := secretfile.Parse("f", "f", keyRemedy, text, parseKey)
 		for _, k := range keys {
-			_ = k.Line()
+			again, err := secretfile.Parse("f", "f", keyRemedy, []byte(k.Line()), parseKey)
+			if err != nil || again[0] != k {
+				t.Errorf("%v is read as %v, %v", k, again, err)
+			}
 		}
 		if w, err := ParseWithdrawn("f", []string{string(text)}, isHost); err == nil {
 			if name, _, one := strings.Cut(string(text), "@"); isHost(name) != nil || !one && !w.Has(name, MasterID{1}) {

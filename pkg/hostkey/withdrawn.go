@@ -3,7 +3,6 @@
 package hostkey
 
 import (
-	"encoding/hex"
 	"strings"
 
 	"github.com/berth-project/berth/pkg/compute"
@@ -27,8 +26,8 @@ func ParseWithdrawn(field string, list []string, check func(name string) error) 
 	all := Withdrawn{}
 	for _, text := range list {
 		name, master, one := strings.Cut(text, "@")
-		id, err := hex.DecodeString(master)
-		if check(name) != nil || one && (err != nil || len(id) != len(MasterID{})) {
+		id, known := ParseMasterID(master)
+		if check(name) != nil || one && !known {
 			return nil, compute.Invalid(field, text,
 				"give names, or NAME@MASTER with the 8 digits of the master that stand after the name in its key file")
 		}
@@ -37,9 +36,9 @@ func ParseWithdrawn(field string, list []string, check func(name string) error) 
 		case !one:
 			w.all = true
 		case w.masters == nil:
-			w.masters = map[MasterID]bool{MasterID(id): true}
+			w.masters = map[MasterID]bool{id: true}
 		default:
-			w.masters[MasterID(id)] = true
+			w.masters[id] = true
 		}
 		all[name] = w
 	}

@@ -95,49 +95,32 @@ func (k Key) Line() string {
 // Load reads a key from a file of lines that "berth publisher enroll" printed; the last one counts, for a new key is
 // written below the one before. field is the setting that names the file. One that others may read is refused.
 func Load(field, file string) (Key, error) {
-	text, err := secretfile.Read(field, file)
-	if err != nil {
-		return Key{}, err
-	}
-	keys, err := parseKeys(field, file, text)
+	keys, err := secretfile.Load(field, file, keyRemedy, parseLine)
 	if err != nil {
 		return Key{}, err
 	}
 	if len(keys) == 0 {
-		return Key{}, compute.Invalid(field, file, "put a line there that berth publisher enroll printed")
+		return Key{}, compute.Invalid(field, file, keyRemedy)
 	}
 	return keys[len(keys)-1], nil
 }
 
-// parseKeys says of a bad line where it is, and never what it is: it may be a secret.
-func parseKeys(field, file string, text []byte) (all []Key, err error) {
-	for n, line := range hostkey.Lines(text) {
-		k, ok := parseLine(strings.Fields(line))
-		if !ok {
-			return nil, compute.Invalid(field, fmt.Sprintf("%s:%d", file, n),
-				"put a line there that berth publisher enroll printed")
-		}
-		all = append(all, k)
-	}
-	return all, nil
-}
+const keyRemedy = "put a line there that berth publisher enroll printed"
 
-func parseLine(parts []string) (k Key, ok bool) {
-	if len(parts) != 4 {
+func parseLine(words []string) (k Key, ok bool) {
+	if len(words) != 4 {
 		return Key{}, false
 	}
-	k, ok = parseSigner(parts[0], parts[1], parts[2])
-	secret, fine := hostkey.DecodeSecret(parts[3])
+	k, ok = parseSigner(words[0], words[1], words[2])
+	secret, fine := secretfile.DecodeSecret(words[3])
 	k.secret = secret
 	return k, ok && fine
 }
 
 // parseSigner reads who signs: everything of a key but its secret.
 func parseSigner(name, projects, master string) (k Key, ok bool) {
-	k.name = compute.PublisherName(name)
 	p, err := ParseProjects(projects)
-	k.projects = p
-	n, bad := hex.Decode(k.master[:], []byte(master[:min(len(master), 2*len(k.master))]))
-	return k, k.name.Check() == nil && err == nil && string(p) == projects && bad == nil && n == len(k.master) &&
-		len(master) == 2*n
+	id, known := hostkey.ParseMasterID(master)
+	k = Key{name: compute.PublisherName(name), projects: p, master: id}
+	return k, k.name.Check() == nil && err == nil && string(p) == projects && known
 }

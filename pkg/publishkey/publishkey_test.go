@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-project/berth/pkg/compute"
 	"github.com/berth-project/berth/pkg/hostkey"
+	"github.com/berth-project/berth/pkg/secretfile"
 	"github.com/berth-project/berth/pkg/wire"
 )
 
@@ -312,9 +313,10 @@ func FuzzFiles(f *testing.F) {
 	f.Add([]byte(Derive(master(1), "ci", "a,b").Line()))
 	f.Add([]byte("# x\n*"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		keys, _ := parseKeys("f", "f", text)
+		keys, _ := secretfile.Parse("f", "f", keyRemedy, text, parseLine)
 		for _, k := range keys {
-			if again, err := parseKeys("f", "f", []byte(k.Line())); err != nil || again[0] != k {
+			again, err := secretfile.Parse("f", "f", keyRemedy, []byte(k.Line()), parseLine)
+			if err != nil || again[0] != k {
 				t.Errorf("%v is read as %v, %v", k, again, err)
 			}
 		}
