@@ -4,6 +4,7 @@ package celltest
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -78,7 +79,7 @@ func TestNewerSchemaIsWrittenOnceAllReadIt(t *testing.T) {
 		boots(8, "1")
 		r.stop("old")
 		service.Sleep(t.Context(), time.Minute) // virtual: the group shares out anew
-		boots(8, "2")
+		boots(8, strconv.Itoa(int(wire.Schema)+1))
 		r.exactlyOnce(all)
 		// The older agent had its share, of builds and commands that it reads.
 		launched, err := r.world.Events()
