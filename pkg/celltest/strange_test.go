@@ -44,7 +44,7 @@ func TestStrangeRequests(t *testing.T) {
 			return wire.EncodeRequest(q).To(topics.Requests(), at)
 		}
 		later := func(rec wire.Record) wire.Record {
-			rec.Headers = append(rec.Headers, wire.Header{Key: wire.HeaderSchema, Value: []byte("2")})
+			rec.Headers = append(rec.Headers, wire.Header{Key: wire.HeaderSchema, Value: fmt.Append(nil, wire.Schema+1)})
 			return rec
 		}
 		away := (home + 1) % r.kafka.Partitions
