@@ -58,7 +58,8 @@ func TestUnitsAreValid(t *testing.T) {
 // dropIns are all drop-ins, by the daemons whose units they are for.
 func dropIns() map[string][]string {
 	return map[string][]string{
-		"agent": {"qemu.conf", "libvirt.conf", "host-key.conf"}, "api": {"publish-key.conf"},
+		"agent":     {"qemu.conf", "libvirt.conf", "host-key.conf", "user-data-keys.conf"},
+		"api":       {"publish-key.conf", "user-data-keys.conf"},
 		"conductor": {"hosts-masters.conf", "publish-masters.conf"}, "queues": {"hosts-masters.conf"},
 	}
 }
