@@ -15,6 +15,7 @@ import (
 	"github.com/berth-project/berth/pkg/kafka"
 	"github.com/berth-project/berth/pkg/kafka/access"
 	"github.com/berth-project/berth/pkg/kafka/internal/fetch"
+	"github.com/berth-project/berth/pkg/kafka/internal/pace"
 )
 
 // stand-ins for the rest of a name of which only the beginning is given a right: nothing in a cell is called so, and
@@ -50,11 +51,17 @@ func (a *Admin) LackingAnywhere(ctx context.Context, needed []access.Right) ([]a
 		if err != nil || len(lacking) > 0 {
 			break
 		}
-		var silent error
-		lacking, _, silent = a.lackingAt(ctx, a.client.Broker(int(id)), needed)
-		err = cmp.Or(ctx.Err(), answered(silent))
+		lacking, err = a.lackingOf(ctx, id, needed)
 	}
 	return lacking, a.cfg.Classify(askRights, err)
+}
+
+// lackingOf asks one broker, which may be frozen, for no longer than it takes one that is well.
+func (a *Admin) lackingOf(ctx context.Context, id int32, needed []access.Right) ([]access.Right, error) {
+	within, cancel := context.WithTimeout(ctx, pace.AskTimeout)
+	defer cancel()
+	lacking, _, silent := a.lackingAt(within, a.client.Broker(int(id)), needed)
+	return lacking, cmp.Or(ctx.Err(), answered(silent))
 }
 
 // answered is an error that a broker answered with.
