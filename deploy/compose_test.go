@@ -187,7 +187,7 @@ func checks(t *testing.T, folder, daemon string) {
 // about, but that nothing of Berth runs on it.
 func TestExampleBrokersPleaseTheDoctor(t *testing.T) {
 	ours, _, _ := strings.Cut(read(t, "kafka/server.properties"), "--- the rest")
-	k := kafkatest.StartT(t, localkafka.Options{Nodes: 3, Properties: properties(ours)})
+	k := kafkatest.StartT(t, localkafka.Options{Nodes: 3, Properties: kafkatest.Properties(ours)})
 	var out, errs bytes.Buffer
 	cmd := exec.Command(berth, "doctor", "--kafka", strings.Join(k.Addrs(), ","), "-o", "json")
 	cmd.Stdout, cmd.Stderr = &out, &errs

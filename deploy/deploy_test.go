@@ -5,7 +5,6 @@
 package deploy_test
 
 import (
-	"bufio"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -60,19 +59,6 @@ func read(t *testing.T, file string) string {
 	return string(data)
 }
 
-// properties are the settings of a Java properties file.
-func properties(text string) map[string]string {
-	out := map[string]string{}
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
-		if key, value, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
-			out[key] = value
-		}
-	}
-	return out
-}
-
 // needed is what a broker of a cluster of three should have: the one list.
 func needed() map[string]string {
 	out := map[string]string{}
@@ -92,10 +78,10 @@ func TestServerProperties(t *testing.T) {
 	if !found {
 		t.Fatal("the end of Berth's settings is not marked")
 	}
-	got, want := properties(ours), needed()
+	got, want := kafkatest.Properties(ours), needed()
 	want["default.replication.factor"], want["min.insync.replicas"] = "3", "2" // they make the topics that the doctor wants
 	agree(t, "server.properties", want, got)
-	for key := range properties(rest) {
+	for key := range kafkatest.Properties(rest) {
 		if _, twice := got[key]; twice {
 			t.Errorf("%s is there twice", key)
 		}

@@ -4,14 +4,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -88,21 +85,6 @@ func (o auditFlags) begin(now time.Time) (time.Time, error) {
 	return begin, errors.Join(err, o.Check())
 }
 
-// window checks how far back and how much a command shows of a topic, and answers the time at which that begins.
-func window(now time.Time, since string, limit int) (time.Time, error) {
-	back, err := cli.ParseLife("since", since)
-	if err != nil || back == 0 {
-		return now, compute.Invalid("since", since, "give a time, as in 90d or 1h")
-	}
-	if limit < 1 || limit > maxShown {
-		return now, compute.Invalid("limit", fmt.Sprint(limit), fmt.Sprintf("give 1 to %d", maxShown))
-	}
-	return now.Add(-back), nil
-}
-
-// maxShown bounds what is kept in memory.
-const maxShown = 100_000
-
 // ask has an API node show it.
 func (o auditFlags) ask(cmd *cobra.Command, since time.Time) error {
 	if o.follow {
@@ -126,36 +108,25 @@ func (o auditFlags) ask(cmd *cobra.Command, since time.Time) error {
 		return err
 	}
 	slices.Reverse(last)
-	return printAudit(cmd.OutOrStdout(), f, last)
+	return printAll(cmd.OutOrStdout(), f, auditSheet(), last, "No entries.")
 }
 
 // list prints the last entries that are wanted.
 func (o auditFlags) list(ctx context.Context, c cell.Cell, since time.Time, w, notes io.Writer, f cli.Format) error {
-	last := []rest.AuditEntry{}
+	last := newTail[rest.AuditEntry](o.limit, nil)
 	err := c.ReadAudit(ctx, since, false, func(e compute.AuditEntry, err error) error {
 		switch {
 		case err != nil:
 			return unreadable(notes, err)
 		case o.Takes(e):
-			last = append(last, rest.FromAudit(e))
-			if len(last) > 2*o.limit {
-				last = append(last[:0], last[len(last)-o.limit:]...)
-			}
+			last.add(rest.FromAudit(e))
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return printAudit(w, f, last[max(0, len(last)-o.limit):])
-}
-
-func printAudit(w io.Writer, f cli.Format, all []rest.AuditEntry) error {
-	if len(all) == 0 && (f == cli.FormatTable || f == cli.FormatWide) {
-		_, err := fmt.Fprintln(w, "No entries.")
-		return err
-	}
-	return auditSheet().List(w, f, all)
+	return printAll(w, f, auditSheet(), last.cut(), "No entries.")
 }
 
 // printing prints each entry that is wanted as it comes, in a line; as YAML, in a document.
@@ -169,38 +140,6 @@ func (o auditFlags) printing(w, notes io.Writer, f cli.Format) func(compute.Audi
 		}
 		return printOne(w, f, auditSheet(), rest.FromAudit(e))
 	}
-}
-
-// printOne prints one thing as it comes: in a line, as YAML in a document.
-func printOne[T any](w io.Writer, f cli.Format, sheet cli.Sheet[T], v T) error {
-	switch f {
-	case cli.FormatJSON:
-		return json.NewEncoder(w).Encode(v)
-	case cli.FormatYAML:
-		if _, err := fmt.Fprintln(w, "---"); err != nil {
-			return err
-		}
-		return cli.PrintData(w, f, v)
-	}
-	var cells []string
-	for _, c := range sheet.Columns {
-		cells = append(cells, cli.OrDash(strings.Map(shown, c.Cell(v))))
-	}
-	_, err := fmt.Fprintln(w, strings.Join(cells, "  "))
-	return err
-}
-
-func unreadable(notes io.Writer, err error) error {
-	_, err = fmt.Fprintln(notes, "passed over:", err)
-	return err
-}
-
-// shown keeps what callers named from steering a terminal.
-func shown(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return '?'
 }
 
 func auditSheet() cli.Sheet[rest.AuditEntry] {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -72,30 +71,21 @@ func (o rejectedFlags) wants(v rejectedView) bool {
 
 // list prints the last rejections that are wanted. Those of several partitions are put in the order of their times.
 func (o rejectedFlags) list(ctx context.Context, c cell.Cell, since time.Time, w, notes io.Writer, f cli.Format) error {
-	last := []rejectedView{}
-	older := func(a, b rejectedView) int { return a.At.Compare(b.At) }
+	last := newTail(o.limit, func(a, b rejectedView) int { return a.At.Compare(b.At) })
 	err := c.ReadRejected(ctx, since, false, func(j compute.Rejected, err error) error {
 		v := viewRejected(c.Topics(), j)
 		switch {
 		case err != nil:
 			return unreadable(notes, err)
 		case o.wants(v):
-			if last = append(last, v); len(last) > 2*o.limit {
-				slices.SortStableFunc(last, older)
-				last = append(last[:0], last[len(last)-o.limit:]...)
-			}
+			last.add(v)
 		}
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if len(last) == 0 && (f == cli.FormatTable || f == cli.FormatWide) {
-		_, err := fmt.Fprintln(w, "No record was refused.")
-		return err
-	}
-	slices.SortStableFunc(last, older)
-	return rejectedSheet().List(w, f, last[max(0, len(last)-o.limit):])
+	return printAll(w, f, rejectedSheet(), last.cut(), "No record was refused.")
 }
 
 // printing prints each rejection that is wanted as it comes.

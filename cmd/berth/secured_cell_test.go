@@ -4,18 +4,15 @@ package main
 
 import (
 	"bytes"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/berth-project/berth/pkg/kafkatest"
 	"github.com/berth-project/berth/pkg/localkafka"
@@ -28,7 +25,7 @@ type securedCell struct {
 	self string // the berth command
 	dir  string
 	at   string   // where commands are given
-	env  []string // of those who call the API
+	env  []string // of commands that call the API
 }
 
 // make runs the script as SECURITY-SETUP says, with brokers at free ports.
@@ -64,17 +61,13 @@ func (c *securedCell) properties(node int) map[string]string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	all := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && key != "log.dirs" && key[0] != '#' {
-			all[key] = value
-		}
-	}
+	all := kafkatest.Properties(string(text))
+	delete(all, "log.dirs")
 	return all
 }
 
 // starts runs a daemon as a process in the folder that was made for it.
-func (c *securedCell) starts(folder string, args ...string) *exec.Cmd {
+func (c *securedCell) starts(folder string, args ...string) {
 	c.t.Helper()
 	c.edit(folder+"/berth.yaml", "/etc/berth", filepath.Join(c.dir, folder))
 	cmd := exec.Command(c.self, append(args, "--config", filepath.Join(c.dir, folder, "berth.yaml"))...)
@@ -92,13 +85,10 @@ func (c *securedCell) starts(folder string, args ...string) *exec.Cmd {
 		_ = cmd.Wait()
 		_ = log.Close()
 		if text, err := os.ReadFile(log.Name()); err == nil && c.t.Failed() {
-			c.t.Logf("%s:\n%s", folder, tailOf(text))
+			c.t.Logf("%s:\n%s", folder, text[max(0, len(text)-4000):])
 		}
 	})
-	return cmd
 }
-
-func tailOf(text []byte) []byte { return text[max(0, len(text)-4000):] }
 
 // does runs a command that should end with a code and say something.
 func (c *securedCell) does(want int, say string, args ...string) (out string) {
@@ -115,38 +105,7 @@ func (c *securedCell) does(want int, say string, args ...string) (out string) {
 	return stdout.String()
 }
 
-// ready waits until an API node is.
-func (c *securedCell) ready(listen, ca string) {
-	c.t.Helper()
-	text, err := os.ReadFile(ca)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(text)
-	callers := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: pool}, DisableKeepAlives: true,
-	}}
-	lost, tick, said := time.After(soonEnough), time.NewTicker(50*time.Millisecond), ""
-	defer tick.Stop()
-	for {
-		resp, err := callers.Get("https://" + listen + "/readyz")
-		if err == nil {
-			body, _ := io.ReadAll(resp.Body)
-			_ = resp.Body.Close()
-			if said = string(body); resp.StatusCode == http.StatusOK {
-				return
-			}
-		}
-		select {
-		case <-tick.C:
-		case <-lost:
-			c.t.Fatalf("the API node is not ready: %v, %s", err, said)
-		}
-	}
-}
-
-// as is who calls from now on: the token's owner.
+// as gives commands a token.
 func (c *securedCell) as(token string) *securedCell {
 	c.t.Helper()
 	file := tlstest.Write(c.t, c.t.TempDir(), "token", []byte(token))
@@ -174,7 +133,8 @@ func TestSecuredCell(t *testing.T) {
 	i := newIssuer(t, authority)
 	i.life.Store(3600)
 	c := &securedCell{t: t, self: self, dir: filepath.Join(t.TempDir(), "cell")}
-	if out, err := c.make([]string{"HOSTS=rack1 UPPER"}, "a:1", "b:1", "c:1"); err == nil || !strings.Contains(out, "UPPER") {
+	if out, err := c.make([]string{"HOSTS=rack1 UPPER"}, "a:1", "b:1", "c:1"); err == nil ||
+		!strings.Contains(out, "UPPER") {
 		t.Errorf("a host that cannot be: %v\n%s", err, out)
 	}
 	ports, err := localkafka.FreePorts(3)
@@ -214,20 +174,29 @@ func TestSecuredCell(t *testing.T) {
 	ca := filepath.Join(c.dir, "authority/ca.pem")
 	c.env = []string{"BERTH_API=https://" + listen, "BERTH_CA_FILE=" + ca, "XDG_CONFIG_HOME=" + t.TempDir()}
 
-	// It begins with a token for who makes tokens; the command has the certificate of the API nodes.
+	// The first token makes the others; the command that makes it has the certificate of the API nodes.
 	apiFile := filepath.Join(c.dir, "api/berth.yaml")
 	admin := c.as(c.does(0, "", "token", "bootstrap", "--config", apiFile, "--timeout", soonEnough.String()))
-	c.ready(listen, ca)
+	authorities, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(authorities)
+	awaitReady(t, trusted, listen, nil)
 	admin.does(0, "admin of the cell", "whoami")
 	admin.does(0, "", "flavor", "add", "m1.small", "--vcpus", "1", "--memory", "2GiB", "--disk", "20GiB")
-	web := c.as(admin.does(0, "", "token", "create", "--project", "web", "--role", "member", "--name", "w", "--expires", "30d"))
-	db := c.as(admin.does(0, "", "token", "create", "--project", "db", "--role", "member", "--name", "d", "--expires", "30d"))
-	web.does(0, "active", "boot", "--project", "web", "--flavor", "m1.small", "--name", "front", "--wait", "--user-data", ca)
+	member := []string{"token", "create", "--role", "member", "--name", "ci", "--expires", "30d", "--project"}
+	web := c.as(admin.does(0, "", append(slices.Clone(member), "web")...))
+	db := c.as(admin.does(0, "", append(slices.Clone(member), "db")...))
+	web.does(0, "active",
+		"boot", "--project", "web", "--flavor", "m1.small", "--name", "front", "--wait", "--user-data", ca)
 	db.does(0, "active", "boot", "--project", "db", "--flavor", "m1.small", "--name", "rows", "--wait")
 	db.does(3, "does not exist", "show", "front", "--project", "db")
 	db.does(6, "", "list", "--project", "web")
 
-	c.does(0, "oidc:alice@example.org, member of web", "login", "--issuer", i.URL, "--client-id", "berth", "--issuer-ca", issuerCA)
+	c.does(0, "oidc:alice@example.org, member of web",
+		"login", "--issuer", i.URL, "--client-id", "berth", "--issuer-ca", issuerCA)
 	c.does(0, "front", "list", "--project", "web")
 	c.does(6, "", "list", "--project", "db")
 	c.does(6, "", "host", "list")

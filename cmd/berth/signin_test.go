@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -150,7 +151,7 @@ func TestSignIn(t *testing.T) {
 		ended <- fmt.Sprint(code, errs)
 	}()
 	defer func() { cancel(); <-ended }()
-	awaitReady(t, authority, listen, ended)
+	awaitReady(t, authority.Pool(), listen, ended)
 
 	api := []string{"--api", "https://" + listen, "--ca", ca}
 	does := func(want int, say string, args ...string) {
@@ -216,11 +217,12 @@ func freeAddress(t *testing.T) string {
 }
 
 // awaitReady waits until a node is ready, or has ended.
-func awaitReady(t *testing.T, authority *tlstest.Authority, address string, ended chan string) {
+func awaitReady(t *testing.T, trusted *x509.CertPool, address string, ended <-chan string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: authority.Pool()}, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: trusted}, DisableKeepAlives: true,
 	}}
+	lost := time.After(soonEnough)
 	for {
 		resp, err := client.Get("https://" + address + "/readyz")
 		if err == nil {
@@ -232,6 +234,8 @@ func awaitReady(t *testing.T, authority *tlstest.Authority, address string, ende
 		select {
 		case why := <-ended:
 			t.Fatal(why)
+		case <-lost:
+			t.Fatalf("%s is not ready: %v", address, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
