@@ -75,7 +75,7 @@ func answered(err error) error {
 
 const askRights = "ask for this process's rights"
 
-// lackingAt asks one broker, or the client for any, and answers all that there are too.
+// lackingAt asks one broker, or the client for any, and answers the ids of all brokers too.
 func (a *Admin) lackingAt(
 	ctx context.Context, whom kmsg.Requestor, needed []access.Right,
 ) (lacking []access.Right, brokers []int32, err error) {
@@ -144,7 +144,7 @@ func wholeName(r access.Right) string {
 // notTold is what a broker answers that does not say which operations it allows.
 const notTold = math.MinInt32
 
-// toldOperations are the operations on topics that a broker says that it allows, as bits; and the brokers that there are.
+// toldOperations are the operations on topics that a broker says that it allows, as bits, and the ids of all brokers.
 func toldOperations(
 	ctx context.Context, whom kmsg.Requestor, needed []access.Right,
 ) (told map[string]int32, brokers []int32, err error) {
