@@ -159,6 +159,14 @@ func TestEachMachineHasAUser(t *testing.T) {
 	if w := strings.Join(d.Capabilities().Warnings, " "); strings.Contains(w, "user") || strings.Contains(w, "root") {
 		t.Errorf("each has a user of its own, and it warns of %q", w)
 	}
+	list, err := d.List(t.Context())
+	b.ok(err)
+	for _, m := range list {
+		if m.Power != compute.PowerRunning {
+			said, _ := os.ReadFile(filepath.Join(d.dir(m.Instance), logFile))
+			t.Fatalf("%s does not run: %+v; its QEMU says %q", m.Instance, m, said)
+		}
+	}
 	users := map[string]bool{}
 	for _, p := range b.processes() {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
